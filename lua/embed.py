@@ -1,0 +1,32 @@
+#!/usr/bin/env python3
+"""Turns Lua scripts into C: embed.py OUT.h FILE.lua..."""
+import hashlib
+import pathlib
+import sys
+
+
+def body(path):
+    """The script without comment lines and indentation: its bytes go over the wire."""
+    lines = (line.strip() for line in path.read_text().splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("--"))
+
+
+def main(out, *files):
+    text = ["/* Made by lua/embed.py. */", "#ifndef RL_SCRIPTS_H", "#define RL_SCRIPTS_H", ""]
+    for path in map(pathlib.Path, files):
+        script = body(path)
+        quoted = script.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        sha1 = hashlib.sha1(script.encode()).hexdigest()
+        text += [
+            f"static const struct rl_script rl_script_{path.stem} = {{",
+            f'    "{quoted}",',
+            f"    {len(script)},",
+            f'    "{sha1}",',
+            "};",
+            "",
+        ]
+    text += ["#endif", ""]
+    pathlib.Path(out).write_text("\n".join(text))
+
+
+main(*sys.argv[1:])

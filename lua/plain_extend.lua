@@ -1,0 +1,13 @@
+-- KEYS[1] resource, ARGV[1] token, ARGV[2] ttl in ms, ARGV[3] '1': plant where nothing is
+-- 1 extended, 0 gone, 2 planted anew (no vote), {value, pttl} another's
+local value = redis.call('GET', KEYS[1])
+if value == ARGV[1] then
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+  return 1
+elseif value then
+  return {string.sub(value, 1, 128), redis.call('PTTL', KEYS[1])}
+elseif ARGV[3] == '1' then
+  redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
+  return 2
+end
+return 0

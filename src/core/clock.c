@@ -1,0 +1,15 @@
+#include "clock.h"
+
+void rl_clock_init(struct rl_clock *clock, rl_time boot, rl_time raw)
+{
+    *clock = (struct rl_clock){.now = boot, .boot = boot, .raw = raw};
+}
+
+rl_time rl_clock_advance(struct rl_clock *clock, rl_time boot, rl_time raw)
+{
+    rl_time step = rl_max(boot - clock->boot, raw - clock->raw);
+    clock->boot = boot;
+    clock->raw = raw;
+    clock->now = rl_later(clock->now, rl_max(step, 0));
+    return clock->now;
+}

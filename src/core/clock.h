@@ -1,0 +1,24 @@
+/*
+ * The client's clock: it only goes forward, counts the time that a machine was suspended,
+ * and is not slewed by a time daemon.
+ *
+ * It advances at each reading by the larger of CLOCK_BOOTTIME's and CLOCK_MONOTONIC_RAW's
+ * step: the first counts suspension but is slewed, the second the other way round. Too fast
+ * a clock gives a lock up early, too slow a one keeps it too long: hence the larger.
+ */
+#ifndef RL_CLOCK_H
+#define RL_CLOCK_H
+
+#include "types.h"
+
+struct rl_clock {
+    rl_time now;
+    rl_time boot, raw; /* the readings that `now` belongs to */
+};
+
+void rl_clock_init(struct rl_clock *clock, rl_time boot, rl_time raw);
+
+/* The time that these two readings stand for. A reading that went back counts as no step. */
+rl_time rl_clock_advance(struct rl_clock *clock, rl_time boot, rl_time raw);
+
+#endif

@@ -1,0 +1,61 @@
+#include "fault.h"
+
+static const struct {
+    const char *name;
+    const char *prefix;
+    const char *text;
+} faults[] = {
+#define X(name, prefix, text) {#name, prefix, text},
+    RL_FAULTS(X)
+#undef X
+};
+
+/* Whether text begins with the word `prefix`, followed by a space or its end. */
+static bool starts_with_word(const char *text, size_t len, const char *prefix)
+{
+    size_t i = 0;
+    while (prefix[i] != '\0') {
+        if (i >= len || text[i] != prefix[i])
+            return false;
+        i++;
+    }
+    return i == len || text[i] == ' ';
+}
+
+enum rl_fault rl_fault_of_error(const char *text, size_t len)
+{
+    for (int i = 0; i < RL_FAULT_COUNT; i++)
+        if (faults[i].prefix && starts_with_word(text, len, faults[i].prefix))
+            return (enum rl_fault)i;
+    return RL_FAULT_ERR;
+}
+
+const char *rl_fault_name(enum rl_fault fault)
+{
+    return fault < RL_FAULT_COUNT ? faults[fault].name : "?";
+}
+
+const char *rl_fault_text(enum rl_fault fault)
+{
+    return fault < RL_FAULT_COUNT ? faults[fault].text : "?";
+}
+
+bool rl_fault_is_denial(enum rl_fault fault)
+{
+    return fault == RL_FAULT_NOAUTH || fault == RL_FAULT_WRONGPASS ||
+           fault == RL_FAULT_NOPERM;
+}
+
+bool rl_fault_is_of_node(enum rl_fault fault)
+{
+    switch (fault) {
+    case RL_FAULT_LOADING:
+    case RL_FAULT_READONLY:
+    case RL_FAULT_MASTERDOWN:
+    case RL_FAULT_CLUSTERDOWN:
+    case RL_FAULT_MOVED:
+    case RL_FAULT_CROSSSLOT:
+    case RL_FAULT_NOAUTH: return true;
+    default: return false;
+    }
+}

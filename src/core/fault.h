@@ -1,0 +1,57 @@
+/* Why a node refuses: an error reply, or the state of its connection. */
+#ifndef RL_FAULT_H
+#define RL_FAULT_H
+
+#include "types.h"
+
+/* name, error prefix (NULL: no reply says it), text */
+#define RL_FAULTS(X)                                                                         \
+    X(NONE, NULL, "no fault")                                                                \
+    X(ERR, "ERR", "the server answered with an error")                                       \
+    X(NOSCRIPT, "NOSCRIPT", "the server does not know the script")                           \
+    X(LOADING, "LOADING", "the server is loading its data")                                  \
+    X(BUSY, "BUSY", "the server is busy with a script")                                      \
+    X(READONLY, "READONLY", "the server is a read-only replica")                             \
+    X(MASTERDOWN, "MASTERDOWN", "the server is a replica without its master")                \
+    X(CLUSTERDOWN, "CLUSTERDOWN", "the server is a cluster node")                            \
+    X(MOVED, "MOVED", "the server is a cluster node")                                        \
+    X(CROSSSLOT, "CROSSSLOT", "the server is a cluster node")                                \
+    X(NOAUTH, "NOAUTH", "the server wants a password")                                       \
+    X(WRONGPASS, "WRONGPASS", "the server refused the user or password")                     \
+    X(NOPERM, "NOPERM", "the user lacks a right (ACL)")                                      \
+    X(OOM, "OOM", "the server is over its maxmemory")                                        \
+    X(MISCONF, "MISCONF", "the server cannot save its data and refuses writes")              \
+    X(NOREPLICAS, "NOREPLICAS", "the server has too few replicas and refuses writes")        \
+    X(WRONGTYPE, "WRONGTYPE", "the key holds something that is not a lock")                  \
+    X(CONNECTING, NULL, "not connected yet")                                                 \
+    X(RESOLVE, NULL, "the name does not resolve")                                            \
+    X(CONNECT, NULL, "the connection was refused or cannot be made")                         \
+    X(CLOSED, NULL, "the connection was closed")                                             \
+    X(TIMEOUT, NULL, "no answer in time")                                                    \
+    X(PROTOCOL, NULL, "the server does not speak the Redis protocol as it should")           \
+    X(REPLICA, NULL, "the server is a replica, not a master")                                \
+    X(CLUSTER, NULL, "the server is in cluster mode")                                        \
+    X(DUPLICATE, NULL, "the server is already a node under another address")                 \
+    X(QUARANTINE, NULL, "the server restarted and may have forgotten locks")                 \
+    X(MEMORY, NULL, "this process is out of memory")
+
+enum rl_fault {
+#define X(name, prefix, text) RL_FAULT_##name,
+    RL_FAULTS(X)
+#undef X
+        RL_FAULT_COUNT,
+};
+
+/* Which fault an error reply names by its prefix; RL_FAULT_ERR if none is known. */
+enum rl_fault rl_fault_of_error(const char *text, size_t len);
+
+const char *rl_fault_name(enum rl_fault fault);
+const char *rl_fault_text(enum rl_fault fault);
+
+/* The credentials or rights are wrong: asking again soon cannot help. */
+bool rl_fault_is_denial(enum rl_fault fault);
+
+/* The whole node cannot vote now, not only this command: it is to be greeted anew. */
+bool rl_fault_is_of_node(enum rl_fault fault);
+
+#endif

@@ -1,0 +1,148 @@
+#include "kind.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "scripts.h"
+
+/* The plain lock acquires by SET NX PX, as every other Redlock client does. */
+static const struct rl_kind kinds[] = {
+    {
+        .letter = 'p',
+        .script =
+            {
+                [RL_EXTEND] = &rl_script_plain_extend,
+                [RL_RELEASE] = &rl_script_plain_release,
+                [RL_INSPECT] = &rl_script_inspect,
+                [RL_BREAK] = &rl_script_break,
+            },
+    },
+};
+
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+const struct rl_kind *rl_kind_of(struct rl_word token)
+{
+    for (size_t i = 0; i < KINDS; i++)
+        if (token.len > 0 && token.text[0] == kinds[i].letter)
+            return &kinds[i];
+    return &kinds[0];
+}
+
+static struct rl_word digits(char buffer[RL_DIGITS], int64_t value)
+{
+    assert(value >= 0);
+    char *at = buffer + RL_DIGITS;
+    do {
+        *--at = (char)('0' + value % 10);
+        value /= 10;
+    } while (value > 0);
+    return (struct rl_word){at, (size_t)(buffer + RL_DIGITS - at)};
+}
+
+static void say(struct rl_command *command, const char *text, size_t len)
+{
+    assert(command->words < RL_WORDS_MAX);
+    command->word[command->words++] = (struct rl_word){text, len};
+}
+
+#define SAY(command, literal) say(command, literal, sizeof(literal) - 1)
+
+void rl_kind_command(const struct rl_kind *kind, enum rl_text text, bool whole,
+                     const struct rl_subject *subject, struct rl_command *ret_command)
+{
+    const struct rl_script *script = kind->script[text];
+    struct rl_word ttl = digits(ret_command->digits, subject->ttl_ms);
+    ret_command->words = 0;
+    if (!script) {
+        assert(text == RL_ACQUIRE);
+        SAY(ret_command, "SET");
+        say(ret_command, subject->key.text, subject->key.len);
+        say(ret_command, subject->token.text, subject->token.len);
+        SAY(ret_command, "NX");
+        SAY(ret_command, "PX");
+        say(ret_command, ttl.text, ttl.len);
+        return;
+    }
+    if (whole) {
+        SAY(ret_command, "EVAL");
+        say(ret_command, script->body, script->len);
+    } else {
+        SAY(ret_command, "EVALSHA");
+        say(ret_command, script->sha1, 40);
+    }
+    SAY(ret_command, "1");
+    say(ret_command, subject->key.text, subject->key.len);
+    if (text == RL_INSPECT || text == RL_BREAK)
+        return;
+    say(ret_command, subject->token.text, subject->token.len);
+    if (text == RL_RELEASE)
+        return;
+    say(ret_command, ttl.text, ttl.len);
+    say(ret_command, subject->plant ? "1" : "0", 1);
+}
+
+/* An error inside a script may have come after its first write. */
+static bool is_from_inside_a_script(const struct rl_reply *reply)
+{
+    static const char mark[] = " script: ";
+    for (size_t i = 0; i + sizeof(mark) - 1 <= reply->len; i++)
+        if (memcmp(reply->text + i, mark, sizeof(mark) - 1) == 0)
+            return true;
+    return false;
+}
+
+static bool read_error(const struct rl_reply *reply, struct rl_answer *answer)
+{
+    answer->fault = rl_fault_of_error(reply->text, reply->len);
+    answer->vote = is_from_inside_a_script(reply) ? RL_VOTE_UNKNOWN : RL_VOTE_ERROR;
+    return true;
+}
+
+/* {value, remaining milliseconds} */
+static bool read_value(const struct rl_reply *reply, struct rl_answer *answer)
+{
+    if (reply->items != 2 || reply->item[0].type != RL_REPLY_STRING ||
+        reply->item[1].type != RL_REPLY_INTEGER)
+        return false;
+    int64_t pttl = reply->item[1].integer;
+    answer->vote = RL_VOTE_HELD;
+    answer->value = (struct rl_word){reply->item[0].text, reply->item[0].len};
+    answer->pttl = pttl < 0 ? -1 : pttl > INT32_MAX ? INT32_MAX : (int32_t)pttl;
+    return true;
+}
+
+static bool read_set(const struct rl_reply *reply, struct rl_answer *answer)
+{
+    if (reply->type == RL_REPLY_NIL)
+        answer->vote = RL_VOTE_HELD;
+    else if (reply->type == RL_REPLY_STATUS)
+        answer->vote = RL_VOTE_GRANTED;
+    else
+        return false;
+    return true;
+}
+
+static bool read_number(enum rl_text text, const struct rl_reply *reply,
+                        struct rl_answer *answer)
+{
+    static const enum rl_vote votes[] = {RL_VOTE_GONE, RL_VOTE_GRANTED, RL_VOTE_PLANTED};
+    int64_t most = text == RL_EXTEND ? 2 : text == RL_RELEASE ? 1 : 0;
+    if (reply->integer < 0 || reply->integer > most)
+        return false;
+    answer->vote = votes[reply->integer];
+    return true;
+}
+
+bool rl_kind_read(enum rl_text text, const struct rl_reply *reply,
+                  struct rl_answer *ret_answer)
+{
+    *ret_answer = (struct rl_answer){.pttl = -1};
+    if (reply->type == RL_REPLY_ERROR)
+        return read_error(reply, ret_answer);
+    if (text == RL_ACQUIRE)
+        return read_set(reply, ret_answer);
+    if (reply->type == RL_REPLY_INTEGER)
+        return read_number(text, reply, ret_answer);
+    return reply->type == RL_REPLY_ARRAY && read_value(reply, ret_answer);
+}

@@ -1,0 +1,145 @@
+/*
+ * A lease: one attempt to hold one lock, and its life, as a machine that is stepped.
+ *
+ *     NEW -> ACQUIRING -> HELD -> RELEASING -> LINGERING -> OVER
+ *                 |         `-> LOST --^            ^
+ *                 `-> BACKING_OUT ------------------'
+ *
+ * Time comes in with the view, commands go out as data, and the machine says when it wants
+ * to be stepped next. The safety rules are those of docs/safety.md; the algorithm is Redlock
+ * as published: https://redis.io/docs/latest/develop/use/patterns/distributed-locks/
+ */
+#ifndef RL_LEASE_H
+#define RL_LEASE_H
+
+#include "quorum.h"
+
+/* What was asked for. */
+struct rl_terms {
+    rl_time ttl;
+    rl_time margin;       /* LOST is told this long before the deadline */
+    rl_time min_validity; /* less left after a won round: the round is lost */
+    rl_time extend_every; /* 0: no watchdog */
+    rl_time max_hold;     /* from the first grant to the end; RL_NEVER: no bound */
+    rl_time node_timeout; /* 0: follows the measured round trip */
+    uint32_t drift_ppm;
+    uint8_t n, q;
+};
+
+#define RL_PATIENCE_FLOOR (50 * RL_MS) /* the least per-node timeout that is not fixed */
+#define RL_PATIENCE_SHARE 10           /* and its bound, as a part of the TTL */
+#define RL_RETRY_SHARE    20           /* a lost extension is tried again after this part */
+#define RL_EXTEND_GRID    (10 * RL_MS) /* extensions due within this share a flush */
+#define RL_LINGER_GAP     (500 * RL_MS)
+
+enum rl_lease_state {
+    RL_LEASE_NEW,
+    RL_LEASE_ACQUIRING,
+    RL_LEASE_BACKING_OUT, /* lost: the release is under way, the failure is not told yet */
+    RL_LEASE_HELD,
+    RL_LEASE_LOST, /* told; the keys stay until the holder has stopped and releases */
+    RL_LEASE_RELEASING,
+    RL_LEASE_LINGERING, /* all is told; some node may still store the token */
+    RL_LEASE_OVER,
+};
+
+/* Why a lease is where it is. */
+enum rl_cause {
+    RL_CAUSE_NONE,
+    RL_CAUSE_TAKEN,       /* others' keys plus our grants made up a quorum */
+    RL_CAUSE_NO_QUORUM,   /* too few nodes answered */
+    RL_CAUSE_EXPIRED,     /* the validity ran out */
+    RL_CAUSE_CANCELLED,   /* the caller wished so */
+    RL_CAUSE_GONE,        /* the nodes no longer store the token */
+    RL_CAUSE_MAX_HOLD,    /* it was held as long as it may be */
+    RL_CAUSE_UNCONFIRMED, /* too few nodes confirmed the release */
+};
+
+enum rl_lease_event_type {
+    RL_EVENT_START,   /* acquire */
+    RL_EVENT_ADOPT,   /* take over a token: its deadline, or 0 if that is not known */
+    RL_EVENT_VOTE,    /* a node answered, or its connection ended before it did */
+    RL_EVENT_READY,   /* a node was greeted: what is unknown there can be released */
+    RL_EVENT_EXTEND,  /* the caller asks for an extension; a ttl above 0 replaces the old */
+    RL_EVENT_RELEASE, /* the caller gives the lock back, or the attempt up */
+    RL_EVENT_DISOWN,  /* the caller goes; the token stays where it is */
+    RL_EVENT_EXPIRE,  /* look at the deadline, at nothing else */
+    RL_EVENT_TICK,    /* the time that rl_lease_next() named has come */
+};
+
+struct rl_lease_event {
+    enum rl_lease_event_type type;
+    rl_time ttl;      /* EXTEND */
+    rl_time deadline; /* ADOPT */
+    uint8_t node;     /* VOTE, READY */
+    uint8_t seq;      /* VOTE: the round that it answers */
+    enum rl_text text;
+    enum rl_vote vote;
+    enum rl_fault fault;
+    int32_t pttl; /* what remains of another's lock there, ms; -1 unknown */
+};
+
+/* What the client sees at the moment of a step. */
+struct rl_view {
+    rl_time now;
+    rl_nodes ready;            /* may vote */
+    rl_nodes open;             /* can be written to, in order: ready, suspect, quarantined */
+    const rl_time *round_trip; /* per node, smoothed; 0 unknown */
+};
+
+/* What happened, to be told to the caller. */
+enum rl_news {
+    RL_NEWS_HELD = 1 << 0,
+    RL_NEWS_FAILED = 1 << 1,
+    RL_NEWS_EXTENDED = 1 << 2,
+    RL_NEWS_NOT_EXTENDED = 1 << 3,
+    RL_NEWS_LOST = 1 << 4,
+    RL_NEWS_RELEASED = 1 << 5,
+};
+
+struct rl_update {
+    rl_nodes send; /* to these nodes ... */
+    enum rl_text text;
+    bool plant; /* EXTEND: store the token again where no value is */
+    uint8_t seq;
+    unsigned news;
+};
+
+struct rl_lease {
+    struct rl_terms terms;
+    struct rl_round round;
+    rl_time valid;       /* the deadline; meaningful if `timed` */
+    rl_time hold_until;  /* the deadline never passes this */
+    rl_time next_extend; /* of the watchdog */
+    rl_time until;       /* when a token that was left behind has expired */
+    rl_time next_linger;
+    rl_nodes touched;    /* were sent a text that stores the token */
+    rl_nodes dirty;      /* may store the token */
+    rl_nodes unanswered; /* were sent a release that is neither answered nor cut */
+    rl_nodes holding;    /* known to have stored the token in the last won round */
+    enum rl_lease_state state : 8;
+    enum rl_cause cause : 8;
+    bool timed : 1;   /* the deadline is known: not so for a bare token */
+    bool decided : 1; /* the round's result is known */
+    bool asked : 1;   /* the round answers the caller's request */
+    bool wished : 1;  /* the caller's request waits for the round to end */
+    struct rl_ballot *ballot;
+};
+
+/* `ballot` has room for terms->n and lives as long as the lease. */
+void rl_lease_init(struct rl_lease *lease, const struct rl_terms *terms,
+                   struct rl_ballot *ballot);
+
+struct rl_update rl_lease_step(struct rl_lease *lease, const struct rl_view *view,
+                               const struct rl_lease_event *event);
+
+/* When the machine wants to be stepped with TICK, at the latest. */
+rl_time rl_lease_next(const struct rl_lease *lease);
+
+/* How long the lock is surely held from `now` on; 0 if it is not. */
+rl_time rl_lease_left(const struct rl_lease *lease, rl_time now);
+
+/* The per-node timeout for a node with this smoothed round trip. */
+rl_time rl_lease_patience(const struct rl_terms *terms, rl_time round_trip);
+
+#endif

@@ -1,0 +1,209 @@
+#include "link.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "retry.h"
+
+void rl_link_init(struct rl_link *link, const struct rl_link_terms *terms, rl_time now)
+{
+    memset(link, 0, sizeof(*link));
+    link->terms = *terms;
+    link->state = RL_LINK_DOWN;
+    link->fault = RL_FAULT_CONNECTING;
+    link->retry_at = now;
+    link->oldest = RL_NEVER;
+}
+
+static rl_time patience(const struct rl_link *link)
+{
+    if (link->terms.node_timeout > 0)
+        return link->terms.node_timeout;
+    return rl_clamp(4 * link->round_trip, RL_SUSPECT_FLOOR, RL_SUSPECT_CAP);
+}
+
+static rl_time give_up_at(const struct rl_link *link)
+{
+    return rl_later(link->oldest, rl_max(RL_GIVE_UP, 4 * patience(link)));
+}
+
+bool rl_link_is_ready(const struct rl_link *link)
+{
+    return link->state == RL_LINK_READY;
+}
+
+bool rl_link_is_open(const struct rl_link *link)
+{
+    return link->state >= RL_LINK_READY;
+}
+
+bool rl_link_is_settled(const struct rl_link *link)
+{
+    return rl_link_is_open(link) || link->failures > 0;
+}
+
+/* Half of the backoff is fixed and half is random, so that clients do not return as one. */
+static void go_down(struct rl_link *link, const struct rl_link_event *event,
+                    enum rl_fault fault)
+{
+    bool hopeless = rl_fault_is_denial(fault) || fault == RL_FAULT_CLUSTER ||
+                    fault == RL_FAULT_DUPLICATE;
+    rl_time cap = hopeless ? RL_DENIED_CAP : RL_BACKOFF_CAP;
+    rl_time delay = rl_backoff(RL_BACKOFF_BASE, cap, link->failures);
+    link->retry_at =
+        rl_later(event->now, delay / 2 + rl_uniform(event->random, delay / 2));
+    link->state = RL_LINK_DOWN;
+    link->fault = fault;
+    link->oldest = RL_NEVER;
+    link->failures++;
+}
+
+static enum rl_link_action abort_link(struct rl_link *link,
+                                      const struct rl_link_event *event,
+                                      enum rl_fault fault)
+{
+    go_down(link, event, fault);
+    return RL_LINK_ABORT;
+}
+
+static enum rl_fault judge(const struct rl_identity *identity)
+{
+    if (identity->denied != RL_FAULT_NONE)
+        return identity->denied;
+    if (identity->is_cluster)
+        return RL_FAULT_CLUSTER;
+    if (!identity->is_master)
+        return RL_FAULT_REPLICA;
+    if (identity->is_loading)
+        return RL_FAULT_LOADING;
+    if (identity->is_duplicate)
+        return RL_FAULT_DUPLICATE;
+    return identity->run_id[0] ? RL_FAULT_NONE : RL_FAULT_PROTOCOL;
+}
+
+/* READY, or QUARANTINED as long as locks that the node may have forgotten can be held. */
+static void admit(struct rl_link *link, rl_time now)
+{
+    bool quarantined = now < link->quarantine_until;
+    link->state = quarantined ? RL_LINK_QUARANTINED : RL_LINK_READY;
+    link->fault = quarantined ? RL_FAULT_QUARANTINE : RL_FAULT_NONE;
+}
+
+static enum rl_link_action greeted(struct rl_link *link, const struct rl_link_event *event)
+{
+    const struct rl_identity *identity = event->identity;
+    enum rl_fault fault = judge(identity);
+    if (fault != RL_FAULT_NONE)
+        return abort_link(link, event, fault);
+    bool restarted =
+        link->run_id[0] && memcmp(link->run_id, identity->run_id, RL_RUN_ID) != 0;
+    if (restarted)
+        link->quarantine_until = rl_later(event->now, link->terms.quarantine);
+    memcpy(link->run_id, identity->run_id, sizeof(link->run_id));
+    link->failures = 0;
+    link->oldest = RL_NEVER;
+    admit(link, event->now);
+    return RL_LINK_NOTHING;
+}
+
+static void answered(struct rl_link *link, const struct rl_link_event *event)
+{
+    rl_time sample = rl_max(event->now - event->sent, 1);
+    link->oldest = event->oldest;
+    if (link->state == RL_LINK_SUSPECT) {
+        if (link->oldest == RL_NEVER || event->now < link->oldest + patience(link))
+            admit(link, event->now);
+        return; /* how long a hung node took says nothing about its round trip */
+    }
+    link->round_trip =
+        link->round_trip == 0 ? sample : (7 * link->round_trip + sample + 7) / 8;
+}
+
+static enum rl_link_action tick(struct rl_link *link, const struct rl_link_event *event)
+{
+    rl_time now = event->now;
+    switch (link->state) {
+    case RL_LINK_DOWN:
+        if (now < link->retry_at)
+            return RL_LINK_NOTHING;
+        link->state = RL_LINK_CONNECTING;
+        link->since = now;
+        return RL_LINK_CONNECT;
+    case RL_LINK_CONNECTING:
+    case RL_LINK_GREETING:
+        if (now < rl_later(link->since, link->terms.connect_timeout))
+            return RL_LINK_NOTHING;
+        return abort_link(link, event, RL_FAULT_TIMEOUT);
+    case RL_LINK_QUARANTINED:
+    case RL_LINK_READY:
+    case RL_LINK_SUSPECT:
+        if (now >= give_up_at(link))
+            return abort_link(link, event, RL_FAULT_TIMEOUT);
+        if (now >= rl_later(link->oldest, patience(link))) {
+            link->state = RL_LINK_SUSPECT;
+            link->fault = RL_FAULT_TIMEOUT;
+        } else if (link->state == RL_LINK_QUARANTINED) {
+            admit(link, now);
+        }
+        return RL_LINK_NOTHING;
+    }
+    return RL_LINK_NOTHING;
+}
+
+enum rl_link_action rl_link_step(struct rl_link *link, const struct rl_link_event *event)
+{
+    switch (event->type) {
+    case RL_LINK_TICK: return tick(link, event);
+    case RL_LINK_CONNECTED:
+        assert(link->state == RL_LINK_CONNECTING);
+        link->state = RL_LINK_GREETING;
+        return RL_LINK_GREET;
+    case RL_LINK_GREETED:
+        assert(link->state == RL_LINK_GREETING);
+        return greeted(link, event);
+    case RL_LINK_SENT: link->oldest = rl_min(link->oldest, event->now); break;
+    case RL_LINK_ANSWERED: answered(link, event); break;
+    case RL_LINK_FAULT: return abort_link(link, event, event->fault);
+    case RL_LINK_FAILED: return abort_link(link, event, event->fault);
+    }
+    return RL_LINK_NOTHING;
+}
+
+rl_time rl_link_next(const struct rl_link *link)
+{
+    switch (link->state) {
+    case RL_LINK_DOWN: return link->retry_at;
+    case RL_LINK_CONNECTING:
+    case RL_LINK_GREETING: return rl_later(link->since, link->terms.connect_timeout);
+    case RL_LINK_READY: return rl_later(link->oldest, patience(link));
+    case RL_LINK_QUARANTINED:
+        return rl_min(link->quarantine_until, rl_later(link->oldest, patience(link)));
+    case RL_LINK_SUSPECT: return give_up_at(link);
+    }
+    return RL_NEVER;
+}
+
+void rl_gate_init(struct rl_gate *gate, rl_time now, rl_time connect_timeout)
+{
+    *gate = (struct rl_gate){
+        .opened_at = RL_NEVER,
+        .start = now,
+        .deadline = rl_later(now, connect_timeout),
+    };
+}
+
+bool rl_gate_step(struct rl_gate *gate, unsigned n, unsigned q, rl_nodes ready,
+                  rl_nodes settled, rl_time now)
+{
+    if (gate->opened_at != RL_NEVER)
+        return true;
+    if (rl_count(ready) >= q) {
+        rl_time grace = rl_max(now - gate->start, RL_GATE_GRACE);
+        gate->deadline = rl_min(gate->deadline, rl_later(now, grace));
+    }
+    bool all_tried = rl_count(settled) == n;
+    bool out_of_reach = rl_count(settled & ~ready) > n - q;
+    if (all_tried || out_of_reach || now >= gate->deadline)
+        gate->opened_at = now;
+    return gate->opened_at != RL_NEVER;
+}

@@ -1,0 +1,36 @@
+#include "quorum.h"
+
+#include <assert.h>
+
+unsigned rl_majority(unsigned n)
+{
+    return n / 2 + 1;
+}
+
+enum rl_result rl_round_result(const struct rl_round *round, unsigned q)
+{
+    assert((round->granted & (round->refused | round->waiting)) == 0);
+    if (rl_count(round->granted) >= q)
+        return RL_WON;
+    return rl_count(round->granted | round->waiting) < q ? RL_LOST : RL_OPEN;
+}
+
+void rl_round_count(struct rl_round *round, unsigned node, enum rl_vote vote)
+{
+    rl_nodes bit = rl_bit(node);
+    round->waiting &= ~bit;
+    if (vote == RL_VOTE_GRANTED) {
+        round->granted |= bit;
+        round->refused &= ~bit;
+    } else {
+        round->refused |= bit;
+        round->granted &= ~bit;
+    }
+}
+
+rl_time rl_valid_until(rl_time start, rl_time ttl, uint32_t drift_ppm)
+{
+    rl_time whole = ttl / 1000000 * drift_ppm;
+    rl_time part = (ttl % 1000000 * drift_ppm + 999999) / 1000000;
+    return rl_later(start, ttl) - whole - part - RL_DRIFT_FLOOR;
+}
