@@ -221,7 +221,7 @@ static bool majority_is_gone(const struct rl_lease *lease)
     unsigned missing = count_votes(lease, RL_VOTE_GONE) +
                        count_votes(lease, RL_VOTE_PLANTED) +
                        count_votes(lease, RL_VOTE_HELD);
-    return missing > lease->terms.n - lease->terms.q;
+    return missing + lease->terms.q > lease->terms.n;
 }
 
 /*
