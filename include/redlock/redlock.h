@@ -242,6 +242,10 @@ typedef struct redlock_lease_options {
      */
     redlock_lease_fn *on_lost;
     void *lost_arg;
+
+    /* Called after each extension by the watchdog: valid_ms tells the new deadline. */
+    redlock_lease_fn *on_extended;
+    void *extended_arg;
 } redlock_lease_options;
 
 /* TTL 30 s, one attempt, watchdog on, margin 0, retries of 20 ms growing to 500 ms. */

@@ -1,0 +1,137 @@
+#include "greeting.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct rl_word word(const char *text)
+{
+    return (struct rl_word){text, strlen(text)};
+}
+
+struct speech {
+    struct rl_greeting *greeting;
+    rl_greeting_say *say;
+    void *arg;
+};
+
+static bool say(const struct speech *speech, enum rl_greeting_step step,
+                const struct rl_word *words, size_t count)
+{
+    struct rl_greeting *greeting = speech->greeting;
+    greeting->step[greeting->steps++] = step;
+    return speech->say(speech->arg, words, count);
+}
+
+static bool say_credentials(const struct speech *speech, const struct rl_credentials *who)
+{
+    if (who->password) {
+        struct rl_word both[] = {word("AUTH"), word(who->user ? who->user : ""),
+                                 word(who->password)};
+        struct rl_word one[] = {word("AUTH"), word(who->password)};
+        bool said = who->user ? say(speech, RL_GREET_AUTH, both, 3)
+                              : say(speech, RL_GREET_AUTH, one, 2);
+        if (!said)
+            return false;
+    }
+    if (who->db > 0) {
+        char digits[16];
+        snprintf(digits, sizeof(digits), "%d", who->db);
+        struct rl_word select[] = {word("SELECT"), word(digits)};
+        return say(speech, RL_GREET_SELECT, select, 2);
+    }
+    return true;
+}
+
+bool rl_greeting_begin(struct rl_greeting *greeting, const struct rl_credentials *who,
+                       rl_greeting_say *say_command, void *arg)
+{
+    static const struct {
+        enum rl_greeting_step step;
+        const char *section;
+    } sections[] = {
+        {RL_GREET_SERVER, "server"},
+        {RL_GREET_REPLICATION, "replication"},
+        {RL_GREET_CLUSTER, "cluster"},
+        {RL_GREET_PERSISTENCE, "persistence"},
+    };
+    struct speech speech = {greeting, say_command, arg};
+    memset(greeting, 0, sizeof(*greeting));
+    if (!say_credentials(&speech, who))
+        return false;
+    for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
+        struct rl_word info[] = {word("INFO"), word(sections[i].section)};
+        if (!say(&speech, sections[i].step, info, 2))
+            return false;
+    }
+    return true;
+}
+
+/* The value of "name:value" at the beginning of a line; empty if there is none. */
+static struct rl_word field(const struct rl_reply *reply, const char *name)
+{
+    size_t name_len = strlen(name);
+    const char *at = reply->text;
+    const char *end = reply->text + reply->len;
+    while (at < end) {
+        const char *eol = memchr(at, '\n', (size_t)(end - at));
+        const char *line_end = eol ? eol : end;
+        size_t len = (size_t)(line_end - at);
+        if (len > name_len && memcmp(at, name, name_len) == 0 && at[name_len] == ':') {
+            const char *value = at + name_len + 1;
+            while (line_end > value && line_end[-1] == '\r')
+                line_end--;
+            return (struct rl_word){value, (size_t)(line_end - value)};
+        }
+        at = eol ? eol + 1 : end;
+    }
+    return (struct rl_word){"", 0};
+}
+
+static bool is(struct rl_word value, const char *text)
+{
+    return value.len == strlen(text) && memcmp(value.text, text, value.len) == 0;
+}
+
+/* A section that is missing what it must say is as good as a refusal. */
+static void read_section(struct rl_greeting *greeting, enum rl_greeting_step step,
+                         const struct rl_reply *reply)
+{
+    struct rl_identity *identity = &greeting->identity;
+    switch (step) {
+    case RL_GREET_AUTH:
+    case RL_GREET_SELECT: break;
+    case RL_GREET_SERVER: {
+        struct rl_word run_id = field(reply, "run_id");
+        if (run_id.len == RL_RUN_ID)
+            memcpy(identity->run_id, run_id.text, RL_RUN_ID);
+        identity->is_cluster |= is(field(reply, "redis_mode"), "cluster");
+        break;
+    }
+    case RL_GREET_REPLICATION:
+        identity->is_master = is(field(reply, "role"), "master");
+        break;
+    case RL_GREET_CLUSTER:
+        identity->is_cluster |= is(field(reply, "cluster_enabled"), "1");
+        break;
+    case RL_GREET_PERSISTENCE:
+        identity->is_loading = is(field(reply, "loading"), "1") ||
+                               is(field(reply, "async_loading"), "1");
+        break;
+    }
+}
+
+bool rl_greeting_read(struct rl_greeting *greeting, const struct rl_reply *reply)
+{
+    enum rl_greeting_step step = greeting->step[greeting->answered++];
+    bool wants_text = step >= RL_GREET_SERVER;
+    enum rl_fault *denied = &greeting->identity.denied;
+    if (reply->type == RL_REPLY_ERROR) {
+        if (*denied == RL_FAULT_NONE)
+            *denied = rl_fault_of_error(reply->text, reply->len);
+    } else if (reply->type != (wants_text ? RL_REPLY_STRING : RL_REPLY_STATUS)) {
+        *denied = RL_FAULT_PROTOCOL;
+    } else {
+        read_section(greeting, step, reply);
+    }
+    return greeting->answered == greeting->steps;
+}

@@ -1,0 +1,40 @@
+/* The first words on a connection: who we are, and who the node is. */
+#ifndef RL_GREETING_H
+#define RL_GREETING_H
+
+#include "core/kind.h"
+#include "core/link.h"
+
+#define RL_GREETING_STEPS 6
+
+/* What a greeting says. User and password may be NULL. */
+struct rl_credentials {
+    const char *user;
+    const char *password;
+    int db;
+};
+
+enum rl_greeting_step {
+    RL_GREET_AUTH,
+    RL_GREET_SELECT,
+    RL_GREET_SERVER,
+    RL_GREET_REPLICATION,
+    RL_GREET_CLUSTER,
+    RL_GREET_PERSISTENCE,
+};
+
+struct rl_greeting {
+    enum rl_greeting_step step[RL_GREETING_STEPS]; /* whose answers are awaited, in order */
+    unsigned steps, answered;
+    struct rl_identity identity;
+};
+
+/* Hands each command to `say`, which copies it; false as soon as `say` returns false. */
+typedef bool rl_greeting_say(void *arg, const struct rl_word *word, size_t words);
+bool rl_greeting_begin(struct rl_greeting *greeting, const struct rl_credentials *who,
+                       rl_greeting_say *say, void *arg);
+
+/* Reads the next answer; whether it was the last. */
+bool rl_greeting_read(struct rl_greeting *greeting, const struct rl_reply *reply);
+
+#endif

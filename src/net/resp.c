@@ -1,0 +1,185 @@
+#include "resp.h"
+
+#include <hiredis/read.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct rl_resp {
+    redisReader *reader;
+    size_t fed; /* bytes since the last whole reply */
+    struct rl_reply root;
+    struct rl_reply item[RL_RESP_ITEMS];
+    bool has_root;
+    size_t text_len;
+    char text[RL_RESP_TEXT];
+};
+
+/* --- writing --- */
+
+size_t rl_resp_size(const struct rl_word *word, size_t words)
+{
+    size_t size = RL_DIGITS + 3;
+    for (size_t i = 0; i < words; i++)
+        size += RL_DIGITS + 5 + word[i].len;
+    return size;
+}
+
+static char *put_header(char *out, char type, size_t number)
+{
+    char digits[RL_DIGITS];
+    char *at = digits + sizeof(digits);
+    do {
+        *--at = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    size_t len = (size_t)(digits + sizeof(digits) - at);
+    *out++ = type;
+    memcpy(out, at, len);
+    out += len;
+    *out++ = '\r';
+    *out++ = '\n';
+    return out;
+}
+
+size_t rl_resp_write(const struct rl_word *word, size_t words, char *out)
+{
+    char *at = put_header(out, '*', words);
+    for (size_t i = 0; i < words; i++) {
+        at = put_header(at, '$', word[i].len);
+        memcpy(at, word[i].text, word[i].len);
+        at += word[i].len;
+        *at++ = '\r';
+        *at++ = '\n';
+    }
+    return (size_t)(at - out);
+}
+
+/* --- reading --- */
+
+/* Where the reply of this task is kept; a place that nobody reads for what is dropped. */
+static struct rl_reply *slot(const redisReadTask *task)
+{
+    static _Thread_local struct rl_reply dropped;
+    struct rl_resp *resp = task->privdata;
+    if (!task->parent) {
+        resp->has_root = true;
+        return &resp->root;
+    }
+    if (task->parent->obj != &resp->root || (size_t)task->idx >= RL_RESP_ITEMS)
+        return &dropped;
+    return &resp->item[task->idx];
+}
+
+static void *create_string(const redisReadTask *task, char *text, size_t len)
+{
+    struct rl_resp *resp = task->privdata;
+    struct rl_reply *reply = slot(task);
+    size_t room = RL_RESP_TEXT - resp->text_len;
+    size_t kept = len < room ? len : room;
+    char *copy = resp->text + resp->text_len;
+    memcpy(copy, text, kept);
+    resp->text_len += kept;
+    *reply = (struct rl_reply){
+        .type = task->type == REDIS_REPLY_ERROR    ? RL_REPLY_ERROR
+                : task->type == REDIS_REPLY_STATUS ? RL_REPLY_STATUS
+                                                   : RL_REPLY_STRING,
+        .text = copy,
+        .len = kept,
+    };
+    return reply;
+}
+
+#ifdef RL_HIREDIS_1
+typedef size_t rl_elements;
+#else
+typedef int rl_elements;
+#endif
+
+static void *create_array(const redisReadTask *task, rl_elements elements)
+{
+    struct rl_resp *resp = task->privdata;
+    struct rl_reply *reply = slot(task);
+    size_t items = (size_t)elements;
+    *reply = (struct rl_reply){
+        .type = RL_REPLY_ARRAY,
+        .item = resp->item,
+        .items = reply != &resp->root  ? 0
+                 : items < RL_RESP_ITEMS ? items
+                                         : RL_RESP_ITEMS,
+    };
+    return reply;
+}
+
+static void *create_integer(const redisReadTask *task, long long value)
+{
+    struct rl_reply *reply = slot(task);
+    *reply = (struct rl_reply){.type = RL_REPLY_INTEGER, .integer = value};
+    return reply;
+}
+
+static void *create_nil(const redisReadTask *task)
+{
+    struct rl_reply *reply = slot(task);
+    *reply = (struct rl_reply){.type = RL_REPLY_NIL};
+    return reply;
+}
+
+static void free_object(void *object)
+{
+    (void)object;
+}
+
+static redisReplyObjectFunctions functions = {
+    .createString = create_string,
+    .createArray = create_array,
+    .createInteger = create_integer,
+    .createNil = create_nil,
+    .freeObject = free_object,
+};
+
+struct rl_resp *rl_resp_new(void)
+{
+    struct rl_resp *resp = calloc(1, sizeof(*resp));
+    if (!resp)
+        return NULL;
+    resp->reader = redisReaderCreateWithFunctions(&functions);
+    if (!resp->reader) {
+        free(resp);
+        return NULL;
+    }
+    resp->reader->privdata = resp;
+    return resp;
+}
+
+void rl_resp_free(struct rl_resp *resp)
+{
+    if (!resp)
+        return;
+    redisReaderFree(resp->reader);
+    free(resp);
+}
+
+bool rl_resp_feed(struct rl_resp *resp, const char *bytes, size_t len)
+{
+    if (resp->fed > RL_RESP_MAX)
+        return false;
+    resp->fed += len;
+    return redisReaderFeed(resp->reader, bytes, len) == REDIS_OK;
+}
+
+enum rl_resp_result rl_resp_next(struct rl_resp *resp, const struct rl_reply **ret_reply)
+{
+    void *object = NULL;
+    if (!resp->reader->reply)
+        resp->text_len = 0;
+    resp->has_root = resp->has_root && resp->reader->reply;
+    if (redisReaderGetReply(resp->reader, &object) != REDIS_OK)
+        return RL_RESP_BROKEN;
+    if (!object)
+        return RL_RESP_MORE;
+    resp->fed = 0;
+    if (!resp->has_root || object != &resp->root)
+        return RL_RESP_BROKEN;
+    *ret_reply = &resp->root;
+    return RL_RESP_REPLY;
+}

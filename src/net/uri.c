@@ -1,0 +1,177 @@
+#include "uri.h"
+
+#include <ctype.h>
+#include <event2/http.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/un.h>
+
+#include "redlock/redlock.h"
+
+#define DB_MAX 999999
+
+/* A decimal number of [0, most]; -1 if the text is anything else. */
+static int parse_number(const char *text, int most)
+{
+    long value = 0;
+    if (*text == '\0')
+        return -1;
+    for (; *text; text++) {
+        if (!isdigit((unsigned char)*text))
+            return -1;
+        value = value * 10 + (*text - '0');
+        if (value > most)
+            return -1;
+    }
+    return (int)value;
+}
+
+/* Percent-decodes; NULL also if a NUL byte hides in it. */
+static char *decode(const char *text, size_t len)
+{
+    char *raw = strndup(text, len);
+    if (!raw)
+        return NULL;
+    size_t size = 0;
+    char *decoded = evhttp_uridecode(raw, 0, &size);
+    free(raw);
+    if (decoded && strlen(decoded) != size) {
+        free(decoded);
+        return NULL;
+    }
+    return decoded;
+}
+
+static const char *parse_userinfo(const char *userinfo, struct rl_uri *uri)
+{
+    if (!userinfo || !*userinfo)
+        return NULL;
+    const char *colon = strchr(userinfo, ':');
+    size_t user_len = colon ? (size_t)(colon - userinfo) : strlen(userinfo);
+    if (user_len > 0 && !(uri->user = decode(userinfo, user_len)))
+        return "the user is malformed";
+    if (colon && !(uri->password = decode(colon + 1, strlen(colon + 1))))
+        return "the password is malformed";
+    return NULL;
+}
+
+static const char *parse_host(const char *host, struct rl_uri *uri)
+{
+    if (!host || !*host)
+        return "the host is missing";
+    size_t len = strlen(host);
+    bool bracketed = host[0] == '[' && host[len - 1] == ']';
+    uri->host = bracketed ? decode(host + 1, len - 2) : decode(host, len);
+    if (!uri->host || !*uri->host)
+        return "the host is malformed";
+    for (const char *c = uri->host; *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr(bracketed ? ":.%" : "-._", *c))
+            return "the host has a character that no host has";
+    return NULL;
+}
+
+static const char *parse_network(const struct evhttp_uri *parsed, struct rl_uri *uri)
+{
+    const char *why = parse_host(evhttp_uri_get_host(parsed), uri);
+    if (why)
+        return why;
+    int port = evhttp_uri_get_port(parsed);
+    if (port == 0 || port > 65535)
+        return "the port is out of its range";
+    uri->port = port < 0 ? REDLOCK_PORT : port;
+    const char *path = evhttp_uri_get_path(parsed);
+    if (evhttp_uri_get_query(parsed))
+        return "it has a query, which only unix:// takes";
+    if (path && path[0] == '/' && path[1] != '\0')
+        uri->db = parse_number(path + 1, DB_MAX);
+    return uri->db < 0 ? "the database is not a number" : NULL;
+}
+
+static const char *parse_unix(const struct evhttp_uri *parsed, struct rl_uri *uri)
+{
+    const char *path = evhttp_uri_get_path(parsed);
+    const char *host = evhttp_uri_get_host(parsed);
+    if ((host && *host) || !path || path[0] != '/' || path[1] == '\0')
+        return "it is not unix:///path";
+    uri->path = decode(path, strlen(path));
+    if (!uri->path)
+        return "the path is malformed";
+    if (strlen(uri->path) >= sizeof(((struct sockaddr_un *)0)->sun_path))
+        return "the path is too long for a unix socket";
+    const char *query = evhttp_uri_get_query(parsed);
+    if (!query || !*query)
+        return NULL;
+    uri->db = strncmp(query, "db=", 3) == 0 ? parse_number(query + 3, DB_MAX) : -1;
+    return uri->db < 0 ? "the query is not db=N" : NULL;
+}
+
+static const char *parse_parts(const struct evhttp_uri *parsed, struct rl_uri *uri)
+{
+    const char *scheme = evhttp_uri_get_scheme(parsed);
+    if (!scheme)
+        return "it has no scheme: redis:// or unix://";
+    if (evhttp_uri_get_fragment(parsed))
+        return "it has a fragment";
+    const char *why = parse_userinfo(evhttp_uri_get_userinfo(parsed), uri);
+    if (why)
+        return why;
+    uri->tls = strcasecmp(scheme, "rediss") == 0;
+    if (uri->tls || strcasecmp(scheme, "redis") == 0)
+        return parse_network(parsed, uri);
+    if (strcasecmp(scheme, "unix") == 0)
+        return parse_unix(parsed, uri);
+    return "its scheme is neither redis, rediss nor unix";
+}
+
+static void show(struct rl_uri *uri)
+{
+    bool v6 = uri->host && strchr(uri->host, ':');
+    char db[16] = "";
+    if (uri->db > 0)
+        snprintf(db, sizeof(db), uri->host ? "/%d" : "?db=%d", uri->db);
+    if (uri->host)
+        snprintf(uri->shown, sizeof(uri->shown), "%s://%s%s%s:%d%s",
+                 uri->tls ? "rediss" : "redis", v6 ? "[" : "", uri->host, v6 ? "]" : "",
+                 uri->port, db);
+    else
+        snprintf(uri->shown, sizeof(uri->shown), "unix://%s%s", uri->path, db);
+}
+
+const char *rl_uri_parse(const char *text, struct rl_uri *ret_uri)
+{
+    struct rl_uri uri = {0};
+    struct evhttp_uri *parsed = evhttp_uri_parse_with_flags(text, 0);
+    const char *why = parsed ? parse_parts(parsed, &uri) : "it is not a URI";
+    if (parsed)
+        evhttp_uri_free(parsed);
+    if (why) {
+        rl_uri_clear(&uri);
+        return why;
+    }
+    show(&uri);
+    *ret_uri = uri;
+    return NULL;
+}
+
+void rl_uri_clear(struct rl_uri *uri)
+{
+    free(uri->host);
+    free(uri->path);
+    free(uri->user);
+    free(uri->password);
+    *uri = (struct rl_uri){0};
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a && b ? strcasecmp(a, b) == 0 : a == b;
+}
+
+bool rl_uri_same(const struct rl_uri *a, const struct rl_uri *b)
+{
+    if (a->path || b->path)
+        return a->path && b->path && strcmp(a->path, b->path) == 0;
+    return a->port == b->port && same_text(a->host, b->host);
+}

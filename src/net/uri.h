@@ -1,0 +1,27 @@
+/* Where a node is and who we are there, from a URI. */
+#ifndef RL_URI_H
+#define RL_URI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define RL_URI_SHOWN 320
+
+struct rl_uri {
+    char *host; /* a name or numeric address; NULL for a unix socket */
+    char *path; /* of the unix socket */
+    char *user, *password;
+    int port;
+    int db;
+    bool tls;
+    char shown[RL_URI_SHOWN]; /* the URI without its password */
+};
+
+/* NULL, or a short phrase that says what is wrong; then nothing is left to be cleared. */
+const char *rl_uri_parse(const char *text, struct rl_uri *ret_uri);
+void rl_uri_clear(struct rl_uri *uri);
+
+/* Whether both name the same server, as far as their text tells. */
+bool rl_uri_same(const struct rl_uri *a, const struct rl_uri *b);
+
+#endif
