@@ -42,8 +42,10 @@ static rl_time valid_until(const struct rl_lease *lease, rl_time start)
 /* When the watchdog extends what was set at `start`. */
 static rl_time extend_at(const struct rl_lease *lease, rl_time start)
 {
-    rl_time at = rl_later(start, lease->terms.extend_every);
-    bool coarse = lease->terms.extend_every >= 10 * RL_EXTEND_GRID;
+    rl_time every =
+        rl_min(lease->terms.extend_every, lease->terms.ttl / RL_WATCHDOG_SHARE);
+    rl_time at = rl_later(start, every);
+    bool coarse = every >= 10 * RL_EXTEND_GRID;
     return coarse ? at - at % RL_EXTEND_GRID : at;
 }
 
@@ -59,7 +61,7 @@ static void begin_round(struct rl_lease *lease, const struct rl_view *view,
         .waiting = ask,
         .refused = rl_all(terms->n) & ~ask,
     };
-    lease->decided = false;
+    lease->decided = lease->won = false;
     for (rl_nodes rest = ask; rest; rest &= rest - 1) {
         unsigned node = rl_first(rest);
         rl_time patience = rl_lease_patience(terms, view->round_trip[node]);
@@ -188,11 +190,10 @@ static void lose(struct rl_lease *lease, enum rl_cause cause, struct rl_update *
     lease->cause = cause;
 }
 
-static void answer_extend(struct rl_lease *lease, enum rl_news news,
-                          struct rl_update *update)
+static void tell_not_extended(struct rl_lease *lease, struct rl_update *update)
 {
     if (lease->asked)
-        update->news |= news;
+        update->news |= RL_NEWS_NOT_EXTENDED;
     lease->asked = false;
 }
 
@@ -205,7 +206,7 @@ static void begin_extend(struct rl_lease *lease, const struct rl_view *view,
         rl_later(view->now, rl_max(lease->terms.ttl / RL_RETRY_SHARE, RL_MS));
     if (rl_count(view->ready & rl_all(lease->terms.n)) < lease->terms.q) {
         lease->cause = RL_CAUSE_NO_QUORUM;
-        answer_extend(lease, RL_NEWS_NOT_EXTENDED, update);
+        tell_not_extended(lease, update);
         return;
     }
     begin_vote(lease, view, RL_EXTEND, update);
@@ -241,18 +242,18 @@ static void decide_extend(struct rl_lease *lease, const struct rl_view *view,
     case RL_LOST:
         lease->decided = true;
         lease->cause = RL_CAUSE_NO_QUORUM;
-        answer_extend(lease, RL_NEWS_NOT_EXTENDED, update);
+        tell_not_extended(lease, update);
         break;
     case RL_WON:
-        if (lease->holding == lease->round.granted && lease->decided)
+        lease->holding = lease->round.granted;
+        if (lease->won)
             return;
-        lease->decided = true;
+        lease->decided = lease->won = lease->timed = true;
         lease->valid = valid_until(lease, lease->round.start);
-        lease->timed = true;
         lease->cause = RL_CAUSE_NONE;
         lease->next_extend = extend_at(lease, lease->round.start);
-        lease->holding = lease->round.granted;
-        answer_extend(lease, RL_NEWS_EXTENDED, update);
+        update->news |= lease->asked ? RL_NEWS_EXTENDED : RL_NEWS_RENEWED;
+        lease->asked = false;
         break;
     }
     if (lease->wished)

@@ -29,6 +29,7 @@ struct rl_terms {
 #define RL_PATIENCE_FLOOR (50 * RL_MS) /* the least per-node timeout that is not fixed */
 #define RL_PATIENCE_SHARE 10           /* and its bound, as a part of the TTL */
 #define RL_RETRY_SHARE    20           /* a lost extension is tried again after this part */
+#define RL_WATCHDOG_SHARE 3             /* the watchdog extends after at most this part */
 #define RL_EXTEND_GRID    (10 * RL_MS) /* extensions due within this share a flush */
 #define RL_LINGER_GAP     (500 * RL_MS)
 
@@ -95,6 +96,7 @@ enum rl_news {
     RL_NEWS_NOT_EXTENDED = 1 << 3,
     RL_NEWS_LOST = 1 << 4,
     RL_NEWS_RELEASED = 1 << 5,
+    RL_NEWS_RENEWED = 1 << 6, /* extended by the watchdog */
 };
 
 struct rl_update {
@@ -121,6 +123,7 @@ struct rl_lease {
     enum rl_cause cause : 8;
     bool timed : 1;   /* the deadline is known: not so for a bare token */
     bool decided : 1; /* the round's result is known */
+    bool won : 1;     /* and it is that */
     bool asked : 1;   /* the round answers the caller's request */
     bool wished : 1;  /* the caller's request waits for the round to end */
     struct rl_ballot *ballot;

@@ -102,6 +102,8 @@ static enum rl_link_action greeted(struct rl_link *link, const struct rl_link_ev
     memcpy(link->run_id, identity->run_id, sizeof(link->run_id));
     link->failures = 0;
     link->oldest = RL_NEVER;
+    if (link->round_trip == 0)
+        link->round_trip = rl_max(event->now - link->greeted_at, 1);
     admit(link, event->now);
     return RL_LINK_NOTHING;
 }
@@ -157,6 +159,7 @@ enum rl_link_action rl_link_step(struct rl_link *link, const struct rl_link_even
     case RL_LINK_CONNECTED:
         assert(link->state == RL_LINK_CONNECTING);
         link->state = RL_LINK_GREETING;
+        link->greeted_at = event->now;
         return RL_LINK_GREET;
     case RL_LINK_GREETED:
         assert(link->state == RL_LINK_GREETING);

@@ -80,6 +80,7 @@ struct rl_link {
     enum rl_link_state state;
     enum rl_fault fault;      /* why it is not ready */
     rl_time since;            /* when connecting began */
+    rl_time greeted_at;       /* when the greeting was sent */
     rl_time retry_at;         /* DOWN: when to connect again */
     rl_time quarantine_until; /* not counted before */
     rl_time oldest;           /* when the oldest unanswered command was sent */

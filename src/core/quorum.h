@@ -46,6 +46,13 @@ void rl_round_count(struct rl_round *round, unsigned node, enum rl_vote vote);
  */
 rl_time rl_valid_until(rl_time start, rl_time ttl, uint32_t drift_ppm);
 
+/*
+ * When others' keys will have left a quorum free, in ms from when they were looked at, if
+ * nobody extends: the k-th smallest remaining TTL, where k more nodes are needed. 0: q nodes
+ * are free already; -1: unknown.
+ */
+int64_t rl_free_in(const struct rl_ballot *ballot, unsigned n, unsigned q);
+
 #define RL_DRIFT_FLOOR (2 * RL_MS)
 
 #endif

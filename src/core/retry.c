@@ -28,6 +28,7 @@ rl_time rl_retry_at(const struct rl_retry *retry, unsigned attempt, uint64_t ran
         break;
     case RL_RETRY_CUSTOM: delay = retry->custom(attempt, random, retry->arg); break;
     }
-    rl_time at = delay < 0 ? RL_NEVER : rl_later(now, delay);
-    return at < give_up ? at : RL_NEVER;
+    if (delay < 0 || now >= give_up)
+        return RL_NEVER;
+    return rl_min(rl_later(now, delay), give_up);
 }

@@ -22,8 +22,8 @@ struct rl_retry {
 };
 
 /*
- * When the next attempt begins, or RL_NEVER: not at all, because the policy says so or it
- * would begin at `give_up` or later. Full jitter is as in
+ * When the next attempt begins; a last one begins at `give_up`. RL_NEVER: not at all, for
+ * the policy says so or that time has come. Full jitter is as in
  * https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
  */
 rl_time rl_retry_at(const struct rl_retry *retry, unsigned attempt, uint64_t random,

@@ -1,0 +1,198 @@
+#include "attempt.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct rl_attempt *attempt_of(struct rl_task *task)
+{
+    return (struct rl_attempt *)task;
+}
+
+/* --- saying --- */
+
+static struct rl_message message_of(const struct rl_attempt *attempt, enum rl_text text,
+                                    uint8_t seq, bool plant)
+{
+    return (struct rl_message){
+        .kind = attempt->kind,
+        .text = text,
+        .seq = seq,
+        .subject =
+            {
+                .key = attempt->key,
+                .token = attempt->token,
+                .ttl_ms = attempt->lease.terms.ttl / RL_MS,
+                .plant = plant,
+            },
+    };
+}
+
+/* A node to which nothing could be said has refused. */
+static void refuse(struct rl_attempt *attempt, const struct rl_update *update,
+                   rl_nodes nodes)
+{
+    for (rl_nodes rest = nodes; rest; rest &= rest - 1)
+        rl_attempt_step(attempt, &(struct rl_lease_event){
+                                     .type = RL_EVENT_VOTE,
+                                     .node = (uint8_t)rl_first(rest),
+                                     .seq = update->seq,
+                                     .text = update->text,
+                                     .vote = RL_VOTE_ERROR,
+                                     .fault = RL_FAULT_MEMORY,
+                                     .pttl = -1,
+                                 });
+}
+
+static void reschedule(struct rl_attempt *attempt)
+{
+    if (attempt->lease.state != RL_LEASE_OVER) {
+        rl_time next = rl_lease_next(&attempt->lease);
+        if (next != RL_NEVER)
+            rl_task_due(&attempt->task, next);
+    } else if (!attempt->owner) {
+        rl_task_end(&attempt->task);
+    } else {
+        rl_heap_drop(&attempt->task.client->heap, &attempt->task.due);
+    }
+}
+
+void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *event)
+{
+    redlock_client *client = attempt->task.client;
+    if (attempt->lease.state == RL_LEASE_OVER)
+        return;
+    struct rl_update update = rl_lease_step(&attempt->lease, &client->view, event);
+    rl_nodes failed = 0;
+    if (update.send) {
+        struct rl_message message =
+            message_of(attempt, update.text, update.seq, update.plant);
+        failed = rl_client_say(client, &attempt->task, &message, update.send);
+    }
+    if (update.send || update.news)
+        rl_client_note_absent(client, attempt->ballot);
+    reschedule(attempt);
+    if (update.news && attempt->owner)
+        rl_owner_note(attempt->owner, update.news);
+    refuse(attempt, &update, failed);
+}
+
+/* --- being woken --- */
+
+static void tick(struct rl_task *task)
+{
+    struct rl_attempt *attempt = attempt_of(task);
+    rl_heap_drop(&task->client->heap, &task->due);
+    rl_attempt_step(attempt, &(struct rl_lease_event){.type = RL_EVENT_TICK});
+    if (!task->dead)
+        reschedule(attempt);
+}
+
+static void expire(struct rl_task *task)
+{
+    rl_attempt_step(attempt_of(task), &(struct rl_lease_event){.type = RL_EVENT_EXPIRE});
+}
+
+static void ready(struct rl_task *task, unsigned node)
+{
+    if (attempt_of(task)->lease.state == RL_LEASE_LINGERING)
+        rl_attempt_step(attempt_of(task), &(struct rl_lease_event){
+                                              .type = RL_EVENT_READY,
+                                              .node = (uint8_t)node,
+                                          });
+}
+
+/* Keeps what is there in our token's stead. Without memory the explanation is poorer. */
+static void note_value(struct rl_attempt *attempt, unsigned node, struct rl_word value)
+{
+    if (value.len == 0)
+        return;
+    if (!attempt->value)
+        attempt->value = calloc(attempt->lease.terms.n, sizeof(*attempt->value));
+    if (!attempt->value)
+        return;
+    size_t len = value.len < REDLOCK_TOKEN_MAX ? value.len : REDLOCK_TOKEN_MAX;
+    memcpy(attempt->value[node], value.text, len);
+    attempt->value[node][len] = '\0';
+}
+
+static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
+                   const struct rl_reply *reply)
+{
+    struct rl_attempt *attempt = attempt_of(task);
+    struct rl_message message = message_of(attempt, op->text, op->seq, op->plant);
+    struct rl_answer heard;
+    if (!rl_client_hear(task->client, task, &message, node, op, reply, &heard))
+        return;
+    note_value(attempt, node, heard.value);
+    rl_attempt_step(attempt, &(struct rl_lease_event){
+                                 .type = RL_EVENT_VOTE,
+                                 .node = (uint8_t)node,
+                                 .seq = op->seq,
+                                 .text = op->text,
+                                 .vote = heard.vote,
+                                 .fault = heard.fault,
+                                 .pttl = heard.pttl,
+                             });
+}
+
+/* A release is under way, or due, at a node that can be written to. */
+static bool unsettled(struct rl_task *task)
+{
+    const struct rl_lease *lease = &attempt_of(task)->lease;
+    switch (lease->state) {
+    case RL_LEASE_ACQUIRING:
+    case RL_LEASE_BACKING_OUT:
+    case RL_LEASE_RELEASING: return true;
+    case RL_LEASE_LINGERING: return lease->dirty & task->client->view.open;
+    default: return false;
+    }
+}
+
+static void destroy(struct rl_task *task)
+{
+    struct rl_attempt *attempt = attempt_of(task);
+    free(attempt->value);
+    free(attempt);
+}
+
+static const struct rl_task_class attempt_class = {
+    .tick = tick,
+    .expire = expire,
+    .ready = ready,
+    .answer = answer,
+    .unsettled = unsettled,
+    .destroy = destroy,
+};
+
+/* --- making --- */
+
+struct rl_attempt *rl_attempt_new(redlock_client *client, redlock_lease *owner,
+                                  const struct rl_terms *terms, struct rl_word key,
+                                  struct rl_word token)
+{
+    size_t ballots = terms->n * sizeof(struct rl_ballot);
+    struct rl_attempt *attempt =
+        calloc(1, sizeof(*attempt) + ballots + key.len + token.len + 1);
+    if (!attempt || !rl_task_init(&attempt->task, client, &attempt_class)) {
+        free(attempt);
+        return NULL;
+    }
+    char *texts = (char *)attempt->ballot + ballots;
+    memcpy(texts, key.text, key.len);
+    memcpy(texts + key.len, token.text, token.len);
+    attempt->key = (struct rl_word){texts, key.len};
+    attempt->token = (struct rl_word){texts + key.len, token.len};
+    attempt->owner = owner;
+    attempt->kind = rl_kind_of(attempt->token);
+    rl_lease_init(&attempt->lease, terms, attempt->ballot);
+    return attempt;
+}
+
+void rl_attempt_leave(struct rl_attempt *attempt)
+{
+    attempt->owner = NULL;
+    rl_attempt_step(attempt, &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
+    if (attempt->lease.state == RL_LEASE_OVER)
+        rl_task_end(&attempt->task);
+}

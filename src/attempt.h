@@ -1,0 +1,30 @@
+/* An attempt: a lease of the core with its key and token, spoken to the nodes by a client. */
+#ifndef RL_ATTEMPT_H
+#define RL_ATTEMPT_H
+
+#include "client.h"
+
+struct rl_attempt {
+    struct rl_task task;
+    redlock_lease *owner; /* who is told; NULL: nobody */
+    const struct rl_kind *kind;
+    struct rl_lease lease;
+    char (*value)[REDLOCK_TOKEN_MAX + 1]; /* others' values per node; NULL: none was seen */
+    struct rl_word key, token;
+    struct rl_ballot ballot[]; /* then the key, then the token */
+};
+
+/* NULL: no memory. */
+struct rl_attempt *rl_attempt_new(redlock_client *client, redlock_lease *owner,
+                                  const struct rl_terms *terms, struct rl_word key,
+                                  struct rl_word token);
+
+void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *event);
+
+/* The owner goes. What may be left on the nodes is released in the background. */
+void rl_attempt_leave(struct rl_attempt *attempt);
+
+/* The owner's side (lease.c): news to be told, now or at the end of the pass. */
+void rl_owner_note(redlock_lease *owner, unsigned news);
+
+#endif

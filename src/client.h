@@ -1,0 +1,180 @@
+/*
+ * The client: nodes, leases, a clock and an event loop put together, and the only place
+ * where they meet.
+ *
+ * Everything happens in passes of the loop. Whatever wakes the client first reads the clock
+ * and tells what has run out, then looks at what arrived; at the end of the pass it steps
+ * what is due, writes what was queued, and sets its one timer.
+ */
+#ifndef RL_CLIENT_H
+#define RL_CLIENT_H
+
+#include "core/clock.h"
+#include "core/lease.h"
+#include "core/link.h"
+#include "heap.h"
+#include "net/node.h"
+#include "redlock/redlock.h"
+#include "token.h"
+
+struct rl_task;
+
+/* What a task does when it is called. Only `tick` must be there. */
+struct rl_task_class {
+    void (*tick)(struct rl_task *task);   /* the time that it was set to has come */
+    void (*expire)(struct rl_task *task); /* look at hard deadlines, before replies */
+    void (*ready)(struct rl_task *task, unsigned node); /* a node was greeted */
+    void (*open)(struct rl_task *task);                 /* the gate opened */
+    /* A node answered, or the connection ended before it did (`reply` NULL). */
+    void (*answer)(struct rl_task *task, unsigned node, const struct rl_op *op,
+                   const struct rl_reply *reply);
+    bool (*unsettled)(struct rl_task *task); /* a drain is to wait for it */
+    void (*close)(struct rl_task *task); /* the client is being freed: call back, let go */
+    void (*destroy)(struct rl_task *task);
+};
+
+/* Something that the client wakes. It lives in one of the client's lists. */
+struct rl_task {
+    struct rl_due due; /* first: the heap knows tasks by it */
+    const struct rl_task_class *class;
+    redlock_client *client; /* NULL once the client is gone */
+    struct rl_task *prev, *next, *next_zombie;
+    unsigned owed; /* answers by nodes that are outstanding */
+    bool dead;     /* to be destroyed when nothing is owed and no callback runs */
+};
+
+struct rl_member {
+    struct rl_task task;
+    unsigned index;
+    bool distrusted; /* its last answer made no sense: the connection is to be given up */
+    struct rl_link link;
+    struct rl_node node;
+};
+
+struct redlock_client {
+    struct event_base *base;
+    struct event *timer, *end_of_pass;
+    int timer_fd;
+    rl_time armed_for; /* when the timer fires; RL_NEVER: it is not set */
+    bool pass_ends;    /* the end of this pass is under way */
+    unsigned depth;    /* calls that are running inside this client */
+    unsigned api;      /* those of them that the caller made: nothing is told inside */
+    bool closing;
+    unsigned generation; /* of the process, by forks */
+
+    redlock_options options; /* its strings are ours */
+    unsigned n, q;
+    struct rl_member *member;
+    struct rl_resolver resolver;
+    rl_time max_ttl; /* the longest that may be forgotten */
+
+    struct rl_clock clock;
+    struct rl_view view;
+    rl_time round_trip[RL_NODES_MAX];
+    rl_nodes unwritten; /* nodes with something queued */
+    struct rl_gate gate;
+    struct rl_task gate_task;
+
+    struct rl_heap heap;
+    size_t tasks;           /* in existence, so that the heap has room for each */
+    struct rl_task list;    /* head of a ring: leases, surveys, ... */
+    struct rl_task *zombie; /* dead ones that wait to be destroyed, by next */
+    struct rl_task *drain;
+
+    char *scratch[2]; /* a command with the script's hash, and with the script */
+    size_t scratch_room[2];
+};
+
+/* --- being woken --- */
+
+/* Brackets everything that is done inside a client; the last leave frees what is dead. */
+void rl_client_enter(redlock_client *client);
+void rl_client_leave(redlock_client *client);
+
+/*
+ * The same for a call of the public interface: the clock is read, and what happens is told
+ * at the end of the pass.
+ */
+void rl_client_call(redlock_client *client);
+void rl_client_return(redlock_client *client);
+
+/* Enters from the loop: reads the clock, and tells what has run out before anything else. */
+void rl_client_wake(redlock_client *client);
+
+/* This pass of the loop is to end with what is due and with what was queued. */
+void rl_client_plan(redlock_client *client);
+
+/* The clock, read anew. */
+rl_time rl_client_read_clock(redlock_client *client);
+
+uint64_t rl_client_random(redlock_client *client);
+
+/* Whether this process is the one that made the client. */
+bool rl_client_is_ours(const redlock_client *client);
+unsigned rl_fork_generation(void);
+
+/* --- tasks --- */
+
+/* False: no memory. */
+bool rl_task_init(struct rl_task *task, redlock_client *client,
+                  const struct rl_task_class *class);
+void rl_task_end(struct rl_task *task); /* no more calls; destroyed as soon as it can be */
+
+void rl_task_bury(struct rl_task *task);
+
+/* Ticks at `at`, or earlier: a later time than the one that is set changes nothing. */
+void rl_task_due(struct rl_task *task, rl_time at);
+void rl_task_due_exactly(struct rl_task *task, rl_time at);
+
+/* --- members --- */
+
+redlock_code rl_members_parse(redlock_client *client, const char *const *uris,
+                              redlock_error *error);
+bool rl_members_init(redlock_client *client); /* false: no memory */
+void rl_members_start(redlock_client *client);
+void rl_members_deaf(redlock_client *client); /* nothing more is read */
+void rl_member_failed(struct rl_member *member, enum rl_fault fault);
+void rl_member_sent(struct rl_member *member);     /* it owes an answer, from now on */
+void rl_member_distrust(struct rl_member *member); /* its answer makes no sense */
+
+/* --- saying things --- */
+
+struct rl_message {
+    const struct rl_kind *kind;
+    enum rl_text text;
+    uint8_t seq;
+    struct rl_subject subject;
+};
+
+/* Queues the message for these nodes; returns those for which there was no memory. */
+rl_nodes rl_client_say(redlock_client *client, struct rl_task *task,
+                       const struct rl_message *message, rl_nodes nodes);
+
+/* Reads a reply; a script that is not known is said again, whole, and false returned. */
+bool rl_client_hear(redlock_client *client, struct rl_task *task,
+                    const struct rl_message *message, unsigned node,
+                    const struct rl_op *op, const struct rl_reply *reply,
+                    struct rl_answer *ret_answer);
+
+/* Joins prefix and key. The result is not terminated. False: it is empty or too long. */
+bool rl_client_key(const redlock_client *client, const void *key, size_t len,
+                   char ret_key[REDLOCK_KEY_MAX], size_t *ret_len);
+
+/* Describes one ballot, with the value that is there. */
+void rl_client_describe(const redlock_client *client, unsigned node,
+                        const struct rl_ballot *ballot, const char *value,
+                        redlock_node *ret_node);
+
+/* A node that was not asked is explained by its link. */
+void rl_client_note_absent(const redlock_client *client, struct rl_ballot *ballot);
+
+/* So many nodes refuse the credentials that no quorum can be had. */
+bool rl_client_is_denied(const redlock_client *client, const struct rl_ballot *ballot);
+
+/* Calls a drain back once nothing is left to be waited for (drain.c). */
+void rl_drain_look(redlock_client *client);
+
+/* The nodes' idea of the longest TTL grows with what is used. */
+redlock_code rl_client_use_ttl(redlock_client *client, int64_t ttl_ms);
+
+#endif

@@ -1,0 +1,344 @@
+/* The client's members: links and their nodes, and the gate before the first acquire. */
+#include <assert.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "options.h"
+
+static rl_nodes settled(const redlock_client *client)
+{
+    rl_nodes set = 0;
+    for (unsigned i = 0; i < client->n; i++)
+        if (rl_link_is_settled(&client->member[i].link))
+            set |= rl_bit(i);
+    return set;
+}
+
+static void look_at_gate(redlock_client *client)
+{
+    if (client->gate.opened_at != RL_NEVER)
+        return;
+    if (!rl_gate_step(&client->gate, client->n, client->q, client->view.ready,
+                      settled(client), client->view.now)) {
+        rl_task_due(&client->gate_task, client->gate.deadline);
+        return;
+    }
+    rl_task_end(&client->gate_task);
+    for (struct rl_task *task = client->list.next; task != &client->list; task = task->next)
+        if (!task->dead && task->class->open)
+            task->class->open(task);
+}
+
+static void tick_gate(struct rl_task *task)
+{
+    rl_heap_drop(&task->client->heap, &task->due);
+    look_at_gate(task->client);
+}
+
+static void destroy_nothing(struct rl_task *task)
+{
+    (void)task;
+}
+
+static const struct rl_task_class gate_class = {
+    .tick = tick_gate,
+    .destroy = destroy_nothing,
+};
+
+/* What the leases see of this member's link. */
+static void show(struct rl_member *member)
+{
+    struct rl_view *view = &member->task.client->view;
+    rl_nodes bit = rl_bit(member->index);
+    view->ready = rl_link_is_ready(&member->link) ? view->ready | bit : view->ready & ~bit;
+    view->open = rl_link_is_open(&member->link) ? view->open | bit : view->open & ~bit;
+    member->task.client->round_trip[member->index] = member->link.round_trip;
+}
+
+static char *read_password(const char *path)
+{
+    char text[512];
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return NULL;
+    ssize_t len = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    if (len <= 0)
+        return NULL;
+    text[len] = '\0';
+    text[strcspn(text, "\r\n")] = '\0';
+    return strdup(text);
+}
+
+static bool greet(struct rl_member *member)
+{
+    redlock_client *client = member->task.client;
+    const redlock_options *options = &client->options;
+    const struct rl_uri *uri = &member->node.uri;
+    char *from_file = options->password_file && !uri->password
+                          ? read_password(options->password_file)
+                          : NULL;
+    struct rl_credentials who = {
+        .user = uri->user ? uri->user : options->username,
+        .password = uri->password ? uri->password
+                    : from_file   ? from_file
+                                  : options->password,
+        .db = uri->db,
+    };
+    bool said = rl_node_greet(&member->node, &who);
+    free(from_file);
+    client->unwritten |= rl_bit(member->index);
+    rl_client_plan(client);
+    return said;
+}
+
+static void step_link(struct rl_member *member, struct rl_link_event event);
+
+void rl_member_failed(struct rl_member *member, enum rl_fault fault)
+{
+    step_link(member, (struct rl_link_event){.type = RL_LINK_FAILED, .fault = fault});
+}
+
+static void act(struct rl_member *member, enum rl_link_action action)
+{
+    switch (action) {
+    case RL_LINK_NOTHING: break;
+    case RL_LINK_CONNECT: rl_node_connect(&member->node); break;
+    case RL_LINK_GREET:
+        if (!greet(member))
+            rl_member_failed(member, RL_FAULT_MEMORY);
+        break;
+    case RL_LINK_ABORT: rl_node_abort(&member->node); break;
+    }
+}
+
+static void step_link(struct rl_member *member, struct rl_link_event event)
+{
+    redlock_client *client = member->task.client;
+    event.now = client->view.now;
+    if (event.type != RL_LINK_SENT && event.type != RL_LINK_ANSWERED)
+        event.random = rl_client_random(client);
+    enum rl_link_action action = rl_link_step(&member->link, &event);
+    show(member);
+    if (action != RL_LINK_NOTHING)
+        act(member, action);
+    rl_task_due(&member->task, rl_link_next(&member->link));
+}
+
+static void tick_member(struct rl_task *task)
+{
+    struct rl_member *member = (struct rl_member *)task;
+    rl_heap_drop(&task->client->heap, &task->due);
+    step_link(member, (struct rl_link_event){.type = RL_LINK_TICK});
+    look_at_gate(task->client);
+}
+
+static const struct rl_task_class member_class = {
+    .tick = tick_member,
+    .destroy = destroy_nothing,
+};
+
+static void on_connected(void *arg, struct rl_node *node)
+{
+    struct rl_member *member = arg;
+    (void)node;
+    step_link(member, (struct rl_link_event){.type = RL_LINK_CONNECTED});
+}
+
+static bool is_duplicate(const struct rl_member *member, const char *run_id)
+{
+    const redlock_client *client = member->task.client;
+    for (unsigned i = 0; i < client->n; i++) {
+        const struct rl_link *other = &client->member[i].link;
+        if (i != member->index && other->fault != RL_FAULT_DUPLICATE && run_id[0] &&
+            strcmp(other->run_id, run_id) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void tell_ready(redlock_client *client, unsigned node)
+{
+    for (struct rl_task *task = client->list.next; task != &client->list; task = task->next)
+        if (!task->dead && task->class->ready)
+            task->class->ready(task, node);
+}
+
+static void on_greeted(void *arg, struct rl_node *node, struct rl_identity *identity)
+{
+    struct rl_member *member = arg;
+    redlock_client *client = member->task.client;
+    (void)node;
+    identity->is_duplicate = is_duplicate(member, identity->run_id);
+    step_link(member,
+              (struct rl_link_event){.type = RL_LINK_GREETED, .identity = identity});
+    if (rl_link_is_open(&member->link))
+        tell_ready(client, member->index);
+    look_at_gate(client);
+}
+
+static void give_answer(struct rl_member *member, const struct rl_op *op,
+                        const struct rl_reply *reply)
+{
+    struct rl_task *task = op->task;
+    if (!task->dead)
+        task->class->answer(task, member->index, op, reply);
+    if (member->task.client->closing)
+        return; /* nothing is owed any more */
+    assert(task->owed > 0);
+    if (--task->owed == 0 && task->dead)
+        rl_task_bury(task);
+}
+
+static void on_replied(void *arg, struct rl_node *node, const struct rl_op *op,
+                       const struct rl_reply *reply)
+{
+    struct rl_member *member = arg;
+    step_link(member, (struct rl_link_event){.type = RL_LINK_ANSWERED,
+                                             .sent = op->sent,
+                                             .oldest = rl_node_oldest(node)});
+    give_answer(member, op, reply);
+    enum rl_fault fault = reply->type == RL_REPLY_ERROR
+                              ? rl_fault_of_error(reply->text, reply->len)
+                              : RL_FAULT_NONE;
+    if (member->distrusted)
+        fault = RL_FAULT_PROTOCOL;
+    member->distrusted = false;
+    if ((fault == RL_FAULT_PROTOCOL || rl_fault_is_of_node(fault)) &&
+        rl_link_is_open(&member->link))
+        step_link(member, (struct rl_link_event){.type = RL_LINK_FAULT, .fault = fault});
+}
+
+static void on_cut(void *arg, struct rl_node *node, const struct rl_op *op)
+{
+    (void)node;
+    give_answer(arg, op, NULL);
+}
+
+static void on_failed(void *arg, struct rl_node *node, enum rl_fault fault)
+{
+    struct rl_member *member = arg;
+    redlock_client *client = member->task.client;
+    (void)node;
+    rl_member_failed(member, fault);
+    look_at_gate(client);
+}
+
+static void on_wake(void *arg)
+{
+    rl_client_wake(((struct rl_member *)arg)->task.client);
+}
+
+static void on_sleep(void *arg)
+{
+    rl_client_leave(((struct rl_member *)arg)->task.client);
+}
+
+static const struct rl_node_owner node_owner = {
+    .wake = on_wake,
+    .sleep = on_sleep,
+    .connected = on_connected,
+    .greeted = on_greeted,
+    .replied = on_replied,
+    .cut = on_cut,
+    .failed = on_failed,
+};
+
+void rl_member_sent(struct rl_member *member)
+{
+    step_link(member, (struct rl_link_event){.type = RL_LINK_SENT});
+}
+
+void rl_member_distrust(struct rl_member *member)
+{
+    member->distrusted = true;
+}
+
+/* --- making --- */
+
+redlock_code rl_members_parse(redlock_client *client, const char *const *uris,
+                               redlock_error *error)
+{
+    for (unsigned i = 0; i < client->n; i++) {
+        struct rl_member *member = &client->member[i];
+        struct rl_uri uri;
+        const char *why = rl_uri_parse(uris[i], &uri);
+        if (why) /* the text is not shown: it may hold a password */
+            return rl_fail(error, REDLOCK_BAD_URI, "node %u: the URI is malformed: %s",
+                           i + 1, why);
+        rl_node_init(&member->node, client->base, &client->resolver, &uri, &node_owner,
+                     member);
+        if (uri.tls)
+            return rl_fail(error, REDLOCK_NOT_BUILT, "node %u: rediss:// is not built in yet",
+                           i + 1);
+        for (unsigned j = 0; j < i; j++)
+            if (rl_uri_same(&client->member[j].node.uri, &uri))
+                return rl_fail(error, REDLOCK_DUPLICATE_NODE, "nodes %u and %u are the same: %s",
+                               j + 1, i + 1, uri.shown);
+    }
+    return REDLOCK_OK;
+}
+
+#define QUARANTINE_MAX (REDLOCK_TTL_MAX_MS * RL_MS * 2)
+
+static rl_time quarantine_of(const redlock_client *client)
+{
+    if (client->options.durable)
+        return 0;
+    rl_time ttl = client->max_ttl;
+    rl_time drift = 2 * ttl - rl_valid_until(0, ttl, client->options.drift_ppm);
+    return rl_min(drift, QUARANTINE_MAX);
+}
+
+redlock_code rl_client_use_ttl(redlock_client *client, int64_t ttl_ms)
+{
+    rl_time ttl = ttl_ms * RL_MS;
+    if (ttl <= client->max_ttl)
+        return REDLOCK_OK;
+    if (client->options.max_ttl_ms > 0)
+        return REDLOCK_BAD_TTL;
+    client->max_ttl = ttl;
+    for (unsigned i = 0; i < client->n; i++)
+        client->member[i].link.terms.quarantine = quarantine_of(client);
+    return REDLOCK_OK;
+}
+
+void rl_members_start(redlock_client *client)
+{
+    struct rl_link_terms terms = {
+        .connect_timeout = client->options.connect_timeout_ms * RL_MS,
+        .node_timeout = client->options.node_timeout_ms * RL_MS,
+        .quarantine = quarantine_of(client),
+    };
+    for (unsigned i = 0; i < client->n; i++) {
+        struct rl_member *member = &client->member[i];
+        member->index = i;
+        rl_link_init(&member->link, &terms, client->view.now);
+        rl_task_due(&member->task, client->view.now);
+    }
+    rl_gate_init(&client->gate, client->view.now, terms.connect_timeout);
+    rl_task_due(&client->gate_task, client->gate.deadline);
+}
+
+bool rl_members_init(redlock_client *client)
+{
+    if (!rl_task_init(&client->gate_task, client, &gate_class))
+        return false;
+    for (unsigned i = 0; i < client->n; i++)
+        if (!rl_task_init(&client->member[i].task, client, &member_class))
+            return false;
+    return true;
+}
+
+void rl_members_deaf(redlock_client *client)
+{
+    for (unsigned i = 0; i < client->n; i++) {
+        struct rl_node *node = &client->member[i].node;
+        if (node->readable)
+            event_del(node->readable);
+        node->op_count = 0;
+    }
+}

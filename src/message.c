@@ -1,0 +1,182 @@
+/* Messages to the nodes: formatted once and copied, and how their answers are explained. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+
+static uint32_t script_bit(const struct rl_message *message)
+{
+    return message->kind->script[message->text] ? UINT32_C(1) << message->text : 0;
+}
+
+/* The command's bytes, in the scratch buffer of its form; false: no memory. */
+static bool format(redlock_client *client, const struct rl_message *message, bool whole,
+                   size_t *ret_len)
+{
+    struct rl_command command;
+    rl_kind_command(message->kind, message->text, whole, &message->subject, &command);
+    size_t size = rl_resp_size(command.word, command.words);
+    if (size > client->scratch_room[whole]) {
+        char *scratch = realloc(client->scratch[whole], size);
+        if (!scratch)
+            return false;
+        client->scratch[whole] = scratch;
+        client->scratch_room[whole] = size;
+    }
+    *ret_len = rl_resp_write(command.word, command.words, client->scratch[whole]);
+    return true;
+}
+
+static bool queue(struct rl_member *member, struct rl_task *task,
+                  const struct rl_message *message, bool whole, size_t len)
+{
+    redlock_client *client = member->task.client;
+    struct rl_op op = {
+        .task = task,
+        .sent = client->view.now,
+        .text = message->text,
+        .seq = message->seq,
+        .plant = message->subject.plant,
+        .whole = whole,
+    };
+    bool first = rl_node_oldest(&member->node) == RL_NEVER;
+    if (!rl_node_send(&member->node, &op, client->scratch[whole], len))
+        return false;
+    task->owed++;
+    client->unwritten |= rl_bit(member->index);
+    if (first)
+        rl_member_sent(member);
+    return true;
+}
+
+rl_nodes rl_client_say(redlock_client *client, struct rl_task *task,
+                       const struct rl_message *message, rl_nodes nodes)
+{
+    size_t len[2] = {0, 0};
+    rl_nodes failed = 0;
+    for (rl_nodes rest = nodes; rest; rest &= rest - 1) {
+        unsigned i = rl_first(rest);
+        struct rl_member *member = &client->member[i];
+        bool whole = script_bit(message) & ~member->node.known;
+        if (len[whole] == 0 && !format(client, message, whole, &len[whole]))
+            failed |= rl_bit(i);
+        else if (!queue(member, task, message, whole, len[whole]))
+            failed |= rl_bit(i);
+        else
+            member->node.known |= script_bit(message);
+    }
+    if (nodes)
+        rl_client_plan(client);
+    return failed;
+}
+
+bool rl_client_hear(redlock_client *client, struct rl_task *task,
+                    const struct rl_message *message, unsigned node,
+                    const struct rl_op *op, const struct rl_reply *reply,
+                    struct rl_answer *ret_answer)
+{
+    struct rl_member *member = &client->member[node];
+    *ret_answer = (struct rl_answer){
+        .vote = RL_VOTE_UNKNOWN, .fault = RL_FAULT_CLOSED, .pttl = -1};
+    if (!reply)
+        return true;
+    if (!rl_kind_read(op->text, reply, ret_answer)) {
+        ret_answer->vote = RL_VOTE_UNKNOWN;
+        ret_answer->fault = RL_FAULT_PROTOCOL;
+        rl_member_distrust(member);
+        return true;
+    }
+    if (ret_answer->fault != RL_FAULT_NOSCRIPT || op->whole ||
+        !rl_link_is_open(&member->link))
+        return true;
+    member->node.known &= ~script_bit(message);
+    return rl_client_say(client, task, message, rl_bit(node)) != 0;
+}
+
+bool rl_client_key(const redlock_client *client, const void *key, size_t len,
+                   char ret_key[REDLOCK_KEY_MAX], size_t *ret_len)
+{
+    const char *prefix = client->options.prefix ? client->options.prefix : "";
+    size_t prefix_len = strlen(prefix);
+    if (len == 0 || len > REDLOCK_KEY_MAX - prefix_len)
+        return false;
+    memcpy(ret_key, prefix, prefix_len);
+    memcpy(ret_key + prefix_len, key, len);
+    *ret_len = prefix_len + len;
+    return true;
+}
+
+/* --- explaining --- */
+
+static const char *const verdicts[] = {
+    [RL_VOTE_UNASKED] = "unasked", [RL_VOTE_WAITING] = "waiting",
+    [RL_VOTE_GRANTED] = "granted", [RL_VOTE_HELD] = "held",
+    [RL_VOTE_GONE] = "gone",       [RL_VOTE_PLANTED] = "planted",
+    [RL_VOTE_ERROR] = "error",     [RL_VOTE_UNKNOWN] = "unknown",
+    [RL_VOTE_SILENT] = "silent",   [RL_VOTE_ABSENT] = "absent",
+};
+
+/* The label of a token of ours, or the foreign value as it can be shown. */
+static void show_holder(const char *value, char ret_holder[REDLOCK_TOKEN_MAX + 1])
+{
+    const char *label = rl_token_label(value);
+    strcpy(ret_holder, label ? label : value);
+    for (char *c = ret_holder; *c; c++)
+        if (!isprint((unsigned char)*c))
+            *c = '?';
+}
+
+void rl_client_describe(const redlock_client *client, unsigned node,
+                        const struct rl_ballot *ballot, const char *value,
+                        redlock_node *ret_node)
+{
+    bool answered = ballot->vote == RL_VOTE_GRANTED || ballot->vote == RL_VOTE_HELD ||
+                    ballot->vote == RL_VOTE_GONE || ballot->vote == RL_VOTE_PLANTED ||
+                    ballot->vote == RL_VOTE_ERROR;
+    *ret_node = (redlock_node){
+        .uri = client->member[node].node.uri.shown,
+        .verdict = verdicts[ballot->vote],
+        .fault = rl_fault_name(ballot->fault),
+        .text = rl_fault_text(ballot->fault),
+        .denied = rl_fault_is_denial(ballot->fault),
+        .latency_us = answered ? (int64_t)ballot->latency : -1,
+        .remaining_ms = ballot->vote == RL_VOTE_HELD ? ballot->pttl : -1,
+    };
+    if (!value || !*value)
+        return;
+    show_holder(value, ret_node->holder);
+    strcpy(ret_node->value, value);
+}
+
+void rl_client_note_absent(const redlock_client *client, struct rl_ballot *ballot)
+{
+    for (unsigned i = 0; i < client->n; i++)
+        if (ballot[i].vote == RL_VOTE_ABSENT && ballot[i].fault == RL_FAULT_NONE)
+            ballot[i].fault = client->member[i].link.fault;
+}
+
+bool rl_client_is_denied(const redlock_client *client, const struct rl_ballot *ballot)
+{
+    unsigned denied = 0;
+    for (unsigned i = 0; i < client->n; i++)
+        denied += rl_fault_is_denial(ballot[i].fault);
+    return denied > client->n - client->q;
+}
+
+size_t redlock_client_explain(const redlock_client *client, redlock_node *nodes, size_t room)
+{
+    static const char *const states[] = {
+        [RL_LINK_DOWN] = "down",         [RL_LINK_CONNECTING] = "connecting",
+        [RL_LINK_GREETING] = "greeting", [RL_LINK_READY] = "ready",
+        [RL_LINK_SUSPECT] = "suspect",   [RL_LINK_QUARANTINED] = "quarantined",
+    };
+    for (unsigned i = 0; i < client->n && i < room; i++) {
+        const struct rl_link *link = &client->member[i].link;
+        struct rl_ballot ballot = {.fault = link->fault, .pttl = -1};
+        rl_client_describe(client, i, &ballot, NULL, &nodes[i]);
+        nodes[i].verdict = states[link->state];
+        nodes[i].latency_us = link->round_trip ? link->round_trip : -1;
+    }
+    return client->n;
+}

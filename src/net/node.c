@@ -1,0 +1,338 @@
+#include "node.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define READ_SIZE      (16 * 1024)
+#define READS_PER_PASS 4
+#define OUT_ROOM       4096
+#define OP_ROOM        64
+
+void rl_node_init(struct rl_node *node, struct event_base *base,
+                  struct rl_resolver *resolver, const struct rl_uri *uri,
+                  const struct rl_node_owner *owner, void *arg)
+{
+    *node = (struct rl_node){
+        .owner = owner,
+        .arg = arg,
+        .base = base,
+        .resolver = resolver,
+        .uri = *uri,
+        .fd = -1,
+    };
+}
+
+/* --- connecting --- */
+
+static void drop_events(struct rl_node *node)
+{
+    if (node->readable)
+        event_free(node->readable);
+    if (node->writable)
+        event_free(node->writable);
+    node->readable = node->writable = NULL;
+}
+
+static void disconnect(struct rl_node *node, void (*close_fd)(int))
+{
+    if (node->resolving)
+        rl_resolve_cancel(node->resolving);
+    node->resolving = NULL;
+    drop_events(node);
+    rl_resp_free(node->resp);
+    node->resp = NULL;
+    if (node->fd >= 0)
+        close_fd(node->fd);
+    node->fd = -1;
+    node->greeting_now = false;
+    node->known = 0;
+    node->out_at = node->out_end = 0;
+}
+
+static void close_plainly(int fd)
+{
+    close(fd);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg);
+static void on_writable(evutil_socket_t fd, short what, void *arg);
+
+static enum rl_fault open_stream(struct rl_node *node, const struct rl_address *address)
+{
+    int fd = rl_stream_open(address);
+    if (fd < 0)
+        return RL_FAULT_CONNECT;
+    node->fd = fd;
+    node->resp = rl_resp_new();
+    node->readable = event_new(node->base, fd, EV_READ | EV_PERSIST, on_readable, node);
+    node->writable = event_new(node->base, fd, EV_WRITE, on_writable, node);
+    if (!node->resp || !node->readable || !node->writable ||
+        event_add(node->writable, NULL) != 0)
+        return RL_FAULT_MEMORY;
+    return RL_FAULT_NONE;
+}
+
+static void connect_to(struct rl_node *node, const struct rl_address *address)
+{
+    enum rl_fault fault = open_stream(node, address);
+    if (fault != RL_FAULT_NONE)
+        node->owner->failed(node->arg, node, fault);
+}
+
+static void on_resolved(const struct rl_address *address, void *arg)
+{
+    struct rl_node *node = arg;
+    node->owner->wake(node->arg);
+    node->resolving = NULL;
+    if (address)
+        connect_to(node, address);
+    else
+        node->owner->failed(node->arg, node, RL_FAULT_RESOLVE);
+    node->owner->sleep(node->arg);
+}
+
+void rl_node_connect(struct rl_node *node)
+{
+    assert(node->fd < 0 && !node->resolving);
+    if (node->uri.path) {
+        struct rl_address address = {.len = sizeof(struct sockaddr_un)};
+        struct sockaddr_un *un = (struct sockaddr_un *)&address.addr;
+        un->sun_family = AF_UNIX;
+        strncpy(un->sun_path, node->uri.path, sizeof(un->sun_path) - 1);
+        connect_to(node, &address);
+        return;
+    }
+    struct rl_resolve *request = rl_resolve_start(
+        node->resolver, node->uri.host, node->uri.port, node->turn++, on_resolved, node);
+    if (request)
+        node->resolving = request;
+}
+
+static void finish_connecting(struct rl_node *node)
+{
+    int state = rl_stream_connected(node->fd);
+    if (state == -EINPROGRESS && event_add(node->writable, NULL) == 0)
+        return;
+    if (state == 0 && event_add(node->readable, NULL) == 0)
+        node->owner->connected(node->arg, node);
+    else
+        node->owner->failed(node->arg, node, RL_FAULT_CONNECT);
+}
+
+static bool is_connected(const struct rl_node *node)
+{
+    return node->readable && event_pending(node->readable, EV_READ, NULL);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg)
+{
+    struct rl_node *node = arg;
+    (void)fd;
+    (void)what;
+    node->owner->wake(node->arg);
+    if (node->fd >= 0 && !is_connected(node))
+        finish_connecting(node);
+    else if (node->fd >= 0 && !rl_node_flush(node))
+        node->owner->failed(node->arg, node, RL_FAULT_CLOSED);
+    node->owner->sleep(node->arg);
+}
+
+void rl_node_abort(struct rl_node *node)
+{
+    disconnect(node, rl_stream_abort);
+    while (node->op_count > 0) {
+        struct rl_op op = node->op[node->op_first];
+        node->op_first = (node->op_first + 1) % node->op_room;
+        node->op_count--;
+        node->owner->cut(node->arg, node, &op);
+    }
+}
+
+static void free_memory(struct rl_node *node)
+{
+    free(node->out);
+    free(node->op);
+    rl_uri_clear(&node->uri);
+    node->out = NULL;
+    node->op = NULL;
+    node->op_count = 0;
+}
+
+void rl_node_clear(struct rl_node *node)
+{
+    if (is_connected(node))
+        (void)rl_node_flush(node);
+    disconnect(node, close_plainly);
+    free_memory(node);
+}
+
+void rl_node_forget(struct rl_node *node)
+{
+    rl_resp_free(node->resp);
+    if (node->fd >= 0)
+        close(node->fd);
+    free_memory(node);
+}
+
+/* --- sending --- */
+
+static bool reserve_out(struct rl_node *node, size_t len)
+{
+    if (node->out_end + len <= node->out_room)
+        return true;
+    size_t pending = node->out_end - node->out_at;
+    if (node->out_at > 0) {
+        memmove(node->out, node->out + node->out_at, pending);
+        node->out_at = 0;
+        node->out_end = pending;
+    }
+    size_t room = node->out_room ? node->out_room : OUT_ROOM;
+    while (room < pending + len)
+        room *= 2;
+    if (room == node->out_room)
+        return true;
+    char *out = realloc(node->out, room);
+    if (!out)
+        return false;
+    node->out = out;
+    node->out_room = room;
+    return true;
+}
+
+static bool reserve_op(struct rl_node *node)
+{
+    if (node->op_count < node->op_room)
+        return true;
+    size_t room = node->op_room ? 2 * node->op_room : OP_ROOM;
+    struct rl_op *op = malloc(room * sizeof(*op));
+    if (!op)
+        return false;
+    for (size_t i = 0; i < node->op_count; i++)
+        op[i] = node->op[(node->op_first + i) % node->op_room];
+    free(node->op);
+    node->op = op;
+    node->op_first = 0;
+    node->op_room = room;
+    return true;
+}
+
+bool rl_node_send(struct rl_node *node, const struct rl_op *op, const char *bytes,
+                  size_t len)
+{
+    assert(is_connected(node));
+    if (!reserve_out(node, len) || !reserve_op(node))
+        return false;
+    memcpy(node->out + node->out_end, bytes, len);
+    node->out_end += len;
+    node->op[(node->op_first + node->op_count) % node->op_room] = *op;
+    node->op_count++;
+    return true;
+}
+
+static bool say_greeting(void *arg, const struct rl_word *word, size_t words)
+{
+    struct rl_node *node = arg;
+    if (!reserve_out(node, rl_resp_size(word, words)))
+        return false;
+    node->out_end += rl_resp_write(word, words, node->out + node->out_end);
+    return true;
+}
+
+bool rl_node_greet(struct rl_node *node, const struct rl_credentials *who)
+{
+    node->greeting_now = true;
+    return rl_greeting_begin(&node->greeting, who, say_greeting, node);
+}
+
+bool rl_node_flush(struct rl_node *node)
+{
+    while (node->out_at < node->out_end) {
+        ssize_t put = rl_stream_write(node->fd, node->out + node->out_at,
+                                      node->out_end - node->out_at);
+        if (put == -EAGAIN)
+            return event_add(node->writable, NULL) == 0;
+        if (put < 0)
+            return false;
+        node->out_at += (size_t)put;
+    }
+    node->out_at = node->out_end = 0;
+    return true;
+}
+
+rl_time rl_node_oldest(const struct rl_node *node)
+{
+    return node->op_count ? node->op[node->op_first].sent : RL_NEVER;
+}
+
+/* --- receiving --- */
+
+static void take_reply(struct rl_node *node, const struct rl_reply *reply)
+{
+    if (node->greeting_now) {
+        if (!rl_greeting_read(&node->greeting, reply))
+            return;
+        node->greeting_now = false;
+        node->owner->greeted(node->arg, node, &node->greeting.identity);
+        return;
+    }
+    if (node->op_count == 0) { /* nobody asked */
+        node->owner->failed(node->arg, node, RL_FAULT_PROTOCOL);
+        return;
+    }
+    struct rl_op op = node->op[node->op_first];
+    node->op_first = (node->op_first + 1) % node->op_room;
+    node->op_count--;
+    node->owner->replied(node->arg, node, &op, reply);
+}
+
+/* The owner may end the connection at each reply: then `resp` is another one or none. */
+static bool take_replies(struct rl_node *node)
+{
+    struct rl_resp *resp = node->resp;
+    const struct rl_reply *reply;
+    for (;;) {
+        switch (rl_resp_next(resp, &reply)) {
+        case RL_RESP_MORE: return true;
+        case RL_RESP_BROKEN:
+            node->owner->failed(node->arg, node, RL_FAULT_PROTOCOL);
+            return false;
+        case RL_RESP_REPLY: take_reply(node, reply); break;
+        }
+        if (node->resp != resp)
+            return false;
+    }
+}
+
+/* What arrived, some of it: whether there may be more. */
+static bool take_bytes(struct rl_node *node)
+{
+    char bytes[READ_SIZE];
+    ssize_t got = rl_stream_read(node->fd, bytes, sizeof(bytes));
+    if (got == -EAGAIN)
+        return false;
+    if (got <= 0) {
+        node->owner->failed(node->arg, node, RL_FAULT_CLOSED);
+        return false;
+    }
+    if (!rl_resp_feed(node->resp, bytes, (size_t)got)) {
+        node->owner->failed(node->arg, node, RL_FAULT_PROTOCOL);
+        return false;
+    }
+    return take_replies(node) && (size_t)got == sizeof(bytes);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+    struct rl_node *node = arg;
+    (void)fd;
+    (void)what;
+    node->owner->wake(node->arg);
+    for (int i = 0; i < READS_PER_PASS && node->fd >= 0; i++)
+        if (!take_bytes(node))
+            break;
+    node->owner->sleep(node->arg);
+}

@@ -1,0 +1,94 @@
+/*
+ * A node's transport: one ordered stream of commands and replies.
+ *
+ * Commands are appended to an output buffer and written once per pass of the loop; replies
+ * come back in the order of the commands. It decides nothing: it reports to its owner.
+ */
+#ifndef RL_NODE_H
+#define RL_NODE_H
+
+#include <event2/event.h>
+
+#include "greeting.h"
+#include "resolve.h"
+#include "resp.h"
+#include "uri.h"
+
+/* A command that is owed an answer. */
+struct rl_op {
+    void *task; /* who asked */
+    rl_time sent;
+    enum rl_text text : 8;
+    uint8_t seq;
+    bool plant;
+    bool whole; /* the script itself was sent */
+};
+
+struct rl_node;
+
+/* Everything is called between `wake` and `sleep`, or inside a call of the owner's. */
+struct rl_node_owner {
+    void (*wake)(void *arg);
+    void (*sleep)(void *arg);
+    void (*connected)(void *arg, struct rl_node *node);
+    void (*greeted)(void *arg, struct rl_node *node, struct rl_identity *identity);
+    void (*replied)(void *arg, struct rl_node *node, const struct rl_op *op,
+                    const struct rl_reply *reply);
+    void (*cut)(void *arg, struct rl_node *node, const struct rl_op *op);
+    void (*failed)(void *arg, struct rl_node *node, enum rl_fault fault);
+};
+
+struct rl_node {
+    const struct rl_node_owner *owner;
+    void *arg;
+    struct event_base *base;
+    struct rl_resolver *resolver;
+    struct rl_uri uri;
+
+    int fd; /* -1: none */
+    unsigned turn;
+    struct rl_resolve *resolving;
+    struct event *readable, *writable;
+    struct rl_resp *resp;
+    bool greeting_now;
+    struct rl_greeting greeting;
+    uint32_t known; /* scripts that were sent whole on this connection */
+
+    char *out; /* bytes from out_at to out_end are to be written */
+    size_t out_at, out_end, out_room;
+
+    struct rl_op *op; /* a ring of what is owed an answer */
+    size_t op_first, op_count, op_room;
+};
+
+/* Takes the URI over. */
+void rl_node_init(struct rl_node *node, struct event_base *base,
+                  struct rl_resolver *resolver, const struct rl_uri *uri,
+                  const struct rl_node_owner *owner, void *arg);
+
+/* Closes with what the socket takes at once still written; no owner is called. */
+void rl_node_clear(struct rl_node *node);
+
+/* Frees the memory and closes the descriptor, but leaves the loop alone: after a fork. */
+void rl_node_forget(struct rl_node *node);
+
+/* Reports `connected` or `failed`, perhaps before it returns. */
+void rl_node_connect(struct rl_node *node);
+
+/* Reports `greeted` or `failed`. False: no memory. */
+bool rl_node_greet(struct rl_node *node, const struct rl_credentials *who);
+
+/* Closes with a reset; every operation that is owed an answer is `cut`. */
+void rl_node_abort(struct rl_node *node);
+
+/* Queues a command; false: no memory, and nothing was queued. */
+bool rl_node_send(struct rl_node *node, const struct rl_op *op, const char *bytes,
+                  size_t len);
+
+/* Writes what is queued, as far as the socket takes it. False: the connection ended. */
+bool rl_node_flush(struct rl_node *node);
+
+/* When the oldest operation that is owed an answer was sent; RL_NEVER: there is none. */
+rl_time rl_node_oldest(const struct rl_node *node);
+
+#endif
