@@ -87,7 +87,8 @@ static redlock_result result_of(const redlock_lease *lease, redlock_code code)
     };
     if (!core)
         return result;
-    result.granted = rl_count(core->round.granted);
+    for (unsigned i = 0; i < core->terms.n; i++)
+        result.granted += core->ballot[i].vote == RL_VOTE_GRANTED;
     result.took_us = client->view.now - core->round.start;
     result.valid_ms = rl_lease_left(core, client->view.now) / RL_MS;
     result.remaining_ms = rl_free_in(core->ballot, core->terms.n, core->terms.q);
