@@ -9,6 +9,8 @@
 /* The exit codes; sysexits(3) and timeout(1) where they have one. */
 enum cli_exit {
     CLI_OK = 0,
+    CLI_GONE = 1,   /* extend, release: the nodes do not store the token */
+    CLI_OTHERS = 2, /* extend, release: the key is another's */
     CLI_USAGE = 64,
     CLI_NO_QUORUM = 69,
     CLI_HELD_ELSEWHERE = 75, /* -E overrides */
@@ -21,15 +23,27 @@ enum cli_exit {
     CLI_SIGNALLED = 128, /* + the signal's number */
 };
 
+/* A duration or number that nobody has said. */
+#define CLI_UNSAID INT64_MIN
+
 /* The words that were said, after environment and configuration file filled the gaps. */
 struct cli {
     const char *command; /* "run" */
+    const char *help;    /* its help text */
+    bool alone;          /* it needs no nodes: neither environment nor file is read */
+
     const char **uris;
     size_t uri_count;
     redlock_options client;
-    redlock_lease_options lease;
+    redlock_lease_options lease; /* the TTL and, by CLI_HOLD_OPTIONS, the wait */
+    int64_t held_elsewhere;      /* the exit code for a lock that others hold: 75 or -E */
     bool json, quiet, color;
     int verbose;
+
+    /* As they were said; cli_parse() makes the above of them. */
+    const char *nodes, *config, *color_when;
+    int64_t drift_ppm;
+    bool nonblock, version, wants_help;
 };
 
 enum cli_type {
@@ -37,9 +51,13 @@ enum cli_type {
     CLI_TEXT,     /* const char * */
     CLI_DURATION, /* int64_t, milliseconds: 250ms, 30s, 5m, 1h; a bare number is seconds */
     CLI_NUMBER,   /* int64_t */
+    CLI_COUNT,    /* int: how often it was said */
+    CLI_LIST,     /* const char *: joined by commas */
+    CLI_ABSENT,   /* not built in yet: ends the process with CLI_CONFIG */
 };
 
-/* An option of a subcommand. `letter` 0: it has a long name only. A list ends at name NULL. */
+/* An option of a subcommand. `letter` 0: it has a long name only. A list ends at name NULL.
+ */
 struct cli_option {
     const char *name;
     char letter;
@@ -47,36 +65,110 @@ struct cli_option {
     void *into;
 };
 
+/* -t, -w, -n and -E, for the commands that acquire. */
+#define CLI_TTL_OPTION(cli)                                                                \
+    {                                                                                      \
+        "ttl", 't', CLI_DURATION, &(cli)->lease.ttl_ms                                     \
+    }
+#define CLI_HOLD_OPTIONS(cli)                                                              \
+    CLI_TTL_OPTION(cli), {"wait", 'w', CLI_DURATION, &(cli)->lease.wait_ms},               \
+        {"nonblock", 'n', CLI_FLAG, &(cli)->nonblock},                                     \
+    {                                                                                      \
+        "conflict-exit-code", 'E', CLI_NUMBER, &(cli)->held_elsewhere                      \
+    }
+
 /*
  * Reads a subcommand's own options and the global ones, from argv[1] on, up to the first
- * operand or "--". Returns the index of the first operand. Ends the process with CLI_USAGE
- * on an unknown option or a malformed value, and after --help.
+ * operand or "--", then fills what was not said from the environment and the configuration
+ * file. Returns the index of the first operand. Ends the process with CLI_USAGE on an
+ * unknown option or a malformed value, with CLI_CONFIG where the configuration is wrong,
+ * and after --help.
  */
 int cli_parse(struct cli *cli, int argc, char **argv, const struct cli_option *own);
+
+/* The only operand, a key. Ends the process with CLI_USAGE where it is not the only one. */
+const char *cli_key(const struct cli *cli, int argc, char **argv, int operand);
 
 /* One line on stderr, "redlock: ...", and the end of the process. */
 _Noreturn void cli_fail(int code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* One line on stderr unless --quiet. */
+/* The same, but the process goes on, to tidy up. */
+void cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* One line on stderr unless --quiet. Control characters are escaped in all. */
 void cli_say(const struct cli *cli, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The client of the configured nodes. Ends the process with CLI_CONFIG where it cannot be. */
+/* The client of the configured nodes. Ends the process with CLI_CONFIG where it cannot be.
+ */
 redlock_client *cli_connect(const struct cli *cli, struct event_base *base);
+
+/* Ends the process because an operation on `key` could not be started. */
+_Noreturn void cli_fail_start(redlock_code code, const char *key);
+
+/* Runs the loop until `*done`. */
+void cli_wait(struct event_base *base, const bool *done);
+
+/* Runs the loop until the client has no release left that could be confirmed. */
+void cli_drain(redlock_client *client, struct event_base *base);
+
+/*
+ * Calls `caught` from the loop at the first HUP, INT or TERM; the second ends the process.
+ * A signal that was ignored when the process began stays ignored.
+ */
+#define CLI_SIGNALS 3
+struct cli_signals {
+    struct event *events[CLI_SIGNALS];
+    void (*caught)(void *arg);
+    void *arg;
+    int number; /* of the signal that came; 0: none */
+};
+void cli_signals_begin(struct cli_signals *signals, struct event_base *base,
+                       void (*caught)(void *arg), void *arg);
+void cli_signals_end(struct cli_signals *signals);
 
 /* The exit code for the end of an acquire; `held_elsewhere` is 75 or what -E said. */
 int cli_acquire_exit(redlock_code code, int held_elsewhere);
 
-/* Prints {"schema":"redlock.<command>/1", ...} as one line on stdout; takes `object`. */
-void cli_print_json(const struct cli *cli, json_t *object);
+/* Why an acquire failed, in one line on stderr: who holds the lock, or what the nodes say.
+ */
+void cli_say_not_acquired(const struct cli *cli, const char *key,
+                          const redlock_result *result, const redlock_node *nodes,
+                          size_t count);
+
+/* Whether so many nodes refused the user or a right that no quorum is left. */
+bool cli_is_denied(const redlock_node *nodes, size_t count, unsigned quorum);
+
+/* "2 of 5 nodes: redis://a, redis://b: no answer in time; ...". To be freed; never NULL. */
+char *cli_faults(const redlock_node *nodes, size_t count);
+
+/* The node that stores the value which most nodes store; NULL if none does. */
+const redlock_node *cli_holder(const redlock_node *nodes, size_t count);
+
+/* "12.3 s"; "unknown" below 0. */
+#define CLI_SPAN 24
+const char *cli_span(char buffer[CLI_SPAN], int64_t ms);
+
+/* The text with control characters escaped, for a terminal. To be freed; never NULL. */
+char *cli_printable(const char *text);
+
+/* A JSON string even where the text is not UTF-8: such bytes become \xNN. */
+json_t *cli_json_text(const char *text);
+
+/* The code's name as JSON has it: "no_quorum". */
+json_t *cli_cause(redlock_code code);
+
+/*
+ * Prints {"schema":"redlock.<command>/1", ...} as one line on stdout; takes `object`. False
+ * if it could not be written; cli_flush() tells the same of what was printed otherwise.
+ */
+bool cli_print_json(const struct cli *cli, json_t *object);
+bool cli_flush(void);
 
 /* The outcome node by node, as an array of objects, and as lines on stderr with -v. */
 json_t *cli_nodes_json(const redlock_node *nodes, size_t count);
 void cli_say_nodes(const struct cli *cli, const redlock_node *nodes, size_t count);
-
-/* Runs the loop until the client has no release left that could be confirmed. */
-void cli_drain(redlock_client *client, struct event_base *base);
 
 /* The subcommands: argv[0] is the command's own name. They return the exit code. */
 int cli_run(struct cli *cli, int argc, char **argv);
@@ -86,5 +178,9 @@ int cli_release(struct cli *cli, int argc, char **argv);
 int cli_break(struct cli *cli, int argc, char **argv);
 int cli_status(struct cli *cli, int argc, char **argv);
 int cli_local(struct cli *cli, int argc, char **argv);
+
+/* Their help texts; the global options are added to them. */
+extern const char cli_run_help[], cli_acquire_help[], cli_extend_help[], cli_release_help[],
+    cli_break_help[], cli_status_help[], cli_local_help[];
 
 #endif

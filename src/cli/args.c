@@ -1,0 +1,270 @@
+#include "args.h"
+
+#include <assert.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define OPTIONS_MAX     40
+#define LONG_BASE       256 /* getopt's value of the first row; above any letter */
+#define DURATION_MAX_MS 10000000000000 /* three centuries: safe to count in microseconds   \
+                                        */
+
+/* The rows of a command and the global ones, and what getopt_long wants to know of them. */
+struct table {
+    struct cli_option row[OPTIONS_MAX];
+    size_t rows;
+    struct option names[OPTIONS_MAX + 1];
+    char letters[2 + 2 * OPTIONS_MAX + 1];
+};
+
+void cli_init(struct cli *cli)
+{
+    *cli = (struct cli){.drift_ppm = CLI_UNSAID, .held_elsewhere = CLI_HELD_ELSEWHERE};
+    redlock_options_init(&cli->client);
+    cli->client.node_timeout_ms = CLI_UNSAID;
+    cli->client.max_ttl_ms = CLI_UNSAID;
+    redlock_lease_options_init(&cli->lease);
+    cli->lease.ttl_ms = CLI_UNSAID;
+    cli->lease.wait_ms = CLI_UNSAID;
+}
+
+/* The milliseconds of a unit; 0 if it is none. A bare number is seconds, as in flock(1). */
+static int64_t unit_ms(const char *unit)
+{
+    static const struct {
+        const char *name;
+        int64_t ms;
+    } units[] = {{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}};
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+        if (strcmp(unit, units[i].name) == 0)
+            return units[i].ms;
+    return 0;
+}
+
+/* In integers, so that what is taken is exactly what was written. */
+static const char *read_duration(const char *text, int64_t *ret_ms)
+{
+    static const char digits[] = "0123456789";
+    size_t whole = strspn(text, digits);
+    bool point = text[whole] == '.';
+    size_t part = point ? strspn(text + whole + 1, digits) : 0;
+    int64_t scale = unit_ms(text + whole + point + part);
+    if (whole == 0 || (point && part == 0) || scale == 0)
+        return "is not a duration (250ms, 30s, 5m, 1h; a bare number is seconds)";
+    if (whole > 12 || part > 9)
+        return "is a duration of too many digits";
+    int64_t ms = 0, share = 0, shares = 1;
+    for (size_t i = 0; i < whole; i++)
+        ms = 10 * ms + (text[i] - '0');
+    for (size_t i = 0; i < part; i++) {
+        share = 10 * share + (text[whole + 1 + i] - '0');
+        shares *= 10;
+    }
+    if (share * scale % shares != 0)
+        return "is finer than a millisecond";
+    ms = ms * scale + share * scale / shares;
+    if (ms > DURATION_MAX_MS)
+        return "is too long a duration";
+    *ret_ms = ms;
+    return NULL;
+}
+
+static const char *read_number(const char *text, int64_t *ret_number)
+{
+    size_t len = strspn(text, "0123456789");
+    if (len == 0 || len > 15 || text[len] != '\0')
+        return "is not a number";
+    *ret_number = strtoll(text, NULL, 10);
+    return NULL;
+}
+
+static const char *read_flag(const char *text, bool *ret_flag)
+{
+    if (strcmp(text, "yes") != 0 && strcmp(text, "no") != 0)
+        return "is neither yes nor no";
+    *ret_flag = text[0] == 'y';
+    return NULL;
+}
+
+/* Said twice, a list grows: nodes must not be dropped without a word. */
+static const char *read_list(const char *text, const char **list)
+{
+    char *joined = NULL;
+    if (*list && asprintf(&joined, "%s,%s", *list, text) < 0)
+        cli_fail(CLI_FAILED, "out of memory");
+    *list = joined ? joined : text;
+    return NULL;
+}
+
+const char *cli_read_value(enum cli_type type, const char *text, void *into)
+{
+    switch (type) {
+    case CLI_FLAG: return read_flag(text, into);
+    case CLI_DURATION: return read_duration(text, into);
+    case CLI_NUMBER: return read_number(text, into);
+    case CLI_LIST: return read_list(text, into);
+    default: *(const char **)into = text; return NULL;
+    }
+}
+
+static void add_row(struct table *table, const struct cli_option *row)
+{
+    static const int arguments[] = {
+        [CLI_FLAG] = no_argument,           [CLI_TEXT] = required_argument,
+        [CLI_DURATION] = required_argument, [CLI_NUMBER] = required_argument,
+        [CLI_COUNT] = no_argument,          [CLI_LIST] = required_argument,
+        [CLI_ABSENT] = optional_argument,
+    };
+    size_t index = table->rows++;
+    assert(index < OPTIONS_MAX);
+    table->row[index] = *row;
+    table->names[index] =
+        (struct option){row->name, arguments[row->type], NULL, LONG_BASE + (int)index};
+    if (row->letter) {
+        size_t len = strlen(table->letters);
+        table->letters[len++] = row->letter;
+        if (arguments[row->type] == required_argument)
+            table->letters[len++] = ':';
+    }
+}
+
+static void fill_table(struct table *table, struct cli *cli, const struct cli_option *own)
+{
+    const struct cli_option globals[] = {
+        {"nodes", 'N', CLI_LIST, &cli->nodes},
+        {"config", 0, CLI_TEXT, &cli->config},
+        {"user", 0, CLI_TEXT, &cli->client.username},
+        {"prefix", 0, CLI_TEXT, &cli->client.prefix},
+        {"timeout", 0, CLI_DURATION, &cli->client.node_timeout_ms},
+        {"max-ttl", 0, CLI_DURATION, &cli->client.max_ttl_ms},
+        {"durable", 0, CLI_FLAG, &cli->client.durable},
+        {"cacert", 0, CLI_ABSENT, NULL},
+        {"cert", 0, CLI_ABSENT, NULL},
+        {"key", 0, CLI_ABSENT, NULL},
+        {"sni", 0, CLI_ABSENT, NULL},
+        {"insecure", 0, CLI_ABSENT, NULL},
+        {"json", 0, CLI_FLAG, &cli->json},
+        {"quiet", 'q', CLI_FLAG, &cli->quiet},
+        {"verbose", 'v', CLI_COUNT, &cli->verbose},
+        {"color", 0, CLI_TEXT, &cli->color_when},
+        {"version", 'V', CLI_FLAG, &cli->version},
+        {"help", 'h', CLI_FLAG, &cli->wants_help},
+    };
+    memset(table, 0, sizeof(*table));
+    strcpy(table->letters, "+:");
+    for (size_t i = 0; own && own[i].name; i++)
+        add_row(table, &own[i]);
+    for (size_t i = 0; i < sizeof(globals) / sizeof(globals[0]); i++)
+        add_row(table, &globals[i]);
+}
+
+/* The row that getopt_long's answer names. */
+static const struct cli_option *find_row(const struct table *table, int answer)
+{
+    if (answer >= LONG_BASE)
+        return &table->row[answer - LONG_BASE];
+    for (size_t i = 0; i < table->rows; i++)
+        if (table->row[i].letter == answer)
+            return &table->row[i];
+    return NULL;
+}
+
+/* "acquire", or the program before its command is known. */
+static const char *spoken_by(const struct cli *cli)
+{
+    return cli->command ? cli->command : "redlock";
+}
+
+/* For a long option optopt is the row's value, or 0 where no row fits. */
+_Noreturn static void fail_option(const struct cli *cli, int answer, char **argv)
+{
+    const char *command = spoken_by(cli);
+    const char *word = argv[optind - 1];
+    bool is_long = optopt == 0 || optopt >= LONG_BASE;
+    if (answer == ':' && is_long)
+        cli_fail(CLI_USAGE, "%s: option %s wants a value", command, word);
+    if (answer == ':')
+        cli_fail(CLI_USAGE, "%s: option -%c wants a value", command, optopt);
+    if (is_long && optopt != 0)
+        cli_fail(CLI_USAGE, "%s: option %s takes no value", command, word);
+    if (is_long)
+        cli_fail(CLI_USAGE, "%s: unknown or ambiguous option %s", command, word);
+    cli_fail(CLI_USAGE, "%s: unknown option -%c", command, optopt);
+}
+
+static void take(const struct cli *cli, const struct cli_option *row, const char *text)
+{
+    const char *wrong = NULL;
+    switch (row->type) {
+    case CLI_FLAG: *(bool *)row->into = true; break;
+    case CLI_COUNT: ++*(int *)row->into; break;
+    case CLI_ABSENT: cli_fail(CLI_CONFIG, "--%s: TLS is not built in yet", row->name);
+    default: wrong = cli_read_value(row->type, text, row->into);
+    }
+    if (wrong)
+        cli_fail(CLI_USAGE, "%s: --%s: \"%s\" %s", spoken_by(cli), row->name, text, wrong);
+}
+
+int cli_read_options(struct cli *cli, int argc, char **argv, const struct cli_option *own)
+{
+    struct table table;
+    fill_table(&table, cli, own);
+    opterr = 0;
+    optind = 0; /* begin anew: the words before the subcommand were read already */
+    for (;;) {
+        int answer = getopt_long(argc, argv, table.letters, table.names, NULL);
+        if (answer == -1)
+            return optind;
+        if (answer == '?' || answer == ':')
+            fail_option(cli, answer, argv);
+        take(cli, find_row(&table, answer), optarg);
+    }
+}
+
+/* What options say in words that the rest of the program wants as values. */
+static void settle(struct cli *cli)
+{
+    const char *when = cli->color_when ? cli->color_when : "auto";
+    const char *no_color = getenv("NO_COLOR"), *terminal = getenv("TERM");
+    bool dumb = !terminal || strcmp(terminal, "dumb") == 0;
+    if (strcmp(when, "auto") == 0)
+        cli->color = isatty(STDOUT_FILENO) && !dumb && !(no_color && *no_color);
+    else if (strcmp(when, "always") == 0 || strcmp(when, "never") == 0)
+        cli->color = when[0] == 'a';
+    else
+        cli_fail(CLI_USAGE, "--color: \"%s\" is none of auto, always, never", when);
+    if (cli->held_elsewhere > 255)
+        cli_fail(CLI_USAGE, "-E: an exit code is at most 255");
+    if (cli->nonblock && cli->lease.wait_ms != CLI_UNSAID)
+        cli_fail(CLI_USAGE, "-n and -w exclude each other");
+    if (cli->nonblock)
+        cli->lease.wait_ms = 0;
+}
+
+int cli_parse(struct cli *cli, int argc, char **argv, const struct cli_option *own)
+{
+    int operand = cli_read_options(cli, argc, argv, own);
+    if (cli->wants_help)
+        cli_print_help(cli);
+    if (cli->version)
+        cli_print_version();
+    settle(cli);
+    if (!cli->alone)
+        cli_configure(cli);
+    return operand;
+}
+
+const char *cli_key(const struct cli *cli, int argc, char **argv, int operand)
+{
+    if (operand >= argc)
+        cli_fail(CLI_USAGE, "%s: KEY is missing", cli->command);
+    if (operand + 1 < argc)
+        cli_fail(CLI_USAGE, "%s: \"%s\": one KEY is all that goes here", cli->command,
+                 argv[operand + 1]);
+    if (argv[operand][0] == '\0')
+        cli_fail(CLI_USAGE, "%s: KEY is empty", cli->command);
+    return argv[operand];
+}

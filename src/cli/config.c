@@ -1,0 +1,196 @@
+/* What was not said on the command line: environment, then configuration file. */
+#include "args.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SETTINGS 11
+#define URIS_MAX 1024 /* far above the library's limit, which it tells itself */
+
+struct setting {
+    const char *key;         /* in the file; NULL: not there, as it is a secret */
+    const char *environment; /* NULL: not there */
+    enum cli_type type;
+    void *into;
+    bool said; /* nothing may overrule it any more */
+};
+
+static bool is_said(const struct setting *setting)
+{
+    switch (setting->type) {
+    case CLI_FLAG: return *(bool *)setting->into;
+    case CLI_DURATION:
+    case CLI_NUMBER: return *(int64_t *)setting->into != CLI_UNSAID;
+    default: return *(const char **)setting->into != NULL;
+    }
+}
+
+static void list_settings(struct cli *cli, struct setting settings[SETTINGS])
+{
+    const struct setting all[SETTINGS] = {
+        {"nodes", "REDLOCK_NODES", CLI_TEXT, &cli->nodes, false},
+        {"ttl", "REDLOCK_TTL", CLI_DURATION, &cli->lease.ttl_ms, false},
+        {"wait", "REDLOCK_WAIT", CLI_DURATION, &cli->lease.wait_ms, false},
+        {"username", "REDLOCK_USERNAME", CLI_TEXT, &cli->client.username, false},
+        {NULL, "REDLOCK_PASSWORD", CLI_TEXT, &cli->client.password, false},
+        {"password-file", "REDLOCK_PASSWORD_FILE", CLI_TEXT, &cli->client.password_file,
+         false},
+        {"prefix", NULL, CLI_TEXT, &cli->client.prefix, false},
+        {"timeout", NULL, CLI_DURATION, &cli->client.node_timeout_ms, false},
+        {"max-ttl", NULL, CLI_DURATION, &cli->client.max_ttl_ms, false},
+        {"drift-ppm", NULL, CLI_NUMBER, &cli->drift_ppm, false},
+        {"durable", NULL, CLI_FLAG, &cli->client.durable, false},
+    };
+    memcpy(settings, all, sizeof(all));
+    for (size_t i = 0; i < SETTINGS; i++)
+        settings[i].said = is_said(&settings[i]);
+}
+
+static void read_environment(struct setting settings[SETTINGS])
+{
+    for (size_t i = 0; i < SETTINGS; i++) {
+        struct setting *setting = &settings[i];
+        const char *text = setting->environment ? getenv(setting->environment) : NULL;
+        if (setting->said || !text || text[0] == '\0')
+            continue;
+        const char *wrong = cli_read_value(setting->type, text, setting->into);
+        if (wrong)
+            cli_fail(CLI_CONFIG, "%s: \"%s\" %s", setting->environment, text, wrong);
+        setting->said = true;
+    }
+}
+
+/* Cuts the white space around a text and returns what is left. */
+static char *trim(char *text)
+{
+    static const char blank[] = " \t\r\n";
+    text += strspn(text, blank);
+    size_t len = strlen(text);
+    while (len > 0 && strchr(blank, text[len - 1]))
+        text[--len] = '\0';
+    return text;
+}
+
+static struct setting *find_setting(struct setting settings[SETTINGS], const char *key)
+{
+    for (size_t i = 0; i < SETTINGS; i++)
+        if (settings[i].key && strcmp(settings[i].key, key) == 0)
+            return &settings[i];
+    return NULL;
+}
+
+/* `seen` holds the line on which each setting stood, as nobody means the second of two. */
+static void read_line(struct setting settings[SETTINGS], unsigned seen[SETTINGS],
+                      const char *file, unsigned number, char *line)
+{
+    char *key = trim(line), *equals = strchr(key, '=');
+    if (key[0] == '\0' || key[0] == '#')
+        return;
+    if (!equals)
+        cli_fail(CLI_CONFIG, "%s:%u: the line is not key = value", file, number);
+    *equals = '\0';
+    key = trim(key);
+    struct setting *setting = find_setting(settings, key);
+    if (!setting)
+        cli_fail(CLI_CONFIG, "%s:%u: unknown key \"%s\"", file, number, key);
+    unsigned *before = &seen[setting - settings];
+    if (*before)
+        cli_fail(CLI_CONFIG, "%s:%u: \"%s\" stands in line %u already", file, number, key,
+                 *before);
+    *before = number;
+
+    char *value = strdup(trim(equals + 1));
+    union {
+        bool flag;
+        int64_t number;
+        const char *text;
+    } unused; /* what is overruled must be well-formed all the same */
+    if (!value)
+        cli_fail(CLI_FAILED, "out of memory");
+    const char *wrong =
+        value[0] == '\0' ? "is no value"
+                         : cli_read_value(setting->type, value,
+                                          setting->said ? (void *)&unused : setting->into);
+    if (wrong)
+        cli_fail(CLI_CONFIG, "%s:%u: %s: \"%s\" %s", file, number, key, value, wrong);
+    if (setting->said || setting->type != CLI_TEXT)
+        free(value);
+}
+
+static void read_file(struct setting settings[SETTINGS], const char *name)
+{
+    unsigned seen[SETTINGS] = {0};
+    char *line = NULL;
+    size_t room = 0;
+    FILE *file = fopen(name, "re");
+    if (!file)
+        cli_fail(CLI_CONFIG, "%s: %s", name, strerror(errno));
+    errno = 0;
+    ssize_t len;
+    for (unsigned number = 1; (len = getline(&line, &room, file)) >= 0; number++) {
+        if (strlen(line) != (size_t)len)
+            cli_fail(CLI_CONFIG, "%s:%u: a NUL byte", name, number);
+        read_line(settings, seen, name, number, line);
+        errno = 0;
+    }
+    if (errno != 0 || ferror(file))
+        cli_fail(CLI_CONFIG, "%s: %s", name, strerror(errno));
+    free(line);
+    fclose(file);
+}
+
+/* URIs parted by commas; white space around them is fine, an empty one is not. */
+static void split_nodes(struct cli *cli)
+{
+    char *rest = cli->nodes ? strdup(cli->nodes) : NULL;
+    if (!rest)
+        cli_fail(cli->nodes ? CLI_FAILED : CLI_CONFIG,
+                 cli->nodes ? "out of memory"
+                            : "no nodes: name them by -N, REDLOCK_NODES or --config");
+    cli->uris = calloc(URIS_MAX, sizeof(*cli->uris));
+    if (!cli->uris)
+        cli_fail(CLI_FAILED, "out of memory");
+    while (rest) {
+        char *uri = trim(strsep(&rest, ","));
+        if (uri[0] == '\0')
+            cli_fail(CLI_CONFIG, "nodes: an empty URI in the list");
+        if (cli->uri_count == URIS_MAX)
+            cli_fail(CLI_CONFIG, "nodes: more than %d", REDLOCK_NODES_MAX);
+        cli->uris[cli->uri_count++] = uri;
+    }
+}
+
+static void settle_defaults(struct cli *cli)
+{
+    redlock_options *client = &cli->client;
+    if (cli->lease.ttl_ms == CLI_UNSAID)
+        cli->lease.ttl_ms = REDLOCK_TTL_MS;
+    if (cli->lease.wait_ms == CLI_UNSAID)
+        cli->lease.wait_ms = -1; /* as flock(1): for as long as it takes */
+    if (client->node_timeout_ms == CLI_UNSAID)
+        client->node_timeout_ms = 0;
+    if (client->connect_timeout_ms < client->node_timeout_ms)
+        client->connect_timeout_ms = client->node_timeout_ms;
+    if (client->max_ttl_ms == CLI_UNSAID)
+        client->max_ttl_ms = 0;
+    if (cli->drift_ppm > UINT32_MAX)
+        cli_fail(CLI_CONFIG, "drift-ppm is too large");
+    if (cli->drift_ppm != CLI_UNSAID)
+        client->drift_ppm = (uint32_t)cli->drift_ppm;
+    if (client->password) /* never both: it goes before any file */
+        client->password_file = NULL;
+}
+
+void cli_configure(struct cli *cli)
+{
+    struct setting settings[SETTINGS];
+    const char *file = cli->config ? cli->config : getenv("REDLOCK_CONFIG");
+    list_settings(cli, settings);
+    read_environment(settings);
+    if (file && file[0] != '\0')
+        read_file(settings, file);
+    split_nodes(cli);
+    settle_defaults(cli);
+}

@@ -1,0 +1,191 @@
+#include "cli.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The C0 and C1 control characters; the latter are two bytes in UTF-8. */
+static bool is_control(const unsigned char *at, unsigned char before)
+{
+    return *at < 0x20 || *at == 0x7f || (before == 0xc2 && *at >= 0x80 && *at < 0xa0);
+}
+
+char *cli_printable(const char *text)
+{
+    char *printable = malloc(4 * strlen(text) + 1);
+    if (!printable)
+        cli_fail(CLI_FAILED, "out of memory");
+    char *to = printable;
+    unsigned char before = 0;
+    for (const unsigned char *at = (const unsigned char *)text; *at; before = *at++) {
+        if (is_control(at, before))
+            to += sprintf(to, "\\x%02x", *at);
+        else
+            *to++ = (char)*at;
+    }
+    *to = '\0';
+    return printable;
+}
+
+/* One write, so that the lines of several processes do not mix. */
+static void say_line(const char *format, va_list arguments)
+{
+    static const char no_memory[] = "redlock: out of memory\n";
+    char *said = NULL, *line = NULL;
+    if (vasprintf(&said, format, arguments) < 0) {
+        (void)!write(STDERR_FILENO, no_memory, sizeof(no_memory) - 1);
+        _exit(CLI_FAILED);
+    }
+    char *printable = cli_printable(said);
+    int len = asprintf(&line, "redlock: %s\n", printable);
+    if (len > 0)
+        (void)!write(STDERR_FILENO, line, (size_t)len);
+    free(line);
+    free(printable);
+    free(said);
+}
+
+void cli_fail(int code, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    say_line(format, arguments);
+    va_end(arguments);
+    exit(code);
+}
+
+void cli_complain(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    say_line(format, arguments);
+    va_end(arguments);
+}
+
+void cli_say(const struct cli *cli, const char *format, ...)
+{
+    if (cli->quiet)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    say_line(format, arguments);
+    va_end(arguments);
+}
+
+const char *cli_span(char buffer[CLI_SPAN], int64_t ms)
+{
+    if (ms < 0)
+        snprintf(buffer, CLI_SPAN, "unknown");
+    else if (ms < 1000)
+        snprintf(buffer, CLI_SPAN, "%d ms", (int)ms);
+    else if (ms < 60000)
+        snprintf(buffer, CLI_SPAN, "%d.%d s", (int)(ms / 1000), (int)(ms % 1000 / 100));
+    else if (ms < 3600000)
+        snprintf(buffer, CLI_SPAN, "%d min %d s", (int)(ms / 60000), (int)(ms / 1000 % 60));
+    else
+        snprintf(buffer, CLI_SPAN, "%lld h %d min", (long long)(ms / 3600000),
+                 (int)(ms / 60000 % 60));
+    return buffer;
+}
+
+bool cli_flush(void)
+{
+    /* Some file systems tell only at the close that there was no room. */
+    bool written = fflush(stdout) == 0 && !ferror(stdout);
+    int fd = dup(STDOUT_FILENO);
+    return fd >= 0 && close(fd) == 0 && written;
+}
+
+/* --- JSON --- */
+
+json_t *cli_json_text(const char *text)
+{
+    json_t *string = json_string(text);
+    if (string)
+        return string;
+    char *escaped = malloc(4 * strlen(text) + 1), *to = escaped;
+    if (!escaped)
+        cli_fail(CLI_FAILED, "out of memory");
+    for (const char *at = text; *at; at++) {
+        if ((unsigned char)*at < 0x80)
+            *to++ = *at;
+        else
+            to += sprintf(to, "\\x%02x", (unsigned char)*at);
+    }
+    *to = '\0';
+    string = json_string(escaped);
+    free(escaped);
+    return string;
+}
+
+json_t *cli_cause(redlock_code code)
+{
+    char name[32];
+    snprintf(name, sizeof(name), "%s", redlock_code_name(code));
+    for (char *at = name; *at; at++)
+        *at = (char)tolower((unsigned char)*at);
+    return json_string(name);
+}
+
+bool cli_print_json(const struct cli *cli, json_t *object)
+{
+    json_t *whole =
+        json_pack("{s: o}", "schema", json_sprintf("redlock.%s/1", cli->command));
+    char *line = NULL;
+    if (whole && object && json_object_update(whole, object) == 0)
+        line = json_dumps(whole, JSON_COMPACT);
+    bool printed = line && printf("%s\n", line) > 0;
+    free(line);
+    json_decref(object);
+    json_decref(whole);
+    return cli_flush() && printed;
+}
+
+static json_t *known_number(int64_t number)
+{
+    return number < 0 ? json_null() : json_integer(number);
+}
+
+static json_t *known_text(const char *text)
+{
+    return text[0] == '\0' ? json_null() : cli_json_text(text);
+}
+
+json_t *cli_nodes_json(const redlock_node *nodes, size_t count)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < count; i++) {
+        const redlock_node *node = &nodes[i];
+        json_t *object =
+            json_pack("{s:o, s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:o}", "uri",
+                      cli_json_text(node->uri), "verdict", node->verdict, "fault",
+                      node->fault, "text", node->text, "denied", node->denied, "latency_us",
+                      known_number(node->latency_us), "remaining_ms",
+                      known_number(node->remaining_ms), "holder", known_text(node->holder),
+                      "value", known_text(node->value));
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
+void cli_say_nodes(const struct cli *cli, const redlock_node *nodes, size_t count)
+{
+    char span[CLI_SPAN];
+    for (size_t i = 0; cli->verbose > 0 && i < count; i++) {
+        const redlock_node *node = &nodes[i];
+        bool faulty = strcmp(node->fault, "NONE") != 0;
+        bool timed = node->latency_us >= 0, held = node->holder[0] != '\0';
+        double latency_ms = (double)node->latency_us / 1000;
+        char took[32] = "";
+        if (timed)
+            snprintf(took, sizeof(took), " after %.1f ms", latency_ms);
+        cli_say(cli, "%s: %s%s%s%s%s%s%s%s", node->uri, node->verdict, took,
+                faulty ? ", " : "", faulty ? node->text : "", held ? ", by " : "",
+                node->holder, held ? ", remaining: " : "",
+                held ? cli_span(span, node->remaining_ms) : "");
+    }
+}

@@ -1,0 +1,101 @@
+/* What the nodes' answers mean, in words. */
+#include "cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool cli_is_denied(const redlock_node *nodes, size_t count, unsigned quorum)
+{
+    size_t denied = 0;
+    for (size_t i = 0; i < count; i++)
+        denied += nodes[i].denied;
+    return denied > count - quorum;
+}
+
+const redlock_node *cli_holder(const redlock_node *nodes, size_t count)
+{
+    const redlock_node *holder = NULL;
+    size_t most = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t same = 0;
+        for (size_t j = 0; nodes[i].holder[0] && j < count; j++)
+            same += strcmp(nodes[i].holder, nodes[j].holder) == 0 &&
+                    strcmp(nodes[i].value, nodes[j].value) == 0;
+        if (same > most) {
+            most = same;
+            holder = &nodes[i];
+        }
+    }
+    return holder;
+}
+
+static bool is_faulty(const redlock_node *node)
+{
+    return strcmp(node->fault, "NONE") != 0;
+}
+
+/* Whether an earlier node has the same fault, so that it was told already. */
+static bool is_told(const redlock_node *nodes, size_t index)
+{
+    for (size_t i = 0; i < index; i++)
+        if (is_faulty(&nodes[i]) && strcmp(nodes[i].text, nodes[index].text) == 0)
+            return true;
+    return false;
+}
+
+char *cli_faults(const redlock_node *nodes, size_t count)
+{
+    char *text = NULL;
+    size_t len = 0, faulty = 0;
+    FILE *stream = open_memstream(&text, &len);
+    if (!stream)
+        cli_fail(CLI_FAILED, "out of memory");
+    for (size_t i = 0; i < count; i++)
+        faulty += is_faulty(&nodes[i]);
+    fprintf(stream, "%zu of %zu nodes failed", faulty, count);
+    for (size_t i = 0; i < count; i++) {
+        if (!is_faulty(&nodes[i]) || is_told(nodes, i))
+            continue;
+        fprintf(stream, "; %s", nodes[i].uri);
+        for (size_t j = i + 1; j < count; j++)
+            if (is_faulty(&nodes[j]) && strcmp(nodes[j].text, nodes[i].text) == 0)
+                fprintf(stream, ", %s", nodes[j].uri);
+        fprintf(stream, ": %s", nodes[i].text);
+    }
+    if (fclose(stream) != 0)
+        cli_fail(CLI_FAILED, "out of memory");
+    return text;
+}
+
+/* "KEY is held by LABEL, for another 12.3 s" */
+static void say_taken(const struct cli *cli, const char *key, const redlock_result *result,
+                      const redlock_node *nodes, size_t count)
+{
+    char span[CLI_SPAN];
+    const redlock_node *holder = cli_holder(nodes, count);
+    const char *still = result->code == REDLOCK_TIMEOUT ? "the wait ran out: " : "";
+    const char *name = holder ? holder->holder : "another";
+    if (result->remaining_ms >= 0)
+        cli_say(cli, "%s%s is held by %s, for another %s unless it is extended", still, key,
+                name, cli_span(span, result->remaining_ms));
+    else
+        cli_say(cli, "%s%s is held by %s", still, key, name);
+}
+
+void cli_say_not_acquired(const struct cli *cli, const char *key,
+                          const redlock_result *result, const redlock_node *nodes,
+                          size_t count)
+{
+    if (result->code == REDLOCK_TAKEN || result->code == REDLOCK_TIMEOUT) {
+        say_taken(cli, key, result, nodes, count);
+    } else if (result->code == REDLOCK_NO_QUORUM || result->code == REDLOCK_DENIED) {
+        char *faults = cli_faults(nodes, count);
+        cli_say(cli, "%s is not held: %s: %u of %u nodes granted it, %u are needed; %s",
+                key, result->code == REDLOCK_DENIED ? "refused" : "no quorum",
+                result->granted, result->nodes, result->quorum, faults);
+        free(faults);
+    } else {
+        cli_say(cli, "%s: %s", key, redlock_code_text(result->code));
+    }
+}

@@ -1,0 +1,110 @@
+/* A client for one command: its connections, its signals and its exit codes. */
+#include "cli.h"
+
+#include <signal.h>
+#include <string.h>
+
+static int exit_of_failed_start(redlock_code code)
+{
+    switch (code) {
+    case REDLOCK_BAD_KEY:
+    case REDLOCK_BAD_TTL:
+    case REDLOCK_BAD_TOKEN: return CLI_USAGE;
+    case REDLOCK_BAD_NODES:
+    case REDLOCK_BAD_URI:
+    case REDLOCK_DUPLICATE_NODE:
+    case REDLOCK_NOT_BUILT:
+    case REDLOCK_BAD_OPTION: return CLI_CONFIG;
+    default: return CLI_FAILED;
+    }
+}
+
+redlock_client *cli_connect(const struct cli *cli, struct event_base *base)
+{
+    redlock_client *client;
+    redlock_error error = {.code = REDLOCK_OK};
+    if (!base)
+        cli_fail(CLI_FAILED, "no event loop: out of memory or descriptors");
+    redlock_code code =
+        redlock_client_new(base, cli->uris, cli->uri_count, &cli->client, &client, &error);
+    if (code != REDLOCK_OK)
+        cli_fail(exit_of_failed_start(code), "%s",
+                 error.text[0] ? error.text : redlock_code_text(code));
+    return client;
+}
+
+void cli_fail_start(redlock_code code, const char *key)
+{
+    cli_fail(exit_of_failed_start(code), "%s: %s", key, redlock_code_text(code));
+}
+
+void cli_wait(struct event_base *base, const bool *done)
+{
+    while (!*done)
+        if (event_base_loop(base, EVLOOP_ONCE) != 0)
+            cli_fail(CLI_FAILED, "the event loop failed");
+}
+
+static void drained(redlock_client *client, bool clean, void *arg)
+{
+    (void)client;
+    (void)clean;
+    *(bool *)arg = true;
+}
+
+void cli_drain(redlock_client *client, struct event_base *base)
+{
+    bool done = false;
+    if (redlock_client_drain(client, -1, drained, &done) == REDLOCK_OK)
+        cli_wait(base, &done);
+}
+
+static const int signal_numbers[CLI_SIGNALS] = {SIGHUP, SIGINT, SIGTERM};
+
+static void caught(evutil_socket_t number, short what, void *arg)
+{
+    struct cli_signals *signals = arg;
+    (void)what;
+    if (signals->number != 0)
+        cli_fail(CLI_SIGNALLED + (int)number, "%s again: ended at once",
+                 strsignal((int)number));
+    signals->number = (int)number;
+    signals->caught(signals->arg);
+}
+
+void cli_signals_begin(struct cli_signals *signals, struct event_base *base,
+                       void (*on_signal)(void *arg), void *arg)
+{
+    *signals = (struct cli_signals){.caught = on_signal, .arg = arg};
+    for (int i = 0; i < CLI_SIGNALS; i++) {
+        struct sigaction inherited;
+        if (sigaction(signal_numbers[i], NULL, &inherited) == 0 &&
+            inherited.sa_handler == SIG_IGN)
+            continue;
+        signals->events[i] = evsignal_new(base, signal_numbers[i], caught, signals);
+        if (!signals->events[i] || evsignal_add(signals->events[i], NULL) != 0)
+            cli_fail(CLI_FAILED, "signals cannot be caught");
+    }
+}
+
+void cli_signals_end(struct cli_signals *signals)
+{
+    for (int i = 0; i < CLI_SIGNALS; i++)
+        if (signals->events[i])
+            event_free(signals->events[i]);
+    memset(signals->events, 0, sizeof(signals->events));
+}
+
+int cli_acquire_exit(redlock_code code, int held_elsewhere)
+{
+    switch (code) {
+    case REDLOCK_OK: return CLI_OK;
+    case REDLOCK_TAKEN:
+    case REDLOCK_TIMEOUT: return held_elsewhere;
+    case REDLOCK_NO_QUORUM:
+    case REDLOCK_EXPIRED:
+    case REDLOCK_UNCONFIRMED: return CLI_NO_QUORUM;
+    case REDLOCK_DENIED: return CLI_DENIED;
+    default: return CLI_FAILED;
+    }
+}
