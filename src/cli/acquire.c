@@ -1,0 +1,181 @@
+#include "cli.h"
+#include "tokenfile.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+const char cli_acquire_help[] =
+    "Usage: redlock acquire [-t TTL] [-w WAIT | -n] [-E CODE] [--token-file F] KEY\n"
+    "Take the lock KEY, print its token on stdout and leave the lock in place.\n"
+    "Nothing extends it: it ends after the TTL unless extend or release comes first.\n"
+    "\n"
+    "  -t, --ttl TTL             how long it holds; default 30s\n"
+    "  -w, --wait WAIT           wait this long while another holds it; default: for as "
+    "long\n"
+    "                            as it takes\n"
+    "  -n, --nonblock            do not wait\n"
+    "  -E, --conflict-exit-code CODE\n"
+    "                            exit with this instead of 75\n"
+    "      --token-file F        also write token and deadline to F, for extend and "
+    "release\n"
+    "\n"
+    "Examples:\n"
+    "  token=$(redlock acquire -t 1m -w 10s backup) || exit\n"
+    "  REDLOCK_TOKEN=$token redlock release backup\n"
+    "\n"
+    "  redlock acquire -n --token-file /run/backup.lock backup >/dev/null || exit\n"
+    "\n"
+    "Exit codes: 0 the lock is held and its token is out; 75 another holds it or the wait "
+    "ran\n"
+    "out; 69 no quorum; 77 refused; 64 usage; 78 configuration; 125 own failure. In every\n"
+    "case but 0 the lock is not held.\n";
+
+struct acquire {
+    struct cli *cli;
+    const char *key, *token_file;
+    redlock_lease *lease;
+    redlock_result result;
+    redlock_node nodes[REDLOCK_NODES_MAX];
+    size_t count;
+    bool done;
+};
+
+static void ended(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    struct acquire *acquire = arg;
+    acquire->result = *result;
+    acquire->count = redlock_explain(lease, acquire->nodes, REDLOCK_NODES_MAX);
+    acquire->done = true;
+}
+
+static void released(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    (void)lease;
+    (void)result;
+    *(bool *)arg = true;
+}
+
+static void interrupted(void *arg)
+{
+    struct acquire *acquire = arg;
+    redlock_cancel(acquire->lease);
+}
+
+/* Whatever the outcome: `cause` says it in one word. */
+static bool print_outcome(const struct acquire *acquire, redlock_code code, json_t *object)
+{
+    const redlock_result *result = &acquire->result;
+    json_object_set_new(object, "cause", cli_cause(code));
+    json_object_set_new(object, "granted", json_integer(result->granted));
+    json_object_set_new(object, "quorum", json_integer(result->quorum));
+    json_object_set_new(object, "attempts", json_integer(result->attempts));
+    json_object_set_new(object, "nodes", cli_nodes_json(acquire->nodes, acquire->count));
+    return cli_print_json(acquire->cli, object);
+}
+
+static void print_failure(const struct acquire *acquire, redlock_code code)
+{
+    const redlock_result *result = &acquire->result;
+    const redlock_node *holder = cli_holder(acquire->nodes, acquire->count);
+    if (!acquire->cli->json)
+        return;
+    json_t *object = json_pack("{s: o}", "key", cli_json_text(acquire->key));
+    json_object_set_new(object, "holder",
+                        holder ? cli_json_text(holder->holder) : json_null());
+    json_object_set_new(object, "remaining_ms",
+                        result->remaining_ms < 0 ? json_null()
+                                                 : json_integer(result->remaining_ms));
+    print_outcome(acquire, code, object); /* the exit code tells the same */
+}
+
+/* Puts the token where the caller finds it, at last on stdout: then it is the caller's. */
+static int publish(const struct acquire *acquire)
+{
+    struct tokenfile held;
+    const char *file = acquire->token_file;
+    if (!tokenfile_fill(&held, acquire->lease, acquire->cli->lease.ttl_ms)) {
+        cli_say(acquire->cli, "%s: %s", acquire->key, redlock_code_text(REDLOCK_EXPIRED));
+        print_failure(acquire, REDLOCK_EXPIRED);
+        return CLI_NO_QUORUM;
+    }
+    if (file && !tokenfile_write(file, &held, acquire->key)) {
+        cli_complain("%s: %s; %s is released", file, strerror(errno), acquire->key);
+        return CLI_FAILED;
+    }
+    bool printed = acquire->cli->json ? print_outcome(acquire, REDLOCK_OK,
+                                                      tokenfile_json(&held, acquire->key))
+                                      : printf("%s\n", held.token) > 0;
+    if (cli_flush() && printed)
+        return CLI_OK;
+    cli_complain("stdout: %s; %s is released", strerror(errno), acquire->key);
+    if (file)
+        unlink(file);
+    return CLI_FAILED;
+}
+
+/* What is not handed to the caller must not stay behind. */
+static void give_back(struct acquire *acquire, struct event_base *base)
+{
+    bool done = false;
+    if (redlock_release(acquire->lease, released, &done) == REDLOCK_OK)
+        cli_wait(base, &done);
+}
+
+static int conclude(struct acquire *acquire, struct event_base *base, int signal)
+{
+    const struct cli *cli = acquire->cli;
+    redlock_code code = acquire->result.code;
+    cli_say_nodes(cli, acquire->nodes, acquire->count);
+    if (code == REDLOCK_OK && signal == 0) {
+        int exit_code = publish(acquire);
+        if (exit_code == CLI_OK)
+            redlock_disown(acquire->lease);
+        else
+            give_back(acquire, base);
+        return exit_code;
+    }
+    if (code == REDLOCK_OK)
+        give_back(acquire, base);
+    if (signal != 0) {
+        cli_say(cli, "%s: %s; the lock is not held", acquire->key, strsignal(signal));
+        print_failure(acquire, REDLOCK_CANCELLED);
+        return CLI_SIGNALLED + signal;
+    }
+    cli_say_not_acquired(cli, acquire->key, &acquire->result, acquire->nodes,
+                         acquire->count);
+    print_failure(acquire, code);
+    return cli_acquire_exit(code, (int)cli->held_elsewhere);
+}
+
+int cli_acquire(struct cli *cli, int argc, char **argv)
+{
+    struct acquire acquire = {.cli = cli};
+    const struct cli_option own[] = {
+        CLI_HOLD_OPTIONS(cli),
+        {"token-file", 0, CLI_TEXT, &acquire.token_file},
+        {NULL, 0, CLI_FLAG, NULL},
+    };
+    acquire.key = cli_key(cli, argc, argv, cli_parse(cli, argc, argv, own));
+    if (acquire.token_file)
+        tokenfile_check(acquire.token_file);
+    cli->lease.watchdog = false; /* nobody stays to extend */
+
+    struct event_base *base = event_base_new();
+    redlock_client *client = cli_connect(cli, base);
+    redlock_code code = redlock_acquire(client, acquire.key, strlen(acquire.key),
+                                        &cli->lease, ended, &acquire, &acquire.lease);
+    if (code != REDLOCK_OK)
+        cli_fail_start(code, acquire.key);
+    struct cli_signals signals;
+    cli_signals_begin(&signals, base, interrupted, &acquire);
+    cli_wait(base, &acquire.done);
+    int exit_code = conclude(&acquire, base, signals.number);
+    cli_drain(client, base);
+    redlock_lease_free(acquire.lease);
+    redlock_client_free(client);
+    cli_signals_end(&signals);
+    event_base_free(base);
+    return exit_code;
+}

@@ -1,0 +1,192 @@
+#include "tokenfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
+#define FILE_MAX     8192
+
+int64_t tokenfile_clock(void)
+{
+    struct timespec now;
+    if (clock_gettime(CLOCK_BOOTTIME, &now) != 0)
+        cli_fail(CLI_FAILED, "CLOCK_BOOTTIME: %s", strerror(errno));
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static void read_boot_id(char boot_id[TOKENFILE_BOOT_ID + 1])
+{
+    ssize_t len = 0;
+    int fd = open(BOOT_ID_FILE, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        len = read(fd, boot_id, TOKENFILE_BOOT_ID);
+        close(fd);
+    }
+    boot_id[len == TOKENFILE_BOOT_ID ? len : 0] = '\0';
+}
+
+bool tokenfile_fill(struct tokenfile *file, const redlock_lease *lease, int64_t ttl_ms)
+{
+    /* The clock is read before the validity, so the deadline errs to the early side. */
+    int64_t now = tokenfile_clock();
+    *file = (struct tokenfile){.ttl_ms = ttl_ms, .valid_ms = redlock_valid_ms(lease)};
+    file->deadline_us = now + file->valid_ms * 1000;
+    snprintf(file->token, sizeof(file->token), "%s", redlock_token(lease));
+    read_boot_id(file->boot_id);
+    return file->valid_ms > 0;
+}
+
+enum tokenfile_state tokenfile_left(const struct tokenfile *file, int64_t *ret_valid_ms)
+{
+    char boot_id[TOKENFILE_BOOT_ID + 1];
+    read_boot_id(boot_id);
+    *ret_valid_ms = 0;
+    if (boot_id[0] == '\0' || strcmp(boot_id, file->boot_id) != 0)
+        return TOKENFILE_OTHER_BOOT;
+    int64_t left = file->deadline_us - tokenfile_clock();
+    if (left > file->ttl_ms * 1000) /* a time namespace with a clock of its own */
+        return TOKENFILE_OTHER_BOOT;
+    if (left < 1000)
+        return TOKENFILE_EXPIRED;
+    *ret_valid_ms = left / 1000;
+    return TOKENFILE_VALID;
+}
+
+json_t *tokenfile_json(const struct tokenfile *file, const char *key)
+{
+    return json_pack("{s:o, s:s, s:s, s:n, s:I, s:I, s:I, s:s*}", "key", cli_json_text(key),
+                     "token", file->token, "kind", "plain", "fence", "ttl_ms",
+                     (json_int_t)file->ttl_ms, "valid_ms", (json_int_t)file->valid_ms,
+                     "deadline_us", (json_int_t)file->deadline_us, "boot_id",
+                     file->boot_id[0] ? file->boot_id : NULL);
+}
+
+void tokenfile_check(const char *path)
+{
+    char boot_id[TOKENFILE_BOOT_ID + 1];
+    struct stat status;
+    read_boot_id(boot_id);
+    if (boot_id[0] == '\0')
+        cli_fail(CLI_FAILED, "%s: no boot id, so no token file", BOOT_ID_FILE);
+    if (lstat(path, &status) == 0 && !S_ISREG(status.st_mode))
+        cli_fail(CLI_CONFIG, "%s: not a regular file", path);
+    char *copy = strdup(path);
+    if (!copy)
+        cli_fail(CLI_FAILED, "out of memory");
+    if (access(dirname(copy), W_OK | X_OK) != 0)
+        cli_fail(CLI_CONFIG, "%s: %s", path, strerror(errno));
+    free(copy);
+}
+
+static bool write_all(int fd, const char *text)
+{
+    size_t len = strlen(text);
+    while (len > 0) {
+        ssize_t written = write(fd, text, len);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return false;
+        text += written;
+        len -= (size_t)written;
+    }
+    return write(fd, "\n", 1) == 1 && fsync(fd) == 0;
+}
+
+static bool replace(const char *path, const char *text)
+{
+    char *temporary = NULL;
+    if (asprintf(&temporary, "%s.XXXXXX", path) < 0) {
+        errno = ENOMEM;
+        return false;
+    }
+    int fd = mkostemp(temporary, O_CLOEXEC); /* in the same folder; its mode is 0600 */
+    bool written = fd >= 0 && write_all(fd, text);
+    int error = errno;
+    if (fd >= 0 && close(fd) != 0 && written) {
+        written = false;
+        error = errno;
+    }
+    if (written && rename(temporary, path) != 0) {
+        written = false;
+        error = errno;
+    }
+    if (fd >= 0 && !written)
+        unlink(temporary);
+    free(temporary);
+    errno = error;
+    return written;
+}
+
+bool tokenfile_write(const char *path, const struct tokenfile *file, const char *key)
+{
+    json_t *object = tokenfile_json(file, key);
+    char *text = object ? json_dumps(object, JSON_INDENT(2)) : NULL;
+    bool written = false;
+    errno = ENOMEM;
+    if (text)
+        written = replace(path, text);
+    int error = errno;
+    free(text);
+    json_decref(object);
+    errno = error;
+    return written;
+}
+
+static bool take_text(const json_t *object, const char *name, char *to, size_t room)
+{
+    const json_t *value = json_object_get(object, name);
+    size_t len = json_string_length(value);
+    if (!json_is_string(value) || len == 0 || len >= room ||
+        strlen(json_string_value(value)) != len)
+        return false;
+    memcpy(to, json_string_value(value), len + 1);
+    return true;
+}
+
+static bool take_number(const json_t *object, const char *name, int64_t most, int64_t *to)
+{
+    const json_t *value = json_object_get(object, name);
+    *to = json_integer_value(value);
+    return json_is_integer(value) && *to > 0 && *to <= most;
+}
+
+static bool is_for(const json_t *object, const char *key)
+{
+    json_t *wanted = cli_json_text(key);
+    bool equal = json_equal(wanted, json_object_get(object, "key"));
+    json_decref(wanted);
+    return equal;
+}
+
+void tokenfile_read(const char *path, const char *key, struct tokenfile *ret_file)
+{
+    char kind[16], text[FILE_MAX];
+    json_error_t error;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* never wait for a FIFO */
+    ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text));
+    if (len < 0)
+        cli_fail(CLI_CONFIG, "%s: %s", path, strerror(errno));
+    close(fd);
+    json_t *object = json_loadb(text, (size_t)len, JSON_REJECT_DUPLICATES, &error);
+    if (!object)
+        cli_fail(CLI_CONFIG, "%s:%d: not a token file: %s", path, error.line, error.text);
+    *ret_file = (struct tokenfile){.ttl_ms = 0};
+    if (!take_text(object, "token", ret_file->token, sizeof(ret_file->token)) ||
+        !take_text(object, "boot_id", ret_file->boot_id, sizeof(ret_file->boot_id)) ||
+        !take_text(object, "kind", kind, sizeof(kind)) || strcmp(kind, "plain") != 0 ||
+        !take_number(object, "ttl_ms", REDLOCK_TTL_MAX_MS, &ret_file->ttl_ms) ||
+        !take_number(object, "valid_ms", REDLOCK_TTL_MAX_MS, &ret_file->valid_ms) ||
+        !take_number(object, "deadline_us", INT64_MAX / 2, &ret_file->deadline_us))
+        cli_fail(CLI_CONFIG, "%s: not a token file that this version understands", path);
+    if (!is_for(object, key))
+        cli_fail(CLI_USAGE, "%s: the token is of another key than %s", path, key);
+    json_decref(object);
+}
