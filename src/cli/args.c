@@ -7,10 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define OPTIONS_MAX     40
-#define LONG_BASE       256 /* getopt's value of the first row; above any letter */
-#define DURATION_MAX_MS 10000000000000 /* three centuries: safe to count in microseconds   \
-                                        */
+#define OPTIONS_MAX 40
+#define LONG_BASE   256 /* getopt's value of the first row; above any letter */
+#define DURATION_MAX_MS                                                                    \
+    10000000000000 /* three centuries: safe to count in microseconds                       \
+                    */
 
 /* The rows of a command and the global ones, and what getopt_long wants to know of them. */
 struct table {

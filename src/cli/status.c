@@ -1,0 +1,217 @@
+#include "survey.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WATCH_EVERY_MS 1000
+
+const char cli_status_help[] =
+    "Usage: redlock status [--watch] KEY\n"
+    "Show who holds the lock KEY: node by node, and what that amounts to. Changes "
+    "nothing.\n"
+    "\n"
+    "      --watch               go on, once a second, until INT or TERM: redrawn on a\n"
+    "                            terminal, else a line per change\n"
+    "\n"
+    "Examples:\n"
+    "  redlock status backup\n"
+    "  redlock status --json backup | jq -r .holder\n"
+    "\n"
+    "Exit codes: 0 held; 1 free; 2 split: neither one value nor none has a majority; 69 "
+    "no\n"
+    "quorum reachable; 77 refused; 64 usage; 78 configuration; 125 own failure.\n";
+
+struct status {
+    const struct cli *cli;
+    const char *key;
+    redlock_client *client;
+    struct event *timer;
+    struct survey survey;
+    char seen[REDLOCK_TOKEN_MAX + 16]; /* the state and value that were told last */
+    bool watch, redraw, done, failed;
+};
+
+static int exit_of(enum survey_state state)
+{
+    static const int codes[] = {
+        [SURVEY_HELD] = 0,
+        [SURVEY_FREE] = 1,
+        [SURVEY_SPLIT] = 2,
+        [SURVEY_NO_QUORUM] = CLI_NO_QUORUM,
+        [SURVEY_DENIED] = CLI_DENIED,
+    };
+    return codes[state];
+}
+
+/* "KEY: held by LABEL on 3 of 5 nodes, for another 12.3 s" */
+static void print_summary(const struct status *status)
+{
+    const redlock_survey *found = &status->survey.found;
+    const redlock_node *holder = cli_holder(status->survey.nodes, found->count);
+    char span[CLI_SPAN], *key = cli_printable(status->key);
+    unsigned reached = found->held + found->free;
+    switch (survey_state(&status->survey)) {
+    case SURVEY_HELD:
+        printf("%s: held by %s on %u of %zu nodes, for another %s\n", key,
+               holder ? holder->holder : "another", found->agreeing, found->count,
+               cli_span(span, found->remaining_ms));
+        break;
+    case SURVEY_FREE:
+        printf("%s: free on %u of %zu nodes\n", key, found->free, found->count);
+        break;
+    case SURVEY_SPLIT:
+        printf(
+            "%s: split: free on %u of %zu nodes, held on %u, of which %u agree; %u are "
+            "needed\n",
+            key, found->free, found->count, found->held, found->agreeing, found->quorum);
+        break;
+    default:
+        printf("%s: unknown: %u of %zu nodes answered, %u are needed\n", key, reached,
+               found->count, found->quorum);
+    }
+    free(key);
+}
+
+static bool print_json(const struct status *status)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    json_t *object = survey_json(&status->survey, status->key);
+    json_object_set_new(object, "unix_ms",
+                        json_integer(now.tv_sec * 1000LL + now.tv_nsec / 1000000));
+    return cli_print_json(status->cli, object);
+}
+
+/* On a terminal: over what stood there before. */
+static void redraw(const struct status *status)
+{
+    printf("\033[H\033[J");
+    survey_print_nodes(status->cli, &status->survey, "held");
+    print_summary(status);
+}
+
+static void print_time(void)
+{
+    char text[32];
+    time_t now = time(NULL);
+    struct tm utc;
+    strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    printf("%s ", text);
+}
+
+/* Whether there is another state or another holder than was told last. */
+static bool is_news(struct status *status)
+{
+    char now[sizeof(status->seen)];
+    const redlock_node *holder =
+        cli_holder(status->survey.nodes, status->survey.found.count);
+    const char *value = !holder ? "" : holder->value[0] ? holder->value : holder->holder;
+    snprintf(now, sizeof(now), "%d %s", (int)survey_state(&status->survey), value);
+    bool news = strcmp(now, status->seen) != 0;
+    memcpy(status->seen, now, sizeof(now));
+    return news;
+}
+
+static bool show(struct status *status)
+{
+    const struct cli *cli = status->cli;
+    if (status->redraw) {
+        redraw(status);
+    } else if (status->watch) {
+        if (!is_news(status))
+            return true;
+        if (cli->json)
+            return print_json(status);
+        print_time();
+        print_summary(status);
+    } else if (cli->json) {
+        return print_json(status);
+    } else {
+        survey_print_nodes(cli, &status->survey, "held");
+        print_summary(status);
+    }
+    return cli_flush();
+}
+
+static void surveyed(redlock_client *client, const redlock_survey *found, void *arg)
+{
+    struct status *status = arg;
+    const struct timeval pause = {WATCH_EVERY_MS / 1000, WATCH_EVERY_MS % 1000 * 1000};
+    if (status->done)
+        return;
+    survey_take(client, found, &status->survey);
+    status->failed = !show(status);
+    if (status->failed)
+        cli_complain("stdout: %s", strerror(errno));
+    status->done = status->failed || !status->watch;
+    if (!status->done)
+        event_add(status->timer, &pause);
+}
+
+static void look(evutil_socket_t fd, short what, void *arg)
+{
+    struct status *status = arg;
+    (void)fd;
+    (void)what;
+    redlock_code code =
+        redlock_inspect(status->client, status->key, strlen(status->key), surveyed, status);
+    if (code != REDLOCK_OK)
+        cli_fail_start(code, status->key);
+}
+
+static void interrupted(void *arg)
+{
+    struct status *status = arg;
+    status->done = true;
+}
+
+/* One line on stderr for what stdout cannot say of itself: that the answer is missing. */
+static void tell_failure(const struct status *status)
+{
+    const struct survey *survey = &status->survey;
+    if (exit_of(survey_state(survey)) < CLI_USAGE)
+        return;
+    char *faults = cli_faults(survey->nodes, survey->found.count);
+    cli_say(status->cli, "%s: %s", status->key, faults);
+    free(faults);
+}
+
+int cli_status(struct cli *cli, int argc, char **argv)
+{
+    static struct status status;
+    const struct cli_option own[] = {
+        {"watch", 0, CLI_FLAG, &status.watch},
+        {NULL, 0, CLI_FLAG, NULL},
+    };
+    status.cli = cli;
+    status.key = cli_key(cli, argc, argv, cli_parse(cli, argc, argv, own));
+    status.redraw = status.watch && !cli->json && isatty(STDOUT_FILENO);
+
+    struct cli_signals signals;
+    struct event_base *base = event_base_new();
+    status.client = cli_connect(cli, base);
+    status.timer = evtimer_new(base, look, &status);
+    if (!status.timer)
+        cli_fail(CLI_FAILED, "out of memory");
+    cli_signals_begin(&signals, base, interrupted, &status);
+    look(-1, 0, &status);
+    cli_wait(base, &status.done);
+
+    int exit_code = CLI_SIGNALLED + signals.number;
+    if (status.failed) {
+        exit_code = CLI_FAILED;
+    } else if (signals.number == 0) {
+        cli_say_nodes(cli, status.survey.nodes, status.survey.found.count);
+        tell_failure(&status);
+        exit_code = exit_of(survey_state(&status.survey));
+    }
+    event_free(status.timer);
+    redlock_client_free(status.client);
+    cli_signals_end(&signals);
+    event_base_free(base);
+    return exit_code;
+}

@@ -1,0 +1,322 @@
+/* extend and release: what whoever has a lock's token can do with it. */
+#include "cli.h"
+#include "tokenfile.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TOKEN_SOURCES                                                                      \
+    "The token is read from --token-file, else from REDLOCK_TOKEN, else from stdin.\n"
+
+const char cli_extend_help[] =
+    "Usage: redlock extend [-t TTL] [--token-file F] KEY\n"
+    "Hold the lock KEY for TTL from now on. " TOKEN_SOURCES
+    "\n"
+    "  -t, --ttl TTL             default: the TTL in the token file, else 30s\n"
+    "      --token-file F        what acquire wrote; gets the new deadline\n"
+    "\n"
+    "With a token file the extension counts only before the old deadline, so the lock was\n"
+    "held without a gap. A bare token does not tell its deadline: a majority must still\n"
+    "store it, and that nobody else held the lock in between is unproven.\n"
+    "\n"
+    "Example:\n"
+    "  redlock extend -t 1m --token-file /run/backup.lock backup || stop_at_once\n"
+    "\n"
+    "Exit codes: 0 extended; 1 gone, or past its deadline; 2 taken by another; 69 no "
+    "quorum:\n"
+    "it is held to its old deadline; 77 refused; 64 usage; 78 configuration; 125 own "
+    "failure.\n";
+
+const char cli_release_help[] =
+    "Usage: redlock release [--token-file F] KEY\n"
+    "Give the lock KEY back. " TOKEN_SOURCES
+    "\n"
+    "      --token-file F        what acquire wrote\n"
+    "\n"
+    "Example:\n"
+    "  echo \"$token\" | redlock release backup\n"
+    "\n"
+    "Exit codes: 0 released; 1 gone: it had ended before; 2 taken by another; 69 too few\n"
+    "nodes confirmed it: what remains expires; 77 refused; 64 usage; 78 configuration;\n"
+    "125 own failure.\n";
+
+#define PAUSE_MAX_MS 10 /* between reading the clock and adopting the lease */
+
+struct holding {
+    struct cli *cli;
+    const char *key, *path;
+    struct tokenfile file; /* the token is always there, the rest if there is a path */
+    redlock_lease *lease;
+    redlock_result result;
+    redlock_node nodes[REDLOCK_NODES_MAX];
+    size_t count;
+    bool done;
+};
+
+static void ended(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    struct holding *holding = arg;
+    holding->result = *result;
+    holding->count = redlock_explain(lease, holding->nodes, REDLOCK_NODES_MAX);
+    holding->done = true;
+}
+
+/* One line, as `acquire` printed it. */
+static void read_stdin(char token[REDLOCK_TOKEN_MAX + 1])
+{
+    char text[REDLOCK_TOKEN_MAX + 2]; /* room for the newline */
+    size_t len = 0;
+    ssize_t got = 1;
+    if (isatty(STDIN_FILENO))
+        cli_fail(CLI_USAGE, "no token: --token-file, REDLOCK_TOKEN and stdin are empty");
+    while (len < sizeof(text) && got != 0) {
+        got = read(STDIN_FILENO, text + len, sizeof(text) - len);
+        if (got < 0 && errno != EINTR)
+            cli_fail(CLI_FAILED, "stdin: %s", strerror(errno));
+        len += got > 0 ? (size_t)got : 0;
+    }
+    if (len > 0 && text[len - 1] == '\n')
+        len--;
+    if (len == 0)
+        cli_fail(CLI_USAGE, "no token: --token-file, REDLOCK_TOKEN and stdin are empty");
+    if (len > REDLOCK_TOKEN_MAX || memchr(text, '\n', len) || memchr(text, '\0', len))
+        cli_fail(CLI_USAGE, "stdin is not one token");
+    memcpy(token, text, len);
+    token[len] = '\0';
+}
+
+static void read_token(struct holding *holding)
+{
+    char *token = holding->file.token;
+    const char *said = getenv("REDLOCK_TOKEN");
+    if (holding->path)
+        tokenfile_read(holding->path, holding->key, &holding->file);
+    else if (!said)
+        read_stdin(token);
+    else if (said[0] == '\0' || strlen(said) > REDLOCK_TOKEN_MAX)
+        cli_fail(CLI_USAGE, "REDLOCK_TOKEN is %s", said[0] ? "too long" : "empty");
+    else
+        strcpy(token, said);
+}
+
+/* False if stdout could not take it. */
+static bool print_outcome(struct holding *holding, const char *cause, json_t *object)
+{
+    const redlock_result *result = &holding->result;
+    if (!holding->cli->json) {
+        json_decref(object);
+        return true;
+    }
+    json_object_set_new(object, "cause", json_string(cause));
+    json_object_set_new(object, "granted", json_integer(result->granted));
+    json_object_set_new(object, "quorum", json_integer(result->quorum));
+    json_object_set_new(object, "nodes", cli_nodes_json(holding->nodes, holding->count));
+    return cli_print_json(holding->cli, object);
+}
+
+static bool print_code(struct holding *holding, redlock_code code)
+{
+    json_t *cause = cli_cause(code);
+    bool printed = print_outcome(holding, json_string_value(cause),
+                                 json_pack("{s: o}", "key", cli_json_text(holding->key)));
+    json_decref(cause);
+    return printed;
+}
+
+static int exit_of(const struct holding *holding)
+{
+    const redlock_result *result = &holding->result;
+    switch (result->code) {
+    case REDLOCK_OK: return CLI_OK;
+    case REDLOCK_GONE:
+    case REDLOCK_EXPIRED: return CLI_GONE;
+    case REDLOCK_TAKEN: return CLI_OTHERS;
+    case REDLOCK_DENIED: return CLI_DENIED;
+    case REDLOCK_NO_QUORUM:
+    case REDLOCK_UNCONFIRMED:
+        return cli_is_denied(holding->nodes, holding->count, result->quorum)
+                   ? CLI_DENIED
+                   : CLI_NO_QUORUM;
+    default: return CLI_FAILED;
+    }
+}
+
+/* Tells a failure in one line and returns its exit code. */
+static int tell_failure(struct holding *holding)
+{
+    const struct cli *cli = holding->cli;
+    const redlock_code code = holding->result.code;
+    const redlock_node *holder = cli_holder(holding->nodes, holding->count);
+    if (code == REDLOCK_TAKEN && holder) {
+        cli_say(cli, "%s is held by %s, no longer by this token", holding->key,
+                holder->holder);
+    } else if (code == REDLOCK_NO_QUORUM || code == REDLOCK_UNCONFIRMED ||
+               code == REDLOCK_DENIED) {
+        char *faults = cli_faults(holding->nodes, holding->count);
+        cli_say(cli, "%s: %s; %s", holding->key, redlock_code_text(code), faults);
+        free(faults);
+    } else {
+        cli_say(cli, "%s: %s", holding->key, redlock_code_text(code));
+    }
+    print_code(holding, code);
+    return exit_of(holding);
+}
+
+static redlock_code adopt(struct holding *holding, redlock_client *client, int64_t valid_ms)
+{
+    return redlock_adopt(client, holding->key, strlen(holding->key), holding->file.token,
+                         valid_ms, &holding->cli->lease, &holding->lease);
+}
+
+/*
+ * A validity is handed over as a span: what passes until the library reads its clock would
+ * be added to it. So a little is taken off, and after a longer pause it is done anew.
+ */
+static redlock_code adopt_timed(struct holding *holding, redlock_client *client)
+{
+    for (;;) {
+        int64_t left, before = tokenfile_clock();
+        if (tokenfile_left(&holding->file, &left) != TOKENFILE_VALID ||
+            left <= PAUSE_MAX_MS)
+            return REDLOCK_EXPIRED;
+        redlock_code code = adopt(holding, client, left - PAUSE_MAX_MS);
+        if (code != REDLOCK_OK || tokenfile_clock() - before < PAUSE_MAX_MS * 1000)
+            return code;
+        redlock_disown(holding->lease);
+        redlock_lease_free(holding->lease);
+        holding->lease = NULL;
+    }
+}
+
+/* Whether the file's deadline lets the lock be extended at all; if not, says why. */
+static bool may_extend(struct holding *holding)
+{
+    int64_t left;
+    enum tokenfile_state state = tokenfile_left(&holding->file, &left);
+    if (state == TOKENFILE_VALID)
+        return true;
+    bool expired = state == TOKENFILE_EXPIRED;
+    cli_say(holding->cli, "%s is no longer held: %s %s", holding->key, holding->path,
+            expired ? "is past its deadline" : "was written under another boot or clock");
+    print_outcome(holding, expired ? "expired" : "other_boot",
+                  json_pack("{s: o}", "key", cli_json_text(holding->key)));
+    return false;
+}
+
+/* The extension is won: keeps the new deadline, or says what a bare token cannot prove. */
+static int tell_extended(struct holding *holding)
+{
+    const struct cli *cli = holding->cli;
+    if (!tokenfile_fill(&holding->file, holding->lease, cli->lease.ttl_ms)) {
+        holding->result.code = REDLOCK_EXPIRED;
+        return tell_failure(holding);
+    }
+    if (holding->path && !tokenfile_write(holding->path, &holding->file, holding->key)) {
+        cli_complain("%s: %s; %s is extended, but the file has the old deadline",
+                     holding->path, strerror(errno), holding->key);
+        return CLI_FAILED;
+    }
+    if (!holding->path)
+        cli_say(cli,
+                "%s is extended; that it was held without a gap is unproven, as a bare "
+                "token does not tell its deadline",
+                holding->key);
+    json_t *object = tokenfile_json(&holding->file, holding->key);
+    json_object_set_new(object, "continuity",
+                        json_string(holding->path ? "proven" : "unproven"));
+    if (print_outcome(holding, "ok", object))
+        return CLI_OK;
+    cli_complain("stdout: %s; %s is extended", strerror(errno), holding->key);
+    return CLI_FAILED;
+}
+
+static int extend(struct holding *holding, redlock_client *client, struct event_base *base)
+{
+    redlock_code code =
+        holding->path ? adopt_timed(holding, client) : adopt(holding, client, 0);
+    if (code == REDLOCK_OK)
+        code = redlock_extend(holding->lease, 0, ended, holding);
+    if (code == REDLOCK_EXPIRED || code == REDLOCK_NOT_HELD) {
+        holding->result.code = REDLOCK_EXPIRED;
+        return tell_failure(holding);
+    }
+    if (code != REDLOCK_OK)
+        cli_fail_start(code, holding->key);
+    cli_wait(base, &holding->done);
+    cli_say_nodes(holding->cli, holding->nodes, holding->count);
+    return holding->result.code == REDLOCK_OK ? tell_extended(holding)
+                                              : tell_failure(holding);
+}
+
+int cli_extend(struct cli *cli, int argc, char **argv)
+{
+    struct holding holding = {.cli = cli};
+    int64_t ttl_ms = CLI_UNSAID;
+    const struct cli_option own[] = {
+        {"ttl", 't', CLI_DURATION, &ttl_ms},
+        {"token-file", 0, CLI_TEXT, &holding.path},
+        {NULL, 0, CLI_FLAG, NULL},
+    };
+    holding.key = cli_key(cli, argc, argv, cli_parse(cli, argc, argv, own));
+    read_token(&holding);
+    if (ttl_ms != CLI_UNSAID)
+        cli->lease.ttl_ms = ttl_ms;
+    else if (holding.path)
+        cli->lease.ttl_ms = holding.file.ttl_ms;
+    cli->lease.watchdog = false; /* nobody stays to extend */
+    if (holding.path && !may_extend(&holding))
+        return CLI_GONE;
+
+    struct event_base *base = event_base_new();
+    redlock_client *client = cli_connect(cli, base);
+    int exit_code = extend(&holding, client, base);
+    if (holding.lease)
+        redlock_disown(holding.lease);
+    cli_drain(client, base);
+    redlock_lease_free(holding.lease);
+    redlock_client_free(client);
+    event_base_free(base);
+    return exit_code;
+}
+
+static int tell_released(struct holding *holding)
+{
+    if (print_code(holding, REDLOCK_OK))
+        return CLI_OK;
+    cli_complain("stdout: %s; %s is released", strerror(errno), holding->key);
+    return CLI_FAILED;
+}
+
+int cli_release(struct cli *cli, int argc, char **argv)
+{
+    struct holding holding = {.cli = cli};
+    const struct cli_option own[] = {
+        {"token-file", 0, CLI_TEXT, &holding.path},
+        {NULL, 0, CLI_FLAG, NULL},
+    };
+    holding.key = cli_key(cli, argc, argv, cli_parse(cli, argc, argv, own));
+    read_token(&holding);
+    if (holding.path)
+        cli->lease.ttl_ms = holding.file.ttl_ms;
+    cli->lease.watchdog = false;
+
+    struct event_base *base = event_base_new();
+    redlock_client *client = cli_connect(cli, base);
+    redlock_code code = adopt(&holding, client, 0); /* a release heeds no deadline */
+    if (code == REDLOCK_OK)
+        code = redlock_release(holding.lease, ended, &holding);
+    if (code != REDLOCK_OK)
+        cli_fail_start(code, holding.key);
+    cli_wait(base, &holding.done);
+    cli_say_nodes(cli, holding.nodes, holding.count);
+    int exit_code = holding.result.code == REDLOCK_OK ? tell_released(&holding)
+                                                      : tell_failure(&holding);
+    cli_drain(client, base);
+    redlock_lease_free(holding.lease);
+    redlock_client_free(client);
+    event_base_free(base);
+    return exit_code;
+}
