@@ -157,7 +157,7 @@ int cli_acquire(struct cli *cli, int argc, char **argv)
         {"token-file", 0, CLI_TEXT, &acquire.token_file},
         {NULL, 0, CLI_FLAG, NULL},
     };
-    acquire.key = cli_key(cli, argc, argv, cli_parse(cli, argc, argv, own));
+    acquire.key = argv[cli_parse(cli, argc, argv, own)];
     if (acquire.token_file)
         tokenfile_check(acquire.token_file);
     cli->lease.watchdog = false; /* nobody stays to extend */

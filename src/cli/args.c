@@ -93,10 +93,11 @@ static const char *read_flag(const char *text, bool *ret_flag)
 /* Said twice, a list grows: nodes must not be dropped without a word. */
 static const char *read_list(const char *text, const char **list)
 {
-    char *joined = NULL;
-    if (*list && asprintf(&joined, "%s,%s", *list, text) < 0)
+    char *joined;
+    if (asprintf(&joined, "%s%s%s", *list ? *list : "", *list ? "," : "", text) < 0)
         cli_fail(CLI_FAILED, "out of memory");
-    *list = joined ? joined : text;
+    free((char *)*list);
+    *list = joined;
     return NULL;
 }
 
@@ -173,30 +174,23 @@ static const struct cli_option *find_row(const struct table *table, int answer)
     return NULL;
 }
 
-/* "acquire", or the program before its command is known. */
-static const char *spoken_by(const struct cli *cli)
-{
-    return cli->command ? cli->command : "redlock";
-}
-
 /* For a long option optopt is the row's value, or 0 where no row fits. */
-_Noreturn static void fail_option(const struct cli *cli, int answer, char **argv)
+_Noreturn static void fail_option(int answer, char **argv)
 {
-    const char *command = spoken_by(cli);
     const char *word = argv[optind - 1];
     bool is_long = optopt == 0 || optopt >= LONG_BASE;
     if (answer == ':' && is_long)
-        cli_fail(CLI_USAGE, "%s: option %s wants a value", command, word);
+        cli_fail(CLI_USAGE, "option %s wants a value", word);
     if (answer == ':')
-        cli_fail(CLI_USAGE, "%s: option -%c wants a value", command, optopt);
+        cli_fail(CLI_USAGE, "option -%c wants a value", optopt);
     if (is_long && optopt != 0)
-        cli_fail(CLI_USAGE, "%s: option %s takes no value", command, word);
+        cli_fail(CLI_USAGE, "option %s takes no value", word);
     if (is_long)
-        cli_fail(CLI_USAGE, "%s: unknown or ambiguous option %s", command, word);
-    cli_fail(CLI_USAGE, "%s: unknown option -%c", command, optopt);
+        cli_fail(CLI_USAGE, "unknown or ambiguous option %s", word);
+    cli_fail(CLI_USAGE, "unknown option -%c", optopt);
 }
 
-static void take(const struct cli *cli, const struct cli_option *row, const char *text)
+static void take(const struct cli_option *row, const char *text)
 {
     const char *wrong = NULL;
     switch (row->type) {
@@ -206,7 +200,7 @@ static void take(const struct cli *cli, const struct cli_option *row, const char
     default: wrong = cli_read_value(row->type, text, row->into);
     }
     if (wrong)
-        cli_fail(CLI_USAGE, "%s: --%s: \"%s\" %s", spoken_by(cli), row->name, text, wrong);
+        cli_fail(CLI_USAGE, "--%s: \"%s\" %s", row->name, text, wrong);
 }
 
 int cli_read_options(struct cli *cli, int argc, char **argv, const struct cli_option *own)
@@ -220,8 +214,8 @@ int cli_read_options(struct cli *cli, int argc, char **argv, const struct cli_op
         if (answer == -1)
             return optind;
         if (answer == '?' || answer == ':')
-            fail_option(cli, answer, argv);
-        take(cli, find_row(&table, answer), optarg);
+            fail_option(answer, argv);
+        take(find_row(&table, answer), optarg);
     }
 }
 
@@ -245,6 +239,18 @@ static void settle(struct cli *cli)
         cli->lease.wait_ms = 0;
 }
 
+static void check_operands(const struct cli *cli, int count, char **operand)
+{
+    static const char *const names[] = {"KEY", "CMD"};
+    if (count < cli->operands_least)
+        cli_fail(CLI_USAGE, "%s: %s is missing", cli->command, names[count]);
+    if (count > cli->operands_most)
+        cli_fail(CLI_USAGE, "%s: \"%s\" is an operand too many", cli->command,
+                 operand[cli->operands_most]);
+    if (cli->operands_least > 0 && operand[0][0] == '\0')
+        cli_fail(CLI_USAGE, "%s: KEY is empty", cli->command);
+}
+
 int cli_parse(struct cli *cli, int argc, char **argv, const struct cli_option *own)
 {
     int operand = cli_read_options(cli, argc, argv, own);
@@ -253,19 +259,8 @@ int cli_parse(struct cli *cli, int argc, char **argv, const struct cli_option *o
     if (cli->version)
         cli_print_version();
     settle(cli);
+    check_operands(cli, argc - operand, argv + operand);
     if (!cli->alone)
         cli_configure(cli);
     return operand;
-}
-
-const char *cli_key(const struct cli *cli, int argc, char **argv, int operand)
-{
-    if (operand >= argc)
-        cli_fail(CLI_USAGE, "%s: KEY is missing", cli->command);
-    if (operand + 1 < argc)
-        cli_fail(CLI_USAGE, "%s: \"%s\": one KEY is all that goes here", cli->command,
-                 argv[operand + 1]);
-    if (argv[operand][0] == '\0')
-        cli_fail(CLI_USAGE, "%s: KEY is empty", cli->command);
-    return argv[operand];
 }

@@ -59,7 +59,7 @@ int cli_break(struct cli *cli, int argc, char **argv)
         {"yes", 0, CLI_FLAG, &yes},
         {NULL, 0, CLI_FLAG, NULL},
     };
-    const char *key = cli_key(cli, argc, argv, cli_parse(cli, argc, argv, own));
+    const char *key = argv[cli_parse(cli, argc, argv, own)];
     if (!yes)
         cli_fail(CLI_USAGE, "break: removes the lock whoever holds it: say --yes if meant");
 

@@ -31,6 +31,7 @@ struct cli {
     const char *command; /* "run" */
     const char *help;    /* its help text */
     bool alone;          /* it needs no nodes: neither environment nor file is read */
+    int operands_least, operands_most;
 
     const char **uris;
     size_t uri_count;
@@ -52,7 +53,7 @@ enum cli_type {
     CLI_DURATION, /* int64_t, milliseconds: 250ms, 30s, 5m, 1h; a bare number is seconds */
     CLI_NUMBER,   /* int64_t */
     CLI_COUNT,    /* int: how often it was said */
-    CLI_LIST,     /* const char *: joined by commas */
+    CLI_LIST,     /* const char *: joined by commas, allocated */
     CLI_ABSENT,   /* not built in yet: ends the process with CLI_CONFIG */
 };
 
@@ -79,15 +80,12 @@ struct cli_option {
 
 /*
  * Reads a subcommand's own options and the global ones, from argv[1] on, up to the first
- * operand or "--", then fills what was not said from the environment and the configuration
- * file. Returns the index of the first operand. Ends the process with CLI_USAGE on an
- * unknown option or a malformed value, with CLI_CONFIG where the configuration is wrong,
- * and after --help.
+ * operand or "--", checks how many operands there are, then fills what was not said from
+ * the environment and the configuration file. Returns the index of the first operand. Ends
+ * the process with CLI_USAGE on an unknown option or a malformed value, with CLI_CONFIG
+ * where the configuration is wrong, and after --help.
  */
 int cli_parse(struct cli *cli, int argc, char **argv, const struct cli_option *own);
-
-/* The only operand, a key. Ends the process with CLI_USAGE where it is not the only one. */
-const char *cli_key(const struct cli *cli, int argc, char **argv, int operand);
 
 /* One line on stderr, "redlock: ...", and the end of the process. */
 _Noreturn void cli_fail(int code, const char *format, ...)

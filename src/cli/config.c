@@ -81,6 +81,26 @@ static struct setting *find_setting(struct setting settings[SETTINGS], const cha
     return NULL;
 }
 
+/* Reads a value from the file; what is overruled must be well-formed all the same. */
+static const char *take(const struct setting *setting, const char *text)
+{
+    union {
+        bool flag;
+        int64_t number;
+        const char *text;
+    } unused;
+    if (text[0] == '\0')
+        return "is no value";
+    char *kept = strdup(text); /* for as long as the process lives */
+    if (!kept)
+        cli_fail(CLI_FAILED, "out of memory");
+    const char *wrong = cli_read_value(setting->type, kept,
+                                       setting->said ? (void *)&unused : setting->into);
+    if (setting->said || setting->type != CLI_TEXT)
+        free(kept);
+    return wrong;
+}
+
 /* `seen` holds the line on which each setting stood, as nobody means the second of two. */
 static void read_line(struct setting settings[SETTINGS], unsigned seen[SETTINGS],
                       const char *file, unsigned number, char *line)
@@ -100,23 +120,9 @@ static void read_line(struct setting settings[SETTINGS], unsigned seen[SETTINGS]
         cli_fail(CLI_CONFIG, "%s:%u: \"%s\" stands in line %u already", file, number, key,
                  *before);
     *before = number;
-
-    char *value = strdup(trim(equals + 1));
-    union {
-        bool flag;
-        int64_t number;
-        const char *text;
-    } unused; /* what is overruled must be well-formed all the same */
-    if (!value)
-        cli_fail(CLI_FAILED, "out of memory");
-    const char *wrong =
-        value[0] == '\0' ? "is no value"
-                         : cli_read_value(setting->type, value,
-                                          setting->said ? (void *)&unused : setting->into);
+    const char *value = trim(equals + 1), *wrong = take(setting, value);
     if (wrong)
         cli_fail(CLI_CONFIG, "%s:%u: %s: \"%s\" %s", file, number, key, value, wrong);
-    if (setting->said || setting->type != CLI_TEXT)
-        free(value);
 }
 
 static void read_file(struct setting settings[SETTINGS], const char *name)

@@ -13,14 +13,19 @@ static const struct {
     const char *name;
     int (*main)(struct cli *cli, int argc, char **argv);
     const char *help;
-    bool alone;
     const char *summary;
+    int operands_least, operands_most;
+    bool alone;
 } commands[] = {
-    {"acquire", cli_acquire, cli_acquire_help, false, "take a lock and print its token"},
-    {"extend", cli_extend, cli_extend_help, false, "hold a lock for longer, by its token"},
-    {"release", cli_release, cli_release_help, false, "give a lock back, by its token"},
-    {"break", cli_break, cli_break_help, false, "remove a lock, whoever holds it"},
-    {"status", cli_status, cli_status_help, false, "show who holds a lock, node by node"},
+    {"acquire", cli_acquire, cli_acquire_help, "take a lock and print its token", 1, 1,
+     false},
+    {"extend", cli_extend, cli_extend_help, "hold a lock for longer, by its token", 1, 1,
+     false},
+    {"release", cli_release, cli_release_help, "give a lock back, by its token", 1, 1,
+     false},
+    {"break", cli_break, cli_break_help, "remove a lock, whoever holds it", 1, 1, false},
+    {"status", cli_status, cli_status_help, "show who holds a lock, node by node", 1, 1,
+     false},
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -115,7 +120,7 @@ static void fill_standard_descriptors(void)
 
 int main(int argc, char **argv)
 {
-    struct cli cli;
+    static struct cli cli;
     fill_standard_descriptors();
     survive_broken_pipes();
     cli_init(&cli);
@@ -131,6 +136,8 @@ int main(int argc, char **argv)
             continue;
         cli.command = commands[i].name;
         cli.help = commands[i].help;
+        cli.operands_least = commands[i].operands_least;
+        cli.operands_most = commands[i].operands_most;
         cli.alone = commands[i].alone;
         return commands[i].main(&cli, argc - first, argv + first);
     }

@@ -188,7 +188,7 @@ int cli_status(struct cli *cli, int argc, char **argv)
         {NULL, 0, CLI_FLAG, NULL},
     };
     status.cli = cli;
-    status.key = cli_key(cli, argc, argv, cli_parse(cli, argc, argv, own));
+    status.key = argv[cli_parse(cli, argc, argv, own)];
     status.redraw = status.watch && !cli->json && isatty(STDOUT_FILENO);
 
     struct cli_signals signals;

@@ -13,7 +13,7 @@
 
 const char cli_extend_help[] =
     "Usage: redlock extend [-t TTL] [--token-file F] KEY\n"
-    "Hold the lock KEY for TTL from now on. " TOKEN_SOURCES
+    "Hold the lock KEY for TTL from now on.\n" TOKEN_SOURCES
     "\n"
     "  -t, --ttl TTL             default: the TTL in the token file, else 30s\n"
     "      --token-file F        what acquire wrote; gets the new deadline\n"
@@ -32,7 +32,7 @@ const char cli_extend_help[] =
 
 const char cli_release_help[] =
     "Usage: redlock release [--token-file F] KEY\n"
-    "Give the lock KEY back. " TOKEN_SOURCES
+    "Give the lock KEY back.\n" TOKEN_SOURCES
     "\n"
     "      --token-file F        what acquire wrote\n"
     "\n"
@@ -260,7 +260,7 @@ int cli_extend(struct cli *cli, int argc, char **argv)
         {"token-file", 0, CLI_TEXT, &holding.path},
         {NULL, 0, CLI_FLAG, NULL},
     };
-    holding.key = cli_key(cli, argc, argv, cli_parse(cli, argc, argv, own));
+    holding.key = argv[cli_parse(cli, argc, argv, own)];
     read_token(&holding);
     if (ttl_ms != CLI_UNSAID)
         cli->lease.ttl_ms = ttl_ms;
@@ -297,7 +297,7 @@ int cli_release(struct cli *cli, int argc, char **argv)
         {"token-file", 0, CLI_TEXT, &holding.path},
         {NULL, 0, CLI_FLAG, NULL},
     };
-    holding.key = cli_key(cli, argc, argv, cli_parse(cli, argc, argv, own));
+    holding.key = argv[cli_parse(cli, argc, argv, own)];
     read_token(&holding);
     if (holding.path)
         cli->lease.ttl_ms = holding.file.ttl_ms;
