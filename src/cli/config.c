@@ -185,8 +185,6 @@ static void settle_defaults(struct cli *cli)
         cli_fail(CLI_CONFIG, "drift-ppm is too large");
     if (cli->drift_ppm != CLI_UNSAID)
         client->drift_ppm = (uint32_t)cli->drift_ppm;
-    if (client->password) /* never both: it goes before any file */
-        client->password_file = NULL;
 }
 
 void cli_configure(struct cli *cli)
@@ -195,6 +193,10 @@ void cli_configure(struct cli *cli)
     const char *file = cli->config ? cli->config : getenv("REDLOCK_CONFIG");
     list_settings(cli, settings);
     read_environment(settings);
+    if (cli->client.password) { /* it goes before any file */
+        cli->client.password_file = NULL;
+        find_setting(settings, "password-file")->said = true;
+    }
     if (file && file[0] != '\0')
         read_file(settings, file);
     split_nodes(cli);

@@ -69,6 +69,13 @@ static const char codes[] =
     "64 usage, 78 configuration, 125 own failure, 128+n ended by signal n.\n"
     "More: redlock COMMAND --help\n";
 
+_Noreturn static void end_of_output(void)
+{
+    if (!cli_flush())
+        cli_fail(CLI_FAILED, "stdout: %s", strerror(errno));
+    exit(CLI_OK);
+}
+
 void cli_print_help(const struct cli *cli)
 {
     if (cli->help) {
@@ -79,13 +86,13 @@ void cli_print_help(const struct cli *cli)
             printf("  %-8s  %s\n", commands[i].name, commands[i].summary);
         printf("%s%s", globals, codes);
     }
-    exit(cli_flush() ? CLI_OK : CLI_FAILED);
+    end_of_output();
 }
 
 void cli_print_version(void)
 {
     printf("redlock %s\n", REDLOCK_VERSION);
-    exit(cli_flush() ? CLI_OK : CLI_FAILED);
+    end_of_output();
 }
 
 static void ignore(int signal)
