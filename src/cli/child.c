@@ -1,0 +1,217 @@
+#include "child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* --- signals --- */
+
+/* Those that we hear of. SIGTSTP only with a terminal, and none that we were told to
+ * ignore. */
+static void set_of_signals(sigset_t *ret_set, bool terminal)
+{
+    static const int numbers[] = {SIGTERM, SIGINT,   SIGHUP,  SIGQUIT, SIGUSR1,
+                                  SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT};
+    sigemptyset(ret_set);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        struct sigaction inherited;
+        bool ignored =
+            sigaction(numbers[i], NULL, &inherited) == 0 && inherited.sa_handler == SIG_IGN;
+        if (!ignored && (numbers[i] != SIGTSTP || terminal))
+            sigaddset(ret_set, numbers[i]);
+    }
+}
+
+int child_next_signal(const struct child *child)
+{
+    struct signalfd_siginfo signal;
+    ssize_t size = read(child->signals, &signal, sizeof(signal));
+    return size == sizeof(signal) ? (int)signal.ssi_signo : 0;
+}
+
+void child_signal(const struct child *child, int number)
+{
+    if (child->pid > 0 && !child->over)
+        kill(-child->pid, number);
+}
+
+/* --- the terminal --- */
+
+static bool is_in_foreground(const struct child *child)
+{
+    return child->terminal >= 0 && tcgetpgrp(child->terminal) == getpgrp();
+}
+
+/* In `command | less` the pager reads the terminal: CMD gets it only when it asks for it.
+ */
+static bool wants_terminal(const struct child *child)
+{
+    return is_in_foreground(child) && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+}
+
+static void take_terminal_back(const struct child *child)
+{
+    if (child->terminal >= 0 && child->pid > 0 && tcgetpgrp(child->terminal) == child->pid)
+        tcsetpgrp(child->terminal, getpgrp()); /* SIGTTOU is blocked */
+}
+
+static void give_terminal(const struct child *child)
+{
+    if (child->pid > 0)
+        tcsetpgrp(child->terminal, child->pid);
+}
+
+/*
+ * Our whole group, as the terminal would have done. Where no shell could continue us
+ * (an orphaned group) the kernel drops the signal, and we go on.
+ */
+static void stop_our_group(int number)
+{
+    sigset_t stop;
+    sigemptyset(&stop);
+    sigaddset(&stop, number);
+    sigprocmask(SIG_UNBLOCK, &stop, NULL);
+    kill(0, number);
+    sigprocmask(SIG_BLOCK, &stop, NULL);
+}
+
+void child_suspend(struct child *child, int number)
+{
+    bool asks = number == SIGTTIN || number == SIGTTOU;
+    child->stopped = child->pid > 0;
+    if (child->terminal < 0 || number == SIGSTOP)
+        return;
+    if (child->stopped && asks && is_in_foreground(child)) {
+        give_terminal(child);
+        return;
+    }
+    take_terminal_back(child);
+    stop_our_group(number);
+}
+
+void child_resume(struct child *child)
+{
+    if (wants_terminal(child))
+        give_terminal(child);
+    if (child->stopped)
+        child_signal(child, SIGCONT);
+    child->stopped = false;
+}
+
+/* --- the keeper --- */
+
+static pid_t fork_keeper(const struct child *child, const int ends[2])
+{
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    close(ends[0]);
+    close(child->signals);
+    if (child->terminal >= 0)
+        close(child->terminal);
+    keeper_main(child->plan, ends[1]);
+}
+
+bool child_open(struct child *child, struct keeper_plan *plan)
+{
+    sigset_t heard, blocked;
+    int ends[2];
+    *child = (struct child){.plan = plan};
+    child->terminal = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
+    set_of_signals(&heard, child->terminal >= 0);
+    blocked = heard;
+    sigaddset(&blocked, SIGTTOU);
+    sigprocmask(SIG_BLOCK, &blocked, &plan->mask);
+    signal(SIGCHLD, SIG_DFL); /* were it ignored, no child could be waited for */
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    child->signals = signalfd(-1, &heard, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (child->signals < 0 ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        return false;
+    child->keeper = fork_keeper(child, ends);
+    int error = errno;
+    close(ends[1]);
+    child->reports = ends[0];
+    child->since = child->keeper > 0 ? keeper_birth(child->keeper) : 0;
+    errno = error;
+    return child->keeper > 0;
+}
+
+/* An order that cannot be sent is none: the keeper goes by the older, earlier deadline. */
+static void order(const struct child *child, const struct keeper_order *order)
+{
+    size_t size = offsetof(struct keeper_order, environment) + order->size;
+    (void)!send(child->reports, order, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void child_start(const struct child *child, int64_t deadline_us, const char *environment,
+                 size_t size)
+{
+    struct keeper_order start = {.verb = KEEPER_START, .deadline_us = deadline_us};
+    start.foreground = wants_terminal(child);
+    start.size = size < sizeof(start.environment) ? size : sizeof(start.environment);
+    memcpy(start.environment, environment, start.size);
+    order(child, &start);
+}
+
+void child_hold(const struct child *child, int64_t deadline_us)
+{
+    struct keeper_order hold = {.verb = KEEPER_HOLD, .deadline_us = deadline_us};
+    order(child, &hold);
+}
+
+void child_finish(const struct child *child, bool everything)
+{
+    struct keeper_order finish = {.verb = KEEPER_FINISH, .everything = everything};
+    order(child, &finish);
+}
+
+void child_give_up(const struct child *child)
+{
+    if (!child->over)
+        kill(child->keeper, SIGKILL);
+}
+
+/* What the keeper would have done. All orphans are our children. */
+static bool do_without_keeper(struct child *child)
+{
+    struct keeper_prey prey = {child->pid, true, child->since};
+    waitpid(child->keeper, NULL, 0);
+    bool clean = keeper_sweep(&prey);
+    if (child->plan->end)
+        child->plan->end(child->plan->arg);
+    return clean;
+}
+
+struct keeper_report child_next(struct child *child)
+{
+    struct keeper_report report = {KEEPER_QUIET, 0};
+    if (child->over)
+        return report;
+    ssize_t size = recv(child->reports, &report, sizeof(report), MSG_DONTWAIT);
+    if (size < 0 && (errno == EAGAIN || errno == EINTR))
+        return (struct keeper_report){KEEPER_QUIET, 0};
+    if (size != sizeof(report))
+        report = (struct keeper_report){KEEPER_KILLED, do_without_keeper(child)};
+    if (report.news == KEEPER_STARTED)
+        child->pid = report.value;
+    if (report.news == KEEPER_SWEPT)
+        waitpid(child->keeper, NULL, 0);
+    child->over = report.news == KEEPER_SWEPT || report.news == KEEPER_KILLED;
+    return report;
+}
+
+void child_close(struct child *child)
+{
+    take_terminal_back(child);
+    close(child->reports);
+    close(child->signals);
+    if (child->terminal >= 0)
+        close(child->terminal);
+}

@@ -1,0 +1,400 @@
+#include "keeper.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SWEEP_MAX_US  (5 * INT64_C(1000000)) /* a stuck process may never die */
+#define SWEEP_STEP_MS 2
+#define SWEEP_CLEAN   2 /* for so many looks in a row /proc must show nothing */
+
+#define US_PER_SECOND INT64_C(1000000)
+#define NS_PER_US     1000
+
+int64_t keeper_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return now.tv_sec * US_PER_SECOND + now.tv_nsec / NS_PER_US;
+}
+
+/* --- killing --- */
+
+struct process {
+    pid_t pid, parent, group;
+    bool running; /* no zombie */
+    unsigned long long birth;
+};
+
+/* What /proc says; false: the process is gone. */
+static bool process_read(const char *pid, struct process *ret_process)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof(path), "/proc/%s/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t size = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    text[size > 0 ? size : 0] = '\0';
+    const char *rest = strrchr(text, ')'); /* a name may contain blanks and brackets */
+    char state;
+    int parent, group, threads;
+    unsigned long long birth;
+    static const char fields[] =
+        ") %c %d %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+        "%*s %*s %d %*s %llu";
+    if (!rest || sscanf(rest, fields, &state, &parent, &group, &threads, &birth) != 5)
+        return false;
+    *ret_process = (struct process){
+        .pid = (pid_t)atoi(pid),
+        .parent = parent,
+        .group = group,
+        .running = (state != 'Z' && state != 'X') || threads > 1,
+        .birth = birth,
+    };
+    return true;
+}
+
+unsigned long long keeper_birth(pid_t pid)
+{
+    char text[16];
+    struct process process;
+    snprintf(text, sizeof(text), "%d", (int)pid);
+    return process_read(text, &process) ? process.birth : 0;
+}
+
+/*
+ * Whether the process had to be dealt with. Only children are killed by their own number,
+ * which stays theirs until we reap them; CMD pins the group's in the same way. Deeper
+ * descendants become children when their parents have died.
+ */
+static bool kill_process(const struct keeper_prey *prey, const struct process *process)
+{
+    bool child = process->parent == getpid() && process->birth >= prey->since;
+    if (child && !process->running && process->pid != prey->group) {
+        waitpid(process->pid, NULL, WNOHANG);
+        return true;
+    }
+    if (child && process->running && prey->everything) {
+        kill(process->pid, SIGKILL);
+        return true;
+    }
+    return process->running && prey->group > 0 && process->group == prey->group;
+}
+
+/* Kills what it finds; returns the number of processes that had to be dealt with. */
+static unsigned kill_once(const struct keeper_prey *prey)
+{
+    unsigned met = 0;
+    if (prey->group > 0)
+        kill(-prey->group, SIGKILL);
+    DIR *proc = opendir("/proc");
+    if (!proc)
+        return 1; /* nothing can be told */
+    const struct dirent *entry;
+    while ((entry = readdir(proc))) {
+        struct process process;
+        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
+            process_read(entry->d_name, &process))
+            met += kill_process(prey, &process);
+    }
+    closedir(proc);
+    return met;
+}
+
+/* One look is enough for a group; a descendant may become our child behind our look. */
+bool keeper_sweep(const struct keeper_prey *prey)
+{
+    int64_t give_up = keeper_clock() + SWEEP_MAX_US;
+    int clean = 0, enough = prey->everything ? SWEEP_CLEAN : 1;
+    while (clean < enough && keeper_clock() < give_up) {
+        clean = kill_once(prey) == 0 ? clean + 1 : 0;
+        if (clean == 0)
+            poll(NULL, 0, SWEEP_STEP_MS);
+    }
+    return clean == enough;
+}
+
+/* --- the keeper --- */
+
+struct keeper {
+    const struct keeper_plan *plan;
+    int redlock, timer, children; /* orders, the deadline, SIGCHLD */
+    int exec;                     /* tells why CMD could not be executed; -1: it is told */
+    pid_t home;                   /* redlock's process group */
+    pid_t cmd;                    /* and the number of its group; 0: not started */
+    bool started, ended, foreground;
+    int64_t deadline_us;
+};
+
+static void report(const struct keeper *keeper, enum keeper_news news, int value)
+{
+    struct keeper_report said = {news, value};
+    (void)!send(keeper->redlock, &said, sizeof(said), MSG_NOSIGNAL);
+}
+
+static int open_terminal(void)
+{
+    return open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
+}
+
+/* Whoever waits for the end of redlock's output must not wait for the keeper. */
+static void let_go_of_files(const struct keeper *keeper)
+{
+    const int kept[] = {keeper->redlock, keeper->timer, keeper->children, keeper->exec};
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = STDIN_FILENO; null >= 0 && fd <= STDERR_FILENO; fd++)
+        dup2(null, fd);
+    for (unsigned from = STDERR_FILENO + 1; from != 0;) {
+        unsigned next = UINT_MAX;
+        for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+            if (kept[i] >= 0 && (unsigned)kept[i] >= from && (unsigned)kept[i] < next)
+                next = (unsigned)kept[i];
+        if (next > from)
+            close_range(from, next == UINT_MAX ? UINT_MAX : next - 1, 0);
+        from = next + 1; /* wraps to 0 after the last */
+    }
+}
+
+static void set_deadline(struct keeper *keeper, int64_t deadline_us)
+{
+    struct itimerspec at = {.it_value = {0, 0}}; /* disarms */
+    keeper->deadline_us = deadline_us;
+    if (deadline_us != KEEPER_NEVER) {
+        int64_t us = deadline_us > 0 ? deadline_us : 1;
+        at.it_value.tv_sec = us / US_PER_SECOND;
+        at.it_value.tv_nsec = us % US_PER_SECOND * NS_PER_US;
+    }
+    timerfd_settime(keeper->timer, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
+/* CMD, between fork and exec. */
+_Noreturn static void become_command(const struct keeper *keeper, pid_t parent,
+                                     struct keeper_order *order)
+{
+    int terminal = order->foreground ? open_terminal() : -1;
+    setpgid(0, 0);
+    if (terminal >= 0)
+        tcsetpgrp(terminal, getpid()); /* SIGTTOU is blocked */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(EXIT_FAILURE);
+    for (size_t at = 0; at < order->size; at += strlen(order->environment + at) + 1)
+        putenv(order->environment + at);
+    sigprocmask(SIG_SETMASK, &keeper->plan->mask, NULL);
+    execvp(keeper->plan->argv[0], keeper->plan->argv);
+    int error = errno;
+    (void)!write(keeper->exec, &error, sizeof(error));
+    _exit(EXIT_FAILURE);
+}
+
+static void start_command(struct keeper *keeper, struct keeper_order *order)
+{
+    int ends[2];
+    pid_t self = getpid();
+    if (keeper->cmd > 0 || !keeper->plan->argv)
+        return;
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        report(keeper, KEEPER_REFUSED, errno);
+        return;
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        keeper->exec = ends[1];
+        become_command(keeper, self, order);
+    }
+    int error = errno;
+    close(ends[1]);
+    if (pid < 0) {
+        close(ends[0]);
+        report(keeper, KEEPER_REFUSED, error);
+        return;
+    }
+    setpgid(pid, pid); /* so it is done, whoever comes first */
+    keeper->cmd = pid;
+    keeper->exec = ends[0];
+    keeper->foreground = order->foreground;
+    set_deadline(keeper, order->deadline_us);
+    let_go_of_files(keeper);
+}
+
+static bool sweep(const struct keeper *keeper, bool everything)
+{
+    struct keeper_prey prey = {.group = keeper->cmd, .everything = everything};
+    return keeper_sweep(&prey);
+}
+
+_Noreturn static void finish(const struct keeper *keeper, bool everything)
+{
+    bool clean = sweep(keeper, everything);
+    if (keeper->plan->end)
+        keeper->plan->end(keeper->plan->arg);
+    report(keeper, KEEPER_SWEPT, clean);
+    _exit(EXIT_SUCCESS);
+}
+
+/* Redlock has ended without a word. Who waits for the terminal gets it back. */
+_Noreturn static void redlock_is_gone(const struct keeper *keeper)
+{
+    int terminal = keeper->foreground ? open_terminal() : -1;
+    sweep(keeper, true);
+    if (terminal >= 0 && tcgetpgrp(terminal) == keeper->cmd)
+        tcsetpgrp(terminal, keeper->home);
+    finish(keeper, true);
+}
+
+static void take_orders(struct keeper *keeper)
+{
+    static struct keeper_order order; /* putenv() keeps parts of it */
+    for (;;) {
+        ssize_t size = recv(keeper->redlock, &order, sizeof(order), MSG_DONTWAIT);
+        if (size < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        if (size <= 0)
+            redlock_is_gone(keeper);
+        switch (order.verb) {
+        case KEEPER_START: start_command(keeper, &order); break;
+        case KEEPER_HOLD:
+            if (!keeper->ended)
+                set_deadline(keeper, order.deadline_us);
+            break;
+        case KEEPER_FINISH: finish(keeper, order.everything);
+        }
+    }
+}
+
+/* Looks at the clock itself: a timer may be late, a deadline is not. */
+static void watch_deadline(struct keeper *keeper)
+{
+    if (keeper->cmd == 0 || keeper->ended || keeper_clock() < keeper->deadline_us)
+        return;
+    kill(-keeper->cmd, SIGKILL);
+    report(keeper, KEEPER_EXPIRED, 0);
+    set_deadline(keeper, KEEPER_NEVER);
+    sweep(keeper, true);
+}
+
+static void hear_of_exec(struct keeper *keeper)
+{
+    int error;
+    ssize_t size = read(keeper->exec, &error, sizeof(error));
+    close(keeper->exec);
+    keeper->exec = -1;
+    keeper->started = size != sizeof(error);
+    if (keeper->started)
+        report(keeper, KEEPER_STARTED, keeper->cmd);
+    else
+        report(keeper, KEEPER_REFUSED, error);
+}
+
+static void command_has_ended(struct keeper *keeper, const siginfo_t *info)
+{
+    bool exited = info->si_code == CLD_EXITED;
+    keeper->ended = true;
+    set_deadline(keeper, KEEPER_NEVER);
+    kill(-keeper->cmd, SIGKILL);
+    if (keeper->exec >= 0)
+        hear_of_exec(keeper);
+    if (keeper->started)
+        report(keeper, KEEPER_ENDED,
+               W_EXITCODE(exited ? info->si_status : 0, exited ? 0 : info->si_status));
+}
+
+/* CMD stays a zombie: its number, and so its group's, must not be given to others. */
+static void look_at_children(struct keeper *keeper)
+{
+    const int kinds = WEXITED | WSTOPPED | WNOHANG;
+    struct signalfd_siginfo signal;
+    (void)!read(keeper->children, &signal, sizeof(signal));
+    while (!keeper->ended) {
+        siginfo_t info = {.si_pid = 0};
+        if (waitid(P_ALL, 0, &info, kinds | WNOWAIT) != 0 || info.si_pid == 0)
+            return;
+        bool stopped = info.si_code == CLD_STOPPED;
+        if (info.si_pid == keeper->cmd && !stopped) {
+            command_has_ended(keeper, &info);
+            return;
+        }
+        if (info.si_pid == keeper->cmd)
+            report(keeper, KEEPER_STOPPED, info.si_status);
+        waitid(P_PID, (id_t)info.si_pid, &info, kinds);
+    }
+}
+
+/*
+ * Who ends redlock by name (pkill -f) must not end it, too: both at once leave only CMD
+ * itself to the kernel. The words of the command line are overwritten, CMD's are saved.
+ */
+static void change_name(const struct keeper_plan *plan)
+{
+    static const char name[] = "lock-keeper";
+    static char line[1 << 17];
+    prctl(PR_SET_NAME, name);
+    for (char **word = plan->argv; word && *word; word++)
+        if (!(*word = strdup(*word)))
+            _exit(EXIT_FAILURE);
+    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd >= 0 ? read(fd, line, sizeof(line)) : -1;
+    close(fd);
+    char *words = program_invocation_name;
+    if (size < (ssize_t)sizeof(name) || memcmp(words, line, strlen(words) + 1) != 0)
+        return;
+    memset(words, 0, (size_t)size);
+    memcpy(words, name, sizeof(name));
+}
+
+static bool open_files(struct keeper *keeper)
+{
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    keeper->children = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    keeper->timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    return keeper->children >= 0 && keeper->timer >= 0;
+}
+
+void keeper_main(const struct keeper_plan *plan, int redlock)
+{
+    struct keeper keeper = {.plan = plan, .redlock = redlock, .exec = -1};
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, NULL);
+    keeper.home = getpgrp();
+    setpgid(0, 0); /* no session of its own: CMD needs the terminal */
+    change_name(plan);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    keeper.deadline_us = KEEPER_NEVER;
+    if (!open_files(&keeper))
+        _exit(EXIT_FAILURE);
+    if (!plan->argv)
+        let_go_of_files(&keeper);
+    if (plan->begin) {
+        plan->begin(plan->arg);
+        report(&keeper, KEEPER_BEGUN, 0);
+    }
+    for (;;) {
+        struct pollfd files[] = {{.fd = redlock, .events = POLLIN},
+                                 {.fd = keeper.timer, .events = POLLIN},
+                                 {.fd = keeper.children, .events = POLLIN},
+                                 {.fd = keeper.exec, .events = POLLIN}};
+        poll(files, sizeof(files) / sizeof(files[0]), -1);
+        if (files[3].revents && keeper.exec >= 0)
+            hear_of_exec(&keeper);
+        take_orders(&keeper); /* first: the deadline may have moved */
+        watch_deadline(&keeper);
+        look_at_children(&keeper);
+    }
+}

@@ -1,0 +1,249 @@
+/* redlock local: a private quorum for the time that a command, or this one, runs. */
+#include "child.h"
+#include "cli.h"
+#include "servers.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define SERVERS_DEFAULT 5
+#define START_MAX_US    (10 * INT64_C(1000000))
+#define LOOK_AGAIN_MS   10
+#define END_MAX_MS      10000 /* a keeper that has not ended by then is stuck */
+
+const char cli_local_help[] =
+    "Usage: redlock local [-n N] [-- CMD [ARG...]]\n"
+    "Start N private redis-servers (or valkey-servers) on unix sockets in a new folder, "
+    "for\n"
+    "development and tests, and run CMD with REDLOCK_NODES set to them. Without CMD, "
+    "print\n"
+    "what sets REDLOCK_NODES and stay until INT, TERM or HUP. At the end, also if it is\n"
+    "killed, no process, CMD's included, and no file is left.\n"
+    "\n"
+    "  -n, --count N             so many servers, 1 to 32; 5 if not said\n"
+    "      --tls                 not built in yet\n"
+    "\n"
+    "CMD gets REDLOCK_NODES and REDLOCK_LOCAL_DIR, the folder. A server that was stopped "
+    "can\n"
+    "be started again by redis-server $REDLOCK_LOCAL_DIR/3.conf; its log is 3.log.\n"
+    "\n"
+    "Exit codes: CMD's own, 128+n if it was ended by signal n; 0 without CMD; 64 usage,\n"
+    "125 own failure, 126 CMD cannot be executed, 127 CMD or redis-server is not found.\n";
+
+enum stage {
+    STARTING, /* the servers */
+    RUNNING,
+    ENDING, /* everything is being killed */
+    OVER,
+};
+
+struct local {
+    const struct cli *cli;
+    struct servers *servers;
+    struct child child;
+    char **argv; /* CMD; NULL: none */
+    enum stage stage;
+    bool begun;
+    int ready; /* so many servers, in their order, have answered */
+    int64_t give_up_us;
+    int exit;
+};
+
+static void end(struct local *local, int code)
+{
+    if (local->stage >= ENDING)
+        return;
+    local->exit = code;
+    local->stage = ENDING;
+    child_finish(&local->child, true);
+}
+
+static void fail(struct local *local, int code, const char *what, const char *why)
+{
+    if (local->stage < ENDING)
+        fprintf(stderr, "redlock: %s: %s\n", what, why);
+    end(local, code);
+}
+
+/* --- the servers answer --- */
+
+static size_t append(char *text, size_t size, const char *name, const char *value)
+{
+    return size + (size_t)sprintf(text + size, "%s%s", name, value) + 1;
+}
+
+/* These servers know no user and no password: those of others must not reach them. */
+static void start_command(struct local *local, const char *list)
+{
+    char text[SERVERS_LIST + 512];
+    size_t size = append(text, 0, "REDLOCK_NODES=", list);
+    size = append(text, size, "REDLOCK_LOCAL_DIR=", local->servers->folder);
+    size = append(text, size, "REDLOCK_CONFIG", "");
+    size = append(text, size, "REDLOCK_USERNAME", "");
+    size = append(text, size, "REDLOCK_PASSWORD", "");
+    size = append(text, size, "REDLOCK_PASSWORD_FILE", "");
+    child_start(&local->child, KEEPER_NEVER, text, size);
+}
+
+static void print_nodes(struct local *local, const char *list)
+{
+    if (local->cli->json) {
+        json_t *said =
+            json_pack("{s:s, s:s}", "nodes", list, "folder", local->servers->folder);
+        cli_print_json(local->cli, said);
+        return;
+    }
+    printf("export REDLOCK_NODES=%s\nexport REDLOCK_LOCAL_DIR=%s\n", list,
+           local->servers->folder);
+    if (fflush(stdout) != 0)
+        fail(local, CLI_FAILED, "stdout", strerror(errno));
+    else
+        cli_say(local->cli, "%d servers run until this command ends (Ctrl-C)",
+                local->servers->count);
+}
+
+static void all_ready(struct local *local)
+{
+    char list[SERVERS_LIST];
+    servers_list(local->servers, list);
+    local->stage = RUNNING;
+    if (local->argv)
+        start_command(local, list);
+    else
+        print_nodes(local, list);
+}
+
+static void server_failed(struct local *local, const char *what)
+{
+    char words[256], text[320];
+    servers_last_words(local->servers, local->ready, words, sizeof(words));
+    snprintf(text, sizeof(text), "server %d %s%s%s", local->ready + 1, what,
+             words[0] ? ": " : "", words);
+    fail(local, CLI_FAILED, local->servers->program, text);
+}
+
+static void look_at_servers(struct local *local)
+{
+    while (local->stage == STARTING && local->begun) {
+        if (local->ready == local->servers->count) {
+            all_ready(local);
+            return;
+        }
+        switch (servers_look(local->servers, local->ready)) {
+        case SERVERS_READY: local->ready++; break;
+        case SERVERS_ENDED: server_failed(local, "ended"); break;
+        case SERVERS_STRANGER: server_failed(local, "is not the one that answers"); break;
+        case SERVERS_STARTING:
+            if (keeper_clock() >= local->give_up_us)
+                server_failed(local, "does not answer");
+            return;
+        }
+    }
+}
+
+/* --- news and signals --- */
+
+static void hear(struct local *local, struct keeper_report report)
+{
+    switch (report.news) {
+    case KEEPER_BEGUN:
+        local->begun = true;
+        if (local->servers->error != 0)
+            fail(local, CLI_FAILED, local->servers->folder,
+                 strerror(local->servers->error));
+        break;
+    case KEEPER_REFUSED:
+        fail(local, report.value == ENOENT ? CLI_NOT_FOUND : CLI_CANNOT_EXECUTE,
+             local->argv[0], strerror(report.value));
+        break;
+    case KEEPER_STOPPED:
+        child_suspend(&local->child, report.value);
+        child_resume(&local->child);
+        break;
+    case KEEPER_ENDED:
+        end(local, WIFSIGNALED(report.value) ? CLI_SIGNALLED + WTERMSIG(report.value)
+                                             : WEXITSTATUS(report.value));
+        break;
+    case KEEPER_KILLED:
+        fail(local, CLI_FAILED, "the keeper process", "was killed, and so was all else");
+        __attribute__((fallthrough));
+    case KEEPER_SWEPT:
+        local->stage = OVER;
+        if (!report.value)
+            fprintf(stderr, "redlock: some process could not be killed\n");
+        break;
+    default: break;
+    }
+}
+
+/* CMD gets all signals; without one, or before it runs, those that ask to end end us. */
+static void heed(struct local *local, int number)
+{
+    bool asks = number == SIGTERM || number == SIGINT || number == SIGHUP;
+    if (number == SIGCONT)
+        child_resume(&local->child);
+    else if (local->child.pid > 0)
+        child_signal(&local->child, number);
+    else if (number == SIGTSTP)
+        child_suspend(&local->child, number);
+    else if (asks || number == SIGQUIT)
+        end(local, asks && !local->argv && local->stage == RUNNING
+                       ? CLI_OK
+                       : CLI_SIGNALLED + number);
+}
+
+static int patience_ms(const struct local *local)
+{
+    if (local->stage == ENDING)
+        return END_MAX_MS;
+    return local->stage == STARTING && local->begun ? LOOK_AGAIN_MS : -1;
+}
+
+static void live(struct local *local)
+{
+    while (local->stage != OVER) {
+        struct pollfd files[] = {{.fd = local->child.reports, .events = POLLIN},
+                                 {.fd = local->child.signals, .events = POLLIN}};
+        int ready = poll(files, 2, patience_ms(local));
+        if (ready == 0 && local->stage == ENDING)
+            child_give_up(&local->child);
+        struct keeper_report report = child_next(&local->child);
+        if (report.news != KEEPER_QUIET)
+            hear(local, report);
+        int number = child_next_signal(&local->child);
+        if (number > 0)
+            heed(local, number);
+        look_at_servers(local);
+    }
+}
+
+int cli_local(struct cli *cli, int argc, char **argv)
+{
+    int64_t count = SERVERS_DEFAULT;
+    const struct cli_option own[] = {
+        {"count", 'n', CLI_NUMBER, &count},
+        {"tls", 0, CLI_ABSENT, NULL},
+        {0},
+    };
+    int first = cli_parse(cli, argc, argv, own);
+    if (count < 1 || count > SERVERS_MAX)
+        cli_fail(CLI_USAGE, "local: -n is 1 to %d", SERVERS_MAX);
+    struct local local = {.cli = cli, .argv = first < argc ? argv + first : NULL};
+    char text[256];
+    int code = CLI_FAILED;
+    local.servers = servers_new((int)count, &code, text, sizeof(text));
+    if (!local.servers)
+        cli_fail(code, "local: %s", text);
+    struct keeper_plan plan = {local.argv, .begin = servers_begin, .end = servers_end};
+    plan.arg = local.servers;
+    local.give_up_us = keeper_clock() + START_MAX_US;
+    if (!child_open(&local.child, &plan))
+        cli_fail(CLI_FAILED, "local: %s", strerror(errno));
+    live(&local);
+    child_close(&local.child);
+    servers_free(local.servers);
+    return local.exit;
+}

@@ -1,0 +1,260 @@
+#include "servers.h"
+
+#include "cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define ANSWER_WAIT_MS 100
+#define ANSWER_MAX     8192
+#define WALK_FILES     16 /* that nftw() may hold open */
+
+static const char template[] = "/redlock-XXXXXX";
+
+/* --- where and what --- */
+
+static bool find_program(const char *name, char *ret_path, size_t room)
+{
+    const char *path = getenv("PATH");
+    for (const char *at = path ? path : "/usr/bin:/bin"; *at;) {
+        size_t len = strcspn(at, ":");
+        int size = snprintf(ret_path, room, "%.*s/%s", (int)len, at, name);
+        struct stat file;
+        if (len > 0 && size < (int)room && access(ret_path, X_OK) == 0 &&
+            stat(ret_path, &file) == 0 && S_ISREG(file.st_mode))
+            return true;
+        at += len + (at[len] == ':');
+    }
+    return false;
+}
+
+/* The paths go into URIs, configuration files and shells, where other characters mean more.
+ */
+static bool find_folder(struct servers *servers, char *ret_text, size_t room)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyz"
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+";
+    const char *said = getenv("TMPDIR");
+    char real[PATH_MAX];
+    if (!realpath(said && *said ? said : "/tmp", real)) {
+        snprintf(ret_text, room, "%s: %s", said && *said ? said : "/tmp", strerror(errno));
+        return false;
+    }
+    if (real[strspn(real, plain)] != '\0') {
+        snprintf(ret_text, room, "TMPDIR=%s: characters that a URI cannot have", real);
+        return false;
+    }
+    int size = snprintf(servers->folder, sizeof(servers->folder), "%s%s",
+                        strcmp(real, "/") == 0 ? "" : real, template);
+    if (size >= (int)sizeof(servers->folder)) {
+        snprintf(ret_text, room, "TMPDIR=%s: too long for a unix socket", real);
+        return false;
+    }
+    return true;
+}
+
+struct servers *servers_new(int count, int *ret_exit, char *ret_text, size_t room)
+{
+    struct servers *servers = mmap(NULL, sizeof(*servers), PROT_READ | PROT_WRITE,
+                                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (servers == MAP_FAILED) {
+        *ret_exit = CLI_FAILED;
+        snprintf(ret_text, room, "%s", strerror(errno));
+        return NULL;
+    }
+    servers->count = count;
+    if (!find_program("redis-server", servers->program, sizeof(servers->program)) &&
+        !find_program("valkey-server", servers->program, sizeof(servers->program))) {
+        *ret_exit = CLI_NOT_FOUND;
+        snprintf(ret_text, room, "neither redis-server nor valkey-server is in PATH");
+    } else if (!find_folder(servers, ret_text, room)) {
+        *ret_exit = CLI_FAILED;
+    } else {
+        return servers;
+    }
+    servers_free(servers);
+    return NULL;
+}
+
+void servers_free(struct servers *servers)
+{
+    munmap(servers, sizeof(*servers));
+}
+
+static void name_file(const struct servers *servers, int index, const char *kind,
+                      char ret_path[SERVERS_PATH])
+{
+    snprintf(ret_path, SERVERS_PATH, "%s/%d.%s", servers->folder, index + 1, kind);
+}
+
+void servers_list(const struct servers *servers, char ret_list[SERVERS_LIST])
+{
+    char *to = ret_list;
+    for (int i = 0; i < servers->count; i++) {
+        char path[SERVERS_PATH];
+        name_file(servers, i, "sock", path);
+        to += sprintf(to, "%sunix://%s", i > 0 ? "," : "", path);
+    }
+}
+
+/* --- in the keeper --- */
+
+static bool write_configuration(const struct servers *servers, int index)
+{
+    char path[SERVERS_PATH], socket[SERVERS_PATH], log[SERVERS_PATH];
+    name_file(servers, index, "conf", path);
+    name_file(servers, index, "sock", socket);
+    name_file(servers, index, "log", log);
+    FILE *file = fopen(path, "wxe");
+    if (!file)
+        return false;
+    fprintf(file,
+            "# redlock local, server %d of %d\n"
+            "port 0\n"
+            "unixsocket %s\n"
+            "unixsocketperm 700\n"
+            "dir %s\n"
+            "logfile %s\n"
+            "dbfilename %d.rdb\n"
+            "save \"\"\n"
+            "appendonly no\n"
+            "daemonize no\n"
+            "enable-debug-command local\n",
+            index + 1, servers->count, socket, servers->folder, log, index + 1);
+    bool written = !ferror(file);
+    return fclose(file) == 0 && written;
+}
+
+/* The server, between fork and exec: it has no file of ours but its own log. */
+_Noreturn static void become_server(const struct servers *servers, int index, pid_t parent)
+{
+    char log[SERVERS_PATH], configuration[SERVERS_PATH];
+    sigset_t none;
+    name_file(servers, index, "log", log);
+    name_file(servers, index, "conf", configuration);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(EXIT_FAILURE);
+    int null = open("/dev/null", O_RDONLY);
+    int out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    dup2(null, STDIN_FILENO);
+    dup2(out, STDOUT_FILENO);
+    dup2(out, STDERR_FILENO);
+    close_range(STDERR_FILENO + 1, UINT_MAX, 0);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    execl(servers->program, servers->program, configuration, (char *)NULL);
+    perror(servers->program);
+    _exit(EXIT_FAILURE);
+}
+
+void servers_begin(void *arg)
+{
+    struct servers *servers = arg;
+    pid_t self = getpid();
+    servers->made = mkdtemp(servers->folder) != NULL;
+    if (!servers->made)
+        servers->error = errno;
+    for (int i = 0; i < servers->count && servers->error == 0; i++) {
+        if (!write_configuration(servers, i)) {
+            servers->error = errno ? errno : EIO;
+            return;
+        }
+        pid_t pid = fork();
+        if (pid == 0)
+            become_server(servers, i, self);
+        if (pid < 0)
+            servers->error = errno;
+        servers->pids[i] = pid;
+    }
+}
+
+static int remove_one(const char *path, const struct stat *file, int kind, struct FTW *walk)
+{
+    (void)file;
+    (void)kind;
+    (void)walk;
+    remove(path); /* what cannot be removed must not keep the rest */
+    return 0;
+}
+
+void servers_end(void *arg)
+{
+    struct servers *servers = arg;
+    if (servers->made)
+        nftw(servers->folder, remove_one, WALK_FILES, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
+/* --- in redlock --- */
+
+/* The pid that the server at the socket says it has; 0: none answers yet. */
+static pid_t ask_for_pid(const char *path)
+{
+    static const char request[] = "INFO server\r\n", field[] = "process_id:";
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    char answer[ANSWER_MAX + 1];
+    size_t size = 0;
+    pid_t pid = 0;
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return 0;
+    bool sent = connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
+                send(fd, request, strlen(request), MSG_NOSIGNAL) == (int)strlen(request);
+    while (sent && pid == 0) {
+        struct pollfd readable = {.fd = fd, .events = POLLIN};
+        poll(&readable, 1, ANSWER_WAIT_MS);
+        ssize_t more = recv(fd, answer + size, ANSWER_MAX - size, MSG_DONTWAIT);
+        if (more <= 0)
+            break;
+        size += (size_t)more;
+        answer[size] = '\0';
+        const char *at = strstr(answer, field);
+        if (at && strchr(at, '\n'))
+            pid = (pid_t)atoi(at + strlen(field));
+    }
+    close(fd);
+    return pid;
+}
+
+enum servers_state servers_look(const struct servers *servers, int index)
+{
+    char path[SERVERS_PATH];
+    name_file(servers, index, "sock", path);
+    if (kill(servers->pids[index], 0) != 0) /* the keeper has reaped it */
+        return SERVERS_ENDED;
+    pid_t pid = ask_for_pid(path);
+    if (pid == 0)
+        return SERVERS_STARTING;
+    return pid == servers->pids[index] ? SERVERS_READY : SERVERS_STRANGER;
+}
+
+void servers_last_words(const struct servers *servers, int index, char *ret_text,
+                        size_t room)
+{
+    char path[SERVERS_PATH], line[1024];
+    name_file(servers, index, "log", path);
+    FILE *file = fopen(path, "re");
+    ret_text[0] = '\0';
+    while (file && fgets(line, sizeof(line), file)) {
+        line[strcspn(line, "\r\n")] = '\0';
+        if (line[0] != '\0')
+            snprintf(ret_text, room, "%s", line);
+    }
+    if (file)
+        fclose(file);
+}

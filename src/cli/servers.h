@@ -1,0 +1,49 @@
+/* A private quorum: Redis servers on unix sockets in a folder of their own. */
+#ifndef CLI_SERVERS_H
+#define CLI_SERVERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#define SERVERS_MAX    32
+#define SERVERS_PATH   108 /* as long as a unix socket's may be */
+#define SERVERS_FOLDER (SERVERS_PATH - 20)
+#define SERVERS_LIST   (SERVERS_MAX * (SERVERS_PATH + 8))
+
+/* Lies in memory that redlock and the keeper share: the keeper writes, redlock reads. */
+struct servers {
+    int count;
+    char program[4096];          /* redis-server or valkey-server, with its path */
+    char folder[SERVERS_FOLDER]; /* what mkdtemp() made, or is to make */
+    bool made;                   /* the folder is there */
+    int error;                   /* errno of what failed while they were started */
+    pid_t pids[SERVERS_MAX];
+};
+
+/* What to start and where. NULL, and one line that says why, where that cannot be. */
+struct servers *servers_new(int count, int *ret_exit, char *ret_text, size_t room);
+void servers_free(struct servers *servers);
+
+/* The keeper's `begin` and `end`. */
+void servers_begin(void *servers);
+void servers_end(void *servers);
+
+enum servers_state {
+    SERVERS_STARTING,
+    SERVERS_READY,
+    SERVERS_ENDED,    /* the server is gone: its log says why */
+    SERVERS_STRANGER, /* another process answers at its socket */
+};
+
+/* How server `index`, from 0, stands now; waits for an answer, but not long. */
+enum servers_state servers_look(const struct servers *servers, int index);
+
+/* The last line of the server's log; "" if it has none. */
+void servers_last_words(const struct servers *servers, int index, char *ret_text,
+                        size_t room);
+
+/* "unix:///folder/1.sock,unix:///..." */
+void servers_list(const struct servers *servers, char ret_list[SERVERS_LIST]);
+
+#endif
