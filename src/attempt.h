@@ -1,4 +1,5 @@
-/* An attempt: a lease of the core with its key and token, spoken to the nodes by a client. */
+/* An attempt: a lease of the core with its key and token, spoken to the nodes by a client.
+ */
 #ifndef RL_ATTEMPT_H
 #define RL_ATTEMPT_H
 

@@ -264,8 +264,8 @@ static bool open_loop(redlock_client *client)
     client->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
     if (client->timer_fd < 0)
         return false;
-    client->timer = event_new(client->base, client->timer_fd, EV_READ | EV_PERSIST, on_timer,
-                              client);
+    client->timer =
+        event_new(client->base, client->timer_fd, EV_READ | EV_PERSIST, on_timer, client);
     client->end_of_pass = event_new(client->base, -1, 0, on_end_of_pass, client);
     return client->timer && client->end_of_pass && event_add(client->timer, NULL) == 0;
 }
@@ -327,8 +327,8 @@ redlock_code redlock_client_new(struct event_base *base, const char *const *uris
                                 redlock_client **ret_client, redlock_error *ret_error)
 {
     if (count < 1 || count > REDLOCK_NODES_MAX)
-        return rl_fail(ret_error, REDLOCK_BAD_NODES, count ? "%zu nodes are more than %d"
-                                                           : "no node is configured",
+        return rl_fail(ret_error, REDLOCK_BAD_NODES,
+                       count ? "%zu nodes are more than %d" : "no node is configured",
                        count, REDLOCK_NODES_MAX);
     redlock_client *client = allocate(base, (unsigned)count);
     if (!client)
@@ -382,7 +382,8 @@ void redlock_client_free(redlock_client *client)
         return;
     rl_client_enter(client);
     client->closing = true;
-    for (struct rl_task *task = client->list.next; task != &client->list; task = task->next) {
+    for (struct rl_task *task = client->list.next; task != &client->list;
+         task = task->next) {
         if (task->owed > 0 && task->dead)
             rl_task_bury(task);
         task->owed = 0;

@@ -98,7 +98,8 @@ void rl_client_leave(redlock_client *client);
 void rl_client_call(redlock_client *client);
 void rl_client_return(redlock_client *client);
 
-/* Enters from the loop: reads the clock, and tells what has run out before anything else. */
+/* Enters from the loop: reads the clock, and tells what has run out before anything else.
+ */
 void rl_client_wake(redlock_client *client);
 
 /* This pass of the loop is to end with what is due and with what was queued. */
@@ -142,7 +143,7 @@ void rl_member_distrust(struct rl_member *member); /* its answer makes no sense 
 struct rl_message {
     const struct rl_kind *kind;
     enum rl_text text;
-    uint8_t seq;
+    uint32_t seq;
     struct rl_subject subject;
 };
 
@@ -152,9 +153,8 @@ rl_nodes rl_client_say(redlock_client *client, struct rl_task *task,
 
 /* Reads a reply; a script that is not known is said again, whole, and false returned. */
 bool rl_client_hear(redlock_client *client, struct rl_task *task,
-                    const struct rl_message *message, unsigned node,
-                    const struct rl_op *op, const struct rl_reply *reply,
-                    struct rl_answer *ret_answer);
+                    const struct rl_message *message, unsigned node, const struct rl_op *op,
+                    const struct rl_reply *reply, struct rl_answer *ret_answer);
 
 /* Joins prefix and key. The result is not terminated. False: it is empty or too long. */
 bool rl_client_key(const redlock_client *client, const void *key, size_t len,

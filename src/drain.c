@@ -70,8 +70,8 @@ static rl_time default_patience(const redlock_client *client)
     };
     rl_time longest = 0;
     for (rl_nodes rest = client->view.open; rest; rest &= rest - 1)
-        longest = rl_max(longest,
-                         rl_lease_patience(&terms, client->round_trip[rl_first(rest)]));
+        longest =
+            rl_max(longest, rl_lease_patience(&terms, client->round_trip[rl_first(rest)]));
     return longest;
 }
 

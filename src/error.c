@@ -3,7 +3,7 @@
 const char *redlock_code_name(redlock_code code)
 {
     switch (code) {
-#define X(name, number, text)                                                                  \
+#define X(name, number, text)                                                              \
     case REDLOCK_##name: return #name;
         REDLOCK_CODES(X)
 #undef X
@@ -14,7 +14,7 @@ const char *redlock_code_name(redlock_code code)
 const char *redlock_code_text(redlock_code code)
 {
     switch (code) {
-#define X(name, number, text)                                                                  \
+#define X(name, number, text)                                                              \
     case REDLOCK_##name: return text;
         REDLOCK_CODES(X)
 #undef X

@@ -26,11 +26,13 @@ struct redlock_lease {
     enum phase phase : 8;
     bool cancelled : 1;
     bool freed : 1;
-    bool waits : 1; /* a wait was asked for */
+    bool waits : 1;                           /* a wait was asked for */
+    bool extend_waits : 1, release_waits : 1; /* for the gate */
     unsigned attempts;
-    unsigned news; /* to be told at the end of the pass */
+    unsigned news;        /* to be told at the end of the pass */
     redlock_code failure; /* why an attempt could not even be made */
     rl_time give_up, next_attempt;
+    int64_t extend_ttl_ms; /* of the extension that waits */
     struct rl_terms terms;
     struct rl_retry retry;
     redlock_retry_fn *retry_fn;
@@ -165,35 +167,53 @@ static redlock_code code_of_lost_extension(const redlock_lease *lease)
     const struct rl_lease *core = core_of(lease);
     if (core->state == RL_LEASE_LOST)
         return code_of(core->cause);
-    if (core->state != RL_LEASE_HELD)
+    if (core->state != RL_LEASE_HELD || lease->release.started)
         return REDLOCK_CANCELLED;
     return rl_client_is_denied(lease->task.client, core->ballot) ? REDLOCK_DENIED
                                                                  : REDLOCK_NO_QUORUM;
 }
 
 /* Losses first: nothing may be told to a holder before it knows that it is none. */
+static void tell_one(redlock_lease *lease, enum rl_news news)
+{
+    switch (news) {
+    case RL_NEWS_LOST:
+        tell_event(lease, lease->on_lost, lease->lost_arg, code_of(core_of(lease)->cause));
+        break;
+    case RL_NEWS_HELD: settle(lease, REDLOCK_OK); break;
+    case RL_NEWS_FAILED: attempt_failed(lease); break;
+    case RL_NEWS_NOT_EXTENDED:
+        tell(lease, &lease->extend, code_of_lost_extension(lease));
+        break;
+    case RL_NEWS_EXTENDED: tell(lease, &lease->extend, REDLOCK_OK); break;
+    case RL_NEWS_RENEWED:
+        tell_event(lease, lease->on_extended, lease->extended_arg, REDLOCK_OK);
+        break;
+    case RL_NEWS_RELEASED:
+        tell(lease, &lease->release, code_of(core_of(lease)->cause));
+        break;
+    }
+}
+
+/* Each callback may free the lease or the client: then the rest is not told. */
 static void tell_news(redlock_lease *lease, unsigned news)
 {
-    if (news & RL_NEWS_HELD)
-        settle(lease, REDLOCK_OK);
-    if (news & RL_NEWS_LOST)
-        tell_event(lease, lease->on_lost, lease->lost_arg,
-                   code_of(core_of(lease)->cause));
-    if (news & RL_NEWS_FAILED)
-        attempt_failed(lease);
-    if (news & RL_NEWS_NOT_EXTENDED)
-        tell(lease, &lease->extend, code_of_lost_extension(lease));
-    if (news & RL_NEWS_EXTENDED)
-        tell(lease, &lease->extend, REDLOCK_OK);
-    if (news & RL_NEWS_RENEWED)
-        tell_event(lease, lease->on_extended, lease->extended_arg, REDLOCK_OK);
-    if (news & RL_NEWS_RELEASED)
-        tell(lease, &lease->release, code_of(core_of(lease)->cause));
+    static const enum rl_news order[] = {
+        RL_NEWS_LOST,     RL_NEWS_HELD,    RL_NEWS_FAILED,   RL_NEWS_NOT_EXTENDED,
+        RL_NEWS_EXTENDED, RL_NEWS_RENEWED, RL_NEWS_RELEASED,
+    };
+    for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
+        if (news & order[i] && !lease->freed && !lease->task.client->closing)
+            tell_one(lease, order[i]);
 }
 
 void rl_owner_note(redlock_lease *lease, unsigned news)
 {
     redlock_client *client = lease->task.client;
+    if (news & RL_NEWS_LOST && lease->extend_waits) {
+        lease->extend_waits = false;
+        news |= RL_NEWS_NOT_EXTENDED;
+    }
     if (client->api > 0) {
         lease->news |= news;
         rl_task_due(&lease->task, client->view.now);
@@ -249,10 +269,32 @@ static void tick(struct rl_task *task)
         begin_attempt(lease);
 }
 
+static void begin_extension(redlock_lease *lease, int64_t ttl_ms)
+{
+    lease->extend_waits = false;
+    rl_attempt_step(lease->attempt, &(struct rl_lease_event){
+                                        .type = RL_EVENT_EXTEND,
+                                        .ttl = ttl_ms * RL_MS,
+                                    });
+}
+
+static void begin_release(redlock_lease *lease)
+{
+    lease->release_waits = false;
+    if (lease->extend_waits)
+        rl_owner_note(lease, RL_NEWS_NOT_EXTENDED);
+    lease->extend_waits = false;
+    rl_attempt_step(lease->attempt, &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
+}
+
 /* The first attempt may begin: at the end of this pass, never inside the caller's call. */
 static void open_gate(struct rl_task *task)
 {
     redlock_lease *lease = lease_of(task);
+    if (lease->release_waits)
+        begin_release(lease);
+    else if (lease->extend_waits)
+        begin_extension(lease, lease->extend_ttl_ms);
     if (lease->phase != PHASE_WAITING)
         return;
     lease->phase = PHASE_PAUSING;
@@ -416,10 +458,11 @@ static redlock_code make_adopted(redlock_client *client, const void *key, size_t
         return REDLOCK_NO_MEMORY;
     }
     rl_time valid = rl_min(valid_ms, REDLOCK_TTL_MAX_MS) * RL_MS;
-    rl_attempt_step(lease->attempt, &(struct rl_lease_event){
-                                        .type = RL_EVENT_ADOPT,
-                                        .deadline = valid_ms > 0 ? client->view.now + valid : 0,
-                                    });
+    rl_attempt_step(lease->attempt,
+                    &(struct rl_lease_event){
+                        .type = RL_EVENT_ADOPT,
+                        .deadline = valid_ms > 0 ? client->view.now + valid : 0,
+                    });
     *ret_lease = lease;
     return REDLOCK_OK;
 }
@@ -452,7 +495,7 @@ static redlock_code ask_extension(redlock_lease *lease, int64_t ttl_ms,
                                   redlock_lease_fn *callback, void *arg)
 {
     const struct rl_lease *core = core_of(lease);
-    if (!core || core->state != RL_LEASE_HELD)
+    if (!core || core->state != RL_LEASE_HELD || lease->release.started)
         return REDLOCK_NOT_HELD;
     if (lease->extend.started)
         return REDLOCK_BUSY;
@@ -466,15 +509,15 @@ static redlock_code ask_extension(redlock_lease *lease, int64_t ttl_ms,
             return code;
     }
     lease->extend = (struct pending){callback, arg, true};
-    rl_attempt_step(lease->attempt, &(struct rl_lease_event){
-                                        .type = RL_EVENT_EXTEND,
-                                        .ttl = ttl_ms * RL_MS,
-                                    });
+    lease->extend_ttl_ms = ttl_ms;
+    lease->extend_waits = lease->task.client->gate.opened_at == RL_NEVER;
+    if (!lease->extend_waits)
+        begin_extension(lease, ttl_ms);
     return REDLOCK_OK;
 }
 
-redlock_code redlock_extend(redlock_lease *lease, int64_t ttl_ms, redlock_lease_fn *callback,
-                            void *arg)
+redlock_code redlock_extend(redlock_lease *lease, int64_t ttl_ms,
+                            redlock_lease_fn *callback, void *arg)
 {
     redlock_code code = begin_request(lease);
     if (code != REDLOCK_OK)
@@ -492,9 +535,12 @@ redlock_code redlock_release(redlock_lease *lease, redlock_lease_fn *callback, v
         return code;
     redlock_client *client = lease->task.client;
     const struct rl_lease *core = core_of(lease);
-    if (core && (core->state == RL_LEASE_HELD || core->state == RL_LEASE_LOST)) {
+    bool held = core && (core->state == RL_LEASE_HELD || core->state == RL_LEASE_LOST);
+    if (held && !lease->release.started) {
         lease->release = (struct pending){callback, arg, true};
-        rl_attempt_step(lease->attempt, &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
+        lease->release_waits = client->gate.opened_at == RL_NEVER;
+        if (!lease->release_waits)
+            begin_release(lease);
     } else {
         code = REDLOCK_NOT_HELD;
     }

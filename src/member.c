@@ -260,7 +260,7 @@ void rl_member_distrust(struct rl_member *member)
 /* --- making --- */
 
 redlock_code rl_members_parse(redlock_client *client, const char *const *uris,
-                               redlock_error *error)
+                              redlock_error *error)
 {
     for (unsigned i = 0; i < client->n; i++) {
         struct rl_member *member = &client->member[i];
@@ -272,12 +272,12 @@ redlock_code rl_members_parse(redlock_client *client, const char *const *uris,
         rl_node_init(&member->node, client->base, &client->resolver, &uri, &node_owner,
                      member);
         if (uri.tls)
-            return rl_fail(error, REDLOCK_NOT_BUILT, "node %u: rediss:// is not built in yet",
-                           i + 1);
+            return rl_fail(error, REDLOCK_NOT_BUILT,
+                           "node %u: rediss:// is not built in yet", i + 1);
         for (unsigned j = 0; j < i; j++)
             if (rl_uri_same(&client->member[j].node.uri, &uri))
-                return rl_fail(error, REDLOCK_DUPLICATE_NODE, "nodes %u and %u are the same: %s",
-                               j + 1, i + 1, uri.shown);
+                return rl_fail(error, REDLOCK_DUPLICATE_NODE,
+                               "nodes %u and %u are the same: %s", j + 1, i + 1, uri.shown);
     }
     return REDLOCK_OK;
 }

@@ -72,13 +72,12 @@ rl_nodes rl_client_say(redlock_client *client, struct rl_task *task,
 }
 
 bool rl_client_hear(redlock_client *client, struct rl_task *task,
-                    const struct rl_message *message, unsigned node,
-                    const struct rl_op *op, const struct rl_reply *reply,
-                    struct rl_answer *ret_answer)
+                    const struct rl_message *message, unsigned node, const struct rl_op *op,
+                    const struct rl_reply *reply, struct rl_answer *ret_answer)
 {
     struct rl_member *member = &client->member[node];
-    *ret_answer = (struct rl_answer){
-        .vote = RL_VOTE_UNKNOWN, .fault = RL_FAULT_CLOSED, .pttl = -1};
+    *ret_answer =
+        (struct rl_answer){.vote = RL_VOTE_UNKNOWN, .fault = RL_FAULT_CLOSED, .pttl = -1};
     if (!reply)
         return true;
     if (!rl_kind_read(op->text, reply, ret_answer)) {
@@ -164,7 +163,8 @@ bool rl_client_is_denied(const redlock_client *client, const struct rl_ballot *b
     return denied > client->n - client->q;
 }
 
-size_t redlock_client_explain(const redlock_client *client, redlock_node *nodes, size_t room)
+size_t redlock_client_explain(const redlock_client *client, redlock_node *nodes,
+                              size_t room)
 {
     static const char *const states[] = {
         [RL_LINK_DOWN] = "down",         [RL_LINK_CONNECTING] = "connecting",

@@ -59,15 +59,16 @@ static bool in_range(int64_t value, int64_t low, int64_t high)
     return value >= low && value <= high;
 }
 
-static redlock_code check(const redlock_options *options, size_t nodes, redlock_error *error)
+static redlock_code check(const redlock_options *options, size_t nodes,
+                          redlock_error *error)
 {
     const char *bad = NULL;
     if (options->label && !label_is_fine(options->label))
         bad = "the label is too long or not one printable word";
     else if (options->prefix && strlen(options->prefix) >= REDLOCK_KEY_MAX)
         bad = "the prefix is too long";
-    else if (options->quorum && !in_range(options->quorum, (int64_t)nodes / 2 + 1,
-                                          (int64_t)nodes))
+    else if (options->quorum &&
+             !in_range(options->quorum, (int64_t)nodes / 2 + 1, (int64_t)nodes))
         bad = "the quorum is less than a majority or more than all nodes";
     else if (!in_range(options->node_timeout_ms, 0, MS_MAX))
         bad = "the per-node timeout is out of its range";
@@ -103,8 +104,7 @@ redlock_code rl_options_copy(const redlock_options *options, size_t nodes,
     redlock_options copy;
     redlock_options_init(&copy);
     if (options)
-        memcpy(&copy, options,
-               options->size < sizeof(copy) ? options->size : sizeof(copy));
+        memcpy(&copy, options, options->size < sizeof(copy) ? options->size : sizeof(copy));
     copy.size = sizeof(copy);
     redlock_code code = check(&copy, nodes, ret_error);
     if (code != REDLOCK_OK)
@@ -141,11 +141,11 @@ redlock_code rl_lease_options_read(const redlock_lease_options *options,
     redlock_lease_options copy;
     redlock_lease_options_init(&copy);
     if (options)
-        memcpy(&copy, options,
-               options->size < sizeof(copy) ? options->size : sizeof(copy));
+        memcpy(&copy, options, options->size < sizeof(copy) ? options->size : sizeof(copy));
     copy.size = sizeof(copy);
-    if (!in_range(copy.min_validity_ms, 0, MS_MAX) || !in_range(copy.margin_ms, 0, MS_MAX) ||
-        !in_range(copy.max_hold_ms, 0, MS_MAX) || !in_range(copy.wait_ms, -MS_MAX, MS_MAX) ||
+    if (!in_range(copy.min_validity_ms, 0, MS_MAX) ||
+        !in_range(copy.margin_ms, 0, MS_MAX) || !in_range(copy.max_hold_ms, 0, MS_MAX) ||
+        !in_range(copy.wait_ms, -MS_MAX, MS_MAX) ||
         !in_range(copy.retry_base_ms, 0, MS_MAX) ||
         !in_range(copy.retry_cap_ms, 0, MS_MAX) ||
         (copy.retry == REDLOCK_RETRY_CUSTOM && !copy.retry_fn))

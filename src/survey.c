@@ -111,10 +111,9 @@ static void ask(struct survey *survey)
     for (rl_nodes rest = survey->waiting; rest; rest &= rest - 1) {
         unsigned i = rl_first(rest);
         survey->ballot[i].vote = RL_VOTE_WAITING;
-        survey->deadline =
-            rl_max(survey->deadline,
-                   rl_later(survey->start,
-                            rl_lease_patience(&terms, client->round_trip[i])));
+        survey->deadline = rl_max(
+            survey->deadline,
+            rl_later(survey->start, rl_lease_patience(&terms, client->round_trip[i])));
     }
     rl_task_due(&survey->task, survey->deadline);
 }

@@ -48,9 +48,9 @@ struct event_base;
 /* --- limits and defaults --- */
 
 #define REDLOCK_NODES_MAX  32
-#define REDLOCK_KEY_MAX    512  /* bytes, the prefix included */
-#define REDLOCK_LABEL_MAX  64   /* bytes */
-#define REDLOCK_TOKEN_MAX  128  /* bytes */
+#define REDLOCK_KEY_MAX    512 /* bytes, the prefix included */
+#define REDLOCK_LABEL_MAX  64  /* bytes */
+#define REDLOCK_TOKEN_MAX  128 /* bytes */
 #define REDLOCK_TTL_MAX_MS 86400000
 
 #define REDLOCK_PORT                6379
@@ -62,39 +62,41 @@ struct event_base;
 /* --- codes --- */
 
 /* code, number, whether and how it stands with the lock, what to do */
-#define REDLOCK_CODES(X)                                                                       \
-    X(OK, 0, "done: the lock is held, extended or released, as was asked")                     \
-    X(TAKEN, 1, "another holds the lock; it is not held here: try again later")                \
-    X(TIMEOUT, 2, "another held the lock until the wait ran out; it is not held here")         \
-    X(NO_QUORUM, 3,                                                                            \
-      "too few nodes answered; if this was an extension the lock is held to its old "          \
-      "deadline, else it is not held: look at the nodes")                                      \
-    X(EXPIRED, 4,                                                                              \
-      "the validity ran out; the lock is not held: stop now, or take a longer TTL")            \
-    X(CANCELLED, 5, "cancelled; the lock is not held and what was set is being released")      \
-    X(DENIED, 6,                                                                               \
-      "the servers refused the user, the password or a right; the lock is not held: mend "     \
-      "the credentials or the ACL")                                                            \
-    X(GONE, 7,                                                                                 \
-      "the nodes no longer store this token: it was released, broken or forgotten; the lock "  \
-      "is not held")                                                                           \
-    X(UNCONFIRMED, 8,                                                                          \
-      "too few nodes confirmed the release; what remains is released when they return, or "    \
-      "expires")                                                                               \
-    X(MAX_HOLD, 9, "the lock was held for as long as max_hold allows: stop now")               \
-    X(BAD_NODES, 20, "no node, or more than REDLOCK_NODES_MAX: mend the configuration")        \
-    X(BAD_URI, 21, "a node's URI is malformed: mend the configuration")                        \
-    X(DUPLICATE_NODE, 22, "a node is named twice: mend the configuration")                     \
-    X(NOT_BUILT, 23, "not built in yet")                                                       \
-    X(BAD_KEY, 24, "the key is empty or too long")                                             \
-    X(BAD_TTL, 25, "the TTL is not above its margins, or above its maximum")                   \
-    X(BAD_TOKEN, 26, "the token is empty or too long")                                         \
-    X(BAD_OPTION, 27, "an option is out of its range")                                         \
-    X(NO_MEMORY, 28, "out of memory; nothing was started")                                     \
-    X(BUSY, 29, "an operation of this lease is under way: wait for its callback")              \
-    X(NOT_HELD, 30, "the lease is not in a state for this call; nothing was started")          \
-    X(FORKED, 31, "the handle belongs to the parent process: make a new client")               \
-    X(CLOSED, 32, "the client was freed; nothing was started")                                 \
+#define REDLOCK_CODES(X)                                                                   \
+    X(OK, 0, "done: the lock is held, extended or released, as was asked")                 \
+    X(TAKEN, 1, "another holds the lock; it is not held here: try again later")            \
+    X(TIMEOUT, 2, "another held the lock until the wait ran out; it is not held here")     \
+    X(NO_QUORUM, 3,                                                                        \
+      "too few nodes answered; if this was an extension the lock is held to its old "      \
+      "deadline, else it is not held: look at the nodes")                                  \
+    X(EXPIRED, 4,                                                                          \
+      "the validity ran out; the lock is not held: stop now, or take a longer TTL")        \
+    X(CANCELLED, 5, "cancelled; the lock is not held and what was set is being released")  \
+    X(DENIED, 6,                                                                           \
+      "the servers refused the user, the password or a right; the lock is not held: mend " \
+      "the credentials or the ACL")                                                        \
+    X(GONE, 7,                                                                             \
+      "the nodes no longer store this token: it was released, broken or forgotten; the "   \
+      "lock "                                                                              \
+      "is not held")                                                                       \
+    X(UNCONFIRMED, 8,                                                                      \
+      "too few nodes confirmed the release; what remains is released when they return, "   \
+      "or "                                                                                \
+      "expires")                                                                           \
+    X(MAX_HOLD, 9, "the lock was held for as long as max_hold allows: stop now")           \
+    X(BAD_NODES, 20, "no node, or more than REDLOCK_NODES_MAX: mend the configuration")    \
+    X(BAD_URI, 21, "a node's URI is malformed: mend the configuration")                    \
+    X(DUPLICATE_NODE, 22, "a node is named twice: mend the configuration")                 \
+    X(NOT_BUILT, 23, "not built in yet")                                                   \
+    X(BAD_KEY, 24, "the key is empty or too long")                                         \
+    X(BAD_TTL, 25, "the TTL is not above its margins, or above its maximum")               \
+    X(BAD_TOKEN, 26, "the token is empty or too long")                                     \
+    X(BAD_OPTION, 27, "an option is out of its range")                                     \
+    X(NO_MEMORY, 28, "out of memory; nothing was started")                                 \
+    X(BUSY, 29, "an operation of this lease is under way: wait for its callback")          \
+    X(NOT_HELD, 30, "the lease is not in a state for this call; nothing was started")      \
+    X(FORKED, 31, "the handle belongs to the parent process: make a new client")           \
+    X(CLOSED, 32, "the client was freed; nothing was started")                             \
     X(SYSTEM, 33, "a system call failed")
 
 typedef enum redlock_code {
@@ -178,12 +180,13 @@ REDLOCK_API unsigned redlock_client_quorum(const redlock_client *client);
 
 /* How one node stands or answered. Strings live as long as the client. */
 typedef struct redlock_node {
-    const char *uri;     /* without the password */
-    const char *verdict; /* granted, held, gone, planted, error, unknown, silent, absent ... */
-    const char *fault;   /* short and upper case: TIMEOUT, NOPERM, ...; NONE if none */
-    const char *text;    /* the same in words */
-    bool denied;         /* the fault is one of credentials or rights */
-    int64_t latency_us;  /* -1: no answer */
+    const char *uri; /* without the password */
+    const char
+        *verdict; /* granted, held, gone, planted, error, unknown, silent, absent ... */
+    const char *fault;    /* short and upper case: TIMEOUT, NOPERM, ...; NONE if none */
+    const char *text;     /* the same in words */
+    bool denied;          /* the fault is one of credentials or rights */
+    int64_t latency_us;   /* -1: no answer */
     int64_t remaining_ms; /* of another's lock there; -1: unknown */
     char holder[REDLOCK_TOKEN_MAX + 1]; /* its label, or the foreign value; printable */
     char value[REDLOCK_TOKEN_MAX + 1];  /* the raw value there, if it is text; else "" */
@@ -208,7 +211,8 @@ typedef struct redlock_result {
     int64_t remaining_ms; /* until others' locks leave a quorum free; -1: unknown */
 } redlock_result;
 
-typedef void redlock_lease_fn(redlock_lease *lease, const redlock_result *result, void *arg);
+typedef void redlock_lease_fn(redlock_lease *lease, const redlock_result *result,
+                              void *arg);
 
 typedef enum redlock_retry {
     REDLOCK_RETRY_EXPONENTIAL, /* uniform in [0, min(cap, base * 2^attempt)]: full jitter */
@@ -325,9 +329,9 @@ REDLOCK_API size_t redlock_explain(const redlock_lease *lease, redlock_node *nod
 typedef struct redlock_survey {
     redlock_code code; /* OK: q nodes answered; NO_QUORUM, DENIED, CANCELLED */
     unsigned quorum;
-    unsigned held, free;    /* nodes on which some value is, or was; and none */
-    unsigned agreeing;      /* nodes that have the most frequent value */
-    int64_t remaining_ms;   /* of the last of that value's keys; -1: unknown */
+    unsigned held, free;  /* nodes on which some value is, or was; and none */
+    unsigned agreeing;    /* nodes that have the most frequent value */
+    int64_t remaining_ms; /* of the last of that value's keys; -1: unknown */
     const redlock_node *nodes;
     size_t count;
 } redlock_survey;

@@ -18,7 +18,8 @@ struct rl_clock {
 
 void rl_clock_init(struct rl_clock *clock, rl_time boot, rl_time raw);
 
-/* The time that these two readings stand for. A reading that went back counts as no step. */
+/* The time that these two readings stand for. A reading that went back counts as no step.
+ */
 rl_time rl_clock_advance(struct rl_clock *clock, rl_time boot, rl_time raw);
 
 #endif

@@ -5,34 +5,34 @@
 #include "types.h"
 
 /* name, error prefix (NULL: no reply says it), text */
-#define RL_FAULTS(X)                                                                         \
-    X(NONE, NULL, "no fault")                                                                \
-    X(ERR, "ERR", "the server answered with an error")                                       \
-    X(NOSCRIPT, "NOSCRIPT", "the server does not know the script")                           \
-    X(LOADING, "LOADING", "the server is loading its data")                                  \
-    X(BUSY, "BUSY", "the server is busy with a script")                                      \
-    X(READONLY, "READONLY", "the server is a read-only replica")                             \
-    X(MASTERDOWN, "MASTERDOWN", "the server is a replica without its master")                \
-    X(CLUSTERDOWN, "CLUSTERDOWN", "the server is a cluster node")                            \
-    X(MOVED, "MOVED", "the server is a cluster node")                                        \
-    X(CROSSSLOT, "CROSSSLOT", "the server is a cluster node")                                \
-    X(NOAUTH, "NOAUTH", "the server wants a password")                                       \
-    X(WRONGPASS, "WRONGPASS", "the server refused the user or password")                     \
-    X(NOPERM, "NOPERM", "the user lacks a right (ACL)")                                      \
-    X(OOM, "OOM", "the server is over its maxmemory")                                        \
-    X(MISCONF, "MISCONF", "the server cannot save its data and refuses writes")              \
-    X(NOREPLICAS, "NOREPLICAS", "the server has too few replicas and refuses writes")        \
-    X(WRONGTYPE, "WRONGTYPE", "the key holds something that is not a lock")                  \
-    X(CONNECTING, NULL, "not connected yet")                                                 \
-    X(RESOLVE, NULL, "the name does not resolve")                                            \
-    X(CONNECT, NULL, "the connection was refused or cannot be made")                         \
-    X(CLOSED, NULL, "the connection was closed")                                             \
-    X(TIMEOUT, NULL, "no answer in time")                                                    \
-    X(PROTOCOL, NULL, "the server does not speak the Redis protocol as it should")           \
-    X(REPLICA, NULL, "the server is a replica, not a master")                                \
-    X(CLUSTER, NULL, "the server is in cluster mode")                                        \
-    X(DUPLICATE, NULL, "the server is already a node under another address")                 \
-    X(QUARANTINE, NULL, "the server restarted and may have forgotten locks")                 \
+#define RL_FAULTS(X)                                                                       \
+    X(NONE, NULL, "no fault")                                                              \
+    X(ERR, "ERR", "the server answered with an error")                                     \
+    X(NOSCRIPT, "NOSCRIPT", "the server does not know the script")                         \
+    X(LOADING, "LOADING", "the server is loading its data")                                \
+    X(BUSY, "BUSY", "the server is busy with a script")                                    \
+    X(READONLY, "READONLY", "the server is a read-only replica")                           \
+    X(MASTERDOWN, "MASTERDOWN", "the server is a replica without its master")              \
+    X(CLUSTERDOWN, "CLUSTERDOWN", "the server is a cluster node")                          \
+    X(MOVED, "MOVED", "the server is a cluster node")                                      \
+    X(CROSSSLOT, "CROSSSLOT", "the server is a cluster node")                              \
+    X(NOAUTH, "NOAUTH", "the server wants a password")                                     \
+    X(WRONGPASS, "WRONGPASS", "the server refused the user or password")                   \
+    X(NOPERM, "NOPERM", "the user lacks a right (ACL)")                                    \
+    X(OOM, "OOM", "the server is over its maxmemory")                                      \
+    X(MISCONF, "MISCONF", "the server cannot save its data and refuses writes")            \
+    X(NOREPLICAS, "NOREPLICAS", "the server has too few replicas and refuses writes")      \
+    X(WRONGTYPE, "WRONGTYPE", "the key holds something that is not a lock")                \
+    X(CONNECTING, NULL, "not connected yet")                                               \
+    X(RESOLVE, NULL, "the name does not resolve")                                          \
+    X(CONNECT, NULL, "the connection was refused or cannot be made")                       \
+    X(CLOSED, NULL, "the connection was closed")                                           \
+    X(TIMEOUT, NULL, "no answer in time")                                                  \
+    X(PROTOCOL, NULL, "the server does not speak the Redis protocol as it should")         \
+    X(REPLICA, NULL, "the server is a replica, not a master")                              \
+    X(CLUSTER, NULL, "the server is in cluster mode")                                      \
+    X(DUPLICATE, NULL, "the server is already a node under another address")               \
+    X(QUARANTINE, NULL, "the server restarted and may have forgotten locks")               \
     X(MEMORY, NULL, "this process is out of memory")
 
 enum rl_fault {

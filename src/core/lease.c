@@ -42,8 +42,7 @@ static rl_time valid_until(const struct rl_lease *lease, rl_time start)
 /* When the watchdog extends what was set at `start`. */
 static rl_time extend_at(const struct rl_lease *lease, rl_time start)
 {
-    rl_time every =
-        rl_min(lease->terms.extend_every, lease->terms.ttl / RL_WATCHDOG_SHARE);
+    rl_time every = rl_min(lease->terms.extend_every, lease->terms.ttl / RL_WATCHDOG_SHARE);
     rl_time at = rl_later(start, every);
     bool coarse = every >= 10 * RL_EXTEND_GRID;
     return coarse ? at - at % RL_EXTEND_GRID : at;
@@ -271,8 +270,7 @@ static void decide_release(struct rl_lease *lease, const struct rl_view *view,
     if (done < terms->q && lease->round.waiting)
         return;
     unsigned taken = count_votes(lease, RL_VOTE_HELD);
-    unsigned gone =
-        count_votes(lease, RL_VOTE_GONE) + count_votes(lease, RL_VOTE_UNASKED);
+    unsigned gone = count_votes(lease, RL_VOTE_GONE) + count_votes(lease, RL_VOTE_UNASKED);
     if (done + gone + taken < terms->q)
         lease->cause = RL_CAUSE_UNCONFIRMED;
     else if (done > 0 && taken < terms->q)
@@ -522,8 +520,7 @@ rl_time rl_lease_next(const struct rl_lease *lease)
 {
     rl_time next = RL_NEVER;
     for (rl_nodes rest = lease->round.waiting; rest; rest &= rest - 1)
-        next =
-            rl_min(next, lease->round.start + lease->ballot[rl_first(rest)].patience);
+        next = rl_min(next, lease->round.start + lease->ballot[rl_first(rest)].patience);
     switch (lease->state) {
     case RL_LEASE_ACQUIRING: return rl_min(next, lease->valid - least_validity(lease));
     case RL_LEASE_HELD:
@@ -540,7 +537,7 @@ rl_time rl_lease_next(const struct rl_lease *lease)
 rl_time rl_lease_left(const struct rl_lease *lease, rl_time now)
 {
     bool held = lease->state == RL_LEASE_HELD;
-    bool ending = lease->state == RL_LEASE_LOST && (lease->cause == RL_CAUSE_EXPIRED ||
-                                                    lease->cause == RL_CAUSE_MAX_HOLD);
+    bool ending = lease->state == RL_LEASE_LOST &&
+                  (lease->cause == RL_CAUSE_EXPIRED || lease->cause == RL_CAUSE_MAX_HOLD);
     return lease->timed && (held || ending) ? rl_max(lease->valid - now, 0) : 0;
 }

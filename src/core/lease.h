@@ -6,8 +6,9 @@
  *                 `-> BACKING_OUT ------------------'
  *
  * Time comes in with the view, commands go out as data, and the machine says when it wants
- * to be stepped next. The safety rules are those of docs/safety.md; the algorithm is Redlock
- * as published: https://redis.io/docs/latest/develop/use/patterns/distributed-locks/
+ * to be stepped next. The safety rules are those of docs/safety.md; the algorithm is
+ * Redlock as published:
+ * https://redis.io/docs/latest/develop/use/patterns/distributed-locks/
  */
 #ifndef RL_LEASE_H
 #define RL_LEASE_H
@@ -29,7 +30,7 @@ struct rl_terms {
 #define RL_PATIENCE_FLOOR (50 * RL_MS) /* the least per-node timeout that is not fixed */
 #define RL_PATIENCE_SHARE 10           /* and its bound, as a part of the TTL */
 #define RL_RETRY_SHARE    20           /* a lost extension is tried again after this part */
-#define RL_WATCHDOG_SHARE 3             /* the watchdog extends after at most this part */
+#define RL_WATCHDOG_SHARE 3            /* the watchdog extends after at most this part */
 #define RL_EXTEND_GRID    (10 * RL_MS) /* extensions due within this share a flush */
 #define RL_LINGER_GAP     (500 * RL_MS)
 
@@ -83,8 +84,8 @@ struct rl_lease_event {
 /* What the client sees at the moment of a step. */
 struct rl_view {
     rl_time now;
-    rl_nodes ready;            /* may vote */
-    rl_nodes open;             /* can be written to, in order: ready, suspect, quarantined */
+    rl_nodes ready; /* may vote */
+    rl_nodes open;  /* can be written to, in order: ready, suspect, quarantined */
     const rl_time *round_trip; /* per node, smoothed; 0 unknown */
 };
 

@@ -50,8 +50,7 @@ static void go_down(struct rl_link *link, const struct rl_link_event *event,
                     fault == RL_FAULT_DUPLICATE;
     rl_time cap = hopeless ? RL_DENIED_CAP : RL_BACKOFF_CAP;
     rl_time delay = rl_backoff(RL_BACKOFF_BASE, cap, link->failures);
-    link->retry_at =
-        rl_later(event->now, delay / 2 + rl_uniform(event->random, delay / 2));
+    link->retry_at = rl_later(event->now, delay / 2 + rl_uniform(event->random, delay / 2));
     link->state = RL_LINK_DOWN;
     link->fault = fault;
     link->oldest = RL_NEVER;

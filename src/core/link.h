@@ -65,7 +65,7 @@ struct rl_link_event {
     const struct rl_identity *identity; /* GREETED */
     enum rl_fault fault;                /* FAULT, FAILED */
     rl_time sent;                       /* ANSWERED: when the answered command was sent */
-    rl_time oldest;                     /* ANSWERED: when the next one was; RL_NEVER: none */
+    rl_time oldest; /* ANSWERED: when the next one was; RL_NEVER: none */
 };
 
 enum rl_link_action {

@@ -40,8 +40,8 @@ static unsigned held_for_at_most(const struct rl_ballot *ballot, unsigned n, int
 {
     unsigned count = 0;
     for (unsigned i = 0; i < n; i++)
-        count += ballot[i].vote == RL_VOTE_HELD && ballot[i].pttl >= 0 &&
-                 ballot[i].pttl <= pttl;
+        count +=
+            ballot[i].vote == RL_VOTE_HELD && ballot[i].pttl >= 0 && ballot[i].pttl <= pttl;
     return count;
 }
 

@@ -48,8 +48,8 @@ rl_time rl_valid_until(rl_time start, rl_time ttl, uint32_t drift_ppm);
 
 /*
  * When others' keys will have left a quorum free, in ms from when they were looked at, if
- * nobody extends: the k-th smallest remaining TTL, where k more nodes are needed. 0: q nodes
- * are free already; -1: unknown.
+ * nobody extends: the k-th smallest remaining TTL, where k more nodes are needed. 0: q
+ * nodes are free already; -1: unknown.
  */
 int64_t rl_free_in(const struct rl_ballot *ballot, unsigned n, unsigned q);
 

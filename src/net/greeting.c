@@ -114,8 +114,8 @@ static void read_section(struct rl_greeting *greeting, enum rl_greeting_step ste
         identity->is_cluster |= is(field(reply, "cluster_enabled"), "1");
         break;
     case RL_GREET_PERSISTENCE:
-        identity->is_loading = is(field(reply, "loading"), "1") ||
-                               is(field(reply, "async_loading"), "1");
+        identity->is_loading =
+            is(field(reply, "loading"), "1") || is(field(reply, "async_loading"), "1");
         break;
     }
 }

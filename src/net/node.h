@@ -19,7 +19,7 @@ struct rl_op {
     void *task; /* who asked */
     rl_time sent;
     enum rl_text text : 8;
-    uint8_t seq;
+    uint32_t seq;
     bool plant;
     bool whole; /* the script itself was sent */
 };

@@ -3,9 +3,9 @@
 #include <event2/dns.h>
 #include <event2/util.h>
 #include <netdb.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <stdbool.h>
 #include <string.h>
 
 #define DNS_FLAGS (EVDNS_BASE_INITIALIZE_NAMESERVERS | EVDNS_BASE_DISABLE_WHEN_INACTIVE)
@@ -40,7 +40,8 @@ static const struct addrinfo hints = {
     .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
 };
 
-static bool parse_numeric(const char *host, const char *port, struct rl_address *ret_address)
+static bool parse_numeric(const char *host, const char *port,
+                          struct rl_address *ret_address)
 {
     struct addrinfo *list;
     if (getaddrinfo(host, port, &hints, &list) != 0)
@@ -80,8 +81,8 @@ static struct rl_resolve *ask(struct rl_resolver *resolver, const char *host,
     return request;
 }
 
-struct rl_resolve *rl_resolve_start(struct rl_resolver *resolver, const char *host, int port,
-                                    unsigned turn, rl_resolve_fn *done, void *arg)
+struct rl_resolve *rl_resolve_start(struct rl_resolver *resolver, const char *host,
+                                    int port, unsigned turn, rl_resolve_fn *done, void *arg)
 {
     char service[8];
     struct rl_address address;

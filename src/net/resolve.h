@@ -21,8 +21,9 @@ typedef void rl_resolve_fn(const struct rl_address *address, void *arg);
  * each turn. Returns a request that can be cancelled, or NULL: `done` was called already.
  * There is no deadline here: the link has one.
  */
-struct rl_resolve *rl_resolve_start(struct rl_resolver *resolver, const char *host, int port,
-                                    unsigned turn, rl_resolve_fn *done, void *arg);
+struct rl_resolve *rl_resolve_start(struct rl_resolver *resolver, const char *host,
+                                    int port, unsigned turn, rl_resolve_fn *done,
+                                    void *arg);
 
 /* `done` will not be called. */
 void rl_resolve_cancel(struct rl_resolve *request);

@@ -103,7 +103,7 @@ static void *create_array(const redisReadTask *task, rl_elements elements)
     *reply = (struct rl_reply){
         .type = RL_REPLY_ARRAY,
         .item = resp->item,
-        .items = reply != &resp->root  ? 0
+        .items = reply != &resp->root    ? 0
                  : items < RL_RESP_ITEMS ? items
                                          : RL_RESP_ITEMS,
     };
