@@ -64,7 +64,7 @@ static void end(struct local *local, int code)
 static void fail(struct local *local, int code, const char *what, const char *why)
 {
     if (local->stage < ENDING)
-        fprintf(stderr, "redlock: %s: %s\n", what, why);
+        cli_complain("%s: %s", what, why);
     end(local, code);
 }
 
@@ -173,7 +173,7 @@ static void hear(struct local *local, struct keeper_report report)
     case KEEPER_SWEPT:
         local->stage = OVER;
         if (!report.value)
-            fprintf(stderr, "redlock: some process could not be killed\n");
+            cli_complain("some process could not be killed");
         break;
     default: break;
     }

@@ -1,0 +1,483 @@
+/* redlock run: a lock that is held for as long as a command runs, and a command that runs
+ * for no longer than the lock is held. */
+#include "child.h"
+#include "cli.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define KILL_AFTER_MS    5000
+#define KILL_AFTER_SHARE 4    /* and at most this part of the TTL */
+#define STUCK_MS         7000 /* a keeper that has not killed all by then is stuck */
+#define ENVIRONMENT_MAX  (REDLOCK_KEY_MAX + REDLOCK_TOKEN_MAX + 256)
+
+const char cli_run_help[] =
+    "Usage: redlock run [-t TTL] [-w WAIT | -n] [-E CODE] [--kill-after D] [--at-least D]\n"
+    "                   KEY [--] CMD [ARG...]\n"
+    "Take the lock KEY, run CMD while it is held, release it. CMD never outlives the "
+    "lock.\n"
+    "\n"
+    "  -t, --ttl TTL             how long the lock outlives redlock; default 30s; "
+    "extended\n"
+    "                            at a third of it while CMD runs\n"
+    "  -w, --wait WAIT           wait this long while another holds it; default: for as "
+    "long\n"
+    "                            as it takes\n"
+    "  -n, --nonblock            do not wait\n"
+    "  -E, --conflict-exit-code CODE\n"
+    "                            exit with this instead of 75\n"
+    "      --kill-after D        if the lock is being lost, CMD gets TERM this long "
+    "before\n"
+    "                            its end; default 5s, at most a quarter of the TTL\n"
+    "      --at-least D          keep the lock for D even where CMD is quicker, so that "
+    "cron\n"
+    "                            on many hosts runs it once\n"
+    "\n"
+    "CMD runs without a shell, in a process group of its own, with REDLOCK_KEY,\n"
+    "REDLOCK_TOKEN, REDLOCK_TTL_MS and REDLOCK_VALID_MS. TERM, INT, HUP, QUIT, USR1, USR2\n"
+    "and WINCH go on to that group. When CMD has ended, what is left in the group is "
+    "killed\n"
+    "before the lock is released: a daemon that is to outlive the job calls setsid(1).\n"
+    "\n"
+    "If the lock is lost, or redlock is killed or stopped for longer than the lock lasts,\n"
+    "CMD and all its descendants, such daemons too, are killed when the lock's validity "
+    "ends,\n"
+    "by a keeper process. What it may not kill (a set-user-ID program) it cannot.\n"
+    "\n"
+    "With --json one object on stderr (stdout is CMD's) has the \"cause\" of the exit "
+    "code:\n"
+    "child, signalled, held_elsewhere, timeout, no_quorum, denied, lost, cannot_execute,\n"
+    "not_found, failed.\n"
+    "\n"
+    "Exit codes: CMD's own, 128+n if it was ended by signal n; 75 held elsewhere, 69 no\n"
+    "quorum, 77 refused, 64 usage, 78 configuration, 124 the lock was lost and CMD "
+    "stopped,\n"
+    "125 own failure, 126 CMD cannot be executed, 127 CMD is not found.\n";
+
+enum stage {
+    WAITING,  /* for the lock */
+    RUNNING,  /* CMD, or what starts it */
+    STOPPING, /* the lock is lost: CMD was told to end, and will be killed */
+    ENDING,   /* CMD has ended, or never ran; what it left behind is being killed */
+    LEAVING,  /* the lock is being released, or kept */
+};
+
+struct run {
+    const struct cli *cli;
+    const char *key;
+    char **argv; /* CMD */
+    int64_t at_least_ms;
+    struct event_base *base;
+    redlock_client *client;
+    redlock_lease *lease;
+    struct child child;
+    struct event *reports, *signals, *timer;
+    enum stage stage;
+    bool held, lost, ran, killed, done;
+    int signal;       /* that ended the waiting; 0: none */
+    int64_t since_us; /* when the lock was first held */
+    int64_t held_ms;
+    int exit;
+    const char *cause; /* of the exit code; the first counts */
+};
+
+static void conclude(struct run *run, int code, const char *cause)
+{
+    if (run->cause)
+        return;
+    run->exit = code;
+    run->cause = cause;
+}
+
+static void set_timer(struct run *run, int64_t ms)
+{
+    struct timeval after = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+    event_add(run->timer, &after);
+}
+
+/* Read before the validity, so that the deadline is rounded towards the past. */
+static int64_t deadline_us(const struct run *run)
+{
+    int64_t now = keeper_clock();
+    return now + redlock_valid_ms(run->lease) * 1000;
+}
+
+static void finish(struct run *run)
+{
+    if (run->stage >= ENDING)
+        return;
+    run->stage = ENDING;
+    child_finish(&run->child, run->lost);
+    set_timer(run, STUCK_MS);
+}
+
+/* --- leaving: CMD and its group are gone --- */
+
+static void on_released(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    struct run *run = arg;
+    (void)lease;
+    if (result->code != REDLOCK_OK && run->ran && !run->lost)
+        cli_say(run->cli, "%s: the release: %s", run->key, redlock_code_text(result->code));
+    run->done = true;
+}
+
+static void release(struct run *run)
+{
+    if (redlock_release(run->lease, on_released, run) != REDLOCK_OK)
+        run->done = true;
+}
+
+static int64_t left_of_at_least(const struct run *run)
+{
+    return run->at_least_ms - (keeper_clock() - run->since_us) / 1000;
+}
+
+static void on_kept(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    struct run *run = arg;
+    char span[CLI_SPAN];
+    if (redlock_valid_ms(lease) < left_of_at_least(run))
+        cli_complain("%s: --at-least: %s; it may be free in %s", run->key,
+                     redlock_code_text(result->code),
+                     cli_span(span, redlock_valid_ms(lease)));
+    redlock_disown(lease);
+    run->done = true;
+}
+
+/*
+ * The nodes' clocks may be faster than ours by the drift. A TTL near the margin would be
+ * told as lost at once, and LOST is of no use to us any more.
+ */
+static void keep(struct run *run)
+{
+    int64_t left = left_of_at_least(run), ttl = run->cli->lease.ttl_ms;
+    int64_t drift = left * run->cli->client.drift_ppm / 500000 + 10;
+    int64_t least = run->cli->lease.margin_ms + ttl / KILL_AFTER_SHARE;
+    int64_t wanted = left + drift > least ? left + drift : least;
+    if (wanted > REDLOCK_TTL_MAX_MS)
+        wanted = REDLOCK_TTL_MAX_MS;
+    redlock_code code = redlock_extend(run->lease, wanted, on_kept, run);
+    if (code != REDLOCK_OK)
+        on_kept(run->lease, &(redlock_result){.code = code}, run);
+}
+
+static void leave(struct run *run, bool clean)
+{
+    run->stage = LEAVING;
+    event_del(run->timer);
+    if (!run->held) {
+        run->done = true;
+        return;
+    }
+    run->held_ms = (keeper_clock() - run->since_us) / 1000;
+    if (!clean) {
+        cli_complain(
+            "%s: a process of the command could not be killed; the lock is left "
+            "to its TTL",
+            run->key);
+        redlock_disown(run->lease);
+        run->done = true;
+    } else if (run->ran && !run->lost && left_of_at_least(run) > 0) {
+        keep(run);
+    } else {
+        release(run);
+    }
+}
+
+/* --- running --- */
+
+static size_t add_text(char *text, size_t size, const char *name, const char *value)
+{
+    return size + (size_t)sprintf(text + size, "%s=%s", name, value) + 1;
+}
+
+static size_t add_number(char *text, size_t size, const char *name, int64_t value)
+{
+    return size + (size_t)sprintf(text + size, "%s=%" PRId64, name, value) + 1;
+}
+
+static void start_command(struct run *run)
+{
+    char text[ENVIRONMENT_MAX];
+    size_t size = add_text(text, 0, "REDLOCK_KEY", run->key);
+    size = add_text(text, size, "REDLOCK_TOKEN", redlock_token(run->lease));
+    size = add_number(text, size, "REDLOCK_TTL_MS", run->cli->lease.ttl_ms);
+    size = add_number(text, size, "REDLOCK_VALID_MS", redlock_valid_ms(run->lease));
+    run->stage = RUNNING;
+    event_del(run->signals); /* until it runs, and can be sent them */
+    child_start(&run->child, deadline_us(run), text, size);
+}
+
+/* The lock is, or soon will be, no longer ours: `valid_ms` is what is left of it. */
+static void lose(struct run *run, int64_t valid_ms, const char *why)
+{
+    run->lost = true;
+    if (run->stage != RUNNING)
+        return;
+    conclude(run, CLI_LOST, "lost");
+    cli_complain("%s: the lock is lost, the command is stopped: %s", run->key, why);
+    run->stage = STOPPING;
+    child_hold(&run->child, keeper_clock() + valid_ms * 1000);
+    if (valid_ms > 0) {
+        child_signal(&run->child, SIGTERM);
+        child_signal(&run->child, SIGCONT); /* or it would not hear it */
+    }
+    run->killed = valid_ms <= 0;
+    if (run->killed)
+        child_signal(&run->child, SIGKILL);
+    set_timer(run, run->killed ? STUCK_MS : valid_ms);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+    struct run *run = arg;
+    (void)fd;
+    (void)what;
+    if (run->stage == STOPPING && !run->killed) {
+        run->killed = true;
+        child_signal(&run->child, SIGKILL);
+        set_timer(run, STUCK_MS);
+    } else {
+        child_give_up(&run->child);
+    }
+}
+
+static void command_ended(struct run *run, int status)
+{
+    run->ran = true;
+    if (WIFSIGNALED(status))
+        conclude(run, CLI_SIGNALLED + WTERMSIG(status), "signalled");
+    else
+        conclude(run, WEXITSTATUS(status), "child");
+    finish(run);
+}
+
+static void command_refused(struct run *run, int error)
+{
+    bool missing = error == ENOENT;
+    cli_complain("%s: %s", run->argv[0], strerror(error));
+    conclude(run, missing ? CLI_NOT_FOUND : CLI_CANNOT_EXECUTE,
+             missing ? "not_found" : "cannot_execute");
+    finish(run);
+}
+
+static void resumed(struct run *run);
+
+static void hear(struct run *run, struct keeper_report report)
+{
+    switch (report.news) {
+    case KEEPER_STARTED:
+        event_add(run->signals, NULL);
+        if (run->stage == STOPPING)
+            child_signal(&run->child, run->killed ? SIGKILL : SIGTERM);
+        break;
+    case KEEPER_REFUSED: command_refused(run, report.value); break;
+    case KEEPER_STOPPED:
+        if (run->stage == RUNNING) {
+            child_suspend(&run->child, report.value);
+            resumed(run);
+        }
+        break;
+    case KEEPER_EXPIRED: lose(run, 0, redlock_code_text(REDLOCK_EXPIRED)); break;
+    case KEEPER_ENDED: command_ended(run, report.value); break;
+    case KEEPER_KILLED:
+        cli_complain("%s: the keeper process was killed, and so was the command", run->key);
+        conclude(run, CLI_FAILED, "failed");
+        __attribute__((fallthrough));
+    case KEEPER_SWEPT: leave(run, report.value); break;
+    default: break;
+    }
+}
+
+/* What the keeper has told comes before what we conclude from the clock. */
+static void catch_up(struct run *run)
+{
+    for (;;) {
+        struct keeper_report report = child_next(&run->child);
+        if (report.news == KEEPER_QUIET)
+            break;
+        hear(run, report);
+    }
+    if (run->child.over)
+        event_del(run->reports);
+}
+
+static void on_reports(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    catch_up(arg);
+}
+
+/* We may have been stopped for long: the deadline first, then the command goes on. */
+static void resumed(struct run *run)
+{
+    catch_up(run);
+    if (run->stage != RUNNING)
+        return;
+    if (redlock_valid_ms(run->lease) > 0)
+        child_resume(&run->child);
+    else
+        lose(run, 0, redlock_code_text(REDLOCK_EXPIRED));
+}
+
+static void on_signal(evutil_socket_t fd, short what, void *arg)
+{
+    struct run *run = arg;
+    (void)fd;
+    (void)what;
+    int number = child_next_signal(&run->child);
+    bool ends = number == SIGTERM || number == SIGINT || number == SIGHUP;
+    if (number == SIGCONT) {
+        resumed(run);
+    } else if (number > 0 && (run->stage == RUNNING || run->stage == STOPPING)) {
+        child_signal(&run->child, number);
+    } else if (run->stage == WAITING && number == SIGTSTP) {
+        child_suspend(&run->child, number);
+    } else if (run->stage == WAITING && (ends || number == SIGQUIT)) {
+        run->signal = number;
+        redlock_cancel(run->lease);
+    }
+}
+
+/* --- the lock --- */
+
+static void on_lost(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    struct run *run = arg;
+    (void)lease;
+    catch_up(run);
+    lose(run, result->valid_ms, redlock_code_text(result->code));
+}
+
+static void on_extended(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    struct run *run = arg;
+    (void)lease;
+    (void)result;
+    if (run->stage == RUNNING)
+        child_hold(&run->child, deadline_us(run));
+}
+
+static const char *cause_of(redlock_code code)
+{
+    switch (code) {
+    case REDLOCK_TAKEN: return "held_elsewhere";
+    case REDLOCK_TIMEOUT: return "timeout";
+    case REDLOCK_NO_QUORUM:
+    case REDLOCK_EXPIRED: return "no_quorum";
+    case REDLOCK_DENIED: return "denied";
+    default: return "failed";
+    }
+}
+
+static void on_acquired(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    struct run *run = arg;
+    redlock_node nodes[REDLOCK_NODES_MAX];
+    size_t count = redlock_explain(lease, nodes, REDLOCK_NODES_MAX);
+    run->held = result->code == REDLOCK_OK;
+    run->since_us = keeper_clock();
+    cli_say_nodes(run->cli, nodes, count);
+    if (run->signal != 0) {
+        cli_say(run->cli, "%s: %s; the lock is not held", run->key, strsignal(run->signal));
+        conclude(run, CLI_SIGNALLED + run->signal, "signalled");
+    } else if (!run->held) {
+        cli_say_not_acquired(run->cli, run->key, result, nodes, count);
+        conclude(run, cli_acquire_exit(result->code, (int)run->cli->held_elsewhere),
+                 cause_of(result->code));
+    }
+    if (run->cause)
+        finish(run);
+    else
+        start_command(run);
+}
+
+/* --- putting it together --- */
+
+static void print_json(const struct run *run)
+{
+    json_t *object = json_pack("{s:s, s:o, s:s, s:i, s:I}", "schema", "redlock.run/1",
+                               "key", cli_json_text(run->key), "cause", run->cause, "exit",
+                               run->exit, "held_ms", (json_int_t)run->held_ms);
+    char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    if (line)
+        fprintf(stderr, "%s\n", line);
+    free(line);
+    json_decref(object);
+}
+
+static void read_words(struct run *run, struct cli *cli, int argc, char **argv)
+{
+    int64_t kill_after_ms = KILL_AFTER_MS;
+    const struct cli_option own[] = {
+        CLI_HOLD_OPTIONS(cli),
+        {"kill-after", 0, CLI_DURATION, &kill_after_ms},
+        {"at-least", 0, CLI_DURATION, &run->at_least_ms},
+        {NULL, 0, CLI_FLAG, NULL},
+    };
+    int first = cli_parse(cli, argc, argv, own);
+    run->key = first < argc ? argv[first++] : "";
+    first += first < argc && strcmp(argv[first], "--") == 0;
+    if (first >= argc)
+        cli_fail(CLI_USAGE, "run: no command after the key; redlock run --help");
+    if (run->at_least_ms > REDLOCK_TTL_MAX_MS)
+        cli_fail(CLI_USAGE, "run: --at-least is at most %d h",
+                 REDLOCK_TTL_MAX_MS / 3600000);
+    run->argv = argv + first;
+    int64_t most = cli->lease.ttl_ms / KILL_AFTER_SHARE;
+    cli->lease.margin_ms = kill_after_ms < most ? kill_after_ms : most;
+    cli->lease.on_lost = on_lost;
+    cli->lease.on_extended = on_extended;
+    cli->lease.lost_arg = cli->lease.extended_arg = run;
+}
+
+static void begin(struct run *run)
+{
+    run->base = event_base_new();
+    run->client = cli_connect(run->cli, run->base);
+    run->reports =
+        event_new(run->base, run->child.reports, EV_READ | EV_PERSIST, on_reports, run);
+    run->signals =
+        event_new(run->base, run->child.signals, EV_READ | EV_PERSIST, on_signal, run);
+    run->timer = evtimer_new(run->base, on_timer, run);
+    if (!run->reports || !run->signals || !run->timer ||
+        event_add(run->reports, NULL) != 0 || event_add(run->signals, NULL) != 0)
+        cli_fail(CLI_FAILED, "run: no events: out of memory or descriptors");
+    redlock_code code = redlock_acquire(run->client, run->key, strlen(run->key),
+                                        &run->cli->lease, on_acquired, run, &run->lease);
+    if (code != REDLOCK_OK)
+        cli_fail_start(code, run->key);
+}
+
+static void end(struct run *run)
+{
+    child_close(&run->child);
+    cli_drain(run->client, run->base);
+    redlock_lease_free(run->lease);
+    redlock_client_free(run->client);
+    event_free(run->reports);
+    event_free(run->signals);
+    event_free(run->timer);
+    event_base_free(run->base);
+}
+
+int cli_run(struct cli *cli, int argc, char **argv)
+{
+    struct run run = {.cli = cli};
+    read_words(&run, cli, argc, argv);
+    struct keeper_plan plan = {.argv = run.argv};
+    if (!child_open(&run.child, &plan)) /* before there are connections */
+        cli_fail(CLI_FAILED, "run: %s", strerror(errno));
+    begin(&run);
+    cli_wait(run.base, &run.done);
+    end(&run);
+    if (cli->json)
+        print_json(&run);
+    return run.exit;
+}
