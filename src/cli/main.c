@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@ static const struct {
     int operands_least, operands_most;
     bool alone;
 } commands[] = {
+    {"run", cli_run, cli_run_help, "hold a lock while a command runs", 2, INT_MAX, false},
     {"acquire", cli_acquire, cli_acquire_help, "take a lock and print its token", 1, 1,
      false},
     {"extend", cli_extend, cli_extend_help, "hold a lock for longer, by its token", 1, 1,
@@ -26,6 +28,8 @@ static const struct {
     {"break", cli_break, cli_break_help, "remove a lock, whoever holds it", 1, 1, false},
     {"status", cli_status, cli_status_help, "show who holds a lock, node by node", 1, 1,
      false},
+    {"local", cli_local, cli_local_help, "start private nodes, for development", 0, INT_MAX,
+     true},
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
