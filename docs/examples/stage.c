@@ -14,6 +14,7 @@
 
 #define ANSWER_MAX 64
 #define PATIENCE_S 10
+#define CAST_MAX   8
 
 /* A page that all processes share. */
 static struct shop {
@@ -23,9 +24,15 @@ static struct shop {
 static const char *address;
 static redisContext *directors;
 
+static pid_t cast[CAST_MAX];
+static size_t cast_size;
+static bool on_stage; /* in the process of a worker */
+
 static void fail(const char *what)
 {
     fprintf(stderr, "the show is over: %s\n", what);
+    if (on_stage) /* the others are the director's to end */
+        _exit(EXIT_FAILURE);
     exit(EXIT_FAILURE);
 }
 
@@ -128,16 +135,18 @@ void stage_enter(struct worker *worker, const char *name,
     int line[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, line) < 0)
         fail("no socket pair");
-    pid_t pid = fork();
+    pid_t pid = cast_size < CAST_MAX ? fork() : -1;
     if (pid < 0)
         fail("no process");
     if (pid == 0) {
+        on_stage = true;
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody stays when the director goes */
         close(line[0]);
         struct worker me = {.name = name, .line = line[1]};
         play(&me, arg);
         _exit(EXIT_SUCCESS);
     }
+    cast[cast_size++] = pid;
     close(line[1]);
     *worker = (struct worker){.name = name, .pid = pid, .line = line[0]};
     arrive(worker);
@@ -157,9 +166,18 @@ static void pause_between_looks(void)
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
+static void clear_stage(void)
+{
+    for (size_t i = 0; i < cast_size; i++)
+        kill(cast[i], SIGKILL);
+    while (wait(NULL) > 0)
+        ;
+}
+
 void stage_open(const char *socket, int stock)
 {
     setvbuf(stdout, NULL, _IOLBF, 0); /* each line is out before the next step */
+    atexit(clear_stage);
     address = socket;
     directors = try_connect();
     if (!directors)
@@ -186,7 +204,6 @@ void let(struct worker *worker, int steps)
 void die(struct worker *worker)
 {
     kill(worker->pid, SIGKILL);
-    waitpid(worker->pid, NULL, 0);
     printf("      ... %s dies before: %s\n", worker->name, worker->next);
 }
 
