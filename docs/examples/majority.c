@@ -54,7 +54,10 @@ static redlock_client *new_client(const char *const *nodes, size_t count)
 {
     redlock_client *client;
     redlock_error error;
-    if (redlock_client_new(base, nodes, count, NULL, &client, &error))
+    redlock_options options;
+    redlock_options_init(&options);
+    options.node_timeout_ms = 10000; /* a busy machine is no other story */
+    if (redlock_client_new(base, nodes, count, &options, &client, &error))
         fail(error.text);
     return client;
 }
