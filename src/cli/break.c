@@ -42,9 +42,10 @@ static bool print(const struct cli *cli, const char *key, const struct survey *s
     }
     char *name = cli_printable(key);
     survey_print_nodes(cli, survey, "removed");
-    if (holder)
+    if (found->held > 0)
         printf("%s: removed from %u of %zu nodes; %s was on %u of them\n", name,
-               found->held, found->count, holder->holder, found->agreeing);
+               found->held, found->count, holder ? holder->holder : "another",
+               found->agreeing);
     else
         printf("%s: nothing to remove\n", name);
     free(name);

@@ -149,23 +149,18 @@ static json_t *known_number(int64_t number)
     return number < 0 ? json_null() : json_integer(number);
 }
 
-static json_t *known_text(const char *text)
-{
-    return text[0] == '\0' ? json_null() : cli_json_text(text);
-}
-
+/* A node's raw value is left out: it may be the token of a lock that is held. */
 json_t *cli_nodes_json(const redlock_node *nodes, size_t count)
 {
     json_t *array = json_array();
     for (size_t i = 0; i < count; i++) {
         const redlock_node *node = &nodes[i];
-        json_t *object =
-            json_pack("{s:o, s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:o}", "uri",
-                      cli_json_text(node->uri), "verdict", node->verdict, "fault",
-                      node->fault, "text", node->text, "denied", node->denied, "latency_us",
-                      known_number(node->latency_us), "remaining_ms",
-                      known_number(node->remaining_ms), "holder", known_text(node->holder),
-                      "value", known_text(node->value));
+        json_t *object = json_pack(
+            "{s:o, s:s, s:s, s:s, s:b, s:o, s:o, s:o}", "uri", cli_json_text(node->uri),
+            "verdict", node->verdict, "fault", node->fault, "text", node->text, "denied",
+            node->denied, "latency_us", known_number(node->latency_us), "remaining_ms",
+            known_number(node->remaining_ms), "holder",
+            node->holder[0] ? cli_json_text(node->holder) : json_null());
         json_array_append_new(array, object);
     }
     return array;
