@@ -130,10 +130,12 @@ static int conclude(struct acquire *acquire, struct event_base *base, int signal
     cli_say_nodes(cli, acquire->nodes, acquire->count);
     if (code == REDLOCK_OK && signal == 0) {
         int exit_code = publish(acquire);
-        if (exit_code == CLI_OK)
+        if (exit_code == CLI_OK) {
+            cli_await_stragglers(cli, acquire->lease, base);
             redlock_disown(acquire->lease);
-        else
+        } else {
             give_back(acquire, base);
+        }
         return exit_code;
     }
     if (code == REDLOCK_OK)

@@ -108,6 +108,14 @@ _Noreturn void cli_fail_start(redlock_code code, const char *key);
 /* Runs the loop until `*done`. */
 void cli_wait(struct event_base *base, const bool *done);
 
+/*
+ * Runs the loop until every node has answered the lease's last round, for one per-node
+ * timeout at most. What a connection has not taken yet goes with it when it is closed, and
+ * a lock that is left behind should be on all nodes, not on a bare majority.
+ */
+void cli_await_stragglers(const struct cli *cli, const redlock_lease *lease,
+                          struct event_base *base);
+
 /* Runs the loop until the client has no release left that could be confirmed. */
 void cli_drain(redlock_client *client, struct event_base *base);
 
@@ -138,7 +146,8 @@ void cli_say_not_acquired(const struct cli *cli, const char *key,
 /* Whether so many nodes refused the user or a right that no quorum is left. */
 bool cli_is_denied(const redlock_node *nodes, size_t count, unsigned quorum);
 
-/* "2 of 5 nodes: redis://a, redis://b: no answer in time; ...". To be freed; never NULL. */
+/* "2 of 5 nodes failed; redis://a, redis://b: no answer in time; ...". To be freed. */
+size_t cli_count_faults(const redlock_node *nodes, size_t count);
 char *cli_faults(const redlock_node *nodes, size_t count);
 
 /* The node that stores the value which most nodes store; NULL if none does. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SETTINGS 11
 #define URIS_MAX 1024 /* far above the library's limit, which it tells itself */
@@ -199,6 +200,10 @@ void cli_configure(struct cli *cli)
     }
     if (file && file[0] != '\0')
         read_file(settings, file);
+    /* It is read at each connection; that it cannot be read should be told once, here. */
+    file = cli->client.password_file;
+    if (file && access(file, R_OK) != 0)
+        cli_fail(CLI_CONFIG, "password file %s: %s", file, strerror(errno));
     split_nodes(cli);
     settle_defaults(cli);
 }

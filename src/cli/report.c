@@ -44,16 +44,22 @@ static bool is_told(const redlock_node *nodes, size_t index)
     return false;
 }
 
+size_t cli_count_faults(const redlock_node *nodes, size_t count)
+{
+    size_t faulty = 0;
+    for (size_t i = 0; i < count; i++)
+        faulty += is_faulty(&nodes[i]);
+    return faulty;
+}
+
 char *cli_faults(const redlock_node *nodes, size_t count)
 {
     char *text = NULL;
-    size_t len = 0, faulty = 0;
+    size_t len = 0;
     FILE *stream = open_memstream(&text, &len);
     if (!stream)
         cli_fail(CLI_FAILED, "out of memory");
-    for (size_t i = 0; i < count; i++)
-        faulty += is_faulty(&nodes[i]);
-    fprintf(stream, "%zu of %zu nodes failed", faulty, count);
+    fprintf(stream, "%zu of %zu nodes failed", cli_count_faults(nodes, count), count);
     for (size_t i = 0; i < count; i++) {
         if (!is_faulty(&nodes[i]) || is_told(nodes, i))
             continue;

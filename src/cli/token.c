@@ -144,23 +144,38 @@ static int exit_of(const struct holding *holding)
     }
 }
 
+/* What the nodes say, where too few of them did as they were asked. */
+static void say_too_few(struct holding *holding)
+{
+    const redlock_result *result = &holding->result;
+    bool denied = cli_is_denied(holding->nodes, holding->count, result->quorum);
+    char *faults = cli_faults(holding->nodes, holding->count);
+    if (result->code == REDLOCK_UNCONFIRMED)
+        cli_say(holding->cli, "%s: %s; %s", holding->key, redlock_code_text(result->code),
+                faults);
+    else
+        cli_say(holding->cli,
+                "%s is not extended: %s: %u of %u nodes granted it, %u are needed; what it "
+                "was held for stays; %s",
+                holding->key, denied ? "refused" : "no quorum", result->granted,
+                result->nodes, result->quorum, faults);
+    free(faults);
+}
+
 /* Tells a failure in one line and returns its exit code. */
 static int tell_failure(struct holding *holding)
 {
     const struct cli *cli = holding->cli;
     const redlock_code code = holding->result.code;
     const redlock_node *holder = cli_holder(holding->nodes, holding->count);
-    if (code == REDLOCK_TAKEN && holder) {
+    if (code == REDLOCK_TAKEN && holder)
         cli_say(cli, "%s is held by %s, no longer by this token", holding->key,
                 holder->holder);
-    } else if (code == REDLOCK_NO_QUORUM || code == REDLOCK_UNCONFIRMED ||
-               code == REDLOCK_DENIED) {
-        char *faults = cli_faults(holding->nodes, holding->count);
-        cli_say(cli, "%s: %s; %s", holding->key, redlock_code_text(code), faults);
-        free(faults);
-    } else {
+    else if (code == REDLOCK_NO_QUORUM || code == REDLOCK_UNCONFIRMED ||
+             code == REDLOCK_DENIED)
+        say_too_few(holding);
+    else
         cli_say(cli, "%s: %s", holding->key, redlock_code_text(code));
-    }
     print_code(holding, code);
     return exit_of(holding);
 }
@@ -246,6 +261,9 @@ static int extend(struct holding *holding, redlock_client *client, struct event_
     if (code != REDLOCK_OK)
         cli_fail_start(code, holding->key);
     cli_wait(base, &holding->done);
+    if (cli_count_faults(holding->nodes, holding->count) == 0 &&
+        holding->result.code == REDLOCK_NO_QUORUM) /* none was asked: the links tell why */
+        holding->count = redlock_client_explain(client, holding->nodes, REDLOCK_NODES_MAX);
     cli_say_nodes(holding->cli, holding->nodes, holding->count);
     return holding->result.code == REDLOCK_OK ? tell_extended(holding)
                                               : tell_failure(holding);
@@ -273,9 +291,10 @@ int cli_extend(struct cli *cli, int argc, char **argv)
     struct event_base *base = event_base_new();
     redlock_client *client = cli_connect(cli, base);
     int exit_code = extend(&holding, client, base);
-    if (holding.lease)
+    if (holding.lease) {
+        cli_await_stragglers(cli, holding.lease, base);
         redlock_disown(holding.lease);
-    cli_drain(client, base);
+    }
     redlock_lease_free(holding.lease);
     redlock_client_free(client);
     event_base_free(base);
