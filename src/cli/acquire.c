@@ -63,6 +63,27 @@ static void interrupted(void *arg)
     redlock_cancel(acquire->lease);
 }
 
+/* A wait without bound must not look like a hang. */
+static void still_waiting(evutil_socket_t fd, short what, void *arg)
+{
+    const struct acquire *acquire = arg;
+    (void)fd;
+    (void)what;
+    if (!acquire->done)
+        cli_say_waiting(acquire->cli, acquire->key, acquire->lease);
+}
+
+static void wait_for_end(struct acquire *acquire, struct event_base *base)
+{
+    const struct timeval every = {CLI_WAITING_EVERY_S, 0};
+    struct event *timer = event_new(base, -1, EV_PERSIST, still_waiting, acquire);
+    if (timer)
+        evtimer_add(timer, &every);
+    cli_wait(base, &acquire->done);
+    if (timer)
+        event_free(timer);
+}
+
 /* Whatever the outcome: `cause` says it in one word. */
 static bool print_outcome(const struct acquire *acquire, redlock_code code, json_t *object)
 {
@@ -172,7 +193,7 @@ int cli_acquire(struct cli *cli, int argc, char **argv)
         cli_fail_start(code, acquire.key);
     struct cli_signals signals;
     cli_signals_begin(&signals, base, interrupted, &acquire);
-    cli_wait(base, &acquire.done);
+    wait_for_end(&acquire, base);
     int exit_code = conclude(&acquire, base, signals.number);
     cli_drain(client, base);
     redlock_lease_free(acquire.lease);

@@ -143,6 +143,10 @@ void cli_say_not_acquired(const struct cli *cli, const char *key,
                           const redlock_result *result, const redlock_node *nodes,
                           size_t count);
 
+/* What an acquire that has not ended waits for, in one line on stderr; so often. */
+#define CLI_WAITING_EVERY_S 10
+void cli_say_waiting(const struct cli *cli, const char *key, const redlock_lease *lease);
+
 /* Whether so many nodes refused the user or a right that no quorum is left. */
 bool cli_is_denied(const redlock_node *nodes, size_t count, unsigned quorum);
 

@@ -105,3 +105,16 @@ void cli_say_not_acquired(const struct cli *cli, const char *key,
         cli_say(cli, "%s: %s", key, redlock_code_text(result->code));
     }
 }
+
+void cli_say_waiting(const struct cli *cli, const char *key, const redlock_lease *lease)
+{
+    redlock_node nodes[REDLOCK_NODES_MAX];
+    size_t count = redlock_explain(lease, nodes, REDLOCK_NODES_MAX);
+    const redlock_node *holder = cli_holder(nodes, count);
+    char *faults = cli_faults(nodes, count);
+    if (holder)
+        cli_say(cli, "%s: waiting: it is held by %s", key, holder->holder);
+    else
+        cli_say(cli, "%s: waiting: %s", key, faults);
+    free(faults);
+}

@@ -180,6 +180,17 @@ static int tell_failure(struct holding *holding)
     return exit_of(holding);
 }
 
+/* A round is decided early; a failure is told by what all nodes say. */
+static void hear_out(struct holding *holding, struct event_base *base)
+{
+    cli_wait(base, &holding->done);
+    if (holding->result.code != REDLOCK_OK) {
+        cli_await_stragglers(holding->cli, holding->lease, base);
+        holding->count = redlock_explain(holding->lease, holding->nodes, REDLOCK_NODES_MAX);
+    }
+    cli_say_nodes(holding->cli, holding->nodes, holding->count);
+}
+
 static redlock_code adopt(struct holding *holding, redlock_client *client, int64_t valid_ms)
 {
     return redlock_adopt(client, holding->key, strlen(holding->key), holding->file.token,
@@ -260,11 +271,10 @@ static int extend(struct holding *holding, redlock_client *client, struct event_
     }
     if (code != REDLOCK_OK)
         cli_fail_start(code, holding->key);
-    cli_wait(base, &holding->done);
+    hear_out(holding, base);
     if (cli_count_faults(holding->nodes, holding->count) == 0 &&
         holding->result.code == REDLOCK_NO_QUORUM) /* none was asked: the links tell why */
         holding->count = redlock_client_explain(client, holding->nodes, REDLOCK_NODES_MAX);
-    cli_say_nodes(holding->cli, holding->nodes, holding->count);
     return holding->result.code == REDLOCK_OK ? tell_extended(holding)
                                               : tell_failure(holding);
 }
@@ -329,8 +339,7 @@ int cli_release(struct cli *cli, int argc, char **argv)
         code = redlock_release(holding.lease, ended, &holding);
     if (code != REDLOCK_OK)
         cli_fail_start(code, holding.key);
-    cli_wait(base, &holding.done);
-    cli_say_nodes(cli, holding.nodes, holding.count);
+    hear_out(&holding, base);
     int exit_code = holding.result.code == REDLOCK_OK ? tell_released(&holding)
                                                       : tell_failure(&holding);
     cli_drain(client, base);
