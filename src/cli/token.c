@@ -176,8 +176,9 @@ static int tell_failure(struct holding *holding)
         say_too_few(holding);
     else
         cli_say(cli, "%s: %s", holding->key, redlock_code_text(code));
-    print_code(holding, code);
-    return exit_of(holding);
+    int exit_code = exit_of(holding);
+    print_code(holding, exit_code == CLI_DENIED ? REDLOCK_DENIED : code);
+    return exit_code;
 }
 
 /* A round is decided early; a failure is told by what all nodes say. */
