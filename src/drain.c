@@ -13,7 +13,8 @@ struct drain {
 static bool is_clean(const redlock_client *client)
 {
     for (struct rl_task *task = client->list.next; task != &client->list; task = task->next)
-        if (!task->dead && task->class->unsettled && task->class->unsettled(task))
+        if (task->owed > 0 ||
+            (!task->dead && task->class->unsettled && task->class->unsettled(task)))
             return false;
     return true;
 }

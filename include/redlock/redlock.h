@@ -73,8 +73,9 @@ struct event_base;
       "the validity ran out; the lock is not held: stop now, or take a longer TTL")        \
     X(CANCELLED, 5, "cancelled; the lock is not held and what was set is being released")  \
     X(DENIED, 6,                                                                           \
-      "the servers refused the user, the password or a right; the lock is not held: mend " \
-      "the credentials or the ACL")                                                        \
+      "the servers refused the user, the password or a right; what was held is held to "   \
+      "its "                                                                               \
+      "old deadline, and nothing was gained: mend the credentials or the ACL")             \
     X(GONE, 7,                                                                             \
       "the nodes no longer store this token: it was released, broken or forgotten; the "   \
       "lock "                                                                              \
@@ -168,9 +169,9 @@ REDLOCK_API void redlock_client_free(redlock_client *client);
 typedef void redlock_drain_fn(redlock_client *client, bool clean, void *arg);
 
 /*
- * Calls back when no release is unconfirmed on a node that can be reached, or after
- * `timeout_ms` (below 0: one per-node timeout); `clean` says whether none was left. One at
- * a time. Errors: BUSY, FORKED.
+ * Calls back when every node that can be reached has answered all that it was sent and no
+ * release is left to be confirmed there, or after `timeout_ms` (below 0: one per-node
+ * timeout); `clean` says which. One at a time. Errors: BUSY, FORKED, NO_MEMORY.
  */
 REDLOCK_API redlock_code redlock_client_drain(redlock_client *client, int64_t timeout_ms,
                                               redlock_drain_fn *callback, void *arg);

@@ -151,12 +151,10 @@ static int conclude(struct acquire *acquire, struct event_base *base, int signal
     cli_say_nodes(cli, acquire->nodes, acquire->count);
     if (code == REDLOCK_OK && signal == 0) {
         int exit_code = publish(acquire);
-        if (exit_code == CLI_OK) {
-            cli_await_stragglers(cli, acquire->lease, base);
+        if (exit_code == CLI_OK)
             redlock_disown(acquire->lease);
-        } else {
+        else
             give_back(acquire, base);
-        }
         return exit_code;
     }
     if (code == REDLOCK_OK)

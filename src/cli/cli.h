@@ -109,14 +109,10 @@ _Noreturn void cli_fail_start(redlock_code code, const char *key);
 void cli_wait(struct event_base *base, const bool *done);
 
 /*
- * Runs the loop until every node has answered the lease's last round, for one per-node
- * timeout at most. What a connection has not taken yet goes with it when it is closed, and
- * a lock that is left behind should be on all nodes, not on a bare majority.
+ * Runs the loop until all that was said is answered, for one per-node timeout at most: what
+ * a connection has not delivered goes with it when it is closed, and a lock that is left
+ * behind should be on all nodes, not on a bare majority.
  */
-void cli_await_stragglers(const struct cli *cli, const redlock_lease *lease,
-                          struct event_base *base);
-
-/* Runs the loop until the client has no release left that could be confirmed. */
 void cli_drain(redlock_client *client, struct event_base *base);
 
 /*

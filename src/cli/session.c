@@ -4,8 +4,6 @@
 #include <signal.h>
 #include <string.h>
 
-#define STRAGGLERS_MAX_MS 250
-
 static int exit_of_failed_start(redlock_code code)
 {
     switch (code) {
@@ -59,39 +57,6 @@ void cli_drain(redlock_client *client, struct event_base *base)
     bool done = false;
     if (redlock_client_drain(client, -1, drained, &done) == REDLOCK_OK)
         cli_wait(base, &done);
-}
-
-/* How many nodes of the last round have not answered yet. */
-static size_t count_waiting(const redlock_lease *lease)
-{
-    redlock_node nodes[REDLOCK_NODES_MAX];
-    size_t waiting = 0, count = redlock_explain(lease, nodes, REDLOCK_NODES_MAX);
-    for (size_t i = 0; i < count; i++)
-        waiting += strcmp(nodes[i].verdict, "waiting") == 0;
-    return waiting;
-}
-
-static void time_out(evutil_socket_t fd, short what, void *arg)
-{
-    (void)fd;
-    (void)what;
-    *(bool *)arg = true;
-}
-
-void cli_await_stragglers(const struct cli *cli, const redlock_lease *lease,
-                          struct event_base *base)
-{
-    int64_t fixed = cli->client.node_timeout_ms;
-    int64_t ms = fixed > 0 ? fixed : STRAGGLERS_MAX_MS;
-    struct timeval patience = {ms / 1000, ms % 1000 * 1000};
-    bool timed_out = false;
-    struct event *timer = evtimer_new(base, time_out, &timed_out);
-    if (timer && evtimer_add(timer, &patience) == 0)
-        while (!timed_out && count_waiting(lease) > 0)
-            if (event_base_loop(base, EVLOOP_ONCE) != 0)
-                break;
-    if (timer)
-        event_free(timer);
 }
 
 static const int signal_numbers[CLI_SIGNALS] = {SIGHUP, SIGINT, SIGTERM};

@@ -182,11 +182,12 @@ static int tell_failure(struct holding *holding)
 }
 
 /* A round is decided early; a failure is told by what all nodes say. */
-static void hear_out(struct holding *holding, struct event_base *base)
+static void hear_out(struct holding *holding, redlock_client *client,
+                     struct event_base *base)
 {
     cli_wait(base, &holding->done);
     if (holding->result.code != REDLOCK_OK) {
-        cli_await_stragglers(holding->cli, holding->lease, base);
+        cli_drain(client, base);
         holding->count = redlock_explain(holding->lease, holding->nodes, REDLOCK_NODES_MAX);
     }
     cli_say_nodes(holding->cli, holding->nodes, holding->count);
@@ -272,7 +273,7 @@ static int extend(struct holding *holding, redlock_client *client, struct event_
     }
     if (code != REDLOCK_OK)
         cli_fail_start(code, holding->key);
-    hear_out(holding, base);
+    hear_out(holding, client, base);
     if (cli_count_faults(holding->nodes, holding->count) == 0 &&
         holding->result.code == REDLOCK_NO_QUORUM) /* none was asked: the links tell why */
         holding->count = redlock_client_explain(client, holding->nodes, REDLOCK_NODES_MAX);
@@ -302,10 +303,8 @@ int cli_extend(struct cli *cli, int argc, char **argv)
     struct event_base *base = event_base_new();
     redlock_client *client = cli_connect(cli, base);
     int exit_code = extend(&holding, client, base);
-    if (holding.lease) {
-        cli_await_stragglers(cli, holding.lease, base);
-        redlock_disown(holding.lease);
-    }
+    redlock_disown(holding.lease);
+    cli_drain(client, base);
     redlock_lease_free(holding.lease);
     redlock_client_free(client);
     event_base_free(base);
@@ -340,7 +339,7 @@ int cli_release(struct cli *cli, int argc, char **argv)
         code = redlock_release(holding.lease, ended, &holding);
     if (code != REDLOCK_OK)
         cli_fail_start(code, holding.key);
-    hear_out(&holding, base);
+    hear_out(&holding, client, base);
     int exit_code = holding.result.code == REDLOCK_OK ? tell_released(&holding)
                                                       : tell_failure(&holding);
     cli_drain(client, base);

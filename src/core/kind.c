@@ -92,10 +92,15 @@ static bool is_from_inside_a_script(const struct rl_reply *reply)
     return false;
 }
 
-static bool read_error(const struct rl_reply *reply, struct rl_answer *answer)
+/* WRONGTYPE comes from a script's first command: nothing was done, and the key is taken. */
+static bool read_error(enum rl_text text, const struct rl_reply *reply,
+                       struct rl_answer *answer)
 {
     answer->fault = rl_fault_of_error(reply->text, reply->len);
-    answer->vote = is_from_inside_a_script(reply) ? RL_VOTE_UNKNOWN : RL_VOTE_ERROR;
+    if (answer->fault == RL_FAULT_WRONGTYPE)
+        answer->vote = text == RL_BREAK ? RL_VOTE_ERROR : RL_VOTE_HELD;
+    else
+        answer->vote = is_from_inside_a_script(reply) ? RL_VOTE_UNKNOWN : RL_VOTE_ERROR;
     return true;
 }
 
@@ -139,7 +144,7 @@ bool rl_kind_read(enum rl_text text, const struct rl_reply *reply,
 {
     *ret_answer = (struct rl_answer){.pttl = -1};
     if (reply->type == RL_REPLY_ERROR)
-        return read_error(reply, ret_answer);
+        return read_error(text, reply, ret_answer);
     if (text == RL_ACQUIRE)
         return read_set(reply, ret_answer);
     if (reply->type == RL_REPLY_INTEGER)

@@ -24,10 +24,11 @@ static bool say(const struct speech *speech, enum rl_greeting_step step,
 
 static bool say_credentials(const struct speech *speech, const struct rl_credentials *who)
 {
-    if (who->password) {
+    if (who->user || who->password) { /* a user without a password may have none */
+        const char *password = who->password ? who->password : "";
         struct rl_word both[] = {word("AUTH"), word(who->user ? who->user : ""),
-                                 word(who->password)};
-        struct rl_word one[] = {word("AUTH"), word(who->password)};
+                                 word(password)};
+        struct rl_word one[] = {word("AUTH"), word(password)};
         bool said = who->user ? say(speech, RL_GREET_AUTH, both, 3)
                               : say(speech, RL_GREET_AUTH, one, 2);
         if (!said)
