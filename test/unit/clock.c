@@ -1,0 +1,74 @@
+/* The client's clock, from the readings of two that each lie in their own way. */
+#include "core/clock.h"
+
+#include "chance.h"
+#include "desk.h"
+
+static struct rl_clock made(rl_time boot, rl_time raw)
+{
+    struct rl_clock clock;
+    rl_clock_init(&clock, boot, raw);
+    return clock;
+}
+
+Test(clock, begins_at_the_boot_clock)
+{
+    struct rl_clock clock = made(1000, 7);
+    cr_assert_eq(clock.now, 1000);
+    cr_assert_eq(rl_clock_advance(&clock, 1000, 7), 1000, "no time has passed");
+}
+
+Test(clock, takes_the_larger_step)
+{
+    struct rl_clock clock = made(1000, 7);
+    cr_assert_eq(rl_clock_advance(&clock, 1010, 17), 1010);
+    cr_assert_eq(rl_clock_advance(&clock, 1019, 27), 1020, "boot is slewed to be slower");
+    cr_assert_eq(rl_clock_advance(&clock, 1030, 37), 1031, "and to be faster");
+}
+
+Test(clock, counts_suspension)
+{
+    struct rl_clock clock = made(1000, 1000);
+    rl_clock_advance(&clock, 1010 + 3600 * RL_SECOND, 1010); /* raw stood still */
+    cr_assert_eq(clock.now, 1010 + 3600 * RL_SECOND);
+    cr_assert_eq(rl_clock_advance(&clock, 1020 + 3600 * RL_SECOND, 1020),
+                 1020 + 3600 * RL_SECOND, "once");
+}
+
+Test(clock, never_goes_back)
+{
+    struct rl_clock clock = made(1000, 1000);
+    cr_assert_eq(rl_clock_advance(&clock, 900, 900), 1000);
+    cr_assert_eq(rl_clock_advance(&clock, 910, 910), 1010, "from there on");
+    cr_assert_eq(rl_clock_advance(&clock, 0, 920), 1020, "one of them only");
+    cr_assert_eq(rl_clock_advance(&clock, 5, 0), 1025);
+}
+
+Test(clock, stops_at_the_end_of_time)
+{
+    struct rl_clock clock = made(RL_NEVER - 10, 0);
+    cr_assert_eq(rl_clock_advance(&clock, RL_NEVER - 10, 100), RL_NEVER);
+}
+
+/* Against two clocks of a known true time: it may be early, never late. */
+Test(clock, is_never_slower_than_the_faster_of_the_two)
+{
+    struct chance chance = {11};
+    for (unsigned run = 0; run < 200; run++) {
+        rl_time boot = chance_below(&chance, 1000000), raw = chance_below(&chance, 1000000);
+        rl_time boot_first = boot, raw_first = raw;
+        struct rl_clock clock = made(boot, raw);
+        rl_time last = clock.now;
+        for (unsigned step = 0; step < 200; step++) {
+            unsigned passed = chance_below(&chance, 100000);
+            bool asleep = chance_below(&chance, 20) == 0;
+            boot += passed + chance_below(&chance, passed / 1000 + 1);
+            raw += asleep ? 0 : passed;
+            rl_time now = rl_clock_advance(&clock, boot, raw);
+            CHECK(now >= last, "it went back");
+            CHECK(now - boot_first >= boot - boot_first, "slower than the boot clock");
+            CHECK(now - boot_first >= raw - raw_first, "slower than the raw clock");
+            last = now;
+        }
+    }
+}

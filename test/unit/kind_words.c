@@ -1,0 +1,137 @@
+/* What goes over the wire, word by word. */
+#include "core/kind.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "desk.h"
+#include "scripts.h"
+
+#define WORD(literal) ((struct rl_word){literal, sizeof(literal) - 1})
+
+static const struct rl_subject subject = {
+    .key = {"the key", 7},
+    .token = {"ptoken@here", 11},
+    .ttl_ms = 30000,
+};
+
+static struct rl_command command; /* some of its words point into it */
+
+static void say(enum rl_text text, bool whole, const struct rl_subject *about)
+{
+    memset(&command, 0xa5, sizeof(command));
+    rl_kind_command(rl_kind_of(about->token), text, whole, about, &command);
+}
+
+static void expect(size_t words, const struct rl_word *expected)
+{
+    cr_assert_eq(command.words, words);
+    for (size_t i = 0; i < words; i++) {
+        cr_assert_eq(command.word[i].len, expected[i].len, "word %zu", i);
+        cr_assert_arr_eq(command.word[i].text, expected[i].text, expected[i].len,
+                         "word %zu", i);
+    }
+}
+
+#define EXPECT(...)                                                                        \
+    do {                                                                                   \
+        const struct rl_word expected[] = {__VA_ARGS__};                                   \
+        expect(sizeof(expected) / sizeof(expected[0]), expected);                          \
+    } while (0)
+
+Test(words, acquire_is_what_every_other_redlock_client_says)
+{
+    say(RL_ACQUIRE, false, &subject);
+    EXPECT(WORD("SET"), subject.key, subject.token, WORD("NX"), WORD("PX"), WORD("30000"));
+    say(RL_ACQUIRE, true, &subject);
+    cr_assert_eq(command.words, 6, "it has no script to be sent whole");
+}
+
+Test(words, extend)
+{
+    const struct rl_script *script = &rl_script_plain_extend;
+    struct rl_word sha1 = {script->sha1, 40}, body = {script->body, script->len};
+    say(RL_EXTEND, false, &subject);
+    EXPECT(WORD("EVALSHA"), sha1, WORD("1"), subject.key, subject.token, WORD("30000"),
+           WORD("0"));
+    struct rl_subject planting = subject;
+    planting.plant = true;
+    say(RL_EXTEND, true, &planting);
+    EXPECT(WORD("EVAL"), body, WORD("1"), subject.key, subject.token, WORD("30000"),
+           WORD("1"));
+}
+
+Test(words, release)
+{
+    const struct rl_script *script = &rl_script_plain_release;
+    struct rl_word sha1 = {script->sha1, 40}, body = {script->body, script->len};
+    say(RL_RELEASE, false, &subject);
+    EXPECT(WORD("EVALSHA"), sha1, WORD("1"), subject.key, subject.token);
+    say(RL_RELEASE, true, &subject);
+    EXPECT(WORD("EVAL"), body, WORD("1"), subject.key, subject.token);
+}
+
+Test(words, inspect_and_break_need_no_token)
+{
+    struct rl_subject bare = {.key = {"k", 1}};
+    struct rl_word inspect = {rl_script_inspect.sha1, 40};
+    struct rl_word broken = {rl_script_break.body, rl_script_break.len};
+    say(RL_INSPECT, false, &bare);
+    EXPECT(WORD("EVALSHA"), inspect, WORD("1"), WORD("k"));
+    say(RL_BREAK, true, &bare);
+    EXPECT(WORD("EVAL"), broken, WORD("1"), WORD("k"));
+}
+
+Test(words, keys_and_tokens_are_bytes)
+{
+    struct rl_subject odd = {.key = {"a\0b\r\n", 5}, .token = {"p\0\xff", 3}, .ttl_ms = 1};
+    say(RL_ACQUIRE, false, &odd);
+    EXPECT(WORD("SET"), odd.key, odd.token, WORD("NX"), WORD("PX"), WORD("1"));
+}
+
+Test(words, numbers_of_every_length)
+{
+    struct rl_subject about = subject;
+    int64_t value = 0;
+    for (int length = 1; length <= 19; length++) {
+        char expected[32];
+        value = value * 10 + length % 10;
+        about.ttl_ms = value;
+        say(RL_ACQUIRE, false, &about);
+        size_t len = (size_t)snprintf(expected, sizeof(expected), "%lld", (long long)value);
+        cr_assert_eq(command.word[5].len, len);
+        cr_assert_arr_eq(command.word[5].text, expected, len);
+    }
+    about.ttl_ms = 0;
+    say(RL_ACQUIRE, false, &about);
+    EXPECT(WORD("SET"), about.key, about.token, WORD("NX"), WORD("PX"), WORD("0"));
+    about.ttl_ms = INT64_MAX;
+    say(RL_ACQUIRE, false, &about);
+    EXPECT(WORD("SET"), about.key, about.token, WORD("NX"), WORD("PX"),
+           WORD("9223372036854775807"));
+}
+
+Test(scripts, are_what_their_names_and_sums_say)
+{
+    const struct rl_script *scripts[] = {&rl_script_plain_extend, &rl_script_plain_release,
+                                         &rl_script_inspect, &rl_script_break};
+    for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++) {
+        cr_assert_eq(strlen(scripts[i]->body), scripts[i]->len);
+        cr_assert_eq(strlen(scripts[i]->sha1), 40);
+        cr_assert_eq(strspn(scripts[i]->sha1, "0123456789abcdef"), 40);
+        for (size_t j = 0; j < i; j++)
+            cr_assert_str_neq(scripts[i]->sha1, scripts[j]->sha1);
+    }
+    cr_assert_not_null(strstr(rl_script_plain_extend.body, "PEXPIRE"));
+    cr_assert_not_null(strstr(rl_script_plain_extend.body, "'NX'"));
+    cr_assert_not_null(strstr(rl_script_plain_release.body, "DEL"));
+    cr_assert_null(strstr(rl_script_inspect.body, "DEL"), "to look changes nothing");
+}
+
+Test(kinds, the_first_letter_of_a_token_names_it)
+{
+    const struct rl_kind *plain = rl_kind_of(WORD("p123"));
+    cr_assert_eq(plain->letter, 'p');
+    cr_assert_eq(rl_kind_of(WORD("")), plain, "and whatever is none of ours is plain");
+    cr_assert_eq(rl_kind_of(WORD("0f3a-uuid-of-another-library")), plain);
+}

@@ -1,0 +1,254 @@
+/* The count of votes, against counting on one's fingers. */
+#include "chance.h"
+#include "desk.h"
+
+enum { GRANT, REFUSE, SILENCE };
+
+/* How the nodes answer, as the digits of a number to the base 3. */
+static unsigned power(unsigned base, unsigned exponent)
+{
+    unsigned result = 1;
+    while (exponent-- > 0)
+        result *= base;
+    return result;
+}
+
+static void read_pattern(unsigned pattern, unsigned n, int *ret_answer)
+{
+    for (unsigned i = 0; i < n; i++, pattern /= 3)
+        ret_answer[i] = (int)(pattern % 3);
+}
+
+/* Whether q of n grant, when the silent nodes vote as the bits of `future` say. */
+static bool would_win(const int *answer, unsigned n, unsigned q, unsigned future)
+{
+    unsigned grants = 0;
+    for (unsigned i = 0; i < n; i++) {
+        if (answer[i] == GRANT)
+            grants++;
+        else if (answer[i] == SILENCE && (future >> i & 1))
+            grants++;
+    }
+    return grants >= q;
+}
+
+/* By trying every future of the nodes that are silent: the result is what all agree on. */
+static enum rl_result oracle(const int *answer, unsigned n, unsigned q)
+{
+    bool can_win = false, can_lose = false;
+    for (unsigned future = 0; future < 1u << n; future++) {
+        if (would_win(answer, n, q, future))
+            can_win = true;
+        else
+            can_lose = true;
+    }
+    return !can_lose ? RL_WON : !can_win ? RL_LOST : RL_OPEN;
+}
+
+static struct rl_round fresh_round(unsigned n)
+{
+    return (struct rl_round){.waiting = rl_all(n)};
+}
+
+/* Plays a pattern in this order; the result must be the oracle's after every single vote.
+ */
+static void play(const int *answer, const unsigned *order, unsigned n, unsigned q)
+{
+    struct rl_round round = fresh_round(n);
+    int so_far[RL_NODES_MAX];
+    for (unsigned i = 0; i < n; i++)
+        so_far[i] = SILENCE;
+    CHECK(rl_round_result(&round, q) == RL_OPEN, "decided before any vote");
+    for (unsigned i = 0; i < n; i++) {
+        unsigned node = order[i];
+        if (answer[node] == SILENCE)
+            continue;
+        so_far[node] = answer[node];
+        rl_round_count(&round, node,
+                       answer[node] == GRANT ? RL_VOTE_GRANTED : RL_VOTE_HELD);
+        CHECK(rl_round_result(&round, q) == oracle(so_far, n, q), "n %u, q %u, vote %u", n,
+              q, i);
+    }
+}
+
+static void play_all(unsigned n)
+{
+    struct chance chance = {n};
+    for (unsigned pattern = 0; pattern < power(3, n); pattern++) {
+        int answer[RL_NODES_MAX];
+        unsigned order[RL_NODES_MAX];
+        read_pattern(pattern, n, answer);
+        for (unsigned q = rl_majority(n); q <= n; q++) {
+            for (unsigned i = 0; i < 3; i++) {
+                chance_order(&chance, order, n);
+                play(answer, order, n, q);
+            }
+        }
+    }
+}
+
+Test(quorum, every_pattern_of_1_to_4_nodes)
+{
+    for (unsigned n = 1; n <= 4; n++)
+        play_all(n);
+}
+
+Test(quorum, every_pattern_of_5_nodes)
+{
+    play_all(5);
+}
+
+Test(quorum, every_pattern_of_6_nodes)
+{
+    play_all(6);
+}
+
+Test(quorum, every_pattern_of_7_nodes)
+{
+    play_all(7);
+}
+
+/* The same where futures cannot be tried one by one: by counting. */
+Test(quorum, random_patterns_up_to_the_most_nodes)
+{
+    struct chance chance = {1};
+    for (unsigned run = 0; run < 20000; run++) {
+        unsigned n = 1 + chance_below(&chance, RL_NODES_MAX);
+        unsigned q = rl_majority(n) + chance_below(&chance, n - rl_majority(n) + 1);
+        unsigned order[RL_NODES_MAX], grants = 0, refusals = 0;
+        unsigned bias = 1 + chance_below(&chance, 9);
+        struct rl_round round = fresh_round(n);
+        chance_order(&chance, order, n);
+        for (unsigned i = 0; i < n; i++) {
+            bool grant = chance_below(&chance, 10) < bias;
+            rl_round_count(&round, order[i], grant ? RL_VOTE_GRANTED : RL_VOTE_ERROR);
+            grants += grant;
+            refusals += !grant;
+            enum rl_result expected = grants >= q        ? RL_WON
+                                      : refusals > n - q ? RL_LOST
+                                                         : RL_OPEN;
+            CHECK(rl_round_result(&round, q) == expected, "run %u, vote %u", run, i);
+        }
+    }
+}
+
+Test(quorum, two_majorities_always_meet)
+{
+    for (unsigned n = 1; n <= 32; n++) {
+        cr_assert_gt(2 * rl_majority(n), n);
+        cr_assert_leq(2 * (rl_majority(n) - 1), n, "the least that do");
+    }
+    static const unsigned known[][2] = {{1, 1}, {2, 2}, {3, 2}, {4, 3},
+                                        {5, 3}, {6, 4}, {7, 4}, {32, 17}};
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        cr_assert_eq(rl_majority(known[i][0]), known[i][1]);
+}
+
+Test(quorum, a_node_is_counted_once_however_often_it_votes)
+{
+    struct rl_round round = fresh_round(5);
+    for (unsigned i = 0; i < 10; i++) {
+        rl_round_count(&round, 4, RL_VOTE_GRANTED);
+        rl_round_count(&round, 1, RL_VOTE_HELD);
+    }
+    cr_assert_eq(rl_count(round.granted), 1);
+    cr_assert_eq(rl_count(round.refused), 1);
+    cr_assert_eq(rl_round_result(&round, 3), RL_OPEN);
+}
+
+Test(quorum, only_a_grant_is_a_grant)
+{
+    for (int vote = RL_VOTE_UNASKED; vote <= RL_VOTE_ABSENT; vote++) {
+        struct rl_round round = fresh_round(1);
+        rl_round_count(&round, 0, (enum rl_vote)vote);
+        cr_assert_eq(rl_round_result(&round, 1), vote == RL_VOTE_GRANTED ? RL_WON : RL_LOST,
+                     "vote %d", vote);
+    }
+}
+
+Test(quorum, a_node_that_was_given_up_as_silent_may_still_grant)
+{
+    struct rl_round round = fresh_round(3);
+    rl_round_count(&round, 0, RL_VOTE_GRANTED);
+    rl_round_count(&round, 1, RL_VOTE_SILENT);
+    cr_assert_eq(rl_round_result(&round, 2), RL_OPEN);
+    rl_round_count(&round, 1, RL_VOTE_GRANTED);
+    cr_assert_eq(rl_round_result(&round, 2), RL_WON);
+    cr_assert_eq(round.refused, 0);
+}
+
+Test(quorum, a_node_that_was_not_asked_counts_against_winning)
+{
+    struct rl_round round = {.waiting = 0x3, .refused = 0x1c};
+    cr_assert_eq(rl_round_result(&round, 3), RL_LOST);
+    round = (struct rl_round){.waiting = 0x7, .refused = 0x18};
+    cr_assert_eq(rl_round_result(&round, 3), RL_OPEN);
+    cr_assert_eq(rl_round_result(&round, 4), RL_LOST, "a quorum above the majority");
+}
+
+Test(quorum, a_set_of_nodes)
+{
+    cr_assert_eq(rl_all(1), 1u);
+    cr_assert_eq(rl_all(31), 0x7fffffffu);
+    cr_assert_eq(rl_all(32), 0xffffffffu);
+    cr_assert_eq(rl_bit(31), 0x80000000u);
+    cr_assert_eq(rl_count(rl_all(32)), 32);
+    cr_assert_eq(rl_first(rl_bit(31)), 31);
+}
+
+/* --- when a quorum will be free --- */
+
+#define HELD_FOR(ms)                                                                       \
+    {                                                                                      \
+        .vote = RL_VOTE_HELD, .pttl = (ms)                                                 \
+    }
+#define NODE(v)                                                                            \
+    {                                                                                      \
+        .vote = RL_VOTE_##v, .pttl = -1                                                    \
+    }
+
+static void check_free(const struct rl_ballot ballot[5], int64_t expected)
+{
+    struct chance chance = {4};
+    for (unsigned i = 0; i < 20; i++) {
+        struct rl_ballot shuffled[5];
+        unsigned order[5];
+        chance_order(&chance, order, 5);
+        for (unsigned node = 0; node < 5; node++)
+            shuffled[node] = ballot[order[node]];
+        cr_assert_eq(rl_free_in(shuffled, 5, 3), expected, "whoever is first");
+    }
+}
+
+Test(free_in, the_last_key_that_must_go_for_a_quorum)
+{
+    struct rl_ballot all[5] = {HELD_FOR(10), HELD_FOR(20), HELD_FOR(30), HELD_FOR(40),
+                               HELD_FOR(50)};
+    check_free(all, 30);
+    struct rl_ballot same[5] = {HELD_FOR(7), HELD_FOR(7), HELD_FOR(7), HELD_FOR(7),
+                                HELD_FOR(9)};
+    check_free(same, 7);
+    struct rl_ballot some[5] = {NODE(GRANTED), NODE(GONE), HELD_FOR(30), HELD_FOR(40),
+                                HELD_FOR(50)};
+    check_free(some, 30);
+    struct rl_ballot now[5] = {NODE(GRANTED), NODE(GONE), NODE(GONE), HELD_FOR(40),
+                               HELD_FOR(0)};
+    check_free(now, 0);
+}
+
+Test(free_in, is_unknown_where_too_few_say_so)
+{
+    struct rl_ballot few[5] = {HELD_FOR(10), HELD_FOR(20), HELD_FOR(-1), NODE(SILENT),
+                               NODE(ERROR)};
+    check_free(few, -1);
+    struct rl_ballot absent[5] = {NODE(ABSENT), NODE(ABSENT), NODE(ABSENT), NODE(GONE),
+                                  NODE(GONE)};
+    check_free(absent, -1);
+    struct rl_ballot enough[5] = {HELD_FOR(10), HELD_FOR(20), HELD_FOR(-1), NODE(SILENT),
+                                  NODE(GONE)};
+    check_free(enough, 20);
+    /* What a silent node said of its time in an earlier round counts for nothing. */
+    struct rl_ballot stale[5] = {
+        HELD_FOR(10), HELD_FOR(20), {.vote = RL_VOTE_SILENT}, NODE(ERROR), NODE(ERROR)};
+    check_free(stale, -1);
+}
