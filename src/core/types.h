@@ -49,9 +49,10 @@ static inline rl_time rl_max(rl_time a, rl_time b)
     return a > b ? a : b;
 }
 
+/* Where the bounds cross, the upper one counts. */
 static inline rl_time rl_clamp(rl_time value, rl_time low, rl_time high)
 {
-    return value > high ? high : value < low ? low : value;
+    return rl_min(rl_max(value, low), high);
 }
 
 /* a + b, where both are times or spans that are not negative; stops at RL_NEVER. */

@@ -1,0 +1,108 @@
+/* How long a lock is surely held, at the borders of the arithmetic. */
+#include "chance.h"
+#include "desk.h"
+
+/* The same sum in 128 bits, where nothing can overflow; rounded to the safe side. */
+static rl_time oracle(rl_time start, rl_time ttl, uint32_t ppm)
+{
+    __extension__ typedef __int128 wide;
+    wide drift = ((wide)ttl * ppm + 999999) / 1000000 + 2000;
+    wide end = (wide)start + ttl;
+    if (end > RL_NEVER)
+        end = RL_NEVER;
+    return (rl_time)(end - drift);
+}
+
+Test(validity, known_values)
+{
+    static const struct {
+        rl_time start, ttl;
+        uint32_t ppm;
+        rl_time valid;
+    } known[] = {
+        {0, 10 * RL_SECOND, 10000, 9898 * RL_MS},
+        {RL_SECOND, 30 * RL_SECOND, 10000, 30698 * RL_MS},
+        {0, 10 * RL_SECOND, 0, 9998 * RL_MS},
+        {0, 10 * RL_SECOND, 1000000, -2 * RL_MS}, /* all of it may be drift */
+        {0, 0, 10000, -2 * RL_MS},
+        {0, 1, 10000, 1 - 1 - 2 * RL_MS},     /* a part of a microsecond counts as one */
+        {0, 100, 10000, 100 - 1 - 2 * RL_MS}, /* exactly one */
+        {0, 101, 10000, 101 - 2 - 2 * RL_MS},
+        {0, 86400 * RL_SECOND, 10000, INT64_C(85535998000)},
+        {5, RL_NEVER, 0, RL_NEVER - 2 * RL_MS},
+        {RL_NEVER, RL_NEVER, 1000000, -2 * RL_MS},
+    };
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        cr_assert_eq(rl_valid_until(known[i].start, known[i].ttl, known[i].ppm),
+                     known[i].valid, "row %zu", i);
+}
+
+Test(validity, at_every_border_and_around_it)
+{
+    static const rl_time ttls[] = {0,
+                                   1,
+                                   999999,
+                                   1000000,
+                                   1000001,
+                                   RL_SECOND,
+                                   INT64_C(1) << 31,
+                                   INT64_C(1) << 32,
+                                   INT64_C(1) << 53,
+                                   RL_NEVER / 1000000,
+                                   RL_NEVER / 1000000 + 1,
+                                   RL_NEVER / 2,
+                                   RL_NEVER - 1,
+                                   RL_NEVER};
+    static const uint32_t ppms[] = {0, 1, 2, 9999, 10000, 500000, 999999, 1000000};
+    static const rl_time starts[] = {0, 1, RL_SECOND, RL_NEVER / 2, RL_NEVER};
+    for (size_t t = 0; t < sizeof(ttls) / sizeof(ttls[0]); t++)
+        for (size_t p = 0; p < sizeof(ppms) / sizeof(ppms[0]); p++)
+            for (size_t s = 0; s < sizeof(starts) / sizeof(starts[0]); s++)
+                cr_assert_eq(rl_valid_until(starts[s], ttls[t], ppms[p]),
+                             oracle(starts[s], ttls[t], ppms[p]), "row %zu %zu %zu", t, p,
+                             s);
+}
+
+Test(validity, at_random)
+{
+    struct chance chance = {3};
+    for (unsigned i = 0; i < 200000; i++) {
+        rl_time start = (rl_time)(chance_bits(&chance) >> (1 + chance_below(&chance, 60)));
+        rl_time ttl = (rl_time)(chance_bits(&chance) >> (1 + chance_below(&chance, 60)));
+        uint32_t ppm = chance_below(&chance, 1000001);
+        CHECK(rl_valid_until(start, ttl, ppm) == oracle(start, ttl, ppm), "%ld %ld %u",
+              (long)start, (long)ttl, ppm);
+    }
+}
+
+Test(validity, more_drift_never_makes_it_longer)
+{
+    rl_time last = RL_NEVER;
+    for (uint32_t ppm = 0; ppm <= 1000000; ppm += 111) {
+        rl_time valid = rl_valid_until(RL_SECOND, 12345678, ppm);
+        CHECK(valid <= last, "ppm %u", ppm);
+        last = valid;
+    }
+}
+
+Test(times, sums_stop_at_never)
+{
+    cr_assert_eq(rl_later(1, 2), 3);
+    cr_assert_eq(rl_later(RL_NEVER, 0), RL_NEVER);
+    cr_assert_eq(rl_later(RL_NEVER, 1), RL_NEVER);
+    cr_assert_eq(rl_later(1, RL_NEVER), RL_NEVER);
+    cr_assert_eq(rl_later(RL_NEVER, RL_NEVER), RL_NEVER);
+    cr_assert_eq(rl_later(RL_NEVER - 5, 5), RL_NEVER);
+    cr_assert_eq(rl_later(RL_NEVER - 5, 4), RL_NEVER - 1);
+}
+
+Test(times, bounds)
+{
+    cr_assert_eq(rl_clamp(5, 1, 9), 5);
+    cr_assert_eq(rl_clamp(0, 1, 9), 1);
+    cr_assert_eq(rl_clamp(10, 1, 9), 9);
+    cr_assert_eq(rl_clamp(5, 9, 1), 1, "where they cross the upper one counts");
+    cr_assert_eq(rl_clamp(0, 9, 1), 1);
+    cr_assert_eq(rl_min(-1, 1), -1);
+    cr_assert_eq(rl_max(-1, 1), 1);
+}
