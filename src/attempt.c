@@ -12,7 +12,7 @@ static struct rl_attempt *attempt_of(struct rl_task *task)
 /* --- saying --- */
 
 static struct rl_message message_of(const struct rl_attempt *attempt, enum rl_text text,
-                                    uint8_t seq, bool plant)
+                                    uint32_t seq, bool plant)
 {
     return (struct rl_message){
         .kind = attempt->kind,

@@ -56,7 +56,7 @@ static void begin_round(struct rl_lease *lease, const struct rl_view *view,
     lease->round = (struct rl_round){
         .start = view->now,
         .text = text,
-        .seq = (uint8_t)(lease->round.seq + 1),
+        .seq = lease->round.seq + 1,
         .waiting = ask,
         .refused = rl_all(terms->n) & ~ask,
     };

@@ -74,7 +74,7 @@ struct rl_lease_event {
     rl_time ttl;      /* EXTEND */
     rl_time deadline; /* ADOPT */
     uint8_t node;     /* VOTE, READY */
-    uint8_t seq;      /* VOTE: the round that it answers */
+    uint32_t seq;     /* VOTE: the round that it answers */
     enum rl_text text;
     enum rl_vote vote;
     enum rl_fault fault;
@@ -104,7 +104,7 @@ struct rl_update {
     rl_nodes send; /* to these nodes ... */
     enum rl_text text;
     bool plant; /* EXTEND: store the token again where no value is */
-    uint8_t seq;
+    uint32_t seq;
     unsigned news;
 };
 

@@ -24,7 +24,7 @@ enum rl_result { RL_OPEN, RL_WON, RL_LOST };
 struct rl_round {
     rl_time start;
     enum rl_text text;
-    uint8_t seq;
+    uint32_t seq;
     rl_nodes waiting; /* asked, and neither answered nor out of time */
     rl_nodes granted;
     rl_nodes refused; /* everything else that counts against winning */
