@@ -196,14 +196,22 @@ static void tell_not_extended(struct rl_lease *lease, struct rl_update *update)
     lease->asked = false;
 }
 
+/*
+ * The TTL is always that of the last round that was sent: to win an older one says nothing
+ * about a longer TTL that was wished for meanwhile.
+ */
 static void begin_extend(struct rl_lease *lease, const struct rl_view *view,
                          struct rl_update *update)
 {
+    bool reachable = rl_count(view->ready & rl_all(lease->terms.n)) >= lease->terms.q;
+    if (reachable && lease->wished_ttl > 0)
+        lease->terms.ttl = lease->wished_ttl;
     lease->asked = lease->wished;
     lease->wished = false;
+    lease->wished_ttl = 0;
     lease->next_extend =
         rl_later(view->now, rl_max(lease->terms.ttl / RL_RETRY_SHARE, RL_MS));
-    if (rl_count(view->ready & rl_all(lease->terms.n)) < lease->terms.q) {
+    if (!reachable) {
         lease->cause = RL_CAUSE_NO_QUORUM;
         tell_not_extended(lease, update);
         return;
@@ -502,8 +510,7 @@ struct rl_update rl_lease_step(struct rl_lease *lease, const struct rl_view *vie
     case RL_EVENT_EXTEND:
         if (lease->state != RL_LEASE_HELD)
             break;
-        if (event->ttl > 0)
-            lease->terms.ttl = event->ttl;
+        lease->wished_ttl = event->ttl;
         lease->wished = true;
         if (lease->decided || !lease->round.waiting)
             begin_extend(lease, view, &update);

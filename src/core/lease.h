@@ -114,6 +114,7 @@ struct rl_lease {
     rl_time valid;       /* the deadline; meaningful if `timed` */
     rl_time hold_until;  /* the deadline never passes this */
     rl_time next_extend; /* of the watchdog */
+    rl_time wished_ttl;  /* replaces the TTL when the round begins that says it; 0: none */
     rl_time until;       /* when a token that was left behind has expired */
     rl_time next_linger;
     rl_nodes touched;    /* were sent a text that stores the token */
