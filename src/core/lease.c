@@ -177,6 +177,12 @@ static void start(struct rl_lease *lease, const struct rl_view *view,
 
 /* --- held --- */
 
+/* Nobody's vote is needed any more: a new round may begin, whoever is silent in the old. */
+static bool round_is_over(const struct rl_lease *lease)
+{
+    return lease->decided || !lease->round.waiting;
+}
+
 static void lose(struct rl_lease *lease, enum rl_cause cause, struct rl_update *update)
 {
     assert(lease->state == RL_LEASE_HELD);
@@ -456,7 +462,7 @@ static void tick(struct rl_lease *lease, const struct rl_view *view,
 {
     if (lease->round.waiting)
         count_silent(lease, view, update);
-    if (lease->state == RL_LEASE_HELD && !update->send && !lease->round.waiting &&
+    if (lease->state == RL_LEASE_HELD && !update->send && round_is_over(lease) &&
         extension_is_due(lease, view->now))
         begin_extend(lease, view, update);
     if (lease->state == RL_LEASE_LINGERING && view->now >= lease->next_linger)
@@ -512,7 +518,7 @@ struct rl_update rl_lease_step(struct rl_lease *lease, const struct rl_view *vie
             break;
         lease->wished_ttl = event->ttl;
         lease->wished = true;
-        if (lease->decided || !lease->round.waiting)
+        if (round_is_over(lease))
             begin_extend(lease, view, &update);
         break;
     case RL_EVENT_RELEASE: release(lease, view, &update); break;
@@ -531,7 +537,7 @@ rl_time rl_lease_next(const struct rl_lease *lease)
     switch (lease->state) {
     case RL_LEASE_ACQUIRING: return rl_min(next, lease->valid - least_validity(lease));
     case RL_LEASE_HELD:
-        if (!lease->round.waiting && extension_is_due(lease, lease->next_extend))
+        if (round_is_over(lease) && extension_is_due(lease, lease->next_extend))
             next = rl_min(next, lease->next_extend);
         return rl_min(next, lost_at(lease));
     case RL_LEASE_BACKING_OUT:
