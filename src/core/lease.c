@@ -250,11 +250,14 @@ static void decide_extend(struct rl_lease *lease, const struct rl_view *view,
              update);
         return;
     }
-    switch (rl_round_result(&lease->round, lease->terms.q)) {
+    enum rl_result result = rl_round_result(&lease->round, lease->terms.q);
+    /* A bare token has no old deadline that would have ended the round in time. */
+    bool late = view->now >= valid_until(lease, lease->round.start) - lease->terms.margin;
+    switch (late && result == RL_WON ? RL_LOST : result) {
     case RL_OPEN: return;
     case RL_LOST:
         lease->decided = true;
-        lease->cause = RL_CAUSE_NO_QUORUM;
+        lease->cause = late ? RL_CAUSE_EXPIRED : RL_CAUSE_NO_QUORUM;
         tell_not_extended(lease, update);
         break;
     case RL_WON:
