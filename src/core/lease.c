@@ -70,7 +70,7 @@ static void begin_round(struct rl_lease *lease, const struct rl_view *view,
     update->text = text;
     update->seq = lease->round.seq;
     if (text == RL_ACQUIRE || text == RL_EXTEND) {
-        lease->until = rl_later(view->now, 2 * terms->ttl);
+        lease->until = rl_max(lease->until, rl_later(view->now, 2 * terms->ttl));
         lease->touched |= ask;
         lease->dirty |= ask;
     } else {
