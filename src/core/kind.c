@@ -117,11 +117,13 @@ static bool read_value(const struct rl_reply *reply, struct rl_answer *answer)
     return true;
 }
 
+/* OK and nothing else grants: +PONG is the answer to another question. */
 static bool read_set(const struct rl_reply *reply, struct rl_answer *answer)
 {
     if (reply->type == RL_REPLY_NIL)
         answer->vote = RL_VOTE_HELD;
-    else if (reply->type == RL_REPLY_STATUS)
+    else if (reply->type == RL_REPLY_STATUS && reply->len == 2 &&
+             memcmp(reply->text, "OK", 2) == 0)
         answer->vote = RL_VOTE_GRANTED;
     else
         return false;

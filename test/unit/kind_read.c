@@ -1,0 +1,222 @@
+/* How replies read as votes, whatever a server says. */
+#include "core/kind.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "desk.h"
+
+#define TEXT(literal) .text = (literal), .len = sizeof(literal) - 1
+
+static struct rl_answer answer;
+
+static bool reads(enum rl_text text, struct rl_reply reply)
+{
+    memset(&answer, 0xa5, sizeof(answer));
+    return rl_kind_read(text, &reply, &answer);
+}
+
+static struct rl_reply number(int64_t value)
+{
+    return (struct rl_reply){.type = RL_REPLY_INTEGER, .integer = value};
+}
+
+static struct rl_reply error(const char *text)
+{
+    return (struct rl_reply){.type = RL_REPLY_ERROR, .text = text, .len = strlen(text)};
+}
+
+static const enum rl_text scripted[] = {RL_EXTEND, RL_RELEASE, RL_INSPECT, RL_BREAK};
+#define SCRIPTED (sizeof(scripted) / sizeof(scripted[0]))
+
+Test(read, acquire)
+{
+    cr_assert(reads(RL_ACQUIRE, (struct rl_reply){.type = RL_REPLY_STATUS, TEXT("OK")}));
+    cr_assert_eq(answer.vote, RL_VOTE_GRANTED);
+    cr_assert_eq(answer.fault, RL_FAULT_NONE);
+    cr_assert_eq(answer.pttl, -1);
+    cr_assert(reads(RL_ACQUIRE, (struct rl_reply){.type = RL_REPLY_NIL}));
+    cr_assert_eq(answer.vote, RL_VOTE_HELD);
+    cr_assert_eq(answer.value.len, 0, "who holds it is not asked for");
+    cr_assert_eq(answer.pttl, -1);
+}
+
+/* A stream that answers another question must not be believed: it would grant a lock. */
+Test(read, acquire_is_granted_by_ok_and_by_nothing_else)
+{
+    cr_assert_not(reads(RL_ACQUIRE, (struct rl_reply){.type = RL_REPLY_STATUS, TEXT("")}));
+    cr_assert_not(
+        reads(RL_ACQUIRE, (struct rl_reply){.type = RL_REPLY_STATUS, TEXT("QUEUED")}));
+    cr_assert_not(
+        reads(RL_ACQUIRE, (struct rl_reply){.type = RL_REPLY_STATUS, TEXT("PONG")}));
+    cr_assert_not(
+        reads(RL_ACQUIRE, (struct rl_reply){.type = RL_REPLY_STATUS, TEXT("OKAY")}));
+    cr_assert_not(
+        reads(RL_ACQUIRE, (struct rl_reply){.type = RL_REPLY_STRING, TEXT("OK")}));
+    cr_assert_not(reads(RL_ACQUIRE, (struct rl_reply){.type = RL_REPLY_ARRAY}));
+    cr_assert_not(reads(RL_ACQUIRE, number(1)));
+}
+
+/* The votes of the numbers -1 to 3; UNASKED stands for: not to be believed. */
+static void check_numbers(enum rl_text text, const enum rl_vote *expected)
+{
+    for (int value = -1; value <= 3; value++) {
+        enum rl_vote vote = expected[value + 1];
+        cr_assert_eq(reads(text, number(value)), vote != RL_VOTE_UNASKED, "text %d: %d",
+                     text, value);
+        if (vote != RL_VOTE_UNASKED)
+            cr_assert_eq(answer.vote, vote, "text %d: %d", text, value);
+    }
+    cr_assert_not(reads(text, number(INT64_MAX)));
+    cr_assert_not(reads(text, number(INT64_MIN)));
+    cr_assert_not(reads(text, number(INT64_C(1) << 32)), "nor what is 0 in 32 bits");
+}
+
+Test(read, numbers)
+{
+    static const enum rl_vote extend[] = {RL_VOTE_UNASKED, RL_VOTE_GONE, RL_VOTE_GRANTED,
+                                          RL_VOTE_PLANTED, RL_VOTE_UNASKED};
+    static const enum rl_vote release[] = {RL_VOTE_UNASKED, RL_VOTE_GONE, RL_VOTE_GRANTED,
+                                           RL_VOTE_UNASKED, RL_VOTE_UNASKED};
+    static const enum rl_vote look[] = {RL_VOTE_UNASKED, RL_VOTE_GONE, RL_VOTE_UNASKED,
+                                        RL_VOTE_UNASKED, RL_VOTE_UNASKED};
+    check_numbers(RL_EXTEND, extend);
+    check_numbers(RL_RELEASE, release);
+    check_numbers(RL_INSPECT, look);
+    check_numbers(RL_BREAK, look);
+}
+
+static struct rl_reply pair(const struct rl_reply item[2], size_t items)
+{
+    return (struct rl_reply){.type = RL_REPLY_ARRAY, .item = item, .items = items};
+}
+
+Test(read, anothers_value_and_what_remains_of_it)
+{
+    struct rl_reply item[2] = {{.type = RL_REPLY_STRING, TEXT("another")}, number(1234)};
+    for (size_t i = 0; i < SCRIPTED; i++) {
+        cr_assert(reads(scripted[i], pair(item, 2)));
+        cr_assert_eq(answer.vote, RL_VOTE_HELD);
+        cr_assert_eq(answer.pttl, 1234);
+        cr_assert_eq(answer.value.len, 7);
+        cr_assert_eq(answer.value.text, item[0].text);
+    }
+}
+
+Test(read, what_remains_is_unknown_or_capped)
+{
+    static const struct {
+        int64_t pttl;
+        int32_t read;
+    } rows[] = {{-1, -1},
+                {-2, -1},
+                {INT64_MIN, -1},
+                {0, 0},
+                {INT32_MAX, INT32_MAX},
+                {INT64_C(1) << 31, INT32_MAX},
+                {INT64_MAX, INT32_MAX}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct rl_reply item[2] = {{.type = RL_REPLY_STRING, TEXT("x")},
+                                   number(rows[i].pttl)};
+        cr_assert(reads(RL_INSPECT, pair(item, 2)));
+        cr_assert_eq(answer.pttl, rows[i].read, "row %zu", i);
+    }
+}
+
+Test(read, whatever_is_malformed_is_not_believed)
+{
+    struct rl_reply text = {.type = RL_REPLY_STRING, TEXT("x")};
+    struct rl_reply good[3] = {text, number(1), number(1)};
+    struct rl_reply swapped[2] = {number(1), text};
+    struct rl_reply texts[2] = {text, text};
+    struct rl_reply nil[2] = {{.type = RL_REPLY_NIL}, number(1)};
+    for (size_t i = 0; i < SCRIPTED; i++) {
+        cr_assert_not(reads(scripted[i], pair(NULL, 0)));
+        cr_assert_not(reads(scripted[i], pair(good, 1)));
+        cr_assert_not(reads(scripted[i], pair(good, 3)));
+        cr_assert_not(reads(scripted[i], pair(swapped, 2)));
+        cr_assert_not(reads(scripted[i], pair(texts, 2)));
+        cr_assert_not(reads(scripted[i], pair(nil, 2)));
+        cr_assert_not(reads(scripted[i], text));
+        cr_assert_not(reads(scripted[i], (struct rl_reply){.type = RL_REPLY_NIL}));
+        cr_assert_not(
+            reads(scripted[i], (struct rl_reply){.type = RL_REPLY_STATUS, TEXT("OK")}));
+    }
+}
+
+Test(read, an_error_is_a_refusal_of_any_text)
+{
+    for (int text = 0; text < RL_TEXTS; text++) {
+        cr_assert(reads((enum rl_text)text,
+                        error("OOM command not allowed when used memory > 'maxmemory'.")));
+        cr_assert_eq(answer.vote, RL_VOTE_ERROR);
+        cr_assert_eq(answer.fault, RL_FAULT_OOM);
+        cr_assert_eq(answer.pttl, -1);
+    }
+    cr_assert(reads(RL_EXTEND, error("NOSCRIPT No matching script. Please use EVAL.")));
+    cr_assert_eq(answer.vote, RL_VOTE_ERROR);
+    cr_assert_eq(answer.fault, RL_FAULT_NOSCRIPT);
+    cr_assert(reads(RL_EXTEND, error("BUSY Redis is busy running a script. You can only "
+                                     "call SCRIPT KILL or SHUTDOWN NOSAVE.")));
+    cr_assert_eq(answer.vote, RL_VOTE_ERROR, "it did not begin");
+    cr_assert(reads(RL_RELEASE, error("")));
+    cr_assert_eq(answer.fault, RL_FAULT_ERR);
+}
+
+/* It may have come after the script's first write. */
+Test(read, an_error_from_inside_a_script_is_unknown)
+{
+    cr_assert(reads(RL_EXTEND, error("ERR user_script:3: oops script: 6b1bf486c81ceb7edf3c"
+                                     "093f4de16f9f49a0a2ce, on @user_script:3.")));
+    cr_assert_eq(answer.vote, RL_VOTE_UNKNOWN);
+    cr_assert(reads(RL_EXTEND, error("OOM command not allowed when used memory > "
+                                     "'maxmemory'. script: 6b1bf4, on @user_script:7.")));
+    cr_assert_eq(answer.vote, RL_VOTE_UNKNOWN);
+    cr_assert_eq(answer.fault, RL_FAULT_OOM);
+    cr_assert(reads(RL_EXTEND, error("ERR x script: ")));
+    cr_assert_eq(answer.vote, RL_VOTE_UNKNOWN, "to the very end");
+    cr_assert(reads(RL_EXTEND, error("ERR x script:")));
+    cr_assert_eq(answer.vote, RL_VOTE_ERROR);
+    cr_assert(reads(RL_EXTEND, error("script: ")));
+    cr_assert_eq(answer.vote, RL_VOTE_ERROR);
+}
+
+Test(faults, are_named_by_the_first_word_of_the_error)
+{
+#define X(name, prefix, text)                                                              \
+    {                                                                                      \
+        const char *word = prefix;                                                         \
+        cr_assert_str_eq(rl_fault_name(RL_FAULT_##name), #name);                           \
+        cr_assert_str_eq(rl_fault_text(RL_FAULT_##name), text);                            \
+        if (word) {                                                                        \
+            char longer[64];                                                               \
+            snprintf(longer, sizeof(longer), "%s and more", word);                         \
+            cr_assert_eq(rl_fault_of_error(word, strlen(word)), RL_FAULT_##name);          \
+            cr_assert_eq(rl_fault_of_error(longer, strlen(longer)), RL_FAULT_##name);      \
+            snprintf(longer, sizeof(longer), "%sX more", word);                            \
+            cr_assert_eq(rl_fault_of_error(longer, strlen(longer)), RL_FAULT_ERR);         \
+            cr_assert_eq(rl_fault_of_error(word, strlen(word) - 1), RL_FAULT_ERR);         \
+        }                                                                                  \
+    }
+    RL_FAULTS(X)
+#undef X
+    cr_assert_eq(rl_fault_of_error("oom in lower case", 17), RL_FAULT_ERR);
+    cr_assert_eq(rl_fault_of_error("", 0), RL_FAULT_ERR);
+    cr_assert_str_eq(rl_fault_name(RL_FAULT_COUNT), "?");
+    cr_assert_str_eq(rl_fault_text(RL_FAULT_COUNT), "?");
+}
+
+Test(faults, which_are_of_the_credentials_and_which_of_the_node)
+{
+    for (int i = 0; i < RL_FAULT_COUNT; i++) {
+        enum rl_fault fault = (enum rl_fault)i;
+        bool denial = fault == RL_FAULT_NOAUTH || fault == RL_FAULT_WRONGPASS ||
+                      fault == RL_FAULT_NOPERM;
+        bool node = fault == RL_FAULT_LOADING || fault == RL_FAULT_READONLY ||
+                    fault == RL_FAULT_MASTERDOWN || fault == RL_FAULT_CLUSTERDOWN ||
+                    fault == RL_FAULT_MOVED || fault == RL_FAULT_CROSSSLOT ||
+                    fault == RL_FAULT_NOAUTH;
+        cr_assert_eq(rl_fault_is_denial(fault), denial, "%s", rl_fault_name(fault));
+        cr_assert_eq(rl_fault_is_of_node(fault), node, "%s", rl_fault_name(fault));
+    }
+}
