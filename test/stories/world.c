@@ -1,0 +1,333 @@
+#include "world.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static void say(struct world *world, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void say(struct world *world, const char *format, ...)
+{
+    size_t len = strlen(world->said);
+    va_list arguments;
+    va_start(arguments, format);
+    if (len > 0 && len < WORLD_TEXT - 3)
+        len += (size_t)snprintf(world->said + len, WORLD_TEXT - len, "; ");
+    vsnprintf(world->said + len, WORLD_TEXT - len, format, arguments);
+    va_end(arguments);
+    world->count_at = WORLD_TEXT;
+}
+
+/* Takes a mere count back: another follows. */
+static void recount(struct world *world)
+{
+    if (world->count_at < WORLD_TEXT)
+        world->said[world->count_at] = '\0';
+}
+
+static void say_count(struct world *world, const char *count)
+{
+    recount(world);
+    size_t at = strlen(world->said);
+    say(world, "%s", count);
+    world->count_at = at;
+}
+
+static const char *names(rl_nodes nodes)
+{
+    static char text[128];
+    size_t len =
+        (size_t)snprintf(text, sizeof(text), rl_count(nodes) == 1 ? "node" : "nodes");
+    for (; nodes; nodes &= nodes - 1)
+        len += (size_t)snprintf(text + len, sizeof(text) - len, " %u", rl_first(nodes) + 1);
+    return text;
+}
+
+static long long ms(rl_time time)
+{
+    return (long long)(time / RL_MS);
+}
+
+/* --- links --- */
+
+static void look_at_links(struct world *world)
+{
+    world->view.ready = world->view.open = 0;
+    for (unsigned i = 0; i < world->terms.n; i++) {
+        const struct rl_link *link = &world->node[i].link;
+        if (rl_link_is_ready(link))
+            world->view.ready |= rl_bit(i);
+        if (rl_link_is_open(link))
+            world->view.open |= rl_bit(i);
+    }
+}
+
+/* What waits for an answer when the connection ends is unknown. */
+static void drop_orders(struct world *world, unsigned i)
+{
+    struct world_node *node = &world->node[i];
+    while (node->orders > 0) {
+        struct world_order order = node->order[0];
+        memmove(&node->order[0], &node->order[1], --node->orders * sizeof(order));
+        world_step(world, (struct rl_lease_event){.type = RL_EVENT_VOTE,
+                                                  .node = (uint8_t)i,
+                                                  .seq = order.seq,
+                                                  .text = order.text,
+                                                  .vote = RL_VOTE_UNKNOWN,
+                                                  .fault = RL_FAULT_CLOSED,
+                                                  .pttl = -1});
+    }
+}
+
+/* What a step made of a link; what a timer made of several is told by tell_silent(). */
+static void tell_link(struct world *world, unsigned i, enum rl_link_state before)
+{
+    const struct rl_link *link = &world->node[i].link;
+    if (link->state == before)
+        return;
+    switch (link->state) {
+    case RL_LINK_READY: say(world, "node %u may vote", i + 1); break;
+    case RL_LINK_QUARANTINED:
+        say(world, "node %u is quarantined until %lld ms", i + 1,
+            ms(link->quarantine_until));
+        break;
+    case RL_LINK_DOWN:
+        if (before == RL_LINK_GREETING)
+            say(world, "refused: %s", rl_fault_text(link->fault));
+        break;
+    default: break;
+    }
+}
+
+static void tell_silent(struct world *world, rl_nodes suspect, rl_nodes given_up)
+{
+    if (suspect)
+        say(world, "%s %s suspect", names(suspect), rl_count(suspect) == 1 ? "is" : "are");
+    if (given_up)
+        say(world, "%s %s given up, with a reset", names(given_up),
+            rl_count(given_up) == 1 ? "is" : "are");
+}
+
+static void step_link(struct world *world, unsigned i, struct rl_link_event event)
+{
+    struct world_node *node = &world->node[i];
+    enum rl_link_state before = node->link.state;
+    event.now = world->view.now;
+    rl_link_step(&node->link, &event);
+    look_at_links(world);
+    tell_link(world, i, before);
+    if (!rl_link_is_open(&node->link))
+        drop_orders(world, i);
+}
+
+void world_cut(struct world *world, unsigned node)
+{
+    step_link(world, node,
+              (struct rl_link_event){.type = RL_LINK_FAILED, .fault = RL_FAULT_CLOSED});
+}
+
+bool world_greet(struct world *world, unsigned node, struct rl_identity identity)
+{
+    struct rl_link *link = &world->node[node].link;
+    if (link->state != RL_LINK_CONNECTING)
+        return false;
+    memset(identity.run_id, world->node[node].letter, RL_RUN_ID);
+    step_link(world, node, (struct rl_link_event){.type = RL_LINK_CONNECTED});
+    step_link(world, node,
+              (struct rl_link_event){.type = RL_LINK_GREETED, .identity = &identity});
+    if (rl_link_is_open(link))
+        world_step(world,
+                   (struct rl_lease_event){.type = RL_EVENT_READY, .node = (uint8_t)node});
+    return true;
+}
+
+/* --- the lease --- */
+
+static const char *cause_text(enum rl_cause cause)
+{
+    static const char *const texts[] = {
+        [RL_CAUSE_NONE] = "",
+        [RL_CAUSE_TAKEN] = "another has it",
+        [RL_CAUSE_NO_QUORUM] = "no quorum",
+        [RL_CAUSE_EXPIRED] = "its time ran out",
+        [RL_CAUSE_CANCELLED] = "cancelled",
+        [RL_CAUSE_GONE] = "the keys are gone",
+        [RL_CAUSE_MAX_HOLD] = "it was held as long as it may be",
+        [RL_CAUSE_UNCONFIRMED] = "unconfirmed",
+    };
+    return texts[cause];
+}
+
+static void tell_sent(struct world *world, const struct rl_update *update)
+{
+    const char *to = names(update->send);
+    switch (update->text) {
+    case RL_ACQUIRE: say(world, "SET goes to %s", to); break;
+    case RL_EXTEND:
+        say(world, "the extension goes to %s%s", to, update->plant ? "" : ", not to plant");
+        break;
+    default: say(world, "the release goes to %s", to); break;
+    }
+}
+
+static void tell_news(struct world *world, unsigned news, const char *count)
+{
+    const struct rl_lease *lease = &world->lease;
+    const char *cause = cause_text(lease->cause);
+    if (news)
+        recount(world);
+    if (news & RL_NEWS_HELD)
+        say(world, "%s: held until %lld ms", count, ms(lease->valid));
+    if (news & (RL_NEWS_EXTENDED | RL_NEWS_RENEWED))
+        say(world, "%s: extended until %lld ms", count, ms(lease->valid));
+    if (news & RL_NEWS_FAILED)
+        say(world, "failed: %s", cause);
+    if (news & RL_NEWS_NOT_EXTENDED)
+        say(world, "not extended");
+    if (news & RL_NEWS_LOST)
+        say(world, "LOST: %s", cause);
+    if (news & RL_NEWS_RELEASED)
+        say(world, *cause ? "released: %s" : "released%s", cause);
+}
+
+static void tell_lease(struct world *world, const struct rl_lease *before,
+                       const struct rl_update *update)
+{
+    const struct rl_lease *lease = &world->lease;
+    const unsigned counted = RL_NEWS_HELD | RL_NEWS_EXTENDED | RL_NEWS_RENEWED;
+    bool voting = before->state == RL_LEASE_ACQUIRING || before->state == RL_LEASE_HELD;
+    char count[16];
+    /* A round that follows at once has begun already: what was counted is `holding`. */
+    rl_nodes grants = update->news & counted ? lease->holding : lease->round.granted;
+    snprintf(count, sizeof(count), "%u of %u", rl_count(grants), lease->terms.n);
+    if (voting && before->round.seq == lease->round.seq &&
+        lease->round.granted != before->round.granted && !(update->news & counted))
+        say_count(world, count);
+    tell_news(world, update->news, count);
+    if (lease->state == RL_LEASE_HELD && before->state == RL_LEASE_HELD &&
+        lease->valid != before->valid && !(update->news & counted))
+        say(world, "the deadline is %lld ms", ms(lease->valid));
+    if (lease->state == RL_LEASE_BACKING_OUT && before->state == RL_LEASE_ACQUIRING)
+        say(world, "the round is lost");
+    if (lease->state == RL_LEASE_HELD && lease->round.text == RL_EXTEND &&
+        before->round.seq == lease->round.seq && lease->decided && !lease->won &&
+        !before->decided)
+        say(world, "the round is lost");
+    if (update->send)
+        tell_sent(world, update);
+}
+
+static void send(struct world *world, const struct rl_update *update)
+{
+    for (rl_nodes rest = update->send; rest; rest &= rest - 1) {
+        unsigned i = rl_first(rest);
+        struct world_node *node = &world->node[i];
+        if (node->orders == WORLD_ORDERS)
+            continue;
+        node->order[node->orders++] =
+            (struct world_order){update->text, update->seq, world->view.now};
+        if (node->orders == 1)
+            step_link(world, i, (struct rl_link_event){.type = RL_LINK_SENT});
+    }
+}
+
+void world_step(struct world *world, struct rl_lease_event event)
+{
+    struct rl_lease before = world->lease;
+    struct rl_update update = rl_lease_step(&world->lease, &world->view, &event);
+    tell_lease(world, &before, &update);
+    send(world, &update);
+}
+
+bool world_reply(struct world *world, unsigned i, enum rl_vote vote, enum rl_fault fault,
+                 int32_t pttl)
+{
+    struct world_node *node = &world->node[i];
+    if (node->orders == 0)
+        return false;
+    struct world_order order = node->order[0];
+    memmove(&node->order[0], &node->order[1], --node->orders * sizeof(order));
+    step_link(world, i,
+              (struct rl_link_event){
+                  .type = RL_LINK_ANSWERED,
+                  .sent = order.sent,
+                  .oldest = node->orders > 0 ? node->order[0].sent : RL_NEVER,
+              });
+    world_step(world, (struct rl_lease_event){.type = RL_EVENT_VOTE,
+                                              .node = (uint8_t)i,
+                                              .seq = order.seq,
+                                              .text = order.text,
+                                              .vote = vote,
+                                              .fault = fault,
+                                              .pttl = pttl});
+    return true;
+}
+
+bool world_answer(struct world *world, unsigned i, enum rl_text text, enum rl_vote vote,
+                  enum rl_fault fault, int32_t pttl)
+{
+    const struct world_node *node = &world->node[i];
+    return node->orders > 0 && node->order[0].text == text &&
+           world_reply(world, i, vote, fault, pttl);
+}
+
+/* --- time --- */
+
+void world_init(struct world *world)
+{
+    struct rl_identity identity = {.is_master = true};
+    rl_lease_init(&world->lease, &world->terms, world->ballot);
+    world->view.round_trip = world->round_trip;
+    for (unsigned i = 0; i < world->terms.n; i++) {
+        world->node[i].letter = 'a';
+        rl_link_init(&world->node[i].link, &world->link_terms, 0);
+        step_link(world, i, (struct rl_link_event){.type = RL_LINK_TICK});
+        world_greet(world, i, identity);
+    }
+    world_at(world, 0);
+}
+
+void world_at(struct world *world, rl_time now)
+{
+    world->view.now = now;
+    world->said[0] = '\0';
+    world->count_at = WORLD_TEXT;
+    world->before = world->lease.state;
+}
+
+void world_done(struct world *world)
+{
+    const struct rl_lease *lease = &world->lease;
+    if (lease->state == world->before)
+        return;
+    if (lease->state == RL_LEASE_LINGERING)
+        say(world, "%s may still store the token", names(lease->dirty));
+    if (lease->state == RL_LEASE_OVER)
+        say(world, "all is over");
+}
+
+bool world_tick(struct world *world, rl_time until)
+{
+    rl_time next = rl_lease_next(&world->lease);
+    for (unsigned i = 0; i < world->terms.n; i++)
+        next = rl_min(next, rl_link_next(&world->node[i].link));
+    if (next > until || world->view.now > until)
+        return false;
+    world_at(world, rl_max(next, world->view.now));
+    rl_nodes suspect = 0, given_up = 0;
+    for (unsigned i = 0; i < world->terms.n; i++) {
+        const struct rl_link *link = &world->node[i].link;
+        bool was_ready = rl_link_is_ready(link), was_open = rl_link_is_open(link);
+        if (rl_link_next(link) > world->view.now)
+            continue;
+        step_link(world, i, (struct rl_link_event){.type = RL_LINK_TICK});
+        suspect |= was_ready && link->state == RL_LINK_SUSPECT ? rl_bit(i) : 0;
+        given_up |= was_open && link->state == RL_LINK_DOWN ? rl_bit(i) : 0;
+    }
+    tell_silent(world, suspect, given_up);
+    if (rl_lease_next(&world->lease) <= world->view.now)
+        world_step(world, (struct rl_lease_event){.type = RL_EVENT_TICK});
+    world_done(world);
+    return true;
+}
