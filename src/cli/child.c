@@ -1,5 +1,7 @@
 #include "child.h"
 
+#include "sweep.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -138,7 +140,7 @@ bool child_open(struct child *child, struct keeper_plan *plan)
     int error = errno;
     close(ends[1]);
     child->reports = ends[0];
-    child->since = child->keeper > 0 ? keeper_birth(child->keeper) : 0;
+    child->since = child->keeper > 0 ? sweep_birth(child->keeper) : 0;
     errno = error;
     return child->keeper > 0;
 }
@@ -181,9 +183,9 @@ void child_give_up(const struct child *child)
 /* What the keeper would have done. All orphans are our children. */
 static bool do_without_keeper(struct child *child)
 {
-    struct keeper_prey prey = {child->pid, true, child->since};
+    struct sweep_prey prey = {child->pid, true, child->since};
     waitpid(child->keeper, NULL, 0);
-    bool clean = keeper_sweep(&prey);
+    bool clean = sweep_kill(&prey);
     if (child->plan->end)
         child->plan->end(child->plan->arg);
     return clean;

@@ -1,6 +1,7 @@
 #include "keeper.h"
 
-#include <dirent.h>
+#include "sweep.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -16,10 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SWEEP_MAX_US  (5 * INT64_C(1000000)) /* a stuck process may never die */
-#define SWEEP_STEP_MS 2
-#define SWEEP_CLEAN   2 /* for so many looks in a row /proc must show nothing */
-
 #define US_PER_SECOND INT64_C(1000000)
 #define NS_PER_US     1000
 
@@ -29,106 +26,6 @@ int64_t keeper_clock(void)
     clock_gettime(CLOCK_BOOTTIME, &now);
     return now.tv_sec * US_PER_SECOND + now.tv_nsec / NS_PER_US;
 }
-
-/* --- killing --- */
-
-struct process {
-    pid_t pid, parent, group;
-    bool running; /* no zombie */
-    unsigned long long birth;
-};
-
-/* What /proc says; false: the process is gone. */
-static bool process_read(const char *pid, struct process *ret_process)
-{
-    char path[64], text[1024];
-    snprintf(path, sizeof(path), "/proc/%s/stat", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    ssize_t size = read(fd, text, sizeof(text) - 1);
-    close(fd);
-    text[size > 0 ? size : 0] = '\0';
-    const char *rest = strrchr(text, ')'); /* a name may contain blanks and brackets */
-    char state;
-    int parent, group, threads;
-    unsigned long long birth;
-    static const char fields[] =
-        ") %c %d %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-        "%*s %*s %d %*s %llu";
-    if (!rest || sscanf(rest, fields, &state, &parent, &group, &threads, &birth) != 5)
-        return false;
-    *ret_process = (struct process){
-        .pid = (pid_t)atoi(pid),
-        .parent = parent,
-        .group = group,
-        .running = (state != 'Z' && state != 'X') || threads > 1,
-        .birth = birth,
-    };
-    return true;
-}
-
-unsigned long long keeper_birth(pid_t pid)
-{
-    char text[16];
-    struct process process;
-    snprintf(text, sizeof(text), "%d", (int)pid);
-    return process_read(text, &process) ? process.birth : 0;
-}
-
-/*
- * Whether the process had to be dealt with. Only children are killed by their own number,
- * which stays theirs until we reap them; CMD pins the group's in the same way. Deeper
- * descendants become children when their parents have died.
- */
-static bool kill_process(const struct keeper_prey *prey, const struct process *process)
-{
-    bool child = process->parent == getpid() && process->birth >= prey->since;
-    if (child && !process->running && process->pid != prey->group) {
-        waitpid(process->pid, NULL, WNOHANG);
-        return true;
-    }
-    if (child && process->running && prey->everything) {
-        kill(process->pid, SIGKILL);
-        return true;
-    }
-    return process->running && prey->group > 0 && process->group == prey->group;
-}
-
-/* Kills what it finds; returns the number of processes that had to be dealt with. */
-static unsigned kill_once(const struct keeper_prey *prey)
-{
-    unsigned met = 0;
-    if (prey->group > 0)
-        kill(-prey->group, SIGKILL);
-    DIR *proc = opendir("/proc");
-    if (!proc)
-        return 1; /* nothing can be told */
-    const struct dirent *entry;
-    while ((entry = readdir(proc))) {
-        struct process process;
-        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
-            process_read(entry->d_name, &process))
-            met += kill_process(prey, &process);
-    }
-    closedir(proc);
-    return met;
-}
-
-/* One look is enough for a group; a descendant may become our child behind our look. */
-bool keeper_sweep(const struct keeper_prey *prey)
-{
-    int64_t give_up = keeper_clock() + SWEEP_MAX_US;
-    int clean = 0, enough = prey->everything ? SWEEP_CLEAN : 1;
-    while (clean < enough && keeper_clock() < give_up) {
-        clean = kill_once(prey) == 0 ? clean + 1 : 0;
-        if (clean == 0)
-            poll(NULL, 0, SWEEP_STEP_MS);
-    }
-    return clean == enough;
-}
-
-/* --- the keeper --- */
 
 struct keeper {
     const struct keeper_plan *plan;
@@ -233,8 +130,8 @@ static void start_command(struct keeper *keeper, struct keeper_order *order)
 
 static bool sweep(const struct keeper *keeper, bool everything)
 {
-    struct keeper_prey prey = {.group = keeper->cmd, .everything = everything};
-    return keeper_sweep(&prey);
+    struct sweep_prey prey = {.group = keeper->cmd, .everything = everything};
+    return sweep_kill(&prey);
 }
 
 _Noreturn static void finish(const struct keeper *keeper, bool everything)

@@ -10,7 +10,8 @@
  * done with the group, so that the group's number is not given to others meanwhile.
  *
  * If the keeper is killed, the kernel kills CMD (PR_SET_PDEATHSIG), and redlock, to which
- * all orphans then fall, kills the rest.
+ * all orphans then fall, kills the rest. If both are killed at once, CMD dies by the
+ * kernel's hand alone, and what it has started goes on.
  */
 #ifndef CLI_KEEPER_H
 #define CLI_KEEPER_H
@@ -79,21 +80,5 @@ int64_t keeper_clock(void);
 
 /* The keeper itself, in a process just forked. `redlock` is its end of the socket. */
 _Noreturn void keeper_main(const struct keeper_plan *plan, int redlock);
-
-/* What is to be killed. */
-struct keeper_prey {
-    pid_t group;              /* CMD's; 0: none */
-    bool everything;          /* also all descendants of this process ... */
-    unsigned long long since; /* ... that began no earlier, in /proc's ticks */
-};
-
-/*
- * Kills until nothing is left, and reaps, but CMD, which gave the group its number. False
- * if something is left all the same: it may not be killed, or does not die.
- */
-bool keeper_sweep(const struct keeper_prey *prey);
-
-/* When the process began, in /proc's ticks; 0: not known. */
-unsigned long long keeper_birth(pid_t pid);
 
 #endif

@@ -16,22 +16,21 @@
 
 const char cli_local_help[] =
     "Usage: redlock local [-n N] [-- CMD [ARG...]]\n"
-    "Start N private redis-servers (or valkey-servers) on unix sockets in a new folder, "
-    "for\n"
-    "development and tests, and run CMD with REDLOCK_NODES set to them. Without CMD, "
-    "print\n"
-    "what sets REDLOCK_NODES and stay until INT, TERM or HUP. At the end, also if it is\n"
-    "killed, no process, CMD's included, and no file is left.\n"
+    "Start N private redis-servers (or valkey-servers) on unix sockets in a new folder,\n"
+    "for development and tests, and run CMD with REDLOCK_NODES set to them. Without CMD,\n"
+    "print what sets REDLOCK_NODES and stay until INT, TERM or HUP. At the end, also if\n"
+    "redlock or CMD is killed, no process, CMD's included, and no file is left.\n"
     "\n"
     "  -n, --count N             so many servers, 1 to 32; 5 if not said\n"
     "      --tls                 not built in yet\n"
     "\n"
-    "CMD gets REDLOCK_NODES and REDLOCK_LOCAL_DIR, the folder. A server that was stopped "
-    "can\n"
-    "be started again by redis-server $REDLOCK_LOCAL_DIR/3.conf; its log is 3.log.\n"
+    "CMD is told REDLOCK_NODES and REDLOCK_LOCAL_DIR, the folder. A server that was\n"
+    "stopped is started again by: redis-server $REDLOCK_LOCAL_DIR/3.conf; its log is\n"
+    "3.log. Configuration, user and password of other nodes are kept from CMD.\n"
     "\n"
-    "Exit codes: CMD's own, 128+n if it was ended by signal n; 0 without CMD; 64 usage,\n"
-    "125 own failure, 126 CMD cannot be executed, 127 CMD or redis-server is not found.\n";
+    "Exit codes: CMD's own, 128+n if signal n ended it; 0 without CMD; 64 usage;\n"
+    "78 not built in; 125 own failure; 126 CMD cannot be executed; 127 CMD or\n"
+    "redis-server is not found.\n";
 
 enum stage {
     STARTING, /* the servers */

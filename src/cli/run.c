@@ -1,7 +1,6 @@
 /* redlock run: a lock that is held for as long as a command runs, and a command that runs
  * for no longer than the lock is held. */
-#include "child.h"
-#include "cli.h"
+#include "run.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -10,80 +9,47 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#define KILL_AFTER_MS    5000
-#define KILL_AFTER_SHARE 4    /* and at most this part of the TTL */
-#define STUCK_MS         7000 /* a keeper that has not killed all by then is stuck */
-#define ENVIRONMENT_MAX  (REDLOCK_KEY_MAX + REDLOCK_TOKEN_MAX + 256)
+#define KILL_AFTER_MS   5000
+#define STUCK_MS        7000 /* a keeper that has not killed all by then is stuck */
+#define ENVIRONMENT_MAX (REDLOCK_KEY_MAX + REDLOCK_TOKEN_MAX + 256)
 
 const char cli_run_help[] =
-    "Usage: redlock run [-t TTL] [-w WAIT | -n] [-E CODE] [--kill-after D] [--at-least D]\n"
-    "                   KEY [--] CMD [ARG...]\n"
-    "Take the lock KEY, run CMD while it is held, release it. CMD never outlives the "
-    "lock.\n"
+    "Usage: redlock run [-t TTL] [-w WAIT | -n] [-E CODE] [--kill-after D]\n"
+    "                   [--at-least D] KEY [--] CMD [ARG...]\n"
+    "Take the lock KEY, run CMD while it is held, and release it. CMD never runs on\n"
+    "without the lock.\n"
     "\n"
-    "  -t, --ttl TTL             how long the lock outlives redlock; default 30s; "
-    "extended\n"
-    "                            at a third of it while CMD runs\n"
-    "  -w, --wait WAIT           wait this long while another holds it; default: for as "
-    "long\n"
-    "                            as it takes\n"
+    "  -t, --ttl TTL             how long the lock outlives redlock; default 30s. While\n"
+    "                            CMD runs it is extended at a third of that\n"
+    "  -w, --wait WAIT           wait this long while another holds it; default: for as\n"
+    "                            long as it takes\n"
     "  -n, --nonblock            do not wait\n"
     "  -E, --conflict-exit-code CODE\n"
     "                            exit with this instead of 75\n"
-    "      --kill-after D        if the lock is being lost, CMD gets TERM this long "
-    "before\n"
+    "      --kill-after D        if the lock is being lost, send TERM this long before\n"
     "                            its end; default 5s, at most a quarter of the TTL\n"
-    "      --at-least D          keep the lock for D even where CMD is quicker, so that "
-    "cron\n"
-    "                            on many hosts runs it once\n"
+    "      --at-least D          keep the lock for D, or a few seconds more, even where\n"
+    "                            CMD is quicker: cron on many hosts runs it once\n"
     "\n"
-    "CMD runs without a shell, in a process group of its own, with REDLOCK_KEY,\n"
-    "REDLOCK_TOKEN, REDLOCK_TTL_MS and REDLOCK_VALID_MS. TERM, INT, HUP, QUIT, USR1, USR2\n"
-    "and WINCH go on to that group. When CMD has ended, what is left in the group is "
-    "killed\n"
-    "before the lock is released: a daemon that is to outlive the job calls setsid(1).\n"
+    "CMD runs without a shell, in a process group of its own, and is told REDLOCK_KEY,\n"
+    "REDLOCK_TOKEN, REDLOCK_TTL_MS and REDLOCK_VALID_MS. TERM, INT, HUP, QUIT, USR1,\n"
+    "USR2 and WINCH are passed on to that group. When CMD has ended, what is left in\n"
+    "the group is killed before the lock is released: a daemon that is to outlive the\n"
+    "job calls setsid(1).\n"
     "\n"
-    "If the lock is lost, or redlock is killed or stopped for longer than the lock lasts,\n"
-    "CMD and all its descendants, such daemons too, are killed when the lock's validity "
-    "ends,\n"
-    "by a keeper process. What it may not kill (a set-user-ID program) it cannot.\n"
+    "If the lock is lost, or redlock is killed, or stopped for longer than the lock\n"
+    "lasts, then CMD and all its descendants, such daemons too, are killed by a keeper\n"
+    "process: at once if redlock was killed, else at the latest when the lock's\n"
+    "validity ends. A set-user-ID program can be beyond its reach.\n"
     "\n"
-    "With --json one object on stderr (stdout is CMD's) has the \"cause\" of the exit "
-    "code:\n"
-    "child, signalled, held_elsewhere, timeout, no_quorum, denied, lost, cannot_execute,\n"
-    "not_found, failed.\n"
+    "With --json one object on stderr (stdout is CMD's) names the \"cause\" of the exit\n"
+    "code: child, signalled, held_elsewhere, timeout, no_quorum, denied, lost,\n"
+    "cannot_execute, not_found, failed.\n"
     "\n"
-    "Exit codes: CMD's own, 128+n if it was ended by signal n; 75 held elsewhere, 69 no\n"
-    "quorum, 77 refused, 64 usage, 78 configuration, 124 the lock was lost and CMD "
-    "stopped,\n"
-    "125 own failure, 126 CMD cannot be executed, 127 CMD is not found.\n";
-
-enum stage {
-    WAITING,  /* for the lock */
-    RUNNING,  /* CMD, or what starts it */
-    STOPPING, /* the lock is lost: CMD was told to end, and will be killed */
-    ENDING,   /* CMD has ended, or never ran; what it left behind is being killed */
-    LEAVING,  /* the lock is being released, or kept */
-};
-
-struct run {
-    const struct cli *cli;
-    const char *key;
-    char **argv; /* CMD */
-    int64_t at_least_ms;
-    struct event_base *base;
-    redlock_client *client;
-    redlock_lease *lease;
-    struct child child;
-    struct event *reports, *signals, *timer;
-    enum stage stage;
-    bool held, lost, ran, killed, done;
-    int signal;       /* that ended the waiting; 0: none */
-    int64_t since_us; /* when the lock was first held */
-    int64_t held_ms;
-    int exit;
-    const char *cause; /* of the exit code; the first counts */
-};
+    "Exit codes: CMD's own, 128+n if signal n ended it; 75 held elsewhere, or the wait\n"
+    "ran out; 69 no quorum; 77 refused; 64 usage; 78 configuration; 124 the lock was\n"
+    "lost and CMD was stopped; 125 own failure; 126 CMD cannot be executed; 127 CMD is\n"
+    "not found.\n";
 
 static void conclude(struct run *run, int code, const char *cause)
 {
@@ -113,80 +79,6 @@ static void finish(struct run *run)
     run->stage = ENDING;
     child_finish(&run->child, run->lost);
     set_timer(run, STUCK_MS);
-}
-
-/* --- leaving: CMD and its group are gone --- */
-
-static void on_released(redlock_lease *lease, const redlock_result *result, void *arg)
-{
-    struct run *run = arg;
-    (void)lease;
-    if (result->code != REDLOCK_OK && run->ran && !run->lost)
-        cli_say(run->cli, "%s: the release: %s", run->key, redlock_code_text(result->code));
-    run->done = true;
-}
-
-static void release(struct run *run)
-{
-    if (redlock_release(run->lease, on_released, run) != REDLOCK_OK)
-        run->done = true;
-}
-
-static int64_t left_of_at_least(const struct run *run)
-{
-    return run->at_least_ms - (keeper_clock() - run->since_us) / 1000;
-}
-
-static void on_kept(redlock_lease *lease, const redlock_result *result, void *arg)
-{
-    struct run *run = arg;
-    char span[CLI_SPAN];
-    if (redlock_valid_ms(lease) < left_of_at_least(run))
-        cli_complain("%s: --at-least: %s; it may be free in %s", run->key,
-                     redlock_code_text(result->code),
-                     cli_span(span, redlock_valid_ms(lease)));
-    redlock_disown(lease);
-    run->done = true;
-}
-
-/*
- * The nodes' clocks may be faster than ours by the drift. A TTL near the margin would be
- * told as lost at once, and LOST is of no use to us any more.
- */
-static void keep(struct run *run)
-{
-    int64_t left = left_of_at_least(run), ttl = run->cli->lease.ttl_ms;
-    int64_t drift = left * run->cli->client.drift_ppm / 500000 + 10;
-    int64_t least = run->cli->lease.margin_ms + ttl / KILL_AFTER_SHARE;
-    int64_t wanted = left + drift > least ? left + drift : least;
-    if (wanted > REDLOCK_TTL_MAX_MS)
-        wanted = REDLOCK_TTL_MAX_MS;
-    redlock_code code = redlock_extend(run->lease, wanted, on_kept, run);
-    if (code != REDLOCK_OK)
-        on_kept(run->lease, &(redlock_result){.code = code}, run);
-}
-
-static void leave(struct run *run, bool clean)
-{
-    run->stage = LEAVING;
-    event_del(run->timer);
-    if (!run->held) {
-        run->done = true;
-        return;
-    }
-    run->held_ms = (keeper_clock() - run->since_us) / 1000;
-    if (!clean) {
-        cli_complain(
-            "%s: a process of the command could not be killed; the lock is left "
-            "to its TTL",
-            run->key);
-        redlock_disown(run->lease);
-        run->done = true;
-    } else if (run->ran && !run->lost && left_of_at_least(run) > 0) {
-        keep(run);
-    } else {
-        release(run);
-    }
 }
 
 /* --- running --- */
@@ -286,10 +178,11 @@ static void hear(struct run *run, struct keeper_report report)
     case KEEPER_EXPIRED: lose(run, 0, redlock_code_text(REDLOCK_EXPIRED)); break;
     case KEEPER_ENDED: command_ended(run, report.value); break;
     case KEEPER_KILLED:
-        cli_complain("%s: the keeper process was killed, and so was the command", run->key);
+        cli_complain("%s: the keeper process was killed, and with it the command",
+                     run->key);
         conclude(run, CLI_FAILED, "failed");
         __attribute__((fallthrough));
-    case KEEPER_SWEPT: leave(run, report.value); break;
+    case KEEPER_SWEPT: run_leave(run, report.value); break;
     default: break;
     }
 }
@@ -458,8 +351,8 @@ static void begin(struct run *run)
 static void end(struct run *run)
 {
     child_close(&run->child);
+    redlock_lease_free(run->lease); /* what it has left is released, unless disowned */
     cli_drain(run->client, run->base);
-    redlock_lease_free(run->lease);
     redlock_client_free(run->client);
     event_free(run->reports);
     event_free(run->signals);

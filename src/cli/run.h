@@ -1,0 +1,43 @@
+/* What redlock run is about: a lock, a command, and where they stand. */
+#ifndef CLI_RUN_H
+#define CLI_RUN_H
+
+#include "child.h"
+#include "cli.h"
+
+#define KILL_AFTER_SHARE 4 /* --kill-after is at most this part of the TTL */
+
+enum run_stage {
+    WAITING,  /* for the lock */
+    RUNNING,  /* CMD, or what starts it */
+    STOPPING, /* the lock is lost: CMD was told to end, and will be killed */
+    ENDING,   /* CMD has ended, or never ran; what it left behind is being killed */
+    LEAVING,  /* the lock is being released, or kept */
+};
+
+struct run {
+    const struct cli *cli;
+    const char *key;
+    char **argv; /* CMD */
+    int64_t at_least_ms;
+    struct event_base *base;
+    redlock_client *client;
+    redlock_lease *lease;
+    struct child child;
+    struct event *reports, *signals, *timer;
+    enum run_stage stage;
+    bool held, lost, ran, killed, done;
+    int signal;       /* that ended the waiting; 0: none */
+    int64_t since_us; /* when the lock was first held */
+    int64_t held_ms;
+    int exit;
+    const char *cause; /* of the exit code; the first counts */
+};
+
+/*
+ * The command and its group are gone: the lock is released, or kept for --at-least. Not
+ * `clean`: something could not be killed, and the lock is left to its TTL.
+ */
+void run_leave(struct run *run, bool clean);
+
+#endif
