@@ -391,7 +391,7 @@ void redlock_client_free(redlock_client *client)
             task->class->close(task);
         rl_task_end(task);
     }
-    rl_members_deaf(client);
+    rl_members_deafen(client);
     rl_client_leave(client);
 }
 

@@ -133,7 +133,7 @@ redlock_code rl_members_parse(redlock_client *client, const char *const *uris,
                               redlock_error *error);
 bool rl_members_init(redlock_client *client); /* false: no memory */
 void rl_members_start(redlock_client *client);
-void rl_members_deaf(redlock_client *client); /* nothing more is read */
+void rl_members_deafen(redlock_client *client); /* nothing more is read */
 void rl_member_failed(struct rl_member *member, enum rl_fault fault);
 void rl_member_sent(struct rl_member *member);     /* it owes an answer, from now on */
 void rl_member_distrust(struct rl_member *member); /* its answer makes no sense */

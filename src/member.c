@@ -333,12 +333,8 @@ bool rl_members_init(redlock_client *client)
     return true;
 }
 
-void rl_members_deaf(redlock_client *client)
+void rl_members_deafen(redlock_client *client)
 {
-    for (unsigned i = 0; i < client->n; i++) {
-        struct rl_node *node = &client->member[i].node;
-        if (node->readable)
-            event_del(node->readable);
-        node->op_count = 0;
-    }
+    for (unsigned i = 0; i < client->n; i++)
+        rl_node_deafen(&client->member[i].node);
 }

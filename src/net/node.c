@@ -48,6 +48,7 @@ static void disconnect(struct rl_node *node, void (*close_fd)(int))
     if (node->fd >= 0)
         close_fd(node->fd);
     node->fd = -1;
+    node->connected = false;
     node->greeting_now = false;
     node->known = 0;
     node->out_at = node->out_end = 0;
@@ -117,15 +118,11 @@ static void finish_connecting(struct rl_node *node)
     int state = rl_stream_connected(node->fd);
     if (state == -EINPROGRESS && event_add(node->writable, NULL) == 0)
         return;
-    if (state == 0 && event_add(node->readable, NULL) == 0)
+    node->connected = state == 0 && event_add(node->readable, NULL) == 0;
+    if (node->connected)
         node->owner->connected(node->arg, node);
     else
         node->owner->failed(node->arg, node, RL_FAULT_CONNECT);
-}
-
-static bool is_connected(const struct rl_node *node)
-{
-    return node->readable && event_pending(node->readable, EV_READ, NULL);
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *arg)
@@ -134,7 +131,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     node->owner->wake(node->arg);
-    if (node->fd >= 0 && !is_connected(node))
+    if (node->fd >= 0 && !node->connected)
         finish_connecting(node);
     else if (node->fd >= 0 && !rl_node_flush(node))
         node->owner->failed(node->arg, node, RL_FAULT_CLOSED);
@@ -162,10 +159,27 @@ static void free_memory(struct rl_node *node)
     node->op_count = 0;
 }
 
+void rl_node_deafen(struct rl_node *node)
+{
+    node->deaf = true;
+    node->op_count = 0;
+    if (node->readable)
+        event_del(node->readable);
+}
+
+/* What was not read when a socket is closed turns the close into a reset. */
+static void discard_input(struct rl_node *node)
+{
+    char bytes[READ_SIZE];
+    for (int i = 0; i < READS_PER_PASS; i++)
+        if (rl_stream_read(node->fd, bytes, sizeof(bytes)) <= 0)
+            break;
+}
+
 void rl_node_clear(struct rl_node *node)
 {
-    if (is_connected(node))
-        (void)rl_node_flush(node);
+    if (node->connected && rl_node_flush(node))
+        discard_input(node);
     disconnect(node, close_plainly);
     free_memory(node);
 }
@@ -223,7 +237,7 @@ static bool reserve_op(struct rl_node *node)
 bool rl_node_send(struct rl_node *node, const struct rl_op *op, const char *bytes,
                   size_t len)
 {
-    assert(is_connected(node));
+    assert(node->connected);
     if (!reserve_out(node, len) || !reserve_op(node))
         return false;
     memcpy(node->out + node->out_end, bytes, len);
@@ -302,7 +316,7 @@ static bool take_replies(struct rl_node *node)
             return false;
         case RL_RESP_REPLY: take_reply(node, reply); break;
         }
-        if (node->resp != resp)
+        if (node->resp != resp || node->deaf)
             return false;
     }
 }
@@ -331,7 +345,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     node->owner->wake(node->arg);
-    for (int i = 0; i < READS_PER_PASS && node->fd >= 0; i++)
+    for (int i = 0; i < READS_PER_PASS && node->fd >= 0 && !node->deaf; i++)
         if (!take_bytes(node))
             break;
     node->owner->sleep(node->arg);

@@ -46,6 +46,8 @@ struct rl_node {
     struct rl_uri uri;
 
     int fd; /* -1: none */
+    bool connected;
+    bool deaf; /* nothing that arrives is looked at any more */
     unsigned turn;
     struct rl_resolve *resolving;
     struct event *readable, *writable;
@@ -65,6 +67,9 @@ struct rl_node {
 void rl_node_init(struct rl_node *node, struct event_base *base,
                   struct rl_resolver *resolver, const struct rl_uri *uri,
                   const struct rl_node_owner *owner, void *arg);
+
+/* Nobody is owed an answer any more. What is queued can still be written. */
+void rl_node_deafen(struct rl_node *node);
 
 /* Closes with what the socket takes at once still written; no owner is called. */
 void rl_node_clear(struct rl_node *node);
