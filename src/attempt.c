@@ -149,6 +149,15 @@ static bool unsettled(struct rl_task *task)
     }
 }
 
+/* What an acquire that is under way has set is released; what is held expires. */
+static void close_attempt(struct rl_task *task)
+{
+    struct rl_attempt *attempt = attempt_of(task);
+    attempt->owner = NULL;
+    if (attempt->lease.state == RL_LEASE_ACQUIRING)
+        rl_attempt_step(attempt, &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
+}
+
 static void destroy(struct rl_task *task)
 {
     struct rl_attempt *attempt = attempt_of(task);
@@ -162,6 +171,7 @@ static const struct rl_task_class attempt_class = {
     .ready = ready,
     .answer = answer,
     .unsettled = unsettled,
+    .close = close_attempt,
     .destroy = destroy,
 };
 

@@ -384,11 +384,11 @@ void redlock_client_free(redlock_client *client)
     client->closing = true;
     for (struct rl_task *task = client->list.next; task != &client->list;
          task = task->next) {
-        if (task->owed > 0 && task->dead)
-            rl_task_bury(task);
-        task->owed = 0;
         if (!task->dead && task->class->close)
             task->class->close(task);
+        if (task->dead && task->owed > 0)
+            rl_task_bury(task);
+        task->owed = 0;
         rl_task_end(task);
     }
     rl_members_deafen(client);
