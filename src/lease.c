@@ -31,6 +31,7 @@ struct redlock_lease {
     unsigned attempts;
     unsigned news;        /* to be told at the end of the pass */
     redlock_code failure; /* why an attempt could not even be made */
+    redlock_code loss;    /* why it was lost: a release has a cause of its own */
     rl_time give_up, next_attempt;
     int64_t extend_ttl_ms; /* of the extension that waits */
     struct rl_terms terms;
@@ -178,7 +179,7 @@ static void tell_one(redlock_lease *lease, enum rl_news news)
 {
     switch (news) {
     case RL_NEWS_LOST:
-        tell_event(lease, lease->on_lost, lease->lost_arg, code_of(core_of(lease)->cause));
+        tell_event(lease, lease->on_lost, lease->lost_arg, lease->loss);
         break;
     case RL_NEWS_HELD: settle(lease, REDLOCK_OK); break;
     case RL_NEWS_FAILED: attempt_failed(lease); break;
@@ -210,6 +211,8 @@ static void tell_news(redlock_lease *lease, unsigned news)
 void rl_owner_note(redlock_lease *lease, unsigned news)
 {
     redlock_client *client = lease->task.client;
+    if (news & RL_NEWS_LOST)
+        lease->loss = code_of(core_of(lease)->cause);
     if (news & RL_NEWS_LOST && lease->extend_waits) {
         lease->extend_waits = false;
         news |= RL_NEWS_NOT_EXTENDED;
