@@ -571,8 +571,12 @@ void redlock_disown(redlock_lease *lease)
         begin_request(lease) != REDLOCK_OK)
         return;
     redlock_client *client = lease->task.client;
-    if (lease->attempt)
+    if (lease->attempt && !lease->release.started) {
+        if (lease->extend_waits)
+            rl_owner_note(lease, RL_NEWS_NOT_EXTENDED);
+        lease->extend_waits = false;
         rl_attempt_step(lease->attempt, &(struct rl_lease_event){.type = RL_EVENT_DISOWN});
+    }
     rl_client_return(client);
 }
 

@@ -339,6 +339,17 @@ static void release_again(struct rl_lease *lease, const struct rl_view *view,
         begin_round(lease, view, RL_RELEASE, again, update);
 }
 
+/* The holder goes and the token stays. A release that was asked for is not taken back. */
+static void disown(struct rl_lease *lease, struct rl_update *update)
+{
+    if (lease->state != RL_LEASE_HELD && lease->state != RL_LEASE_LOST)
+        return;
+    if (lease->asked || lease->wished)
+        update->news |= RL_NEWS_NOT_EXTENDED;
+    lease->asked = lease->wished = false;
+    lease->state = RL_LEASE_OVER;
+}
+
 /* --- events --- */
 
 static void note_ballot(struct rl_lease *lease, const struct rl_view *view,
@@ -525,7 +536,7 @@ struct rl_update rl_lease_step(struct rl_lease *lease, const struct rl_view *vie
             begin_extend(lease, view, &update);
         break;
     case RL_EVENT_RELEASE: release(lease, view, &update); break;
-    case RL_EVENT_DISOWN: lease->state = RL_LEASE_OVER; break;
+    case RL_EVENT_DISOWN: disown(lease, &update); break;
     case RL_EVENT_EXPIRE: break;
     case RL_EVENT_TICK: tick(lease, view, &update); break;
     }
