@@ -154,7 +154,9 @@ static void attempt_failed(redlock_lease *lease)
     if (is_worth_a_retry(code))
         at = rl_retry_at(&lease->retry, lease->attempts - 1, rl_client_random(client),
                          client->view.now, lease->give_up);
-    if (at == RL_NEVER) {
+    if (lease->cancelled) /* by the caller's retry_fn */
+        code = REDLOCK_CANCELLED;
+    if (at == RL_NEVER || lease->cancelled) {
         settle(lease, code);
         return;
     }
