@@ -199,13 +199,13 @@ bool rl_gate_step(struct rl_gate *gate, unsigned n, unsigned q, rl_nodes ready,
 {
     if (gate->opened_at != RL_NEVER)
         return true;
-    if (rl_count(ready) >= q) {
+    bool out_of_reach = rl_count(settled & ~ready) > n - q;
+    if (rl_count(ready) >= q || out_of_reach) {
         rl_time grace = rl_max(now - gate->start, RL_GATE_GRACE);
         gate->deadline = rl_min(gate->deadline, rl_later(now, grace));
     }
     bool all_tried = rl_count(settled) == n;
-    bool out_of_reach = rl_count(settled & ~ready) > n - q;
-    if (all_tried || out_of_reach || now >= gate->deadline)
+    if (all_tried || now >= gate->deadline)
         gate->opened_at = now;
     return gate->opened_at != RL_NEVER;
 }

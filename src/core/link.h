@@ -102,9 +102,10 @@ bool rl_link_is_open(const struct rl_link *link);  /* it can be written to, in o
 bool rl_link_is_settled(const struct rl_link *link);
 
 /*
- * The gate before the first acquire of a fresh client. It opens when every node was tried;
- * when a majority is out of reach; when the majority was ready once and the others had as
- * long again, at least RL_GATE_GRACE; and in any case after connect_timeout.
+ * The gate before the first words of a fresh client. It opens when every node was tried;
+ * when it is known whether there is a majority, and the others had as long again, at least
+ * RL_GATE_GRACE, so that a release or a survey reaches whoever can be reached; and in any
+ * case after connect_timeout.
  */
 #define RL_GATE_GRACE (100 * RL_MS)
 
