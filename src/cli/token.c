@@ -281,6 +281,20 @@ static int extend(struct holding *holding, redlock_client *client, struct event_
                                               : tell_failure(holding);
 }
 
+/*
+ * A round that found the lock lost may have planted the key on nodes that had forgotten it:
+ * there it would keep others out, and a later extension would find a lock that is none.
+ * So the handle of a lost lock is freed as such, which releases it.
+ */
+static void let_go(struct holding *holding)
+{
+    redlock_code code = holding->result.code;
+    bool lost = code == REDLOCK_GONE || code == REDLOCK_TAKEN || code == REDLOCK_EXPIRED;
+    if (holding->lease && !(holding->done && lost))
+        redlock_disown(holding->lease);
+    redlock_lease_free(holding->lease);
+}
+
 int cli_extend(struct cli *cli, int argc, char **argv)
 {
     struct holding holding = {.cli = cli};
@@ -303,9 +317,8 @@ int cli_extend(struct cli *cli, int argc, char **argv)
     struct event_base *base = event_base_new();
     redlock_client *client = cli_connect(cli, base);
     int exit_code = extend(&holding, client, base);
-    redlock_disown(holding.lease);
+    let_go(&holding);
     cli_drain(client, base);
-    redlock_lease_free(holding.lease);
     redlock_client_free(client);
     event_base_free(base);
     return exit_code;
