@@ -95,6 +95,11 @@ static void expire(struct rl_task *task)
 
 static void ready(struct rl_task *task, unsigned node)
 {
+    if (task->client->member[node].link.restarted)
+        rl_attempt_step(attempt_of(task), &(struct rl_lease_event){
+                                              .type = RL_EVENT_FORGOT,
+                                              .node = (uint8_t)node,
+                                          });
     if (attempt_of(task)->lease.state == RL_LEASE_LINGERING)
         rl_attempt_step(attempt_of(task), &(struct rl_lease_event){
                                               .type = RL_EVENT_READY,
@@ -122,7 +127,10 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
     struct rl_attempt *attempt = attempt_of(task);
     struct rl_message message = message_of(attempt, op->text, op->seq, op->plant);
     struct rl_answer heard;
-    if (!rl_client_hear(task->client, task, &message, node, op, reply, &heard))
+    /* An extension that is said again must not overtake the release: it might plant. */
+    bool wanted = op->text != RL_EXTEND || (attempt->lease.state == RL_LEASE_HELD &&
+                                            op->seq == attempt->lease.round.seq);
+    if (!rl_client_hear(task->client, task, &message, wanted, node, op, reply, &heard))
         return;
     note_value(attempt, node, heard.value);
     rl_attempt_step(attempt, &(struct rl_lease_event){
@@ -133,6 +141,7 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
                                  .vote = heard.vote,
                                  .fault = heard.fault,
                                  .pttl = heard.pttl,
+                                 .took = task->client->view.now - op->sent,
                              });
 }
 

@@ -146,12 +146,19 @@ void rl_client_leave(redlock_client *client)
         finish_closing(client);
 }
 
-void rl_client_call(redlock_client *client)
+redlock_code rl_client_call(redlock_client *client)
 {
+    if (!client)
+        return REDLOCK_CLOSED;
+    if (!rl_client_is_ours(client))
+        return REDLOCK_FORKED;
+    if (client->closing)
+        return REDLOCK_CLOSED;
     rl_client_enter(client);
     client->api++;
     rl_client_read_clock(client);
     rl_client_plan(client);
+    return REDLOCK_OK;
 }
 
 void rl_client_return(redlock_client *client)

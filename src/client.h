@@ -93,9 +93,9 @@ void rl_client_leave(redlock_client *client);
 
 /*
  * The same for a call of the public interface: the clock is read, and what happens is told
- * at the end of the pass.
+ * at the end of the pass. Not OK: the call cannot be made, and there is nothing to leave.
  */
-void rl_client_call(redlock_client *client);
+redlock_code rl_client_call(redlock_client *client);
 void rl_client_return(redlock_client *client);
 
 /* Enters from the loop: reads the clock, and tells what has run out before anything else.
@@ -151,10 +151,14 @@ struct rl_message {
 rl_nodes rl_client_say(redlock_client *client, struct rl_task *task,
                        const struct rl_message *message, rl_nodes nodes);
 
-/* Reads a reply; a script that is not known is said again, whole, and false returned. */
+/*
+ * Reads a reply. A script that is not known is said again, whole, if it is still wanted;
+ * then false is returned.
+ */
 bool rl_client_hear(redlock_client *client, struct rl_task *task,
-                    const struct rl_message *message, unsigned node, const struct rl_op *op,
-                    const struct rl_reply *reply, struct rl_answer *ret_answer);
+                    const struct rl_message *message, bool wanted, unsigned node,
+                    const struct rl_op *op, const struct rl_reply *reply,
+                    struct rl_answer *ret_answer);
 
 /* Joins prefix and key. The result is not terminated. False: it is empty or too long. */
 bool rl_client_key(const redlock_client *client, const void *key, size_t len,

@@ -76,19 +76,16 @@ static rl_time default_patience(const redlock_client *client)
     return longest;
 }
 
-redlock_code redlock_client_drain(redlock_client *client, int64_t timeout_ms,
-                                  redlock_drain_fn *callback, void *arg)
+static redlock_code start(redlock_client *client, int64_t timeout_ms,
+                          redlock_drain_fn *callback, void *arg)
 {
-    if (!rl_client_is_ours(client))
-        return REDLOCK_FORKED;
-    if (client->drain || client->closing)
+    if (client->drain)
         return REDLOCK_BUSY;
     struct drain *drain = calloc(1, sizeof(*drain));
     if (!drain || !rl_task_init(&drain->task, client, &drain_class)) {
         free(drain);
         return REDLOCK_NO_MEMORY;
     }
-    rl_client_call(client);
     rl_time patience = timeout_ms < 0 ? default_patience(client)
                                       : rl_min(timeout_ms, REDLOCK_TTL_MAX_MS) * RL_MS;
     drain->deadline = rl_later(client->view.now, patience);
@@ -96,6 +93,16 @@ redlock_code redlock_client_drain(redlock_client *client, int64_t timeout_ms,
     drain->arg = arg;
     client->drain = &drain->task;
     rl_task_due(&drain->task, drain->deadline);
-    rl_client_return(client);
     return REDLOCK_OK;
+}
+
+redlock_code redlock_client_drain(redlock_client *client, int64_t timeout_ms,
+                                  redlock_drain_fn *callback, void *arg)
+{
+    redlock_code code = rl_client_call(client);
+    if (code != REDLOCK_OK)
+        return code;
+    code = start(client, timeout_ms, callback, arg);
+    rl_client_return(client);
+    return code;
 }

@@ -92,10 +92,22 @@ static redlock_result result_of(const redlock_lease *lease, redlock_code code)
         return result;
     for (unsigned i = 0; i < core->terms.n; i++)
         result.granted += core->ballot[i].vote == RL_VOTE_GRANTED;
+    if (core->state == RL_LEASE_HELD)
+        result.granted = rl_count(core->holding);
     result.took_us = client->view.now - core->round.start;
     result.valid_ms = rl_lease_left(core, client->view.now) / RL_MS;
     result.remaining_ms = rl_free_in(core->ballot, core->terms.n, core->terms.q);
     return result;
+}
+
+/* The callback may take its time: what comes after it must not go by the old clock. */
+static void call_back(redlock_lease *lease, redlock_lease_fn *callback, void *arg,
+                      redlock_code code)
+{
+    redlock_client *client = lease->task.client;
+    redlock_result result = result_of(lease, code);
+    callback(lease, &result, arg);
+    rl_client_read_clock(client);
 }
 
 static void tell(redlock_lease *lease, struct pending *pending, redlock_code code)
@@ -104,17 +116,14 @@ static void tell(redlock_lease *lease, struct pending *pending, redlock_code cod
     *pending = (struct pending){0};
     if (!told.started || !told.callback || lease->freed)
         return;
-    redlock_result result = result_of(lease, code);
-    told.callback(lease, &result, told.arg);
+    call_back(lease, told.callback, told.arg, code);
 }
 
 static void tell_event(redlock_lease *lease, redlock_lease_fn *callback, void *arg,
                        redlock_code code)
 {
-    if (!callback || lease->freed)
-        return;
-    redlock_result result = result_of(lease, code);
-    callback(lease, &result, arg);
+    if (callback && !lease->freed)
+        call_back(lease, callback, arg, code);
 }
 
 /* Why the acquire failed, in the caller's words. */
@@ -135,7 +144,8 @@ static void settle(redlock_lease *lease, redlock_code code)
 {
     lease->phase = PHASE_SETTLED;
     rl_heap_drop(&lease->task.client->heap, &lease->task.due);
-    if (code == REDLOCK_TAKEN && lease->waits)
+    if (code == REDLOCK_TAKEN && lease->waits &&
+        lease->task.client->view.now >= lease->give_up)
         code = REDLOCK_TIMEOUT;
     tell(lease, &lease->acquire, code);
 }
@@ -411,22 +421,12 @@ static redlock_code make_lease(redlock_client *client, const void *key, size_t k
     return REDLOCK_OK;
 }
 
-static redlock_code begin_call(redlock_client *client)
-{
-    if (!client || client->closing)
-        return REDLOCK_CLOSED;
-    if (!rl_client_is_ours(client))
-        return REDLOCK_FORKED;
-    rl_client_call(client);
-    return REDLOCK_OK;
-}
-
 redlock_code redlock_acquire(redlock_client *client, const void *key, size_t key_len,
                              const redlock_lease_options *options,
                              redlock_lease_fn *callback, void *arg,
                              redlock_lease **ret_lease)
 {
-    redlock_code code = begin_call(client);
+    redlock_code code = rl_client_call(client);
     if (code != REDLOCK_OK)
         return code;
     redlock_lease *lease;
@@ -476,7 +476,7 @@ redlock_code redlock_adopt(redlock_client *client, const void *key, size_t key_l
                            const char *token, int64_t valid_ms,
                            const redlock_lease_options *options, redlock_lease **ret_lease)
 {
-    redlock_code code = begin_call(client);
+    redlock_code code = rl_client_call(client);
     if (code != REDLOCK_OK)
         return code;
     code = make_adopted(client, key, key_len, token, valid_ms, options, ret_lease);
@@ -490,7 +490,7 @@ static redlock_code begin_request(redlock_lease *lease)
 {
     if (!lease || !lease->task.client)
         return REDLOCK_CLOSED;
-    redlock_code code = begin_call(lease->task.client);
+    redlock_code code = rl_client_call(lease->task.client);
     if (code == REDLOCK_OK && lease->attempt)
         rl_attempt_step(lease->attempt, &(struct rl_lease_event){.type = RL_EVENT_EXPIRE});
     return code;
@@ -594,12 +594,13 @@ void redlock_lease_free(redlock_lease *lease)
     }
     if (!rl_client_is_ours(client))
         return; /* goes with the client */
-    rl_client_call(client);
-    if (lease->attempt && !client->closing)
+    bool open = rl_client_call(client) == REDLOCK_OK;
+    if (lease->attempt && open)
         rl_attempt_leave(lease->attempt);
     lease->attempt = NULL;
     rl_task_end(&lease->task);
-    rl_client_return(client);
+    if (open)
+        rl_client_return(client);
 }
 
 /* --- looking --- */

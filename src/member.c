@@ -282,15 +282,19 @@ redlock_code rl_members_parse(redlock_client *client, const char *const *uris,
     return REDLOCK_OK;
 }
 
-#define QUARANTINE_MAX (REDLOCK_TTL_MAX_MS * RL_MS * 2)
+/*
+ * Our clock is the faster of two, which is the safe side for a holder and the wrong one for
+ * a quarantine: a time daemon may slew one of them by 8.3 %.
+ */
+#define CLOCK_SLACK 10
 
 static rl_time quarantine_of(const redlock_client *client)
 {
     if (client->options.durable)
         return 0;
     rl_time ttl = client->max_ttl;
-    rl_time drift = 2 * ttl - rl_valid_until(0, ttl, client->options.drift_ppm);
-    return rl_min(drift, QUARANTINE_MAX);
+    rl_time drift = ttl - rl_valid_until(0, ttl, client->options.drift_ppm);
+    return ttl + drift + ttl / CLOCK_SLACK;
 }
 
 redlock_code rl_client_use_ttl(redlock_client *client, int64_t ttl_ms)

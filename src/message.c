@@ -72,8 +72,9 @@ rl_nodes rl_client_say(redlock_client *client, struct rl_task *task,
 }
 
 bool rl_client_hear(redlock_client *client, struct rl_task *task,
-                    const struct rl_message *message, unsigned node, const struct rl_op *op,
-                    const struct rl_reply *reply, struct rl_answer *ret_answer)
+                    const struct rl_message *message, bool wanted, unsigned node,
+                    const struct rl_op *op, const struct rl_reply *reply,
+                    struct rl_answer *ret_answer)
 {
     struct rl_member *member = &client->member[node];
     *ret_answer =
@@ -90,6 +91,8 @@ bool rl_client_hear(redlock_client *client, struct rl_task *task,
         !rl_link_is_open(&member->link))
         return true;
     member->node.known &= ~script_bit(message);
+    if (!wanted)
+        return true;
     return rl_client_say(client, task, message, rl_bit(node)) != 0;
 }
 

@@ -144,7 +144,7 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
     struct survey *survey = survey_of(task);
     struct rl_message message = message_of(survey);
     struct rl_answer heard;
-    if (!rl_client_hear(task->client, task, &message, node, op, reply, &heard))
+    if (!rl_client_hear(task->client, task, &message, true, node, op, reply, &heard))
         return;
     struct rl_ballot *ballot = &survey->ballot[node];
     ballot->vote = heard.vote;
@@ -185,39 +185,41 @@ static const struct rl_task_class survey_class = {
 static redlock_code start(redlock_client *client, enum rl_text text, const void *key,
                           size_t key_len, redlock_survey_fn *callback, void *arg)
 {
-    if (!rl_client_is_ours(client))
-        return REDLOCK_FORKED;
-    if (client->closing)
-        return REDLOCK_CLOSED;
     struct survey *survey = calloc(1, sizeof(*survey));
     if (!survey)
         return REDLOCK_NO_MEMORY;
-    if (!rl_client_key(client, key, key_len, survey->key, &survey->key_len)) {
+    bool fits = rl_client_key(client, key, key_len, survey->key, &survey->key_len);
+    if (!fits || !rl_task_init(&survey->task, client, &survey_class)) {
         free(survey);
-        return REDLOCK_BAD_KEY;
+        return fits ? REDLOCK_NO_MEMORY : REDLOCK_BAD_KEY;
     }
-    if (!rl_task_init(&survey->task, client, &survey_class)) {
-        free(survey);
-        return REDLOCK_NO_MEMORY;
-    }
-    rl_client_call(client);
     survey->text = text;
     survey->callback = callback;
     survey->arg = arg;
     if (client->gate.opened_at != RL_NEVER)
         open_gate(&survey->task);
-    rl_client_return(client);
     return REDLOCK_OK;
+}
+
+static redlock_code call(redlock_client *client, enum rl_text text, const void *key,
+                         size_t key_len, redlock_survey_fn *callback, void *arg)
+{
+    redlock_code code = rl_client_call(client);
+    if (code != REDLOCK_OK)
+        return code;
+    code = start(client, text, key, key_len, callback, arg);
+    rl_client_return(client);
+    return code;
 }
 
 redlock_code redlock_inspect(redlock_client *client, const void *key, size_t key_len,
                              redlock_survey_fn *callback, void *arg)
 {
-    return start(client, RL_INSPECT, key, key_len, callback, arg);
+    return call(client, RL_INSPECT, key, key_len, callback, arg);
 }
 
 redlock_code redlock_break(redlock_client *client, const void *key, size_t key_len,
                            redlock_survey_fn *callback, void *arg)
 {
-    return start(client, RL_BREAK, key, key_len, callback, arg);
+    return call(client, RL_BREAK, key, key_len, callback, arg);
 }

@@ -205,7 +205,7 @@ typedef struct redlock_lease redlock_lease;
 typedef struct redlock_result {
     redlock_code code;
     unsigned nodes, quorum;
-    unsigned granted;     /* nodes that granted; the quorum exactly: no margin */
+    unsigned granted;     /* nodes that had granted when this was decided */
     unsigned attempts;    /* rounds that it took */
     int64_t took_us;      /* of the last attempt, or of the round */
     int64_t valid_ms;     /* how long the lock is surely held from now; 0: it is not */
@@ -229,7 +229,11 @@ typedef struct redlock_lease_options {
     size_t size; /* set by redlock_lease_options_init() */
 
     int64_t ttl_ms;
-    int64_t wait_ms;         /* 0: one attempt; below 0: for as long as it takes */
+    /*
+     * 0: one attempt; below 0: for as long as it takes. A last attempt begins when the wait
+     * ends. A fresh client's first one also waits for its nodes, up to connect_timeout_ms.
+     */
+    int64_t wait_ms;
     int64_t min_validity_ms; /* less left after a won round: the round is lost */
     int64_t margin_ms;       /* LOST is told this long before the deadline */
     bool watchdog;           /* extend at a third of the TTL for as long as it is held */

@@ -13,8 +13,11 @@
 
 struct rl_clock {
     rl_time now;
-    rl_time boot, raw; /* the readings that `now` belongs to */
+    rl_time base, boot, raw; /* steps are counted from these readings, which were `base` */
 };
+
+/* From then on from newer ones: were it each time, the rounding would add up. */
+#define RL_CLOCK_FOLD (100 * RL_MS)
 
 void rl_clock_init(struct rl_clock *clock, rl_time boot, rl_time raw);
 

@@ -88,6 +88,8 @@ static void begin_vote(struct rl_lease *lease, const struct rl_view *view,
             .pttl = -1,
         };
     begin_round(lease, view, text, view->ready & rl_all(lease->terms.n), update);
+    if (text == RL_ACQUIRE)
+        lease->missing = rl_all(lease->terms.n) & ~view->ready;
 }
 
 /* The round that takes the token away, everywhere that it may be and can be said. */
@@ -229,13 +231,16 @@ static void begin_extend(struct rl_lease *lease, const struct rl_view *view,
         lease->valid = rl_min(lease->valid, valid_until(lease, view->now));
 }
 
-/* Fewer than q nodes can still have our key, so another may get a majority: LOST, now. */
+/* Another may have got a majority, on nodes that are known not to have our key: LOST. */
 static bool majority_is_gone(const struct rl_lease *lease)
 {
-    unsigned missing = count_votes(lease, RL_VOTE_GONE) +
-                       count_votes(lease, RL_VOTE_PLANTED) +
-                       count_votes(lease, RL_VOTE_HELD);
-    return missing + lease->terms.q > lease->terms.n;
+    return rl_count(lease->missing) >= rl_majority(lease->terms.n);
+}
+
+static void lose_majority(struct rl_lease *lease, struct rl_update *update)
+{
+    bool taken = lease->round.text == RL_EXTEND && count_votes(lease, RL_VOTE_HELD) > 0;
+    lose(lease, taken ? RL_CAUSE_TAKEN : RL_CAUSE_GONE, update);
 }
 
 /*
@@ -246,8 +251,7 @@ static void decide_extend(struct rl_lease *lease, const struct rl_view *view,
                           struct rl_update *update)
 {
     if (majority_is_gone(lease)) {
-        lose(lease, count_votes(lease, RL_VOTE_HELD) ? RL_CAUSE_TAKEN : RL_CAUSE_GONE,
-             update);
+        lose_majority(lease, update);
         return;
     }
     enum rl_result result = rl_round_result(&lease->round, lease->terms.q);
@@ -352,15 +356,49 @@ static void disown(struct rl_lease *lease, struct rl_update *update)
 
 /* --- events --- */
 
-static void note_ballot(struct rl_lease *lease, const struct rl_view *view,
-                        const struct rl_lease_event *event)
+static void note_ballot(struct rl_lease *lease, const struct rl_lease_event *event)
 {
     struct rl_ballot *ballot = &lease->ballot[event->node];
     ballot->vote = event->vote;
     ballot->fault = event->fault;
-    ballot->latency = (uint32_t)rl_min(view->now - lease->round.start, UINT32_MAX);
+    ballot->latency = (uint32_t)rl_min(event->took, UINT32_MAX);
     if (event->pttl >= 0)
         ballot->pttl = event->pttl;
+}
+
+/* What the vote says about whether the node stores our token. */
+static void note_missing(struct rl_lease *lease, const struct rl_lease_event *event)
+{
+    rl_nodes bit = rl_bit(event->node);
+    switch (event->vote) {
+    case RL_VOTE_GRANTED: lease->missing &= ~bit; break;
+    case RL_VOTE_ERROR:
+        if (event->text == RL_ACQUIRE)
+            lease->missing |= bit;
+        break;
+    case RL_VOTE_HELD:
+    case RL_VOTE_GONE:
+    case RL_VOTE_PLANTED: lease->missing |= bit; break;
+    default: break;
+    }
+}
+
+/* A restarted node's grant is void, whether the round is decided or not. */
+static void forget(struct rl_lease *lease, const struct rl_view *view, unsigned node,
+                   struct rl_update *update)
+{
+    rl_nodes bit = rl_bit(node);
+    if (lease->state == RL_LEASE_ACQUIRING && lease->round.granted & bit) {
+        lease->missing |= bit;
+        lease->ballot[node].vote = RL_VOTE_GONE;
+        rl_round_count(&lease->round, node, RL_VOTE_GONE);
+        decide_acquire(lease, view, update);
+    } else if (lease->state == RL_LEASE_HELD) {
+        lease->missing |= bit;
+        lease->holding &= ~bit;
+        if (majority_is_gone(lease))
+            lose_majority(lease, update);
+    }
 }
 
 static void acquire_vote(struct rl_lease *lease, const struct rl_view *view,
@@ -371,15 +409,17 @@ static void acquire_vote(struct rl_lease *lease, const struct rl_view *view,
         lease->dirty &= ~rl_bit(event->node);
     switch (lease->state) {
     case RL_LEASE_ACQUIRING:
-        note_ballot(lease, view, event);
+        note_ballot(lease, event);
+        note_missing(lease, event);
         rl_round_count(&lease->round, event->node, event->vote);
         decide_acquire(lease, view, update);
         break;
-    case RL_LEASE_BACKING_OUT: note_ballot(lease, view, event); break;
+    case RL_LEASE_BACKING_OUT: note_ballot(lease, event); break;
     case RL_LEASE_HELD:
         if (event->seq != lease->round.seq)
             break;
-        note_ballot(lease, view, event);
+        note_ballot(lease, event);
+        note_missing(lease, event);
         rl_round_count(&lease->round, event->node, event->vote);
         lease->holding = lease->round.granted;
         break;
@@ -392,7 +432,8 @@ static void extend_vote(struct rl_lease *lease, const struct rl_view *view,
 {
     if (lease->state != RL_LEASE_HELD || event->seq != lease->round.seq)
         return;
-    note_ballot(lease, view, event);
+    note_ballot(lease, event);
+    note_missing(lease, event);
     rl_round_count(&lease->round, event->node, event->vote);
     decide_extend(lease, view, update);
 }
@@ -414,7 +455,7 @@ static void release_vote(struct rl_lease *lease, const struct rl_view *view,
             tell_failed(lease, view, update);
         break;
     case RL_LEASE_RELEASING:
-        note_ballot(lease, view, event);
+        note_ballot(lease, event);
         rl_round_count(&lease->round, event->node, event->vote);
         decide_release(lease, view, update);
         break;
@@ -527,6 +568,7 @@ struct rl_update rl_lease_step(struct rl_lease *lease, const struct rl_view *vie
         if (lease->state == RL_LEASE_LINGERING)
             release_again(lease, view, rl_bit(event->node), &update);
         break;
+    case RL_EVENT_FORGOT: forget(lease, view, event->node, &update); break;
     case RL_EVENT_EXTEND:
         if (lease->state != RL_LEASE_HELD)
             break;

@@ -21,7 +21,7 @@ struct rl_terms {
     rl_time margin;       /* LOST is told this long before the deadline */
     rl_time min_validity; /* less left after a won round: the round is lost */
     rl_time extend_every; /* 0: no watchdog */
-    rl_time max_hold;     /* from the first grant to the end; RL_NEVER: no bound */
+    rl_time max_hold;     /* from when it was asked for to the end; RL_NEVER: no bound */
     rl_time node_timeout; /* 0: follows the measured round trip */
     uint32_t drift_ppm;
     uint8_t n, q;
@@ -62,6 +62,7 @@ enum rl_lease_event_type {
     RL_EVENT_ADOPT,   /* take over a token: its deadline, or 0 if that is not known */
     RL_EVENT_VOTE,    /* a node answered, or its connection ended before it did */
     RL_EVENT_READY,   /* a node was greeted: what is unknown there can be released */
+    RL_EVENT_FORGOT,  /* a node was seen to have restarted: it may have lost the token */
     RL_EVENT_EXTEND,  /* the caller asks for an extension; a ttl above 0 replaces the old */
     RL_EVENT_RELEASE, /* the caller gives the lock back, or the attempt up */
     RL_EVENT_DISOWN,  /* the caller goes; the token stays where it is */
@@ -73,12 +74,13 @@ struct rl_lease_event {
     enum rl_lease_event_type type;
     rl_time ttl;      /* EXTEND */
     rl_time deadline; /* ADOPT */
-    uint8_t node;     /* VOTE, READY */
+    uint8_t node;     /* VOTE, READY, FORGOT */
     uint32_t seq;     /* VOTE: the round that it answers */
     enum rl_text text;
     enum rl_vote vote;
     enum rl_fault fault;
     int32_t pttl; /* what remains of another's lock there, ms; -1 unknown */
+    rl_time took; /* VOTE: since it was asked */
 };
 
 /* What the client sees at the moment of a step. */
@@ -121,6 +123,7 @@ struct rl_lease {
     rl_nodes dirty;      /* may store the token */
     rl_nodes unanswered; /* were sent a release that is neither answered nor cut */
     rl_nodes holding;    /* known to have stored the token in the last won round */
+    rl_nodes missing;    /* known not to store it, by what they said last */
     enum rl_lease_state state : 8;
     enum rl_cause cause : 8;
     bool timed : 1;   /* the deadline is known: not so for a bare token */

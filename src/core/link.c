@@ -94,9 +94,9 @@ static enum rl_link_action greeted(struct rl_link *link, const struct rl_link_ev
     enum rl_fault fault = judge(identity);
     if (fault != RL_FAULT_NONE)
         return abort_link(link, event, fault);
-    bool restarted =
-        link->run_id[0] && memcmp(link->run_id, identity->run_id, RL_RUN_ID) != 0;
-    if (restarted)
+    link->restarted = link->terms.quarantine > 0 && link->run_id[0] &&
+                      memcmp(link->run_id, identity->run_id, RL_RUN_ID) != 0;
+    if (link->restarted)
         link->quarantine_until = rl_later(event->now, link->terms.quarantine);
     memcpy(link->run_id, identity->run_id, sizeof(link->run_id));
     link->failures = 0;

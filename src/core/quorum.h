@@ -15,7 +15,7 @@ struct rl_ballot {
     enum rl_vote vote : 8;
     enum rl_fault fault : 8;
     uint32_t patience; /* how long after the round's start its answer is awaited, us */
-    uint32_t latency;  /* when it answered, us after the round's start */
+    uint32_t latency;  /* how long it took to answer, us */
     int32_t pttl;      /* what remains of another's lock there, ms; -1 unknown */
 };
 

@@ -184,7 +184,7 @@ static void we_do(const char *verb)
 
 static void tell_step(const char *event)
 {
-    char line[2 * LINE_MAX_];
+    char line[4 * LINE_MAX_];
     snprintf(line, sizeof(line), "%9lld ms  %s%s%s", (long long)(world.view.now / RL_MS),
              event, *world.said ? "; " : "", world.said);
     tell(line);

@@ -139,6 +139,9 @@ bool world_greet(struct world *world, unsigned node, struct rl_identity identity
     if (rl_link_is_open(link))
         world_step(world,
                    (struct rl_lease_event){.type = RL_EVENT_READY, .node = (uint8_t)node});
+    if (link->restarted)
+        world_step(world,
+                   (struct rl_lease_event){.type = RL_EVENT_FORGOT, .node = (uint8_t)node});
     return true;
 }
 

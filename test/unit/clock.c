@@ -20,10 +20,21 @@ Test(clock, begins_at_the_boot_clock)
 
 Test(clock, takes_the_larger_step)
 {
-    struct rl_clock clock = made(1000, 7);
-    cr_assert_eq(rl_clock_advance(&clock, 1010, 17), 1010);
-    cr_assert_eq(rl_clock_advance(&clock, 1019, 27), 1020, "boot is slewed to be slower");
-    cr_assert_eq(rl_clock_advance(&clock, 1030, 37), 1031, "and to be faster");
+    struct rl_clock clock = made(0, 7);
+    rl_time fold = RL_CLOCK_FOLD;
+    cr_assert_eq(rl_clock_advance(&clock, fold - 9, fold + 7), fold, "boot is slower");
+    cr_assert_eq(rl_clock_advance(&clock, 2 * fold + 2, 2 * fold + 7), 2 * fold + 11,
+                 "and faster");
+}
+
+/* Two clocks that are rounded tick at different moments: no tick may count twice. */
+Test(clock, does_not_run_fast_when_it_is_read_often)
+{
+    struct rl_clock clock = made(0, 0);
+    rl_time end = 10 * RL_SECOND;
+    for (rl_time half = 0; half <= 2 * end; half++)
+        rl_clock_advance(&clock, half / 2, (half + 1) / 2);
+    cr_assert_leq(clock.now, end + end / RL_CLOCK_FOLD + 1);
 }
 
 Test(clock, counts_suspension)

@@ -235,9 +235,9 @@ Test(ballots, explain_who_answered_what_and_when)
 {
     struct desk desk;
     desk_start(&desk, 3);
-    desk_wait(&desk, 7);
     desk_answer(&desk, desk.sent, 0, RL_VOTE_HELD, 1234);
     struct rl_lease_event event = {.type = RL_EVENT_VOTE,
+                                   .took = 7,
                                    .node = 1,
                                    .seq = desk.sent.seq,
                                    .text = RL_ACQUIRE,
@@ -247,8 +247,8 @@ Test(ballots, explain_who_answered_what_and_when)
     desk_step(&desk, event);
     cr_assert_eq(desk.ballot[0].vote, RL_VOTE_HELD);
     cr_assert_eq(desk.ballot[0].pttl, 1234);
-    cr_assert_eq(desk.ballot[0].latency, 7);
     cr_assert_eq(desk.ballot[1].vote, RL_VOTE_ERROR);
+    cr_assert_eq(desk.ballot[1].latency, 7);
     cr_assert_eq(desk.ballot[1].fault, RL_FAULT_OOM);
     cr_assert_eq(desk.ballot[1].pttl, -1);
 }

@@ -300,3 +300,59 @@ Test(adopt, grants_that_come_after_what_they_grant_are_worth_nothing)
     desk_votes(&desk, 0x18, RL_VOTE_GRANTED);
     cr_assert_eq(desk_told(&desk, RL_NEWS_EXTENDED), 0);
 }
+
+static void forget(struct desk *desk, unsigned node)
+{
+    desk_step(desk,
+              (struct rl_lease_event){.type = RL_EVENT_FORGOT, .node = (uint8_t)node});
+}
+
+Test(restarts, of_a_majority_lose_the_lease_at_once)
+{
+    struct desk desk;
+    desk_hold(&desk, 5, 0x1f);
+    forget(&desk, 0);
+    forget(&desk, 0);
+    forget(&desk, 1);
+    cr_assert_eq(desk.lease.state, RL_LEASE_HELD, "another can have two of five");
+    forget(&desk, 2);
+    cr_assert_eq(desk.update.news, RL_NEWS_LOST);
+    cr_assert_eq(desk.lease.cause, RL_CAUSE_GONE);
+    cr_assert_eq(rl_lease_left(&desk.lease, desk.view.now), 0);
+}
+
+Test(restarts, count_with_the_nodes_that_never_granted)
+{
+    struct desk desk;
+    desk_hold(&desk, 5, 0x7);
+    desk_vote(&desk, 3, RL_VOTE_HELD);
+    desk_vote(&desk, 4, RL_VOTE_ERROR);
+    cr_assert_eq(desk.lease.state, RL_LEASE_HELD);
+    forget(&desk, 0);
+    cr_assert_eq(desk.update.news, RL_NEWS_LOST);
+}
+
+Test(restarts, of_a_node_whose_grant_is_not_used_yet_take_it_back)
+{
+    struct desk desk;
+    desk_start(&desk, 3);
+    desk_vote(&desk, 0, RL_VOTE_GRANTED);
+    forget(&desk, 0);
+    desk_vote(&desk, 1, RL_VOTE_GRANTED);
+    cr_assert_eq(desk.lease.state, RL_LEASE_ACQUIRING);
+    desk_vote(&desk, 2, RL_VOTE_GRANTED);
+    cr_assert_eq(desk.update.news, RL_NEWS_HELD);
+}
+
+Test(restarts, are_made_good_by_an_extension_that_the_node_grants)
+{
+    struct desk desk;
+    desk_hold(&desk, 5, 0x1f);
+    forget(&desk, 0);
+    forget(&desk, 1);
+    desk_say(&desk, RL_EVENT_EXTEND);
+    for (unsigned node = 0; node < 5; node++)
+        desk_vote(&desk, node, RL_VOTE_GRANTED);
+    forget(&desk, 2);
+    cr_assert_eq(desk.lease.state, RL_LEASE_HELD);
+}

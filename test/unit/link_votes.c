@@ -211,9 +211,13 @@ Test(gate, opens_when_a_majority_is_out_of_reach)
     struct rl_gate gate = shut();
     cr_assert_not(rl_gate_step(&gate, 5, 3, 0x00, 0x03, now), "two of five are lost");
     cr_assert_not(rl_gate_step(&gate, 5, 3, 0x03, 0x0f, now));
-    cr_assert(rl_gate_step(&gate, 5, 3, 0x00, 0x07, now));
+    cr_assert_not(rl_gate_step(&gate, 5, 3, 0x00, 0x07, now), "the others get a moment");
+    cr_assert_not(rl_gate_step(&gate, 5, 3, 0x00, 0x07, now + RL_GATE_GRACE - 1));
+    cr_assert(rl_gate_step(&gate, 5, 3, 0x00, 0x07, now + RL_GATE_GRACE));
     gate = shut();
-    cr_assert(rl_gate_step(&gate, 5, 4, 0x00, 0x03, now), "with a larger quorum, sooner");
+    cr_assert_not(rl_gate_step(&gate, 5, 4, 0x00, 0x03, now));
+    cr_assert(rl_gate_step(&gate, 5, 4, 0x00, 0x03, now + RL_GATE_GRACE),
+              "with a larger quorum, sooner");
 }
 
 Test(gate, a_majority_waits_as_long_again_for_the_others)
