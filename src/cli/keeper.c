@@ -17,14 +17,20 @@
 #include <time.h>
 #include <unistd.h>
 
-#define US_PER_SECOND INT64_C(1000000)
-#define NS_PER_US     1000
+#define US_PER_SECOND  INT64_C(1000000)
+#define SLEEP_WHOLE_US 8000
+#define NS_PER_US      1000
+
+static int64_t read_clock(clockid_t id)
+{
+    struct timespec now;
+    clock_gettime(id, &now);
+    return now.tv_sec * US_PER_SECOND + now.tv_nsec / NS_PER_US;
+}
 
 int64_t keeper_clock(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return now.tv_sec * US_PER_SECOND + now.tv_nsec / NS_PER_US;
+    return read_clock(CLOCK_BOOTTIME);
 }
 
 struct keeper {
@@ -34,7 +40,8 @@ struct keeper {
     pid_t home;                   /* redlock's process group */
     pid_t cmd;                    /* and the number of its group; 0: not started */
     bool started, ended, foreground;
-    int64_t deadline_us;
+    int64_t deadline_us;     /* of keeper_clock(), which a time daemon may slow down ... */
+    int64_t raw_deadline_us; /* ... and of a clock that none slows: the first one counts */
 };
 
 static void report(const struct keeper *keeper, enum keeper_news news, int value)
@@ -66,16 +73,35 @@ static void let_go_of_files(const struct keeper *keeper)
     }
 }
 
+/* How long until one of the clocks reaches the deadline. */
+static int64_t time_left(const struct keeper *keeper)
+{
+    int64_t left = keeper->deadline_us - keeper_clock();
+    int64_t raw_left = keeper->raw_deadline_us - read_clock(CLOCK_MONOTONIC_RAW);
+    return raw_left < left ? raw_left : left;
+}
+
+/* The timer goes by the clock that may be slow: a long sleep is slept in parts. */
+static void set_timer(const struct keeper *keeper)
+{
+    int64_t left = time_left(keeper);
+    if (left > SLEEP_WHOLE_US)
+        left -= left / 8;
+    if (left < 1)
+        left = 1;
+    struct itimerspec in = {
+        .it_value = {left / US_PER_SECOND, left % US_PER_SECOND * NS_PER_US}};
+    timerfd_settime(keeper->timer, 0, &in, NULL);
+}
+
 static void set_deadline(struct keeper *keeper, int64_t deadline_us)
 {
-    struct itimerspec at = {.it_value = {0, 0}}; /* disarms */
     keeper->deadline_us = deadline_us;
-    if (deadline_us != KEEPER_NEVER) {
-        int64_t us = deadline_us > 0 ? deadline_us : 1;
-        at.it_value.tv_sec = us / US_PER_SECOND;
-        at.it_value.tv_nsec = us % US_PER_SECOND * NS_PER_US;
-    }
-    timerfd_settime(keeper->timer, TFD_TIMER_ABSTIME, &at, NULL);
+    keeper->raw_deadline_us =
+        deadline_us == KEEPER_NEVER
+            ? KEEPER_NEVER
+            : read_clock(CLOCK_MONOTONIC_RAW) + deadline_us - keeper_clock();
+    set_timer(keeper);
 }
 
 /* CMD, between fork and exec. */
@@ -176,8 +202,13 @@ static void take_orders(struct keeper *keeper)
 /* Looks at the clock itself: a timer may be late, a deadline is not. */
 static void watch_deadline(struct keeper *keeper)
 {
-    if (keeper->cmd == 0 || keeper->ended || keeper_clock() < keeper->deadline_us)
+    uint64_t times;
+    bool woken = read(keeper->timer, &times, sizeof(times)) == sizeof(times);
+    if (keeper->cmd == 0 || keeper->ended || time_left(keeper) > 0) {
+        if (woken)
+            set_timer(keeper);
         return;
+    }
     kill(-keeper->cmd, SIGKILL);
     report(keeper, KEEPER_EXPIRED, 0);
     set_deadline(keeper, KEEPER_NEVER);
