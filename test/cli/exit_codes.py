@@ -1,0 +1,336 @@
+#!/usr/bin/env python3
+"""Every row of the tables of exit codes, and the word that --json has for it."""
+import json
+import os
+import signal
+
+import lab
+from lab import case, check, equal, on, redlock
+
+Q = ("--ttl", "5s")  # a TTL that nobody waits for
+TRAP = 'trap "" TERM; while :; do sleep 0.05; done'
+
+
+def run(quorum, *words, env=None, **more):
+    return redlock("run", *words, env=on(quorum, **(env or {})), **more)
+
+
+def cause(outcome):
+    """The object of `run --json` is the last line on stderr."""
+    return json.loads(outcome.err.splitlines()[-1])["cause"]
+
+
+# --- run: the child's own code ---
+
+@case("run: the command's own exit code comes through, whatever it is")
+def _(quorum):
+    for code in (0, 1, 2, 64, 69, 75, 124, 125, 127, 255):
+        run(quorum, "k", "sh", "-c", f"exit {code}").expect(code, err="^$", out="")
+    equal(quorum.keys(), 0, "keys left behind")
+
+
+@case("run: --json tells the command's own 75 from ours")
+def _(quorum):
+    outcome = run(quorum, "--json", "k", "sh", "-c", "exit 75").expect(75, out="")
+    equal(cause(outcome), "child", "cause")
+    quorum.occupy("k")
+    outcome = run(quorum, "--json", "-n", "k", "true").expect(75, out="")
+    equal(cause(outcome), "held_elsewhere", "cause")
+
+
+@case("run: 128+n for a command that a signal ended")
+def _(quorum):
+    for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGABRT):
+        outcome = run(quorum, "--json", "k", "sh", "-c", f"ulimit -c 0; kill -{int(number)} $$")
+        equal(cause(outcome.expect(128 + number)), "signalled", "cause")
+    equal(quorum.keys(), 0, "keys left behind")
+
+
+# --- run: held elsewhere ---
+
+@case("run -n: 75 and nothing is run where another holds the lock; -E says another code")
+def _(quorum):
+    quorum.occupy("k", value="token@someone")
+    path = lab.temporary("ran")
+    run(quorum, "-n", "k", "touch", path).expect(75, err="k is held by .*someone", out="")
+    run(quorum, "-n", "-E", "3", "k", "touch", path).expect(3)
+    run(quorum, "-n", "-E", "0", "k", "touch", path).expect(0)
+    run(quorum, "-n", "--conflict-exit-code=255", "k", "touch", path).expect(255)
+    check(not os.path.exists(path), "the command was run")
+    equal(quorum.values("k"), ["token@someone"] * 5, "the other's lock")
+
+
+@case("run -w: 75 when the wait has run out, and not much before or after; -E too")
+def _(quorum):
+    quorum.occupy("k")
+    outcome = run(quorum, "--json", "-w", "700ms", "k", "true")
+    equal(cause(outcome.expect(75, err="the wait ran out")), "timeout", "cause")
+    check(0.6 < outcome.seconds < 10, f"it waited {outcome.seconds} s")
+    run(quorum, "-w", "100ms", "-E", "9", "k", "true").expect(9)
+
+
+@case("run -w: gets the lock when the other's has expired")
+def _(quorum):
+    quorum.occupy("k", ms=400)
+    outcome = run(quorum, "-w", "30s", "k", "echo", "mine").expect(0, out="mine\n")
+    check(outcome.seconds < 15, f"it took {outcome.seconds} s")
+
+
+@case("run: without -n and -w it waits for as long as it takes")
+def _(quorum):
+    quorum.occupy("k")
+    process = lab.start("run", "k", "echo", "mine", env=on(quorum))
+    try:
+        process.wait(1.2)
+        check(False, "it did not wait")
+    except lab.subprocess.TimeoutExpired:
+        pass
+    for server in quorum.servers:
+        server.call("DEL", "k")
+    lab.finish(process).expect(0, out="mine\n")
+
+
+@case("75 or 69: what others hold plus our grants make a quorum, or do not")
+def _(quorum):
+    quorum.kill(3, 4)
+    quorum.occupy("k", [0])
+    run(quorum, "-n", "k", "true").expect(75)
+    run(quorum, "-w", "300ms", "k", "true").expect(75)
+    quorum.kill(2)
+    outcome = run(quorum, "--json", "-n", "k", "true").expect(69)
+    equal(cause(outcome), "no_quorum", "cause")
+    run(quorum, "-w", "300ms", "k", "true").expect(69)
+    equal(quorum.values("k"), ["foreign"] + [None] * 4, "values")
+
+
+# --- run: no quorum, refused, wrong words ---
+
+@case("run: 69 where three of five nodes are dead, and -E does not change that")
+def _(quorum):
+    quorum.kill(0, 2, 4)
+    run(quorum, "-n", "-E", "3", "k", "true").expect(69, err="no quorum: .* 3 are needed; .*refused")
+    run(quorum, "-w", "200ms", "k", "true").expect(69)
+    equal(quorum.keys(), 0, "keys left behind")
+
+
+@case("run: 64 for wrong words, 78 for a wrong configuration")
+def _(quorum):
+    run(quorum, "k").expect(64)
+    run(quorum, "--nonsense", "k", "true").expect(64)
+    run(quorum, "-t", "1x", "k", "true").expect(64)
+    redlock("run", "k", "true").expect(78, err="no nodes")
+    run(quorum, "k", "true", env={"REDLOCK_TTL": "soon"}).expect(78, err="REDLOCK_TTL")
+
+
+# --- run: lost ---
+
+@case("run: 124 when the lock is broken, and the command is ended at once by TERM")
+def _(quorum):
+    path = lab.temporary("beats")
+    process = lab.start("run", "--json", "-t", "3s", "k", *lab.beat(path), env=on(quorum))
+    lab.wait_for_beats(path)
+    redlock("break", "--yes", "k", env=on(quorum)).expect(0)
+    outcome = lab.finish(process).expect(124, err="the lock is lost")
+    equal(cause(outcome), "lost", "cause")
+
+
+@case("run: 124 also if the command ends with 0 when it is told to stop")
+def _(quorum):
+    path = lab.temporary("ready")
+    script = f'trap "exit 0" TERM; touch {path}; while :; do sleep 0.02; done'
+    process = lab.start("run", "-t", "2s", "k", "sh", "-c", script, env=on(quorum))
+    lab.wait_for(lambda: os.path.exists(path), "the command")
+    redlock("break", "--yes", "k", env=on(quorum)).expect(0)
+    lab.finish(process).expect(124)
+
+
+# --- run: own failure, and what cannot be executed ---
+
+@case("run: 125 when the keeper process is killed, and the command dies with it")
+def _(quorum):
+    path = lab.temporary("beats")
+    process = lab.start("run", "--json", "k", *lab.beat(path), env=on(quorum))
+    lab.wait_for_beats(path)
+    [keeper] = lab.named(lab.marked(), "^lock-keeper")
+    os.kill(keeper, signal.SIGKILL)
+    outcome = lab.finish(process).expect(125, err="keeper")
+    equal(cause(outcome), "failed", "cause")
+    lab.nothing_is_left()
+    equal(quorum.keys(), 0, "keys left behind")
+
+
+@case("run: 126 for what cannot be executed, and the lock is given back")
+def _(quorum):
+    plain = lab.write(lab.temporary("plain"), "no program", 0o644)
+    for word in (plain, "/", lab.write(lab.temporary("bad"), "#!/no/such/interpreter\n", 0o755)):
+        outcome = run(quorum, "--json", "k", word)
+        if word.endswith("bad"):  # the kernel says ENOENT of the interpreter
+            check(outcome.code in (126, 127), f"{outcome}")
+        else:
+            equal(cause(outcome.expect(126)), "cannot_execute", "cause")
+    equal(quorum.keys(), 0, "keys left behind")
+
+
+@case("run: 127 for what is not found, and the lock is given back")
+def _(quorum):
+    for word in ("no-such-program", "/no/such/program", "./no-such"):
+        outcome = run(quorum, "--json", "k", word)
+        equal(cause(outcome.expect(127, err="No such file")), "not_found", "cause")
+    equal(quorum.keys(), 0, "keys left behind")
+
+
+# --- extend, release ---
+
+def token_of(quorum, *words):
+    return redlock("acquire", *Q, *words, "k", env=on(quorum)).expect(0).out.strip()
+
+
+@case("extend and release: 0 done, then 1 gone")
+def _(quorum):
+    env = on(quorum, REDLOCK_TOKEN=token_of(quorum))
+    redlock("extend", "-t", "9s", "k", env=env).expect(0)
+    check(all(server.call("PTTL", "k") > 6000 for server in quorum.servers), "not extended")
+    redlock("release", "k", env=env).expect(0)
+    equal(quorum.keys(), 0, "keys after the release")
+    redlock("release", "k", env=env).expect(1)
+    redlock("extend", "k", env=env).expect(1)
+    equal(quorum.keys(), 0, "keys after an extension of nothing")
+
+
+@case("extend and release: 2 where another has the lock, which stays")
+def _(quorum):
+    env = on(quorum, REDLOCK_TOKEN=token_of(quorum))
+    for server in quorum.servers:
+        server.call("SET", "k", "other@them", "PX", 60000)
+    redlock("extend", "k", env=env).expect(2, err="held by .*them")
+    redlock("release", "k", env=env).expect(2, err="held by .*them")
+    equal(quorum.values("k"), ["other@them"] * 5, "the other's lock")
+
+
+@case("extend and release: 69 where too few nodes answer")
+def _(quorum):
+    env = on(quorum, REDLOCK_TOKEN=token_of(quorum))
+    quorum.kill(0, 1, 2)
+    redlock("extend", "k", env=env).expect(69)
+    redlock("release", "k", env=env).expect(69)
+    equal(quorum.keys(), 0, "keys on the nodes that could be reached")
+
+
+@case("extend and release: two dead nodes do not matter")
+def _(quorum):
+    env = on(quorum, REDLOCK_TOKEN=token_of(quorum))
+    quorum.kill(1, 3)
+    redlock("extend", "-t", "20s", "k", env=env).expect(0)
+    redlock("release", "k", env=env).expect(0)
+
+
+# --- status, break ---
+
+@case("status: 0 held, 1 free, 2 split, 69 no quorum; it changes nothing")
+def _(quorum):
+    def status(code):
+        before = quorum.values("k")
+        redlock("status", "k", env=on(quorum)).expect(code, err="^$" if code < 69 else None)
+        equal(quorum.values("k"), before, "values after a status")
+    status(1)
+    quorum.occupy("k", [0, 1], "a")
+    status(1)
+    quorum.occupy("k", [2], "a")
+    status(0)
+    for server in quorum.servers:
+        server.call("DEL", "k")
+    quorum.occupy("k", [0, 1], "a")
+    quorum.occupy("k", [2], "b")
+    status(2)
+    quorum.occupy("k", [3, 4], "b")
+    status(0)
+    quorum.kill(0, 1)
+    status(0)
+    quorum.kill(2)
+    status(69)
+
+
+@case("break: 0 also where there is nothing, 69 without a quorum, 64 without --yes")
+def _(quorum):
+    quorum.occupy("k")
+    redlock("break", "k", env=on(quorum)).expect(64, err="--yes")
+    equal(quorum.values("k"), ["foreign"] * 5, "values")
+    redlock("break", "--yes", "k", env=on(quorum)).expect(0, out=None)
+    equal(quorum.keys(), 0, "keys after a break")
+    redlock("break", "--yes", "k", env=on(quorum)).expect(0)
+    quorum.kill(0, 1, 2)
+    redlock("break", "--yes", "k", env=on(quorum)).expect(69)
+
+
+# --- acquire ---
+
+@case("acquire: 0, 75, -E, 69, 78, 64 as run has them")
+def _(quorum):
+    env = on(quorum)
+    redlock("acquire", "k", env=env).expect(0)
+    redlock("acquire", "-n", "k", env=env).expect(75, out="")
+    redlock("acquire", "-w", "150ms", "k", env=env).expect(75, out="")
+    redlock("acquire", "-n", "-E", "7", "k", env=env).expect(7, out="")
+    redlock("acquire", "k", "l", env=env).expect(64, out="")
+    redlock("acquire", "k").expect(78, out="")
+    quorum.kill(0, 1, 2)
+    redlock("acquire", "-n", "other", env=env).expect(69, out="")
+
+
+@case("acquire: a signal while it waits ends it by 128+n, and nothing stays on the nodes")
+def _(quorum):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        quorum.reset()
+        quorum.occupy("k", [0, 1, 2])
+        before = quorum.attempts()
+        process = lab.start("acquire", "k", env=on(quorum))
+        lab.wait_for(lambda: quorum.attempts() > before, "an attempt")
+        process.send_signal(number)
+        lab.finish(process).expect(128 + number, out="")
+        equal(quorum.values("k"), ["foreign"] * 3 + [None] * 2, "values")
+
+
+@case("run: a signal while it waits ends it by 128+n, and the command never runs")
+def _(quorum):
+    quorum.occupy("k", [0, 1, 2])
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        before = quorum.attempts()
+        process = lab.start("run", "--json", "k", "echo", "ran", env=on(quorum))
+        lab.wait_for(lambda: quorum.attempts() > before, "an attempt")
+        process.send_signal(number)
+        outcome = lab.finish(process).expect(128 + number, out="")
+        equal(cause(outcome), "signalled", "cause")
+        equal(quorum.values("k"), ["foreign"] * 3 + [None] * 2, "values")
+
+
+# --- output that cannot be written ---
+
+@case("125 where stdout is full: acquire gives the lock back")
+def _(quorum):
+    for words in (("acquire", "k"), ("acquire", "--json", "k"), ("status", "k"), ("--help",),
+                  ("break", "--yes", "k")):
+        with open("/dev/full", "wb") as full:
+            redlock(*words, env=on(quorum), stdout=full).expect(125, err="No space left")
+        equal(quorum.keys(), 0, f"keys after {words}")
+
+
+@case("125 where stdout is closed or its reader is gone: acquire gives the lock back")
+def _(quorum):
+    reader, writer = os.pipe()
+    os.close(reader)
+    redlock("acquire", "k", env=on(quorum), stdout=writer).expect(125, err="Broken pipe")
+    os.close(writer)
+    equal(quorum.keys(), 0, "keys left behind")
+    process = lab.spawn(["sh", "-c", 'exec "$0" acquire k >&-', lab.program],
+                        env=lab.environment(on(quorum)), stderr=lab.subprocess.PIPE)
+    lab.finish(process).expect(125)
+    equal(quorum.keys(), 0, "keys left behind")
+
+
+@case("64 for a missing command and an unknown one")
+def _(quorum):
+    redlock().expect(64, err="no command")
+    redlock("bogus").expect(64, err="unknown command")
+
+
+lab.main()

@@ -1,0 +1,489 @@
+"""What the tests of the command share: Redis masters of their own, the command, and TAP.
+
+A test file names its cases by @case and ends in main(). Each case gets a quorum of running,
+empty servers, and fails also if it leaves a process behind: whatever the command starts,
+and however far it runs away, has a mark in its environment by which it is found in /proc.
+"""
+import ctypes
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+CASE_SECONDS = 60  # no case needs more, however loaded the machine is
+START_SECONDS = 20
+MARK = f"REDLOCK_TEST_MARK={os.getpid()}-{time.time_ns()}"
+PR_SET_PDEATHSIG = 1
+
+libc = ctypes.CDLL(None, use_errno=True)
+program = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else "redlock"
+cases = []
+
+
+# --- checks ---
+
+class Failed(Exception):
+    pass
+
+
+def check(condition, text):
+    if not condition:
+        raise Failed(text)
+
+
+def equal(got, wanted, what):
+    check(got == wanted, f"{what}: {got!r} instead of {wanted!r}")
+
+
+def matches(text, pattern, what):
+    check(re.search(pattern, text, re.DOTALL), f"{what}: {text!r} does not match {pattern!r}")
+
+
+def wait_for(condition, what, seconds=15):
+    """Waits until condition() is true, and returns what it returned."""
+    give_up = time.monotonic() + seconds
+    while True:
+        found = condition()
+        if found:
+            return found
+        check(time.monotonic() < give_up, f"waited {seconds} s in vain for: {what}")
+        time.sleep(0.005)
+
+
+# --- clocks ---
+
+def now_us():
+    """Of CLOCK_BOOTTIME, as the command counts deadlines."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
+
+
+# --- processes ---
+
+def die_with_us():
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def spawn(words, **more):
+    """A process that does not outlive this one."""
+    return subprocess.Popen(words, preexec_fn=die_with_us, **more)
+
+
+def environment(changes):
+    """Ours, without what would configure the command, with our mark and the changes."""
+    kept = {name: value for name, value in os.environ.items()
+            if not name.startswith("REDLOCK_") and name not in ("NO_COLOR", "TMPDIR")}
+    name, value = MARK.split("=")
+    kept[name] = value
+    kept["TMPDIR"] = folder
+    kept.update(changes)
+    return {name: value for name, value in kept.items() if value is not None}
+
+
+def is_alive(pid):
+    """Whether there is such a process, and it is no zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def marked(extra=MARK):
+    """The living processes that have this in their environment: {pid: its words}."""
+    found = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) == os.getpid():
+            continue
+        try:
+            with open(f"/proc/{name}/environ", "rb") as file:
+                has_mark = extra.encode() in file.read().split(b"\0")
+            if has_mark and is_alive(name):
+                with open(f"/proc/{name}/cmdline", "rb") as file:
+                    found[int(name)] = file.read().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            pass  # it has ended meanwhile
+    return found
+
+
+def named(words, pattern):
+    """Of what marked() found, the pids of those that match."""
+    return [pid for pid, line in words.items() if re.search(pattern, line)]
+
+
+def nothing_is_left(seconds=15):
+    wait_for(lambda: not marked(), "the end of all that the command started", seconds)
+
+
+def kill_what_is_left():
+    left = marked()
+    give_up = time.monotonic() + 10
+    while marked() and time.monotonic() < give_up:
+        for pid in marked():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        time.sleep(0.01)
+    return left
+
+
+# --- Redis ---
+
+class RedisError(Exception):
+    pass
+
+
+class Redis:
+    """One connection to one server. Enough of RESP for tests."""
+
+    def __init__(self, path, password=None, timeout=15):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(timeout)
+        self.socket.connect(path)
+        self.file = self.socket.makefile("rb")
+        if password is not None:
+            self.call("AUTH", password)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.file.close()
+        self.socket.close()
+
+    def call(self, *words):
+        words = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+        self.socket.sendall(b"*%d\r\n" % len(words) +
+                            b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words))
+        return self.read()
+
+    def read(self):
+        line = self.file.readline()
+        if not line.endswith(b"\r\n"):
+            raise ConnectionError("the server has closed the connection")
+        kind, rest = line[:1], line[1:-2]
+        if kind == b"+":
+            return rest.decode()
+        if kind == b"-":
+            raise RedisError(rest.decode())
+        if kind == b":":
+            return int(rest)
+        if kind == b"$":
+            return None if rest == b"-1" else self.file.read(int(rest) + 2)[:-2].decode(
+                errors="surrogateescape")
+        return None if rest == b"-1" else [self.read() for _ in range(int(rest))]
+
+
+class Server:
+    """One Redis master on a unix socket. Lives no longer than this process."""
+
+    def __init__(self, home, index, options=()):
+        self.path = os.path.join(home, f"{index + 1}.sock")
+        self.log = os.path.join(home, f"{index + 1}.log")
+        self.uri = "unix://" + self.path
+        self.words = [find_server(), "--port", "0", "--unixsocket", self.path, "--dir", home,
+                      "--logfile", self.log, "--save", "", "--appendonly", "no", *options]
+        self.password = dict(zip(options[::2], options[1::2])).get("--requirepass")
+        self.process = None
+        self.connection = None
+
+    def begin(self):
+        plain = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}
+        self.process = spawn(self.words, env=plain, stdin=subprocess.DEVNULL,
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def is_ready(self):
+        """Whether it answers, and not another that got the same path."""
+        check(self.process.poll() is None, f"a server ended: see {self.log}")
+        try:
+            with Redis(self.path, self.password) as redis:
+                found = re.search(r"process_id:(\d+)", redis.call("INFO", "server"))
+        except (OSError, RedisError):
+            return False
+        check(int(found[1]) == self.process.pid, "a stranger answers at the socket")
+        return True
+
+    def is_running(self):
+        return self.process is not None and self.process.poll() is None
+
+    def start(self):
+        self.begin()
+        wait_for(self.is_ready, "a server that answers", START_SECONDS)
+
+    def kill(self):
+        if self.connection:
+            self.connection.__exit__()
+            self.connection = None
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+        if os.path.exists(self.path):
+            os.unlink(self.path)
+
+    def call(self, *words):
+        if not self.connection:
+            self.connection = Redis(self.path, self.password)
+        return self.connection.call(*words)
+
+
+def find_server():
+    found = shutil.which("redis-server") or shutil.which("valkey-server")
+    check(found, "neither redis-server nor valkey-server is installed")
+    return found
+
+
+class Quorum:
+    """Servers side by side, and their votes as a test sees them."""
+
+    def __init__(self, count=5, options=()):
+        self.home = tempfile.mkdtemp(dir=folder)
+        self.servers = [Server(self.home, index, options) for index in range(count)]
+        self.uris = [server.uri for server in self.servers]
+        self.nodes = ",".join(self.uris)
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        for server in self.servers:
+            server.kill()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def __getitem__(self, index):
+        return self.servers[index]
+
+    def start(self):
+        """Those that do not run, all at once."""
+        started = [server for server in self.servers if not server.is_running()]
+        for server in started:
+            server.begin()
+        for server in started:
+            wait_for(server.is_ready, "a server that answers", START_SECONDS)
+
+    def reset(self):
+        self.start()
+        for server in self.servers:
+            server.call("FLUSHALL")
+
+    def kill(self, *indexes):
+        for index in indexes:
+            self.servers[index].kill()
+
+    def values(self, key):
+        """What each running server stores there; None where it stores nothing."""
+        return [server.call("GET", key) if server.is_running() else None
+                for server in self.servers]
+
+    def keys(self):
+        return sum(server.call("DBSIZE") for server in self.servers if server.is_running())
+
+    def attempts(self):
+        """How many SETs the running servers have seen."""
+        stats = [server.call("INFO", "commandstats") for server in self.servers
+                 if server.is_running()]
+        return sum(int(found[1]) for text in stats
+                   if (found := re.search(r"cmdstat_set:calls=(\d+)", text)))
+
+    def occupy(self, key, indexes=range(5), value="foreign", ms=600000):
+        for index in indexes:
+            equal(self.servers[index].call("SET", key, value, "NX", "PX", ms), "OK",
+                  "a foreign SET NX")
+
+    def expires_us(self, key):
+        """When so many servers will have forgotten the key that another may have the lock."""
+        offset = now_us() - time.time_ns() // 1000
+        times = sorted(server.call("PEXPIRETIME", key) * 1000
+                       for server in self.servers if server.is_running())
+        needed = len(self.servers) // 2
+        check(len(times) > needed and times[0] > 0, f"{key} is not on all servers that run")
+        return times[needed] + offset
+
+
+# --- the command ---
+
+class Outcome:
+    def __init__(self, words, code, out, err, seconds):
+        self.words, self.code, self.out, self.err, self.seconds = words, code, out, err, seconds
+
+    def expect(self, code, err=None, out=None):
+        """Fails unless it is as wanted; `err` is a pattern, `out` the whole text."""
+        check(self.code == code, f"exit {self.code} instead of {code}: {self}")
+        if err is not None:
+            matches(self.err, err, f"stderr of {self}")
+        if out is not None:
+            equal(self.out, out, f"stdout of {self}")
+        return self
+
+    def json(self):
+        """The one object on stdout."""
+        equal(self.out.count("\n"), 1, f"lines on stdout of {self}")
+        return json.loads(self.out)
+
+    def __str__(self):
+        return f"{' '.join(self.words)}\nstdout: {self.out}\nstderr: {self.err}"
+
+
+def start(*words, env=None, **more):
+    """Starts `redlock words...` and returns its process."""
+    more.setdefault("stdin", subprocess.DEVNULL)
+    more.setdefault("stdout", subprocess.PIPE)
+    more.setdefault("stderr", subprocess.PIPE)
+    return spawn([program, *words], env=environment(env or {}), **more)
+
+
+def finish(process, text=None, seconds=40):
+    """Waits for a process of start(); what it said, as an Outcome."""
+    begun = time.monotonic()
+    try:
+        out, err = process.communicate(text.encode() if text is not None else None, seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise Failed(f"{' '.join(process.args[1:])} does not end") from None
+    return Outcome(process.args[1:], process.returncode,
+                   *((stream or b"").decode(errors="surrogateescape") for stream in (out, err)),
+                   time.monotonic() - begun)
+
+
+def redlock(*words, text=None, env=None, **more):
+    """Runs `redlock words...` to its end; `text` is its stdin."""
+    if text is not None:
+        more["stdin"] = subprocess.PIPE
+    return finish(start(*words, env=env, **more), text)
+
+
+def on(quorum, **more):
+    """The environment that names these nodes."""
+    return {"REDLOCK_NODES": quorum.nodes, **more}
+
+
+# --- commands for `run` ---
+
+BEAT = """
+import os, sys, time
+file = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+while True:
+    os.write(file, b"%d %d\\n" % (os.getpid(), time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000))
+    time.sleep(0.004)
+"""
+
+
+def beat(path):
+    """A command that writes its pid and the time to the file, for as long as it lives."""
+    return [sys.executable, "-S", "-E", "-c", BEAT, path]
+
+
+def beats(path):
+    """{pid: the time of its last sign of life, in us}"""
+    last = {}
+    if os.path.exists(path):
+        with open(path, encoding="ascii") as file:
+            for line in file:
+                words = line.split()
+                if line.endswith("\n") and len(words) == 2:
+                    last[int(words[0])] = int(words[1])
+    return last
+
+
+def wait_for_beats(path, count=1):
+    return wait_for(lambda: len(beats(path)) >= count and beats(path), "signs of life")
+
+
+def temporary(name):
+    """A path that nobody has used yet."""
+    return os.path.join(tempfile.mkdtemp(dir=folder), name)
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def write(path, text, mode=0o600):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(path, mode)
+    return path
+
+
+# --- TAP ---
+
+def case(text):
+    def add(function):
+        cases.append((text, function))
+        return function
+    return add
+
+
+def say(text):
+    for line in str(text).splitlines():
+        print("#", line, flush=True)
+
+
+def overdue(*_):
+    raise Failed(f"the case takes longer than {CASE_SECONDS} s")
+
+
+def run_case(function, quorum):
+    """Whether the case passed."""
+    try:
+        signal.alarm(CASE_SECONDS)
+        if quorum:
+            quorum.reset()
+            function(quorum)
+        else:
+            function()
+        signal.alarm(0)
+        left = marked()
+        check(not left, f"left behind: {left}")
+        return True
+    except Failed as failure:
+        where = traceback.extract_tb(failure.__traceback__)
+        say(" < ".join(f"{os.path.basename(frame.filename)}:{frame.lineno}"
+                       for frame in reversed(where)))
+        say(failure)
+    except Exception:
+        say(traceback.format_exc())
+    finally:
+        signal.alarm(0)
+        kill_what_is_left()
+    return False
+
+
+def run_cases(quorum):
+    failed = 0
+    wanted = [one for one in cases if not sys.argv[2:] or any(w in one[0] for w in sys.argv[2:])]
+    print(f"1..{len(wanted)}", flush=True)
+    for number, (text, function) in enumerate(wanted, 1):
+        begun = time.monotonic()
+        passed = run_case(function, quorum)
+        failed += not passed
+        print(f"{'ok' if passed else 'not ok'} {number} - {text}", flush=True)
+        if os.environ.get("LAB_TIMES"):
+            say(f"{time.monotonic() - begun:.2f} s")
+    return failed
+
+
+def main(servers=5):
+    """Runs the cases, or those whose text contains a word of the command line."""
+    global folder
+    signal.signal(signal.SIGALRM, overdue)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    with tempfile.TemporaryDirectory(prefix="rl-", dir="/tmp") as folder:
+        try:
+            if servers == 0:
+                sys.exit(run_cases(None) > 0)
+            with Quorum(servers) as quorum:
+                sys.exit(run_cases(quorum) > 0)
+        finally:
+            kill_what_is_left()
+
+
+folder = None
