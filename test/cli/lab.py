@@ -311,7 +311,8 @@ class Quorum:
 
 class Outcome:
     def __init__(self, words, code, out, err, seconds):
-        self.words, self.code, self.out, self.err, self.seconds = words, code, out, err, seconds
+        self.words = [os.fsdecode(word) for word in words]
+        self.code, self.out, self.err, self.seconds = code, out, err, seconds
 
     def expect(self, code, err=None, out=None):
         """Fails unless it is as wanted; `err` is a pattern, `out` the whole text."""
