@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+"""redlock run when something breaks: the command is dead before another can have the lock.
+
+The command here is three processes that note the time every few milliseconds: itself, a
+child, and a descendant in a session of its own. Each case compares their last signs of life
+with the time at which the nodes forget the key.
+"""
+import contextlib
+import os
+import shlex
+import signal
+import time
+
+import lab
+from lab import case, check, equal, finish, on, redlock
+
+BEATERS = 3
+
+
+class Job:
+    """A `redlock run` whose command shows signs of life."""
+
+    def __init__(self, quorum, *words, ttl="1s", trap='"" TERM', key="k"):
+        self.quorum, self.path, self.heard = quorum, lab.temporary("beats"), lab.temporary("heard")
+        one = shlex.join(lab.beat(self.path))
+        script = f"{one} & setsid {one} & trap {trap}; {one} & while :; do wait; done"
+        self.process = lab.start("run", "-t", ttl, *words, key, "sh", "-c", script,
+                                 env=on(quorum, heard=self.heard))
+        lab.wait_for_beats(self.path, BEATERS)
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    @contextlib.contextmanager
+    def frozen(self):
+        """Redlock is stopped, so that the deadline cannot move behind our back."""
+        self.signal(signal.SIGSTOP)
+        lab.wait_for(lambda: lab.state(self.process.pid) == "T", "redlock to stop")
+        yield
+        self.signal(signal.SIGCONT)
+
+    def last(self):
+        found = lab.beats(self.path)
+        equal(len(found), BEATERS, "processes that showed signs of life")
+        return max(found.values())
+
+    def is_well(self):
+        """Waits for another sign of life of each process."""
+        before = lab.now_us()
+        lab.wait_for(lambda: min(lab.beats(self.path).values()) > before, "signs of life")
+
+    def died_before(self, deadline_us, what):
+        late = self.last() - deadline_us
+        check(late < 0, f"alive {late} us after {what}")
+
+    def keeper(self):
+        [keeper] = lab.named(lab.marked(), "^lock-keeper")
+        return keeper
+
+    def end(self, code, **more):
+        outcome = finish(self.process).expect(code, **more)
+        lab.nothing_is_left()
+        return outcome
+
+
+def descendants():
+    return lab.named(lab.marked(), "BOOTTIME")
+
+
+def stop(*servers):
+    for server in servers:
+        os.kill(server.process.pid, signal.SIGSTOP)
+
+
+def resume(*servers):
+    for server in servers:
+        os.kill(server.process.pid, signal.SIGCONT)
+
+
+# --- redlock itself ---
+
+@case("redlock is killed: all descendants die at once, and the lock goes by its TTL")
+def _(quorum):
+    job = Job(quorum, ttl="4s")
+    with job.frozen():
+        free = quorum.expires_us("k")
+        job.process.kill()
+    job.process.communicate()
+    lab.nothing_is_left()
+    died = lab.now_us()
+    job.died_before(free, "the lock was free")
+    check(died < free - 1000000, "they did not die at once")
+    check(None not in quorum.values("k"), "the lock was given back by nobody")
+    redlock("run", "-w", "30s", "k", "true", env=on(quorum)).expect(0)
+    check(lab.now_us() >= free - 100000, "another had the lock too early")
+
+
+@case("redlock is stopped for longer than the lock lasts: all descendants are dead by then")
+def _(quorum):
+    job = Job(quorum)
+    job.signal(signal.SIGSTOP)
+    lab.wait_for(lambda: lab.state(job.process.pid) == "T", "redlock to stop")
+    free = quorum.expires_us("k")
+    redlock("run", "-w", "30s", "k", "true", env=on(quorum)).expect(0)
+    check(lab.now_us() >= free - 100000, "another had the lock too early")
+    job.died_before(free, "the lock was free")
+    lab.wait_for(lambda: not descendants(), "the end of the descendants")
+    job.signal(signal.SIGCONT)
+    job.end(124, err="the lock is lost")
+    equal(quorum.keys(), 0, "keys")
+
+
+@case("redlock is stopped for less than that: the command goes on, the lock is extended")
+def _(quorum):
+    job = Job(quorum, ttl="4s", trap="'exit 7' TERM")
+    with job.frozen():
+        first = quorum.expires_us("k")
+        job.is_well()
+    lab.wait_for(lambda: quorum.expires_us("k") > first + 1000000, "an extension")
+    job.is_well()
+    job.signal(signal.SIGTERM)
+    job.end(7)
+    equal(quorum.keys(), 0, "keys")
+
+
+@case("TERM to redlock and a command that ignores it: the lock is held on; KILL ends all")
+def _(quorum):
+    job = Job(quorum)
+    job.signal(signal.SIGTERM)
+    first = quorum.expires_us("k")
+    lab.wait_for(lambda: quorum.expires_us("k") > first + 1000000, "extensions")
+    os.kill(job.process.pid, signal.SIGKILL)
+    job.process.communicate()
+    lab.nothing_is_left()
+
+
+# --- the keeper ---
+
+@case("the keeper is killed: all descendants are dead before the lock is given back")
+def _(quorum):
+    job = Job(quorum, ttl="30s")
+    os.kill(job.keeper(), signal.SIGKILL)
+    lab.wait_for(lambda: quorum.keys() == 0, "the release")
+    job.died_before(lab.now_us(), "the release")
+    check(not descendants(), "descendants after the release")
+    job.end(125)
+
+
+@case("the keeper is stopped: redlock kills the command at the deadline, and then the rest")
+def _(quorum):
+    job = Job(quorum)
+    with job.frozen():
+        os.kill(job.keeper(), signal.SIGSTOP)
+        free = quorum.expires_us("k")
+        quorum.kill(0, 1, 2)
+    job.end(124)
+    group = sorted(lab.beats(job.path).values())[:BEATERS - 1]
+    check(max(group) < free, f"the command's group lived {max(group) - free} us too long")
+
+
+# --- the nodes ---
+
+@case("three nodes die: TERM before the end, KILL at the end, and never later than that")
+def _(quorum):
+    job = Job(quorum, "--kill-after", "400ms", ttl="2s",
+              trap="'cut -d\" \" -f1 /proc/uptime > $heard' TERM")
+    with job.frozen():
+        free = quorum.expires_us("k")
+        quorum.kill(0, 1, 2)
+    job.end(124, err="the lock is lost")
+    job.died_before(free, "the lock was free")
+    heard = float(lab.read(job.heard)) * 1000000
+    check(heard > free - 2000000 * 0.01 - 400000 - 100000, f"TERM {free - heard} us before the end")
+    check(heard < free, f"TERM {heard - free} us after the end")
+    equal(quorum.keys(), 0, "keys on the nodes that live")
+
+
+@case("--kill-after 0: no TERM, KILL at the end; more than a quarter of the TTL is cut")
+def _(quorum):
+    for words, hears in (("0", False), ("1h", True)):
+        quorum.reset()
+        job = Job(quorum, "--kill-after", words, trap="'echo > $heard' TERM")
+        with job.frozen():
+            begun, free = lab.now_us(), quorum.expires_us("k")
+            quorum.kill(0, 1, 2)
+        job.end(124)
+        job.died_before(free, "the lock was free")
+        check(job.last() > begun + (free - begun) / 2, "it was stopped far too early")
+        equal(os.path.exists(job.heard), hears, "whether TERM came")
+
+
+@case("a command that heeds TERM ends well before the deadline; still 124")
+def _(quorum):
+    job = Job(quorum, "--kill-after", "500ms", ttl="2s", trap="'exit 0' TERM")
+    with job.frozen():
+        free = quorum.expires_us("k")
+        quorum.kill(0, 1, 2)
+    job.end(124)
+    job.died_before(free, "the lock was free")
+
+
+@case("three nodes hang for longer than a TTL: 124, and what they hear later leaves nothing")
+def _(quorum):
+    job = Job(quorum)
+    with job.frozen():
+        free = quorum.expires_us("k")
+        stop(*quorum.servers[:3])
+    job.end(124)
+    job.died_before(free, "the lock was free")
+    resume(*quorum.servers[:3])
+    lab.wait_for(lambda: quorum.keys() == 0, "the end of the TTL")
+
+
+@case("three nodes hang for less than a TTL: the lock is kept")
+def _(quorum):
+    job = Job(quorum, ttl="6s", trap="'exit 3' TERM")
+    with job.frozen():
+        first = quorum.expires_us("k")
+        stop(*quorum.servers[:3])
+    lab.wait_for(lambda: lab.now_us() > first - 3000000, "an extension that fails")
+    resume(*quorum.servers[:3])
+    lab.wait_for(lambda: quorum.expires_us("k") > first + 1000000, "an extension that succeeds")
+    job.is_well()
+    job.signal(signal.SIGTERM)
+    job.end(3)
+    equal(quorum.keys(), 0, "keys")
+
+
+@case("all nodes restart without their data: 124 before the old deadline")
+def _(quorum):
+    job = Job(quorum)
+    with job.frozen():
+        free = quorum.expires_us("k")
+        quorum.kill(*range(5))
+        quorum.start()
+    job.end(124)
+    job.died_before(free, "the lock was free")
+    equal(quorum.keys(), 0, "keys")
+
+
+# --- others ---
+
+@case("break during a run: the command is stopped within a TTL, 124")
+def _(quorum):
+    job = Job(quorum, ttl="2s")
+    redlock("break", "--yes", "k", env=on(quorum)).expect(0)
+    broken = lab.now_us()
+    job.end(124, err="the lock is lost")
+    job.died_before(broken + 2000000, "a TTL after the break")
+
+
+@case("another takes the lock after a break: 124, and the other's lock stays")
+def _(quorum):
+    job = Job(quorum)
+    redlock("break", "--yes", "k", env=on(quorum)).expect(0)
+    quorum.occupy("k", value="other")
+    job.end(124)
+    equal(quorum.values("k"), ["other"] * 5, "values")
+
+
+@case("break on a minority of the nodes: the lock is kept, and planted there again")
+def _(quorum):
+    job = Job(quorum, trap="'exit 5' TERM")
+    [token] = set(quorum.values("k"))
+    for index in (0, 1):
+        quorum[index].call("DEL", "k")
+    lab.wait_for(lambda: quorum.values("k") == [token] * 5, "the token on all nodes")
+    job.is_well()
+    job.signal(signal.SIGTERM)
+    job.end(5)
+
+
+lab.main()
