@@ -378,18 +378,9 @@ def on(quorum, **more):
 
 # --- commands for `run` ---
 
-BEAT = """
-import os, sys, time
-file = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-while True:
-    os.write(file, b"%d %d\\n" % (os.getpid(), time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000))
-    time.sleep(0.004)
-"""
-
-
 def beat(path):
     """A command that writes its pid and the time to the file, for as long as it lives."""
-    return [sys.executable, "-S", "-E", "-c", BEAT, path]
+    return [sys.executable, "-S", "-E", os.path.join(os.path.dirname(__file__), "beat.py"), path]
 
 
 def beats(path):

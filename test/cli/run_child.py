@@ -186,7 +186,7 @@ def _(quorum):
     command = " ".join(f"'{word}'" for word in lab.beat(path))
     script = f"setsid {command} >/dev/null 2>&1 & until [ -s {path} ]; do sleep 0.01; done"
     run(quorum, "k", "sh", "-c", script).expect(0)
-    [pid] = lab.named(lab.marked(), "BOOTTIME")
+    [pid] = lab.named(lab.marked(), r"^\S*python\S* .*beat\.py")
     last = lab.beats(path)[pid]
     lab.wait_for(lambda: lab.beats(path)[pid] > last, "a sign of life after the end")
     equal(quorum.keys(), 0, "keys")
