@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""Wrong words and wrong configurations: one line on stderr, a code, and nothing done."""
+import os
+
+import lab
+from lab import case, check, equal, matches, on, redlock
+
+COMMANDS = {
+    "run": ("k", "true"), "acquire": ("k",), "extend": ("k",), "release": ("k",),
+    "status": ("k",), "break": ("--yes", "k"),
+}
+
+
+def refused(code, err, *words, env=None, **more):
+    """One line, nothing on stdout; returns the line."""
+    outcome = redlock(*words, env=env, **more).expect(code, out="")
+    matches(outcome.err, r"^redlock: [^\n]+\n$", f"one line on stderr of {words}")
+    matches(outcome.err, err, f"stderr of {words}")
+    return outcome.err
+
+
+def each(quorum, *options, env=None):
+    """Every command with these options, a token, and nodes."""
+    for command, rest in COMMANDS.items():
+        yield [command, *options, *rest], on(quorum, REDLOCK_TOKEN="pfoo@me", **(env or {}))
+
+
+@case("no nodes: 78")
+def _(quorum):
+    for command, rest in COMMANDS.items():
+        refused(78, "no nodes", command, *rest, env={"REDLOCK_TOKEN": "pfoo"})
+        refused(78, "no nodes", command, *rest, env={"REDLOCK_TOKEN": "pfoo", "REDLOCK_NODES": ""})
+    refused(78, "empty URI", "status", "-N", "", "k")
+    refused(78, "empty URI", "status", "-N", "redis://a,,redis://b", "k")
+    refused(78, "empty URI", "status", "-N", "redis://a,", "k")
+
+
+@case("malformed URIs: 78, and the secret in them is not told")
+def _(quorum):
+    for uri in ("nonsense", "redis://", "redis:///", "redis://a:b:c", "redis://host:0",
+                "redis://host:65536", "redis://host:port", "redis://host/x", "redis://host/-1",
+                "redis://host/99999999999", "http://host", "unix://", "unix://relative",
+                "unix:///" + "x" * 200, "unix:///x?db=y", "unix:///x?nonsense=1",
+                "redis://[::1", "redis://h1 h2", "redis://host?db=1"):
+        refused(78, ".", "status", "-N", uri, "k")
+    for uri in ("redis://me:hush@host:port", "redis://me:hush@host/x", "redis://:hush@"):
+        line = refused(78, ".", "status", "-N", uri, "k")
+        check("hush" not in line, f"a secret: {line}")
+
+
+@case("rediss:// and the options of TLS: 78, not built in yet")
+def _(quorum):
+    refused(78, "not built in yet", "status", "-N", "rediss://host", "k")
+    for option in ("--cacert=x", "--cert=x", "--key=x", "--sni=x", "--insecure"):
+        refused(78, "not built in yet", "status", option, "k", env=on(quorum))
+
+
+@case("a node that is named twice: 78, also by another spelling")
+def _(quorum):
+    for pair in (("redis://host", "redis://host"), ("redis://host", "redis://host:6379"),
+                 ("redis://host/0", "redis://host"), ("redis://HOST", "redis://host"),
+                 ("unix:///a/b", "unix:///a/b?db=0"), ("redis://a@host", "redis://b@host")):
+        refused(78, "are the same", "status", "-N", ",".join(pair), "k")
+    refused(78, "are the same", "status", "-N", quorum.uris[0], "-N", quorum.uris[0], "k")
+
+
+@case("more than 32 nodes: 78; 32 are fine")
+def _(quorum):
+    many = [f"unix:///nowhere/{index}" for index in range(33)]
+    refused(78, "32|more", "acquire", "-n", "-N", ",".join(many), "k")
+    redlock("acquire", "-n", "-N", ",".join(many[:32]), "k").expect(69)
+    refused(78, "more than", "status", "-N", ",".join(f"unix:///{i}" for i in range(2000)), "k")
+
+
+@case("an empty key and one that is too long: 64; the prefix counts")
+def _(quorum):
+    for command, rest in COMMANDS.items():
+        for key in ("", "x" * 513):
+            words = [key if word == "k" else word for word in rest]
+            refused(64, "(?i)key", command, *words, env=on(quorum, REDLOCK_TOKEN="pfoo@me"))
+    redlock("acquire", "x" * 512, env=on(quorum)).expect(0)
+    refused(64, "(?i)key", "acquire", "--prefix", "pp", "x" * 511, env=on(quorum))
+    redlock("acquire", "--prefix", "p", "y" * 511, env=on(quorum)).expect(0)
+
+
+@case("a TTL of 0, below its margins, or above the limit: 64")
+def _(quorum):
+    for ttl in ("0", "0s", "1ms", "2ms", "25h", "10000000h"):
+        for command in ("run", "acquire", "extend"):
+            refused(64, "TTL|too long a duration", command, "-t", ttl, *COMMANDS[command],
+                    env=on(quorum, REDLOCK_TOKEN="pfoo@me"))
+    redlock("acquire", "-t", "24h", "k", env=on(quorum)).expect(0)
+
+
+@case("a TTL above --max-ttl: 64")
+def _(quorum):
+    refused(64, "TTL", "acquire", "--max-ttl", "10s", "-t", "11s", "k", env=on(quorum))
+    redlock("acquire", "--max-ttl", "10s", "-t", "10s", "k", env=on(quorum)).expect(0)
+
+
+@case("durations that are none: 64")
+def _(quorum):
+    for text in ("", "x", "1x", "-1", "1.", ".5", "1e3", " 1", "1 s", "0x10", "1s1s", "1,5s",
+                 "0.1ms", "0.0001", "nan", "1S", "99999999999999999999"):
+        for option in ("--ttl", "--wait", "--timeout", "--max-ttl"):
+            refused(64, option, "acquire", f"{option}={text}", "k", env=on(quorum))
+        refused(64, "--kill-after", "run", "--kill-after", text, "k", "true", env=on(quorum))
+        refused(64, "--at-least", "run", "--at-least", text, "k", "true", env=on(quorum))
+    equal(quorum.keys(), 0, "keys")
+
+
+@case("unknown options and options of other commands: 64")
+def _(quorum):
+    for words, env in each(quorum, "--nonsense"):
+        refused(64, "--nonsense", *words, env=env)
+    for words, env in each(quorum, "-Z"):
+        refused(64, "-Z", *words, env=env)
+    refused(64, "--yes", "status", "--yes", "k", env=on(quorum))
+    refused(64, "--at-least", "acquire", "--at-least", "1s", "k", env=on(quorum))
+    refused(64, "takes no value", "acquire", "--json=yes", "k", env=on(quorum))
+    refused(64, "wants a value", "acquire", "--ttl", env=on(quorum))
+    refused(64, "wants a value", "acquire", "-t", env=on(quorum))
+
+
+@case("-n with -w, exit codes above 255, colours that are none: 64")
+def _(quorum):
+    refused(64, "-n and -w", "acquire", "-n", "-w", "1s", "k", env=on(quorum))
+    for code in ("256", "-1", "x", ""):
+        refused(64, "-E|conflict-exit-code", "acquire", "-E", code, "k", env=on(quorum))
+    refused(64, "--color", "status", "--color=blue", "k", env=on(quorum))
+
+
+@case("operands that are missing or too many: 64")
+def _(quorum):
+    for command in COMMANDS:
+        refused(64, "KEY is missing", command, env=on(quorum))
+    for command in ("acquire", "extend", "release", "status", "break"):
+        refused(64, "too many", command, *COMMANDS[command], "more", env=on(quorum))
+    refused(64, "CMD is missing|no command", "run", "k", env=on(quorum))
+    refused(64, "CMD is missing|no command", "run", "k", "--", env=on(quorum))
+
+
+@case("wrong words are told before the configuration is read")
+def _(quorum):
+    for command in COMMANDS:
+        refused(64, "missing", command, "--config", "/no/such/file")
+        refused(64, "--nonsense", command, "--config", "/no/such/file", "--nonsense")
+
+
+@case("bad lines of a configuration file: 78 with file and line")
+def _(quorum):
+    for line, err in (("nonsense = 1", "unknown key"), ("nodes", "not key = value"),
+                      ("= x", "unknown key"), ("ttl = soon", "not a duration"), ("ttl =", "no value"),
+                      ("password = hush", "unknown key"), ("drift-ppm = many", "not a number"),
+                      ("durable = maybe", "neither yes nor no"), ("ttl = 1s\nttl = 2s", "already"),
+                      ("\0", "NUL")):
+        path = lab.write(lab.temporary("config"), f"# comment\n\n{line}\n")
+        said = refused(78, err, "status", "--config", path, "k", env=on(quorum))
+        matches(said, r"config:[34]:", "file and line")
+        check("hush" not in said, f"a secret: {said}")
+
+
+@case("values of the environment that are wrong: 78 with their names")
+def _(quorum):
+    for name in ("REDLOCK_TTL", "REDLOCK_WAIT"):
+        refused(78, name, "acquire", "k", env=on(quorum, **{name: "soon"}))
+    refused(78, "drift", "acquire", "--config",
+            lab.write(lab.temporary("config"), "drift-ppm = 999999999999\n"), "k", env=on(quorum))
+    refused(78, ".", "acquire", "--config",
+            lab.write(lab.temporary("config"), "drift-ppm = 1000000\n"), "k", env=on(quorum))
+
+
+@case("files that cannot be read: 78")
+def _(quorum):
+    folder = os.path.dirname(lab.temporary("x"))
+    for path in ("/no/such/file", folder):
+        refused(78, path, "status", "--config", path, "k", env=on(quorum))
+        refused(78, path, "status", "k", env=on(quorum, REDLOCK_CONFIG=path))
+        refused(78, path, "extend", "--token-file", path, "k", env=on(quorum))
+        refused(78, path, "release", "--token-file", path, "k", env=on(quorum))
+    refused(78, "No such file", "acquire", "--token-file", "/no/such/file", "k", env=on(quorum))
+    refused(78, "not a regular file", "acquire", "--token-file", folder, "k", env=on(quorum))
+    refused(78, "not a regular file", "acquire", "--token-file", "/dev/null", "k", env=on(quorum))
+    equal(quorum.keys(), 0, "keys")
+
+
+@case("tokens that are empty, too long, or more than one line: 64")
+def _(quorum):
+    for command in ("extend", "release"):
+        refused(64, "empty", command, "k", env=on(quorum, REDLOCK_TOKEN=""))
+        refused(64, "too long", command, "k", env=on(quorum, REDLOCK_TOKEN="x" * 129))
+        refused(64, "no token", command, "k", env=on(quorum))
+        for text in ("a\nb\n", "x" * 129 + "\n", "x" * 10000, "a\0b\n"):
+            refused(64, "not one token", command, "k", env=on(quorum), text=text)
+
+
+@case("control characters of operands do not reach the terminal")
+def _(quorum):
+    outcome = redlock("status\033[31m", "k", env=on(quorum)).expect(64)
+    check("\033" not in outcome.err, f"{outcome.err!r}")
+    key = "k\033[31m\nredlock: k is held by nobody"
+    quorum.occupy(key, value="evil\033[2J\nname")
+    outcome = redlock("acquire", "-n", key, env=on(quorum)).expect(75)
+    equal(outcome.err.count("\n"), 1, f"lines of {outcome.err!r}")
+    check("\033" not in outcome.err, f"{outcome.err!r}")
+    outcome = redlock("status", key, env=on(quorum)).expect(0)
+    check("\033" not in outcome.out, f"{outcome.out!r}")
+    equal(outcome.out.count("\n"), 6, f"lines of {outcome.out!r}")
+
+
+lab.main()
