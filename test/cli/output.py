@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+"""What is printed where: results on stdout, all else on stderr, and JSON for programs."""
+import json
+import re
+import subprocess
+
+import lab
+from lab import case, check, equal, matches, on, redlock
+
+NODE = {"uri": str, "verdict": str, "fault": str, "text": str, "denied": bool,
+        "latency_us": (int, None), "remaining_ms": (int, None), "holder": (str, None)}
+
+
+def fits(value, kind):
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    return any(value is None if one is None else type(value) is one for one in kinds)
+
+
+def check_numbers(value, where):
+    """Whatever is called _ms or _us is an integer, or unknown."""
+    if isinstance(value, list):
+        for one in value:
+            check_numbers(one, where)
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            if name.endswith(("_ms", "_us")):
+                check(one is None or type(one) is int, f"{name} is {one!r} in {where}")
+            check_numbers(one, where)
+
+
+def check_object(found, command, names, nodes=5):
+    """Has the schema, these names with values of these types, and as many nodes."""
+    equal(found["schema"], f"redlock.{command}/1", "schema")
+    for name, kind in names.items():
+        check(name in found and fits(found[name], kind), f"{name} in {found}")
+    check_numbers(found, found)
+    if nodes:
+        equal(len(found["nodes"]), nodes, "nodes")
+        for node in found["nodes"]:
+            for name, kind in NODE.items():
+                check(name in node and fits(node[name], kind), f"{name} in {node}")
+            matches(node["fault"], r"^[A-Z_0-9]+$", "fault")
+    return found
+
+
+TOKEN = "p" + "a" * 32 + "@someone"  # as the command makes them
+
+HELD = {"key": str, "token": str, "kind": str, "ttl_ms": int, "valid_ms": int, "deadline_us": int,
+        "boot_id": str, "cause": str, "granted": int, "quorum": int}
+REFUSED = {"key": str, "holder": (str, None), "remaining_ms": (int, None), "cause": str,
+           "granted": int, "quorum": int, "attempts": int}
+ENDED = {"key": str, "cause": str, "granted": int, "quorum": int}
+SURVEY = {"key": str, "holder": (str, None), "remaining_ms": (int, None), "agreeing": int,
+          "held": int, "free": int, "quorum": int}
+
+
+@case("acquire --json: what a token file has, a cause and the nodes; the same when refused")
+def _(quorum):
+    def acquire(code, cause, names, *words):
+        found = redlock("acquire", "--json", *words, "k", env=on(quorum)).expect(code).json()
+        equal(check_object(found, "acquire", names)["cause"], cause, "cause")
+        return found
+    held = acquire(0, "ok", HELD, "-t", "20s")
+    equal(quorum.values("k"), [held["token"]] * 5, "token")
+    check(19000 < held["valid_ms"] < 20000, f"valid_ms {held['valid_ms']}")
+    refused = acquire(75, "taken", REFUSED, "-n")
+    equal(refused["holder"], held["token"].partition("@")[2], "holder")
+    check(15000 < refused["remaining_ms"] <= 20000, f"remaining_ms {refused['remaining_ms']}")
+    acquire(75, "timeout", REFUSED, "-w", "50ms")
+    quorum.kill(0, 1, 2)
+    acquire(69, "no_quorum", REFUSED, "-n")
+
+
+@case("extend and release --json: ok, gone, taken, no_quorum, unconfirmed")
+def _(quorum):
+    token = redlock("acquire", "k", env=on(quorum)).expect(0).out.strip()
+
+    def call(command, code, cause, names=ENDED):
+        found = redlock(command, "--json", "k", env=on(quorum, REDLOCK_TOKEN=token))
+        found = check_object(found.expect(code).json(), command, names)
+        equal(found["cause"], cause, "cause")
+    call("extend", 0, "ok", {**HELD, "continuity": str})
+    call("release", 0, "ok")
+    call("extend", 1, "gone")
+    call("release", 1, "gone")
+    quorum.occupy("k")
+    call("extend", 2, "taken")
+    call("release", 2, "taken")
+    quorum.kill(0, 1, 2)
+    call("extend", 69, "no_quorum")
+    call("release", 69, "unconfirmed")
+
+
+@case("status --json: held, free, split, no_quorum, with the time of day")
+def _(quorum):
+    def status(code, state):
+        found = redlock("status", "--json", "k", env=on(quorum)).expect(code).json()
+        equal(check_object(found, "status", {**SURVEY, "unix_ms": int})["state"], state, "state")
+        return found
+    status(1, "free")
+    quorum.occupy("k", [0, 1, 2], TOKEN, ms=50000)
+    found = status(0, "held")
+    equal([found["holder"], found["agreeing"], found["held"], found["free"]],
+          ["someone", 3, 3, 2], "counts")
+    check(40000 < found["remaining_ms"] <= 50000, f"remaining_ms {found['remaining_ms']}")
+    quorum[0].call("SET", "k", "other")
+    status(2, "split")
+    quorum.kill(0, 1, 2)
+    status(69, "no_quorum")
+
+
+@case("break --json: who it was, and the cause")
+def _(quorum):
+    quorum.occupy("k", value=TOKEN)
+    found = redlock("break", "--json", "--yes", "k", env=on(quorum)).expect(0).json()
+    check_object(found, "break", {**SURVEY, "cause": str})
+    equal([found["holder"], found["held"], found["cause"]], ["someone", 5, "ok"], "what was there")
+    quorum.kill(0, 1, 2)
+    found = redlock("break", "--json", "--yes", "k", env=on(quorum)).expect(69).json()
+    equal(check_object(found, "break", SURVEY)["cause"], "no_quorum", "cause")
+
+
+@case("run --json: one object on stderr, for every end; stdout is the command's")
+def _(quorum):
+    def run(code, cause, *words):
+        outcome = redlock("run", "--json", *words, env=on(quorum)).expect(code)
+        found = json.loads(outcome.err.splitlines()[-1])
+        check_object(found, "run", {"key": str, "cause": str, "exit": int, "held_ms": int}, 0)
+        equal([found["cause"], found["exit"]], [cause, code], "cause and exit")
+        return outcome.out
+    equal(run(0, "child", "k", "echo", "{}"), "{}\n", "stdout")
+    run(3, "child", "k", "sh", "-c", "exit 3")
+    run(137, "signalled", "k", "sh", "-c", "kill -9 $$")
+    run(127, "not_found", "k", "no-such-program")
+    run(126, "cannot_execute", "k", "/")
+    quorum.occupy("k")
+    run(75, "held_elsewhere", "-n", "k", "true")
+    run(75, "timeout", "-w", "20ms", "k", "true")
+    quorum.kill(0, 1, 2)
+    run(69, "no_quorum", "-n", "k", "true")
+
+
+@case("causes of nodes that refuse: denied, with the fault of each")
+def _(quorum):
+    for server in quorum.servers[:3]:
+        server.call("ACL", "SETUSER", "limited", "on", ">pw", "~*", "+@all", "-set", "-eval",
+                    "-evalsha")
+    for server in quorum.servers[3:]:
+        server.call("ACL", "SETUSER", "limited", "on", ">pw", "~*", "+@all")
+    env = on(quorum, REDLOCK_USERNAME="limited", REDLOCK_PASSWORD="pw")
+    found = redlock("acquire", "--json", "-n", "k", env=env).expect(77).json()
+    check_object(found, "acquire", REFUSED)
+    equal(found["cause"], "denied", "cause")
+    equal([node["denied"] for node in found["nodes"]].count(True), 3, "nodes that refused")
+    equal(quorum.keys(), 0, "keys")
+    for server in quorum.servers:
+        server.call("ACL", "DELUSER", "limited")
+
+
+@case("the same words without --json go to where they belong")
+def _(quorum):
+    outcome = redlock("acquire", "k", env=on(quorum)).expect(0, err="^$")
+    matches(outcome.out, r"^\S+\n$", "stdout of acquire")
+    token = outcome.out.strip()
+    redlock("acquire", "-n", "k", env=on(quorum)).expect(75, out="", err=r"^redlock: [^\n]*\n$")
+    outcome = redlock("status", "k", env=on(quorum)).expect(0, err="^$")
+    equal(outcome.out.count("\n"), 6, "lines of status")
+    redlock("release", "k", env=on(quorum, REDLOCK_TOKEN=token)).expect(0, out="", err="^$")
+    redlock("release", "k", env=on(quorum, REDLOCK_TOKEN=token)).expect(
+        1, out="", err=r"^redlock: [^\n]*\n$")
+    quorum.occupy("k", value=TOKEN)
+    outcome = redlock("break", "--yes", "k", env=on(quorum)).expect(0, err="^$")
+    matches(outcome.out, r"someone was on 5 of them\n$", "stdout of break")
+
+
+@case("-q: nothing on stderr, the same codes; -v: every node, on stderr only")
+def _(quorum):
+    quorum.occupy("k")
+    for words, code in ((("acquire", "-n", "k"), 75), (("extend", "k"), 2), (("release", "k"), 2),
+                        (("run", "-n", "k", "true"), 75)):
+        env = on(quorum, REDLOCK_TOKEN="pother@me")
+        redlock("-q", *words, env=env).expect(code, out="", err="^$")
+        outcome = redlock("-v", *words, env=env).expect(code, out="")
+        equal(len(re.findall(r"^redlock: unix://", outcome.err, re.MULTILINE)), 5, "nodes told")
+    outcome = redlock("-v", "acquire", "free", env=on(quorum)).expect(0)
+    equal(outcome.out.count("\n"), 1, "lines on stdout")
+
+
+@case("keys and holders that are no UTF-8 or have control characters: still valid JSON")
+def _(quorum):
+    for key, value in ((b"\xff\xfe", b"\x80@\xffname"), (b"a\x01\"\\", b"x@\x1b[31m\"")):
+        quorum.reset()
+        quorum.occupy(key, value=value)
+        found = redlock("status", "--json", key, env=on(quorum)).expect(0).json()
+        check_object(found, "status", SURVEY)
+        found = redlock("acquire", "--json", "-n", key, env=on(quorum)).expect(75).json()
+        check_object(found, "acquire", REFUSED)
+
+
+@case("status --watch: a line per change in a pipe, objects with --json, until TERM")
+def _(quorum):
+    for words in ([], ["--json"]):
+        quorum.reset()
+        process = lab.start("status", "--watch", *words, "k", env=on(quorum))
+        first = process.stdout.readline().decode()
+        quorum.occupy("k", value=TOKEN)
+        second = process.stdout.readline().decode()
+        process.terminate()
+        outcome = lab.finish(process)
+        check(outcome.code in (0, 143), f"exit code {outcome.code}")
+        equal(outcome.out, "", "more output")
+        if words:
+            equal([json.loads(line)["state"] for line in (first, second)], ["free", "held"], "states")
+        else:
+            matches(first, r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ k: free on 5 of 5 nodes\n$", "first")
+            matches(second, "k: held by someone", "second")
+
+
+@case("--help and --version: on stdout, 0")
+def _(quorum):
+    matches(redlock("--version").expect(0, err="^$").out, r"^redlock \d+\.\d+\.\d+\n$", "version")
+    for command in ("", "run", "acquire", "extend", "release", "break", "status", "local"):
+        words = [command] if command else []
+        outcome = redlock(*words, "--help").expect(0, err="^$")
+        matches(outcome.out, r"^Usage: redlock", f"help of {command}")
+        equal(redlock(*words, "-h").expect(0).out, outcome.out, "-h")
+    matches(redlock("--help").out, r"run.*acquire.*extend.*release.*break.*status.*local", "commands")
+
+
+@case("closed standard descriptors are nobody's socket")
+def _(quorum):
+    for closing in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+        process = lab.spawn(["sh", "-c", f'exec "$0" status k {closing}', lab.program],
+                            env=lab.environment(on(quorum)), stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE)
+        outcome = lab.finish(process)
+        equal(outcome.code, 125 if ">&-" in closing.split()[:2] else 1, f"exit with {closing}")
+    equal(quorum.keys(), 0, "keys")
+
+
+lab.main()
