@@ -238,6 +238,19 @@ class Server:
         if os.path.exists(self.path):
             os.unlink(self.path)
 
+    def listen(self):
+        """Opens a TCP port of 127.0.0.1 and returns its number; close it by port 0."""
+        def try_one():
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                port = probe.getsockname()[1]
+            try:
+                self.call("CONFIG", "SET", "port", port)
+            except RedisError:  # another has it by now
+                return 0
+            return port
+        return wait_for(try_one, "a free port")
+
     def call(self, *words):
         if not self.connection:
             self.connection = Redis(self.path, self.password)

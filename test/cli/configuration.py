@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+"""Option before environment before file, and secrets by every way that is not argv."""
+
+import lab
+from lab import case, check, equal, on, redlock
+
+SECRET = "hush-5ecret"
+TRAP = "wrong-5ecret"
+
+
+def config(text, mode=0o600):
+    return lab.write(lab.temporary("config"), text, mode)
+
+
+def without_nodes(*words, **more):
+    return redlock(*words, **more)
+
+
+# --- precedence ---
+
+@case("nodes: option before environment before file")
+def _(quorum):
+    path = config(f"nodes = {quorum.uris[0]}\n")
+    for words, env, used in (
+            ([], {}, [0]),
+            ([], {"REDLOCK_NODES": quorum.uris[1]}, [1]),
+            (["-N", quorum.uris[2]], {"REDLOCK_NODES": quorum.uris[1]}, [2]),
+            (["-N", quorum.uris[2], "--nodes", quorum.uris[3]], {}, [2, 3])):
+        quorum.reset()
+        redlock("acquire", "--config", path, *words, "k", env=env).expect(0)
+        equal([index for index in range(5) if quorum.values("k")[index]], used, "nodes")
+
+
+@case("the configuration file: option before REDLOCK_CONFIG")
+def _(quorum):
+    first, second = config(f"nodes = {quorum.uris[0]}\n"), config(f"nodes = {quorum.uris[1]}\n")
+    redlock("acquire", "k", env={"REDLOCK_CONFIG": first}).expect(0)
+    redlock("acquire", "--config", second, "k", env={"REDLOCK_CONFIG": first}).expect(0)
+    equal([bool(value) for value in quorum.values("k")], [True, True, False, False, False], "nodes")
+
+
+@case("TTL: option before environment before file before 30s")
+def _(quorum):
+    path = config("ttl = 100s\n")
+    for words, env, seconds in ((["--config", path, "-t", "300s"], {"REDLOCK_TTL": "200s"}, 300),
+                                (["--config", path], {"REDLOCK_TTL": "200s"}, 200),
+                                (["--config", path], {}, 100), ([], {}, 30)):
+        quorum.reset()
+        redlock("acquire", *words, "k", env=on(quorum, **env)).expect(0)
+        left = quorum[0].call("PTTL", "k")
+        check(seconds * 1000 - 5000 < left <= seconds * 1000, f"PTTL {left} with {words} {env}")
+
+
+@case("wait: option before environment before file, -n before all")
+def _(quorum):
+    quorum.occupy("k")
+    path, quick = config("wait = 1h\n"), config("wait = 0\n")
+    for words, env in ((["--config", path, "-w", "10ms"], {"REDLOCK_WAIT": "1h"}),
+                       (["--config", path], {"REDLOCK_WAIT": "10ms"}),
+                       (["--config", quick], {}), (["--config", path, "-n"], {"REDLOCK_WAIT": "1h"})):
+        redlock("acquire", *words, "k", env=on(quorum, **env)).expect(75)
+
+
+@case("the file: every key, comments, blank lines, white space")
+def _(quorum):
+    nodes = " , ".join(quorum.uris)
+    path = config(f"# all of it\n\n  nodes = {nodes}  \nttl=40s\n\twait = 5s\r\nusername = default\n"
+                  "prefix = app:\ntimeout = 500ms\nmax-ttl = 1m\ndrift-ppm = 20000\ndurable = yes\n"
+                  "# end = 1")
+    found = redlock("acquire", "--json", "--config", path, "k").expect(0).json()
+    equal(quorum.values("app:k"), [found["token"]] * 5, "values")
+    check(38000 < found["valid_ms"] < 39200, f"validity with a drift of 2 %: {found['valid_ms']}")
+    redlock("acquire", "--config", path, "-t", "61s", "other").expect(64)
+
+
+@case("an empty variable is none")
+def _(quorum):
+    env = on(quorum, REDLOCK_TTL="", REDLOCK_WAIT="", REDLOCK_CONFIG="", REDLOCK_USERNAME="",
+             REDLOCK_PASSWORD="", REDLOCK_PASSWORD_FILE="")
+    redlock("acquire", "k", env=env).expect(0)
+
+
+# --- secrets ---
+
+class Locked:
+    """The servers want a password for as long as this lasts."""
+
+    def __init__(self, quorum):
+        self.quorum = quorum
+
+    def __enter__(self):
+        for server in self.quorum.servers:
+            server.call("CONFIG", "SET", "requirepass", SECRET)
+            server.call("ACL", "SETUSER", "me", "on", f">{SECRET}", "~*", "&*", "+@all")
+
+    def __exit__(self, *_):
+        for server in self.quorum.servers:
+            server.call("CONFIG", "SET", "requirepass", "")
+            server.call("ACL", "DELUSER", "me")
+
+
+def no_secret(outcome):
+    for text in (SECRET, TRAP):
+        check(text not in outcome.out + outcome.err, f"a secret in the output: {outcome}")
+    return outcome
+
+
+@case("77 without a password, with a wrong one, and with a wrong user")
+def _(quorum):
+    with Locked(quorum):
+        for env in ({}, {"REDLOCK_PASSWORD": TRAP},
+                    {"REDLOCK_USERNAME": "nobody", "REDLOCK_PASSWORD": SECRET},
+                    {"REDLOCK_PASSWORD_FILE": config(TRAP + "\n")}):
+            for words in (("acquire", "-n", "k"), ("run", "-n", "k", "true"), ("status", "k"),
+                          ("break", "--yes", "k"), ("acquire", "-w", "5s", "k")):
+                no_secret(redlock(*words, env=on(quorum, **env)).expect(77))
+            for command in ("extend", "release"):
+                outcome = redlock("-v", command, "k",
+                                  env=on(quorum, **{"REDLOCK_TOKEN": "pfoo@me", **env}))
+                no_secret(outcome.expect(77))
+        equal(quorum.keys(), 0, "keys")
+
+
+@case("the password by REDLOCK_PASSWORD, by REDLOCK_PASSWORD_FILE and by the file")
+def _(quorum):
+    secret = config(SECRET + "\n")
+    with Locked(quorum):
+        for user in ({}, {"REDLOCK_USERNAME": "me"}):
+            for words, env in (([], {"REDLOCK_PASSWORD": SECRET}),
+                               ([], {"REDLOCK_PASSWORD_FILE": secret}),
+                               (["--config", config(f"password-file = {secret}\n")], {})):
+                quorum.reset()
+                env = on(quorum, **env, **user)
+                no_secret(redlock("run", "-v", *words, "k", "true", env=env).expect(0))
+
+
+@case("--user and the file's username")
+def _(quorum):
+    with Locked(quorum):
+        env = on(quorum, REDLOCK_PASSWORD=SECRET, REDLOCK_USERNAME="nobody")
+        redlock("--user", "me", "acquire", "k", env=env).expect(0)
+        env = on(quorum, REDLOCK_PASSWORD=SECRET)
+        redlock("--config", config("username = me\n"), "status", "k", env=env).expect(0)
+        redlock("--config", config("username = nobody\n"), "status", "k", env=env).expect(77)
+
+
+@case("nodes over TCP, by address and by name; user and password of a URI go before others")
+def _(quorum):
+    ports = [server.listen() for server in quorum.servers]
+    with Locked(quorum):
+        for who, host, env, code in (
+                (f"me:{SECRET}@", "127.0.0.1", {}, 0), (f":{SECRET}@", "localhost", {}, 0),
+                (f"me:{SECRET}@", "127.0.0.1", {"REDLOCK_USERNAME": "x", "REDLOCK_PASSWORD": "x"}, 0),
+                (f"me:{TRAP}@", "127.0.0.1", {"REDLOCK_PASSWORD": SECRET}, 77),
+                ("me@", "127.0.0.1", {"REDLOCK_PASSWORD": SECRET}, 0), ("", "localhost", {}, 77)):
+            nodes = ",".join(f"redis://{who}{host}:{port}" for port in ports)
+            outcome = redlock("run", "-v", "-n", "k", "true", env={"REDLOCK_NODES": nodes, **env})
+            no_secret(outcome.expect(code))
+            outcome = redlock("status", "--json", "k", env={"REDLOCK_NODES": nodes, **env})
+            no_secret(outcome.expect(77 if code else 1))
+    for server in quorum.servers:
+        server.call("CONFIG", "SET", "port", 0)
+
+
+@case("REDLOCK_PASSWORD goes before any password file")
+def _(quorum):
+    with Locked(quorum):
+        env = on(quorum, REDLOCK_PASSWORD=SECRET, REDLOCK_PASSWORD_FILE=config(TRAP))
+        redlock("status", "--config", config("password-file = /no/such/file\n"), "k",
+                env=env).expect(1)
+        env = on(quorum, REDLOCK_PASSWORD_FILE=config(SECRET))
+        redlock("status", "--config", config("password-file = /no/such/file\n"), "k",
+                env=env).expect(1)
+
+
+@case("a password file that cannot be read is told by its name, not as a success")
+def _(quorum):
+    with Locked(quorum):
+        outcome = redlock("acquire", "-n", "k", env=on(quorum, REDLOCK_PASSWORD_FILE="/no/such"))
+        check(outcome.code in (77, 78, 69), f"{outcome}")
+        equal(outcome.out, "", "stdout")
+        equal(quorum.keys(), 0, "keys")
+
+
+@case("one node of five with another password costs a vote, three cost the quorum: 77")
+def _(quorum):
+    for bad, code in ((1, 0), (2, 0), (3, 77)):
+        quorum.reset()
+        for server in quorum.servers[:bad]:
+            server.call("CONFIG", "SET", "requirepass", TRAP)
+        no_secret(redlock("acquire", "-n", "k", env=on(quorum)).expect(code))
+        for server in quorum.servers[:bad]:
+            server.call("CONFIG", "SET", "requirepass", "")
+
+
+@case("a user without the right to SET: 77 or of this key: 77")
+def _(quorum):
+    for server in quorum.servers:
+        server.call("ACL", "SETUSER", "me", "on", f">{SECRET}", "~k", "&*", "+@all", "-set")
+    env = on(quorum, REDLOCK_USERNAME="me", REDLOCK_PASSWORD=SECRET)
+    outcome = no_secret(redlock("acquire", "-n", "k", env=env).expect(77))
+    check("NOPERM" in outcome.err or "right" in outcome.err, f"{outcome}")
+    for server in quorum.servers:
+        server.call("ACL", "SETUSER", "me", "+set")
+    redlock("acquire", "-n", "other", env=env).expect(77)
+    redlock("run", "k", "true", env=env).expect(0)
+    for server in quorum.servers:
+        server.call("ACL", "DELUSER", "me")
+    equal(quorum.keys(), 0, "keys")
+
+
+@case("no secret in the arguments or the environment of anything that redlock starts or prints")
+def _(quorum):
+    with Locked(quorum):
+        script = 'cat "/proc/$PPID/cmdline" "/proc/$$/cmdline" | tr "\\0" " "'
+        env = on(quorum, REDLOCK_PASSWORD_FILE=config(SECRET))
+        no_secret(redlock("run", "-v", "--json", "k", "sh", "-c", script + "; env", env=env).expect(0))
+
+
+lab.main()
