@@ -470,6 +470,8 @@ def run_case(function, quorum):
     finally:
         signal.alarm(0)
         kill_what_is_left()
+    if quorum:
+        quorum.kill(*range(len(quorum.servers)))  # the next case gets servers that are as new
     return False
 
 
