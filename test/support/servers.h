@@ -1,0 +1,70 @@
+/*
+ * Real redis-servers for a test, each on a unix socket in a temporary folder. They end with
+ * the test's process, however that ends. Whatever goes wrong fails the test.
+ */
+#ifndef TEST_SERVERS_H
+#define TEST_SERVERS_H
+
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#define SERVERS_MAX       8
+#define SERVERS_WORDS_MAX 16
+
+struct server {
+    pid_t pid; /* 0: it does not run */
+    bool stopped;
+    int port; /* 0: the unix socket only */
+    char socket[100];
+    char uri[112];
+    redisContext *admin;
+    const char *word[SERVERS_WORDS_MAX]; /* more of its command line; NULL ends */
+};
+
+struct servers {
+    unsigned n;
+    char folder[64];
+    struct server server[SERVERS_MAX];
+    const char *uri[SERVERS_MAX];
+};
+
+/* Starts `n` servers; `word` is added to each command line and may be NULL. */
+void servers_start(struct servers *servers, unsigned n, const char *const *word);
+void servers_end(struct servers *servers);
+
+/* Makes the server listen on a TCP port that the kernel chose, too. It must not run. */
+void servers_choose_port(struct servers *servers, unsigned i, const char *addresses);
+
+void servers_launch(struct servers *servers, unsigned i);  /* and waits until it answers */
+void servers_stop(struct servers *servers, unsigned i);    /* SIGSTOP */
+void servers_cont(struct servers *servers, unsigned i);    /* SIGCONT */
+void servers_kill(struct servers *servers, unsigned i);    /* SIGKILL: all is forgotten */
+void servers_restart(struct servers *servers, unsigned i); /* kill and launch */
+
+/* Runs a command; the reply is to be freed. */
+redisReply *servers_run(struct servers *servers, unsigned i, const char *format, ...);
+
+/* Runs a command for its effect: an error reply fails the test. */
+void servers_do(struct servers *servers, unsigned i, const char *format, ...);
+
+/* Whether the reply is an integer of this value, or a text of these words. */
+bool servers_int(struct servers *servers, unsigned i, long long value, const char *format,
+                 ...);
+bool servers_text(struct servers *servers, unsigned i, const char *text, const char *format,
+                  ...);
+
+/* The integer that the command answers. */
+long long servers_number(struct servers *servers, unsigned i, const char *format, ...);
+
+/* On how many servers that run the key has this value; or, for NULL, does not exist. */
+unsigned servers_with(struct servers *servers, const char *key, const char *value);
+
+/* How many keys there are on all servers that run. */
+long long servers_keys(struct servers *servers);
+
+/* One field of INFO, as text, until the next call. */
+const char *servers_info(struct servers *servers, unsigned i, const char *section,
+                         const char *field);
+
+#endif
