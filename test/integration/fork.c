@@ -1,0 +1,215 @@
+/* After a fork the child's handles are inert, and the parent's go on as if nothing was. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "stage.h"
+
+static void must_not_be_called(redlock_lease *lease, const redlock_result *result,
+                               void *arg)
+{
+    (void)lease;
+    (void)result;
+    (void)arg;
+    _exit(99);
+}
+
+static void nor_this(redlock_client *client, bool clean, void *arg)
+{
+    (void)client;
+    (void)clean;
+    (void)arg;
+    _exit(99);
+}
+
+static void nor_that(redlock_client *client, const redlock_survey *survey, void *arg)
+{
+    (void)client;
+    (void)survey;
+    (void)arg;
+    _exit(99);
+}
+
+/* The child has no test framework: the number of its first failed check is its exit code.
+ */
+#define CHECK(number, condition)                                                           \
+    if (!(condition))                                                                      \
+    _exit(number)
+
+static void be_inert(redlock_client *client, redlock_lease *held, redlock_lease *acquiring)
+{
+    redlock_lease *none = NULL;
+    redlock_node node[5];
+    CHECK(1, redlock_acquire(client, "job", 3, NULL, must_not_be_called, NULL, &none) ==
+                 REDLOCK_FORKED);
+    CHECK(2, redlock_adopt(client, "job", 3, "token", 0, NULL, &none) == REDLOCK_FORKED);
+    CHECK(3, none == NULL);
+    CHECK(4, redlock_extend(held, 0, must_not_be_called, NULL) == REDLOCK_FORKED);
+    CHECK(5, redlock_release(held, must_not_be_called, NULL) == REDLOCK_FORKED);
+    CHECK(6, redlock_inspect(client, "job", 3, nor_that, NULL) == REDLOCK_FORKED);
+    CHECK(7, redlock_break(client, "job", 3, nor_that, NULL) == REDLOCK_FORKED);
+    CHECK(8, redlock_client_drain(client, 0, nor_this, NULL) == REDLOCK_FORKED);
+    CHECK(9, redlock_valid_ms(held) == 0);
+    CHECK(10, redlock_explain(held, node, 5) == 0);
+    redlock_cancel(acquiring);
+    redlock_disown(held);
+}
+
+static void expect_child(pid_t child)
+{
+    int status;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert(WIFEXITED(status), "the child was killed: %x", (unsigned)status);
+    cr_assert_eq(WEXITSTATUS(status), 0, "check %d failed in the child",
+                 WEXITSTATUS(status));
+}
+
+enum order { NOTHING, LEASES_FIRST, CLIENT_FIRST, CLIENT_ONLY };
+
+static void fork_and_free(enum order order)
+{
+    struct stage s;
+    struct told told = {0};
+    redlock_lease_options options = stage_lease_options();
+    redlock_lease *acquiring;
+    stage_open(&s, 3);
+    redlock_lease *held = stage_hold(&s, "job", NULL);
+    stage_drain(&s);
+    cr_assert_eq(
+        redlock_acquire(s.client, "other", 5, &options, told_note, &told, &acquiring),
+        REDLOCK_OK);
+    pid_t child = fork();
+    cr_assert_geq(child, 0);
+    if (child == 0) {
+        be_inert(s.client, held, acquiring);
+        if (order == CLIENT_FIRST || order == CLIENT_ONLY)
+            redlock_client_free(s.client);
+        if (order == LEASES_FIRST || order == CLIENT_FIRST) {
+            redlock_lease_free(held);
+            redlock_lease_free(acquiring);
+        }
+        if (order == LEASES_FIRST)
+            redlock_client_free(s.client);
+        _exit(0);
+    }
+    expect_child(child);
+    cr_assert_eq(servers_with(&s.servers, "job", redlock_token(held)), 3);
+    EXPECT_TOLD(&s, &told, REDLOCK_OK);
+    cr_assert_gt(redlock_valid_ms(held), 0);
+    cr_assert_eq(stage_extend(&s, held, 0), REDLOCK_OK);
+    cr_assert_eq(stage_release(&s, held), REDLOCK_OK);
+    cr_assert_eq(stage_release(&s, acquiring), REDLOCK_OK);
+    stage_drain(&s);
+    cr_assert_eq(servers_keys(&s.servers), 0);
+    for (unsigned i = 0; i < 3; i++)
+        cr_assert(stage_is(s.client, i, "ready"));
+    redlock_lease_free(held);
+    redlock_lease_free(acquiring);
+    stage_close(&s);
+}
+
+Test(fork, child_that_does_nothing)
+{
+    fork_and_free(NOTHING);
+}
+
+Test(fork, child_that_frees_its_leases_first)
+{
+    fork_and_free(LEASES_FIRST);
+}
+
+Test(fork, child_that_frees_its_client_first)
+{
+    fork_and_free(CLIENT_FIRST);
+}
+
+Test(fork, child_that_frees_its_client_only)
+{
+    fork_and_free(CLIENT_ONLY);
+}
+
+/* The child may work with a client of its own, on a loop of its own. */
+static void lock_in_the_child(struct stage *s)
+{
+    struct told told = {0};
+    redlock_lease *lease;
+    redlock_options options = stage_options();
+    redlock_lease_options lease_options = stage_lease_options();
+    redlock_client *client;
+    struct event_base *base = event_base_new();
+    CHECK(1, base != NULL);
+    CHECK(2, redlock_client_new(base, s->servers.uri, 3, &options, &client, NULL) ==
+                 REDLOCK_OK);
+    CHECK(3, redlock_acquire(client, "job", 3, &lease_options, told_note, &told, &lease) ==
+                 REDLOCK_OK);
+    while (told.times == 0)
+        CHECK(4, event_base_loop(base, EVLOOP_ONCE) >= 0);
+    CHECK(5, told.result.code == REDLOCK_TAKEN);
+    redlock_lease_free(lease);
+    told = (struct told){0};
+    CHECK(6, redlock_acquire(client, "own", 3, &lease_options, told_note, &told, &lease) ==
+                 REDLOCK_OK);
+    while (told.times == 0)
+        CHECK(7, event_base_loop(base, EVLOOP_ONCE) >= 0);
+    CHECK(8, told.result.code == REDLOCK_OK);
+    redlock_lease_free(lease);
+    redlock_client_free(client);
+    event_base_free(base);
+    redlock_client_free(s->client);
+    _exit(0);
+}
+
+Test(fork, child_with_a_client_of_its_own)
+{
+    struct stage s;
+    stage_open(&s, 3);
+    redlock_lease *held = stage_hold(&s, "job", NULL);
+    pid_t child = fork();
+    cr_assert_geq(child, 0);
+    if (child == 0)
+        lock_in_the_child(&s);
+    expect_child(child);
+    LOOP_UNTIL(s.base, servers_with(&s.servers, "own", NULL) == 3);
+    cr_assert_eq(stage_extend(&s, held, 0), REDLOCK_OK);
+    redlock_lease_free(held);
+    stage_drain(&s);
+    cr_assert_eq(servers_keys(&s.servers), 0);
+    stage_close(&s);
+}
+
+/* Tokens come from the kernel: a parent and its copy never make the same. */
+Test(fork, tokens_differ)
+{
+    struct stage s;
+    stage_open(&s, 1);
+    int fd[2];
+    char theirs[REDLOCK_TOKEN_MAX + 1] = "";
+    cr_assert_eq(pipe(fd), 0);
+    pid_t child = fork();
+    cr_assert_geq(child, 0);
+    if (child == 0) {
+        struct told told = {0};
+        redlock_lease *lease;
+        redlock_client *client;
+        redlock_lease_options options = stage_lease_options();
+        struct event_base *base = event_base_new();
+        CHECK(1, redlock_client_new(base, s.servers.uri, 1, NULL, &client, NULL) ==
+                     REDLOCK_OK);
+        CHECK(2, redlock_acquire(client, "child", 5, &options, told_note, &told, &lease) ==
+                     REDLOCK_OK);
+        while (told.times == 0)
+            event_base_loop(base, EVLOOP_ONCE);
+        const char *token = redlock_token(lease);
+        CHECK(3, write(fd[1], token, strlen(token)) > 0);
+        _exit(0);
+    }
+    expect_child(child);
+    cr_assert_gt(read(fd[0], theirs, sizeof(theirs) - 1), 0);
+    redlock_lease *lease = stage_hold(&s, "parent", NULL);
+    cr_assert_neq(strncmp(theirs, redlock_token(lease), 33), 0);
+    redlock_lease_free(lease);
+    close(fd[0]);
+    close(fd[1]);
+    stage_close(&s);
+}
