@@ -116,9 +116,7 @@ static void note_value(struct rl_attempt *attempt, unsigned node, struct rl_word
         attempt->value = calloc(attempt->lease.terms.n, sizeof(*attempt->value));
     if (!attempt->value)
         return;
-    size_t len = value.len < REDLOCK_TOKEN_MAX ? value.len : REDLOCK_TOKEN_MAX;
-    memcpy(attempt->value[node], value.text, len);
-    attempt->value[node][len] = '\0';
+    rl_client_keep_value(value, attempt->value[node]);
 }
 
 static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,

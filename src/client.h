@@ -164,6 +164,9 @@ bool rl_client_hear(redlock_client *client, struct rl_task *task,
 bool rl_client_key(const redlock_client *client, const void *key, size_t len,
                    char ret_key[REDLOCK_KEY_MAX], size_t *ret_len);
 
+/* Keeps a value that a node told, as a string. */
+void rl_client_keep_value(struct rl_word value, char ret_value[REDLOCK_TOKEN_MAX + 1]);
+
 /* Describes one ballot, with the value that is there. */
 void rl_client_describe(const redlock_client *client, unsigned node,
                         const struct rl_ballot *ballot, const char *value,

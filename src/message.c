@@ -129,6 +129,22 @@ static void show_holder(const char *value, char ret_holder[REDLOCK_TOKEN_MAX + 1
             *c = '?';
 }
 
+static bool is_text(const char *value)
+{
+    while (*value && !iscntrl((unsigned char)*value))
+        value++;
+    return *value == '\0';
+}
+
+/* A NUL becomes another control character, so that what is behind it is kept. */
+void rl_client_keep_value(struct rl_word value, char ret_value[REDLOCK_TOKEN_MAX + 1])
+{
+    size_t len = value.len < REDLOCK_TOKEN_MAX ? value.len : REDLOCK_TOKEN_MAX;
+    for (size_t i = 0; i < len; i++)
+        ret_value[i] = value.text[i] ? value.text[i] : '\1';
+    ret_value[len] = '\0';
+}
+
 void rl_client_describe(const redlock_client *client, unsigned node,
                         const struct rl_ballot *ballot, const char *value,
                         redlock_node *ret_node)
@@ -145,10 +161,11 @@ void rl_client_describe(const redlock_client *client, unsigned node,
         .latency_us = answered ? (int64_t)ballot->latency : -1,
         .remaining_ms = ballot->vote == RL_VOTE_HELD ? ballot->pttl : -1,
     };
-    if (!value || !*value)
+    if (!value || ballot->vote != RL_VOTE_HELD) /* it may be of an earlier round */
         return;
     show_holder(value, ret_node->holder);
-    strcpy(ret_node->value, value);
+    if (is_text(value))
+        strcpy(ret_node->value, value);
 }
 
 void rl_client_note_absent(const redlock_client *client, struct rl_ballot *ballot)

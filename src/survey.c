@@ -151,9 +151,7 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
     ballot->fault = heard.fault;
     ballot->pttl = heard.pttl;
     ballot->latency = (uint32_t)rl_min(task->client->view.now - survey->start, UINT32_MAX);
-    size_t len = heard.value.len < REDLOCK_TOKEN_MAX ? heard.value.len : REDLOCK_TOKEN_MAX;
-    if (len > 0)
-        memcpy(survey->value[node], heard.value.text, len);
+    rl_client_keep_value(heard.value, survey->value[node]);
     survey->waiting &= ~rl_bit(node);
     if (!survey->waiting)
         finish(survey, REDLOCK_OK);

@@ -112,7 +112,7 @@ Test(survey, strange_values)
     servers_do(&s.servers, 4, "RPUSH job element");
     struct seen seen = look(&s, "job");
     cr_assert_eq(seen.survey.code, REDLOCK_OK);
-    cr_assert_eq(seen.survey.held, 4);
+    cr_assert_eq(seen.survey.held, 5);
     for (int i = 0; i < 5; i++)
         for (const char *c = seen.node[i].holder; *c; c++)
             cr_assert(*c >= ' ' && *c <= '~');
