@@ -1,0 +1,224 @@
+/* Servers that restart: what they may have forgotten is waited for. */
+#include <criterion/criterion.h>
+
+#include "stage.h"
+
+#define MAX_TTL 1500
+
+static redlock_options forgetful(void)
+{
+    redlock_options options = stage_options();
+    options.max_ttl_ms = MAX_TTL;
+    return options;
+}
+
+static redlock_lease_options short_lease(void)
+{
+    redlock_lease_options options = stage_lease_options();
+    options.ttl_ms = MAX_TTL;
+    return options;
+}
+
+Test(restart, is_not_counted_for_the_longest_ttl)
+{
+    struct stage s;
+    redlock_options options = forgetful();
+    redlock_lease_options lease_options = short_lease();
+    stage_open_with(&s, 3, &options);
+    stage_settle(&s);
+    int64_t before = loop_clock_ms();
+    servers_restart(&s.servers, 1);
+    LOOP_UNTIL(s.base, stage_is(s.client, 1, "quarantined"));
+    cr_assert_str_eq(stage_link(s.client, 1)->fault, "QUARANTINE");
+    redlock_lease *lease = stage_hold(&s, "job", &lease_options);
+    LOOP_UNTIL(s.base, stage_verdicts(lease, "granted") == 2);
+    if (loop_clock_ms() - before < MAX_TTL) { /* or this machine is very slow */
+        cr_assert_str_eq(stage_node(lease, 1)->verdict, "absent");
+        cr_assert_str_eq(stage_node(lease, 1)->fault, "QUARANTINE");
+    }
+    LOOP_UNTIL(s.base, stage_is(s.client, 1, "ready"));
+    cr_assert_geq(loop_clock_ms() - before, MAX_TTL);
+    redlock_lease_free(lease);
+    stage_drain(&s);
+    lease = stage_hold(&s, "again", &lease_options);
+    LOOP_UNTIL(s.base, stage_verdicts(lease, "granted") == 3);
+    redlock_lease_free(lease);
+    stage_drain(&s);
+    cr_assert_eq(servers_keys(&s.servers), 0);
+    stage_close(&s);
+}
+
+/* Two of three that forgot at once would give the lock away: nobody gets it meanwhile. */
+Test(restart, of_a_majority_gives_no_lock_away)
+{
+    struct stage s;
+    struct told told;
+    redlock_options options = forgetful();
+    redlock_lease_options lease_options = short_lease();
+    lease_options.watchdog = false;
+    stage_open_with(&s, 3, &options);
+    redlock_client *other = s.client;
+    stage_settle(&s);
+    s.client = stage_client(&s, &options);
+    redlock_lease *held = stage_hold(&s, "job", &lease_options);
+    redlock_client *holder = s.client;
+    s.client = other;
+    servers_restart(&s.servers, 0);
+    servers_restart(&s.servers, 1);
+    lease_options.wait_ms = LOOP_PATIENCE_MS;
+    redlock_lease *lease = stage_acquire(&s, "job", &lease_options, &told);
+    cr_assert_eq(told.result.code, REDLOCK_OK);
+    cr_assert_eq(redlock_valid_ms(held), 0, "two hold it");
+    redlock_lease_free(held);
+    redlock_lease_free(lease);
+    redlock_client_free(holder);
+    LOOP_UNTIL(s.base, servers_keys(&s.servers) == 0);
+    stage_close(&s);
+}
+
+Test(restart, of_a_durable_server_counts_at_once)
+{
+    struct stage s;
+    redlock_options options = forgetful();
+    options.durable = true;
+    stage_open_with(&s, 3, &options);
+    stage_settle(&s);
+    servers_restart(&s.servers, 1);
+    LOOP_UNTIL(s.base, !stage_is(s.client, 1, "ready"));
+    while (!stage_is(s.client, 1, "ready")) {
+        cr_assert_not(stage_is(s.client, 1, "quarantined"));
+        loop_pass(s.base);
+    }
+    redlock_lease_options lease_options = short_lease();
+    redlock_lease *lease = stage_hold(&s, "job", &lease_options);
+    LOOP_UNTIL(s.base, stage_verdicts(lease, "granted") == 3);
+    redlock_lease_free(lease);
+    stage_drain(&s);
+    stage_close(&s);
+}
+
+/* The same process that came back over a new connection has forgotten nothing. */
+Test(restart, of_a_connection_only)
+{
+    struct stage s;
+    redlock_options options = forgetful();
+    stage_open_with(&s, 3, &options);
+    stage_settle(&s);
+    for (int i = 0; i < 5; i++) {
+        servers_do(&s.servers, 1, "CLIENT KILL TYPE normal SKIPME yes");
+        LOOP_UNTIL(s.base, !stage_is(s.client, 1, "ready"));
+        cr_assert_str_eq(stage_link(s.client, 1)->fault, "CLOSED");
+        while (!stage_is(s.client, 1, "ready")) {
+            cr_assert_not(stage_is(s.client, 1, "quarantined"));
+            loop_pass(s.base);
+        }
+    }
+    stage_close(&s);
+}
+
+/* A connection that is cut under a holder changes nothing for it. */
+Test(restart, of_all_connections_while_held)
+{
+    struct stage s;
+    struct told lost = {0};
+    redlock_lease_options options = stage_lease_options();
+    options.on_lost = told_note;
+    options.lost_arg = &lost;
+    stage_open(&s, 3);
+    redlock_lease *lease = stage_hold(&s, "job", &options);
+    stage_drain(&s);
+    for (unsigned i = 0; i < 3; i++)
+        servers_do(&s.servers, i, "CLIENT KILL TYPE normal SKIPME yes");
+    for (unsigned i = 0; i < 3; i++)
+        LOOP_UNTIL(s.base, !stage_is(s.client, i, "ready"));
+    stage_settle(&s);
+    cr_assert_eq(stage_extend(&s, lease, 0), REDLOCK_OK);
+    cr_assert_eq(stage_release(&s, lease), REDLOCK_OK);
+    stage_drain(&s);
+    cr_assert_eq(servers_keys(&s.servers), 0);
+    cr_assert_eq(lost.times, 0);
+    redlock_lease_free(lease);
+    stage_close(&s);
+}
+
+/* A minority forgets under a holder: its next extension plants there, and it goes on. */
+Test(restart, of_a_minority_while_held)
+{
+    struct stage s;
+    struct told lost = {0};
+    redlock_options client_options = stage_options();
+    client_options.durable = true;
+    redlock_lease_options options = stage_lease_options();
+    options.on_lost = told_note;
+    options.lost_arg = &lost;
+    options.watchdog = false;
+    stage_open_with(&s, 5, &client_options);
+    redlock_lease *lease = stage_hold(&s, "job", &options);
+    stage_drain(&s);
+    servers_restart(&s.servers, 1);
+    servers_restart(&s.servers, 3);
+    LOOP_UNTIL(s.base, !stage_is(s.client, 1, "ready") && !stage_is(s.client, 3, "ready"));
+    stage_settle(&s);
+    cr_assert_eq(servers_with(&s.servers, "job", redlock_token(lease)), 3);
+    cr_assert_eq(stage_extend(&s, lease, 0), REDLOCK_OK);
+    stage_drain(&s);
+    cr_assert_eq(stage_verdicts(lease, "granted"), 3);
+    cr_assert_eq(stage_verdicts(lease, "planted"), 2);
+    cr_assert_eq(servers_with(&s.servers, "job", redlock_token(lease)), 5);
+    cr_assert_eq(stage_extend(&s, lease, 0), REDLOCK_OK);
+    stage_drain(&s);
+    cr_assert_eq(stage_verdicts(lease, "granted"), 5);
+    cr_assert_eq(lost.times, 0);
+    cr_assert_eq(stage_release(&s, lease), REDLOCK_OK);
+    stage_drain(&s);
+    cr_assert_eq(servers_keys(&s.servers), 0);
+    redlock_lease_free(lease);
+    stage_close(&s);
+}
+
+/* A planted key is no grant: three that forgot are a lost lock, whatever is planted. */
+Test(restart, of_a_majority_while_held)
+{
+    struct stage s;
+    struct told lost = {0}, told = {0};
+    redlock_options client_options = stage_options();
+    client_options.durable = true;
+    redlock_lease_options options = stage_lease_options();
+    options.on_lost = told_note;
+    options.lost_arg = &lost;
+    options.watchdog = false;
+    stage_open_with(&s, 5, &client_options);
+    redlock_lease *lease = stage_hold(&s, "job", &options);
+    stage_drain(&s);
+    for (unsigned i = 0; i < 3; i++)
+        servers_do(&s.servers, i, "FLUSHALL");
+    cr_assert_eq(redlock_extend(lease, 0, told_note, &told), REDLOCK_OK);
+    EXPECT_TOLD(&s, &told, REDLOCK_GONE);
+    cr_assert_eq(lost.times, 1);
+    cr_assert_eq(lost.result.code, REDLOCK_GONE);
+    cr_assert_eq(redlock_valid_ms(lease), 0);
+    redlock_lease_free(lease);
+    stage_drain(&s);
+    cr_assert_eq(servers_keys(&s.servers), 0);
+    stage_close(&s);
+}
+
+/* The watchdog repairs a node by itself once its quarantine has passed. */
+Test(restart, is_repaired_by_the_watchdog)
+{
+    struct stage s;
+    struct told lost = {0};
+    redlock_options client_options = forgetful();
+    redlock_lease_options options = short_lease();
+    options.on_lost = told_note;
+    options.lost_arg = &lost;
+    stage_open_with(&s, 3, &client_options);
+    redlock_lease *lease = stage_hold(&s, "job", &options);
+    stage_drain(&s);
+    servers_restart(&s.servers, 2);
+    LOOP_UNTIL(s.base, servers_text(&s.servers, 2, redlock_token(lease), "GET job"));
+    cr_assert_eq(lost.times, 0);
+    redlock_lease_free(lease);
+    LOOP_UNTIL(s.base, servers_keys(&s.servers) == 0);
+    stage_close(&s);
+}
