@@ -1,0 +1,280 @@
+/* Where a node is and who we are there: names, ports, databases and credentials. */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "stage.h"
+
+/* Three servers, of which the first listens on TCP too, and no client yet. */
+static void open_tcp(struct stage *s, const char *addresses)
+{
+    memset(s, 0, sizeof(*s));
+    servers_start(&s->servers, 3, NULL);
+    servers_kill(&s->servers, 0);
+    servers_choose_port(&s->servers, 0, addresses);
+    servers_launch(&s->servers, 0);
+    s->base = event_base_new();
+}
+
+/* Names the first server by this URI, and makes a client. */
+__attribute__((format(printf, 3, 4))) static void meet_as(struct stage *s,
+                                                          const redlock_options *options,
+                                                          const char *format, ...)
+{
+    static char uri[200];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(uri, sizeof(uri), format, args);
+    va_end(args);
+    redlock_client_free(s->client);
+    s->servers.uri[0] = uri;
+    s->client = stage_client(s, options);
+}
+
+static void expect_all_vote(struct stage *s)
+{
+    stage_settle(s);
+    redlock_lease *lease = stage_hold(s, "job", NULL);
+    LOOP_UNTIL(s->base, stage_verdicts(lease, "granted") == 3);
+    cr_assert_eq(stage_release(s, lease), REDLOCK_OK);
+    redlock_lease_free(lease);
+    stage_drain(s);
+}
+
+Test(names, a_name_that_resolves)
+{
+    struct stage s;
+    open_tcp(&s, "127.0.0.1 -::1");
+    meet_as(&s, NULL, "redis://localhost:%d", s.servers.server[0].port);
+    expect_all_vote(&s);
+    for (int i = 0; i < 3; i++) { /* and each time anew */
+        servers_do(&s.servers, 0, "CLIENT KILL TYPE normal SKIPME yes");
+        LOOP_UNTIL(s.base, !stage_is(s.client, 0, "ready"));
+        expect_all_vote(&s);
+    }
+    stage_close(&s);
+}
+
+Test(names, numeric_addresses)
+{
+    struct stage s;
+    open_tcp(&s, "127.0.0.1");
+    meet_as(&s, NULL, "redis://127.0.0.1:%d", s.servers.server[0].port);
+    expect_all_vote(&s);
+    stage_close(&s);
+}
+
+static bool has_ipv6(void)
+{
+    struct sockaddr_in6 addr = {.sin6_family = AF_INET6,
+                                .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool has = fd >= 0 && bind(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0;
+    close(fd);
+    return has;
+}
+
+Test(names, ipv6)
+{
+    struct stage s;
+    if (!has_ipv6())
+        cr_skip_test("no IPv6 here");
+    open_tcp(&s, "::1");
+    meet_as(&s, NULL, "redis://[::1]:%d", s.servers.server[0].port);
+    expect_all_vote(&s);
+    stage_close(&s);
+}
+
+/* A label of more than 63 letters cannot resolve, whatever servers there are. */
+#define NO_NAME                                                                            \
+    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa."      \
+    "invalid"
+
+static void hold_without_the_first(struct stage *s)
+{
+    for (int i = 0; i < 100; i++) {
+        redlock_lease *lease = stage_hold(s, "job", NULL);
+        cr_assert_str_eq(stage_node(lease, 0)->verdict, "absent");
+        cr_assert_eq(stage_release(s, lease), REDLOCK_OK);
+        redlock_lease_free(lease);
+    }
+}
+
+Test(names, a_name_that_does_not_resolve)
+{
+    struct stage s;
+    open_tcp(&s, "127.0.0.1");
+    meet_as(&s, NULL, "redis://%s", NO_NAME);
+    LOOP_UNTIL(s.base, strcmp(stage_link(s.client, 0)->fault, "RESOLVE") == 0);
+    hold_without_the_first(&s);
+    cr_assert_str_eq(stage_link(s.client, 0)->fault, "RESOLVE");
+    stage_close(&s);
+}
+
+/* Name servers may say no, or nothing at all: nobody waits, and all ends with the client.
+ */
+Test(names, a_name_that_perhaps_nobody_answers_for)
+{
+    struct stage s;
+    redlock_options options = stage_options();
+    options.connect_timeout_ms = 500;
+    open_tcp(&s, "127.0.0.1");
+    meet_as(&s, &options, "redis://no-such-host.invalid");
+    redlock_lease *lease = stage_hold(&s, "job", NULL);
+    redlock_lease_free(lease);
+    LOOP_UNTIL(s.base, strcmp(stage_link(s.client, 0)->fault, "RESOLVE") == 0 ||
+                           strcmp(stage_link(s.client, 0)->fault, "TIMEOUT") == 0);
+    hold_without_the_first(&s);
+    stage_close(&s);
+}
+
+Test(names, nobody_listens)
+{
+    struct stage s;
+    open_tcp(&s, "127.0.0.1");
+    servers_kill(&s.servers, 0);
+    meet_as(&s, NULL, "redis://127.0.0.1:%d", s.servers.server[0].port);
+    LOOP_UNTIL(s.base, strcmp(stage_link(s.client, 0)->fault, "CONNECT") == 0);
+    hold_without_the_first(&s);
+    servers_launch(&s.servers, 0);
+    expect_all_vote(&s);
+    stage_close(&s);
+}
+
+Test(names, a_socket_that_is_not_there)
+{
+    struct stage s;
+    open_tcp(&s, "127.0.0.1");
+    meet_as(&s, NULL, "unix://%s/nothing.sock", s.servers.folder);
+    LOOP_UNTIL(s.base, strcmp(stage_link(s.client, 0)->fault, "CONNECT") == 0);
+    hold_without_the_first(&s);
+    stage_close(&s);
+}
+
+/* --- databases --- */
+
+static void expect_in_database(struct stage *s, int db)
+{
+    stage_settle(s);
+    redlock_lease *lease = stage_hold(s, "job", NULL);
+    LOOP_UNTIL(s->base, stage_verdicts(lease, "granted") == 3);
+    servers_do(&s->servers, 0, "SELECT %d", db);
+    cr_assert(servers_text(&s->servers, 0, redlock_token(lease), "GET job"));
+    servers_do(&s->servers, 0, "SELECT 0");
+    cr_assert(servers_text(&s->servers, 0, NULL, "GET job"));
+    redlock_lease_free(lease);
+    stage_drain(s);
+    servers_do(&s->servers, 0, "SELECT %d", db);
+    cr_assert(servers_text(&s->servers, 0, NULL, "GET job"));
+}
+
+Test(names, database_of_a_port)
+{
+    struct stage s;
+    open_tcp(&s, "127.0.0.1");
+    meet_as(&s, NULL, "redis://127.0.0.1:%d/3", s.servers.server[0].port);
+    expect_in_database(&s, 3);
+    stage_close(&s);
+}
+
+Test(names, database_of_a_socket)
+{
+    struct stage s;
+    open_tcp(&s, "127.0.0.1");
+    meet_as(&s, NULL, "unix://%s?db=3", s.servers.server[0].socket);
+    expect_in_database(&s, 3);
+    stage_close(&s);
+}
+
+Test(names, database_that_there_is_not)
+{
+    struct stage s;
+    open_tcp(&s, "127.0.0.1");
+    meet_as(&s, NULL, "unix://%s?db=999", s.servers.server[0].socket);
+    LOOP_UNTIL(s.base, strcmp(stage_link(s.client, 0)->fault, "ERR") == 0);
+    hold_without_the_first(&s);
+    stage_close(&s);
+}
+
+/* --- credentials --- */
+
+static void open_locked(struct stage *s)
+{
+    open_tcp(s, "127.0.0.1");
+    servers_do(&s->servers, 0, "ACL SETUSER a:b on >p@ss/w%%rd ~* &* +@all");
+    servers_do(&s->servers, 0, "CONFIG SET requirepass secret");
+}
+
+Test(names, user_and_password_in_the_uri)
+{
+    struct stage s;
+    open_locked(&s);
+    meet_as(&s, NULL, "redis://a%%3Ab:p%%40ss%%2Fw%%25rd@127.0.0.1:%d",
+            s.servers.server[0].port);
+    expect_all_vote(&s);
+    meet_as(&s, NULL, "unix://a%%3Ab:p%%40ss%%2Fw%%25rd@%s", s.servers.server[0].socket);
+    expect_all_vote(&s);
+    cr_assert_null(strstr(stage_link(s.client, 0)->uri, "ss"), "the password is told");
+    stage_close(&s);
+}
+
+Test(names, password_only_in_the_uri)
+{
+    struct stage s;
+    open_locked(&s);
+    meet_as(&s, NULL, "unix://:secret@%s", s.servers.server[0].socket);
+    expect_all_vote(&s);
+    meet_as(&s, NULL, "unix://default:secret@%s", s.servers.server[0].socket);
+    expect_all_vote(&s);
+    stage_close(&s);
+}
+
+Test(names, password_in_the_options)
+{
+    struct stage s;
+    redlock_options options = stage_options();
+    options.password = "secret";
+    open_locked(&s);
+    for (unsigned i = 1; i < 3; i++)
+        servers_do(&s.servers, i, "CONFIG SET requirepass other");
+    meet_as(&s, &options, "unix://%s", s.servers.server[0].socket);
+    LOOP_UNTIL(s.base, stage_is(s.client, 0, "ready"));
+    LOOP_UNTIL(s.base, strcmp(stage_link(s.client, 1)->fault, "WRONGPASS") == 0);
+    stage_close(&s);
+}
+
+static void write_password(const char *path, const char *password)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    cr_assert_geq(fd, 0);
+    cr_assert_eq(write(fd, password, strlen(password)), (ssize_t)strlen(password));
+    close(fd);
+}
+
+/* It is read at each connection, so that a password can be changed under a client. */
+Test(names, password_in_a_file_that_changes)
+{
+    struct stage s;
+    char path[80];
+    redlock_options options = stage_options();
+    open_tcp(&s, "127.0.0.1");
+    snprintf(path, sizeof(path), "%s/password", s.servers.folder);
+    write_password(path, "first\n");
+    options.password_file = path;
+    for (unsigned i = 0; i < 3; i++)
+        servers_do(&s.servers, i, "CONFIG SET requirepass first");
+    meet_as(&s, &options, "unix://%s", s.servers.server[0].socket);
+    expect_all_vote(&s);
+    write_password(path, "second");
+    for (unsigned i = 0; i < 3; i++) {
+        servers_do(&s.servers, i, "CONFIG SET requirepass second");
+        servers_do(&s.servers, i, "CLIENT KILL TYPE normal SKIPME yes");
+    }
+    for (unsigned i = 0; i < 3; i++)
+        LOOP_UNTIL(s.base, !stage_is(s.client, i, "ready"));
+    expect_all_vote(&s);
+    stage_close(&s);
+}
