@@ -451,6 +451,8 @@ static void release_vote(struct rl_lease *lease, const struct rl_view *view,
         lease->round.waiting &= ~bit;
         if (event->pttl >= 0)
             lease->ballot[event->node].pttl = event->pttl;
+        if (event->vote == RL_VOTE_HELD && lease->ballot[event->node].vote == RL_VOTE_HELD)
+            lease->ballot[event->node].fault = event->fault; /* what it is that is there */
         if (!lease->round.waiting)
             tell_failed(lease, view, update);
         break;
