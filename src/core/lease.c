@@ -73,6 +73,7 @@ static void begin_round(struct rl_lease *lease, const struct rl_view *view,
         lease->until = rl_max(lease->until, rl_later(view->now, 2 * terms->ttl));
         lease->touched |= ask;
         lease->dirty |= ask;
+        lease->extended |= text == RL_EXTEND ? ask : 0;
     } else {
         lease->unanswered |= ask;
     }
@@ -405,7 +406,7 @@ static void acquire_vote(struct rl_lease *lease, const struct rl_view *view,
                          const struct rl_lease_event *event, struct rl_update *update)
 {
     bool stored_nothing = event->vote == RL_VOTE_HELD || event->vote == RL_VOTE_ERROR;
-    if (stored_nothing && event->seq == lease->round.seq)
+    if (stored_nothing && !(lease->extended & rl_bit(event->node)))
         lease->dirty &= ~rl_bit(event->node);
     switch (lease->state) {
     case RL_LEASE_ACQUIRING:
@@ -422,6 +423,10 @@ static void acquire_vote(struct rl_lease *lease, const struct rl_view *view,
         note_missing(lease, event);
         rl_round_count(&lease->round, event->node, event->vote);
         lease->holding = lease->round.granted;
+        break;
+    case RL_LEASE_LINGERING:
+        if (!lease->dirty)
+            lease->state = RL_LEASE_OVER;
         break;
     default: break;
     }

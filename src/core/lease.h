@@ -121,6 +121,7 @@ struct rl_lease {
     rl_time next_linger;
     rl_nodes touched;    /* were sent a text that stores the token */
     rl_nodes dirty;      /* may store the token */
+    rl_nodes extended;   /* were sent an extension, which may store it, too */
     rl_nodes unanswered; /* were sent a release that is neither answered nor cut */
     rl_nodes holding;    /* known to have stored the token in the last won round */
     rl_nodes missing;    /* known not to store it, by what they said last */
