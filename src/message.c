@@ -77,8 +77,12 @@ bool rl_client_hear(redlock_client *client, struct rl_task *task,
                     struct rl_answer *ret_answer)
 {
     struct rl_member *member = &client->member[node];
-    *ret_answer =
-        (struct rl_answer){.vote = RL_VOTE_UNKNOWN, .fault = RL_FAULT_CLOSED, .pttl = -1};
+    /* Without a reply the link has ended, and knows why. */
+    *ret_answer = (struct rl_answer){
+        .vote = RL_VOTE_UNKNOWN,
+        .fault = member->link.fault,
+        .pttl = -1,
+    };
     if (!reply)
         return true;
     if (!rl_kind_read(op->text, reply, ret_answer)) {
