@@ -1,0 +1,375 @@
+/* A node that answers nonsense: it is dropped, its vote is none, and the others decide. */
+#include <criterion/criterion.h>
+
+#include "fake.h"
+#include "stage.h"
+
+#define FAKE 0 /* the first of three nodes; the others are real */
+
+struct odd {
+    struct stage s;
+    struct fake fake;
+};
+
+static void open_odd_with(struct odd *odd, const struct fake_line *script,
+                          const redlock_options *options)
+{
+    memset(odd, 0, sizeof(*odd));
+    servers_start(&odd->s.servers, 2, NULL);
+    odd->s.base = event_base_new();
+    fake_open(&odd->fake, odd->s.base, script);
+    const char *uri[] = {odd->fake.uri, odd->s.servers.uri[0], odd->s.servers.uri[1]};
+    redlock_options mine = stage_options();
+    cr_assert_eq(redlock_client_new(odd->s.base, uri, 3, options ? options : &mine,
+                                    &odd->s.client, NULL),
+                 REDLOCK_OK);
+}
+
+static void open_odd(struct odd *odd, const struct fake_line *script)
+{
+    open_odd_with(odd, script, NULL);
+}
+
+static void close_odd(struct odd *odd)
+{
+    LOOP_UNTIL(odd->s.base, servers_keys(&odd->s.servers) == 0);
+    redlock_client_free(odd->s.client);
+    odd->s.client = NULL;
+    fake_close(&odd->fake);
+    stage_close(&odd->s);
+}
+
+static void await_ready(struct odd *odd)
+{
+    for (unsigned i = 0; i < 3; i++)
+        LOOP_UNTIL(odd->s.base, stage_is(odd->s.client, i, "ready"));
+}
+
+/* --- answers to SET --- */
+
+static const struct {
+    const char *name;
+    struct fake_line line;
+    const char *fault;
+} nonsense[] = {
+    {"integer", {"SET", ":1\r\n", FAKE_SEND}, "PROTOCOL"},
+    {"string", {"SET", "$2\r\nOK\r\n", FAKE_SEND}, "PROTOCOL"},
+    {"other status", {"SET", "+QUEUED\r\n", FAKE_SEND}, "PROTOCOL"},
+    {"empty status", {"SET", "+\r\n", FAKE_SEND}, "PROTOCOL"},
+    {"longer status", {"SET", "+OKAY\r\n", FAKE_SEND}, "PROTOCOL"},
+    {"array", {"SET", "*2\r\n+OK\r\n:1\r\n", FAKE_SEND}, "PROTOCOL"},
+    {"empty array", {"SET", "*0\r\n", FAKE_SEND}, "PROTOCOL"},
+    {"no type", {"SET", "OK\r\n", FAKE_SEND}, "PROTOCOL"},
+    {"RESP3", {"SET", "_\r\n", FAKE_SEND}, "PROTOCOL"},
+    {"HTTP", {"SET", "HTTP/1.1 400 Bad Request\r\n\r\n", FAKE_SEND}, "PROTOCOL"},
+    {"bad length", {"SET", "$x\r\n", FAKE_SEND}, "PROTOCOL"},
+    {"negative length", {"SET", "$-2\r\n", FAKE_SEND}, "PROTOCOL"},
+    {"negative count", {"SET", "*-2\r\n", FAKE_SEND}, "PROTOCOL"},
+    {"bad integer", {"SET", ":99999999999999999999999\r\n", FAKE_SEND}, "PROTOCOL"},
+    {"huge count", {"SET", "*2147483647\r\n:1\r\n", FAKE_FLOOD}, "PROTOCOL"},
+    {"huge count of strings",
+     {"SET", "*2147483647\r\n$0\r\n\r\n$0\r\n\r\n", FAKE_FLOOD},
+     "PROTOCOL"},
+    {"greater count", {"SET", "*4294967297\r\n", FAKE_FLOOD}, "PROTOCOL"},
+    {"endless string", {"SET", "$1000000000\r\nxxxx", FAKE_FLOOD}, "PROTOCOL"},
+    {"endless line", {"SET", "+xxxx", FAKE_FLOOD}, "PROTOCOL"},
+    {"endless nesting", {"SET", "*1\r\n", FAKE_FLOOD}, "PROTOCOL"},
+    {"reset in mid-reply", {"SET", "+O", FAKE_RESET}, "CLOSED"},
+    {"closed in mid-reply", {"SET", "+O", FAKE_CLOSE}, "CLOSED"},
+    {"closed at once", {"SET", "", FAKE_CLOSE}, "CLOSED"},
+    {"cluster", {"SET", "-MOVED 866 127.0.0.1:1\r\n", FAKE_SEND}, "MOVED"},
+    {"cluster down",
+     {"SET", "-CLUSTERDOWN Hash slot not served\r\n", FAKE_SEND},
+     "CLUSTERDOWN"},
+    {"loading", {"SET", "-LOADING Redis is loading\r\n", FAKE_SEND}, "LOADING"},
+};
+
+static void answer_set_by(const struct fake_line *line, const char *name, const char *fault)
+{
+    struct odd odd;
+    struct told told;
+    const struct fake_line script[] = {*line, {0}};
+    open_odd(&odd, script);
+    await_ready(&odd);
+    redlock_lease *lease = stage_acquire(&odd.s, "job", NULL, &told);
+    cr_assert_eq(told.result.code, REDLOCK_OK, "%s", name);
+    LOOP_UNTIL(odd.s.base, stage_verdicts(lease, "waiting") == 0);
+    cr_assert_eq(stage_verdicts(lease, "granted"), 2, "%s", name);
+    cr_assert_str_eq(stage_node(lease, FAKE)->fault, fault, "%s", name);
+    LOOP_UNTIL(odd.s.base, odd.fake.connections == 2);
+    await_ready(&odd);
+    unsigned scripts = odd.fake.scripts;
+    cr_assert_eq(stage_release(&odd.s, lease), REDLOCK_OK);
+    LOOP_UNTIL(odd.s.base, odd.fake.scripts > scripts); /* who knows what it did */
+    redlock_lease_free(lease);
+    lease = stage_hold(&odd.s, "job", NULL);
+    LOOP_UNTIL(odd.s.base, stage_verdicts(lease, "granted") == 3);
+    redlock_lease_free(lease);
+    cr_assert_eq(odd.fake.connections, 2);
+    close_odd(&odd);
+}
+
+Test(fake, nonsense_in_answer_to_set)
+{
+    for (size_t i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++)
+        answer_set_by(&nonsense[i].line, nonsense[i].name, nonsense[i].fault);
+}
+
+/* These are refusals, and no reason to leave. */
+Test(fake, errors_in_answer_to_set)
+{
+    static const struct fake_line script[] = {
+        {"SET", "-ERR something\r\n", FAKE_SEND},
+        {"SET", "-OOM command not allowed\r\n", FAKE_SEND},
+        {"SET", "-BUSY Redis is busy\r\n", FAKE_SEND},
+        {"SET", "-\r\n", FAKE_SEND},
+        {"SET", "-OOMPH\r\n", FAKE_SEND},
+        {"SET", "$-1\r\n", FAKE_SEND},
+        {"SET", "*-1\r\n", FAKE_SEND},
+        {0},
+    };
+    static const char *const verdict[] = {"error", "error", "error", "error",
+                                          "error", "held",  "held"};
+    static const char *const fault[] = {"ERR", "OOM", "BUSY", "ERR", "ERR", "NONE", "NONE"};
+    struct odd odd;
+    open_odd(&odd, script);
+    await_ready(&odd);
+    for (int i = 0; i < 7; i++) {
+        redlock_lease *lease = stage_hold(&odd.s, "job", NULL);
+        LOOP_UNTIL(odd.s.base, stage_verdicts(lease, "waiting") == 0);
+        cr_assert_str_eq(stage_node(lease, FAKE)->verdict, verdict[i]);
+        cr_assert_str_eq(stage_node(lease, FAKE)->fault, fault[i]);
+        redlock_lease_free(lease);
+        stage_drain(&odd.s);
+    }
+    cr_assert_eq(odd.fake.connections, 1);
+    close_odd(&odd);
+}
+
+Test(fake, an_answer_byte_by_byte)
+{
+    static const struct fake_line script[] = {
+        {"SET", "+OK\r\n", FAKE_BYTEWISE},
+        {"EVAL", ":1\r\n", FAKE_BYTEWISE},
+        {"SET", "$-1\r\n", FAKE_BYTEWISE},
+        {"EVAL", "*2\r\n$8\r\nstranger\r\n:1234\r\n", FAKE_BYTEWISE},
+        {0},
+    };
+    struct odd odd;
+    open_odd(&odd, script);
+    await_ready(&odd);
+    redlock_lease *lease = stage_hold(&odd.s, "job", NULL);
+    LOOP_UNTIL(odd.s.base, stage_verdicts(lease, "granted") == 3);
+    redlock_lease_free(lease);
+    stage_drain(&odd.s);
+    struct told told;
+    servers_do(&odd.s.servers, 0, "SET job stranger");
+    lease = stage_acquire(&odd.s, "job", NULL, &told);
+    cr_assert_eq(told.result.code, REDLOCK_TAKEN);
+    cr_assert_str_eq(stage_node(lease, FAKE)->holder, "stranger");
+    cr_assert_eq(stage_node(lease, FAKE)->remaining_ms, 1234);
+    redlock_lease_free(lease);
+    servers_do(&odd.s.servers, 0, "DEL job");
+    cr_assert_eq(odd.fake.connections, 1);
+    close_odd(&odd);
+}
+
+/* The one that was asked for counts; the other makes it clear that nothing is in order. */
+Test(fake, an_answer_that_nobody_asked_for)
+{
+    static const struct fake_line script[] = {{"SET", "+OK\r\n+OK\r\n", FAKE_SEND}, {0}};
+    struct odd odd;
+    open_odd(&odd, script);
+    await_ready(&odd);
+    redlock_lease *lease = stage_hold(&odd.s, "job", NULL);
+    LOOP_UNTIL(odd.s.base, odd.fake.connections == 2);
+    await_ready(&odd);
+    cr_assert_eq(stage_release(&odd.s, lease), REDLOCK_OK);
+    redlock_lease_free(lease);
+    stage_drain(&odd.s);
+    cr_assert_geq(odd.fake.scripts, 1);
+    close_odd(&odd);
+}
+
+/* --- answers to scripts --- */
+
+Test(fake, nonsense_in_answer_to_an_extension)
+{
+    static const struct fake_line script[] = {
+        {"EVAL", ":3\r\n", FAKE_SEND},
+        {"EVAL", ":-1\r\n", FAKE_SEND},
+        {"EVAL", "+OK\r\n", FAKE_SEND},
+        {"EVAL", "$-1\r\n", FAKE_SEND},
+        {"EVAL", "*2\r\n:1\r\n:2\r\n", FAKE_SEND},
+        {"EVAL", "*3\r\n$1\r\nx\r\n:2\r\n:3\r\n", FAKE_SEND},
+        {"EVAL", "*1\r\n$1\r\nx\r\n", FAKE_SEND},
+        {"EVAL", "*2\r\n*1\r\n:1\r\n:2\r\n", FAKE_SEND},
+        {0},
+    };
+    redlock_lease_options options = stage_lease_options();
+    options.watchdog = false;
+    struct odd odd;
+    open_odd(&odd, script);
+    await_ready(&odd);
+    redlock_lease *lease = stage_hold(&odd.s, "job", &options);
+    stage_drain(&odd.s);
+    for (unsigned i = 0; i < 8; i++) {
+        cr_assert_eq(stage_extend(&odd.s, lease, 0), REDLOCK_OK, "line %u", i);
+        LOOP_UNTIL(odd.s.base, stage_verdicts(lease, "waiting") == 0);
+        cr_assert_str_eq(stage_node(lease, FAKE)->verdict, "unknown", "line %u", i);
+        cr_assert_str_eq(stage_node(lease, FAKE)->fault, "PROTOCOL", "line %u", i);
+        LOOP_UNTIL(odd.s.base, odd.fake.connections == i + 2);
+        await_ready(&odd);
+    }
+    cr_assert_eq(stage_release(&odd.s, lease), REDLOCK_OK);
+    redlock_lease_free(lease);
+    stage_drain(&odd.s);
+    close_odd(&odd);
+}
+
+/* A planted key is no grant, and a release cannot plant. */
+Test(fake, nonsense_in_answer_to_a_release)
+{
+    static const struct fake_line script[] = {{"EVAL", ":2\r\n", FAKE_SEND}, {0}};
+    struct odd odd;
+    open_odd(&odd, script);
+    await_ready(&odd);
+    redlock_lease *lease = stage_hold(&odd.s, "job", NULL);
+    stage_drain(&odd.s);
+    cr_assert_eq(stage_release(&odd.s, lease), REDLOCK_OK);
+    redlock_lease_free(lease);
+    LOOP_UNTIL(odd.s.base, odd.fake.connections == 2 && odd.fake.scripts >= 2);
+    close_odd(&odd);
+}
+
+/* It is told the script itself, once; that it does not know it all the same is its fault.
+ */
+Test(fake, never_knows_a_script)
+{
+    static const struct fake_line script[] = {
+        {"EVAL", "-NOSCRIPT No matching script\r\n", FAKE_FOREVER}, {0}};
+    redlock_lease_options options = stage_lease_options();
+    options.watchdog = false;
+    struct odd odd;
+    open_odd(&odd, script);
+    await_ready(&odd);
+    redlock_lease *lease = stage_hold(&odd.s, "job", &options);
+    stage_drain(&odd.s);
+    for (int i = 0; i < 5; i++) {
+        cr_assert_eq(stage_extend(&odd.s, lease, 0), REDLOCK_OK);
+        LOOP_UNTIL(odd.s.base, stage_verdicts(lease, "waiting") == 0);
+        cr_assert_str_eq(stage_node(lease, FAKE)->fault, "NOSCRIPT");
+    }
+    cr_assert_leq(odd.fake.scripts, 10);
+    cr_assert_eq(stage_release(&odd.s, lease), REDLOCK_OK);
+    redlock_lease_free(lease);
+    close_odd(&odd);
+}
+
+/* --- greetings --- */
+
+static const struct fake_line greetings[] = {
+    {"INFO server", "+OK\r\n", FAKE_SEND},
+    {"INFO server", ":1\r\n", FAKE_SEND},
+    {"INFO server", "$-1\r\n", FAKE_SEND},
+    {"INFO server", "$0\r\n\r\n", FAKE_SEND},
+    {"INFO server", "$12\r\nrun_id:short\r\n", FAKE_SEND},
+    {"INFO server", "*1\r\n+OK\r\n", FAKE_SEND},
+    {"INFO server", "-ERR unknown command\r\n", FAKE_SEND},
+    {"INFO server", "?\r\n", FAKE_SEND},
+    {"INFO server", "$20", FAKE_CLOSE},
+    {"INFO server", "$20\r\nrun_id:0000", FAKE_RESET},
+    {"INFO server", "$1000000000\r\nxxxx", FAKE_FLOOD},
+    {0},
+};
+
+/* Each connection is greeted badly in another way, until the lines have run out. */
+Test(fake, nonsense_in_greetings)
+{
+    struct odd odd;
+    open_odd(&odd, greetings);
+    unsigned absent = 0;
+    while (odd.fake.line->expect || !stage_is(odd.s.client, FAKE, "ready")) {
+        redlock_lease *lease = stage_hold(&odd.s, "job", NULL);
+        absent += strcmp(stage_node(lease, FAKE)->verdict, "absent") == 0;
+        redlock_lease_free(lease);
+    }
+    cr_assert_gt(absent, 0);
+    cr_assert_geq(odd.fake.connections, sizeof(greetings) / sizeof(greetings[0]));
+    await_ready(&odd);
+    redlock_lease *lease = stage_hold(&odd.s, "job", NULL);
+    LOOP_UNTIL(odd.s.base, stage_verdicts(lease, "granted") == 3);
+    redlock_lease_free(lease);
+    stage_drain(&odd.s);
+    close_odd(&odd);
+}
+
+Test(fake, a_greeting_that_is_not_answered)
+{
+    static const struct fake_line script[] = {{"INFO server", NULL, FAKE_SEND}, {0}};
+    redlock_options options = stage_options();
+    options.connect_timeout_ms = 500;
+    struct odd odd;
+    open_odd_with(&odd, script, &options);
+    redlock_lease *lease = stage_hold(&odd.s, "job", NULL);
+    cr_assert_str_eq(stage_node(lease, FAKE)->verdict, "absent");
+    redlock_lease_free(lease);
+    LOOP_UNTIL(odd.s.base, strcmp(stage_link(odd.s.client, FAKE)->fault, "TIMEOUT") == 0);
+    await_ready(&odd);
+    stage_drain(&odd.s);
+    close_odd(&odd);
+}
+
+/* Half an answer, and then nothing: the deadline counts, and the connection is given up. */
+Test(fake, half_an_answer)
+{
+    static const struct fake_line script[] = {
+        {"SET", "+O", FAKE_SEND}, {"SET", "*2147483647\r\n", FAKE_SEND}, {0}};
+    redlock_options options = stage_options();
+    options.node_timeout_ms = 200;
+    struct odd odd;
+    open_odd_with(&odd, script, &options);
+    for (unsigned i = 0; i < 2; i++) {
+        await_ready(&odd);
+        redlock_lease *lease = stage_hold(&odd.s, "job", NULL);
+        LOOP_UNTIL(odd.s.base, stage_verdicts(lease, "silent") == 1);
+        LOOP_UNTIL(odd.s.base, odd.fake.connections == i + 2);
+        redlock_lease_free(lease);
+    }
+    await_ready(&odd);
+    stage_drain(&odd.s);
+    close_odd(&odd);
+}
+
+/* Nothing but nonsense is no lock, however often it is asked for. */
+Test(fake, nobody_but_nonsense)
+{
+    static const struct fake_line script[] = {{"SET", ":1\r\n", FAKE_FOREVER}, {0}};
+    struct event_base *base = event_base_new();
+    struct fake fake[3];
+    const char *uri[3];
+    struct stage s = {.base = base};
+    for (int i = 0; i < 3; i++) {
+        fake_open(&fake[i], base, script);
+        uri[i] = fake[i].uri;
+    }
+    cr_assert_eq(redlock_client_new(base, uri, 1, NULL, &s.client, NULL), REDLOCK_OK);
+    for (int i = 0; i < 10; i++) {
+        struct told told;
+        redlock_lease *lease = stage_acquire(&s, "job", NULL, &told);
+        cr_assert_eq(told.result.code, REDLOCK_NO_QUORUM);
+        cr_assert_eq(redlock_valid_ms(lease), 0);
+        redlock_lease_free(lease);
+    }
+    redlock_client_free(s.client);
+    /* All say that they are the same server: one of them may vote at most. */
+    cr_assert_eq(redlock_client_new(base, uri, 3, NULL, &s.client, NULL), REDLOCK_OK);
+    struct told told;
+    redlock_lease *lease = stage_acquire(&s, "job", NULL, &told);
+    cr_assert_eq(told.result.code, REDLOCK_NO_QUORUM);
+    redlock_lease_free(lease);
+    redlock_client_free(s.client);
+    for (int i = 0; i < 3; i++)
+        fake_close(&fake[i]);
+    event_base_free(base);
+}
