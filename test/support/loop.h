@@ -18,8 +18,11 @@ void loop_pass_before(struct event_base *base, int64_t end, const char *file, in
                       const char *condition);
 
 #define LOOP_UNTIL(base, condition)                                                        \
-    for (int64_t loop_end = loop_clock_ms() + LOOP_PATIENCE_MS; !(condition);              \
-         loop_pass_before(base, loop_end, __FILE__, __LINE__, #condition))
+    do {                                                                                   \
+        int64_t loop_end = loop_clock_ms() + LOOP_PATIENCE_MS;                             \
+        while (!(condition))                                                               \
+            loop_pass_before(base, loop_end, __FILE__, __LINE__, #condition);              \
+    } while (0)
 
 /* For what must not happen: the loop runs on for a while. */
 void loop_run_for(struct event_base *base, int64_t ms);
