@@ -1,0 +1,186 @@
+/* Every allocation fails in turn: no crash, no leak, no callback too few, no wrong success.
+ */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "scarce.h"
+#include "stage.h"
+
+#define FOREVER SIZE_MAX
+#define ENOUGH  2000 /* allocations, of which a story needs far fewer */
+
+struct seen {
+    unsigned times;
+    redlock_code code;
+};
+
+static void note_survey(redlock_client *client, const redlock_survey *survey, void *arg)
+{
+    struct seen *seen = arg;
+    (void)client;
+    seen->times++;
+    seen->code = survey->code;
+}
+
+static void note_drain(redlock_client *client, bool clean, void *arg)
+{
+    struct seen *seen = arg;
+    (void)client;
+    (void)clean;
+    seen->times++;
+}
+
+/* Wakes the loop so that a test can look; made while there is memory. */
+static void do_nothing(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    (void)arg;
+}
+
+#define UNTIL(s, condition)                                                                \
+    for (int64_t end = loop_clock_ms() + LOOP_PATIENCE_MS; !(condition);)                  \
+    pass(s, end, #condition)
+
+static void pass(struct stage *s, int64_t end, const char *condition)
+{
+    cr_assert_lt(loop_clock_ms(), end, "never so: %s", condition);
+    scarce_enter();
+    event_base_loop(s->base, EVLOOP_ONCE);
+    scarce_leave();
+}
+
+#define SCARCELY(code, call)                                                               \
+    do {                                                                                   \
+        scarce_enter();                                                                    \
+        code = call;                                                                       \
+        scarce_leave();                                                                    \
+    } while (0)
+
+static bool is_held(struct stage *s, const redlock_lease *lease)
+{
+    return servers_with(&s->servers, "job", redlock_token(lease)) >= 2;
+}
+
+static void use(struct stage *s, redlock_lease *lease)
+{
+    struct told extended = {0}, released = {0};
+    struct seen seen = {0};
+    redlock_code code;
+    SCARCELY(code, redlock_inspect(s->client, "job", 3, note_survey, &seen));
+    cr_assert(code == REDLOCK_OK || code == REDLOCK_NO_MEMORY);
+    if (code == REDLOCK_OK)
+        UNTIL(s, seen.times > 0);
+    SCARCELY(code, redlock_extend(lease, 0, told_note, &extended));
+    if (code == REDLOCK_OK) {
+        UNTIL(s, extended.times > 0);
+        cr_assert(extended.result.code != REDLOCK_OK || is_held(s, lease));
+    }
+    SCARCELY(code, redlock_release(lease, told_note, &released));
+    if (code == REDLOCK_OK) {
+        UNTIL(s, released.times > 0);
+        cr_assert_eq(redlock_valid_ms(lease), 0);
+    }
+    cr_assert_leq(seen.times, 1);
+    cr_assert_leq(extended.times, 1);
+    cr_assert_leq(released.times, 1);
+}
+
+static void tell_story(struct stage *s, const redlock_options *options)
+{
+    redlock_lease_options lease_options = stage_lease_options();
+    redlock_lease *lease = NULL;
+    struct told told = {0};
+    struct seen drained = {0};
+    redlock_code code;
+    s->client = NULL;
+    SCARCELY(code,
+             redlock_client_new(s->base, s->servers.uri, 3, options, &s->client, NULL));
+    if (code != REDLOCK_OK) {
+        cr_assert(code == REDLOCK_NO_MEMORY || code == REDLOCK_SYSTEM, "%s",
+                  redlock_code_name(code));
+        cr_assert_null(s->client);
+        return;
+    }
+    SCARCELY(code, redlock_acquire(s->client, "job", 3, &lease_options, told_note, &told,
+                                   &lease));
+    if (code != REDLOCK_OK) {
+        cr_assert_eq(code, REDLOCK_NO_MEMORY);
+        cr_assert_null(lease);
+        return;
+    }
+    UNTIL(s, told.times > 0);
+    if (told.result.code == REDLOCK_OK) {
+        cr_assert(is_held(s, lease), "it is not held");
+        use(s, lease);
+    }
+    scarce_enter();
+    redlock_lease_free(lease);
+    scarce_leave();
+    SCARCELY(code, redlock_client_drain(s->client, 200, note_drain, &drained));
+    if (code == REDLOCK_OK)
+        UNTIL(s, drained.times > 0);
+    cr_assert_eq(told.times, 1);
+}
+
+/* One story on a loop of its own; whether memory ran out in it. */
+static bool run_story(struct stage *s, size_t after, size_t count)
+{
+    redlock_options options = stage_options();
+    options.connect_timeout_ms = 300;
+    options.node_timeout_ms = 100;
+    struct timeval soon = {.tv_usec = 2000};
+    s->base = event_base_new();
+    struct event *waker = event_new(s->base, -1, EV_PERSIST, do_nothing, NULL);
+    event_add(waker, &soon);
+    scarce_begin(after, count);
+    tell_story(s, &options);
+    bool ran_out = scarce_end();
+    if (s->client)
+        stage_drain(s); /* there is memory again: whatever is left is released now */
+    redlock_client_free(s->client);
+    s->client = NULL;
+    event_free(waker);
+    event_base_free(s->base);
+    s->base = NULL;
+    cr_assert_eq(servers_keys(&s->servers), 0);
+    return ran_out;
+}
+
+static void say_nothing(int severity, const char *text)
+{
+    (void)severity;
+    (void)text;
+}
+
+static void fail_in_turn(size_t count)
+{
+    struct stage s = {0};
+    event_set_log_callback(say_nothing);
+    servers_start(&s.servers, 3, NULL);
+    run_story(&s, ENOUGH, 0);
+    long before = scarce_live();
+    size_t after = 0;
+    while (run_story(&s, after, count)) {
+        cr_assert_eq(scarce_live(), before, "%ld blocks leaked after %zu",
+                     scarce_live() - before, after);
+        cr_assert_lt(++after, ENOUGH);
+    }
+    cr_assert_gt(after, 20, "nothing was tried");
+    servers_end(&s.servers);
+}
+
+Test(memory, one_allocation_fails)
+{
+    fail_in_turn(1);
+}
+
+Test(memory, three_allocations_fail)
+{
+    fail_in_turn(3);
+}
+
+Test(memory, no_allocation_succeeds_any_more)
+{
+    fail_in_turn(FOREVER);
+}

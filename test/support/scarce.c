@@ -1,0 +1,138 @@
+#include "scarce.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+static struct {
+    size_t after, count, failed;
+    bool on;
+    long live;
+} state;
+
+/* The allocator that would be there without this one. */
+static struct {
+    void *(*malloc)(size_t);
+    void *(*calloc)(size_t, size_t);
+    void *(*realloc)(void *, size_t);
+    void (*free)(void *);
+    bool resolving;
+} next;
+
+/* What is asked for while the allocator is being looked for. */
+static _Alignas(16) char early[4096];
+static size_t early_used;
+
+static void *allocate_early(size_t size)
+{
+    size = (size + 15) & ~(size_t)15;
+    if (size > sizeof(early) - early_used)
+        return NULL;
+    void *block = early + early_used;
+    early_used += size;
+    return block;
+}
+
+static bool is_early(const void *block)
+{
+    uintptr_t at = (uintptr_t)block, begin = (uintptr_t)early;
+    return at >= begin && at < begin + sizeof(early);
+}
+
+static bool resolve(void)
+{
+    if (next.free)
+        return true;
+    if (next.resolving)
+        return false;
+    next.resolving = true;
+    *(void **)&next.malloc = dlsym(RTLD_NEXT, "malloc");
+    *(void **)&next.calloc = dlsym(RTLD_NEXT, "calloc");
+    *(void **)&next.realloc = dlsym(RTLD_NEXT, "realloc");
+    *(void **)&next.free = dlsym(RTLD_NEXT, "free");
+    next.resolving = false;
+    return next.free != NULL;
+}
+
+static bool runs_out(void)
+{
+    if (!state.on)
+        return false;
+    if (state.after > 0) {
+        state.after--;
+        return false;
+    }
+    if (state.failed >= state.count)
+        return false;
+    state.failed++;
+    errno = ENOMEM;
+    return true;
+}
+
+void *malloc(size_t size)
+{
+    if (!resolve())
+        return allocate_early(size);
+    void *block = runs_out() ? NULL : next.malloc(size);
+    state.live += block != NULL;
+    return block;
+}
+
+void *calloc(size_t count, size_t size)
+{
+    if (!resolve())
+        return allocate_early(count * size);
+    void *block = runs_out() ? NULL : next.calloc(count, size);
+    state.live += block != NULL;
+    return block;
+}
+
+void *realloc(void *block, size_t size)
+{
+    if (!resolve() || is_early(block))
+        return NULL;
+    if (runs_out())
+        return NULL;
+    void *moved = next.realloc(block, size);
+    state.live += !block && moved;
+    return moved;
+}
+
+void free(void *block)
+{
+    if (!block || is_early(block) || !resolve())
+        return;
+    state.live--;
+    next.free(block);
+}
+
+void scarce_begin(size_t after, size_t count)
+{
+    state.after = after;
+    state.count = count;
+    state.failed = 0;
+}
+
+void scarce_enter(void)
+{
+    state.on = true;
+}
+
+void scarce_leave(void)
+{
+    state.on = false;
+}
+
+bool scarce_end(void)
+{
+    bool failed = state.failed > 0;
+    state.on = false;
+    state.after = state.count = state.failed = 0;
+    return failed;
+}
+
+long scarce_live(void)
+{
+    return state.live;
+}
