@@ -1,5 +1,6 @@
 /* The client's members: links and their nodes, and the gate before the first acquire. */
 #include <assert.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -265,7 +266,10 @@ redlock_code rl_members_parse(redlock_client *client, const char *const *uris,
     for (unsigned i = 0; i < client->n; i++) {
         struct rl_member *member = &client->member[i];
         struct rl_uri uri;
+        errno = 0;
         const char *why = rl_uri_parse(uris[i], &uri);
+        if (why && errno == ENOMEM)
+            return rl_fail(error, REDLOCK_NO_MEMORY, "out of memory");
         if (why) /* the text is not shown: it may hold a password */
             return rl_fail(error, REDLOCK_BAD_URI, "node %u: the URI is malformed: %s",
                            i + 1, why);

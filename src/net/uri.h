@@ -17,7 +17,10 @@ struct rl_uri {
     char shown[RL_URI_SHOWN]; /* the URI without its password */
 };
 
-/* NULL, or a short phrase that says what is wrong; then nothing is left to be cleared. */
+/*
+ * NULL, or a short phrase that says what is wrong; then nothing is left to be cleared. If
+ * memory ran out, errno is ENOMEM.
+ */
 const char *rl_uri_parse(const char *text, struct rl_uri *ret_uri);
 void rl_uri_clear(struct rl_uri *uri);
 
