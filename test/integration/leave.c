@@ -301,6 +301,18 @@ Test(leave, release_by_a_bare_token)
     close_empty(&s);
 }
 
+/* Whoever has answered says who it is. */
+static void expect_holder(const redlock_lease *lease, const char *holder, const char *value)
+{
+    cr_assert_geq(stage_verdicts(lease, "held"), 3);
+    for (unsigned i = 0; i < 5; i++) {
+        if (strcmp(stage_node(lease, i)->verdict, "held") != 0)
+            continue;
+        cr_assert_str_eq(stage_node(lease, i)->holder, holder);
+        cr_assert_str_eq(stage_node(lease, i)->value, value);
+    }
+}
+
 Test(leave, a_wrong_token_does_nothing)
 {
     struct stage s;
@@ -309,8 +321,7 @@ Test(leave, a_wrong_token_does_nothing)
     leave_behind(&s, token);
     redlock_lease *lease = adopt(&s, "pwrong", 0, NULL);
     cr_assert_eq(stage_extend(&s, lease, 0), REDLOCK_TAKEN);
-    cr_assert_str_eq(stage_node(lease, 0)->holder, "stage");
-    cr_assert_str_eq(stage_node(lease, 0)->value, token);
+    expect_holder(lease, "stage", token);
     cr_assert_eq(stage_release(&s, lease), REDLOCK_TAKEN);
     redlock_lease_free(lease);
     stage_drain(&s);

@@ -107,6 +107,22 @@ void free(void *block)
     next.free(block);
 }
 
+/* These are here because the sanitizers' own would not ask the allocator above. */
+char *strndup(const char *text, size_t size)
+{
+    size_t len = strnlen(text, size);
+    char *copy = malloc(len + 1);
+    if (!copy)
+        return NULL;
+    copy[len] = '\0';
+    return memcpy(copy, text, len);
+}
+
+char *strdup(const char *text)
+{
+    return strndup(text, strlen(text));
+}
+
 void scarce_begin(size_t after, size_t count)
 {
     state.after = after;

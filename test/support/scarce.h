@@ -1,6 +1,6 @@
 /*
- * Memory that runs out when a test says so: malloc, calloc and realloc of the whole
- * program, its libraries included, are those of scarce.c.
+ * Memory that runs out when a test says so: all that the program and its libraries ask
+ * for is asked of scarce.c.
  */
 #ifndef TEST_SCARCE_H
 #define TEST_SCARCE_H

@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""Runs a test under valgrind or with the sanitizers' logs kept, and fails on any complaint.
+
+Criterion runs each test in a process of its own and swallows what that process's exit code
+says: a leak is reported as a passed test. So the complaints go to files, and these decide.
+Usage: watched.py valgrind|sanitizers PROGRAM [ARGUMENT...]
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+VALGRIND = ["valgrind", "--quiet", "--leak-check=full", "--show-leak-kinds=definite",
+            "--errors-for-leak-kinds=definite", "--num-callers=30", "--trace-children=yes",
+            "--trace-children-skip=*redis-server*"]
+
+
+def run(tool, command, folder):
+    log = os.path.join(folder, "log")
+    environment = dict(os.environ)
+    if tool == "valgrind":
+        command = VALGRIND + [f"--log-file={log}.%p"] + command
+    else:
+        for name, more in (("ASAN_OPTIONS", "detect_leaks=1"),
+                           ("UBSAN_OPTIONS", "print_stacktrace=1")):
+            environment[name] = f"log_path={log}:{more}"
+    return subprocess.run(command, env=environment).returncode
+
+
+def complaints(folder):
+    for name in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, name), errors="replace") as log:
+            text = log.read()
+        if text.strip():
+            yield text
+
+
+def main():
+    tool, command = sys.argv[1], sys.argv[2:]
+    with tempfile.TemporaryDirectory(prefix="redlock-watched-") as folder:
+        code = run(tool, command, folder)
+        for text in complaints(folder):
+            print(text, file=sys.stderr)
+            code = code or 1
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()
