@@ -439,16 +439,17 @@ def case(text):
 
 
 def say(text):
+    """On stderr, as meson shows that of a failed test, and not what stands between the TAP."""
     for line in str(text).splitlines():
-        print("#", line, flush=True)
+        print("#", line, file=sys.stderr, flush=True)
 
 
 def overdue(*_):
     raise Failed(f"the case takes longer than {CASE_SECONDS} s")
 
 
-def run_case(function, quorum):
-    """Whether the case passed."""
+def run_case(text, function, quorum):
+    """Whether the case passed; if not, says why."""
     try:
         signal.alarm(CASE_SECONDS)
         if quorum:
@@ -461,11 +462,13 @@ def run_case(function, quorum):
         check(not left, f"left behind: {left}")
         return True
     except Failed as failure:
+        say(f"failed: {text}")
         where = traceback.extract_tb(failure.__traceback__)
         say(" < ".join(f"{os.path.basename(frame.filename)}:{frame.lineno}"
                        for frame in reversed(where)))
         say(failure)
     except Exception:
+        say(f"failed: {text}")
         say(traceback.format_exc())
     finally:
         signal.alarm(0)
@@ -481,7 +484,7 @@ def run_cases(quorum):
     print(f"1..{len(wanted)}", flush=True)
     for number, (text, function) in enumerate(wanted, 1):
         begun = time.monotonic()
-        passed = run_case(function, quorum)
+        passed = run_case(text, function, quorum)
         failed += not passed
         print(f"{'ok' if passed else 'not ok'} {number} - {text}", flush=True)
         if os.environ.get("LAB_TIMES"):

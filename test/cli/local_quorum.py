@@ -87,7 +87,7 @@ def _():
 @case("a command that is killed leaves nothing")
 def _():
     process, _ = begin()
-    [sleeper] = lab.named(lab.marked(), "^sleep 300")
+    [sleeper] = lab.wait_for(lambda: lab.named(lab.marked(), "^sleep 300"), "the command")
     os.kill(sleeper, signal.SIGKILL)
     finish(process).expect(128 + signal.SIGKILL)
     nothing_is_left()
