@@ -98,13 +98,23 @@ static char *default_label(void)
     return strdup(label);
 }
 
+/* As much as the caller's version of the struct has; false: nobody has set its size. */
+static bool take(void *copy, size_t room, const void *options, size_t size)
+{
+    if (size < 2 * sizeof(size_t))
+        return false;
+    memcpy(copy, options, size < room ? size : room);
+    return true;
+}
+
 redlock_code rl_options_copy(const redlock_options *options, size_t nodes,
                              redlock_options *ret_options, redlock_error *ret_error)
 {
     redlock_options copy;
     redlock_options_init(&copy);
-    if (options)
-        memcpy(&copy, options, options->size < sizeof(copy) ? options->size : sizeof(copy));
+    if (options && !take(&copy, sizeof(copy), options, options->size))
+        return rl_fail(ret_error, REDLOCK_BAD_OPTION,
+                       "the options were not made by redlock_options_init()");
     copy.size = sizeof(copy);
     redlock_code code = check(&copy, nodes, ret_error);
     if (code != REDLOCK_OK)
@@ -140,8 +150,8 @@ redlock_code rl_lease_options_read(const redlock_lease_options *options,
 {
     redlock_lease_options copy;
     redlock_lease_options_init(&copy);
-    if (options)
-        memcpy(&copy, options, options->size < sizeof(copy) ? options->size : sizeof(copy));
+    if (options && !take(&copy, sizeof(copy), options, options->size))
+        return REDLOCK_BAD_OPTION;
     copy.size = sizeof(copy);
     if (!in_range(copy.min_validity_ms, 0, MS_MAX) ||
         !in_range(copy.margin_ms, 0, MS_MAX) || !in_range(copy.max_hold_ms, 0, MS_MAX) ||

@@ -127,8 +127,11 @@ bool rl_greeting_read(struct rl_greeting *greeting, const struct rl_reply *reply
     bool wants_text = step >= RL_GREET_SERVER;
     enum rl_fault *denied = &greeting->identity.denied;
     if (reply->type == RL_REPLY_ERROR) {
+        enum rl_fault fault = rl_fault_of_error(reply->text, reply->len);
+        if (step == RL_GREET_AUTH && fault == RL_FAULT_ERR)
+            fault = RL_FAULT_WRONGPASS; /* the server wants none */
         if (*denied == RL_FAULT_NONE)
-            *denied = rl_fault_of_error(reply->text, reply->len);
+            *denied = fault;
     } else if (reply->type != (wants_text ? RL_REPLY_STRING : RL_REPLY_STATUS)) {
         *denied = RL_FAULT_PROTOCOL;
     } else {
