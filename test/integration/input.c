@@ -183,6 +183,7 @@ Test(input, options_out_of_range)
     REFUSE_OPTION(label = "\n");
     REFUSE_OPTION(label = long_text);
     REFUSE_OPTION(prefix = long_text);
+    REFUSE_OPTION(size = 0); /* as if they were never initialized */
 }
 
 /* A caller that was built against a later or an earlier header. */
@@ -307,6 +308,7 @@ Test(input, times_to_live)
 Test(input, lease_options_out_of_range)
 {
     open_alone(NULL);
+    REFUSE_LEASE(BAD_OPTION, options.size = 0);
     REFUSE_LEASE(BAD_OPTION, options.margin_ms = -1);
     REFUSE_LEASE(BAD_OPTION, options.min_validity_ms = -1);
     REFUSE_LEASE(BAD_OPTION, options.max_hold_ms = -1);
