@@ -14,6 +14,7 @@
 
 #define LINES_MAX 400
 #define LINE_MAX_ 512
+#define TICKS_MAX 10000 /* before one step */
 
 struct text {
     char *line[LINES_MAX];
@@ -200,7 +201,10 @@ static void step(const char *line, rl_time now)
     bool passes = strcmp(event, timer) == 0;
     bool stopped = starts(event, "we wake"); /* the process stood still: no timer ran */
     bool shown = false;
+    unsigned ticks = 0;
     while (!stopped && world_tick(&world, passes ? now : now - 1)) {
+        if (++ticks > TICKS_MAX)
+            fail("the timers run in vain", where);
         if (*world.said) {
             tell_step(timer);
             shown = world.view.now == now;

@@ -48,6 +48,10 @@ static void check_lease(const struct desk *desk)
     CHECK((lease->round.waiting | lease->round.granted | lease->round.refused) <= all,
           "a node that does not exist");
     CHECK((lease->round.granted & lease->round.refused) == 0, "a node voted twice");
+    CHECK(lease->round.seq == 0 ||
+              (lease->round.granted | lease->round.refused | lease->round.waiting) == all ||
+              lease->round.text == RL_RELEASE,
+          "a node that neither waits nor voted");
     CHECK((lease->dirty & ~lease->touched) == 0, "dirty without having been sent anything");
     CHECK(lease->state == RL_LEASE_HELD || lease->state == RL_LEASE_LOST ||
               rl_lease_left(lease, desk->view.now) == 0,

@@ -51,6 +51,21 @@ Test(watchdog, extends_at_a_third_of_the_ttl)
     cr_assert_eq(desk_told(&desk, RL_NEWS_RENEWED), 5);
 }
 
+Test(watchdog, counts_from_when_the_round_was_sent)
+{
+    struct desk desk;
+    struct rl_terms terms = watched();
+    desk_init(&desk, &terms);
+    desk_say(&desk, RL_EVENT_START);
+    desk_wait(&desk, 30 * RL_MS);
+    desk_votes(&desk, 0x1f, RL_VOTE_GRANTED);
+    cr_assert_eq(rl_lease_next(&desk.lease), start + ttl / 3);
+    desk_tick(&desk);
+    desk_wait(&desk, 30 * RL_MS);
+    desk_votes(&desk, 0x1f, RL_VOTE_GRANTED);
+    cr_assert_eq(rl_lease_next(&desk.lease), start + 2 * ttl / 3);
+}
+
 Test(watchdog, what_is_due_within_10_ms_is_due_together)
 {
     struct rl_terms terms = watched();

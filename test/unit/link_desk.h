@@ -50,10 +50,11 @@ static inline enum rl_link_action link_answer(struct rl_link *link, rl_time now,
 static inline enum rl_link_action link_greet(struct rl_link *link, rl_time now,
                                              const struct rl_identity *identity)
 {
-    while (link->state != RL_LINK_CONNECTING) {
+    for (unsigned i = 0; i < 10 && link->state != RL_LINK_CONNECTING; i++) {
         now = rl_max(now, rl_link_next(link));
         link_say(link, RL_LINK_TICK, now);
     }
+    cr_assert_eq(link->state, RL_LINK_CONNECTING);
     link_say(link, RL_LINK_CONNECTED, now);
     struct rl_link_event event = {
         .type = RL_LINK_GREETED, .now = now, .identity = identity};
