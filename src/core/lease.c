@@ -565,8 +565,6 @@ struct rl_update rl_lease_step(struct rl_lease *lease, const struct rl_view *vie
 {
     struct rl_update update = {0};
     expire(lease, view, &update);
-    if (update.send) /* the attempt is being given up: the event can no longer save it */
-        return update;
     switch (event->type) {
     case RL_EVENT_START: start(lease, view, &update); break;
     case RL_EVENT_ADOPT: adopt(lease, view, event->deadline); break;

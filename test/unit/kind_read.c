@@ -138,6 +138,9 @@ Test(read, whatever_is_malformed_is_not_believed)
         cr_assert_not(reads(scripted[i], pair(texts, 2)));
         cr_assert_not(reads(scripted[i], pair(nil, 2)));
         cr_assert_not(reads(scripted[i], text));
+        cr_assert_not(
+            reads(scripted[i],
+                  (struct rl_reply){.type = RL_REPLY_STATUS, .item = good, .items = 2}));
         cr_assert_not(reads(scripted[i], (struct rl_reply){.type = RL_REPLY_NIL}));
         cr_assert_not(
             reads(scripted[i], (struct rl_reply){.type = RL_REPLY_STATUS, TEXT("OK")}));

@@ -133,6 +133,38 @@ Test(acquire, what_is_won_too_late_is_lost)
     }
 }
 
+/* What comes with the end of the time cannot save the attempt, but it is not ignored. */
+Test(acquire, an_answer_that_comes_too_late_is_still_explained)
+{
+    struct desk desk;
+    struct rl_terms terms = desk_terms(3, 2);
+    terms.node_timeout = 2 * ttl;
+    desk_init(&desk, &terms);
+    desk_say(&desk, RL_EVENT_START);
+    desk_at(&desk, valid);
+    desk_answer(&desk, desk.sent, 1, RL_VOTE_HELD, 5000);
+    cr_assert_eq(desk.update.text, RL_RELEASE);
+    cr_assert_eq(desk.lease.cause, RL_CAUSE_EXPIRED);
+    cr_assert_eq(desk.ballot[1].vote, RL_VOTE_HELD);
+    cr_assert_eq(desk.ballot[1].pttl, 5000);
+}
+
+Test(cancel, is_heard_also_when_the_time_is_over)
+{
+    struct desk desk;
+    struct rl_terms terms = desk_terms(3, 2);
+    terms.node_timeout = 2 * ttl;
+    desk_init(&desk, &terms);
+    desk_say(&desk, RL_EVENT_START);
+    desk_at(&desk, valid);
+    desk_say(&desk, RL_EVENT_RELEASE);
+    cr_assert_eq(desk.update.news, RL_NEWS_FAILED);
+    cr_assert_eq(desk.update.send, 0x7);
+    cr_assert_eq(desk.lease.cause, RL_CAUSE_CANCELLED);
+    desk_say(&desk, RL_EVENT_RELEASE);
+    cr_assert_eq(desk.update.news, 0);
+}
+
 Test(acquire, is_not_won_where_lost_would_be_told_at_once)
 {
     struct desk desk;

@@ -268,6 +268,16 @@ Test(adopt, with_a_deadline_it_is_held_until_then)
     cr_assert_eq(desk.view.now, start + 5 * RL_SECOND);
 }
 
+Test(adopt, the_longest_hold_begins_with_the_adoption)
+{
+    struct desk desk;
+    struct rl_terms terms = watched();
+    terms.max_hold = 4 * RL_SECOND;
+    desk_init(&desk, &terms);
+    desk_adopt(&desk, start + 9 * RL_SECOND);
+    cr_assert_eq(rl_lease_left(&desk.lease, start), 4 * RL_SECOND);
+}
+
 Test(adopt, a_bare_token_is_held_by_nobody_until_a_quorum_says_so)
 {
     struct desk desk;
