@@ -83,6 +83,7 @@ Test(callbacks, client_freed_at_each_moment)
                      REDLOCK_OK);
         run_passes(&s, moment);
         bool held = told.times > 0;
+        servers_settle(&s.servers);
         redlock_client_free(client);
         cr_assert_eq(told.times, 1);
         cr_assert_eq(told.result.code, held ? REDLOCK_OK : REDLOCK_CANCELLED);
@@ -181,6 +182,8 @@ struct guest {
 static void leave(struct guest *guest)
 {
     redlock_lease *lease = guest->lease;
+    if (guest->frees_client)
+        servers_settle(&guest->stage->servers);
     if (guest->frees_lease) {
         guest->lease = NULL;
         redlock_lease_free(lease);
@@ -702,6 +705,7 @@ static void free_both(redlock_lease *lease, const redlock_result *result, void *
     struct guest *guest = arg;
     guest->told++;
     guest->code = result->code;
+    servers_settle(&guest->stage->servers);
     redlock_client_free(guest->stage->client);
     redlock_lease_free(lease);
 }
@@ -719,6 +723,7 @@ Test(callbacks, freed_while_the_client_is_freed)
                          REDLOCK_OK);
         if (moment > 0)
             LOOP_UNTIL(s.base, servers_keys(&s.servers) > 0 || guest[0].told);
+        servers_settle(&s.servers);
         if (!guest[0].told && !guest[1].told && !guest[2].told)
             redlock_client_free(s.client);
         for (int i = 0; i < 3; i++)

@@ -335,6 +335,14 @@ long long servers_number(struct servers *servers, unsigned i, const char *format
     return value;
 }
 
+void servers_settle(struct servers *servers)
+{
+    for (int turn = 0; turn < 2; turn++) /* answers are written before the next turn */
+        for (unsigned i = 0; i < servers->n; i++)
+            if (servers->server[i].pid > 0 && !servers->server[i].stopped)
+                servers_do(servers, i, "PING");
+}
+
 unsigned servers_with(struct servers *servers, const char *key, const char *value)
 {
     unsigned count = 0;

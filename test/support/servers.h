@@ -57,6 +57,13 @@ bool servers_text(struct servers *servers, unsigned i, const char *text, const c
 /* The integer that the command answers. */
 long long servers_number(struct servers *servers, unsigned i, const char *format, ...);
 
+/*
+ * Waits until what was sent to the servers is done and answered. One that is about to
+ * answer on a unix socket when that is closed drops the connection, with what it has not
+ * read yet.
+ */
+void servers_settle(struct servers *servers);
+
 /* On how many servers that run the key has this value; or, for NULL, does not exist. */
 unsigned servers_with(struct servers *servers, const char *key, const char *value);
 
