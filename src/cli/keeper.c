@@ -241,24 +241,41 @@ static void command_has_ended(struct keeper *keeper, const siginfo_t *info)
                W_EXITCODE(exited ? info->si_status : 0, exited ? 0 : info->si_status));
 }
 
-/* CMD stays a zombie: its number, and so its group's, must not be given to others. */
+/* Redlock has to know CMD to continue it, so that CMD runs is told first. */
+static void command_was_stopped(struct keeper *keeper, int number)
+{
+    struct pollfd exec = {.fd = keeper->exec, .events = POLLIN};
+    if (keeper->exec >= 0 && poll(&exec, 1, 0) == 1)
+        hear_of_exec(keeper);
+    if (keeper->exec >= 0)
+        kill(-keeper->cmd, SIGCONT); /* it is not CMD yet */
+    else if (keeper->started)
+        report(keeper, KEEPER_STOPPED, number);
+}
+
+/*
+ * CMD stays a zombie: its number, and so its group's, must not be given to others. A stop
+ * is taken as a stop only, and before it is told: once it is, CMD may go on, end or stop
+ * again at any time, and that must be left to be seen.
+ */
 static void look_at_children(struct keeper *keeper)
 {
-    const int kinds = WEXITED | WSTOPPED | WNOHANG;
     struct signalfd_siginfo signal;
     (void)!read(keeper->children, &signal, sizeof(signal));
     while (!keeper->ended) {
         siginfo_t info = {.si_pid = 0};
-        if (waitid(P_ALL, 0, &info, kinds | WNOWAIT) != 0 || info.si_pid == 0)
+        if (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) != 0 ||
+            info.si_pid == 0)
             return;
-        bool stopped = info.si_code == CLD_STOPPED;
-        if (info.si_pid == keeper->cmd && !stopped) {
+        bool stopped = info.si_code == CLD_STOPPED, is_cmd = info.si_pid == keeper->cmd;
+        if (is_cmd && !stopped) {
             command_has_ended(keeper, &info);
             return;
         }
-        if (info.si_pid == keeper->cmd)
-            report(keeper, KEEPER_STOPPED, info.si_status);
-        waitid(P_PID, (id_t)info.si_pid, &info, kinds);
+        int kind = stopped ? WSTOPPED : WEXITED;
+        if (waitid(P_PID, (id_t)info.si_pid, &info, kind | WNOHANG) == 0 && is_cmd &&
+            info.si_pid != 0)
+            command_was_stopped(keeper, info.si_status);
     }
 }
 
