@@ -83,18 +83,19 @@ static void stop_our_group(int number)
     sigprocmask(SIG_BLOCK, &stop, NULL);
 }
 
-void child_suspend(struct child *child, int number)
+bool child_suspend(struct child *child, int number)
 {
     bool asks = number == SIGTTIN || number == SIGTTOU;
     child->stopped = child->pid > 0;
     if (child->terminal < 0 || number == SIGSTOP)
-        return;
+        return false;
     if (child->stopped && asks && is_in_foreground(child)) {
         give_terminal(child);
-        return;
+        return true;
     }
     take_terminal_back(child);
     stop_our_group(number);
+    return true;
 }
 
 void child_resume(struct child *child)

@@ -49,11 +49,12 @@ struct keeper_report child_next(struct child *child);
 int child_next_signal(const struct child *child);
 
 /*
- * CMD was stopped by this signal. If it asks for the terminal and that is ours, it gets
- * it. Else we stop as well, as a job of the shell, and return when we are continued.
- * After that, and at SIGCONT, look at the deadline, then child_resume().
+ * CMD was stopped by this signal. If it asks for the terminal and that is ours, it gets it.
+ * Else we stop as well, as a job of the shell, and return when we are continued. After
+ * that, and at SIGCONT, look at the deadline, then child_resume(). False: somebody wants
+ * CMD alone to be stopped, and nobody but them continues it.
  */
-void child_suspend(struct child *child, int number);
+bool child_suspend(struct child *child, int number);
 void child_resume(struct child *child);
 
 /* Takes the terminal back and ends the keeper. */

@@ -159,8 +159,8 @@ static void hear(struct local *local, struct keeper_report report)
              local->argv[0], strerror(report.value));
         break;
     case KEEPER_STOPPED:
-        child_suspend(&local->child, report.value);
-        child_resume(&local->child);
+        if (child_suspend(&local->child, report.value))
+            child_resume(&local->child);
         break;
     case KEEPER_ENDED:
         end(local, WIFSIGNALED(report.value) ? CLI_SIGNALLED + WTERMSIG(report.value)

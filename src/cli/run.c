@@ -170,10 +170,8 @@ static void hear(struct run *run, struct keeper_report report)
         break;
     case KEEPER_REFUSED: command_refused(run, report.value); break;
     case KEEPER_STOPPED:
-        if (run->stage == RUNNING) {
-            child_suspend(&run->child, report.value);
+        if (run->stage == RUNNING && child_suspend(&run->child, report.value))
             resumed(run);
-        }
         break;
     case KEEPER_EXPIRED: lose(run, 0, redlock_code_text(REDLOCK_EXPIRED)); break;
     case KEEPER_ENDED: command_ended(run, report.value); break;
