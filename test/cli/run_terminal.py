@@ -101,6 +101,10 @@ class Shell(Terminal):
         self.do("echo code=$?")
         return int(self.expect(r"code=(\d+)\n" + PROMPT)[1])
 
+    def wait_for_job(self, pid):
+        """Until the command has the foreground and runs: keys that come sooner are lost."""
+        lab.wait_for(lambda: self.foreground() == pid and lab.state(pid) != "T", "the job in front")
+
     def check_foreground(self):
         lab.wait_for(lambda: self.foreground() == self.process.pid, "the shell in the foreground")
 
@@ -199,15 +203,15 @@ def _(quorum):
     path = lab.temporary("go")
     os.mkfifo(path)  # to wait for, as a shell that is stopped while it forks does not stop
     with Shell(quorum) as shell:
-        shell.do(f"$R run k -- sh -c 'echo ready; read x <{path}; echo \"got <$x>\"'")
-        shell.expect("ready\n")
+        shell.do(f"$R run k -- sh -c 'echo $$ ready; read x <{path}; echo \"got <$x>\"'")
+        pid = int(shell.expect(r"(\d+) ready\n")[1])
         for _ in range(2):
             shell.type("\x1a")
             shell.expect("Stopped")
             shell.expect(PROMPT)
             shell.do("fg")
             shell.expect("read x")
-            lab.wait_for(lambda: shell.foreground() != shell.process.pid, "the job in front")
+            shell.wait_for_job(pid)
         shell.type("\x1a")
         shell.expect("Stopped")
         shell.expect(PROMPT)
@@ -247,6 +251,22 @@ def _(quorum):
         shell.expect(PROMPT)
         shell.check_foreground()
     equal(quorum.keys(), 0, "keys")
+
+
+@case("the same over and over on a busy machine: stops, starts and ends are all seen")
+def _(quorum):
+    busy = [lab.spawn(["sh", "-c", "while :; do :; done"]) for _ in range(4)]
+    try:
+        with Shell(quorum) as shell:
+            for count in range(15):
+                shell.do("$R run k -- sh -c 'read x; echo \"got <$x>\"' | cat")
+                shell.type(f"piped {count}\n")
+                shell.expect(f"got <piped {count}>\n")
+                shell.expect(PROMPT)
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
 
 
 @case("a background job that wants to read stops until fg")
