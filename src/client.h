@@ -105,6 +105,13 @@ void rl_client_wake(redlock_client *client);
 /* This pass of the loop is to end with what is due and with what was queued. */
 void rl_client_plan(redlock_client *client);
 
+/* Its events. False: the loop or the system refuses; what was made is to be closed. */
+bool rl_client_open_loop(redlock_client *client);
+void rl_client_close_loop(redlock_client *client);
+
+/* The last step of freeing, when nothing runs inside any more. */
+void rl_client_close(redlock_client *client);
+
 /* The clock, read anew. */
 rl_time rl_client_read_clock(redlock_client *client);
 
@@ -122,10 +129,10 @@ bool rl_task_init(struct rl_task *task, redlock_client *client,
 void rl_task_end(struct rl_task *task); /* no more calls; destroyed as soon as it can be */
 
 void rl_task_bury(struct rl_task *task);
+void rl_task_destroy_dead(redlock_client *client);
 
 /* Ticks at `at`, or earlier: a later time than the one that is set changes nothing. */
 void rl_task_due(struct rl_task *task, rl_time at);
-void rl_task_due_exactly(struct rl_task *task, rl_time at);
 
 /* --- members --- */
 

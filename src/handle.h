@@ -1,0 +1,69 @@
+/*
+ * The handle: a caller's wish to hold a lock, over as many attempts as it takes. handle.c
+ * has its life, request.c what the caller may ask of it.
+ */
+#ifndef RL_HANDLE_H
+#define RL_HANDLE_H
+
+#include "attempt.h"
+#include "core/retry.h"
+
+enum rl_phase {
+    RL_PHASE_WAITING, /* for the gate */
+    RL_PHASE_PAUSING, /* until the next attempt */
+    RL_PHASE_TRYING,
+    RL_PHASE_SETTLED, /* the acquire has ended, well or not */
+};
+
+/* An operation whose end is to be told. */
+struct rl_pending {
+    redlock_lease_fn *callback;
+    void *arg;
+    bool started;
+};
+
+struct redlock_lease {
+    struct rl_task task;
+    struct rl_attempt *attempt; /* the last one; NULL before the first */
+    enum rl_phase phase : 8;
+    bool cancelled : 1;
+    bool freed : 1;
+    bool waits : 1;                           /* a wait was asked for */
+    bool extend_waits : 1, release_waits : 1; /* for the gate */
+    unsigned attempts;
+    unsigned news;        /* to be told at the end of the pass */
+    redlock_code failure; /* why an attempt could not even be made */
+    redlock_code loss;    /* why it was lost: a release has a cause of its own */
+    rl_time give_up, next_attempt;
+    int64_t extend_ttl_ms; /* of the extension that waits */
+    struct rl_terms terms;
+    struct rl_retry retry;
+    redlock_retry_fn *retry_fn;
+    void *retry_arg;
+    struct rl_pending acquire, extend, release;
+    redlock_lease_fn *on_lost, *on_extended;
+    void *lost_arg, *extended_arg;
+    size_t key_len;
+    char key[];
+};
+
+extern const struct rl_task_class rl_handle_class;
+
+static inline redlock_lease *rl_handle_of(struct rl_task *task)
+{
+    return (redlock_lease *)task;
+}
+
+/* The machine of the last attempt; NULL before the first. */
+static inline struct rl_lease *rl_handle_core(const redlock_lease *lease)
+{
+    return lease->attempt ? &lease->attempt->lease : NULL;
+}
+
+/* The first attempt may begin: at the end of this pass, never inside the caller's call. */
+void rl_handle_open(redlock_lease *lease);
+
+void rl_handle_extend(redlock_lease *lease, int64_t ttl_ms);
+void rl_handle_release(redlock_lease *lease);
+
+#endif
