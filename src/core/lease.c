@@ -255,6 +255,10 @@ static void decide_extend(struct rl_lease *lease, const struct rl_view *view,
         lose_majority(lease, update);
         return;
     }
+    if (lease->won) {
+        lease->holding = lease->round.granted;
+        return;
+    }
     enum rl_result result = rl_round_result(&lease->round, lease->terms.q);
     /* A bare token has no old deadline that would have ended the round in time. */
     bool late = view->now >= valid_until(lease, lease->round.start) - lease->terms.margin;
@@ -267,8 +271,6 @@ static void decide_extend(struct rl_lease *lease, const struct rl_view *view,
         break;
     case RL_WON:
         lease->holding = lease->round.granted;
-        if (lease->won)
-            return;
         lease->decided = lease->won = lease->timed = true;
         lease->valid = valid_until(lease, lease->round.start);
         lease->cause = RL_CAUSE_NONE;
@@ -389,17 +391,22 @@ static void forget(struct rl_lease *lease, const struct rl_view *view, unsigned 
                    struct rl_update *update)
 {
     rl_nodes bit = rl_bit(node);
-    if (lease->state == RL_LEASE_ACQUIRING && lease->round.granted & bit) {
-        lease->missing |= bit;
+    bool granted = lease->round.granted & bit;
+    bool acquiring = lease->state == RL_LEASE_ACQUIRING && granted;
+    if (!acquiring && lease->state != RL_LEASE_HELD)
+        return;
+    lease->missing |= bit;
+    lease->holding &= ~bit;
+    if (granted) {
         lease->ballot[node].vote = RL_VOTE_GONE;
         rl_round_count(&lease->round, node, RL_VOTE_GONE);
-        decide_acquire(lease, view, update);
-    } else if (lease->state == RL_LEASE_HELD) {
-        lease->missing |= bit;
-        lease->holding &= ~bit;
-        if (majority_is_gone(lease))
-            lose_majority(lease, update);
     }
+    if (acquiring)
+        decide_acquire(lease, view, update);
+    else if (majority_is_gone(lease))
+        lose_majority(lease, update);
+    else if (!lease->decided)
+        decide_extend(lease, view, update);
 }
 
 static void acquire_vote(struct rl_lease *lease, const struct rl_view *view,
@@ -423,6 +430,8 @@ static void acquire_vote(struct rl_lease *lease, const struct rl_view *view,
         note_missing(lease, event);
         rl_round_count(&lease->round, event->node, event->vote);
         lease->holding = lease->round.granted;
+        if (majority_is_gone(lease))
+            lose_majority(lease, update);
         break;
     case RL_LEASE_LINGERING:
         if (!lease->dirty)
