@@ -1,0 +1,93 @@
+/* A lease that is being acquired. */
+#include "lease_parts.h"
+
+#include <assert.h>
+
+void rl_lease_tell_failed(struct rl_lease *lease, const struct rl_view *view,
+                          struct rl_update *update)
+{
+    if (lease->cause == RL_CAUSE_NONE) {
+        unsigned held = rl_lease_count_votes(lease, RL_VOTE_HELD);
+        unsigned granted = rl_lease_count_votes(lease, RL_VOTE_GRANTED);
+        lease->cause = held > 0 && held + granted >= lease->terms.q ? RL_CAUSE_TAKEN
+                                                                    : RL_CAUSE_NO_QUORUM;
+    }
+    update->news |= RL_NEWS_FAILED;
+    rl_lease_linger(lease, view->now);
+}
+
+void rl_lease_back_out(struct rl_lease *lease, const struct rl_view *view,
+                       enum rl_cause cause, struct rl_update *update)
+{
+    lease->cause = cause;
+    lease->state = RL_LEASE_BACKING_OUT;
+    rl_lease_begin_release(lease, view, update);
+    if (cause == RL_CAUSE_CANCELLED || !lease->round.waiting)
+        rl_lease_tell_failed(lease, view, update);
+}
+
+void rl_lease_decide_acquire(struct rl_lease *lease, const struct rl_view *view,
+                             struct rl_update *update)
+{
+    switch (rl_round_result(&lease->round, lease->terms.q)) {
+    case RL_OPEN: return;
+    case RL_LOST: rl_lease_back_out(lease, view, RL_CAUSE_NONE, update); return;
+    case RL_WON: break;
+    }
+    lease->decided = true;
+    lease->state = RL_LEASE_HELD;
+    lease->timed = true;
+    lease->holding = lease->round.granted;
+    lease->next_extend = rl_lease_extend_at(lease, lease->round.start);
+    update->news |= RL_NEWS_HELD;
+}
+
+void rl_lease_start(struct rl_lease *lease, const struct rl_view *view,
+                    struct rl_update *update)
+{
+    assert(lease->state == RL_LEASE_NEW);
+    lease->state = RL_LEASE_ACQUIRING;
+    lease->hold_until = rl_later(view->now, lease->terms.max_hold);
+    lease->valid = rl_lease_valid_until(lease, view->now);
+    if (rl_count(view->ready & rl_all(lease->terms.n)) < lease->terms.q) {
+        struct rl_update nothing = {0};
+        struct rl_view nobody = *view;
+        nobody.ready = 0;
+        rl_lease_begin_vote(lease, &nobody, RL_ACQUIRE, &nothing);
+        rl_lease_tell_failed(lease, view, update);
+        return;
+    }
+    rl_lease_begin_vote(lease, view, RL_ACQUIRE, update);
+}
+
+void rl_lease_acquire_vote(struct rl_lease *lease, const struct rl_view *view,
+                           const struct rl_lease_event *event, struct rl_update *update)
+{
+    bool stored_nothing = event->vote == RL_VOTE_HELD || event->vote == RL_VOTE_ERROR;
+    if (stored_nothing && !(lease->extended & rl_bit(event->node)))
+        lease->dirty &= ~rl_bit(event->node);
+    switch (lease->state) {
+    case RL_LEASE_ACQUIRING:
+        rl_lease_note_ballot(lease, event);
+        rl_lease_note_missing(lease, event);
+        rl_round_count(&lease->round, event->node, event->vote);
+        rl_lease_decide_acquire(lease, view, update);
+        break;
+    case RL_LEASE_BACKING_OUT: rl_lease_note_ballot(lease, event); break;
+    case RL_LEASE_HELD:
+        if (event->seq != lease->round.seq)
+            break;
+        rl_lease_note_ballot(lease, event);
+        rl_lease_note_missing(lease, event);
+        rl_round_count(&lease->round, event->node, event->vote);
+        lease->holding = lease->round.granted;
+        if (rl_lease_majority_is_gone(lease))
+            rl_lease_lose_majority(lease, update);
+        break;
+    case RL_LEASE_LINGERING:
+        if (!lease->dirty)
+            lease->state = RL_LEASE_OVER;
+        break;
+    default: break;
+    }
+}

@@ -1,0 +1,116 @@
+/* A lease that is given back, and what may be left of it. */
+#include "lease_parts.h"
+
+/* The round that takes the token away, everywhere that it may be and can be said. */
+void rl_lease_begin_release(struct rl_lease *lease, const struct rl_view *view,
+                            struct rl_update *update)
+{
+    rl_lease_begin_round(lease, view, RL_RELEASE, lease->touched & view->open, update);
+}
+
+/* All is told. What may still store the token is released later, or expires. */
+void rl_lease_linger(struct rl_lease *lease, rl_time now)
+{
+    if (!lease->dirty) {
+        lease->state = RL_LEASE_OVER;
+        return;
+    }
+    lease->state = RL_LEASE_LINGERING;
+    lease->next_linger = rl_later(now, RL_LINGER_GAP);
+}
+
+/* Judged once all have answered, or by q that deleted our key. */
+void rl_lease_decide_release(struct rl_lease *lease, const struct rl_view *view,
+                             struct rl_update *update)
+{
+    const struct rl_terms *terms = &lease->terms;
+    unsigned done = rl_lease_count_votes(lease, RL_VOTE_GRANTED);
+    if (done < terms->q && lease->round.waiting)
+        return;
+    unsigned taken = rl_lease_count_votes(lease, RL_VOTE_HELD);
+    unsigned gone = rl_lease_count_votes(lease, RL_VOTE_GONE) +
+                    rl_lease_count_votes(lease, RL_VOTE_UNASKED);
+    if (done + gone + taken < terms->q)
+        lease->cause = RL_CAUSE_UNCONFIRMED;
+    else if (done > 0 && taken < terms->q)
+        lease->cause = RL_CAUSE_NONE;
+    else
+        lease->cause = taken > 0 ? RL_CAUSE_TAKEN : RL_CAUSE_GONE;
+    update->news |= RL_NEWS_RELEASED;
+    rl_lease_linger(lease, view->now);
+}
+
+void rl_lease_release(struct rl_lease *lease, const struct rl_view *view,
+                      struct rl_update *update)
+{
+    switch (lease->state) {
+    case RL_LEASE_NEW: lease->state = RL_LEASE_OVER; return;
+    case RL_LEASE_ACQUIRING:
+        rl_lease_back_out(lease, view, RL_CAUSE_CANCELLED, update);
+        return;
+    case RL_LEASE_BACKING_OUT:
+        lease->cause = RL_CAUSE_CANCELLED;
+        rl_lease_tell_failed(lease, view, update);
+        return;
+    case RL_LEASE_HELD:
+    case RL_LEASE_LOST: break;
+    default: return;
+    }
+    if (lease->asked || lease->wished)
+        update->news |= RL_NEWS_NOT_EXTENDED;
+    lease->asked = lease->wished = false;
+    lease->state = RL_LEASE_RELEASING;
+    for (unsigned node = 0; node < lease->terms.n; node++) {
+        rl_nodes bit = rl_bit(node);
+        lease->ballot[node] = (struct rl_ballot){
+            .vote = !(lease->touched & bit) ? RL_VOTE_UNASKED
+                    : view->open & bit      ? RL_VOTE_WAITING
+                                            : RL_VOTE_ABSENT,
+            .pttl = -1,
+        };
+    }
+    rl_lease_begin_release(lease, view, update);
+    rl_lease_decide_release(lease, view, update);
+}
+
+/* Says the release again where it was not confirmed and nothing is under way. */
+void rl_lease_release_again(struct rl_lease *lease, const struct rl_view *view,
+                            rl_nodes where, struct rl_update *update)
+{
+    rl_nodes again = where & lease->dirty & view->open & ~lease->unanswered;
+    lease->next_linger = rl_later(view->now, RL_LINGER_GAP);
+    if (again)
+        rl_lease_begin_round(lease, view, RL_RELEASE, again, update);
+}
+
+void rl_lease_release_vote(struct rl_lease *lease, const struct rl_view *view,
+                           const struct rl_lease_event *event, struct rl_update *update)
+{
+    rl_nodes bit = rl_bit(event->node);
+    lease->unanswered &= ~bit;
+    if (event->vote == RL_VOTE_GRANTED || event->vote == RL_VOTE_GONE ||
+        event->vote == RL_VOTE_HELD)
+        lease->dirty &= ~bit;
+    switch (lease->state) {
+    case RL_LEASE_BACKING_OUT: /* the ballots keep what the acquire was told */
+        lease->round.waiting &= ~bit;
+        if (event->pttl >= 0)
+            lease->ballot[event->node].pttl = event->pttl;
+        if (event->vote == RL_VOTE_HELD && lease->ballot[event->node].vote == RL_VOTE_HELD)
+            lease->ballot[event->node].fault = event->fault; /* what it is that is there */
+        if (!lease->round.waiting)
+            rl_lease_tell_failed(lease, view, update);
+        break;
+    case RL_LEASE_RELEASING:
+        rl_lease_note_ballot(lease, event);
+        rl_round_count(&lease->round, event->node, event->vote);
+        rl_lease_decide_release(lease, view, update);
+        break;
+    case RL_LEASE_LINGERING:
+        lease->round.waiting &= ~bit;
+        if (!lease->dirty)
+            lease->state = RL_LEASE_OVER;
+        break;
+    default: break;
+    }
+}

@@ -1,0 +1,115 @@
+/* What all rounds of a lease share: how they begin, and how votes are noted. */
+#include "lease_parts.h"
+
+rl_time rl_lease_patience(const struct rl_terms *terms, rl_time round_trip)
+{
+    if (terms->node_timeout > 0)
+        return terms->node_timeout;
+    return rl_clamp(4 * round_trip, RL_PATIENCE_FLOOR, terms->ttl / RL_PATIENCE_SHARE);
+}
+
+/* The validity that a won round must leave: enough to be worth it, and to be told LOST. */
+rl_time rl_lease_least_validity(const struct rl_lease *lease)
+{
+    return rl_max(lease->terms.min_validity, lease->terms.margin + 1);
+}
+
+rl_time rl_lease_lost_at(const struct rl_lease *lease)
+{
+    return lease->timed ? lease->valid - lease->terms.margin : RL_NEVER;
+}
+
+rl_time rl_lease_valid_until(const struct rl_lease *lease, rl_time start)
+{
+    rl_time valid = rl_valid_until(start, lease->terms.ttl, lease->terms.drift_ppm);
+    return rl_min(valid, lease->hold_until);
+}
+
+/* When the watchdog extends what was set at `start`. */
+rl_time rl_lease_extend_at(const struct rl_lease *lease, rl_time start)
+{
+    rl_time every = rl_min(lease->terms.extend_every, lease->terms.ttl / RL_WATCHDOG_SHARE);
+    rl_time at = rl_later(start, every);
+    bool coarse = every >= 10 * RL_EXTEND_GRID;
+    return coarse ? at - at % RL_EXTEND_GRID : at;
+}
+
+/* Begins a round at the nodes of `ask`; a ballot is kept for each of the others too. */
+void rl_lease_begin_round(struct rl_lease *lease, const struct rl_view *view,
+                          enum rl_text text, rl_nodes ask, struct rl_update *update)
+{
+    const struct rl_terms *terms = &lease->terms;
+    lease->round = (struct rl_round){
+        .start = view->now,
+        .text = text,
+        .seq = lease->round.seq + 1,
+        .waiting = ask,
+        .refused = rl_all(terms->n) & ~ask,
+    };
+    lease->decided = lease->won = false;
+    for (rl_nodes rest = ask; rest; rest &= rest - 1) {
+        unsigned node = rl_first(rest);
+        rl_time patience = rl_lease_patience(terms, view->round_trip[node]);
+        lease->ballot[node].patience = (uint32_t)rl_min(patience, UINT32_MAX);
+    }
+    update->send = ask;
+    update->text = text;
+    update->seq = lease->round.seq;
+    if (text == RL_ACQUIRE || text == RL_EXTEND) {
+        lease->until = rl_max(lease->until, rl_later(view->now, 2 * terms->ttl));
+        lease->touched |= ask;
+        lease->dirty |= ask;
+        lease->extended |= text == RL_EXTEND ? ask : 0;
+    } else {
+        lease->unanswered |= ask;
+    }
+}
+
+/* A round that asks for votes: every node gets a fresh ballot. */
+void rl_lease_begin_vote(struct rl_lease *lease, const struct rl_view *view,
+                         enum rl_text text, struct rl_update *update)
+{
+    for (unsigned node = 0; node < lease->terms.n; node++)
+        lease->ballot[node] = (struct rl_ballot){
+            .vote = view->ready & rl_bit(node) ? RL_VOTE_WAITING : RL_VOTE_ABSENT,
+            .pttl = -1,
+        };
+    rl_lease_begin_round(lease, view, text, view->ready & rl_all(lease->terms.n), update);
+    if (text == RL_ACQUIRE)
+        lease->missing = rl_all(lease->terms.n) & ~view->ready;
+}
+
+unsigned rl_lease_count_votes(const struct rl_lease *lease, enum rl_vote vote)
+{
+    unsigned count = 0;
+    for (unsigned node = 0; node < lease->terms.n; node++)
+        count += lease->ballot[node].vote == vote;
+    return count;
+}
+
+void rl_lease_note_ballot(struct rl_lease *lease, const struct rl_lease_event *event)
+{
+    struct rl_ballot *ballot = &lease->ballot[event->node];
+    ballot->vote = event->vote;
+    ballot->fault = event->fault;
+    ballot->latency = (uint32_t)rl_min(event->took, UINT32_MAX);
+    if (event->pttl >= 0)
+        ballot->pttl = event->pttl;
+}
+
+/* What the vote says about whether the node stores our token. */
+void rl_lease_note_missing(struct rl_lease *lease, const struct rl_lease_event *event)
+{
+    rl_nodes bit = rl_bit(event->node);
+    switch (event->vote) {
+    case RL_VOTE_GRANTED: lease->missing &= ~bit; break;
+    case RL_VOTE_ERROR:
+        if (event->text == RL_ACQUIRE)
+            lease->missing |= bit;
+        break;
+    case RL_VOTE_HELD:
+    case RL_VOTE_GONE:
+    case RL_VOTE_PLANTED: lease->missing |= bit; break;
+    default: break;
+    }
+}
