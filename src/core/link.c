@@ -48,6 +48,9 @@ static void go_down(struct rl_link *link, const struct rl_link_event *event,
 {
     bool hopeless = rl_fault_is_denial(fault) || fault == RL_FAULT_CLUSTER ||
                     fault == RL_FAULT_DUPLICATE;
+    bool lasted = rl_link_is_open(link) && event->now >= link->greeted_at + RL_BACKOFF_CAP;
+    if (lasted)
+        link->failures = 0;
     rl_time cap = hopeless ? RL_DENIED_CAP : RL_BACKOFF_CAP;
     rl_time delay = rl_backoff(RL_BACKOFF_BASE, cap, link->failures);
     link->retry_at = rl_later(event->now, delay / 2 + rl_uniform(event->random, delay / 2));
@@ -99,7 +102,6 @@ static enum rl_link_action greeted(struct rl_link *link, const struct rl_link_ev
     if (link->restarted)
         link->quarantine_until = rl_later(event->now, link->terms.quarantine);
     memcpy(link->run_id, identity->run_id, sizeof(link->run_id));
-    link->failures = 0;
     link->oldest = RL_NEVER;
     if (link->round_trip == 0)
         link->round_trip = rl_max(event->now - link->greeted_at, 1);

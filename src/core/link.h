@@ -85,7 +85,7 @@ struct rl_link {
     rl_time quarantine_until; /* not counted before */
     rl_time oldest;           /* when the oldest unanswered command was sent */
     rl_time round_trip;       /* smoothed; 0: not measured yet */
-    unsigned failures;        /* since it was last greeted */
+    unsigned failures;        /* since it was last open for RL_BACKOFF_CAP */
     bool restarted;           /* as the last greeting told: it may have forgotten locks */
     char run_id[RL_RUN_ID + 1];
 };

@@ -115,7 +115,7 @@ Test(link, begins_down_and_connects_at_once)
     cr_assert(rl_link_is_settled(&link), "it was tried once, whatever comes now");
 }
 
-Test(backoff, grows_to_a_second_and_starts_anew_after_a_greeting)
+Test(backoff, grows_to_a_second_and_starts_anew_after_a_second)
 {
     struct rl_link link = link_in(RL_LINK_DOWN, now);
     rl_time delay = RL_BACKOFF_BASE;
@@ -128,9 +128,16 @@ Test(backoff, grows_to_a_second_and_starts_anew_after_a_greeting)
     }
     cr_assert_eq(delay, RL_BACKOFF_CAP);
     struct rl_identity identity = link_identity('a');
-    link_greet(&link, rl_link_next(&link), &identity);
-    link_fail(&link, now, RL_FAULT_CLOSED, 0);
-    cr_assert_eq(rl_link_next(&link), now + RL_BACKOFF_BASE / 2);
+    rl_time at = rl_link_next(&link);
+    link_greet(&link, at, &identity);
+    at += RL_BACKOFF_CAP - 1;
+    link_fail(&link, at, RL_FAULT_CLOSED, 0);
+    cr_assert_eq(rl_link_next(&link), at + RL_BACKOFF_CAP / 2, "it greets and goes");
+    at = rl_link_next(&link);
+    link_greet(&link, at, &identity);
+    at += RL_BACKOFF_CAP;
+    link_fail(&link, at, RL_FAULT_CLOSED, 0);
+    cr_assert_eq(rl_link_next(&link), at + RL_BACKOFF_BASE / 2);
 }
 
 Test(backoff, the_other_half_is_random)
