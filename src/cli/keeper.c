@@ -47,7 +47,8 @@ struct keeper {
 static void report(const struct keeper *keeper, enum keeper_news news, int value)
 {
     struct keeper_report said = {news, value};
-    (void)!send(keeper->redlock, &said, sizeof(said), MSG_NOSIGNAL);
+    int wait = news == KEEPER_STOPPED ? MSG_DONTWAIT : 0; /* may come again and again */
+    (void)!send(keeper->redlock, &said, sizeof(said), MSG_NOSIGNAL | wait);
 }
 
 static int open_terminal(void)
