@@ -36,19 +36,8 @@ struct acquire {
     struct cli *cli;
     const char *key, *token_file;
     redlock_lease *lease;
-    redlock_result result;
-    redlock_node nodes[REDLOCK_NODES_MAX];
-    size_t count;
-    bool done;
+    struct cli_outcome outcome;
 };
-
-static void ended(redlock_lease *lease, const redlock_result *result, void *arg)
-{
-    struct acquire *acquire = arg;
-    acquire->result = *result;
-    acquire->count = redlock_explain(lease, acquire->nodes, REDLOCK_NODES_MAX);
-    acquire->done = true;
-}
 
 static void released(redlock_lease *lease, const redlock_result *result, void *arg)
 {
@@ -69,7 +58,7 @@ static void still_waiting(evutil_socket_t fd, short what, void *arg)
     const struct acquire *acquire = arg;
     (void)fd;
     (void)what;
-    if (!acquire->done)
+    if (!acquire->outcome.done)
         cli_say_waiting(acquire->cli, acquire->key, acquire->lease);
 }
 
@@ -79,7 +68,7 @@ static void wait_for_end(struct acquire *acquire, struct event_base *base)
     struct event *timer = event_new(base, -1, EV_PERSIST, still_waiting, acquire);
     if (timer)
         evtimer_add(timer, &every);
-    cli_wait(base, &acquire->done);
+    cli_wait(base, &acquire->outcome.done);
     if (timer)
         event_free(timer);
 }
@@ -87,19 +76,20 @@ static void wait_for_end(struct acquire *acquire, struct event_base *base)
 /* Whatever the outcome: `cause` says it in one word. */
 static bool print_outcome(const struct acquire *acquire, redlock_code code, json_t *object)
 {
-    const redlock_result *result = &acquire->result;
+    const redlock_result *result = &acquire->outcome.result;
     json_object_set_new(object, "cause", cli_cause(code));
     json_object_set_new(object, "granted", json_integer(result->granted));
     json_object_set_new(object, "quorum", json_integer(result->quorum));
     json_object_set_new(object, "attempts", json_integer(result->attempts));
-    json_object_set_new(object, "nodes", cli_nodes_json(acquire->nodes, acquire->count));
+    json_object_set_new(object, "nodes",
+                        cli_nodes_json(acquire->outcome.nodes, acquire->outcome.count));
     return cli_print_json(acquire->cli, object);
 }
 
 static void print_failure(const struct acquire *acquire, redlock_code code)
 {
-    const redlock_result *result = &acquire->result;
-    const redlock_node *holder = cli_holder(acquire->nodes, acquire->count);
+    const redlock_result *result = &acquire->outcome.result;
+    const redlock_node *holder = cli_holder(acquire->outcome.nodes, acquire->outcome.count);
     if (!acquire->cli->json)
         return;
     json_t *object = json_pack("{s: o}", "key", cli_json_text(acquire->key));
@@ -147,8 +137,8 @@ static void give_back(struct acquire *acquire, struct event_base *base)
 static int conclude(struct acquire *acquire, struct event_base *base, int signal)
 {
     const struct cli *cli = acquire->cli;
-    redlock_code code = acquire->result.code;
-    cli_say_nodes(cli, acquire->nodes, acquire->count);
+    redlock_code code = acquire->outcome.result.code;
+    cli_say_nodes(cli, acquire->outcome.nodes, acquire->outcome.count);
     if (code == REDLOCK_OK && signal == 0) {
         int exit_code = publish(acquire);
         if (exit_code == CLI_OK)
@@ -164,8 +154,8 @@ static int conclude(struct acquire *acquire, struct event_base *base, int signal
         print_failure(acquire, REDLOCK_CANCELLED);
         return CLI_SIGNALLED + signal;
     }
-    cli_say_not_acquired(cli, acquire->key, &acquire->result, acquire->nodes,
-                         acquire->count);
+    cli_say_not_acquired(cli, acquire->key, &acquire->outcome.result,
+                         acquire->outcome.nodes, acquire->outcome.count);
     print_failure(acquire, code);
     return cli_acquire_exit(code, (int)cli->held_elsewhere);
 }
@@ -185,8 +175,9 @@ int cli_acquire(struct cli *cli, int argc, char **argv)
 
     struct event_base *base = event_base_new();
     redlock_client *client = cli_connect(cli, base);
-    redlock_code code = redlock_acquire(client, acquire.key, strlen(acquire.key),
-                                        &cli->lease, ended, &acquire, &acquire.lease);
+    redlock_code code =
+        redlock_acquire(client, acquire.key, strlen(acquire.key), &cli->lease,
+                        cli_note_outcome, &acquire.outcome, &acquire.lease);
     if (code != REDLOCK_OK)
         cli_fail_start(code, acquire.key);
     struct cli_signals signals;

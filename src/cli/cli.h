@@ -105,6 +105,17 @@ redlock_client *cli_connect(const struct cli *cli, struct event_base *base);
 /* Ends the process because an operation on `key` could not be started. */
 _Noreturn void cli_fail_start(redlock_code code, const char *key);
 
+/* The end of an operation, as cli_note_outcome() was told it. */
+struct cli_outcome {
+    redlock_result result;
+    redlock_node nodes[REDLOCK_NODES_MAX];
+    size_t count;
+    bool done;
+};
+
+/* A callback; its argument is a struct cli_outcome. */
+void cli_note_outcome(redlock_lease *lease, const redlock_result *result, void *outcome);
+
 /* Runs the loop until `*done`. */
 void cli_wait(struct event_base *base, const bool *done);
 

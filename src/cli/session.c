@@ -38,6 +38,14 @@ void cli_fail_start(redlock_code code, const char *key)
     cli_fail(exit_of_failed_start(code), "%s: %s", key, redlock_code_text(code));
 }
 
+void cli_note_outcome(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    struct cli_outcome *outcome = arg;
+    outcome->result = *result;
+    outcome->count = redlock_explain(lease, outcome->nodes, REDLOCK_NODES_MAX);
+    outcome->done = true;
+}
+
 void cli_wait(struct event_base *base, const bool *done)
 {
     while (!*done)

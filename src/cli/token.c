@@ -50,19 +50,8 @@ struct holding {
     const char *key, *path;
     struct tokenfile file; /* the token is always there, the rest if there is a path */
     redlock_lease *lease;
-    redlock_result result;
-    redlock_node nodes[REDLOCK_NODES_MAX];
-    size_t count;
-    bool done;
+    struct cli_outcome outcome;
 };
-
-static void ended(redlock_lease *lease, const redlock_result *result, void *arg)
-{
-    struct holding *holding = arg;
-    holding->result = *result;
-    holding->count = redlock_explain(lease, holding->nodes, REDLOCK_NODES_MAX);
-    holding->done = true;
-}
 
 /* One line, as `acquire` printed it. */
 static void read_stdin(char token[REDLOCK_TOKEN_MAX + 1])
@@ -105,7 +94,7 @@ static void read_token(struct holding *holding)
 /* False if stdout could not take it. */
 static bool print_outcome(struct holding *holding, const char *cause, json_t *object)
 {
-    const redlock_result *result = &holding->result;
+    const redlock_result *result = &holding->outcome.result;
     if (!holding->cli->json) {
         json_decref(object);
         return true;
@@ -113,7 +102,8 @@ static bool print_outcome(struct holding *holding, const char *cause, json_t *ob
     json_object_set_new(object, "cause", json_string(cause));
     json_object_set_new(object, "granted", json_integer(result->granted));
     json_object_set_new(object, "quorum", json_integer(result->quorum));
-    json_object_set_new(object, "nodes", cli_nodes_json(holding->nodes, holding->count));
+    json_object_set_new(object, "nodes",
+                        cli_nodes_json(holding->outcome.nodes, holding->outcome.count));
     return cli_print_json(holding->cli, object);
 }
 
@@ -128,7 +118,7 @@ static bool print_code(struct holding *holding, redlock_code code)
 
 static int exit_of(const struct holding *holding)
 {
-    const redlock_result *result = &holding->result;
+    const redlock_result *result = &holding->outcome.result;
     switch (result->code) {
     case REDLOCK_OK: return CLI_OK;
     case REDLOCK_GONE:
@@ -137,7 +127,7 @@ static int exit_of(const struct holding *holding)
     case REDLOCK_DENIED: return CLI_DENIED;
     case REDLOCK_NO_QUORUM:
     case REDLOCK_UNCONFIRMED:
-        return cli_is_denied(holding->nodes, holding->count, result->quorum)
+        return cli_is_denied(holding->outcome.nodes, holding->outcome.count, result->quorum)
                    ? CLI_DENIED
                    : CLI_NO_QUORUM;
     default: return CLI_FAILED;
@@ -147,9 +137,10 @@ static int exit_of(const struct holding *holding)
 /* What the nodes say, where too few of them did as they were asked. */
 static void say_too_few(struct holding *holding)
 {
-    const redlock_result *result = &holding->result;
-    bool denied = cli_is_denied(holding->nodes, holding->count, result->quorum);
-    char *faults = cli_faults(holding->nodes, holding->count);
+    const redlock_result *result = &holding->outcome.result;
+    bool denied =
+        cli_is_denied(holding->outcome.nodes, holding->outcome.count, result->quorum);
+    char *faults = cli_faults(holding->outcome.nodes, holding->outcome.count);
     if (result->code == REDLOCK_UNCONFIRMED)
         cli_say(holding->cli, "%s: %s; %s", holding->key, redlock_code_text(result->code),
                 faults);
@@ -166,8 +157,8 @@ static void say_too_few(struct holding *holding)
 static int tell_failure(struct holding *holding)
 {
     const struct cli *cli = holding->cli;
-    const redlock_code code = holding->result.code;
-    const redlock_node *holder = cli_holder(holding->nodes, holding->count);
+    const redlock_code code = holding->outcome.result.code;
+    const redlock_node *holder = cli_holder(holding->outcome.nodes, holding->outcome.count);
     if (code == REDLOCK_TAKEN && holder)
         cli_say(cli, "%s is held by %s, no longer by this token", holding->key,
                 holder->holder);
@@ -185,12 +176,13 @@ static int tell_failure(struct holding *holding)
 static void hear_out(struct holding *holding, redlock_client *client,
                      struct event_base *base)
 {
-    cli_wait(base, &holding->done);
-    if (holding->result.code != REDLOCK_OK) {
+    cli_wait(base, &holding->outcome.done);
+    if (holding->outcome.result.code != REDLOCK_OK) {
         cli_drain(client, base);
-        holding->count = redlock_explain(holding->lease, holding->nodes, REDLOCK_NODES_MAX);
+        holding->outcome.count =
+            redlock_explain(holding->lease, holding->outcome.nodes, REDLOCK_NODES_MAX);
     }
-    cli_say_nodes(holding->cli, holding->nodes, holding->count);
+    cli_say_nodes(holding->cli, holding->outcome.nodes, holding->outcome.count);
 }
 
 static redlock_code adopt(struct holding *holding, redlock_client *client, int64_t valid_ms)
@@ -239,7 +231,7 @@ static int tell_extended(struct holding *holding)
 {
     const struct cli *cli = holding->cli;
     if (!tokenfile_fill(&holding->file, holding->lease, cli->lease.ttl_ms)) {
-        holding->result.code = REDLOCK_EXPIRED;
+        holding->outcome.result.code = REDLOCK_EXPIRED;
         return tell_failure(holding);
     }
     if (holding->path && !tokenfile_write(holding->path, &holding->file, holding->key)) {
@@ -266,19 +258,21 @@ static int extend(struct holding *holding, redlock_client *client, struct event_
     redlock_code code =
         holding->path ? adopt_timed(holding, client) : adopt(holding, client, 0);
     if (code == REDLOCK_OK)
-        code = redlock_extend(holding->lease, 0, ended, holding);
+        code = redlock_extend(holding->lease, 0, cli_note_outcome, &holding->outcome);
     if (code == REDLOCK_EXPIRED || code == REDLOCK_NOT_HELD) {
-        holding->result.code = REDLOCK_EXPIRED;
+        holding->outcome.result.code = REDLOCK_EXPIRED;
         return tell_failure(holding);
     }
     if (code != REDLOCK_OK)
         cli_fail_start(code, holding->key);
     hear_out(holding, client, base);
-    if (cli_count_faults(holding->nodes, holding->count) == 0 &&
-        holding->result.code == REDLOCK_NO_QUORUM) /* none was asked: the links tell why */
-        holding->count = redlock_client_explain(client, holding->nodes, REDLOCK_NODES_MAX);
-    return holding->result.code == REDLOCK_OK ? tell_extended(holding)
-                                              : tell_failure(holding);
+    if (cli_count_faults(holding->outcome.nodes, holding->outcome.count) == 0 &&
+        holding->outcome.result.code ==
+            REDLOCK_NO_QUORUM) /* none was asked: the links tell why */
+        holding->outcome.count =
+            redlock_client_explain(client, holding->outcome.nodes, REDLOCK_NODES_MAX);
+    return holding->outcome.result.code == REDLOCK_OK ? tell_extended(holding)
+                                                      : tell_failure(holding);
 }
 
 /*
@@ -288,9 +282,9 @@ static int extend(struct holding *holding, redlock_client *client, struct event_
  */
 static void let_go(struct holding *holding)
 {
-    redlock_code code = holding->result.code;
+    redlock_code code = holding->outcome.result.code;
     bool lost = code == REDLOCK_GONE || code == REDLOCK_TAKEN || code == REDLOCK_EXPIRED;
-    if (holding->lease && !(holding->done && lost))
+    if (holding->lease && !(holding->outcome.done && lost))
         redlock_disown(holding->lease);
     redlock_lease_free(holding->lease);
 }
@@ -349,12 +343,12 @@ int cli_release(struct cli *cli, int argc, char **argv)
     redlock_client *client = cli_connect(cli, base);
     redlock_code code = adopt(&holding, client, 0); /* a release heeds no deadline */
     if (code == REDLOCK_OK)
-        code = redlock_release(holding.lease, ended, &holding);
+        code = redlock_release(holding.lease, cli_note_outcome, &holding.outcome);
     if (code != REDLOCK_OK)
         cli_fail_start(code, holding.key);
     hear_out(&holding, client, base);
-    int exit_code = holding.result.code == REDLOCK_OK ? tell_released(&holding)
-                                                      : tell_failure(&holding);
+    int exit_code = holding.outcome.result.code == REDLOCK_OK ? tell_released(&holding)
+                                                              : tell_failure(&holding);
     cli_drain(client, base);
     redlock_lease_free(holding.lease);
     redlock_client_free(client);
