@@ -341,35 +341,65 @@ Test(fake, half_an_answer)
     close_odd(&odd);
 }
 
-/* Nothing but nonsense is no lock, however often it is asked for. */
-Test(fake, nobody_but_nonsense)
+/* --- nobody but such nodes --- */
+
+#define CROWD 3
+
+struct crowd {
+    struct stage s; /* without servers */
+    struct fake fake[CROWD];
+    const char *uri[CROWD];
+};
+
+static void open_crowd(struct crowd *crowd, const struct fake_line *script, size_t count)
+{
+    memset(crowd, 0, sizeof(*crowd));
+    crowd->s.base = event_base_new();
+    for (size_t i = 0; i < count; i++) {
+        fake_open(&crowd->fake[i], crowd->s.base, script);
+        crowd->uri[i] = crowd->fake[i].uri;
+    }
+    cr_assert_eq(
+        redlock_client_new(crowd->s.base, crowd->uri, count, NULL, &crowd->s.client, NULL),
+        REDLOCK_OK);
+}
+
+static void close_crowd(struct crowd *crowd, size_t count)
+{
+    redlock_client_free(crowd->s.client);
+    for (size_t i = 0; i < count; i++)
+        fake_close(&crowd->fake[i]);
+    event_base_free(crowd->s.base);
+}
+
+static void expect_no_lock(struct crowd *crowd)
+{
+    struct told told;
+    redlock_lease *lease = stage_acquire(&crowd->s, "job", NULL, &told);
+    cr_assert_eq(told.result.code, REDLOCK_NO_QUORUM);
+    cr_assert_eq(redlock_valid_ms(lease), 0);
+    redlock_lease_free(lease);
+}
+
+Test(fake, nothing_but_nonsense)
 {
     static const struct fake_line script[] = {{"SET", ":1\r\n", FAKE_FOREVER}, {0}};
-    struct event_base *base = event_base_new();
-    struct fake fake[3];
-    const char *uri[3];
-    struct stage s = {.base = base};
-    for (int i = 0; i < 3; i++) {
-        fake_open(&fake[i], base, script);
-        uri[i] = fake[i].uri;
-    }
-    cr_assert_eq(redlock_client_new(base, uri, 1, NULL, &s.client, NULL), REDLOCK_OK);
-    for (int i = 0; i < 10; i++) {
-        struct told told;
-        redlock_lease *lease = stage_acquire(&s, "job", NULL, &told);
-        cr_assert_eq(told.result.code, REDLOCK_NO_QUORUM);
-        cr_assert_eq(redlock_valid_ms(lease), 0);
-        redlock_lease_free(lease);
-    }
-    redlock_client_free(s.client);
-    /* All say that they are the same server: one of them may vote at most. */
-    cr_assert_eq(redlock_client_new(base, uri, 3, NULL, &s.client, NULL), REDLOCK_OK);
-    struct told told;
-    redlock_lease *lease = stage_acquire(&s, "job", NULL, &told);
-    cr_assert_eq(told.result.code, REDLOCK_NO_QUORUM);
-    redlock_lease_free(lease);
-    redlock_client_free(s.client);
+    struct crowd crowd;
+    open_crowd(&crowd, script, 1);
+    for (int i = 0; i < 10; i++)
+        expect_no_lock(&crowd);
+    close_crowd(&crowd, 1);
+}
+
+/* Each grants everything, but all say that they are the same server. */
+Test(fake, one_server_under_three_names)
+{
+    static const struct fake_line script[] = {{0}};
+    struct crowd crowd;
+    open_crowd(&crowd, script, CROWD);
     for (int i = 0; i < 3; i++)
-        fake_close(&fake[i]);
-    event_base_free(base);
+        expect_no_lock(&crowd);
+    cr_assert_eq(crowd.fake[0].commands + crowd.fake[1].commands + crowd.fake[2].commands,
+                 0);
+    close_crowd(&crowd, CROWD);
 }

@@ -63,12 +63,14 @@ Test(restart, of_a_majority_gives_no_lock_away)
     redlock_lease *held = stage_hold(&s, "job", &lease_options);
     redlock_client *holder = s.client;
     s.client = other;
+    int64_t before = loop_clock_ms();
     servers_restart(&s.servers, 0);
     servers_restart(&s.servers, 1);
     lease_options.wait_ms = LOOP_PATIENCE_MS;
     redlock_lease *lease = stage_acquire(&s, "job", &lease_options, &told);
     cr_assert_eq(told.result.code, REDLOCK_OK);
     cr_assert_eq(redlock_valid_ms(held), 0, "two hold it");
+    cr_assert_geq(loop_clock_ms() - before, MAX_TTL);
     redlock_lease_free(held);
     redlock_lease_free(lease);
     redlock_client_free(holder);
