@@ -10,6 +10,7 @@ struct rl_resp {
     struct rl_reply root;
     struct rl_reply item[RL_RESP_ITEMS];
     bool has_root;
+    bool is_alien; /* it has a type that only RESP3 has, which nobody asked for */
     size_t text_len;
     char text[RL_RESP_TEXT];
 };
@@ -61,6 +62,14 @@ static struct rl_reply *slot(const redisReadTask *task)
 {
     static _Thread_local struct rl_reply dropped;
     struct rl_resp *resp = task->privdata;
+    switch (task->type) {
+    case REDIS_REPLY_STRING:
+    case REDIS_REPLY_ARRAY:
+    case REDIS_REPLY_INTEGER:
+    case REDIS_REPLY_STATUS:
+    case REDIS_REPLY_ERROR: break;
+    default: resp->is_alien = true;
+    }
     if (!task->parent) {
         resp->has_root = true;
         return &resp->root;
@@ -124,6 +133,22 @@ static void *create_nil(const redisReadTask *task)
     return reply;
 }
 
+#ifdef RL_HIREDIS_1
+static void *create_double(const redisReadTask *task, double value, char *text, size_t len)
+{
+    (void)value;
+    (void)text;
+    (void)len;
+    return slot(task);
+}
+
+static void *create_bool(const redisReadTask *task, int value)
+{
+    (void)value;
+    return slot(task);
+}
+#endif
+
 static void free_object(void *object)
 {
     (void)object;
@@ -134,6 +159,10 @@ static redisReplyObjectFunctions functions = {
     .createArray = create_array,
     .createInteger = create_integer,
     .createNil = create_nil,
+#ifdef RL_HIREDIS_1
+    .createDouble = create_double,
+    .createBool = create_bool,
+#endif
     .freeObject = free_object,
 };
 
@@ -173,12 +202,13 @@ enum rl_resp_result rl_resp_next(struct rl_resp *resp, const struct rl_reply **r
     if (!resp->reader->reply)
         resp->text_len = 0;
     resp->has_root = resp->has_root && resp->reader->reply;
+    resp->is_alien = resp->is_alien && resp->reader->reply;
     if (redisReaderGetReply(resp->reader, &object) != REDIS_OK)
         return RL_RESP_BROKEN;
     if (!object)
         return RL_RESP_MORE;
     resp->fed = 0;
-    if (!resp->has_root || object != &resp->root)
+    if (!resp->has_root || resp->is_alien || object != &resp->root)
         return RL_RESP_BROKEN;
     *ret_reply = &resp->root;
     return RL_RESP_REPLY;
