@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdarg.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -275,6 +276,60 @@ Test(names, password_in_a_file_that_changes)
     }
     for (unsigned i = 0; i < 3; i++)
         LOOP_UNTIL(s.base, !stage_is(s.client, i, "ready"));
+    expect_all_vote(&s);
+    stage_close(&s);
+}
+
+/* --- descriptors --- */
+
+#define MANY 1100 /* more than select() could look at */
+
+static void limit_descriptors(rlim_t to)
+{
+    struct rlimit limit;
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = to < limit.rlim_max ? to : limit.rlim_max;
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+Test(names, many_descriptors)
+{
+    struct stage s;
+    int fd[MANY];
+    limit_descriptors(4 * MANY);
+    memset(&s, 0, sizeof(s));
+    servers_start(&s.servers, 3, NULL);
+    for (int i = 0; i < MANY; i++)
+        cr_assert_geq(fd[i] = open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
+    s.base = event_base_new();
+    s.client = stage_client(&s, NULL);
+    expect_all_vote(&s);
+    redlock_client_free(s.client);
+    s.client = NULL;
+    for (int i = 0; i < MANY; i++)
+        close(fd[i]);
+    stage_close(&s);
+}
+
+/* None is left: the nodes are out of reach, and within it as soon as there are some. */
+Test(names, no_descriptor)
+{
+    struct stage s;
+    struct told told;
+    int fd[MANY], count = 0;
+    memset(&s, 0, sizeof(s));
+    servers_start(&s.servers, 3, NULL);
+    s.base = event_base_new();
+    s.client = stage_client(&s, NULL);
+    limit_descriptors(100);
+    while (count < MANY && (fd[count] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+        count++;
+    redlock_lease *lease = stage_acquire(&s, "job", NULL, &told);
+    cr_assert_eq(told.result.code, REDLOCK_NO_QUORUM);
+    cr_assert_str_eq(stage_node(lease, 0)->fault, "CONNECT");
+    redlock_lease_free(lease);
+    while (count > 0)
+        close(fd[--count]);
     expect_all_vote(&s);
     stage_close(&s);
 }
