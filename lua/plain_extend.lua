@@ -1,8 +1,11 @@
 -- KEYS[1] resource, ARGV[1] token, ARGV[2] ttl in ms, ARGV[3] '1': plant where nothing is
 -- 1 extended, 0 gone, 2 planted anew (no vote), {value, pttl} another's
+-- Never ends a key earlier: an older extension that comes late may not undo a newer one.
 local value = redis.call('GET', KEYS[1])
 if value == ARGV[1] then
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+  if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
+    redis.call('PEXPIRE', KEYS[1], ARGV[2])
+  end
   return 1
 elseif value then
   return {string.sub(value, 1, 128), redis.call('PTTL', KEYS[1])}

@@ -12,6 +12,8 @@ struct drain {
 
 static bool is_clean(const redlock_client *client)
 {
+    if (client->gate.opened_at == RL_NEVER)
+        return false; /* what waits for it is still to be said */
     for (struct rl_task *task = client->list.next; task != &client->list; task = task->next)
         if (task->owed > 0 ||
             (!task->dead && task->class->unsettled && task->class->unsettled(task)))

@@ -235,15 +235,19 @@ void rl_handle_extend(redlock_lease *lease, int64_t ttl_ms)
                                         .type = RL_EVENT_EXTEND,
                                         .ttl = ttl_ms * RL_MS,
                                     });
+    const struct rl_lease *core = rl_handle_core(lease);
+    if (core && core->state == RL_LEASE_LOST) /* before it could begin */
+        rl_owner_note(lease, RL_NEWS_NOT_EXTENDED);
 }
 
 void rl_handle_release(redlock_lease *lease)
 {
-    lease->release_waits = false;
-    if (lease->extend_waits)
+    struct rl_attempt *attempt = lease->attempt;
+    bool extend_waits = lease->extend_waits;
+    lease->release_waits = lease->extend_waits = false;
+    rl_attempt_step(attempt, &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
+    if (extend_waits) /* last: its callback may free the lease */
         rl_owner_note(lease, RL_NEWS_NOT_EXTENDED);
-    lease->extend_waits = false;
-    rl_attempt_step(lease->attempt, &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
 }
 
 void rl_handle_open(redlock_lease *lease)

@@ -22,6 +22,9 @@ static void look_at_gate(redlock_client *client)
 {
     if (client->gate.opened_at != RL_NEVER)
         return;
+    if (client->gate.deadline == 0) /* the loop begins to run: only now time counts */
+        rl_gate_init(&client->gate, client->view.now,
+                     client->options.connect_timeout_ms * RL_MS);
     if (!rl_gate_step(&client->gate, client->n, client->q, client->view.ready,
                       settled(client), client->view.now)) {
         rl_task_due(&client->gate_task, client->gate.deadline);
@@ -327,8 +330,8 @@ void rl_members_start(redlock_client *client)
         rl_link_init(&member->link, &terms, client->view.now);
         rl_task_due(&member->task, client->view.now);
     }
-    rl_gate_init(&client->gate, client->view.now, terms.connect_timeout);
-    rl_task_due(&client->gate_task, client->gate.deadline);
+    client->gate.opened_at = RL_NEVER;
+    rl_task_due(&client->gate_task, client->view.now);
 }
 
 bool rl_members_init(redlock_client *client)

@@ -284,7 +284,8 @@ REDLOCK_API redlock_code redlock_adopt(redlock_client *client, const void *key,
                                        redlock_lease **ret_lease);
 
 /*
- * Extends to `ttl_ms` from now (0: the lease's own TTL). Counts only if a majority extended
+ * Extends to `ttl_ms` from now (0: the lease's own TTL). A shorter TTL than what is left
+ * shortens the validity here, never the keys on the nodes. Counts only if a majority extended
  * before the old deadline; a lost round leaves that as it was.
  * Result: OK, NO_QUORUM, EXPIRED, GONE, TAKEN, MAX_HOLD, CANCELLED.
  * Errors: BUSY, NOT_HELD, BAD_TTL, FORKED, CLOSED.

@@ -1,8 +1,6 @@
 /* redlock run, after the command: the lock is released, or kept for --at-least. */
 #include "run.h"
 
-#define KEEP_MS 1000 /* that an extension for --at-least may take */
-
 static void on_released(redlock_lease *lease, const redlock_result *result, void *arg)
 {
     struct run *run = arg;
@@ -36,17 +34,21 @@ static void on_kept(redlock_lease *lease, const redlock_result *result, void *ar
 }
 
 /*
- * The nodes' clocks may be faster than ours by the drift. A TTL near the margin would be
- * told as lost at once, and LOST is of no use to us any more.
+ * An extension never ends a lock earlier, so what lasts long enough is left to its TTL. The
+ * nodes' clocks may be faster than ours by the drift.
  */
 static void keep(struct run *run)
 {
-    int64_t left = left_of_at_least(run), share = run->cli->lease.ttl_ms / KILL_AFTER_SHARE;
+    int64_t left = left_of_at_least(run);
     int64_t drift = left * run->cli->client.drift_ppm / 500000 + 10;
-    int64_t least = run->cli->lease.margin_ms + (share < KEEP_MS ? share : KEEP_MS);
-    int64_t wanted = left + drift > least ? left + drift : least;
+    int64_t wanted = left + drift + run->cli->lease.margin_ms;
     if (wanted > REDLOCK_TTL_MAX_MS)
         wanted = REDLOCK_TTL_MAX_MS;
+    if (left <= redlock_valid_ms(run->lease)) {
+        redlock_disown(run->lease);
+        run->done = true;
+        return;
+    }
     redlock_code code = redlock_extend(run->lease, wanted, on_kept, run);
     if (code != REDLOCK_OK)
         on_kept(run->lease, &(redlock_result){.code = code}, run);

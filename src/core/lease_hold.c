@@ -50,7 +50,7 @@ void rl_lease_begin_extend(struct rl_lease *lease, const struct rl_view *view,
     }
     rl_lease_begin_vote(lease, view, RL_EXTEND, update);
     update->plant = lease->timed;
-    /* A shorter TTL takes effect wherever it arrives, won or lost. */
+    /* A shorter TTL is what the caller wants, whether the round is won or lost. */
     if (lease->timed)
         lease->valid = rl_min(lease->valid, rl_lease_valid_until(lease, view->now));
 }

@@ -251,7 +251,7 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys")
 
 
-@case("--at-least keeps the lock when the command is quicker, and no longer")
+@case("--at-least keeps the lock when the command is quicker, to the end of its TTL at most")
 def _(quorum):
     begun = lab.now_us()
     outcome = run(quorum, "-t", "5s", "--at-least", "1500ms", "k", "true").expect(0, err="^$")
@@ -259,7 +259,7 @@ def _(quorum):
     check(None not in quorum.values("k"), "the lock was given back")
     free = quorum.expires_us("k")
     check(begun + 1500000 <= free, f"free after {free - begun} us")
-    check(free <= lab.now_us() + 2500000, f"free {free - begun} us after the beginning")
+    check(free <= lab.now_us() + 5000000, f"free {free - begun} us after the beginning")
     run(quorum, "-n", "k", "true").expect(75)
     run(quorum, "-w", "20s", "k", "true").expect(0)
     check(lab.now_us() >= begun + 1500000, "another had it too early")

@@ -235,11 +235,20 @@ def _(quorum):
 @case("a bare token of one's own making, as other clients have them")
 def _(quorum):
     quorum.occupy("k", value="6f1b2a")
+    quorum[0].call("PEXPIRE", "k", 20000)
     bare(quorum, "extend", "-t", "30s", token="6f1b2a", by="stdin").expect(0)
-    check(quorum[0].call("PTTL", "k") <= 30000, "not extended")
+    check(quorum[0].call("PTTL", "k") > 20000, "not extended")
     bare(quorum, "release", token="6f1b2", by="stdin").expect(2)
     bare(quorum, "release", token="6f1b2a", by="stdin").expect(0)
     equal(quorum.keys(), 0, "keys")
+
+
+@case("an extension to a shorter TTL ends no key earlier: it may come late")
+def _(quorum):
+    token = redlock("acquire", "-t", "60s", "k", env=on(quorum)).expect(0).out.strip()
+    bare(quorum, "extend", "-t", "2s", token=token, by="stdin").expect(0)
+    for node in quorum:
+        check(node.call("PTTL", "k") > 50000, "cut down")
 
 
 @case("a token file goes before REDLOCK_TOKEN, and that before stdin")
