@@ -13,7 +13,8 @@
  *     runs its event_base. Different clients may live in different threads.
  *  3. Callbacks. Every operation that was started (its function returned REDLOCK_OK) calls
  *     back exactly once, from the loop or from redlock_client_free(), never from inside
- *     the call that started it. An operation that did not start calls nothing.
+ *     the call that started it, unless its lease is freed before. An operation that did
+ *     not start calls nothing.
  *  4. Inside a callback everything is allowed, also freeing the lease or the client.
  *  5. Ownership. Whoever got a handle frees it, once, with the one function of its type.
  *     free(NULL) is fine. What is passed in is copied; what a callback is handed lives
@@ -285,10 +286,10 @@ REDLOCK_API redlock_code redlock_adopt(redlock_client *client, const void *key,
 
 /*
  * Extends to `ttl_ms` from now (0: the lease's own TTL). A shorter TTL than what is left
- * shortens the validity here, never the keys on the nodes. Counts only if a majority extended
- * before the old deadline; a lost round leaves that as it was.
- * Result: OK, NO_QUORUM, EXPIRED, GONE, TAKEN, MAX_HOLD, CANCELLED.
- * Errors: BUSY, NOT_HELD, BAD_TTL, FORKED, CLOSED.
+ * shortens the validity here, never the keys on the nodes. Counts only if a majority
+ * extended before the old deadline; a lost round leaves that as it was. Result: OK,
+ * NO_QUORUM, DENIED, EXPIRED, GONE, TAKEN, MAX_HOLD, CANCELLED. Errors: BUSY, NOT_HELD,
+ * BAD_TTL, FORKED, CLOSED.
  */
 REDLOCK_API redlock_code redlock_extend(redlock_lease *lease, int64_t ttl_ms,
                                         redlock_lease_fn *callback, void *arg);
@@ -296,8 +297,8 @@ REDLOCK_API redlock_code redlock_extend(redlock_lease *lease, int64_t ttl_ms,
 /*
  * Releases on all nodes; decided by q confirmations, the rest goes on in the background.
  * `callback` may be NULL. Idempotent on the nodes. A running extension ends CANCELLED.
- * Result: OK, GONE, TAKEN, UNCONFIRMED. Errors: NOT_HELD (also: already released), FORKED,
- * CLOSED.
+ * Result: OK, GONE, TAKEN, UNCONFIRMED, CANCELLED (the client was freed first).
+ * Errors: NOT_HELD (also: already released), FORKED, CLOSED.
  */
 REDLOCK_API redlock_code redlock_release(redlock_lease *lease, redlock_lease_fn *callback,
                                          void *arg);
