@@ -1,0 +1,52 @@
+/*
+ * A model of what one Redis master stores and answers: the commands and scripts of the
+ * kinds, and what else happens to their keys. test/integration/model.c replays random
+ * operations on it and on a real server, and compares.
+ */
+#ifndef RL_SIM_STORE_H
+#define RL_SIM_STORE_H
+
+#include "core/kind.h"
+
+#define STORE_KEYS 8
+
+enum store_type { STORE_NOTHING, STORE_STRING, STORE_LIST };
+
+/* The texts are the caller's, and live as long as the store. */
+struct store_entry {
+    enum store_type type;
+    struct rl_word key, value;
+    int64_t expires; /* in ms of the server's clock; still there at that very one */
+};
+
+#define STORE_NO_EXPIRY INT64_MAX
+
+struct store {
+    struct store_entry entry[STORE_KEYS];
+    unsigned scripts; /* that the server knows by their hash: a bit for each rl_text */
+};
+
+/* What a command is answered; `reply` points into the same struct, which stays in place. */
+struct store_reply {
+    struct rl_reply reply;
+    struct rl_reply item[2];
+};
+
+/* The server runs a command of rl_kind_command() at `now` ms of its own clock. */
+void store_run(struct store *store, const struct rl_command *command, int64_t now,
+               struct store_reply *ret_reply);
+
+/* The entry of a key, or NULL if there is none now, or it has expired. */
+const struct store_entry *store_find(const struct store *store, struct rl_word key,
+                                     int64_t now);
+
+/* What others do to a key: SET without NX, RPUSH to no key, DEL; an expiry in ms, or none. */
+void store_put(struct store *store, enum store_type type, struct rl_word key,
+               struct rl_word value, int64_t expires);
+void store_drop(struct store *store, struct rl_word key);
+
+/* FLUSHALL; the scripts stay known. A restart forgets these, too. */
+void store_flush(struct store *store);
+void store_forget_scripts(struct store *store);
+
+#endif
