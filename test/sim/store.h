@@ -24,6 +24,7 @@ struct store_entry {
 struct store {
     struct store_entry entry[STORE_KEYS];
     unsigned scripts; /* that the server knows by their hash: a bit for each rl_text */
+    int64_t now;      /* of the last command */
 };
 
 /* What a command is answered; `reply` points into the same struct, which stays in place. */
@@ -32,7 +33,10 @@ struct store_reply {
     struct rl_reply item[2];
 };
 
-/* The server runs a command of rl_kind_command() at `now` ms of its own clock. */
+/*
+ * The server runs a command of rl_kind_command() at `now` ms of its own clock; its TTL is
+ * above 0. What has expired by then under its key is deleted.
+ */
 void store_run(struct store *store, const struct rl_command *command, int64_t now,
                struct store_reply *ret_reply);
 
@@ -40,7 +44,7 @@ void store_run(struct store *store, const struct rl_command *command, int64_t no
 const struct store_entry *store_find(const struct store *store, struct rl_word key,
                                      int64_t now);
 
-/* What others do to a key: SET without NX, RPUSH to no key, DEL; an expiry in ms, or none. */
+/* What others do to a key: SET without NX, RPUSH to no key, DEL; an expiry, or none. */
 void store_put(struct store *store, enum store_type type, struct rl_word key,
                struct rl_word value, int64_t expires);
 void store_drop(struct store *store, struct rl_word key);
