@@ -157,7 +157,7 @@ static bool is_duplicate(const struct rl_member *member, const char *run_id)
     const redlock_client *client = member->task.client;
     for (unsigned i = 0; i < client->n; i++) {
         const struct rl_link *other = &client->member[i].link;
-        if (i != member->index && other->fault != RL_FAULT_DUPLICATE && run_id[0] &&
+        if (i != member->index && !other->duplicate && run_id[0] &&
             strcmp(other->run_id, run_id) == 0)
             return true;
     }

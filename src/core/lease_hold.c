@@ -149,13 +149,16 @@ void rl_lease_extend_vote(struct rl_lease *lease, const struct rl_view *view,
     rl_lease_decide_extend(lease, view, update);
 }
 
-/* A restarted node's grant is void, whether the round is decided or not. */
+/*
+ * A restarted node's grant is void, whether the round is decided or not; and if it had not
+ * answered yet, it does not store the token either.
+ */
 void rl_lease_forget(struct rl_lease *lease, const struct rl_view *view, unsigned node,
                      struct rl_update *update)
 {
     rl_nodes bit = rl_bit(node);
     bool granted = lease->round.granted & bit;
-    bool acquiring = lease->state == RL_LEASE_ACQUIRING && granted;
+    bool acquiring = lease->state == RL_LEASE_ACQUIRING;
     if (!acquiring && lease->state != RL_LEASE_HELD)
         return;
     lease->missing |= bit;

@@ -51,6 +51,8 @@ static void go_down(struct rl_link *link, const struct rl_link_event *event,
     bool lasted = rl_link_is_open(link) && event->now >= link->greeted_at + RL_BACKOFF_CAP;
     if (lasted)
         link->failures = 0;
+    if (rl_link_is_open(link))
+        link->restarted = false;
     rl_time cap = hopeless ? RL_DENIED_CAP : RL_BACKOFF_CAP;
     rl_time delay = rl_backoff(RL_BACKOFF_BASE, cap, link->failures);
     link->retry_at = rl_later(event->now, delay / 2 + rl_uniform(event->random, delay / 2));
@@ -91,17 +93,30 @@ static void admit(struct rl_link *link, rl_time now)
     link->fault = quarantined ? RL_FAULT_QUARANTINE : RL_FAULT_NONE;
 }
 
-static enum rl_link_action greeted(struct rl_link *link, const struct rl_link_event *event)
+/*
+ * Whoever answers is remembered, even if it may not vote: a node that is refused at first,
+ * for it loads its data or is there twice, must not seem unknown when it is accepted.
+ */
+static void recognise(struct rl_link *link, const struct rl_link_event *event)
 {
     const struct rl_identity *identity = event->identity;
-    enum rl_fault fault = judge(identity);
+    bool another =
+        link->run_id[0] && memcmp(link->run_id, identity->run_id, RL_RUN_ID) != 0;
+    if (another && link->terms.quarantine > 0) {
+        link->restarted = true;
+        link->quarantine_until = rl_later(event->now, link->terms.quarantine);
+    }
+    link->duplicate = identity->is_duplicate;
+    memcpy(link->run_id, identity->run_id, sizeof(link->run_id));
+}
+
+static enum rl_link_action greeted(struct rl_link *link, const struct rl_link_event *event)
+{
+    enum rl_fault fault = judge(event->identity);
+    if (event->identity->run_id[0])
+        recognise(link, event);
     if (fault != RL_FAULT_NONE)
         return abort_link(link, event, fault);
-    link->restarted = link->terms.quarantine > 0 && link->run_id[0] &&
-                      memcmp(link->run_id, identity->run_id, RL_RUN_ID) != 0;
-    if (link->restarted)
-        link->quarantine_until = rl_later(event->now, link->terms.quarantine);
-    memcpy(link->run_id, identity->run_id, sizeof(link->run_id));
     link->oldest = RL_NEVER;
     if (link->round_trip == 0)
         link->round_trip = rl_max(event->now - link->greeted_at, 1);

@@ -44,6 +44,20 @@ Test(restarts, of_a_node_whose_grant_is_not_used_yet_take_it_back)
     cr_assert_eq(desk.update.news, RL_NEWS_HELD);
 }
 
+/* A fresh client could have node 3, which did not answer us before, and two others. */
+Test(restarts, before_a_node_has_answered_count_later)
+{
+    struct desk desk;
+    desk_start(&desk, 5);
+    forget(&desk, 3);
+    desk_votes(&desk, 0x07, RL_VOTE_GRANTED);
+    cr_assert_eq(desk.lease.state, RL_LEASE_HELD);
+    forget(&desk, 0);
+    cr_assert_eq(desk.lease.state, RL_LEASE_HELD);
+    forget(&desk, 1);
+    cr_assert_eq(desk.lease.state, RL_LEASE_LOST);
+}
+
 Test(restarts, are_made_good_by_an_extension_that_the_node_grants)
 {
     struct desk desk;

@@ -148,13 +148,33 @@ Test(quarantine, is_not_forgotten_by_a_greeting_that_failed)
     struct rl_link link = link_in(RL_LINK_READY, now);
     link_fail(&link, now, RL_FAULT_CLOSED, 0);
     second.is_loading = true;
-    link_greet(&link, now + RL_SECOND, &second);
+    rl_time seen = now + RL_SECOND;
+    link_greet(&link, seen, &second);
     cr_assert_eq(link.state, RL_LINK_DOWN);
+    cr_assert(link.restarted);
     second.is_loading = false;
-    rl_time back = now + 5 * RL_SECOND;
-    link_greet(&link, back, &second);
-    cr_assert_eq(link.quarantine_until, back + link_terms.quarantine);
+    link_greet(&link, now + 5 * RL_SECOND, &second);
+    cr_assert_eq(link.quarantine_until, seen + link_terms.quarantine);
     cr_assert_eq(link.state, RL_LINK_QUARANTINED);
+    cr_assert(link.restarted, "those who rely on it are to be told");
+    link_fail(&link, now + 6 * RL_SECOND, RL_FAULT_CLOSED, 0);
+    link_greet(&link, now + 7 * RL_SECOND, &second);
+    cr_assert_not(link.restarted, "once");
+}
+
+/* The same server under two addresses: after its restart the other may come first. */
+Test(quarantine, counts_for_who_was_only_refused_before)
+{
+    struct rl_identity first = link_identity('a'), second = link_identity('b');
+    struct rl_link link;
+    rl_link_init(&link, &link_terms, now);
+    first.is_duplicate = true;
+    link_greet(&link, now, &first);
+    cr_assert_eq(link.fault, RL_FAULT_DUPLICATE);
+    cr_assert(link.duplicate);
+    link_greet(&link, now + RL_SECOND, &second);
+    cr_assert_eq(link.state, RL_LINK_QUARANTINED);
+    cr_assert_not(link.duplicate);
 }
 
 Test(quarantine, the_same_run_id_is_no_restart)
