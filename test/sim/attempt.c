@@ -1,0 +1,155 @@
+#include "attempt.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "world.h"
+
+struct attempt *attempt_new(struct client *client, struct user *user,
+                            const struct rl_terms *terms, unsigned resource, uint16_t token)
+{
+    unsigned i = 0;
+    while (i < client->attempts && client->attempt[i].used)
+        i++;
+    assert(i < ATTEMPTS_MAX);
+    if (i == client->attempts)
+        client->attempts++;
+    struct attempt *attempt = &client->attempt[i];
+    memset(attempt, 0, sizeof(*attempt));
+    attempt->used = true;
+    attempt->index = (uint8_t)i;
+    attempt->resource = (uint8_t)resource;
+    attempt->token = token;
+    attempt->user = user;
+    attempt->due = RL_NEVER;
+    attempt->begun = client->view.now;
+    rl_lease_init(&attempt->lease, terms, attempt->ballot);
+    return attempt;
+}
+
+static void settle(struct client *client, struct attempt *attempt)
+{
+    bool over = attempt->lease.state == RL_LEASE_OVER;
+    attempt->due = over ? RL_NEVER : rl_lease_next(&attempt->lease);
+    if (!over || attempt->user || attempt->owed > 0)
+        return;
+    attempt->used = false;
+    while (client->attempts > 0 && !client->attempt[client->attempts - 1].used)
+        client->attempts--;
+}
+
+void attempt_step(struct world *world, struct client *client, struct attempt *attempt,
+                  const struct rl_lease_event *event)
+{
+    if (attempt->lease.state != RL_LEASE_OVER) {
+        struct rl_update update = rl_lease_step(&attempt->lease, &client->view, event);
+        world->steps++;
+        trace_stepped(world, client, attempt, event, &update);
+        oracle_stepped(world, client, attempt, &update);
+        if (update.send)
+            client_say(world, client, attempt, &update, update.send, false);
+        if (update.news && attempt->user)
+            user_told(world, client, attempt->user, update.news);
+    }
+    settle(client, attempt);
+}
+
+void attempt_expire(struct world *world, struct client *client, struct attempt *attempt)
+{
+    attempt_step(world, client, attempt,
+                 &(struct rl_lease_event){.type = RL_EVENT_EXPIRE});
+}
+
+void attempt_tick(struct world *world, struct client *client, struct attempt *attempt)
+{
+    attempt_step(world, client, attempt, &(struct rl_lease_event){.type = RL_EVENT_TICK});
+}
+
+static void vote(struct world *world, struct client *client, struct attempt *attempt,
+                 const struct order *order, const struct rl_answer *answer)
+{
+    attempt_step(world, client, attempt,
+                 &(struct rl_lease_event){
+                     .type = RL_EVENT_VOTE,
+                     .node = order->node,
+                     .seq = order->seq,
+                     .text = order->text,
+                     .vote = answer->vote,
+                     .fault = answer->fault,
+                     .pttl = answer->pttl,
+                     .took = client->view.now - order->sent,
+                 });
+}
+
+void attempt_cut(struct world *world, struct client *client, struct attempt *attempt,
+                 const struct order *order)
+{
+    struct rl_answer unknown = {
+        .vote = RL_VOTE_UNKNOWN,
+        .fault = client->member[order->node].link.fault,
+        .pttl = -1,
+    };
+    attempt->owed--;
+    vote(world, client, attempt, order, &unknown);
+}
+
+/* The server does not know the script: it is sent whole, unless its time has passed. */
+static bool say_again(struct world *world, struct client *client, struct attempt *attempt,
+                      const struct order *order)
+{
+    struct member *member = &client->member[order->node];
+    bool wanted = order->text != RL_EXTEND || (attempt->lease.state == RL_LEASE_HELD &&
+                                               order->seq == attempt->lease.round.seq);
+    member->known &= ~(1U << order->text);
+    if (!wanted)
+        return false;
+    struct rl_update again = {
+        .text = order->text,
+        .seq = order->seq,
+        .plant = order->plant,
+    };
+    client_say(world, client, attempt, &again, rl_bit(order->node), true);
+    return true;
+}
+
+bool attempt_answered(struct world *world, struct client *client, struct attempt *attempt,
+                      const struct order *order)
+{
+    struct rl_answer answer;
+    attempt->owed--;
+    bool trusted = rl_kind_read(order->text, &order->reply.reply, &answer);
+    if (!trusted) {
+        answer.vote = RL_VOTE_UNKNOWN;
+        answer.fault = RL_FAULT_PROTOCOL;
+    }
+    oracle_heard(attempt, order);
+    if (!order->whole && answer.fault == RL_FAULT_NOSCRIPT &&
+        rl_link_is_open(&client->member[order->node].link) &&
+        say_again(world, client, attempt, order))
+        return true;
+    vote(world, client, attempt, order, &answer);
+    return trusted;
+}
+
+void attempt_greeted(struct world *world, struct client *client, struct attempt *attempt,
+                     unsigned node, bool restarted)
+{
+    if (restarted) {
+        oracle_forgot(attempt, node);
+        attempt_step(world, client, attempt,
+                     &(struct rl_lease_event){.type = RL_EVENT_FORGOT,
+                                              .node = (uint8_t)node});
+    }
+    if (attempt->used && attempt->lease.state == RL_LEASE_LINGERING)
+        attempt_step(
+            world, client, attempt,
+            &(struct rl_lease_event){.type = RL_EVENT_READY, .node = (uint8_t)node});
+}
+
+void attempt_leave(struct world *world, struct client *client, struct attempt *attempt)
+{
+    attempt->user = NULL;
+    oracle_left(world, attempt, attempt->lease.state != RL_LEASE_OVER);
+    attempt_step(world, client, attempt,
+                 &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
+}

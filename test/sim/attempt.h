@@ -1,0 +1,59 @@
+/*
+ * An attempt to hold a lock: a lease of the core with its token, as src/attempt.c; and what
+ * the oracle knows of it.
+ */
+#ifndef RL_SIM_ATTEMPT_H
+#define RL_SIM_ATTEMPT_H
+
+#include "core/lease.h"
+#include "swarm.h"
+
+struct world;
+struct client;
+struct user;
+struct order;
+
+struct attempt {
+    bool used;
+    uint8_t index, resource;
+    uint16_t token;
+    unsigned owed; /* answers */
+    rl_time due;
+    struct user *user; /* who is told; NULL: nobody */
+    struct rl_lease lease;
+    struct rl_ballot ballot[NODES];
+
+    /* The oracle's own account. */
+    rl_time begun;     /* by the client's clock */
+    uint32_t round;    /* the latest that asks for votes */
+    uint32_t won;      /* the latest that was won */
+    rl_nodes granted;  /* who granted in it, as the client has heard */
+    rl_nodes rests_on; /* who granted in the last round that was won */
+    rl_nodes missing;  /* who is known to the client not to store the token */
+    bool lost, over;   /* LOST was told; it was given up, released or left */
+};
+
+struct attempt *attempt_new(struct client *client, struct user *user,
+                            const struct rl_terms *terms, unsigned resource,
+                            uint16_t token);
+
+void attempt_step(struct world *world, struct client *client, struct attempt *attempt,
+                  const struct rl_lease_event *event);
+void attempt_expire(struct world *world, struct client *client, struct attempt *attempt);
+void attempt_tick(struct world *world, struct client *client, struct attempt *attempt);
+
+/* The answer to an order of it; false: the connection cannot be trusted. */
+bool attempt_answered(struct world *world, struct client *client, struct attempt *attempt,
+                      const struct order *order);
+/* The connection ended before the answer came. */
+void attempt_cut(struct world *world, struct client *client, struct attempt *attempt,
+                 const struct order *order);
+
+/* A node was greeted. */
+void attempt_greeted(struct world *world, struct client *client, struct attempt *attempt,
+                     unsigned node, bool restarted);
+
+/* The user goes. */
+void attempt_leave(struct world *world, struct client *client, struct attempt *attempt);
+
+#endif

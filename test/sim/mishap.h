@@ -1,0 +1,19 @@
+/* What goes wrong. */
+#ifndef RL_SIM_MISHAP_H
+#define RL_SIM_MISHAP_H
+
+#include "swarm.h"
+
+struct world;
+
+/* One mishap of the run's sorts. */
+void mishap_strike(struct world *world);
+
+/* Clocks as the run's bounds have them; `wild`: beyond them. */
+void mishap_draw_server_clock(struct world *world, unsigned server);
+void mishap_draw_client_clock(struct world *world, unsigned client);
+
+/* All that is wrong ends, but for what only concerns servers outside `healed`. */
+void mishap_heal(struct world *world);
+
+#endif

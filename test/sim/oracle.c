@@ -1,0 +1,429 @@
+#include "oracle.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "world.h"
+
+static const struct {
+    const char *name, *text;
+} invariants[] = {
+    {"none", "all is well"},
+#define X(name, text) {#name, text},
+    INVARIANTS(X)
+#undef X
+};
+
+const char *invariant_name(enum invariant invariant)
+{
+    return invariants[invariant].name;
+}
+
+const char *invariant_text(enum invariant invariant)
+{
+    return invariants[invariant].text;
+}
+
+void oracle_accuse(struct world *world, enum invariant invariant, const char *format, ...)
+{
+    struct verdict *verdict = &world->verdict;
+    if (verdict->broken != INVARIANT_NONE)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(verdict->text, sizeof(verdict->text), format, arguments);
+    va_end(arguments);
+    verdict->broken = invariant;
+    verdict->at = world->now;
+}
+
+/* --- who holds --- */
+
+/* By what its holder would be told if it asked now. */
+static bool is_valid(const struct world *world, const struct client *client,
+                     const struct attempt *attempt)
+{
+    const struct rl_lease *lease = &attempt->lease;
+    return attempt->used && lease->state == RL_LEASE_HELD && lease->timed &&
+           client_reading(world, client) < lease->valid;
+}
+
+/* The server gave up the first token's key early, and the other's client cannot know. */
+static bool excuses(const struct world *world, const struct token *token, unsigned server,
+                    const struct client *other)
+{
+    const struct loss *loss = &token->loss[server];
+    if (!loss->lost)
+        return false;
+    bool watched = loss->watchers & rl_bit(other->index) && other->born <= loss->at;
+    return !loss->restart || world->swarm.durable || !watched;
+}
+
+static void note_outside(struct world *world, enum bound bound)
+{
+    world->verdict.outside[bound] = true;
+}
+
+/* Whether each node that both rest on has an excuse. */
+static bool all_excused(const struct world *world, const struct client *a,
+                        const struct attempt *ours, const struct client *b,
+                        const struct attempt *theirs)
+{
+    rl_nodes both = ours->rests_on & theirs->rests_on;
+    for (rl_nodes rest = both; rest; rest &= rest - 1) {
+        unsigned server = world_server_of(world, rl_first(rest));
+        if (!excuses(world, &world->token[ours->token], server, b) &&
+            !excuses(world, &world->token[theirs->token], server, a))
+            return false;
+    }
+    return both != 0;
+}
+
+static void judge_pair(struct world *world, const struct client *a,
+                       const struct attempt *ours, const struct client *b,
+                       const struct attempt *theirs)
+{
+    if (world->swarm.wild)
+        note_outside(world, BOUND_CLOCK);
+    else if (all_excused(world, a, ours, b, theirs))
+        note_outside(world, BOUND_MEMORY);
+    else
+        oracle_accuse(world, INVARIANT_EXCLUSION,
+                      "%.*s of client %u and %.*s of client %u are valid", TOKEN_LEN,
+                      world->token[ours->token].text, a->index + 1, TOKEN_LEN,
+                      world->token[theirs->token].text, b->index + 1);
+}
+
+/* A lease is valid from now on, or for longer. */
+static void judge_holder(struct world *world, const struct client *client,
+                         const struct attempt *attempt)
+{
+    if (!is_valid(world, client, attempt))
+        return;
+    for (unsigned i = 0; i < world->swarm.clients; i++) {
+        const struct client *other = &world->client[i];
+        for (unsigned k = 0; other->alive && k < other->attempts; k++) {
+            const struct attempt *theirs = &other->attempt[k];
+            if (theirs->resource == attempt->resource && theirs->token != attempt->token &&
+                is_valid(world, other, theirs))
+                judge_pair(world, client, attempt, other, theirs);
+        }
+    }
+}
+
+static bool rests_on_server(const struct world *world, const struct attempt *attempt,
+                            unsigned server)
+{
+    for (rl_nodes rest = attempt->rests_on; rest; rest &= rest - 1)
+        if (world_server_of(world, rl_first(rest)) == server)
+            return true;
+    return false;
+}
+
+/* A server stores a token anew: no valid lease may rest on it. */
+static void judge_storing(struct world *world, const struct order *order)
+{
+    const struct client *client = &world->client[order->client];
+    const struct token *token = &world->token[order->token];
+    for (unsigned i = 0; i < world->swarm.clients; i++) {
+        const struct client *other = &world->client[i];
+        for (unsigned k = 0; other->alive && k < other->attempts; k++) {
+            const struct attempt *theirs = &other->attempt[k];
+            if (theirs->resource != token->resource || theirs->token == order->token ||
+                !rests_on_server(world, theirs, order->server) ||
+                !is_valid(world, other, theirs))
+                continue;
+            if (world->swarm.wild)
+                continue;
+            if (!excuses(world, &world->token[theirs->token], order->server, client))
+                oracle_accuse(world, INVARIANT_STOLEN,
+                              "server %u stores %.*s, but %.*s of client %u is valid",
+                              order->server + 1, TOKEN_LEN, token->text, TOKEN_LEN,
+                              world->token[theirs->token].text, i + 1);
+        }
+    }
+}
+
+/* --- what the servers do --- */
+
+void oracle_ran(struct world *world, const struct order *order)
+{
+    struct server *server = &world->server[order->server];
+    struct token *token = &world->token[order->token];
+    bool stored = (order->text == RL_ACQUIRE && order->truth == RL_VOTE_GRANTED) ||
+                  order->truth == RL_VOTE_PLANTED;
+    if (!stored)
+        return;
+    token->ghost[order->server] = false;
+    token->loss[order->server].lost = false;
+    int64_t now = server_time(world, server);
+    const struct store_entry *entry =
+        store_find(&server->store, world_key(token->resource), now);
+    if (!entry || entry->expires > now + order->ttl_ms)
+        oracle_accuse(world, INVARIANT_TTL, "server %u stores %.*s for too long",
+                      order->server + 1, TOKEN_LEN, token->text);
+    judge_storing(world, order);
+}
+
+static rl_nodes watchers(const struct world *world, unsigned server)
+{
+    rl_nodes set = 0;
+    for (unsigned i = 0; i < world->swarm.clients; i++)
+        for (unsigned node = 0; world->client[i].alive && node < NODES; node++)
+            if (world_server_of(world, node) == server &&
+                world->client[i].member[node].life > 0)
+                set |= rl_bit(i);
+    return set;
+}
+
+void oracle_compare(struct world *world, struct server *server, const struct store *before,
+                    bool restart)
+{
+    int64_t now = server_time(world, server);
+    for (unsigned i = 0; i < STORE_KEYS; i++) {
+        const struct store_entry *entry = &before->entry[i];
+        struct token *token =
+            entry->type == STORE_STRING ? world_token_of(world, entry->value) : NULL;
+        if (!token || entry->expires < now)
+            continue;
+        const struct store_entry *left = store_find(&server->store, entry->key, now);
+        if (!left || left->type != STORE_STRING || left->value.text != entry->value.text ||
+            left->expires < entry->expires)
+            token->loss[server->index] = (struct loss){
+                .at = world->now,
+                .lost = true,
+                .restart = restart,
+                .watchers = watchers(world, server->index),
+            };
+    }
+    for (unsigned i = 0; i < STORE_KEYS; i++) {
+        const struct store_entry *entry = &server->store.entry[i];
+        struct token *token =
+            entry->type == STORE_STRING ? world_token_of(world, entry->value) : NULL;
+        if (token && restart)
+            token->ghost[server->index] = true;
+    }
+}
+
+/* --- what a client says and hears --- */
+
+void oracle_says(struct world *world, struct client *client, struct attempt *attempt,
+                 const struct rl_update *update, rl_nodes nodes)
+{
+    struct token *token = &world->token[attempt->token];
+    if (update->text != RL_ACQUIRE && update->text != RL_EXTEND)
+        return;
+    if (attempt->over)
+        oracle_accuse(world, INVARIANT_AFTER, "%.*s of client %u", TOKEN_LEN, token->text,
+                      client->index + 1);
+    for (rl_nodes rest = nodes; rest; rest &= rest - 1) {
+        const struct member *member = &client->member[rl_first(rest)];
+        if (client->view.now < member->barred)
+            oracle_accuse(world, INVARIANT_BARRED, "client %u asks node %u",
+                          client->index + 1, rl_first(rest) + 1);
+    }
+    token->clean_until = rl_max(token->clean_until,
+                                client->view.now + 2 * attempt->lease.terms.ttl);
+    if (update->seq == attempt->round)
+        return;
+    attempt->round = update->seq;
+    attempt->granted = 0;
+    if (update->text == RL_ACQUIRE)
+        attempt->missing = rl_all(NODES) & ~nodes;
+}
+
+void oracle_heard(struct attempt *attempt, const struct order *order)
+{
+    rl_nodes bit = rl_bit(order->node);
+    if (order->seq != attempt->round || order->text == RL_RELEASE)
+        return;
+    switch (order->truth) {
+    case RL_VOTE_GRANTED:
+        attempt->granted |= bit;
+        attempt->missing &= ~bit;
+        if (attempt->won == attempt->round)
+            attempt->rests_on |= bit;
+        break;
+    case RL_VOTE_ERROR:
+        if (order->text == RL_ACQUIRE)
+            attempt->missing |= bit;
+        break;
+    case RL_VOTE_HELD:
+    case RL_VOTE_GONE:
+    case RL_VOTE_PLANTED: attempt->missing |= bit; break;
+    default: break;
+    }
+}
+
+void oracle_forgot(struct attempt *attempt, unsigned node)
+{
+    attempt->missing |= rl_bit(node);
+    attempt->granted &= ~rl_bit(node);
+}
+
+/* Whoever greets another process than the last time must not count it for a while. */
+void oracle_greeted(struct world *world, struct client *client, const struct order *order,
+                    const struct rl_identity *identity)
+{
+    struct member *member = &client->member[order->node];
+    bool accepted = identity->is_master && !identity->is_cluster && !identity->is_loading &&
+                    !identity->is_duplicate && identity->denied == RL_FAULT_NONE;
+    if (identity->run_id[0]) {
+        if (member->life != 0 && member->life != order->life && !world->swarm.durable)
+            member->quarantined_until = client->view.now + client_quarantine(world);
+        member->life = order->life;
+    }
+    member->barred = accepted ? member->quarantined_until : RL_NEVER;
+}
+
+/* --- what a client makes of it --- */
+
+static void judge_good_news(struct world *world, struct client *client,
+                            struct attempt *attempt)
+{
+    const struct rl_lease *lease = &attempt->lease;
+    const struct token *token = &world->token[attempt->token];
+    attempt->rests_on = attempt->granted;
+    attempt->won = attempt->round;
+    if (rl_count(attempt->granted) < world->swarm.q)
+        oracle_accuse(world, INVARIANT_QUORUM, "%.*s of client %u has %u grants", TOKEN_LEN,
+                      token->text, client->index + 1, rl_count(attempt->granted));
+    if (client->view.now >= lease->valid - lease->terms.margin)
+        oracle_accuse(world, INVARIANT_DEADLINE, "%.*s of client %u", TOKEN_LEN,
+                      token->text, client->index + 1);
+    if (lease->valid > rl_later(attempt->begun, lease->terms.max_hold))
+        oracle_accuse(world, INVARIANT_HOLD, "%.*s of client %u", TOKEN_LEN, token->text,
+                      client->index + 1);
+    judge_holder(world, client, attempt);
+}
+
+/* How late a timer may be: what is left of a sleep, by the slower of two clocks. */
+#define TIMER_SLACK RL_MS
+
+static void judge_loss(struct world *world, struct client *client, struct attempt *attempt)
+{
+    const struct rl_lease *lease = &attempt->lease;
+    rl_time due = lease->valid - lease->terms.margin, now = client->view.now;
+    bool known = rl_count(attempt->missing) >= rl_majority(NODES);
+    bool excused = due <= client->excuse || due <= attempt->begun;
+    bool ran_out = lease->cause == RL_CAUSE_EXPIRED || lease->cause == RL_CAUSE_MAX_HOLD;
+    if (attempt->lost)
+        oracle_accuse(world, INVARIANT_LOST, "client %u is told twice", client->index + 1);
+    if (ran_out && (now < due || (now > due + TIMER_SLACK && !excused)))
+        oracle_accuse(world, INVARIANT_LOST, "client %u is told %lld us after it was due",
+                      client->index + 1, (long long)(now - due));
+    if (!ran_out && !known)
+        oracle_accuse(world, INVARIANT_LOST, "client %u may still have a majority",
+                      client->index + 1);
+    attempt->lost = true;
+}
+
+void oracle_stepped(struct world *world, struct client *client, struct attempt *attempt,
+                    const struct rl_update *update)
+{
+    const unsigned good = RL_NEWS_HELD | RL_NEWS_EXTENDED | RL_NEWS_RENEWED;
+    const struct rl_lease *lease = &attempt->lease;
+    if (update->news & good)
+        judge_good_news(world, client, attempt);
+    if (update->news & RL_NEWS_LOST)
+        judge_loss(world, client, attempt);
+    if (update->news & RL_NEWS_FAILED)
+        oracle_left(world, attempt, true);
+    if (lease->state == RL_LEASE_HELD &&
+        rl_count(attempt->missing) >= rl_majority(NODES))
+        oracle_accuse(world, INVARIANT_KNOWN, "%.*s of client %u", TOKEN_LEN,
+                      world->token[attempt->token].text, client->index + 1);
+    if (update->news & RL_NEWS_HELD) {
+        world->acquisitions++;
+        world->acquirers |= rl_bit(client->index);
+        if (world->phase == PHASE_CALM)
+            world->wanted &= ~rl_bit(attempt->resource);
+    }
+}
+
+void oracle_told(struct world *world, struct client *client, struct user *user,
+                 enum rl_news news)
+{
+    bool expected = true;
+    switch (news) {
+    case RL_NEWS_HELD:
+    case RL_NEWS_FAILED:
+        expected = user->phase == USER_TRYING && user->acquiring;
+        break;
+    case RL_NEWS_EXTENDED:
+    case RL_NEWS_NOT_EXTENDED: expected = user->extending; break;
+    case RL_NEWS_RENEWED:
+    case RL_NEWS_LOST: expected = user->phase == USER_HOLDING && !user->lost; break;
+    case RL_NEWS_RELEASED: expected = user->releasing; break;
+    }
+    if (!expected)
+        oracle_accuse(world, INVARIANT_CALLBACK, "client %u, user %u, news %u",
+                      client->index + 1, user->index + 1, news);
+}
+
+void oracle_left(struct world *world, struct attempt *attempt, bool cleans)
+{
+    attempt->over = true;
+    if (cleans)
+        world->token[attempt->token].cleaned = true;
+}
+
+void oracle_adopted(struct world *world, struct attempt *attempt)
+{
+    world->token[attempt->token].handed = true;
+}
+
+/* At the end of a pass whoever holds what has run out was told. */
+void oracle_passed(struct world *world, struct client *client)
+{
+    for (unsigned i = 0; i < client->attempts; i++) {
+        const struct rl_lease *lease = &client->attempt[i].lease;
+        if (client->attempt[i].used && lease->state == RL_LEASE_HELD && lease->timed &&
+            client->view.now >= lease->valid - lease->terms.margin)
+            oracle_accuse(world, INVARIANT_LOST, "client %u is not told", client->index + 1);
+    }
+}
+
+/* --- the end --- */
+
+static bool is_told(const struct user *user)
+{
+    return !user->acquiring && !user->extending && !user->releasing;
+}
+
+/* Its client had a second and more to say the release there. */
+static bool should_be_clean(const struct world *world, const struct token *token,
+                            unsigned server)
+{
+    const struct client *client = &world->client[token->client];
+    if (!token->cleaned || token->handed || token->ghost[server] || client->born > token->made ||
+        client_reading(world, client) >= token->clean_until)
+        return false;
+    for (unsigned node = 0; node < NODES; node++)
+        if (world_server_of(world, node) == server &&
+            rl_link_is_open(&client->member[node].link))
+            return true;
+    return false;
+}
+
+void oracle_finish(struct world *world)
+{
+    for (unsigned c = 0; c < world->swarm.clients; c++)
+        for (unsigned u = 0; u < world->swarm.users; u++)
+            if (!is_told(&world->client[c].user[u]))
+                oracle_accuse(world, INVARIANT_CALLBACK,
+                              "client %u, user %u waits in vain", c + 1, u + 1);
+    for (rl_nodes rest = world->healed; rest; rest &= rest - 1) {
+        const struct server *server = &world->server[rl_first(rest)];
+        for (unsigned r = 0; r < world->swarm.resources; r++) {
+            const struct store_entry *entry =
+                store_find(&server->store, world_key(r), server_time(world, server));
+            const struct token *token = entry && entry->type == STORE_STRING
+                                            ? world_token_of(world, entry->value)
+                                            : NULL;
+            if (token && should_be_clean(world, token, server->index))
+                oracle_accuse(world, INVARIANT_LEFT, "%.*s on server %u", TOKEN_LEN,
+                              token->text, server->index + 1);
+        }
+    }
+}

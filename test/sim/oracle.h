@@ -1,0 +1,106 @@
+/*
+ * The oracle: it knows the true time and what every server did, keeps an account of its own,
+ * and says when something happened that must not. It asks no code that it judges.
+ */
+#ifndef RL_SIM_ORACLE_H
+#define RL_SIM_ORACLE_H
+
+#include "core/lease.h"
+#include "swarm.h"
+
+struct world;
+struct client;
+struct attempt;
+struct user;
+struct order;
+struct server;
+struct store;
+struct rl_identity;
+
+#define INVARIANTS(X)                                                                      \
+    X(EXCLUSION, "two leases of one resource are valid at one true instant")               \
+    X(STOLEN, "a node on which a valid lease rests has stored another's token")            \
+    X(QUORUM, "a lease is held or extended by fewer grants than q")                        \
+    X(BARRED, "a node that must not vote was asked")                                       \
+    X(KNOWN, "a lease is held though a majority is known not to store it")                 \
+    X(DEADLINE, "something is told to the holder of a lease that has run out")             \
+    X(LOST, "LOST is told too late, too early, or of the wrong cause")                     \
+    X(CALLBACK, "a callback is told twice, unasked or never")                              \
+    X(TTL, "a key outlives its TTL")                                                       \
+    X(AFTER, "a token is stored or extended after its lease ended")                        \
+    X(HOLD, "a deadline passes the longest hold")                                          \
+    X(LEFT, "a finished lease has left its key where a release could be said")             \
+    X(LIVENESS, "nobody can acquire though all is well")
+
+enum invariant {
+    INVARIANT_NONE,
+#define X(name, text) INVARIANT_##name,
+    INVARIANTS(X)
+#undef X
+        INVARIANT_COUNT,
+};
+
+const char *invariant_name(enum invariant invariant);
+const char *invariant_text(enum invariant invariant);
+
+/* What a lock does not promise (docs/safety.md): counted apart. */
+enum bound { BOUND_CLOCK, BOUND_MEMORY, BOUND_COUNT };
+
+struct verdict {
+    enum invariant broken; /* the first that was, or none */
+    rl_time at;
+    char text[160];
+    bool outside[BOUND_COUNT]; /* two held the lock, but beyond this bound */
+};
+
+/* How a token's key left a server before its time. */
+struct loss {
+    rl_time at; /* the true time */
+    bool lost;
+    bool restart;    /* those who watch can know */
+    rl_nodes watchers; /* clients that had greeted the server before */
+};
+
+#define TOKEN_LEN  9
+#define TOKENS_MAX 8192
+
+struct token {
+    char text[TOKEN_LEN];
+    uint8_t client, resource;
+    bool cleaned;        /* its client is to take the key away, where it can ... */
+    rl_time made;        /* (true time) ... unless that is another process by now ... */
+    rl_time clean_until; /* ... or its clock has passed this */
+    bool handed;         /* a SET of who left it may come after its adopter's release */
+    bool ghost[NODES];   /* an old state of the server brought it back */
+    struct loss loss[NODES];
+};
+
+void oracle_says(struct world *world, struct client *client, struct attempt *attempt,
+                 const struct rl_update *update, rl_nodes nodes);
+void oracle_ran(struct world *world, const struct order *order);
+void oracle_heard(struct attempt *attempt, const struct order *order);
+void oracle_greeted(struct world *world, struct client *client, const struct order *order,
+                    const struct rl_identity *identity);
+void oracle_forgot(struct attempt *attempt, unsigned node);
+void oracle_stepped(struct world *world, struct client *client, struct attempt *attempt,
+                    const struct rl_update *update);
+void oracle_told(struct world *world, struct client *client, struct user *user,
+                 enum rl_news news);
+
+/* It is given up, released, disowned or dead; `cleans`: and is to take its keys away. */
+void oracle_left(struct world *world, struct attempt *attempt, bool cleans);
+void oracle_adopted(struct world *world, struct attempt *attempt);
+
+void oracle_passed(struct world *world, struct client *client);
+
+/* A server no longer has what it had in `before`. */
+void oracle_compare(struct world *world, struct server *server, const struct store *before,
+                    bool restart);
+
+/* At the end of a run. */
+void oracle_finish(struct world *world);
+
+void oracle_accuse(struct world *world, enum invariant invariant, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

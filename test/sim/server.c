@@ -1,0 +1,257 @@
+#include "server.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "world.h"
+
+void server_init(struct world *world, unsigned i)
+{
+    struct server *server = &world->server[i];
+    server->index = (uint8_t)i;
+    server->state = SERVER_RUNS;
+    server->role = SERVER_MASTER;
+    server->life = 1;
+    server->stepped = server->role_until = 0;
+    server->error_until = server->garbage_until = 0;
+    server->backlog = 0;
+    memset(&server->store, 0, sizeof(server->store));
+    server->saved = server->store;
+}
+
+int64_t server_time(const struct world *world, const struct server *server)
+{
+    return skew_read(&server->clock, world->now) / RL_MS;
+}
+
+/* --- answering --- */
+
+static void answer_error(struct order *order, const char *text)
+{
+    order->reply.reply =
+        (struct rl_reply){.type = RL_REPLY_ERROR, .text = text, .len = strlen(text)};
+    order->truth = RL_VOTE_ERROR;
+}
+
+/* What a reply says in truth, without asking the code that is tested. */
+static enum rl_vote truth_of(const struct order *order)
+{
+    const struct rl_reply *reply = &order->reply.reply;
+    switch (reply->type) {
+    case RL_REPLY_STATUS: return RL_VOTE_GRANTED;
+    case RL_REPLY_NIL:
+    case RL_REPLY_ARRAY: return RL_VOTE_HELD;
+    case RL_REPLY_INTEGER:
+        return reply->integer == 1   ? RL_VOTE_GRANTED
+               : reply->integer == 2 ? RL_VOTE_PLANTED
+                                     : RL_VOTE_GONE;
+    default: break;
+    }
+    /* What is no lock is there in its stead. */
+    bool taken = reply->len > 9 && memcmp(reply->text, "WRONGTYPE", 9) == 0;
+    return taken ? RL_VOTE_HELD : RL_VOTE_ERROR;
+}
+
+static void answer_garbage(struct world *world, struct order *order)
+{
+    static const struct rl_reply items[2] = {
+        {.type = RL_REPLY_STRING, .text = "p", .len = 1},
+        {.type = RL_REPLY_NIL},
+    };
+    static const struct rl_reply garbage[] = {
+        {.type = RL_REPLY_STATUS, .text = "PONG", .len = 4},
+        {.type = RL_REPLY_STATUS, .text = "QK", .len = 2},
+        {.type = RL_REPLY_INTEGER, .integer = -1},
+        {.type = RL_REPLY_INTEGER, .integer = 3},
+        {.type = RL_REPLY_STRING, .text = "OK", .len = 2},
+        {.type = RL_REPLY_ARRAY, .item = items, .items = 2},
+        {.type = RL_REPLY_ARRAY, .item = items + 1, .items = 1},
+        {.type = RL_REPLY_ARRAY, .item = items + 1, .items = 2},
+    };
+    order->reply.reply = garbage[chance_below(&world->chance, 8)];
+    order->truth = RL_VOTE_UNKNOWN;
+}
+
+static const char *refusal_of_role(enum server_role role)
+{
+    switch (role) {
+    case SERVER_MASTER: break;
+    case SERVER_REPLICA: return "READONLY You can't write against a read only replica.";
+    case SERVER_CLUSTER: return "CLUSTERDOWN Hash slot not served";
+    case SERVER_LOADING: return "LOADING Redis is loading the dataset in memory";
+    }
+    return NULL;
+}
+
+static void greet(const struct server *server, struct order *order)
+{
+    order->life = server->life;
+    order->identity = (struct rl_identity){
+        .is_master = server->role != SERVER_REPLICA,
+        .is_cluster = server->role == SERVER_CLUSTER,
+        .is_loading = server->role == SERVER_LOADING,
+    };
+    char *run_id = order->identity.run_id;
+    memset(run_id, 'a' + server->index, RL_RUN_ID);
+    for (uint32_t life = server->life, at = 0; life > 0; life /= 10)
+        run_id[at++] = (char)('0' + life % 10);
+    run_id[RL_RUN_ID] = '\0';
+}
+
+static void settle_role(const struct world *world, struct server *server)
+{
+    if (world->now >= server->role_until)
+        server->role = SERVER_MASTER;
+}
+
+static void run(struct world *world, struct server *server, uint16_t i)
+{
+    struct order *order = &world->wire.order[i];
+    settle_role(world, server);
+    bool erring = world->now < server->error_until;
+    const char *refusal = refusal_of_role(server->role);
+    if (order->greeting) {
+        greet(server, order);
+        if (erring && !server->inside) { /* INFO is answered by an error, too */
+            order->identity.denied =
+                rl_fault_of_error(server->error, strlen(server->error));
+            order->identity.run_id[0] = '\0';
+        }
+    } else if (refusal) {
+        answer_error(order, refusal);
+    } else if (erring && !server->inside) {
+        answer_error(order, server->error);
+    } else {
+        const struct rl_command *command = &world->wire.saying[order->saying].command;
+        store_run(&server->store, command, server_time(world, server), &order->reply);
+        order->truth = truth_of(order);
+        oracle_ran(world, order);
+        if (erring && order->text != RL_ACQUIRE) {
+            answer_error(order, server->error);
+            order->truth = RL_VOTE_UNKNOWN;
+        } else if (world->now < server->garbage_until) {
+            answer_garbage(world, order);
+        }
+    }
+    trace_ran(world, order);
+    if (!world->wire.line[order->line].closed)
+        wire_answer(world, i);
+}
+
+/* --- hearing --- */
+
+static bool reaches(const struct world *world, const struct order *order)
+{
+    const struct line *line = &world->wire.line[order->line];
+    const struct server *server = &world->server[order->server];
+    return server->state != SERVER_DOWN && line->life == server->life &&
+           (!line->reset || order->launched);
+}
+
+void server_hear(struct world *world, uint16_t i)
+{
+    struct order *order = &world->wire.order[i];
+    struct server *server = &world->server[order->server];
+    if (reaches(world, order) && server->state == SERVER_HANGS) {
+        assert(server->backlog < BACKLOG_MAX);
+        server->order[server->backlog++] = i;
+        return;
+    }
+    if (reaches(world, order))
+        run(world, server, i);
+    wire_drop_order(world, i);
+}
+
+void server_accept(struct world *world, struct line *line)
+{
+    const struct server *server = &world->server[line->server];
+    if (line->made)
+        return;
+    line->made = true;
+    line->refused = server->state == SERVER_DOWN;
+    line->accepted = server->state == SERVER_RUNS;
+    line->life = server->life;
+}
+
+/* --- its process --- */
+
+void server_hang(struct world *world, struct server *server, rl_time until)
+{
+    if (server->state != SERVER_RUNS)
+        return;
+    server->state = SERVER_HANGS;
+    queue_plan(&world->queue, until, EVENT_RESUME, server->index, server->life);
+}
+
+void server_restart(struct world *world, struct server *server, rl_time until)
+{
+    if (server->state == SERVER_DOWN)
+        return;
+    server->state = SERVER_DOWN;
+    for (unsigned i = 0; i < server->backlog; i++)
+        wire_drop_order(world, server->order[i]);
+    server->backlog = 0;
+    server->life++;
+    store_forget_scripts(&server->store);
+    for (unsigned c = 0; c < world->swarm.clients; c++)
+        client_lose_server(world, &world->client[c], server->index);
+    queue_plan(&world->queue, until, EVENT_RESUME, server->index, server->life);
+}
+
+/*
+ * What lies in the sockets is read: within a connection in order, among them in any; but
+ * connections that it has yet to accept come last.
+ */
+static void read_backlog(struct world *world, struct server *server, bool accepted)
+{
+    uint16_t lines[BACKLOG_MAX];
+    unsigned count = 0;
+    for (unsigned i = 0; i < server->backlog; i++) {
+        uint16_t line = world->wire.order[server->order[i]].line;
+        if (world->wire.line[line].accepted == accepted)
+            lines[count++] = line;
+    }
+    while (count > 0) {
+        unsigned at = chance_below(&world->chance, count);
+        uint16_t line = lines[at];
+        lines[at] = lines[--count];
+        for (unsigned i = 0; i < server->backlog; i++) {
+            uint16_t order = server->order[i];
+            if (order == UINT16_MAX || world->wire.order[order].line != line)
+                continue;
+            server->order[i] = UINT16_MAX;
+            run(world, server, order);
+            wire_drop_order(world, order);
+            break;
+        }
+    }
+}
+
+/* What was read is marked; the rest keeps its order. */
+static void forget_read(struct server *server)
+{
+    unsigned kept = 0;
+    for (unsigned i = 0; i < server->backlog; i++)
+        if (server->order[i] != UINT16_MAX)
+            server->order[kept++] = server->order[i];
+    server->backlog = kept;
+}
+
+void server_resume(struct world *world, struct server *server, uint32_t life)
+{
+    if (server->life != life || server->state == SERVER_RUNS)
+        return;
+    trace_server(world, server, server->state == SERVER_DOWN ? "is there again" : "goes on");
+    server->state = SERVER_RUNS;
+    read_backlog(world, server, true);
+    forget_read(server);
+    read_backlog(world, server, false);
+    server->backlog = 0;
+}
+
+void server_heal(struct world *world, struct server *server)
+{
+    server->error_until = server->garbage_until = server->role_until = world->now;
+    server->role = SERVER_MASTER;
+    server_resume(world, server, server->life);
+}

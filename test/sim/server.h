@@ -1,0 +1,55 @@
+/* A Redis master as a process: it runs, hangs or is down, and it may answer with errors. */
+#ifndef RL_SIM_SERVER_H
+#define RL_SIM_SERVER_H
+
+#include "skew.h"
+#include "wire.h"
+
+enum server_state { SERVER_RUNS, SERVER_HANGS, SERVER_DOWN };
+
+/* What it is to whoever greets it. */
+enum server_role { SERVER_MASTER, SERVER_REPLICA, SERVER_CLUSTER, SERVER_LOADING };
+
+#define BACKLOG_MAX 1024
+
+struct server {
+    uint8_t index;
+    enum server_state state;
+    enum server_role role;
+    rl_time role_until;
+    uint32_t life; /* the number of its process, of which its run_id is made; from 1 on */
+    struct store store;
+    struct store saved; /* what a restart that forgets the latest finds */
+    struct skew clock;
+    rl_time stepped; /* when its clock was stepped ahead last */
+    const char *error; /* what it answers instead, until then; NULL: nothing */
+    bool inside;       /* and the error comes after a script did its work */
+    rl_time error_until;
+    rl_time garbage_until;
+    unsigned backlog; /* what it has in its sockets and reads when it goes on */
+    uint16_t order[BACKLOG_MAX];
+};
+
+void server_init(struct world *world, unsigned server);
+
+/* In ms, as it counts. */
+int64_t server_time(const struct world *world, const struct server *server);
+
+/* An order has reached its socket. */
+void server_hear(struct world *world, uint16_t order);
+
+void server_hang(struct world *world, struct server *server, rl_time until);
+
+/* It ends, and is there again at `until` as another process. */
+void server_restart(struct world *world, struct server *server, rl_time until);
+
+/* EVENT_RESUME: it goes on, unless it is another process by now. */
+void server_resume(struct world *world, struct server *server, uint32_t life);
+
+/* A client's connection is made, as far as the server's kernel is concerned. */
+void server_accept(struct world *world, struct line *line);
+
+/* Nothing is wrong with it any more. */
+void server_heal(struct world *world, struct server *server);
+
+#endif

@@ -1,0 +1,92 @@
+#include "swarm.h"
+
+#include "core/quorum.h"
+
+const char *mishap_text(enum mishap mishap)
+{
+    static const char *const texts[] = {
+#define X(name, text) text,
+        MISHAPS(X)
+#undef X
+    };
+    return texts[mishap];
+}
+
+rl_time draw_between(struct chance *chance, rl_time low, rl_time high)
+{
+    uint64_t span = (uint64_t)(high - low) + 1;
+    return low + (rl_time)(chance_bits(chance) % span);
+}
+
+static int magnitude(rl_time value)
+{
+    return 63 - __builtin_clzll((unsigned long long)value | 1);
+}
+
+rl_time draw_span(struct chance *chance, rl_time low, rl_time high)
+{
+    rl_time bits = draw_between(chance, magnitude(low), magnitude(high));
+    rl_time least = INT64_C(1) << bits;
+    return rl_clamp(draw_between(chance, least, 2 * least), low, high);
+}
+
+bool draw_once_in(struct chance *chance, unsigned times)
+{
+    return times > 0 && chance_below(chance, times) == 0;
+}
+
+int32_t swarm_half_drift(const struct swarm *swarm)
+{
+    return (int32_t)swarm->drift_ppm / 2;
+}
+
+/* Where the bounds allow a restart to forget, or not, follows from the rest. */
+static void draw_mishaps(struct swarm *swarm, struct chance *chance)
+{
+    bool calm = draw_once_in(chance, 12);
+    for (unsigned i = 0; i < MISHAP_COUNT; i++) {
+        bool left_out = calm || draw_once_in(chance, 2);
+        swarm->weight[i] = left_out ? 0 : 1 + chance_below(chance, 8);
+    }
+    if (swarm->durable)
+        swarm->weight[MISHAP_FORGET] = 0;
+    for (unsigned i = 0; i < MISHAP_COUNT; i++)
+        swarm->weights += swarm->weight[i];
+}
+
+/* No lock can be had with a TTL of less than ten round trips: so long a node is waited for. */
+static void draw_network(struct swarm *swarm, struct chance *chance)
+{
+    swarm->near = draw_span(chance, 20, rl_min(swarm->ttl_min / 80, 5 * RL_MS));
+    swarm->far = draw_span(chance, swarm->near, swarm->ttl_min / 40);
+    if (draw_once_in(chance, 3))
+        swarm->node_timeout = draw_span(chance, 4 * swarm->far, swarm->ttl_min / 4);
+    swarm->spike = draw_once_in(chance, 2) ? 0 : 20 + chance_below(chance, 200);
+    swarm->loss = draw_once_in(chance, 2) ? 0 : 20 + chance_below(chance, 200);
+    swarm->stall = draw_once_in(chance, 2) ? 0 : 20 + chance_below(chance, 200);
+}
+
+void swarm_draw(struct swarm *swarm, struct chance *chance)
+{
+    static const uint32_t drifts[] = {10000, 10000, 10000, 1000, 50000};
+    *swarm = (struct swarm){
+        .clients = 3 + chance_below(chance, CLIENTS_MAX - 2),
+        .users = 1 + chance_below(chance, USERS_MAX),
+        .resources = 1 + chance_below(chance, RESOURCES_MAX),
+        .q = rl_majority(NODES),
+        .events = 700 + chance_below(chance, 700),
+        .drift_ppm = drifts[chance_below(chance, 5)],
+        .ttl_min = draw_span(chance, 80 * RL_MS, 4 * RL_SECOND),
+        .durable = draw_once_in(chance, 10),
+        .duplicate = draw_once_in(chance, 20),
+        .wild = draw_once_in(chance, 16),
+    };
+    if (draw_once_in(chance, 6))
+        swarm->q += 1 + chance_below(chance, NODES - swarm->q);
+    if (swarm->duplicate) /* or nothing would ever be acquired */
+        swarm->q = rl_majority(NODES);
+    swarm->ttl_max = swarm->ttl_min * (1 + chance_below(chance, 3));
+    draw_network(swarm, chance);
+    draw_mishaps(swarm, chance);
+    swarm->gap = draw_span(chance, swarm->ttl_min / 16, 4 * swarm->ttl_min);
+}

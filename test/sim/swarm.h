@@ -1,0 +1,74 @@
+/*
+ * What one run is like: drawn from its seed, so that runs differ in kind and not only in
+ * detail. Each sort of mishap is left out of about half of them: what is calm in one respect
+ * gets further in the others. Source: Groce and others, Swarm Testing, ISSTA 2012.
+ */
+#ifndef RL_SIM_SWARM_H
+#define RL_SIM_SWARM_H
+
+#include "chance.h"
+#include "core/types.h"
+
+#define NODES         5
+#define CLIENTS_MAX   6
+#define USERS_MAX     2 /* of a client: each wants one lock at a time */
+#define RESOURCES_MAX 4
+
+#define MISHAPS(X)                                                                         \
+    X(PAUSE, "a client's process is stopped for a while")                                  \
+    X(SUSPEND, "a client's machine is suspended")                                          \
+    X(CRASH, "a client dies, and comes back as a fresh process")                           \
+    X(BLOCK, "a path is blocked, one way or both")                                         \
+    X(PARTITION, "some clients are parted from some servers")                              \
+    X(CUT, "a connection is reset from outside")                                           \
+    X(STOP, "a server hangs, and reads later what it was sent")                            \
+    X(RESTART, "a server restarts and remembers all")                                      \
+    X(FORGET, "a server restarts and forgets all, or the latest")                          \
+    X(FLUSH, "FLUSHALL")                                                                   \
+    X(BREAK, "somebody deletes a key")                                                     \
+    X(FOREIGN, "somebody else's value, or a list, is in a key")                            \
+    X(SCRIPTS, "SCRIPT FLUSH")                                                             \
+    X(REFUSE, "a server answers with errors for a while")                                  \
+    X(GARBAGE, "a server answers what cannot be an answer")                                \
+    X(DEMOTE, "a server says for a while that it is a replica, or in a cluster")           \
+    X(STEP, "a server's clock is stepped")                                                 \
+    X(SLEW, "the rate of a clock changes")
+
+enum mishap {
+#define X(name, text) MISHAP_##name,
+    MISHAPS(X)
+#undef X
+        MISHAP_COUNT,
+};
+
+const char *mishap_text(enum mishap mishap);
+
+struct swarm {
+    unsigned clients, users, resources, q;
+    unsigned events; /* that the first phase lasts */
+    uint32_t drift_ppm;
+    rl_time ttl_min, ttl_max;
+    rl_time node_timeout; /* 0: follows the round trip */
+    rl_time near, far;    /* the least way to a server, and the longest */
+    rl_time gap;          /* between two mishaps, about */
+    unsigned spike, loss; /* one message of so many is slow, or lost and sent again; 0: none */
+    unsigned stall;       /* a client is interrupted in one pass of so many; 0: never */
+    bool durable;         /* the operator declared so: no quarantine */
+    bool duplicate;       /* two of the nodes are the same server */
+    bool wild;            /* the clocks leave the bounds */
+    unsigned weight[MISHAP_COUNT], weights;
+};
+
+void swarm_draw(struct swarm *swarm, struct chance *chance);
+
+/* How much a server's clock may gain, and a client's may lose: half of the drift each. */
+int32_t swarm_half_drift(const struct swarm *swarm);
+
+/* A number of [low, high]; and one whose magnitude is drawn first. */
+rl_time draw_between(struct chance *chance, rl_time low, rl_time high);
+rl_time draw_span(struct chance *chance, rl_time low, rl_time high);
+
+/* True once in `times`; 0: never. */
+bool draw_once_in(struct chance *chance, unsigned times);
+
+#endif

@@ -1,0 +1,284 @@
+#include "world.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* --- names --- */
+
+unsigned world_server_of(const struct world *world, unsigned node)
+{
+    return world->swarm.duplicate && node == NODES - 1 ? NODES - 2 : node;
+}
+
+struct rl_word world_key(unsigned resource)
+{
+    static const struct rl_word keys[RESOURCES_MAX] = {
+        {"stock", 5},
+        {"report", 6},
+        {"leader", 6},
+        {"invoice", 7},
+    };
+    return keys[resource];
+}
+
+/* p, the client and a number, for instance p2-000017. */
+uint16_t world_new_token(struct world *world, const struct client *client, unsigned resource)
+{
+    assert(world->tokens < TOKENS_MAX);
+    unsigned number = world->tokens++;
+    struct token *token = &world->token[number];
+    memset(token, 0, sizeof(*token));
+    token->client = client->index;
+    token->resource = (uint8_t)resource;
+    token->made = world->now;
+    token->text[0] = 'p';
+    token->text[1] = (char)('1' + client->index);
+    token->text[2] = '-';
+    for (unsigned i = TOKEN_LEN, rest = number; i-- > 3; rest /= 10)
+        token->text[i] = (char)('0' + rest % 10);
+    return (uint16_t)number;
+}
+
+struct token *world_token_of(struct world *world, struct rl_word value)
+{
+    if (value.len != TOKEN_LEN || value.text[0] != 'p')
+        return NULL;
+    unsigned number = 0;
+    for (unsigned i = 3; i < TOKEN_LEN; i++)
+        number = number * 10 + (unsigned)(value.text[i] - '0');
+    return number < world->tokens ? &world->token[number] : NULL;
+}
+
+/* --- the beginning --- */
+
+static void begin(struct world *world, uint64_t seed)
+{
+    FILE *to = world->trace.to;
+    struct figures *figures = world->figures;
+    memset(world, 0, offsetof(struct world, queue));
+    world->trace.to = to;
+    world->figures = figures;
+    world->seed = seed;
+    world->chance.state = seed;
+    world->now = RL_SECOND;
+    world->queue.size = world->queue.planned = 0;
+    struct wire *wire = &world->wire;
+    wire->lines = wire->orders = wire->sayings = 0;
+    wire->free_lines = wire->free_orders = wire->free_sayings = 0;
+    swarm_draw(&world->swarm, &world->chance);
+    memset(wire->path, 0, sizeof(wire->path));
+    for (unsigned c = 0; c < world->swarm.clients; c++)
+        for (unsigned s = 0; s < NODES; s++)
+            wire->path[c][s].latency =
+                draw_span(&world->chance, world->swarm.near, world->swarm.far);
+}
+
+static struct skew some_clock(struct world *world)
+{
+    return (struct skew){
+        .from = world->now,
+        .local = draw_between(&world->chance, RL_SECOND, 1000000 * RL_SECOND),
+    };
+}
+
+static void populate(struct world *world)
+{
+    for (unsigned i = 0; i < NODES; i++) {
+        world->server[i].clock = some_clock(world);
+        mishap_draw_server_clock(world, i);
+        server_init(world, i);
+    }
+    trace_begins(world);
+    for (unsigned i = 0; i < world->swarm.clients; i++) {
+        struct client *client = &world->client[i];
+        client->index = (uint8_t)i;
+        client->boot = some_clock(world);
+        client->raw = some_clock(world);
+        client->timer = 0;
+        mishap_draw_client_clock(world, i);
+        client_start(world, client);
+    }
+    if (world->swarm.weights > 0)
+        queue_plan(&world->queue, world->now + world->swarm.gap, EVENT_FAULT, 0, 0);
+}
+
+/* --- events --- */
+
+/* Nobody is there, or nobody waits for it any more. */
+static bool is_stale(const struct world *world, const struct event *event)
+{
+    const struct client *client = &world->client[event->who];
+    return !client->alive || (event->type == EVENT_WAKE && event->what != client->timer) ||
+           (event->type == EVENT_ANSWERED && world->wire.order[event->what].cut);
+}
+
+/* What is there to be read at the same moment is read in the same pass. */
+static bool pass_goes_on(const struct world *world, const struct client *client)
+{
+    const struct event *next = queue_first(&world->queue);
+    return next && next->at <= world->now && next->who == client->index &&
+           (next->type == EVENT_ANSWERED || next->type == EVENT_CLOSED) &&
+           !is_stale(world, next);
+}
+
+static void wake_for(struct world *world, struct client *client, const struct event *event)
+{
+    client_wake(world, client);
+    switch (event->type) {
+    case EVENT_WAKE: client->armed = 0; break;
+    case EVENT_CONNECTED: client_connected(world, client, (uint16_t)event->what); break;
+    case EVENT_ANSWERED: client_answered(world, client, (uint16_t)event->what); break;
+    case EVENT_CLOSED: client_closed(world, client, (uint16_t)event->what); break;
+    default: break;
+    }
+    if (!pass_goes_on(world, client))
+        client_end_pass(world, client);
+}
+
+/* What concerns a client: it waits while the process stands still, and ends with it. */
+static void to_client(struct world *world, const struct event *event)
+{
+    struct client *client = &world->client[event->who];
+    bool stale = is_stale(world, event);
+    if (!stale && client->paused > world->now) {
+        queue_postpone(&world->queue, event, client->paused);
+        return;
+    }
+    if (!stale) {
+        world->events++;
+        wake_for(world, client, event);
+    }
+    if (event->type == EVENT_ANSWERED)
+        wire_drop_order(world, (uint16_t)event->what);
+    if (event->type == EVENT_CONNECTED || event->type == EVENT_CLOSED)
+        wire_drop_line(world, (uint16_t)event->what);
+}
+
+static void strike(struct world *world)
+{
+    if (world->phase != PHASE_STORM)
+        return;
+    mishap_strike(world);
+    rl_time gap = draw_span(&world->chance, world->swarm.gap / 4, 2 * world->swarm.gap);
+    queue_plan(&world->queue, world->now + gap, EVENT_FAULT, 0, 0);
+}
+
+static void look(struct world *world)
+{
+    for (unsigned i = 0; i < NODES; i++)
+        if (draw_once_in(&world->chance, 2))
+            world->server[i].saved = world->server[i].store;
+}
+
+static void happen(struct world *world, const struct event *event)
+{
+    switch (event->type) {
+    case EVENT_ARRIVED:
+        world->events++;
+        server_hear(world, (uint16_t)event->what);
+        break;
+    case EVENT_RESUME:
+        world->events++;
+        server_resume(world, &world->server[event->who], event->what);
+        break;
+    case EVENT_RETURN:
+        world->events++;
+        if (!world->client[event->who].alive)
+            client_start(world, &world->client[event->who]);
+        break;
+    case EVENT_FAULT:
+        world->events++;
+        strike(world);
+        look(world);
+        break;
+    case EVENT_CONNECTED:
+        server_accept(world, &world->wire.line[event->what]);
+        to_client(world, event);
+        break;
+    default: to_client(world, event); break;
+    }
+}
+
+/* --- phases --- */
+
+/* Runs until `until`, or `events` have happened; false: then something is broken. */
+static void run(struct world *world, rl_time until, uint64_t events, rl_nodes *wanted)
+{
+    while (world->verdict.broken == INVARIANT_NONE && world->events < events &&
+           (!wanted || *wanted)) {
+        const struct event *next = queue_first(&world->queue);
+        if (!next || next->at > until)
+            break;
+        struct event event = queue_take(&world->queue);
+        world->now = rl_max(world->now, event.at);
+        trace_event(world, &event);
+        happen(world, &event);
+    }
+}
+
+/* Old keys and quarantines have to run out, and retries to meet. */
+static rl_time liveness_bound(const struct world *world)
+{
+    return 8 * world->swarm.ttl_max + client_quarantine(world) + 20 * RL_SECOND;
+}
+
+static void calm(struct world *world)
+{
+    world->phase = PHASE_CALM;
+    trace_phase(world, "a majority is healed");
+    world->wanted = rl_all(world->swarm.resources);
+    mishap_heal(world);
+    rl_time bound = world->now + liveness_bound(world);
+    run(world, bound, UINT64_MAX, &world->wanted);
+    if (world->wanted)
+        oracle_accuse(world, INVARIANT_LIVENESS, "nobody acquires resource %u",
+                      rl_first(world->wanted) + 1);
+}
+
+/* A second to greet, half of one between releases, and what a slow answer takes. */
+static rl_time time_to_end(const struct world *world)
+{
+    return 3 * RL_SECOND + 40 * world->swarm.far + world->swarm.ttl_min / 2;
+}
+
+static void finish(struct world *world)
+{
+    rl_time end = world->now;
+    world->phase = PHASE_END;
+    trace_phase(world, "everybody gives back what he has");
+    for (unsigned c = 0; c < world->swarm.clients; c++) {
+        struct client *client = &world->client[c];
+        for (unsigned u = 0; u < world->swarm.users; u++)
+            user_stop(client, &client->user[u]);
+        client_rearm(world, client);
+        end = rl_max(end, client->paused);
+    }
+    run(world, end + time_to_end(world), UINT64_MAX, NULL);
+    oracle_finish(world);
+}
+
+static void count(struct world *world)
+{
+    struct figures *figures = world->figures;
+    figures->schedules++;
+    figures->events += world->events;
+    figures->steps += world->steps;
+    figures->acquisitions += world->acquisitions;
+    figures->clients_that_acquired += rl_count(world->acquirers);
+    figures->alone += rl_count(world->acquirers) < 2;
+    figures->time += world->now;
+    figures->violations += world->verdict.broken != INVARIANT_NONE;
+    for (unsigned i = 0; i < BOUND_COUNT; i++)
+        figures->outside[i] += world->verdict.outside[i];
+}
+
+void world_play(struct world *world, uint64_t seed)
+{
+    begin(world, seed);
+    populate(world);
+    run(world, RL_NEVER - 1, world->swarm.events, NULL);
+    calm(world);
+    finish(world);
+    trace_verdict(world);
+    count(world);
+}
