@@ -133,8 +133,7 @@ static void answered(struct rl_link *link, const struct rl_link_event *event)
             admit(link, event->now);
         return; /* how long a hung node took says nothing about its round trip */
     }
-    link->round_trip =
-        link->round_trip == 0 ? sample : (7 * link->round_trip + sample + 7) / 8;
+    link->round_trip = (7 * link->round_trip + sample + 7) / 8;
 }
 
 static enum rl_link_action tick(struct rl_link *link, const struct rl_link_event *event)

@@ -56,8 +56,7 @@ void attempt_step(struct world *world, struct client *client, struct attempt *at
 
 void attempt_expire(struct world *world, struct client *client, struct attempt *attempt)
 {
-    attempt_step(world, client, attempt,
-                 &(struct rl_lease_event){.type = RL_EVENT_EXPIRE});
+    attempt_step(world, client, attempt, &(struct rl_lease_event){.type = RL_EVENT_EXPIRE});
 }
 
 void attempt_tick(struct world *world, struct client *client, struct attempt *attempt)
@@ -136,9 +135,9 @@ void attempt_greeted(struct world *world, struct client *client, struct attempt 
 {
     if (restarted) {
         oracle_forgot(attempt, node);
-        attempt_step(world, client, attempt,
-                     &(struct rl_lease_event){.type = RL_EVENT_FORGOT,
-                                              .node = (uint8_t)node});
+        attempt_step(
+            world, client, attempt,
+            &(struct rl_lease_event){.type = RL_EVENT_FORGOT, .node = (uint8_t)node});
     }
     if (attempt->used && attempt->lease.state == RL_LEASE_LINGERING)
         attempt_step(

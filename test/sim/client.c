@@ -132,14 +132,13 @@ static void step_link(struct world *world, struct client *client, unsigned node,
 static void look_at_gate(struct world *world, struct client *client)
 {
     rl_nodes settled = 0;
-    if (client->open)
-        return;
+    bool was_open = client->open;
     for (unsigned i = 0; i < NODES; i++)
         if (rl_link_is_settled(&client->member[i].link))
             settled |= rl_bit(i);
     client->open = rl_gate_step(&client->gate, NODES, world->swarm.q, client->view.ready,
                                 settled, client->view.now);
-    for (unsigned i = 0; client->open && i < world->swarm.users; i++)
+    for (unsigned i = 0; client->open && !was_open && i < world->swarm.users; i++)
         user_open(world, client, &client->user[i]);
 }
 
@@ -225,9 +224,9 @@ void client_connected(struct world *world, struct client *client, uint16_t i)
     struct member *member = &client->member[line->node];
     bool current = !line->closed && member->has_line && member->line == i;
     if (current && line->refused) {
-        step_link(world, client, line->node,
-                  (struct rl_link_event){.type = RL_LINK_FAILED,
-                                         .fault = RL_FAULT_CONNECT});
+        step_link(
+            world, client, line->node,
+            (struct rl_link_event){.type = RL_LINK_FAILED, .fault = RL_FAULT_CONNECT});
         look_at_gate(world, client);
     } else if (current) {
         step_link(world, client, line->node,
@@ -269,14 +268,12 @@ static void replied(struct world *world, struct client *client, const struct ord
     struct member *member = &client->member[node];
     const struct rl_reply *reply = &order->reply.reply;
     uint16_t line = order->line;
-    rl_time oldest = member->owed > 0
-                         ? world->wire.order[member->order[member->first]].sent
-                         : RL_NEVER;
+    rl_time oldest =
+        member->owed > 0 ? world->wire.order[member->order[member->first]].sent : RL_NEVER;
     step_link(world, client, node,
               (struct rl_link_event){
                   .type = RL_LINK_ANSWERED, .sent = order->sent, .oldest = oldest});
-    bool trusted =
-        attempt_answered(world, client, &client->attempt[order->attempt], order);
+    bool trusted = attempt_answered(world, client, &client->attempt[order->attempt], order);
     enum rl_fault fault = reply->type == RL_REPLY_ERROR
                               ? rl_fault_of_error(reply->text, reply->len)
                               : RL_FAULT_NONE;
@@ -364,16 +361,18 @@ void client_rearm(struct world *world, struct client *client)
 
 static void tick_due(struct world *world, struct client *client)
 {
+    /* To be stepped too early must do no harm. */
+    bool all = draw_once_in(&world->chance, world->swarm.stall);
     rl_time now = client->view.now;
     if (!client->open && client->gate.deadline <= now)
         look_at_gate(world, client);
     for (unsigned i = 0; i < NODES; i++)
-        if (client->member[i].due <= now) {
+        if (all || client->member[i].due <= now) {
             step_link(world, client, i, (struct rl_link_event){.type = RL_LINK_TICK});
             look_at_gate(world, client);
         }
     for (unsigned i = 0; i < client->attempts; i++)
-        if (client->attempt[i].used && client->attempt[i].due <= now)
+        if (client->attempt[i].used && (all || client->attempt[i].due <= now))
             attempt_tick(world, client, &client->attempt[i]);
     for (unsigned i = 0; i < world->swarm.users; i++)
         if (client->user[i].due <= now)
@@ -433,8 +432,8 @@ void client_start(struct world *world, struct client *client)
     client->attempts = client->unsent = 0;
     rl_clock_init(&client->clock, skew_read(&client->boot, world->now),
                   skew_read(&client->raw, world->now));
-    client->view = (struct rl_view){.now = client->clock.now,
-                                    .round_trip = client->round_trip};
+    client->view =
+        (struct rl_view){.now = client->clock.now, .round_trip = client->round_trip};
     rl_gate_init(&client->gate, client->view.now, RL_SECOND);
     for (unsigned i = 0; i < NODES; i++) {
         struct member *member = &client->member[i];

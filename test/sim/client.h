@@ -25,7 +25,7 @@ struct member {
     unsigned first, owed;
     uint16_t order[OWED_MAX]; /* a ring: what it was sent and has not answered */
     uint32_t life;            /* the server's process that it last greeted; 0: none */
-    rl_time barred; /* it must not vote before, by the oracle's own account */
+    rl_time barred;           /* it must not vote before, by the oracle's own account */
     rl_time quarantined_until;
 };
 
@@ -37,6 +37,7 @@ struct client {
     rl_time read;   /* when it last read its clocks */
     rl_time excuse; /* what it read when it last came back from standing still */
     struct skew boot, raw;
+    bool boot_is_good; /* else the other is: see mishap.c */
     struct rl_clock clock;
     struct rl_view view;
     rl_time round_trip[NODES];

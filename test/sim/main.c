@@ -20,6 +20,7 @@ static const char usage_text[] =
     "       sim --seed S [--trace]    plays one, and tells its story\n"
     "       sim --hash N [--from S]   prints one hash of the traces of N seeds\n";
 
+#define REPORTS_MAX 10
 #define FRESH_SEEDS UINT64_C(1000000000000)
 
 static struct world world;
@@ -54,13 +55,14 @@ static struct per_schedule derive(double took)
 static void print_line(uint64_t from, double took)
 {
     struct per_schedule per = derive(took);
-    printf("%" PRIu64 " schedules from seed %" PRIu64 " on, %.0f schedules/s, %.2f simulated years, %.0f events/s, "
+    printf("%" PRIu64 " schedules from seed %" PRIu64
+           " on, %.0f schedules/s, %.2f simulated years, %.0f events/s, "
            "%.0f events, %.1f acquisitions and %.1f acquiring clients per schedule, "
            "%" PRIu64 " violations (outside the bounds: %" PRIu64 " by clocks, %" PRIu64
            " by lost memory)\n",
-           figures.schedules, from, per.schedules_per_s, per.years, per.events_per_s, per.events,
-           per.acquisitions, per.clients, figures.violations, figures.outside[BOUND_CLOCK],
-           figures.outside[BOUND_MEMORY]);
+           figures.schedules, from, per.schedules_per_s, per.years, per.events_per_s,
+           per.events, per.acquisitions, per.clients, figures.violations,
+           figures.outside[BOUND_CLOCK], figures.outside[BOUND_MEMORY]);
 }
 
 static bool write_json(const char *path, uint64_t from, double took)
@@ -97,7 +99,8 @@ static bool write_json(const char *path, uint64_t from, double took)
 static void report(uint64_t seed)
 {
     const struct verdict *verdict = &world.verdict;
-    printf("seed %" PRIu64 ": %s: %s (%s, at %.3f ms)\n"
+    printf("seed %" PRIu64
+           ": %s: %s (%s, at %.3f ms)\n"
            "    ./dev sim --seed %" PRIu64 " --trace\n",
            seed, invariant_name(verdict->broken), invariant_text(verdict->broken),
            verdict->text, (double)(verdict->at - RL_SECOND) / 1000, seed);
@@ -119,7 +122,8 @@ static bool play_many(uint64_t from, uint64_t count, bool stop)
         world_play(&world, from + i);
         if (world.verdict.broken == INVARIANT_NONE)
             continue;
-        report(from + i);
+        if (figures.violations <= REPORTS_MAX)
+            report(from + i);
         if (stop)
             return false;
     }

@@ -4,7 +4,10 @@
 
 /* --- clocks --- */
 
-/* The faster of the client's two clocks loses at most half the drift against true time. */
+/*
+ * One and the same of the client's two clocks loses at most half the drift against the true
+ * time; the other may do what it likes, but run fast.
+ */
 void mishap_draw_client_clock(struct world *world, unsigned i)
 {
     struct chance *chance = &world->chance;
@@ -12,11 +15,17 @@ void mishap_draw_client_clock(struct world *world, unsigned i)
     int32_t half = swarm_half_drift(&world->swarm);
     rl_time best = draw_once_in(chance, 2) ? -half : draw_between(chance, -half, 20000);
     rl_time other = best - draw_between(chance, 0, 80000);
-    bool boot = world->swarm.weight[MISHAP_SUSPEND] > 0 || draw_once_in(chance, 2);
+    bool boot = client->boot_is_good;
     if (world->swarm.wild && draw_once_in(chance, 3))
         best = other = -4 * half - draw_between(chance, 0, 200000);
-    skew_set_rate(&client->boot, world->now, (int32_t)(boot ? best : other));
-    skew_set_rate(&client->raw, world->now, (int32_t)(boot ? other : best));
+    struct skew *worse = boot ? &client->raw : &client->boot;
+    skew_set_rate(&client->boot, world->now, (int32_t)best);
+    skew_set_rate(&client->raw, world->now, (int32_t)best);
+    skew_set_rate(worse, world->now, (int32_t)other);
+    if (draw_once_in(chance, 4))
+        skew_step(worse, world->now, -draw_span(chance, 1, RL_SECOND));
+    if (boot && draw_once_in(chance, 8)) /* a timer goes by the other one */
+        skew_set_rate(worse, world->now, SKEW_FROZEN);
 }
 
 /* It gains at most half the drift; where clocks are stepped, a step is that half. */
@@ -128,8 +137,7 @@ static void part(struct world *world)
     rl_nodes clients = (rl_nodes)chance_bits(&world->chance) & rl_all(CLIENTS_MAX);
     rl_nodes servers = (rl_nodes)chance_bits(&world->chance) & rl_all(NODES);
     rl_time span = a_while(world);
-    trace_mishap(world,
-                 "clients %s and servers %s are parted from each other for %lld ms",
+    trace_mishap(world, "clients %s and servers %s are parted from each other for %lld ms",
                  trace_set(clients & rl_all(world->swarm.clients)), trace_set(servers),
                  (long long)(span / RL_MS));
     for (unsigned c = 0; c < world->swarm.clients; c++)
@@ -193,12 +201,30 @@ static void flush(struct world *world, struct server *server)
     oracle_compare(world, server, &before, false);
 }
 
+/* What an operator says to one server; false: it does not answer, or not to this. */
+static bool operate(struct world *world, struct server *server, enum rl_text text,
+                    unsigned resource, struct rl_answer *ret_answer)
+{
+    struct rl_command command;
+    struct store_reply reply;
+    struct rl_subject subject = {.key = world_key(resource)};
+    rl_kind_command(rl_kind_of(subject.token), text, true, &subject, &command);
+    store_run(&server->store, &command, server_time(world, server), &reply);
+    return server->state == SERVER_RUNS && rl_kind_read(text, &reply.reply, ret_answer);
+}
+
+/* redlock status, and redlock break of whatever lock is there. */
 static void break_key(struct world *world, struct server *server)
 {
     unsigned resource = chance_below(&world->chance, world->swarm.resources);
     struct store before = server->store;
-    trace_mishap(world, "DEL of resource %u on server %u", resource + 1, server->index + 1);
-    store_drop(&server->store, world_key(resource));
+    struct rl_answer there, broken;
+    trace_mishap(world, "\"%s\" is broken on server %u", world_key(resource).text,
+                 server->index + 1);
+    bool read = operate(world, server, RL_INSPECT, resource, &there) &&
+                operate(world, server, RL_BREAK, resource, &broken);
+    if (read)
+        oracle_operated(world, server, resource, &before, &there, &broken);
     oracle_compare(world, server, &before, false);
 }
 
@@ -210,6 +236,9 @@ static void put_foreign(struct world *world, struct server *server)
     if (store_find(&server->store, key, now))
         return;
     int64_t expires = now + a_while(world) / RL_MS;
+    if (draw_once_in(&world->chance, 4))
+        expires = draw_once_in(&world->chance, 2) ? STORE_NO_EXPIRY
+                                                  : now + 2 * INT64_C(0x7fffffff);
     trace_mishap(world, "somebody puts %s into a key on server %u",
                  list ? "a list" : "a value", server->index + 1);
     store_put(&server->store, list ? STORE_LIST : STORE_STRING, key,
@@ -276,8 +305,8 @@ void mishap_strike(struct world *world)
     struct client *client = &world->client[chance_below(chance, world->swarm.clients)];
     struct server *server = &world->server[chance_below(chance, NODES)];
     enum mishap mishap = draw(world);
-    bool of_client = mishap == MISHAP_PAUSE || mishap == MISHAP_SUSPEND ||
-                     mishap == MISHAP_CRASH;
+    bool of_client =
+        mishap == MISHAP_PAUSE || mishap == MISHAP_SUSPEND || mishap == MISHAP_CRASH;
     if (of_client && (!client->alive || client->paused > world->now))
         return;
     world->figures->mishaps[mishap]++;
@@ -301,6 +330,17 @@ void mishap_strike(struct world *world)
     case MISHAP_STEP: step(world, server); break;
     case MISHAP_SLEW: slew(world); break;
     case MISHAP_COUNT: break;
+    }
+}
+
+/* Somebody notices that what is there is no lock. */
+static void drop_foreign(struct world *world, struct server *server)
+{
+    for (unsigned r = 0; r < world->swarm.resources; r++) {
+        const struct store_entry *entry =
+            store_find(&server->store, world_key(r), server_time(world, server));
+        if (entry && !(entry->type == STORE_STRING && world_token_of(world, entry->value)))
+            store_drop(&server->store, world_key(r));
     }
 }
 
@@ -336,6 +376,7 @@ void mishap_heal(struct world *world)
             leave_broken(world, server);
         if (world->healed & rl_bit(server->index))
             server_heal(world, server);
+        drop_foreign(world, server);
     }
     for (unsigned c = 0; c < swarm->clients; c++) {
         struct client *client = &world->client[c];

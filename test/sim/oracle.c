@@ -7,10 +7,9 @@
 
 static const struct {
     const char *name, *text;
-} invariants[] = {
-    {"none", "all is well"},
+} invariants[] = {{"none", "all is well"},
 #define X(name, text) {#name, text},
-    INVARIANTS(X)
+                  INVARIANTS(X)
 #undef X
 };
 
@@ -154,7 +153,7 @@ void oracle_ran(struct world *world, const struct order *order)
                   order->truth == RL_VOTE_PLANTED;
     if (!stored)
         return;
-    token->ghost[order->server] = false;
+    token->ghost[order->server] = order->straggles;
     token->loss[order->server].lost = false;
     int64_t now = server_time(world, server);
     const struct store_entry *entry =
@@ -222,8 +221,8 @@ void oracle_says(struct world *world, struct client *client, struct attempt *att
             oracle_accuse(world, INVARIANT_BARRED, "client %u asks node %u",
                           client->index + 1, rl_first(rest) + 1);
     }
-    token->clean_until = rl_max(token->clean_until,
-                                client->view.now + 2 * attempt->lease.terms.ttl);
+    token->clean_until =
+        rl_max(token->clean_until, client->view.now + 2 * attempt->lease.terms.ttl);
     if (update->seq == attempt->round)
         return;
     attempt->round = update->seq;
@@ -298,7 +297,7 @@ static void judge_good_news(struct world *world, struct client *client,
 }
 
 /* How late a timer may be: what is left of a sleep, by the slower of two clocks. */
-#define TIMER_SLACK RL_MS
+#define TIMER_SLACK (2 * RL_MS)
 
 static void judge_loss(struct world *world, struct client *client, struct attempt *attempt)
 {
@@ -329,8 +328,7 @@ void oracle_stepped(struct world *world, struct client *client, struct attempt *
         judge_loss(world, client, attempt);
     if (update->news & RL_NEWS_FAILED)
         oracle_left(world, attempt, true);
-    if (lease->state == RL_LEASE_HELD &&
-        rl_count(attempt->missing) >= rl_majority(NODES))
+    if (lease->state == RL_LEASE_HELD && rl_count(attempt->missing) >= rl_majority(NODES))
         oracle_accuse(world, INVARIANT_KNOWN, "%.*s of client %u", TOKEN_LEN,
                       world->token[attempt->token].text, client->index + 1);
     if (update->news & RL_NEWS_HELD) {
@@ -341,24 +339,84 @@ void oracle_stepped(struct world *world, struct client *client, struct attempt *
     }
 }
 
+/* How long the lock is surely held, as each callback says. */
+static void judge_left(struct world *world, const struct client *client,
+                       const struct user *user)
+{
+    const struct rl_lease *lease = &user->attempt->lease;
+    rl_time left = rl_lease_left(lease, client->view.now);
+    bool held = lease->state == RL_LEASE_HELD && lease->timed;
+    bool ran_out = lease->state == RL_LEASE_LOST &&
+                   (lease->cause == RL_CAUSE_EXPIRED || lease->cause == RL_CAUSE_MAX_HOLD);
+    rl_time most = held || ran_out ? rl_max(lease->valid - client->view.now, 0) : 0;
+    if (left != most)
+        oracle_accuse(world, INVARIANT_TOLD, "client %u: held for %lld us",
+                      client->index + 1, (long long)left);
+}
+
 void oracle_told(struct world *world, struct client *client, struct user *user,
                  enum rl_news news)
 {
     bool expected = true;
     switch (news) {
     case RL_NEWS_HELD:
-    case RL_NEWS_FAILED:
-        expected = user->phase == USER_TRYING && user->acquiring;
-        break;
+    case RL_NEWS_FAILED: expected = user->phase == USER_TRYING && user->acquiring; break;
     case RL_NEWS_EXTENDED:
     case RL_NEWS_NOT_EXTENDED: expected = user->extending; break;
     case RL_NEWS_RENEWED:
     case RL_NEWS_LOST: expected = user->phase == USER_HOLDING && !user->lost; break;
     case RL_NEWS_RELEASED: expected = user->releasing; break;
     }
+    judge_left(world, client, user);
     if (!expected)
         oracle_accuse(world, INVARIANT_CALLBACK, "client %u, user %u, news %u",
                       client->index + 1, user->index + 1, news);
+}
+
+/* How many nodes are or will be free in so many ms, as far as this attempt was told. */
+static unsigned free_by(const struct rl_ballot *ballot, int64_t in)
+{
+    unsigned free = 0;
+    for (unsigned i = 0; i < NODES; i++) {
+        bool leaves = ballot[i].vote == RL_VOTE_HELD && ballot[i].pttl >= 0;
+        free += ballot[i].vote == RL_VOTE_GRANTED || ballot[i].vote == RL_VOTE_GONE ||
+                (leaves && ballot[i].pttl <= in);
+    }
+    return free;
+}
+
+void oracle_promised(struct world *world, const struct client *client,
+                     const struct user *user, int64_t free_in)
+{
+    const struct rl_ballot *ballot = user->attempt->ballot;
+    unsigned q = world->swarm.q;
+    bool right = free_in < 0 ? free_in == -1 && free_by(ballot, INT64_MAX) < q
+                             : free_by(ballot, free_in) >= q &&
+                                   (free_in == 0 || free_by(ballot, free_in - 1) < q);
+    if (!right)
+        oracle_accuse(world, INVARIANT_TOLD, "client %u: free in %lld ms",
+                      client->index + 1, (long long)free_in);
+}
+
+void oracle_operated(struct world *world, const struct server *server, unsigned resource,
+                     const struct store *before, const struct rl_answer *there,
+                     const struct rl_answer *broken)
+{
+    int64_t now = server_time(world, server);
+    struct rl_word key = world_key(resource);
+    const struct store_entry *entry = store_find(before, key, now);
+    bool is_list = entry && entry->type == STORE_LIST;
+    bool is_value = entry && entry->type == STORE_STRING;
+    bool told = is_value && there->value.text == entry->value.text &&
+                broken->value.text == entry->value.text && there->pttl == broken->pttl &&
+                there->pttl <= rl_max(entry->expires - now, -1);
+    bool right = entry ? there->vote == RL_VOTE_HELD : there->vote == RL_VOTE_GONE;
+    right = right && (!is_value || told);
+    right = right && (!is_list || broken->vote == RL_VOTE_ERROR);
+    right = right && is_list == (store_find(&server->store, key, now) != NULL);
+    if (!right)
+        oracle_accuse(world, INVARIANT_TOLD, "server %u, \"%s\"", server->index + 1,
+                      key.text);
 }
 
 void oracle_left(struct world *world, struct attempt *attempt, bool cleans)
@@ -380,7 +438,8 @@ void oracle_passed(struct world *world, struct client *client)
         const struct rl_lease *lease = &client->attempt[i].lease;
         if (client->attempt[i].used && lease->state == RL_LEASE_HELD && lease->timed &&
             client->view.now >= lease->valid - lease->terms.margin)
-            oracle_accuse(world, INVARIANT_LOST, "client %u is not told", client->index + 1);
+            oracle_accuse(world, INVARIANT_LOST, "client %u is not told",
+                          client->index + 1);
     }
 }
 
@@ -396,8 +455,8 @@ static bool should_be_clean(const struct world *world, const struct token *token
                             unsigned server)
 {
     const struct client *client = &world->client[token->client];
-    if (!token->cleaned || token->handed || token->ghost[server] || client->born > token->made ||
-        client_reading(world, client) >= token->clean_until)
+    if (!token->cleaned || token->handed || token->ghost[server] ||
+        client->born > token->made || client_reading(world, client) >= token->clean_until)
         return false;
     for (unsigned node = 0; node < NODES; node++)
         if (world_server_of(world, node) == server &&
@@ -411,8 +470,8 @@ void oracle_finish(struct world *world)
     for (unsigned c = 0; c < world->swarm.clients; c++)
         for (unsigned u = 0; u < world->swarm.users; u++)
             if (!is_told(&world->client[c].user[u]))
-                oracle_accuse(world, INVARIANT_CALLBACK,
-                              "client %u, user %u waits in vain", c + 1, u + 1);
+                oracle_accuse(world, INVARIANT_CALLBACK, "client %u, user %u waits in vain",
+                              c + 1, u + 1);
     for (rl_nodes rest = world->healed; rest; rest &= rest - 1) {
         const struct server *server = &world->server[rl_first(rest)];
         for (unsigned r = 0; r < world->swarm.resources; r++) {

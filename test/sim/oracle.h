@@ -1,6 +1,6 @@
 /*
- * The oracle: it knows the true time and what every server did, keeps an account of its own,
- * and says when something happened that must not. It asks no code that it judges.
+ * The oracle: it knows the true time and what every server did, keeps an account of its
+ * own, and says when something happened that must not. It asks no code that it judges.
  */
 #ifndef RL_SIM_ORACLE_H
 #define RL_SIM_ORACLE_H
@@ -16,6 +16,7 @@ struct order;
 struct server;
 struct store;
 struct rl_identity;
+struct rl_answer;
 
 #define INVARIANTS(X)                                                                      \
     X(EXCLUSION, "two leases of one resource are valid at one true instant")               \
@@ -29,6 +30,7 @@ struct rl_identity;
     X(TTL, "a key outlives its TTL")                                                       \
     X(AFTER, "a token is stored or extended after its lease ended")                        \
     X(HOLD, "a deadline passes the longest hold")                                          \
+    X(TOLD, "what a user or an operator is told is not true")                              \
     X(LEFT, "a finished lease has left its key where a release could be said")             \
     X(LIVENESS, "nobody can acquire though all is well")
 
@@ -57,7 +59,7 @@ struct verdict {
 struct loss {
     rl_time at; /* the true time */
     bool lost;
-    bool restart;    /* those who watch can know */
+    bool restart;      /* those who watch can know */
     rl_nodes watchers; /* clients that had greeted the server before */
 };
 
@@ -71,7 +73,7 @@ struct token {
     rl_time made;        /* (true time) ... unless that is another process by now ... */
     rl_time clean_until; /* ... or its clock has passed this */
     bool handed;         /* a SET of who left it may come after its adopter's release */
-    bool ghost[NODES];   /* an old state of the server brought it back */
+    bool ghost[NODES];   /* an old state, or a message that was held up, brought it back */
     struct loss loss[NODES];
 };
 
@@ -89,6 +91,16 @@ void oracle_told(struct world *world, struct client *client, struct user *user,
 
 /* It is given up, released, disowned or dead; `cleans`: and is to take its keys away. */
 void oracle_left(struct world *world, struct attempt *attempt, bool cleans);
+
+/* A user is told that others' keys leave a quorum free in so many ms. */
+void oracle_promised(struct world *world, const struct client *client,
+                     const struct user *user, int64_t free_in);
+
+/* An operator was told by one server what is there, and what was broken. */
+void oracle_operated(struct world *world, const struct server *server, unsigned resource,
+                     const struct store *before, const struct rl_answer *there,
+                     const struct rl_answer *broken);
+
 void oracle_adopted(struct world *world, struct attempt *attempt);
 
 void oracle_passed(struct world *world, struct client *client);

@@ -112,11 +112,11 @@ static void run(struct world *world, struct server *server, uint16_t i)
     const char *refusal = refusal_of_role(server->role);
     if (order->greeting) {
         greet(server, order);
-        if (erring && !server->inside) { /* INFO is answered by an error, too */
+        if (erring && !server->inside) /* INFO is answered by an error, too */
             order->identity.denied =
                 rl_fault_of_error(server->error, strlen(server->error));
+        if (order->identity.denied || world->now < server->garbage_until)
             order->identity.run_id[0] = '\0';
-        }
     } else if (refusal) {
         answer_error(order, refusal);
     } else if (erring && !server->inside) {
@@ -157,6 +157,7 @@ void server_hear(struct world *world, uint16_t i)
         server->order[server->backlog++] = i;
         return;
     }
+    order->straggles = order->launched && world->wire.line[order->line].closed;
     if (reaches(world, order))
         run(world, server, i);
     wire_drop_order(world, i);
@@ -241,7 +242,8 @@ void server_resume(struct world *world, struct server *server, uint32_t life)
 {
     if (server->life != life || server->state == SERVER_RUNS)
         return;
-    trace_server(world, server, server->state == SERVER_DOWN ? "is there again" : "goes on");
+    trace_server(world, server,
+                 server->state == SERVER_DOWN ? "is there again" : "goes on");
     server->state = SERVER_RUNS;
     read_backlog(world, server, true);
     forget_read(server);

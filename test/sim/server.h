@@ -21,7 +21,7 @@ struct server {
     struct store store;
     struct store saved; /* what a restart that forgets the latest finds */
     struct skew clock;
-    rl_time stepped; /* when its clock was stepped ahead last */
+    rl_time stepped;   /* when its clock was stepped ahead last */
     const char *error; /* what it answers instead, until then; NULL: nothing */
     bool inside;       /* and the error comes after a script did its work */
     rl_time error_until;

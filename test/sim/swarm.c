@@ -54,7 +54,8 @@ static void draw_mishaps(struct swarm *swarm, struct chance *chance)
         swarm->weights += swarm->weight[i];
 }
 
-/* No lock can be had with a TTL of less than ten round trips: so long a node is waited for. */
+/* No lock can be had with a TTL of less than ten round trips: so long a node is waited for.
+ */
 static void draw_network(struct swarm *swarm, struct chance *chance)
 {
     swarm->near = draw_span(chance, 20, rl_min(swarm->ttl_min / 80, 5 * RL_MS));

@@ -1,7 +1,7 @@
 /*
  * What one run is like: drawn from its seed, so that runs differ in kind and not only in
- * detail. Each sort of mishap is left out of about half of them: what is calm in one respect
- * gets further in the others. Source: Groce and others, Swarm Testing, ISSTA 2012.
+ * detail. Each sort of mishap is left out of about half of them: what is calm in one
+ * respect gets further in the others. Source: Groce and others, Swarm Testing, ISSTA 2012.
  */
 #ifndef RL_SIM_SWARM_H
 #define RL_SIM_SWARM_H
@@ -51,11 +51,12 @@ struct swarm {
     rl_time node_timeout; /* 0: follows the round trip */
     rl_time near, far;    /* the least way to a server, and the longest */
     rl_time gap;          /* between two mishaps, about */
-    unsigned spike, loss; /* one message of so many is slow, or lost and sent again; 0: none */
-    unsigned stall;       /* a client is interrupted in one pass of so many; 0: never */
-    bool durable;         /* the operator declared so: no quarantine */
-    bool duplicate;       /* two of the nodes are the same server */
-    bool wild;            /* the clocks leave the bounds */
+    unsigned spike,
+        loss;       /* one message of so many is slow, or lost and sent again; 0: none */
+    unsigned stall; /* a client is interrupted in one pass of so many; 0: never */
+    bool durable;   /* the operator declared so: no quarantine */
+    bool duplicate; /* two of the nodes are the same server */
+    bool wild;      /* the clocks leave the bounds */
     unsigned weight[MISHAP_COUNT], weights;
 };
 

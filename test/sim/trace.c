@@ -95,7 +95,8 @@ void trace_begins(struct world *world)
     if (!to)
         return;
     fprintf(to,
-            "Seed %" PRIu64 ": %u clients with %u users each, %u resources, %u nodes, "
+            "Seed %" PRIu64
+            ": %u clients with %u users each, %u resources, %u nodes, "
             "quorum %u%s%s%s.\n",
             world->seed, swarm->clients, swarm->users, swarm->resources, NODES, swarm->q,
             swarm->durable ? ", said to be durable" : "",
@@ -173,8 +174,14 @@ static void tell_news(struct world *world, const struct client *client,
                       const struct attempt *attempt, unsigned news)
 {
     static const char *const causes[] = {
-        "", "another has it", "no quorum", "its time ran out", "cancelled",
-        "the keys are gone", "it was held as long as it may be", "unconfirmed",
+        "",
+        "another has it",
+        "no quorum",
+        "its time ran out",
+        "cancelled",
+        "the keys are gone",
+        "it was held as long as it may be",
+        "unconfirmed",
     };
     const struct rl_lease *lease = &attempt->lease;
     const char *token = world->token[attempt->token].text;
@@ -222,9 +229,7 @@ void trace_link(struct world *world, const struct client *client, unsigned node,
     if (!world->trace.to)
         return;
     switch (link->state) {
-    case RL_LINK_READY:
-        client_tells(world, client, "node %u may vote", node + 1);
-        break;
+    case RL_LINK_READY: client_tells(world, client, "node %u may vote", node + 1); break;
     case RL_LINK_SUSPECT:
         client_tells(world, client, "node %u is suspect", node + 1);
         break;
@@ -244,11 +249,16 @@ void trace_link(struct world *world, const struct client *client, unsigned node,
 void trace_ran(struct world *world, const struct order *order)
 {
     static const char *const votes[] = {
-        [RL_VOTE_UNASKED] = "", [RL_VOTE_WAITING] = "",
-        [RL_VOTE_GRANTED] = "done", [RL_VOTE_HELD] = "another's value is there",
-        [RL_VOTE_GONE] = "nothing is there", [RL_VOTE_PLANTED] = "planted",
-        [RL_VOTE_ERROR] = "an error", [RL_VOTE_UNKNOWN] = "an answer of no use",
-        [RL_VOTE_SILENT] = "", [RL_VOTE_ABSENT] = "",
+        [RL_VOTE_UNASKED] = "",
+        [RL_VOTE_WAITING] = "",
+        [RL_VOTE_GRANTED] = "done",
+        [RL_VOTE_HELD] = "another's value is there",
+        [RL_VOTE_GONE] = "nothing is there",
+        [RL_VOTE_PLANTED] = "planted",
+        [RL_VOTE_ERROR] = "an error",
+        [RL_VOTE_UNKNOWN] = "an answer of no use",
+        [RL_VOTE_SILENT] = "",
+        [RL_VOTE_ABSENT] = "",
     };
     mix(world, order->truth | (uint64_t)order->server << 8);
     if (!world->trace.to || order->greeting)
@@ -276,8 +286,9 @@ void trace_verdict(struct world *world)
                 ms(verdict->at - RL_SECOND));
     else
         fprintf(to, "\nAll is well.\n");
-    fprintf(to, "%u acquisitions by %u clients, %" PRIu64 " events in %.3f s, hash %016" PRIx64
-                "\n",
+    fprintf(to,
+            "%u acquisitions by %u clients, %" PRIu64 " events in %.3f s, hash %016" PRIx64
+            "\n",
             world->acquisitions, rl_count(world->acquirers), world->events,
             ms(world->now - RL_SECOND) / 1000, world->trace.hash);
 }

@@ -72,8 +72,8 @@ static void want_terms(struct world *world, struct user *user)
         .ttl = ttl,
         .margin = draw_once_in(chance, 3) ? draw_between(chance, 0, ttl / 4) : 0,
         .min_validity = draw_once_in(chance, 4) ? draw_between(chance, 0, ttl / 2) : 0,
-        .max_hold = draw_once_in(chance, 4) ? draw_between(chance, ttl / 2, 4 * ttl)
-                                            : RL_NEVER,
+        .max_hold =
+            draw_once_in(chance, 4) ? draw_between(chance, ttl / 2, 4 * ttl) : RL_NEVER,
         .node_timeout = swarm->node_timeout,
         .drift_ppm = swarm->drift_ppm,
         .n = NODES,
@@ -139,8 +139,13 @@ static void extend(struct world *world, struct client *client, struct user *user
     rl_time ttl = 0, now = client->view.now;
     user->extend_at = RL_NEVER;
     attempt_expire(world, client, user->attempt);
-    if (user->phase != USER_HOLDING || lease->state != RL_LEASE_HELD)
+    if (user->phase != USER_HOLDING)
         return;
+    if (lease->state != RL_LEASE_HELD) { /* it asked too late: nothing comes of it */
+        attempt_step(world, client, user->attempt,
+                     &(struct rl_lease_event){.type = RL_EVENT_EXTEND});
+        return;
+    }
     if (draw_once_in(chance, 2)) {
         ttl = draw_between(chance, world->swarm.ttl_min / RL_MS,
                            world->swarm.ttl_max / RL_MS);
@@ -218,8 +223,7 @@ static void adopt(struct world *world, struct client *client, struct user *user)
                  gift->valid > client->view.now && !draw_once_in(&world->chance, 3);
     gift->there = false;
     user->resource = gift->resource;
-    user->attempt =
-        attempt_new(client, user, &user->terms, gift->resource, gift->token);
+    user->attempt = attempt_new(client, user, &user->terms, gift->resource, gift->token);
     oracle_adopted(world, user->attempt);
     if (known)
         user->attempt->rests_on = gift->rests_on;
@@ -331,6 +335,11 @@ static void attempt_failed(struct world *world, struct client *client, struct us
     if (user->attempt->lease.cause != RL_CAUSE_CANCELLED)
         at = rl_retry_at(&user->retry, user->attempts - 1, chance_bits(&world->chance),
                          client->view.now, user->give_up);
+    int64_t free_in = rl_free_in(user->attempt->ballot, NODES, world->swarm.q);
+    oracle_promised(world, client, user, free_in);
+    bool soon = free_in > 0 && free_in * RL_MS <= world->swarm.ttl_max;
+    if (at != RL_NEVER && soon && draw_once_in(&world->chance, 4))
+        at = rl_max(at, client->view.now + free_in * RL_MS);
     if (at == RL_NEVER) {
         fail(world, client, user);
         return;
@@ -348,10 +357,10 @@ static void tell_one(struct world *world, struct client *client, struct user *us
     case RL_NEWS_LOST:
         user->lost = true;
         user->end = draw_once_in(&world->chance, 8) ? USER_DISOWNS : USER_RELEASES;
-        user->end_at = client->view.now +
-                       (draw_once_in(&world->chance, 3)
-                            ? draw_span(&world->chance, 1, world->swarm.ttl_min)
-                            : 0);
+        user->end_at =
+            client->view.now + (draw_once_in(&world->chance, 3)
+                                    ? draw_span(&world->chance, 1, world->swarm.ttl_min)
+                                    : 0);
         break;
     case RL_NEWS_HELD:
         user->acquiring = false;

@@ -18,8 +18,7 @@ static uint16_t take(uint16_t *free, unsigned *free_count, unsigned *used, unsig
 uint16_t wire_new_saying(struct world *world)
 {
     struct wire *wire = &world->wire;
-    uint16_t i =
-        take(wire->free_saying, &wire->free_sayings, &wire->sayings, SAYINGS_MAX);
+    uint16_t i = take(wire->free_saying, &wire->free_sayings, &wire->sayings, SAYINGS_MAX);
     wire->saying[i].refs = 1;
     return i;
 }
@@ -38,6 +37,7 @@ uint16_t wire_new_order(struct world *world)
     struct order *order = &wire->order[i];
     order->refs = 1;
     order->greeting = order->whole = order->plant = order->cut = order->launched = false;
+    order->straggles = false;
     order->truth = RL_VOTE_WAITING;
     return i;
 }

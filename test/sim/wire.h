@@ -29,8 +29,9 @@ struct order {
     uint8_t refs; /* the client that waits for the answer, and whatever moves it */
     uint8_t client, node, server;
     bool greeting, whole, plant;
-    bool cut;      /* its client does not listen any more */
-    bool launched; /* on its way: a reset does not stop it */
+    bool cut;       /* its client does not listen any more */
+    bool launched;  /* on its way: a reset does not stop it */
+    bool straggles; /* and it came after its line was closed */
     uint16_t line, saying, token, attempt;
     enum rl_text text;
     uint32_t seq, life; /* life: of the process that answered the greeting */

@@ -22,7 +22,8 @@ struct rl_word world_key(unsigned resource)
 }
 
 /* p, the client and a number, for instance p2-000017. */
-uint16_t world_new_token(struct world *world, const struct client *client, unsigned resource)
+uint16_t world_new_token(struct world *world, const struct client *client,
+                         unsigned resource)
 {
     assert(world->tokens < TOKENS_MAX);
     unsigned number = world->tokens++;
@@ -94,6 +95,8 @@ static void populate(struct world *world)
         client->index = (uint8_t)i;
         client->boot = some_clock(world);
         client->raw = some_clock(world);
+        client->boot_is_good =
+            world->swarm.weight[MISHAP_SUSPEND] > 0 || draw_once_in(&world->chance, 2);
         client->timer = 0;
         mishap_draw_client_clock(world, i);
         client_start(world, client);

@@ -1,7 +1,7 @@
 /*
- * One run: clients, servers and the network between them in virtual time, all drawn from one
- * seed; first with mishaps, then healed as far as a majority goes, to see that somebody can
- * acquire, and then brought to an end, to see that nothing is left.
+ * One run: clients, servers and the network between them in virtual time, all drawn from
+ * one seed; first with mishaps, then healed as far as a majority goes, to see that somebody
+ * can acquire, and then brought to an end, to see that nothing is left.
  */
 #ifndef RL_SIM_WORLD_H
 #define RL_SIM_WORLD_H
@@ -33,9 +33,9 @@ struct world {
     rl_time now; /* the true time */
     uint64_t events, steps;
     unsigned acquisitions;
-    rl_nodes acquirers;  /* clients that acquired */
-    rl_nodes wanted;     /* resources that nobody acquired since all is well */
-    rl_nodes healed;     /* the servers that are well in the end */
+    rl_nodes acquirers; /* clients that acquired */
+    rl_nodes wanted;    /* resources that nobody acquired since all is well */
+    rl_nodes healed;    /* the servers that are well in the end */
     unsigned tokens;
     struct gift gift;
     struct trace trace;
