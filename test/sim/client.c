@@ -337,17 +337,24 @@ static rl_time next_due(const struct world *world, const struct client *client)
     return next;
 }
 
-/* A timer goes by CLOCK_BOOTTIME: a long sleep is cut short, and the rest slept again. */
+/*
+ * A timer goes by CLOCK_BOOTTIME: a long sleep is cut short, and the rest slept again. Who
+ * was interrupted before that looks at the clock first.
+ */
 static void set_timer(struct world *world, struct client *client)
 {
     rl_time now = client->view.now, first = next_due(world, client);
+    if (client->paused > world->now) {
+        queue_plan(&world->queue, client->paused, EVENT_WAKE, client->index,
+                   ++client->timer);
+        return;
+    }
     if (first == RL_NEVER || (client->armed > now && client->armed <= first))
         return;
     rl_time delay = rl_max(first - now, 1);
     if (delay > SLEEP_WHOLE)
         delay -= delay / 8;
-    rl_time at = rl_max(world->now, client->paused);
-    queue_plan(&world->queue, skew_after(&client->boot, at, delay), EVENT_WAKE,
+    queue_plan(&world->queue, skew_after(&client->boot, world->now, delay), EVENT_WAKE,
                client->index, ++client->timer);
     client->armed = now + delay;
 }
