@@ -75,7 +75,7 @@ void swarm_draw(struct swarm *swarm, struct chance *chance)
         .users = 1 + chance_below(chance, USERS_MAX),
         .resources = 1 + chance_below(chance, RESOURCES_MAX),
         .q = rl_majority(NODES),
-        .events = 700 + chance_below(chance, 700),
+        .events = 500 + chance_below(chance, 700),
         .drift_ppm = drifts[chance_below(chance, 5)],
         .ttl_min = draw_span(chance, 80 * RL_MS, 4 * RL_SECOND),
         .durable = draw_once_in(chance, 10),
