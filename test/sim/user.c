@@ -235,6 +235,9 @@ static void adopt(struct world *world, struct client *client, struct user *user)
     if (user->phase == USER_HOLDING)
         user->extend_at = client->view.now;
     plan(user);
+    /* The answers to its extension are read when they say nothing any more. */
+    if (world->swarm.weight[MISHAP_PAUSE] > 0 && draw_once_in(&world->chance, 8))
+        client_pause(client, world->now + 2 * user->terms.ttl);
 }
 
 /* --- being woken --- */
