@@ -13,11 +13,10 @@ void mishap_draw_client_clock(struct world *world, unsigned i)
     struct chance *chance = &world->chance;
     struct client *client = &world->client[i];
     int32_t half = swarm_half_drift(&world->swarm);
-    rl_time best = draw_once_in(chance, 2) ? -half : draw_between(chance, -half, 20000);
+    bool slow = world->swarm.wild || draw_once_in(chance, 2);
+    rl_time best = slow ? -half : draw_between(chance, -half, 20000);
     rl_time other = best - draw_between(chance, 0, 80000);
     bool boot = client->boot_is_good;
-    if (world->swarm.wild && draw_once_in(chance, 3))
-        best = other = -4 * half - draw_between(chance, 0, 200000);
     struct skew *worse = boot ? &client->raw : &client->boot;
     skew_set_rate(&client->boot, world->now, (int32_t)best);
     skew_set_rate(&client->raw, world->now, (int32_t)best);
@@ -37,8 +36,8 @@ void mishap_draw_server_clock(struct world *world, unsigned i)
     rl_time ppm = draw_once_in(chance, 2) ? half : draw_between(chance, -50000, half);
     if (stepped)
         ppm = rl_min(ppm, 0);
-    if (world->swarm.wild && draw_once_in(chance, 2))
-        ppm = 4 * half + draw_between(chance, 0, 300000);
+    if (world->swarm.wild)
+        ppm = half + world->swarm.beyond_ppm;
     skew_set_rate(&world->server[i].clock, world->now, (int32_t)ppm);
 }
 
@@ -61,9 +60,7 @@ static void step(struct world *world, struct server *server)
     rl_time most = swarm->ttl_min * swarm_half_drift(swarm) / 1000000;
     rl_time rest = server->stepped + 2 * swarm->ttl_max;
     rl_time by;
-    if (swarm->wild && draw_once_in(chance, 2))
-        by = draw_span(chance, RL_MS, 2 * swarm->ttl_max);
-    else if (world->now >= rest && draw_once_in(chance, 2))
+    if (world->now >= rest && !swarm->wild && draw_once_in(chance, 2))
         by = most;
     else
         by = -draw_span(chance, RL_MS, 2 * swarm->ttl_max);

@@ -82,10 +82,10 @@ static void judge_pair(struct world *world, const struct client *a,
                        const struct attempt *ours, const struct client *b,
                        const struct attempt *theirs)
 {
-    if (world->swarm.wild)
-        note_outside(world, BOUND_CLOCK);
-    else if (all_excused(world, a, ours, b, theirs))
+    if (all_excused(world, a, ours, b, theirs))
         note_outside(world, BOUND_MEMORY);
+    else if (world->swarm.wild)
+        note_outside(world, BOUND_CLOCK);
     else
         oracle_accuse(world, INVARIANT_EXCLUSION,
                       "%.*s of client %u and %.*s of client %u are valid", TOKEN_LEN,

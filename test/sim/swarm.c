@@ -82,6 +82,8 @@ void swarm_draw(struct swarm *swarm, struct chance *chance)
         .duplicate = draw_once_in(chance, 20),
         .wild = draw_once_in(chance, 16),
     };
+    if (swarm->wild)
+        swarm->beyond_ppm = (int32_t)draw_span(chance, 100, 300000);
     if (draw_once_in(chance, 6))
         swarm->q += 1 + chance_below(chance, NODES - swarm->q);
     if (swarm->duplicate) /* or nothing would ever be acquired */

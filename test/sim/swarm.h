@@ -56,7 +56,8 @@ struct swarm {
     unsigned stall; /* a client is interrupted in one pass of so many; 0: never */
     bool durable;   /* the operator declared so: no quarantine */
     bool duplicate; /* two of the nodes are the same server */
-    bool wild;      /* the clocks leave the bounds */
+    bool wild;      /* the clocks leave the bounds, by so much */
+    int32_t beyond_ppm;
     unsigned weight[MISHAP_COUNT], weights;
 };
 

@@ -273,6 +273,10 @@ static void count(struct world *world)
     figures->violations += world->verdict.broken != INVARIANT_NONE;
     for (unsigned i = 0; i < BOUND_COUNT; i++)
         figures->outside[i] += world->verdict.outside[i];
+    bool nearer =
+        figures->nearest_ppm == 0 || world->swarm.beyond_ppm < figures->nearest_ppm;
+    if (world->verdict.outside[BOUND_CLOCK] && nearer)
+        figures->nearest_ppm = world->swarm.beyond_ppm;
 }
 
 void world_play(struct world *world, uint64_t seed)

@@ -21,6 +21,7 @@ struct figures {
     uint64_t alone; /* schedules in which fewer than two clients acquired */
     uint64_t mishaps[MISHAP_COUNT];
     uint64_t outside[BOUND_COUNT];
+    int32_t nearest_ppm; /* by how little the clocks left the bounds, and two held a lock */
     uint64_t violations;
     rl_time time; /* simulated */
 };
