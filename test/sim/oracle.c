@@ -145,12 +145,29 @@ static void judge_storing(struct world *world, const struct order *order)
 
 /* --- what the servers do --- */
 
+/* What a server has lost, it may have got back as it was once. */
+static void judge_extension(struct world *world, const struct order *order)
+{
+    const struct server *server = &world->server[order->server];
+    struct token *token = &world->token[order->token];
+    const struct store_entry *entry =
+        store_find(&server->store, world_key(token->resource), server_time(world, server));
+    int64_t expires = entry ? entry->expires : 0;
+    if (expires < token->expires[order->server] && !token->loss[order->server].lost)
+        oracle_accuse(world, INVARIANT_EARLIER, "%.*s on server %u by %lld ms", TOKEN_LEN,
+                      token->text, order->server + 1,
+                      (long long)(token->expires[order->server] - expires));
+    token->expires[order->server] = expires;
+}
+
 void oracle_ran(struct world *world, const struct order *order)
 {
     struct server *server = &world->server[order->server];
     struct token *token = &world->token[order->token];
     bool stored = (order->text == RL_ACQUIRE && order->truth == RL_VOTE_GRANTED) ||
                   order->truth == RL_VOTE_PLANTED;
+    if (order->text == RL_EXTEND && order->truth == RL_VOTE_GRANTED)
+        judge_extension(world, order);
     if (!stored)
         return;
     token->ghost[order->server] = order->straggles;
@@ -161,6 +178,8 @@ void oracle_ran(struct world *world, const struct order *order)
     if (!entry || entry->expires > now + order->ttl_ms)
         oracle_accuse(world, INVARIANT_TTL, "server %u stores %.*s for too long",
                       order->server + 1, TOKEN_LEN, token->text);
+    else
+        token->expires[order->server] = entry->expires;
     judge_storing(world, order);
 }
 
@@ -212,7 +231,8 @@ void oracle_says(struct world *world, struct client *client, struct attempt *att
     struct token *token = &world->token[attempt->token];
     if (update->text != RL_ACQUIRE && update->text != RL_EXTEND)
         return;
-    if (attempt->over)
+    bool has_deadline = attempt->rests_on != 0;
+    if (attempt->over || attempt->lost || (update->plant && !has_deadline))
         oracle_accuse(world, INVARIANT_AFTER, "%.*s of client %u", TOKEN_LEN, token->text,
                       client->index + 1);
     for (rl_nodes rest = nodes; rest; rest &= rest - 1) {
@@ -278,7 +298,7 @@ void oracle_greeted(struct world *world, struct client *client, const struct ord
 /* --- what a client makes of it --- */
 
 static void judge_good_news(struct world *world, struct client *client,
-                            struct attempt *attempt)
+                            struct attempt *attempt, bool held)
 {
     const struct rl_lease *lease = &attempt->lease;
     const struct token *token = &world->token[attempt->token];
@@ -290,6 +310,9 @@ static void judge_good_news(struct world *world, struct client *client,
     if (client->view.now >= lease->valid - lease->terms.margin)
         oracle_accuse(world, INVARIANT_DEADLINE, "%.*s of client %u", TOKEN_LEN,
                       token->text, client->index + 1);
+    if (held && lease->valid - client->view.now < lease->terms.min_validity)
+        oracle_accuse(world, INVARIANT_DEADLINE, "too little is left to client %u",
+                      client->index + 1);
     if (lease->valid > rl_later(attempt->begun, lease->terms.max_hold))
         oracle_accuse(world, INVARIANT_HOLD, "%.*s of client %u", TOKEN_LEN, token->text,
                       client->index + 1);
@@ -323,7 +346,7 @@ void oracle_stepped(struct world *world, struct client *client, struct attempt *
     const unsigned good = RL_NEWS_HELD | RL_NEWS_EXTENDED | RL_NEWS_RENEWED;
     const struct rl_lease *lease = &attempt->lease;
     if (update->news & good)
-        judge_good_news(world, client, attempt);
+        judge_good_news(world, client, attempt, update->news & RL_NEWS_HELD);
     if (update->news & RL_NEWS_LOST)
         judge_loss(world, client, attempt);
     if (update->news & RL_NEWS_FAILED)
@@ -331,6 +354,11 @@ void oracle_stepped(struct world *world, struct client *client, struct attempt *
     if (lease->state == RL_LEASE_HELD && rl_count(attempt->missing) >= rl_majority(NODES))
         oracle_accuse(world, INVARIANT_KNOWN, "%.*s of client %u", TOKEN_LEN,
                       world->token[attempt->token].text, client->index + 1);
+    if (lease->state == RL_LEASE_ACQUIRING && rl_count(attempt->granted) >= world->swarm.q)
+        oracle_accuse(world, INVARIANT_DECIDED, "client %u waits for more",
+                      client->index + 1);
+    if (lease->state == RL_LEASE_LOST && attempt->rests_on && !attempt->lost)
+        oracle_accuse(world, INVARIANT_LOST, "client %u is not told", client->index + 1);
     if (update->news & RL_NEWS_HELD) {
         world->acquisitions++;
         world->acquirers |= rl_bit(client->index);

@@ -22,12 +22,14 @@ struct rl_answer;
     X(EXCLUSION, "two leases of one resource are valid at one true instant")               \
     X(STOLEN, "a node on which a valid lease rests has stored another's token")            \
     X(QUORUM, "a lease is held or extended by fewer grants than q")                        \
+    X(DECIDED, "enough nodes have granted, and the lease is not held")                     \
     X(BARRED, "a node that must not vote was asked")                                       \
     X(KNOWN, "a lease is held though a majority is known not to store it")                 \
     X(DEADLINE, "something is told to the holder of a lease that has run out")             \
     X(LOST, "LOST is told too late, too early, or of the wrong cause")                     \
     X(CALLBACK, "a callback is told twice, unasked or never")                              \
     X(TTL, "a key outlives its TTL")                                                       \
+    X(EARLIER, "an extension ends a key earlier than it would have")                       \
     X(AFTER, "a token is stored or extended after its lease ended")                        \
     X(HOLD, "a deadline passes the longest hold")                                          \
     X(TOLD, "what a user or an operator is told is not true")                              \
@@ -75,6 +77,7 @@ struct token {
     bool handed;         /* a SET of who left it may come after its adopter's release */
     bool ghost[NODES];   /* an old state, or a message that was held up, brought it back */
     struct loss loss[NODES];
+    int64_t expires[NODES]; /* as each server had it when it stored or extended last */
 };
 
 void oracle_says(struct world *world, struct client *client, struct attempt *attempt,
