@@ -170,6 +170,7 @@ void oracle_ran(struct world *world, const struct order *order)
         judge_extension(world, order);
     if (!stored)
         return;
+    token->node[order->server] = order->node;
     token->ghost[order->server] = order->straggles;
     token->loss[order->server].lost = false;
     int64_t now = server_time(world, server);
@@ -478,7 +479,7 @@ static bool is_told(const struct user *user)
     return !user->acquiring && !user->extending && !user->releasing;
 }
 
-/* Its client had a second and more to say the release there. */
+/* Its client had a second and more to say the release to the node that stored it. */
 static bool should_be_clean(const struct world *world, const struct token *token,
                             unsigned server)
 {
@@ -486,11 +487,7 @@ static bool should_be_clean(const struct world *world, const struct token *token
     if (!token->cleaned || token->handed || token->ghost[server] ||
         client->born > token->made || client_reading(world, client) >= token->clean_until)
         return false;
-    for (unsigned node = 0; node < NODES; node++)
-        if (world_server_of(world, node) == server &&
-            rl_link_is_open(&client->member[node].link))
-            return true;
-    return false;
+    return rl_link_is_open(&client->member[token->node[server]].link);
 }
 
 void oracle_finish(struct world *world)

@@ -76,6 +76,7 @@ struct token {
     rl_time clean_until; /* ... or its clock has passed this */
     bool handed;         /* a SET of who left it may come after its adopter's release */
     bool ghost[NODES];   /* an old state, or a message that was held up, brought it back */
+    uint8_t node[NODES]; /* by which of its names each server was told to store it */
     struct loss loss[NODES];
     int64_t expires[NODES]; /* as each server had it when it stored or extended last */
 };
