@@ -242,14 +242,17 @@ static void put_foreign(struct world *world, struct server *server)
               (struct rl_word){"someone", 7}, expires);
 }
 
-static void refuse(struct world *world, struct server *server)
+/* The first refuse commands only: such a server greets, and is asked again and again. */
+#define REFUSE_COMMANDS 4
+
+static void refuse(struct world *world, struct server *server, rl_time span)
 {
     static const char *const errors[] = {
         "OOM command not allowed when used memory > 'maxmemory'.",
         "MISCONF Redis is configured to save RDB snapshots, but it's unable to persist.",
         "NOREPLICAS Not enough good replicas to write.",
-        "BUSY Redis is busy running a script.",
         "NOPERM this user has no permissions to run the 'set' command",
+        "BUSY Redis is busy running a script.",
         "NOAUTH Authentication required.",
         "WRONGPASS invalid username-password pair or user is disabled.",
         "LOADING Redis is loading the dataset in memory",
@@ -261,9 +264,9 @@ static void refuse(struct world *world, struct server *server)
         "ERR Redis said no script: f_1, on @user_script:3.",
     };
     unsigned i = chance_below(&world->chance, sizeof(errors) / sizeof(errors[0]));
-    rl_time span = a_while(world);
     server->error = errors[i];
     server->inside = i + 1 == sizeof(errors) / sizeof(errors[0]);
+    server->greets = i < REFUSE_COMMANDS || server->inside;
     server->error_until = world->now + span;
     trace_mishap(world, "server %u answers for %lld ms: %s", server->index + 1,
                  (long long)(span / RL_MS), server->error);
@@ -321,7 +324,7 @@ void mishap_strike(struct world *world)
     case MISHAP_BREAK: break_key(world, server); break;
     case MISHAP_FOREIGN: put_foreign(world, server); break;
     case MISHAP_SCRIPTS: store_forget_scripts(&server->store); break;
-    case MISHAP_REFUSE: refuse(world, server); break;
+    case MISHAP_REFUSE: refuse(world, server, a_while(world)); break;
     case MISHAP_GARBAGE: garble(world, server); break;
     case MISHAP_DEMOTE: demote(world, server); break;
     case MISHAP_STEP: step(world, server); break;
@@ -341,17 +344,21 @@ static void drop_foreign(struct world *world, struct server *server)
     }
 }
 
-/* Those that stay broken hang, are down or cannot be reached, for good. */
+/* Those that stay broken hang, are down, cannot be reached or answer errors, for good. */
 static void leave_broken(struct world *world, struct server *server)
 {
-    switch (chance_below(&world->chance, 4)) {
+    switch (chance_below(&world->chance, 5)) {
     case 0: server_hang(world, server, RL_NEVER); break;
     case 1: server_restart(world, server, RL_NEVER); break;
     case 2:
         for (unsigned c = 0; c < world->swarm.clients; c++)
             block(world, c, server->index, 3, RL_NEVER);
         break;
-    case 3: world->healed |= rl_bit(server->index); break;
+    case 3:
+        server_heal(world, server);
+        refuse(world, server, 3600 * RL_SECOND);
+        break;
+    case 4: world->healed |= rl_bit(server->index); break;
     }
 }
 

@@ -112,7 +112,7 @@ static void run(struct world *world, struct server *server, uint16_t i)
     const char *refusal = refusal_of_role(server->role);
     if (order->greeting) {
         greet(server, order);
-        if (erring && !server->inside) /* INFO is answered by an error, too */
+        if (erring && !server->greets) /* INFO is answered by an error, too */
             order->identity.denied =
                 rl_fault_of_error(server->error, strlen(server->error));
         if (order->identity.denied || world->now < server->garbage_until)

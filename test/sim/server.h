@@ -24,6 +24,7 @@ struct server {
     rl_time stepped;   /* when its clock was stepped ahead last */
     const char *error; /* what it answers instead, until then; NULL: nothing */
     bool inside;       /* and the error comes after a script did its work */
+    bool greets;       /* the error comes to commands only: it seems to be well */
     rl_time error_until;
     rl_time garbage_until;
     unsigned backlog; /* what it has in its sockets and reads when it goes on */
