@@ -298,6 +298,33 @@ void oracle_greeted(struct world *world, struct client *client, const struct ord
 
 /* --- what a client makes of it --- */
 
+/* A key is there to the end of its last millisecond. */
+static rl_time left_there(const struct world *world, const struct token *token,
+                          const struct server *server)
+{
+    rl_time now = skew_read(&server->clock, world->now);
+    const struct store_entry *entry =
+        store_find(&server->store, world_key(token->resource), now / RL_MS);
+    bool ours = entry && entry->type == STORE_STRING && entry->value.text == token->text;
+    return ours ? (entry->expires + 1) * RL_MS - now : 0;
+}
+
+static void judge_keys(struct world *world, const struct client *client,
+                       const struct attempt *attempt)
+{
+    const struct token *token = &world->token[attempt->token];
+    rl_time left = attempt->lease.valid - client_reading(world, client);
+    for (rl_nodes rest = attempt->rests_on; rest && !world->swarm.wild; rest &= rest - 1) {
+        unsigned server = world_server_of(world, rl_first(rest));
+        rl_time there = left_there(world, token, &world->server[server]);
+        if (there < left && !token->loss[server].lost)
+            oracle_accuse(world, INVARIANT_OUTLIVES,
+                          "%.*s of client %u on server %u by %lld us", TOKEN_LEN,
+                          token->text, client->index + 1, server + 1,
+                          (long long)(left - there));
+    }
+}
+
 static void judge_good_news(struct world *world, struct client *client,
                             struct attempt *attempt, bool held)
 {
@@ -317,6 +344,7 @@ static void judge_good_news(struct world *world, struct client *client,
     if (lease->valid > rl_later(attempt->begun, lease->terms.max_hold))
         oracle_accuse(world, INVARIANT_HOLD, "%.*s of client %u", TOKEN_LEN, token->text,
                       client->index + 1);
+    judge_keys(world, client, attempt);
     judge_holder(world, client, attempt);
 }
 

@@ -22,6 +22,7 @@ struct rl_answer;
     X(EXCLUSION, "two leases of one resource are valid at one true instant")               \
     X(STOLEN, "a node on which a valid lease rests has stored another's token")            \
     X(QUORUM, "a lease is held or extended by fewer grants than q")                        \
+    X(OUTLIVES, "a lease is won for longer than its keys will be there")                   \
     X(DECIDED, "enough nodes have granted, and the lease is not held")                     \
     X(BARRED, "a node that must not vote was asked")                                       \
     X(KNOWN, "a lease is held though a majority is known not to store it")                 \
