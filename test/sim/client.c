@@ -391,7 +391,7 @@ static void write_queued(struct world *world, struct client *client)
 {
     rl_time at = world->now;
     if (client->unsent > 0 && draw_once_in(&world->chance, world->swarm.stall)) {
-        at += draw_span(&world->chance, 10, world->swarm.ttl_min);
+        at += draw_span(&world->chance, 10, 2 * world->swarm.ttl_max);
         client_pause(client, at);
     }
     for (unsigned i = 0; i < client->unsent; i++) {

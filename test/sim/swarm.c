@@ -54,12 +54,14 @@ static void draw_mishaps(struct swarm *swarm, struct chance *chance)
         swarm->weights += swarm->weight[i];
 }
 
+#define FAR_MAX (100 * RL_MS) /* connecting and the greeting take less than its timeout */
+
 /* No lock can be had with a TTL of less than ten round trips: so long a node is waited for.
  */
 static void draw_network(struct swarm *swarm, struct chance *chance)
 {
     swarm->near = draw_span(chance, 20, rl_min(swarm->ttl_min / 80, 5 * RL_MS));
-    swarm->far = draw_span(chance, swarm->near, swarm->ttl_min / 40);
+    swarm->far = draw_span(chance, swarm->near, rl_min(swarm->ttl_min / 40, FAR_MAX));
     if (draw_once_in(chance, 3))
         swarm->node_timeout = draw_span(chance, 4 * swarm->far, swarm->ttl_min / 4);
     swarm->spike = draw_once_in(chance, 2) ? 0 : 20 + chance_below(chance, 200);
@@ -77,7 +79,7 @@ void swarm_draw(struct swarm *swarm, struct chance *chance)
         .q = rl_majority(NODES),
         .events = 500 + chance_below(chance, 700),
         .drift_ppm = drifts[chance_below(chance, 5)],
-        .ttl_min = draw_span(chance, 80 * RL_MS, 4 * RL_SECOND),
+        .ttl_min = draw_span(chance, 80 * RL_MS, 16 * RL_SECOND),
         .durable = draw_once_in(chance, 10),
         .duplicate = draw_once_in(chance, 20),
         .wild = draw_once_in(chance, 16),

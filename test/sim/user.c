@@ -360,10 +360,9 @@ static void tell_one(struct world *world, struct client *client, struct user *us
     case RL_NEWS_LOST:
         user->lost = true;
         user->end = draw_once_in(&world->chance, 8) ? USER_DISOWNS : USER_RELEASES;
-        user->end_at =
-            client->view.now + (draw_once_in(&world->chance, 3)
-                                    ? draw_span(&world->chance, 1, world->swarm.ttl_min)
-                                    : 0);
+        user->end_at = client->view.now;
+        if (world->phase != PHASE_END && draw_once_in(&world->chance, 3))
+            user->end_at += draw_span(&world->chance, 1, world->swarm.ttl_min);
         break;
     case RL_NEWS_HELD:
         user->acquiring = false;
