@@ -118,11 +118,10 @@ static void block(struct world *world, unsigned client, unsigned server, unsigne
 }
 
 static void block_path(struct world *world, const struct client *client,
-                       const struct server *server)
+                       const struct server *server, rl_time span)
 {
     static const char *const texts[] = {"", "there", "back", "there and back"};
     unsigned ways = 1 + chance_below(&world->chance, 3);
-    rl_time span = a_while(world);
     trace_mishap(world, "the way %s between client %u and server %u is blocked for %lld ms",
                  texts[ways], client->index + 1, server->index + 1,
                  (long long)(span / RL_MS));
@@ -314,7 +313,7 @@ void mishap_strike(struct world *world)
     case MISHAP_PAUSE: pause_client(world, client); break;
     case MISHAP_SUSPEND: suspend(world, client); break;
     case MISHAP_CRASH: crash(world, client); break;
-    case MISHAP_BLOCK: block_path(world, client, server); break;
+    case MISHAP_BLOCK: block_path(world, client, server, a_while(world)); break;
     case MISHAP_PARTITION: part(world); break;
     case MISHAP_CUT: cut_line(world, client, server->index); break;
     case MISHAP_STOP: hang(world, server); break;
@@ -388,4 +387,13 @@ void mishap_heal(struct world *world)
             client_start(world, client);
         client_rearm(world, client);
     }
+}
+
+void mishap_hinder(struct world *world)
+{
+    for (unsigned c = 0; world->swarm.weights > 0 && c < world->swarm.clients; c++)
+        for (unsigned s = 0; s < NODES; s++)
+            if (draw_once_in(&world->chance, 4))
+                block_path(world, &world->client[c], &world->server[s],
+                           draw_span(&world->chance, RL_MS, HINDRANCE));
 }

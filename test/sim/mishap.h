@@ -16,4 +16,8 @@ void mishap_draw_client_clock(struct world *world, unsigned client);
 /* All that is wrong ends, but for what only concerns servers outside `healed`. */
 void mishap_heal(struct world *world);
 
+/* Some ways are blocked once more: what is said in the end has to be said again. */
+#define HINDRANCE (2 * RL_SECOND)
+void mishap_hinder(struct world *world);
+
 #endif

@@ -238,10 +238,10 @@ static void calm(struct world *world)
                       rl_first(world->wanted) + 1);
 }
 
-/* A second to greet, half of one between releases, and what a slow answer takes. */
+/* To be given up, to connect and to greet, and between releases; and slow answers. */
 static rl_time time_to_end(const struct world *world)
 {
-    return 3 * RL_SECOND + 40 * world->swarm.far + world->swarm.ttl_min / 2;
+    return HINDRANCE + 4 * RL_SECOND + 40 * world->swarm.far + world->swarm.ttl_min / 2;
 }
 
 static void finish(struct world *world)
@@ -249,6 +249,7 @@ static void finish(struct world *world)
     rl_time end = world->now;
     world->phase = PHASE_END;
     trace_phase(world, "everybody gives back what he has");
+    mishap_hinder(world);
     for (unsigned c = 0; c < world->swarm.clients; c++) {
         struct client *client = &world->client[c];
         for (unsigned u = 0; u < world->swarm.users; u++)
