@@ -47,14 +47,21 @@ static bool is_valid(const struct world *world, const struct client *client,
            client_reading(world, client) < lease->valid;
 }
 
+/* That the client has greeted the server by this of its names: a bit of `watchers`. */
+static uint32_t watcher(unsigned client, unsigned node)
+{
+    _Static_assert(CLIENTS_MAX * NODES <= 32, "a bit for each");
+    return UINT32_C(1) << (client * NODES + node);
+}
+
 /* The server gave up the first token's key early, and the other's client cannot know. */
-static bool excuses(const struct world *world, const struct token *token, unsigned server,
+static bool excuses(const struct world *world, const struct token *token, unsigned node,
                     const struct client *other)
 {
-    const struct loss *loss = &token->loss[server];
+    const struct loss *loss = &token->loss[world_server_of(world, node)];
     if (!loss->lost)
         return false;
-    bool watched = loss->watchers & rl_bit(other->index) && other->born <= loss->at;
+    bool watched = loss->watchers & watcher(other->index, node) && other->born <= loss->at;
     return !loss->restart || world->swarm.durable || !watched;
 }
 
@@ -70,9 +77,9 @@ static bool all_excused(const struct world *world, const struct client *a,
 {
     rl_nodes both = ours->rests_on & theirs->rests_on;
     for (rl_nodes rest = both; rest; rest &= rest - 1) {
-        unsigned server = world_server_of(world, rl_first(rest));
-        if (!excuses(world, &world->token[ours->token], server, b) &&
-            !excuses(world, &world->token[theirs->token], server, a))
+        unsigned node = rl_first(rest);
+        if (!excuses(world, &world->token[ours->token], node, b) &&
+            !excuses(world, &world->token[theirs->token], node, a))
             return false;
     }
     return both != 0;
@@ -134,7 +141,7 @@ static void judge_storing(struct world *world, const struct order *order)
                 continue;
             if (world->swarm.wild)
                 continue;
-            if (!excuses(world, &world->token[theirs->token], order->server, client))
+            if (!excuses(world, &world->token[theirs->token], order->node, client))
                 oracle_accuse(world, INVARIANT_STOLEN,
                               "server %u stores %.*s, but %.*s of client %u is valid",
                               order->server + 1, TOKEN_LEN, token->text, TOKEN_LEN,
@@ -184,14 +191,14 @@ void oracle_ran(struct world *world, const struct order *order)
     judge_storing(world, order);
 }
 
-static rl_nodes watchers(const struct world *world, unsigned server)
+static uint32_t watchers(const struct world *world, unsigned server)
 {
-    rl_nodes set = 0;
+    uint32_t set = 0;
     for (unsigned i = 0; i < world->swarm.clients; i++)
         for (unsigned node = 0; world->client[i].alive && node < NODES; node++)
             if (world_server_of(world, node) == server &&
                 world->client[i].member[node].life > 0)
-                set |= rl_bit(i);
+                set |= watcher(i, node);
     return set;
 }
 

@@ -63,7 +63,7 @@ struct loss {
     rl_time at; /* the true time */
     bool lost;
     bool restart;      /* those who watch can know */
-    rl_nodes watchers; /* clients that had greeted the server before */
+    uint32_t watchers; /* clients that had greeted the server before, each by which name */
 };
 
 #define TOKEN_LEN  9
