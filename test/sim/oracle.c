@@ -240,7 +240,8 @@ void oracle_says(struct world *world, struct client *client, struct attempt *att
     if (update->text != RL_ACQUIRE && update->text != RL_EXTEND)
         return;
     bool has_deadline = attempt->rests_on != 0;
-    if (attempt->over || attempt->lost || (update->plant && !has_deadline))
+    bool again = update->text == RL_ACQUIRE && attempt->round != 0;
+    if (attempt->over || attempt->lost || again || (update->plant && !has_deadline))
         oracle_accuse(world, INVARIANT_AFTER, "%.*s of client %u", TOKEN_LEN, token->text,
                       client->index + 1);
     for (rl_nodes rest = nodes; rest; rest &= rest - 1) {

@@ -31,7 +31,7 @@ struct rl_answer;
     X(CALLBACK, "a callback is told twice, unasked or never")                              \
     X(TTL, "a key outlives its TTL")                                                       \
     X(EARLIER, "an extension ends a key earlier than it would have")                       \
-    X(AFTER, "a token is stored or extended after its lease ended")                        \
+    X(AFTER, "a token is said twice, or stored or extended after its lease ended")         \
     X(HOLD, "a deadline passes the longest hold")                                          \
     X(TOLD, "what a user or an operator is told is not true")                              \
     X(LEFT, "a finished lease has left its key where a release could be said")             \
