@@ -491,6 +491,15 @@ void oracle_left(struct world *world, struct attempt *attempt, bool cleans)
         world->token[attempt->token].cleaned = true;
 }
 
+/* Whoever disowns a lease is told first that it is not extended. */
+void oracle_disowned(struct world *world, const struct client *client,
+                     const struct user *user)
+{
+    if (user->extending)
+        oracle_accuse(world, INVARIANT_CALLBACK, "client %u, user %u disowns in vain",
+                      client->index + 1, user->index + 1);
+}
+
 void oracle_adopted(struct world *world, struct attempt *attempt)
 {
     world->token[attempt->token].handed = true;

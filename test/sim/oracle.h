@@ -106,6 +106,8 @@ void oracle_operated(struct world *world, const struct server *server, unsigned 
                      const struct store *before, const struct rl_answer *there,
                      const struct rl_answer *broken);
 
+void oracle_disowned(struct world *world, const struct client *client,
+                     const struct user *user);
 void oracle_adopted(struct world *world, struct attempt *attempt);
 
 void oracle_passed(struct world *world, struct client *client);

@@ -195,7 +195,7 @@ static void end(struct world *world, struct client *client, struct user *user)
         oracle_left(world, attempt, false);
         attempt_step(world, client, attempt,
                      &(struct rl_lease_event){.type = RL_EVENT_DISOWN});
-        user->extending = false;
+        oracle_disowned(world, client, user);
         attempt_leave(world, client, attempt);
         rest(world, client, user);
         break;
