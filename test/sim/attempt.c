@@ -133,12 +133,10 @@ bool attempt_answered(struct world *world, struct client *client, struct attempt
 void attempt_greeted(struct world *world, struct client *client, struct attempt *attempt,
                      unsigned node, bool restarted)
 {
-    if (restarted) {
-        oracle_forgot(attempt, node);
-        attempt_step(
-            world, client, attempt,
-            &(struct rl_lease_event){.type = RL_EVENT_FORGOT, .node = (uint8_t)node});
-    }
+    if (restarted)
+        attempt_step(world, client, attempt,
+                     &(struct rl_lease_event){.type = RL_EVENT_FORGOT,
+                                              .node = (uint8_t)node});
     if (attempt->used && attempt->lease.state == RL_LEASE_LINGERING)
         attempt_step(
             world, client, attempt,

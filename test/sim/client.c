@@ -446,7 +446,7 @@ void client_start(struct world *world, struct client *client)
         struct member *member = &client->member[i];
         rl_link_init(&member->link, &terms, client->view.now);
         member->due = client->view.now;
-        member->has_line = false;
+        member->has_line = member->forgot = false;
         member->first = member->owed = member->known = member->life = 0;
         member->barred = member->quarantined_until = INT64_MIN;
         client->round_trip[i] = 0;

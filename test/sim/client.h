@@ -27,6 +27,7 @@ struct member {
     uint32_t life;            /* the server's process that it last greeted; 0: none */
     rl_time barred;           /* it must not vote before, by the oracle's own account */
     rl_time quarantined_until;
+    bool forgot; /* and it may have forgotten what it granted, which nobody was told yet */
 };
 
 struct client {

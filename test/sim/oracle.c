@@ -283,7 +283,7 @@ void oracle_heard(struct attempt *attempt, const struct order *order)
     }
 }
 
-void oracle_forgot(struct attempt *attempt, unsigned node)
+static void forget(struct attempt *attempt, unsigned node)
 {
     attempt->missing |= rl_bit(node);
     attempt->granted &= ~rl_bit(node);
@@ -297,11 +297,18 @@ void oracle_greeted(struct world *world, struct client *client, const struct ord
     bool accepted = identity->is_master && !identity->is_cluster && !identity->is_loading &&
                     !identity->is_duplicate && identity->denied == RL_FAULT_NONE;
     if (identity->run_id[0]) {
-        if (member->life != 0 && member->life != order->life && !world->swarm.durable)
+        if (member->life != 0 && member->life != order->life && !world->swarm.durable) {
             member->quarantined_until = client->view.now + client_quarantine(world);
+            member->forgot = true;
+        }
         member->life = order->life;
     }
     member->barred = accepted ? member->quarantined_until : RL_NEVER;
+    if (!accepted || !member->forgot)
+        return;
+    member->forgot = false;
+    for (unsigned i = 0; i < client->attempts; i++)
+        forget(&client->attempt[i], order->node);
 }
 
 /* --- what a client makes of it --- */
@@ -377,6 +384,15 @@ static void judge_loss(struct world *world, struct client *client, struct attemp
     attempt->lost = true;
 }
 
+static void judge_known(struct world *world, const struct client *client,
+                        const struct attempt *attempt)
+{
+    if (attempt->used && attempt->lease.state == RL_LEASE_HELD &&
+        rl_count(attempt->missing) >= rl_majority(NODES))
+        oracle_accuse(world, INVARIANT_KNOWN, "%.*s of client %u", TOKEN_LEN,
+                      world->token[attempt->token].text, client->index + 1);
+}
+
 void oracle_stepped(struct world *world, struct client *client, struct attempt *attempt,
                     const struct rl_update *update)
 {
@@ -388,9 +404,7 @@ void oracle_stepped(struct world *world, struct client *client, struct attempt *
         judge_loss(world, client, attempt);
     if (update->news & RL_NEWS_FAILED)
         oracle_left(world, attempt, true);
-    if (lease->state == RL_LEASE_HELD && rl_count(attempt->missing) >= rl_majority(NODES))
-        oracle_accuse(world, INVARIANT_KNOWN, "%.*s of client %u", TOKEN_LEN,
-                      world->token[attempt->token].text, client->index + 1);
+    judge_known(world, client, attempt);
     if (lease->state == RL_LEASE_ACQUIRING && rl_count(attempt->granted) >= world->swarm.q)
         oracle_accuse(world, INVARIANT_DECIDED, "client %u waits for more",
                       client->index + 1);
@@ -514,6 +528,7 @@ void oracle_passed(struct world *world, struct client *client)
             client->view.now >= lease->valid - lease->terms.margin)
             oracle_accuse(world, INVARIANT_LOST, "client %u is not told",
                           client->index + 1);
+        judge_known(world, client, &client->attempt[i]);
     }
 }
 

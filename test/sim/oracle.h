@@ -88,7 +88,6 @@ void oracle_ran(struct world *world, const struct order *order);
 void oracle_heard(struct attempt *attempt, const struct order *order);
 void oracle_greeted(struct world *world, struct client *client, const struct order *order,
                     const struct rl_identity *identity);
-void oracle_forgot(struct attempt *attempt, unsigned node);
 void oracle_stepped(struct world *world, struct client *client, struct attempt *attempt,
                     const struct rl_update *update);
 void oracle_told(struct world *world, struct client *client, struct user *user,
