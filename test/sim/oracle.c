@@ -38,12 +38,14 @@ void oracle_accuse(struct world *world, enum invariant invariant, const char *fo
 
 /* --- who holds --- */
 
-/* By what its holder would be told if it asked now. */
+/* By what its holder would be told if it asked now; LOST comes a margin before the end. */
 static bool is_valid(const struct world *world, const struct client *client,
                      const struct attempt *attempt)
 {
     const struct rl_lease *lease = &attempt->lease;
-    return attempt->used && lease->state == RL_LEASE_HELD && lease->timed &&
+    bool ending = lease->state == RL_LEASE_LOST &&
+                  (lease->cause == RL_CAUSE_EXPIRED || lease->cause == RL_CAUSE_MAX_HOLD);
+    return attempt->used && (lease->state == RL_LEASE_HELD || ending) && lease->timed &&
            client_reading(world, client) < lease->valid;
 }
 
@@ -173,13 +175,15 @@ void oracle_ran(struct world *world, const struct order *order)
     struct token *token = &world->token[order->token];
     bool stored = (order->text == RL_ACQUIRE && order->truth == RL_VOTE_GRANTED) ||
                   order->truth == RL_VOTE_PLANTED;
-    if (order->text == RL_EXTEND && order->truth == RL_VOTE_GRANTED)
+    bool extended = order->text == RL_EXTEND && order->truth == RL_VOTE_GRANTED;
+    if (extended)
         judge_extension(world, order);
+    if (stored || extended) /* it is there, whatever was lost before */
+        token->loss[order->server].lost = false;
     if (!stored)
         return;
     token->node[order->server] = order->node;
     token->ghost[order->server] = order->straggles;
-    token->loss[order->server].lost = false;
     int64_t now = server_time(world, server);
     const struct store_entry *entry =
         store_find(&server->store, world_key(token->resource), now);
@@ -340,6 +344,15 @@ static void judge_keys(struct world *world, const struct client *client,
     }
 }
 
+/* Two nodes that are one server are one vote. */
+static unsigned count_servers(const struct world *world, rl_nodes nodes)
+{
+    rl_nodes servers = 0;
+    for (; nodes; nodes &= nodes - 1)
+        servers |= rl_bit(world_server_of(world, rl_first(nodes)));
+    return rl_count(servers);
+}
+
 static void judge_good_news(struct world *world, struct client *client,
                             struct attempt *attempt, bool held)
 {
@@ -347,9 +360,10 @@ static void judge_good_news(struct world *world, struct client *client,
     const struct token *token = &world->token[attempt->token];
     attempt->rests_on = attempt->granted;
     attempt->won = attempt->round;
-    if (rl_count(attempt->granted) < world->swarm.q)
+    unsigned grants = count_servers(world, attempt->granted);
+    if (grants < world->swarm.q)
         oracle_accuse(world, INVARIANT_QUORUM, "%.*s of client %u has %u grants", TOKEN_LEN,
-                      token->text, client->index + 1, rl_count(attempt->granted));
+                      token->text, client->index + 1, grants);
     if (client->view.now >= lease->valid - lease->terms.margin)
         oracle_accuse(world, INVARIANT_DEADLINE, "%.*s of client %u", TOKEN_LEN,
                       token->text, client->index + 1);
@@ -371,11 +385,11 @@ static void judge_loss(struct world *world, struct client *client, struct attemp
     const struct rl_lease *lease = &attempt->lease;
     rl_time due = lease->valid - lease->terms.margin, now = client->view.now;
     bool known = rl_count(attempt->missing) >= rl_majority(NODES);
-    bool excused = due <= client->excuse || due <= attempt->begun;
+    rl_time could = rl_max(due, rl_max(client->excuse, attempt->begun));
     bool ran_out = lease->cause == RL_CAUSE_EXPIRED || lease->cause == RL_CAUSE_MAX_HOLD;
     if (attempt->lost)
         oracle_accuse(world, INVARIANT_LOST, "client %u is told twice", client->index + 1);
-    if (ran_out && (now < due || (now > due + TIMER_SLACK && !excused)))
+    if (ran_out && (now < due || now > could + TIMER_SLACK))
         oracle_accuse(world, INVARIANT_LOST, "client %u is told %lld us after it was due",
                       client->index + 1, (long long)(now - due));
     if (!ran_out && !known)
