@@ -134,13 +134,13 @@ static void set_timer(redlock_client *client)
     rl_time now = client->view.now;
     if (first == RL_NEVER || (client->armed_for > now && client->armed_for <= first))
         return;
-    rl_time delay = rl_max(first - now, 1);
+    rl_time delay = rl_max(first - now, 1), latest = now + delay;
     if (delay > SLEEP_WHOLE)
         delay -= delay / 8;
     struct itimerspec in = {
         .it_value = {.tv_sec = delay / RL_SECOND, .tv_nsec = delay % RL_SECOND * 1000}};
     if (timerfd_settime(client->timer_fd, 0, &in, NULL) == 0)
-        client->armed_for = now + delay;
+        client->armed_for = latest;
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)

@@ -351,12 +351,12 @@ static void set_timer(struct world *world, struct client *client)
     }
     if (first == RL_NEVER || (client->armed > now && client->armed <= first))
         return;
-    rl_time delay = rl_max(first - now, 1);
+    rl_time delay = rl_max(first - now, 1), latest = now + delay;
     if (delay > SLEEP_WHOLE)
         delay -= delay / 8;
     queue_plan(&world->queue, skew_after(&client->boot, world->now, delay), EVENT_WAKE,
                client->index, ++client->timer);
-    client->armed = now + delay;
+    client->armed = latest;
 }
 
 void client_rearm(struct world *world, struct client *client)

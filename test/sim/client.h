@@ -49,7 +49,7 @@ struct client {
     struct attempt attempt[ATTEMPTS_MAX];
     struct user user[USERS_MAX];
     uint32_t timer; /* the number of the one that counts */
-    rl_time armed;  /* for when, by its clock */
+    rl_time armed;  /* for when at the latest, by its clock */
     unsigned unsent;
     uint16_t unsent_order[UNSENT_MAX];
 };
