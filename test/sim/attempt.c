@@ -134,9 +134,9 @@ void attempt_greeted(struct world *world, struct client *client, struct attempt 
                      unsigned node, bool restarted)
 {
     if (restarted)
-        attempt_step(world, client, attempt,
-                     &(struct rl_lease_event){.type = RL_EVENT_FORGOT,
-                                              .node = (uint8_t)node});
+        attempt_step(
+            world, client, attempt,
+            &(struct rl_lease_event){.type = RL_EVENT_FORGOT, .node = (uint8_t)node});
     if (attempt->used && attempt->lease.state == RL_LEASE_LINGERING)
         attempt_step(
             world, client, attempt,

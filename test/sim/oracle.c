@@ -254,10 +254,10 @@ void oracle_says(struct world *world, struct client *client, struct attempt *att
             oracle_accuse(world, INVARIANT_BARRED, "client %u asks node %u",
                           client->index + 1, rl_first(rest) + 1);
     }
-    token->clean_until =
-        rl_max(token->clean_until, client->view.now + 2 * attempt->lease.terms.ttl);
     if (update->seq == attempt->round)
         return;
+    token->clean_until =
+        rl_max(token->clean_until, client->view.now + 2 * attempt->lease.terms.ttl);
     attempt->round = update->seq;
     attempt->granted = 0;
     if (update->text == RL_ACQUIRE)
@@ -328,19 +328,27 @@ static rl_time left_there(const struct world *world, const struct token *token,
     return ours ? (entry->expires + 1) * RL_MS - now : 0;
 }
 
+/* How long a clock of this rate takes for it. */
+static rl_time true_span(rl_time span, int32_t ppm)
+{
+    return span * 1000000 / (1000000 + ppm);
+}
+
 static void judge_keys(struct world *world, const struct client *client,
                        const struct attempt *attempt)
 {
     const struct token *token = &world->token[attempt->token];
     rl_time left = attempt->lease.valid - client_reading(world, client);
+    rl_time held = true_span(left, (int32_t)rl_max(client->boot.ppm, client->raw.ppm));
     for (rl_nodes rest = attempt->rests_on; rest && !world->swarm.wild; rest &= rest - 1) {
-        unsigned server = world_server_of(world, rl_first(rest));
-        rl_time there = left_there(world, token, &world->server[server]);
-        if (there < left && !token->loss[server].lost)
+        const struct server *server =
+            &world->server[world_server_of(world, rl_first(rest))];
+        rl_time kept = true_span(left_there(world, token, server), server->clock.ppm);
+        if (left > 0 && kept < held && !token->loss[server->index].lost)
             oracle_accuse(world, INVARIANT_OUTLIVES,
                           "%.*s of client %u on server %u by %lld us", TOKEN_LEN,
-                          token->text, client->index + 1, server + 1,
-                          (long long)(left - there));
+                          token->text, client->index + 1, server->index + 1,
+                          (long long)(held - kept));
     }
 }
 
