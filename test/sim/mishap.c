@@ -5,16 +5,16 @@
 /* --- clocks --- */
 
 /*
- * One and the same of the client's two clocks loses at most half the drift against the true
- * time; the other may do what it likes, but run fast.
+ * One and the same of the client's two clocks loses at most its share of the drift against
+ * the true time; the other may do what it likes, but run fast.
  */
 void mishap_draw_client_clock(struct world *world, unsigned i)
 {
     struct chance *chance = &world->chance;
     struct client *client = &world->client[i];
-    int32_t half = swarm_half_drift(&world->swarm);
+    int32_t most = swarm_loss(&world->swarm);
     bool slow = world->swarm.wild || draw_once_in(chance, 2);
-    rl_time best = slow ? -half : draw_between(chance, -half, 20000);
+    rl_time best = slow ? -most : draw_between(chance, -most, 20000);
     rl_time other = best - draw_between(chance, 0, 80000);
     bool boot = client->boot_is_good;
     struct skew *worse = boot ? &client->raw : &client->boot;
@@ -27,17 +27,17 @@ void mishap_draw_client_clock(struct world *world, unsigned i)
         skew_set_rate(worse, world->now, SKEW_FROZEN);
 }
 
-/* It gains at most half the drift; where clocks are stepped, a step is that half. */
+/* It gains at most its share; where clocks are stepped, a step is that. */
 void mishap_draw_server_clock(struct world *world, unsigned i)
 {
     struct chance *chance = &world->chance;
-    int32_t half = swarm_half_drift(&world->swarm);
+    int32_t most = swarm_gain(&world->swarm);
     bool stepped = world->swarm.weight[MISHAP_STEP] > 0;
-    rl_time ppm = draw_once_in(chance, 2) ? half : draw_between(chance, -50000, half);
+    rl_time ppm = draw_once_in(chance, 2) ? most : draw_between(chance, -50000, most);
     if (stepped)
         ppm = rl_min(ppm, 0);
     if (world->swarm.wild)
-        ppm = half + world->swarm.beyond_ppm;
+        ppm = most + world->swarm.beyond_ppm;
     skew_set_rate(&world->server[i].clock, world->now, (int32_t)ppm);
 }
 
@@ -57,7 +57,7 @@ static void step(struct world *world, struct server *server)
 {
     const struct swarm *swarm = &world->swarm;
     struct chance *chance = &world->chance;
-    rl_time most = swarm->ttl_min * swarm_half_drift(swarm) / 1000000;
+    rl_time most = swarm->ttl_min * swarm_loss(swarm) / 1000000;
     rl_time rest = server->stepped + 2 * swarm->ttl_max;
     rl_time by;
     if (world->now >= rest && !swarm->wild && draw_once_in(chance, 2))

@@ -35,9 +35,16 @@ bool draw_once_in(struct chance *chance, unsigned times)
     return times > 0 && chance_below(chance, times) == 0;
 }
 
-int32_t swarm_half_drift(const struct swarm *swarm)
+int32_t swarm_loss(const struct swarm *swarm)
 {
     return (int32_t)swarm->drift_ppm / 2;
+}
+
+/* (1 - loss) / (1 + gain) = 1 - drift: what a key lasts, by the slow clock. */
+int32_t swarm_gain(const struct swarm *swarm)
+{
+    int64_t drift = swarm->drift_ppm;
+    return (int32_t)((drift - swarm_loss(swarm)) * 1000000 / (1000000 - drift));
 }
 
 /* Where the bounds allow a restart to forget, or not, follows from the rest. */

@@ -63,8 +63,9 @@ struct swarm {
 
 void swarm_draw(struct swarm *swarm, struct chance *chance);
 
-/* How much a server's clock may gain, and a client's may lose: half of the drift each. */
-int32_t swarm_half_drift(const struct swarm *swarm);
+/* How much a client's clock may lose, and a server's may gain: both use up the drift. */
+int32_t swarm_loss(const struct swarm *swarm);
+int32_t swarm_gain(const struct swarm *swarm);
 
 /* A number of [low, high]; and one whose magnitude is drawn first. */
 rl_time draw_between(struct chance *chance, rl_time low, rl_time high);
