@@ -406,6 +406,26 @@ static void judge_loss(struct world *world, struct client *client, struct attemp
     attempt->lost = true;
 }
 
+/* Where nothing goes wrong the watchdog keeps what it watches, and who asks is served. */
+static void judge_keeping(struct world *world, const struct client *client,
+                          const struct attempt *attempt, unsigned news)
+{
+    const struct rl_lease *lease = &attempt->lease;
+    const struct swarm *swarm = &world->swarm;
+    if (world->phase != PHASE_STORM || swarm->weights || swarm->wild || swarm->spike ||
+        swarm->loss || swarm->stall)
+        return;
+    bool watched = lease->terms.extend_every > 0 &&
+                   !world->token[attempt->token].handed && /* it may have had little left */
+                   lease->terms.margin <= lease->terms.ttl / 4;
+    bool ran_out = news & RL_NEWS_LOST && lease->cause == RL_CAUSE_EXPIRED && watched;
+    bool refused = news & RL_NEWS_NOT_EXTENDED && lease->state == RL_LEASE_HELD &&
+                   lease->timed;
+    if (ran_out || refused)
+        oracle_accuse(world, INVARIANT_LIVENESS, "%.*s of client %u is not extended",
+                      TOKEN_LEN, world->token[attempt->token].text, client->index + 1);
+}
+
 static void judge_known(struct world *world, const struct client *client,
                         const struct attempt *attempt)
 {
@@ -424,6 +444,7 @@ void oracle_stepped(struct world *world, struct client *client, struct attempt *
         judge_good_news(world, client, attempt, update->news & RL_NEWS_HELD);
     if (update->news & RL_NEWS_LOST)
         judge_loss(world, client, attempt);
+    judge_keeping(world, client, attempt, update->news);
     if (update->news & RL_NEWS_FAILED)
         oracle_left(world, attempt, true);
     judge_known(world, client, attempt);

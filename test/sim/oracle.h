@@ -35,7 +35,7 @@ struct rl_answer;
     X(HOLD, "a deadline passes the longest hold")                                          \
     X(TOLD, "what a user or an operator is told is not true")                              \
     X(LEFT, "a finished lease has left its key where a release could be said")             \
-    X(LIVENESS, "nobody can acquire though all is well")
+    X(LIVENESS, "nobody can acquire, or extend, though all is well")
 
 enum invariant {
     INVARIANT_NONE,
