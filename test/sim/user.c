@@ -229,6 +229,10 @@ static void adopt(struct world *world, struct client *client, struct user *user)
         user->attempt->rests_on = gift->rests_on;
     trace_adopts(world, client, user, known);
     plan_hold(world, client, user);
+    if (!known && user->end == USER_LETS_EXPIRE) { /* of what it knows no end of */
+        user->end = USER_RELEASES;
+        user->end_at = client->view.now + user->terms.ttl;
+    }
     attempt_step(world, client, user->attempt,
                  &(struct rl_lease_event){.type = RL_EVENT_ADOPT,
                                           .deadline = known ? gift->valid : 0});
