@@ -299,7 +299,8 @@ void oracle_greeted(struct world *world, struct client *client, const struct ord
 {
     struct member *member = &client->member[order->node];
     bool accepted = identity->is_master && !identity->is_cluster && !identity->is_loading &&
-                    !identity->is_duplicate && identity->denied == RL_FAULT_NONE;
+                    !identity->is_duplicate && identity->denied == RL_FAULT_NONE &&
+                    identity->run_id[0];
     if (identity->run_id[0]) {
         if (member->life != 0 && member->life != order->life && !world->swarm.durable) {
             member->quarantined_until = client->view.now + client_quarantine(world);
@@ -419,8 +420,8 @@ static void judge_keeping(struct world *world, const struct client *client,
                    !world->token[attempt->token].handed && /* it may have had little left */
                    lease->terms.margin <= lease->terms.ttl / 4;
     bool ran_out = news & RL_NEWS_LOST && lease->cause == RL_CAUSE_EXPIRED && watched;
-    bool refused = news & RL_NEWS_NOT_EXTENDED && lease->state == RL_LEASE_HELD &&
-                   lease->timed;
+    bool refused =
+        news & RL_NEWS_NOT_EXTENDED && lease->state == RL_LEASE_HELD && lease->timed;
     if (ran_out || refused)
         oracle_accuse(world, INVARIANT_LIVENESS, "%.*s of client %u is not extended",
                       TOKEN_LEN, world->token[attempt->token].text, client->index + 1);
@@ -456,8 +457,10 @@ void oracle_stepped(struct world *world, struct client *client, struct attempt *
     if (update->news & RL_NEWS_HELD) {
         world->acquisitions++;
         world->acquirers |= rl_bit(client->index);
-        if (world->phase == PHASE_CALM)
+        if (world->phase == PHASE_CALM) {
             world->wanted &= ~rl_bit(attempt->resource);
+            world->waiting &= ~rl_bit(client->index);
+        }
     }
 }
 

@@ -90,6 +90,7 @@ void swarm_draw(struct swarm *swarm, struct chance *chance)
         .durable = draw_once_in(chance, 10),
         .duplicate = draw_once_in(chance, 20),
         .wild = draw_once_in(chance, 16),
+        .each = draw_once_in(chance, 8),
     };
     if (swarm->wild)
         swarm->beyond_ppm = (int32_t)draw_span(chance, 100, 300000);

@@ -51,13 +51,14 @@ struct swarm {
     rl_time node_timeout; /* 0: follows the round trip */
     rl_time near, far;    /* the least way to a server, and the longest */
     rl_time gap;          /* between two mishaps, about */
-    unsigned spike,
-        loss;       /* one message of so many is slow, or lost and sent again; 0: none */
-    unsigned stall; /* a client is interrupted in one pass of so many; 0: never */
-    bool durable;   /* the operator declared so: no quarantine */
-    bool duplicate; /* two of the nodes are the same server */
-    bool wild;      /* the clocks leave the bounds, by so much */
+    unsigned spike;       /* one message of so many is slow; 0: none */
+    unsigned loss;        /* and one is lost and sent again */
+    unsigned stall;       /* a client is interrupted in one pass of so many; 0: never */
+    bool durable;         /* the operator declared so: no quarantine */
+    bool duplicate;       /* two of the nodes are the same server */
+    bool wild;            /* the clocks leave the bounds, by so much */
     int32_t beyond_ppm;
+    bool each; /* healed, each of the clients is to acquire, not only one */
     unsigned weight[MISHAP_COUNT], weights;
 };
 

@@ -248,7 +248,9 @@ static void adopt(struct world *world, struct client *client, struct user *user)
 
 static void begin(struct world *world, struct client *client, struct user *user)
 {
-    if (world->phase == PHASE_END) {
+    bool served = world->phase == PHASE_CALM && world->swarm.each && !world->wanted &&
+                  !(world->waiting & rl_bit(client->index));
+    if (world->phase == PHASE_END || served) {
         rest(world, client, user);
         return;
     }

@@ -204,11 +204,12 @@ static void happen(struct world *world, const struct event *event)
 
 /* --- phases --- */
 
-/* Runs until `until`, or `events` have happened; false: then something is broken. */
-static void run(struct world *world, rl_time until, uint64_t events, rl_nodes *wanted)
+/* Runs until `until`, or `events` have happened; `healed`: or everybody had what he wants.
+ */
+static void run(struct world *world, rl_time until, uint64_t events, bool healed)
 {
     while (world->verdict.broken == INVARIANT_NONE && world->events < events &&
-           (!wanted || *wanted)) {
+           (!healed || world->wanted || world->waiting)) {
         const struct event *next = queue_first(&world->queue);
         if (!next || next->at > until)
             break;
@@ -232,10 +233,15 @@ static void calm(struct world *world)
     world->wanted = rl_all(world->swarm.resources);
     mishap_heal(world);
     rl_time bound = world->now + liveness_bound(world);
-    run(world, bound, UINT64_MAX, &world->wanted);
+    if (world->swarm.each)
+        world->waiting = rl_all(world->swarm.clients);
+    run(world, bound, UINT64_MAX, true);
     if (world->wanted)
         oracle_accuse(world, INVARIANT_LIVENESS, "nobody acquires resource %u",
                       rl_first(world->wanted) + 1);
+    if (world->waiting)
+        oracle_accuse(world, INVARIANT_LIVENESS, "client %u acquires nothing",
+                      rl_first(world->waiting) + 1);
 }
 
 /* To be given up, to connect and to greet, and between releases; and slow answers. */
@@ -257,7 +263,7 @@ static void finish(struct world *world)
         client_rearm(world, client);
         end = rl_max(end, client->paused);
     }
-    run(world, end + time_to_end(world), UINT64_MAX, NULL);
+    run(world, end + time_to_end(world), UINT64_MAX, false);
     oracle_finish(world);
 }
 
@@ -284,7 +290,7 @@ void world_play(struct world *world, uint64_t seed)
 {
     begin(world, seed);
     populate(world);
-    run(world, RL_NEVER - 1, world->swarm.events, NULL);
+    run(world, RL_NEVER - 1, world->swarm.events, false);
     calm(world);
     finish(world);
     trace_verdict(world);

@@ -36,6 +36,7 @@ struct world {
     unsigned acquisitions;
     rl_nodes acquirers; /* clients that acquired */
     rl_nodes wanted;    /* resources that nobody acquired since all is well */
+    rl_nodes waiting;   /* clients that are to, and did not yet */
     rl_nodes healed;    /* the servers that are well in the end */
     unsigned tokens;
     struct gift gift;
