@@ -13,7 +13,6 @@ enum event_type {
     EVENT_RETURN,    /* who: a client that crashed comes back */
     EVENT_RESUME,    /* who: a server; what: its process, that goes on or is there again */
     EVENT_FAULT,     /* something goes wrong */
-    EVENT_CHECK,     /* the oracle looks around */
 };
 
 struct event {

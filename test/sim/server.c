@@ -107,6 +107,7 @@ static void settle_role(const struct world *world, struct server *server)
 static void run(struct world *world, struct server *server, uint16_t i)
 {
     struct order *order = &world->wire.order[i];
+    world->wire.line[order->line].accepted = true;
     settle_role(world, server);
     bool erring = world->now < server->error_until;
     const char *refusal = refusal_of_role(server->role);
