@@ -71,6 +71,13 @@ static void step(struct world *world, struct server *server)
     skew_step(&server->clock, world->now, by);
 }
 
+/* Until the clocks change their rates, or all is well. */
+static void freeze(struct world *world, struct server *server)
+{
+    trace_mishap(world, "the clock of server %u stands still", server->index + 1);
+    skew_set_rate(&server->clock, world->now, SKEW_FROZEN);
+}
+
 /* --- clients --- */
 
 static rl_time a_while(struct world *world)
@@ -86,7 +93,7 @@ static void pause_client(struct world *world, struct client *client)
     client_pause(client, world->now + span);
 }
 
-/* CLOCK_MONOTONIC_RAW does not count it. */
+/* CLOCK_MONOTONIC_RAW does not count it; if a hypervisor does it, no clock of the guest does. */
 static void suspend(struct world *world, struct client *client)
 {
     rl_time span = a_while(world);
@@ -94,6 +101,8 @@ static void suspend(struct world *world, struct client *client)
                  (long long)(span / RL_MS));
     client_pause(client, world->now + span);
     skew_step(&client->raw, world->now, -span);
+    if (world->swarm.wild)
+        skew_step(&client->boot, world->now, -span);
 }
 
 static void crash(struct world *world, struct client *client)
@@ -328,6 +337,7 @@ void mishap_strike(struct world *world)
     case MISHAP_DEMOTE: demote(world, server); break;
     case MISHAP_STEP: step(world, server); break;
     case MISHAP_SLEW: slew(world); break;
+    case MISHAP_FREEZE: freeze(world, server); break;
     case MISHAP_COUNT: break;
     }
 }
@@ -377,6 +387,8 @@ void mishap_heal(struct world *world)
             world->healed |= rl_bit(server->index);
         else
             leave_broken(world, server);
+        if (server->clock.ppm == SKEW_FROZEN)
+            mishap_draw_server_clock(world, server->index);
         if (world->healed & rl_bit(server->index))
             server_heal(world, server);
         drop_foreign(world, server);

@@ -332,7 +332,7 @@ static rl_time left_there(const struct world *world, const struct token *token,
 /* How long a clock of this rate takes for it. */
 static rl_time true_span(rl_time span, int32_t ppm)
 {
-    return span * 1000000 / (1000000 + ppm);
+    return ppm <= SKEW_FROZEN ? RL_NEVER : span * 1000000 / (1000000 + ppm);
 }
 
 static void judge_keys(struct world *world, const struct client *client,

@@ -32,7 +32,8 @@
     X(GARBAGE, "a server answers what cannot be an answer")                                \
     X(DEMOTE, "a server says for a while that it is a replica, or in a cluster")           \
     X(STEP, "a server's clock is stepped")                                                 \
-    X(SLEW, "the rate of a clock changes")
+    X(SLEW, "the rate of a clock changes")                                                 \
+    X(FREEZE, "a server's clock stands still")
 
 enum mishap {
 #define X(name, text) MISHAP_##name,
