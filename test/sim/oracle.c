@@ -596,8 +596,23 @@ static bool should_be_clean(const struct world *world, const struct token *token
     return rl_link_is_open(&client->member[token->node[server]].link);
 }
 
+/* A node that is well, owes nothing and is not barred may vote again. */
+static void judge_links(struct world *world, const struct client *client)
+{
+    for (unsigned node = 0; node < NODES; node++) {
+        const struct member *member = &client->member[node];
+        bool healed = world->healed & rl_bit(world_server_of(world, node));
+        if (healed && rl_link_is_open(&member->link) && !rl_link_is_ready(&member->link) &&
+            member->owed == 0 && client->view.now >= member->barred)
+            oracle_accuse(world, INVARIANT_LIVENESS, "client %u does not ask node %u",
+                          client->index + 1, node + 1);
+    }
+}
+
 void oracle_finish(struct world *world)
 {
+    for (unsigned c = 0; c < world->swarm.clients; c++)
+        judge_links(world, &world->client[c]);
     for (unsigned c = 0; c < world->swarm.clients; c++)
         for (unsigned u = 0; u < world->swarm.users; u++)
             if (!is_told(&world->client[c].user[u]))
