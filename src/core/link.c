@@ -129,9 +129,13 @@ static void answered(struct rl_link *link, const struct rl_link_event *event)
     rl_time sample = rl_max(event->now - event->sent, 1);
     link->oldest = event->oldest;
     if (link->state == RL_LINK_SUSPECT) {
-        if (link->oldest == RL_NEVER || event->now < link->oldest + patience(link))
+        if (link->oldest == RL_NEVER || event->now < link->oldest + patience(link)) {
+            /* How long it hung says little; but a node that is late each time is only far.
+             */
+            link->round_trip = rl_clamp(sample, link->round_trip, 2 * link->round_trip);
             admit(link, event->now);
-        return; /* how long a hung node took says nothing about its round trip */
+        }
+        return;
     }
     link->round_trip = (7 * link->round_trip + sample + 7) / 8;
 }

@@ -93,7 +93,8 @@ static void pause_client(struct world *world, struct client *client)
     client_pause(client, world->now + span);
 }
 
-/* CLOCK_MONOTONIC_RAW does not count it; if a hypervisor does it, no clock of the guest does. */
+/* CLOCK_MONOTONIC_RAW does not count it; if a hypervisor does it, no clock of the guest
+ * does. */
 static void suspend(struct world *world, struct client *client)
 {
     rl_time span = a_while(world);

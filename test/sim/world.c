@@ -280,10 +280,11 @@ static void count(struct world *world)
     figures->violations += world->verdict.broken != INVARIANT_NONE;
     for (unsigned i = 0; i < BOUND_COUNT; i++)
         figures->outside[i] += world->verdict.outside[i];
-    bool nearer =
-        figures->nearest_ppm == 0 || world->swarm.beyond_ppm < figures->nearest_ppm;
-    if (world->verdict.outside[BOUND_CLOCK] && nearer)
-        figures->nearest_ppm = world->swarm.beyond_ppm;
+    const struct swarm *swarm = &world->swarm;
+    bool only_fast = !swarm->weight[MISHAP_SUSPEND]; /* no clock was stopped either */
+    bool nearer = figures->nearest_ppm == 0 || swarm->beyond_ppm < figures->nearest_ppm;
+    if (world->verdict.outside[BOUND_CLOCK] && only_fast && nearer)
+        figures->nearest_ppm = swarm->beyond_ppm;
 }
 
 void world_play(struct world *world, uint64_t seed)

@@ -98,12 +98,35 @@ Test(suspect, patience_follows_the_round_trip)
     cr_assert_geq(link.round_trip, 1, "never 0 again: that means unknown");
 }
 
-Test(suspect, how_long_it_hung_is_no_round_trip)
+Test(suspect, how_long_it_hung_is_at_most_twice_its_round_trip)
 {
     struct rl_link link = link_in(RL_LINK_SUSPECT, now);
     rl_time before = link.round_trip;
-    link_answer(&link, now + 900 * RL_MS, now, RL_NEVER);
+    link_answer(&link, now + 900 * RL_MS, now, now);
+    cr_assert_eq(link.state, RL_LINK_SUSPECT, "it owes another answer");
     cr_assert_eq(link.round_trip, before);
+    link_answer(&link, now + 900 * RL_MS, now, RL_NEVER);
+    cr_assert_eq(link.state, RL_LINK_READY);
+    cr_assert_eq(link.round_trip, 2 * before);
+}
+
+/* What was measured first was too little: it is asked and late, until it is known better.
+ */
+Test(suspect, a_node_that_is_late_each_time_is_only_far)
+{
+    struct rl_link link = link_in(RL_LINK_READY, now);
+    rl_time at = now, way = 200 * RL_MS;
+    unsigned late = 0;
+    for (unsigned i = 0; i < 20; i++) {
+        link_say(&link, RL_LINK_SENT, at);
+        link_say(&link, RL_LINK_TICK, rl_min(rl_link_next(&link), at + way));
+        late += link.state == RL_LINK_SUSPECT;
+        link_answer(&link, at + way, at, RL_NEVER);
+        at += RL_SECOND;
+    }
+    cr_assert_leq(late, 17, "from 1 us on it doubles each time");
+    cr_assert_eq(link.state, RL_LINK_READY);
+    cr_assert_geq(4 * link.round_trip, way);
 }
 
 Test(quarantine, a_node_that_restarted_does_not_vote_until_all_ttls_have_passed)
