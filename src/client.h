@@ -55,6 +55,7 @@ struct redlock_client {
     struct event_base *base;
     struct event *timer, *end_of_pass;
     int timer_fd;
+    rl_time boot;      /* CLOCK_BOOTTIME, when it was read last */
     rl_time armed_for; /* when the timer fires at the latest; RL_NEVER: it is not set */
     bool pass_ends;    /* the end of this pass is under way */
     unsigned depth;    /* calls that are running inside this client */

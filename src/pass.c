@@ -17,8 +17,9 @@ static rl_time read_clock(clockid_t id)
 
 rl_time rl_client_read_clock(redlock_client *client)
 {
-    client->view.now = rl_clock_advance(&client->clock, read_clock(CLOCK_BOOTTIME),
-                                        read_clock(CLOCK_MONOTONIC_RAW));
+    client->boot = read_clock(CLOCK_BOOTTIME);
+    client->view.now =
+        rl_clock_advance(&client->clock, client->boot, read_clock(CLOCK_MONOTONIC_RAW));
     return client->view.now;
 }
 
@@ -137,9 +138,11 @@ static void set_timer(redlock_client *client)
     rl_time delay = rl_max(first - now, 1), latest = now + delay;
     if (delay > SLEEP_WHOLE)
         delay -= delay / 8;
-    struct itimerspec in = {
-        .it_value = {.tv_sec = delay / RL_SECOND, .tv_nsec = delay % RL_SECOND * 1000}};
-    if (timerfd_settime(client->timer_fd, 0, &in, NULL) == 0)
+    /* Not from now on: the process may have stood still since it looked at the clock. */
+    rl_time at = client->boot + delay;
+    struct itimerspec when = {
+        .it_value = {.tv_sec = at / RL_SECOND, .tv_nsec = at % RL_SECOND * 1000}};
+    if (timerfd_settime(client->timer_fd, TFD_TIMER_ABSTIME, &when, NULL) == 0)
         client->armed_for = latest;
 }
 
