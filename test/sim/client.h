@@ -12,7 +12,7 @@
 #include "user.h"
 #include "wire.h"
 
-#define ATTEMPTS_MAX 128
+#define ATTEMPTS_MAX 512
 #define OWED_MAX     512
 #define UNSENT_MAX   1024
 

@@ -408,5 +408,5 @@ void mishap_hinder(struct world *world)
         for (unsigned s = 0; s < NODES; s++)
             if (draw_once_in(&world->chance, 4))
                 block_path(world, &world->client[c], &world->server[s],
-                           draw_span(&world->chance, RL_MS, HINDRANCE));
+                           draw_between(&world->chance, 0, HINDRANCE));
 }

@@ -61,7 +61,7 @@ static void want_retry(struct world *world, struct client *client, struct user *
                           : RL_NEVER;
 }
 
-/* Options whose validity would be used up by the margin are refused by the library. */
+/* The library refuses options whose margin or least validity would use up the rest. */
 static void want_terms(struct world *world, struct user *user)
 {
     struct chance *chance = &world->chance;
@@ -70,15 +70,19 @@ static void want_terms(struct world *world, struct user *user)
     ttl *= RL_MS;
     user->terms = (struct rl_terms){
         .ttl = ttl,
-        .margin = draw_once_in(chance, 3) ? draw_between(chance, 0, ttl / 4) : 0,
-        .min_validity = draw_once_in(chance, 4) ? draw_between(chance, 0, ttl / 2) : 0,
-        .max_hold =
-            draw_once_in(chance, 4) ? draw_between(chance, ttl / 2, 4 * ttl) : RL_NEVER,
+        .max_hold = RL_NEVER,
         .node_timeout = swarm->node_timeout,
         .drift_ppm = swarm->drift_ppm,
         .n = NODES,
         .q = (uint8_t)swarm->q,
     };
+    if (draw_once_in(chance, 3))
+        user->terms.margin = draw_between(chance, 0, ttl / 4);
+    if (draw_once_in(chance, 4))
+        user->terms.min_validity = draw_between(chance, 0, 3 * ttl / 4);
+    rl_time least = rl_max(ttl / 2, user->terms.min_validity + ttl / 4);
+    if (draw_once_in(chance, 4))
+        user->terms.max_hold = draw_between(chance, least, 4 * ttl);
     if (!draw_once_in(chance, 3))
         user->terms.extend_every = draw_between(chance, ttl / 10, ttl / 2);
 }
@@ -122,10 +126,11 @@ static void plan_hold(struct world *world, struct client *client, struct user *u
     user->extend_at =
         draw_once_in(chance, 3) ? now + draw_between(chance, 0, hold) : RL_NEVER;
     switch (chance_below(chance, 16)) {
-    case 0: user->end = USER_DISOWNS; break;
-    case 1: user->end = USER_LEAVES; break;
-    case 2:
-    case 3: user->end = watched ? USER_RELEASES : USER_LETS_EXPIRE; break;
+    case 0:
+    case 1: user->end = USER_DISOWNS; break;
+    case 2: user->end = USER_LEAVES; break;
+    case 3:
+    case 4: user->end = watched ? USER_RELEASES : USER_LETS_EXPIRE; break;
     default: user->end = USER_RELEASES; break;
     }
     user->end_at = user->end == USER_LETS_EXPIRE ? RL_NEVER : now + hold;

@@ -250,12 +250,16 @@ static rl_time time_to_end(const struct world *world)
     return HINDRANCE + 4 * RL_SECOND + 40 * world->swarm.far + world->swarm.ttl_min / 2;
 }
 
+#define LAST_EVENTS 100 /* that happen between the last hindrance and the end, at most */
+
 static void finish(struct world *world)
 {
-    rl_time end = world->now;
+    mishap_hinder(world);
+    rl_time end = world->now + draw_between(&world->chance, 0, HINDRANCE);
+    run(world, end, world->events + LAST_EVENTS, NULL);
+    end = world->now;
     world->phase = PHASE_END;
     trace_phase(world, "everybody gives back what he has");
-    mishap_hinder(world);
     for (unsigned c = 0; c < world->swarm.clients; c++) {
         struct client *client = &world->client[c];
         for (unsigned u = 0; u < world->swarm.users; u++)
