@@ -80,8 +80,11 @@ static rl_time arrival(struct world *world, const struct path *path, rl_time at,
     rl_time way = latency(world, path);
     *ret_lost = false;
     if (blocked > at) {
+        /* It was tried at ever longer intervals: the last is about as long as all before.
+         */
+        rl_time next = rl_clamp(blocked - at, RETRANSMISSION, RETRANSMISSION_MAX);
         *ret_lost = true;
-        return rl_later(blocked, way + draw_between(&world->chance, 0, RETRANSMISSION));
+        return rl_later(blocked, way + draw_between(&world->chance, 0, next));
     }
     if (draw_once_in(&world->chance, world->swarm.loss)) {
         *ret_lost = true;

@@ -16,7 +16,8 @@ struct world;
 #define ORDERS_MAX  4096
 #define SAYINGS_MAX 4096
 
-#define RETRANSMISSION (200 * RL_MS) /* the least time after which a kernel sends again */
+#define RETRANSMISSION     (200 * RL_MS) /* the least time after which a kernel sends again */
+#define RETRANSMISSION_MAX (64 * RETRANSMISSION)
 
 /* The words of a command, which the orders of a round share. */
 struct saying {

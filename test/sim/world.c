@@ -247,7 +247,7 @@ static void calm(struct world *world)
 /* To be given up, to connect and to greet, and between releases; and slow answers. */
 static rl_time time_to_end(const struct world *world)
 {
-    return HINDRANCE + 4 * RL_SECOND + 40 * world->swarm.far + world->swarm.ttl_min / 2;
+    return 2 * HINDRANCE + 4 * RL_SECOND + 40 * world->swarm.far + world->swarm.ttl_min / 2;
 }
 
 #define LAST_EVENTS 100 /* that happen between the last hindrance and the end, at most */
