@@ -1,0 +1,76 @@
+"""How the simulator is made, as meson has written it down: for who makes another one.
+
+A build directory names in compile_commands.json what `sim` and the core consist of, and the
+command for each object. The objects themselves are there, too, and can be linked again.
+"""
+import concurrent.futures
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+
+PARTS = ("test/sim/sim.p/", "src/librl_core.a.p/")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CORES = len(os.sched_getaffinity(0))
+
+
+class Unit:
+    """One source, its object in the build directory, and how that was compiled."""
+
+    def __init__(self, entry):
+        self.folder = pathlib.Path(entry["directory"])
+        self.source = (self.folder / entry["file"]).resolve()
+        self.object = self.folder / entry["output"]
+        words = shlex.split(entry["command"])
+        self.compiler = [words[0]]
+        while words[len(self.compiler)][0] != "-":  # ccache gcc
+            self.compiler.append(words[len(self.compiler)])
+        self.flags = list(flags_of(words[len(self.compiler):]))
+
+    def compile(self, source, target, compiler=None, flags=None):
+        """`source` is this unit's or a copy that includes what the original would."""
+        run([*(compiler or self.compiler), "-iquote", self.source.parent,
+             *(self.flags if flags is None else flags), "-o", target, "-c", source], self.folder)
+
+
+def flags_of(words):
+    """What is not about this object alone."""
+    words = iter(words)
+    for word in words:
+        if word in ("-o", "-c", "-MQ", "-MF"):
+            next(words)
+        elif word != "-MD":
+            yield word
+
+
+def units(build):
+    build = pathlib.Path(build)
+    entries = json.loads((build / "compile_commands.json").read_text())
+    found = [Unit(entry) for entry in entries if entry["output"].startswith(PARTS)]
+    for part in PARTS:
+        if not any(entry["output"].startswith(part) for entry in entries):
+            raise SystemExit(f"{build} does not say how to make {part}")
+    return found
+
+
+def run(words, folder):
+    done = subprocess.run([str(word) for word in words], cwd=folder, capture_output=True,
+                          text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"{shlex.join(map(str, words))}\n{done.stderr}")
+
+
+def link(compiler, flags, objects, target):
+    chosen = [flag for flag in flags if flag.startswith(("-fsanitize", "-m", "-O", "--coverage"))]
+    run([*compiler, *chosen, *objects, "-o", target], ROOT)
+
+
+def side_by_side(function, items):
+    """What function(item) returns for each, in order; as many at once as there are cores."""
+    with concurrent.futures.ThreadPoolExecutor(CORES) as pool:
+        try:
+            yield from pool.map(function, items)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
