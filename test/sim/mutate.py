@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""Breaks each rule of docs/safety.md in a copy of one source, and sees the simulator find it.
+
+mutate.py BUILD_DIR [--json FILE] [--only NAME] [--seeds N] [--tap]
+
+The mutations are in mutations.toml. One is found if the simulator that has it breaks an
+invariant that the mutation names, at some seed; and the one that does not have it passes up
+to there. An assertion of the core that fails is no find: users may build without.
+"""
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import tomllib
+
+import recipe
+
+TABLE = pathlib.Path(__file__).with_name("mutations.toml")
+ORACLE = pathlib.Path(__file__).with_name("oracle.h")
+RULES = [*range(1, 9), "clock", "validity", "callbacks", "liveness"]
+
+
+# --- the table ---
+
+def fail(mutation, text):
+    raise SystemExit(f"{TABLE.name}: {mutation.get('name', mutation)}: {text}")
+
+
+def invariants():
+    return re.findall(r"^    X\((\w+), \"", ORACLE.read_text(), re.MULTILINE)
+
+
+def patched(mutation):
+    """The text of the file with the mutation in it."""
+    text = (recipe.ROOT / mutation["file"]).read_text()
+    count = text.count(mutation["old"])
+    if count != 1:
+        fail(mutation, f"the old text is in {mutation['file']} {count} times, not once")
+    return text.replace(mutation["old"], mutation["new"])
+
+
+def read_table():
+    mutations = tomllib.loads(TABLE.read_text())["mutation"]
+    known = set(invariants())
+    for mutation in mutations:
+        if set(mutation) != {"rule", "name", "file", "old", "new", "breaks"}:
+            fail(mutation, "it has other fields than rule, name, file, old, new, breaks")
+        if mutation["rule"] not in RULES:
+            fail(mutation, f"there is no rule {mutation['rule']}")
+        if not mutation["breaks"] or not known.issuperset(mutation["breaks"]):
+            fail(mutation, f"the oracle does not know all of {mutation['breaks']}")
+        patched(mutation)
+    names = [mutation["name"] for mutation in mutations]
+    for name in names:
+        if names.count(name) > 1:
+            raise SystemExit(f"{TABLE.name}: two are named {name}")
+    return mutations
+
+
+# --- playing ---
+
+def play(program, seeds, first=1):
+    """Until the first seed that breaks something: (seed, invariant), or (None, why not)."""
+    words = [program, "--seeds", str(seeds), "--from", str(first), "--stop"]
+    limit = 30 + seeds / 200
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return None, f"did not end in {limit:.0f} s"
+    found = re.search(r"^seed (\d+): (\w+)", done.stdout, re.MULTILINE)
+    if found:
+        return int(found[1]), found[2]
+    return None, "nothing" if done.returncode == 0 else f"ended by {done.returncode}"
+
+
+class Control:
+    """The simulator as it is: asked no seed twice."""
+
+    def __init__(self, program):
+        self.program, self.passed, self.broken = program, 0, None
+        self.lock = threading.Lock()
+
+    def passes(self, seed):
+        with self.lock:
+            if not self.broken and seed > self.passed:
+                broken, what = play(self.program, seed - self.passed, self.passed + 1)
+                if broken or what != "nothing":
+                    self.broken = (broken or self.passed + 1, what)
+                self.passed = seed
+            return not self.broken or seed < self.broken[0]
+
+
+class Workshop:
+    def __init__(self, build, folder, seeds):
+        self.units = {unit.source: unit for unit in recipe.units(build)}
+        self.folder = pathlib.Path(folder)
+        self.seeds = seeds
+        self.control = Control(pathlib.Path(build).resolve() / "test/sim/sim")
+
+    def make(self, mutation, name):
+        source = recipe.ROOT / mutation["file"]
+        if source not in self.units:
+            fail(mutation, f"the simulator is not made of {mutation['file']}")
+        unit = self.units[source]
+        copy, target, program = (self.folder / (name + end) for end in (".c", ".o", ""))
+        copy.write_text(patched(mutation))
+        unit.compile(copy, target, flags=[*unit.flags, "-w"])  # some names are unused by now
+        others = [other.object for other in self.units.values() if other is not unit]
+        recipe.link(unit.compiler, unit.flags, [target, *others], program)
+        return program
+
+    def judge(self, numbered):
+        number, mutation = numbered
+        program = self.make(mutation, f"mutant-{number}")
+        seed, what = play(program, self.seeds)
+        row = {"rule": mutation["rule"], "mutation": mutation["name"], "invariant": None,
+               "seed": seed, "seeds_tried": seed or self.seeds, "found": False, "why": None}
+        if not seed:
+            row["why"] = f"not found: {what}"
+            return row
+        row["invariant"] = what
+        if what not in mutation["breaks"]:
+            row["why"] = f"found by {what}, not by {' or '.join(mutation['breaks'])}"
+        elif not self.control.passes(seed):
+            row["why"] = "without the mutation seed %d: %s" % self.control.broken
+        else:
+            row["found"] = True
+        return row
+
+
+# --- telling ---
+
+def print_line(width, *words):
+    print("{:<10} {:<{}} {:<9} {:>6} {:>6}".format(words[0], words[1], width, *words[2:]),
+          flush=True)
+
+
+def print_row(width, row):
+    print_line(width, row["rule"], row["mutation"], row["invariant"] or "-", row["seed"] or "-",
+               row["seeds_tried"])
+    if row["why"]:
+        print(f"    {row['why']}", flush=True)
+
+
+def print_tap(number, row):
+    print(f"{'ok' if row['found'] else 'not ok'} {number} - {row['rule']}: {row['mutation']}: "
+          f"{row['why'] or row['invariant'] + ' at seed ' + str(row['seed'])}", flush=True)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="mutate.py")
+    parser.add_argument("build")
+    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--only", metavar="NAME", help="those whose name contains this")
+    parser.add_argument("--seeds", type=int, default=20000)
+    parser.add_argument("--tap", action="store_true")
+    return parser.parse_args()
+
+
+def main():
+    asked = arguments()
+    mutations = [one for one in read_table() if (asked.only or "") in one["name"]]
+    if not mutations:
+        raise SystemExit(f"no mutation is named {asked.only}")
+    begun, rows = time.monotonic(), []
+    width = max(len(one["name"]) for one in mutations)
+    if asked.tap:
+        print(f"1..{len(mutations)}", flush=True)
+    else:
+        print_line(width, "rule", "mutation", "broken", "seed", "tried")
+    with tempfile.TemporaryDirectory(prefix="redlock-mutants-") as folder:
+        workshop = Workshop(asked.build, folder, asked.seeds)
+        for row in recipe.side_by_side(workshop.judge, enumerate(mutations, 1)):
+            rows.append(row)
+            print_tap(len(rows), row) if asked.tap else print_row(width, row)
+    found = sum(row["found"] for row in rows)
+    seconds = time.monotonic() - begun
+    if not asked.tap:
+        print(f"in {seconds:.1f} s\n{len(rows)} mutations, {found} found")
+    if asked.json:
+        pathlib.Path(asked.json).write_text(json.dumps(
+            {"mutations": len(rows), "found": found, "seconds": round(seconds, 1), "rows": rows}, indent=1) + "\n")
+    sys.exit(found < len(rows))
+
+
+if __name__ == "__main__":
+    main()
