@@ -27,179 +27,7 @@ void client_pause(struct client *client, rl_time until)
     client->paused = rl_max(client->paused, until);
 }
 
-/* --- links --- */
-
-static void show(struct client *client, unsigned node)
-{
-    const struct rl_link *link = &client->member[node].link;
-    rl_nodes bit = rl_bit(node);
-    struct rl_view *view = &client->view;
-    view->ready = rl_link_is_ready(link) ? view->ready | bit : view->ready & ~bit;
-    view->open = rl_link_is_open(link) ? view->open | bit : view->open & ~bit;
-    client->round_trip[node] = link->round_trip;
-}
-
-static void owe(struct world *world, struct client *client, struct member *member,
-                uint16_t i)
-{
-    assert(member->owed < OWED_MAX && client->unsent < UNSENT_MAX);
-    member->order[(member->first + member->owed++) % OWED_MAX] = i;
-    client->unsent_order[client->unsent++] = i;
-    world->wire.order[i].refs++;
-}
-
-static uint16_t owed_first(struct member *member)
-{
-    uint16_t order = member->order[member->first];
-    member->first = (member->first + 1) % OWED_MAX;
-    member->owed--;
-    return order;
-}
-
-static struct order *new_order(struct world *world, struct client *client, unsigned node,
-                               uint16_t *ret_index)
-{
-    struct member *member = &client->member[node];
-    *ret_index = wire_new_order(world);
-    struct order *order = &world->wire.order[*ret_index];
-    order->client = client->index;
-    order->node = (uint8_t)node;
-    order->server = world->wire.line[member->line].server;
-    order->line = member->line;
-    order->sent = client->view.now;
-    world->wire.line[member->line].refs++;
-    return order;
-}
-
-static void greet(struct world *world, struct client *client, unsigned node)
-{
-    uint16_t i;
-    new_order(world, client, node, &i)->greeting = true;
-    owe(world, client, &client->member[node], i);
-}
-
-/* Whoever waits for an answer on this line waits in vain. */
-static void cut(struct world *world, struct client *client, unsigned node)
-{
-    struct member *member = &client->member[node];
-    while (member->owed > 0) {
-        uint16_t i = owed_first(member);
-        struct order *order = &world->wire.order[i];
-        order->cut = true;
-        if (!order->greeting)
-            attempt_cut(world, client, &client->attempt[order->attempt], order);
-        wire_drop_order(world, i);
-    }
-}
-
-static void hang_up(struct world *world, struct client *client, unsigned node)
-{
-    struct member *member = &client->member[node];
-    member->known = 0;
-    if (member->has_line)
-        wire_close(world, member->line, true);
-    member->has_line = false;
-    cut(world, client, node);
-}
-
-static void step_link(struct world *world, struct client *client, unsigned node,
-                      struct rl_link_event event)
-{
-    struct member *member = &client->member[node];
-    enum rl_link_state before = member->link.state;
-    event.now = client->view.now;
-    if (event.type != RL_LINK_SENT && event.type != RL_LINK_ANSWERED)
-        event.random = chance_bits(&world->chance);
-    enum rl_link_action action = rl_link_step(&member->link, &event);
-    world->steps++;
-    show(client, node);
-    if (member->link.state != before)
-        trace_link(world, client, node, before);
-    switch (action) {
-    case RL_LINK_NOTHING: break;
-    case RL_LINK_CONNECT:
-        member->line = wire_connect(world, client->index, node);
-        member->has_line = true;
-        break;
-    case RL_LINK_GREET: greet(world, client, node); break;
-    case RL_LINK_ABORT: hang_up(world, client, node); break;
-    }
-    member->due = rl_link_next(&member->link);
-}
-
-/* --- the gate --- */
-
-static void look_at_gate(struct world *world, struct client *client)
-{
-    rl_nodes settled = 0;
-    bool was_open = client->open;
-    for (unsigned i = 0; i < NODES; i++)
-        if (rl_link_is_settled(&client->member[i].link))
-            settled |= rl_bit(i);
-    client->open = rl_gate_step(&client->gate, NODES, world->swarm.q, client->view.ready,
-                                settled, client->view.now);
-    for (unsigned i = 0; client->open && !was_open && i < world->swarm.users; i++)
-        user_open(world, client, &client->user[i]);
-}
-
-/* --- saying --- */
-
-static uint16_t say_words(struct world *world, const struct attempt *attempt,
-                          const struct rl_update *update, bool whole)
-{
-    uint16_t i = wire_new_saying(world);
-    const struct token *token = &world->token[attempt->token];
-    struct rl_word word = {token->text, TOKEN_LEN};
-    struct rl_subject subject = {
-        .key = world_key(attempt->resource),
-        .token = word,
-        .ttl_ms = attempt->lease.terms.ttl / RL_MS,
-        .plant = update->plant,
-    };
-    rl_kind_command(rl_kind_of(word), update->text, whole, &subject,
-                    &world->wire.saying[i].command);
-    return i;
-}
-
-void client_say(struct world *world, struct client *client, struct attempt *attempt,
-                const struct rl_update *update, rl_nodes nodes, bool again)
-{
-    const struct rl_kind *kind = rl_kind_of((struct rl_word){"p", 1});
-    unsigned script = kind->script[update->text] ? 1U << update->text : 0;
-    uint16_t said[2];
-    bool has_said[2] = {false, false};
-    oracle_says(world, client, attempt, update, nodes);
-    for (rl_nodes rest = nodes; rest; rest &= rest - 1) {
-        unsigned node = rl_first(rest);
-        struct member *member = &client->member[node];
-        bool whole = again || (script & ~member->known);
-        if (!has_said[whole])
-            said[whole] = say_words(world, attempt, update, whole);
-        has_said[whole] = true;
-        uint16_t i;
-        struct order *order = new_order(world, client, node, &i);
-        order->whole = whole;
-        order->plant = update->plant;
-        order->saying = said[whole];
-        order->token = attempt->token;
-        order->attempt = attempt->index;
-        order->text = update->text;
-        order->seq = update->seq;
-        order->ttl_ms = (int32_t)(attempt->lease.terms.ttl / RL_MS);
-        world->wire.saying[said[whole]].refs++;
-        attempt->owed++;
-        bool first = member->owed == 0;
-        owe(world, client, member, i);
-        member->known |= script;
-        if (first)
-            step_link(world, client, node, (struct rl_link_event){.type = RL_LINK_SENT});
-    }
-    for (unsigned whole = 0; whole < 2; whole++)
-        if (has_said[whole])
-            wire_drop_saying(world, said[whole]);
-}
-
-/* --- what arrives --- */
+/* --- passes --- */
 
 /* All that has run out is told before anything else. */
 void client_wake(struct world *world, struct client *client)
@@ -217,110 +45,6 @@ void client_wake(struct world *world, struct client *client)
         if (client->attempt[i].used && client->attempt[i].due <= now)
             attempt_expire(world, client, &client->attempt[i]);
 }
-
-void client_connected(struct world *world, struct client *client, uint16_t i)
-{
-    struct line *line = &world->wire.line[i];
-    struct member *member = &client->member[line->node];
-    bool current = !line->closed && member->has_line && member->line == i;
-    if (current && line->refused) {
-        step_link(
-            world, client, line->node,
-            (struct rl_link_event){.type = RL_LINK_FAILED, .fault = RL_FAULT_CONNECT});
-        look_at_gate(world, client);
-    } else if (current) {
-        step_link(world, client, line->node,
-                  (struct rl_link_event){.type = RL_LINK_CONNECTED});
-    }
-}
-
-static bool is_duplicate(const struct client *client, unsigned node, const char *run_id)
-{
-    for (unsigned i = 0; i < NODES; i++) {
-        const struct rl_link *other = &client->member[i].link;
-        if (i != node && !other->duplicate && run_id[0] &&
-            memcmp(other->run_id, run_id, RL_RUN_ID) == 0)
-            return true;
-    }
-    return false;
-}
-
-static void greeted(struct world *world, struct client *client, const struct order *order)
-{
-    unsigned node = order->node;
-    struct member *member = &client->member[node];
-    struct rl_identity identity = order->identity;
-    identity.is_duplicate = is_duplicate(client, node, identity.run_id);
-    oracle_greeted(world, client, order, &identity);
-    step_link(world, client, node,
-              (struct rl_link_event){.type = RL_LINK_GREETED, .identity = &identity});
-    if (rl_link_is_open(&member->link))
-        for (unsigned i = 0; i < client->attempts; i++)
-            if (client->attempt[i].used)
-                attempt_greeted(world, client, &client->attempt[i], node,
-                                member->link.restarted);
-    look_at_gate(world, client);
-}
-
-static void replied(struct world *world, struct client *client, const struct order *order)
-{
-    unsigned node = order->node;
-    struct member *member = &client->member[node];
-    const struct rl_reply *reply = &order->reply.reply;
-    uint16_t line = order->line;
-    rl_time oldest =
-        member->owed > 0 ? world->wire.order[member->order[member->first]].sent : RL_NEVER;
-    step_link(world, client, node,
-              (struct rl_link_event){
-                  .type = RL_LINK_ANSWERED, .sent = order->sent, .oldest = oldest});
-    bool trusted = attempt_answered(world, client, &client->attempt[order->attempt], order);
-    enum rl_fault fault = reply->type == RL_REPLY_ERROR
-                              ? rl_fault_of_error(reply->text, reply->len)
-                              : RL_FAULT_NONE;
-    if (!trusted)
-        fault = RL_FAULT_PROTOCOL;
-    bool stands = member->has_line && member->line == line;
-    if (stands && (!trusted || rl_fault_is_of_node(fault)) &&
-        rl_link_is_open(&member->link))
-        step_link(world, client, node,
-                  (struct rl_link_event){.type = RL_LINK_FAULT, .fault = fault});
-}
-
-void client_answered(struct world *world, struct client *client, uint16_t i)
-{
-    struct order *order = &world->wire.order[i];
-    if (order->cut)
-        return;
-    struct member *member = &client->member[order->node];
-    assert(member->owed > 0 && member->order[member->first] == i);
-    owed_first(member);
-    if (order->greeting)
-        greeted(world, client, order);
-    else
-        replied(world, client, order);
-    wire_drop_order(world, i);
-}
-
-void client_closed(struct world *world, struct client *client, uint16_t i)
-{
-    struct line *line = &world->wire.line[i];
-    struct member *member = &client->member[line->node];
-    if (line->closed || !member->has_line || member->line != i)
-        return;
-    step_link(world, client, line->node,
-              (struct rl_link_event){.type = RL_LINK_FAILED, .fault = RL_FAULT_CLOSED});
-    look_at_gate(world, client);
-}
-
-void client_lose_server(struct world *world, struct client *client, unsigned server)
-{
-    for (unsigned i = 0; client->alive && i < NODES; i++)
-        if (client->member[i].has_line &&
-            world->wire.line[client->member[i].line].server == server)
-            wire_break(world, client->member[i].line);
-}
-
-/* --- passes --- */
 
 #define SLEEP_WHOLE (8 * RL_MS)
 
@@ -372,11 +96,10 @@ static void tick_due(struct world *world, struct client *client)
     bool all = draw_once_in(&world->chance, world->swarm.stall);
     rl_time now = client->view.now;
     if (!client->open && client->gate.deadline <= now)
-        look_at_gate(world, client);
+        member_look_at_gate(world, client);
     for (unsigned i = 0; i < NODES; i++)
         if (all || client->member[i].due <= now) {
-            step_link(world, client, i, (struct rl_link_event){.type = RL_LINK_TICK});
-            look_at_gate(world, client);
+            member_tick(world, client, i);
         }
     for (unsigned i = 0; i < client->attempts; i++)
         if (client->attempt[i].used && (all || client->attempt[i].due <= now))
@@ -427,11 +150,6 @@ rl_time client_quarantine(const struct world *world)
 
 void client_start(struct world *world, struct client *client)
 {
-    struct rl_link_terms terms = {
-        .connect_timeout = RL_SECOND,
-        .node_timeout = world->swarm.node_timeout,
-        .quarantine = client_quarantine(world),
-    };
     client->alive = true;
     client->born = client->read = world->now;
     client->paused = client->excuse = 0;
@@ -443,13 +161,7 @@ void client_start(struct world *world, struct client *client)
         (struct rl_view){.now = client->clock.now, .round_trip = client->round_trip};
     rl_gate_init(&client->gate, client->view.now, RL_SECOND);
     for (unsigned i = 0; i < NODES; i++) {
-        struct member *member = &client->member[i];
-        rl_link_init(&member->link, &terms, client->view.now);
-        member->due = client->view.now;
-        member->has_line = member->forgot = false;
-        member->first = member->owed = member->known = member->life = 0;
-        member->barred = member->quarantined_until = INT64_MIN;
-        client->round_trip[i] = 0;
+        member_init(world, client, i);
     }
     for (unsigned i = 0; i < world->swarm.users; i++)
         user_init(world, client, &client->user[i]);
@@ -465,15 +177,7 @@ void client_crash(struct world *world, struct client *client, bool power)
         wire_drop_order(world, client->unsent_order[i]);
     client->unsent = 0;
     for (unsigned i = 0; i < NODES; i++) {
-        struct member *member = &client->member[i];
-        while (member->owed > 0) {
-            uint16_t order = owed_first(member);
-            world->wire.order[order].cut = true;
-            wire_drop_order(world, order);
-        }
-        if (member->has_line)
-            wire_close(world, member->line, power);
-        member->has_line = false;
+        member_drop(world, client, i, power);
     }
     for (unsigned i = 0; i < client->attempts; i++) {
         if (client->attempt[i].used)

@@ -7,28 +7,13 @@
 
 #include "attempt.h"
 #include "core/clock.h"
-#include "core/link.h"
+#include "member.h"
 #include "skew.h"
 #include "user.h"
 #include "wire.h"
 
 #define ATTEMPTS_MAX 512
-#define OWED_MAX     512
 #define UNSENT_MAX   1024
-
-struct member {
-    struct rl_link link;
-    rl_time due;
-    bool has_line;
-    uint16_t line;
-    unsigned known; /* scripts that its server knows: a bit for each rl_text */
-    unsigned first, owed;
-    uint16_t order[OWED_MAX]; /* a ring: what it was sent and has not answered */
-    uint32_t life;            /* the server's process that it last greeted; 0: none */
-    rl_time barred;           /* it must not vote before, by the oracle's own account */
-    rl_time quarantined_until;
-    bool forgot; /* and it may have forgotten what it granted, which nobody was told yet */
-};
 
 struct client {
     uint8_t index;

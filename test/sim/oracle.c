@@ -1,4 +1,4 @@
-#include "oracle.h"
+#include "oracle_parts.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -34,122 +34,6 @@ void oracle_accuse(struct world *world, enum invariant invariant, const char *fo
     va_end(arguments);
     verdict->broken = invariant;
     verdict->at = world->now;
-}
-
-/* --- who holds --- */
-
-/* By what its holder would be told if it asked now; LOST comes a margin before the end. */
-static bool is_valid(const struct world *world, const struct client *client,
-                     const struct attempt *attempt)
-{
-    const struct rl_lease *lease = &attempt->lease;
-    bool ending = lease->state == RL_LEASE_LOST &&
-                  (lease->cause == RL_CAUSE_EXPIRED || lease->cause == RL_CAUSE_MAX_HOLD);
-    return attempt->used && (lease->state == RL_LEASE_HELD || ending) && lease->timed &&
-           client_reading(world, client) < lease->valid;
-}
-
-/* That the client has greeted the server by this of its names: a bit of `watchers`. */
-static uint32_t watcher(unsigned client, unsigned node)
-{
-    _Static_assert(CLIENTS_MAX * NODES <= 32, "a bit for each");
-    return UINT32_C(1) << (client * NODES + node);
-}
-
-/* The server gave up the first token's key early, and the other's client cannot know. */
-static bool excuses(const struct world *world, const struct token *token, unsigned node,
-                    const struct client *other)
-{
-    const struct loss *loss = &token->loss[world_server_of(world, node)];
-    if (!loss->lost)
-        return false;
-    bool watched = loss->watchers & watcher(other->index, node) && other->born <= loss->at;
-    return !loss->restart || world->swarm.durable || !watched;
-}
-
-static void note_outside(struct world *world, enum bound bound)
-{
-    world->verdict.outside[bound] = true;
-}
-
-/* Whether each node that both rest on has an excuse. */
-static bool all_excused(const struct world *world, const struct client *a,
-                        const struct attempt *ours, const struct client *b,
-                        const struct attempt *theirs)
-{
-    rl_nodes both = ours->rests_on & theirs->rests_on;
-    for (rl_nodes rest = both; rest; rest &= rest - 1) {
-        unsigned node = rl_first(rest);
-        if (!excuses(world, &world->token[ours->token], node, b) &&
-            !excuses(world, &world->token[theirs->token], node, a))
-            return false;
-    }
-    return both != 0;
-}
-
-static void judge_pair(struct world *world, const struct client *a,
-                       const struct attempt *ours, const struct client *b,
-                       const struct attempt *theirs)
-{
-    if (all_excused(world, a, ours, b, theirs))
-        note_outside(world, BOUND_MEMORY);
-    else if (world->swarm.wild)
-        note_outside(world, BOUND_CLOCK);
-    else
-        oracle_accuse(world, INVARIANT_EXCLUSION,
-                      "%.*s of client %u and %.*s of client %u are valid", TOKEN_LEN,
-                      world->token[ours->token].text, a->index + 1, TOKEN_LEN,
-                      world->token[theirs->token].text, b->index + 1);
-}
-
-/* A lease is valid from now on, or for longer. */
-static void judge_holder(struct world *world, const struct client *client,
-                         const struct attempt *attempt)
-{
-    if (!is_valid(world, client, attempt))
-        return;
-    for (unsigned i = 0; i < world->swarm.clients; i++) {
-        const struct client *other = &world->client[i];
-        for (unsigned k = 0; other->alive && k < other->attempts; k++) {
-            const struct attempt *theirs = &other->attempt[k];
-            if (theirs->resource == attempt->resource && theirs->token != attempt->token &&
-                is_valid(world, other, theirs))
-                judge_pair(world, client, attempt, other, theirs);
-        }
-    }
-}
-
-static bool rests_on_server(const struct world *world, const struct attempt *attempt,
-                            unsigned server)
-{
-    for (rl_nodes rest = attempt->rests_on; rest; rest &= rest - 1)
-        if (world_server_of(world, rl_first(rest)) == server)
-            return true;
-    return false;
-}
-
-/* A server stores a token anew: no valid lease may rest on it. */
-static void judge_storing(struct world *world, const struct order *order)
-{
-    const struct client *client = &world->client[order->client];
-    const struct token *token = &world->token[order->token];
-    for (unsigned i = 0; i < world->swarm.clients; i++) {
-        const struct client *other = &world->client[i];
-        for (unsigned k = 0; other->alive && k < other->attempts; k++) {
-            const struct attempt *theirs = &other->attempt[k];
-            if (theirs->resource != token->resource || theirs->token == order->token ||
-                !rests_on_server(world, theirs, order->server) ||
-                !is_valid(world, other, theirs))
-                continue;
-            if (world->swarm.wild)
-                continue;
-            if (!excuses(world, &world->token[theirs->token], order->node, client))
-                oracle_accuse(world, INVARIANT_STOLEN,
-                              "server %u stores %.*s, but %.*s of client %u is valid",
-                              order->server + 1, TOKEN_LEN, token->text, TOKEN_LEN,
-                              world->token[theirs->token].text, i + 1);
-        }
-    }
 }
 
 /* --- what the servers do --- */
@@ -192,7 +76,7 @@ void oracle_ran(struct world *world, const struct order *order)
                       order->server + 1, TOKEN_LEN, token->text);
     else
         token->expires[order->server] = entry->expires;
-    judge_storing(world, order);
+    oracle_judge_storing(world, order);
 }
 
 static uint32_t watchers(const struct world *world, unsigned server)
@@ -202,7 +86,7 @@ static uint32_t watchers(const struct world *world, unsigned server)
         for (unsigned node = 0; world->client[i].alive && node < NODES; node++)
             if (world_server_of(world, node) == server &&
                 world->client[i].member[node].life > 0)
-                set |= watcher(i, node);
+                set |= oracle_watcher(i, node);
     return set;
 }
 
@@ -318,74 +202,6 @@ void oracle_greeted(struct world *world, struct client *client, const struct ord
 
 /* --- what a client makes of it --- */
 
-/* A key is there to the end of its last millisecond. */
-static rl_time left_there(const struct world *world, const struct token *token,
-                          const struct server *server)
-{
-    rl_time now = skew_read(&server->clock, world->now);
-    const struct store_entry *entry =
-        store_find(&server->store, world_key(token->resource), now / RL_MS);
-    bool ours = entry && entry->type == STORE_STRING && entry->value.text == token->text;
-    return ours ? (entry->expires + 1) * RL_MS - now : 0;
-}
-
-/* How long a clock of this rate takes for it. */
-static rl_time true_span(rl_time span, int32_t ppm)
-{
-    return ppm <= SKEW_FROZEN ? RL_NEVER : span * 1000000 / (1000000 + ppm);
-}
-
-static void judge_keys(struct world *world, const struct client *client,
-                       const struct attempt *attempt)
-{
-    const struct token *token = &world->token[attempt->token];
-    rl_time left = attempt->lease.valid - client_reading(world, client);
-    rl_time held = true_span(left, (int32_t)rl_max(client->boot.ppm, client->raw.ppm));
-    for (rl_nodes rest = attempt->rests_on; rest && !world->swarm.wild; rest &= rest - 1) {
-        const struct server *server =
-            &world->server[world_server_of(world, rl_first(rest))];
-        rl_time kept = true_span(left_there(world, token, server), server->clock.ppm);
-        if (left > 0 && kept < held && !token->loss[server->index].lost)
-            oracle_accuse(world, INVARIANT_OUTLIVES,
-                          "%.*s of client %u on server %u by %lld us", TOKEN_LEN,
-                          token->text, client->index + 1, server->index + 1,
-                          (long long)(held - kept));
-    }
-}
-
-/* Two nodes that are one server are one vote. */
-static unsigned count_servers(const struct world *world, rl_nodes nodes)
-{
-    rl_nodes servers = 0;
-    for (; nodes; nodes &= nodes - 1)
-        servers |= rl_bit(world_server_of(world, rl_first(nodes)));
-    return rl_count(servers);
-}
-
-static void judge_good_news(struct world *world, struct client *client,
-                            struct attempt *attempt, bool held)
-{
-    const struct rl_lease *lease = &attempt->lease;
-    const struct token *token = &world->token[attempt->token];
-    attempt->rests_on = attempt->granted;
-    attempt->won = attempt->round;
-    unsigned grants = count_servers(world, attempt->granted);
-    if (grants < world->swarm.q)
-        oracle_accuse(world, INVARIANT_QUORUM, "%.*s of client %u has %u grants", TOKEN_LEN,
-                      token->text, client->index + 1, grants);
-    if (client->view.now >= lease->valid - lease->terms.margin)
-        oracle_accuse(world, INVARIANT_DEADLINE, "%.*s of client %u", TOKEN_LEN,
-                      token->text, client->index + 1);
-    if (held && lease->valid - client->view.now < lease->terms.min_validity)
-        oracle_accuse(world, INVARIANT_DEADLINE, "too little is left to client %u",
-                      client->index + 1);
-    if (lease->valid > rl_later(attempt->begun, lease->terms.max_hold))
-        oracle_accuse(world, INVARIANT_HOLD, "%.*s of client %u", TOKEN_LEN, token->text,
-                      client->index + 1);
-    judge_keys(world, client, attempt);
-    judge_holder(world, client, attempt);
-}
-
 /* How late a timer may be: what is left of a sleep, by the slower of two clocks. */
 #define TIMER_SLACK (2 * RL_MS)
 
@@ -442,7 +258,7 @@ void oracle_stepped(struct world *world, struct client *client, struct attempt *
     const unsigned good = RL_NEWS_HELD | RL_NEWS_EXTENDED | RL_NEWS_RENEWED;
     const struct rl_lease *lease = &attempt->lease;
     if (update->news & good)
-        judge_good_news(world, client, attempt, update->news & RL_NEWS_HELD);
+        oracle_judge_good_news(world, client, attempt, update->news & RL_NEWS_HELD);
     if (update->news & RL_NEWS_LOST)
         judge_loss(world, client, attempt);
     judge_keeping(world, client, attempt, update->news);
@@ -462,86 +278,6 @@ void oracle_stepped(struct world *world, struct client *client, struct attempt *
             world->waiting &= ~rl_bit(client->index);
         }
     }
-}
-
-/* How long the lock is surely held, as each callback says. */
-static void judge_left(struct world *world, const struct client *client,
-                       const struct user *user)
-{
-    const struct rl_lease *lease = &user->attempt->lease;
-    rl_time left = rl_lease_left(lease, client->view.now);
-    bool held = lease->state == RL_LEASE_HELD && lease->timed;
-    bool ran_out = lease->state == RL_LEASE_LOST &&
-                   (lease->cause == RL_CAUSE_EXPIRED || lease->cause == RL_CAUSE_MAX_HOLD);
-    rl_time most = held || ran_out ? rl_max(lease->valid - client->view.now, 0) : 0;
-    if (left != most)
-        oracle_accuse(world, INVARIANT_TOLD, "client %u: held for %lld us",
-                      client->index + 1, (long long)left);
-}
-
-void oracle_told(struct world *world, struct client *client, struct user *user,
-                 enum rl_news news)
-{
-    bool expected = true;
-    switch (news) {
-    case RL_NEWS_HELD:
-    case RL_NEWS_FAILED: expected = user->phase == USER_TRYING && user->acquiring; break;
-    case RL_NEWS_EXTENDED:
-    case RL_NEWS_NOT_EXTENDED: expected = user->extending; break;
-    case RL_NEWS_RENEWED:
-    case RL_NEWS_LOST: expected = user->phase == USER_HOLDING && !user->lost; break;
-    case RL_NEWS_RELEASED: expected = user->releasing; break;
-    }
-    judge_left(world, client, user);
-    if (!expected)
-        oracle_accuse(world, INVARIANT_CALLBACK, "client %u, user %u, news %u",
-                      client->index + 1, user->index + 1, news);
-}
-
-/* How many nodes are or will be free in so many ms, as far as this attempt was told. */
-static unsigned free_by(const struct rl_ballot *ballot, int64_t in)
-{
-    unsigned free = 0;
-    for (unsigned i = 0; i < NODES; i++) {
-        bool leaves = ballot[i].vote == RL_VOTE_HELD && ballot[i].pttl >= 0;
-        free += ballot[i].vote == RL_VOTE_GRANTED || ballot[i].vote == RL_VOTE_GONE ||
-                (leaves && ballot[i].pttl <= in);
-    }
-    return free;
-}
-
-void oracle_promised(struct world *world, const struct client *client,
-                     const struct user *user, int64_t free_in)
-{
-    const struct rl_ballot *ballot = user->attempt->ballot;
-    unsigned q = world->swarm.q;
-    bool right = free_in < 0 ? free_in == -1 && free_by(ballot, INT64_MAX) < q
-                             : free_by(ballot, free_in) >= q &&
-                                   (free_in == 0 || free_by(ballot, free_in - 1) < q);
-    if (!right)
-        oracle_accuse(world, INVARIANT_TOLD, "client %u: free in %lld ms",
-                      client->index + 1, (long long)free_in);
-}
-
-void oracle_operated(struct world *world, const struct server *server, unsigned resource,
-                     const struct store *before, const struct rl_answer *there,
-                     const struct rl_answer *broken)
-{
-    int64_t now = server_time(world, server);
-    struct rl_word key = world_key(resource);
-    const struct store_entry *entry = store_find(before, key, now);
-    bool is_list = entry && entry->type == STORE_LIST;
-    bool is_value = entry && entry->type == STORE_STRING;
-    bool told = is_value && there->value.text == entry->value.text &&
-                broken->value.text == entry->value.text && there->pttl == broken->pttl &&
-                there->pttl <= rl_max(entry->expires - now, -1);
-    bool right = entry ? there->vote == RL_VOTE_HELD : there->vote == RL_VOTE_GONE;
-    right = right && (!is_value || told);
-    right = right && (!is_list || broken->vote == RL_VOTE_ERROR);
-    right = right && is_list == (store_find(&server->store, key, now) != NULL);
-    if (!right)
-        oracle_accuse(world, INVARIANT_TOLD, "server %u, \"%s\"", server->index + 1,
-                      key.text);
 }
 
 void oracle_left(struct world *world, struct attempt *attempt, bool cleans)
@@ -575,60 +311,5 @@ void oracle_passed(struct world *world, struct client *client)
             oracle_accuse(world, INVARIANT_LOST, "client %u is not told",
                           client->index + 1);
         judge_known(world, client, &client->attempt[i]);
-    }
-}
-
-/* --- the end --- */
-
-static bool is_told(const struct user *user)
-{
-    return !user->acquiring && !user->extending && !user->releasing;
-}
-
-/* Its client had a second and more to say the release to the node that stored it. */
-static bool should_be_clean(const struct world *world, const struct token *token,
-                            unsigned server)
-{
-    const struct client *client = &world->client[token->client];
-    if (!token->cleaned || token->handed || token->ghost[server] ||
-        client->born > token->made || client_reading(world, client) >= token->clean_until)
-        return false;
-    return rl_link_is_open(&client->member[token->node[server]].link);
-}
-
-/* A node that is well, owes nothing and is not barred may vote again. */
-static void judge_links(struct world *world, const struct client *client)
-{
-    for (unsigned node = 0; node < NODES; node++) {
-        const struct member *member = &client->member[node];
-        bool healed = world->healed & rl_bit(world_server_of(world, node));
-        if (healed && rl_link_is_open(&member->link) && !rl_link_is_ready(&member->link) &&
-            member->owed == 0 && client->view.now >= member->barred)
-            oracle_accuse(world, INVARIANT_LIVENESS, "client %u does not ask node %u",
-                          client->index + 1, node + 1);
-    }
-}
-
-void oracle_finish(struct world *world)
-{
-    for (unsigned c = 0; c < world->swarm.clients; c++)
-        judge_links(world, &world->client[c]);
-    for (unsigned c = 0; c < world->swarm.clients; c++)
-        for (unsigned u = 0; u < world->swarm.users; u++)
-            if (!is_told(&world->client[c].user[u]))
-                oracle_accuse(world, INVARIANT_CALLBACK, "client %u, user %u waits in vain",
-                              c + 1, u + 1);
-    for (rl_nodes rest = world->healed; rest; rest &= rest - 1) {
-        const struct server *server = &world->server[rl_first(rest)];
-        for (unsigned r = 0; r < world->swarm.resources; r++) {
-            const struct store_entry *entry =
-                store_find(&server->store, world_key(r), server_time(world, server));
-            const struct token *token = entry && entry->type == STORE_STRING
-                                            ? world_token_of(world, entry->value)
-                                            : NULL;
-            if (token && should_be_clean(world, token, server->index))
-                oracle_accuse(world, INVARIANT_LEFT, "%.*s on server %u", TOKEN_LEN,
-                              token->text, server->index + 1);
-        }
     }
 }
