@@ -280,7 +280,6 @@ void client_lose_server(struct world *world, struct client *client, unsigned ser
             wire_break(world, client->member[i].line);
 }
 
-
 /* --- for the client's passes and its end --- */
 
 void member_tick(struct world *world, struct client *client, unsigned node)

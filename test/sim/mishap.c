@@ -275,7 +275,8 @@ static void refuse(struct world *world, struct server *server, rl_time span)
     unsigned i = chance_below(&world->chance, sizeof(errors) / sizeof(errors[0]));
     server->error = errors[i];
     server->inside = i + 1 == sizeof(errors) / sizeof(errors[0]);
-    server->greets = i < REFUSE_COMMANDS || server->inside;
+    bool mild = i < REFUSE_COMMANDS && !draw_once_in(&world->chance, 4);
+    server->greets = mild || server->inside;
     server->error_until = world->now + span;
     trace_mishap(world, "server %u answers for %lld ms: %s", server->index + 1,
                  (long long)(span / RL_MS), server->error);

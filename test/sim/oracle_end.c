@@ -55,4 +55,3 @@ void oracle_finish(struct world *world)
         }
     }
 }
-

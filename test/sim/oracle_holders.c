@@ -21,7 +21,8 @@ static bool excuses(const struct world *world, const struct token *token, unsign
     const struct loss *loss = &token->loss[world_server_of(world, node)];
     if (!loss->lost)
         return false;
-    bool watched = loss->watchers & oracle_watcher(other->index, node) && other->born <= loss->at;
+    bool watched =
+        loss->watchers & oracle_watcher(other->index, node) && other->born <= loss->at;
     return !loss->restart || world->swarm.durable || !watched;
 }
 
@@ -177,4 +178,3 @@ void oracle_judge_good_news(struct world *world, struct client *client,
     judge_keys(world, client, attempt);
     judge_holder(world, client, attempt);
 }
-

@@ -82,4 +82,3 @@ void oracle_operated(struct world *world, const struct server *server, unsigned 
         oracle_accuse(world, INVARIANT_TOLD, "server %u, \"%s\"", server->index + 1,
                       key.text);
 }
-
