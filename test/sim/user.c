@@ -78,8 +78,9 @@ static void want_terms(struct world *world, struct user *user)
     };
     if (draw_once_in(chance, 3))
         user->terms.margin = draw_between(chance, 0, ttl / 4);
-    if (draw_once_in(chance, 4))
-        user->terms.min_validity = draw_between(chance, 0, 3 * ttl / 4);
+    rl_time most = rl_valid_until(0, ttl, swarm->drift_ppm) - 8 * swarm->far;
+    if (draw_once_in(chance, 4)) /* there and back takes at most 3 of the 8 */
+        user->terms.min_validity = draw_between(chance, 0, most);
     rl_time least = rl_max(ttl / 2, user->terms.min_validity + ttl / 4);
     if (draw_once_in(chance, 4))
         user->terms.max_hold = draw_between(chance, least, 4 * ttl);
