@@ -62,15 +62,17 @@ void oracle_ran(struct world *world, const struct order *order)
     bool extended = order->text == RL_EXTEND && order->truth == RL_VOTE_GRANTED;
     if (extended)
         judge_extension(world, order);
-    if (stored || extended) /* it is there, whatever was lost before */
-        token->loss[order->server].lost = false;
+    int64_t now = server_time(world, server);
+    const struct store_entry *entry =
+        store_find(&server->store, world_key(token->resource), now);
+    /* It is there again, and for as long as it was: an old order may have stored it. */
+    if ((stored || extended) && entry &&
+        entry->expires >= token->loss[order->server].expires)
+        token->loss[order->server] = (struct loss){0};
     if (!stored)
         return;
     token->node[order->server] = order->node;
     token->ghost[order->server] = order->straggles;
-    int64_t now = server_time(world, server);
-    const struct store_entry *entry =
-        store_find(&server->store, world_key(token->resource), now);
     if (!entry || entry->expires > now + order->ttl_ms)
         oracle_accuse(world, INVARIANT_TTL, "server %u stores %.*s for too long",
                       order->server + 1, TOKEN_LEN, token->text);
@@ -105,6 +107,7 @@ void oracle_compare(struct world *world, struct server *server, const struct sto
             left->expires < entry->expires)
             token->loss[server->index] = (struct loss){
                 .at = world->now,
+                .expires = rl_max(entry->expires, token->loss[server->index].expires),
                 .lost = true,
                 .restart = restart,
                 .watchers = watchers(world, server->index),

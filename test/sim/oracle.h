@@ -60,7 +60,8 @@ struct verdict {
 
 /* How a token's key left a server before its time. */
 struct loss {
-    rl_time at; /* the true time */
+    rl_time at;      /* the true time */
+    int64_t expires; /* what the server had said */
     bool lost;
     bool restart;      /* those who watch can know */
     uint32_t watchers; /* clients that had greeted the server before, each by which name */
