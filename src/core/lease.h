@@ -19,7 +19,7 @@
 struct rl_terms {
     rl_time ttl;
     rl_time margin;       /* LOST is told this long before the deadline */
-    rl_time min_validity; /* less left after a won round: the round is lost */
+    rl_time min_validity; /* less left when it is acquired: it is not */
     rl_time extend_every; /* 0: no watchdog */
     rl_time max_hold;     /* from when it was asked for to the end; RL_NEVER: no bound */
     rl_time node_timeout; /* 0: follows the measured round trip */
