@@ -21,6 +21,7 @@ static void vote(struct rl_lease *lease, const struct rl_view *view,
     assert(event->node < lease->terms.n);
     switch (event->text) {
     case RL_ACQUIRE: rl_lease_acquire_vote(lease, view, event, update); break;
+    case RL_SETTLE: rl_lease_settle_vote(lease, view, event, update); break;
     case RL_EXTEND: rl_lease_extend_vote(lease, view, event, update); break;
     case RL_RELEASE: rl_lease_release_vote(lease, view, event, update); break;
     default: assert(!"a lease never says this");

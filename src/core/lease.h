@@ -5,6 +5,9 @@
  *                 |         `-> LOST --^            ^
  *                 `-> BACKING_OUT ------------------'
  *
+ * Where grants carry fences, the largest is the lease's. If fewer than a quorum stored just
+ * that, a second round (settle) raises it on the others before the lease is held.
+ *
  * Time comes in with the view, commands go out as data, and the machine says when it wants
  * to be stepped next. The safety rules are those of docs/safety.md; the algorithm is
  * Redlock as published:
@@ -79,8 +82,9 @@ struct rl_lease_event {
     enum rl_text text;
     enum rl_vote vote;
     enum rl_fault fault;
-    int32_t pttl; /* what remains of another's lock there, ms; -1 unknown */
-    rl_time took; /* VOTE: since it was asked */
+    int32_t pttl;  /* what remains of another's lock there, ms; -1 unknown */
+    int64_t fence; /* what the grant stored; 0: none */
+    rl_time took;  /* VOTE: since it was asked */
 };
 
 /* What the client sees at the moment of a step. */
@@ -119,6 +123,7 @@ struct rl_lease {
     rl_time wished_ttl;  /* replaces the TTL when the round begins that says it; 0: none */
     rl_time until;       /* when a token that was left behind has expired */
     rl_time next_linger;
+    int64_t fence;       /* the fencing token, once a quorum has granted; 0: none */
     rl_nodes touched;    /* were sent a text that stores the token */
     rl_nodes dirty;      /* may store the token */
     rl_nodes extended;   /* were sent an extension, which may store it, too */

@@ -26,20 +26,61 @@ void rl_lease_back_out(struct rl_lease *lease, const struct rl_view *view,
         rl_lease_tell_failed(lease, view, update);
 }
 
+/* Who of the granting nodes stored just the lease's fence. */
+static rl_nodes settled_nodes(const struct rl_lease *lease)
+{
+    rl_nodes settled = 0;
+    for (rl_nodes rest = lease->holding; rest; rest &= rest - 1)
+        if (lease->ballot[rl_first(rest)].fence == lease->fence)
+            settled |= rl_bit(rl_first(rest));
+    return settled;
+}
+
+static void hold(struct rl_lease *lease, struct rl_update *update)
+{
+    lease->decided = true;
+    lease->state = RL_LEASE_HELD;
+    lease->timed = true;
+    update->news |= RL_NEWS_HELD;
+}
+
+/*
+ * The fence is the largest that was granted. Whoever acquires later meets it, if a quorum
+ * stores it: those that stored less are told, and the lease is not held before that.
+ */
+static void settle(struct rl_lease *lease, const struct rl_view *view,
+                   struct rl_update *update)
+{
+    lease->holding = lease->round.granted;
+    for (rl_nodes rest = lease->holding; rest; rest &= rest - 1) {
+        const struct rl_ballot *ballot = &lease->ballot[rl_first(rest)];
+        lease->fence = lease->fence > ballot->fence ? lease->fence : ballot->fence;
+    }
+    rl_nodes settled = settled_nodes(lease);
+    if (rl_count(settled) >= lease->terms.q) {
+        hold(lease, update);
+        return;
+    }
+    rl_lease_begin_round(lease, view, RL_SETTLE, lease->holding & ~settled & view->ready,
+                         update);
+    lease->round.granted = settled;
+    lease->round.refused &= ~settled;
+    rl_lease_decide_acquire(lease, view, update);
+}
+
 void rl_lease_decide_acquire(struct rl_lease *lease, const struct rl_view *view,
                              struct rl_update *update)
 {
     switch (rl_round_result(&lease->round, lease->terms.q)) {
-    case RL_OPEN: return;
-    case RL_LOST: rl_lease_back_out(lease, view, RL_CAUSE_NONE, update); return;
-    case RL_WON: break;
+    case RL_OPEN: break;
+    case RL_LOST: rl_lease_back_out(lease, view, RL_CAUSE_NONE, update); break;
+    case RL_WON:
+        if (lease->round.text == RL_ACQUIRE)
+            settle(lease, view, update);
+        else
+            hold(lease, update);
+        break;
     }
-    lease->decided = true;
-    lease->state = RL_LEASE_HELD;
-    lease->timed = true;
-    lease->holding = lease->round.granted;
-    lease->next_extend = rl_lease_extend_at(lease, lease->round.start);
-    update->news |= RL_NEWS_HELD;
 }
 
 void rl_lease_start(struct rl_lease *lease, const struct rl_view *view,
@@ -49,6 +90,7 @@ void rl_lease_start(struct rl_lease *lease, const struct rl_view *view,
     lease->state = RL_LEASE_ACQUIRING;
     lease->hold_until = rl_later(view->now, lease->terms.max_hold);
     lease->valid = rl_lease_valid_until(lease, view->now);
+    lease->next_extend = rl_lease_extend_at(lease, view->now);
     if (rl_count(view->ready & rl_all(lease->terms.n)) < lease->terms.q) {
         struct rl_update nothing = {0};
         struct rl_view nobody = *view;
@@ -58,6 +100,21 @@ void rl_lease_start(struct rl_lease *lease, const struct rl_view *view,
         return;
     }
     rl_lease_begin_vote(lease, view, RL_ACQUIRE, update);
+}
+
+/* What comes after the lease is held, and before the first extension. */
+static void note_straggler(struct rl_lease *lease, const struct rl_lease_event *event,
+                           struct rl_update *update)
+{
+    rl_nodes bit = rl_bit(event->node);
+    rl_lease_note_ballot(lease, event);
+    rl_lease_note_missing(lease, event);
+    if (event->seq == lease->round.seq)
+        rl_round_count(&lease->round, event->node, event->vote);
+    lease->holding =
+        event->vote == RL_VOTE_GRANTED ? lease->holding | bit : lease->holding & ~bit;
+    if (rl_lease_majority_is_gone(lease))
+        rl_lease_lose_majority(lease, update);
 }
 
 void rl_lease_acquire_vote(struct rl_lease *lease, const struct rl_view *view,
@@ -70,19 +127,16 @@ void rl_lease_acquire_vote(struct rl_lease *lease, const struct rl_view *view,
     case RL_LEASE_ACQUIRING:
         rl_lease_note_ballot(lease, event);
         rl_lease_note_missing(lease, event);
+        if (event->seq !=
+            lease->round.seq) /* it settles by now: who comes late is no part */
+            break;
         rl_round_count(&lease->round, event->node, event->vote);
         rl_lease_decide_acquire(lease, view, update);
         break;
     case RL_LEASE_BACKING_OUT: rl_lease_note_ballot(lease, event); break;
     case RL_LEASE_HELD:
-        if (event->seq != lease->round.seq)
-            break;
-        rl_lease_note_ballot(lease, event);
-        rl_lease_note_missing(lease, event);
-        rl_round_count(&lease->round, event->node, event->vote);
-        lease->holding = lease->round.granted;
-        if (rl_lease_majority_is_gone(lease))
-            rl_lease_lose_majority(lease, update);
+        if (lease->round.text != RL_EXTEND)
+            note_straggler(lease, event, update);
         break;
     case RL_LEASE_LINGERING:
         if (!lease->dirty)
@@ -90,4 +144,22 @@ void rl_lease_acquire_vote(struct rl_lease *lease, const struct rl_view *view,
         break;
     default: break;
     }
+}
+
+/* Where the token is gone by now, the fence was not raised: the grant is void. */
+void rl_lease_settle_vote(struct rl_lease *lease, const struct rl_view *view,
+                          const struct rl_lease_event *event, struct rl_update *update)
+{
+    if (event->seq != lease->round.seq)
+        return;
+    if (lease->state == RL_LEASE_HELD)
+        note_straggler(lease, event, update);
+    if (lease->state != RL_LEASE_ACQUIRING)
+        return;
+    rl_lease_note_ballot(lease, event);
+    rl_lease_note_missing(lease, event);
+    if (event->vote != RL_VOTE_GRANTED)
+        lease->holding &= ~rl_bit(event->node);
+    rl_round_count(&lease->round, event->node, event->vote);
+    rl_lease_decide_acquire(lease, view, update);
 }

@@ -60,7 +60,7 @@ void rl_lease_begin_round(struct rl_lease *lease, const struct rl_view *view,
         lease->touched |= ask;
         lease->dirty |= ask;
         lease->extended |= text == RL_EXTEND ? ask : 0;
-    } else {
+    } else if (text == RL_RELEASE) {
         lease->unanswered |= ask;
     }
 }
@@ -95,6 +95,8 @@ void rl_lease_note_ballot(struct rl_lease *lease, const struct rl_lease_event *e
     ballot->latency = (uint32_t)rl_min(event->took, UINT32_MAX);
     if (event->pttl >= 0)
         ballot->pttl = event->pttl;
+    if (event->fence > 0)
+        ballot->fence = event->fence;
 }
 
 /* What the vote says about whether the node stores our token. */

@@ -17,6 +17,7 @@ struct rl_ballot {
     uint32_t patience; /* how long after the round's start its answer is awaited, us */
     uint32_t latency;  /* how long it took to answer, us */
     int32_t pttl;      /* what remains of another's lock there, ms; -1 unknown */
+    int64_t fence;     /* what its grant stored; 0: this kind has none */
 };
 
 enum rl_result { RL_OPEN, RL_WON, RL_LOST };
