@@ -5,9 +5,19 @@ import pathlib
 import sys
 
 
+PRELUDE = "-- with "
+
+
 def body(path):
-    """The script without comment lines and indentation: its bytes go over the wire."""
-    lines = (line.strip() for line in path.read_text().splitlines())
+    """The script without comment lines and indentation: its bytes go over the wire.
+
+    It begins with another one, if its first line says so.
+    """
+    text = path.read_text()
+    if text.startswith(PRELUDE):
+        name = text.splitlines()[0].removeprefix(PRELUDE)
+        text = (path.parent / name).read_text() + text
+    lines = (line.strip() for line in text.splitlines())
     return "\n".join(line for line in lines if line and not line.startswith("--"))
 
 

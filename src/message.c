@@ -5,11 +5,6 @@
 
 #include "client.h"
 
-static uint32_t script_bit(const struct rl_message *message)
-{
-    return message->kind->script[message->text] ? UINT32_C(1) << message->text : 0;
-}
-
 /* The command's bytes, in the scratch buffer of its form; false: no memory. */
 static bool format(redlock_client *client, const struct rl_message *message, bool whole,
                    size_t *ret_len)
@@ -58,13 +53,13 @@ rl_nodes rl_client_say(redlock_client *client, struct rl_task *task,
     for (rl_nodes rest = nodes; rest; rest &= rest - 1) {
         unsigned i = rl_first(rest);
         struct rl_member *member = &client->member[i];
-        bool whole = script_bit(message) & ~member->node.known;
+        bool whole = rl_kind_script_bit(message->kind, message->text) & ~member->node.known;
         if (len[whole] == 0 && !format(client, message, whole, &len[whole]))
             failed |= rl_bit(i);
         else if (!queue(member, task, message, whole, len[whole]))
             failed |= rl_bit(i);
         else
-            member->node.known |= script_bit(message);
+            member->node.known |= rl_kind_script_bit(message->kind, message->text);
     }
     if (nodes)
         rl_client_plan(client);
@@ -85,7 +80,7 @@ bool rl_client_hear(redlock_client *client, struct rl_task *task,
     };
     if (!reply)
         return true;
-    if (!rl_kind_read(op->text, reply, ret_answer)) {
+    if (!rl_kind_read(message->kind, op->text, reply, ret_answer)) {
         ret_answer->vote = RL_VOTE_UNKNOWN;
         ret_answer->fault = RL_FAULT_PROTOCOL;
         rl_member_distrust(member);
@@ -94,7 +89,7 @@ bool rl_client_hear(redlock_client *client, struct rl_task *task,
     if (ret_answer->fault != RL_FAULT_NOSCRIPT || op->whole ||
         !rl_link_is_open(&member->link))
         return true;
-    member->node.known &= ~script_bit(message);
+    member->node.known &= ~rl_kind_script_bit(message->kind, message->text);
     if (!wanted)
         return true;
     return rl_client_say(client, task, message, rl_bit(node)) != 0;

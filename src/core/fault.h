@@ -23,6 +23,8 @@
     X(MISCONF, "MISCONF", "the server cannot save its data and refuses writes")            \
     X(NOREPLICAS, "NOREPLICAS", "the server has too few replicas and refuses writes")      \
     X(WRONGTYPE, "WRONGTYPE", "the key holds something that is not a lock")                \
+    X(LATE, "LATE", "the command came too late to lock anything")                          \
+    X(AHEAD, "AHEAD", "the fence is ahead of the server's clock")                          \
     X(CONNECTING, NULL, "not connected yet")                                               \
     X(RESOLVE, NULL, "the name does not resolve")                                          \
     X(CONNECT, NULL, "the connection was refused or cannot be made")                       \

@@ -8,11 +8,24 @@
 /* The plain lock acquires by SET NX PX, as every other Redlock client does. */
 static const struct rl_kind kinds[] = {
     {
-        .letter = 'p',
+        .mark = "p",
         .script =
             {
                 [RL_EXTEND] = &rl_script_plain_extend,
                 [RL_RELEASE] = &rl_script_plain_release,
+                [RL_INSPECT] = &rl_script_inspect,
+                [RL_BREAK] = &rl_script_break,
+            },
+    },
+    {
+        .mark = "f:",
+        .is_fenced = true,
+        .script =
+            {
+                [RL_ACQUIRE] = &rl_script_fenced_acquire,
+                [RL_SETTLE] = &rl_script_fenced_settle,
+                [RL_EXTEND] = &rl_script_fenced_extend,
+                [RL_RELEASE] = &rl_script_fenced_release,
                 [RL_INSPECT] = &rl_script_inspect,
                 [RL_BREAK] = &rl_script_break,
             },
@@ -23,10 +36,19 @@ static const struct rl_kind kinds[] = {
 
 const struct rl_kind *rl_kind_of(struct rl_word token)
 {
-    for (size_t i = 0; i < KINDS; i++)
-        if (token.len > 0 && token.text[0] == kinds[i].letter)
+    for (size_t i = 0; i < KINDS; i++) {
+        size_t len = strlen(kinds[i].mark);
+        if (token.len >= len && memcmp(token.text, kinds[i].mark, len) == 0)
             return &kinds[i];
+    }
     return &kinds[0];
+}
+
+uint32_t rl_kind_script_bit(const struct rl_kind *kind, enum rl_text text)
+{
+    size_t row = (size_t)(kind - kinds);
+    _Static_assert(KINDS * RL_TEXTS <= 32, "a bit for each");
+    return kind->script[text] ? UINT32_C(1) << (row * RL_TEXTS + text) : 0;
 }
 
 static struct rl_word digits(char buffer[RL_DIGITS], int64_t value)
@@ -48,20 +70,51 @@ static void say(struct rl_command *command, const char *text, size_t len)
 
 #define SAY(command, literal) say(command, literal, sizeof(literal) - 1)
 
+static void say_word(struct rl_command *command, struct rl_word word)
+{
+    say(command, word.text, word.len);
+}
+
+/* What guard.lua begins with reads them all, whatever the text is. */
+static void say_fenced(struct rl_command *command, const struct rl_subject *subject)
+{
+    SAY(command, "2");
+    say_word(command, subject->key);
+    say_word(command, subject->fence_key);
+    say_word(command, subject->token);
+    say_word(command, digits(command->digits[0], subject->ttl_ms));
+    say(command, subject->plant ? "1" : "0", 1);
+    say_word(command, digits(command->digits[1], subject->fence));
+    say_word(command, digits(command->digits[2], subject->said));
+}
+
+static void say_plain(struct rl_command *command, enum rl_text text,
+                      const struct rl_subject *subject)
+{
+    SAY(command, "1");
+    say_word(command, subject->key);
+    if (text == RL_INSPECT || text == RL_BREAK)
+        return;
+    say_word(command, subject->token);
+    if (text == RL_RELEASE)
+        return;
+    say_word(command, digits(command->digits[0], subject->ttl_ms));
+    say(command, subject->plant ? "1" : "0", 1);
+}
+
 void rl_kind_command(const struct rl_kind *kind, enum rl_text text, bool whole,
                      const struct rl_subject *subject, struct rl_command *ret_command)
 {
     const struct rl_script *script = kind->script[text];
-    struct rl_word ttl = digits(ret_command->digits, subject->ttl_ms);
     ret_command->words = 0;
     if (!script) {
         assert(text == RL_ACQUIRE);
         SAY(ret_command, "SET");
-        say(ret_command, subject->key.text, subject->key.len);
-        say(ret_command, subject->token.text, subject->token.len);
+        say_word(ret_command, subject->key);
+        say_word(ret_command, subject->token);
         SAY(ret_command, "NX");
         SAY(ret_command, "PX");
-        say(ret_command, ttl.text, ttl.len);
+        say_word(ret_command, digits(ret_command->digits[0], subject->ttl_ms));
         return;
     }
     if (whole) {
@@ -71,15 +124,10 @@ void rl_kind_command(const struct rl_kind *kind, enum rl_text text, bool whole,
         SAY(ret_command, "EVALSHA");
         say(ret_command, script->sha1, 40);
     }
-    SAY(ret_command, "1");
-    say(ret_command, subject->key.text, subject->key.len);
-    if (text == RL_INSPECT || text == RL_BREAK)
-        return;
-    say(ret_command, subject->token.text, subject->token.len);
-    if (text == RL_RELEASE)
-        return;
-    say(ret_command, ttl.text, ttl.len);
-    say(ret_command, subject->plant ? "1" : "0", 1);
+    if (kind->is_fenced && text != RL_INSPECT && text != RL_BREAK)
+        say_fenced(ret_command, subject);
+    else
+        say_plain(ret_command, text, subject);
 }
 
 /* An error inside a script may have come after its first write. */
@@ -104,12 +152,14 @@ static bool read_error(enum rl_text text, const struct rl_reply *reply,
     return true;
 }
 
-/* {value, remaining milliseconds} */
+/* {value, remaining milliseconds}, and of a fenced kind the node's time */
 static bool read_value(const struct rl_reply *reply, struct rl_answer *answer)
 {
-    if (reply->items != 2 || reply->item[0].type != RL_REPLY_STRING ||
-        reply->item[1].type != RL_REPLY_INTEGER)
+    if (reply->item[0].type != RL_REPLY_STRING || reply->item[1].type != RL_REPLY_INTEGER)
         return false;
+    if (reply->items == 3 && reply->item[2].type != RL_REPLY_INTEGER)
+        return false;
+    answer->time = reply->items == 3 ? reply->item[2].integer : 0;
     int64_t pttl = reply->item[1].integer;
     answer->vote = RL_VOTE_HELD;
     answer->value = (struct rl_word){reply->item[0].text, reply->item[0].len};
@@ -130,26 +180,48 @@ static bool read_set(const struct rl_reply *reply, struct rl_answer *answer)
     return true;
 }
 
-static bool read_number(enum rl_text text, const struct rl_reply *reply,
-                        struct rl_answer *answer)
+static bool read_code(enum rl_text text, const struct rl_reply *reply,
+                      struct rl_answer *answer)
 {
     static const enum rl_vote votes[] = {RL_VOTE_GONE, RL_VOTE_GRANTED, RL_VOTE_PLANTED};
-    int64_t most = text == RL_EXTEND ? 2 : text == RL_RELEASE ? 1 : 0;
+    bool can_grant = text != RL_INSPECT && text != RL_BREAK;
+    int64_t most = text == RL_EXTEND ? 2 : can_grant ? 1 : 0;
     if (reply->integer < 0 || reply->integer > most)
         return false;
     answer->vote = votes[reply->integer];
     return true;
 }
 
-bool rl_kind_read(enum rl_text text, const struct rl_reply *reply,
-                  struct rl_answer *ret_answer)
+/* {code, the node's time, the fence that is stored there}. An acquire is never "gone". */
+static bool read_fenced(enum rl_text text, const struct rl_reply *reply,
+                        struct rl_answer *answer)
 {
+    if (reply->type != RL_REPLY_ARRAY || reply->items != 3)
+        return false;
+    if (reply->item[0].type == RL_REPLY_STRING)
+        return read_value(reply, answer);
+    for (size_t i = 0; i < reply->items; i++)
+        if (reply->item[i].type != RL_REPLY_INTEGER || reply->item[i].integer < 0)
+            return false;
+    answer->time = reply->item[1].integer;
+    answer->fence = reply->item[2].integer;
+    return read_code(text, &reply->item[0], answer) &&
+           (text != RL_ACQUIRE || answer->vote == RL_VOTE_GRANTED);
+}
+
+bool rl_kind_read(const struct rl_kind *kind, enum rl_text text,
+                  const struct rl_reply *reply, struct rl_answer *ret_answer)
+{
+    bool of_operators = text == RL_INSPECT || text == RL_BREAK;
     *ret_answer = (struct rl_answer){.pttl = -1};
     if (reply->type == RL_REPLY_ERROR)
         return read_error(text, reply, ret_answer);
+    if (kind->is_fenced && !of_operators)
+        return read_fenced(text, reply, ret_answer);
     if (text == RL_ACQUIRE)
         return read_set(reply, ret_answer);
     if (reply->type == RL_REPLY_INTEGER)
-        return read_number(text, reply, ret_answer);
-    return reply->type == RL_REPLY_ARRAY && read_value(reply, ret_answer);
+        return read_code(text, reply, ret_answer);
+    return reply->type == RL_REPLY_ARRAY && reply->items == 2 &&
+           read_value(reply, ret_answer);
 }

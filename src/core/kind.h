@@ -33,6 +33,7 @@ struct rl_word {
 
 #define RL_WORDS_MAX 12
 #define RL_DIGITS    20
+#define RL_NUMBERS   3
 
 /* A script, as the build made it from lua/. */
 struct rl_script {
@@ -44,20 +45,24 @@ struct rl_script {
 /* What a command is about. */
 struct rl_subject {
     struct rl_word key, token;
+    struct rl_word fence_key; /* of a kind that is fenced, as the rest */
     int64_t ttl_ms;
+    int64_t fence; /* to be stored at least, in us by the nodes' clocks */
+    int64_t said;  /* when, by those */
     bool plant;
 };
 
 struct rl_kind {
-    char letter; /* the first of its tokens */
+    const char *mark; /* its tokens begin with that */
+    bool is_fenced;
     const struct rl_script *script[RL_TEXTS];
 };
 
-/* One command in words; `digits` is where its number is written. */
+/* One command in words; `digits` is where its numbers are written. */
 struct rl_command {
     struct rl_word word[RL_WORDS_MAX];
     size_t words;
-    char digits[RL_DIGITS];
+    char digits[RL_NUMBERS][RL_DIGITS];
 };
 
 struct rl_answer {
@@ -65,17 +70,22 @@ struct rl_answer {
     enum rl_fault fault;
     int32_t pttl;         /* what remains of another's value, ms; -1 unknown */
     struct rl_word value; /* the value that is there; empty if unknown */
+    int64_t fence;        /* that is stored there; 0: unknown, or none */
+    int64_t time;         /* of the node's clock, us; 0: not told */
 };
 
 /* The kind that a token of ours names; the plain one for any other token. */
 const struct rl_kind *rl_kind_of(struct rl_word token);
+
+/* A bit for the script that says this, among those of all kinds; 0: none does. */
+uint32_t rl_kind_script_bit(const struct rl_kind *kind, enum rl_text text);
 
 /* Writes the command. `whole`: send the script itself, for the server does not know it. */
 void rl_kind_command(const struct rl_kind *kind, enum rl_text text, bool whole,
                      const struct rl_subject *subject, struct rl_command *ret_command);
 
 /* False: the reply is none that the command can have; the connection cannot be trusted. */
-bool rl_kind_read(enum rl_text text, const struct rl_reply *reply,
-                  struct rl_answer *ret_answer);
+bool rl_kind_read(const struct rl_kind *kind, enum rl_text text,
+                  const struct rl_reply *reply, struct rl_answer *ret_answer);
 
 #endif

@@ -27,6 +27,11 @@ struct attempt *attempt_new(struct client *client, struct user *user,
     return attempt;
 }
 
+const struct rl_kind *attempt_kind(const struct world *world, const struct attempt *attempt)
+{
+    return rl_kind_of((struct rl_word){world->token[attempt->token].text, TOKEN_LEN});
+}
+
 static void settle(struct client *client, struct attempt *attempt)
 {
     bool over = attempt->lease.state == RL_LEASE_OVER;
@@ -99,7 +104,7 @@ static bool say_again(struct world *world, struct client *client, struct attempt
     struct member *member = &client->member[order->node];
     bool wanted = order->text != RL_EXTEND || (attempt->lease.state == RL_LEASE_HELD &&
                                                order->seq == attempt->lease.round.seq);
-    member->known &= ~(1U << order->text);
+    member->known &= ~rl_kind_script_bit(attempt_kind(world, attempt), order->text);
     if (!wanted)
         return false;
     struct rl_update again = {
@@ -116,7 +121,8 @@ bool attempt_answered(struct world *world, struct client *client, struct attempt
 {
     struct rl_answer answer;
     attempt->owed--;
-    bool trusted = rl_kind_read(order->text, &order->reply.reply, &answer);
+    bool trusted = rl_kind_read(attempt_kind(world, attempt), order->text,
+                                &order->reply.reply, &answer);
     if (!trusted) {
         answer.vote = RL_VOTE_UNKNOWN;
         answer.fault = RL_FAULT_PROTOCOL;

@@ -12,6 +12,7 @@ struct world;
 struct client;
 struct user;
 struct order;
+struct rl_kind;
 
 struct attempt {
     bool used;
@@ -36,6 +37,10 @@ struct attempt {
 struct attempt *attempt_new(struct client *client, struct user *user,
                             const struct rl_terms *terms, unsigned resource,
                             uint16_t token);
+
+/* Which its token names. */
+const struct rl_kind *attempt_kind(const struct world *world,
+                                   const struct attempt *attempt);
 
 void attempt_step(struct world *world, struct client *client, struct attempt *attempt,
                   const struct rl_lease_event *event);

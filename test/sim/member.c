@@ -141,8 +141,7 @@ static uint16_t say_words(struct world *world, const struct attempt *attempt,
 void client_say(struct world *world, struct client *client, struct attempt *attempt,
                 const struct rl_update *update, rl_nodes nodes, bool again)
 {
-    const struct rl_kind *kind = rl_kind_of((struct rl_word){"p", 1});
-    unsigned script = kind->script[update->text] ? 1U << update->text : 0;
+    uint32_t script = rl_kind_script_bit(attempt_kind(world, attempt), update->text);
     uint16_t said[2];
     bool has_said[2] = {false, false};
     oracle_says(world, client, attempt, update, nodes);

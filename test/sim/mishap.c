@@ -215,8 +215,9 @@ static bool operate(struct world *world, struct server *server, enum rl_text tex
     struct store_reply reply;
     struct rl_subject subject = {.key = world_key(resource)};
     rl_kind_command(rl_kind_of(subject.token), text, true, &subject, &command);
-    store_run(&server->store, &command, server_time(world, server), &reply);
-    return server->state == SERVER_RUNS && rl_kind_read(text, &reply.reply, ret_answer);
+    store_run(&server->store, &command, skew_read(&server->clock, world->now), &reply);
+    return server->state == SERVER_RUNS &&
+           rl_kind_read(rl_kind_of(subject.token), text, &reply.reply, ret_answer);
 }
 
 /* redlock status, and redlock break of whatever lock is there. */

@@ -124,7 +124,8 @@ static void run(struct world *world, struct server *server, uint16_t i)
         answer_error(order, server->error);
     } else {
         const struct rl_command *command = &world->wire.saying[order->saying].command;
-        store_run(&server->store, command, server_time(world, server), &order->reply);
+        store_run(&server->store, command, skew_read(&server->clock, world->now),
+                  &order->reply);
         order->truth = truth_of(order);
         oracle_ran(world, order);
         if (erring && order->text != RL_ACQUIRE) {

@@ -8,15 +8,16 @@
 
 #include "core/kind.h"
 
-#define STORE_KEYS 8
+#define STORE_KEYS 16
 
-enum store_type { STORE_NOTHING, STORE_STRING, STORE_LIST };
+enum store_type { STORE_NOTHING, STORE_STRING, STORE_LIST, STORE_FENCE };
 
 /* The texts are the caller's, and live as long as the store. */
 struct store_entry {
     enum store_type type;
     struct rl_word key, value;
     int64_t expires; /* in ms of the server's clock; still there at that very one */
+    int64_t fence;   /* STORE_FENCE: the number that its text says */
 };
 
 #define STORE_NO_EXPIRY INT64_MAX
@@ -30,14 +31,14 @@ struct store {
 /* What a command is answered; `reply` points into the same struct, which stays in place. */
 struct store_reply {
     struct rl_reply reply;
-    struct rl_reply item[2];
+    struct rl_reply item[3];
 };
 
 /*
- * The server runs a command of rl_kind_command() at `now` ms of its own clock; its TTL is
+ * The server runs a command of rl_kind_command() at `now` us of its own clock; its TTL is
  * above 0. What has expired by then under its key is deleted.
  */
-void store_run(struct store *store, const struct rl_command *command, int64_t now,
+void store_run(struct store *store, const struct rl_command *command, rl_time now,
                struct store_reply *ret_reply);
 
 /* The entry of a key, or NULL if there is none now, or it has expired. */

@@ -13,7 +13,7 @@ static struct rl_answer answer;
 static bool reads(enum rl_text text, struct rl_reply reply)
 {
     memset(&answer, 0xa5, sizeof(answer));
-    return rl_kind_read(text, &reply, &answer);
+    return rl_kind_read(rl_kind_of((struct rl_word){"p", 1}), text, &reply, &answer);
 }
 
 static struct rl_reply number(int64_t value)
@@ -222,4 +222,89 @@ Test(faults, which_are_of_the_credentials_and_which_of_the_node)
         cr_assert_eq(rl_fault_is_denial(fault), denial, "%s", rl_fault_name(fault));
         cr_assert_eq(rl_fault_is_of_node(fault), node, "%s", rl_fault_name(fault));
     }
+}
+
+/* --- fenced --- */
+
+static bool fenced_reads(enum rl_text text, struct rl_reply reply)
+{
+    memset(&answer, 0xa5, sizeof(answer));
+    return rl_kind_read(rl_kind_of((struct rl_word){"f:", 2}), text, &reply, &answer);
+}
+
+static struct rl_reply three(const struct rl_reply items[3])
+{
+    return (struct rl_reply){.type = RL_REPLY_ARRAY, .item = items, .items = 3};
+}
+
+#define TIME  INT64_C(1800000000000000)
+#define FENCE INT64_C(1800000000000007)
+
+static const enum rl_text fenced_texts[] = {RL_ACQUIRE, RL_SETTLE, RL_EXTEND, RL_RELEASE};
+
+/* The votes of the codes -1 to 3; UNASKED stands for: not to be believed. */
+static const enum rl_vote fenced_votes[][5] = {
+    {RL_VOTE_UNASKED, RL_VOTE_UNASKED, RL_VOTE_GRANTED, RL_VOTE_UNASKED, RL_VOTE_UNASKED},
+    {RL_VOTE_UNASKED, RL_VOTE_GONE, RL_VOTE_GRANTED, RL_VOTE_UNASKED, RL_VOTE_UNASKED},
+    {RL_VOTE_UNASKED, RL_VOTE_GONE, RL_VOTE_GRANTED, RL_VOTE_PLANTED, RL_VOTE_UNASKED},
+    {RL_VOTE_UNASKED, RL_VOTE_GONE, RL_VOTE_GRANTED, RL_VOTE_UNASKED, RL_VOTE_UNASKED},
+};
+
+Test(fenced, a_code_the_time_and_the_fence)
+{
+    for (unsigned i = 0; i < 4; i++)
+        for (int code = -1; code <= 3; code++) {
+            const struct rl_reply items[] = {number(code), number(TIME), number(FENCE)};
+            enum rl_vote expected = fenced_votes[i][code + 1];
+            bool read = fenced_reads(fenced_texts[i], three(items));
+            cr_assert_eq(read, expected != RL_VOTE_UNASKED, "text %u, code %d", i, code);
+            if (!read)
+                continue;
+            cr_assert_eq(answer.vote, expected);
+            cr_assert_eq(answer.fence, FENCE);
+            cr_assert_eq(answer.time, TIME);
+        }
+}
+
+Test(fenced, another_holds_it)
+{
+    const struct rl_reply value = {.type = RL_REPLY_STRING, TEXT("f:other")};
+    const struct rl_reply items[] = {value, number(1234), number(TIME)};
+    for (unsigned i = 0; i < 4; i++) {
+        cr_assert(fenced_reads(fenced_texts[i], three(items)));
+        cr_assert_eq(answer.vote, RL_VOTE_HELD);
+        cr_assert_eq(answer.pttl, 1234);
+        cr_assert_eq(answer.time, TIME);
+        cr_assert_eq(answer.fence, 0);
+    }
+}
+
+Test(fenced, refuses_what_comes_late_or_runs_ahead)
+{
+    cr_assert(fenced_reads(RL_ACQUIRE, error("LATE")));
+    cr_assert_eq(answer.vote, RL_VOTE_ERROR, "nothing was done");
+    cr_assert_eq(answer.fault, RL_FAULT_LATE);
+    cr_assert(fenced_reads(RL_SETTLE, error("AHEAD")));
+    cr_assert_eq(answer.vote, RL_VOTE_ERROR);
+    cr_assert_eq(answer.fault, RL_FAULT_AHEAD);
+}
+
+/* A plain lock's grant is no grant of a fenced one, and the other way round. */
+Test(fenced, is_not_to_be_mistaken)
+{
+    const struct rl_reply text = {.type = RL_REPLY_STRING, TEXT("1")};
+    const struct rl_reply mixed[] = {number(1), text, number(FENCE)};
+    const struct rl_reply negative[] = {number(1), number(-1), number(FENCE)};
+    const struct rl_reply whole[] = {number(1), number(TIME), number(FENCE)};
+    const struct rl_reply odd[] = {text, number(1), text};
+    const struct rl_reply ok = {.type = RL_REPLY_STATUS, TEXT("OK")};
+    cr_assert_not(fenced_reads(RL_ACQUIRE, ok));
+    cr_assert_not(fenced_reads(RL_ACQUIRE, number(1)));
+    cr_assert_not(fenced_reads(RL_ACQUIRE, three(mixed)));
+    cr_assert_not(fenced_reads(RL_ACQUIRE, three(negative)));
+    cr_assert_not(fenced_reads(RL_EXTEND, three(odd)));
+    cr_assert_not(fenced_reads(
+        RL_EXTEND, (struct rl_reply){.type = RL_REPLY_ARRAY, .item = whole, .items = 2}));
+    cr_assert_not(reads(RL_EXTEND, three(whole)));
+    cr_assert_not(reads(RL_ACQUIRE, three(whole)));
 }

@@ -128,10 +128,56 @@ Test(scripts, are_what_their_names_and_sums_say)
     cr_assert_null(strstr(rl_script_inspect.body, "DEL"), "to look changes nothing");
 }
 
-Test(kinds, the_first_letter_of_a_token_names_it)
+/* guard.lua reads all of them, so each text has the same. */
+Test(words, of_a_fenced_lock)
+{
+    static const enum rl_text texts[] = {RL_ACQUIRE, RL_SETTLE, RL_EXTEND, RL_RELEASE};
+    const struct rl_kind *fenced = rl_kind_of(WORD("f:token"));
+    const struct rl_subject about = {
+        .key = WORD("the key"),
+        .token = WORD("f:token"),
+        .fence_key = WORD("the key:fence"),
+        .ttl_ms = 30000,
+        .plant = true,
+        .fence = INT64_C(1800000000000001),
+        .said = INT64_C(1800000000000000),
+    };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        const struct rl_script *script = fenced->script[texts[i]];
+        say(texts[i], false, &about);
+        EXPECT(WORD("EVALSHA"), (struct rl_word){script->sha1, 40}, WORD("2"), about.key,
+               about.fence_key, about.token, WORD("30000"), WORD("1"),
+               WORD("1800000000000001"), WORD("1800000000000000"));
+    }
+    say(RL_INSPECT, false, &about);
+    cr_assert_eq(command.words, 4, "an operator asks as ever");
+}
+
+Test(kinds, each_script_has_a_bit_of_its_own)
+{
+    const struct rl_kind *plain = rl_kind_of(WORD("p")), *fenced = rl_kind_of(WORD("f:"));
+    uint32_t seen = 0;
+    for (int text = 0; text < RL_TEXTS; text++) {
+        uint32_t bits[] = {rl_kind_script_bit(plain, (enum rl_text)text),
+                           rl_kind_script_bit(fenced, (enum rl_text)text)};
+        for (unsigned i = 0; i < 2; i++) {
+            cr_assert_eq(seen & bits[i], 0);
+            cr_assert_leq(rl_count(bits[i]), 1);
+            seen |= bits[i];
+        }
+    }
+    cr_assert_eq(rl_kind_script_bit(plain, RL_ACQUIRE), 0, "SET is no script");
+    cr_assert_neq(rl_kind_script_bit(fenced, RL_ACQUIRE), 0);
+}
+
+Test(kinds, the_beginning_of_a_token_names_it)
 {
     const struct rl_kind *plain = rl_kind_of(WORD("p123"));
-    cr_assert_eq(plain->letter, 'p');
+    cr_assert_str_eq(plain->mark, "p");
+    cr_assert_not(plain->is_fenced);
+    cr_assert(rl_kind_of(WORD("f:123"))->is_fenced);
+    cr_assert_eq(rl_kind_of(WORD("f")), plain);
+    cr_assert_eq(rl_kind_of(WORD("f00d-of-another-library")), plain);
     cr_assert_eq(rl_kind_of(WORD("")), plain, "and whatever is none of ours is plain");
     cr_assert_eq(rl_kind_of(WORD("0f3a-uuid-of-another-library")), plain);
 }

@@ -138,7 +138,8 @@ Test(settle, ends_when_the_validity_does)
     cr_assert_eq(desk.lease.cause, RL_CAUSE_EXPIRED);
 }
 
-/* Every way for three nodes to store one of three fences, and to answer the settle round. */
+/* Every way for three nodes to store one of three fences, and to answer the settle round.
+ */
 Test(settle, is_held_only_if_a_quorum_stores_the_largest)
 {
     static const enum rl_vote answers[] = {RL_VOTE_GRANTED, RL_VOTE_GONE, RL_VOTE_UNKNOWN};
