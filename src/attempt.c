@@ -125,9 +125,7 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
     struct rl_attempt *attempt = attempt_of(task);
     struct rl_message message = message_of(attempt, op->text, op->seq, op->plant);
     struct rl_answer heard;
-    /* An extension that is said again must not overtake the release: it might plant. */
-    bool wanted = op->text != RL_EXTEND || (attempt->lease.state == RL_LEASE_HELD &&
-                                            op->seq == attempt->lease.round.seq);
+    bool wanted = rl_lease_wants(&attempt->lease, op->text, op->seq);
     if (!rl_client_hear(task->client, task, &message, wanted, node, op, reply, &heard))
         return;
     note_value(attempt, node, heard.value);

@@ -16,7 +16,7 @@ REASONS = {
     ("fault.c", "return i == len || text[i] == ' ';"): "no error of the model is a prefix of another",
     ("fault.c", "return fault < RL_FAULT_COUNT ? faults[fault].name : \"?\";"): "names are for people",
     ("fault.c", "return fault < RL_FAULT_COUNT ? faults[fault].text : \"?\";"): "there is no such fault",
-    ("kind.c", "if (token.len > 0 && token.text[0] == kinds[i].letter)"): "all tokens here are plain",
+    ("fence.c", "for (unsigned i = 0; i < n; i++)"): "who says a fence has greeted a node",
     ("lease.c", "switch (event->text) {"): ENUMS,
     ("lease.c", "switch (event->type) {"): ENUMS,
     ("lease_acquire.c", "switch (rl_round_result(&lease->round, lease->terms.q)) {"): ENUMS,

@@ -132,6 +132,12 @@ rl_time rl_lease_next(const struct rl_lease *lease)
     }
 }
 
+bool rl_lease_wants(const struct rl_lease *lease, enum rl_text text, uint32_t seq)
+{
+    bool goes_on = lease->state == RL_LEASE_ACQUIRING || lease->state == RL_LEASE_HELD;
+    return text == RL_RELEASE || (goes_on && seq == lease->round.seq);
+}
+
 rl_time rl_lease_left(const struct rl_lease *lease, rl_time now)
 {
     bool held = lease->state == RL_LEASE_HELD;

@@ -150,6 +150,12 @@ struct rl_update rl_lease_step(struct rl_lease *lease, const struct rl_view *vie
 /* When the machine wants to be stepped with TICK, at the latest. */
 rl_time rl_lease_next(const struct rl_lease *lease);
 
+/*
+ * Whether this text of this round is still to be said. What stores the token must not be
+ * said again once the release was: it would come behind it.
+ */
+bool rl_lease_wants(const struct rl_lease *lease, enum rl_text text, uint32_t seq);
+
 /* How long the lock is surely held from `now` on; 0 if it is not. */
 rl_time rl_lease_left(const struct rl_lease *lease, rl_time now);
 

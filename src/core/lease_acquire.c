@@ -152,10 +152,8 @@ void rl_lease_settle_vote(struct rl_lease *lease, const struct rl_view *view,
 {
     if (event->seq != lease->round.seq)
         return;
-    if (lease->state == RL_LEASE_HELD)
-        note_straggler(lease, event, update);
-    if (lease->state != RL_LEASE_ACQUIRING)
-        return;
+    /* All that are asked are needed, so the round is open as long as one has to answer. */
+    assert(lease->state == RL_LEASE_ACQUIRING);
     rl_lease_note_ballot(lease, event);
     rl_lease_note_missing(lease, event);
     if (event->vote != RL_VOTE_GRANTED)

@@ -81,6 +81,7 @@ static void vote(struct world *world, struct client *client, struct attempt *att
                      .vote = answer->vote,
                      .fault = answer->fault,
                      .pttl = answer->pttl,
+                     .fence = answer->fence,
                      .took = client->view.now - order->sent,
                  });
 }
@@ -102,10 +103,8 @@ static bool say_again(struct world *world, struct client *client, struct attempt
                       const struct order *order)
 {
     struct member *member = &client->member[order->node];
-    bool wanted = order->text != RL_EXTEND || (attempt->lease.state == RL_LEASE_HELD &&
-                                               order->seq == attempt->lease.round.seq);
     member->known &= ~rl_kind_script_bit(attempt_kind(world, attempt), order->text);
-    if (!wanted)
+    if (!rl_lease_wants(&attempt->lease, order->text, order->seq))
         return false;
     struct rl_update again = {
         .text = order->text,
@@ -128,6 +127,9 @@ bool attempt_answered(struct world *world, struct client *client, struct attempt
         answer.fault = RL_FAULT_PROTOCOL;
     }
     oracle_heard(attempt, order);
+    if (answer.time > 0)
+        rl_node_time_note(&client->node_time[order->node], order->sent, client->view.now,
+                          answer.time);
     if (!order->whole && answer.fault == RL_FAULT_NOSCRIPT &&
         rl_link_is_open(&client->member[order->node].link) &&
         say_again(world, client, attempt, order))

@@ -165,6 +165,7 @@ void client_start(struct world *world, struct client *client)
     }
     for (unsigned i = 0; i < world->swarm.users; i++)
         user_init(world, client, &client->user[i]);
+    memset(client->node_time, 0, sizeof(client->node_time));
     client->armed = 0;
     client_rearm(world, client);
 }

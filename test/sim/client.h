@@ -27,6 +27,7 @@ struct client {
     struct rl_clock clock;
     struct rl_view view;
     rl_time round_trip[NODES];
+    struct rl_node_time node_time[NODES];
     struct rl_gate gate;
     bool open; /* the gate is */
     struct member member[NODES];

@@ -121,15 +121,20 @@ void member_look_at_gate(struct world *world, struct client *client)
 
 /* --- saying --- */
 
-static uint16_t say_words(struct world *world, const struct attempt *attempt,
-                          const struct rl_update *update, bool whole)
+static uint16_t say_words(struct world *world, const struct client *client,
+                          const struct attempt *attempt, const struct rl_update *update,
+                          bool whole)
 {
     uint16_t i = wire_new_saying(world);
     const struct token *token = &world->token[attempt->token];
     struct rl_word word = {token->text, TOKEN_LEN};
+    rl_time said = rl_nodes_now(client->node_time, NODES, client->view.now);
     struct rl_subject subject = {
         .key = world_key(attempt->resource),
         .token = word,
+        .fence_key = world_fence_key(attempt->resource),
+        .fence = update->text == RL_ACQUIRE ? said : attempt->lease.fence,
+        .said = said,
         .ttl_ms = attempt->lease.terms.ttl / RL_MS,
         .plant = update->plant,
     };
@@ -150,7 +155,7 @@ void client_say(struct world *world, struct client *client, struct attempt *atte
         struct member *member = &client->member[node];
         bool whole = again || (script & ~member->known);
         if (!has_said[whole])
-            said[whole] = say_words(world, attempt, update, whole);
+            said[whole] = say_words(world, client, attempt, update, whole);
         has_said[whole] = true;
         uint16_t i;
         struct order *order = new_order(world, client, node, &i);
@@ -211,6 +216,9 @@ static void greeted(struct world *world, struct client *client, const struct ord
     struct rl_identity identity = order->identity;
     identity.is_duplicate = is_duplicate(client, node, identity.run_id);
     oracle_greeted(world, client, order, &identity);
+    if (identity.run_id[0])
+        rl_node_time_note(&client->node_time[node], order->sent, client->view.now,
+                          order->time);
     step_link(world, client, node,
               (struct rl_link_event){.type = RL_LINK_GREETED, .identity = &identity});
     if (rl_link_is_open(&member->link))

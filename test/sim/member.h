@@ -2,6 +2,7 @@
 #ifndef RL_SIM_MEMBER_H
 #define RL_SIM_MEMBER_H
 
+#include "core/fence.h"
 #include "core/link.h"
 #include "swarm.h"
 

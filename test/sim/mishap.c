@@ -33,7 +33,8 @@ void mishap_draw_server_clock(struct world *world, unsigned i)
     struct chance *chance = &world->chance;
     int32_t most = swarm_gain(&world->swarm);
     bool stepped = world->swarm.weight[MISHAP_STEP] > 0;
-    rl_time ppm = draw_once_in(chance, 2) ? most : draw_between(chance, -50000, most);
+    rl_time least = world->swarm.fenced ? -most : -50000;
+    rl_time ppm = draw_once_in(chance, 2) ? most : draw_between(chance, least, most);
     if (stepped)
         ppm = rl_min(ppm, 0);
     if (world->swarm.wild)
@@ -196,6 +197,7 @@ static void restart(struct world *world, struct server *server, bool forgets)
     else
         server->store = server->saved;
     store_forget_scripts(&server->store);
+    world->forgot = true;
     oracle_compare(world, server, &before, true);
 }
 
@@ -204,6 +206,7 @@ static void flush(struct world *world, struct server *server)
     struct store before = server->store;
     trace_mishap(world, "FLUSHALL on server %u", server->index + 1);
     store_flush(&server->store);
+    world->forgot = true;
     oracle_compare(world, server, &before, false);
 }
 
@@ -213,7 +216,9 @@ static bool operate(struct world *world, struct server *server, enum rl_text tex
 {
     struct rl_command command;
     struct store_reply reply;
-    struct rl_subject subject = {.key = world_key(resource)};
+    size_t len = draw_once_in(&world->chance, 4) ? 0 : 2; /* of a token, or none */
+    struct rl_word mark = {world->swarm.fenced ? "f:" : "p:", len};
+    struct rl_subject subject = {.key = world_key(resource), .token = mark};
     rl_kind_command(rl_kind_of(subject.token), text, true, &subject, &command);
     store_run(&server->store, &command, skew_read(&server->clock, world->now), &reply);
     return server->state == SERVER_RUNS &&
@@ -228,6 +233,7 @@ static void break_key(struct world *world, struct server *server)
     struct rl_answer there, broken;
     trace_mishap(world, "\"%s\" is broken on server %u", world_key(resource).text,
                  server->index + 1);
+    world->forgot = true;
     bool read = operate(world, server, RL_INSPECT, resource, &there) &&
                 operate(world, server, RL_BREAK, resource, &broken);
     if (read)

@@ -131,7 +131,9 @@ void oracle_says(struct world *world, struct client *client, struct attempt *att
     if (update->text != RL_ACQUIRE && update->text != RL_EXTEND)
         return;
     bool has_deadline = attempt->rests_on != 0;
-    bool again = update->text == RL_ACQUIRE && attempt->round != 0;
+    /* Where a server did not know the script, it did not run. */
+    bool again =
+        update->text == RL_ACQUIRE && attempt->round != 0 && update->seq != attempt->round;
     if (attempt->over || attempt->lost || again || (update->plant && !has_deadline))
         oracle_accuse(world, INVARIANT_AFTER, "%.*s of client %u", TOKEN_LEN, token->text,
                       client->index + 1);
@@ -268,7 +270,9 @@ void oracle_stepped(struct world *world, struct client *client, struct attempt *
     if (update->news & RL_NEWS_FAILED)
         oracle_left(world, attempt, true);
     judge_known(world, client, attempt);
-    if (lease->state == RL_LEASE_ACQUIRING && rl_count(attempt->granted) >= world->swarm.q)
+    bool settles = lease->round.text == RL_SETTLE;
+    if (lease->state == RL_LEASE_ACQUIRING && !settles &&
+        rl_count(attempt->granted) >= world->swarm.q)
         oracle_accuse(world, INVARIANT_DECIDED, "client %u waits for more",
                       client->index + 1);
     if (lease->state == RL_LEASE_LOST && attempt->rests_on && !attempt->lost)

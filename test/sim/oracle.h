@@ -24,6 +24,8 @@ struct rl_answer;
     X(QUORUM, "a lease is held or extended by fewer grants than q")                        \
     X(OUTLIVES, "a lease is won for longer than its keys will be there")                   \
     X(DECIDED, "enough nodes have granted, and the lease is not held")                     \
+    X(SETTLED, "a fenced lease is held, but fewer than q servers store its fence")         \
+    X(RISING, "a fencing token is not above all earlier ones")                             \
     X(BARRED, "a node that must not vote was asked")                                       \
     X(KNOWN, "a lease is held though a majority is known not to store it")                 \
     X(DEADLINE, "something is told to the holder of a lease that has run out")             \
@@ -67,7 +69,7 @@ struct loss {
     uint32_t watchers; /* clients that had greeted the server before, each by which name */
 };
 
-#define TOKEN_LEN  9
+#define TOKEN_LEN  10
 #define TOKENS_MAX 8192
 
 struct token {

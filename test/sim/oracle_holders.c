@@ -155,6 +155,38 @@ static unsigned count_servers(const struct world *world, rl_nodes nodes)
     return rl_count(servers);
 }
 
+/* Whoever acquires later shares a server with those, and meets the fence there. */
+static void judge_settled(struct world *world, const struct client *client,
+                          const struct attempt *attempt)
+{
+    unsigned stores = 0;
+    for (rl_nodes rest = attempt->rests_on; rest; rest &= rest - 1) {
+        const struct server *server =
+            &world->server[world_server_of(world, rl_first(rest))];
+        const struct store_entry *entry = store_find(
+            &server->store, world_fence_key(attempt->resource), server_time(world, server));
+        stores += entry && entry->fence >= attempt->lease.fence;
+    }
+    if (stores < world->swarm.q && !world->forgot)
+        oracle_accuse(world, INVARIANT_SETTLED, "%u servers store that of client %u",
+                      stores, client->index + 1);
+}
+
+/* In the order in which they were acquired, fencing tokens rise. */
+static void judge_fence(struct world *world, const struct client *client,
+                        const struct attempt *attempt)
+{
+    int64_t fence = attempt->lease.fence, *highest = &world->highest[attempt->resource];
+    judge_settled(world, client, attempt);
+    if (fence <= *highest && world->forgot)
+        note_outside(world, BOUND_MEMORY);
+    else if (fence <= *highest)
+        oracle_accuse(world, INVARIANT_RISING, "%lld of client %u is %lld too small",
+                      (long long)fence, client->index + 1,
+                      (long long)(*highest - fence + 1));
+    *highest = rl_max(*highest, fence);
+}
+
 void oracle_judge_good_news(struct world *world, struct client *client,
                             struct attempt *attempt, bool held)
 {
@@ -176,5 +208,7 @@ void oracle_judge_good_news(struct world *world, struct client *client,
         oracle_accuse(world, INVARIANT_HOLD, "%.*s of client %u", TOKEN_LEN, token->text,
                       client->index + 1);
     judge_keys(world, client, attempt);
+    if (held && world->swarm.fenced)
+        judge_fence(world, client, attempt);
     judge_holder(world, client, attempt);
 }

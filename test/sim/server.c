@@ -33,18 +33,24 @@ static void answer_error(struct order *order, const char *text)
     order->truth = RL_VOTE_ERROR;
 }
 
+static enum rl_vote truth_of_code(const struct rl_reply *code)
+{
+    return code->integer == 1   ? RL_VOTE_GRANTED
+           : code->integer == 2 ? RL_VOTE_PLANTED
+                                : RL_VOTE_GONE;
+}
+
 /* What a reply says in truth, without asking the code that is tested. */
 static enum rl_vote truth_of(const struct order *order)
 {
     const struct rl_reply *reply = &order->reply.reply;
     switch (reply->type) {
     case RL_REPLY_STATUS: return RL_VOTE_GRANTED;
-    case RL_REPLY_NIL:
-    case RL_REPLY_ARRAY: return RL_VOTE_HELD;
-    case RL_REPLY_INTEGER:
-        return reply->integer == 1   ? RL_VOTE_GRANTED
-               : reply->integer == 2 ? RL_VOTE_PLANTED
-                                     : RL_VOTE_GONE;
+    case RL_REPLY_NIL: return RL_VOTE_HELD;
+    case RL_REPLY_ARRAY:
+        return reply->item[0].type == RL_REPLY_INTEGER ? truth_of_code(&reply->item[0])
+                                                       : RL_VOTE_HELD;
+    case RL_REPLY_INTEGER: return truth_of_code(reply);
     default: break;
     }
     /* What is no lock is there in its stead. */
@@ -58,7 +64,22 @@ static void answer_garbage(struct world *world, struct order *order)
         {.type = RL_REPLY_STRING, .text = "p", .len = 1},
         {.type = RL_REPLY_NIL},
     };
+    static const struct rl_reply numbers[] = {
+        {.type = RL_REPLY_INTEGER, .integer = 0}, {.type = RL_REPLY_INTEGER, .integer = 1},
+        {.type = RL_REPLY_INTEGER, .integer = 1}, {.type = RL_REPLY_INTEGER, .integer = -1},
+        {.type = RL_REPLY_INTEGER, .integer = 3}, {.type = RL_REPLY_INTEGER, .integer = 1},
+        {.type = RL_REPLY_INTEGER, .integer = 1}, {.type = RL_REPLY_NIL},
+    };
+    static const struct rl_reply odd[] = {
+        {.type = RL_REPLY_STRING, .text = "p", .len = 1},
+        {.type = RL_REPLY_INTEGER, .integer = 1},
+        {.type = RL_REPLY_NIL},
+    };
     static const struct rl_reply garbage[] = {
+        {.type = RL_REPLY_ARRAY, .item = numbers + 1, .items = 3}, /* a negative one */
+        {.type = RL_REPLY_ARRAY, .item = numbers + 4, .items = 3}, /* no such code */
+        {.type = RL_REPLY_ARRAY, .item = numbers + 5, .items = 3}, /* no fence */
+        {.type = RL_REPLY_ARRAY, .item = odd, .items = 3},
         {.type = RL_REPLY_STATUS, .text = "PONG", .len = 4},
         {.type = RL_REPLY_STATUS, .text = "QK", .len = 2},
         {.type = RL_REPLY_INTEGER, .integer = -1},
@@ -68,7 +89,11 @@ static void answer_garbage(struct world *world, struct order *order)
         {.type = RL_REPLY_ARRAY, .item = items + 1, .items = 1},
         {.type = RL_REPLY_ARRAY, .item = items + 1, .items = 2},
     };
-    order->reply.reply = garbage[chance_below(&world->chance, 8)];
+    unsigned i = chance_below(&world->chance, sizeof(garbage) / sizeof(garbage[0]));
+    order->reply.reply = garbage[i];
+    if (order->text == RL_ACQUIRE && draw_once_in(&world->chance, 4)) /* it is gone? */
+        order->reply.reply =
+            (struct rl_reply){.type = RL_REPLY_ARRAY, .item = numbers, .items = 3};
     order->truth = RL_VOTE_UNKNOWN;
 }
 
@@ -83,9 +108,11 @@ static const char *refusal_of_role(enum server_role role)
     return NULL;
 }
 
-static void greet(const struct server *server, struct order *order)
+static void greet(const struct world *world, const struct server *server,
+                  struct order *order)
 {
     order->life = server->life;
+    order->time = skew_read(&server->clock, world->now);
     order->identity = (struct rl_identity){
         .is_master = server->role != SERVER_REPLICA,
         .is_cluster = server->role == SERVER_CLUSTER,
@@ -112,7 +139,7 @@ static void run(struct world *world, struct server *server, uint16_t i)
     bool erring = world->now < server->error_until;
     const char *refusal = refusal_of_role(server->role);
     if (order->greeting) {
-        greet(server, order);
+        greet(world, server, order);
         if (erring && !server->greets) /* INFO is answered by an error, too */
             order->identity.denied =
                 rl_fault_of_error(server->error, strlen(server->error));

@@ -10,7 +10,7 @@ enum server_state { SERVER_RUNS, SERVER_HANGS, SERVER_DOWN };
 /* What it is to whoever greets it. */
 enum server_role { SERVER_MASTER, SERVER_REPLICA, SERVER_CLUSTER, SERVER_LOADING };
 
-#define BACKLOG_MAX 1024
+#define BACKLOG_MAX 4096
 
 struct server {
     uint8_t index;

@@ -47,6 +47,8 @@ int32_t swarm_gain(const struct swarm *swarm)
     return (int32_t)((drift - swarm_loss(swarm)) * 1000000 / (1000000 - drift));
 }
 
+#define FENCED_DRIFT 1000
+
 /* Where the bounds allow a restart to forget, or not, follows from the rest. */
 static void draw_mishaps(struct swarm *swarm, struct chance *chance)
 {
@@ -57,6 +59,11 @@ static void draw_mishaps(struct swarm *swarm, struct chance *chance)
     }
     if (swarm->durable)
         swarm->weight[MISHAP_FORGET] = 0;
+    if (swarm->fenced)
+        swarm->weight[MISHAP_STEP] = swarm->weight[MISHAP_FREEZE] = 0;
+    if (swarm->fenced && draw_once_in(chance, 2))
+        swarm->weight[MISHAP_FORGET] = swarm->weight[MISHAP_FLUSH] =
+            swarm->weight[MISHAP_BREAK] = 0;
     for (unsigned i = 0; i < MISHAP_COUNT; i++)
         swarm->weights += swarm->weight[i];
 }
@@ -92,6 +99,9 @@ void swarm_draw(struct swarm *swarm, struct chance *chance)
         .wild = draw_once_in(chance, 16),
         .each = draw_once_in(chance, 8),
     };
+    swarm->fenced = !swarm->wild && !swarm->durable && draw_once_in(chance, 3);
+    if (swarm->fenced) /* the nodes' clocks may not part */
+        swarm->drift_ppm = FENCED_DRIFT;
     if (swarm->wild)
         swarm->beyond_ppm = (int32_t)draw_span(chance, 100, 300000);
     if (draw_once_in(chance, 6))

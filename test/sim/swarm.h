@@ -55,6 +55,7 @@ struct swarm {
     unsigned spike;       /* one message of so many is slow; 0: none */
     unsigned loss;        /* and one is lost and sent again */
     unsigned stall;       /* a client is interrupted in one pass of so many; 0: never */
+    bool fenced;          /* the locks are */
     bool durable;         /* the operator declared so: no quarantine */
     bool duplicate;       /* two of the nodes are the same server */
     bool wild;            /* the clocks leave the bounds, by so much */

@@ -99,7 +99,9 @@ void trace_begins(struct world *world)
             ": %u clients with %u users each, %u resources, %u nodes, "
             "quorum %u%s%s%s.\n",
             world->seed, swarm->clients, swarm->users, swarm->resources, NODES, swarm->q,
-            swarm->durable ? ", said to be durable" : "",
+            swarm->fenced    ? ", fenced"
+            : swarm->durable ? ", said to be durable"
+                             : "",
             swarm->duplicate ? ", of which two are the same server" : "",
             swarm->wild ? ", and clocks beyond the bounds" : "");
     fprintf(to, "TTLs of %.0f to %.0f ms, drift %u ppm, ways of %.3f to %.3f ms.\n",
@@ -255,7 +257,7 @@ void trace_ran(struct world *world, const struct order *order)
         [RL_VOTE_HELD] = "another's value is there",
         [RL_VOTE_GONE] = "nothing is there",
         [RL_VOTE_PLANTED] = "planted",
-        [RL_VOTE_ERROR] = "an error",
+        [RL_VOTE_ERROR] = "",
         [RL_VOTE_UNKNOWN] = "an answer of no use",
         [RL_VOTE_SILENT] = "",
         [RL_VOTE_ABSENT] = "",
@@ -263,8 +265,10 @@ void trace_ran(struct world *world, const struct order *order)
     mix(world, order->truth | (uint64_t)order->server << 8);
     if (!world->trace.to || order->greeting)
         return;
+    bool error = order->truth == RL_VOTE_ERROR;
     server_tells(world, order->server, "%s of %.*s: %s%s", text_of(order->text), TOKEN_LEN,
-                 world->token[order->token].text, votes[order->truth],
+                 world->token[order->token].text,
+                 error ? order->reply.reply.text : votes[order->truth],
                  order->cut ? ", for nobody" : "");
 }
 

@@ -40,6 +40,7 @@ struct order {
     rl_time sent;       /* by the client's clock */
     enum rl_vote truth; /* what the server did */
     struct rl_identity identity;
+    rl_time time; /* by the server's clock, as INFO tells it */
     struct store_reply reply;
 };
 

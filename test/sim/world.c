@@ -21,7 +21,20 @@ struct rl_word world_key(unsigned resource)
     return keys[resource];
 }
 
-/* p, the client and a number, for instance p2-000017. */
+struct rl_word world_fence_key(unsigned resource)
+{
+    static const struct rl_word keys[RESOURCES_MAX] = {
+        {"stock:fence", 11},
+        {"report:fence", 12},
+        {"leader:fence", 12},
+        {"invoice:fence", 13},
+    };
+    return keys[resource];
+}
+
+#define NUMBER_LEN 6
+
+/* The kind, the client and a number, for instance p:2-000017. */
 uint16_t world_new_token(struct world *world, const struct client *client,
                          unsigned resource)
 {
@@ -32,20 +45,21 @@ uint16_t world_new_token(struct world *world, const struct client *client,
     token->client = client->index;
     token->resource = (uint8_t)resource;
     token->made = world->now;
-    token->text[0] = 'p';
-    token->text[1] = (char)('1' + client->index);
-    token->text[2] = '-';
-    for (unsigned i = TOKEN_LEN, rest = number; i-- > 3; rest /= 10)
+    token->text[0] = world->swarm.fenced ? 'f' : 'p';
+    token->text[1] = ':';
+    token->text[2] = (char)('1' + client->index);
+    token->text[3] = '-';
+    for (unsigned i = TOKEN_LEN, rest = number; i-- > TOKEN_LEN - NUMBER_LEN; rest /= 10)
         token->text[i] = (char)('0' + rest % 10);
     return (uint16_t)number;
 }
 
 struct token *world_token_of(struct world *world, struct rl_word value)
 {
-    if (value.len != TOKEN_LEN || value.text[0] != 'p')
+    if (value.len != TOKEN_LEN || value.text[1] != ':')
         return NULL;
     unsigned number = 0;
-    for (unsigned i = 3; i < TOKEN_LEN; i++)
+    for (unsigned i = TOKEN_LEN - NUMBER_LEN; i < TOKEN_LEN; i++)
         number = number * 10 + (unsigned)(value.text[i] - '0');
     return number < world->tokens ? &world->token[number] : NULL;
 }
@@ -82,10 +96,22 @@ static struct skew some_clock(struct world *world)
     };
 }
 
+/* Fences want clocks that agree, more or less. */
+#define DISAGREEMENT (200 * RL_MS)
+#define A_DAY        (INT64_C(1800000000) * RL_SECOND)
+
+static struct skew clock_of_server(struct world *world)
+{
+    struct skew clock = some_clock(world);
+    if (world->swarm.fenced)
+        clock.local = A_DAY + draw_between(&world->chance, 0, DISAGREEMENT);
+    return clock;
+}
+
 static void populate(struct world *world)
 {
     for (unsigned i = 0; i < NODES; i++) {
-        world->server[i].clock = some_clock(world);
+        world->server[i].clock = clock_of_server(world);
         mishap_draw_server_clock(world, i);
         server_init(world, i);
     }

@@ -34,10 +34,12 @@ struct world {
     rl_time now; /* the true time */
     uint64_t events, steps;
     unsigned acquisitions;
-    rl_nodes acquirers; /* clients that acquired */
-    rl_nodes wanted;    /* resources that nobody acquired since all is well */
-    rl_nodes waiting;   /* clients that are to, and did not yet */
-    rl_nodes healed;    /* the servers that are well in the end */
+    rl_nodes acquirers;             /* clients that acquired */
+    rl_nodes wanted;                /* resources that nobody acquired since all is well */
+    rl_nodes waiting;               /* clients that are to, and did not yet */
+    rl_nodes healed;                /* the servers that are well in the end */
+    int64_t highest[RESOURCES_MAX]; /* fencing token of who acquired, so far */
+    bool forgot;                    /* some server lost what it had */
     unsigned tokens;
     struct gift gift;
     struct trace trace;
@@ -57,6 +59,7 @@ void world_play(struct world *world, uint64_t seed);
 unsigned world_server_of(const struct world *world, unsigned node);
 
 struct rl_word world_key(unsigned resource);
+struct rl_word world_fence_key(unsigned resource);
 
 uint16_t world_new_token(struct world *world, const struct client *client,
                          unsigned resource);
