@@ -22,6 +22,8 @@ REASONS = {
     ("lease_acquire.c", "switch (rl_round_result(&lease->round, lease->terms.q)) {"): ENUMS,
     ("lease_acquire.c", "if (cause == RL_CAUSE_CANCELLED || !lease->round.waiting)"):
         "the node that decides fails while others are connected",
+    ("lease_acquire.c", "if (rl_lease_majority_is_gone(lease))"):
+        "rare: a node that granted restarts while two others have yet to answer",
     ("lease_hold.c", "switch (late && result == RL_WON ? RL_LOST : result) {"):
         ENUMS + "; what is late was waited for by nobody, so it is lost or won",
     ("lease_hold.c", "return lease->decided || !lease->round.waiting;"):
