@@ -53,6 +53,16 @@ static void judge_extension(struct world *world, const struct order *order)
     token->expires[order->server] = expires;
 }
 
+/* A second, and what the nodes' clocks and a client's notion of them may differ by. */
+#define LATE_AT_MOST (RL_SECOND + 800 * RL_MS)
+
+static void judge_lateness(struct world *world, const struct order *order)
+{
+    if (world->swarm.fenced && world->now - order->left > LATE_AT_MOST)
+        oracle_accuse(world, INVARIANT_HELD_UP, "server %u, %lld ms after it was sent",
+                      order->server + 1, (long long)((world->now - order->left) / RL_MS));
+}
+
 void oracle_ran(struct world *world, const struct order *order)
 {
     struct server *server = &world->server[order->server];
@@ -78,6 +88,7 @@ void oracle_ran(struct world *world, const struct order *order)
                       order->server + 1, TOKEN_LEN, token->text);
     else
         token->expires[order->server] = entry->expires;
+    judge_lateness(world, order);
     oracle_judge_storing(world, order);
 }
 

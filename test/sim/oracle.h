@@ -26,6 +26,7 @@ struct rl_answer;
     X(DECIDED, "enough nodes have granted, and the lease is not held")                     \
     X(SETTLED, "a fenced lease is held, but fewer than q servers store its fence")         \
     X(RISING, "a fencing token is not above all earlier ones")                             \
+    X(HELD_UP, "a fenced token is stored by a message that was held up on its way")        \
     X(BARRED, "a node that must not vote was asked")                                       \
     X(KNOWN, "a lease is held though a majority is known not to store it")                 \
     X(DEADLINE, "something is told to the holder of a lease that has run out")             \

@@ -124,6 +124,7 @@ void wire_send(struct world *world, uint16_t i, rl_time at)
     struct line *line = &wire->line[order->line];
     const struct path *path = &wire->path[order->client][order->server];
     bool lost;
+    order->left = at;
     rl_time arrives = arrival(world, path, at, path->there_blocked, &lost);
     if (lost)
         line->mended = rl_max(line->mended, arrives);

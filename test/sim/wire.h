@@ -38,6 +38,7 @@ struct order {
     uint32_t seq, life; /* life: of the process that answered the greeting */
     int32_t ttl_ms;
     rl_time sent;       /* by the client's clock */
+    rl_time left;       /* the client, by the true time */
     enum rl_vote truth; /* what the server did */
     struct rl_identity identity;
     rl_time time; /* by the server's clock, as INFO tells it */
