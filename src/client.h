@@ -24,6 +24,7 @@ struct rl_task_class {
     void (*tick)(struct rl_task *task);   /* the time that it was set to has come */
     void (*expire)(struct rl_task *task); /* look at hard deadlines, before replies */
     void (*ready)(struct rl_task *task, unsigned node); /* a node was greeted */
+    void (*tried)(struct rl_task *task, unsigned node); /* it was, or cannot be */
     void (*open)(struct rl_task *task);                 /* the gate opened */
     /* A node answered, or the connection ended before it did (`reply` NULL). */
     void (*answer)(struct rl_task *task, unsigned node, const struct rl_op *op,
@@ -78,7 +79,7 @@ struct redlock_client {
 
     struct rl_heap heap;
     size_t tasks;           /* in existence, so that the heap has room for each */
-    struct rl_task list;    /* head of a ring: leases, surveys, ... */
+    struct rl_task list;    /* head of a ring: leases, surveys, checks, ... */
     struct rl_task *zombie; /* dead ones that wait to be destroyed, by next */
     struct rl_task *drain;
 
@@ -167,6 +168,13 @@ bool rl_client_hear(redlock_client *client, struct rl_task *task,
                     const struct rl_message *message, bool wanted, unsigned node,
                     const struct rl_op *op, const struct rl_reply *reply,
                     struct rl_answer *ret_answer);
+
+/*
+ * Queues a command that is no round; `seq` is in the operation that answers it. False: no
+ * memory.
+ */
+bool rl_client_ask(redlock_client *client, struct rl_task *task, uint32_t seq,
+                   const struct rl_word *word, size_t words, unsigned node);
 
 /* Joins prefix and key. The result is not terminated. False: it is empty or too long. */
 bool rl_client_key(const redlock_client *client, const void *key, size_t len,

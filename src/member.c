@@ -132,12 +132,29 @@ static void step_link(struct rl_member *member, struct rl_link_event event)
     rl_task_due(&member->task, rl_link_next(&member->link));
 }
 
+static void tell_ready(redlock_client *client, unsigned node)
+{
+    for (struct rl_task *task = client->list.next; task != &client->list; task = task->next)
+        if (!task->dead && task->class->ready)
+            task->class->ready(task, node);
+}
+
+/* Greeted or failed, for the first time or again. */
+static void tell_tried(redlock_client *client, unsigned node)
+{
+    for (struct rl_task *task = client->list.next; task != &client->list; task = task->next)
+        if (!task->dead && task->class->tried)
+            task->class->tried(task, node);
+}
+
 static void tick_member(struct rl_task *task)
 {
     struct rl_member *member = (struct rl_member *)task;
     rl_heap_drop(&task->client->heap, &task->due);
     step_link(member, (struct rl_link_event){.type = RL_LINK_TICK});
     look_at_gate(task->client);
+    if (!rl_link_is_open(&member->link))
+        tell_tried(task->client, member->index);
 }
 
 static const struct rl_task_class member_class = {
@@ -164,13 +181,6 @@ static bool is_duplicate(const struct rl_member *member, const char *run_id)
     return false;
 }
 
-static void tell_ready(redlock_client *client, unsigned node)
-{
-    for (struct rl_task *task = client->list.next; task != &client->list; task = task->next)
-        if (!task->dead && task->class->ready)
-            task->class->ready(task, node);
-}
-
 static void on_greeted(void *arg, struct rl_node *node, struct rl_identity *identity)
 {
     struct rl_member *member = arg;
@@ -182,6 +192,7 @@ static void on_greeted(void *arg, struct rl_node *node, struct rl_identity *iden
     if (rl_link_is_open(&member->link))
         tell_ready(client, member->index);
     look_at_gate(client);
+    tell_tried(client, member->index);
 }
 
 static void give_answer(struct rl_member *member, const struct rl_op *op,
@@ -229,6 +240,7 @@ static void on_failed(void *arg, struct rl_node *node, enum rl_fault fault)
     (void)node;
     rl_member_failed(member, fault);
     look_at_gate(client);
+    tell_tried(client, member->index);
 }
 
 static void on_wake(void *arg)

@@ -6,12 +6,10 @@
 #include "client.h"
 
 /* The command's bytes, in the scratch buffer of its form; false: no memory. */
-static bool format(redlock_client *client, const struct rl_message *message, bool whole,
-                   size_t *ret_len)
+static bool write_words(redlock_client *client, const struct rl_word *word, size_t words,
+                        bool whole, size_t *ret_len)
 {
-    struct rl_command command;
-    rl_kind_command(message->kind, message->text, whole, &message->subject, &command);
-    size_t size = rl_resp_size(command.word, command.words);
+    size_t size = rl_resp_size(word, words);
     if (size > client->scratch_room[whole]) {
         char *scratch = realloc(client->scratch[whole], size);
         if (!scratch)
@@ -19,24 +17,25 @@ static bool format(redlock_client *client, const struct rl_message *message, boo
         client->scratch[whole] = scratch;
         client->scratch_room[whole] = size;
     }
-    *ret_len = rl_resp_write(command.word, command.words, client->scratch[whole]);
+    *ret_len = rl_resp_write(word, words, client->scratch[whole]);
     return true;
 }
 
-static bool queue(struct rl_member *member, struct rl_task *task,
-                  const struct rl_message *message, bool whole, size_t len)
+static bool format(redlock_client *client, const struct rl_message *message, bool whole,
+                   size_t *ret_len)
+{
+    struct rl_command command;
+    rl_kind_command(message->kind, message->text, whole, &message->subject, &command);
+    return write_words(client, command.word, command.words, whole, ret_len);
+}
+
+/* What write_words() left in the scratch buffer. */
+static bool queue(struct rl_member *member, const struct rl_op *op, size_t len)
 {
     redlock_client *client = member->task.client;
-    struct rl_op op = {
-        .task = task,
-        .sent = client->view.now,
-        .text = message->text,
-        .seq = message->seq,
-        .plant = message->subject.plant,
-        .whole = whole,
-    };
+    struct rl_task *task = op->task;
     bool first = rl_node_oldest(&member->node) == RL_NEVER;
-    if (!rl_node_send(&member->node, &op, client->scratch[whole], len))
+    if (!rl_node_send(&member->node, op, client->scratch[op->whole], len))
         return false;
     task->owed++;
     client->unwritten |= rl_bit(member->index);
@@ -45,21 +44,48 @@ static bool queue(struct rl_member *member, struct rl_task *task,
     return true;
 }
 
+static struct rl_op op_of(const redlock_client *client, struct rl_task *task,
+                          const struct rl_message *message, bool whole)
+{
+    return (struct rl_op){
+        .task = task,
+        .sent = client->view.now,
+        .text = message->text,
+        .seq = message->seq,
+        .plant = message->subject.plant,
+        .whole = whole,
+    };
+}
+
+bool rl_client_ask(redlock_client *client, struct rl_task *task, uint32_t seq,
+                   const struct rl_word *word, size_t words, unsigned node)
+{
+    struct rl_op op = {.task = task, .sent = client->view.now, .seq = seq};
+    size_t len;
+    if (!write_words(client, word, words, op.whole, &len) ||
+        !queue(&client->member[node], &op, len))
+        return false;
+    rl_client_plan(client);
+    return true;
+}
+
 rl_nodes rl_client_say(redlock_client *client, struct rl_task *task,
                        const struct rl_message *message, rl_nodes nodes)
 {
+    uint32_t script = rl_kind_script_bit(message->kind, message->text);
     size_t len[2] = {0, 0};
     rl_nodes failed = 0;
     for (rl_nodes rest = nodes; rest; rest &= rest - 1) {
         unsigned i = rl_first(rest);
         struct rl_member *member = &client->member[i];
-        bool whole = rl_kind_script_bit(message->kind, message->text) & ~member->node.known;
+        bool whole = script & ~member->node.known;
+        struct rl_op op = op_of(client, task, message, whole);
         if (len[whole] == 0 && !format(client, message, whole, &len[whole]))
             failed |= rl_bit(i);
-        else if (!queue(member, task, message, whole, len[whole]))
+        else if (!queue(member, &op, len[whole]))
             failed |= rl_bit(i);
         else
-            member->node.known |= rl_kind_script_bit(message->kind, message->text);
+            member->node.known |= script;
     }
     if (nodes)
         rl_client_plan(client);

@@ -363,6 +363,76 @@ REDLOCK_API redlock_code redlock_break(redlock_client *client, const void *key,
                                        size_t key_len, redlock_survey_fn *callback,
                                        void *arg);
 
+/* --- looking at the nodes --- */
+
+/* What a finding weighs. */
+typedef enum redlock_rank {
+    REDLOCK_NOTE,    /* could not be looked at: it is not known whether there is anything */
+    REDLOCK_WARNING, /* locks work, until something happens that can happen */
+    REDLOCK_DEFECT,  /* the node is not fit to hold locks */
+} redlock_rank;
+
+typedef struct redlock_finding {
+    redlock_rank rank;
+    const char *code;   /* short and lower case: same_server, evicts, ... */
+    const char *text;   /* what it is, and what to do */
+    const char *detail; /* what was found: another node, a setting, commands; or "" */
+} redlock_finding;
+
+/* One node, as it was found. Numbers below 0 and empty texts: not known. */
+typedef struct redlock_fitness {
+    const char *uri; /* without the password */
+    bool fit;        /* no finding is a defect */
+    int64_t latency_us;
+    char version[40];      /* redis 7.0.15 */
+    char policy[24];       /* maxmemory-policy */
+    char fsync[16];        /* appendfsync; none: there is no append-only file */
+    int64_t maxmemory;     /* bytes; 0: no limit */
+    int64_t replicas;      /* that are connected */
+    bool timed;            /* the next two are known */
+    int64_t offset_us;     /* of its time of day from that of the nodes' median */
+    int64_t offset_err_us; /* by so much it may be off: the round trips */
+    const redlock_finding *findings;
+    size_t count;
+} redlock_fitness;
+
+typedef enum redlock_verdict {
+    REDLOCK_FIT,
+    REDLOCK_FIT_WITH_WARNINGS, /* q nodes are fit, but something was found */
+    REDLOCK_UNFIT,             /* less than q nodes are fit */
+    REDLOCK_UNTRIED,           /* the client was freed before */
+} redlock_verdict;
+
+typedef struct redlock_checkup {
+    redlock_code code; /* OK; CANCELLED: nothing else is known */
+    redlock_verdict verdict;
+    unsigned quorum, fit; /* nodes that are needed, and those without a defect */
+    const redlock_fitness *nodes;
+    size_t count;
+} redlock_checkup;
+
+typedef void redlock_check_fn(redlock_client *client, const redlock_checkup *checkup,
+                              void *arg);
+
+/*
+ * Are these nodes fit to hold locks? Waits until each was tried, asks those that answer for
+ * their settings, their time and, by commands that do nothing, for each right that a client
+ * needs. It writes no key, and a setting that the user may not read is a note. `strict`:
+ * warnings are defects. If the client's options say `durable`, those about what a restart
+ * forgets are defects in any case.
+ * Errors: NO_MEMORY, FORKED, CLOSED.
+ */
+REDLOCK_API redlock_code redlock_check(redlock_client *client, bool strict,
+                                       redlock_check_fn *callback, void *arg);
+
+/*
+ * The least ACL rule for this client's prefix and user, as the words of one command: "ACL
+ * SETUSER lock ...". The password in it is SECRET: put yours there. Writes at most `room`
+ * bytes, the last of them NUL; returns how many bytes the whole has, without the NUL.
+ */
+REDLOCK_API size_t redlock_client_acl(const redlock_client *client, char *text,
+                                      size_t room);
+
 #ifdef __cplusplus
 }
 #endif

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "info.h"
+
 static struct rl_word word(const char *text)
 {
     return (struct rl_word){text, strlen(text)};
@@ -67,32 +69,6 @@ bool rl_greeting_begin(struct rl_greeting *greeting, const struct rl_credentials
     return true;
 }
 
-/* The value of "name:value" at the beginning of a line; empty if there is none. */
-static struct rl_word field(const struct rl_reply *reply, const char *name)
-{
-    size_t name_len = strlen(name);
-    const char *at = reply->text;
-    const char *end = reply->text + reply->len;
-    while (at < end) {
-        const char *eol = memchr(at, '\n', (size_t)(end - at));
-        const char *line_end = eol ? eol : end;
-        size_t len = (size_t)(line_end - at);
-        if (len > name_len && memcmp(at, name, name_len) == 0 && at[name_len] == ':') {
-            const char *value = at + name_len + 1;
-            while (line_end > value && line_end[-1] == '\r')
-                line_end--;
-            return (struct rl_word){value, (size_t)(line_end - value)};
-        }
-        at = eol ? eol + 1 : end;
-    }
-    return (struct rl_word){"", 0};
-}
-
-static bool is(struct rl_word value, const char *text)
-{
-    return value.len == strlen(text) && memcmp(value.text, text, value.len) == 0;
-}
-
 /* A section that is missing what it must say is as good as a refusal. */
 static void read_section(struct rl_greeting *greeting, enum rl_greeting_step step,
                          const struct rl_reply *reply)
@@ -102,21 +78,21 @@ static void read_section(struct rl_greeting *greeting, enum rl_greeting_step ste
     case RL_GREET_AUTH:
     case RL_GREET_SELECT: break;
     case RL_GREET_SERVER: {
-        struct rl_word run_id = field(reply, "run_id");
+        struct rl_word run_id = rl_info_field(reply, "run_id");
         if (run_id.len == RL_RUN_ID)
             memcpy(identity->run_id, run_id.text, RL_RUN_ID);
-        identity->is_cluster |= is(field(reply, "redis_mode"), "cluster");
+        identity->is_cluster |= rl_info_is(rl_info_field(reply, "redis_mode"), "cluster");
         break;
     }
     case RL_GREET_REPLICATION:
-        identity->is_master = is(field(reply, "role"), "master");
+        identity->is_master = rl_info_is(rl_info_field(reply, "role"), "master");
         break;
     case RL_GREET_CLUSTER:
-        identity->is_cluster |= is(field(reply, "cluster_enabled"), "1");
+        identity->is_cluster |= rl_info_is(rl_info_field(reply, "cluster_enabled"), "1");
         break;
     case RL_GREET_PERSISTENCE:
-        identity->is_loading =
-            is(field(reply, "loading"), "1") || is(field(reply, "async_loading"), "1");
+        identity->is_loading = rl_info_is(rl_info_field(reply, "loading"), "1") ||
+                               rl_info_is(rl_info_field(reply, "async_loading"), "1");
         break;
     }
 }

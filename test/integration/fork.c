@@ -31,6 +31,14 @@ static void nor_that(redlock_client *client, const redlock_survey *survey, void 
     _exit(99);
 }
 
+static void nor_such(redlock_client *client, const redlock_checkup *checkup, void *arg)
+{
+    (void)client;
+    (void)checkup;
+    (void)arg;
+    _exit(99);
+}
+
 /* The child has no test framework: the number of its first failed check is its exit code.
  */
 #define CHECK(number, condition)                                                           \
@@ -52,6 +60,7 @@ static void be_inert(redlock_client *client, redlock_lease *held, redlock_lease 
     CHECK(8, redlock_client_drain(client, 0, nor_this, NULL) == REDLOCK_FORKED);
     CHECK(9, redlock_valid_ms(held) == 0);
     CHECK(10, redlock_explain(held, node, 5) == 0);
+    CHECK(11, redlock_check(client, false, nor_such, NULL) == REDLOCK_FORKED);
     redlock_cancel(acquiring);
     redlock_disown(held);
 }

@@ -62,15 +62,27 @@ static bool is_held(struct stage *s, const redlock_lease *lease)
     return servers_with(&s->servers, "job", redlock_token(lease)) >= 2;
 }
 
+static void note_check(redlock_client *client, const redlock_checkup *checkup, void *arg)
+{
+    struct seen *seen = arg;
+    (void)client;
+    seen->times++;
+    seen->code = checkup->code;
+}
+
 static void use(struct stage *s, redlock_lease *lease)
 {
     struct told extended = {0}, released = {0};
-    struct seen seen = {0};
+    struct seen seen = {0}, checked = {0};
     redlock_code code;
     SCARCELY(code, redlock_inspect(s->client, "job", 3, note_survey, &seen));
     cr_assert(code == REDLOCK_OK || code == REDLOCK_NO_MEMORY);
     if (code == REDLOCK_OK)
         UNTIL(s, seen.times > 0);
+    SCARCELY(code, redlock_check(s->client, false, note_check, &checked));
+    cr_assert(code == REDLOCK_OK || code == REDLOCK_NO_MEMORY);
+    if (code == REDLOCK_OK)
+        UNTIL(s, checked.times > 0);
     SCARCELY(code, redlock_extend(lease, 0, told_note, &extended));
     if (code == REDLOCK_OK) {
         UNTIL(s, extended.times > 0);
@@ -82,6 +94,7 @@ static void use(struct stage *s, redlock_lease *lease)
         cr_assert_eq(redlock_valid_ms(lease), 0);
     }
     cr_assert_leq(seen.times, 1);
+    cr_assert_leq(checked.times, 1);
     cr_assert_leq(extended.times, 1);
     cr_assert_leq(released.times, 1);
 }

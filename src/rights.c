@@ -1,0 +1,133 @@
+#include "rights.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+size_t rl_rights(struct rl_right ret_right[RL_RIGHTS_MAX])
+{
+    struct rl_word call[RL_CALLS_MAX];
+    size_t count = rl_kind_calls(call);
+    memset(ret_right, 0, RL_RIGHTS_MAX * sizeof(*ret_right));
+    for (size_t i = 0; i < count; i++) {
+        assert(call[i].len < RL_RIGHT_NAME);
+        memcpy(ret_right[i].name, call[i].text, call[i].len);
+    }
+    strcpy(ret_right[count].name, "TIME");
+    return count + 1;
+}
+
+/* --- trying --- */
+
+/*
+ * SET XX sets nothing where nothing is, but is refused as any SET is: for rights, for
+ * memory, for a disk that is full. EVALSHA of a script that nobody has is allowed if it is
+ * unknown.
+ */
+#define KEY "\1"
+static const struct {
+    const char *name;
+    const char *word[RL_TRY_WORDS - 1];
+} tries[] = {
+    {"SET", {KEY, "-", "XX", "PX", "1"}},
+    {"GET", {KEY}},
+    {"PTTL", {KEY}},
+    {"PEXPIRE", {KEY, "1"}},
+    {"DEL", {KEY}},
+    {"EVAL", {"return 0", "1", KEY}},
+    {"EVALSHA", {"0000000000000000000000000000000000000000", "1", KEY}},
+    {"TIME", {NULL}},
+};
+
+size_t rl_right_try(const struct rl_right *right, struct rl_word key,
+                    struct rl_word ret_word[RL_TRY_WORDS])
+{
+    size_t words = 0;
+    for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
+        if (strcmp(tries[i].name, right->name) != 0)
+            continue;
+        ret_word[words++] = (struct rl_word){right->name, strlen(right->name)};
+        for (size_t j = 0; j < RL_TRY_WORDS - 1 && tries[i].word[j]; j++) {
+            const char *word = tries[i].word[j];
+            bool is_key = strcmp(word, KEY) == 0;
+            ret_word[words++] = is_key ? key : (struct rl_word){word, strlen(word)};
+        }
+    }
+    return words;
+}
+
+enum rl_fault rl_right_read(const struct rl_right *right, const struct rl_reply *reply)
+{
+    if (reply->type != RL_REPLY_ERROR)
+        return RL_FAULT_NONE;
+    enum rl_fault fault = rl_fault_of_error(reply->text, reply->len);
+    bool unknown = fault == RL_FAULT_NOSCRIPT && strcmp(right->name, "EVALSHA") == 0;
+    return unknown ? RL_FAULT_NONE : fault;
+}
+
+/* --- the rule --- */
+
+struct line {
+    char *text;
+    size_t room, len;
+};
+
+static void put(struct line *line, char c)
+{
+    if (line->len + 1 < line->room)
+        line->text[line->len] = c;
+    line->len++;
+}
+
+static void put_text(struct line *line, const char *text)
+{
+    while (*text)
+        put(line, *text++);
+}
+
+/*
+ * A pattern for keys that begin with this. What redis-cli would read as a quote, and
+ * blanks, which no pattern can have, stand for any one character.
+ */
+static void put_pattern(struct line *line, const char *prefix)
+{
+    for (; *prefix; prefix++) {
+        if (!isgraph((unsigned char)*prefix) || strchr("\"'", *prefix)) {
+            put(line, '?');
+            continue;
+        }
+        if (strchr("*?[]^\\", *prefix))
+            put(line, '\\');
+        put(line, *prefix);
+    }
+    put(line, '*');
+}
+
+static void put_right(struct line *line, const char *name)
+{
+    put_text(line, " +");
+    for (; *name; name++)
+        put(line, (char)tolower((unsigned char)*name));
+}
+
+size_t rl_rights_acl(const char *user, const char *prefix, bool select, char *text,
+                     size_t room)
+{
+    struct line line = {.text = text, .room = room};
+    struct rl_right right[RL_RIGHTS_MAX];
+    size_t count = rl_rights(right);
+    put_text(&line, "ACL SETUSER ");
+    put_text(&line, user);
+    put_text(&line, " reset on >SECRET ~");
+    put_pattern(&line, prefix);
+    put_text(&line, " resetchannels -@all");
+    put_right(&line, "INFO");
+    for (size_t i = 0; i < count; i++)
+        put_right(&line, right[i].name);
+    if (select)
+        put_right(&line, "SELECT");
+    if (room > 0)
+        text[line.len < room ? line.len : room - 1] = '\0';
+    return line.len;
+}
