@@ -23,7 +23,11 @@ struct table {
 
 void cli_init(struct cli *cli)
 {
-    *cli = (struct cli){.drift_ppm = CLI_UNSAID, .held_elsewhere = CLI_HELD_ELSEWHERE};
+    *cli = (struct cli){
+        .own_failure = CLI_FAILED,
+        .drift_ppm = CLI_UNSAID,
+        .held_elsewhere = CLI_HELD_ELSEWHERE,
+    };
     redlock_options_init(&cli->client);
     cli->client.node_timeout_ms = CLI_UNSAID;
     cli->client.max_ttl_ms = CLI_UNSAID;

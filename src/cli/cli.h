@@ -32,6 +32,7 @@ struct cli {
     const char *help;    /* its help text */
     bool alone;          /* it needs no nodes: neither environment nor file is read */
     int operands_least, operands_most;
+    int own_failure; /* the exit code where there is no client: 125, or the command's */
 
     const char **uris;
     size_t uri_count;
@@ -98,7 +99,9 @@ void cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)))
 void cli_say(const struct cli *cli, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The client of the configured nodes. Ends the process with CLI_CONFIG where it cannot be.
+/*
+ * The client of the configured nodes. Ends the process where it cannot be: with CLI_CONFIG,
+ * or own_failure.
  */
 redlock_client *cli_connect(const struct cli *cli, struct event_base *base);
 
@@ -195,10 +198,11 @@ int cli_extend(struct cli *cli, int argc, char **argv);
 int cli_release(struct cli *cli, int argc, char **argv);
 int cli_break(struct cli *cli, int argc, char **argv);
 int cli_status(struct cli *cli, int argc, char **argv);
+int cli_check(struct cli *cli, int argc, char **argv);
 int cli_local(struct cli *cli, int argc, char **argv);
 
 /* Their help texts; the global options are added to them. */
 extern const char cli_run_help[], cli_acquire_help[], cli_extend_help[], cli_release_help[],
-    cli_break_help[], cli_status_help[], cli_local_help[];
+    cli_break_help[], cli_status_help[], cli_check_help[], cli_local_help[];
 
 #endif

@@ -24,11 +24,12 @@ redlock_client *cli_connect(const struct cli *cli, struct event_base *base)
     redlock_client *client;
     redlock_error error = {.code = REDLOCK_OK};
     if (!base)
-        cli_fail(CLI_FAILED, "no event loop: out of memory or descriptors");
+        cli_fail(cli->own_failure, "no event loop: out of memory or descriptors");
     redlock_code code =
         redlock_client_new(base, cli->uris, cli->uri_count, &cli->client, &client, &error);
+    int exit_code = exit_of_failed_start(code);
     if (code != REDLOCK_OK)
-        cli_fail(exit_of_failed_start(code), "%s",
+        cli_fail(exit_code == CLI_FAILED ? cli->own_failure : exit_code, "%s",
                  error.text[0] ? error.text : redlock_code_text(code));
     return client;
 }

@@ -1,0 +1,290 @@
+/* redlock check: are these nodes fit to hold locks? */
+#include "cli.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char cli_check_help[] =
+    "Usage: redlock check [--strict] [--acl]\n"
+    "Look whether the nodes are fit to hold locks: node by node what was found, and what\n"
+    "to do about it. Writes no key, and touches no lock. Names, here and in JSON:\n"
+    "\n"
+    "  defects, the node is not fit:\n"
+    "    unreachable wrong_password loading replica cluster same_server restarted fails\n"
+    "    no_right no_command over_memory refuses_writes evicts\n"
+    "  warnings, locks work until something happens that can happen:\n"
+    "    forgets forgets_seconds forgets_in_rewrite has_replicas (of restarts: defects\n"
+    "    with --durable), could_evict clock_off no_time other_version\n"
+    "  notes, for what the user may not look at; they change no exit code:\n"
+    "    memory_unknown fsync_unknown\n"
+    "\n"
+    "      --strict              each warning is a defect; a note stays a note\n"
+    "      --acl                 ask nobody: print the least ACL rule that a client needs,\n"
+    "                            for --prefix and the user; put a password for SECRET\n"
+    "\n"
+    "Examples:\n"
+    "  redlock check --strict || exit\n"
+    "  redlock check --json | jq -r '.nodes[] | .uri + \" \" + .findings[].code'\n"
+    "  redlock check --prefix lock: --acl\n"
+    "\n"
+    "Exit codes: 0 all nodes are fit, and nothing was found; 1 a quorum of nodes is fit,\n"
+    "but something was found; 2 less than a quorum is fit; 3 not tried: no memory or\n"
+    "descriptors; 64 usage; 78 configuration; 125 own failure.\n";
+
+#define CLI_NOT_TRIED 3
+
+#define RED    "\033[31m"
+#define GREEN  "\033[32m"
+#define YELLOW "\033[33m"
+#define PLAIN  "\033[0m"
+
+static const char *const ranks[] = {
+    [REDLOCK_NOTE] = "note",
+    [REDLOCK_WARNING] = "warning",
+    [REDLOCK_DEFECT] = "defect",
+};
+
+static const char *const colors[] = {
+    [REDLOCK_NOTE] = PLAIN,
+    [REDLOCK_WARNING] = YELLOW,
+    [REDLOCK_DEFECT] = RED,
+};
+
+/* --- for people --- */
+
+static int max(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+static const char *or_dash(const char *text)
+{
+    return text[0] ? text : "-";
+}
+
+/* "+0.3 ms" */
+static const char *show_offset(const redlock_fitness *node, char buffer[32])
+{
+    double ms = (double)node->offset_us / 1000;
+    if (!node->timed)
+        return "-";
+    snprintf(buffer, 32, "%+.1f ms", ms);
+    return buffer;
+}
+
+static void print_row(int uri_width, int version_width, const char *uri, const char *state,
+                      const char *color, const char *const column[5])
+{
+    printf("%-*s  %s%-7s%s  %-*s  %-11s  %-15s  %-8s  %s\n", uri_width, uri, color, state,
+           color[0] ? PLAIN : "", version_width, column[0], column[1], column[2], column[3],
+           column[4]);
+}
+
+static const char *state_of(const redlock_fitness *node)
+{
+    for (size_t i = 0; node->fit && i < node->count; i++)
+        if (node->findings[i].rank == REDLOCK_WARNING)
+            return "warning";
+    return node->fit ? "fit" : "unfit";
+}
+
+static const char *color_of(const struct cli *cli, const char *state)
+{
+    if (!cli->color)
+        return "";
+    return state[0] == 'f' ? GREEN : state[0] == 'w' ? YELLOW : RED;
+}
+
+static void print_node(const struct cli *cli, const redlock_fitness *node, int uri_width,
+                       int version_width)
+{
+    char offset[32], replicas[32] = "-";
+    const char *state = state_of(node);
+    if (node->replicas >= 0)
+        snprintf(replicas, sizeof(replicas), "%lld", (long long)node->replicas);
+    char *version = cli_printable(or_dash(node->version));
+    char *policy = cli_printable(or_dash(node->policy));
+    char *fsync = cli_printable(or_dash(node->fsync));
+    const char *const column[5] = {version, show_offset(node, offset), policy, fsync,
+                                   replicas};
+    print_row(uri_width, version_width, node->uri, state, color_of(cli, state), column);
+    free(version);
+    free(policy);
+    free(fsync);
+}
+
+static void print_findings(const struct cli *cli, const redlock_fitness *node)
+{
+    for (size_t i = 0; i < node->count; i++) {
+        const redlock_finding *found = &node->findings[i];
+        char *detail = cli_printable(found->detail);
+        printf("    %s%s%s %s: %s%s%s%s\n", cli->color ? colors[found->rank] : "",
+               ranks[found->rank], cli->color ? PLAIN : "", found->code, found->text,
+               detail[0] ? " (" : "", detail, detail[0] ? ")" : "");
+        free(detail);
+    }
+}
+
+static void print_table(const struct cli *cli, const redlock_checkup *checkup)
+{
+    static const char *const head[5] = {"VERSION", "CLOCK", "EVICTION", "FSYNC", "REPLICAS"};
+    static const char *const verdicts[] = {
+        [REDLOCK_FIT] = "fit",
+        [REDLOCK_FIT_WITH_WARNINGS] = "fit, but look at what was found",
+        [REDLOCK_UNFIT] = "not fit",
+        [REDLOCK_UNTRIED] = "not tried",
+    };
+    int uri_width = (int)strlen("NODE"), version_width = (int)strlen(head[0]);
+    for (size_t i = 0; i < checkup->count; i++) {
+        uri_width = max(uri_width, (int)strlen(checkup->nodes[i].uri));
+        version_width = max(version_width, (int)strlen(checkup->nodes[i].version));
+    }
+    print_row(uri_width, version_width, "NODE", "STATE", "", head);
+    for (size_t i = 0; i < checkup->count; i++) {
+        print_node(cli, &checkup->nodes[i], uri_width, version_width);
+        print_findings(cli, &checkup->nodes[i]);
+    }
+    printf("%u of %zu nodes are fit, %u are needed: %s\n", checkup->fit, checkup->count,
+           checkup->quorum, verdicts[checkup->verdict]);
+}
+
+/* --- for programs --- */
+
+static json_t *text_or_null(const char *text)
+{
+    return text[0] ? cli_json_text(text) : json_null();
+}
+
+static json_t *number_or_null(bool known, int64_t number)
+{
+    return known ? json_integer(number) : json_null();
+}
+
+static json_t *findings_json(const redlock_fitness *node)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < node->count; i++) {
+        const redlock_finding *found = &node->findings[i];
+        json_array_append_new(array,
+                              json_pack("{s:s, s:s, s:s, s:o}", "rank", ranks[found->rank],
+                                        "code", found->code, "text", found->text, "detail",
+                                        text_or_null(found->detail)));
+    }
+    return array;
+}
+
+static json_t *node_json(const redlock_fitness *node)
+{
+    return json_pack(
+        "{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "uri",
+        cli_json_text(node->uri), "fit", node->fit, "latency_us",
+        number_or_null(node->latency_us >= 0, node->latency_us), "version",
+        text_or_null(node->version), "offset_us",
+        number_or_null(node->timed, node->offset_us), "offset_err_us",
+        number_or_null(node->timed, node->offset_err_us), "maxmemory_policy",
+        text_or_null(node->policy), "maxmemory",
+        number_or_null(node->maxmemory >= 0, node->maxmemory), "fsync",
+        text_or_null(node->fsync), "replicas",
+        number_or_null(node->replicas >= 0, node->replicas), "findings",
+        findings_json(node));
+}
+
+static bool print_json(const struct cli *cli, const redlock_checkup *checkup, bool strict)
+{
+    static const char *const verdicts[] = {
+        [REDLOCK_FIT] = "fit",
+        [REDLOCK_FIT_WITH_WARNINGS] = "warnings",
+        [REDLOCK_UNFIT] = "no_quorum",
+        [REDLOCK_UNTRIED] = "not_tried",
+    };
+    json_t *nodes = json_array();
+    for (size_t i = 0; i < checkup->count; i++)
+        json_array_append_new(nodes, node_json(&checkup->nodes[i]));
+    return cli_print_json(cli, json_pack("{s:s, s:b, s:i, s:i, s:o}", "verdict",
+                                         verdicts[checkup->verdict], "strict", strict,
+                                         "fit", checkup->fit, "quorum", checkup->quorum,
+                                         "nodes", nodes));
+}
+
+/* --- the command --- */
+
+struct call {
+    const struct cli *cli;
+    bool strict, done, printed;
+    redlock_verdict verdict;
+};
+
+static void checked(redlock_client *client, const redlock_checkup *checkup, void *arg)
+{
+    struct call *call = arg;
+    (void)client;
+    call->verdict = checkup->verdict;
+    if (call->cli->json) {
+        call->printed = print_json(call->cli, checkup, call->strict);
+    } else {
+        print_table(call->cli, checkup);
+        call->printed = cli_flush();
+    }
+    call->done = true;
+}
+
+static int exit_of(redlock_verdict verdict)
+{
+    static const int codes[] = {
+        [REDLOCK_FIT] = 0,
+        [REDLOCK_FIT_WITH_WARNINGS] = 1,
+        [REDLOCK_UNFIT] = 2,
+        [REDLOCK_UNTRIED] = CLI_NOT_TRIED,
+    };
+    return codes[verdict];
+}
+
+static int ask_nodes(const struct cli *cli, struct event_base *base, redlock_client *client,
+                     bool strict)
+{
+    struct call call = {.cli = cli, .strict = strict};
+    redlock_code code = redlock_check(client, strict, checked, &call);
+    if (code != REDLOCK_OK)
+        cli_fail(CLI_NOT_TRIED, "%s", redlock_code_text(code));
+    cli_wait(base, &call.done);
+    if (call.printed)
+        return exit_of(call.verdict);
+    cli_complain("stdout: %s", strerror(errno));
+    return CLI_FAILED;
+}
+
+static int print_acl(const struct cli *cli, const redlock_client *client)
+{
+    size_t room = redlock_client_acl(client, NULL, 0) + 1;
+    char *rule = malloc(room);
+    if (!rule)
+        cli_fail(CLI_FAILED, "out of memory");
+    redlock_client_acl(client, rule, room);
+    bool printed = cli->json ? cli_print_json(cli, json_pack("{s:o}", "acl", cli_json_text(rule)))
+                             : printf("%s\n", rule) > 0 && cli_flush();
+    free(rule);
+    if (printed)
+        return CLI_OK;
+    cli_complain("stdout: %s", strerror(errno));
+    return CLI_FAILED;
+}
+
+int cli_check(struct cli *cli, int argc, char **argv)
+{
+    bool strict = false, acl = false;
+    const struct cli_option own[] = {
+        {"strict", 0, CLI_FLAG, &strict},
+        {"acl", 0, CLI_FLAG, &acl},
+        {NULL, 0, CLI_FLAG, NULL},
+    };
+    cli->own_failure = CLI_NOT_TRIED;
+    cli_parse(cli, argc, argv, own);
+    struct event_base *base = event_base_new();
+    redlock_client *client = cli_connect(cli, base);
+    int exit_code = acl ? print_acl(cli, client) : ask_nodes(cli, base, client, strict);
+    redlock_client_free(client);
+    event_base_free(base);
+    return exit_code;
+}
