@@ -28,6 +28,9 @@ static const char *const questions[ASK_RIGHTS][3] = {
     [ASK_REWRITE] = {"CONFIG", "GET", "no-appendfsync-on-rewrite"},
 };
 
+#define KEY_NAME "redlock-check-%016llx%016llx"
+#define KEY_ROOM (REDLOCK_KEY_MAX + 64)
+
 struct check {
     struct rl_task task;
     bool strict;
@@ -42,7 +45,7 @@ struct check {
     struct rl_right right[RL_RIGHTS_MAX]; /* as they are asked for */
     size_t rights;
     size_t key_len;
-    char key[REDLOCK_KEY_MAX]; /* one that nobody uses */
+    char key[KEY_ROOM]; /* one that nobody uses */
 };
 
 static struct check *check_of(struct rl_task *task)
@@ -370,18 +373,15 @@ static const struct rl_task_class check_class = {
     .destroy = destroy,
 };
 
-/* A prefix that leaves no room for the whole name is long enough to be nobody's key. */
+/* Random, and where the prefix is long, longer than a lock's may be: it is nobody's. */
 static void choose_key(struct check *check)
 {
     redlock_client *client = check->task.client;
-    char name[REDLOCK_KEY_MAX];
     const char *prefix = client->options.prefix ? client->options.prefix : "";
-    int len = snprintf(name, sizeof(name), "redlock-check-%016llx%016llx",
+    int len = snprintf(check->key, sizeof(check->key), "%s" KEY_NAME, prefix,
                        (unsigned long long)rl_client_random(client),
                        (unsigned long long)rl_client_random(client));
-    size_t room = REDLOCK_KEY_MAX - strlen(prefix);
-    (void)rl_client_key(client, name, (size_t)len < room ? (size_t)len : room, check->key,
-                        &check->key_len);
+    check->key_len = (size_t)len;
 }
 
 static void describe_as_unknown(struct check *check)

@@ -21,7 +21,8 @@ const char cli_check_help[] =
     "    memory_unknown fsync_unknown\n"
     "\n"
     "      --strict              each warning is a defect; a note stays a note\n"
-    "      --acl                 ask nobody: print the least ACL rule that a client needs,\n"
+    "      --acl                 ask nobody: print the least ACL rule that a client "
+    "needs,\n"
     "                            for --prefix and the user; put a password for SECRET\n"
     "\n"
     "Examples:\n"
@@ -129,7 +130,8 @@ static void print_findings(const struct cli *cli, const redlock_fitness *node)
 
 static void print_table(const struct cli *cli, const redlock_checkup *checkup)
 {
-    static const char *const head[5] = {"VERSION", "CLOCK", "EVICTION", "FSYNC", "REPLICAS"};
+    static const char *const head[5] = {"VERSION", "CLOCK", "EVICTION", "FSYNC",
+                                        "REPLICAS"};
     static const char *const verdicts[] = {
         [REDLOCK_FIT] = "fit",
         [REDLOCK_FIT_WITH_WARNINGS] = "fit, but look at what was found",
@@ -177,18 +179,17 @@ static json_t *findings_json(const redlock_fitness *node)
 
 static json_t *node_json(const redlock_fitness *node)
 {
-    return json_pack(
-        "{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "uri",
-        cli_json_text(node->uri), "fit", node->fit, "latency_us",
-        number_or_null(node->latency_us >= 0, node->latency_us), "version",
-        text_or_null(node->version), "offset_us",
-        number_or_null(node->timed, node->offset_us), "offset_err_us",
-        number_or_null(node->timed, node->offset_err_us), "maxmemory_policy",
-        text_or_null(node->policy), "maxmemory",
-        number_or_null(node->maxmemory >= 0, node->maxmemory), "fsync",
-        text_or_null(node->fsync), "replicas",
-        number_or_null(node->replicas >= 0, node->replicas), "findings",
-        findings_json(node));
+    return json_pack("{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "uri",
+                     cli_json_text(node->uri), "fit", node->fit, "latency_us",
+                     number_or_null(node->latency_us >= 0, node->latency_us), "version",
+                     text_or_null(node->version), "offset_us",
+                     number_or_null(node->timed, node->offset_us), "offset_err_us",
+                     number_or_null(node->timed, node->offset_err_us), "maxmemory_policy",
+                     text_or_null(node->policy), "maxmemory",
+                     number_or_null(node->maxmemory >= 0, node->maxmemory), "fsync",
+                     text_or_null(node->fsync), "replicas",
+                     number_or_null(node->replicas >= 0, node->replicas), "findings",
+                     findings_json(node));
 }
 
 static bool print_json(const struct cli *cli, const redlock_checkup *checkup, bool strict)
@@ -262,13 +263,22 @@ static int print_acl(const struct cli *cli, const redlock_client *client)
     if (!rule)
         cli_fail(CLI_FAILED, "out of memory");
     redlock_client_acl(client, rule, room);
-    bool printed = cli->json ? cli_print_json(cli, json_pack("{s:o}", "acl", cli_json_text(rule)))
-                             : printf("%s\n", rule) > 0 && cli_flush();
+    bool printed = cli->json
+                       ? cli_print_json(cli, json_pack("{s:o}", "acl", cli_json_text(rule)))
+                       : printf("%s\n", rule) > 0 && cli_flush();
     free(rule);
     if (printed)
         return CLI_OK;
     cli_complain("stdout: %s", strerror(errno));
     return CLI_FAILED;
+}
+
+/* Where libevent lacks descriptors it would end the process with 1, which says other here.
+ */
+static void end_untried(int error)
+{
+    (void)error;
+    exit(CLI_NOT_TRIED);
 }
 
 int cli_check(struct cli *cli, int argc, char **argv)
@@ -281,6 +291,7 @@ int cli_check(struct cli *cli, int argc, char **argv)
     };
     cli->own_failure = CLI_NOT_TRIED;
     cli_parse(cli, argc, argv, own);
+    event_set_fatal_callback(end_untried);
     struct event_base *base = event_base_new();
     redlock_client *client = cli_connect(cli, base);
     int exit_code = acl ? print_acl(cli, client) : ask_nodes(cli, base, client, strict);

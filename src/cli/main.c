@@ -28,8 +28,8 @@ static const struct {
     {"break", cli_break, cli_break_help, "remove a lock, whoever holds it", 1, 1, false},
     {"status", cli_status, cli_status_help, "show who holds a lock, node by node", 1, 1,
      false},
-    {"check", cli_check, cli_check_help, "look whether the nodes are fit to hold locks", 0, 0,
-     false},
+    {"check", cli_check, cli_check_help, "look whether the nodes are fit to hold locks", 0,
+     0, false},
     {"local", cli_local, cli_local_help, "start private nodes, for development", 0, INT_MAX,
      true},
 };

@@ -219,12 +219,12 @@ def _(quorum):
 @case("--help and --version: on stdout, 0")
 def _(quorum):
     matches(redlock("--version").expect(0, err="^$").out, r"^redlock \d+\.\d+\.\d+\n$", "version")
-    for command in ("", "run", "acquire", "extend", "release", "break", "status", "local"):
+    for command in ("", "run", "acquire", "extend", "release", "break", "status", "check", "local"):
         words = [command] if command else []
         outcome = redlock(*words, "--help").expect(0, err="^$")
         matches(outcome.out, r"^Usage: redlock", f"help of {command}")
         equal(redlock(*words, "-h").expect(0).out, outcome.out, "-h")
-    matches(redlock("--help").out, r"run.*acquire.*extend.*release.*break.*status.*local", "commands")
+    matches(redlock("--help").out, r"run.*acquire.*extend.*release.*break.*status.*check.*local", "commands")
 
 
 @case("closed standard descriptors are nobody's socket")

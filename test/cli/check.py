@@ -1,0 +1,407 @@
+#!/usr/bin/env python3
+"""Each thing that makes a node unfit, made on real servers: named, at its node, and told."""
+import os
+import re
+import signal
+import socket
+import threading
+
+import lab
+from lab import Quorum, case, check, equal, matches, on, redlock
+
+FIT, WARNINGS, NO_QUORUM, NOT_TRIED = range(4)
+
+
+class Relay:
+    """Stands before a server, and changes what that answers; bytes for as many bytes."""
+
+    def __init__(self, server, pattern, change):
+        self.path = server.path + ".relay"
+        self.uri = "unix://" + self.path
+        self.server, self.pattern, self.change = server, pattern, change
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(self.path)
+        self.listener.listen()
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            server = socket.socket(socket.AF_UNIX)
+            server.connect(self.server.path)
+            same = lambda text: text
+            changed = lambda text: re.sub(self.pattern, self.change, text)
+            for ends in ((client, server, same), (server, client, changed)):
+                threading.Thread(target=self.pass_on, args=ends, daemon=True).start()
+
+    @staticmethod
+    def pass_on(source, sink, change):
+        try:
+            while text := source.recv(1 << 20):
+                sink.sendall(change(text))
+            sink.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # one of the two is gone
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+
+def durable(count=3):
+    """Servers of which nothing is to be said."""
+    quorum = Quorum(count)
+    for index, server in enumerate(quorum.servers):
+        server.words += ["--appendonly", "yes", "--appendfsync", "always",
+                         "--appenddirname", f"aof{index}"]
+    return quorum
+
+
+def keys(quorum):
+    return sum(server.call("DBSIZE") for server in quorum.servers
+               if server.is_running() and lab.state(server.process.pid) != "T")
+
+
+def ask(quorum, *words, nodes=None, env=None):
+    return redlock("check", *words, env={**on(quorum), **(env or {}),
+                                         "REDLOCK_NODES": ",".join(nodes or quorum.uris)})
+
+
+def codes(found):
+    return [[one["code"] for one in node["findings"]] for node in found["nodes"]]
+
+
+def told(table):
+    """What the table says of each node: {URI: (state, [(rank, code)])}"""
+    nodes, last = {}, None
+    for line in table.splitlines()[1:-1]:
+        if finding := re.match(r"    (\w+) (\w+): \S.*", line):
+            last[1].append(finding.groups())
+        else:
+            words = line.split()
+            last = nodes[words[0]] = (words[1], [])
+    return nodes
+
+
+def expect(quorum, code, wanted, detail="", *words, nodes=None, env=None):
+    """The exit code, and the codes of each node; the same in the table. Returns the JSON."""
+    before = keys(quorum)
+    outcome = ask(quorum, "--json", *words, nodes=nodes, env=env).expect(code, err="^$")
+    found = outcome.json()
+    equal(found["schema"], "redlock.check/1", "schema")
+    equal(codes(found), wanted, f"findings of {outcome}")
+    equal(found["verdict"], ["fit", "warnings", "no_quorum"][code], "verdict")
+    equal([node["uri"] for node in found["nodes"]], nodes or quorum.uris, "nodes")
+    equal(found["fit"], sum(node["fit"] for node in found["nodes"]), "fit nodes")
+    for node in found["nodes"]:
+        ranks = [one["rank"] for one in node["findings"]]
+        equal(node["fit"], "defect" not in ranks, f"fit: {node}")
+    details = [one["detail"] or "" for node in found["nodes"] for one in node["findings"]]
+    check(any(re.search(detail, one) for one in details or [""]), f"{detail} in {details}")
+    table = ask(quorum, *words, nodes=nodes, env=env).expect(code, err="^$").out
+    equal(told(table), {node["uri"]: (
+        "unfit" if not node["fit"] else
+        "warning" if any(one["rank"] == "warning" for one in node["findings"]) else "fit",
+        [(one["rank"], one["code"]) for one in node["findings"]]) for node in found["nodes"]},
+        f"table {table}")
+    equal(keys(quorum), before, "keys")
+    return found
+
+
+@case("nothing to be said: 0, also with --strict and --durable")
+def _():
+    with durable() as quorum:
+        for words in ([], ["--strict"], ["--strict", "--durable"]):
+            found = expect(quorum, FIT, [[], [], []], "", *words)
+            equal([node["fsync"] for node in found["nodes"]], ["always"] * 3, "fsync")
+            equal([node["maxmemory_policy"] for node in found["nodes"]], ["noeviction"] * 3,
+                  "policy")
+            for node in found["nodes"]:
+                matches(node["version"], r"^(redis|valkey) \d+\.\d+\.\d+$", "version")
+                check(abs(node["offset_us"]) <= node["offset_err_us"], f"clock of {node}")
+        matches(ask(quorum).out, r"3 of 3 nodes are fit, 2 are needed: fit\n$", "the last line")
+
+
+@case("fsync and restarts: warnings; defects with --strict or --durable")
+def _():
+    with durable() as quorum:
+        def each(wanted, detail):
+            expect(quorum, WARNINGS, wanted, detail)
+            expect(quorum, WARNINGS, wanted, detail, "--strict")  # one defect of three nodes
+            found = expect(quorum, WARNINGS, wanted, detail, "--durable")
+            equal(found["fit"], 2, "fit nodes")
+        quorum[1].call("CONFIG", "SET", "appendfsync", "everysec")
+        each([[], ["forgets_seconds"], []], "^appendfsync everysec$")
+        quorum[1].call("CONFIG", "SET", "appendfsync", "always")
+        quorum[1].call("CONFIG", "SET", "no-appendfsync-on-rewrite", "yes")
+        each([[], ["forgets_in_rewrite"], []], "on-rewrite yes")
+        quorum[1].call("CONFIG", "SET", "appendonly", "no")
+        each([[], ["forgets"], []], "^appendonly no$")
+        quorum[0].call("CONFIG", "SET", "appendonly", "no")
+        both = [["forgets"], ["forgets"], []]
+        expect(quorum, WARNINGS, both)
+        expect(quorum, NO_QUORUM, both, "", "--strict")
+        expect(quorum, NO_QUORUM, both, "", "--durable")
+
+
+@case("an evicting policy: a defect with a limit, a warning without")
+def _():
+    with durable() as quorum:
+        quorum[2].call("CONFIG", "SET", "maxmemory-policy", "volatile-ttl")
+        expect(quorum, WARNINGS, [[], [], ["could_evict"]], "volatile-ttl")
+        quorum[2].call("CONFIG", "SET", "maxmemory", "1gb")
+        found = expect(quorum, WARNINGS, [[], [], ["evicts"]], "volatile-ttl")
+        equal([node["fit"] for node in found["nodes"]], [True, True, False], "fit")
+        equal(found["nodes"][2]["maxmemory"], 1 << 30, "maxmemory")
+
+
+@case("over maxmemory: SET is refused, and that is told; two of three are no quorum")
+def _():
+    with durable() as quorum:
+        quorum[0].call("CONFIG", "SET", "maxmemory", "1")
+        expect(quorum, WARNINGS, [["over_memory"], [], []], "maxmemory 1 bytes")
+        quorum[1].call("CONFIG", "SET", "maxmemory", "1")
+        expect(quorum, NO_QUORUM, [["over_memory"], ["over_memory"], []])
+
+
+@case("a replica is a defect, and its master has one connected")
+def _():
+    with durable() as quorum:
+        port = quorum[0].listen()
+        quorum[2].call("REPLICAOF", "127.0.0.1", port)
+        lab.wait_for(lambda: "connected_slaves:1" in quorum[0].call("INFO", "replication"),
+                     "a connected replica")
+        expect(quorum, WARNINGS, [["has_replicas"], [], ["replica"]], "connected_slaves 1")
+        expect(quorum, NO_QUORUM, [["has_replicas"], [], ["replica"]], "", "--durable")
+
+
+@case("cluster mode")
+def _():
+    quorum = durable()
+    quorum[1].words += ["--cluster-enabled", "yes"]
+    with quorum:
+        expect(quorum, WARNINGS, [[], ["cluster"], []])
+
+
+@case("one server behind two names: the second is told, with the first")
+def _():
+    with durable() as quorum:
+        alias = quorum[0].path + ".alias"
+        os.symlink(quorum[0].path, alias)
+        nodes = [quorum.uris[0], quorum.uris[1], "unix://" + alias]
+        found = ask(quorum, "--json", nodes=nodes).expect(WARNINGS).json()
+        same = [node for node in found["nodes"] if node["findings"]]
+        equal(len(same), 1, "nodes with findings")
+        names = {nodes[0], nodes[2]}
+        check(same[0]["uri"] in names, f"the node: {same}")
+        equal(same[0]["findings"][0]["code"], "same_server", "code")
+        equal(same[0]["findings"][0]["detail"], "as " + (names - {same[0]["uri"]}).pop(), "detail")
+        redlock("check", "-N", f"{nodes[0]},{nodes[0]}").expect(78, err="are the same", out="")
+
+
+@case("dead and stopped nodes: unreachable, with the reason")
+def _():
+    with durable(5) as quorum:
+        quorum[0].kill()
+        expect(quorum, WARNINGS, [["unreachable"], [], [], [], []], "refused")
+        quorum[1].process.send_signal(signal.SIGSTOP)
+        expect(quorum, WARNINGS, [["unreachable"], ["unreachable"], [], [], []], "no answer in time")
+        quorum[2].kill()
+        expect(quorum, NO_QUORUM, [["unreachable"]] * 3 + [[], []])
+        quorum[1].process.send_signal(signal.SIGCONT)
+
+
+@case("no node at all can be reached: 2")
+def _():
+    nodes = ["unix://" + lab.temporary("nobody"), "redis://nobody.invalid"]
+    found = redlock("check", "--json", "-N", ",".join(nodes)).expect(NO_QUORUM).json()
+    equal(codes(found), [["unreachable"]] * 2, "findings")
+    equal(found["nodes"][0]["version"], None, "version")
+
+
+@case("passwords: wrong, or none where one is wanted")
+def _():
+    with durable() as quorum:
+        quorum[1].call("ACL", "SETUSER", "default", "resetpass", ">right")
+        expect(quorum, WARNINGS, [[], ["wrong_password"], []], "wants a password")
+        for server in (quorum[0], quorum[2]):
+            server.call("ACL", "SETUSER", "default", "resetpass", ">wrong")
+        expect(quorum, WARNINGS, [[], ["wrong_password"], []], "refused the user or password",
+               env={"REDLOCK_PASSWORD": "wrong"})
+
+
+@case("each right that is missing: which, and where; a refused CONFIG GET is a note")
+def _():
+    with durable() as quorum:
+        for server in quorum.servers:
+            server.call("ACL", "SETUSER", "me", "on", ">pw", "~lock:*", "+@all")
+        env = {"REDLOCK_USERNAME": "me", "REDLOCK_PASSWORD": "pw"}
+        prefix = ["--prefix", "lock:"]
+        expect(quorum, FIT, [[], [], []], "", *prefix, env=env)
+        for name in ("SET", "GET", "PTTL", "PEXPIRE", "DEL", "EVAL", "EVALSHA"):
+            quorum[2].call("ACL", "SETUSER", "me", "-" + name)
+            expect(quorum, WARNINGS, [[], [], ["no_right"]], f"^{name} on keys .*\"lock:\"$",
+                   *prefix, env=env)
+            quorum[2].call("ACL", "SETUSER", "me", "+" + name)
+        quorum[2].call("ACL", "SETUSER", "me", "-info")
+        expect(quorum, WARNINGS, [[], [], ["no_right"]], "^INFO$", *prefix, env=env)
+        quorum[2].call("ACL", "SETUSER", "me", "+info", "-time")
+        expect(quorum, WARNINGS, [[], [], ["no_time"]], "^TIME$", *prefix, env=env)
+        quorum[2].call("ACL", "SETUSER", "me", "+time", "-config")
+        found = expect(quorum, FIT, [[], [], ["fsync_unknown"]], "", *prefix, "--strict", env=env)
+        equal(found["nodes"][2]["fsync"], None, "fsync")
+        quorum[2].call("ACL", "SETUSER", "me", "+config")
+        expect(quorum, NO_QUORUM, [["no_right"]] * 3, "other:", "--prefix", "other:", env=env)
+
+
+@case("a command that was renamed away")
+def _():
+    quorum = durable()
+    quorum[0].words += ["--rename-command", "EVALSHA", ""]
+    with quorum:
+        expect(quorum, WARNINGS, [["no_command"], [], []], "^EVALSHA$")
+
+
+@case("loading, another version, another time of day")
+def _():
+    with durable() as quorum:
+        def behind(pattern, change, code, wanted, detail):
+            relay = Relay(quorum[1], pattern, change)
+            try:
+                return expect(quorum, code, [[], [wanted], []], detail,
+                              nodes=[quorum.uris[0], relay.uri, quorum.uris[2]])
+            finally:
+                relay.close()
+                os.unlink(relay.path)
+        behind(rb"\nloading:0", b"\nloading:1", WARNINGS, "loading", "")
+        behind(rb"(?<=[sy]_version:)[\d.]+", lambda was: re.sub(rb"\d", b"9", was[0]), WARNINGS,
+               "other_version", r"9\.9\S* while ")
+        late = lambda was: b"\r\n%d\r\n$" % (int(was[1]) + 5)
+        found = behind(rb"\r\n(\d{10})\r\n\$", late, WARNINGS, "clock_off", r"by \+5\.0")
+        check(4500000 < found["nodes"][1]["offset_us"] < 5500000, f"offset in {found}")
+
+
+# --- the rule ---
+
+RULE_USER = {"REDLOCK_USERNAME": "me", "REDLOCK_PASSWORD": "SECRET"}
+
+
+def watch(quorum, env):
+    """Whether a second look over one connection is answered as the first was."""
+    process = lab.start("status", "--watch", "--prefix", "lock:", "k", env=env)
+    said = process.stdout.readline().decode()
+    for server in quorum.servers:
+        server.call("SET", "lock:k", "foreign", "PX", 600000)
+    if "free on 3 of 3" in said:
+        said = process.stdout.readline().decode()  # another state, whichever: it is told
+    process.terminate()
+    lab.finish(process)
+    return "held by foreign on 3 of 3" in said
+
+
+def story(quorum):
+    """What a user needs a lock for, step by step: the names of those that fail."""
+    env = on(quorum, **RULE_USER)
+    failed = set()
+
+    def step(name, *words, code=0, said=""):
+        outcome = redlock(*words[:1], "--prefix", "lock:", *words[1:], env=env)
+        if outcome.code != code or not re.search(said, outcome.out):
+            failed.add(name)
+        return outcome.out.strip()
+    for server in quorum.servers:
+        server.call("FLUSHALL")
+    step("status", "status", "k", code=1, said="free on 3 of 3")
+    if not watch(quorum, env):
+        failed.add("watch")
+    step("break", "break", "--yes", "k", said="removed from 3 of 3 nodes; foreign")
+    env["REDLOCK_TOKEN"] = step("acquire", "acquire", "-n", "-t", "20s", "k") or "none"
+    step("status", "status", "k", said="on 3 of 3 nodes, for another 1?[0-9.]+ s")
+    step("extend", "extend", "-t", "60s", "k")
+    step("release", "release", "k")
+    step("run", "run", "-n", "k", "true")
+    step("check", "check", "--strict", said="3 of 3 nodes are fit")
+    equal(keys(quorum) if not failed else 0, 0, "keys")
+    return failed
+
+
+@case("--acl: with exactly this rule everything works, and without any word of it nothing does")
+def _():
+    with durable() as quorum:
+        outcome = redlock("check", "--acl", "--user", "me", "--prefix", "lock:", env=on(quorum))
+        words = outcome.expect(0, err="^$").out.split()
+        for server in quorum.servers:
+            equal(server.call(*words), "OK", "the rule")
+        equal(story(quorum), set(), "steps that fail")
+        needed = {
+            "+info": "acquire", "+set": "acquire", "+eval": "status", "+get": "status",
+            "+pttl": "status", "+del": "release", "+pexpire": "extend", "+evalsha": "watch",
+            "+time": "check",
+        }
+        equal({word for word in words if word.startswith("+")}, set(needed), "rights")
+        for word, step in needed.items():
+            for server in quorum.servers:
+                server.call(*(one for one in words if one != word))
+            failed = story(quorum)
+            check({step, "check"} <= failed, f"without {word} these fail: {failed}")
+
+
+@case("--acl: asks nobody; databases, users and prefixes; JSON")
+def _():
+    def rule(*words, nodes="redis://nobody.invalid", env=None):
+        return redlock("check", "--acl", *words, "-N", nodes, env=env).expect(0, err="^$").out
+    matches(rule(), r"^ACL SETUSER lock reset on >SECRET ~\* resetchannels -@all \+info ", "rule")
+    matches(rule(nodes="redis://me:hush@nobody.invalid/3"), r" me reset .*~\* .*\+select\n$", "rule")
+    check("hush" not in rule(nodes="redis://me:hush@nobody.invalid/3"), "a secret")
+    matches(rule("--user", "you"), "^ACL SETUSER you ", "user")
+    found = redlock("check", "--acl", "--json", "-N", "redis://nobody.invalid").expect(0).json()
+    equal((found["schema"], found["acl"] + "\n"), ("redlock.check/1", rule()), "JSON")
+
+
+@case("--acl: a prefix of any characters: its own keys, and none that begin otherwise")
+def _():
+    with durable(1) as quorum:
+        for prefix, other in (("a*b[c]?\\d^", "aXb[c]?\\d^"), ("it's \"quoted\" ", "its"),
+                              ("\u00e4:", "a:"), ("x", "y")):
+            words = redlock("check", "--acl", "--user", "me", "--prefix", prefix,
+                            env=on(quorum)).expect(0).out.split()
+            equal(quorum[0].call(*words), "OK", "the rule")
+            env = on(quorum, **RULE_USER)
+            redlock("run", "--prefix", prefix, "-n", "k", "true", env=env).expect(0)
+            redlock("run", "--prefix", other, "-n", "k", "true", env=env).expect(77)
+
+
+@case("a lock that is held stays as it is, and no script of ours writes")
+def _():
+    with durable() as quorum:
+        for server in quorum.servers:
+            server.call("SET", "k", "token", "PX", 600000)
+        expires = [server.call("PEXPIRETIME", "k") for server in quorum.servers]
+        expect(quorum, FIT, [[], [], []])
+        equal(quorum.values("k"), ["token"] * 3, "values")
+        equal([server.call("PEXPIRETIME", "k") for server in quorum.servers], expires, "expiry")
+        for server in quorum.servers:
+            matches(server.call("INFO", "stats"), "expired_keys:0\r", "keys that expired")
+
+
+@case("what is told where: --json, -q, colours, operands, a full disk, no descriptors")
+def _():
+    with durable() as quorum:
+        quorum[0].kill()
+        equal(ask(quorum, "-q").expect(WARNINGS, err="^$").out, ask(quorum).out, "with -q")
+        matches(ask(quorum, "--color=always").out, "\033\\[31munfit *\033\\[0m", "colours")
+        check("\033" not in ask(quorum).out, "colours in a pipe")
+        ask(quorum, "k").expect(64, err="an operand too many", out="")
+        redlock("check").expect(78, err="no nodes", out="")
+        with open("/dev/full", "wb") as full:
+            redlock("check", env=on(quorum), stdout=full).expect(125, err="stdout: ")
+        process = lab.spawn(["sh", "-c", 'ulimit -n 4; exec "$0" check', lab.program],
+                            env=lab.environment(on(quorum)), stdout=lab.subprocess.PIPE,
+                            stderr=lab.subprocess.PIPE)
+        lab.finish(process).expect(NOT_TRIED, err="Too many open|no event loop", out="")
+
+
+lab.main(servers=0)
