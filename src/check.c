@@ -1,32 +1,11 @@
-/* Are the nodes fit to hold locks? What each is asked, and what its answers say. */
+/* Are the nodes fit to hold locks? Who is asked when, and what is told. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client.h"
 #include "core/quorum.h"
-#include "net/info.h"
-#include "rights.h"
-
-/* What a node is asked, in this order and in one write; from ASK_RIGHTS on, each right. */
-enum question {
-    ASK_SERVER,
-    ASK_MEMORY,
-    ASK_PERSISTENCE,
-    ASK_REPLICATION,
-    ASK_FSYNC,
-    ASK_REWRITE,
-    ASK_RIGHTS,
-};
-
-static const char *const questions[ASK_RIGHTS][3] = {
-    [ASK_SERVER] = {"INFO", "server"},
-    [ASK_MEMORY] = {"INFO", "memory"},
-    [ASK_PERSISTENCE] = {"INFO", "persistence"},
-    [ASK_REPLICATION] = {"INFO", "replication"},
-    [ASK_FSYNC] = {"CONFIG", "GET", "appendfsync"},
-    [ASK_REWRITE] = {"CONFIG", "GET", "no-appendfsync-on-rewrite"},
-};
+#include "facts.h"
 
 #define KEY_NAME "redlock-check-%016llx%016llx"
 #define KEY_ROOM (REDLOCK_KEY_MAX + 64)
@@ -42,8 +21,6 @@ struct check {
     struct rl_facts facts[RL_NODES_MAX];
     redlock_fitness fitness[RL_NODES_MAX];
     struct rl_findings findings[RL_NODES_MAX];
-    struct rl_right right[RL_RIGHTS_MAX]; /* as they are asked for */
-    size_t rights;
     size_t key_len;
     char key[KEY_ROOM]; /* one that nobody uses */
 };
@@ -130,32 +107,20 @@ static void finish(struct check *check, redlock_code code)
 
 /* --- asking --- */
 
-static size_t write_question(const struct check *check, unsigned question,
-                             struct rl_word word[RL_TRY_WORDS])
-{
-    if (question >= ASK_RIGHTS)
-        return rl_right_try(&check->right[question - ASK_RIGHTS],
-                            (struct rl_word){check->key, check->key_len}, word);
-    size_t words = 0;
-    for (; words < 3 && questions[question][words]; words++)
-        word[words] = (struct rl_word){questions[question][words],
-                                       strlen(questions[question][words])};
-    return words;
-}
-
 /* The answers that have not come are those to the questions that were not read. */
 static void ask_node(struct check *check, unsigned node)
 {
     struct rl_facts *facts = &check->facts[node];
-    memcpy(facts->right, check->right, sizeof(facts->right));
-    facts->rights = check->rights;
+    struct rl_word key = {check->key, check->key_len};
+    facts->rights = rl_rights(facts->right);
     facts->asked = check->task.client->view.now;
-    for (unsigned i = 0; i < ASK_RIGHTS + check->rights; i++) {
+    for (size_t i = 0; i < rl_questions(facts); i++) {
         struct rl_word word[RL_TRY_WORDS];
-        size_t words = write_question(check, i, word);
+        size_t words = rl_question(facts, i, key, word);
         if (words == 0)
             continue;
-        if (!rl_client_ask(check->task.client, &check->task, i, word, words, node)) {
+        if (!rl_client_ask(check->task.client, &check->task, (uint32_t)i, word, words,
+                           node)) {
             facts->fault = RL_FAULT_MEMORY;
             return;
         }
@@ -231,110 +196,18 @@ static void tick(struct rl_task *task)
 
 /* --- answers --- */
 
-static void keep(struct rl_word word, char *ret_text, size_t room)
-{
-    size_t len = word.len < room - 1 ? word.len : room - 1;
-    memcpy(ret_text, word.text, len);
-    ret_text[len] = '\0';
-}
-
-static void read_version(const struct rl_reply *reply, redlock_fitness *node)
-{
-    struct rl_word valkey = rl_info_field(reply, "valkey_version");
-    struct rl_word redis = rl_info_field(reply, "redis_version");
-    if (valkey.len > 0)
-        snprintf(node->version, sizeof(node->version), "valkey %.*s", (int)valkey.len,
-                 valkey.text);
-    else if (redis.len > 0)
-        snprintf(node->version, sizeof(node->version), "redis %.*s", (int)redis.len,
-                 redis.text);
-}
-
-static enum rl_known known_digit(struct rl_word value)
-{
-    return rl_info_is(value, "1") ? RL_YES : rl_info_is(value, "0") ? RL_NO : RL_UNKNOWN;
-}
-
-static void read_info(struct check *check, unsigned node, unsigned question,
-                      const struct rl_reply *reply)
-{
-    redlock_fitness *fitness = &check->fitness[node];
-    struct rl_facts *facts = &check->facts[node];
-    switch (question) {
-    case ASK_SERVER: read_version(reply, fitness); break;
-    case ASK_MEMORY:
-        keep(rl_info_field(reply, "maxmemory_policy"), fitness->policy,
-             sizeof(fitness->policy));
-        fitness->maxmemory = rl_info_number(rl_info_field(reply, "maxmemory"));
-        break;
-    case ASK_PERSISTENCE:
-        facts->appendonly = known_digit(rl_info_field(reply, "aof_enabled"));
-        if (facts->appendonly == RL_NO)
-            strcpy(fitness->fsync, "none");
-        break;
-    case ASK_REPLICATION:
-        fitness->replicas = rl_info_number(rl_info_field(reply, "connected_slaves"));
-        break;
-    }
-}
-
-/* {name, value}; anything else is a setting that is not told. */
-static void read_setting(struct check *check, unsigned node, unsigned question,
-                         const struct rl_reply *reply)
-{
-    redlock_fitness *fitness = &check->fitness[node];
-    if (reply->items != 2 || reply->item[1].type != RL_REPLY_STRING)
-        return;
-    struct rl_word value = {reply->item[1].text, reply->item[1].len};
-    if (question == ASK_REWRITE)
-        check->facts[node].unsynced_rewrite = rl_info_is(value, "yes")  ? RL_YES
-                                              : rl_info_is(value, "no") ? RL_NO
-                                                                        : RL_UNKNOWN;
-    else if (!fitness->fsync[0])
-        keep(value, fitness->fsync, sizeof(fitness->fsync));
-}
-
-/* {seconds, microseconds} */
-static void read_time(struct check *check, unsigned node, const struct rl_reply *reply)
-{
-    struct rl_facts *facts = &check->facts[node];
-    if (reply->items != 2 || reply->item[0].type != RL_REPLY_STRING ||
-        reply->item[1].type != RL_REPLY_STRING)
-        return;
-    int64_t s = rl_info_number((struct rl_word){reply->item[0].text, reply->item[0].len});
-    int64_t us = rl_info_number((struct rl_word){reply->item[1].text, reply->item[1].len});
-    if (s < 0 || s > RL_NEVER / RL_SECOND / 2 || us < 0 || us >= RL_SECOND)
-        return;
-    facts->time = s * RL_SECOND + us;
-    facts->answered = check->task.client->view.now;
-}
-
-static void read_right(struct check *check, unsigned node, unsigned index,
-                       const struct rl_reply *reply)
-{
-    struct rl_right *right = &check->facts[node].right[index];
-    right->fault = rl_right_read(right, reply);
-    if (reply->type == RL_REPLY_ARRAY && strcmp(right->name, "TIME") == 0)
-        read_time(check, node, reply);
-}
-
 static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
                    const struct rl_reply *reply)
 {
     struct check *check = check_of(task);
     redlock_client *client = task->client;
-    unsigned question = op->seq;
     check->waiting[node]--;
     if (!reply) {
         check->facts[node].fault = client->member[node].link.fault;
     } else {
         check->fitness[node].latency_us = client->view.now - check->facts[node].asked;
-        if (question >= ASK_RIGHTS)
-            read_right(check, node, question - ASK_RIGHTS, reply);
-        else if (reply->type == RL_REPLY_STRING)
-            read_info(check, node, question, reply);
-        else if (reply->type == RL_REPLY_ARRAY)
-            read_setting(check, node, question, reply);
+        rl_facts_read(&check->facts[node], &check->fitness[node], op->seq, reply,
+                      client->view.now);
     }
     if (is_answered(check))
         rl_task_due(task, client->view.now);
@@ -407,7 +280,6 @@ static redlock_code start(redlock_client *client, bool strict, redlock_check_fn 
     check->strict = strict;
     check->callback = callback;
     check->arg = arg;
-    check->rights = rl_rights(check->right);
     choose_key(check);
     describe_as_unknown(check);
     if (client->gate.opened_at != RL_NEVER)

@@ -10,8 +10,8 @@
 #include "core/kind.h"
 #include "redlock/redlock.h"
 
-/* Those of rl_kind_calls(), and TIME, the last. */
-#define RL_RIGHTS_MAX (RL_CALLS_MAX + 1)
+/* As rights.h names them. */
+#define RL_RIGHTS_MAX 16
 #define RL_RIGHT_NAME 24
 
 /* One command that a client needs, and what the node said to it. */

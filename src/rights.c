@@ -5,17 +5,49 @@
 #include <stdio.h>
 #include <string.h>
 
+struct list {
+    struct rl_right *right;
+    size_t count;
+};
+
+static void add(struct list *list, const char *name, size_t len)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (strlen(list->right[i].name) == len &&
+            memcmp(list->right[i].name, name, len) == 0)
+            return;
+    assert(list->count < RL_RIGHTS_MAX && len < RL_RIGHT_NAME);
+    memcpy(list->right[list->count++].name, name, len);
+}
+
+/* Each redis.call('NAME', ...) of the script. */
+static void add_calls(struct list *list, const struct rl_script *script)
+{
+    static const char mark[] = "redis.call('";
+    size_t len = sizeof(mark) - 1;
+    for (size_t i = 0; i + len <= script->len; i++) {
+        const char *name = script->body + i + len;
+        if (memcmp(script->body + i, mark, len) == 0)
+            add(list, name, strcspn(name, "'"));
+    }
+}
+
+/* What rounds say, then what their scripts call. */
 size_t rl_rights(struct rl_right ret_right[RL_RIGHTS_MAX])
 {
-    struct rl_word call[RL_CALLS_MAX];
-    size_t count = rl_kind_calls(call);
+    struct list list = {.right = ret_right};
+    size_t kinds;
+    const struct rl_kind *kind = rl_kinds(&kinds);
     memset(ret_right, 0, RL_RIGHTS_MAX * sizeof(*ret_right));
-    for (size_t i = 0; i < count; i++) {
-        assert(call[i].len < RL_RIGHT_NAME);
-        memcpy(ret_right[i].name, call[i].text, call[i].len);
-    }
-    strcpy(ret_right[count].name, "TIME");
-    return count + 1;
+    add(&list, "SET", 3);
+    add(&list, "EVAL", 4);
+    add(&list, "EVALSHA", 7);
+    for (size_t i = 0; i < kinds; i++)
+        for (size_t text = 0; text < RL_TEXTS; text++)
+            if (kind[i].script[text])
+                add_calls(&list, kind[i].script[text]);
+    add(&list, "TIME", 4);
+    return list.count;
 }
 
 /* --- trying --- */

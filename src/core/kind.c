@@ -51,6 +51,12 @@ uint32_t rl_kind_script_bit(const struct rl_kind *kind, enum rl_text text)
     return kind->script[text] ? UINT32_C(1) << (row * RL_TEXTS + text) : 0;
 }
 
+const struct rl_kind *rl_kinds(size_t *ret_count)
+{
+    *ret_count = KINDS;
+    return kinds;
+}
+
 static struct rl_word digits(char buffer[RL_DIGITS], int64_t value)
 {
     assert(value >= 0);
@@ -129,48 +135,6 @@ void rl_kind_command(const struct rl_kind *kind, enum rl_text text, bool whole,
     else
         say_plain(ret_command, text, subject);
 }
-
-/* --- what all this takes --- */
-
-static void add_call(struct rl_word call[RL_CALLS_MAX], size_t *count, struct rl_word name)
-{
-    for (size_t i = 0; i < *count; i++)
-        if (call[i].len == name.len && memcmp(call[i].text, name.text, name.len) == 0)
-            return;
-    assert(*count < RL_CALLS_MAX);
-    call[(*count)++] = name;
-}
-
-/* Each redis.call('NAME', ...) of the script. */
-static void add_calls_of(const struct rl_script *script, struct rl_word call[RL_CALLS_MAX],
-                         size_t *count)
-{
-    static const char mark[] = "redis.call('";
-    size_t len = sizeof(mark) - 1;
-    for (size_t i = 0; i + len <= script->len; i++) {
-        if (memcmp(script->body + i, mark, len) != 0)
-            continue;
-        const char *name = script->body + i + len;
-        const char *end = memchr(name, '\'', script->len - i - len);
-        assert(end);
-        add_call(call, count, (struct rl_word){name, (size_t)(end - name)});
-    }
-}
-
-size_t rl_kind_calls(struct rl_word ret_call[RL_CALLS_MAX])
-{
-    size_t count = 0;
-    add_call(ret_call, &count, (struct rl_word){"SET", 3});
-    add_call(ret_call, &count, (struct rl_word){"EVAL", 4});
-    add_call(ret_call, &count, (struct rl_word){"EVALSHA", 7});
-    for (size_t i = 0; i < KINDS; i++)
-        for (size_t text = 0; text < RL_TEXTS; text++)
-            if (kinds[i].script[text])
-                add_calls_of(kinds[i].script[text], ret_call, &count);
-    return count;
-}
-
-/* --- replies --- */
 
 /* An error inside a script may have come after its first write. */
 static bool is_from_inside_a_script(const struct rl_reply *reply)

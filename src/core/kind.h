@@ -80,17 +80,12 @@ const struct rl_kind *rl_kind_of(struct rl_word token);
 /* A bit for the script that says this, among those of all kinds; 0: none does. */
 uint32_t rl_kind_script_bit(const struct rl_kind *kind, enum rl_text text);
 
+/* All of them. */
+const struct rl_kind *rl_kinds(size_t *ret_count);
+
 /* Writes the command. `whole`: send the script itself, for the server does not know it. */
 void rl_kind_command(const struct rl_kind *kind, enum rl_text text, bool whole,
                      const struct rl_subject *subject, struct rl_command *ret_command);
-
-/*
- * The commands that the rounds of all kinds say, and those that their scripts call: the
- * rights that a user needs to lock. Each once, upper case, at most RL_CALLS_MAX; returns
- * how many.
- */
-#define RL_CALLS_MAX 16
-size_t rl_kind_calls(struct rl_word ret_call[RL_CALLS_MAX]);
 
 /* False: the reply is none that the command can have; the connection cannot be trusted. */
 bool rl_kind_read(const struct rl_kind *kind, enum rl_text text,

@@ -7,7 +7,7 @@ import socket
 import threading
 
 import lab
-from lab import Quorum, case, check, equal, matches, on, redlock
+from lab import case, check, durable, equal, matches, on, redlock
 
 FIT, WARNINGS, NO_QUORUM, NOT_TRIED = range(4)
 
@@ -51,13 +51,9 @@ class Relay:
         self.listener.close()
 
 
-def durable(count=3):
-    """Servers of which nothing is to be said."""
-    quorum = Quorum(count)
-    for index, server in enumerate(quorum.servers):
-        server.words += ["--appendonly", "yes", "--appendfsync", "always",
-                         "--appenddirname", f"aof{index}"]
-    return quorum
+def stop(server):
+    server.process.send_signal(signal.SIGSTOP)
+    lab.wait_for(lambda: lab.state(server.process.pid) == "T", "a server that is stopped")
 
 
 def keys(quorum):
@@ -121,7 +117,7 @@ def _():
                   "policy")
             for node in found["nodes"]:
                 matches(node["version"], r"^(redis|valkey) \d+\.\d+\.\d+$", "version")
-                check(abs(node["offset_us"]) <= node["offset_err_us"], f"clock of {node}")
+                check(abs(node["offset_us"]) <= node["offset_err_us"] + 1000, f"clock of {node}")
         matches(ask(quorum).out, r"3 of 3 nodes are fit, 2 are needed: fit\n$", "the last line")
 
 
@@ -207,7 +203,7 @@ def _():
     with durable(5) as quorum:
         quorum[0].kill()
         expect(quorum, WARNINGS, [["unreachable"], [], [], [], []], "refused")
-        quorum[1].process.send_signal(signal.SIGSTOP)
+        stop(quorum[1])
         expect(quorum, WARNINGS, [["unreachable"], ["unreachable"], [], [], []], "no answer in time")
         quorum[2].kill()
         expect(quorum, NO_QUORUM, [["unreachable"]] * 3 + [[], []])
@@ -284,96 +280,6 @@ def _():
         check(4500000 < found["nodes"][1]["offset_us"] < 5500000, f"offset in {found}")
 
 
-# --- the rule ---
-
-RULE_USER = {"REDLOCK_USERNAME": "me", "REDLOCK_PASSWORD": "SECRET"}
-
-
-def watch(quorum, env):
-    """Whether a second look over one connection is answered as the first was."""
-    process = lab.start("status", "--watch", "--prefix", "lock:", "k", env=env)
-    said = process.stdout.readline().decode()
-    for server in quorum.servers:
-        server.call("SET", "lock:k", "foreign", "PX", 600000)
-    if "free on 3 of 3" in said:
-        said = process.stdout.readline().decode()  # another state, whichever: it is told
-    process.terminate()
-    lab.finish(process)
-    return "held by foreign on 3 of 3" in said
-
-
-def story(quorum):
-    """What a user needs a lock for, step by step: the names of those that fail."""
-    env = on(quorum, **RULE_USER)
-    failed = set()
-
-    def step(name, *words, code=0, said=""):
-        outcome = redlock(*words[:1], "--prefix", "lock:", *words[1:], env=env)
-        if outcome.code != code or not re.search(said, outcome.out):
-            failed.add(name)
-        return outcome.out.strip()
-    for server in quorum.servers:
-        server.call("FLUSHALL")
-    step("status", "status", "k", code=1, said="free on 3 of 3")
-    if not watch(quorum, env):
-        failed.add("watch")
-    step("break", "break", "--yes", "k", said="removed from 3 of 3 nodes; foreign")
-    env["REDLOCK_TOKEN"] = step("acquire", "acquire", "-n", "-t", "20s", "k") or "none"
-    step("status", "status", "k", said="on 3 of 3 nodes, for another 1?[0-9.]+ s")
-    step("extend", "extend", "-t", "60s", "k")
-    step("release", "release", "k")
-    step("run", "run", "-n", "k", "true")
-    step("check", "check", "--strict", said="3 of 3 nodes are fit")
-    equal(keys(quorum) if not failed else 0, 0, "keys")
-    return failed
-
-
-@case("--acl: with exactly this rule everything works, and without any word of it nothing does")
-def _():
-    with durable() as quorum:
-        outcome = redlock("check", "--acl", "--user", "me", "--prefix", "lock:", env=on(quorum))
-        words = outcome.expect(0, err="^$").out.split()
-        for server in quorum.servers:
-            equal(server.call(*words), "OK", "the rule")
-        equal(story(quorum), set(), "steps that fail")
-        needed = {
-            "+info": "acquire", "+set": "acquire", "+eval": "status", "+get": "status",
-            "+pttl": "status", "+del": "release", "+pexpire": "extend", "+evalsha": "watch",
-            "+time": "check",
-        }
-        equal({word for word in words if word.startswith("+")}, set(needed), "rights")
-        for word, step in needed.items():
-            for server in quorum.servers:
-                server.call(*(one for one in words if one != word))
-            failed = story(quorum)
-            check({step, "check"} <= failed, f"without {word} these fail: {failed}")
-
-
-@case("--acl: asks nobody; databases, users and prefixes; JSON")
-def _():
-    def rule(*words, nodes="redis://nobody.invalid", env=None):
-        return redlock("check", "--acl", *words, "-N", nodes, env=env).expect(0, err="^$").out
-    matches(rule(), r"^ACL SETUSER lock reset on >SECRET ~\* resetchannels -@all \+info ", "rule")
-    matches(rule(nodes="redis://me:hush@nobody.invalid/3"), r" me reset .*~\* .*\+select\n$", "rule")
-    check("hush" not in rule(nodes="redis://me:hush@nobody.invalid/3"), "a secret")
-    matches(rule("--user", "you"), "^ACL SETUSER you ", "user")
-    found = redlock("check", "--acl", "--json", "-N", "redis://nobody.invalid").expect(0).json()
-    equal((found["schema"], found["acl"] + "\n"), ("redlock.check/1", rule()), "JSON")
-
-
-@case("--acl: a prefix of any characters: its own keys, and none that begin otherwise")
-def _():
-    with durable(1) as quorum:
-        for prefix, other in (("a*b[c]?\\d^", "aXb[c]?\\d^"), ("it's \"quoted\" ", "its"),
-                              ("\u00e4:", "a:"), ("x", "y")):
-            words = redlock("check", "--acl", "--user", "me", "--prefix", prefix,
-                            env=on(quorum)).expect(0).out.split()
-            equal(quorum[0].call(*words), "OK", "the rule")
-            env = on(quorum, **RULE_USER)
-            redlock("run", "--prefix", prefix, "-n", "k", "true", env=env).expect(0)
-            redlock("run", "--prefix", other, "-n", "k", "true", env=env).expect(77)
-
-
 @case("a lock that is held stays as it is, and no script of ours writes")
 def _():
     with durable() as quorum:
@@ -391,7 +297,8 @@ def _():
 def _():
     with durable() as quorum:
         quorum[0].kill()
-        equal(ask(quorum, "-q").expect(WARNINGS, err="^$").out, ask(quorum).out, "with -q")
+        quiet = ask(quorum, "-q").expect(WARNINGS, err="^$")
+        equal(told(quiet.out), told(ask(quorum).out), "with -q")
         matches(ask(quorum, "--color=always").out, "\033\\[31munfit *\033\\[0m", "colours")
         check("\033" not in ask(quorum).out, "colours in a pipe")
         ask(quorum, "k").expect(64, err="an operand too many", out="")

@@ -331,6 +331,15 @@ class Quorum:
         return times[needed] + offset
 
 
+def durable(count=3):
+    """Servers of which `redlock check` has nothing to say."""
+    quorum = Quorum(count)
+    for index, server in enumerate(quorum.servers):
+        server.words += ["--appendonly", "yes", "--appendfsync", "always",
+                         "--appenddirname", f"aof{index}"]
+    return quorum
+
+
 # --- the command ---
 
 class Outcome:
