@@ -192,6 +192,13 @@ class Redis:
         return None if rest == b"-1" else [self.read() for _ in range(int(rest))]
 
 
+def free_port():
+    """One that the kernel chose, and that may be another's by the time it is used."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 class Server:
     """One Redis master on a unix socket. Lives no longer than this process."""
 
@@ -241,9 +248,7 @@ class Server:
     def listen(self):
         """Opens a TCP port of 127.0.0.1 and returns its number; close it by port 0."""
         def try_one():
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", 0))
-                port = probe.getsockname()[1]
+            port = free_port()
             try:
                 self.call("CONFIG", "SET", "port", port)
             except RedisError:  # another has it by now

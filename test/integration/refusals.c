@@ -109,10 +109,14 @@ Test(refusals, one_server_behind_two_addresses)
 Test(refusals, a_cluster_node)
 {
     struct stage s;
+    char port[16];
+    snprintf(port, sizeof(port), "%d", servers_free_port());
     stage_open(&s, 3);
     servers_kill(&s.servers, 0);
     s.servers.server[0].word[0] = "--cluster-enabled";
     s.servers.server[0].word[1] = "yes";
+    s.servers.server[0].word[2] = "--cluster-port"; /* else 10000, as anybody else's */
+    s.servers.server[0].word[3] = port;
     servers_launch(&s.servers, 0);
     meet_anew(&s, NULL);
     hold_without(&s, 0, "CLUSTER");

@@ -241,7 +241,7 @@ void servers_start(struct servers *servers, unsigned n, const char *const *word)
         servers_launch(servers, i);
 }
 
-static int free_port(void)
+int servers_free_port(void)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET,
                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -259,7 +259,7 @@ void servers_choose_port(struct servers *servers, unsigned i, const char *addres
     struct server *server = &servers->server[i];
     size_t count = 0;
     cr_assert_eq(server->pid, 0);
-    server->port = free_port();
+    server->port = servers_free_port();
     while (server->word[count])
         count++;
     cr_assert_lt(count + 2, SERVERS_WORDS_MAX);

@@ -33,6 +33,9 @@ struct servers {
 void servers_start(struct servers *servers, unsigned n, const char *const *word);
 void servers_end(struct servers *servers);
 
+/* A port that the kernel chose; it may be another's by the time it is used. */
+int servers_free_port(void);
+
 /* Makes the server listen on a TCP port that the kernel chose, too. It must not run. */
 void servers_choose_port(struct servers *servers, unsigned i, const char *addresses);
 
