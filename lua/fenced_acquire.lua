@@ -1,13 +1,13 @@
 -- with guard.lua
 -- 1 acquired, with a fence above all that were ever stored here
 if late then
-  return redis.error_reply('LATE')
+  return redis.error_reply('LATE to lock anything')
 elseif value then
   return held()
 end
 fence = math.max(stored + 1, fence)
 if fence > now + 5000000 then
-  return redis.error_reply('AHEAD')
+  return redis.error_reply('AHEAD of the clock')
 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 raise(fence)

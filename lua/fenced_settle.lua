@@ -1,7 +1,7 @@
 -- with guard.lua
 -- 1 the token is here, and the fence is at least this; 0 gone
 if ahead then
-  return redis.error_reply('AHEAD')
+  return redis.error_reply('AHEAD of the clock')
 elseif value == ARGV[1] then
   raise(fence)
   return {1, now, stored}

@@ -3,6 +3,7 @@
 -- ARGV[1] token, ARGV[2] ttl in ms, ARGV[3] '1': plant where nothing is, ARGV[4] the fence,
 -- at least so much is stored, ARGV[5] when this was said; both in us by the nodes' clocks
 -- Answers {code, now, fence}, or {value, pttl, now} where another's value is.
+-- An error begins with its code: of a single word Redis 7 makes "ERR LATE".
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local value = redis.call('GET', KEYS[1])

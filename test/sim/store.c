@@ -230,6 +230,9 @@ static void break_open(struct call *call)
 #define LATENESS RL_SECOND
 #define FENCE_MS INT64_C(86400000)
 
+#define LATE  "LATE to lock anything"
+#define AHEAD "AHEAD of the clock"
+
 /* {code, now, stored} */
 static void answer_code(const struct call *call, int64_t code)
 {
@@ -282,11 +285,11 @@ static void fenced_acquire(struct call *call)
 {
     int64_t fence = call->stored + 1 > call->fence ? call->stored + 1 : call->fence;
     if (call->late) {
-        ANSWER(call->ret, RL_REPLY_ERROR, "LATE");
+        ANSWER(call->ret, RL_REPLY_ERROR, LATE);
     } else if (call->entry) {
         answer_held(call);
     } else if (fence > call->us + KAPPA) {
-        ANSWER(call->ret, RL_REPLY_ERROR, "AHEAD");
+        ANSWER(call->ret, RL_REPLY_ERROR, AHEAD);
     } else {
         store_token(call);
         raise_fence(call, fence);
@@ -297,7 +300,7 @@ static void fenced_acquire(struct call *call)
 static void fenced_settle(struct call *call)
 {
     if (call->ahead) {
-        ANSWER(call->ret, RL_REPLY_ERROR, "AHEAD");
+        ANSWER(call->ret, RL_REPLY_ERROR, AHEAD);
     } else if (is_ours(call)) {
         raise_fence(call, call->fence);
         answer_code(call, 1);
@@ -313,7 +316,7 @@ static void fenced_plant(struct call *call)
     if (*call->argument[2].text != '1') {
         answer_code(call, 0);
     } else if (call->late) {
-        ANSWER(call->ret, RL_REPLY_ERROR, "LATE");
+        ANSWER(call->ret, RL_REPLY_ERROR, LATE);
     } else {
         store_token(call);
         raise_fence(call, call->fence);
@@ -324,7 +327,7 @@ static void fenced_plant(struct call *call)
 static void fenced_extend(struct call *call)
 {
     if (call->ahead) {
-        ANSWER(call->ret, RL_REPLY_ERROR, "AHEAD");
+        ANSWER(call->ret, RL_REPLY_ERROR, AHEAD);
     } else if (is_ours(call)) {
         raise_expiry(call);
         raise_fence(call, call->fence);

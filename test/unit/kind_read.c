@@ -281,10 +281,10 @@ Test(fenced, another_holds_it)
 
 Test(fenced, refuses_what_comes_late_or_runs_ahead)
 {
-    cr_assert(fenced_reads(RL_ACQUIRE, error("LATE")));
+    cr_assert(fenced_reads(RL_ACQUIRE, error("LATE to lock anything")));
     cr_assert_eq(answer.vote, RL_VOTE_ERROR, "nothing was done");
     cr_assert_eq(answer.fault, RL_FAULT_LATE);
-    cr_assert(fenced_reads(RL_SETTLE, error("AHEAD")));
+    cr_assert(fenced_reads(RL_SETTLE, error("AHEAD of the clock")));
     cr_assert_eq(answer.vote, RL_VOTE_ERROR);
     cr_assert_eq(answer.fault, RL_FAULT_AHEAD);
 }
