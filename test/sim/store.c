@@ -80,6 +80,13 @@ void store_put(struct store *store, enum store_type type, struct rl_word key,
     *entry = (struct store_entry){type, key, value, expires, 0};
 }
 
+void store_put_fence(struct store *store, struct rl_word key, int64_t fence,
+                     int64_t expires)
+{
+    store_put(store, STORE_FENCE, key, (struct rl_word){"", 0}, expires);
+    entry_of(store, key)->fence = fence;
+}
+
 void store_drop(struct store *store, struct rl_word key)
 {
     struct store_entry *entry = entry_of(store, key);
@@ -264,9 +271,7 @@ static void raise_fence(struct call *call, int64_t to)
 {
     if (to <= call->stored)
         return;
-    store_put(call->store, STORE_FENCE, call->fence_key, (struct rl_word){"", 0},
-              call->store->now + FENCE_MS);
-    entry_of(call->store, call->fence_key)->fence = to;
+    store_put_fence(call->store, call->fence_key, to, call->store->now + FENCE_MS);
     call->stored = to;
 }
 
@@ -386,10 +391,18 @@ static size_t script_of(struct rl_word word, bool whole)
     return 0;
 }
 
-/* Every script looks at its key first. The server names the script by its hash. */
+/* Every script looks at its keys first. The server names the script by its hash. */
 #define WRONGTYPE                                                                          \
     "WRONGTYPE Operation against a key holding the wrong kind of value"                    \
     " script: 0000000000000000000000000000000000000000, on @user_script:1."
+
+static bool is_readable(const struct call *call, bool is_fenced)
+{
+    const struct store_entry *fence =
+        is_fenced ? live_entry_of(call->store, call->fence_key) : NULL;
+    return (!call->entry || call->entry->type == STORE_STRING) &&
+           (!fence || fence->type == STORE_FENCE);
+}
 
 static void run_script(size_t script, bool whole, struct call *call)
 {
@@ -398,7 +411,7 @@ static void run_script(size_t script, bool whole, struct call *call)
         store->scripts |= 1u << script;
     if (!(store->scripts & 1u << script)) {
         ANSWER(call->ret, RL_REPLY_ERROR, "NOSCRIPT No matching script. Please use EVAL.");
-    } else if (call->entry && call->entry->type != STORE_STRING) {
+    } else if (!is_readable(call, scripts[script].is_fenced)) {
         ANSWER(call->ret, RL_REPLY_ERROR, WRONGTYPE);
     } else {
         if (scripts[script].is_fenced)

@@ -48,6 +48,8 @@ const struct store_entry *store_find(const struct store *store, struct rl_word k
 /* What others do to a key: SET without NX, RPUSH to no key, DEL; an expiry, or none. */
 void store_put(struct store *store, enum store_type type, struct rl_word key,
                struct rl_word value, int64_t expires);
+void store_put_fence(struct store *store, struct rl_word key, int64_t fence,
+                     int64_t expires);
 void store_drop(struct store *store, struct rl_word key);
 
 /* FLUSHALL; the scripts stay known. A restart forgets these, too. */
