@@ -2,187 +2,46 @@
  * The simulator's server against a real one: the same random operations on both, and every
  * reply compared, and what is stored then.
  *
- * The model is told when the server ran an operation: TIME is asked before and after it. If
- * both say the same millisecond, that was it. For each command of a connection every
- * version reads the clock anew; within MULTI it would stand still, but not for all
- * commands. If the millisecond ended meanwhile, any one in between may have been it.
+ * The model is told when the server ran an operation. A reply of a fenced lock says so
+ * itself. For the others TIME is asked before and after: if both say the same millisecond,
+ * that was it. For each command of a connection every version reads the clock anew; within
+ * MULTI it would stand still, but not for all commands. If the millisecond ended meanwhile,
+ * any one in between may have been it. What is decided by microseconds, LATE and AHEAD, was
+ * so at one of the two TIMEs at least.
  * Redis 7.0 reads the clock several times within a command, so then it can also happen that
  * half of it ran before: these few are believed.
  */
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "chance.h"
+#include "operations.h"
 #include "servers.h"
-#include "sim/store.h"
+#include "tally.h"
 
-#define SEED       20240917
-#define OPERATIONS 200000
-#define BATCH      500 /* operations that are sent at once */
-#define LENGTH_MAX 300 /* of a value */
-#define LEAST      100 /* times that whatever shall happen must happen */
-#define DOUBTS_MAX (OPERATIONS / 1000)
+#define SEED        20240917
+#define OPERATIONS  200000
+#define BATCH       500 /* operations that are sent at once */
+#define FEW         4   /* and then these: of few it is known better when they run */
+#define FEW_BATCHES 30
+#define DOUBTS_MAX  (OPERATIONS / 200)
+#define PAUSE       1100 /* us, that the server takes for it */
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static char long_text[LENGTH_MAX + 1];
-
-static const struct rl_word keys[] = {
-    {"a", 1}, {"b", 1}, {"lock:c", 6}, {"d\0e", 3}, {"d\0f", 3}, {"", 0},
-};
-
-/* Tokens, and what others store. Three are the same in their first 128 bytes. */
-static const struct rl_word values[] = {
-    {"p\0x", 3}, {"p1", 2},        {"p\0y", 3},      {"p", 1},
-    {"", 0},     {long_text, 128}, {long_text, 129}, {long_text, LENGTH_MAX},
-};
-
-#define FAVOURITES 3 /* these come more often, so that holders meet their own */
-
-/* --- operations --- */
-
-enum act { ACT_COMMAND, ACT_SET, ACT_LIST, ACT_DELETE, ACT_FLUSH, ACT_FORGET, ACT_PAUSE };
-
-struct operation {
-    enum act act;
-    enum rl_text text;
-    bool whole;
-    struct rl_subject subject; /* a ttl of 0: without expiry, and not a command */
-    struct rl_command command; /* some of its words point into it */
-    char digits[RL_DIGITS + 1];
-};
-
-static const char list_script[] =
-    "redis.call('DEL', KEYS[1]) "
-    "redis.call('RPUSH', KEYS[1], 'item') "
-    "if ARGV[1] ~= '0' then "
-    "  redis.call('PEXPIRE', KEYS[1], ARGV[1]) "
-    "end";
-
-static void say(struct rl_command *command, struct rl_word word)
-{
-    cr_assert_lt(command->words, RL_WORDS_MAX);
-    command->word[command->words++] = word;
-}
-
-static struct rl_word word_of(const char *text)
-{
-    return (struct rl_word){text, strlen(text)};
-}
-
-static void say_text(struct rl_command *command, const char *text)
-{
-    say(command, word_of(text));
-}
-
-static void say_set(struct operation *operation)
-{
-    struct rl_command *command = &operation->command;
-    say_text(command, "SET");
-    say(command, operation->subject.key);
-    say(command, operation->subject.token);
-    if (operation->subject.ttl_ms == 0)
-        return;
-    say_text(command, "PX");
-    say_text(command, operation->digits);
-}
-
-static void say_list(struct operation *operation)
-{
-    struct rl_command *command = &operation->command;
-    say_text(command, "EVAL");
-    say_text(command, list_script);
-    say_text(command, "1");
-    say(command, operation->subject.key);
-    say_text(command, operation->digits);
-}
-
-/* In a pause keys live to their end; otherwise something happens to them long before. */
-static void say_plain(struct operation *operation)
-{
-    static const char *const words[][4] = {
-        [ACT_FLUSH] = {"FLUSHALL"},
-        [ACT_FORGET] = {"SCRIPT", "FLUSH"},
-        [ACT_PAUSE] = {"DEBUG", "SLEEP", "0.001"},
-    };
-    for (const char *const *word = words[operation->act]; *word; word++)
-        say_text(&operation->command, *word);
-}
-
-/* What others do. */
-static void say_foreign(struct operation *operation)
-{
-    operation->command.words = 0;
-    snprintf(operation->digits, sizeof(operation->digits), "%d",
-             (int)operation->subject.ttl_ms);
-    switch (operation->act) {
-    case ACT_SET: say_set(operation); break;
-    case ACT_LIST: say_list(operation); break;
-    case ACT_DELETE:
-        say_text(&operation->command, "DEL");
-        say(&operation->command, operation->subject.key);
-        break;
-    default: say_plain(operation);
-    }
-}
-
-/* Which of these weights a number below their sum falls on. */
-static unsigned pick(struct chance *chance, const unsigned *weight, unsigned n)
-{
-    unsigned sum = 0, i = 0;
-    for (unsigned j = 0; j < n; j++)
-        sum += weight[j];
-    for (unsigned at = chance_below(chance, sum); at >= weight[i]; i++)
-        at -= weight[i];
-    return i;
-}
-
-static int64_t some_ttl(struct chance *chance)
-{
-    switch (chance_below(chance, 16)) {
-    case 0: return 1000 + chance_below(chance, 60000);
-    case 1: return 1 + chance_below(chance, 50);
-    default: return 1 + chance_below(chance, 5);
-    }
-}
-
-static void make(struct operation *operation, struct chance *chance)
-{
-    static const unsigned acts[] = {
-        [ACT_PAUSE] = 25, [ACT_COMMAND] = 934, [ACT_SET] = 15,   [ACT_LIST] = 6,
-        [ACT_DELETE] = 5, [ACT_FLUSH] = 5,     [ACT_FORGET] = 10};
-    static const unsigned texts[RL_TEXTS] = {[RL_ACQUIRE] = 20,
-                                             [RL_EXTEND] = 33,
-                                             [RL_RELEASE] = 15,
-                                             [RL_INSPECT] = 22,
-                                             [RL_BREAK] = 10};
-    unsigned known = chance_below(chance, 4) ? FAVOURITES : COUNT(values);
-    operation->act = (enum act)pick(chance, acts, COUNT(acts));
-    operation->text = (enum rl_text)pick(chance, texts, RL_TEXTS);
-    operation->whole = chance_below(chance, 2);
-    operation->subject = (struct rl_subject){
-        .key = keys[chance_below(chance, COUNT(keys))],
-        .token = values[chance_below(chance, known)],
-        .ttl_ms = some_ttl(chance),
-        .plant = chance_below(chance, 2),
-    };
-    if (operation->act != ACT_COMMAND && chance_below(chance, 6) == 0)
-        operation->subject.ttl_ms = 0;
-    if (operation->act == ACT_COMMAND)
-        rl_kind_command(rl_kind_of(operation->subject.token), operation->text,
-                        operation->whole, &operation->subject, &operation->command);
-    else
-        say_foreign(operation);
-}
-
 /* --- the real server --- */
 
-/* What came of one operation there, and what was seen of its key right after. */
+struct seen {
+    redisReply *expires, *value; /* PEXPIRETIME, GET */
+};
+
+/* What came of one operation there, and what was seen of its keys right after. */
 struct outcome {
-    int64_t before, after; /* TIME */
-    redisReply *reply, *expires, *value;
+    rl_time before, after; /* TIME */
+    redisReply *reply;
+    struct seen key, fence; /* fence: of a fenced lock */
 };
 
 static void ask(redisContext *context, const struct rl_command *command)
@@ -196,14 +55,16 @@ static void ask(redisContext *context, const struct rl_command *command)
     cr_assert_eq(redisAppendCommandArgv(context, (int)command->words, text, len), REDIS_OK);
 }
 
-static void ask_about(redisContext *context, const char *what, struct rl_word key)
+static void ask_about(redisContext *context, struct rl_word key)
 {
-    ask(context, &(struct rl_command){.word = {word_of(what), key}, .words = 2});
+    struct rl_word expires = operation_word("PEXPIRETIME"), value = operation_word("GET");
+    ask(context, &(struct rl_command){.word = {expires, key}, .words = 2});
+    ask(context, &(struct rl_command){.word = {value, key}, .words = 2});
 }
 
 static void ask_time(redisContext *context)
 {
-    ask(context, &(struct rl_command){.word = {word_of("TIME")}, .words = 1});
+    ask(context, &(struct rl_command){.word = {operation_word("TIME")}, .words = 1});
 }
 
 static redisReply *next(redisContext *context)
@@ -213,49 +74,62 @@ static redisReply *next(redisContext *context)
     return reply;
 }
 
-static int64_t next_time(redisContext *context)
+static struct seen next_seen(redisContext *context)
+{
+    redisReply *expires = next(context);
+    return (struct seen){expires, next(context)};
+}
+
+static rl_time next_time(redisContext *context)
 {
     redisReply *reply = next(context);
     cr_assert(reply->type == REDIS_REPLY_ARRAY && reply->elements == 2);
-    int64_t ms =
-        1000 * atoll(reply->element[0]->str) + atoll(reply->element[1]->str) / 1000;
+    rl_time us = RL_SECOND * atoll(reply->element[0]->str) + atoll(reply->element[1]->str);
     freeReplyObject(reply);
-    return ms;
+    return us;
 }
 
-static void run_batch(redisContext *context, const struct operation *operation,
+static rl_time time_now(redisContext *context)
+{
+    ask_time(context);
+    return next_time(context);
+}
+
+static void run_batch(redisContext *context, unsigned n, const struct operation *operation,
                       struct outcome *outcome)
 {
     ask_time(context);
-    for (int i = 0; i < BATCH; i++) {
+    for (unsigned i = 0; i < n; i++) {
         ask(context, &operation[i].command);
-        ask_about(context, "PEXPIRETIME", operation[i].subject.key);
-        ask_about(context, "GET", operation[i].subject.key);
+        ask_about(context, operation[i].subject.key);
+        if (operation[i].is_fenced)
+            ask_about(context, operation[i].subject.fence_key);
         ask_time(context);
     }
-    int64_t time = next_time(context);
-    for (int i = 0; i < BATCH; i++) {
-        outcome[i].before = time;
-        outcome[i].reply = next(context);
-        outcome[i].expires = next(context);
-        outcome[i].value = next(context);
+    rl_time time = next_time(context);
+    for (unsigned i = 0; i < n; i++) {
+        outcome[i] = (struct outcome){.before = time, .reply = next(context)};
+        outcome[i].key = next_seen(context);
+        if (operation[i].is_fenced)
+            outcome[i].fence = next_seen(context);
         outcome[i].after = time = next_time(context);
     }
+}
+
+static void forget_seen(struct seen *seen)
+{
+    freeReplyObject(seen->expires);
+    freeReplyObject(seen->value);
 }
 
 static void forget(struct outcome *outcome)
 {
     freeReplyObject(outcome->reply);
-    freeReplyObject(outcome->expires);
-    freeReplyObject(outcome->value);
+    forget_seen(&outcome->key);
+    forget_seen(&outcome->fence);
 }
 
 /* --- comparing --- */
-
-static bool same(const struct rl_word a, const struct rl_word b)
-{
-    return a.len == b.len && memcmp(a.text, b.text, a.len) == 0;
-}
 
 static struct rl_reply decode_one(const redisReply *reply)
 {
@@ -291,7 +165,8 @@ static bool same_one(const struct rl_reply *a, const struct rl_reply *b)
     case RL_REPLY_INTEGER: return a->integer == b->integer;
     case RL_REPLY_STATUS:
     case RL_REPLY_STRING:
-        return same((struct rl_word){a->text, a->len}, (struct rl_word){b->text, b->len});
+        return operation_is_same((struct rl_word){a->text, a->len},
+                                 (struct rl_word){b->text, b->len});
     default: return true;
     }
 }
@@ -320,12 +195,22 @@ static bool same_reply(enum rl_text text, const struct rl_reply *a,
 #define PEXPIRETIME_NOTHING   (-2)
 #define PEXPIRETIME_NO_EXPIRY (-1)
 
+static struct rl_word text_of(const redisReply *reply)
+{
+    return (struct rl_word){reply->str, reply->len};
+}
+
 static bool is_value(const struct store_entry *entry, const redisReply *reply)
 {
+    char digits[RL_DIGITS + 1];
     if (reply->type == REDIS_REPLY_ERROR)
         return entry->type == STORE_LIST;
-    return entry->type == STORE_STRING && reply->type == REDIS_REPLY_STRING &&
-           same(entry->value, (struct rl_word){reply->str, reply->len});
+    if (reply->type != REDIS_REPLY_STRING || entry->type == STORE_LIST)
+        return false;
+    if (entry->type == STORE_STRING)
+        return operation_is_same(entry->value, text_of(reply));
+    snprintf(digits, sizeof(digits), "%" PRId64, entry->fence);
+    return operation_is_same(operation_word(digits), text_of(reply));
 }
 
 static bool is_expiry(const struct store_entry *entry, const redisReply *reply)
@@ -334,36 +219,32 @@ static bool is_expiry(const struct store_entry *entry, const redisReply *reply)
            (entry->expires == STORE_NO_EXPIRY ? PEXPIRETIME_NO_EXPIRY : entry->expires);
 }
 
-/* Whether that is what the store shows of the key from `first` to `last`. */
+/* Whether that is what the store shows of the key from `first` to `last`, in ms. */
 static bool same_state(const struct store *store, struct rl_word key,
-                       const struct outcome *outcome, int64_t first, int64_t last)
+                       const struct seen *seen, int64_t first, int64_t last)
 {
     const struct store_entry *entry = store_find(store, key, first);
     bool may_be_gone = !store_find(store, key, last);
-    bool expiry = outcome->expires->integer == PEXPIRETIME_NOTHING
+    bool expiry = seen->expires->integer == PEXPIRETIME_NOTHING
                       ? may_be_gone
-                      : entry && is_expiry(entry, outcome->expires);
-    bool value = outcome->value->type == REDIS_REPLY_NIL
+                      : entry && is_expiry(entry, seen->expires);
+    bool value = seen->value->type == REDIS_REPLY_NIL
                      ? may_be_gone
-                     : entry && is_value(entry, outcome->value);
+                     : entry && is_value(entry, seen->value);
     return expiry && value;
 }
 
 /* --- the model beside it --- */
 
-static int64_t end_of(const struct operation *operation, int64_t now)
-{
-    return operation->subject.ttl_ms ? now + operation->subject.ttl_ms : STORE_NO_EXPIRY;
-}
-
 static void do_foreign(struct store *store, const struct operation *operation, int64_t now)
 {
     const struct rl_subject *subject = &operation->subject;
-    int64_t end = end_of(operation, now);
+    int64_t end = subject->ttl_ms ? now + subject->ttl_ms : STORE_NO_EXPIRY;
     switch (operation->act) {
     case ACT_SET: store_put(store, STORE_STRING, subject->key, subject->token, end); break;
     case ACT_LIST: store_put(store, STORE_LIST, subject->key, subject->token, end); break;
     case ACT_DELETE: store_drop(store, subject->key); break;
+    case ACT_FENCE: store_put_fence(store, subject->key, subject->fence, end); break;
     case ACT_FLUSH: store_flush(store); break;
     case ACT_FORGET: store_forget_scripts(store); break;
     default: break;
@@ -372,119 +253,54 @@ static void do_foreign(struct store *store, const struct operation *operation, i
 
 /* Runs it on the store, at `now`; whether the server told and shows the same. */
 static bool agrees(struct store *store, const struct operation *operation,
-                   const struct outcome *outcome, int64_t now)
+                   const struct outcome *outcome, rl_time now)
 {
+    const struct rl_subject *subject = &operation->subject;
+    int64_t first = now / RL_MS, last = outcome->after / RL_MS;
     if (operation->act == ACT_COMMAND) {
         struct store_reply real, model;
-        store_run(store, &operation->command, now * RL_MS, &model);
+        store_run(store, &operation->command, now, &model);
         decode(outcome->reply, &real);
         if (!same_reply(operation->text, &real.reply, &model.reply))
             return false;
     } else {
         cr_assert_neq(outcome->reply->type, REDIS_REPLY_ERROR, "%s", outcome->reply->str);
-        do_foreign(store, operation, now);
+        do_foreign(store, operation, first);
     }
-    return same_state(store, operation->subject.key, outcome, now, outcome->after);
+    return same_state(store, subject->key, &outcome->key, first, last) &&
+           (!operation->is_fenced ||
+            same_state(store, subject->fence_key, &outcome->fence, first, last));
 }
 
 /* Takes what the server shows. */
-static void believe(struct store *store, struct rl_word key, const struct outcome *outcome)
+static void believe(struct store *store, struct rl_word key, const struct seen *seen,
+                    bool is_fence)
 {
-    const redisReply *value = outcome->value;
-    int64_t expires = outcome->expires->integer;
+    const redisReply *value = seen->value;
+    int64_t expires = seen->expires->integer;
+    int64_t end = expires == PEXPIRETIME_NO_EXPIRY ? STORE_NO_EXPIRY : expires;
     store_drop(store, key);
     if (expires == PEXPIRETIME_NOTHING || value->type == REDIS_REPLY_NIL)
         return;
-    enum store_type type = value->type == REDIS_REPLY_STRING ? STORE_STRING : STORE_LIST;
-    size_t i = 0;
-    while (type == STORE_STRING &&
-           !same(values[i], (struct rl_word){value->str, value->len}))
-        cr_assert_lt(++i, COUNT(values), "a value that nobody stored");
-    store_put(store, type, key, values[i],
-              expires == PEXPIRETIME_NO_EXPIRY ? STORE_NO_EXPIRY : expires);
+    if (value->type != REDIS_REPLY_STRING)
+        store_put(store, STORE_LIST, key, operation_word(""), end);
+    else if (is_fence)
+        store_put_fence(store, key, atoll(value->str), end);
+    else
+        store_put(store, STORE_STRING, key, operation_value(text_of(value)), end);
 }
 
-/* --- what happened --- */
-
-/* Of a key's life: its last millisecond, and the next one. */
-enum border { BORDER_LAST, BORDER_AFTER, BORDERS };
-
-static const char *const names[RL_TEXTS] = {"acquire", "settle",  "extend",
-                                            "release", "inspect", "break"};
-
-struct tally {
-    unsigned border[RL_TEXTS][BORDERS];
-    unsigned vote[RL_TEXTS][2][RL_VOTE_ABSENT + 1]; /* by hash, whole */
-    unsigned wrong_type[RL_TEXTS], no_script[RL_TEXTS];
-    unsigned crossed; /* the millisecond ended meanwhile */
-    unsigned doubts;  /* and no one millisecond explains it */
-};
-
-static void note_answer(struct tally *tally, const struct operation *operation,
-                        const struct outcome *outcome, const struct store_entry *entry)
+static void believe_all(struct store *store, const struct operation *operation,
+                        const struct outcome *outcome)
 {
-    struct store_reply real;
-    struct rl_answer answer;
-    enum rl_text text = operation->text;
-    decode(outcome->reply, &real);
-    cr_assert(
-        rl_kind_read(rl_kind_of(operation->subject.token), text, &real.reply, &answer));
-    tally->vote[text][operation->whole][answer.vote]++;
-    tally->wrong_type[text] += answer.fault == RL_FAULT_WRONGTYPE;
-    tally->no_script[text] += answer.fault == RL_FAULT_NOSCRIPT;
-    if (!entry || answer.fault == RL_FAULT_NOSCRIPT || outcome->before != outcome->after)
-        return;
-    tally->border[text][BORDER_LAST] += outcome->before == entry->expires;
-    tally->border[text][BORDER_AFTER] += outcome->before == entry->expires + 1;
+    const struct rl_subject *subject = &operation->subject;
+    bool is_fence = operation_is_same(subject->key, subject->fence_key);
+    believe(store, subject->key, &outcome->key, is_fence);
+    if (operation->is_fenced)
+        believe(store, subject->fence_key, &outcome->fence, true);
 }
 
-static void expect_votes(const struct tally *tally, enum rl_text text, unsigned n,
-                         const enum rl_vote *votes)
-{
-    for (unsigned i = 0; i < n; i++)
-        for (int whole = 0; whole < 2; whole++)
-            cr_expect_geq(tally->vote[text][whole][votes[i]], LEAST, "%s %s: vote %d",
-                          names[text], whole ? "whole" : "by hash", (int)votes[i]);
-}
-
-#define EXPECT_VOTES(tally, text, ...)                                                     \
-    do {                                                                                   \
-        const enum rl_vote votes[] = {__VA_ARGS__};                                        \
-        expect_votes(tally, text, COUNT(votes), votes);                                    \
-    } while (0)
-
-static void expect_borders(const struct tally *tally, enum rl_text text)
-{
-    const unsigned *border = tally->border[text];
-    cr_log_info("%s: %u in the last ms, %u in the next one", names[text],
-                border[BORDER_LAST], border[BORDER_AFTER]);
-    cr_expect_geq(border[BORDER_LAST], LEAST, "%s: %u in the last ms", names[text],
-                  border[BORDER_LAST]);
-    cr_expect_geq(border[BORDER_AFTER], LEAST, "%s: %u in the next ms", names[text],
-                  border[BORDER_AFTER]);
-    if (text == RL_ACQUIRE) /* SET, with none of a script's errors */
-        return;
-    cr_expect_geq(tally->wrong_type[text], LEAST, "%s: wrong type", names[text]);
-    cr_expect_geq(tally->no_script[text], LEAST, "%s: no script", names[text]);
-}
-
-static void expect_all_happened(const struct tally *tally)
-{
-    EXPECT_VOTES(tally, RL_ACQUIRE, RL_VOTE_GRANTED, RL_VOTE_HELD);
-    EXPECT_VOTES(tally, RL_EXTEND, RL_VOTE_GRANTED, RL_VOTE_HELD, RL_VOTE_GONE,
-                 RL_VOTE_PLANTED);
-    EXPECT_VOTES(tally, RL_RELEASE, RL_VOTE_GRANTED, RL_VOTE_HELD, RL_VOTE_GONE);
-    EXPECT_VOTES(tally, RL_INSPECT, RL_VOTE_HELD, RL_VOTE_GONE);
-    EXPECT_VOTES(tally, RL_BREAK, RL_VOTE_HELD, RL_VOTE_GONE);
-    for (int text = 0; text < RL_TEXTS; text++)
-        if (text != RL_SETTLE)
-            expect_borders(tally, (enum rl_text)text);
-    cr_log_info("%u while the millisecond ended, %u of them in doubt", tally->crossed,
-                tally->doubts);
-    cr_expect_leq(tally->doubts, DOUBTS_MAX);
-}
-
-/* --- the test --- */
+/* --- following --- */
 
 static void describe(char *buffer, size_t size, const struct rl_reply *reply)
 {
@@ -498,68 +314,157 @@ static void describe(char *buffer, size_t size, const struct rl_reply *reply)
 }
 
 static void fail(struct store *store, const struct operation *operation,
-                 const struct outcome *outcome, unsigned number)
+                 const struct outcome *outcome, unsigned number, rl_time now)
 {
     char told[2 * LENGTH_MAX] = "", expected[2 * LENGTH_MAX] = "";
     const struct rl_subject *subject = &operation->subject;
     const struct store_entry *entry = store_find(store, subject->key, INT64_MIN);
-    long long left = entry ? (long long)(entry->expires - outcome->before) : 0;
+    const struct store_entry *fence = store_find(store, subject->fence_key, INT64_MIN);
     struct store_reply real, model;
     if (operation->act == ACT_COMMAND) {
         decode(outcome->reply, &real);
         describe(told, sizeof(told), &real.reply);
-        store_run(store, &operation->command, outcome->before * RL_MS, &model);
+        store_run(store, &operation->command, now, &model);
         describe(expected, sizeof(expected), &model.reply);
     }
     cr_assert_fail(
-        "seed %d, operation %u, at %lld: act %d, %s %s, key \"%s\" (%s, %lld ms "
-        "left), token \"%s\", ttl %lld%s; told %s, expected %s; PEXPIRETIME %lld",
-        SEED, number, (long long)outcome->before, (int)operation->act,
-        names[operation->text], operation->whole ? "whole" : "by hash", subject->key.text,
-        entry ? "known" : "free", left, subject->token.text, (long long)subject->ttl_ms,
-        subject->plant ? ", planting" : "", told, expected,
-        (long long)outcome->expires->integer);
+        "seed %d, operation %u, at %lld: act %d, %s %s, key \"%s\" (%s, until %lld), token "
+        "\"%s\", ttl %lld%s; fence %lld over %lld, said %lld; told %s, expected %s; "
+        "PEXPIRETIME %lld, fence key \"%s\", %s",
+        SEED, number, (long long)now, (int)operation->act, tally_name(operation->text),
+        operation->whole ? "whole" : "by hash", subject->key.text, entry ? "known" : "free",
+        entry ? (long long)entry->expires : 0, subject->token.text,
+        (long long)subject->ttl_ms, subject->plant ? ", planting" : "",
+        (long long)subject->fence, fence ? (long long)fence->fence : 0,
+        (long long)subject->said, told, expected, (long long)outcome->key.expires->integer,
+        subject->fence_key.text,
+        operation->is_fenced && outcome->fence.value->str ? outcome->fence.value->str : "");
+}
+
+static void read_answer(const struct operation *operation, const struct outcome *outcome,
+                        struct rl_answer *ret_answer)
+{
+    const struct rl_kind *kind = rl_kind_of(operation->subject.token);
+    struct store_reply real;
+    decode(outcome->reply, &real);
+    cr_assert(rl_kind_read(kind, operation->text, &real.reply, ret_answer));
+    cr_assert(ret_answer->time == 0 ||
+              (outcome->before <= ret_answer->time && ret_answer->time <= outcome->after));
+}
+
+/*
+ * Lets the model do the same at `first`, at `last` and at each millisecond's beginning that
+ * is between; the moment when it agreed, or RL_NEVER.
+ */
+static rl_time replay(struct store *store, const struct operation *operation,
+                      const struct outcome *outcome, rl_time first, rl_time last)
+{
+    struct store old = *store;
+    for (rl_time now = first;;) {
+        if (agrees(store, operation, outcome, now))
+            return now;
+        if (now == last)
+            return RL_NEVER;
+        *store = old;
+        now = (now / RL_MS + 1) * RL_MS;
+        now = now < last ? now : last;
+    }
 }
 
 static void follow(struct store *store, const struct operation *operation,
                    const struct outcome *outcome, unsigned number, struct tally *tally)
 {
     struct store old = *store;
-    /* Also one that has expired and that nobody has asked for since. */
-    const struct store_entry *entry = store_find(&old, operation->subject.key, INT64_MIN);
+    struct rl_answer answer = {.time = 0};
+    bool is_certain = outcome->before / RL_MS == outcome->after / RL_MS;
     if (operation->act == ACT_COMMAND)
-        note_answer(tally, operation, outcome, entry);
-    tally->crossed += outcome->before != outcome->after;
-    for (int64_t now = outcome->before; now <= outcome->after; now++) {
-        *store = old;
-        if (agrees(store, operation, outcome, now))
-            return;
+        read_answer(operation, outcome, &answer);
+    rl_time first = answer.time ? answer.time : outcome->before;
+    rl_time last = answer.time ? answer.time : outcome->after;
+    rl_time now = replay(store, operation, outcome, first, last);
+    if (now == RL_NEVER) {
+        if (is_certain)
+            fail(&old, operation, outcome, number, first);
+        believe_all(store, operation, outcome);
+        tally->doubts++;
+        now = last;
     }
-    if (outcome->before == outcome->after)
-        fail(&old, operation, outcome, number);
-    believe(store, operation->subject.key, outcome);
-    tally->doubts++;
+    if (operation->act == ACT_COMMAND)
+        tally_note(tally, &(struct event){.operation = operation,
+                                          .answer = &answer,
+                                          .now = now,
+                                          .is_certain = is_certain,
+                                          .before = &old,
+                                          .after = store});
+}
+
+/* --- the test --- */
+
+/* When the server will run an operation, guessed by how long the last batch took. */
+struct pace {
+    rl_time start; /* from when it is made to its first operation */
+    rl_time each;
+};
+
+static rl_time duration_of(const struct operation *operation, rl_time each)
+{
+    return operation->act == ACT_PAUSE ? PAUSE : each;
+}
+
+static void measure(struct pace *pace, rl_time made, unsigned n,
+                    const struct operation *operation, const struct outcome *outcome)
+{
+    rl_time took = outcome[n - 1].after - outcome[0].before;
+    for (unsigned i = 0; i < n; i++)
+        took -= duration_of(&operation[i], 0);
+    pace->start = outcome[0].before - made;
+    pace->each = took > 0 ? took / n : 0;
+}
+
+struct play {
+    redisContext *context;
+    struct chance chance;
+    rl_time era;
+    struct store store;
+    struct tally tally;
+    unsigned operations;
+    struct operation operation[BATCH];
+    struct outcome outcome[BATCH];
+};
+
+static void play_batch(struct play *play, unsigned n, struct pace *pace)
+{
+    struct operation *operation = play->operation;
+    struct outcome *outcome = play->outcome;
+    rl_time made = time_now(play->context), now = made + pace->start;
+    for (unsigned i = 0; i < n; i++) {
+        operation_make(&operation[i], &play->chance, now, play->era);
+        now += duration_of(&operation[i], pace->each);
+    }
+    run_batch(play->context, n, operation, outcome);
+    measure(pace, made, n, operation, outcome);
+    for (unsigned i = 0; i < n; i++) {
+        follow(&play->store, &operation[i], &outcome[i], play->operations++, &play->tally);
+        forget(&outcome[i]);
+    }
 }
 
 Test(model, answers_as_a_real_server)
 {
-    static struct operation operation[BATCH];
-    static struct outcome outcome[BATCH];
-    static struct tally tally;
+    static struct play play = {.chance = {SEED}};
+    struct pace fast = {0}, exact = {0};
     struct servers servers;
-    struct store store = {0};
-    struct chance chance = {SEED};
-    memset(long_text, 'x', LENGTH_MAX);
+    operations_prepare();
     servers_start(&servers, 1, NULL);
-    for (unsigned number = 0; number < OPERATIONS; number += BATCH) {
-        for (int i = 0; i < BATCH; i++)
-            make(&operation[i], &chance);
-        run_batch(servers.server[0].admin, operation, outcome);
-        for (unsigned i = 0; i < BATCH; i++) {
-            follow(&store, &operation[i], &outcome[i], number + i, &tally);
-            forget(&outcome[i]);
-        }
+    play.context = servers.server[0].admin;
+    play.era = time_now(play.context);
+    while (play.operations < OPERATIONS) {
+        play_batch(&play, BATCH, &fast);
+        for (unsigned i = 0; i < FEW_BATCHES; i++)
+            play_batch(&play, FEW, &exact);
     }
-    expect_all_happened(&tally);
+    cr_log_info("%u in doubt", play.tally.doubts);
+    cr_expect_leq(play.tally.doubts, DOUBTS_MAX);
+    tally_expect_all(&play.tally);
     servers_end(&servers);
 }

@@ -1,0 +1,261 @@
+#include "operations.h"
+
+#include <criterion/criterion.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+#define FENCE_MAX (INT64_C(1) << 53) /* and less is what a number of Lua tells exactly */
+
+static char long_text[LENGTH_MAX + 1], long_fenced[LENGTH_MAX + 1];
+
+static const struct rl_word keys[] = {
+    {"a", 1}, {"b", 1}, {"lock:c", 6}, {"d\0e", 3}, {"d\0f", 3}, {"", 0},
+};
+
+/* Any of them goes with any key: a script knows them apart by their place only. */
+static const struct rl_word fence_keys[] = {{"a:", 2}, {"d\0:e", 4}, {"d\0:f", 4}};
+
+/* Tokens, and what others store. Three are the same in their first 128 bytes. */
+static const struct rl_word values[] = {
+    {"p\0x", 3}, {"p1", 2},        {"p\0y", 3},      {"p", 1},
+    {"", 0},     {long_text, 128}, {long_text, 129}, {long_text, LENGTH_MAX},
+};
+static const struct rl_word fenced_values[] = {
+    {"f:\0x", 4}, {"f:1", 3},         {"f:\0y", 4},
+    {"f:", 2},    {long_fenced, 128}, {long_fenced, LENGTH_MAX},
+};
+
+#define FAVOURITES 3 /* these come more often, so that holders meet their own */
+
+void operations_prepare(void)
+{
+    memset(long_text, 'x', LENGTH_MAX);
+    memset(long_fenced, 'x', LENGTH_MAX);
+    memcpy(long_fenced, "f:", 2);
+}
+
+bool operation_is_same(struct rl_word a, struct rl_word b)
+{
+    return a.len == b.len && memcmp(a.text, b.text, a.len) == 0;
+}
+
+struct rl_word operation_value(struct rl_word text)
+{
+    for (size_t i = 0; i < COUNT(values); i++)
+        if (operation_is_same(values[i], text))
+            return values[i];
+    size_t i = 0;
+    while (!operation_is_same(fenced_values[i], text))
+        cr_assert_lt(++i, COUNT(fenced_values), "a value that nobody stored");
+    return fenced_values[i];
+}
+
+/* --- its words --- */
+
+static const char list_script[] =
+    "redis.call('DEL', KEYS[1]) "
+    "redis.call('RPUSH', KEYS[1], 'item') "
+    "if ARGV[1] ~= '0' then "
+    "  redis.call('PEXPIRE', KEYS[1], ARGV[1]) "
+    "end";
+
+static void say(struct rl_command *command, struct rl_word word)
+{
+    cr_assert_lt(command->words, RL_WORDS_MAX);
+    command->word[command->words++] = word;
+}
+
+struct rl_word operation_word(const char *text)
+{
+    return (struct rl_word){text, strlen(text)};
+}
+
+static void say_text(struct rl_command *command, const char *text)
+{
+    say(command, operation_word(text));
+}
+
+static void say_set(struct operation *operation, struct rl_word value)
+{
+    struct rl_command *command = &operation->command;
+    say_text(command, "SET");
+    say(command, operation->subject.key);
+    say(command, value);
+    if (operation->subject.ttl_ms == 0)
+        return;
+    say_text(command, "PX");
+    say_text(command, operation->ttl);
+}
+
+static void say_list(struct operation *operation)
+{
+    struct rl_command *command = &operation->command;
+    say_text(command, "EVAL");
+    say_text(command, list_script);
+    say_text(command, "1");
+    say(command, operation->subject.key);
+    say_text(command, operation->ttl);
+}
+
+/* In a pause keys live to their end; otherwise something happens to them long before. */
+static void say_plain(struct operation *operation)
+{
+    static const char *const words[][4] = {
+        [ACT_FLUSH] = {"FLUSHALL"},
+        [ACT_FORGET] = {"SCRIPT", "FLUSH"},
+        [ACT_PAUSE] = {"DEBUG", "SLEEP", "0.001"},
+    };
+    for (const char *const *word = words[operation->act]; *word; word++)
+        say_text(&operation->command, *word);
+}
+
+/* What others do. */
+static void say_foreign(struct operation *operation)
+{
+    const struct rl_subject *subject = &operation->subject;
+    operation->command.words = 0;
+    snprintf(operation->ttl, sizeof(operation->ttl), "%" PRId64, subject->ttl_ms);
+    snprintf(operation->fence, sizeof(operation->fence), "%" PRId64, subject->fence);
+    switch (operation->act) {
+    case ACT_SET: say_set(operation, subject->token); break;
+    case ACT_FENCE: say_set(operation, operation_word(operation->fence)); break;
+    case ACT_LIST: say_list(operation); break;
+    case ACT_DELETE:
+        say_text(&operation->command, "DEL");
+        say(&operation->command, subject->key);
+        break;
+    default: say_plain(operation);
+    }
+}
+
+/* --- what it is about --- */
+
+/* Which of these weights a number below their sum falls on. */
+static unsigned pick(struct chance *chance, const unsigned *weight, unsigned n)
+{
+    unsigned sum = 0, i = 0;
+    for (unsigned j = 0; j < n; j++)
+        sum += weight[j];
+    for (unsigned at = chance_below(chance, sum); at >= weight[i]; i++)
+        at -= weight[i];
+    return i;
+}
+
+static int64_t some_ttl(struct chance *chance)
+{
+    switch (chance_below(chance, 16)) {
+    case 0: return 1000 + chance_below(chance, 60000);
+    case 1: return 1 + chance_below(chance, 50);
+    default: return 1 + chance_below(chance, 5);
+    }
+}
+
+/* Nobody knows to the microsecond when the server will run it. */
+static int64_t around(struct chance *chance, int64_t border)
+{
+    static const unsigned spreads[] = {20, 200, 3000};
+    unsigned spread = spreads[chance_below(chance, COUNT(spreads))];
+    return border - spread + chance_below(chance, 2 * spread);
+}
+
+/* Few, so that they meet again; some would read in another way as a number of Lua. */
+static int64_t some_fence(struct chance *chance, rl_time now, rl_time era)
+{
+    static const int64_t known[] = {0,
+                                    1,
+                                    2,
+                                    INT64_C(99999999999999),
+                                    INT64_C(100000000000000),
+                                    INT64_C(1000000000000000),
+                                    INT64_C(1700000000000000),
+                                    INT64_C(1800000000000000),
+                                    FENCE_MAX - 1};
+    switch (chance_below(chance, 8)) {
+    case 0:
+    case 1: return around(chance, now + KAPPA);
+    case 2:
+    case 3: return known[chance_below(chance, COUNT(known))];
+    default: return era + chance_below(chance, 3);
+    }
+}
+
+static rl_time some_said(struct chance *chance, rl_time now)
+{
+    switch (chance_below(chance, 16)) {
+    case 0:
+    case 1:
+    case 2:
+    case 3: return around(chance, now - LATENESS);
+    case 4: return chance_below(chance, 2) ? now - 2 * LATENESS : 0;
+    case 5: return now + KAPPA;
+    default: return now - chance_below(chance, LATENESS / 2);
+    }
+}
+
+static struct rl_word some_value(struct chance *chance, bool is_fenced)
+{
+    bool favourite = chance_below(chance, 4);
+    if (is_fenced)
+        return fenced_values[chance_below(chance,
+                                          favourite ? FAVOURITES : COUNT(fenced_values))];
+    return values[chance_below(chance, favourite ? FAVOURITES : COUNT(values))];
+}
+
+/*
+ * Of a fence key others make a list, too, but no text that is not a number: tonumber() reads
+ * more than the model shall.
+ */
+static bool is_about_a_fence(struct chance *chance, enum act act)
+{
+    return act == ACT_FENCE || (act != ACT_SET && chance_below(chance, 3) == 0);
+}
+
+static void make_command(struct operation *operation, struct chance *chance)
+{
+    static const unsigned plain[RL_TEXTS] = {[RL_ACQUIRE] = 20,
+                                             [RL_EXTEND] = 33,
+                                             [RL_RELEASE] = 15,
+                                             [RL_INSPECT] = 22,
+                                             [RL_BREAK] = 10};
+    static const unsigned fenced[RL_TEXTS] = {[RL_ACQUIRE] = 25,
+                                              [RL_SETTLE] = 20,
+                                              [RL_EXTEND] = 40,
+                                              [RL_RELEASE] = 15};
+    operation->text =
+        (enum rl_text)pick(chance, operation->is_fenced ? fenced : plain, RL_TEXTS);
+    operation->whole = chance_below(chance, 2);
+    rl_kind_command(rl_kind_of(operation->subject.token), operation->text, operation->whole,
+                    &operation->subject, &operation->command);
+}
+
+void operation_make(struct operation *operation, struct chance *chance, rl_time now,
+                    rl_time era)
+{
+    static const unsigned acts[] = {[ACT_COMMAND] = 934, [ACT_SET] = 15,  [ACT_LIST] = 8,
+                                    [ACT_DELETE] = 8,    [ACT_FENCE] = 30, [ACT_FLUSH] = 5,
+                                    [ACT_FORGET] = 10,   [ACT_PAUSE] = 25};
+    bool is_fenced = chance_below(chance, 2);
+    operation->act = (enum act)pick(chance, acts, COUNT(acts));
+    operation->is_fenced = is_fenced && operation->act == ACT_COMMAND;
+    operation->subject = (struct rl_subject){
+        .key = keys[chance_below(chance, COUNT(keys))],
+        .fence_key = fence_keys[chance_below(chance, COUNT(fence_keys))],
+        .token = some_value(chance, is_fenced),
+        .ttl_ms = some_ttl(chance),
+        .fence = some_fence(chance, now, era),
+        .said = some_said(chance, now),
+        .plant = chance_below(chance, 2),
+    };
+    if (operation->act == ACT_COMMAND) {
+        make_command(operation, chance);
+        return;
+    }
+    if (is_about_a_fence(chance, operation->act))
+        operation->subject.key = operation->subject.fence_key;
+    if (chance_below(chance, 6) == 0)
+        operation->subject.ttl_ms = 0;
+    say_foreign(operation);
+}

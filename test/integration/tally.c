@@ -1,0 +1,216 @@
+#include "tally.h"
+
+#include <criterion/criterion.h>
+
+#define LEAST 100 /* times that whatever shall happen must happen */
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static const char *const kinds[TALLY_KINDS] = {"plain", "fenced"};
+
+const char *tally_name(enum rl_text text)
+{
+    static const char *const names[RL_TEXTS] = {"acquire", "settle",  "extend",
+                                                "release", "inspect", "break"};
+    return names[text];
+}
+
+static const char *const vote_names[] = {
+    [RL_VOTE_GRANTED] = "granted",
+    [RL_VOTE_HELD] = "held",
+    [RL_VOTE_GONE] = "gone",
+    [RL_VOTE_PLANTED] = "planted",
+};
+
+/* --- what happened --- */
+
+static void note_border(unsigned border[BORDERS], const struct store *store,
+                        struct rl_word key, int64_t now)
+{
+    /* Also one that has expired and that nobody has asked for since. */
+    const struct store_entry *entry = store_find(store, key, INT64_MIN);
+    if (!entry)
+        return;
+    border[BORDER_LAST] += entry->expires == now;
+    border[BORDER_AFTER] += entry->expires + 1 == now;
+}
+
+/* Without an answer's time only the side is known. */
+static void note_verge(struct verge *verge, int64_t over, bool is_exact)
+{
+    verge->within += -RL_MS < over && over <= 0;
+    verge->beyond += 0 < over && over <= RL_MS;
+    verge->exactly += over == 0 && is_exact;
+}
+
+/* Not where the script had decided before it looked at this. */
+static void note_verges(struct tally *tally, const struct event *event, int64_t stored)
+{
+    const struct rl_subject *subject = &event->operation->subject;
+    const struct rl_answer *answer = event->answer;
+    enum rl_text text = event->operation->text;
+    int64_t over = subject->fence - event->now - KAPPA;
+    int64_t after_it = stored + 1 - event->now - KAPPA;
+    if (text != RL_ACQUIRE)
+        note_verge(&tally->ahead[text], over, answer->time);
+    else if (answer->fault == RL_FAULT_AHEAD || answer->vote == RL_VOTE_GRANTED)
+        note_verge(&tally->ahead[text], over > after_it ? over : after_it, answer->time);
+    if (text == RL_ACQUIRE || answer->fault == RL_FAULT_LATE ||
+        answer->vote == RL_VOTE_PLANTED)
+        note_verge(&tally->late[text], event->now - subject->said - LATENESS, answer->time);
+}
+
+static void note_fence(struct tally *tally, const struct event *event)
+{
+    const struct rl_subject *subject = &event->operation->subject;
+    enum rl_text text = event->operation->text;
+    int64_t now = event->now / RL_MS;
+    const struct store_entry *old = store_find(event->before, subject->fence_key, now);
+    const struct store_entry *new = store_find(event->after, subject->fence_key, now);
+    int64_t stored = old ? old->fence : 0;
+    if (event->answer->fault == RL_FAULT_WRONGTYPE) {
+        tally->wrong_fence[text] += old && old->type == STORE_LIST;
+        return;
+    }
+    if (event->is_certain)
+        note_border(tally->fence_border, event->before, subject->fence_key, now);
+    tally->raised[text][event->answer->vote][new && new->fence > stored]++;
+    tally->place[text][subject->fence < stored    ? PLACE_BELOW
+                       : subject->fence == stored ? PLACE_EQUAL
+                                                  : PLACE_ABOVE]++;
+    note_verges(tally, event, stored);
+}
+
+void tally_note(struct tally *tally, const struct event *event)
+{
+    const struct operation *operation = event->operation;
+    const struct rl_answer *answer = event->answer;
+    enum tally_kind kind = operation->is_fenced ? TALLY_FENCED : TALLY_PLAIN;
+    tally->vote[kind][operation->text][operation->whole][answer->vote]++;
+    tally->fault[kind][operation->text][answer->fault]++;
+    if (answer->fault == RL_FAULT_NOSCRIPT)
+        return;
+    if (event->is_certain)
+        note_border(tally->border[kind][operation->text], event->before,
+                    operation->subject.key, event->now / RL_MS);
+    if (operation->is_fenced)
+        note_fence(tally, event);
+}
+
+/* --- that all happened --- */
+
+static void expect(unsigned count, enum tally_kind kind, enum rl_text text,
+                   const char *what)
+{
+    cr_expect_geq(count, LEAST, "%s %s: %s: %u", kinds[kind], tally_name(text), what,
+                  count);
+}
+
+static void expect_votes(const struct tally *tally, enum tally_kind kind, enum rl_text text,
+                         unsigned n, const enum rl_vote *votes)
+{
+    for (unsigned i = 0; i < n; i++) {
+        expect(tally->vote[kind][text][false][votes[i]], kind, text,
+               vote_names[votes[i]]);
+        expect(tally->vote[kind][text][true][votes[i]], kind, text, vote_names[votes[i]]);
+    }
+}
+
+#define EXPECT_VOTES(tally, kind, text, ...)                                               \
+    do {                                                                                   \
+        const enum rl_vote votes[] = {__VA_ARGS__};                                        \
+        expect_votes(tally, kind, text, COUNT(votes), votes);                              \
+    } while (0)
+
+static void expect_borders(const struct tally *tally, enum tally_kind kind,
+                           enum rl_text text)
+{
+    const unsigned *border = tally->border[kind][text];
+    cr_log_info("%s %s: %u in the last ms, %u in the next one", kinds[kind],
+                tally_name(text), border[BORDER_LAST], border[BORDER_AFTER]);
+    expect(border[BORDER_LAST], kind, text, "in the last ms");
+    expect(border[BORDER_AFTER], kind, text, "in the next ms");
+    if (kind == TALLY_PLAIN && text == RL_ACQUIRE) /* SET, with none of a script's errors */
+        return;
+    expect(tally->fault[kind][text][RL_FAULT_WRONGTYPE], kind, text, "wrong type");
+    expect(tally->fault[kind][text][RL_FAULT_NOSCRIPT], kind, text, "no script");
+}
+
+static void expect_plain(const struct tally *tally)
+{
+    EXPECT_VOTES(tally, TALLY_PLAIN, RL_ACQUIRE, RL_VOTE_GRANTED, RL_VOTE_HELD);
+    EXPECT_VOTES(tally, TALLY_PLAIN, RL_EXTEND, RL_VOTE_GRANTED, RL_VOTE_HELD, RL_VOTE_GONE,
+                 RL_VOTE_PLANTED);
+    EXPECT_VOTES(tally, TALLY_PLAIN, RL_RELEASE, RL_VOTE_GRANTED, RL_VOTE_HELD,
+                 RL_VOTE_GONE);
+    EXPECT_VOTES(tally, TALLY_PLAIN, RL_INSPECT, RL_VOTE_HELD, RL_VOTE_GONE);
+    EXPECT_VOTES(tally, TALLY_PLAIN, RL_BREAK, RL_VOTE_HELD, RL_VOTE_GONE);
+    for (int text = 0; text < RL_TEXTS; text++)
+        if (text != RL_SETTLE)
+            expect_borders(tally, TALLY_PLAIN, (enum rl_text)text);
+}
+
+static void expect_verge(const struct verge *verge, enum rl_text text, const char *what)
+{
+    cr_log_info("%s: %s: %u in the last ms within, %u in the next one, %u in the last us",
+                tally_name(text), what, verge->within, verge->beyond, verge->exactly);
+    expect(verge->within, TALLY_FENCED, text, what);
+    expect(verge->beyond, TALLY_FENCED, text, what);
+}
+
+static void expect_raised(const struct tally *tally, enum rl_text text, enum rl_vote vote)
+{
+    expect(tally->raised[text][vote][false], TALLY_FENCED, text, "not raised");
+    expect(tally->raised[text][vote][true], TALLY_FENCED, text, "raised");
+}
+
+static void expect_fences(const struct tally *tally)
+{
+    expect(tally->raised[RL_ACQUIRE][RL_VOTE_GRANTED][true], TALLY_FENCED, RL_ACQUIRE,
+           "raised");
+    expect_raised(tally, RL_SETTLE, RL_VOTE_GRANTED);
+    expect_raised(tally, RL_EXTEND, RL_VOTE_GRANTED);
+    expect_raised(tally, RL_EXTEND, RL_VOTE_PLANTED);
+    expect_raised(tally, RL_RELEASE, RL_VOTE_GRANTED);
+    expect_raised(tally, RL_RELEASE, RL_VOTE_HELD);
+    expect_raised(tally, RL_RELEASE, RL_VOTE_GONE);
+    for (int text = 0; text <= RL_RELEASE; text++) {
+        expect(tally->place[text][PLACE_BELOW], TALLY_FENCED, text, "below");
+        expect(tally->place[text][PLACE_EQUAL], TALLY_FENCED, text, "equal");
+        expect(tally->place[text][PLACE_ABOVE], TALLY_FENCED, text, "above");
+        expect(tally->wrong_fence[text], TALLY_FENCED, text, "a fence of a wrong type");
+        expect_verge(&tally->ahead[text], text, "ahead");
+    }
+    expect_verge(&tally->late[RL_ACQUIRE], RL_ACQUIRE, "late");
+    expect_verge(&tally->late[RL_EXTEND], RL_EXTEND, "late");
+    cr_log_info("fences: %u in the last ms, %u in the next one",
+                tally->fence_border[BORDER_LAST], tally->fence_border[BORDER_AFTER]);
+    cr_expect_geq(tally->fence_border[BORDER_LAST], LEAST);
+    cr_expect_geq(tally->fence_border[BORDER_AFTER], LEAST);
+}
+
+static void expect_fenced(const struct tally *tally)
+{
+    EXPECT_VOTES(tally, TALLY_FENCED, RL_ACQUIRE, RL_VOTE_GRANTED, RL_VOTE_HELD);
+    EXPECT_VOTES(tally, TALLY_FENCED, RL_SETTLE, RL_VOTE_GRANTED, RL_VOTE_HELD,
+                 RL_VOTE_GONE);
+    EXPECT_VOTES(tally, TALLY_FENCED, RL_EXTEND, RL_VOTE_GRANTED, RL_VOTE_HELD,
+                 RL_VOTE_GONE, RL_VOTE_PLANTED);
+    EXPECT_VOTES(tally, TALLY_FENCED, RL_RELEASE, RL_VOTE_GRANTED, RL_VOTE_HELD,
+                 RL_VOTE_GONE);
+    for (int text = 0; text <= RL_RELEASE; text++) {
+        const unsigned *fault = tally->fault[TALLY_FENCED][text];
+        expect_borders(tally, TALLY_FENCED, text);
+        if (text == RL_ACQUIRE || text == RL_EXTEND)
+            expect(fault[RL_FAULT_LATE], TALLY_FENCED, text, "LATE");
+        if (text != RL_RELEASE)
+            expect(fault[RL_FAULT_AHEAD], TALLY_FENCED, text, "AHEAD");
+    }
+    expect_fences(tally);
+}
+
+void tally_expect_all(const struct tally *tally)
+{
+    expect_plain(tally);
+    expect_fenced(tally);
+}
