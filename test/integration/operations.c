@@ -205,8 +205,8 @@ static struct rl_word some_value(struct chance *chance, bool is_fenced)
 }
 
 /*
- * Of a fence key others make a list, too, but no text that is not a number: tonumber() reads
- * more than the model shall.
+ * Of a fence key others make a list, too, but no text that is not a number: tonumber()
+ * reads more than the model shall.
  */
 static bool is_about_a_fence(struct chance *chance, enum act act)
 {
@@ -215,15 +215,13 @@ static bool is_about_a_fence(struct chance *chance, enum act act)
 
 static void make_command(struct operation *operation, struct chance *chance)
 {
-    static const unsigned plain[RL_TEXTS] = {[RL_ACQUIRE] = 20,
-                                             [RL_EXTEND] = 33,
-                                             [RL_RELEASE] = 15,
-                                             [RL_INSPECT] = 22,
-                                             [RL_BREAK] = 10};
-    static const unsigned fenced[RL_TEXTS] = {[RL_ACQUIRE] = 25,
-                                              [RL_SETTLE] = 20,
-                                              [RL_EXTEND] = 40,
-                                              [RL_RELEASE] = 15};
+    static const unsigned plain[RL_TEXTS] = {[RL_ACQUIRE] = 19,
+                                             [RL_EXTEND] = 29,
+                                             [RL_RELEASE] = 17,
+                                             [RL_INSPECT] = 19,
+                                             [RL_BREAK] = 16};
+    static const unsigned fenced[RL_TEXTS] = {
+        [RL_ACQUIRE] = 24, [RL_SETTLE] = 20, [RL_EXTEND] = 38, [RL_RELEASE] = 18};
     operation->text =
         (enum rl_text)pick(chance, operation->is_fenced ? fenced : plain, RL_TEXTS);
     operation->whole = chance_below(chance, 2);
@@ -234,9 +232,9 @@ static void make_command(struct operation *operation, struct chance *chance)
 void operation_make(struct operation *operation, struct chance *chance, rl_time now,
                     rl_time era)
 {
-    static const unsigned acts[] = {[ACT_COMMAND] = 934, [ACT_SET] = 15,  [ACT_LIST] = 8,
-                                    [ACT_DELETE] = 8,    [ACT_FENCE] = 30, [ACT_FLUSH] = 5,
-                                    [ACT_FORGET] = 10,   [ACT_PAUSE] = 25};
+    static const unsigned acts[] = {
+        [ACT_COMMAND] = 934, [ACT_SET] = 15,  [ACT_LIST] = 8,    [ACT_DELETE] = 8,
+        [ACT_FENCE] = 30,    [ACT_FLUSH] = 5, [ACT_FORGET] = 10, [ACT_PAUSE] = 25};
     bool is_fenced = chance_below(chance, 2);
     operation->act = (enum act)pick(chance, acts, COUNT(acts));
     operation->is_fenced = is_fenced && operation->act == ACT_COMMAND;
@@ -247,7 +245,7 @@ void operation_make(struct operation *operation, struct chance *chance, rl_time 
         .ttl_ms = some_ttl(chance),
         .fence = some_fence(chance, now, era),
         .said = some_said(chance, now),
-        .plant = chance_below(chance, 2),
+        .plant = chance_below(chance, 3) > 0,
     };
     if (operation->act == ACT_COMMAND) {
         make_command(operation, chance);

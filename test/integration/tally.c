@@ -74,7 +74,7 @@ static void note_fence(struct tally *tally, const struct event *event)
     }
     if (event->is_certain)
         note_border(tally->fence_border, event->before, subject->fence_key, now);
-    tally->raised[text][event->answer->vote][new && new->fence > stored]++;
+    tally->raised[text][event->answer->vote][new &&new->fence > stored]++;
     tally->place[text][subject->fence < stored    ? PLACE_BELOW
                        : subject->fence == stored ? PLACE_EQUAL
                                                   : PLACE_ABOVE]++;
@@ -110,8 +110,7 @@ static void expect_votes(const struct tally *tally, enum tally_kind kind, enum r
                          unsigned n, const enum rl_vote *votes)
 {
     for (unsigned i = 0; i < n; i++) {
-        expect(tally->vote[kind][text][false][votes[i]], kind, text,
-               vote_names[votes[i]]);
+        expect(tally->vote[kind][text][false][votes[i]], kind, text, vote_names[votes[i]]);
         expect(tally->vote[kind][text][true][votes[i]], kind, text, vote_names[votes[i]]);
     }
 }
