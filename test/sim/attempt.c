@@ -126,7 +126,6 @@ bool attempt_answered(struct world *world, struct client *client, struct attempt
         answer.vote = RL_VOTE_UNKNOWN;
         answer.fault = RL_FAULT_PROTOCOL;
     }
-    oracle_heard(attempt, order);
     if (answer.time > 0)
         rl_node_time_note(&client->node_time[order->node], order->sent, client->view.now,
                           answer.time);
@@ -134,6 +133,7 @@ bool attempt_answered(struct world *world, struct client *client, struct attempt
         rl_link_is_open(&client->member[order->node].link) &&
         say_again(world, client, attempt, order))
         return true;
+    oracle_heard(attempt, order); /* not where it is said again: that is to be answered */
     vote(world, client, attempt, order, &answer);
     return trusted;
 }
