@@ -113,7 +113,9 @@ static redlock_code make_adopted(redlock_client *client, const void *key, size_t
                                  redlock_lease **ret_lease)
 {
     size_t token_len = strlen(token);
-    if (token_len == 0 || token_len > REDLOCK_TOKEN_MAX)
+    /* A fenced lock's token is no plain one's: to extend it takes its fence. */
+    if (token_len == 0 || token_len > REDLOCK_TOKEN_MAX ||
+        rl_kind_of((struct rl_word){token, token_len})->is_fenced)
         return REDLOCK_BAD_TOKEN;
     redlock_lease *lease;
     redlock_code code = make_lease(client, key, key_len, options, &lease);

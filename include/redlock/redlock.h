@@ -92,7 +92,7 @@ struct event_base;
     X(NOT_BUILT, 23, "not built in yet")                                                   \
     X(BAD_KEY, 24, "the key is empty or too long")                                         \
     X(BAD_TTL, 25, "the TTL is not above its margins, or above its maximum")               \
-    X(BAD_TOKEN, 26, "the token is empty or too long")                                     \
+    X(BAD_TOKEN, 26, "the token is empty, too long, or a fenced lock's: not built in")     \
     X(BAD_OPTION, 27, "an option is out of its range")                                     \
     X(NO_MEMORY, 28, "out of memory; nothing was started")                                 \
     X(BUSY, 29, "an operation of this lease is under way: wait for its callback")          \
