@@ -127,9 +127,8 @@ void rl_lease_acquire_vote(struct rl_lease *lease, const struct rl_view *view,
     case RL_LEASE_ACQUIRING:
         rl_lease_note_ballot(lease, event);
         rl_lease_note_missing(lease, event);
-        if (event->seq !=
-            lease->round.seq) /* it settles by now: who comes late is no part */
-            break;
+        if (event->seq != lease->round.seq)
+            break; /* it settles by now: who comes late has no part in that */
         rl_round_count(&lease->round, event->node, event->vote);
         rl_lease_decide_acquire(lease, view, update);
         break;

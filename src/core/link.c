@@ -130,8 +130,7 @@ static void answered(struct rl_link *link, const struct rl_link_event *event)
     link->oldest = event->oldest;
     if (link->state == RL_LINK_SUSPECT) {
         if (link->oldest == RL_NEVER || event->now < link->oldest + patience(link)) {
-            /* How long it hung says little; but a node that is late each time is only far.
-             */
+            /* How long it hung says little; but one that is late each time is only far. */
             link->round_trip = rl_clamp(sample, link->round_trip, 2 * link->round_trip);
             admit(link, event->now);
         }

@@ -17,6 +17,18 @@ static void grant(struct desk *desk, struct rl_update round, unsigned node, int6
                     });
 }
 
+/* Node 0 has stored 8 and two others 7, and are asked to settle; returns the acquire. */
+static struct rl_update begin_settling(struct desk *desk)
+{
+    desk_start(desk, N);
+    struct rl_update acquire = desk->sent;
+    for (unsigned node = 0; node < Q; node++)
+        grant(desk, acquire, node, node == 0 ? 8 : 7);
+    cr_assert_eq(desk->sent.text, RL_SETTLE);
+    cr_assert_eq(desk->sent.send, 0x06);
+    return acquire;
+}
+
 Test(settle, is_not_needed_where_a_quorum_stored_the_same)
 {
     struct desk desk;
@@ -61,9 +73,7 @@ Test(settle, tells_the_largest_to_those_that_stored_less)
 Test(settle, that_fails_loses_the_attempt)
 {
     struct desk desk;
-    desk_start(&desk, N);
-    for (unsigned node = 0; node < Q; node++)
-        grant(&desk, desk.sent, node, node == 0 ? 8 : 7);
+    begin_settling(&desk);
     desk_vote(&desk, 1, RL_VOTE_GONE);
     cr_assert_eq(desk.lease.state, RL_LEASE_BACKING_OUT);
     cr_assert_eq(desk.update.text, RL_RELEASE);
@@ -87,10 +97,7 @@ Test(settle, is_not_asked_of_who_can_not_vote_any_more)
 Test(settle, leaves_out_whoever_grants_later)
 {
     struct desk desk;
-    desk_start(&desk, N);
-    struct rl_update acquire = desk.sent;
-    for (unsigned node = 0; node < Q; node++)
-        grant(&desk, acquire, node, node == 0 ? 8 : 7);
+    struct rl_update acquire = begin_settling(&desk);
     grant(&desk, acquire, 3, 99);
     cr_assert_eq(desk.lease.state, RL_LEASE_ACQUIRING);
     desk_vote(&desk, 1, RL_VOTE_GRANTED);
@@ -102,9 +109,7 @@ Test(settle, leaves_out_whoever_grants_later)
 Test(settle, knows_who_restarts_meanwhile)
 {
     struct desk desk;
-    desk_start(&desk, N);
-    for (unsigned node = 0; node < Q; node++)
-        grant(&desk, desk.sent, node, node == 0 ? 8 : 7);
+    begin_settling(&desk);
     desk_step(&desk, (struct rl_lease_event){.type = RL_EVENT_FORGOT, .node = 0});
     cr_assert_eq(desk.lease.state, RL_LEASE_BACKING_OUT);
 }
@@ -112,10 +117,7 @@ Test(settle, knows_who_restarts_meanwhile)
 Test(settle, hears_refusals_of_the_acquire_that_come_late)
 {
     struct desk desk;
-    desk_start(&desk, N);
-    struct rl_update acquire = desk.sent;
-    for (unsigned node = 0; node < Q; node++)
-        grant(&desk, acquire, node, node == 0 ? 8 : 7);
+    struct rl_update acquire = begin_settling(&desk);
     desk_vote(&desk, 1, RL_VOTE_GRANTED);
     desk_vote(&desk, 2, RL_VOTE_GRANTED);
     desk_answer(&desk, acquire, 3, RL_VOTE_HELD, -1);
@@ -128,9 +130,7 @@ Test(settle, hears_refusals_of_the_acquire_that_come_late)
 Test(settle, ends_when_the_validity_does)
 {
     struct desk desk;
-    desk_start(&desk, N);
-    for (unsigned node = 0; node < Q; node++)
-        grant(&desk, desk.sent, node, node == 0 ? 8 : 7);
+    begin_settling(&desk);
     struct rl_update settle = desk.sent;
     desk_at(&desk, desk.lease.valid);
     desk_answer(&desk, settle, 1, RL_VOTE_GRANTED, -1);
