@@ -139,6 +139,16 @@ Test(fork, child_that_frees_its_client_only)
 }
 
 /* The child may work with a client of its own, on a loop of its own. */
+static void note_drained(redlock_client *client, bool clean, void *arg)
+{
+    (void)client;
+    *(bool *)arg = clean;
+}
+
+/*
+ * It drains before it frees its client: a server that is about to answer on a unix socket
+ * when that is closed drops what it has not read yet, and the release with it.
+ */
 static void lock_in_the_child(struct stage *s)
 {
     struct told told = {0};
@@ -163,6 +173,10 @@ static void lock_in_the_child(struct stage *s)
         CHECK(7, event_base_loop(base, EVLOOP_ONCE) >= 0);
     CHECK(8, told.result.code == REDLOCK_OK);
     redlock_lease_free(lease);
+    bool drained = false;
+    CHECK(9, redlock_client_drain(client, 10000, note_drained, &drained) == REDLOCK_OK);
+    while (!drained)
+        CHECK(10, event_base_loop(base, EVLOOP_ONCE) >= 0);
     redlock_client_free(client);
     event_base_free(base);
     redlock_client_free(s->client);
