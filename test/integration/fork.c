@@ -84,6 +84,7 @@ static void fork_and_free(enum order order)
     redlock_lease *acquiring;
     stage_open(&s, 3);
     redlock_lease *held = stage_hold(&s, "job", NULL);
+    LOOP_UNTIL(s.base, servers_with(&s.servers, "job", redlock_token(held)) == 3);
     stage_drain(&s);
     cr_assert_eq(
         redlock_acquire(s.client, "other", 5, &options, told_note, &told, &acquiring),
