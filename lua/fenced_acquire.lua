@@ -1,6 +1,8 @@
 -- with guard.lua
 -- 1 acquired, with a fence above all that were ever stored here
-if late then
+if not marked() then
+  return redis.error_reply('MARKER is another')
+elseif late then
   return redis.error_reply('LATE to lock anything')
 elseif value then
   return held()

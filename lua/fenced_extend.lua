@@ -1,7 +1,9 @@
 -- with guard.lua
 -- 1 extended, 0 gone, 2 planted anew (no vote)
 -- Never ends a key earlier, as plain_extend.lua; and the fence is raised, too.
-if ahead then
+if not marked() then
+  return redis.error_reply('MARKER is another')
+elseif ahead then
   return redis.error_reply('AHEAD of the clock')
 elseif value == ARGV[1] then
   if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wards.h"
+
 static struct rl_attempt *attempt_of(struct rl_task *task)
 {
     return (struct rl_attempt *)task;
@@ -11,10 +13,27 @@ static struct rl_attempt *attempt_of(struct rl_task *task)
 
 /* --- saying --- */
 
+static const char unmarked[RL_NONCE] = "----------------";
+
+/* An acquire proposes one fence to all, also where it has to be said again. */
+static void add_fence(const struct rl_attempt *attempt, enum rl_text text,
+                      struct rl_subject *subject)
+{
+    const redlock_client *client = attempt->task.client;
+    bool proposes = text == RL_ACQUIRE;
+    subject->fence_key = attempt->fence_key;
+    subject->marker_key = (struct rl_word){client->marker_key, client->marker_key_len};
+    subject->nonce = (struct rl_word){unmarked, sizeof(unmarked)};
+    subject->max_ttl_ms = client->steward.roster.max_ttl_ms;
+    subject->fence = proposes ? attempt->proposed : attempt->lease.fence;
+    subject->said = proposes ? attempt->proposed
+                             : rl_nodes_now(client->time, client->n, client->view.now);
+}
+
 static struct rl_message message_of(const struct rl_attempt *attempt, enum rl_text text,
                                     uint32_t seq, bool plant)
 {
-    return (struct rl_message){
+    struct rl_message message = {
         .kind = attempt->kind,
         .text = text,
         .seq = seq,
@@ -26,6 +45,19 @@ static struct rl_message message_of(const struct rl_attempt *attempt, enum rl_te
                 .plant = plant,
             },
     };
+    if (attempt->kind->is_fenced)
+        add_fence(attempt, text, &message.subject);
+    return message;
+}
+
+/* Whose votes count: of a fenced lock's nodes the marker tells, of others the link. */
+static struct rl_view view_of(const struct rl_attempt *attempt)
+{
+    const redlock_client *client = attempt->task.client;
+    struct rl_view view = client->view;
+    if (attempt->kind->is_fenced)
+        view.ready = client->sound & client->awake;
+    return view;
 }
 
 /* A node to which nothing could be said has refused. */
@@ -62,7 +94,8 @@ void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *ev
     redlock_client *client = attempt->task.client;
     if (attempt->lease.state == RL_LEASE_OVER)
         return;
-    struct rl_update update = rl_lease_step(&attempt->lease, &client->view, event);
+    struct rl_view view = view_of(attempt);
+    struct rl_update update = rl_lease_step(&attempt->lease, &view, event);
     rl_nodes failed = 0;
     if (update.send) {
         struct rl_message message =
@@ -70,7 +103,7 @@ void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *ev
         failed = rl_client_say(client, &attempt->task, &message, update.send);
     }
     if (update.send || update.news)
-        rl_client_note_absent(client, attempt->ballot);
+        rl_client_note_absent(client, attempt->ballot, attempt->kind->is_fenced);
     reschedule(attempt);
     if (update.news && attempt->owner)
         rl_owner_note(attempt->owner, update.news);
@@ -129,6 +162,10 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
     if (!rl_client_hear(task->client, task, &message, wanted, node, op, reply, &heard))
         return;
     note_value(attempt, node, heard.value);
+    if (!rl_wards_time(task->client, node, op->sent, heard.time)) {
+        heard.vote = RL_VOTE_UNKNOWN; /* what a wrong clock stores may end any time */
+        heard.fault = RL_FAULT_CLOCK;
+    }
     rl_attempt_step(attempt, &(struct rl_lease_event){
                                  .type = RL_EVENT_VOTE,
                                  .node = (uint8_t)node,
@@ -137,6 +174,7 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
                                  .vote = heard.vote,
                                  .fault = heard.fault,
                                  .pttl = heard.pttl,
+                                 .fence = heard.fence,
                                  .took = task->client->view.now - op->sent,
                              });
 }
@@ -187,19 +225,24 @@ struct rl_attempt *rl_attempt_new(redlock_client *client, redlock_lease *owner,
                                   struct rl_word token)
 {
     size_t ballots = terms->n * sizeof(struct rl_ballot);
+    const struct rl_kind *kind = rl_kind_of(token);
+    struct rl_word mark = kind->is_fenced ? rl_wards_fence_mark() : (struct rl_word){"", 0};
     struct rl_attempt *attempt =
-        calloc(1, sizeof(*attempt) + ballots + key.len + token.len + 1);
+        calloc(1, sizeof(*attempt) + ballots + key.len + mark.len + token.len + 1);
     if (!attempt || !rl_task_init(&attempt->task, client, &attempt_class)) {
         free(attempt);
         return NULL;
     }
     char *texts = (char *)attempt->ballot + ballots;
     memcpy(texts, key.text, key.len);
-    memcpy(texts + key.len, token.text, token.len);
+    memcpy(texts + key.len, mark.text, mark.len);
+    memcpy(texts + key.len + mark.len, token.text, token.len);
     attempt->key = (struct rl_word){texts, key.len};
-    attempt->token = (struct rl_word){texts + key.len, token.len};
+    attempt->fence_key = (struct rl_word){texts, key.len + mark.len};
+    attempt->token = (struct rl_word){texts + key.len + mark.len, token.len};
+    attempt->proposed = rl_nodes_now(client->time, client->n, client->view.now);
     attempt->owner = owner;
-    attempt->kind = rl_kind_of(attempt->token);
+    attempt->kind = kind;
     rl_lease_init(&attempt->lease, terms, attempt->ballot);
     return attempt;
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "options.h"
+#include "wards.h"
 
 /* --- fork --- */
 
@@ -38,7 +39,7 @@ bool rl_client_is_ours(const redlock_client *client)
 static bool init_tasks(redlock_client *client)
 {
     client->list.prev = client->list.next = &client->list;
-    return rl_members_init(client);
+    return rl_members_init(client) && rl_wards_init(client);
 }
 
 static redlock_client *allocate(struct event_base *base, unsigned n)

@@ -10,8 +10,10 @@
 #define RL_CLIENT_H
 
 #include "core/clock.h"
+#include "core/fence.h"
 #include "core/lease.h"
 #include "core/link.h"
+#include "core/steward.h"
 #include "heap.h"
 #include "net/node.h"
 #include "redlock/redlock.h"
@@ -70,6 +72,14 @@ struct redlock_client {
     struct rl_resolver resolver;
     rl_time max_ttl; /* the longest that may be forgotten */
 
+    struct rl_steward steward; /* of fenced locks (wards.c) */
+    struct rl_task ward_task;
+    struct rl_node_time time[RL_NODES_MAX];
+    rl_nodes awake; /* they answer, quarantined by their links or not */
+    rl_nodes sound; /* and these may vote, by their markers */
+    size_t marker_key_len;
+    char marker_key[REDLOCK_KEY_MAX + 8];
+
     struct rl_clock clock;
     struct rl_view view;
     rl_time round_trip[RL_NODES_MAX];
@@ -78,10 +88,10 @@ struct redlock_client {
     struct rl_task gate_task;
 
     struct rl_heap heap;
-    size_t tasks;           /* in existence, so that the heap has room for each */
-    struct rl_task list;    /* head of a ring: leases, surveys, checks, ... */
-    struct rl_task *zombie; /* dead ones that wait to be destroyed, by next */
-    struct rl_task *drain;
+    size_t tasks;                  /* in existence, so that the heap has room for each */
+    struct rl_task list;           /* head of a ring: leases, surveys, checks, ... */
+    struct rl_task *zombie;        /* dead ones that wait to be destroyed, by next */
+    struct rl_task *drain, *admit; /* one at a time; NULL: none */
 
     char *scratch[2]; /* a command with the script's hash, and with the script */
     size_t scratch_room[2];
@@ -188,8 +198,9 @@ void rl_client_describe(const redlock_client *client, unsigned node,
                         const struct rl_ballot *ballot, const char *value,
                         redlock_node *ret_node);
 
-/* A node that was not asked is explained by its link. */
-void rl_client_note_absent(const redlock_client *client, struct rl_ballot *ballot);
+/* A node that was not asked is explained by its link, or by its marker. */
+void rl_client_note_absent(const redlock_client *client, struct rl_ballot *ballot,
+                           bool is_fenced);
 
 /* So many nodes refuse the credentials that no quorum can be had. */
 bool rl_client_is_denied(const redlock_client *client, const struct rl_ballot *ballot);

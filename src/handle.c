@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wards.h"
+
 /* --- telling --- */
 
 static redlock_code code_of(enum rl_cause cause)
@@ -199,7 +201,11 @@ static void begin_attempt(redlock_lease *lease)
     if (lease->attempt)
         rl_attempt_leave(lease->attempt);
     lease->attempt = NULL;
-    if (!rl_token_make('p', client->options.label, token)) {
+    if (lease->fenced && !rl_wards_bear(client, lease->terms.ttl)) {
+        fail_attempt(lease, REDLOCK_BAD_TTL);
+        return;
+    }
+    if (!rl_token_make(lease->fenced ? "f:" : "p", client->options.label, token)) {
         fail_attempt(lease, REDLOCK_SYSTEM);
         return;
     }

@@ -28,6 +28,7 @@ struct redlock_lease {
     enum rl_phase phase : 8;
     bool cancelled : 1;
     bool freed : 1;
+    bool fenced : 1;
     bool waits : 1;                           /* a wait was asked for */
     bool extend_waits : 1, release_waits : 1; /* for the gate */
     unsigned attempts;

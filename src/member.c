@@ -8,6 +8,7 @@
 
 #include "client.h"
 #include "options.h"
+#include "wards.h"
 
 static rl_nodes settled(const redlock_client *client)
 {
@@ -58,6 +59,8 @@ static void show(struct rl_member *member)
     struct rl_view *view = &member->task.client->view;
     rl_nodes bit = rl_bit(member->index);
     view->ready = rl_link_is_ready(&member->link) ? view->ready | bit : view->ready & ~bit;
+    rl_nodes *awake = &member->task.client->awake;
+    *awake = rl_link_is_awake(&member->link) ? *awake | bit : *awake & ~bit;
     view->open = rl_link_is_open(&member->link) ? view->open | bit : view->open & ~bit;
     member->task.client->round_trip[member->index] = member->link.round_trip;
 }
@@ -91,6 +94,7 @@ static bool greet(struct rl_member *member)
                     : from_file   ? from_file
                                   : options->password,
         .db = uri->db,
+        .marker_key = {client->marker_key, client->marker_key_len},
     };
     bool said = rl_node_greet(&member->node, &who);
     free(from_file);
@@ -127,6 +131,8 @@ static void step_link(struct rl_member *member, struct rl_link_event event)
         event.random = rl_client_random(client);
     enum rl_link_action action = rl_link_step(&member->link, &event);
     show(member);
+    if (!rl_link_is_open(&member->link))
+        rl_wards_gone(client, member->index);
     if (action != RL_LINK_NOTHING)
         act(member, action);
     rl_task_due(&member->task, rl_link_next(&member->link));
@@ -186,11 +192,13 @@ static void on_greeted(void *arg, struct rl_node *node, struct rl_identity *iden
     struct rl_member *member = arg;
     redlock_client *client = member->task.client;
     (void)node;
-    identity->is_duplicate = is_duplicate(member, identity->run_id);
+    identity->is_duplicate = is_duplicate(member, identity->process.run_id);
     step_link(member,
               (struct rl_link_event){.type = RL_LINK_GREETED, .identity = identity});
-    if (rl_link_is_open(&member->link))
+    if (rl_link_is_open(&member->link)) {
+        rl_wards_greeted(client, member->index, identity);
         tell_ready(client, member->index);
+    }
     look_at_gate(client);
     tell_tried(client, member->index);
 }

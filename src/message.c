@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "wards.h"
 
 /* The command's bytes, in the scratch buffer of its form; false: no memory. */
 static bool write_words(redlock_client *client, const struct rl_word *word, size_t words,
@@ -27,6 +28,18 @@ static bool format(redlock_client *client, const struct rl_message *message, boo
     struct rl_command command;
     rl_kind_command(message->kind, message->text, whole, &message->subject, &command);
     return write_words(client, command.word, command.words, whole, ret_len);
+}
+
+/* The nonce is the last word: the one thing that differs from node to node. */
+static void write_nonce(redlock_client *client, unsigned node, bool whole, size_t len)
+{
+    static const size_t crlf = 2;
+    const struct rl_ward *ward = &client->steward.ward[node];
+    char *at = client->scratch[whole] + len - crlf - RL_NONCE;
+    if (ward->marked)
+        rl_marker_nonce(ward->marker.nonce, at);
+    else
+        memset(at, '-', RL_NONCE);
 }
 
 /* What write_words() left in the scratch buffer. */
@@ -80,9 +93,13 @@ rl_nodes rl_client_say(redlock_client *client, struct rl_task *task,
         struct rl_member *member = &client->member[i];
         bool whole = script & ~member->node.known;
         struct rl_op op = op_of(client, task, message, whole);
-        if (len[whole] == 0 && !format(client, message, whole, &len[whole]))
+        if (len[whole] == 0 && !format(client, message, whole, &len[whole])) {
             failed |= rl_bit(i);
-        else if (!queue(member, &op, len[whole]))
+            continue;
+        }
+        if (message->subject.nonce.len > 0)
+            write_nonce(client, i, whole, len[whole]);
+        if (!queue(member, &op, len[whole]))
             failed |= rl_bit(i);
         else
             member->node.known |= script;
@@ -126,7 +143,7 @@ bool rl_client_key(const redlock_client *client, const void *key, size_t len,
 {
     const char *prefix = client->options.prefix ? client->options.prefix : "";
     size_t prefix_len = strlen(prefix);
-    if (len == 0 || len > REDLOCK_KEY_MAX - prefix_len)
+    if (len == 0 || len > REDLOCK_KEY_MAX - prefix_len || rl_wards_own(key, len))
         return false;
     memcpy(ret_key, prefix, prefix_len);
     memcpy(ret_key + prefix_len, key, len);
@@ -193,11 +210,14 @@ void rl_client_describe(const redlock_client *client, unsigned node,
         strcpy(ret_node->value, value);
 }
 
-void rl_client_note_absent(const redlock_client *client, struct rl_ballot *ballot)
+void rl_client_note_absent(const redlock_client *client, struct rl_ballot *ballot,
+                           bool is_fenced)
 {
     for (unsigned i = 0; i < client->n; i++)
         if (ballot[i].vote == RL_VOTE_ABSENT && ballot[i].fault == RL_FAULT_NONE)
-            ballot[i].fault = client->member[i].link.fault;
+            ballot[i].fault = is_fenced && client->awake & rl_bit(i)
+                                  ? rl_wards_fault(client, i)
+                                  : client->member[i].link.fault;
 }
 
 bool rl_client_is_denied(const redlock_client *client, const struct rl_ballot *ballot)

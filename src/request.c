@@ -4,6 +4,7 @@
 
 #include "handle.h"
 #include "options.h"
+#include "wards.h"
 
 static bool is_usable(const redlock_lease *lease)
 {
@@ -74,6 +75,7 @@ static redlock_code make_lease(redlock_client *client, const void *key, size_t k
     }
     lease->terms = terms;
     read_retry(lease, &mine);
+    lease->fenced = mine.fenced;
     lease->waits = mine.wait_ms != 0;
     lease->give_up =
         mine.wait_ms < 0 ? RL_NEVER : rl_later(client->view.now, mine.wait_ms * RL_MS);
@@ -99,6 +101,8 @@ redlock_code redlock_acquire(redlock_client *client, const void *key, size_t key
     code = make_lease(client, key, key_len, options, &lease);
     if (code == REDLOCK_OK) {
         lease->acquire = (struct rl_pending){callback, arg, true};
+        if (lease->fenced)
+            rl_wards_use(client);
         if (client->gate.opened_at != RL_NEVER)
             rl_handle_open(lease);
         *ret_lease = lease;
@@ -113,15 +117,16 @@ static redlock_code make_adopted(redlock_client *client, const void *key, size_t
                                  redlock_lease **ret_lease)
 {
     size_t token_len = strlen(token);
-    /* A fenced lock's token is no plain one's: to extend it takes its fence. */
-    if (token_len == 0 || token_len > REDLOCK_TOKEN_MAX ||
-        rl_kind_of((struct rl_word){token, token_len})->is_fenced)
+    if (token_len == 0 || token_len > REDLOCK_TOKEN_MAX)
         return REDLOCK_BAD_TOKEN;
     redlock_lease *lease;
     redlock_code code = make_lease(client, key, key_len, options, &lease);
     if (code != REDLOCK_OK)
         return code;
     lease->phase = RL_PHASE_SETTLED;
+    lease->fenced = rl_kind_of((struct rl_word){token, token_len})->is_fenced;
+    if (lease->fenced)
+        rl_wards_use(client);
     lease->attempt = rl_attempt_new(client, lease, &lease->terms,
                                     (struct rl_word){lease->key, lease->key_len},
                                     (struct rl_word){token, token_len});
@@ -135,6 +140,7 @@ static redlock_code make_adopted(redlock_client *client, const void *key, size_t
                     &(struct rl_lease_event){
                         .type = RL_EVENT_ADOPT,
                         .deadline = valid_ms > 0 ? client->view.now + valid : 0,
+                        .fence = lease->fenced && options ? options->fence : 0,
                     });
     *ret_lease = lease;
     return REDLOCK_OK;
@@ -178,6 +184,9 @@ static redlock_code ask_extension(redlock_lease *lease, int64_t ttl_ms,
         struct rl_terms terms = core->terms;
         terms.ttl = ttl_ms * RL_MS;
         redlock_code code = check_ttl(lease->task.client, &terms);
+        if (code == REDLOCK_OK && lease->fenced &&
+            !rl_wards_bear(lease->task.client, terms.ttl))
+            code = REDLOCK_BAD_TTL;
         if (code != REDLOCK_OK)
             return code;
     }
@@ -284,6 +293,11 @@ int64_t redlock_valid_ms(const redlock_lease *lease)
 const char *redlock_token(const redlock_lease *lease)
 {
     return lease && lease->attempt ? lease->attempt->token.text : "";
+}
+
+int64_t redlock_fence(const redlock_lease *lease)
+{
+    return lease && lease->attempt ? lease->attempt->lease.fence : 0;
 }
 
 size_t redlock_explain(const redlock_lease *lease, redlock_node *nodes, size_t room)

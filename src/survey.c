@@ -83,7 +83,7 @@ static void finish(struct survey *survey, redlock_code code)
         .nodes = nodes,
         .count = client->n,
     };
-    rl_client_note_absent(client, survey->ballot);
+    rl_client_note_absent(client, survey->ballot, false);
     summarize(survey, &report);
     for (unsigned i = 0; i < client->n; i++)
         rl_client_describe(client, i, &survey->ballot[i], survey->value[i], &nodes[i]);

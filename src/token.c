@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "core/kind.h"
+
 #define RANDOM_BYTES 20 /* 160 bits, as the published algorithm asks */
 #define DIGITS       32 /* base32 digits for them */
 
@@ -25,7 +27,8 @@ static bool fill(uint8_t *bytes, size_t len)
     return true;
 }
 
-bool rl_token_make(char letter, const char *label, char ret_token[REDLOCK_TOKEN_MAX + 1])
+bool rl_token_make(const char *mark, const char *label,
+                   char ret_token[REDLOCK_TOKEN_MAX + 1])
 {
     uint8_t bytes[RANDOM_BYTES];
     char digits[DIGITS + 1];
@@ -39,15 +42,17 @@ bool rl_token_make(char letter, const char *label, char ret_token[REDLOCK_TOKEN_
         digits[i] = base32[pair >> (11 - bit % 8) & 31];
     }
     digits[DIGITS] = '\0';
-    snprintf(ret_token, REDLOCK_TOKEN_MAX + 1, "%c%s%s%s", letter, digits,
-             *label ? "@" : "", label);
+    snprintf(ret_token, REDLOCK_TOKEN_MAX + 1, "%s%s%s%s", mark, digits, *label ? "@" : "",
+             label);
     return true;
 }
 
 const char *rl_token_label(const char *value)
 {
-    size_t digits = strlen(value) > 1 ? strspn(value + 1, base32) : 0;
-    if (digits != DIGITS || value[1 + DIGITS] != '@')
+    size_t len = strlen(value);
+    size_t mark = strlen(rl_kind_of((struct rl_word){value, len})->mark);
+    if (len <= mark + DIGITS || strspn(value + mark, base32) != DIGITS ||
+        value[mark + DIGITS] != '@')
         return NULL;
-    return value + 1 + DIGITS + 1;
+    return value + mark + DIGITS + 1;
 }

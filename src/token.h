@@ -1,5 +1,5 @@
 /*
- * Tokens: who holds a lock, never the same twice. A letter for the kind, 160 random bits in
+ * Tokens: who holds a lock, never the same twice. A mark for the kind, 160 random bits in
  * base32, and "@label" so that people see who it is: p2h...q7@host:4711
  */
 #ifndef RL_TOKEN_H
@@ -10,7 +10,8 @@
 #include "redlock/redlock.h"
 
 /* Fresh from the kernel each time, so that no fork or clone repeats it. False: no luck. */
-bool rl_token_make(char letter, const char *label, char ret_token[REDLOCK_TOKEN_MAX + 1]);
+bool rl_token_make(const char *mark, const char *label,
+                   char ret_token[REDLOCK_TOKEN_MAX + 1]);
 
 /* Where the label begins, if this looks like a token of ours that has one; else NULL. */
 const char *rl_token_label(const char *value);

@@ -86,13 +86,18 @@ struct event_base;
       "or "                                                                                \
       "expires")                                                                           \
     X(MAX_HOLD, 9, "the lock was held for as long as max_hold allows: stop now")           \
+    X(USED, 10, "a node has a marker or keys already; nothing was changed")                \
+    X(UNREACHED, 11, "not every node answers; nothing was changed")                        \
+    X(UNADMITTED, 12, "the nodes belong to no deployment of fenced locks: admit them")     \
+    X(UNSOUND, 13, "another node has no vote yet; nothing was changed: wait for it")       \
+    X(MEMBERS, 14, "a node belongs to another deployment; nothing was changed")            \
     X(BAD_NODES, 20, "no node, or more than REDLOCK_NODES_MAX: mend the configuration")    \
     X(BAD_URI, 21, "a node's URI is malformed: mend the configuration")                    \
     X(DUPLICATE_NODE, 22, "a node is named twice: mend the configuration")                 \
     X(NOT_BUILT, 23, "not built in yet")                                                   \
-    X(BAD_KEY, 24, "the key is empty or too long")                                         \
+    X(BAD_KEY, 24, "the key is empty, too long, or ends as our own do: !fence, !marker")   \
     X(BAD_TTL, 25, "the TTL is not above its margins, or above its maximum")               \
-    X(BAD_TOKEN, 26, "the token is empty, too long, or a fenced lock's: not built in")     \
+    X(BAD_TOKEN, 26, "the token is empty or too long")                                     \
     X(BAD_OPTION, 27, "an option is out of its range")                                     \
     X(NO_MEMORY, 28, "out of memory; nothing was started")                                 \
     X(BUSY, 29, "an operation of this lease is under way: wait for its callback")          \
@@ -229,6 +234,14 @@ typedef int64_t redlock_retry_fn(unsigned attempt, uint64_t random, void *arg);
 typedef struct redlock_lease_options {
     size_t size; /* set by redlock_lease_options_init() */
 
+    /*
+     * A fenced lock: on nodes that were admitted (redlock_admit()), with a fencing token
+     * that rises with each acquisition, whatever nodes forget. docs/safety.md has the
+     * proof and the bounds. Its TTL must not be above the one that they were admitted for.
+     */
+    bool fenced;
+    int64_t fence; /* of redlock_adopt(): the lock's fencing token; 0: not known */
+
     int64_t ttl_ms;
     /*
      * 0: one attempt; below 0: for as long as it takes. A last attempt begins when the wait
@@ -324,12 +337,70 @@ REDLOCK_API void redlock_lease_free(redlock_lease *lease);
  */
 REDLOCK_API int64_t redlock_valid_ms(const redlock_lease *lease);
 
+/*
+ * The fencing token: microseconds of the nodes' time, below 2^53, larger than that of every
+ * earlier holder. Send it with each write, to a resource that refuses smaller ones. 0: the
+ * lock is not fenced, was not acquired, or was adopted without it.
+ */
+REDLOCK_API int64_t redlock_fence(const redlock_lease *lease);
+
 /* The token as it is on the nodes; "" before the first attempt began. */
 REDLOCK_API const char *redlock_token(const redlock_lease *lease);
 
 /* The last outcome, node by node. Writes at most `room`; returns the number of nodes. */
 REDLOCK_API size_t redlock_explain(const redlock_lease *lease, redlock_node *nodes,
                                    size_t room);
+
+/* --- admitting nodes to a deployment of fenced locks --- */
+
+typedef enum redlock_admission {
+    /*
+     * All nodes of the client, none of which has a marker or a key of its prefix, become a
+     * deployment. Its locks have TTLs up to the option max_ttl_ms, else up to
+     * REDLOCK_QUARANTINE_FLOOR_MS. They vote when a quarantine has passed, for they might
+     * have been one before and have lost their memory. USED, UNREACHED.
+     */
+    REDLOCK_ADMIT_NEW = 1,
+    /* The same, but they vote at once: servers that never held a fenced lock. */
+    REDLOCK_ADMIT_AT_ONCE,
+    /*
+     * Waits until all nodes vote. Nodes without a marker are seated in the seats that
+     * nobody has; where a majority lost its memory, the rest vouches for itself: be sure
+     * that no server that was a node before is still alive elsewhere. UNREACHED,
+     * UNADMITTED, MEMBERS.
+     */
+    REDLOCK_ADMIT_WAIT,
+    /*
+     * The node with that index, which has no marker, takes the seat that none of the others
+     * has, and all of those vote. USED, UNREACHED, UNADMITTED, UNSOUND.
+     */
+    REDLOCK_ADMIT_REPLACE,
+} redlock_admission;
+
+typedef struct redlock_admitted {
+    redlock_code code; /* OK: all nodes vote; CANCELLED: the client was freed */
+    int node;          /* the one that is in the way; -1: none in particular */
+    const char *text;  /* what it is, or has; "" */
+} redlock_admitted;
+
+typedef void redlock_admit_fn(redlock_client *client, const redlock_admitted *result,
+                              void *arg);
+
+/*
+ * Begins when every node was tried, and calls back when all nodes vote or it cannot be. One
+ * at a time; `node` is of REPLACE. Needs the right to SCAN for NEW.
+ * Errors: BUSY, BAD_OPTION (no such node), NO_MEMORY, FORKED, CLOSED.
+ */
+REDLOCK_API redlock_code redlock_admit(redlock_client *client, redlock_admission how,
+                                       size_t node, redlock_admit_fn *callback, void *arg);
+
+/*
+ * As redlock_client_explain(), but whether each node may vote on fenced locks: the verdict
+ * is "sound", or the fault says why not. remaining_ms: how long its quarantine still
+ * lasts; -1: it is in none, or its registration is not complete.
+ */
+REDLOCK_API size_t redlock_client_standing(const redlock_client *client,
+                                           redlock_node *nodes, size_t room);
 
 /* --- looking at a key, and breaking its lock --- */
 

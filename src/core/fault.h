@@ -25,6 +25,16 @@
     X(WRONGTYPE, "WRONGTYPE", "the key holds something that is not a lock")                \
     X(LATE, "LATE", "the command came too late to lock anything")                          \
     X(AHEAD, "AHEAD", "the fence is ahead of the server's clock")                          \
+    X(MARKER, "MARKER", "the node's marker is another by now: it is looked at anew")       \
+    X(FENCE, "FENCE", "the key's fence holds no number: somebody wrote it")                \
+    X(UNMARKED, NULL,                                                                      \
+      "no marker: it was never admitted (redlock admit --new), or forgot it (--wait)")     \
+    X(ALONE, NULL, "too few nodes of its deployment can be seen")                          \
+    X(ELSEWHERE, NULL, "it belongs to a deployment of other nodes")                        \
+    X(REPLACED, NULL, "another server has taken its place in the deployment")              \
+    X(FOREIGN, NULL, "it restarted or failed over and has not been seated again")          \
+    X(BARRED, NULL, "it may have forgotten locks and is in quarantine by its marker")      \
+    X(CLOCK, NULL, "its clock was set, stands still, or runs too fast or too slow")        \
     X(CONNECTING, NULL, "not connected yet")                                               \
     X(RESOLVE, NULL, "the name does not resolve")                                          \
     X(CONNECT, NULL, "the connection was refused or cannot be made")                       \

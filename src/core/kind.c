@@ -28,6 +28,7 @@ static const struct rl_kind kinds[] = {
                 [RL_RELEASE] = &rl_script_fenced_release,
                 [RL_INSPECT] = &rl_script_inspect,
                 [RL_BREAK] = &rl_script_break,
+                [RL_MARK] = &rl_script_fenced_marker,
             },
     },
 };
@@ -84,14 +85,27 @@ static void say_word(struct rl_command *command, struct rl_word word)
 /* What guard.lua begins with reads them all, whatever the text is. */
 static void say_fenced(struct rl_command *command, const struct rl_subject *subject)
 {
-    SAY(command, "2");
+    SAY(command, "3");
     say_word(command, subject->key);
     say_word(command, subject->fence_key);
+    say_word(command, subject->marker_key);
     say_word(command, subject->token);
     say_word(command, digits(command->digits[0], subject->ttl_ms));
     say(command, subject->plant ? "1" : "0", 1);
     say_word(command, digits(command->digits[1], subject->fence));
     say_word(command, digits(command->digits[2], subject->said));
+    say_word(command, digits(command->digits[3], subject->max_ttl_ms));
+    say_word(command, subject->nonce); /* the last one: it differs from node to node */
+}
+
+static void say_mark(struct rl_command *command, const struct rl_subject *subject)
+{
+    SAY(command, "1");
+    say_word(command, subject->marker_key);
+    if (!subject->write)
+        return;
+    say_word(command, subject->expected);
+    say_word(command, subject->wanted);
 }
 
 static void say_plain(struct rl_command *command, enum rl_text text,
@@ -130,7 +144,9 @@ void rl_kind_command(const struct rl_kind *kind, enum rl_text text, bool whole,
         SAY(ret_command, "EVALSHA");
         say(ret_command, script->sha1, 40);
     }
-    if (kind->is_fenced && text != RL_INSPECT && text != RL_BREAK)
+    if (text == RL_MARK)
+        say_mark(ret_command, subject);
+    else if (kind->is_fenced && text != RL_INSPECT && text != RL_BREAK)
         say_fenced(ret_command, subject);
     else
         say_plain(ret_command, text, subject);
@@ -215,6 +231,19 @@ static bool read_fenced(enum rl_text text, const struct rl_reply *reply,
            (text != RL_ACQUIRE || answer->vote == RL_VOTE_GRANTED);
 }
 
+/* {marker, the node's time} */
+static bool read_mark(const struct rl_reply *reply, struct rl_answer *answer)
+{
+    if (reply->type != RL_REPLY_ARRAY || reply->items != 2 ||
+        reply->item[0].type != RL_REPLY_STRING || reply->item[1].type != RL_REPLY_INTEGER ||
+        reply->item[1].integer < 0)
+        return false;
+    answer->vote = RL_VOTE_GRANTED;
+    answer->value = (struct rl_word){reply->item[0].text, reply->item[0].len};
+    answer->time = reply->item[1].integer;
+    return true;
+}
+
 bool rl_kind_read(const struct rl_kind *kind, enum rl_text text,
                   const struct rl_reply *reply, struct rl_answer *ret_answer)
 {
@@ -222,6 +251,8 @@ bool rl_kind_read(const struct rl_kind *kind, enum rl_text text,
     *ret_answer = (struct rl_answer){.pttl = -1};
     if (reply->type == RL_REPLY_ERROR)
         return read_error(text, reply, ret_answer);
+    if (text == RL_MARK)
+        return read_mark(reply, ret_answer);
     if (kind->is_fenced && !of_operators)
         return read_fenced(text, reply, ret_answer);
     if (text == RL_ACQUIRE)

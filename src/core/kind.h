@@ -26,14 +26,9 @@ struct rl_reply {
     size_t items;
 };
 
-struct rl_word {
-    const char *text;
-    size_t len;
-};
-
-#define RL_WORDS_MAX 12
+#define RL_WORDS_MAX 16
 #define RL_DIGITS    20
-#define RL_NUMBERS   3
+#define RL_NUMBERS   4
 
 /* A script, as the build made it from lua/. */
 struct rl_script {
@@ -45,11 +40,17 @@ struct rl_script {
 /* What a command is about. */
 struct rl_subject {
     struct rl_word key, token;
-    struct rl_word fence_key; /* of a kind that is fenced, as the rest */
     int64_t ttl_ms;
+    bool plant;
+    /* of a kind that is fenced */
+    struct rl_word fence_key, marker_key;
+    struct rl_word nonce; /* RL_NONCE bytes: so the node's marker begins */
+    int64_t max_ttl_ms;
     int64_t fence; /* to be stored at least, in us by the nodes' clocks */
     int64_t said;  /* when, by those */
-    bool plant;
+    /* of MARK: set the marker to `wanted`, if it is as expected */
+    bool write;
+    struct rl_word expected, wanted;
 };
 
 struct rl_kind {

@@ -83,7 +83,7 @@ struct rl_lease_event {
     enum rl_vote vote;
     enum rl_fault fault;
     int32_t pttl;  /* what remains of another's lock there, ms; -1 unknown */
-    int64_t fence; /* what the grant stored; 0: none */
+    int64_t fence; /* VOTE: what the grant stored, ADOPT: the lease's; 0: none */
     rl_time took;  /* VOTE: since it was asked */
 };
 

@@ -114,15 +114,17 @@ bool rl_lease_extension_is_due(const struct rl_lease *lease, rl_time now)
            lease->valid < lease->hold_until;
 }
 
-void rl_lease_adopt(struct rl_lease *lease, const struct rl_view *view, rl_time deadline)
+void rl_lease_adopt(struct rl_lease *lease, const struct rl_view *view,
+                    const struct rl_lease_event *event)
 {
     assert(lease->state == RL_LEASE_NEW);
     lease->state = RL_LEASE_HELD;
     lease->touched = lease->dirty = rl_all(lease->terms.n);
     lease->decided = true;
     lease->hold_until = rl_later(view->now, lease->terms.max_hold);
-    lease->timed = deadline > 0;
-    lease->valid = rl_min(deadline, lease->hold_until);
+    lease->timed = event->deadline > 0;
+    lease->valid = rl_min(event->deadline, lease->hold_until);
+    lease->fence = event->fence;
     lease->until = rl_later(view->now, 2 * lease->terms.ttl);
     lease->next_extend = view->now;
 }

@@ -49,7 +49,8 @@ void rl_lease_forget(struct rl_lease *lease, const struct rl_view *view, unsigne
 void rl_lease_extend_vote(struct rl_lease *lease, const struct rl_view *view,
                           const struct rl_lease_event *event, struct rl_update *update);
 bool rl_lease_extension_is_due(const struct rl_lease *lease, rl_time now);
-void rl_lease_adopt(struct rl_lease *lease, const struct rl_view *view, rl_time deadline);
+void rl_lease_adopt(struct rl_lease *lease, const struct rl_view *view,
+                    const struct rl_lease_event *event);
 
 /* --- lease_release.c --- */
 

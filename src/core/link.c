@@ -37,6 +37,11 @@ bool rl_link_is_open(const struct rl_link *link)
     return link->state >= RL_LINK_READY;
 }
 
+bool rl_link_is_awake(const struct rl_link *link)
+{
+    return link->state == RL_LINK_READY || link->state == RL_LINK_QUARANTINED;
+}
+
 bool rl_link_is_settled(const struct rl_link *link)
 {
     return rl_link_is_open(link) || link->failures > 0;
@@ -82,7 +87,7 @@ static enum rl_fault judge(const struct rl_identity *identity)
         return RL_FAULT_LOADING;
     if (identity->is_duplicate)
         return RL_FAULT_DUPLICATE;
-    return identity->run_id[0] ? RL_FAULT_NONE : RL_FAULT_PROTOCOL;
+    return identity->process.run_id[0] ? RL_FAULT_NONE : RL_FAULT_PROTOCOL;
 }
 
 /* READY, or QUARANTINED as long as locks that the node may have forgotten can be held. */
@@ -101,19 +106,19 @@ static void recognise(struct rl_link *link, const struct rl_link_event *event)
 {
     const struct rl_identity *identity = event->identity;
     bool another =
-        link->run_id[0] && memcmp(link->run_id, identity->run_id, RL_RUN_ID) != 0;
+        link->run_id[0] && memcmp(link->run_id, identity->process.run_id, RL_RUN_ID) != 0;
     if (another && link->terms.quarantine > 0) {
         link->restarted = true;
         link->quarantine_until = rl_later(event->now, link->terms.quarantine);
     }
     link->duplicate = identity->is_duplicate;
-    memcpy(link->run_id, identity->run_id, sizeof(link->run_id));
+    memcpy(link->run_id, identity->process.run_id, sizeof(link->run_id));
 }
 
 static enum rl_link_action greeted(struct rl_link *link, const struct rl_link_event *event)
 {
     enum rl_fault fault = judge(event->identity);
-    if (event->identity->run_id[0])
+    if (event->identity->process.run_id[0])
         recognise(link, event);
     if (fault != RL_FAULT_NONE)
         return abort_link(link, event, fault);

@@ -13,8 +13,7 @@
 #define RL_LINK_H
 
 #include "fault.h"
-
-#define RL_RUN_ID 40 /* hex digits */
+#include "marker.h"
 
 struct rl_link_terms {
     rl_time connect_timeout; /* from the first step of connecting to the greeting's end */
@@ -36,7 +35,10 @@ struct rl_identity {
     bool is_loading;
     bool is_duplicate;    /* another node of this client has the same run_id */
     enum rl_fault denied; /* an error that the greeting met */
-    char run_id[RL_RUN_ID + 1];
+    struct rl_process process;
+    int64_t time;                   /* of its clock, us; 0: not told */
+    size_t marker_len;              /* 0: it has none */
+    char marker[RL_MARKER_MAX + 1]; /* cut, if it is longer: then it is none of ours */
 };
 
 enum rl_link_state {
@@ -99,6 +101,9 @@ rl_time rl_link_next(const struct rl_link *link);
 
 bool rl_link_is_ready(const struct rl_link *link); /* it may vote */
 bool rl_link_is_open(const struct rl_link *link);  /* it can be written to, in order */
+
+/* It answers: it is ready, or would be but for its quarantine. */
+bool rl_link_is_awake(const struct rl_link *link);
 
 /* It was tried: it is open, or it has failed at least once. */
 bool rl_link_is_settled(const struct rl_link *link);

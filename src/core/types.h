@@ -61,6 +61,12 @@ static inline rl_time rl_later(rl_time a, rl_time b)
     return a > RL_NEVER - b ? RL_NEVER : a + b;
 }
 
+/* Some bytes; nobody's NUL ends them. */
+struct rl_word {
+    const char *text;
+    size_t len;
+};
+
 /* What a round can say to a node. A kind has a text for each that it needs. */
 enum rl_text {
     RL_ACQUIRE,
@@ -69,6 +75,7 @@ enum rl_text {
     RL_RELEASE,
     RL_INSPECT,
     RL_BREAK,
+    RL_MARK, /* no round: looks at a node's marker, or sets it */
     RL_TEXTS,
 };
 

@@ -66,7 +66,8 @@ bool rl_greeting_begin(struct rl_greeting *greeting, const struct rl_credentials
         if (!say(&speech, sections[i].step, info, 2))
             return false;
     }
-    return true;
+    struct rl_word get[] = {word("GET"), who->marker_key};
+    return say(&speech, RL_GREET_MARKER, get, 2);
 }
 
 /* A section that is missing what it must say is as good as a refusal. */
@@ -80,19 +81,30 @@ static void read_section(struct rl_greeting *greeting, enum rl_greeting_step ste
     case RL_GREET_SERVER: {
         struct rl_word run_id = rl_info_field(reply, "run_id");
         if (run_id.len == RL_RUN_ID)
-            memcpy(identity->run_id, run_id.text, RL_RUN_ID);
+            memcpy(identity->process.run_id, run_id.text, RL_RUN_ID);
+        identity->time =
+            rl_max(rl_info_number(rl_info_field(reply, "server_time_usec")), 0);
         identity->is_cluster |= rl_info_is(rl_info_field(reply, "redis_mode"), "cluster");
         break;
     }
-    case RL_GREET_REPLICATION:
+    case RL_GREET_REPLICATION: {
+        struct rl_word replid = rl_info_field(reply, "master_replid");
+        if (replid.len == RL_RUN_ID)
+            memcpy(identity->process.replid, replid.text, RL_RUN_ID);
         identity->is_master = rl_info_is(rl_info_field(reply, "role"), "master");
         break;
+    }
     case RL_GREET_CLUSTER:
         identity->is_cluster |= rl_info_is(rl_info_field(reply, "cluster_enabled"), "1");
         break;
     case RL_GREET_PERSISTENCE:
         identity->is_loading = rl_info_is(rl_info_field(reply, "loading"), "1") ||
                                rl_info_is(rl_info_field(reply, "async_loading"), "1");
+        break;
+    case RL_GREET_MARKER:
+        identity->marker_len =
+            reply->len < RL_MARKER_MAX + 1 ? reply->len : RL_MARKER_MAX + 1;
+        memcpy(identity->marker, reply->text, identity->marker_len);
         break;
     }
 }
@@ -102,7 +114,11 @@ bool rl_greeting_read(struct rl_greeting *greeting, const struct rl_reply *reply
     enum rl_greeting_step step = greeting->step[greeting->answered++];
     bool wants_text = step >= RL_GREET_SERVER;
     enum rl_fault *denied = &greeting->identity.denied;
-    if (reply->type == RL_REPLY_ERROR) {
+    bool is_none = step == RL_GREET_MARKER &&
+                   (reply->type == RL_REPLY_NIL || reply->type == RL_REPLY_ERROR);
+    if (is_none) {
+        /* Or it cannot be read: whoever wants a fenced lock will see that. */
+    } else if (reply->type == RL_REPLY_ERROR) {
         enum rl_fault fault = rl_fault_of_error(reply->text, reply->len);
         if (step == RL_GREET_AUTH && fault == RL_FAULT_ERR)
             fault = RL_FAULT_WRONGPASS; /* the server wants none */

@@ -5,13 +5,14 @@
 #include "core/kind.h"
 #include "core/link.h"
 
-#define RL_GREETING_STEPS 6
+#define RL_GREETING_STEPS 7
 
 /* What a greeting says. User and password may be NULL. */
 struct rl_credentials {
     const char *user;
     const char *password;
     int db;
+    struct rl_word marker_key;
 };
 
 enum rl_greeting_step {
@@ -21,6 +22,7 @@ enum rl_greeting_step {
     RL_GREET_REPLICATION,
     RL_GREET_CLUSTER,
     RL_GREET_PERSISTENCE,
+    RL_GREET_MARKER,
 };
 
 struct rl_greeting {

@@ -214,9 +214,9 @@ static void greeted(struct world *world, struct client *client, const struct ord
     unsigned node = order->node;
     struct member *member = &client->member[node];
     struct rl_identity identity = order->identity;
-    identity.is_duplicate = is_duplicate(client, node, identity.run_id);
+    identity.is_duplicate = is_duplicate(client, node, identity.process.run_id);
     oracle_greeted(world, client, order, &identity);
-    if (identity.run_id[0])
+    if (identity.process.run_id[0])
         rl_node_time_note(&client->node_time[node], order->sent, client->view.now,
                           order->time);
     step_link(world, client, node,

@@ -200,8 +200,8 @@ void oracle_greeted(struct world *world, struct client *client, const struct ord
     struct member *member = &client->member[order->node];
     bool accepted = identity->is_master && !identity->is_cluster && !identity->is_loading &&
                     !identity->is_duplicate && identity->denied == RL_FAULT_NONE &&
-                    identity->run_id[0];
-    if (identity->run_id[0]) {
+                    identity->process.run_id[0];
+    if (identity->process.run_id[0]) {
         if (member->life != 0 && member->life != order->life && !world->swarm.durable) {
             member->quarantined_until = client->view.now + client_quarantine(world);
             member->forgot = true;

@@ -118,7 +118,7 @@ static void greet(const struct world *world, const struct server *server,
         .is_cluster = server->role == SERVER_CLUSTER,
         .is_loading = server->role == SERVER_LOADING,
     };
-    char *run_id = order->identity.run_id;
+    char *run_id = order->identity.process.run_id;
     memset(run_id, 'a' + server->index, RL_RUN_ID);
     for (uint32_t life = server->life, at = 0; life > 0; life /= 10)
         run_id[at++] = (char)('0' + life % 10);
@@ -144,7 +144,7 @@ static void run(struct world *world, struct server *server, uint16_t i)
             order->identity.denied =
                 rl_fault_of_error(server->error, strlen(server->error));
         if (order->identity.denied || world->now < server->garbage_until)
-            order->identity.run_id[0] = '\0';
+            order->identity.process.run_id[0] = '\0';
     } else if (refusal) {
         answer_error(order, refusal);
     } else if (erring && !server->inside) {

@@ -132,7 +132,7 @@ bool world_greet(struct world *world, unsigned node, struct rl_identity identity
     struct rl_link *link = &world->node[node].link;
     if (link->state != RL_LINK_CONNECTING)
         return false;
-    memset(identity.run_id, world->node[node].letter, RL_RUN_ID);
+    memset(identity.process.run_id, world->node[node].letter, RL_RUN_ID);
     step_link(world, node, (struct rl_link_event){.type = RL_LINK_CONNECTED});
     step_link(world, node,
               (struct rl_link_event){.type = RL_LINK_GREETED, .identity = &identity});

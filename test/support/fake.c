@@ -103,6 +103,8 @@ static const char *good_answer(const char *name, const char *argument)
 {
     if (strcasecmp(name, "INFO") == 0)
         return info_of(argument);
+    if (strcasecmp(name, "GET") == 0)
+        return "$-1\r\n";
     if (strncasecmp(name, "EVAL", 4) == 0)
         return ":1\r\n";
     return "+OK\r\n";

@@ -136,7 +136,10 @@ Test(words, of_a_fenced_lock)
     const struct rl_subject about = {
         .key = WORD("the key"),
         .token = WORD("f:token"),
-        .fence_key = WORD("the key:fence"),
+        .fence_key = WORD("the key!fence"),
+        .marker_key = WORD("!marker"),
+        .nonce = WORD("0123456789abcdef"),
+        .max_ttl_ms = 60000,
         .ttl_ms = 30000,
         .plant = true,
         .fence = INT64_C(1800000000000001),
@@ -145,9 +148,10 @@ Test(words, of_a_fenced_lock)
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         const struct rl_script *script = fenced->script[texts[i]];
         say(texts[i], false, &about);
-        EXPECT(WORD("EVALSHA"), (struct rl_word){script->sha1, 40}, WORD("2"), about.key,
-               about.fence_key, about.token, WORD("30000"), WORD("1"),
-               WORD("1800000000000001"), WORD("1800000000000000"));
+        EXPECT(WORD("EVALSHA"), (struct rl_word){script->sha1, 40}, WORD("3"), about.key,
+               about.fence_key, about.marker_key, about.token, WORD("30000"), WORD("1"),
+               WORD("1800000000000001"), WORD("1800000000000000"), WORD("60000"),
+               about.nonce);
     }
     say(RL_INSPECT, false, &about);
     cr_assert_eq(command.words, 4, "an operator asks as ever");

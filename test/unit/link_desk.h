@@ -16,7 +16,7 @@ static const struct rl_link_terms link_terms = {
 static inline struct rl_identity link_identity(char letter)
 {
     struct rl_identity identity = {.is_master = true};
-    memset(identity.run_id, letter, RL_RUN_ID);
+    memset(identity.process.run_id, letter, RL_RUN_ID);
     return identity;
 }
 

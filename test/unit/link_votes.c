@@ -35,7 +35,7 @@ Test(greeting, who_is_unfit_is_refused_with_the_reason)
     identity.denied = RL_FAULT_WRONGPASS;
     cr_assert_eq(judged(identity).fault, RL_FAULT_WRONGPASS);
     identity = link_identity('a');
-    identity.run_id[0] = '\0';
+    identity.process.run_id[0] = '\0';
     cr_assert_eq(judged(identity).fault, RL_FAULT_PROTOCOL, "a node must say who it is");
     cr_assert_eq(judged(identity).state, RL_LINK_DOWN);
 }
@@ -214,7 +214,7 @@ Test(quarantine, the_same_run_id_is_no_restart)
 Test(quarantine, one_digit_is_enough_to_be_another)
 {
     struct rl_identity other = link_identity('a');
-    other.run_id[RL_RUN_ID - 1] = 'b';
+    other.process.run_id[RL_RUN_ID - 1] = 'b';
     struct rl_link link = link_in(RL_LINK_READY, now);
     link_fail(&link, now, RL_FAULT_CLOSED, 0);
     link_greet(&link, now + RL_SECOND, &other);

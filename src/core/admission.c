@@ -1,0 +1,138 @@
+#include "admission.h"
+
+#include "quorum.h"
+
+/* Different numbers from one (splitmix64). Source: https://prng.di.unimi.it/splitmix64.c */
+static uint64_t mix(uint64_t random, unsigned i)
+{
+    uint64_t z = random + (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+/* The first node that does not stand as it must; n: none. */
+static unsigned find_other(const struct rl_steward *steward, rl_nodes fit)
+{
+    rl_nodes other = rl_all(steward->terms.n) & ~fit;
+    return other ? rl_first(other) : steward->terms.n;
+}
+
+static rl_nodes standing_in(const struct rl_steward *steward, unsigned standings)
+{
+    rl_nodes nodes = 0;
+    for (unsigned i = 0; i < steward->terms.n; i++)
+        if (standings >> steward->ward[i].standing & 1)
+            nodes |= rl_bit(i);
+    return nodes;
+}
+
+#define STANDS(name) (1u << RL_STANDING_##name)
+
+static enum rl_refusal refuse_new(const struct rl_steward *steward, unsigned *node)
+{
+    *node = find_other(steward, standing_in(steward, STANDS(UNMARKED)));
+    return *node < steward->terms.n ? RL_REFUSAL_USED : RL_REFUSAL_NONE;
+}
+
+static enum rl_refusal refuse_wait(const struct rl_steward *steward, unsigned *node)
+{
+    *node =
+        find_other(steward, ~standing_in(steward, STANDS(ELSEWHERE) | STANDS(REPLACED)));
+    if (*node < steward->terms.n)
+        return RL_REFUSAL_MEMBERS;
+    *node = find_other(steward, ~standing_in(steward, STANDS(UNMARKED) | STANDS(ALONE)));
+    return steward->roster.deployment ? RL_REFUSAL_NONE : RL_REFUSAL_UNMARKED;
+}
+
+static enum rl_refusal refuse_replace(const struct rl_steward *steward, unsigned *node)
+{
+    unsigned newcomer = *node;
+    if (!steward->roster.deployment)
+        return RL_REFUSAL_UNMARKED;
+    if (steward->ward[newcomer].standing != RL_STANDING_UNMARKED)
+        return RL_REFUSAL_USED;
+    *node = find_other(steward, rl_steward_sound(steward) | rl_bit(newcomer));
+    if (*node < steward->terms.n)
+        return RL_REFUSAL_UNSOUND;
+    *node = newcomer;
+    return RL_REFUSAL_NONE;
+}
+
+static enum rl_refusal refuse(const struct rl_steward *steward, enum rl_admission how,
+                              unsigned *node)
+{
+    unsigned unseen = find_other(steward, ~standing_in(steward, STANDS(UNSEEN)));
+    if (unseen < steward->terms.n) {
+        *node = unseen;
+        return RL_REFUSAL_UNSEEN;
+    }
+    switch (how) {
+    case RL_ADMIT_WAIT: return refuse_wait(steward, node);
+    case RL_ADMIT_REPLACE: return refuse_replace(steward, node);
+    default: return refuse_new(steward, node);
+    }
+}
+
+enum rl_refusal rl_steward_admit(struct rl_steward *steward, enum rl_admission how,
+                                 unsigned *node, int64_t max_ttl_ms, uint64_t random)
+{
+    enum rl_refusal refusal = refuse(steward, how, node);
+    if (refusal != RL_REFUSAL_NONE)
+        return refusal;
+    steward->admission = how;
+    steward->active = true;
+    if (how == RL_ADMIT_REPLACE)
+        steward->newcomer = (uint8_t)*node;
+    if (how != RL_ADMIT_NEW && how != RL_ADMIT_AT_ONCE)
+        return refusal;
+    steward->founding = rl_all(steward->terms.n);
+    steward->roster = (struct rl_roster){
+        .deployment = mix(random, steward->terms.n) | 1,
+        .max_ttl_ms = max_ttl_ms,
+        .n = steward->terms.n,
+    };
+    for (unsigned i = 0; i < steward->terms.n; i++)
+        steward->roster.seat[i] = (struct rl_incarnation){1, mix(random, i)};
+    return refusal;
+}
+
+/* Where another was first, nobody is to stay with a part of two deployments. */
+void rl_admission_answered(struct rl_steward *steward, unsigned node)
+{
+    const struct rl_ward *ward = &steward->ward[node];
+    rl_nodes bit = rl_bit(node);
+    bool is_ours =
+        ward->marked && ward->marker.roster.deployment == steward->roster.deployment;
+    if (steward->undoing & bit && !is_ours)
+        steward->undoing &= ~bit;
+    if (!(steward->founding & bit))
+        return;
+    steward->founding &= ~bit;
+    if (is_ours)
+        return;
+    steward->undoing = rl_all(steward->terms.n) & ~bit;
+    steward->founding = 0;
+}
+
+enum rl_progress rl_steward_progress(const struct rl_steward *steward)
+{
+    rl_nodes all = rl_all(steward->terms.n);
+    bool founds =
+        steward->admission == RL_ADMIT_NEW || steward->admission == RL_ADMIT_AT_ONCE;
+    if (rl_steward_sound(steward) == all)
+        return RL_PROGRESS_DONE;
+    for (unsigned i = 0; founds && i < steward->terms.n; i++)
+        if (steward->ward[i].standing == RL_STANDING_ELSEWHERE && !steward->undoing)
+            return RL_PROGRESS_FAILED;
+    return RL_PROGRESS_OPEN;
+}
+
+rl_time rl_steward_left(const struct rl_steward *steward, unsigned node, rl_time now)
+{
+    const struct rl_ward *ward = &steward->ward[node];
+    rl_time until = rl_later(ward->watch.since, rl_steward_quarantine(steward));
+    if (ward->standing != RL_STANDING_BARRED || until == RL_NEVER)
+        return RL_NEVER;
+    return rl_max(until - now, 0);
+}

@@ -1,0 +1,51 @@
+#include "pace.h"
+
+static rl_time share(rl_time span, uint32_t ppm)
+{
+    return span / 1000000 * ppm + span % 1000000 * ppm / 1000000;
+}
+
+static void start(struct rl_pace *pace, rl_time sent, rl_time heard, rl_time told)
+{
+    *pace = (struct rl_pace){
+        .known = true,
+        .low = told - heard,
+        .high = told - sent,
+        .at = heard,
+        .told = told,
+        .since = heard,
+    };
+}
+
+/* How far apart the two are; 0: they share something. */
+static rl_time gap_of(rl_time low, rl_time high, rl_time other_low, rl_time other_high)
+{
+    return rl_max(rl_max(low - other_high, other_low - high), 0);
+}
+
+bool rl_pace_note(struct rl_pace *pace, rl_time sent, rl_time heard, rl_time told,
+                  uint32_t ppm, rl_time slack)
+{
+    if (!pace->known) {
+        start(pace, sent, heard, told);
+        return true;
+    }
+    rl_time allowed = share(heard - pace->at, ppm) + 1;
+    rl_time low = pace->low - allowed;
+    rl_time high = pace->high + allowed;
+    rl_time gap = gap_of(low, high, told - heard, told - sent);
+    rl_time worn = rl_max(pace->worn - allowed, 0) + gap;
+    rl_time since = told == pace->told ? pace->since : heard;
+    if (worn > slack || sent - since >= RL_PACE_STILL) {
+        pace->known = false;
+        return false;
+    }
+    start(pace, sent, heard, told);
+    pace->worn = worn;
+    pace->since = since;
+    if (gap == 0) {
+        pace->low = rl_max(pace->low, low);
+        pace->high = rl_min(pace->high, high);
+    }
+    return true;
+}

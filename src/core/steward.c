@@ -1,0 +1,448 @@
+#include "steward.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "admission.h"
+#include "quorum.h"
+
+void rl_steward_init(struct rl_steward *steward, const struct rl_steward_terms *terms)
+{
+    memset(steward, 0, sizeof(*steward));
+    steward->terms = *terms;
+    for (unsigned i = 0; i < terms->n; i++) {
+        steward->ward[i].look_at = RL_NEVER;
+        steward->ward[i].watch.since = RL_NEVER;
+    }
+}
+
+rl_time rl_steward_quarantine(const struct rl_steward *steward)
+{
+    rl_time ttl = steward->roster.max_ttl_ms * RL_MS;
+    rl_time drift = ttl - rl_valid_until(0, ttl, steward->terms.drift_ppm);
+    rl_time longest = rl_max(ttl + drift, 2 * RL_KAPPA + RL_SECOND);
+    return longest + longest / RL_CLOCK_SHARE;
+}
+
+static rl_nodes standing(const struct rl_steward *steward, enum rl_standing standing)
+{
+    rl_nodes nodes = 0;
+    for (unsigned i = 0; i < steward->terms.n; i++)
+        if (steward->ward[i].standing == standing)
+            nodes |= rl_bit(i);
+    return nodes;
+}
+
+rl_nodes rl_steward_sound(const struct rl_steward *steward)
+{
+    return standing(steward, RL_STANDING_SOUND);
+}
+
+/* --- who stands how --- */
+
+static bool is_ours(const struct rl_steward *steward, const struct rl_ward *ward)
+{
+    const struct rl_roster *roster = &ward->marker.roster;
+    return ward->marked && roster->n == steward->terms.n &&
+           roster->deployment == steward->roster.deployment;
+}
+
+/* The first deployment of which a majority is seen is ours from then on. */
+static void bind(struct rl_steward *steward)
+{
+    unsigned n = steward->terms.n;
+    for (unsigned i = 0; i < n && !steward->roster.deployment; i++) {
+        const struct rl_ward *first = &steward->ward[i];
+        unsigned same = 0;
+        if (!first->marked || first->marker.roster.n != n)
+            continue;
+        for (unsigned j = 0; j < n; j++)
+            same += steward->ward[j].marked && steward->ward[j].marker.roster.n == n &&
+                    steward->ward[j].marker.roster.deployment ==
+                        first->marker.roster.deployment;
+        if (same >= rl_majority(n))
+            steward->roster = first->marker.roster;
+    }
+}
+
+static enum rl_standing standing_of(const struct rl_steward *steward,
+                                    const struct rl_ward *ward)
+{
+    const struct rl_marker *marker = &ward->marker;
+    if (!ward->greeted)
+        return RL_STANDING_UNSEEN;
+    if (ward->garbled || (ward->marked && marker->roster.n != steward->terms.n))
+        return RL_STANDING_ELSEWHERE;
+    if (!ward->marked)
+        return RL_STANDING_UNMARKED;
+    if (!steward->roster.deployment)
+        return RL_STANDING_ALONE;
+    if (!is_ours(steward, ward))
+        return RL_STANDING_ELSEWHERE;
+    if (rl_later_incarnation(steward->roster.seat[marker->seat], rl_marker_self(marker)))
+        return RL_STANDING_REPLACED;
+    if (!rl_same_process(&marker->process, &ward->process))
+        return RL_STANDING_FOREIGN;
+    if (!marker->sound)
+        return RL_STANDING_BARRED;
+    return ward->off ? RL_STANDING_CLOCK : RL_STANDING_SOUND;
+}
+
+/* Where a majority has lost its memory, those in quarantine have to vouch for each other.
+ */
+static bool is_recovering(const struct rl_steward *steward)
+{
+    rl_nodes sound = rl_steward_sound(steward);
+    rl_nodes barred = standing(steward, RL_STANDING_BARRED);
+    return steward->admission >= RL_ADMIT_NEW && steward->admission <= RL_ADMIT_WAIT &&
+           rl_count(sound) < rl_majority(steward->terms.n) &&
+           (sound | barred) == rl_all(steward->terms.n);
+}
+
+/* Whoever may vouch, and knows that incarnation. */
+static rl_nodes knowing(const struct rl_steward *steward, unsigned node)
+{
+    const struct rl_marker *newest = &steward->ward[node].marker;
+    struct rl_incarnation self = rl_marker_self(newest);
+    rl_nodes fit = rl_steward_sound(steward);
+    rl_nodes nodes = 0;
+    if (is_recovering(steward))
+        fit = rl_all(steward->terms.n);
+    for (rl_nodes rest = fit & ~rl_bit(node); rest; rest &= rest - 1) {
+        unsigned i = rl_first(rest);
+        const struct rl_roster *roster = &steward->ward[i].marker.roster;
+        if (!rl_later_incarnation(self, roster->seat[newest->seat]))
+            nodes |= rl_bit(i);
+    }
+    return nodes;
+}
+
+/*
+ * Registered is an incarnation when a majority knows it *at one moment*: else one that knew
+ * it might have forgotten by the time that the next one learns of it. So whoever knows is
+ * looked at once more, and the moment is in between.
+ */
+static void watch(struct rl_steward *steward, unsigned node, rl_time now)
+{
+    struct rl_ward *ward = &steward->ward[node];
+    struct rl_watch *watch = &ward->watch;
+    struct rl_incarnation self = rl_marker_self(&ward->marker);
+    if (ward->standing != RL_STANDING_BARRED || !rl_same_incarnation(watch->of, self))
+        *watch = (struct rl_watch){.of = self, .since = RL_NEVER};
+    if (ward->standing != RL_STANDING_BARRED || watch->since != RL_NEVER)
+        return;
+    unsigned majority = rl_majority(steward->terms.n);
+    rl_nodes nodes = knowing(steward, node);
+    watch->jury &= nodes;
+    if (rl_count(watch->jury & watch->told) >= majority) {
+        watch->since = watch->asked;
+    } else if (rl_count(watch->jury) < majority && rl_count(nodes) >= majority) {
+        watch->jury = nodes;
+        watch->told = 0;
+        watch->asked = now;
+        for (; nodes; nodes &= nodes - 1)
+            steward->ward[rl_first(nodes)].look_at = now;
+    }
+}
+
+/* Everything that follows from what is known. */
+static void review(struct rl_steward *steward, rl_time now)
+{
+    bind(steward);
+    for (unsigned i = 0; i < steward->terms.n; i++)
+        if (steward->roster.deployment && is_ours(steward, &steward->ward[i]))
+            rl_roster_merge(&steward->roster, &steward->ward[i].marker.roster);
+    for (unsigned i = 0; i < steward->terms.n; i++) {
+        struct rl_ward *ward = &steward->ward[i];
+        ward->standing = standing_of(steward, ward);
+        if (ward->standing >= RL_STANDING_BARRED) {
+            ward->seat = ward->marker.seat;
+            ward->last = rl_marker_self(&ward->marker);
+        }
+    }
+    for (unsigned i = 0; i < steward->terms.n; i++)
+        watch(steward, i, now);
+}
+
+/* --- what happens --- */
+
+static void learn(struct rl_steward *steward, unsigned node, struct rl_word text)
+{
+    struct rl_ward *ward = &steward->ward[node];
+    struct rl_marker marker;
+    bool read = text.len > 0 && rl_marker_read(text, &marker);
+    if (!read || !ward->marked ||
+        !rl_same_incarnation(rl_marker_self(&marker), rl_marker_self(&ward->marker)))
+        for (unsigned i = 0; i < steward->terms.n; i++)
+            steward->ward[i].watch.jury &= ~rl_bit(node); /* it has forgotten meanwhile */
+    ward->marked = read;
+    ward->garbled = text.len > 0 && !read;
+    if (read)
+        ward->marker = marker;
+    if (!read || !marker.sound)
+        ward->off = false;
+}
+
+/* Who votes need not be asked how it stands: a vote would tell. */
+static void look_later(struct rl_steward *steward, unsigned node, rl_time now)
+{
+    struct rl_ward *ward = &steward->ward[node];
+    ward->look_at = RL_NEVER;
+    review(steward, now);
+    if (ward->standing != RL_STANDING_SOUND)
+        ward->look_at = rl_min(ward->look_at, rl_later(now, RL_STEWARD_GAP));
+}
+
+void rl_steward_greeted(struct rl_steward *steward, unsigned node,
+                        const struct rl_process *process, struct rl_word marker,
+                        rl_time now)
+{
+    struct rl_ward *ward = &steward->ward[node];
+    ward->greeted = true;
+    ward->owed = ward->claims = false;
+    ward->rest_until = 0;
+    ward->process = *process;
+    learn(steward, node, marker);
+    look_later(steward, node, now);
+}
+
+void rl_steward_gone(struct rl_steward *steward, unsigned node, rl_time now)
+{
+    struct rl_ward *ward = &steward->ward[node];
+    ward->greeted = ward->owed = ward->claims = false;
+    review(steward, now);
+}
+
+void rl_steward_answered(struct rl_steward *steward, unsigned node, struct rl_word marker,
+                         rl_time sent, rl_time now)
+{
+    struct rl_ward *ward = &steward->ward[node];
+    ward->owed = ward->claims = false;
+    learn(steward, node, marker);
+    rl_admission_answered(steward, node);
+    for (unsigned i = 0; i < steward->terms.n; i++)
+        if (steward->ward[i].watch.asked > 0 && sent >= steward->ward[i].watch.asked)
+            steward->ward[i].watch.told |= rl_bit(node);
+    look_later(steward, node, now);
+}
+
+void rl_steward_refused(struct rl_steward *steward, unsigned node, rl_time now)
+{
+    struct rl_ward *ward = &steward->ward[node];
+    ward->owed = ward->claims = false;
+    ward->look_at = ward->rest_until = rl_later(now, RL_STEWARD_REST);
+}
+
+bool rl_steward_time(struct rl_steward *steward, unsigned node, rl_time sent, rl_time now,
+                     rl_time told)
+{
+    struct rl_ward *ward = &steward->ward[node];
+    rl_time ttl = steward->roster.max_ttl_ms * RL_MS;
+    rl_time slack = (ttl - rl_valid_until(0, ttl, steward->terms.drift_ppm)) / 2;
+    uint32_t ppm = steward->terms.drift_ppm / 2;
+    if (ppm < RL_CLOCK_PPM)
+        ppm = RL_CLOCK_PPM;
+    if (!steward->roster.deployment ||
+        rl_pace_note(&ward->pace, sent, now, told, ppm, slack))
+        return true;
+    if (ward->watch.since != RL_NEVER)
+        ward->watch.since = now;
+    if (ward->standing >= RL_STANDING_CLOCK) {
+        ward->off = true;
+        ward->off_at = now;
+    }
+    for (unsigned i = 0; i < steward->terms.n; i++)
+        steward->ward[i].look_at = now; /* is it theirs, or ours? */
+    review(steward, now);
+    return false;
+}
+
+/* If the clocks of a majority seem to have been set at once, ours was. */
+static void doubt_ours(struct rl_steward *steward, rl_time now)
+{
+    unsigned off = 0;
+    for (unsigned i = 0; i < steward->terms.n; i++)
+        off += steward->ward[i].off && now < steward->ward[i].off_at + RL_CLOCK_RECENT;
+    if (off < rl_majority(steward->terms.n))
+        return;
+    for (unsigned i = 0; i < steward->terms.n; i++)
+        steward->ward[i].off = false;
+    review(steward, now);
+}
+
+/* --- orders --- */
+
+/* Another node has that seat, or is about to. */
+static bool is_taken(const struct rl_steward *steward, unsigned node, unsigned seat)
+{
+    for (unsigned i = 0; i < steward->terms.n; i++) {
+        const struct rl_ward *ward = &steward->ward[i];
+        bool has_it = ward->standing >= RL_STANDING_FOREIGN && ward->marker.seat == seat;
+        if (i != node && (has_it || (ward->claims && ward->claimed == seat)))
+            return true;
+    }
+    return false;
+}
+
+/* The lowest seat that no other node has; n: there is none. */
+static unsigned free_seat(const struct rl_steward *steward, unsigned node)
+{
+    unsigned seat = 0;
+    while (seat < steward->terms.n && is_taken(steward, node, seat))
+        seat++;
+    return seat;
+}
+
+/* An operator vouches that the nodes are the right ones: then all of them have to be seen.
+ */
+static unsigned seat_by_operator(const struct rl_steward *steward, unsigned node)
+{
+    const struct rl_ward *ward = &steward->ward[node];
+    bool is_newcomer = steward->admission == RL_ADMIT_REPLACE &&
+                       node == steward->newcomer && ward->standing == RL_STANDING_UNMARKED;
+    bool is_wanted =
+        steward->admission == RL_ADMIT_WAIT &&
+        (ward->standing == RL_STANDING_UNMARKED || ward->standing == RL_STANDING_FOREIGN);
+    if ((!is_newcomer && !is_wanted) || standing(steward, RL_STANDING_UNSEEN))
+        return steward->terms.n;
+    if (ward->standing == RL_STANDING_FOREIGN &&
+        !is_taken(steward, node, ward->marker.seat))
+        return ward->marker.seat;
+    return free_seat(steward, node);
+}
+
+/*
+ * The seat that this node is to get anew; n: none. Whoever connects to an empty server may
+ * have mistaken the address: so only the address that had the seat last, as we saw, gets it
+ * back without being asked for.
+ */
+static unsigned seat_for(const struct rl_steward *steward, unsigned node, rl_time now)
+{
+    const struct rl_ward *ward = &steward->ward[node];
+    switch (ward->standing) {
+    case RL_STANDING_CLOCK:
+        return now < ward->off_at + RL_CLOCK_PAUSE ? steward->terms.n : ward->marker.seat;
+    case RL_STANDING_UNMARKED:
+    case RL_STANDING_REPLACED:
+    case RL_STANDING_FOREIGN: break;
+    default: return steward->terms.n;
+    }
+    if (ward->last.generation > 0 && !is_taken(steward, node, ward->seat) &&
+        rl_same_incarnation(ward->last, steward->roster.seat[ward->seat]))
+        return ward->seat;
+    return seat_by_operator(steward, node);
+}
+
+static bool order_write(struct rl_steward *steward, unsigned node, bool sound,
+                        unsigned seat, uint64_t nonce, struct rl_steward_order *order)
+{
+    struct rl_ward *ward = &steward->ward[node];
+    *order = (struct rl_steward_order){
+        .node = (uint8_t)node,
+        .write = true,
+        .wanted =
+            {
+                .nonce = nonce,
+                .sound = sound,
+                .seat = (uint8_t)seat,
+                .process = ward->process,
+                .roster = steward->roster,
+            },
+    };
+    ward->owed = true;
+    return true;
+}
+
+static bool order_seat(struct rl_steward *steward, unsigned node, unsigned seat,
+                       const uint64_t random[2], struct rl_steward_order *order)
+{
+    struct rl_ward *ward = &steward->ward[node];
+    order_write(steward, node, false, seat, random[0], order);
+    ward->claims = true;
+    ward->claimed = (uint8_t)seat;
+    struct rl_incarnation *self = &order->wanted.roster.seat[seat];
+    *self = (struct rl_incarnation){self->generation + 1, random[1]};
+    return true;
+}
+
+/* Someone in quarantine is not known there yet. */
+static bool has_to_learn(const struct rl_steward *steward, unsigned node)
+{
+    const struct rl_ward *ward = &steward->ward[node];
+    if (ward->standing != RL_STANDING_SOUND &&
+        !(ward->standing == RL_STANDING_BARRED && is_recovering(steward)))
+        return false;
+    for (rl_nodes rest = standing(steward, RL_STANDING_BARRED); rest; rest &= rest - 1) {
+        unsigned i = rl_first(rest);
+        if (i != node && !(knowing(steward, i) & rl_bit(node)))
+            return true;
+    }
+    return false;
+}
+
+static bool order_look(struct rl_steward *steward, unsigned node, rl_time now,
+                       struct rl_steward_order *order)
+{
+    struct rl_ward *ward = &steward->ward[node];
+    if (now < ward->look_at)
+        return false;
+    *order = (struct rl_steward_order){.node = (uint8_t)node};
+    ward->owed = true;
+    return true;
+}
+
+static bool order_for(struct rl_steward *steward, unsigned node, rl_time now,
+                      const uint64_t random[2], struct rl_steward_order *order)
+{
+    struct rl_ward *ward = &steward->ward[node];
+    if ((steward->founding | steward->undoing) & rl_bit(node)) {
+        order_write(steward, node, steward->admission == RL_ADMIT_AT_ONCE, node, random[0],
+                    order);
+        order->erase = steward->undoing;
+        return true;
+    }
+    if (!steward->roster.deployment)
+        return order_look(steward, node, now, order);
+    unsigned seat = seat_for(steward, node, now);
+    if (seat < steward->terms.n)
+        return order_seat(steward, node, seat, random, order);
+    bool ends = ward->standing == RL_STANDING_BARRED &&
+                now >= rl_later(ward->watch.since, rl_steward_quarantine(steward));
+    if (ends || has_to_learn(steward, node))
+        return order_write(steward, node, ends || ward->marker.sound, ward->marker.seat,
+                           random[0], order);
+    return order_look(steward, node, now, order);
+}
+
+bool rl_steward_order(struct rl_steward *steward, rl_time now, const uint64_t random[2],
+                      struct rl_steward_order *ret_order)
+{
+    if (!steward->active)
+        return false;
+    doubt_ours(steward, now);
+    for (unsigned i = 0; i < steward->terms.n; i++) {
+        const struct rl_ward *ward = &steward->ward[i];
+        if (ward->greeted && !ward->owed && now >= ward->rest_until &&
+            order_for(steward, i, now, random, ret_order))
+            return true;
+    }
+    return false;
+}
+
+rl_time rl_steward_next(const struct rl_steward *steward)
+{
+    rl_time first = RL_NEVER;
+    for (unsigned i = 0; i < steward->terms.n && steward->active; i++) {
+        const struct rl_ward *ward = &steward->ward[i];
+        rl_time next = ward->look_at;
+        if (!ward->greeted || ward->owed)
+            continue;
+        if (ward->standing == RL_STANDING_BARRED)
+            next =
+                rl_min(next, rl_later(ward->watch.since, rl_steward_quarantine(steward)));
+        if (ward->standing == RL_STANDING_CLOCK)
+            next = rl_min(next, rl_later(ward->off_at, RL_CLOCK_PAUSE));
+        first = rl_min(first, rl_max(next, ward->rest_until));
+    }
+    return first;
+}
