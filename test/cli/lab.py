@@ -17,6 +17,8 @@ import tempfile
 import time
 import traceback
 
+from wrongclock import WrongClock
+
 CASE_SECONDS = 60  # no case needs more, however loaded the machine is
 START_SECONDS = 20
 MARK = f"LOCK_TEST_MARK={os.getpid()}-{time.time_ns()}"
@@ -200,20 +202,26 @@ def free_port():
 
 
 class Server:
-    """One Redis master on a unix socket. Lives no longer than this process."""
+    """One Redis master on a unix socket. Lives no longer than this process.
 
-    def __init__(self, home, index, options=()):
+    `clock` is its time of day, if that is to be wrong: a WrongClock, else None.
+    """
+
+    def __init__(self, home, index, options=(), clock=None):
         self.path = os.path.join(home, f"{index + 1}.sock")
         self.log = os.path.join(home, f"{index + 1}.log")
         self.uri = "unix://" + self.path
         self.words = [find_server(), "--port", "0", "--unixsocket", self.path, "--dir", home,
                       "--logfile", self.log, "--save", "", "--appendonly", "no", *options]
         self.password = dict(zip(options[::2], options[1::2])).get("--requirepass")
+        self.clock = clock
         self.process = None
         self.connection = None
 
     def begin(self):
         plain = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}
+        if self.clock:
+            plain.update(self.clock.environment())
         self.process = spawn(self.words, env=plain, stdin=subprocess.DEVNULL,
                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
@@ -269,11 +277,17 @@ def find_server():
 
 
 class Quorum:
-    """Servers side by side, and their votes as a test sees them."""
+    """Servers side by side, and their votes as a test sees them.
 
-    def __init__(self, count=5, options=()):
+    Those of the indexes `wrong` have a clock that a case may make wrong: quorum[0].clock.
+    """
+
+    def __init__(self, count=5, options=(), wrong=()):
         self.home = tempfile.mkdtemp(dir=folder)
-        self.servers = [Server(self.home, index, options) for index in range(count)]
+        clocks = {index: WrongClock(os.path.join(self.home, f"{index + 1}.clock"))
+                  for index in wrong}
+        self.servers = [Server(self.home, index, options, clocks.get(index))
+                        for index in range(count)]
         self.uris = [server.uri for server in self.servers]
         self.nodes = ",".join(self.uris)
 
@@ -298,6 +312,9 @@ class Quorum:
             wait_for(server.is_ready, "a server that answers", START_SECONDS)
 
     def reset(self):
+        for server in self.servers:
+            if server.clock:
+                server.clock.mend()
         self.start()
         for server in self.servers:
             server.call("FLUSHALL")
@@ -327,7 +344,10 @@ class Quorum:
                   "a foreign SET NX")
 
     def expires_us(self, key):
-        """When so many servers will have forgotten the key that another may have the lock."""
+        """When so many servers will have forgotten the key that another may have the lock.
+
+        Only of servers whose clocks are right.
+        """
         offset = now_us() - time.time_ns() // 1000
         times = sorted(server.call("PEXPIRETIME", key) * 1000
                        for server in self.servers if server.is_running())
@@ -336,9 +356,9 @@ class Quorum:
         return times[needed] + offset
 
 
-def durable(count=3):
+def durable(count=3, wrong=()):
     """Servers of which `redlock check` has nothing to say."""
-    quorum = Quorum(count)
+    quorum = Quorum(count, wrong=wrong)
     for index, server in enumerate(quorum.servers):
         server.words += ["--appendonly", "yes", "--appendfsync", "always",
                          "--appenddirname", f"aof{index}"]
@@ -506,7 +526,7 @@ def run_cases(quorum):
     return failed
 
 
-def main(servers=5):
+def main(servers=5, wrong=()):
     """Runs the cases, or those whose text contains a word of the command line."""
     global folder
     signal.signal(signal.SIGALRM, overdue)
@@ -515,7 +535,7 @@ def main(servers=5):
         try:
             if servers == 0:
                 sys.exit(run_cases(None) > 0)
-            with Quorum(servers) as quorum:
+            with Quorum(servers, wrong=wrong) as quorum:
                 sys.exit(run_cases(quorum) > 0)
         finally:
             kill_what_is_left()

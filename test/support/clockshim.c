@@ -1,0 +1,138 @@
+/*
+ * Makes the time of day of one program wrong, as a test says while it runs: preload this,
+ * and name in CLOCK_SHIM_FILE a file that holds a `struct lie`. test/cli/wrongclock.py
+ * writes it. Only the time of day is wrong; clocks that count from anything else stay true.
+ *
+ * The true time is asked of the kernel, past the C library: that would lead back to here,
+ * or to a function that is not resolved yet when another library's constructor wants to
+ * know the time.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS_PER_S INT64_C(1000000000)
+#define MILLION  INT64_C(1000000)
+
+/* In the machine's own byte order. */
+struct lie {
+    _Atomic uint64_t turn;  /* odd while the rest is being written */
+    _Atomic int64_t anchor; /* a moment of the true clock, in ns since 1970 */
+    _Atomic int64_t offset; /* so many ns the wrong clock was ahead then */
+    _Atomic int64_t rate;   /* so many ppm it has gained since; with -1,000,000 it stands */
+};
+
+/* NULL before the constructor, and for a program that was told nothing: the time is true.
+ */
+static const struct lie *lie;
+
+static void give_up(const char *path, const char *why)
+{
+    fprintf(stderr, "clockshim: %s: %s\n", path, why);
+    _exit(126);
+}
+
+/* A test must not take a true clock for a wrong one: without its file nothing begins. */
+__attribute__((constructor)) static void open_lie(void)
+{
+    const char *path = getenv("CLOCK_SHIM_FILE");
+    struct stat found;
+    if (!path)
+        return;
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0 || fstat(file, &found) < 0)
+        give_up(path, strerror(errno));
+    if (found.st_size != sizeof(*lie))
+        give_up(path, "not of the right size");
+    void *page = mmap(NULL, sizeof(*lie), PROT_READ, MAP_SHARED, file, 0);
+    if (page == MAP_FAILED)
+        give_up(path, strerror(errno));
+    close(file);
+    lie = page;
+}
+
+static int ask_kernel(clockid_t id, struct timespec *now)
+{
+    return (int)syscall(SYS_clock_gettime, id, now);
+}
+
+static int64_t divide_down(int64_t what, int64_t by)
+{
+    return what / by - (what % by < 0);
+}
+
+/* In two parts, as the product would be too large after a few hours. */
+static int64_t gain(int64_t gone, int64_t rate)
+{
+    int64_t whole = divide_down(gone, MILLION);
+    return whole * rate + divide_down((gone - whole * MILLION) * rate, MILLION);
+}
+
+/*
+ * The true time is read between two looks at the turn, and the test reads its anchor after
+ * it has made the turn odd. So no time shown by the old rate is later than the anchor of
+ * the new one: a clock whose rate changes does not jump, not by a nanosecond.
+ */
+static int wrong_time(clockid_t id, struct timespec *now)
+{
+    int64_t anchor, offset, rate;
+    uint64_t turn;
+    int result;
+    do {
+        turn = atomic_load_explicit(&lie->turn, memory_order_acquire);
+        anchor = atomic_load_explicit(&lie->anchor, memory_order_relaxed);
+        offset = atomic_load_explicit(&lie->offset, memory_order_relaxed);
+        rate = atomic_load_explicit(&lie->rate, memory_order_relaxed);
+        result = ask_kernel(id, now);
+        atomic_thread_fence(memory_order_acquire);
+    } while (turn % 2 != 0 ||
+             turn != atomic_load_explicit(&lie->turn, memory_order_relaxed));
+    if (result == 0) {
+        int64_t ns = (int64_t)now->tv_sec * NS_PER_S + now->tv_nsec;
+        ns += offset + gain(ns - anchor, rate);
+        now->tv_sec = divide_down(ns, NS_PER_S);
+        now->tv_nsec = ns - now->tv_sec * NS_PER_S;
+    }
+    return result;
+}
+
+/* --- what the program calls instead of the C library's --- */
+
+int clock_gettime(clockid_t id, struct timespec *now)
+{
+    if (lie && (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE))
+        return wrong_time(id, now);
+    return ask_kernel(id, now);
+}
+
+int gettimeofday(struct timeval *restrict now, void *restrict zone)
+{
+    struct timespec precise;
+    if (clock_gettime(CLOCK_REALTIME, &precise) < 0)
+        return -1;
+    now->tv_sec = precise.tv_sec;
+    now->tv_usec = precise.tv_nsec / 1000;
+    if (zone)
+        memset(zone, 0, sizeof(struct timezone));
+    return 0;
+}
+
+time_t time(time_t *now)
+{
+    struct timespec precise;
+    if (clock_gettime(CLOCK_REALTIME, &precise) < 0)
+        return -1;
+    if (now)
+        *now = precise.tv_sec;
+    return precise.tv_sec;
+}
