@@ -94,8 +94,7 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
         if (heard.fault == RL_FAULT_NOSCRIPT)
             client->steward.ward[node].rest_until = 0;
     } else {
-        learn_time(client, node, op->sent, heard.time);
-        rl_steward_time(&client->steward, node, op->sent, client->view.now, heard.time);
+        rl_wards_time(client, node, op->sent, heard.time);
         rl_steward_answered(&client->steward, node, heard.value, op->sent,
                             client->view.now);
     }
@@ -159,6 +158,8 @@ bool rl_wards_time(redlock_client *client, unsigned node, rl_time sent, rl_time 
 {
     if (told == 0)
         return true;
+    /* Between the pass's reading of the clock and that of the answer we may have waited. */
+    rl_client_read_clock(client);
     learn_time(client, node, sent, told);
     if (rl_steward_time(&client->steward, node, sent, client->view.now, told))
         return true;

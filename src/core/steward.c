@@ -47,21 +47,38 @@ static bool is_ours(const struct rl_steward *steward, const struct rl_ward *ward
            roster->deployment == steward->roster.deployment;
 }
 
-/* The first deployment of which a majority is seen is ours from then on. */
+/* How many nodes that we can see are of the same deployment as this one. */
+static unsigned count_same(const struct rl_steward *steward, const struct rl_ward *as)
+{
+    const struct rl_roster *roster = &as->marker.roster;
+    unsigned same = 0;
+    for (unsigned i = 0; i < steward->terms.n; i++) {
+        const struct rl_ward *ward = &steward->ward[i];
+        same += ward->greeted && ward->marked && ward->marker.roster.n == roster->n &&
+                ward->marker.roster.deployment == roster->deployment;
+    }
+    return same;
+}
+
+/*
+ * The deployment of which a majority is seen is ours; it stays so until a majority is of
+ * another one: then all was lost and founded anew, and we are no wiser than a fresh client.
+ */
 static void bind(struct rl_steward *steward)
 {
     unsigned n = steward->terms.n;
-    for (unsigned i = 0; i < n && !steward->roster.deployment; i++) {
-        const struct rl_ward *first = &steward->ward[i];
-        unsigned same = 0;
-        if (!first->marked || first->marker.roster.n != n)
+    bool founds = steward->founding | steward->undoing;
+    for (unsigned i = 0; i < n && !founds; i++) {
+        const struct rl_ward *ward = &steward->ward[i];
+        const struct rl_roster *roster = &ward->marker.roster;
+        if (!ward->greeted || !ward->marked || roster->n != n ||
+            roster->deployment == steward->roster.deployment ||
+            count_same(steward, ward) < rl_majority(n))
             continue;
+        steward->roster = *roster;
         for (unsigned j = 0; j < n; j++)
-            same += steward->ward[j].marked && steward->ward[j].marker.roster.n == n &&
-                    steward->ward[j].marker.roster.deployment ==
-                        first->marker.roster.deployment;
-        if (same >= rl_majority(n))
-            steward->roster = first->marker.roster;
+            steward->ward[j].last.generation = 0;
+        return;
     }
 }
 
