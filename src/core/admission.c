@@ -111,21 +111,17 @@ void rl_admission_answered(struct rl_steward *steward, unsigned node)
     steward->founding &= ~bit;
     if (is_ours)
         return;
+    steward->failed = true;
     steward->undoing = rl_all(steward->terms.n) & ~bit;
     steward->founding = 0;
 }
 
 enum rl_progress rl_steward_progress(const struct rl_steward *steward)
 {
-    rl_nodes all = rl_all(steward->terms.n);
-    bool founds =
-        steward->admission == RL_ADMIT_NEW || steward->admission == RL_ADMIT_AT_ONCE;
-    if (rl_steward_sound(steward) == all)
-        return RL_PROGRESS_DONE;
-    for (unsigned i = 0; founds && i < steward->terms.n; i++)
-        if (steward->ward[i].standing == RL_STANDING_ELSEWHERE && !steward->undoing)
-            return RL_PROGRESS_FAILED;
-    return RL_PROGRESS_OPEN;
+    if (steward->failed)
+        return steward->undoing ? RL_PROGRESS_OPEN : RL_PROGRESS_FAILED;
+    bool all = rl_steward_sound(steward) == rl_all(steward->terms.n);
+    return all ? RL_PROGRESS_DONE : RL_PROGRESS_OPEN;
 }
 
 rl_time rl_steward_left(const struct rl_steward *steward, unsigned node, rl_time now)

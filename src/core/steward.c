@@ -408,13 +408,22 @@ static bool order_look(struct rl_steward *steward, unsigned node, rl_time now,
     return true;
 }
 
+/* Its quarantine has passed; or all are founded, and none is needed. */
+static bool is_to_be_lifted(const struct rl_steward *steward, const struct rl_ward *ward,
+                            rl_time now)
+{
+    bool at_once =
+        steward->admission == RL_ADMIT_AT_ONCE && !steward->failed && !steward->founding;
+    rl_time until = rl_later(ward->watch.since, rl_steward_quarantine(steward));
+    return ward->standing == RL_STANDING_BARRED && (at_once || now >= until);
+}
+
 static bool order_for(struct rl_steward *steward, unsigned node, rl_time now,
                       const uint64_t random[2], struct rl_steward_order *order)
 {
     struct rl_ward *ward = &steward->ward[node];
     if ((steward->founding | steward->undoing) & rl_bit(node)) {
-        order_write(steward, node, steward->admission == RL_ADMIT_AT_ONCE, node, random[0],
-                    order);
+        order_write(steward, node, false, node, random[0], order);
         order->erase = steward->undoing;
         return true;
     }
@@ -423,10 +432,9 @@ static bool order_for(struct rl_steward *steward, unsigned node, rl_time now,
     unsigned seat = seat_for(steward, node, now);
     if (seat < steward->terms.n)
         return order_seat(steward, node, seat, random, order);
-    bool ends = ward->standing == RL_STANDING_BARRED &&
-                now >= rl_later(ward->watch.since, rl_steward_quarantine(steward));
-    if (ends || has_to_learn(steward, node))
-        return order_write(steward, node, ends || ward->marker.sound, ward->marker.seat,
+    bool lift = is_to_be_lifted(steward, ward, now);
+    if (lift || has_to_learn(steward, node))
+        return order_write(steward, node, lift || ward->marker.sound, ward->marker.seat,
                            random[0], order);
     return order_look(steward, node, now, order);
 }
