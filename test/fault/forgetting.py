@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""Fenced locks while the nodes lose their memory: forgetting.py REDLOCK; WORKER in the
+environment.
+
+Many processes take and give back a few fenced locks, and write to a storage that compares
+the tokens, while one node after the other is killed and comes back empty or with an old
+snapshot, is flushed, has its databases swapped, or fails over behind its address to a copy,
+the old one living on. Never are more nodes without a vote than a quorum can be without.
+Then: the tokens of each key rise in the order in which they were told; no two holds
+overlap; no write of a holder was refused; and no node that had lost its memory stored or
+extended a lock before its quarantine was over, as it shows by MONITOR itself.
+"""
+import hashlib
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import sys
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
+import lab  # noqa: E402
+from lab import case, check, equal, main, say, wait_for  # noqa: E402
+
+WORKERS = 8
+KEYS = 6
+LOSSES = int(os.environ.get("LOSSES", "30"))
+ACQUISITIONS = int(os.environ.get("ACQUISITIONS", "100000"))
+LOST_AT_ONCE = 2  # of five
+LAST = 10  # seconds, in which somebody must still acquire
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "docs/examples/fenced_register.lua"
+MARKER = "!marker"
+
+
+class Losses:
+    """Makes nodes forget, and watches each until it has its vote again."""
+
+    def __init__(self, quorum, seed):
+        self.quorum = quorum
+        self.chance = random.Random(seed)
+        self.lost = {}  # node: the thread that watches it
+        self.count = {}
+        self.votes = []  # that a node gave in its quarantine
+        self.old = []  # servers that live on without their address
+
+    def kill(self, node):
+        server = self.quorum[node]
+        server.kill()
+        server.start()
+
+    def snapshot(self, node):
+        server = self.quorum[node]
+        server.call("SAVE")
+        server.kill()
+        server.start()  # with what it saved: its marker, too
+
+    def flush(self, node):
+        self.quorum[node].call("FLUSHALL")
+
+    def swap(self, node):
+        self.quorum[node].call("SWAPDB", 0, 7)
+
+    def failover(self, node):
+        """Another process, with the same data, is behind the address from now on."""
+        old = self.quorum[node]
+        old.call("SAVE")
+        new = lab.Server(self.quorum.home, 100 + sum(self.count.values()))
+        shutil.copy(self.dump(node), os.path.join(self.quorum.home, "copy.rdb"))
+        new.words += ["--dbfilename", "copy.rdb"]
+        new.start()
+        os.rename(new.path, old.path)
+        new.words = [old.path if word == new.path else word for word in new.words]
+        new.path, new.uri = old.path, old.uri
+        old.connection = None
+        self.old.append(old)
+        self.quorum.servers[node] = new
+        new.words += ["--dbfilename", f"{node + 1}.rdb"]
+
+    def dump(self, node):
+        return os.path.join(self.quorum.home, f"{node + 1}.rdb")
+
+    def watch(self, node, monitor, begins):
+        """Reads what the node does until its marker is sound again."""
+        for line in iter(monitor.file.readline, b""):
+            text = line.decode(errors="replace")
+            if begins and begins not in text:
+                continue
+            begins = None
+            if re.search(rf'"SET" "{MARKER}" "\w+ sound ', text):
+                break
+            if re.search(r' lua\] "(SET|PEXPIRE)" "lock:\d+" ("f:|"\d)', text):
+                self.votes.append((node, text.strip()))
+        monitor.__exit__()
+
+    def begin(self):
+        node = self.chance.choice([i for i in range(5) if i not in self.lost])
+        way = self.chance.choice([self.kill, self.snapshot, self.flush, self.swap,
+                                  self.failover])
+        begins = {self.flush: "FLUSHALL", self.swap: "SWAPDB"}.get(way)
+        monitor = None
+        if begins:
+            monitor = lab.Redis(self.quorum[node].path, timeout=120)
+            monitor.call("MONITOR")
+        elif os.path.exists(self.dump(node)):
+            os.unlink(self.dump(node))
+        way(node)
+        if not monitor:
+            monitor = lab.Redis(self.quorum[node].path, timeout=120)
+            monitor.call("MONITOR")
+        self.count[way.__name__] = self.count.get(way.__name__, 0) + 1
+        self.lost[node] = threading.Thread(target=self.watch, args=(node, monitor, begins),
+                                           daemon=True)
+        self.lost[node].start()
+
+    def reap(self):
+        self.lost = {node: thread for node, thread in self.lost.items() if thread.is_alive()}
+        if not self.lost:  # nobody is to find an old server there for ever
+            for server in self.old:
+                server.process.kill()
+                server.process.wait()
+            self.old.clear()
+        return len(self.lost)
+
+
+def start_workers(quorum, storage, script):
+    workers = []
+    for index in range(WORKERS):
+        log = os.path.join(quorum.home, f"{index}.holds")
+        workers.append((lab.spawn(
+            [os.environ["WORKER"], str(index + 1), str(KEYS), storage.path, script, log],
+            env=lab.environment(lab.on(quorum))), log))
+    return workers
+
+
+def read_holds(workers):
+    holds = []
+    for _, log in workers:
+        with open(log, encoding="ascii") as file:
+            holds += [tuple(map(int, line.split())) for line in file]
+    return sorted(holds, key=lambda hold: hold[1])
+
+
+def judge(holds):
+    last = {}
+    for key, told, end, fence, stored in holds:
+        check(stored != 0, f"a write of a holder was refused: key {key}, token {fence}")
+        if key in last:
+            check(fence > last[key][1], f"key {key}: token {fence} after {last[key][1]}")
+            check(told >= last[key][0],
+                  f"key {key}: {fence} was told {last[key][0] - told} us before "
+                  f"{last[key][1]} ended")
+        last[key] = (end, fence)
+
+
+def acquire_and_lose(quorum, losses, workers):
+    """Until there were enough of both, and every node has its vote again."""
+    while True:
+        for process, _ in workers:
+            check(process.poll() is None, f"a worker ended: {process.returncode}")
+        lost = losses.reap()
+        if sum(losses.count.values()) < LOSSES:
+            if lost < LOST_AT_ONCE:
+                losses.begin()
+        elif not lost:
+            break
+        time.sleep(losses.chance.random())
+
+
+@case("tokens rise and nobody holds twice while the nodes lose their memory")
+def _(quorum):
+    seed = int(os.environ.get("SEED", time.time_ns() % 10 ** 9))
+    say(f"SEED={seed}")
+    lab.redlock("admit", "--new", "--at-once", "--max-ttl", "1s", env=lab.on(quorum)).expect(0)
+    storage = lab.Server(quorum.home, 50)
+    storage.start()
+    script = storage.call("SCRIPT", "LOAD", SCRIPT.read_text())
+    equal(script, hashlib.sha1(SCRIPT.read_bytes()).hexdigest(), "the script's name")
+    losses = Losses(quorum, seed)
+    workers = start_workers(quorum, storage, script)
+    begun = time.monotonic()
+    try:
+        acquire_and_lose(quorum, losses, workers)
+        calm = time.monotonic()
+        wait_for(lambda: time.monotonic() > calm + LAST, "the last seconds", 2 * LAST)
+        for process, _ in workers:
+            process.send_signal(signal.SIGTERM)
+        for process, _ in workers:
+            equal(process.wait(20), 0, "exit of a worker")
+    finally:
+        for process, _ in workers:
+            process.kill()
+        storage.kill()
+        for server in losses.old:
+            server.process.kill()
+    holds = read_holds(workers)
+    late = sum(hold[1] > calm * 1e6 for hold in holds)
+    say(json.dumps({
+        "acquisitions": len(holds), "losses": losses.count, "seconds":
+        round(time.monotonic() - begun), "in_the_last_seconds": late,
+        "refused_after_their_deadline": sum(hold[4] < 0 for hold in holds),
+        "votes_in_quarantine": len(losses.votes)}))
+    judge(holds)
+    equal(losses.votes, [], "votes of nodes in quarantine")
+    check(late > 0, "nobody acquired in the end")
+    check(len(holds) >= ACQUISITIONS, f"only {len(holds)} acquisitions")
+
+
+class Snapshots(lab.Quorum):
+    """Each server saves to a file of its own."""
+
+    def __init__(self, *args, **more):
+        super().__init__(*args, **more)
+        for index, server in enumerate(self.servers):
+            server.words += ["--dbfilename", f"{index + 1}.rdb"]
+
+
+if __name__ == "__main__":
+    lab.Quorum = Snapshots
+    lab.CASE_SECONDS = 900
+    main()
