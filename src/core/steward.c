@@ -148,12 +148,15 @@ static void watch(struct rl_steward *steward, unsigned node, rl_time now)
         *watch = (struct rl_watch){.of = self, .since = RL_NEVER};
     if (ward->standing != RL_STANDING_BARRED || watch->since != RL_NEVER)
         return;
-    unsigned majority = rl_majority(steward->terms.n);
+    unsigned needed = rl_majority(steward->terms.n);
     rl_nodes nodes = knowing(steward, node);
+    if (is_recovering(steward) && needed > steward->terms.n - 1u)
+        needed = steward->terms.n - 1; /* of one or two nodes: all others */
     watch->jury &= nodes;
-    if (rl_count(watch->jury & watch->told) >= majority) {
+    if (watch->asked > 0 && rl_count(watch->jury & watch->told) >= needed) {
         watch->since = watch->asked;
-    } else if (rl_count(watch->jury) < majority && rl_count(nodes) >= majority) {
+    } else if ((watch->asked == 0 || rl_count(watch->jury) < needed) &&
+               rl_count(nodes) >= needed) {
         watch->jury = nodes;
         watch->told = 0;
         watch->asked = now;
