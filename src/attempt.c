@@ -50,14 +50,6 @@ static struct rl_message message_of(const struct rl_attempt *attempt, enum rl_te
     return message;
 }
 
-/* No fenced lock may last longer than a quarantine: nobody knew how long when it was made.
- */
-static bool is_bearable(const struct rl_attempt *attempt, enum rl_text text)
-{
-    return !attempt->kind->is_fenced || text == RL_RELEASE ||
-           rl_wards_bear(attempt->task.client, attempt->lease.terms.ttl);
-}
-
 /* Whose votes count: of a fenced lock's nodes the marker tells, of others the link. */
 static struct rl_view view_of(const struct rl_attempt *attempt)
 {
@@ -70,7 +62,7 @@ static struct rl_view view_of(const struct rl_attempt *attempt)
 
 /* A node to which nothing could be said has refused. */
 static void refuse(struct rl_attempt *attempt, const struct rl_update *update,
-                   rl_nodes nodes, enum rl_fault fault)
+                   rl_nodes nodes)
 {
     for (rl_nodes rest = nodes; rest; rest &= rest - 1)
         rl_attempt_step(attempt, &(struct rl_lease_event){
@@ -79,7 +71,7 @@ static void refuse(struct rl_attempt *attempt, const struct rl_update *update,
                                      .seq = update->seq,
                                      .text = update->text,
                                      .vote = RL_VOTE_ERROR,
-                                     .fault = fault,
+                                     .fault = RL_FAULT_MEMORY,
                                      .pttl = -1,
                                  });
 }
@@ -104,12 +96,8 @@ void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *ev
         return;
     struct rl_view view = view_of(attempt);
     struct rl_update update = rl_lease_step(&attempt->lease, &view, event);
-    enum rl_fault fault = RL_FAULT_MEMORY;
     rl_nodes failed = 0;
-    if (update.send && !is_bearable(attempt, update.text)) {
-        failed = update.send;
-        fault = RL_FAULT_TTL;
-    } else if (update.send) {
+    if (update.send) {
         struct rl_message message =
             message_of(attempt, update.text, update.seq, update.plant);
         failed = rl_client_say(client, &attempt->task, &message, update.send);
@@ -119,7 +107,7 @@ void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *ev
     reschedule(attempt);
     if (update.news && attempt->owner)
         rl_owner_note(attempt->owner, update.news);
-    refuse(attempt, &update, failed, fault);
+    refuse(attempt, &update, failed);
 }
 
 /* --- being woken --- */

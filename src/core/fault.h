@@ -35,7 +35,6 @@
     X(FOREIGN, NULL, "it restarted or failed over and has not been seated again")          \
     X(BARRED, NULL, "it may have forgotten locks and is in quarantine by its marker")      \
     X(CLOCK, NULL, "its clock was set, stands still, or runs too fast or too slow")        \
-    X(TTL, NULL, "the TTL is above the longest that the deployment was admitted for")      \
     X(CONNECTING, NULL, "not connected yet")                                               \
     X(RESOLVE, NULL, "the name does not resolve")                                          \
     X(CONNECT, NULL, "the connection was refused or cannot be made")                       \
