@@ -82,6 +82,7 @@ enum rl_refusal rl_steward_admit(struct rl_steward *steward, enum rl_admission h
         return refusal;
     steward->admission = how;
     steward->active = true;
+    steward->failed = false;
     if (how == RL_ADMIT_REPLACE)
         steward->newcomer = (uint8_t)*node;
     if (how != RL_ADMIT_NEW && how != RL_ADMIT_AT_ONCE)
@@ -97,6 +98,15 @@ enum rl_refusal rl_steward_admit(struct rl_steward *steward, enum rl_admission h
     return refusal;
 }
 
+/* Nobody has our deployment any more: it is not to come back, and another's may be ours. */
+static void forget_ours(struct rl_steward *steward)
+{
+    steward->admission = RL_ADMIT_NOTHING;
+    steward->roster = (struct rl_roster){0};
+    for (unsigned i = 0; i < steward->terms.n; i++)
+        steward->ward[i].last = (struct rl_incarnation){0};
+}
+
 /* Where another was first, nobody is to stay with a part of two deployments. */
 void rl_admission_answered(struct rl_steward *steward, unsigned node)
 {
@@ -106,14 +116,14 @@ void rl_admission_answered(struct rl_steward *steward, unsigned node)
         ward->marked && ward->marker.roster.deployment == steward->roster.deployment;
     if (steward->undoing & bit && !is_ours)
         steward->undoing &= ~bit;
-    if (!(steward->founding & bit))
-        return;
+    if (steward->founding & bit && !is_ours) {
+        steward->failed = true;
+        steward->undoing = rl_all(steward->terms.n) & ~bit;
+        steward->founding = 0;
+    }
     steward->founding &= ~bit;
-    if (is_ours)
-        return;
-    steward->failed = true;
-    steward->undoing = rl_all(steward->terms.n) & ~bit;
-    steward->founding = 0;
+    if (steward->failed && !steward->undoing)
+        forget_ours(steward);
 }
 
 enum rl_progress rl_steward_progress(const struct rl_steward *steward)

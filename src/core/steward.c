@@ -430,7 +430,7 @@ static bool order_for(struct rl_steward *steward, unsigned node, rl_time now,
         order->erase = steward->undoing;
         return true;
     }
-    if (!steward->roster.deployment)
+    if (!steward->roster.deployment || steward->undoing) /* what is gone is to stay so */
         return order_look(steward, node, now, order);
     unsigned seat = seat_for(steward, node, now);
     if (seat < steward->terms.n)
