@@ -50,13 +50,28 @@ static struct rl_message message_of(const struct rl_attempt *attempt, enum rl_te
     return message;
 }
 
-/* Whose votes count: of a fenced lock's nodes the marker tells, of others the link. */
-static struct rl_view view_of(const struct rl_attempt *attempt)
+/* That of the next round. */
+static rl_time ttl_of(const struct rl_attempt *attempt, const struct rl_lease_event *event)
+{
+    const struct rl_lease *lease = &attempt->lease;
+    if (event->type == RL_EVENT_EXTEND && event->ttl > 0)
+        return event->ttl;
+    return lease->wished_ttl > 0 ? lease->wished_ttl : lease->terms.ttl;
+}
+
+/*
+ * Whose votes count: of a fenced lock's nodes the marker tells, of others the link. None do
+ * for a lock that would outlast their quarantine.
+ */
+static struct rl_view view_of(const struct rl_attempt *attempt,
+                              const struct rl_lease_event *event)
 {
     const redlock_client *client = attempt->task.client;
     struct rl_view view = client->view;
-    if (attempt->kind->is_fenced)
-        view.ready = client->sound & client->awake;
+    if (!attempt->kind->is_fenced)
+        return view;
+    bool borne = rl_wards_bear(client, ttl_of(attempt, event));
+    view.ready = borne ? client->sound & client->awake : 0;
     return view;
 }
 
@@ -94,7 +109,7 @@ void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *ev
     redlock_client *client = attempt->task.client;
     if (attempt->lease.state == RL_LEASE_OVER)
         return;
-    struct rl_view view = view_of(attempt);
+    struct rl_view view = view_of(attempt, event);
     struct rl_update update = rl_lease_step(&attempt->lease, &view, event);
     rl_nodes failed = 0;
     if (update.send) {

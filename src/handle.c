@@ -120,6 +120,14 @@ static void attempt_failed(redlock_lease *lease)
     rl_task_due(&lease->task, at);
 }
 
+/* The nodes forget locks that are longer than they were admitted for. */
+static bool is_too_long(const redlock_lease *lease)
+{
+    rl_time ttl = lease->extend_ttl_ms > 0 ? lease->extend_ttl_ms * RL_MS
+                                           : rl_handle_core(lease)->terms.ttl;
+    return lease->fenced && !rl_wards_bear(lease->task.client, ttl);
+}
+
 static redlock_code code_of_lost_extension(const redlock_lease *lease)
 {
     const struct rl_lease *core = rl_handle_core(lease);
@@ -127,6 +135,8 @@ static redlock_code code_of_lost_extension(const redlock_lease *lease)
         return code_of(core->cause);
     if (core->state != RL_LEASE_HELD || lease->release.started)
         return REDLOCK_CANCELLED;
+    if (is_too_long(lease))
+        return REDLOCK_BAD_TTL;
     return rl_client_is_denied(lease->task.client, core->ballot) ? REDLOCK_DENIED
                                                                  : REDLOCK_NO_QUORUM;
 }
@@ -237,6 +247,10 @@ static void tick(struct rl_task *task)
 void rl_handle_extend(redlock_lease *lease, int64_t ttl_ms)
 {
     lease->extend_waits = false;
+    if (is_too_long(lease)) {
+        rl_owner_note(lease, RL_NEWS_NOT_EXTENDED);
+        return;
+    }
     rl_attempt_step(lease->attempt, &(struct rl_lease_event){
                                         .type = RL_EVENT_EXTEND,
                                         .ttl = ttl_ms * RL_MS,

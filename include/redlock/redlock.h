@@ -277,7 +277,8 @@ REDLOCK_API void redlock_lease_options_init(redlock_lease_options *options);
 /*
  * Acquires `key` by SET NX PX on all nodes at once; decided at the majority. A lost attempt
  * releases what it set before it is told or tried again, under a fresh token.
- * Result: OK, TAKEN, TIMEOUT, NO_QUORUM, EXPIRED, CANCELLED, DENIED.
+ * Result: OK, TAKEN, TIMEOUT, NO_QUORUM, EXPIRED, CANCELLED, DENIED, BAD_TTL (a fenced
+ * lock's is above what the nodes were admitted for).
  * Errors: BAD_KEY, BAD_TTL, BAD_OPTION, NO_MEMORY, FORKED, SYSTEM (no random numbers).
  */
 REDLOCK_API redlock_code redlock_acquire(redlock_client *client, const void *key,
@@ -301,8 +302,8 @@ REDLOCK_API redlock_code redlock_adopt(redlock_client *client, const void *key,
  * Extends to `ttl_ms` from now (0: the lease's own TTL). A shorter TTL than what is left
  * shortens the validity here, never the keys on the nodes. Counts only if a majority
  * extended before the old deadline; a lost round leaves that as it was. Result: OK,
- * NO_QUORUM, DENIED, EXPIRED, GONE, TAKEN, MAX_HOLD, CANCELLED. Errors: BUSY, NOT_HELD,
- * BAD_TTL, FORKED, CLOSED.
+ * NO_QUORUM, DENIED, EXPIRED, GONE, TAKEN, MAX_HOLD, CANCELLED, BAD_TTL. Errors: BUSY,
+ * NOT_HELD, BAD_TTL, FORKED, CLOSED.
  */
 REDLOCK_API redlock_code redlock_extend(redlock_lease *lease, int64_t ttl_ms,
                                         redlock_lease_fn *callback, void *arg);
