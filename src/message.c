@@ -30,13 +30,17 @@ static bool format(redlock_client *client, const struct rl_message *message, boo
     return write_words(client, command.word, command.words, whole, ret_len);
 }
 
-/* The nonce is the last word: the one thing that differs from node to node. */
+/*
+ * The nonce is the last word: the one thing that differs from node to node. Of a node that
+ * may not vote it is none: what is said again there, for it did not know the script, must
+ * not be granted under the marker that bars it.
+ */
 static void write_nonce(redlock_client *client, unsigned node, bool whole, size_t len)
 {
     static const size_t crlf = 2;
     const struct rl_ward *ward = &client->steward.ward[node];
     char *at = client->scratch[whole] + len - crlf - RL_NONCE;
-    if (ward->marked)
+    if (ward->standing == RL_STANDING_SOUND)
         rl_marker_nonce(ward->marker.nonce, at);
     else
         memset(at, '-', RL_NONCE);
