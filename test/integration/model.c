@@ -22,7 +22,7 @@
 #include "tally.h"
 
 #define SEED        20240917
-#define OPERATIONS  200000
+#define OPERATIONS  240000
 #define BATCH       500 /* operations that are sent at once */
 #define FEW         4   /* and then these: of few it is known better when they run */
 #define FEW_BATCHES 30
@@ -41,7 +41,7 @@ struct seen {
 struct outcome {
     rl_time before, after; /* TIME */
     redisReply *reply;
-    struct seen key, fence; /* fence: of a fenced lock */
+    struct seen key, fence, marker; /* the last two: of a fenced lock */
 };
 
 static void ask(redisContext *context, const struct rl_command *command)
@@ -102,16 +102,20 @@ static void run_batch(redisContext *context, unsigned n, const struct operation 
     for (unsigned i = 0; i < n; i++) {
         ask(context, &operation[i].command);
         ask_about(context, operation[i].subject.key);
-        if (operation[i].is_fenced)
+        if (operation[i].is_fenced) {
             ask_about(context, operation[i].subject.fence_key);
+            ask_about(context, operation[i].subject.marker_key);
+        }
         ask_time(context);
     }
     rl_time time = next_time(context);
     for (unsigned i = 0; i < n; i++) {
         outcome[i] = (struct outcome){.before = time, .reply = next(context)};
         outcome[i].key = next_seen(context);
-        if (operation[i].is_fenced)
+        if (operation[i].is_fenced) {
             outcome[i].fence = next_seen(context);
+            outcome[i].marker = next_seen(context);
+        }
         outcome[i].after = time = next_time(context);
     }
 }
@@ -127,6 +131,7 @@ static void forget(struct outcome *outcome)
     freeReplyObject(outcome->reply);
     forget_seen(&outcome->key);
     forget_seen(&outcome->fence);
+    forget_seen(&outcome->marker);
 }
 
 /* --- comparing --- */
@@ -269,7 +274,16 @@ static bool agrees(struct store *store, const struct operation *operation,
     }
     return same_state(store, subject->key, &outcome->key, first, last) &&
            (!operation->is_fenced ||
-            same_state(store, subject->fence_key, &outcome->fence, first, last));
+            (same_state(store, subject->fence_key, &outcome->fence, first, last) &&
+             same_state(store, subject->marker_key, &outcome->marker, first, last)));
+}
+
+static bool is_number(struct rl_word text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (text.text[i] < '0' || text.text[i] > '9')
+            return false;
+    return text.len > 0;
 }
 
 /* Takes what the server shows. */
@@ -284,7 +298,7 @@ static void believe(struct store *store, struct rl_word key, const struct seen *
         return;
     if (value->type != REDIS_REPLY_STRING)
         store_put(store, STORE_LIST, key, operation_word(""), end);
-    else if (is_fence)
+    else if (is_fence && is_number(text_of(value)))
         store_put_fence(store, key, atoll(value->str), end);
     else
         store_put(store, STORE_STRING, key, operation_value(text_of(value)), end);
@@ -296,8 +310,10 @@ static void believe_all(struct store *store, const struct operation *operation,
     const struct rl_subject *subject = &operation->subject;
     bool is_fence = operation_is_same(subject->key, subject->fence_key);
     believe(store, subject->key, &outcome->key, is_fence);
-    if (operation->is_fenced)
-        believe(store, subject->fence_key, &outcome->fence, true);
+    if (!operation->is_fenced)
+        return;
+    believe(store, subject->fence_key, &outcome->fence, true);
+    believe(store, subject->marker_key, &outcome->marker, false);
 }
 
 /* --- following --- */

@@ -18,6 +18,17 @@ static const struct rl_word keys[] = {
 /* Any of them goes with any key: a script knows them apart by their place only. */
 static const struct rl_word fence_keys[] = {{"a:", 2}, {"d\0:e", 4}, {"d\0:f", 4}};
 
+static const struct rl_word marker_keys[] = {{"!m", 2}, {"d\0!m", 4}};
+
+/* What a script says of a marker, and markers: most begin so. */
+static const struct rl_word nonces[] = {
+    {"0123456789abcdef", 16}, {"fedcba9876543210", 16}, {"----------------", 16}};
+static const struct rl_word markers[] = {
+    {"0123456789abcdef", 16},          {"0123456789abcdef sound 0", 24},
+    {"0123456789abcdef barred 1", 25}, {"fedcba9876543210 sound 0", 24},
+    {"0123456789abcde", 15},           {"", 0},
+};
+
 /* Tokens, and what others store. Three are the same in their first 128 bytes. */
 static const struct rl_word values[] = {
     {"p\0x", 3}, {"p1", 2},        {"p\0y", 3},      {"p", 1},
@@ -47,6 +58,9 @@ struct rl_word operation_value(struct rl_word text)
     for (size_t i = 0; i < COUNT(values); i++)
         if (operation_is_same(values[i], text))
             return values[i];
+    for (size_t i = 0; i < COUNT(markers); i++)
+        if (operation_is_same(markers[i], text))
+            return markers[i];
     size_t i = 0;
     while (!operation_is_same(fenced_values[i], text))
         cr_assert_lt(++i, COUNT(fenced_values), "a value that nobody stored");
@@ -195,6 +209,20 @@ static rl_time some_said(struct chance *chance, rl_time now)
     }
 }
 
+/* Short ones are below what locks and others set, so that some are cut. */
+static int64_t some_max_ttl(struct chance *chance)
+{
+    return chance_below(chance, 3) ? 3600000 : 1 + chance_below(chance, 4);
+}
+
+/* One of `none` is none. */
+static struct rl_word some_marker(struct chance *chance, unsigned none)
+{
+    if (chance_below(chance, none) == 0)
+        return markers[COUNT(markers) - 1];
+    return markers[chance_below(chance, chance_below(chance, 12) ? 3 : COUNT(markers))];
+}
+
 static struct rl_word some_value(struct chance *chance, bool is_fenced)
 {
     bool favourite = chance_below(chance, 4);
@@ -205,12 +233,28 @@ static struct rl_word some_value(struct chance *chance, bool is_fenced)
 }
 
 /*
- * Of a fence key others make a list, too, but no text that is not a number: tonumber()
- * reads more than the model shall.
+ * None of the texts that others set is a number: tonumber() reads more than the model. What
+ * is no fence and no marker stays for a short time only: little else is answered meanwhile.
  */
-static bool is_about_a_fence(struct chance *chance, enum act act)
+static void choose_key(struct operation *operation, struct chance *chance)
 {
-    return act == ACT_FENCE || (act != ACT_SET && chance_below(chance, 3) == 0);
+    struct rl_subject *subject = &operation->subject;
+    unsigned which = chance_below(chance, 8);
+    bool spoils = operation->act == ACT_LIST || operation->act == ACT_SET;
+    if (operation->act == ACT_FENCE || which < 2) {
+        subject->key = subject->fence_key;
+        spoils = spoils && operation->act != ACT_FENCE;
+    } else if (which < 4) {
+        subject->key = subject->marker_key;
+        subject->token = some_marker(chance, 12);
+        spoils = operation->act == ACT_LIST;
+    } else {
+        spoils = false;
+    }
+    if (spoils)
+        subject->ttl_ms = 1 + chance_below(chance, 2);
+    else if (chance_below(chance, 6) == 0)
+        subject->ttl_ms = 0;
 }
 
 static void make_command(struct operation *operation, struct chance *chance)
@@ -220,8 +264,11 @@ static void make_command(struct operation *operation, struct chance *chance)
                                              [RL_RELEASE] = 17,
                                              [RL_INSPECT] = 19,
                                              [RL_BREAK] = 16};
-    static const unsigned fenced[RL_TEXTS] = {
-        [RL_ACQUIRE] = 24, [RL_SETTLE] = 20, [RL_EXTEND] = 38, [RL_RELEASE] = 18};
+    static const unsigned fenced[RL_TEXTS] = {[RL_ACQUIRE] = 24,
+                                              [RL_SETTLE] = 28,
+                                              [RL_EXTEND] = 38,
+                                              [RL_RELEASE] = 18,
+                                              [RL_MARK] = 14};
     operation->text =
         (enum rl_text)pick(chance, operation->is_fenced ? fenced : plain, RL_TEXTS);
     operation->whole = chance_below(chance, 2);
@@ -235,7 +282,7 @@ void operation_make(struct operation *operation, struct chance *chance, rl_time 
     static const unsigned acts[] = {
         [ACT_COMMAND] = 934, [ACT_SET] = 15,  [ACT_LIST] = 8,    [ACT_DELETE] = 8,
         [ACT_FENCE] = 30,    [ACT_FLUSH] = 5, [ACT_FORGET] = 10, [ACT_PAUSE] = 25};
-    bool is_fenced = chance_below(chance, 2);
+    bool is_fenced = chance_below(chance, 5) < 3;
     operation->act = (enum act)pick(chance, acts, COUNT(acts));
     operation->is_fenced = is_fenced && operation->act == ACT_COMMAND;
     operation->subject = (struct rl_subject){
@@ -245,15 +292,18 @@ void operation_make(struct operation *operation, struct chance *chance, rl_time 
         .ttl_ms = some_ttl(chance),
         .fence = some_fence(chance, now, era),
         .said = some_said(chance, now),
+        .marker_key = marker_keys[chance_below(chance, 8) == 0],
+        .nonce = nonces[chance_below(chance, 12) ? 0 : chance_below(chance, COUNT(nonces))],
+        .max_ttl_ms = some_max_ttl(chance),
+        .write = chance_below(chance, 3) > 0,
+        .expected = some_marker(chance, 2),
+        .wanted = some_marker(chance, 12),
         .plant = chance_below(chance, 3) > 0,
     };
     if (operation->act == ACT_COMMAND) {
         make_command(operation, chance);
         return;
     }
-    if (is_about_a_fence(chance, operation->act))
-        operation->subject.key = operation->subject.fence_key;
-    if (chance_below(chance, 6) == 0)
-        operation->subject.ttl_ms = 0;
+    choose_key(operation, chance);
     say_foreign(operation);
 }

@@ -10,8 +10,8 @@ static const char *const kinds[TALLY_KINDS] = {"plain", "fenced"};
 
 const char *tally_name(enum rl_text text)
 {
-    static const char *const names[RL_TEXTS] = {"acquire", "settle",  "extend",
-                                                "release", "inspect", "break"};
+    static const char *const names[RL_TEXTS] = {"acquire", "settle", "extend", "release",
+                                                "inspect", "break",  "mark"};
     return names[text];
 }
 
@@ -60,6 +60,42 @@ static void note_verges(struct tally *tally, const struct event *event, int64_t 
         note_verge(&tally->late[text], event->now - subject->said - LATENESS, answer->time);
 }
 
+static bool is_list(const struct store *store, struct rl_word key, int64_t now)
+{
+    const struct store_entry *entry = store_find(store, key, now);
+    return entry && entry->type == STORE_LIST;
+}
+
+static void note_marker(struct tally *tally, const struct event *event)
+{
+    const struct rl_subject *subject = &event->operation->subject;
+    bool is_set =
+        subject->write && operation_is_same(subject->wanted, event->answer->value);
+    bool was = operation_is_same(subject->wanted, subject->expected);
+    if (event->answer->vote != RL_VOTE_GRANTED)
+        return;
+    tally->looks += !subject->write;
+    tally->sets += is_set && !was && subject->wanted.len > 0;
+    tally->erasures += is_set && !was && subject->wanted.len == 0;
+    tally->misses += subject->write && !is_set;
+}
+
+/* Another's value, and how long it was to be there. */
+static void note_cut(struct tally *tally, const struct event *event)
+{
+    const struct rl_subject *subject = &event->operation->subject;
+    int64_t now = event->now / RL_MS;
+    const struct store_entry *old = store_find(event->before, subject->key, now);
+    const struct store_entry *new = store_find(event->after, subject->key, now);
+    bool is_long =
+        old && old->expires != STORE_NO_EXPIRY && old->expires > now + subject->max_ttl_ms;
+    if (event->answer->vote != RL_VOTE_HELD || !is_long || old->type != STORE_STRING)
+        return;
+    bool is_cut = new &&new->expires == now + subject->max_ttl_ms;
+    tally->cut[event->operation->text] += is_cut;
+    tally->uncut[event->operation->text] += !is_cut;
+}
+
 static void note_fence(struct tally *tally, const struct event *event)
 {
     const struct rl_subject *subject = &event->operation->subject;
@@ -69,9 +105,15 @@ static void note_fence(struct tally *tally, const struct event *event)
     const struct store_entry *new = store_find(event->after, subject->fence_key, now);
     int64_t stored = old ? old->fence : 0;
     if (event->answer->fault == RL_FAULT_WRONGTYPE) {
-        tally->wrong_fence[text] += old && old->type == STORE_LIST;
+        bool wrong = is_list(event->before, subject->key, now);
+        tally->wrong_fence[text] += !wrong && old && old->type == STORE_LIST;
+        tally->wrong_marker[text] += !wrong && (!old || old->type == STORE_FENCE) &&
+                                     is_list(event->before, subject->marker_key, now);
         return;
     }
+    if (event->answer->fault == RL_FAULT_MARKER || event->answer->fault == RL_FAULT_FENCE)
+        return;
+    note_cut(tally, event);
     if (event->is_certain)
         note_border(tally->fence_border, event->before, subject->fence_key, now);
     tally->raised[text][event->answer->vote][new &&new->fence > stored]++;
@@ -93,7 +135,9 @@ void tally_note(struct tally *tally, const struct event *event)
     if (event->is_certain)
         note_border(tally->border[kind][operation->text], event->before,
                     operation->subject.key, event->now / RL_MS);
-    if (operation->is_fenced)
+    if (operation->text == RL_MARK)
+        note_marker(tally, event);
+    else if (operation->is_fenced)
         note_fence(tally, event);
 }
 
@@ -145,7 +189,7 @@ static void expect_plain(const struct tally *tally)
     EXPECT_VOTES(tally, TALLY_PLAIN, RL_INSPECT, RL_VOTE_HELD, RL_VOTE_GONE);
     EXPECT_VOTES(tally, TALLY_PLAIN, RL_BREAK, RL_VOTE_HELD, RL_VOTE_GONE);
     for (int text = 0; text < RL_TEXTS; text++)
-        if (text != RL_SETTLE)
+        if (text != RL_SETTLE && text != RL_MARK)
             expect_borders(tally, TALLY_PLAIN, (enum rl_text)text);
 }
 
@@ -188,6 +232,17 @@ static void expect_fences(const struct tally *tally)
     cr_expect_geq(tally->fence_border[BORDER_AFTER], LEAST);
 }
 
+static void expect_markers(const struct tally *tally)
+{
+    const unsigned *fault = tally->fault[TALLY_FENCED][RL_MARK];
+    expect(tally->looks, TALLY_FENCED, RL_MARK, "looks");
+    expect(tally->sets, TALLY_FENCED, RL_MARK, "is set");
+    expect(tally->erasures, TALLY_FENCED, RL_MARK, "is erased");
+    expect(tally->misses, TALLY_FENCED, RL_MARK, "is another");
+    expect(fault[RL_FAULT_WRONGTYPE], TALLY_FENCED, RL_MARK, "wrong type");
+    expect(fault[RL_FAULT_NOSCRIPT], TALLY_FENCED, RL_MARK, "no script");
+}
+
 static void expect_fenced(const struct tally *tally)
 {
     EXPECT_VOTES(tally, TALLY_FENCED, RL_ACQUIRE, RL_VOTE_GRANTED, RL_VOTE_HELD);
@@ -204,8 +259,16 @@ static void expect_fenced(const struct tally *tally)
             expect(fault[RL_FAULT_LATE], TALLY_FENCED, text, "LATE");
         if (text != RL_RELEASE)
             expect(fault[RL_FAULT_AHEAD], TALLY_FENCED, text, "AHEAD");
+        if (text != RL_RELEASE)
+            expect(fault[RL_FAULT_MARKER], TALLY_FENCED, text, "MARKER");
+        if (text != RL_RELEASE)
+            expect(tally->wrong_marker[text], TALLY_FENCED, text, "a marker's wrong type");
+        expect(fault[RL_FAULT_FENCE], TALLY_FENCED, text, "FENCE");
+        expect(tally->cut[text], TALLY_FENCED, text, "cut");
     }
+    expect(tally->uncut[RL_RELEASE], TALLY_FENCED, RL_RELEASE, "too long, and not cut");
     expect_fences(tally);
+    expect_markers(tally);
 }
 
 void tally_expect_all(const struct tally *tally)

@@ -25,7 +25,9 @@ struct tally {
     unsigned fault[TALLY_KINDS][RL_TEXTS][RL_FAULT_COUNT];
 
     /* Of a fenced lock. */
-    unsigned wrong_fence[RL_TEXTS];                   /* a list */
+    unsigned wrong_fence[RL_TEXTS], wrong_marker[RL_TEXTS]; /* a list */
+    unsigned cut[RL_TEXTS], uncut[RL_TEXTS]; /* of another's value, longer than any lock */
+    unsigned looks, sets, misses, erasures;  /* of a marker */
     unsigned raised[RL_TEXTS][RL_VOTE_ABSENT + 1][2]; /* it was not, it was */
     unsigned place[RL_TEXTS][PLACES];
     struct verge ahead[RL_TEXTS], late[RL_TEXTS];
