@@ -139,9 +139,10 @@ static size_t parse(const char *bytes, size_t len, char word[2][WORD])
 
 static void count(struct fake *fake, const char *name)
 {
-    if (strcasecmp(name, "INFO") == 0 || strcasecmp(name, "AUTH") == 0 ||
-        strcasecmp(name, "SELECT") == 0)
-        return;
+    static const char *const greeting[] = {"INFO", "AUTH", "SELECT", "GET"};
+    for (size_t i = 0; i < sizeof(greeting) / sizeof(greeting[0]); i++)
+        if (strcasecmp(name, greeting[i]) == 0)
+            return;
     fake->commands++;
     fake->scripts += strncasecmp(name, "EVAL", 4) == 0;
 }
