@@ -186,7 +186,7 @@ bool rl_client_hear(redlock_client *client, struct rl_task *task,
 bool rl_client_ask(redlock_client *client, struct rl_task *task, uint32_t seq,
                    const struct rl_word *word, size_t words, unsigned node);
 
-/* Joins prefix and key. The result is not terminated. False: it is empty or too long. */
+/* Joins prefix and key; not terminated. False: it is empty, too long, or of our own. */
 bool rl_client_key(const redlock_client *client, const void *key, size_t len,
                    char ret_key[REDLOCK_KEY_MAX], size_t *ret_len);
 

@@ -147,12 +147,12 @@ bool rl_client_key(const redlock_client *client, const void *key, size_t len,
 {
     const char *prefix = client->options.prefix ? client->options.prefix : "";
     size_t prefix_len = strlen(prefix);
-    if (len == 0 || len > REDLOCK_KEY_MAX - prefix_len || rl_wards_own(key, len))
+    if (len == 0 || len > REDLOCK_KEY_MAX - prefix_len)
         return false;
     memcpy(ret_key, prefix, prefix_len);
     memcpy(ret_key + prefix_len, key, len);
     *ret_len = prefix_len + len;
-    return true;
+    return !rl_wards_own(ret_key, *ret_len);
 }
 
 /* --- explaining --- */

@@ -276,6 +276,38 @@ Test(input, keys)
     close_alone();
 }
 
+/* Fences and markers stand beside the locks: nobody may lock one. */
+Test(input, keys_of_our_own)
+{
+    redlock_options options;
+    open_alone(NULL);
+    refuse_lease("!marker", 7, NULL, REDLOCK_BAD_KEY);
+    refuse_lease("!fence", 6, NULL, REDLOCK_BAD_KEY);
+    refuse_lease("job!marker", 10, NULL, REDLOCK_BAD_KEY);
+    refuse_lease("job!fence", 9, NULL, REDLOCK_BAD_KEY);
+    close_alone();
+    redlock_options_init(&options);
+    options.prefix = "job!";
+    open_alone(&options);
+    refuse_lease("fence", 5, NULL, REDLOCK_BAD_KEY);
+    refuse_lease("marker", 6, NULL, REDLOCK_BAD_KEY);
+    close_alone();
+}
+
+Test(input, keys_that_are_almost_ours)
+{
+    static const char *const fine[] = {"fence", "marker", "!fenc", "!fence2", "!MARKER"};
+    open_alone(NULL);
+    for (size_t i = 0; i < sizeof(fine) / sizeof(fine[0]); i++) {
+        redlock_lease *lease = NULL;
+        cr_assert_eq(
+            redlock_adopt(alone.client, fine[i], strlen(fine[i]), "token", 0, NULL, &lease),
+            REDLOCK_OK, "%s", fine[i]);
+        redlock_lease_free(lease);
+    }
+    close_alone();
+}
+
 #define REFUSE_LEASE(code, ...)                                                            \
     do {                                                                                   \
         redlock_lease_options options;                                                     \
