@@ -39,4 +39,5 @@ def main(out, *files):
     pathlib.Path(out).write_text("\n".join(text))
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])
