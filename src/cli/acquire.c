@@ -7,7 +7,8 @@
 #include <unistd.h>
 
 const char cli_acquire_help[] =
-    "Usage: redlock acquire [-t TTL] [-w WAIT | -n] [-E CODE] [--token-file F] KEY\n"
+    "Usage: redlock acquire [-t TTL] [-w WAIT | -n] [-E CODE] [--fence] [--token-file F]\n"
+    "                       KEY\n"
     "Take the lock KEY, print its token on stdout and leave the lock in place.\n"
     "Nothing extends it: it ends after the TTL unless extend or release comes first.\n"
     "\n"
@@ -18,14 +19,19 @@ const char cli_acquire_help[] =
     "  -n, --nonblock            do not wait\n"
     "  -E, --conflict-exit-code CODE\n"
     "                            exit with this instead of 75\n"
-    "      --token-file F        also write token and deadline to F, for extend and "
-    "release\n"
+    "      --fence               a fenced lock, on nodes that were admitted; its fencing\n"
+    "                            token is \"fence\" in F and with --json, never on stdout\n"
+    "                            alone\n"
+    "      --token-file F        also write token, fence and deadline to F as JSON, for "
+    "extend\n"
+    "                            and release\n"
     "\n"
     "Examples:\n"
     "  token=$(redlock acquire -t 1m -w 10s backup) || exit\n"
     "  REDLOCK_TOKEN=$token redlock release backup\n"
     "\n"
-    "  redlock acquire -n --token-file /run/backup.lock backup >/dev/null || exit\n"
+    "  redlock acquire -n --fence --token-file /run/backup.lock backup >/dev/null || exit\n"
+    "  fence=$(jq .fence /run/backup.lock)\n"
     "\n"
     "Exit codes: 0 the lock is held and its token is out; 75 another holds it or the wait "
     "ran\n"
@@ -52,25 +58,18 @@ static void interrupted(void *arg)
     redlock_cancel(acquire->lease);
 }
 
-/* A wait without bound must not look like a hang. */
-static void still_waiting(evutil_socket_t fd, short what, void *arg)
+static void wait_for_end(struct acquire *acquire, redlock_client *client,
+                         struct event_base *base)
 {
-    const struct acquire *acquire = arg;
-    (void)fd;
-    (void)what;
-    if (!acquire->outcome.done)
-        cli_say_waiting(acquire->cli, acquire->key, acquire->lease);
-}
-
-static void wait_for_end(struct acquire *acquire, struct event_base *base)
-{
-    const struct timeval every = {CLI_WAITING_EVERY_S, 0};
-    struct event *timer = event_new(base, -1, EV_PERSIST, still_waiting, acquire);
-    if (timer)
-        evtimer_add(timer, &every);
+    struct cli_waiting waiting = {
+        .cli = acquire->cli,
+        .key = acquire->key,
+        .lease = &acquire->lease,
+        .quorum = redlock_client_quorum(client),
+    };
+    cli_waiting_begin(&waiting, base);
     cli_wait(base, &acquire->outcome.done);
-    if (timer)
-        event_free(timer);
+    cli_waiting_end(&waiting);
 }
 
 /* Whatever the outcome: `cause` says it in one word. */
@@ -182,7 +181,7 @@ int cli_acquire(struct cli *cli, int argc, char **argv)
         cli_fail_start(code, acquire.key);
     struct cli_signals signals;
     cli_signals_begin(&signals, base, interrupted, &acquire);
-    wait_for_end(&acquire, base);
+    wait_for_end(&acquire, client, base);
     int exit_code = conclude(&acquire, base, signals.number);
     cli_drain(client, base);
     redlock_lease_free(acquire.lease);

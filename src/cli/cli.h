@@ -67,7 +67,7 @@ struct cli_option {
     void *into;
 };
 
-/* -t, -w, -n and -E, for the commands that acquire. */
+/* -t, -w, -n, -E and --fence, for the commands that acquire. */
 #define CLI_TTL_OPTION(cli)                                                                \
     {                                                                                      \
         "ttl", 't', CLI_DURATION, &(cli)->lease.ttl_ms                                     \
@@ -75,6 +75,7 @@ struct cli_option {
 #define CLI_HOLD_OPTIONS(cli)                                                              \
     CLI_TTL_OPTION(cli), {"wait", 'w', CLI_DURATION, &(cli)->lease.wait_ms},               \
         {"nonblock", 'n', CLI_FLAG, &(cli)->nonblock},                                     \
+        {"fence", 0, CLI_FLAG, &(cli)->lease.fenced},                                      \
     {                                                                                      \
         "conflict-exit-code", 'E', CLI_NUMBER, &(cli)->held_elsewhere                      \
     }
@@ -153,9 +154,26 @@ void cli_say_not_acquired(const struct cli *cli, const char *key,
                           const redlock_result *result, const redlock_node *nodes,
                           size_t count);
 
-/* What an acquire that has not ended waits for, in one line on stderr; so often. */
-#define CLI_WAITING_EVERY_S 10
-void cli_say_waiting(const struct cli *cli, const char *key, const redlock_lease *lease);
+/* From begin to end of an acquire: what it waits for, in one line on stderr every 10 s. */
+struct cli_waiting {
+    const struct cli *cli;
+    const char *key;
+    redlock_lease *const *lease;
+    unsigned quorum;
+    unsigned ticks;
+    struct event *timer;
+};
+void cli_waiting_begin(struct cli_waiting *waiting, struct event_base *base);
+void cli_waiting_end(struct cli_waiting *waiting);
+
+/* Whether markers keep so many nodes from voting that no quorum is left; what to do then.
+ */
+bool cli_wants_admission(const redlock_node *nodes, size_t count, unsigned quorum);
+void cli_say_admission(const struct cli *cli, const redlock_node *nodes, size_t count,
+                       unsigned quorum);
+
+/* That the TTL is above what the nodes were admitted for. */
+void cli_say_too_long(const struct cli *cli, const char *key);
 
 /* Whether so many nodes refused the user or a right that no quorum is left. */
 bool cli_is_denied(const redlock_node *nodes, size_t count, unsigned quorum);

@@ -101,20 +101,17 @@ void cli_say_not_acquired(const struct cli *cli, const char *key,
                 key, result->code == REDLOCK_DENIED ? "refused" : "no quorum",
                 result->granted, result->nodes, result->quorum, faults);
         free(faults);
+        cli_say_admission(cli, nodes, count, result->quorum);
+    } else if (result->code == REDLOCK_BAD_TTL) {
+        cli_say_too_long(cli, key);
     } else {
         cli_say(cli, "%s: %s", key, redlock_code_text(result->code));
     }
 }
 
-void cli_say_waiting(const struct cli *cli, const char *key, const redlock_lease *lease)
+void cli_say_too_long(const struct cli *cli, const char *key)
 {
-    redlock_node nodes[REDLOCK_NODES_MAX];
-    size_t count = redlock_explain(lease, nodes, REDLOCK_NODES_MAX);
-    const redlock_node *holder = cli_holder(nodes, count);
-    char *faults = cli_faults(nodes, count);
-    if (holder)
-        cli_say(cli, "%s: waiting: it is held by %s", key, holder->holder);
-    else
-        cli_say(cli, "%s: waiting: %s", key, faults);
-    free(faults);
+    char span[CLI_SPAN];
+    cli_say(cli, "%s: the TTL of %s is above the longest that the nodes were admitted for",
+            key, cli_span(span, cli->lease.ttl_ms));
 }

@@ -14,7 +14,7 @@
 #define ENVIRONMENT_MAX (REDLOCK_KEY_MAX + REDLOCK_TOKEN_MAX + 256)
 
 const char cli_run_help[] =
-    "Usage: redlock run [-t TTL] [-w WAIT | -n] [-E CODE] [--kill-after D]\n"
+    "Usage: redlock run [-t TTL] [-w WAIT | -n] [-E CODE] [--fence] [--kill-after D]\n"
     "                   [--at-least D] KEY [--] CMD [ARG...]\n"
     "Take the lock KEY, run CMD while it is held, and release it. CMD never runs on\n"
     "without the lock.\n"
@@ -26,6 +26,10 @@ const char cli_run_help[] =
     "  -n, --nonblock            do not wait\n"
     "  -E, --conflict-exit-code CODE\n"
     "                            exit with this instead of 75\n"
+    "      --fence               a fenced lock, on nodes that were admitted: CMD is also\n"
+    "                            told REDLOCK_FENCE, a number that rises with each "
+    "holder,\n"
+    "                            for a resource that refuses smaller ones\n"
     "      --kill-after D        if the lock is being lost, send TERM this long before\n"
     "                            its end; default 5s, at most a quarter of the TTL\n"
     "      --at-least D          keep the lock for D, or to the end of its TTL, even\n"
@@ -44,7 +48,7 @@ const char cli_run_help[] =
     "\n"
     "With --json one object on stderr (stdout is CMD's) names the \"cause\" of the exit\n"
     "code: child, signalled, held_elsewhere, timeout, no_quorum, denied, lost,\n"
-    "cannot_execute, not_found, failed.\n"
+    "bad_ttl, cannot_execute, not_found, failed.\n"
     "\n"
     "Exit codes: CMD's own, 128+n if signal n ended it; 75 held elsewhere, or the wait\n"
     "ran out; 69 no quorum; 77 refused; 64 usage; 78 configuration; 124 the lock was\n"
@@ -93,6 +97,12 @@ static size_t add_number(char *text, size_t size, const char *name, int64_t valu
     return size + (size_t)sprintf(text + size, "%s=%" PRId64, name, value) + 1;
 }
 
+/* Without a value: CMD does not get the one that we have. */
+static size_t add_name(char *text, size_t size, const char *name)
+{
+    return size + (size_t)sprintf(text + size, "%s", name) + 1;
+}
+
 static void start_command(struct run *run)
 {
     char text[ENVIRONMENT_MAX];
@@ -100,6 +110,10 @@ static void start_command(struct run *run)
     size = add_text(text, size, "REDLOCK_TOKEN", redlock_token(run->lease));
     size = add_number(text, size, "REDLOCK_TTL_MS", run->cli->lease.ttl_ms);
     size = add_number(text, size, "REDLOCK_VALID_MS", redlock_valid_ms(run->lease));
+    if (run->fence > 0)
+        size = add_number(text, size, "REDLOCK_FENCE", run->fence);
+    else
+        size = add_name(text, size, "REDLOCK_FENCE"); /* it would be another lock's */
     run->stage = RUNNING;
     event_del(run->signals); /* until it runs, and can be sent them */
     child_start(&run->child, deadline_us(run), text, size);
@@ -263,6 +277,7 @@ static const char *cause_of(redlock_code code)
     case REDLOCK_NO_QUORUM:
     case REDLOCK_EXPIRED: return "no_quorum";
     case REDLOCK_DENIED: return "denied";
+    case REDLOCK_BAD_TTL: return "bad_ttl";
     default: return "failed";
     }
 }
@@ -272,7 +287,9 @@ static void on_acquired(redlock_lease *lease, const redlock_result *result, void
     struct run *run = arg;
     redlock_node nodes[REDLOCK_NODES_MAX];
     size_t count = redlock_explain(lease, nodes, REDLOCK_NODES_MAX);
+    cli_waiting_end(&run->waiting);
     run->held = result->code == REDLOCK_OK;
+    run->fence = redlock_fence(lease);
     run->since_us = keeper_clock();
     cli_say_nodes(run->cli, nodes, count);
     if (run->signal != 0) {
@@ -293,9 +310,11 @@ static void on_acquired(redlock_lease *lease, const redlock_result *result, void
 
 static void print_json(const struct run *run)
 {
-    json_t *object = json_pack("{s:s, s:o, s:s, s:i, s:I}", "schema", "redlock.run/1",
-                               "key", cli_json_text(run->key), "cause", run->cause, "exit",
-                               run->exit, "held_ms", (json_int_t)run->held_ms);
+    json_t *object = json_pack(
+        "{s:s, s:o, s:s, s:o, s:s, s:i, s:I}", "schema", "redlock.run/1", "key",
+        cli_json_text(run->key), "kind", run->cli->lease.fenced ? "fenced" : "plain",
+        "fence", run->fence > 0 ? json_integer(run->fence) : json_null(), "cause",
+        run->cause, "exit", run->exit, "held_ms", (json_int_t)run->held_ms);
     char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;
     if (line)
         fprintf(stderr, "%s\n", line);
@@ -344,6 +363,13 @@ static void begin(struct run *run)
                                         &run->cli->lease, on_acquired, run, &run->lease);
     if (code != REDLOCK_OK)
         cli_fail_start(code, run->key);
+    run->waiting = (struct cli_waiting){
+        .cli = run->cli,
+        .key = run->key,
+        .lease = &run->lease,
+        .quorum = redlock_client_quorum(run->client),
+    };
+    cli_waiting_begin(&run->waiting, run->base);
 }
 
 static void end(struct run *run)

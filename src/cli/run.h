@@ -25,11 +25,13 @@ struct run {
     redlock_lease *lease;
     struct child child;
     struct event *reports, *signals, *timer;
+    struct cli_waiting waiting;
     enum run_stage stage;
     bool held, lost, ran, killed, done;
     int signal;       /* that ended the waiting; 0: none */
     int64_t since_us; /* when the lock was first held */
     int64_t held_ms;
+    int64_t fence; /* 0: the lock is plain, or was not held */
     int exit;
     const char *cause; /* of the exit code; the first counts */
 };

@@ -114,6 +114,7 @@ int cli_acquire_exit(redlock_code code, int held_elsewhere)
     case REDLOCK_EXPIRED:
     case REDLOCK_UNCONFIRMED: return CLI_NO_QUORUM;
     case REDLOCK_DENIED: return CLI_DENIED;
+    case REDLOCK_BAD_TTL: return CLI_USAGE;
     default: return CLI_FAILED;
     }
 }

@@ -20,7 +20,8 @@ const char cli_extend_help[] =
     "\n"
     "With a token file the extension counts only before the old deadline, so the lock was\n"
     "held without a gap. A bare token does not tell its deadline: a majority must still\n"
-    "store it, and that nobody else held the lock in between is unproven.\n"
+    "store it, and that nobody else held the lock in between is unproven. A fenced lock\n"
+    "keeps its fence; its TTL is at most what the nodes were admitted for.\n"
     "\n"
     "Example:\n"
     "  redlock extend -t 1m --token-file /run/backup.lock backup || stop_at_once\n"
@@ -89,6 +90,7 @@ static void read_token(struct holding *holding)
         cli_fail(CLI_USAGE, "REDLOCK_TOKEN is %s", said[0] ? "too long" : "empty");
     else
         strcpy(token, said);
+    holding->cli->lease.fence = holding->file.fence;
 }
 
 /* False if stdout could not take it. */
@@ -125,6 +127,7 @@ static int exit_of(const struct holding *holding)
     case REDLOCK_EXPIRED: return CLI_GONE;
     case REDLOCK_TAKEN: return CLI_OTHERS;
     case REDLOCK_DENIED: return CLI_DENIED;
+    case REDLOCK_BAD_TTL: return CLI_USAGE;
     case REDLOCK_NO_QUORUM:
     case REDLOCK_UNCONFIRMED:
         return cli_is_denied(holding->outcome.nodes, holding->outcome.count, result->quorum)
@@ -151,6 +154,8 @@ static void say_too_few(struct holding *holding)
                 holding->key, denied ? "refused" : "no quorum", result->granted,
                 result->nodes, result->quorum, faults);
     free(faults);
+    cli_say_admission(holding->cli, holding->outcome.nodes, holding->outcome.count,
+                      result->quorum);
 }
 
 /* Tells a failure in one line and returns its exit code. */
@@ -165,6 +170,8 @@ static int tell_failure(struct holding *holding)
     else if (code == REDLOCK_NO_QUORUM || code == REDLOCK_UNCONFIRMED ||
              code == REDLOCK_DENIED)
         say_too_few(holding);
+    else if (code == REDLOCK_BAD_TTL)
+        cli_say_too_long(cli, holding->key);
     else
         cli_say(cli, "%s: %s", holding->key, redlock_code_text(code));
     int exit_code = exit_of(holding);

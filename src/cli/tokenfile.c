@@ -12,6 +12,8 @@
 
 #define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
 #define FILE_MAX     8192
+#define FENCED_MARK  "f:" /* how the token of a fenced lock begins */
+#define FENCE_MOST   ((INT64_C(1) << 53) - 1)
 
 int64_t tokenfile_clock(void)
 {
@@ -36,7 +38,11 @@ bool tokenfile_fill(struct tokenfile *file, const redlock_lease *lease, int64_t 
 {
     /* The clock is read before the validity, so the deadline errs to the early side. */
     int64_t now = tokenfile_clock();
-    *file = (struct tokenfile){.ttl_ms = ttl_ms, .valid_ms = redlock_valid_ms(lease)};
+    *file = (struct tokenfile){
+        .fence = redlock_fence(lease),
+        .ttl_ms = ttl_ms,
+        .valid_ms = redlock_valid_ms(lease),
+    };
     file->deadline_us = now + file->valid_ms * 1000;
     snprintf(file->token, sizeof(file->token), "%s", redlock_token(lease));
     read_boot_id(file->boot_id);
@@ -59,10 +65,16 @@ enum tokenfile_state tokenfile_left(const struct tokenfile *file, int64_t *ret_v
     return TOKENFILE_VALID;
 }
 
+const char *tokenfile_kind(const char *token)
+{
+    return strncmp(token, FENCED_MARK, sizeof(FENCED_MARK) - 1) == 0 ? "fenced" : "plain";
+}
+
 json_t *tokenfile_json(const struct tokenfile *file, const char *key)
 {
-    return json_pack("{s:o, s:s, s:s, s:n, s:I, s:I, s:I, s:s*}", "key", cli_json_text(key),
-                     "token", file->token, "kind", "plain", "fence", "ttl_ms",
+    return json_pack("{s:o, s:s, s:s, s:o, s:I, s:I, s:I, s:s*}", "key", cli_json_text(key),
+                     "token", file->token, "kind", tokenfile_kind(file->token), "fence",
+                     file->fence > 0 ? json_integer(file->fence) : json_null(), "ttl_ms",
                      (json_int_t)file->ttl_ms, "valid_ms", (json_int_t)file->valid_ms,
                      "deadline_us", (json_int_t)file->deadline_us, "boot_id",
                      file->boot_id[0] ? file->boot_id : NULL);
@@ -158,6 +170,19 @@ static bool take_number(const json_t *object, const char *name, int64_t most, in
     return json_is_integer(value) && *to > 0 && *to <= most;
 }
 
+/* A fenced lock without its fence is not to go on: its holder would write without. */
+static bool take_fence(const json_t *object, const struct tokenfile *file, int64_t *to)
+{
+    char kind[16];
+    if (!take_text(object, "kind", kind, sizeof(kind)) ||
+        strcmp(kind, tokenfile_kind(file->token)) != 0)
+        return false;
+    if (strcmp(kind, "fenced") == 0)
+        return take_number(object, "fence", FENCE_MOST, to);
+    return json_is_null(json_object_get(object, "fence")) ||
+           !json_object_get(object, "fence");
+}
+
 static bool is_for(const json_t *object, const char *key)
 {
     json_t *wanted = cli_json_text(key);
@@ -168,7 +193,7 @@ static bool is_for(const json_t *object, const char *key)
 
 void tokenfile_read(const char *path, const char *key, struct tokenfile *ret_file)
 {
-    char kind[16], text[FILE_MAX];
+    char text[FILE_MAX];
     json_error_t error;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* never wait for a FIFO */
     ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text));
@@ -181,7 +206,7 @@ void tokenfile_read(const char *path, const char *key, struct tokenfile *ret_fil
     *ret_file = (struct tokenfile){.ttl_ms = 0};
     if (!take_text(object, "token", ret_file->token, sizeof(ret_file->token)) ||
         !take_text(object, "boot_id", ret_file->boot_id, sizeof(ret_file->boot_id)) ||
-        !take_text(object, "kind", kind, sizeof(kind)) || strcmp(kind, "plain") != 0 ||
+        !take_fence(object, ret_file, &ret_file->fence) ||
         !take_number(object, "ttl_ms", REDLOCK_TTL_MAX_MS, &ret_file->ttl_ms) ||
         !take_number(object, "valid_ms", REDLOCK_TTL_MAX_MS, &ret_file->valid_ms) ||
         !take_number(object, "deadline_us", INT64_MAX / 2, &ret_file->deadline_us))

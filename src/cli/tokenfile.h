@@ -13,6 +13,7 @@
 struct tokenfile {
     char token[REDLOCK_TOKEN_MAX + 1];
     char boot_id[TOKENFILE_BOOT_ID + 1]; /* "": the system does not tell */
+    int64_t fence;                       /* 0: the lock is plain, or it is not known */
     int64_t ttl_ms, valid_ms;
     int64_t deadline_us; /* of CLOCK_BOOTTIME: the lock excludes others until then */
 };
@@ -31,6 +32,9 @@ enum tokenfile_state tokenfile_left(const struct tokenfile *file, int64_t *ret_v
 
 /* Microseconds of CLOCK_BOOTTIME. */
 int64_t tokenfile_clock(void);
+
+/* "fenced" or "plain", by the token. */
+const char *tokenfile_kind(const char *token);
 
 json_t *tokenfile_json(const struct tokenfile *file, const char *key);
 

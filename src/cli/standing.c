@@ -1,0 +1,41 @@
+/* How nodes stand as members of a deployment of fenced locks, and what would help. */
+#include "cli.h"
+
+#include <string.h>
+
+static size_t count_faults(const redlock_node *nodes, size_t count, const char *fault)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++)
+        found += strcmp(nodes[i].fault, fault) == 0;
+    return found;
+}
+
+static const char *advice(const redlock_node *nodes, size_t count, unsigned quorum)
+{
+    size_t unmarked = count_faults(nodes, count, "UNMARKED");
+    size_t alone = count_faults(nodes, count, "ALONE");
+    size_t elsewhere = count_faults(nodes, count, "ELSEWHERE");
+    size_t spare = count - quorum; /* so many may be without a vote */
+    if (unmarked > spare && unmarked + alone + elsewhere == unmarked)
+        return "no node votes on fenced locks before all are admitted, once for all "
+               "clients, by redlock admit --new";
+    if (elsewhere + alone > spare)
+        return "all clients of a deployment name the same nodes: compare the list with "
+               "that of the others";
+    if (unmarked + alone + elsewhere > spare)
+        return "nodes that lost their marker are seated anew by redlock admit --wait";
+    return NULL;
+}
+
+bool cli_wants_admission(const redlock_node *nodes, size_t count, unsigned quorum)
+{
+    return count > 0 && advice(nodes, count, quorum);
+}
+
+void cli_say_admission(const struct cli *cli, const redlock_node *nodes, size_t count,
+                       unsigned quorum)
+{
+    if (cli_wants_admission(nodes, count, quorum))
+        cli_say(cli, "%s", advice(nodes, count, quorum));
+}
