@@ -30,6 +30,8 @@ static const struct {
      false},
     {"check", cli_check, cli_check_help, "look whether the nodes are fit to hold locks", 0,
      0, false},
+    {"admit", cli_admit, cli_admit_help, "make the nodes fit for fenced locks", 0, 0,
+     false},
     {"local", cli_local, cli_local_help, "start private nodes, for development", 0, INT_MAX,
      true},
 };

@@ -1,0 +1,317 @@
+/* redlock admit: nodes become a deployment of fenced locks, and stay one. */
+#include "cli.h"
+#include "progress.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char cli_admit_help[] =
+    "Usage: redlock admit --new [--max-ttl D] [--at-once] [-w WAIT]\n"
+    "       redlock admit --wait [-w WAIT]\n"
+    "       redlock admit --replace OLD=NEW [-w WAIT]\n"
+    "Make the nodes a deployment of fenced locks, which survive that nodes forget. Each\n"
+    "gets a marker, the key \"!marker\" behind the prefix. Needs the right to SCAN as "
+    "well.\n"
+    "\n"
+    "      --new                 of nodes of which none has a marker or any key of the\n"
+    "                            prefix, and all answer; else nothing is changed. They\n"
+    "                            vote when what they may have forgotten has ended: after\n"
+    "                            the longest TTL and its drift, or 11 s, and a tenth\n"
+    "      --max-ttl D           the longest TTL that a fenced lock of them may ever "
+    "have;\n"
+    "                            default 1m. A node that forgets is without a vote as "
+    "long\n"
+    "      --at-once             they vote at once: servers that never held a fenced lock\n"
+    "      --wait                wait until all of them vote; seat those that have lost\n"
+    "                            their marker, also where that is a majority. Be sure\n"
+    "                            that they are the right ones\n"
+    "      --replace OLD=NEW     seat the empty server NEW in the place of OLD, which is\n"
+    "                            one of the nodes and no longer asked; the others vote.\n"
+    "                            Afterwards give all clients the new list\n"
+    "  -w, --within WAIT         wait so long at most\n"
+    "\n"
+    "Ctrl-C ends the waiting, not what was begun: any client that holds fenced locks goes\n"
+    "on with it, and so does --wait. Where --new itself was killed before most nodes had\n"
+    "a marker, delete that key on each of them, and begin anew.\n"
+    "\n"
+    "Examples:\n"
+    "  redlock admit --new --max-ttl 1m\n"
+    "  redlock admit --replace redis://c.example=redis://f.example\n"
+    "\n"
+    "Exit codes: 0 all nodes vote; 75 a marker or key is there, or another node has no\n"
+    "vote yet, or the wait ran out; 69 a node does not answer; 77 refused; 78 they belong\n"
+    "to no deployment, or to another; 64 usage; 125 own failure; 128+n ended by signal "
+    "n.\n";
+
+static const char *const names[] = {
+    [REDLOCK_ADMIT_NEW] = "new",
+    [REDLOCK_ADMIT_AT_ONCE] = "at_once",
+    [REDLOCK_ADMIT_WAIT] = "wait",
+    [REDLOCK_ADMIT_REPLACE] = "replace",
+};
+
+struct admit {
+    struct cli *cli;
+    redlock_admission how;
+    size_t newcomer;
+    redlock_client *client;
+    struct event_base *base;
+    bool done, late;
+    redlock_code code;
+    int node; /* that is in the way; -1: none in particular */
+    char *text;
+    redlock_node nodes[REDLOCK_NODES_MAX];
+    size_t count;
+};
+
+/* --- whom it is about --- */
+
+/* Behind scheme and credentials. */
+static const char *place_of(const char *uri)
+{
+    const char *scheme = strstr(uri, "://");
+    const char *rest = scheme ? scheme + 3 : uri;
+    const char *at = strchr(rest, '@');
+    return at && at < rest + strcspn(rest, "/?") ? at + 1 : rest;
+}
+
+static bool is_same(const char *uri, const char *said, size_t len)
+{
+    const char *place = place_of(uri);
+    if (strlen(uri) == len && memcmp(uri, said, len) == 0)
+        return true;
+    size_t scheme = strcspn(uri, ":");
+    return strncmp(uri, said, scheme + 3) == 0 && strlen(place) + scheme + 3 == len &&
+           memcmp(place, said + scheme + 3, strlen(place)) == 0;
+}
+
+/* A URI may have a "=" of its own: what stands before the right one names a node. */
+static void put_newcomer(struct admit *admit, const char *said)
+{
+    struct cli *cli = admit->cli;
+    const char *equals = strchr(said, '=');
+    if (!equals || equals[1] == '\0')
+        cli_fail(CLI_USAGE, "admit: --replace \"%s\" is not OLD=NEW", said);
+    for (; equals; equals = strchr(equals + 1, '='))
+        for (size_t i = 0; i < cli->uri_count; i++)
+            if (is_same(cli->uris[i], said, (size_t)(equals - said))) {
+                cli->uris[i] = equals + 1;
+                admit->newcomer = i;
+                return;
+            }
+    cli_fail(CLI_CONFIG, "admit: --replace: OLD is none of the nodes");
+}
+
+static void read_words(struct admit *admit, int argc, char **argv, int64_t *within_ms)
+{
+    bool is_new = false, at_once = false, waits = false;
+    const char *replace = NULL;
+    const struct cli_option own[] = {
+        {"new", 0, CLI_FLAG, &is_new},
+        {"at-once", 0, CLI_FLAG, &at_once},
+        {"wait", 0, CLI_FLAG, &waits},
+        {"replace", 0, CLI_TEXT, &replace},
+        {"within", 'w', CLI_DURATION, within_ms},
+        {NULL, 0, CLI_FLAG, NULL},
+    };
+    cli_parse(admit->cli, argc, argv, own);
+    if (is_new + waits + (replace != NULL) != 1)
+        cli_fail(CLI_USAGE,
+                 "admit: one of --new, --wait and --replace; redlock admit --help");
+    if (at_once && !is_new)
+        cli_fail(CLI_USAGE, "admit: --at-once goes with --new");
+    admit->how = waits     ? REDLOCK_ADMIT_WAIT
+                 : replace ? REDLOCK_ADMIT_REPLACE
+                 : at_once ? REDLOCK_ADMIT_AT_ONCE
+                           : REDLOCK_ADMIT_NEW;
+    if (replace)
+        put_newcomer(admit, replace);
+}
+
+/* --- the end of it --- */
+
+static void end(struct admit *admit, redlock_code code, int node, const char *text)
+{
+    if (admit->done)
+        return; /* interrupted; the client is being freed */
+    admit->done = true;
+    admit->code = code;
+    admit->node = node;
+    admit->text = strdup(text);
+    admit->count = redlock_client_standing(admit->client, admit->nodes, REDLOCK_NODES_MAX);
+}
+
+static void admitted(redlock_client *client, const redlock_admitted *result, void *arg)
+{
+    (void)client;
+    end(arg, result->code, result->node, result->text);
+}
+
+static void interrupted(void *arg)
+{
+    end(arg, REDLOCK_CANCELLED, -1, "");
+}
+
+static void too_late(evutil_socket_t fd, short what, void *arg)
+{
+    struct admit *admit = arg;
+    (void)fd;
+    (void)what;
+    admit->late = !admit->done;
+    end(admit, REDLOCK_CANCELLED, -1, "");
+}
+
+static int exit_of(const struct admit *admit)
+{
+    switch (admit->code) {
+    case REDLOCK_OK: return CLI_OK;
+    case REDLOCK_USED:
+    case REDLOCK_UNSOUND:
+    case REDLOCK_CANCELLED: return CLI_HELD_ELSEWHERE;
+    case REDLOCK_UNREACHED:
+        return admit->node >= 0 && admit->nodes[admit->node].denied ? CLI_DENIED
+                                                                    : CLI_NO_QUORUM;
+    case REDLOCK_DENIED: return CLI_DENIED;
+    case REDLOCK_UNADMITTED:
+    case REDLOCK_MEMBERS: return CLI_CONFIG;
+    default: return CLI_FAILED;
+    }
+}
+
+/* What was begun goes on; what was not, is as it was. */
+static bool has_begun(const struct admit *admit)
+{
+    for (size_t i = 0; i < admit->count; i++)
+        if (strcmp(admit->nodes[i].fault, "BARRED") == 0)
+            return true;
+    return false;
+}
+
+static void tell_unfinished(const struct admit *admit, int signal)
+{
+    bool goes_on = has_begun(admit);
+    char *line = progress_line(admit->nodes, admit->count);
+    cli_say(admit->cli, "%s: %s%s", signal ? strsignal(signal) : "the wait ran out", line,
+            goes_on ? "; it goes on with any client that holds fenced locks, and by "
+                      "redlock admit --wait"
+                    : "");
+    free(line);
+}
+
+/* What a refusal leaves, and what would help. */
+static const char *sequel_of(redlock_code code)
+{
+    switch (code) {
+    case REDLOCK_UNREACHED: return "all nodes have to answer; nothing was changed";
+    case REDLOCK_UNSOUND: return "nothing was changed; redlock admit --wait waits for it";
+    case REDLOCK_USED:
+    case REDLOCK_UNADMITTED:
+    case REDLOCK_MEMBERS:
+    case REDLOCK_DENIED: return "nothing was changed";
+    default: return redlock_code_text(code);
+    }
+}
+
+static void tell_failure(const struct admit *admit, int signal)
+{
+    const char *who = admit->node >= 0 ? admit->nodes[admit->node].uri : "admit";
+    const char *text = admit->text ? admit->text : "";
+    if (admit->code == REDLOCK_CANCELLED)
+        tell_unfinished(admit, signal);
+    else
+        cli_say(admit->cli, "%s: %s%s%s", who, text, text[0] ? ": " : "",
+                sequel_of(admit->code));
+}
+
+/* The nodes as a configuration file names them, but for passwords. */
+static char *configuration_of(const struct admit *admit)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *stream = open_memstream(&text, &len);
+    if (!stream)
+        cli_fail(CLI_FAILED, "out of memory");
+    fprintf(stream, "nodes = ");
+    for (size_t i = 0; i < admit->count; i++)
+        fprintf(stream, "%s%s", i > 0 ? "," : "", admit->nodes[i].uri);
+    if (fclose(stream) != 0)
+        cli_fail(CLI_FAILED, "out of memory");
+    return text;
+}
+
+static bool print_json(const struct admit *admit)
+{
+    bool late = admit->late;
+    char *configuration = configuration_of(admit);
+    json_t *object = json_pack(
+        "{s:s, s:o, s:o, s:o, s:o, s:o}", "how", names[admit->how], "cause",
+        late ? json_string("timeout") : cli_cause(admit->code), "node",
+        admit->node >= 0 ? cli_json_text(admit->nodes[admit->node].uri) : json_null(),
+        "text", admit->text && admit->text[0] ? cli_json_text(admit->text) : json_null(),
+        "configuration",
+        admit->code == REDLOCK_OK ? cli_json_text(configuration) : json_null(), "nodes",
+        cli_nodes_json(admit->nodes, admit->count));
+    free(configuration);
+    return cli_print_json(admit->cli, object);
+}
+
+static bool print_text(const struct admit *admit)
+{
+    char *configuration = configuration_of(admit);
+    if (admit->code == REDLOCK_OK)
+        printf(
+            "%zu of %zu nodes vote on fenced locks; every client's configuration is\n%s\n",
+            admit->count, admit->count, configuration);
+    free(configuration);
+    return cli_flush();
+}
+
+static int conclude(const struct admit *admit, int signal)
+{
+    cli_say_nodes(admit->cli, admit->nodes, admit->count);
+    if (admit->code != REDLOCK_OK)
+        tell_failure(admit, signal);
+    if (!(admit->cli->json ? print_json(admit) : print_text(admit))) {
+        cli_complain("stdout: %s", strerror(errno));
+        return CLI_FAILED;
+    }
+    return signal ? CLI_SIGNALLED + signal : exit_of(admit);
+}
+
+int cli_admit(struct cli *cli, int argc, char **argv)
+{
+    static struct admit admit;
+    int64_t within_ms = CLI_UNSAID;
+    admit.cli = cli;
+    read_words(&admit, argc, argv, &within_ms);
+
+    struct cli_signals signals;
+    struct progress progress;
+    admit.base = event_base_new();
+    admit.client = cli_connect(cli, admit.base);
+    struct event *limit = evtimer_new(admit.base, too_late, &admit);
+    if (!limit)
+        cli_fail(CLI_FAILED, "out of memory");
+    redlock_code code =
+        redlock_admit(admit.client, admit.how, admit.newcomer, admitted, &admit);
+    if (code != REDLOCK_OK)
+        cli_fail(CLI_FAILED, "admit: %s", redlock_code_text(code));
+    cli_signals_begin(&signals, admit.base, interrupted, &admit);
+    progress_begin(&progress, cli, admit.client, admit.base);
+    if (within_ms != CLI_UNSAID) {
+        struct timeval at = {within_ms / 1000, within_ms % 1000 * 1000};
+        event_add(limit, &at);
+    }
+    cli_wait(admit.base, &admit.done);
+    progress_end(&progress);
+    int exit_code = conclude(&admit, signals.number);
+    event_free(limit);
+    cli_drain(admit.client, admit.base);
+    redlock_client_free(admit.client);
+    cli_signals_end(&signals);
+    event_base_free(admit.base);
+    free(admit.text);
+    return exit_code;
+}
