@@ -1,11 +1,13 @@
 /* redlock local: a private quorum for the time that a command, or this one, runs. */
 #include "child.h"
 #include "cli.h"
+#include "deployment.h"
 #include "servers.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -19,7 +21,8 @@ const char cli_local_help[] =
     "Start N private redis-servers (or valkey-servers) on unix sockets in a new folder,\n"
     "for development and tests, and run CMD with REDLOCK_NODES set to them. Without CMD,\n"
     "print what sets REDLOCK_NODES and stay until INT, TERM or HUP. At the end, also if\n"
-    "redlock or CMD is killed, no process, CMD's included, and no file is left.\n"
+    "redlock or CMD is killed, no process, CMD's included, and no file is left. They are\n"
+    "admitted, so that they have fenced locks, too; with TTLs up to --max-ttl.\n"
     "\n"
     "  -n, --count N             so many servers, 1 to 32; 5 if not said\n"
     "      --tls                 not built in yet\n"
@@ -108,6 +111,12 @@ static void all_ready(struct local *local)
 {
     char list[SERVERS_LIST];
     servers_list(local->servers, list);
+    char *failure = deployment_found(local->cli, list);
+    if (failure) {
+        fail(local, CLI_FAILED, "local", failure);
+        free(failure);
+        return;
+    }
     local->stage = RUNNING;
     if (local->argv)
         start_command(local, list);

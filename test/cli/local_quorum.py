@@ -250,4 +250,16 @@ def _():
     nothing_is_left()
 
 
+@case("the servers are admitted: fenced locks at once, up to --max-ttl")
+def _():
+    inner = f'"{lab.program}" run -n -t "$0" --fence k -- sh -c "echo \\$REDLOCK_FENCE"'
+    for count in ("1", "5"):
+        fence = redlock("local", "-n", count, "--", "sh", "-c", inner, "5s").expect(0, err="^$").out
+        check(int(fence) > 10**15, f"the fence {fence}")
+    longest = ("local", "--max-ttl", "2s", "--", "sh", "-c", inner)
+    redlock(*longest, "2s").expect(0, err="^$")
+    redlock(*longest, "3s").expect(64, err="the TTL of 3.0 s is above", out="")
+    redlock("local", "--max-ttl", "48h", "--", "true").expect(125, err="maximum TTL", out="")
+
+
 lab.main(servers=0)
