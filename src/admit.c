@@ -9,7 +9,8 @@
 
 /* A page of the keys of our prefix: where the next one begins, and one of them. */
 static const char page[] =
-    "local page = redis.call('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', 1000)\n"
+    "local page = redis.pcall('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', 1000)\n"
+    "if page.err then return redis.error_reply('NOPERM ' .. page.err) end\n"
     "return {page[1], page[2][1] or ''}";
 
 struct admit {
@@ -167,6 +168,19 @@ static void tick(struct rl_task *task)
     }
 }
 
+/* Somebody who admits at the same time may have been faster: then it is a marker. */
+static void tell_key(struct admit *admit, struct rl_word key)
+{
+    const redlock_client *client = admit->task.client;
+    bool is_marker = key.len == client->marker_key_len &&
+                     memcmp(key.text, client->marker_key, key.len) == 0;
+    if (is_marker)
+        snprintf(admit->text, sizeof(admit->text), "it has a marker");
+    else
+        snprintf(admit->text, sizeof(admit->text), "it has the key %.*s", (int)key.len,
+                 key.text);
+}
+
 static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
                    const struct rl_reply *reply)
 {
@@ -183,8 +197,7 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
                reply->item[1].type != RL_REPLY_STRING) {
         finish(admit, REDLOCK_UNREACHED, (int)node, rl_fault_text(RL_FAULT_PROTOCOL));
     } else if (reply->item[1].len > 0) {
-        snprintf(admit->text, sizeof(admit->text), "it has the key %.*s",
-                 (int)reply->item[1].len, reply->item[1].text);
+        tell_key(admit, (struct rl_word){reply->item[1].text, reply->item[1].len});
         finish(admit, REDLOCK_USED, (int)node, admit->text);
     } else if (reply->item[0].len != 1 || reply->item[0].text[0] != '0') {
         if (!scan(admit, node, (struct rl_word){reply->item[0].text, reply->item[0].len}))
