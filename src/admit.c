@@ -80,9 +80,9 @@ static void refuse(struct admit *admit, enum rl_refusal refusal, unsigned node)
     enum rl_fault fault = RL_FAULT_NONE;
     if (node < client->n)
         fault = awake ? rl_wards_fault(client, node) : client->member[node].link.fault;
-    const char *text = fault != RL_FAULT_NONE       ? rl_fault_text(fault)
-                       : refusal == RL_REFUSAL_USED ? "it has a marker"
-                                                    : "";
+    const char *text = refusal == RL_REFUSAL_USED ? "it has a marker"
+                       : fault != RL_FAULT_NONE   ? rl_fault_text(fault)
+                                                  : "";
     finish(admit, codes[refusal], node < client->n ? (int)node : -1, text);
 }
 
