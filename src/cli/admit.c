@@ -24,17 +24,17 @@ const char cli_admit_help[] =
     "                            default 1m. A node that forgets is without a vote as "
     "long\n"
     "      --at-once             they vote at once: servers that never held a fenced lock\n"
-    "      --wait                wait until all of them vote; seat those that have lost\n"
-    "                            their marker, also where that is a majority. Be sure\n"
-    "                            that they are the right ones\n"
+    "      --wait                wait until all of them vote; seat those that restarted,\n"
+    "                            even all of them, or have lost their marker, if that\n"
+    "                            are less than half. Be sure that they are the right ones\n"
     "      --replace OLD=NEW     seat the empty server NEW in the place of OLD, which is\n"
     "                            one of the nodes and no longer asked; the others vote.\n"
     "                            Afterwards give all clients the new list\n"
     "  -w, --within WAIT         wait so long at most\n"
     "\n"
     "Ctrl-C ends the waiting, not what was begun: any client that holds fenced locks goes\n"
-    "on with it, and so does --wait. Where --new itself was killed before most nodes had\n"
-    "a marker, delete that key on each of them, and begin anew.\n"
+    "on with it, and so does --wait. Where less than a majority has a marker, because\n"
+    "--new was killed or most nodes lost theirs, empty them all, and begin anew.\n"
     "\n"
     "Examples:\n"
     "  redlock admit --new --max-ttl 1m\n"
@@ -223,6 +223,9 @@ static void tell_failure(const struct admit *admit, int signal)
     else
         cli_say(admit->cli, "%s: %s%s%s", who, text, text[0] ? ": " : "",
                 sequel_of(admit->code));
+    if (admit->code == REDLOCK_UNADMITTED || admit->code == REDLOCK_MEMBERS)
+        cli_say_admission(admit->cli, admit->nodes, admit->count,
+                          redlock_client_quorum(admit->client));
 }
 
 /* The nodes as a configuration file names them, but for passwords. */

@@ -16,15 +16,21 @@ static const char *advice(const redlock_node *nodes, size_t count, unsigned quor
     size_t unmarked = count_faults(nodes, count, "UNMARKED");
     size_t alone = count_faults(nodes, count, "ALONE");
     size_t elsewhere = count_faults(nodes, count, "ELSEWHERE");
+    size_t foreign = count_faults(nodes, count, "FOREIGN");
+    size_t barred = count_faults(nodes, count, "BARRED");
     size_t spare = count - quorum; /* so many may be without a vote */
-    if (unmarked > spare && unmarked + alone + elsewhere == unmarked)
+    if (unmarked > spare && alone + elsewhere == 0)
         return "no node votes on fenced locks before all are admitted, once for all "
                "clients, by redlock admit --new";
+    if (unmarked > spare && alone > 0)
+        return "most nodes have lost their marker, and nobody can vouch for the others: "
+               "empty those, too, and begin anew by redlock admit --new";
     if (elsewhere + alone > spare)
         return "all clients of a deployment name the same nodes: compare the list with "
                "that of the others";
-    if (unmarked + alone + elsewhere > spare)
-        return "nodes that lost their marker are seated anew by redlock admit --wait";
+    if (unmarked + foreign > 0 && unmarked + foreign + barred > spare)
+        return "nodes that restarted or lost their marker are seated anew by redlock admit "
+               "--wait";
     return NULL;
 }
 

@@ -1,0 +1,391 @@
+#!/usr/bin/env python3
+"""redlock admit: nodes become a deployment, stay one, and nothing is left by halves."""
+import os
+import re
+import signal
+import threading
+
+import lab
+from lab import case, check, equal, matches, on, redlock
+
+NOT_YET, UNREACHED, DENIED, CONFIG = 75, 69, 77, 78
+SHORT = ("--max-ttl", "1s")  # the quarantine is then 12.1 s
+QUARANTINE_S = 12.1
+
+
+def admit(quorum, *words, env=None):
+    return redlock("admit", *words, env={**on(quorum), **(env or {})})
+
+
+def found(quorum, *words):
+    """Makes the quorum a deployment that votes at once."""
+    return admit(quorum, "--new", "--at-once", *words).expect(0, err="^$")
+
+
+def fence(quorum, *words, ttl="1s", key="k", env=None):
+    """The fencing token of a lock that is held for a moment."""
+    return redlock("run", "-n", "-t", ttl, *words, "--fence", key, "--", "sh", "-c",
+                   "echo $REDLOCK_FENCE", env={**on(quorum), **(env or {})})
+
+
+def content(server):
+    return {key: server.call("GET", key) for key in sorted(server.call("KEYS", "*"))}
+
+
+def contents(quorum):
+    return [content(server) if server.is_running() else None for server in quorum.servers]
+
+
+def marker(server):
+    return server.call("GET", "!marker") or ""
+
+
+def state(server):
+    """sound, barred, or "" where there is no marker."""
+    return (marker(server).split() + ["", ""])[1]
+
+
+def states(quorum):
+    return [state(server) for server in quorum.servers]
+
+
+def deployments(quorum):
+    return {marker(server).split()[3] for server in quorum.servers if marker(server)}
+
+
+def refused(quorum, code, err, *words, env=None, cause=None):
+    """With this exit code, in words and in JSON, and no server has anything else than before."""
+    before = contents(quorum)
+    admit(quorum, *words, env=env).expect(code, err=err, out="")
+    said = admit(quorum, "--json", *words, env=env).expect(code).json()
+    equal(said["schema"], "redlock.admit/1", "schema")
+    equal(said["cause"], cause, "cause")
+    equal(contents(quorum), before, "what is stored")
+    return said
+
+
+def together(*functions):
+    """Runs them at the same time; the first failure is ours."""
+    failures = []
+
+    def guard(function):
+        try:
+            function()
+        except BaseException as failure:  # it would end the thread, and nobody would know
+            failures.append(failure)
+    threads = [threading.Thread(target=guard, args=(function,)) for function in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+# --- admitted, or refused ---
+
+@case("--new --at-once: all vote, and fenced locks work; what is told, in words and in JSON")
+def _(quorum):
+    outcome = found(quorum)
+    matches(outcome.out, r"^5 of 5 nodes vote on fenced locks; [^\n]*\nnodes = ([^\n]*)\n$", "out")
+    equal(outcome.out.splitlines()[1], "nodes = " + quorum.nodes, "configuration")
+    equal(states(quorum), ["sound"] * 5, "states")
+    equal(len(deployments(quorum)), 1, "deployments")
+    check(int(fence(quorum).expect(0).out) > 10**15, "a fence")
+    quorum.reset()
+    said = admit(quorum, "--new", "--at-once", "--json").expect(0, err="^$").json()
+    equal([said[name] for name in ("schema", "how", "cause", "node", "configuration")],
+          ["redlock.admit/1", "at_once", "ok", None, "nodes = " + quorum.nodes], "JSON")
+    equal([node["verdict"] for node in said["nodes"]], ["sound"] * 5, "standing")
+
+
+@case("--new twice, with a marker on one node, or garbage there: 75, and nothing is changed")
+def _(quorum):
+    found(quorum)
+    fence(quorum).expect(0)
+    for words in (["--new"], ["--new", "--at-once"]):
+        said = refused(quorum, NOT_YET, r"1\.sock: it has a marker: nothing was changed", *words,
+                       cause="used")
+        equal(said["node"], quorum.uris[0], "node")
+    one = marker(quorum[3])
+    quorum.reset()
+    for text in (one, "anything"):
+        quorum[3].call("SET", "!marker", text)
+        refused(quorum, NOT_YET, r"4\.sock: ", "--new", "--at-once", cause="used")
+        refused(quorum, CONFIG, "nothing was changed", "--wait",
+                cause="members" if text == "anything" else "unadmitted")
+
+
+@case("--new where a key of the prefix is: 75, and it is named; another prefix is not in the way")
+def _(quorum):
+    quorum[4].call("SET", "job", "token")
+    refused(quorum, NOT_YET, r"5\.sock: it has the key job: nothing", "--new", "--at-once",
+            cause="used")
+    for prefix, key in (("a*[b]", "a*[b]x"), ("x:", "x:y"), ("\\", "\\z")):
+        for server in quorum.servers:  # that look alike, if the prefix is taken for a pattern
+            server.call("SET", "aa[b]x", "1")
+            server.call("SET", "X:y", "1")
+        quorum[1].call("SET", key, "1")
+        refused(quorum, NOT_YET, "it has the key", "--new", "--at-once", "--prefix", prefix,
+                cause="used")
+        quorum[1].call("DEL", key)
+        found(quorum, "--prefix", prefix)
+        fence(quorum, "--prefix", prefix).expect(0)
+    equal(quorum.values("!marker"), [None] * 5, "markers without a prefix")
+
+
+@case("--new among very many keys of others: all of them are looked through")
+def _(quorum):
+    quorum[2].call("EVAL", "for i = 1, 20000 do redis.call('SET', 'other:' .. i, '') end", 0)
+    quorum[2].call("SET", "mine:1", "")
+    before = quorum[2].call("DBSIZE")
+    admit(quorum, "--new", "--at-once", "--prefix", "mine:").expect(NOT_YET, err="the key mine:1")
+    equal(quorum[2].call("DBSIZE"), before, "keys")
+    quorum[2].call("DEL", "mine:1")
+    found(quorum, "--prefix", "mine:")
+
+
+@case("with a node down: 69; refused by one: 77; nothing is changed")
+def _(quorum):
+    quorum.kill(2)
+    for words in (["--new"], ["--new", "--at-once"], ["--wait"]):
+        said = refused(quorum, UNREACHED, r"3\.sock: .*refused.*: all nodes have to answer", *words,
+                       cause="unreached")
+        equal(said["node"], quorum.uris[2], "node")
+    quorum.start()
+    quorum[1].call("ACL", "SETUSER", "me", "on", ">pw", "~*", "+@all", "-scan")
+    env = {"REDLOCK_USERNAME": "me", "REDLOCK_PASSWORD": "pw"}
+    for index in (0, 2, 3, 4):
+        quorum[index].call("ACL", "SETUSER", "me", "on", ">pw", "~*", "+@all")
+    refused(quorum, DENIED, r"2\.sock: the user lacks a right", "--new", "--at-once", env=env,
+            cause="denied")
+    env["REDLOCK_PASSWORD"] = "other"
+    refused(quorum, DENIED, r"1\.sock: the server refused", "--new", env=env, cause="unreached")
+    for server in quorum.servers:
+        server.call("ACL", "DELUSER", "me")
+
+
+@case("two or three admit the same nodes at once: at most one wins, and nothing is left by halves")
+def _(quorum):
+    won = 0
+    for turn in range(24):
+        words = ["--new", "--at-once", "-w", "20s"]
+        rivals = [lab.start("admit", *words, env=on(quorum)) for _ in range(2 + turn % 2)]
+        ended = [lab.finish(rival) for rival in rivals]
+        codes = sorted(one.code for one in ended)
+        check(set(codes) <= {0, NOT_YET} and codes.count(0) <= 1, f"{[str(one) for one in ended]}")
+        for one in ended:
+            if one.code:
+                matches(one.err, "has a marker|another admits these nodes", "the loser")
+        if codes[0] == 0:
+            won += 1
+            equal(states(quorum), ["sound"] * 5, "states")
+            equal(len(deployments(quorum)), 1, "deployments")
+        else:
+            equal(contents(quorum), [{}] * 5, "what is left")
+        quorum.reset()
+    check(won > 0, "nobody ever wins")
+
+
+@case("clients of {1,2,3} and {3,4,5} of an admitted five are refused, and told why")
+def _(quorum):
+    found(quorum)
+    fence(quorum).expect(0)
+    before = contents(quorum)
+    for indexes in ((0, 1, 2), (2, 3, 4)):
+        env = {"REDLOCK_NODES": ",".join(quorum.uris[index] for index in indexes)}
+        fence(quorum, env=env).expect(69, err="belongs to a deployment of other nodes.*"
+                                              "compare the list", out="")
+        refused(quorum, CONFIG, "belongs to a deployment of other nodes", "--wait", env=env,
+                cause="members")
+        refused(quorum, NOT_YET, "nothing was changed", "--new", env=env, cause="used")
+    equal(contents(quorum), before, "what is stored")
+
+
+@case("most of them flushed: nobody can vouch for the rest, and that is told")
+def _(quorum):
+    found(quorum)
+    for index in (0, 2, 3):
+        quorum[index].call("FLUSHALL")
+    fence(quorum).expect(69, err="empty those, too, and begin anew by redlock admit --new", out="")
+    refused(quorum, CONFIG, "empty those, too", "--wait", cause="unadmitted")
+    refused(quorum, NOT_YET, "it has a marker", "--new", cause="used")
+    for index in (1, 4):
+        quorum[index].call("FLUSHALL")
+    found(quorum)
+
+
+@case("wrong words: 64; wrong nodes: 78")
+def _(quorum):
+    for words in ([], ["--new", "--wait"], ["--at-once", "--wait"], ["--replace", "x"], ["k"],
+                  ["--replace", quorum.uris[0] + "="], ["--new", "-w", "soon"]):
+        admit(quorum, *words).expect(64, out="")
+    admit(quorum, "--replace", "redis://a=redis://b").expect(CONFIG, err="none of the nodes")
+    admit(quorum, "--replace", f"{quorum.uris[0]}={quorum.uris[1]}").expect(CONFIG, err="same")
+    admit(quorum, "--new", "--max-ttl", "25h").expect(CONFIG, err="maximum TTL")
+    equal(quorum.keys(), 0, "keys")
+
+
+@case("--replace is refused: 75 with a marker there, 69 down, 78 where nothing was admitted")
+def _(quorum):
+    with lab.Quorum(1) as spare:
+        words = ["--replace", f"{quorum.uris[0]}={spare.uris[0]}"]
+        refused(quorum, CONFIG, "nothing was changed", *words, cause="unadmitted")
+        found(quorum, *SHORT)
+        spare[0].call("SET", "!marker", marker(quorum[0]))
+        refused(quorum, NOT_YET, "nothing was changed", *words, cause="used")
+        spare[0].call("DEL", "!marker")
+        quorum[4].call("FLUSHALL")
+        said = refused(quorum, NOT_YET, "5.sock: .*--wait waits for it", *words, cause="unsound")
+        equal(said["node"], quorum.uris[4], "node")
+        equal(spare.keys(), 0, "keys of the newcomer")
+        spare.kill(0)
+        refused(quorum, UNREACHED, "all nodes have to answer", *words, cause="unreached")
+
+
+# --- what takes a quarantine: all at the same time ---
+
+def waits(quorum, *words):
+    """Until all vote, which takes a quarantine; progress is told in between."""
+    outcome = admit(quorum, *words).expect(0)
+    check(QUARANTINE_S <= outcome.seconds < QUARANTINE_S + 15, f"it took {outcome.seconds} s")
+    lines = outcome.err.splitlines()
+    check(2 <= len(lines) <= 4, f"lines: {lines}")
+    matches(lines[0], r"admit: waiting: \d of \d nodes vote; .*: another 1[01]\.\d s", "progress")
+    equal(states(quorum), ["sound"] * len(quorum.servers), "states")
+    fence(quorum).expect(0, err="^$")
+    return outcome
+
+
+def as_new():
+    with lab.Quorum(3) as quorum:
+        waits(quorum, "--new", *SHORT)
+
+
+def flushed():
+    """One of five forgets: the others go on, and it does not vote before its quarantine ended."""
+    with lab.Quorum(5) as quorum:
+        found(quorum, *SHORT)
+        first = int(fence(quorum).expect(0).out)
+        quorum[1].call("FLUSHALL")
+        process = lab.start("admit", "--wait", env=on(quorum))
+        lab.wait_for(lambda: state(quorum[1]) == "barred", "a seat")
+        last = first
+        while state(quorum[1]) == "barred":
+            now = int(fence(quorum).expect(0).out)
+            check(now > last, f"the fence {now} after {last}")
+            equal([quorum[1].call("GET", key) for key in ("k", "k!fence")], [None] * 2, "votes")
+            last = now
+        lab.finish(process).expect(0)
+        check(int(fence(quorum).expect(0).out) > last, "a fence")
+        lab.wait_for(lambda: quorum[1].call("GET", "k!fence") or fence(quorum) is None, "its vote")
+
+
+def restarted_empty():
+    with lab.Quorum(3) as quorum:
+        found(quorum, *SHORT)
+        quorum.kill(2)
+        fence(quorum).expect(0)
+        quorum.start()
+        waits(quorum, "--wait")
+
+
+def all_restarted():
+    """All five restart with what they had stored: they vouch for each other, and wait."""
+    quorum = lab.Quorum(5)
+    for index, server in enumerate(quorum.servers):
+        server.words += ["--dbfilename", f"{index}.rdb"]
+    with quorum:
+        found(quorum, *SHORT)
+        name = deployments(quorum)
+        for index, server in enumerate(quorum.servers):
+            server.call("SAVE")
+            quorum.kill(index)
+        quorum.start()
+        fence(quorum).expect(69, err="restarted or failed over.*redlock admit --wait", out="")
+        waits(quorum, "--wait")
+        equal(deployments(quorum), name, "deployments")
+
+
+def interrupted():
+    """Ctrl-C and a wait that runs out leave what was begun; the next goes on with it."""
+    with lab.Quorum(3) as quorum:
+        process = lab.start("admit", "--new", *SHORT, env=on(quorum))
+        lab.wait_for(lambda: states(quorum) == ["barred"] * 3, "markers")
+        name = deployments(quorum)
+        process.send_signal(signal.SIGINT)
+        lab.finish(process).expect(130, err="it goes on with any client", out="")
+        equal(states(quorum), ["barred"] * 3, "states")
+        fence(quorum).expect(69, err="in quarantine", out="")
+        admit(quorum, "--wait", "-w", "200ms").expect(NOT_YET, err="the wait ran out: 0 of 3")
+        said = admit(quorum, "--wait", "-w", "200ms", "--json").expect(NOT_YET).json()
+        equal(said["cause"], "timeout", "cause")
+        waits(quorum, "--wait")
+        equal(deployments(quorum), name, "deployments")
+
+
+def kept_by_a_holder():
+    """A client that holds a fenced lock brings a node back, without an operator."""
+    with lab.Quorum(3) as quorum:
+        found(quorum, *SHORT)
+        process = lab.start("run", "-t", "1s", "--fence", "long", "sleep", "50", env=on(quorum))
+        lab.wait_for(lambda: quorum.values("long").count(None) == 0, "a lock on all nodes")
+        quorum.kill(0)
+        quorum.start()
+        lab.wait_for(lambda: state(quorum[0]) == "barred", "a seat")
+        lab.wait_for(lambda: state(quorum[0]) == "sound", "a vote", QUARANTINE_S + 20)
+        lab.wait_for(lambda: quorum[0].call("GET", "long"), "the lock, also there")
+        process.send_signal(signal.SIGTERM)
+        lab.finish(process).expect(128 + signal.SIGTERM)
+
+
+def replaced():
+    """Under load: the fences rise all the while, the old member votes no more, the new one does."""
+    with lab.Quorum(5) as quorum, lab.Quorum(1) as spare:
+        found(quorum, *SHORT)
+        last = int(fence(quorum).expect(0).out)
+        new_list = quorum.uris[:1] + spare.uris + quorum.uris[2:]
+        process = lab.start("admit", "--replace", f"{quorum.uris[1]}={spare.uris[0]}",
+                            env=on(quorum))
+        lab.wait_for(lambda: state(spare[0]) == "barred", "a seat")
+        turns = 0
+        while process.poll() is None:
+            nodes = [quorum.uris, new_list][turns % 2]
+            turns += 1
+            now = int(fence(quorum, env={"REDLOCK_NODES": ",".join(nodes)}).expect(0).out)
+            check(now > last, f"the fence {now} after {last}")
+            last = now
+        outcome = lab.finish(process).expect(0)
+        equal(outcome.out.splitlines()[-1], "nodes = " + ",".join(new_list), "configuration")
+        check(turns > 20, f"{turns} locks meanwhile")
+        quorum[1].call("DEL", "k!fence")
+        check(int(fence(quorum).expect(0).out) > last, "the fence of a client with the old list")
+        equal(quorum[1].call("GET", "k!fence"), None, "the vote of who was replaced")
+        fence(quorum, env={"REDLOCK_NODES": ",".join(new_list)}).expect(0)
+        lab.wait_for(lambda: spare[0].call("GET", "k!fence") or
+                     fence(quorum, env={"REDLOCK_NODES": ",".join(new_list)}) is None,
+                     "the vote of who replaced it")
+
+
+@case("--new, --wait and --replace, each with a quarantine, and what goes on meanwhile")
+def _(_quorum):
+    together(as_new, flushed, restarted_empty, all_restarted, interrupted, kept_by_a_holder,
+             replaced)
+
+
+@case("on a terminal a line per node is redrawn")
+def _(quorum):
+    ours, theirs = os.openpty()
+    process = lab.start("admit", "--new", *SHORT, "-w", "1s", env=on(quorum), stderr=theirs)
+    os.close(theirs)
+    lab.finish(process).expect(NOT_YET, out="")
+    shown = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    frames = shown.split("\033[5A")
+    check(3 <= len(frames) <= 6, f"{len(frames)} frames: {shown!r}")
+    for line in frames[1].splitlines()[:5]:
+        matches(line, r"^\033\[K.*\.sock  another 1[12]\.\d s$", "a line")
+    matches(shown, "the wait ran out: 0 of 5 nodes vote", "the end")
+
+
+lab.main()
