@@ -260,6 +260,16 @@ static int tell_extended(struct holding *holding)
     return CLI_FAILED;
 }
 
+/* None was asked: the links tell why, or the markers. */
+static void tell_unasked(struct holding *holding, const redlock_client *client)
+{
+    struct cli_outcome *outcome = &holding->outcome;
+    bool is_fenced = strcmp(tokenfile_kind(holding->file.token), "fenced") == 0;
+    outcome->count =
+        is_fenced ? redlock_client_standing(client, outcome->nodes, REDLOCK_NODES_MAX)
+                  : redlock_client_explain(client, outcome->nodes, REDLOCK_NODES_MAX);
+}
+
 static int extend(struct holding *holding, redlock_client *client, struct event_base *base)
 {
     redlock_code code =
@@ -274,10 +284,8 @@ static int extend(struct holding *holding, redlock_client *client, struct event_
         cli_fail_start(code, holding->key);
     hear_out(holding, client, base);
     if (cli_count_faults(holding->outcome.nodes, holding->outcome.count) == 0 &&
-        holding->outcome.result.code ==
-            REDLOCK_NO_QUORUM) /* none was asked: the links tell why */
-        holding->outcome.count =
-            redlock_client_explain(client, holding->outcome.nodes, REDLOCK_NODES_MAX);
+        holding->outcome.result.code == REDLOCK_NO_QUORUM)
+        tell_unasked(holding, client);
     return holding->outcome.result.code == REDLOCK_OK ? tell_extended(holding)
                                                       : tell_failure(holding);
 }

@@ -234,4 +234,28 @@ def _(_quorum):
         tell(OnSqlite(path, "INSERT"), path, "sqlite")
 
 
+@case("under redlock run --fence the job writes, and one that holds an older token is refused")
+def _(quorum):
+    lab.redlock("admit", "--new", "--at-once", env=lab.on(quorum)).expect(0)
+    shell = os.path.join(EXAMPLES, "fenced_shell.sh")
+
+    def run(*words):
+        return lab.redlock("run", "-n", "--fence", "k", "--", *words, env=lab.on(quorum))
+    stores = []
+    if shutil.which("redis-cli"):
+        stores.append(("redis", quorum[0].path, OnRedis(quorum[0].path)))
+    if shutil.which("sqlite3"):
+        path = lab.temporary("base")
+        stores.append(("sqlite", path, OnSqlite(path, "INSERT")))
+    for kind, where, store in stores:
+        older = run("sh", "-c", "echo $REDLOCK_FENCE").expect(0).out.strip()
+        run("sh", shell, kind, where, "r", "one").expect(0, err="^$")
+        run("sh", shell, kind, where, "r", "two").expect(0, err="^$")
+        fence, value = store.read("r")
+        check(value == "two" and int(fence) > int(older), f"{fence} {value} after {older}")
+        job(older, kind, where, "r", "old").expect(1, "refused: a later holder")
+        equal(store.read("r"), (fence, "two"), "the record")
+        store.close()
+
+
 lab.main(servers=1)

@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+"""Fenced locks by the command: their fence, and where it goes; what keeps them from being had."""
+import json
+import os
+
+import lab
+from lab import case, check, equal, matches, on, redlock
+
+MOST = 2**53 - 1
+SHOW = ["sh", "-c", "echo $REDLOCK_FENCE"]
+
+
+def admit(quorum, *words):
+    redlock("admit", "--new", "--at-once", *words, env=on(quorum)).expect(0, err="^$")
+
+
+def run(quorum, *words, env=None, **more):
+    return redlock("run", *words, env=on(quorum, **(env or {})), **more)
+
+
+def fences(quorum, key):
+    """What is stored; 0 where nothing is."""
+    return [int(value or 0) for value in quorum.values(key + "!fence")]
+
+
+class Kept:
+    """A fenced lock `k` whose token is in a file."""
+
+    def __init__(self, quorum, *words):
+        self.quorum, self.path = quorum, lab.temporary("k.lock")
+        self.token = redlock("acquire", "--fence", *words, "--token-file", self.path, "k",
+                             env=on(quorum)).expect(0, err="^$").out.strip()
+
+    def call(self, command, *words):
+        return redlock(command, *words, "--token-file", self.path, "k", env=on(self.quorum))
+
+    def content(self):
+        return json.loads(lab.read(self.path))
+
+    def change(self, **values):
+        kept = {**self.content(), **values}
+        lab.write(self.path, json.dumps({name: value for name, value in kept.items()
+                                         if value != "absent"}))
+
+
+# --- run ---
+
+@case("run --fence: REDLOCK_FENCE is a number that rises from run to run, of each key its own")
+def _(quorum):
+    admit(quorum)
+    last = {"k": 0, "other": 0}
+    for turn in range(40):
+        key = ["k", "other"][turn % 3 == 2]
+        now = int(run(quorum, "-n", "--fence", key, *SHOW).expect(0, err="^$").out)
+        check(last[key] < now <= MOST, f"{now} after {last[key]}")
+        stored = sorted(fences(quorum, key))
+        equal(stored[2], now, f"what a majority stores at least: {stored}")
+        last[key] = now
+    equal(quorum.values("k"), [None] * 5, "values")
+
+
+@case("run --fence: it rises also where some nodes forget it, and where one is ahead")
+def _(quorum):
+    admit(quorum)
+    last = 0
+    for turn in range(12):
+        now = int(run(quorum, "-n", "--fence", "k", *SHOW).expect(0).out)
+        check(now > last, f"{now} after {last}")
+        last = now
+        for index in (turn % 5, (turn + 2) % 5):
+            quorum[index].call("DEL", "k!fence")
+    last += 3000000  # us: not further than a fence may be ahead of the clocks
+    for index in (0, 2, 3):
+        quorum[index].call("SET", "k!fence", last)
+    now = int(run(quorum, "-n", "--fence", "k", *SHOW).expect(0).out)
+    equal(now, last + 1, "the fence behind one that is ahead")
+
+
+@case("run: a plain lock has no fence, also within a fenced one")
+def _(quorum):
+    admit(quorum)
+    env = {"REDLOCK_FENCE": "7"}
+    words = ["--", "sh", "-c", "echo $REDLOCK_KEY ${REDLOCK_FENCE-none}"]
+    run(quorum, "-n", "k", *words, env=env).expect(0, out="k none\n")
+    run(quorum, "-n", "--fence", "k", "--", lab.program, "run", "-n", "inner", *words,
+        env=env).expect(0, out="inner none\n")
+    nested = run(quorum, "-n", "--fence", "k", "--", "sh", "-c",
+                 f'echo $REDLOCK_FENCE; "{lab.program}" run -n --fence inner -- {SHOW[0]} -c '
+                 f"'{SHOW[2]}'").expect(0)
+    outer, inner = nested.out.split()
+    check(int(outer) < int(inner), f"{outer} and {inner}")
+
+
+@case("run --json: kind and fence, also where it is not held")
+def _(quorum):
+    admit(quorum)
+
+    def said(code, *words):
+        return json.loads(run(quorum, "--json", *words).expect(code).err.splitlines()[-1])
+    held = run(quorum, "--json", "-n", "--fence", "k", *SHOW).expect(0)
+    found = json.loads(held.err)
+    equal([found[name] for name in ("schema", "kind", "fence", "cause")],
+          ["redlock.run/1", "fenced", int(held.out), "child"], "JSON")
+    plain = said(0, "-n", "k", "true")
+    equal([plain["kind"], plain["fence"]], ["plain", None], "plain")
+    quorum.occupy("k")
+    refused = said(75, "-n", "--fence", "k", "true")
+    equal([refused["kind"], refused["fence"], refused["cause"]], ["fenced", None, "held_elsewhere"],
+          "refused")
+
+
+@case("run --fence: extended for as long as the command runs, and the fence stays what it was")
+def _(quorum):
+    admit(quorum)
+    path = lab.temporary("fence")
+    process = lab.start("run", "-t", "1s", "--fence", "k", "--", "sh", "-c",
+                        f"echo $REDLOCK_FENCE > {path}; sleep 50", env=on(quorum))
+    lab.wait_for(lambda: os.path.exists(path) and lab.read(path), "the fence")
+    first = quorum.expires_us("k")
+    lab.wait_for(lambda: quorum.expires_us("k") > first + 2000000, "some extensions")
+    equal(sorted(fences(quorum, "k"))[2:], [int(lab.read(path))] * 3, "what a majority stores")
+    status = redlock("status", "k", env=on(quorum)).expect(0).out
+    matches(status, r"k: held by \S+:%d on 5 of 5 nodes" % process.pid, "the label")
+    check("f:" not in status, f"a token in {status}")
+    check("f:" not in redlock("status", "--json", "-v", "k", env=on(quorum)).expect(0).out,
+          "a token in JSON")
+    run(quorum, "-n", "--fence", "k", "true").expect(75, err=r"k is held by \S+:\d+, for another")
+    run(quorum, "-n", "k", "true").expect(75, err="is held by")
+    process.terminate()
+    lab.finish(process).expect(143)
+    equal(quorum.values("k"), [None] * 5, "values")
+
+
+# --- tokens ---
+
+@case("acquire --fence: the token alone on stdout; kind and fence in the file and in JSON")
+def _(quorum):
+    admit(quorum)
+    kept = Kept(quorum, "-t", "20s")
+    matches(kept.token, r"^f:[a-z2-7]{32}@\S+$", "token")
+    equal(quorum.values("k"), [kept.token] * 5, "values")
+    content = kept.content()
+    equal([content["token"], content["kind"]], [kept.token, "fenced"], "values")
+    equal(sorted(fences(quorum, "k"))[2:], [content["fence"]] * 3, "what a majority stores")
+    kept.call("release").expect(0, out="", err="^$")
+    found = redlock("acquire", "--fence", "--json", "k", env=on(quorum)).expect(0).json()
+    equal(found["kind"], "fenced", "kind")
+    check(found["fence"] > content["fence"], f"{found['fence']} after {content['fence']}")
+
+
+@case("extend and release go on with it: by the file, which keeps the fence, and by a bare token")
+def _(quorum):
+    admit(quorum)
+    kept = Kept(quorum, "-t", "5s")
+    fence = kept.content()["fence"]
+    found = kept.call("extend", "--json", "-t", "40s").expect(0, err="^$").json()
+    equal([found["kind"], found["fence"], found["continuity"]], ["fenced", fence, "proven"], "JSON")
+    equal(kept.content()["fence"], fence, "the fence in the file")
+    check(quorum[0].call("PTTL", "k") > 35000, "the TTL")
+    for index in (0, 1):  # that forget: the fence comes back with the key
+        quorum[index].call("DEL", "k", "k!fence")
+    kept.call("extend").expect(0)
+    equal(quorum.values("k"), [kept.token] * 5, "values")
+    equal(fences(quorum, "k"), [fence] * 5, "fences")
+    env = on(quorum, REDLOCK_TOKEN=kept.token)
+    found = redlock("extend", "--json", "k", env=env).expect(0, err="unproven").json()
+    equal([found["kind"], found["fence"]], ["fenced", None], "JSON of a bare token")
+    redlock("extend", "k", env=on(quorum), text=kept.token + "\n").expect(0)
+    redlock("release", "k", env=env).expect(0, out="", err="^$")
+    equal(quorum.values("k"), [None] * 5, "values")
+    redlock("release", "k", env=env).expect(1)
+    kept.call("extend").expect(1)
+    check(int(run(quorum, "-n", "--fence", "k", *SHOW).expect(0).out) > fence, "the next")
+
+
+@case("a token file whose kind, token and fence do not fit together is none")
+def _(quorum):
+    admit(quorum)
+    kept = Kept(quorum)
+    fence = kept.content()["fence"]
+    for wrong in ({"kind": "plain"}, {"kind": "other"}, {"fence": None}, {"fence": "absent"},
+                  {"fence": 0}, {"fence": -1}, {"fence": MOST + 1}, {"fence": str(fence)},
+                  {"fence": 1.5}, {"kind": None}):
+        kept.change(**wrong)
+        for command in ("extend", "release"):
+            kept.call(command).expect(78, err="not a token file", out="")
+        kept.change(kind="fenced", fence=fence)
+    kept.call("extend").expect(0)
+    kept.call("release").expect(0)
+
+
+@case("break removes it, and the next fence is larger all the same")
+def _(quorum):
+    admit(quorum)
+    kept = Kept(quorum)
+    redlock("break", "--yes", "k", env=on(quorum)).expect(0)
+    kept.call("extend").expect(1)
+    check(int(run(quorum, "-n", "--fence", "k", *SHOW).expect(0).out) > kept.content()["fence"],
+          "the next")
+
+
+# --- what keeps it from being had ---
+
+@case("nodes that were never admitted: 69 with the command that does it; plain locks work there")
+def _(quorum):
+    wanted = r"no quorum: 0 of 5 .*no marker.*\nredlock: [^\n]*redlock admit --new\n$"
+    run(quorum, "-n", "--fence", "k", "true").expect(69, err=wanted)
+    redlock("acquire", "-n", "--fence", "k", env=on(quorum)).expect(69, err=wanted, out="")
+    found = redlock("acquire", "-n", "--json", "--fence", "k", env=on(quorum)).expect(69).json()
+    equal([node["fault"] for node in found["nodes"]], ["UNMARKED"] * 5, "faults")
+    env = on(quorum, REDLOCK_TOKEN="f:" + "a" * 32 + "@x")
+    redlock("extend", "k", env=env).expect(69, err="redlock admit --new", out="")
+    equal(quorum.keys(), 0, "keys")
+    run(quorum, "-n", "k", "true").expect(0)
+
+
+@case("who waits for nodes that were never admitted is told so soon, and served when they are")
+def _(quorum):
+    for words in (["run", "--fence", "k", "true"], ["acquire", "--fence", "k"]):
+        process = lab.start(*words, env=on(quorum))
+        line = process.stderr.readline().decode()
+        matches(line, "k: waiting: 5 of 5 nodes failed; .*no marker", "the first line")
+        matches(process.stderr.readline().decode(), "redlock admit --new", "the second line")
+        admit(quorum)
+        lab.finish(process).expect(0)
+        quorum.reset()
+
+
+@case("a TTL above the longest: 64, and it says so; nothing is set, and what is held stays")
+def _(quorum):
+    admit(quorum, "--max-ttl", "5s")
+    longer = "the TTL of 6.0 s is above the longest that the nodes were admitted for"
+    run(quorum, "-n", "-t", "6s", "--fence", "k", "true").expect(64, err=longer)
+    redlock("acquire", "-t", "6s", "--fence", "k", env=on(quorum)).expect(64, err=longer, out="")
+    equal(quorum.values("k"), [None] * 5, "values")
+    equal(quorum.values("k!fence"), [None] * 5, "fences")
+    run(quorum, "-n", "-t", "6s", "k", "true").expect(0)  # a plain lock may be longer
+    kept = Kept(quorum, "-t", "5s")
+    kept.call("extend", "-t", "6s").expect(64, err=longer, out="")
+    equal(kept.call("extend", "--json", "-t", "6s").expect(64).json()["cause"], "bad_ttl", "cause")
+    env = on(quorum, REDLOCK_TOKEN=kept.token)
+    redlock("extend", "-t", "6s", "k", env=env).expect(64, err=longer, out="")
+    check(max(server.call("PTTL", "k") for server in quorum.servers) <= 5000, "the TTL")
+    kept.call("extend").expect(0)
+    kept.call("release").expect(0)
+
+
+lab.main()
