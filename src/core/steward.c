@@ -203,11 +203,15 @@ static void learn(struct rl_steward *steward, unsigned node, struct rl_word text
         ward->off = false;
 }
 
-/* Who votes need not be asked how it stands: a vote would tell. */
-static void look_later(struct rl_steward *steward, unsigned node, rl_time now)
+/*
+ * Who votes need not be asked how it stands: a vote would tell. But a look that became due
+ * after this was sent is still due.
+ */
+static void look_later(struct rl_steward *steward, unsigned node, rl_time sent, rl_time now)
 {
     struct rl_ward *ward = &steward->ward[node];
-    ward->look_at = RL_NEVER;
+    if (ward->look_at <= sent || ward->look_at > now)
+        ward->look_at = RL_NEVER;
     review(steward, now);
     if (ward->standing != RL_STANDING_SOUND)
         ward->look_at = rl_min(ward->look_at, rl_later(now, RL_STEWARD_GAP));
@@ -223,7 +227,7 @@ void rl_steward_greeted(struct rl_steward *steward, unsigned node,
     ward->rest_until = 0;
     ward->process = *process;
     learn(steward, node, marker);
-    look_later(steward, node, now);
+    look_later(steward, node, now, now);
 }
 
 void rl_steward_gone(struct rl_steward *steward, unsigned node, rl_time now)
@@ -243,7 +247,7 @@ void rl_steward_answered(struct rl_steward *steward, unsigned node, struct rl_wo
     for (unsigned i = 0; i < steward->terms.n; i++)
         if (steward->ward[i].watch.asked > 0 && sent >= steward->ward[i].watch.asked)
             steward->ward[i].watch.told |= rl_bit(node);
-    look_later(steward, node, now);
+    look_later(steward, node, sent, now);
 }
 
 void rl_steward_refused(struct rl_steward *steward, unsigned node, rl_time now)

@@ -133,6 +133,26 @@ Test(steward_jury, is_not_told_by_what_was_said_before)
         cr_assert(is_registered(&clerk, i));
 }
 
+/* An answer of before, that comes when the second look is due, must not take its place. */
+Test(steward_jury, is_looked_at_though_another_look_is_under_way)
+{
+    struct stores stores;
+    struct clerk clerk, late;
+    open_seated(&stores, &clerk, 3, 1);
+    clerk_work(&clerk);
+    clerk_init(&late, &stores);
+    clerk_greet(&late, 0);
+    clerk_greet(&late, 1);
+    stores.now += RL_STEWARD_GAP;
+    cr_assert_eq(clerk_ask(&late), 1, "it was alone at first");
+    stores.now += RL_MS;
+    clerk_greet(&late, 2);
+    stores.now += RL_MS;
+    carry(&late, 0);
+    clerk_work(&late);
+    cr_assert(is_registered(&late, 2));
+}
+
 /* --- what begins anew --- */
 
 static void open_halfway(struct stores *stores, struct clerk *clerk)
