@@ -379,7 +379,9 @@ def _(quorum):
     process = lab.start("admit", "--new", *SHORT, "-w", "1s", env=on(quorum), stderr=theirs)
     os.close(theirs)
     lab.finish(process).expect(NOT_YET, out="")
-    shown = os.read(ours, 1 << 16).decode()
+    shown = ""
+    while "the wait ran out" not in shown:
+        shown += os.read(ours, 4096).decode()
     os.close(ours)
     frames = shown.split("\033[5A")
     check(3 <= len(frames) <= 6, f"{len(frames)} frames: {shown!r}")

@@ -247,20 +247,25 @@ Test(steward_standing, binds_to_what_a_majority_names)
     }
 }
 
-Test(steward_standing, is_bound_once_and_for_all)
+/* As long as a majority is of it: what is founded anew after a loss of all takes its place.
+ */
+Test(steward_standing, is_bound_until_a_majority_is_of_another)
 {
     struct stores stores;
     struct clerk clerk;
     stores_init_founded(&stores, 3);
     clerk_init_greeted(&clerk, &stores);
     stores_found(&stores, OTHER);
-    for (unsigned i = 0; i < 3; i++) {
-        clerk_greet_again(&clerk, i);
-        cr_assert_eq(clerk_standing(&clerk, i), RL_STANDING_ELSEWHERE);
-    }
+    clerk_greet_again(&clerk, 0);
+    cr_assert_eq(clerk_standing(&clerk, 0), RL_STANDING_ELSEWHERE);
     cr_assert_eq(clerk.steward.roster.deployment, DEPLOYMENT);
     clerk_run(&clerk, 60 * RL_SECOND);
     cr_assert_eq(clerk.writes, 0, "of others' nodes nothing is written");
+    clerk_greet_again(&clerk, 1);
+    cr_assert_eq(clerk.steward.roster.deployment, OTHER);
+    cr_assert_eq(clerk_standing(&clerk, 0), RL_STANDING_SOUND);
+    cr_assert_eq(clerk_standing(&clerk, 2), RL_STANDING_ELSEWHERE,
+                 "as it was greeted last");
 }
 
 /* A deployment of five is none for a client of three, even if it sees three of them. */
