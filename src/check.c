@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "core/admission.h"
 #include "core/quorum.h"
 #include "facts.h"
 
@@ -12,7 +13,7 @@
 
 struct check {
     struct rl_task task;
-    bool strict;
+    unsigned how;
     bool begun, asked;
     rl_time deadline;
     unsigned waiting[RL_NODES_MAX]; /* how many answers a node owes */
@@ -60,6 +61,61 @@ static void note_links(struct check *check)
     }
 }
 
+static const char *const standings[] = {
+    [RL_STANDING_UNSEEN] = "",           [RL_STANDING_UNMARKED] = "unmarked",
+    [RL_STANDING_ALONE] = "alone",       [RL_STANDING_ELSEWHERE] = "elsewhere",
+    [RL_STANDING_REPLACED] = "replaced", [RL_STANDING_FOREIGN] = "foreign",
+    [RL_STANDING_BARRED] = "barred",     [RL_STANDING_CLOCK] = "clock_set",
+    [RL_STANDING_SOUND] = "sound",
+};
+
+/* Someone knows of a later incarnation of some seat than this marker names. */
+static bool is_behind(const struct rl_roster *known, const struct rl_roster *roster)
+{
+    for (unsigned i = 0; i < roster->n; i++)
+        if (roster->deployment == known->deployment && roster->n == known->n &&
+            rl_later_incarnation(known->seat[i], roster->seat[i]))
+            return true;
+    return false;
+}
+
+static void note_marker(const struct rl_steward *steward, const struct rl_ward *ward,
+                        struct rl_membership *member, redlock_fitness *node)
+{
+    const struct rl_roster *roster = &ward->marker.roster;
+    bool is_ours = roster->deployment == steward->roster.deployment;
+    member->seats = roster->n;
+    member->deployment = roster->deployment;
+    member->usual = steward->roster.deployment;
+    member->behind = is_behind(&steward->roster, roster);
+    member->latest = is_ours ? steward->roster.seat[ward->marker.seat].generation : 0;
+    member->same_run =
+        memcmp(ward->marker.process.run_id, ward->process.run_id, RL_RUN_ID) == 0;
+    node->seat = ward->marker.seat;
+    node->generation = rl_marker_self(&ward->marker).generation;
+    node->max_ttl_ms = roster->max_ttl_ms;
+}
+
+/* What the nodes are to fenced locks. */
+static void note_members(struct check *check)
+{
+    const redlock_client *client = check->task.client;
+    const struct rl_steward *steward = &client->steward;
+    for (unsigned i = 0; i < client->n; i++) {
+        const struct rl_ward *ward = &steward->ward[i];
+        struct rl_membership *member = &check->facts[i].member;
+        rl_time left = rl_steward_left(steward, i, client->view.now);
+        member->standing = ward->standing;
+        member->garbled = ward->garbled;
+        member->quarantine = rl_steward_quarantine(steward);
+        strcpy(check->fitness[i].standing, standings[ward->standing]);
+        if (left != RL_NEVER)
+            check->fitness[i].quarantine_ms = left / RL_MS;
+        if (ward->greeted && ward->marked)
+            note_marker(steward, ward, member, &check->fitness[i]);
+    }
+}
+
 static void judge(struct check *check, redlock_checkup *report)
 {
     const redlock_client *client = check->task.client;
@@ -68,8 +124,9 @@ static void judge(struct check *check, redlock_checkup *report)
         .nodes = check->fitness,
         .n = client->n,
         .prefix = client->options.prefix ? client->options.prefix : "",
-        .strict = check->strict,
+        .strict = check->how & REDLOCK_CHECK_STRICT,
         .durable = client->options.durable,
+        .fenced = check->how & REDLOCK_CHECK_FENCED,
         .allowance = allowance_of(client),
     };
     rl_judge_clocks(check->facts, check->fitness, client->n);
@@ -99,6 +156,7 @@ static void finish(struct check *check, redlock_code code)
     };
     if (code == REDLOCK_OK) {
         note_links(check);
+        note_members(check);
         judge(check, &report);
     }
     rl_task_end(&check->task); /* its memory stays until the last call inside returned */
@@ -266,10 +324,14 @@ static void describe_as_unknown(struct check *check)
             .latency_us = -1,
             .maxmemory = -1,
             .replicas = -1,
+            .seat = -1,
+            .generation = -1,
+            .quarantine_ms = -1,
+            .max_ttl_ms = -1,
         };
 }
 
-static redlock_code start(redlock_client *client, bool strict, redlock_check_fn *callback,
+static redlock_code start(redlock_client *client, unsigned how, redlock_check_fn *callback,
                           void *arg)
 {
     struct check *check = calloc(1, sizeof(*check));
@@ -277,7 +339,7 @@ static redlock_code start(redlock_client *client, bool strict, redlock_check_fn 
         free(check);
         return REDLOCK_NO_MEMORY;
     }
-    check->strict = strict;
+    check->how = how;
     check->callback = callback;
     check->arg = arg;
     choose_key(check);
@@ -287,13 +349,13 @@ static redlock_code start(redlock_client *client, bool strict, redlock_check_fn 
     return REDLOCK_OK;
 }
 
-redlock_code redlock_check(redlock_client *client, bool strict, redlock_check_fn *callback,
+redlock_code redlock_check(redlock_client *client, unsigned how, redlock_check_fn *callback,
                            void *arg)
 {
     redlock_code code = rl_client_call(client);
     if (code != REDLOCK_OK)
         return code;
-    code = start(client, strict, callback, arg);
+    code = start(client, how, callback, arg);
     rl_client_return(client);
     return code;
 }

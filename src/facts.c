@@ -13,6 +13,7 @@ enum question {
     ASK_REPLICATION,
     ASK_FSYNC,
     ASK_REWRITE,
+    ASK_DEBUG,
     ASK_RIGHTS,
 };
 
@@ -23,6 +24,7 @@ static const char *const questions[ASK_RIGHTS][3] = {
     [ASK_REPLICATION] = {"INFO", "replication"},
     [ASK_FSYNC] = {"CONFIG", "GET", "appendfsync"},
     [ASK_REWRITE] = {"CONFIG", "GET", "no-appendfsync-on-rewrite"},
+    [ASK_DEBUG] = {"CONFIG", "GET", "enable-debug-command"},
 };
 
 size_t rl_questions(const struct rl_facts *facts)
@@ -68,6 +70,11 @@ static enum rl_known known_digit(struct rl_word value)
     return rl_info_is(value, "1") ? RL_YES : rl_info_is(value, "0") ? RL_NO : RL_UNKNOWN;
 }
 
+static enum rl_known known_word(struct rl_word value)
+{
+    return rl_info_is(value, "yes") ? RL_YES : rl_info_is(value, "no") ? RL_NO : RL_UNKNOWN;
+}
+
 static void read_info(struct rl_facts *facts, redlock_fitness *fitness, size_t question,
                       const struct rl_reply *reply)
 {
@@ -97,9 +104,9 @@ static void read_setting(struct rl_facts *facts, redlock_fitness *fitness, size_
         return;
     struct rl_word value = {reply->item[1].text, reply->item[1].len};
     if (question == ASK_REWRITE)
-        facts->unsynced_rewrite = rl_info_is(value, "yes")  ? RL_YES
-                                  : rl_info_is(value, "no") ? RL_NO
-                                                            : RL_UNKNOWN;
+        facts->unsynced_rewrite = known_word(value);
+    else if (question == ASK_DEBUG)
+        facts->debug = rl_info_is(value, "local") ? RL_YES : known_word(value);
     else if (!fitness->fsync[0])
         keep(value, fitness->fsync, sizeof(fitness->fsync));
 }

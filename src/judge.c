@@ -1,4 +1,4 @@
-#include "judge.h"
+#include "judge_parts.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -6,12 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether a rule applies to a node; if so, with what was found. */
-typedef bool rule_fn(const struct rl_judgement *all, unsigned node, char detail[RL_DETAIL]);
-
-/* Appends to the detail; what does not fit is left out. */
-__attribute__((format(printf, 2, 3))) static void add(char detail[RL_DETAIL],
-                                                      const char *format, ...)
+void rl_detail_add(char detail[RL_DETAIL], const char *format, ...)
 {
     size_t len = strlen(detail);
     va_list arguments;
@@ -37,7 +32,7 @@ static bool is_unreachable(const struct rl_judgement *all, unsigned node, char *
     case RL_FAULT_TIMEOUT:
     case RL_FAULT_PROTOCOL:
     case RL_FAULT_MEMORY:
-        add(detail, "%s", rl_fault_text(fault_of(all, node)));
+        rl_detail_add(detail, "%s", rl_fault_text(fault_of(all, node)));
         return true;
     default: return false;
     }
@@ -48,7 +43,7 @@ static bool is_refused(const struct rl_judgement *all, unsigned node, char *deta
     enum rl_fault fault = fault_of(all, node);
     if (fault != RL_FAULT_NOAUTH && fault != RL_FAULT_WRONGPASS)
         return false;
-    add(detail, "%s", rl_fault_text(fault));
+    rl_detail_add(detail, "%s", rl_fault_text(fault));
     return true;
 }
 
@@ -80,7 +75,7 @@ static bool is_same_server(const struct rl_judgement *all, unsigned node, char *
     if (fault_of(all, node) != RL_FAULT_DUPLICATE)
         return false;
     if (twin)
-        add(detail, "as %s", twin);
+        rl_detail_add(detail, "as %s", twin);
     return true;
 }
 
@@ -93,9 +88,9 @@ static bool has_restarted(const struct rl_judgement *all, unsigned node, char *d
 /* Any other fault: what the greeting met that has no name of its own here. */
 static bool fails(const struct rl_judgement *all, unsigned node, char *detail)
 {
-    static rule_fn *const named[] = {is_unreachable, is_refused, is_loading,
-                                     is_replica,     is_cluster, is_same_server,
-                                     has_restarted};
+    static rl_rule_fn *const named[] = {is_unreachable, is_refused, is_loading,
+                                        is_replica,     is_cluster, is_same_server,
+                                        has_restarted};
     char ignored[RL_DETAIL] = "";
     enum rl_fault fault = fault_of(all, node);
     if (fault == RL_FAULT_NONE || fault == RL_FAULT_NOPERM)
@@ -103,7 +98,7 @@ static bool fails(const struct rl_judgement *all, unsigned node, char *detail)
     for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
         if (named[i](all, node, ignored))
             return false;
-    add(detail, "%s: %s", rl_fault_name(fault), rl_fault_text(fault));
+    rl_detail_add(detail, "%s: %s", rl_fault_name(fault), rl_fault_text(fault));
     return true;
 }
 
@@ -120,7 +115,7 @@ static bool list_rights(const struct rl_facts *facts, enum rl_fault fault, bool 
 {
     for (size_t i = 0; i < facts->rights; i++)
         if (facts->right[i].fault == fault && is_time(&facts->right[i]) == of_time)
-            add(detail, "%s%s", detail[0] ? ", " : "", facts->right[i].name);
+            rl_detail_add(detail, "%s%s", detail[0] ? ", " : "", facts->right[i].name);
     return detail[0] != '\0';
 }
 
@@ -128,12 +123,12 @@ static bool lacks_right(const struct rl_judgement *all, unsigned node, char *det
 {
     const struct rl_facts *facts = &all->facts[node];
     if (facts->fault == RL_FAULT_NOPERM) {
-        add(detail, "%s", facts->db ? "INFO or SELECT" : "INFO");
+        rl_detail_add(detail, "%s", facts->db ? "INFO or SELECT" : "INFO");
         return true;
     }
     if (!list_rights(facts, RL_FAULT_NOPERM, false, detail))
         return false;
-    add(detail, " on keys that begin with \"%s\"", all->prefix);
+    rl_detail_add(detail, " on keys that begin with \"%s\"", all->prefix);
     return true;
 }
 
@@ -162,7 +157,8 @@ static bool is_full(const struct rl_judgement *all, unsigned node, char *detail)
     if (fault_of_set(&all->facts[node]) != RL_FAULT_OOM)
         return false;
     if (all->nodes[node].maxmemory > 0)
-        add(detail, "maxmemory %lld bytes", (long long)all->nodes[node].maxmemory);
+        rl_detail_add(detail, "maxmemory %lld bytes",
+                      (long long)all->nodes[node].maxmemory);
     return true;
 }
 
@@ -172,7 +168,7 @@ static bool refuses_writes(const struct rl_judgement *all, unsigned node, char *
     if (fault == RL_FAULT_NONE || fault == RL_FAULT_OOM || fault == RL_FAULT_NOPERM ||
         fault == RL_FAULT_ERR)
         return false;
-    add(detail, "%s", rl_fault_text(fault));
+    rl_detail_add(detail, "%s", rl_fault_text(fault));
     return true;
 }
 
@@ -186,27 +182,27 @@ static bool has_evicting_policy(const redlock_fitness *node)
 static bool evicts(const struct rl_judgement *all, unsigned node, char *detail)
 {
     const redlock_fitness *it = &all->nodes[node];
-    add(detail, "maxmemory-policy %s", it->policy);
+    rl_detail_add(detail, "maxmemory-policy %s", it->policy);
     return has_evicting_policy(it) && it->maxmemory != 0;
 }
 
 static bool may_evict(const struct rl_judgement *all, unsigned node, char *detail)
 {
     const redlock_fitness *it = &all->nodes[node];
-    add(detail, "maxmemory-policy %s", it->policy);
+    rl_detail_add(detail, "maxmemory-policy %s", it->policy);
     return has_evicting_policy(it) && it->maxmemory == 0;
 }
 
 static bool forgets_all(const struct rl_judgement *all, unsigned node, char *detail)
 {
-    add(detail, "appendonly no");
+    rl_detail_add(detail, "appendonly no");
     return all->facts[node].appendonly == RL_NO;
 }
 
 static bool forgets_seconds(const struct rl_judgement *all, unsigned node, char *detail)
 {
     const char *fsync = all->nodes[node].fsync;
-    add(detail, "appendfsync %s", fsync);
+    rl_detail_add(detail, "appendfsync %s", fsync);
     return all->facts[node].appendonly == RL_YES && fsync[0] &&
            strcmp(fsync, "always") != 0;
 }
@@ -214,13 +210,13 @@ static bool forgets_seconds(const struct rl_judgement *all, unsigned node, char 
 static bool forgets_in_rewrite(const struct rl_judgement *all, unsigned node, char *detail)
 {
     const struct rl_facts *facts = &all->facts[node];
-    add(detail, "no-appendfsync-on-rewrite yes");
+    rl_detail_add(detail, "no-appendfsync-on-rewrite yes");
     return facts->appendonly == RL_YES && facts->unsynced_rewrite == RL_YES;
 }
 
 static bool has_replicas(const struct rl_judgement *all, unsigned node, char *detail)
 {
-    add(detail, "connected_slaves %lld", (long long)all->nodes[node].replicas);
+    rl_detail_add(detail, "connected_slaves %lld", (long long)all->nodes[node].replicas);
     return all->nodes[node].replicas > 0;
 }
 
@@ -230,8 +226,8 @@ static bool has_replicas(const struct rl_judgement *all, unsigned node, char *de
 static bool is_off(const struct rl_judgement *all, unsigned node, char *detail)
 {
     const redlock_fitness *it = &all->nodes[node];
-    add(detail, "by %+.3f s, give or take %.3f s", (double)it->offset_us / 1e6,
-        (double)it->offset_err_us / 1e6);
+    rl_detail_add(detail, "by %+.3f s, give or take %.3f s", (double)it->offset_us / 1e6,
+                  (double)it->offset_err_us / 1e6);
     return it->timed && llabs(it->offset_us) - it->offset_err_us > all->allowance;
 }
 
@@ -255,9 +251,15 @@ static bool has_other_version(const struct rl_judgement *all, unsigned node, cha
             usual = i;
     if (strcmp(all->nodes[usual].version, all->nodes[node].version) == 0)
         return false;
-    add(detail, "%s, while %s has %s", all->nodes[node].version, all->nodes[usual].uri,
-        all->nodes[usual].version);
+    rl_detail_add(detail, "%s, while %s has %s", all->nodes[node].version,
+                  all->nodes[usual].uri, all->nodes[usual].version);
     return true;
+}
+
+static bool takes_debug(const struct rl_judgement *all, unsigned node, char *detail)
+{
+    (void)detail;
+    return all->facts[node].debug == RL_YES;
 }
 
 /* --- what could not be looked at --- */
@@ -280,93 +282,96 @@ static bool hides_fsync(const struct rl_judgement *all, unsigned node, char *det
 
 /* --- the table --- */
 
-/* `lasting`: a defect if the client's options say that the nodes never forget. */
-static const struct rule {
-    const char *code;
-    redlock_rank rank;
-    bool lasting;
-    rule_fn *holds;
-    const char *text;
-} rules[] = {
-    {"unreachable", REDLOCK_DEFECT, false, is_unreachable,
+static const struct rl_rule rules[] = {
+    {"unreachable", REDLOCK_DEFECT, RL_ANY_USE, is_unreachable,
      "it cannot be reached: start it, or mend its address or the network"},
-    {"wrong_password", REDLOCK_DEFECT, false, is_refused,
+    {"wrong_password", REDLOCK_DEFECT, RL_ANY_USE, is_refused,
      "it refuses the user or the password: mend the credentials"},
-    {"loading", REDLOCK_DEFECT, false, is_loading,
+    {"loading", REDLOCK_DEFECT, RL_ANY_USE, is_loading,
      "it is loading its data: wait, and check again"},
-    {"replica", REDLOCK_DEFECT, false, is_replica,
+    {"replica", REDLOCK_DEFECT, RL_ANY_USE, is_replica,
      "it is a replica: name a master, or make it one by REPLICAOF NO ONE"},
-    {"cluster", REDLOCK_DEFECT, false, is_cluster,
+    {"cluster", REDLOCK_DEFECT, RL_ANY_USE, is_cluster,
      "it is in cluster mode: take a server of its own with cluster-enabled no"},
-    {"same_server", REDLOCK_DEFECT, false, is_same_server,
+    {"same_server", REDLOCK_DEFECT, RL_ANY_USE, is_same_server,
      "it is the same server as another node and would vote twice: name another one"},
-    {"restarted", REDLOCK_DEFECT, false, has_restarted,
+    {"restarted", REDLOCK_DEFECT, RL_ANY_USE, has_restarted,
      "it restarted and may have forgotten locks: it counts again when the longest TTL is "
      "over"},
-    {"fails", REDLOCK_DEFECT, false, fails,
+    {"fails", REDLOCK_DEFECT, RL_ANY_USE, fails,
      "it does not answer as a master does: look there"},
-    {"no_right", REDLOCK_DEFECT, false, lacks_right,
+    {"no_right", REDLOCK_DEFECT, RL_ANY_USE, lacks_right,
      "the user lacks a right: give it what redlock check --acl prints"},
-    {"no_command", REDLOCK_DEFECT, false, lacks_command,
+    {"no_command", REDLOCK_DEFECT, RL_ANY_USE, lacks_command,
      "it does not know a command, or not as Redis does: undo its renaming, use no proxy"},
-    {"over_memory", REDLOCK_DEFECT, false, is_full,
+    {"over_memory", REDLOCK_DEFECT, RL_ANY_USE, is_full,
      "it is over its maxmemory and refuses new locks: raise maxmemory or free memory"},
-    {"refuses_writes", REDLOCK_DEFECT, false, refuses_writes,
+    {"refuses_writes", REDLOCK_DEFECT, RL_ANY_USE, refuses_writes,
      "it refuses to set keys: mend what it names"},
-    {"evicts", REDLOCK_DEFECT, false, evicts,
+    {"evicts", REDLOCK_DEFECT, RL_ANY_USE, evicts,
      "it may evict locks: set maxmemory-policy noeviction"},
 
-    {"could_evict", REDLOCK_WARNING, false, may_evict,
+    {"could_evict", REDLOCK_WARNING, RL_ANY_USE, may_evict,
      "it would evict locks as soon as maxmemory is set: set maxmemory-policy noeviction"},
-    {"forgets", REDLOCK_WARNING, true, forgets_all,
+    {"forgets", REDLOCK_WARNING, RL_DURABLE_USE, forgets_all,
      "a restart forgets its locks: set appendonly yes and appendfsync always, or keep it "
      "down for the longest TTL after a crash"},
-    {"forgets_seconds", REDLOCK_WARNING, true, forgets_seconds,
+    {"forgets_seconds", REDLOCK_WARNING, RL_DURABLE_USE, forgets_seconds,
      "a restart forgets the newest locks: set appendfsync always, or keep it down for the "
      "longest TTL after a crash"},
-    {"forgets_in_rewrite", REDLOCK_WARNING, true, forgets_in_rewrite,
+    {"forgets_in_rewrite", REDLOCK_WARNING, RL_DURABLE_USE, forgets_in_rewrite,
      "a crash while the append-only file is rewritten forgets locks: set "
      "no-appendfsync-on-rewrite no"},
-    {"has_replicas", REDLOCK_WARNING, true, has_replicas,
+    {"has_replicas", REDLOCK_WARNING, RL_DURABLE_USE, has_replicas,
      "a replica that takes over has not all of its locks: run it without replicas"},
-    {"clock_off", REDLOCK_WARNING, false, is_off,
+    {"clock_off", REDLOCK_WARNING, RL_ANY_USE, is_off,
      "its time of day differs from that of the nodes' median, and a step to mend it ends "
      "locks early: let NTP set it before Redis starts"},
-    {"no_time", REDLOCK_WARNING, false, lacks_time,
+    {"no_time", REDLOCK_WARNING, RL_ANY_USE, lacks_time,
      "its clock cannot be compared: give the user the right to TIME"},
-    {"other_version", REDLOCK_WARNING, false, has_other_version,
+    {"other_version", REDLOCK_WARNING, RL_ANY_USE, has_other_version,
      "it has another version than most nodes: run the same on all, unless an upgrade is "
      "under way"},
+    {"debug", REDLOCK_WARNING, RL_ANY_USE, takes_debug,
+     "DEBUG can have it load an old snapshot, and nobody would notice: set "
+     "enable-debug-command no"},
 
-    {"memory_unknown", REDLOCK_NOTE, false, hides_memory,
+    {"memory_unknown", REDLOCK_NOTE, RL_ANY_USE, hides_memory,
      "whether it evicts is not known: see there that maxmemory-policy is noeviction"},
-    {"fsync_unknown", REDLOCK_NOTE, false, hides_fsync,
+    {"fsync_unknown", REDLOCK_NOTE, RL_ANY_USE, hides_fsync,
      "what a restart forgets is not known: CONFIG GET is refused; see there that "
      "appendfsync is always"},
 };
 
 #define RULES (sizeof(rules) / sizeof(rules[0]))
 
-static redlock_rank weigh(const struct rl_judgement *all, const struct rule *rule)
+static redlock_rank weigh(const struct rl_judgement *all, const struct rl_rule *rule)
 {
-    bool heavier = all->strict || (all->durable && rule->lasting);
+    bool heavier = all->strict || (all->durable && rule->use == RL_DURABLE_USE) ||
+                   (all->fenced && rule->use == RL_FENCED_USE);
     return rule->rank == REDLOCK_WARNING && heavier ? REDLOCK_DEFECT : rule->rank;
+}
+
+static const struct rl_rule *rule(size_t index)
+{
+    return index < RULES ? &rules[index] : &rl_membership_rules[index - RULES];
 }
 
 void rl_judge_node(const struct rl_judgement *all, unsigned node,
                    struct rl_findings *ret_findings)
 {
-    static_assert(RULES <= RL_FINDINGS_MAX, "each rule finds something at most once");
+    static_assert(RULES + RL_MEMBERSHIP_RULES <= RL_FINDINGS_MAX,
+                  "each rule finds something at most once");
     ret_findings->count = 0;
-    for (size_t i = 0; i < RULES; i++) {
+    for (size_t i = 0; i < RULES + RL_MEMBERSHIP_RULES; i++) {
         char *detail = ret_findings->detail[ret_findings->count];
         detail[0] = '\0';
-        if (!rules[i].holds(all, node, detail))
+        if (!rule(i)->holds(all, node, detail))
             continue;
         ret_findings->finding[ret_findings->count++] = (redlock_finding){
-            .rank = weigh(all, &rules[i]),
-            .code = rules[i].code,
-            .text = rules[i].text,
+            .rank = weigh(all, rule(i)),
+            .code = rule(i)->code,
+            .text = rule(i)->text,
             .detail = detail,
         };
     }
@@ -388,7 +393,7 @@ redlock_verdict rl_judge_all(const redlock_fitness *nodes, unsigned n, unsigned 
 
 size_t rl_judge_codes(const char *ret_code[RL_FINDINGS_MAX])
 {
-    for (size_t i = 0; i < RULES; i++)
-        ret_code[i] = rules[i].code;
-    return RULES;
+    for (size_t i = 0; i < RULES + RL_MEMBERSHIP_RULES; i++)
+        ret_code[i] = rule(i)->code;
+    return RULES + RL_MEMBERSHIP_RULES;
 }

@@ -8,6 +8,7 @@
 
 #include "core/fault.h"
 #include "core/kind.h"
+#include "core/steward.h"
 #include "redlock/redlock.h"
 
 /* As rights.h names them. */
@@ -22,6 +23,19 @@ struct rl_right {
 
 enum rl_known { RL_UNKNOWN, RL_NO, RL_YES };
 
+/* What a node is to fenced locks. All zero: it was not greeted. */
+struct rl_membership {
+    enum rl_standing standing;
+    bool garbled;        /* where the marker should be is something else */
+    bool behind;         /* it does not know the latest incarnation of each seat */
+    bool same_run;       /* FOREIGN: the server did not restart: its data are another's */
+    unsigned seats;      /* of its deployment; 0: it has no marker */
+    uint64_t deployment; /* that it names, and the one that most nodes name; 0: none */
+    uint64_t usual;
+    uint32_t latest;    /* generation of its seat that is known */
+    rl_time quarantine; /* how long it is in all */
+};
+
 /* What was learned of one node. All zero: nothing. */
 struct rl_facts {
     enum rl_fault fault; /* why it does not vote; NONE: it does */
@@ -29,7 +43,8 @@ struct rl_facts {
     const char *twin;    /* DUPLICATE: the other node that is the same server */
     struct rl_right right[RL_RIGHTS_MAX];
     size_t rights;
-    enum rl_known appendonly, unsynced_rewrite;
+    enum rl_known appendonly, unsynced_rewrite, debug;
+    struct rl_membership member;
     /* Our clock when its time of day was `time` lies between these two. */
     rl_time time, asked, answered; /* `time` 0: not known */
 };
@@ -39,11 +54,11 @@ struct rl_judgement {
     const redlock_fitness *nodes; /* what of the facts is shown as it is */
     unsigned n;
     const char *prefix;
-    bool strict, durable;
+    bool strict, durable, fenced;
     rl_time allowance; /* how far a clock may be from that of the median */
 };
 
-#define RL_FINDINGS_MAX 24
+#define RL_FINDINGS_MAX 40
 #define RL_DETAIL       200
 
 /* The findings of one node, and what their details say. */

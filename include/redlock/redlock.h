@@ -466,6 +466,13 @@ typedef struct redlock_fitness {
     int64_t offset_err_us; /* by so much it may be off: the round trips */
     const redlock_finding *findings;
     size_t count;
+
+    /* As a node of fenced locks: */
+    char standing[16]; /* sound, unmarked, barred, foreign, ...: see redlock check --help */
+    int64_t seat;      /* in its deployment */
+    int64_t generation;    /* of the seat: how often it was given anew, and 1 */
+    int64_t quarantine_ms; /* that is left, if it is watched here */
+    int64_t max_ttl_ms;    /* the longest TTL that the deployment was admitted for */
 } redlock_fitness;
 
 typedef enum redlock_verdict {
@@ -486,15 +493,20 @@ typedef struct redlock_checkup {
 typedef void redlock_check_fn(redlock_client *client, const redlock_checkup *checkup,
                               void *arg);
 
+enum {
+    REDLOCK_CHECK_STRICT = 1, /* warnings are defects */
+    REDLOCK_CHECK_FENCED = 2, /* whatever keeps a node from fenced locks is one */
+};
+
 /*
  * Are these nodes fit to hold locks? Waits until each was tried, asks those that answer for
  * their settings, their time and, by commands that do nothing, for each right that a client
- * needs. It writes no key, and a setting that the user may not read is a note. `strict`:
- * warnings are defects. If the client's options say `durable`, those about what a restart
- * forgets are defects in any case.
- * Errors: NO_MEMORY, FORKED, CLOSED.
+ * needs. It writes no key, and a setting that the user may not read is a note. If the
+ * client's options say `durable`, warnings about what a restart forgets are defects. What
+ * the nodes are to fenced locks is told as it was when they were greeted. `how`: of the
+ * above, or 0. Errors: NO_MEMORY, FORKED, CLOSED.
  */
-REDLOCK_API redlock_code redlock_check(redlock_client *client, bool strict,
+REDLOCK_API redlock_code redlock_check(redlock_client *client, unsigned how,
                                        redlock_check_fn *callback, void *arg);
 
 /*

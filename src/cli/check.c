@@ -7,7 +7,7 @@
 #include <string.h>
 
 const char cli_check_help[] =
-    "Usage: redlock check [--strict] [--acl]\n"
+    "Usage: redlock check [--strict] [--fence] [--acl]\n"
     "Look whether the nodes are fit to hold locks: node by node what was found, and what\n"
     "to do about it. Writes no key, and touches no lock. Names, here and in JSON:\n"
     "\n"
@@ -16,11 +16,15 @@ const char cli_check_help[] =
     "    no_right no_command over_memory refuses_writes evicts\n"
     "  warnings, locks work until something happens that can happen:\n"
     "    forgets forgets_seconds forgets_in_rewrite has_replicas (of restarts: defects\n"
-    "    with --durable), could_evict clock_off no_time other_version\n"
+    "    with --durable), could_evict clock_off no_time other_version debug\n"
+    "  warnings where some node has a marker; what keeps a node from fenced locks, while\n"
+    "  plain ones work (defects with --fence, also where no node has one):\n"
+    "    unmarked alone elsewhere replaced foreign barred clock_set behind\n"
     "  notes, for what the user may not look at; they change no exit code:\n"
     "    memory_unknown fsync_unknown\n"
     "\n"
     "      --strict              each warning is a defect; a note stays a note\n"
+    "      --fence               the nodes are to have fenced locks\n"
     "      --acl                 ask nobody: print the least ACL rule that a client "
     "needs,\n"
     "                            for --prefix and the user; put a password for SECRET\n"
@@ -35,6 +39,7 @@ const char cli_check_help[] =
     "descriptors; 64 usage; 78 configuration; 125 own failure.\n";
 
 #define CLI_NOT_TRIED 3
+#define COLUMNS       6 /* of what was found */
 
 #define RED    "\033[31m"
 #define GREEN  "\033[32m"
@@ -76,11 +81,20 @@ static const char *show_offset(const redlock_fitness *node, char buffer[32])
 }
 
 static void print_row(int uri_width, int version_width, const char *uri, const char *state,
-                      const char *color, const char *const column[5])
+                      const char *color, const char *const column[COLUMNS])
 {
-    printf("%-*s  %s%-7s%s  %-*s  %-11s  %-15s  %-8s  %s\n", uri_width, uri, color, state,
-           color[0] ? PLAIN : "", version_width, column[0], column[1], column[2], column[3],
-           column[4]);
+    printf("%-*s  %s%-7s%s  %-*s  %-11s  %-15s  %-8s  %-8s  %s\n", uri_width, uri, color,
+           state, color[0] ? PLAIN : "", version_width, column[0], column[1], column[2],
+           column[3], column[4], column[5]);
+}
+
+/* "sound 3": of the third generation. */
+static const char *show_standing(const redlock_fitness *node, char buffer[48])
+{
+    if (node->generation < 0)
+        return "-";
+    snprintf(buffer, 48, "%s %lld", node->standing, (long long)node->generation);
+    return buffer;
 }
 
 static const char *state_of(const redlock_fitness *node)
@@ -101,15 +115,16 @@ static const char *color_of(const struct cli *cli, const char *state)
 static void print_node(const struct cli *cli, const redlock_fitness *node, int uri_width,
                        int version_width)
 {
-    char offset[32], replicas[32] = "-";
+    char offset[32], standing[48], replicas[32] = "-";
     const char *state = state_of(node);
     if (node->replicas >= 0)
         snprintf(replicas, sizeof(replicas), "%lld", (long long)node->replicas);
     char *version = cli_printable(or_dash(node->version));
     char *policy = cli_printable(or_dash(node->policy));
     char *fsync = cli_printable(or_dash(node->fsync));
-    const char *const column[5] = {version, show_offset(node, offset), policy, fsync,
-                                   replicas};
+    const char *const column[COLUMNS] = {version,  show_offset(node, offset),
+                                         policy,   fsync,
+                                         replicas, show_standing(node, standing)};
     print_row(uri_width, version_width, node->uri, state, color_of(cli, state), column);
     free(version);
     free(policy);
@@ -130,8 +145,8 @@ static void print_findings(const struct cli *cli, const redlock_fitness *node)
 
 static void print_table(const struct cli *cli, const redlock_checkup *checkup)
 {
-    static const char *const head[5] = {"VERSION", "CLOCK", "EVICTION", "FSYNC",
-                                        "REPLICAS"};
+    static const char *const head[COLUMNS] = {"VERSION", "CLOCK",    "EVICTION",
+                                              "FSYNC",   "REPLICAS", "FENCED"};
     static const char *const verdicts[] = {
         [REDLOCK_FIT] = "fit",
         [REDLOCK_FIT_WITH_WARNINGS] = "fit, but look at what was found",
@@ -177,9 +192,19 @@ static json_t *findings_json(const redlock_fitness *node)
     return array;
 }
 
+static json_t *member_json(const redlock_fitness *node)
+{
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "standing", text_or_null(node->standing),
+                     "seat", number_or_null(node->seat >= 0, node->seat), "generation",
+                     number_or_null(node->generation >= 0, node->generation),
+                     "quarantine_ms",
+                     number_or_null(node->quarantine_ms >= 0, node->quarantine_ms),
+                     "max_ttl_ms", number_or_null(node->max_ttl_ms >= 0, node->max_ttl_ms));
+}
+
 static json_t *node_json(const redlock_fitness *node)
 {
-    return json_pack("{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "uri",
+    return json_pack("{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "uri",
                      cli_json_text(node->uri), "fit", node->fit, "latency_us",
                      number_or_null(node->latency_us >= 0, node->latency_us), "version",
                      text_or_null(node->version), "offset_us",
@@ -188,11 +213,11 @@ static json_t *node_json(const redlock_fitness *node)
                      text_or_null(node->policy), "maxmemory",
                      number_or_null(node->maxmemory >= 0, node->maxmemory), "fsync",
                      text_or_null(node->fsync), "replicas",
-                     number_or_null(node->replicas >= 0, node->replicas), "findings",
-                     findings_json(node));
+                     number_or_null(node->replicas >= 0, node->replicas), "fenced",
+                     member_json(node), "findings", findings_json(node));
 }
 
-static bool print_json(const struct cli *cli, const redlock_checkup *checkup, bool strict)
+static bool print_json(const struct cli *cli, const redlock_checkup *checkup, unsigned how)
 {
     static const char *const verdicts[] = {
         [REDLOCK_FIT] = "fit",
@@ -203,17 +228,20 @@ static bool print_json(const struct cli *cli, const redlock_checkup *checkup, bo
     json_t *nodes = json_array();
     for (size_t i = 0; i < checkup->count; i++)
         json_array_append_new(nodes, node_json(&checkup->nodes[i]));
-    return cli_print_json(cli, json_pack("{s:s, s:b, s:i, s:i, s:o}", "verdict",
-                                         verdicts[checkup->verdict], "strict", strict,
-                                         "fit", checkup->fit, "quorum", checkup->quorum,
-                                         "nodes", nodes));
+    return cli_print_json(cli,
+                          json_pack("{s:s, s:b, s:b, s:i, s:i, s:o}", "verdict",
+                                    verdicts[checkup->verdict], "strict",
+                                    (how & REDLOCK_CHECK_STRICT) != 0, "fence",
+                                    (how & REDLOCK_CHECK_FENCED) != 0, "fit", checkup->fit,
+                                    "quorum", checkup->quorum, "nodes", nodes));
 }
 
 /* --- the command --- */
 
 struct call {
     const struct cli *cli;
-    bool strict, done, printed;
+    unsigned how;
+    bool done, printed;
     redlock_verdict verdict;
 };
 
@@ -223,7 +251,7 @@ static void checked(redlock_client *client, const redlock_checkup *checkup, void
     (void)client;
     call->verdict = checkup->verdict;
     if (call->cli->json) {
-        call->printed = print_json(call->cli, checkup, call->strict);
+        call->printed = print_json(call->cli, checkup, call->how);
     } else {
         print_table(call->cli, checkup);
         call->printed = cli_flush();
@@ -243,10 +271,10 @@ static int exit_of(redlock_verdict verdict)
 }
 
 static int ask_nodes(const struct cli *cli, struct event_base *base, redlock_client *client,
-                     bool strict)
+                     unsigned how)
 {
-    struct call call = {.cli = cli, .strict = strict};
-    redlock_code code = redlock_check(client, strict, checked, &call);
+    struct call call = {.cli = cli, .how = how};
+    redlock_code code = redlock_check(client, how, checked, &call);
     if (code != REDLOCK_OK)
         cli_fail(CLI_NOT_TRIED, "%s", redlock_code_text(code));
     cli_wait(base, &call.done);
@@ -283,9 +311,10 @@ static void end_untried(int error)
 
 int cli_check(struct cli *cli, int argc, char **argv)
 {
-    bool strict = false, acl = false;
+    bool strict = false, fence = false, acl = false;
     const struct cli_option own[] = {
         {"strict", 0, CLI_FLAG, &strict},
+        {"fence", 0, CLI_FLAG, &fence},
         {"acl", 0, CLI_FLAG, &acl},
         {NULL, 0, CLI_FLAG, NULL},
     };
@@ -294,7 +323,8 @@ int cli_check(struct cli *cli, int argc, char **argv)
     event_set_fatal_callback(end_untried);
     struct event_base *base = event_base_new();
     redlock_client *client = cli_connect(cli, base);
-    int exit_code = acl ? print_acl(cli, client) : ask_nodes(cli, base, client, strict);
+    unsigned how = (strict ? REDLOCK_CHECK_STRICT : 0) | (fence ? REDLOCK_CHECK_FENCED : 0);
+    int exit_code = acl ? print_acl(cli, client) : ask_nodes(cli, base, client, how);
     redlock_client_free(client);
     event_base_free(base);
     return exit_code;

@@ -281,6 +281,108 @@ def _():
         check(4500000 < found["nodes"][1]["offset_us"] < 5500000, f"offset in {found}")
 
 
+@case("DEBUG that is enabled, also for local connections alone")
+def _():
+    quorum = durable()
+    for index, value in ((0, "no"), (1, "yes"), (2, "local")):
+        quorum[index].words += ["--enable-debug-command", value]
+    with quorum:
+        expect(quorum, WARNINGS, [[], ["debug"], ["debug"]])
+        expect(quorum, NO_QUORUM, [[], ["debug"], ["debug"]], "", "--strict")
+
+
+# --- fenced locks ---
+
+def marked(*words):
+    """Three nodes, admitted as the words say."""
+    quorum = durable().__enter__()
+    redlock("admit", "--new", "--at-once", *words, env=on(quorum)).expect(0)
+    return quorum
+
+
+def change(server, number, to):
+    """Another word of the marker."""
+    words = server.call("GET", "!marker").split()
+    words[number] = to
+    server.call("SET", "!marker", " ".join(words))
+
+
+def each(quorum, code, detail, *others, index=2):
+    """The finding of one node: a warning; a defect with --fence."""
+    wanted = [[] for _ in quorum.uris]
+    wanted[index] = [code]
+    for at, other in others:
+        wanted[at] = [other]
+    found = expect(quorum, WARNINGS, wanted, detail)
+    equal(found["fit"], len(wanted), "fit nodes")
+    fit = sum(not one for one in wanted)
+    found = expect(quorum, WARNINGS if fit > len(wanted) // 2 else NO_QUORUM, wanted, detail,
+                   "--fence")
+    equal(found["fit"], fit, "fit nodes with --fence")
+    return found
+
+
+@case("fenced locks: nothing where no node has a marker, or all do; --fence wants them")
+def _():
+    with durable() as quorum:
+        found = expect(quorum, FIT, [[], [], []])
+        equal([node["fenced"] for node in found["nodes"]],
+              [{"standing": "unmarked", "seat": None, "generation": None, "quarantine_ms": None,
+                "max_ttl_ms": None}] * 3, "JSON")
+        equal({line.split()[-1] for line in ask(quorum).out.splitlines()[1:-1]}, {"-"}, "column")
+        expect(quorum, NO_QUORUM, [["unmarked"]] * 3, "", "--fence")
+        redlock("admit", "--new", "--at-once", "--max-ttl", "5s", env=on(quorum)).expect(0)
+        found = expect(quorum, FIT, [[], [], []], "", "--fence", "--strict", "--durable")
+        equal([node["fenced"] for node in found["nodes"]],
+              [{"standing": "sound", "seat": seat, "generation": 1, "quarantine_ms": None,
+                "max_ttl_ms": 5000} for seat in range(3)], "JSON")
+        for line in ask(quorum).out.splitlines()[1:-1]:
+            matches(line, r" sound 1$", "column")
+
+
+@case("fenced locks: unmarked, alone, and in quarantine; the generation of each seat")
+def _():
+    with marked("--max-ttl", "1s") as quorum:
+        quorum[2].call("DEL", "!marker")
+        each(quorum, "unmarked", "")
+        quorum[1].call("DEL", "!marker")
+        each(quorum, "alone", "", (1, "unmarked"), (2, "unmarked"), index=0)
+    with marked("--max-ttl", "1s") as quorum:
+        old = [server.call("GET", "!marker") for server in quorum.servers]
+        quorum[2].call("DEL", "!marker")
+        redlock("admit", "--wait", "-w", "300ms", env=on(quorum)).expect(75)
+        found = each(quorum, "barred", r"^12\.1 s from when a client begins to wait for it$")
+        equal([node["fenced"]["generation"] for node in found["nodes"]], [1, 1, 2], "generations")
+        matches(ask(quorum).out, r"3\.sock [^\n]* barred 2\n", "column")
+        new = quorum[2].call("GET", "!marker")
+        quorum[2].call("SET", "!marker", old[2])
+        each(quorum, "replaced", "^seat 2 is of generation 2, and this node of 1$")
+        quorum[2].call("SET", "!marker", new)
+        quorum[1].call("SET", "!marker", old[1])
+        each(quorum, "barred", "", (1, "behind"))
+
+
+@case("fenced locks: of another process, and of another deployment, with what differs")
+def _():
+    with marked() as quorum:
+        whole = quorum[2].call("GET", "!marker")
+        change(quorum[2], 5, "a" * 40)
+        each(quorum, "foreign", "^it restarted$")
+        quorum[2].call("SET", "!marker", whole)
+        change(quorum[2], 6, "a" * 40)
+        each(quorum, "foreign", "^it failed over$")
+        change(quorum[2], 3, "a" * 16)
+        each(quorum, "elsewhere", "^deployment a{16}, and most are of [0-9a-f]{16}$")
+        quorum[2].call("SET", "!marker", "anything")
+        each(quorum, "elsewhere", "^the key !marker holds something else$")
+        quorum[2].call("SET", "!marker", whole)
+        found = expect(quorum, WARNINGS, [["elsewhere"]] * 2,
+                       "^its deployment has 3 nodes, and these are 2$", nodes=quorum.uris[:2])
+        equal(found["nodes"][0]["fenced"]["standing"], "elsewhere", "standing")
+        quorum[1].kill()
+        expect(quorum, WARNINGS, [[], ["unreachable"], []], "", "--fence")
+
+
 @case("a lock that is held stays as it is, and no script of ours writes")
 def _():
     with durable() as quorum:

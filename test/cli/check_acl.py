@@ -33,6 +33,7 @@ def story(quorum):
         return outcome.out.strip()
     for server in quorum.servers:
         server.call("FLUSHALL")
+    redlock("admit", "--new", "--at-once", "--prefix", "lock:", env=on(quorum)).expect(0)
     step("status", "status", "k", code=1, said="free on 3 of 3")
     if not watch(quorum, env):
         failed.add("watch")
@@ -42,8 +43,11 @@ def story(quorum):
     step("extend", "extend", "-t", "60s", "k")
     step("release", "release", "k")
     step("run", "run", "-n", "k", "true")
-    step("check", "check", "--strict", said="3 of 3 nodes are fit")
-    equal(0 if failed else quorum.keys(), 0, "keys")
+    step("fence", "run", "-n", "-t", "20s", "--fence", "k", "true")
+    step("admit", "admit", "--wait", "-w", "1s")
+    step("check", "check", "--strict", "--fence", said="3 of 3 nodes are fit")
+    if not failed:
+        equal(quorum.keys(), 6, "keys: those of markers and fences")
     return failed
 
 

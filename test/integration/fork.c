@@ -60,7 +60,7 @@ static void be_inert(redlock_client *client, redlock_lease *held, redlock_lease 
     CHECK(8, redlock_client_drain(client, 0, nor_this, NULL) == REDLOCK_FORKED);
     CHECK(9, redlock_valid_ms(held) == 0);
     CHECK(10, redlock_explain(held, node, 5) == 0);
-    CHECK(11, redlock_check(client, false, nor_such, NULL) == REDLOCK_FORKED);
+    CHECK(11, redlock_check(client, 0, nor_such, NULL) == REDLOCK_FORKED);
     redlock_cancel(acquiring);
     redlock_disown(held);
 }

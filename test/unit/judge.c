@@ -254,6 +254,108 @@ Test(judge, versions)
     cr_assert_eq(judge(), REDLOCK_FIT);
 }
 
+Test(judge, debug)
+{
+    begin();
+    facts[2].debug = RL_YES;
+    expect(REDLOCK_WARNING, "debug", "");
+    facts[2].debug = RL_NO;
+    cr_assert_eq(judge(), REDLOCK_FIT);
+}
+
+/* Five nodes of one deployment, of which all vote on fenced locks. */
+static void begin_marked(void)
+{
+    begin();
+    for (unsigned i = 0; i < NODES; i++) {
+        facts[i].member = (struct rl_membership){
+            .standing = RL_STANDING_SOUND,
+            .seats = NODES,
+            .deployment = 0xabc,
+            .usual = 0xabc,
+            .latest = 1,
+            .quarantine = 12100 * RL_MS,
+        };
+        nodes[i].seat = i;
+        nodes[i].generation = 1;
+        nodes[i].quarantine_ms = -1;
+    }
+}
+
+/* A warning, and a defect where the nodes are to have fenced locks. */
+static void expect_standing(enum rl_standing standing, const char *code, const char *detail)
+{
+    facts[2].member.standing = standing;
+    expect(REDLOCK_WARNING, code, detail);
+    all.durable = true;
+    expect(REDLOCK_WARNING, code, detail);
+    all.fenced = true;
+    expect(REDLOCK_DEFECT, code, detail);
+    all.fenced = false;
+    all.strict = true;
+    expect(REDLOCK_DEFECT, code, detail);
+    begin_marked();
+}
+
+Test(judge, fenced_locks)
+{
+    begin_marked();
+    cr_assert_eq(judge(), REDLOCK_FIT);
+    all.fenced = true;
+    cr_assert_eq(judge(), REDLOCK_FIT);
+    all.fenced = false;
+    expect_standing(RL_STANDING_UNMARKED, "unmarked", "");
+    expect_standing(RL_STANDING_ALONE, "alone", "");
+    expect_standing(RL_STANDING_CLOCK, "clock_set", "");
+    facts[2].member.garbled = true;
+    expect_standing(RL_STANDING_ELSEWHERE, "elsewhere",
+                    "the key lock:!marker holds something else");
+    facts[2].member.seats = 7;
+    expect_standing(RL_STANDING_ELSEWHERE, "elsewhere",
+                    "its deployment has 7 nodes, and these are 5");
+    facts[2].member.deployment = 0xdef;
+    expect_standing(RL_STANDING_ELSEWHERE, "elsewhere",
+                    "deployment 0000000000000def, and most are of 0000000000000abc");
+    facts[2].member.latest = 3;
+    expect_standing(RL_STANDING_REPLACED, "replaced",
+                    "seat 2 is of generation 3, and this node of 1");
+    expect_standing(RL_STANDING_FOREIGN, "foreign", "it restarted");
+    facts[2].member.same_run = true;
+    expect_standing(RL_STANDING_FOREIGN, "foreign", "it failed over");
+    expect_standing(RL_STANDING_BARRED, "barred",
+                    "12.1 s from when a client begins to wait for it");
+    nodes[2].quarantine_ms = 8250;
+    expect_standing(RL_STANDING_BARRED, "barred", "another 8.2 s");
+    facts[2].member.behind = true;
+    expect_standing(RL_STANDING_SOUND, "behind", "");
+}
+
+/* Of plain locks nothing is told; where fenced ones are wanted, each node lacks a marker.
+ */
+Test(judge, nodes_without_any_marker)
+{
+    begin_marked();
+    for (unsigned i = 0; i < NODES; i++)
+        facts[i].member = (struct rl_membership){.standing = RL_STANDING_UNMARKED};
+    cr_assert_eq(judge(), REDLOCK_FIT);
+    all.fenced = true;
+    cr_assert_eq(judge(), REDLOCK_UNFIT);
+    for (unsigned i = 0; i < NODES; i++) {
+        cr_assert_eq(nodes[i].count, 1);
+        cr_assert_str_eq(nodes[i].findings[0].code, "unmarked");
+    }
+}
+
+/* What cannot be reached has no standing, and no other finding than that. */
+Test(judge, a_node_that_is_not_seen_is_only_unreachable)
+{
+    begin_marked();
+    facts[2].member = (struct rl_membership){.standing = RL_STANDING_UNSEEN};
+    facts[2].fault = RL_FAULT_CONNECT;
+    all.fenced = true;
+    expect(REDLOCK_DEFECT, "unreachable", "the connection was refused or cannot be made");
+}
+
 Test(judge, a_quorum_of_fit_nodes)
 {
     begin();
