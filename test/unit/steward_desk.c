@@ -209,11 +209,12 @@ rl_nodes clerk_ask(struct clerk *clerk)
     return nodes;
 }
 
-/* Nobody votes who forgot less than a quarantine ago. */
-static void check_store(struct stores *stores, const struct store *store, rl_time enough)
+/* Nobody gets his vote back who forgot less than a quarantine ago. */
+static void check_store(struct stores *stores, const struct store *store, bool was_sound,
+                        rl_time enough)
 {
     struct rl_marker marker;
-    if (store->len == 0 || stores->at_once || store->forgot_at == 0)
+    if (store->len == 0 || stores->at_once || store->forgot_at == 0 || was_sound)
         return;
     CHECK(read_marker(store, &marker), "garbage was written");
     CHECK(!marker.sound || stores->now >= store->forgot_at + enough,
@@ -228,10 +229,12 @@ void clerk_do(struct clerk *clerk, unsigned node)
     errand->done = true;
     if (errand->order.write && store->len == errand->expected_len &&
         memcmp(store->text, errand->expected, store->len) == 0) {
+        bool was_sound = stores_is_sound(clerk->stores, clerk->at[node]);
         store->len =
             errand->order.erase ? 0 : rl_marker_write(&errand->order.wanted, store->text);
         store->writes++;
-        check_store(clerk->stores, store, rl_steward_quarantine(&clerk->steward));
+        check_store(clerk->stores, store, was_sound,
+                    rl_steward_quarantine(&clerk->steward));
     }
     errand->len = store->len;
     memcpy(errand->text, store->text, store->len);
