@@ -271,7 +271,7 @@ bool rl_steward_time(struct rl_steward *steward, unsigned node, rl_time sent, rl
         return true;
     if (ward->watch.since != RL_NEVER)
         ward->watch.since = now;
-    if (ward->standing >= RL_STANDING_CLOCK) {
+    if (ward->standing >= RL_STANDING_BARRED) { /* the same answer may say that it votes */
         ward->off = true;
         ward->off_at = now;
     }

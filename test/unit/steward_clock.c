@@ -98,6 +98,27 @@ Test(steward_clock, of_a_node_in_quarantine_begins_that_anew)
     cr_assert(stores_is_sound(&stores, 2));
 }
 
+/* The answer that says "sound" tells of the clock, too. */
+Test(steward_clock, that_is_set_just_before_the_lift_costs_the_vote_again)
+{
+    struct stores stores;
+    struct clerk clerk;
+    open_timed(&stores, &clerk, 3);
+    stores_forget(&stores, 2);
+    clerk_greet_again(&clerk, 2);
+    clerk_work(&clerk);
+    clerk_run(&clerk, rl_steward_left(&clerk.steward, 2, stores.now) - 1);
+    cr_assert_eq(clerk_standing(&clerk, 2), RL_STANDING_BARRED);
+    stores.store[2].off += 100 * RL_SECOND;
+    stores.now++;
+    clerk_work(&clerk);
+    cr_assert_eq(clerk_standing(&clerk, 2), RL_STANDING_CLOCK);
+    clerk_run(&clerk, RL_SECOND);
+    cr_assert_eq(clerk_standing(&clerk, 2), RL_STANDING_BARRED);
+    clerk_run(&clerk, rl_steward_quarantine(&clerk.steward) + RL_SECOND);
+    cr_assert_eq(stores_sound(&stores), 7);
+}
+
 /* Its registration is not complete: there is nothing to begin anew, and nothing is lost. */
 Test(steward_clock, of_a_node_that_is_not_registered_changes_nothing)
 {
