@@ -1,31 +1,18 @@
 #!/usr/bin/env python3
 """redlock admit: nodes become a deployment, stay one, and nothing is left by halves."""
 import os
-import re
 import signal
-import threading
 
 import lab
+from fencing import (QUARANTINE_S, SHORT, fence, found, is_without_a_vote, marker, state, states,
+                     together)
 from lab import case, check, equal, matches, on, redlock
 
 NOT_YET, UNREACHED, DENIED, CONFIG = 75, 69, 77, 78
-SHORT = ("--max-ttl", "1s")  # the quarantine is then 12.1 s
-QUARANTINE_S = 12.1
 
 
 def admit(quorum, *words, env=None):
     return redlock("admit", *words, env={**on(quorum), **(env or {})})
-
-
-def found(quorum, *words):
-    """Makes the quorum a deployment that votes at once."""
-    return admit(quorum, "--new", "--at-once", *words).expect(0, err="^$")
-
-
-def fence(quorum, *words, ttl="1s", key="k", env=None):
-    """The fencing token of a lock that is held for a moment."""
-    return redlock("run", "-n", "-t", ttl, *words, "--fence", key, "--", "sh", "-c",
-                   "echo $REDLOCK_FENCE", env={**on(quorum), **(env or {})})
 
 
 def content(server):
@@ -34,19 +21,6 @@ def content(server):
 
 def contents(quorum):
     return [content(server) if server.is_running() else None for server in quorum.servers]
-
-
-def marker(server):
-    return server.call("GET", "!marker") or ""
-
-
-def state(server):
-    """sound, barred, or "" where there is no marker."""
-    return (marker(server).split() + ["", ""])[1]
-
-
-def states(quorum):
-    return [state(server) for server in quorum.servers]
 
 
 def deployments(quorum):
@@ -62,24 +36,6 @@ def refused(quorum, code, err, *words, env=None, cause=None):
     equal(said["cause"], cause, "cause")
     equal(contents(quorum), before, "what is stored")
     return said
-
-
-def together(*functions):
-    """Runs them at the same time; the first failure is ours."""
-    failures = []
-
-    def guard(function):
-        try:
-            function()
-        except BaseException as failure:  # it would end the thread, and nobody would know
-            failures.append(failure)
-    threads = [threading.Thread(target=guard, args=(function,)) for function in functions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
 
 
 # --- admitted, or refused ---
@@ -194,7 +150,7 @@ def _(quorum):
     before = contents(quorum)
     for indexes in ((0, 1, 2), (2, 3, 4)):
         env = {"REDLOCK_NODES": ",".join(quorum.uris[index] for index in indexes)}
-        fence(quorum, env=env).expect(69, err="belongs to a deployment of other nodes.*"
+        fence(quorum, wait="0", env=env).expect(69, err="belongs to a deployment of other nodes.*"
                                               "compare the list", out="")
         refused(quorum, CONFIG, "belongs to a deployment of other nodes", "--wait", env=env,
                 cause="members")
@@ -207,7 +163,7 @@ def _(quorum):
     found(quorum)
     for index in (0, 2, 3):
         quorum[index].call("FLUSHALL")
-    fence(quorum).expect(69, err="empty those, too, and begin anew by redlock admit --new", out="")
+    fence(quorum, wait="0").expect(69, err="empty those, too, .* by redlock admit --new", out="")
     refused(quorum, CONFIG, "empty those, too", "--wait", cause="unadmitted")
     refused(quorum, NOT_YET, "it has a marker", "--new", cause="used")
     for index in (1, 4):
@@ -270,16 +226,16 @@ def flushed():
         quorum[1].call("FLUSHALL")
         process = lab.start("admit", "--wait", env=on(quorum))
         lab.wait_for(lambda: state(quorum[1]) == "barred", "a seat")
-        last = first
-        while state(quorum[1]) == "barred":
-            now = int(fence(quorum).expect(0).out)
-            check(now > last, f"the fence {now} after {last}")
-            votes = [quorum[1].call("GET", key) for key in ("k", "k!fence")]
-            if state(quorum[1]) == "barred":  # still: so it was all the time
-                equal(votes, [None] * 2, "votes")
-            last = now
+        fences = [first]
+
+        def vote():
+            fences.append(int(fence(quorum).expect(0).out))
+            check(fences[-1] > fences[-2], f"the fences {fences[-2:]}")
+        while is_without_a_vote(quorum[1], vote):
+            pass
+        check(len(fences) > 20, f"{len(fences)} locks meanwhile")
         lab.finish(process).expect(0)
-        check(int(fence(quorum).expect(0).out) > last, "a fence")
+        vote()
         lab.wait_for(lambda: quorum[1].call("GET", "k!fence") or fence(quorum) is None, "its vote")
 
 
@@ -304,7 +260,7 @@ def all_restarted():
             server.call("SAVE")
             quorum.kill(index)
         quorum.start()
-        fence(quorum).expect(69, err="restarted or failed over.*redlock admit --wait", out="")
+        fence(quorum, wait="0").expect(69, err="restarted or failed.*admit --wait", out="")
         waits(quorum, "--wait")
         equal(deployments(quorum), name, "deployments")
 
@@ -318,7 +274,7 @@ def interrupted():
         process.send_signal(signal.SIGINT)
         lab.finish(process).expect(130, err="it goes on with any client", out="")
         equal(states(quorum), ["barred"] * 3, "states")
-        fence(quorum).expect(69, err="in quarantine", out="")
+        fence(quorum, wait="0").expect(69, err="in quarantine", out="")
         admit(quorum, "--wait", "-w", "200ms").expect(NOT_YET, err="the wait ran out: 0 of 3")
         said = admit(quorum, "--wait", "-w", "200ms", "--json").expect(NOT_YET).json()
         equal(said["cause"], "timeout", "cause")

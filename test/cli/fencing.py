@@ -1,0 +1,75 @@
+"""What the tests of fenced locks share: deployments, fences, and the state of a node."""
+import os
+import traceback
+
+import lab
+from lab import check, equal, on, redlock
+
+SHORT = ("--max-ttl", "1s")
+QUARANTINE_S = 12.1  # of such a deployment
+
+
+def found(quorum, *words):
+    """Makes the quorum a deployment that votes at once."""
+    return redlock("admit", "--new", "--at-once", *words, env=on(quorum)).expect(0, err="^$")
+
+
+def fence(quorum, *words, wait="5s", env=None):
+    """The fencing token of a lock that is held for a moment.
+
+    Nodes refuse a vote, for once, that was asked for before they learned of another's seat.
+    """
+    return redlock("run", "-w", wait, "-t", "1s", *words, "--fence", "k", "--", "sh", "-c",
+                   "echo $REDLOCK_FENCE", env={**on(quorum), **(env or {})})
+
+
+def marker(server):
+    return server.call("GET", "!marker") or ""
+
+
+def state(server):
+    """sound, barred, or "" where there is no marker."""
+    return (marker(server).split() + ["", ""])[1]
+
+
+def states(quorum):
+    return [state(server) for server in quorum.servers]
+
+
+def is_without_a_vote(server, vote):
+    """Whether the server is in quarantine, and stores nothing of a lock that vote() gets.
+
+    False: it has been lifted meanwhile.
+    """
+    server.call("DEL", "k", "k!fence")
+    vote()
+    stored = [server.call("GET", key) for key in ("k", "k!fence")]
+    if state(server) == "sound":
+        return False
+    equal(state(server), "barred", "state")
+    equal(stored, [None, None], "what is stored in quarantine")
+    return True
+
+
+def together(*functions):
+    """Runs them at the same time, each in a process of its own; all of their failures are ours."""
+    children = {}
+    for function in functions:
+        ours, theirs = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            lab.die_with_us()
+            with os.fdopen(theirs, "w") as said:
+                try:
+                    function()
+                except BaseException:
+                    said.write(f"{function}: {traceback.format_exc()}")
+            os._exit(0)
+        os.close(theirs)
+        children[pid] = ours
+    said = []
+    for pid, ours in children.items():
+        with os.fdopen(ours, errors="replace") as text:
+            said.append(text.read())
+        os.waitpid(pid, 0)
+    check(not any(said), "\n".join(filter(None, said)))
