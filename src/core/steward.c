@@ -271,7 +271,8 @@ bool rl_steward_time(struct rl_steward *steward, unsigned node, rl_time sent, rl
         return true;
     if (ward->watch.since != RL_NEVER)
         ward->watch.since = now;
-    if (ward->standing >= RL_STANDING_BARRED) { /* the same answer may say that it votes */
+    /* The same answer may say that it votes; and it may be found out at each look. */
+    if (ward->standing >= RL_STANDING_BARRED && !ward->off) {
         ward->off = true;
         ward->off_at = now;
     }
