@@ -181,6 +181,8 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
         heard.vote = RL_VOTE_UNKNOWN; /* what a wrong clock stores may end any time */
         heard.fault = RL_FAULT_CLOCK;
     }
+    if (heard.fault == RL_FAULT_LATE || heard.fault == RL_FAULT_AHEAD)
+        rl_wards_doubt(task->client, node);
     rl_attempt_step(attempt, &(struct rl_lease_event){
                                  .type = RL_EVENT_VOTE,
                                  .node = (uint8_t)node,

@@ -167,6 +167,12 @@ bool rl_wards_time(redlock_client *client, unsigned node, rl_time sent, rl_time 
     return false;
 }
 
+void rl_wards_doubt(redlock_client *client, unsigned node)
+{
+    client->steward.ward[node].look_at = client->view.now;
+    act(client);
+}
+
 enum rl_fault rl_wards_fault(const redlock_client *client, unsigned node)
 {
     static const enum rl_fault faults[] = {
