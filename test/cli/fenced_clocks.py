@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""A node whose time of day goes wrong: it loses its vote on fenced locks, and gets it back."""
+import functools
+import signal
+import time
+
+import lab
+from fencing import QUARANTINE_S, SHORT, fence, found, is_without_a_vote, state, together
+from lab import case, check, on, redlock
+
+HOUR = 3600 * 1000 * 1000  # us
+WRONG = 1                  # the node
+
+FAULTS = {
+    "an hour ahead": lambda clock: clock.jump(HOUR),
+    "an hour behind": lambda clock: clock.jump(-HOUR),
+    "400 ms ahead": lambda clock: clock.jump(400000),
+    "5 % too fast": lambda clock: clock.slew(50000),
+    "5 % too slow": lambda clock: clock.slew(-50000),
+    "still": lambda clock: clock.freeze(),
+}
+
+
+def findings(quorum):
+    """What `redlock check` finds at the node."""
+    node = redlock("check", "--json", env=on(quorum)).json()["nodes"][WRONG]
+    return {one["code"] for one in node["findings"]}, node["fenced"]
+
+
+def live_through(name, fault):
+    """Found out by a client that lives on, told by all, and lifted when it is mended."""
+    with lab.Quorum(3, wrong=[WRONG]) as quorum:
+        node = quorum[WRONG]
+        fences = [0]
+
+        def vote():
+            fences.append(int(fence(quorum).expect(0).out))
+            check(fences[-1] > fences[-2], f"the fences {fences[-2:]}")
+        found(quorum, *SHORT)
+        holder = lab.start("run", "-t", "1s", "--fence", "long", "sleep", "50", env=on(quorum))
+        lab.wait_for(lambda: quorum.values("long").count(None) == 0, "a lock on all nodes")
+        vote()
+        fault(node.clock)
+        lab.wait_for(lambda: state(node) == "barred", f"its marker to say so: {name}")
+        check(is_without_a_vote(node, vote), "it is lifted at once")
+        lab.wait_for(lambda: findings(quorum)[0] >= {"barred", "clock_off"}, f"check to name it: {name}")
+        node.clock.mend()
+        mended = time.monotonic()
+        while is_without_a_vote(node, vote):
+            pass
+        waited = time.monotonic() - mended
+        check(QUARANTINE_S - 1 < waited, f"it votes again after {waited} s")
+        check(holder.poll() is None, "the holder lost its lock")
+        lab.wait_for(lambda: node.call("GET", "long"), "the holder's token, also there")
+        codes, fenced = findings(quorum)
+        check(not codes & {"barred", "clock_off", "clock_set"}, f"still found: {codes}")
+        check(fenced["standing"] == "sound" and fenced["generation"] > 1, f"{fenced}")
+        holder.send_signal(signal.SIGTERM)
+        lab.finish(holder).expect(128 + signal.SIGTERM)
+
+
+@case("wrong by an hour or 400 ms, too fast, too slow, or still: no vote until it is mended")
+def _():
+    together(*(functools.partial(live_through, *row) for row in FAULTS.items()))
+
+
+lab.main(servers=0)
