@@ -81,8 +81,8 @@ enum rl_refusal rl_steward_admit(struct rl_steward *steward, enum rl_admission h
     if (refusal != RL_REFUSAL_NONE)
         return refusal;
     steward->admission = how;
+    steward->outrun = false;
     steward->active = true;
-    steward->failed = false;
     if (how == RL_ADMIT_REPLACE)
         steward->newcomer = (uint8_t)*node;
     if (how != RL_ADMIT_NEW && how != RL_ADMIT_AT_ONCE)
@@ -98,40 +98,43 @@ enum rl_refusal rl_steward_admit(struct rl_steward *steward, enum rl_admission h
     return refusal;
 }
 
-/* Nobody has our deployment any more: it is not to come back, and another's may be ours. */
-static void forget_ours(struct rl_steward *steward)
+void rl_admission_end(struct rl_steward *steward)
 {
     steward->admission = RL_ADMIT_NOTHING;
-    steward->roster = (struct rl_roster){0};
-    for (unsigned i = 0; i < steward->terms.n; i++)
-        steward->ward[i].last = (struct rl_incarnation){0};
+    steward->outrun = false;
 }
 
 /* Where another was first, nobody is to stay with a part of two deployments. */
-void rl_admission_answered(struct rl_steward *steward, unsigned node)
+static void give_up(struct rl_steward *steward, unsigned node)
+{
+    steward->undoing = rl_all(steward->terms.n) & ~rl_bit(node);
+    steward->founding = 0;
+    steward->outrun = true;
+}
+
+void rl_admission_learned(struct rl_steward *steward, unsigned node)
 {
     const struct rl_ward *ward = &steward->ward[node];
     rl_nodes bit = rl_bit(node);
+    bool is_empty = !ward->marked && !ward->garbled;
     bool is_ours =
         ward->marked && ward->marker.roster.deployment == steward->roster.deployment;
-    if (steward->undoing & bit && !is_ours)
+    if (!is_ours)
         steward->undoing &= ~bit;
-    if (steward->founding & bit && !is_ours) {
-        steward->failed = true;
-        steward->undoing = rl_all(steward->terms.n) & ~bit;
-        steward->founding = 0;
-    }
-    steward->founding &= ~bit;
-    if (steward->failed && !steward->undoing)
-        forget_ours(steward);
+    if (is_ours)
+        steward->founding &= ~bit;
+    else if (steward->founding & bit && !is_empty)
+        give_up(steward, node);
+    if (steward->outrun && !steward->undoing)
+        steward->roster = (struct rl_roster){0}; /* nobody is to be seated there again */
 }
 
 enum rl_progress rl_steward_progress(const struct rl_steward *steward)
 {
-    if (steward->failed)
+    if (steward->outrun)
         return steward->undoing ? RL_PROGRESS_OPEN : RL_PROGRESS_FAILED;
-    bool all = rl_steward_sound(steward) == rl_all(steward->terms.n);
-    return all ? RL_PROGRESS_DONE : RL_PROGRESS_OPEN;
+    return rl_steward_sound(steward) == rl_all(steward->terms.n) ? RL_PROGRESS_DONE
+                                                                 : RL_PROGRESS_OPEN;
 }
 
 rl_time rl_steward_left(const struct rl_steward *steward, unsigned node, rl_time now)

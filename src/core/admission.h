@@ -31,10 +31,16 @@ enum rl_progress {
 
 enum rl_progress rl_steward_progress(const struct rl_steward *steward);
 
+/*
+ * The operator has been told how it ended: what is lost from now on he does not vouch for,
+ * and who was outrun may be bound to the winner's deployment.
+ */
+void rl_admission_end(struct rl_steward *steward);
+
 /* How much longer the quarantine of this node lasts; RL_NEVER: it has not begun. */
 rl_time rl_steward_left(const struct rl_steward *steward, unsigned node, rl_time now);
 
-/* The steward's side: an order was answered. */
-void rl_admission_answered(struct rl_steward *steward, unsigned node);
+/* The steward's side: a node's marker was seen. */
+void rl_admission_learned(struct rl_steward *steward, unsigned node);
 
 #endif

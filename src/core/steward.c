@@ -67,7 +67,7 @@ static unsigned count_same(const struct rl_steward *steward, const struct rl_war
 static void bind(struct rl_steward *steward)
 {
     unsigned n = steward->terms.n;
-    bool founds = steward->founding | steward->undoing;
+    bool founds = steward->founding | steward->undoing || steward->outrun;
     for (unsigned i = 0; i < n && !founds; i++) {
         const struct rl_ward *ward = &steward->ward[i];
         const struct rl_roster *roster = &ward->marker.roster;
@@ -201,6 +201,7 @@ static void learn(struct rl_steward *steward, unsigned node, struct rl_word text
         ward->marker = marker;
     if (!read || !marker.sound)
         ward->off = false;
+    rl_admission_learned(steward, node);
 }
 
 /*
@@ -243,7 +244,6 @@ void rl_steward_answered(struct rl_steward *steward, unsigned node, struct rl_wo
     struct rl_ward *ward = &steward->ward[node];
     ward->owed = ward->claims = false;
     learn(steward, node, marker);
-    rl_admission_answered(steward, node);
     for (unsigned i = 0; i < steward->terms.n; i++)
         if (steward->ward[i].watch.asked > 0 && sent >= steward->ward[i].watch.asked)
             steward->ward[i].watch.told |= rl_bit(node);
@@ -421,7 +421,7 @@ static bool is_to_be_lifted(const struct rl_steward *steward, const struct rl_wa
                             rl_time now)
 {
     bool at_once =
-        steward->admission == RL_ADMIT_AT_ONCE && !steward->failed && !steward->founding;
+        steward->admission == RL_ADMIT_AT_ONCE && !steward->outrun && !steward->founding;
     rl_time until = rl_later(ward->watch.since, rl_steward_quarantine(steward));
     return ward->standing == RL_STANDING_BARRED && (at_once || now >= until);
 }

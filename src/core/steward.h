@@ -81,10 +81,10 @@ struct rl_steward {
     struct rl_steward_terms terms;
     bool active; /* orders are given: this client holds fenced locks, or admits nodes */
     enum rl_admission admission;
-    rl_nodes founding; /* NEW, AT_ONCE: these are to be marked yet */
-    rl_nodes undoing;  /* another was there first: these are to lose our marker again */
-    bool failed;       /* it was */
-    uint8_t newcomer;  /* REPLACE */
+    rl_nodes founding;       /* NEW, AT_ONCE: these are to be marked yet */
+    rl_nodes undoing;        /* the same, failed: these are to lose our marker again */
+    bool outrun;             /* the same: somebody else was first */
+    uint8_t newcomer;        /* REPLACE */
     struct rl_roster roster; /* all that was ever learned; deployment 0: not bound yet */
     struct rl_ward ward[RL_NODES_MAX];
 };

@@ -161,7 +161,11 @@ static void check_order(const struct clerk *clerk, const struct rl_steward_order
     CHECK(steward->active && ward->greeted && !clerk->errand[order->node].out,
           "an order that nobody can carry");
     CHECK(!order->erase || order->write, "nothing is erased by looking");
-    if (!order->write || order->erase)
+    if (!order->write)
+        return;
+    CHECK(!ward->marked || ward->marker.roster.deployment == steward->roster.deployment,
+          "in place of another deployment's");
+    if (order->erase)
         return;
     CHECK(rl_same_process(&wanted->process, &ward->process), "for another process");
     CHECK(wanted->roster.deployment == steward->roster.deployment, "of no deployment");
@@ -170,8 +174,6 @@ static void check_order(const struct clerk *clerk, const struct rl_steward_order
         return;
     }
     CHECK(wanted->nonce != ward->marker.nonce, "the nonce is an old one");
-    CHECK(wanted->roster.deployment == ward->marker.roster.deployment,
-          "in place of another deployment's");
     for (unsigned i = 0; i < steward->terms.n; i++)
         CHECK(!rl_later_incarnation(ward->marker.roster.seat[i], wanted->roster.seat[i]),
               "node %u is to unlearn seat %u", order->node, i);

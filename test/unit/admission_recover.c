@@ -1,0 +1,1 @@
+#include "steward_desk.h"
