@@ -116,16 +116,18 @@ static bool is_recovering(const struct rl_steward *steward)
            (sound | barred) == rl_all(steward->terms.n);
 }
 
-/* Whoever may vouch, and knows that incarnation. */
+/*
+ * Whoever may vouch, and knows that incarnation. Where all have to vouch for each other, a
+ * node does for itself, too: there may be no other.
+ */
 static rl_nodes knowing(const struct rl_steward *steward, unsigned node)
 {
     const struct rl_marker *newest = &steward->ward[node].marker;
     struct rl_incarnation self = rl_marker_self(newest);
-    rl_nodes fit = rl_steward_sound(steward);
+    rl_nodes fit = is_recovering(steward) ? rl_all(steward->terms.n)
+                                          : rl_steward_sound(steward) & ~rl_bit(node);
     rl_nodes nodes = 0;
-    if (is_recovering(steward))
-        fit = rl_all(steward->terms.n);
-    for (rl_nodes rest = fit & ~rl_bit(node); rest; rest &= rest - 1) {
+    for (rl_nodes rest = fit; rest; rest &= rest - 1) {
         unsigned i = rl_first(rest);
         const struct rl_roster *roster = &steward->ward[i].marker.roster;
         if (!rl_later_incarnation(self, roster->seat[newest->seat]))
@@ -148,15 +150,13 @@ static void watch(struct rl_steward *steward, unsigned node, rl_time now)
         *watch = (struct rl_watch){.of = self, .since = RL_NEVER};
     if (ward->standing != RL_STANDING_BARRED || watch->since != RL_NEVER)
         return;
-    unsigned needed = rl_majority(steward->terms.n);
+    unsigned enough =
+        is_recovering(steward) ? steward->terms.n : rl_majority(steward->terms.n);
     rl_nodes nodes = knowing(steward, node);
-    if (is_recovering(steward) && needed > steward->terms.n - 1u)
-        needed = steward->terms.n - 1; /* of one or two nodes: all others */
     watch->jury &= nodes;
-    if (watch->asked > 0 && rl_count(watch->jury & watch->told) >= needed) {
+    if (rl_count(watch->jury & watch->told) >= enough) {
         watch->since = watch->asked;
-    } else if ((watch->asked == 0 || rl_count(watch->jury) < needed) &&
-               rl_count(nodes) >= needed) {
+    } else if (rl_count(watch->jury) < enough && rl_count(nodes) >= enough) {
         watch->jury = nodes;
         watch->told = 0;
         watch->asked = now;
