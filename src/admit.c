@@ -36,6 +36,7 @@ static void finish(struct admit *admit, redlock_code code, int node, const char 
     redlock_client *client = admit->task.client;
     redlock_admitted result = {.code = code, .node = node, .text = text};
     client->admit = NULL;
+    rl_admission_end(&client->steward);
     rl_task_end(&admit->task);
     admit->callback(client, &result, admit->arg);
     rl_client_read_clock(client);
