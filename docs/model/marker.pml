@@ -194,6 +194,7 @@ byte seen[LIVES];  /* these have the new life in their rosters */
 byte unfit[LIVES]; /* so have these, but they are not sound */
 byte older[LIVES]; /* rounds that are older than its watch */
 byte watched;      /* new lives, from here on until they are lifted */
+byte begun;        /* new lives of which a server has been told */
 
 #ifdef UNREGISTERED
 #define ENOUGH 0
@@ -215,7 +216,8 @@ byte watched;      /* new lives, from here on until they are lifted */
 inline register(steward, server)
 {
     roster[server] = roster[server] | BIT(LIFE(steward));
-    known[steward] = known[steward] | roster[server]
+    known[steward] = known[steward] | roster[server];
+    begun = begun | BIT(LIFE(steward))
 }
 
 proctype Register(byte steward; byte server)
@@ -264,7 +266,7 @@ inline see_majority(steward)
 }
 
 #define MET(steward)       (seen[steward] | unfit[steward])
-#define ELSEWHERE(steward) ((sound | watched) & ~MET(steward) & ~dead)
+#define ELSEWHERE(steward) ((sound | begun) & ~MET(steward) & ~dead)
 
 #ifdef MOST_ANSWER
 #define ALL (N - 1)
