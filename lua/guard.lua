@@ -23,9 +23,9 @@ local function marked()
 end
 local function held()
   local pttl = redis.call('PTTL', KEYS[1])
-  -- No lock is that long: the clock was set back. Whoever says another marker, as a release
-  -- may, does not know how long the locks of this deployment can be.
-  if pttl > tonumber(ARGV[6]) and marked() then
+  -- No fenced lock is that long: the clock was set back. Whoever says another marker, as a
+  -- release may, does not know how long the locks of this deployment can be.
+  if pttl > tonumber(ARGV[6]) and string.sub(value, 1, 2) == 'f:' and marked() then
     redis.call('PEXPIRE', KEYS[1], ARGV[6])
     pttl = tonumber(ARGV[6])
   end

@@ -167,13 +167,24 @@ static void note_value(struct rl_attempt *attempt, unsigned node, struct rl_word
     rl_client_keep_value(value, attempt->value[node]);
 }
 
+/*
+ * Since this was said, a later incarnation of some seat has become known. What is said
+ * again would be granted by the new marker, beside votes of the old incarnation in the same
+ * round.
+ */
+static bool is_outdated(const struct rl_attempt *attempt, rl_time sent)
+{
+    return attempt->kind->is_fenced && sent <= attempt->task.client->steward.learned_at;
+}
+
 static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
                    const struct rl_reply *reply)
 {
     struct rl_attempt *attempt = attempt_of(task);
     struct rl_message message = message_of(attempt, op->text, op->seq, op->plant);
     struct rl_answer heard;
-    bool wanted = rl_lease_wants(&attempt->lease, op->text, op->seq);
+    bool wanted = rl_lease_wants(&attempt->lease, op->text, op->seq) &&
+                  (op->text == RL_RELEASE || !is_outdated(attempt, op->sent));
     if (!rl_client_hear(task->client, task, &message, wanted, node, op, reply, &heard))
         return;
     note_value(attempt, node, heard.value);

@@ -49,7 +49,7 @@ struct rl_task {
 struct rl_member {
     struct rl_task task;
     unsigned index;
-    bool distrusted; /* its last answer made no sense: the connection is to be given up */
+    enum rl_fault distrust; /* why it is to be greeted anew after this answer; NONE: not */
     struct rl_link link;
     struct rl_node node;
 };
@@ -58,7 +58,7 @@ struct redlock_client {
     struct event_base *base;
     struct event *timer, *end_of_pass;
     int timer_fd;
-    rl_time boot;      /* CLOCK_BOOTTIME, when it was read last */
+    rl_time boot, raw; /* CLOCK_BOOTTIME and CLOCK_MONOTONIC_RAW, when they were read */
     rl_time armed_for; /* when the timer fires at the latest; RL_NEVER: it is not set */
     bool pass_ends;    /* the end of this pass is under way */
     unsigned depth;    /* calls that are running inside this client */
@@ -154,8 +154,10 @@ bool rl_members_init(redlock_client *client); /* false: no memory */
 void rl_members_start(redlock_client *client);
 void rl_members_deafen(redlock_client *client); /* nothing more is read */
 void rl_member_failed(struct rl_member *member, enum rl_fault fault);
-void rl_member_sent(struct rl_member *member);     /* it owes an answer, from now on */
-void rl_member_distrust(struct rl_member *member); /* its answer makes no sense */
+void rl_member_sent(struct rl_member *member); /* it owes an answer, from now on */
+
+/* After the answer that is looked at, the connection is given up and made anew. */
+void rl_member_distrust(struct rl_member *member, enum rl_fault fault);
 
 /* --- saying things --- */
 

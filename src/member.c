@@ -227,11 +227,11 @@ static void on_replied(void *arg, struct rl_node *node, const struct rl_op *op,
     enum rl_fault fault = reply->type == RL_REPLY_ERROR
                               ? rl_fault_of_error(reply->text, reply->len)
                               : RL_FAULT_NONE;
-    if (member->distrusted)
-        fault = RL_FAULT_PROTOCOL;
-    member->distrusted = false;
-    if ((fault == RL_FAULT_PROTOCOL || rl_fault_is_of_node(fault)) &&
-        rl_link_is_open(&member->link))
+    bool distrusted = member->distrust != RL_FAULT_NONE;
+    if (distrusted)
+        fault = member->distrust;
+    member->distrust = RL_FAULT_NONE;
+    if ((distrusted || rl_fault_is_of_node(fault)) && rl_link_is_open(&member->link))
         step_link(member, (struct rl_link_event){.type = RL_LINK_FAULT, .fault = fault});
 }
 
@@ -276,9 +276,9 @@ void rl_member_sent(struct rl_member *member)
     step_link(member, (struct rl_link_event){.type = RL_LINK_SENT});
 }
 
-void rl_member_distrust(struct rl_member *member)
+void rl_member_distrust(struct rl_member *member, enum rl_fault fault)
 {
-    member->distrusted = true;
+    member->distrust = fault;
 }
 
 /* --- making --- */

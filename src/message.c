@@ -130,7 +130,7 @@ bool rl_client_hear(redlock_client *client, struct rl_task *task,
     if (!rl_kind_read(message->kind, op->text, reply, ret_answer)) {
         ret_answer->vote = RL_VOTE_UNKNOWN;
         ret_answer->fault = RL_FAULT_PROTOCOL;
-        rl_member_distrust(member);
+        rl_member_distrust(member, RL_FAULT_PROTOCOL);
         return true;
     }
     if (ret_answer->fault != RL_FAULT_NOSCRIPT || op->whole ||

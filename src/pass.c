@@ -18,8 +18,8 @@ static rl_time read_clock(clockid_t id)
 rl_time rl_client_read_clock(redlock_client *client)
 {
     client->boot = read_clock(CLOCK_BOOTTIME);
-    client->view.now =
-        rl_clock_advance(&client->clock, client->boot, read_clock(CLOCK_MONOTONIC_RAW));
+    client->raw = read_clock(CLOCK_MONOTONIC_RAW);
+    client->view.now = rl_clock_advance(&client->clock, client->boot, client->raw);
     return client->view.now;
 }
 

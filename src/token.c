@@ -13,8 +13,9 @@
 
 static const char base32[] = "abcdefghijklmnopqrstuvwxyz234567";
 
-static bool fill(uint8_t *bytes, size_t len)
+bool rl_random_bytes(void *to, size_t len)
 {
+    uint8_t *bytes = to;
     while (len > 0) {
         ssize_t got = getrandom(bytes, len, 0);
         if (got < 0 && errno == EINTR)
@@ -32,7 +33,7 @@ bool rl_token_make(const char *mark, const char *label,
 {
     uint8_t bytes[RANDOM_BYTES];
     char digits[DIGITS + 1];
-    if (!fill(bytes, sizeof(bytes)))
+    if (!rl_random_bytes(bytes, sizeof(bytes)))
         return false;
     for (int i = 0; i < DIGITS; i++) {
         int bit = 5 * i;

@@ -6,12 +6,16 @@
 #define RL_TOKEN_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "redlock/redlock.h"
 
 /* Fresh from the kernel each time, so that no fork or clone repeats it. False: no luck. */
 bool rl_token_make(const char *mark, const char *label,
                    char ret_token[REDLOCK_TOKEN_MAX + 1]);
+
+/* Random bits of the kernel's, once it has them. False: no luck. */
+bool rl_random_bytes(void *bytes, size_t len);
 
 /* Where the label begins, if this looks like a token of ours that has one; else NULL. */
 const char *rl_token_label(const char *value);

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "net/info.h"
+
 #define MARKER_KEY "!marker"
 #define FENCE_MARK "!fence"
 
@@ -27,6 +29,7 @@ struct rl_word rl_wards_fence_mark(void)
 
 /* After each event: who may vote now, and what is to be done about the others. */
 static void act(redlock_client *client);
+static void ask_replication(redlock_client *client, unsigned node);
 
 static void learn_time(redlock_client *client, unsigned node, rl_time sent, rl_time told)
 {
@@ -61,12 +64,13 @@ static bool say(redlock_client *client, const struct rl_steward_order *order)
 static void act(redlock_client *client)
 {
     struct rl_steward_order order;
-    for (;;) {
-        uint64_t random[2] = {rl_client_random(client), rl_client_random(client)};
-        if (!rl_steward_order(&client->steward, client->view.now, random, &order))
-            break;
+    uint64_t random[2];
+    while (client->steward.active && rl_random_bytes(random, sizeof(random)) &&
+           rl_steward_order(&client->steward, client->view.now, random, &order)) {
         if (!say(client, &order))
-            rl_steward_refused(&client->steward, order.node, client->view.now);
+            rl_steward_refused(&client->steward, order.node, false, client->view.now);
+        else if (!order.write)
+            ask_replication(client, order.node);
     }
     client->sound = rl_steward_sound(&client->steward);
     rl_task_due(&client->ward_task, rl_steward_next(&client->steward));
@@ -78,6 +82,34 @@ static void tick(struct rl_task *task)
     act(task->client);
 }
 
+/* --- the history of a node's data --- */
+
+/* The `seq` of what a look is followed by, where a node votes. */
+#define ASK_REPLICATION 1
+
+/*
+ * A node whose master_replid has changed became a master anew, or got a replica: the next
+ * greeting finds its marker to be another process'. Unless it is asked, only those would
+ * know who are greeted later.
+ */
+static void ask_replication(redlock_client *client, unsigned node)
+{
+    static const struct rl_word info[] = {{"INFO", 4}, {"replication", 11}};
+    if (client->sound & rl_bit(node))
+        rl_client_ask(client, &client->ward_task, ASK_REPLICATION, info, 2, node);
+}
+
+static void hear_replication(redlock_client *client, unsigned node,
+                             const struct rl_reply *reply)
+{
+    const struct rl_process *process = &client->steward.ward[node].process;
+    struct rl_word replid = {"", 0};
+    if (reply->type == RL_REPLY_STRING)
+        replid = rl_info_field(reply, "master_replid");
+    if (replid.len == RL_RUN_ID && memcmp(replid.text, process->replid, RL_RUN_ID) != 0)
+        rl_member_distrust(&client->member[node], RL_FAULT_FOREIGN);
+}
+
 /* A script that is not known is said again when the node is looked at next, and then whole.
  */
 static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
@@ -86,13 +118,16 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
     redlock_client *client = task->client;
     struct rl_message message = message_of(client);
     struct rl_answer heard;
-    rl_client_hear(client, task, &message, false, node, op, reply, &heard);
     if (!reply)
         return; /* the connection has ended, and tells so itself */
+    if (op->seq == ASK_REPLICATION) {
+        hear_replication(client, node, reply);
+        return;
+    }
+    rl_client_hear(client, task, &message, false, node, op, reply, &heard);
     if (heard.vote != RL_VOTE_GRANTED) {
-        rl_steward_refused(&client->steward, node, client->view.now);
-        if (heard.fault == RL_FAULT_NOSCRIPT)
-            client->steward.ward[node].rest_until = 0;
+        rl_steward_refused(&client->steward, node, heard.fault == RL_FAULT_NOSCRIPT,
+                           client->view.now);
     } else {
         rl_wards_time(client, node, op->sent, heard.time);
         rl_steward_answered(&client->steward, node, heard.value, op->sent,
@@ -161,7 +196,7 @@ bool rl_wards_time(redlock_client *client, unsigned node, rl_time sent, rl_time 
     /* Between the pass's reading of the clock and that of the answer we may have waited. */
     rl_client_read_clock(client);
     learn_time(client, node, sent, told);
-    if (rl_steward_time(&client->steward, node, sent, client->view.now, told))
+    if (rl_steward_time(&client->steward, node, sent, client->view.now, client->raw, told))
         return true;
     act(client);
     return false;
@@ -198,8 +233,11 @@ bool rl_wards_bear(const redlock_client *client, rl_time ttl)
 enum rl_refusal rl_wards_admit(redlock_client *client, enum rl_admission how,
                                unsigned *node, int64_t max_ttl_ms)
 {
+    uint64_t random = 0;
+    if (!rl_random_bytes(&random, sizeof(random)))
+        return RL_REFUSAL_UNSEEN;
     enum rl_refusal refusal =
-        rl_steward_admit(&client->steward, how, node, max_ttl_ms, rl_client_random(client));
+        rl_steward_admit(&client->steward, how, node, max_ttl_ms, random);
     act(client);
     return refusal;
 }

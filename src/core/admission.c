@@ -18,30 +18,20 @@ static unsigned find_other(const struct rl_steward *steward, rl_nodes fit)
     return other ? rl_first(other) : steward->terms.n;
 }
 
-static rl_nodes standing_in(const struct rl_steward *steward, unsigned standings)
-{
-    rl_nodes nodes = 0;
-    for (unsigned i = 0; i < steward->terms.n; i++)
-        if (standings >> steward->ward[i].standing & 1)
-            nodes |= rl_bit(i);
-    return nodes;
-}
-
-#define STANDS(name) (1u << RL_STANDING_##name)
-
 static enum rl_refusal refuse_new(const struct rl_steward *steward, unsigned *node)
 {
-    *node = find_other(steward, standing_in(steward, STANDS(UNMARKED)));
+    *node = find_other(steward, rl_steward_standing(steward, RL_STANDS(UNMARKED)));
     return *node < steward->terms.n ? RL_REFUSAL_USED : RL_REFUSAL_NONE;
 }
 
 static enum rl_refusal refuse_wait(const struct rl_steward *steward, unsigned *node)
 {
-    *node =
-        find_other(steward, ~standing_in(steward, STANDS(ELSEWHERE) | STANDS(REPLACED)));
+    *node = find_other(
+        steward, ~rl_steward_standing(steward, RL_STANDS(ELSEWHERE) | RL_STANDS(REPLACED)));
     if (*node < steward->terms.n)
         return RL_REFUSAL_MEMBERS;
-    *node = find_other(steward, ~standing_in(steward, STANDS(UNMARKED) | STANDS(ALONE)));
+    *node = find_other(
+        steward, ~rl_steward_standing(steward, RL_STANDS(UNMARKED) | RL_STANDS(ALONE)));
     return steward->roster.deployment ? RL_REFUSAL_NONE : RL_REFUSAL_UNMARKED;
 }
 
@@ -62,7 +52,7 @@ static enum rl_refusal refuse_replace(const struct rl_steward *steward, unsigned
 static enum rl_refusal refuse(const struct rl_steward *steward, enum rl_admission how,
                               unsigned *node)
 {
-    unsigned unseen = find_other(steward, ~standing_in(steward, STANDS(UNSEEN)));
+    unsigned unseen = find_other(steward, ~rl_steward_standing(steward, RL_STANDS(UNSEEN)));
     if (unseen < steward->terms.n) {
         *node = unseen;
         return RL_REFUSAL_UNSEEN;

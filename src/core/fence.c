@@ -22,7 +22,7 @@ rl_time rl_nodes_now(const struct rl_node_time *time, unsigned n, rl_time now)
     for (unsigned i = 0; i < n; i++)
         known += time[i].known;
     for (unsigned i = 0; i < n; i++)
-        if (time[i].known && rank(time, n, i) == known / 2)
+        if (time[i].known && rank(time, n, i) == (known - 1) / 2)
             return now + time[i].ahead;
     return 0;
 }

@@ -16,7 +16,11 @@ struct rl_node_time {
 void rl_node_time_note(struct rl_node_time *time, rl_time sent, rl_time heard,
                        rl_time told);
 
-/* Our clock plus the median of what the nodes are ahead; 0 if none is known. */
+/*
+ * Our clock plus the median of what the nodes are ahead, the lower one of two: one that was
+ * set ahead must not make the fences, or what it forgot would not be LATE there. 0: none is
+ * known.
+ */
 rl_time rl_nodes_now(const struct rl_node_time *time, unsigned n, rl_time now);
 
 #endif

@@ -40,10 +40,13 @@ bool rl_pace_note(struct rl_pace *pace, rl_time sent, rl_time heard, rl_time tol
         pace->known = false;
         return false;
     }
+    bool ahead = told - heard > high;
     start(pace, sent, heard, told);
     pace->worn = worn;
     pace->since = since;
-    if (gap == 0) {
+    if (gap > 0) /* the nearest that it can be: what is worn is counted once */
+        pace->low = pace->high = ahead ? pace->low : pace->high;
+    else {
         pace->low = rl_max(pace->low, low);
         pace->high = rl_min(pace->high, high);
     }

@@ -24,18 +24,18 @@ rl_time rl_steward_quarantine(const struct rl_steward *steward)
     return longest + longest / RL_CLOCK_SHARE;
 }
 
-static rl_nodes standing(const struct rl_steward *steward, enum rl_standing standing)
+rl_nodes rl_steward_standing(const struct rl_steward *steward, unsigned standings)
 {
     rl_nodes nodes = 0;
     for (unsigned i = 0; i < steward->terms.n; i++)
-        if (steward->ward[i].standing == standing)
+        if (standings >> steward->ward[i].standing & 1)
             nodes |= rl_bit(i);
     return nodes;
 }
 
 rl_nodes rl_steward_sound(const struct rl_steward *steward)
 {
-    return standing(steward, RL_STANDING_SOUND);
+    return rl_steward_standing(steward, RL_STANDS(SOUND));
 }
 
 /* --- who stands how --- */
@@ -110,7 +110,7 @@ static enum rl_standing standing_of(const struct rl_steward *steward,
 static bool is_recovering(const struct rl_steward *steward)
 {
     rl_nodes sound = rl_steward_sound(steward);
-    rl_nodes barred = standing(steward, RL_STANDING_BARRED);
+    rl_nodes barred = rl_steward_standing(steward, RL_STANDS(BARRED));
     return steward->admission >= RL_ADMIT_NEW && steward->admission <= RL_ADMIT_WAIT &&
            rl_count(sound) < rl_majority(steward->terms.n) &&
            (sound | barred) == rl_all(steward->terms.n);
@@ -168,10 +168,13 @@ static void watch(struct rl_steward *steward, unsigned node, rl_time now)
 /* Everything that follows from what is known. */
 static void review(struct rl_steward *steward, rl_time now)
 {
+    struct rl_roster known = steward->roster;
     bind(steward);
     for (unsigned i = 0; i < steward->terms.n; i++)
         if (steward->roster.deployment && is_ours(steward, &steward->ward[i]))
             rl_roster_merge(&steward->roster, &steward->ward[i].marker.roster);
+    if (memcmp(&known, &steward->roster, sizeof(known)) != 0)
+        steward->learned_at = now;
     for (unsigned i = 0; i < steward->terms.n; i++) {
         struct rl_ward *ward = &steward->ward[i];
         ward->standing = standing_of(steward, ward);
@@ -204,18 +207,22 @@ static void learn(struct rl_steward *steward, unsigned node, struct rl_word text
     rl_admission_learned(steward, node);
 }
 
-/*
- * Who votes need not be asked how it stands: a vote would tell. But a look that became due
- * after this was sent is still due.
- */
+/* Who is soon to vote, who is lost for now, and who votes: there a vote would tell. */
+static rl_time gap_of(enum rl_standing standing)
+{
+    if (standing == RL_STANDING_SOUND)
+        return RL_STEWARD_PROBE;
+    return standing >= RL_STANDING_BARRED ? RL_STEWARD_GAP : RL_STEWARD_REST;
+}
+
+/* A look that became due after this was sent is still due. */
 static void look_later(struct rl_steward *steward, unsigned node, rl_time sent, rl_time now)
 {
     struct rl_ward *ward = &steward->ward[node];
     if (ward->look_at <= sent || ward->look_at > now)
         ward->look_at = RL_NEVER;
     review(steward, now);
-    if (ward->standing != RL_STANDING_SOUND)
-        ward->look_at = rl_min(ward->look_at, rl_later(now, RL_STEWARD_GAP));
+    ward->look_at = rl_min(ward->look_at, rl_later(now, gap_of(ward->standing)));
 }
 
 void rl_steward_greeted(struct rl_steward *steward, unsigned node,
@@ -226,6 +233,8 @@ void rl_steward_greeted(struct rl_steward *steward, unsigned node,
     ward->greeted = true;
     ward->owed = ward->claims = false;
     ward->rest_until = 0;
+    if (!rl_same_process(&ward->process, process))
+        ward->pace.known = false; /* another machine's clock, perhaps */
     ward->process = *process;
     learn(steward, node, marker);
     look_later(steward, node, now, now);
@@ -250,24 +259,32 @@ void rl_steward_answered(struct rl_steward *steward, unsigned node, struct rl_wo
     look_later(steward, node, sent, now);
 }
 
-void rl_steward_refused(struct rl_steward *steward, unsigned node, rl_time now)
+void rl_steward_refused(struct rl_steward *steward, unsigned node, bool again, rl_time now)
 {
     struct rl_ward *ward = &steward->ward[node];
     ward->owed = ward->claims = false;
-    ward->look_at = ward->rest_until = rl_later(now, RL_STEWARD_REST);
+    ward->look_at = ward->rest_until = again ? now : rl_later(now, RL_STEWARD_REST);
+}
+
+/* Half of what keys can bear; the other half is for what no answer shows. */
+static bool is_in_time(struct rl_steward *steward, struct rl_ward *ward, rl_time took,
+                       rl_time raw, rl_time told)
+{
+    rl_time ttl = steward->roster.max_ttl_ms * RL_MS;
+    uint32_t ppm = steward->terms.drift_ppm;
+    if (ppm < RL_CLOCK_PPM)
+        ppm = RL_CLOCK_PPM;
+    rl_time slack = (ttl - rl_valid_until(0, ttl, ppm)) / 2;
+    return rl_pace_note(&ward->pace, raw - took, raw, told, ppm / 2, slack);
 }
 
 bool rl_steward_time(struct rl_steward *steward, unsigned node, rl_time sent, rl_time now,
-                     rl_time told)
+                     rl_time raw, rl_time told)
 {
     struct rl_ward *ward = &steward->ward[node];
-    rl_time ttl = steward->roster.max_ttl_ms * RL_MS;
-    rl_time slack = (ttl - rl_valid_until(0, ttl, steward->terms.drift_ppm)) / 2;
-    uint32_t ppm = steward->terms.drift_ppm / 2;
-    if (ppm < RL_CLOCK_PPM)
-        ppm = RL_CLOCK_PPM;
-    if (!steward->roster.deployment ||
-        rl_pace_note(&ward->pace, sent, now, told, ppm, slack))
+    bool doubted = steward->doubted_at > 0 && now < steward->doubted_at + RL_CLOCK_RECENT;
+    if (!steward->roster.deployment || is_in_time(steward, ward, now - sent, raw, told) ||
+        doubted)
         return true;
     if (ward->watch.since != RL_NEVER)
         ward->watch.since = now;
@@ -292,6 +309,7 @@ static void doubt_ours(struct rl_steward *steward, rl_time now)
         return;
     for (unsigned i = 0; i < steward->terms.n; i++)
         steward->ward[i].off = false;
+    steward->doubted_at = now; /* those that were not heard yet will seem off, too */
     review(steward, now);
 }
 
@@ -318,20 +336,27 @@ static unsigned free_seat(const struct rl_steward *steward, unsigned node)
     return seat;
 }
 
-/* An operator vouches that the nodes are the right ones: then all of them have to be seen.
- */
+bool rl_ward_is_lost(const struct rl_ward *ward)
+{
+    bool is_other = !rl_same_process(&ward->marker.process, &ward->process);
+    switch (ward->standing) {
+    case RL_STANDING_UNMARKED:
+    case RL_STANDING_FOREIGN: return true;
+    case RL_STANDING_REPLACED: return is_other || !ward->marker.sound;
+    default: return false;
+    }
+}
+
+/* An operator vouches that the nodes are the right ones: then all have to be seen. */
 static unsigned seat_by_operator(const struct rl_steward *steward, unsigned node)
 {
     const struct rl_ward *ward = &steward->ward[node];
     bool is_newcomer = steward->admission == RL_ADMIT_REPLACE &&
                        node == steward->newcomer && ward->standing == RL_STANDING_UNMARKED;
-    bool is_wanted =
-        steward->admission == RL_ADMIT_WAIT &&
-        (ward->standing == RL_STANDING_UNMARKED || ward->standing == RL_STANDING_FOREIGN);
-    if ((!is_newcomer && !is_wanted) || standing(steward, RL_STANDING_UNSEEN))
+    bool is_wanted = steward->admission == RL_ADMIT_WAIT && rl_ward_is_lost(ward);
+    if ((!is_newcomer && !is_wanted) || rl_steward_standing(steward, RL_STANDS(UNSEEN)))
         return steward->terms.n;
-    if (ward->standing == RL_STANDING_FOREIGN &&
-        !is_taken(steward, node, ward->marker.seat))
+    if (ward->marked && !is_taken(steward, node, ward->marker.seat))
         return ward->marker.seat;
     return free_seat(steward, node);
 }
@@ -397,7 +422,8 @@ static bool has_to_learn(const struct rl_steward *steward, unsigned node)
     if (ward->standing != RL_STANDING_SOUND &&
         !(ward->standing == RL_STANDING_BARRED && is_recovering(steward)))
         return false;
-    for (rl_nodes rest = standing(steward, RL_STANDING_BARRED); rest; rest &= rest - 1) {
+    for (rl_nodes rest = rl_steward_standing(steward, RL_STANDS(BARRED)); rest;
+         rest &= rest - 1) {
         unsigned i = rl_first(rest);
         if (i != node && !(knowing(steward, i) & rl_bit(node)))
             return true;
@@ -420,8 +446,8 @@ static bool order_look(struct rl_steward *steward, unsigned node, rl_time now,
 static bool is_to_be_lifted(const struct rl_steward *steward, const struct rl_ward *ward,
                             rl_time now)
 {
-    bool at_once =
-        steward->admission == RL_ADMIT_AT_ONCE && !steward->outrun && !steward->founding;
+    bool at_once = steward->admission == RL_ADMIT_AT_ONCE && !steward->outrun &&
+                   !steward->founding && rl_marker_self(&ward->marker).generation == 1;
     rl_time until = rl_later(ward->watch.since, rl_steward_quarantine(steward));
     return ward->standing == RL_STANDING_BARRED && (at_once || now >= until);
 }

@@ -86,6 +86,8 @@ struct rl_steward {
     bool outrun;             /* the same: somebody else was first */
     uint8_t newcomer;        /* REPLACE */
     struct rl_roster roster; /* all that was ever learned; deployment 0: not bound yet */
+    rl_time learned_at;      /* when that was last more than before */
+    rl_time doubted_at;      /* when a majority seemed off, so that we were; 0: never */
     struct rl_ward ward[RL_NODES_MAX];
 };
 
@@ -102,12 +104,13 @@ struct rl_steward_order {
 /* What comes later than that by a node's clock locks nothing. */
 #define RL_LATENESS RL_SECOND
 
-#define RL_STEWARD_GAP  (250 * RL_MS) /* between two looks at a node that does not vote */
-#define RL_STEWARD_REST RL_SECOND     /* after an order that failed */
-#define RL_CLOCK_PAUSE  (500 * RL_MS) /* is it the node's clock, or ours? */
-#define RL_CLOCK_RECENT (2 * RL_SECOND)
-#define RL_CLOCK_PPM    500 /* the least that a clock may be off in its rate */
-#define RL_CLOCK_SHARE  10  /* our clock errs to be fast, by less than a tenth */
+#define RL_STEWARD_GAP   (250 * RL_MS) /* between two looks at a node that does not vote */
+#define RL_STEWARD_PROBE (10 * RL_SECOND) /* and at one that does */
+#define RL_STEWARD_REST  RL_SECOND        /* after an order that failed */
+#define RL_CLOCK_PAUSE   (500 * RL_MS)    /* is it the node's clock, or ours? */
+#define RL_CLOCK_RECENT  (2 * RL_SECOND)
+#define RL_CLOCK_PPM     1000 /* whatever the drift: so much is no fault of a clock */
+#define RL_CLOCK_SHARE   10   /* our clock errs to be fast, by less than a tenth */
 
 void rl_steward_init(struct rl_steward *steward, const struct rl_steward_terms *terms);
 
@@ -123,15 +126,15 @@ void rl_steward_gone(struct rl_steward *steward, unsigned node, rl_time now);
 void rl_steward_answered(struct rl_steward *steward, unsigned node, struct rl_word marker,
                          rl_time sent, rl_time now);
 
-/* An order could not be said, or was refused. */
-void rl_steward_refused(struct rl_steward *steward, unsigned node, rl_time now);
+/* An order could not be said, or was refused; `again`: it may be given at once. */
+void rl_steward_refused(struct rl_steward *steward, unsigned node, bool again, rl_time now);
 
 /*
- * A node told its time in an answer that was heard at `now`. False: its clock cannot be
- * trusted, nor can what else this answer says.
+ * A node told its time in an answer that was heard at `now`, when a clock of ours that
+ * nobody slews said `raw`. False: its clock cannot be trusted, nor what else it says.
  */
 bool rl_steward_time(struct rl_steward *steward, unsigned node, rl_time sent, rl_time now,
-                     rl_time told);
+                     rl_time raw, rl_time told);
 
 /*
  * The next order that is due; false: none is. To be asked again until then, each time with
@@ -142,6 +145,13 @@ bool rl_steward_order(struct rl_steward *steward, rl_time now, const uint64_t ra
 
 /* When an order may be due, if nothing happens before. */
 rl_time rl_steward_next(const struct rl_steward *steward);
+
+/* Those that stand in one of these ways: RL_STANDS(SOUND) | ... */
+rl_nodes rl_steward_standing(const struct rl_steward *steward, unsigned standings);
+#define RL_STANDS(name) (1u << RL_STANDING_##name)
+
+/* It has no seat any more, and never voted in the one that its marker names. */
+bool rl_ward_is_lost(const struct rl_ward *ward);
 
 /* These may vote. */
 rl_nodes rl_steward_sound(const struct rl_steward *steward);

@@ -59,6 +59,7 @@ bool rl_greeting_begin(struct rl_greeting *greeting, const struct rl_credentials
     };
     struct speech speech = {greeting, say_command, arg};
     memset(greeting, 0, sizeof(*greeting));
+    memset(greeting->identity.process.replid, '0', RL_RUN_ID); /* if none is told */
     if (!say_credentials(&speech, who))
         return false;
     for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {

@@ -32,7 +32,7 @@ Test(nodes_now, goes_by_the_median)
     note_all(time, (const rl_time[]){10, 3600 * RL_SECOND, 30, -3600 * RL_SECOND, 20}, 5);
     cr_assert_eq(rl_nodes_now(time, 5, 1000), 1020);
     time[4].known = false;
-    cr_assert_eq(rl_nodes_now(time, 5, 1000), 1030, "of an even number the upper one");
+    cr_assert_eq(rl_nodes_now(time, 5, 1000), 1010, "of an even number the lower one");
 }
 
 Test(nodes_now, is_what_a_majority_brackets)

@@ -170,14 +170,16 @@ static void check_order(const struct clerk *clerk, const struct rl_steward_order
     CHECK(rl_same_process(&wanted->process, &ward->process), "for another process");
     CHECK(wanted->roster.deployment == steward->roster.deployment, "of no deployment");
     if (!ward->marked) {
-        CHECK(!wanted->sound || clerk->stores->at_once, "voting at once");
+        CHECK(!wanted->sound, "before all are founded");
         return;
     }
     CHECK(wanted->nonce != ward->marker.nonce, "the nonce is an old one");
     for (unsigned i = 0; i < steward->terms.n; i++)
         CHECK(!rl_later_incarnation(ward->marker.roster.seat[i], wanted->roster.seat[i]),
               "node %u is to unlearn seat %u", order->node, i);
-    CHECK(!wanted->sound || ward->marker.sound ||
+    bool founded = clerk->stores->at_once &&
+                   rl_marker_self(&ward->marker).generation == 1 && !steward->founding;
+    CHECK(!wanted->sound || ward->marker.sound || founded ||
               clerk->stores->now >=
                   rl_later(ward->watch.since, rl_steward_quarantine(steward)),
           "lifted too early");
@@ -249,7 +251,7 @@ void clerk_hear(struct clerk *clerk, unsigned node)
     rl_time now = clerk->stores->now;
     cr_assert(errand->out && errand->done, "node %u has nothing to say", node);
     errand->out = false;
-    rl_steward_time(&clerk->steward, node, errand->sent, now, errand->told);
+    rl_steward_time(&clerk->steward, node, errand->sent, now, now, errand->told);
     rl_steward_answered(&clerk->steward, node, (struct rl_word){errand->text, errand->len},
                         errand->sent, now);
 }
@@ -258,7 +260,7 @@ void clerk_refuse(struct clerk *clerk, unsigned node)
 {
     cr_assert(clerk->errand[node].out);
     clerk->errand[node].out = false;
-    rl_steward_refused(&clerk->steward, node, clerk->stores->now);
+    rl_steward_refused(&clerk->steward, node, false, clerk->stores->now);
 }
 
 static bool work_once(struct clerk *clerk)

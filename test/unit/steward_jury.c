@@ -143,7 +143,7 @@ Test(steward_jury, is_looked_at_though_another_look_is_under_way)
     clerk_init(&late, &stores);
     clerk_greet(&late, 0);
     clerk_greet(&late, 1);
-    stores.now += RL_STEWARD_GAP;
+    stores.now += RL_STEWARD_REST;
     cr_assert_eq(clerk_ask(&late), 1, "it was alone at first");
     stores.now += RL_MS;
     clerk_greet(&late, 2);
