@@ -33,17 +33,19 @@ static void on_kept(redlock_lease *lease, const redlock_result *result, void *ar
     run->done = true;
 }
 
-/*
- * An extension never ends a lock earlier, so what lasts long enough is left to its TTL. The
- * nodes' clocks may be faster than ours by the drift.
- */
+int64_t run_ttl_for(const struct run *run, int64_t ms)
+{
+    return ms + ms * run->cli->client.drift_ppm / 500000 + 10;
+}
+
+/* An extension never ends a lock earlier, so what lasts long enough is left to its TTL. */
 static void keep(struct run *run)
 {
     int64_t left = left_of_at_least(run);
-    int64_t drift = left * run->cli->client.drift_ppm / 500000 + 10;
-    int64_t wanted = left + drift + run->cli->lease.margin_ms;
-    if (wanted > REDLOCK_TTL_MAX_MS)
-        wanted = REDLOCK_TTL_MAX_MS;
+    int64_t wanted = run_ttl_for(run, left) + run->cli->lease.margin_ms;
+    int64_t most = run->cli->lease.fenced ? run->cli->lease.ttl_ms : REDLOCK_TTL_MAX_MS;
+    if (wanted > most)
+        wanted = most;
     if (left <= redlock_valid_ms(run->lease)) {
         redlock_disown(run->lease);
         run->done = true;

@@ -33,7 +33,8 @@ const char cli_run_help[] =
     "      --kill-after D        if the lock is being lost, send TERM this long before\n"
     "                            its end; default 5s, at most a quarter of the TTL\n"
     "      --at-least D          keep the lock for D, or to the end of its TTL, even\n"
-    "                            where CMD is quicker: cron on many hosts runs it once\n"
+    "                            where CMD is quicker: cron on many hosts runs it once.\n"
+    "                            With --fence D is less than the TTL\n"
     "\n"
     "CMD runs without a shell, in a process group of its own, and is told REDLOCK_KEY,\n"
     "REDLOCK_TOKEN, REDLOCK_TTL_MS and REDLOCK_VALID_MS. TERM, INT, HUP, QUIT, USR1,\n"
@@ -339,6 +340,11 @@ static void read_words(struct run *run, struct cli *cli, int argc, char **argv)
     if (run->at_least_ms > REDLOCK_TTL_MAX_MS)
         cli_fail(CLI_USAGE, "run: --at-least is at most %d h",
                  REDLOCK_TTL_MAX_MS / 3600000);
+    int64_t least_ms = run->at_least_ms > 0 ? run_ttl_for(run, run->at_least_ms) : 0;
+    if (cli->lease.fenced && least_ms > cli->lease.ttl_ms) /* the nodes may bear no more */
+        cli_fail(CLI_USAGE,
+                 "run: with --fence, such an --at-least takes --ttl %" PRId64 "ms",
+                 least_ms);
     run->argv = argv + first;
     int64_t most = cli->lease.ttl_ms / KILL_AFTER_SHARE;
     cli->lease.margin_ms = kill_after_ms < most ? kill_after_ms : most;

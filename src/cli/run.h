@@ -36,6 +36,9 @@ struct run {
     const char *cause; /* of the exit code; the first counts */
 };
 
+/* The TTL that surely lasts so long: the nodes' clocks may be faster than ours. */
+int64_t run_ttl_for(const struct run *run, int64_t ms);
+
 /*
  * The command and its group are gone: the lock is released, or kept for --at-least. Not
  * `clean`: something could not be killed, and the lock is left to its TTL.

@@ -131,6 +131,18 @@ def _(quorum):
     equal(quorum.values("k"), [None] * 5, "values")
 
 
+@case("run --fence --at-least: kept for so long, by a TTL that is long enough")
+def _(quorum):
+    admit(quorum, "--max-ttl", "4s")
+    words = ["-n", "-t", "4s", "--fence", "--at-least"]
+    run(quorum, *words, "4s", "k", "true").expect(64, err="takes --ttl 4090ms")
+    before = lab.now_us()
+    run(quorum, *words, "3800ms", "k", "sleep", "0.3").expect(0, err="^$")
+    left = quorum.expires_us("k") - before
+    check(3800000 <= left <= 4500000, f"kept for {left} us")
+    run(quorum, "-n", "--fence", "-t", "1s", "k", "true").expect(75)
+
+
 # --- tokens ---
 
 @case("acquire --fence: the token alone on stdout; kind and fence in the file and in JSON")
