@@ -178,6 +178,9 @@ def _(quorum):
         admit(quorum, *words).expect(64, out="")
     admit(quorum, "--replace", "redis://a=redis://b").expect(CONFIG, err="none of the nodes")
     admit(quorum, "--replace", f"{quorum.uris[0]}={quorum.uris[1]}").expect(CONFIG, err="same")
+    known = {"REDLOCK_NODES": ",".join(["redis://me:pw@127.0.0.1:1", *quorum.uris[1:]])}
+    said = admit(quorum, "--replace", f"redis://127.0.0.1:1={quorum.uris[0]}", env=known)
+    said.expect(CONFIG, err="nothing was changed")  # OLD is found without its password
     admit(quorum, "--new", "--max-ttl", "25h").expect(CONFIG, err="maximum TTL")
     equal(quorum.keys(), 0, "keys")
 
