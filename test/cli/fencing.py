@@ -44,9 +44,10 @@ def is_without_a_vote(server, vote):
     server.call("DEL", "k", "k!fence")
     vote()
     stored = [server.call("GET", key) for key in ("k", "k!fence")]
-    if state(server) == "sound":
+    now = state(server)
+    if now == "sound":
         return False
-    equal(state(server), "barred", "state")
+    equal(now, "barred", "state")
     equal(stored, [None, None], "what is stored in quarantine")
     return True
 
