@@ -1,6 +1,7 @@
 #include "stage.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 
 redlock_options stage_options(void)
 {
@@ -124,6 +125,58 @@ void stage_drain(struct stage *stage)
         REDLOCK_OK);
     LOOP_UNTIL(stage->base, drained);
     cr_assert_eq(drained, 1, "something is left");
+}
+
+/* --- fenced locks --- */
+
+redlock_lease_options stage_fenced_options(void)
+{
+    redlock_lease_options options = stage_lease_options();
+    options.fenced = true;
+    return options;
+}
+
+void admitted_note(redlock_client *client, const redlock_admitted *result, void *arg)
+{
+    struct admitted *admitted = arg;
+    (void)client;
+    admitted->times++;
+    admitted->result = *result;
+    snprintf(admitted->text, sizeof(admitted->text), "%s", result->text);
+}
+
+redlock_code stage_admit(struct stage *stage, redlock_admission how, size_t node,
+                         struct admitted *admitted)
+{
+    struct admitted mine;
+    if (!admitted)
+        admitted = &mine;
+    *admitted = (struct admitted){0};
+    cr_assert_eq(redlock_admit(stage->client, how, node, admitted_note, admitted),
+                 REDLOCK_OK);
+    cr_assert_eq(admitted->times, 0, "never from inside the call");
+    LOOP_UNTIL(stage->base, admitted->times > 0);
+    cr_assert_eq(admitted->times, 1);
+    return admitted->result.code;
+}
+
+void stage_open_fenced(struct stage *stage, unsigned n, const redlock_options *options)
+{
+    stage_open_with(stage, n, options);
+    redlock_code code = stage_admit(stage, REDLOCK_ADMIT_AT_ONCE, 0, NULL);
+    cr_assert_eq(code, REDLOCK_OK, "%s", redlock_code_name(code));
+}
+
+const redlock_node *stage_standing(const redlock_client *client, unsigned i)
+{
+    static redlock_node node[REDLOCK_NODES_MAX];
+    cr_assert_gt(redlock_client_standing(client, node, REDLOCK_NODES_MAX), i);
+    return &node[i];
+}
+
+bool stage_stands(const redlock_client *client, unsigned i, const char *fault)
+{
+    return strcmp(stage_standing(client, i)->fault, fault) == 0;
 }
 
 /* --- nodes --- */

@@ -62,6 +62,29 @@ redlock_code stage_extend(struct stage *stage, redlock_lease *lease, int64_t ttl
 /* Runs until nothing is unconfirmed on nodes that can be reached. */
 void stage_drain(struct stage *stage);
 
+/* --- fenced locks --- */
+
+redlock_lease_options stage_fenced_options(void);
+
+struct admitted {
+    unsigned times;
+    redlock_admitted result; /* the last; its text is kept in `text` */
+    char text[256];
+};
+
+void admitted_note(redlock_client *client, const redlock_admitted *result, void *arg);
+
+/* Admits and waits: how that ended. */
+redlock_code stage_admit(struct stage *stage, redlock_admission how, size_t node,
+                         struct admitted *admitted);
+
+/* As stage_open_with(), and the servers are admitted at once. */
+void stage_open_fenced(struct stage *stage, unsigned n, const redlock_options *options);
+
+/* How node i stands as a member; until the next call. */
+const redlock_node *stage_standing(const redlock_client *client, unsigned i);
+bool stage_stands(const redlock_client *client, unsigned i, const char *fault);
+
 /* --- nodes --- */
 
 /* One node's explanation of the last outcome, or its connection; until the next call. */
