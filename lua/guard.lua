@@ -9,7 +9,8 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local value = redis.call('GET', KEYS[1])
 local stored = tonumber(redis.call('GET', KEYS[2]) or '0')
-if not stored then
+-- 'nan' is read by Lua, and is the one that differs from itself.
+if not stored or stored ~= stored then
   return redis.error_reply('FENCE is no number')
 end
 local fence = tonumber(ARGV[4])

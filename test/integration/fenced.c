@@ -205,6 +205,12 @@ Test(fenced, fence_that_is_no_number)
     fence_that_is("abc");
 }
 
+/* Lua would take it for one, that is neither more nor less than any other. */
+Test(fenced, fence_that_is_not_a_number)
+{
+    fence_that_is("nan");
+}
+
 /* --- tokens --- */
 
 /* Leaves a fenced lock behind, with a fresh client. */
