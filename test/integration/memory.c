@@ -99,22 +99,31 @@ static void use(struct stage *s, redlock_lease *lease)
     cr_assert_leq(released.times, 1);
 }
 
-static void tell_story(struct stage *s, const redlock_options *options)
+/* Memory that never comes back: then nobody can be reached, and nothing is told. */
+#define HOPELESS_MS 300
+
+static void admit(struct stage *s, size_t count, struct admitted *admitted)
+{
+    redlock_code code;
+    SCARCELY(code,
+             redlock_admit(s->client, REDLOCK_ADMIT_AT_ONCE, 0, admitted_note, admitted));
+    cr_assert(code == REDLOCK_OK || code == REDLOCK_NO_MEMORY);
+    int64_t hopeless = loop_clock_ms() + HOPELESS_MS;
+    if (code == REDLOCK_OK)
+        UNTIL(s, admitted->times > 0 || (count == FOREVER && loop_clock_ms() > hopeless));
+    cr_assert_leq(admitted->times, 1);
+    if (admitted->times > 0 && admitted->result.code == REDLOCK_OK)
+        cr_assert_eq(servers_with(&s->servers, "!marker", NULL), 0);
+}
+
+static void lock(struct stage *s, bool fenced)
 {
     redlock_lease_options lease_options = stage_lease_options();
     redlock_lease *lease = NULL;
     struct told told = {0};
     struct seen drained = {0};
     redlock_code code;
-    s->client = NULL;
-    SCARCELY(code,
-             redlock_client_new(s->base, s->servers.uri, 3, options, &s->client, NULL));
-    if (code != REDLOCK_OK) {
-        cr_assert(code == REDLOCK_NO_MEMORY || code == REDLOCK_SYSTEM, "%s",
-                  redlock_code_name(code));
-        cr_assert_null(s->client);
-        return;
-    }
+    lease_options.fenced = fenced;
     SCARCELY(code, redlock_acquire(s->client, "job", 3, &lease_options, told_note, &told,
                                    &lease));
     if (code != REDLOCK_OK) {
@@ -125,6 +134,7 @@ static void tell_story(struct stage *s, const redlock_options *options)
     UNTIL(s, told.times > 0);
     if (told.result.code == REDLOCK_OK) {
         cr_assert(is_held(s, lease), "it is not held");
+        cr_assert_eq(redlock_fence(lease) > 0, fenced);
         use(s, lease);
     }
     scarce_enter();
@@ -136,9 +146,37 @@ static void tell_story(struct stage *s, const redlock_options *options)
     cr_assert_eq(told.times, 1);
 }
 
-/* One story on a loop of its own; whether memory ran out in it. */
-static bool run_story(struct stage *s, size_t after, size_t count)
+static void tell_story(struct stage *s, const redlock_options *options, bool fenced,
+                       size_t count, struct admitted *admitted)
 {
+    redlock_code code;
+    s->client = NULL;
+    SCARCELY(code,
+             redlock_client_new(s->base, s->servers.uri, 3, options, &s->client, NULL));
+    if (code != REDLOCK_OK) {
+        cr_assert(code == REDLOCK_NO_MEMORY || code == REDLOCK_SYSTEM, "%s",
+                  redlock_code_name(code));
+        cr_assert_null(s->client);
+        return;
+    }
+    if (fenced)
+        admit(s, count, admitted);
+    lock(s, fenced);
+}
+
+/* What may be left are the marks of fenced locks. */
+static void expect_no_lock(struct stage *s, bool fenced)
+{
+    cr_assert_eq(servers_with(&s->servers, "job", NULL), 3);
+    for (unsigned i = 0; fenced && i < 3; i++)
+        servers_do(&s->servers, i, "DEL !marker job!fence");
+    cr_assert_eq(servers_keys(&s->servers), 0);
+}
+
+/* One story on a loop of its own; whether memory ran out in it. */
+static bool run_story(struct stage *s, size_t after, size_t count, bool fenced)
+{
+    struct admitted admitted = {0};
     redlock_options options = stage_options();
     options.connect_timeout_ms = 300;
     options.node_timeout_ms = 100;
@@ -147,16 +185,20 @@ static bool run_story(struct stage *s, size_t after, size_t count)
     struct event *waker = event_new(s->base, -1, EV_PERSIST, do_nothing, NULL);
     event_add(waker, &soon);
     scarce_begin(after, count);
-    tell_story(s, &options);
+    tell_story(s, &options, fenced, count, &admitted);
     bool ran_out = scarce_end();
-    if (s->client)
-        stage_drain(s); /* there is memory again: whatever is left is released now */
+    if (s->client) { /* there is memory again: whatever is left is released now */
+        stage_settle(s);
+        stage_drain(s);
+    }
     redlock_client_free(s->client);
     s->client = NULL;
     event_free(waker);
     event_base_free(s->base);
     s->base = NULL;
-    cr_assert_eq(servers_keys(&s->servers), 0);
+    cr_assert_leq(admitted.times, 1);
+    cr_assert(count > 0 || !fenced || admitted.result.code == REDLOCK_OK);
+    expect_no_lock(s, fenced);
     return ran_out;
 }
 
@@ -166,15 +208,15 @@ static void say_nothing(int severity, const char *text)
     (void)text;
 }
 
-static void fail_in_turn(size_t count)
+static void fail_in_turn(size_t count, bool fenced)
 {
     struct stage s = {0};
     event_set_log_callback(say_nothing);
     servers_start(&s.servers, 3, NULL);
-    run_story(&s, ENOUGH, 0);
+    run_story(&s, ENOUGH, 0, fenced);
     long before = scarce_live();
     size_t after = 0;
-    while (run_story(&s, after, count)) {
+    while (run_story(&s, after, count, fenced)) {
         cr_assert_eq(scarce_live(), before, "%ld blocks leaked after %zu",
                      scarce_live() - before, after);
         cr_assert_lt(++after, ENOUGH);
@@ -185,15 +227,30 @@ static void fail_in_turn(size_t count)
 
 Test(memory, one_allocation_fails)
 {
-    fail_in_turn(1);
+    fail_in_turn(1, false);
 }
 
 Test(memory, three_allocations_fail)
 {
-    fail_in_turn(3);
+    fail_in_turn(3, false);
 }
 
 Test(memory, no_allocation_succeeds_any_more)
 {
-    fail_in_turn(FOREVER);
+    fail_in_turn(FOREVER, false);
+}
+
+Test(memory, one_allocation_fails_of_fenced_locks)
+{
+    fail_in_turn(1, true);
+}
+
+Test(memory, three_allocations_fail_of_fenced_locks)
+{
+    fail_in_turn(3, true);
+}
+
+Test(memory, no_allocation_succeeds_any_more_of_fenced_locks)
+{
+    fail_in_turn(FOREVER, true);
 }
