@@ -240,6 +240,15 @@ static void on_survey(redlock_client *client, const redlock_survey *survey, void
     leave(guest);
 }
 
+static void on_admitted(redlock_client *client, const redlock_admitted *result, void *arg)
+{
+    struct guest *guest = arg;
+    (void)client;
+    guest->other++;
+    guest->code = result->code;
+    leave(guest);
+}
+
 static int64_t on_retry(unsigned attempt, uint64_t random, void *arg)
 {
     struct guest *guest = arg;
@@ -485,6 +494,94 @@ Test(callbacks, freed_when_surveyed)
         LOOP_UNTIL(s.base, guest.other);
         cr_assert_eq(guest.code, REDLOCK_OK);
         finish(&s, &guest, 1);
+    }
+    stage_close(&s);
+}
+
+/* Admitted, and then refused in each way that it can be: before it began, and after. */
+Test(callbacks, freed_when_admitted)
+{
+    struct stage s;
+    stage_open(&s, 5);
+    EACH_WAY(guest, s)
+    {
+        guest.lease = hold_quietly(&s, &guest, stage_lease_options());
+        redlock_disown(guest.lease);
+        stage_drain(&s);
+        for (unsigned i = 0; i < 5; i++)
+            servers_do(&s.servers, i, "FLUSHALL");
+        cr_assert_eq(redlock_admit(s.client, REDLOCK_ADMIT_AT_ONCE, 0, on_admitted, &guest),
+                     REDLOCK_OK);
+        LOOP_UNTIL(s.base, guest.other);
+        cr_assert_eq(guest.code, REDLOCK_OK);
+        finish(&s, &guest, 1);
+    }
+    EACH_WAY(guest, s)
+    {
+        guest.lease = hold_quietly(&s, &guest, stage_lease_options());
+        cr_assert_eq(redlock_admit(s.client, REDLOCK_ADMIT_NEW, 0, on_admitted, &guest),
+                     REDLOCK_OK);
+        LOOP_UNTIL(s.base, guest.other);
+        cr_assert_eq(guest.code, REDLOCK_USED, "it has a key");
+        finish(&s, &guest, 1);
+    }
+    EACH_WAY(guest, s)
+    {
+        guest.lease = hold_quietly(&s, &guest, stage_lease_options());
+        cr_assert_eq(redlock_admit(s.client, REDLOCK_ADMIT_WAIT, 0, on_admitted, &guest),
+                     REDLOCK_OK);
+        LOOP_UNTIL(s.base, guest.other);
+        cr_assert_eq(guest.code, REDLOCK_UNADMITTED);
+        finish(&s, &guest, 1);
+    }
+    stage_close(&s);
+}
+
+/* An admission that ends with its client is told so once, wherever it is. */
+Test(callbacks, client_freed_at_each_moment_of_an_admission)
+{
+    struct stage s;
+    unsigned cancelled = 0;
+    stage_open(&s, 5);
+    for (int moment = 0; moment < 2 * MOMENTS; moment++) {
+        struct admitted admitted = {0};
+        redlock_client *client = stage_client(&s, NULL);
+        cr_assert_eq(redlock_admit(client,
+                                   moment % 2 ? REDLOCK_ADMIT_NEW : REDLOCK_ADMIT_AT_ONCE,
+                                   0, admitted_note, &admitted),
+                     REDLOCK_OK);
+        run_passes(&s, moment / 2 * 2);
+        bool ended = admitted.times > 0;
+        redlock_client_free(client);
+        cr_assert_eq(admitted.times, 1);
+        cr_assert_eq(admitted.result.code, ended ? REDLOCK_OK : REDLOCK_CANCELLED);
+        cancelled += !ended;
+        servers_settle(&s.servers);
+        for (unsigned i = 0; i < 5; i++)
+            servers_do(&s.servers, i, "FLUSHALL");
+    }
+    cr_assert_geq(cancelled, MOMENTS, "NEW waits for a quarantine");
+    stage_close(&s);
+}
+
+/* A fenced acquire, at each moment. */
+Test(callbacks, fenced_lease_freed_at_each_moment)
+{
+    struct stage s;
+    redlock_lease_options options = stage_fenced_options();
+    stage_open_fenced(&s, 5, NULL);
+    for (int moment = 0; moment < MOMENTS; moment++) {
+        struct told told = {0};
+        redlock_lease *lease;
+        cr_assert_eq(
+            redlock_acquire(s.client, "job", 3, &options, told_note, &told, &lease),
+            REDLOCK_OK);
+        run_passes(&s, moment);
+        unsigned times = told.times;
+        redlock_lease_free(lease);
+        stage_drain(&s);
+        cr_assert_eq(servers_with(&s.servers, "job", NULL), 5);
+        cr_assert_eq(told.times, times);
     }
     stage_close(&s);
 }

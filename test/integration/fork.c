@@ -39,6 +39,14 @@ static void nor_such(redlock_client *client, const redlock_checkup *checkup, voi
     _exit(99);
 }
 
+static void nor_of_these(redlock_client *client, const redlock_admitted *result, void *arg)
+{
+    (void)client;
+    (void)result;
+    (void)arg;
+    _exit(99);
+}
+
 /* The child has no test framework: the number of its first failed check is its exit code.
  */
 #define CHECK(number, condition)                                                           \
@@ -61,6 +69,8 @@ static void be_inert(redlock_client *client, redlock_lease *held, redlock_lease 
     CHECK(9, redlock_valid_ms(held) == 0);
     CHECK(10, redlock_explain(held, node, 5) == 0);
     CHECK(11, redlock_check(client, 0, nor_such, NULL) == REDLOCK_FORKED);
+    CHECK(12, redlock_admit(client, REDLOCK_ADMIT_WAIT, 0, nor_of_these, NULL) ==
+                  REDLOCK_FORKED);
     redlock_cancel(acquiring);
     redlock_disown(held);
 }
@@ -76,14 +86,18 @@ static void expect_child(pid_t child)
 
 enum order { NOTHING, LEASES_FIRST, CLIENT_FIRST, CLIENT_ONLY };
 
-static void fork_and_free(enum order order)
+static void fork_and_free(enum order order, bool fenced)
 {
     struct stage s;
     struct told told = {0};
     redlock_lease_options options = stage_lease_options();
     redlock_lease *acquiring;
-    stage_open(&s, 3);
-    redlock_lease *held = stage_hold(&s, "job", NULL);
+    options.fenced = fenced;
+    if (fenced)
+        stage_open_fenced(&s, 3, NULL);
+    else
+        stage_open(&s, 3);
+    redlock_lease *held = stage_hold(&s, "job", &options);
     LOOP_UNTIL(s.base, servers_with(&s.servers, "job", redlock_token(held)) == 3);
     stage_drain(&s);
     cr_assert_eq(
@@ -111,7 +125,7 @@ static void fork_and_free(enum order order)
     cr_assert_eq(stage_release(&s, held), REDLOCK_OK);
     cr_assert_eq(stage_release(&s, acquiring), REDLOCK_OK);
     stage_drain(&s);
-    cr_assert_eq(servers_keys(&s.servers), 0);
+    cr_assert_eq(servers_keys(&s.servers), fenced ? 9 : 0); /* markers, and two fences */
     for (unsigned i = 0; i < 3; i++)
         cr_assert(stage_is(s.client, i, "ready"));
     redlock_lease_free(held);
@@ -121,22 +135,53 @@ static void fork_and_free(enum order order)
 
 Test(fork, child_that_does_nothing)
 {
-    fork_and_free(NOTHING);
+    fork_and_free(NOTHING, false);
+    fork_and_free(NOTHING, true);
 }
 
 Test(fork, child_that_frees_its_leases_first)
 {
-    fork_and_free(LEASES_FIRST);
+    fork_and_free(LEASES_FIRST, false);
+    fork_and_free(LEASES_FIRST, true);
 }
 
 Test(fork, child_that_frees_its_client_first)
 {
-    fork_and_free(CLIENT_FIRST);
+    fork_and_free(CLIENT_FIRST, false);
+    fork_and_free(CLIENT_FIRST, true);
 }
 
 Test(fork, child_that_frees_its_client_only)
 {
-    fork_and_free(CLIENT_ONLY);
+    fork_and_free(CLIENT_ONLY, false);
+    fork_and_free(CLIENT_ONLY, true);
+}
+
+/* An admission that is under way is the parent's alone. */
+Test(fork, child_of_a_parent_that_admits)
+{
+    struct stage s;
+    struct admitted admitted = {0};
+    stage_open(&s, 3);
+    stage_settle(&s);
+    cr_assert_eq(
+        redlock_admit(s.client, REDLOCK_ADMIT_AT_ONCE, 0, admitted_note, &admitted),
+        REDLOCK_OK);
+    pid_t child = fork();
+    cr_assert_geq(child, 0);
+    if (child == 0) {
+        CHECK(1, redlock_admit(s.client, REDLOCK_ADMIT_WAIT, 0, nor_of_these, NULL) ==
+                     REDLOCK_FORKED);
+        redlock_client_free(s.client);
+        CHECK(2, admitted.times == 0);
+        _exit(0);
+    }
+    expect_child(child);
+    LOOP_UNTIL(s.base, admitted.times > 0);
+    cr_assert_eq(admitted.result.code, REDLOCK_OK);
+    cr_assert_eq(admitted.times, 1);
+    cr_assert_eq(servers_keys(&s.servers), 3);
+    stage_close(&s);
 }
 
 /* The child may work with a client of its own, on a loop of its own. */
