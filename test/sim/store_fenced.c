@@ -1,5 +1,6 @@
 /* The scripts of a fenced lock, as the model of a server runs them. */
 #include <assert.h>
+#include <string.h>
 
 #include "core/marker.h"
 #include "store_parts.h"
@@ -76,7 +77,9 @@ static void answer_held(const struct call *call)
 {
     struct store_entry *entry = call->entry;
     int64_t most = store_whole_number(call->argument[5]);
-    if (entry->expires != STORE_NO_EXPIRY && entry->expires - call->store->now > most) {
+    bool fenced = entry->value.len >= 2 && memcmp(entry->value.text, "f:", 2) == 0;
+    if (fenced && entry->expires != STORE_NO_EXPIRY &&
+        entry->expires - call->store->now > most) {
         enum marked found = look_at_marker(call);
         if (found == NO_MARKER) {
             ANSWER(call->ret, RL_REPLY_ERROR, WRONGTYPE);
