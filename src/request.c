@@ -184,6 +184,9 @@ static redlock_code ask_extension(redlock_lease *lease, int64_t ttl_ms,
         struct rl_terms terms = core->terms;
         terms.ttl = ttl_ms * RL_MS;
         redlock_code code = check_ttl(lease->task.client, &terms);
+        if (code == REDLOCK_OK && lease->fenced &&
+            !rl_wards_bear(lease->task.client, terms.ttl))
+            code = REDLOCK_BAD_TTL;
         if (code != REDLOCK_OK)
             return code;
     }

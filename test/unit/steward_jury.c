@@ -124,7 +124,7 @@ Test(steward_jury, is_not_told_by_what_was_said_before)
     clerk_init(&late, &stores);
     clerk_greet(&late, 0);
     clerk_greet(&late, 1);
-    stores.now += RL_STEWARD_GAP;
+    stores.now += RL_STEWARD_REST;
     cr_assert_eq(clerk_ask(&late), 1);
     clerk_do(&late, 0);
     stores_forget(&stores, 0);
