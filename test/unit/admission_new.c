@@ -67,6 +67,21 @@ Test(admission_new, votes_after_a_quarantine)
     }
 }
 
+/* A client that has no fenced locks yet gives no orders: until it admits. */
+Test(admission_new, makes_the_steward_work)
+{
+    struct stores stores;
+    struct clerk clerk;
+    stores_init(&stores, 3);
+    stores.at_once = true;
+    clerk_init(&clerk, &stores);
+    clerk.steward.active = false;
+    clerk_greet_all(&clerk);
+    found(&clerk, RL_ADMIT_AT_ONCE, 1);
+    clerk_work(&clerk);
+    cr_assert_eq(progress(&clerk), RL_PROGRESS_DONE);
+}
+
 Test(admission_new, makes_another_deployment_each_time)
 {
     struct stores stores;
@@ -190,6 +205,31 @@ Test(admission_new, does_not_erase_anothers_marker)
     cr_assert_eq(progress(&other), RL_PROGRESS_DONE);
     cr_assert_eq(progress(&clerk), RL_PROGRESS_FAILED);
     cr_assert_eq(stores_sound(&stores), 7);
+}
+
+/* That it failed is told when nothing is left of it, and not before. */
+Test(admission_new, has_failed_when_all_is_undone)
+{
+    struct stores stores;
+    struct clerk clerk, other;
+    open_new(&stores, &clerk, 3, RL_ADMIT_AT_ONCE);
+    clerk_init_greeted(&other, &stores);
+    found(&other, RL_ADMIT_AT_ONCE, 2);
+    clerk_ask(&other);
+    clerk_do(&other, 2);
+    clerk_ask(&clerk);
+    for (unsigned i = 0; i < 3; i++) {
+        clerk_do(&clerk, i);
+        clerk_hear(&clerk, i);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        cr_assert_eq(progress(&clerk), RL_PROGRESS_OPEN);
+        clerk_ask(&clerk);
+        clerk_do(&clerk, i);
+        clerk_hear(&clerk, i);
+    }
+    cr_assert_eq(progress(&clerk), RL_PROGRESS_FAILED);
+    cr_assert_eq(stores_sound(&stores), 4, "the other's");
 }
 
 /* --- two at once --- */
