@@ -1,6 +1,6 @@
 /*
  * The client's clock: it only goes forward, counts the time that a machine was suspended,
- * and is not slewed by a time daemon.
+ * and is not slowed by a time daemon.
  *
  * It advances at each reading by the larger of CLOCK_BOOTTIME's and CLOCK_MONOTONIC_RAW's
  * step: the first counts suspension but is slewed, the second the other way round. Too fast
