@@ -287,7 +287,7 @@ Test(fenced, not_for_longer_than_they_were_admitted_for)
     redlock_lease_free(lease);
     options.ttl_ms = 20000;
     lease = stage_hold(&s, "job", &options);
-    cr_assert_eq(redlock_extend(lease, 20001, told_note, &told), REDLOCK_BAD_TTL);
+    cr_assert_eq(stage_extend(&s, lease, 20001), REDLOCK_BAD_TTL);
     cr_assert_eq(stage_extend(&s, lease, 20000), REDLOCK_OK);
     redlock_lease_free(lease);
     options.fenced = false; /* others' maximum is none of a plain lock's */
@@ -296,6 +296,78 @@ Test(fenced, not_for_longer_than_they_were_admitted_for)
     redlock_lease_free(lease);
     expect_left(&s, 1);
     stage_close(&s);
+}
+
+static bool is_nowhere_longer(struct stage *s, const char *key, int64_t ms)
+{
+    for (unsigned i = 0; i < s->servers.n; i++)
+        if (servers_number(&s->servers, i, "PTTL %s", key) > ms)
+            return false;
+    return true;
+}
+
+/* A lock of 5 s on nodes that bear no longer one, and another client that adopts it. */
+struct handover {
+    struct stage s;
+    redlock_lease *lease, *adopted;
+    redlock_client *heir;
+};
+
+static void hand_over(struct handover *h, int64_t valid_ms,
+                      const redlock_lease_options *options)
+{
+    redlock_options client_options = stage_options();
+    redlock_lease_options mine = quiet_options();
+    client_options.max_ttl_ms = mine.ttl_ms = 5000;
+    stage_open_fenced(&h->s, 3, &client_options);
+    h->lease = stage_hold(&h->s, "job", &mine);
+    h->heir = stage_client(&h->s, NULL);
+    cr_assert_eq(redlock_adopt(h->heir, "job", 3, redlock_token(h->lease), valid_ms,
+                               options, &h->adopted),
+                 REDLOCK_OK);
+}
+
+static void end_handover(struct handover *h)
+{
+    cr_assert(is_nowhere_longer(&h->s, "job", 5000));
+    redlock_disown(h->adopted);
+    redlock_lease_free(h->adopted);
+    redlock_client_free(h->heir);
+    redlock_lease_free(h->lease);
+    stage_close(&h->s);
+}
+
+/* Whoever adopts it has not seen the nodes yet, and cannot know. */
+Test(fenced, adopted_and_not_extended_for_longer_either)
+{
+    struct handover h;
+    struct told told = {0};
+    redlock_lease_options options = quiet_options();
+    options.ttl_ms = 50000;
+    hand_over(&h, 0, &options);
+    cr_assert_eq(redlock_extend(h.adopted, 0, told_note, &told), REDLOCK_OK);
+    EXPECT_TOLD(&h.s, &told, REDLOCK_BAD_TTL);
+    cr_assert_eq(redlock_valid_ms(h.adopted), 0);
+    cr_assert(is_nowhere_longer(&h.s, "job", 5000));
+    cr_assert_eq(stage_extend(&h.s, h.adopted, 5000), REDLOCK_OK);
+    cr_assert_gt(redlock_valid_ms(h.adopted), 0);
+    end_handover(&h);
+}
+
+Test(fenced, adopted_and_not_extended_for_longer_by_its_watchdog)
+{
+    struct handover h;
+    struct told lost = {0}, extended = {0};
+    redlock_lease_options options = stage_fenced_options();
+    options.ttl_ms = 10000;
+    options.on_lost = options.on_extended = told_note;
+    options.lost_arg = &lost;
+    options.extended_arg = &extended;
+    hand_over(&h, 1000, &options);
+    LOOP_UNTIL(h.s.base, lost.times > 0);
+    cr_assert_eq(lost.result.code, REDLOCK_EXPIRED);
+    cr_assert_eq(extended.times, 0);
+    end_handover(&h);
 }
 
 /* --- what they cost --- */
