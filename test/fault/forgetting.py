@@ -10,7 +10,6 @@ Then: the tokens of each key rise in the order in which they were told; no two h
 overlap; no write of a holder was refused; and no node that had lost its memory stored or
 extended a lock before its quarantine was over, as it shows by MONITOR itself.
 """
-import hashlib
 import json
 import os
 import pathlib
@@ -126,22 +125,48 @@ class Losses:
         return len(self.lost)
 
 
-def start_workers(quorum, storage, script):
-    workers = []
-    for index in range(WORKERS):
-        log = os.path.join(quorum.home, f"{index}.holds")
-        workers.append((lab.spawn(
-            [os.environ["WORKER"], str(index + 1), str(KEYS), storage.path, script, log],
-            env=lab.environment(lab.on(quorum))), log))
-    return workers
+class Workers:
+    """Processes that take the locks of some nodes, and the storage that they write to."""
 
+    def __init__(self, quorum):
+        self.home = quorum.home
+        self.running = []
+        self.storage = lab.Server(quorum.home, 50)
+        self.storage.start()
+        self.script = self.storage.call("SCRIPT", "LOAD", SCRIPT.read_text())
 
-def read_holds(workers):
-    holds = []
-    for _, log in workers:
-        with open(log, encoding="ascii") as file:
-            holds += [tuple(map(int, line.split())) for line in file]
-    return sorted(holds, key=lambda hold: hold[1])
+    def start(self, count, nodes):
+        for _ in range(count):
+            index = len(self.running) + 1
+            log = os.path.join(self.home, f"{index}.holds")
+            words = [os.environ["WORKER"], str(index), str(KEYS), self.storage.path,
+                     self.script, log]
+            process = lab.spawn(words, env=lab.environment({"REDLOCK_NODES": nodes}))
+            self.running.append((process, log))
+
+    def check(self):
+        for process, _ in self.running:
+            check(process.poll() is None, f"a worker ended: {process.returncode}")
+
+    def finish(self):
+        """Ends them, and returns all their holds in the order in which they were told."""
+        for process, _ in self.running:
+            process.send_signal(signal.SIGTERM)
+        holds = []
+        for process, log in self.running:
+            equal(process.wait(20), 0, "exit of a worker")
+            with open(log, encoding="ascii") as file:
+                holds += [tuple(map(int, line.split())) for line in file]
+        return sorted(holds, key=lambda hold: hold[1])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process, _ in self.running:
+            process.kill()
+            process.wait()
+        self.storage.kill()
 
 
 def judge(holds):
@@ -156,11 +181,14 @@ def judge(holds):
         last[key] = (end, fence)
 
 
-def acquire_and_lose(quorum, losses, workers):
-    """Until there were enough of both, and every node has its vote again."""
+def admit(quorum):
+    lab.redlock("admit", "--new", "--at-once", "--max-ttl", "1s", env=lab.on(quorum)).expect(0)
+
+
+def lose(losses, workers):
+    """Until there were enough losses, and every node has its vote again."""
     while True:
-        for process, _ in workers:
-            check(process.poll() is None, f"a worker ended: {process.returncode}")
+        workers.check()
         lost = losses.reap()
         if sum(losses.count.values()) < LOSSES:
             if lost < LOST_AT_ONCE:
@@ -174,39 +202,52 @@ def acquire_and_lose(quorum, losses, workers):
 def _(quorum):
     seed = int(os.environ.get("SEED", time.time_ns() % 10 ** 9))
     say(f"SEED={seed}")
-    lab.redlock("admit", "--new", "--at-once", "--max-ttl", "1s", env=lab.on(quorum)).expect(0)
-    storage = lab.Server(quorum.home, 50)
-    storage.start()
-    script = storage.call("SCRIPT", "LOAD", SCRIPT.read_text())
-    equal(script, hashlib.sha1(SCRIPT.read_bytes()).hexdigest(), "the script's name")
+    admit(quorum)
     losses = Losses(quorum, seed)
-    workers = start_workers(quorum, storage, script)
     begun = time.monotonic()
     try:
-        acquire_and_lose(quorum, losses, workers)
-        calm = time.monotonic()
-        wait_for(lambda: time.monotonic() > calm + LAST, "the last seconds", 2 * LAST)
-        for process, _ in workers:
-            process.send_signal(signal.SIGTERM)
-        for process, _ in workers:
-            equal(process.wait(20), 0, "exit of a worker")
+        with Workers(quorum) as workers:
+            workers.start(WORKERS, quorum.nodes)
+            lose(losses, workers)
+            calm = time.monotonic()
+            wait_for(lambda: time.monotonic() > calm + LAST, "the last seconds", 2 * LAST)
+            holds = workers.finish()
     finally:
-        for process, _ in workers:
-            process.kill()
-        storage.kill()
         for server in losses.old:
             server.process.kill()
-    holds = read_holds(workers)
     late = sum(hold[1] > calm * 1e6 for hold in holds)
     say(json.dumps({
-        "acquisitions": len(holds), "losses": losses.count, "seconds":
-        round(time.monotonic() - begun), "in_the_last_seconds": late,
+        "acquisitions": len(holds), "losses": losses.count,
+        "seconds": round(time.monotonic() - begun), "in_the_last_seconds": late,
         "refused_after_their_deadline": sum(hold[4] < 0 for hold in holds),
         "votes_in_quarantine": len(losses.votes)}))
     judge(holds)
     equal(losses.votes, [], "votes of nodes in quarantine")
     check(late > 0, "nobody acquired in the end")
     check(len(holds) >= ACQUISITIONS, f"only {len(holds)} acquisitions")
+
+
+@case("one of five is replaced under load, by clients of the old list and of the new one")
+def _(quorum):
+    admit(quorum)
+    with lab.Quorum(1) as spare, Workers(quorum) as workers:
+        new_list = ",".join([*quorum.uris[:2], *spare.uris, *quorum.uris[3:]])
+        workers.start(WORKERS // 2, quorum.nodes)
+        process = lab.start("admit", "--replace", f"{quorum.uris[2]}={spare.uris[0]}",
+                            env=lab.on(quorum))
+        wait_for(lambda: spare[0].call("GET", MARKER), "a seat")
+        workers.start(WORKERS // 2, new_list)
+        lab.finish(process, seconds=60).expect(0)
+        replaced = time.monotonic()
+        wait_for(lambda: time.monotonic() > replaced + LAST, "the last seconds", 2 * LAST)
+        workers.check()
+        votes = [server.call("INFO", "commandstats") for server in (quorum[2], spare[0])]
+        holds = workers.finish()
+    since = [hold for hold in holds if hold[1] > replaced * 1e6]
+    say(json.dumps({"acquisitions": len(holds), "since_it_was_replaced": len(since)}))
+    judge(holds)
+    check(since, "nobody acquired after it was replaced")
+    check("cmdstat_set" in votes[1], "the new member never voted")
 
 
 class Snapshots(lab.Quorum):
