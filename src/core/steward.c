@@ -159,6 +159,14 @@ static void watch(struct rl_steward *steward, unsigned node, rl_time now)
     }
 }
 
+/* Who is soon to vote, who is lost for now, and who votes: there a vote would tell. */
+static rl_time gap_of(enum rl_standing standing)
+{
+    if (standing == RL_STANDING_SOUND)
+        return RL_STEWARD_PROBE;
+    return standing >= RL_STANDING_BARRED ? RL_STEWARD_GAP : RL_STEWARD_REST;
+}
+
 /* Everything that follows from what is known. */
 static void review(struct rl_steward *steward, rl_time now)
 {
@@ -172,6 +180,8 @@ static void review(struct rl_steward *steward, rl_time now)
     for (unsigned i = 0; i < steward->terms.n; i++) {
         struct rl_ward *ward = &steward->ward[i];
         ward->standing = standing_of(steward, ward);
+        if (ward->greeted && ward->standing != RL_STANDING_SOUND)
+            ward->look_at = rl_min(ward->look_at, rl_later(now, gap_of(ward->standing)));
         if (ward->standing >= RL_STANDING_BARRED) {
             ward->seat = ward->marker.seat;
             ward->last = rl_marker_self(&ward->marker);
@@ -199,14 +209,6 @@ static void learn(struct rl_steward *steward, unsigned node, struct rl_word text
     if (!read || !marker.sound)
         ward->off = false;
     rl_admission_learned(steward, node);
-}
-
-/* Who is soon to vote, who is lost for now, and who votes: there a vote would tell. */
-static rl_time gap_of(enum rl_standing standing)
-{
-    if (standing == RL_STANDING_SOUND)
-        return RL_STEWARD_PROBE;
-    return standing >= RL_STANDING_BARRED ? RL_STEWARD_GAP : RL_STEWARD_REST;
 }
 
 /* A look that became due after this was sent is still due. */
