@@ -244,11 +244,10 @@ static bool read_mark(const struct rl_reply *reply, struct rl_answer *answer)
     return true;
 }
 
-bool rl_kind_read(const struct rl_kind *kind, enum rl_text text,
-                  const struct rl_reply *reply, struct rl_answer *ret_answer)
+static bool read_reply(const struct rl_kind *kind, enum rl_text text,
+                       const struct rl_reply *reply, struct rl_answer *ret_answer)
 {
     bool of_operators = text == RL_INSPECT || text == RL_BREAK;
-    *ret_answer = (struct rl_answer){.pttl = -1};
     if (reply->type == RL_REPLY_ERROR)
         return read_error(text, reply, ret_answer);
     if (text == RL_MARK)
@@ -261,4 +260,15 @@ bool rl_kind_read(const struct rl_kind *kind, enum rl_text text,
         return read_code(text, reply, ret_answer);
     return reply->type == RL_REPLY_ARRAY && reply->items == 2 &&
            read_value(reply, ret_answer);
+}
+
+bool rl_kind_read(const struct rl_kind *kind, enum rl_text text,
+                  const struct rl_reply *reply, struct rl_answer *ret_answer)
+{
+    static const struct rl_answer nothing = {.pttl = -1};
+    *ret_answer = nothing;
+    if (read_reply(kind, text, reply, ret_answer))
+        return true;
+    *ret_answer = nothing; /* not the half that could be read: its time, for instance */
+    return false;
 }
