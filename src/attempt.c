@@ -188,7 +188,8 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
     if (!rl_client_hear(task->client, task, &message, wanted, node, op, reply, &heard))
         return;
     note_value(attempt, node, heard.value);
-    if (!rl_wards_time(task->client, node, op->sent, heard.time)) {
+    bool trusted = rl_wards_time(task->client, node, op->sent, heard.time);
+    if (!trusted && op->text != RL_RELEASE) {
         heard.vote = RL_VOTE_UNKNOWN; /* what a wrong clock stores may end any time */
         heard.fault = RL_FAULT_CLOCK;
     }

@@ -281,11 +281,12 @@ bool rl_steward_time(struct rl_steward *steward, unsigned node, rl_time sent, rl
     bool doubted = steward->doubted_at > 0 && now < steward->doubted_at + RL_CLOCK_RECENT;
     if (!steward->roster.deployment || is_in_time(steward, ward, now - sent, raw, told) ||
         doubted)
-        return true;
+        return !ward->off; /* what was sent with the answer that told so is no better */
     if (ward->watch.since != RL_NEVER)
         ward->watch.since = now;
-    /* The same answer may say that it votes; and it may be found out at each look. */
-    if (ward->standing >= RL_STANDING_BARRED && !ward->off) {
+    /* The same answer may say that it votes, as may one to what was said when it did; and
+       it may be found out at each look. */
+    if (!ward->off) {
         ward->off = true;
         ward->off_at = now;
     }
