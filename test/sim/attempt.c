@@ -5,7 +5,7 @@
 
 #include "world.h"
 
-struct attempt *attempt_new(struct client *client, struct user *user,
+struct attempt *attempt_new(struct world *world, struct client *client, struct user *user,
                             const struct rl_terms *terms, unsigned resource, uint16_t token)
 {
     unsigned i = 0;
@@ -23,6 +23,8 @@ struct attempt *attempt_new(struct client *client, struct user *user,
     attempt->user = user;
     attempt->due = RL_NEVER;
     attempt->begun = client->view.now;
+    if (world->swarm.fenced)
+        attempt->proposed = rl_nodes_now(client->node_time, NODES, client->view.now);
     rl_lease_init(&attempt->lease, terms, attempt->ballot);
     return attempt;
 }
@@ -43,11 +45,21 @@ static void settle(struct client *client, struct attempt *attempt)
         client->attempts--;
 }
 
+/* Whose votes count: of a fenced lock's nodes the marker tells, of others the link. */
+static struct rl_view view_of(const struct world *world, const struct client *client)
+{
+    struct rl_view view = client->view;
+    if (world->swarm.fenced)
+        view.ready = client->sound & client->awake;
+    return view;
+}
+
 void attempt_step(struct world *world, struct client *client, struct attempt *attempt,
                   const struct rl_lease_event *event)
 {
     if (attempt->lease.state != RL_LEASE_OVER) {
-        struct rl_update update = rl_lease_step(&attempt->lease, &client->view, event);
+        struct rl_view view = view_of(world, client);
+        struct rl_update update = rl_lease_step(&attempt->lease, &view, event);
         world->steps++;
         trace_stepped(world, client, attempt, event, &update);
         oracle_stepped(world, client, attempt, &update);
@@ -115,8 +127,16 @@ static bool say_again(struct world *world, struct client *client, struct attempt
     return true;
 }
 
-bool attempt_answered(struct world *world, struct client *client, struct attempt *attempt,
-                      const struct order *order)
+/* See is_outdated() in src/attempt.c. */
+static bool is_outdated(const struct world *world, const struct client *client,
+                        const struct order *order)
+{
+    return world->swarm.fenced && order->text != RL_RELEASE &&
+           order->sent <= client->steward.learned_at;
+}
+
+enum rl_fault attempt_answered(struct world *world, struct client *client,
+                               struct attempt *attempt, const struct order *order)
 {
     struct rl_answer answer;
     attempt->owed--;
@@ -126,16 +146,24 @@ bool attempt_answered(struct world *world, struct client *client, struct attempt
         answer.vote = RL_VOTE_UNKNOWN;
         answer.fault = RL_FAULT_PROTOCOL;
     }
-    if (answer.time > 0)
-        rl_node_time_note(&client->node_time[order->node], order->sent, client->view.now,
-                          answer.time);
     if (!order->whole && answer.fault == RL_FAULT_NOSCRIPT &&
+        !is_outdated(world, client, order) &&
         rl_link_is_open(&client->member[order->node].link) &&
         say_again(world, client, attempt, order))
-        return true;
-    oracle_heard(attempt, order); /* not where it is said again: that is to be answered */
+        return RL_FAULT_NONE;
+    enum rl_vote truth = order->truth;
+    bool trusts = ward_time(world, client, order->node, order->sent, answer.time);
+    oracle_sampled(world, client, order, answer.time, trusts);
+    if (!trusts && order->text != RL_RELEASE) {
+        truth = answer.vote = RL_VOTE_UNKNOWN;
+        answer.fault = RL_FAULT_CLOCK;
+    }
+    if (answer.fault == RL_FAULT_LATE || answer.fault == RL_FAULT_AHEAD)
+        ward_doubt(world, client, order->node);
+    oracle_heard(world, attempt, order,
+                 truth); /* not where it is said again: that is to be answered */
     vote(world, client, attempt, order, &answer);
-    return trusted;
+    return trusted ? RL_FAULT_NONE : RL_FAULT_PROTOCOL;
 }
 
 void attempt_greeted(struct world *world, struct client *client, struct attempt *attempt,

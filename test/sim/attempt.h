@@ -6,6 +6,7 @@
 #define RL_SIM_ATTEMPT_H
 
 #include "core/lease.h"
+#include "oracle.h"
 #include "swarm.h"
 
 struct world;
@@ -21,20 +22,25 @@ struct attempt {
     unsigned owed; /* answers */
     rl_time due;
     struct user *user; /* who is told; NULL: nobody */
+    rl_time proposed;  /* the fence, and when it was said, by the nodes' clocks */
     struct rl_lease lease;
     struct rl_ballot ballot[NODES];
 
     /* The oracle's own account. */
-    rl_time begun;     /* by the client's clock */
-    uint32_t round;    /* the latest that asks for votes */
-    uint32_t won;      /* the latest that was won */
-    rl_nodes granted;  /* who granted in it, as the client has heard */
-    rl_nodes rests_on; /* who granted in the last round that was won */
-    rl_nodes missing;  /* who is known to the client not to store the token */
-    bool lost, over;   /* LOST was told; it was given up, released or left */
+    rl_time begun;         /* by the client's clock */
+    uint32_t round;        /* the latest that asks for votes */
+    uint32_t won;          /* the latest that was won */
+    rl_nodes granted;      /* who granted in it, as the client has heard */
+    rl_nodes rests_on;     /* who granted in the last round that was won */
+    uint8_t server[NODES]; /* which server it was that granted */
+    struct seal seal[NODES];
+    rl_time ran[NODES];     /* the true time */
+    uint32_t memory[NODES]; /* and how often that had forgotten by then */
+    rl_nodes missing;       /* who is known to the client not to store the token */
+    bool lost, over;        /* LOST was told; it was given up, released or left */
 };
 
-struct attempt *attempt_new(struct client *client, struct user *user,
+struct attempt *attempt_new(struct world *world, struct client *client, struct user *user,
                             const struct rl_terms *terms, unsigned resource,
                             uint16_t token);
 
@@ -47,9 +53,9 @@ void attempt_step(struct world *world, struct client *client, struct attempt *at
 void attempt_expire(struct world *world, struct client *client, struct attempt *attempt);
 void attempt_tick(struct world *world, struct client *client, struct attempt *attempt);
 
-/* The answer to an order of it; false: the connection cannot be trusted. */
-bool attempt_answered(struct world *world, struct client *client, struct attempt *attempt,
-                      const struct order *order);
+/* The answer to an order of it; a fault: why the connection cannot be trusted. */
+enum rl_fault attempt_answered(struct world *world, struct client *client,
+                               struct attempt *attempt, const struct order *order);
 /* The connection ended before the answer came. */
 void attempt_cut(struct world *world, struct client *client, struct attempt *attempt,
                  const struct order *order);

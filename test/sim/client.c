@@ -22,6 +22,11 @@ rl_time client_reading(const struct world *world, const struct client *client)
                             skew_read(&client->raw, world->now));
 }
 
+void client_look_at_clock(struct world *world, struct client *client)
+{
+    read_clock(client, world->now);
+}
+
 void client_pause(struct client *client, rl_time until)
 {
     client->paused = rl_max(client->paused, until);
@@ -56,8 +61,12 @@ static rl_time next_due(const struct world *world, const struct client *client)
     for (unsigned i = 0; i < client->attempts; i++)
         if (client->attempt[i].used)
             next = rl_min(next, client->attempt[i].due);
-    for (unsigned i = 0; i < world->swarm.users; i++)
+    for (unsigned i = 0; i < client->users; i++)
         next = rl_min(next, client->user[i].due);
+    if (world->swarm.fenced)
+        next = rl_min(next, client->ward_due);
+    if (client->users == 0)
+        next = rl_min(next, client->look_again);
     return next;
 }
 
@@ -101,10 +110,12 @@ static void tick_due(struct world *world, struct client *client)
         if (all || client->member[i].due <= now) {
             member_tick(world, client, i);
         }
+    if (world->swarm.fenced && (all || client->ward_due <= now))
+        ward_act(world, client);
     for (unsigned i = 0; i < client->attempts; i++)
         if (client->attempt[i].used && (all || client->attempt[i].due <= now))
             attempt_tick(world, client, &client->attempt[i]);
-    for (unsigned i = 0; i < world->swarm.users; i++)
+    for (unsigned i = 0; i < client->users; i++)
         if (client->user[i].due <= now)
             user_tick(world, client, &client->user[i]);
 }
@@ -135,8 +146,11 @@ void client_end_pass(struct world *world, struct client *client)
             attempt_expire(world, client, &client->attempt[i]);
     oracle_passed(world, client);
     tick_due(world, client);
+    if (client->users == 0)
+        operator_pass(world, client);
     write_queued(world, client);
-    set_timer(world, client);
+    if (client->alive)
+        set_timer(world, client);
 }
 
 /* --- the process --- */
@@ -150,6 +164,7 @@ rl_time client_quarantine(const struct world *world)
 
 void client_start(struct world *world, struct client *client)
 {
+    world_configure(world, client);
     client->alive = true;
     client->born = client->read = world->now;
     client->paused = client->excuse = 0;
@@ -163,9 +178,15 @@ void client_start(struct world *world, struct client *client)
     for (unsigned i = 0; i < NODES; i++) {
         member_init(world, client, i);
     }
-    for (unsigned i = 0; i < world->swarm.users; i++)
+    for (unsigned i = 0; i < client->users; i++)
         user_init(world, client, &client->user[i]);
     memset(client->node_time, 0, sizeof(client->node_time));
+    if (world->swarm.fenced)
+        ward_init(world, client);
+    memset(client->sample, 0, sizeof(client->sample));
+    client->doubts_until = 0;
+    client->until = client->view.now + OPERATOR_PATIENCE;
+    client->look_again = client->view.now;
     client->armed = 0;
     client_rearm(world, client);
 }

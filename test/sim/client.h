@@ -10,6 +10,7 @@
 #include "member.h"
 #include "skew.h"
 #include "user.h"
+#include "ward.h"
 #include "wire.h"
 
 #define ATTEMPTS_MAX 512
@@ -26,6 +27,18 @@ struct client {
     bool boot_is_good; /* else the other is: see mishap.c */
     struct rl_clock clock;
     struct rl_view view;
+    uint8_t address[NODES]; /* of its configuration */
+    bool typo;              /* which names a wrong server */
+    unsigned users;
+    rl_nodes awake, sound; /* a fenced lock's nodes vote if they are both */
+    struct rl_steward steward;
+    rl_time ward_due;
+    struct sample sample[NODES]; /* the oracle's account */
+    rl_time doubts_until;        /* of its own clock; the true time */
+    enum rl_admission wish;      /* an operator's */
+    unsigned newcomer;
+    rl_time look_again, until;
+    enum rl_standing stood[NODES]; /* as the trace has told it */
     rl_time round_trip[NODES];
     struct rl_node_time node_time[NODES];
     struct rl_gate gate;
@@ -62,6 +75,9 @@ void client_rearm(struct world *world, struct client *client);
 
 /* A server's process has gone, and all lines to it with it. */
 void client_lose_server(struct world *world, struct client *client, unsigned server);
+
+/* Looks at the clock anew, within a pass. */
+void client_look_at_clock(struct world *world, struct client *client);
 
 /* Queues a command; it leaves at the end of the pass. */
 void client_say(struct world *world, struct client *client, struct attempt *attempt,

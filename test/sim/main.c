@@ -59,10 +59,11 @@ static void print_line(uint64_t from, double took)
            " on, %.0f schedules/s, %.2f simulated years, %.0f events/s, "
            "%.0f events, %.1f acquisitions and %.1f acquiring clients per schedule, "
            "%" PRIu64 " violations (outside the bounds: %" PRIu64
-           " by clocks, from %d ppm beyond on, and %" PRIu64 " by lost memory)\n",
+           " by clocks, from %d ppm beyond on, %" PRIu64
+           " by clocks that were set, and %" PRIu64 " by lost memory)\n",
            figures.schedules, from, per.schedules_per_s, per.years, per.events_per_s,
            per.events, per.acquisitions, per.clients, figures.violations,
-           figures.outside[BOUND_CLOCK], figures.nearest_ppm,
+           figures.outside[BOUND_CLOCK], figures.nearest_ppm, figures.outside[BOUND_STEP],
            figures.outside[BOUND_MEMORY]);
 }
 
@@ -82,10 +83,11 @@ static bool write_json(const char *path, uint64_t from, double took)
             "\"schedules_of_one_client\": %" PRIu64 ", \"violations\": %" PRIu64
             ", \"outside_by_clocks\": %" PRIu64
             ", \"outside_from_ppm\": %d"
-            ", \"outside_by_memory\": %" PRIu64 ", \"mishaps\": {",
+            ", \"outside_by_steps\": %" PRIu64 ", \"outside_by_memory\": %" PRIu64
+            ", \"mishaps\": {",
             from, figures.schedules, per.schedules_per_s, per.years, per.events_per_s,
             per.events, per.acquisitions, per.clients, figures.alone, figures.violations,
-            figures.outside[BOUND_CLOCK], figures.nearest_ppm,
+            figures.outside[BOUND_CLOCK], figures.nearest_ppm, figures.outside[BOUND_STEP],
             figures.outside[BOUND_MEMORY]);
     static const char *const names[] = {
 #define X(name, text) #name,

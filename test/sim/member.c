@@ -12,6 +12,7 @@ static void show(struct client *client, unsigned node)
     rl_nodes bit = rl_bit(node);
     struct rl_view *view = &client->view;
     view->ready = rl_link_is_ready(link) ? view->ready | bit : view->ready & ~bit;
+    client->awake = rl_link_is_awake(link) ? client->awake | bit : client->awake & ~bit;
     view->open = rl_link_is_open(link) ? view->open | bit : view->open & ~bit;
     client->round_trip[node] = link->round_trip;
 }
@@ -44,6 +45,7 @@ static struct order *new_order(struct world *world, struct client *client, unsig
     order->server = world->wire.line[member->line].server;
     order->line = member->line;
     order->sent = client->view.now;
+    order->has_nonce = false;
     world->wire.line[member->line].refs++;
     return order;
 }
@@ -63,7 +65,7 @@ static void cut(struct world *world, struct client *client, unsigned node)
         uint16_t i = owed_first(member);
         struct order *order = &world->wire.order[i];
         order->cut = true;
-        if (!order->greeting)
+        if (!order->greeting && !order->of_ward)
             attempt_cut(world, client, &client->attempt[order->attempt], order);
         wire_drop_order(world, i);
     }
@@ -92,6 +94,8 @@ static void step_link(struct world *world, struct client *client, unsigned node,
     show(client, node);
     if (member->link.state != before)
         trace_link(world, client, node, before);
+    if (!rl_link_is_open(&member->link))
+        ward_gone(world, client, node);
     switch (action) {
     case RL_LINK_NOTHING: break;
     case RL_LINK_CONNECT:
@@ -115,11 +119,24 @@ void member_look_at_gate(struct world *world, struct client *client)
             settled |= rl_bit(i);
     client->open = rl_gate_step(&client->gate, NODES, world->swarm.q, client->view.ready,
                                 settled, client->view.now);
-    for (unsigned i = 0; client->open && !was_open && i < world->swarm.users; i++)
+    for (unsigned i = 0; client->open && !was_open && i < client->users; i++)
         user_open(world, client, &client->user[i]);
 }
 
 /* --- saying --- */
+
+static const char unmarked[RL_NONCE] = "----------------";
+
+/* Who may not vote is told no nonce: see write_nonce() in src/message.c. */
+static void add_nonce(const struct client *client, unsigned node, struct order *order)
+{
+    const struct rl_ward *ward = &client->steward.ward[node];
+    order->has_nonce = true;
+    if (ward->standing == RL_STANDING_SOUND)
+        rl_marker_nonce(ward->marker.nonce, order->nonce);
+    else
+        memcpy(order->nonce, unmarked, RL_NONCE);
+}
 
 static uint16_t say_words(struct world *world, const struct client *client,
                           const struct attempt *attempt, const struct rl_update *update,
@@ -128,13 +145,17 @@ static uint16_t say_words(struct world *world, const struct client *client,
     uint16_t i = wire_new_saying(world);
     const struct token *token = &world->token[attempt->token];
     struct rl_word word = {token->text, TOKEN_LEN};
-    rl_time said = rl_nodes_now(client->node_time, NODES, client->view.now);
+    bool proposes = update->text == RL_ACQUIRE;
     struct rl_subject subject = {
         .key = world_key(attempt->resource),
         .token = word,
         .fence_key = world_fence_key(attempt->resource),
-        .fence = update->text == RL_ACQUIRE ? said : attempt->lease.fence,
-        .said = said,
+        .marker_key = world_marker_key(),
+        .nonce = {unmarked, RL_NONCE},
+        .max_ttl_ms = client->steward.roster.max_ttl_ms,
+        .fence = proposes ? attempt->proposed : attempt->lease.fence,
+        .said = proposes ? attempt->proposed
+                         : rl_nodes_now(client->node_time, NODES, client->view.now),
         .ttl_ms = attempt->lease.terms.ttl / RL_MS,
         .plant = update->plant,
     };
@@ -167,6 +188,8 @@ void client_say(struct world *world, struct client *client, struct attempt *atte
         order->text = update->text;
         order->seq = update->seq;
         order->ttl_ms = (int32_t)(attempt->lease.terms.ttl / RL_MS);
+        if (world->swarm.fenced)
+            add_nonce(client, node, order);
         world->wire.saying[said[whole]].refs++;
         attempt->owed++;
         bool first = member->owed == 0;
@@ -178,6 +201,38 @@ void client_say(struct world *world, struct client *client, struct attempt *atte
     for (unsigned whole = 0; whole < 2; whole++)
         if (has_said[whole])
             wire_drop_saying(world, said[whole]);
+}
+
+void member_ask_history(struct world *world, struct client *client, unsigned node)
+{
+    uint16_t i;
+    struct order *order = new_order(world, client, node, &i);
+    order->of_ward = order->of_history = true;
+    bool first = client->member[node].owed == 0;
+    owe(world, client, &client->member[node], i);
+    if (first)
+        step_link(world, client, node, (struct rl_link_event){.type = RL_LINK_SENT});
+}
+
+void member_say_mark(struct world *world, struct client *client, unsigned node,
+                     const struct rl_subject *subject)
+{
+    struct member *member = &client->member[node];
+    const struct rl_kind *kind = rl_kind_of((struct rl_word){"f:", 2});
+    uint32_t script = rl_kind_script_bit(kind, RL_MARK);
+    uint16_t i;
+    struct order *order = new_order(world, client, node, &i);
+    order->of_ward = true;
+    order->text = RL_MARK;
+    order->whole = script & ~member->known;
+    order->saying = wire_new_saying(world);
+    rl_kind_command(kind, RL_MARK, order->whole, subject,
+                    &world->wire.saying[order->saying].command);
+    bool first = member->owed == 0;
+    owe(world, client, member, i);
+    member->known |= script;
+    if (first)
+        step_link(world, client, node, (struct rl_link_event){.type = RL_LINK_SENT});
 }
 
 /* --- what arrives --- */
@@ -209,18 +264,32 @@ static bool is_duplicate(const struct client *client, unsigned node, const char 
     return false;
 }
 
+static struct rl_identity identity_of(const struct order *order)
+{
+    struct rl_identity identity;
+    identity.is_master = order->is_master;
+    identity.is_cluster = order->is_cluster;
+    identity.is_loading = order->is_loading;
+    identity.is_duplicate = false;
+    identity.denied = order->denied;
+    identity.process = order->process;
+    identity.time = order->time;
+    identity.marker_len = order->marker.len;
+    memcpy(identity.marker, order->marker.text, order->marker.len);
+    return identity;
+}
+
 static void greeted(struct world *world, struct client *client, const struct order *order)
 {
     unsigned node = order->node;
     struct member *member = &client->member[node];
-    struct rl_identity identity = order->identity;
+    struct rl_identity identity = identity_of(order);
     identity.is_duplicate = is_duplicate(client, node, identity.process.run_id);
     oracle_greeted(world, client, order, &identity);
-    if (identity.process.run_id[0])
-        rl_node_time_note(&client->node_time[node], order->sent, client->view.now,
-                          order->time);
     step_link(world, client, node,
               (struct rl_link_event){.type = RL_LINK_GREETED, .identity = &identity});
+    if (rl_link_is_open(&member->link) && world->swarm.fenced)
+        ward_greeted(world, client, node, &identity);
     if (rl_link_is_open(&member->link))
         for (unsigned i = 0; i < client->attempts; i++)
             if (client->attempt[i].used)
@@ -240,14 +309,17 @@ static void replied(struct world *world, struct client *client, const struct ord
     step_link(world, client, node,
               (struct rl_link_event){
                   .type = RL_LINK_ANSWERED, .sent = order->sent, .oldest = oldest});
-    bool trusted = attempt_answered(world, client, &client->attempt[order->attempt], order);
-    enum rl_fault fault = reply->type == RL_REPLY_ERROR
+    enum rl_fault distrust =
+        order->of_ward
+            ? ward_answered(world, client, order)
+            : attempt_answered(world, client, &client->attempt[order->attempt], order);
+    enum rl_fault fault = !order->of_history && reply->type == RL_REPLY_ERROR
                               ? rl_fault_of_error(reply->text, reply->len)
                               : RL_FAULT_NONE;
-    if (!trusted)
-        fault = RL_FAULT_PROTOCOL;
+    if (distrust != RL_FAULT_NONE)
+        fault = distrust;
     bool stands = member->has_line && member->line == line;
-    if (stands && (!trusted || rl_fault_is_of_node(fault)) &&
+    if (stands && (distrust != RL_FAULT_NONE || rl_fault_is_of_node(fault)) &&
         rl_link_is_open(&member->link))
         step_link(world, client, node,
                   (struct rl_link_event){.type = RL_LINK_FAULT, .fault = fault});
@@ -307,7 +379,8 @@ void member_init(struct world *world, struct client *client, unsigned node)
     member->due = client->view.now;
     member->has_line = member->forgot = false;
     member->first = member->owed = member->known = member->life = 0;
-    member->barred = member->quarantined_until = INT64_MIN;
+    member->barred = member->refused = member->quarantined_until = INT64_MIN;
+    member->server = client->address[node];
     client->round_trip[node] = 0;
 }
 

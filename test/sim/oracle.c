@@ -46,6 +46,7 @@ static void judge_extension(struct world *world, const struct order *order)
     const struct store_entry *entry =
         store_find(&server->store, world_key(token->resource), server_time(world, server));
     int64_t expires = entry ? entry->expires : 0;
+
     if (expires < token->expires[order->server] && !token->loss[order->server].lost)
         oracle_accuse(world, INVARIANT_EARLIER, "%.*s on server %u by %lld ms", TOKEN_LEN,
                       token->text, order->server + 1,
@@ -54,11 +55,13 @@ static void judge_extension(struct world *world, const struct order *order)
 }
 
 /* A second, and what the nodes' clocks and a client's notion of them may differ by. */
-#define LATE_AT_MOST (RL_SECOND + 800 * RL_MS)
+#define LATE_AT_MOST  (RL_SECOND + 800 * RL_MS)
+#define STEPS_AT_MOST (5 * RL_SECOND)
 
 static void judge_lateness(struct world *world, const struct order *order)
 {
-    if (world->swarm.fenced && world->now - order->left > LATE_AT_MOST)
+    rl_time most = LATE_AT_MOST + (swarm_disturbs(&world->swarm) ? STEPS_AT_MOST : 0);
+    if (world->swarm.fenced && !world->swarm.distant && world->now - order->left > most)
         oracle_accuse(world, INVARIANT_HELD_UP, "server %u, %lld ms after it was sent",
                       order->server + 1, (long long)((world->now - order->left) / RL_MS));
 }
@@ -72,6 +75,8 @@ void oracle_ran(struct world *world, const struct order *order)
     bool extended = order->text == RL_EXTEND && order->truth == RL_VOTE_GRANTED;
     if (extended)
         judge_extension(world, order);
+    if (world->swarm.fenced)
+        oracle_judge_vote(world, order);
     int64_t now = server_time(world, server);
     const struct store_entry *entry =
         store_find(&server->store, world_key(token->resource), now);
@@ -79,6 +84,11 @@ void oracle_ran(struct world *world, const struct order *order)
     if ((stored || extended) && entry &&
         entry->expires >= token->loss[order->server].expires)
         token->loss[order->server] = (struct loss){0};
+    struct token *there =
+        entry && entry->type == STORE_STRING ? world_token_of(world, entry->value) : NULL;
+    if (order->truth == RL_VOTE_HELD && there && world->swarm.fenced) /* perhaps cut */
+        there->expires[order->server] =
+            rl_min(there->expires[order->server], entry->expires);
     if (!stored)
         return;
     token->node[order->server] = order->node;
@@ -97,16 +107,28 @@ static uint32_t watchers(const struct world *world, unsigned server)
     uint32_t set = 0;
     for (unsigned i = 0; i < world->swarm.clients; i++)
         for (unsigned node = 0; world->client[i].alive && node < NODES; node++)
-            if (world_server_of(world, node) == server &&
-                world->client[i].member[node].life > 0)
+            if (world->client[i].member[node].life > 0 &&
+                world->client[i].member[node].server == server)
                 set |= oracle_watcher(i, node);
     return set;
 }
 
+void oracle_copied(struct world *world, const struct server *server)
+{
+    for (unsigned i = 0; i < STORE_KEYS; i++) {
+        const struct store_entry *entry = &server->store.entry[i];
+        struct token *token =
+            entry->type == STORE_STRING ? world_token_of(world, entry->value) : NULL;
+        if (token)
+            token->ghost[server->index] = true;
+    }
+}
+
 void oracle_compare(struct world *world, struct server *server, const struct store *before,
-                    bool restart)
+                    enum loss_cause cause)
 {
     int64_t now = server_time(world, server);
+    bool restart = cause == LOSS_RESTART;
     for (unsigned i = 0; i < STORE_KEYS; i++) {
         const struct store_entry *entry = &before->entry[i];
         struct token *token =
@@ -120,17 +142,13 @@ void oracle_compare(struct world *world, struct server *server, const struct sto
                 .at = world->now,
                 .expires = rl_max(entry->expires, token->loss[server->index].expires),
                 .lost = true,
+                .broken = token->loss[server->index].broken || cause == LOSS_BREAK,
                 .restart = restart,
                 .watchers = watchers(world, server->index),
             };
     }
-    for (unsigned i = 0; i < STORE_KEYS; i++) {
-        const struct store_entry *entry = &server->store.entry[i];
-        struct token *token =
-            entry->type == STORE_STRING ? world_token_of(world, entry->value) : NULL;
-        if (token && restart)
-            token->ghost[server->index] = true;
-    }
+    if (restart)
+        oracle_copied(world, server);
 }
 
 /* --- what a client says and hears --- */
@@ -150,7 +168,7 @@ void oracle_says(struct world *world, struct client *client, struct attempt *att
                       client->index + 1);
     for (rl_nodes rest = nodes; rest; rest &= rest - 1) {
         const struct member *member = &client->member[rl_first(rest)];
-        if (client->view.now < member->barred)
+        if (client->view.now < (world->swarm.fenced ? member->refused : member->barred))
             oracle_accuse(world, INVARIANT_BARRED, "client %u asks node %u",
                           client->index + 1, rl_first(rest) + 1);
     }
@@ -164,14 +182,21 @@ void oracle_says(struct world *world, struct client *client, struct attempt *att
         attempt->missing = rl_all(NODES) & ~nodes;
 }
 
-void oracle_heard(struct attempt *attempt, const struct order *order)
+void oracle_heard(struct world *world, struct attempt *attempt, const struct order *order,
+                  enum rl_vote truth)
 {
     rl_nodes bit = rl_bit(order->node);
     if (order->seq != attempt->round || order->text == RL_RELEASE)
         return;
-    switch (order->truth) {
+    switch (truth) {
     case RL_VOTE_GRANTED:
         attempt->granted |= bit;
+        if (world->swarm.fenced)
+            oracle_judge_clock(world, &world->client[order->client], order);
+        attempt->server[order->node] = order->server;
+        attempt->memory[order->node] = order->memory;
+        attempt->seal[order->node] = oracle_seal(order->marker);
+        attempt->ran[order->node] = order->ran;
         attempt->missing &= ~bit;
         if (attempt->won == attempt->round)
             attempt->rests_on |= bit;
@@ -202,13 +227,16 @@ void oracle_greeted(struct world *world, struct client *client, const struct ord
                     !identity->is_duplicate && identity->denied == RL_FAULT_NONE &&
                     identity->process.run_id[0];
     if (identity->process.run_id[0]) {
-        if (member->life != 0 && member->life != order->life && !world->swarm.durable) {
+        bool another = member->life != order->life || member->server != order->server;
+        if (member->life != 0 && another && !world->swarm.durable) {
             member->quarantined_until = client->view.now + client_quarantine(world);
             member->forgot = true;
         }
         member->life = order->life;
+        member->server = order->server;
     }
     member->barred = accepted ? member->quarantined_until : RL_NEVER;
+    member->refused = accepted ? INT64_MIN : RL_NEVER;
     if (!accepted || !member->forgot)
         return;
     member->forgot = false;

@@ -25,6 +25,7 @@ struct rl_answer;
     X(OUTLIVES, "a lease is won for longer than its keys will be there")                   \
     X(DECIDED, "enough nodes have granted, and the lease is not held")                     \
     X(SETTLED, "a fenced lease is held, but fewer than q servers store its fence")         \
+    X(SEATED, "two servers of one seat have votes at a time, or an earlier one has again") \
     X(RISING, "a fencing token is not above all earlier ones")                             \
     X(HELD_UP, "a fenced token is stored by a message that was held up on its way")        \
     X(BARRED, "a node that must not vote was asked")                                       \
@@ -52,7 +53,7 @@ const char *invariant_name(enum invariant invariant);
 const char *invariant_text(enum invariant invariant);
 
 /* What a lock does not promise (docs/safety.md): counted apart. */
-enum bound { BOUND_CLOCK, BOUND_MEMORY, BOUND_COUNT };
+enum bound { BOUND_CLOCK, BOUND_STEP, BOUND_MEMORY, BOUND_COUNT };
 
 struct verdict {
     enum invariant broken; /* the first that was, or none */
@@ -66,8 +67,41 @@ struct loss {
     rl_time at;      /* the true time */
     int64_t expires; /* what the server had said */
     bool lost;
+    bool broken;       /* by a human's hand, once at least */
     bool restart;      /* those who watch can know */
     uint32_t watchers; /* clients that had greeted the server before, each by which name */
+};
+
+/* Whose a server's vote was: parts of the marker that it had when it gave it. */
+struct seal {
+    uint64_t deployment, id;
+    uint32_t generation; /* 0: it had none */
+    uint8_t seat;
+    bool sound;
+};
+
+/* What had votes, and was followed by another of its seat. */
+#define FALLEN_MAX 64
+struct holder {
+    struct seal seal;
+    uint8_t server;
+    uint32_t memory;
+};
+struct seats {
+    struct holder latest[NODES]; /* generation 0: nobody yet */
+    unsigned fallen;
+    struct holder fell[FALLEN_MAX];
+};
+
+/* What a client was told by a node of its clock, the last time. */
+struct sample {
+    bool known;
+    uint8_t server;
+    rl_time told, sent, heard;
+    rl_time fault_at; /* when it was told something that it took for wrong; true time */
+    rl_time
+        seen_at; /* when it told that it had been set ahead, or ran too fast; true time */
+    struct seal seal; /* of which incarnation it was then */
 };
 
 #define TOKEN_LEN  10
@@ -80,16 +114,18 @@ struct token {
     rl_time made;        /* (true time) ... unless that is another process by now ... */
     rl_time clean_until; /* ... or its clock has passed this */
     bool handed;         /* a SET of who left it may come after its adopter's release */
-    bool ghost[NODES];   /* an old state, or a message that was held up, brought it back */
-    uint8_t node[NODES]; /* by which of its names each server was told to store it */
-    struct loss loss[NODES];
-    int64_t expires[NODES]; /* as each server had it when it stored or extended last */
+    bool ghost[SERVERS]; /* an old state, or a message that was held up, brought it back */
+    uint8_t node[SERVERS]; /* by which of its names each server was told to store it */
+    struct loss loss[SERVERS];
+    int64_t expires[SERVERS]; /* as each server had it when it stored or extended last */
 };
 
 void oracle_says(struct world *world, struct client *client, struct attempt *attempt,
                  const struct rl_update *update, rl_nodes nodes);
 void oracle_ran(struct world *world, const struct order *order);
-void oracle_heard(struct attempt *attempt, const struct order *order);
+/* `truth`: what the client may take the answer for. */
+void oracle_heard(struct world *world, struct attempt *attempt, const struct order *order,
+                  enum rl_vote truth);
 void oracle_greeted(struct world *world, struct client *client, const struct order *order,
                     const struct rl_identity *identity);
 void oracle_stepped(struct world *world, struct client *client, struct attempt *attempt,
@@ -115,9 +151,20 @@ void oracle_adopted(struct world *world, struct attempt *attempt);
 
 void oracle_passed(struct world *world, struct client *client);
 
+/* A marker was looked at, or set. */
+void oracle_marked(struct world *world, const struct server *server);
+
 /* A server no longer has what it had in `before`. */
+enum loss_cause { LOSS_RESTART, LOSS_FLUSH, LOSS_BREAK };
 void oracle_compare(struct world *world, struct server *server, const struct store *before,
-                    bool restart);
+                    enum loss_cause cause);
+
+/* A server has by now what it, or another, had at some earlier time. */
+void oracle_copied(struct world *world, const struct server *server);
+
+/* A node told its time; `trusted`: and the client took it for right. */
+void oracle_sampled(struct world *world, struct client *client, const struct order *order,
+                    rl_time told, bool trusted);
 
 /* At the end of a run. */
 void oracle_finish(struct world *world);

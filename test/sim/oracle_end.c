@@ -16,7 +16,8 @@ static bool should_be_clean(const struct world *world, const struct token *token
     if (!token->cleaned || token->handed || token->ghost[server] ||
         client->born > token->made || client_reading(world, client) >= token->clean_until)
         return false;
-    return rl_link_is_open(&client->member[token->node[server]].link);
+    const struct member *member = &client->member[token->node[server]];
+    return rl_link_is_open(&member->link) && member->server == server;
 }
 
 /* A node that is well, owes nothing and is not barred may vote again. */
@@ -24,7 +25,7 @@ static void judge_links(struct world *world, const struct client *client)
 {
     for (unsigned node = 0; node < NODES; node++) {
         const struct member *member = &client->member[node];
-        bool healed = world->healed & rl_bit(world_server_of(world, node));
+        bool healed = world->healed & rl_bit(member->server);
         if (healed && rl_link_is_open(&member->link) && !rl_link_is_ready(&member->link) &&
             member->owed == 0 && client->view.now >= member->barred)
             oracle_accuse(world, INVARIANT_LIVENESS, "client %u does not ask node %u",

@@ -3,8 +3,7 @@
 
 #include "world.h"
 
-/* By what its holder would be told if it asked now; LOST comes a margin before the end. */
-static bool is_valid(const struct world *world, const struct client *client,
+bool oracle_is_valid(const struct world *world, const struct client *client,
                      const struct attempt *attempt)
 {
     const struct rl_lease *lease = &attempt->lease;
@@ -15,10 +14,12 @@ static bool is_valid(const struct world *world, const struct client *client,
 }
 
 /* The server gave up the first token's key early, and the other's client cannot know. */
-static bool excuses(const struct world *world, const struct token *token, unsigned node,
-                    const struct client *other)
+static bool excuses(const struct world *world, const struct token *token, unsigned server,
+                    unsigned node, const struct client *other)
 {
-    const struct loss *loss = &token->loss[world_server_of(world, node)];
+    const struct loss *loss = &token->loss[server];
+    if (world->swarm.fenced)
+        return loss->broken;
     if (!loss->lost)
         return false;
     bool watched =
@@ -31,27 +32,46 @@ static void note_outside(struct world *world, enum bound bound)
     world->verdict.outside[bound] = true;
 }
 
-/* Whether each node that both rest on has an excuse. */
+/* A server that both rest on lost the key of one, and the other could not know. */
+static bool is_excused(const struct world *world, const struct client *a,
+                       const struct attempt *ours, unsigned our_node,
+                       const struct client *b, const struct attempt *theirs,
+                       unsigned their_node, bool *ret_by_clock)
+{
+    unsigned server = ours->server[our_node];
+    if (excuses(world, &world->token[ours->token], server, our_node, b) ||
+        excuses(world, &world->token[theirs->token], server, their_node, a))
+        return true;
+    *ret_by_clock = oracle_clock_excuses(world, ours, our_node, b) ||
+                    oracle_clock_excuses(world, theirs, their_node, a);
+    return *ret_by_clock;
+}
+
+/* Whether each server that both rest on has an excuse. */
 static bool all_excused(const struct world *world, const struct client *a,
                         const struct attempt *ours, const struct client *b,
-                        const struct attempt *theirs)
+                        const struct attempt *theirs, bool *ret_by_clock)
 {
-    rl_nodes both = ours->rests_on & theirs->rests_on;
-    for (rl_nodes rest = both; rest; rest &= rest - 1) {
-        unsigned node = rl_first(rest);
-        if (!excuses(world, &world->token[ours->token], node, b) &&
-            !excuses(world, &world->token[theirs->token], node, a))
-            return false;
-    }
-    return both != 0;
+    unsigned both = 0;
+    for (rl_nodes rest = ours->rests_on; rest; rest &= rest - 1)
+        for (rl_nodes others = theirs->rests_on; others; others &= others - 1) {
+            unsigned our_node = rl_first(rest), their_node = rl_first(others);
+            if (ours->server[our_node] != theirs->server[their_node])
+                continue;
+            both++;
+            if (!is_excused(world, a, ours, our_node, b, theirs, their_node, ret_by_clock))
+                return false;
+        }
+    return both > 0;
 }
 
 static void judge_pair(struct world *world, const struct client *a,
                        const struct attempt *ours, const struct client *b,
                        const struct attempt *theirs)
 {
-    if (all_excused(world, a, ours, b, theirs))
-        note_outside(world, BOUND_MEMORY);
+    bool by_clock = false;
+    if (all_excused(world, a, ours, b, theirs, &by_clock))
+        note_outside(world, by_clock ? BOUND_STEP : BOUND_MEMORY);
     else if (world->swarm.wild)
         note_outside(world, BOUND_CLOCK);
     else
@@ -65,25 +85,27 @@ static void judge_pair(struct world *world, const struct client *a,
 static void judge_holder(struct world *world, const struct client *client,
                          const struct attempt *attempt)
 {
-    if (!is_valid(world, client, attempt))
+    if (!oracle_is_valid(world, client, attempt))
         return;
     for (unsigned i = 0; i < world->swarm.clients; i++) {
         const struct client *other = &world->client[i];
         for (unsigned k = 0; other->alive && k < other->attempts; k++) {
             const struct attempt *theirs = &other->attempt[k];
             if (theirs->resource == attempt->resource && theirs->token != attempt->token &&
-                is_valid(world, other, theirs))
+                oracle_is_valid(world, other, theirs))
                 judge_pair(world, client, attempt, other, theirs);
         }
     }
 }
 
-static bool rests_on_server(const struct world *world, const struct attempt *attempt,
-                            unsigned server)
+static bool rests_on_server(const struct attempt *attempt, unsigned server,
+                            rl_time *ret_since)
 {
-    for (rl_nodes rest = attempt->rests_on; rest; rest &= rest - 1)
-        if (world_server_of(world, rl_first(rest)) == server)
+    for (rl_nodes rest = attempt->rests_on; rest; rest &= rest - 1) {
+        *ret_since = attempt->ran[rl_first(rest)];
+        if (attempt->server[rl_first(rest)] == server)
             return true;
+    }
     return false;
 }
 
@@ -96,13 +118,17 @@ void oracle_judge_storing(struct world *world, const struct order *order)
         const struct client *other = &world->client[i];
         for (unsigned k = 0; other->alive && k < other->attempts; k++) {
             const struct attempt *theirs = &other->attempt[k];
+            rl_time since;
             if (theirs->resource != token->resource || theirs->token == order->token ||
-                !rests_on_server(world, theirs, order->server) ||
-                !is_valid(world, other, theirs))
+                !rests_on_server(theirs, order->server, &since) ||
+                !oracle_is_valid(world, other, theirs))
                 continue;
             if (world->swarm.wild)
                 continue;
-            if (!excuses(world, &world->token[theirs->token], order->node, client))
+            if (world->swarm.fenced && oracle_ran_ahead(world, order->server, since))
+                continue;
+            if (!excuses(world, &world->token[theirs->token], order->server, order->node,
+                         client))
                 oracle_accuse(world, INVARIANT_STOLEN,
                               "server %u stores %.*s, but %.*s of client %u is valid",
                               order->server + 1, TOKEN_LEN, token->text, TOKEN_LEN,
@@ -135,9 +161,10 @@ static void judge_keys(struct world *world, const struct client *client,
     rl_time left = attempt->lease.valid - client_reading(world, client);
     rl_time held = true_span(left, (int32_t)rl_max(client->boot.ppm, client->raw.ppm));
     for (rl_nodes rest = attempt->rests_on; rest && !world->swarm.wild; rest &= rest - 1) {
-        const struct server *server =
-            &world->server[world_server_of(world, rl_first(rest))];
+        const struct server *server = &world->server[attempt->server[rl_first(rest)]];
         rl_time kept = true_span(left_there(world, token, server), server->clock.ppm);
+        if (oracle_ran_ahead(world, server->index, attempt->ran[rl_first(rest)]))
+            continue;
         if (left > 0 && kept < held && !token->loss[server->index].lost)
             oracle_accuse(world, INVARIANT_OUTLIVES,
                           "%.*s of client %u on server %u by %lld us", TOKEN_LEN,
@@ -147,11 +174,11 @@ static void judge_keys(struct world *world, const struct client *client,
 }
 
 /* Two nodes that are one server are one vote. */
-static unsigned count_servers(const struct world *world, rl_nodes nodes)
+static unsigned count_servers(const struct attempt *attempt)
 {
     rl_nodes servers = 0;
-    for (; nodes; nodes &= nodes - 1)
-        servers |= rl_bit(world_server_of(world, rl_first(nodes)));
+    for (rl_nodes rest = attempt->granted; rest; rest &= rest - 1)
+        servers |= rl_bit(attempt->server[rl_first(rest)]);
     return rl_count(servers);
 }
 
@@ -161,13 +188,14 @@ static void judge_settled(struct world *world, const struct client *client,
 {
     unsigned stores = 0;
     for (rl_nodes rest = attempt->rests_on; rest; rest &= rest - 1) {
-        const struct server *server =
-            &world->server[world_server_of(world, rl_first(rest))];
+        unsigned node = rl_first(rest);
+        const struct server *server = &world->server[attempt->server[node]];
         const struct store_entry *entry = store_find(
             &server->store, world_fence_key(attempt->resource), server_time(world, server));
-        stores += entry && entry->fence >= attempt->lease.fence;
+        bool forgot = server->memory != attempt->memory[node];
+        stores += forgot || (entry && entry->fence >= attempt->lease.fence);
     }
-    if (stores < world->swarm.q && !world->forgot)
+    if (stores < world->swarm.q)
         oracle_accuse(world, INVARIANT_SETTLED, "%u servers store that of client %u",
                       stores, client->index + 1);
 }
@@ -178,13 +206,21 @@ static void judge_fence(struct world *world, const struct client *client,
 {
     int64_t fence = attempt->lease.fence, *highest = &world->highest[attempt->resource];
     judge_settled(world, client, attempt);
-    if (fence <= *highest && world->forgot)
-        note_outside(world, BOUND_MEMORY);
-    else if (fence <= *highest)
+    struct attempt *first = &world->first[attempt->resource];
+    if (fence > *highest) {
+        *highest = fence;
+        *first = *attempt;
+        return;
+    }
+    /* Both held it, or could have, beyond the bounds. */
+    const struct client *other = &world->client[world->token[first->token].client];
+    bool by_clock = false;
+    if (all_excused(world, client, attempt, other, first, &by_clock))
+        note_outside(world, by_clock ? BOUND_STEP : BOUND_MEMORY);
+    else
         oracle_accuse(world, INVARIANT_RISING, "%lld of client %u is %lld too small",
                       (long long)fence, client->index + 1,
                       (long long)(*highest - fence + 1));
-    *highest = rl_max(*highest, fence);
 }
 
 void oracle_judge_good_news(struct world *world, struct client *client,
@@ -194,7 +230,7 @@ void oracle_judge_good_news(struct world *world, struct client *client,
     const struct token *token = &world->token[attempt->token];
     attempt->rests_on = attempt->granted;
     attempt->won = attempt->round;
-    unsigned grants = count_servers(world, attempt->granted);
+    unsigned grants = count_servers(attempt);
     if (grants < world->swarm.q)
         oracle_accuse(world, INVARIANT_QUORUM, "%.*s of client %u has %u grants", TOKEN_LEN,
                       token->text, client->index + 1, grants);
@@ -210,5 +246,7 @@ void oracle_judge_good_news(struct world *world, struct client *client,
     judge_keys(world, client, attempt);
     if (held && world->swarm.fenced)
         judge_fence(world, client, attempt);
+    if (world->swarm.fenced)
+        oracle_judge_seats(world, attempt);
     judge_holder(world, client, attempt);
 }

@@ -13,6 +13,7 @@ enum event_type {
     EVENT_RETURN,    /* who: a client that crashed comes back */
     EVENT_RESUME,    /* who: a server; what: its process, that goes on or is there again */
     EVENT_FAULT,     /* something goes wrong */
+    EVENT_CLOCK,     /* who: a server, whose clock runs as it should again; what: retuned */
 };
 
 struct event {

@@ -11,7 +11,11 @@ void server_init(struct world *world, unsigned i)
     server->index = (uint8_t)i;
     server->state = SERVER_RUNS;
     server->role = SERVER_MASTER;
-    server->life = 1;
+    server->life = server->process = server->history = 1;
+    server->memory = server->retuned = 0;
+    server->lost_at = RL_NEVER;
+    server->ahead_at = 0;
+    server->fast = false;
     server->stepped = server->role_until = 0;
     server->error_until = server->garbage_until = 0;
     server->backlog = 0;
@@ -108,27 +112,76 @@ static const char *refusal_of_role(enum server_role role)
     return NULL;
 }
 
+/* Hexadecimal digits, as those of Redis. */
+static void write_id(char id[RL_RUN_ID + 1], char kind, unsigned index, uint32_t number)
+{
+    unsigned at = 1;
+    memset(id, kind, RL_RUN_ID);
+    id[0] = (char)('0' + index);
+    for (; number > 0; number /= 10)
+        id[at++] = (char)('0' + number % 10);
+    id[RL_RUN_ID] = '\0';
+}
+
+void server_describe(const struct server *server, struct rl_process *ret_process)
+{
+    write_id(ret_process->run_id, 'a', server->index, server->process);
+    write_id(ret_process->replid, 'b', server->index, server->history);
+}
+
+bool server_marker(const struct server *server, struct rl_marker *ret_marker)
+{
+    const struct store_entry *entry = store_find(&server->store, world_marker_key(), 0);
+    return entry && rl_marker_read(entry->value, ret_marker);
+}
+
+void server_mark(struct world *world, struct server *server, struct rl_marker *marker)
+{
+    char text[RL_MARKER_MAX];
+    server_describe(server, &marker->process);
+    store_put(&server->store, STORE_STRING, world_marker_key(),
+              world_keep_text(world, text, rl_marker_write(marker, text)), STORE_NO_EXPIRY);
+    server->saved = server->store;
+}
+
 static void greet(const struct world *world, const struct server *server,
                   struct order *order)
 {
-    order->life = server->life;
+    order->life = server->process;
     order->time = skew_read(&server->clock, world->now);
-    order->identity = (struct rl_identity){
-        .is_master = server->role != SERVER_REPLICA,
-        .is_cluster = server->role == SERVER_CLUSTER,
-        .is_loading = server->role == SERVER_LOADING,
-    };
-    char *run_id = order->identity.process.run_id;
-    memset(run_id, 'a' + server->index, RL_RUN_ID);
-    for (uint32_t life = server->life, at = 0; life > 0; life /= 10)
-        run_id[at++] = (char)('0' + life % 10);
-    run_id[RL_RUN_ID] = '\0';
+    order->is_master = server->role != SERVER_REPLICA;
+    order->is_cluster = server->role == SERVER_CLUSTER;
+    order->is_loading = server->role == SERVER_LOADING;
+    order->denied = RL_FAULT_NONE;
+    server_describe(server, &order->process);
+    const struct store_entry *marker =
+        store_find(&server->store, world_marker_key(), server_time(world, server));
+    order->marker = marker ? marker->value : (struct rl_word){"", 0};
 }
 
 static void settle_role(const struct world *world, struct server *server)
 {
     if (world->now >= server->role_until)
         server->role = SERVER_MASTER;
+}
+
+static void execute(struct world *world, struct server *server, struct order *order)
+{
+    struct rl_command command = world->wire.saying[order->saying].command;
+    rl_time now = skew_read(&server->clock, world->now);
+    if (order->has_nonce)
+        command.word[command.words - 1] = (struct rl_word){order->nonce, RL_NONCE};
+    store_run(&server->store, &command, now, &order->reply);
+    order->memory = server->memory;
+    order->ran = world->now;
+    const struct store_entry *marker =
+        store_find(&server->store, world_marker_key(), server->store.now);
+    order->marker = marker ? marker->value : (struct rl_word){"", 0};
+    order->truth = order->of_ward ? RL_VOTE_GRANTED : truth_of(order);
+    if (order->of_ward)
+        oracle_marked(world, server);
+    else
+        oracle_ran(world, order);
 }
 
 static void run(struct world *world, struct server *server, uint16_t i)
@@ -141,20 +194,19 @@ static void run(struct world *world, struct server *server, uint16_t i)
     if (order->greeting) {
         greet(world, server, order);
         if (erring && !server->greets) /* INFO is answered by an error, too */
-            order->identity.denied =
-                rl_fault_of_error(server->error, strlen(server->error));
-        if (order->identity.denied || world->now < server->garbage_until)
-            order->identity.process.run_id[0] = '\0';
+            order->denied = rl_fault_of_error(server->error, strlen(server->error));
+        if (order->denied || world->now < server->garbage_until)
+            order->process.run_id[0] = '\0';
+    } else if (order->of_history) {
+        server_describe(server, &order->process);
+        if (erring || world->now < server->garbage_until)
+            order->process.replid[0] = '\0';
     } else if (refusal) {
         answer_error(order, refusal);
     } else if (erring && !server->inside) {
         answer_error(order, server->error);
     } else {
-        const struct rl_command *command = &world->wire.saying[order->saying].command;
-        store_run(&server->store, command, skew_read(&server->clock, world->now),
-                  &order->reply);
-        order->truth = truth_of(order);
-        oracle_ran(world, order);
+        execute(world, server, order);
         if (erring && order->text != RL_ACQUIRE) {
             answer_error(order, server->error);
             order->truth = RL_VOTE_UNKNOWN;
@@ -221,11 +273,25 @@ void server_restart(struct world *world, struct server *server, rl_time until)
     for (unsigned i = 0; i < server->backlog; i++)
         wire_drop_order(world, server->order[i]);
     server->backlog = 0;
-    server->life++;
+    server->process++;
     store_forget_scripts(&server->store);
-    for (unsigned c = 0; c < world->swarm.clients; c++)
-        client_lose_server(world, &world->client[c], server->index);
+    server_hang_up(world, server);
     queue_plan(&world->queue, until, EVENT_RESUME, server->index, server->life);
+}
+
+void server_hang_up(struct world *world, struct server *server)
+{
+    server->life++;
+    for (unsigned c = 0; c < world->clients; c++)
+        client_lose_server(world, &world->client[c], server->index);
+}
+
+void server_forgot(struct world *world, struct server *server, const struct store *before,
+                   bool restart)
+{
+    server->memory++;
+    server->lost_at = world->now;
+    oracle_compare(world, server, before, restart ? LOSS_RESTART : LOSS_FLUSH);
 }
 
 /*

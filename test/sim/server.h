@@ -17,10 +17,17 @@ struct server {
     enum server_state state;
     enum server_role role;
     rl_time role_until;
-    uint32_t life; /* the number of its process, of which its run_id is made; from 1 on */
+    uint32_t process; /* its number, of which the run_id is made; from 1 on */
+    uint32_t life;    /* lines that were made in an earlier one have ended */
+    uint32_t history; /* of its data: its replid is made of that */
+    uint32_t memory;  /* how often it has lost something that it stored */
     struct store store;
     struct store saved; /* what a restart that forgets the latest finds */
     struct skew clock;
+    rl_time lost_at;   /* its memory, the last time; RL_NEVER: it never did */
+    rl_time ahead_at;  /* when its clock was last seen to gain more than it may; 0: never */
+    bool fast;         /* it does so now */
+    uint32_t retuned;  /* how often its clock was; what was planned before is void */
     rl_time stepped;   /* when its clock was stepped ahead last */
     const char *error; /* what it answers instead, until then; NULL: nothing */
     bool inside;       /* and the error comes after a script did its work */
@@ -33,6 +40,14 @@ struct server {
 
 void server_init(struct world *world, unsigned server);
 
+void server_describe(const struct server *server, struct rl_process *ret_process);
+
+/* False: there is none. */
+bool server_marker(const struct server *server, struct rl_marker *ret_marker);
+
+/* Its marker becomes this, of its own process. */
+void server_mark(struct world *world, struct server *server, struct rl_marker *marker);
+
 /* In ms, as it counts. */
 int64_t server_time(const struct world *world, const struct server *server);
 
@@ -43,6 +58,13 @@ void server_hang(struct world *world, struct server *server, rl_time until);
 
 /* It ends, and is there again at `until` as another process. */
 void server_restart(struct world *world, struct server *server, rl_time until);
+
+/* It closes all its lines. */
+void server_hang_up(struct world *world, struct server *server);
+
+/* It no longer has what it had in `before`; `restart`: those who watch can know. */
+void server_forgot(struct world *world, struct server *server, const struct store *before,
+                   bool restart);
 
 /* EVENT_RESUME: it goes on, unless it is another process by now. */
 void server_resume(struct world *world, struct server *server, uint32_t life);

@@ -49,6 +49,45 @@ int32_t swarm_gain(const struct swarm *swarm)
 
 #define FENCED_DRIFT 1000
 
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static const enum mishap disturbing[] = {
+    MISHAP_SUSPEND, MISHAP_RESTART, MISHAP_FORGET, MISHAP_FLUSH,   MISHAP_STEP,
+    MISHAP_SLEW,    MISHAP_FREEZE,  MISHAP_SWAP,   MISHAP_REPLACE, MISHAP_TYPO,
+};
+
+bool swarm_disturbs(const struct swarm *swarm)
+{
+    for (unsigned i = 0; i < COUNT(disturbing); i++)
+        if (swarm->weight[disturbing[i]] > 0)
+            return true;
+    return false;
+}
+
+/*
+ * Nodes whose clocks are set by hours are seen, but a seat that was lost meanwhile would
+ * take its fences from them: so in such a run nothing is forgotten.
+ */
+static void draw_fenced(struct swarm *swarm, struct chance *chance)
+{
+    bool stepped = swarm->weight[MISHAP_STEP] + swarm->weight[MISHAP_FREEZE] > 0;
+    swarm->events += 500 + chance_below(chance, 2500);
+    swarm->idle =
+        draw_once_in(chance, 2) ? draw_span(chance, RL_SECOND, 20 * RL_SECOND) : 0;
+    swarm->slow = swarm->idle > 0 && draw_once_in(chance, 2);
+    if (swarm->slow)
+        swarm->events += 3000;
+    swarm->hasty = swarm_disturbs(swarm) && draw_once_in(chance, 4);
+    swarm->distant = stepped && draw_once_in(chance, 4);
+    if (!swarm->distant)
+        return;
+    unsigned first = chance_below(chance, NODES);
+    swarm->victims =
+        rl_bit(first) | rl_bit((first + 1 + chance_below(chance, NODES - 1)) % NODES);
+    swarm->weight[MISHAP_FORGET] = swarm->weight[MISHAP_FLUSH] =
+        swarm->weight[MISHAP_SWAP] = swarm->weight[MISHAP_REPLACE] = 0;
+}
+
 /* Where the bounds allow a restart to forget, or not, follows from the rest. */
 static void draw_mishaps(struct swarm *swarm, struct chance *chance)
 {
@@ -59,11 +98,14 @@ static void draw_mishaps(struct swarm *swarm, struct chance *chance)
     }
     if (swarm->durable)
         swarm->weight[MISHAP_FORGET] = 0;
+    if (!swarm->fenced)
+        swarm->weight[MISHAP_SWAP] = swarm->weight[MISHAP_REPLACE] =
+            swarm->weight[MISHAP_TYPO] = 0;
+    if (swarm->fenced && swarm->duplicate) /* then no majority can be recovered */
+        for (unsigned i = 0; i < COUNT(disturbing); i++)
+            swarm->weight[disturbing[i]] = 0;
     if (swarm->fenced)
-        swarm->weight[MISHAP_STEP] = swarm->weight[MISHAP_FREEZE] = 0;
-    if (swarm->fenced && draw_once_in(chance, 2))
-        swarm->weight[MISHAP_FORGET] = swarm->weight[MISHAP_FLUSH] =
-            swarm->weight[MISHAP_BREAK] = 0;
+        draw_fenced(swarm, chance);
     for (unsigned i = 0; i < MISHAP_COUNT; i++)
         swarm->weights += swarm->weight[i];
 }
@@ -87,7 +129,7 @@ void swarm_draw(struct swarm *swarm, struct chance *chance)
 {
     static const uint32_t drifts[] = {10000, 10000, 10000, 1000, 50000};
     *swarm = (struct swarm){
-        .clients = 3 + chance_below(chance, CLIENTS_MAX - 2),
+        .clients = 3 + chance_below(chance, USING_MAX - 2),
         .users = 1 + chance_below(chance, USERS_MAX),
         .resources = 1 + chance_below(chance, RESOURCES_MAX),
         .q = rl_majority(NODES),
@@ -100,8 +142,10 @@ void swarm_draw(struct swarm *swarm, struct chance *chance)
         .each = draw_once_in(chance, 8),
     };
     swarm->fenced = !swarm->wild && !swarm->durable && draw_once_in(chance, 3);
-    if (swarm->fenced) /* the nodes' clocks may not part */
+    if (swarm->fenced) { /* the nodes' clocks may not part */
         swarm->drift_ppm = FENCED_DRIFT;
+        swarm->ttl_min = draw_span(chance, 80 * RL_MS, 8 * RL_SECOND);
+    }
     if (swarm->wild)
         swarm->beyond_ppm = (int32_t)draw_span(chance, 100, 300000);
     if (draw_once_in(chance, 6))
@@ -111,5 +155,7 @@ void swarm_draw(struct swarm *swarm, struct chance *chance)
     swarm->ttl_max = swarm->ttl_min * (1 + chance_below(chance, 3));
     draw_network(swarm, chance);
     draw_mishaps(swarm, chance);
-    swarm->gap = draw_span(chance, swarm->ttl_min / 16, 4 * swarm->ttl_min);
+    rl_time longest =
+        swarm->fenced ? rl_max(4 * swarm->ttl_min, 8 * RL_SECOND) : 4 * swarm->ttl_min;
+    swarm->gap = draw_span(chance, swarm->slow ? RL_SECOND : swarm->ttl_min / 16, longest);
 }

@@ -10,8 +10,11 @@
 #include "core/types.h"
 
 #define NODES         5
-#define CLIENTS_MAX   6
-#define USERS_MAX     2 /* of a client: each wants one lock at a time */
+#define SPARES        3 /* servers that are behind no address of the nodes at first */
+#define SERVERS       (NODES + SPARES)
+#define USING_MAX     6               /* clients that want locks */
+#define CLIENTS_MAX   (USING_MAX + 1) /* and an operator's */
+#define USERS_MAX     2               /* of a client: each wants one lock at a time */
 #define RESOURCES_MAX 4
 
 #define MISHAPS(X)                                                                         \
@@ -33,7 +36,10 @@
     X(DEMOTE, "a server says for a while that it is a replica, or in a cluster")           \
     X(STEP, "a server's clock is stepped")                                                 \
     X(SLEW, "the rate of a clock changes")                                                 \
-    X(FREEZE, "a server's clock stands still")
+    X(FREEZE, "a server's clock stands still")                                             \
+    X(SWAP, "another server appears behind an address, and the old one lives on")          \
+    X(REPLACE, "an operator replaces a node by another server")                            \
+    X(TYPO, "a client's configuration names a wrong server")
 
 enum mishap {
 #define X(name, text) MISHAP_##name,
@@ -56,13 +62,21 @@ struct swarm {
     unsigned loss;        /* and one is lost and sent again */
     unsigned stall;       /* a client is interrupted in one pass of so many; 0: never */
     bool fenced;          /* the locks are */
-    bool durable;         /* the operator declared so: no quarantine */
-    bool duplicate;       /* two of the nodes are the same server */
-    bool wild;            /* the clocks leave the bounds, by so much */
+    bool distant;         /* the clocks of two of its servers are set by hours */
+    rl_nodes victims;     /* those two */
+    bool hasty;     /* their clients' clocks run faster than servers' clocks may err */
+    bool slow;      /* they last long, so that quarantines end and are gone through again */
+    rl_time idle;   /* users rest for so long now and then; 0: they do not */
+    bool durable;   /* the operator declared so: no quarantine */
+    bool duplicate; /* two of the nodes are the same server */
+    bool wild;      /* the clocks leave the bounds, by so much */
     int32_t beyond_ppm;
     bool each; /* healed, each of the clients is to acquire, not only one */
     unsigned weight[MISHAP_COUNT], weights;
 };
+
+/* Something may happen after which a node has to get its vote back. */
+bool swarm_disturbs(const struct swarm *swarm);
 
 void swarm_draw(struct swarm *swarm, struct chance *chance);
 

@@ -167,8 +167,8 @@ void trace_adopts(struct world *world, const struct client *client, const struct
 
 static const char *text_of(enum rl_text text)
 {
-    static const char *const texts[RL_TEXTS] = {"SET",     "settle",  "extension",
-                                                "release", "inspect", "break"};
+    static const char *const texts[RL_TEXTS] = {"SET",     "settle", "extension", "release",
+                                                "inspect", "break",  "mark"};
     return texts[text];
 }
 
@@ -223,6 +223,39 @@ void trace_stepped(struct world *world, const struct client *client,
                      update->plant ? ", planting" : "");
 }
 
+void trace_orders(struct world *world, const struct client *client,
+                  const struct rl_steward_order *order)
+{
+    const struct rl_marker *wanted = &order->wanted;
+    mix(world, order->node | (uint64_t)order->write << 8 | wanted->nonce << 9);
+    if (!world->trace.to || !order->write)
+        return;
+    if (order->erase)
+        client_tells(world, client, "node %u is to have no marker", order->node + 1);
+    else
+        client_tells(world, client, "node %u is to be %s, seat %u of generation %u",
+                     order->node + 1, wanted->sound ? "sound" : "barred", wanted->seat + 1,
+                     rl_marker_self(wanted).generation);
+}
+
+static const char *const standing_names[] = {
+    [RL_STANDING_UNSEEN] = "unseen",     [RL_STANDING_UNMARKED] = "unmarked",
+    [RL_STANDING_ALONE] = "alone",       [RL_STANDING_ELSEWHERE] = "elsewhere",
+    [RL_STANDING_REPLACED] = "replaced", [RL_STANDING_FOREIGN] = "foreign",
+    [RL_STANDING_BARRED] = "barred",     [RL_STANDING_CLOCK] = "of a wrong clock",
+    [RL_STANDING_SOUND] = "sound",
+};
+
+void trace_wards(struct world *world, struct client *client)
+{
+    for (unsigned i = 0; world->trace.to && i < NODES; i++) {
+        enum rl_standing standing = client->steward.ward[i].standing;
+        if (standing != client->stood[i])
+            client_tells(world, client, "node %u is %s", i + 1, standing_names[standing]);
+        client->stood[i] = standing;
+    }
+}
+
 void trace_link(struct world *world, const struct client *client, unsigned node,
                 enum rl_link_state before)
 {
@@ -263,7 +296,7 @@ void trace_ran(struct world *world, const struct order *order)
         [RL_VOTE_ABSENT] = "",
     };
     mix(world, order->truth | (uint64_t)order->server << 8);
-    if (!world->trace.to || order->greeting)
+    if (!world->trace.to || order->greeting || order->of_ward)
         return;
     bool error = order->truth == RL_VOTE_ERROR;
     server_tells(world, order->server, "%s of %.*s: %s%s", text_of(order->text), TOKEN_LEN,
@@ -278,12 +311,31 @@ void trace_server(struct world *world, const struct server *server, const char *
         server_tells(world, server->index, "%s", what);
 }
 
+/* How each sees its nodes in the end: the incarnation of their markers, and what they are.
+ */
+static void trace_standings(struct world *world, const struct client *client)
+{
+    for (unsigned i = 0; client->alive && i < NODES; i++) {
+        const struct rl_ward *ward = &client->steward.ward[i];
+        struct rl_incarnation self = rl_marker_self(&ward->marker);
+        struct rl_incarnation seat = client->steward.roster.seat[ward->marker.seat];
+        client_tells(world, client,
+                     "node %u: server %u, %s, seat %u of generation %u.%04x of %u.%04x%s",
+                     i + 1, client->member[i].server + 1, standing_names[ward->standing],
+                     ward->marker.seat + 1, self.generation, (unsigned)self.id & 0xffff,
+                     seat.generation, (unsigned)seat.id & 0xffff,
+                     ward->watch.since == RL_NEVER ? "" : ", watched");
+    }
+}
+
 void trace_verdict(struct world *world)
 {
     const struct verdict *verdict = &world->verdict;
     FILE *to = world->trace.to;
     if (!to)
         return;
+    for (unsigned c = 0; world->swarm.fenced && c < world->clients; c++)
+        trace_standings(world, &world->client[c]);
     if (verdict->broken != INVARIANT_NONE)
         fprintf(to, "\nBROKEN: %s: %s.\n%s, at %.3f ms.\n", invariant_name(verdict->broken),
                 invariant_text(verdict->broken), verdict->text,

@@ -6,6 +6,7 @@
 
 #include "core/lease.h"
 #include "core/link.h"
+#include "core/steward.h"
 
 struct world;
 struct client;
@@ -39,6 +40,9 @@ void trace_adopts(struct world *world, const struct client *client, const struct
 void trace_stepped(struct world *world, const struct client *client,
                    const struct attempt *attempt, const struct rl_lease_event *event,
                    const struct rl_update *update);
+void trace_orders(struct world *world, const struct client *client,
+                  const struct rl_steward_order *order);
+void trace_wards(struct world *world, struct client *client);
 void trace_link(struct world *world, const struct client *client, unsigned node,
                 enum rl_link_state before);
 void trace_ran(struct world *world, const struct order *order);

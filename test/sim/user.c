@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "user_parts.h"
 #include "world.h"
 
 static void plan(struct user *user)
@@ -19,6 +20,9 @@ static void plan(struct user *user)
 static void rest(struct world *world, struct client *client, struct user *user)
 {
     rl_time longest = world->phase == PHASE_STORM ? world->swarm.ttl_min : 50 * RL_MS;
+    if (world->phase == PHASE_STORM && world->swarm.idle > 0 &&
+        (world->swarm.slow || draw_once_in(&world->chance, 6)))
+        longest = rl_max(longest, world->swarm.idle);
     rl_time gap = draw_span(&world->chance, world->swarm.near, longest);
     user->phase = USER_IDLE;
     user->attempt = NULL;
@@ -35,68 +39,6 @@ void user_init(struct world *world, struct client *client, struct user *user)
 
 /* --- what it wants --- */
 
-static rl_time custom_delay(unsigned attempt, uint64_t random, void *arg)
-{
-    const struct world *world = arg;
-    return attempt < 3 ? rl_uniform(random, world->swarm.ttl_min) : -1;
-}
-
-static void want_retry(struct world *world, struct client *client, struct user *user)
-{
-    struct chance *chance = &world->chance;
-    bool patient = world->phase != PHASE_STORM;
-    static const enum rl_retry_kind kinds[] = {RL_RETRY_EXPONENTIAL, RL_RETRY_FIXED,
-                                               RL_RETRY_CUSTOM, RL_RETRY_NONE};
-    user->retry = (struct rl_retry){
-        .kind = kinds[patient ? 0 : chance_below(chance, 4)],
-        .base = patient ? world->swarm.ttl_min / 4 : 20 * RL_MS,
-        .cap = patient ? world->swarm.ttl_max / 2 : 500 * RL_MS,
-        .custom = custom_delay,
-        .arg = world,
-    };
-    rl_time wait = draw_span(chance, RL_MS, 4 * world->swarm.ttl_max);
-    user->give_up = patient ? RL_NEVER : client->view.now + wait;
-    user->cancel_at = draw_once_in(chance, patient ? 0 : 12)
-                          ? client->view.now + draw_span(chance, 1, wait)
-                          : RL_NEVER;
-}
-
-/* The library refuses options whose margin or least validity would use up the rest. */
-static void want_terms(struct world *world, struct user *user)
-{
-    struct chance *chance = &world->chance;
-    const struct swarm *swarm = &world->swarm;
-    rl_time ttl = draw_between(chance, swarm->ttl_min / RL_MS, swarm->ttl_max / RL_MS);
-    ttl *= RL_MS;
-    user->terms = (struct rl_terms){
-        .ttl = ttl,
-        .max_hold = RL_NEVER,
-        .node_timeout = swarm->node_timeout,
-        .drift_ppm = swarm->drift_ppm,
-        .n = NODES,
-        .q = (uint8_t)swarm->q,
-    };
-    if (draw_once_in(chance, 3))
-        user->terms.margin = draw_between(chance, 0, ttl / 4);
-    rl_time most = rl_valid_until(0, ttl, swarm->drift_ppm) - 8 * swarm->far;
-    if (draw_once_in(chance, 4)) /* there and back takes at most 3 of the 8 */
-        user->terms.min_validity = draw_between(chance, 0, most);
-    rl_time least = rl_max(ttl / 2, user->terms.min_validity + ttl / 4);
-    if (draw_once_in(chance, 4))
-        user->terms.max_hold = draw_between(chance, least, 4 * ttl);
-    if (!draw_once_in(chance, 3))
-        user->terms.extend_every = draw_between(chance, ttl / 10, ttl / 2);
-}
-
-static void want_resource(struct world *world, struct user *user)
-{
-    rl_nodes wanted = world->wanted;
-    user->resource = (uint8_t)chance_below(&world->chance, world->swarm.resources);
-    if (world->phase == PHASE_CALM && wanted)
-        while (!(wanted & rl_bit(user->resource)))
-            user->resource = (uint8_t)((user->resource + 1) % world->swarm.resources);
-}
-
 static void begin_attempt(struct world *world, struct client *client, struct user *user)
 {
     user->phase = USER_TRYING;
@@ -104,7 +46,7 @@ static void begin_attempt(struct world *world, struct client *client, struct use
     if (user->attempt)
         attempt_leave(world, client, user->attempt);
     uint16_t token = world_new_token(world, client, user->resource);
-    user->attempt = attempt_new(client, user, &user->terms, user->resource, token);
+    user->attempt = attempt_new(world, client, user, &user->terms, user->resource, token);
     trace_asks(world, client, user);
     attempt_step(world, client, user->attempt,
                  &(struct rl_lease_event){.type = RL_EVENT_START});
@@ -184,7 +126,12 @@ static void give(struct world *world, struct client *client, const struct user *
         .token = attempt->token,
         .valid = attempt->lease.timed ? attempt->lease.valid : 0,
         .rests_on = attempt->rests_on,
+        .fence = attempt->lease.fence,
     };
+    memcpy(world->gift.server, attempt->server, sizeof(attempt->server));
+    memcpy(world->gift.memory, attempt->memory, sizeof(attempt->memory));
+    memcpy(world->gift.seal, attempt->seal, sizeof(attempt->seal));
+    memcpy(world->gift.ran, attempt->ran, sizeof(attempt->ran));
 }
 
 static void end(struct world *world, struct client *client, struct user *user)
@@ -229,10 +176,15 @@ static void adopt(struct world *world, struct client *client, struct user *user)
                  gift->valid > client->view.now && !draw_once_in(&world->chance, 3);
     gift->there = false;
     user->resource = gift->resource;
-    user->attempt = attempt_new(client, user, &user->terms, gift->resource, gift->token);
+    user->attempt =
+        attempt_new(world, client, user, &user->terms, gift->resource, gift->token);
     oracle_adopted(world, user->attempt);
     if (known)
         user->attempt->rests_on = gift->rests_on;
+    memcpy(user->attempt->server, gift->server, sizeof(gift->server));
+    memcpy(user->attempt->memory, gift->memory, sizeof(gift->memory));
+    memcpy(user->attempt->seal, gift->seal, sizeof(gift->seal));
+    memcpy(user->attempt->ran, gift->ran, sizeof(gift->ran));
     trace_adopts(world, client, user, known);
     plan_hold(world, client, user);
     if (!known && user->end == USER_LETS_EXPIRE) { /* of what it knows no end of */
@@ -241,7 +193,8 @@ static void adopt(struct world *world, struct client *client, struct user *user)
     }
     attempt_step(world, client, user->attempt,
                  &(struct rl_lease_event){.type = RL_EVENT_ADOPT,
-                                          .deadline = known ? gift->valid : 0});
+                                          .deadline = known ? gift->valid : 0,
+                                          .fence = gift->fence});
     if (user->phase == USER_HOLDING)
         user->extend_at = client->view.now;
     plan(user);
@@ -260,13 +213,13 @@ static void begin(struct world *world, struct client *client, struct user *user)
         rest(world, client, user);
         return;
     }
-    want_terms(world, user);
+    user_want_terms(world, user);
     if (client->open && world->gift.there) {
         adopt(world, client, user);
         return;
     }
-    want_resource(world, user);
-    want_retry(world, client, user);
+    user_want_resource(world, user);
+    user_want_retry(world, client, user);
     user->attempts = 0;
     user->acquiring = true;
     user->phase = client->open ? USER_PAUSING : USER_WAITING;

@@ -44,6 +44,11 @@ struct gift {
     rl_time given; /* the true time */
     rl_time valid; /* by the clock of the client that left it */
     rl_nodes rests_on;
+    uint8_t server[NODES];
+    uint32_t memory[NODES];
+    struct seal seal[NODES];
+    rl_time ran[NODES];
+    int64_t fence;
 };
 
 void user_init(struct world *world, struct client *client, struct user *user);

@@ -37,7 +37,7 @@ uint16_t wire_new_order(struct world *world)
     struct order *order = &wire->order[i];
     order->refs = 1;
     order->greeting = order->whole = order->plant = order->cut = order->launched = false;
-    order->straggles = false;
+    order->straggles = order->of_ward = order->of_history = false;
     order->truth = RL_VOTE_WAITING;
     return i;
 }
@@ -48,7 +48,7 @@ void wire_drop_order(struct world *world, uint16_t i)
     struct order *order = &wire->order[i];
     if (--order->refs > 0)
         return;
-    if (!order->greeting)
+    if (!order->greeting && !order->of_history)
         wire_drop_saying(world, order->saying);
     wire_drop_line(world, order->line);
     wire->free_order[wire->free_orders++] = i;
@@ -99,7 +99,7 @@ uint16_t wire_connect(struct world *world, unsigned client, unsigned node)
 {
     struct wire *wire = &world->wire;
     uint16_t i = take(wire->free_line, &wire->free_lines, &wire->lines, LINES_MAX);
-    unsigned server = world_server_of(world, node);
+    unsigned server = world_server_of(world, &world->client[client], node);
     const struct path *path = &wire->path[client][server];
     wire->line[i] = (struct line){
         .refs = 1,

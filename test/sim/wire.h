@@ -30,18 +30,27 @@ struct order {
     uint8_t refs; /* the client that waits for the answer, and whatever moves it */
     uint8_t client, node, server;
     bool greeting, whole, plant;
-    bool cut;       /* its client does not listen any more */
-    bool launched;  /* on its way: a reset does not stop it */
-    bool straggles; /* and it came after its line was closed */
+    bool of_history; /* INFO replication, and no command */
+    bool of_ward;    /* about the marker, and of no attempt */
+    bool cut;        /* its client does not listen any more */
+    bool launched;   /* on its way: a reset does not stop it */
+    bool straggles;  /* and it came after its line was closed */
     uint16_t line, saying, token, attempt;
     enum rl_text text;
     uint32_t seq, life; /* life: of the process that answered the greeting */
     int32_t ttl_ms;
-    rl_time sent;       /* by the client's clock */
-    rl_time left;       /* the client, by the true time */
-    enum rl_vote truth; /* what the server did */
-    struct rl_identity identity;
-    rl_time time; /* by the server's clock, as INFO tells it */
+    rl_time sent;                           /* by the client's clock */
+    rl_time left;                           /* the client, by the true time */
+    enum rl_vote truth;                     /* what the server did */
+    bool is_master, is_cluster, is_loading; /* what the greeting told */
+    enum rl_fault denied;
+    struct rl_process process;
+    struct rl_word marker;
+    rl_time time;    /* by the server's clock, as INFO tells it */
+    uint32_t memory; /* of the server, when it ran */
+    rl_time ran;     /* the true time */
+    bool has_nonce;
+    char nonce[RL_NONCE]; /* the last word of a fenced lock's command */
     struct store_reply reply;
 };
 
@@ -65,7 +74,7 @@ struct path {
 };
 
 struct wire {
-    struct path path[CLIENTS_MAX][NODES];
+    struct path path[CLIENTS_MAX][SERVERS];
     unsigned lines, orders, sayings; /* ever used at once: what lies above is fresh */
     unsigned free_lines, free_orders, free_sayings;
     uint16_t free_line[LINES_MAX], free_order[ORDERS_MAX], free_saying[SAYINGS_MAX];

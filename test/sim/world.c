@@ -3,11 +3,14 @@
 #include <assert.h>
 #include <string.h>
 
+#include "world_parts.h"
+
 /* --- names --- */
 
-unsigned world_server_of(const struct world *world, unsigned node)
+unsigned world_server_of(const struct world *world, const struct client *client,
+                         unsigned node)
 {
-    return world->swarm.duplicate && node == NODES - 1 ? NODES - 2 : node;
+    return world->behind[client->address[node]];
 }
 
 struct rl_word world_key(unsigned resource)
@@ -24,12 +27,45 @@ struct rl_word world_key(unsigned resource)
 struct rl_word world_fence_key(unsigned resource)
 {
     static const struct rl_word keys[RESOURCES_MAX] = {
-        {"stock:fence", 11},
-        {"report:fence", 12},
-        {"leader:fence", 12},
-        {"invoice:fence", 13},
+        {"stock!fence", 11},
+        {"report!fence", 12},
+        {"leader!fence", 12},
+        {"invoice!fence", 13},
     };
     return keys[resource];
+}
+
+struct server *world_new_server(struct world *world)
+{
+    if (!world->fresh)
+        return NULL;
+    unsigned first = rl_first(world->fresh);
+    world->fresh &= ~rl_bit(first);
+    return &world->server[first];
+}
+
+/* Who has mistaken an address corrects that when all is well. */
+void world_configure(struct world *world, struct client *client)
+{
+    bool mistaken = client->typo && world->phase == PHASE_STORM;
+    bool latest = client->users == 0 || world->phase != PHASE_STORM ||
+                  draw_once_in(&world->chance, 2);
+    if (latest && !mistaken)
+        memcpy(client->address, world->address, sizeof(client->address));
+}
+
+struct rl_word world_marker_key(void)
+{
+    return (struct rl_word){"!marker", 7};
+}
+
+struct rl_word world_keep_text(struct world *world, const char *text, size_t len)
+{
+    assert(world->texts + len <= TEXTS_MAX);
+    char *kept = world->text + world->texts;
+    memcpy(kept, text, len);
+    world->texts += len;
+    return (struct rl_word){kept, len};
 }
 
 #define NUMBER_LEN 6
@@ -62,73 +98,6 @@ struct token *world_token_of(struct world *world, struct rl_word value)
     for (unsigned i = TOKEN_LEN - NUMBER_LEN; i < TOKEN_LEN; i++)
         number = number * 10 + (unsigned)(value.text[i] - '0');
     return number < world->tokens ? &world->token[number] : NULL;
-}
-
-/* --- the beginning --- */
-
-static void begin(struct world *world, uint64_t seed)
-{
-    FILE *to = world->trace.to;
-    struct figures *figures = world->figures;
-    memset(world, 0, offsetof(struct world, queue));
-    world->trace.to = to;
-    world->figures = figures;
-    world->seed = seed;
-    world->chance.state = seed;
-    world->now = RL_SECOND;
-    world->queue.size = world->queue.planned = 0;
-    struct wire *wire = &world->wire;
-    wire->lines = wire->orders = wire->sayings = 0;
-    wire->free_lines = wire->free_orders = wire->free_sayings = 0;
-    swarm_draw(&world->swarm, &world->chance);
-    memset(wire->path, 0, sizeof(wire->path));
-    for (unsigned c = 0; c < world->swarm.clients; c++)
-        for (unsigned s = 0; s < NODES; s++)
-            wire->path[c][s].latency =
-                draw_span(&world->chance, world->swarm.near, world->swarm.far);
-}
-
-static struct skew some_clock(struct world *world)
-{
-    return (struct skew){
-        .from = world->now,
-        .local = draw_between(&world->chance, RL_SECOND, 1000000 * RL_SECOND),
-    };
-}
-
-/* Fences want clocks that agree, more or less. */
-#define DISAGREEMENT (200 * RL_MS)
-#define A_DAY        (INT64_C(1800000000) * RL_SECOND)
-
-static struct skew clock_of_server(struct world *world)
-{
-    struct skew clock = some_clock(world);
-    if (world->swarm.fenced)
-        clock.local = A_DAY + draw_between(&world->chance, 0, DISAGREEMENT);
-    return clock;
-}
-
-static void populate(struct world *world)
-{
-    for (unsigned i = 0; i < NODES; i++) {
-        world->server[i].clock = clock_of_server(world);
-        mishap_draw_server_clock(world, i);
-        server_init(world, i);
-    }
-    trace_begins(world);
-    for (unsigned i = 0; i < world->swarm.clients; i++) {
-        struct client *client = &world->client[i];
-        client->index = (uint8_t)i;
-        client->boot = some_clock(world);
-        client->raw = some_clock(world);
-        client->boot_is_good =
-            world->swarm.weight[MISHAP_SUSPEND] > 0 || draw_once_in(&world->chance, 2);
-        client->timer = 0;
-        mishap_draw_client_clock(world, i);
-        client_start(world, client);
-    }
-    if (world->swarm.weights > 0)
-        queue_plan(&world->queue, world->now + world->swarm.gap, EVENT_FAULT, 0, 0);
 }
 
 /* --- events --- */
@@ -194,7 +163,7 @@ static void strike(struct world *world)
 
 static void look(struct world *world)
 {
-    for (unsigned i = 0; i < NODES; i++)
+    for (unsigned i = 0; i < SERVERS; i++)
         if (draw_once_in(&world->chance, 2))
             world->server[i].saved = world->server[i].store;
 }
@@ -220,6 +189,9 @@ static void happen(struct world *world, const struct event *event)
         strike(world);
         look(world);
         break;
+    case EVENT_CLOCK:
+        mishap_clock_ends(world, &world->server[event->who], event->what);
+        break;
     case EVENT_CONNECTED:
         server_accept(world, &world->wire.line[event->what]);
         to_client(world, event);
@@ -230,12 +202,17 @@ static void happen(struct world *world, const struct event *event)
 
 /* --- phases --- */
 
+static bool is_open(const struct world *world)
+{
+    return world->verdict.broken == INVARIANT_NONE && (world->wanted || world->waiting);
+}
+
 /* Runs until `until`, or `events` have happened; `healed`: or everybody had what he wants.
  */
 static void run(struct world *world, rl_time until, uint64_t events, bool healed)
 {
     while (world->verdict.broken == INVARIANT_NONE && world->events < events &&
-           (!healed || world->wanted || world->waiting)) {
+           (!healed || is_open(world))) {
         const struct event *next = queue_first(&world->queue);
         if (!next || next->at > until)
             break;
@@ -244,11 +221,16 @@ static void run(struct world *world, rl_time until, uint64_t events, bool healed
         trace_event(world, &event);
         happen(world, &event);
     }
+    if (world->verdict.broken == INVARIANT_NONE && healed && is_open(world) &&
+        until < RL_NEVER - 1)
+        world->now = rl_max(world->now, until);
 }
 
 /* Old keys and quarantines have to run out, and retries to meet. */
 static rl_time liveness_bound(const struct world *world)
 {
+    if (world->swarm.fenced)
+        return 8 * world->swarm.ttl_max + 400 * RL_SECOND;
     return 8 * world->swarm.ttl_max + client_quarantine(world) + 20 * RL_SECOND;
 }
 
@@ -261,6 +243,10 @@ static void calm(struct world *world)
     rl_time bound = world->now + liveness_bound(world);
     if (world->swarm.each)
         world->waiting = rl_all(world->swarm.clients);
+    while (world->swarm.fenced && world->now < bound && is_open(world)) {
+        operator_recovers(world);
+        run(world, rl_min(world->now + 10 * RL_SECOND, bound), UINT64_MAX, true);
+    }
     run(world, bound, UINT64_MAX, true);
     if (world->wanted)
         oracle_accuse(world, INVARIANT_LIVENESS, "nobody acquires resource %u",
@@ -288,7 +274,7 @@ static void finish(struct world *world)
     trace_phase(world, "everybody gives back what he has");
     for (unsigned c = 0; c < world->swarm.clients; c++) {
         struct client *client = &world->client[c];
-        for (unsigned u = 0; u < world->swarm.users; u++)
+        for (unsigned u = 0; u < client->users; u++)
             user_stop(client, &client->user[u]);
         client_rearm(world, client);
         end = rl_max(end, client->paused);
@@ -319,8 +305,8 @@ static void count(struct world *world)
 
 void world_play(struct world *world, uint64_t seed)
 {
-    begin(world, seed);
-    populate(world);
+    world_begin(world, seed);
+    world_populate(world);
     run(world, RL_NEVER - 1, world->swarm.events, false);
     calm(world);
     finish(world);

@@ -1,0 +1,195 @@
+/* What goes wrong with servers. */
+#include "mishap_parts.h"
+
+#include "world.h"
+
+void mishap_hang(struct world *world, struct server *server)
+{
+    rl_time span = mishap_while(world);
+    trace_mishap(world, "server %u hangs for %lld ms", server->index + 1,
+                 (long long)(span / RL_MS));
+    server_hang(world, server, world->now + span);
+}
+
+void mishap_restart(struct world *world, struct server *server, bool forgets)
+{
+    rl_time span = draw_span(&world->chance, RL_MS, world->swarm.ttl_max);
+    bool all = draw_once_in(&world->chance, 2);
+    if (server->state == SERVER_DOWN)
+        return;
+    trace_mishap(world, "server %u restarts%s, and is away for %lld ms", server->index + 1,
+                 !forgets ? ""
+                 : all    ? " and forgets all"
+                          : " and forgets the latest",
+                 (long long)(span / RL_MS));
+    server_restart(world, server, world->now + span);
+    if (draw_once_in(&world->chance, 3)) {
+        server->role = SERVER_LOADING;
+        server->role_until = world->now + span + mishap_while(world) / 4;
+    }
+    if (!forgets)
+        return;
+    struct store before = server->store;
+    server->history += all;
+    if (all)
+        store_flush(&server->store);
+    else
+        server->store = server->saved;
+    store_forget_scripts(&server->store);
+    server_forgot(world, server, &before, true);
+}
+
+void mishap_flush(struct world *world, struct server *server)
+{
+    struct store before = server->store;
+    trace_mishap(world, "FLUSHALL on server %u", server->index + 1);
+    store_flush(&server->store);
+    if (world->swarm.fenced && draw_once_in(&world->chance, 3))
+        store_forget_scripts(&server->store);
+    server_forgot(world, server, &before, false);
+}
+
+/* Of a fenced lock any number of them at once. */
+void mishap_flush_some(struct world *world, struct server *server)
+{
+    bool all = world->swarm.fenced && draw_once_in(&world->chance, 6);
+    bool some = world->swarm.fenced && draw_once_in(&world->chance, 3);
+    mishap_flush(world, server);
+    for (unsigned i = 0; i < SERVERS; i++)
+        if (i != server->index && (all || (some && draw_once_in(&world->chance, 2))))
+            mishap_flush(world, &world->server[i]);
+}
+
+/*
+ * Who connects from now on meets another server: a fresh one, empty or with what the old
+ * one had, as a promoted replica; or one that was there before.
+ */
+void mishap_swap(struct world *world, unsigned address)
+{
+    struct server *old = &world->server[world->behind[address]];
+    struct server *new = world_new_server(world);
+    bool copied = draw_once_in(&world->chance, 2);
+    if (!new || draw_once_in(&world->chance, 3)) {
+        new = &world->server[address];
+        copied = false;
+    } else if (copied) {
+        new->store = draw_once_in(&world->chance, 2) ? old->store : old->saved;
+        store_forget_scripts(&new->store);
+        new->saved = new->store;
+        oracle_copied(world, new);
+    }
+    if (new == old)
+        return;
+    trace_mishap(world, "at the address of node %u there is server %u now%s", address + 1,
+                 new->index + 1, copied ? ", with a copy of the data" : "");
+    world->behind[address] = new->index;
+}
+
+/* What an operator says to one server; false: it does not answer, or not to this. */
+static bool operate(struct world *world, struct server *server, enum rl_text text,
+                    unsigned resource, struct rl_answer *ret_answer)
+{
+    struct rl_command command;
+    struct store_reply reply;
+    size_t len = draw_once_in(&world->chance, 4) ? 0 : 2; /* of a token, or none */
+    struct rl_word mark = {world->swarm.fenced ? "f:" : "p:", len};
+    struct rl_subject subject = {.key = world_key(resource), .token = mark};
+    rl_kind_command(rl_kind_of(subject.token), text, true, &subject, &command);
+    store_run(&server->store, &command, skew_read(&server->clock, world->now), &reply);
+    return server->state == SERVER_RUNS &&
+           rl_kind_read(rl_kind_of(subject.token), text, &reply.reply, ret_answer);
+}
+
+/* redlock status, and redlock break of whatever lock is there. */
+void mishap_break_key(struct world *world, struct server *server)
+{
+    unsigned resource = chance_below(&world->chance, world->swarm.resources);
+    struct store before = server->store;
+    struct rl_answer there, broken;
+    trace_mishap(world, "\"%s\" is broken on server %u", world_key(resource).text,
+                 server->index + 1);
+    bool read = operate(world, server, RL_INSPECT, resource, &there) &&
+                operate(world, server, RL_BREAK, resource, &broken);
+    if (read)
+        oracle_operated(world, server, resource, &before, &there, &broken);
+    oracle_compare(world, server, &before, LOSS_BREAK);
+}
+
+void mishap_put_foreign(struct world *world, struct server *server)
+{
+    struct rl_word key = world_key(chance_below(&world->chance, world->swarm.resources));
+    int64_t now = server_time(world, server);
+    bool list = draw_once_in(&world->chance, 2);
+    if (store_find(&server->store, key, now))
+        return;
+    int64_t expires = now + mishap_while(world) / RL_MS;
+    if (draw_once_in(&world->chance, 4))
+        expires = draw_once_in(&world->chance, 2) ? STORE_NO_EXPIRY
+                                                  : now + 2 * INT64_C(0x7fffffff);
+    trace_mishap(world, "somebody puts %s into a key on server %u",
+                 list ? "a list" : "a value", server->index + 1);
+    store_put(&server->store, list ? STORE_LIST : STORE_STRING, key,
+              (struct rl_word){"someone", 7}, expires);
+}
+
+/* The first refuse commands only: such a server greets, and is asked again and again. */
+#define REFUSE_COMMANDS 4
+
+void mishap_refuse(struct world *world, struct server *server, rl_time span)
+{
+    static const char *const errors[] = {
+        "OOM command not allowed when used memory > 'maxmemory'.",
+        "MISCONF Redis is configured to save RDB snapshots, but it's unable to persist.",
+        "NOREPLICAS Not enough good replicas to write.",
+        "NOPERM this user has no permissions to run the 'set' command",
+        "BUSY Redis is busy running a script.",
+        "NOAUTH Authentication required.",
+        "WRONGPASS invalid username-password pair or user is disabled.",
+        "LOADING Redis is loading the dataset in memory",
+        "MASTERDOWN Link with MASTER is down",
+        "MOVED 3999 somewhere",
+        "CROSSSLOT Keys in request don't hash to the same slot",
+        "ERR something that nobody knows",
+        "NOPE",
+        "ERR Redis said no script: f_1, on @user_script:3.",
+    };
+    unsigned i = chance_below(&world->chance, sizeof(errors) / sizeof(errors[0]));
+    server->error = errors[i];
+    server->inside = i + 1 == sizeof(errors) / sizeof(errors[0]);
+    bool mild = i < REFUSE_COMMANDS && !draw_once_in(&world->chance, 4);
+    server->greets = mild || server->inside;
+    server->error_until = world->now + span;
+    trace_mishap(world, "server %u answers for %lld ms: %s", server->index + 1,
+                 (long long)(span / RL_MS), server->error);
+}
+
+/*
+ * It was the replica of its own replica, and has its data: another history in the same
+ * process. Whoever arranges this closes the lines, as Sentinel does.
+ */
+static void follow(struct world *world, struct server *server)
+{
+    struct store before = server->store;
+    server->store = server->saved;
+    server->history++;
+    server_hang_up(world, server);
+    server_forgot(world, server, &before, true);
+}
+
+void mishap_demote(struct world *world, struct server *server)
+{
+    bool replica = draw_once_in(&world->chance, 2);
+    server->role = replica ? SERVER_REPLICA : SERVER_CLUSTER;
+    server->role_until = world->now + mishap_while(world);
+    trace_mishap(world, "server %u is for a while %s", server->index + 1,
+                 replica ? "a replica" : "in a cluster");
+    bool copies = world->swarm.fenced && world->swarm.weight[MISHAP_FORGET] > 0;
+    if (replica && copies && server->state == SERVER_RUNS)
+        follow(world, server);
+}
+
+void mishap_garble(struct world *world, struct server *server)
+{
+    server->garbage_until = world->now + mishap_while(world) / 16;
+    trace_mishap(world, "server %u talks nonsense", server->index + 1);
+}

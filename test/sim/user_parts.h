@@ -1,0 +1,11 @@
+/* The parts of a user, for each other only. */
+#ifndef RL_SIM_USER_PARTS_H
+#define RL_SIM_USER_PARTS_H
+
+#include "user.h"
+
+void user_want_resource(struct world *world, struct user *user);
+void user_want_terms(struct world *world, struct user *user);
+void user_want_retry(struct world *world, struct client *client, struct user *user);
+
+#endif
