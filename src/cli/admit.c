@@ -32,8 +32,9 @@ const char cli_admit_help[] =
     "                            Afterwards give all clients the new list\n"
     "  -w, --within WAIT         wait so long at most\n"
     "\n"
-    "Ctrl-C ends the waiting, not what was begun: any client that holds fenced locks goes\n"
-    "on with it, and so does --wait. Where less than a majority has a marker, because\n"
+    "Ctrl-C ends the waiting, not what was begun: --wait goes on with it, and so does any\n"
+    "client that holds fenced locks, as most nodes vote. Where less than a majority has a "
+    "marker, because\n"
     "--new was killed or most nodes lost theirs, empty them all, and begin anew.\n"
     "\n"
     "Examples:\n"
@@ -180,23 +181,27 @@ static int exit_of(const struct admit *admit)
     }
 }
 
-/* What was begun goes on; what was not, is as it was. */
-static bool has_begun(const struct admit *admit)
+/* Who goes on with what was begun; what was not, is as it was. */
+static const char *sequel_of_waiting(const struct admit *admit)
 {
-    for (size_t i = 0; i < admit->count; i++)
-        if (strcmp(admit->nodes[i].fault, "BARRED") == 0)
-            return true;
-    return false;
+    size_t barred = 0, votes = 0;
+    for (size_t i = 0; i < admit->count; i++) {
+        barred += strcmp(admit->nodes[i].fault, "BARRED") == 0;
+        votes += strcmp(admit->nodes[i].verdict, "sound") == 0;
+    }
+    if (barred == 0)
+        return "";
+    return votes >= redlock_client_quorum(admit->client)
+               ? "; any client that holds fenced locks goes on with it, and redlock admit "
+                 "--wait"
+               : "; redlock admit --wait goes on with it";
 }
 
 static void tell_unfinished(const struct admit *admit, int signal)
 {
-    bool goes_on = has_begun(admit);
     char *line = progress_line(admit->nodes, admit->count);
     cli_say(admit->cli, "%s: %s%s", signal ? strsignal(signal) : "the wait ran out", line,
-            goes_on ? "; it goes on with any client that holds fenced locks, and by "
-                      "redlock admit --wait"
-                    : "");
+            sequel_of_waiting(admit));
     free(line);
 }
 

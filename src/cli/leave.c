@@ -1,5 +1,9 @@
-/* redlock run, after the command: the lock is released, or kept for --at-least. */
+/* redlock run, after the command: the lock is released, or kept for --at-least; and what
+ * is told of it. */
 #include "run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
 
 static void on_released(redlock_lease *lease, const redlock_result *result, void *arg)
 {
@@ -75,4 +79,18 @@ void run_leave(struct run *run, bool clean)
     } else {
         release(run);
     }
+}
+
+void run_print_json(const struct run *run)
+{
+    json_t *object = json_pack(
+        "{s:s, s:o, s:s, s:o, s:s, s:i, s:I}", "schema", "redlock.run/1", "key",
+        cli_json_text(run->key), "kind", run->cli->lease.fenced ? "fenced" : "plain",
+        "fence", run->fence > 0 ? json_integer(run->fence) : json_null(), "cause",
+        run->cause, "exit", run->exit, "held_ms", (json_int_t)run->held_ms);
+    char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    if (line)
+        fprintf(stderr, "%s\n", line);
+    free(line);
+    json_decref(object);
 }

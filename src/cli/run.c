@@ -309,20 +309,6 @@ static void on_acquired(redlock_lease *lease, const redlock_result *result, void
 
 /* --- putting it together --- */
 
-static void print_json(const struct run *run)
-{
-    json_t *object = json_pack(
-        "{s:s, s:o, s:s, s:o, s:s, s:i, s:I}", "schema", "redlock.run/1", "key",
-        cli_json_text(run->key), "kind", run->cli->lease.fenced ? "fenced" : "plain",
-        "fence", run->fence > 0 ? json_integer(run->fence) : json_null(), "cause",
-        run->cause, "exit", run->exit, "held_ms", (json_int_t)run->held_ms);
-    char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;
-    if (line)
-        fprintf(stderr, "%s\n", line);
-    free(line);
-    json_decref(object);
-}
-
 static void read_words(struct run *run, struct cli *cli, int argc, char **argv)
 {
     int64_t kill_after_ms = KILL_AFTER_MS;
@@ -401,6 +387,6 @@ int cli_run(struct cli *cli, int argc, char **argv)
     cli_wait(run.base, &run.done);
     end(&run);
     if (cli->json)
-        print_json(&run);
+        run_print_json(&run);
     return run.exit;
 }

@@ -45,4 +45,7 @@ int64_t run_ttl_for(const struct run *run, int64_t ms);
  */
 void run_leave(struct run *run, bool clean);
 
+/* What became of it all, on stderr: stdout is CMD's. */
+void run_print_json(const struct run *run);
+
 #endif

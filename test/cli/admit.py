@@ -275,7 +275,7 @@ def interrupted():
         lab.wait_for(lambda: states(quorum) == ["barred"] * 3, "markers")
         name = deployments(quorum)
         process.send_signal(signal.SIGINT)
-        lab.finish(process).expect(130, err="it goes on with any client", out="")
+        lab.finish(process).expect(130, err="redlock admit --wait goes on with it", out="")
         equal(states(quorum), ["barred"] * 3, "states")
         fence(quorum, wait="0").expect(69, err="in quarantine", out="")
         admit(quorum, "--wait", "-w", "200ms").expect(NOT_YET, err="the wait ran out: 0 of 3")
