@@ -175,6 +175,26 @@ Test(fenced, ahead_of_the_clock)
     stage_close(&s);
 }
 
+/* It is kept for as long as any lock may be that was ever fenced with it. */
+Test(fenced, fence_is_kept_for_a_day)
+{
+    struct stage s;
+    stage_open_fenced(&s, 3, NULL);
+    redlock_lease *lease = hold(&s, "job");
+    stage_drain(&s);
+    for (unsigned i = 0; i < 3; i++) {
+        cr_assert_gt(servers_number(&s.servers, i, "TTL job!fence"), 86400 - 60);
+        servers_do(&s.servers, i, "PERSIST job!fence");
+    }
+    redlock_lease_free(lease);
+    stage_drain(&s);
+    redlock_lease_free(hold(&s, "job"));
+    stage_drain(&s);
+    for (unsigned i = 0; i < 3; i++)
+        cr_assert_gt(servers_number(&s.servers, i, "TTL job!fence"), 86400 - 60);
+    stage_close(&s);
+}
+
 static void fence_that_is(const char *text)
 {
     struct stage s;
@@ -265,6 +285,30 @@ Test(fenced, adopted_without_its_fence)
 Test(fenced, adopted_with_an_unknown_deadline)
 {
     adopt(true, 0);
+}
+
+/* A fence of no clock of ours: it is neither extended by, nor stored. */
+Test(fenced, adopted_with_a_fence_that_is_ahead)
+{
+    struct stage s;
+    char token[REDLOCK_TOKEN_MAX + 1];
+    redlock_lease_options options = quiet_options();
+    redlock_lease *lease;
+    stage_open_fenced(&s, 3, NULL);
+    int64_t fence = leave_behind(&s, token);
+    options.fence = fence + 60000000;
+    cr_assert_eq(redlock_adopt(s.client, "job", 3, token, 30000, &options, &lease),
+                 REDLOCK_OK);
+    cr_assert_eq(stage_extend(&s, lease, 0), REDLOCK_NO_QUORUM);
+    stage_drain(&s);
+    for (unsigned i = 0; i < 3; i++)
+        cr_assert_str_eq(stage_node(lease, i)->fault, "AHEAD");
+    cr_assert_eq(stage_release(&s, lease), REDLOCK_OK);
+    redlock_lease_free(lease);
+    stage_drain(&s);
+    for (unsigned i = 0; i < 3; i++)
+        cr_assert_eq(stored_fence(&s, i, "job"), fence);
+    stage_close(&s);
 }
 
 /* --- how long --- */
