@@ -274,19 +274,26 @@ static bool is_in_time(struct rl_steward *steward, struct rl_ward *ward, rl_time
     return rl_pace_note(&ward->pace, raw - took, raw, told, ppm / 2, slack);
 }
 
+/* What was known of the node's clock is from before ours was found out. */
+static bool is_our_fault(const struct rl_steward *steward, rl_time known_at, rl_time now)
+{
+    return steward->doubted_at > 0 && known_at <= steward->doubted_at &&
+           now < steward->doubted_at + RL_CLOCK_RECENT;
+}
+
 bool rl_steward_time(struct rl_steward *steward, unsigned node, rl_time sent, rl_time now,
                      rl_time raw, rl_time told)
 {
     struct rl_ward *ward = &steward->ward[node];
-    bool doubted = steward->doubted_at > 0 && now < steward->doubted_at + RL_CLOCK_RECENT;
-    if (!steward->roster.deployment || is_in_time(steward, ward, now - sent, raw, told) ||
-        doubted)
+    bool known = ward->pace.known;
+    rl_time known_at = now - (raw - ward->pace.at);
+    if (!steward->roster.deployment || is_in_time(steward, ward, now - sent, raw, told))
         return !ward->off; /* what was sent with the answer that told so is no better */
     if (ward->watch.since != RL_NEVER)
         ward->watch.since = now;
     /* The same answer may say that it votes, as may one to what was said when it did; and
        it may be found out at each look. */
-    if (!ward->off) {
+    if (!ward->off && !(known && is_our_fault(steward, known_at, now))) {
         ward->off = true;
         ward->off_at = now;
     }
@@ -305,6 +312,6 @@ void rl_steward_doubt(struct rl_steward *steward, rl_time now)
         return;
     for (unsigned i = 0; i < steward->terms.n; i++)
         steward->ward[i].off = false;
-    steward->doubted_at = now; /* those that were not heard yet will seem off, too */
+    steward->doubted_at = now; /* who was not heard since will seem off, too */
     review(steward, now);
 }

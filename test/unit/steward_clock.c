@@ -160,6 +160,29 @@ Test(steward_clock, of_a_majority_at_once_is_ours)
         }
 }
 
+/* The answers come one by one, and orders are asked for after each. */
+Test(steward_clock, of_all_nodes_one_after_the_other_is_ours)
+{
+    for (unsigned n = 2; n <= 7; n++) {
+        struct stores stores;
+        struct clerk clerk;
+        open_timed(&stores, &clerk, n);
+        for (unsigned i = 0; i < n; i++)
+            set_clock(&stores, i);
+        for (unsigned i = 0; i < n; i++) {
+            stores.now += RL_MS;
+            cr_assert_not(vote(&clerk, i));
+            clerk_ask(&clerk);
+        }
+        clerk_run(&clerk, 10 * RL_SECOND);
+        cr_assert_eq(clerk_sound(&clerk), rl_all(n), "n %u", n);
+        cr_assert_eq(clerk.writes, 0, "n %u", n);
+        set_clock(&stores, 0);
+        cr_assert_not(vote(&clerk, 0));
+        cr_assert_eq(clerk_sound(&clerk), rl_all(n) & ~rl_bit(0), "now it is theirs");
+    }
+}
+
 /* A node's order is refused, so that it stays as it is: long ago is not at once. */
 static void find_two(rl_time apart, bool expect_ours)
 {
