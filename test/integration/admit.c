@@ -47,7 +47,7 @@ Test(admit, at_once_with_a_prefix)
     stage_open(&s, 3);
     redlock_client_free(s.client);
     for (unsigned i = 0; i < 3; i++) {
-        servers_do(&s.servers, i, "SET abc value"); /* others' */
+        servers_do(&s.servers, i, "SET axb:job value"); /* another prefix's */
         servers_do(&s.servers, i, "SET !marker value");
     }
     s.client = stage_client(&s, &options);

@@ -487,11 +487,15 @@ Test(fenced, whose_scripts_are_forgotten_at_any_time)
 }
 
 /* A server that hung while the lock was acquired: what reaches it late locks nothing. */
-Test(fenced, does_not_lock_what_hung_for_longer_than_a_second)
+static void acquire_while_it_hangs(bool knows_the_script)
 {
     struct stage s;
     stage_open_fenced(&s, 3, NULL);
     stage_settle(&s);
+    redlock_lease_free(hold(&s, "first"));
+    stage_drain(&s);
+    if (!knows_the_script) /* then it is said again when it is known to be late */
+        servers_do(&s.servers, 2, "SCRIPT FLUSH");
     servers_stop(&s.servers, 2);
     redlock_lease *lease = hold(&s, "job");
     int64_t late = redlock_fence(lease) + 1100000;
@@ -503,6 +507,16 @@ Test(fenced, does_not_lock_what_hung_for_longer_than_a_second)
     cr_assert_eq(servers_with(&s.servers, "job", redlock_token(lease)), 2);
     redlock_lease_free(lease);
     stage_close(&s);
+}
+
+Test(fenced, does_not_lock_what_hung_for_longer_than_a_second)
+{
+    acquire_while_it_hangs(true);
+}
+
+Test(fenced, does_not_lock_what_has_to_be_told_again_after_a_second)
+{
+    acquire_while_it_hangs(false);
 }
 
 /* --- others --- */

@@ -1,0 +1,146 @@
+/* Servers whose clocks are set under a fenced lock. */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "stage.h"
+
+/* As clockshim.c has it. */
+struct lie {
+    _Atomic uint64_t turn;
+    _Atomic int64_t anchor, offset, rate;
+};
+
+struct shimmed {
+    struct stage s;
+    struct lie *lie[SERVERS_MAX]; /* of each server */
+};
+
+/* Starts server i anew, under a clock of its own. */
+static void shim(struct shimmed *shimmed, unsigned i)
+{
+    struct servers *servers = &shimmed->s.servers;
+    char path[96];
+    snprintf(path, sizeof(path), "%s/%u.clock", servers->folder, i);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    cr_assert_geq(fd, 0);
+    cr_assert_eq(ftruncate(fd, sizeof(struct lie)), 0);
+    shimmed->lie[i] =
+        mmap(NULL, sizeof(struct lie), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    cr_assert_neq((void *)shimmed->lie[i], MAP_FAILED);
+    close(fd);
+    const char *library = getenv("CLOCK_SHIM");
+    cr_assert_not_null(library, "CLOCK_SHIM must name clockshim.so");
+    servers_kill(servers, i);
+    setenv("LD_PRELOAD", library, 1);
+    setenv("CLOCK_SHIM_FILE", path, 1);
+    servers_launch(servers, i);
+    unsetenv("LD_PRELOAD");
+    unsetenv("CLOCK_SHIM_FILE");
+}
+
+static void set_clock(struct shimmed *shimmed, unsigned i, int64_t ahead_ms)
+{
+    struct lie *lie = shimmed->lie[i];
+    lie->turn++;
+    lie->offset = ahead_ms * 1000000;
+    lie->turn++;
+}
+
+static void open_shimmed(struct shimmed *shimmed, unsigned count)
+{
+    *shimmed = (struct shimmed){0};
+    stage_open(&shimmed->s, 3);
+    redlock_client_free(shimmed->s.client);
+    for (unsigned i = 0; i < count; i++)
+        shim(shimmed, i);
+    shimmed->s.client = stage_client(&shimmed->s, NULL);
+    cr_assert_eq(stage_admit(&shimmed->s, REDLOCK_ADMIT_AT_ONCE, 0, NULL), REDLOCK_OK);
+}
+
+static redlock_lease *hold(struct stage *s, struct told *lost)
+{
+    redlock_lease_options options = stage_fenced_options();
+    options.watchdog = false;
+    options.on_lost = told_note;
+    options.lost_arg = lost;
+    redlock_lease *lease = stage_hold(s, "job", &options);
+    stage_drain(s);
+    cr_assert_eq(stage_verdicts(lease, "granted"), 3);
+    return lease;
+}
+
+/* In both directions: what it stores may end early, or too late for a fence. */
+static void set_one_clock(int64_t ahead_ms)
+{
+    struct shimmed shimmed;
+    struct stage *s = &shimmed.s;
+    struct told lost = {0};
+    open_shimmed(&shimmed, 1);
+    redlock_lease *lease = hold(s, &lost);
+    set_clock(&shimmed, 0, ahead_ms);
+    cr_assert_eq(stage_extend(s, lease, 0), REDLOCK_OK);
+    LOOP_UNTIL(s->base, stage_verdicts(lease, "waiting") == 0);
+    cr_assert_str_eq(stage_node(lease, 0)->verdict, "unknown");
+    cr_assert_str_eq(stage_node(lease, 0)->fault, "CLOCK");
+    cr_assert_eq(stage_verdicts(lease, "granted"), 2);
+    LOOP_UNTIL(s->base, stage_stands(s->client, 0, "BARRED"));
+    LOOP_UNTIL(s->base, stage_standing(s->client, 0)->remaining_ms >= 0);
+    stage_settle(s); /* the others are marked anew by then */
+    cr_assert_eq(stage_extend(s, lease, 0), REDLOCK_OK);
+    cr_assert_eq(lost.times, 0);
+    redlock_lease_free(lease);
+    stage_drain(s);
+    stage_close(s);
+}
+
+Test(clocks, set_forward_on_one_server)
+{
+    set_one_clock(2000);
+}
+
+Test(clocks, set_back_on_one_server)
+{
+    set_one_clock(-2000);
+}
+
+/* By little more than nothing, as a time daemon does: that is no fault. */
+Test(clocks, set_by_a_little)
+{
+    struct shimmed shimmed;
+    struct stage *s = &shimmed.s;
+    struct told lost = {0};
+    open_shimmed(&shimmed, 1);
+    redlock_lease *lease = hold(s, &lost);
+    set_clock(&shimmed, 0, 100);
+    cr_assert_eq(stage_extend(s, lease, 0), REDLOCK_OK);
+    LOOP_UNTIL(s->base, stage_verdicts(lease, "granted") == 3);
+    cr_assert_str_eq(stage_standing(s->client, 0)->verdict, "sound");
+    redlock_lease_free(lease);
+    stage_drain(s);
+    stage_close(s);
+}
+
+/* All at once: it was ours. No node loses its vote for longer than that takes to see. */
+Test(clocks, set_on_all_servers_at_once)
+{
+    struct shimmed shimmed;
+    struct stage *s = &shimmed.s;
+    struct told lost = {0};
+    open_shimmed(&shimmed, 3);
+    redlock_lease *lease = hold(s, &lost);
+    for (unsigned i = 0; i < 3; i++)
+        set_clock(&shimmed, i, 2000);
+    cr_assert_eq(stage_extend(s, lease, 0), REDLOCK_NO_QUORUM);
+    for (unsigned i = 0; i < 3; i++)
+        LOOP_UNTIL(s->base, strcmp(stage_standing(s->client, i)->verdict, "sound") == 0);
+    cr_assert_eq(stage_extend(s, lease, 0), REDLOCK_OK);
+    stage_drain(s);
+    cr_assert_eq(stage_verdicts(lease, "granted"), 3, "nobody was seated anew");
+    cr_assert_eq(lost.times, 0);
+    redlock_lease_free(lease);
+    stage_drain(s);
+    stage_close(s);
+}
