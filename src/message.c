@@ -41,7 +41,7 @@ static void write_nonce(redlock_client *client, unsigned node, bool whole, size_
     const struct rl_ward *ward = &client->steward.ward[node];
     char *at = client->scratch[whole] + len - crlf - RL_NONCE;
     if (ward->standing == RL_STANDING_SOUND)
-        rl_marker_nonce(ward->marker.nonce, at);
+        rl_marker_nonce(ward->nonce, at);
     else
         memset(at, '-', RL_NONCE);
 }

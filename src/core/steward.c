@@ -204,8 +204,10 @@ static void learn(struct rl_steward *steward, unsigned node, struct rl_word text
             steward->ward[i].watch.jury &= ~rl_bit(node); /* it has forgotten meanwhile */
     ward->marked = read;
     ward->garbled = text.len > 0 && !read;
-    if (read)
+    if (read) {
         ward->marker = marker;
+        ward->nonce = marker.nonce;
+    }
     if (!read || !marker.sound)
         ward->off = false;
     rl_admission_learned(steward, node);
@@ -259,6 +261,7 @@ void rl_steward_refused(struct rl_steward *steward, unsigned node, bool again, r
 {
     struct rl_ward *ward = &steward->ward[node];
     ward->owed = ward->claims = false;
+    ward->nonce = ward->marker.nonce;
     ward->look_at = ward->rest_until = again ? now : rl_later(now, RL_STEWARD_REST);
 }
 

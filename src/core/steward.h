@@ -55,6 +55,7 @@ struct rl_ward {
     struct rl_incarnation last; /* generation 0: none */
     struct rl_process process;
     struct rl_marker marker;
+    uint64_t nonce; /* of the marker, or of ours that is on its way to replace it */
     struct rl_pace pace;
     rl_time off_at;
     rl_time look_at;    /* when it is to be looked at again */

@@ -86,6 +86,7 @@ static bool order_write(struct rl_steward *steward, unsigned node, bool sound,
             },
     };
     ward->owed = true;
+    ward->nonce = nonce; /* what is said from now on comes after this */
     return true;
 }
 

@@ -87,8 +87,7 @@ static void set_one_clock(int64_t ahead_ms)
     cr_assert_str_eq(stage_node(lease, 0)->fault, "CLOCK");
     cr_assert_eq(stage_verdicts(lease, "granted"), 2);
     LOOP_UNTIL(s->base, stage_stands(s->client, 0, "BARRED"));
-    LOOP_UNTIL(s->base, stage_standing(s->client, 0)->remaining_ms >= 0);
-    stage_settle(s); /* the others are marked anew by then */
+    /* The others are being marked anew just now, by ourselves: that costs no vote. */
     cr_assert_eq(stage_extend(s, lease, 0), REDLOCK_OK);
     cr_assert_eq(lost.times, 0);
     redlock_lease_free(lease);
