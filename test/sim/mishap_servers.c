@@ -60,6 +60,28 @@ void mishap_flush_some(struct world *world, struct server *server)
             mishap_flush(world, &world->server[i]);
 }
 
+#define SPLIT_MIN (13 * RL_SECOND) /* longer than most quarantines */
+#define SPLIT_MAX (60 * RL_SECOND)
+
+/* One client meets the new server at once and two others, the rest of the clients the old
+ * one and those that are left: to each side it looks as if it were a majority. */
+static void split(struct world *world, unsigned address)
+{
+    struct client *client = &world->client[chance_below(&world->chance, world->clients)];
+    rl_nodes met = rl_bit((address + 1 + chance_below(&world->chance, 2)) % NODES) |
+                   rl_bit((address + 3 + chance_below(&world->chance, 2)) % NODES);
+    rl_time span = draw_between(&world->chance, SPLIT_MIN, SPLIT_MAX);
+    if (!client->alive || !client->member[address].has_line)
+        return;
+    trace_mishap(world, "client %u meets it, and of the others %s, for %lld ms",
+                 client->index + 1, trace_set(met), (long long)(span / RL_MS));
+    wire_break(world, client->member[address].line);
+    for (unsigned c = 0; c < world->clients; c++)
+        for (unsigned i = 0; i < NODES; i++)
+            if (i != address && (c == client->index) == !(met & rl_bit(i)))
+                mishap_block(world, c, world->behind[i], 3, world->now + span);
+}
+
 /*
  * Who connects from now on meets another server: a fresh one, empty or with what the old
  * one had, as a promoted replica; or one that was there before.
@@ -83,6 +105,8 @@ void mishap_swap(struct world *world, unsigned address)
     trace_mishap(world, "at the address of node %u there is server %u now%s", address + 1,
                  new->index + 1, copied ? ", with a copy of the data" : "");
     world->behind[address] = new->index;
+    if (world->swarm.slow && draw_once_in(&world->chance, 2))
+        split(world, address);
 }
 
 /* What an operator says to one server; false: it does not answer, or not to this. */
