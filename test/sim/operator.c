@@ -63,6 +63,11 @@ void operator_replaces(struct world *world, unsigned node)
     begin(world, RL_ADMIT_REPLACE);
 }
 
+void operator_founds(struct world *world)
+{
+    begin(world, draw_once_in(&world->chance, 4) ? RL_ADMIT_NEW : RL_ADMIT_AT_ONCE);
+}
+
 /* What nobody can give a vote: somebody empties it, and it is seated as a new one. */
 static void empty(struct world *world, unsigned node)
 {
@@ -93,12 +98,14 @@ void operator_pass(struct world *world, struct client *client)
     struct rl_steward *steward = &client->steward;
     bool storm = world->phase == PHASE_STORM;
     bool gives_up =
-        client->view.now >= client->until || (client->wish == RL_ADMIT_REPLACE && !storm);
+        client->view.now >= client->until || (client->wish != RL_ADMIT_WAIT && !storm);
     unsigned node = client->newcomer;
     enum rl_refusal refusal = RL_REFUSAL_NONE;
     client->look_again = client->view.now + LOOK_AGAIN;
     if (steward->admission == RL_ADMIT_NOTHING) {
-        refusal = rl_steward_admit(steward, client->wish, &node, 0, 0);
+        refusal =
+            rl_steward_admit(steward, client->wish, &node, world->swarm.ttl_max / RL_MS,
+                             chance_bits(&world->chance));
         ward_act(world, client);
     } else if (rl_steward_progress(steward) != RL_PROGRESS_OPEN) {
         trace_mishap(world, "the operator is done");

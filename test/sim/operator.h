@@ -17,6 +17,9 @@ void operator_recovers(struct world *world);
 /* The node at this place of the configuration becomes a fresh server. */
 void operator_replaces(struct world *world, unsigned node);
 
+/* Of servers that nobody has used yet, while clients wait already. */
+void operator_founds(struct world *world);
+
 /* At the end of a pass of it. */
 void operator_pass(struct world *world, struct client *client);
 

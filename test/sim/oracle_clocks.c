@@ -43,7 +43,7 @@ void oracle_sampled(struct world *world, struct client *client, const struct ord
     rl_time heard = skew_read(&client->raw, world->now);
     rl_time sent = heard - (client->view.now - order->sent);
     bool same = old.server == order->server;
-    if (told == 0)
+    if (told == 0 || !client->steward.roster.deployment) /* nothing depends on it yet */
         return;
     *sample = (struct sample){
         .known = trusted,

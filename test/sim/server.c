@@ -290,7 +290,8 @@ void server_forgot(struct world *world, struct server *server, const struct stor
                    bool restart)
 {
     server->memory++;
-    server->lost_at = world->now;
+    if (server->lost_at != RL_NEVER || store_find(before, world_marker_key(), 0))
+        server->lost_at = world->now; /* else there was nothing to lose */
     oracle_compare(world, server, before, restart ? LOSS_RESTART : LOSS_FLUSH);
 }
 

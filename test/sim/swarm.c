@@ -61,7 +61,7 @@ bool swarm_disturbs(const struct swarm *swarm)
     for (unsigned i = 0; i < COUNT(disturbing); i++)
         if (swarm->weight[disturbing[i]] > 0)
             return true;
-    return false;
+    return swarm->unfounded;
 }
 
 /*
@@ -77,6 +77,7 @@ static void draw_fenced(struct swarm *swarm, struct chance *chance)
     swarm->slow = swarm->idle > 0 && draw_once_in(chance, 2);
     if (swarm->slow)
         swarm->events += 3000;
+    swarm->unfounded = !swarm->duplicate && draw_once_in(chance, 8);
     swarm->hasty = swarm_disturbs(swarm) && draw_once_in(chance, 4);
     swarm->distant = stepped && draw_once_in(chance, 4);
     if (!swarm->distant)

@@ -65,6 +65,7 @@ struct swarm {
     bool distant;         /* the clocks of two of its servers are set by hours */
     rl_nodes victims;     /* those two */
     bool hasty;     /* their clients' clocks run faster than servers' clocks may err */
+    bool unfounded; /* the deployment is yet to be made */
     bool slow;      /* they last long, so that quarantines end and are gone through again */
     rl_time idle;   /* users rest for so long now and then; 0: they do not */
     bool durable;   /* the operator declared so: no quarantine */

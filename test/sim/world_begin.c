@@ -90,7 +90,7 @@ void world_populate(struct world *world)
     world->mistaken = SERVERS;
     if (world->swarm.duplicate)
         world->address[NODES - 1] = NODES - 2;
-    if (world->swarm.fenced)
+    if (world->swarm.fenced && !world->swarm.unfounded)
         found(world, 0, NODES);
     trace_begins(world);
     for (unsigned i = 0; i < world->clients; i++) {
@@ -112,6 +112,8 @@ void world_populate(struct world *world)
         if (client->users > 0)
             client_start(world, client);
     }
+    if (world->swarm.unfounded)
+        operator_founds(world);
     if (world->swarm.weights > 0)
         queue_plan(&world->queue, world->now + world->swarm.gap, EVENT_FAULT, 0, 0);
 }
