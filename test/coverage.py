@@ -12,18 +12,21 @@ import sys
 LEAST = 95
 
 ENUMS = "the enumeration has no further value"
+WELL_FORMED = "every marker of the model is one: the unit tests have others"
+ONE_SIZE = "all deployments of the model have five nodes"
 REASONS = {
+    ("admission.c", "bool is_empty = !ward->marked && !ward->garbled;"): WELL_FORMED,
+    ("admission.c", "if (ward->standing != RL_STANDING_BARRED || until == RL_NEVER)"):
+        "how long a quarantine lasts is for people",
     ("fault.c", "return i == len || text[i] == ' ';"): "no error of the model is a prefix of another",
     ("fault.c", "return fault < RL_FAULT_COUNT ? faults[fault].name : \"?\";"): "names are for people",
     ("fault.c", "return fault < RL_FAULT_COUNT ? faults[fault].text : \"?\";"): "there is no such fault",
-    ("fence.c", "for (unsigned i = 0; i < n; i++)"): "who says a fence has greeted a node",
+    ("kind.c", "reply->item[1].integer < 0)"): "no server's time of day is before 1970",
     ("lease.c", "switch (event->text) {"): ENUMS,
     ("lease.c", "switch (event->type) {"): ENUMS,
     ("lease_acquire.c", "switch (rl_round_result(&lease->round, lease->terms.q)) {"): ENUMS,
     ("lease_acquire.c", "if (cause == RL_CAUSE_CANCELLED || !lease->round.waiting)"):
         "the node that decides fails while others are connected",
-    ("lease_acquire.c", "if (rl_lease_majority_is_gone(lease))"):
-        "rare: a node that granted restarts while two others have yet to answer",
     ("lease_hold.c", "switch (late && result == RL_WON ? RL_LOST : result) {"):
         ENUMS + "; what is late was waited for by nobody, so it is lost or won",
     ("lease_hold.c", "return lease->decided || !lease->round.waiting;"):
@@ -33,7 +36,37 @@ REASONS = {
     ("lease_release.c", "switch (lease->state) {"): "a lease that was made is started at once",
     ("link.c", "switch (link->state) {"): ENUMS,
     ("link.c", "switch (event->type) {"): ENUMS,
+    ("marker.c", "if (reader->at < reader->end && *reader->at == c)"): WELL_FORMED,
+    ("marker.c", "if (c >= '0' && c <= '9')"): WELL_FORMED,
+    ("marker.c", "return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;"): WELL_FORMED,
+    ("marker.c", "while (reader->at < reader->end && *reader->at >= '0' && *reader->at <= '9') {"): WELL_FORMED,
+    ("marker.c", "if (value > most) {"): WELL_FORMED,
+    ("marker.c", "if (reader->at >= reader->end || hex_value(*reader->at) < 0) {"): WELL_FORMED,
+    ("marker.c", "while (reader->at < reader->end && !reader->bad && roster->n < RL_NODES_MAX) {"): WELL_FORMED,
+    ("marker.c", "return len == text.len && memcmp(again, text.text, len) == 0;"): WELL_FORMED,
+    ("marker.c", "if (reader.bad || reader.at != reader.end || marker.seat >= marker.roster.n ||"): WELL_FORMED,
+    ("marker.c", "marker.roster.deployment == 0 || rl_marker_self(&marker).generation == 0 ||"): WELL_FORMED,
+    ("marker.c", "!is_canonical(&marker, text))"): WELL_FORMED,
+    ("pace.c", "if (worn > slack || sent - since >= RL_PACE_STILL) {"):
+        "rare: a clock that stands still and is not yet behind by more than keys can bear",
     ("retry.c", "switch (retry->kind) {"): ENUMS,
+    ("steward.c", "return ward->marked && roster->n == steward->terms.n &&"): ONE_SIZE,
+    ("steward.c", "same += ward->greeted && ward->marked && ward->marker.roster.n == roster->n &&"):
+        ONE_SIZE,
+    ("steward.c", "if (!ward->greeted || !ward->marked || roster->n != n ||"): ONE_SIZE,
+    ("steward.c", "if (ward->garbled || (ward->marked && marker->roster.n != steward->terms.n))"):
+        ONE_SIZE,
+    ("steward.c", "bool read = text.len > 0 && rl_marker_read(text, &marker);"): WELL_FORMED,
+    ("steward.c", "ward->garbled = text.len > 0 && !read;"): WELL_FORMED,
+    ("steward.c", "if (ppm < RL_CLOCK_PPM)"): "the drift of fenced runs is just that",
+    ("steward.c", "while (seat < steward->terms.n && is_taken(steward, node, seat))"):
+        "whoever asks has a node without a seat, so one is free",
+    ("steward.c", "switch (ward->standing) {"): ENUMS,
+    ("steward.c", "bool at_once = steward->admission == RL_ADMIT_AT_ONCE && !steward->outrun &&"):
+        "of two who found at once the model has one",
+    ("steward.c", "if (!steward->active)"): "clients of fenced runs are active from the beginning on",
+    ("steward.c", "for (unsigned i = 0; i < steward->terms.n && steward->active; i++) {"):
+        "clients of fenced runs are active from the beginning on",
     ("types.h", "return n >= RL_NODES_MAX ? UINT32_MAX : rl_bit(n) - 1;"): "there are five nodes",
 }
 

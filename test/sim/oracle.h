@@ -105,7 +105,7 @@ struct sample {
 };
 
 #define TOKEN_LEN  10
-#define TOKENS_MAX 8192
+#define TOKENS_MAX 16384
 
 struct token {
     char text[TOKEN_LEN];

@@ -212,6 +212,7 @@ static bool is_open(const struct world *world)
 static void run(struct world *world, rl_time until, uint64_t events, bool healed)
 {
     while (world->verdict.broken == INVARIANT_NONE && world->events < events &&
+           (world->phase != PHASE_STORM || world->tokens < TOKENS_MAX / 2) &&
            (!healed || is_open(world))) {
         const struct event *next = queue_first(&world->queue);
         if (!next || next->at > until)
