@@ -55,7 +55,7 @@ static void judge_extension(struct world *world, const struct order *order)
 }
 
 /* A second, and what the nodes' clocks and a client's notion of them may differ by. */
-#define LATE_AT_MOST  (RL_SECOND + 800 * RL_MS)
+#define LATE_AT_MOST  (RL_SECOND + 1500 * RL_MS)
 #define STEPS_AT_MOST (5 * RL_SECOND)
 
 static void judge_lateness(struct world *world, const struct order *order)

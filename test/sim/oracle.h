@@ -97,6 +97,7 @@ struct seats {
 struct sample {
     bool known;
     uint8_t server;
+    uint32_t process, history; /* of another one nothing is known yet */
     rl_time told, sent, heard;
     rl_time fault_at; /* when it was told something that it took for wrong; true time */
     rl_time

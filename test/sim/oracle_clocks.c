@@ -42,12 +42,20 @@ void oracle_sampled(struct world *world, struct client *client, const struct ord
     /* Spans of ours by the clock that nobody slews. */
     rl_time heard = skew_read(&client->raw, world->now);
     rl_time sent = heard - (client->view.now - order->sent);
-    bool same = old.server == order->server;
+    const struct server *server = &world->server[order->server];
+    bool same = old.server == order->server && old.process == server->process &&
+                old.history == server->history;
+    /* While it doubts its own clock the guard believes all, and knows nothing afterwards.
+     */
+    rl_time doubted_at = client->steward.doubted_at;
+    bool doubts = doubted_at > 0 && client->view.now < doubted_at + RL_CLOCK_RECENT;
     if (told == 0 || !client->steward.roster.deployment) /* nothing depends on it yet */
         return;
     *sample = (struct sample){
-        .known = trusted,
+        .known = trusted && !doubts,
         .server = order->server,
+        .process = server->process,
+        .history = server->history,
         .told = told,
         .sent = sent,
         .heard = heard,
@@ -58,6 +66,7 @@ void oracle_sampled(struct world *world, struct client *client, const struct ord
     rl_time gained = (told - heard) - (old.told - old.sent);
     if (old.known && same && gained > borne(world, heard - old.heard)) {
         sample->fault_at = sample->seen_at = world->now;
+        sample->known = false; /* as the guard has it: the next answer is the first again */
         /* In quarantine it has no vote to lose. */
         sample->seal = oracle_seal(order->marker);
         if (!sample->seal.sound)
