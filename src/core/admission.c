@@ -24,6 +24,21 @@ static enum rl_refusal refuse_new(const struct rl_steward *steward, unsigned *no
     return *node < steward->terms.n ? RL_REFUSAL_USED : RL_REFUSAL_NONE;
 }
 
+/* The roster of the one deployment that there is a marker of; NULL: of none, or of two. */
+static const struct rl_roster *find_only(const struct rl_steward *steward)
+{
+    const struct rl_roster *only = NULL;
+    for (unsigned i = 0; i < steward->terms.n; i++) {
+        const struct rl_ward *ward = &steward->ward[i];
+        if (!ward->marked)
+            continue;
+        if (only && only->deployment != ward->marker.roster.deployment)
+            return NULL;
+        only = &ward->marker.roster;
+    }
+    return only;
+}
+
 static enum rl_refusal refuse_wait(const struct rl_steward *steward, unsigned *node)
 {
     *node = find_other(
@@ -32,7 +47,8 @@ static enum rl_refusal refuse_wait(const struct rl_steward *steward, unsigned *n
         return RL_REFUSAL_MEMBERS;
     *node = find_other(
         steward, ~rl_steward_standing(steward, RL_STANDS(UNMARKED) | RL_STANDS(ALONE)));
-    return steward->roster.deployment ? RL_REFUSAL_NONE : RL_REFUSAL_UNMARKED;
+    bool is_known = steward->roster.deployment || find_only(steward);
+    return is_known ? RL_REFUSAL_NONE : RL_REFUSAL_UNMARKED;
 }
 
 static enum rl_refusal refuse_replace(const struct rl_steward *steward, unsigned *node)
@@ -75,6 +91,11 @@ enum rl_refusal rl_steward_admit(struct rl_steward *steward, enum rl_admission h
     steward->active = true;
     if (how == RL_ADMIT_REPLACE)
         steward->newcomer = (uint8_t)*node;
+    if (how == RL_ADMIT_WAIT && !steward->roster.deployment)
+        steward->roster =
+            *find_only(steward); /* few are left, but he says they are right */
+    for (unsigned i = 0; i < steward->terms.n; i++)
+        steward->ward[i].look_at = 0; /* what was known may be old */
     if (how != RL_ADMIT_NEW && how != RL_ADMIT_AT_ONCE)
         return refusal;
     steward->founding = rl_all(steward->terms.n);

@@ -49,7 +49,8 @@ static void fail(const char *what)
 
 static void next(struct worker *worker);
 
-/* What is asked for again at once, without a pause, would never let the loop see a signal. */
+/* What is asked for again at once, without a pause, would never let the loop see a signal.
+ */
 static void on_again(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;

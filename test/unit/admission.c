@@ -81,8 +81,33 @@ Test(admission, of_those_that_wait_needs_a_deployment)
     stores_forget(&stores, 1);
     clerk_init_greeted(&clerk, &stores);
     cr_assert_eq(clerk_standing(&clerk, 2), RL_STANDING_ALONE);
-    expect_refusal(&clerk, RL_ADMIT_WAIT, 3, RL_REFUSAL_UNMARKED, 0);
     expect_refusal(&clerk, RL_ADMIT_REPLACE, 1, RL_REFUSAL_UNMARKED, 1);
+    struct rl_marker other = stores_marker(&stores, 2);
+    other.roster.deployment++;
+    stores_put(&stores, 1, &other);
+    clerk_greet_again(&clerk, 1);
+    expect_refusal(&clerk, RL_ADMIT_WAIT, 3, RL_REFUSAL_UNMARKED, 0);
+}
+
+/* Where one marker is left it tells what they were: nobody has to delete it by hand. */
+Test(admission, of_those_that_wait_goes_by_the_last_marker)
+{
+    struct stores stores;
+    struct clerk clerk;
+    unsigned node = 3;
+    stores_init_founded(&stores, 3);
+    stores_forget(&stores, 0);
+    stores_forget(&stores, 1);
+    clerk_init_greeted(&clerk, &stores);
+    cr_assert_eq(admit(&clerk, RL_ADMIT_WAIT, &node), RL_REFUSAL_NONE);
+    clerk_run(&clerk, rl_steward_quarantine(&clerk.steward) / 2);
+    cr_assert_eq(rl_steward_progress(&clerk.steward), RL_PROGRESS_OPEN);
+    cr_assert_eq(stores_sound(&stores), 4, "it takes a quarantine");
+    clerk_run(&clerk, rl_steward_quarantine(&clerk.steward));
+    cr_assert_eq(rl_steward_progress(&clerk.steward), RL_PROGRESS_DONE);
+    cr_assert_eq(stores_sound(&stores), 7);
+    cr_assert_eq(stores_marker(&stores, 0).roster.deployment,
+                 stores_marker(&stores, 2).roster.deployment);
 }
 
 Test(admission, of_those_that_wait_finds_no_stranger)
