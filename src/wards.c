@@ -237,7 +237,7 @@ enum rl_refusal rl_wards_admit(redlock_client *client, enum rl_admission how,
     if (!rl_random_bytes(&random, sizeof(random)))
         return RL_REFUSAL_UNSEEN;
     enum rl_refusal refusal =
-        rl_steward_admit(&client->steward, how, node, max_ttl_ms, random);
+        rl_steward_admit(&client->steward, how, node, max_ttl_ms, random, client->view.now);
     act(client);
     return refusal;
 }

@@ -23,8 +23,8 @@ static const char *advice(const redlock_node *nodes, size_t count, unsigned quor
         return "no node votes on fenced locks before all are admitted, once for all "
                "clients, by redlock admit --new";
     if (unmarked > spare && alone > 0)
-        return "most nodes have lost their marker, and nobody can vouch for the others: "
-               "empty those, too, and begin anew by redlock admit --new";
+        return "most nodes have lost their marker: they are seated anew by redlock admit "
+               "--wait, if they are the right ones";
     if (elsewhere + alone > spare)
         return "all clients of a deployment name the same nodes: compare the list with "
                "that of the others";

@@ -1,6 +1,7 @@
 #include "admission.h"
 
 #include "quorum.h"
+#include "steward_parts.h"
 
 /* Different numbers from one (splitmix64). Source: https://prng.di.unimi.it/splitmix64.c */
 static uint64_t mix(uint64_t random, unsigned i)
@@ -81,7 +82,8 @@ static enum rl_refusal refuse(const struct rl_steward *steward, enum rl_admissio
 }
 
 enum rl_refusal rl_steward_admit(struct rl_steward *steward, enum rl_admission how,
-                                 unsigned *node, int64_t max_ttl_ms, uint64_t random)
+                                 unsigned *node, int64_t max_ttl_ms, uint64_t random,
+                                 rl_time now)
 {
     enum rl_refusal refusal = refuse(steward, how, node);
     if (refusal != RL_REFUSAL_NONE)
@@ -96,6 +98,7 @@ enum rl_refusal rl_steward_admit(struct rl_steward *steward, enum rl_admission h
             *find_only(steward); /* few are left, but he says they are right */
     for (unsigned i = 0; i < steward->terms.n; i++)
         steward->ward[i].look_at = 0; /* what was known may be old */
+    rl_steward_review(steward, now);
     if (how != RL_ADMIT_NEW && how != RL_ADMIT_AT_ONCE)
         return refusal;
     steward->founding = rl_all(steward->terms.n);

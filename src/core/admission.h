@@ -21,7 +21,8 @@ enum rl_refusal {
  * newcomer of REPLACE; `max_ttl_ms` and `random`: of NEW.
  */
 enum rl_refusal rl_steward_admit(struct rl_steward *steward, enum rl_admission how,
-                                 unsigned *node, int64_t max_ttl_ms, uint64_t random);
+                                 unsigned *node, int64_t max_ttl_ms, uint64_t random,
+                                 rl_time now);
 
 enum rl_progress {
     RL_PROGRESS_OPEN,

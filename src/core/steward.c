@@ -167,8 +167,7 @@ static rl_time gap_of(enum rl_standing standing)
     return standing >= RL_STANDING_BARRED ? RL_STEWARD_GAP : RL_STEWARD_REST;
 }
 
-/* Everything that follows from what is known. */
-static void review(struct rl_steward *steward, rl_time now)
+void rl_steward_review(struct rl_steward *steward, rl_time now)
 {
     struct rl_roster known = steward->roster;
     bind(steward);
@@ -219,7 +218,7 @@ static void look_later(struct rl_steward *steward, unsigned node, rl_time sent, 
     struct rl_ward *ward = &steward->ward[node];
     if (ward->look_at <= sent || ward->look_at > now)
         ward->look_at = RL_NEVER;
-    review(steward, now);
+    rl_steward_review(steward, now);
     ward->look_at = rl_min(ward->look_at, rl_later(now, gap_of(ward->standing)));
 }
 
@@ -242,7 +241,7 @@ void rl_steward_gone(struct rl_steward *steward, unsigned node, rl_time now)
 {
     struct rl_ward *ward = &steward->ward[node];
     ward->greeted = ward->owed = ward->claims = false;
-    review(steward, now);
+    rl_steward_review(steward, now);
 }
 
 void rl_steward_answered(struct rl_steward *steward, unsigned node, struct rl_word marker,
@@ -302,7 +301,7 @@ bool rl_steward_time(struct rl_steward *steward, unsigned node, rl_time sent, rl
     }
     for (unsigned i = 0; i < steward->terms.n; i++)
         steward->ward[i].look_at = now; /* is it theirs, or ours? */
-    review(steward, now);
+    rl_steward_review(steward, now);
     return false;
 }
 
@@ -316,5 +315,5 @@ void rl_steward_doubt(struct rl_steward *steward, rl_time now)
     for (unsigned i = 0; i < steward->terms.n; i++)
         steward->ward[i].off = false;
     steward->doubted_at = now; /* who was not heard since will seem off, too */
-    review(steward, now);
+    rl_steward_review(steward, now);
 }

@@ -14,6 +14,9 @@ bool rl_steward_is_recovering(const struct rl_steward *steward);
  */
 rl_nodes rl_steward_knowing(const struct rl_steward *steward, unsigned node);
 
+/* Everything that follows from what is known. */
+void rl_steward_review(struct rl_steward *steward, rl_time now);
+
 /* If the clocks of a majority seem to have been set at once, ours was. */
 void rl_steward_doubt(struct rl_steward *steward, rl_time now);
 

@@ -89,7 +89,7 @@ static void begin_anew(struct world *world, struct client *client)
         if (client->steward.ward[i].marked || client->steward.ward[i].garbled)
             return;
     rl_steward_admit(&client->steward, RL_ADMIT_NEW, &node, world->swarm.ttl_max / RL_MS,
-                     chance_bits(&world->chance));
+                     chance_bits(&world->chance), client->view.now);
     ward_act(world, client);
 }
 
@@ -105,7 +105,7 @@ void operator_pass(struct world *world, struct client *client)
     if (steward->admission == RL_ADMIT_NOTHING) {
         refusal =
             rl_steward_admit(steward, client->wish, &node, world->swarm.ttl_max / RL_MS,
-                             chance_bits(&world->chance));
+                             chance_bits(&world->chance), client->view.now);
         ward_act(world, client);
     } else if (rl_steward_progress(steward) != RL_PROGRESS_OPEN) {
         trace_mishap(world, "the operator is done");

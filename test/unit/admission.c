@@ -3,7 +3,8 @@
 
 static enum rl_refusal admit(struct clerk *clerk, enum rl_admission how, unsigned *node)
 {
-    return rl_steward_admit(&clerk->steward, how, node, DESK_TTL, 12345);
+    return rl_steward_admit(&clerk->steward, how, node, DESK_TTL, 12345,
+                            clerk->stores->now);
 }
 
 /* It must be refused for this node, and nothing has changed. */
@@ -96,18 +97,20 @@ Test(admission, of_those_that_wait_goes_by_the_last_marker)
     struct clerk clerk;
     unsigned node = 3;
     stores_init_founded(&stores, 3);
-    stores_forget(&stores, 0);
     stores_forget(&stores, 1);
+    stores_forget(&stores, 2);
     clerk_init_greeted(&clerk, &stores);
     cr_assert_eq(admit(&clerk, RL_ADMIT_WAIT, &node), RL_REFUSAL_NONE);
     clerk_run(&clerk, rl_steward_quarantine(&clerk.steward) / 2);
     cr_assert_eq(rl_steward_progress(&clerk.steward), RL_PROGRESS_OPEN);
-    cr_assert_eq(stores_sound(&stores), 4, "it takes a quarantine");
+    cr_assert_eq(stores_sound(&stores), 1, "it takes a quarantine");
     clerk_run(&clerk, rl_steward_quarantine(&clerk.steward));
     cr_assert_eq(rl_steward_progress(&clerk.steward), RL_PROGRESS_DONE);
     cr_assert_eq(stores_sound(&stores), 7);
-    cr_assert_eq(stores_marker(&stores, 0).roster.deployment,
-                 stores_marker(&stores, 2).roster.deployment);
+    for (unsigned i = 0; i < 3; i++)
+        cr_assert_eq(stores_marker(&stores, i).roster.deployment, DEPLOYMENT);
+    struct rl_marker last = stores_marker(&stores, 0);
+    cr_assert_eq(rl_marker_self(&last).generation, 1, "its seat was nobody else's");
 }
 
 Test(admission, of_those_that_wait_finds_no_stranger)

@@ -7,8 +7,9 @@
 static void found(struct clerk *clerk, enum rl_admission how, uint64_t random)
 {
     unsigned node = clerk->stores->n;
-    cr_assert_eq(rl_steward_admit(&clerk->steward, how, &node, DESK_TTL, random),
-                 RL_REFUSAL_NONE);
+    cr_assert_eq(
+        rl_steward_admit(&clerk->steward, how, &node, DESK_TTL, random, clerk->stores->now),
+        RL_REFUSAL_NONE);
 }
 
 static void open_new(struct stores *stores, struct clerk *clerk, unsigned n,
@@ -107,8 +108,9 @@ Test(admission_new, is_ended_by_another_who_waits)
         for (unsigned i = 0; i < carried; i++)
             clerk_do(&clerk, i);
         clerk_init_greeted(&other, &stores);
-        cr_assert_eq(rl_steward_admit(&other.steward, RL_ADMIT_WAIT, &node, 0, 3),
-                     RL_REFUSAL_NONE);
+        cr_assert_eq(
+            rl_steward_admit(&other.steward, RL_ADMIT_WAIT, &node, 0, 3, stores.now),
+            RL_REFUSAL_NONE);
         clerk_run(&other, rl_steward_quarantine(&other.steward) + RL_SECOND);
         cr_assert_eq(progress(&other), RL_PROGRESS_DONE, "%u", carried);
     }

@@ -6,8 +6,9 @@
 static void wait_for_all(struct clerk *clerk)
 {
     unsigned node = clerk->stores->n;
-    cr_assert_eq(rl_steward_admit(&clerk->steward, RL_ADMIT_WAIT, &node, 0, 1),
-                 RL_REFUSAL_NONE);
+    cr_assert_eq(
+        rl_steward_admit(&clerk->steward, RL_ADMIT_WAIT, &node, 0, 1, clerk->stores->now),
+        RL_REFUSAL_NONE);
 }
 
 static void open_lost(struct stores *stores, struct clerk *clerk, unsigned n, rl_nodes lost,
