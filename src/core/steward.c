@@ -106,10 +106,11 @@ static enum rl_standing standing_of(const struct rl_steward *steward,
 
 bool rl_steward_is_recovering(const struct rl_steward *steward)
 {
+    if (steward->admission < RL_ADMIT_NEW || steward->admission > RL_ADMIT_WAIT)
+        return false;
     rl_nodes sound = rl_steward_sound(steward);
     rl_nodes barred = rl_steward_standing(steward, RL_STANDS(BARRED));
-    return steward->admission >= RL_ADMIT_NEW && steward->admission <= RL_ADMIT_WAIT &&
-           rl_count(sound) < rl_majority(steward->terms.n) &&
+    return rl_count(sound) < rl_majority(steward->terms.n) &&
            (sound | barred) == rl_all(steward->terms.n);
 }
 
