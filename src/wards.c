@@ -110,6 +110,16 @@ static void hear_replication(redlock_client *client, unsigned node,
         rl_member_distrust(&client->member[node], RL_FAULT_FOREIGN);
 }
 
+/* The address of one that was replaced may lead to who replaced it, by now. */
+static void look_behind(redlock_client *client, unsigned node)
+{
+    struct rl_member *member = &client->member[node];
+    rl_time connected = client->view.now - member->link.greeted_at;
+    if (client->steward.ward[node].standing == RL_STANDING_REPLACED &&
+        connected >= RL_STEWARD_PROBE)
+        rl_member_distrust(member, RL_FAULT_REPLACED);
+}
+
 /* A script that is not known is said again when the node is looked at next, and then whole.
  */
 static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
@@ -132,6 +142,7 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
         rl_wards_time(client, node, op->sent, heard.time);
         rl_steward_answered(&client->steward, node, heard.value, op->sent,
                             client->view.now);
+        look_behind(client, node);
     }
     act(client);
 }

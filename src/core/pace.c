@@ -37,7 +37,7 @@ bool rl_pace_note(struct rl_pace *pace, rl_time sent, rl_time heard, rl_time tol
     rl_time worn = rl_max(pace->worn - allowed, 0) + gap;
     rl_time since = told == pace->told ? pace->since : heard;
     if (worn > slack || sent - since >= RL_PACE_STILL) {
-        pace->known = false;
+        start(pace, sent, heard, told);
         return false;
     }
     bool ahead = told - heard > high;

@@ -22,8 +22,8 @@ struct rl_pace {
 #define RL_PACE_STILL (100 * RL_MS)
 
 /*
- * Notes an answer; false: the clock cannot be trusted, and what was known of it is void.
- * `ppm`: the allowed rate, `slack`: how far it may be off beyond that.
+ * Notes an answer; false: the clock cannot be trusted, and is judged by this one from now
+ * on. `ppm`: the allowed rate, `slack`: how far it may be off beyond that.
  */
 bool rl_pace_note(struct rl_pace *pace, rl_time sent, rl_time heard, rl_time told,
                   uint32_t ppm, rl_time slack);

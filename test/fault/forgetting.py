@@ -30,6 +30,7 @@ KEYS = 6
 LOSSES = int(os.environ.get("LOSSES", "30"))
 ACQUISITIONS = int(os.environ.get("ACQUISITIONS", "100000"))
 LOST_AT_ONCE = 2  # of five
+OLD_LIVES = 20  # seconds, at most, beside the server that took its address
 LAST = 10  # seconds, in which somebody must still acquire
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "docs/examples/fenced_register.lua"
 MARKER = "!marker"
@@ -75,7 +76,7 @@ class Losses:
         new.words = [old.path if word == new.path else word for word in new.words]
         new.path, new.uri = old.path, old.uri
         old.connection = None
-        self.old.append(old)
+        self.old.append((old, time.monotonic() + self.chance.uniform(0, OLD_LIVES)))
         self.quorum.servers[node] = new
         new.words += ["--dbfilename", f"{node + 1}.rdb"]
 
@@ -117,12 +118,16 @@ class Losses:
 
     def reap(self):
         self.lost = {node: thread for node, thread in self.lost.items() if thread.is_alive()}
-        if not self.lost:  # nobody is to find an old server there for ever
-            for server in self.old:
+        self.end_old(time.monotonic())
+        return len(self.lost)
+
+    def end_old(self, now):
+        """Until then whoever was connected to an old server may not have seen the new one."""
+        for server, until in self.old:
+            if now >= until:
                 server.process.kill()
                 server.process.wait()
-            self.old.clear()
-        return len(self.lost)
+        self.old = [(server, until) for server, until in self.old if now < until]
 
 
 class Workers:
@@ -213,8 +218,7 @@ def _(quorum):
             wait_for(lambda: time.monotonic() > calm + LAST, "the last seconds", 2 * LAST)
             holds = workers.finish()
     finally:
-        for server in losses.old:
-            server.process.kill()
+        losses.end_old(float("inf"))
     late = sum(hold[1] > calm * 1e6 for hold in holds)
     say(json.dumps({
         "acquisitions": len(holds), "losses": losses.count,

@@ -131,7 +131,7 @@ Test(pace, begins_anew_after_it_was_found_out)
     node.now += RL_SECOND;
     node.off = 10 * RL_SECOND;
     cr_assert_not(ask(&node));
-    cr_assert_not(node.pace.known);
+    cr_assert(node.pace.known, "by the very answer that told so");
     node.now += RL_SECOND;
     cr_assert(ask(&node));
     node.now += RL_SECOND;
