@@ -59,13 +59,13 @@ REASONS = {
     ("steward.c", "bool read = text.len > 0 && rl_marker_read(text, &marker);"): WELL_FORMED,
     ("steward.c", "ward->garbled = text.len > 0 && !read;"): WELL_FORMED,
     ("steward.c", "if (ppm < RL_CLOCK_PPM)"): "the drift of fenced runs is just that",
-    ("steward.c", "while (seat < steward->terms.n && is_taken(steward, node, seat))"):
+    ("steward_orders.c", "while (seat < steward->terms.n && is_taken(steward, node, seat))"):
         "whoever asks has a node without a seat, so one is free",
-    ("steward.c", "switch (ward->standing) {"): ENUMS,
-    ("steward.c", "bool at_once = steward->admission == RL_ADMIT_AT_ONCE && !steward->outrun &&"):
+    ("steward_orders.c", "switch (ward->standing) {"): ENUMS,
+    ("steward_orders.c", "bool at_once = steward->admission == RL_ADMIT_AT_ONCE && !steward->outrun &&"):
         "of two who found at once the model has one",
-    ("steward.c", "if (!steward->active)"): "clients of fenced runs are active from the beginning on",
-    ("steward.c", "for (unsigned i = 0; i < steward->terms.n && steward->active; i++) {"):
+    ("steward_orders.c", "if (!steward->active)"): "clients of fenced runs are active from the beginning on",
+    ("steward_orders.c", "for (unsigned i = 0; i < steward->terms.n && steward->active; i++) {"):
         "clients of fenced runs are active from the beginning on",
     ("types.h", "return n >= RL_NODES_MAX ? UINT32_MAX : rl_bit(n) - 1;"): "there are five nodes",
 }

@@ -288,7 +288,6 @@ bool rl_steward_time(struct rl_steward *steward, unsigned node, rl_time sent, rl
                      rl_time raw, rl_time told)
 {
     struct rl_ward *ward = &steward->ward[node];
-    bool known = ward->pace.known;
     rl_time known_at = now - (raw - ward->pace.at);
     if (!steward->roster.deployment || is_in_time(steward, ward, now - sent, raw, told))
         return !ward->off; /* what was sent with the answer that told so is no better */
@@ -296,7 +295,7 @@ bool rl_steward_time(struct rl_steward *steward, unsigned node, rl_time sent, rl
         ward->watch.since = now;
     /* The same answer may say that it votes, as may one to what was said when it did; and
        it may be found out at each look. */
-    if (!ward->off && !(known && is_our_fault(steward, known_at, now))) {
+    if (!ward->off && !is_our_fault(steward, known_at, now)) {
         ward->off = true;
         ward->off_at = now;
     }
