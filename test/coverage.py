@@ -18,6 +18,8 @@ REASONS = {
     ("admission.c", "bool is_empty = !ward->marked && !ward->garbled;"): WELL_FORMED,
     ("admission.c", "if (ward->standing != RL_STANDING_BARRED || until == RL_NEVER)"):
         "how long a quarantine lasts is for people",
+    ("admission.c", "if (only && only->deployment != ward->marker.roster.deployment)"):
+        "the model has one deployment at a time",
     ("fault.c", "return i == len || text[i] == ' ';"): "no error of the model is a prefix of another",
     ("fault.c", "return fault < RL_FAULT_COUNT ? faults[fault].name : \"?\";"): "names are for people",
     ("fault.c", "return fault < RL_FAULT_COUNT ? faults[fault].text : \"?\";"): "there is no such fault",
