@@ -172,9 +172,10 @@ static void note_value(struct rl_attempt *attempt, unsigned node, struct rl_word
  * again would be granted by the new marker, beside votes of the old incarnation in the same
  * round.
  */
-static bool is_outdated(const struct rl_attempt *attempt, rl_time sent)
+static bool is_outdated(const struct rl_attempt *attempt, const struct rl_op *op)
 {
-    return attempt->kind->is_fenced && sent <= attempt->task.client->steward.learned_at;
+    return attempt->kind->is_fenced && op->text != RL_RELEASE &&
+           op->sent <= attempt->task.client->steward.learned_at;
 }
 
 static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
@@ -183,8 +184,8 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
     struct rl_attempt *attempt = attempt_of(task);
     struct rl_message message = message_of(attempt, op->text, op->seq, op->plant);
     struct rl_answer heard;
-    bool wanted = rl_lease_wants(&attempt->lease, op->text, op->seq) &&
-                  (op->text == RL_RELEASE || !is_outdated(attempt, op->sent));
+    bool wanted =
+        rl_lease_wants(&attempt->lease, op->text, op->seq) && !is_outdated(attempt, op);
     if (!rl_client_hear(task->client, task, &message, wanted, node, op, reply, &heard))
         return;
     note_value(attempt, node, heard.value);

@@ -11,8 +11,9 @@ struct rl_attempt {
     const struct rl_kind *kind;
     struct rl_lease lease;
     char (*value)[REDLOCK_TOKEN_MAX + 1]; /* others' values per node; NULL: none was seen */
-    struct rl_word key, token, fence_key; /* the last is empty, if it is not fenced */
-    rl_time proposed;          /* the nodes' time when it was asked for: fenced only */
+    struct rl_word key, token;
+    struct rl_word fence_key;  /* of a fenced lock, as the next */
+    rl_time proposed;          /* the nodes' time when it was asked for */
     struct rl_ballot ballot[]; /* then key, fence key, token */
 };
 

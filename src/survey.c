@@ -26,7 +26,7 @@ static struct survey *survey_of(struct rl_task *task)
 static struct rl_message message_of(const struct survey *survey)
 {
     return (struct rl_message){
-        .kind = rl_kind_of((struct rl_word){"", 0}),
+        .kind = rl_kind_that_is(false),
         .text = survey->text,
         .subject = {.key = {survey->key, survey->key_len}},
     };

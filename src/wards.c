@@ -40,7 +40,7 @@ static void learn_time(redlock_client *client, unsigned node, rl_time sent, rl_t
 static struct rl_message message_of(const redlock_client *client)
 {
     return (struct rl_message){
-        .kind = rl_kind_of((struct rl_word){"f:", 2}),
+        .kind = rl_kind_that_is(true),
         .text = RL_MARK,
         .subject = {.marker_key = {client->marker_key, client->marker_key_len}},
     };

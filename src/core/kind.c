@@ -45,6 +45,14 @@ const struct rl_kind *rl_kind_of(struct rl_word token)
     return &kinds[0];
 }
 
+const struct rl_kind *rl_kind_that_is(bool fenced)
+{
+    const struct rl_kind *kind = kinds;
+    while (kind->is_fenced != fenced)
+        kind++;
+    return kind;
+}
+
 uint32_t rl_kind_script_bit(const struct rl_kind *kind, enum rl_text text)
 {
     size_t row = (size_t)(kind - kinds);

@@ -78,6 +78,9 @@ struct rl_answer {
 /* The kind that a token of ours names; the plain one for any other token. */
 const struct rl_kind *rl_kind_of(struct rl_word token);
 
+/* The kind of fenced locks, or that of the others. */
+const struct rl_kind *rl_kind_that_is(bool fenced);
+
 /* A bit for the script that says this, among those of all kinds; 0: none does. */
 uint32_t rl_kind_script_bit(const struct rl_kind *kind, enum rl_text text);
 
