@@ -158,6 +158,7 @@ redlock_code rl_lease_options_read(const redlock_lease_options *options,
         !in_range(copy.wait_ms, -MS_MAX, MS_MAX) ||
         !in_range(copy.retry_base_ms, 0, MS_MAX) ||
         !in_range(copy.retry_cap_ms, 0, MS_MAX) || copy.fence < 0 ||
+        copy.fences > REDLOCK_FENCES_MAX ||
         !in_range(copy.retry, REDLOCK_RETRY_EXPONENTIAL, REDLOCK_RETRY_CUSTOM) ||
         (copy.retry == REDLOCK_RETRY_CUSTOM && !copy.retry_fn) ||
         (copy.max_hold_ms > 0 &&

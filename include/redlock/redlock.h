@@ -53,6 +53,7 @@ struct event_base;
 #define REDLOCK_LABEL_MAX  64  /* bytes */
 #define REDLOCK_TOKEN_MAX  128 /* bytes */
 #define REDLOCK_TTL_MAX_MS 86400000
+#define REDLOCK_FENCES_MAX 64 /* fencing tokens that one acquisition can reserve */
 
 #define REDLOCK_PORT                6379
 #define REDLOCK_TTL_MS              30000
@@ -104,7 +105,8 @@ struct event_base;
     X(NOT_HELD, 30, "the lease is not in a state for this call; nothing was started")      \
     X(FORKED, 31, "the handle belongs to the parent process: make a new client")           \
     X(CLOSED, 32, "the client was freed; nothing was started")                             \
-    X(SYSTEM, 33, "a system call failed")
+    X(SYSTEM, 33, "a system call failed")                                                  \
+    X(LOOP, 34, "this would wait inside a callback; nothing was started")
 
 typedef enum redlock_code {
 #define X(name, number, text) REDLOCK_##name = number,
@@ -216,6 +218,7 @@ typedef struct redlock_result {
     int64_t took_us;      /* of the last attempt, or of the round */
     int64_t valid_ms;     /* how long the lock is surely held from now; 0: it is not */
     int64_t remaining_ms; /* until others' locks leave a quorum free; -1: unknown */
+    bool awaited;         /* of a release: another client waits, and was called */
 } redlock_result;
 
 typedef void redlock_lease_fn(redlock_lease *lease, const redlock_result *result,
@@ -241,6 +244,12 @@ typedef struct redlock_lease_options {
      */
     bool fenced;
     int64_t fence; /* of redlock_adopt(): the lock's fencing token; 0: not known */
+    /*
+     * So many fencing tokens are reserved by an acquisition, 0: one. For whoever passes a
+     * lease from owner to owner, as redlock/sync.h does: redlock_fence() is the first, and
+     * the next ones follow it without a gap.
+     */
+    unsigned fences;
 
     int64_t ttl_ms;
     /*
@@ -252,6 +261,12 @@ typedef struct redlock_lease_options {
     int64_t margin_ms;       /* LOST is told this long before the deadline */
     bool watchdog;           /* extend at a third of the TTL for as long as it is held */
     int64_t max_hold_ms;     /* 0: no bound */
+
+    /*
+     * Others may be waiting, as the last release of this key told (`awaited`): before the
+     * first attempt a place behind them is taken, if there is a wait.
+     */
+    bool behind;
 
     redlock_retry retry;
     int64_t retry_base_ms, retry_cap_ms;
@@ -339,9 +354,10 @@ REDLOCK_API void redlock_lease_free(redlock_lease *lease);
 REDLOCK_API int64_t redlock_valid_ms(const redlock_lease *lease);
 
 /*
- * The fencing token: microseconds of the nodes' time, below 2^53, larger than that of every
- * earlier holder. Send it with each write, to a resource that refuses smaller ones. 0: the
- * lock is not fenced, was not acquired, or was adopted without it.
+ * The fencing token, or the first of those reserved: microseconds of the nodes' time, below
+ * 2^53, larger than that of every earlier holder. Send it with each write, to a resource
+ * that refuses smaller ones. 0: the lock is not fenced, was not acquired, or was adopted
+ * without it.
  */
 REDLOCK_API int64_t redlock_fence(const redlock_lease *lease);
 
