@@ -11,13 +11,12 @@ PRELUDE = "-- with "
 def body(path):
     """The script without comment lines and indentation: its bytes go over the wire.
 
-    It begins with another one, if its first line says so.
+    It begins with others, if its first lines say so.
     """
-    text = path.read_text()
-    if text.startswith(PRELUDE):
-        name = text.splitlines()[0].removeprefix(PRELUDE)
-        text = (path.parent / name).read_text() + text
-    lines = (line.strip() for line in text.splitlines())
+    lines = path.read_text().splitlines()
+    names = [line.removeprefix(PRELUDE) for line in lines if line.startswith(PRELUDE)]
+    preludes = [(path.parent / name).read_text().splitlines() for name in names]
+    lines = (line.strip() for line in sum(preludes, []) + lines)
     return "\n".join(line for line in lines if line and not line.startswith("--"))
 
 

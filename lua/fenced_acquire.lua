@@ -1,5 +1,6 @@
 -- with guard.lua
--- 1 acquired, with a fence above all that were ever stored here
+-- and, before how the marker begins: ARGV[7] how many fences are reserved
+-- 1 acquired, with a fence so far above all that were ever stored here
 if not marked() then
   return redis.error_reply('MARKER is another')
 elseif late then
@@ -7,7 +8,7 @@ elseif late then
 elseif value then
   return held()
 end
-fence = math.max(stored + 1, fence)
+fence = math.max(stored + tonumber(ARGV[7]), fence)
 if fence > now + 5000000 then
   return redis.error_reply('AHEAD of the clock')
 end

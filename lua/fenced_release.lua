@@ -1,11 +1,21 @@
 -- with guard.lua
--- 1 released, 0 gone; the fence is raised wherever that may be
+-- with queue.lua
+-- and, before how the marker begins: ARGV[7] a place in the queue, ARGV[8] for how long by now,
+-- in us; '' leaves it
+-- 1 released, 2 and another was called, 0 gone; the fence is raised wherever that may be
 if not ahead then
   raise(fence)
 end
-if value == ARGV[1] then
+local mine = value == ARGV[1]
+if mine then
   redis.call('DEL', KEYS[1])
-  return {1, now, stored}
+end
+if #ARGV > 7 then
+  pcall(enter, ARGV[7], ARGV[8])
+end
+if mine then
+  local could, called = pcall(call_first)
+  return {could and called and 2 or 1, now, stored}
 elseif value then
   return held()
 end

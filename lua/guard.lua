@@ -2,7 +2,7 @@
 -- KEYS[1] resource, KEYS[2] its fence, KEYS[3] the node's marker
 -- ARGV[1] token, ARGV[2] ttl in ms, ARGV[3] '1': plant where nothing is, ARGV[4] the fence,
 -- at least so much is stored, ARGV[5] when this was said; both in us by the nodes' clocks,
--- ARGV[6] the longest TTL in ms, ARGV[7] how the marker begins
+-- ARGV[6] the longest TTL in ms, the last one how the marker begins
 -- Answers {code, now, fence}, or {value, pttl, now} where another's value is.
 -- An error begins with its code: of a single word Redis 7 makes "ERR LATE".
 local time = redis.call('TIME')
@@ -20,7 +20,7 @@ local ahead = fence > now + 5000000
 local late = now - tonumber(ARGV[5]) > 1000000
 -- Whoever forgot, was replaced or is in quarantine has another marker, and no vote.
 local function marked()
-  return string.sub(redis.call('GET', KEYS[3]) or '', 1, 16) == ARGV[7]
+  return string.sub(redis.call('GET', KEYS[3]) or '', 1, 16) == ARGV[#ARGV]
 end
 local function held()
   local pttl = redis.call('PTTL', KEYS[1])

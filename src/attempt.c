@@ -25,7 +25,9 @@ static void add_fence(const struct rl_attempt *attempt, enum rl_text text,
     subject->marker_key = (struct rl_word){client->marker_key, client->marker_key_len};
     subject->nonce = (struct rl_word){unmarked, sizeof(unmarked)};
     subject->max_ttl_ms = client->steward.roster.max_ttl_ms;
-    subject->fence = proposes ? attempt->proposed : attempt->lease.fence;
+    subject->fences = attempt->fences;
+    subject->fence =
+        proposes ? rl_fence_last(attempt->proposed, attempt->fences) : attempt->lease.fence;
     subject->said = proposes ? attempt->proposed
                              : rl_nodes_now(client->time, client->n, client->view.now);
 }
@@ -47,6 +49,8 @@ static struct rl_message message_of(const struct rl_attempt *attempt, enum rl_te
     };
     if (attempt->kind->is_fenced)
         add_fence(attempt, text, &message.subject);
+    if (text == RL_RELEASE && attempt->owner)
+        rl_owner_place(attempt->owner, &message.subject);
     return message;
 }
 
@@ -194,6 +198,9 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
         heard.vote = RL_VOTE_UNKNOWN; /* what a wrong clock stores may end any time */
         heard.fault = RL_FAULT_CLOCK;
     }
+    attempt->awaited |= heard.called;
+    if (op->takes_place && attempt->owner && reply && heard.fault == RL_FAULT_NONE)
+        rl_owner_placed(attempt->owner, node, op->sent);
     if (heard.fault == RL_FAULT_LATE || heard.fault == RL_FAULT_AHEAD)
         rl_wards_doubt(task->client, node);
     rl_attempt_step(attempt, &(struct rl_lease_event){
@@ -271,16 +278,26 @@ struct rl_attempt *rl_attempt_new(redlock_client *client, redlock_lease *owner,
     attempt->fence_key = (struct rl_word){texts, key.len + mark.len};
     attempt->token = (struct rl_word){texts + key.len + mark.len, token.len};
     attempt->proposed = rl_nodes_now(client->time, client->n, client->view.now);
+    attempt->fences = 1;
     attempt->owner = owner;
     attempt->kind = kind;
     rl_lease_init(&attempt->lease, terms, attempt->ballot);
     return attempt;
 }
 
+/* To release once more what was released harms nothing. */
+void rl_attempt_withdraw(struct rl_attempt *attempt)
+{
+    struct rl_message message =
+        message_of(attempt, RL_RELEASE, attempt->lease.round.seq, false);
+    (void)rl_client_say(attempt->task.client, &attempt->task, &message,
+                        attempt->task.client->view.open);
+}
+
 void rl_attempt_leave(struct rl_attempt *attempt)
 {
-    attempt->owner = NULL;
     rl_attempt_step(attempt, &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
+    attempt->owner = NULL;
     if (attempt->lease.state == RL_LEASE_OVER)
         rl_task_end(&attempt->task);
 }

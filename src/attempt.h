@@ -14,6 +14,8 @@ struct rl_attempt {
     struct rl_word key, token;
     struct rl_word fence_key;  /* of a fenced lock, as the next */
     rl_time proposed;          /* the nodes' time when it was asked for */
+    unsigned fences;           /* that it reserves, from there on */
+    bool awaited;              /* others waited when it was released */
     struct rl_ballot ballot[]; /* then key, fence key, token */
 };
 
@@ -24,10 +26,17 @@ struct rl_attempt *rl_attempt_new(redlock_client *client, redlock_lease *owner,
 
 void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *event);
 
+/* The owner does not wait any more, between two attempts. */
+void rl_attempt_withdraw(struct rl_attempt *attempt);
+
 /* The owner goes. What may be left on the nodes is released in the background. */
 void rl_attempt_leave(struct rl_attempt *attempt);
 
 /* The owner's side (handle.c): news to be told, now or at the end of the pass. */
 void rl_owner_note(redlock_lease *owner, unsigned news);
+
+/* A release says whether the owner goes on waiting. */
+void rl_owner_place(redlock_lease *owner, struct rl_subject *subject);
+void rl_owner_placed(redlock_lease *owner, unsigned node, rl_time sent);
 
 #endif

@@ -8,7 +8,7 @@
 #include "core/quorum.h"
 #include "facts.h"
 
-#define KEY_NAME "redlock-check-%016llx%016llx"
+#define KEY_NAME "!wake:check-%016llx%016llx"
 #define KEY_ROOM (REDLOCK_KEY_MAX + 64)
 
 struct check {
@@ -304,7 +304,10 @@ static const struct rl_task_class check_class = {
     .destroy = destroy,
 };
 
-/* Random, and where the prefix is long, longer than a lock's may be: it is nobody's. */
+/*
+ * Random, and where the prefix is long, longer than a lock's may be: it is nobody's. It is a
+ * channel, too, of those that the rule of --acl names.
+ */
 static void choose_key(struct check *check)
 {
     redlock_client *client = check->task.client;

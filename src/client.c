@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "listen.h"
 #include "options.h"
 #include "wards.h"
 
@@ -67,6 +68,7 @@ static redlock_client *allocate(struct event_base *base, unsigned n)
 static void release_memory(redlock_client *client)
 {
     rl_heap_free(&client->heap);
+    free(client->ears);
     rl_options_clear(&client->options);
     free(client->scratch[0]);
     free(client->scratch[1]);
@@ -78,6 +80,7 @@ void rl_client_close(redlock_client *client)
 {
     for (unsigned i = 0; i < client->n; i++)
         rl_node_clear(&client->member[i].node);
+    rl_listen_clear(client);
     rl_resolver_clear(&client->resolver);
     rl_client_close_loop(client);
     release_memory(client);
@@ -119,6 +122,7 @@ static void forget(redlock_client *client)
 {
     for (unsigned i = 0; i < client->n; i++)
         rl_node_forget(&client->member[i].node);
+    rl_listen_forget(client);
     close(client->timer_fd);
     for (struct rl_task *task = client->list.next; task != &client->list;) {
         struct rl_task *next = task->next;
@@ -150,6 +154,7 @@ void redlock_client_free(redlock_client *client)
         rl_task_end(task);
     }
     rl_members_deafen(client);
+    rl_listen_deafen(client);
     rl_client_leave(client);
 }
 

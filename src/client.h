@@ -14,12 +14,14 @@
 #include "core/lease.h"
 #include "core/link.h"
 #include "core/steward.h"
+#include "core/turn.h"
 #include "heap.h"
 #include "net/node.h"
 #include "redlock/redlock.h"
 #include "token.h"
 
 struct rl_task;
+struct rl_ears;
 
 /* What a task does when it is called. Only `tick` must be there. */
 struct rl_task_class {
@@ -31,6 +33,9 @@ struct rl_task_class {
     /* A node answered, or the connection ended before it did (`reply` NULL). */
     void (*answer)(struct rl_task *task, unsigned node, const struct rl_op *op,
                    const struct rl_reply *reply);
+    /* A node calls whoever has this number (turn.h); or it can call nobody any more. */
+    void (*called)(struct rl_task *task, unsigned node, uint64_t number, unsigned rank);
+    void (*unheard)(struct rl_task *task, unsigned node);
     bool (*unsettled)(struct rl_task *task); /* a drain is to wait for it */
     void (*close)(struct rl_task *task); /* the client is being freed: call back, let go */
     void (*destroy)(struct rl_task *task);
@@ -79,6 +84,9 @@ struct redlock_client {
     rl_nodes sound; /* and these may vote, by their markers */
     size_t marker_key_len;
     char marker_key[REDLOCK_KEY_MAX + 8];
+
+    struct rl_ears *ears; /* for calls by the nodes (listen.c); NULL: nobody waited yet */
+    uint64_t numbers;     /* that were given to those who wait */
 
     struct rl_clock clock;
     struct rl_view view;
@@ -155,6 +163,9 @@ void rl_members_start(redlock_client *client);
 void rl_members_deafen(redlock_client *client); /* nothing more is read */
 void rl_member_failed(struct rl_member *member, enum rl_fault fault);
 void rl_member_sent(struct rl_member *member); /* it owes an answer, from now on */
+
+/* The first words of this member on a connection of its own; false: no memory. */
+bool rl_member_greet(const struct rl_member *member, struct rl_node *node);
 
 /* After the answer that is looked at, the connection is given up and made anew. */
 void rl_member_distrust(struct rl_member *member, enum rl_fault fault);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "listen.h"
 #include "wards.h"
 
 /* --- telling --- */
@@ -42,6 +43,7 @@ static redlock_result result_of(const redlock_lease *lease, redlock_code code)
     result.took_us = client->view.now - core->round.start;
     result.valid_ms = rl_lease_left(core, client->view.now) / RL_MS;
     result.remaining_ms = rl_free_in(core->ballot, core->terms.n, core->terms.q);
+    result.awaited = lease->attempt->awaited;
     return result;
 }
 
@@ -100,15 +102,67 @@ static bool is_worth_a_retry(redlock_code code)
     return code == REDLOCK_TAKEN || code == REDLOCK_NO_QUORUM || code == REDLOCK_EXPIRED;
 }
 
+/* --- waiting --- */
+
+/* What whoever was called before us has, until it is our turn all the same. */
+static rl_time grace_of(const redlock_lease *lease)
+{
+    const redlock_client *client = lease->task.client;
+    rl_time longest = 0;
+    for (unsigned i = 0; i < client->n; i++)
+        longest = rl_max(longest, client->round_trip[i]);
+    return rl_lease_patience(&lease->terms, longest);
+}
+
+static bool is_placed(const redlock_lease *lease)
+{
+    return rl_turn_is_placed(&lease->turn, lease->terms.q);
+}
+
+/* By the policy; RL_NEVER: no more. */
+static rl_time policy_at(redlock_lease *lease)
+{
+    redlock_client *client = lease->task.client;
+    unsigned attempt = lease->attempts > 0 ? lease->attempts - 1 : 0;
+    return rl_retry_at(&lease->retry, attempt, rl_client_random(client), client->view.now,
+                       lease->give_up);
+}
+
+/*
+ * Whoever will be called waits for the end of the lock that was seen, should nobody call.
+ * A lock that is free by now is for those before us: they were called.
+ */
+static rl_time next_attempt_at(redlock_lease *lease)
+{
+    const redlock_client *client = lease->task.client;
+    const struct rl_lease *core = rl_handle_core(lease);
+    rl_time now = client->view.now, policy = policy_at(lease);
+    if (policy == RL_NEVER && !lease->queues)
+        return RL_NEVER;
+    int64_t free_in = rl_free_in(core->ballot, core->terms.n, core->terms.q);
+    rl_time at = policy;
+    if (lease->queues && (!is_placed(lease) || free_in < 0))
+        at = now;
+    else if (lease->queues && free_in == 0)
+        at = now + grace_of(lease);
+    else if (is_placed(lease) && free_in > 0)
+        at = rl_max(policy, now + free_in * RL_MS +
+                                rl_uniform(rl_client_random(lease->task.client),
+                                           lease->retry.base));
+    return rl_min(rl_min(at, lease->called), rl_max(lease->give_up, now));
+}
+
 /* Tries again later, or ends the acquire. */
 static void attempt_failed(redlock_lease *lease)
 {
     redlock_client *client = lease->task.client;
     redlock_code code = failure_of(lease);
     rl_time at = RL_NEVER;
-    if (is_worth_a_retry(code))
-        at = rl_retry_at(&lease->retry, lease->attempts - 1, rl_client_random(client),
-                         client->view.now, lease->give_up);
+    if (is_worth_a_retry(code)) {
+        if (lease->waits)
+            rl_listen_begin(client);
+        at = next_attempt_at(lease);
+    }
     if (lease->cancelled) /* by the caller's retry_fn */
         code = REDLOCK_CANCELLED;
     if (at == RL_NEVER || lease->cancelled) {
@@ -118,6 +172,56 @@ static void attempt_failed(redlock_lease *lease)
     lease->phase = RL_PHASE_PAUSING;
     lease->next_attempt = at;
     rl_task_due(&lease->task, at);
+}
+
+/* An earlier time than was planned. */
+static void hasten(redlock_lease *lease, rl_time at)
+{
+    if (lease->phase != RL_PHASE_PAUSING || at >= lease->next_attempt)
+        return;
+    lease->next_attempt = at;
+    rl_task_due(&lease->task, at);
+}
+
+static void called(struct rl_task *task, unsigned node, uint64_t number, unsigned rank)
+{
+    redlock_lease *lease = rl_handle_of(task);
+    if (number != lease->number || lease->phase == RL_PHASE_SETTLED)
+        return;
+    rl_time at = rl_turn_call(&lease->turn, lease->terms.q, node, rank,
+                              task->client->view.now, grace_of(lease));
+    lease->called = rl_min(lease->called, at);
+    hasten(lease, at);
+}
+
+/* What was missed meanwhile is not known: it has to look. */
+static void unheard(struct rl_task *task, unsigned node)
+{
+    redlock_lease *lease = rl_handle_of(task);
+    bool was_placed = is_placed(lease);
+    rl_turn_lose(&lease->turn, node);
+    if (was_placed && !is_placed(lease) && lease->phase == RL_PHASE_PAUSING)
+        hasten(lease, policy_at(lease));
+}
+
+/* Whoever got the lock, or has given up, leaves the queue by its release. */
+void rl_owner_place(redlock_lease *lease, struct rl_subject *subject)
+{
+    redlock_client *client = lease->task.client;
+    bool goes_on = lease->phase == RL_PHASE_TRYING && lease->waits && !lease->cancelled &&
+                   !lease->freed && client->view.now < lease->give_up &&
+                   rl_count(rl_listen_where(client)) >= lease->terms.q;
+    if (!goes_on && !lease->entered)
+        return;
+    lease->entered = true;
+    subject->place = rl_listen_place(client, lease->number);
+    subject->waited = goes_on ? client->view.now - lease->began : -1;
+}
+
+void rl_owner_placed(redlock_lease *lease, unsigned node, rl_time sent)
+{
+    if (rl_listen_since(lease->task.client, node, sent))
+        rl_turn_place(&lease->turn, node);
 }
 
 /* The nodes forget locks that are longer than they were admitted for. */
@@ -206,8 +310,13 @@ static void begin_attempt(redlock_lease *lease)
 {
     redlock_client *client = lease->task.client;
     char token[REDLOCK_TOKEN_MAX + 1];
+    rl_nodes heard = rl_listen_where(client);
     lease->phase = RL_PHASE_TRYING;
-    lease->attempts++;
+    lease->queues = lease->behind && rl_count(heard) >= lease->terms.q;
+    lease->behind = false;
+    lease->attempts += !lease->queues;
+    rl_turn_try(&lease->turn);
+    lease->called = RL_NEVER;
     if (lease->attempt)
         rl_attempt_leave(lease->attempt);
     lease->attempt = NULL;
@@ -227,7 +336,10 @@ static void begin_attempt(redlock_lease *lease)
         fail_attempt(lease, REDLOCK_NO_MEMORY);
         return;
     }
-    rl_attempt_step(lease->attempt, &(struct rl_lease_event){.type = RL_EVENT_START});
+    lease->attempt->fences = lease->fences;
+    rl_attempt_step(
+        lease->attempt,
+        &(struct rl_lease_event){.type = lease->queues ? RL_EVENT_QUEUE : RL_EVENT_START});
 }
 
 static void tick(struct rl_task *task)
@@ -312,6 +424,8 @@ static void destroy(struct rl_task *task)
 const struct rl_task_class rl_handle_class = {
     .tick = tick,
     .open = open_gate,
+    .called = called,
+    .unheard = unheard,
     .close = close_lease,
     .destroy = destroy,
 };

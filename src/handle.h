@@ -29,13 +29,20 @@ struct redlock_lease {
     bool cancelled : 1;
     bool freed : 1;
     bool fenced : 1;
-    bool waits : 1;                           /* a wait was asked for */
+    bool waits : 1;   /* a wait was asked for */
+    bool behind : 1;  /* first of all it stands behind those who wait already */
+    bool queues : 1;  /* and that is what the attempt is for */
+    bool entered : 1; /* nodes may have its place in their queues */
     bool extend_waits : 1, release_waits : 1; /* for the gate */
+    uint8_t fences;                           /* to be reserved */
     unsigned attempts;
     unsigned news;        /* to be told at the end of the pass */
     redlock_code failure; /* why an attempt could not even be made */
     redlock_code loss;    /* why it was lost: a release has a cause of its own */
-    rl_time give_up, next_attempt;
+    rl_time began, give_up, next_attempt;
+    struct rl_turn turn;
+    rl_time called;        /* when it was called to try again; RL_NEVER: it was not */
+    uint64_t number;       /* by which it is called */
     int64_t extend_ttl_ms; /* of the extension that waits */
     struct rl_terms terms;
     struct rl_retry retry;

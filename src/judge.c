@@ -104,17 +104,12 @@ static bool fails(const struct rl_judgement *all, unsigned node, char *detail)
 
 /* --- rights and refusals --- */
 
-static bool is_time(const struct rl_right *right)
-{
-    return strcmp(right->name, "TIME") == 0;
-}
-
-/* Lists the commands to which the node said so; TIME, which no lock needs, apart. */
-static bool list_rights(const struct rl_facts *facts, enum rl_fault fault, bool of_time,
-                        char *detail)
+/* Lists the commands of this purpose to which the node said so. */
+static bool list_rights(const struct rl_facts *facts, enum rl_fault fault,
+                        enum rl_purpose purpose, char *detail)
 {
     for (size_t i = 0; i < facts->rights; i++)
-        if (facts->right[i].fault == fault && is_time(&facts->right[i]) == of_time)
+        if (facts->right[i].fault == fault && facts->right[i].purpose == purpose)
             rl_detail_add(detail, "%s%s", detail[0] ? ", " : "", facts->right[i].name);
     return detail[0] != '\0';
 }
@@ -126,7 +121,7 @@ static bool lacks_right(const struct rl_judgement *all, unsigned node, char *det
         rl_detail_add(detail, "%s", facts->db ? "INFO or SELECT" : "INFO");
         return true;
     }
-    if (!list_rights(facts, RL_FAULT_NOPERM, false, detail))
+    if (!list_rights(facts, RL_FAULT_NOPERM, RL_TO_LOCK, detail))
         return false;
     rl_detail_add(detail, " on keys that begin with \"%s\"", all->prefix);
     return true;
@@ -134,14 +129,25 @@ static bool lacks_right(const struct rl_judgement *all, unsigned node, char *det
 
 static bool lacks_command(const struct rl_judgement *all, unsigned node, char *detail)
 {
-    return list_rights(&all->facts[node], RL_FAULT_ERR, false, detail);
+    return list_rights(&all->facts[node], RL_FAULT_ERR, RL_TO_LOCK, detail);
+}
+
+static bool lacks_either(const struct rl_judgement *all, unsigned node,
+                         enum rl_purpose purpose, char *detail)
+{
+    const struct rl_facts *facts = &all->facts[node];
+    return list_rights(facts, RL_FAULT_NOPERM, purpose, detail) ||
+           list_rights(facts, RL_FAULT_ERR, purpose, detail);
 }
 
 static bool lacks_time(const struct rl_judgement *all, unsigned node, char *detail)
 {
-    const struct rl_facts *facts = &all->facts[node];
-    return list_rights(facts, RL_FAULT_NOPERM, true, detail) ||
-           list_rights(facts, RL_FAULT_ERR, true, detail);
+    return lacks_either(all, node, RL_TO_TELL_TIME, detail);
+}
+
+static bool lacks_calls(const struct rl_judgement *all, unsigned node, char *detail)
+{
+    return lacks_either(all, node, RL_TO_WAIT, detail);
 }
 
 static enum rl_fault fault_of_set(const struct rl_facts *facts)
@@ -329,6 +335,9 @@ static const struct rl_rule rules[] = {
      "locks early: let NTP set it before Redis starts"},
     {"no_time", REDLOCK_WARNING, RL_ANY_USE, lacks_time,
      "its clock cannot be compared: give the user the right to TIME"},
+    {"no_calls", REDLOCK_WARNING, RL_ANY_USE, lacks_calls,
+     "it cannot call who waits for a lock, who then asks again and again: give the user "
+     "what redlock check --acl prints"},
     {"other_version", REDLOCK_WARNING, RL_ANY_USE, has_other_version,
      "it has another version than most nodes: run the same on all, unless an upgrade is "
      "under way"},

@@ -15,9 +15,13 @@
 #define RL_RIGHTS_MAX 16
 #define RL_RIGHT_NAME 24
 
+/* What a command is for: TIME to compare clocks, others to be called when one waits. */
+enum rl_purpose { RL_TO_LOCK, RL_TO_TELL_TIME, RL_TO_WAIT };
+
 /* One command that a client needs, and what the node said to it. */
 struct rl_right {
     char name[RL_RIGHT_NAME];
+    enum rl_purpose purpose;
     enum rl_fault fault;
 };
 

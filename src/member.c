@@ -80,9 +80,9 @@ static char *read_password(const char *path)
     return strdup(text);
 }
 
-static bool greet(struct rl_member *member)
+bool rl_member_greet(const struct rl_member *member, struct rl_node *node)
 {
-    redlock_client *client = member->task.client;
+    const redlock_client *client = member->task.client;
     const redlock_options *options = &client->options;
     const struct rl_uri *uri = &member->node.uri;
     char *from_file = options->password_file && !uri->password
@@ -96,11 +96,17 @@ static bool greet(struct rl_member *member)
         .db = uri->db,
         .marker_key = {client->marker_key, client->marker_key_len},
     };
-    bool said = rl_node_greet(&member->node, &who);
+    bool said = rl_node_greet(node, &who);
     free(from_file);
+    return said;
+}
+
+static bool greet(struct rl_member *member)
+{
+    redlock_client *client = member->task.client;
     client->unwritten |= rl_bit(member->index);
     rl_client_plan(client);
-    return said;
+    return rl_member_greet(member, &member->node);
 }
 
 static void step_link(struct rl_member *member, struct rl_link_event event);

@@ -71,6 +71,7 @@ static struct rl_op op_of(const redlock_client *client, struct rl_task *task,
         .seq = message->seq,
         .plant = message->subject.plant,
         .whole = whole,
+        .takes_place = message->subject.place.len > 0 && message->subject.waited >= 0,
     };
 }
 

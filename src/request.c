@@ -76,7 +76,11 @@ static redlock_code make_lease(redlock_client *client, const void *key, size_t k
     lease->terms = terms;
     read_retry(lease, &mine);
     lease->fenced = mine.fenced;
+    lease->fences = (uint8_t)(mine.fences > 0 ? mine.fences : 1);
     lease->waits = mine.wait_ms != 0;
+    lease->behind = lease->waits && mine.behind;
+    lease->began = client->view.now;
+    lease->number = ++client->numbers;
     lease->give_up =
         mine.wait_ms < 0 ? RL_NEVER : rl_later(client->view.now, mine.wait_ms * RL_MS);
     lease->on_lost = mine.on_lost;
@@ -237,10 +241,13 @@ void redlock_cancel(redlock_lease *lease)
         return;
     redlock_client *client = lease->task.client;
     lease->cancelled = true;
-    if (lease->phase == RL_PHASE_TRYING)
+    if (lease->phase == RL_PHASE_TRYING) {
         rl_attempt_step(lease->attempt, &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
-    else
+    } else {
+        if (lease->entered)
+            rl_attempt_withdraw(lease->attempt);
         rl_owner_note(lease, RL_NEWS_FAILED);
+    }
     rl_client_return(client);
 }
 
@@ -272,8 +279,11 @@ void redlock_lease_free(redlock_lease *lease)
     if (!rl_client_is_ours(client))
         return; /* goes with the client */
     bool open = rl_client_call(client) == REDLOCK_OK;
-    if (lease->attempt && open)
+    if (lease->attempt && open) {
+        if (lease->entered && lease->phase == RL_PHASE_PAUSING)
+            rl_attempt_withdraw(lease->attempt);
         rl_attempt_leave(lease->attempt);
+    }
     lease->attempt = NULL;
     rl_task_end(&lease->task);
     if (open)
@@ -297,7 +307,10 @@ const char *redlock_token(const redlock_lease *lease)
 
 int64_t redlock_fence(const redlock_lease *lease)
 {
-    return lease && lease->attempt ? lease->attempt->lease.fence : 0;
+    const struct rl_attempt *attempt = lease ? lease->attempt : NULL;
+    if (!attempt || attempt->lease.fence == 0)
+        return 0;
+    return rl_fence_first(attempt->lease.fence, attempt->fences);
 }
 
 size_t redlock_explain(const redlock_lease *lease, redlock_node *nodes, size_t room)

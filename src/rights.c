@@ -5,6 +5,35 @@
 #include <stdio.h>
 #include <string.h>
 
+/*
+ * SET XX and ZADD XX set nothing where nothing is, but the former is refused as any SET is:
+ * for rights, for memory, for a disk that is full. EVALSHA of a script that nobody has is
+ * allowed if it is unknown, and nobody listens to the channel that is named as the key.
+ */
+#define KEY "\1"
+static const struct {
+    const char *name;
+    enum rl_purpose purpose;
+    const char *word[RL_TRY_WORDS - 1];
+} tries[] = {
+    {"SET", RL_TO_LOCK, {KEY, "-", "XX", "PX", "1"}},
+    {"GET", RL_TO_LOCK, {KEY}},
+    {"PTTL", RL_TO_LOCK, {KEY}},
+    {"PEXPIRE", RL_TO_LOCK, {KEY, "1"}},
+    {"DEL", RL_TO_LOCK, {KEY}},
+    {"EVAL", RL_TO_LOCK, {"return 0", "1", KEY}},
+    {"EVALSHA", RL_TO_LOCK, {"0000000000000000000000000000000000000000", "1", KEY}},
+    {"TIME", RL_TO_TELL_TIME, {NULL}},
+    {"ZADD", RL_TO_WAIT, {KEY, "XX", "1", "-"}},
+    {"ZRANGE", RL_TO_WAIT, {KEY, "0", "1"}},
+    {"ZREM", RL_TO_WAIT, {KEY, "-"}},
+    {"PUBLISH", RL_TO_WAIT, {KEY, "-"}},
+};
+
+#define TRIES (sizeof(tries) / sizeof(tries[0]))
+
+/* --- which they are --- */
+
 struct list {
     struct rl_right *right;
     size_t count;
@@ -17,7 +46,11 @@ static void add(struct list *list, const char *name, size_t len)
             memcmp(list->right[i].name, name, len) == 0)
             return;
     assert(list->count < RL_RIGHTS_MAX && len < RL_RIGHT_NAME);
-    memcpy(list->right[list->count++].name, name, len);
+    struct rl_right *right = &list->right[list->count++];
+    memcpy(right->name, name, len);
+    for (size_t i = 0; i < TRIES; i++)
+        if (strcmp(tries[i].name, right->name) == 0)
+            right->purpose = tries[i].purpose;
 }
 
 /* Each redis.call('NAME', ...) of the script. */
@@ -52,31 +85,11 @@ size_t rl_rights(struct rl_right ret_right[RL_RIGHTS_MAX])
 
 /* --- trying --- */
 
-/*
- * SET XX sets nothing where nothing is, but is refused as any SET is: for rights, for
- * memory, for a disk that is full. EVALSHA of a script that nobody has is allowed if it is
- * unknown.
- */
-#define KEY "\1"
-static const struct {
-    const char *name;
-    const char *word[RL_TRY_WORDS - 1];
-} tries[] = {
-    {"SET", {KEY, "-", "XX", "PX", "1"}},
-    {"GET", {KEY}},
-    {"PTTL", {KEY}},
-    {"PEXPIRE", {KEY, "1"}},
-    {"DEL", {KEY}},
-    {"EVAL", {"return 0", "1", KEY}},
-    {"EVALSHA", {"0000000000000000000000000000000000000000", "1", KEY}},
-    {"TIME", {NULL}},
-};
-
 size_t rl_right_try(const struct rl_right *right, struct rl_word key,
                     struct rl_word ret_word[RL_TRY_WORDS])
 {
     size_t words = 0;
-    for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
+    for (size_t i = 0; i < TRIES; i++) {
         if (strcmp(tries[i].name, right->name) != 0)
             continue;
         ret_word[words++] = (struct rl_word){right->name, strlen(right->name)};
@@ -119,8 +132,8 @@ static void put_text(struct line *line, const char *text)
 }
 
 /*
- * A pattern for keys that begin with this. What redis-cli would read as a quote, and
- * blanks, which no pattern can have, stand for any one character.
+ * The beginning of a pattern, for what begins with this. What redis-cli would read as a
+ * quote, and blanks, which no pattern can have, stand for any one character.
  */
 static void put_pattern(struct line *line, const char *prefix)
 {
@@ -133,7 +146,6 @@ static void put_pattern(struct line *line, const char *prefix)
             put(line, '\\');
         put(line, *prefix);
     }
-    put(line, '*');
 }
 
 static void put_right(struct line *line, const char *name)
@@ -153,10 +165,14 @@ size_t rl_rights_acl(const char *user, const char *prefix, bool select, char *te
     put_text(&line, user);
     put_text(&line, " reset on >SECRET ~");
     put_pattern(&line, prefix);
-    put_text(&line, " resetchannels -@all");
+    put_text(&line, "* resetchannels &");
+    put_pattern(&line, prefix);
+    put_text(&line, "!wake:* -@all");
     put_right(&line, "INFO");
     for (size_t i = 0; i < count; i++)
         put_right(&line, right[i].name);
+    put_right(&line, "SUBSCRIBE");
+    put_right(&line, "PING");
     if (select)
         put_right(&line, "SELECT");
     if (room > 0)

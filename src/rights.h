@@ -4,7 +4,7 @@
 
 #include "judge.h"
 
-/* Names them all, as not refused: those of locks, and TIME, the last. Returns how many. */
+/* Names all that can be tried, as not refused. Returns how many. */
 size_t rl_rights(struct rl_right ret_right[RL_RIGHTS_MAX]);
 
 #define RL_TRY_WORDS 6

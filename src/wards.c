@@ -8,6 +8,7 @@
 
 #define MARKER_KEY "!marker"
 #define FENCE_MARK "!fence"
+#define QUEUE_MARK "!queue"
 
 static bool ends_with(const char *key, size_t len, const char *end)
 {
@@ -17,7 +18,8 @@ static bool ends_with(const char *key, size_t len, const char *end)
 
 bool rl_wards_own(const char *key, size_t len)
 {
-    return ends_with(key, len, MARKER_KEY) || ends_with(key, len, FENCE_MARK);
+    return ends_with(key, len, MARKER_KEY) || ends_with(key, len, FENCE_MARK) ||
+           ends_with(key, len, QUEUE_MARK);
 }
 
 struct rl_word rl_wards_fence_mark(void)

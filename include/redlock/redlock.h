@@ -96,7 +96,8 @@ struct event_base;
     X(BAD_URI, 21, "a node's URI is malformed: mend the configuration")                    \
     X(DUPLICATE_NODE, 22, "a node is named twice: mend the configuration")                 \
     X(NOT_BUILT, 23, "not built in yet")                                                   \
-    X(BAD_KEY, 24, "the key is empty, too long, or ends as our own do: !fence, !marker")   \
+    X(BAD_KEY, 24,                                                                         \
+      "the key is empty, too long, or ends as ours do: !fence, !marker, !queue")           \
     X(BAD_TTL, 25, "the TTL is not above its margins, or above its maximum")               \
     X(BAD_TOKEN, 26, "the token is empty or too long")                                     \
     X(BAD_OPTION, 27, "an option is out of its range")                                     \

@@ -90,8 +90,21 @@ static void say_word(struct rl_command *command, struct rl_word word)
     say(command, word.text, word.len);
 }
 
-/* What guard.lua begins with reads them all, whatever the text is. */
-static void say_fenced(struct rl_command *command, const struct rl_subject *subject)
+/* Whoever has given up for now takes a place in the queue, or leaves it. */
+static void say_place(struct rl_command *command, const struct rl_subject *subject)
+{
+    if (subject->place.len == 0)
+        return;
+    say_word(command, subject->place);
+    if (subject->waited < 0)
+        SAY(command, "");
+    else
+        say_word(command, digits(command->digits[4], subject->waited));
+}
+
+/* What guard.lua begins with reads most of them, whatever the text is. */
+static void say_fenced(struct rl_command *command, enum rl_text text,
+                       const struct rl_subject *subject)
 {
     SAY(command, "3");
     say_word(command, subject->key);
@@ -103,6 +116,10 @@ static void say_fenced(struct rl_command *command, const struct rl_subject *subj
     say_word(command, digits(command->digits[1], subject->fence));
     say_word(command, digits(command->digits[2], subject->said));
     say_word(command, digits(command->digits[3], subject->max_ttl_ms));
+    if (text == RL_ACQUIRE)
+        say_word(command, digits(command->digits[4], subject->fences));
+    else if (text == RL_RELEASE)
+        say_place(command, subject);
     say_word(command, subject->nonce); /* the last one: it differs from node to node */
 }
 
@@ -124,8 +141,10 @@ static void say_plain(struct rl_command *command, enum rl_text text,
     if (text == RL_INSPECT || text == RL_BREAK)
         return;
     say_word(command, subject->token);
-    if (text == RL_RELEASE)
+    if (text == RL_RELEASE) {
+        say_place(command, subject);
         return;
+    }
     say_word(command, digits(command->digits[0], subject->ttl_ms));
     say(command, subject->plant ? "1" : "0", 1);
 }
@@ -155,7 +174,7 @@ void rl_kind_command(const struct rl_kind *kind, enum rl_text text, bool whole,
     if (text == RL_MARK)
         say_mark(ret_command, subject);
     else if (kind->is_fenced && text != RL_INSPECT && text != RL_BREAK)
-        say_fenced(ret_command, subject);
+        say_fenced(ret_command, text, subject);
     else
         say_plain(ret_command, text, subject);
 }
@@ -215,10 +234,11 @@ static bool read_code(enum rl_text text, const struct rl_reply *reply,
 {
     static const enum rl_vote votes[] = {RL_VOTE_GONE, RL_VOTE_GRANTED, RL_VOTE_PLANTED};
     bool can_grant = text != RL_INSPECT && text != RL_BREAK;
-    int64_t most = text == RL_EXTEND ? 2 : can_grant ? 1 : 0;
+    int64_t most = text == RL_EXTEND || text == RL_RELEASE ? 2 : can_grant ? 1 : 0;
     if (reply->integer < 0 || reply->integer > most)
         return false;
-    answer->vote = votes[reply->integer];
+    answer->called = text == RL_RELEASE && reply->integer == 2;
+    answer->vote = answer->called ? RL_VOTE_GRANTED : votes[reply->integer];
     return true;
 }
 

@@ -28,7 +28,7 @@ struct rl_reply {
 
 #define RL_WORDS_MAX 16
 #define RL_DIGITS    20
-#define RL_NUMBERS   4
+#define RL_NUMBERS   5
 
 /* A script, as the build made it from lua/. */
 struct rl_script {
@@ -42,12 +42,15 @@ struct rl_subject {
     struct rl_word key, token;
     int64_t ttl_ms;
     bool plant;
+    struct rl_word place; /* of RELEASE: in the queue of those who wait; empty: none */
+    rl_time waited;       /* to take it, for how long by now; below 0: to leave it */
     /* of a kind that is fenced */
     struct rl_word fence_key, marker_key;
     struct rl_word nonce; /* RL_NONCE bytes: so the node's marker begins */
     int64_t max_ttl_ms;
-    int64_t fence; /* to be stored at least, in us by the nodes' clocks */
-    int64_t said;  /* when, by those */
+    int64_t fence;   /* to be stored at least, in us by the nodes' clocks */
+    unsigned fences; /* of ACQUIRE: how many, the last of which is stored */
+    int64_t said;    /* when, by those */
     /* of MARK: set the marker to `wanted`, if it is as expected */
     bool write;
     struct rl_word expected, wanted;
@@ -73,6 +76,7 @@ struct rl_answer {
     struct rl_word value; /* the value that is there; empty if unknown */
     int64_t fence;        /* that is stored there; 0: unknown, or none */
     int64_t time;         /* of the node's clock, us; 0: not told */
+    bool called;          /* of RELEASE: another waits, and was called */
 };
 
 /* The kind that a token of ours names; the plain one for any other token. */

@@ -89,6 +89,7 @@ struct rl_update rl_lease_step(struct rl_lease *lease, const struct rl_view *vie
     expire(lease, view, &update);
     switch (event->type) {
     case RL_EVENT_START: rl_lease_start(lease, view, &update); break;
+    case RL_EVENT_QUEUE: rl_lease_queue(lease, view, &update); break;
     case RL_EVENT_ADOPT: rl_lease_adopt(lease, view, event); break;
     case RL_EVENT_VOTE: vote(lease, view, event, &update); break;
     case RL_EVENT_READY:

@@ -2,8 +2,8 @@
  * A lease: one attempt to hold one lock, and its life, as a machine that is stepped.
  *
  *     NEW -> ACQUIRING -> HELD -> RELEASING -> LINGERING -> OVER
- *                 |         `-> LOST --^            ^
- *                 `-> BACKING_OUT ------------------'
+ *       |         |         `-> LOST --^            ^
+ *       `---------`-> BACKING_OUT ------------------'
  *
  * Where grants carry fences, the largest is the lease's. If fewer than a quorum stored just
  * that, a second round (settle) raises it on the others before the lease is held.
@@ -62,6 +62,7 @@ enum rl_cause {
 
 enum rl_lease_event_type {
     RL_EVENT_START,   /* acquire */
+    RL_EVENT_QUEUE,   /* give up at once, and say so: others who wait come first */
     RL_EVENT_ADOPT,   /* take over a token: its deadline, or 0 if that is not known */
     RL_EVENT_VOTE,    /* a node answered, or its connection ended before it did */
     RL_EVENT_READY,   /* a node was greeted: what is unknown there can be released */

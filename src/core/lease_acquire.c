@@ -102,6 +102,21 @@ void rl_lease_start(struct rl_lease *lease, const struct rl_view *view,
     rl_lease_begin_vote(lease, view, RL_ACQUIRE, update);
 }
 
+/* Nothing was stored; the release tells that it waits, and hears who holds the lock. */
+void rl_lease_queue(struct rl_lease *lease, const struct rl_view *view,
+                    struct rl_update *update)
+{
+    assert(lease->state == RL_LEASE_NEW);
+    rl_nodes ask = view->open & rl_all(lease->terms.n);
+    for (unsigned node = 0; node < lease->terms.n; node++)
+        lease->ballot[node] = (struct rl_ballot){
+            .vote = ask & rl_bit(node) ? RL_VOTE_WAITING : RL_VOTE_ABSENT,
+            .pttl = -1,
+        };
+    lease->touched = ask;
+    rl_lease_back_out(lease, view, RL_CAUSE_NONE, update);
+}
+
 /* What comes after the lease is held, and before the first extension. */
 static void note_straggler(struct rl_lease *lease, const struct rl_lease_event *event,
                            struct rl_update *update)

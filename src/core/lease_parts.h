@@ -28,6 +28,8 @@ void rl_lease_decide_acquire(struct rl_lease *lease, const struct rl_view *view,
                              struct rl_update *update);
 void rl_lease_start(struct rl_lease *lease, const struct rl_view *view,
                     struct rl_update *update);
+void rl_lease_queue(struct rl_lease *lease, const struct rl_view *view,
+                    struct rl_update *update);
 void rl_lease_acquire_vote(struct rl_lease *lease, const struct rl_view *view,
                            const struct rl_lease_event *event, struct rl_update *update);
 void rl_lease_settle_vote(struct rl_lease *lease, const struct rl_view *view,

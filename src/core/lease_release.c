@@ -83,6 +83,24 @@ void rl_lease_release_again(struct rl_lease *lease, const struct rl_view *view,
         rl_lease_begin_round(lease, view, RL_RELEASE, again, update);
 }
 
+/* The ballots keep what the acquire was told, and learn when the node is free. */
+static void note_what_is_there(struct rl_ballot *ballot, struct rl_lease *lease,
+                               const struct rl_lease_event *event)
+{
+    if (ballot->vote == RL_VOTE_WAITING) { /* it was asked for nothing else */
+        rl_lease_note_ballot(lease, event);
+        return;
+    }
+    if (event->pttl >= 0)
+        ballot->pttl = event->pttl;
+    if (ballot->vote != RL_VOTE_HELD)
+        return;
+    if (event->vote == RL_VOTE_GONE)
+        ballot->pttl = 0;
+    else if (event->vote == RL_VOTE_HELD)
+        ballot->fault = event->fault; /* what it is that is there */
+}
+
 void rl_lease_release_vote(struct rl_lease *lease, const struct rl_view *view,
                            const struct rl_lease_event *event, struct rl_update *update)
 {
@@ -92,12 +110,9 @@ void rl_lease_release_vote(struct rl_lease *lease, const struct rl_view *view,
         event->vote == RL_VOTE_HELD)
         lease->dirty &= ~bit;
     switch (lease->state) {
-    case RL_LEASE_BACKING_OUT: /* the ballots keep what the acquire was told */
+    case RL_LEASE_BACKING_OUT:
         lease->round.waiting &= ~bit;
-        if (event->pttl >= 0)
-            lease->ballot[event->node].pttl = event->pttl;
-        if (event->vote == RL_VOTE_HELD && lease->ballot[event->node].vote == RL_VOTE_HELD)
-            lease->ballot[event->node].fault = event->fault; /* what it is that is there */
+        note_what_is_there(&lease->ballot[event->node], lease, event);
         if (!lease->round.waiting)
             rl_lease_tell_failed(lease, view, update);
         break;

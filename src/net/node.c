@@ -284,6 +284,16 @@ rl_time rl_node_oldest(const struct rl_node *node)
 
 /* --- receiving --- */
 
+/* ["message", channel, text] may come before any answer. */
+static bool is_message(const struct rl_reply *reply)
+{
+    static const char mark[] = "message";
+    return reply->type == RL_REPLY_ARRAY && reply->items > 0 &&
+           reply->item[0].type == RL_REPLY_STRING &&
+           reply->item[0].len == sizeof(mark) - 1 &&
+           memcmp(reply->item[0].text, mark, sizeof(mark) - 1) == 0;
+}
+
 static void take_reply(struct rl_node *node, const struct rl_reply *reply)
 {
     if (node->greeting_now) {
@@ -291,6 +301,10 @@ static void take_reply(struct rl_node *node, const struct rl_reply *reply)
             return;
         node->greeting_now = false;
         node->owner->greeted(node->arg, node, &node->greeting.identity);
+        return;
+    }
+    if (node->owner->called && is_message(reply)) {
+        node->owner->called(node->arg, node, reply);
         return;
     }
     if (node->op_count == 0) { /* nobody asked */

@@ -21,12 +21,16 @@ struct rl_op {
     enum rl_text text : 8;
     uint32_t seq;
     bool plant;
-    bool whole; /* the script itself was sent */
+    bool whole;       /* the script itself was sent */
+    bool takes_place; /* in the queue of those who wait */
 };
 
 struct rl_node;
 
-/* Everything is called between `wake` and `sleep`, or inside a call of the owner's. */
+/*
+ * Everything is called between `wake` and `sleep`, or inside a call of the owner's.
+ * `called` is for who subscribes: a message that was published; NULL: nobody does.
+ */
 struct rl_node_owner {
     void (*wake)(void *arg);
     void (*sleep)(void *arg);
@@ -34,6 +38,7 @@ struct rl_node_owner {
     void (*greeted)(void *arg, struct rl_node *node, struct rl_identity *identity);
     void (*replied)(void *arg, struct rl_node *node, const struct rl_op *op,
                     const struct rl_reply *reply);
+    void (*called)(void *arg, struct rl_node *node, const struct rl_reply *reply);
     void (*cut)(void *arg, struct rl_node *node, const struct rl_op *op);
     void (*failed)(void *arg, struct rl_node *node, enum rl_fault fault);
 };

@@ -164,6 +164,27 @@ void rl_uri_clear(struct rl_uri *uri)
     *uri = (struct rl_uri){0};
 }
 
+static bool copy_text(const char *text, char **ret_copy)
+{
+    *ret_copy = text ? strdup(text) : NULL;
+    return *ret_copy || !text;
+}
+
+bool rl_uri_copy(const struct rl_uri *uri, struct rl_uri *ret_uri)
+{
+    struct rl_uri copy = *uri;
+    bool copied = copy_text(uri->host, &copy.host);
+    copied &= copy_text(uri->path, &copy.path);
+    copied &= copy_text(uri->user, &copy.user);
+    copied &= copy_text(uri->password, &copy.password);
+    if (!copied) {
+        rl_uri_clear(&copy);
+        return false;
+    }
+    *ret_uri = copy;
+    return true;
+}
+
 static bool same_text(const char *a, const char *b)
 {
     return a && b ? strcasecmp(a, b) == 0 : a == b;

@@ -24,6 +24,9 @@ struct rl_uri {
 const char *rl_uri_parse(const char *text, struct rl_uri *ret_uri);
 void rl_uri_clear(struct rl_uri *uri);
 
+/* False: no memory. */
+bool rl_uri_copy(const struct rl_uri *uri, struct rl_uri *ret_uri);
+
 /* Whether both name the same server, as far as their text tells. */
 bool rl_uri_same(const struct rl_uri *a, const struct rl_uri *b);
 

@@ -291,6 +291,7 @@ void operation_make(struct operation *operation, struct chance *chance, rl_time 
         .token = some_value(chance, is_fenced),
         .ttl_ms = some_ttl(chance),
         .fence = some_fence(chance, now, era),
+        .fences = chance_below(chance, 2) ? 1 : 1 + (unsigned)chance_below(chance, 64),
         .said = some_said(chance, now),
         .marker_key = marker_keys[chance_below(chance, 8) == 0],
         .nonce = nonces[chance_below(chance, 12) ? 0 : chance_below(chance, COUNT(nonces))],

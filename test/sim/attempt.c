@@ -23,8 +23,12 @@ struct attempt *attempt_new(struct world *world, struct client *client, struct u
     attempt->user = user;
     attempt->due = RL_NEVER;
     attempt->begun = client->view.now;
-    if (world->swarm.fenced)
+    if (world->swarm.fenced) {
         attempt->proposed = rl_nodes_now(client->node_time, NODES, client->view.now);
+        attempt->fences = draw_once_in(&world->chance, 2)
+                              ? 1
+                              : (unsigned)draw_between(&world->chance, 2, 64);
+    }
     rl_lease_init(&attempt->lease, terms, attempt->ballot);
     return attempt;
 }

@@ -23,6 +23,7 @@ struct attempt {
     rl_time due;
     struct user *user; /* who is told; NULL: nobody */
     rl_time proposed;  /* the fence, and when it was said, by the nodes' clocks */
+    unsigned fences;   /* how many, of which that is the first */
     struct rl_lease lease;
     struct rl_ballot ballot[NODES];
 

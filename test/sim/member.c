@@ -153,7 +153,9 @@ static uint16_t say_words(struct world *world, const struct client *client,
         .marker_key = world_marker_key(),
         .nonce = {unmarked, RL_NONCE},
         .max_ttl_ms = client->steward.roster.max_ttl_ms,
-        .fence = proposes ? attempt->proposed : attempt->lease.fence,
+        .fence = proposes ? rl_fence_last(attempt->proposed, attempt->fences)
+                          : attempt->lease.fence,
+        .fences = attempt->fences,
         .said = proposes ? attempt->proposed
                          : rl_nodes_now(client->node_time, NODES, client->view.now),
         .ttl_ms = attempt->lease.terms.ttl / RL_MS,

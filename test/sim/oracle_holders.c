@@ -200,15 +200,16 @@ static void judge_settled(struct world *world, const struct client *client,
                       stores, client->index + 1);
 }
 
-/* In the order in which they were acquired, fencing tokens rise. */
+/* In the order in which they were acquired, fencing tokens rise: all that are reserved. */
 static void judge_fence(struct world *world, const struct client *client,
                         const struct attempt *attempt)
 {
-    int64_t fence = attempt->lease.fence, *highest = &world->highest[attempt->resource];
+    int64_t last = attempt->lease.fence, *highest = &world->highest[attempt->resource];
+    int64_t fence = rl_fence_first(last, attempt->fences);
     judge_settled(world, client, attempt);
     struct attempt *first = &world->first[attempt->resource];
     if (fence > *highest) {
-        *highest = fence;
+        *highest = last;
         *first = *attempt;
         return;
     }

@@ -58,7 +58,7 @@ static enum marked look_at_marker(const struct call *call)
         return NO_MARKER;
     struct rl_word marker = entry ? entry->value : (struct rl_word){"", 0};
     marker.len = marker.len < RL_NONCE ? marker.len : RL_NONCE;
-    return store_same(marker, call->argument[6]) ? MARKED : UNMARKED;
+    return store_same(marker, call->argument[call->arguments - 1]) ? MARKED : UNMARKED;
 }
 
 /* False: it has answered with an error. */
@@ -116,7 +116,8 @@ static void store_token(struct call *call)
 
 void store_fenced_acquire(struct call *call)
 {
-    int64_t fence = call->stored + 1 > call->fence ? call->stored + 1 : call->fence;
+    int64_t next = call->stored + store_number(call->argument[6]);
+    int64_t fence = next > call->fence ? next : call->fence;
     if (!marked(call))
         return;
     if (call->late) {

@@ -131,7 +131,7 @@ static const struct {
 } scripts[] = {
     {&rl_script_plain_extend, 7, 7, PLAIN, extend},
     {&rl_script_plain_release, 5, 5, PLAIN, release},
-    {&rl_script_fenced_acquire, 13, 13, FENCED, store_fenced_acquire},
+    {&rl_script_fenced_acquire, 14, 14, FENCED, store_fenced_acquire},
     {&rl_script_fenced_settle, 13, 13, FENCED, store_fenced_settle},
     {&rl_script_fenced_extend, 13, 13, FENCED, store_fenced_extend},
     {&rl_script_fenced_release, 13, 13, FENCED, store_fenced_release},

@@ -376,7 +376,7 @@ Test(judge, many_at_once)
     facts[2].unsynced_rewrite = RL_YES;
     nodes[2].replicas = 1;
     judge();
-    cr_assert_eq(nodes[2].count, 6);
+    cr_assert_eq(nodes[2].count, 7);
 }
 
 Test(judge, codes_are_names_and_each_is_used_once)
@@ -396,8 +396,9 @@ Test(rights, of_the_scripts_and_each_can_be_tried)
 {
     struct rl_right right[RL_RIGHTS_MAX];
     struct rl_word word[RL_TRY_WORDS], key = {"lock:x", 6};
-    static const char *const expected[] = {"SET",  "EVAL", "EVALSHA", "GET",
-                                           "PTTL", "DEL",  "PEXPIRE", "TIME"};
+    static const char *const expected[] = {"SET",  "EVAL",   "EVALSHA", "GET",
+                                           "PTTL", "DEL",    "PEXPIRE", "TIME",
+                                           "ZADD", "ZRANGE", "ZREM",    "PUBLISH"};
     size_t count = rl_rights(right);
     cr_assert_eq(count, sizeof(expected) / sizeof(expected[0]));
     for (size_t i = 0; i < count; i++) {
@@ -422,7 +423,7 @@ Test(rights, the_rule)
 {
     cr_assert_not_null(strstr(acl("me", "lock:", false),
                               "ACL SETUSER me reset on >SECRET ~lock:* resetchannels "
-                              "-@all +info +set +eval +evalsha "));
+                              "&lock:!wake:* -@all +info +set +eval +evalsha "));
     cr_assert_null(strstr(acl("me", "lock:", false), "+select"));
     cr_assert_not_null(strstr(acl("me", "lock:", true), "+select"));
     cr_assert_not_null(strstr(acl("me", "", false), " ~* "));

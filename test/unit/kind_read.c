@@ -77,13 +77,24 @@ Test(read, numbers)
     static const enum rl_vote extend[] = {RL_VOTE_UNASKED, RL_VOTE_GONE, RL_VOTE_GRANTED,
                                           RL_VOTE_PLANTED, RL_VOTE_UNASKED};
     static const enum rl_vote release[] = {RL_VOTE_UNASKED, RL_VOTE_GONE, RL_VOTE_GRANTED,
-                                           RL_VOTE_UNASKED, RL_VOTE_UNASKED};
+                                           RL_VOTE_GRANTED, RL_VOTE_UNASKED};
     static const enum rl_vote look[] = {RL_VOTE_UNASKED, RL_VOTE_GONE, RL_VOTE_UNASKED,
                                         RL_VOTE_UNASKED, RL_VOTE_UNASKED};
     check_numbers(RL_EXTEND, extend);
     check_numbers(RL_RELEASE, release);
     check_numbers(RL_INSPECT, look);
     check_numbers(RL_BREAK, look);
+}
+
+/* 2 means that besides being released another was called; of an extension it does not. */
+Test(read, whether_another_was_called)
+{
+    for (int value = 0; value <= 2; value++) {
+        cr_assert(reads(RL_RELEASE, number(value)));
+        cr_assert_eq(answer.called, value == 2);
+        cr_assert(reads(RL_EXTEND, number(value)));
+        cr_assert_not(answer.called);
+    }
 }
 
 static struct rl_reply pair(const struct rl_reply item[2], size_t items)
@@ -247,7 +258,7 @@ static const enum rl_vote fenced_votes[][5] = {
     {RL_VOTE_UNASKED, RL_VOTE_UNASKED, RL_VOTE_GRANTED, RL_VOTE_UNASKED, RL_VOTE_UNASKED},
     {RL_VOTE_UNASKED, RL_VOTE_GONE, RL_VOTE_GRANTED, RL_VOTE_UNASKED, RL_VOTE_UNASKED},
     {RL_VOTE_UNASKED, RL_VOTE_GONE, RL_VOTE_GRANTED, RL_VOTE_PLANTED, RL_VOTE_UNASKED},
-    {RL_VOTE_UNASKED, RL_VOTE_GONE, RL_VOTE_GRANTED, RL_VOTE_UNASKED, RL_VOTE_UNASKED},
+    {RL_VOTE_UNASKED, RL_VOTE_GONE, RL_VOTE_GRANTED, RL_VOTE_GRANTED, RL_VOTE_UNASKED},
 };
 
 Test(fenced, a_code_the_time_and_the_fence)
@@ -263,6 +274,7 @@ Test(fenced, a_code_the_time_and_the_fence)
             cr_assert_eq(answer.vote, expected);
             cr_assert_eq(answer.fence, FENCE);
             cr_assert_eq(answer.time, TIME);
+            cr_assert_eq(answer.called, fenced_texts[i] == RL_RELEASE && code == 2);
         }
 }
 

@@ -128,7 +128,29 @@ Test(scripts, are_what_their_names_and_sums_say)
     cr_assert_null(strstr(rl_script_inspect.body, "DEL"), "to look changes nothing");
 }
 
-/* guard.lua reads all of them, so each text has the same. */
+/* Whoever goes on waiting says where and for how long; whoever does not leaves. */
+Test(words, a_place_in_the_queue)
+{
+    struct rl_subject waiting = subject;
+    struct rl_word sha1 = {rl_script_plain_release.sha1, 40};
+    waiting.place = WORD("!wake:0 7");
+    waiting.waited = 1500;
+    say(RL_RELEASE, false, &waiting);
+    EXPECT(WORD("EVALSHA"), sha1, WORD("1"), subject.key, subject.token, waiting.place,
+           WORD("1500"));
+    waiting.waited = 0;
+    say(RL_RELEASE, false, &waiting);
+    EXPECT(WORD("EVALSHA"), sha1, WORD("1"), subject.key, subject.token, waiting.place,
+           WORD("0"));
+    waiting.waited = -1;
+    say(RL_RELEASE, false, &waiting);
+    EXPECT(WORD("EVALSHA"), sha1, WORD("1"), subject.key, subject.token, waiting.place,
+           WORD(""));
+    say(RL_EXTEND, false, &waiting);
+    cr_assert_eq(command.words, 7, "only a release has one");
+}
+
+/* guard.lua reads them; the nonce is the last, whatever a text has besides. */
 Test(words, of_a_fenced_lock)
 {
     static const enum rl_text texts[] = {RL_ACQUIRE, RL_SETTLE, RL_EXTEND, RL_RELEASE};
@@ -143,15 +165,24 @@ Test(words, of_a_fenced_lock)
         .ttl_ms = 30000,
         .plant = true,
         .fence = INT64_C(1800000000000001),
+        .fences = 64,
+        .place = WORD("!wake:0 7"),
+        .waited = 1500,
         .said = INT64_C(1800000000000000),
     };
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         const struct rl_script *script = fenced->script[texts[i]];
         say(texts[i], false, &about);
-        EXPECT(WORD("EVALSHA"), (struct rl_word){script->sha1, 40}, WORD("3"), about.key,
-               about.fence_key, about.marker_key, about.token, WORD("30000"), WORD("1"),
-               WORD("1800000000000001"), WORD("1800000000000000"), WORD("60000"),
-               about.nonce);
+#define COMMON                                                                             \
+    WORD("EVALSHA"), (struct rl_word){script->sha1, 40}, WORD("3"), about.key,             \
+        about.fence_key, about.marker_key, about.token, WORD("30000"), WORD("1"),          \
+        WORD("1800000000000001"), WORD("1800000000000000"), WORD("60000")
+        if (texts[i] == RL_ACQUIRE)
+            EXPECT(COMMON, WORD("64"), about.nonce);
+        else if (texts[i] == RL_RELEASE)
+            EXPECT(COMMON, about.place, WORD("1500"), about.nonce);
+        else
+            EXPECT(COMMON, about.nonce);
     }
     say(RL_INSPECT, false, &about);
     cr_assert_eq(command.words, 4, "an operator asks as ever");
