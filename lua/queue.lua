@@ -18,7 +18,7 @@ local function enter(place, waited)
 end
 local function call(place, rank)
   local channel, number = string.match(place, '^(.*) (%d+)$')
-  return redis.call('PUBLISH', channel, number .. rank) > 0
+  return channel and redis.call('PUBLISH', channel, number .. rank) > 0
 end
 -- The first who still listens, and the second, should the first not come.
 local function call_first()

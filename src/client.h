@@ -33,9 +33,9 @@ struct rl_task_class {
     /* A node answered, or the connection ended before it did (`reply` NULL). */
     void (*answer)(struct rl_task *task, unsigned node, const struct rl_op *op,
                    const struct rl_reply *reply);
-    /* A node calls whoever has this number (turn.h); or it can call nobody any more. */
+    /* A node calls whoever has this number (turn.h); from now on it can, or cannot. */
     void (*called)(struct rl_task *task, unsigned node, uint64_t number, unsigned rank);
-    void (*unheard)(struct rl_task *task, unsigned node);
+    void (*hears)(struct rl_task *task, unsigned node, bool hears);
     bool (*unsettled)(struct rl_task *task); /* a drain is to wait for it */
     void (*close)(struct rl_task *task); /* the client is being freed: call back, let go */
     void (*destroy)(struct rl_task *task);

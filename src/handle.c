@@ -104,6 +104,9 @@ static bool is_worth_a_retry(redlock_code code)
 
 /* --- waiting --- */
 
+#define GRACE_CAP RL_SECOND
+#define JITTER    (50 * RL_MS) /* so that not all who wait for an end try at once */
+
 /* What whoever was called before us has, until it is our turn all the same. */
 static rl_time grace_of(const redlock_lease *lease)
 {
@@ -111,12 +114,14 @@ static rl_time grace_of(const redlock_lease *lease)
     rl_time longest = 0;
     for (unsigned i = 0; i < client->n; i++)
         longest = rl_max(longest, client->round_trip[i]);
-    return rl_lease_patience(&lease->terms, longest);
+    return rl_clamp(4 * longest, RL_PATIENCE_FLOOR, GRACE_CAP);
 }
 
+/* It will be called. A caller who decides when to try is left to that. */
 static bool is_placed(const redlock_lease *lease)
 {
-    return rl_turn_is_placed(&lease->turn, lease->terms.q);
+    return lease->retry.kind != RL_RETRY_CUSTOM &&
+           rl_turn_is_placed(&lease->turn, lease->terms.q);
 }
 
 /* By the policy; RL_NEVER: no more. */
@@ -146,9 +151,8 @@ static rl_time next_attempt_at(redlock_lease *lease)
     else if (lease->queues && free_in == 0)
         at = now + grace_of(lease);
     else if (is_placed(lease) && free_in > 0)
-        at = rl_max(policy, now + free_in * RL_MS +
-                                rl_uniform(rl_client_random(lease->task.client),
-                                           lease->retry.base));
+        at = now + free_in * RL_MS +
+             rl_uniform(rl_client_random(lease->task.client), JITTER);
     return rl_min(rl_min(at, lease->called), rl_max(lease->give_up, now));
 }
 
@@ -194,14 +198,23 @@ static void called(struct rl_task *task, unsigned node, uint64_t number, unsigne
     hasten(lease, at);
 }
 
-/* What was missed meanwhile is not known: it has to look. */
-static void unheard(struct rl_task *task, unsigned node)
+/*
+ * Whoever cannot be called any more has to look by itself; and once more, to take a place,
+ * as soon as it can be.
+ */
+static void hears(struct rl_task *task, unsigned node, bool hears)
 {
     redlock_lease *lease = rl_handle_of(task);
     bool was_placed = is_placed(lease);
-    rl_turn_lose(&lease->turn, node);
-    if (was_placed && !is_placed(lease) && lease->phase == RL_PHASE_PAUSING)
+    if (!hears)
+        rl_turn_lose(&lease->turn, node);
+    if (lease->phase != RL_PHASE_PAUSING || !lease->waits || is_placed(lease) ||
+        lease->retry.kind == RL_RETRY_CUSTOM)
+        return;
+    if (was_placed)
         hasten(lease, policy_at(lease));
+    else if (hears && rl_count(rl_listen_where(task->client)) == lease->terms.q)
+        hasten(lease, task->client->view.now);
 }
 
 /* Whoever got the lock, or has given up, leaves the queue by its release. */
@@ -425,7 +438,7 @@ const struct rl_task_class rl_handle_class = {
     .tick = tick,
     .open = open_gate,
     .called = called,
-    .unheard = unheard,
+    .hears = hears,
     .close = close_lease,
     .destroy = destroy,
 };

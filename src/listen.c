@@ -48,11 +48,11 @@ static void enter(struct listener *listener, enum state state, rl_time due)
     rl_task_due(&listener->task, due);
 }
 
-static void tell_unheard(redlock_client *client, unsigned node)
+static void tell(redlock_client *client, unsigned node, bool hears)
 {
     for (struct rl_task *task = client->list.next; task != &client->list; task = task->next)
-        if (!task->dead && task->class->unheard)
-            task->class->unheard(task, node);
+        if (!task->dead && task->class->hears)
+            task->class->hears(task, node, hears);
 }
 
 /* Half of the pause is by chance, so that not all come back at once. */
@@ -68,7 +68,7 @@ static void fail(struct listener *listener)
     rl_node_abort(&listener->node);
     enter(listener, AWAY, now + pause);
     if (listened)
-        tell_unheard(client, listener->index);
+        tell(client, listener->index, false);
 }
 
 static void begin(struct listener *listener)
@@ -180,10 +180,12 @@ static void on_replied(void *arg, struct rl_node *node, const struct rl_op *op,
     (void)node;
     (void)op;
     listener->heard = listener->task.client->view.now;
-    if (reply->type != RL_REPLY_ARRAY)
+    if (reply->type != RL_REPLY_ARRAY) {
         fail(listener);
-    else if (listener->state == CONNECTING)
+    } else if (listener->state == CONNECTING) {
         enter(listener, LISTENING, listener->heard + IDLE);
+        tell(listener->task.client, listener->index, true);
+    }
 }
 
 /* "NUMBER RANK" */

@@ -241,13 +241,12 @@ void redlock_cancel(redlock_lease *lease)
         return;
     redlock_client *client = lease->task.client;
     lease->cancelled = true;
-    if (lease->phase == RL_PHASE_TRYING) {
+    if (lease->phase == RL_PHASE_TRYING)
         rl_attempt_step(lease->attempt, &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
-    } else {
-        if (lease->entered)
-            rl_attempt_withdraw(lease->attempt);
+    else
         rl_owner_note(lease, RL_NEWS_FAILED);
-    }
+    if (lease->entered)
+        rl_attempt_withdraw(lease->attempt);
     rl_client_return(client);
 }
 
@@ -280,7 +279,7 @@ void redlock_lease_free(redlock_lease *lease)
         return; /* goes with the client */
     bool open = rl_client_call(client) == REDLOCK_OK;
     if (lease->attempt && open) {
-        if (lease->entered && lease->phase == RL_PHASE_PAUSING)
+        if (lease->entered && lease->phase != RL_PHASE_SETTLED)
             rl_attempt_withdraw(lease->attempt);
         rl_attempt_leave(lease->attempt);
     }

@@ -269,6 +269,11 @@ typedef struct redlock_lease_options {
      */
     bool behind;
 
+    /*
+     * When to try again. Whoever waits is called by the nodes when it is its turn; the
+     * policy is for when they cannot, for want of a right or of a second connection. A
+     * custom one is followed always, and to be called makes it sooner.
+     */
     redlock_retry retry;
     int64_t retry_base_ms, retry_cap_ms;
     redlock_retry_fn *retry_fn;

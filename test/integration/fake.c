@@ -227,10 +227,10 @@ Test(fake, nonsense_in_answer_to_an_extension)
     close_odd(&odd);
 }
 
-/* A planted key is no grant, and a release cannot plant. */
+/* It releases, or that and calls another, or does not: there is no third number. */
 Test(fake, nonsense_in_answer_to_a_release)
 {
-    static const struct fake_line script[] = {{"EVAL", ":2\r\n", FAKE_SEND}, {0}};
+    static const struct fake_line script[] = {{"EVAL", ":3\r\n", FAKE_SEND}, {0}};
     struct odd odd;
     open_odd(&odd, script);
     await_ready(&odd);

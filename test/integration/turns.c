@@ -1,0 +1,410 @@
+/*
+ * Who waits is called by the nodes. Where a test's policy is to look once in an hour,
+ * nothing but a call lets it go on.
+ */
+#include <criterion/criterion.h>
+
+#include "stage.h"
+
+#define HOUR_MS 3600000
+#define WAITERS 3
+
+/* A holder, and others who wait, each a client of its own. */
+struct queue {
+    struct stage s;
+    redlock_lease *holder;
+    unsigned waiters;
+    struct waiter {
+        redlock_client *client;
+        redlock_lease *lease;
+        struct told told;
+    } waiter[WAITERS];
+};
+
+static redlock_lease_options patient(void)
+{
+    redlock_lease_options options = stage_lease_options();
+    options.wait_ms = -1;
+    options.retry = REDLOCK_RETRY_FIXED;
+    options.retry_base_ms = HOUR_MS;
+    return options;
+}
+
+static void open_queue(struct queue *queue, unsigned n)
+{
+    memset(queue, 0, sizeof(*queue));
+    stage_open(&queue->s, n);
+    queue->holder = stage_hold(&queue->s, "job", NULL);
+    stage_drain(&queue->s);
+}
+
+/* How many places there are in the queues of all nodes that run. */
+static long long places(struct queue *queue)
+{
+    long long count = 0;
+    for (unsigned i = 0; i < queue->s.servers.n; i++)
+        if (queue->s.servers.server[i].pid && !queue->s.servers.server[i].stopped)
+            count += servers_number(&queue->s.servers, i, "ZCARD job!queue");
+    return count;
+}
+
+static struct waiter *ask(struct queue *queue, const redlock_options *who,
+                          const redlock_lease_options *options)
+{
+    struct waiter *waiter = &queue->waiter[queue->waiters++];
+    waiter->client = stage_client(&queue->s, who);
+    cr_assert_eq(redlock_acquire(waiter->client, "job", 3, options, told_note,
+                                 &waiter->told, &waiter->lease),
+                 REDLOCK_OK);
+    return waiter;
+}
+
+static struct waiter *take_place(struct queue *queue, const redlock_lease_options *options)
+{
+    long long before = places(queue);
+    struct waiter *waiter = ask(queue, NULL, options);
+    LOOP_UNTIL(queue->s.base, places(queue) == before + queue->s.servers.n);
+    return waiter;
+}
+
+static void close_queue(struct queue *queue)
+{
+    redlock_lease_free(queue->holder);
+    for (unsigned i = 0; i < queue->waiters; i++)
+        redlock_lease_free(queue->waiter[i].lease);
+    LOOP_UNTIL(queue->s.base,
+               servers_with(&queue->s.servers, "job", NULL) == queue->s.servers.n);
+    for (unsigned i = 0; i < queue->waiters; i++)
+        redlock_client_free(queue->waiter[i].client);
+    stage_close(&queue->s);
+}
+
+static redlock_code give_up(struct queue *queue)
+{
+    redlock_code code = stage_release(&queue->s, queue->holder);
+    redlock_lease_free(queue->holder);
+    queue->holder = NULL;
+    return code;
+}
+
+/* In the order since when they wait, though each is called by another. */
+Test(turns, in_order)
+{
+    struct queue queue;
+    redlock_lease_options options = patient();
+    open_queue(&queue, 5);
+    for (unsigned i = 0; i < WAITERS; i++)
+        take_place(&queue, &options);
+    for (unsigned i = 0; i < WAITERS; i++) {
+        struct waiter *waiter = &queue.waiter[i];
+        cr_assert_eq(give_up(&queue), REDLOCK_OK);
+        EXPECT_TOLD(&queue.s, &waiter->told, REDLOCK_OK);
+        for (unsigned j = i + 1; j < WAITERS; j++)
+            cr_assert_eq(queue.waiter[j].told.times, 0);
+        queue.holder = waiter->lease;
+        waiter->lease = NULL;
+    }
+    cr_assert_eq(places(&queue), 0);
+    close_queue(&queue);
+}
+
+/* A release tells whether somebody was called. */
+Test(turns, awaited)
+{
+    struct queue queue;
+    struct told told = {0};
+    redlock_lease_options options = patient();
+    open_queue(&queue, 5);
+    take_place(&queue, &options);
+    cr_assert_eq(redlock_release(queue.holder, told_note, &told), REDLOCK_OK);
+    EXPECT_TOLD(&queue.s, &told, REDLOCK_OK);
+    cr_assert(told.result.awaited);
+    redlock_lease_free(queue.holder);
+    EXPECT_TOLD(&queue.s, &queue.waiter[0].told, REDLOCK_OK);
+    told.times = 0;
+    cr_assert_eq(redlock_release(queue.waiter[0].lease, told_note, &told), REDLOCK_OK);
+    EXPECT_TOLD(&queue.s, &told, REDLOCK_OK);
+    cr_assert_not(told.result.awaited);
+    queue.holder = NULL;
+    close_queue(&queue);
+}
+
+/* Who was served just now lets the others have their turn, though it could be faster. */
+Test(turns, behind_the_others)
+{
+    struct queue queue;
+    struct told told = {0};
+    redlock_lease *again;
+    redlock_lease_options options = patient();
+    open_queue(&queue, 5);
+    take_place(&queue, &options);
+    /* The stage's own client hears calls once it has had to wait. */
+    cr_assert_eq(
+        redlock_acquire(queue.s.client, "job", 3, &options, told_note, &told, &again),
+        REDLOCK_OK);
+    LOOP_UNTIL(queue.s.base, places(&queue) == 10);
+    redlock_lease_free(again);
+    LOOP_UNTIL(queue.s.base, places(&queue) == 5);
+    options.behind = true;
+    cr_assert_eq(give_up(&queue), REDLOCK_OK);
+    cr_assert_eq(
+        redlock_acquire(queue.s.client, "job", 3, &options, told_note, &told, &again),
+        REDLOCK_OK);
+    EXPECT_TOLD(&queue.s, &queue.waiter[0].told, REDLOCK_OK);
+    cr_assert_eq(told.times, 0);
+    LOOP_UNTIL(queue.s.base, places(&queue) == 5);
+    redlock_lease_free(queue.waiter[0].lease);
+    queue.waiter[0].lease = NULL;
+    EXPECT_TOLD(&queue.s, &told, REDLOCK_OK);
+    queue.holder = again;
+    close_queue(&queue);
+}
+
+/* And if nobody is there after all, it has it. */
+Test(turns, behind_nobody)
+{
+    struct queue queue;
+    struct told told;
+    redlock_lease_options options = patient();
+    open_queue(&queue, 5);
+    struct waiter *waiter = take_place(&queue, &options);
+    cr_assert_eq(give_up(&queue), REDLOCK_OK);
+    EXPECT_TOLD(&queue.s, &waiter->told, REDLOCK_OK);
+    redlock_lease_free(waiter->lease);
+    LOOP_UNTIL(queue.s.base, servers_keys(&queue.s.servers) == 0);
+    options.behind = true;
+    struct stage own = queue.s;
+    own.client = waiter->client;
+    waiter->lease = stage_acquire(&own, "job", &options, &told);
+    cr_assert_eq(told.result.code, REDLOCK_OK);
+    cr_assert_eq(told.result.attempts, 1, "to stand behind is no attempt");
+    close_queue(&queue);
+}
+
+/* Somebody in all queues, since ever, whose channel this is. */
+static void plant_place(struct queue *queue, const char *channel)
+{
+    for (unsigned i = 0; i < queue->s.servers.n; i++)
+        servers_do(&queue->s.servers, i, "ZADD job!queue 1 %b", channel, strlen(channel));
+}
+
+Test(turns, the_dead_are_passed_over)
+{
+    struct queue queue;
+    redlock_lease_options options = patient();
+    open_queue(&queue, 5);
+    struct waiter *waiter = take_place(&queue, &options);
+    plant_place(&queue, "!wake:dead 1");
+    plant_place(&queue, "!wake:dead 2");
+    plant_place(&queue, "no place at all");
+    cr_assert_eq(places(&queue), 20);
+    cr_assert_eq(give_up(&queue), REDLOCK_OK);
+    EXPECT_TOLD(&queue.s, &waiter->told, REDLOCK_OK);
+    cr_assert_eq(places(&queue), 0);
+    close_queue(&queue);
+}
+
+/* It listens and does not come: then it is the second one's turn. */
+Test(turns, the_second_comes_if_the_first_does_not)
+{
+    struct queue queue;
+    redisContext *deaf[5];
+    redlock_lease_options options = patient();
+    open_queue(&queue, 5);
+    struct waiter *waiter = take_place(&queue, &options);
+    for (unsigned i = 0; i < 5; i++) {
+        deaf[i] = redisConnectUnix(queue.s.servers.server[i].socket);
+        freeReplyObject(redisCommand(deaf[i], "SUBSCRIBE !wake:deaf"));
+    }
+    plant_place(&queue, "!wake:deaf 1");
+    cr_assert_eq(give_up(&queue), REDLOCK_OK);
+    EXPECT_TOLD(&queue.s, &waiter->told, REDLOCK_OK);
+    for (unsigned i = 0; i < 5; i++)
+        redisFree(deaf[i]);
+    close_queue(&queue);
+}
+
+/* Two of five are not there: three are enough to be called by. */
+Test(turns, by_a_bare_quorum)
+{
+    struct queue queue;
+    redlock_lease_options options = patient();
+    open_queue(&queue, 5);
+    servers_kill(&queue.s.servers, 0);
+    servers_stop(&queue.s.servers, 1);
+    struct waiter *waiter = ask(&queue, NULL, &options);
+    LOOP_UNTIL(queue.s.base, places(&queue) == 3);
+    cr_assert_eq(give_up(&queue), REDLOCK_OK);
+    EXPECT_TOLD(&queue.s, &waiter->told, REDLOCK_OK);
+    servers_cont(&queue.s.servers, 1);
+    redlock_lease_free(waiter->lease);
+    waiter->lease = NULL;
+    LOOP_UNTIL(queue.s.base, servers_with(&queue.s.servers, "job", NULL) == 4);
+    redlock_client_free(waiter->client);
+    queue.waiters = 0;
+    stage_close(&queue.s);
+}
+
+/* Who broke the lock calls, too. */
+static void note_survey(redlock_client *client, const redlock_survey *survey, void *arg)
+{
+    (void)client;
+    cr_assert_eq(survey->code, REDLOCK_OK);
+    *(bool *)arg = true;
+}
+
+Test(turns, a_broken_lock)
+{
+    struct queue queue;
+    bool broken = false;
+    redlock_lease_options options = patient();
+    open_queue(&queue, 5);
+    struct waiter *waiter = take_place(&queue, &options);
+    cr_assert_eq(redlock_break(queue.s.client, "job", 3, note_survey, &broken), REDLOCK_OK);
+    EXPECT_TOLD(&queue.s, &waiter->told, REDLOCK_OK);
+    LOOP_UNTIL(queue.s.base, broken);
+    close_queue(&queue);
+}
+
+/* --- what is not heard --- */
+
+static redlock_lease_options restless(void)
+{
+    redlock_lease_options options = patient();
+    options.retry_base_ms = 10;
+    return options;
+}
+
+/* Without its subscriptions it looks by itself, however they end. */
+Test(turns, cut_off)
+{
+    struct queue queue;
+    redlock_lease_options options = restless();
+    open_queue(&queue, 5);
+    struct waiter *waiter = take_place(&queue, &options);
+    for (unsigned i = 0; i < 5; i++) {
+        servers_do(&queue.s.servers, i, "ACL SETUSER default resetchannels");
+        servers_do(&queue.s.servers, i, "CLIENT KILL TYPE pubsub");
+    }
+    cr_assert_eq(give_up(&queue), REDLOCK_OK);
+    EXPECT_TOLD(&queue.s, &waiter->told, REDLOCK_OK);
+    close_queue(&queue);
+}
+
+/* Nor does a release suffer where nobody may publish. */
+Test(turns, without_the_rights)
+{
+    static const char *const rules[] = {"resetchannels", "-publish", "-zadd", "-subscribe"};
+    for (size_t rule = 0; rule < sizeof(rules) / sizeof(rules[0]); rule++) {
+        struct queue queue;
+        redlock_options who = stage_options();
+        redlock_lease_options options = restless();
+        who.username = "poor";
+        who.password = "secret";
+        open_queue(&queue, 3);
+        for (unsigned i = 0; i < 3; i++)
+            servers_do(&queue.s.servers, i, "ACL SETUSER poor on >secret ~* &* +@all %s",
+                       rules[rule]);
+        struct waiter *first = ask(&queue, &who, &options);
+        LOOP_UNTIL(queue.s.base, redlock_token(first->lease)[0]);
+        cr_assert_eq(give_up(&queue), REDLOCK_OK);
+        EXPECT_TOLD(&queue.s, &first->told, REDLOCK_OK);
+        struct waiter *second = ask(&queue, &who, &options);
+        LOOP_UNTIL(queue.s.base, redlock_token(second->lease)[0]);
+        cr_assert_eq(stage_release(&queue.s, first->lease), REDLOCK_OK);
+        EXPECT_TOLD(&queue.s, &second->told, REDLOCK_OK);
+        close_queue(&queue);
+    }
+}
+
+/* What stands in the queue's place is left as it is. */
+Test(turns, something_else_is_there)
+{
+    struct queue queue;
+    redlock_lease_options options = restless();
+    open_queue(&queue, 3);
+    for (unsigned i = 0; i < 3; i++)
+        servers_do(&queue.s.servers, i, "SET job!queue mine");
+    struct waiter *waiter = ask(&queue, NULL, &options);
+    LOOP_UNTIL(queue.s.base, redlock_token(waiter->lease)[0]);
+    cr_assert_eq(give_up(&queue), REDLOCK_OK);
+    EXPECT_TOLD(&queue.s, &waiter->told, REDLOCK_OK);
+    cr_assert_eq(servers_with(&queue.s.servers, "job!queue", "mine"), 3);
+    close_queue(&queue);
+}
+
+/* --- who does not wait any more --- */
+
+Test(turns, cancelled)
+{
+    struct queue queue;
+    redlock_lease_options options = patient();
+    open_queue(&queue, 5);
+    struct waiter *waiter = take_place(&queue, &options);
+    redlock_cancel(waiter->lease);
+    EXPECT_TOLD(&queue.s, &waiter->told, REDLOCK_CANCELLED);
+    LOOP_UNTIL(queue.s.base, places(&queue) == 0);
+    close_queue(&queue);
+}
+
+Test(turns, freed)
+{
+    struct queue queue;
+    redlock_lease_options options = patient();
+    open_queue(&queue, 5);
+    struct waiter *waiter = take_place(&queue, &options);
+    redlock_lease_free(waiter->lease);
+    waiter->lease = NULL;
+    LOOP_UNTIL(queue.s.base, places(&queue) == 0);
+    close_queue(&queue);
+}
+
+Test(turns, the_wait_runs_out)
+{
+    struct queue queue;
+    redlock_lease_options options = patient();
+    options.wait_ms = 500;
+    open_queue(&queue, 5);
+    struct waiter *waiter = take_place(&queue, &options);
+    EXPECT_TOLD(&queue.s, &waiter->told, REDLOCK_TIMEOUT);
+    LOOP_UNTIL(queue.s.base, places(&queue) == 0);
+    close_queue(&queue);
+}
+
+/* Its lock ended by itself: nobody calls, and the place is given up with the next release.
+ */
+Test(turns, the_lock_expires)
+{
+    struct queue queue;
+    redlock_lease_options options = patient();
+    open_queue(&queue, 5);
+    struct waiter *waiter = take_place(&queue, &options);
+    for (unsigned i = 0; i < 5; i++)
+        servers_do(&queue.s.servers, i, "PEXPIRE job 300");
+    redlock_disown(queue.holder);
+    struct waiter *late = take_place(&queue, &options);
+    EXPECT_TOLD(&queue.s, &late->told, REDLOCK_OK);
+    redlock_lease_free(late->lease);
+    late->lease = NULL;
+    EXPECT_TOLD(&queue.s, &waiter->told, REDLOCK_OK);
+    redlock_lease_free(waiter->lease);
+    waiter->lease = NULL;
+    LOOP_UNTIL(queue.s.base, servers_keys(&queue.s.servers) == 0);
+    close_queue(&queue);
+}
+
+/* The queue of those who all died goes away by itself, a while after the lock. */
+Test(turns, an_abandoned_queue_expires)
+{
+    struct queue queue;
+    redlock_lease_options options = patient();
+    open_queue(&queue, 3);
+    take_place(&queue, &options);
+    for (unsigned i = 0; i < 3; i++) {
+        long long lock = servers_number(&queue.s.servers, i, "PTTL job");
+        long long left = servers_number(&queue.s.servers, i, "PTTL job!queue");
+        cr_assert_gt(left, lock);
+        cr_assert_leq(left, lock + 61000);
+    }
+    close_queue(&queue);
+}
