@@ -105,6 +105,7 @@ static bool is_worth_a_retry(redlock_code code)
 /* --- waiting --- */
 
 #define GRACE_CAP RL_SECOND
+#define LOOK_GAP  (5 * RL_SECOND)
 #define JITTER    (50 * RL_MS) /* so that not all who wait for an end try at once */
 
 /* What whoever was called before us has, until it is our turn all the same. */
@@ -133,25 +134,37 @@ static rl_time policy_at(redlock_lease *lease)
                        lease->give_up);
 }
 
+/* What holds the lock are tokens of ours: who releases it calls. */
+static bool is_held_by_ours(const redlock_lease *lease)
+{
+    const struct rl_attempt *attempt = lease->attempt;
+    for (unsigned i = 0; i < lease->terms.n; i++)
+        if (attempt->ballot[i].vote == RL_VOTE_HELD &&
+            !(attempt->value && rl_token_is_ours(attempt->value[i])))
+            return false;
+    return true;
+}
+
 /*
- * Whoever will be called waits for the end of the lock that was seen, should nobody call.
- * A lock that is free by now is for those before us: they were called.
+ * Whoever will be called waits for the end of the lock that was seen, should nobody call,
+ * and looks now and then. A lock that is free by now is for those before us: they were
+ * called. RL_NEVER: not at all.
  */
 static rl_time next_attempt_at(redlock_lease *lease)
 {
     const redlock_client *client = lease->task.client;
     const struct rl_lease *core = rl_handle_core(lease);
-    rl_time now = client->view.now, policy = policy_at(lease);
-    if (policy == RL_NEVER && !lease->queues)
+    rl_time now = client->view.now, at = policy_at(lease);
+    if (at == RL_NEVER && !lease->queues)
         return RL_NEVER;
     int64_t free_in = rl_free_in(core->ballot, core->terms.n, core->terms.q);
-    rl_time at = policy;
-    if (lease->queues && (!is_placed(lease) || free_in < 0))
+    bool calls = is_placed(lease) && is_held_by_ours(lease);
+    if (lease->queues && (!calls || free_in < 0))
         at = now;
     else if (lease->queues && free_in == 0)
         at = now + grace_of(lease);
-    else if (is_placed(lease) && free_in > 0)
-        at = now + free_in * RL_MS +
+    else if (calls && free_in > 0)
+        at = now + rl_min(free_in * RL_MS, LOOK_GAP) +
              rl_uniform(rl_client_random(lease->task.client), JITTER);
     return rl_min(rl_min(at, lease->called), rl_max(lease->give_up, now));
 }

@@ -48,12 +48,25 @@ bool rl_token_make(const char *mark, const char *label,
     return true;
 }
 
-const char *rl_token_label(const char *value)
+/* Where the digits end; NULL: it is none of ours. */
+static const char *end_of_digits(const char *value)
 {
     size_t len = strlen(value);
-    size_t mark = strlen(rl_kind_of((struct rl_word){value, len})->mark);
-    if (len <= mark + DIGITS || strspn(value + mark, base32) != DIGITS ||
-        value[mark + DIGITS] != '@')
+    const char *mark = rl_kind_of((struct rl_word){value, len})->mark;
+    const char *digits = value + strlen(mark);
+    if (strncmp(value, mark, strlen(mark)) != 0 || strspn(digits, base32) != DIGITS)
         return NULL;
-    return value + mark + DIGITS + 1;
+    return digits + DIGITS;
+}
+
+bool rl_token_is_ours(const char *value)
+{
+    const char *end = end_of_digits(value);
+    return end && (*end == '@' || *end == '\0');
+}
+
+const char *rl_token_label(const char *value)
+{
+    const char *end = end_of_digits(value);
+    return end && *end == '@' ? end + 1 : NULL;
 }

@@ -17,6 +17,9 @@ bool rl_token_make(const char *mark, const char *label,
 /* Random bits of the kernel's, once it has them. False: no luck. */
 bool rl_random_bytes(void *bytes, size_t len);
 
+/* Whether this looks like a token of ours: then its holder calls whoever waits. */
+bool rl_token_is_ours(const char *value);
+
 /* Where the label begins, if this looks like a token of ours that has one; else NULL. */
 const char *rl_token_label(const char *value);
 

@@ -26,3 +26,13 @@ rl_time rl_nodes_now(const struct rl_node_time *time, unsigned n, rl_time now)
             return now + time[i].ahead;
     return 0;
 }
+
+int64_t rl_fence_last(int64_t first, unsigned fences)
+{
+    return first + (int64_t)fences - 1;
+}
+
+int64_t rl_fence_first(int64_t last, unsigned fences)
+{
+    return last - (int64_t)fences + 1;
+}

@@ -24,14 +24,7 @@ void rl_node_time_note(struct rl_node_time *time, rl_time sent, rl_time heard,
 rl_time rl_nodes_now(const struct rl_node_time *time, unsigned n, rl_time now);
 
 /* Of so many fences that are reserved, nodes are proposed and store the last. */
-static inline int64_t rl_fence_last(int64_t first, unsigned fences)
-{
-    return first + (int64_t)fences - 1;
-}
-
-static inline int64_t rl_fence_first(int64_t last, unsigned fences)
-{
-    return last - (int64_t)fences + 1;
-}
+int64_t rl_fence_last(int64_t first, unsigned fences);
+int64_t rl_fence_first(int64_t last, unsigned fences);
 
 #endif

@@ -234,7 +234,7 @@ def _():
 def _():
     with durable() as quorum:
         for server in quorum.servers:
-            server.call("ACL", "SETUSER", "me", "on", ">pw", "~lock:*", "+@all")
+            server.call("ACL", "SETUSER", "me", "on", ">pw", "~lock:*", "&lock:*", "+@all")
         env = {"REDLOCK_USERNAME": "me", "REDLOCK_PASSWORD": "pw"}
         prefix = ["--prefix", "lock:"]
         expect(quorum, FIT, [[], [], []], "", *prefix, env=env)
@@ -247,11 +247,18 @@ def _():
         expect(quorum, WARNINGS, [[], [], ["no_right"]], "^INFO$", *prefix, env=env)
         quorum[2].call("ACL", "SETUSER", "me", "+info", "-time")
         expect(quorum, WARNINGS, [[], [], ["no_time"]], "^TIME$", *prefix, env=env)
-        quorum[2].call("ACL", "SETUSER", "me", "+time", "-config")
+        quorum[2].call("ACL", "SETUSER", "me", "+time")
+        for name in ("ZADD", "ZRANGE", "ZREM", "PUBLISH"):
+            quorum[2].call("ACL", "SETUSER", "me", "-" + name)
+            expect(quorum, WARNINGS, [[], [], ["no_calls"]], f"^{name}$", *prefix, env=env)
+            quorum[2].call("ACL", "SETUSER", "me", "+" + name)
+        quorum[2].call("ACL", "SETUSER", "me", "resetchannels", "&other:*")
+        expect(quorum, WARNINGS, [[], [], ["no_calls"]], "^PUBLISH$", *prefix, env=env)
+        quorum[2].call("ACL", "SETUSER", "me", "&lock:*", "-config")
         found = expect(quorum, FIT, [[], [], ["fsync_unknown"]], "", *prefix, "--strict", env=env)
         equal(found["nodes"][2]["fsync"], None, "fsync")
         quorum[2].call("ACL", "SETUSER", "me", "+config")
-        expect(quorum, NO_QUORUM, [["no_right"]] * 3, "other:", "--prefix", "other:", env=env)
+        expect(quorum, NO_QUORUM, [["no_right", "no_calls"]] * 3, "other:", "--prefix", "other:", env=env)
 
 
 @case("a command that was renamed away")

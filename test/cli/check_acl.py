@@ -64,19 +64,27 @@ def _():
             "+pttl": "status", "+del": "release", "+pexpire": "extend", "+evalsha": "watch",
             "+time": "check",
         }
-        equal({word for word in words if word.startswith("+")}, set(needed), "rights")
+        to_wait = {"+zadd", "+zrange", "+zrem", "+publish"}  # what needs them, is told
+        untold = {"+subscribe", "+ping"}
+        equal({word for word in words if word.startswith("+")}, set(needed) | to_wait | untold, "rights")
         for word, step in needed.items():
             for server in quorum.servers:
                 server.call(*(one for one in words if one != word))
             failed = story(quorum)
             check({step, "check"} <= failed, f"without {word} these fail: {failed}")
+        for word in (*to_wait, "&lock:!wake:*"):
+            for server in quorum.servers:
+                server.call(*(one for one in words if one != word))
+            equal(story(quorum), {"check"}, f"what fails without {word}")
+            found = redlock("check", "--prefix", "lock:", env=on(quorum, **RULE_USER))
+            matches(found.out, "no_calls", f"without {word}")
 
 
 @case("--acl: asks nobody; databases, users and prefixes; JSON")
 def _():
     def rule(*words, nodes="redis://nobody.invalid", env=None):
         return redlock("check", "--acl", *words, "-N", nodes, env=env).expect(0, err="^$").out
-    matches(rule(), r"^ACL SETUSER lock reset on >SECRET ~\* resetchannels -@all \+info ", "rule")
+    matches(rule(), r"^ACL SETUSER lock reset on >SECRET ~\* resetchannels &!wake:\* -@all \+info ", "rule")
     matches(rule(nodes="redis://me:hush@nobody.invalid/3"), r" me reset .*~\* .*\+select\n$", "rule")
     check("hush" not in rule(nodes="redis://me:hush@nobody.invalid/3"), "a secret")
     matches(rule("--user", "you"), "^ACL SETUSER you ", "user")

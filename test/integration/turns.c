@@ -317,6 +317,22 @@ Test(turns, without_the_rights)
     }
 }
 
+/* Another library's client, and a person who deletes the key, call nobody. */
+Test(turns, not_a_lock_of_ours)
+{
+    struct queue queue;
+    redlock_lease_options options = restless();
+    open_queue(&queue, 3);
+    cr_assert_eq(give_up(&queue), REDLOCK_OK);
+    for (unsigned i = 0; i < 3; i++)
+        servers_do(&queue.s.servers, i, "SET job another PX 3600000");
+    struct waiter *waiter = take_place(&queue, &options);
+    for (unsigned i = 0; i < 3; i++)
+        servers_do(&queue.s.servers, i, "DEL job");
+    EXPECT_TOLD(&queue.s, &waiter->told, REDLOCK_OK);
+    close_queue(&queue);
+}
+
 /* What stands in the queue's place is left as it is. */
 Test(turns, something_else_is_there)
 {

@@ -53,3 +53,12 @@ Test(nodes_now, is_what_a_majority_brackets)
         CHECK(2 * below >= n && 2 * above >= n, "run %d", i);
     }
 }
+
+/* What nodes store is the last of those that are reserved. */
+Test(fence, reserved)
+{
+    cr_assert_eq(rl_fence_last(1000, 1), 1000);
+    cr_assert_eq(rl_fence_last(1000, 64), 1063);
+    cr_assert_eq(rl_fence_first(1063, 64), 1000);
+    cr_assert_eq(rl_fence_first(1000, 1), 1000);
+}
