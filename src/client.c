@@ -1,41 +1,12 @@
 /* Making and freeing a client. */
 #include "client.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "listen.h"
 #include "options.h"
 #include "wards.h"
-
-/* --- fork --- */
-
-static unsigned generation;
-
-static void forked(void)
-{
-    generation++;
-}
-
-static void watch_forks(void)
-{
-    (void)pthread_atfork(NULL, NULL, forked);
-}
-
-unsigned rl_fork_generation(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
-    return generation;
-}
-
-bool rl_client_is_ours(const redlock_client *client)
-{
-    return client->generation == rl_fork_generation();
-}
-
-/* --- making and freeing --- */
 
 static bool init_tasks(redlock_client *client)
 {
@@ -156,6 +127,11 @@ void redlock_client_free(redlock_client *client)
     rl_members_deafen(client);
     rl_listen_deafen(client);
     rl_client_leave(client);
+}
+
+bool rl_client_is_ours(const redlock_client *client)
+{
+    return client->generation == rl_fork_generation();
 }
 
 size_t redlock_client_nodes(const redlock_client *client)

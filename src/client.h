@@ -15,6 +15,7 @@
 #include "core/link.h"
 #include "core/steward.h"
 #include "core/turn.h"
+#include "fork.h"
 #include "heap.h"
 #include "net/node.h"
 #include "redlock/redlock.h"
@@ -139,7 +140,6 @@ uint64_t rl_client_random(redlock_client *client);
 
 /* Whether this process is the one that made the client. */
 bool rl_client_is_ours(const redlock_client *client);
-unsigned rl_fork_generation(void);
 
 /* --- tasks --- */
 
