@@ -1,0 +1,175 @@
+/* Single flight: one thread does it, and all who wait for it get what came of it. */
+#include <string.h>
+
+#include "sync_parts.h"
+
+struct passenger {
+    struct rl_wait wait;
+    TAILQ_ENTRY(passenger) next;
+    const redlock_stop *stop;
+    int returned;
+};
+
+/* On the stack of the thread that flies. */
+struct rl_flight {
+    LIST_ENTRY(rl_flight) next;
+    TAILQ_HEAD(, passenger) passengers;
+    redlock_sync *sync;
+    redlock_hold *hold;
+    pthread_t pilot;
+    const void *key;
+    size_t key_len;
+};
+
+/* --- those who wait for it --- */
+
+static struct rl_flight *find(redlock_sync *sync, const void *key, size_t key_len)
+{
+    struct rl_flight *flight;
+    LIST_FOREACH(flight, &sync->flights, next)
+    if (flight->key_len == key_len && memcmp(flight->key, key, key_len) == 0)
+        break;
+    return flight;
+}
+
+static void alight(struct rl_flight *flight, struct passenger *passenger, redlock_code code,
+                   int returned)
+{
+    TAILQ_REMOVE(&flight->passengers, passenger, next);
+    passenger->returned = returned;
+    rl_wait_done(&passenger->wait, code);
+}
+
+void rl_flights_wake(redlock_sync *sync)
+{
+    struct rl_flight *flight;
+    LIST_FOREACH(flight, &sync->flights, next)
+    {
+        struct passenger *passenger = TAILQ_FIRST(&flight->passengers), *next;
+        for (; passenger; passenger = next) {
+            next = TAILQ_NEXT(passenger, next);
+            if (sync->closing || (passenger->stop && passenger->stop->stopped))
+                alight(flight, passenger, REDLOCK_CANCELLED, 0);
+        }
+    }
+}
+
+static redlock_code ride(redlock_sync *sync, struct rl_flight *flight, int64_t deadline,
+                         const redlock_stop *stop, int *ret_returned)
+{
+    struct passenger passenger = {.stop = stop};
+    if (pthread_equal(flight->pilot, pthread_self()))
+        return REDLOCK_BUSY;
+    if (stop && stop->stopped)
+        return REDLOCK_CANCELLED;
+    rl_wait_begin(sync, &passenger.wait);
+    TAILQ_INSERT_TAIL(&flight->passengers, &passenger, next);
+    while (!passenger.wait.done)
+        if (!rl_wait_once(sync, &passenger.wait, deadline) && !passenger.wait.done)
+            alight(flight, &passenger, REDLOCK_TIMEOUT, 0);
+    rl_wait_end(sync, &passenger.wait);
+    if (passenger.wait.code == REDLOCK_OK)
+        *ret_returned = passenger.returned;
+    return passenger.wait.code;
+}
+
+/* --- the one who does it --- */
+
+static void land(struct rl_flight *flight, redlock_code code, int returned)
+{
+    struct passenger *passenger;
+    rl_sync_lock(flight->sync);
+    LIST_REMOVE(flight, next);
+    while ((passenger = TAILQ_FIRST(&flight->passengers)))
+        alight(flight, passenger, code, returned);
+    rl_sync_unlock(flight->sync);
+}
+
+/* The thread ends in the air: what was half done is nobody's before the TTL ends. */
+static void crash(void *arg)
+{
+    struct rl_flight *flight = arg;
+    redlock_sync *sync = flight->sync;
+    if (rl_sync_is_ours(sync)) {
+        land(flight, REDLOCK_CANCELLED, 0);
+        rl_hold_abandon(flight->hold);
+    }
+    redlock_hold_free(flight->hold);
+    rl_sync_put(sync);
+}
+
+static int do_fly(struct rl_flight *flight, redlock_flight_fn *fly, void *arg)
+{
+    int returned;
+    pthread_cleanup_push(crash, flight);
+    returned = fly(flight->hold, arg);
+    pthread_cleanup_pop(0);
+    return returned;
+}
+
+static redlock_code take_off(struct rl_flight *flight, int64_t wait_ms,
+                             const redlock_lock_options *options, redlock_flight_fn *fly,
+                             void *arg, int *ret_returned)
+{
+    redlock_sync *sync = flight->sync;
+    redlock_code code = wait_ms < 0 ? redlock_lock(sync, flight->key, flight->key_len,
+                                                   options, &flight->hold)
+                                    : redlock_lock_for(sync, flight->key, flight->key_len,
+                                                       wait_ms, options, &flight->hold);
+    int returned = code == REDLOCK_OK ? do_fly(flight, fly, arg) : 0;
+    if (!rl_sync_is_ours(sync))
+        return REDLOCK_FORKED; /* in `fly`, and this is the child */
+    land(flight, code, returned);
+    redlock_hold_free(flight->hold);
+    if (code == REDLOCK_OK)
+        *ret_returned = returned;
+    return code;
+}
+
+static redlock_code ride_or_fly(redlock_sync *sync, struct rl_flight *flight,
+                                int64_t wait_ms, const redlock_lock_options *options,
+                                redlock_flight_fn *fly, void *arg, int *ret_returned,
+                                bool *ret_flew)
+{
+    rl_sync_lock(sync);
+    struct rl_flight *other = find(sync, flight->key, flight->key_len);
+    *ret_flew = !other;
+    if (other) {
+        redlock_code code =
+            ride(sync, other, rl_in_ms(wait_ms), options->stop, ret_returned);
+        rl_sync_unlock(sync);
+        return code;
+    }
+    LIST_INSERT_HEAD(&sync->flights, flight, next);
+    rl_sync_unlock(sync);
+    return take_off(flight, wait_ms, options, fly, arg, ret_returned);
+}
+
+redlock_code redlock_single_flight(redlock_sync *sync, const void *key, size_t key_len,
+                                   int64_t wait_ms, const redlock_lock_options *options,
+                                   redlock_flight_fn *fly, void *arg, int *ret_returned,
+                                   bool *ret_flew)
+{
+    redlock_lock_options mine;
+    int returned;
+    bool flew;
+    if (!rl_sync_is_ours(sync))
+        return REDLOCK_FORKED;
+    if (rl_sync_is_loop())
+        return REDLOCK_LOOP;
+    redlock_code code = rl_lock_options_read(sync, options, &mine);
+    if (code != REDLOCK_OK)
+        return code;
+    struct rl_flight flight = {
+        .sync = sync, .pilot = pthread_self(), .key = key, .key_len = key_len};
+    TAILQ_INIT(&flight.passengers);
+    atomic_fetch_add(&sync->handles, 1);
+    code = ride_or_fly(sync, &flight, wait_ms, &mine, fly, arg, &returned, &flew);
+    rl_sync_put(sync);
+    if (code != REDLOCK_OK)
+        return code;
+    *ret_returned = returned;
+    if (ret_flew)
+        *ret_flew = flew;
+    return REDLOCK_OK;
+}

@@ -1,0 +1,336 @@
+/* The client of threads: its own thread, the orders that it is given, and its end. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "sync_parts.h"
+
+/* --- orders --- */
+
+static void wake(redlock_sync *sync)
+{
+    uint64_t one = 1;
+    int state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state); /* the mutex is held */
+    while (write(sync->mail_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+        ;
+    pthread_setcancelstate(state, NULL);
+}
+
+void rl_post(redlock_sync *sync, struct rl_order *order)
+{
+    if (order->posted)
+        return;
+    if (TAILQ_EMPTY(&sync->orders))
+        wake(sync);
+    order->posted = true;
+    TAILQ_INSERT_TAIL(&sync->orders, order, next);
+}
+
+void rl_unpost(redlock_sync *sync, struct rl_order *order)
+{
+    if (order->posted)
+        TAILQ_REMOVE(&sync->orders, order, next);
+    order->posted = false;
+}
+
+static void carry_out_all(redlock_sync *sync)
+{
+    struct rl_order *order;
+    while ((order = TAILQ_FIRST(&sync->orders))) {
+        rl_unpost(sync, order);
+        order->carry_out(sync, order);
+    }
+}
+
+static void on_mail(evutil_socket_t fd, short what, void *arg)
+{
+    redlock_sync *sync = arg;
+    uint64_t count;
+    (void)what;
+    rl_sync_lock(sync);
+    (void)!read(fd, &count, sizeof(count));
+    carry_out_all(sync);
+    rl_sync_unlock(sync);
+}
+
+/* --- the end --- */
+
+static void on_drained(redlock_client *client, bool clean, void *arg)
+{
+    redlock_sync *sync = arg;
+    (void)client;
+    (void)clean;
+    event_base_loopbreak(sync->base);
+}
+
+static void end_waits(redlock_sync *sync)
+{
+    struct rl_key *key;
+    struct rl_waiter *waiter;
+    for (size_t i = 0; i < RL_BUCKETS; i++)
+        LIST_FOREACH(key, &sync->bucket[i], in_bucket)
+    while ((waiter = TAILQ_FIRST(&key->waiters)))
+        rl_key_dismiss(sync, waiter, REDLOCK_CANCELLED);
+    rl_flights_wake(sync);
+}
+
+/* It stays on the nodes until its TTL ends. True: somebody had it. */
+static bool takes_from_owner(redlock_sync *sync)
+{
+    struct rl_tenure *tenure = LIST_FIRST(&sync->tenures);
+    while (tenure && !tenure->owner)
+        tenure = LIST_NEXT(tenure, all);
+    if (!tenure)
+        return false;
+    redlock_hold *owner = tenure->owner;
+    bool held = tenure->state == RL_TENURE_HELD;
+    int64_t left = rl_until_left_ms(tenure->until);
+    rl_hold_lose(owner, held ? REDLOCK_CLOSED : owner->code);
+    tenure->abandoned = true;
+    rl_tenure_detach(tenure);
+    rl_tenure_leave(tenure);
+    if (held)
+        rl_hold_tell(owner, REDLOCK_CANCELLED, left);
+    return true;
+}
+
+/*
+ * Nobody waits or owns any more: what is still to be done was ordered, and is begun before
+ * the drain is. Nothing can be ordered after that.
+ */
+static void begin_drain(redlock_sync *sync, struct rl_order *order)
+{
+    (void)order;
+    if (redlock_client_drain(sync->client, -1, on_drained, sync) != REDLOCK_OK)
+        event_base_loopbreak(sync->base);
+}
+
+static void end_all(redlock_sync *sync)
+{
+    end_waits(sync);
+    while (takes_from_owner(sync))
+        ;
+}
+
+static void close_it(redlock_sync *sync, struct rl_order *order)
+{
+    end_all(sync);
+    order->carry_out = begin_drain;
+    rl_post(sync, order);
+}
+
+static void destroy_keys(redlock_sync *sync)
+{
+    struct rl_key *key;
+    for (size_t i = 0; i < RL_BUCKETS; i++)
+        while ((key = LIST_FIRST(&sync->bucket[i]))) {
+            LIST_REMOVE(key, in_bucket);
+            free(key);
+        }
+}
+
+void rl_sync_put(redlock_sync *sync)
+{
+    if (atomic_fetch_sub(&sync->handles, 1) > 1)
+        return;
+    if (rl_sync_is_ours(sync)) {
+        pthread_cond_destroy(&sync->changed);
+        pthread_mutex_destroy(&sync->mutex);
+    }
+    free(sync);
+}
+
+/* The thread has ended, or was never there. */
+static void put_away(redlock_sync *sync)
+{
+    rl_sync_lock(sync);
+    while (sync->waits > 0)
+        pthread_cond_wait(&sync->changed, &sync->mutex);
+    destroy_keys(sync);
+    rl_sync_unlock(sync);
+    if (sync->mail_fd >= 0)
+        close(sync->mail_fd);
+    rl_sync_put(sync);
+}
+
+/* --- its thread --- */
+
+static _Thread_local const redlock_sync *mine;
+
+bool rl_sync_is_loop(void)
+{
+    return mine && rl_sync_is_ours(mine);
+}
+
+static void close_loop(redlock_sync *sync)
+{
+    redlock_client_free(sync->client);
+    if (sync->mail)
+        event_free(sync->mail);
+    if (sync->base)
+        event_base_free(sync->base);
+}
+
+static void *run(void *arg)
+{
+    redlock_sync *sync = arg;
+    mine = sync;
+    event_base_dispatch(sync->base);
+    rl_sync_lock(sync);
+    sync->closing = true; /* also where the loop failed: nobody may wait for it */
+    end_all(sync);
+    carry_out_all(sync);
+    bool detached = sync->detached;
+    rl_sync_unlock(sync);
+    close_loop(sync);
+    if (detached)
+        put_away(sync);
+    return NULL;
+}
+
+static bool open_loop(redlock_sync *sync)
+{
+    sync->base = event_base_new();
+    sync->mail_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (!sync->base || sync->mail_fd < 0)
+        return false;
+    sync->mail = event_new(sync->base, sync->mail_fd, EV_READ | EV_PERSIST, on_mail, sync);
+    return sync->mail && event_add(sync->mail, NULL) == 0;
+}
+
+/* No signal is for this thread. */
+static bool start_thread(redlock_sync *sync)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(&sync->thread, NULL, run, sync) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (started)
+        pthread_setname_np(sync->thread, "redlock");
+    return started;
+}
+
+static redlock_code fail(redlock_error *ret_error, redlock_code code, const char *text)
+{
+    if (ret_error) {
+        ret_error->code = code;
+        snprintf(ret_error->text, sizeof(ret_error->text), "%s", text);
+    }
+    return code;
+}
+
+static redlock_sync *allocate(void)
+{
+    redlock_sync *sync = calloc(1, sizeof(*sync));
+    if (!sync)
+        return NULL;
+    pthread_mutex_init(&sync->mutex, NULL);
+    pthread_cond_init(&sync->changed, NULL);
+    atomic_init(&sync->handles, 1);
+    sync->generation = rl_fork_generation();
+    sync->close.carry_out = close_it;
+    sync->mail_fd = -1;
+    TAILQ_INIT(&sync->orders);
+    TAILQ_INIT(&sync->idle);
+    return sync;
+}
+
+redlock_code redlock_sync_new(const char *const *uris, size_t count,
+                              const redlock_options *options, redlock_sync **ret_sync,
+                              redlock_error *ret_error)
+{
+    redlock_sync *sync = allocate();
+    if (!sync)
+        return fail(ret_error, REDLOCK_NO_MEMORY, "out of memory");
+    redlock_code code = REDLOCK_OK;
+    if (!open_loop(sync))
+        code = fail(ret_error, REDLOCK_SYSTEM, "no event loop can be made");
+    if (code == REDLOCK_OK)
+        code =
+            redlock_client_new(sync->base, uris, count, options, &sync->client, ret_error);
+    if (code == REDLOCK_OK) {
+        sync->nodes = redlock_client_nodes(sync->client);
+        sync->quorum = redlock_client_quorum(sync->client);
+        if (!start_thread(sync))
+            code = fail(ret_error, REDLOCK_SYSTEM, "no thread can be started");
+    }
+    if (code != REDLOCK_OK) {
+        close_loop(sync);
+        put_away(sync);
+        return code;
+    }
+    *ret_sync = sync;
+    return REDLOCK_OK;
+}
+
+void redlock_sync_free(redlock_sync *sync)
+{
+    if (!sync)
+        return;
+    if (!rl_sync_is_ours(sync)) {
+        close(sync->mail_fd);
+        rl_sync_put(sync);
+        return;
+    }
+    rl_sync_lock(sync);
+    sync->closing = true;
+    sync->detached = mine == sync; /* it cannot wait for itself */
+    rl_post(sync, &sync->close);
+    bool detached = sync->detached;
+    rl_sync_unlock(sync);
+    if (detached) {
+        pthread_detach(pthread_self());
+        return;
+    }
+    pthread_join(sync->thread, NULL);
+    put_away(sync);
+}
+
+/* --- looking --- */
+
+size_t redlock_sync_nodes(const redlock_sync *sync)
+{
+    return sync->nodes;
+}
+
+unsigned redlock_sync_quorum(const redlock_sync *sync)
+{
+    return sync->quorum;
+}
+
+struct look {
+    struct rl_order order;
+    struct rl_wait wait;
+    redlock_node *nodes;
+    size_t room;
+};
+
+static void look(redlock_sync *sync, struct rl_order *order)
+{
+    struct look *look = (struct look *)order;
+    redlock_client_explain(sync->client, look->nodes, look->room);
+    rl_wait_done(&look->wait, REDLOCK_OK);
+}
+
+size_t redlock_sync_explain(redlock_sync *sync, redlock_node *nodes, size_t room)
+{
+    struct look mine_to_see = {.order.carry_out = look, .nodes = nodes, .room = room};
+    if (!rl_sync_is_ours(sync) || rl_sync_is_loop())
+        return 0;
+    rl_sync_lock(sync);
+    bool open = !sync->closing;
+    if (open) {
+        rl_wait_begin(sync, &mine_to_see.wait);
+        rl_post(sync, &mine_to_see.order);
+        while (!mine_to_see.wait.done)
+            rl_wait_once(sync, &mine_to_see.wait, RL_FOREVER);
+        rl_wait_end(sync, &mine_to_see.wait);
+    }
+    rl_sync_unlock(sync);
+    return open ? sync->nodes : 0;
+}
