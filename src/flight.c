@@ -3,37 +3,19 @@
 
 #include "sync_parts.h"
 
-struct passenger {
-    struct rl_wait wait;
-    TAILQ_ENTRY(passenger) next;
-    const redlock_stop *stop;
-    int returned;
-};
-
-/* On the stack of the thread that flies. */
-struct rl_flight {
-    LIST_ENTRY(rl_flight) next;
-    TAILQ_HEAD(, passenger) passengers;
-    redlock_sync *sync;
-    redlock_hold *hold;
-    pthread_t pilot;
-    const void *key;
-    size_t key_len;
-};
-
 /* --- those who wait for it --- */
 
 static struct rl_flight *find(redlock_sync *sync, const void *key, size_t key_len)
 {
     struct rl_flight *flight;
-    LIST_FOREACH(flight, &sync->flights, next)
-    if (flight->key_len == key_len && memcmp(flight->key, key, key_len) == 0)
-        break;
+    LIST_FOREACH (flight, &sync->flights, next)
+        if (flight->key_len == key_len && memcmp(flight->key, key, key_len) == 0)
+            break;
     return flight;
 }
 
-static void alight(struct rl_flight *flight, struct passenger *passenger, redlock_code code,
-                   int returned)
+static void alight(struct rl_flight *flight, struct rl_passenger *passenger,
+                   redlock_code code, int returned)
 {
     TAILQ_REMOVE(&flight->passengers, passenger, next);
     passenger->returned = returned;
@@ -43,9 +25,8 @@ static void alight(struct rl_flight *flight, struct passenger *passenger, redloc
 void rl_flights_wake(redlock_sync *sync)
 {
     struct rl_flight *flight;
-    LIST_FOREACH(flight, &sync->flights, next)
-    {
-        struct passenger *passenger = TAILQ_FIRST(&flight->passengers), *next;
+    LIST_FOREACH (flight, &sync->flights, next) {
+        struct rl_passenger *passenger = TAILQ_FIRST(&flight->passengers), *next;
         for (; passenger; passenger = next) {
             next = TAILQ_NEXT(passenger, next);
             if (sync->closing || (passenger->stop && passenger->stop->stopped))
@@ -57,7 +38,7 @@ void rl_flights_wake(redlock_sync *sync)
 static redlock_code ride(redlock_sync *sync, struct rl_flight *flight, int64_t deadline,
                          const redlock_stop *stop, int *ret_returned)
 {
-    struct passenger passenger = {.stop = stop};
+    struct rl_passenger passenger = {.stop = stop};
     if (pthread_equal(flight->pilot, pthread_self()))
         return REDLOCK_BUSY;
     if (stop && stop->stopped)
@@ -77,7 +58,7 @@ static redlock_code ride(redlock_sync *sync, struct rl_flight *flight, int64_t d
 
 static void land(struct rl_flight *flight, redlock_code code, int returned)
 {
-    struct passenger *passenger;
+    struct rl_passenger *passenger;
     rl_sync_lock(flight->sync);
     LIST_REMOVE(flight, next);
     while ((passenger = TAILQ_FIRST(&flight->passengers)))

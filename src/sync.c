@@ -72,9 +72,9 @@ static void end_waits(redlock_sync *sync)
     struct rl_key *key;
     struct rl_waiter *waiter;
     for (size_t i = 0; i < RL_BUCKETS; i++)
-        LIST_FOREACH(key, &sync->bucket[i], in_bucket)
-    while ((waiter = TAILQ_FIRST(&key->waiters)))
-        rl_key_dismiss(sync, waiter, REDLOCK_CANCELLED);
+        LIST_FOREACH (key, &sync->bucket[i], in_bucket)
+            while ((waiter = TAILQ_FIRST(&key->waiters)))
+                rl_key_dismiss(sync, waiter, REDLOCK_CANCELLED);
     rl_flights_wake(sync);
 }
 

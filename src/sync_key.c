@@ -23,9 +23,9 @@ struct rl_key *rl_key_get(redlock_sync *sync, const void *text, size_t len)
 {
     size_t bucket = bucket_of(text, len);
     struct rl_key *key;
-    LIST_FOREACH(key, &sync->bucket[bucket], in_bucket)
-    if (key->len == len && memcmp(key->text, text, len) == 0)
-        return key;
+    LIST_FOREACH (key, &sync->bucket[bucket], in_bucket)
+        if (key->len == len && memcmp(key->text, text, len) == 0)
+            return key;
     key = calloc(1, sizeof(*key) + len);
     if (!key)
         return NULL;

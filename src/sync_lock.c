@@ -187,8 +187,8 @@ void redlock_stop_all(redlock_stop *stop)
     rl_sync_lock(stop->sync);
     stop->stopped = true;
     for (size_t i = 0; i < RL_BUCKETS; i++)
-        LIST_FOREACH(key, &stop->sync->bucket[i], in_bucket)
-    dismiss_all(stop, key);
+        LIST_FOREACH (key, &stop->sync->bucket[i], in_bucket)
+            dismiss_all(stop, key);
     rl_flights_wake(stop->sync);
     rl_sync_unlock(stop->sync);
 }

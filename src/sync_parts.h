@@ -274,7 +274,26 @@ redlock_code rl_lock_options_read(redlock_sync *sync, const redlock_lock_options
 
 /* --- flights (flight.c) --- */
 
-/* Those who wait for one look whether they still have to. */
+/* A thread that waits for what another one does. */
+struct rl_passenger {
+    struct rl_wait wait;
+    TAILQ_ENTRY(rl_passenger) next;
+    const redlock_stop *stop;
+    int returned;
+};
+
+/* On the stack of the thread that flies. */
+struct rl_flight {
+    LIST_ENTRY(rl_flight) next;
+    TAILQ_HEAD(, rl_passenger) passengers;
+    redlock_sync *sync;
+    redlock_hold *hold;
+    pthread_t pilot;
+    const void *key;
+    size_t key_len;
+};
+
+/* Those who wait for one are told if they no longer have to. */
 void rl_flights_wake(redlock_sync *sync);
 
 #endif

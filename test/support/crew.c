@@ -206,9 +206,9 @@ static struct rl_key *find(redlock_sync *sync, const char *text)
 {
     struct rl_key *key;
     for (size_t i = 0; i < RL_BUCKETS; i++)
-        LIST_FOREACH(key, &sync->bucket[i], in_bucket)
-    if (key->len == strlen(text) && memcmp(key->text, text, key->len) == 0)
-        return key;
+        LIST_FOREACH (key, &sync->bucket[i], in_bucket)
+            if (key->len == strlen(text) && memcmp(key->text, text, key->len) == 0)
+                return key;
     return NULL;
 }
 
@@ -219,8 +219,8 @@ unsigned crew_waiting(redlock_sync *sync, const char *text)
     rl_sync_lock(sync);
     struct rl_key *key = find(sync, text);
     if (key)
-        TAILQ_FOREACH(waiter, &key->waiters, next)
-    count++;
+        TAILQ_FOREACH (waiter, &key->waiters, next)
+            count++;
     rl_sync_unlock(sync);
     return count;
 }
@@ -240,8 +240,21 @@ unsigned crew_keys(redlock_sync *sync)
     struct rl_key *key;
     rl_sync_lock(sync);
     for (size_t i = 0; i < RL_BUCKETS; i++)
-        LIST_FOREACH(key, &sync->bucket[i], in_bucket)
-    count += !key->idle;
+        LIST_FOREACH (key, &sync->bucket[i], in_bucket)
+            count += !key->idle;
+    rl_sync_unlock(sync);
+    return count;
+}
+
+unsigned crew_passengers(redlock_sync *sync)
+{
+    unsigned count = 0;
+    struct rl_flight *flight;
+    struct rl_passenger *passenger;
+    rl_sync_lock(sync);
+    LIST_FOREACH (flight, &sync->flights, next)
+        TAILQ_FOREACH (passenger, &flight->passengers, next)
+            count++;
     rl_sync_unlock(sync);
     return count;
 }

@@ -70,6 +70,9 @@ bool crew_held(redlock_sync *sync, const char *key);
 /* Keys that somebody wants, or that are being released. */
 unsigned crew_keys(redlock_sync *sync);
 
+/* How many threads wait for what another one does in single flight. */
+unsigned crew_passengers(redlock_sync *sync);
+
 /* --- waiting for something --- */
 
 #define CREW_UNTIL(condition)                                                              \

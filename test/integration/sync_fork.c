@@ -1,0 +1,297 @@
+/* After a fork the child's handles are inert, whatever the parent's threads were doing. */
+#include <criterion/criterion.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "crew.h"
+
+/* The child has no test framework: the number of its first failed check is its exit code.
+ */
+#define CHECK(number, condition)                                                           \
+    if (!(condition))                                                                      \
+    _exit(number)
+
+static int do_not_fly(redlock_hold *hold, void *arg)
+{
+    (void)hold;
+    (void)arg;
+    _exit(99);
+}
+
+static void be_inert(redlock_sync *sync, redlock_hold *hold, redlock_stop *stop)
+{
+    redlock_hold *none = NULL;
+    redlock_stop *nothing = NULL;
+    redlock_node node[3];
+    int returned = 0;
+    CHECK(1, redlock_lock(sync, "job", 3, NULL, &none) == REDLOCK_FORKED);
+    CHECK(2, redlock_try_lock(sync, "new", 3, NULL, &none) == REDLOCK_FORKED);
+    CHECK(3, redlock_lock_for(sync, "job", 3, 10, NULL, &none) == REDLOCK_FORKED);
+    CHECK(4, redlock_single_flight(sync, "job", 3, -1, NULL, do_not_fly, NULL, &returned,
+                                   NULL) == REDLOCK_FORKED);
+    CHECK(5, redlock_hold_lost(hold));
+    CHECK(6, redlock_hold_valid_ms(hold) == 0);
+    CHECK(7, redlock_hold_extend(hold, 0) == REDLOCK_FORKED);
+    CHECK(8, redlock_unlock(hold, 0) == REDLOCK_FORKED);
+    CHECK(9, redlock_unlock(hold, REDLOCK_CONFIRM) == REDLOCK_FORKED);
+    CHECK(10, redlock_sync_explain(sync, node, 3) == 0);
+    CHECK(11, redlock_stop_new(sync, &nothing) == REDLOCK_FORKED);
+    CHECK(12, none == NULL && nothing == NULL);
+    CHECK(13, redlock_sync_nodes(sync) == 3);
+    redlock_stop_all(stop);
+}
+
+static void expect_child(pid_t child)
+{
+    int status;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert(WIFEXITED(status), "the child was killed: %x", (unsigned)status);
+    cr_assert_eq(WEXITSTATUS(status), 0, "check %d failed in the child",
+                 WEXITSTATUS(status));
+}
+
+/* Locks with a client of its own. */
+static void lock_in_the_child(struct crew *c)
+{
+    redlock_sync *sync = NULL;
+    redlock_hold *hold = NULL;
+    redlock_options options = crew_options();
+    CHECK(21, redlock_sync_new(c->servers.uri, 3, &options, &sync, NULL) == REDLOCK_OK);
+    CHECK(22, redlock_try_lock(sync, "job", 3, NULL, &hold) == REDLOCK_TAKEN);
+    CHECK(23, redlock_lock(sync, "own", 3, NULL, &hold) == REDLOCK_OK);
+    CHECK(24, !redlock_hold_lost(hold));
+    CHECK(25, redlock_unlock(hold, REDLOCK_CONFIRM) == REDLOCK_OK);
+    redlock_hold_free(hold);
+    redlock_sync_free(sync);
+}
+
+enum order { NOTHING, HOLDS_FIRST, CLIENT_FIRST };
+
+static void be_a_child(struct crew *c, redlock_hold *hold, redlock_stop *stop,
+                       enum order order)
+{
+    be_inert(c->sync, hold, stop);
+    if (order == CLIENT_FIRST)
+        redlock_sync_free(c->sync);
+    if (order != NOTHING) {
+        redlock_stop_free(stop);
+        redlock_hold_free(hold);
+    }
+    if (order == HOLDS_FIRST)
+        redlock_sync_free(c->sync);
+    lock_in_the_child(c);
+    _exit(0);
+}
+
+static void fork_with(enum order order)
+{
+    struct crew c;
+    struct hand holder, waiting;
+    redlock_stop *stop = NULL;
+    redlock_hold *hold = NULL;
+    crew_open(&c, 3);
+    cr_assert_eq(redlock_stop_new(c.sync, &stop), REDLOCK_OK);
+    cr_assert_eq(redlock_lock(c.sync, "mine", 4, NULL, &hold), REDLOCK_OK);
+    hand_start(&holder, c.sync, "job", NULL);
+    cr_assert_eq(hand_done(&holder, job_lock), REDLOCK_OK);
+    hand_start(&waiting, c.sync, "job", NULL);
+    waiting.options.stop = stop;
+    hand_do(&waiting, job_lock);
+    CREW_UNTIL(crew_waiting(c.sync, "job") == 1);
+    CREW_UNTIL(servers_with(&c.servers, "mine", redlock_hold_token(hold)) == 3);
+    pid_t child = fork();
+    cr_assert_geq(child, 0);
+    if (child == 0)
+        be_a_child(&c, hold, stop, order);
+    expect_child(child);
+    cr_assert_not(redlock_hold_lost(hold));
+    cr_assert_eq(servers_with(&c.servers, "mine", redlock_hold_token(hold)), 3);
+    cr_assert_eq(redlock_hold_extend(hold, 0), REDLOCK_OK);
+    cr_assert_eq(redlock_unlock(hold, REDLOCK_CONFIRM), REDLOCK_OK);
+    cr_assert_eq(hand_done(&holder, job_unlock), REDLOCK_OK);
+    cr_assert_eq(hand_await(&waiting), REDLOCK_OK);
+    cr_assert_eq(hand_done(&waiting, job_confirm), REDLOCK_OK);
+    hand_end(&holder);
+    hand_end(&waiting);
+    redlock_hold_free(hold);
+    redlock_stop_free(stop);
+    crew_close(&c);
+}
+
+Test(sync_fork, child_that_frees_nothing)
+{
+    fork_with(NOTHING);
+}
+
+Test(sync_fork, child_that_frees_its_holds_first)
+{
+    fork_with(HOLDS_FIRST);
+}
+
+Test(sync_fork, child_that_frees_its_client_first)
+{
+    fork_with(CLIENT_FIRST);
+}
+
+/* Threads lock and unlock all the time, and so have what they have when it forks. */
+#define BUSY 3
+
+static atomic_bool over;
+
+static void job_work(struct hand *hand)
+{
+    do {
+        job_lock(hand);
+        if (hand->code == REDLOCK_OK)
+            job_unlock(hand);
+    } while (hand->code == REDLOCK_OK && !over);
+}
+
+Test(sync_fork, in_the_middle_of_everything)
+{
+    struct crew c;
+    struct hand hand[BUSY];
+    redlock_hold *hold = NULL;
+    crew_open(&c, 3);
+    cr_assert_eq(redlock_lock(c.sync, "mine", 4, NULL, &hold), REDLOCK_OK);
+    for (unsigned i = 0; i < BUSY; i++) {
+        hand_start(&hand[i], c.sync, "busy", NULL);
+        hand_do(&hand[i], job_work);
+    }
+    for (unsigned i = 0; i < 40; i++) {
+        pid_t child = fork();
+        cr_assert_geq(child, 0);
+        if (child == 0) {
+            alarm(20); /* a child that waits for a mutex that nobody lets go of */
+            be_inert(c.sync, hold, NULL);
+            redlock_hold_free(hold);
+            redlock_sync_free(c.sync);
+            if (i % 8 == 0) {
+                redlock_sync *sync = NULL;
+                CHECK(21,
+                      redlock_sync_new(c.servers.uri, 3, NULL, &sync, NULL) == REDLOCK_OK);
+                CHECK(22, redlock_lock(sync, "own", 3, NULL, &hold) == REDLOCK_OK);
+                CHECK(23, redlock_unlock(hold, REDLOCK_CONFIRM) == REDLOCK_OK);
+                redlock_hold_free(hold);
+                redlock_sync_free(sync);
+            }
+            _exit(0);
+        }
+        expect_child(child);
+    }
+    over = true;
+    for (unsigned i = 0; i < BUSY; i++) {
+        cr_assert_eq(hand_await(&hand[i]), REDLOCK_OK);
+        hand_end(&hand[i]);
+    }
+    cr_assert_not(redlock_hold_lost(hold));
+    redlock_hold_free(hold);
+    crew_close(&c);
+}
+
+/* The child of a thread that flies comes back from there, and is told so. */
+static int fly_and_fork(redlock_hold *hold, void *arg)
+{
+    pid_t *child = arg;
+    *child = fork();
+    if (*child == 0)
+        CHECK(31, redlock_hold_lost(hold));
+    return 5;
+}
+
+Test(sync_fork, in_single_flight)
+{
+    struct crew c;
+    pid_t child = -1;
+    int returned = 0;
+    crew_open(&c, 3);
+    redlock_code code = redlock_single_flight(c.sync, "job", 3, -1, NULL, fly_and_fork,
+                                              &child, &returned, NULL);
+    if (child == 0) {
+        CHECK(32, code == REDLOCK_FORKED);
+        CHECK(33, returned == 0);
+        _exit(0);
+    }
+    cr_assert_gt(child, 0);
+    expect_child(child);
+    cr_assert_eq(code, REDLOCK_OK);
+    cr_assert_eq(returned, 5);
+    crew_close(&c);
+}
+
+/* Forked by the client's own thread, in a callback: the child may make a client there. */
+struct forked {
+    struct crew *crew;
+    pid_t child;
+    atomic_bool told;
+};
+
+static void fork_there(redlock_hold *hold, redlock_code why, int64_t valid_ms, void *arg)
+{
+    struct forked *forked = arg;
+    (void)why;
+    (void)valid_ms;
+    forked->child = fork();
+    if (forked->child == 0) {
+        redlock_sync *sync = NULL;
+        redlock_hold *own = NULL;
+        CHECK(41, redlock_unlock(hold, 0) == REDLOCK_FORKED);
+        CHECK(42, redlock_sync_new(forked->crew->servers.uri, 3, NULL, &sync, NULL) ==
+                      REDLOCK_OK);
+        CHECK(43, redlock_lock(sync, "own", 3, NULL, &own) == REDLOCK_OK);
+        CHECK(44, redlock_unlock(own, REDLOCK_CONFIRM) == REDLOCK_OK);
+        redlock_hold_free(own);
+        redlock_sync_free(sync);
+        _exit(0);
+    }
+    forked->told = true;
+}
+
+Test(sync_fork, in_a_callback)
+{
+    struct crew c;
+    struct forked forked = {.crew = &c, .child = -1};
+    redlock_hold *hold = NULL;
+    redlock_lock_options options = crew_lock_options();
+    options.on_lost = fork_there;
+    options.lost_arg = &forked;
+    options.max_hold_ms = 50;
+    crew_open(&c, 3);
+    cr_assert_eq(redlock_lock(c.sync, "job", 3, &options, &hold), REDLOCK_OK);
+    CREW_UNTIL(forked.told);
+    cr_assert_gt(forked.child, 0);
+    expect_child(forked.child);
+    redlock_hold_free(hold);
+    crew_close(&c);
+}
+
+/* A thread of the child that ends leaves alone what it had as a thread of the parent. */
+static void *fork_and_end(void *arg)
+{
+    struct hand *hand = arg;
+    job_lock(hand);
+    pid_t child = fork();
+    if (child == 0)
+        pthread_exit(NULL); /* the last thread: so the child ends with 0 */
+    int status;
+    hand->turn = waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+                 WEXITSTATUS(status) == 0;
+    job_unlock(hand);
+    return NULL;
+}
+
+Test(sync_fork, thread_of_the_child_ends)
+{
+    struct crew c;
+    struct hand hand = {.key = "job", .options = crew_lock_options()};
+    pthread_t thread;
+    crew_open(&c, 3);
+    hand.sync = c.sync;
+    cr_assert_eq(pthread_create(&thread, NULL, fork_and_end, &hand), 0);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    cr_assert_eq(hand.turn, 1);
+    cr_assert_eq(hand.code, REDLOCK_OK);
+    redlock_hold_free(hand.hold);
+    crew_close(&c);
+}
