@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""Each public header alone, and all of them together, as C11 and as C++17, with all warnings.
+
+Speaks TAP. A compiler that is not here is skipped, and so is said.
+"""
+import itertools
+import pathlib
+import shutil
+import subprocess
+import sys
+
+INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "include"
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wundef", "-Werror"]
+C_HEADERS = ["redlock.h", "sync.h"]
+LANGUAGES = {
+    "c": (["gcc", "clang"], ["-std=c11", "-Wstrict-prototypes"], C_HEADERS),
+    "c++": (["g++", "clang++"], ["-std=c++17", "-Wold-style-cast"], C_HEADERS + ["redlock.hpp"]),
+}
+
+
+def complaints(compiler, language, words, headers):
+    text = "".join(f"#include <redlock/{header}>\n" for header in headers)
+    done = subprocess.run(
+        [compiler, "-x", language, *words, *WARNINGS, f"-I{INCLUDE}", "-fsyntax-only", "-"],
+        input=text + "int main(void) { return 0; }\n", text=True, stderr=subprocess.PIPE)
+    return done.stderr if done.returncode else ""
+
+
+def main():
+    plan, failed = [], 0
+    for language, (compilers, words, headers) in LANGUAGES.items():
+        each = [[header] for header in headers]
+        orders = [list(order) * 2 for order in itertools.permutations(headers)]
+        for compiler in compilers:
+            plan += [(compiler, language, words, some) for some in each + orders]
+    print(f"1..{len(plan)}")
+    for number, (compiler, language, words, headers) in enumerate(plan, 1):
+        name = f"{number} - {compiler} {' '.join(headers)}"
+        if not shutil.which(compiler):
+            print(f"ok {name} # SKIP there is no {compiler}")
+            continue
+        found = complaints(compiler, language, words, headers)
+        print(found, file=sys.stderr, end="")
+        failed += bool(found)
+        print(f"{'not ok' if found else 'ok'} {name}")
+    sys.exit(failed > 0)
+
+
+main()
