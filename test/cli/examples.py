@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""docs/examples on real servers: what they say, and that they leave nothing locked."""
+import os
+import subprocess
+
+import lab
+from lab import case, equal
+
+HERE = os.environ["EXAMPLES"]
+DONE = "What nobody else may do meanwhile is done here.\n"
+
+
+def run(name, quorum):
+    """All that it says."""
+    done = subprocess.run([os.path.join(HERE, name), *quorum.uris], text=True, timeout=50,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          preexec_fn=lab.die_with_us, env=lab.environment({}))
+    equal(done.returncode, 0, f"exit of {name}")
+    lab.wait_for(lambda: quorum.keys() == 0, "the end of its locks")
+    return done.stdout
+
+
+@case("hello: on a loop of its own")
+def _(quorum):
+    equal(run("hello", quorum), DONE + "done: the lock is held, extended or released, as was "
+          "asked\n", "what it says")
+
+
+@case("threads: one after the other")
+def _(quorum):
+    equal(run("threads", quorum), 4 * DONE, "what it says")
+
+
+@case("single_flight: many want it, one does it")
+def _(quorum):
+    equal(run("single_flight", quorum), "16 have read it, and it was made 1 time\n",
+          "what it says")
+
+
+@case("raii: by std::unique_lock and others")
+def _(quorum):
+    if not os.path.exists(os.path.join(HERE, "raii")):
+        lab.say("not built: there is no C++ compiler")
+        return
+    equal(run("raii", quorum), DONE + "record 0\nrecord 1\nrecord 2\nand there is time left\n"
+          "both\n", "what it says")
+
+
+if __name__ == "__main__":
+    lab.main(3)
