@@ -1,0 +1,478 @@
+#include "deeds.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "oracle.h"
+
+#define CALM_TTL_MS   30000
+#define BUSY_TTL_MS   5000
+#define ROBBED_TTL_MS 400
+#define LEFT_TTL_MS   300
+#define CHILD_S       30
+#define HELPERS       (ORACLE_DESKS / 2) /* desks of threads that a deed starts */
+
+const char *const key_names[KEYS] = {"calm", "busy", "crowded", "robbed", "left", "flight"};
+
+unsigned long calm_count;
+atomic_uint deeds_lost, flights_begun, flights_flown;
+static atomic_uint flying, flights_done;
+
+/* --- small things --- */
+
+/* Relaxed, as all of these: they shall order nothing that the lock does not. */
+static unsigned add(atomic_uint *to, unsigned more)
+{
+    return atomic_fetch_add_explicit(to, more, memory_order_relaxed);
+}
+
+static unsigned read_of(atomic_uint *what)
+{
+    return atomic_load_explicit(what, memory_order_relaxed);
+}
+
+static unsigned draw(struct actor *actor, unsigned below)
+{
+    actor->chance ^= actor->chance << 13;
+    actor->chance ^= actor->chance >> 7;
+    actor->chance ^= actor->chance << 17;
+    return (unsigned)(actor->chance >> 33) % below;
+}
+
+static void pause_us(unsigned us)
+{
+    nanosleep(&(struct timespec){.tv_nsec = (long)us * 1000}, NULL);
+}
+
+#define BIT(name) (UINT64_C(1) << REDLOCK_##name)
+
+/* What may come of an attempt, of an unlock, and of an extension, if nothing is amiss. */
+#define TRIED    (BIT(OK) | BIT(TAKEN) | BIT(NO_QUORUM) | BIT(EXPIRED))
+#define WAITED   (TRIED | BIT(TIMEOUT))
+#define UNLOCKED (BIT(OK) | BIT(EXPIRED))
+#define EXTENDED (BIT(OK) | BIT(NO_QUORUM) | BIT(EXPIRED))
+
+/* And if the key is taken from its holders. */
+#define ROBBERY (BIT(GONE) | BIT(TAKEN))
+
+static redlock_code expect(const struct actor *actor, const char *call, redlock_code code,
+                           uint64_t allowed)
+{
+    if (allowed >> code & 1)
+        return code;
+    fprintf(stderr, "stress: %s of %s answers %s\n", call, actor->deed->name,
+            redlock_code_name(code));
+    exit(EXIT_FAILURE);
+}
+
+static void expect_true(const struct actor *actor, bool holds, const char *what)
+{
+    if (holds)
+        return;
+    fprintf(stderr, "stress: not so, of %s: %s\n", actor->deed->name, what);
+    exit(EXIT_FAILURE);
+}
+
+static redlock_lock_options options_of(struct actor *actor, int64_t ttl_ms)
+{
+    redlock_lock_options options;
+    redlock_lock_options_init(&options);
+    options.ttl_ms = ttl_ms;
+    if (draw(actor, 4) == 0)
+        options.handoffs = draw(actor, 3);
+    return options;
+}
+
+static redlock_code lock(struct actor *actor, unsigned key,
+                         const redlock_lock_options *options, redlock_hold **ret_hold)
+{
+    return redlock_lock(actor->sync, key_names[key], strlen(key_names[key]), options,
+                        ret_hold);
+}
+
+static redlock_code lock_for(struct actor *actor, unsigned key, int64_t wait_ms,
+                             const redlock_lock_options *options, redlock_hold **ret_hold)
+{
+    return redlock_lock_for(actor->sync, key_names[key], strlen(key_names[key]), wait_ms,
+                            options, ret_hold);
+}
+
+static void give_back(struct actor *actor, unsigned key, redlock_hold *hold)
+{
+    unsigned how = draw(actor, 4) == 0 ? REDLOCK_CONFIRM : 0;
+    uint64_t allowed = UNLOCKED | (how ? BIT(UNCONFIRMED) : 0);
+    oracle_leave(key, actor->desk);
+    if (draw(actor, 8) > 0) {
+        expect(actor, "unlock", redlock_unlock(hold, how), allowed);
+        expect_true(actor, redlock_hold_lost(hold), "it is lost when it is unlocked");
+        expect_true(actor, redlock_hold_valid_ms(hold) == 0, "and not valid");
+        if (draw(actor, 8) == 0)
+            expect(actor, "second unlock", redlock_unlock(hold, how), BIT(NOT_HELD));
+    }
+    redlock_hold_free(hold);
+}
+
+/* What holders do. */
+static void use(struct actor *actor, redlock_hold *hold)
+{
+    switch (draw(actor, 6)) {
+    case 0: sched_yield(); break;
+    case 1: pause_us(draw(actor, 2000)); break;
+    case 2: expect(actor, "extend", redlock_hold_extend(hold, 0), EXTENDED); break;
+    case 3:
+        expect_true(actor, redlock_hold_token(hold)[0] != '\0', "it has a token");
+        expect_true(actor, redlock_hold_fence(hold) == 0, "and no fence");
+        break;
+    default: break;
+    }
+}
+
+/* --- deeds --- */
+
+/* What is guarded is ordinary memory: no increment is lost, and no tool sees a race. */
+static bool count_calmly(struct actor *actor)
+{
+    redlock_hold *hold;
+    redlock_lock_options options = options_of(actor, CALM_TTL_MS);
+    expect(actor, "lock", lock(actor, CALM, &options, &hold), BIT(OK));
+    oracle_enter(CALM, actor->desk, hold);
+    if (actor->counts) {
+        unsigned long seen = calm_count;
+        use(actor, hold);
+        calm_count = seen + 1;
+        actor->counted++;
+    }
+    give_back(actor, CALM, hold);
+    return true;
+}
+
+static bool hold_for_a_while(struct actor *actor, unsigned key, redlock_code code,
+                             redlock_hold *hold)
+{
+    if (code != REDLOCK_OK)
+        return false;
+    oracle_enter(key, actor->desk, hold);
+    use(actor, hold);
+    give_back(actor, key, hold);
+    return true;
+}
+
+static bool wait_for_it(struct actor *actor)
+{
+    redlock_hold *hold = NULL;
+    unsigned key = BUSY + draw(actor, 2);
+    redlock_lock_options options = options_of(actor, BUSY_TTL_MS);
+    if (draw(actor, 4) == 0)
+        options.max_hold_ms = BUSY_TTL_MS;
+    redlock_code code = expect(actor, "lock", lock(actor, key, &options, &hold), BIT(OK));
+    return hold_for_a_while(actor, key, code, hold);
+}
+
+static bool try_it(struct actor *actor)
+{
+    redlock_hold *hold = NULL;
+    unsigned key = draw(actor, ROBBED);
+    redlock_lock_options options =
+        options_of(actor, key == CALM ? CALM_TTL_MS : BUSY_TTL_MS);
+    redlock_code code = expect(actor, "try_lock",
+                               redlock_try_lock(actor->sync, key_names[key],
+                                                strlen(key_names[key]), &options, &hold),
+                               TRIED);
+    return hold_for_a_while(actor, key, code, hold);
+}
+
+static bool wait_impatiently(struct actor *actor)
+{
+    static const int64_t waits[] = {0, 1, 2, 5, 30, 500, 20000};
+    redlock_hold *hold = NULL;
+    unsigned key = BUSY + draw(actor, 2);
+    int64_t wait_ms = waits[draw(actor, sizeof(waits) / sizeof(*waits))];
+    redlock_lock_options options = options_of(actor, BUSY_TTL_MS);
+    redlock_code code =
+        expect(actor, "lock_for", lock_for(actor, key, wait_ms, &options, &hold), WAITED);
+    return hold_for_a_while(actor, key, code, hold);
+}
+
+static void show_stop(struct actor *actor, redlock_stop *stop)
+{
+    pthread_mutex_lock(&actor->mutex);
+    actor->stop = stop;
+    pthread_mutex_unlock(&actor->mutex);
+}
+
+/* True if it was stopped. */
+static bool wait_until_stopped(struct actor *actor)
+{
+    redlock_hold *hold = NULL;
+    redlock_stop *stop;
+    unsigned key = BUSY + draw(actor, 2);
+    redlock_lock_options options = options_of(actor, BUSY_TTL_MS);
+    expect(actor, "stop_new", redlock_stop_new(actor->sync, &stop), BIT(OK));
+    options.stop = stop;
+    bool early = draw(actor, 8) == 0;
+    if (early)
+        redlock_stop_all(stop);
+    show_stop(actor, stop);
+    redlock_code code =
+        expect(actor, "lock", lock(actor, key, &options, &hold), BIT(OK) | BIT(CANCELLED));
+    show_stop(actor, NULL);
+    hold_for_a_while(actor, key, code, hold);
+    redlock_stop_free(stop);
+    expect_true(actor, !early || code == REDLOCK_CANCELLED, "a stop ends later waits, too");
+    return code == REDLOCK_CANCELLED;
+}
+
+static bool stop_another(struct actor *actor)
+{
+    struct actor *other = &actor->others[draw(actor, actor->actors)];
+    pthread_mutex_lock(&other->mutex);
+    bool waits = other->stop != NULL;
+    if (waits)
+        redlock_stop_all(other->stop);
+    pthread_mutex_unlock(&other->mutex);
+    return waits;
+}
+
+struct errand {
+    struct actor *actor;
+    unsigned key;
+    redlock_hold *hold;
+};
+
+static void run_errand(void *(*does)(void *), struct errand *errand)
+{
+    pthread_t thread;
+    expect_true(errand->actor, pthread_create(&thread, NULL, does, errand) == 0,
+                "a thread begins");
+    pthread_join(thread, NULL);
+}
+
+static void *unlock_for_another(void *arg)
+{
+    struct errand *errand = arg;
+    oracle_leave(errand->key, errand->actor->desk);
+    expect(errand->actor, "another's unlock", redlock_unlock(errand->hold, 0), UNLOCKED);
+    return NULL;
+}
+
+static bool let_another_unlock(struct actor *actor)
+{
+    struct errand errand = {.actor = actor, .key = CROWDED};
+    redlock_lock_options options = options_of(actor, BUSY_TTL_MS);
+    options.any_thread = true;
+    if (expect(actor, "lock_for", lock_for(actor, CROWDED, 1000, &options, &errand.hold),
+               WAITED) != REDLOCK_OK)
+        return false;
+    oracle_enter(CROWDED, actor->desk, errand.hold);
+    run_errand(unlock_for_another, &errand);
+    redlock_hold_free(errand.hold);
+    return true;
+}
+
+static void *lock_and_end(void *arg)
+{
+    struct errand *errand = arg;
+    redlock_lock_options options;
+    redlock_lock_options_init(&options);
+    options.ttl_ms = LEFT_TTL_MS;
+    if (expect(errand->actor, "lock_for",
+               lock_for(errand->actor, LEFT, 1000, &options, &errand->hold),
+               WAITED) == REDLOCK_OK)
+        oracle_enter(LEFT, errand->actor->desk + HELPERS, errand->hold);
+    return NULL;
+}
+
+/* What a thread left behind ends by its TTL, and has a successor only then. */
+static bool leave_it_locked(struct actor *actor)
+{
+    struct errand errand = {.actor = actor};
+    redlock_hold *hold = NULL;
+    redlock_lock_options options = options_of(actor, BUSY_TTL_MS);
+    run_errand(lock_and_end, &errand);
+    if (!errand.hold)
+        return false;
+    if (draw(actor, 2) == 0) {
+        redlock_code code =
+            expect(actor, "lock_for", lock_for(actor, LEFT, 2000, &options, &hold), WAITED);
+        hold_for_a_while(actor, LEFT, code, hold);
+    }
+    oracle_leave(LEFT, actor->desk + HELPERS);
+    redlock_hold_free(errand.hold);
+    return true;
+}
+
+static void on_lost(redlock_hold *hold, redlock_code why, int64_t valid_ms, void *arg)
+{
+    struct actor *actor = arg;
+    redlock_hold *none;
+    expect(actor, "on_lost", why, ROBBERY | BIT(EXPIRED));
+    expect_true(actor, valid_ms >= 0, "what is left is no less than nothing");
+    expect(actor, "lock in a callback", lock(actor, CALM, NULL, &none), BIT(LOOP));
+    add(&deeds_lost, 1);
+    if (valid_ms % 2)
+        redlock_unlock(hold, 0);
+}
+
+/* Somebody deletes the keys of this one again and again. True if its loss was noticed. */
+static bool be_robbed(struct actor *actor)
+{
+    redlock_hold *hold = NULL;
+    redlock_lock_options options = options_of(actor, ROBBED_TTL_MS);
+    options.on_lost = on_lost;
+    options.lost_arg = actor;
+    if (expect(actor, "lock_for", lock_for(actor, ROBBED, 1000, &options, &hold), WAITED) !=
+        REDLOCK_OK)
+        return false;
+    bool lost = false;
+    for (unsigned i = 0; i < 50 && !lost; i++) {
+        pause_us(10000);
+        lost = redlock_hold_lost(hold);
+    }
+    if (draw(actor, 2) == 0)
+        expect(actor, "extend", redlock_hold_extend(hold, 0),
+               EXTENDED | ROBBERY | BIT(NOT_HELD) | BIT(BUSY));
+    if (draw(actor, 2) == 0)
+        expect(actor, "unlock", redlock_unlock(hold, draw(actor, 2)),
+               UNLOCKED | ROBBERY | BIT(NOT_HELD) | BIT(UNCONFIRMED));
+    redlock_hold_free(hold);
+    return lost;
+}
+
+/* --- flights --- */
+
+static int fly(redlock_hold *hold, void *arg)
+{
+    struct actor *actor = arg;
+    expect_true(actor, add(&flying, 1) == 0, "one flies at a time");
+    unsigned number = add(&flights_begun, 1) + 1;
+    oracle_enter(FLIGHT, actor->desk, hold);
+    pause_us(draw(actor, 2000));
+    oracle_leave(FLIGHT, actor->desk);
+    atomic_store_explicit(&flights_done, number, memory_order_relaxed);
+    add(&flying, -1U);
+    return (int)number;
+}
+
+/* True if it had not to fly itself. */
+static bool fly_together(struct actor *actor)
+{
+    redlock_lock_options options = options_of(actor, BUSY_TTL_MS);
+    unsigned before = read_of(&flights_done);
+    int number = -1;
+    bool flew = false;
+    int64_t wait_ms = draw(actor, 4) > 0 ? -1 : (int64_t)draw(actor, 100);
+    redlock_code code = expect(actor, "single_flight",
+                               redlock_single_flight(actor->sync, key_names[FLIGHT],
+                                                     strlen(key_names[FLIGHT]), wait_ms,
+                                                     &options, fly, actor, &number, &flew),
+                               WAITED);
+    add(&flights_flown, flew);
+    if (code == REDLOCK_OK)
+        expect_true(actor, number >= (int)before, "what it got had not ended before");
+    return code == REDLOCK_OK && !flew;
+}
+
+/* --- others --- */
+
+/* The child has one thread, and no lock of the parent's: a number is what is wrong. */
+static void be_inert(struct actor *actor, redlock_hold *hold)
+{
+    redlock_hold *none = NULL;
+    redlock_stop *stop = NULL;
+    redlock_node node[5];
+    const char *key = key_names[CALM];
+    bool right[] = {
+        redlock_lock(actor->sync, key, 4, NULL, &none) == REDLOCK_FORKED,
+        redlock_try_lock(actor->sync, key, 4, NULL, &none) == REDLOCK_FORKED,
+        redlock_lock_for(actor->sync, key, 4, 10, NULL, &none) == REDLOCK_FORKED,
+        redlock_unlock(hold, REDLOCK_CONFIRM) == REDLOCK_FORKED,
+        redlock_hold_extend(hold, 0) == REDLOCK_FORKED,
+        redlock_hold_lost(hold),
+        redlock_hold_valid_ms(hold) == 0,
+        redlock_stop_new(actor->sync, &stop) == REDLOCK_FORKED,
+        redlock_sync_explain(actor->sync, node, 5) == 0,
+        redlock_single_flight(actor->sync, key, 4, 0, NULL, fly, actor, NULL, NULL) ==
+            REDLOCK_FORKED,
+    };
+    redlock_hold_free(hold);
+    redlock_sync_free(actor->sync);
+    for (unsigned i = 0; i < sizeof(right); i++)
+        if (!right[i])
+            _exit((int)i + 1);
+    _exit(0);
+}
+
+static bool fork_while_it_holds(struct actor *actor)
+{
+    redlock_hold *hold;
+    redlock_lock_options options = options_of(actor, BUSY_TTL_MS);
+    int status;
+    expect(actor, "lock", lock(actor, BUSY, &options, &hold), BIT(OK));
+    oracle_enter(BUSY, actor->desk, hold);
+    pid_t child = fork();
+    expect_true(actor, child >= 0, "a child begins");
+    if (child == 0) {
+        alarm(CHILD_S);
+        be_inert(actor, hold);
+    }
+    expect_true(actor, waitpid(child, &status, 0) == child, "the child ends");
+    if (status != 0)
+        fprintf(stderr, "stress: the child's status is %x\n", (unsigned)status);
+    expect_true(actor, status == 0, "all is inert in the child");
+    give_back(actor, BUSY, hold);
+    return true;
+}
+
+static bool look_around(struct actor *actor)
+{
+    redlock_node node[5];
+    redlock_hold *none = NULL;
+    size_t count = redlock_sync_explain(actor->sync, node, draw(actor, 6));
+    expect_true(actor, count == 5 && redlock_sync_nodes(actor->sync) == 5, "nodes");
+    expect_true(actor, redlock_sync_quorum(actor->sync) == 3, "their quorum");
+    expect(actor, "lock of no key", redlock_lock(actor->sync, "", 0, NULL, &none),
+           BIT(BAD_KEY));
+    expect(actor, "lock_for in the past", lock_for(actor, CALM, -1, NULL, &none),
+           BIT(BAD_OPTION));
+    return true;
+}
+
+/* --- all of them --- */
+
+const struct deed deeds[] = {
+    {"count_calmly", 300, count_calmly},
+    {"wait_for_it", 200, wait_for_it},
+    {"try_it", 200, try_it},
+    {"wait_impatiently", 200, wait_impatiently},
+    {"wait_until_stopped", 300, wait_until_stopped},
+    {"stop_another", 600, stop_another},
+    {"let_another_unlock", 50, let_another_unlock},
+    {"leave_it_locked", 10, leave_it_locked},
+    {"be_robbed", 20, be_robbed},
+    {"fly_together", 200, fly_together},
+    {"fork_while_it_holds", 10, fork_while_it_holds},
+    {"look_around", 50, look_around},
+    {0},
+};
+
+unsigned deeds_count(void)
+{
+    return sizeof(deeds) / sizeof(*deeds) - 1;
+}
+
+void deeds_next(struct actor *actor)
+{
+    unsigned total = 0, i = 0;
+    for (const struct deed *deed = deeds; deed->name; deed++)
+        total += deed->weight;
+    for (unsigned left = draw(actor, total); left >= deeds[i].weight; i++)
+        left -= deeds[i].weight;
+    actor->deed = &deeds[i];
+    actor->tried[i]++;
+    actor->done[i] += actor->deed->does(actor);
+}

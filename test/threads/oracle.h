@@ -1,0 +1,23 @@
+/*
+ * Who holds what, as the threads themselves know it: no two of them hold a key at once.
+ *
+ * It adds next to no order of its own between threads, so that it hides no race from the
+ * tools: words are exchanged relaxed, and another's desk is looked at only to accuse it.
+ */
+#ifndef TEST_ORACLE_H
+#define TEST_ORACLE_H
+
+#include <redlock/sync.h>
+
+#define ORACLE_KEYS  8
+#define ORACLE_DESKS 256 /* whoever may hold something: one thing at a time */
+
+void oracle_begin(void);
+
+/* Right after it was locked. Two valid holds of one key end the program. */
+void oracle_enter(unsigned key, unsigned desk, redlock_hold *hold);
+
+/* Right before it is unlocked, or freed. */
+void oracle_leave(unsigned key, unsigned desk);
+
+#endif

@@ -1,0 +1,227 @@
+/*
+ * Many threads do with a few locks whatever can be done, on five servers of their own,
+ * while one of these dies and comes back and keys are deleted: stress [SECONDS [THREADS
+ * [SEED]]]
+ *
+ * No two hold a key at once, no increment of what is guarded is lost, every call answers
+ * what it may, nothing hangs. A plain program, so that tools for threads can run it.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../support/servers.h"
+#include "deeds.h"
+#include "oracle.h"
+
+#define THREADS      64
+#define SECONDS      5
+#define PATIENCE_S   120 /* for all that has to end then */
+#define ROBBERY_MS   150
+#define CLIENTS      2    /* the second one is as another process */
+#define NODE_TIME_MS 2000 /* a busy machine is no other story */
+#define LAST_WAITERS 4
+#define LAST_TTL_MS  1000
+
+static struct servers servers;
+static redlock_sync *sync_of[CLIENTS];
+static struct actor actors[ORACLE_DESKS / 2];
+static unsigned threads = THREADS;
+static atomic_bool ends;
+
+static int64_t now_ms(void)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    return at.tv_sec * INT64_C(1000) + at.tv_nsec / 1000000;
+}
+
+static redlock_sync *open_client(void)
+{
+    redlock_sync *sync;
+    redlock_options options;
+    redlock_error error;
+    redlock_options_init(&options);
+    options.node_timeout_ms = NODE_TIME_MS;
+    if (redlock_sync_new(servers.uri, 5, &options, &sync, &error) != REDLOCK_OK) {
+        fprintf(stderr, "stress: %s\n", error.text);
+        exit(EXIT_FAILURE);
+    }
+    return sync;
+}
+
+/* --- threads --- */
+
+static void *act(void *arg)
+{
+    struct actor *actor = arg;
+    while (!atomic_load_explicit(&ends, memory_order_relaxed))
+        deeds_next(actor);
+    return NULL;
+}
+
+static void start_threads(uint64_t seed)
+{
+    for (unsigned i = 0; i < threads; i++) {
+        struct actor *actor = &actors[i];
+        actor->desk = i;
+        actor->counts = i % 4 != 3;
+        actor->sync = sync_of[actor->counts ? 0 : 1];
+        actor->chance = (seed + i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+        actor->others = actors;
+        actor->actors = threads;
+        actor->tried = calloc(deeds_count(), sizeof(unsigned));
+        actor->done = calloc(deeds_count(), sizeof(unsigned));
+        pthread_mutex_init(&actor->mutex, NULL);
+    }
+    for (unsigned i = 0; i < threads; i++)
+        if (pthread_create(&actors[i].thread, NULL, act, &actors[i]) != 0)
+            abort();
+}
+
+static void on_alarm(int signal)
+{
+    (void)signal;
+    fputs("stress: it hangs. What each thread is at:\n", stderr);
+    for (unsigned i = 0; i < threads; i++)
+        fprintf(stderr, "%u: %s\n", i, actors[i].deed ? actors[i].deed->name : "nothing");
+    _exit(EXIT_FAILURE); /* the servers end with us */
+}
+
+/* --- what happens to the nodes meanwhile --- */
+
+static void rob(void)
+{
+    for (unsigned i = 0; i < servers.n; i++)
+        if (servers.server[i].pid > 0)
+            servers_do(&servers, i, "DEL robbed");
+}
+
+/* In the main thread: servers end with the thread that started them. */
+static void make_trouble(int64_t seconds)
+{
+    int64_t begin = now_ms(), end = begin + seconds * 1000;
+    bool killed = false, back = false;
+    while (now_ms() < end) {
+        usleep(ROBBERY_MS * 1000);
+        rob();
+        if (!killed && now_ms() > begin + (end - begin) / 3) {
+            servers_kill(&servers, 4);
+            killed = true;
+        } else if (killed && !back && now_ms() > begin + (end - begin) / 2) {
+            servers_launch(&servers, 4);
+            back = true;
+        }
+    }
+}
+
+/* --- the end --- */
+
+/* It waits for what another has, until its client is freed. */
+static void *wait_to_the_last(void *arg)
+{
+    redlock_hold *hold;
+    redlock_code code = redlock_lock(arg, "last", 4, NULL, &hold);
+    if (code != REDLOCK_CANCELLED && code != REDLOCK_CLOSED) {
+        fprintf(stderr, "stress: the last wait answers %s\n", redlock_code_name(code));
+        exit(EXIT_FAILURE);
+    }
+    return NULL;
+}
+
+static void expect_right(bool right, const char *what)
+{
+    if (right)
+        return;
+    fprintf(stderr, "stress: %s\n", what);
+    exit(EXIT_FAILURE);
+}
+
+/* A client is freed while one of its threads holds a lock and others wait for that. */
+static void close_while_they_wait(redlock_sync *sync)
+{
+    pthread_t waiter[LAST_WAITERS];
+    redlock_hold *hold;
+    redlock_stop *stop;
+    redlock_lock_options options;
+    redlock_lock_options_init(&options);
+    options.ttl_ms = LAST_TTL_MS; /* nobody releases it, and the next client wants it */
+    expect_right(redlock_lock(sync, "last", 4, &options, &hold) == REDLOCK_OK,
+                 "a last lock");
+    expect_right(redlock_stop_new(sync, &stop) == REDLOCK_OK, "a last stop");
+    for (unsigned i = 0; i < LAST_WAITERS; i++)
+        if (pthread_create(&waiter[i], NULL, wait_to_the_last, sync) != 0)
+            abort();
+    usleep(100000);
+    redlock_sync_free(sync);
+    for (unsigned i = 0; i < LAST_WAITERS; i++)
+        pthread_join(waiter[i], NULL);
+    expect_right(redlock_hold_lost(hold),
+                 "it is lost to its owner when the client is freed");
+    expect_right(redlock_unlock(hold, 0) != REDLOCK_OK, "and cannot be unlocked");
+    redlock_stop_all(stop);
+    redlock_stop_free(stop);
+    redlock_hold_free(hold);
+}
+
+static void tell(int64_t seconds)
+{
+    unsigned long counted = 0;
+    bool all = true;
+    for (unsigned i = 0; i < deeds_count(); i++) {
+        unsigned tried = 0, done = 0;
+        for (unsigned j = 0; j < threads; j++) {
+            tried += actors[j].tried[i];
+            done += actors[j].done[i];
+        }
+        printf("%-20s %8u tried %8u done\n", deeds[i].name, tried, done);
+        all &= done > 0;
+    }
+    for (unsigned j = 0; j < threads; j++)
+        counted += actors[j].counted;
+    printf("%lu counted, %lu told, %u losses told, %u flights\n", calm_count, counted,
+           deeds_lost, flights_begun);
+    expect_right(calm_count == counted, "increments were lost");
+    expect_right(flights_begun == flights_flown, "who flew is not who said so");
+    expect_right(all || seconds < SECONDS || threads < THREADS, "a deed was never done");
+}
+
+static void end_threads(void)
+{
+    ends = true;
+    alarm(PATIENCE_S);
+    for (unsigned i = 0; i < threads; i++)
+        pthread_join(actors[i].thread, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    int64_t seconds = argc > 1 ? atoll(argv[1]) : SECONDS;
+    uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 10) : (uint64_t)now_ms();
+    if (argc > 2)
+        threads = (unsigned)atoi(argv[2]);
+    expect_right(seconds > 0 && threads > 0 && threads <= ORACLE_DESKS / 2,
+                 "usage: stress [SECONDS [THREADS [SEED]]]");
+    printf("%u threads, seed %llu\n", threads, (unsigned long long)seed);
+    signal(SIGALRM, on_alarm);
+    alarm((unsigned)seconds + PATIENCE_S);
+    servers_start(&servers, 5, NULL);
+    oracle_begin();
+    for (unsigned i = 0; i < CLIENTS; i++)
+        sync_of[i] = open_client();
+    start_threads(seed);
+    make_trouble(seconds);
+    end_threads();
+    for (unsigned i = 0; i < CLIENTS; i++)
+        close_while_they_wait(sync_of[i]);
+    tell(seconds);
+    for (unsigned i = 0; i < threads; i++) {
+        free(actors[i].tried);
+        free(actors[i].done);
+    }
+    servers_end(&servers);
+    return EXIT_SUCCESS;
+}
