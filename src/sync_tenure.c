@@ -282,10 +282,10 @@ static void on_acquired(redlock_lease *lease, const redlock_result *result, void
     struct rl_tenure *tenure = arg;
     redlock_sync *sync = tenure->sync;
     struct rl_key *key = tenure->key;
-    struct rl_waiter *waiter = tenure->waiter;
     redlock_code code = result->code;
     (void)lease;
     rl_sync_lock(sync);
+    struct rl_waiter *waiter = tenure->waiter; /* it may have been stopped just now */
     rl_tenure_note_validity(tenure);
     if (code == REDLOCK_OK &&
         (tenure->state == RL_TENURE_LOST || rl_until_left_ms(tenure->until) == 0))
