@@ -209,7 +209,7 @@ def waits(quorum, *words):
     outcome = admit(quorum, *words).expect(0)
     check(QUARANTINE_S <= outcome.seconds < QUARANTINE_S + 15, f"it took {outcome.seconds} s")
     lines = outcome.err.splitlines()
-    check(2 <= len(lines) <= 4, f"lines: {lines}")
+    check(1 <= len(lines) <= 4, f"lines: {lines}")  # one in ten seconds, or so
     matches(lines[0], r"admit: waiting: \d of \d nodes vote; .*: another 1[01]\.\d s", "progress")
     equal(states(quorum), ["sound"] * len(quorum.servers), "states")
     fence(quorum).expect(0, err="^$")
