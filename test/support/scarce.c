@@ -2,13 +2,15 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 
 static struct {
-    size_t after, count, failed;
-    bool on;
-    long live;
+    size_t after, count;
+    atomic_size_t asked, failed; /* by any thread */
+    atomic_bool on;
+    atomic_long live;
 } state;
 
 /* The allocator that would be there without this one. */
@@ -59,11 +61,8 @@ static bool runs_out(void)
 {
     if (!state.on)
         return false;
-    if (state.after > 0) {
-        state.after--;
-        return false;
-    }
-    if (state.failed >= state.count)
+    size_t number = atomic_fetch_add(&state.asked, 1);
+    if (number < state.after || number - state.after >= state.count)
         return false;
     state.failed++;
     errno = ENOMEM;
@@ -127,7 +126,7 @@ void scarce_begin(size_t after, size_t count)
 {
     state.after = after;
     state.count = count;
-    state.failed = 0;
+    state.asked = state.failed = 0;
 }
 
 void scarce_enter(void)
@@ -144,7 +143,8 @@ bool scarce_end(void)
 {
     bool failed = state.failed > 0;
     state.on = false;
-    state.after = state.count = state.failed = 0;
+    state.after = state.count = 0;
+    state.asked = state.failed = 0;
     return failed;
 }
 

@@ -1,0 +1,156 @@
+/* Every allocation of threads that lock fails in turn: each call ends, and nothing leaks.
+ */
+#include <criterion/criterion.h>
+#include <event2/event.h>
+
+#include "crew.h"
+#include "scarce.h"
+
+#define FOREVER SIZE_MAX
+#define ENOUGH  2000 /* allocations, of which a story needs far fewer */
+
+/* How the calls of a story ended. */
+struct story {
+    redlock_code new, stop, lock, extend, confirm, flight, try;
+    redlock_sync *sync;
+    unsigned flown;
+    int returned;
+};
+
+static int fly(redlock_hold *hold, void *arg)
+{
+    struct story *story = arg;
+    (void)hold;
+    story->flown++;
+    return 3;
+}
+
+static void use(struct story *story, const redlock_lock_options *options)
+{
+    redlock_hold *hold = NULL;
+    redlock_sync *sync = story->sync;
+    story->lock = redlock_lock_for(sync, "job", 3, 200, options, &hold);
+    if (story->lock == REDLOCK_OK) {
+        story->extend = redlock_hold_extend(hold, 0);
+        story->confirm = redlock_unlock(hold, REDLOCK_CONFIRM);
+    }
+    redlock_hold_free(hold);
+    hold = NULL;
+    story->flight = redlock_single_flight(sync, "flown", 5, 200, options, fly, story,
+                                          &story->returned, NULL);
+    story->try = redlock_try_lock(sync, "tried", 5, options, &hold);
+    redlock_hold_free(hold);
+}
+
+static void tell_story(struct crew *c, struct story *story)
+{
+    redlock_stop *stop = NULL;
+    redlock_options options;
+    redlock_lock_options lock_options;
+    redlock_options_init(&options);
+    redlock_lock_options_init(&lock_options);
+    options.connect_timeout_ms = 300;
+    options.node_timeout_ms = 100;
+    story->new = redlock_sync_new(c->servers.uri, 3, &options, &story->sync, NULL);
+    if (story->new != REDLOCK_OK)
+        return;
+    story->stop = redlock_stop_new(story->sync, &stop);
+    lock_options.stop = stop;
+    use(story, &lock_options);
+    redlock_stop_free(stop);
+}
+
+static void expect_sense(const struct story *story, bool ran_out)
+{
+    const redlock_code codes[] = {story->new,     story->stop,   story->lock, story->extend,
+                                  story->confirm, story->flight, story->try};
+    for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++)
+        cr_assert(codes[i] == REDLOCK_OK ||
+                      (ran_out &&
+                       (codes[i] == REDLOCK_NO_MEMORY || codes[i] == REDLOCK_SYSTEM ||
+                        codes[i] == REDLOCK_NO_QUORUM || codes[i] == REDLOCK_UNCONFIRMED)),
+                  "%zu: %s", i, redlock_code_name(codes[i]));
+    cr_assert_eq(story->sync != NULL, story->new == REDLOCK_OK);
+    cr_assert_eq(story->flown == 1, story->sync && story->flight == REDLOCK_OK);
+    cr_assert_eq(story->returned, story->flown ? 3 : 0);
+}
+
+static bool run_story(struct crew *c, size_t after, size_t count)
+{
+    struct story story = {0};
+    scarce_begin(after, count);
+    scarce_enter();
+    tell_story(c, &story);
+    bool ran_out = scarce_end();
+    expect_sense(&story, ran_out);
+    CREW_UNTIL(servers_keys(&c->servers) == 0); /* with memory again, by whoever lives */
+    redlock_sync_free(story.sync);
+    return ran_out;
+}
+
+static void say_nothing(int severity, const char *text)
+{
+    (void)severity;
+    (void)text;
+}
+
+static void fail_in_turn(size_t count)
+{
+    struct crew c = {0};
+    event_set_log_callback(say_nothing);
+    servers_start(&c.servers, 3, NULL);
+    run_story(&c, ENOUGH, 0);
+    long before = scarce_live();
+    size_t after = 0;
+    while (run_story(&c, after, count)) {
+        cr_assert_eq(scarce_live(), before, "%ld blocks leaked after %zu",
+                     scarce_live() - before, after);
+        cr_assert_lt(++after, ENOUGH);
+    }
+    cr_assert_gt(after, 20, "nothing was tried");
+    servers_end(&c.servers);
+}
+
+Test(sync_memory, one_allocation_fails)
+{
+    fail_in_turn(1);
+}
+
+Test(sync_memory, three_allocations_fail)
+{
+    fail_in_turn(3);
+}
+
+Test(sync_memory, no_allocation_succeeds_any_more)
+{
+    fail_in_turn(FOREVER);
+}
+
+/* What it takes to get a lock was taken before it was waited for. */
+Test(sync_memory, handed_over_without_memory)
+{
+    struct crew c;
+    struct hand hand[3];
+    redlock_code code[3];
+    crew_open(&c, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        hand_start(&hand[i], c.sync, "job", NULL);
+        hand_do(&hand[i], job_lock);
+        CREW_UNTIL(i == 0 ? crew_held(c.sync, "job") : crew_waiting(c.sync, "job") == i);
+    }
+    scarce_begin(0, FOREVER);
+    scarce_enter();
+    for (unsigned i = 0; i < 3; i++) {
+        code[i] = hand_await(&hand[i]);
+        hand_done(&hand[i], job_unlock);
+    }
+    scarce_leave();
+    (void)scarce_end();
+    for (unsigned i = 0; i < 3; i++) {
+        cr_assert_eq(code[i], REDLOCK_OK);
+        cr_assert_eq(hand[i].code, REDLOCK_OK);
+        hand_end(&hand[i]);
+    }
+    CREW_UNTIL(servers_keys(&c.servers) == 0);
+    crew_close(&c);
+}
