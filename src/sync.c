@@ -307,30 +307,29 @@ struct look {
     struct rl_order order;
     struct rl_wait wait;
     redlock_node *nodes;
-    size_t room;
+    size_t room, count;
 };
 
 static void look(redlock_sync *sync, struct rl_order *order)
 {
     struct look *look = (struct look *)order;
-    redlock_client_explain(sync->client, look->nodes, look->room);
+    look->count = redlock_client_explain(sync->client, look->nodes, look->room);
     rl_wait_done(&look->wait, REDLOCK_OK);
 }
 
 size_t redlock_sync_explain(redlock_sync *sync, redlock_node *nodes, size_t room)
 {
-    struct look mine_to_see = {.order.carry_out = look, .nodes = nodes, .room = room};
+    struct look order = {.order.carry_out = look, .nodes = nodes, .room = room};
     if (!rl_sync_is_ours(sync) || rl_sync_is_loop())
         return 0;
     rl_sync_lock(sync);
-    bool open = !sync->closing;
-    if (open) {
-        rl_wait_begin(sync, &mine_to_see.wait);
-        rl_post(sync, &mine_to_see.order);
-        while (!mine_to_see.wait.done)
-            rl_wait_once(sync, &mine_to_see.wait, RL_FOREVER);
-        rl_wait_end(sync, &mine_to_see.wait);
+    if (!sync->closing) {
+        rl_wait_begin(sync, &order.wait);
+        rl_post(sync, &order.order);
+        while (!order.wait.done)
+            rl_wait_once(sync, &order.wait, RL_FOREVER);
+        rl_wait_end(sync, &order.wait);
     }
     rl_sync_unlock(sync);
-    return open ? sync->nodes : 0;
+    return order.count;
 }
