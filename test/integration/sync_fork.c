@@ -267,13 +267,23 @@ Test(sync_fork, in_a_callback)
 }
 
 /* A thread of the child that ends leaves alone what it had as a thread of the parent. */
+static void *end_the_child(void *arg)
+{
+    pthread_t *thread = arg;
+    _exit(pthread_join(*thread, NULL));
+}
+
 static void *fork_and_end(void *arg)
 {
+    static pthread_t here, other;
     struct hand *hand = arg;
+    here = pthread_self();
     job_lock(hand);
     pid_t child = fork();
-    if (child == 0)
-        pthread_exit(NULL); /* the last thread: so the child ends with 0 */
+    if (child == 0) {
+        CHECK(51, pthread_create(&other, NULL, end_the_child, &here) == 0);
+        pthread_exit(NULL);
+    }
     int status;
     hand->turn = waitpid(child, &status, 0) == child && WIFEXITED(status) &&
                  WEXITSTATUS(status) == 0;
