@@ -15,13 +15,16 @@
  *  3. Ownership. A hold belongs to the thread that locked. If that thread ends without
  *     having unlocked, the hold is no longer extended: the lock ends by its TTL, and its
  *     successor waits until then, for nobody knows what was left half done. With the option
- *     `any_thread` it belongs to whoever has the handle.
+ *     `any_thread` it belongs to whoever has the handle. Any thread may unlock any hold.
  *  4. Callbacks run in the client's thread. What waits for the nodes answers REDLOCK_LOOP
- *     there; all else is allowed, and the sooner it returns, the better for all others.
+ *     there, with whichever client; all else is allowed, and the sooner it returns, the
+ *     better for all others.
  *  5. After fork() the child's handles are inert: every call answers REDLOCK_FORKED, a hold
- *     is lost, and the free functions only give memory back. What the parent held, it goes
- *     on holding. Make a new client.
- *  6. Signals. The client's thread takes none. A signal never ends a wait.
+ *     is lost, and the free functions only give memory back, what of it they safely can.
+ *     What the parent held, it goes on holding. Make a new client. A child that was forked
+ *     in a callback must not return from that.
+ *  6. Signals. The client's thread takes none. A signal never ends a wait, and a thread that
+ *     is cancelled waits to the end.
  *  7. A process that ends without redlock_sync_free() leaves its locks to their TTL.
  */
 #ifndef REDLOCK_SYNC_H
@@ -52,7 +55,9 @@ REDLOCK_API redlock_code redlock_sync_new(const char *const *uris, size_t count,
 /*
  * Ends every wait with REDLOCK_CANCELLED, sees to it that what was unlocked is released
  * (for at most one per-node timeout), and ends the thread. Locks that are held then are
- * lost to their owners, and end by their TTL. Holds and stops stay to be freed.
+ * lost to their owners, and end by their TTL. Holds and stops stay to be freed. It returns
+ * when no thread waits any more; but in a callback at once, and the rest is done when that
+ * has returned.
  */
 REDLOCK_API void redlock_sync_free(redlock_sync *sync);
 
@@ -109,7 +114,8 @@ typedef struct redlock_lock_options {
     /*
      * Called once, in the client's thread, if the lock is lost while this owner has it: why
      * (EXPIRED, GONE, TAKEN, MAX_HOLD; CANCELLED: the client was freed), and how long it
-     * still excludes others. It may unlock, but must not free the hold.
+     * still excludes others. It may unlock and free the hold. Not called for a thread that
+     * has ended.
      */
     redlock_lost_fn *on_lost;
     void *lost_arg;
@@ -154,18 +160,24 @@ enum {
  * Gives the lock up: to the next thread of this process that waits, else to the nodes. It
  * returns at once, unless it is to confirm; a lock that was handed over needs no
  * confirmation. How: of the above, or 0. The handle stays, without a lock.
- * Errors: NOT_HELD (unlocked before), GONE, TAKEN, EXPIRED (it was lost before; what may be
- * left of it is being released), UNCONFIRMED, FORKED, CLOSED, LOOP (only to confirm).
+ * Errors: NOT_HELD (unlocked before, or its thread has ended), GONE, TAKEN, EXPIRED,
+ * MAX_HOLD (it was lost before; what may be left of it is being released), CLOSED (so it was,
+ * as the client was freed; it ends by its TTL), UNCONFIRMED, BAD_OPTION, FORKED, LOOP (only
+ * to confirm).
  */
 REDLOCK_API redlock_code redlock_unlock(redlock_hold *hold, unsigned how);
 
 /*
  * Extends to `ttl_ms` from now (0: the lock's own TTL), and waits for it; see
- * redlock_extend(). Errors besides: BUSY (another thread does so), CLOSED, LOOP.
+ * redlock_extend(). Errors besides: BUSY (another thread does so), CLOSED, LOOP, and what
+ * redlock_unlock() says of a lock that was lost or given up meanwhile.
  */
 REDLOCK_API redlock_code redlock_hold_extend(redlock_hold *hold, int64_t ttl_ms);
 
-/* Frees the handle, and unlocks, if that was not done. */
+/*
+ * Frees the handle, and unlocks, if that was not done. It waits for its own on_lost, should
+ * that be running: nothing is called after it, and what that used may go.
+ */
 REDLOCK_API void redlock_hold_free(redlock_hold *hold);
 
 /*
@@ -175,7 +187,10 @@ REDLOCK_API void redlock_hold_free(redlock_hold *hold);
  */
 REDLOCK_API bool redlock_hold_lost(const redlock_hold *hold);
 
-/* How long the lock is surely held from now on; 0 if it is not. */
+/*
+ * How long the lock is surely held from now on; 0 if it is not. If it was lost because it
+ * expired or as its client or its thread ended: how long it still excludes others.
+ */
 REDLOCK_API int64_t redlock_hold_valid_ms(const redlock_hold *hold);
 
 /* The fencing token of this owner; see redlock_fence(). Each owner has its own. */
@@ -193,10 +208,12 @@ typedef int redlock_flight_fn(redlock_hold *hold, void *arg);
  * Single flight: of all threads of this process that want `key` at the same time one gets
  * the lock and calls `fly`; the others wait, and get what it returned. Who comes when it
  * has returned begins anew. Between processes it is a lock: look first whether another one
- * has done it meanwhile. Waits at most `wait_ms`, below 0: for as long as it takes; who has
- * begun to fly is not interrupted. `ret_flew`, if given: whether it was this thread that
- * flew. Errors: those of redlock_lock_for(), which all get who waited for the one that
- * failed.
+ * has done it meanwhile. `fly` looks at its hold, as every owner does: OK says that it was
+ * called and returned, not that the lock was held to the end. Waits at most `wait_ms`, below
+ * 0: for as long as it takes; who has begun to fly is not interrupted. `ret_flew`, if given:
+ * whether it was this thread that flew. Errors: those of redlock_lock_for(), which all get
+ * who waited for the one that failed (CANCELLED also if its thread ended in `fly`); BUSY
+ * inside `fly`, where it would wait for itself.
  */
 REDLOCK_API redlock_code redlock_single_flight(redlock_sync *sync, const void *key,
                                                size_t key_len, int64_t wait_ms,
