@@ -23,8 +23,8 @@
  *     is lost, and the free functions only give memory back, what of it they safely can.
  *     What the parent held, it goes on holding. Make a new client. A child that was forked
  *     in a callback must not return from that.
- *  6. Signals. The client's thread takes none. A signal never ends a wait, and a thread that
- *     is cancelled waits to the end.
+ *  6. Signals. The client's thread takes none. A signal never ends a wait, and a thread
+ *     that is cancelled waits to the end.
  *  7. A process that ends without redlock_sync_free() leaves its locks to their TTL.
  */
 #ifndef REDLOCK_SYNC_H
@@ -161,9 +161,9 @@ enum {
  * returns at once, unless it is to confirm; a lock that was handed over needs no
  * confirmation. How: of the above, or 0. The handle stays, without a lock.
  * Errors: NOT_HELD (unlocked before, or its thread has ended), GONE, TAKEN, EXPIRED,
- * MAX_HOLD (it was lost before; what may be left of it is being released), CLOSED (so it was,
- * as the client was freed; it ends by its TTL), UNCONFIRMED, BAD_OPTION, FORKED, LOOP (only
- * to confirm).
+ * MAX_HOLD (it was lost before; what may be left of it is being released), CLOSED (so it
+ * was, as the client was freed; it ends by its TTL), UNCONFIRMED, BAD_OPTION, FORKED, LOOP
+ * (only to confirm).
  */
 REDLOCK_API redlock_code redlock_unlock(redlock_hold *hold, unsigned how);
 
@@ -209,11 +209,11 @@ typedef int redlock_flight_fn(redlock_hold *hold, void *arg);
  * the lock and calls `fly`; the others wait, and get what it returned. Who comes when it
  * has returned begins anew. Between processes it is a lock: look first whether another one
  * has done it meanwhile. `fly` looks at its hold, as every owner does: OK says that it was
- * called and returned, not that the lock was held to the end. Waits at most `wait_ms`, below
- * 0: for as long as it takes; who has begun to fly is not interrupted. `ret_flew`, if given:
- * whether it was this thread that flew. Errors: those of redlock_lock_for(), which all get
- * who waited for the one that failed (CANCELLED also if its thread ended in `fly`); BUSY
- * inside `fly`, where it would wait for itself.
+ * called and returned, not that the lock was held to the end. Waits at most `wait_ms`,
+ * below 0: for as long as it takes; who has begun to fly is not interrupted. `ret_flew`, if
+ * given: whether it was this thread that flew. Errors: those of redlock_lock_for(), which
+ * all get who waited for the one that failed (CANCELLED also if its thread ended in `fly`);
+ * BUSY inside `fly`, where it would wait for itself.
  */
 REDLOCK_API redlock_code redlock_single_flight(redlock_sync *sync, const void *key,
                                                size_t key_len, int64_t wait_ms,

@@ -219,6 +219,30 @@ Test(sync, nodes_are_explained)
     crew_close(&c);
 }
 
+/* Who wants to have it confirmed waits for the nodes, and who does not, does not. */
+Test(sync, release_is_confirmed)
+{
+    struct crew c;
+    struct hand hand[2];
+    crew_open(&c, 3);
+    hand_start(&hand[0], c.sync, "job", NULL);
+    hand_start(&hand[1], c.sync, "other", NULL);
+    for (unsigned i = 0; i < 2; i++)
+        cr_assert_eq(hand_done(&hand[i], job_lock), REDLOCK_OK);
+    servers_stop(&c.servers, 0);
+    servers_stop(&c.servers, 1);
+    cr_assert_eq(hand_done(&hand[1], job_unlock), REDLOCK_OK);
+    hand_do(&hand[0], job_confirm);
+    crew_run_for(50);
+    cr_assert(hand_is_busy(&hand[0]));
+    servers_cont(&c.servers, 0);
+    servers_cont(&c.servers, 1);
+    cr_assert_eq(hand_await(&hand[0]), REDLOCK_OK);
+    hand_end(&hand[0]);
+    hand_end(&hand[1]);
+    crew_close(&c);
+}
+
 /* --- many threads --- */
 
 #define HANDS 6
@@ -338,6 +362,12 @@ Test(sync, handed_over_to_the_like_only)
     crew_close(&c);
 }
 
+static bool has_run_a_script(struct crew *c)
+{
+    return servers_info(&c->servers, 0, "commandstats", "cmdstat_eval") ||
+           servers_info(&c->servers, 0, "commandstats", "cmdstat_evalsha");
+}
+
 /* What is left is too short for the next one: it is extended first. */
 Test(sync, extended_before_it_is_handed_over)
 {
@@ -353,9 +383,11 @@ Test(sync, extended_before_it_is_handed_over)
     CREW_UNTIL(redlock_hold_valid_ms(hand[0].hold) < options.min_validity_ms);
     hand_do(&hand[1], job_lock);
     CREW_UNTIL(crew_waiting(c.sync, "job") == 1);
+    cr_assert_not(has_run_a_script(&c));
     cr_assert_eq(hand_done(&hand[0], job_confirm), REDLOCK_OK);
     cr_assert_eq(hand_await(&hand[1]), REDLOCK_OK);
     cr_assert_str_eq(redlock_hold_token(hand[1].hold), redlock_hold_token(hand[0].hold));
+    CREW_UNTIL(has_run_a_script(&c));
     hand_end(&hand[0]);
     hand_end(&hand[1]);
     crew_close(&c);

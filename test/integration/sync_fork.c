@@ -1,5 +1,6 @@
 /* After a fork the child's handles are inert, whatever the parent's threads were doing. */
 #include <criterion/criterion.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -187,6 +188,63 @@ Test(sync_fork, in_the_middle_of_everything)
     }
     cr_assert_not(redlock_hold_lost(hold));
     redlock_hold_free(hold);
+    crew_close(&c);
+}
+
+/*
+ * A thread ends, and has its list of holds in hand, when another one forks: the child's
+ * copy of that must not stay locked. The list is in hand for as long as the client is busy.
+ */
+static sem_t locked, go;
+
+static void *lock_and_end(void *arg)
+{
+    job_lock(arg);
+    sem_post(&locked);
+    sem_wait(&go);
+    return NULL;
+}
+
+static void *fork_and_free(void *arg)
+{
+    struct hand *hand = arg;
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(5);
+        redlock_hold_free(hand->hold);
+        _exit(0);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    hand->turn = status == 0;
+    return NULL;
+}
+
+Test(sync_fork, while_a_thread_ends)
+{
+    struct crew c;
+    struct hand hand = {.key = "mine", .options = crew_lock_options()}, ending = hand;
+    pthread_t thread[2];
+    crew_open(&c, 3);
+    hand.sync = ending.sync = c.sync;
+    ending.key = "other";
+    job_lock(&hand);
+    cr_assert_eq(hand.code, REDLOCK_OK);
+    sem_init(&locked, 0, 0);
+    sem_init(&go, 0, 0);
+    cr_assert_eq(pthread_create(&thread[0], NULL, lock_and_end, &ending), 0);
+    sem_wait(&locked);
+    crew_enter(c.sync);
+    sem_post(&go);
+    crew_run_for(20);
+    cr_assert_eq(pthread_create(&thread[1], NULL, fork_and_free, &hand), 0);
+    crew_run_for(20);
+    crew_leave(c.sync);
+    for (unsigned i = 0; i < 2; i++)
+        cr_assert_eq(pthread_join(thread[i], NULL), 0);
+    cr_assert_eq(hand.turn, 1, "the child hung");
+    redlock_hold_free(hand.hold);
+    redlock_hold_free(ending.hold);
     crew_close(&c);
 }
 

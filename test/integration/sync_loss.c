@@ -346,6 +346,7 @@ Test(sync_loss, freed_while_it_is_told)
     CREW_UNTIL(redlock_hold_lost(hold));
     cr_assert_eq(redlock_unlock(hold, 0), REDLOCK_GONE);
     hand_do(&hand, job_free);
+    crew_run_for(50);
     cr_assert_eq(seen.times, 0);
     cr_assert(hand_is_busy(&hand));
     sem_post(&seen.go);

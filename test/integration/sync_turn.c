@@ -11,6 +11,19 @@ static atomic_bool over;
 
 #define HANDS 5
 
+/* On how many servers the key's fence is at least this. */
+static unsigned with_fence(struct crew *c, int64_t fence)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < c->servers.n; i++) {
+        redisReply *reply = servers_run(&c->servers, i, "GET job!fence");
+        count +=
+            reply->type == REDIS_REPLY_STRING && strtoll(reply->str, NULL, 10) >= fence;
+        freeReplyObject(reply);
+    }
+    return count;
+}
+
 Test(sync_turn, each_owner_has_a_fencing_token_of_its_own)
 {
     struct crew c;
@@ -35,6 +48,7 @@ Test(sync_turn, each_owner_has_a_fencing_token_of_its_own)
         if (handed)
             cr_assert_eq(fence, last + 1);
         last = fence;
+        cr_assert_geq(with_fence(&c, fence), 2, "nobody else can get it");
         cr_assert_eq(hand_done(&hand[i], job_unlock), REDLOCK_OK);
         cr_assert_eq(redlock_hold_fence(hand[i].hold), fence, "that stays");
     }

@@ -25,6 +25,12 @@ void crew_look_again(int64_t end, const char *file, int line, const char *condit
     usleep(LOOK_US);
 }
 
+void crew_run_for(int64_t ms)
+{
+    for (int64_t end = crew_clock_ms() + ms; crew_clock_ms() < end;)
+        usleep(LOOK_US);
+}
+
 /* --- the client --- */
 
 redlock_options crew_options(void)
@@ -201,6 +207,16 @@ void job_extend(struct hand *hand)
 }
 
 /* --- looking inside --- */
+
+void crew_enter(redlock_sync *sync)
+{
+    rl_sync_lock(sync);
+}
+
+void crew_leave(redlock_sync *sync)
+{
+    rl_sync_unlock(sync);
+}
 
 static struct rl_key *find(redlock_sync *sync, const char *text)
 {

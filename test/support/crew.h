@@ -63,6 +63,10 @@ hand_job job_lock, job_try, job_lock_for, job_unlock, job_confirm, job_extend;
 
 /* --- looking inside --- */
 
+/* Whatever needs the client waits in between. */
+void crew_enter(redlock_sync *sync);
+void crew_leave(redlock_sync *sync);
+
 /* How many threads wait for the key, and whether one has it. */
 unsigned crew_waiting(redlock_sync *sync, const char *key);
 bool crew_held(redlock_sync *sync, const char *key);
@@ -85,6 +89,7 @@ unsigned crew_passengers(redlock_sync *sync);
 #define CREW_PATIENCE_MS 30000
 
 int64_t crew_clock_ms(void);
+void crew_run_for(int64_t ms); /* for what must not happen */
 void crew_look_again(int64_t end, const char *file, int line, const char *condition);
 
 #endif
