@@ -10,14 +10,18 @@
 
 #include "oracle.h"
 
-#define CALM_TTL_MS   30000
-#define BUSY_TTL_MS   5000
-#define ROBBED_TTL_MS 400
-#define LEFT_TTL_MS   300
-#define CHILD_S       30
-#define HELPERS       (ORACLE_DESKS / 2) /* desks of threads that a deed starts */
+#define BUSY_TTL_MS 5000
+#define CHILD_S     30
+#define HELPERS     (ORACLE_DESKS / 2) /* desks of threads that a deed starts */
 
-const char *const key_names[KEYS] = {"calm", "busy", "crowded", "robbed", "left", "flight"};
+const struct key deed_keys[KEYS] = {
+    [CALM] = {"calm", 30000, false},
+    [BUSY] = {"busy", BUSY_TTL_MS, false},
+    [CROWDED] = {"crowded", BUSY_TTL_MS, true},
+    [ROBBED] = {"robbed", 400, false},
+    [LEFT] = {"left", 300, false},
+    [FLIGHT] = {"flight", BUSY_TTL_MS, false},
+};
 
 unsigned long calm_count;
 atomic_uint deeds_lost, flights_begun, flights_flown;
@@ -67,7 +71,7 @@ static redlock_code expect(const struct actor *actor, const char *call, redlock_
         return code;
     fprintf(stderr, "stress: %s of %s answers %s\n", call, actor->deed->name,
             redlock_code_name(code));
-    exit(EXIT_FAILURE);
+    oracle_fail();
 }
 
 static void expect_true(const struct actor *actor, bool holds, const char *what)
@@ -75,14 +79,15 @@ static void expect_true(const struct actor *actor, bool holds, const char *what)
     if (holds)
         return;
     fprintf(stderr, "stress: not so, of %s: %s\n", actor->deed->name, what);
-    exit(EXIT_FAILURE);
+    oracle_fail();
 }
 
-static redlock_lock_options options_of(struct actor *actor, int64_t ttl_ms)
+static redlock_lock_options options_of(struct actor *actor, unsigned key)
 {
     redlock_lock_options options;
     redlock_lock_options_init(&options);
-    options.ttl_ms = ttl_ms;
+    options.ttl_ms = deed_keys[key].ttl_ms;
+    options.fenced = deed_keys[key].fenced;
     if (draw(actor, 4) == 0)
         options.handoffs = draw(actor, 3);
     return options;
@@ -91,15 +96,15 @@ static redlock_lock_options options_of(struct actor *actor, int64_t ttl_ms)
 static redlock_code lock(struct actor *actor, unsigned key,
                          const redlock_lock_options *options, redlock_hold **ret_hold)
 {
-    return redlock_lock(actor->sync, key_names[key], strlen(key_names[key]), options,
-                        ret_hold);
+    return redlock_lock(actor->sync, deed_keys[key].name, strlen(deed_keys[key].name),
+                        options, ret_hold);
 }
 
 static redlock_code lock_for(struct actor *actor, unsigned key, int64_t wait_ms,
                              const redlock_lock_options *options, redlock_hold **ret_hold)
 {
-    return redlock_lock_for(actor->sync, key_names[key], strlen(key_names[key]), wait_ms,
-                            options, ret_hold);
+    return redlock_lock_for(actor->sync, deed_keys[key].name, strlen(deed_keys[key].name),
+                            wait_ms, options, ret_hold);
 }
 
 static void give_back(struct actor *actor, unsigned key, redlock_hold *hold)
@@ -126,7 +131,8 @@ static void use(struct actor *actor, redlock_hold *hold)
     case 2: expect(actor, "extend", redlock_hold_extend(hold, 0), EXTENDED); break;
     case 3:
         expect_true(actor, redlock_hold_token(hold)[0] != '\0', "it has a token");
-        expect_true(actor, redlock_hold_fence(hold) == 0, "and no fence");
+        expect_true(actor, redlock_hold_valid_ms(hold) <= deed_keys[CALM].ttl_ms,
+                    "and no more validity than a TTL");
         break;
     default: break;
     }
@@ -138,7 +144,7 @@ static void use(struct actor *actor, redlock_hold *hold)
 static bool count_calmly(struct actor *actor)
 {
     redlock_hold *hold;
-    redlock_lock_options options = options_of(actor, CALM_TTL_MS);
+    redlock_lock_options options = options_of(actor, CALM);
     expect(actor, "lock", lock(actor, CALM, &options, &hold), BIT(OK));
     oracle_enter(CALM, actor->desk, hold);
     if (actor->counts) {
@@ -157,6 +163,8 @@ static bool hold_for_a_while(struct actor *actor, unsigned key, redlock_code cod
     if (code != REDLOCK_OK)
         return false;
     oracle_enter(key, actor->desk, hold);
+    expect_true(actor, (redlock_hold_fence(hold) > 0) == deed_keys[key].fenced,
+                "a fence, where it is fenced");
     use(actor, hold);
     give_back(actor, key, hold);
     return true;
@@ -166,7 +174,7 @@ static bool wait_for_it(struct actor *actor)
 {
     redlock_hold *hold = NULL;
     unsigned key = BUSY + draw(actor, 2);
-    redlock_lock_options options = options_of(actor, BUSY_TTL_MS);
+    redlock_lock_options options = options_of(actor, key);
     if (draw(actor, 4) == 0)
         options.max_hold_ms = BUSY_TTL_MS;
     redlock_code code = expect(actor, "lock", lock(actor, key, &options, &hold), BIT(OK));
@@ -177,12 +185,12 @@ static bool try_it(struct actor *actor)
 {
     redlock_hold *hold = NULL;
     unsigned key = draw(actor, ROBBED);
-    redlock_lock_options options =
-        options_of(actor, key == CALM ? CALM_TTL_MS : BUSY_TTL_MS);
-    redlock_code code = expect(actor, "try_lock",
-                               redlock_try_lock(actor->sync, key_names[key],
-                                                strlen(key_names[key]), &options, &hold),
-                               TRIED);
+    redlock_lock_options options = options_of(actor, key);
+    redlock_code code =
+        expect(actor, "try_lock",
+               redlock_try_lock(actor->sync, deed_keys[key].name,
+                                strlen(deed_keys[key].name), &options, &hold),
+               TRIED);
     return hold_for_a_while(actor, key, code, hold);
 }
 
@@ -192,7 +200,7 @@ static bool wait_impatiently(struct actor *actor)
     redlock_hold *hold = NULL;
     unsigned key = BUSY + draw(actor, 2);
     int64_t wait_ms = waits[draw(actor, sizeof(waits) / sizeof(*waits))];
-    redlock_lock_options options = options_of(actor, BUSY_TTL_MS);
+    redlock_lock_options options = options_of(actor, key);
     redlock_code code =
         expect(actor, "lock_for", lock_for(actor, key, wait_ms, &options, &hold), WAITED);
     return hold_for_a_while(actor, key, code, hold);
@@ -211,7 +219,7 @@ static bool wait_until_stopped(struct actor *actor)
     redlock_hold *hold = NULL;
     redlock_stop *stop;
     unsigned key = BUSY + draw(actor, 2);
-    redlock_lock_options options = options_of(actor, BUSY_TTL_MS);
+    redlock_lock_options options = options_of(actor, key);
     expect(actor, "stop_new", redlock_stop_new(actor->sync, &stop), BIT(OK));
     options.stop = stop;
     bool early = draw(actor, 8) == 0;
@@ -263,7 +271,7 @@ static void *unlock_for_another(void *arg)
 static bool let_another_unlock(struct actor *actor)
 {
     struct errand errand = {.actor = actor, .key = CROWDED};
-    redlock_lock_options options = options_of(actor, BUSY_TTL_MS);
+    redlock_lock_options options = options_of(actor, CROWDED);
     options.any_thread = true;
     if (expect(actor, "lock_for", lock_for(actor, CROWDED, 1000, &options, &errand.hold),
                WAITED) != REDLOCK_OK)
@@ -279,7 +287,7 @@ static void *lock_and_end(void *arg)
     struct errand *errand = arg;
     redlock_lock_options options;
     redlock_lock_options_init(&options);
-    options.ttl_ms = LEFT_TTL_MS;
+    options.ttl_ms = deed_keys[LEFT].ttl_ms;
     if (expect(errand->actor, "lock_for",
                lock_for(errand->actor, LEFT, 1000, &options, &errand->hold),
                WAITED) == REDLOCK_OK)
@@ -292,7 +300,7 @@ static bool leave_it_locked(struct actor *actor)
 {
     struct errand errand = {.actor = actor};
     redlock_hold *hold = NULL;
-    redlock_lock_options options = options_of(actor, BUSY_TTL_MS);
+    redlock_lock_options options = options_of(actor, LEFT);
     run_errand(lock_and_end, &errand);
     if (!errand.hold)
         return false;
@@ -322,7 +330,7 @@ static void on_lost(redlock_hold *hold, redlock_code why, int64_t valid_ms, void
 static bool be_robbed(struct actor *actor)
 {
     redlock_hold *hold = NULL;
-    redlock_lock_options options = options_of(actor, ROBBED_TTL_MS);
+    redlock_lock_options options = options_of(actor, ROBBED);
     options.on_lost = on_lost;
     options.lost_arg = actor;
     if (expect(actor, "lock_for", lock_for(actor, ROBBED, 1000, &options, &hold), WAITED) !=
@@ -353,7 +361,8 @@ static int fly(redlock_hold *hold, void *arg)
     oracle_enter(FLIGHT, actor->desk, hold);
     pause_us(draw(actor, 2000));
     oracle_leave(FLIGHT, actor->desk);
-    atomic_store_explicit(&flights_done, number, memory_order_relaxed);
+    atomic_exchange_explicit(&flights_done, number,
+                             memory_order_relaxed); /* for helgrind */
     add(&flying, -1U);
     return (int)number;
 }
@@ -361,16 +370,17 @@ static int fly(redlock_hold *hold, void *arg)
 /* True if it had not to fly itself. */
 static bool fly_together(struct actor *actor)
 {
-    redlock_lock_options options = options_of(actor, BUSY_TTL_MS);
+    redlock_lock_options options = options_of(actor, FLIGHT);
     unsigned before = read_of(&flights_done);
     int number = -1;
     bool flew = false;
     int64_t wait_ms = draw(actor, 4) > 0 ? -1 : (int64_t)draw(actor, 100);
-    redlock_code code = expect(actor, "single_flight",
-                               redlock_single_flight(actor->sync, key_names[FLIGHT],
-                                                     strlen(key_names[FLIGHT]), wait_ms,
-                                                     &options, fly, actor, &number, &flew),
-                               WAITED);
+    redlock_code code =
+        expect(actor, "single_flight",
+               redlock_single_flight(actor->sync, deed_keys[FLIGHT].name,
+                                     strlen(deed_keys[FLIGHT].name), wait_ms, &options, fly,
+                                     actor, &number, &flew),
+               WAITED);
     add(&flights_flown, flew);
     if (code == REDLOCK_OK)
         expect_true(actor, number >= (int)before, "what it got had not ended before");
@@ -385,7 +395,7 @@ static void be_inert(struct actor *actor, redlock_hold *hold)
     redlock_hold *none = NULL;
     redlock_stop *stop = NULL;
     redlock_node node[5];
-    const char *key = key_names[CALM];
+    const char *key = deed_keys[CALM].name;
     bool right[] = {
         redlock_lock(actor->sync, key, 4, NULL, &none) == REDLOCK_FORKED,
         redlock_try_lock(actor->sync, key, 4, NULL, &none) == REDLOCK_FORKED,
@@ -410,7 +420,7 @@ static void be_inert(struct actor *actor, redlock_hold *hold)
 static bool fork_while_it_holds(struct actor *actor)
 {
     redlock_hold *hold;
-    redlock_lock_options options = options_of(actor, BUSY_TTL_MS);
+    redlock_lock_options options = options_of(actor, BUSY);
     int status;
     expect(actor, "lock", lock(actor, BUSY, &options, &hold), BIT(OK));
     oracle_enter(BUSY, actor->desk, hold);

@@ -9,10 +9,14 @@
 #include <redlock/sync.h>
 #include <stdatomic.h>
 
-/* The keys, each for its deeds. Only ROBBED is taken from its holders, by whoever may. */
+/* The keys, each for its deeds. Only ROBBED is taken from its holders. */
 enum { CALM, BUSY, CROWDED, ROBBED, LEFT, FLIGHT, KEYS };
 
-extern const char *const key_names[KEYS];
+extern const struct key {
+    const char *name;
+    int64_t ttl_ms;
+    bool fenced;
+} deed_keys[KEYS];
 
 struct actor {
     pthread_t thread;

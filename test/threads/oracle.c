@@ -12,6 +12,15 @@ static struct desk {
 } desks[ORACLE_DESKS];
 
 static atomic_uint owners[ORACLE_KEYS]; /* a desk's number and 1 */
+static _Atomic int64_t fences[ORACLE_KEYS];
+
+/* What ends the servers runs once, and in one thread. */
+_Noreturn void oracle_fail(void)
+{
+    static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&once);
+    exit(EXIT_FAILURE);
+}
 
 void oracle_begin(void)
 {
@@ -39,9 +48,21 @@ static void accuse(unsigned key, unsigned other, unsigned desk, const redlock_ho
                 key, other, (long long)their_ms, desk, (long long)my_ms);
         fprintf(stderr, "oracle: their tokens are %s and %s\n", redlock_hold_token(theirs),
                 redlock_hold_token(mine));
-        exit(EXIT_FAILURE);
+        oracle_fail();
     }
     pthread_mutex_unlock(&desks[other].mutex);
+}
+
+/* Each owner's token is larger than that of the one before. */
+static void compare_fences(unsigned key, const redlock_hold *hold)
+{
+    int64_t mine = redlock_hold_fence(hold);
+    int64_t before = atomic_exchange_explicit(&fences[key], mine, memory_order_relaxed);
+    if (mine > before || before == 0 || redlock_hold_valid_ms(hold) == 0)
+        return;
+    fprintf(stderr, "oracle: key %u has the fence %lld after %lld\n", key, (long long)mine,
+            (long long)before);
+    oracle_fail();
 }
 
 void oracle_enter(unsigned key, unsigned desk, redlock_hold *hold)
@@ -50,6 +71,7 @@ void oracle_enter(unsigned key, unsigned desk, redlock_hold *hold)
     unsigned other = atomic_exchange_explicit(&owners[key], desk + 1, memory_order_relaxed);
     if (other != 0 && other != desk + 1)
         accuse(key, other - 1, desk, hold);
+    compare_fences(key, hold);
 }
 
 void oracle_leave(unsigned key, unsigned desk)

@@ -14,7 +14,13 @@
 
 void oracle_begin(void);
 
-/* Right after it was locked. Two valid holds of one key end the program. */
+/* Ends the program, and with it the servers: for the first of all threads that says so. */
+_Noreturn void oracle_fail(void);
+
+/*
+ * Right after it was locked. Two valid holds of one key end the program, and so does a
+ * fence that does not rise.
+ */
 void oracle_enter(unsigned key, unsigned desk, redlock_hold *hold);
 
 /* Right before it is unlocked, or freed. */

@@ -6,6 +6,7 @@
  * No two hold a key at once, no increment of what is guarded is lost, every call answers
  * what it may, nothing hangs. A plain program, so that tools for threads can run it.
  */
+#include <event2/event.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,12 @@ static struct actor actors[ORACLE_DESKS / 2];
 static unsigned threads = THREADS;
 static atomic_bool ends;
 
+/* Of what starts the servers. */
+_Noreturn void plain_fail(void)
+{
+    oracle_fail();
+}
+
 static int64_t now_ms(void)
 {
     struct timespec at;
@@ -48,9 +55,37 @@ static redlock_sync *open_client(void)
     options.node_timeout_ms = NODE_TIME_MS;
     if (redlock_sync_new(servers.uri, 5, &options, &sync, &error) != REDLOCK_OK) {
         fprintf(stderr, "stress: %s\n", error.text);
-        exit(EXIT_FAILURE);
+        oracle_fail();
     }
     return sync;
+}
+
+/* --- fenced locks --- */
+
+static void on_admitted(redlock_client *client, const redlock_admitted *result, void *arg)
+{
+    (void)client;
+    *(redlock_code *)arg = result->code;
+}
+
+/* What threads have no call for: done once, on a loop of its own. */
+static void admit(void)
+{
+    struct event_base *base = event_base_new();
+    redlock_client *client;
+    redlock_code code = REDLOCK_BUSY;
+    if (!base ||
+        redlock_client_new(base, servers.uri, 5, NULL, &client, NULL) != REDLOCK_OK ||
+        redlock_admit(client, REDLOCK_ADMIT_AT_ONCE, 0, on_admitted, &code) != REDLOCK_OK)
+        abort();
+    while (code == REDLOCK_BUSY)
+        event_base_loop(base, EVLOOP_ONCE);
+    if (code != REDLOCK_OK) {
+        fprintf(stderr, "stress: admit answers %s\n", redlock_code_name(code));
+        oracle_fail();
+    }
+    redlock_client_free(client);
+    event_base_free(base);
 }
 
 /* --- threads --- */
@@ -127,7 +162,7 @@ static void *wait_to_the_last(void *arg)
     redlock_code code = redlock_lock(arg, "last", 4, NULL, &hold);
     if (code != REDLOCK_CANCELLED && code != REDLOCK_CLOSED) {
         fprintf(stderr, "stress: the last wait answers %s\n", redlock_code_name(code));
-        exit(EXIT_FAILURE);
+        oracle_fail();
     }
     return NULL;
 }
@@ -137,7 +172,7 @@ static void expect_right(bool right, const char *what)
     if (right)
         return;
     fprintf(stderr, "stress: %s\n", what);
-    exit(EXIT_FAILURE);
+    oracle_fail();
 }
 
 /* A client is freed while one of its threads holds a lock and others wait for that. */
@@ -209,6 +244,7 @@ int main(int argc, char **argv)
     signal(SIGALRM, on_alarm);
     alarm((unsigned)seconds + PATIENCE_S);
     servers_start(&servers, 5, NULL);
+    admit();
     oracle_begin();
     for (unsigned i = 0; i < CLIENTS; i++)
         sync_of[i] = open_client();
