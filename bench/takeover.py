@@ -114,7 +114,8 @@ def contend(what, contender, quorum, seconds, extra=None, meanwhile=time.sleep):
     for before, hold in zip(logs.seen, logs.seen[1:]):
         second = int((hold.granted - logs.begin) / 1e6)
         changes[min(second, len(changes) - 1)] += before.who != hold.who
-    print("  " + " ".join(map(str, changes)), flush=True)
+    print("  " + " ".join(map(str, changes)))
+    print(f"  {sum(changes)} changes among {len(logs.seen)} acquisitions", flush=True)
     lab.wait_for(lambda: not any(quorum.values(KEY)), "a free lock", 30)
     return all(changes)
 
