@@ -2,7 +2,7 @@
 -- with queue.lua
 -- and, before how the marker begins: ARGV[7] a place in the queue, ARGV[8] for how long by now,
 -- in us; '' leaves it
--- 1 released, 2 and another was called, 0 gone; the fence is raised wherever that may be
+-- 1 released, 2 and another waits, 0 gone; the fence is raised wherever that may be
 if not ahead then
   raise(fence)
 end
@@ -14,8 +14,8 @@ if #ARGV > 7 then
   pcall(enter, ARGV[7], ARGV[8])
 end
 if mine then
-  local could, called = pcall(call_first)
-  return {could and called and 2 or 1, now, stored}
+  pcall(call_first)
+  return {awaited and 2 or 1, now, stored}
 elseif value then
   return held()
 end

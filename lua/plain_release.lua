@@ -1,7 +1,7 @@
 -- with queue.lua
 -- KEYS[1] resource, ARGV[1] token, and of whoever goes on waiting ARGV[2] a place in the queue,
 -- ARGV[3] for how long by now, in us; '' leaves it
--- 1 released, 2 and another was called, 0 gone, {value, pttl} another's
+-- 1 released, 2 and another waits, 0 gone, {value, pttl} another's
 local value = redis.call('GET', KEYS[1])
 local mine = value == ARGV[1]
 if mine then
@@ -11,8 +11,8 @@ if ARGV[2] then
   pcall(enter, ARGV[2], ARGV[3])
 end
 if mine then
-  local could, called = pcall(call_first)
-  return could and called and 2 or 1
+  pcall(call_first)
+  return awaited and 2 or 1
 elseif value then
   return {string.sub(value, 1, 128), redis.call('PTTL', KEYS[1])}
 end

@@ -20,20 +20,22 @@ local function call(place, rank)
   local channel, number = string.match(place, '^(.*) (%d+)$')
   return channel and redis.call('PUBLISH', channel, number .. rank) > 0
 end
--- The first who still listens, and the second, should the first not come.
+-- The first who still listens, and the second, should the first not come. Whoever waits and
+-- cannot be called leaves a trace all the same: it was awaited.
+local awaited = false
 local function call_first()
   for _ = 1, 100 do
     local places = redis.call('ZRANGE', queue, '0', '1')
     if not places[1] then
-      return false
+      return
     end
     redis.call('ZREM', queue, places[1])
+    awaited = true
     if call(places[1], ' 0') then
       if places[2] then
         call(places[2], ' 1')
       end
-      return true
+      return
     end
   end
-  return false
 end

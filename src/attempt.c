@@ -198,7 +198,7 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
         heard.vote = RL_VOTE_UNKNOWN; /* what a wrong clock stores may end any time */
         heard.fault = RL_FAULT_CLOCK;
     }
-    attempt->awaited |= heard.called;
+    attempt->awaited |= heard.awaited;
     if (op->takes_place && attempt->owner && reply && heard.fault == RL_FAULT_NONE)
         rl_owner_placed(attempt->owner, node, op->sent);
     if (heard.fault == RL_FAULT_LATE || heard.fault == RL_FAULT_AHEAD)

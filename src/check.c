@@ -305,8 +305,8 @@ static const struct rl_task_class check_class = {
 };
 
 /*
- * Random, and where the prefix is long, longer than a lock's may be: it is nobody's. It is a
- * channel, too, of those that the rule of --acl names.
+ * Random, and where the prefix is long, longer than a lock's may be: it is nobody's. It is
+ * a channel, too, of those that the rule of --acl names.
  */
 static void choose_key(struct check *check)
 {

@@ -230,13 +230,15 @@ static void hears(struct rl_task *task, unsigned node, bool hears)
         hasten(lease, task->client->view.now);
 }
 
-/* Whoever got the lock, or has given up, leaves the queue by its release. */
+/*
+ * Whoever got the lock, or has given up, leaves the queue by its release. Who cannot be
+ * called enters, too, so that it is known to be waiting.
+ */
 void rl_owner_place(redlock_lease *lease, struct rl_subject *subject)
 {
     redlock_client *client = lease->task.client;
     bool goes_on = lease->phase == RL_PHASE_TRYING && lease->waits && !lease->cancelled &&
-                   !lease->freed && client->view.now < lease->give_up &&
-                   rl_count(rl_listen_where(client)) >= lease->terms.q;
+                   !lease->freed && client->view.now < lease->give_up && client->ears;
     if (!goes_on && !lease->entered)
         return;
     lease->entered = true;
@@ -336,9 +338,8 @@ static void begin_attempt(redlock_lease *lease)
 {
     redlock_client *client = lease->task.client;
     char token[REDLOCK_TOKEN_MAX + 1];
-    rl_nodes heard = rl_listen_where(client);
     lease->phase = RL_PHASE_TRYING;
-    lease->queues = lease->behind && rl_count(heard) >= lease->terms.q;
+    lease->queues = lease->behind;
     lease->behind = false;
     lease->attempts += !lease->queues;
     rl_turn_try(&lease->turn);
@@ -368,6 +369,23 @@ static void begin_attempt(redlock_lease *lease)
         &(struct rl_lease_event){.type = lease->queues ? RL_EVENT_QUEUE : RL_EVENT_START});
 }
 
+/* Who is to stand behind others and could not be called gives them a chance all the same.
+ */
+static void begin(redlock_lease *lease)
+{
+    redlock_client *client = lease->task.client;
+    bool can_queue = rl_count(rl_listen_where(client)) >= lease->terms.q;
+    if (!lease->behind || can_queue) {
+        begin_attempt(lease);
+        return;
+    }
+    rl_listen_begin(client);
+    lease->behind = false;
+    rl_time at = policy_at(lease);
+    lease->next_attempt = at == RL_NEVER ? client->view.now : at;
+    rl_task_due(&lease->task, lease->next_attempt);
+}
+
 static void tick(struct rl_task *task)
 {
     redlock_lease *lease = rl_handle_of(task);
@@ -380,7 +398,7 @@ static void tick(struct rl_task *task)
              task->client->view.now < lease->next_attempt)
         rl_task_due(task, lease->next_attempt);
     else if (lease->phase == RL_PHASE_PAUSING)
-        begin_attempt(lease);
+        begin(lease);
 }
 
 void rl_handle_extend(redlock_lease *lease, int64_t ttl_ms)

@@ -302,6 +302,8 @@ bool rl_listen_since(const redlock_client *client, unsigned node, rl_time sent)
 struct rl_word rl_listen_place(redlock_client *client, uint64_t number)
 {
     struct rl_ears *ears = client->ears;
+    if (!ears)
+        return (struct rl_word){"", 0};
     int len = snprintf(ears->place + ears->channel_len,
                        sizeof(ears->place) - ears->channel_len, " %" PRIu64, number);
     return (struct rl_word){ears->place, ears->channel_len + (size_t)len};

@@ -16,7 +16,10 @@ rl_nodes rl_listen_where(const redlock_client *client);
 /* What was said to the node at that time was said while it listened, as it still does. */
 bool rl_listen_since(const redlock_client *client, unsigned node, rl_time sent);
 
-/* The place of the one with this number in any queue. It lives until the next call. */
+/*
+ * The place of the one with this number in any queue; empty before it began. It lives until
+ * the next call.
+ */
 struct rl_word rl_listen_place(redlock_client *client, uint64_t number);
 
 void rl_listen_deafen(redlock_client *client);

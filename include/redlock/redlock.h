@@ -219,7 +219,7 @@ typedef struct redlock_result {
     int64_t took_us;      /* of the last attempt, or of the round */
     int64_t valid_ms;     /* how long the lock is surely held from now; 0: it is not */
     int64_t remaining_ms; /* until others' locks leave a quorum free; -1: unknown */
-    bool awaited;         /* of a release: another client waits, and was called */
+    bool awaited;         /* of a release: another client waits, or did just now */
 } redlock_result;
 
 typedef void redlock_lease_fn(redlock_lease *lease, const redlock_result *result,

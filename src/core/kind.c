@@ -237,8 +237,8 @@ static bool read_code(enum rl_text text, const struct rl_reply *reply,
     int64_t most = text == RL_EXTEND || text == RL_RELEASE ? 2 : can_grant ? 1 : 0;
     if (reply->integer < 0 || reply->integer > most)
         return false;
-    answer->called = text == RL_RELEASE && reply->integer == 2;
-    answer->vote = answer->called ? RL_VOTE_GRANTED : votes[reply->integer];
+    answer->awaited = text == RL_RELEASE && reply->integer == 2;
+    answer->vote = answer->awaited ? RL_VOTE_GRANTED : votes[reply->integer];
     return true;
 }
 

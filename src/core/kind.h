@@ -76,7 +76,7 @@ struct rl_answer {
     struct rl_word value; /* the value that is there; empty if unknown */
     int64_t fence;        /* that is stored there; 0: unknown, or none */
     int64_t time;         /* of the node's clock, us; 0: not told */
-    bool called;          /* of RELEASE: another waits, and was called */
+    bool awaited;         /* of RELEASE: another waits */
 };
 
 /* The kind that a token of ours names; the plain one for any other token. */

@@ -86,14 +86,14 @@ Test(read, numbers)
     check_numbers(RL_BREAK, look);
 }
 
-/* 2 means that besides being released another was called; of an extension it does not. */
-Test(read, whether_another_was_called)
+/* 2 means that besides being released another waits; of an extension it does not. */
+Test(read, whether_another_waits)
 {
     for (int value = 0; value <= 2; value++) {
         cr_assert(reads(RL_RELEASE, number(value)));
-        cr_assert_eq(answer.called, value == 2);
+        cr_assert_eq(answer.awaited, value == 2);
         cr_assert(reads(RL_EXTEND, number(value)));
-        cr_assert_not(answer.called);
+        cr_assert_not(answer.awaited);
     }
 }
 
@@ -274,7 +274,7 @@ Test(fenced, a_code_the_time_and_the_fence)
             cr_assert_eq(answer.vote, expected);
             cr_assert_eq(answer.fence, FENCE);
             cr_assert_eq(answer.time, TIME);
-            cr_assert_eq(answer.called, fenced_texts[i] == RL_RELEASE && code == 2);
+            cr_assert_eq(answer.awaited, fenced_texts[i] == RL_RELEASE && code == 2);
         }
 }
 
