@@ -149,7 +149,8 @@ redlock_code redlock_single_flight(redlock_sync *sync, const void *key, size_t k
     rl_sync_put(sync);
     if (code != REDLOCK_OK)
         return code;
-    *ret_returned = returned;
+    if (ret_returned)
+        *ret_returned = returned;
     if (ret_flew)
         *ret_flew = flew;
     return REDLOCK_OK;

@@ -20,9 +20,10 @@
  *     there, with whichever client; all else is allowed, and the sooner it returns, the
  *     better for all others.
  *  5. After fork() the child's handles are inert: every call answers REDLOCK_FORKED, a hold
- *     is lost, and the free functions only give memory back, what of it they safely can.
- *     What the parent held, it goes on holding. Make a new client. A child that was forked
- *     in a callback must not return from that.
+ *     is lost, and the free functions only give memory back, as far as that is safe: what
+ *     the client's thread worked on, its connections too, stays until the child ends or
+ *     calls exec(). What the parent held, it goes on holding. Make a new client. A child
+ *     that was forked in a callback must not return from that.
  *  6. Signals. The client's thread takes none. A signal never ends a wait, and a thread
  *     that is cancelled waits to the end.
  *  7. A process that ends without redlock_sync_free() leaves its locks to their TTL.

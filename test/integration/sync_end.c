@@ -214,6 +214,36 @@ Test(sync_end, client_is_freed_while_nodes_are_silent)
     crew_close(&c);
 }
 
+/* The same while a lock is extended for the one who is next. */
+Test(sync_end, client_is_freed_while_a_lock_is_handed_over)
+{
+    struct crew c;
+    struct hand hand[2];
+    redlock_lock_options options = crew_lock_options();
+    options.watchdog = false;
+    crew_open(&c, 3);
+    hand_start(&hand[0], c.sync, "job", &options);
+    cr_assert_eq(hand_done(&hand[0], job_lock), REDLOCK_OK);
+    options.min_validity_ms = 59300;
+    hand_start(&hand[1], c.sync, "job", &options);
+    CREW_UNTIL(redlock_hold_valid_ms(hand[0].hold) < options.min_validity_ms);
+    hand_do(&hand[1], job_lock);
+    CREW_UNTIL(crew_waiting(c.sync, "job") == 1);
+    for (unsigned i = 0; i < 3; i++)
+        servers_stop(&c.servers, i);
+    hand_do(&hand[0], job_confirm);
+    CREW_UNTIL(!crew_held(c.sync, "job"));
+    redlock_sync_free(c.sync);
+    c.sync = NULL;
+    cr_assert_eq(hand_await(&hand[0]), REDLOCK_UNCONFIRMED);
+    cr_assert_eq(hand_await(&hand[1]), REDLOCK_CANCELLED);
+    for (unsigned i = 0; i < 3; i++)
+        servers_cont(&c.servers, i);
+    hand_end(&hand[0]);
+    hand_end(&hand[1]);
+    crew_close(&c);
+}
+
 /* Threads extend and unlock what they hold while it is freed: each call ends. */
 #define BUSY 4
 
