@@ -36,7 +36,7 @@ void rl_flights_wake(redlock_sync *sync)
 }
 
 static redlock_code ride(redlock_sync *sync, struct rl_flight *flight, int64_t deadline,
-                         const redlock_stop *stop, int *ret_returned)
+                         const redlock_stop *stop, int *ret_returned, bool *ret_stranded)
 {
     struct rl_passenger passenger = {.stop = stop};
     if (pthread_equal(flight->pilot, pthread_self()))
@@ -51,18 +51,27 @@ static redlock_code ride(redlock_sync *sync, struct rl_flight *flight, int64_t d
     rl_wait_end(sync, &passenger.wait);
     if (passenger.wait.code == REDLOCK_OK)
         *ret_returned = passenger.returned;
+    *ret_stranded = passenger.stranded;
     return passenger.wait.code;
 }
 
 /* --- the one who does it --- */
+
+struct outcome {
+    redlock_code code;
+    int returned;
+    bool flew;
+};
 
 static void land(struct rl_flight *flight, redlock_code code, int returned)
 {
     struct rl_passenger *passenger;
     rl_sync_lock(flight->sync);
     LIST_REMOVE(flight, next);
-    while ((passenger = TAILQ_FIRST(&flight->passengers)))
+    while ((passenger = TAILQ_FIRST(&flight->passengers))) {
+        passenger->stranded = code != REDLOCK_OK;
         alight(flight, passenger, code, returned);
+    }
     rl_sync_unlock(flight->sync);
 }
 
@@ -107,23 +116,25 @@ static redlock_code take_off(struct rl_flight *flight, int64_t wait_ms,
     return code;
 }
 
-static redlock_code ride_or_fly(redlock_sync *sync, struct rl_flight *flight,
-                                int64_t wait_ms, const redlock_lock_options *options,
-                                redlock_flight_fn *fly, void *arg, int *ret_returned,
-                                bool *ret_flew)
+/* False: somebody else was to do it, and could not. */
+static bool ride_or_fly(struct rl_flight *flight, int64_t deadline,
+                        const redlock_lock_options *options, redlock_flight_fn *fly,
+                        void *arg, struct outcome *ret)
 {
+    redlock_sync *sync = flight->sync;
+    bool stranded = false;
     rl_sync_lock(sync);
     struct rl_flight *other = find(sync, flight->key, flight->key_len);
-    *ret_flew = !other;
+    ret->flew = !other;
     if (other) {
-        redlock_code code =
-            ride(sync, other, rl_in_ms(wait_ms), options->stop, ret_returned);
+        ret->code = ride(sync, other, deadline, options->stop, &ret->returned, &stranded);
         rl_sync_unlock(sync);
-        return code;
+        return !stranded;
     }
     LIST_INSERT_HEAD(&sync->flights, flight, next);
     rl_sync_unlock(sync);
-    return take_off(flight, wait_ms, options, fly, arg, ret_returned);
+    ret->code = take_off(flight, rl_left_ms(deadline), options, fly, arg, &ret->returned);
+    return true;
 }
 
 redlock_code redlock_single_flight(redlock_sync *sync, const void *key, size_t key_len,
@@ -132,8 +143,7 @@ redlock_code redlock_single_flight(redlock_sync *sync, const void *key, size_t k
                                    bool *ret_flew)
 {
     redlock_lock_options mine;
-    int returned;
-    bool flew;
+    struct outcome outcome;
     if (!rl_sync_is_ours(sync))
         return REDLOCK_FORKED;
     if (rl_sync_is_loop())
@@ -145,13 +155,15 @@ redlock_code redlock_single_flight(redlock_sync *sync, const void *key, size_t k
         .sync = sync, .pilot = pthread_self(), .key = key, .key_len = key_len};
     TAILQ_INIT(&flight.passengers);
     atomic_fetch_add(&sync->handles, 1);
-    code = ride_or_fly(sync, &flight, wait_ms, &mine, fly, arg, &returned, &flew);
+    int64_t deadline = rl_in_ms(wait_ms);
+    while (!ride_or_fly(&flight, deadline, &mine, fly, arg, &outcome))
+        ;
     rl_sync_put(sync);
-    if (code != REDLOCK_OK)
-        return code;
+    if (outcome.code != REDLOCK_OK)
+        return outcome.code;
     if (ret_returned)
-        *ret_returned = returned;
+        *ret_returned = outcome.returned;
     if (ret_flew)
-        *ret_flew = flew;
+        *ret_flew = outcome.flew;
     return REDLOCK_OK;
 }

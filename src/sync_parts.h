@@ -280,6 +280,7 @@ struct rl_passenger {
     TAILQ_ENTRY(rl_passenger) next;
     const redlock_stop *stop;
     int returned;
+    bool stranded; /* the one who was to do it could not, or has ended */
 };
 
 /* On the stack of the thread that flies. */

@@ -208,13 +208,13 @@ typedef int redlock_flight_fn(redlock_hold *hold, void *arg);
 /*
  * Single flight: of all threads of this process that want `key` at the same time one gets
  * the lock and calls `fly`; the others wait, and get what it returned. Who comes when it
- * has returned begins anew. Between processes it is a lock: look first whether another one
- * has done it meanwhile. `fly` looks at its hold, as every owner does: OK says that it was
- * called and returned, not that the lock was held to the end. Waits at most `wait_ms`,
- * below 0: for as long as it takes; who has begun to fly is not interrupted. `ret_flew`, if
- * given: whether it was this thread that flew. Errors: those of redlock_lock_for(), which
- * all get who waited for the one that failed (CANCELLED also if its thread ended in `fly`);
- * BUSY inside `fly`, where it would wait for itself.
+ * has returned begins anew; if it does not get the lock, or its thread ends in `fly`, one
+ * of those who wait takes its place. Between processes it is a lock: look first whether
+ * another one has done it meanwhile. `fly` looks at its hold, as every owner does: OK says
+ * that it was called and returned, not that the lock was held to the end. Waits at most
+ * `wait_ms`, below 0: for as long as it takes; who has begun to fly is not interrupted.
+ * `ret_flew`, if given: whether it was this thread that flew. Errors: those of
+ * redlock_lock_for(); BUSY inside `fly`, where it would wait for itself.
  */
 REDLOCK_API redlock_code redlock_single_flight(redlock_sync *sync, const void *key,
                                                size_t key_len, int64_t wait_ms,
