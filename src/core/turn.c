@@ -26,7 +26,8 @@ rl_time rl_turn_call(struct rl_turn *turn, unsigned q, unsigned node, unsigned r
         turn->first |= rl_bit(node);
     if (rl_count(turn->first) >= q)
         return now;
-    return rl_count(turn->called) >= q ? rl_later(now, grace) : RL_NEVER;
+    bool is_second = rl_count(turn->called) >= q;
+    return rl_later(now, is_second ? grace : rl_later(grace, grace));
 }
 
 bool rl_turn_is_placed(const struct rl_turn *turn, unsigned q)

@@ -3,10 +3,11 @@
  *
  * Whoever did not get the lock takes a place in the queue of each node, in the order since
  * when it waits, and whoever releases it calls the first there. To be called is a hint and
- * nothing more: the orders of nodes differ, calls are lost, others are faster. So a call
- * counts once q nodes made it; who is called as the second gives the first its time; and
- * who is not called tries again when the lock that was seen has ended. Where too few nodes
- * can call, a policy tells when (retry.h).
+ * nothing more: the orders of nodes differ, calls are lost, others are faster. So whoever
+ * q nodes call tries at once; who is called as the second gives the first its time; and who
+ * is called by fewer comes after that, for nobody may have been called by q. Who is not
+ * called tries again when the lock that was seen has ended. Where too few nodes can call, a
+ * policy tells when (retry.h).
  */
 #ifndef RL_TURN_H
 #define RL_TURN_H
@@ -29,7 +30,7 @@ void rl_turn_try(struct rl_turn *turn);
 void rl_turn_place(struct rl_turn *turn, unsigned node);
 void rl_turn_lose(struct rl_turn *turn, unsigned node);
 
-/* A node calls. When to try: now, after `grace`, or RL_NEVER: as was planned. */
+/* A node calls. When to try: now, after `grace`, or after twice as long. */
 rl_time rl_turn_call(struct rl_turn *turn, unsigned q, unsigned node, unsigned rank,
                      rl_time now, rl_time grace);
 

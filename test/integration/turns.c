@@ -224,6 +224,29 @@ Test(turns, the_second_comes_if_the_first_does_not)
     close_queue(&queue);
 }
 
+/* Each node has another queue, and calls another: somebody comes, and long before it looks. */
+Test(turns, no_two_nodes_call_the_same_one)
+{
+    struct queue queue;
+    redlock_lease_options options = patient();
+    open_queue(&queue, WAITERS);
+    for (unsigned i = 0; i < WAITERS; i++)
+        take_place(&queue, &options);
+    for (unsigned i = 0; i < WAITERS; i++) {
+        servers_do(&queue.s.servers, i, "ZREMRANGEBYRANK job!queue %u -1", i + 1);
+        if (i > 0)
+            servers_do(&queue.s.servers, i, "ZREMRANGEBYRANK job!queue 0 %u", i - 1);
+    }
+    cr_assert_eq(places(&queue), WAITERS);
+    int64_t freed_at = loop_clock_ms();
+    cr_assert_eq(give_up(&queue), REDLOCK_OK);
+    LOOP_UNTIL(queue.s.base, queue.waiter[0].told.times + queue.waiter[1].told.times +
+                                     queue.waiter[2].told.times >
+                                 0);
+    cr_assert_lt(loop_clock_ms() - freed_at, 3000);
+    close_queue(&queue);
+}
+
 /* Two of five are not there: three are enough to be called by. */
 Test(turns, by_a_bare_quorum)
 {
