@@ -159,11 +159,15 @@ static void put_away(redlock_sync *sync)
 
 /* --- its thread --- */
 
-static _Thread_local const redlock_sync *mine;
+/* Of a child that was forked here, and has freed what it does not own, nothing is left. */
+static _Thread_local struct {
+    const redlock_sync *sync;
+    unsigned generation;
+} loop;
 
 bool rl_sync_is_loop(void)
 {
-    return mine && rl_sync_is_ours(mine);
+    return loop.sync && loop.generation == rl_fork_generation();
 }
 
 static void close_loop(redlock_sync *sync)
@@ -178,7 +182,8 @@ static void close_loop(redlock_sync *sync)
 static void *run(void *arg)
 {
     redlock_sync *sync = arg;
-    mine = sync;
+    loop.sync = sync;
+    loop.generation = sync->generation;
     event_base_dispatch(sync->base);
     rl_sync_lock(sync);
     sync->closing = true; /* also where the loop failed: nobody may wait for it */
@@ -279,7 +284,7 @@ void redlock_sync_free(redlock_sync *sync)
     }
     rl_sync_lock(sync);
     sync->closing = true;
-    sync->detached = mine == sync; /* it cannot wait for itself */
+    sync->detached = rl_sync_is_loop() && loop.sync == sync; /* it cannot wait for itself */
     rl_post(sync, &sync->close);
     bool detached = sync->detached;
     rl_sync_unlock(sync);

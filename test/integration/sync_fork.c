@@ -278,7 +278,10 @@ Test(sync_fork, in_single_flight)
     crew_close(&c);
 }
 
-/* Forked by the client's own thread, in a callback: the child may make a client there. */
+/*
+ * Forked by the client's own thread, in a callback: the child may give back what it does not
+ * own, and make a client there.
+ */
 struct forked {
     struct crew *crew;
     pid_t child;
@@ -295,6 +298,8 @@ static void fork_there(redlock_hold *hold, redlock_code why, int64_t valid_ms, v
         redlock_sync *sync = NULL;
         redlock_hold *own = NULL;
         CHECK(41, redlock_unlock(hold, 0) == REDLOCK_FORKED);
+        redlock_hold_free(hold);
+        redlock_sync_free(forked->crew->sync);
         CHECK(42, redlock_sync_new(forked->crew->servers.uri, 3, NULL, &sync, NULL) ==
                       REDLOCK_OK);
         CHECK(43, redlock_lock(sync, "own", 3, NULL, &own) == REDLOCK_OK);
