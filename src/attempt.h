@@ -26,7 +26,7 @@ struct rl_attempt *rl_attempt_new(redlock_client *client, redlock_lease *owner,
 
 void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *event);
 
-/* The owner does not wait any more, between two attempts. */
+/* The owner does not wait any more: it leaves the queues. */
 void rl_attempt_withdraw(struct rl_attempt *attempt);
 
 /* The owner goes. What may be left on the nodes is released in the background. */

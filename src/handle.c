@@ -94,6 +94,9 @@ static void settle(redlock_lease *lease, redlock_code code)
     if (code == REDLOCK_TAKEN && lease->waits &&
         lease->task.client->view.now >= lease->give_up)
         code = REDLOCK_TIMEOUT;
+    /* Its last release may have said that it goes on: a call would be lost on it. */
+    if (code != REDLOCK_OK && lease->entered && lease->attempt && !lease->cancelled)
+        rl_attempt_withdraw(lease->attempt);
     tell(lease, &lease->acquire, code);
 }
 

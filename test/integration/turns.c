@@ -410,6 +410,52 @@ Test(turns, the_wait_runs_out)
     close_queue(&queue);
 }
 
+/* It runs out while a slow node is waited for, to which it had said that it would go on. */
+Test(turns, the_wait_runs_out_in_an_attempt)
+{
+    struct queue queue;
+    struct told told = {0};
+    redlock_lease *late;
+    redlock_options who = stage_options();
+    redlock_lease_options options = patient();
+    who.node_timeout_ms = 1000;
+    open_queue(&queue, 3);
+    struct waiter *waiter = ask(&queue, &who, &options);
+    LOOP_UNTIL(queue.s.base, places(&queue) == 3);
+    servers_stop(&queue.s.servers, 2);
+    options.wait_ms = 500;
+    cr_assert_eq(
+        redlock_acquire(waiter->client, "job", 3, &options, told_note, &told, &late),
+        REDLOCK_OK);
+    LOOP_UNTIL(queue.s.base, places(&queue) == 4);
+    EXPECT_TOLD(&queue.s, &told, REDLOCK_TIMEOUT);
+    LOOP_UNTIL(queue.s.base, places(&queue) == 2);
+    redlock_lease_free(late);
+    servers_cont(&queue.s.servers, 2);
+    close_queue(&queue);
+}
+
+static int64_t until_it_has_a_place(unsigned attempt, uint64_t random, void *arg)
+{
+    (void)attempt;
+    (void)random;
+    return places(arg) == 0 ? 10 : -1;
+}
+
+Test(turns, the_policy_gives_up)
+{
+    struct queue queue;
+    redlock_lease_options options = patient();
+    open_queue(&queue, 3);
+    options.retry = REDLOCK_RETRY_CUSTOM;
+    options.retry_fn = until_it_has_a_place;
+    options.retry_arg = &queue;
+    struct waiter *waiter = ask(&queue, NULL, &options);
+    EXPECT_TOLD(&queue.s, &waiter->told, REDLOCK_TAKEN);
+    LOOP_UNTIL(queue.s.base, places(&queue) == 0);
+    close_queue(&queue);
+}
+
 /* Its lock ended by itself: nobody calls, and the place is given up with the next release.
  */
 Test(turns, the_lock_expires)
