@@ -199,7 +199,8 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
         heard.fault = RL_FAULT_CLOCK;
     }
     attempt->awaited |= heard.awaited;
-    if (op->takes_place && attempt->owner && reply && heard.fault == RL_FAULT_NONE)
+    if (op->takes_place && attempt->owner && reply && heard.fault == RL_FAULT_NONE &&
+        !heard.unplaced)
         rl_owner_placed(attempt->owner, node, op->sent);
     if (heard.fault == RL_FAULT_LATE || heard.fault == RL_FAULT_AHEAD)
         rl_wards_doubt(task->client, node);

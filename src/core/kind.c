@@ -201,14 +201,23 @@ static bool read_error(enum rl_text text, const struct rl_reply *reply,
     return true;
 }
 
-/* {value, remaining milliseconds}, and of a fenced kind the node's time */
-static bool read_value(const struct rl_reply *reply, struct rl_answer *answer)
+/*
+ * {value, remaining milliseconds}, and of a fenced kind the node's time. A release that was
+ * to take a place in the queue, and could not, adds a 0.
+ */
+static bool read_value(enum rl_text text, const struct rl_reply *reply, bool is_fenced,
+                       struct rl_answer *answer)
 {
-    if (reply->item[0].type != RL_REPLY_STRING || reply->item[1].type != RL_REPLY_INTEGER)
+    size_t usual = is_fenced ? 3 : 2;
+    answer->unplaced = text == RL_RELEASE && reply->items == usual + 1;
+    if (reply->items != usual + answer->unplaced || reply->item[0].type != RL_REPLY_STRING)
         return false;
-    if (reply->items == 3 && reply->item[2].type != RL_REPLY_INTEGER)
+    for (size_t i = 1; i < reply->items; i++)
+        if (reply->item[i].type != RL_REPLY_INTEGER)
+            return false;
+    if (answer->unplaced && reply->item[usual].integer != 0)
         return false;
-    answer->time = reply->items == 3 ? reply->item[2].integer : 0;
+    answer->time = is_fenced ? reply->item[2].integer : 0;
     int64_t pttl = reply->item[1].integer;
     answer->vote = RL_VOTE_HELD;
     answer->value = (struct rl_word){reply->item[0].text, reply->item[0].len};
@@ -246,10 +255,12 @@ static bool read_code(enum rl_text text, const struct rl_reply *reply,
 static bool read_fenced(enum rl_text text, const struct rl_reply *reply,
                         struct rl_answer *answer)
 {
-    if (reply->type != RL_REPLY_ARRAY || reply->items != 3)
+    if (reply->type != RL_REPLY_ARRAY || reply->items < 3)
         return false;
     if (reply->item[0].type == RL_REPLY_STRING)
-        return read_value(reply, answer);
+        return read_value(text, reply, true, answer);
+    if (reply->items > 3)
+        return false;
     for (size_t i = 0; i < reply->items; i++)
         if (reply->item[i].type != RL_REPLY_INTEGER || reply->item[i].integer < 0)
             return false;
@@ -286,8 +297,8 @@ static bool read_reply(const struct rl_kind *kind, enum rl_text text,
         return read_set(reply, ret_answer);
     if (reply->type == RL_REPLY_INTEGER)
         return read_code(text, reply, ret_answer);
-    return reply->type == RL_REPLY_ARRAY && reply->items == 2 &&
-           read_value(reply, ret_answer);
+    return reply->type == RL_REPLY_ARRAY && reply->items >= 2 &&
+           read_value(text, reply, false, ret_answer);
 }
 
 bool rl_kind_read(const struct rl_kind *kind, enum rl_text text,

@@ -77,6 +77,7 @@ struct rl_answer {
     int64_t fence;        /* that is stored there; 0: unknown, or none */
     int64_t time;         /* of the node's clock, us; 0: not told */
     bool awaited;         /* of RELEASE: another waits */
+    bool unplaced;        /* of RELEASE: the place in the queue could not be taken */
 };
 
 /* The kind that a token of ours names; the plain one for any other token. */

@@ -279,8 +279,8 @@ Test(sync_fork, in_single_flight)
 }
 
 /*
- * Forked by the client's own thread, in a callback: the child may give back what it does not
- * own, and make a client there.
+ * Forked by the client's own thread, in a callback: the child may give back what it does
+ * not own, and make a client there.
  */
 struct forked {
     struct crew *crew;

@@ -97,7 +97,7 @@ Test(read, whether_another_waits)
     }
 }
 
-static struct rl_reply pair(const struct rl_reply item[2], size_t items)
+static struct rl_reply pair(const struct rl_reply *item, size_t items)
 {
     return (struct rl_reply){.type = RL_REPLY_ARRAY, .item = item, .items = items};
 }
@@ -112,6 +112,24 @@ Test(read, anothers_value_and_what_remains_of_it)
         cr_assert_eq(answer.value.len, 7);
         cr_assert_eq(answer.value.text, item[0].text);
     }
+}
+
+/* A 0 behind it: of a release that could not take its place, and of nothing else. */
+Test(read, whether_the_place_was_taken)
+{
+    struct rl_reply item[4] = {
+        {.type = RL_REPLY_STRING, TEXT("another")}, number(1234), number(0), number(0)};
+    for (size_t i = 0; i < SCRIPTED; i++) {
+        cr_assert(reads(scripted[i], pair(item, 2)));
+        cr_assert_not(answer.unplaced);
+        cr_assert_eq(reads(scripted[i], pair(item, 3)), scripted[i] == RL_RELEASE);
+        cr_assert_eq(answer.unplaced, scripted[i] == RL_RELEASE);
+        cr_assert_not(reads(scripted[i], pair(item, 4)));
+    }
+    cr_assert(reads(RL_RELEASE, pair(item, 3)));
+    cr_assert_eq(answer.vote, RL_VOTE_HELD);
+    cr_assert_eq(answer.pttl, 1234);
+    cr_assert_eq(answer.time, 0);
 }
 
 Test(read, what_remains_is_unknown_or_capped)
@@ -289,6 +307,24 @@ Test(fenced, another_holds_it)
         cr_assert_eq(answer.time, TIME);
         cr_assert_eq(answer.fence, 0);
     }
+}
+
+Test(fenced, whether_the_place_was_taken)
+{
+    const struct rl_reply value = {.type = RL_REPLY_STRING, TEXT("f:other")};
+    const struct rl_reply items[] = {value, number(1234), number(TIME), number(0)};
+    const struct rl_reply code[] = {number(0), number(TIME), number(FENCE), number(0)};
+    struct rl_reply four = {.type = RL_REPLY_ARRAY, .item = items, .items = 4};
+    for (unsigned i = 0; i < 4; i++) {
+        cr_assert(fenced_reads(fenced_texts[i], three(items)));
+        cr_assert_not(answer.unplaced);
+        cr_assert_eq(fenced_reads(fenced_texts[i], four), fenced_texts[i] == RL_RELEASE);
+    }
+    cr_assert(answer.unplaced);
+    cr_assert_eq(answer.vote, RL_VOTE_HELD);
+    cr_assert_eq(answer.time, TIME);
+    four.item = code;
+    cr_assert_not(fenced_reads(RL_RELEASE, four));
 }
 
 Test(fenced, refuses_what_comes_late_or_runs_ahead)

@@ -52,8 +52,7 @@ Test(turn, a_node_counts_once)
 {
     struct rl_turn turn = {0};
     for (int i = 0; i < 10; i++)
-        cr_assert_eq(rl_turn_call(&turn, 2, 1, RL_TURN_FIRST, NOW, GRACE),
-                     NOW + 2 * GRACE);
+        cr_assert_eq(rl_turn_call(&turn, 2, 1, RL_TURN_FIRST, NOW, GRACE), NOW + 2 * GRACE);
     cr_assert_eq(rl_turn_call(&turn, 2, 0, RL_TURN_FIRST, NOW, GRACE), NOW);
 }
 
