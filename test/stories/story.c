@@ -166,6 +166,8 @@ static void we_do(const char *verb)
     struct rl_lease_event event = {0};
     if (starts(verb, "ask"))
         event.type = RL_EVENT_START;
+    else if (starts(verb, "take a place"))
+        event.type = RL_EVENT_QUEUE;
     else if (starts(verb, "extend"))
         event.type = RL_EVENT_EXTEND;
     else if (starts(verb, "release") || starts(verb, "cancel"))
