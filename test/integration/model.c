@@ -8,6 +8,8 @@
  * MULTI it would stand still, but not for all commands. If the millisecond ended meanwhile,
  * any one in between may have been it. What is decided by microseconds, LATE and AHEAD, was
  * so at one of the two TIMEs at least.
+ * Since when somebody waits is only known to be in between, too: the model takes what the
+ * server shows. Who is called is heard on another connection, up to a mark after each.
  * Redis 7.0 reads the clock several times within a command, so then it can also happen that
  * half of it ran before: these few are believed.
  */
@@ -37,10 +39,15 @@ struct seen {
     redisReply *expires, *value; /* PEXPIRETIME, GET */
 };
 
+#define CALLS_MAX 2
+
 /* What came of one operation there, and what was seen of its keys right after. */
 struct outcome {
     rl_time before, after; /* TIME */
     redisReply *reply;
+    redisReply *queue_expires, *queue; /* of those who wait, if it may call */
+    unsigned calls;
+    redisReply *call[CALLS_MAX];    /* "NUMBER RANK" */
     struct seen key, fence, marker; /* the last two: of a fenced lock */
 };
 
@@ -95,8 +102,43 @@ static rl_time time_now(redisContext *context)
     return next_time(context);
 }
 
-static void run_batch(redisContext *context, unsigned n, const struct operation *operation,
-                      struct outcome *outcome)
+#define MARK "-"
+
+static void ask_about_queue(redisContext *context, struct operation *operation)
+{
+    struct rl_word queue = operation_queue(operation);
+    ask(context,
+        &(struct rl_command){.word = {operation_word("PEXPIRETIME"), queue}, .words = 2});
+    ask(context,
+        &(struct rl_command){.word = {operation_word("ZRANGE"), queue, operation_word("0"),
+                                      operation_word("-1"), operation_word("WITHSCORES")},
+                             .words = 5});
+    ask(context,
+        &(struct rl_command){.word = {operation_word("PUBLISH"), operation_word(CHANNEL),
+                                      operation_word(MARK)},
+                             .words = 3});
+}
+
+/* "message", the channel, the text: all that were called before the mark. */
+static void next_queue(redisContext *context, redisContext *ear, struct outcome *outcome)
+{
+    outcome->queue_expires = next(context);
+    outcome->queue = next(context);
+    freeReplyObject(next(context));
+    for (;;) {
+        redisReply *heard = next(ear);
+        cr_assert(heard->type == REDIS_REPLY_ARRAY && heard->elements == 3);
+        if (strcmp(heard->element[2]->str, MARK) == 0) {
+            freeReplyObject(heard);
+            return;
+        }
+        cr_assert_lt(outcome->calls, CALLS_MAX);
+        outcome->call[outcome->calls++] = heard;
+    }
+}
+
+static void run_batch(redisContext *context, redisContext *ear, unsigned n,
+                      struct operation *operation, struct outcome *outcome)
 {
     ask_time(context);
     for (unsigned i = 0; i < n; i++) {
@@ -106,6 +148,8 @@ static void run_batch(redisContext *context, unsigned n, const struct operation 
             ask_about(context, operation[i].subject.fence_key);
             ask_about(context, operation[i].subject.marker_key);
         }
+        if (operation[i].may_call)
+            ask_about_queue(context, &operation[i]);
         ask_time(context);
     }
     rl_time time = next_time(context);
@@ -116,6 +160,8 @@ static void run_batch(redisContext *context, unsigned n, const struct operation 
             outcome[i].fence = next_seen(context);
             outcome[i].marker = next_seen(context);
         }
+        if (operation[i].may_call)
+            next_queue(context, ear, &outcome[i]);
         outcome[i].after = time = next_time(context);
     }
 }
@@ -129,6 +175,10 @@ static void forget_seen(struct seen *seen)
 static void forget(struct outcome *outcome)
 {
     freeReplyObject(outcome->reply);
+    freeReplyObject(outcome->queue_expires);
+    freeReplyObject(outcome->queue);
+    for (unsigned i = 0; i < outcome->calls; i++)
+        freeReplyObject(outcome->call[i]);
     forget_seen(&outcome->key);
     forget_seen(&outcome->fence);
     forget_seen(&outcome->marker);
@@ -239,7 +289,53 @@ static bool same_state(const struct store *store, struct rl_word key,
     return expiry && value;
 }
 
+/* In the same order, since about the same; what the server shows of that is taken. */
+static bool same_queue(struct store *store, const struct operation *operation,
+                       const struct outcome *outcome)
+{
+    const redisReply *queue = outcome->queue;
+    const struct store_place *place = NULL;
+    rl_time slack = outcome->after - outcome->before;
+    for (size_t i = 0; i + 1 < queue->elements; i += 2) {
+        place = store_next_place(store, operation->subject.key, place);
+        int64_t since = atoll(queue->element[i + 1]->str);
+        if (!place || !operation_is_same(place->place, text_of(queue->element[i])) ||
+            llabs(place->since - since) > slack ||
+            place->expires != outcome->queue_expires->integer)
+            return false;
+        store->place[place - store->place].since = since;
+    }
+    return !store_next_place(store, operation->subject.key, place);
+}
+
+/* The numbers and ranks that were heard. */
+static bool same_calls(const struct store_reply *model, const struct outcome *outcome)
+{
+    if (model->calls != outcome->calls)
+        return false;
+    for (unsigned i = 0; i < model->calls; i++) {
+        char said[RL_DIGITS + 4];
+        struct rl_word place = model->call[i].place;
+        size_t from = place.len;
+        while (place.text[from - 1] != ' ')
+            from--;
+        snprintf(said, sizeof(said), "%.*s %u", (int)(place.len - from), place.text + from,
+                 model->call[i].rank);
+        if (strcmp(outcome->call[i]->element[2]->str, said) != 0)
+            return false;
+    }
+    return true;
+}
+
 /* --- the model beside it --- */
+
+static bool is_heard(void *arg, struct rl_word channel)
+{
+    (void)arg;
+    return operation_is_same(channel, operation_word(CHANNEL));
+}
+
+static const struct store_ears ears = {.hears = is_heard};
 
 static void do_foreign(struct store *store, const struct operation *operation, int64_t now)
 {
@@ -264,14 +360,17 @@ static bool agrees(struct store *store, const struct operation *operation,
     int64_t first = now / RL_MS, last = outcome->after / RL_MS;
     if (operation->act == ACT_COMMAND) {
         struct store_reply real, model;
-        store_run(store, &operation->command, now, &model);
+        store_run(store, &operation->command, now, &ears, &model);
         decode(outcome->reply, &real);
-        if (!same_reply(operation->text, &real.reply, &model.reply))
+        if (!same_reply(operation->text, &real.reply, &model.reply) ||
+            !same_calls(&model, outcome))
             return false;
     } else {
         cr_assert_neq(outcome->reply->type, REDIS_REPLY_ERROR, "%s", outcome->reply->str);
         do_foreign(store, operation, first);
     }
+    if (operation->may_call && !same_queue(store, operation, outcome))
+        return false;
     return same_state(store, subject->key, &outcome->key, first, last) &&
            (!operation->is_fenced ||
             (same_state(store, subject->fence_key, &outcome->fence, first, last) &&
@@ -304,12 +403,27 @@ static void believe(struct store *store, struct rl_word key, const struct seen *
         store_put(store, STORE_STRING, key, operation_value(text_of(value)), end);
 }
 
+static void believe_queue(struct store *store, struct rl_word key,
+                          const struct outcome *outcome)
+{
+    const redisReply *queue = outcome->queue;
+    store_drop_places(store, key);
+    for (size_t i = 0; i + 1 < queue->elements; i += 2)
+        store_put_place(store, &(struct store_place){
+                                   .key = key,
+                                   .place = operation_place(text_of(queue->element[i])),
+                                   .since = atoll(queue->element[i + 1]->str),
+                                   .expires = outcome->queue_expires->integer});
+}
+
 static void believe_all(struct store *store, const struct operation *operation,
                         const struct outcome *outcome)
 {
     const struct rl_subject *subject = &operation->subject;
     bool is_fence = operation_is_same(subject->key, subject->fence_key);
     believe(store, subject->key, &outcome->key, is_fence);
+    if (operation->may_call)
+        believe_queue(store, subject->key, outcome);
     if (!operation->is_fenced)
         return;
     believe(store, subject->fence_key, &outcome->fence, true);
@@ -340,7 +454,7 @@ static void fail(struct store *store, const struct operation *operation,
     if (operation->act == ACT_COMMAND) {
         decode(outcome->reply, &real);
         describe(told, sizeof(told), &real.reply);
-        store_run(store, &operation->command, now, &model);
+        store_run(store, &operation->command, now, &ears, &model);
         describe(expected, sizeof(expected), &model.reply);
     }
     cr_assert_fail(
@@ -410,6 +524,7 @@ static void follow(struct store *store, const struct operation *operation,
                                           .answer = &answer,
                                           .now = now,
                                           .is_certain = is_certain,
+                                          .calls = outcome->calls,
                                           .before = &old,
                                           .after = store});
 }
@@ -438,7 +553,7 @@ static void measure(struct pace *pace, rl_time made, unsigned n,
 }
 
 struct play {
-    redisContext *context;
+    redisContext *context, *ear;
     struct chance chance;
     rl_time era;
     struct store store;
@@ -457,7 +572,7 @@ static void play_batch(struct play *play, unsigned n, struct pace *pace)
         operation_make(&operation[i], &play->chance, now, play->era);
         now += duration_of(&operation[i], pace->each);
     }
-    run_batch(play->context, n, operation, outcome);
+    run_batch(play->context, play->ear, n, operation, outcome);
     measure(pace, made, n, operation, outcome);
     for (unsigned i = 0; i < n; i++) {
         follow(&play->store, &operation[i], &outcome[i], play->operations++, &play->tally);
@@ -473,6 +588,8 @@ Test(model, answers_as_a_real_server)
     operations_prepare();
     servers_start(&servers, 1, NULL);
     play.context = servers.server[0].admin;
+    play.ear = redisConnectUnix(servers.server[0].socket);
+    freeReplyObject(redisCommand(play.ear, "SUBSCRIBE " CHANNEL));
     play.era = time_now(play.context);
     while (play.operations < OPERATIONS) {
         play_batch(&play, BATCH, &fast);
@@ -482,5 +599,6 @@ Test(model, answers_as_a_real_server)
     cr_log_info("%u in doubt", play.tally.doubts);
     cr_expect_leq(play.tally.doubts, DOUBTS_MAX);
     tally_expect_all(&play.tally);
+    redisFree(play.ear);
     servers_end(&servers);
 }

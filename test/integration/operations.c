@@ -39,6 +39,14 @@ static const struct rl_word fenced_values[] = {
     {"f:", 2},    {long_fenced, 128}, {long_fenced, LENGTH_MAX},
 };
 
+/* Those whom nobody hears are passed over, and so is what is no place. */
+static const struct rl_word places[] = {
+    {CHANNEL " 1", 12},   {CHANNEL " 2", 12},  {CHANNEL " 33", 13},  {"!wake:dead 1", 12},
+    {"!wake:dead 2", 12}, {CHANNEL " 4x", 13}, {CHANNEL "\0 5", 13}, {"7", 1},
+};
+
+#define LIVING 3 /* of these */
+
 #define FAVOURITES 3 /* these come more often, so that holders meet their own */
 
 void operations_prepare(void)
@@ -65,6 +73,24 @@ struct rl_word operation_value(struct rl_word text)
     while (!operation_is_same(fenced_values[i], text))
         cr_assert_lt(++i, COUNT(fenced_values), "a value that nobody stored");
     return fenced_values[i];
+}
+
+struct rl_word operation_place(struct rl_word text)
+{
+    size_t i = 0;
+    while (!operation_is_same(places[i], text))
+        cr_assert_lt(++i, COUNT(places), "a place that nobody took");
+    return places[i];
+}
+
+struct rl_word operation_queue(struct operation *operation)
+{
+    static const char end[] = "!queue";
+    struct rl_word key = operation->subject.key;
+    cr_assert_leq(key.len + sizeof(end) - 1, QUEUE_KEY_MAX);
+    memcpy(operation->queue_key, key.text, key.len);
+    memcpy(operation->queue_key + key.len, end, sizeof(end) - 1);
+    return (struct rl_word){operation->queue_key, key.len + sizeof(end) - 1};
 }
 
 /* --- its words --- */
@@ -257,6 +283,18 @@ static void choose_key(struct operation *operation, struct chance *chance)
         subject->ttl_ms = 0;
 }
 
+/* Few spans and far apart: then it is known who has waited longer. */
+static void choose_place(struct rl_subject *subject, struct chance *chance)
+{
+    static const rl_time waits[] = {-1, 0, 0, 0, 1000 * RL_SECOND, 1000000 * RL_SECOND};
+    if (chance_below(chance, 8) == 0)
+        return;
+    size_t which = chance_below(chance, chance_below(chance, 2) ? LIVING : COUNT(places));
+    size_t longest = chance_below(chance, 2) && which >= LIVING ? COUNT(waits) - 1 : 0;
+    subject->place = places[which];
+    subject->waited = waits[longest ? longest : chance_below(chance, COUNT(waits))];
+}
+
 static void make_command(struct operation *operation, struct chance *chance)
 {
     static const unsigned plain[RL_TEXTS] = {[RL_ACQUIRE] = 19,
@@ -272,6 +310,9 @@ static void make_command(struct operation *operation, struct chance *chance)
     operation->text =
         (enum rl_text)pick(chance, operation->is_fenced ? fenced : plain, RL_TEXTS);
     operation->whole = chance_below(chance, 2);
+    operation->may_call = operation->text == RL_RELEASE || operation->text == RL_BREAK;
+    if (operation->text == RL_RELEASE)
+        choose_place(&operation->subject, chance);
     rl_kind_command(rl_kind_of(operation->subject.token), operation->text, operation->whole,
                     &operation->subject, &operation->command);
 }
@@ -285,6 +326,7 @@ void operation_make(struct operation *operation, struct chance *chance, rl_time 
     bool is_fenced = chance_below(chance, 5) < 3;
     operation->act = (enum act)pick(chance, acts, COUNT(acts));
     operation->is_fenced = is_fenced && operation->act == ACT_COMMAND;
+    operation->may_call = operation->act == ACT_FLUSH;
     operation->subject = (struct rl_subject){
         .key = keys[chance_below(chance, COUNT(keys))],
         .fence_key = fence_keys[chance_below(chance, COUNT(fence_keys))],

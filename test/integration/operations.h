@@ -10,6 +10,8 @@
 
 #define LENGTH_MAX 300 /* of a value */
 
+#define CHANNEL "!wake:live" /* to which somebody listens */
+
 #define KAPPA    (5 * RL_SECOND) /* a fence farther ahead of the server's clock: AHEAD */
 #define LATENESS RL_SECOND       /* and what was said longer ago: LATE */
 
@@ -24,13 +26,16 @@ enum act {
     ACT_PAUSE,
 };
 
+#define QUEUE_KEY_MAX 16
+
 struct operation {
     enum act act;
     enum rl_text text;
     bool whole, is_fenced;     /* of a command */
     struct rl_subject subject; /* a ttl of 0: without expiry, and not a command */
     struct rl_command command; /* some of its words point into it */
-    char ttl[RL_DIGITS + 1], fence[RL_DIGITS + 1];
+    bool may_call;             /* it is about those who wait, too */
+    char ttl[RL_DIGITS + 1], fence[RL_DIGITS + 1], queue_key[QUEUE_KEY_MAX];
 };
 
 /* Before the first is made. */
@@ -47,6 +52,10 @@ struct rl_word operation_word(const char *text);
 
 /* The same text, of those that operations store; it lives on. */
 struct rl_word operation_value(struct rl_word text);
+
+/* The same for a place in a queue, and the key of that queue. */
+struct rl_word operation_place(struct rl_word text);
+struct rl_word operation_queue(struct operation *operation);
 
 bool operation_is_same(struct rl_word a, struct rl_word b);
 

@@ -123,6 +123,27 @@ static void note_fence(struct tally *tally, const struct event *event)
     note_verges(tally, event, stored);
 }
 
+static unsigned count_places(const struct store *store, struct rl_word key)
+{
+    unsigned count = 0;
+    const struct store_place *at = NULL;
+    while ((at = store_next_place(store, key, at)))
+        count++;
+    return count;
+}
+
+static void note_queue(struct tally *tally, const struct event *event, enum tally_kind kind)
+{
+    const struct rl_subject *subject = &event->operation->subject;
+    unsigned before = count_places(event->before, subject->key);
+    unsigned after = count_places(event->after, subject->key);
+    bool released = event->answer->vote == RL_VOTE_GRANTED;
+    tally->entered[kind] += !released && after > before;
+    tally->left[kind] += !released && after < before;
+    tally->called[kind][event->calls] += released;
+    tally->passed_over[kind] += released && event->calls > 0 && after + 1 < before;
+}
+
 void tally_note(struct tally *tally, const struct event *event)
 {
     const struct operation *operation = event->operation;
@@ -135,6 +156,8 @@ void tally_note(struct tally *tally, const struct event *event)
     if (event->is_certain)
         note_border(tally->border[kind][operation->text], event->before,
                     operation->subject.key, event->now / RL_MS);
+    if (operation->text == RL_RELEASE && answer->fault == RL_FAULT_NONE)
+        note_queue(tally, event, kind);
     if (operation->text == RL_MARK)
         note_marker(tally, event);
     else if (operation->is_fenced)
@@ -271,8 +294,20 @@ static void expect_fenced(const struct tally *tally)
     expect_markers(tally);
 }
 
+static void expect_queue(const struct tally *tally, enum tally_kind kind)
+{
+    static const char *const calls[] = {"calls nobody", "calls one", "calls two"};
+    expect(tally->entered[kind], kind, RL_RELEASE, "a place is taken");
+    expect(tally->left[kind], kind, RL_RELEASE, "a place is left");
+    for (unsigned i = 0; i < COUNT(calls); i++)
+        expect(tally->called[kind][i], kind, RL_RELEASE, calls[i]);
+    expect(tally->passed_over[kind], kind, RL_RELEASE, "some are passed over");
+}
+
 void tally_expect_all(const struct tally *tally)
 {
+    expect_queue(tally, TALLY_PLAIN);
+    expect_queue(tally, TALLY_FENCED);
     expect_plain(tally);
     expect_fenced(tally);
 }

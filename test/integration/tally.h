@@ -32,6 +32,11 @@ struct tally {
     unsigned place[RL_TEXTS][PLACES];
     struct verge ahead[RL_TEXTS], late[RL_TEXTS];
 
+    /* Of those who wait. */
+    unsigned entered[TALLY_KINDS], left[TALLY_KINDS];
+    unsigned called[TALLY_KINDS][3];   /* nobody, the first, and the second, too */
+    unsigned passed_over[TALLY_KINDS]; /* some who do not listen */
+
     unsigned doubts; /* where no one moment explains what was seen */
 };
 
@@ -41,6 +46,7 @@ struct event {
     const struct rl_answer *answer;
     rl_time now;
     bool is_certain; /* in this millisecond */
+    unsigned calls;
     const struct store *before, *after;
 };
 

@@ -171,7 +171,7 @@ static void execute(struct world *world, struct server *server, struct order *or
     rl_time now = skew_read(&server->clock, world->now);
     if (order->has_nonce)
         command.word[command.words - 1] = (struct rl_word){order->nonce, RL_NONCE};
-    store_run(&server->store, &command, now, &order->reply);
+    store_run(&server->store, &command, now, NULL, &order->reply);
     order->memory = server->memory;
     order->ran = world->now;
     const struct store_entry *marker =

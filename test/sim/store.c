@@ -90,6 +90,7 @@ void store_flush(struct store *store)
 {
     for (int i = 0; i < STORE_KEYS; i++)
         store->entry[i].type = STORE_NOTHING;
+    store->places = 0;
 }
 
 void store_forget_scripts(struct store *store)

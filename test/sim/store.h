@@ -22,28 +22,64 @@ struct store_entry {
 
 #define STORE_NO_EXPIRY INT64_MAX
 
+/* In the queue beside a key; all of one queue expire at once. */
+struct store_place {
+    struct rl_word key, place;
+    int64_t since; /* in us of the server's clock */
+    int64_t expires;
+};
+
+#define STORE_PLACES 48
+
 struct store {
     struct store_entry entry[STORE_KEYS];
+    unsigned places;
+    struct store_place place[STORE_PLACES]; /* in no order */
     unsigned scripts; /* that the server knows by their hash: a bit for each rl_text */
     int64_t now;      /* of the last command */
+};
+
+/* Who is published to, and as the first or the second. */
+struct store_call {
+    struct rl_word place;
+    unsigned rank;
 };
 
 /* What a command is answered; `reply` points into the same struct, which stays in place. */
 struct store_reply {
     struct rl_reply reply;
     struct rl_reply item[3];
+    unsigned calls;
+    struct store_call call[2];
+};
+
+/* Who has subscribed to a channel. */
+struct store_ears {
+    bool (*hears)(void *arg, struct rl_word channel);
+    void *arg;
 };
 
 /*
  * The server runs a command of rl_kind_command() at `now` us of its own clock; its TTL is
- * above 0. What has expired by then under its key is deleted.
+ * above 0. What has expired by then under its key is deleted. `ears`: NULL: nobody listens.
  */
 void store_run(struct store *store, const struct rl_command *command, rl_time now,
-               struct store_reply *ret_reply);
+               const struct store_ears *ears, struct store_reply *ret_reply);
 
 /* The entry of a key, or NULL if there is none now, or it has expired. */
 const struct store_entry *store_find(const struct store *store, struct rl_word key,
                                      int64_t now);
+
+/* Of those who wait for a key: the first, or the one behind `after`; NULL: none. */
+const struct store_place *store_next_place(const struct store *store, struct rl_word key,
+                                           const struct store_place *after);
+
+/* Whether somebody listens to the channel of a place. */
+bool store_hears(const struct store_ears *ears, struct rl_word place);
+
+/* Somebody has a place there, as another store shows it; nobody has. */
+void store_put_place(struct store *store, const struct store_place *place);
+void store_drop_places(struct store *store, struct rl_word key);
 
 /* What others do to a key: SET without NX, RPUSH to no key, DEL; an expiry, or none. */
 void store_put(struct store *store, enum store_type type, struct rl_word key,

@@ -184,13 +184,16 @@ void store_fenced_release(struct call *call)
     bool ours = is_ours(call);
     if (!call->ahead)
         raise_fence(call, call->fence);
-    if (call->entry && !ours) {
-        answer_held(call);
-        return;
-    }
     if (ours)
         call->entry->type = STORE_NOTHING;
-    answer_code(call, ours);
+    if (call->arguments > 7)
+        store_enter(call, call->argument[6], call->argument[7]);
+    if (ours)
+        answer_code(call, store_call_first(call) ? 2 : 1);
+    else if (call->entry)
+        answer_held(call);
+    else
+        answer_code(call, 0);
 }
 
 /* --- the marker --- */

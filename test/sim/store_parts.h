@@ -11,6 +11,7 @@ struct call {
     struct rl_word key;
     const struct rl_word *argument;
     size_t arguments;
+    const struct store_ears *ears;
     struct store_reply *ret;
     rl_time us; /* TIME */
 
@@ -42,6 +43,16 @@ void store_raise_expiry(struct call *call);
 #define WRONGTYPE                                                                          \
     "WRONGTYPE Operation against a key holding the wrong kind of value"                    \
     " script: 0000000000000000000000000000000000000000, on @user_script:1."
+
+/* --- store_queue.c: who waits --- */
+
+/* Takes a place, or leaves it if `waited` is empty. */
+void store_enter(struct call *call, struct rl_word place, struct rl_word waited);
+
+/* The first who still listens is called; false: nobody. */
+bool store_call_first(struct call *call);
+
+struct rl_word store_channel(struct rl_word place);
 
 /* --- store_fenced.c: the scripts of a fenced lock --- */
 

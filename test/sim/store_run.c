@@ -94,11 +94,15 @@ static void extend(struct call *call)
 
 static void release(struct call *call)
 {
-    if (!call->entry) {
-        answer_integer(call->ret, 0);
-    } else if (store_same(call->entry->value, call->argument[0])) {
+    bool mine = call->entry && store_same(call->entry->value, call->argument[0]);
+    if (mine)
         call->entry->type = STORE_NOTHING;
-        answer_integer(call->ret, 1);
+    if (call->arguments > 1)
+        store_enter(call, call->argument[1], call->argument[2]);
+    if (mine) {
+        answer_integer(call->ret, store_call_first(call) ? 2 : 1);
+    } else if (!call->entry) {
+        answer_integer(call->ret, 0);
     } else {
         store_answer_entry(call);
     }
@@ -115,8 +119,10 @@ static void inspect(struct call *call)
 static void break_open(struct call *call)
 {
     inspect(call);
-    if (call->entry)
-        call->entry->type = STORE_NOTHING;
+    if (!call->entry)
+        return;
+    call->entry->type = STORE_NOTHING;
+    store_call_first(call);
 }
 
 /* --- which command it is --- */
@@ -130,11 +136,11 @@ static const struct {
     void (*run)(struct call *call);
 } scripts[] = {
     {&rl_script_plain_extend, 7, 7, PLAIN, extend},
-    {&rl_script_plain_release, 5, 5, PLAIN, release},
+    {&rl_script_plain_release, 5, 7, PLAIN, release},
     {&rl_script_fenced_acquire, 14, 14, FENCED, store_fenced_acquire},
     {&rl_script_fenced_settle, 13, 13, FENCED, store_fenced_settle},
     {&rl_script_fenced_extend, 13, 13, FENCED, store_fenced_extend},
-    {&rl_script_fenced_release, 13, 13, FENCED, store_fenced_release},
+    {&rl_script_fenced_release, 13, 15, FENCED, store_fenced_release},
     {&rl_script_fenced_marker, 4, 6, MARKER, store_fenced_marker},
     {&rl_script_inspect, 4, 4, PLAIN, inspect},
     {&rl_script_break, 4, 4, PLAIN, break_open},
@@ -170,17 +176,19 @@ static void run_script(size_t script, bool whole, struct call *call)
 
 /* EVAL script keys KEY [FENCE_KEY MARKER_KEY] arguments, or SET KEY arguments */
 void store_run(struct store *store, const struct rl_command *command, rl_time now,
-               struct store_reply *ret_reply)
+               const struct store_ears *ears, struct store_reply *ret_reply)
 {
     bool is_script = command->word[0].text[0] == 'E';
     bool whole = is_script && command->word[0].len == sizeof("EVAL") - 1;
     const struct rl_word *key = &command->word[is_script ? 3 : 1];
     store->now = now / RL_MS;
+    ret_reply->calls = 0;
     struct call call = {.store = store,
                         .entry = store_live(store, *key),
                         .key = *key,
                         .argument = key + 1,
                         .us = now,
+                        .ears = ears,
                         .ret = ret_reply};
     if (!is_script) {
         assert(command->words == SET_WORDS);
