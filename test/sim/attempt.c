@@ -156,12 +156,18 @@ enum rl_fault attempt_answered(struct world *world, struct client *client,
         say_again(world, client, attempt, order))
         return RL_FAULT_NONE;
     enum rl_vote truth = order->truth;
+    if (answer.value.len > 0 && world_token_of(world, answer.value))
+        attempt->ours |= rl_bit(order->node);
+    else if (answer.value.len > 0)
+        attempt->ours &= ~rl_bit(order->node);
     bool trusts = ward_time(world, client, order->node, order->sent, answer.time);
     oracle_sampled(world, client, order, answer.time, trusts);
     if (!trusts && order->text != RL_RELEASE) {
         truth = answer.vote = RL_VOTE_UNKNOWN;
         answer.fault = RL_FAULT_CLOCK;
     }
+    if (order->enters && attempt->user && answer.fault == RL_FAULT_NONE)
+        user_placed(client, attempt->user, order->node, order->sent);
     if (answer.fault == RL_FAULT_LATE || answer.fault == RL_FAULT_AHEAD)
         ward_doubt(world, client, order->node);
     oracle_heard(world, attempt, order,
@@ -185,8 +191,12 @@ void attempt_greeted(struct world *world, struct client *client, struct attempt 
 
 void attempt_leave(struct world *world, struct client *client, struct attempt *attempt)
 {
+    attempt->leaves = attempt->user && attempt->user->entered;
+    if (attempt->leaves)
+        attempt->place = attempt->user->place;
     attempt->user = NULL;
     oracle_left(world, attempt, attempt->lease.state != RL_LEASE_OVER);
     attempt_step(world, client, attempt,
                  &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
+    attempt->leaves = false;
 }

@@ -23,7 +23,10 @@ struct attempt {
     rl_time due;
     struct user *user; /* who is told; NULL: nobody */
     rl_time proposed;  /* the fence, and when it was said, by the nodes' clocks */
-    unsigned fences;   /* how many, of which that is the first */
+    rl_nodes ours;     /* where what is there is a token of ours */
+    bool leaves;       /* the user goes, and from the queue, too */
+    struct rl_word place;
+    unsigned fences; /* how many, of which that is the first */
     struct rl_lease lease;
     struct rl_ballot ballot[NODES];
 

@@ -30,6 +30,7 @@ void client_look_at_clock(struct world *world, struct client *client)
 void client_pause(struct client *client, rl_time until)
 {
     client->paused = rl_max(client->paused, until);
+    oracle_pauses(client, until);
 }
 
 /* --- passes --- */
@@ -67,6 +68,8 @@ static rl_time next_due(const struct world *world, const struct client *client)
         next = rl_min(next, client->ward_due);
     if (client->users == 0)
         next = rl_min(next, client->look_again);
+    if (client->listens)
+        next = rl_min(next, ears_due(client));
     return next;
 }
 
@@ -115,6 +118,8 @@ static void tick_due(struct world *world, struct client *client)
     for (unsigned i = 0; i < client->attempts; i++)
         if (client->attempt[i].used && (all || client->attempt[i].due <= now))
             attempt_tick(world, client, &client->attempt[i]);
+    if (client->listens)
+        ears_tick(world, client);
     for (unsigned i = 0; i < client->users; i++)
         if (client->user[i].due <= now)
             user_tick(world, client, &client->user[i]);
@@ -166,6 +171,8 @@ void client_start(struct world *world, struct client *client)
 {
     world_configure(world, client);
     client->alive = true;
+    client->process = ++world->processes;
+    ears_init(client);
     client->born = client->read = world->now;
     client->paused = client->excuse = 0;
     client->open = client->in_pass = false;
@@ -198,6 +205,7 @@ void client_crash(struct world *world, struct client *client, bool power)
     for (unsigned i = 0; i < client->unsent; i++)
         wire_drop_order(world, client->unsent_order[i]);
     client->unsent = 0;
+    ears_crash(world, client, power);
     for (unsigned i = 0; i < NODES; i++) {
         member_drop(world, client, i, power);
     }

@@ -7,6 +7,7 @@
 
 #include "attempt.h"
 #include "core/clock.h"
+#include "ear.h"
 #include "member.h"
 #include "skew.h"
 #include "user.h"
@@ -44,6 +45,11 @@ struct client {
     struct rl_gate gate;
     bool open; /* the gate is */
     struct member member[NODES];
+    uint32_t process; /* its number, of all */
+    uint16_t number;  /* of acquires */
+    bool listens;
+    struct ear ear[NODES];
+    struct ghost ghost;
     unsigned attempts; /* slots ever used */
     struct attempt attempt[ATTEMPTS_MAX];
     struct user user[USERS_MAX];

@@ -138,9 +138,21 @@ static void add_nonce(const struct client *client, unsigned node, struct order *
         memcpy(order->nonce, unmarked, RL_NONCE);
 }
 
+/* Its place in the queue: see rl_owner_place() in src/handle.c. */
+static void add_place(struct world *world, const struct client *client,
+                      const struct attempt *attempt, struct rl_subject *subject)
+{
+    if (attempt->user) {
+        user_place(world, client, attempt->user, subject);
+    } else if (attempt->leaves) {
+        subject->place = attempt->place;
+        subject->waited = -1;
+    }
+}
+
 static uint16_t say_words(struct world *world, const struct client *client,
                           const struct attempt *attempt, const struct rl_update *update,
-                          bool whole)
+                          const struct rl_subject *place, bool whole)
 {
     uint16_t i = wire_new_saying(world);
     const struct token *token = &world->token[attempt->token];
@@ -160,6 +172,8 @@ static uint16_t say_words(struct world *world, const struct client *client,
                          : rl_nodes_now(client->node_time, NODES, client->view.now),
         .ttl_ms = attempt->lease.terms.ttl / RL_MS,
         .plant = update->plant,
+        .place = place->place,
+        .waited = place->waited,
     };
     rl_kind_command(rl_kind_of(word), update->text, whole, &subject,
                     &world->wire.saying[i].command);
@@ -172,13 +186,16 @@ void client_say(struct world *world, struct client *client, struct attempt *atte
     uint32_t script = rl_kind_script_bit(attempt_kind(world, attempt), update->text);
     uint16_t said[2];
     bool has_said[2] = {false, false};
+    struct rl_subject place = {.waited = -1};
     oracle_says(world, client, attempt, update, nodes);
+    if (update->text == RL_RELEASE)
+        add_place(world, client, attempt, &place);
     for (rl_nodes rest = nodes; rest; rest &= rest - 1) {
         unsigned node = rl_first(rest);
         struct member *member = &client->member[node];
         bool whole = again || (script & ~member->known);
         if (!has_said[whole])
-            said[whole] = say_words(world, client, attempt, update, whole);
+            said[whole] = say_words(world, client, attempt, update, &place, whole);
         has_said[whole] = true;
         uint16_t i;
         struct order *order = new_order(world, client, node, &i);
@@ -189,6 +206,9 @@ void client_say(struct world *world, struct client *client, struct attempt *atte
         order->attempt = attempt->index;
         order->text = update->text;
         order->seq = update->seq;
+        order->place = place.place;
+        order->enters = place.place.len > 0 && place.waited >= 0;
+        order->leaves = place.place.len > 0 && place.waited < 0;
         order->ttl_ms = (int32_t)(attempt->lease.terms.ttl / RL_MS);
         if (world->swarm.fenced)
             add_nonce(client, node, order);
@@ -290,6 +310,8 @@ static void greeted(struct world *world, struct client *client, const struct ord
     oracle_greeted(world, client, order, &identity);
     step_link(world, client, node,
               (struct rl_link_event){.type = RL_LINK_GREETED, .identity = &identity});
+    if (rl_link_is_open(&member->link))
+        ear_greeted(client, node);
     if (rl_link_is_open(&member->link) && world->swarm.fenced)
         ward_greeted(world, client, node, &identity);
     if (rl_link_is_open(&member->link))
@@ -355,6 +377,7 @@ void client_closed(struct world *world, struct client *client, uint16_t i)
 
 void client_lose_server(struct world *world, struct client *client, unsigned server)
 {
+    ears_lose_server(world, client, server);
     for (unsigned i = 0; client->alive && i < NODES; i++)
         if (client->member[i].has_line &&
             world->wire.line[client->member[i].line].server == server)

@@ -81,14 +81,17 @@ static void part(struct world *world)
                 mishap_block(world, c, s, 3, world->now + span);
 }
 
-static void cut_line(struct world *world, const struct client *client, unsigned node)
+static void cut_line(struct world *world, struct client *client, unsigned node)
 {
     const struct member *member = &client->member[node];
     if (!client->alive || !member->has_line)
         return;
     trace_mishap(world, "the line between client %u and node %u is reset",
                  client->index + 1, node + 1);
-    wire_break(world, member->line);
+    bool only_that = client->ear[node].heard && draw_once_in(&world->chance, 3);
+    if (!only_that)
+        wire_break(world, member->line);
+    ear_cut(world, client, node);
 }
 
 /* --- all of them --- */

@@ -74,7 +74,7 @@ void mishap_heal(struct world *world)
     struct swarm *swarm = &world->swarm;
     unsigned order[NODES];
     bool all = swarm->duplicate || (swarm->fenced && swarm_disturbs(swarm));
-    swarm->spike = swarm->loss = swarm->stall = 0;
+    swarm->spike = swarm->loss = swarm->stall = swarm->muffle = 0;
     world->healed = 0;
     chance_order(&world->chance, order, NODES);
     for (unsigned c = 0; c < world->clients; c++)

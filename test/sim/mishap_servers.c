@@ -119,7 +119,11 @@ static bool operate(struct world *world, struct server *server, enum rl_text tex
     struct rl_word mark = {world->swarm.fenced ? "f:" : "p:", len};
     struct rl_subject subject = {.key = world_key(resource), .token = mark};
     rl_kind_command(rl_kind_of(subject.token), text, true, &subject, &command);
-    store_run(&server->store, &command, skew_read(&server->clock, world->now), NULL, &reply);
+    struct ear_of ear_of = {world, server->index};
+    const struct store_ears ears = {ear_hears, &ear_of};
+    store_run(&server->store, &command, skew_read(&server->clock, world->now), &ears,
+              &reply);
+    ears_call(world, server, &reply);
     return server->state == SERVER_RUNS &&
            rl_kind_read(rl_kind_of(subject.token), text, &reply.reply, ret_answer);
 }

@@ -358,4 +358,5 @@ void oracle_passed(struct world *world, struct client *client)
                           client->index + 1);
         judge_known(world, client, &client->attempt[i]);
     }
+    oracle_judge_turns(world, client);
 }

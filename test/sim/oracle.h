@@ -150,6 +150,15 @@ void oracle_disowned(struct world *world, const struct client *client,
                      const struct user *user);
 void oracle_adopted(struct world *world, struct attempt *attempt);
 
+/* Of those who wait: whom a release calls, by the store before it; who leaves the queue. */
+void oracle_calls(struct world *world, const struct order *order,
+                  const struct store *before);
+void oracle_leaves(struct world *world, const struct order *order);
+void oracle_deaf(struct user *user, unsigned node);
+void oracle_comes(struct user *user);
+void oracle_fails(const struct world *world, struct user *user);
+void oracle_pauses(struct client *client, rl_time until);
+
 void oracle_passed(struct world *world, struct client *client);
 
 /* A marker was looked at, or set. */

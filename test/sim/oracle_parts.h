@@ -34,6 +34,11 @@ void oracle_judge_clock(struct world *world, const struct client *client,
 bool oracle_clock_excuses(const struct world *world, const struct attempt *attempt,
                           unsigned node, const struct client *other);
 
+/* --- oracle_turns.c --- */
+
+/* Whoever was called by a quorum has come by now. */
+void oracle_judge_turns(struct world *world, const struct client *client);
+
 /* --- oracle_holders.c --- */
 
 /* By what its holder would be told if it asked now; LOST comes a margin before the end. */

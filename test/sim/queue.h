@@ -5,15 +5,19 @@
 #include "core/types.h"
 
 enum event_type {
-    EVENT_CONNECTED, /* what: the connection that a client asked for */
-    EVENT_ARRIVED,   /* what: the order that reached a server's socket */
-    EVENT_ANSWERED,  /* what: the order whose answer reached its client */
-    EVENT_CLOSED,    /* what: the connection that its client sees ended */
-    EVENT_WAKE,      /* who: a client; what: the number of its timer */
-    EVENT_RETURN,    /* who: a client that crashed comes back */
-    EVENT_RESUME,    /* who: a server; what: its process, that goes on or is there again */
-    EVENT_FAULT,     /* something goes wrong */
-    EVENT_CLOCK,     /* who: a server, whose clock runs as it should again; what: retuned */
+    EVENT_CONNECTED,  /* what: the connection that a client asked for */
+    EVENT_ARRIVED,    /* what: the order that reached a server's socket */
+    EVENT_ANSWERED,   /* what: the order whose answer reached its client */
+    EVENT_CLOSED,     /* what: the connection that its client sees ended */
+    EVENT_SUBSCRIBED, /* who: a client; what: this and the next three: see ear.c */
+    EVENT_HEARS,
+    EVENT_CALLED,
+    EVENT_DEAF,
+    EVENT_WAKE,   /* who: a client; what: the number of its timer */
+    EVENT_RETURN, /* who: a client that crashed comes back */
+    EVENT_RESUME, /* who: a server; what: its process, that goes on or is there again */
+    EVENT_FAULT,  /* something goes wrong */
+    EVENT_CLOCK,  /* who: a server, whose clock runs as it should again; what: retuned */
 };
 
 struct event {

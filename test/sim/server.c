@@ -37,8 +37,10 @@ static void answer_error(struct order *order, const char *text)
     order->truth = RL_VOTE_ERROR;
 }
 
-static enum rl_vote truth_of_code(const struct rl_reply *code)
+static enum rl_vote truth_of_code(enum rl_text text, const struct rl_reply *code)
 {
+    if (text == RL_RELEASE && code->integer == 2) /* and somebody was called */
+        return RL_VOTE_GRANTED;
     return code->integer == 1   ? RL_VOTE_GRANTED
            : code->integer == 2 ? RL_VOTE_PLANTED
                                 : RL_VOTE_GONE;
@@ -52,9 +54,10 @@ static enum rl_vote truth_of(const struct order *order)
     case RL_REPLY_STATUS: return RL_VOTE_GRANTED;
     case RL_REPLY_NIL: return RL_VOTE_HELD;
     case RL_REPLY_ARRAY:
-        return reply->item[0].type == RL_REPLY_INTEGER ? truth_of_code(&reply->item[0])
-                                                       : RL_VOTE_HELD;
-    case RL_REPLY_INTEGER: return truth_of_code(reply);
+        return reply->item[0].type == RL_REPLY_INTEGER
+                   ? truth_of_code(order->text, &reply->item[0])
+                   : RL_VOTE_HELD;
+    case RL_REPLY_INTEGER: return truth_of_code(order->text, reply);
     default: break;
     }
     /* What is no lock is there in its stead. */
@@ -171,7 +174,14 @@ static void execute(struct world *world, struct server *server, struct order *or
     rl_time now = skew_read(&server->clock, world->now);
     if (order->has_nonce)
         command.word[command.words - 1] = (struct rl_word){order->nonce, RL_NONCE};
-    store_run(&server->store, &command, now, NULL, &order->reply);
+    struct ear_of ear_of = {world, server->index};
+    const struct store_ears ears = {ear_hears, &ear_of};
+    bool judged = world->phase == PHASE_CALM && !world->hindered &&
+                  order->text == RL_RELEASE && world->swarm.turns && !order->of_ward;
+    struct store before;
+    if (judged)
+        before = server->store;
+    store_run(&server->store, &command, now, &ears, &order->reply);
     order->memory = server->memory;
     order->ran = world->now;
     const struct store_entry *marker =
@@ -182,6 +192,11 @@ static void execute(struct world *world, struct server *server, struct order *or
         oracle_marked(world, server);
     else
         oracle_ran(world, order);
+    if (judged)
+        oracle_calls(world, order, &before);
+    if (order->leaves && order->reply.reply.type != RL_REPLY_ERROR)
+        oracle_leaves(world, order);
+    ears_call(world, server, &order->reply);
 }
 
 static void run(struct world *world, struct server *server, uint16_t i)

@@ -123,6 +123,8 @@ static void draw_network(struct swarm *swarm, struct chance *chance)
         swarm->node_timeout = draw_span(chance, 4 * swarm->far, swarm->ttl_min / 4);
     swarm->spike = draw_once_in(chance, 2) ? 0 : 20 + chance_below(chance, 200);
     swarm->loss = draw_once_in(chance, 2) ? 0 : 20 + chance_below(chance, 200);
+    swarm->turns = draw_once_in(chance, 2);
+    swarm->muffle = draw_once_in(chance, 2) ? 0 : 5 + chance_below(chance, 50);
     swarm->stall = draw_once_in(chance, 2) ? 0 : 20 + chance_below(chance, 200);
 }
 

@@ -61,6 +61,8 @@ struct swarm {
     unsigned spike;       /* one message of so many is slow; 0: none */
     unsigned loss;        /* and one is lost and sent again */
     unsigned stall;       /* a client is interrupted in one pass of so many; 0: never */
+    bool turns;           /* users take places in queues, and are called */
+    unsigned muffle;      /* one call of so many is lost, and some come twice; 0: none */
     bool fenced;          /* the locks are */
     bool distant;         /* the clocks of two of its servers are set by hours */
     rl_nodes victims;     /* those two */

@@ -128,7 +128,10 @@ static const char *token_of(const struct world *world, const struct user *user)
 
 void trace_asks(struct world *world, const struct client *client, const struct user *user)
 {
-    if (world->trace.to)
+    if (world->trace.to && user->queues)
+        client_tells(world, client, "takes a place for \"%s\", with token %s",
+                     world_key(user->resource).text, token_of(world, user));
+    else if (world->trace.to)
         client_tells(world, client, "asks for \"%s\" for %.0f ms, with token %s",
                      world_key(user->resource).text, ms(user->terms.ttl),
                      token_of(world, user));
@@ -303,6 +306,29 @@ void trace_ran(struct world *world, const struct order *order)
                  world->token[order->token].text,
                  error ? order->reply.reply.text : votes[order->truth],
                  order->cut ? ", for nobody" : "");
+}
+
+static const char *const ranks[] = {"first", "second"};
+
+void trace_calls(struct world *world, const struct server *server, struct rl_word place,
+                 unsigned rank)
+{
+    if (world->trace.to)
+        server_tells(world, server->index, "calls \"%.*s\" as the %s", (int)place.len,
+                     place.text, ranks[rank]);
+}
+
+/* When it will try again, by that. */
+void trace_called(struct world *world, const struct client *client, const struct user *user,
+                  unsigned node, unsigned rank)
+{
+    rl_time in = user->called - client->view.now;
+    mix(world, (uint64_t)user->called);
+    if (world->trace.to && user->called == RL_NEVER)
+        client_tells(world, client, "node %u calls, as the %s", node + 1, ranks[rank]);
+    else if (world->trace.to)
+        client_tells(world, client, "node %u calls, as the %s: its turn in %.3f ms",
+                     node + 1, ranks[rank], ms(rl_max(in, 0)));
 }
 
 void trace_server(struct world *world, const struct server *server, const char *what)

@@ -46,6 +46,10 @@ void trace_wards(struct world *world, struct client *client);
 void trace_link(struct world *world, const struct client *client, unsigned node,
                 enum rl_link_state before);
 void trace_ran(struct world *world, const struct order *order);
+void trace_calls(struct world *world, const struct server *server, struct rl_word place,
+                 unsigned rank);
+void trace_called(struct world *world, const struct client *client, const struct user *user,
+                  unsigned node, unsigned rank);
 void trace_server(struct world *world, const struct server *server, const char *what);
 
 void trace_verdict(struct world *world);

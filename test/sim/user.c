@@ -5,7 +5,7 @@
 #include "user_parts.h"
 #include "world.h"
 
-static void plan(struct user *user)
+void user_plan(struct user *user)
 {
     switch (user->phase) {
     case USER_IDLE: user->due = user->next; break;
@@ -27,12 +27,13 @@ static void rest(struct world *world, struct client *client, struct user *user)
     user->phase = USER_IDLE;
     user->attempt = NULL;
     user->next = world->phase == PHASE_END ? RL_NEVER : client->view.now + gap;
-    plan(user);
+    user_plan(user);
 }
 
 void user_init(struct world *world, struct client *client, struct user *user)
 {
     memset(user, 0, sizeof(*user));
+    user->expected = RL_NEVER;
     user->index = (uint8_t)(user - client->user);
     rest(world, client, user);
 }
@@ -42,15 +43,21 @@ void user_init(struct world *world, struct client *client, struct user *user)
 static void begin_attempt(struct world *world, struct client *client, struct user *user)
 {
     user->phase = USER_TRYING;
-    user->attempts++;
+    user->queues = user->behind && rl_count(ears_where(client)) >= user->terms.q;
+    user->behind = false;
+    user->attempts += !user->queues;
+    rl_turn_try(&user->turn);
+    user->called = RL_NEVER;
+    oracle_comes(user);
     if (user->attempt)
         attempt_leave(world, client, user->attempt);
     uint16_t token = world_new_token(world, client, user->resource);
     user->attempt = attempt_new(world, client, user, &user->terms, user->resource, token);
     trace_asks(world, client, user);
-    attempt_step(world, client, user->attempt,
-                 &(struct rl_lease_event){.type = RL_EVENT_START});
-    plan(user);
+    attempt_step(
+        world, client, user->attempt,
+        &(struct rl_lease_event){.type = user->queues ? RL_EVENT_QUEUE : RL_EVENT_START});
+    user_plan(user);
 }
 
 /* --- what it does with a lock --- */
@@ -77,7 +84,7 @@ static void plan_hold(struct world *world, struct client *client, struct user *u
     default: user->end = USER_RELEASES; break;
     }
     user->end_at = user->end == USER_LETS_EXPIRE ? RL_NEVER : now + hold;
-    plan(user);
+    user_plan(user);
 }
 
 static void extend(struct world *world, struct client *client, struct user *user)
@@ -160,7 +167,7 @@ static void end(struct world *world, struct client *client, struct user *user)
     default:
         user->phase = USER_RELEASING;
         user->releasing = true;
-        plan(user);
+        user_plan(user);
         oracle_left(world, attempt, true);
         attempt_step(world, client, attempt,
                      &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
@@ -175,6 +182,7 @@ static void adopt(struct world *world, struct client *client, struct user *user)
     bool known = gift->client == client->index && client->born <= gift->given &&
                  gift->valid > client->view.now && !draw_once_in(&world->chance, 3);
     gift->there = false;
+    user->waits = user->entered = false;
     user->resource = gift->resource;
     user->attempt =
         attempt_new(world, client, user, &user->terms, gift->resource, gift->token);
@@ -197,7 +205,7 @@ static void adopt(struct world *world, struct client *client, struct user *user)
                                           .fence = gift->fence});
     if (user->phase == USER_HOLDING)
         user->extend_at = client->view.now;
-    plan(user);
+    user_plan(user);
     /* The answers to its extension are read when they say nothing any more. */
     if (world->swarm.weight[MISHAP_PAUSE] > 0 && draw_once_in(&world->chance, 8))
         client_pause(client, world->now + 2 * user->terms.ttl);
@@ -222,14 +230,30 @@ static void begin(struct world *world, struct client *client, struct user *user)
     user_want_retry(world, client, user);
     user->attempts = 0;
     user->acquiring = true;
+    user->waits = world->swarm.turns && !draw_once_in(&world->chance, 8);
+    user->behind = user->waits && draw_once_in(&world->chance, 4);
+    user->entered = user->queues = false;
+    user->number = ++client->number;
+    user->began = client->view.now;
     user->phase = client->open ? USER_PAUSING : USER_WAITING;
     user->next = client->view.now;
-    plan(user);
+    user_plan(user);
+}
+
+/* Whoever gives up leaves the queue, wherever it may have a place. */
+static void withdraw(struct world *world, struct client *client, struct user *user)
+{
+    struct rl_update leave = {.text = RL_RELEASE, .seq = user->attempt->lease.round.seq};
+    user->waits = false;
+    client_say(world, client, user->attempt, &leave, client->view.open, false);
 }
 
 static void fail(struct world *world, struct client *client, struct user *user)
 {
     user->acquiring = false;
+    oracle_comes(user);
+    if (user->entered)
+        withdraw(world, client, user);
     if (user->attempt)
         attempt_leave(world, client, user->attempt);
     rest(world, client, user);
@@ -271,7 +295,7 @@ void user_tick(struct world *world, struct client *client, struct user *user)
         break;
     case USER_RELEASING: break;
     }
-    plan(user);
+    user_plan(user);
 }
 
 void user_open(struct world *world, struct client *client, struct user *user)
@@ -281,7 +305,7 @@ void user_open(struct world *world, struct client *client, struct user *user)
         return;
     user->phase = USER_PAUSING;
     user->next = client->view.now;
-    plan(user);
+    user_plan(user);
 }
 
 void user_stop(struct client *client, struct user *user)
@@ -292,7 +316,7 @@ void user_stop(struct client *client, struct user *user)
         user->end = USER_RELEASES;
     if (user->phase == USER_IDLE)
         user->next = RL_NEVER;
-    plan(user);
+    user_plan(user);
 }
 
 /* --- being told --- */
@@ -300,12 +324,18 @@ void user_stop(struct client *client, struct user *user)
 static void attempt_failed(struct world *world, struct client *client, struct user *user)
 {
     rl_time at = RL_NEVER;
-    if (user->attempt->lease.cause != RL_CAUSE_CANCELLED)
+    bool cancelled = user->attempt->lease.cause == RL_CAUSE_CANCELLED;
+    if (user->waits && !cancelled)
+        ears_begin(client);
+    if (world->swarm.turns && !cancelled)
+        at = user_next_attempt_at(world, client, user);
+    else if (!cancelled)
         at = rl_retry_at(&user->retry, user->attempts - 1, chance_bits(&world->chance),
                          client->view.now, user->give_up);
     int64_t free_in = rl_free_in(user->attempt->ballot, NODES, world->swarm.q);
     oracle_promised(world, client, user, free_in);
-    bool soon = free_in > 0 && free_in * RL_MS <= world->swarm.ttl_max;
+    bool soon =
+        !world->swarm.turns && free_in > 0 && free_in * RL_MS <= world->swarm.ttl_max;
     if (at != RL_NEVER && soon && draw_once_in(&world->chance, 4))
         at = rl_max(at, client->view.now + free_in * RL_MS);
     if (at == RL_NEVER) {
@@ -314,7 +344,8 @@ static void attempt_failed(struct world *world, struct client *client, struct us
     }
     user->phase = USER_PAUSING;
     user->next = at;
-    plan(user);
+    oracle_fails(world, user);
+    user_plan(user);
 }
 
 static void tell_one(struct world *world, struct client *client, struct user *user,
@@ -331,6 +362,7 @@ static void tell_one(struct world *world, struct client *client, struct user *us
         break;
     case RL_NEWS_HELD:
         user->acquiring = false;
+        oracle_comes(user);
         plan_hold(world, client, user);
         break;
     case RL_NEWS_FAILED: attempt_failed(world, client, user); break;
@@ -343,7 +375,7 @@ static void tell_one(struct world *world, struct client *client, struct user *us
         rest(world, client, user);
         break;
     }
-    plan(user);
+    user_plan(user);
 }
 
 void user_told(struct world *world, struct client *client, struct user *user, unsigned news)

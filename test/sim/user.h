@@ -6,7 +6,9 @@
 #define RL_SIM_USER_H
 
 #include "attempt.h"
+#include "core/kind.h"
 #include "core/retry.h"
+#include "core/turn.h"
 
 enum user_phase {
     USER_IDLE,
@@ -32,6 +34,16 @@ struct user {
     struct rl_terms terms;
     struct rl_retry retry;
     struct attempt *attempt;
+    bool waits;   /* and takes places for that */
+    bool behind;  /* first of all it stands behind those who wait already */
+    bool queues;  /* and that is what the attempt is for */
+    bool entered; /* nodes may have its place in their queues */
+    uint16_t number;
+    struct rl_word place; /* by which it is called, once it has entered */
+    struct rl_turn turn;
+    rl_time began, called;
+    rl_nodes called_by, first_by;         /* the oracle's account: since its last attempt */
+    rl_time expected;                     /* by the true time: it is to try again before */
     bool acquiring, extending, releasing; /* what it is yet to be told */
     bool lost;
 };
@@ -55,6 +67,19 @@ void user_init(struct world *world, struct client *client, struct user *user);
 void user_tick(struct world *world, struct client *client, struct user *user);
 void user_told(struct world *world, struct client *client, struct user *user,
                unsigned news);
+
+/* A node calls; it is heard who calls there, or not any more. */
+void user_called(struct world *world, struct client *client, struct user *user,
+                 unsigned node, uint16_t number, unsigned rank);
+void user_hears(struct world *world, struct client *client, struct user *user,
+                unsigned node, bool hears);
+
+/* What its releases say of the queue; and that a node has answered one that takes a place.
+ */
+void user_place(struct world *world, const struct client *client, struct user *user,
+                struct rl_subject *subject);
+void user_placed(const struct client *client, struct user *user, unsigned node,
+                 rl_time sent);
 
 /* The gate is open. */
 void user_open(struct world *world, struct client *client, struct user *user);

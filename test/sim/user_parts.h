@@ -4,6 +4,15 @@
 
 #include "user.h"
 
+void user_plan(struct user *user);
+
+/* --- user_turn.c --- */
+
+/* After a lost attempt; RL_NEVER: not at all. */
+rl_time user_next_attempt_at(struct world *world, struct client *client, struct user *user);
+
+/* --- user_wants.c --- */
+
 void user_want_resource(struct world *world, struct user *user);
 void user_want_terms(struct world *world, struct user *user);
 void user_want_retry(struct world *world, struct client *client, struct user *user);

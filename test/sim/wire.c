@@ -38,6 +38,7 @@ uint16_t wire_new_order(struct world *world)
     order->refs = 1;
     order->greeting = order->whole = order->plant = order->cut = order->launched = false;
     order->straggles = order->of_ward = order->of_history = false;
+    order->enters = order->leaves = false;
     order->truth = RL_VOTE_WAITING;
     return i;
 }
@@ -91,6 +92,15 @@ static rl_time arrival(struct world *world, const struct path *path, rl_time at,
         way += RETRANSMISSION << chance_below(&world->chance, 3);
     }
     return rl_later(at, way);
+}
+
+rl_time wire_arrival(struct world *world, unsigned client, unsigned server, bool there,
+                     rl_time at)
+{
+    const struct path *path = &world->wire.path[client][server];
+    rl_time blocked = there ? path->there_blocked : path->back_blocked;
+    bool lost;
+    return at == RL_NEVER ? RL_NEVER : arrival(world, path, at, blocked, &lost);
 }
 
 /* --- lines --- */

@@ -30,11 +30,13 @@ struct order {
     uint8_t refs; /* the client that waits for the answer, and whatever moves it */
     uint8_t client, node, server;
     bool greeting, whole, plant;
-    bool of_history; /* INFO replication, and no command */
-    bool of_ward;    /* about the marker, and of no attempt */
-    bool cut;        /* its client does not listen any more */
-    bool launched;   /* on its way: a reset does not stop it */
-    bool straggles;  /* and it came after its line was closed */
+    bool of_history;     /* INFO replication, and no command */
+    bool of_ward;        /* about the marker, and of no attempt */
+    bool cut;            /* its client does not listen any more */
+    bool launched;       /* on its way: a reset does not stop it */
+    bool enters, leaves; /* a place in the queue */
+    struct rl_word place;
+    bool straggles; /* and it came after its line was closed */
     uint16_t line, saying, token, attempt;
     enum rl_text text;
     uint32_t seq, life; /* life: of the process that answered the greeting */
@@ -88,6 +90,10 @@ void wire_drop_saying(struct world *world, uint16_t saying);
 uint16_t wire_new_order(struct world *world);
 void wire_drop_order(struct world *world, uint16_t order);
 void wire_drop_line(struct world *world, uint16_t line);
+
+/* When what is sent at `at` arrives, on a connection of its own. */
+rl_time wire_arrival(struct world *world, unsigned client, unsigned server, bool there,
+                     rl_time at);
 
 /* A client's connect(): the line is the client's and the coming event's. */
 uint16_t wire_connect(struct world *world, unsigned client, unsigned node);

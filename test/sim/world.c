@@ -127,6 +127,9 @@ static void wake_for(struct world *world, struct client *client, const struct ev
     case EVENT_CONNECTED: client_connected(world, client, (uint16_t)event->what); break;
     case EVENT_ANSWERED: client_answered(world, client, (uint16_t)event->what); break;
     case EVENT_CLOSED: client_closed(world, client, (uint16_t)event->what); break;
+    case EVENT_HEARS: ear_confirmed(world, client, event->what); break;
+    case EVENT_CALLED: ear_called(world, client, event->what); break;
+    case EVENT_DEAF: ear_ended(world, client, event->what); break;
     default: break;
     }
     if (!pass_goes_on(world, client))
@@ -191,6 +194,10 @@ static void happen(struct world *world, const struct event *event)
         break;
     case EVENT_CLOCK:
         mishap_clock_ends(world, &world->server[event->who], event->what);
+        break;
+    case EVENT_SUBSCRIBED:
+        world->events++;
+        ear_subscribed(world, event->who, event->what);
         break;
     case EVENT_CONNECTED:
         server_accept(world, &world->wire.line[event->what]);
@@ -267,6 +274,7 @@ static rl_time time_to_end(const struct world *world)
 
 static void finish(struct world *world)
 {
+    world->hindered = true;
     mishap_hinder(world);
     rl_time end = world->now + draw_between(&world->chance, 0, HINDRANCE);
     run(world, end, world->events + LAST_EVENTS, NULL);

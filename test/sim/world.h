@@ -37,6 +37,7 @@ struct world {
     struct chance chance;
     struct swarm swarm;
     enum phase phase;
+    bool hindered; /* once more, at the end */
     rl_time now; /* the true time */
     uint64_t events, steps;
     unsigned acquisitions;
@@ -46,6 +47,7 @@ struct world {
     rl_nodes healed;                /* the servers that are well in the end */
     int64_t highest[RESOURCES_MAX]; /* fencing token of who acquired, so far */
     struct attempt first[RESOURCES_MAX]; /* who has that, as it was then */
+    uint32_t processes;                  /* of clients, ever */
     unsigned tokens, clients; /* clients: those that use locks, and an operator's */
     uint8_t behind[SERVERS];  /* which server answers at each address */
     uint8_t address[NODES];   /* of the nodes, as they are configured now */

@@ -104,6 +104,8 @@ void world_populate(struct world *world)
         client->alive = false;
         client->users = i < world->swarm.clients ? world->swarm.users : 0;
         client->typo = false;
+        client->ghost = (struct ghost){0};
+        memset(client->ear, 0, sizeof(client->ear));
         memcpy(client->address, world->address, sizeof(client->address));
         if (world->swarm.weight[MISHAP_TYPO] > 0 && client->users > 0 &&
             draw_once_in(&world->chance, 3))
