@@ -22,7 +22,7 @@ import recipe
 
 TABLE = pathlib.Path(__file__).with_name("mutations.toml")
 ORACLE = pathlib.Path(__file__).with_name("oracle.h")
-RULES = [*range(1, 9), "clock", "validity", "callbacks", "liveness", "fence", "marker"]
+RULES = [*range(1, 9), "clock", "validity", "callbacks", "liveness", "turns", "fence", "marker"]
 
 
 # --- the table ---

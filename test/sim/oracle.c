@@ -186,6 +186,8 @@ void oracle_heard(struct world *world, struct attempt *attempt, const struct ord
                   enum rl_vote truth)
 {
     rl_nodes bit = rl_bit(order->node);
+    if (order->text == RL_RELEASE && truth == RL_VOTE_GRANTED)
+        attempt->released |= bit;
     if (order->seq != attempt->round || order->text == RL_RELEASE)
         return;
     switch (truth) {

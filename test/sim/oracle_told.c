@@ -18,6 +18,28 @@ static void judge_left(struct world *world, const struct client *client,
                       client->index + 1, (long long)left);
 }
 
+/* Whoever only takes a place waits for each answer, and for as long as for any. */
+static void judge_queueing(struct world *world, const struct client *client,
+                           const struct user *user)
+{
+    const struct attempt *attempt = user->attempt;
+    for (unsigned i = 0; i < NODES; i++)
+        if (user->queues && attempt->lease.cause != RL_CAUSE_CANCELLED &&
+            attempt->ballot[i].vote == RL_VOTE_WAITING)
+            oracle_accuse(world, INVARIANT_TOLD, "client %u: node %u is not heard",
+                          client->index + 1, i + 1);
+}
+
+/* Those who deleted the token have said so. */
+static void judge_release(struct world *world, const struct client *client,
+                          const struct attempt *attempt)
+{
+    if (attempt->lease.cause == RL_CAUSE_UNCONFIRMED &&
+        rl_count(attempt->released) >= world->swarm.q)
+        oracle_accuse(world, INVARIANT_TOLD, "client %u: unconfirmed, though %s did",
+                      client->index + 1, trace_set(attempt->released));
+}
+
 void oracle_told(struct world *world, struct client *client, struct user *user,
                  enum rl_news news)
 {
@@ -32,6 +54,10 @@ void oracle_told(struct world *world, struct client *client, struct user *user,
     case RL_NEWS_RELEASED: expected = user->releasing; break;
     }
     judge_left(world, client, user);
+    if (news == RL_NEWS_FAILED)
+        judge_queueing(world, client, user);
+    if (news == RL_NEWS_RELEASED)
+        judge_release(world, client, user->attempt);
     if (!expected)
         oracle_accuse(world, INVARIANT_CALLBACK, "client %u, user %u, news %u",
                       client->index + 1, user->index + 1, news);

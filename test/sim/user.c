@@ -54,6 +54,8 @@ static void begin_attempt(struct world *world, struct client *client, struct use
     uint16_t token = world_new_token(world, client, user->resource);
     user->attempt = attempt_new(world, client, user, &user->terms, user->resource, token);
     trace_asks(world, client, user);
+    if (user->queues) /* it is given up before it begins: nothing may be stored */
+        oracle_left(world, user->attempt, true);
     attempt_step(
         world, client, user->attempt,
         &(struct rl_lease_event){.type = user->queues ? RL_EVENT_QUEUE : RL_EVENT_START});

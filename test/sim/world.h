@@ -38,7 +38,7 @@ struct world {
     struct swarm swarm;
     enum phase phase;
     bool hindered; /* once more, at the end */
-    rl_time now; /* the true time */
+    rl_time now;   /* the true time */
     uint64_t events, steps;
     unsigned acquisitions;
     rl_nodes acquirers;             /* clients that acquired */
