@@ -27,8 +27,6 @@ REASONS = {
     ("lease.c", "switch (event->text) {"): ENUMS,
     ("lease.c", "switch (event->type) {"): ENUMS,
     ("lease_acquire.c", "switch (rl_round_result(&lease->round, lease->terms.q)) {"): ENUMS,
-    ("lease_acquire.c", "if (cause == RL_CAUSE_CANCELLED || !lease->round.waiting)"):
-        "the node that decides fails while others are connected",
     ("lease_hold.c", "switch (late && result == RL_WON ? RL_LOST : result) {"):
         ENUMS + "; what is late was waited for by nobody, so it is lost or won",
     ("lease_hold.c", "return lease->decided || !lease->round.waiting;"):
