@@ -240,7 +240,7 @@ void member_say_mark(struct world *world, struct client *client, unsigned node,
                      const struct rl_subject *subject)
 {
     struct member *member = &client->member[node];
-    const struct rl_kind *kind = rl_kind_of((struct rl_word){"f:", 2});
+    const struct rl_kind *kind = rl_kind_that_is(true);
     uint32_t script = rl_kind_script_bit(kind, RL_MARK);
     uint16_t i;
     struct order *order = new_order(world, client, node, &i);

@@ -49,7 +49,7 @@ void store_raise_expiry(struct call *call);
 /* Takes a place, or leaves it if `waited` is empty. */
 void store_enter(struct call *call, struct rl_word place, struct rl_word waited);
 
-/* The first who still listens is called; false: nobody. */
+/* The first who still listens is called; false: nobody waits, called or not. */
 bool store_call_first(struct call *call);
 
 struct rl_word store_channel(struct rl_word place);

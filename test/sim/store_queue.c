@@ -134,11 +134,13 @@ static bool publish(struct call *call, struct rl_word place, unsigned rank)
 bool store_call_first(struct call *call)
 {
     struct store *store = call->store;
+    bool awaited = false;
     drop_expired(store);
     for (int i = 0; i < CALLS_MAX; i++) {
         const struct store_place *at = store_next_place(store, call->key, NULL);
         if (!at)
-            return false;
+            break;
+        awaited = true;
         const struct store_place *behind = store_next_place(store, call->key, at);
         struct rl_word first = at->place;
         struct rl_word second = behind ? behind->place : (struct rl_word){"", 0};
@@ -146,7 +148,7 @@ bool store_call_first(struct call *call)
         if (!publish(call, first, 0))
             continue;
         publish(call, second, 1);
-        return true;
+        break;
     }
-    return false;
+    return awaited;
 }

@@ -43,7 +43,7 @@ void user_init(struct world *world, struct client *client, struct user *user)
 static void begin_attempt(struct world *world, struct client *client, struct user *user)
 {
     user->phase = USER_TRYING;
-    user->queues = user->behind && rl_count(ears_where(client)) >= user->terms.q;
+    user->queues = user->behind;
     user->behind = false;
     user->attempts += !user->queues;
     rl_turn_try(&user->turn);
@@ -281,7 +281,7 @@ void user_tick(struct world *world, struct client *client, struct user *user)
     case USER_PAUSING:
         if (user->cancel_at <= now)
             cancel(world, client, user);
-        else if (user->next <= now)
+        else if (user->next <= now && user_can_begin(world, client, user))
             begin_attempt(world, client, user);
         break;
     case USER_WAITING:

@@ -8,6 +8,9 @@ void user_plan(struct user *user);
 
 /* --- user_turn.c --- */
 
+/* Whoever is to stand behind others and could not be called gives them a chance first. */
+bool user_can_begin(struct world *world, struct client *client, struct user *user);
+
 /* After a lost attempt; RL_NEVER: not at all. */
 rl_time user_next_attempt_at(struct world *world, struct client *client, struct user *user);
 

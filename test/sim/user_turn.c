@@ -54,6 +54,17 @@ rl_time user_next_attempt_at(struct world *world, struct client *client, struct 
     return rl_min(rl_min(at, user->called), rl_max(user->give_up, now));
 }
 
+bool user_can_begin(struct world *world, struct client *client, struct user *user)
+{
+    if (!user->behind || rl_count(ears_where(client)) >= user->terms.q)
+        return true;
+    ears_begin(client);
+    user->behind = false;
+    rl_time at = policy_at(world, client, user);
+    user->next = at == RL_NEVER ? client->view.now : at;
+    return false;
+}
+
 static void hasten(struct user *user, rl_time at)
 {
     if (user->phase != USER_PAUSING || at >= user->next)
@@ -97,8 +108,7 @@ void user_place(struct world *world, const struct client *client, struct user *u
                 struct rl_subject *subject)
 {
     bool goes_on = user->phase == USER_TRYING && user->waits &&
-                   client->view.now < user->give_up &&
-                   rl_count(ears_where(client)) >= user->terms.q;
+                   client->view.now < user->give_up && client->listens;
     if (!goes_on && !user->entered)
         return;
     if (!user->entered)
