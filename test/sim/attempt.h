@@ -41,6 +41,7 @@ struct attempt {
     rl_time ran[NODES];     /* the true time */
     uint32_t memory[NODES]; /* and how often that had forgotten by then */
     rl_nodes missing;       /* who is known to the client not to store the token */
+    rl_nodes told;          /* who was told to release */
     rl_nodes released;      /* whose answer said that they deleted the token */
     bool lost, over;        /* LOST was told; it was given up, released or left */
 };

@@ -157,6 +157,8 @@ void oracle_says(struct world *world, struct client *client, struct attempt *att
                  const struct rl_update *update, rl_nodes nodes)
 {
     struct token *token = &world->token[attempt->token];
+    if (update->text == RL_RELEASE)
+        attempt->told |= nodes;
     if (update->text != RL_ACQUIRE && update->text != RL_EXTEND)
         return;
     bool has_deadline = attempt->rests_on != 0;

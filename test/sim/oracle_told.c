@@ -25,7 +25,7 @@ static void judge_queueing(struct world *world, const struct client *client,
     const struct attempt *attempt = user->attempt;
     for (unsigned i = 0; i < NODES; i++)
         if (user->queues && attempt->lease.cause != RL_CAUSE_CANCELLED &&
-            attempt->ballot[i].vote == RL_VOTE_WAITING)
+            attempt->told & rl_bit(i) && attempt->ballot[i].vote == RL_VOTE_WAITING)
             oracle_accuse(world, INVARIANT_TOLD, "client %u: node %u is not heard",
                           client->index + 1, i + 1);
 }
