@@ -4,7 +4,7 @@
 
 #include "world.h"
 
-#define GRACE_MOST RL_SECOND
+#define GRACE_MOST (1500 * RL_MS) /* a second, by a clock that may be slow */
 #define SLACK      (10 * RL_MS)
 
 /* Who waits in that name, or NULL. */
