@@ -277,8 +277,8 @@ static void judge_keeping(struct world *world, const struct client *client,
 {
     const struct rl_lease *lease = &attempt->lease;
     const struct swarm *swarm = &world->swarm;
-    if (world->phase != PHASE_STORM || swarm->weights || swarm->wild || swarm->spike ||
-        swarm->loss || swarm->stall)
+    if (world->phase != PHASE_STORM || swarm->weights || swarm->wild || swarm->hasty ||
+        swarm->spike || swarm->loss || swarm->stall)
         return;
     bool watched = lease->terms.extend_every > 0 &&
                    !world->token[attempt->token].handed && /* it may have had little left */
