@@ -13,7 +13,7 @@
 struct queue {
     struct stage s;
     redlock_lease *holder;
-    long long wanted; /* so many places make whoever asks wait for a call */
+    long long wanted; /* so many places, and listeners, make whoever asks wait for a call */
     unsigned waiters;
     struct waiter {
         redlock_client *client;
@@ -39,13 +39,32 @@ static void open_queue(struct queue *queue, unsigned n)
     stage_drain(&queue->s);
 }
 
+static bool runs(const struct queue *queue, unsigned i)
+{
+    return queue->s.servers.server[i].pid && !queue->s.servers.server[i].stopped;
+}
+
 /* How many places there are in the queues of all nodes that run. */
 static long long places(struct queue *queue)
 {
     long long count = 0;
     for (unsigned i = 0; i < queue->s.servers.n; i++)
-        if (queue->s.servers.server[i].pid && !queue->s.servers.server[i].stopped)
+        if (runs(queue, i))
             count += servers_number(&queue->s.servers, i, "ZCARD job!queue");
+    return count;
+}
+
+/* And how many clients listen there. */
+static long long listeners(struct queue *queue)
+{
+    long long count = 0;
+    for (unsigned i = 0; i < queue->s.servers.n; i++) {
+        if (!runs(queue, i))
+            continue;
+        redisReply *reply = servers_run(&queue->s.servers, i, "PUBSUB CHANNELS !wake:*");
+        count += (long long)reply->elements;
+        freeReplyObject(reply);
+    }
     return count;
 }
 
@@ -65,7 +84,8 @@ static int64_t until_placed(unsigned attempt, uint64_t random, void *arg)
     struct queue *queue = arg;
     (void)attempt;
     (void)random;
-    return places(queue) < queue->wanted ? 5 : HOUR_MS;
+    bool placed = places(queue) >= queue->wanted && listeners(queue) >= queue->wanted;
+    return placed ? HOUR_MS : 5;
 }
 
 /* It never looks once it has its places, though a caller's policy is always followed. */
@@ -82,7 +102,8 @@ static struct waiter *take_place(struct queue *queue, const redlock_lease_option
 {
     queue->wanted = places(queue) + queue->s.servers.n;
     struct waiter *waiter = ask(queue, NULL, options);
-    LOOP_UNTIL(queue->s.base, places(queue) == queue->wanted);
+    LOOP_UNTIL(queue->s.base,
+               places(queue) == queue->wanted && listeners(queue) >= queue->wanted);
     return waiter;
 }
 

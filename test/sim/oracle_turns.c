@@ -53,6 +53,8 @@ static void note_call(struct world *world, unsigned server, struct rl_word place
         expect(world, client, user, 0);
     else if (rl_count(user->called_by) >= user->terms.q)
         expect(world, client, user, GRACE_MOST);
+    else if (user->called_by)
+        expect(world, client, user, 2 * GRACE_MOST);
 }
 
 /* `before`: the server's store. The first who listens, and who stands behind that one. */
