@@ -166,7 +166,7 @@ enum rl_fault attempt_answered(struct world *world, struct client *client,
         truth = answer.vote = RL_VOTE_UNKNOWN;
         answer.fault = RL_FAULT_CLOCK;
     }
-    if (order->enters && attempt->user && answer.fault == RL_FAULT_NONE)
+    if (order->enters && attempt->user && answer.fault == RL_FAULT_NONE && !answer.unplaced)
         user_placed(client, attempt->user, order->node, order->sent);
     if (answer.fault == RL_FAULT_LATE || answer.fault == RL_FAULT_AHEAD)
         ward_doubt(world, client, order->node);

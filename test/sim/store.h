@@ -33,6 +33,7 @@ struct store_place {
 
 struct store {
     struct store_entry entry[STORE_KEYS];
+    bool queueless; /* nobody may write to queues */
     unsigned places;
     struct store_place place[STORE_PLACES]; /* in no order */
     unsigned scripts; /* that the server knows by their hash: a bit for each rl_text */
@@ -48,7 +49,7 @@ struct store_call {
 /* What a command is answered; `reply` points into the same struct, which stays in place. */
 struct store_reply {
     struct rl_reply reply;
-    struct rl_reply item[3];
+    struct rl_reply item[4];
     unsigned calls;
     struct store_call call[2];
 };

@@ -186,14 +186,17 @@ void store_fenced_release(struct call *call)
         raise_fence(call, call->fence);
     if (ours)
         call->entry->type = STORE_NOTHING;
-    if (call->arguments > 7)
-        store_enter(call, call->argument[6], call->argument[7]);
-    if (ours)
+    bool entered =
+        call->arguments == 7 || store_enter(call, call->argument[6], call->argument[7]);
+    if (ours) {
         answer_code(call, store_call_first(call) ? 2 : 1);
-    else if (call->entry)
+    } else if (call->entry) {
         answer_held(call);
-    else
+        if (!entered && call->ret->reply.type == RL_REPLY_ARRAY)
+            store_answer_unplaced(call);
+    } else {
         answer_code(call, 0);
+    }
 }
 
 /* --- the marker --- */

@@ -46,8 +46,11 @@ void store_raise_expiry(struct call *call);
 
 /* --- store_queue.c: who waits --- */
 
-/* Takes a place, or leaves it if `waited` is empty. */
-void store_enter(struct call *call, struct rl_word place, struct rl_word waited);
+/* Takes a place, or leaves it if `waited` is empty; false: it could not. */
+bool store_enter(struct call *call, struct rl_word place, struct rl_word waited);
+
+/* Adds to what is there that no place could be taken. */
+void store_answer_unplaced(const struct call *call);
 
 /* The first who still listens is called; false: nobody waits, called or not. */
 bool store_call_first(struct call *call);

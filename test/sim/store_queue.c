@@ -87,24 +87,33 @@ static void prolong(const struct call *call)
 }
 
 /* The memory of the model is scarce: without a place, too, whoever waits gets on. */
-void store_enter(struct call *call, struct rl_word place, struct rl_word waited)
+bool store_enter(struct call *call, struct rl_word place, struct rl_word waited)
 {
     struct store *store = call->store;
+    if (store->queueless)
+        return false;
     drop_expired(store);
     struct store_place *there = find(store, call->key, place);
     if (waited.len == 0) {
         if (there)
             drop(store, (unsigned)(there - store->place));
-        return;
+        return true;
     }
     if (!there && store->places == STORE_PLACES)
-        return;
+        return false;
     if (!there) {
         there = &store->place[store->places++];
         *there = (struct store_place){.key = call->key, .place = place};
     }
     there->since = call->us - store_whole_number(waited);
     prolong(call);
+    return true;
+}
+
+void store_answer_unplaced(const struct call *call)
+{
+    struct rl_reply *reply = &call->ret->reply;
+    call->ret->item[reply->items++] = (struct rl_reply){.type = RL_REPLY_INTEGER};
 }
 
 /* "CHANNEL NUMBER" */

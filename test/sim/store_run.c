@@ -97,14 +97,16 @@ static void release(struct call *call)
     bool mine = call->entry && store_same(call->entry->value, call->argument[0]);
     if (mine)
         call->entry->type = STORE_NOTHING;
-    if (call->arguments > 1)
-        store_enter(call, call->argument[1], call->argument[2]);
+    bool entered =
+        call->arguments == 1 || store_enter(call, call->argument[1], call->argument[2]);
     if (mine) {
         answer_integer(call->ret, store_call_first(call) ? 2 : 1);
     } else if (!call->entry) {
         answer_integer(call->ret, 0);
     } else {
         store_answer_entry(call);
+        if (!entered)
+            store_answer_unplaced(call);
     }
 }
 

@@ -86,6 +86,8 @@ void world_populate(struct world *world)
         world->server[i].clock = clock_of_server(world);
         mishap_draw_server_clock(world, i);
         server_init(world, i);
+        world->server[i].store.queueless =
+            world->swarm.turns && draw_once_in(&world->chance, 16);
     }
     world->mistaken = SERVERS;
     if (world->swarm.duplicate)
