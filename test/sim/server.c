@@ -82,7 +82,14 @@ static void answer_garbage(struct world *world, struct order *order)
         {.type = RL_REPLY_INTEGER, .integer = 1},
         {.type = RL_REPLY_NIL},
     };
+    static const struct rl_reply unplaced[] = {
+        {.type = RL_REPLY_STRING, .text = "p", .len = 1},
+        {.type = RL_REPLY_INTEGER, .integer = 1},
+        {.type = RL_REPLY_INTEGER, .integer = 1},
+    };
     static const struct rl_reply garbage[] = {
+        {.type = RL_REPLY_ARRAY, .item = numbers, .items = 4},
+        {.type = RL_REPLY_ARRAY, .item = unplaced, .items = 3},    /* of a plain lock */
         {.type = RL_REPLY_ARRAY, .item = numbers + 1, .items = 3}, /* a negative one */
         {.type = RL_REPLY_ARRAY, .item = numbers + 4, .items = 3}, /* no such code */
         {.type = RL_REPLY_ARRAY, .item = numbers + 5, .items = 3}, /* no fence */

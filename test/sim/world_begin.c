@@ -88,6 +88,7 @@ void world_populate(struct world *world)
         server_init(world, i);
         world->server[i].store.queueless =
             world->swarm.turns && draw_once_in(&world->chance, 16);
+        world->server[i].saved = world->server[i].store;
     }
     world->mistaken = SERVERS;
     if (world->swarm.duplicate)
