@@ -1,7 +1,7 @@
 -- with guard.lua
 -- with queue.lua
--- and, before how the marker begins: ARGV[7] a place in the queue, ARGV[8] for how long by now,
--- in us; '' leaves it
+-- and, before how the marker begins, of whoever has a place in the queue ARGV[7] that, ARGV[8]
+-- '' to leave it, or for how long it waits by now, in us
 -- 1 released, 2 and another waits, 0 gone; where another's value is, one more 0 tells that the
 -- place could not be taken; the fence is raised wherever that may be
 if not ahead then
@@ -11,9 +11,13 @@ local mine = value == ARGV[1]
 if mine then
   redis.call('DEL', KEYS[1])
 end
-local entered = #ARGV == 7 or pcall(enter, ARGV[7], ARGV[8])
+local has_place = #ARGV > 7
+local goes_on = has_place and ARGV[8] ~= ''
+local entered = not has_place or pcall(enter, ARGV[7], ARGV[8])
 if mine then
-  pcall(call_first)
+  if not goes_on then
+    pcall(call_first)
+  end
   return {awaited and 2 or 1, now, stored}
 elseif value then
   local there = held()

@@ -108,7 +108,7 @@ static bool is_worth_a_retry(redlock_code code)
 /* --- waiting --- */
 
 #define GRACE_CAP RL_SECOND
-#define LOOK_GAP  (5 * RL_SECOND)
+#define LOOK_GAP  (2 * RL_SECOND)
 #define JITTER    (50 * RL_MS) /* so that not all who wait for an end try at once */
 
 /* What whoever was called before us has, until it is our turn all the same. */

@@ -101,7 +101,7 @@ typedef void redlock_lost_fn(redlock_hold *hold, redlock_code why, int64_t valid
 typedef struct redlock_lock_options {
     size_t size; /* set by redlock_lock_options_init() */
 
-    bool fenced; /* see redlock_lease_options */
+    bool fenced;             /* see redlock_lease_options */
     int64_t ttl_ms;          /* a third of it at least is left when it is handed over */
     int64_t min_validity_ms; /* less left when it is acquired or handed over: it is not */
     int64_t margin_ms;       /* LOST is told this long before the deadline */
@@ -213,8 +213,9 @@ typedef int redlock_flight_fn(redlock_hold *hold, void *arg);
  * another one has done it meanwhile. `fly` looks at its hold, as every owner does: OK says
  * that it was called and returned, not that the lock was held to the end. Waits at most
  * `wait_ms`, below 0: for as long as it takes; who has begun to fly is not interrupted.
- * `ret_flew`, if given: whether it was this thread that flew. `fly` may unlock the hold, and
- * must neither free it nor throw. Errors: those of redlock_lock_for(); BUSY inside `fly`, where it would wait for itself.
+ * `ret_flew`, if given: whether it was this thread that flew. `fly` may unlock the hold,
+ * and must neither free it nor throw. Errors: those of redlock_lock_for(); BUSY inside
+ * `fly`, where it would wait for itself.
  */
 REDLOCK_API redlock_code redlock_single_flight(redlock_sync *sync, const void *key,
                                                size_t key_len, int64_t wait_ms,

@@ -286,8 +286,9 @@ static void choose_key(struct operation *operation, struct chance *chance)
 /* Few spans and far apart: then it is known who has waited longer. */
 static void choose_place(struct rl_subject *subject, struct chance *chance)
 {
-    static const rl_time waits[] = {-1, 0, 0, 0, 1000 * RL_SECOND, 1000000 * RL_SECOND};
-    if (chance_below(chance, 8) == 0)
+    static const rl_time waits[] = {
+        -1, -1, -1, 0, 0, 0, 1000 * RL_SECOND, 1000000 * RL_SECOND};
+    if (chance_below(chance, 5) == 0) /* only who does not go on waiting calls others */
         return;
     size_t which = chance_below(chance, chance_below(chance, 2) ? LIVING : COUNT(places));
     size_t longest = chance_below(chance, 2) && which >= LIVING ? COUNT(waits) - 1 : 0;

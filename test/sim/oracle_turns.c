@@ -4,9 +4,8 @@
 
 #include "world.h"
 
-#define GRACE_LEAST (50 * RL_MS)
-#define GRACE_MOST  RL_SECOND
-#define SLACK       (10 * RL_MS)
+#define GRACE_MOST (1500 * RL_MS) /* a second, by a clock that may be slow */
+#define SLACK      (10 * RL_MS)
 
 /* Who waits in that name, or NULL. */
 static struct user *waiting(struct world *world, struct rl_word place,
@@ -35,16 +34,6 @@ static void expect(const struct world *world, const struct client *client,
     user->expected = rl_min(user->expected, due);
 }
 
-/* Four round trips, as they were or are now; by a clock that may be slow. */
-static rl_time grace_of(const struct world *world, const struct client *client)
-{
-    rl_time longest = 3 * world->swarm.far;
-    for (unsigned i = 0; i < NODES; i++)
-        longest = rl_max(longest, client->round_trip[i]);
-    rl_time grace = rl_clamp(4 * longest, GRACE_LEAST, GRACE_MOST);
-    return world->swarm.wild ? 2 * grace : grace + grace / 5;
-}
-
 static void note_call(struct world *world, unsigned server, struct rl_word place,
                       bool is_first)
 {
@@ -63,9 +52,9 @@ static void note_call(struct world *world, unsigned server, struct rl_word place
     if (rl_count(user->first_by) >= user->terms.q)
         expect(world, client, user, 0);
     else if (rl_count(user->called_by) >= user->terms.q)
-        expect(world, client, user, grace_of(world, client));
+        expect(world, client, user, GRACE_MOST);
     else if (user->called_by)
-        expect(world, client, user, 2 * grace_of(world, client));
+        expect(world, client, user, 2 * GRACE_MOST);
 }
 
 /* `before`: the server's store. The first who listens, and who stands behind that one. */
@@ -106,7 +95,8 @@ void oracle_deaf(struct user *user, unsigned node)
 {
     user->called_by &= ~rl_bit(node);
     user->first_by &= ~rl_bit(node);
-    user->expected = RL_NEVER; /* it may have been that one's call */
+    if (rl_count(user->called_by) < user->terms.q)
+        user->expected = RL_NEVER;
 }
 
 /* An attempt begins, or nobody waits any more. */

@@ -188,8 +188,9 @@ void store_fenced_release(struct call *call)
         call->entry->type = STORE_NOTHING;
     bool entered =
         call->arguments == 7 || store_enter(call, call->argument[6], call->argument[7]);
+    bool goes_on = call->arguments > 7 && call->argument[7].len > 0;
     if (ours) {
-        answer_code(call, store_call_first(call) ? 2 : 1);
+        answer_code(call, !goes_on && store_call_first(call) ? 2 : 1);
     } else if (call->entry) {
         answer_held(call);
         if (!entered && call->ret->reply.type == RL_REPLY_ARRAY)

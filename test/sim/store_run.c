@@ -99,8 +99,9 @@ static void release(struct call *call)
         call->entry->type = STORE_NOTHING;
     bool entered =
         call->arguments == 1 || store_enter(call, call->argument[1], call->argument[2]);
+    bool goes_on = call->arguments > 1 && call->argument[2].len > 0;
     if (mine) {
-        answer_integer(call->ret, store_call_first(call) ? 2 : 1);
+        answer_integer(call->ret, !goes_on && store_call_first(call) ? 2 : 1);
     } else if (!call->entry) {
         answer_integer(call->ret, 0);
     } else {

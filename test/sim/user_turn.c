@@ -3,7 +3,7 @@
 #include "world.h"
 
 #define GRACE_CAP RL_SECOND
-#define LOOK_GAP  (5 * RL_SECOND)
+#define LOOK_GAP  (2 * RL_SECOND)
 #define JITTER    (50 * RL_MS)
 
 static rl_time grace_of(const struct client *client)
