@@ -85,7 +85,8 @@ static int64_t until_placed(unsigned attempt, uint64_t random, void *arg)
     (void)attempt;
     (void)random;
     bool placed = places(queue) >= queue->wanted && listeners(queue) >= queue->wanted;
-    return placed ? HOUR_MS : 5;
+    bool held = servers_with(&queue->s.servers, "job", NULL) == 0; /* no vote was split */
+    return placed && held ? HOUR_MS : 5;
 }
 
 /* It never looks once it has its places, though a caller's policy is always followed. */
