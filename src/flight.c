@@ -144,11 +144,7 @@ redlock_code redlock_single_flight(redlock_sync *sync, const void *key, size_t k
 {
     redlock_lock_options mine;
     struct outcome outcome;
-    if (!rl_sync_is_ours(sync))
-        return REDLOCK_FORKED;
-    if (rl_sync_is_loop())
-        return REDLOCK_LOOP;
-    redlock_code code = rl_lock_options_read(sync, options, &mine);
+    redlock_code code = rl_lock_begin(sync, options, &mine);
     if (code != REDLOCK_OK)
         return code;
     struct rl_flight flight = {

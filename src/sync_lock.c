@@ -16,10 +16,14 @@ void redlock_lock_options_init(redlock_lock_options *options)
     };
 }
 
-redlock_code rl_lock_options_read(redlock_sync *sync, const redlock_lock_options *options,
-                                  redlock_lock_options *ret_options)
+redlock_code rl_lock_begin(redlock_sync *sync, const redlock_lock_options *options,
+                           redlock_lock_options *ret_options)
 {
     redlock_lock_options copy;
+    if (!rl_sync_is_ours(sync))
+        return REDLOCK_FORKED;
+    if (rl_sync_is_loop())
+        return REDLOCK_LOOP;
     redlock_lock_options_init(&copy);
     size_t size = options ? options->size : 0;
     if (options && size < 2 * sizeof(size_t))
@@ -115,11 +119,7 @@ static redlock_code lock_until(redlock_sync *sync, const void *key, size_t key_l
 {
     redlock_lock_options mine;
     struct rl_waiter waiter = {.options = &mine, .tries = tries, .deadline = deadline};
-    if (!rl_sync_is_ours(sync))
-        return REDLOCK_FORKED;
-    if (rl_sync_is_loop())
-        return REDLOCK_LOOP;
-    redlock_code code = rl_lock_options_read(sync, options, &mine);
+    redlock_code code = rl_lock_begin(sync, options, &mine);
     if (code != REDLOCK_OK)
         return code;
     if (key_len == 0 || key_len > REDLOCK_KEY_MAX)

@@ -268,9 +268,9 @@ struct redlock_stop {
     bool stopped;
 };
 
-/* Our own copy of the caller's version of the struct. */
-redlock_code rl_lock_options_read(redlock_sync *sync, const redlock_lock_options *options,
-                                  redlock_lock_options *ret_options);
+/* This thread may wait here; and our own copy of the caller's version of the struct. */
+redlock_code rl_lock_begin(redlock_sync *sync, const redlock_lock_options *options,
+                           redlock_lock_options *ret_options);
 
 /* --- flights (flight.c) --- */
 

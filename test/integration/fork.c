@@ -1,9 +1,9 @@
 /* After a fork the child's handles are inert, and the parent's go on as if nothing was. */
 #include <criterion/criterion.h>
 #include <stdio.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "stage.h"
 
 static void must_not_be_called(redlock_lease *lease, const redlock_result *result,
@@ -75,15 +75,6 @@ static void be_inert(redlock_client *client, redlock_lease *held, redlock_lease 
     redlock_disown(held);
 }
 
-static void expect_child(pid_t child)
-{
-    int status;
-    cr_assert_eq(waitpid(child, &status, 0), child);
-    cr_assert(WIFEXITED(status), "the child was killed: %x", (unsigned)status);
-    cr_assert_eq(WEXITSTATUS(status), 0, "check %d failed in the child",
-                 WEXITSTATUS(status));
-}
-
 enum order { NOTHING, LEASES_FIRST, CLIENT_FIRST, CLIENT_ONLY };
 
 static void fork_and_free(enum order order, bool fenced)
@@ -117,7 +108,7 @@ static void fork_and_free(enum order order, bool fenced)
             redlock_client_free(s.client);
         _exit(0);
     }
-    expect_child(child);
+    child_expect(child);
     cr_assert_eq(servers_with(&s.servers, "job", redlock_token(held)), 3);
     EXPECT_TOLD(&s, &told, REDLOCK_OK);
     cr_assert_gt(redlock_valid_ms(held), 0);
@@ -176,7 +167,7 @@ Test(fork, child_of_a_parent_that_admits)
         CHECK(2, admitted.times == 0);
         _exit(0);
     }
-    expect_child(child);
+    child_expect(child);
     LOOP_UNTIL(s.base, admitted.times > 0);
     cr_assert_eq(admitted.result.code, REDLOCK_OK);
     cr_assert_eq(admitted.times, 1);
@@ -238,7 +229,7 @@ Test(fork, child_with_a_client_of_its_own)
     cr_assert_geq(child, 0);
     if (child == 0)
         lock_in_the_child(&s);
-    expect_child(child);
+    child_expect(child);
     LOOP_UNTIL(s.base, servers_with(&s.servers, "own", NULL) == 3);
     cr_assert_eq(stage_extend(&s, held, 0), REDLOCK_OK);
     redlock_lease_free(held);
@@ -273,7 +264,7 @@ Test(fork, tokens_differ)
         CHECK(3, write(fd[1], token, strlen(token)) > 0);
         _exit(0);
     }
-    expect_child(child);
+    child_expect(child);
     cr_assert_gt(read(fd[0], theirs, sizeof(theirs) - 1), 0);
     redlock_lease *lease = stage_hold(&s, "parent", NULL);
     cr_assert_neq(strncmp(theirs, redlock_token(lease), 33), 0);

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "crew.h"
 
 /* The child has no test framework: the number of its first failed check is its exit code.
@@ -41,15 +42,6 @@ static void be_inert(redlock_sync *sync, redlock_hold *hold, redlock_stop *stop)
     CHECK(12, none == NULL && nothing == NULL);
     CHECK(13, redlock_sync_nodes(sync) == 3);
     redlock_stop_all(stop);
-}
-
-static void expect_child(pid_t child)
-{
-    int status;
-    cr_assert_eq(waitpid(child, &status, 0), child);
-    cr_assert(WIFEXITED(status), "the child was killed: %x", (unsigned)status);
-    cr_assert_eq(WEXITSTATUS(status), 0, "check %d failed in the child",
-                 WEXITSTATUS(status));
 }
 
 /* Locks with a client of its own. */
@@ -105,7 +97,7 @@ static void fork_with(enum order order)
     cr_assert_geq(child, 0);
     if (child == 0)
         be_a_child(&c, hold, stop, order);
-    expect_child(child);
+    child_expect(child);
     cr_assert_not(redlock_hold_lost(hold));
     cr_assert_eq(servers_with(&c.servers, "mine", redlock_hold_token(hold)), 3);
     cr_assert_eq(redlock_hold_extend(hold, 0), REDLOCK_OK);
@@ -179,7 +171,7 @@ Test(sync_fork, in_the_middle_of_everything)
             }
             _exit(0);
         }
-        expect_child(child);
+        child_expect(child);
     }
     over = true;
     for (unsigned i = 0; i < BUSY; i++) {
@@ -272,7 +264,7 @@ Test(sync_fork, in_single_flight)
         _exit(0);
     }
     cr_assert_gt(child, 0);
-    expect_child(child);
+    child_expect(child);
     cr_assert_eq(code, REDLOCK_OK);
     cr_assert_eq(returned, 5);
     crew_close(&c);
@@ -324,7 +316,7 @@ Test(sync_fork, in_a_callback)
     cr_assert_eq(redlock_lock(c.sync, "job", 3, &options, &hold), REDLOCK_OK);
     CREW_UNTIL(forked.told);
     cr_assert_gt(forked.child, 0);
-    expect_child(forked.child);
+    child_expect(forked.child);
     redlock_hold_free(hold);
     crew_close(&c);
 }
