@@ -32,7 +32,7 @@ void rl_attempt_withdraw(struct rl_attempt *attempt);
 /* The owner goes. What may be left on the nodes is released in the background. */
 void rl_attempt_leave(struct rl_attempt *attempt);
 
-/* The owner's side (handle.c): news to be told, now or at the end of the pass. */
+/* The owner's side (handle.c, turns.c): news to be told, now or at the end of the pass. */
 void rl_owner_note(redlock_lease *owner, unsigned news);
 
 /* A release says whether the owner goes on waiting. */

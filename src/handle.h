@@ -1,6 +1,6 @@
 /*
  * The handle: a caller's wish to hold a lock, over as many attempts as it takes. handle.c
- * has its life, request.c what the caller may ask of it.
+ * has its life, request.c what the caller may ask of it, turns.c when it tries again.
  */
 #ifndef RL_HANDLE_H
 #define RL_HANDLE_H
@@ -73,5 +73,15 @@ void rl_handle_open(redlock_lease *lease);
 
 void rl_handle_extend(redlock_lease *lease, int64_t ttl_ms);
 void rl_handle_release(redlock_lease *lease);
+
+/* --- turns.c: when it tries again --- */
+
+/* After an attempt that failed; and by the caller's policy alone. RL_NEVER: not at all. */
+rl_time rl_turns_next(redlock_lease *lease);
+rl_time rl_turns_policy(redlock_lease *lease);
+
+/* A node calls whoever has this number; from now on it can, or cannot. */
+void rl_turns_called(struct rl_task *task, unsigned node, uint64_t number, unsigned rank);
+void rl_turns_hear(struct rl_task *task, unsigned node, bool hears);
 
 #endif

@@ -138,7 +138,7 @@ static void add_nonce(const struct client *client, unsigned node, struct order *
         memcpy(order->nonce, unmarked, RL_NONCE);
 }
 
-/* Its place in the queue: see rl_owner_place() in src/handle.c. */
+/* Its place in the queue: see rl_owner_place() in src/turns.c. */
 static void add_place(struct world *world, const struct client *client,
                       const struct attempt *attempt, struct rl_subject *subject)
 {

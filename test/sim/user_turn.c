@@ -1,4 +1,4 @@
-/* A user who waits, as the section "waiting" of src/handle.c. */
+/* A user who waits, as src/turns.c. */
 #include "user_parts.h"
 #include "world.h"
 
