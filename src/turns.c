@@ -1,4 +1,5 @@
-/* A handle that waits: when it tries again, and what nodes have to do with it (core/turn.h). */
+/* A handle that waits: when it tries again, and what nodes have to do with it
+ * (core/turn.h). */
 #include "handle.h"
 #include "listen.h"
 
