@@ -1,5 +1,4 @@
-/* A handle that waits: when it tries again, and what nodes have to do with it
- * (core/turn.h). */
+/* When a handle that waits tries again (core/turn.h). */
 #include "handle.h"
 #include "listen.h"
 
