@@ -1,0 +1,209 @@
+/*
+ * A contender of the races (lap.h): libredlock itself. `cycle async` and `cycle fenced`
+ * have all lanes in one loop, `cycle sync` a thread for each.
+ */
+#include <event2/event.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lap.h"
+#include "redlock/redlock.h"
+#include "redlock/sync.h"
+
+#define NODES_MAX 32
+
+static struct lap lap;
+static int64_t ends;
+
+static void expect(redlock_code code, const char *what)
+{
+    if (code == REDLOCK_OK)
+        return;
+    fprintf(stderr, "%s: ", what);
+    lap_fail(redlock_code_text(code));
+}
+
+/* --- in a loop --- */
+
+struct lane {
+    struct lap_key key;
+    redlock_lease *lease;
+    int64_t began;
+};
+
+static struct event_base *base;
+static redlock_client *client;
+static redlock_lease_options terms;
+static struct lane lane[LAP_LANES_MAX];
+static unsigned running;
+static struct lap_log log;
+
+static void end_lap(redlock_client *ended, bool clean, void *arg)
+{
+    (void)ended;
+    (void)clean;
+    (void)arg;
+    lap_end(&lap, &log, 1);
+}
+
+static void begin_cycle(struct lane *self, int64_t now);
+
+static void on_released(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    struct lane *self = arg;
+    int64_t now = lap_now();
+    if (result->code == REDLOCK_OK)
+        lap_note(&log, now - self->began);
+    else
+        log.failed++;
+    redlock_lease_free(lease);
+    if (now < ends)
+        begin_cycle(self, now);
+    else if (--running == 0)
+        expect(redlock_client_drain(client, 1000, end_lap, NULL), "drain");
+}
+
+static void on_acquired(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    expect(result->code, "acquire");
+    expect(redlock_release(lease, on_released, arg), "release");
+}
+
+static void begin_cycle(struct lane *self, int64_t now)
+{
+    lap_key_next(&self->key);
+    self->began = now;
+    expect(redlock_acquire(client, self->key.text, LAP_KEY, &terms, on_acquired, self,
+                           &self->lease),
+           "acquire");
+}
+
+static void on_order(evutil_socket_t fd, short what, void *arg)
+{
+    struct lap_order order;
+    (void)fd;
+    (void)what;
+    (void)arg;
+    if (!lap_read_order(&order)) {
+        event_base_loopbreak(base);
+        return;
+    }
+    lap_begin(&lap);
+    ends = lap.began + order.ns;
+    running = order.lanes;
+    for (unsigned i = 0; i < order.lanes; i++)
+        begin_cycle(&lane[i], lap_now());
+}
+
+static void cycle_in_loop(const char *const *uris, size_t nodes,
+                          const redlock_options *options, bool fenced)
+{
+    redlock_error error;
+    base = event_base_new();
+    if (redlock_client_new(base, uris, nodes, options, &client, &error) != REDLOCK_OK)
+        lap_fail(error.text);
+    redlock_lease_options_init(&terms);
+    terms.ttl_ms = LAP_TTL_MS;
+    terms.fenced = fenced;
+    for (unsigned i = 0; i < LAP_LANES_MAX; i++)
+        lap_key_init(&lane[i].key, i);
+    struct event *orders = event_new(base, 0, EV_READ | EV_PERSIST, on_order, NULL);
+    event_add(orders, NULL);
+    lap_log_init(&log);
+    lap_ready();
+    event_base_dispatch(base);
+    event_free(orders);
+    redlock_client_free(client);
+    event_base_free(base);
+    lap_log_clear(&log);
+}
+
+/* --- in threads --- */
+
+struct worker {
+    pthread_t thread;
+    struct lap_key key;
+    struct lap_log log;
+};
+
+static redlock_sync *sync_nodes;
+static struct worker worker[LAP_LANES_MAX];
+
+static void *cycle_in_thread(void *arg)
+{
+    struct worker *self = arg;
+    redlock_lock_options options;
+    redlock_lock_options_init(&options);
+    options.ttl_ms = LAP_TTL_MS;
+    int64_t now = lap_now();
+    do {
+        redlock_hold *hold;
+        int64_t began = now;
+        lap_key_next(&self->key);
+        expect(redlock_lock(sync_nodes, self->key.text, LAP_KEY, &options, &hold), "lock");
+        redlock_code code = redlock_unlock(hold, REDLOCK_CONFIRM);
+        redlock_hold_free(hold);
+        now = lap_now();
+        if (code == REDLOCK_OK)
+            lap_note(&self->log, now - began);
+        else
+            self->log.failed++;
+    } while (now < ends);
+    return NULL;
+}
+
+static void cycle_in_threads(const char *const *uris, size_t nodes,
+                             const redlock_options *options)
+{
+    redlock_error error;
+    struct lap_order order;
+    if (redlock_sync_new(uris, nodes, options, &sync_nodes, &error) != REDLOCK_OK)
+        lap_fail(error.text);
+    for (unsigned i = 0; i < LAP_LANES_MAX; i++) {
+        lap_key_init(&worker[i].key, i);
+        lap_log_init(&worker[i].log);
+    }
+    lap_ready();
+    while (lap_read_order(&order)) {
+        struct lap_log all[LAP_LANES_MAX];
+        lap_begin(&lap);
+        ends = lap.began + order.ns;
+        for (unsigned i = 0; i < order.lanes; i++)
+            if (pthread_create(&worker[i].thread, NULL, cycle_in_thread, &worker[i]) != 0)
+                lap_fail("no thread");
+        for (unsigned i = 0; i < order.lanes; i++) {
+            pthread_join(worker[i].thread, NULL);
+            all[i] = worker[i].log;
+            worker[i].log.cycles = worker[i].log.failed = 0;
+        }
+        lap_end(&lap, all, order.lanes);
+    }
+    redlock_sync_free(sync_nodes);
+    for (unsigned i = 0; i < LAP_LANES_MAX; i++)
+        lap_log_clear(&worker[i].log);
+}
+
+/* --- beginning --- */
+
+int main(int argc, char **argv)
+{
+    const char *uri[NODES_MAX], *how = argc == 2 ? argv[1] : "";
+    size_t nodes = 0;
+    redlock_options options;
+    char *list = getenv("REDLOCK_NODES");
+    if (!list)
+        lap_fail("REDLOCK_NODES is not set");
+    for (char *at = strtok(list, ","); at && nodes < NODES_MAX; at = strtok(NULL, ","))
+        uri[nodes++] = at;
+    redlock_options_init(&options);
+    options.label = LAP_LABEL;
+    if (strcmp(how, "async") == 0 || strcmp(how, "fenced") == 0)
+        cycle_in_loop(uri, nodes, &options, *how == 'f');
+    else if (strcmp(how, "sync") == 0)
+        cycle_in_threads(uri, nodes, &options);
+    else
+        lap_fail("usage: cycle async|fenced|sync");
+    return EXIT_SUCCESS;
+}

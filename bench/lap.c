@@ -1,0 +1,144 @@
+#include "lap.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#define CYCLES_MAX                                                                         \
+    ((size_t)1 << 21) /* of a thread in one lap; pages that are not used cost nothing */
+
+void lap_fail(const char *why)
+{
+    fprintf(stderr, "contender: %s\n", why);
+    exit(EXIT_FAILURE);
+}
+
+int64_t lap_now(void)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    return at.tv_sec * INT64_C(1000000000) + at.tv_nsec;
+}
+
+/* --- orders --- */
+
+void lap_ready(void)
+{
+    puts("ready");
+    fflush(stdout);
+}
+
+bool lap_read_order(struct lap_order *ret_order)
+{
+    char line[64];
+    double seconds;
+    if (!fgets(line, sizeof(line), stdin))
+        return false;
+    if (sscanf(line, "%u %lf", &ret_order->lanes, &seconds) != 2 || ret_order->lanes < 1 ||
+        ret_order->lanes > LAP_LANES_MAX || seconds <= 0 || seconds > 1e6)
+        lap_fail("an order is IN_FLIGHT SECONDS");
+    ret_order->ns = (int64_t)(seconds * 1e9);
+    return true;
+}
+
+/* --- keys --- */
+
+void lap_key_init(struct lap_key *key, unsigned lane)
+{
+    char text[LAP_KEY + 1];
+    snprintf(text, sizeof(text), "bench:%04u:%010u", lane % 10000, 0U);
+    memcpy(key->text, text, LAP_KEY);
+}
+
+void lap_key_next(struct lap_key *key)
+{
+    char *digit = key->text + LAP_KEY - 1;
+    while (*digit == '9')
+        *digit-- = '0';
+    ++*digit;
+}
+
+/* --- logs --- */
+
+void lap_log_init(struct lap_log *log)
+{
+    void *pages = mmap(NULL, CYCLES_MAX * sizeof(*log->ns), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (pages == MAP_FAILED)
+        lap_fail("out of memory");
+    *log = (struct lap_log){.ns = pages};
+}
+
+void lap_log_clear(struct lap_log *log)
+{
+    munmap(log->ns, CYCLES_MAX * sizeof(*log->ns));
+    *log = (struct lap_log){0};
+}
+
+void lap_note(struct lap_log *log, int64_t ns)
+{
+    if (log->cycles == CYCLES_MAX)
+        lap_fail("so many cycles fit into no lap");
+    log->ns[log->cycles++] = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+}
+
+/* --- laps --- */
+
+static int64_t cpu_ns(const struct rusage *used)
+{
+    return (used->ru_utime.tv_sec + used->ru_stime.tv_sec) * INT64_C(1000000000) +
+           (used->ru_utime.tv_usec + used->ru_stime.tv_usec) * INT64_C(1000);
+}
+
+void lap_begin(struct lap *lap)
+{
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    *lap = (struct lap){.began = lap_now(), .cpu_ns = cpu_ns(&used)};
+}
+
+static int compare(const void *a, const void *b)
+{
+    uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    return (left > right) - (left < right);
+}
+
+static double quantile_us(const uint32_t *sorted, size_t count, double share)
+{
+    size_t at = (size_t)(share * (double)count);
+    return count ? sorted[at < count ? at : count - 1] / 1e3 : 0;
+}
+
+/* All threads' cycles, in the first one's log. */
+static void merge(struct lap_log *log, size_t logs)
+{
+    for (size_t i = 1; i < logs; i++) {
+        if (log->cycles + log[i].cycles > CYCLES_MAX)
+            lap_fail("so many cycles fit into no lap");
+        memcpy(log->ns + log->cycles, log[i].ns, log[i].cycles * sizeof(*log->ns));
+        log->cycles += log[i].cycles;
+        log->failed += log[i].failed;
+        log[i].cycles = log[i].failed = 0;
+    }
+    qsort(log->ns, log->cycles, sizeof(*log->ns), compare);
+}
+
+void lap_end(const struct lap *lap, struct lap_log *log, size_t logs)
+{
+    struct rusage used;
+    double seconds = (double)(lap_now() - lap->began) / 1e9;
+    getrusage(RUSAGE_SELF, &used);
+    merge(log, logs);
+    printf(
+        "{\"cycles\": %zu, \"failed\": %zu, \"seconds\": %.6f, \"p50_us\": %.3f, "
+        "\"p99_us\": %.3f, \"cpu_s\": %.6f}\n",
+        log->cycles, log->failed, seconds, quantile_us(log->ns, log->cycles, 0.5),
+        quantile_us(log->ns, log->cycles, 0.99),
+        (double)(cpu_ns(&used) - lap->cpu_ns) / 1e9);
+    fflush(stdout);
+    log->cycles = log->failed = 0;
+}
