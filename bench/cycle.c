@@ -67,8 +67,10 @@ static void on_released(redlock_lease *lease, const redlock_result *result, void
 
 static void on_acquired(redlock_lease *lease, const redlock_result *result, void *arg)
 {
-    expect(result->code, "acquire");
-    expect(redlock_release(lease, on_released, arg), "release");
+    if (result->code == REDLOCK_OK)
+        expect(redlock_release(lease, on_released, arg), "release");
+    else
+        on_released(lease, result, arg);
 }
 
 static void begin_cycle(struct lane *self, int64_t now)
@@ -142,9 +144,12 @@ static void *cycle_in_thread(void *arg)
         redlock_hold *hold;
         int64_t began = now;
         lap_key_next(&self->key);
-        expect(redlock_lock(sync_nodes, self->key.text, LAP_KEY, &options, &hold), "lock");
-        redlock_code code = redlock_unlock(hold, REDLOCK_CONFIRM);
-        redlock_hold_free(hold);
+        redlock_code code =
+            redlock_lock(sync_nodes, self->key.text, LAP_KEY, &options, &hold);
+        if (code == REDLOCK_OK) {
+            code = redlock_unlock(hold, REDLOCK_CONFIRM);
+            redlock_hold_free(hold);
+        }
         now = lap_now();
         if (code == REDLOCK_OK)
             lap_note(&self->log, now - began);

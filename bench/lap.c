@@ -131,7 +131,7 @@ void lap_end(const struct lap *lap, struct lap_log *log, size_t logs)
 {
     struct rusage used;
     double seconds = (double)(lap_now() - lap->began) / 1e9;
-    getrusage(RUSAGE_SELF, &used);
+    getrusage(RUSAGE_SELF, &used); /* before the sorting */
     merge(log, logs);
     printf(
         "{\"cycles\": %zu, \"failed\": %zu, \"seconds\": %.6f, \"p50_us\": %.3f, "
