@@ -121,7 +121,7 @@ void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *ev
             message_of(attempt, update.text, update.seq, update.plant);
         failed = rl_client_say(client, &attempt->task, &message, update.send);
     }
-    if (update.send || update.news)
+    if ((update.send || update.news) && attempt->lease.round.refused)
         rl_client_note_absent(client, attempt->ballot, attempt->kind->is_fenced);
     reschedule(attempt);
     if (update.news && attempt->owner)
@@ -182,15 +182,22 @@ static bool is_outdated(const struct rl_attempt *attempt, const struct rl_op *op
            op->sent <= attempt->task.client->steward.learned_at;
 }
 
+/* Whether the node was told again what it did not understand. */
+static bool say_again(struct rl_attempt *attempt, unsigned node, const struct rl_op *op)
+{
+    if (!rl_lease_wants(&attempt->lease, op->text, op->seq) || is_outdated(attempt, op))
+        return false;
+    struct rl_message message = message_of(attempt, op->text, op->seq, op->plant);
+    return rl_client_say(attempt->task.client, &attempt->task, &message, rl_bit(node)) == 0;
+}
+
 static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
                    const struct rl_reply *reply)
 {
     struct rl_attempt *attempt = attempt_of(task);
-    struct rl_message message = message_of(attempt, op->text, op->seq, op->plant);
     struct rl_answer heard;
-    bool wanted =
-        rl_lease_wants(&attempt->lease, op->text, op->seq) && !is_outdated(attempt, op);
-    if (!rl_client_hear(task->client, task, &message, wanted, node, op, reply, &heard))
+    if (!rl_client_hear(task->client, attempt->kind, node, op, reply, &heard) &&
+        say_again(attempt, node, op))
         return;
     note_value(attempt, node, heard.value);
     bool trusted = rl_wards_time(task->client, node, op->sent, heard.time);
@@ -278,7 +285,8 @@ struct rl_attempt *rl_attempt_new(redlock_client *client, redlock_lease *owner,
     attempt->key = (struct rl_word){texts, key.len};
     attempt->fence_key = (struct rl_word){texts, key.len + mark.len};
     attempt->token = (struct rl_word){texts + key.len + mark.len, token.len};
-    attempt->proposed = rl_nodes_now(client->time, client->n, client->view.now);
+    if (kind->is_fenced)
+        attempt->proposed = rl_nodes_now(client->time, client->n, client->view.now);
     attempt->fences = 1;
     attempt->owner = owner;
     attempt->kind = kind;
@@ -295,9 +303,16 @@ void rl_attempt_withdraw(struct rl_attempt *attempt)
                         attempt->task.client->view.open);
 }
 
+bool rl_attempt_is_past(const struct rl_attempt *attempt)
+{
+    return attempt->lease.state == RL_LEASE_LINGERING ||
+           attempt->lease.state == RL_LEASE_OVER;
+}
+
 void rl_attempt_leave(struct rl_attempt *attempt)
 {
-    rl_attempt_step(attempt, &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
+    if (!rl_attempt_is_past(attempt))
+        rl_attempt_step(attempt, &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
     attempt->owner = NULL;
     if (attempt->lease.state == RL_LEASE_OVER)
         rl_task_end(&attempt->task);

@@ -29,6 +29,9 @@ void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *ev
 /* The owner does not wait any more: it leaves the queues. */
 void rl_attempt_withdraw(struct rl_attempt *attempt);
 
+/* All is told: only a release that was not confirmed everywhere may go on. */
+bool rl_attempt_is_past(const struct rl_attempt *attempt);
+
 /* The owner goes. What may be left on the nodes is released in the background. */
 void rl_attempt_leave(struct rl_attempt *attempt);
 

@@ -96,6 +96,8 @@ struct redlock_client {
     struct rl_gate gate;
     struct rl_task gate_task;
 
+    struct rl_token_bits token_bits; /* of this pass */
+
     struct rl_heap heap;
     size_t tasks;                  /* in existence, so that the heap has room for each */
     struct rl_task list;           /* head of a ring: leases, surveys, checks, ... */
@@ -184,11 +186,10 @@ rl_nodes rl_client_say(redlock_client *client, struct rl_task *task,
                        const struct rl_message *message, rl_nodes nodes);
 
 /*
- * Reads a reply. A script that is not known is said again, whole, if it is still wanted;
- * then false is returned.
+ * Reads a reply to what was said. False: the node does not know the script; it answers if
+ * the message is said again, whole this time.
  */
-bool rl_client_hear(redlock_client *client, struct rl_task *task,
-                    const struct rl_message *message, bool wanted, unsigned node,
+bool rl_client_hear(redlock_client *client, const struct rl_kind *kind, unsigned node,
                     const struct rl_op *op, const struct rl_reply *reply,
                     struct rl_answer *ret_answer);
 

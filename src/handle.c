@@ -226,8 +226,8 @@ static void begin_attempt(redlock_lease *lease)
         fail_attempt(lease, REDLOCK_BAD_TTL);
         return;
     }
-    if (!rl_token_make(rl_kind_that_is(lease->fenced)->mark, client->options.label,
-                       token)) {
+    if (!rl_token_make(&client->token_bits, rl_kind_that_is(lease->fenced)->mark,
+                       client->options.label, token)) {
         fail_attempt(lease, REDLOCK_SYSTEM);
         return;
     }

@@ -114,21 +114,20 @@ rl_nodes rl_client_say(redlock_client *client, struct rl_task *task,
     return failed;
 }
 
-bool rl_client_hear(redlock_client *client, struct rl_task *task,
-                    const struct rl_message *message, bool wanted, unsigned node,
+bool rl_client_hear(redlock_client *client, const struct rl_kind *kind, unsigned node,
                     const struct rl_op *op, const struct rl_reply *reply,
                     struct rl_answer *ret_answer)
 {
     struct rl_member *member = &client->member[node];
-    /* Without a reply the link has ended, and knows why. */
-    *ret_answer = (struct rl_answer){
-        .vote = RL_VOTE_UNKNOWN,
-        .fault = member->link.fault,
-        .pttl = -1,
-    };
-    if (!reply)
+    if (!reply) { /* the link has ended, and knows why */
+        *ret_answer = (struct rl_answer){
+            .vote = RL_VOTE_UNKNOWN,
+            .fault = member->link.fault,
+            .pttl = -1,
+        };
         return true;
-    if (!rl_kind_read(message->kind, op->text, reply, ret_answer)) {
+    }
+    if (!rl_kind_read(kind, op->text, reply, ret_answer)) {
         ret_answer->vote = RL_VOTE_UNKNOWN;
         ret_answer->fault = RL_FAULT_PROTOCOL;
         rl_member_distrust(member, RL_FAULT_PROTOCOL);
@@ -137,10 +136,8 @@ bool rl_client_hear(redlock_client *client, struct rl_task *task,
     if (ret_answer->fault != RL_FAULT_NOSCRIPT || op->whole ||
         !rl_link_is_open(&member->link))
         return true;
-    member->node.known &= ~rl_kind_script_bit(message->kind, message->text);
-    if (!wanted)
-        return true;
-    return rl_client_say(client, task, message, rl_bit(node)) != 0;
+    member->node.known &= ~rl_kind_script_bit(kind, op->text);
+    return false;
 }
 
 bool rl_client_key(const redlock_client *client, const void *key, size_t len,

@@ -165,10 +165,10 @@ static void on_end_of_pass(evutil_socket_t fd, short what, void *arg)
     rl_client_enter(client);
     expire(client);
     tick_due(client);
+    rl_token_bits_drop(&client->token_bits);
     write_queued(client);
     client->pass_ends = false;
     rl_drain_look(client);
-    rl_client_read_clock(client);
     if (rl_heap_first(&client->heap) <= client->view.now)
         rl_client_plan(client);
     else

@@ -265,6 +265,23 @@ void redlock_disown(redlock_lease *lease)
     rl_client_return(client);
 }
 
+/* Of most leases all is told by then: there is nothing to say, and nothing to time. */
+static void let_go(redlock_lease *lease)
+{
+    redlock_client *client = lease->task.client;
+    bool waits = lease->entered && lease->phase != RL_PHASE_SETTLED;
+    if (!waits && rl_attempt_is_past(lease->attempt)) {
+        rl_attempt_leave(lease->attempt);
+        return;
+    }
+    if (rl_client_call(client) != REDLOCK_OK)
+        return;
+    if (waits)
+        rl_attempt_withdraw(lease->attempt);
+    rl_attempt_leave(lease->attempt);
+    rl_client_return(client);
+}
+
 void redlock_lease_free(redlock_lease *lease)
 {
     if (!lease)
@@ -277,16 +294,12 @@ void redlock_lease_free(redlock_lease *lease)
     }
     if (!rl_client_is_ours(client))
         return; /* goes with the client */
-    bool open = rl_client_call(client) == REDLOCK_OK;
-    if (lease->attempt && open) {
-        if (lease->entered && lease->phase != RL_PHASE_SETTLED)
-            rl_attempt_withdraw(lease->attempt);
-        rl_attempt_leave(lease->attempt);
-    }
+    rl_client_enter(client);
+    if (lease->attempt && !client->closing)
+        let_go(lease);
     lease->attempt = NULL;
     rl_task_end(&lease->task);
-    if (open)
-        rl_client_return(client);
+    rl_client_leave(client);
 }
 
 /* --- looking --- */

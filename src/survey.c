@@ -144,7 +144,8 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
     struct survey *survey = survey_of(task);
     struct rl_message message = message_of(survey);
     struct rl_answer heard;
-    if (!rl_client_hear(task->client, task, &message, true, node, op, reply, &heard))
+    if (!rl_client_hear(task->client, message.kind, node, op, reply, &heard) &&
+        rl_client_say(task->client, task, &message, rl_bit(node)) == 0)
         return;
     struct rl_ballot *ballot = &survey->ballot[node];
     ballot->vote = heard.vote;

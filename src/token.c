@@ -1,15 +1,15 @@
 #include "token.h"
 
 #include <errno.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "core/kind.h"
 
-#define RANDOM_BYTES 20 /* 160 bits, as the published algorithm asks */
-#define DIGITS       32 /* base32 digits for them */
+#define GROUP_BYTES  5 /* and their digits in base32 */
+#define GROUP_DIGITS 8
+#define GROUPS       (RL_TOKEN_BYTES / GROUP_BYTES)
+#define DIGITS       (GROUPS * GROUP_DIGITS)
 
 static const char base32[] = "abcdefghijklmnopqrstuvwxyz234567";
 
@@ -28,23 +28,46 @@ bool rl_random_bytes(void *to, size_t len)
     return true;
 }
 
-bool rl_token_make(const char *mark, const char *label,
+static void write_group(const uint8_t bytes[GROUP_BYTES], char digits[GROUP_DIGITS])
+{
+    uint64_t bits = 0;
+    for (int i = 0; i < GROUP_BYTES; i++)
+        bits = bits << 8 | bytes[i];
+    for (int i = GROUP_DIGITS - 1; i >= 0; i--, bits >>= 5)
+        digits[i] = base32[bits & 31];
+}
+
+/* Who makes one may make more: twice as many are drawn each time. */
+static const uint8_t *take_bits(struct rl_token_bits *bits)
+{
+    if (bits->used == bits->drawn) {
+        unsigned count = bits->drawn ? 2 * bits->drawn : 1;
+        rl_token_bits_drop(bits);
+        count = count < RL_TOKEN_BATCH ? count : RL_TOKEN_BATCH;
+        if (!rl_random_bytes(bits->byte, count * RL_TOKEN_BYTES))
+            return NULL;
+        bits->drawn = count;
+    }
+    return bits->byte + RL_TOKEN_BYTES * bits->used++;
+}
+
+void rl_token_bits_drop(struct rl_token_bits *bits)
+{
+    bits->drawn = bits->used = 0;
+}
+
+bool rl_token_make(struct rl_token_bits *bits, const char *mark, const char *label,
                    char ret_token[REDLOCK_TOKEN_MAX + 1])
 {
-    uint8_t bytes[RANDOM_BYTES];
-    char digits[DIGITS + 1];
-    if (!rl_random_bytes(bytes, sizeof(bytes)))
+    const uint8_t *bytes = take_bits(bits);
+    if (!bytes)
         return false;
-    for (int i = 0; i < DIGITS; i++) {
-        int bit = 5 * i;
-        unsigned pair = (unsigned)bytes[bit / 8] << 8;
-        if (bit / 8 + 1 < RANDOM_BYTES)
-            pair |= bytes[bit / 8 + 1];
-        digits[i] = base32[pair >> (11 - bit % 8) & 31];
-    }
-    digits[DIGITS] = '\0';
-    snprintf(ret_token, REDLOCK_TOKEN_MAX + 1, "%s%s%s%s", mark, digits, *label ? "@" : "",
-             label);
+    char *at = stpcpy(ret_token, mark);
+    for (int i = 0; i < GROUPS; i++, at += GROUP_DIGITS)
+        write_group(bytes + i * GROUP_BYTES, at);
+    if (*label)
+        *at++ = '@';
+    strcpy(at, label);
     return true;
 }
 

@@ -7,11 +7,27 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "redlock/redlock.h"
 
-/* Fresh from the kernel each time, so that no fork or clone repeats it. False: no luck. */
-bool rl_token_make(const char *mark, const char *label,
+#define RL_TOKEN_BYTES 20 /* 160 bits, as the published algorithm asks */
+#define RL_TOKEN_BATCH 8
+
+/*
+ * Random bits for the tokens that are made at one go. They come fresh from the kernel, and
+ * none is kept for later: a fork or a clone of the machine would repeat it.
+ */
+struct rl_token_bits {
+    uint8_t byte[RL_TOKEN_BATCH * RL_TOKEN_BYTES];
+    unsigned drawn, used; /* tokens' worth of them */
+};
+
+/* What is left is not used any more. */
+void rl_token_bits_drop(struct rl_token_bits *bits);
+
+/* False: no luck with the kernel. */
+bool rl_token_make(struct rl_token_bits *bits, const char *mark, const char *label,
                    char ret_token[REDLOCK_TOKEN_MAX + 1]);
 
 /* Random bits of the kernel's, once it has them. False: no luck. */

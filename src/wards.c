@@ -128,7 +128,6 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
                    const struct rl_reply *reply)
 {
     redlock_client *client = task->client;
-    struct rl_message message = message_of(client);
     struct rl_answer heard;
     if (!reply)
         return; /* the connection has ended, and tells so itself */
@@ -136,7 +135,7 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
         hear_replication(client, node, reply);
         return;
     }
-    rl_client_hear(client, task, &message, false, node, op, reply, &heard);
+    (void)rl_client_hear(client, rl_kind_that_is(true), node, op, reply, &heard);
     if (heard.vote != RL_VOTE_GRANTED) {
         rl_steward_refused(&client->steward, node, heard.fault == RL_FAULT_NOSCRIPT,
                            client->view.now);

@@ -32,11 +32,13 @@ static void vote(struct rl_lease *lease, const struct rl_view *view,
 static void count_silent(struct rl_lease *lease, const struct rl_view *view,
                          struct rl_update *update)
 {
+    lease->round.due = RL_NEVER;
     for (rl_nodes rest = lease->round.waiting; rest; rest &= rest - 1) {
         unsigned node = rl_first(rest);
-        rl_time due = lease->round.start + lease->ballot[node].patience;
-        if (view->now < due)
+        if (view->now < rl_lease_due(lease, node)) {
+            lease->round.due = rl_min(lease->round.due, rl_lease_due(lease, node));
             continue;
+        }
         rl_round_count(&lease->round, node, RL_VOTE_SILENT);
         if (lease->ballot[node].vote == RL_VOTE_WAITING) {
             lease->ballot[node].vote = RL_VOTE_SILENT;
@@ -115,9 +117,7 @@ struct rl_update rl_lease_step(struct rl_lease *lease, const struct rl_view *vie
 
 rl_time rl_lease_next(const struct rl_lease *lease)
 {
-    rl_time next = RL_NEVER;
-    for (rl_nodes rest = lease->round.waiting; rest; rest &= rest - 1)
-        next = rl_min(next, lease->round.start + lease->ballot[rl_first(rest)].patience);
+    rl_time next = lease->round.waiting ? lease->round.due : RL_NEVER;
     switch (lease->state) {
     case RL_LEASE_ACQUIRING:
         return rl_min(next, lease->valid - rl_lease_least_validity(lease));

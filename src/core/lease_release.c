@@ -24,7 +24,7 @@ void rl_lease_decide_release(struct rl_lease *lease, const struct rl_view *view,
                              struct rl_update *update)
 {
     const struct rl_terms *terms = &lease->terms;
-    unsigned done = rl_lease_count_votes(lease, RL_VOTE_GRANTED);
+    unsigned done = rl_count(lease->round.granted);
     if (done < terms->q && lease->round.waiting)
         return;
     unsigned taken = rl_lease_count_votes(lease, RL_VOTE_HELD);

@@ -34,6 +34,12 @@ rl_time rl_lease_extend_at(const struct rl_lease *lease, rl_time start)
     return coarse ? at - at % RL_EXTEND_GRID : at;
 }
 
+/* When this node's answer to the round comes too late. */
+rl_time rl_lease_due(const struct rl_lease *lease, unsigned node)
+{
+    return lease->round.start + lease->ballot[node].patience;
+}
+
 /* Begins a round at the nodes of `ask`; a ballot is kept for each of the others too. */
 void rl_lease_begin_round(struct rl_lease *lease, const struct rl_view *view,
                           enum rl_text text, rl_nodes ask, struct rl_update *update)
@@ -41,6 +47,7 @@ void rl_lease_begin_round(struct rl_lease *lease, const struct rl_view *view,
     const struct rl_terms *terms = &lease->terms;
     lease->round = (struct rl_round){
         .start = view->now,
+        .due = RL_NEVER,
         .text = text,
         .seq = lease->round.seq + 1,
         .waiting = ask,
@@ -51,6 +58,7 @@ void rl_lease_begin_round(struct rl_lease *lease, const struct rl_view *view,
         unsigned node = rl_first(rest);
         rl_time patience = rl_lease_patience(terms, view->round_trip[node]);
         lease->ballot[node].patience = (uint32_t)rl_min(patience, UINT32_MAX);
+        lease->round.due = rl_min(lease->round.due, rl_lease_due(lease, node));
     }
     update->send = ask;
     update->text = text;

@@ -24,6 +24,7 @@ enum rl_result { RL_OPEN, RL_WON, RL_LOST };
 
 struct rl_round {
     rl_time start;
+    rl_time due; /* the first of those that are asked is out of time; or earlier */
     enum rl_text text;
     uint32_t seq;
     rl_nodes waiting; /* asked, and neither answered nor out of time */

@@ -10,7 +10,7 @@
 #define READ_SIZE      (16 * 1024)
 #define READS_PER_PASS 4
 #define OUT_ROOM       4096
-#define OP_ROOM        64
+#define OP_ROOM        64 /* doubled as needed */
 
 void rl_node_init(struct rl_node *node, struct event_base *base,
                   struct rl_resolver *resolver, const struct rl_uri *uri,
@@ -24,6 +24,20 @@ void rl_node_init(struct rl_node *node, struct event_base *base,
         .uri = *uri,
         .fd = -1,
     };
+}
+
+/* --- what is owed an answer --- */
+
+/* The room is a power of two. */
+static struct rl_op *op_at(const struct rl_node *node, size_t i)
+{
+    return &node->op[(node->op_first + i) & (node->op_room - 1)];
+}
+
+static struct rl_op take_op(struct rl_node *node)
+{
+    node->op_count--;
+    return node->op[node->op_first++ & (node->op_room - 1)];
 }
 
 /* --- connecting --- */
@@ -142,9 +156,7 @@ void rl_node_abort(struct rl_node *node)
 {
     disconnect(node, rl_stream_abort);
     while (node->op_count > 0) {
-        struct rl_op op = node->op[node->op_first];
-        node->op_first = (node->op_first + 1) % node->op_room;
-        node->op_count--;
+        struct rl_op op = take_op(node);
         node->owner->cut(node->arg, node, &op);
     }
 }
@@ -226,7 +238,7 @@ static bool reserve_op(struct rl_node *node)
     if (!op)
         return false;
     for (size_t i = 0; i < node->op_count; i++)
-        op[i] = node->op[(node->op_first + i) % node->op_room];
+        op[i] = *op_at(node, i);
     free(node->op);
     node->op = op;
     node->op_first = 0;
@@ -242,8 +254,7 @@ bool rl_node_send(struct rl_node *node, const struct rl_op *op, const char *byte
         return false;
     memcpy(node->out + node->out_end, bytes, len);
     node->out_end += len;
-    node->op[(node->op_first + node->op_count) % node->op_room] = *op;
-    node->op_count++;
+    *op_at(node, node->op_count++) = *op;
     return true;
 }
 
@@ -279,7 +290,7 @@ bool rl_node_flush(struct rl_node *node)
 
 rl_time rl_node_oldest(const struct rl_node *node)
 {
-    return node->op_count ? node->op[node->op_first].sent : RL_NEVER;
+    return node->op_count ? op_at(node, 0)->sent : RL_NEVER;
 }
 
 /* --- receiving --- */
@@ -311,9 +322,7 @@ static void take_reply(struct rl_node *node, const struct rl_reply *reply)
         node->owner->failed(node->arg, node, RL_FAULT_PROTOCOL);
         return;
     }
-    struct rl_op op = node->op[node->op_first];
-    node->op_first = (node->op_first + 1) % node->op_room;
-    node->op_count--;
+    struct rl_op op = take_op(node);
     node->owner->replied(node->arg, node, &op, reply);
 }
 
