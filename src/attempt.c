@@ -67,16 +67,17 @@ static rl_time ttl_of(const struct rl_attempt *attempt, const struct rl_lease_ev
  * Whose votes count: of a fenced lock's nodes the marker tells, of others the link. None do
  * for a lock that would outlast their quarantine.
  */
-static struct rl_view view_of(const struct rl_attempt *attempt,
-                              const struct rl_lease_event *event)
+static const struct rl_view *view_of(const struct rl_attempt *attempt,
+                                     const struct rl_lease_event *event,
+                                     struct rl_view *fenced)
 {
     const redlock_client *client = attempt->task.client;
-    struct rl_view view = client->view;
     if (!attempt->kind->is_fenced)
-        return view;
+        return &client->view;
     bool borne = rl_wards_bear(client, ttl_of(attempt, event));
-    view.ready = borne ? client->sound & client->awake : 0;
-    return view;
+    *fenced = client->view;
+    fenced->ready = borne ? client->sound & client->awake : 0;
+    return fenced;
 }
 
 /* A node to which nothing could be said has refused. */
@@ -113,8 +114,9 @@ void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *ev
     redlock_client *client = attempt->task.client;
     if (attempt->lease.state == RL_LEASE_OVER)
         return;
-    struct rl_view view = view_of(attempt, event);
-    struct rl_update update = rl_lease_step(&attempt->lease, &view, event);
+    struct rl_view fenced;
+    struct rl_update update =
+        rl_lease_step(&attempt->lease, view_of(attempt, event, &fenced), event);
     rl_nodes failed = 0;
     if (update.send) {
         struct rl_message message =

@@ -11,69 +11,75 @@ bool rl_heap_reserve(struct rl_heap *heap, size_t members)
     size_t room = heap->room ? 2 * heap->room : LEAST_ROOM;
     while (room < members)
         room *= 2;
-    struct rl_due **due = realloc(heap->due, room * sizeof(struct rl_due *));
-    if (!due)
+    struct rl_slot *slot = realloc(heap->slot, room * sizeof(*slot));
+    if (!slot)
         return false;
-    heap->due = due;
+    heap->slot = slot;
     heap->room = room;
     return true;
 }
 
 void rl_heap_free(struct rl_heap *heap)
 {
-    free(heap->due);
+    free(heap->slot);
     *heap = (struct rl_heap){0};
 }
 
-static void put(struct rl_heap *heap, size_t place, struct rl_due *due)
+static void put(struct rl_heap *heap, size_t place, struct rl_slot slot)
 {
-    heap->due[place - 1] = due;
-    due->place = place;
+    heap->slot[place - 1] = slot;
+    slot.due->place = place;
 }
 
-static void sift(struct rl_heap *heap, size_t place, struct rl_due *due)
+static void sift(struct rl_heap *heap, size_t place, struct rl_slot slot)
 {
-    while (place > 1 && due->at < heap->due[place / 2 - 1]->at) {
-        put(heap, place, heap->due[place / 2 - 1]);
+    const struct rl_slot *all = heap->slot;
+    while (place > 1 && slot.at < all[place / 2 - 1].at) {
+        put(heap, place, all[place / 2 - 1]);
         place /= 2;
     }
     for (size_t child; (child = 2 * place) <= heap->count; place = child) {
-        if (child < heap->count && heap->due[child]->at < heap->due[child - 1]->at)
+        if (child < heap->count && all[child].at < all[child - 1].at)
             child++;
-        if (due->at <= heap->due[child - 1]->at)
+        if (slot.at <= all[child - 1].at)
             break;
-        put(heap, place, heap->due[child - 1]);
+        put(heap, place, all[child - 1]);
     }
-    put(heap, place, due);
+    put(heap, place, slot);
+}
+
+rl_time rl_heap_when(const struct rl_heap *heap, const struct rl_due *due)
+{
+    return due->place ? heap->slot[due->place - 1].at : RL_NEVER;
 }
 
 void rl_heap_set(struct rl_heap *heap, struct rl_due *due, rl_time at)
 {
-    due->at = at;
-    sift(heap, due->place ? due->place : ++heap->count, due);
+    size_t place = due->place ? due->place : ++heap->count;
+    sift(heap, place, (struct rl_slot){at, due});
 }
 
 void rl_heap_drop(struct rl_heap *heap, struct rl_due *due)
 {
     if (!due->place)
         return;
-    struct rl_due *last = heap->due[--heap->count];
-    if (last != due)
+    struct rl_slot last = heap->slot[--heap->count];
+    if (last.due != due)
         sift(heap, due->place, last);
     due->place = 0;
 }
 
 rl_time rl_heap_first(const struct rl_heap *heap)
 {
-    return heap->count ? heap->due[0]->at : RL_NEVER;
+    return heap->count ? heap->slot[0].at : RL_NEVER;
 }
 
 static struct rl_due *chain(const struct rl_heap *heap, size_t place, rl_time now,
                             struct rl_due *rest)
 {
-    if (place > heap->count || heap->due[place - 1]->at > now)
+    if (place > heap->count || heap->slot[place - 1].at > now)
         return rest;
-    struct rl_due *due = heap->due[place - 1];
+    struct rl_due *due = heap->slot[place - 1].due;
     rest = chain(heap, 2 * place + 1, now, rest);
     rest = chain(heap, 2 * place, now, rest);
     due->next = rest;

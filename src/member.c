@@ -239,9 +239,10 @@ static void on_replied(void *arg, struct rl_node *node, const struct rl_op *op,
                        const struct rl_reply *reply)
 {
     struct rl_member *member = arg;
-    step_link(member, (struct rl_link_event){.type = RL_LINK_ANSWERED,
-                                             .sent = op->sent,
-                                             .oldest = rl_node_oldest(node)});
+    if (rl_link_learns(&member->link, rl_node_oldest(node)))
+        step_link(member, (struct rl_link_event){.type = RL_LINK_ANSWERED,
+                                                 .sent = op->sent,
+                                                 .oldest = rl_node_oldest(node)});
     give_answer(member, op, reply);
     enum rl_fault fault = reply->type == RL_REPLY_ERROR
                               ? rl_fault_of_error(reply->text, reply->len)

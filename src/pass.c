@@ -107,7 +107,7 @@ static void tick_due(redlock_client *client)
     struct rl_due *due = rl_heap_list(&client->heap, client->view.now);
     for (; due; due = due->next) {
         struct rl_task *task = (struct rl_task *)due;
-        if (!task->dead && due->place && due->at <= client->view.now)
+        if (!task->dead && rl_heap_when(&client->heap, due) <= client->view.now)
             task->class->tick(task);
     }
 }

@@ -46,7 +46,7 @@ void rl_task_end(struct rl_task *task)
 
 void rl_task_due(struct rl_task *task, rl_time at)
 {
-    if (task->dead || (task->due.place && at >= task->due.at))
+    if (task->dead || at >= rl_heap_when(&task->client->heap, &task->due))
         return;
     rl_heap_set(&task->client->heap, &task->due, at);
     rl_client_plan(task->client);

@@ -195,6 +195,11 @@ enum rl_link_action rl_link_step(struct rl_link *link, const struct rl_link_even
     return RL_LINK_NOTHING;
 }
 
+bool rl_link_learns(const struct rl_link *link, rl_time oldest)
+{
+    return link->state != RL_LINK_READY || oldest != link->oldest;
+}
+
 rl_time rl_link_next(const struct rl_link *link)
 {
     switch (link->state) {

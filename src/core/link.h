@@ -96,6 +96,12 @@ struct rl_link {
 void rl_link_init(struct rl_link *link, const struct rl_link_terms *terms, rl_time now);
 enum rl_link_action rl_link_step(struct rl_link *link, const struct rl_link_event *event);
 
+/*
+ * Whether it has to be stepped with ANSWERED. Of the commands of one write, to a node that
+ * votes, the last answer says all: when the oldest that is owed now was sent.
+ */
+bool rl_link_learns(const struct rl_link *link, rl_time oldest);
+
 /* When the machine wants to be stepped with TICK, at the latest. */
 rl_time rl_link_next(const struct rl_link *link);
 

@@ -5,8 +5,11 @@
 #include <string.h>
 
 struct rl_resp {
+    const char *bytes; /* that arrived, and were not looked at yet */
+    size_t len;
     redisReader *reader;
-    size_t fed; /* bytes since the last whole reply */
+    bool reading; /* the reader has some */
+    size_t fed;   /* since its last whole reply */
     struct rl_reply root;
     struct rl_reply item[RL_RESP_ITEMS];
     bool has_root;
@@ -27,16 +30,13 @@ size_t rl_resp_size(const struct rl_word *word, size_t words)
 
 static char *put_header(char *out, char type, size_t number)
 {
-    char digits[RL_DIGITS];
-    char *at = digits + sizeof(digits);
-    do {
-        *--at = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    size_t len = (size_t)(digits + sizeof(digits) - at);
+    size_t digits = 1;
+    for (size_t rest = number; rest >= 10; rest /= 10)
+        digits++;
     *out++ = type;
-    memcpy(out, at, len);
-    out += len;
+    for (char *at = out + digits; at > out; number /= 10)
+        *--at = (char)('0' + number % 10);
+    out += digits;
     *out++ = '\r';
     *out++ = '\n';
     return out;
@@ -188,17 +188,59 @@ void rl_resp_free(struct rl_resp *resp)
     free(resp);
 }
 
-bool rl_resp_feed(struct rl_resp *resp, const char *bytes, size_t len)
+void rl_resp_feed(struct rl_resp *resp, const char *bytes, size_t len)
 {
-    if (resp->fed > RL_RESP_MAX)
+    resp->bytes = bytes;
+    resp->len = len;
+}
+
+/* What nearly all answers are is known by its bytes; the reader reads the rest. */
+static const struct usual {
+    size_t len;
+    char bytes[8];
+    struct rl_reply reply;
+} usuals[] = {
+    {4, ":1\r\n", {.type = RL_REPLY_INTEGER, .integer = 1}},
+    {5, "+OK\r\n", {.type = RL_REPLY_STATUS, .text = "OK", .len = 2}},
+    {5, "$-1\r\n", {.type = RL_REPLY_NIL}},
+};
+
+static const struct rl_reply *take_usual(struct rl_resp *resp)
+{
+    for (size_t i = 0; i < sizeof(usuals) / sizeof(usuals[0]); i++) {
+        const struct usual *usual = &usuals[i];
+        if (resp->len < usual->len || memcmp(resp->bytes, usual->bytes, usual->len) != 0)
+            continue;
+        resp->bytes += usual->len;
+        resp->len -= usual->len;
+        return &usual->reply;
+    }
+    return NULL;
+}
+
+/* Once it has a part of a reply, it has to have all that follows. */
+static bool feed_reader(struct rl_resp *resp)
+{
+    if (resp->len == 0)
+        return true;
+    if (resp->fed > RL_RESP_MAX ||
+        redisReaderFeed(resp->reader, resp->bytes, resp->len) != REDIS_OK)
         return false;
-    resp->fed += len;
-    return redisReaderFeed(resp->reader, bytes, len) == REDIS_OK;
+    resp->fed += resp->len;
+    resp->len = 0;
+    resp->reading = true;
+    return true;
 }
 
 enum rl_resp_result rl_resp_next(struct rl_resp *resp, const struct rl_reply **ret_reply)
 {
     void *object = NULL;
+    if (!resp->reading && (*ret_reply = take_usual(resp)))
+        return RL_RESP_REPLY;
+    if (!feed_reader(resp))
+        return RL_RESP_BROKEN;
+    if (!resp->reading)
+        return RL_RESP_MORE;
     if (!resp->reader->reply)
         resp->text_len = 0;
     resp->has_root = resp->has_root && resp->reader->reply;
@@ -208,6 +250,7 @@ enum rl_resp_result rl_resp_next(struct rl_resp *resp, const struct rl_reply **r
     if (!object)
         return RL_RESP_MORE;
     resp->fed = 0;
+    resp->reading = resp->reader->pos < resp->reader->len;
     if (!resp->has_root || resp->is_alien || object != &resp->root)
         return RL_RESP_BROKEN;
     *ret_reply = &resp->root;

@@ -26,12 +26,12 @@ struct rl_resp;
 struct rl_resp *rl_resp_new(void);
 void rl_resp_free(struct rl_resp *resp);
 
-/* False: out of memory, or a reply is too long. */
-bool rl_resp_feed(struct rl_resp *resp, const char *bytes, size_t len);
+/* What arrived, after all that was fed before was read. It is not copied. */
+void rl_resp_feed(struct rl_resp *resp, const char *bytes, size_t len);
 
 enum rl_resp_result { RL_RESP_REPLY, RL_RESP_MORE, RL_RESP_BROKEN };
 
-/* The next reply; it lives until the next call. */
+/* The next reply; it lives until the next call. BROKEN: also if it is too long. */
 enum rl_resp_result rl_resp_next(struct rl_resp *resp, const struct rl_reply **ret_reply);
 
 #endif

@@ -1,0 +1,128 @@
+/* Replies, however their bytes are cut into pieces. */
+#include "net/resp.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TOLD_MAX 512
+
+/* Usual ones, unusual ones, and some that only begin like the usual. */
+static const char stream[] =
+    "+OK\r\n"
+    ":1\r\n"
+    ":12\r\n"
+    "$-1\r\n"
+    "+OKAY\r\n"
+    ":1\r\n"
+    "-ERR no\r\n"
+    "$5\r\nhello\r\n"
+    "+OK\r\n"
+    "*2\r\n$4\r\n:1\r\n\r\n:7\r\n"
+    "$5\r\n+OK\r\n\r\n"
+    ":0\r\n"
+    "*3\r\n:1\r\n$-1\r\n+OK\r\n"
+    "$-1\r\n"
+    "+OK\r\n";
+
+static const char told[] =
+    "+OK :1 :12 nil +OKAY :1 -ERR no $hello +OK "
+    "[$:1\r\n :7 ] $+OK\r\n :0 [:1 nil +OK ] nil +OK ";
+
+static size_t describe(const struct rl_reply *reply, char *text, size_t room)
+{
+    int len = 0;
+    switch (reply->type) {
+    case RL_REPLY_NIL: len = snprintf(text, room, "nil "); break;
+    case RL_REPLY_INTEGER: len = snprintf(text, room, ":%ld ", (long)reply->integer); break;
+    case RL_REPLY_STATUS:
+    case RL_REPLY_ERROR:
+    case RL_REPLY_STRING:
+        len = snprintf(text, room, "%c%.*s ",
+                       reply->type == RL_REPLY_STATUS  ? '+'
+                       : reply->type == RL_REPLY_ERROR ? '-'
+                                                       : '$',
+                       (int)reply->len, reply->text);
+        break;
+    case RL_REPLY_ARRAY:
+        len = snprintf(text, room, "[");
+        for (size_t i = 0; i < reply->items; i++)
+            len += (int)describe(&reply->item[i], text + len, room - (size_t)len);
+        len += snprintf(text + len, room - (size_t)len, "] ");
+        break;
+    }
+    return (size_t)len;
+}
+
+/* All that can be read of these bytes, which are gone afterwards. */
+static void hear(struct rl_resp *resp, const char *bytes, size_t len, char *text)
+{
+    char piece[sizeof(stream)];
+    const struct rl_reply *reply;
+    memcpy(piece, bytes, len);
+    rl_resp_feed(resp, piece, len);
+    enum rl_resp_result result;
+    while ((result = rl_resp_next(resp, &reply)) == RL_RESP_REPLY)
+        describe(reply, text + strlen(text), TOLD_MAX - strlen(text));
+    cr_assert(result == RL_RESP_MORE);
+    memset(piece, '?', len);
+}
+
+Test(resp, reads_the_same_wherever_it_is_cut_into_three)
+{
+    size_t len = sizeof(stream) - 1;
+    for (size_t i = 0; i <= len; i++)
+        for (size_t j = i; j <= len; j++) {
+            char text[TOLD_MAX] = "";
+            struct rl_resp *resp = rl_resp_new();
+            hear(resp, stream, i, text);
+            hear(resp, stream + i, j - i, text);
+            hear(resp, stream + j, len - j, text);
+            rl_resp_free(resp);
+            cr_assert_str_eq(text, told, "cut at %zu and %zu", i, j);
+        }
+}
+
+Test(resp, reads_the_same_byte_by_byte)
+{
+    char text[TOLD_MAX] = "";
+    struct rl_resp *resp = rl_resp_new();
+    for (size_t i = 0; i < sizeof(stream) - 1; i++)
+        hear(resp, stream + i, 1, text);
+    rl_resp_free(resp);
+    cr_assert_str_eq(text, told);
+}
+
+static enum rl_resp_result hear_one(const char *bytes)
+{
+    const struct rl_reply *reply;
+    struct rl_resp *resp = rl_resp_new();
+    rl_resp_feed(resp, bytes, strlen(bytes));
+    enum rl_resp_result result = rl_resp_next(resp, &reply);
+    rl_resp_free(resp);
+    return result;
+}
+
+Test(resp, what_is_no_reply_is_broken)
+{
+    cr_assert(hear_one("hello\r\n") == RL_RESP_BROKEN);
+    cr_assert(hear_one(":one\r\n") == RL_RESP_BROKEN);
+    cr_assert(hear_one("%1\r\n+a\r\n+b\r\n") == RL_RESP_BROKEN);
+}
+
+Test(resp, a_reply_has_an_end)
+{
+    static char bytes[RL_RESP_MAX];
+    const struct rl_reply *reply;
+    struct rl_resp *resp = rl_resp_new();
+    enum rl_resp_result result = RL_RESP_MORE;
+    memset(bytes, 'a', sizeof(bytes));
+    bytes[0] = '+';
+    size_t fed = 0;
+    for (; result == RL_RESP_MORE && fed < 4 * sizeof(bytes); fed += sizeof(bytes)) {
+        rl_resp_feed(resp, bytes, sizeof(bytes));
+        result = rl_resp_next(resp, &reply);
+    }
+    rl_resp_free(resp);
+    cr_assert(result == RL_RESP_BROKEN);
+}
