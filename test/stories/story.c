@@ -69,6 +69,7 @@ static void begin(const char *line)
         .quarantine = number_after(line, "quarantine ", 60000) * RL_MS,
     };
     world_init(&world);
+    world_greet_all(&world);
 }
 
 /* --- events --- */

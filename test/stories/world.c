@@ -60,6 +60,7 @@ static void look_at_links(struct world *world)
             world->view.ready |= rl_bit(i);
         if (rl_link_is_open(link))
             world->view.open |= rl_bit(i);
+        world->round_trip[i] = link->round_trip;
     }
 }
 
@@ -127,13 +128,20 @@ void world_cut(struct world *world, unsigned node)
               (struct rl_link_event){.type = RL_LINK_FAILED, .fault = RL_FAULT_CLOSED});
 }
 
+bool world_connect(struct world *world, unsigned node)
+{
+    if (world->node[node].link.state != RL_LINK_CONNECTING)
+        return false;
+    step_link(world, node, (struct rl_link_event){.type = RL_LINK_CONNECTED});
+    return true;
+}
+
 bool world_greet(struct world *world, unsigned node, struct rl_identity identity)
 {
     struct rl_link *link = &world->node[node].link;
-    if (link->state != RL_LINK_CONNECTING)
+    if (link->state != RL_LINK_GREETING && !world_connect(world, node))
         return false;
     memset(identity.process.run_id, world->node[node].letter, RL_RUN_ID);
-    step_link(world, node, (struct rl_link_event){.type = RL_LINK_CONNECTED});
     step_link(world, node,
               (struct rl_link_event){.type = RL_LINK_GREETED, .identity = &identity});
     if (rl_link_is_open(link))
@@ -279,16 +287,21 @@ bool world_answer(struct world *world, unsigned i, enum rl_text text, enum rl_vo
 
 void world_init(struct world *world)
 {
-    struct rl_identity identity = {.is_master = true};
     rl_lease_init(&world->lease, &world->terms, world->ballot);
     world->view.round_trip = world->round_trip;
     for (unsigned i = 0; i < world->terms.n; i++) {
         world->node[i].letter = 'a';
         rl_link_init(&world->node[i].link, &world->link_terms, 0);
         step_link(world, i, (struct rl_link_event){.type = RL_LINK_TICK});
-        world_greet(world, i, identity);
     }
     world_at(world, 0);
+}
+
+void world_greet_all(struct world *world)
+{
+    for (unsigned i = 0; i < world->terms.n; i++)
+        world_greet(world, i, (struct rl_identity){.is_master = true});
+    world_at(world, world->view.now);
 }
 
 void world_at(struct world *world, rl_time now)

@@ -39,8 +39,9 @@ struct world {
     size_t count_at; /* where it ends with a mere count, which the next one replaces */
 };
 
-/* All nodes are greeted and ready at time 0. */
+/* At time 0 all nodes are being connected to; and are greeted, and ready at once. */
 void world_init(struct world *world);
+void world_greet_all(struct world *world);
 
 /* Runs the timers of the next moment at which some are due; false: none is by then. */
 bool world_tick(struct world *world, rl_time until);
@@ -60,7 +61,8 @@ bool world_reply(struct world *world, unsigned node, enum rl_vote vote, enum rl_
 
 void world_cut(struct world *world, unsigned node);
 
-/* The connection that is being made is made, and the node says who it is. */
+/* The connection that is being made is made; and the node says who it is. */
+bool world_connect(struct world *world, unsigned node);
 bool world_greet(struct world *world, unsigned node, struct rl_identity identity);
 
 #endif
