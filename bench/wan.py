@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Locks whose nodes are far apart, simulated: wan.py WAN [--json F] [--plot F.svg] [--check PAGE]
+"""Locks whose nodes are far apart, simulated: wan.py WAN [--json F] [--plot F] [--check PAGE]
 
 Prints the tables of docs/scale.md, from the figures that the program bench/wan computes in
 virtual time, the same each time. --plot makes the picture (gnuplot), --check looks whether a
@@ -92,8 +92,8 @@ def tables(figures):
 def disagreements(figures):
     for one in figures["availability"]:
         if abs(one["held"] - one["formula"]) > INTERVAL * one["error"]:
-            yield f"with {one['nodes']} nodes and a quarantine of {one['quarantine_s']} s " \
-                  f"{one['held']} is not {one['formula']}"
+            yield (f"with {one['nodes']} nodes and a quarantine of {one['quarantine_s']} s "
+                   f"{one['held']} is not {one['formula']}")
 
 
 def mark(figures):
@@ -183,7 +183,8 @@ def availability_plot(figures):
     found = {}
     for one in figures["availability"]:
         found.setdefault(one["quarantine_s"], []).append(one)
-    good = [f"{one['nodes']} {binomial(one['nodes'], GOOD)}" for one in next(iter(found.values()))]
+    sizes = [one["nodes"] for one in next(iter(found.values()))]
+    good = [f"{n} {binomial(n, GOOD)}" for n in sizes]
     blocks = ["$good << END", *good, "END"]
     plots = [f'$good using 1:2 with lines lw 1.5 dt 2 lc rgb "{SOFT}"']
     labels = [label(f"a node votes {100 * GOOD:.0f} %", 3.2, 3e-4, SOFT)]
@@ -197,7 +198,8 @@ def availability_plot(figures):
                      f'lc rgb "{colour}"')
         words = " (quarantine)" if quarantine else ""
         x, y = (1.7, 0.38) if quarantine else (3.5, 0.035)
-        labels.append(label(f"a node votes {100 * rows[0]['node']:.0f} %{words}", x, y, colour))
+        votes = f"a node votes {100 * rows[0]['node']:.0f} %{words}"
+        labels.append(label(votes, x, y, colour))
     return "\n".join([
         *blocks, *labels,
         "set lmargin at screen 0.74; set rmargin at screen 0.975",
