@@ -37,6 +37,12 @@ def _(quorum):
           "what it says")
 
 
+@case("rendezvous: few keys move")
+def _(quorum):
+    equal(run("rendezvous", quorum), "amber has 9917, birch 10017, coral 10066\n"
+          "delta is added: 7396 keys move\namber is removed: 9917 keys move\n", "what it says")
+
+
 @case("raii: by std::unique_lock and others")
 def _(quorum):
     if not os.path.exists(os.path.join(HERE, "raii")):
