@@ -62,7 +62,7 @@ static bool queue(struct rl_member *member, const struct rl_op *op, size_t len)
 }
 
 static struct rl_op op_of(const redlock_client *client, struct rl_task *task,
-                          const struct rl_message *message, bool whole)
+                          const struct rl_message *message)
 {
     return (struct rl_op){
         .task = task,
@@ -70,7 +70,6 @@ static struct rl_op op_of(const redlock_client *client, struct rl_task *task,
         .text = message->text,
         .seq = message->seq,
         .plant = message->subject.plant,
-        .whole = whole,
         .takes_place = message->subject.place.len > 0 && message->subject.waited >= 0,
     };
 }
@@ -91,20 +90,20 @@ rl_nodes rl_client_say(redlock_client *client, struct rl_task *task,
                        const struct rl_message *message, rl_nodes nodes)
 {
     uint32_t script = rl_kind_script_bit(message->kind, message->text);
+    struct rl_op op = op_of(client, task, message);
     size_t len[2] = {0, 0};
     rl_nodes failed = 0;
     for (rl_nodes rest = nodes; rest; rest &= rest - 1) {
         unsigned i = rl_first(rest);
         struct rl_member *member = &client->member[i];
-        bool whole = script & ~member->node.known;
-        struct rl_op op = op_of(client, task, message, whole);
-        if (len[whole] == 0 && !format(client, message, whole, &len[whole])) {
+        op.whole = script & ~member->node.known;
+        if (len[op.whole] == 0 && !format(client, message, op.whole, &len[op.whole])) {
             failed |= rl_bit(i);
             continue;
         }
         if (message->subject.nonce.len > 0)
-            write_nonce(client, i, whole, len[whole]);
-        if (!queue(member, &op, len[whole]))
+            write_nonce(client, i, op.whole, len[op.whole]);
+        if (!queue(member, &op, len[op.whole]))
             failed |= rl_bit(i);
         else
             member->node.known |= script;

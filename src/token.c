@@ -33,8 +33,8 @@ static void write_group(const uint8_t bytes[GROUP_BYTES], char digits[GROUP_DIGI
     uint64_t bits = 0;
     for (int i = 0; i < GROUP_BYTES; i++)
         bits = bits << 8 | bytes[i];
-    for (int i = GROUP_DIGITS - 1; i >= 0; i--, bits >>= 5)
-        digits[i] = base32[bits & 31];
+    for (int i = 0; i < GROUP_DIGITS; i++)
+        digits[i] = base32[bits >> 5 * (GROUP_DIGITS - 1 - i) & 31];
 }
 
 /* Who makes one may make more: twice as many are drawn each time. */

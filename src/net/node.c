@@ -28,16 +28,12 @@ void rl_node_init(struct rl_node *node, struct event_base *base,
 
 /* --- what is owed an answer --- */
 
-/* The room is a power of two. */
-static struct rl_op *op_at(const struct rl_node *node, size_t i)
-{
-    return &node->op[(node->op_first + i) & (node->op_room - 1)];
-}
-
 static struct rl_op take_op(struct rl_node *node)
 {
+    struct rl_op op = *rl_node_op(node, 0);
+    node->op_first++;
     node->op_count--;
-    return node->op[node->op_first++ & (node->op_room - 1)];
+    return op;
 }
 
 /* --- connecting --- */
@@ -238,7 +234,7 @@ static bool reserve_op(struct rl_node *node)
     if (!op)
         return false;
     for (size_t i = 0; i < node->op_count; i++)
-        op[i] = *op_at(node, i);
+        op[i] = *rl_node_op(node, i);
     free(node->op);
     node->op = op;
     node->op_first = 0;
@@ -254,7 +250,7 @@ bool rl_node_send(struct rl_node *node, const struct rl_op *op, const char *byte
         return false;
     memcpy(node->out + node->out_end, bytes, len);
     node->out_end += len;
-    *op_at(node, node->op_count++) = *op;
+    *rl_node_op(node, node->op_count++) = *op;
     return true;
 }
 
@@ -286,11 +282,6 @@ bool rl_node_flush(struct rl_node *node)
     }
     node->out_at = node->out_end = 0;
     return true;
-}
-
-rl_time rl_node_oldest(const struct rl_node *node)
-{
-    return node->op_count ? op_at(node, 0)->sent : RL_NEVER;
 }
 
 /* --- receiving --- */

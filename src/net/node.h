@@ -98,7 +98,16 @@ bool rl_node_send(struct rl_node *node, const struct rl_op *op, const char *byte
 /* Writes what is queued, as far as the socket takes it. False: the connection ended. */
 bool rl_node_flush(struct rl_node *node);
 
+/* What is owed an answer, the oldest first; the ring's room is a power of two. */
+static inline struct rl_op *rl_node_op(const struct rl_node *node, size_t i)
+{
+    return &node->op[(node->op_first + i) & (node->op_room - 1)];
+}
+
 /* When the oldest operation that is owed an answer was sent; RL_NEVER: there is none. */
-rl_time rl_node_oldest(const struct rl_node *node);
+static inline rl_time rl_node_oldest(const struct rl_node *node)
+{
+    return node->op_count ? rl_node_op(node, 0)->sent : RL_NEVER;
+}
 
 #endif
