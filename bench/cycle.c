@@ -28,7 +28,7 @@ static void expect(redlock_code code, const char *what)
 /* --- in a loop --- */
 
 struct lane {
-    struct lap_key key;
+    char key[LAP_KEY + 1];
     redlock_lease *lease;
     int64_t began;
 };
@@ -75,9 +75,8 @@ static void on_acquired(redlock_lease *lease, const redlock_result *result, void
 
 static void begin_cycle(struct lane *self, int64_t now)
 {
-    lap_key_next(&self->key);
     self->began = now;
-    expect(redlock_acquire(client, self->key.text, LAP_KEY, &terms, on_acquired, self,
+    expect(redlock_acquire(client, self->key, LAP_KEY, &terms, on_acquired, self,
                            &self->lease),
            "acquire");
 }
@@ -110,7 +109,7 @@ static void cycle_in_loop(const char *const *uris, size_t nodes,
     terms.ttl_ms = LAP_TTL_MS;
     terms.fenced = fenced;
     for (unsigned i = 0; i < LAP_LANES_MAX; i++)
-        lap_key_init(&lane[i].key, i);
+        lap_key(i, lane[i].key);
     struct event *orders = event_new(base, 0, EV_READ | EV_PERSIST, on_order, NULL);
     event_add(orders, NULL);
     lap_log_init(&log);
@@ -126,7 +125,7 @@ static void cycle_in_loop(const char *const *uris, size_t nodes,
 
 struct worker {
     pthread_t thread;
-    struct lap_key key;
+    char key[LAP_KEY + 1];
     struct lap_log log;
 };
 
@@ -143,9 +142,7 @@ static void *cycle_in_thread(void *arg)
     do {
         redlock_hold *hold;
         int64_t began = now;
-        lap_key_next(&self->key);
-        redlock_code code =
-            redlock_lock(sync_nodes, self->key.text, LAP_KEY, &options, &hold);
+        redlock_code code = redlock_lock(sync_nodes, self->key, LAP_KEY, &options, &hold);
         if (code == REDLOCK_OK) {
             code = redlock_unlock(hold, REDLOCK_CONFIRM);
             redlock_hold_free(hold);
@@ -167,7 +164,7 @@ static void cycle_in_threads(const char *const *uris, size_t nodes,
     if (redlock_sync_new(uris, nodes, options, &sync_nodes, &error) != REDLOCK_OK)
         lap_fail(error.text);
     for (unsigned i = 0; i < LAP_LANES_MAX; i++) {
-        lap_key_init(&worker[i].key, i);
+        lap_key(i, worker[i].key);
         lap_log_init(&worker[i].log);
     }
     lap_ready();

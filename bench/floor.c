@@ -25,15 +25,14 @@
 #define READ_SIZE (64 * 1024)
 #define DIGITS    "32" /* of a token, as libredlock's */
 
-/* A command of a lane; where its key and its token are to be written. */
+/* A command of a lane. */
 struct words {
     char bytes[256];
-    size_t len, key, token;
+    size_t len;
 };
 
 struct lane {
     struct words set, release;
-    struct lap_key key;
     uint32_t round; /* answers to an older one are late */
     bool releasing;
     unsigned granted, refused;
@@ -74,10 +73,6 @@ static struct words format(const struct rl_subject *subject, enum rl_text text)
         words.len +=
             (size_t)snprintf(words.bytes + words.len, sizeof(words.bytes) - words.len,
                              "$%zu\r\n", word->len);
-        if (word->text == subject->key.text)
-            words.key = words.len;
-        if (word->text == subject->token.text)
-            words.token = words.len;
         memcpy(words.bytes + words.len, word->text, word->len);
         memcpy(words.bytes + words.len + word->len, "\r\n", 2);
         words.len += word->len + 2;
@@ -85,18 +80,17 @@ static struct words format(const struct rl_subject *subject, enum rl_text text)
     return words;
 }
 
-/* Tokens differ in the digits of a counter, keys by lane and count. */
 static void format_lane(unsigned i)
 {
-    char token[64];
+    char key[LAP_KEY + 1], token[64];
     uint64_t bits[2];
     if (getrandom(bits, sizeof(bits), 0) != sizeof(bits))
         lap_fail("no random bits");
     int len = snprintf(token, sizeof(token), "p%016llx%016llx@" LAP_LABEL,
                        (unsigned long long)bits[0], (unsigned long long)bits[1]);
-    lap_key_init(&lane[i].key, i);
+    lap_key(i, key);
     struct rl_subject subject = {
-        .key = {lane[i].key.text, LAP_KEY},
+        .key = {key, LAP_KEY},
         .token = {token, (size_t)len},
         .ttl_ms = LAP_TTL_MS,
     };
@@ -119,9 +113,6 @@ static void say(unsigned i, const struct words *words)
 static void begin_cycle(unsigned i, int64_t now)
 {
     struct lane *self = &lane[i];
-    lap_key_next(&self->key);
-    memcpy(self->set.bytes + self->set.key, self->key.text, LAP_KEY);
-    memcpy(self->release.bytes + self->release.key, self->key.text, LAP_KEY);
     self->round++;
     self->releasing = false;
     self->began = now;
@@ -155,7 +146,7 @@ static void count(const struct owed *owed, bool granted)
     self->granted += granted;
     self->refused += !granted;
     if (self->refused > nodes - quorum)
-        lap_fail("a fresh key was refused");
+        lap_fail("a free key was refused");
     if (self->granted != quorum)
         return;
     if (self->releasing)

@@ -47,19 +47,9 @@ bool lap_read_order(struct lap_order *ret_order)
 
 /* --- keys --- */
 
-void lap_key_init(struct lap_key *key, unsigned lane)
+void lap_key(unsigned lane, char ret_key[LAP_KEY + 1])
 {
-    char text[LAP_KEY + 1];
-    snprintf(text, sizeof(text), "bench:%04u:%010u", lane % 10000, 0U);
-    memcpy(key->text, text, LAP_KEY);
-}
-
-void lap_key_next(struct lap_key *key)
-{
-    char *digit = key->text + LAP_KEY - 1;
-    while (*digit == '9')
-        *digit-- = '0';
-    ++*digit;
+    snprintf(ret_key, LAP_KEY + 1, "bench:%015u", lane);
 }
 
 /* --- logs --- */

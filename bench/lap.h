@@ -3,9 +3,9 @@
  * report. bench/race.py talks to them.
  *
  * A contender says "ready". Each line "IN_FLIGHT SECONDS" on stdin starts a lap: as many
- * lanes, each of which acquires and releases again and again, a fresh key each time. When
- * the time is over, what was measured is one line of JSON on stdout. The end of stdin ends
- * the contender.
+ * lanes, each of which acquires and releases a key of its own again and again. When the
+ * time is over, what was measured is one line of JSON on stdout. The end of stdin ends the
+ * contender.
  */
 #ifndef BENCH_LAP_H
 #define BENCH_LAP_H
@@ -30,15 +30,10 @@ struct lap_order {
 void lap_ready(void);
 bool lap_read_order(struct lap_order *ret_order);
 
-/* "bench:LLLL:NNNNNNNNNN", not terminated: one for each cycle, all of one length. */
+/* The key of a lane, "bench:000000000000042": all are of one length. */
 #define LAP_KEY 21
 
-struct lap_key {
-    char text[LAP_KEY];
-};
-
-void lap_key_init(struct lap_key *key, unsigned lane);
-void lap_key_next(struct lap_key *key);
+void lap_key(unsigned lane, char ret_key[LAP_KEY + 1]);
 
 /* The cycles of one thread. It ends the program where there is no memory. */
 struct lap_log {
