@@ -1,6 +1,7 @@
 /*
  * A contender of the races (lap.h): libredlock itself. `cycle async` and `cycle fenced`
- * have all lanes in one loop, `cycle sync` a thread for each.
+ * have all lanes in one loop, `cycle sync` a thread for each. NODE_TIMEOUT_MS, if it is
+ * given, is how long nodes may be silent: on a busy machine they are.
  */
 #include <event2/event.h>
 #include <pthread.h>
@@ -15,7 +16,6 @@
 #define NODES_MAX 32
 
 static struct lap lap;
-static int64_t ends;
 
 static void expect(redlock_code code, const char *what)
 {
@@ -68,16 +68,34 @@ static void on_released(redlock_lease *lease, const redlock_result *result, void
         lap_note(&log, now - self->began);
     log.failed += failed;
     redlock_lease_free(lease);
-    if (now < ends && failed)
+    if (failed && lap_goes_on(&lap, now))
         event_base_once(base, -1, EV_TIMEOUT, begin_again, self, &pause);
-    else if (now < ends)
+    else if (lap_goes_on(&lap, now))
         begin_cycle(self, now);
     else if (--running == 0)
         expect(redlock_client_drain(client, 1000, end_lap, NULL), "drain");
 }
 
+/* Ends the lap if it waits for a node, and that has voted or is asked no more. */
+static void look_at_node(const redlock_lease *lease)
+{
+    redlock_node seen[NODES_MAX];
+    unsigned node = (unsigned)lap.order.end;
+    bool until_vote = lap.order.unit == LAP_UNTIL_VOTE;
+    if (lap.order.unit != LAP_UNTIL_GONE && !until_vote)
+        return;
+    size_t nodes = until_vote ? redlock_explain(lease, seen, NODES_MAX)
+                              : redlock_client_explain(client, seen, NODES_MAX);
+    if (node >= nodes)
+        lap_fail("there is no such node");
+    if (until_vote ? strcmp(seen[node].verdict, "granted") == 0
+                   : strcmp(seen[node].verdict, "ready") != 0)
+        lap.ends = lap_now();
+}
+
 static void on_acquired(redlock_lease *lease, const redlock_result *result, void *arg)
 {
+    look_at_node(lease);
     if (result->code == REDLOCK_OK)
         expect(redlock_release(lease, on_released, arg), "release");
     else
@@ -102,8 +120,7 @@ static void on_order(evutil_socket_t fd, short what, void *arg)
         event_base_loopbreak(base);
         return;
     }
-    lap_begin(&lap);
-    ends = lap.began + order.ns;
+    lap_begin(&lap, &order);
     running = order.lanes;
     for (unsigned i = 0; i < order.lanes; i++)
         begin_cycle(&lane[i], lap_now());
@@ -163,7 +180,7 @@ static void *cycle_in_thread(void *arg)
             lap_note(&self->log, now - began);
         else
             self->log.failed++;
-    } while (now < ends);
+    } while (lap_goes_on(&lap, now));
     return NULL;
 }
 
@@ -181,8 +198,7 @@ static void cycle_in_threads(const char *const *uris, size_t nodes,
     lap_ready();
     while (lap_read_order(&order)) {
         struct lap_log all[LAP_LANES_MAX];
-        lap_begin(&lap);
-        ends = lap.began + order.ns;
+        lap_begin(&lap, &order);
         for (unsigned i = 0; i < order.lanes; i++)
             if (pthread_create(&worker[i].thread, NULL, cycle_in_thread, &worker[i]) != 0)
                 lap_fail("no thread");
@@ -202,7 +218,7 @@ static void cycle_in_threads(const char *const *uris, size_t nodes,
 
 int main(int argc, char **argv)
 {
-    const char *uri[NODES_MAX], *how = argc == 2 ? argv[1] : "";
+    const char *uri[NODES_MAX], *how = argc > 1 ? argv[1] : "";
     size_t nodes = 0;
     redlock_options options;
     char *list = getenv("REDLOCK_NODES");
@@ -212,11 +228,12 @@ int main(int argc, char **argv)
         uri[nodes++] = at;
     redlock_options_init(&options);
     options.label = LAP_LABEL;
+    options.node_timeout_ms = argc > 2 ? atol(argv[2]) : 0;
     if (strcmp(how, "async") == 0 || strcmp(how, "fenced") == 0)
         cycle_in_loop(uri, nodes, &options, *how == 'f');
     else if (strcmp(how, "sync") == 0)
         cycle_in_threads(uri, nodes, &options);
     else
-        lap_fail("usage: cycle async|fenced|sync");
+        lap_fail("usage: cycle async|fenced|sync [NODE_TIMEOUT_MS]");
     return EXIT_SUCCESS;
 }

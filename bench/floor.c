@@ -57,7 +57,7 @@ static struct node *node;
 static unsigned nodes, quorum, running;
 static struct lane lane[LAP_LANES_MAX];
 static struct lap_log cycles;
-static int64_t ends;
+static struct lap lap;
 
 /* --- commands --- */
 
@@ -130,7 +130,7 @@ static void end_cycle(unsigned i)
 {
     int64_t now = lap_now();
     lap_note(&cycles, now - lane[i].began);
-    if (now < ends)
+    if (lap_goes_on(&lap, now))
         begin_cycle(i, now);
     else
         running--;
@@ -201,12 +201,11 @@ static bool owes(void)
 }
 
 /* Until the lanes have ended, and then until all have answered. */
-static void run(int poll, const struct lap *lap, unsigned lanes, int64_t ns)
+static void run(int poll)
 {
     struct epoll_event event[NODES_MAX];
-    ends = lap->began + ns;
-    running = lanes;
-    for (unsigned i = 0; i < lanes; i++)
+    running = lap.order.lanes;
+    for (unsigned i = 0; i < lap.order.lanes; i++)
         begin_cycle(i, lap_now());
     flush();
     while (running > 0 || owes()) {
@@ -267,7 +266,6 @@ static int connect_all(char *list)
 int main(void)
 {
     struct lap_order order;
-    struct lap lap;
     char *list = getenv("REDLOCK_NODES");
     if (!list)
         lap_fail("REDLOCK_NODES is not set");
@@ -277,8 +275,8 @@ int main(void)
         format_lane(i);
     lap_ready();
     while (lap_read_order(&order)) {
-        lap_begin(&lap);
-        run(poll, &lap, order.lanes, order.ns);
+        lap_begin(&lap, &order);
+        run(poll);
         lap_end(&lap, &cycles, 1);
     }
     return EXIT_SUCCESS;

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#define END_MAX 1e6
 #define CYCLES_MAX                                                                         \
     ((size_t)1 << 21) /* of a thread in one lap; pages that are not used cost nothing */
 
@@ -34,14 +35,14 @@ void lap_ready(void)
 
 bool lap_read_order(struct lap_order *ret_order)
 {
-    char line[64];
-    double seconds;
+    char line[64], unit = LAP_SECONDS;
     if (!fgets(line, sizeof(line), stdin))
         return false;
-    if (sscanf(line, "%u %lf", &ret_order->lanes, &seconds) != 2 || ret_order->lanes < 1 ||
-        ret_order->lanes > LAP_LANES_MAX || seconds <= 0 || seconds > 1e6)
-        lap_fail("an order is IN_FLIGHT SECONDS");
-    ret_order->ns = (int64_t)(seconds * 1e9);
+    if (sscanf(line, "%u %lf%c", &ret_order->lanes, &ret_order->end, &unit) < 2 ||
+        ret_order->lanes < 1 || ret_order->lanes > LAP_LANES_MAX || ret_order->end < 0 ||
+        ret_order->end > END_MAX || !strchr("\nc+-", unit))
+        lap_fail("an order is IN_FLIGHT END");
+    ret_order->unit = (enum lap_unit)unit;
     return true;
 }
 
@@ -78,17 +79,37 @@ void lap_note(struct lap_log *log, int64_t ns)
 
 /* --- laps --- */
 
+/* Preloaded where a lap is to tell what it asked of the allocator. */
+__attribute__((weak)) struct scarce_calls scarce_calls(void);
+
 static int64_t cpu_ns(const struct rusage *used)
 {
     return (used->ru_utime.tv_sec + used->ru_stime.tv_sec) * INT64_C(1000000000) +
            (used->ru_utime.tv_usec + used->ru_stime.tv_usec) * INT64_C(1000);
 }
 
-void lap_begin(struct lap *lap)
+void lap_begin(struct lap *lap, const struct lap_order *order)
 {
     struct rusage used;
+    *lap = (struct lap){.order = *order, .ends = INT64_MAX};
+    if (order->unit == LAP_CYCLES) /* each lane begins one without asking */
+        lap->left = (int64_t)order->end - order->lanes;
+    if (scarce_calls)
+        lap->calls = scarce_calls();
     getrusage(RUSAGE_SELF, &used);
-    *lap = (struct lap){.began = lap_now(), .cpu_ns = cpu_ns(&used)};
+    lap->cpu_ns = cpu_ns(&used);
+    lap->began = lap_now();
+    if (order->unit == LAP_SECONDS)
+        lap->ends = lap->began + (int64_t)(order->end * 1e9);
+}
+
+bool lap_goes_on(struct lap *lap, int64_t now)
+{
+    if (now < lap->ends &&
+        (lap->order.unit != LAP_CYCLES || atomic_fetch_sub(&lap->left, 1) > 0))
+        return true;
+    lap->over = now;
+    return false;
 }
 
 static int compare(const void *a, const void *b)
@@ -117,18 +138,29 @@ static void merge(struct lap_log *log, size_t logs)
     qsort(log->ns, log->cycles, sizeof(*log->ns), compare);
 }
 
-void lap_end(const struct lap *lap, struct lap_log *log, size_t logs)
+static void print_calls(const struct scarce_calls *before, const struct scarce_calls *after)
+{
+    printf(", \"malloc\": %lu, \"calloc\": %lu, \"realloc\": %lu, \"free\": %lu",
+           after->malloc - before->malloc, after->calloc - before->calloc,
+           after->realloc - before->realloc, after->free - before->free);
+}
+
+void lap_end(struct lap *lap, struct lap_log *log, size_t logs)
 {
     struct rusage used;
+    struct scarce_calls calls = scarce_calls ? scarce_calls() : (struct scarce_calls){0};
     double seconds = (double)(lap_now() - lap->began) / 1e9;
     getrusage(RUSAGE_SELF, &used); /* before the sorting */
     merge(log, logs);
     printf(
-        "{\"cycles\": %zu, \"failed\": %zu, \"seconds\": %.6f, \"p50_us\": %.3f, "
-        "\"p99_us\": %.3f, \"cpu_s\": %.6f}\n",
-        log->cycles, log->failed, seconds, quantile_us(log->ns, log->cycles, 0.5),
-        quantile_us(log->ns, log->cycles, 0.99),
+        "{\"cycles\": %zu, \"failed\": %zu, \"seconds\": %.6f, \"over_s\": %.6f, "
+        "\"p50_us\": %.3f, \"p99_us\": %.3f, \"cpu_s\": %.6f",
+        log->cycles, log->failed, seconds, (double)lap->over / 1e9,
+        quantile_us(log->ns, log->cycles, 0.5), quantile_us(log->ns, log->cycles, 0.99),
         (double)(cpu_ns(&used) - lap->cpu_ns) / 1e9);
+    if (scarce_calls)
+        print_calls(&lap->calls, &calls);
+    puts("}");
     fflush(stdout);
     log->cycles = log->failed = 0;
 }

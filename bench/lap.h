@@ -2,17 +2,25 @@
  * What the contenders of a race have in common: how they are told to run, and what they
  * report. bench/race.py talks to them.
  *
- * A contender says "ready". Each line "IN_FLIGHT SECONDS" on stdin starts a lap: as many
- * lanes, each of which acquires and releases a key of its own again and again. When the
- * time is over, what was measured is one line of JSON on stdout. The end of stdin ends the
- * contender.
+ * A contender says "ready". Each line "IN_FLIGHT END" on stdin starts a lap: as many lanes,
+ * each of which acquires and releases a key of its own again and again. When the lap ends,
+ * what was measured is one line of JSON on stdout. The end of stdin ends the
+ * contender. END is a number of
+ *
+ *     0.5     seconds
+ *     20000c  cycles, of all lanes together
+ *     3+      a node, from 0: until it votes      (of `cycle async` only)
+ *     3-      a node: until it is asked no more   (of `cycle async` only)
  */
 #ifndef BENCH_LAP_H
 #define BENCH_LAP_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "scarce.h"
 
 #define LAP_TTL_MS    10000
 #define LAP_LANES_MAX 1024
@@ -22,9 +30,17 @@
 int64_t lap_now(void);
 
 /* The next line of orders; false: there is none. */
+enum lap_unit {
+    LAP_SECONDS = '\n',
+    LAP_CYCLES = 'c',
+    LAP_UNTIL_VOTE = '+',
+    LAP_UNTIL_GONE = '-',
+};
+
 struct lap_order {
     unsigned lanes;
-    int64_t ns;
+    enum lap_unit unit;
+    double end;
 };
 
 void lap_ready(void);
@@ -47,13 +63,21 @@ void lap_note(struct lap_log *log, int64_t ns);
 
 /* Around a lap: the time, and what the process has used meanwhile. */
 struct lap {
+    struct lap_order order;
     int64_t began, cpu_ns;
+    int64_t ends;              /* no cycle begins from then on */
+    atomic_int_fast64_t left;  /* cycles that may still begin, where they are counted */
+    atomic_int_fast64_t over;  /* when a lane did not go on, the last time */
+    struct scarce_calls calls; /* if they are counted */
 };
 
-void lap_begin(struct lap *lap);
+void lap_begin(struct lap *lap, const struct lap_order *order);
+
+/* Whether a lane that ended a cycle begins another. Any thread may ask. */
+bool lap_goes_on(struct lap *lap, int64_t now);
 
 /* Reports what all these threads did since, and empties their logs. */
-void lap_end(const struct lap *lap, struct lap_log *log, size_t logs);
+void lap_end(struct lap *lap, struct lap_log *log, size_t logs);
 
 /* Says why on stderr, and exits. */
 _Noreturn void lap_fail(const char *why);

@@ -21,6 +21,7 @@ import lab  # noqa: E402
 
 WARM_UP_S = 0.3
 ROUNDS_LEAST = 7
+PATIENCE_MS = 1000  # for nodes, where their silence on a busy machine is not the question
 LAP_SECONDS_MORE = 60  # that a lap may take beyond its time before it is given up
 
 
@@ -44,10 +45,12 @@ class Racer:
         lab.check(line, f"{self.name} has ended")
         return line.strip()
 
-    def lap(self, lanes, seconds):
-        """What it measured, with what follows from it."""
-        self.process.stdin.write(f"{lanes} {seconds}\n")
+    def lap(self, lanes, end, meanwhile=None):
+        """What it measured, with what follows from it; `end` as in lap.h."""
+        self.process.stdin.write(f"{lanes} {end}\n")
         self.process.stdin.flush()
+        if meanwhile:
+            meanwhile()
         seen = json.loads(self.read())
         lab.check(seen["cycles"] > 0, f"{self.name} did nothing with {lanes} in flight")
         seen["cycles_per_s"] = seen["cycles"] / seen["seconds"]
@@ -59,6 +62,12 @@ class Racer:
         """The most that it ever had: getrusage() would count what it had before exec, too."""
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmHWM:\s+(\d+)", status)[1])
+
+    def finish(self):
+        """Lets it end by itself, for the sake of what its tool writes then."""
+        self.process.stdin.close()
+        lab.equal(self.process.wait(LAP_SECONDS_MORE), 0, f"exit code of {self.name}")
+        self.process.stdout.close()
 
     def close(self):
         self.process.kill()

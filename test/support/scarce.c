@@ -14,6 +14,9 @@ static struct {
     atomic_size_t asked, failed; /* by any thread */
     atomic_bool on;
     atomic_long live;
+    struct {
+        atomic_ulong malloc, calloc, realloc, free;
+    } calls;
 } state;
 
 /* The allocator that would be there without this one. */
@@ -76,6 +79,7 @@ EARLY void *malloc(size_t size)
 {
     if (!resolve())
         return allocate_early(size);
+    state.calls.malloc++;
     void *block = runs_out() ? NULL : next.malloc(size);
     state.live += block != NULL;
     return block;
@@ -85,6 +89,7 @@ EARLY void *calloc(size_t count, size_t size)
 {
     if (!resolve())
         return allocate_early(count * size);
+    state.calls.calloc++;
     void *block = runs_out() ? NULL : next.calloc(count, size);
     state.live += block != NULL;
     return block;
@@ -94,6 +99,7 @@ EARLY void *realloc(void *block, size_t size)
 {
     if (!resolve() || is_early(block))
         return NULL;
+    state.calls.realloc++;
     if (runs_out())
         return NULL;
     void *moved = next.realloc(block, size);
@@ -105,6 +111,7 @@ EARLY void free(void *block)
 {
     if (!block || is_early(block) || !resolve())
         return;
+    state.calls.free++;
     state.live--;
     next.free(block);
 }
@@ -149,6 +156,12 @@ bool scarce_end(void)
     state.after = state.count = 0;
     state.asked = state.failed = 0;
     return failed;
+}
+
+struct scarce_calls scarce_calls(void)
+{
+    return (struct scarce_calls){state.calls.malloc, state.calls.calloc,
+                                 state.calls.realloc, state.calls.free};
 }
 
 long scarce_live(void)

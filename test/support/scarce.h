@@ -1,6 +1,6 @@
 /*
  * Memory that runs out when a test says so: all that the program and its libraries ask
- * for is asked of scarce.c.
+ * for is asked of scarce.c, which counts it, too.
  */
 #ifndef TEST_SCARCE_H
 #define TEST_SCARCE_H
@@ -17,6 +17,13 @@ void scarce_leave(void);
 
 /* Ends it; whether any allocation failed. */
 bool scarce_end(void);
+
+/* The calls so far, by any thread. */
+struct scarce_calls {
+    unsigned long malloc, calloc, realloc, free;
+};
+
+struct scarce_calls scarce_calls(void);
 
 /* Blocks that were allocated and not freed. */
 long scarce_live(void);

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""What a cycle asks of the allocator: allocations.py BUILD [--json FILE] [--cycles N]
+
+Each contender runs with a counter in front of malloc() (test/support/scarce.c), on five
+private servers. What is counted is one lap of so many cycles, after another of as many. That
+is the same each time, so that there are no rounds; it is told to a hundredth, for a lap asks
+for a block or two of its own. A lap in which a cycle failed, for the machine was too busy,
+is run again.
+"""
+import argparse
+import pathlib
+import sys
+
+sys.dont_write_bytecode = True
+import race  # noqa: E402
+from race import lab  # noqa: E402
+
+MANY = 64
+TRIES = 5
+KINDS = ("malloc", "calloc", "realloc", "free")
+GOALS = {"async_c1": (None, 2), "async_c64": (None, 2)}
+
+
+def sound_lap(racer, lanes, end):
+    for _ in range(TRIES):
+        lap = racer.lap(lanes, end)
+        if lap["failed"] == 0:
+            return lap
+    raise lab.Failed(f"{racer.name} fails again and again with {lanes} in flight")
+
+
+def count(options, build, quorum, name, words):
+    """{entry: {kind: calls in a cycle}}"""
+    racer = race.Racer(name, words, quorum, {"LD_PRELOAD": str(build / "bench/scarce.so")})
+    found = {}
+    for lanes in (1, MANY):
+        racer.lap(lanes, f"{options.cycles}c")
+        lap = sound_lap(racer, lanes, f"{options.cycles}c")
+        lab.check("malloc" in lap, f"nobody counts the calls of {name}")
+        found[f"{name}_c{lanes}"] = {kind: round(lap[kind] / lap["cycles"], 2)
+                                     for kind in KINDS}
+    racer.close()
+    return found
+
+
+def run(options):
+    build = pathlib.Path(options.build).resolve()
+    lab.program = str(build / "src/cli/redlock")
+    calls = {}
+    with lab.Quorum(5) as quorum:
+        lab.redlock("admit", "--new", "--at-once", env=lab.on(quorum)).expect(0)
+        calls.update(count(options, build, quorum, "floor", [build / "bench/floor"]))
+        for how in ("async", "sync", "fenced"):
+            words = [build / "bench/cycle", how, race.PATIENCE_MS]
+            calls.update(count(options, build, quorum, how, words))
+    figures = {name: round(sum(kinds[kind] for kind in KINDS if kind != "free"), 2)
+               for name, kinds in calls.items()}
+    print("calls in a cycle", *(f"{kind:>7}" for kind in KINDS), " allocations")
+    for name, kinds in calls.items():
+        print(f"{name:16}", *(f"{kinds[kind]:7.2f}" for kind in KINDS),
+              f"{figures[name]:12.2f}")
+    race.write_json(options.json, {**figures, "calls": calls})
+    return 0 if race.judge(figures, GOALS) else 1
+
+
+if __name__ == "__main__":
+    words = argparse.ArgumentParser(prog="./dev bench allocations")
+    words.add_argument("build")
+    words.add_argument("--json", metavar="FILE", help="write all figures there, too")
+    words.add_argument("--cycles", type=int, default=20000, help="in a lap (%(default)s)")
+    race.main(run, "allocations", words.parse_args())
