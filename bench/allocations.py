@@ -51,7 +51,7 @@ def run(options):
         lab.redlock("admit", "--new", "--at-once", env=lab.on(quorum)).expect(0)
         calls.update(count(options, build, quorum, "floor", [build / "bench/floor"]))
         for how in ("async", "sync", "fenced"):
-            words = [build / "bench/cycle", how, race.PATIENCE_MS]
+            words = [build / "bench/cycle", how, race.PATIENT]
             calls.update(count(options, build, quorum, how, words))
     figures = {name: round(sum(kinds[kind] for kind in KINDS if kind != "free"), 2)
                for name, kinds in calls.items()}

@@ -1,9 +1,10 @@
 /*
  * A contender of the races (lap.h): libredlock itself. `cycle async` and `cycle fenced`
- * have all lanes in one loop, `cycle sync` a thread for each. NODE_TIMEOUT_MS, if it is
- * given, is how long nodes may be silent: on a busy machine they are.
+ * have all lanes in one loop, `cycle sync` a thread for each. Options of the client follow
+ * as NAME=NUMBER.
  */
 #include <event2/event.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -216,6 +217,17 @@ static void cycle_in_threads(const char *const *uris, size_t nodes,
 
 /* --- beginning --- */
 
+static void set_option(redlock_options *options, const char *word)
+{
+    int durable;
+    if (sscanf(word, "node_timeout_ms=%" SCNd64, &options->node_timeout_ms) == 1 ||
+        sscanf(word, "max_ttl_ms=%" SCNd64, &options->max_ttl_ms) == 1)
+        return;
+    if (sscanf(word, "durable=%d", &durable) != 1)
+        lap_fail("an option is node_timeout_ms, max_ttl_ms or durable, =NUMBER");
+    options->durable = durable;
+}
+
 int main(int argc, char **argv)
 {
     const char *uri[NODES_MAX], *how = argc > 1 ? argv[1] : "";
@@ -228,12 +240,13 @@ int main(int argc, char **argv)
         uri[nodes++] = at;
     redlock_options_init(&options);
     options.label = LAP_LABEL;
-    options.node_timeout_ms = argc > 2 ? atol(argv[2]) : 0;
+    for (int i = 2; i < argc; i++)
+        set_option(&options, argv[i]);
     if (strcmp(how, "async") == 0 || strcmp(how, "fenced") == 0)
         cycle_in_loop(uri, nodes, &options, *how == 'f');
     else if (strcmp(how, "sync") == 0)
         cycle_in_threads(uri, nodes, &options);
     else
-        lap_fail("usage: cycle async|fenced|sync [NODE_TIMEOUT_MS]");
+        lap_fail("usage: cycle async|fenced|sync [OPTION=NUMBER...]");
     return EXIT_SUCCESS;
 }

@@ -67,7 +67,7 @@ def run(options):
     build = pathlib.Path(options.build).resolve()
     lab.program = str(build / "src/cli/redlock")
     contenders = {"floor": [build / "bench/floor"],
-                  "async": [build / "bench/cycle", "async", race.PATIENCE_MS]}
+                  "async": [build / "bench/cycle", "async", race.PATIENT]}
     figures = {}
     with lab.Quorum(5) as quorum:
         for lanes in (1, MANY):

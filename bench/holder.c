@@ -1,0 +1,198 @@
+/*
+ * Holds many leases, under watchdogs: holder TTL_MS. The nodes are in REDLOCK_NODES. It
+ * says "ready", and carries out the orders on stdin, each of which it answers when it is
+ * done, by one line of JSON:
+ *
+ *   hold N     acquires until it holds so many
+ *   look       nothing
+ *   release    releases them all
+ */
+#include <event2/event.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "lap.h"
+#include "redlock/redlock.h"
+
+#define NODES_MAX  32
+#define LEASES_MAX 1000000
+#define IN_FLIGHT  256
+#define DRAIN_MS   10000
+
+static struct event_base *base;
+static redlock_client *client;
+static redlock_lease_options terms;
+static redlock_lease **lease;
+static unsigned begun, held, wanted; /* begun: of this order */
+static unsigned lost, unconfirmed;
+static unsigned long extended;
+static struct lap_key key;
+static int64_t began;
+
+static void answer(void)
+{
+    printf(
+        "{\"held\": %u, \"lost\": %u, \"unconfirmed\": %u, \"extended\": %lu, "
+        "\"seconds\": %.6f}\n",
+        held, lost, unconfirmed, extended, (double)(lap_now() - began) / 1e9);
+    fflush(stdout);
+}
+
+static void expect(redlock_code code, const char *what)
+{
+    if (code == REDLOCK_OK)
+        return;
+    fprintf(stderr, "%s: ", what);
+    lap_fail(redlock_code_text(code));
+}
+
+/* --- holding --- */
+
+static void on_lost(redlock_lease *which, const redlock_result *result, void *arg)
+{
+    (void)which;
+    (void)arg;
+    fprintf(stderr, "holder: lost: %s\n", redlock_code_name(result->code));
+    lost++;
+}
+
+static void on_extended(redlock_lease *which, const redlock_result *result, void *arg)
+{
+    (void)which;
+    (void)result;
+    (void)arg;
+    extended++;
+}
+
+static void acquire_next(void);
+
+static void on_acquired(redlock_lease *which, const redlock_result *result, void *arg)
+{
+    (void)which;
+    (void)arg;
+    expect(result->code, "acquire");
+    held++;
+    if (begun < wanted)
+        acquire_next();
+    else if (held == wanted)
+        answer();
+}
+
+static void acquire_next(void)
+{
+    lap_key_next(&key);
+    expect(redlock_acquire(client, key.text, LAP_KEY, &terms, on_acquired, NULL,
+                           &lease[begun++]),
+           "acquire");
+}
+
+/* --- releasing --- */
+
+static void on_drained(redlock_client *which, bool clean, void *arg)
+{
+    (void)which;
+    (void)clean;
+    (void)arg;
+    answer();
+}
+
+static void release_next(void);
+
+static void on_released(redlock_lease *which, const redlock_result *result, void *arg)
+{
+    (void)arg;
+    unconfirmed += result->code != REDLOCK_OK;
+    redlock_lease_free(which);
+    held--;
+    if (begun < wanted)
+        release_next();
+    else if (held == 0)
+        expect(redlock_client_drain(client, DRAIN_MS, on_drained, NULL), "drain");
+}
+
+static void release_next(void)
+{
+    expect(redlock_release(lease[begun++], on_released, NULL), "release");
+}
+
+/* --- orders --- */
+
+static void begin(unsigned from, unsigned count, void next(void))
+{
+    began = lap_now();
+    begun = from;
+    wanted = count;
+    for (unsigned i = 0; i < IN_FLIGHT && begun < wanted; i++)
+        next();
+}
+
+static void on_order(evutil_socket_t fd, short what, void *arg)
+{
+    char line[64];
+    unsigned count;
+    (void)fd;
+    (void)what;
+    (void)arg;
+    if (!fgets(line, sizeof(line), stdin))
+        event_base_loopbreak(base);
+    else if (sscanf(line, "hold %u", &count) == 1 && count > held && count <= LEASES_MAX)
+        begin(held, count, acquire_next);
+    else if (strcmp(line, "release\n") == 0 && held > 0)
+        begin(0, held, release_next);
+    else if (strcmp(line, "look\n") == 0)
+        answer();
+    else
+        lap_fail("an order is hold N, look or release");
+}
+
+/* All of them are there from the start: what grows later is the library's. */
+static redlock_lease **allocate_handles(void)
+{
+    void *pages = mmap(NULL, LEASES_MAX * sizeof(*lease), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (pages == MAP_FAILED)
+        lap_fail("out of memory");
+    return pages;
+}
+
+static void open_client(const redlock_options *options)
+{
+    const char *uri[NODES_MAX];
+    size_t nodes = 0;
+    redlock_error error;
+    char *list = getenv("REDLOCK_NODES");
+    if (!list)
+        lap_fail("REDLOCK_NODES is not set");
+    for (char *at = strtok(list, ","); at && nodes < NODES_MAX; at = strtok(NULL, ","))
+        uri[nodes++] = at;
+    base = event_base_new();
+    if (redlock_client_new(base, uri, nodes, options, &client, &error) != REDLOCK_OK)
+        lap_fail(error.text);
+}
+
+int main(int argc, char **argv)
+{
+    redlock_options options;
+    redlock_options_init(&options);
+    redlock_lease_options_init(&terms);
+    if (argc != 2 || sscanf(argv[1], "%" SCNd64, &terms.ttl_ms) != 1)
+        lap_fail("usage: holder TTL_MS");
+    terms.wait_ms = terms.ttl_ms; /* nobody contends, but a busy node may be late */
+    terms.on_lost = on_lost;
+    terms.on_extended = on_extended;
+    options.label = LAP_LABEL;
+    lease = allocate_handles();
+    lap_key_init(&key, 0);
+    open_client(&options);
+    struct event *orders = event_new(base, 0, EV_READ | EV_PERSIST, on_order, NULL);
+    event_add(orders, NULL);
+    lap_ready();
+    event_base_dispatch(base);
+    event_free(orders);
+    redlock_client_free(client);
+    event_base_free(base);
+    return EXIT_SUCCESS;
+}
