@@ -98,7 +98,7 @@ def run(options):
         lab.redlock("admit", "--new", "--at-once", env=lab.on(quorum)).expect(0)
         racers = {"floor": race.Racer("floor", [build / "bench/floor"], quorum)}
         for how in ("async", "sync", "fenced"):
-            racers[how] = race.Racer(how, [build / "bench/cycle", how], quorum)
+            racers[how] = race.Racer(how, [build / "bench/cycle", how, race.PATIENT], quorum)
         entries = {f"{name}_c{lanes}": (racer, lanes)
                    for lanes in (1, MANY) for name, racer in racers.items()}
         the_race = race.Race(entries, options.seconds)
