@@ -67,5 +67,6 @@ if __name__ == "__main__":
     words = argparse.ArgumentParser(prog="./dev bench allocations")
     words.add_argument("build")
     words.add_argument("--json", metavar="FILE", help="write all figures there, too")
-    words.add_argument("--cycles", type=int, default=20000, help="in a lap (%(default)s)")
+    words.add_argument("--cycles", type=race.positive(int), default=20000,
+                       help="in a lap (%(default)s)")
     race.main(run, "allocations", words.parse_args())

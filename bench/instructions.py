@@ -87,5 +87,6 @@ if __name__ == "__main__":
     words = argparse.ArgumentParser(prog="./dev bench instructions")
     words.add_argument("build")
     words.add_argument("--json", metavar="FILE", help="write the totals there, too")
-    words.add_argument("--cycles", type=int, default=3000, help="N (%(default)s)")
+    words.add_argument("--cycles", type=race.positive(int), default=3000,
+                       help="N (%(default)s)")
     race.main(run, "instructions", words.parse_args())

@@ -9,8 +9,8 @@
  *
  *     0.5     seconds
  *     20000c  cycles, of all lanes together
- *     3+      a node, from 0: until it votes      (of `cycle async` only)
- *     3-      a node: until it is asked no more   (of `cycle async` only)
+ *     3+      a node, from 0: until it votes      (`cycle async` and `fenced` only)
+ *     3-      a node: until it is asked no more   (the same)
  */
 #ifndef BENCH_LAP_H
 #define BENCH_LAP_H

@@ -126,14 +126,25 @@ def show_ratio(ratio):
     return "{:.2f} ({:.2f}-{:.2f})".format(*ratio)
 
 
+def positive(kind):
+    """For numbers of the command line."""
+    def read(word):
+        number = kind(word)
+        if not 0 < number < float("inf"):
+            raise argparse.ArgumentTypeError(f"{word} is not above 0")
+        return number
+    read.__name__ = kind.__name__  # argparse names it where a word is no number
+    return read
+
+
 def arguments(name, **defaults):
     """What each race takes; the caller adds what is its own."""
     words = argparse.ArgumentParser(prog=f"./dev bench {name}")
     words.add_argument("--json", metavar="FILE", help="write all figures there, too")
-    words.add_argument("--rounds", type=int, default=defaults.get("rounds", ROUNDS_LEAST),
-                       help="laps of each entry (%(default)s)")
-    words.add_argument("--seconds", type=float, default=defaults.get("seconds", 1.0),
-                       help="of each lap (%(default)s)")
+    words.add_argument("--rounds", type=positive(int),
+                       default=defaults.get("rounds", ROUNDS_LEAST), help="laps of each entry (%(default)s)")
+    words.add_argument("--seconds", type=positive(float),
+                       default=defaults.get("seconds", 1.0), help="of each lap (%(default)s)")
     return words
 
 

@@ -88,8 +88,8 @@ def show(figures, leases):
     print(f"{leases} leases, TTL {TTL_MS // 1000} s")
     print("CPU of the client    {cpu_share:.1%} of a core; of all servers "
           "{servers_cpu_share:.1%}".format(**figures))
-    print("extensions           {extensions_per_s:.0f} a second, {cpu_us_per_extension:.1f} us "
-          "of the client's CPU each".format(**figures))
+    print("extensions           {extensions_per_s:.0f} a second, "
+          "{cpu_us_per_extension:.1f} us of the client's CPU each".format(**figures))
     print("memory of a lease    {bytes_per_lease:.0f} bytes; {bytes_per_lease_extended:.0f} "
           "when they were extended, {bytes_per_lease_left:.0f} when all were released"
           .format(**figures))
@@ -116,6 +116,7 @@ def run(options):
 
 if __name__ == "__main__":
     words = race.arguments("scale", rounds=1, seconds=20)
-    words.add_argument("--leases", type=int, default=100000, help="(%(default)s)")
+    words.add_argument("--leases", type=race.positive(int), default=100000,
+                       help="(%(default)s)")
     words.add_argument("build")
     race.main(run, "scale", words.parse_args())
