@@ -163,3 +163,53 @@ Test(hang, a_waiting_acquire_outlives_it)
     LOOP_UNTIL(s.base, servers_keys(&s.servers) == 0);
     stage_close(&s);
 }
+
+/* Somebody who tries again in the callback, at once and for as long as it takes. */
+struct stubborn {
+    struct stage s;
+    int64_t end;
+    unsigned failed;
+    bool held;
+};
+
+static void try_again(redlock_lease *lease, const redlock_result *result, void *arg);
+
+static void try(struct stubborn *self)
+{
+    redlock_lease *lease;
+    redlock_lease_options options = stage_lease_options();
+    cr_assert_eq(
+        redlock_acquire(self->s.client, "job", 3, &options, try_again, self, &lease),
+        REDLOCK_OK);
+}
+
+static void try_again(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    struct stubborn *self = arg;
+    self->held = result->code == REDLOCK_OK;
+    redlock_lease_free(lease);
+    if (self->held)
+        return;
+    if (self->failed++ == 0)
+        for (unsigned i = 1; i < 3; i++)
+            servers_cont(&self->s.servers, i);
+    cr_assert_lt(loop_clock_ms(), self->end, "failed %u times", self->failed);
+    try(self);
+}
+
+/* Attempts fail without a wait while nodes are suspect; still the loop hears of their
+ * return. */
+Test(hang, who_tries_again_at_once_does_not_stop_the_loop)
+{
+    struct stubborn self = {.end = loop_clock_ms() + LOOP_PATIENCE_MS};
+    redlock_options options = stage_options();
+    options.node_timeout_ms = 50;
+    stage_open_with(&self.s, 3, &options);
+    stage_settle(&self.s);
+    for (unsigned i = 1; i < 3; i++)
+        servers_stop(&self.s.servers, i);
+    try(&self);
+    LOOP_UNTIL(self.s.base, self.held);
+    cr_assert_gt(self.failed, 0, "no server was missed");
+    stage_close(&self.s);
+}
