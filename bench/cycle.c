@@ -69,9 +69,10 @@ static void on_released(redlock_lease *lease, const redlock_result *result, void
         lap_note(&log, now - self->began);
     log.failed += failed;
     redlock_lease_free(lease);
-    if (failed && lap_goes_on(&lap, now))
+    bool goes_on = lap_goes_on(&lap, now);
+    if (goes_on && failed)
         event_base_once(base, -1, EV_TIMEOUT, begin_again, self, &pause);
-    else if (lap_goes_on(&lap, now))
+    else if (goes_on)
         begin_cycle(self, now);
     else if (--running == 0)
         expect(redlock_client_drain(client, 1000, end_lap, NULL), "drain");

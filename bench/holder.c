@@ -29,7 +29,6 @@ static redlock_lease **lease;
 static unsigned begun, held, wanted; /* begun: of this order */
 static unsigned lost, unconfirmed;
 static unsigned long extended;
-static struct lap_key key;
 static int64_t began;
 
 static void answer(void)
@@ -83,10 +82,11 @@ static void on_acquired(redlock_lease *which, const redlock_result *result, void
 
 static void acquire_next(void)
 {
-    lap_key_next(&key);
-    expect(redlock_acquire(client, key.text, LAP_KEY, &terms, on_acquired, NULL,
-                           &lease[begun++]),
-           "acquire");
+    char key[LAP_KEY + 1];
+    lap_key(begun, key);
+    expect(
+        redlock_acquire(client, key, LAP_KEY, &terms, on_acquired, NULL, &lease[begun++]),
+        "acquire");
 }
 
 /* --- releasing --- */
@@ -185,7 +185,6 @@ int main(int argc, char **argv)
     terms.on_extended = on_extended;
     options.label = LAP_LABEL;
     lease = allocate_handles();
-    lap_key_init(&key, 0);
     open_client(&options);
     struct event *orders = event_new(base, 0, EV_READ | EV_PERSIST, on_order, NULL);
     event_add(orders, NULL);
