@@ -10,7 +10,9 @@
 #define READ_SIZE      (16 * 1024)
 #define READS_PER_PASS 4
 #define OUT_ROOM       4096
-#define OP_ROOM        64 /* doubled as needed */
+#define OUT_KEPT       (256 * 1024) /* what a burst took beyond that is given back */
+#define OP_ROOM        64           /* doubled as needed */
+#define OP_KEPT        8192
 
 void rl_node_init(struct rl_node *node, struct event_base *base,
                   struct rl_resolver *resolver, const struct rl_uri *uri,
@@ -32,7 +34,11 @@ static struct rl_op take_op(struct rl_node *node)
 {
     struct rl_op op = *rl_node_op(node, 0);
     node->op_first++;
-    node->op_count--;
+    if (--node->op_count == 0 && node->op_room > OP_KEPT) {
+        free(node->op);
+        node->op = NULL;
+        node->op_room = 0;
+    }
     return op;
 }
 
@@ -281,6 +287,11 @@ bool rl_node_flush(struct rl_node *node)
         node->out_at += (size_t)put;
     }
     node->out_at = node->out_end = 0;
+    if (node->out_room > OUT_KEPT) {
+        free(node->out);
+        node->out = NULL;
+        node->out_room = 0;
+    }
     return true;
 }
 
