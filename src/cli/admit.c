@@ -196,9 +196,31 @@ static const char *sequel_of_waiting(const struct admit *admit)
                : "; redlock admit --wait goes on with it";
 }
 
+/* A progress_fn; its argument is a struct admit. */
+static void write_progress(const void *arg, bool is_terminal, FILE *stream)
+{
+    const struct admit *admit = arg;
+    redlock_node nodes[REDLOCK_NODES_MAX];
+    char buffer[CLI_STANDING];
+    size_t count = redlock_client_standing(admit->client, nodes, REDLOCK_NODES_MAX);
+    for (size_t i = 0; is_terminal && i < count; i++)
+        fprintf(stream, "%s  %s\n", nodes[i].uri, cli_standing(&nodes[i], buffer));
+    if (is_terminal)
+        return;
+    fprintf(stream, "admit: waiting: ");
+    cli_write_standing(nodes, count, stream);
+}
+
 static void tell_unfinished(const struct admit *admit, int signal)
 {
-    char *line = progress_line(admit->nodes, admit->count);
+    char *line = NULL;
+    size_t len = 0;
+    FILE *stream = open_memstream(&line, &len);
+    if (!stream)
+        cli_fail(CLI_FAILED, "out of memory");
+    cli_write_standing(admit->nodes, admit->count, stream);
+    if (fclose(stream) != 0)
+        cli_fail(CLI_FAILED, "out of memory");
     cli_say(admit->cli, "%s: %s%s", signal ? strsignal(signal) : "the wait ran out", line,
             sequel_of_waiting(admit));
     free(line);
@@ -306,7 +328,7 @@ int cli_admit(struct cli *cli, int argc, char **argv)
     if (code != REDLOCK_OK)
         cli_fail(CLI_FAILED, "admit: %s", redlock_code_text(code));
     cli_signals_begin(&signals, admit.base, interrupted, &admit);
-    progress_begin(&progress, cli, admit.client, admit.base);
+    progress_begin(&progress, cli, admit.base, write_progress, &admit);
     if (within_ms != CLI_UNSAID) {
         struct timeval at = {within_ms / 1000, within_ms % 1000 * 1000};
         event_add(limit, &at);

@@ -5,6 +5,7 @@
 #include <event2/event.h>
 #include <jansson.h>
 #include <redlock/redlock.h>
+#include <stdio.h>
 
 /* The exit codes; sysexits(3) and timeout(1) where they have one. */
 enum cli_exit {
@@ -166,6 +167,17 @@ struct cli_waiting {
 void cli_waiting_begin(struct cli_waiting *waiting, struct event_base *base);
 void cli_waiting_end(struct cli_waiting *waiting);
 
+/* "12.3 s"; "unknown" below 0. */
+#define CLI_SPAN 24
+const char *cli_span(char buffer[CLI_SPAN], int64_t ms);
+
+/* "another 8.2 s" in quarantine, "votes", or why it does not. */
+#define CLI_STANDING (CLI_SPAN + 16)
+const char *cli_standing(const redlock_node *node, char buffer[CLI_STANDING]);
+
+/* "3 of 5 nodes vote; redis://a: another 8.2 s; redis://b: ..." */
+void cli_write_standing(const redlock_node *nodes, size_t count, FILE *stream);
+
 /* Whether markers keep so many nodes from voting that no quorum is left; what to do then.
  */
 bool cli_wants_admission(const redlock_node *nodes, size_t count, unsigned quorum);
@@ -185,17 +197,15 @@ char *cli_faults(const redlock_node *nodes, size_t count);
 /* The node that stores the value which most nodes store; NULL if none does. */
 const redlock_node *cli_holder(const redlock_node *nodes, size_t count);
 
-/* "12.3 s"; "unknown" below 0. */
-#define CLI_SPAN 24
-const char *cli_span(char buffer[CLI_SPAN], int64_t ms);
-
 /* The text with control characters escaped, for a terminal. To be freed; never NULL. */
 char *cli_printable(const char *text);
 
 /* A JSON string even where the text is not UTF-8: such bytes become \xNN. */
 json_t *cli_json_text(const char *text);
 
-/* The code's name as JSON has it: "no_quorum". */
+/* The code's name as programs read it: "no_quorum". */
+#define CLI_CAUSE 32
+const char *cli_cause_name(redlock_code code, char buffer[CLI_CAUSE]);
 json_t *cli_cause(redlock_code code);
 
 /*
@@ -204,6 +214,9 @@ json_t *cli_cause(redlock_code code);
  */
 bool cli_print_json(const struct cli *cli, json_t *object);
 bool cli_flush(void);
+
+/* The same line elsewhere. */
+bool cli_write_json(const struct cli *cli, json_t *object, FILE *stream);
 
 /* The outcome node by node, as an array of objects, and as lines on stderr with -v. */
 json_t *cli_nodes_json(const redlock_node *nodes, size_t count);

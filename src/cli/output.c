@@ -121,26 +121,37 @@ json_t *cli_json_text(const char *text)
     return string;
 }
 
-json_t *cli_cause(redlock_code code)
+const char *cli_cause_name(redlock_code code, char buffer[CLI_CAUSE])
 {
-    char name[32];
-    snprintf(name, sizeof(name), "%s", redlock_code_name(code));
-    for (char *at = name; *at; at++)
+    snprintf(buffer, CLI_CAUSE, "%s", redlock_code_name(code));
+    for (char *at = buffer; *at; at++)
         *at = (char)tolower((unsigned char)*at);
-    return json_string(name);
+    return buffer;
 }
 
-bool cli_print_json(const struct cli *cli, json_t *object)
+json_t *cli_cause(redlock_code code)
+{
+    char name[CLI_CAUSE];
+    return json_string(cli_cause_name(code, name));
+}
+
+bool cli_write_json(const struct cli *cli, json_t *object, FILE *stream)
 {
     json_t *whole =
         json_pack("{s: o}", "schema", json_sprintf("redlock.%s/1", cli->command));
     char *line = NULL;
     if (whole && object && json_object_update(whole, object) == 0)
         line = json_dumps(whole, JSON_COMPACT);
-    bool printed = line && printf("%s\n", line) > 0;
+    bool written = line && fprintf(stream, "%s\n", line) > 0;
     free(line);
     json_decref(object);
     json_decref(whole);
+    return written;
+}
+
+bool cli_print_json(const struct cli *cli, json_t *object)
+{
+    bool printed = cli_write_json(cli, object, stdout);
     return cli_flush() && printed;
 }
 

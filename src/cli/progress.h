@@ -1,23 +1,27 @@
-/* How far the nodes are on their way to a vote on fenced locks, told on stderr. */
+/* How far a command is that takes its time, told on stderr as long as it runs. */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
 
 #include "cli.h"
 
-/* On a terminal a line per node, redrawn; else one line soon, and then every 10 s. */
+#include <stdio.h>
+
+/* Writes how it stands: whole lines for a terminal, or else what follows "redlock: ". */
+typedef void progress_fn(const void *arg, bool is_terminal, FILE *stream);
+
+/* On a terminal it is redrawn, 5 times a second; else one line soon, and then every 10 s.
+ */
 struct progress {
     const struct cli *cli;
-    redlock_client *client;
+    progress_fn *write;
+    const void *arg;
     struct event *timer;
     bool redraws;
     unsigned ticks;
     size_t lines; /* that are on the terminal */
 };
 void progress_begin(struct progress *progress, const struct cli *cli,
-                    redlock_client *client, struct event_base *base);
+                    struct event_base *base, progress_fn *write, const void *arg);
 void progress_end(struct progress *progress);
-
-/* "3 of 5 nodes vote; redis://a: another 8.2 s; redis://b: ...". To be freed. */
-char *progress_line(const redlock_node *nodes, size_t count);
 
 #endif

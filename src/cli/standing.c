@@ -3,6 +3,34 @@
 
 #include <string.h>
 
+static bool votes(const redlock_node *node)
+{
+    return strcmp(node->verdict, "sound") == 0;
+}
+
+const char *cli_standing(const redlock_node *node, char buffer[CLI_STANDING])
+{
+    char span[CLI_SPAN];
+    if (votes(node))
+        return "votes";
+    if (node->remaining_ms < 0)
+        return node->text;
+    snprintf(buffer, CLI_STANDING, "another %s", cli_span(span, node->remaining_ms));
+    return buffer;
+}
+
+void cli_write_standing(const redlock_node *nodes, size_t count, FILE *stream)
+{
+    char buffer[CLI_STANDING];
+    size_t voting = 0;
+    for (size_t i = 0; i < count; i++)
+        voting += votes(&nodes[i]);
+    fprintf(stream, "%zu of %zu nodes vote", voting, count);
+    for (size_t i = 0; i < count; i++)
+        if (!votes(&nodes[i]))
+            fprintf(stream, "; %s: %s", nodes[i].uri, cli_standing(&nodes[i], buffer));
+}
+
 static size_t count_faults(const redlock_node *nodes, size_t count, const char *fault)
 {
     size_t found = 0;
