@@ -231,11 +231,12 @@ int cli_break(struct cli *cli, int argc, char **argv);
 int cli_status(struct cli *cli, int argc, char **argv);
 int cli_check(struct cli *cli, int argc, char **argv);
 int cli_admit(struct cli *cli, int argc, char **argv);
+int cli_bench(struct cli *cli, int argc, char **argv);
 int cli_local(struct cli *cli, int argc, char **argv);
 
 /* Their help texts; the global options are added to them. */
 extern const char cli_run_help[], cli_acquire_help[], cli_extend_help[], cli_release_help[],
     cli_break_help[], cli_status_help[], cli_check_help[], cli_admit_help[],
-    cli_local_help[];
+    cli_bench_help[], cli_local_help[];
 
 #endif

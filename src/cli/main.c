@@ -32,6 +32,8 @@ static const struct {
      0, false},
     {"admit", cli_admit, cli_admit_help, "make the nodes fit for fenced locks", 0, 0,
      false},
+    {"bench", cli_bench, cli_bench_help, "measure how long the nodes take to hold a lock",
+     0, 0, false},
     {"local", cli_local, cli_local_help, "start private nodes, for development", 0, INT_MAX,
      true},
 };

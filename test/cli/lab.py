@@ -48,6 +48,18 @@ def matches(text, pattern, what):
     check(re.search(pattern, text, re.DOTALL), f"{what}: {text!r} does not match {pattern!r}")
 
 
+def check_numbers(value, where):
+    """Whatever is called _ms or _us is an integer, or unknown."""
+    if isinstance(value, list):
+        for one in value:
+            check_numbers(one, where)
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            if name.endswith(("_ms", "_us")):
+                check(one is None or type(one) is int, f"{name} is {one!r} in {where}")
+            check_numbers(one, where)
+
+
 def wait_for(condition, what, seconds=15):
     """Waits until condition() is true, and returns what it returned."""
     give_up = time.monotonic() + seconds

@@ -16,24 +16,12 @@ def fits(value, kind):
     return any(value is None if one is None else type(value) is one for one in kinds)
 
 
-def check_numbers(value, where):
-    """Whatever is called _ms or _us is an integer, or unknown."""
-    if isinstance(value, list):
-        for one in value:
-            check_numbers(one, where)
-    elif isinstance(value, dict):
-        for name, one in value.items():
-            if name.endswith(("_ms", "_us")):
-                check(one is None or type(one) is int, f"{name} is {one!r} in {where}")
-            check_numbers(one, where)
-
-
 def check_object(found, command, names, nodes=5):
     """Has the schema, these names with values of these types, and as many nodes."""
     equal(found["schema"], f"redlock.{command}/1", "schema")
     for name, kind in names.items():
         check(name in found and fits(found[name], kind), f"{name} in {found}")
-    check_numbers(found, found)
+    lab.check_numbers(found, found)
     if nodes:
         equal(len(found["nodes"]), nodes, "nodes")
         for node in found["nodes"]:
@@ -219,12 +207,13 @@ def _(quorum):
 @case("--help and --version: on stdout, 0")
 def _(quorum):
     matches(redlock("--version").expect(0, err="^$").out, r"^redlock \d+\.\d+\.\d+\n$", "version")
-    for command in ("", "run", "acquire", "extend", "release", "break", "status", "check", "local"):
+    for command in ("", "run", "acquire", "extend", "release", "break", "status", "check",
+                    "bench", "local"):
         words = [command] if command else []
         outcome = redlock(*words, "--help").expect(0, err="^$")
         matches(outcome.out, r"^Usage: redlock", f"help of {command}")
         equal(redlock(*words, "-h").expect(0).out, outcome.out, "-h")
-    matches(redlock("--help").out, r"run.*acquire.*extend.*release.*break.*status.*check.*local", "commands")
+    matches(redlock("--help").out, r"run.*acquire.*extend.*release.*break.*status.*check.*bench.*local", "commands")
 
 
 @case("closed standard descriptors are nobody's socket")
