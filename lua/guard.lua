@@ -34,7 +34,7 @@ local function held()
 end
 local function raise(to)
   if to > stored then
-    redis.call('SET', KEYS[2], string.format('%.0f', to), 'PX', 86400000)
+    redis.call('SET', KEYS[2], string.format('%.0f', to), 'PX', '86400000')
     stored = to
   end
 end
