@@ -33,7 +33,11 @@ class Racer:
         self.process = lab.spawn(
             [*map(str, words)], env=lab.environment({**on_tcp(quorum), **(env or {})}),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        lab.equal(self.read(), "ready", f"what {name} says")
+        try:
+            lab.equal(self.read(), "ready", f"what {name} says")
+        except lab.Failed:
+            self.close()
+            raise
 
     def read(self):
         def gives_up(*_):
