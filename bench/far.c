@@ -219,7 +219,7 @@ struct far_lock far_lock(struct far *far)
 {
     struct far_lock lock = {0};
     struct world *world = &far->world;
-    rl_lease_init(&world->lease, &world->terms, world->ballot);
+    rl_lease_init(&world->lease, &world->terms, world->ballot, NULL);
     step(far, RL_EVENT_START);
     lock.acquire = leave_state(far, RL_LEASE_ACQUIRING);
     lock.held = world->lease.state == RL_LEASE_HELD;

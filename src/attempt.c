@@ -43,7 +43,7 @@ static struct rl_message message_of(const struct rl_attempt *attempt, enum rl_te
             {
                 .key = attempt->key,
                 .token = attempt->token,
-                .ttl_ms = attempt->lease.terms.ttl / RL_MS,
+                .ttl_ms = attempt->lease.ttl / RL_MS,
                 .plant = plant,
             },
     };
@@ -60,7 +60,7 @@ static rl_time ttl_of(const struct rl_attempt *attempt, const struct rl_lease_ev
     const struct rl_lease *lease = &attempt->lease;
     if (event->type == RL_EVENT_EXTEND && event->ttl > 0)
         return event->ttl;
-    return lease->wished_ttl > 0 ? lease->wished_ttl : lease->terms.ttl;
+    return lease->wished_ttl > 0 ? lease->wished_ttl : lease->ttl;
 }
 
 /*
@@ -123,8 +123,9 @@ void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *ev
             message_of(attempt, update.text, update.seq, update.plant);
         failed = rl_client_say(client, &attempt->task, &message, update.send);
     }
-    if ((update.send || update.news) && attempt->lease.round.refused)
-        rl_client_note_absent(client, attempt->ballot, attempt->kind->is_fenced);
+    rl_nodes counted = attempt->lease.round.waiting | attempt->lease.round.granted;
+    if ((update.send || update.news) && counted != rl_all(client->n))
+        rl_client_note_absent(client, attempt->lease.ballot, attempt->kind->is_fenced);
     reschedule(attempt);
     if (update.news && attempt->owner)
         rl_owner_note(attempt->owner, update.news);
@@ -167,7 +168,7 @@ static void note_value(struct rl_attempt *attempt, unsigned node, struct rl_word
     if (value.len == 0)
         return;
     if (!attempt->value)
-        attempt->value = calloc(attempt->lease.terms.n, sizeof(*attempt->value));
+        attempt->value = calloc(attempt->lease.terms->n, sizeof(*attempt->value));
     if (!attempt->value)
         return;
     rl_client_keep_value(value, attempt->value[node]);
@@ -271,16 +272,18 @@ struct rl_attempt *rl_attempt_new(redlock_client *client, redlock_lease *owner,
                                   const struct rl_terms *terms, struct rl_word key,
                                   struct rl_word token)
 {
-    size_t ballots = terms->n * sizeof(struct rl_ballot);
     const struct rl_kind *kind = rl_kind_of(token);
+    size_t fences = kind->is_fenced ? terms->n : 0;
     struct rl_word mark = kind->is_fenced ? rl_wards_fence_mark() : (struct rl_word){"", 0};
-    struct rl_attempt *attempt =
-        calloc(1, sizeof(*attempt) + ballots + key.len + mark.len + token.len + 1);
+    struct rl_attempt *attempt = calloc(1, sizeof(*attempt) + fences * sizeof(int64_t) +
+                                               terms->n * sizeof(struct rl_ballot) +
+                                               key.len + mark.len + token.len + 1);
     if (!attempt || !rl_task_init(&attempt->task, client, &attempt_class)) {
         free(attempt);
         return NULL;
     }
-    char *texts = (char *)attempt->ballot + ballots;
+    struct rl_ballot *ballot = (struct rl_ballot *)(attempt->fence + fences);
+    char *texts = (char *)(ballot + terms->n);
     memcpy(texts, key.text, key.len);
     memcpy(texts + key.len, mark.text, mark.len);
     memcpy(texts + key.len + mark.len, token.text, token.len);
@@ -292,7 +295,9 @@ struct rl_attempt *rl_attempt_new(redlock_client *client, redlock_lease *owner,
     attempt->fences = 1;
     attempt->owner = owner;
     attempt->kind = kind;
-    rl_lease_init(&attempt->lease, terms, attempt->ballot);
+    attempt->terms = *terms;
+    rl_lease_init(&attempt->lease, &attempt->terms, ballot,
+                  kind->is_fenced ? attempt->fence : NULL);
     return attempt;
 }
 

@@ -216,6 +216,9 @@ void rl_client_describe(const redlock_client *client, unsigned node,
 void rl_client_note_absent(const redlock_client *client, struct rl_ballot *ballot,
                            bool is_fenced);
 
+/* How long an answer to what is no lease's round is awaited. */
+rl_time rl_client_patience(const redlock_client *client, unsigned node);
+
 /* So many nodes refuse the credentials that no quorum can be had. */
 bool rl_client_is_denied(const redlock_client *client, const struct rl_ballot *ballot);
 

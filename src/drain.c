@@ -67,14 +67,9 @@ static const struct rl_task_class drain_class = {
 /* The longest per-node timeout of those that can be reached. */
 static rl_time default_patience(const redlock_client *client)
 {
-    struct rl_terms terms = {
-        .ttl = RL_SUSPECT_CAP * RL_PATIENCE_SHARE,
-        .node_timeout = client->options.node_timeout_ms * RL_MS,
-    };
     rl_time longest = 0;
     for (rl_nodes rest = client->view.open; rest; rest &= rest - 1)
-        longest =
-            rl_max(longest, rl_lease_patience(&terms, client->round_trip[rl_first(rest)]));
+        longest = rl_max(longest, rl_client_patience(client, rl_first(rest)));
     return longest;
 }
 

@@ -36,13 +36,13 @@ static redlock_result result_of(const redlock_lease *lease, redlock_code code)
     };
     if (!core)
         return result;
-    for (unsigned i = 0; i < core->terms.n; i++)
+    for (unsigned i = 0; i < core->terms->n; i++)
         result.granted += core->ballot[i].vote == RL_VOTE_GRANTED;
     if (core->state == RL_LEASE_HELD)
         result.granted = rl_count(core->holding);
     result.took_us = client->view.now - core->round.start;
     result.valid_ms = rl_lease_left(core, client->view.now) / RL_MS;
-    result.remaining_ms = rl_free_in(core->ballot, core->terms.n, core->terms.q);
+    result.remaining_ms = rl_free_in(core->ballot, core->terms->n, core->terms->q);
     result.awaited = lease->attempt->awaited;
     return result;
 }
@@ -131,7 +131,7 @@ static void attempt_failed(redlock_lease *lease)
 static bool is_too_long(const redlock_lease *lease)
 {
     rl_time ttl = lease->extend_ttl_ms > 0 ? lease->extend_ttl_ms * RL_MS
-                                           : rl_handle_core(lease)->terms.ttl;
+                                           : rl_handle_core(lease)->ttl;
     return lease->fenced && !rl_wards_bear(lease->task.client, ttl);
 }
 

@@ -185,7 +185,7 @@ static redlock_code ask_extension(redlock_lease *lease, int64_t ttl_ms,
     if (ttl_ms < 0 || ttl_ms > REDLOCK_TTL_MAX_MS)
         return REDLOCK_BAD_TTL;
     if (ttl_ms > 0) {
-        struct rl_terms terms = core->terms;
+        struct rl_terms terms = *core->terms;
         terms.ttl = ttl_ms * RL_MS;
         redlock_code code = check_ttl(lease->task.client, &terms);
         if (code == REDLOCK_OK && lease->fenced &&
@@ -331,7 +331,7 @@ size_t redlock_explain(const redlock_lease *lease, redlock_node *nodes, size_t r
         return 0;
     const struct rl_attempt *attempt = lease->attempt;
     for (unsigned i = 0; i < lease->terms.n && i < room; i++)
-        rl_client_describe(lease->task.client, i, &attempt->ballot[i],
+        rl_client_describe(lease->task.client, i, &attempt->lease.ballot[i],
                            attempt->value ? attempt->value[i] : NULL, &nodes[i]);
     return lease->terms.n;
 }

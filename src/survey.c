@@ -93,13 +93,15 @@ static void finish(struct survey *survey, redlock_code code)
 
 /* --- asking --- */
 
+rl_time rl_client_patience(const redlock_client *client, unsigned node)
+{
+    return rl_lease_patience(client->options.node_timeout_ms * RL_MS,
+                             RL_SUSPECT_CAP * RL_PATIENCE_SHARE, client->round_trip[node]);
+}
+
 static void ask(struct survey *survey)
 {
     redlock_client *client = survey->task.client;
-    struct rl_terms terms = {
-        .ttl = RL_SUSPECT_CAP * RL_PATIENCE_SHARE,
-        .node_timeout = client->options.node_timeout_ms * RL_MS,
-    };
     struct rl_message message = message_of(survey);
     survey->asked = true;
     survey->start = client->view.now;
@@ -111,9 +113,8 @@ static void ask(struct survey *survey)
     for (rl_nodes rest = survey->waiting; rest; rest &= rest - 1) {
         unsigned i = rl_first(rest);
         survey->ballot[i].vote = RL_VOTE_WAITING;
-        survey->deadline = rl_max(
-            survey->deadline,
-            rl_later(survey->start, rl_lease_patience(&terms, client->round_trip[i])));
+        survey->deadline = rl_max(survey->deadline,
+                                  rl_later(survey->start, rl_client_patience(client, i)));
     }
     rl_task_due(&survey->task, survey->deadline);
 }

@@ -37,7 +37,7 @@ static bool is_held_by_ours(const redlock_lease *lease)
 {
     const struct rl_attempt *attempt = lease->attempt;
     for (unsigned i = 0; i < lease->terms.n; i++)
-        if (attempt->ballot[i].vote == RL_VOTE_HELD &&
+        if (attempt->lease.ballot[i].vote == RL_VOTE_HELD &&
             !(attempt->value && rl_token_is_ours(attempt->value[i])))
             return false;
     return true;
@@ -55,7 +55,7 @@ rl_time rl_turns_next(redlock_lease *lease)
     rl_time now = client->view.now, at = rl_turns_policy(lease);
     if (at == RL_NEVER && !lease->queues)
         return RL_NEVER;
-    int64_t free_in = rl_free_in(core->ballot, core->terms.n, core->terms.q);
+    int64_t free_in = rl_free_in(core->ballot, core->terms->n, core->terms->q);
     bool calls = is_placed(lease) && is_held_by_ours(lease);
     if (lease->queues && (!calls || free_in < 0))
         at = now;

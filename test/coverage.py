@@ -26,7 +26,7 @@ REASONS = {
     ("kind.c", "reply->item[1].integer < 0)"): "no server's time of day is before 1970",
     ("lease.c", "switch (event->text) {"): ENUMS,
     ("lease.c", "switch (event->type) {"): ENUMS,
-    ("lease_acquire.c", "switch (rl_round_result(&lease->round, lease->terms.q)) {"): ENUMS,
+    ("lease_acquire.c", "switch (rl_round_result(&lease->round, lease->terms->q)) {"): ENUMS,
     ("lease_hold.c", "switch (late && result == RL_WON ? RL_LOST : result) {"):
         ENUMS + "; what is late was waited for by nobody, so it is lost or won",
     ("lease_hold.c", "return lease->decided || !lease->round.waiting;"):

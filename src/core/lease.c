@@ -4,21 +4,26 @@
 #include <string.h>
 
 void rl_lease_init(struct rl_lease *lease, const struct rl_terms *terms,
-                   struct rl_ballot *ballot)
+                   struct rl_ballot *ballot, int64_t *fences)
 {
     assert(terms->n >= 1 && terms->n <= RL_NODES_MAX);
     assert(terms->q >= rl_majority(terms->n) && terms->q <= terms->n);
-    memset(lease, 0, sizeof(*lease));
     memset(ballot, 0, terms->n * sizeof(*ballot));
-    lease->terms = *terms;
-    lease->ballot = ballot;
-    lease->hold_until = RL_NEVER;
+    if (fences)
+        memset(fences, 0, terms->n * sizeof(*fences));
+    *lease = (struct rl_lease){
+        .terms = terms,
+        .ballot = ballot,
+        .fences = fences,
+        .ttl = terms->ttl,
+        .hold_until = RL_NEVER,
+    };
 }
 
 static void vote(struct rl_lease *lease, const struct rl_view *view,
                  const struct rl_lease_event *event, struct rl_update *update)
 {
-    assert(event->node < lease->terms.n);
+    assert(event->node < lease->terms->n);
     switch (event->text) {
     case RL_ACQUIRE: rl_lease_acquire_vote(lease, view, event, update); break;
     case RL_SETTLE: rl_lease_settle_vote(lease, view, event, update); break;
@@ -35,8 +40,9 @@ static void count_silent(struct rl_lease *lease, const struct rl_view *view,
     lease->round.due = RL_NEVER;
     for (rl_nodes rest = lease->round.waiting; rest; rest &= rest - 1) {
         unsigned node = rl_first(rest);
-        if (view->now < rl_lease_due(lease, node)) {
-            lease->round.due = rl_min(lease->round.due, rl_lease_due(lease, node));
+        rl_time due = rl_lease_due(lease, view, node);
+        if (view->now < due) {
+            lease->round.due = rl_min(lease->round.due, due);
             continue;
         }
         rl_round_count(&lease->round, node, RL_VOTE_SILENT);
@@ -65,7 +71,7 @@ static void tick(struct rl_lease *lease, const struct rl_view *view,
         rl_lease_extension_is_due(lease, view->now))
         rl_lease_begin_extend(lease, view, update);
     if (lease->state == RL_LEASE_LINGERING && view->now >= lease->next_linger)
-        rl_lease_release_again(lease, view, rl_all(lease->terms.n), update);
+        rl_lease_release_again(lease, view, rl_all(lease->terms->n), update);
 }
 
 /* Before anything else: what has run out, has run out, whatever arrived meanwhile. */

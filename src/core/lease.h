@@ -116,7 +116,10 @@ struct rl_update {
 };
 
 struct rl_lease {
-    struct rl_terms terms;
+    const struct rl_terms *terms;
+    struct rl_ballot *ballot;
+    int64_t *fences; /* what each grant stored; NULL: this kind has none */
+    rl_time ttl;     /* of the last round that said one; at first that of the terms */
     struct rl_round round;
     rl_time valid;       /* the deadline; meaningful if `timed` */
     rl_time hold_until;  /* the deadline never passes this */
@@ -138,12 +141,11 @@ struct rl_lease {
     bool won : 1;     /* and it is that */
     bool asked : 1;   /* the round answers the caller's request */
     bool wished : 1;  /* the caller's request waits for the round to end */
-    struct rl_ballot *ballot;
 };
 
-/* `ballot` has room for terms->n and lives as long as the lease. */
+/* All three live as long as the lease; `ballot` and `fences` have room for terms->n. */
 void rl_lease_init(struct rl_lease *lease, const struct rl_terms *terms,
-                   struct rl_ballot *ballot);
+                   struct rl_ballot *ballot, int64_t *fences);
 
 struct rl_update rl_lease_step(struct rl_lease *lease, const struct rl_view *view,
                                const struct rl_lease_event *event);
@@ -160,7 +162,10 @@ bool rl_lease_wants(const struct rl_lease *lease, enum rl_text text, uint32_t se
 /* How long the lock is surely held from `now` on; 0 if it is not. */
 rl_time rl_lease_left(const struct rl_lease *lease, rl_time now);
 
-/* The per-node timeout for a node with this smoothed round trip. */
-rl_time rl_lease_patience(const struct rl_terms *terms, rl_time round_trip);
+/*
+ * The per-node timeout for a node with this smoothed round trip: `node_timeout`, or if that
+ * is 0 what follows the round trip, up to a part of the TTL.
+ */
+rl_time rl_lease_patience(rl_time node_timeout, rl_time ttl, rl_time round_trip);
 
 #endif

@@ -9,8 +9,8 @@ void rl_lease_tell_failed(struct rl_lease *lease, const struct rl_view *view,
     if (lease->cause == RL_CAUSE_NONE) {
         unsigned held = rl_lease_count_votes(lease, RL_VOTE_HELD);
         unsigned granted = rl_lease_count_votes(lease, RL_VOTE_GRANTED);
-        lease->cause = held > 0 && held + granted >= lease->terms.q ? RL_CAUSE_TAKEN
-                                                                    : RL_CAUSE_NO_QUORUM;
+        lease->cause = held > 0 && held + granted >= lease->terms->q ? RL_CAUSE_TAKEN
+                                                                     : RL_CAUSE_NO_QUORUM;
     }
     update->news |= RL_NEWS_FAILED;
     rl_lease_linger(lease, view->now);
@@ -26,12 +26,17 @@ void rl_lease_back_out(struct rl_lease *lease, const struct rl_view *view,
         rl_lease_tell_failed(lease, view, update);
 }
 
+static int64_t fence_at(const struct rl_lease *lease, unsigned node)
+{
+    return lease->fences ? lease->fences[node] : 0;
+}
+
 /* Who of the granting nodes stored just the lease's fence. */
 static rl_nodes settled_nodes(const struct rl_lease *lease)
 {
     rl_nodes settled = 0;
     for (rl_nodes rest = lease->holding; rest; rest &= rest - 1)
-        if (lease->ballot[rl_first(rest)].fence == lease->fence)
+        if (fence_at(lease, rl_first(rest)) == lease->fence)
             settled |= rl_bit(rl_first(rest));
     return settled;
 }
@@ -53,25 +58,24 @@ static void settle(struct rl_lease *lease, const struct rl_view *view,
 {
     lease->holding = lease->round.granted;
     for (rl_nodes rest = lease->holding; rest; rest &= rest - 1) {
-        const struct rl_ballot *ballot = &lease->ballot[rl_first(rest)];
-        lease->fence = lease->fence > ballot->fence ? lease->fence : ballot->fence;
+        int64_t granted = fence_at(lease, rl_first(rest));
+        lease->fence = lease->fence > granted ? lease->fence : granted;
     }
     rl_nodes settled = settled_nodes(lease);
-    if (rl_count(settled) >= lease->terms.q) {
+    if (rl_count(settled) >= lease->terms->q) {
         hold(lease, update);
         return;
     }
     rl_lease_begin_round(lease, view, RL_SETTLE, lease->holding & ~settled & view->ready,
                          update);
     lease->round.granted = settled;
-    lease->round.refused &= ~settled;
     rl_lease_decide_acquire(lease, view, update);
 }
 
 void rl_lease_decide_acquire(struct rl_lease *lease, const struct rl_view *view,
                              struct rl_update *update)
 {
-    switch (rl_round_result(&lease->round, lease->terms.q)) {
+    switch (rl_round_result(&lease->round, lease->terms->q)) {
     case RL_OPEN: break;
     case RL_LOST: rl_lease_back_out(lease, view, RL_CAUSE_NONE, update); break;
     case RL_WON:
@@ -88,10 +92,10 @@ void rl_lease_start(struct rl_lease *lease, const struct rl_view *view,
 {
     assert(lease->state == RL_LEASE_NEW);
     lease->state = RL_LEASE_ACQUIRING;
-    lease->hold_until = rl_later(view->now, lease->terms.max_hold);
+    lease->hold_until = rl_later(view->now, lease->terms->max_hold);
     lease->valid = rl_lease_valid_until(lease, view->now);
     lease->next_extend = rl_lease_extend_at(lease, view->now);
-    if (rl_count(view->ready & rl_all(lease->terms.n)) < lease->terms.q) {
+    if (rl_count(view->ready & rl_all(lease->terms->n)) < lease->terms->q) {
         struct rl_update nothing = {0};
         struct rl_view nobody = *view;
         nobody.ready = 0;
@@ -107,8 +111,8 @@ void rl_lease_queue(struct rl_lease *lease, const struct rl_view *view,
                     struct rl_update *update)
 {
     assert(lease->state == RL_LEASE_NEW);
-    rl_nodes ask = view->open & rl_all(lease->terms.n);
-    for (unsigned node = 0; node < lease->terms.n; node++)
+    rl_nodes ask = view->open & rl_all(lease->terms->n);
+    for (unsigned node = 0; node < lease->terms->n; node++)
         lease->ballot[node] = (struct rl_ballot){
             .vote = ask & rl_bit(node) ? RL_VOTE_WAITING : RL_VOTE_ABSENT,
             .pttl = -1,

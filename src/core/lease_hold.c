@@ -35,14 +35,13 @@ static void tell_not_extended(struct rl_lease *lease, struct rl_update *update)
 void rl_lease_begin_extend(struct rl_lease *lease, const struct rl_view *view,
                            struct rl_update *update)
 {
-    bool reachable = rl_count(view->ready & rl_all(lease->terms.n)) >= lease->terms.q;
+    bool reachable = rl_count(view->ready & rl_all(lease->terms->n)) >= lease->terms->q;
     if (reachable && lease->wished_ttl > 0)
-        lease->terms.ttl = lease->wished_ttl;
+        lease->ttl = lease->wished_ttl;
     lease->asked = lease->wished;
     lease->wished = false;
     lease->wished_ttl = 0;
-    lease->next_extend =
-        rl_later(view->now, rl_max(lease->terms.ttl / RL_RETRY_SHARE, RL_MS));
+    lease->next_extend = rl_later(view->now, rl_max(lease->ttl / RL_RETRY_SHARE, RL_MS));
     if (!reachable) {
         lease->cause = RL_CAUSE_NO_QUORUM;
         tell_not_extended(lease, update);
@@ -58,7 +57,7 @@ void rl_lease_begin_extend(struct rl_lease *lease, const struct rl_view *view,
 /* Another may have got a majority, on nodes that are known not to have our key: LOST. */
 bool rl_lease_majority_is_gone(const struct rl_lease *lease)
 {
-    return rl_count(lease->missing) >= rl_majority(lease->terms.n);
+    return rl_count(lease->missing) >= rl_majority(lease->terms->n);
 }
 
 void rl_lease_lose_majority(struct rl_lease *lease, struct rl_update *update)
@@ -83,10 +82,10 @@ void rl_lease_decide_extend(struct rl_lease *lease, const struct rl_view *view,
         lease->holding = lease->round.granted;
         return;
     }
-    enum rl_result result = rl_round_result(&lease->round, lease->terms.q);
+    enum rl_result result = rl_round_result(&lease->round, lease->terms->q);
     /* A bare token has no old deadline that would have ended the round in time. */
     bool late =
-        view->now >= rl_lease_valid_until(lease, lease->round.start) - lease->terms.margin;
+        view->now >= rl_lease_valid_until(lease, lease->round.start) - lease->terms->margin;
     switch (late && result == RL_WON ? RL_LOST : result) {
     case RL_OPEN: return;
     case RL_LOST:
@@ -110,7 +109,7 @@ void rl_lease_decide_extend(struct rl_lease *lease, const struct rl_view *view,
 
 bool rl_lease_extension_is_due(const struct rl_lease *lease, rl_time now)
 {
-    return lease->terms.extend_every > 0 && lease->timed && now >= lease->next_extend &&
+    return lease->terms->extend_every > 0 && lease->timed && now >= lease->next_extend &&
            lease->valid < lease->hold_until;
 }
 
@@ -119,13 +118,13 @@ void rl_lease_adopt(struct rl_lease *lease, const struct rl_view *view,
 {
     assert(lease->state == RL_LEASE_NEW);
     lease->state = RL_LEASE_HELD;
-    lease->touched = lease->dirty = rl_all(lease->terms.n);
+    lease->touched = lease->dirty = rl_all(lease->terms->n);
     lease->decided = true;
-    lease->hold_until = rl_later(view->now, lease->terms.max_hold);
+    lease->hold_until = rl_later(view->now, lease->terms->max_hold);
     lease->timed = event->deadline > 0;
     lease->valid = rl_min(event->deadline, lease->hold_until);
     lease->fence = event->fence;
-    lease->until = rl_later(view->now, 2 * lease->terms.ttl);
+    lease->until = rl_later(view->now, 2 * lease->ttl);
     lease->next_extend = view->now;
 }
 

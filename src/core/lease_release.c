@@ -23,7 +23,7 @@ void rl_lease_linger(struct rl_lease *lease, rl_time now)
 void rl_lease_decide_release(struct rl_lease *lease, const struct rl_view *view,
                              struct rl_update *update)
 {
-    const struct rl_terms *terms = &lease->terms;
+    const struct rl_terms *terms = lease->terms;
     unsigned done = rl_count(lease->round.granted);
     if (done < terms->q && lease->round.waiting)
         return;
@@ -60,7 +60,7 @@ void rl_lease_release(struct rl_lease *lease, const struct rl_view *view,
         update->news |= RL_NEWS_NOT_EXTENDED;
     lease->asked = lease->wished = false;
     lease->state = RL_LEASE_RELEASING;
-    for (unsigned node = 0; node < lease->terms.n; node++) {
+    for (unsigned node = 0; node < lease->terms->n; node++) {
         rl_nodes bit = rl_bit(node);
         lease->ballot[node] = (struct rl_ballot){
             .vote = !(lease->touched & bit) ? RL_VOTE_UNASKED

@@ -1,70 +1,68 @@
 /* What all rounds of a lease share: how they begin, and how votes are noted. */
 #include "lease_parts.h"
 
-rl_time rl_lease_patience(const struct rl_terms *terms, rl_time round_trip)
+rl_time rl_lease_patience(rl_time node_timeout, rl_time ttl, rl_time round_trip)
 {
-    if (terms->node_timeout > 0)
-        return terms->node_timeout;
-    return rl_clamp(4 * round_trip, RL_PATIENCE_FLOOR, terms->ttl / RL_PATIENCE_SHARE);
+    if (node_timeout > 0)
+        return node_timeout;
+    return rl_clamp(4 * round_trip, RL_PATIENCE_FLOOR, ttl / RL_PATIENCE_SHARE);
 }
 
 /* The validity that a won round must leave: enough to be worth it, and to be told LOST. */
 rl_time rl_lease_least_validity(const struct rl_lease *lease)
 {
-    return rl_max(lease->terms.min_validity, lease->terms.margin + 1);
+    return rl_max(lease->terms->min_validity, lease->terms->margin + 1);
 }
 
 rl_time rl_lease_lost_at(const struct rl_lease *lease)
 {
-    return lease->timed ? lease->valid - lease->terms.margin : RL_NEVER;
+    return lease->timed ? lease->valid - lease->terms->margin : RL_NEVER;
 }
 
 rl_time rl_lease_valid_until(const struct rl_lease *lease, rl_time start)
 {
-    rl_time valid = rl_valid_until(start, lease->terms.ttl, lease->terms.drift_ppm);
+    rl_time valid = rl_valid_until(start, lease->ttl, lease->terms->drift_ppm);
     return rl_min(valid, lease->hold_until);
 }
 
 /* When the watchdog extends what was set at `start`. */
 rl_time rl_lease_extend_at(const struct rl_lease *lease, rl_time start)
 {
-    rl_time every = rl_min(lease->terms.extend_every, lease->terms.ttl / RL_WATCHDOG_SHARE);
+    rl_time every = rl_min(lease->terms->extend_every, lease->ttl / RL_WATCHDOG_SHARE);
     rl_time at = rl_later(start, every);
     bool coarse = every >= 10 * RL_EXTEND_GRID;
     return coarse ? at - at % RL_EXTEND_GRID : at;
 }
 
 /* When this node's answer to the round comes too late. */
-rl_time rl_lease_due(const struct rl_lease *lease, unsigned node)
+rl_time rl_lease_due(const struct rl_lease *lease, const struct rl_view *view,
+                     unsigned node)
 {
-    return lease->round.start + lease->ballot[node].patience;
+    return rl_later(
+        lease->round.start,
+        rl_lease_patience(lease->terms->node_timeout, lease->ttl, view->round_trip[node]));
 }
 
 /* Begins a round at the nodes of `ask`; a ballot is kept for each of the others too. */
 void rl_lease_begin_round(struct rl_lease *lease, const struct rl_view *view,
                           enum rl_text text, rl_nodes ask, struct rl_update *update)
 {
-    const struct rl_terms *terms = &lease->terms;
     lease->round = (struct rl_round){
         .start = view->now,
         .due = RL_NEVER,
         .text = text,
         .seq = lease->round.seq + 1,
         .waiting = ask,
-        .refused = rl_all(terms->n) & ~ask,
     };
     lease->decided = lease->won = false;
-    for (rl_nodes rest = ask; rest; rest &= rest - 1) {
-        unsigned node = rl_first(rest);
-        rl_time patience = rl_lease_patience(terms, view->round_trip[node]);
-        lease->ballot[node].patience = (uint32_t)rl_min(patience, UINT32_MAX);
-        lease->round.due = rl_min(lease->round.due, rl_lease_due(lease, node));
-    }
+    for (rl_nodes rest = ask; rest; rest &= rest - 1)
+        lease->round.due =
+            rl_min(lease->round.due, rl_lease_due(lease, view, rl_first(rest)));
     update->send = ask;
     update->text = text;
     update->seq = lease->round.seq;
     if (text == RL_ACQUIRE || text == RL_EXTEND) {
-        lease->until = rl_max(lease->until, rl_later(view->now, 2 * terms->ttl));
+        lease->until = rl_max(lease->until, rl_later(view->now, 2 * lease->ttl));
         lease->touched |= ask;
         lease->dirty |= ask;
         lease->extended |= text == RL_EXTEND ? ask : 0;
@@ -77,20 +75,20 @@ void rl_lease_begin_round(struct rl_lease *lease, const struct rl_view *view,
 void rl_lease_begin_vote(struct rl_lease *lease, const struct rl_view *view,
                          enum rl_text text, struct rl_update *update)
 {
-    for (unsigned node = 0; node < lease->terms.n; node++)
+    for (unsigned node = 0; node < lease->terms->n; node++)
         lease->ballot[node] = (struct rl_ballot){
             .vote = view->ready & rl_bit(node) ? RL_VOTE_WAITING : RL_VOTE_ABSENT,
             .pttl = -1,
         };
-    rl_lease_begin_round(lease, view, text, view->ready & rl_all(lease->terms.n), update);
+    rl_lease_begin_round(lease, view, text, view->ready & rl_all(lease->terms->n), update);
     if (text == RL_ACQUIRE)
-        lease->missing = rl_all(lease->terms.n) & ~view->ready;
+        lease->missing = rl_all(lease->terms->n) & ~view->ready;
 }
 
 unsigned rl_lease_count_votes(const struct rl_lease *lease, enum rl_vote vote)
 {
     unsigned count = 0;
-    for (unsigned node = 0; node < lease->terms.n; node++)
+    for (unsigned node = 0; node < lease->terms->n; node++)
         count += lease->ballot[node].vote == vote;
     return count;
 }
@@ -104,7 +102,7 @@ void rl_lease_note_ballot(struct rl_lease *lease, const struct rl_lease_event *e
     if (event->pttl >= 0)
         ballot->pttl = event->pttl;
     if (event->fence > 0)
-        ballot->fence = event->fence;
+        lease->fences[event->node] = event->fence;
 }
 
 /* What the vote says about whether the node stores our token. */

@@ -9,7 +9,7 @@ unsigned rl_majority(unsigned n)
 
 enum rl_result rl_round_result(const struct rl_round *round, unsigned q)
 {
-    assert((round->granted & (round->refused | round->waiting)) == 0);
+    assert((round->granted & round->waiting) == 0);
     if (rl_count(round->granted) >= q)
         return RL_WON;
     return rl_count(round->granted | round->waiting) < q ? RL_LOST : RL_OPEN;
@@ -19,13 +19,10 @@ void rl_round_count(struct rl_round *round, unsigned node, enum rl_vote vote)
 {
     rl_nodes bit = rl_bit(node);
     round->waiting &= ~bit;
-    if (vote == RL_VOTE_GRANTED) {
+    if (vote == RL_VOTE_GRANTED)
         round->granted |= bit;
-        round->refused &= ~bit;
-    } else {
-        round->refused |= bit;
+    else
         round->granted &= ~bit;
-    }
 }
 
 rl_time rl_valid_until(rl_time start, rl_time ttl, uint32_t drift_ppm)

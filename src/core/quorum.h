@@ -14,10 +14,8 @@
 struct rl_ballot {
     enum rl_vote vote : 8;
     enum rl_fault fault : 8;
-    uint32_t patience; /* how long after the round's start its answer is awaited, us */
-    uint32_t latency;  /* how long it took to answer, us */
-    int32_t pttl;      /* what remains of another's lock there, ms; -1 unknown */
-    int64_t fence;     /* what its grant stored; 0: this kind has none */
+    uint32_t latency; /* how long it took to answer, us */
+    int32_t pttl;     /* what remains of another's lock there, ms; -1 unknown */
 };
 
 enum rl_result { RL_OPEN, RL_WON, RL_LOST };
@@ -28,8 +26,7 @@ struct rl_round {
     enum rl_text text;
     uint32_t seq;
     rl_nodes waiting; /* asked, and neither answered nor out of time */
-    rl_nodes granted;
-    rl_nodes refused; /* everything else that counts against winning */
+    rl_nodes granted; /* whoever is in neither set counts against winning */
 };
 
 /* The least majority of n. */

@@ -29,7 +29,9 @@ struct attempt *attempt_new(struct world *world, struct client *client, struct u
                               ? 1
                               : (unsigned)draw_between(&world->chance, 2, 64);
     }
-    rl_lease_init(&attempt->lease, terms, attempt->ballot);
+    attempt->terms = *terms;
+    rl_lease_init(&attempt->lease, &attempt->terms, attempt->ballot,
+                  world->swarm.fenced ? attempt->granted_fence : NULL);
     return attempt;
 }
 

@@ -27,8 +27,10 @@ struct attempt {
     bool leaves;       /* the user goes, and from the queue, too */
     struct rl_word place;
     unsigned fences; /* how many, of which that is the first */
+    struct rl_terms terms;
     struct rl_lease lease;
     struct rl_ballot ballot[NODES];
+    int64_t granted_fence[NODES];
 
     /* The oracle's own account. */
     rl_time begun;         /* by the client's clock */

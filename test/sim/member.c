@@ -170,7 +170,7 @@ static uint16_t say_words(struct world *world, const struct client *client,
         .fences = attempt->fences,
         .said = proposes ? attempt->proposed
                          : rl_nodes_now(client->node_time, NODES, client->view.now),
-        .ttl_ms = attempt->lease.terms.ttl / RL_MS,
+        .ttl_ms = attempt->lease.ttl / RL_MS,
         .plant = update->plant,
         .place = place->place,
         .waited = place->waited,
@@ -209,7 +209,7 @@ void client_say(struct world *world, struct client *client, struct attempt *atte
         order->place = place.place;
         order->enters = place.place.len > 0 && place.waited >= 0;
         order->leaves = place.place.len > 0 && place.waited < 0;
-        order->ttl_ms = (int32_t)(attempt->lease.terms.ttl / RL_MS);
+        order->ttl_ms = (int32_t)(attempt->lease.ttl / RL_MS);
         if (world->swarm.fenced)
             add_nonce(client, node, order);
         world->wire.saying[said[whole]].refs++;

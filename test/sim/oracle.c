@@ -177,7 +177,7 @@ void oracle_says(struct world *world, struct client *client, struct attempt *att
     if (update->seq == attempt->round)
         return;
     token->clean_until =
-        rl_max(token->clean_until, client->view.now + 2 * attempt->lease.terms.ttl);
+        rl_max(token->clean_until, client->view.now + 2 * attempt->lease.ttl);
     attempt->round = update->seq;
     attempt->granted = 0;
     if (update->text == RL_ACQUIRE)
@@ -256,7 +256,7 @@ void oracle_greeted(struct world *world, struct client *client, const struct ord
 static void judge_loss(struct world *world, struct client *client, struct attempt *attempt)
 {
     const struct rl_lease *lease = &attempt->lease;
-    rl_time due = lease->valid - lease->terms.margin, now = client->view.now;
+    rl_time due = lease->valid - lease->terms->margin, now = client->view.now;
     bool known = rl_count(attempt->missing) >= rl_majority(NODES);
     rl_time could = rl_max(due, rl_max(client->excuse, attempt->begun));
     bool ran_out = lease->cause == RL_CAUSE_EXPIRED || lease->cause == RL_CAUSE_MAX_HOLD;
@@ -280,9 +280,9 @@ static void judge_keeping(struct world *world, const struct client *client,
     if (world->phase != PHASE_STORM || swarm->weights || swarm->wild || swarm->hasty ||
         swarm->spike || swarm->loss || swarm->stall)
         return;
-    bool watched = lease->terms.extend_every > 0 &&
+    bool watched = lease->terms->extend_every > 0 &&
                    !world->token[attempt->token].handed && /* it may have had little left */
-                   lease->terms.margin <= lease->terms.ttl / 4;
+                   lease->terms->margin <= lease->ttl / 4;
     bool ran_out = news & RL_NEWS_LOST && lease->cause == RL_CAUSE_EXPIRED && watched;
     bool refused =
         news & RL_NEWS_NOT_EXTENDED && lease->state == RL_LEASE_HELD && lease->timed;
@@ -357,7 +357,7 @@ void oracle_passed(struct world *world, struct client *client)
     for (unsigned i = 0; i < client->attempts; i++) {
         const struct rl_lease *lease = &client->attempt[i].lease;
         if (client->attempt[i].used && lease->state == RL_LEASE_HELD && lease->timed &&
-            client->view.now >= lease->valid - lease->terms.margin)
+            client->view.now >= lease->valid - lease->terms->margin)
             oracle_accuse(world, INVARIANT_LOST, "client %u is not told",
                           client->index + 1);
         judge_known(world, client, &client->attempt[i]);

@@ -235,13 +235,13 @@ void oracle_judge_good_news(struct world *world, struct client *client,
     if (grants < world->swarm.q)
         oracle_accuse(world, INVARIANT_QUORUM, "%.*s of client %u has %u grants", TOKEN_LEN,
                       token->text, client->index + 1, grants);
-    if (client->view.now >= lease->valid - lease->terms.margin)
+    if (client->view.now >= lease->valid - lease->terms->margin)
         oracle_accuse(world, INVARIANT_DEADLINE, "%.*s of client %u", TOKEN_LEN,
                       token->text, client->index + 1);
-    if (held && lease->valid - client->view.now < lease->terms.min_validity)
+    if (held && lease->valid - client->view.now < lease->terms->min_validity)
         oracle_accuse(world, INVARIANT_DEADLINE, "too little is left to client %u",
                       client->index + 1);
-    if (lease->valid > rl_later(attempt->begun, lease->terms.max_hold))
+    if (lease->valid > rl_later(attempt->begun, lease->terms->max_hold))
         oracle_accuse(world, INVARIANT_HOLD, "%.*s of client %u", TOKEN_LEN, token->text,
                       client->index + 1);
     judge_keys(world, client, attempt);

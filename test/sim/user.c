@@ -112,7 +112,7 @@ static void extend(struct world *world, struct client *client, struct user *user
             ttl = 0;
     }
     if (draw_once_in(chance, 2))
-        user->extend_at = now + draw_span(chance, world->swarm.near, lease->terms.ttl);
+        user->extend_at = now + draw_span(chance, world->swarm.near, lease->ttl);
     if (user->extending)
         return;
     user->extending = true;

@@ -211,7 +211,7 @@ static void tell_lease(struct world *world, const struct rl_lease *before,
     char count[16];
     /* A round that follows at once has begun already: what was counted is `holding`. */
     rl_nodes grants = update->news & counted ? lease->holding : lease->round.granted;
-    snprintf(count, sizeof(count), "%u of %u", rl_count(grants), lease->terms.n);
+    snprintf(count, sizeof(count), "%u of %u", rl_count(grants), lease->terms->n);
     if (voting && before->round.seq == lease->round.seq &&
         lease->round.granted != before->round.granted && !(update->news & counted))
         say_count(world, count);
@@ -287,7 +287,7 @@ bool world_answer(struct world *world, unsigned i, enum rl_text text, enum rl_vo
 
 void world_init(struct world *world)
 {
-    rl_lease_init(&world->lease, &world->terms, world->ballot);
+    rl_lease_init(&world->lease, &world->terms, world->ballot, NULL);
     world->view.round_trip = world->round_trip;
     for (unsigned i = 0; i < world->terms.n; i++) {
         world->node[i].letter = 'a';

@@ -22,7 +22,9 @@
 struct desk {
     struct rl_lease lease;
     struct rl_view view;
+    struct rl_terms terms;
     struct rl_ballot ballot[RL_NODES_MAX];
+    int64_t fences[RL_NODES_MAX];
     rl_time round_trip[RL_NODES_MAX];
 
     struct rl_update update;   /* of the last step */

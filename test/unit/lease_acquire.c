@@ -89,23 +89,19 @@ Test(acquire, a_silent_node_may_still_grant_while_the_round_is_open)
 
 Test(patience, follows_the_round_trip_between_its_bounds)
 {
-    struct rl_terms terms = desk_terms(5, 3);
-    cr_assert_eq(rl_lease_patience(&terms, 0), 50 * RL_MS);
-    cr_assert_eq(rl_lease_patience(&terms, 12 * RL_MS), 50 * RL_MS);
-    cr_assert_eq(rl_lease_patience(&terms, 13 * RL_MS), 52 * RL_MS);
-    cr_assert_eq(rl_lease_patience(&terms, 200 * RL_MS), 800 * RL_MS);
-    cr_assert_eq(rl_lease_patience(&terms, 250 * RL_MS), ttl / 10);
-    cr_assert_eq(rl_lease_patience(&terms, RL_SECOND), ttl / 10);
-    terms.node_timeout = 7;
-    cr_assert_eq(rl_lease_patience(&terms, RL_SECOND), 7);
+    cr_assert_eq(rl_lease_patience(0, ttl, 0), 50 * RL_MS);
+    cr_assert_eq(rl_lease_patience(0, ttl, 12 * RL_MS), 50 * RL_MS);
+    cr_assert_eq(rl_lease_patience(0, ttl, 13 * RL_MS), 52 * RL_MS);
+    cr_assert_eq(rl_lease_patience(0, ttl, 200 * RL_MS), 800 * RL_MS);
+    cr_assert_eq(rl_lease_patience(0, ttl, 250 * RL_MS), ttl / 10);
+    cr_assert_eq(rl_lease_patience(0, ttl, RL_SECOND), ttl / 10);
+    cr_assert_eq(rl_lease_patience(7, ttl, RL_SECOND), 7);
 }
 
 Test(patience, never_passes_its_part_of_a_short_ttl)
 {
-    struct rl_terms terms = desk_terms(5, 3);
-    terms.ttl = 100 * RL_MS;
     for (rl_time round_trip = 0; round_trip < 100 * RL_MS; round_trip += RL_MS)
-        cr_assert_eq(rl_lease_patience(&terms, round_trip), 10 * RL_MS);
+        cr_assert_eq(rl_lease_patience(0, 100 * RL_MS, round_trip), 10 * RL_MS);
 }
 
 Test(acquire, what_is_won_too_late_is_lost)

@@ -88,7 +88,7 @@ Test(extend, a_straggler_is_worth_the_ttl_that_it_was_sent)
     cr_assert_eq(desk.update.news, RL_NEWS_NOT_EXTENDED);
     desk_answer(&desk, first, 4, RL_VOTE_GRANTED, -1);
     cr_assert_eq(desk.lease.valid, valid_from(asked));
-    cr_assert_eq(desk.lease.terms.ttl, ttl, "what was not sent is not the TTL");
+    cr_assert_eq(desk.lease.ttl, ttl, "what was not sent is not the TTL");
 }
 
 Test(extend, a_second_wish_waits_for_the_round_under_way)

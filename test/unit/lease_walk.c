@@ -53,7 +53,7 @@ static void take_orders(struct walk *walk)
         CHECK(node->orders < QUEUE, "the stream is full, run %u", walk->run);
         node->order[node->orders++] = (struct order){
             .round = walk->desk.update,
-            .ttl = walk->desk.lease.terms.ttl,
+            .ttl = walk->desk.lease.ttl,
             .sent = walk->desk.view.now,
         };
     }
@@ -71,7 +71,7 @@ static void check(struct walk *walk)
         holding += ours && walk->node[i].expiry >= lease->valid;
     }
     if (rl_lease_left(lease, now) > 0 && lease->state == RL_LEASE_HELD)
-        CHECK(holding >= lease->terms.q, "held by %u nodes only, run %u", holding,
+        CHECK(holding >= lease->terms->q, "held by %u nodes only, run %u", holding,
               walk->run);
     /* What is given up by its time may have been read late, and expires late. */
     if (lease->state == RL_LEASE_OVER)
