@@ -25,9 +25,9 @@ static void add_fence(const struct rl_attempt *attempt, enum rl_text text,
     subject->marker_key = (struct rl_word){client->marker_key, client->marker_key_len};
     subject->nonce = (struct rl_word){unmarked, sizeof(unmarked)};
     subject->max_ttl_ms = client->steward.roster.max_ttl_ms;
-    subject->fences = attempt->fences;
-    subject->fence =
-        proposes ? rl_fence_last(attempt->proposed, attempt->fences) : attempt->lease.fence;
+    subject->fences = attempt->wish->fences;
+    subject->fence = proposes ? rl_fence_last(attempt->proposed, attempt->wish->fences)
+                              : attempt->lease.fence;
     subject->said = proposes ? attempt->proposed
                              : rl_nodes_now(client->time, client->n, client->view.now);
 }
@@ -36,7 +36,7 @@ static struct rl_message message_of(const struct rl_attempt *attempt, enum rl_te
                                     uint32_t seq, bool plant)
 {
     struct rl_message message = {
-        .kind = attempt->kind,
+        .kind = attempt->wish->kind,
         .text = text,
         .seq = seq,
         .subject =
@@ -47,7 +47,7 @@ static struct rl_message message_of(const struct rl_attempt *attempt, enum rl_te
                 .plant = plant,
             },
     };
-    if (attempt->kind->is_fenced)
+    if (attempt->wish->kind->is_fenced)
         add_fence(attempt, text, &message.subject);
     if (text == RL_RELEASE && attempt->owner)
         rl_owner_place(attempt->owner, &message.subject);
@@ -72,7 +72,7 @@ static const struct rl_view *view_of(const struct rl_attempt *attempt,
                                      struct rl_view *fenced)
 {
     const redlock_client *client = attempt->task.client;
-    if (!attempt->kind->is_fenced)
+    if (!attempt->wish->kind->is_fenced)
         return &client->view;
     bool borne = rl_wards_bear(client, ttl_of(attempt, event));
     *fenced = client->view;
@@ -125,7 +125,8 @@ void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *ev
     }
     rl_nodes counted = attempt->lease.round.waiting | attempt->lease.round.granted;
     if ((update.send || update.news) && counted != rl_all(client->n))
-        rl_client_note_absent(client, attempt->lease.ballot, attempt->kind->is_fenced);
+        rl_client_note_absent(client, attempt->lease.ballot,
+                              attempt->wish->kind->is_fenced);
     reschedule(attempt);
     if (update.news && attempt->owner)
         rl_owner_note(attempt->owner, update.news);
@@ -181,7 +182,7 @@ static void note_value(struct rl_attempt *attempt, unsigned node, struct rl_word
  */
 static bool is_outdated(const struct rl_attempt *attempt, const struct rl_op *op)
 {
-    return attempt->kind->is_fenced && op->text != RL_RELEASE &&
+    return attempt->wish->kind->is_fenced && op->text != RL_RELEASE &&
            op->sent <= attempt->task.client->steward.learned_at;
 }
 
@@ -199,7 +200,7 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
 {
     struct rl_attempt *attempt = attempt_of(task);
     struct rl_answer heard;
-    if (!rl_client_hear(task->client, attempt->kind, node, op, reply, &heard) &&
+    if (!rl_client_hear(task->client, attempt->wish->kind, node, op, reply, &heard) &&
         say_again(attempt, node, op))
         return;
     note_value(attempt, node, heard.value);
@@ -252,6 +253,7 @@ static void close_attempt(struct rl_task *task)
 static void destroy(struct rl_task *task)
 {
     struct rl_attempt *attempt = attempt_of(task);
+    rl_wish_drop(attempt->wish);
     free(attempt->value);
     free(attempt);
 }
@@ -269,21 +271,21 @@ static const struct rl_task_class attempt_class = {
 /* --- making --- */
 
 struct rl_attempt *rl_attempt_new(redlock_client *client, redlock_lease *owner,
-                                  const struct rl_terms *terms, struct rl_word key,
+                                  struct rl_wish *wish, struct rl_word key,
                                   struct rl_word token)
 {
-    const struct rl_kind *kind = rl_kind_of(token);
-    size_t fences = kind->is_fenced ? terms->n : 0;
+    const struct rl_kind *kind = wish->kind;
+    size_t fences = kind->is_fenced ? client->n : 0;
     struct rl_word mark = kind->is_fenced ? rl_wards_fence_mark() : (struct rl_word){"", 0};
     struct rl_attempt *attempt = calloc(1, sizeof(*attempt) + fences * sizeof(int64_t) +
-                                               terms->n * sizeof(struct rl_ballot) +
+                                               client->n * sizeof(struct rl_ballot) +
                                                key.len + mark.len + token.len + 1);
     if (!attempt || !rl_task_init(&attempt->task, client, &attempt_class)) {
         free(attempt);
         return NULL;
     }
     struct rl_ballot *ballot = (struct rl_ballot *)(attempt->fence + fences);
-    char *texts = (char *)(ballot + terms->n);
+    char *texts = (char *)(ballot + client->n);
     memcpy(texts, key.text, key.len);
     memcpy(texts + key.len, mark.text, mark.len);
     memcpy(texts + key.len + mark.len, token.text, token.len);
@@ -292,11 +294,9 @@ struct rl_attempt *rl_attempt_new(redlock_client *client, redlock_lease *owner,
     attempt->token = (struct rl_word){texts + key.len + mark.len, token.len};
     if (kind->is_fenced)
         attempt->proposed = rl_nodes_now(client->time, client->n, client->view.now);
-    attempt->fences = 1;
     attempt->owner = owner;
-    attempt->kind = kind;
-    attempt->terms = *terms;
-    rl_lease_init(&attempt->lease, &attempt->terms, ballot,
+    attempt->wish = rl_wish_share(wish);
+    rl_lease_init(&attempt->lease, &wish->terms, ballot,
                   kind->is_fenced ? attempt->fence : NULL);
     return attempt;
 }

@@ -3,26 +3,24 @@
 #ifndef RL_ATTEMPT_H
 #define RL_ATTEMPT_H
 
-#include "client.h"
+#include "wish.h"
 
 struct rl_attempt {
     struct rl_task task;
     redlock_lease *owner; /* who is told; NULL: nobody */
-    const struct rl_kind *kind;
-    struct rl_terms terms;
+    struct rl_wish *wish;
     struct rl_lease lease;
     char (*value)[REDLOCK_TOKEN_MAX + 1]; /* others' values per node; NULL: none was seen */
     struct rl_word key, token;
     struct rl_word fence_key; /* of a fenced lock, as the next */
     rl_time proposed;         /* the nodes' time when it was asked for */
-    unsigned fences;          /* that it reserves, from there on */
     bool awaited;             /* others waited when it was released */
     int64_t fence[]; /* of a fenced lock's grants; then ballots, key, fence key, token */
 };
 
 /* NULL: no memory. */
 struct rl_attempt *rl_attempt_new(redlock_client *client, redlock_lease *owner,
-                                  const struct rl_terms *terms, struct rl_word key,
+                                  struct rl_wish *wish, struct rl_word key,
                                   struct rl_word token);
 
 void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *event);

@@ -7,6 +7,7 @@
 #include "listen.h"
 #include "options.h"
 #include "wards.h"
+#include "wish.h"
 
 static bool init_tasks(redlock_client *client)
 {
@@ -40,6 +41,7 @@ static void release_memory(redlock_client *client)
 {
     rl_heap_free(&client->heap);
     free(client->ears);
+    rl_wish_drop(client->wish);
     rl_options_clear(&client->options);
     free(client->scratch[0]);
     free(client->scratch[1]);

@@ -23,6 +23,7 @@
 
 struct rl_task;
 struct rl_ears;
+struct rl_wish;
 
 /* What a task does when it is called. Only `tick` must be there. */
 struct rl_task_class {
@@ -88,6 +89,7 @@ struct redlock_client {
 
     struct rl_ears *ears; /* for calls by the nodes (listen.c); NULL: nobody waited yet */
     uint64_t numbers;     /* that were given to those who wait */
+    struct rl_wish *wish; /* the last one; NULL before the first */
 
     struct rl_clock clock;
     struct rl_view view;

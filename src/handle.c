@@ -29,8 +29,8 @@ static redlock_result result_of(const redlock_lease *lease, redlock_code code)
     const struct rl_lease *core = rl_handle_core(lease);
     redlock_result result = {
         .code = code,
-        .nodes = lease->terms.n,
-        .quorum = lease->terms.q,
+        .nodes = lease->wish->terms.n,
+        .quorum = lease->wish->terms.q,
         .attempts = lease->attempts,
         .remaining_ms = -1,
     };
@@ -91,7 +91,7 @@ static void settle(redlock_lease *lease, redlock_code code)
 {
     lease->phase = RL_PHASE_SETTLED;
     rl_heap_drop(&lease->task.client->heap, &lease->task.due);
-    if (code == REDLOCK_TAKEN && lease->waits &&
+    if (code == REDLOCK_TAKEN && lease->wish->waits &&
         lease->task.client->view.now >= lease->give_up)
         code = REDLOCK_TIMEOUT;
     /* Its last release may have said that it goes on: a call would be lost on it. */
@@ -112,7 +112,7 @@ static void attempt_failed(redlock_lease *lease)
     redlock_code code = failure_of(lease);
     rl_time at = RL_NEVER;
     if (is_worth_a_retry(code)) {
-        if (lease->waits)
+        if (lease->wish->waits)
             rl_listen_begin(client);
         at = rl_turns_next(lease);
     }
@@ -132,7 +132,7 @@ static bool is_too_long(const redlock_lease *lease)
 {
     rl_time ttl = lease->extend_ttl_ms > 0 ? lease->extend_ttl_ms * RL_MS
                                            : rl_handle_core(lease)->ttl;
-    return lease->fenced && !rl_wards_bear(lease->task.client, ttl);
+    return lease->wish->kind->is_fenced && !rl_wards_bear(lease->task.client, ttl);
 }
 
 static redlock_code code_of_lost_extension(const redlock_lease *lease)
@@ -151,10 +151,9 @@ static redlock_code code_of_lost_extension(const redlock_lease *lease)
 /* Losses first: nothing may be told to a holder before it knows that it is none. */
 static void tell_one(redlock_lease *lease, enum rl_news news)
 {
+    const redlock_lease_options *wish = &lease->wish->options;
     switch (news) {
-    case RL_NEWS_LOST:
-        tell_event(lease, lease->on_lost, lease->lost_arg, lease->loss);
-        break;
+    case RL_NEWS_LOST: tell_event(lease, wish->on_lost, wish->lost_arg, lease->loss); break;
     case RL_NEWS_HELD: settle(lease, REDLOCK_OK); break;
     case RL_NEWS_FAILED: attempt_failed(lease); break;
     case RL_NEWS_NOT_EXTENDED:
@@ -162,7 +161,7 @@ static void tell_one(redlock_lease *lease, enum rl_news news)
         break;
     case RL_NEWS_EXTENDED: tell(lease, &lease->extend, REDLOCK_OK); break;
     case RL_NEWS_RENEWED:
-        tell_event(lease, lease->on_extended, lease->extended_arg, REDLOCK_OK);
+        tell_event(lease, wish->on_extended, wish->extended_arg, REDLOCK_OK);
         break;
     case RL_NEWS_RELEASED:
         tell(lease, &lease->release, code_of(rl_handle_core(lease)->cause));
@@ -222,23 +221,22 @@ static void begin_attempt(redlock_lease *lease)
     if (lease->attempt)
         rl_attempt_leave(lease->attempt);
     lease->attempt = NULL;
-    if (lease->fenced && !rl_wards_bear(client, lease->terms.ttl)) {
+    if (lease->wish->kind->is_fenced && !rl_wards_bear(client, lease->wish->terms.ttl)) {
         fail_attempt(lease, REDLOCK_BAD_TTL);
         return;
     }
-    if (!rl_token_make(&client->token_bits, rl_kind_that_is(lease->fenced)->mark,
-                       client->options.label, token)) {
+    if (!rl_token_make(&client->token_bits, lease->wish->kind->mark, client->options.label,
+                       token)) {
         fail_attempt(lease, REDLOCK_SYSTEM);
         return;
     }
-    lease->attempt = rl_attempt_new(client, lease, &lease->terms,
+    lease->attempt = rl_attempt_new(client, lease, lease->wish,
                                     (struct rl_word){lease->key, lease->key_len},
                                     (struct rl_word){token, strlen(token)});
     if (!lease->attempt) {
         fail_attempt(lease, REDLOCK_NO_MEMORY);
         return;
     }
-    lease->attempt->fences = lease->fences;
     rl_attempt_step(
         lease->attempt,
         &(struct rl_lease_event){.type = lease->queues ? RL_EVENT_QUEUE : RL_EVENT_START});
@@ -249,7 +247,7 @@ static void begin_attempt(redlock_lease *lease)
 static void begin(redlock_lease *lease)
 {
     redlock_client *client = lease->task.client;
-    bool can_queue = rl_count(rl_listen_where(client)) >= lease->terms.q;
+    bool can_queue = rl_count(rl_listen_where(client)) >= lease->wish->terms.q;
     if (!lease->behind || can_queue) {
         begin_attempt(lease);
         return;
@@ -336,6 +334,8 @@ static void destroy(struct rl_task *task)
     redlock_lease *lease = rl_handle_of(task);
     task->client = NULL;
     lease->attempt = NULL;
+    rl_wish_drop(lease->wish);
+    lease->wish = NULL;
     if (lease->freed)
         free(lease);
 }

@@ -6,7 +6,6 @@
 #define RL_HANDLE_H
 
 #include "attempt.h"
-#include "core/retry.h"
 
 enum rl_phase {
     RL_PHASE_WAITING, /* for the gate */
@@ -24,17 +23,15 @@ struct rl_pending {
 
 struct redlock_lease {
     struct rl_task task;
+    struct rl_wish *wish;
     struct rl_attempt *attempt; /* the last one; NULL before the first */
     enum rl_phase phase : 8;
     bool cancelled : 1;
     bool freed : 1;
-    bool fenced : 1;
-    bool waits : 1;   /* a wait was asked for */
     bool behind : 1;  /* first of all it stands behind those who wait already */
     bool queues : 1;  /* and that is what the attempt is for */
     bool entered : 1; /* nodes may have its place in their queues */
     bool extend_waits : 1, release_waits : 1; /* for the gate */
-    uint8_t fences;                           /* to be reserved */
     unsigned attempts;
     unsigned news;        /* to be told at the end of the pass */
     redlock_code failure; /* why an attempt could not even be made */
@@ -44,13 +41,7 @@ struct redlock_lease {
     rl_time called;        /* when it was called to try again; RL_NEVER: it was not */
     uint64_t number;       /* by which it is called */
     int64_t extend_ttl_ms; /* of the extension that waits */
-    struct rl_terms terms;
-    struct rl_retry retry;
-    redlock_retry_fn *retry_fn;
-    void *retry_arg;
     struct rl_pending acquire, extend, release;
-    redlock_lease_fn *on_lost, *on_extended;
-    void *lost_arg, *extended_arg;
     size_t key_len;
     char key[];
 };

@@ -34,14 +34,13 @@ void redlock_options_init(redlock_options *options)
 
 void redlock_lease_options_init(redlock_lease_options *options)
 {
-    *options = (redlock_lease_options){
-        .size = sizeof(*options),
-        .ttl_ms = REDLOCK_TTL_MS,
-        .watchdog = true,
-        .retry = REDLOCK_RETRY_EXPONENTIAL,
-        .retry_base_ms = RETRY_BASE_MS,
-        .retry_cap_ms = RETRY_CAP_MS,
-    };
+    memset(options, 0, sizeof(*options)); /* between the members, too: wish.c compares */
+    options->size = sizeof(*options);
+    options->ttl_ms = REDLOCK_TTL_MS;
+    options->watchdog = true;
+    options->retry = REDLOCK_RETRY_EXPONENTIAL;
+    options->retry_base_ms = RETRY_BASE_MS;
+    options->retry_cap_ms = RETRY_CAP_MS;
 }
 
 /* A label is one word of printable ASCII, so that it can be shown anywhere. */
@@ -146,25 +145,23 @@ void rl_options_clear(redlock_options *options)
 }
 
 redlock_code rl_lease_options_read(const redlock_lease_options *options,
-                                   redlock_lease_options *ret_options)
+                                   redlock_lease_options *copy)
 {
-    redlock_lease_options copy;
-    redlock_lease_options_init(&copy);
-    if (options && !take(&copy, sizeof(copy), options, options->size))
+    redlock_lease_options_init(copy);
+    if (options && !take(copy, sizeof(*copy), options, options->size))
         return REDLOCK_BAD_OPTION;
-    copy.size = sizeof(copy);
-    if (!in_range(copy.min_validity_ms, 0, MS_MAX) ||
-        !in_range(copy.margin_ms, 0, MS_MAX) || !in_range(copy.max_hold_ms, 0, MS_MAX) ||
-        !in_range(copy.wait_ms, -MS_MAX, MS_MAX) ||
-        !in_range(copy.retry_base_ms, 0, MS_MAX) ||
-        !in_range(copy.retry_cap_ms, 0, MS_MAX) || copy.fence < 0 ||
-        copy.fences > REDLOCK_FENCES_MAX ||
-        !in_range(copy.retry, REDLOCK_RETRY_EXPONENTIAL, REDLOCK_RETRY_CUSTOM) ||
-        (copy.retry == REDLOCK_RETRY_CUSTOM && !copy.retry_fn) ||
-        (copy.max_hold_ms > 0 &&
-         (copy.max_hold_ms <= copy.margin_ms || copy.max_hold_ms <= copy.min_validity_ms)))
+    copy->size = sizeof(*copy);
+    if (!in_range(copy->min_validity_ms, 0, MS_MAX) ||
+        !in_range(copy->margin_ms, 0, MS_MAX) || !in_range(copy->max_hold_ms, 0, MS_MAX) ||
+        !in_range(copy->wait_ms, -MS_MAX, MS_MAX) ||
+        !in_range(copy->retry_base_ms, 0, MS_MAX) ||
+        !in_range(copy->retry_cap_ms, 0, MS_MAX) || copy->fence < 0 ||
+        copy->fences > REDLOCK_FENCES_MAX ||
+        !in_range(copy->retry, REDLOCK_RETRY_EXPONENTIAL, REDLOCK_RETRY_CUSTOM) ||
+        (copy->retry == REDLOCK_RETRY_CUSTOM && !copy->retry_fn) ||
+        (copy->max_hold_ms > 0 && (copy->max_hold_ms <= copy->margin_ms ||
+                                   copy->max_hold_ms <= copy->min_validity_ms)))
         return REDLOCK_BAD_OPTION;
-    *ret_options = copy;
     return REDLOCK_OK;
 }
 

@@ -11,8 +11,9 @@ redlock_code rl_options_copy(const redlock_options *options, size_t nodes,
                              redlock_options *ret_options, redlock_error *ret_error);
 void rl_options_clear(redlock_options *options);
 
+/* The copy is complete only if the code is OK. */
 redlock_code rl_lease_options_read(const redlock_lease_options *options,
-                                   redlock_lease_options *ret_options);
+                                   redlock_lease_options *copy);
 
 /* What the core has to know of them. */
 void rl_terms_of(const redlock_lease_options *options, const redlock_options *client,

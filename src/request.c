@@ -13,80 +13,30 @@ static bool is_usable(const redlock_lease *lease)
 
 /* --- making --- */
 
-static rl_time custom_delay(unsigned attempt, uint64_t random, void *arg)
-{
-    redlock_lease *lease = arg;
-    int64_t ms = lease->retry_fn(attempt, random, lease->retry_arg);
-    return ms < 0 ? -1 : rl_min(ms, REDLOCK_TTL_MAX_MS) * RL_MS;
-}
-
-static void read_retry(redlock_lease *lease, const redlock_lease_options *options)
-{
-    static const enum rl_retry_kind kinds[] = {
-        [REDLOCK_RETRY_EXPONENTIAL] = RL_RETRY_EXPONENTIAL,
-        [REDLOCK_RETRY_FIXED] = RL_RETRY_FIXED,
-        [REDLOCK_RETRY_NONE] = RL_RETRY_NONE,
-        [REDLOCK_RETRY_CUSTOM] = RL_RETRY_CUSTOM,
-    };
-    lease->retry = (struct rl_retry){
-        .kind = kinds[options->retry],
-        .base = options->retry_base_ms * RL_MS,
-        .cap = options->retry_cap_ms * RL_MS,
-        .custom = custom_delay,
-        .arg = lease,
-    };
-    lease->retry_fn = options->retry_fn;
-    lease->retry_arg = options->retry_arg;
-}
-
-/* A TTL must leave some validity after drift, margin and what the caller wants at least. */
-static redlock_code check_ttl(redlock_client *client, const struct rl_terms *terms)
-{
-    rl_time least = rl_max(terms->margin, terms->min_validity);
-    if (terms->ttl <= 0 || terms->ttl > REDLOCK_TTL_MAX_MS * RL_MS ||
-        rl_valid_until(0, terms->ttl, terms->drift_ppm) <= least)
-        return REDLOCK_BAD_TTL;
-    return rl_client_use_ttl(client, terms->ttl / RL_MS);
-}
-
 static redlock_code make_lease(redlock_client *client, const void *key, size_t key_len,
                                const redlock_lease_options *options,
                                redlock_lease **ret_lease)
 {
     char whole[REDLOCK_KEY_MAX];
     size_t whole_len;
-    redlock_lease_options mine;
-    struct rl_terms terms;
     if (!rl_client_key(client, key, key_len, whole, &whole_len))
         return REDLOCK_BAD_KEY;
-    redlock_code code = rl_lease_options_read(options, &mine);
-    if (code != REDLOCK_OK)
-        return code;
-    if (mine.ttl_ms <= 0 || mine.ttl_ms > REDLOCK_TTL_MAX_MS)
-        return REDLOCK_BAD_TTL;
-    rl_terms_of(&mine, &client->options, client->n, client->q, &terms);
-    code = check_ttl(client, &terms);
+    struct rl_wish *wish;
+    redlock_code code = rl_wish_read(client, options, &wish);
     if (code != REDLOCK_OK)
         return code;
     redlock_lease *lease = calloc(1, sizeof(*lease) + whole_len);
     if (!lease || !rl_task_init(&lease->task, client, &rl_handle_class)) {
+        rl_wish_drop(wish);
         free(lease);
         return REDLOCK_NO_MEMORY;
     }
-    lease->terms = terms;
-    read_retry(lease, &mine);
-    lease->fenced = mine.fenced;
-    lease->fences = (uint8_t)(mine.fences > 0 ? mine.fences : 1);
-    lease->waits = mine.wait_ms != 0;
-    lease->behind = lease->waits && mine.behind;
-    lease->began = client->view.now;
+    rl_time wait = wish->options.wait_ms * RL_MS, now = client->view.now;
+    lease->wish = wish;
+    lease->behind = wish->waits && wish->options.behind;
+    lease->began = now;
     lease->number = ++client->numbers;
-    lease->give_up =
-        mine.wait_ms < 0 ? RL_NEVER : rl_later(client->view.now, mine.wait_ms * RL_MS);
-    lease->on_lost = mine.on_lost;
-    lease->lost_arg = mine.lost_arg;
-    lease->on_extended = mine.on_extended;
-    lease->extended_arg = mine.extended_arg;
+    lease->give_up = wait < 0 ? RL_NEVER : rl_later(now, wait);
     lease->key_len = whole_len;
     memcpy(lease->key, whole, whole_len);
     *ret_lease = lease;
@@ -105,7 +55,7 @@ redlock_code redlock_acquire(redlock_client *client, const void *key, size_t key
     code = make_lease(client, key, key_len, options, &lease);
     if (code == REDLOCK_OK) {
         lease->acquire = (struct rl_pending){callback, arg, true};
-        if (lease->fenced)
+        if (lease->wish->kind->is_fenced)
             rl_wards_use(client);
         if (client->gate.opened_at != RL_NEVER)
             rl_handle_open(lease);
@@ -123,15 +73,21 @@ static redlock_code make_adopted(redlock_client *client, const void *key, size_t
     size_t token_len = strlen(token);
     if (token_len == 0 || token_len > REDLOCK_TOKEN_MAX)
         return REDLOCK_BAD_TOKEN;
+    redlock_lease_options mine;
+    redlock_code code = rl_lease_options_read(options, &mine);
+    if (code != REDLOCK_OK)
+        return code;
+    int64_t fence = mine.fence;
+    mine.fenced = rl_kind_of((struct rl_word){token, token_len})->is_fenced;
+    mine.fence = mine.fences = 0; /* of this one alone */
     redlock_lease *lease;
-    redlock_code code = make_lease(client, key, key_len, options, &lease);
+    code = make_lease(client, key, key_len, &mine, &lease);
     if (code != REDLOCK_OK)
         return code;
     lease->phase = RL_PHASE_SETTLED;
-    lease->fenced = rl_kind_of((struct rl_word){token, token_len})->is_fenced;
-    if (lease->fenced)
+    if (mine.fenced)
         rl_wards_use(client);
-    lease->attempt = rl_attempt_new(client, lease, &lease->terms,
+    lease->attempt = rl_attempt_new(client, lease, lease->wish,
                                     (struct rl_word){lease->key, lease->key_len},
                                     (struct rl_word){token, token_len});
     if (!lease->attempt) {
@@ -144,7 +100,7 @@ static redlock_code make_adopted(redlock_client *client, const void *key, size_t
                     &(struct rl_lease_event){
                         .type = RL_EVENT_ADOPT,
                         .deadline = valid_ms > 0 ? client->view.now + valid : 0,
-                        .fence = lease->fenced && options ? options->fence : 0,
+                        .fence = mine.fenced ? fence : 0,
                     });
     *ret_lease = lease;
     return REDLOCK_OK;
@@ -185,11 +141,11 @@ static redlock_code ask_extension(redlock_lease *lease, int64_t ttl_ms,
     if (ttl_ms < 0 || ttl_ms > REDLOCK_TTL_MAX_MS)
         return REDLOCK_BAD_TTL;
     if (ttl_ms > 0) {
-        struct rl_terms terms = *core->terms;
-        terms.ttl = ttl_ms * RL_MS;
-        redlock_code code = check_ttl(lease->task.client, &terms);
-        if (code == REDLOCK_OK && lease->fenced &&
-            !rl_wards_bear(lease->task.client, terms.ttl))
+        redlock_client *client = lease->task.client;
+        rl_time ttl = ttl_ms * RL_MS;
+        redlock_code code = rl_wish_check_ttl(lease->wish, client, ttl);
+        if (code == REDLOCK_OK && lease->wish->kind->is_fenced &&
+            !rl_wards_bear(client, ttl))
             code = REDLOCK_BAD_TTL;
         if (code != REDLOCK_OK)
             return code;
@@ -322,7 +278,7 @@ int64_t redlock_fence(const redlock_lease *lease)
     const struct rl_attempt *attempt = lease ? lease->attempt : NULL;
     if (!attempt || attempt->lease.fence == 0)
         return 0;
-    return rl_fence_first(attempt->lease.fence, attempt->fences);
+    return rl_fence_first(attempt->lease.fence, attempt->wish->fences);
 }
 
 size_t redlock_explain(const redlock_lease *lease, redlock_node *nodes, size_t room)
@@ -330,8 +286,8 @@ size_t redlock_explain(const redlock_lease *lease, redlock_node *nodes, size_t r
     if (!is_usable(lease) || !lease->attempt)
         return 0;
     const struct rl_attempt *attempt = lease->attempt;
-    for (unsigned i = 0; i < lease->terms.n && i < room; i++)
+    for (unsigned i = 0; i < lease->wish->terms.n && i < room; i++)
         rl_client_describe(lease->task.client, i, &attempt->lease.ballot[i],
                            attempt->value ? attempt->value[i] : NULL, &nodes[i]);
-    return lease->terms.n;
+    return lease->wish->terms.n;
 }

@@ -19,8 +19,8 @@ static rl_time grace_of(const redlock_lease *lease)
 /* It will be called. A caller who decides when to try is left to that. */
 static bool is_placed(const redlock_lease *lease)
 {
-    return lease->retry.kind != RL_RETRY_CUSTOM &&
-           rl_turn_is_placed(&lease->turn, lease->terms.q);
+    return lease->wish->retry.kind != RL_RETRY_CUSTOM &&
+           rl_turn_is_placed(&lease->turn, lease->wish->terms.q);
 }
 
 /* By the policy; RL_NEVER: no more. */
@@ -28,15 +28,15 @@ rl_time rl_turns_policy(redlock_lease *lease)
 {
     redlock_client *client = lease->task.client;
     unsigned attempt = lease->attempts > 0 ? lease->attempts - 1 : 0;
-    return rl_retry_at(&lease->retry, attempt, rl_client_random(client), client->view.now,
-                       lease->give_up);
+    return rl_retry_at(&lease->wish->retry, attempt, rl_client_random(client),
+                       client->view.now, lease->give_up);
 }
 
 /* What holds the lock are tokens of ours: who releases it calls. */
 static bool is_held_by_ours(const redlock_lease *lease)
 {
     const struct rl_attempt *attempt = lease->attempt;
-    for (unsigned i = 0; i < lease->terms.n; i++)
+    for (unsigned i = 0; i < lease->wish->terms.n; i++)
         if (attempt->lease.ballot[i].vote == RL_VOTE_HELD &&
             !(attempt->value && rl_token_is_ours(attempt->value[i])))
             return false;
@@ -81,7 +81,7 @@ void rl_turns_called(struct rl_task *task, unsigned node, uint64_t number, unsig
     redlock_lease *lease = rl_handle_of(task);
     if (number != lease->number || lease->phase == RL_PHASE_SETTLED)
         return;
-    rl_time at = rl_turn_call(&lease->turn, lease->terms.q, node, rank,
+    rl_time at = rl_turn_call(&lease->turn, lease->wish->terms.q, node, rank,
                               task->client->view.now, grace_of(lease));
     lease->called = rl_min(lease->called, at);
     hasten(lease, at);
@@ -97,12 +97,12 @@ void rl_turns_hear(struct rl_task *task, unsigned node, bool hears)
     bool was_placed = is_placed(lease);
     if (!hears)
         rl_turn_lose(&lease->turn, node);
-    if (lease->phase != RL_PHASE_PAUSING || !lease->waits || is_placed(lease) ||
-        lease->retry.kind == RL_RETRY_CUSTOM)
+    if (lease->phase != RL_PHASE_PAUSING || !lease->wish->waits || is_placed(lease) ||
+        lease->wish->retry.kind == RL_RETRY_CUSTOM)
         return;
     if (was_placed)
         hasten(lease, rl_turns_policy(lease));
-    else if (hears && rl_count(rl_listen_where(task->client)) == lease->terms.q)
+    else if (hears && rl_count(rl_listen_where(task->client)) == lease->wish->terms.q)
         hasten(lease, task->client->view.now);
 }
 
@@ -113,8 +113,9 @@ void rl_turns_hear(struct rl_task *task, unsigned node, bool hears)
 void rl_owner_place(redlock_lease *lease, struct rl_subject *subject)
 {
     redlock_client *client = lease->task.client;
-    bool goes_on = lease->phase == RL_PHASE_TRYING && lease->waits && !lease->cancelled &&
-                   !lease->freed && client->view.now < lease->give_up && client->ears;
+    bool goes_on = lease->phase == RL_PHASE_TRYING && lease->wish->waits &&
+                   !lease->cancelled && !lease->freed &&
+                   client->view.now < lease->give_up && client->ears;
     if (!goes_on && !lease->entered)
         return;
     lease->entered = true;

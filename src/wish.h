@@ -1,0 +1,33 @@
+/*
+ * A wish: what a caller said of a lease, read and found good. Most leases of a program are
+ * wished for in the same words: they share one.
+ */
+#ifndef RL_WISH_H
+#define RL_WISH_H
+
+#include "client.h"
+#include "core/kind.h"
+#include "core/retry.h"
+
+struct rl_wish {
+    redlock_lease_options options; /* first, to the byte: the next ones are compared */
+    struct rl_terms terms;
+    struct rl_retry retry;
+    const struct rl_kind *kind;
+    unsigned fences; /* to be reserved */
+    bool waits;
+    size_t sharers;
+};
+
+/* The client's last one, if it is the same. Whoever gets it drops it, once. */
+redlock_code rl_wish_read(redlock_client *client, const redlock_lease_options *options,
+                          struct rl_wish **ret_wish);
+
+struct rl_wish *rl_wish_share(struct rl_wish *wish);
+void rl_wish_drop(struct rl_wish *wish); /* NULL is fine */
+
+/* A TTL must leave some validity after drift, margin and what the caller wants at least. */
+redlock_code rl_wish_check_ttl(const struct rl_wish *wish, redlock_client *client,
+                               rl_time ttl);
+
+#endif
