@@ -1,5 +1,6 @@
 #include "handle.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,29 +49,31 @@ static redlock_result result_of(const redlock_lease *lease, redlock_code code)
 }
 
 /* The callback may take its time: what comes after it must not go by the old clock. */
-static void call_back(redlock_lease *lease, redlock_lease_fn *callback, void *arg,
-                      redlock_code code)
+static void tell(redlock_lease *lease, redlock_lease_fn *callback, void *arg,
+                 redlock_code code)
 {
     redlock_client *client = lease->task.client;
+    if (!callback || lease->freed)
+        return;
     redlock_result result = result_of(lease, code);
     callback(lease, &result, arg);
     rl_client_read_clock(client);
 }
 
-static void tell(redlock_lease *lease, struct rl_pending *pending, redlock_code code)
+static void tell_extended(redlock_lease *lease, redlock_code code)
 {
-    struct rl_pending told = *pending;
-    *pending = (struct rl_pending){0};
-    if (!told.started || !told.callback || lease->freed)
+    if (!lease->extends)
         return;
-    call_back(lease, told.callback, told.arg, code);
+    lease->extends = false;
+    tell(lease, lease->extend.callback, lease->extend.arg, code);
 }
 
-static void tell_event(redlock_lease *lease, redlock_lease_fn *callback, void *arg,
-                       redlock_code code)
+static void tell_released(redlock_lease *lease, redlock_code code)
 {
-    if (callback && !lease->freed)
-        call_back(lease, callback, arg, code);
+    if (!lease->releases)
+        return;
+    lease->releases = false;
+    tell(lease, lease->release.callback, lease->release.arg, code);
 }
 
 /* Why the acquire failed, in the caller's words. */
@@ -89,15 +92,17 @@ static redlock_code failure_of(const redlock_lease *lease)
 
 static void settle(redlock_lease *lease, redlock_code code)
 {
-    lease->phase = RL_PHASE_SETTLED;
-    rl_heap_drop(&lease->task.client->heap, &lease->task.due);
+    assert(lease->phase != RL_PHASE_SETTLED);
+    struct rl_pending acquire = lease->acquire;
     if (code == REDLOCK_TAKEN && lease->wish->waits &&
         lease->task.client->view.now >= lease->give_up)
         code = REDLOCK_TIMEOUT;
+    lease->phase = RL_PHASE_SETTLED;
+    rl_heap_drop(&lease->task.client->heap, &lease->task.due);
     /* Its last release may have said that it goes on: a call would be lost on it. */
     if (code != REDLOCK_OK && lease->entered && lease->attempt && !lease->cancelled)
         rl_attempt_withdraw(lease->attempt);
-    tell(lease, &lease->acquire, code);
+    tell(lease, acquire.callback, acquire.arg, code);
 }
 
 static bool is_worth_a_retry(redlock_code code)
@@ -116,6 +121,8 @@ static void attempt_failed(redlock_lease *lease)
             rl_listen_begin(client);
         at = rl_turns_next(lease);
     }
+    if (lease->phase == RL_PHASE_SETTLED) /* freed by the caller's retry_fn */
+        return;
     if (lease->cancelled) /* by the caller's retry_fn */
         code = REDLOCK_CANCELLED;
     if (at == RL_NEVER || lease->cancelled) {
@@ -140,7 +147,7 @@ static redlock_code code_of_lost_extension(const redlock_lease *lease)
     const struct rl_lease *core = rl_handle_core(lease);
     if (core->state == RL_LEASE_LOST)
         return code_of(core->cause);
-    if (core->state != RL_LEASE_HELD || lease->release.started)
+    if (core->state != RL_LEASE_HELD || lease->releases)
         return REDLOCK_CANCELLED;
     if (is_too_long(lease))
         return REDLOCK_BAD_TTL;
@@ -153,18 +160,16 @@ static void tell_one(redlock_lease *lease, enum rl_news news)
 {
     const redlock_lease_options *wish = &lease->wish->options;
     switch (news) {
-    case RL_NEWS_LOST: tell_event(lease, wish->on_lost, wish->lost_arg, lease->loss); break;
+    case RL_NEWS_LOST: tell(lease, wish->on_lost, wish->lost_arg, lease->loss); break;
     case RL_NEWS_HELD: settle(lease, REDLOCK_OK); break;
     case RL_NEWS_FAILED: attempt_failed(lease); break;
-    case RL_NEWS_NOT_EXTENDED:
-        tell(lease, &lease->extend, code_of_lost_extension(lease));
-        break;
-    case RL_NEWS_EXTENDED: tell(lease, &lease->extend, REDLOCK_OK); break;
+    case RL_NEWS_NOT_EXTENDED: tell_extended(lease, code_of_lost_extension(lease)); break;
+    case RL_NEWS_EXTENDED: tell_extended(lease, REDLOCK_OK); break;
     case RL_NEWS_RENEWED:
-        tell_event(lease, wish->on_extended, wish->extended_arg, REDLOCK_OK);
+        tell(lease, wish->on_extended, wish->extended_arg, REDLOCK_OK);
         break;
     case RL_NEWS_RELEASED:
-        tell(lease, &lease->release, code_of(rl_handle_core(lease)->cause));
+        tell_released(lease, code_of(rl_handle_core(lease)->cause));
         break;
     }
 }
@@ -191,7 +196,7 @@ void rl_owner_note(redlock_lease *lease, unsigned news)
         news |= RL_NEWS_NOT_EXTENDED;
     }
     if (client->api > 0) {
-        lease->news |= news;
+        lease->news |= (uint8_t)news;
         rl_task_due(&lease->task, client->view.now);
         return;
     }
@@ -322,10 +327,10 @@ static void close_lease(struct rl_task *task)
 {
     redlock_lease *lease = rl_handle_of(task);
     lease->cancelled = true;
-    lease->phase = RL_PHASE_SETTLED;
-    tell(lease, &lease->acquire, REDLOCK_CANCELLED);
-    tell(lease, &lease->extend, REDLOCK_CANCELLED);
-    tell(lease, &lease->release, REDLOCK_CANCELLED);
+    if (lease->phase != RL_PHASE_SETTLED)
+        settle(lease, REDLOCK_CANCELLED);
+    tell_extended(lease, REDLOCK_CANCELLED);
+    tell_released(lease, REDLOCK_CANCELLED);
 }
 
 /* The handle is the caller's: it stays, without its client, until the caller frees it. */

@@ -18,30 +18,37 @@ enum rl_phase {
 struct rl_pending {
     redlock_lease_fn *callback;
     void *arg;
-    bool started;
 };
 
 struct redlock_lease {
     struct rl_task task;
     struct rl_wish *wish;
     struct rl_attempt *attempt; /* the last one; NULL before the first */
+    uint64_t number;            /* by which it is called */
+    struct rl_turn turn;
+    unsigned attempts;
     enum rl_phase phase : 8;
+    redlock_code failure : 8; /* why an attempt could not even be made */
+    redlock_code loss : 8;    /* why it was lost: a release has a cause of its own */
+    uint8_t news;             /* to be told at the end of the pass */
     bool cancelled : 1;
     bool freed : 1;
     bool behind : 1;  /* first of all it stands behind those who wait already */
     bool queues : 1;  /* and that is what the attempt is for */
     bool entered : 1; /* nodes may have its place in their queues */
+    bool extends : 1, releases : 1; /* the caller has asked, and waits for the end */
     bool extend_waits : 1, release_waits : 1; /* for the gate */
-    unsigned attempts;
-    unsigned news;        /* to be told at the end of the pass */
-    redlock_code failure; /* why an attempt could not even be made */
-    redlock_code loss;    /* why it was lost: a release has a cause of its own */
-    rl_time began, give_up, next_attempt;
-    struct rl_turn turn;
-    rl_time called;        /* when it was called to try again; RL_NEVER: it was not */
-    uint64_t number;       /* by which it is called */
-    int64_t extend_ttl_ms; /* of the extension that waits */
-    struct rl_pending acquire, extend, release;
+    union {
+        struct { /* until the acquire has ended */
+            struct rl_pending acquire;
+            rl_time began, give_up, next_attempt;
+            rl_time called; /* when it was called to try again; RL_NEVER: it was not */
+        };
+        struct { /* from then on */
+            struct rl_pending extend, release;
+            int64_t extend_ttl_ms;
+        };
+    };
     size_t key_len;
     char key[];
 };

@@ -54,7 +54,7 @@ redlock_code redlock_acquire(redlock_client *client, const void *key, size_t key
     redlock_lease *lease;
     code = make_lease(client, key, key_len, options, &lease);
     if (code == REDLOCK_OK) {
-        lease->acquire = (struct rl_pending){callback, arg, true};
+        lease->acquire = (struct rl_pending){callback, arg};
         if (lease->wish->kind->is_fenced)
             rl_wards_use(client);
         if (client->gate.opened_at != RL_NEVER)
@@ -134,9 +134,10 @@ static redlock_code ask_extension(redlock_lease *lease, int64_t ttl_ms,
                                   redlock_lease_fn *callback, void *arg)
 {
     const struct rl_lease *core = rl_handle_core(lease);
-    if (!core || core->state != RL_LEASE_HELD || lease->release.started)
+    bool settled = lease->phase == RL_PHASE_SETTLED;
+    if (!settled || !core || core->state != RL_LEASE_HELD || lease->releases)
         return REDLOCK_NOT_HELD;
-    if (lease->extend.started)
+    if (lease->extends)
         return REDLOCK_BUSY;
     if (ttl_ms < 0 || ttl_ms > REDLOCK_TTL_MAX_MS)
         return REDLOCK_BAD_TTL;
@@ -150,7 +151,8 @@ static redlock_code ask_extension(redlock_lease *lease, int64_t ttl_ms,
         if (code != REDLOCK_OK)
             return code;
     }
-    lease->extend = (struct rl_pending){callback, arg, true};
+    lease->extends = true;
+    lease->extend = (struct rl_pending){callback, arg};
     lease->extend_ttl_ms = ttl_ms;
     lease->extend_waits = lease->task.client->gate.opened_at == RL_NEVER;
     if (!lease->extend_waits)
@@ -177,9 +179,11 @@ redlock_code redlock_release(redlock_lease *lease, redlock_lease_fn *callback, v
         return code;
     redlock_client *client = lease->task.client;
     const struct rl_lease *core = rl_handle_core(lease);
-    bool held = core && (core->state == RL_LEASE_HELD || core->state == RL_LEASE_LOST);
-    if (held && !lease->release.started) {
-        lease->release = (struct rl_pending){callback, arg, true};
+    bool held = lease->phase == RL_PHASE_SETTLED && core &&
+                (core->state == RL_LEASE_HELD || core->state == RL_LEASE_LOST);
+    if (held && !lease->releases) {
+        lease->releases = true;
+        lease->release = (struct rl_pending){callback, arg};
         lease->release_waits = client->gate.opened_at == RL_NEVER;
         if (!lease->release_waits)
             rl_handle_release(lease);
@@ -212,7 +216,7 @@ void redlock_disown(redlock_lease *lease)
         begin_request(lease) != REDLOCK_OK)
         return;
     redlock_client *client = lease->task.client;
-    if (lease->attempt && !lease->release.started) {
+    if (lease->attempt && !lease->releases) {
         if (lease->extend_waits)
             rl_owner_note(lease, RL_NEWS_NOT_EXTENDED);
         lease->extend_waits = false;
