@@ -11,6 +11,38 @@ static struct rl_attempt *attempt_of(struct rl_task *task)
     return (struct rl_attempt *)task;
 }
 
+/* --- its room --- */
+
+static size_t mark_len(const struct rl_wish *wish)
+{
+    return wish->kind->is_fenced ? rl_wards_fence_mark().len : 0;
+}
+
+static char *texts_of(const struct rl_attempt *attempt)
+{
+    return (char *)(attempt->lease.ballot + attempt->lease.terms->n);
+}
+
+static struct rl_word key_of(const struct rl_attempt *attempt)
+{
+    return (struct rl_word){texts_of(attempt), attempt->key_len};
+}
+
+static struct rl_word fence_key_of(const struct rl_attempt *attempt)
+{
+    return (struct rl_word){texts_of(attempt), attempt->key_len + mark_len(attempt->wish)};
+}
+
+static char *token_of(const struct rl_attempt *attempt)
+{
+    return texts_of(attempt) + attempt->key_len + mark_len(attempt->wish);
+}
+
+const char *rl_attempt_token(const struct rl_attempt *attempt)
+{
+    return token_of(attempt);
+}
+
 /* --- saying --- */
 
 static const char unmarked[RL_NONCE] = "----------------";
@@ -21,7 +53,7 @@ static void add_fence(const struct rl_attempt *attempt, enum rl_text text,
 {
     const redlock_client *client = attempt->task.client;
     bool proposes = text == RL_ACQUIRE;
-    subject->fence_key = attempt->fence_key;
+    subject->fence_key = fence_key_of(attempt);
     subject->marker_key = (struct rl_word){client->marker_key, client->marker_key_len};
     subject->nonce = (struct rl_word){unmarked, sizeof(unmarked)};
     subject->max_ttl_ms = client->steward.roster.max_ttl_ms;
@@ -41,8 +73,8 @@ static struct rl_message message_of(const struct rl_attempt *attempt, enum rl_te
         .seq = seq,
         .subject =
             {
-                .key = attempt->key,
-                .token = attempt->token,
+                .key = key_of(attempt),
+                .token = {token_of(attempt), attempt->token_len},
                 .ttl_ms = attempt->lease.ttl / RL_MS,
                 .plant = plant,
             },
@@ -103,9 +135,7 @@ static void reschedule(struct rl_attempt *attempt)
         if (next != RL_NEVER)
             rl_task_due(&attempt->task, next);
     } else if (!attempt->owner) {
-        rl_task_end(&attempt->task);
-    } else {
-        rl_heap_drop(&attempt->task.client->heap, &attempt->task.due);
+        attempt->task.class->over(&attempt->task);
     }
 }
 
@@ -135,21 +165,25 @@ void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *ev
 
 /* --- being woken --- */
 
-static void tick(struct rl_task *task)
+void rl_attempt_tick(struct rl_task *task)
 {
     struct rl_attempt *attempt = attempt_of(task);
     rl_heap_drop(&task->client->heap, &task->due);
+    if (attempt->lease.state == RL_LEASE_NEW)
+        return;
     rl_attempt_step(attempt, &(struct rl_lease_event){.type = RL_EVENT_TICK});
     if (!task->dead)
         reschedule(attempt);
 }
 
-static void expire(struct rl_task *task)
+void rl_attempt_expire(struct rl_task *task)
 {
-    rl_attempt_step(attempt_of(task), &(struct rl_lease_event){.type = RL_EVENT_EXPIRE});
+    if (attempt_of(task)->lease.state != RL_LEASE_NEW)
+        rl_attempt_step(attempt_of(task),
+                        &(struct rl_lease_event){.type = RL_EVENT_EXPIRE});
 }
 
-static void ready(struct rl_task *task, unsigned node)
+void rl_attempt_ready(struct rl_task *task, unsigned node)
 {
     if (task->client->member[node].link.restarted)
         rl_attempt_step(attempt_of(task), &(struct rl_lease_event){
@@ -195,8 +229,8 @@ static bool say_again(struct rl_attempt *attempt, unsigned node, const struct rl
     return rl_client_say(attempt->task.client, &attempt->task, &message, rl_bit(node)) == 0;
 }
 
-static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
-                   const struct rl_reply *reply)
+void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *op,
+                       const struct rl_reply *reply)
 {
     struct rl_attempt *attempt = attempt_of(task);
     struct rl_answer heard;
@@ -229,7 +263,7 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
 }
 
 /* A release is under way, or due, at a node that can be written to. */
-static bool unsettled(struct rl_task *task)
+bool rl_attempt_unsettled(struct rl_task *task)
 {
     const struct rl_lease *lease = &attempt_of(task)->lease;
     switch (lease->state) {
@@ -242,7 +276,7 @@ static bool unsettled(struct rl_task *task)
 }
 
 /* What an acquire that is under way has set is released; what is held expires. */
-static void close_attempt(struct rl_task *task)
+void rl_attempt_close(struct rl_task *task)
 {
     struct rl_attempt *attempt = attempt_of(task);
     attempt->owner = NULL;
@@ -252,53 +286,76 @@ static void close_attempt(struct rl_task *task)
 
 static void destroy(struct rl_task *task)
 {
-    struct rl_attempt *attempt = attempt_of(task);
-    rl_wish_drop(attempt->wish);
-    free(attempt->value);
-    free(attempt);
+    rl_attempt_clear(attempt_of(task));
+    free(task);
 }
 
 static const struct rl_task_class attempt_class = {
-    .tick = tick,
-    .expire = expire,
-    .ready = ready,
-    .answer = answer,
-    .unsettled = unsettled,
-    .close = close_attempt,
+    .tick = rl_attempt_tick,
+    .expire = rl_attempt_expire,
+    .ready = rl_attempt_ready,
+    .answer = rl_attempt_answer,
+    .unsettled = rl_attempt_unsettled,
+    .over = rl_task_end,
+    .close = rl_attempt_close,
     .destroy = destroy,
 };
 
 /* --- making --- */
 
-struct rl_attempt *rl_attempt_new(redlock_client *client, redlock_lease *owner,
-                                  struct rl_wish *wish, struct rl_word key,
-                                  struct rl_word token)
+size_t rl_attempt_room(const struct rl_wish *wish, size_t key_len, size_t token_len)
 {
-    const struct rl_kind *kind = wish->kind;
-    size_t fences = kind->is_fenced ? client->n : 0;
-    struct rl_word mark = kind->is_fenced ? rl_wards_fence_mark() : (struct rl_word){"", 0};
-    struct rl_attempt *attempt = calloc(1, sizeof(*attempt) + fences * sizeof(int64_t) +
-                                               client->n * sizeof(struct rl_ballot) +
-                                               key.len + mark.len + token.len + 1);
-    if (!attempt || !rl_task_init(&attempt->task, client, &attempt_class)) {
-        free(attempt);
+    size_t per_node =
+        sizeof(struct rl_ballot) + (wish->kind->is_fenced ? sizeof(int64_t) : 0);
+    return wish->terms.n * per_node + key_len + mark_len(wish) + token_len + 1;
+}
+
+void rl_attempt_init(struct rl_attempt *attempt, struct rl_wish *wish, void *room,
+                     struct rl_word key, size_t token_len)
+{
+    int64_t *fences = wish->kind->is_fenced ? room : NULL;
+    struct rl_ballot *ballot = fences ? (void *)(fences + wish->terms.n) : room;
+    *attempt = (struct rl_attempt){
+        .wish = rl_wish_share(wish),
+        .key_len = (uint16_t)key.len,
+        .token_len = (uint8_t)token_len,
+    };
+    rl_lease_init(&attempt->lease, &wish->terms, ballot, fences);
+    memcpy(texts_of(attempt), key.text, key.len);
+    memcpy(texts_of(attempt) + key.len, rl_wards_fence_mark().text, mark_len(wish));
+}
+
+void rl_attempt_clear(struct rl_attempt *attempt)
+{
+    free(attempt->value);
+    attempt->value = NULL;
+    rl_wish_drop(attempt->wish);
+    attempt->wish = NULL;
+}
+
+struct rl_attempt *rl_attempt_another(const struct rl_attempt *attempt)
+{
+    size_t room = rl_attempt_room(attempt->wish, attempt->key_len, attempt->token_len);
+    struct rl_attempt *another = malloc(sizeof(*another) + room);
+    if (!another)
+        return NULL;
+    rl_attempt_init(another, attempt->wish, another + 1, key_of(attempt),
+                    attempt->token_len);
+    if (!rl_task_init(&another->task, attempt->task.client, &attempt_class)) {
+        rl_attempt_clear(another);
+        free(another);
         return NULL;
     }
-    struct rl_ballot *ballot = (struct rl_ballot *)(attempt->fence + fences);
-    char *texts = (char *)(ballot + client->n);
-    memcpy(texts, key.text, key.len);
-    memcpy(texts + key.len, mark.text, mark.len);
-    memcpy(texts + key.len + mark.len, token.text, token.len);
-    attempt->key = (struct rl_word){texts, key.len};
-    attempt->fence_key = (struct rl_word){texts, key.len + mark.len};
-    attempt->token = (struct rl_word){texts + key.len + mark.len, token.len};
-    if (kind->is_fenced)
-        attempt->proposed = rl_nodes_now(client->time, client->n, client->view.now);
+    return another;
+}
+
+void rl_attempt_own(struct rl_attempt *attempt, redlock_lease *owner, const char *token)
+{
+    const redlock_client *client = attempt->task.client;
     attempt->owner = owner;
-    attempt->wish = rl_wish_share(wish);
-    rl_lease_init(&attempt->lease, &wish->terms, ballot,
-                  kind->is_fenced ? attempt->fence : NULL);
-    return attempt;
+    memcpy(token_of(attempt), token, attempt->token_len + 1u);
+    if (attempt->wish->kind->is_fenced)
+        attempt->proposed = rl_nodes_now(client->time, client->n, client->view.now);
 }
 
 /* To release once more what was released harms nothing. */
@@ -322,5 +379,5 @@ void rl_attempt_leave(struct rl_attempt *attempt)
         rl_attempt_step(attempt, &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
     attempt->owner = NULL;
     if (attempt->lease.state == RL_LEASE_OVER)
-        rl_task_end(&attempt->task);
+        attempt->task.class->over(&attempt->task);
 }

@@ -1,4 +1,7 @@
-/* An attempt: a lease of the core with its key and token, spoken to the nodes by a client.
+/*
+ * An attempt: a lease of the core with its key and token, spoken to the nodes by a client.
+ * The first one of a handle is a part of it, and has the task of both; later ones are
+ * alone.
  */
 #ifndef RL_ATTEMPT_H
 #define RL_ATTEMPT_H
@@ -9,19 +12,30 @@ struct rl_attempt {
     struct rl_task task;
     redlock_lease *owner; /* who is told; NULL: nobody */
     struct rl_wish *wish;
-    struct rl_lease lease;
     char (*value)[REDLOCK_TOKEN_MAX + 1]; /* others' values per node; NULL: none was seen */
-    struct rl_word key, token;
-    struct rl_word fence_key; /* of a fenced lock, as the next */
-    rl_time proposed;         /* the nodes' time when it was asked for */
-    bool awaited;             /* others waited when it was released */
-    int64_t fence[]; /* of a fenced lock's grants; then ballots, key, fence key, token */
+    rl_time proposed;                     /* the nodes' time when it was asked for */
+    uint16_t key_len;
+    uint8_t token_len;
+    bool awaited; /* others waited when it was released */
+    struct rl_lease lease;
+    /* In its room: fences, if it is fenced; ballots; key, mark of a fence key, token. */
 };
 
-/* NULL: no memory. */
-struct rl_attempt *rl_attempt_new(redlock_client *client, redlock_lease *owner,
-                                  struct rl_wish *wish, struct rl_word key,
-                                  struct rl_word token);
+/* How much room it needs, behind it in the same block. */
+size_t rl_attempt_room(const struct rl_wish *wish, size_t key_len, size_t token_len);
+
+/* Its task is left to the caller, and destroys it by rl_attempt_clear(). */
+void rl_attempt_init(struct rl_attempt *attempt, struct rl_wish *wish, void *room,
+                     struct rl_word key, size_t token_len);
+void rl_attempt_clear(struct rl_attempt *attempt);
+
+/* One more like this, alone; NULL: no memory. */
+struct rl_attempt *rl_attempt_another(const struct rl_attempt *attempt);
+
+/* Before its first step: who is told, and the token, as long as was said. */
+void rl_attempt_own(struct rl_attempt *attempt, redlock_lease *owner, const char *token);
+
+const char *rl_attempt_token(const struct rl_attempt *attempt);
 
 void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *event);
 
@@ -33,6 +47,15 @@ bool rl_attempt_is_past(const struct rl_attempt *attempt);
 
 /* The owner goes. What may be left on the nodes is released in the background. */
 void rl_attempt_leave(struct rl_attempt *attempt);
+
+/* What its task does (client.h), if it is a handle's, too. */
+void rl_attempt_tick(struct rl_task *task);
+void rl_attempt_expire(struct rl_task *task);
+void rl_attempt_ready(struct rl_task *task, unsigned node);
+void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *op,
+                       const struct rl_reply *reply);
+bool rl_attempt_unsettled(struct rl_task *task);
+void rl_attempt_close(struct rl_task *task);
 
 /* The owner's side (handle.c, turns.c): news to be told, now or at the end of the pass. */
 void rl_owner_note(redlock_lease *owner, unsigned news);

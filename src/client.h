@@ -39,6 +39,7 @@ struct rl_task_class {
     void (*called)(struct rl_task *task, unsigned node, uint64_t number, unsigned rank);
     void (*hears)(struct rl_task *task, unsigned node, bool hears);
     bool (*unsettled)(struct rl_task *task); /* a drain is to wait for it */
+    void (*over)(struct rl_task *task);      /* the attempt in it is, for good */
     void (*close)(struct rl_task *task); /* the client is being freed: call back, let go */
     void (*destroy)(struct rl_task *task);
 };

@@ -26,12 +26,12 @@ static redlock_code code_of(enum rl_cause cause)
 
 static redlock_result result_of(const redlock_lease *lease, redlock_code code)
 {
-    const redlock_client *client = lease->task.client;
+    const redlock_client *client = lease->first.task.client;
     const struct rl_lease *core = rl_handle_core(lease);
     redlock_result result = {
         .code = code,
-        .nodes = lease->wish->terms.n,
-        .quorum = lease->wish->terms.q,
+        .nodes = lease->first.wish->terms.n,
+        .quorum = lease->first.wish->terms.q,
         .attempts = lease->attempts,
         .remaining_ms = -1,
     };
@@ -52,7 +52,7 @@ static redlock_result result_of(const redlock_lease *lease, redlock_code code)
 static void tell(redlock_lease *lease, redlock_lease_fn *callback, void *arg,
                  redlock_code code)
 {
-    redlock_client *client = lease->task.client;
+    redlock_client *client = lease->first.task.client;
     if (!callback || lease->freed)
         return;
     redlock_result result = result_of(lease, code);
@@ -85,7 +85,7 @@ static redlock_code failure_of(const redlock_lease *lease)
     if (lease->cancelled || !core)
         return REDLOCK_CANCELLED;
     if (core->cause == RL_CAUSE_NO_QUORUM &&
-        rl_client_is_denied(lease->task.client, core->ballot))
+        rl_client_is_denied(lease->first.task.client, core->ballot))
         return REDLOCK_DENIED;
     return code_of(core->cause);
 }
@@ -94,11 +94,10 @@ static void settle(redlock_lease *lease, redlock_code code)
 {
     assert(lease->phase != RL_PHASE_SETTLED);
     struct rl_pending acquire = lease->acquire;
-    if (code == REDLOCK_TAKEN && lease->wish->waits &&
-        lease->task.client->view.now >= lease->give_up)
+    if (code == REDLOCK_TAKEN && lease->first.wish->waits &&
+        lease->first.task.client->view.now >= lease->give_up)
         code = REDLOCK_TIMEOUT;
     lease->phase = RL_PHASE_SETTLED;
-    rl_heap_drop(&lease->task.client->heap, &lease->task.due);
     /* Its last release may have said that it goes on: a call would be lost on it. */
     if (code != REDLOCK_OK && lease->entered && lease->attempt && !lease->cancelled)
         rl_attempt_withdraw(lease->attempt);
@@ -113,11 +112,11 @@ static bool is_worth_a_retry(redlock_code code)
 /* Tries again later, or ends the acquire. */
 static void attempt_failed(redlock_lease *lease)
 {
-    redlock_client *client = lease->task.client;
+    redlock_client *client = lease->first.task.client;
     redlock_code code = failure_of(lease);
     rl_time at = RL_NEVER;
     if (is_worth_a_retry(code)) {
-        if (lease->wish->waits)
+        if (lease->first.wish->waits)
             rl_listen_begin(client);
         at = rl_turns_next(lease);
     }
@@ -131,7 +130,7 @@ static void attempt_failed(redlock_lease *lease)
     }
     lease->phase = RL_PHASE_PAUSING;
     lease->next_attempt = at;
-    rl_task_due(&lease->task, at);
+    rl_task_due(&lease->first.task, at);
 }
 
 /* The nodes forget locks that are longer than they were admitted for. */
@@ -139,7 +138,8 @@ static bool is_too_long(const redlock_lease *lease)
 {
     rl_time ttl = lease->extend_ttl_ms > 0 ? lease->extend_ttl_ms * RL_MS
                                            : rl_handle_core(lease)->ttl;
-    return lease->wish->kind->is_fenced && !rl_wards_bear(lease->task.client, ttl);
+    return lease->first.wish->kind->is_fenced &&
+           !rl_wards_bear(lease->first.task.client, ttl);
 }
 
 static redlock_code code_of_lost_extension(const redlock_lease *lease)
@@ -151,14 +151,14 @@ static redlock_code code_of_lost_extension(const redlock_lease *lease)
         return REDLOCK_CANCELLED;
     if (is_too_long(lease))
         return REDLOCK_BAD_TTL;
-    return rl_client_is_denied(lease->task.client, core->ballot) ? REDLOCK_DENIED
-                                                                 : REDLOCK_NO_QUORUM;
+    return rl_client_is_denied(lease->first.task.client, core->ballot) ? REDLOCK_DENIED
+                                                                       : REDLOCK_NO_QUORUM;
 }
 
 /* Losses first: nothing may be told to a holder before it knows that it is none. */
 static void tell_one(redlock_lease *lease, enum rl_news news)
 {
-    const redlock_lease_options *wish = &lease->wish->options;
+    const redlock_lease_options *wish = &lease->first.wish->options;
     switch (news) {
     case RL_NEWS_LOST: tell(lease, wish->on_lost, wish->lost_arg, lease->loss); break;
     case RL_NEWS_HELD: settle(lease, REDLOCK_OK); break;
@@ -182,13 +182,13 @@ static void tell_news(redlock_lease *lease, unsigned news)
         RL_NEWS_EXTENDED, RL_NEWS_RENEWED, RL_NEWS_RELEASED,
     };
     for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
-        if (news & order[i] && !lease->freed && !lease->task.client->closing)
+        if (news & order[i] && !lease->freed && !lease->first.task.client->closing)
             tell_one(lease, order[i]);
 }
 
 void rl_owner_note(redlock_lease *lease, unsigned news)
 {
-    redlock_client *client = lease->task.client;
+    redlock_client *client = lease->first.task.client;
     if (news & RL_NEWS_LOST)
         lease->loss = code_of(rl_handle_core(lease)->cause);
     if (news & RL_NEWS_LOST && lease->extend_waits) {
@@ -197,7 +197,7 @@ void rl_owner_note(redlock_lease *lease, unsigned news)
     }
     if (client->api > 0) {
         lease->news |= (uint8_t)news;
-        rl_task_due(&lease->task, client->view.now);
+        rl_task_due(&lease->first.task, client->view.now);
         return;
     }
     news |= lease->news;
@@ -215,7 +215,7 @@ static void fail_attempt(redlock_lease *lease, redlock_code code)
 
 static void begin_attempt(redlock_lease *lease)
 {
-    redlock_client *client = lease->task.client;
+    redlock_client *client = lease->first.task.client;
     char token[REDLOCK_TOKEN_MAX + 1];
     lease->phase = RL_PHASE_TRYING;
     lease->queues = lease->behind;
@@ -226,22 +226,23 @@ static void begin_attempt(redlock_lease *lease)
     if (lease->attempt)
         rl_attempt_leave(lease->attempt);
     lease->attempt = NULL;
-    if (lease->wish->kind->is_fenced && !rl_wards_bear(client, lease->wish->terms.ttl)) {
+    if (lease->first.wish->kind->is_fenced &&
+        !rl_wards_bear(client, lease->first.wish->terms.ttl)) {
         fail_attempt(lease, REDLOCK_BAD_TTL);
         return;
     }
-    if (!rl_token_make(&client->token_bits, lease->wish->kind->mark, client->options.label,
-                       token)) {
+    if (!rl_token_make(&client->token_bits, lease->first.wish->kind->mark,
+                       client->options.label, token)) {
         fail_attempt(lease, REDLOCK_SYSTEM);
         return;
     }
-    lease->attempt = rl_attempt_new(client, lease, lease->wish,
-                                    (struct rl_word){lease->key, lease->key_len},
-                                    (struct rl_word){token, strlen(token)});
+    bool is_first = lease->first.lease.state == RL_LEASE_NEW;
+    lease->attempt = is_first ? &lease->first : rl_attempt_another(&lease->first);
     if (!lease->attempt) {
         fail_attempt(lease, REDLOCK_NO_MEMORY);
         return;
     }
+    rl_attempt_own(lease->attempt, lease, token);
     rl_attempt_step(
         lease->attempt,
         &(struct rl_lease_event){.type = lease->queues ? RL_EVENT_QUEUE : RL_EVENT_START});
@@ -251,8 +252,8 @@ static void begin_attempt(redlock_lease *lease)
  */
 static void begin(redlock_lease *lease)
 {
-    redlock_client *client = lease->task.client;
-    bool can_queue = rl_count(rl_listen_where(client)) >= lease->wish->terms.q;
+    redlock_client *client = lease->first.task.client;
+    bool can_queue = rl_count(rl_listen_where(client)) >= lease->first.wish->terms.q;
     if (!lease->behind || can_queue) {
         begin_attempt(lease);
         return;
@@ -261,13 +262,15 @@ static void begin(redlock_lease *lease)
     lease->behind = false;
     rl_time at = rl_turns_policy(lease);
     lease->next_attempt = at == RL_NEVER ? client->view.now : at;
-    rl_task_due(&lease->task, lease->next_attempt);
+    rl_task_due(&lease->first.task, lease->next_attempt);
 }
 
 static void tick(struct rl_task *task)
 {
     redlock_lease *lease = rl_handle_of(task);
-    rl_heap_drop(&task->client->heap, &task->due);
+    rl_attempt_tick(task);
+    if (task->dead)
+        return;
     unsigned news = lease->news;
     lease->news = 0;
     if (news)
@@ -308,13 +311,15 @@ void rl_handle_release(redlock_lease *lease)
 void rl_handle_open(redlock_lease *lease)
 {
     lease->phase = RL_PHASE_PAUSING;
-    lease->next_attempt = lease->task.client->view.now;
-    rl_task_due(&lease->task, lease->next_attempt);
+    lease->next_attempt = lease->first.task.client->view.now;
+    rl_task_due(&lease->first.task, lease->next_attempt);
 }
 
 static void open_gate(struct rl_task *task)
 {
     redlock_lease *lease = rl_handle_of(task);
+    if (lease->freed)
+        return;
     if (lease->release_waits)
         rl_handle_release(lease);
     else if (lease->extend_waits)
@@ -331,6 +336,15 @@ static void close_lease(struct rl_task *task)
         settle(lease, REDLOCK_CANCELLED);
     tell_extended(lease, REDLOCK_CANCELLED);
     tell_released(lease, REDLOCK_CANCELLED);
+    rl_attempt_close(task);
+}
+
+void rl_handle_over(struct rl_task *task)
+{
+    const redlock_lease *lease = rl_handle_of(task);
+    enum rl_lease_state state = lease->first.lease.state;
+    if (lease->freed && (state == RL_LEASE_NEW || state == RL_LEASE_OVER))
+        rl_task_end(task);
 }
 
 /* The handle is the caller's: it stays, without its client, until the caller frees it. */
@@ -339,17 +353,21 @@ static void destroy(struct rl_task *task)
     redlock_lease *lease = rl_handle_of(task);
     task->client = NULL;
     lease->attempt = NULL;
-    rl_wish_drop(lease->wish);
-    lease->wish = NULL;
+    rl_attempt_clear(&lease->first);
     if (lease->freed)
         free(lease);
 }
 
 const struct rl_task_class rl_handle_class = {
     .tick = tick,
+    .expire = rl_attempt_expire,
+    .ready = rl_attempt_ready,
     .open = open_gate,
+    .answer = rl_attempt_answer,
     .called = rl_turns_called,
     .hears = rl_turns_hear,
+    .unsettled = rl_attempt_unsettled,
+    .over = rl_handle_over,
     .close = close_lease,
     .destroy = destroy,
 };

@@ -21,9 +21,8 @@ struct rl_pending {
 };
 
 struct redlock_lease {
-    struct rl_task task;
-    struct rl_wish *wish;
-    struct rl_attempt *attempt; /* the last one; NULL before the first */
+    struct rl_attempt first;    /* its task and its wish are the handle's */
+    struct rl_attempt *attempt; /* the last one; NULL before the first has begun */
     uint64_t number;            /* by which it is called */
     struct rl_turn turn;
     unsigned attempts;
@@ -49,8 +48,7 @@ struct redlock_lease {
             int64_t extend_ttl_ms;
         };
     };
-    size_t key_len;
-    char key[];
+    /* The room of the first attempt. */
 };
 
 extern const struct rl_task_class rl_handle_class;
@@ -68,6 +66,9 @@ static inline struct rl_lease *rl_handle_core(const redlock_lease *lease)
 
 /* The first attempt may begin: at the end of this pass, never inside the caller's call. */
 void rl_handle_open(redlock_lease *lease);
+
+/* The caller has freed it: it ends as soon as its first attempt has nothing left to do. */
+void rl_handle_over(struct rl_task *task);
 
 void rl_handle_extend(redlock_lease *lease, int64_t ttl_ms);
 void rl_handle_release(redlock_lease *lease);

@@ -8,39 +8,57 @@
 
 static bool is_usable(const redlock_lease *lease)
 {
-    return lease && lease->task.client && rl_client_is_ours(lease->task.client);
+    return lease && lease->first.task.client && rl_client_is_ours(lease->first.task.client);
 }
 
 /* --- making --- */
 
+/* One block, with its first attempt; NULL: no memory. */
+static redlock_lease *allocate(redlock_client *client, struct rl_wish *wish,
+                               struct rl_word key, size_t token_len)
+{
+    redlock_lease *lease =
+        malloc(sizeof(*lease) + rl_attempt_room(wish, key.len, token_len));
+    if (!lease)
+        return NULL;
+    *lease = (redlock_lease){.number = ++client->numbers};
+    rl_attempt_init(&lease->first, wish, lease + 1, key, token_len);
+    if (!rl_task_init(&lease->first.task, client, &rl_handle_class)) {
+        rl_attempt_clear(&lease->first);
+        free(lease);
+        return NULL;
+    }
+    return lease;
+}
+
+/* `token`: the one that it takes over; NULL: each attempt is to have its own. */
 static redlock_code make_lease(redlock_client *client, const void *key, size_t key_len,
-                               const redlock_lease_options *options,
+                               const redlock_lease_options *options, const char *token,
                                redlock_lease **ret_lease)
 {
     char whole[REDLOCK_KEY_MAX];
-    size_t whole_len;
-    if (!rl_client_key(client, key, key_len, whole, &whole_len))
+    struct rl_word whole_key = {whole, 0};
+    if (!rl_client_key(client, key, key_len, whole, &whole_key.len))
         return REDLOCK_BAD_KEY;
     struct rl_wish *wish;
     redlock_code code = rl_wish_read(client, options, &wish);
     if (code != REDLOCK_OK)
         return code;
-    redlock_lease *lease = calloc(1, sizeof(*lease) + whole_len);
-    if (!lease || !rl_task_init(&lease->task, client, &rl_handle_class)) {
-        rl_wish_drop(wish);
-        free(lease);
-        return REDLOCK_NO_MEMORY;
-    }
-    rl_time wait = wish->options.wait_ms * RL_MS, now = client->view.now;
-    lease->wish = wish;
+    size_t token_len =
+        token ? strlen(token) : rl_token_len(wish->kind->mark, client->options.label);
+    *ret_lease = allocate(client, wish, whole_key, token_len);
+    rl_wish_drop(wish);
+    return *ret_lease ? REDLOCK_OK : REDLOCK_NO_MEMORY;
+}
+
+/* From now on it waits, for the gate and for the lock. */
+static void begin_wait(redlock_lease *lease)
+{
+    const struct rl_wish *wish = lease->first.wish;
+    rl_time wait = wish->options.wait_ms * RL_MS;
     lease->behind = wish->waits && wish->options.behind;
-    lease->began = now;
-    lease->number = ++client->numbers;
-    lease->give_up = wait < 0 ? RL_NEVER : rl_later(now, wait);
-    lease->key_len = whole_len;
-    memcpy(lease->key, whole, whole_len);
-    *ret_lease = lease;
-    return REDLOCK_OK;
+    lease->began = lease->first.task.client->view.now;
+    lease->give_up = wait < 0 ? RL_NEVER : rl_later(lease->began, wait);
 }
 
 redlock_code redlock_acquire(redlock_client *client, const void *key, size_t key_len,
@@ -52,10 +70,11 @@ redlock_code redlock_acquire(redlock_client *client, const void *key, size_t key
     if (code != REDLOCK_OK)
         return code;
     redlock_lease *lease;
-    code = make_lease(client, key, key_len, options, &lease);
+    code = make_lease(client, key, key_len, options, NULL, &lease);
     if (code == REDLOCK_OK) {
+        begin_wait(lease);
         lease->acquire = (struct rl_pending){callback, arg};
-        if (lease->wish->kind->is_fenced)
+        if (lease->first.wish->kind->is_fenced)
             rl_wards_use(client);
         if (client->gate.opened_at != RL_NEVER)
             rl_handle_open(lease);
@@ -81,20 +100,14 @@ static redlock_code make_adopted(redlock_client *client, const void *key, size_t
     mine.fenced = rl_kind_of((struct rl_word){token, token_len})->is_fenced;
     mine.fence = mine.fences = 0; /* of this one alone */
     redlock_lease *lease;
-    code = make_lease(client, key, key_len, &mine, &lease);
+    code = make_lease(client, key, key_len, &mine, token, &lease);
     if (code != REDLOCK_OK)
         return code;
     lease->phase = RL_PHASE_SETTLED;
     if (mine.fenced)
         rl_wards_use(client);
-    lease->attempt = rl_attempt_new(client, lease, lease->wish,
-                                    (struct rl_word){lease->key, lease->key_len},
-                                    (struct rl_word){token, token_len});
-    if (!lease->attempt) {
-        lease->freed = true;
-        rl_task_end(&lease->task);
-        return REDLOCK_NO_MEMORY;
-    }
+    lease->attempt = &lease->first;
+    rl_attempt_own(lease->attempt, lease, token);
     rl_time valid = rl_min(valid_ms, REDLOCK_TTL_MAX_MS) * RL_MS;
     rl_attempt_step(lease->attempt,
                     &(struct rl_lease_event){
@@ -122,9 +135,9 @@ redlock_code redlock_adopt(redlock_client *client, const void *key, size_t key_l
 
 static redlock_code begin_request(redlock_lease *lease)
 {
-    if (!lease || !lease->task.client)
+    if (!lease || !lease->first.task.client)
         return REDLOCK_CLOSED;
-    redlock_code code = rl_client_call(lease->task.client);
+    redlock_code code = rl_client_call(lease->first.task.client);
     if (code == REDLOCK_OK && lease->attempt)
         rl_attempt_step(lease->attempt, &(struct rl_lease_event){.type = RL_EVENT_EXPIRE});
     return code;
@@ -142,10 +155,10 @@ static redlock_code ask_extension(redlock_lease *lease, int64_t ttl_ms,
     if (ttl_ms < 0 || ttl_ms > REDLOCK_TTL_MAX_MS)
         return REDLOCK_BAD_TTL;
     if (ttl_ms > 0) {
-        redlock_client *client = lease->task.client;
+        redlock_client *client = lease->first.task.client;
         rl_time ttl = ttl_ms * RL_MS;
-        redlock_code code = rl_wish_check_ttl(lease->wish, client, ttl);
-        if (code == REDLOCK_OK && lease->wish->kind->is_fenced &&
+        redlock_code code = rl_wish_check_ttl(lease->first.wish, client, ttl);
+        if (code == REDLOCK_OK && lease->first.wish->kind->is_fenced &&
             !rl_wards_bear(client, ttl))
             code = REDLOCK_BAD_TTL;
         if (code != REDLOCK_OK)
@@ -154,7 +167,7 @@ static redlock_code ask_extension(redlock_lease *lease, int64_t ttl_ms,
     lease->extends = true;
     lease->extend = (struct rl_pending){callback, arg};
     lease->extend_ttl_ms = ttl_ms;
-    lease->extend_waits = lease->task.client->gate.opened_at == RL_NEVER;
+    lease->extend_waits = lease->first.task.client->gate.opened_at == RL_NEVER;
     if (!lease->extend_waits)
         rl_handle_extend(lease, ttl_ms);
     return REDLOCK_OK;
@@ -166,7 +179,7 @@ redlock_code redlock_extend(redlock_lease *lease, int64_t ttl_ms,
     redlock_code code = begin_request(lease);
     if (code != REDLOCK_OK)
         return code;
-    redlock_client *client = lease->task.client;
+    redlock_client *client = lease->first.task.client;
     code = ask_extension(lease, ttl_ms, callback, arg);
     rl_client_return(client);
     return code;
@@ -177,7 +190,7 @@ redlock_code redlock_release(redlock_lease *lease, redlock_lease_fn *callback, v
     redlock_code code = begin_request(lease);
     if (code != REDLOCK_OK)
         return code;
-    redlock_client *client = lease->task.client;
+    redlock_client *client = lease->first.task.client;
     const struct rl_lease *core = rl_handle_core(lease);
     bool held = lease->phase == RL_PHASE_SETTLED && core &&
                 (core->state == RL_LEASE_HELD || core->state == RL_LEASE_LOST);
@@ -199,7 +212,7 @@ void redlock_cancel(redlock_lease *lease)
     if (!is_usable(lease) || lease->phase == RL_PHASE_SETTLED || lease->cancelled ||
         begin_request(lease) != REDLOCK_OK)
         return;
-    redlock_client *client = lease->task.client;
+    redlock_client *client = lease->first.task.client;
     lease->cancelled = true;
     if (lease->phase == RL_PHASE_TRYING)
         rl_attempt_step(lease->attempt, &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
@@ -215,7 +228,7 @@ void redlock_disown(redlock_lease *lease)
     if (!is_usable(lease) || lease->phase != RL_PHASE_SETTLED ||
         begin_request(lease) != REDLOCK_OK)
         return;
-    redlock_client *client = lease->task.client;
+    redlock_client *client = lease->first.task.client;
     if (lease->attempt && !lease->releases) {
         if (lease->extend_waits)
             rl_owner_note(lease, RL_NEWS_NOT_EXTENDED);
@@ -228,7 +241,7 @@ void redlock_disown(redlock_lease *lease)
 /* Of most leases all is told by then: there is nothing to say, and nothing to time. */
 static void let_go(redlock_lease *lease)
 {
-    redlock_client *client = lease->task.client;
+    redlock_client *client = lease->first.task.client;
     bool waits = lease->entered && lease->phase != RL_PHASE_SETTLED;
     if (!waits && rl_attempt_is_past(lease->attempt)) {
         rl_attempt_leave(lease->attempt);
@@ -246,7 +259,7 @@ void redlock_lease_free(redlock_lease *lease)
 {
     if (!lease)
         return;
-    redlock_client *client = lease->task.client;
+    redlock_client *client = lease->first.task.client;
     lease->freed = true;
     if (!client) {
         free(lease);
@@ -258,7 +271,8 @@ void redlock_lease_free(redlock_lease *lease)
     if (lease->attempt && !client->closing)
         let_go(lease);
     lease->attempt = NULL;
-    rl_task_end(&lease->task);
+    lease->phase = RL_PHASE_SETTLED; /* nothing is begun any more */
+    rl_handle_over(&lease->first.task);
     rl_client_leave(client);
 }
 
@@ -269,12 +283,12 @@ int64_t redlock_valid_ms(const redlock_lease *lease)
     const struct rl_lease *core = is_usable(lease) ? rl_handle_core(lease) : NULL;
     if (!core)
         return 0;
-    return rl_lease_left(core, rl_client_read_clock(lease->task.client)) / RL_MS;
+    return rl_lease_left(core, rl_client_read_clock(lease->first.task.client)) / RL_MS;
 }
 
 const char *redlock_token(const redlock_lease *lease)
 {
-    return lease && lease->attempt ? lease->attempt->token.text : "";
+    return lease && lease->attempt ? rl_attempt_token(lease->attempt) : "";
 }
 
 int64_t redlock_fence(const redlock_lease *lease)
@@ -290,8 +304,8 @@ size_t redlock_explain(const redlock_lease *lease, redlock_node *nodes, size_t r
     if (!is_usable(lease) || !lease->attempt)
         return 0;
     const struct rl_attempt *attempt = lease->attempt;
-    for (unsigned i = 0; i < lease->wish->terms.n && i < room; i++)
-        rl_client_describe(lease->task.client, i, &attempt->lease.ballot[i],
+    for (unsigned i = 0; i < lease->first.wish->terms.n && i < room; i++)
+        rl_client_describe(lease->first.task.client, i, &attempt->lease.ballot[i],
                            attempt->value ? attempt->value[i] : NULL, &nodes[i]);
-    return lease->wish->terms.n;
+    return lease->first.wish->terms.n;
 }

@@ -56,6 +56,11 @@ void rl_token_bits_drop(struct rl_token_bits *bits)
     bits->drawn = bits->used = 0;
 }
 
+size_t rl_token_len(const char *mark, const char *label)
+{
+    return strlen(mark) + DIGITS + (*label ? 1 + strlen(label) : 0);
+}
+
 bool rl_token_make(struct rl_token_bits *bits, const char *mark, const char *label,
                    char ret_token[REDLOCK_TOKEN_MAX + 1])
 {

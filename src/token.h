@@ -26,6 +26,8 @@ struct rl_token_bits {
 /* What is left is not used any more. */
 void rl_token_bits_drop(struct rl_token_bits *bits);
 
+size_t rl_token_len(const char *mark, const char *label);
+
 /* False: no luck with the kernel. */
 bool rl_token_make(struct rl_token_bits *bits, const char *mark, const char *label,
                    char ret_token[REDLOCK_TOKEN_MAX + 1]);

@@ -9,7 +9,7 @@
 /* What whoever was called before us has, until it is our turn all the same. */
 static rl_time grace_of(const redlock_lease *lease)
 {
-    const redlock_client *client = lease->task.client;
+    const redlock_client *client = lease->first.task.client;
     rl_time longest = 0;
     for (unsigned i = 0; i < client->n; i++)
         longest = rl_max(longest, client->round_trip[i]);
@@ -19,16 +19,16 @@ static rl_time grace_of(const redlock_lease *lease)
 /* It will be called. A caller who decides when to try is left to that. */
 static bool is_placed(const redlock_lease *lease)
 {
-    return lease->wish->retry.kind != RL_RETRY_CUSTOM &&
-           rl_turn_is_placed(&lease->turn, lease->wish->terms.q);
+    return lease->first.wish->retry.kind != RL_RETRY_CUSTOM &&
+           rl_turn_is_placed(&lease->turn, lease->first.wish->terms.q);
 }
 
 /* By the policy; RL_NEVER: no more. */
 rl_time rl_turns_policy(redlock_lease *lease)
 {
-    redlock_client *client = lease->task.client;
+    redlock_client *client = lease->first.task.client;
     unsigned attempt = lease->attempts > 0 ? lease->attempts - 1 : 0;
-    return rl_retry_at(&lease->wish->retry, attempt, rl_client_random(client),
+    return rl_retry_at(&lease->first.wish->retry, attempt, rl_client_random(client),
                        client->view.now, lease->give_up);
 }
 
@@ -36,7 +36,7 @@ rl_time rl_turns_policy(redlock_lease *lease)
 static bool is_held_by_ours(const redlock_lease *lease)
 {
     const struct rl_attempt *attempt = lease->attempt;
-    for (unsigned i = 0; i < lease->wish->terms.n; i++)
+    for (unsigned i = 0; i < lease->first.wish->terms.n; i++)
         if (attempt->lease.ballot[i].vote == RL_VOTE_HELD &&
             !(attempt->value && rl_token_is_ours(attempt->value[i])))
             return false;
@@ -50,7 +50,7 @@ static bool is_held_by_ours(const redlock_lease *lease)
  */
 rl_time rl_turns_next(redlock_lease *lease)
 {
-    const redlock_client *client = lease->task.client;
+    const redlock_client *client = lease->first.task.client;
     const struct rl_lease *core = rl_handle_core(lease);
     rl_time now = client->view.now, at = rl_turns_policy(lease);
     if (at == RL_NEVER && !lease->queues)
@@ -63,7 +63,7 @@ rl_time rl_turns_next(redlock_lease *lease)
         at = now + grace_of(lease);
     else if (calls && free_in > 0)
         at = now + rl_min(free_in * RL_MS, LOOK_GAP) +
-             rl_uniform(rl_client_random(lease->task.client), JITTER);
+             rl_uniform(rl_client_random(lease->first.task.client), JITTER);
     return rl_min(rl_min(at, lease->called), rl_max(lease->give_up, now));
 }
 
@@ -73,7 +73,7 @@ static void hasten(redlock_lease *lease, rl_time at)
     if (lease->phase != RL_PHASE_PAUSING || at >= lease->next_attempt)
         return;
     lease->next_attempt = at;
-    rl_task_due(&lease->task, at);
+    rl_task_due(&lease->first.task, at);
 }
 
 void rl_turns_called(struct rl_task *task, unsigned node, uint64_t number, unsigned rank)
@@ -81,7 +81,7 @@ void rl_turns_called(struct rl_task *task, unsigned node, uint64_t number, unsig
     redlock_lease *lease = rl_handle_of(task);
     if (number != lease->number || lease->phase == RL_PHASE_SETTLED)
         return;
-    rl_time at = rl_turn_call(&lease->turn, lease->wish->terms.q, node, rank,
+    rl_time at = rl_turn_call(&lease->turn, lease->first.wish->terms.q, node, rank,
                               task->client->view.now, grace_of(lease));
     lease->called = rl_min(lease->called, at);
     hasten(lease, at);
@@ -97,12 +97,12 @@ void rl_turns_hear(struct rl_task *task, unsigned node, bool hears)
     bool was_placed = is_placed(lease);
     if (!hears)
         rl_turn_lose(&lease->turn, node);
-    if (lease->phase != RL_PHASE_PAUSING || !lease->wish->waits || is_placed(lease) ||
-        lease->wish->retry.kind == RL_RETRY_CUSTOM)
+    if (lease->phase != RL_PHASE_PAUSING || !lease->first.wish->waits || is_placed(lease) ||
+        lease->first.wish->retry.kind == RL_RETRY_CUSTOM)
         return;
     if (was_placed)
         hasten(lease, rl_turns_policy(lease));
-    else if (hears && rl_count(rl_listen_where(task->client)) == lease->wish->terms.q)
+    else if (hears && rl_count(rl_listen_where(task->client)) == lease->first.wish->terms.q)
         hasten(lease, task->client->view.now);
 }
 
@@ -112,8 +112,8 @@ void rl_turns_hear(struct rl_task *task, unsigned node, bool hears)
  */
 void rl_owner_place(redlock_lease *lease, struct rl_subject *subject)
 {
-    redlock_client *client = lease->task.client;
-    bool goes_on = lease->phase == RL_PHASE_TRYING && lease->wish->waits &&
+    redlock_client *client = lease->first.task.client;
+    bool goes_on = lease->phase == RL_PHASE_TRYING && lease->first.wish->waits &&
                    !lease->cancelled && !lease->freed &&
                    client->view.now < lease->give_up && client->ears;
     if (!goes_on && !lease->entered)
@@ -125,6 +125,6 @@ void rl_owner_place(redlock_lease *lease, struct rl_subject *subject)
 
 void rl_owner_placed(redlock_lease *lease, unsigned node, rl_time sent)
 {
-    if (rl_listen_since(lease->task.client, node, sent))
+    if (rl_listen_since(lease->first.task.client, node, sent))
         rl_turn_place(&lease->turn, node);
 }

@@ -6,7 +6,7 @@
 
 #define CYCLES 1000
 #define MANY   64
-#define HANDLE 2  /* allocations of a lease */
+#define HANDLE 1  /* allocation of a lease */
 #define SPARE  64 /* of what grows now and then, and stays */
 
 struct crowd {
