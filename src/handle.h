@@ -1,6 +1,7 @@
 /*
- * The handle: a caller's wish to hold a lock, over as many attempts as it takes. handle.c
- * has its life, request.c what the caller may ask of it, turns.c when it tries again.
+ * The handle: a lock that a caller wishes to hold, over as many attempts as it takes.
+ * handle.c has its life, request.c what the caller may ask of it, turns.c when it tries
+ * again.
  */
 #ifndef RL_HANDLE_H
 #define RL_HANDLE_H
@@ -48,7 +49,7 @@ struct redlock_lease {
             int64_t extend_ttl_ms;
         };
     };
-    /* The room of the first attempt. */
+    /* Behind it in its block: the room of the first attempt. */
 };
 
 extern const struct rl_task_class rl_handle_class;

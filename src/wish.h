@@ -10,7 +10,7 @@
 #include "core/retry.h"
 
 struct rl_wish {
-    redlock_lease_options options; /* first, to the byte: the next ones are compared */
+    redlock_lease_options options; /* to the byte as they were said, so that they compare */
     struct rl_terms terms;
     struct rl_retry retry;
     const struct rl_kind *kind;
