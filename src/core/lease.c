@@ -70,7 +70,7 @@ static void tick(struct rl_lease *lease, const struct rl_view *view,
     if (lease->state == RL_LEASE_HELD && !update->send && rl_lease_round_is_over(lease) &&
         rl_lease_extension_is_due(lease, view->now))
         rl_lease_begin_extend(lease, view, update);
-    if (lease->state == RL_LEASE_LINGERING && view->now >= lease->next_linger)
+    if (lease->state == RL_LEASE_LINGERING && view->now >= lease->next_round)
         rl_lease_release_again(lease, view, rl_all(lease->terms->n), update);
 }
 
@@ -129,12 +129,12 @@ rl_time rl_lease_next(const struct rl_lease *lease)
         return rl_min(next, lease->valid - rl_lease_least_validity(lease));
     case RL_LEASE_HELD:
         if (rl_lease_round_is_over(lease) &&
-            rl_lease_extension_is_due(lease, lease->next_extend))
-            next = rl_min(next, lease->next_extend);
+            rl_lease_extension_is_due(lease, lease->next_round))
+            next = rl_min(next, lease->next_round);
         return rl_min(next, rl_lease_lost_at(lease));
     case RL_LEASE_BACKING_OUT:
     case RL_LEASE_RELEASING: return next;
-    case RL_LEASE_LINGERING: return rl_min(lease->next_linger, lease->until);
+    case RL_LEASE_LINGERING: return rl_min(lease->next_round, lease->until);
     default: return RL_NEVER;
     }
 }

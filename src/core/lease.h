@@ -123,10 +123,9 @@ struct rl_lease {
     struct rl_round round;
     rl_time valid;       /* the deadline; meaningful if `timed` */
     rl_time hold_until;  /* the deadline never passes this */
-    rl_time next_extend; /* of the watchdog */
+    rl_time next_round;  /* of the watchdog; when it lingers: of releases */
     rl_time wished_ttl;  /* replaces the TTL when the round begins that says it; 0: none */
     rl_time until;       /* when a token that was left behind has expired */
-    rl_time next_linger;
     int64_t fence;       /* the fencing token, once a quorum has granted; 0: none */
     rl_nodes touched;    /* were sent a text that stores the token */
     rl_nodes dirty;      /* may store the token */

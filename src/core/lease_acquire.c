@@ -94,7 +94,7 @@ void rl_lease_start(struct rl_lease *lease, const struct rl_view *view,
     lease->state = RL_LEASE_ACQUIRING;
     lease->hold_until = rl_later(view->now, lease->terms->max_hold);
     lease->valid = rl_lease_valid_until(lease, view->now);
-    lease->next_extend = rl_lease_extend_at(lease, view->now);
+    lease->next_round = rl_lease_extend_at(lease, view->now);
     if (rl_count(view->ready & rl_all(lease->terms->n)) < lease->terms->q) {
         struct rl_update nothing = {0};
         struct rl_view nobody = *view;

@@ -41,7 +41,7 @@ void rl_lease_begin_extend(struct rl_lease *lease, const struct rl_view *view,
     lease->asked = lease->wished;
     lease->wished = false;
     lease->wished_ttl = 0;
-    lease->next_extend = rl_later(view->now, rl_max(lease->ttl / RL_RETRY_SHARE, RL_MS));
+    lease->next_round = rl_later(view->now, rl_max(lease->ttl / RL_RETRY_SHARE, RL_MS));
     if (!reachable) {
         lease->cause = RL_CAUSE_NO_QUORUM;
         tell_not_extended(lease, update);
@@ -98,7 +98,7 @@ void rl_lease_decide_extend(struct rl_lease *lease, const struct rl_view *view,
         lease->decided = lease->won = lease->timed = true;
         lease->valid = rl_lease_valid_until(lease, lease->round.start);
         lease->cause = RL_CAUSE_NONE;
-        lease->next_extend = rl_lease_extend_at(lease, lease->round.start);
+        lease->next_round = rl_lease_extend_at(lease, lease->round.start);
         update->news |= lease->asked ? RL_NEWS_EXTENDED : RL_NEWS_RENEWED;
         lease->asked = false;
         break;
@@ -109,7 +109,7 @@ void rl_lease_decide_extend(struct rl_lease *lease, const struct rl_view *view,
 
 bool rl_lease_extension_is_due(const struct rl_lease *lease, rl_time now)
 {
-    return lease->terms->extend_every > 0 && lease->timed && now >= lease->next_extend &&
+    return lease->terms->extend_every > 0 && lease->timed && now >= lease->next_round &&
            lease->valid < lease->hold_until;
 }
 
@@ -125,7 +125,7 @@ void rl_lease_adopt(struct rl_lease *lease, const struct rl_view *view,
     lease->valid = rl_min(event->deadline, lease->hold_until);
     lease->fence = event->fence;
     lease->until = rl_later(view->now, 2 * lease->ttl);
-    lease->next_extend = view->now;
+    lease->next_round = view->now;
 }
 
 /* The holder goes and the token stays. A release that was asked for is not taken back. */

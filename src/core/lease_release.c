@@ -16,7 +16,7 @@ void rl_lease_linger(struct rl_lease *lease, rl_time now)
         return;
     }
     lease->state = RL_LEASE_LINGERING;
-    lease->next_linger = rl_later(now, RL_LINGER_GAP);
+    lease->next_round = rl_later(now, RL_LINGER_GAP);
 }
 
 /* Judged once all have answered, or by q that deleted our key. */
@@ -78,7 +78,7 @@ void rl_lease_release_again(struct rl_lease *lease, const struct rl_view *view,
                             rl_nodes where, struct rl_update *update)
 {
     rl_nodes again = where & lease->dirty & view->open & ~lease->unanswered;
-    lease->next_linger = rl_later(view->now, RL_LINGER_GAP);
+    lease->next_round = rl_later(view->now, RL_LINGER_GAP);
     if (again)
         rl_lease_begin_round(lease, view, RL_RELEASE, again, update);
 }
