@@ -102,18 +102,6 @@ void rl_client_plan(redlock_client *client)
     event_active(client->end_of_pass, EV_TIMEOUT, 0);
 }
 
-/*
- * By a timeout: an event that is made active while it runs is run again before any socket
- * is looked at, and who tries again at once would keep the loop from hearing why to stop.
- */
-static void plan_next(redlock_client *client)
-{
-    static const struct timeval at_once = {0};
-    if (client->pass_ends)
-        return;
-    client->pass_ends = event_add(client->end_of_pass, &at_once) == 0;
-}
-
 static void tick_due(redlock_client *client)
 {
     struct rl_due *due = rl_heap_list(&client->heap, client->view.now);
@@ -141,6 +129,11 @@ static void write_queued(redlock_client *client)
  */
 #define SLEEP_WHOLE (8 * RL_MS)
 
+/*
+ * Also for what is due already: an event that is made active while it runs is run again
+ * before any socket is looked at, and who tries again at once would keep the loop from
+ * hearing why to stop.
+ */
 static void set_timer(redlock_client *client)
 {
     rl_time first = rl_heap_first(&client->heap);
@@ -181,10 +174,7 @@ static void on_end_of_pass(evutil_socket_t fd, short what, void *arg)
     write_queued(client);
     client->pass_ends = false;
     rl_drain_look(client);
-    if (rl_heap_first(&client->heap) <= client->view.now)
-        plan_next(client);
-    else
-        set_timer(client);
+    set_timer(client);
     rl_client_leave(client);
 }
 
