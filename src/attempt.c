@@ -157,7 +157,8 @@ void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *ev
     if ((update.send || update.news) && counted != rl_all(client->n))
         rl_client_note_absent(client, attempt->lease.ballot,
                               attempt->wish->kind->is_fenced);
-    reschedule(attempt);
+    if (update.sooner)
+        reschedule(attempt);
     if (update.news && attempt->owner)
         rl_owner_note(attempt->owner, update.news);
     refuse(attempt, &update, failed);

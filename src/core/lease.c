@@ -93,6 +93,8 @@ static void expire(struct rl_lease *lease, const struct rl_view *view,
 struct rl_update rl_lease_step(struct rl_lease *lease, const struct rl_view *view,
                                const struct rl_lease_event *event)
 {
+    enum rl_lease_state state = lease->state;
+    bool decided = lease->decided;
     struct rl_update update = {0};
     expire(lease, view, &update);
     switch (event->type) {
@@ -118,6 +120,8 @@ struct rl_update rl_lease_step(struct rl_lease *lease, const struct rl_view *vie
     case RL_EVENT_EXPIRE: break;
     case RL_EVENT_TICK: tick(lease, view, &update); break;
     }
+    update.sooner =
+        update.send || update.news || lease->state != state || lease->decided != decided;
     return update;
 }
 

@@ -1,6 +1,7 @@
 #include "attempt.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "world.h"
@@ -65,7 +66,13 @@ void attempt_step(struct world *world, struct client *client, struct attempt *at
 {
     if (attempt->lease.state != RL_LEASE_OVER) {
         struct rl_view view = view_of(world, client);
+        rl_time next = rl_lease_next(&attempt->lease);
         struct rl_update update = rl_lease_step(&attempt->lease, &view, event);
+        /* A client that has a timer for it does not look at it again. */
+        if (!update.sooner && event->type != RL_EVENT_TICK &&
+            rl_lease_next(&attempt->lease) < next)
+            oracle_accuse(world, INVARIANT_ASLEEP, "at %" PRId64 " instead of %" PRId64,
+                          next, rl_lease_next(&attempt->lease));
         world->steps++;
         trace_stepped(world, client, attempt, event, &update);
         oracle_stepped(world, client, attempt, &update);

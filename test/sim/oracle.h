@@ -38,6 +38,7 @@ struct rl_answer;
     X(AFTER, "a token is said twice, or stored or extended after its lease ended")         \
     X(HOLD, "a deadline passes the longest hold")                                          \
     X(TOLD, "what a user or an operator is told is not true")                              \
+    X(ASLEEP, "a lease would be stepped later than it wants")                              \
     X(LEFT, "a finished lease has left its key where a release could be said")             \
     X(LIVENESS, "nobody can acquire, or extend, though all is well")
 
