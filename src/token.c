@@ -37,23 +37,26 @@ static void write_group(const uint8_t bytes[GROUP_BYTES], char digits[GROUP_DIGI
         digits[i] = base32[bits >> 5 * (GROUP_DIGITS - 1 - i) & 31];
 }
 
-/* Who makes one may make more: twice as many are drawn each time. */
+/* As many tokens are likely to be made as were the last time. */
 static const uint8_t *take_bits(struct rl_token_bits *bits)
 {
     if (bits->used == bits->drawn) {
-        unsigned count = bits->drawn ? 2 * bits->drawn : 1;
-        rl_token_bits_drop(bits);
+        unsigned count = bits->usual > bits->made ? bits->usual - bits->made : 1;
         count = count < RL_TOKEN_BATCH ? count : RL_TOKEN_BATCH;
+        bits->drawn = bits->used = 0;
         if (!rl_random_bytes(bits->byte, count * RL_TOKEN_BYTES))
             return NULL;
         bits->drawn = count;
     }
+    bits->made++;
     return bits->byte + RL_TOKEN_BYTES * bits->used++;
 }
 
 void rl_token_bits_drop(struct rl_token_bits *bits)
 {
-    bits->drawn = bits->used = 0;
+    if (bits->made > 0)
+        bits->usual = bits->made;
+    bits->drawn = bits->used = bits->made = 0;
 }
 
 size_t rl_token_len(const char *mark, const char *label)

@@ -12,7 +12,7 @@
 #include "redlock/redlock.h"
 
 #define RL_TOKEN_BYTES 20 /* 160 bits, as the published algorithm asks */
-#define RL_TOKEN_BATCH 8
+#define RL_TOKEN_BATCH 16
 
 /*
  * Random bits for the tokens that are made at one go. They come fresh from the kernel, and
@@ -21,9 +21,10 @@
 struct rl_token_bits {
     uint8_t byte[RL_TOKEN_BATCH * RL_TOKEN_BYTES];
     unsigned drawn, used; /* tokens' worth of them */
+    unsigned made, usual; /* tokens in this go, and in the last one that made some */
 };
 
-/* What is left is not used any more. */
+/* The go has ended: what is left is not used any more. */
 void rl_token_bits_drop(struct rl_token_bits *bits);
 
 size_t rl_token_len(const char *mark, const char *label);
