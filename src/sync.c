@@ -1,70 +1,27 @@
-/* The client of threads: its own thread, the orders that it is given, and its end. */
-#include <errno.h>
+/* The client of threads: its own thread, and its end. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "sync_parts.h"
 
-/* --- orders --- */
-
-static void wake(redlock_sync *sync)
-{
-    uint64_t one = 1;
-    int state;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state); /* the mutex is held */
-    while (write(sync->mail_fd, &one, sizeof(one)) < 0 && errno == EINTR)
-        ;
-    pthread_setcancelstate(state, NULL);
-}
-
-void rl_post(redlock_sync *sync, struct rl_order *order)
-{
-    if (order->posted)
-        return;
-    if (TAILQ_EMPTY(&sync->orders))
-        wake(sync);
-    order->posted = true;
-    TAILQ_INSERT_TAIL(&sync->orders, order, next);
-}
-
-void rl_unpost(redlock_sync *sync, struct rl_order *order)
-{
-    if (order->posted)
-        TAILQ_REMOVE(&sync->orders, order, next);
-    order->posted = false;
-}
-
-static void carry_out_all(redlock_sync *sync)
-{
-    struct rl_order *order;
-    while ((order = TAILQ_FIRST(&sync->orders))) {
-        rl_unpost(sync, order);
-        order->carry_out(sync, order);
-    }
-}
-
-static void on_mail(evutil_socket_t fd, short what, void *arg)
-{
-    redlock_sync *sync = arg;
-    uint64_t count;
-    (void)what;
-    rl_sync_lock(sync);
-    (void)!read(fd, &count, sizeof(count));
-    carry_out_all(sync);
-    rl_sync_unlock(sync);
-}
-
 /* --- the end --- */
+
+static void end_loop(redlock_sync *sync)
+{
+    sync->over = true;
+    rl_drive_call_own(sync);
+}
 
 static void on_drained(redlock_client *client, bool clean, void *arg)
 {
     redlock_sync *sync = arg;
     (void)client;
     (void)clean;
-    event_base_loopbreak(sync->base);
+    rl_sync_lock(sync);
+    end_loop(sync);
+    rl_sync_unlock(sync);
 }
 
 static void end_waits(redlock_sync *sync)
@@ -88,13 +45,12 @@ static bool takes_from_owner(redlock_sync *sync)
         return false;
     redlock_hold *owner = tenure->owner;
     bool held = tenure->state == RL_TENURE_HELD;
-    int64_t left = rl_until_left_ms(tenure->until);
     rl_hold_lose(owner, held ? REDLOCK_CLOSED : owner->code);
     tenure->abandoned = true;
     rl_tenure_detach(tenure);
     rl_tenure_leave(tenure);
     if (held)
-        rl_hold_tell(owner, REDLOCK_CANCELLED, left);
+        rl_hold_tell(owner, REDLOCK_CANCELLED);
     return true;
 }
 
@@ -106,7 +62,7 @@ static void begin_drain(redlock_sync *sync, struct rl_order *order)
 {
     (void)order;
     if (redlock_client_drain(sync->client, -1, on_drained, sync) != REDLOCK_OK)
-        event_base_loopbreak(sync->base);
+        end_loop(sync);
 }
 
 static void end_all(redlock_sync *sync)
@@ -139,6 +95,7 @@ void rl_sync_put(redlock_sync *sync)
         return;
     if (rl_sync_is_ours(sync)) {
         pthread_cond_destroy(&sync->changed);
+        pthread_cond_destroy(&sync->own.woken);
         pthread_mutex_destroy(&sync->mutex);
     }
     free(sync);
@@ -173,10 +130,7 @@ bool rl_sync_is_loop(void)
 static void close_loop(redlock_sync *sync)
 {
     redlock_client_free(sync->client);
-    if (sync->mail)
-        event_free(sync->mail);
-    if (sync->base)
-        event_base_free(sync->base);
+    rl_drive_close(sync);
 }
 
 static void *run(void *arg)
@@ -184,27 +138,19 @@ static void *run(void *arg)
     redlock_sync *sync = arg;
     loop.sync = sync;
     loop.generation = sync->generation;
-    event_base_dispatch(sync->base);
     rl_sync_lock(sync);
+    sync->own.thread = pthread_self();
+    rl_drive_on(sync);
     sync->closing = true; /* also where the loop failed: nobody may wait for it */
     end_all(sync);
-    carry_out_all(sync);
+    rl_carry_out_all(sync);
+    rl_hold_tell_all(sync);
     bool detached = sync->detached;
     rl_sync_unlock(sync);
     close_loop(sync);
     if (detached)
         put_away(sync);
     return NULL;
-}
-
-static bool open_loop(redlock_sync *sync)
-{
-    sync->base = event_base_new();
-    sync->mail_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (!sync->base || sync->mail_fd < 0)
-        return false;
-    sync->mail = event_new(sync->base, sync->mail_fd, EV_READ | EV_PERSIST, on_mail, sync);
-    return sync->mail && event_add(sync->mail, NULL) == 0;
 }
 
 /* No signal is for this thread. */
@@ -242,6 +188,7 @@ static redlock_sync *allocate(void)
     sync->mail_fd = -1;
     TAILQ_INIT(&sync->orders);
     TAILQ_INIT(&sync->idle);
+    TAILQ_INIT(&sync->untold);
     return sync;
 }
 
@@ -253,7 +200,7 @@ redlock_code redlock_sync_new(const char *const *uris, size_t count,
     if (!sync)
         return fail(ret_error, REDLOCK_NO_MEMORY, "out of memory");
     redlock_code code = REDLOCK_OK;
-    if (!open_loop(sync))
+    if (!rl_drive_open(sync))
         code = fail(ret_error, REDLOCK_SYSTEM, "no event loop can be made");
     if (code == REDLOCK_OK)
         code =

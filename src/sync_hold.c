@@ -55,19 +55,44 @@ void rl_hold_lose(redlock_hold *hold, redlock_code why)
     atomic_store(&hold->lost, true);
 }
 
-void rl_hold_tell(redlock_hold *hold, redlock_code why, int64_t valid_ms)
+void rl_hold_tell(redlock_hold *hold, redlock_code why)
 {
     redlock_sync *sync = hold->sync;
     if (!hold->options.on_lost)
         return;
+    hold->why = why;
+    hold->untold = true;
+    TAILQ_INSERT_TAIL(&sync->untold, hold, in_untold);
+    rl_drive_call_own(sync);
+}
+
+/* It is not to be told any more. */
+static void hush(redlock_hold *hold)
+{
+    if (hold->untold)
+        TAILQ_REMOVE(&hold->sync->untold, hold, in_untold);
+    hold->untold = false;
+}
+
+static void tell(redlock_hold *hold)
+{
+    redlock_sync *sync = hold->sync;
+    int64_t valid_ms = redlock_hold_valid_ms(hold);
+    hush(hold);
     hold->telling = true;
     rl_sync_unlock(sync);
-    hold->options.on_lost(hold, why, valid_ms, hold->options.lost_arg);
+    hold->options.on_lost(hold, hold->why, valid_ms, hold->options.lost_arg);
     rl_sync_lock(sync);
     hold->telling = false;
     pthread_cond_broadcast(&sync->changed);
     if (hold->freed)
         rl_hold_delete(hold); /* not the last: this thread's client has a handle */
+}
+
+void rl_hold_tell_all(redlock_sync *sync)
+{
+    while (!TAILQ_EMPTY(&sync->untold))
+        tell(TAILQ_FIRST(&sync->untold));
 }
 
 void rl_hold_abandon(redlock_hold *hold)
@@ -78,6 +103,7 @@ void rl_hold_abandon(redlock_hold *hold)
     struct rl_tenure *tenure = hold->tenure;
     if (hold->code == REDLOCK_OK)
         rl_hold_lose(hold, REDLOCK_NOT_HELD);
+    hush(hold);
     if (tenure && tenure->key)
         rl_post(hold->sync, &tenure->key->order);
     if (tenure) {
@@ -124,7 +150,7 @@ static redlock_code give_up(redlock_hold *hold, unsigned how)
         return code;
     }
     if (rl_until_left_ms(tenure->until) == 0)
-        code = REDLOCK_EXPIRED; /* the client's thread does not know yet */
+        code = REDLOCK_EXPIRED; /* the client does not know yet */
     if (tenure->handoffs > hold->options.handoffs)
         tenure->handoffs = hold->options.handoffs;
     rl_tenure_pass(tenure);
@@ -157,6 +183,7 @@ static bool is_told(redlock_hold *hold)
     rl_sync_lock(sync);
     while (hold->telling && !rl_sync_is_loop())
         pthread_cond_wait(&sync->changed, &sync->mutex);
+    hush(hold);
     hold->freed = true;
     bool told = !hold->telling;
     rl_sync_unlock(sync);

@@ -2,8 +2,9 @@
  * The parts of the interface for threads (redlock/sync.h).
  *
  * One mutex per redlock_sync guards all that is in it. The asynchronous interface is called
- * in the client's thread only, with the mutex or without; its callbacks take the mutex, and
- * no callback of a user's is called with it. Other threads leave orders for that thread.
+ * only by the driver, who runs the event loop just then (sync_drive.c), with the mutex or
+ * without; its callbacks take the mutex, and no callback of a user's is called with it.
+ * Other threads leave orders for the driver.
  *
  *     key ----> waiters, first come first served; the first has a tenure made for it
  *      `------> tenure, a lease on the nodes --> owner, a hold
@@ -27,7 +28,7 @@
 #define RL_IDLE_MAX 64   /* keys that are kept for what is remembered of them */
 #define RL_BEHIND   1000 /* ms for which it is remembered that another process waits */
 
-/* --- orders: what the client's thread is to do (sync.c) --- */
+/* --- orders: what the driver of the loop is to do (sync_drive.c) --- */
 
 /* It lives in what it is about; ordering it twice before it is carried out is ordering it
    once. */
@@ -37,13 +38,17 @@ struct rl_order {
     bool posted;
 };
 
+/* All with the mutex. Somebody is told of it as soon as that is let go. */
 void rl_post(redlock_sync *sync, struct rl_order *order);
 void rl_unpost(redlock_sync *sync, struct rl_order *order); /* if it is posted */
+void rl_carry_out_all(redlock_sync *sync);
 
 /* --- waits (sync_wait.c) --- */
 
-/* A thread that waits for the client's thread, or for another. */
+/* A thread that waits for the nodes, or for another thread. */
 struct rl_wait {
+    redlock_sync *sync;
+    pthread_t thread;
     pthread_cond_t woken;
     bool done;
     redlock_code code;
@@ -51,12 +56,38 @@ struct rl_wait {
 };
 
 /* All with the mutex. */
+void rl_wait_init(redlock_sync *sync, struct rl_wait *wait);
 void rl_wait_begin(redlock_sync *sync, struct rl_wait *wait);
 void rl_wait_end(redlock_sync *sync, struct rl_wait *wait);
 void rl_wait_done(struct rl_wait *wait, redlock_code code);
 
-/* Until it is done or woken, or `deadline` (rl_now_ms()) comes; false: it came. */
+/* Until it is done or woken, or `deadline` (rl_now_ms()) comes; false: it came. Drives
+   meanwhile, if nobody else does. */
 bool rl_wait_once(redlock_sync *sync, struct rl_wait *wait, int64_t deadline);
+bool rl_wait_sleep(redlock_sync *sync, struct rl_wait *wait, int64_t deadline);
+
+/* --- driving the loop (sync_drive.c) --- */
+
+/* False: the system refuses; what was made is to be closed. */
+bool rl_drive_open(redlock_sync *sync);
+void rl_drive_close(redlock_sync *sync);
+
+/* The rest with the mutex. In the client's thread, which drives then: until it is over. */
+void rl_drive_on(redlock_sync *sync);
+
+/* For as long as need be; false: this one does not drive. */
+bool rl_drive(redlock_sync *sync, struct rl_wait *wait, int64_t deadline);
+
+/* The client's thread has something to do that others do not. */
+void rl_drive_call_own(redlock_sync *sync);
+
+/* A wait begins, is done: who drives may change by that. */
+void rl_drive_begun(redlock_sync *sync, struct rl_wait *wait);
+void rl_drive_done(redlock_sync *sync, const struct rl_wait *wait);
+
+/* Orders that are posted are for whoever drives; if nobody does, for the client's thread.
+ */
+void rl_drive_announce(redlock_sync *sync);
 
 /* --- tenures (sync_tenure.c) --- */
 
@@ -102,7 +133,7 @@ struct rl_tenure {
 void rl_tenure_init(struct rl_tenure *tenure, redlock_sync *sync,
                     const redlock_lock_options *terms);
 
-/* In the client's thread: does what the state wants. */
+/* By the driver: does what the state wants. */
 void rl_tenure_acquire(struct rl_key *key, struct rl_waiter *waiter);
 void rl_tenure_serve(struct rl_tenure *tenure);
 void rl_tenure_free(struct rl_tenure *tenure);
@@ -116,10 +147,10 @@ void rl_tenure_pass(struct rl_tenure *tenure);
 /* Its key goes on without it. */
 void rl_tenure_detach(struct rl_tenure *tenure);
 
-/* Nobody has it any more: it is freed by the client's thread. */
+/* Nobody has it any more: it is freed by the driver. */
 void rl_tenure_leave(struct rl_tenure *tenure);
 
-/* Reads how long it is held from the lease, in the client's thread. */
+/* Reads how long it is held from the lease, by the driver. */
 void rl_tenure_note_validity(struct rl_tenure *tenure);
 
 /* --- keys (sync_key.c) --- */
@@ -150,7 +181,7 @@ struct rl_key {
 /* Finds or makes it; NULL: no memory. */
 struct rl_key *rl_key_get(redlock_sync *sync, const void *text, size_t len);
 
-/* In the client's thread: whatever is to be done. The key may be gone then. */
+/* By the driver: whatever is to be done. The key may be gone then. */
 void rl_key_serve(redlock_sync *sync, struct rl_key *key);
 
 /* A thread has it, or waits for it. */
@@ -176,8 +207,10 @@ struct redlock_hold {
     _Atomic int64_t boot, raw; /* its deadline: struct rl_until */
     int64_t fence;
     char token[REDLOCK_TOKEN_MAX + 1];
-    bool telling, freed; /* on_lost is running; and the hold was freed in it */
-    bool bound;          /* to a thread, in whose list it is */
+    bool untold, telling, freed; /* on_lost is due, is running; it was freed in that */
+    redlock_code why;            /* for on_lost */
+    TAILQ_ENTRY(redlock_hold) in_untold;
+    bool bound; /* to a thread, in whose list it is */
     LIST_ENTRY(redlock_hold) of_thread;
 };
 
@@ -192,10 +225,12 @@ void rl_hold_take(redlock_hold *hold, struct rl_tenure *tenure);
 /* Its deadline is this, from now on. */
 void rl_hold_show(redlock_hold *hold, struct rl_until until);
 
-/* It is lost for this reason. The client's thread tells it, and lets the mutex go for that.
- */
+/* It is lost for this reason; its owner is to be told that. */
 void rl_hold_lose(redlock_hold *hold, redlock_code why);
-void rl_hold_tell(redlock_hold *hold, redlock_code why, int64_t valid_ms);
+void rl_hold_tell(redlock_hold *hold, redlock_code why);
+
+/* In the client's thread: tells them, and lets the mutex go for that. */
+void rl_hold_tell_all(redlock_sync *sync);
 
 /* Its thread has ended. Takes the mutex. */
 void rl_hold_abandon(redlock_hold *hold);
@@ -222,14 +257,27 @@ struct redlock_sync {
     pthread_t thread;
     struct event_base *base;
     redlock_client *client;
-    struct event *mail;
+    struct event *mail, *alarm;
     int mail_fd;
     TAILQ_HEAD(, rl_order) orders;
 
+    struct rl_wait *driver; /* who runs the loop; NULL: it is free */
+    struct rl_wait own;     /* of the client's thread, which also sleeps there */
+    bool in_loop;           /* the driver is */
+    bool comes_out;         /* as soon as this pass is over; by the driver alone */
+    bool called;            /* mail is there */
+    bool relieved;          /* the driver is to make room for the client's thread */
+    unsigned drives;        /* by threads that wait */
+    unsigned row;           /* waits that came one by one, each soon after the one before */
+    int64_t alone_at;       /* when the last one was done */
+    struct rl_wait *latest; /* that began */
+
     struct rl_order close;
-    bool closing;  /* nothing new is begun */
-    bool detached; /* the thread frees it all by itself */
-    unsigned waits;
+    bool closing;            /* nothing new is begun */
+    bool over;               /* nothing is left to be done */
+    bool detached;           /* the thread frees it all by itself */
+    unsigned waits, pending; /* and those of them that are not done */
+    TAILQ_HEAD(, redlock_hold) untold;
 
     LIST_HEAD(, rl_key) bucket[RL_BUCKETS];
     TAILQ_HEAD(rl_idle, rl_key) idle;
@@ -254,6 +302,7 @@ static inline void rl_sync_lock(redlock_sync *sync)
 
 static inline void rl_sync_unlock(redlock_sync *sync)
 {
+    rl_drive_announce(sync);
     pthread_mutex_unlock(&sync->mutex);
 }
 

@@ -137,7 +137,7 @@ void rl_tenure_pass(struct rl_tenure *tenure)
     rl_post(tenure->sync, &tenure->key->order);
 }
 
-/* --- what the client's thread is told of a lease --- */
+/* --- what the driver is told of a lease --- */
 
 static void on_lost(redlock_lease *lease, const redlock_result *result, void *arg)
 {
@@ -152,8 +152,8 @@ static void on_lost(redlock_lease *lease, const redlock_result *result, void *ar
         tenure->state = RL_TENURE_LOST;
         rl_tenure_detach(tenure);
         rl_hold_lose(owner, result->code);
+        rl_hold_tell(owner, result->code);
         rl_key_serve(sync, key);
-        rl_hold_tell(owner, result->code, rl_until_left_ms(tenure->until));
     } else if (tenure->state == RL_TENURE_PASSING) {
         rl_tenure_free(tenure);
         rl_key_serve(sync, key);

@@ -18,7 +18,7 @@ int64_t rl_left_ms(int64_t deadline);
 /*
  * A deadline on both of the clocks that the core goes by: what is left is the less of the
  * two. The core adds up the larger of their steps, and so it may be earlier, never later;
- * then it is the client's thread that knows.
+ * then it is the client that knows.
  */
 struct rl_until {
     int64_t boot, raw; /* CLOCK_BOOTTIME, CLOCK_MONOTONIC_RAW, in us */

@@ -2,26 +2,28 @@
  * libredlock for threads: locks that are waited for.
  *
  * The promise is that of redlock.h, for the threads of this process, too: one owner per key
- * and deployment. A client has a thread of its own, which speaks to the nodes and extends
- * what is held while its owner computes. In one process the owners of a key follow each
- * other in the order in which they asked, and only the first of those who wait asks the
- * nodes; a lock that is still valid goes from one to the next without a round trip.
+ * and deployment. A client has a thread of its own, which extends what is held while its
+ * owner computes, and speaks to the nodes for all who wait; but if only one does, that may
+ * speak to them itself. In one process the owners of a key follow each other in the order
+ * in which they asked, and only the first of those who wait asks the nodes; a lock that is
+ * still valid goes from one to the next without a round trip.
  *
  * The rules that hold everywhere
  *
  *  1. Units, outputs and codes are those of redlock.h.
  *  2. Threads. Every function may be called from any thread at any time, but for the _free
- *     of a handle, which must be the last call with it.
+ *     of a handle, which must be the last call with it. What waits takes up to 64 KB of
+ *     stack.
  *  3. Ownership. A hold belongs to the thread that locked. If that thread ends without
  *     having unlocked, the hold is no longer extended: the lock ends by its TTL, and its
  *     successor waits until then, for nobody knows what was left half done. With the option
  *     `any_thread` it belongs to whoever has the handle. Any thread may unlock any hold.
- *  4. Callbacks run in the client's thread. What waits for the nodes answers REDLOCK_LOOP
- *     there, with whichever client; all else is allowed, and the sooner it returns, the
- *     better for all others.
+ *  4. Callbacks run in the client's thread, never in one that waits. What waits for the
+ * nodes answers REDLOCK_LOOP there, with whichever client; all else is allowed, and the
+ * sooner it returns, the better for all others.
  *  5. After fork() the child's handles are inert: every call answers REDLOCK_FORKED, a hold
  *     is lost, and the free functions only give memory back, as far as that is safe: what
- *     the client's thread worked on, its connections too, stays until the child ends or
+ *     the client worked on, its connections too, stays until the child ends or
  *     calls exec(). What the parent held, it goes on holding. Make a new client. A child
  *     that was forked in a callback must not return from that.
  *  6. Signals. The client's thread takes none. A signal never ends a wait, and a thread
@@ -183,7 +185,7 @@ REDLOCK_API void redlock_hold_free(redlock_hold *hold);
 
 /*
  * Whether the lock was lost or unlocked: one load, to be tested in the innermost loop. It
- * is true as soon as the client's thread knows; redlock_hold_valid_ms() reads the clock,
+ * is true as soon as the client knows; redlock_hold_valid_ms() reads the clock,
  * and is true even if the whole process stood still.
  */
 REDLOCK_API bool redlock_hold_lost(const redlock_hold *hold);

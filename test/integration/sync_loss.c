@@ -8,7 +8,7 @@
 #define SHORT_MS 900
 
 struct seen {
-    atomic_uint times;
+    atomic_uint begun, times;
     redlock_hold *hold;
     redlock_code why;
     int64_t valid_ms;
@@ -23,6 +23,7 @@ struct seen {
 static void see(redlock_hold *hold, redlock_code why, int64_t valid_ms, void *arg)
 {
     struct seen *seen = arg;
+    atomic_fetch_add(&seen->begun, 1);
     seen->hold = hold;
     seen->why = why;
     seen->valid_ms = valid_ms;
@@ -343,7 +344,8 @@ Test(sync_loss, freed_while_it_is_told)
     cr_assert_eq(hand_done(&hand, job_lock), REDLOCK_OK);
     redlock_hold *hold = hand.hold;
     break_key(&c);
-    CREW_UNTIL(redlock_hold_lost(hold));
+    CREW_UNTIL(seen.begun > 0);
+    cr_assert(redlock_hold_lost(hold));
     cr_assert_eq(redlock_unlock(hold, 0), REDLOCK_GONE);
     hand_do(&hand, job_free);
     crew_run_for(50);

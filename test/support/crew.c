@@ -262,6 +262,16 @@ unsigned crew_keys(redlock_sync *sync)
     return count;
 }
 
+enum crew_driver crew_driver(redlock_sync *sync)
+{
+    rl_sync_lock(sync);
+    enum crew_driver driver = !sync->driver                ? CREW_NOBODY
+                              : sync->driver == &sync->own ? CREW_CLIENT
+                                                           : CREW_CALLER;
+    rl_sync_unlock(sync);
+    return driver;
+}
+
 unsigned crew_passengers(redlock_sync *sync)
 {
     unsigned count = 0;

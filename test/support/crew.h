@@ -74,6 +74,10 @@ bool crew_held(redlock_sync *sync, const char *key);
 /* Keys that somebody wants, or that are being released. */
 unsigned crew_keys(redlock_sync *sync);
 
+/* Who runs the client's loop. */
+enum crew_driver { CREW_NOBODY, CREW_CLIENT, CREW_CALLER };
+enum crew_driver crew_driver(redlock_sync *sync);
+
 /* How many threads wait for what another one does in single flight. */
 unsigned crew_passengers(redlock_sync *sync);
 

@@ -1,0 +1,272 @@
+/*
+ * Who runs the event loop of a client when, and the orders that are carried out there.
+ *
+ * At most one thread does, the driver. It is named under the mutex, which it lets go only
+ * in the loop: what one driver did comes before what the next one does. It is
+ *
+ * - the client's own thread, while nobody waits, while several do, for it sends their
+ *   commands together, and for whoever waits for long; or
+ * - a thread that waits alone, for being woken by another takes a good part of the time
+ *   that the nodes take. It drives until it has what it waits for, its deadline comes, or
+ *   it is relieved.
+ *
+ * The client's thread leaves the loop free for such threads when waits follow each other
+ * one by one, and looks on: each RL_LINGER_MS it drives if nobody did since it looked last,
+ * and relieves whoever has driven all that time. Whoever posts an order and does not wait,
+ * and whoever stops driving while others wait, gives the loop to the client's thread at
+ * once. So nothing is left undone but what the nodes say or a clock wants while nobody
+ * waits, and that for less than two lingers. This is harmless: the deadline of a hold is
+ * looked at by the clock, an extension has two thirds of the TTL to be late, and a busy
+ * machine lets any loop wait as long.
+ *
+ * Users' callbacks run in the client's thread only, and outside of the loop.
+ */
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "sync_parts.h"
+
+#define RL_LINGER_MS 2
+#define RL_ALONE     8 /* waits one by one, until the loop is left free for the next */
+
+/* --- the loop --- */
+
+static void on_mail(evutil_socket_t fd, short what, void *arg)
+{
+    redlock_sync *sync = arg;
+    uint64_t count;
+    (void)what;
+    rl_sync_lock(sync);
+    (void)!read(fd, &count, sizeof(count));
+    sync->called = false;
+    rl_carry_out_all(sync);
+    if (sync->relieved || sync->driver->done)
+        sync->comes_out = true;
+    rl_sync_unlock(sync);
+}
+
+static void on_alarm(evutil_socket_t fd, short what, void *arg)
+{
+    redlock_sync *sync = arg;
+    (void)fd;
+    (void)what;
+    sync->comes_out = true;
+}
+
+bool rl_drive_open(redlock_sync *sync)
+{
+    rl_wait_init(sync, &sync->own);
+    sync->driver = &sync->own;
+    sync->base = event_base_new();
+    sync->mail_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (!sync->base || sync->mail_fd < 0)
+        return false;
+    sync->mail = event_new(sync->base, sync->mail_fd, EV_READ | EV_PERSIST, on_mail, sync);
+    sync->alarm = evtimer_new(sync->base, on_alarm, sync);
+    return sync->mail && sync->alarm && event_add(sync->mail, NULL) == 0;
+}
+
+void rl_drive_close(redlock_sync *sync)
+{
+    if (sync->mail)
+        event_free(sync->mail);
+    if (sync->alarm)
+        event_free(sync->alarm);
+    if (sync->base)
+        event_base_free(sync->base);
+}
+
+/* Is in the loop, without the mutex, until called out, or just once. False: that failed. */
+static bool drive(redlock_sync *sync, bool waits)
+{
+    int failed;
+    sync->in_loop = true;
+    sync->comes_out = false;
+    pthread_mutex_unlock(&sync->mutex);
+    do
+        failed = event_base_loop(sync->base, EVLOOP_ONCE | (waits ? 0 : EVLOOP_NONBLOCK));
+    while (!failed && waits && !sync->comes_out); /* which only this thread sets */
+    pthread_mutex_lock(&sync->mutex);
+    sync->in_loop = false;
+    return !failed;
+}
+
+static bool is_here(const redlock_sync *sync)
+{
+    return sync->in_loop && pthread_equal(sync->driver->thread, pthread_self());
+}
+
+static void send_mail(redlock_sync *sync)
+{
+    uint64_t one = 1;
+    int state;
+    if (!sync->in_loop || sync->called)
+        return;
+    sync->called = true;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state); /* the mutex is held */
+    while (write(sync->mail_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+        ;
+    pthread_setcancelstate(state, NULL);
+}
+
+void rl_drive_begun(redlock_sync *sync, struct rl_wait *wait)
+{
+    if (sync->pending++ > 0 || rl_now_ms() > sync->alone_at + RL_LINGER_MS)
+        sync->row = 0;
+    sync->latest = wait;
+}
+
+void rl_drive_done(redlock_sync *sync, const struct rl_wait *wait)
+{
+    if (--sync->pending == 0) {
+        sync->row++;
+        sync->alone_at = rl_now_ms();
+    }
+    if (is_here(sync))
+        sync->comes_out |= wait == sync->driver || sync->pending == 0;
+    else if (wait == sync->driver)
+        send_mail(sync);
+}
+
+/* --- orders --- */
+
+void rl_post(redlock_sync *sync, struct rl_order *order)
+{
+    if (order->posted)
+        return;
+    order->posted = true;
+    TAILQ_INSERT_TAIL(&sync->orders, order, next);
+}
+
+void rl_unpost(redlock_sync *sync, struct rl_order *order)
+{
+    if (order->posted)
+        TAILQ_REMOVE(&sync->orders, order, next);
+    order->posted = false;
+}
+
+void rl_carry_out_all(redlock_sync *sync)
+{
+    struct rl_order *order;
+    while ((order = TAILQ_FIRST(&sync->orders))) {
+        rl_unpost(sync, order);
+        order->carry_out(sync, order);
+    }
+}
+
+static void give_to_own(redlock_sync *sync)
+{
+    sync->driver = &sync->own;
+    pthread_cond_signal(&sync->own.woken);
+}
+
+void rl_drive_announce(redlock_sync *sync)
+{
+    if (TAILQ_EMPTY(&sync->orders))
+        return;
+    if (!sync->driver)
+        give_to_own(sync);
+    else if (is_here(sync))
+        sync->comes_out = true;
+    else
+        send_mail(sync);
+}
+
+void rl_drive_call_own(redlock_sync *sync)
+{
+    if (sync->driver == &sync->own && is_here(sync))
+        sync->comes_out = true;
+    else
+        pthread_cond_signal(&sync->own.woken);
+}
+
+/* --- a thread that waits --- */
+
+/* The loop has a coarse clock, and may ring early. False: it is too late, or impossible. */
+static bool set_alarm(redlock_sync *sync, int64_t deadline)
+{
+    int64_t left = rl_left_ms(deadline);
+    struct timeval in = {.tv_sec = left / 1000, .tv_usec = left % 1000 * 1000};
+    return left > 0 && event_add(sync->alarm, &in) == 0;
+}
+
+bool rl_drive(redlock_sync *sync, struct rl_wait *wait, int64_t deadline)
+{
+    bool ends = deadline != RL_FOREVER, goes_on;
+    if (sync->driver || (ends && !set_alarm(sync, deadline)))
+        return false;
+    sync->driver = wait;
+    sync->drives++;
+    do {
+        rl_carry_out_all(sync);
+        goes_on = drive(sync, !wait->done) && !wait->done && !sync->relieved &&
+                  (!ends || set_alarm(sync, deadline));
+    } while (goes_on);
+    if (ends)
+        event_del(sync->alarm);
+    sync->driver = NULL;
+    sync->relieved = false;
+    if (sync->pending > 0 || sync->closing || !TAILQ_EMPTY(&sync->orders))
+        give_to_own(sync);
+    return true;
+}
+
+/* --- the client's own thread --- */
+
+static void look_on(redlock_sync *sync)
+{
+    unsigned drives = sync->drives;
+    rl_wait_sleep(sync, &sync->own, rl_in_ms(RL_LINGER_MS));
+    rl_hold_tell_all(sync);
+    if (sync->drives != drives || sync->driver == &sync->own)
+        return;
+    if (!sync->driver) {
+        sync->driver = &sync->own;
+    } else {
+        sync->relieved = true;
+        send_mail(sync);
+    }
+}
+
+/*
+ * To whoever waits next, or does already: a row ends as soon as two waits overlap, so where
+ * one is not done, that is the latest.
+ */
+static bool leaves_it_free(redlock_sync *sync)
+{
+    bool is_idle = sync->pending == 0 && TAILQ_EMPTY(&sync->orders);
+    if (sync->row < RL_ALONE || (!is_idle && sync->pending != 1) || sync->closing ||
+        !TAILQ_EMPTY(&sync->untold))
+        return false;
+    sync->driver = NULL;
+    if (sync->pending == 1)
+        pthread_cond_signal(&sync->latest->woken);
+    return true;
+}
+
+/* Until the loop is left to who waits, or over. */
+static void drive_own(redlock_sync *sync)
+{
+    for (;;) {
+        do {
+            rl_carry_out_all(sync);
+            rl_hold_tell_all(sync);
+        } while (!TAILQ_EMPTY(&sync->orders));
+        if (sync->over)
+            return;
+        if (!drive(sync, true))
+            sync->over = true;
+        if (leaves_it_free(sync))
+            return;
+    }
+}
+
+void rl_drive_on(redlock_sync *sync)
+{
+    while (sync->driver != &sync->own || !sync->over)
+        if (sync->driver == &sync->own)
+            drive_own(sync);
+        else
+            look_on(sync);
+}

@@ -1,0 +1,333 @@
+/* Who runs the loop of a client for threads: its own thread, or one that waits. */
+#include <criterion/criterion.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+
+#include "crew.h"
+
+/* --- sending the client's thread away --- */
+
+/*
+ * It stays in a callback while the loop is free. So it can neither drive nor relieve
+ * anyone, and a thread that waits drives for as long as that is so.
+ */
+struct away {
+    struct crew crew;
+    redlock_hold *lost;
+    sem_t back;
+    atomic_uint gone;
+    pthread_t thread;
+    enum crew_driver driver; /* when it was told */
+};
+
+static void stay_away(redlock_hold *hold, redlock_code why, int64_t valid_ms, void *arg)
+{
+    struct away *away = arg;
+    (void)hold;
+    (void)why;
+    (void)valid_ms;
+    away->thread = pthread_self();
+    away->driver = crew_driver(away->crew.sync);
+    atomic_fetch_add(&away->gone, 1);
+    while (sem_wait(&away->back) != 0)
+        ;
+}
+
+/* One wait after the other: the loop is left free for them. */
+static atomic_bool enough;
+
+static void job_cycle(struct hand *hand)
+{
+    while (!enough) {
+        job_lock(hand);
+        job_confirm(hand);
+    }
+}
+
+static void call_back(struct away *away)
+{
+    sem_post(&away->back);
+    redlock_hold_free(away->lost);
+    away->lost = NULL;
+}
+
+/* A lock is lost in the midst of that. False: the client's thread drove just then. */
+static bool goes_away(struct away *away)
+{
+    struct hand hand;
+    redlock_lock_options options = crew_lock_options();
+    unsigned gone = away->gone;
+    options.max_hold_ms = 20;
+    options.on_lost = stay_away;
+    options.lost_arg = away;
+    cr_assert_eq(redlock_lock(away->crew.sync, "lost", 4, &options, &away->lost),
+                 REDLOCK_OK);
+    enough = false;
+    hand_start(&hand, away->crew.sync, "cycle", NULL);
+    hand_do(&hand, job_cycle);
+    CREW_UNTIL(away->gone > gone);
+    cr_assert(!pthread_equal(away->thread, hand.thread));
+    bool free = away->driver != CREW_CLIENT;
+    enough = true;
+    if (!free)
+        call_back(away);
+    cr_assert_eq(hand_await(&hand), REDLOCK_OK);
+    hand_end(&hand);
+    return free;
+}
+
+static void send_away(struct away *away)
+{
+    *away = (struct away){.thread = pthread_self()};
+    sem_init(&away->back, 0, 0);
+    crew_open(&away->crew, 3);
+    CREW_UNTIL(goes_away(away));
+    cr_assert_eq(crew_driver(away->crew.sync), CREW_NOBODY);
+}
+
+static void finish(struct away *away)
+{
+    if (away->lost)
+        call_back(away);
+    crew_close(&away->crew);
+    sem_destroy(&away->back);
+}
+
+/* --- a thread drives --- */
+
+Test(sync_drive, alone)
+{
+    struct away away;
+    struct hand hand;
+    send_away(&away);
+    hand_start(&hand, away.crew.sync, "job", NULL);
+    for (unsigned i = 0; i < 3; i++) {
+        cr_assert_eq(hand_done(&hand, job_lock), REDLOCK_OK);
+        cr_assert_eq(hand_done(&hand, job_extend), REDLOCK_OK);
+        cr_assert_eq(hand_done(&hand, job_confirm), REDLOCK_OK);
+        cr_assert_eq(crew_driver(away.crew.sync), CREW_NOBODY);
+    }
+    hand_end(&hand);
+    finish(&away);
+}
+
+/* What it waits for is done by another thread. */
+Test(sync_drive, is_handed_a_lock)
+{
+    struct away away;
+    struct hand hand[2];
+    send_away(&away);
+    for (unsigned i = 0; i < 2; i++)
+        hand_start(&hand[i], away.crew.sync, "job", NULL);
+    cr_assert_eq(hand_done(&hand[0], job_lock), REDLOCK_OK);
+    hand_do(&hand[1], job_lock);
+    CREW_UNTIL(crew_driver(away.crew.sync) == CREW_CALLER);
+    cr_assert_eq(hand_done(&hand[0], job_unlock), REDLOCK_OK);
+    cr_assert_eq(hand_await(&hand[1]), REDLOCK_OK);
+    cr_assert_eq(crew_driver(away.crew.sync), CREW_NOBODY);
+    cr_assert_eq(hand_done(&hand[1], job_confirm), REDLOCK_OK);
+    hand_end(&hand[0]);
+    hand_end(&hand[1]);
+    finish(&away);
+}
+
+/* A lock that another process has: whoever waits for it, waits. */
+struct theirs {
+    redlock_sync *sync;
+    redlock_hold *hold;
+};
+
+static struct theirs take(struct away *away, const char *key)
+{
+    struct theirs theirs = {.sync = crew_sync(&away->crew)};
+    cr_assert_eq(redlock_lock(theirs.sync, key, strlen(key), NULL, &theirs.hold),
+                 REDLOCK_OK);
+    return theirs;
+}
+
+static void give_back(struct theirs *theirs)
+{
+    redlock_hold_free(theirs->hold);
+    redlock_sync_free(theirs->sync);
+}
+
+static void wait_and_drive(struct away *away, struct hand *hand,
+                           const redlock_lock_options *options, hand_job *job)
+{
+    hand_start(hand, away->crew.sync, "theirs", options);
+    hand->wait_ms = 50;
+    hand_do(hand, job);
+    CREW_UNTIL(crew_driver(away->crew.sync) == CREW_CALLER);
+}
+
+Test(sync_drive, is_stopped)
+{
+    struct away away;
+    struct hand hand;
+    redlock_stop *stop = NULL;
+    redlock_lock_options options = crew_lock_options();
+    send_away(&away);
+    struct theirs theirs = take(&away, "theirs");
+    cr_assert_eq(redlock_stop_new(away.crew.sync, &stop), REDLOCK_OK);
+    options.stop = stop;
+    wait_and_drive(&away, &hand, &options, job_lock);
+    redlock_stop_all(stop);
+    cr_assert_eq(hand_await(&hand), REDLOCK_CANCELLED);
+    hand_end(&hand);
+    redlock_stop_free(stop);
+    give_back(&theirs);
+    finish(&away);
+}
+
+/* A thread of its own process has the lock: nothing but the deadline ends its wait. */
+Test(sync_drive, has_a_deadline)
+{
+    struct away away;
+    struct hand hand[2];
+    send_away(&away);
+    for (unsigned i = 0; i < 2; i++)
+        hand_start(&hand[i], away.crew.sync, "job", NULL);
+    cr_assert_eq(hand_done(&hand[0], job_lock), REDLOCK_OK);
+    hand[1].wait_ms = 300;
+    hand_do(&hand[1], job_lock_for);
+    CREW_UNTIL(crew_driver(away.crew.sync) == CREW_CALLER);
+    cr_assert_eq(hand_await(&hand[1]), REDLOCK_TIMEOUT);
+    hand_end(&hand[0]);
+    hand_end(&hand[1]);
+    finish(&away);
+}
+
+/* It does what others want, too, for as long as it drives. */
+Test(sync_drive, serves_others)
+{
+    struct away away;
+    struct hand waiting, other;
+    send_away(&away);
+    struct theirs theirs = take(&away, "theirs");
+    wait_and_drive(&away, &waiting, NULL, job_lock);
+    hand_start(&other, away.crew.sync, "other", NULL);
+    cr_assert_eq(hand_done(&other, job_lock), REDLOCK_OK);
+    cr_assert_eq(hand_done(&other, job_unlock), REDLOCK_OK);
+    CREW_UNTIL(servers_number(&away.crew.servers, 0, "EXISTS other") == 0);
+    cr_assert_eq(crew_driver(away.crew.sync), CREW_CALLER);
+    redlock_hold_free(theirs.hold);
+    theirs.hold = NULL;
+    cr_assert_eq(hand_await(&waiting), REDLOCK_OK);
+    cr_assert_eq(hand_done(&waiting, job_confirm), REDLOCK_OK);
+    hand_end(&waiting);
+    hand_end(&other);
+    give_back(&theirs);
+    finish(&away);
+}
+
+/* --- the client's thread drives after that --- */
+
+Test(sync_drive, client_relieves_who_waits_for_long)
+{
+    struct away away;
+    struct hand hand;
+    send_away(&away);
+    struct theirs theirs = take(&away, "theirs");
+    wait_and_drive(&away, &hand, NULL, job_lock);
+    call_back(&away);
+    CREW_UNTIL(crew_driver(away.crew.sync) == CREW_CLIENT);
+    cr_assert(hand_is_busy(&hand));
+    give_back(&theirs);
+    cr_assert_eq(hand_await(&hand), REDLOCK_OK);
+    cr_assert_eq(hand_done(&hand, job_confirm), REDLOCK_OK);
+    hand_end(&hand);
+    finish(&away);
+}
+
+/* Who has what it waited for gives the loop to the client's thread, if others wait. */
+Test(sync_drive, client_follows_a_thread_that_drove)
+{
+    struct away away;
+    struct hand hand[2], other;
+    send_away(&away);
+    for (unsigned i = 0; i < 2; i++)
+        hand_start(&hand[i], away.crew.sync, "job", NULL);
+    struct theirs theirs = take(&away, "theirs");
+    cr_assert_eq(hand_done(&hand[0], job_lock), REDLOCK_OK);
+    hand_do(&hand[1], job_lock);
+    CREW_UNTIL(crew_driver(away.crew.sync) == CREW_CALLER);
+    hand_start(&other, away.crew.sync, "theirs", NULL);
+    hand_do(&other, job_lock);
+    CREW_UNTIL(crew_waiting(away.crew.sync, "theirs") == 1);
+    cr_assert_eq(hand_done(&hand[0], job_unlock), REDLOCK_OK);
+    cr_assert_eq(hand_await(&hand[1]), REDLOCK_OK);
+    cr_assert_eq(crew_driver(away.crew.sync), CREW_CLIENT);
+    call_back(&away);
+    give_back(&theirs);
+    cr_assert_eq(hand_await(&other), REDLOCK_OK);
+    hand_end(&hand[0]);
+    hand_end(&hand[1]);
+    hand_end(&other);
+    finish(&away);
+}
+
+/* What is unlocked is released without anyone who waits for that. */
+Test(sync_drive, client_does_what_nobody_waits_for)
+{
+    struct away away;
+    struct hand hand;
+    send_away(&away);
+    hand_start(&hand, away.crew.sync, "job", NULL);
+    cr_assert_eq(hand_done(&hand, job_lock), REDLOCK_OK);
+    cr_assert_eq(crew_driver(away.crew.sync), CREW_NOBODY);
+    cr_assert_eq(hand_done(&hand, job_unlock), REDLOCK_OK);
+    cr_assert_eq(crew_driver(away.crew.sync), CREW_CLIENT);
+    call_back(&away);
+    CREW_UNTIL(servers_keys(&away.crew.servers) == 0);
+    hand_end(&hand);
+    finish(&away);
+}
+
+/* A free loop is taken over, and what is held is extended while nobody calls. */
+Test(sync_drive, client_extends_while_nobody_calls)
+{
+    struct away away;
+    struct hand hand;
+    redlock_lock_options options = crew_lock_options();
+    options.ttl_ms = 3000;
+    send_away(&away);
+    hand_start(&hand, away.crew.sync, "job", &options);
+    cr_assert_eq(hand_done(&hand, job_lock), REDLOCK_OK);
+    cr_assert_eq(crew_driver(away.crew.sync), CREW_NOBODY);
+    int64_t end = crew_clock_ms() + redlock_hold_valid_ms(hand.hold);
+    sem_post(&away.back);
+    CREW_UNTIL(crew_driver(away.crew.sync) == CREW_CLIENT);
+    CREW_UNTIL(crew_clock_ms() + redlock_hold_valid_ms(hand.hold) >
+               end + options.ttl_ms / 6);
+    cr_assert_not(redlock_hold_lost(hand.hold));
+    hand_end(&hand);
+    redlock_hold_free(away.lost);
+    away.lost = NULL;
+    finish(&away);
+}
+
+static void *free_client(void *arg)
+{
+    redlock_sync_free(arg);
+    return NULL;
+}
+
+Test(sync_drive, client_is_freed)
+{
+    struct away away;
+    struct hand hand;
+    pthread_t thread;
+    send_away(&away);
+    struct theirs theirs = take(&away, "theirs");
+    wait_and_drive(&away, &hand, NULL, job_lock);
+    cr_assert_eq(pthread_create(&thread, NULL, free_client, away.crew.sync), 0);
+    cr_assert_eq(hand_await(&hand), REDLOCK_CANCELLED);
+    call_back(&away);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    away.crew.sync = NULL;
+    hand_end(&hand);
+    give_back(&theirs);
+    for (unsigned i = 0; i < away.crew.servers.n; i++)
+        cr_assert_eq(servers_number(&away.crew.servers, i, "EXISTS theirs"), 0);
+    finish(&away);
+}
