@@ -18,9 +18,9 @@
  *     having unlocked, the hold is no longer extended: the lock ends by its TTL, and its
  *     successor waits until then, for nobody knows what was left half done. With the option
  *     `any_thread` it belongs to whoever has the handle. Any thread may unlock any hold.
- *  4. Callbacks run in the client's thread, never in one that waits. What waits for the
- * nodes answers REDLOCK_LOOP there, with whichever client; all else is allowed, and the
- * sooner it returns, the better for all others.
+ *  4. Callbacks run in the client's thread, never in one that waits. What waits for nodes
+ *     answers REDLOCK_LOOP there, with whichever client; all else is allowed, and the
+ *     sooner it returns, the better for all others.
  *  5. After fork() the child's handles are inert: every call answers REDLOCK_FORKED, a hold
  *     is lost, and the free functions only give memory back, as far as that is safe: what
  *     the client worked on, its connections too, stays until the child ends or

@@ -7,8 +7,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define READ_SIZE      (16 * 1024)
-#define READS_PER_PASS 4
+#define READ_SIZE      4096 /* on the stack of whoever runs the loop */
+#define READS_PER_PASS 16
 #define OUT_ROOM       4096
 #define OUT_KEPT       (256 * 1024) /* what a burst took beyond that is given back */
 #define OP_ROOM        64           /* doubled as needed */
