@@ -239,7 +239,7 @@ static void on_replied(void *arg, struct rl_node *node, const struct rl_op *op,
                        const struct rl_reply *reply)
 {
     struct rl_member *member = arg;
-    if (rl_link_learns(&member->link, rl_node_oldest(node)))
+    if (rl_link_learns(&member->link, member->task.client->view.now, rl_node_oldest(node)))
         step_link(member, (struct rl_link_event){.type = RL_LINK_ANSWERED,
                                                  .sent = op->sent,
                                                  .oldest = rl_node_oldest(node)});

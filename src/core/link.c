@@ -195,9 +195,10 @@ enum rl_link_action rl_link_step(struct rl_link *link, const struct rl_link_even
     return RL_LINK_NOTHING;
 }
 
-bool rl_link_learns(const struct rl_link *link, rl_time oldest)
+bool rl_link_learns(const struct rl_link *link, rl_time now, rl_time oldest)
 {
-    return link->state != RL_LINK_READY || oldest != link->oldest;
+    return link->state != RL_LINK_READY || oldest != link->oldest ||
+           now >= rl_later(oldest, patience(link) / 2);
 }
 
 rl_time rl_link_next(const struct rl_link *link)

@@ -98,9 +98,10 @@ enum rl_link_action rl_link_step(struct rl_link *link, const struct rl_link_even
 
 /*
  * Whether it has to be stepped with ANSWERED. Of the commands of one write, to a node that
- * votes, the last answer says all: when the oldest that is owed now was sent.
+ * votes, the last answer says all: when the oldest that is owed now was sent. Unless they
+ * take long: then each is a sign of life, and a longer round trip.
  */
-bool rl_link_learns(const struct rl_link *link, rl_time oldest);
+bool rl_link_learns(const struct rl_link *link, rl_time now, rl_time oldest);
 
 /* When the machine wants to be stepped with TICK, at the latest. */
 rl_time rl_link_next(const struct rl_link *link);

@@ -330,7 +330,7 @@ static void replied(struct world *world, struct client *client, const struct ord
     uint16_t line = order->line;
     rl_time oldest =
         member->owed > 0 ? world->wire.order[member->order[member->first]].sent : RL_NEVER;
-    if (rl_link_learns(&member->link, oldest))
+    if (rl_link_learns(&member->link, client->view.now, oldest))
         step_link(world, client, node,
                   (struct rl_link_event){
                       .type = RL_LINK_ANSWERED, .sent = order->sent, .oldest = oldest});

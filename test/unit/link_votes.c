@@ -98,6 +98,39 @@ Test(suspect, patience_follows_the_round_trip)
     cr_assert_geq(link.round_trip, 1, "never 0 again: that means unknown");
 }
 
+/* As its owner steps it: an answer from which it learns nothing is not told. */
+static void hear(struct rl_link *link, rl_time at, rl_time sent, rl_time oldest)
+{
+    if (rl_link_learns(link, at, oldest))
+        link_answer(link, at, sent, oldest);
+}
+
+Test(suspect, not_while_what_was_written_at_once_is_answered_bit_by_bit)
+{
+    struct rl_link link = link_in(RL_LINK_READY, now);
+    link.round_trip = RL_MS / 10;
+    link_say(&link, RL_LINK_SENT, now);
+    rl_time end = now + 10 * RL_SUSPECT_FLOOR;
+    for (rl_time at = now + RL_MS; at < end; at += RL_MS) {
+        hear(&link, at, now, now);
+        link_say(&link, RL_LINK_TICK, at);
+        cr_assert_eq(link.state, RL_LINK_READY, "after %d us", (int)(at - now));
+    }
+    hear(&link, end, now, RL_NEVER);
+    cr_assert_eq(rl_link_next(&link), RL_NEVER);
+}
+
+Test(suspect, of_one_write_that_is_answered_soon_only_the_last_answer_counts)
+{
+    struct rl_link link = link_in(RL_LINK_READY, now);
+    link_say(&link, RL_LINK_SENT, now);
+    cr_assert(!rl_link_learns(&link, now + RL_MS, now));
+    cr_assert(rl_link_learns(&link, now + RL_MS, now + 1), "the next one is of another");
+    cr_assert(rl_link_learns(&link, now + RL_MS, RL_NEVER));
+    link_say(&link, RL_LINK_TICK, now + RL_SUSPECT_FLOOR);
+    cr_assert(rl_link_learns(&link, now + RL_SUSPECT_FLOOR, now), "it is suspect");
+}
+
 Test(suspect, how_long_it_hung_is_at_most_twice_its_round_trip)
 {
     struct rl_link link = link_in(RL_LINK_SUSPECT, now);
