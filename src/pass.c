@@ -112,9 +112,10 @@ static void tick_due(redlock_client *client)
     }
 }
 
+/* Not by a child that was forked in a callback: the streams are its parent's. */
 static void write_queued(redlock_client *client)
 {
-    while (client->unwritten) {
+    while (client->unwritten && rl_client_is_ours(client)) {
         unsigned i = rl_first(client->unwritten);
         struct rl_member *member = &client->member[i];
         client->unwritten &= ~rl_bit(i);

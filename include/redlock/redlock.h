@@ -21,7 +21,8 @@
  *     until the callback returns.
  *  6. Outputs (ret_...) come last and are untouched on failure.
  *  7. After fork() the child's handles are inert: every call answers REDLOCK_FORKED, the
- *     free functions only free memory, and nothing is sent. Make a new client.
+ *     free functions only free memory, and nothing is sent. Make a new client. A child
+ *     that was forked in a callback must not return to the loop that it shares.
  *  8. Codes. REDLOCK_OK is 0. Every other code is said to mean what its line in
  *     REDLOCK_CODES says; redlock_code_text() has the same words.
  */

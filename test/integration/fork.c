@@ -1,6 +1,7 @@
 /* After a fork the child's handles are inert, and the parent's go on as if nothing was. */
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "child.h"
@@ -172,6 +173,67 @@ Test(fork, child_of_a_parent_that_admits)
     cr_assert_eq(admitted.result.code, REDLOCK_OK);
     cr_assert_eq(admitted.times, 1);
     cr_assert_eq(servers_keys(&s.servers), 3);
+    stage_close(&s);
+}
+
+/* --- forked in a callback --- */
+
+struct forker {
+    struct stage *stage;
+    pid_t child;
+    bool called;
+};
+
+/* The child has ended before the parent goes on: it would be the first to say anything. */
+static void fork_inside(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    struct forker *forker = arg;
+    (void)lease;
+    (void)result;
+    forker->called = true;
+    forker->child = fork();
+    if (forker->child == 0)
+        event_base_loopbreak(forker->stage->base);
+    else
+        child_expect(forker->child);
+}
+
+/* What was queued is the parent's to say, once, even if the child returns. */
+Test(fork, child_that_returns_from_a_callback)
+{
+    struct stage s;
+    struct told told[2] = {{0}, {0}};
+    struct forker forker = {.stage = &s};
+    redlock_lease_options options = stage_lease_options();
+    redlock_lease *lease[2], *cancelled;
+    stage_open(&s, 3);
+    stage_settle(&s);
+    cr_assert_eq(
+        redlock_acquire(s.client, "before", 6, &options, told_note, &told[0], &lease[0]),
+        REDLOCK_OK);
+    cr_assert_eq(
+        redlock_acquire(s.client, "other", 5, &options, fork_inside, &forker, &cancelled),
+        REDLOCK_OK);
+    cr_assert_eq(
+        redlock_acquire(s.client, "after", 5, &options, told_note, &told[1], &lease[1]),
+        REDLOCK_OK);
+    redlock_cancel(cancelled);
+    LOOP_UNTIL(s.base, forker.called);
+    if (forker.child == 0)
+        _exit(0);
+    for (unsigned i = 0; i < 2; i++)
+        EXPECT_TOLD(&s, &told[i], REDLOCK_OK);
+    stage_drain(&s);
+    for (unsigned i = 0; i < 3; i++) {
+        cr_assert(stage_is(s.client, i, "ready"));
+        const char *sets = servers_info(&s.servers, i, "commandstats", "cmdstat_set");
+        cr_assert(sets && strncmp(sets, "calls=2,", 8) == 0, "%s", sets);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        cr_assert_eq(stage_release(&s, lease[i]), REDLOCK_OK);
+        redlock_lease_free(lease[i]);
+    }
+    redlock_lease_free(cancelled);
     stage_close(&s);
 }
 
