@@ -1,8 +1,11 @@
 /* Who runs the loop of a client for threads: its own thread, or one that waits. */
 #include <criterion/criterion.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
+#include "child.h"
 #include "crew.h"
 
 /* --- sending the client's thread away --- */
@@ -18,6 +21,7 @@ struct away {
     atomic_uint gone;
     pthread_t thread;
     enum crew_driver driver; /* when it was told */
+    bool frees;              /* the client, when it is called back */
 };
 
 static void stay_away(redlock_hold *hold, redlock_code why, int64_t valid_ms, void *arg)
@@ -31,6 +35,8 @@ static void stay_away(redlock_hold *hold, redlock_code why, int64_t valid_ms, vo
     atomic_fetch_add(&away->gone, 1);
     while (sem_wait(&away->back) != 0)
         ;
+    if (away->frees)
+        redlock_sync_free(away->crew.sync);
 }
 
 /* One wait after the other: the loop is left free for them. */
@@ -220,6 +226,157 @@ Test(sync_drive, serves_others)
     finish(&away);
 }
 
+/* What others hold is extended and is found lost, while no callback can be called. */
+static void note_loss(redlock_hold *hold, redlock_code why, int64_t valid_ms, void *arg)
+{
+    atomic_uint *told = arg;
+    (void)why;
+    (void)valid_ms;
+    atomic_fetch_add(told, redlock_hold_lost(hold) ? 1 : 1000);
+}
+
+Test(sync_drive, keeps_what_others_hold)
+{
+    struct away away;
+    struct hand waiting, other;
+    atomic_uint told = 0;
+    redlock_lock_options options = crew_lock_options();
+    options.ttl_ms = 3000;
+    options.on_lost = note_loss;
+    options.lost_arg = &told;
+    send_away(&away);
+    struct theirs theirs = take(&away, "theirs");
+    wait_and_drive(&away, &waiting, NULL, job_lock);
+    hand_start(&other, away.crew.sync, "other", &options);
+    cr_assert_eq(hand_done(&other, job_lock), REDLOCK_OK);
+    int64_t end = crew_clock_ms() + redlock_hold_valid_ms(other.hold);
+    CREW_UNTIL(crew_clock_ms() + redlock_hold_valid_ms(other.hold) >
+               end + options.ttl_ms / 6);
+    for (unsigned i = 0; i < away.crew.servers.n; i++)
+        servers_do(&away.crew.servers, i, "DEL other");
+    CREW_UNTIL(redlock_hold_lost(other.hold));
+    cr_assert_eq(crew_driver(away.crew.sync), CREW_CALLER);
+    cr_assert_eq(told, 0);
+    call_back(&away);
+    CREW_UNTIL(told > 0);
+    give_back(&theirs);
+    cr_assert_eq(hand_await(&waiting), REDLOCK_OK);
+    hand_end(&waiting);
+    hand_end(&other);
+    finish(&away);
+    cr_assert_eq(told, 1);
+}
+
+/* Lost, but freed, or left by its thread, before it could be told. */
+Test(sync_drive, hushes_what_nobody_has)
+{
+    struct away away;
+    struct hand waiting, other[2];
+    static const char *const key[] = {"freed", "left"};
+    atomic_uint told = 0;
+    redlock_lock_options options = crew_lock_options();
+    options.max_hold_ms = 20;
+    options.on_lost = note_loss;
+    options.lost_arg = &told;
+    send_away(&away);
+    struct theirs theirs = take(&away, "theirs");
+    wait_and_drive(&away, &waiting, NULL, job_lock);
+    for (unsigned i = 0; i < 2; i++) {
+        hand_start(&other[i], away.crew.sync, key[i], &options);
+        cr_assert_eq(hand_done(&other[i], job_lock), REDLOCK_OK);
+        CREW_UNTIL(redlock_hold_lost(other[i].hold));
+    }
+    redlock_hold_free(other[0].hold);
+    other[0].hold = NULL;
+    redlock_hold *left = other[1].hold;
+    other[1].hold = NULL;
+    hand_end(&other[1]);
+    call_back(&away);
+    give_back(&theirs);
+    cr_assert_eq(hand_await(&waiting), REDLOCK_OK);
+    hand_end(&other[0]);
+    hand_end(&waiting);
+    finish(&away);
+    cr_assert_eq(told, 0);
+    redlock_hold_free(left);
+}
+
+static atomic_uint signals;
+
+static void on_signal(int number)
+{
+    (void)number;
+    atomic_fetch_add(&signals, 1);
+}
+
+/* Neither a signal nor a cancellation ends a wait, and both come to their right. */
+static void *lock_and_end(void *arg)
+{
+    job_lock(arg);
+    pthread_testcancel();
+    return arg;
+}
+
+Test(sync_drive, is_interrupted)
+{
+    struct away away;
+    struct hand hand = {.key = "theirs", .options = crew_lock_options()};
+    pthread_t thread;
+    void *ended = NULL;
+    struct sigaction action = {.sa_handler = on_signal}; /* calls are not begun anew */
+    cr_assert_eq(sigaction(SIGUSR1, &action, NULL), 0);
+    send_away(&away);
+    hand.sync = away.crew.sync;
+    hand.options.any_thread = true;
+    struct theirs theirs = take(&away, "theirs");
+    cr_assert_eq(pthread_create(&thread, NULL, lock_and_end, &hand), 0);
+    CREW_UNTIL(crew_driver(away.crew.sync) == CREW_CALLER);
+    for (unsigned i = 1; i <= 10; i++) {
+        cr_assert_eq(pthread_kill(thread, SIGUSR1), 0);
+        CREW_UNTIL(signals == i);
+    }
+    cr_assert_eq(pthread_cancel(thread), 0);
+    crew_run_for(20);
+    cr_assert_eq(crew_driver(away.crew.sync), CREW_CALLER);
+    give_back(&theirs);
+    cr_assert_eq(pthread_join(thread, &ended), 0);
+    cr_assert_eq(ended, PTHREAD_CANCELED);
+    cr_assert_eq(hand.code, REDLOCK_OK);
+    cr_assert_not(redlock_hold_lost(hand.hold));
+    cr_assert_eq(redlock_unlock(hand.hold, REDLOCK_CONFIRM), REDLOCK_OK);
+    redlock_hold_free(hand.hold);
+    finish(&away);
+}
+
+/* The child shares the sockets with a thread that is in the midst of the loop. */
+Test(sync_drive, process_forks)
+{
+    struct away away;
+    struct hand hand;
+    send_away(&away);
+    struct theirs theirs = take(&away, "theirs");
+    wait_and_drive(&away, &hand, NULL, job_lock);
+    for (unsigned i = 0; i < 10; i++) {
+        pid_t child = fork();
+        cr_assert_geq(child, 0);
+        if (child == 0) {
+            redlock_hold *none;
+            alarm(20);
+            bool right =
+                redlock_lock(away.crew.sync, "job", 3, NULL, &none) == REDLOCK_FORKED;
+            redlock_hold_free(away.lost);
+            redlock_sync_free(away.crew.sync);
+            _exit(!right);
+        }
+        child_expect(child);
+    }
+    give_back(&theirs);
+    cr_assert_eq(hand_await(&hand), REDLOCK_OK);
+    cr_assert_eq(hand_done(&hand, job_confirm), REDLOCK_OK);
+    hand_end(&hand);
+    finish(&away);
+}
+
 /* --- the client's thread drives after that --- */
 
 Test(sync_drive, client_relieves_who_waits_for_long)
@@ -329,5 +486,22 @@ Test(sync_drive, client_is_freed)
     give_back(&theirs);
     for (unsigned i = 0; i < away.crew.servers.n; i++)
         cr_assert_eq(servers_number(&away.crew.servers, i, "EXISTS theirs"), 0);
+    finish(&away);
+}
+
+/* In the callback itself: by then the client is left to end alone. */
+Test(sync_drive, client_is_freed_in_a_callback)
+{
+    struct away away;
+    struct hand hand;
+    send_away(&away);
+    struct theirs theirs = take(&away, "theirs");
+    wait_and_drive(&away, &hand, NULL, job_lock);
+    away.frees = true;
+    call_back(&away);
+    cr_assert_eq(hand_await(&hand), REDLOCK_CANCELLED);
+    away.crew.sync = NULL;
+    hand_end(&hand);
+    give_back(&theirs);
     finish(&away);
 }
