@@ -22,6 +22,8 @@
 #define SECONDS      5
 #define PATIENCE_S   120 /* for all that has to end then */
 #define ROBBERY_MS   150
+#define BAND         4 /* threads; the last one of each has the second client */
+#define REST_US      500
 #define CLIENTS      2    /* the second one is as another process */
 #define NODE_TIME_MS 2000 /* a busy machine is no other story */
 #define LAST_WAITERS 4
@@ -32,6 +34,7 @@ static redlock_sync *sync_of[CLIENTS];
 static struct actor actors[ORACLE_DESKS / 2];
 static unsigned threads = THREADS;
 static atomic_bool ends;
+static atomic_uint lone; /* the band of threads that goes on alone; 0: all do */
 
 /* Of what starts the servers. */
 _Noreturn void plain_fail(void)
@@ -90,11 +93,22 @@ static void admit(void)
 
 /* --- threads --- */
 
+/* Of a band that is alone, one thread of each client goes on: those drive their loops. */
+static bool rests(const struct actor *actor)
+{
+    unsigned band = atomic_load_explicit(&lone, memory_order_relaxed);
+    unsigned place = actor->desk % BAND;
+    return band > 0 && (actor->desk / BAND + 1 != band || (place > 0 && actor->counts));
+}
+
 static void *act(void *arg)
 {
     struct actor *actor = arg;
     while (!atomic_load_explicit(&ends, memory_order_relaxed))
-        deeds_next(actor);
+        if (rests(actor))
+            usleep(REST_US);
+        else
+            deeds_next(actor);
     return NULL;
 }
 
@@ -103,7 +117,7 @@ static void start_threads(uint64_t seed)
     for (unsigned i = 0; i < threads; i++) {
         struct actor *actor = &actors[i];
         actor->desk = i;
-        actor->counts = i % 4 != 3;
+        actor->counts = i % BAND != BAND - 1;
         actor->sync = sync_of[actor->counts ? 0 : 1];
         actor->chance = (seed + i + 1) * UINT64_C(0x9e3779b97f4a7c15);
         actor->others = actors;
@@ -135,12 +149,21 @@ static void rob(void)
             servers_do(&servers, i, "DEL robbed");
 }
 
+/* Every other time one thread of each client has it for itself. */
+static void choose_lone(unsigned time)
+{
+    unsigned bands = (threads + BAND - 1) / BAND;
+    unsigned band = time % 2 ? time / 2 % bands + 1 : 0;
+    atomic_exchange_explicit(&lone, band, memory_order_relaxed); /* for helgrind */
+}
+
 /* In the main thread: servers end with the thread that started them. */
 static void make_trouble(int64_t seconds)
 {
     int64_t begin = now_ms(), end = begin + seconds * 1000;
     bool killed = false, back = false;
-    while (now_ms() < end) {
+    for (unsigned time = 0; now_ms() < end; time++) {
+        choose_lone(time);
         usleep(ROBBERY_MS * 1000);
         rob();
         if (!killed && now_ms() > begin + (end - begin) / 3) {
@@ -151,6 +174,7 @@ static void make_trouble(int64_t seconds)
             back = true;
         }
     }
+    choose_lone(0);
 }
 
 /* --- the end --- */
