@@ -19,7 +19,27 @@
  * looked at by the clock, an extension has two thirds of the TTL to be late, and a busy
  * machine lets any loop wait as long.
  *
- * Users' callbacks run in the client's thread only, and outside of the loop.
+ * What holds, and whoever changes this has to keep:
+ *
+ * - `driver` is changed under the mutex only, and by three: a caller takes the loop where
+ * it is free, and leaves it; the client's thread takes it where it is free, or is given it,
+ *   and leaves it free. What it was given nobody takes from it.
+ * - A caller drives with the mutex in hand, or is in the loop: between `in_loop` and the
+ * next look at the orders nobody can post any. The client's thread lets the mutex go for
+ *   callbacks, too, and so looks at the orders again after those.
+ * - `called` goes with what can be read of `mail_fd`, and both may outlive a drive: the
+ * next driver looks into an empty box, once.
+ * - `comes_out` is of one stay in the loop, `relieved` of one drive by a caller.
+ * - Where somebody waits and does not drive, another does, or the client's thread is about
+ *   to; but for one that could not set its alarm, whom the client's thread finds a linger
+ *   later. An alarm that rings early, by the coarse clock of the loop, is set again; that
+ *   the deadline has come is said by rl_wait_sleep() alone.
+ *
+ * Users' callbacks run in the client's thread only, and outside of the loop. One that takes
+ * long keeps a loop that is the client's thread's just then, or is given to it: nothing is
+ * extended or sent until it returns. A thread that drives meanwhile goes on, for all.
+ * Equally, a driver that the system does not let run, or whose signal handler takes long,
+ * keeps all others; it is relieved only when it goes on.
  */
 #include <errno.h>
 #include <sys/eventfd.h>

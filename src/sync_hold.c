@@ -80,6 +80,7 @@ static void tell(redlock_hold *hold)
     int64_t valid_ms = redlock_hold_valid_ms(hold);
     hush(hold);
     hold->telling = true;
+    sync->relieved = false; /* who drives goes on, however long this takes */
     rl_sync_unlock(sync);
     hold->options.on_lost(hold, hold->why, valid_ms, hold->options.lost_arg);
     rl_sync_lock(sync);

@@ -267,6 +267,40 @@ Test(sync_drive, keeps_what_others_hold)
     cr_assert_eq(told, 1);
 }
 
+/*
+ * The client's thread wanted the loop, but is kept by the next callback before it gets it:
+ * who drives goes on, for there is nobody to take over.
+ */
+Test(sync_drive, is_not_relieved_by_who_calls_back)
+{
+    struct away away;
+    struct hand waiting, other;
+    redlock_lock_options options = crew_lock_options();
+    options.max_hold_ms = 20;
+    options.on_lost = stay_away;
+    options.lost_arg = &away;
+    send_away(&away);
+    struct theirs theirs = take(&away, "theirs");
+    wait_and_drive(&away, &waiting, NULL, job_lock);
+    hand_start(&other, away.crew.sync, "other", &options);
+    cr_assert_eq(hand_done(&other, job_lock), REDLOCK_OK);
+    CREW_UNTIL(redlock_hold_lost(other.hold));
+    unsigned gone = away.gone;
+    crew_relieve(away.crew.sync);
+    sem_post(&away.back);
+    CREW_UNTIL(away.gone > gone);
+    cr_assert_eq(hand_done(&other, job_unlock), REDLOCK_MAX_HOLD, "the driver has mail");
+    give_back(&theirs);
+    cr_assert_eq(hand_await(&waiting), REDLOCK_OK);
+    cr_assert_eq(hand_done(&waiting, job_confirm), REDLOCK_OK);
+    sem_post(&away.back);
+    hand_end(&waiting);
+    hand_end(&other);
+    redlock_hold_free(away.lost);
+    away.lost = NULL;
+    finish(&away);
+}
+
 /* Lost, but freed, or left by its thread, before it could be told. */
 Test(sync_drive, hushes_what_nobody_has)
 {

@@ -272,6 +272,14 @@ enum crew_driver crew_driver(redlock_sync *sync)
     return driver;
 }
 
+void crew_relieve(redlock_sync *sync)
+{
+    rl_sync_lock(sync);
+    cr_assert(sync->driver && sync->driver != &sync->own);
+    sync->relieved = true;
+    rl_sync_unlock(sync);
+}
+
 unsigned crew_passengers(redlock_sync *sync)
 {
     unsigned count = 0;

@@ -78,6 +78,9 @@ unsigned crew_keys(redlock_sync *sync);
 enum crew_driver { CREW_NOBODY, CREW_CLIENT, CREW_CALLER };
 enum crew_driver crew_driver(redlock_sync *sync);
 
+/* A caller is to make room for the client's thread, as if it had driven for long. */
+void crew_relieve(redlock_sync *sync);
+
 /* How many threads wait for what another one does in single flight. */
 unsigned crew_passengers(redlock_sync *sync);
 
