@@ -13,7 +13,8 @@
  *  1. Units, outputs and codes are those of redlock.h.
  *  2. Threads. Every function may be called from any thread at any time, but for the _free
  *     of a handle, which must be the last call with it. What waits takes up to 64 KB of
- *     stack.
+ *     stack, and may work for all others meanwhile: for as long as its thread is not let
+ *     run, or is in a signal handler, nothing may be sent or extended.
  *  3. Ownership. A hold belongs to the thread that locked. If that thread ends without
  *     having unlocked, the hold is no longer extended: the lock ends by its TTL, and its
  *     successor waits until then, for nobody knows what was left half done. With the option
