@@ -12,6 +12,7 @@
 
 #define BUSY_TTL_MS 5000
 #define CHILD_S     30
+#define HURRIED     10
 #define BLOCK_US    20000              /* the client's thread is kept by a callback */
 #define HELPERS     (ORACLE_DESKS / 2) /* desks of threads that a deed starts */
 
@@ -205,6 +206,28 @@ static bool wait_impatiently(struct actor *actor)
     redlock_code code =
         expect(actor, "lock_for", lock_for(actor, key, wait_ms, &options, &hold), WAITED);
     return hold_for_a_while(actor, key, code, hold);
+}
+
+/* Waits upon waits: if no other thread has any meanwhile, this one runs the loop for them.
+ */
+static bool hurry(struct actor *actor)
+{
+    unsigned key = BUSY + draw(actor, 2), done = 0;
+    for (unsigned i = 0; i < HURRIED; i++) {
+        redlock_hold *hold = NULL;
+        redlock_lock_options options = options_of(actor, key);
+        if (expect(actor, "lock_for", lock_for(actor, key, 500, &options, &hold), WAITED) !=
+            REDLOCK_OK)
+            continue;
+        oracle_enter(key, actor->desk, hold);
+        expect(actor, "extend", redlock_hold_extend(hold, 0), EXTENDED);
+        oracle_leave(key, actor->desk);
+        expect(actor, "unlock", redlock_unlock(hold, REDLOCK_CONFIRM),
+               UNLOCKED | BIT(UNCONFIRMED));
+        redlock_hold_free(hold);
+        done++;
+    }
+    return done > 0;
 }
 
 static void show_stop(struct actor *actor, redlock_stop *stop)
@@ -461,6 +484,7 @@ const struct deed deeds[] = {
     {"wait_for_it", 200, wait_for_it},
     {"try_it", 200, try_it},
     {"wait_impatiently", 200, wait_impatiently},
+    {"hurry", 50, hurry},
     {"wait_until_stopped", 300, wait_until_stopped},
     {"stop_another", 600, stop_another},
     {"let_another_unlock", 50, let_another_unlock},
