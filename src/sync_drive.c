@@ -22,13 +22,13 @@
  * What holds, and whoever changes this has to keep:
  *
  * - `driver` is changed under the mutex only, and by three: a caller takes the loop where
- * it is free, and leaves it; the client's thread takes it where it is free, or is given it,
- *   and leaves it free. What it was given nobody takes from it.
+ *   it is free, and leaves it; the client's thread takes it where it is free, or is given
+ *   it, and leaves it free. What it was given nobody takes from it.
  * - A caller drives with the mutex in hand, or is in the loop: between `in_loop` and the
- * next look at the orders nobody can post any. The client's thread lets the mutex go for
+ *   next look at the orders nobody can post any. The client's thread lets the mutex go for
  *   callbacks, too, and so looks at the orders again after those.
  * - `called` goes with what can be read of `mail_fd`, and both may outlive a drive: the
- * next driver looks into an empty box, once.
+ *   next driver looks into an empty box, once.
  * - `comes_out` is of one stay in the loop, `relieved` of one drive by a caller.
  * - Where somebody waits and does not drive, another does, or the client's thread is about
  *   to; but for one that could not set its alarm, whom the client's thread finds a linger
