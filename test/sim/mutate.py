@@ -48,8 +48,9 @@ def read_table():
     mutations = tomllib.loads(TABLE.read_text())["mutation"]
     known = set(invariants())
     for mutation in mutations:
-        if set(mutation) != {"rule", "name", "file", "old", "new", "breaks"}:
-            fail(mutation, "it has other fields than rule, name, file, old, new, breaks")
+        mutation.setdefault("rare", False)
+        if set(mutation) != {"rule", "name", "rare", "file", "old", "new", "breaks"}:
+            fail(mutation, "it has other fields than rule, name, rare, file, old, new, breaks")
         if mutation["rule"] not in RULES:
             fail(mutation, f"there is no rule {mutation['rule']}")
         if not mutation["breaks"] or not known.issuperset(mutation["breaks"]):
@@ -158,13 +159,14 @@ def arguments():
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--only", metavar="NAME", help="those whose name contains this")
     parser.add_argument("--seeds", type=int, default=20000)
-    parser.add_argument("--tap", action="store_true")
+    parser.add_argument("--tap", action="store_true", help="as a test, without the rare ones")
     return parser.parse_args()
 
 
 def main():
     asked = arguments()
-    mutations = [one for one in read_table() if (asked.only or "") in one["name"]]
+    mutations = [one for one in read_table()
+                 if (asked.only or "") in one["name"] and not (asked.tap and one["rare"])]
     if not mutations:
         raise SystemExit(f"no mutation is named {asked.only}")
     begun, rows = time.monotonic(), []
