@@ -7,7 +7,6 @@ is the same each time, so that there are no rounds; it is told to a hundredth, f
 for a block or two of its own. A lap in which a cycle failed, for the machine was too busy,
 is run again.
 """
-import argparse
 import pathlib
 import sys
 
@@ -64,9 +63,4 @@ def run(options):
 
 
 if __name__ == "__main__":
-    words = argparse.ArgumentParser(prog="./dev bench allocations")
-    words.add_argument("build")
-    words.add_argument("--json", metavar="FILE", help="write all figures there, too")
-    words.add_argument("--cycles", type=race.positive(int), default=20000,
-                       help="in a lap (%(default)s)")
-    race.main(run, "allocations", words.parse_args())
+    race.main(run, "allocations", race.arguments_of_counts("allocations", 20000).parse_args())

@@ -14,8 +14,6 @@
 #include "redlock/redlock.h"
 #include "redlock/sync.h"
 
-#define NODES_MAX 32
-
 static struct lap lap;
 
 static void expect(redlock_code code, const char *what)
@@ -81,13 +79,13 @@ static void on_released(redlock_lease *lease, const redlock_result *result, void
 /* Ends the lap if it waits for a node, and that has voted or is asked no more. */
 static void look_at_node(const redlock_lease *lease)
 {
-    redlock_node seen[NODES_MAX];
+    redlock_node seen[LAP_NODES_MAX];
     unsigned node = (unsigned)lap.order.end;
     bool until_vote = lap.order.unit == LAP_UNTIL_VOTE;
     if (lap.order.unit != LAP_UNTIL_GONE && !until_vote)
         return;
-    size_t nodes = until_vote ? redlock_explain(lease, seen, NODES_MAX)
-                              : redlock_client_explain(client, seen, NODES_MAX);
+    size_t nodes = until_vote ? redlock_explain(lease, seen, LAP_NODES_MAX)
+                              : redlock_client_explain(client, seen, LAP_NODES_MAX);
     if (node >= nodes)
         lap_fail("there is no such node");
     if (until_vote ? strcmp(seen[node].verdict, "granted") == 0
@@ -231,14 +229,9 @@ static void set_option(redlock_options *options, const char *word)
 
 int main(int argc, char **argv)
 {
-    const char *uri[NODES_MAX], *how = argc > 1 ? argv[1] : "";
-    size_t nodes = 0;
+    const char *uri[LAP_NODES_MAX], *how = argc > 1 ? argv[1] : "";
+    size_t nodes = lap_nodes(uri);
     redlock_options options;
-    char *list = getenv("REDLOCK_NODES");
-    if (!list)
-        lap_fail("REDLOCK_NODES is not set");
-    for (char *at = strtok(list, ","); at && nodes < NODES_MAX; at = strtok(NULL, ","))
-        uri[nodes++] = at;
     redlock_options_init(&options);
     options.label = LAP_LABEL;
     for (int i = 2; i < argc; i++)

@@ -20,7 +20,6 @@
 #include "lap.h"
 #include "scripts.h"
 
-#define NODES_MAX 32
 #define ROOM      (1 << 18) /* of a node's output, and of what is owed an answer */
 #define READ_SIZE (64 * 1024)
 #define DIGITS    "32" /* of a token, as libredlock's */
@@ -203,13 +202,13 @@ static bool owes(void)
 /* Until the lanes have ended, and then until all have answered. */
 static void run(int poll)
 {
-    struct epoll_event event[NODES_MAX];
+    struct epoll_event event[LAP_NODES_MAX];
     running = lap.order.lanes;
     for (unsigned i = 0; i < lap.order.lanes; i++)
         begin_cycle(i, lap_now());
     flush();
     while (running > 0 || owes()) {
-        int ready = epoll_wait(poll, event, NODES_MAX, -1);
+        int ready = epoll_wait(poll, event, LAP_NODES_MAX, -1);
         for (int i = 0; i < ready; i++)
             take(event[i].data.ptr);
         flush();
@@ -245,19 +244,20 @@ static void teach(int fd)
         lap_fail("a node takes no script");
 }
 
-static int connect_all(char *list)
+static int connect_all(void)
 {
+    const char *uri[LAP_NODES_MAX];
     int poll = epoll_create1(EPOLL_CLOEXEC);
-    node = calloc(NODES_MAX, sizeof(*node));
+    nodes = (unsigned)lap_nodes(uri);
+    node = calloc(nodes, sizeof(*node));
     if (poll < 0 || !node)
         lap_fail("out of memory");
-    for (char *uri = strtok(list, ","); uri && nodes < NODES_MAX; uri = strtok(NULL, ",")) {
-        struct epoll_event event = {.events = EPOLLIN, .data.ptr = &node[nodes]};
-        node[nodes].fd = connect_to(uri);
-        teach(node[nodes].fd);
-        if (epoll_ctl(poll, EPOLL_CTL_ADD, node[nodes].fd, &event) != 0)
+    for (unsigned i = 0; i < nodes; i++) {
+        struct epoll_event event = {.events = EPOLLIN, .data.ptr = &node[i]};
+        node[i].fd = connect_to(uri[i]);
+        teach(node[i].fd);
+        if (epoll_ctl(poll, EPOLL_CTL_ADD, node[i].fd, &event) != 0)
             lap_fail("a node cannot be polled");
-        nodes++;
     }
     quorum = nodes / 2 + 1;
     return poll;
@@ -266,10 +266,7 @@ static int connect_all(char *list)
 int main(void)
 {
     struct lap_order order;
-    char *list = getenv("REDLOCK_NODES");
-    if (!list)
-        lap_fail("REDLOCK_NODES is not set");
-    int poll = connect_all(list);
+    int poll = connect_all();
     lap_log_init(&cycles);
     for (unsigned i = 0; i < LAP_LANES_MAX; i++)
         format_lane(i);

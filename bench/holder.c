@@ -17,7 +17,6 @@
 #include "lap.h"
 #include "redlock/redlock.h"
 
-#define NODES_MAX  32
 #define LEASES_MAX 1000000
 #define IN_FLIGHT  256
 #define DRAIN_MS   10000
@@ -160,14 +159,9 @@ static redlock_lease **allocate_handles(void)
 
 static void open_client(const redlock_options *options)
 {
-    const char *uri[NODES_MAX];
-    size_t nodes = 0;
+    const char *uri[LAP_NODES_MAX];
+    size_t nodes = lap_nodes(uri);
     redlock_error error;
-    char *list = getenv("REDLOCK_NODES");
-    if (!list)
-        lap_fail("REDLOCK_NODES is not set");
-    for (char *at = strtok(list, ","); at && nodes < NODES_MAX; at = strtok(NULL, ","))
-        uri[nodes++] = at;
     base = event_base_new();
     if (redlock_client_new(base, uri, nodes, options, &client, &error) != REDLOCK_OK)
         lap_fail(error.text);

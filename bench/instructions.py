@@ -6,7 +6,6 @@ and once with 3 N; the difference, over 2 N, is what one cycle takes, without st
 Only the program's own instructions count, not the kernel's. Under valgrind a program is far
 slower than its servers, so that more answers are read at once than in earnest.
 """
-import argparse
 import collections
 import pathlib
 import re
@@ -84,9 +83,4 @@ def run(options):
 
 
 if __name__ == "__main__":
-    words = argparse.ArgumentParser(prog="./dev bench instructions")
-    words.add_argument("build")
-    words.add_argument("--json", metavar="FILE", help="write the totals there, too")
-    words.add_argument("--cycles", type=race.positive(int), default=3000,
-                       help="N (%(default)s)")
-    race.main(run, "instructions", words.parse_args())
+    race.main(run, "instructions", race.arguments_of_counts("instructions", 3000).parse_args())

@@ -27,6 +27,17 @@ int64_t lap_now(void)
 
 /* --- orders --- */
 
+size_t lap_nodes(const char *ret_uri[LAP_NODES_MAX])
+{
+    size_t nodes = 0;
+    char *list = getenv("REDLOCK_NODES");
+    if (!list)
+        lap_fail("REDLOCK_NODES is not set");
+    for (char *at = strtok(list, ","); at && nodes < LAP_NODES_MAX; at = strtok(NULL, ","))
+        ret_uri[nodes++] = at;
+    return nodes;
+}
+
 void lap_ready(void)
 {
     puts("ready");

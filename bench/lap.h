@@ -43,6 +43,11 @@ struct lap_order {
     double end;
 };
 
+/* The URIs of REDLOCK_NODES; how many there are. */
+#define LAP_NODES_MAX 32
+
+size_t lap_nodes(const char *ret_uri[LAP_NODES_MAX]);
+
 void lap_ready(void);
 bool lap_read_order(struct lap_order *ret_order);
 

@@ -146,9 +146,20 @@ def arguments(name, **defaults):
     words = argparse.ArgumentParser(prog=f"./dev bench {name}")
     words.add_argument("--json", metavar="FILE", help="write all figures there, too")
     words.add_argument("--rounds", type=positive(int),
-                       default=defaults.get("rounds", ROUNDS_LEAST), help="laps of each entry (%(default)s)")
+                       default=defaults.get("rounds", ROUNDS_LEAST),
+                       help="laps of each entry (%(default)s)")
     words.add_argument("--seconds", type=positive(float),
                        default=defaults.get("seconds", 1.0), help="of each lap (%(default)s)")
+    return words
+
+
+def arguments_of_counts(name, cycles):
+    """What those take that count in laps of so many cycles, whatever time they take."""
+    words = argparse.ArgumentParser(prog=f"./dev bench {name}")
+    words.add_argument("build")
+    words.add_argument("--json", metavar="FILE", help="write all figures there, too")
+    words.add_argument("--cycles", type=positive(int), default=cycles,
+                       help="in a lap, N (%(default)s)")
     return words
 
 

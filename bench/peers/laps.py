@@ -1,6 +1,7 @@
 """What the drivers in Python have in common: orders, lanes, and the report of a lap."""
 import json
 import sys
+import threading
 import time
 
 TTL_MS = 10000
@@ -57,3 +58,21 @@ class Lap:
         print(json.dumps({"cycles": len(times), "failed": sum(x.failed for x in self.lanes),
                           "seconds": took, "p50_us": at[50], "p99_us": at[99],
                           "cpu_s": cpu}), flush=True)
+
+
+def _repeat(cycle, lane, end):
+    while (began := time.perf_counter()) < end:
+        lane.note(began, cycle(lane))
+
+
+def run_in_threads(cycle):
+    """All laps that are wanted, a thread for each lane. cycle(lane): did it go well?"""
+    for lanes, seconds in orders():
+        lap = Lap(lanes, seconds)
+        threads = [threading.Thread(target=_repeat, args=(cycle, lane, lap.end))
+                   for lane in lap.lanes]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        lap.report()

@@ -157,6 +157,15 @@ static void give_back(struct theirs *theirs)
     redlock_sync_free(theirs->sync);
 }
 
+/* Whoever waited for it has it, and gives it back. */
+static void serve_at_last(struct theirs *theirs, struct hand *waiting)
+{
+    give_back(theirs);
+    cr_assert_eq(hand_await(waiting), REDLOCK_OK);
+    cr_assert_eq(hand_done(waiting, job_confirm), REDLOCK_OK);
+    hand_end(waiting);
+}
+
 static void wait_and_drive(struct away *away, struct hand *hand,
                            const redlock_lock_options *options, hand_job *job)
 {
@@ -290,11 +299,8 @@ Test(sync_drive, is_not_relieved_by_who_calls_back)
     sem_post(&away.back);
     CREW_UNTIL(away.gone > gone);
     cr_assert_eq(hand_done(&other, job_unlock), REDLOCK_MAX_HOLD, "the driver has mail");
-    give_back(&theirs);
-    cr_assert_eq(hand_await(&waiting), REDLOCK_OK);
-    cr_assert_eq(hand_done(&waiting, job_confirm), REDLOCK_OK);
+    serve_at_last(&theirs, &waiting);
     sem_post(&away.back);
-    hand_end(&waiting);
     hand_end(&other);
     redlock_hold_free(away.lost);
     away.lost = NULL;
@@ -404,10 +410,7 @@ Test(sync_drive, process_forks)
         }
         child_expect(child);
     }
-    give_back(&theirs);
-    cr_assert_eq(hand_await(&hand), REDLOCK_OK);
-    cr_assert_eq(hand_done(&hand, job_confirm), REDLOCK_OK);
-    hand_end(&hand);
+    serve_at_last(&theirs, &hand);
     finish(&away);
 }
 
@@ -423,10 +426,7 @@ Test(sync_drive, client_relieves_who_waits_for_long)
     call_back(&away);
     CREW_UNTIL(crew_driver(away.crew.sync) == CREW_CLIENT);
     cr_assert(hand_is_busy(&hand));
-    give_back(&theirs);
-    cr_assert_eq(hand_await(&hand), REDLOCK_OK);
-    cr_assert_eq(hand_done(&hand, job_confirm), REDLOCK_OK);
-    hand_end(&hand);
+    serve_at_last(&theirs, &hand);
     finish(&away);
 }
 

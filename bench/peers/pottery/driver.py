@@ -11,7 +11,6 @@ spares the pool. Replies are parsed by hiredis in both.
 import asyncio
 import os
 import sys
-import threading
 import time
 
 import redis
@@ -39,24 +38,11 @@ def cycle(masters, key):
     return True
 
 
-def run(masters, lane, end):
-    while (began := time.perf_counter()) < end:
-        lane.note(began, cycle(masters, lane.next_key()))
-
-
 def in_threads():
     masters = {redis.Redis.from_url(uri) for uri in URIS}
     if not cycle(masters, "bench:first"):
         sys.exit("pottery: the nodes grant nothing")
-    for lanes, seconds in laps.orders():
-        lap = laps.Lap(lanes, seconds)
-        threads = [threading.Thread(target=run, args=(masters, lane, lap.end))
-                   for lane in lap.lanes]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        lap.report()
+    laps.run_in_threads(lambda lane: cycle(masters, lane.next_key()))
 
 
 # --- coroutines ---

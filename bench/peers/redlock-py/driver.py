@@ -9,8 +9,6 @@ and its look at the socket before each command. Replies are parsed by hiredis in
 """
 import os
 import sys
-import threading
-import time
 
 import redis
 from redlock import Redlock
@@ -33,25 +31,12 @@ def cycle(locks, key):
     return True
 
 
-def run(locks, lane, end):
-    while (began := time.perf_counter()) < end:
-        lane.note(began, cycle(locks, lane.next_key()))
-
-
 def main(settings):
     shared = Redlock(URIS)
     locks = [of_its_own() if settings == "best" else shared for _ in laps.LANES]
     if not cycle(locks[0], "bench:first"):
         sys.exit("redlock-py: the nodes grant nothing")
-    for lanes, seconds in laps.orders():
-        lap = laps.Lap(lanes, seconds)
-        threads = [threading.Thread(target=run, args=(locks[lane.number], lane, lap.end))
-                   for lane in lap.lanes]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        lap.report()
+    laps.run_in_threads(lambda lane: cycle(locks[lane.number], lane.next_key()))
 
 
 main(sys.argv[1])
