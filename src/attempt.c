@@ -173,8 +173,6 @@ void rl_attempt_tick(struct rl_task *task)
     if (attempt->lease.state == RL_LEASE_NEW)
         return;
     rl_attempt_step(attempt, &(struct rl_lease_event){.type = RL_EVENT_TICK});
-    if (!task->dead)
-        reschedule(attempt);
 }
 
 void rl_attempt_expire(struct rl_task *task)

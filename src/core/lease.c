@@ -120,8 +120,8 @@ struct rl_update rl_lease_step(struct rl_lease *lease, const struct rl_view *vie
     case RL_EVENT_EXPIRE: break;
     case RL_EVENT_TICK: tick(lease, view, &update); break;
     }
-    update.sooner =
-        update.send || update.news || lease->state != state || lease->decided != decided;
+    update.sooner = update.send || update.news || lease->state != state ||
+                    lease->decided != decided || event->type == RL_EVENT_TICK;
     return update;
 }
 

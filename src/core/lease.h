@@ -113,7 +113,7 @@ struct rl_update {
     bool plant; /* EXTEND: store the token again where no value is */
     uint32_t seq;
     unsigned news;
-    bool sooner; /* it may want to be stepped sooner than it did; but for a TICK */
+    bool sooner; /* it may want to be stepped sooner than it did, or its time is used up */
 };
 
 struct rl_lease {

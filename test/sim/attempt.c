@@ -69,8 +69,7 @@ void attempt_step(struct world *world, struct client *client, struct attempt *at
         rl_time next = rl_lease_next(&attempt->lease);
         struct rl_update update = rl_lease_step(&attempt->lease, &view, event);
         /* A client that has a timer for it does not look at it again. */
-        if (!update.sooner && event->type != RL_EVENT_TICK &&
-            rl_lease_next(&attempt->lease) < next)
+        if (!update.sooner && rl_lease_next(&attempt->lease) < next)
             oracle_accuse(world, INVARIANT_ASLEEP, "at %" PRId64 " instead of %" PRId64,
                           next, rl_lease_next(&attempt->lease));
         world->steps++;
