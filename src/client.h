@@ -66,7 +66,7 @@ struct redlock_client {
     struct event_base *base;
     struct event *timer, *end_of_pass;
     int timer_fd;
-    rl_time boot, raw; /* CLOCK_BOOTTIME and CLOCK_MONOTONIC_RAW, when they were read */
+    rl_time boot, raw; /* CLOCK_BOOTTIME and CLOCK_MONOTONIC_RAW, as they were read last */
     rl_time armed_for; /* when the timer fires at the latest; RL_NEVER: it is not set */
     bool pass_ends;    /* the end of this pass is under way */
     unsigned depth;    /* calls that are running inside this client */
@@ -138,8 +138,9 @@ void rl_client_close_loop(redlock_client *client);
 /* The last step of freeing, when nothing runs inside any more. */
 void rl_client_close(redlock_client *client);
 
-/* The clock, read anew. */
+/* The clock, read anew; and both that it is made of, so that `raw` is of now, too. */
 rl_time rl_client_read_clock(redlock_client *client);
+void rl_client_read_clocks(redlock_client *client);
 
 uint64_t rl_client_random(redlock_client *client);
 

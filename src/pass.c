@@ -15,12 +15,24 @@ static rl_time read_clock(clockid_t id)
     return at.tv_sec * RL_SECOND + at.tv_nsec / 1000;
 }
 
+static rl_time read_other(redlock_client *client)
+{
+    client->raw = read_clock(CLOCK_MONOTONIC_RAW);
+    return rl_clock_advance(&client->clock, client->boot, client->raw);
+}
+
 rl_time rl_client_read_clock(redlock_client *client)
 {
     client->boot = read_clock(CLOCK_BOOTTIME);
-    client->raw = read_clock(CLOCK_MONOTONIC_RAW);
-    client->view.now = rl_clock_advance(&client->clock, client->boot, client->raw);
+    client->view.now = rl_clock_glance(&client->clock, client->boot) ? client->clock.now
+                                                                     : read_other(client);
     return client->view.now;
+}
+
+void rl_client_read_clocks(redlock_client *client)
+{
+    client->boot = read_clock(CLOCK_BOOTTIME);
+    client->view.now = read_other(client);
 }
 
 /* For jitter. A token has bits of its own. */

@@ -206,7 +206,7 @@ bool rl_wards_time(redlock_client *client, unsigned node, rl_time sent, rl_time 
     if (told == 0)
         return true;
     /* Between the pass's reading of the clock and that of the answer we may have waited. */
-    rl_client_read_clock(client);
+    rl_client_read_clocks(client);
     learn_time(client, node, sent, told);
     if (rl_steward_time(&client->steward, node, sent, client->view.now, client->raw, told))
         return true;

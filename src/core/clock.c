@@ -2,18 +2,38 @@
 
 void rl_clock_init(struct rl_clock *clock, rl_time boot, rl_time raw)
 {
-    *clock = (struct rl_clock){.now = boot, .base = boot, .boot = boot, .raw = raw};
+    *clock = (struct rl_clock){
+        .now = boot,
+        .base = boot,
+        .boot = boot,
+        .raw = raw,
+        .last = {boot, boot},
+    };
 }
 
 rl_time rl_clock_advance(struct rl_clock *clock, rl_time boot, rl_time raw)
 {
     rl_time step = rl_max(boot - clock->boot, raw - clock->raw);
     bool back = boot < clock->boot || raw < clock->raw;
-    clock->now = rl_max(clock->now, rl_later(clock->base, rl_max(step, 0)));
+    rl_time at = rl_later(clock->base, rl_max(step, 0));
+    clock->now = rl_max(clock->now, at);
+    clock->last.at = back ? clock->now : at;
+    clock->last.boot = boot;
     if (step >= RL_CLOCK_FOLD || back) {
-        clock->base = clock->now;
+        clock->base = clock->last.at;
         clock->boot = boot;
         clock->raw = raw;
     }
     return clock->now;
+}
+
+/* One more: two readings that are rounded may be that much nearer to each other. */
+bool rl_clock_glance(struct rl_clock *clock, rl_time boot)
+{
+    rl_time step = boot - clock->last.boot;
+    if (step < 0 || step >= RL_CLOCK_GLANCE)
+        return false;
+    step += step / RL_CLOCK_SLEWED_PART + 1;
+    clock->now = rl_max(clock->now, rl_later(clock->last.at, step));
+    return true;
 }

@@ -14,15 +14,29 @@
 struct rl_clock {
     rl_time now;
     rl_time base, boot, raw; /* steps are counted from these readings, which were `base` */
+    struct {
+        rl_time at, boot;
+    } last; /* reading of both, and what it stood for */
 };
 
 /* From then on from newer ones: were it each time, the rounding would add up. */
 #define RL_CLOCK_FOLD (100 * RL_MS)
+
+/*
+ * So soon after a reading of both CLOCK_BOOTTIME alone will do: if its step is taken for
+ * longer by a part that no time daemon can slew it by, it is not the slower one. (The
+ * kernel slews by 10.05 % at most: tick, and frequency.)
+ */
+#define RL_CLOCK_GLANCE      INT64_C(250)
+#define RL_CLOCK_SLEWED_PART 8
 
 void rl_clock_init(struct rl_clock *clock, rl_time boot, rl_time raw);
 
 /* The time that these two readings stand for. A reading that went back counts as no step.
  */
 rl_time rl_clock_advance(struct rl_clock *clock, rl_time boot, rl_time raw);
+
+/* The time that this reading alone stands for, as `now`. False: both have to be read. */
+bool rl_clock_glance(struct rl_clock *clock, rl_time boot);
 
 #endif

@@ -7,24 +7,33 @@
 
 /* --- the clock --- */
 
+static rl_time glance(struct rl_clock *clock, const struct client *client, rl_time at)
+{
+    rl_time boot = skew_read(&client->boot, at);
+    if (rl_clock_glance(clock, boot))
+        return clock->now;
+    return rl_clock_advance(clock, boot, skew_read(&client->raw, at));
+}
+
 static rl_time read_clock(struct client *client, rl_time at)
 {
     client->read = at;
-    client->view.now = rl_clock_advance(&client->clock, skew_read(&client->boot, at),
-                                        skew_read(&client->raw, at));
+    client->view.now = glance(&client->clock, client, at);
     return client->view.now;
 }
 
 rl_time client_reading(const struct world *world, const struct client *client)
 {
     struct rl_clock clock = client->clock;
-    return rl_clock_advance(&clock, skew_read(&client->boot, world->now),
-                            skew_read(&client->raw, world->now));
+    return glance(&clock, client, world->now);
 }
 
 void client_look_at_clock(struct world *world, struct client *client)
 {
-    read_clock(client, world->now);
+    client->read = world->now;
+    client->view.now =
+        rl_clock_advance(&client->clock, skew_read(&client->boot, world->now),
+                         skew_read(&client->raw, world->now));
 }
 
 void client_pause(struct client *client, rl_time until)

@@ -83,3 +83,39 @@ Test(clock, is_never_slower_than_the_faster_of_the_two)
         }
     }
 }
+
+/* How many glances between two readings of both. */
+#define GLANCES 8
+
+/* One of them is slewed as much as the kernel can, either way, and read alone meanwhile. */
+Test(clock, a_glance_is_never_slower_than_the_clock_that_is_not_slewed)
+{
+    static const int slews[] = {-100500, -83333, -100, 0, 83333, 100500}; /* ppm */
+    for (size_t i = 0; i < sizeof(slews) / sizeof(slews[0]); i++) {
+        struct chance chance = {7 + i};
+        rl_time nanos = 0, early = 0; /* of the true time; by how much it was fast */
+        struct rl_clock clock = made(0, 0);
+        for (unsigned reading = 0; reading < 100000; reading++) {
+            nanos += chance_below(&chance, 2000 * RL_CLOCK_GLANCE / GLANCES);
+            rl_time raw = nanos / 1000,
+                    boot = nanos / 1000 * (1000000 + slews[i]) / 1000000;
+            rl_time before = clock.now;
+            if (!rl_clock_glance(&clock, boot))
+                rl_clock_advance(&clock, boot, raw);
+            CHECK(clock.now >= raw && clock.now >= boot, "%lld after %lld",
+                  (long long)clock.now, (long long)raw);
+            CHECK(clock.now >= before, "it went back");
+            early = rl_max(early, clock.now - rl_max(raw, boot) - raw / RL_CLOCK_FOLD);
+        }
+        CHECK(early <= RL_CLOCK_GLANCE / RL_CLOCK_SLEWED_PART + 2, "%lld us fast",
+              (long long)early);
+    }
+}
+
+Test(clock, who_was_suspended_does_not_only_glance)
+{
+    struct rl_clock clock = made(1000, 1000);
+    cr_assert(rl_clock_glance(&clock, 1000 + RL_CLOCK_GLANCE - 1));
+    cr_assert(!rl_clock_glance(&clock, 1000 + RL_CLOCK_GLANCE));
+    cr_assert(!rl_clock_glance(&clock, 999), "it went back");
+}
