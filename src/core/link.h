@@ -23,6 +23,7 @@ struct rl_link_terms {
 
 #define RL_SUSPECT_FLOOR (50 * RL_MS)
 #define RL_SUSPECT_CAP   RL_SECOND
+#define RL_LINK_GRAIN    RL_MS
 #define RL_GIVE_UP       RL_SECOND /* after at least this time without an answer */
 #define RL_BACKOFF_BASE  (10 * RL_MS)
 #define RL_BACKOFF_CAP   RL_SECOND
@@ -97,9 +98,9 @@ void rl_link_init(struct rl_link *link, const struct rl_link_terms *terms, rl_ti
 enum rl_link_action rl_link_step(struct rl_link *link, const struct rl_link_event *event);
 
 /*
- * Whether it has to be stepped with ANSWERED. Of the commands of one write, to a node that
- * votes, the last answer says all: when the oldest that is owed now was sent. Unless they
- * take long: then each is a sign of life, and a longer round trip.
+ * Whether it has to be stepped with ANSWERED. Of commands that a node that votes was sent
+ * within RL_LINK_GRAIN the last answer says all: when the oldest that is owed now was sent.
+ * Unless they take long: then each is a sign of life, and a longer round trip.
  */
 bool rl_link_learns(const struct rl_link *link, rl_time now, rl_time oldest);
 

@@ -125,7 +125,8 @@ Test(suspect, of_one_write_that_is_answered_soon_only_the_last_answer_counts)
     struct rl_link link = link_in(RL_LINK_READY, now);
     link_say(&link, RL_LINK_SENT, now);
     cr_assert(!rl_link_learns(&link, now + RL_MS, now));
-    cr_assert(rl_link_learns(&link, now + RL_MS, now + 1), "the next one is of another");
+    cr_assert(!rl_link_learns(&link, now + RL_MS, now + RL_LINK_GRAIN - 1));
+    cr_assert(rl_link_learns(&link, now + RL_MS, now + RL_LINK_GRAIN), "of another write");
     cr_assert(rl_link_learns(&link, now + RL_MS, RL_NEVER));
     link_say(&link, RL_LINK_TICK, now + RL_SUSPECT_FLOOR);
     cr_assert(rl_link_learns(&link, now + RL_SUSPECT_FLOOR, now), "it is suspect");
