@@ -49,9 +49,11 @@ struct rl_task {
     struct rl_due due; /* first: the heap knows tasks by it */
     const struct rl_task_class *class;
     redlock_client *client; /* NULL once the client is gone */
-    struct rl_task *prev, *next, *next_zombie;
-    unsigned owed; /* answers by nodes that are outstanding */
-    bool dead;     /* to be destroyed when nothing is owed and no callback runs */
+    struct rl_task *prev, *next;
+    struct rl_task *chain; /* in the list of those that tick soon, or of dead ones */
+    unsigned owed;         /* answers by nodes that are outstanding, and the tick */
+    bool soon;             /* it ticks when this pass ends */
+    bool dead;             /* to be destroyed when nothing is owed and no callback runs */
 };
 
 struct rl_member {
@@ -102,9 +104,11 @@ struct redlock_client {
     struct rl_token_bits token_bits; /* of this pass */
 
     struct rl_heap heap;
-    size_t tasks;                  /* in existence, so that the heap has room for each */
-    struct rl_task list;           /* head of a ring: leases, surveys, checks, ... */
-    struct rl_task *zombie;        /* dead ones that wait to be destroyed, by next */
+    size_t tasks;                     /* in existence, so that the heap has room for each */
+    struct rl_task list;              /* head of a ring: leases, surveys, checks, ... */
+    struct rl_task *zombie;           /* dead ones that wait to be destroyed */
+    struct rl_task *soon, **soon_end; /* those that tick when this pass ends, in order */
+    unsigned soon_count;
     struct rl_task *drain, *admit; /* one at a time; NULL: none */
 
     char *scratch[2]; /* a command with the script's hash, and with the script */
@@ -154,11 +158,17 @@ bool rl_task_init(struct rl_task *task, redlock_client *client,
                   const struct rl_task_class *class);
 void rl_task_end(struct rl_task *task); /* no more calls; destroyed as soon as it can be */
 
+void rl_task_repaid(struct rl_task *task); /* one of those things that it was owed */
 void rl_task_bury(struct rl_task *task);
 void rl_task_destroy_dead(redlock_client *client);
 
 /* Ticks at `at`, or earlier: a later time than the one that is set changes nothing. */
 void rl_task_due(struct rl_task *task, rl_time at);
+
+/* Ticks when this pass ends, after whoever is to do so already; in that end: in the next.
+ */
+void rl_task_soon(struct rl_task *task);
+void rl_task_tick_soon(redlock_client *client);
 
 /* --- members --- */
 

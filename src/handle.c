@@ -197,7 +197,7 @@ void rl_owner_note(redlock_lease *lease, unsigned news)
     }
     if (client->api > 0) {
         lease->news |= (uint8_t)news;
-        rl_task_due(&lease->first.task, client->view.now);
+        rl_task_soon(&lease->first.task);
         return;
     }
     news |= lease->news;
@@ -312,7 +312,7 @@ void rl_handle_open(redlock_lease *lease)
 {
     lease->phase = RL_PHASE_PAUSING;
     lease->next_attempt = lease->first.task.client->view.now;
-    rl_task_due(&lease->first.task, lease->next_attempt);
+    rl_task_soon(&lease->first.task);
 }
 
 static void open_gate(struct rl_task *task)

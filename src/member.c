@@ -230,9 +230,7 @@ static void give_answer(struct rl_member *member, const struct rl_op *op,
         task->class->answer(task, member->index, op, reply);
     if (member->task.client->closing)
         return; /* nothing is owed any more */
-    assert(task->owed > 0);
-    if (--task->owed == 0 && task->dead)
-        rl_task_bury(task);
+    rl_task_repaid(task);
 }
 
 static void on_replied(void *arg, struct rl_node *node, const struct rl_op *op,

@@ -149,8 +149,8 @@ static void write_queued(redlock_client *client)
  */
 static void set_timer(redlock_client *client)
 {
-    rl_time first = rl_heap_first(&client->heap);
     rl_time now = client->view.now;
+    rl_time first = client->soon ? now : rl_heap_first(&client->heap);
     if (first == RL_NEVER || (client->armed_for > now && client->armed_for <= first))
         return;
     rl_time delay = rl_max(first - now, 1), latest = now + delay;
@@ -182,7 +182,9 @@ static void on_end_of_pass(evutil_socket_t fd, short what, void *arg)
     (void)what;
     rl_client_enter(client);
     expire(client);
+    client->token_bits.wanted = client->soon_count;
     tick_due(client);
+    rl_task_tick_soon(client);
     rl_token_bits_drop(&client->token_bits);
     write_queued(client);
     client->pass_ends = false;

@@ -1,6 +1,8 @@
 /* Tasks: who is woken when, and who is gone. */
 #include "client.h"
 
+#include <assert.h>
+
 bool rl_task_init(struct rl_task *task, redlock_client *client,
                   const struct rl_task_class *class)
 {
@@ -18,7 +20,7 @@ bool rl_task_init(struct rl_task *task, redlock_client *client,
 /* Its links stay as they are until no loop over the tasks can be running. */
 void rl_task_bury(struct rl_task *task)
 {
-    task->next_zombie = task->client->zombie;
+    task->chain = task->client->zombie;
     task->client->zombie = task;
 }
 
@@ -26,12 +28,19 @@ void rl_task_destroy_dead(redlock_client *client)
 {
     while (client->zombie) {
         struct rl_task *task = client->zombie;
-        client->zombie = task->next_zombie;
+        client->zombie = task->chain;
         task->prev->next = task->next;
         task->next->prev = task->prev;
         client->tasks--;
         task->class->destroy(task);
     }
+}
+
+void rl_task_repaid(struct rl_task *task)
+{
+    assert(task->owed > 0);
+    if (--task->owed == 0 && task->dead)
+        rl_task_bury(task);
 }
 
 void rl_task_end(struct rl_task *task)
@@ -50,4 +59,35 @@ void rl_task_due(struct rl_task *task, rl_time at)
         return;
     rl_heap_set(&task->client->heap, &task->due, at);
     rl_client_plan(task->client);
+}
+
+/* It is owed that tick, so that it stays in the list until then. */
+void rl_task_soon(struct rl_task *task)
+{
+    redlock_client *client = task->client;
+    if (task->dead || task->soon)
+        return;
+    task->soon = true;
+    task->owed++;
+    task->chain = NULL;
+    *(client->soon ? client->soon_end : &client->soon) = task;
+    client->soon_end = &task->chain;
+    client->soon_count++;
+    rl_client_plan(client);
+}
+
+void rl_task_tick_soon(redlock_client *client)
+{
+    struct rl_task *task = client->soon;
+    client->soon = NULL;
+    client->soon_count = 0;
+    while (task && !client->closing) {
+        struct rl_task *next = task->chain;
+        task->soon = false;
+        if (!task->dead)
+            task->class->tick(task);
+        if (!client->closing) /* else nothing is owed any more */
+            rl_task_repaid(task);
+        task = next;
+    }
 }

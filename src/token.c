@@ -37,26 +37,23 @@ static void write_group(const uint8_t bytes[GROUP_BYTES], char digits[GROUP_DIGI
         digits[i] = base32[bits >> 5 * (GROUP_DIGITS - 1 - i) & 31];
 }
 
-/* As many tokens are likely to be made as were the last time. */
 static const uint8_t *take_bits(struct rl_token_bits *bits)
 {
     if (bits->used == bits->drawn) {
-        unsigned count = bits->usual > bits->made ? bits->usual - bits->made : 1;
-        count = count < RL_TOKEN_BATCH ? count : RL_TOKEN_BATCH;
+        unsigned count = bits->wanted < RL_TOKEN_BATCH ? bits->wanted : RL_TOKEN_BATCH;
+        count += count == 0;
         bits->drawn = bits->used = 0;
         if (!rl_random_bytes(bits->byte, count * RL_TOKEN_BYTES))
             return NULL;
         bits->drawn = count;
+        bits->wanted -= count < bits->wanted ? count : bits->wanted;
     }
-    bits->made++;
     return bits->byte + RL_TOKEN_BYTES * bits->used++;
 }
 
 void rl_token_bits_drop(struct rl_token_bits *bits)
 {
-    if (bits->made > 0)
-        bits->usual = bits->made;
-    bits->drawn = bits->used = bits->made = 0;
+    bits->drawn = bits->used = bits->wanted = 0;
 }
 
 size_t rl_token_len(const char *mark, const char *label)

@@ -12,7 +12,7 @@
 #include "redlock/redlock.h"
 
 #define RL_TOKEN_BYTES 20 /* 160 bits, as the published algorithm asks */
-#define RL_TOKEN_BATCH 16
+#define RL_TOKEN_BATCH 64
 
 /*
  * Random bits for the tokens that are made at one go. They come fresh from the kernel, and
@@ -21,7 +21,7 @@
 struct rl_token_bits {
     uint8_t byte[RL_TOKEN_BATCH * RL_TOKEN_BYTES];
     unsigned drawn, used; /* tokens' worth of them */
-    unsigned made, usual; /* tokens in this go, and in the last one that made some */
+    unsigned wanted;      /* more of them, most likely, at this go */
 };
 
 /* The go has ended: what is left is not used any more. */
