@@ -64,8 +64,9 @@ static void add_fence(const struct rl_attempt *attempt, enum rl_text text,
                              : rl_nodes_now(client->time, client->n, client->view.now);
 }
 
-static struct rl_message message_of(const struct rl_attempt *attempt, enum rl_text text,
-                                    uint32_t seq, bool plant)
+/* Returns those of these nodes for which there was no memory. */
+static rl_nodes say(struct rl_attempt *attempt, enum rl_text text, uint32_t seq, bool plant,
+                    rl_nodes nodes)
 {
     struct rl_message message = {
         .kind = attempt->wish->kind,
@@ -83,7 +84,7 @@ static struct rl_message message_of(const struct rl_attempt *attempt, enum rl_te
         add_fence(attempt, text, &message.subject);
     if (text == RL_RELEASE && attempt->owner)
         rl_owner_place(attempt->owner, &message.subject);
-    return message;
+    return rl_client_say(attempt->task.client, &attempt->task, &message, nodes);
 }
 
 /* That of the next round. */
@@ -148,11 +149,8 @@ void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *ev
     struct rl_update update =
         rl_lease_step(&attempt->lease, view_of(attempt, event, &fenced), event);
     rl_nodes failed = 0;
-    if (update.send) {
-        struct rl_message message =
-            message_of(attempt, update.text, update.seq, update.plant);
-        failed = rl_client_say(client, &attempt->task, &message, update.send);
-    }
+    if (update.send)
+        failed = say(attempt, update.text, update.seq, update.plant, update.send);
     rl_nodes counted = attempt->lease.round.waiting | attempt->lease.round.granted;
     if ((update.send || update.news) && counted != rl_all(client->n))
         rl_client_note_absent(client, attempt->lease.ballot,
@@ -224,8 +222,7 @@ static bool say_again(struct rl_attempt *attempt, unsigned node, const struct rl
 {
     if (!rl_lease_wants(&attempt->lease, op->text, op->seq) || is_outdated(attempt, op))
         return false;
-    struct rl_message message = message_of(attempt, op->text, op->seq, op->plant);
-    return rl_client_say(attempt->task.client, &attempt->task, &message, rl_bit(node)) == 0;
+    return say(attempt, op->text, op->seq, op->plant, rl_bit(node)) == 0;
 }
 
 void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *op,
@@ -360,10 +357,8 @@ void rl_attempt_own(struct rl_attempt *attempt, redlock_lease *owner, const char
 /* To release once more what was released harms nothing. */
 void rl_attempt_withdraw(struct rl_attempt *attempt)
 {
-    struct rl_message message =
-        message_of(attempt, RL_RELEASE, attempt->lease.round.seq, false);
-    (void)rl_client_say(attempt->task.client, &attempt->task, &message,
-                        attempt->task.client->view.open);
+    (void)say(attempt, RL_RELEASE, attempt->lease.round.seq, false,
+              attempt->task.client->view.open);
 }
 
 bool rl_attempt_is_past(const struct rl_attempt *attempt)

@@ -155,7 +155,6 @@ static redlock_code code_of_lost_extension(const redlock_lease *lease)
                                                                        : REDLOCK_NO_QUORUM;
 }
 
-/* Losses first: nothing may be told to a holder before it knows that it is none. */
 static void tell_one(redlock_lease *lease, enum rl_news news)
 {
     const redlock_lease_options *wish = &lease->first.wish->options;
@@ -177,13 +176,8 @@ static void tell_one(redlock_lease *lease, enum rl_news news)
 /* Each callback may free the lease or the client: then the rest is not told. */
 static void tell_news(redlock_lease *lease, unsigned news)
 {
-    static const enum rl_news order[] = {
-        RL_NEWS_LOST,     RL_NEWS_HELD,    RL_NEWS_FAILED,   RL_NEWS_NOT_EXTENDED,
-        RL_NEWS_EXTENDED, RL_NEWS_RENEWED, RL_NEWS_RELEASED,
-    };
-    for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
-        if (news & order[i] && !lease->freed && !lease->first.task.client->closing)
-            tell_one(lease, order[i]);
+    for (; news && !lease->freed && !lease->first.task.client->closing; news &= news - 1)
+        tell_one(lease, news & -news);
 }
 
 void rl_owner_note(redlock_lease *lease, unsigned news)

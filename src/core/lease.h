@@ -96,15 +96,18 @@ struct rl_view {
     const rl_time *round_trip; /* per node, smoothed; 0 unknown */
 };
 
-/* What happened, to be told to the caller. */
+/*
+ * What happened, to be told to the caller, in this order. Losses first: nothing may be told
+ * to a holder before it knows that it is none.
+ */
 enum rl_news {
-    RL_NEWS_HELD = 1 << 0,
-    RL_NEWS_FAILED = 1 << 1,
-    RL_NEWS_EXTENDED = 1 << 2,
+    RL_NEWS_LOST = 1 << 0,
+    RL_NEWS_HELD = 1 << 1,
+    RL_NEWS_FAILED = 1 << 2,
     RL_NEWS_NOT_EXTENDED = 1 << 3,
-    RL_NEWS_LOST = 1 << 4,
-    RL_NEWS_RELEASED = 1 << 5,
-    RL_NEWS_RENEWED = 1 << 6, /* extended by the watchdog */
+    RL_NEWS_EXTENDED = 1 << 4,
+    RL_NEWS_RENEWED = 1 << 5, /* extended by the watchdog */
+    RL_NEWS_RELEASED = 1 << 6,
 };
 
 struct rl_update {

@@ -19,6 +19,20 @@ void rl_lease_linger(struct rl_lease *lease, rl_time now)
     lease->next_round = rl_later(now, RL_LINGER_GAP);
 }
 
+/* If fewer than q deleted our key. */
+static enum rl_cause cause_of_release(const struct rl_lease *lease, unsigned done)
+{
+    unsigned q = lease->terms->q;
+    unsigned taken = rl_lease_count_votes(lease, RL_VOTE_HELD);
+    unsigned gone = rl_lease_count_votes(lease, RL_VOTE_GONE) +
+                    rl_lease_count_votes(lease, RL_VOTE_UNASKED);
+    if (done + gone + taken < q)
+        return RL_CAUSE_UNCONFIRMED;
+    if (done > 0 && taken < q)
+        return RL_CAUSE_NONE;
+    return taken > 0 ? RL_CAUSE_TAKEN : RL_CAUSE_GONE;
+}
+
 /* Judged once all have answered, or by q that deleted our key. */
 void rl_lease_decide_release(struct rl_lease *lease, const struct rl_view *view,
                              struct rl_update *update)
@@ -27,15 +41,7 @@ void rl_lease_decide_release(struct rl_lease *lease, const struct rl_view *view,
     unsigned done = rl_count(lease->round.granted);
     if (done < terms->q && lease->round.waiting)
         return;
-    unsigned taken = rl_lease_count_votes(lease, RL_VOTE_HELD);
-    unsigned gone = rl_lease_count_votes(lease, RL_VOTE_GONE) +
-                    rl_lease_count_votes(lease, RL_VOTE_UNASKED);
-    if (done + gone + taken < terms->q)
-        lease->cause = RL_CAUSE_UNCONFIRMED;
-    else if (done > 0 && taken < terms->q)
-        lease->cause = RL_CAUSE_NONE;
-    else
-        lease->cause = taken > 0 ? RL_CAUSE_TAKEN : RL_CAUSE_GONE;
+    lease->cause = done < terms->q ? cause_of_release(lease, done) : RL_CAUSE_NONE;
     update->news |= RL_NEWS_RELEASED;
     rl_lease_linger(lease, view->now);
 }

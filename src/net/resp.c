@@ -28,15 +28,21 @@ size_t rl_resp_size(const struct rl_word *word, size_t words)
     return size;
 }
 
+/* Most are below 100. */
+static char *put_number(char *out, size_t number)
+{
+    if (number >= 100)
+        out = put_number(out, number / 100);
+    if (number >= 10)
+        *out++ = (char)('0' + number / 10 % 10);
+    *out++ = (char)('0' + number % 10);
+    return out;
+}
+
 static char *put_header(char *out, char type, size_t number)
 {
-    size_t digits = 1;
-    for (size_t rest = number; rest >= 10; rest /= 10)
-        digits++;
     *out++ = type;
-    for (char *at = out + digits; at > out; number /= 10)
-        *--at = (char)('0' + number % 10);
-    out += digits;
+    out = put_number(out, number);
     *out++ = '\r';
     *out++ = '\n';
     return out;
