@@ -43,8 +43,10 @@ static void release_memory(redlock_client *client)
     free(client->ears);
     rl_wish_drop(client->wish);
     rl_options_clear(&client->options);
-    free(client->scratch[0]);
-    free(client->scratch[1]);
+    for (unsigned text = 0; text < RL_TEXTS; text++)
+        for (unsigned i = 0; i < RL_FORMS; i++)
+            rl_form_clear(&client->form[text][i]);
+    rl_form_clear(&client->asked);
     free(client->member);
     free(client);
 }

@@ -16,6 +16,7 @@
 #include "core/steward.h"
 #include "core/turn.h"
 #include "fork.h"
+#include "form.h"
 #include "heap.h"
 #include "net/node.h"
 #include "redlock/redlock.h"
@@ -64,6 +65,8 @@ struct rl_member {
     struct rl_node node;
 };
 
+#define RL_FORMS 2 /* of a text: with the script's hash, and with the script */
+
 struct redlock_client {
     struct event_base *base;
     struct event *timer, *end_of_pass;
@@ -111,8 +114,8 @@ struct redlock_client {
     unsigned soon_count;
     struct rl_task *drain, *admit; /* one at a time; NULL: none */
 
-    char *scratch[2]; /* a command with the script's hash, and with the script */
-    size_t scratch_room[2];
+    struct rl_form form[RL_TEXTS][RL_FORMS];
+    struct rl_form asked; /* what is no round */
 };
 
 /* --- being woken --- */

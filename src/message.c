@@ -6,53 +6,29 @@
 #include "client.h"
 #include "wards.h"
 
-/* The command's bytes, in the scratch buffer of its form; false: no memory. */
-static bool write_words(redlock_client *client, const struct rl_word *word, size_t words,
-                        bool whole, size_t *ret_len)
-{
-    size_t size = rl_resp_size(word, words);
-    if (size > client->scratch_room[whole]) {
-        char *scratch = realloc(client->scratch[whole], size);
-        if (!scratch)
-            return false;
-        client->scratch[whole] = scratch;
-        client->scratch_room[whole] = size;
-    }
-    *ret_len = rl_resp_write(word, words, client->scratch[whole]);
-    return true;
-}
-
-static bool format(redlock_client *client, const struct rl_message *message, bool whole,
-                   size_t *ret_len)
-{
-    struct rl_command command;
-    rl_kind_command(message->kind, message->text, whole, &message->subject, &command);
-    return write_words(client, command.word, command.words, whole, ret_len);
-}
-
 /*
  * The nonce is the last word: the one thing that differs from node to node. Of a node that
  * may not vote it is none: what is said again there, for it did not know the script, must
  * not be granted under the marker that bars it.
  */
-static void write_nonce(redlock_client *client, unsigned node, bool whole, size_t len)
+static void write_nonce(const redlock_client *client, unsigned node, struct rl_form *form)
 {
     static const size_t crlf = 2;
     const struct rl_ward *ward = &client->steward.ward[node];
-    char *at = client->scratch[whole] + len - crlf - RL_NONCE;
+    char *at = form->bytes + form->len - crlf - RL_NONCE;
     if (ward->standing == RL_STANDING_SOUND)
         rl_marker_nonce(ward->nonce, at);
     else
         memset(at, '-', RL_NONCE);
 }
 
-/* What write_words() left in the scratch buffer. */
-static bool queue(struct rl_member *member, const struct rl_op *op, size_t len)
+static bool queue(struct rl_member *member, const struct rl_op *op,
+                  const struct rl_form *form)
 {
     redlock_client *client = member->task.client;
     struct rl_task *task = op->task;
-    bool first = rl_node_oldest(&member->node) == RL_NEVER;
-    if (!rl_node_send(&member->node, op, client->scratch[op->whole], len))
+    bool first = member->node.op_count == 0;
+    if (!rl_node_send(&member->node, op, form->bytes, form->len))
         return false;
     task->owed++;
     client->unwritten |= rl_bit(member->index);
@@ -78,9 +54,8 @@ bool rl_client_ask(redlock_client *client, struct rl_task *task, uint32_t seq,
                    const struct rl_word *word, size_t words, unsigned node)
 {
     struct rl_op op = {.task = task, .sent = client->view.now, .seq = seq};
-    size_t len;
-    if (!write_words(client, word, words, op.whole, &len) ||
-        !queue(&client->member[node], &op, len))
+    if (!rl_form_words(&client->asked, word, words) ||
+        !queue(&client->member[node], &op, &client->asked))
         return false;
     rl_client_plan(client);
     return true;
@@ -90,20 +65,21 @@ rl_nodes rl_client_say(redlock_client *client, struct rl_task *task,
                        const struct rl_message *message, rl_nodes nodes)
 {
     uint32_t script = rl_kind_script_bit(message->kind, message->text);
-    struct rl_op op = op_of(client, task, message);
-    size_t len[2] = {0, 0};
+    struct rl_op op[RL_FORMS] = {op_of(client, task, message),
+                                 op_of(client, task, message)};
+    bool written[RL_FORMS] = {false};
+    op[1].whole = true;
     rl_nodes failed = 0;
     for (rl_nodes rest = nodes; rest; rest &= rest - 1) {
         unsigned i = rl_first(rest);
         struct rl_member *member = &client->member[i];
-        op.whole = script & ~member->node.known;
-        if (len[op.whole] == 0 && !format(client, message, op.whole, &len[op.whole])) {
-            failed |= rl_bit(i);
-            continue;
-        }
-        if (message->subject.nonce.len > 0)
-            write_nonce(client, i, op.whole, len[op.whole]);
-        if (!queue(member, &op, len[op.whole]))
+        bool whole = script & ~member->node.known;
+        struct rl_form *form = &client->form[message->text][whole];
+        written[whole] = written[whole] || rl_form_write(form, message->kind, message->text,
+                                                         whole, &message->subject);
+        if (written[whole] && message->subject.nonce.len > 0)
+            write_nonce(client, i, form);
+        if (!written[whole] || !queue(member, &op[whole], form))
             failed |= rl_bit(i);
         else
             member->node.known |= script;

@@ -20,12 +20,31 @@ struct rl_resp {
 
 /* --- writing --- */
 
+static size_t header_size(size_t number)
+{
+    size_t size = sizeof("*0\r\n") - 1;
+    for (; number >= 10; number /= 10)
+        size++;
+    return size;
+}
+
+/* Where the header of this word begins; of the one behind the last: the end. */
+static size_t offset(const struct rl_word *word, size_t words, size_t which)
+{
+    size_t at = header_size(words);
+    for (size_t i = 0; i < which; i++)
+        at += header_size(word[i].len) + word[i].len + sizeof("\r\n") - 1;
+    return at;
+}
+
 size_t rl_resp_size(const struct rl_word *word, size_t words)
 {
-    size_t size = RL_DIGITS + 3;
-    for (size_t i = 0; i < words; i++)
-        size += RL_DIGITS + 5 + word[i].len;
-    return size;
+    return offset(word, words, words);
+}
+
+size_t rl_resp_at(const struct rl_word *word, size_t words, size_t which)
+{
+    return offset(word, words, which) + header_size(word[which].len);
 }
 
 /* Most are below 100. */

@@ -14,8 +14,9 @@
 #define RL_RESP_ITEMS 8
 #define RL_RESP_MAX   (64 * 1024)
 
-/* How many bytes the command takes at most. */
+/* How many bytes the command takes, and where among them those of this word begin. */
 size_t rl_resp_size(const struct rl_word *word, size_t words);
+size_t rl_resp_at(const struct rl_word *word, size_t words, size_t which);
 
 /* Writes the command to `out`, which has room for it; returns the bytes written. */
 size_t rl_resp_write(const struct rl_word *word, size_t words, char *out);
