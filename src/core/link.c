@@ -198,8 +198,7 @@ enum rl_link_action rl_link_step(struct rl_link *link, const struct rl_link_even
 bool rl_link_learns(const struct rl_link *link, rl_time now, rl_time oldest)
 {
     return link->state != RL_LINK_READY || oldest < link->oldest ||
-           oldest >= rl_later(link->oldest, RL_LINK_GRAIN) ||
-           now >= rl_later(oldest, patience(link) / 2);
+           oldest - link->oldest >= RL_LINK_GRAIN || now - oldest >= patience(link) / 2;
 }
 
 rl_time rl_link_next(const struct rl_link *link)

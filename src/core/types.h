@@ -28,9 +28,12 @@ static inline rl_nodes rl_all(unsigned n)
     return n >= RL_NODES_MAX ? UINT32_MAX : rl_bit(n) - 1;
 }
 
+/* By sums side by side: the builtin is a call where the instruction may be missing. */
 static inline unsigned rl_count(rl_nodes set)
 {
-    return (unsigned)__builtin_popcount(set);
+    set -= set >> 1 & 0x55555555;
+    set = (set & 0x33333333) + (set >> 2 & 0x33333333);
+    return ((set + (set >> 4)) & 0x0f0f0f0f) * 0x01010101 >> 24;
 }
 
 /* The lowest node of a set that is not empty. */
