@@ -345,13 +345,14 @@ struct rl_attempt *rl_attempt_another(const struct rl_attempt *attempt)
     return another;
 }
 
-void rl_attempt_own(struct rl_attempt *attempt, redlock_lease *owner, const char *token)
+char *rl_attempt_own(struct rl_attempt *attempt, redlock_lease *owner)
 {
     const redlock_client *client = attempt->task.client;
     attempt->owner = owner;
-    memcpy(token_of(attempt), token, attempt->token_len + 1u);
     if (attempt->wish->kind->is_fenced)
         attempt->proposed = rl_nodes_now(client->time, client->n, client->view.now);
+    token_of(attempt)[0] = '\0';
+    return token_of(attempt);
 }
 
 /* To release once more what was released harms nothing. */

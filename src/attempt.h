@@ -32,8 +32,8 @@ void rl_attempt_clear(struct rl_attempt *attempt);
 /* One more like this, alone; NULL: no memory. */
 struct rl_attempt *rl_attempt_another(const struct rl_attempt *attempt);
 
-/* Before its first step: who is told, and the token, as long as was said. */
-void rl_attempt_own(struct rl_attempt *attempt, redlock_lease *owner, const char *token);
+/* Before its first step: who is told. Returns where the token goes, as long as was said. */
+char *rl_attempt_own(struct rl_attempt *attempt, redlock_lease *owner);
 
 const char *rl_attempt_token(const struct rl_attempt *attempt);
 

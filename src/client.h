@@ -125,10 +125,12 @@ void rl_client_enter(redlock_client *client);
 void rl_client_leave(redlock_client *client);
 
 /*
- * The same for a call of the public interface: the clock is read, and what happens is told
- * at the end of the pass. Not OK: the call cannot be made, and there is nothing to leave.
+ * The same for a call of the public interface: what happens is told at the end of the pass,
+ * and the clock is read, but for one that only asks for what is to begin then. Not OK: the
+ * call cannot be made, and there is nothing to leave.
  */
 redlock_code rl_client_call(redlock_client *client);
+redlock_code rl_client_call_untimed(redlock_client *client);
 void rl_client_return(redlock_client *client);
 
 /* Enters from the loop: reads the clock, and tells what has run out before anything else.

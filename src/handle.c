@@ -37,13 +37,15 @@ static redlock_result result_of(const redlock_lease *lease, redlock_code code)
     };
     if (!core)
         return result;
+    unsigned granted = 0;
     for (unsigned i = 0; i < core->terms->n; i++)
-        result.granted += core->ballot[i].vote == RL_VOTE_GRANTED;
-    if (core->state == RL_LEASE_HELD)
-        result.granted = rl_count(core->holding);
+        granted += core->ballot[i].vote == RL_VOTE_GRANTED;
+    result.granted = core->state == RL_LEASE_HELD ? rl_count(core->holding) : granted;
     result.took_us = client->view.now - core->round.start;
     result.valid_ms = rl_lease_left(core, client->view.now) / RL_MS;
-    result.remaining_ms = rl_free_in(core->ballot, core->terms->n, core->terms->q);
+    result.remaining_ms = granted >= core->terms->q
+                              ? 0
+                              : rl_free_in(core->ballot, core->terms->n, core->terms->q);
     result.awaited = lease->attempt->awaited;
     return result;
 }
@@ -210,7 +212,6 @@ static void fail_attempt(redlock_lease *lease, redlock_code code)
 static void begin_attempt(redlock_lease *lease)
 {
     redlock_client *client = lease->first.task.client;
-    char token[REDLOCK_TOKEN_MAX + 1];
     lease->phase = RL_PHASE_TRYING;
     lease->queues = lease->behind;
     lease->behind = false;
@@ -225,18 +226,18 @@ static void begin_attempt(redlock_lease *lease)
         fail_attempt(lease, REDLOCK_BAD_TTL);
         return;
     }
-    if (!rl_token_make(&client->token_bits, lease->first.wish->kind->mark,
-                       client->options.label, token)) {
-        fail_attempt(lease, REDLOCK_SYSTEM);
-        return;
-    }
     bool is_first = lease->first.lease.state == RL_LEASE_NEW;
     lease->attempt = is_first ? &lease->first : rl_attempt_another(&lease->first);
     if (!lease->attempt) {
         fail_attempt(lease, REDLOCK_NO_MEMORY);
         return;
     }
-    rl_attempt_own(lease->attempt, lease, token);
+    char *token = rl_attempt_own(lease->attempt, lease);
+    if (!rl_token_make(&client->token_bits, lease->first.wish->kind->mark,
+                       client->options.label, token)) {
+        fail_attempt(lease, REDLOCK_SYSTEM);
+        return;
+    }
     rl_attempt_step(
         lease->attempt,
         &(struct rl_lease_event){.type = lease->queues ? RL_EVENT_QUEUE : RL_EVENT_START});
@@ -253,10 +254,24 @@ static void begin(redlock_lease *lease)
         return;
     }
     rl_listen_begin(client);
+    lease->phase = RL_PHASE_PAUSING;
     lease->behind = false;
     rl_time at = rl_turns_policy(lease);
     lease->next_attempt = at == RL_NEVER ? client->view.now : at;
     rl_task_due(&lease->first.task, lease->next_attempt);
+}
+
+/* Of the time that it may wait, this is a part. */
+static void wait_for_gate(redlock_lease *lease)
+{
+    rl_time now = lease->first.task.client->view.now;
+    rl_time wait = lease->first.wish->options.wait_ms * RL_MS;
+    if (lease->began == RL_NEVER) {
+        lease->began = now;
+        lease->give_up = wait < 0 ? RL_NEVER : rl_later(now, wait);
+    }
+    if (lease->first.task.client->gate.opened_at != RL_NEVER)
+        begin(lease);
 }
 
 static void tick(struct rl_task *task)
@@ -269,6 +284,8 @@ static void tick(struct rl_task *task)
     lease->news = 0;
     if (news)
         tell_news(lease, news);
+    else if (lease->phase == RL_PHASE_WAITING)
+        wait_for_gate(lease);
     else if (lease->phase == RL_PHASE_PAUSING &&
              task->client->view.now < lease->next_attempt)
         rl_task_due(task, lease->next_attempt);
@@ -302,10 +319,9 @@ void rl_handle_release(redlock_lease *lease)
         rl_owner_note(lease, RL_NEWS_NOT_EXTENDED);
 }
 
-void rl_handle_open(redlock_lease *lease)
+void rl_handle_begin(redlock_lease *lease)
 {
-    lease->phase = RL_PHASE_PAUSING;
-    lease->next_attempt = lease->first.task.client->view.now;
+    lease->began = RL_NEVER;
     rl_task_soon(&lease->first.task);
 }
 
@@ -319,7 +335,7 @@ static void open_gate(struct rl_task *task)
     else if (lease->extend_waits)
         rl_handle_extend(lease, lease->extend_ttl_ms);
     if (lease->phase == RL_PHASE_WAITING)
-        rl_handle_open(lease);
+        rl_task_soon(&lease->first.task);
 }
 
 static void close_lease(struct rl_task *task)

@@ -9,7 +9,7 @@
 #include "attempt.h"
 
 enum rl_phase {
-    RL_PHASE_WAITING, /* for the gate */
+    RL_PHASE_WAITING, /* for the end of the pass, and for the gate */
     RL_PHASE_PAUSING, /* until the next attempt */
     RL_PHASE_TRYING,
     RL_PHASE_SETTLED, /* the acquire has ended, well or not */
@@ -41,7 +41,8 @@ struct redlock_lease {
     union {
         struct { /* until the acquire has ended */
             struct rl_pending acquire;
-            rl_time began, give_up, next_attempt;
+            rl_time began, give_up; /* at the end of the pass in which it was asked for */
+            rl_time next_attempt;
             rl_time called; /* when it was called to try again; RL_NEVER: it was not */
         };
         struct { /* from then on */
@@ -65,8 +66,11 @@ static inline struct rl_lease *rl_handle_core(const redlock_lease *lease)
     return lease->attempt ? &lease->attempt->lease : NULL;
 }
 
-/* The first attempt may begin: at the end of this pass, never inside the caller's call. */
-void rl_handle_open(redlock_lease *lease);
+/*
+ * The caller waits from now on. The first attempt begins at the end of this pass, never
+ * inside the caller's call; or once the gate is open.
+ */
+void rl_handle_begin(redlock_lease *lease);
 
 /* The caller has freed it: it ends as soon as its first attempt has nothing left to do. */
 void rl_handle_over(struct rl_task *task);

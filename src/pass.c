@@ -60,7 +60,7 @@ void rl_client_leave(redlock_client *client)
         rl_client_close(client);
 }
 
-redlock_code rl_client_call(redlock_client *client)
+redlock_code rl_client_call_untimed(redlock_client *client)
 {
     if (!client)
         return REDLOCK_CLOSED;
@@ -70,9 +70,16 @@ redlock_code rl_client_call(redlock_client *client)
         return REDLOCK_CLOSED;
     rl_client_enter(client);
     client->api++;
-    rl_client_read_clock(client);
     rl_client_plan(client);
     return REDLOCK_OK;
+}
+
+redlock_code rl_client_call(redlock_client *client)
+{
+    redlock_code code = rl_client_call_untimed(client);
+    if (code == REDLOCK_OK)
+        rl_client_read_clock(client);
+    return code;
 }
 
 void rl_client_return(redlock_client *client)

@@ -51,33 +51,23 @@ static redlock_code make_lease(redlock_client *client, const void *key, size_t k
     return *ret_lease ? REDLOCK_OK : REDLOCK_NO_MEMORY;
 }
 
-/* From now on it waits, for the gate and for the lock. */
-static void begin_wait(redlock_lease *lease)
-{
-    const struct rl_wish *wish = lease->first.wish;
-    rl_time wait = wish->options.wait_ms * RL_MS;
-    lease->behind = wish->waits && wish->options.behind;
-    lease->began = lease->first.task.client->view.now;
-    lease->give_up = wait < 0 ? RL_NEVER : rl_later(lease->began, wait);
-}
-
 redlock_code redlock_acquire(redlock_client *client, const void *key, size_t key_len,
                              const redlock_lease_options *options,
                              redlock_lease_fn *callback, void *arg,
                              redlock_lease **ret_lease)
 {
-    redlock_code code = rl_client_call(client);
+    redlock_code code = rl_client_call_untimed(client);
     if (code != REDLOCK_OK)
         return code;
     redlock_lease *lease;
     code = make_lease(client, key, key_len, options, NULL, &lease);
     if (code == REDLOCK_OK) {
-        begin_wait(lease);
+        const struct rl_wish *wish = lease->first.wish;
+        lease->behind = wish->waits && wish->options.behind;
         lease->acquire = (struct rl_pending){callback, arg};
-        if (lease->first.wish->kind->is_fenced)
+        if (wish->kind->is_fenced)
             rl_wards_use(client);
-        if (client->gate.opened_at != RL_NEVER)
-            rl_handle_open(lease);
+        rl_handle_begin(lease);
         *ret_lease = lease;
     }
     rl_client_return(client);
@@ -107,7 +97,7 @@ static redlock_code make_adopted(redlock_client *client, const void *key, size_t
     if (mine.fenced)
         rl_wards_use(client);
     lease->attempt = &lease->first;
-    rl_attempt_own(lease->attempt, lease, token);
+    memcpy(rl_attempt_own(lease->attempt, lease), token, token_len + 1);
     rl_time valid = rl_min(valid_ms, REDLOCK_TTL_MAX_MS) * RL_MS;
     rl_attempt_step(lease->attempt,
                     &(struct rl_lease_event){
@@ -137,8 +127,10 @@ static redlock_code begin_request(redlock_lease *lease)
 {
     if (!lease || !lease->first.task.client)
         return REDLOCK_CLOSED;
-    redlock_code code = rl_client_call(lease->first.task.client);
-    if (code == REDLOCK_OK && lease->attempt)
+    redlock_client *client = lease->first.task.client;
+    redlock_code code = rl_client_call(client);
+    if (code == REDLOCK_OK && lease->attempt &&
+        rl_lease_next(rl_handle_core(lease)) <= client->view.now)
         rl_attempt_step(lease->attempt, &(struct rl_lease_event){.type = RL_EVENT_EXPIRE});
     return code;
 }

@@ -62,7 +62,7 @@ size_t rl_token_len(const char *mark, const char *label)
 }
 
 bool rl_token_make(struct rl_token_bits *bits, const char *mark, const char *label,
-                   char ret_token[REDLOCK_TOKEN_MAX + 1])
+                   char *ret_token)
 {
     const uint8_t *bytes = take_bits(bits);
     if (!bytes)

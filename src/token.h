@@ -29,9 +29,9 @@ void rl_token_bits_drop(struct rl_token_bits *bits);
 
 size_t rl_token_len(const char *mark, const char *label);
 
-/* False: no luck with the kernel. */
+/* `ret_token` has room for as many bytes, and a NUL. False: no luck with the kernel. */
 bool rl_token_make(struct rl_token_bits *bits, const char *mark, const char *label,
-                   char ret_token[REDLOCK_TOKEN_MAX + 1]);
+                   char *ret_token);
 
 /* Random bits of the kernel's, once it has them. False: no luck. */
 bool rl_random_bytes(void *bytes, size_t len);

@@ -180,6 +180,7 @@ void rl_wards_use(redlock_client *client)
     if (client->steward.active)
         return;
     client->steward.active = true;
+    rl_client_read_clock(client);
     act(client);
 }
 
