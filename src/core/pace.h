@@ -1,7 +1,8 @@
 /*
  * The pace of a node's clock against ours. Each answer that tells its time says that the
- * node is ahead by something between `told - heard` and `told - sent`. From one answer to
- * the next that may change by the allowed rate. What it changes beyond that adds up, and
+ * node was ahead by something between `told - heard` and `told - sent` when it told that.
+ * From then on that may change by the allowed rate, also while the answer waits to be
+ * heard, as it does for long where we are stopped. What it changes beyond that adds up, and
  * wears off at that rate; when more is left than keys can bear, the clock was set, or runs
  * too fast or too slow.
  */

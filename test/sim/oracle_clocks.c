@@ -11,7 +11,7 @@ bool oracle_ran_ahead(const struct world *world, unsigned server, rl_time since)
     return world->server[server].fast || world->server[server].ahead_at >= since;
 }
 
-/* What is borne by the clock guard without a word, between two answers. */
+/* What is borne by the clock guard without a word, from when one answer was asked for. */
 static rl_time borne(const struct world *world, rl_time span)
 {
     rl_time drift = rl_max(world->swarm.drift_ppm, RL_CLOCK_PPM),
@@ -64,7 +64,7 @@ void oracle_sampled(struct world *world, struct client *client, const struct ord
         .seal = old.seal,
     };
     rl_time gained = (told - heard) - (old.told - old.sent);
-    if (old.known && same && gained > borne(world, heard - old.heard)) {
+    if (old.known && same && gained > borne(world, heard - old.sent)) {
         sample->fault_at = sample->seen_at = world->now;
         sample->known = false; /* as the guard has it: the next answer is the first again */
         /* In quarantine it has no vote to lose. */

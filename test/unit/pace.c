@@ -249,6 +249,34 @@ Test(pace, is_not_confused_by_the_way)
     }
 }
 
+/* We are stopped while an answer is there already: its clock has gone on at its rate. */
+Test(pace, bears_the_rate_while_an_answer_is_not_heard)
+{
+    static const int64_t rates[] = {PPM, -PPM};
+    rl_time stopped = 4 * SLACK / PPM * 1000000;
+    for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++)
+        for (int known = 0; known <= 1; known++) {
+            struct node node = {.now = RL_SECOND};
+            cr_assert(!known || ask(&node));
+            cr_assert(ask_with(&node, 0, stopped));
+            node.off = stopped / 1000000 * rates[i];
+            cr_assert(ask(&node), "%jd ppm", (intmax_t)rates[i]);
+            cr_assert_eq(node.pace.worn, 0);
+        }
+}
+
+/* And no more than that: from the question on, for a lease is valid from there, too. */
+Test(pace, finds_what_goes_beyond_the_rate_while_an_answer_is_not_heard)
+{
+    rl_time stopped = 4 * SLACK / PPM * 1000000;
+    for (int late = 0; late <= 1; late++) {
+        struct node node = fresh();
+        cr_assert(ask_with(&node, 0, stopped));
+        node.off = allowed(stopped) + SLACK + late;
+        cr_assert_eq(ask(&node), late == 0);
+    }
+}
+
 /* A good answer is remembered: a bad one that follows does not hide a step. */
 Test(pace, knows_as_much_as_the_best_answer)
 {
