@@ -51,9 +51,11 @@ int32_t swarm_gain(const struct swarm *swarm)
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
+/* Nonsense, too: if it can be read, it tells a time, and so of a clock that was set. */
 static const enum mishap disturbing[] = {
-    MISHAP_SUSPEND, MISHAP_RESTART, MISHAP_FORGET, MISHAP_FLUSH,   MISHAP_STEP,
-    MISHAP_SLEW,    MISHAP_FREEZE,  MISHAP_SWAP,   MISHAP_REPLACE, MISHAP_TYPO,
+    MISHAP_SUSPEND, MISHAP_RESTART, MISHAP_FORGET, MISHAP_FLUSH,
+    MISHAP_GARBAGE, MISHAP_STEP,    MISHAP_SLEW,   MISHAP_FREEZE,
+    MISHAP_SWAP,    MISHAP_REPLACE, MISHAP_TYPO,
 };
 
 bool swarm_disturbs(const struct swarm *swarm)
