@@ -60,6 +60,21 @@ static void heal_server(struct world *world, struct server *server, bool well)
     drop_foreign(world, server);
 }
 
+/*
+ * Who may have to give votes back needs all nodes to answer, and so finds that two
+ * addresses lead to the same server. Without that a majority of the nodes is well, and it
+ * stays.
+ */
+static void mend_addresses(struct world *world)
+{
+    unsigned last = NODES - 1;
+    if (!swarm_disturbs(&world->swarm) || world->address[last] != world->address[last - 1])
+        return;
+    world->address[last] = (uint8_t)last;
+    trace_mishap(world, "the address of node %u is that of server %u now", last + 1,
+                 world->behind[last] + 1);
+}
+
 /* Nobody meets it any more who connects anew: it ends, and so do the lines to it. */
 static bool is_left(const struct world *world, unsigned server)
 {
@@ -77,6 +92,8 @@ void mishap_heal(struct world *world)
     swarm->spike = swarm->loss = swarm->stall = swarm->muffle = 0;
     world->healed = 0;
     chance_order(&world->chance, order, NODES);
+    if (swarm->fenced)
+        mend_addresses(world);
     for (unsigned c = 0; c < world->clients; c++)
         for (unsigned s = 0; s < SERVERS; s++)
             world->wire.path[c][s].there_blocked = world->wire.path[c][s].back_blocked = 0;

@@ -36,11 +36,14 @@ static unsigned count_fit(const struct world *world)
     }
     unsigned count = 0;
     for (unsigned i = 0; i < NODES; i++) {
-        bool later = false;
-        for (unsigned j = 0; fit & rl_bit(i) && j < NODES; j++)
-            later |= rl_later_incarnation(marker[j].roster.seat[marker[i].seat],
-                                          rl_marker_self(&marker[i]));
-        count += fit & rl_bit(i) && !later;
+        bool counts = fit & rl_bit(i);
+        for (unsigned j = 0; counts && j < NODES; j++) {
+            bool later = rl_later_incarnation(marker[j].roster.seat[marker[i].seat],
+                                              rl_marker_self(&marker[i]));
+            bool again = j < i && world->address[j] == world->address[i];
+            counts = !later && !again;
+        }
+        count += counts;
     }
     return count;
 }

@@ -104,7 +104,7 @@ static void draw_mishaps(struct swarm *swarm, struct chance *chance)
     if (!swarm->fenced)
         swarm->weight[MISHAP_SWAP] = swarm->weight[MISHAP_REPLACE] =
             swarm->weight[MISHAP_TYPO] = 0;
-    if (swarm->fenced && swarm->duplicate) /* then no majority can be recovered */
+    if (swarm->fenced && swarm->duplicate && draw_once_in(chance, 2)) /* to the end */
         for (unsigned i = 0; i < COUNT(disturbing); i++)
             swarm->weight[disturbing[i]] = 0;
     if (swarm->fenced)
