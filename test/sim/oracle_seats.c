@@ -34,13 +34,20 @@ void oracle_judge_vote(struct world *world, const struct order *order)
                       (long long)((world->now - server->lost_at) / RL_MS));
 }
 
-/* Who mistakes an address has never seen that a seat was there, and gives it none. */
+/*
+ * Who mistakes an address has never seen that a seat was there, and gives it none. And
+ * nobody takes a vote from a node to which nothing has happened.
+ */
 void oracle_marked(struct world *world, const struct server *server)
 {
     struct rl_marker marker;
-    if (server->index == world->mistaken && server_marker(server, &marker) &&
-        marker.roster.deployment == world->deployment)
+    if (!server_marker(server, &marker))
+        return;
+    if (server->index == world->mistaken && marker.roster.deployment == world->deployment)
         oracle_accuse(world, INVARIANT_SEATED, "server %u, by a mistaken address",
+                      server->index + 1);
+    if (!swarm_disturbs(&world->swarm) && !marker.sound)
+        oracle_accuse(world, INVARIANT_LIVENESS, "server %u loses its vote for nothing",
                       server->index + 1);
 }
 
