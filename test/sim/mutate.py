@@ -158,7 +158,7 @@ def arguments():
     parser.add_argument("build")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--only", metavar="NAME", help="those whose name contains this")
-    parser.add_argument("--seeds", type=int, default=20000)
+    parser.add_argument("--seeds", type=int, default=100000)
     parser.add_argument("--tap", action="store_true", help="as a test, without the rare ones")
     return parser.parse_args()
 
