@@ -95,7 +95,7 @@ void rl_sync_put(redlock_sync *sync)
         return;
     if (rl_sync_is_ours(sync)) {
         pthread_cond_destroy(&sync->changed);
-        pthread_cond_destroy(&sync->own.woken);
+        sem_destroy(&sync->own.woken);
         pthread_mutex_destroy(&sync->mutex);
     }
     free(sync);
@@ -189,6 +189,7 @@ static redlock_sync *allocate(void)
     TAILQ_INIT(&sync->orders);
     TAILQ_INIT(&sync->idle);
     TAILQ_INIT(&sync->untold);
+    TAILQ_INIT(&sync->done);
     return sync;
 }
 

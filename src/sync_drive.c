@@ -29,7 +29,10 @@
  *   callbacks, too, and so looks at the orders again after those.
  * - `called` goes with what can be read of `mail_fd`, and both may outlive a drive: the
  *   next driver looks into an empty box, once.
- * - `comes_out` is of one stay in the loop, `relieved` of one drive by a caller.
+ * - `comes_out` and `tells` are of one stay in the loop, `relieved` of one drive by a
+ * caller.
+ * - Who is told that it is done while the driver is in the loop is woken when the pass is
+ *   over, else when the mutex is let go.
  * - Where somebody waits and does not drive, another does, or the client's thread is about
  *   to; but for one that could not set its alarm, whom the client's thread finds a linger
  *   later. An alarm that rings early, by the coarse clock of the loop, is set again; that
@@ -97,22 +100,32 @@ void rl_drive_close(redlock_sync *sync)
         event_base_free(sync->base);
 }
 
+/* Of this pass, all at once. */
+static void tell_who_is_done(redlock_sync *sync)
+{
+    pthread_mutex_lock(&sync->mutex);
+    sync->tells = false;
+    rl_wait_let_go(sync);
+}
+
 /* Is in the loop, without the mutex, until called out, or just once. False: that failed. */
 static bool drive(redlock_sync *sync, bool waits)
 {
     int failed;
     sync->in_loop = true;
-    sync->comes_out = false;
-    pthread_mutex_unlock(&sync->mutex);
-    do
+    sync->comes_out = sync->tells = false;
+    rl_wait_let_go(sync);
+    do {
         failed = event_base_loop(sync->base, EVLOOP_ONCE | (waits ? 0 : EVLOOP_NONBLOCK));
-    while (!failed && waits && !sync->comes_out); /* which only this thread sets */
+        if (sync->tells)
+            tell_who_is_done(sync);
+    } while (!failed && waits && !sync->comes_out); /* which only this thread sets */
     pthread_mutex_lock(&sync->mutex);
     sync->in_loop = false;
     return !failed;
 }
 
-static bool is_here(const redlock_sync *sync)
+bool rl_drive_is_here(const redlock_sync *sync)
 {
     return sync->in_loop && pthread_equal(sync->driver->thread, pthread_self());
 }
@@ -143,10 +156,12 @@ void rl_drive_done(redlock_sync *sync, const struct rl_wait *wait)
         sync->row++;
         sync->alone_at = rl_now_ms();
     }
-    if (is_here(sync))
+    if (rl_drive_is_here(sync)) {
         sync->comes_out |= wait == sync->driver || sync->pending == 0;
-    else if (wait == sync->driver)
+        sync->tells |= wait != sync->driver;
+    } else if (wait == sync->driver) {
         send_mail(sync);
+    }
 }
 
 /* --- orders --- */
@@ -178,7 +193,7 @@ void rl_carry_out_all(redlock_sync *sync)
 static void give_to_own(redlock_sync *sync)
 {
     sync->driver = &sync->own;
-    pthread_cond_signal(&sync->own.woken);
+    rl_wait_wake(&sync->own);
 }
 
 void rl_drive_announce(redlock_sync *sync)
@@ -187,7 +202,7 @@ void rl_drive_announce(redlock_sync *sync)
         return;
     if (!sync->driver)
         give_to_own(sync);
-    else if (is_here(sync))
+    else if (rl_drive_is_here(sync))
         sync->comes_out = true;
     else
         send_mail(sync);
@@ -195,10 +210,10 @@ void rl_drive_announce(redlock_sync *sync)
 
 void rl_drive_call_own(redlock_sync *sync)
 {
-    if (sync->driver == &sync->own && is_here(sync))
+    if (sync->driver == &sync->own && rl_drive_is_here(sync))
         sync->comes_out = true;
     else
-        pthread_cond_signal(&sync->own.woken);
+        rl_wait_wake(&sync->own);
 }
 
 /* --- a thread that waits --- */
@@ -237,6 +252,8 @@ bool rl_drive(redlock_sync *sync, struct rl_wait *wait, int64_t deadline)
 static void look_on(redlock_sync *sync)
 {
     unsigned drives = sync->drives;
+    while (sem_trywait(&sync->own.woken) == 0)
+        ; /* for what is known by now */
     rl_wait_sleep(sync, &sync->own, rl_in_ms(RL_LINGER_MS));
     rl_hold_tell_all(sync);
     if (sync->drives != drives || sync->driver == &sync->own)
@@ -261,7 +278,7 @@ static bool leaves_it_free(redlock_sync *sync)
         return false;
     sync->driver = NULL;
     if (sync->pending == 1)
-        pthread_cond_signal(&sync->latest->woken);
+        rl_wait_wake(sync->latest);
     return true;
 }
 

@@ -17,6 +17,7 @@
 
 #include <event2/event.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <sys/queue.h>
 
@@ -45,21 +46,35 @@ void rl_carry_out_all(redlock_sync *sync);
 
 /* --- waits (sync_wait.c) --- */
 
-/* A thread that waits for the nodes, or for another thread. */
+/*
+ * A thread that waits for the nodes, or for another thread. It is woken once the mutex is
+ * free, or it would wait for that at once; and those that one pass of the loop is good news
+ * for are woken when that is over. So a wake may come when it is awake by itself: it counts
+ * those that it was promised, and is there until it had them all.
+ */
 struct rl_wait {
     redlock_sync *sync;
     pthread_t thread;
-    pthread_cond_t woken;
+    sem_t woken;
+    unsigned promised, had; /* wakes */
+    bool untold;            /* it is in the list of those that are to be woken */
+    TAILQ_ENTRY(rl_wait) in_done;
     bool done;
     redlock_code code;
     int cancel_state; /* a thread that is cancelled still has to take its wait away */
 };
+
+TAILQ_HEAD(rl_waits, rl_wait);
 
 /* All with the mutex. */
 void rl_wait_init(redlock_sync *sync, struct rl_wait *wait);
 void rl_wait_begin(redlock_sync *sync, struct rl_wait *wait);
 void rl_wait_end(redlock_sync *sync, struct rl_wait *wait);
 void rl_wait_done(struct rl_wait *wait, redlock_code code);
+void rl_wait_wake(struct rl_wait *wait); /* at once */
+
+/* Lets the mutex go, and wakes who is to be woken. */
+void rl_wait_let_go(redlock_sync *sync);
 
 /* Until it is done or woken, or `deadline` (rl_now_ms()) comes; false: it came. Drives
    meanwhile, if nobody else does. */
@@ -88,6 +103,9 @@ void rl_drive_done(redlock_sync *sync, const struct rl_wait *wait);
 /* Orders that are posted are for whoever drives; if nobody does, for the client's thread.
  */
 void rl_drive_announce(redlock_sync *sync);
+
+/* This thread drives, and is in the loop. */
+bool rl_drive_is_here(const redlock_sync *sync);
 
 /* --- tenures (sync_tenure.c) --- */
 
@@ -265,6 +283,7 @@ struct redlock_sync {
     struct rl_wait own;     /* of the client's thread, which also sleeps there */
     bool in_loop;           /* the driver is */
     bool comes_out;         /* as soon as this pass is over; by the driver alone */
+    bool tells;             /* this pass is good news for somebody; by the driver alone */
     bool called;            /* mail is there */
     bool relieved;          /* the driver is to make room for the client's thread */
     unsigned drives;        /* by threads that wait */
@@ -277,6 +296,7 @@ struct redlock_sync {
     bool over;               /* nothing is left to be done */
     bool detached;           /* the thread frees it all by itself */
     unsigned waits, pending; /* and those of them that are not done */
+    struct rl_waits done;    /* are to be woken */
     TAILQ_HEAD(, redlock_hold) untold;
 
     LIST_HEAD(, rl_key) bucket[RL_BUCKETS];
@@ -303,7 +323,10 @@ static inline void rl_sync_lock(redlock_sync *sync)
 static inline void rl_sync_unlock(redlock_sync *sync)
 {
     rl_drive_announce(sync);
-    pthread_mutex_unlock(&sync->mutex);
+    if (rl_drive_is_here(sync)) /* until the pass is over */
+        pthread_mutex_unlock(&sync->mutex);
+    else
+        rl_wait_let_go(sync);
 }
 
 /* One handle less; the last one frees the memory. Also in a child. */
