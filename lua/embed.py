@@ -5,19 +5,21 @@ import pathlib
 import sys
 
 
-PRELUDE = "-- with "
+PART = "-- with "
+
+
+def lines_of(path):
+    """Without comments and indentation; a line that names a part stands for it."""
+    for line in map(str.strip, path.read_text().splitlines()):
+        if line.startswith(PART):
+            yield from lines_of(path.parent / line.removeprefix(PART))
+        elif line and not line.startswith("--"):
+            yield line
 
 
 def body(path):
-    """The script without comment lines and indentation: its bytes go over the wire.
-
-    It begins with others, if its first lines say so.
-    """
-    lines = path.read_text().splitlines()
-    names = [line.removeprefix(PRELUDE) for line in lines if line.startswith(PRELUDE)]
-    preludes = [(path.parent / name).read_text().splitlines() for name in names]
-    lines = (line.strip() for line in sum(preludes, []) + lines)
-    return "\n".join(line for line in lines if line and not line.startswith("--"))
+    """The script as its bytes go over the wire."""
+    return "\n".join(lines_of(path))
 
 
 def main(out, *files):

@@ -1,13 +1,17 @@
 -- with guard.lua
 -- 1 the token is here, and the fence is at least this; 0 gone
-if not marked() then
+-- with marked.lua
+if not marked then
   return redis.error_reply('MARKER is another')
 elseif ahead then
   return redis.error_reply('AHEAD of the clock')
-elseif value == ARGV[1] then
-  raise(fence)
+end
+local value = redis.call('GET', KEYS[1])
+if value == ARGV[1] then
+  -- with raise.lua
   return {1, now, stored}
 elseif value then
-  return held()
+  -- with held.lua
+  return there
 end
 return {0, now, stored}

@@ -1,20 +1,16 @@
--- with queue.lua
 -- KEYS[1] resource, ARGV[1] token, and of whoever has a place in the queue ARGV[2] that,
 -- ARGV[3] '' to leave it, or for how long it waits by now, in us
 -- 1 released, 2 and another waits, 0 gone, {value, pttl} another's, and then 0 if the place
 -- could not be taken
--- Who goes on waiting calls nobody: it was not served, and tries again as all others do.
 local value = redis.call('GET', KEYS[1])
 local mine = value == ARGV[1]
 if mine then
   redis.call('DEL', KEYS[1])
 end
-local goes_on = ARGV[2] and ARGV[3] ~= ''
-local entered = not ARGV[2] or pcall(enter, ARGV[2], ARGV[3])
+local place, waited = ARGV[2], ARGV[3]
+-- with place.lua
 if mine then
-  if not goes_on then
-    pcall(call_first)
-  end
+  -- with call.lua
   return awaited and 2 or 1
 elseif value then
   return {string.sub(value, 1, 128), redis.call('PTTL', KEYS[1]), not entered and 0 or nil}

@@ -1,8 +1,11 @@
 #include "resp.h"
 
 #include <hiredis/read.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define NUMBERS 3
 
 struct rl_resp {
     const char *bytes; /* that arrived, and were not looked at yet */
@@ -243,6 +246,51 @@ static const struct rl_reply *take_usual(struct rl_resp *resp)
     return NULL;
 }
 
+/* Those that the reader takes for others are left to it: signs, leading zeros, long ones.
+ */
+static const char *read_integer(const char *at, const char *end, int64_t *ret_value)
+{
+    static const ptrdiff_t digits_max = 18;
+    int64_t value = 0;
+    if (at == end || *at++ != ':')
+        return NULL;
+    const char *first = at;
+    while (at < end && *at >= '0' && *at <= '9' && at - first < digits_max)
+        value = 10 * value + (*at++ - '0');
+    bool is_plain = at > first && (*first != '0' || at == first + 1);
+    if (!is_plain || end - at < 2 || at[0] != '\r' || at[1] != '\n')
+        return NULL;
+    *ret_value = value;
+    return at + 2;
+}
+
+/* What the nodes of a fenced lock answer: three numbers, if all of them have arrived. */
+static const struct rl_reply *take_numbers(struct rl_resp *resp)
+{
+    static const char header[] = {'*', '0' + NUMBERS, '\r', '\n'};
+    const char *end = resp->bytes + resp->len, *at = resp->bytes + sizeof(header);
+    if (resp->len < sizeof(header) || memcmp(resp->bytes, header, sizeof(header)) != 0)
+        return NULL;
+    for (size_t i = 0; i < NUMBERS; i++) {
+        int64_t value;
+        at = read_integer(at, end, &value);
+        if (!at)
+            return NULL;
+        resp->item[i] = (struct rl_reply){.type = RL_REPLY_INTEGER, .integer = value};
+    }
+    resp->len = (size_t)(end - at);
+    resp->bytes = at;
+    resp->root =
+        (struct rl_reply){.type = RL_REPLY_ARRAY, .item = resp->item, .items = NUMBERS};
+    return &resp->root;
+}
+
+static const struct rl_reply *take_known(struct rl_resp *resp)
+{
+    const struct rl_reply *reply = take_usual(resp);
+    return reply ? reply : take_numbers(resp);
+}
+
 /* Once it has a part of a reply, it has to have all that follows. */
 static bool feed_reader(struct rl_resp *resp)
 {
@@ -260,7 +308,7 @@ static bool feed_reader(struct rl_resp *resp)
 enum rl_resp_result rl_resp_next(struct rl_resp *resp, const struct rl_reply **ret_reply)
 {
     void *object = NULL;
-    if (!resp->reading && (*ret_reply = take_usual(resp)))
+    if (!resp->reading && (*ret_reply = take_known(resp)))
         return RL_RESP_REPLY;
     if (!feed_reader(resp))
         return RL_RESP_BROKEN;

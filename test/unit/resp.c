@@ -22,12 +22,19 @@ static const char stream[] =
     "$5\r\n+OK\r\n\r\n"
     ":0\r\n"
     "*3\r\n:1\r\n$-1\r\n+OK\r\n"
+    "*3\r\n:1\r\n:1800000000000000\r\n:0\r\n"
+    "*3\r\n:999999999999999999\r\n:-1\r\n:9223372036854775807\r\n"
+    "*2\r\n:1\r\n:2\r\n"
+    "*3\r\n:7\r\n:8\r\n$1\r\n9\r\n"
+    "*3\r\n:0\r\n:10\r\n:100\r\n"
     "$-1\r\n"
     "+OK\r\n";
 
 static const char told[] =
     "+OK :1 :12 nil +OKAY :1 -ERR no $hello +OK "
-    "[$:1\r\n :7 ] $+OK\r\n :0 [:1 nil +OK ] nil +OK ";
+    "[$:1\r\n :7 ] $+OK\r\n :0 [:1 nil +OK ] [:1 :1800000000000000 :0 ] "
+    "[:999999999999999999 :-1 :9223372036854775807 ] [:1 :2 ] [:7 :8 $9 ] "
+    "[:0 :10 :100 ] nil +OK ";
 
 static size_t describe(const struct rl_reply *reply, char *text, size_t room)
 {
