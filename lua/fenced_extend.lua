@@ -1,13 +1,13 @@
 -- with guard.lua
 -- 1 extended, 0 gone, 2 planted anew (no vote)
 -- Never ends a key earlier, as plain_extend.lua; and the fence is raised, too.
+local value = redis.call('GET', KEYS[1])
 -- with marked.lua
 if not marked then
   return redis.error_reply('MARKER is another')
 elseif ahead then
   return redis.error_reply('AHEAD of the clock')
 end
-local value = redis.call('GET', KEYS[1])
 if value == ARGV[1] then
   if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
     redis.call('PEXPIRE', KEYS[1], ARGV[2])

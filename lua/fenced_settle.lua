@@ -1,12 +1,12 @@
 -- with guard.lua
 -- 1 the token is here, and the fence is at least this; 0 gone
+local value = redis.call('GET', KEYS[1])
 -- with marked.lua
 if not marked then
   return redis.error_reply('MARKER is another')
 elseif ahead then
   return redis.error_reply('AHEAD of the clock')
 end
-local value = redis.call('GET', KEYS[1])
 if value == ARGV[1] then
   -- with raise.lua
   return {1, now, stored}

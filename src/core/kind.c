@@ -189,7 +189,7 @@ static bool is_from_inside_a_script(const struct rl_reply *reply)
     return false;
 }
 
-/* WRONGTYPE comes from a script's first command: nothing was done, and the key is taken. */
+/* WRONGTYPE comes before a script has written: nothing was done, and the key is taken. */
 static bool read_error(enum rl_text text, const struct rl_reply *reply,
                        struct rl_answer *answer)
 {

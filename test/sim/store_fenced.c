@@ -123,7 +123,8 @@ void store_fenced_acquire(struct call *call)
     if (call->late) {
         ANSWER(call->ret, RL_REPLY_ERROR, LATE);
     } else if (call->entry) {
-        answer_held(call);
+        if (store_is_readable(call))
+            answer_held(call);
     } else if (fence > call->us + KAPPA) {
         ANSWER(call->ret, RL_REPLY_ERROR, AHEAD);
     } else {
@@ -135,7 +136,7 @@ void store_fenced_acquire(struct call *call)
 
 void store_fenced_settle(struct call *call)
 {
-    if (!marked(call))
+    if (!store_is_readable(call) || !marked(call))
         return;
     if (call->ahead) {
         ANSWER(call->ret, RL_REPLY_ERROR, AHEAD);
@@ -164,7 +165,7 @@ static void plant(struct call *call)
 
 void store_fenced_extend(struct call *call)
 {
-    if (!marked(call))
+    if (!store_is_readable(call) || !marked(call))
         return;
     if (call->ahead) {
         ANSWER(call->ret, RL_REPLY_ERROR, AHEAD);
@@ -181,6 +182,8 @@ void store_fenced_extend(struct call *call)
 
 void store_fenced_release(struct call *call)
 {
+    if (!store_is_readable(call))
+        return;
     bool ours = is_ours(call);
     if (!call->ahead)
         raise_fence(call, call->fence);

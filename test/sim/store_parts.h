@@ -34,12 +34,15 @@ void store_answer(struct store_reply *ret, enum rl_reply_type type, const char *
                   size_t len);
 #define ANSWER(ret, type, literal) store_answer(ret, type, literal, sizeof(literal) - 1)
 
+/* Whether the resource is a string, or nothing is there; false: that was answered. */
+bool store_is_readable(const struct call *call);
+
 void store_answer_entry(const struct call *call); /* {value, pttl} */
 int64_t store_whole_number(struct rl_word word);
 int64_t store_number(struct rl_word word); /* of a TTL: above 0 */
 void store_raise_expiry(struct call *call);
 
-/* Every script looks at its keys first. The server names the script by its hash. */
+/* No script writes before it has looked at its keys. The server names it by its hash. */
 #define WRONGTYPE                                                                          \
     "WRONGTYPE Operation against a key holding the wrong kind of value"                    \
     " script: 0000000000000000000000000000000000000000, on @user_script:1."

@@ -1,4 +1,5 @@
-/* Who waits for a lock, as the model of a server has it: what lua/queue.lua does. */
+/* Who waits for a lock, as the model of a server has it: what lua/place.lua and
+ * lua/call.lua do. */
 #include <assert.h>
 #include <string.h>
 

@@ -24,6 +24,14 @@ static void answer_integer(struct store_reply *ret, int64_t integer)
     ret->reply = (struct rl_reply){.type = RL_REPLY_INTEGER, .integer = integer};
 }
 
+bool store_is_readable(const struct call *call)
+{
+    if (!call->entry || call->entry->type != STORE_LIST)
+        return true;
+    ANSWER(call->ret, RL_REPLY_ERROR, WRONGTYPE);
+    return false;
+}
+
 void store_answer_entry(const struct call *call)
 {
     const struct store_entry *entry = call->entry;
@@ -171,9 +179,7 @@ static void run_script(size_t script, bool whole, struct call *call)
         store->scripts |= 1u << script;
     if (!(store->scripts & 1u << script))
         ANSWER(call->ret, RL_REPLY_ERROR, "NOSCRIPT No matching script. Please use EVAL.");
-    else if (call->entry && call->entry->type == STORE_LIST)
-        ANSWER(call->ret, RL_REPLY_ERROR, WRONGTYPE);
-    else if (scripts[script].family != FENCED || store_guard(call))
+    else if (scripts[script].family == FENCED ? store_guard(call) : store_is_readable(call))
         scripts[script].run(call);
 }
 
