@@ -140,26 +140,33 @@ static void reschedule(struct rl_attempt *attempt)
     }
 }
 
-void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *event)
+/* What the machine wants, and what it tells. */
+static void follow(struct rl_attempt *attempt, const struct rl_update *update)
 {
     redlock_client *client = attempt->task.client;
-    if (attempt->lease.state == RL_LEASE_OVER)
-        return;
-    struct rl_view fenced;
-    struct rl_update update =
-        rl_lease_step(&attempt->lease, view_of(attempt, event, &fenced), event);
     rl_nodes failed = 0;
-    if (update.send)
-        failed = say(attempt, update.text, update.seq, update.plant, update.send);
+    if (update->send)
+        failed = say(attempt, update->text, update->seq, update->plant, update->send);
     rl_nodes counted = attempt->lease.round.waiting | attempt->lease.round.granted;
-    if ((update.send || update.news) && counted != rl_all(client->n))
+    if ((update->send || update->news) && counted != rl_all(client->n))
         rl_client_note_absent(client, attempt->lease.ballot,
                               attempt->wish->kind->is_fenced);
+    reschedule(attempt);
+    if (update->news && attempt->owner)
+        rl_owner_note(attempt->owner, update->news);
+    refuse(attempt, update, failed);
+}
+
+/* Most answers are one of several that are waited for: nothing follows from them. */
+void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *event)
+{
+    struct rl_view fenced;
+    if (attempt->lease.state == RL_LEASE_OVER)
+        return;
+    struct rl_update update =
+        rl_lease_step(&attempt->lease, view_of(attempt, event, &fenced), event);
     if (update.sooner)
-        reschedule(attempt);
-    if (update.news && attempt->owner)
-        rl_owner_note(attempt->owner, update.news);
-    refuse(attempt, &update, failed);
+        follow(attempt, &update);
 }
 
 /* --- being woken --- */
