@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #define END_MAX 1e6
 #define CYCLES_MAX                                                                         \
@@ -59,9 +60,10 @@ bool lap_read_order(struct lap_order *ret_order)
 
 /* --- keys --- */
 
+/* Of this process: several may have laps at once. */
 void lap_key(unsigned lane, char ret_key[LAP_KEY + 1])
 {
-    snprintf(ret_key, LAP_KEY + 1, "bench:%015u", lane);
+    snprintf(ret_key, LAP_KEY + 1, "bench:%010u%05u", (unsigned)getpid(), lane);
 }
 
 /* --- logs --- */

@@ -99,8 +99,8 @@ def run_commands(quorum, rounds):
         "set": ["SET", key, token, "PX", ttl],
         "extend": ["EVALSHA", sha, 1, key, token, ttl, 0],
         "fenced set": ["SET", key, ftoken, "PX", ttl],
-        "fenced extend": ["EVALSHA", fsha, 3, key, "held!fence", "!marker", ftoken, ttl, 0, 1,
-                          never_late, ttl, server.call("GET", "!marker")[:16]],
+        "fenced extend": ["EVALSHA", fsha, 3, key, "held!fence", "!marker", ftoken, 1, ttl, ttl,
+                          never_late, 0, server.call("GET", "!marker")[:16]],
     }
     server.call("CONFIG", "RESETSTAT")
     taken = {name: [] for name in texts}

@@ -1,18 +1,18 @@
 -- with guard.lua
--- and, before how the marker begins: ARGV[7] how many fences are reserved
+-- and ARGV[6] how many fences are reserved
 -- 1 acquired, with a fence so far above all that were ever stored here
 -- with marked.lua
 if not marked then
   return redis.error_reply('MARKER is another')
 end
 -- with late.lua
-local text = ARGV[4]
-if stored + tonumber(ARGV[7]) > fence then
-  fence = stored + tonumber(ARGV[7])
+local text = ARGV[2]
+if stored + tonumber(ARGV[6]) > fence then
+  fence = stored + tonumber(ARGV[6])
   text = string.format('%.0f', fence)
   ahead = fence > now + 5000000
 end
-if not ahead and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
+if not ahead and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[4]) then
   redis.call('SET', KEYS[2], text, 'PX', '86400000')
   return {1, now, fence}
 end

@@ -1,6 +1,6 @@
 -- with guard.lua
--- and, before how the marker begins, of whoever has a place in the queue ARGV[7] that, ARGV[8]
--- '' to leave it, or for how long it waits by now, in us
+-- and of whoever has a place in the queue ARGV[4] that, ARGV[5] '' to leave it, or for how long
+-- it waits by now, in us
 -- 1 released, 2 and another waits, 0 gone; where another's value is, one more 0 tells that the
 -- place could not be taken; the fence is raised wherever that may be
 local value = redis.call('GET', KEYS[1])
@@ -12,8 +12,8 @@ if mine then
   redis.call('DEL', KEYS[1])
 end
 local place, waited
-if #ARGV > 7 then
-  place, waited = ARGV[7], ARGV[8]
+if #ARGV > 4 then
+  place, waited = ARGV[4], ARGV[5]
 end
 -- with place.lua
 if mine then

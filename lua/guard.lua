@@ -1,8 +1,8 @@
 -- The beginning of every text of a fenced lock.
 -- KEYS[1] resource, KEYS[2] its fence, KEYS[3] the node's marker
--- ARGV[1] token, ARGV[2] ttl in ms, ARGV[3] '1': plant where nothing is, ARGV[4] the fence,
--- at least so much is stored, ARGV[5] when this was said; both in us by the nodes' clocks,
--- ARGV[6] the longest TTL in ms, the last one how the marker begins
+-- ARGV[1] token, ARGV[2] the fence, in us by the nodes' clocks: at least so much is stored,
+-- ARGV[3] the longest TTL in ms, the last one how the marker begins; and of whoever stores
+-- the token ARGV[4] ttl in ms, ARGV[5] when this was said, by those clocks
 -- Answers {code, now, fence}, or {value, pttl, now} where another's value is.
 -- An error begins with its code: of a single word Redis 7 makes "ERR LATE".
 local time = redis.call('TIME')
@@ -12,6 +12,6 @@ local stored = tonumber(redis.call('GET', KEYS[2]) or '0')
 if not stored or stored ~= stored then
   return redis.error_reply('FENCE is no number')
 end
-local fence = tonumber(ARGV[4])
+local fence = tonumber(ARGV[2])
 -- A fence may not run away from the clocks: that would outlive a node that forgets.
 local ahead = fence > now + 5000000

@@ -102,7 +102,7 @@ static void say_place(struct rl_command *command, const struct rl_subject *subje
         say_word(command, digits(command->digits[4], subject->waited));
 }
 
-/* What guard.lua begins with reads most of them, whatever the text is. */
+/* What guard.lua begins with reads most of them; what a text does not read is not said. */
 static void say_fenced(struct rl_command *command, enum rl_text text,
                        const struct rl_subject *subject)
 {
@@ -111,13 +111,16 @@ static void say_fenced(struct rl_command *command, enum rl_text text,
     say_word(command, subject->fence_key);
     say_word(command, subject->marker_key);
     say_word(command, subject->token);
-    say_word(command, digits(command->digits[0], subject->ttl_ms));
-    say(command, subject->plant ? "1" : "0", 1);
-    say_word(command, digits(command->digits[1], subject->fence));
-    say_word(command, digits(command->digits[2], subject->said));
-    say_word(command, digits(command->digits[3], subject->max_ttl_ms));
+    say_word(command, digits(command->digits[0], subject->fence));
+    say_word(command, digits(command->digits[1], subject->max_ttl_ms));
+    if (text == RL_ACQUIRE || text == RL_EXTEND) {
+        say_word(command, digits(command->digits[2], subject->ttl_ms));
+        say_word(command, digits(command->digits[3], subject->said));
+    }
     if (text == RL_ACQUIRE)
         say_word(command, digits(command->digits[4], subject->fences));
+    else if (text == RL_EXTEND)
+        say(command, subject->plant ? "1" : "0", 1);
     else if (text == RL_RELEASE)
         say_place(command, subject);
     say_word(command, subject->nonce); /* the last one: it differs from node to node */

@@ -43,9 +43,8 @@ bool store_guard(struct call *call)
         return false;
     }
     call->stored = entry ? entry->fence : 0;
-    call->fence = store_whole_number(call->argument[3]);
+    call->fence = store_whole_number(call->argument[1]);
     call->ahead = call->fence > call->us + KAPPA;
-    call->late = call->us - store_whole_number(call->argument[4]) > LATENESS;
     return true;
 }
 
@@ -76,7 +75,7 @@ static bool marked(const struct call *call)
 static void answer_held(const struct call *call)
 {
     struct store_entry *entry = call->entry;
-    int64_t most = store_whole_number(call->argument[5]);
+    int64_t most = store_whole_number(call->argument[2]);
     bool fenced = entry->value.len >= 2 && memcmp(entry->value.text, "f:", 2) == 0;
     if (fenced && entry->expires != STORE_NO_EXPIRY &&
         entry->expires - call->store->now > most) {
@@ -109,18 +108,23 @@ static bool is_ours(const struct call *call)
 static void store_token(struct call *call)
 {
     store_put(call->store, STORE_STRING, call->key, call->argument[0],
-              call->store->now + store_number(call->argument[1]));
+              call->store->now + store_number(call->argument[3]));
+}
+
+static bool is_late(const struct call *call)
+{
+    return call->us - store_whole_number(call->argument[4]) > LATENESS;
 }
 
 /* --- what they do --- */
 
 void store_fenced_acquire(struct call *call)
 {
-    int64_t next = call->stored + store_number(call->argument[6]);
+    int64_t next = call->stored + store_number(call->argument[5]);
     int64_t fence = next > call->fence ? next : call->fence;
     if (!marked(call))
         return;
-    if (call->late) {
+    if (is_late(call)) {
         ANSWER(call->ret, RL_REPLY_ERROR, LATE);
     } else if (call->entry) {
         if (store_is_readable(call))
@@ -152,9 +156,9 @@ void store_fenced_settle(struct call *call)
 
 static void plant(struct call *call)
 {
-    if (*call->argument[2].text != '1') {
+    if (*call->argument[5].text != '1') {
         answer_code(call, 0);
-    } else if (call->late) {
+    } else if (is_late(call)) {
         ANSWER(call->ret, RL_REPLY_ERROR, LATE);
     } else {
         store_token(call);
@@ -170,7 +174,7 @@ void store_fenced_extend(struct call *call)
     if (call->ahead) {
         ANSWER(call->ret, RL_REPLY_ERROR, AHEAD);
     } else if (is_ours(call)) {
-        store_raise_expiry(call);
+        store_raise_expiry(call, call->argument[3]);
         raise_fence(call, call->fence);
         answer_code(call, 1);
     } else if (call->entry) {
@@ -190,8 +194,8 @@ void store_fenced_release(struct call *call)
     if (ours)
         call->entry->type = STORE_NOTHING;
     bool entered =
-        call->arguments == 7 || store_enter(call, call->argument[6], call->argument[7]);
-    bool goes_on = call->arguments > 7 && call->argument[7].len > 0;
+        call->arguments == 4 || store_enter(call, call->argument[3], call->argument[4]);
+    bool goes_on = call->arguments > 4 && call->argument[4].len > 0;
     if (ours) {
         answer_code(call, !goes_on && store_call_first(call) ? 2 : 1);
     } else if (call->entry) {

@@ -18,7 +18,7 @@ struct call {
     /* What guard.lua begins with. */
     struct rl_word fence_key, marker_key;
     int64_t stored, fence;
-    bool ahead, late;
+    bool ahead;
 };
 
 /* --- store.c --- */
@@ -40,7 +40,7 @@ bool store_is_readable(const struct call *call);
 void store_answer_entry(const struct call *call); /* {value, pttl} */
 int64_t store_whole_number(struct rl_word word);
 int64_t store_number(struct rl_word word); /* of a TTL: above 0 */
-void store_raise_expiry(struct call *call);
+void store_raise_expiry(struct call *call, struct rl_word ttl);
 
 /* No script writes before it has looked at its keys. The server names it by its hash. */
 #define WRONGTYPE                                                                          \

@@ -77,9 +77,9 @@ static void acquire(struct call *call)
 }
 
 /* PTTL says -1 where nothing expires: also that gets an end. */
-void store_raise_expiry(struct call *call)
+void store_raise_expiry(struct call *call, struct rl_word ttl)
 {
-    int64_t end = call->store->now + store_number(call->argument[1]);
+    int64_t end = call->store->now + store_number(ttl);
     if (call->entry->expires < end || call->entry->expires == STORE_NO_EXPIRY)
         call->entry->expires = end;
 }
@@ -93,7 +93,7 @@ static void extend(struct call *call)
                       call->store->now + store_number(call->argument[1]));
         answer_integer(call->ret, plant ? 2 : 0);
     } else if (store_same(call->entry->value, call->argument[0])) {
-        store_raise_expiry(call);
+        store_raise_expiry(call, call->argument[1]);
         answer_integer(call->ret, 1);
     } else {
         store_answer_entry(call);
@@ -148,10 +148,10 @@ static const struct {
 } scripts[] = {
     {&rl_script_plain_extend, 7, 7, PLAIN, extend},
     {&rl_script_plain_release, 5, 7, PLAIN, release},
-    {&rl_script_fenced_acquire, 14, 14, FENCED, store_fenced_acquire},
-    {&rl_script_fenced_settle, 13, 13, FENCED, store_fenced_settle},
+    {&rl_script_fenced_acquire, 13, 13, FENCED, store_fenced_acquire},
+    {&rl_script_fenced_settle, 10, 10, FENCED, store_fenced_settle},
     {&rl_script_fenced_extend, 13, 13, FENCED, store_fenced_extend},
-    {&rl_script_fenced_release, 13, 15, FENCED, store_fenced_release},
+    {&rl_script_fenced_release, 10, 12, FENCED, store_fenced_release},
     {&rl_script_fenced_marker, 4, 6, MARKER, store_fenced_marker},
     {&rl_script_inspect, 4, 4, PLAIN, inspect},
     {&rl_script_break, 4, 4, PLAIN, break_open},

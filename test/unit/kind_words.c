@@ -175,10 +175,13 @@ Test(words, of_a_fenced_lock)
         say(texts[i], false, &about);
 #define COMMON                                                                             \
     WORD("EVALSHA"), (struct rl_word){script->sha1, 40}, WORD("3"), about.key,             \
-        about.fence_key, about.marker_key, about.token, WORD("30000"), WORD("1"),          \
-        WORD("1800000000000001"), WORD("1800000000000000"), WORD("60000")
+        about.fence_key, about.marker_key, about.token, WORD("1800000000000001"),          \
+        WORD("60000")
+#define STORES WORD("30000"), WORD("1800000000000000")
         if (texts[i] == RL_ACQUIRE)
-            EXPECT(COMMON, WORD("64"), about.nonce);
+            EXPECT(COMMON, STORES, WORD("64"), about.nonce);
+        else if (texts[i] == RL_EXTEND)
+            EXPECT(COMMON, STORES, WORD("1"), about.nonce);
         else if (texts[i] == RL_RELEASE)
             EXPECT(COMMON, about.place, WORD("1500"), about.nonce);
         else
