@@ -6,15 +6,15 @@ if not marked then
   return redis.error_reply('MARKER is another')
 end
 -- with late.lua
-local text = ARGV[2]
+known = ARGV[2]
 if stored + tonumber(ARGV[6]) > fence then
   fence = stored + tonumber(ARGV[6])
-  text = string.format('%.0f', fence)
+  known = string.format('%.0f', fence)
   ahead = fence > now + 5000000
 end
 if not ahead and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[4]) then
-  redis.call('SET', KEYS[2], text, 'PX', '86400000')
-  return {1, now, fence}
+  redis.call('SET', KEYS[2], known, 'PX', '86400000')
+  return '1 ' .. time[1] .. ' ' .. time[2] .. ' ' .. known
 end
 local value = redis.call('GET', KEYS[1])
 if not value then

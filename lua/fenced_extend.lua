@@ -14,14 +14,14 @@ if value == ARGV[1] then
     redis.call('PEXPIRE', KEYS[1], ARGV[4])
   end
   -- with raise.lua
-  return {1, now, stored}
+  return '1 ' .. time[1] .. ' ' .. time[2] .. ' ' .. known
 elseif value then
   -- with held.lua
   return there
 elseif ARGV[6] ~= '1' then
-  return {0, now, stored}
+  return '0 ' .. time[1] .. ' ' .. time[2] .. ' ' .. known
 end
 -- with late.lua
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[4])
 -- with raise.lua
-return {2, now, stored}
+return '2 ' .. time[1] .. ' ' .. time[2] .. ' ' .. known

@@ -18,10 +18,10 @@ end
 -- with place.lua
 if mine then
   -- with call.lua
-  return {awaited and 2 or 1, now, stored}
+  return (awaited and '2 ' or '1 ') .. time[1] .. ' ' .. time[2] .. ' ' .. known
 elseif value then
   -- with held.lua
   there[4] = not entered and 0 or nil
   return there
 end
-return {0, now, stored}
+return '0 ' .. time[1] .. ' ' .. time[2] .. ' ' .. known

@@ -9,9 +9,9 @@ elseif ahead then
 end
 if value == ARGV[1] then
   -- with raise.lua
-  return {1, now, stored}
+  return '1 ' .. time[1] .. ' ' .. time[2] .. ' ' .. known
 elseif value then
   -- with held.lua
   return there
 end
-return {0, now, stored}
+return '0 ' .. time[1] .. ' ' .. time[2] .. ' ' .. known

@@ -241,35 +241,51 @@ static bool read_set(const struct rl_reply *reply, struct rl_answer *answer)
     return true;
 }
 
-static bool read_code(enum rl_text text, const struct rl_reply *reply,
-                      struct rl_answer *answer)
+static bool read_code(enum rl_text text, int64_t code, struct rl_answer *answer)
 {
     static const enum rl_vote votes[] = {RL_VOTE_GONE, RL_VOTE_GRANTED, RL_VOTE_PLANTED};
     bool can_grant = text != RL_INSPECT && text != RL_BREAK;
     int64_t most = text == RL_EXTEND || text == RL_RELEASE ? 2 : can_grant ? 1 : 0;
-    if (reply->integer < 0 || reply->integer > most)
+    if (code < 0 || code > most)
         return false;
-    answer->awaited = text == RL_RELEASE && reply->integer == 2;
-    answer->vote = answer->awaited ? RL_VOTE_GRANTED : votes[reply->integer];
+    answer->awaited = text == RL_RELEASE && code == 2;
+    answer->vote = answer->awaited ? RL_VOTE_GRANTED : votes[code];
     return true;
 }
 
-/* {code, the node's time, the fence that is stored there}. An acquire is never "gone". */
+#define ANSWER_NUMBERS 4
+#define ANSWER_DIGITS  18
+
+/* So many, with a space between them. */
+static bool read_numbers(const struct rl_reply *reply, int64_t ret_number[ANSWER_NUMBERS])
+{
+    const char *at = reply->text, *end = reply->text + reply->len;
+    for (unsigned i = 0; i < ANSWER_NUMBERS; i++) {
+        const char *first = at;
+        int64_t number = 0;
+        for (; at < end && *at >= '0' && *at <= '9' && at - first < ANSWER_DIGITS; at++)
+            number = 10 * number + (*at - '0');
+        bool is_last = i == ANSWER_NUMBERS - 1;
+        if (at == first || (is_last ? at != end : at == end || *at++ != ' '))
+            return false;
+        ret_number[i] = number;
+    }
+    return true;
+}
+
+/* "code seconds microseconds fence", as the node has them. An acquire is never "gone". */
 static bool read_fenced(enum rl_text text, const struct rl_reply *reply,
                         struct rl_answer *answer)
 {
-    if (reply->type != RL_REPLY_ARRAY || reply->items < 3)
-        return false;
-    if (reply->item[0].type == RL_REPLY_STRING)
+    int64_t number[ANSWER_NUMBERS];
+    if (reply->type == RL_REPLY_ARRAY && reply->items >= 3)
         return read_value(text, reply, true, answer);
-    if (reply->items > 3)
+    if (reply->type != RL_REPLY_STRING || !read_numbers(reply, number) ||
+        number[1] >= RL_NEVER / RL_SECOND || number[2] >= RL_SECOND)
         return false;
-    for (size_t i = 0; i < reply->items; i++)
-        if (reply->item[i].type != RL_REPLY_INTEGER || reply->item[i].integer < 0)
-            return false;
-    answer->time = reply->item[1].integer;
-    answer->fence = reply->item[2].integer;
-    return read_code(text, &reply->item[0], answer) &&
+    answer->time = number[1] * RL_SECOND + number[2];
+    answer->fence = number[3];
+    return read_code(text, number[0], answer) &&
            (text != RL_ACQUIRE || answer->vote == RL_VOTE_GRANTED);
 }
 
@@ -299,7 +315,7 @@ static bool read_reply(const struct rl_kind *kind, enum rl_text text,
     if (text == RL_ACQUIRE)
         return read_set(reply, ret_answer);
     if (reply->type == RL_REPLY_INTEGER)
-        return read_code(text, reply, ret_answer);
+        return read_code(text, reply->integer, ret_answer);
     return reply->type == RL_REPLY_ARRAY && reply->items >= 2 &&
            read_value(text, reply, false, ret_answer);
 }

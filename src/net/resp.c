@@ -1,11 +1,8 @@
 #include "resp.h"
 
 #include <hiredis/read.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define NUMBERS 3
 
 struct rl_resp {
     const char *bytes; /* that arrived, and were not looked at yet */
@@ -246,49 +243,35 @@ static const struct rl_reply *take_usual(struct rl_resp *resp)
     return NULL;
 }
 
-/* Those that the reader takes for others are left to it: signs, leading zeros, long ones.
- */
-static const char *read_integer(const char *at, const char *end, int64_t *ret_value)
+static bool is_digit(char c)
 {
-    static const ptrdiff_t digits_max = 18;
-    int64_t value = 0;
-    if (at == end || *at++ != ':')
-        return NULL;
-    const char *first = at;
-    while (at < end && *at >= '0' && *at <= '9' && at - first < digits_max)
-        value = 10 * value + (*at++ - '0');
-    bool is_plain = at > first && (*first != '0' || at == first + 1);
-    if (!is_plain || end - at < 2 || at[0] != '\r' || at[1] != '\n')
-        return NULL;
-    *ret_value = value;
-    return at + 2;
+    return c >= '0' && c <= '9';
 }
 
-/* What the nodes of a fenced lock answer: three numbers, if all of them have arrived. */
-static const struct rl_reply *take_numbers(struct rl_resp *resp)
+/* What the nodes of a fenced lock answer: a text of below 100 bytes, if it is all there. */
+static const struct rl_reply *take_text(struct rl_resp *resp)
 {
-    static const char header[] = {'*', '0' + NUMBERS, '\r', '\n'};
-    const char *end = resp->bytes + resp->len, *at = resp->bytes + sizeof(header);
-    if (resp->len < sizeof(header) || memcmp(resp->bytes, header, sizeof(header)) != 0)
+    const char *at = resp->bytes, *end = resp->bytes + resp->len;
+    if (end - at < 4 || at[0] != '$' || !is_digit(at[1]))
         return NULL;
-    for (size_t i = 0; i < NUMBERS; i++) {
-        int64_t value;
-        at = read_integer(at, end, &value);
-        if (!at)
-            return NULL;
-        resp->item[i] = (struct rl_reply){.type = RL_REPLY_INTEGER, .integer = value};
-    }
-    resp->len = (size_t)(end - at);
-    resp->bytes = at;
-    resp->root =
-        (struct rl_reply){.type = RL_REPLY_ARRAY, .item = resp->item, .items = NUMBERS};
+    size_t len = (size_t)(at[1] - '0');
+    at += 2;
+    if (is_digit(*at))
+        len = 10 * len + (size_t)(*at++ - '0');
+    static const size_t crlf = 2;
+    if ((size_t)(end - at) < crlf + len + crlf || memcmp(at, "\r\n", crlf) != 0 ||
+        memcmp(at + crlf + len, "\r\n", crlf) != 0)
+        return NULL;
+    resp->root = (struct rl_reply){.type = RL_REPLY_STRING, .text = at + crlf, .len = len};
+    resp->bytes = at + crlf + len + crlf;
+    resp->len = (size_t)(end - resp->bytes);
     return &resp->root;
 }
 
 static const struct rl_reply *take_known(struct rl_resp *resp)
 {
     const struct rl_reply *reply = take_usual(resp);
-    return reply ? reply : take_numbers(resp);
+    return reply ? reply : take_text(resp);
 }
 
 /* Once it has a part of a reply, it has to have all that follows. */

@@ -37,13 +37,11 @@ static void answer_error(struct order *order, const char *text)
     order->truth = RL_VOTE_ERROR;
 }
 
-static enum rl_vote truth_of_code(enum rl_text text, const struct rl_reply *code)
+static enum rl_vote truth_of_code(enum rl_text text, int64_t code)
 {
-    if (text == RL_RELEASE && code->integer == 2) /* and somebody was called */
+    if (text == RL_RELEASE && code == 2) /* and somebody was called */
         return RL_VOTE_GRANTED;
-    return code->integer == 1   ? RL_VOTE_GRANTED
-           : code->integer == 2 ? RL_VOTE_PLANTED
-                                : RL_VOTE_GONE;
+    return code == 1 ? RL_VOTE_GRANTED : code == 2 ? RL_VOTE_PLANTED : RL_VOTE_GONE;
 }
 
 /* What a reply says in truth, without asking the code that is tested. */
@@ -53,11 +51,9 @@ static enum rl_vote truth_of(const struct order *order)
     switch (reply->type) {
     case RL_REPLY_STATUS: return RL_VOTE_GRANTED;
     case RL_REPLY_NIL: return RL_VOTE_HELD;
-    case RL_REPLY_ARRAY:
-        return reply->item[0].type == RL_REPLY_INTEGER
-                   ? truth_of_code(order->text, &reply->item[0])
-                   : RL_VOTE_HELD;
-    case RL_REPLY_INTEGER: return truth_of_code(order->text, reply);
+    case RL_REPLY_ARRAY: return RL_VOTE_HELD;
+    case RL_REPLY_STRING: return truth_of_code(order->text, reply->text[0] - '0');
+    case RL_REPLY_INTEGER: return truth_of_code(order->text, reply->integer);
     default: break;
     }
     /* What is no lock is there in its stead. */
@@ -72,10 +68,10 @@ static void answer_garbage(struct world *world, struct order *order)
         {.type = RL_REPLY_NIL},
     };
     static const struct rl_reply numbers[] = {
-        {.type = RL_REPLY_INTEGER, .integer = 0}, {.type = RL_REPLY_INTEGER, .integer = 1},
-        {.type = RL_REPLY_INTEGER, .integer = 1}, {.type = RL_REPLY_INTEGER, .integer = -1},
-        {.type = RL_REPLY_INTEGER, .integer = 3}, {.type = RL_REPLY_INTEGER, .integer = 1},
-        {.type = RL_REPLY_INTEGER, .integer = 1}, {.type = RL_REPLY_NIL},
+        {.type = RL_REPLY_INTEGER, .integer = 1},
+        {.type = RL_REPLY_INTEGER, .integer = 1},
+        {.type = RL_REPLY_INTEGER, .integer = 1},
+        {.type = RL_REPLY_NIL},
     };
     static const struct rl_reply odd[] = {
         {.type = RL_REPLY_STRING, .text = "p", .len = 1},
@@ -89,10 +85,11 @@ static void answer_garbage(struct world *world, struct order *order)
     };
     static const struct rl_reply garbage[] = {
         {.type = RL_REPLY_ARRAY, .item = numbers, .items = 4},
-        {.type = RL_REPLY_ARRAY, .item = unplaced, .items = 3},    /* of a plain lock */
-        {.type = RL_REPLY_ARRAY, .item = numbers + 1, .items = 3}, /* a negative one */
-        {.type = RL_REPLY_ARRAY, .item = numbers + 4, .items = 3}, /* no such code */
-        {.type = RL_REPLY_ARRAY, .item = numbers + 5, .items = 3}, /* no fence */
+        {.type = RL_REPLY_ARRAY, .item = unplaced, .items = 3}, /* of a plain lock */
+        {.type = RL_REPLY_ARRAY, .item = numbers, .items = 3},
+        {.type = RL_REPLY_STRING, .text = "1 1 -1 1", .len = 8}, /* a negative one */
+        {.type = RL_REPLY_STRING, .text = "3 1 1 1", .len = 7},  /* no such code */
+        {.type = RL_REPLY_STRING, .text = "1 1 1 ", .len = 6},   /* no fence */
         {.type = RL_REPLY_ARRAY, .item = odd, .items = 3},
         {.type = RL_REPLY_STATUS, .text = "PONG", .len = 4},
         {.type = RL_REPLY_STATUS, .text = "QK", .len = 2},
@@ -107,7 +104,7 @@ static void answer_garbage(struct world *world, struct order *order)
     order->reply.reply = garbage[i];
     if (order->text == RL_ACQUIRE && draw_once_in(&world->chance, 4)) /* it is gone? */
         order->reply.reply =
-            (struct rl_reply){.type = RL_REPLY_ARRAY, .item = numbers, .items = 3};
+            (struct rl_reply){.type = RL_REPLY_STRING, .text = "0 1 1 1", .len = 7};
     order->truth = RL_VOTE_UNKNOWN;
 }
 

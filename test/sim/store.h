@@ -50,6 +50,7 @@ struct store_call {
 struct store_reply {
     struct rl_reply reply;
     struct rl_reply item[4];
+    char text[4 * 20];
     unsigned calls;
     struct store_call call[2];
 };

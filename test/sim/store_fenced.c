@@ -1,5 +1,6 @@
 /* The scripts of a fenced lock, as the model of a server runs them. */
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/marker.h"
@@ -19,14 +20,15 @@ static struct rl_reply an_integer(int64_t integer)
     return (struct rl_reply){.type = RL_REPLY_INTEGER, .integer = integer};
 }
 
-/* {code, now, stored} */
+/* "code seconds microseconds stored" */
 static void answer_code(const struct call *call, int64_t code)
 {
     struct store_reply *ret = call->ret;
-    ret->item[0] = an_integer(code);
-    ret->item[1] = an_integer(call->us);
-    ret->item[2] = an_integer(call->stored);
-    ret->reply = (struct rl_reply){.type = RL_REPLY_ARRAY, .item = ret->item, .items = 3};
+    int len = snprintf(ret->text, sizeof(ret->text), "%lld %lld %lld %lld", (long long)code,
+                       (long long)(call->us / RL_SECOND), (long long)(call->us % RL_SECOND),
+                       (long long)call->stored);
+    ret->reply =
+        (struct rl_reply){.type = RL_REPLY_STRING, .text = ret->text, .len = (size_t)len};
 }
 
 /* --- what they begin with --- */

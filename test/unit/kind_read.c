@@ -279,13 +279,20 @@ static const enum rl_vote fenced_votes[][5] = {
     {RL_VOTE_UNASKED, RL_VOTE_GONE, RL_VOTE_GRANTED, RL_VOTE_GRANTED, RL_VOTE_UNASKED},
 };
 
+static struct rl_reply some_text(const char *text)
+{
+    return (struct rl_reply){.type = RL_REPLY_STRING, .text = text, .len = strlen(text)};
+}
+
 Test(fenced, a_code_the_time_and_the_fence)
 {
     for (unsigned i = 0; i < 4; i++)
         for (int code = -1; code <= 3; code++) {
-            const struct rl_reply items[] = {number(code), number(TIME), number(FENCE)};
+            char text[80];
+            snprintf(text, sizeof(text), "%d %jd %jd %jd", code, (intmax_t)TIME / 1000000,
+                     (intmax_t)TIME % 1000000, (intmax_t)FENCE);
             enum rl_vote expected = fenced_votes[i][code + 1];
-            bool read = fenced_reads(fenced_texts[i], three(items));
+            bool read = fenced_reads(fenced_texts[i], some_text(text));
             cr_assert_eq(read, expected != RL_VOTE_UNASKED, "text %u, code %d", i, code);
             if (!read)
                 continue;
@@ -294,6 +301,39 @@ Test(fenced, a_code_the_time_and_the_fence)
             cr_assert_eq(answer.time, TIME);
             cr_assert_eq(answer.awaited, fenced_texts[i] == RL_RELEASE && code == 2);
         }
+}
+
+Test(fenced, a_text_of_other_numbers_is_not_believed)
+{
+    static const char *const texts[] = {
+        "",
+        "1",
+        "1 2 3",
+        "1 2 3 ",
+        " 1 2 3 4",
+        "1 2 3 4 ",
+        "1  2 3 4",
+        "1 2 3 4 5",
+        "1 2 -3 4",
+        "1 2 3 -4",
+        "1 2 3 4x",
+        "1,2,3,4",
+        "1 2 3 4.5",
+        "+1 2 3 4",
+        "1 2 1000000 4",
+        "1\t2 3 4",
+        "OK",
+        "1 9999999999999 3 4",
+        "1 2 3 1234567890123456789",
+    };
+    cr_assert(fenced_reads(RL_ACQUIRE, some_text("1 2 3 4")));
+    cr_assert_eq(answer.time, 2000003);
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        cr_assert_not(fenced_reads(RL_ACQUIRE, some_text(texts[i])), "\"%s\"", texts[i]);
+    struct rl_reply cut = some_text("1 2 3 45");
+    cut.len--;
+    cr_assert(fenced_reads(RL_ACQUIRE, cut));
+    cr_assert_eq(answer.fence, 4, "nobody's NUL ends it");
 }
 
 Test(fenced, another_holds_it)
@@ -313,7 +353,8 @@ Test(fenced, whether_the_place_was_taken)
 {
     const struct rl_reply value = {.type = RL_REPLY_STRING, TEXT("f:other")};
     const struct rl_reply items[] = {value, number(1234), number(TIME), number(0)};
-    const struct rl_reply code[] = {number(0), number(TIME), number(FENCE), number(0)};
+    const struct rl_reply code[] = {some_text("0"), some_text("1"), some_text("1"),
+                                    number(0)};
     struct rl_reply four = {.type = RL_REPLY_ARRAY, .item = items, .items = 4};
     for (unsigned i = 0; i < 4; i++) {
         cr_assert(fenced_reads(fenced_texts[i], three(items)));
@@ -353,6 +394,9 @@ Test(fenced, is_not_to_be_mistaken)
     cr_assert_not(fenced_reads(RL_EXTEND, three(odd)));
     cr_assert_not(fenced_reads(
         RL_EXTEND, (struct rl_reply){.type = RL_REPLY_ARRAY, .item = whole, .items = 2}));
+    cr_assert_not(fenced_reads(RL_EXTEND, three(whole)));
     cr_assert_not(reads(RL_EXTEND, three(whole)));
     cr_assert_not(reads(RL_ACQUIRE, three(whole)));
+    cr_assert_not(reads(RL_EXTEND, some_text("1 2 3 4")));
+    cr_assert_not(reads(RL_ACQUIRE, some_text("1 2 3 4")));
 }
