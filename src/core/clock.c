@@ -27,13 +27,16 @@ rl_time rl_clock_advance(struct rl_clock *clock, rl_time boot, rl_time raw)
     return clock->now;
 }
 
-/* One more: two readings that are rounded may be that much nearer to each other. */
+/*
+ * Two more: what lies between two readings that are rounded may be longer than their
+ * difference by almost one, and the difference of the other clock's longer than that.
+ */
 bool rl_clock_glance(struct rl_clock *clock, rl_time boot)
 {
     rl_time step = boot - clock->last.boot;
     if (step < 0 || step >= RL_CLOCK_GLANCE)
         return false;
-    step += step / RL_CLOCK_SLEWED_PART + 1;
+    step += step / RL_CLOCK_SLEWED_PART + 2;
     clock->now = rl_max(clock->now, rl_later(clock->last.at, step));
     return true;
 }

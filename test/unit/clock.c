@@ -112,6 +112,25 @@ Test(clock, a_glance_is_never_slower_than_the_clock_that_is_not_slewed)
     }
 }
 
+/* The two tick at different moments, and both of their readings are rounded. */
+Test(clock, a_glance_is_never_slower_than_a_reading_of_both)
+{
+    struct chance chance = {3};
+    for (unsigned run = 0; run < 1000000; run++) {
+        rl_time boot = chance_below(&chance, 1000), raw = chance_below(&chance, 1000);
+        rl_time took = chance_below(&chance, 2000 * RL_CLOCK_GLANCE); /* ns */
+        struct rl_clock glances = made(0, 0), looks = glances;
+        rl_time later = (boot + took * (1000000 - 100500) / 1000000) / 1000;
+        if (!rl_clock_glance(&glances, later))
+            continue;
+        rl_clock_advance(&looks, later, (raw + took) / 1000);
+        CHECK(glances.now >= looks.now, "%lld instead of %lld", (long long)glances.now,
+              (long long)looks.now);
+        CHECK(glances.now <= looks.now + RL_CLOCK_GLANCE / RL_CLOCK_SLEWED_PART + 2,
+              "%lld, and it was %lld", (long long)glances.now, (long long)looks.now);
+    }
+}
+
 Test(clock, who_was_suspended_does_not_only_glance)
 {
     struct rl_clock clock = made(1000, 1000);
