@@ -35,7 +35,7 @@ static redlock_result result_of(const redlock_lease *lease, redlock_code code)
         .attempts = lease->attempts,
         .remaining_ms = -1,
     };
-    if (!core)
+    if (!core || core->state == RL_LEASE_NEW)
         return result;
     unsigned granted = 0;
     for (unsigned i = 0; i < core->terms->n; i++)
@@ -235,6 +235,7 @@ static void begin_attempt(redlock_lease *lease)
     char *token = rl_attempt_own(lease->attempt, lease);
     if (!rl_token_make(&client->token_bits, lease->first.wish->kind->mark,
                        client->options.label, token)) {
+        memset(token, 0, lease->attempt->token_len); /* it is said to leave a queue */
         fail_attempt(lease, REDLOCK_SYSTEM);
         return;
     }
