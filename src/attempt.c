@@ -1,6 +1,5 @@
 #include "attempt.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
 /* The client's members: links and their nodes, and the gate before the first acquire. */
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

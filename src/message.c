@@ -1,6 +1,5 @@
 /* Messages to the nodes: formatted once and copied, and how their answers are explained. */
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "client.h"

@@ -29,8 +29,8 @@
  *   callbacks, too, and so looks at the orders again after those.
  * - `called` goes with what can be read of `mail_fd`, and both may outlive a drive: the
  *   next driver looks into an empty box, once.
- * - `comes_out` and `tells` are of one stay in the loop, `relieved` of one drive by a
- * caller.
+ * - `comes_out` and `tells` are of one stay in the loop, `relieved` is of one drive by a
+ *   caller.
  * - Who is told that it is done while the driver is in the loop is woken when the pass is
  *   over, else when the mutex is let go.
  * - Where somebody waits and does not drive, another does, or the client's thread is about

@@ -257,6 +257,7 @@ typedef struct redlock_lease_options {
     /*
      * 0: one attempt; below 0: for as long as it takes. A last attempt begins when the wait
      * ends. A fresh client's first one also waits for its nodes, up to connect_timeout_ms.
+     * It counts from the end of the pass of the loop in which the lease was asked for.
      */
     int64_t wait_ms;
     int64_t min_validity_ms; /* less left when it is acquired: it is not */
