@@ -31,7 +31,7 @@ const char cli_run_help[] =
     "holder,\n"
     "                            for a resource that refuses smaller ones\n"
     "      --kill-after D        if the lock is being lost, send TERM this long before\n"
-    "                            its end; default 5s, at most a quarter of the TTL\n"
+    "                            KILL; default 5s, at most a quarter of the TTL\n"
     "      --at-least D          keep the lock for D, or to the end of its TTL, even\n"
     "                            where CMD is quicker: cron on many hosts runs it once.\n"
     "                            With --fence D is less than the TTL\n"
@@ -44,8 +44,9 @@ const char cli_run_help[] =
     "\n"
     "If the lock is lost, or redlock is killed, or stopped for longer than the lock\n"
     "lasts, then CMD and all its descendants, such daemons too, are killed by a keeper\n"
-    "process: at once if redlock was killed, else at the latest when the lock's\n"
-    "validity ends. A set-user-ID program can be beyond its reach.\n"
+    "process: at once if redlock was killed, else a sixteenth of the TTL, or a quarter\n"
+    "of a second, before the lock's validity ends. A set-user-ID program can be beyond\n"
+    "its reach.\n"
     "\n"
     "With --json one object on stderr (stdout is CMD's) names the \"cause\" of the exit\n"
     "code: child, signalled, held_elsewhere, timeout, no_quorum, denied, lost,\n"
@@ -70,11 +71,17 @@ static void set_timer(struct run *run, int64_t ms)
     event_add(run->timer, &after);
 }
 
+/* How long CMD may run on, of what is left of the lock. */
+static int64_t left_of(const struct run *run, int64_t valid_ms)
+{
+    return valid_ms > run->lead_ms ? valid_ms - run->lead_ms : 0;
+}
+
 /* Read before the validity, so that the deadline is rounded towards the past. */
 static int64_t deadline_us(const struct run *run)
 {
     int64_t now = keeper_clock();
-    return now + redlock_valid_ms(run->lease) * 1000;
+    return now + left_of(run, redlock_valid_ms(run->lease)) * 1000;
 }
 
 static void finish(struct run *run)
@@ -129,15 +136,16 @@ static void lose(struct run *run, int64_t valid_ms, const char *why)
     conclude(run, CLI_LOST, "lost");
     cli_complain("%s: the lock is lost, the command is stopped: %s", run->key, why);
     run->stage = STOPPING;
-    child_hold(&run->child, keeper_clock() + valid_ms * 1000);
-    if (valid_ms > 0) {
+    int64_t left_ms = left_of(run, valid_ms);
+    child_hold(&run->child, keeper_clock() + left_ms * 1000);
+    if (left_ms > 0) {
         child_signal(&run->child, SIGTERM);
         child_signal(&run->child, SIGCONT); /* or it would not hear it */
     }
-    run->killed = valid_ms <= 0;
+    run->killed = left_ms == 0;
     if (run->killed)
         child_signal(&run->child, SIGKILL);
-    set_timer(run, run->killed ? STUCK_MS : valid_ms);
+    set_timer(run, run->killed ? STUCK_MS : left_ms);
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)
@@ -226,7 +234,7 @@ static void resumed(struct run *run)
     catch_up(run);
     if (run->stage != RUNNING)
         return;
-    if (redlock_valid_ms(run->lease) > 0)
+    if (left_of(run, redlock_valid_ms(run->lease)) > 0)
         child_resume(&run->child);
     else
         lose(run, 0, redlock_code_text(REDLOCK_EXPIRED));
@@ -333,7 +341,9 @@ static void read_words(struct run *run, struct cli *cli, int argc, char **argv)
                  least_ms);
     run->argv = argv + first;
     int64_t most = cli->lease.ttl_ms / KILL_AFTER_SHARE;
-    cli->lease.margin_ms = kill_after_ms < most ? kill_after_ms : most;
+    int64_t lead_ms = cli->lease.ttl_ms / LEAD_SHARE;
+    run->lead_ms = lead_ms < LEAD_MS ? lead_ms : LEAD_MS;
+    cli->lease.margin_ms = run->lead_ms + (kill_after_ms < most ? kill_after_ms : most);
     cli->lease.on_lost = on_lost;
     cli->lease.on_extended = on_extended;
     cli->lease.lost_arg = cli->lease.extended_arg = run;

@@ -7,6 +7,11 @@
 
 #define KILL_AFTER_SHARE 4 /* --kill-after is at most this part of the TTL */
 
+/* CMD is killed so long before the validity ends, for to find and to kill all takes time;
+ * or this part of the TTL before, if that is less. */
+#define LEAD_MS    250
+#define LEAD_SHARE 16
+
 enum run_stage {
     WAITING,  /* for the lock */
     RUNNING,  /* CMD, or what starts it */
@@ -20,6 +25,7 @@ struct run {
     const char *key;
     char **argv; /* CMD */
     int64_t at_least_ms;
+    int64_t lead_ms; /* from the end of CMD to that of the validity */
     struct event_base *base;
     redlock_client *client;
     redlock_lease *lease;
