@@ -1,16 +1,17 @@
 #include "lease_parts.h"
 
 #include <assert.h>
-#include <string.h>
 
 void rl_lease_init(struct rl_lease *lease, const struct rl_terms *terms,
                    struct rl_ballot *ballot, int64_t *fences)
 {
     assert(terms->n >= 1 && terms->n <= RL_NODES_MAX);
     assert(terms->q >= rl_majority(terms->n) && terms->q <= terms->n);
-    memset(ballot, 0, terms->n * sizeof(*ballot));
-    if (fences)
-        memset(fences, 0, terms->n * sizeof(*fences));
+    for (unsigned node = 0; node < terms->n; node++) {
+        ballot[node] = (struct rl_ballot){.vote = RL_VOTE_UNASKED, .pttl = -1};
+        if (fences)
+            fences[node] = 0;
+    }
     *lease = (struct rl_lease){
         .terms = terms,
         .ballot = ballot,

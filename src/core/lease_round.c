@@ -43,21 +43,24 @@ rl_time rl_lease_due(const struct rl_lease *lease, const struct rl_view *view,
         rl_lease_patience(lease->terms->node_timeout, lease->ttl, view->round_trip[node]));
 }
 
+/* The least that any node may have, whatever its round trip. */
+static rl_time least_patience(const struct rl_lease *lease)
+{
+    return rl_lease_patience(lease->terms->node_timeout, lease->ttl, 0);
+}
+
 /* Begins a round at the nodes of `ask`; a ballot is kept for each of the others too. */
 void rl_lease_begin_round(struct rl_lease *lease, const struct rl_view *view,
                           enum rl_text text, rl_nodes ask, struct rl_update *update)
 {
     lease->round = (struct rl_round){
         .start = view->now,
-        .due = RL_NEVER,
+        .due = rl_later(view->now, least_patience(lease)),
         .text = text,
         .seq = lease->round.seq + 1,
         .waiting = ask,
     };
     lease->decided = lease->won = false;
-    for (rl_nodes rest = ask; rest; rest &= rest - 1)
-        lease->round.due =
-            rl_min(lease->round.due, rl_lease_due(lease, view, rl_first(rest)));
     update->send = ask;
     update->text = text;
     update->seq = lease->round.seq;

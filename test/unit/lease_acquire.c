@@ -62,6 +62,9 @@ Test(acquire, a_node_has_its_own_patience)
         desk.round_trip[node] = (node + 1) * 20 * RL_MS;
     desk_say(&desk, RL_EVENT_START);
     desk_tick(&desk);
+    cr_assert_eq(desk.view.now, start + RL_PATIENCE_FLOOR, "the first look is early");
+    cr_assert_eq(desk.lease.round.waiting, 0x1f);
+    desk_tick(&desk);
     cr_assert_eq(desk.view.now, start + 80 * RL_MS);
     cr_assert_eq(desk.ballot[0].vote, RL_VOTE_SILENT);
     cr_assert_eq(desk.ballot[0].fault, RL_FAULT_TIMEOUT);
