@@ -46,7 +46,7 @@ static void release_memory(redlock_client *client)
     for (unsigned text = 0; text < RL_TEXTS; text++)
         for (unsigned i = 0; i < RL_FORMS; i++)
             rl_form_clear(&client->form[text][i]);
-    rl_form_clear(&client->asked);
+    rl_post_free(&client->post);
     free(client->member);
     free(client);
 }

@@ -61,6 +61,7 @@ struct rl_member {
     struct rl_task task;
     unsigned index;
     enum rl_fault distrust; /* why it is to be greeted anew after this answer; NONE: not */
+    rl_time took; /* the first answer that is looked at in this call; 0: there is none */
     struct rl_link link;
     struct rl_node node;
 };
@@ -115,7 +116,7 @@ struct redlock_client {
     struct rl_task *drain, *admit; /* one at a time; NULL: none */
 
     struct rl_form form[RL_TEXTS][RL_FORMS];
-    struct rl_form asked; /* what is no round */
+    struct rl_post post;
 };
 
 /* --- being woken --- */
@@ -232,8 +233,8 @@ void rl_client_describe(const redlock_client *client, unsigned node,
                         redlock_node *ret_node);
 
 /* A node that was not asked is explained by its link, or by its marker. */
-void rl_client_note_absent(const redlock_client *client, struct rl_ballot *ballot,
-                           bool is_fenced);
+RL_RARE void rl_client_note_absent(const redlock_client *client, struct rl_ballot *ballot,
+                                   bool is_fenced);
 
 /* How long an answer to what is no lease's round is awaited. */
 rl_time rl_client_patience(const redlock_client *client, unsigned node);

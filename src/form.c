@@ -11,7 +11,8 @@ void rl_form_clear(struct rl_form *form)
     *form = (struct rl_form){0};
 }
 
-bool rl_form_words(struct rl_form *form, const struct rl_word *word, size_t words)
+/* Whatever was in it. */
+static bool write_words(struct rl_form *form, const struct rl_word *word, size_t words)
 {
     size_t size = rl_resp_size(word, words);
     form->kind = NULL;
@@ -74,7 +75,7 @@ bool rl_form_write(struct rl_form *form, const struct rl_kind *kind, enum rl_tex
         return true;
     }
     rl_kind_command(kind, text, whole, subject, &command);
-    if (!rl_form_words(form, command.word, command.words))
+    if (!write_words(form, command.word, command.words))
         return false;
     if (is_usual(kind, subject))
         note(form, kind, &command, subject);

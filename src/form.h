@@ -17,9 +17,6 @@ struct rl_form {
     size_t key_at, key_len, token_at, token_len;
 };
 
-/* Whatever was in it. False: no memory. */
-bool rl_form_words(struct rl_form *form, const struct rl_word *word, size_t words);
-
 /*
  * What this kind says by this text about the subject; `whole`: with the script itself. One
  * form is for one text, whole or not. False: no memory.

@@ -37,15 +37,14 @@ static redlock_result result_of(const redlock_lease *lease, redlock_code code)
     };
     if (!core || core->state == RL_LEASE_NEW)
         return result;
-    unsigned granted = 0;
-    for (unsigned i = 0; i < core->terms->n; i++)
+    unsigned granted = 0, n = core->terms->n;
+    for (unsigned i = 0; i < n; i++)
         granted += core->ballot[i].vote == RL_VOTE_GRANTED;
     result.granted = core->state == RL_LEASE_HELD ? rl_count(core->holding) : granted;
     result.took_us = client->view.now - core->round.start;
     result.valid_ms = rl_lease_left(core, client->view.now) / RL_MS;
-    result.remaining_ms = granted >= core->terms->q
-                              ? 0
-                              : rl_free_in(core->ballot, core->terms->n, core->terms->q);
+    result.remaining_ms =
+        granted >= core->terms->q ? 0 : rl_free_in(core->ballot, n, core->terms->q);
     result.awaited = lease->attempt->awaited;
     return result;
 }

@@ -85,10 +85,11 @@ static void begin(struct listener *listener)
 
 static bool say(struct listener *listener, const struct rl_word *word, size_t words)
 {
-    char bytes[2 * PLACE_ROOM];
-    struct rl_op op = {.task = &listener->task, .sent = listener->task.client->view.now};
-    size_t len = rl_resp_write(word, words, bytes);
-    return rl_node_send(&listener->node, &op, bytes, len) && rl_node_flush(&listener->node);
+    redlock_client *client = listener->task.client;
+    struct rl_op op = {.task = &listener->task, .sent = client->view.now};
+    struct rl_part part;
+    return rl_post_words(&client->post, word, words, &part) &&
+           rl_node_send(&listener->node, &op, part) && rl_node_flush(&listener->node);
 }
 
 static void subscribe(struct listener *listener)
@@ -255,8 +256,8 @@ static bool make_listener(redlock_client *client, unsigned i, struct listener *l
         return false;
     }
     listener->index = i;
-    rl_node_init(&listener->node, client->base, &client->resolver, &uri, &listener_owner,
-                 listener);
+    rl_node_init(&listener->node, client->base, &client->resolver, &client->post, &uri,
+                 &listener_owner, listener);
     return true;
 }
 

@@ -232,24 +232,41 @@ static void give_answer(struct rl_member *member, const struct rl_op *op,
     rl_task_repaid(task);
 }
 
+static void learn(struct rl_member *member, rl_time sent)
+{
+    rl_time oldest = rl_node_oldest(&member->node);
+    if (rl_link_learns(&member->link, member->task.client->view.now, oldest))
+        step_link(member, (struct rl_link_event){
+                              .type = RL_LINK_ANSWERED, .sent = sent, .oldest = oldest});
+}
+
+/* Of the node itself, not of what was asked. */
+RL_RARE static void look_at_fault(struct rl_member *member, const struct rl_reply *reply)
+{
+    enum rl_fault fault = member->distrust;
+    if (fault == RL_FAULT_NONE) {
+        fault = rl_fault_of_error(reply->text, reply->len);
+        if (!rl_fault_is_of_node(fault))
+            return;
+    }
+    member->distrust = RL_FAULT_NONE;
+    if (rl_link_is_open(&member->link))
+        step_link(member, (struct rl_link_event){.type = RL_LINK_FAULT, .fault = fault});
+}
+
+/* Of a node that votes the link learns when all that arrived has been looked at. */
 static void on_replied(void *arg, struct rl_node *node, const struct rl_op *op,
                        const struct rl_reply *reply)
 {
     struct rl_member *member = arg;
-    if (rl_link_learns(&member->link, member->task.client->view.now, rl_node_oldest(node)))
-        step_link(member, (struct rl_link_event){.type = RL_LINK_ANSWERED,
-                                                 .sent = op->sent,
-                                                 .oldest = rl_node_oldest(node)});
+    (void)node;
+    if (!rl_link_is_ready(&member->link))
+        learn(member, op->sent);
+    else if (member->took == 0)
+        member->took = rl_max(member->task.client->view.now - op->sent, 1);
     give_answer(member, op, reply);
-    enum rl_fault fault = reply->type == RL_REPLY_ERROR
-                              ? rl_fault_of_error(reply->text, reply->len)
-                              : RL_FAULT_NONE;
-    bool distrusted = member->distrust != RL_FAULT_NONE;
-    if (distrusted)
-        fault = member->distrust;
-    member->distrust = RL_FAULT_NONE;
-    if ((distrusted || rl_fault_is_of_node(fault)) && rl_link_is_open(&member->link))
-        step_link(member, (struct rl_link_event){.type = RL_LINK_FAULT, .fault = fault});
+    if (reply->type == RL_REPLY_ERROR || member->distrust != RL_FAULT_NONE)
+        look_at_fault(member, reply);
 }
 
 static void on_cut(void *arg, struct rl_node *node, const struct rl_op *op)
@@ -275,7 +292,12 @@ static void on_wake(void *arg)
 
 static void on_sleep(void *arg)
 {
-    rl_client_leave(((struct rl_member *)arg)->task.client);
+    struct rl_member *member = arg;
+    redlock_client *client = member->task.client;
+    if (member->took > 0 && rl_link_is_ready(&member->link) && !client->closing)
+        learn(member, client->view.now - member->took); /* callbacks took their own time */
+    member->took = 0;
+    rl_client_leave(client);
 }
 
 static const struct rl_node_owner node_owner = {
@@ -313,8 +335,8 @@ redlock_code rl_members_parse(redlock_client *client, const char *const *uris,
         if (why) /* the text is not shown: it may hold a password */
             return rl_fail(error, REDLOCK_BAD_URI, "node %u: the URI is malformed: %s",
                            i + 1, why);
-        rl_node_init(&member->node, client->base, &client->resolver, &uri, &node_owner,
-                     member);
+        rl_node_init(&member->node, client->base, &client->resolver, &client->post, &uri,
+                     &node_owner, member);
         if (uri.tls)
             return rl_fail(error, REDLOCK_NOT_BUILT,
                            "node %u: rediss:// is not built in yet", i + 1);

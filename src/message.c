@@ -21,19 +21,20 @@ static void write_nonce(const redlock_client *client, unsigned node, struct rl_f
         memset(at, '-', RL_NONCE);
 }
 
-static bool queue(struct rl_member *member, const struct rl_op *op,
-                  const struct rl_form *form)
+static bool queue(struct rl_member *member, const struct rl_op *op, struct rl_part part)
 {
-    redlock_client *client = member->task.client;
-    struct rl_task *task = op->task;
-    bool first = member->node.op_count == 0;
-    if (!rl_node_send(&member->node, op, form->bytes, form->len))
+    if (!rl_node_send(&member->node, op, part))
         return false;
-    task->owed++;
-    client->unwritten |= rl_bit(member->index);
-    if (first)
+    if (member->node.op_count == 1)
         rl_member_sent(member);
     return true;
+}
+
+static void note_queued(redlock_client *client, struct rl_task *task, rl_nodes nodes)
+{
+    task->owed += rl_count(nodes);
+    client->unwritten |= nodes;
+    rl_client_plan(client);
 }
 
 static struct rl_op op_of(const redlock_client *client, struct rl_task *task,
@@ -53,38 +54,60 @@ bool rl_client_ask(redlock_client *client, struct rl_task *task, uint32_t seq,
                    const struct rl_word *word, size_t words, unsigned node)
 {
     struct rl_op op = {.task = task, .sent = client->view.now, .seq = seq};
-    if (!rl_form_words(&client->asked, word, words) ||
-        !queue(&client->member[node], &op, &client->asked))
+    struct rl_part part;
+    if (!rl_post_words(&client->post, word, words, &part) ||
+        !queue(&client->member[node], &op, part))
         return false;
-    rl_client_plan(client);
+    note_queued(client, task, rl_bit(node));
     return true;
+}
+
+static rl_nodes who_does_not_know(const redlock_client *client, uint32_t script,
+                                  rl_nodes nodes)
+{
+    rl_nodes found = 0;
+    for (rl_nodes rest = nodes; rest; rest &= rest - 1)
+        if (!(client->member[rl_first(rest)].node.known & script))
+            found |= rest & -rest;
+    return found;
+}
+
+/* One text for all, but for the nonces. Returns those of the nodes that were not told. */
+static rl_nodes say_to(redlock_client *client, struct rl_task *task,
+                       const struct rl_message *message, bool whole, rl_nodes nodes)
+{
+    struct rl_form *form = &client->form[message->text][whole];
+    struct rl_op op = op_of(client, task, message);
+    bool each = message->subject.nonce.len > 0;
+    struct rl_part part;
+    op.whole = whole;
+    if (!nodes ||
+        !rl_form_write(form, message->kind, message->text, whole, &message->subject) ||
+        (!each && !rl_post_add(&client->post, form->bytes, form->len, &part)))
+        return nodes;
+    rl_nodes failed = 0;
+    for (rl_nodes rest = nodes; rest; rest &= rest - 1) {
+        unsigned i = rl_first(rest);
+        if (each)
+            write_nonce(client, i, form);
+        bool added = !each || rl_post_add(&client->post, form->bytes, form->len, &part);
+        if (!added || !queue(&client->member[i], &op, part))
+            failed |= rl_bit(i);
+    }
+    return failed;
 }
 
 rl_nodes rl_client_say(redlock_client *client, struct rl_task *task,
                        const struct rl_message *message, rl_nodes nodes)
 {
     uint32_t script = rl_kind_script_bit(message->kind, message->text);
-    struct rl_op op[RL_FORMS] = {op_of(client, task, message),
-                                 op_of(client, task, message)};
-    bool written[RL_FORMS] = {false};
-    op[1].whole = true;
-    rl_nodes failed = 0;
-    for (rl_nodes rest = nodes; rest; rest &= rest - 1) {
-        unsigned i = rl_first(rest);
-        struct rl_member *member = &client->member[i];
-        bool whole = script & ~member->node.known;
-        struct rl_form *form = &client->form[message->text][whole];
-        written[whole] = written[whole] || rl_form_write(form, message->kind, message->text,
-                                                         whole, &message->subject);
-        if (written[whole] && message->subject.nonce.len > 0)
-            write_nonce(client, i, form);
-        if (!written[whole] || !queue(member, &op[whole], form))
-            failed |= rl_bit(i);
-        else
-            member->node.known |= script;
-    }
-    if (nodes)
-        rl_client_plan(client);
+    rl_nodes whole = script ? who_does_not_know(client, script, nodes) : 0;
+    rl_nodes failed = say_to(client, task, message, false, nodes & ~whole);
+    if (whole)
+        failed |= say_to(client, task, message, true, whole);
+    for (rl_nodes rest = whole & ~failed; rest; rest &= rest - 1)
+        client->member[rl_first(rest)].node.known |= script;
+    note_queued(client, task, nodes & ~failed);
     return failed;
 }
 

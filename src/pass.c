@@ -141,6 +141,7 @@ static void write_queued(redlock_client *client)
         if (member->node.fd >= 0 && !rl_node_flush(&member->node))
             rl_member_failed(member, RL_FAULT_CLOSED);
     }
+    rl_post_empty(&client->post);
 }
 
 /*

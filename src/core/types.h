@@ -64,6 +64,9 @@ static inline rl_time rl_later(rl_time a, rl_time b)
     return a > RL_NEVER - b ? RL_NEVER : a + b;
 }
 
+/* What a healthy quorum never calls: the compiler keeps it out of the way of the rest. */
+#define RL_RARE __attribute__((cold))
+
 /* Some bytes; nobody's NUL ends them. */
 struct rl_word {
     const char *text;

@@ -15,14 +15,15 @@
 #define OP_KEPT        8192
 
 void rl_node_init(struct rl_node *node, struct event_base *base,
-                  struct rl_resolver *resolver, const struct rl_uri *uri,
-                  const struct rl_node_owner *owner, void *arg)
+                  struct rl_resolver *resolver, const struct rl_post *post,
+                  const struct rl_uri *uri, const struct rl_node_owner *owner, void *arg)
 {
     *node = (struct rl_node){
         .owner = owner,
         .arg = arg,
         .base = base,
         .resolver = resolver,
+        .post = post,
         .uri = *uri,
         .fd = -1,
     };
@@ -68,6 +69,7 @@ static void disconnect(struct rl_node *node, void (*close_fd)(int))
     node->greeting_now = false;
     node->known = 0;
     node->out_at = node->out_end = 0;
+    node->part = (struct rl_part){0};
 }
 
 static void close_plainly(int fd)
@@ -231,10 +233,21 @@ static bool reserve_out(struct rl_node *node, size_t len)
     return true;
 }
 
-static bool reserve_op(struct rl_node *node)
+/* What the socket did not take, or what does not end where the next part begins. */
+static bool keep_part(struct rl_node *node)
 {
-    if (node->op_count < node->op_room)
-        return true;
+    size_t len = node->part.end - node->part.at;
+    if (len > 0 && !reserve_out(node, len))
+        return false;
+    if (len > 0)
+        memcpy(node->out + node->out_end, node->post->bytes + node->part.at, len);
+    node->out_end += len;
+    node->part = (struct rl_part){0};
+    return true;
+}
+
+static bool double_ops(struct rl_node *node)
+{
     size_t room = node->op_room ? 2 * node->op_room : OP_ROOM;
     struct rl_op *op = malloc(room * sizeof(*op));
     if (!op)
@@ -248,22 +261,23 @@ static bool reserve_op(struct rl_node *node)
     return true;
 }
 
-bool rl_node_send(struct rl_node *node, const struct rl_op *op, const char *bytes,
-                  size_t len)
+bool rl_node_make_room(struct rl_node *node, size_t at)
 {
     assert(node->connected);
-    if (!reserve_out(node, len) || !reserve_op(node))
+    if (node->op_count == node->op_room && !double_ops(node))
         return false;
-    memcpy(node->out + node->out_end, bytes, len);
-    node->out_end += len;
-    *rl_node_op(node, node->op_count++) = *op;
+    if (node->part.end == at)
+        return true;
+    if (!keep_part(node))
+        return false;
+    node->part = (struct rl_part){at, at};
     return true;
 }
 
 static bool say_greeting(void *arg, const struct rl_word *word, size_t words)
 {
     struct rl_node *node = arg;
-    if (!reserve_out(node, rl_resp_size(word, words)))
+    if (!keep_part(node) || !reserve_out(node, rl_resp_size(word, words)))
         return false;
     node->out_end += rl_resp_write(word, words, node->out + node->out_end);
     return true;
@@ -275,18 +289,32 @@ bool rl_node_greet(struct rl_node *node, const struct rl_credentials *who)
     return rl_greeting_begin(&node->greeting, who, say_greeting, node);
 }
 
-bool rl_node_flush(struct rl_node *node)
+/* As much as the socket takes. False: the connection ended. */
+static bool write_some(const struct rl_node *node, const char *bytes, size_t *at,
+                       size_t end)
 {
-    while (node->out_at < node->out_end) {
-        ssize_t put = rl_stream_write(node->fd, node->out + node->out_at,
-                                      node->out_end - node->out_at);
+    while (*at < end) {
+        ssize_t put = rl_stream_write(node->fd, bytes + *at, end - *at);
         if (put == -EAGAIN)
-            return event_add(node->writable, NULL) == 0;
+            return true;
         if (put < 0)
             return false;
-        node->out_at += (size_t)put;
+        *at += (size_t)put;
     }
+    return true;
+}
+
+bool rl_node_flush(struct rl_node *node)
+{
+    if (!write_some(node, node->out, &node->out_at, node->out_end))
+        return false;
+    bool kept = node->out_at < node->out_end;
+    if (!kept && !write_some(node, node->post->bytes, &node->part.at, node->part.end))
+        return false;
+    if (kept || node->part.at < node->part.end)
+        return keep_part(node) && event_add(node->writable, NULL) == 0;
     node->out_at = node->out_end = 0;
+    node->part = (struct rl_part){0};
     if (node->out_room > OUT_KEPT) {
         free(node->out);
         node->out = NULL;

@@ -1,8 +1,9 @@
 /*
  * A node's transport: one ordered stream of commands and replies.
  *
- * Commands are appended to an output buffer and written once per pass of the loop; replies
- * come back in the order of the commands. It decides nothing: it reports to its owner.
+ * What is said in a pass of the loop lies in the post, and is written from there in one go;
+ * replies come back in the order of the commands. It decides nothing: it reports to its
+ * owner.
  */
 #ifndef RL_NODE_H
 #define RL_NODE_H
@@ -10,6 +11,7 @@
 #include <event2/event.h>
 
 #include "greeting.h"
+#include "post.h"
 #include "resolve.h"
 #include "resp.h"
 #include "uri.h"
@@ -18,8 +20,8 @@
 struct rl_op {
     void *task; /* who asked */
     rl_time sent;
-    enum rl_text text : 8;
     uint32_t seq;
+    enum rl_text text : 8;
     bool plant;
     bool whole;       /* the script itself was sent */
     bool takes_place; /* in the queue of those who wait */
@@ -63,6 +65,8 @@ struct rl_node {
 
     char *out; /* bytes from out_at to out_end are to be written */
     size_t out_at, out_end, out_room;
+    const struct rl_post *post;
+    struct rl_part part; /* and then these */
 
     struct rl_op *op; /* a ring of what is owed an answer */
     size_t op_first, op_count, op_room;
@@ -70,8 +74,8 @@ struct rl_node {
 
 /* Takes the URI over. */
 void rl_node_init(struct rl_node *node, struct event_base *base,
-                  struct rl_resolver *resolver, const struct rl_uri *uri,
-                  const struct rl_node_owner *owner, void *arg);
+                  struct rl_resolver *resolver, const struct rl_post *post,
+                  const struct rl_uri *uri, const struct rl_node_owner *owner, void *arg);
 
 /* Nobody is owed an answer any more. What is queued can still be written. */
 void rl_node_deafen(struct rl_node *node);
@@ -91,17 +95,34 @@ bool rl_node_greet(struct rl_node *node, const struct rl_credentials *who);
 /* Closes with a reset; every operation that is owed an answer is `cut`. */
 void rl_node_abort(struct rl_node *node);
 
-/* Queues a command; false: no memory, and nothing was queued. */
-bool rl_node_send(struct rl_node *node, const struct rl_op *op, const char *bytes,
-                  size_t len);
-
-/* Writes what is queued, as far as the socket takes it. False: the connection ended. */
+/*
+ * Writes what is queued, as far as the socket takes it, and keeps the rest. False: the
+ * connection ended, or there is no memory to go on with it.
+ */
 bool rl_node_flush(struct rl_node *node);
 
 /* What is owed an answer, the oldest first; the ring's room is a power of two. */
 static inline struct rl_op *rl_node_op(const struct rl_node *node, size_t i)
 {
     return &node->op[(node->op_first + i) & (node->op_room - 1)];
+}
+
+/* For a command that begins there in the post. False: no memory. */
+RL_RARE bool rl_node_make_room(struct rl_node *node, size_t at);
+
+/*
+ * Queues a command, which is this part of the post; it is flushed before that is emptied.
+ * False: no memory, and nothing was queued.
+ */
+static inline bool rl_node_send(struct rl_node *node, const struct rl_op *op,
+                                struct rl_part part)
+{
+    bool has_room = node->op_count < node->op_room && node->part.end == part.at;
+    if (!has_room && !rl_node_make_room(node, part.at))
+        return false;
+    node->part.end = part.end;
+    *rl_node_op(node, node->op_count++) = *op;
+    return true;
 }
 
 /* When the oldest operation that is owed an answer was sent; RL_NEVER: there is none. */

@@ -6,7 +6,6 @@
 #include "chance.h"
 #include "core/marker.h"
 #include "desk.h"
-#include "net/resp.h"
 
 #define RUNS 200000
 
@@ -74,18 +73,4 @@ Test(form, is_as_if_it_were_fresh)
         for (unsigned whole = 0; whole < 2; whole++)
             rl_form_clear(&form[i][whole]);
     rl_form_clear(&fresh);
-}
-
-Test(form, words_are_where_they_are_said_to_be)
-{
-    static const struct rl_word word[] = {{"INFO", 4}, {"", 0}, {"0123456789", 10}};
-    struct rl_form form = {0};
-    cr_assert(rl_form_words(&form, word, 3));
-    static const char expected[] = "*3\r\n$4\r\nINFO\r\n$0\r\n\r\n$10\r\n0123456789\r\n";
-    cr_assert_eq(form.len, sizeof(expected) - 1);
-    cr_assert_arr_eq(form.bytes, expected, form.len);
-    for (size_t i = 0; i < 3; i++)
-        cr_assert_arr_eq(form.bytes + rl_resp_at(word, 3, i), word[i].text, word[i].len);
-    cr_assert_eq(rl_resp_size(word, 3), form.len);
-    rl_form_clear(&form);
 }

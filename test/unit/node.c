@@ -1,0 +1,240 @@
+/* What is said to some nodes in a pass arrives at each in order, whatever a socket takes.
+ */
+#include "net/node.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "chance.h"
+#include "desk.h"
+
+#define NODES     3
+#define PASSES    4000
+#define TEXT_MAX  6000 /* some fit into a socket many times, some fill it */
+#define SOCKET    8192
+#define READ_SIZE 4096
+
+struct peer {
+    struct rl_node node;
+    int listener, fd;
+    char *expected;
+    size_t told, heard, room;
+    unsigned owed, connected, failed;
+};
+
+static struct event_base *base;
+static struct rl_resolver resolver;
+static struct rl_post post;
+static struct peer peer[NODES];
+static char folder[] = "/tmp/node.XXXXXX";
+
+/* --- the owner --- */
+
+static void nothing(void *arg)
+{
+    (void)arg;
+}
+
+static void on_connected(void *arg, struct rl_node *node)
+{
+    (void)node;
+    ((struct peer *)arg)->connected++;
+}
+
+static void on_cut(void *arg, struct rl_node *node, const struct rl_op *op)
+{
+    (void)node;
+    (void)op;
+    ((struct peer *)arg)->owed--;
+}
+
+static void on_failed(void *arg, struct rl_node *node, enum rl_fault fault)
+{
+    (void)node;
+    (void)fault;
+    ((struct peer *)arg)->failed++;
+}
+
+static const struct rl_node_owner owner = {
+    .wake = nothing,
+    .sleep = nothing,
+    .connected = on_connected,
+    .cut = on_cut,
+    .failed = on_failed,
+};
+
+/* --- peers --- */
+
+static void set_small(int fd, int option)
+{
+    int size = SOCKET;
+    cr_assert_eq(setsockopt(fd, SOL_SOCKET, option, &size, sizeof(size)), 0);
+}
+
+static void connect_peer(unsigned i)
+{
+    struct rl_uri uri = {.path = malloc(sizeof(folder) + 16)};
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    sprintf(uri.path, "%s/%u", folder, i);
+    strcpy(at.sun_path, uri.path);
+    peer[i].listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    cr_assert_eq(bind(peer[i].listener, (struct sockaddr *)&at, sizeof(at)), 0);
+    cr_assert_eq(listen(peer[i].listener, 1), 0);
+    rl_node_init(&peer[i].node, base, &resolver, &post, &uri, &owner, &peer[i]);
+    rl_node_connect(&peer[i].node);
+    while (!peer[i].connected)
+        event_base_loop(base, EVLOOP_ONCE);
+    peer[i].fd = accept4(peer[i].listener, NULL, NULL, SOCK_NONBLOCK);
+    cr_assert_geq(peer[i].fd, 0);
+    set_small(peer[i].node.fd, SO_SNDBUF);
+    unlink(at.sun_path);
+}
+
+static void expect(struct peer *to, const char *text, size_t len)
+{
+    if (to->told + len > to->room) {
+        to->room = 2 * (to->told + len);
+        to->expected = realloc(to->expected, to->room);
+    }
+    memcpy(to->expected + to->told, text, len);
+    to->told += len;
+    to->owed++;
+}
+
+/* Whether there was something. */
+static bool hear_some(struct peer *from)
+{
+    char bytes[READ_SIZE];
+    ssize_t got = read(from->fd, bytes, sizeof(bytes));
+    if (got <= 0) {
+        cr_assert(got < 0 && errno == EAGAIN);
+        return false;
+    }
+    CHECK(from->heard + (size_t)got <= from->told, "more than was said");
+    CHECK(memcmp(bytes, from->expected + from->heard, (size_t)got) == 0, "after %zu bytes",
+          from->heard);
+    from->heard += (size_t)got;
+    if (from->heard == from->told)
+        from->heard = from->told = 0;
+    return true;
+}
+
+/* --- the passes --- */
+
+static void say_something(struct chance *chance)
+{
+    static char text[TEXT_MAX];
+    size_t most = chance_below(chance, 8) == 0 ? TEXT_MAX : 100;
+    size_t len = 1 + chance_below(chance, (unsigned)most);
+    rl_nodes nodes = chance_below(chance, 4) ? rl_all(NODES) : chance_below(chance, 8);
+    struct rl_op op = {.sent = 1};
+    struct rl_part part;
+    for (size_t i = 0; i < len; i++)
+        text[i] = (char)chance_bits(chance);
+    cr_assert(rl_post_add(&post, text, len, &part));
+    for (rl_nodes rest = nodes; rest; rest &= rest - 1) {
+        struct peer *to = &peer[rl_first(rest)];
+        cr_assert(rl_node_send(&to->node, &op, part));
+        expect(to, text, len);
+    }
+}
+
+static void flush(unsigned i)
+{
+    cr_assert(rl_node_flush(&peer[i].node));
+}
+
+/* Returns how many nodes had to keep something for later. */
+static unsigned pass(struct chance *chance)
+{
+    unsigned kept = 0;
+    for (unsigned count = chance_below(chance, 12); count > 0; count--) {
+        say_something(chance);
+        if (chance_below(chance, 16) == 0)
+            flush(chance_below(chance, NODES));
+    }
+    for (unsigned i = 0; i < NODES; i++) {
+        flush(i);
+        kept += peer[i].node.out_at < peer[i].node.out_end;
+    }
+    rl_post_empty(&post);
+    for (unsigned count = chance_below(chance, 6); count > 0; count--)
+        hear_some(&peer[chance_below(chance, NODES)]);
+    event_base_loop(base, EVLOOP_NONBLOCK);
+    return kept;
+}
+
+static void hear_the_rest(struct peer *from)
+{
+    while (from->heard < from->told)
+        if (!hear_some(from))
+            event_base_loop(base, EVLOOP_ONCE);
+}
+
+static void end_peer(struct peer *it)
+{
+    cr_assert_eq(it->failed, 0);
+    cr_assert_eq(it->node.op_count, it->owed);
+    rl_node_abort(&it->node);
+    cr_assert_eq(it->owed, 0);
+    rl_node_clear(&it->node);
+    close(it->fd);
+    close(it->listener);
+    free(it->expected);
+}
+
+Test(node, is_told_all_in_order)
+{
+    struct chance chance = {11};
+    unsigned kept = 0;
+    base = event_base_new();
+    resolver.base = base;
+    cr_assert(mkdtemp(folder));
+    for (unsigned i = 0; i < NODES; i++)
+        connect_peer(i);
+    for (unsigned i = 0; i < PASSES; i++)
+        kept += pass(&chance);
+    cr_assert_gt(kept, PASSES / 10, "the sockets took all");
+    cr_assert_lt(kept, NODES * PASSES / 2, "they took little");
+    for (unsigned i = 0; i < NODES; i++)
+        hear_the_rest(&peer[i]);
+    for (unsigned i = 0; i < NODES; i++)
+        end_peer(&peer[i]);
+    rl_post_free(&post);
+    event_base_free(base);
+    rmdir(folder);
+}
+
+Test(post, has_words_where_they_are_said_to_be)
+{
+    static const struct rl_word word[] = {{"INFO", 4}, {"", 0}, {"0123456789", 10}};
+    static const char expected[] = "*3\r\n$4\r\nINFO\r\n$0\r\n\r\n$10\r\n0123456789\r\n";
+    struct rl_part before, part;
+    cr_assert(rl_post_add(&post, "before", 6, &before));
+    cr_assert(rl_post_words(&post, word, 3, &part));
+    cr_assert_eq(part.at, before.end);
+    cr_assert_eq(part.end - part.at, sizeof(expected) - 1);
+    cr_assert_eq(part.end, post.len);
+    cr_assert_arr_eq(post.bytes + part.at, expected, sizeof(expected) - 1);
+    for (size_t i = 0; i < 3; i++)
+        cr_assert_arr_eq(post.bytes + part.at + rl_resp_at(word, 3, i), word[i].text,
+                         word[i].len);
+    rl_post_free(&post);
+}
+
+Test(post, gives_back_what_a_burst_took)
+{
+    static char burst[RL_POST_KEPT + 1];
+    struct rl_part part;
+    cr_assert(rl_post_add(&post, burst, 100, &part));
+    rl_post_empty(&post);
+    cr_assert_eq(post.len, 0);
+    cr_assert(post.bytes, "a little is kept");
+    cr_assert(rl_post_add(&post, burst, sizeof(burst), &part));
+    rl_post_empty(&post);
+    cr_assert(!post.bytes);
+}
