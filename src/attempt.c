@@ -113,8 +113,8 @@ static const struct rl_view *view_of(const struct rl_attempt *attempt,
 }
 
 /* A node to which nothing could be said has refused. */
-static void refuse(struct rl_attempt *attempt, const struct rl_update *update,
-                   rl_nodes nodes)
+RL_RARE static void refuse(struct rl_attempt *attempt, const struct rl_update *update,
+                           rl_nodes nodes)
 {
     for (rl_nodes rest = nodes; rest; rest &= rest - 1)
         rl_attempt_step(attempt, &(struct rl_lease_event){
@@ -153,7 +153,8 @@ static void follow(struct rl_attempt *attempt, const struct rl_update *update)
     reschedule(attempt);
     if (update->news && attempt->owner)
         rl_owner_note(attempt->owner, update->news);
-    refuse(attempt, update, failed);
+    if (failed)
+        refuse(attempt, update, failed);
 }
 
 /* Most answers are one of several that are waited for: nothing follows from them. */
@@ -201,10 +202,9 @@ void rl_attempt_ready(struct rl_task *task, unsigned node)
 }
 
 /* Keeps what is there in our token's stead. Without memory the explanation is poorer. */
-static void note_value(struct rl_attempt *attempt, unsigned node, struct rl_word value)
+RL_RARE static void note_value(struct rl_attempt *attempt, unsigned node,
+                               struct rl_word value)
 {
-    if (value.len == 0)
-        return;
     if (!attempt->value)
         attempt->value = calloc(attempt->lease.terms->n, sizeof(*attempt->value));
     if (!attempt->value)
@@ -224,7 +224,8 @@ static bool is_outdated(const struct rl_attempt *attempt, const struct rl_op *op
 }
 
 /* Whether the node was told again what it did not understand. */
-static bool say_again(struct rl_attempt *attempt, unsigned node, const struct rl_op *op)
+RL_RARE static bool say_again(struct rl_attempt *attempt, unsigned node,
+                              const struct rl_op *op)
 {
     if (!rl_lease_wants(&attempt->lease, op->text, op->seq) || is_outdated(attempt, op))
         return false;
@@ -239,8 +240,10 @@ void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *
     if (!rl_client_hear(task->client, attempt->wish->kind, node, op, reply, &heard) &&
         say_again(attempt, node, op))
         return;
-    note_value(attempt, node, heard.value);
-    bool trusted = rl_wards_time(task->client, node, op->sent, heard.time);
+    if (heard.value.len > 0)
+        note_value(attempt, node, heard.value);
+    bool trusted =
+        heard.time == 0 || rl_wards_time(task->client, node, op->sent, heard.time);
     if (!trusted && op->text != RL_RELEASE) {
         heard.vote = RL_VOTE_UNKNOWN; /* what a wrong clock stores may end any time */
         heard.fault = RL_FAULT_CLOCK;
@@ -317,11 +320,9 @@ void rl_attempt_init(struct rl_attempt *attempt, struct rl_wish *wish, void *roo
 {
     int64_t *fences = wish->kind->is_fenced ? room : NULL;
     struct rl_ballot *ballot = fences ? (void *)(fences + wish->terms.n) : room;
-    *attempt = (struct rl_attempt){
-        .wish = rl_wish_share(wish),
-        .key_len = (uint16_t)key.len,
-        .token_len = (uint8_t)token_len,
-    };
+    attempt->wish = rl_wish_share(wish);
+    attempt->key_len = (uint16_t)key.len;
+    attempt->token_len = (uint8_t)token_len;
     rl_lease_init(&attempt->lease, &wish->terms, ballot, fences);
     memcpy(texts_of(attempt), key.text, key.len);
     memcpy(texts_of(attempt) + key.len, rl_wards_fence_mark().text, mark_len(wish));
@@ -338,7 +339,7 @@ void rl_attempt_clear(struct rl_attempt *attempt)
 struct rl_attempt *rl_attempt_another(const struct rl_attempt *attempt)
 {
     size_t room = rl_attempt_room(attempt->wish, attempt->key_len, attempt->token_len);
-    struct rl_attempt *another = malloc(sizeof(*another) + room);
+    struct rl_attempt *another = calloc(1, sizeof(*another) + room);
     if (!another)
         return NULL;
     rl_attempt_init(another, attempt->wish, another + 1, key_of(attempt),

@@ -24,7 +24,10 @@ struct rl_attempt {
 /* How much room it needs, behind it in the same block. */
 size_t rl_attempt_room(const struct rl_wish *wish, size_t key_len, size_t token_len);
 
-/* Its task is left to the caller, and destroys it by rl_attempt_clear(). */
+/*
+ * Its memory and its room are all zero. Its task is left to the caller, and destroys it by
+ * rl_attempt_clear().
+ */
 void rl_attempt_init(struct rl_attempt *attempt, struct rl_wish *wish, void *room,
                      struct rl_word key, size_t token_len);
 void rl_attempt_clear(struct rl_attempt *attempt);

@@ -18,10 +18,10 @@ static redlock_lease *allocate(redlock_client *client, struct rl_wish *wish,
                                struct rl_word key, size_t token_len)
 {
     redlock_lease *lease =
-        malloc(sizeof(*lease) + rl_attempt_room(wish, key.len, token_len));
+        calloc(1, sizeof(*lease) + rl_attempt_room(wish, key.len, token_len));
     if (!lease)
         return NULL;
-    *lease = (redlock_lease){.number = ++client->numbers};
+    lease->number = ++client->numbers;
     rl_attempt_init(&lease->first, wish, lease + 1, key, token_len);
     if (!rl_task_init(&lease->first.task, client, &rl_handle_class)) {
         rl_attempt_clear(&lease->first);

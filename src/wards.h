@@ -18,7 +18,7 @@ void rl_wards_gone(redlock_client *client, unsigned node);
 bool rl_wards_time(redlock_client *client, unsigned node, rl_time sent, rl_time told);
 
 /* A node refused by its clock, and so did not tell it: it is asked. */
-void rl_wards_doubt(redlock_client *client, unsigned node);
+RL_RARE void rl_wards_doubt(redlock_client *client, unsigned node);
 
 /* Why it has no vote on a fenced lock, if its connection is well. */
 enum rl_fault rl_wards_fault(const redlock_client *client, unsigned node);
