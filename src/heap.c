@@ -25,28 +25,66 @@ void rl_heap_free(struct rl_heap *heap)
     *heap = (struct rl_heap){0};
 }
 
-static void put(struct rl_heap *heap, size_t place, struct rl_slot slot)
+/* --- by index --- */
+
+/* Each has four children: half as many levels as with two, and the four lie together. */
+#define CHILDREN 4
+
+static void put(struct rl_heap *heap, size_t at, struct rl_slot slot)
 {
-    heap->slot[place - 1] = slot;
-    slot.due->place = place;
+    heap->slot[at] = slot;
+    slot.due->place = at + 1;
 }
 
-static void sift(struct rl_heap *heap, size_t place, struct rl_slot slot)
+static size_t first_child(size_t at)
+{
+    return CHILDREN * at + 1;
+}
+
+static size_t end_of_children(const struct rl_heap *heap, size_t at)
+{
+    size_t end = first_child(at) + CHILDREN;
+    return end < heap->count ? end : heap->count;
+}
+
+static size_t earliest_child(const struct rl_heap *heap, size_t at)
+{
+    size_t earliest = first_child(at), end = end_of_children(heap, at);
+    for (size_t child = earliest + 1; child < end; child++)
+        earliest = heap->slot[child].at < heap->slot[earliest].at ? child : earliest;
+    return earliest;
+}
+
+static void sift(struct rl_heap *heap, size_t at, struct rl_slot slot)
 {
     const struct rl_slot *all = heap->slot;
-    while (place > 1 && slot.at < all[place / 2 - 1].at) {
-        put(heap, place, all[place / 2 - 1]);
-        place /= 2;
-    }
-    for (size_t child; (child = 2 * place) <= heap->count; place = child) {
-        if (child < heap->count && all[child].at < all[child - 1].at)
-            child++;
-        if (slot.at <= all[child - 1].at)
+    for (size_t parent; at > 0; at = parent) {
+        parent = (at - 1) / CHILDREN;
+        if (all[parent].at <= slot.at)
             break;
-        put(heap, place, all[child - 1]);
+        put(heap, at, all[parent]);
     }
-    put(heap, place, slot);
+    for (size_t child; first_child(at) < heap->count; at = child) {
+        child = earliest_child(heap, at);
+        if (slot.at <= all[child].at)
+            break;
+        put(heap, at, all[child]);
+    }
+    put(heap, at, slot);
 }
+
+static struct rl_due *chain(const struct rl_heap *heap, size_t at, rl_time now,
+                            struct rl_due *rest)
+{
+    if (heap->slot[at].at > now)
+        return rest;
+    for (size_t child = end_of_children(heap, at); child-- > first_child(at);)
+        rest = chain(heap, child, now, rest);
+    heap->slot[at].due->next = rest;
+    return heap->slot[at].due;
+}
+
+/* --- what is due --- */
 
 rl_time rl_heap_when(const struct rl_heap *heap, const struct rl_due *due)
 {
@@ -55,8 +93,8 @@ rl_time rl_heap_when(const struct rl_heap *heap, const struct rl_due *due)
 
 void rl_heap_set(struct rl_heap *heap, struct rl_due *due, rl_time at)
 {
-    size_t place = due->place ? due->place : ++heap->count;
-    sift(heap, place, (struct rl_slot){at, due});
+    size_t index = due->place ? due->place - 1 : heap->count++;
+    sift(heap, index, (struct rl_slot){at, due});
 }
 
 void rl_heap_drop(struct rl_heap *heap, struct rl_due *due)
@@ -65,7 +103,7 @@ void rl_heap_drop(struct rl_heap *heap, struct rl_due *due)
         return;
     struct rl_slot last = heap->slot[--heap->count];
     if (last.due != due)
-        sift(heap, due->place, last);
+        sift(heap, due->place - 1, last);
     due->place = 0;
 }
 
@@ -74,19 +112,7 @@ rl_time rl_heap_first(const struct rl_heap *heap)
     return heap->count ? heap->slot[0].at : RL_NEVER;
 }
 
-static struct rl_due *chain(const struct rl_heap *heap, size_t place, rl_time now,
-                            struct rl_due *rest)
-{
-    if (place > heap->count || heap->slot[place - 1].at > now)
-        return rest;
-    struct rl_due *due = heap->slot[place - 1].due;
-    rest = chain(heap, 2 * place + 1, now, rest);
-    rest = chain(heap, 2 * place, now, rest);
-    due->next = rest;
-    return due;
-}
-
 struct rl_due *rl_heap_list(const struct rl_heap *heap, rl_time now)
 {
-    return chain(heap, 1, now, NULL);
+    return heap->count ? chain(heap, 0, now, NULL) : NULL;
 }

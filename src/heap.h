@@ -1,4 +1,4 @@
-/* What is due when: a binary heap of deadlines that know their own place in it. */
+/* What is due when: a heap of deadlines that know their own place in it. */
 #ifndef RL_HEAP_H
 #define RL_HEAP_H
 
