@@ -93,6 +93,12 @@ def count_of(quorum, section, pattern):
                for found in re.findall(pattern, server.call("INFO", section)))
 
 
+def ticks():
+    """Of all processors until now: (what the host has taken away, all)."""
+    words = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    return int(words[7]), sum(map(int, words))
+
+
 class Race:
     """Entries, each a racer with so many lanes, and what their laps showed, by round."""
 
@@ -103,6 +109,7 @@ class Race:
 
     def run(self, rounds, progress=sys.stderr):
         names = list(self.entries)
+        stolen, before = ticks()
         for racer, lanes in self.entries.values():
             racer.lap(lanes, WARM_UP_S)
         for index in range(rounds):
@@ -112,6 +119,11 @@ class Race:
                 laps[name] = racer.lap(lanes, self.seconds)
             self.rounds.append(laps)
             print(f"round {index + 1} of {rounds}", file=progress, flush=True)
+        stolen_then, then = ticks()
+        if stolen_then > stolen:
+            print("the host took away "
+                  f"{100 * (stolen_then - stolen) / (then - before):.1f} % of the processors",
+                  file=progress, flush=True)
 
     def median(self, name, figure):
         return statistics.median(laps[name][figure] for laps in self.rounds)

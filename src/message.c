@@ -62,6 +62,14 @@ bool rl_client_ask(redlock_client *client, struct rl_task *task, uint32_t seq,
     return true;
 }
 
+/* The text with this node's nonce. */
+static bool post_for(redlock_client *client, unsigned node, struct rl_form *form,
+                     struct rl_part *ret_part)
+{
+    write_nonce(client, node, form);
+    return rl_post_add(&client->post, form->bytes, form->len, ret_part);
+}
+
 static rl_nodes who_does_not_know(const redlock_client *client, uint32_t script,
                                   rl_nodes nodes)
 {
@@ -88,11 +96,9 @@ static rl_nodes say_to(redlock_client *client, struct rl_task *task,
     rl_nodes failed = 0;
     for (rl_nodes rest = nodes; rest; rest &= rest - 1) {
         unsigned i = rl_first(rest);
-        if (each)
-            write_nonce(client, i, form);
-        bool added = !each || rl_post_add(&client->post, form->bytes, form->len, &part);
+        bool added = !each || post_for(client, i, form, &part);
         if (!added || !queue(&client->member[i], &op, part))
-            failed |= rl_bit(i);
+            failed |= rest & -rest;
     }
     return failed;
 }
