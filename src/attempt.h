@@ -25,7 +25,7 @@ struct rl_attempt {
 size_t rl_attempt_room(const struct rl_wish *wish, size_t key_len, size_t token_len);
 
 /*
- * Its memory and its room are all zero. Its task is left to the caller, and destroys it by
+ * Its memory is zeroed, with its room. Its task is left to the caller, and destroys it by
  * rl_attempt_clear().
  */
 void rl_attempt_init(struct rl_attempt *attempt, struct rl_wish *wish, void *room,

@@ -61,7 +61,7 @@ struct rl_member {
     struct rl_task task;
     unsigned index;
     enum rl_fault distrust; /* why it is to be greeted anew after this answer; NONE: not */
-    rl_time took; /* the first answer that is looked at in this call; 0: there is none */
+    rl_time took; /* by the first answer that is looked at in this call; 0: there is none */
     struct rl_link link;
     struct rl_node node;
 };

@@ -30,58 +30,59 @@ void rl_heap_free(struct rl_heap *heap)
 /* Each has four children: half as many levels as with two, and the four lie together. */
 #define CHILDREN 4
 
-static void put(struct rl_heap *heap, size_t at, struct rl_slot slot)
+static void put(struct rl_heap *heap, size_t i, struct rl_slot slot)
 {
-    heap->slot[at] = slot;
-    slot.due->place = at + 1;
+    heap->slot[i] = slot;
+    slot.due->place = i + 1;
 }
 
-static size_t first_child(size_t at)
+static size_t first_child(size_t i)
 {
-    return CHILDREN * at + 1;
+    return CHILDREN * i + 1;
 }
 
-static size_t end_of_children(const struct rl_heap *heap, size_t at)
+/* Of a leaf that is before the first. */
+static size_t end_of_children(const struct rl_heap *heap, size_t i)
 {
-    size_t end = first_child(at) + CHILDREN;
+    size_t end = first_child(i) + CHILDREN;
     return end < heap->count ? end : heap->count;
 }
 
-static size_t earliest_child(const struct rl_heap *heap, size_t at)
+static size_t earliest_child(const struct rl_heap *heap, size_t i)
 {
-    size_t earliest = first_child(at), end = end_of_children(heap, at);
+    size_t earliest = first_child(i), end = end_of_children(heap, i);
     for (size_t child = earliest + 1; child < end; child++)
         earliest = heap->slot[child].at < heap->slot[earliest].at ? child : earliest;
     return earliest;
 }
 
-static void sift(struct rl_heap *heap, size_t at, struct rl_slot slot)
+static void sift(struct rl_heap *heap, size_t i, struct rl_slot slot)
 {
     const struct rl_slot *all = heap->slot;
-    for (size_t parent; at > 0; at = parent) {
-        parent = (at - 1) / CHILDREN;
+    for (size_t parent; i > 0; i = parent) {
+        parent = (i - 1) / CHILDREN;
         if (all[parent].at <= slot.at)
             break;
-        put(heap, at, all[parent]);
+        put(heap, i, all[parent]);
     }
-    for (size_t child; first_child(at) < heap->count; at = child) {
-        child = earliest_child(heap, at);
+    for (size_t child; first_child(i) < heap->count; i = child) {
+        child = earliest_child(heap, i);
         if (slot.at <= all[child].at)
             break;
-        put(heap, at, all[child]);
+        put(heap, i, all[child]);
     }
-    put(heap, at, slot);
+    put(heap, i, slot);
 }
 
-static struct rl_due *chain(const struct rl_heap *heap, size_t at, rl_time now,
+static struct rl_due *chain(const struct rl_heap *heap, size_t i, rl_time now,
                             struct rl_due *rest)
 {
-    if (heap->slot[at].at > now)
+    if (heap->slot[i].at > now)
         return rest;
-    for (size_t child = end_of_children(heap, at); child-- > first_child(at);)
+    for (size_t child = end_of_children(heap, i); child-- > first_child(i);)
         rest = chain(heap, child, now, rest);
-    heap->slot[at].due->next = rest;
-    return heap->slot[at].due;
+    heap->slot[i].due->next = rest;
+    return heap->slot[i].due;
 }
 
 /* --- what is due --- */

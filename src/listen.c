@@ -88,8 +88,9 @@ static bool say(struct listener *listener, const struct rl_word *word, size_t wo
     redlock_client *client = listener->task.client;
     struct rl_op op = {.task = &listener->task, .sent = client->view.now};
     struct rl_part part;
-    return rl_post_words(&client->post, word, words, &part) &&
-           rl_node_send(&listener->node, &op, part) && rl_node_flush(&listener->node);
+    return rl_client_is_ours(client) && rl_post_words(&client->post, word, words, &part) &&
+           rl_node_send(&listener->node, &op, part) &&
+           rl_node_flush(&listener->node) == RL_FAULT_NONE;
 }
 
 static void subscribe(struct listener *listener)

@@ -1,4 +1,4 @@
-/* Messages to the nodes: formatted once and copied, and how their answers are explained. */
+/* Messages to the nodes, in one text for all, and how their answers are explained. */
 #include <ctype.h>
 #include <string.h>
 
@@ -88,12 +88,12 @@ static rl_nodes say_to(redlock_client *client, struct rl_task *task,
     struct rl_op op = op_of(client, task, message);
     bool each = message->subject.nonce.len > 0;
     struct rl_part part;
-    op.whole = whole;
-    if (!nodes ||
-        !rl_form_write(form, message->kind, message->text, whole, &message->subject) ||
-        (!each && !rl_post_add(&client->post, form->bytes, form->len, &part)))
-        return nodes;
     rl_nodes failed = 0;
+    op.whole = whole;
+    if (!rl_form_write(form, message->kind, message->text, whole, &message->subject))
+        return nodes;
+    if (!each && !rl_post_add(&client->post, form->bytes, form->len, &part))
+        return nodes;
     for (rl_nodes rest = nodes; rest; rest &= rest - 1) {
         unsigned i = rl_first(rest);
         bool added = !each || post_for(client, i, form, &part);
@@ -108,7 +108,9 @@ rl_nodes rl_client_say(redlock_client *client, struct rl_task *task,
 {
     uint32_t script = rl_kind_script_bit(message->kind, message->text);
     rl_nodes whole = script ? who_does_not_know(client, script, nodes) : 0;
-    rl_nodes failed = say_to(client, task, message, false, nodes & ~whole);
+    rl_nodes failed = 0;
+    if (nodes & ~whole)
+        failed |= say_to(client, task, message, false, nodes & ~whole);
     if (whole)
         failed |= say_to(client, task, message, true, whole);
     for (rl_nodes rest = whole & ~failed; rest; rest &= rest - 1)

@@ -138,10 +138,13 @@ static void write_queued(redlock_client *client)
         unsigned i = rl_first(client->unwritten);
         struct rl_member *member = &client->member[i];
         client->unwritten &= ~rl_bit(i);
-        if (member->node.fd >= 0 && !rl_node_flush(&member->node))
-            rl_member_failed(member, RL_FAULT_CLOSED);
+        enum rl_fault fault =
+            member->node.fd >= 0 ? rl_node_flush(&member->node) : RL_FAULT_NONE;
+        if (fault != RL_FAULT_NONE)
+            rl_member_failed(member, fault);
     }
-    rl_post_empty(&client->post);
+    if (!client->unwritten)
+        rl_post_empty(&client->post);
 }
 
 /*

@@ -76,7 +76,7 @@ static void close_it(redlock_sync *sync, struct rl_order *order)
 {
     end_all(sync);
     order->carry_out = begin_drain;
-    rl_post(sync, order);
+    rl_give_order(sync, order);
 }
 
 static void destroy_keys(redlock_sync *sync)
@@ -233,7 +233,7 @@ void redlock_sync_free(redlock_sync *sync)
     rl_sync_lock(sync);
     sync->closing = true;
     sync->detached = rl_sync_is_loop() && loop.sync == sync; /* it cannot wait for itself */
-    rl_post(sync, &sync->close);
+    rl_give_order(sync, &sync->close);
     bool detached = sync->detached;
     rl_sync_unlock(sync);
     if (detached) {
@@ -278,7 +278,7 @@ size_t redlock_sync_explain(redlock_sync *sync, redlock_node *nodes, size_t room
     rl_sync_lock(sync);
     if (!sync->closing) {
         rl_wait_begin(sync, &order.wait);
-        rl_post(sync, &order.order);
+        rl_give_order(sync, &order.order);
         while (!order.wait.done)
             rl_wait_once(sync, &order.wait, RL_FOREVER);
         rl_wait_end(sync, &order.wait);

@@ -166,7 +166,7 @@ void rl_drive_done(redlock_sync *sync, const struct rl_wait *wait)
 
 /* --- orders --- */
 
-void rl_post(redlock_sync *sync, struct rl_order *order)
+void rl_give_order(redlock_sync *sync, struct rl_order *order)
 {
     if (order->posted)
         return;
@@ -174,7 +174,7 @@ void rl_post(redlock_sync *sync, struct rl_order *order)
     TAILQ_INSERT_TAIL(&sync->orders, order, next);
 }
 
-void rl_unpost(redlock_sync *sync, struct rl_order *order)
+void rl_withdraw_order(redlock_sync *sync, struct rl_order *order)
 {
     if (order->posted)
         TAILQ_REMOVE(&sync->orders, order, next);
@@ -185,7 +185,7 @@ void rl_carry_out_all(redlock_sync *sync)
 {
     struct rl_order *order;
     while ((order = TAILQ_FIRST(&sync->orders))) {
-        rl_unpost(sync, order);
+        rl_withdraw_order(sync, order);
         order->carry_out(sync, order);
     }
 }

@@ -106,7 +106,7 @@ void rl_hold_abandon(redlock_hold *hold)
         rl_hold_lose(hold, REDLOCK_NOT_HELD);
     hush(hold);
     if (tenure && tenure->key)
-        rl_post(hold->sync, &tenure->key->order);
+        rl_give_order(hold->sync, &tenure->key->order);
     if (tenure) {
         tenure->abandoned = true;
         rl_tenure_detach(tenure);
@@ -220,7 +220,7 @@ static redlock_code extend(redlock_hold *hold, int64_t ttl_ms)
     rl_tenure_extend(hold->tenure, &extension);
     while (!extension.wait.done)
         rl_wait_once(sync, &extension.wait, RL_FOREVER);
-    rl_unpost(sync, &extension.order);
+    rl_withdraw_order(sync, &extension.order);
     rl_wait_end(sync, &extension.wait);
     return extension.wait.code;
 }

@@ -81,7 +81,7 @@ void rl_key_join(redlock_sync *sync, struct rl_waiter *waiter)
     stop_idling(sync, key);
     TAILQ_INSERT_TAIL(&key->waiters, waiter, next);
     if (!key->tenure)
-        rl_post(sync, &key->order);
+        rl_give_order(sync, &key->order);
 }
 
 void rl_key_answer(struct rl_waiter *waiter, redlock_code code)
@@ -96,7 +96,7 @@ void rl_key_dismiss(redlock_sync *sync, struct rl_waiter *waiter, redlock_code c
     if (key->tenure && key->tenure->waiter == waiter)
         key->tenure->waiter = NULL;
     rl_key_answer(waiter, code);
-    rl_post(sync, &key->order);
+    rl_give_order(sync, &key->order);
 }
 
 void rl_key_serve(redlock_sync *sync, struct rl_key *key)

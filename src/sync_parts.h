@@ -40,8 +40,8 @@ struct rl_order {
 };
 
 /* All with the mutex. Somebody is told of it as soon as that is let go. */
-void rl_post(redlock_sync *sync, struct rl_order *order);
-void rl_unpost(redlock_sync *sync, struct rl_order *order); /* if it is posted */
+void rl_give_order(redlock_sync *sync, struct rl_order *order);
+void rl_withdraw_order(redlock_sync *sync, struct rl_order *order); /* if it is posted */
 void rl_carry_out_all(redlock_sync *sync);
 
 /* --- waits (sync_wait.c) --- */

@@ -36,7 +36,7 @@ void rl_tenure_leave(struct rl_tenure *tenure)
         tenure->owner->tenure = NULL;
     tenure->owner = NULL;
     tenure->state = RL_TENURE_LEFT;
-    rl_post(tenure->sync, &tenure->order);
+    rl_give_order(tenure->sync, &tenure->order);
 }
 
 /* What became of the lock goes before what became of the extension. */
@@ -134,7 +134,7 @@ void rl_tenure_pass(struct rl_tenure *tenure)
     begin_release(tenure);
     if (may && rl_until_left_ms(tenure->until) > 0)
         tenure->state = RL_TENURE_PASSING;
-    rl_post(tenure->sync, &tenure->key->order);
+    rl_give_order(tenure->sync, &tenure->key->order);
 }
 
 /* --- what the driver is told of a lease --- */
@@ -234,7 +234,7 @@ void rl_tenure_extend(struct rl_tenure *tenure, struct rl_extension *extension)
     extension->order = (struct rl_order){.carry_out = begin_extension};
     extension->tenure = tenure;
     tenure->extension = extension;
-    rl_post(tenure->sync, &extension->order);
+    rl_give_order(tenure->sync, &extension->order);
 }
 
 /* --- acquiring --- */

@@ -44,9 +44,9 @@ const char cli_run_help[] =
     "\n"
     "If the lock is lost, or redlock is killed, or stopped for longer than the lock\n"
     "lasts, then CMD and all its descendants, such daemons too, are killed by a keeper\n"
-    "process: at once if redlock was killed, else a sixteenth of the TTL, or a quarter\n"
-    "of a second, before the lock's validity ends. A set-user-ID program can be beyond\n"
-    "its reach.\n"
+    "process: at once if redlock was killed, else a sixteenth of the TTL before the\n"
+    "lock's validity ends, at most a quarter of a second. A set-user-ID program can be\n"
+    "beyond its reach.\n"
     "\n"
     "With --json one object on stderr (stdout is CMD's) names the \"cause\" of the exit\n"
     "code: child, signalled, held_elsewhere, timeout, no_quorum, denied, lost,\n"
@@ -117,7 +117,8 @@ static void start_command(struct run *run)
     size_t size = add_text(text, 0, "REDLOCK_KEY", run->key);
     size = add_text(text, size, "REDLOCK_TOKEN", redlock_token(run->lease));
     size = add_number(text, size, "REDLOCK_TTL_MS", run->cli->lease.ttl_ms);
-    size = add_number(text, size, "REDLOCK_VALID_MS", redlock_valid_ms(run->lease));
+    size = add_number(text, size, "REDLOCK_VALID_MS",
+                      left_of(run, redlock_valid_ms(run->lease)));
     if (run->fence > 0)
         size = add_number(text, size, "REDLOCK_FENCE", run->fence);
     else

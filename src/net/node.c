@@ -1,6 +1,5 @@
 #include "node.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,6 +142,13 @@ static void finish_connecting(struct rl_node *node)
         node->owner->failed(node->arg, node, RL_FAULT_CONNECT);
 }
 
+static void flush(struct rl_node *node)
+{
+    enum rl_fault fault = rl_node_flush(node);
+    if (fault != RL_FAULT_NONE)
+        node->owner->failed(node->arg, node, fault);
+}
+
 static void on_writable(evutil_socket_t fd, short what, void *arg)
 {
     struct rl_node *node = arg;
@@ -151,8 +157,8 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
     node->owner->wake(node->arg);
     if (node->fd >= 0 && !node->connected)
         finish_connecting(node);
-    else if (node->fd >= 0 && !rl_node_flush(node))
-        node->owner->failed(node->arg, node, RL_FAULT_CLOSED);
+    else if (node->fd >= 0)
+        flush(node);
     node->owner->sleep(node->arg);
 }
 
@@ -194,7 +200,7 @@ static void discard_input(struct rl_node *node)
 
 void rl_node_clear(struct rl_node *node)
 {
-    if (node->connected && rl_node_flush(node))
+    if (node->connected && rl_node_flush(node) == RL_FAULT_NONE)
         discard_input(node);
     disconnect(node, close_plainly);
     free_memory(node);
@@ -263,7 +269,6 @@ static bool double_ops(struct rl_node *node)
 
 bool rl_node_make_room(struct rl_node *node, size_t at)
 {
-    assert(node->connected);
     if (node->op_count == node->op_room && !double_ops(node))
         return false;
     if (node->part.end == at)
@@ -304,15 +309,21 @@ static bool write_some(const struct rl_node *node, const char *bytes, size_t *at
     return true;
 }
 
-bool rl_node_flush(struct rl_node *node)
+static enum rl_fault write_later(struct rl_node *node)
+{
+    return keep_part(node) && event_add(node->writable, NULL) == 0 ? RL_FAULT_NONE
+                                                                   : RL_FAULT_MEMORY;
+}
+
+enum rl_fault rl_node_flush(struct rl_node *node)
 {
     if (!write_some(node, node->out, &node->out_at, node->out_end))
-        return false;
+        return RL_FAULT_CLOSED;
     bool kept = node->out_at < node->out_end;
     if (!kept && !write_some(node, node->post->bytes, &node->part.at, node->part.end))
-        return false;
+        return RL_FAULT_CLOSED;
     if (kept || node->part.at < node->part.end)
-        return keep_part(node) && event_add(node->writable, NULL) == 0;
+        return write_later(node);
     node->out_at = node->out_end = 0;
     node->part = (struct rl_part){0};
     if (node->out_room > OUT_KEPT) {
@@ -320,7 +331,7 @@ bool rl_node_flush(struct rl_node *node)
         node->out = NULL;
         node->out_room = 0;
     }
-    return true;
+    return RL_FAULT_NONE;
 }
 
 /* --- receiving --- */

@@ -8,6 +8,7 @@
 #ifndef RL_NODE_H
 #define RL_NODE_H
 
+#include <assert.h>
 #include <event2/event.h>
 
 #include "greeting.h"
@@ -96,10 +97,10 @@ bool rl_node_greet(struct rl_node *node, const struct rl_credentials *who);
 void rl_node_abort(struct rl_node *node);
 
 /*
- * Writes what is queued, as far as the socket takes it, and keeps the rest. False: the
- * connection ended, or there is no memory to go on with it.
+ * Writes what is queued, as far as the socket takes it, and keeps the rest. NONE, or why
+ * the connection has to be given up: it ended, or there is no memory for what is kept.
  */
-bool rl_node_flush(struct rl_node *node);
+enum rl_fault rl_node_flush(struct rl_node *node);
 
 /* What is owed an answer, the oldest first; the ring's room is a power of two. */
 static inline struct rl_op *rl_node_op(const struct rl_node *node, size_t i)
@@ -117,6 +118,7 @@ RL_RARE bool rl_node_make_room(struct rl_node *node, size_t at);
 static inline bool rl_node_send(struct rl_node *node, const struct rl_op *op,
                                 struct rl_part part)
 {
+    assert(node->connected);
     bool has_room = node->op_count < node->op_room && node->part.end == part.at;
     if (!has_room && !rl_node_make_room(node, part.at))
         return false;

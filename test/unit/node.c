@@ -11,6 +11,7 @@
 
 #include "chance.h"
 #include "desk.h"
+#include "scarce.h"
 
 #define NODES     3
 #define PASSES    4000
@@ -145,7 +146,7 @@ static void say_something(struct chance *chance)
 
 static void flush(unsigned i)
 {
-    cr_assert(rl_node_flush(&peer[i].node));
+    cr_assert_eq(rl_node_flush(&peer[i].node), RL_FAULT_NONE);
 }
 
 /* Returns how many nodes had to keep something for later. */
@@ -207,6 +208,64 @@ Test(node, is_told_all_in_order)
     rl_post_free(&post);
     event_base_free(base);
     rmdir(folder);
+}
+
+/* With one peer. */
+static struct rl_node *begin_alone(void)
+{
+    base = event_base_new();
+    resolver.base = base;
+    cr_assert(mkdtemp(folder));
+    connect_peer(0);
+    return &peer[0].node;
+}
+
+static void end_alone(void)
+{
+    end_peer(&peer[0]);
+    rl_post_free(&post);
+    event_base_free(base);
+    rmdir(folder);
+}
+
+Test(node, that_cannot_keep_what_its_socket_does_not_take_says_why)
+{
+    static char burst[1 << 20];
+    struct rl_node *node = begin_alone();
+    struct rl_part part;
+    cr_assert(rl_post_add(&post, burst, sizeof(burst), &part));
+    cr_assert(rl_node_send(node, &(struct rl_op){.sent = 1}, part));
+    peer[0].owed++;
+    scarce_begin(0, 1);
+    scarce_enter();
+    enum rl_fault fault = rl_node_flush(node);
+    scarce_leave();
+    cr_assert(scarce_end());
+    cr_assert_eq(fault, RL_FAULT_MEMORY);
+    cr_assert_eq(rl_node_flush(node), RL_FAULT_NONE, "it can be tried again");
+    end_alone();
+}
+
+Test(node, queues_nothing_where_there_is_no_memory_for_the_part_before)
+{
+    struct rl_node *node = begin_alone();
+    struct rl_part first, others, second;
+    cr_assert(rl_post_add(&post, "first ", 6, &first));
+    cr_assert(rl_post_add(&post, "of others ", 10, &others));
+    cr_assert(rl_post_add(&post, "second", 6, &second));
+    cr_assert(rl_node_send(node, &(struct rl_op){.sent = 1}, first));
+    scarce_begin(0, 1);
+    scarce_enter();
+    bool sent = rl_node_send(node, &(struct rl_op){.sent = 1}, second);
+    scarce_leave();
+    cr_assert(scarce_end());
+    cr_assert_not(sent);
+    cr_assert(rl_node_send(node, &(struct rl_op){.sent = 1}, second));
+    expect(&peer[0], "first ", 6);
+    expect(&peer[0], "second", 6);
+    flush(0);
+    hear_the_rest(&peer[0]);
+    end_alone();
 }
 
 Test(post, has_words_where_they_are_said_to_be)
