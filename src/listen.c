@@ -160,7 +160,8 @@ static void on_connected(void *arg, struct rl_node *node)
 {
     struct listener *listener = arg;
     redlock_client *client = listener->task.client;
-    if (!rl_member_greet(&client->member[listener->index], node) || !rl_node_flush(node))
+    if (!rl_member_greet(&client->member[listener->index], node) ||
+        rl_node_flush(node) != RL_FAULT_NONE)
         fail(listener);
 }
 
