@@ -8,9 +8,7 @@
 
 #define READ_SIZE      4096 /* on the stack of whoever runs the loop */
 #define READS_PER_PASS 16
-#define OUT_ROOM       4096
-#define OUT_KEPT       (256 * 1024) /* what a burst took beyond that is given back */
-#define OP_ROOM        64           /* doubled as needed */
+#define OP_ROOM        64 /* doubled as needed */
 #define OP_KEPT        8192
 
 void rl_node_init(struct rl_node *node, struct event_base *base,
@@ -53,6 +51,14 @@ static void drop_events(struct rl_node *node)
     node->readable = node->writable = NULL;
 }
 
+/* What is queued has been written, or never will be. */
+static void drop_queue(struct rl_node *node)
+{
+    rl_post_empty(&node->kept);
+    node->kept_at = 0;
+    node->part = (struct rl_part){0};
+}
+
 static void disconnect(struct rl_node *node, void (*close_fd)(int))
 {
     if (node->resolving)
@@ -67,8 +73,7 @@ static void disconnect(struct rl_node *node, void (*close_fd)(int))
     node->connected = false;
     node->greeting_now = false;
     node->known = 0;
-    node->out_at = node->out_end = 0;
-    node->part = (struct rl_part){0};
+    drop_queue(node);
 }
 
 static void close_plainly(int fd)
@@ -173,10 +178,9 @@ void rl_node_abort(struct rl_node *node)
 
 static void free_memory(struct rl_node *node)
 {
-    free(node->out);
+    rl_post_free(&node->kept);
     free(node->op);
     rl_uri_clear(&node->uri);
-    node->out = NULL;
     node->op = NULL;
     node->op_count = 0;
 }
@@ -216,38 +220,25 @@ void rl_node_forget(struct rl_node *node)
 
 /* --- sending --- */
 
-static bool reserve_out(struct rl_node *node, size_t len)
+/* Whoever takes less than is said is never done with all of it. */
+static void drop_what_is_written(struct rl_node *node)
 {
-    if (node->out_end + len <= node->out_room)
-        return true;
-    size_t pending = node->out_end - node->out_at;
-    if (node->out_at > 0) {
-        memmove(node->out, node->out + node->out_at, pending);
-        node->out_at = 0;
-        node->out_end = pending;
-    }
-    size_t room = node->out_room ? node->out_room : OUT_ROOM;
-    while (room < pending + len)
-        room *= 2;
-    if (room == node->out_room)
-        return true;
-    char *out = realloc(node->out, room);
-    if (!out)
-        return false;
-    node->out = out;
-    node->out_room = room;
-    return true;
+    size_t left = node->kept.len - node->kept_at;
+    if (left >= node->kept_at)
+        return;
+    memmove(node->kept.bytes, node->kept.bytes + node->kept_at, left);
+    node->kept.len = left;
+    node->kept_at = 0;
 }
 
 /* What the socket did not take, or what does not end where the next part begins. */
 static bool keep_part(struct rl_node *node)
 {
+    struct rl_part kept;
     size_t len = node->part.end - node->part.at;
-    if (len > 0 && !reserve_out(node, len))
+    drop_what_is_written(node);
+    if (len > 0 && !rl_post_add(&node->kept, node->post->bytes + node->part.at, len, &kept))
         return false;
-    if (len > 0)
-        memcpy(node->out + node->out_end, node->post->bytes + node->part.at, len);
-    node->out_end += len;
     node->part = (struct rl_part){0};
     return true;
 }
@@ -282,10 +273,8 @@ bool rl_node_make_room(struct rl_node *node, size_t at)
 static bool say_greeting(void *arg, const struct rl_word *word, size_t words)
 {
     struct rl_node *node = arg;
-    if (!keep_part(node) || !reserve_out(node, rl_resp_size(word, words)))
-        return false;
-    node->out_end += rl_resp_write(word, words, node->out + node->out_end);
-    return true;
+    struct rl_part kept;
+    return keep_part(node) && rl_post_words(&node->kept, word, words, &kept);
 }
 
 bool rl_node_greet(struct rl_node *node, const struct rl_credentials *who)
@@ -317,20 +306,14 @@ static enum rl_fault write_later(struct rl_node *node)
 
 enum rl_fault rl_node_flush(struct rl_node *node)
 {
-    if (!write_some(node, node->out, &node->out_at, node->out_end))
+    if (!write_some(node, node->kept.bytes, &node->kept_at, node->kept.len))
         return RL_FAULT_CLOSED;
-    bool kept = node->out_at < node->out_end;
+    bool kept = node->kept_at < node->kept.len;
     if (!kept && !write_some(node, node->post->bytes, &node->part.at, node->part.end))
         return RL_FAULT_CLOSED;
     if (kept || node->part.at < node->part.end)
         return write_later(node);
-    node->out_at = node->out_end = 0;
-    node->part = (struct rl_part){0};
-    if (node->out_room > OUT_KEPT) {
-        free(node->out);
-        node->out = NULL;
-        node->out_room = 0;
-    }
+    drop_queue(node);
     return RL_FAULT_NONE;
 }
 

@@ -1,7 +1,8 @@
 /*
  * A node's transport: one ordered stream of commands and replies.
  *
- * What is said in a pass of the loop lies in the post, and is written from there in one go;
+ * What is said in a pass of the loop lies in the post, and is written from there in one go.
+ * What the socket does not take is kept in a post of the node's own, and comes first then;
  * replies come back in the order of the commands. It decides nothing: it reports to its
  * owner.
  */
@@ -64,10 +65,10 @@ struct rl_node {
     struct rl_greeting greeting;
     uint32_t known; /* scripts that were sent whole on this connection */
 
-    char *out; /* bytes from out_at to out_end are to be written */
-    size_t out_at, out_end, out_room;
+    struct rl_post kept; /* from kept_at on it is to be written, */
+    size_t kept_at;
     const struct rl_post *post;
-    struct rl_part part; /* and then these */
+    struct rl_part part; /* and then this part of the post of all */
 
     struct rl_op *op; /* a ring of what is owed an answer */
     size_t op_first, op_count, op_room;

@@ -160,7 +160,7 @@ static unsigned pass(struct chance *chance)
     }
     for (unsigned i = 0; i < NODES; i++) {
         flush(i);
-        kept += peer[i].node.out_at < peer[i].node.out_end;
+        kept += peer[i].node.kept_at < peer[i].node.kept.len;
     }
     rl_post_empty(&post);
     for (unsigned count = chance_below(chance, 6); count > 0; count--)
