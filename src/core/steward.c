@@ -81,6 +81,38 @@ static void bind(struct rl_steward *steward)
     }
 }
 
+/* Whether a node knows the latest of this seat, may yet say so, or would get it back. */
+static bool is_open(const struct rl_steward *steward, unsigned seat)
+{
+    struct rl_incarnation latest = steward->roster.seat[seat];
+    for (unsigned i = 0; i < steward->terms.n; i++) {
+        const struct rl_ward *ward = &steward->ward[i];
+        bool had_it = ward->seat == seat && rl_same_incarnation(ward->last, latest);
+        if (had_it || !is_ours(steward, ward) ||
+            !rl_later_incarnation(latest, ward->marker.roster.seat[seat]))
+            return true;
+    }
+    return false;
+}
+
+/*
+ * An incarnation may be lost before anybody but us has heard of it, and its seat be given
+ * to another server, by one that is not later: that would never have a vote from us. So
+ * where all nodes have said what they know, and none knows of ours, we are no wiser than a
+ * fresh client, who has watched nothing either.
+ */
+static void unlearn(struct rl_steward *steward)
+{
+    unsigned seat = 0;
+    while (seat < steward->terms.n && is_open(steward, seat))
+        seat++;
+    if (seat == steward->terms.n)
+        return;
+    memset(steward->roster.seat, 0, sizeof(steward->roster.seat));
+    for (unsigned i = 0; i < steward->terms.n; i++)
+        steward->ward[i].watch = (struct rl_watch){.since = RL_NEVER};
+}
+
 static enum rl_standing standing_of(const struct rl_steward *steward,
                                     const struct rl_ward *ward)
 {
@@ -172,6 +204,7 @@ void rl_steward_review(struct rl_steward *steward, rl_time now)
 {
     struct rl_roster known = steward->roster;
     bind(steward);
+    unlearn(steward);
     for (unsigned i = 0; i < steward->terms.n; i++)
         if (steward->roster.deployment && is_ours(steward, &steward->ward[i]))
             rl_roster_merge(&steward->roster, &steward->ward[i].marker.roster);

@@ -257,6 +257,27 @@ Test(steward_seat, is_given_back_to_one_that_forgets_in_quarantine)
     cr_assert_eq(stores_sound(&stores), 7);
 }
 
+/* With a marker of before its quarantine, of which nobody else has heard yet. */
+Test(steward_seat, is_given_back_to_one_that_returns_to_older_data)
+{
+    struct stores stores;
+    struct clerk clerk;
+    stores_init_founded(&stores, 5);
+    clerk_init_greeted(&clerk, &stores);
+    clerk_run(&clerk, RL_SECOND);
+    struct rl_marker older = stores_marker(&stores, 4);
+    stores_forget(&stores, 4);
+    clerk_greet_again(&clerk, 4);
+    cr_assert_eq(clerk_ask(&clerk), 16);
+    clerk_do(&clerk, 4);
+    clerk_hear(&clerk, 4);
+    stores_put(&stores, 4, &older);
+    stores_restart(&stores, 4, true);
+    clerk_greet_again(&clerk, 4);
+    clerk_run(&clerk, rl_steward_quarantine(&clerk.steward) + RL_SECOND);
+    cr_assert_eq(clerk_sound(&clerk), 31);
+}
+
 /* A server that is cut off from here, but not from all: its address is another's now. */
 Test(steward_seat, that_another_node_has_is_not_given_twice)
 {

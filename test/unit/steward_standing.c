@@ -301,3 +301,52 @@ Test(steward_standing, learns_all_rosters_of_its_deployment_only)
     cr_assert_eq(clerk.steward.roster.seat[0].generation, 1);
     cr_assert_eq(clerk.steward.roster.seat[2].generation, 5);
 }
+
+/*
+ * Node 4 is seated as what only the clerk hears of, and empty again; then others swap the
+ * seats of nodes 3 and 4, not knowing of that. An incarnation of the same number and a
+ * smaller id is all that node 3 has, and may have its vote all the same.
+ */
+Test(steward_standing, follows_from_no_more_than_the_nodes_know)
+{
+    struct stores stores;
+    struct clerk clerk;
+    stores_init_founded(&stores, 5);
+    clerk_init_greeted(&clerk, &stores);
+    clerk_run(&clerk, RL_SECOND);
+    stores_forget(&stores, 0);
+    clerk_greet_again(&clerk, 0);
+    clerk_run(&clerk, RL_SECOND);
+    cr_assert_neq(rl_steward_left(&clerk.steward, 0, stores.now), RL_NEVER);
+    stores_forget(&stores, 4);
+    clerk_greet_again(&clerk, 4);
+    cr_assert_eq(clerk_ask(&clerk), 16);
+    clerk_do(&clerk, 4);
+    clerk_hear(&clerk, 4);
+    struct rl_incarnation lost = clerk.steward.roster.seat[4];
+    cr_assert_eq(lost.generation, 2);
+    stores_forget(&stores, 4);
+
+    for (unsigned i = 1; i < 5; i++) {
+        struct rl_marker marker = stores_marker(&stores, i == 4 ? 3 : i);
+        marker.seat = (uint8_t)(i < 3 ? i : 7 - i);
+        marker.process = stores.store[i].process;
+        marker.roster.seat[3].generation = 2;
+        marker.roster.seat[4] = (struct rl_incarnation){2, lost.id - 1};
+        stores_put(&stores, i, &marker);
+    }
+    struct store known = stores.store[1];
+    stores_forget(&stores, 1);
+    for (unsigned i = 1; i < 5; i++)
+        clerk_greet_again(&clerk, i);
+    clerk_greet_again(&clerk, 4);
+    cr_assert_eq(clerk_sound(&clerk), 20, "node 1 may know, and has not said so");
+    stores.store[1] = known;
+    clerk_greet_again(&clerk, 1);
+    cr_assert_eq(clerk_sound(&clerk), 30);
+    rl_time quarantine = rl_steward_quarantine(&clerk.steward);
+    clerk_run(&clerk, quarantine - 1);
+    cr_assert_eq(stores_sound(&stores), 30, "who knows no more has watched no more");
+    clerk_run(&clerk, RL_SECOND);
+    cr_assert_eq(stores_sound(&stores), 31);
+}
