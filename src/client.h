@@ -112,7 +112,6 @@ struct redlock_client {
     struct rl_task list;              /* head of a ring: leases, surveys, checks, ... */
     struct rl_task *zombie;           /* dead ones that wait to be destroyed */
     struct rl_task *soon, **soon_end; /* those that tick when this pass ends, in order */
-    unsigned soon_count;
     struct rl_task *drain, *admit; /* one at a time; NULL: none */
 
     struct rl_form form[RL_TEXTS][RL_FORMS];

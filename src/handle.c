@@ -261,6 +261,11 @@ static void begin(redlock_lease *lease)
     rl_task_due(&lease->first.task, lease->next_attempt);
 }
 
+static bool is_open(const redlock_client *client)
+{
+    return client->gate.opened_at != RL_NEVER;
+}
+
 /* Of the time that it may wait, this is a part. */
 static void wait_for_gate(redlock_lease *lease)
 {
@@ -270,14 +275,26 @@ static void wait_for_gate(redlock_lease *lease)
         lease->began = now;
         lease->give_up = wait < 0 ? RL_NEVER : rl_later(now, wait);
     }
-    if (lease->first.task.client->gate.opened_at != RL_NEVER)
+    if (is_open(lease->first.task.client))
         begin(lease);
+}
+
+void rl_handle_release(redlock_lease *lease)
+{
+    bool extend_waits = lease->extend_waits;
+    lease->release_waits = lease->extend_waits = false;
+    rl_attempt_step(lease->attempt, &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
+    if (extend_waits) /* last: its callback may free the lease */
+        rl_owner_note(lease, RL_NEWS_NOT_EXTENDED);
 }
 
 static void tick(struct rl_task *task)
 {
     redlock_lease *lease = rl_handle_of(task);
-    rl_attempt_tick(task);
+    if (lease->release_waits && is_open(task->client))
+        rl_handle_release(lease);
+    else
+        rl_attempt_tick(task);
     if (task->dead)
         return;
     unsigned news = lease->news;
@@ -309,20 +326,16 @@ void rl_handle_extend(redlock_lease *lease, int64_t ttl_ms)
         rl_owner_note(lease, RL_NEWS_NOT_EXTENDED);
 }
 
-void rl_handle_release(redlock_lease *lease)
+static void begin_soon(redlock_lease *lease)
 {
-    struct rl_attempt *attempt = lease->attempt;
-    bool extend_waits = lease->extend_waits;
-    lease->release_waits = lease->extend_waits = false;
-    rl_attempt_step(attempt, &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
-    if (extend_waits) /* last: its callback may free the lease */
-        rl_owner_note(lease, RL_NEWS_NOT_EXTENDED);
+    lease->first.task.client->token_bits.wanted++;
+    rl_task_soon(&lease->first.task);
 }
 
 void rl_handle_begin(redlock_lease *lease)
 {
     lease->began = RL_NEVER;
-    rl_task_soon(&lease->first.task);
+    begin_soon(lease);
 }
 
 static void open_gate(struct rl_task *task)
@@ -330,11 +343,11 @@ static void open_gate(struct rl_task *task)
     redlock_lease *lease = rl_handle_of(task);
     if (lease->freed)
         return;
-    if (lease->release_waits)
-        rl_handle_release(lease);
-    else if (lease->extend_waits)
+    if (lease->extend_waits && !lease->release_waits)
         rl_handle_extend(lease, lease->extend_ttl_ms);
     if (lease->phase == RL_PHASE_WAITING)
+        begin_soon(lease);
+    if (lease->release_waits)
         rl_task_soon(&lease->first.task);
 }
 
@@ -342,6 +355,8 @@ static void close_lease(struct rl_task *task)
 {
     redlock_lease *lease = rl_handle_of(task);
     lease->cancelled = true;
+    if (lease->release_waits && is_open(task->client))
+        rl_handle_release(lease);
     if (lease->phase != RL_PHASE_SETTLED)
         settle(lease, REDLOCK_CANCELLED);
     tell_extended(lease, REDLOCK_CANCELLED);

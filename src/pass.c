@@ -193,7 +193,6 @@ static void on_end_of_pass(evutil_socket_t fd, short what, void *arg)
     (void)what;
     rl_client_enter(client);
     expire(client);
-    client->token_bits.wanted = client->soon_count;
     tick_due(client);
     rl_task_tick_soon(client);
     rl_token_bits_drop(&client->token_bits);

@@ -179,19 +179,18 @@ redlock_code redlock_extend(redlock_lease *lease, int64_t ttl_ms,
 
 redlock_code redlock_release(redlock_lease *lease, redlock_lease_fn *callback, void *arg)
 {
-    redlock_code code = begin_request(lease);
+    redlock_client *client = lease ? lease->first.task.client : NULL;
+    redlock_code code = rl_client_call_untimed(client);
     if (code != REDLOCK_OK)
         return code;
-    redlock_client *client = lease->first.task.client;
     const struct rl_lease *core = rl_handle_core(lease);
     bool held = lease->phase == RL_PHASE_SETTLED && core &&
                 (core->state == RL_LEASE_HELD || core->state == RL_LEASE_LOST);
     if (held && !lease->releases) {
         lease->releases = true;
         lease->release = (struct rl_pending){callback, arg};
-        lease->release_waits = client->gate.opened_at == RL_NEVER;
-        if (!lease->release_waits)
-            rl_handle_release(lease);
+        lease->release_waits = true;
+        rl_task_soon(&lease->first.task);
     } else {
         code = REDLOCK_NOT_HELD;
     }
@@ -243,6 +242,7 @@ static void let_go(redlock_lease *lease)
         return;
     if (waits)
         rl_attempt_withdraw(lease->attempt);
+    lease->release_waits = false;
     rl_attempt_leave(lease->attempt);
     rl_client_return(client);
 }
@@ -262,6 +262,8 @@ void redlock_lease_free(redlock_lease *lease)
     rl_client_enter(client);
     if (lease->attempt && !client->closing)
         let_go(lease);
+    else if (lease->release_waits)
+        rl_handle_release(lease);
     lease->attempt = NULL;
     lease->phase = RL_PHASE_SETTLED; /* nothing is begun any more */
     rl_handle_over(&lease->first.task);
@@ -273,7 +275,7 @@ void redlock_lease_free(redlock_lease *lease)
 int64_t redlock_valid_ms(const redlock_lease *lease)
 {
     const struct rl_lease *core = is_usable(lease) ? rl_handle_core(lease) : NULL;
-    if (!core)
+    if (!core || lease->release_waits)
         return 0;
     return rl_lease_left(core, rl_client_read_clock(lease->first.task.client)) / RL_MS;
 }

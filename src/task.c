@@ -72,7 +72,6 @@ void rl_task_soon(struct rl_task *task)
     task->chain = NULL;
     *(client->soon ? client->soon_end : &client->soon) = task;
     client->soon_end = &task->chain;
-    client->soon_count++;
     rl_client_plan(client);
 }
 
@@ -80,7 +79,6 @@ void rl_task_tick_soon(redlock_client *client)
 {
     struct rl_task *task = client->soon;
     client->soon = NULL;
-    client->soon_count = 0;
     while (task && !client->closing) {
         struct rl_task *next = task->chain;
         task->soon = false;
