@@ -1,5 +1,6 @@
 #include "token.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
@@ -28,13 +29,21 @@ bool rl_random_bytes(void *to, size_t len)
     return true;
 }
 
+#define EACH_BYTE(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+/* All digits at once: five bits to a byte each, by halves; then what base32 has there. */
 static void write_group(const uint8_t bytes[GROUP_BYTES], char digits[GROUP_DIGITS])
 {
     uint64_t bits = 0;
     for (int i = 0; i < GROUP_BYTES; i++)
         bits = bits << 8 | bytes[i];
-    for (int i = 0; i < GROUP_DIGITS; i++)
-        digits[i] = base32[bits >> 5 * (GROUP_DIGITS - 1 - i) & 31];
+    bits = (bits << 12 & 0x000fffff00000000) | (bits & 0x00000000000fffff);
+    bits = (bits << 6 & 0x03ff000003ff0000) | (bits & 0x000003ff000003ff);
+    bits = (bits << 3 & 0x1f001f001f001f00) | (bits & 0x001f001f001f001f);
+    uint64_t is_number = (bits + EACH_BYTE(0x80 - 26)) >> 7 & EACH_BYTE(1);
+    bits += EACH_BYTE('a') - is_number * ('a' + 26 - '2');
+    bits = htobe64(bits);
+    memcpy(digits, &bits, GROUP_DIGITS);
 }
 
 static const uint8_t *take_bits(struct rl_token_bits *bits)
