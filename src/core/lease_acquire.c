@@ -26,17 +26,12 @@ void rl_lease_back_out(struct rl_lease *lease, const struct rl_view *view,
         rl_lease_tell_failed(lease, view, update);
 }
 
-static int64_t fence_at(const struct rl_lease *lease, unsigned node)
-{
-    return lease->fences ? lease->fences[node] : 0;
-}
-
 /* Who of the granting nodes stored just the lease's fence. */
 static rl_nodes settled_nodes(const struct rl_lease *lease)
 {
     rl_nodes settled = 0;
     for (rl_nodes rest = lease->holding; rest; rest &= rest - 1)
-        if (fence_at(lease, rl_first(rest)) == lease->fence)
+        if (lease->fences[rl_first(rest)] == lease->fence)
             settled |= rl_bit(rl_first(rest));
     return settled;
 }
@@ -57,8 +52,12 @@ static void settle(struct rl_lease *lease, const struct rl_view *view,
                    struct rl_update *update)
 {
     lease->holding = lease->round.granted;
+    if (!lease->fences) {
+        hold(lease, update);
+        return;
+    }
     for (rl_nodes rest = lease->holding; rest; rest &= rest - 1) {
-        int64_t granted = fence_at(lease, rl_first(rest));
+        int64_t granted = lease->fences[rl_first(rest)];
         lease->fence = lease->fence > granted ? lease->fence : granted;
     }
     rl_nodes settled = settled_nodes(lease);
@@ -132,7 +131,7 @@ static void note_straggler(struct rl_lease *lease, const struct rl_lease_event *
         rl_round_count(&lease->round, event->node, event->vote);
     lease->holding =
         event->vote == RL_VOTE_GRANTED ? lease->holding | bit : lease->holding & ~bit;
-    if (rl_lease_majority_is_gone(lease))
+    if (event->vote != RL_VOTE_GRANTED && rl_lease_majority_is_gone(lease))
         rl_lease_lose_majority(lease, update);
 }
 

@@ -76,7 +76,8 @@ void rl_lease_release(struct rl_lease *lease, const struct rl_view *view,
         };
     }
     rl_lease_begin_release(lease, view, update);
-    rl_lease_decide_release(lease, view, update);
+    if (!lease->round.waiting)
+        rl_lease_decide_release(lease, view, update);
 }
 
 /* Says the release again where it was not confirmed and nothing is under way. */
