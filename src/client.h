@@ -77,6 +77,8 @@ struct redlock_client {
     bool pass_ends;    /* the end of this pass is under way */
     unsigned depth;    /* calls that are running inside this client */
     unsigned api;      /* those of them that the caller made: nothing is told inside */
+    bool hears;        /* what a node answered is being looked at */
+    bool stale;        /* a callback has run since the clock was read */
     bool closing;
     unsigned generation; /* of the process, by forks */
 
@@ -112,7 +114,7 @@ struct redlock_client {
     struct rl_task list;              /* head of a ring: leases, surveys, checks, ... */
     struct rl_task *zombie;           /* dead ones that wait to be destroyed */
     struct rl_task *soon, **soon_end; /* those that tick when this pass ends, in order */
-    struct rl_task *drain, *admit; /* one at a time; NULL: none */
+    struct rl_task *drain, *admit;    /* one at a time; NULL: none */
 
     struct rl_form form[RL_TEXTS][RL_FORMS];
     struct rl_post post;
@@ -150,6 +152,13 @@ void rl_client_close(redlock_client *client);
 /* The clock, read anew; and both that it is made of, so that `raw` is of now, too. */
 rl_time rl_client_read_clock(redlock_client *client);
 void rl_client_read_clocks(redlock_client *client);
+
+/* Between answers that were read at one go the clock is read only if it is asked for. */
+static inline void rl_client_freshen(redlock_client *client)
+{
+    if (client->stale)
+        rl_client_read_clock(client);
+}
 
 uint64_t rl_client_random(redlock_client *client);
 

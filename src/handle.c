@@ -37,14 +37,16 @@ static redlock_result result_of(const redlock_lease *lease, redlock_code code)
     };
     if (!core || core->state == RL_LEASE_NEW)
         return result;
-    unsigned granted = 0, n = core->terms->n;
-    for (unsigned i = 0; i < n; i++)
-        granted += core->ballot[i].vote == RL_VOTE_GRANTED;
-    result.granted = core->state == RL_LEASE_HELD ? rl_count(core->holding) : granted;
+    unsigned n = core->terms->n;
+    bool held = core->state == RL_LEASE_HELD;
+    for (unsigned i = 0; i < n && !held; i++)
+        result.granted += core->ballot[i].vote == RL_VOTE_GRANTED;
+    if (held)
+        result.granted = rl_count(core->holding);
+    bool enough = held ? code == REDLOCK_OK : result.granted >= core->terms->q;
     result.took_us = client->view.now - core->round.start;
     result.valid_ms = rl_lease_left(core, client->view.now) / RL_MS;
-    result.remaining_ms =
-        granted >= core->terms->q ? 0 : rl_free_in(core->ballot, n, core->terms->q);
+    result.remaining_ms = enough ? 0 : rl_free_in(core->ballot, n, core->terms->q);
     result.awaited = lease->attempt->awaited;
     return result;
 }
@@ -56,9 +58,12 @@ static void tell(redlock_lease *lease, redlock_lease_fn *callback, void *arg,
     redlock_client *client = lease->first.task.client;
     if (!callback || lease->freed)
         return;
+    rl_client_freshen(client);
     redlock_result result = result_of(lease, code);
     callback(lease, &result, arg);
-    rl_client_read_clock(client);
+    client->stale = true;
+    if (!client->hears)
+        rl_client_freshen(client);
 }
 
 static void tell_extended(redlock_lease *lease, redlock_code code)
@@ -116,6 +121,7 @@ static void attempt_failed(redlock_lease *lease)
     redlock_client *client = lease->first.task.client;
     redlock_code code = failure_of(lease);
     rl_time at = RL_NEVER;
+    rl_client_freshen(client);
     if (is_worth_a_retry(code)) {
         if (lease->first.wish->waits)
             rl_listen_begin(client);

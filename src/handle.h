@@ -37,8 +37,8 @@ struct redlock_lease {
     bool queues : 1;  /* and that is what the attempt is for */
     bool entered : 1; /* nodes may have its place in their queues */
     bool extends : 1, releases : 1; /* the caller has asked, and waits for the end */
-    bool extend_waits : 1;  /* for the gate */
-    bool release_waits : 1; /* for the end of the pass, and for the gate */
+    bool extend_waits : 1;          /* for the gate */
+    bool release_waits : 1;         /* for the end of the pass, and for the gate */
     union {
         struct { /* until the acquire has ended */
             struct rl_pending acquire;

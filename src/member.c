@@ -138,6 +138,7 @@ static bool is_usual(const struct rl_link *link, const struct rl_link_event *eve
 static void step_link(struct rl_member *member, struct rl_link_event event)
 {
     redlock_client *client = member->task.client;
+    rl_client_freshen(client);
     event.now = client->view.now;
     if (is_usual(&member->link, &event)) {
         rl_link_step(&member->link, &event);
@@ -221,10 +222,13 @@ static void on_greeted(void *arg, struct rl_node *node, struct rl_identity *iden
     tell_tried(client, member->index);
 }
 
+/* Nothing about a release depends on when its answer is looked at. */
 static void give_answer(struct rl_member *member, const struct rl_op *op,
                         const struct rl_reply *reply)
 {
     struct rl_task *task = op->task;
+    if (op->text != RL_RELEASE)
+        rl_client_freshen(member->task.client);
     if (!task->dead)
         task->class->answer(task, member->index, op, reply);
     if (member->task.client->closing)
@@ -287,13 +291,18 @@ static void on_failed(void *arg, struct rl_node *node, enum rl_fault fault)
 
 static void on_wake(void *arg)
 {
-    rl_client_wake(((struct rl_member *)arg)->task.client);
+    redlock_client *client = ((struct rl_member *)arg)->task.client;
+    rl_client_wake(client);
+    client->hears = true;
 }
 
 static void on_sleep(void *arg)
 {
     struct rl_member *member = arg;
     redlock_client *client = member->task.client;
+    client->hears = false;
+    if (!client->closing)
+        rl_client_freshen(client);
     if (member->took > 0 && rl_link_is_ready(&member->link) && !client->closing)
         learn(member, client->view.now - member->took); /* callbacks took their own time */
     member->took = 0;

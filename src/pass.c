@@ -23,6 +23,7 @@ static rl_time read_other(redlock_client *client)
 
 rl_time rl_client_read_clock(redlock_client *client)
 {
+    client->stale = false;
     client->boot = read_clock(CLOCK_BOOTTIME);
     client->view.now = rl_clock_glance(&client->clock, client->boot) ? client->clock.now
                                                                      : read_other(client);
@@ -31,6 +32,7 @@ rl_time rl_client_read_clock(redlock_client *client)
 
 void rl_client_read_clocks(redlock_client *client)
 {
+    client->stale = false;
     client->boot = read_clock(CLOCK_BOOTTIME);
     client->view.now = read_other(client);
 }
