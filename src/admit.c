@@ -39,7 +39,7 @@ static void finish(struct admit *admit, redlock_code code, int node, const char 
     rl_admission_end(&client->steward);
     rl_task_end(&admit->task);
     admit->callback(client, &result, admit->arg);
-    rl_client_read_clock(client);
+    rl_client_called_back(client);
 }
 
 /* --- is anything there? --- */

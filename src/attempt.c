@@ -116,6 +116,7 @@ static const struct rl_view *view_of(const struct rl_attempt *attempt,
 RL_RARE static void refuse(struct rl_attempt *attempt, const struct rl_update *update,
                            rl_nodes nodes)
 {
+    rl_client_freshen(attempt->task.client);
     for (rl_nodes rest = nodes; rest; rest &= rest - 1)
         rl_attempt_step(attempt, &(struct rl_lease_event){
                                      .type = RL_EVENT_VOTE,
@@ -229,6 +230,7 @@ RL_RARE static bool say_again(struct rl_attempt *attempt, unsigned node,
 {
     if (!rl_lease_wants(&attempt->lease, op->text, op->seq) || is_outdated(attempt, op))
         return false;
+    rl_client_freshen(attempt->task.client);
     return say(attempt, op->text, op->seq, op->plant, rl_bit(node)) == 0;
 }
 

@@ -161,6 +161,7 @@ static void finish(struct check *check, redlock_code code)
     }
     rl_task_end(&check->task); /* its memory stays until the last call inside returned */
     check->callback(client, &report, check->arg);
+    rl_client_called_back(client);
 }
 
 /* --- asking --- */

@@ -153,11 +153,21 @@ void rl_client_close(redlock_client *client);
 rl_time rl_client_read_clock(redlock_client *client);
 void rl_client_read_clocks(redlock_client *client);
 
-/* Between answers that were read at one go the clock is read only if it is asked for. */
+/*
+ * A callback may take its time: what comes after it must not go by the old clock. Between
+ * answers that were read at one go that is read only when it is asked for.
+ */
 static inline void rl_client_freshen(redlock_client *client)
 {
     if (client->stale)
         rl_client_read_clock(client);
+}
+
+static inline void rl_client_called_back(redlock_client *client)
+{
+    client->stale = true;
+    if (!client->hears)
+        rl_client_freshen(client);
 }
 
 uint64_t rl_client_random(redlock_client *client);

@@ -45,13 +45,13 @@ static redlock_result result_of(const redlock_lease *lease, redlock_code code)
         result.granted = rl_count(core->holding);
     bool enough = held ? code == REDLOCK_OK : result.granted >= core->terms->q;
     result.took_us = client->view.now - core->round.start;
-    result.valid_ms = rl_lease_left(core, client->view.now) / RL_MS;
+    result.valid_ms =
+        lease->release_waits ? 0 : rl_lease_left(core, client->view.now) / RL_MS;
     result.remaining_ms = enough ? 0 : rl_free_in(core->ballot, n, core->terms->q);
     result.awaited = lease->attempt->awaited;
     return result;
 }
 
-/* The callback may take its time: what comes after it must not go by the old clock. */
 static void tell(redlock_lease *lease, redlock_lease_fn *callback, void *arg,
                  redlock_code code)
 {
@@ -61,9 +61,7 @@ static void tell(redlock_lease *lease, redlock_lease_fn *callback, void *arg,
     rl_client_freshen(client);
     redlock_result result = result_of(lease, code);
     callback(lease, &result, arg);
-    client->stale = true;
-    if (!client->hears)
-        rl_client_freshen(client);
+    rl_client_called_back(client);
 }
 
 static void tell_extended(redlock_lease *lease, redlock_code code)
@@ -152,9 +150,11 @@ static bool is_too_long(const redlock_lease *lease)
 static redlock_code code_of_lost_extension(const redlock_lease *lease)
 {
     const struct rl_lease *core = rl_handle_core(lease);
+    if (lease->releases)
+        return REDLOCK_CANCELLED;
     if (core->state == RL_LEASE_LOST)
         return code_of(core->cause);
-    if (core->state != RL_LEASE_HELD || lease->releases)
+    if (core->state != RL_LEASE_HELD)
         return REDLOCK_CANCELLED;
     if (is_too_long(lease))
         return REDLOCK_BAD_TTL;
@@ -187,6 +187,14 @@ static void tell_news(redlock_lease *lease, unsigned news)
         tell_one(lease, news & -news);
 }
 
+/* Whoever has asked for the release holds nothing any more. */
+static unsigned withhold(unsigned news)
+{
+    if (news & RL_NEWS_EXTENDED)
+        news |= RL_NEWS_NOT_EXTENDED;
+    return news & ~(unsigned)(RL_NEWS_LOST | RL_NEWS_EXTENDED | RL_NEWS_RENEWED);
+}
+
 void rl_owner_note(redlock_lease *lease, unsigned news)
 {
     redlock_client *client = lease->first.task.client;
@@ -196,6 +204,8 @@ void rl_owner_note(redlock_lease *lease, unsigned news)
         lease->extend_waits = false;
         news |= RL_NEWS_NOT_EXTENDED;
     }
+    if (lease->release_waits)
+        news = withhold(news);
     if (client->api > 0) {
         lease->news |= (uint8_t)news;
         rl_task_soon(&lease->first.task);
@@ -288,8 +298,9 @@ static void wait_for_gate(redlock_lease *lease)
 void rl_handle_release(redlock_lease *lease)
 {
     bool extend_waits = lease->extend_waits;
-    lease->release_waits = lease->extend_waits = false;
+    lease->extend_waits = false;
     rl_attempt_step(lease->attempt, &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
+    lease->release_waits = false;
     if (extend_waits) /* last: its callback may free the lease */
         rl_owner_note(lease, RL_NEWS_NOT_EXTENDED);
 }

@@ -22,6 +22,7 @@ static void look_at_gate(redlock_client *client)
 {
     if (client->gate.opened_at != RL_NEVER)
         return;
+    rl_client_freshen(client);
     if (client->gate.deadline == 0) /* the loop begins to run: only now time counts */
         rl_gate_init(&client->gate, client->view.now,
                      client->options.connect_timeout_ms * RL_MS);
@@ -31,9 +32,12 @@ static void look_at_gate(redlock_client *client)
         return;
     }
     rl_task_end(&client->gate_task);
-    for (struct rl_task *task = client->list.next; task != &client->list; task = task->next)
+    for (struct rl_task *task = client->list.next; task != &client->list;
+         task = task->next) {
+        rl_client_freshen(client);
         if (!task->dead && task->class->open)
             task->class->open(task);
+    }
 }
 
 static void tick_gate(struct rl_task *task)
@@ -159,9 +163,12 @@ static void step_link(struct rl_member *member, struct rl_link_event event)
 
 static void tell_ready(redlock_client *client, unsigned node)
 {
-    for (struct rl_task *task = client->list.next; task != &client->list; task = task->next)
+    for (struct rl_task *task = client->list.next; task != &client->list;
+         task = task->next) {
+        rl_client_freshen(client);
         if (!task->dead && task->class->ready)
             task->class->ready(task, node);
+    }
 }
 
 /* Greeted or failed, for the first time or again. */
@@ -222,7 +229,7 @@ static void on_greeted(void *arg, struct rl_node *node, struct rl_identity *iden
     tell_tried(client, member->index);
 }
 
-/* Nothing about a release depends on when its answer is looked at. */
+/* What the answer to a release means does not depend on when it is looked at. */
 static void give_answer(struct rl_member *member, const struct rl_op *op,
                         const struct rl_reply *reply)
 {

@@ -180,7 +180,8 @@ redlock_code redlock_extend(redlock_lease *lease, int64_t ttl_ms,
 redlock_code redlock_release(redlock_lease *lease, redlock_lease_fn *callback, void *arg)
 {
     redlock_client *client = lease ? lease->first.task.client : NULL;
-    redlock_code code = rl_client_call_untimed(client);
+    bool in_callback = client && client->depth > 0;
+    redlock_code code = in_callback ? rl_client_call_untimed(client) : begin_request(lease);
     if (code != REDLOCK_OK)
         return code;
     const struct rl_lease *core = rl_handle_core(lease);

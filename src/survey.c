@@ -89,6 +89,7 @@ static void finish(struct survey *survey, redlock_code code)
         rl_client_describe(client, i, &survey->ballot[i], survey->value[i], &nodes[i]);
     rl_task_end(&survey->task);
     survey->callback(client, &report, survey->arg);
+    rl_client_called_back(client);
 }
 
 /* --- asking --- */

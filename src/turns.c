@@ -28,8 +28,11 @@ rl_time rl_turns_policy(redlock_lease *lease)
 {
     redlock_client *client = lease->first.task.client;
     unsigned attempt = lease->attempts > 0 ? lease->attempts - 1 : 0;
-    return rl_retry_at(&lease->first.wish->retry, attempt, rl_client_random(client),
-                       client->view.now, lease->give_up);
+    rl_time at = rl_retry_at(&lease->first.wish->retry, attempt, rl_client_random(client),
+                             client->view.now, lease->give_up);
+    if (lease->first.wish->retry.kind == RL_RETRY_CUSTOM)
+        rl_client_called_back(client);
+    return at;
 }
 
 /* What holds the lock are tokens of ours: who releases it calls. */

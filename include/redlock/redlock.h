@@ -332,9 +332,10 @@ REDLOCK_API redlock_code redlock_extend(redlock_lease *lease, int64_t ttl_ms,
                                         redlock_lease_fn *callback, void *arg);
 
 /*
- * Releases on all nodes, from the end of this pass of the loop on; from now on the lease
- * counts as not held. Decided by q confirmations, the rest goes on in the background.
- * `callback` may be NULL. Idempotent on the nodes. A running extension ends CANCELLED.
+ * Releases on all nodes, at the end of this pass of the loop. From now on the lease is not
+ * held, and no loss is told any more; a running extension ends CANCELLED. Decided by q
+ * confirmations, the rest goes on in the background. `callback` may be NULL. Idempotent on
+ * the nodes.
  * Result: OK, GONE, TAKEN, UNCONFIRMED, CANCELLED (the client was freed first).
  * Errors: NOT_HELD (also: already released), FORKED, CLOSED.
  */

@@ -88,7 +88,8 @@ static bool is_open(const struct rl_steward *steward, unsigned seat)
     for (unsigned i = 0; i < steward->terms.n; i++) {
         const struct rl_ward *ward = &steward->ward[i];
         bool had_it = ward->seat == seat && rl_same_incarnation(ward->last, latest);
-        if (had_it || !is_ours(steward, ward) ||
+        bool told_all = is_ours(steward, ward) && ward->nonce == ward->marker.nonce;
+        if (had_it || !told_all ||
             !rl_later_incarnation(latest, ward->marker.roster.seat[seat]))
             return true;
     }
@@ -103,13 +104,14 @@ static bool is_open(const struct rl_steward *steward, unsigned seat)
  */
 static void unlearn(struct rl_steward *steward)
 {
-    unsigned seat = 0;
-    while (seat < steward->terms.n && is_open(steward, seat))
-        seat++;
-    if (seat == steward->terms.n)
-        return;
-    memset(steward->roster.seat, 0, sizeof(steward->roster.seat));
-    for (unsigned i = 0; i < steward->terms.n; i++)
+    bool any = false;
+    for (unsigned seat = 0; seat < steward->terms.n; seat++) {
+        if (is_open(steward, seat))
+            continue;
+        steward->roster.seat[seat] = (struct rl_incarnation){0};
+        any = true;
+    }
+    for (unsigned i = 0; any && i < steward->terms.n; i++)
         steward->ward[i].watch = (struct rl_watch){.since = RL_NEVER};
 }
 

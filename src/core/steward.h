@@ -86,8 +86,8 @@ struct rl_steward {
     rl_nodes undoing;        /* the same, failed: these are to lose our marker again */
     bool outrun;             /* the same: somebody else was first */
     uint8_t newcomer;        /* REPLACE */
-    struct rl_roster roster; /* all that was ever learned; deployment 0: not bound yet */
-    rl_time learned_at;      /* when that was last more than before */
+    struct rl_roster roster; /* what was learned; deployment 0: not bound yet */
+    rl_time learned_at;      /* when that was last other than before */
     rl_time doubted_at;      /* when a majority seemed off, so that we were; 0: never */
     struct rl_ward ward[RL_NODES_MAX];
 };

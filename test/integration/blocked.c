@@ -8,8 +8,7 @@ static void block_until_expired(const redlock_lease *lease)
 {
     while (redlock_valid_ms(lease) > 0)
         ;
-    for (int64_t end = loop_clock_ms() + 2; loop_clock_ms() < end;)
-        ;
+    loop_block(2);
 }
 
 /* The loop was blocked past the deadline; the holder's own call is the first to see it. */
@@ -103,5 +102,35 @@ Test(blocked, between_the_answers_to_two)
                  redlock_code_name(second.result.code));
     redlock_lease_free(lease[0]);
     redlock_lease_free(lease[1]);
+    stage_close(&s);
+}
+
+static void block_for_long(redlock_client *client, const redlock_survey *survey, void *arg)
+{
+    (void)client;
+    (void)survey;
+    loop_block(*(int64_t *)arg);
+}
+
+Test(blocked, by_a_survey)
+{
+    struct stage s;
+    struct told told = {0};
+    redlock_lease *lease;
+    redlock_lease_options options = stage_lease_options();
+    options.ttl_ms = 300;
+    options.watchdog = false;
+    stage_open(&s, 1);
+    redlock_lease_free(stage_hold(&s, "other", NULL));
+    stage_drain(&s);
+    servers_stop(&s.servers, 0);
+    cr_assert_eq(redlock_inspect(s.client, "job", 3, block_for_long, &options.ttl_ms),
+                 REDLOCK_OK);
+    cr_assert_eq(redlock_acquire(s.client, "job", 3, &options, told_note, &told, &lease),
+                 REDLOCK_OK);
+    loop_pass(s.base);
+    servers_cont(&s.servers, 0);
+    EXPECT_TOLD(&s, &told, REDLOCK_EXPIRED);
+    redlock_lease_free(lease);
     stage_close(&s);
 }

@@ -127,3 +127,59 @@ Test(release, waits_for_the_nodes)
     redlock_lease_free(taken);
     stage_close(&s);
 }
+
+/* The caller does something else before the loop runs again. */
+Test(release, is_the_last_that_the_holder_is_told)
+{
+    struct stage s;
+    struct told told = {0}, lost = {0};
+    redlock_lease_options options = stage_lease_options();
+    options.ttl_ms = 300;
+    options.on_lost = told_note;
+    options.lost_arg = &lost;
+    stage_open(&s, 3);
+    redlock_lease *lease = stage_hold(&s, "job", &options);
+    cr_assert_eq(redlock_release(lease, told_note, &told), REDLOCK_OK);
+    loop_block(options.ttl_ms);
+    LOOP_UNTIL(s.base, told.times > 0);
+    cr_assert_eq(lost.times, 0);
+    redlock_lease_free(lease);
+    stage_close(&s);
+}
+
+struct pair {
+    redlock_lease *other;
+    struct told extended, released;
+};
+
+static void release_the_other(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    struct pair *pair = arg;
+    (void)lease;
+    cr_assert_eq(result->code, REDLOCK_OK);
+    cr_assert_eq(redlock_release(pair->other, told_note, &pair->released), REDLOCK_OK);
+}
+
+/* The answers to both extensions are read at one go: the second comes after the release. */
+Test(release, cancels_an_extension_that_is_answered)
+{
+    struct stage s;
+    struct pair pair = {0};
+    stage_open(&s, 1);
+    redlock_lease *lease = stage_hold(&s, "first", NULL);
+    pair.other = stage_hold(&s, "second", NULL);
+    stage_drain(&s);
+    servers_stop(&s.servers, 0);
+    cr_assert_eq(redlock_extend(lease, 0, release_the_other, &pair), REDLOCK_OK);
+    cr_assert_eq(redlock_extend(pair.other, 0, told_note, &pair.extended), REDLOCK_OK);
+    loop_pass(s.base);
+    servers_cont(&s.servers, 0);
+    LOOP_UNTIL(s.base, pair.released.times > 0);
+    cr_assert_eq(pair.extended.times, 1);
+    cr_assert_eq(pair.extended.result.code, REDLOCK_CANCELLED);
+    cr_assert_eq(pair.extended.result.valid_ms, 0);
+    cr_assert_eq(pair.released.result.code, REDLOCK_OK);
+    redlock_lease_free(lease);
+    redlock_lease_free(pair.other);
+    stage_close(&s);
+}

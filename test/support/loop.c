@@ -33,6 +33,12 @@ void loop_pass_before(struct event_base *base, int64_t end, const char *file, in
     loop_pass(base);
 }
 
+void loop_block(int64_t ms)
+{
+    for (int64_t end = loop_clock_ms() + ms; loop_clock_ms() < end;)
+        ;
+}
+
 void loop_run_for(struct event_base *base, int64_t ms)
 {
     for (int64_t end = loop_clock_ms() + ms; loop_clock_ms() < end;)

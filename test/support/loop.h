@@ -24,6 +24,9 @@ void loop_pass_before(struct event_base *base, int64_t end, const char *file, in
             loop_pass_before(base, loop_end, __FILE__, __LINE__, #condition);              \
     } while (0)
 
+/* Nothing runs for a while. */
+void loop_block(int64_t ms);
+
 /* For what must not happen: the loop runs on for a while. */
 void loop_run_for(struct event_base *base, int64_t ms);
 
