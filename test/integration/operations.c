@@ -58,7 +58,7 @@ void operations_prepare(void)
 
 bool operation_is_same(struct rl_word a, struct rl_word b)
 {
-    return a.len == b.len && memcmp(a.text, b.text, a.len) == 0;
+    return a.len == b.len && (a.len == 0 || memcmp(a.text, b.text, a.len) == 0);
 }
 
 struct rl_word operation_value(struct rl_word text)

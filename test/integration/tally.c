@@ -33,7 +33,7 @@ static void note_border(unsigned border[BORDERS], const struct store *store,
     if (!entry)
         return;
     border[BORDER_LAST] += entry->expires == now;
-    border[BORDER_AFTER] += entry->expires + 1 == now;
+    border[BORDER_AFTER] += entry->expires == now - 1;
 }
 
 /* Without an answer's time only the side is known. */
