@@ -282,7 +282,7 @@ static void look_again(struct rl_task *task)
 static void tried(struct rl_task *task, unsigned node)
 {
     (void)node;
-    if (task->client->gate.opened_at != RL_NEVER)
+    if (rl_gate_is_open(&task->client->gate))
         look_again(task);
 }
 
@@ -348,7 +348,7 @@ static redlock_code start(redlock_client *client, unsigned how, redlock_check_fn
     check->arg = arg;
     choose_key(check);
     describe_as_unknown(check);
-    if (client->gate.opened_at != RL_NEVER)
+    if (rl_gate_is_open(&client->gate))
         look_again(&check->task);
     return REDLOCK_OK;
 }

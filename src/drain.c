@@ -12,7 +12,7 @@ struct drain {
 
 static bool is_clean(const redlock_client *client)
 {
-    if (client->gate.opened_at == RL_NEVER)
+    if (!rl_gate_is_open(&client->gate))
         return false; /* what waits for it is still to be said */
     for (struct rl_task *task = client->list.next; task != &client->list; task = task->next)
         if (task->owed > 0 ||

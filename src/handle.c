@@ -39,7 +39,7 @@ static redlock_result result_of(const redlock_lease *lease, redlock_code code)
         return result;
     unsigned n = core->terms->n;
     bool held = core->state == RL_LEASE_HELD;
-    for (unsigned i = 0; i < n && !held; i++)
+    for (unsigned i = 0; !held && i < n; i++)
         result.granted += core->ballot[i].vote == RL_VOTE_GRANTED;
     if (held)
         result.granted = rl_count(core->holding);
@@ -277,11 +277,6 @@ static void begin(redlock_lease *lease)
     rl_task_due(&lease->first.task, lease->next_attempt);
 }
 
-static bool is_open(const redlock_client *client)
-{
-    return client->gate.opened_at != RL_NEVER;
-}
-
 /* Of the time that it may wait, this is a part. */
 static void wait_for_gate(redlock_lease *lease)
 {
@@ -291,7 +286,7 @@ static void wait_for_gate(redlock_lease *lease)
         lease->began = now;
         lease->give_up = wait < 0 ? RL_NEVER : rl_later(now, wait);
     }
-    if (is_open(lease->first.task.client))
+    if (rl_gate_is_open(&lease->first.task.client->gate))
         begin(lease);
 }
 
@@ -308,7 +303,7 @@ void rl_handle_release(redlock_lease *lease)
 static void tick(struct rl_task *task)
 {
     redlock_lease *lease = rl_handle_of(task);
-    if (lease->release_waits && is_open(task->client))
+    if (lease->release_waits && rl_gate_is_open(&task->client->gate))
         rl_handle_release(lease);
     else
         rl_attempt_tick(task);
@@ -372,7 +367,7 @@ static void close_lease(struct rl_task *task)
 {
     redlock_lease *lease = rl_handle_of(task);
     lease->cancelled = true;
-    if (lease->release_waits && is_open(task->client))
+    if (lease->release_waits && rl_gate_is_open(&task->client->gate))
         rl_handle_release(lease);
     if (lease->phase != RL_PHASE_SETTLED)
         settle(lease, REDLOCK_CANCELLED);

@@ -20,7 +20,7 @@ static rl_nodes settled(const redlock_client *client)
 
 static void look_at_gate(redlock_client *client)
 {
-    if (client->gate.opened_at != RL_NEVER)
+    if (rl_gate_is_open(&client->gate))
         return;
     rl_client_freshen(client);
     if (client->gate.deadline == 0) /* the loop begins to run: only now time counts */

@@ -159,7 +159,7 @@ static redlock_code ask_extension(redlock_lease *lease, int64_t ttl_ms,
     lease->extends = true;
     lease->extend = (struct rl_pending){callback, arg};
     lease->extend_ttl_ms = ttl_ms;
-    lease->extend_waits = lease->first.task.client->gate.opened_at == RL_NEVER;
+    lease->extend_waits = !rl_gate_is_open(&lease->first.task.client->gate);
     if (!lease->extend_waits)
         rl_handle_extend(lease, ttl_ms);
     return REDLOCK_OK;
@@ -180,7 +180,7 @@ redlock_code redlock_extend(redlock_lease *lease, int64_t ttl_ms,
 redlock_code redlock_release(redlock_lease *lease, redlock_lease_fn *callback, void *arg)
 {
     redlock_client *client = lease ? lease->first.task.client : NULL;
-    bool in_callback = client && client->depth > 0;
+    bool in_callback = client && client->depth > 0; /* that has begun by a fresh clock */
     redlock_code code = in_callback ? rl_client_call_untimed(client) : begin_request(lease);
     if (code != REDLOCK_OK)
         return code;

@@ -197,7 +197,7 @@ static redlock_code start(redlock_client *client, enum rl_text text, const void 
     survey->text = text;
     survey->callback = callback;
     survey->arg = arg;
-    if (client->gate.opened_at != RL_NEVER)
+    if (rl_gate_is_open(&client->gate))
         open_gate(&survey->task);
     return REDLOCK_OK;
 }

@@ -131,6 +131,11 @@ struct rl_gate {
 
 void rl_gate_init(struct rl_gate *gate, rl_time now, rl_time connect_timeout);
 
+static inline bool rl_gate_is_open(const struct rl_gate *gate)
+{
+    return gate->opened_at != RL_NEVER;
+}
+
 /* Looks at the links; returns whether the gate is open, now and from then on. */
 bool rl_gate_step(struct rl_gate *gate, unsigned n, unsigned q, rl_nodes ready,
                   rl_nodes settled, rl_time now);
