@@ -134,7 +134,7 @@ Test(release, is_the_last_that_the_holder_is_told)
     struct stage s;
     struct told told = {0}, lost = {0};
     redlock_lease_options options = stage_lease_options();
-    options.ttl_ms = 300;
+    options.ttl_ms = 1000;
     options.on_lost = told_note;
     options.lost_arg = &lost;
     stage_open(&s, 3);

@@ -35,7 +35,8 @@ void loop_pass_before(struct event_base *base, int64_t end, const char *file, in
 
 void loop_block(int64_t ms)
 {
-    for (int64_t end = loop_clock_ms() + ms; loop_clock_ms() < end;)
+    struct timespec rest = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    while (nanosleep(&rest, &rest) != 0)
         ;
 }
 

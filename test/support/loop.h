@@ -24,7 +24,7 @@ void loop_pass_before(struct event_base *base, int64_t end, const char *file, in
             loop_pass_before(base, loop_end, __FILE__, __LINE__, #condition);              \
     } while (0)
 
-/* Nothing runs for a while. */
+/* Nothing runs for so long, or a little longer. */
 void loop_block(int64_t ms);
 
 /* For what must not happen: the loop runs on for a while. */
