@@ -277,27 +277,45 @@ static void read_words(struct bench *bench, struct cli *cli, int argc, char **ar
         check_range("-n", bench->cycles, 1, CYCLES_MAX, "from 1 to 10000000000 cycles");
 }
 
+static int try_files(struct bench *bench)
+{
+    struct outfile *json = &bench->json, *csv = &bench->csv, *plot = &bench->plot;
+    if (!outfile_open(json) || !outfile_open(csv) || !outfile_open(plot))
+        return CLI_CONFIG;
+    bool differ = outfile_differ(json, csv) && outfile_differ(json, plot) &&
+                  outfile_differ(csv, plot);
+    return differ ? CLI_OK : CLI_USAGE;
+}
+
 /* What cannot be written is told before anything is sent. */
 static void open_files(struct bench *bench)
 {
-    outfile_open(&bench->json);
-    outfile_open(&bench->csv);
-    outfile_open(&bench->plot);
-    outfile_differ(&bench->json, &bench->csv);
-    outfile_differ(&bench->json, &bench->plot);
-    outfile_differ(&bench->csv, &bench->plot);
+    int exit_code = try_files(bench);
+    if (exit_code == CLI_OK)
+        return;
+    abandon_files(bench);
+    exit(exit_code);
 }
 
 static void measure(struct call *call, struct event_base *base)
 {
-    struct cli_signals signals;
     struct progress progress;
-    cli_signals_begin(&signals, base, interrupted, call);
     progress_begin(&progress, call->bench.cli, base, write_progress, call);
     lanes_run(&call->lanes);
     call->bench.tally.elapsed_us = lanes_now() - call->bench.tally.began_us;
     progress_end(&progress);
     cli_drain(call->lanes.client, base);
+}
+
+/* From the first file on signals are caught: none is left behind where nothing was
+ * measured.
+ */
+static void measure_for_files(struct call *call, struct event_base *base)
+{
+    struct cli_signals signals;
+    cli_signals_begin(&signals, base, interrupted, call);
+    open_files(&call->bench);
+    measure(call, base);
     call->bench.signal = signals.number;
     cli_signals_end(&signals);
 }
@@ -326,8 +344,7 @@ int cli_bench(struct cli *cli, int argc, char **argv)
     if (!tally_init(&bench->tally, n, bench->quorum))
         cli_fail(CLI_FAILED, "out of memory");
     lanes_begin(lanes, 0, 1);
-    open_files(bench);
-    measure(&call, base);
+    measure_for_files(&call, base);
     int exit_code = conclude(&call);
     lanes_free(lanes);
     tally_free(&bench->tally);

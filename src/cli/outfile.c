@@ -10,28 +10,31 @@
 
 #define FILE_MODE 0666 /* less what the umask takes */
 
-void outfile_open(struct outfile *file)
+bool outfile_open(struct outfile *file)
 {
     const int how = O_WRONLY | O_CREAT | O_CLOEXEC;
     if (!file->path)
-        return;
+        return true;
     file->fd = open(file->path, how | O_EXCL, FILE_MODE);
     file->created = file->fd >= 0;
     if (file->fd < 0 && errno == EEXIST)
         file->fd = open(file->path, how, FILE_MODE);
-    if (file->fd < 0)
-        cli_fail(CLI_CONFIG, "%s: %s", file->path, strerror(errno));
+    file->opened = file->fd >= 0;
+    if (!file->opened)
+        cli_complain("%s: %s", file->path, strerror(errno));
+    return file->opened;
 }
 
-void outfile_differ(const struct outfile *file, const struct outfile *other)
+bool outfile_differ(const struct outfile *file, const struct outfile *other)
 {
     struct stat a, b;
     if (file->path && other->path && fstat(file->fd, &a) == 0 &&
         fstat(other->fd, &b) == 0 && S_ISREG(a.st_mode) && a.st_dev == b.st_dev &&
         a.st_ino == b.st_ino) {
         cli_complain("%s and %s are one file", file->path, other->path);
-        exit(CLI_USAGE);
+        return false;
     }
+    return true;
 }
 
 /* What is no regular file, like /dev/stdout, cannot be cut and needs not be. */
@@ -60,7 +63,7 @@ bool outfile_end(struct outfile *file)
 
 void outfile_abandon(struct outfile *file)
 {
-    if (!file->path)
+    if (!file->opened)
         return;
     close(file->fd); /* nothing was begun */
     if (file->created)

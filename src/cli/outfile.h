@@ -9,15 +9,15 @@
 struct outfile {
     const char *path; /* NULL: none is wanted */
     int fd;
-    bool created;
+    bool opened, created;
     FILE *stream; /* from outfile_begin() on */
 };
 
-/* Ends the process where it cannot be written. What it holds stays as it is. */
-void outfile_open(struct outfile *file);
+/* What it holds stays as it is. False, with a word on stderr: it cannot be written. */
+bool outfile_open(struct outfile *file);
 
-/* Two names for one file: each would write over the other. Ends the process. */
-void outfile_differ(const struct outfile *file, const struct outfile *other);
+/* False, with a word on stderr: two names for one file, each would write over the other. */
+bool outfile_differ(const struct outfile *file, const struct outfile *other);
 
 /* From here on what it held is gone. */
 void outfile_begin(struct outfile *file);

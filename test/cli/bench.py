@@ -385,6 +385,8 @@ def _(quorum):
         bench(quorum, option, folder + "/none/x").expect(CONFIG, err="No such file", out="")
     path = lab.temporary("x")
     bench(quorum, "--export-json", path, "--export-csv", path).expect(USAGE, err="one file")
+    bench(quorum, "--export-json", path, "--plot", folder).expect(CONFIG, err="directory")
+    check(not os.path.exists(path), "a file is left")
     equal(quorum.attempts(), before, "SETs")
 
 
