@@ -6,11 +6,12 @@ import lab
 from lab import case, check, durable, equal, matches, on, redlock
 
 RULE_USER = {"REDLOCK_USERNAME": "me", "REDLOCK_PASSWORD": "SECRET"}
+WORDS = ("--prefix", "lock:", "--timeout", "500ms")  # no node is silent, however busy it is here
 
 
 def watch(quorum, env):
     """Whether a second look over one connection is answered as the first was."""
-    process = lab.start("status", "--watch", "--prefix", "lock:", "k", env=env)
+    process = lab.start("status", "--watch", *WORDS, "k", env=env)
     said = process.stdout.readline().decode()
     for server in quorum.servers:
         server.call("SET", "lock:k", "foreign", "PX", 600000)
@@ -27,13 +28,13 @@ def story(quorum):
     failed = set()
 
     def step(name, *words, code=0, said=""):
-        outcome = redlock(*words[:1], "--prefix", "lock:", *words[1:], env=env)
+        outcome = redlock(*words[:1], *WORDS, *words[1:], env=env)
         if outcome.code != code or not re.search(said, outcome.out):
             failed.add(name)
         return outcome.out.strip()
     for server in quorum.servers:
         server.call("FLUSHALL")
-    redlock("admit", "--new", "--at-once", "--prefix", "lock:", env=on(quorum)).expect(0)
+    redlock("admit", "--new", "--at-once", *WORDS, env=on(quorum)).expect(0)
     step("status", "status", "k", code=1, said="free on [23] of 3")  # one may be greeted late
     if not watch(quorum, env):
         failed.add("watch")
@@ -76,7 +77,7 @@ def _():
             for server in quorum.servers:
                 server.call(*(one for one in words if one != word))
             equal(story(quorum), {"check"}, f"what fails without {word}")
-            found = redlock("check", "--prefix", "lock:", env=on(quorum, **RULE_USER))
+            found = redlock("check", *WORDS, env=on(quorum, **RULE_USER))
             matches(found.out, "no_calls", f"without {word}")
 
 

@@ -230,7 +230,8 @@ def _(quorum):
 def _(quorum):
     def status(code):
         before = quorum.values("k")
-        redlock("status", "k", env=on(quorum)).expect(code, err="^$" if code < 69 else None)
+        outcome = redlock("status", "--timeout", "5s", "k", env=on(quorum))
+        outcome.expect(code, err="^$" if code < 69 else None)
         equal(quorum.values("k"), before, "values after a status")
     status(1)
     quorum.occupy("k", [0, 1], "a")
