@@ -3,11 +3,11 @@
 [--rounds N] [--seconds S]
 
 A client of five private servers acquires them all, 256 at once, and holds them under
-watchdogs, with a TTL of 30 s: each is extended every 10 s. From when the first are being
+watchdogs, with a TTL of 30 s: each is extended every 9 to 10 s. From when the first are being
 extended its CPU time counts, for so many seconds. A lease's memory is what the process has
-grown by, from before the first acquire until all are held; and then, looked at twice a second,
-the median, between extensions, and the most: all are extended within a second, as they were
-acquired. No lease may be lost meanwhile, and every server must store every key.
+grown by since before the first acquire: when all are held, and then, looked at twice a second
+while they are extended, the median, which is the figure that counts, and the most. No lease
+may be lost meanwhile, and every server must store every key.
 
 One run is long, and compared with nothing: so there is one round if no more are asked for.
 """
@@ -85,8 +85,8 @@ def one_round(build, leases, seconds):
         holder.close()
     later, most = figures.pop("bytes"), figures.pop("most_bytes")
     return {**figures, "acquire_s": acquired["seconds"], "release_s": released["seconds"],
-            "bytes_per_lease": (held - at_first) / leases,
-            "bytes_per_lease_extended": (later - at_first) / leases,
+            "bytes_per_lease": (later - at_first) / leases,
+            "bytes_per_lease_acquired": (held - at_first) / leases,
             "bytes_per_lease_at_most": (most - at_first) / leases,
             "bytes_per_lease_left": (left - at_first) / leases,
             "lost": lost, "unconfirmed": released["unconfirmed"]}
@@ -98,8 +98,8 @@ def show(figures, leases):
           "{servers_cpu_share:.1%}".format(**figures))
     print("extensions           {extensions_per_s:.0f} a second, "
           "{cpu_us_per_extension:.1f} us of the client's CPU each".format(**figures))
-    print("memory of a lease    {bytes_per_lease:.0f} bytes; {bytes_per_lease_extended:.0f} "
-          "between extensions, {bytes_per_lease_at_most:.0f} at most, "
+    print("memory of a lease    {bytes_per_lease:.0f} bytes; {bytes_per_lease_acquired:.0f} "
+          "when all were acquired, {bytes_per_lease_at_most:.0f} at most, "
           "{bytes_per_lease_left:.0f} when all were released".format(**figures))
     print("to acquire them all  {acquire_s:.1f} s, to release them {release_s:.1f} s"
           .format(**figures))

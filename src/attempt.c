@@ -346,6 +346,7 @@ struct rl_attempt *rl_attempt_another(const struct rl_attempt *attempt)
         return NULL;
     rl_attempt_init(another, attempt->wish, another + 1, key_of(attempt),
                     attempt->token_len);
+    another->lease.spread = attempt->lease.spread;
     if (!rl_task_init(&another->task, attempt->task.client, &attempt_class)) {
         rl_attempt_clear(another);
         free(another);

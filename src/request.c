@@ -23,6 +23,7 @@ static redlock_lease *allocate(redlock_client *client, struct rl_wish *wish,
         return NULL;
     lease->number = ++client->numbers;
     rl_attempt_init(&lease->first, wish, lease + 1, key, token_len);
+    lease->first.lease.spread = rl_lease_spread(lease->number);
     if (!rl_task_init(&lease->first.task, client, &rl_handle_class)) {
         rl_attempt_clear(&lease->first);
         free(lease);

@@ -262,7 +262,7 @@ typedef struct redlock_lease_options {
     int64_t wait_ms;
     int64_t min_validity_ms; /* less left when it is acquired: it is not */
     int64_t margin_ms;       /* LOST is told this long before the deadline */
-    bool watchdog;           /* extend at a third of the TTL for as long as it is held */
+    bool watchdog;           /* extend at a third of the TTL or a little sooner */
     int64_t max_hold_ms;     /* 0: no bound */
 
     /*

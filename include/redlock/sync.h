@@ -108,7 +108,7 @@ typedef struct redlock_lock_options {
     int64_t ttl_ms;          /* a third of it at least is left when it is handed over */
     int64_t min_validity_ms; /* less left when it is acquired or handed over: it is not */
     int64_t margin_ms;       /* LOST is told this long before the deadline */
-    bool watchdog;           /* extend at a third of the TTL for as long as it is held */
+    bool watchdog;           /* extend at a third of the TTL or a little sooner */
     int64_t max_hold_ms;     /* 0: no bound; else it is not handed over, either */
 
     bool any_thread;    /* not bound to the thread that locked */

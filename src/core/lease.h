@@ -34,6 +34,7 @@ struct rl_terms {
 #define RL_PATIENCE_SHARE 10           /* and its bound, as a part of the TTL */
 #define RL_RETRY_SHARE    20           /* a lost extension is tried again after this part */
 #define RL_WATCHDOG_SHARE 3            /* the watchdog extends after at most this part */
+#define RL_SPREAD_SHARE   8            /* of which it may be early by up to this part */
 #define RL_EXTEND_GRID    (10 * RL_MS) /* extensions due within this share a flush */
 #define RL_LINGER_GAP     (500 * RL_MS)
 
@@ -139,6 +140,7 @@ struct rl_lease {
     rl_nodes missing;    /* known not to store it, by what they said last */
     enum rl_lease_state state : 8;
     enum rl_cause cause : 8;
+    uint8_t spread;   /* so many of 256 parts of it; 0, or rl_lease_spread() */
     bool timed : 1;   /* the deadline is known: not so for a bare token */
     bool decided : 1; /* the round's result is known */
     bool won : 1;     /* and it is that */
@@ -152,6 +154,12 @@ void rl_lease_init(struct rl_lease *lease, const struct rl_terms *terms,
 
 struct rl_update rl_lease_step(struct rl_lease *lease, const struct rl_view *view,
                                const struct rl_lease_event *event);
+
+/*
+ * What `spread` is to be for the leases of a client, which it numbers: the watchdogs of
+ * those that are made one after the other are far apart. Set it after rl_lease_init().
+ */
+uint8_t rl_lease_spread(uint64_t number);
 
 /* When the machine wants to be stepped with TICK, at the latest. */
 rl_time rl_lease_next(const struct rl_lease *lease);

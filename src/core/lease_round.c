@@ -1,6 +1,8 @@
 /* What all rounds of a lease share: how they begin, and how votes are noted. */
 #include "lease_parts.h"
 
+#define GOLDEN_STEP 159 /* of 256; odd, so that 256 in a row differ */
+
 rl_time rl_lease_patience(rl_time node_timeout, rl_time ttl, rl_time round_trip)
 {
     if (node_timeout > 0)
@@ -25,10 +27,20 @@ rl_time rl_lease_valid_until(const struct rl_lease *lease, rl_time start)
     return rl_min(valid, lease->hold_until);
 }
 
-/* When the watchdog extends what was set at `start`. */
+uint8_t rl_lease_spread(uint64_t number)
+{
+    return (uint8_t)(number * GOLDEN_STEP);
+}
+
+/*
+ * When the watchdog extends what was set at `start`. Leases that were acquired at one
+ * moment are not all extended at one: more than the nodes can do in that would be late for
+ * all.
+ */
 rl_time rl_lease_extend_at(const struct rl_lease *lease, rl_time start)
 {
     rl_time every = rl_min(lease->terms->extend_every, lease->ttl / RL_WATCHDOG_SHARE);
+    every -= every / RL_SPREAD_SHARE * lease->spread / 256;
     rl_time at = rl_later(start, every);
     bool coarse = every >= 10 * RL_EXTEND_GRID;
     return coarse ? at - at % RL_EXTEND_GRID : at;

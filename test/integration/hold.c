@@ -44,6 +44,39 @@ Test(hold, the_watchdog_extends)
     stage_close(&s);
 }
 
+static void note_order(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    redlock_lease **first = arg;
+    (void)result;
+    *first = *first ? *first : lease;
+}
+
+/* rl_lease_spread(): of the first three it is the third that has the least time. */
+Test(hold, those_acquired_at_once_are_extended_apart)
+{
+    struct stage s;
+    struct told told[3] = {0};
+    redlock_lease *lease[3], *first = NULL;
+    redlock_lease_options options = stage_lease_options();
+    options.ttl_ms = 6000;
+    options.on_extended = note_order;
+    options.extended_arg = &first;
+    stage_open(&s, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        char key[] = {(char)('a' + i)};
+        cr_assert_eq(
+            redlock_acquire(s.client, key, 1, &options, told_note, &told[i], &lease[i]),
+            REDLOCK_OK);
+    }
+    for (unsigned i = 0; i < 3; i++)
+        EXPECT_TOLD(&s, &told[i], REDLOCK_OK);
+    LOOP_UNTIL(s.base, first);
+    cr_assert_eq(first, lease[2]);
+    for (unsigned i = 0; i < 3; i++)
+        redlock_lease_free(lease[i]);
+    stage_close(&s);
+}
+
 Test(hold, extend_by_hand)
 {
     struct stage s;

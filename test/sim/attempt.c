@@ -33,6 +33,7 @@ struct attempt *attempt_new(struct world *world, struct client *client, struct u
     attempt->terms = *terms;
     rl_lease_init(&attempt->lease, &attempt->terms, attempt->ballot,
                   world->swarm.fenced ? attempt->granted_fence : NULL);
+    attempt->lease.spread = rl_lease_spread(token);
     return attempt;
 }
 

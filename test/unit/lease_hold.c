@@ -66,6 +66,36 @@ Test(watchdog, counts_from_when_the_round_was_sent)
     cr_assert_eq(rl_lease_next(&desk.lease), start + 2 * ttl / 3);
 }
 
+Test(watchdog, is_early_by_up_to_a_part_where_leases_are_spread)
+{
+    struct rl_terms terms = watched();
+    rl_time before = start + ttl / 3;
+    for (unsigned spread = 0; spread < 256; spread++) {
+        struct desk desk;
+        desk_init(&desk, &terms);
+        desk.lease.spread = (uint8_t)spread;
+        desk_say(&desk, RL_EVENT_START);
+        desk_votes(&desk, 0x1f, RL_VOTE_GRANTED);
+        rl_time due = rl_lease_next(&desk.lease);
+        rl_time early = ttl / 3 / RL_SPREAD_SHARE * spread / 256;
+        cr_assert_leq(due, before);
+        cr_assert_leq(due, start + ttl / 3 - early);
+        cr_assert_gt(due, start + ttl / 3 - early - RL_EXTEND_GRID);
+        before = due;
+    }
+}
+
+Test(watchdog, of_leases_that_follow_each_other_are_far_apart)
+{
+    bool seen[256] = {false};
+    for (uint64_t number = 1; number <= 256; number++) {
+        uint8_t step = (uint8_t)(rl_lease_spread(number) - rl_lease_spread(number - 1));
+        cr_assert(step >= 64 && step <= 256 - 64);
+        cr_assert_not(seen[rl_lease_spread(number)]);
+        seen[rl_lease_spread(number)] = true;
+    }
+}
+
 Test(watchdog, what_is_due_within_10_ms_is_due_together)
 {
     struct rl_terms terms = watched();
