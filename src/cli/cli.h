@@ -149,6 +149,9 @@ void cli_signals_end(struct cli_signals *signals);
 /* The exit code for the end of an acquire; `held_elsewhere` is 75 or what -E said. */
 int cli_acquire_exit(redlock_code code, int held_elsewhere);
 
+/* Too few nodes granted it: "refused", "no quorum", or that some of them were late. */
+const char *cli_no_quorum(const redlock_result *result, bool denied);
+
 /* Why an acquire failed, in one line on stderr: who holds the lock, or what the nodes say.
  */
 void cli_say_not_acquired(const struct cli *cli, const char *key,

@@ -89,6 +89,13 @@ static void say_taken(const struct cli *cli, const char *key, const redlock_resu
         cli_say(cli, "%s%s is held by %s", still, key, name);
 }
 
+const char *cli_no_quorum(const redlock_result *result, bool denied)
+{
+    if (denied)
+        return "refused";
+    return result->granted < result->quorum ? "no quorum" : "no quorum in time";
+}
+
 void cli_say_not_acquired(const struct cli *cli, const char *key,
                           const redlock_result *result, const redlock_node *nodes,
                           size_t count)
@@ -98,8 +105,7 @@ void cli_say_not_acquired(const struct cli *cli, const char *key,
     } else if (result->code == REDLOCK_NO_QUORUM || result->code == REDLOCK_DENIED) {
         char *faults = cli_faults(nodes, count);
         cli_say(cli, "%s is not held: %s: %u of %u nodes granted it, %u are needed; %s",
-                key, result->code == REDLOCK_DENIED ? "refused" : "no quorum",
-                result->granted, result->nodes, result->quorum, faults);
+                key, cli_no_quorum(result, result->code == REDLOCK_DENIED), result->granted, result->nodes, result->quorum, faults);
         free(faults);
         cli_say_admission(cli, nodes, count, result->quorum);
     } else if (result->code == REDLOCK_BAD_TTL) {

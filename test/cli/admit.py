@@ -8,7 +8,7 @@ from fencing import (QUARANTINE_S, SHORT, fence, found, is_without_a_vote, marke
                      together)
 from lab import case, check, equal, matches, on, redlock
 
-NOT_YET, UNREACHED, DENIED, CONFIG = 75, 69, 77, 78
+NOT_YET, UNREACHED, DENIED, CONFIG, LOST = 75, 69, 77, 78, 124
 
 
 def admit(quorum, *words, env=None):
@@ -289,13 +289,26 @@ def kept_by_a_holder():
     """A client that holds a fenced lock brings a node back, without an operator."""
     with lab.Quorum(3) as quorum:
         found(quorum, *SHORT)
-        process = lab.start("run", "-t", "1s", "--fence", "long", "sleep", "50", env=on(quorum))
-        lab.wait_for(lambda: quorum.values("long").count(None) == 0, "a lock on all nodes")
+        def hold():
+            return lab.start("run", "-t", "1s", "-w", "20s", "--fence", "long", "sleep", "50",
+                             env=on(quorum))
+
+        def wait_for(condition, what, seconds=20):
+            def is_so():
+                nonlocal process
+                if process.poll() is not None:  # the machine stood still for a TTL
+                    lab.finish(process).expect(LOST)
+                    process = hold()
+                return condition()
+            lab.wait_for(is_so, what, seconds)
+
+        process = hold()
+        wait_for(lambda: quorum.values("long").count(None) == 0, "a lock on all nodes")
         quorum.kill(0)
         quorum.start()
-        lab.wait_for(lambda: state(quorum[0]) == "barred", "a seat")
-        lab.wait_for(lambda: state(quorum[0]) == "sound", "a vote", QUARANTINE_S + 20)
-        lab.wait_for(lambda: quorum[0].call("GET", "long"), "the lock, also there")
+        wait_for(lambda: state(quorum[0]) == "barred", "a seat")
+        wait_for(lambda: state(quorum[0]) == "sound", "a vote", QUARANTINE_S + 20)
+        wait_for(lambda: quorum[0].call("GET", "long"), "the lock, also there")
         process.send_signal(signal.SIGTERM)
         lab.finish(process).expect(128 + signal.SIGTERM)
 

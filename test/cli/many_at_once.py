@@ -57,7 +57,7 @@ def _(quorum):
 @case("8 processes x 20 acquisitions of one lock: a counter that is not atomic ends exact")
 def _(quorum):
     path = lab.write(lab.temporary("count"), "0")
-    loop = f'for i in $(seq 20); do "$R" run -w 50s -t 10s k -- "$P" -S -E -c "$S" {path} || exit; done'
+    loop = f'for i in $(seq 20); do "$R" run -w 50s -t 10s --timeout 2s k -- "$P" -S -E -c "$S" {path} || exit; done'
     env = lab.environment(on(quorum, R=lab.program, P=sys.executable, S=INCREMENT))
     several = [lab.spawn(["sh", "-c", loop], env=env, stderr=lab.subprocess.PIPE)
                for _ in range(8)]
@@ -71,7 +71,7 @@ def _(quorum):
 def _(quorum):
     quorum.kill(1, 2)
     path = lab.write(lab.temporary("count"), "0")
-    loop = f'for i in $(seq 5); do "$R" run -w 50s -t 10s k -- "$P" -S -E -c "$S" {path} || exit; done'
+    loop = f'for i in $(seq 5); do "$R" run -w 50s -t 10s --timeout 2s k -- "$P" -S -E -c "$S" {path} || exit; done'
     env = lab.environment(on(quorum, R=lab.program, P=sys.executable, S=INCREMENT))
     several = [lab.spawn(["sh", "-c", loop], env=env, stderr=lab.subprocess.PIPE)
                for _ in range(6)]

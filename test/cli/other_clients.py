@@ -79,10 +79,10 @@ def _(quorum):
     for server in quorum.servers[:3]:
         server.call("CONFIG", "SET", "replica-read-only", "no")
         server.call("REPLICAOF", "127.0.0.1", "1")
-    redlock("acquire", "-n", "k", env=on(quorum)).expect(69, err="replica")
+    redlock("acquire", "-n", "--timeout", "2s", "k", env=on(quorum)).expect(69, err="replica")
     equal(quorum.keys(), 0, "keys")
     quorum[0].call("REPLICAOF", "NO", "ONE")
-    redlock("acquire", "-n", "k", env=on(quorum)).expect(0)
+    redlock("acquire", "-n", "--timeout", "2s", "k", env=on(quorum)).expect(0)
     equal([bool(value) for value in quorum.values("k")], [True, False, False, True, True], "votes")
     for server in quorum.servers[:3]:
         server.call("REPLICAOF", "NO", "ONE")
