@@ -215,10 +215,10 @@ typedef struct redlock_lease redlock_lease;
 typedef struct redlock_result {
     redlock_code code;
     unsigned nodes, quorum;
-    unsigned granted;     /* nodes that had granted when this was decided */
-    unsigned attempts;    /* rounds that it took */
-    int64_t took_us;      /* of the last attempt, or of the round */
-    int64_t valid_ms;     /* how long the lock is surely held from now; 0: it is not */
+    unsigned granted;  /* nodes that granted; where it failed, also those that were late */
+    unsigned attempts; /* rounds that it took */
+    int64_t took_us;   /* of the last attempt, or of the round */
+    int64_t valid_ms;  /* how long the lock is surely held from now; 0: it is not */
     int64_t remaining_ms; /* until others' locks leave a quorum free; -1: unknown */
     bool awaited;         /* of a release: another client waits, or did just now */
 } redlock_result;

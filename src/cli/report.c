@@ -105,7 +105,8 @@ void cli_say_not_acquired(const struct cli *cli, const char *key,
     } else if (result->code == REDLOCK_NO_QUORUM || result->code == REDLOCK_DENIED) {
         char *faults = cli_faults(nodes, count);
         cli_say(cli, "%s is not held: %s: %u of %u nodes granted it, %u are needed; %s",
-                key, cli_no_quorum(result, result->code == REDLOCK_DENIED), result->granted, result->nodes, result->quorum, faults);
+                key, cli_no_quorum(result, result->code == REDLOCK_DENIED), result->granted,
+                result->nodes, result->quorum, faults);
         free(faults);
         cli_say_admission(cli, nodes, count, result->quorum);
     } else if (result->code == REDLOCK_BAD_TTL) {

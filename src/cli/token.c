@@ -151,7 +151,8 @@ static void say_too_few(struct holding *holding)
         cli_say(holding->cli,
                 "%s is not extended: %s: %u of %u nodes granted it, %u are needed; what it "
                 "was held for stays; %s",
-                holding->key, cli_no_quorum(result, denied), result->granted, result->nodes, result->quorum, faults);
+                holding->key, cli_no_quorum(result, denied), result->granted, result->nodes,
+                result->quorum, faults);
     free(faults);
     cli_say_admission(holding->cli, holding->outcome.nodes, holding->outcome.count,
                       result->quorum);
