@@ -6,7 +6,8 @@ import lab
 from lab import case, check, durable, equal, matches, on, redlock
 
 RULE_USER = {"REDLOCK_USERNAME": "me", "REDLOCK_PASSWORD": "SECRET"}
-WORDS = ("--prefix", "lock:", "--timeout", "500ms")  # no node is silent, however busy it is here
+PATIENT = ("--timeout", "500ms")  # no node is silent, however busy it is here
+WORDS = ("--prefix", "lock:", *PATIENT)
 
 
 def watch(quorum, env):
@@ -102,8 +103,8 @@ def _():
                             env=on(quorum)).expect(0).out.split()
             equal(quorum[0].call(*words), "OK", "the rule")
             env = on(quorum, **RULE_USER)
-            redlock("run", "--prefix", prefix, "-n", "k", "true", env=env).expect(0)
-            redlock("run", "--prefix", other, "-n", "k", "true", env=env).expect(77)
+            redlock("run", *PATIENT, "--prefix", prefix, "-n", "k", "true", env=env).expect(0)
+            redlock("run", *PATIENT, "--prefix", other, "-n", "k", "true", env=env).expect(77)
 
 
 lab.main(servers=0)
