@@ -531,8 +531,8 @@ Test(turns, the_lock_expires)
     redlock_lease_options options = patient();
     open_queue(&queue, 5);
     struct waiter *waiter = take_place(&queue, &options);
-    for (unsigned i = 0; i < 5; i++)
-        servers_do(&queue.s.servers, i, "PEXPIRE job 300");
+    for (unsigned i = 0; i < 5; i++) /* before the waiter, who does not know, looks again */
+        servers_do(&queue.s.servers, i, "PEXPIRE job 1000");
     redlock_disown(queue.holder);
     struct waiter *late = take_place(&queue, &options);
     EXPECT_TOLD(&queue.s, &late->told, REDLOCK_OK);
