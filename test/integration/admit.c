@@ -22,7 +22,7 @@ static unsigned marked(struct stage *s)
 Test(admit, at_once)
 {
     struct stage s;
-    stage_open(&s, 5);
+    stage_open_fresh(&s, 5);
     for (unsigned i = 0; i < 5; i++)
         cr_assert_eq(stage_standing(s.client, i)->remaining_ms, -1);
     stage_settle(&s);

@@ -65,7 +65,6 @@ static void expect_handles_only(bool fenced, unsigned lanes)
         stage_open_fenced(&crowd.s, 5, NULL);
     else
         stage_open(&crowd.s, 5);
-    stage_settle(&crowd.s);
     crowd.options = fenced ? stage_fenced_options() : stage_lease_options();
     run(&crowd, lanes);
     unsigned long allocations = run(&crowd, lanes);

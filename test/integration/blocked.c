@@ -88,7 +88,6 @@ Test(blocked, between_the_answers_to_two)
     options.ttl_ms = 300;
     options.watchdog = false;
     stage_open(&s, 3);
-    stage_settle(&s);
     for (unsigned i = 0; i < 3; i++)
         servers_stop(&s.servers, i);
     cr_assert_eq(

@@ -52,7 +52,6 @@ Test(callbacks, lease_freed_at_each_moment)
     struct stage s;
     redlock_lease_options options = stage_lease_options();
     stage_open(&s, 5);
-    stage_settle(&s);
     for (int moment = 0; moment < MOMENTS; moment++) {
         struct told told = {0};
         redlock_lease *lease;
@@ -811,7 +810,7 @@ Test(callbacks, freed_while_the_client_is_freed)
 {
     struct stage s;
     redlock_lease_options options = stage_lease_options();
-    stage_open(&s, 5);
+    stage_open_fresh(&s, 5);
     for (int moment = 0; moment < 6; moment++) {
         struct guest guest[3] = {{.stage = &s}, {.stage = &s}, {.stage = &s}};
         for (int i = 0; i < 3; i++)

@@ -41,7 +41,7 @@ Test(check, of_a_fresh_client)
 {
     struct stage s;
     struct seen seen;
-    stage_open(&s, 5);
+    stage_open_fresh(&s, 5);
     check(&s, 0, &seen); /* before any node was connected to */
     cr_assert_eq(seen.checkup.verdict, REDLOCK_FIT_WITH_WARNINGS);
     cr_assert_eq(seen.checkup.fit, 5);
@@ -103,7 +103,7 @@ Test(check, a_dead_node_is_told_at_once)
 {
     struct stage s;
     struct seen seen;
-    stage_open(&s, 5);
+    stage_open_fresh(&s, 5);
     servers_kill(&s.servers, 1);
     check(&s, 0, &seen);
     cr_assert_str_eq(seen.codes[1], "unreachable ");
@@ -121,9 +121,10 @@ static void check_with_a_stopped_node(bool connected)
     options.connect_timeout_ms = 300;
     struct stage s;
     struct seen seen;
-    stage_open_with(&s, 5, &options);
     if (connected)
-        stage_settle(&s);
+        stage_open_with(&s, 5, &options);
+    else
+        stage_open_fresh_with(&s, 5, &options);
     servers_stop(&s.servers, 2);
     check(&s, 0, &seen);
     cr_assert_str_eq(seen.codes[2], "unreachable ");
@@ -147,7 +148,6 @@ Test(check, client_freed_at_each_moment)
     struct stage s;
     unsigned cancelled = 0, done = 0;
     stage_open(&s, 5);
-    stage_settle(&s);
     for (int moment = 0; moment < 2 * MOMENTS; moment++) {
         bool connected = moment % 2;
         struct seen seen = {0};
@@ -193,7 +193,6 @@ Test(check, client_freed_while_a_node_hangs)
     struct stage s;
     struct seen seen = {0};
     stage_open(&s, 3);
-    stage_settle(&s);
     servers_stop(&s.servers, 0);
     cr_assert_eq(redlock_check(s.client, 0, note, &seen), REDLOCK_OK);
     for (int i = 0; i < MOMENTS; i++)
@@ -226,7 +225,7 @@ Test(check, the_rule_is_of_the_client)
     options.username = "app";
     struct stage s;
     char text[400], shorter[4];
-    stage_open_with(&s, 3, &options);
+    stage_open_fresh_with(&s, 3, &options);
     size_t len = redlock_client_acl(s.client, text, sizeof(text));
     cr_assert_eq(len, strlen(text));
     cr_assert_not_null(strstr(text, "ACL SETUSER app reset on >SECRET ~lock:* "));

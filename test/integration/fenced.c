@@ -43,6 +43,7 @@ static int64_t time_of(struct stage *s, unsigned i)
 /* What stays is the marker and the fence of each key that was ever locked. */
 static void expect_left(struct stage *s, unsigned keys)
 {
+    stage_settle(s);
     stage_drain(s);
     cr_assert_eq(servers_keys(&s->servers), (1 + keys) * s->servers.n);
 }
@@ -100,6 +101,7 @@ Test(fenced, excludes_as_any_lock_does)
     redlock_lease *lease = hold(&s, "job");
     stage_drain(&s);
     s.client = other;
+    stage_settle(&s);
     redlock_lease *refused = stage_acquire(&s, "job", &options, &told);
     cr_assert_eq(told.result.code, REDLOCK_TAKEN);
     cr_assert_eq(redlock_fence(refused), 0);
@@ -142,7 +144,6 @@ Test(fenced, settle_what_one_node_knows_alone)
 {
     struct stage s;
     stage_open_fenced(&s, 3, NULL);
-    stage_settle(&s);
     int64_t later = time_of(&s, 0) + 2000000;
     servers_do(&s.servers, 0, "SET job!fence %" PRId64, later);
     servers_stop(&s.servers, 2); /* so that node 0 is needed */
@@ -299,6 +300,7 @@ Test(fenced, adopted_with_a_fence_that_is_ahead)
     options.fence = fence + 60000000;
     cr_assert_eq(redlock_adopt(s.client, "job", 3, token, 30000, &options, &lease),
                  REDLOCK_OK);
+    stage_settle(&s);
     cr_assert_eq(stage_extend(&s, lease, 0), REDLOCK_NO_QUORUM);
     stage_drain(&s);
     for (unsigned i = 0; i < 3; i++)
@@ -330,6 +332,7 @@ Test(fenced, not_for_longer_than_they_were_admitted_for)
     cr_assert_eq(redlock_fence(lease), 0);
     redlock_lease_free(lease);
     options.ttl_ms = 20000;
+    stage_settle(&s);
     lease = stage_hold(&s, "job", &options);
     cr_assert_eq(stage_extend(&s, lease, 20001), REDLOCK_BAD_TTL);
     cr_assert_eq(stage_extend(&s, lease, 20000), REDLOCK_OK);
@@ -432,7 +435,6 @@ Test(fenced, costs_one_script_per_node_and_acquire)
     struct stage s;
     redlock_lease *lease[LOCKS];
     stage_open_fenced(&s, 5, NULL);
-    stage_settle(&s);
     for (unsigned i = 0; i < 5; i++)
         servers_do(&s.servers, i, "CONFIG RESETSTAT");
     for (int i = 0; i < LOCKS; i++) {
@@ -491,7 +493,6 @@ static void acquire_while_it_hangs(bool knows_the_script)
 {
     struct stage s;
     stage_open_fenced(&s, 3, NULL);
-    stage_settle(&s);
     redlock_lease_free(hold(&s, "first"));
     stage_drain(&s);
     if (!knows_the_script) /* then it is said again when it is known to be late */

@@ -15,6 +15,7 @@ static void expect_no_vote_for_a_fresh_client(struct stage *s, unsigned forgot)
 {
     redlock_lease_options options = quiet_options();
     redlock_client *old = s->client;
+    options.wait_ms = LOOP_PATIENCE_MS; /* none of the others can be done without */
     s->client = stage_client(s, NULL);
     redlock_lease *lease = stage_hold(s, "fresh", &options);
     stage_drain(s);

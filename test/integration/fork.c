@@ -155,7 +155,6 @@ Test(fork, child_of_a_parent_that_admits)
     struct stage s;
     struct admitted admitted = {0};
     stage_open(&s, 3);
-    stage_settle(&s);
     cr_assert_eq(
         redlock_admit(s.client, REDLOCK_ADMIT_AT_ONCE, 0, admitted_note, &admitted),
         REDLOCK_OK);
@@ -207,7 +206,6 @@ Test(fork, child_that_returns_from_a_callback)
     redlock_lease_options options = stage_lease_options();
     redlock_lease *lease[2], *cancelled;
     stage_open(&s, 3);
-    stage_settle(&s);
     cr_assert_eq(
         redlock_acquire(s.client, "before", 6, &options, told_note, &told[0], &lease[0]),
         REDLOCK_OK);

@@ -62,7 +62,6 @@ Test(hang, short_stop)
     options.node_timeout_ms = patience_ms;
     struct stage s;
     stage_open_with(&s, 5, &options);
-    stage_settle(&s);
     long long before = connections(&s);
     servers_stop(&s.servers, HUNG);
     cr_assert_leq(go_round(&s, ROUNDS, patience_ms).slow, 1);
@@ -86,7 +85,6 @@ Test(hang, long_stop)
     options.connect_timeout_ms = 1000;
     struct stage s;
     stage_open_with(&s, 5, &options);
-    stage_settle(&s);
     servers_stop(&s.servers, HUNG);
     cr_assert_leq(go_round(&s, ROUNDS, patience_ms).slow, 1);
     LOOP_UNTIL(s.base, stage_is(s.client, HUNG, "down") ||
@@ -113,7 +111,6 @@ Test(hang, majority)
     struct stage s;
     struct told told;
     stage_open_with(&s, 5, &options);
-    stage_settle(&s);
     for (unsigned i = 0; i < 3; i++)
         servers_stop(&s.servers, i);
     redlock_lease *lease = stage_acquire(&s, "job", NULL, &told);
@@ -147,7 +144,6 @@ Test(hang, a_waiting_acquire_outlives_it)
     struct told told = {0};
     redlock_lease *lease;
     stage_open_with(&s, 3, &options);
-    stage_settle(&s);
     servers_stop(&s.servers, 0);
     servers_stop(&s.servers, 1);
     cr_assert_eq(
@@ -205,7 +201,6 @@ Test(hang, who_tries_again_at_once_does_not_stop_the_loop)
     redlock_options options = stage_options();
     options.node_timeout_ms = 50;
     stage_open_with(&self.s, 3, &options);
-    stage_settle(&self.s);
     for (unsigned i = 1; i < 3; i++)
         servers_stop(&self.s.servers, i);
     try(&self);

@@ -452,7 +452,6 @@ Test(input, min_validity_that_is_not_left)
     struct told told = {0};
     redlock_lease *lease;
     stage_open_with(&s, 3, &client_options);
-    stage_settle(&s);
     for (unsigned i = 0; i < 3; i++)
         servers_stop(&s.servers, i);
     cr_assert_eq(redlock_acquire(s.client, "job", 3, &options, told_note, &told, &lease),

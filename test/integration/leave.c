@@ -38,8 +38,10 @@ static void leave_behind(struct stage *s, char token[REDLOCK_TOKEN_MAX + 1])
     s->client = stage_client(s, NULL);
 }
 
+/* A node that a fresh client greets late is told late. */
 static void close_empty(struct stage *s)
 {
+    stage_settle(s);
     stage_drain(s);
     cr_assert_eq(servers_keys(&s->servers), 0);
     stage_close(s);
@@ -54,7 +56,6 @@ Test(leave, cancel_releases)
     redlock_lease_options options = stage_lease_options();
     redlock_lease *lease;
     stage_open(&s, 5);
-    stage_settle(&s);
     servers_stop(&s.servers, 0); /* these three: the acquire cannot be decided */
     servers_stop(&s.servers, 1);
     servers_stop(&s.servers, 2);
@@ -91,7 +92,7 @@ Test(leave, free_before_anything_was_sent)
     struct told told = {0};
     redlock_lease_options options = stage_lease_options();
     redlock_lease *lease;
-    stage_open(&s, 3);
+    stage_open_fresh(&s, 3);
     cr_assert_eq(redlock_acquire(s.client, "job", 3, &options, told_note, &told, &lease),
                  REDLOCK_OK);
     cr_assert_str_empty(redlock_token(lease));
@@ -194,6 +195,7 @@ Test(leave, adopt_with_a_deadline_repairs)
     servers_do(&s.servers, 0, "DEL job");
     servers_do(&s.servers, 1, "DEL job");
     redlock_lease *lease = adopt(&s, token, 50000, NULL);
+    stage_settle(&s);
     cr_assert_eq(stage_extend(&s, lease, 0), REDLOCK_OK);
     LOOP_UNTIL(s.base, servers_with(&s.servers, "job", token) == 5);
     redlock_lease_free(lease);
@@ -261,6 +263,7 @@ Test(leave, adopt_a_bare_token_on_a_bare_majority)
     servers_do(&s.servers, 0, "DEL job");
     servers_do(&s.servers, 1, "DEL job");
     redlock_lease *lease = adopt(&s, token, 0, NULL);
+    stage_settle(&s);
     cr_assert_eq(stage_extend(&s, lease, 0), REDLOCK_OK);
     stage_drain(&s);
     cr_assert_eq(servers_with(&s.servers, "job", token), 3);
@@ -277,6 +280,7 @@ Test(leave, adopt_a_bare_token_on_a_minority)
     for (unsigned i = 0; i < 3; i++)
         servers_do(&s.servers, i, "DEL job");
     redlock_lease *lease = adopt(&s, token, 0, NULL);
+    stage_settle(&s);
     cr_assert_eq(stage_extend(&s, lease, 0), REDLOCK_GONE);
     cr_assert_eq(redlock_valid_ms(lease), 0);
     stage_drain(&s);
@@ -320,6 +324,7 @@ Test(leave, a_wrong_token_does_nothing)
     stage_open(&s, 5);
     leave_behind(&s, token);
     redlock_lease *lease = adopt(&s, "pwrong", 0, NULL);
+    stage_settle(&s);
     cr_assert_eq(stage_extend(&s, lease, 0), REDLOCK_TAKEN);
     expect_holder(lease, "stage", token);
     cr_assert_eq(stage_release(&s, lease), REDLOCK_TAKEN);

@@ -21,6 +21,9 @@ static void meet_anew(struct stage *s, const redlock_options *options)
  */
 static void hold_without(struct stage *s, unsigned i, const char *fault)
 {
+    for (unsigned j = 0; j < s->servers.n; j++) /* who greets late is not asked */
+        LOOP_UNTIL(s->base, j == i ? !is_refused(s, j, "CONNECTING")
+                                   : stage_is(s->client, j, "ready"));
     redlock_lease *lease = stage_hold(s, "job", NULL);
     LOOP_UNTIL(s->base, stage_verdicts(lease, "waiting") == 0);
     cr_assert_str_eq(stage_node(lease, i)->fault, fault);
@@ -74,7 +77,6 @@ Test(refusals, a_master_that_becomes_a_replica)
 {
     struct stage s;
     stage_open(&s, 3);
-    stage_settle(&s);
     servers_do(&s.servers, 2, "REPLICAOF 127.0.0.1 1");
     hold_without(&s, 2, "READONLY");
     LOOP_UNTIL(s.base, is_refused(&s, 2, "REPLICA"));
@@ -137,6 +139,8 @@ Test(refusals, a_password_that_is_not_given)
     stage_open(&s, 5);
     on_all(&s, 2, "CONFIG SET requirepass secret");
     meet_anew(&s, NULL);
+    for (unsigned i = 0; i < 5; i++)
+        LOOP_UNTIL(s.base, !is_refused(&s, i, "CONNECTING"));
     redlock_lease *lease = stage_hold(&s, "job", NULL);
     cr_assert_str_eq(stage_node(lease, 0)->fault, "NOAUTH");
     cr_assert(stage_node(lease, 0)->denied);
@@ -206,6 +210,7 @@ Test(refusals, a_user_without_scripts)
 {
     struct stage s;
     open_as(&s, "ACL SETUSER app +set +get +del +pttl +pexpire");
+    stage_settle(&s);
     redlock_lease *lease = stage_hold(&s, "job", NULL);
     cr_assert_eq(stage_extend(&s, lease, 0), REDLOCK_DENIED);
     cr_assert_gt(redlock_valid_ms(lease), 0, "it is held to its old deadline");
@@ -224,6 +229,7 @@ Test(refusals, a_user_without_what_scripts_call)
 {
     struct stage s;
     open_as(&s, "ACL SETUSER app +set +get +eval +evalsha");
+    stage_settle(&s);
     redlock_lease *lease = stage_hold(&s, "job", NULL);
     stage_drain(&s);
     cr_assert_neq(stage_extend(&s, lease, 0), REDLOCK_OK);
@@ -365,7 +371,6 @@ Test(refusals, a_busy_server)
 {
     struct stage s;
     stage_open(&s, 3);
-    stage_settle(&s);
     redisContext *busy = keep_busy(&s, 0);
     LOOP_UNTIL(s.base, is_busy(&s, 0));
     for (int i = 0; i < 20; i++)

@@ -25,7 +25,6 @@ Test(restart, is_not_counted_for_the_longest_ttl)
     redlock_options options = forgetful();
     redlock_lease_options lease_options = short_lease();
     stage_open_with(&s, 3, &options);
-    stage_settle(&s);
     int64_t before = loop_clock_ms();
     servers_restart(&s.servers, 1);
     LOOP_UNTIL(s.base, stage_is(s.client, 1, "quarantined"));
@@ -84,7 +83,6 @@ Test(restart, of_a_durable_server_counts_at_once)
     redlock_options options = forgetful();
     options.durable = true;
     stage_open_with(&s, 3, &options);
-    stage_settle(&s);
     servers_restart(&s.servers, 1);
     LOOP_UNTIL(s.base, !stage_is(s.client, 1, "ready"));
     while (!stage_is(s.client, 1, "ready")) {
@@ -105,7 +103,6 @@ Test(restart, of_a_connection_only)
     struct stage s;
     redlock_options options = forgetful();
     stage_open_with(&s, 3, &options);
-    stage_settle(&s);
     for (int i = 0; i < 5; i++) {
         servers_do(&s.servers, 1, "CLIENT KILL TYPE normal SKIPME yes");
         LOOP_UNTIL(s.base, !stage_is(s.client, 1, "ready"));

@@ -155,7 +155,7 @@ Test(wait, runs_out_without_a_quorum)
     struct stage s;
     struct told told;
     redlock_lease_options options = waiting(REDLOCK_RETRY_FIXED, 300);
-    stage_open(&s, 5);
+    stage_open_fresh(&s, 5);
     for (unsigned i = 0; i < 3; i++)
         servers_kill(&s.servers, i);
     redlock_lease *lease = stage_acquire(&s, "job", &options, &told);

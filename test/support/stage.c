@@ -32,13 +32,24 @@ redlock_client *stage_client(struct stage *stage, const redlock_options *options
     return client;
 }
 
-void stage_open_with(struct stage *stage, unsigned n, const redlock_options *options)
+void stage_open_fresh_with(struct stage *stage, unsigned n, const redlock_options *options)
 {
     memset(stage, 0, sizeof(*stage));
     servers_start(&stage->servers, n, NULL);
     stage->base = event_base_new();
     cr_assert_not_null(stage->base);
     stage->client = stage_client(stage, options);
+}
+
+void stage_open_fresh(struct stage *stage, unsigned n)
+{
+    stage_open_fresh_with(stage, n, NULL);
+}
+
+void stage_open_with(struct stage *stage, unsigned n, const redlock_options *options)
+{
+    stage_open_fresh_with(stage, n, options);
+    stage_settle(stage);
 }
 
 void stage_open(struct stage *stage, unsigned n)

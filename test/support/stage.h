@@ -18,9 +18,16 @@ struct stage {
 redlock_options stage_options(void);
 redlock_lease_options stage_lease_options(void);
 
-/* Starts n servers and a client of them. */
+/*
+ * Starts n servers and a client of them, that is ready for all: those that greet late are
+ * not waited for, and an acquire does not ask them.
+ */
 void stage_open(struct stage *stage, unsigned n);
 void stage_open_with(struct stage *stage, unsigned n, const redlock_options *options);
+
+/* The same; the client has greeted nobody yet. */
+void stage_open_fresh(struct stage *stage, unsigned n);
+void stage_open_fresh_with(struct stage *stage, unsigned n, const redlock_options *options);
 
 /* Another client of the same servers. */
 redlock_client *stage_client(struct stage *stage, const redlock_options *options);
