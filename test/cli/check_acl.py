@@ -16,11 +16,11 @@ def watch(quorum, env):
     said = process.stdout.readline().decode()
     for server in quorum.servers:
         server.call("SET", "lock:k", "foreign", "PX", 600000)
-    if "free on 3 of 3" in said:
+    if re.search("free on [23] of 3", said):  # one may be greeted late
         said = process.stdout.readline().decode()  # another state, whichever: it is told
     process.terminate()
     lab.finish(process)
-    return "held by foreign on 3 of 3" in said
+    return re.search("held by foreign on [23] of 3", said) is not None
 
 
 def story(quorum):
