@@ -6,13 +6,13 @@ import signal
 import time
 
 import lab
-from lab import case, check, equal, on, redlock
+from lab import PATIENT, case, check, equal, on, redlock
 
 FOREIGN = "foreign"
 
 
 def acquire(quorum, *words, env=None, **more):
-    return redlock("acquire", *words, env=on(quorum, **(env or {})), **more)
+    return redlock("acquire", *PATIENT, *words, env=on(quorum, **(env or {})), **more)
 
 
 def is_majority(nodes):
@@ -113,7 +113,8 @@ def _(quorum):
     try:
         quorum.occupy("other", [2])
         for key, code in (("k", 0), ("other", 75)):
-            outcome = acquire(quorum, "-n", "-t", "10s", key).expect(code)
+            outcome = redlock("acquire", "--timeout", "1s", "-n", "-t", "10s", key,
+                              env=on(quorum)).expect(code)
             check(outcome.seconds < 8, f"it took {outcome.seconds} s")
     finally:
         for index in stopped:
@@ -152,8 +153,8 @@ def _(quorum):
     equal(quorum.values("k"), [None] * 5, "values without the prefix")
     env = on(quorum, REDLOCK_TOKEN=token)
     redlock("extend", "k", env=env).expect(1)
-    redlock("--prefix=app:", "extend", "k", env=env).expect(0)
-    redlock("release", "--prefix", "app:", "k", env=env).expect(0)
+    redlock("--prefix=app:", "extend", *PATIENT, "k", env=env).expect(0)
+    redlock("release", *PATIENT, "--prefix", "app:", "k", env=env).expect(0)
     equal(quorum.keys(), 0, "keys")
 
 
@@ -163,7 +164,7 @@ def _(quorum):
         raw = key if isinstance(key, bytes) else key.encode()
         token = acquire(quorum, "--", raw).expect(0).out.strip()
         equal(quorum.values(raw), [token] * 5, f"values of {key!r}")
-        redlock("release", "--", raw, env=on(quorum, REDLOCK_TOKEN=token)).expect(0)
+        redlock("release", *PATIENT, "--", raw, env=on(quorum, REDLOCK_TOKEN=token)).expect(0)
     equal(quorum.keys(), 0, "keys")
 
 

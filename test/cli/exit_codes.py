@@ -5,7 +5,7 @@ import os
 import signal
 
 import lab
-from lab import case, check, equal, on, redlock
+from lab import PATIENT, case, check, equal, on, redlock
 
 Q = ("--ttl", "5s")  # a TTL that nobody waits for
 TRAP = 'trap "" TERM; while :; do sleep 0.05; done'
@@ -94,8 +94,8 @@ def _(quorum):
 def _(quorum):
     quorum.kill(3, 4)
     quorum.occupy("k", [0])
-    run(quorum, "-n", "k", "true").expect(75)
-    run(quorum, "-w", "300ms", "k", "true").expect(75)
+    run(quorum, "-n", *PATIENT, "k", "true").expect(75)
+    run(quorum, "-w", "300ms", *PATIENT, "k", "true").expect(75)
     quorum.kill(2)
     outcome = run(quorum, "--json", "-n", "k", "true").expect(69)
     equal(cause(outcome), "no_quorum", "cause")
@@ -182,17 +182,17 @@ def _(quorum):
 # --- extend, release ---
 
 def token_of(quorum, *words):
-    return redlock("acquire", *Q, *words, "k", env=on(quorum)).expect(0).out.strip()
+    return redlock("acquire", *PATIENT, *Q, *words, "k", env=on(quorum)).expect(0).out.strip()
 
 
 @case("extend and release: 0 done, then 1 gone")
 def _(quorum):
     env = on(quorum, REDLOCK_TOKEN=token_of(quorum))
-    redlock("extend", "-t", "9s", "k", env=env).expect(0)
+    redlock("extend", *PATIENT, "-t", "9s", "k", env=env).expect(0)
     check(all(server.call("PTTL", "k") > 6000 for server in quorum.servers), "not extended")
-    redlock("release", "k", env=env).expect(0)
+    redlock("release", *PATIENT, "k", env=env).expect(0)
     equal(quorum.keys(), 0, "keys after the release")
-    redlock("release", "k", env=env).expect(1)
+    redlock("release", *PATIENT, "k", env=env).expect(1)
     redlock("extend", "k", env=env).expect(1)
     equal(quorum.keys(), 0, "keys after an extension of nothing")
 
@@ -203,7 +203,7 @@ def _(quorum):
     for server in quorum.servers:
         server.call("SET", "k", "other@them", "PX", 60000)
     redlock("extend", "k", env=env).expect(2, err="held by .*them")
-    redlock("release", "k", env=env).expect(2, err="held by .*them")
+    redlock("release", *PATIENT, "k", env=env).expect(2, err="held by .*them")
     equal(quorum.values("k"), ["other@them"] * 5, "the other's lock")
 
 
@@ -212,7 +212,7 @@ def _(quorum):
     env = on(quorum, REDLOCK_TOKEN=token_of(quorum))
     quorum.kill(0, 1, 2)
     redlock("extend", "k", env=env).expect(69)
-    redlock("release", "k", env=env).expect(69)
+    redlock("release", *PATIENT, "k", env=env).expect(69)
     equal(quorum.keys(), 0, "keys on the nodes that could be reached")
 
 
@@ -220,8 +220,8 @@ def _(quorum):
 def _(quorum):
     env = on(quorum, REDLOCK_TOKEN=token_of(quorum))
     quorum.kill(1, 3)
-    redlock("extend", "-t", "20s", "k", env=env).expect(0)
-    redlock("release", "k", env=env).expect(0)
+    redlock("extend", *PATIENT, "-t", "20s", "k", env=env).expect(0)
+    redlock("release", *PATIENT, "k", env=env).expect(0)
 
 
 # --- status, break ---
@@ -256,7 +256,7 @@ def _(quorum):
     quorum.occupy("k")
     redlock("break", "k", env=on(quorum)).expect(64, err="--yes")
     equal(quorum.values("k"), ["foreign"] * 5, "values")
-    redlock("break", "--yes", "k", env=on(quorum)).expect(0, out=None)
+    redlock("break", *PATIENT, "--yes", "k", env=on(quorum)).expect(0, out=None)
     equal(quorum.keys(), 0, "keys after a break")
     redlock("break", "--yes", "k", env=on(quorum)).expect(0)
     quorum.kill(0, 1, 2)

@@ -19,6 +19,7 @@ import traceback
 
 from wrongclock import WrongClock
 
+PATIENT = ("--timeout", "5s")  # for what no node's answer can be missing of
 CASE_SECONDS = 60  # no case needs more, however loaded the machine is
 START_SECONDS = 20
 MARK = f"LOCK_TEST_MARK={os.getpid()}-{time.time_ns()}"

@@ -3,7 +3,7 @@
 import signal
 
 import lab
-from lab import case, check, equal, finish, on, redlock
+from lab import PATIENT, case, check, equal, finish, on, redlock
 
 RELEASE = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end"
 EXTEND = ("if redis.call('get',KEYS[1])==ARGV[1] then "
@@ -25,23 +25,25 @@ def _(quorum):
     for nodes in (range(5), range(3)):
         quorum.reset()
         quorum.occupy("k", nodes, "0f3b92")
-        redlock("run", "-n", "k", "true", env=on(quorum)).expect(75, err="held by 0f3b92")
-        redlock("status", "k", env=on(quorum)).expect(0)
+        redlock("run", *PATIENT, "-n", "k", "true", env=on(quorum)).expect(
+            75, err="held by 0f3b92")
+        redlock("status", *PATIENT, "k", env=on(quorum)).expect(0)
         script(quorum, RELEASE, "k", "0f3b92")
         redlock("run", "-n", "k", "true", env=on(quorum)).expect(0)
 
 
 @case("a lock that we hold excludes another client")
 def _(quorum):
-    token = redlock("acquire", "k", env=on(quorum)).expect(0).out.strip()
+    token = redlock("acquire", *PATIENT, "k", env=on(quorum)).expect(0).out.strip()
     equal(take(quorum, "k", "0f3b92"), [], "nodes that another got")
-    redlock("release", "k", env=on(quorum, REDLOCK_TOKEN=token)).expect(0)
+    redlock("release", *PATIENT, "k", env=on(quorum, REDLOCK_TOKEN=token)).expect(0)
     equal(take(quorum, "k", "0f3b92"), [0, 1, 2, 3, 4], "nodes that another got")
 
 
 @case("another client extends and releases our lock by its token, and by no other")
 def _(quorum):
-    token = redlock("acquire", "-t", "10s", "k", env=on(quorum)).expect(0).out.strip()
+    token = redlock("acquire", *PATIENT, "-t", "10s", "k",
+                    env=on(quorum)).expect(0).out.strip()
     equal(script(quorum, EXTEND, "k", "other", 99000), [0] * 5, "extension by another token")
     equal(script(quorum, EXTEND, "k", token, 99000), [1] * 5, "extension")
     check(quorum[0].call("PTTL", "k") > 90000, "not extended")
@@ -99,11 +101,11 @@ def _(quorum):
 
 @case("nodes that are full refuse to vote, and can still be released from")
 def _(quorum):
-    token = redlock("acquire", "k", env=on(quorum)).expect(0).out.strip()
+    token = redlock("acquire", *PATIENT, "k", env=on(quorum)).expect(0).out.strip()
     for server in quorum.servers:
         server.call("CONFIG", "SET", "maxmemory", "1")
     redlock("acquire", "-n", "other", env=on(quorum)).expect(69)
-    redlock("release", "k", env=on(quorum, REDLOCK_TOKEN=token)).expect(0)
+    redlock("release", *PATIENT, "k", env=on(quorum, REDLOCK_TOKEN=token)).expect(0)
     for server in quorum.servers:
         server.call("CONFIG", "SET", "maxmemory", "0")
     equal(quorum.keys(), 0, "keys")
@@ -112,14 +114,14 @@ def _(quorum):
 @case("scripts that a server forgot are sent anew")
 def _(quorum):
     path = lab.temporary("beats")
-    process = lab.start("run", "-t", "600ms", "k", *lab.beat(path), env=on(quorum))
+    process = lab.start("run", "-t", "3s", "k", *lab.beat(path), env=on(quorum))
     lab.wait_for_beats(path)
     first = quorum.expires_us("k")
     lab.wait_for(lambda: quorum.expires_us("k") > first, "an extension")
     for server in quorum.servers:
         server.call("SCRIPT", "FLUSH")
     first = quorum.expires_us("k")
-    lab.wait_for(lambda: quorum.expires_us("k") > first + 600000, "extensions")
+    lab.wait_for(lambda: quorum.expires_us("k") > first + 3000000, "extensions")
     process.terminate()
     finish(process).expect(128 + signal.SIGTERM)
     equal(quorum.keys(), 0, "keys")
@@ -128,13 +130,13 @@ def _(quorum):
 @case("connections that are cut are made again, and the lock is kept")
 def _(quorum):
     path = lab.temporary("beats")
-    process = lab.start("run", "-t", "900ms", "k", *lab.beat(path), env=on(quorum))
+    process = lab.start("run", "-t", "3s", "k", *lab.beat(path), env=on(quorum))
     lab.wait_for_beats(path)
     for _ in range(3):
         first = quorum.expires_us("k")
         for server in quorum.servers:
             server.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-        lab.wait_for(lambda: quorum.expires_us("k") > first + 300000, "an extension")
+        lab.wait_for(lambda: quorum.expires_us("k") > first + 1000000, "an extension")
     process.terminate()
     finish(process).expect(128 + signal.SIGTERM)
     equal(quorum.keys(), 0, "keys")

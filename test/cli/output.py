@@ -5,7 +5,7 @@ import re
 import subprocess
 
 import lab
-from lab import case, check, equal, matches, on, redlock
+from lab import PATIENT, case, check, equal, matches, on, redlock
 
 NODE = {"uri": str, "verdict": str, "fault": str, "text": str, "denied": bool,
         "latency_us": (int, None), "remaining_ms": (int, None), "holder": (str, None)}
@@ -45,7 +45,8 @@ SURVEY = {"key": str, "holder": (str, None), "remaining_ms": (int, None), "agree
 @case("acquire --json: what a token file has, a cause and the nodes; the same when refused")
 def _(quorum):
     def acquire(code, cause, names, *words):
-        found = redlock("acquire", "--json", *words, "k", env=on(quorum)).expect(code).json()
+        found = redlock("acquire", "--json", *PATIENT, *words, "k",
+                        env=on(quorum)).expect(code).json()
         equal(check_object(found, "acquire", names)["cause"], cause, "cause")
         return found
     held = acquire(0, "ok", HELD, "-t", "20s")
@@ -61,10 +62,10 @@ def _(quorum):
 
 @case("extend and release --json: ok, gone, taken, no_quorum, unconfirmed")
 def _(quorum):
-    token = redlock("acquire", "k", env=on(quorum)).expect(0).out.strip()
+    token = redlock("acquire", *PATIENT, "k", env=on(quorum)).expect(0).out.strip()
 
     def call(command, code, cause, names=ENDED):
-        found = redlock(command, "--json", "k", env=on(quorum, REDLOCK_TOKEN=token))
+        found = redlock(command, "--json", *PATIENT, "k", env=on(quorum, REDLOCK_TOKEN=token))
         found = check_object(found.expect(code).json(), command, names)
         equal(found["cause"], cause, "cause")
     call("extend", 0, "ok", {**HELD, "continuity": str})
@@ -82,7 +83,7 @@ def _(quorum):
 @case("status --json: held, free, split, no_quorum, with the time of day")
 def _(quorum):
     def status(code, state):
-        found = redlock("status", "--json", "k", env=on(quorum)).expect(code).json()
+        found = redlock("status", "--json", *PATIENT, "k", env=on(quorum)).expect(code).json()
         equal(check_object(found, "status", {**SURVEY, "unix_ms": int})["state"], state, "state")
         return found
     status(1, "free")
@@ -100,7 +101,7 @@ def _(quorum):
 @case("break --json: who it was, and the cause")
 def _(quorum):
     quorum.occupy("k", value=TOKEN)
-    found = redlock("break", "--json", "--yes", "k", env=on(quorum)).expect(0).json()
+    found = redlock("break", "--json", *PATIENT, "--yes", "k", env=on(quorum)).expect(0).json()
     check_object(found, "break", {**SURVEY, "cause": str})
     equal([found["holder"], found["held"], found["cause"]], ["someone", 5, "ok"], "what was there")
     quorum.kill(0, 1, 2)
@@ -157,7 +158,7 @@ def _(quorum):
     redlock("release", "k", env=on(quorum, REDLOCK_TOKEN=token)).expect(
         1, out="", err=r"^redlock: [^\n]*\n$")
     quorum.occupy("k", value=TOKEN)
-    outcome = redlock("break", "--yes", "k", env=on(quorum)).expect(0, err="^$")
+    outcome = redlock("break", *PATIENT, "--yes", "k", env=on(quorum)).expect(0, err="^$")
     matches(outcome.out, r"someone was on 5 of them\n$", "stdout of break")
 
 
@@ -167,8 +168,8 @@ def _(quorum):
     for words, code in ((("acquire", "-n", "k"), 75), (("extend", "k"), 2), (("release", "k"), 2),
                         (("run", "-n", "k", "true"), 75)):
         env = on(quorum, REDLOCK_TOKEN="pother@me")
-        redlock("-q", *words, env=env).expect(code, out="", err="^$")
-        outcome = redlock("-v", *words, env=env).expect(code, out="")
+        redlock("-q", *PATIENT, *words, env=env).expect(code, out="", err="^$")
+        outcome = redlock("-v", *PATIENT, *words, env=env).expect(code, out="")
         equal(len(re.findall(r"^redlock: unix://", outcome.err, re.MULTILINE)), 5, "nodes told")
     outcome = redlock("-v", "acquire", "free", env=on(quorum)).expect(0)
     equal(outcome.out.count("\n"), 1, "lines on stdout")
@@ -189,7 +190,7 @@ def _(quorum):
 def _(quorum):
     for words in ([], ["--json"]):
         quorum.reset()
-        process = lab.start("status", "--watch", *words, "k", env=on(quorum))
+        process = lab.start("status", "--watch", *PATIENT, *words, "k", env=on(quorum))
         first = process.stdout.readline().decode()
         quorum.occupy("k", value=TOKEN)
         second = process.stdout.readline().decode()

@@ -5,7 +5,7 @@ import os
 import stat
 
 import lab
-from lab import case, check, equal, on, redlock
+from lab import PATIENT, case, check, equal, on, redlock
 
 
 class Kept:
@@ -13,11 +13,12 @@ class Kept:
 
     def __init__(self, quorum, *words):
         self.quorum, self.path = quorum, lab.temporary("k.lock")
-        self.token = redlock("acquire", *words, "--token-file", self.path, "k",
+        self.token = redlock("acquire", *PATIENT, *words, "--token-file", self.path, "k",
                              env=on(quorum)).expect(0, err="^$").out.strip()
 
     def call(self, command, *words):
-        return redlock(command, *words, "--token-file", self.path, "k", env=on(self.quorum))
+        return redlock(command, *PATIENT, *words, "--token-file", self.path, "k",
+                       env=on(self.quorum))
 
     def content(self):
         return json.loads(lab.read(self.path))
@@ -46,10 +47,10 @@ def _(quorum):
 
 @case("acquire replaces an older file, also one that others may read")
 def _(quorum):
-    path = lab.write(lab.temporary("k.lock"), "old", 0o644)
+    path = lab.write(lab.temporary("k.lock"), "OLD!", 0o644)
     redlock("acquire", "--token-file", path, "k", env=on(quorum)).expect(0)
     equal(stat.S_IMODE(os.stat(path).st_mode), 0o600, "mode")
-    check("old" not in lab.read(path), "old content")
+    check("OLD!" not in lab.read(path), "old content")
 
 
 @case("a refused acquire leaves the file of before as it was")
@@ -203,14 +204,15 @@ def _(quorum):
 
 def bare(quorum, command, *words, token, by):
     if by == "environment":
-        return redlock(command, *words, "k", env=on(quorum, REDLOCK_TOKEN=token))
-    return redlock(command, *words, "k", env=on(quorum), text=token + "\n")
+        return redlock(command, *PATIENT, *words, "k", env=on(quorum, REDLOCK_TOKEN=token))
+    return redlock(command, *PATIENT, *words, "k", env=on(quorum), text=token + "\n")
 
 
 @case("a bare token by REDLOCK_TOKEN and by stdin: extend, release")
 def _(quorum):
     for by in ("environment", "stdin"):
-        token = redlock("acquire", "-t", "5s", "k", env=on(quorum)).expect(0).out.strip()
+        token = redlock("acquire", *PATIENT, "-t", "5s", "k",
+                        env=on(quorum)).expect(0).out.strip()
         bare(quorum, "extend", "-t", "50s", token=token, by=by).expect(0, out="", err="unproven")
         check(quorum[0].call("PTTL", "k") > 40000, "not extended")
         bare(quorum, "release", token=token, by=by).expect(0, out="", err="^$")
@@ -222,7 +224,7 @@ def _(quorum):
 def _(quorum):
     for mask in range(32):
         quorum.reset()
-        token = redlock("acquire", "k", env=on(quorum)).expect(0).out.strip()
+        token = redlock("acquire", *PATIENT, "k", env=on(quorum)).expect(0).out.strip()
         gone = [index for index in range(5) if mask >> index & 1]
         for index in gone:
             quorum[index].call("DEL", "k")
@@ -245,7 +247,8 @@ def _(quorum):
 
 @case("an extension to a shorter TTL ends no key earlier: it may come late")
 def _(quorum):
-    token = redlock("acquire", "-t", "60s", "k", env=on(quorum)).expect(0).out.strip()
+    token = redlock("acquire", *PATIENT, "-t", "60s", "k",
+                    env=on(quorum)).expect(0).out.strip()
     bare(quorum, "extend", "-t", "2s", token=token, by="stdin").expect(0)
     for node in quorum:
         check(node.call("PTTL", "k") > 50000, "cut down")
