@@ -265,7 +265,7 @@ void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *
                                  .fault = heard.fault,
                                  .pttl = heard.pttl,
                                  .fence = heard.fence,
-                                 .took = task->client->view.now - op->sent,
+                                 .took = task->client->boot - op->asked,
                              });
 }
 

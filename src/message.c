@@ -43,6 +43,7 @@ static struct rl_op op_of(const redlock_client *client, struct rl_task *task,
     return (struct rl_op){
         .task = task,
         .sent = client->view.now,
+        .asked = client->boot,
         .text = message->text,
         .seq = message->seq,
         .plant = message->subject.plant,

@@ -22,6 +22,7 @@
 struct rl_op {
     void *task; /* who asked */
     rl_time sent;
+    rl_time asked; /* the same by CLOCK_BOOTTIME alone: what is told is not a bit ahead */
     uint32_t seq;
     enum rl_text text : 8;
     bool plant;
