@@ -30,9 +30,9 @@ const char cli_bench_help[] =
     "                            and with the timeline\n"
     "      --export-csv F        a row per cycle, as it ends: when it began, what came of\n"
     "                            it, and how long each node took to grant, in us, or why\n"
-    "                            it did not: silent, refused, broken, not_asked. 100 "
-    "bytes\n"
-    "                            a row and more: mind the disk\n"
+    "                            it did not: silent, refused, broken, not_asked, or\n"
+    "                            ready where too few others were. 100 bytes a row and\n"
+    "                            more: mind the disk\n"
     "      --plot F.svg          a picture: percentiles, and the time of the run (needs\n"
     "                            gnuplot)\n"
     "\n"
@@ -45,6 +45,8 @@ const char cli_bench_help[] =
     "ms.\n"
     "Percentiles are from histograms: never below the true value, above it by less than\n"
     "0.1 %; the largest is exact. The timeline has at most 256 intervals, within 3.2 %.\n"
+    "A cycle that fails takes longer than one that is held: so the time is told, too, in\n"
+    "which no lock was to be had, and in which a node granted none, from one to the next.\n"
     "\n"
     "What if: from the times of the nodes in each cycle, the q-th fastest of those that\n"
     "are left. \"without\" a node q stays as it is. \"any m\": over all sets of m of "
@@ -141,12 +143,21 @@ static void write_failing(const struct bench *bench, const char *before, const c
                     bench->tally.node[i].fault, after);
 }
 
+static void write_figures(const struct tally *tally, double s, FILE *stream)
+{
+    const struct histogram *acquire = &tally->acquire;
+    char cycles[BENCH_NUMBER], failed[BENCH_NUMBER];
+    fprintf(stream, "%.1f s: %s cycles, %s failed", s, bench_grouped(tally->cycles, cycles),
+            bench_grouped(tally->cycles - tally->held, failed));
+    if (tally->held > 0)
+        fprintf(stream, "; acquire p50 %.3f ms, p99 %.3f ms",
+                (double)histogram_at(acquire, 500000) / 1000,
+                (double)histogram_at(acquire, 990000) / 1000);
+}
+
 static void write_progress(const void *arg, bool is_terminal, FILE *stream)
 {
     const struct call *call = arg;
-    const struct tally *tally = &call->bench.tally;
-    const struct histogram *acquire = &tally->acquire;
-    char cycles[BENCH_NUMBER], failed[BENCH_NUMBER];
     double s = (double)(lanes_now() - call->from_us) / 1e6;
     fprintf(stream, "bench: ");
     if (call->phase == PHASE_OPENING)
@@ -154,11 +165,7 @@ static void write_progress(const void *arg, bool is_terminal, FILE *stream)
     else if (s < 0)
         fprintf(stream, "warming up");
     else
-        fprintf(stream, "%.1f s: %s cycles, %s failed; acquire p50 %.3f ms, p99 %.3f ms", s,
-                bench_grouped(tally->cycles, cycles),
-                bench_grouped(tally->cycles - tally->held, failed),
-                (double)histogram_at(acquire, 500000) / 1000,
-                (double)histogram_at(acquire, 990000) / 1000);
+        write_figures(&call->bench.tally, s, stream);
     fprintf(stream, "%s", is_terminal ? "\n" : "");
     write_failing(&call->bench, is_terminal ? "  " : "; ", is_terminal ? "\n" : "", stream);
 }
@@ -302,7 +309,7 @@ static void measure(struct call *call, struct event_base *base)
     struct progress progress;
     progress_begin(&progress, call->bench.cli, base, write_progress, call);
     lanes_run(&call->lanes);
-    call->bench.tally.elapsed_us = lanes_now() - call->bench.tally.began_us;
+    tally_end(&call->bench.tally, lanes_now() - call->bench.tally.began_us);
     progress_end(&progress);
     cli_drain(call->lanes.client, base);
 }

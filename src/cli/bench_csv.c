@@ -5,7 +5,7 @@
 
 static const char *const words[] = {
     [CYCLE_WAITING] = "silent", [CYCLE_REFUSED] = "refused",  [CYCLE_SILENT] = "silent",
-    [CYCLE_BROKEN] = "broken",  [CYCLE_ABSENT] = "not_asked",
+    [CYCLE_BROKEN] = "broken",  [CYCLE_ABSENT] = "not_asked", [CYCLE_READY] = "ready",
 };
 
 static void write_quoted(FILE *stream, const char *text)

@@ -55,16 +55,25 @@ static json_t *valid_json(const struct bench *bench)
                      "least_share", (double)valid->least / ttl);
 }
 
+static void add_gap(json_t *object, const struct gap *gap)
+{
+    json_object_set_new(object, "failing_ms", json_integer(gap->sum / 1000));
+    json_object_set_new(object, "failing_longest_ms", json_integer(gap->longest / 1000));
+}
+
 static json_t *node_json(const struct bench *bench, unsigned index)
 {
     const struct tally_node *node = &bench->tally.node[index];
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s?, s:o, s:o}", "uri",
-                     cli_json_text(bench->nodes[index].uri), "asked", number(node->asked),
-                     "granted", number(node->granted), "refused", number(node->refused),
-                     "silent", number(node->silent), "broken", number(node->broken),
-                     "not_asked", number(node->absent), "qth", number(node->last), "fault",
-                     node->fault, "latency", latency_json(&node->latency), "without",
-                     model_json(&node->without));
+    json_t *object =
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s?, s:o, s:o}", "uri",
+                  cli_json_text(bench->nodes[index].uri), "asked", number(node->asked),
+                  "granted", number(node->granted), "refused", number(node->refused),
+                  "silent", number(node->silent), "broken", number(node->broken),
+                  "not_asked", number(node->absent), "ready", number(node->ready), "qth",
+                  number(node->last), "fault", node->fault, "latency",
+                  latency_json(&node->latency), "without", model_json(&node->without));
+    add_gap(object, &node->gap);
+    return object;
 }
 
 static json_t *what_if_json(const struct bench *bench)
@@ -97,6 +106,7 @@ json_t *bench_json(const struct bench *bench)
     json_object_set_new(object, "cause", cli_cause(bench->cause));
     json_object_set_new(object, "signal",
                         bench->signal ? json_integer(bench->signal) : json_null());
+    add_gap(object, &tally->gap);
     json_object_set_new(object, "not_acquired", codes_json(tally->not_acquired));
     json_object_set_new(object, "not_released", codes_json(tally->not_released));
     json_object_set_new(object, "acquire", latency_json(&tally->acquire));

@@ -25,7 +25,8 @@ const char bench_what_if[] =
     "\"any m\": m nodes and their majority; every set of m of these nodes counts alike. "
     "More\n"
     "nodes than these were not measured. It is without this process's own share, which is\n"
-    "in the measured acquires. Percentiles are of the cycles that are held.\n";
+    "in the measured acquires. Percentiles are of the cycles that are held; shares are of\n"
+    "cycles, not of time: one that fails takes longer.\n";
 
 const char *bench_grouped(uint64_t number, char buffer[BENCH_NUMBER])
 {
@@ -73,7 +74,7 @@ static void print_share(double share)
 
 double bench_never(const struct tally_model *model)
 {
-    uint64_t all = model->latency.total + model->never;
+    uint64_t all = model->latency.total + model->never + model->untimed;
     return all ? (double)model->never / (double)all : 0;
 }
 
@@ -83,6 +84,14 @@ static void print_model(const char *name, int width, const struct tally_model *m
     print_latency(&model->latency);
     print_share(bench_never(model));
     printf("\n");
+}
+
+/* "3.60 s (72.0 %), at the longest 3.60 s" */
+static void print_gap(const struct bench *bench, const struct gap *gap)
+{
+    printf("%.2f s (%.1f %%), at the longest %.2f s", (double)gap->sum / 1e6,
+           PERCENT * (double)gap->sum / (double)bench->tally.elapsed_us,
+           (double)gap->longest / 1e6);
 }
 
 /* --- the parts --- */
@@ -103,6 +112,11 @@ static void print_summary(const struct bench *bench)
         if (tally->not_released[code])
             printf("    not released, %s: %s\n", cli_cause_name(code, text),
                    bench_grouped(tally->not_released[code], failed));
+    }
+    if (tally->gap.sum > 0) {
+        printf("    no lock was to be had for ");
+        print_gap(bench, &tally->gap);
+        printf("\n");
     }
 }
 
@@ -140,19 +154,24 @@ static void print_faults(const struct bench *bench, const struct tally_node *nod
         {"no answer in time", node->silent},
         {"connection lost", node->broken},
         {"not asked", node->absent},
+        {"ready, but too few others were", node->ready},
     };
     char number[BENCH_NUMBER];
     const char *between = "";
-    if (!node->fault)
+    if (!node->fault && node->ready == 0)
         return;
-    printf("    %s", bench->cli->color ? RED : "");
+    printf("    %s", bench->cli->color && node->fault ? RED : "");
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
         if (faults[i].count == 0)
             continue;
         printf("%s%s: %s", between, faults[i].text, bench_grouped(faults[i].count, number));
         between = "; ";
     }
-    printf("%s (%s)\n", bench->cli->color ? PLAIN : "", node->fault);
+    if (node->fault)
+        printf(" (%s); no grant for ", node->fault);
+    if (node->fault)
+        print_gap(bench, &node->gap);
+    printf("%s\n", bench->cli->color && node->fault ? PLAIN : "");
 }
 
 static void print_nodes(const struct bench *bench, int width)
@@ -170,7 +189,8 @@ static void print_nodes(const struct bench *bench, int width)
                         ? (double)node->last / (double)tally->all.latency.total
                         : 0);
         printf("  %*s", COLUMN + 2, bench_grouped(node->granted, number));
-        printf("  %*s\n", COLUMN, bench_grouped(tally->cycles - node->granted, number));
+        printf("  %*s\n", COLUMN,
+               bench_grouped(tally->cycles - node->granted - node->ready, number));
         print_faults(bench, node);
     }
 }

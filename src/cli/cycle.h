@@ -11,7 +11,8 @@ enum cycle_answer {
     CYCLE_REFUSED, /* an error, or another's key */
     CYCLE_SILENT,  /* not within its time, or too late */
     CYCLE_BROKEN,  /* the connection ended first */
-    CYCLE_ABSENT,  /* it was not asked: no connection, or no vote */
+    CYCLE_ABSENT,  /* it could not be asked: no connection, or no vote */
+    CYCLE_READY,   /* it could, but was not: too few others could */
 };
 
 struct cycle_node {
@@ -36,7 +37,7 @@ static inline bool cycle_is_held(const struct cycle *cycle)
     return cycle->acquired.code == REDLOCK_OK;
 }
 
-/* ORDERS_NEVER where it was not granted. */
+/* ORDERS_NEVER where it was not granted, ORDERS_UNKNOWN where it would have been. */
 int64_t cycle_latency(const struct cycle_node *node);
 
 /*

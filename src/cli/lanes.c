@@ -33,6 +33,11 @@ int64_t lanes_now(void)
 
 /* --- what the nodes answered --- */
 
+static bool has_fault(const redlock_node *node)
+{
+    return strcmp(node->fault, "NONE") != 0;
+}
+
 static enum cycle_answer answer_of(const redlock_node *node)
 {
     static const struct {
@@ -44,19 +49,18 @@ static enum cycle_answer answer_of(const redlock_node *node)
     };
     for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++)
         if (strcmp(node->verdict, answers[i].verdict) == 0)
-            return answers[i].answer;
+            return answers[i].answer == CYCLE_ABSENT && !has_fault(node)
+                       ? CYCLE_READY
+                       : answers[i].answer;
     return CYCLE_REFUSED;
 }
 
-/* Why it did not grant. A node without a fault shares that of others, or of the lock. */
+/* Why it did not grant. A node without a fault shares that of the lock. */
 static const char *fault_of(const redlock_node *node, enum cycle_answer answer)
 {
-    if (answer == CYCLE_GRANTED)
+    if (answer == CYCLE_GRANTED || answer == CYCLE_READY)
         return NULL;
-    if (strcmp(node->fault, "NONE") != 0)
-        return node->text;
-    return answer == CYCLE_ABSENT ? "too few others were ready"
-                                  : "no answer within the TTL";
+    return has_fault(node) ? node->text : "no answer within the TTL";
 }
 
 /* Whether every node has answered, or never will. */

@@ -7,8 +7,9 @@
 
 #include <stdint.h>
 
-#define ORDERS_MAX   32
-#define ORDERS_NEVER INT64_MAX /* the node did not grant */
+#define ORDERS_MAX     32
+#define ORDERS_NEVER   INT64_MAX       /* the node did not grant */
+#define ORDERS_UNKNOWN (INT64_MAX - 1) /* it would have, but was not asked */
 
 /* One cycle's nodes, the fastest first. */
 struct orders {

@@ -45,6 +45,8 @@ static void add(struct tally_model *model, int64_t latency, uint64_t weight)
 {
     if (latency == ORDERS_NEVER)
         model->never += weight;
+    else if (latency == ORDERS_UNKNOWN)
+        model->untimed += weight;
     else
         histogram_add(&model->latency, latency, weight);
 }
@@ -52,13 +54,14 @@ static void add(struct tally_model *model, int64_t latency, uint64_t weight)
 static void take_node(struct tally_node *node, const struct cycle_node *answer,
                       struct timeline_slot *slot, unsigned index)
 {
-    node->asked += answer->answer != CYCLE_ABSENT;
-    node->failing = answer->answer != CYCLE_GRANTED;
+    node->failing = answer->answer != CYCLE_GRANTED && answer->answer != CYCLE_READY;
+    node->asked += answer->answer != CYCLE_ABSENT && answer->answer != CYCLE_READY;
     switch (answer->answer) {
     case CYCLE_GRANTED:
         node->granted++;
         histogram_add(&node->latency, answer->latency_us, 1);
         return;
+    case CYCLE_READY: node->ready++; return;
     case CYCLE_REFUSED: node->refused++; break;
     case CYCLE_WAITING: /* the lock's own time was over before that of the answer */
     case CYCLE_SILENT: node->silent++; break;
@@ -82,13 +85,37 @@ static void take_models(struct tally *tally, const struct cycle *cycle)
         latency[i] = cycle_latency(&cycle->node[i]);
     orders_sort(&orders, latency, n);
     add(&tally->all, orders_quorum(&orders, q), 1);
-    if (orders_quorum(&orders, q) != ORDERS_NEVER)
+    if (orders_quorum(&orders, q) < ORDERS_UNKNOWN)
         tally->node[orders.node[q - 1]].last++;
     for (unsigned i = 0; i < n; i++)
         add(&tally->node[i].without, orders_without(&orders, q, i), 1);
     for (unsigned m = 1; m < n; m++)
         for (unsigned k = 0; k < n; k++)
             add(&tally->fewer[m], orders.latency[k], tally->share[m][k]);
+}
+
+static void take_gaps(struct tally *tally, const struct cycle *cycle, int64_t begun)
+{
+    int64_t ended = begun + cycle->acquire_us;
+    for (unsigned i = 0; i < tally->n; i++) {
+        const struct cycle_node *node = &cycle->node[i];
+        if (node->answer == CYCLE_GRANTED)
+            gap_came(&tally->node[i].gap, begun + node->latency_us);
+        else if (node->answer != CYCLE_READY)
+            gap_failed(&tally->node[i].gap, ended);
+    }
+    if (cycle_is_held(cycle))
+        gap_came(&tally->gap, ended);
+    else
+        gap_failed(&tally->gap, ended);
+}
+
+void tally_end(struct tally *tally, int64_t elapsed_us)
+{
+    tally->elapsed_us = elapsed_us;
+    gap_end(&tally->gap, elapsed_us);
+    for (unsigned i = 0; i < tally->n; i++)
+        gap_end(&tally->node[i].gap, elapsed_us);
 }
 
 void tally_take(struct tally *tally, const struct cycle *cycle)
@@ -99,6 +126,7 @@ void tally_take(struct tally *tally, const struct cycle *cycle)
     for (unsigned i = 0; i < tally->n; i++)
         take_node(&tally->node[i], &cycle->node[i], slot, i);
     take_models(tally, cycle);
+    take_gaps(tally, cycle, at);
     if (!cycle_is_held(cycle)) {
         tally->not_acquired[cycle->acquired.code]++;
         slot->failed++;

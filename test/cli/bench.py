@@ -46,9 +46,11 @@ def sound(found, nodes=5):
     for node in found["nodes"]:
         answered = [node[name] for name in ("granted", "refused", "silent", "broken")]
         equal(sum(answered), node["asked"], f"answers of {node}")
-        equal(node["asked"] + node["not_asked"], found["cycles"], f"cycles of {node}")
+        equal(node["asked"] + node["not_asked"] + node["ready"], found["cycles"],
+              f"cycles of {node}")
         equal(node["latency"]["count"], node["granted"], f"latencies of {node}")
-        equal(node["fault"] is None, node["granted"] == found["cycles"], f"fault of {node}")
+        equal(node["fault"] is None, node["granted"] + node["ready"] == found["cycles"],
+              f"fault of {node}")
     return found
 
 
@@ -93,10 +95,15 @@ def percentiles(told, values, what):
         close(told[name], values[rank - 1] if values else None, f"{name} of {what}")
 
 
+def latency(word):
+    """Of a row: how long the node took, None if it did not grant; nobody knows when it would have."""
+    return int(word) if word.isdigit() else math.inf if word == "ready" else None
+
+
 def model(told, values, what):
     """`values` has None where the lock would not have been held."""
     held = [value for value in values if value is not None]
-    percentiles(told, held, what)
+    percentiles(told, [value for value in held if value != math.inf], what)
     missing = (len(values) - len(held)) / len(values)
     check(abs(told["not_held_share"] - missing) < 1e-9, f"not held of {what}: {told}")
 
@@ -115,6 +122,32 @@ def read_rows(path):
     return rows[0][7:], rows[1:]
 
 
+def failing(came, end):
+    """[sum, longest] of the times without; `came`: (when, whether), in order."""
+    gaps, last, failed = [0], 0, False
+    for at, whether in came:
+        if whether and failed:
+            gaps.append(at - last)
+        failed = not whether
+        last = at if whether else last
+    return [sum(gaps) + failed * (end - last), max(*gaps, 0, failed * (end - last))]
+
+
+def compare_failing(found, rows):
+    """By one lane, whose cycles follow each other."""
+    def equals(told, came):
+        exact = failing(came, found["elapsed_ms"] * 1000)
+        for one, other in zip([told["failing_ms"], told["failing_longest_ms"]], exact):
+            check(abs(one - other / 1000) <= 1, f"{one} ms without, not {other} us: {told}")
+    begun = [int(row[0]) for row in rows]
+    ended = [int(row[0]) + int(row[3]) for row in rows]
+    equals(found, [(at, row[2] == "ok") for at, row in zip(ended, rows)])
+    for index, node in enumerate(found["nodes"]):
+        words = [row[7 + index] for row in rows]
+        equals(node, [(began + int(word), True) if word.isdigit() else (end, False)
+                      for began, end, word in zip(begun, ended, words) if word != "ready"])
+
+
 def compare(found, path):
     """Whether all that is told follows from the rows."""
     names, rows = read_rows(path)
@@ -126,13 +159,15 @@ def compare(found, path):
     percentiles(found["release"], [int(row[6]) for row in held if row[5] == "ok"], "release")
     if held:
         equal(found["validity"]["least_ms"], min(int(row[4]) for row in held), "validity")
-    latencies = [[int(word) if word.isdigit() else None for word in row[7:]] for row in rows]
+    if found["lanes"] == 1:
+        compare_failing(found, rows)
+    latencies = [[*map(latency, row[7:])] for row in rows]
     for row in rows:
         grants = sum(word.isdigit() for word in row[7:])
         equal(row[2] == "ok", grants >= found["quorum"], f"held, by the grants of {row}")
     for index, node in enumerate(found["nodes"]):
         words = [row[7 + index] for row in rows]
-        for name in ("refused", "silent", "broken", "not_asked"):
+        for name in ("refused", "silent", "broken", "not_asked", "ready"):
             equal(words.count(name), node[name], f"{name} of {node}")
         percentiles(node["latency"], [int(word) for word in words if word.isdigit()], node)
         model(node["without"], [qth(one[:index] + one[index + 1:], found["quorum"])
@@ -207,7 +242,7 @@ def _(quorum):
     compare(found, rows)
     equal([node["refused"] for node in found["nodes"]], [0, 0, 0, 0, 200], "refused")
     matches(found["nodes"][4]["fault"], "maxmemory", "fault")
-    matches(bench(quorum, *QUICK).out, r"    refused: 200 \([^\n]*maxmemory\)\n", "text")
+    matches(bench(quorum, *QUICK).out, r"    refused: 200 \([^\n]*maxmemory\); no grant for [^\n]* \(100.0 %\), ", "text")
     quorum[4].call("CONFIG", "SET", "maxmemory", "0")
 
 
@@ -242,6 +277,10 @@ def _(quorum):
     found = sound(lab.finish(process).expect(0).json())
     check(found["held"] > 0 and found["not_acquired"].get("no_quorum", 0) > 0, f"{found}")
     compare(found, rows)
+    check(found["nodes"][3]["ready"] > 0, "the others could have been asked")
+    check(0 < found["failing_longest_ms"] <= found["failing_ms"], f"{found}")
+    text = bench(quorum, "--warmup", "0", "-n", "3").expect(NO_QUORUM).err
+    matches(text, "3 of 5 nodes failed", "text")
 
 
 # --- keys, and what is left ---
@@ -346,6 +385,8 @@ def _(quorum):
     found = sound(lab.finish(process).expect(NO_QUORUM, err="3 of 5 nodes failed").json())
     equal([found["cycles"], found["held"], found["validity"]], [5, 0, None], "counts")
     equal(found["what_if"]["all"]["not_held_share"], 1, "not held")
+    equal(found["what_if"]["fewer"][3]["not_held_share"], 0.6, "any one of them")
+    check(abs(found["failing_ms"] - found["elapsed_ms"]) <= 1, f"no lock at any time: {found}")
     check("● not held" in texts(path), "the picture")
 
 

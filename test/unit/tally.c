@@ -1,5 +1,6 @@
 /* What cycles add up to, against adding them up here. */
 #include <criterion/criterion.h>
+#include <inttypes.h>
 
 #include "chance.h"
 #include "cli/orders.h"
@@ -151,6 +152,80 @@ Test(tally, other_nodes_by_hand)
     cr_assert_eq(histogram_at(&tally.fewer[2].latency, 100000), 20);
     cr_assert_eq(histogram_at(&tally.fewer[2].latency, 600001), 50);
     tally_free(&tally);
+}
+
+/* Two of five could have been asked, but nobody was. */
+Test(tally, who_is_ready_would_have_granted)
+{
+    struct cycle cycle = {.acquired = {.code = REDLOCK_NO_QUORUM}, .release_us = -1};
+    for (unsigned i = 0; i < 5; i++)
+        cycle.node[i] = (struct cycle_node){i < 3 ? CYCLE_ABSENT : CYCLE_READY, -1,
+                                            i < 3 ? "a fault" : NULL};
+    cr_assert(tally_init(&tally, 5, 3));
+    tally_take(&tally, &cycle);
+    cr_assert_eq(tally.all.never, 1);
+    for (unsigned i = 0; i < 5; i++) {
+        cr_assert_eq(tally.node[i].without.never, 1);
+        cr_assert_eq(tally.node[i].ready, i >= 3);
+        cr_assert_eq(tally.node[i].absent, i < 3);
+        cr_assert_eq(tally.node[i].asked, 0);
+        cr_assert_eq(tally.node[i].failing, i < 3);
+        cr_assert_eq(tally.timeline.slot[0].other[i], i < 3);
+    }
+    /* Of one, that one; of two and three, both of the two. */
+    const uint64_t untimed[] = {0, 2, 1, 3}, never[] = {0, 3, 9, 7};
+    for (unsigned m = 1; m <= 3; m++) {
+        cr_assert_eq(tally.fewer[m].untimed, untimed[m]);
+        cr_assert_eq(tally.fewer[m].never, never[m]);
+        cr_assert_eq(tally.fewer[m].latency.total, 0);
+    }
+    tally_free(&tally);
+}
+
+static void expect_gap(const struct gap *gap, int64_t sum, int64_t longest)
+{
+    cr_assert_eq(gap->sum, sum, "%" PRId64, gap->sum);
+    cr_assert_eq(gap->longest, longest, "%" PRId64, gap->longest);
+}
+
+Test(tally, a_gap_is_from_one_to_the_next_if_it_failed_between_them)
+{
+    struct gap gap = {0};
+    gap_came(&gap, 10);
+    gap_came(&gap, 50);
+    expect_gap(&gap, 0, 0);
+    gap_failed(&gap, 60);
+    gap_failed(&gap, 70);
+    gap_came(&gap, 100);
+    expect_gap(&gap, 50, 50);
+    gap_came(&gap, 120);
+    expect_gap(&gap, 50, 50);
+    gap_failed(&gap, 125);
+    gap_end(&gap, 140);
+    expect_gap(&gap, 70, 50);
+}
+
+Test(tally, a_gap_may_be_told_out_of_order)
+{
+    struct gap gap = {0};
+    gap_came(&gap, 100);
+    gap_failed(&gap, 90);
+    gap_came(&gap, 80);
+    gap_came(&gap, 200);
+    expect_gap(&gap, 0, 0);
+    gap_failed(&gap, 250);
+    gap_came(&gap, 240);
+    expect_gap(&gap, 0, 0);
+    gap_came(&gap, 260);
+    expect_gap(&gap, 20, 20);
+}
+
+Test(tally, a_gap_may_be_all_there_is)
+{
+    struct gap gap = {0};
+    gap_failed(&gap, 7);
+    gap_end(&gap, 30);
+    expect_gap(&gap, 30, 30);
 }
 
 Test(tally, times_of_a_day_have_a_slot_each_and_in_order)
