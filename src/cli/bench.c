@@ -178,6 +178,7 @@ static bool write_json(struct bench *bench)
     if (!bench->json.stream)
         return true;
     bool written = cli_write_json(bench->cli, bench_json_whole(bench), bench->json.stream);
+    outfile_note(&bench->json);
     return outfile_end(&bench->json) && written;
 }
 
@@ -186,13 +187,6 @@ static bool write_files(struct bench *bench)
     bool csv = outfile_end(&bench->csv);
     bool json = write_json(bench);
     return bench_plot(bench) && csv && json;
-}
-
-static void abandon_files(struct bench *bench)
-{
-    outfile_abandon(&bench->json);
-    outfile_abandon(&bench->csv);
-    outfile_abandon(&bench->plot);
 }
 
 /* Why no lock was held. */
@@ -224,7 +218,7 @@ static bool print(const struct bench *bench)
 static int conclude(struct call *call)
 {
     struct bench *bench = &call->bench;
-    bool measured = bench->tally.cycles > 0, written = true;
+    bool measured = bench->tally.cycles > 0;
     bench->cause = bench->tally.held > 0 ? REDLOCK_OK : call->failure.code;
     cli_say_nodes(bench->cli, call->nodes, call->node_count);
     bool printed = measured ? print(bench) : print_nothing(call);
@@ -232,10 +226,7 @@ static int conclude(struct call *call)
         cli_complain("stdout: %s", strerror(errno));
     if (measured && bench->cause != REDLOCK_OK)
         tell_failure(call);
-    if (measured)
-        written = write_files(bench);
-    else
-        abandon_files(bench);
+    bool written = !measured || write_files(bench);
     if (!printed || !written)
         return CLI_FAILED;
     if (bench->signal)
@@ -250,6 +241,12 @@ static void check_range(const char *option, int64_t value, int64_t least, int64_
 {
     if (value < least || value > most)
         cli_fail(CLI_USAGE, "%s: %s", option, bounds);
+}
+
+static void check_path(const char *option, const struct outfile *file)
+{
+    if (file->path && !*file->path)
+        cli_fail(CLI_USAGE, "%s: an empty name", option);
 }
 
 static void read_words(struct bench *bench, struct cli *cli, int argc, char **argv)
@@ -277,6 +274,9 @@ static void read_words(struct bench *bench, struct cli *cli, int argc, char **ar
         cli_fail(CLI_USAGE, "-d and -n exclude each other");
     if (bench->duration_ms == CLI_UNSAID)
         bench->duration_ms = DURATION_MS;
+    check_path("--export-json", &bench->json);
+    check_path("--export-csv", &bench->csv);
+    check_path("--plot", &bench->plot);
     check_range("-c", bench->lanes, 1, LANES_MAX, "from 1 to 10000 lanes");
     check_range("-d", bench->duration_ms, 1, DURATION_MAX_MS, "from 1ms to 24h");
     check_range("--warmup", bench->warmup_ms, 0, DURATION_MAX_MS, "at most 24h");
@@ -284,24 +284,15 @@ static void read_words(struct bench *bench, struct cli *cli, int argc, char **ar
         check_range("-n", bench->cycles, 1, CYCLES_MAX, "from 1 to 10000000000 cycles");
 }
 
-static int try_files(struct bench *bench)
-{
-    struct outfile *json = &bench->json, *csv = &bench->csv, *plot = &bench->plot;
-    if (!outfile_open(json) || !outfile_open(csv) || !outfile_open(plot))
-        return CLI_CONFIG;
-    bool differ = outfile_differ(json, csv) && outfile_differ(json, plot) &&
-                  outfile_differ(csv, plot);
-    return differ ? CLI_OK : CLI_USAGE;
-}
-
 /* What cannot be written is told before anything is sent. */
 static void open_files(struct bench *bench)
 {
-    int exit_code = try_files(bench);
-    if (exit_code == CLI_OK)
-        return;
-    abandon_files(bench);
-    exit(exit_code);
+    struct outfile *json = &bench->json, *csv = &bench->csv, *plot = &bench->plot;
+    if (!outfile_open(json) || !outfile_open(csv) || !outfile_open(plot))
+        exit(CLI_CONFIG);
+    if (!outfile_differ(json, csv) || !outfile_differ(json, plot) ||
+        !outfile_differ(csv, plot))
+        exit(CLI_USAGE);
 }
 
 static void measure(struct call *call, struct event_base *base)
@@ -314,9 +305,7 @@ static void measure(struct call *call, struct event_base *base)
     cli_drain(call->lanes.client, base);
 }
 
-/* From the first file on signals are caught: none is left behind where nothing was
- * measured.
- */
+/* From the first file on signals are caught, so that none is left without a reason. */
 static void measure_for_files(struct call *call, struct event_base *base)
 {
     struct cli_signals signals;

@@ -56,4 +56,5 @@ void bench_csv_row(struct bench *bench, const struct cycle *cycle)
             fprintf(stream, ",%s", words[node->answer]);
     }
     fputc('\n', stream);
+    outfile_note(&bench->csv);
 }

@@ -348,7 +348,7 @@ bool bench_plot(struct bench *bench)
     struct gnuplot gnuplot;
     if (!bench->plot.path)
         return true;
-    (void)!ftruncate(bench->plot.fd, 0);
+    outfile_begin(&bench->plot);
     int error = gnuplot_begin(&gnuplot, bench->plot.fd);
     if (error) {
         cli_complain("gnuplot: %s", strerror(error));
@@ -359,7 +359,7 @@ bool bench_plot(struct bench *bench)
     bool drawn = gnuplot_end(&gnuplot);
     if (!drawn)
         cli_complain("%s: gnuplot failed", bench->plot.path);
-    return drawn;
+    return outfile_end(&bench->plot) && drawn;
 }
 
 void bench_plot_check(const struct bench *bench)

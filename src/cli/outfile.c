@@ -10,19 +10,41 @@
 
 #define FILE_MODE 0666 /* less what the umask takes */
 
+static struct outfile *opened;
+
+static void remove_unused(void)
+{
+    for (struct outfile *file = opened; file; file = file->next)
+        if (file->created)
+            unlink(file->path);
+}
+
+/* Does not wait for whoever is to read a pipe: no signal would end that. */
+static int open_anew(struct outfile *file)
+{
+    const int how = O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK;
+    int fd = open(file->path, how | O_EXCL, FILE_MODE);
+    file->created = fd >= 0;
+    if (fd < 0 && errno == EEXIST)
+        fd = open(file->path, how, FILE_MODE);
+    if (fd >= 0)
+        fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    return fd;
+}
+
 bool outfile_open(struct outfile *file)
 {
-    const int how = O_WRONLY | O_CREAT | O_CLOEXEC;
     if (!file->path)
         return true;
-    file->fd = open(file->path, how | O_EXCL, FILE_MODE);
-    file->created = file->fd >= 0;
-    if (file->fd < 0 && errno == EEXIST)
-        file->fd = open(file->path, how, FILE_MODE);
-    file->opened = file->fd >= 0;
-    if (!file->opened)
-        cli_complain("%s: %s", file->path, strerror(errno));
-    return file->opened;
+    if (!opened)
+        atexit(remove_unused);
+    file->fd = open_anew(file);
+    file->next = opened;
+    opened = file;
+    if (file->fd < 0)
+        cli_complain("%s: %s", file->path,
+                     errno == ENXIO ? "a pipe that nobody reads" : strerror(errno));
+    return file->fd >= 0;
 }
 
 bool outfile_differ(const struct outfile *file, const struct outfile *other)
@@ -42,30 +64,35 @@ void outfile_begin(struct outfile *file)
 {
     if (!file->path)
         return;
+    file->created = false;
     (void)!ftruncate(file->fd, 0);
     file->stream = fdopen(file->fd, "w");
     if (!file->stream)
         cli_fail(CLI_FAILED, "%s: %s", file->path, strerror(errno));
 }
 
+static void fail(struct outfile *file)
+{
+    if (file->error)
+        return;
+    file->error = errno;
+    cli_complain("%s: %s", file->path, strerror(errno));
+}
+
+void outfile_note(struct outfile *file)
+{
+    if (file->stream && ferror(file->stream))
+        fail(file);
+}
+
 bool outfile_end(struct outfile *file)
 {
     if (!file->stream)
         return true;
-    errno = 0;
-    bool failed = ferror(file->stream);
-    failed = fclose(file->stream) != 0 || failed;
+    if (fflush(file->stream) != 0)
+        fail(file);
+    if (fclose(file->stream) != 0)
+        fail(file);
     file->stream = NULL;
-    if (failed)
-        cli_complain("%s: %s", file->path, errno ? strerror(errno) : "cannot be written");
-    return !failed;
-}
-
-void outfile_abandon(struct outfile *file)
-{
-    if (!file->opened)
-        return;
-    close(file->fd); /* nothing was begun */
-    if (file->created)
-        unlink(file->path);
+    return !file->error;
 }
