@@ -16,9 +16,12 @@ int64_t rl_now_ms(void)
     return read_us(CLOCK_MONOTONIC) / 1000;
 }
 
+/* The present millisecond has begun already: no wait is shorter than was asked. */
 int64_t rl_in_ms(int64_t wait_ms)
 {
-    return wait_ms < 0 || wait_ms > LONG_MS ? RL_FOREVER : rl_now_ms() + wait_ms;
+    if (wait_ms < 0 || wait_ms > LONG_MS)
+        return RL_FOREVER;
+    return rl_now_ms() + wait_ms + (wait_ms > 0);
 }
 
 int64_t rl_left_ms(int64_t deadline)
