@@ -166,6 +166,9 @@ static void write_progress(const void *arg, bool is_terminal, FILE *stream)
         fprintf(stream, "warming up");
     else
         write_figures(&call->bench.tally, s, stream);
+    if (call->phase == PHASE_STOPPING)
+        fprintf(stream,
+                "; ends when the nodes have answered, or at once by another signal");
     fprintf(stream, "%s", is_terminal ? "\n" : "");
     write_failing(&call->bench, is_terminal ? "  " : "; ", is_terminal ? "\n" : "", stream);
 }

@@ -534,4 +534,26 @@ def _(quorum):
     matches(last, r"bench: [\d.]+ s: [\d,]+ cycles, \d+ failed; acquire p50", "the last one")
 
 
+@case("a signal while nodes hang: progress tells what it waits for")
+def _(quorum):
+    master, slave = pty.openpty()
+    process = lab.start("bench", "-d", "1h", "--warmup", "0", *PATIENT, env=on(quorum),
+                        stderr=slave)
+    os.close(slave)
+
+    def read_until(pattern):
+        seen = b""
+        while not re.search(pattern, seen):
+            seen += os.read(master, 4096)
+    read_until(rb"[1-9]\d* cycles, 0 failed")
+    for server in quorum.servers[:3]:
+        server.process.send_signal(signal.SIGSTOP)
+    process.send_signal(signal.SIGINT)
+    read_until(rb"; ends when the nodes have answered, or at once by another signal")
+    for server in quorum.servers[:3]:
+        server.process.send_signal(signal.SIGCONT)
+    lab.finish(process).expect(130)
+    os.close(master)
+
+
 lab.main()
