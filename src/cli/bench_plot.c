@@ -6,11 +6,8 @@
 #include "gnuplot.h"
 #include "picture.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 /* How high each part is, in pixels. */
 #define HEAD   78
@@ -342,24 +339,35 @@ static void write_script(struct plot *plot)
     fprintf(plot->to, "unset multiplot\n");
 }
 
+static bool draw(const struct bench *bench, struct gnuplot *gnuplot)
+{
+    struct plot plot = {.bench = bench, .to = gnuplot->script};
+    plot.picture.script = gnuplot->script;
+    write_script(&plot);
+    return gnuplot_end(gnuplot);
+}
+
+/* A drawing that fails leaves the file as it is. */
 bool bench_plot(struct bench *bench)
 {
-    struct plot plot = {.bench = bench};
     struct gnuplot gnuplot;
     if (!bench->plot.path)
         return true;
-    outfile_begin(&bench->plot);
-    int error = gnuplot_begin(&gnuplot, bench->plot.fd);
+    int error = gnuplot_begin(&gnuplot);
     if (error) {
         cli_complain("gnuplot: %s", strerror(error));
         return false;
     }
-    plot.to = plot.picture.script = gnuplot.script;
-    write_script(&plot);
-    bool drawn = gnuplot_end(&gnuplot);
-    if (!drawn)
+    bool drawn = draw(bench, &gnuplot);
+    if (drawn) {
+        outfile_begin(&bench->plot);
+        gnuplot_copy(&gnuplot, bench->plot.stream);
+        outfile_note(&bench->plot);
+    } else {
         cli_complain("%s: gnuplot failed", bench->plot.path);
-    return outfile_end(&bench->plot) && drawn;
+    }
+    gnuplot_free(&gnuplot);
+    return drawn && outfile_end(&bench->plot);
 }
 
 void bench_plot_check(const struct bench *bench)
@@ -367,13 +375,14 @@ void bench_plot_check(const struct bench *bench)
     struct gnuplot gnuplot;
     if (!bench->plot.path)
         return;
-    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    int error = gnuplot_begin(&gnuplot, nowhere);
+    int error = gnuplot_begin(&gnuplot);
     if (error)
         cli_fail(CLI_CONFIG, "--plot needs gnuplot (package gnuplot-nox): %s",
                  strerror(error));
-    fprintf(gnuplot.script, "set terminal svg\n");
+    fprintf(gnuplot.script,
+            "set terminal svg\nset xrange [0:1]\nset yrange [0:1]\n"
+            "plot NaN\n");
     if (!gnuplot_end(&gnuplot))
         cli_fail(CLI_CONFIG, "--plot: gnuplot cannot draw SVG");
-    close(nowhere);
+    gnuplot_free(&gnuplot);
 }

@@ -7,8 +7,8 @@ import math
 import os
 import pty
 import re
+import shutil
 import signal
-import stat
 import xml.etree.ElementTree as tree
 
 import lab
@@ -441,7 +441,7 @@ def _(quorum):
 def _(quorum):
     with open("/dev/full", "wb") as full:
         bench(quorum, *QUICK, stdout=full).expect(FAILED, err="stdout: ")
-    for option in ("--export-json", "--export-csv"):
+    for option in ("--export-json", "--export-csv", "--plot"):
         outcome = bench(quorum, *QUICK, "--json", option, "/dev/full")
         outcome.expect(FAILED, err="^redlock: /dev/full: No space left on device\n$")
     nothing_is_stored(quorum)
@@ -473,6 +473,18 @@ def _(quorum):
     equal(sum(one.endswith("/2.sock") for one in shown), 1, "in the strip, and no curve")
 
 
+def gnuplot_that(*commands):
+    """The environment for a gnuplot that does this first where it is to draw the picture."""
+    real = shutil.which("gnuplot")
+    fake = lab.write(lab.temporary("gnuplot"), f"""#!/bin/sh
+script=$(cat)
+draw() {{ printf '%s\\n' "$script" | {real} "$@"; }}
+case $script in *multiplot*) {"; ".join(commands)};; esac
+draw "$@"
+""", 0o700)
+    return {"PATH": f"{os.path.dirname(fake)}:{os.environ['PATH']}"}
+
+
 @case("--plot of one cycle, and of nodes with odd names")
 def _(quorum):
     path, odd = lab.temporary("x.svg"), lab.temporary("a_@c$&e'f.sock")
@@ -488,15 +500,31 @@ def _(quorum):
     path, before = lab.temporary("x.svg"), quorum.attempts()
     bench(quorum, "--plot", path, env={"PATH": "/nowhere"}).expect(
         CONFIG, err="--plot needs gnuplot", out="")
-    fake = lab.write(lab.temporary("gnuplot"), "#!/bin/sh\nexit 1\n")
-    os.chmod(fake, stat.S_IRWXU)
-    env = {"PATH": f"{os.path.dirname(fake)}:{os.environ['PATH']}"}
-    bench(quorum, "--plot", path, env=env).expect(CONFIG, err="cannot draw", out="")
+    for does in ("exit 1", "exit 0"):
+        fake = lab.write(lab.temporary("gnuplot"), f"#!/bin/sh\n{does}\n", 0o700)
+        env = {"PATH": f"{os.path.dirname(fake)}:{os.environ['PATH']}"}
+        bench(quorum, "--plot", path, env=env).expect(CONFIG, err="cannot draw", out="")
     check(not os.path.exists(path), "a file")
     equal(quorum.attempts(), before, "SETs")
-    lab.write(fake, "#!/bin/sh\n! grep -q multiplot\n", 0o700)
-    outcome = bench(quorum, *QUICK, "--json", "--plot", path, env=env)
-    equal(outcome.expect(FAILED, err="gnuplot failed").json()["cycles"], 200, "cycles")
+    lab.write(path, "as it was")
+    for does in ("exit 1", 'draw "$@" | head -c 9999', 'draw "$@"; exit 1'):
+        outcome = bench(quorum, *QUICK, "--json", "--plot", path,
+                        env=gnuplot_that(does, "exit 0"))
+        equal(outcome.expect(FAILED, err="gnuplot failed").json()["cycles"], 200, "cycles")
+        equal(lab.read(path), "as it was", "the old file")
+    new = lab.temporary("x.svg")
+    bench(quorum, *QUICK, "--plot", new, env=gnuplot_that("exit 1")).expect(FAILED)
+    check(not os.path.exists(new), "an empty file")
+
+
+@case("--plot: what somebody set for gnuplot does not matter")
+def _(quorum):
+    path, other = lab.temporary("x.svg"), lab.temporary("other")
+    settings = lab.write(lab.temporary(".gnuplot"), f"set output '{other}'\n")
+    home = {"HOME": os.path.dirname(settings)}
+    bench(quorum, *QUICK, "--plot", path, env=home).expect(0, err="^$")
+    check("the lock: 3 of 5" in texts(path), f"{texts(path)}")
+    check(not os.path.exists(other), "another file")
 
 
 # --- what is told meanwhile ---
