@@ -1,10 +1,9 @@
 /*
- * redlock bench, as a picture: above the percentiles, below the time of the run, and a
- * strip for each node that did not always grant. Curves are labelled where they end.
+ * redlock bench, as a picture: above the percentiles, below the time of the run. Curves are
+ * labelled where they end.
  */
-#include "bench.h"
 #include "gnuplot.h"
-#include "picture.h"
+#include "plot.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,149 +12,138 @@
 #define HEAD   78
 #define CURVES 400
 #define GAP    84 /* between two panels: the axis, and the next one's title */
-#define TIMES  170
-#define STRIP  20
 #define FOOT   50
 
-#define STEP      1.01 /* points of a curve are this far apart, of its x */
-#define BAND      "#c3d2e6"
-#define DEEP      "#5b7ba6" /* of the band's name */
-#define ALARM     "#d64545"
-#define DULL      "#9aa5b1"
-#define ALARM_RGB "0xd64545" /* the same in a column of data */
-#define DULL_RGB  "0x9aa5b1"
-#define SHADE_RGB "0xf1f3f5"
+#define STEP     1.01 /* points of a curve are this far apart, of its x */
+#define HEAD_MAX 128
 
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* With more nodes than colours the next ones are dashed. */
 static const char *const colors[] = {
     "#3d6fb4", "#e07b39", "#3f9c5a", "#9467bd", "#1f9aa5", "#a0624e", "#cf5f9b", "#7d8b2e",
 };
-#define COLORS (sizeof(colors) / sizeof(colors[0]))
-
-struct curve {
-    double width;
-    const struct histogram *latency;
-};
-
-struct plot {
-    const struct bench *bench;
-    struct picture picture;
-    FILE *to; /* the script of the picture */
-    struct curve curve[REDLOCK_NODES_MAX + 1];
-    struct picture_mark mark[REDLOCK_NODES_MAX + 1]; /* of each curve */
-    size_t curves, strips;
-    bool is_strip[REDLOCK_NODES_MAX];
-};
+static const char *const dashes[] = {"solid", "(10,5)", "(3,4)", "(10,4,3,4)"};
 
 /* --- words --- */
 
-/* A long one loses its middle; nothing in it may end gnuplot's string, or call a shell. */
-static void name_node(const char *uri, char ret_name[PICTURE_NAME])
+void plot_name(const struct plot *plot, unsigned node, char ret_name[PICTURE_NAME])
 {
-    const char *scheme = strstr(uri, "://");
-    const char *name = scheme ? scheme + 3 : uri;
-    size_t len = strlen(name), half = PICTURE_NAME_SHOWN / 2;
-    if (len > PICTURE_NAME_SHOWN)
-        snprintf(ret_name, PICTURE_NAME, "%.*s…%s", (int)half, name, name + len - half);
-    else
-        snprintf(ret_name, PICTURE_NAME, "%s", name);
-    for (char *at = ret_name; *at; at++)
-        if (*at == '"' || *at == '\\' || *at == '`' || (unsigned char)*at < ' ')
-            *at = '?';
+    const char *uri = plot->bench->nodes[node].uri, *scheme = strstr(uri, "://");
+    picture_name(scheme ? scheme + strlen("://") : uri, ret_name);
 }
 
-static const char *color_of(unsigned node)
+const char *plot_color(unsigned node)
 {
-    return colors[node % COLORS];
+    return colors[node % COUNT(colors)];
 }
 
-static double ms_of(int64_t us)
+static const char *dash_of(unsigned node)
+{
+    return dashes[node / COUNT(colors) % COUNT(dashes)];
+}
+
+double plot_ms(int64_t us)
 {
     return (double)(us > 0 ? us : 1) / 1000;
 }
 
 /* --- what is to be drawn --- */
 
-static void add_curve(struct plot *plot, const char *name, const char *color, double width,
-                      const struct histogram *latency)
+/* The mark has a name. */
+static void add_curve(struct plot *plot, const struct histogram *latency, double width,
+                      const char *color, const char *dash)
 {
     struct picture_mark *mark = &plot->mark[plot->curves];
     if (latency->total == 0)
         return;
-    snprintf(mark->name, sizeof(mark->name), "%s", name);
     mark->color = color;
-    mark->x = (double)latency->total;
-    mark->end = ms_of(latency->most);
-    plot->curve[plot->curves] = (struct curve){width, latency};
-    plot->picture.least =
-        fmin(plot->picture.least, ms_of(histogram_at(latency, HISTOGRAM_ALL / 100)));
-    plot->picture.most = fmax(plot->picture.most, ms_of(latency->most));
-    plot->curves++;
+    mark->dash = dash;
+    mark->x = (double)(latency->total > 2 ? latency->total : 2);
+    mark->end = plot_ms(latency->most);
+    plot->curve[plot->curves++] = (struct plot_curve){width, latency};
 }
 
 static void lay_out(struct plot *plot)
 {
     const struct tally *tally = &plot->bench->tally;
-    char name[PICTURE_NAME];
-    plot->picture.least = INFINITY;
+    char *name;
     for (unsigned i = 0; i < tally->n; i++) {
-        name_node(plot->bench->nodes[i].uri, name);
-        add_curve(plot, name, color_of(i), 1.6, &tally->node[i].latency);
+        plot_name(plot, i, plot->mark[plot->curves].name);
+        add_curve(plot, &tally->node[i].latency, 1.6, plot_color(i), dash_of(i));
         plot->is_strip[i] = tally->node[i].fault;
         plot->strips += plot->is_strip[i];
     }
-    snprintf(name, sizeof(name), "the lock: %u of %u", tally->q, tally->n);
-    add_curve(plot, name, PICTURE_INK, 3, &tally->acquire);
-    if (plot->curves == 0) { /* any: there is nothing to be drawn */
-        plot->picture.least = 0.1;
-        plot->picture.most = 1;
-    }
-    plot->picture.least /= 1.15;
-    plot->picture.most *= 1.15;
-    picture_place(&plot->picture, plot->mark, plot->curves, CURVES);
-    plot->picture.height = HEAD + CURVES + GAP + TIMES + FOOT;
+    name = plot->mark[plot->curves].name;
+    snprintf(name, PICTURE_NAME, "the lock: %u of %u", tally->q, tally->n);
+    add_curve(plot, &tally->acquire, 3, PICTURE_INK, NULL);
+    plot->picture.height = HEAD + CURVES + GAP + PLOT_TIMES + FOOT;
     if (plot->strips > 0)
-        plot->picture.height += GAP + STRIP * (int)plot->strips;
+        plot->picture.height += GAP + PLOT_STRIP * (int)plot->strips;
 }
 
 /* --- script --- */
 
 static void write_head(const struct plot *plot)
 {
-    char cycles[BENCH_NUMBER];
     const struct tally *tally = &plot->bench->tally;
-    fprintf(plot->to,
-            "set label \"redlock bench: %s cycles in %.1f s, %lld at a time\" "
-            "at screen %f, screen %f left font ',12' textcolor rgb '" PICTURE_FAINT "'\n",
-            bench_grouped(tally->cycles, cycles), (double)tally->elapsed_us / 1e6,
-            (long long)plot->bench->lanes, PICTURE_LEFT, 1 - 24.0 / plot->picture.height);
+    char cycles[BENCH_NUMBER], text[HEAD_MAX];
+    double s = (double)tally->elapsed_us / 1e6;
+    snprintf(text, sizeof(text), "redlock bench: %s cycle%s in %.1f %s, %lld at a time",
+             bench_grouped(tally->cycles, cycles), tally->cycles == 1 ? "" : "s",
+             s < 1 ? s * 1000 : s, s < 1 ? "ms" : "s", (long long)plot->bench->lanes);
+    picture_head(&plot->picture, text);
 }
 
-/* x: how many cycles there are to one that takes longer; 1 / (1 - percentile). */
+static void write_axis(struct plot *plot)
+{
+    double least = INFINITY, most = 0;
+    for (size_t i = 0; i < plot->curves; i++) {
+        const struct histogram *latency = plot->curve[i].latency;
+        least = fmin(least, plot_ms(histogram_at(latency, HISTOGRAM_ALL / 100)));
+        most = fmax(most, plot_ms(latency->most));
+    }
+    if (plot->curves == 0) { /* any: there is nothing to be drawn */
+        least = 0.1;
+        most = 1;
+    }
+    picture_latency_axis(&plot->picture, least, most);
+}
+
+/*
+ * x: how many cycles there are to one that takes longer, 1 / (1 - percentile). A step ends
+ * where the table's percentiles change; to the largest value it goes at the right end.
+ */
 static void write_curve(const struct plot *plot, size_t index)
 {
     const struct histogram *latency = plot->curve[index].latency;
     size_t buckets = histogram_buckets(latency);
     uint64_t seen = 0;
     double last = 0;
-    fprintf(plot->to, "$curve%zu << EOD\n1 %g\n", index, ms_of(latency->least));
+    fprintf(plot->to, "$curve%zu << EOD\n1 %g\n", index, plot_ms(latency->least));
     for (size_t i = 0; i < buckets; i++) {
         if (latency->count[i] == 0)
             continue;
         seen += latency->count[i];
-        double x = (double)latency->total / (double)(latency->total - (seen - 1));
+        double longer = (double)(latency->total - seen);
+        double x = longer > 0 ? (double)latency->total / longer : plot->mark[index].x;
         int64_t bound = histogram_bound(latency, i);
         if (x < last * STEP && seen < latency->total)
             continue;
         fprintf(plot->to, "%.10g %g\n", x,
-                ms_of(bound < latency->most ? bound : latency->most));
+                plot_ms(bound < latency->most ? bound : latency->most));
         last = x;
     }
     fprintf(plot->to, "EOD\n");
 }
 
-static void write_percentile_axis(const struct plot *plot, uint64_t most)
+static void write_percentile_axis(const struct plot *plot)
 {
     char nines[24] = "99";
+    uint64_t most = 0;
+    for (size_t i = 0; i < plot->curves; i++)
+        if (most < plot->curve[i].latency->total)
+            most = plot->curve[i].latency->total;
     fprintf(plot->to, "set logscale x\nset xrange [1:%llu]\nset xtics (\"least\" 1",
             (unsigned long long)(most > 2 ? most : 2));
     if (most >= 2)
@@ -169,159 +157,25 @@ static void write_percentile_axis(const struct plot *plot, uint64_t most)
     fprintf(plot->to, ")\n");
 }
 
-static void write_curves(const struct plot *plot)
+static void write_curves(struct plot *plot)
 {
-    const char *between = "";
-    uint64_t most = 0;
     picture_panel(&plot->picture, HEAD, CURVES,
                   "How long the lock takes to be held, and each node to grant it");
     write_head(plot);
+    write_axis(plot);
+    picture_place(&plot->picture, plot->mark, plot->curves, CURVES);
     for (size_t i = 0; i < plot->curves; i++) {
         write_curve(plot, i);
         picture_mark(&plot->picture, &plot->mark[i]);
-        if (most < plot->curve[i].latency->total)
-            most = plot->curve[i].latency->total;
     }
-    write_percentile_axis(plot, most);
+    write_percentile_axis(plot);
     if (plot->curves == 0) /* gnuplot draws no panel without a curve */
         fprintf(plot->to, "plot NaN\n");
-    for (size_t i = 0; i < plot->curves; i++, between = ", ")
-        fprintf(plot->to, "%s$curve%zu with lines lw %g lc rgb '%s'%s",
-                i ? between : "plot ", i, plot->curve[i].width, plot->mark[i].color,
+    for (size_t i = 0; i < plot->curves; i++)
+        fprintf(plot->to, "%s $curve%zu with fsteps lw %g lc rgb '%s' dt %s%s",
+                i > 0 ? "," : "plot", i, plot->curve[i].width, plot->mark[i].color,
+                plot->mark[i].dash ? plot->mark[i].dash : "solid",
                 i + 1 == plot->curves ? "\n" : "");
-}
-
-/* --- time --- */
-
-static double seconds_of(const struct plot *plot, double slot)
-{
-    return slot * (double)plot->bench->tally.timeline.interval_ms / 1000;
-}
-
-static void write_times(const struct plot *plot)
-{
-    const struct timeline *timeline = &plot->bench->tally.timeline;
-    fprintf(plot->to, "$times << EOD\n");
-    for (size_t i = 0; i < timeline->used; i++) {
-        const struct histogram *acquire = &timeline->slot[i].acquire;
-        if (acquire->total == 0)
-            fprintf(plot->to, "\n"); /* nothing was held: the line is broken */
-        else
-            fprintf(plot->to, "%g %g %g %g\n", seconds_of(plot, (double)i + 0.5),
-                    ms_of(histogram_at(acquire, 500000)),
-                    ms_of(histogram_at(acquire, 990000)), ms_of(acquire->most));
-    }
-    fprintf(plot->to, "EOD\n$failed << EOD\n");
-    for (size_t i = 0; i < timeline->used; i++)
-        if (timeline->slot[i].failed > 0)
-            fprintf(plot->to, "%g\n", seconds_of(plot, (double)i + 0.5));
-    fprintf(plot->to, "EOD\n");
-}
-
-static void write_time_axis(const struct plot *plot)
-{
-    const struct timeline *timeline = &plot->bench->tally.timeline;
-    fprintf(plot->to,
-            "unset logscale x\nset xrange [0:%g]\nset xtics autofreq format '%%g s'\n",
-            seconds_of(plot, (double)timeline->used));
-}
-
-/* Of the last interval in which something was held. */
-static void write_time_marks(const struct plot *plot)
-{
-    static const struct {
-        const char *name, *color;
-        uint32_t parts;
-    } lines[] = {{"p50", PICTURE_INK, 500000},
-                 {"p99", DEEP, 990000},
-                 {"slowest", PICTURE_FAINT, HISTOGRAM_ALL}};
-    enum { LINES = sizeof(lines) / sizeof(lines[0]) };
-    const struct timeline *timeline = &plot->bench->tally.timeline;
-    struct picture_mark mark[LINES];
-    size_t last = timeline->used - 1;
-    while (last > 0 && timeline->slot[last].acquire.total == 0)
-        last--;
-    for (size_t i = 0; i < LINES; i++) {
-        mark[i] = (struct picture_mark){.color = lines[i].color,
-                                        .x = seconds_of(plot, (double)last + 0.5)};
-        mark[i].end = ms_of(histogram_at(&timeline->slot[last].acquire, lines[i].parts));
-        snprintf(mark[i].name, sizeof(mark[i].name), "%s", lines[i].name);
-    }
-    picture_place(&plot->picture, mark, LINES, TIMES);
-    for (size_t i = 0; i < LINES; i++)
-        picture_mark(&plot->picture, &mark[i]);
-}
-
-static void write_timeline(const struct plot *plot, int top)
-{
-    const struct tally *tally = &plot->bench->tally;
-    picture_panel(&plot->picture, top, TIMES, "The lock, over the time of the run");
-    write_times(plot);
-    if (tally->held > 0)
-        write_time_marks(plot);
-    if (tally->held < tally->cycles)
-        picture_key(&plot->picture, top, 270, "● not held", ALARM);
-    write_time_axis(plot);
-    if (tally->held > 0)
-        fprintf(
-            plot->to,
-            "plot $times using 1:2:4 with filledcurves fs solid 0.35 noborder lc rgb '" BAND
-            "', '' using 1:2:3 with filledcurves fs solid 1 noborder lc rgb '" BAND
-            "', '' using 1:2 with lines lw 2 lc rgb '" PICTURE_INK "'");
-    if (tally->held < tally->cycles)
-        fprintf(plot->to,
-                "%s $failed using 1:(%g) with points pt 7 ps 0.5 lc rgb '" ALARM "'",
-                tally->held > 0 ? "," : "plot", plot->picture.most / 1.1);
-    fprintf(plot->to, "\n");
-}
-
-/* --- nodes that did not grant --- */
-
-static void write_strip(const struct plot *plot, unsigned index, double row)
-{
-    const struct timeline *timeline = &plot->bench->tally.timeline;
-    char name[PICTURE_NAME];
-    name_node(plot->bench->nodes[index].uri, name);
-    fprintf(plot->to,
-            "set label \"%s\" at graph 1.025, first %g left noenhanced textcolor rgb '%s'\n"
-            "$strip%u << EOD\n",
-            name, row, color_of(index), index);
-    fprintf(plot->to, "%g %g %g %g %g %g " SHADE_RGB "\n", 0.0, row, 0.0,
-            seconds_of(plot, (double)timeline->used), row - 0.38, row + 0.38);
-    for (size_t i = 0; i < timeline->used; i++) {
-        const struct timeline_slot *slot = &timeline->slot[i];
-        if (slot->silent[index] + slot->other[index] > 0)
-            fprintf(plot->to, "%g %g %g %g %g %g %s\n", seconds_of(plot, (double)i), row,
-                    seconds_of(plot, (double)i), seconds_of(plot, (double)i + 1),
-                    row - 0.38, row + 0.38, slot->silent[index] > 0 ? ALARM_RGB : DULL_RGB);
-    }
-    fprintf(plot->to, "EOD\n");
-}
-
-static void write_strips(const struct plot *plot, int top)
-{
-    const char *between = "plot ";
-    double row = (double)plot->strips - 0.5;
-    picture_panel(&plot->picture, top, STRIP * (int)plot->strips,
-                  "Nodes that did not grant");
-    picture_key(&plot->picture, top, 200, "■ no answer in time", ALARM);
-    picture_key(&plot->picture, top, 350, "■ refused, or not asked", DULL);
-    fprintf(plot->to, "unset logscale y\nset yrange [0:%zu]\nunset ytics\nunset grid\n",
-            plot->strips);
-    for (unsigned i = 0; i < plot->bench->tally.n; i++)
-        if (plot->is_strip[i])
-            write_strip(plot, i, row--);
-    write_time_axis(plot);
-    for (unsigned i = 0; i < plot->bench->tally.n; i++) {
-        if (!plot->is_strip[i])
-            continue;
-        fprintf(plot->to,
-                "%s$strip%u using 1:2:3:4:5:6:7 with boxxyerror fs solid 1 noborder "
-                "lc rgb variable",
-                between, i);
-        between = ", ";
-    }
-    fprintf(plot->to, "\n");
 }
 
 /* --- the picture --- */
@@ -331,11 +185,10 @@ static void write_script(struct plot *plot)
     int times = HEAD + CURVES + GAP;
     lay_out(plot);
     picture_begin(&plot->picture);
-    picture_latency_axis(&plot->picture);
     write_curves(plot);
-    write_timeline(plot, times);
+    plot_timeline(plot, times);
     if (plot->strips > 0)
-        write_strips(plot, times + TIMES + GAP);
+        plot_strips(plot, times + PLOT_TIMES + GAP);
     fprintf(plot->to, "unset multiplot\n");
 }
 

@@ -9,6 +9,7 @@ import pty
 import re
 import shutil
 import signal
+import urllib.parse
 import xml.etree.ElementTree as tree
 
 import lab
@@ -59,13 +60,19 @@ def nothing_is_stored(quorum):
           [0] * sum(server.is_running() for server in quorum.servers), "keys that are left")
 
 
+def served(servers):
+    """How many SETs these have seen."""
+    stats = "".join(server.call("INFO", "commandstats") for server in servers)
+    return sum(map(int, re.findall(r"cmdstat_set:calls=(\d+)", stats)))
+
+
 class Running:
     """A bench that goes on until a signal ends it; it is measuring when this is made."""
 
-    def __init__(self, quorum, *words):
+    def __init__(self, quorum, *words, env=None):
         self.quorum = quorum
         self.process = lab.start("bench", "--json", "--warmup", "0", "-d", "1h", *words,
-                                 env=on(quorum))
+                                 env=on(quorum, **(env or {})))
         self.go_on()
 
     def go_on(self, cycles=100):
@@ -252,12 +259,8 @@ def _(quorum):
     running = Running(quorum, "-c", "3", "--export-csv", rows)
     quorum[2].process.send_signal(signal.SIGSTOP)
     others = [server for index, server in enumerate(quorum.servers) if index != 2]
-
-    def served():
-        stats = "".join(server.call("INFO", "commandstats") for server in others)
-        return sum(map(int, re.findall(r"cmdstat_set:calls=(\d+)", stats)))
-    before = served()
-    lab.wait_for(lambda: served() > before + 4000, "cycles of the others")
+    before = served(others)
+    lab.wait_for(lambda: served(others) > before + 4000, "cycles of the others")
     quorum[2].process.send_signal(signal.SIGCONT)
     found = sound(running.end().expect(130).json())
     equal(found["signal"], signal.SIGINT, "signal")
@@ -485,14 +488,157 @@ draw "$@"
     return {"PATH": f"{os.path.dirname(fake)}:{os.environ['PATH']}"}
 
 
-@case("--plot of one cycle, and of nodes with odd names")
+def recorded(path):
+    """The same, for one that leaves its script there."""
+    return gnuplot_that(f"""printf '%s\\n' "$script" >{path}""")
+
+
+def blocks(script):
+    """The data in a script, by their names: lines of words."""
+    found = re.findall(r"^\$(\w+) << EOD\n(.*?)^EOD$", script, re.DOTALL | re.MULTILINE)
+    return {name: [line.split() for line in text.splitlines()] for name, text in found}
+
+
+def near(got, wanted, what):
+    """As exact as a script says it."""
+    check(len(got) == len(wanted) and all(
+        math.isclose(float(a), b, rel_tol=1e-5) for a, b in zip(got, wanted)),
+        f"{what}: {got} instead of {wanted}")
+
+
+def check_lines(rows, slots, seconds):
+    """Whether they are broken where nothing was held though it was tried, and only there."""
+    lines, is_line = [], False
+    for index, slot in enumerate(slots):
+        if slot["count"] > 0:
+            lines += [] if is_line else [[]]
+            lines[-1].append(index)
+        is_line = slot["count"] > 0 or is_line and slot["failed"] == 0
+    drawn = [list(line) for held, line in itertools.groupby(rows, bool) if held]
+    equal(len(drawn), len(lines), "lines")
+    for line, indexes in zip(drawn, lines):
+        equal(len(line), len(indexes) + 2, "points of a line")
+        check(float(line[0][0]) <= indexes[0] * seconds * (1 + 1e-5), f"begin: {line}")
+        check(float(line[-1][0]) >= (indexes[-1] + 1) * seconds * (1 - 1e-5), f"end: {line}")
+        for row, index in zip(line[1:-1], indexes):
+            slot = slots[index]
+            near(row, [(index + 0.5) * seconds, *(max(slot[name], 1) / 1000 for name in
+                                                  ("p50_us", "p99_us", "max_us"))], "point")
+
+
+def check_strip(rows, slots, node, seconds):
+    """Whether each interval is as the node was in it, or before where no cycle began."""
+    colors = {"0xf1f3f5": "granted", "0xd64545": "silent", "0x9aa5b1": "other"}
+    states, drawn = [], [None] * len(slots)
+    for slot in slots:
+        if slot["count"] + slot["failed"] == 0:
+            states.append(states[-1] if states else None)
+        else:
+            states.append("silent" if slot["silent"][node] else
+                          "other" if slot["other"][node] else "granted")
+    for row in rows:
+        left, right = (round(float(row[column]) / seconds) for column in (2, 3))
+        drawn[left:right] = [colors[row[6]]] * (right - left)
+    equal(drawn, states, f"strip of {node}")
+
+
+def check_times(script, whole):
+    """Whether the picture over time is what the file tells."""
+    data, slots = blocks(lab.read(script)), whole["timeline"]["slots"]
+    seconds = whole["timeline"]["interval_ms"] / 1000
+    check_lines(data["times"], slots, seconds)
+    near([row[0] for row in data["failed"]],
+         [(index + 0.5) * seconds for index, slot in enumerate(slots) if slot["failed"]],
+         "intervals with failures")
+    for index, node in enumerate(whole["nodes"]):
+        equal(f"strip{index}" in data, node["fault"] is not None, f"a strip for {index}")
+        if node["fault"]:
+            check_strip(data[f"strip{index}"], slots, index, seconds)
+
+
+@case("--plot: cycles that take longer than an interval are one line; a silent node stays red")
 def _(quorum):
-    path, odd = lab.temporary("x.svg"), lab.temporary("a_@c$&e'f.sock")
-    os.symlink(quorum.servers[0].path, odd)
-    nodes = ",".join(["unix://" + odd, *quorum.uris[1:]])
-    words = ("-n", "1", "--warmup", "0", "--plot", path, "-N", nodes)
-    redlock("bench", *words).expect(0, err="^$")
-    check(any(one.endswith("_@c$&e'f.sock") for one in texts(path)), f"{texts(path)}")
+    path, script, whole = lab.temporary("x.svg"), lab.temporary("script"), lab.temporary("x")
+    running = Running(quorum, "--timeout", "500ms", "-t", "300s", "--plot", path,
+                      "--export-json", whole, env=recorded(script))
+    quorum[2].process.send_signal(signal.SIGSTOP)
+    others = [server for index, server in enumerate(quorum.servers) if index != 2]
+    before = served(others)
+    lab.wait_for(lambda: served(others) > before + 100, "cycles of the others")
+    quorum[2].process.send_signal(signal.SIGCONT)
+    running.end().expect(130)
+    told = json.loads(lab.read(whole))
+    slots = told["timeline"]["slots"]
+    empty = [slot for slot in slots if slot["count"] + slot["failed"] == 0]
+    check(told["nodes"][2]["silent"] > 0 and empty, f"no gap: {told['timeline']}")
+    check_times(script, told)
+    check("■ refused, lost or not asked" in texts(path), "the key of the strips")
+
+
+@case("--plot: the line is broken while no lock was held")
+def _(quorum):
+    path, script, whole = lab.temporary("x.svg"), lab.temporary("script"), lab.temporary("x")
+    running = Running(quorum, "--plot", path, "--export-json", whole, env=recorded(script))
+    for server in quorum.servers[:3]:
+        server.process.send_signal(signal.SIGSTOP)
+    while not re.search(rb"cycles, [1-9][\d,]* failed", running.process.stderr.readline()):
+        pass
+    for server in quorum.servers[:3]:
+        server.process.send_signal(signal.SIGCONT)
+    running.go_on(1000)
+    running.end().expect(130)
+    check_times(script, json.loads(lab.read(whole)))
+    check("● not held" in texts(path), "the key of the dots")
+
+
+@case("--plot: the curves are at each percentile where the table is, and end at the largest")
+def _(quorum):
+    script = lab.temporary("script")
+    found = measure(quorum, "-n", "10", "--warmup", "0", *PATIENT, "--plot",
+                    lab.temporary("x.svg"), env=recorded(script))
+    data = blocks(lab.read(script))
+    latencies = [*(node["latency"] for node in found["nodes"]), found["acquire"]]
+    for index, latency in enumerate(latencies):
+        curve = [(float(x), float(y)) for x, y in data[f"curve{index}"]]
+        for name, x in (("p50_us", 2), ("p90_us", 10)):
+            y = next(y for at, y in curve if at >= x)
+            near([y], [max(latency[name], 1) / 1000], f"{name} in {curve}")
+        near(curve[-1], [10, max(latency["max_us"], 1) / 1000], f"end of {curve}")
+
+
+@case("--plot of one cycle: axes with several ticks; more nodes than colours look different")
+def _(quorum):
+    del quorum
+    path, script = lab.temporary("x.svg"), lab.temporary("script")
+    with lab.Quorum(9) as nine:
+        bench(nine, "-n", "1", "--warmup", "0", *PATIENT, "--plot", path,
+              env=recorded(script)).expect(0, err="^$")
+    check("the lock: 5 of 9" in texts(path), f"{texts(path)}")
+    ticks = [re.findall(r'"[\d.e+-]+ ms" ', axis)
+             for axis in lab.read(script).split("set ytics ()")[1:]]
+    looks = re.findall(r"\$curve\d+ with .*?(lc rgb '.*?' dt \S+?)(?=, \$|\n)",
+                       lab.read(script))
+    equal([len(looks), len(set(looks))], [10, 10], f"curves: {looks}")
+    check(len(ticks) == 2 and min(map(len, ticks)) >= 2, f"ticks: {ticks}")
+
+
+@case("--plot of nodes with odd names: cut between characters; what is no text is a ?")
+def _(quorum):
+    path = lab.temporary("x.svg")
+    names = {"a_@c$&e'f.sock": "_@c$&e'f.sock",
+             "ü" * 20 + "x.sock": "…" + "ü" * 7 + "x.sock",
+             "€" * 12 + "xy.sock": "…" + "€" * 6 + "xy.sock",
+             os.fsdecode(b"\xc0\xaf\xf0\x9f\x98\x80\xed\xa0\x80.sock"): "/??😀???.sock",
+             os.fsdecode(b'\xf4\x90\x80\x80\xef\xbf\xbf\xe2\x82"`\\\n'): "…" + "?" * 13}
+    nodes = []
+    for server, name in zip(quorum.servers, names):
+        link = lab.temporary(name)
+        os.symlink(server.path, link)
+        nodes.append("unix://" + urllib.parse.quote(os.fsencode(link)))
+    redlock("bench", "-n", "1", "--warmup", "0", *PATIENT, "--plot", path, "-N",
+            ",".join(nodes)).expect(0, err="^$")
+    for name in names.values():
+        check(any(one.endswith(name) for one in texts(path)), f"{name} in {texts(path)}")
 
 
 @case("no gnuplot, or one that fails: 78 before the run; at the end 125, with the numbers")
