@@ -123,7 +123,7 @@ def run(options):
 
 
 if __name__ == "__main__":
-    words = race.arguments("scale", rounds=1, seconds=20)
+    words = race.arguments("scale", rounds=1, seconds=40)
     words.add_argument("--leases", type=race.positive(int), default=100000,
                        help="(%(default)s)")
     words.add_argument("build")

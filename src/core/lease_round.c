@@ -40,10 +40,10 @@ uint8_t rl_lease_spread(uint64_t number)
 rl_time rl_lease_extend_at(const struct rl_lease *lease, rl_time start)
 {
     rl_time every = rl_min(lease->terms->extend_every, lease->ttl / RL_WATCHDOG_SHARE);
-    every -= every / RL_SPREAD_SHARE * lease->spread / 256;
-    rl_time at = rl_later(start, every);
-    bool coarse = every >= 10 * RL_EXTEND_GRID;
-    return coarse ? at - at % RL_EXTEND_GRID : at;
+    rl_time grid = rl_clamp(every / RL_EXTEND_SHARE, RL_EXTEND_GRID, RL_EXTEND_COARSE);
+    rl_time early = every / RL_SPREAD_SHARE * lease->spread / 256;
+    rl_time at = rl_later(start, every - early);
+    return every >= 10 * RL_EXTEND_GRID ? at - at % grid : at;
 }
 
 /* When this node's answer to the round comes too late. */

@@ -80,7 +80,7 @@ Test(watchdog, is_early_by_up_to_a_part_where_leases_are_spread)
         rl_time early = ttl / 3 / RL_SPREAD_SHARE * spread / 256;
         cr_assert_leq(due, before);
         cr_assert_leq(due, start + ttl / 3 - early);
-        cr_assert_gt(due, start + ttl / 3 - early - RL_EXTEND_GRID);
+        cr_assert_gt(due, start + ttl / 3 - early - RL_EXTEND_COARSE);
         before = due;
     }
 }
@@ -96,21 +96,36 @@ Test(watchdog, of_leases_that_follow_each_other_are_far_apart)
     }
 }
 
-Test(watchdog, what_is_due_within_10_ms_is_due_together)
+static void expect_due_together(const struct rl_terms *terms, rl_time grid)
 {
-    struct rl_terms terms = watched();
     rl_time due = 0;
-    for (rl_time late = 0; late < RL_EXTEND_GRID; late += RL_MS) {
+    for (rl_time late = 0; late < grid; late += RL_MS) {
         struct desk desk;
-        desk_init(&desk, &terms);
+        desk_init(&desk, terms);
         desk_at(&desk, start + late);
         desk_say(&desk, RL_EVENT_START);
         desk_votes(&desk, 0x1f, RL_VOTE_GRANTED);
         due = due ? due : rl_lease_next(&desk.lease);
         cr_assert_eq(rl_lease_next(&desk.lease), due);
-        cr_assert_eq(due % RL_EXTEND_GRID, 0);
-        cr_assert_leq(due, desk.view.now + ttl / 3, "never later than asked for");
+        cr_assert_eq(due % grid, 0);
+        cr_assert_leq(due, start + terms->extend_every, "never later than asked for");
+        cr_assert_gt(due, start + terms->extend_every - grid);
     }
+}
+
+Test(watchdog, what_is_due_within_10_to_50_ms_is_due_together)
+{
+    struct rl_terms terms = watched();
+    expect_due_together(&terms, 50 * RL_MS);
+    terms.ttl = 300 * RL_SECOND;
+    terms.extend_every = terms.ttl / 3;
+    expect_due_together(&terms, 50 * RL_MS);
+    terms.ttl = 12 * RL_SECOND;
+    terms.extend_every = terms.ttl / 3;
+    expect_due_together(&terms, 20 * RL_MS);
+    terms.ttl = 3 * RL_SECOND;
+    terms.extend_every = terms.ttl / 3;
+    expect_due_together(&terms, 10 * RL_MS);
 }
 
 Test(watchdog, is_exact_where_the_grid_would_be_too_coarse)
