@@ -35,9 +35,9 @@ struct rl_terms {
 #define RL_RETRY_SHARE    20           /* a lost extension is tried again after this part */
 #define RL_WATCHDOG_SHARE 3            /* the watchdog extends after at most this part */
 #define RL_SPREAD_SHARE   8            /* of which it may be early by up to this part */
-#define RL_EXTEND_GRID    (10 * RL_MS) /* extensions due within this share a flush, ... */
-#define RL_EXTEND_COARSE  (50 * RL_MS) /* or where TTLs are long within this, or between: */
-#define RL_EXTEND_SHARE   200          /* within this part of the time to the next one */
+#define RL_EXTEND_SHARE   200          /* within this part of it they share a flush, */
+#define RL_EXTEND_GRID    (10 * RL_MS) /* but no less, */
+#define RL_EXTEND_COARSE  (50 * RL_MS) /* and no more */
 #define RL_LINGER_GAP     (500 * RL_MS)
 
 enum rl_lease_state {

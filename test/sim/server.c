@@ -14,6 +14,7 @@ void server_init(struct world *world, unsigned i)
     server->life = server->process = server->history = 1;
     server->memory = server->retuned = 0;
     server->lost_at = RL_NEVER;
+    server->was_sound = false;
     server->ahead_at = 0;
     server->fast = false;
     server->stepped = server->role_until = 0;
@@ -146,6 +147,7 @@ void server_mark(struct world *world, struct server *server, struct rl_marker *m
 {
     char text[RL_MARKER_MAX];
     server_describe(server, &marker->process);
+    server->was_sound |= marker->sound;
     store_put(&server->store, STORE_STRING, world_marker_key(),
               world_keep_text(world, text, rl_marker_write(marker, text)), STORE_NO_EXPIRY);
     server->saved = server->store;
@@ -172,6 +174,14 @@ static void settle_role(const struct world *world, struct server *server)
         server->role = SERVER_MASTER;
 }
 
+static void note_marker(struct world *world, struct server *server)
+{
+    struct rl_marker marker;
+    if (server_marker(server, &marker))
+        server->was_sound |= marker.sound;
+    oracle_marked(world, server);
+}
+
 static void execute(struct world *world, struct server *server, struct order *order)
 {
     struct rl_command command = world->wire.saying[order->saying].command;
@@ -193,7 +203,7 @@ static void execute(struct world *world, struct server *server, struct order *or
     order->marker = marker ? marker->value : (struct rl_word){"", 0};
     order->truth = order->of_ward ? RL_VOTE_GRANTED : truth_of(order);
     if (order->of_ward)
-        oracle_marked(world, server);
+        note_marker(world, server);
     else
         oracle_ran(world, order);
     if (judged)
@@ -309,7 +319,7 @@ void server_forgot(struct world *world, struct server *server, const struct stor
                    bool restart)
 {
     server->memory++;
-    if (server->lost_at != RL_NEVER || store_find(before, world_marker_key(), 0))
+    if (server->was_sound)
         server->lost_at = world->now; /* else there was nothing to lose */
     oracle_compare(world, server, before, restart ? LOSS_RESTART : LOSS_FLUSH);
 }

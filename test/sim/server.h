@@ -24,7 +24,8 @@ struct server {
     struct store store;
     struct store saved; /* what a restart that forgets the latest finds */
     struct skew clock;
-    rl_time lost_at;   /* its memory, the last time; RL_NEVER: it never did */
+    bool was_sound;    /* it may have voted */
+    rl_time lost_at;   /* its memory since that, the last time; RL_NEVER: it never did */
     rl_time ahead_at;  /* when its clock was last seen to gain more than it may; 0: never */
     bool fast;         /* it does so now */
     uint32_t retuned;  /* how often its clock was; what was planned before is void */
