@@ -54,7 +54,8 @@ static struct rl_op op_of(const redlock_client *client, struct rl_task *task,
 bool rl_client_ask(redlock_client *client, struct rl_task *task, uint32_t seq,
                    const struct rl_word *word, size_t words, unsigned node)
 {
-    struct rl_op op = {.task = task, .sent = client->view.now, .seq = seq};
+    struct rl_op op = {
+        .task = task, .sent = client->view.now, .asked = client->boot, .seq = seq};
     struct rl_part part;
     if (!rl_post_words(&client->post, word, words, &part) ||
         !queue(&client->member[node], &op, part))

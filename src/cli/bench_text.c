@@ -167,10 +167,10 @@ static void print_faults(const struct bench *bench, const struct tally_node *nod
         printf("%s%s: %s", between, faults[i].text, bench_grouped(faults[i].count, number));
         between = "; ";
     }
-    if (node->fault)
+    if (node->fault) {
         printf(" (%s); no grant for ", node->fault);
-    if (node->fault)
         print_gap(bench, &node->gap);
+    }
     printf("%s\n", bench->cli->color && node->fault ? PLAIN : "");
 }
 

@@ -142,7 +142,7 @@ struct rl_lease {
     rl_nodes missing;    /* known not to store it, by what they said last */
     enum rl_lease_state state : 8;
     enum rl_cause cause : 8;
-    uint8_t spread;   /* so many of 256 parts of it; 0, or rl_lease_spread() */
+    uint8_t spread;   /* how early its watchdog is, of 256: 0, or rl_lease_spread() */
     bool timed : 1;   /* the deadline is known: not so for a bare token */
     bool decided : 1; /* the round's result is known */
     bool won : 1;     /* and it is that */
