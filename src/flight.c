@@ -125,7 +125,7 @@ static bool ride_or_fly(struct rl_flight *flight, int64_t deadline,
     bool stranded = false;
     rl_sync_lock(sync);
     struct rl_flight *other = find(sync, flight->key, flight->key_len);
-    ret->flew = !other;
+    *ret = (struct outcome){.flew = !other};
     if (other) {
         ret->code = ride(sync, other, deadline, options->stop, &ret->returned, &stranded);
         rl_sync_unlock(sync);
