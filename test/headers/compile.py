@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Each public header alone, and all of them together, as C11 and as C++17, with all warnings.
 
-Speaks TAP. A compiler that is not here is skipped, and so is said.
+Speaks TAP. A compiler that is missing is skipped. A warning fails the test only
+with --werror: newer compilers warn of more.
 """
 import itertools
 import pathlib
@@ -10,7 +11,9 @@ import subprocess
 import sys
 
 INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "include"
-WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wundef", "-Werror"]
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wundef"]
+if "--werror" in sys.argv:
+    WARNINGS += ["-Werror"]
 C_HEADERS = ["redlock.h", "sync.h"]
 LANGUAGES = {
     "c": (["gcc", "clang"], ["-std=c11", "-Wstrict-prototypes"], C_HEADERS),
@@ -18,12 +21,12 @@ LANGUAGES = {
 }
 
 
-def complaints(compiler, language, words, headers):
+def compile_headers(compiler, language, words, headers):
     text = "".join(f"#include <redlock/{header}>\n" for header in headers)
     done = subprocess.run(
         [compiler, "-x", language, *words, *WARNINGS, f"-I{INCLUDE}", "-fsyntax-only", "-"],
         input=text + "int main(void) { return 0; }\n", text=True, stderr=subprocess.PIPE)
-    return done.stderr if done.returncode else ""
+    return done.returncode, done.stderr
 
 
 def main():
@@ -39,10 +42,10 @@ def main():
         if not shutil.which(compiler):
             print(f"ok {name} # SKIP there is no {compiler}")
             continue
-        found = complaints(compiler, language, words, headers)
-        print(found, file=sys.stderr, end="")
-        failed += bool(found)
-        print(f"{'not ok' if found else 'ok'} {name}")
+        code, messages = compile_headers(compiler, language, words, headers)
+        print(messages, file=sys.stderr, end="")
+        failed += code != 0
+        print(f"{'not ok' if code else 'ok'} {name}")
     sys.exit(failed > 0)
 
 
