@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 """What acquire leaves on the nodes, under every pattern of others' locks."""
-import os
 import re
-import signal
 import time
 
 import lab
@@ -109,7 +107,7 @@ def _(quorum):
 def _(quorum):
     stopped = [0, 1]
     for index in stopped:
-        os.kill(quorum[index].process.pid, signal.SIGSTOP)
+        quorum[index].stop()
     try:
         quorum.occupy("other", [2])
         for key, code in (("k", 0), ("other", 75)):
@@ -118,7 +116,7 @@ def _(quorum):
             check(outcome.seconds < 8, f"it took {outcome.seconds} s")
     finally:
         for index in stopped:
-            os.kill(quorum[index].process.pid, signal.SIGCONT)
+            quorum[index].go_on()
     lab.wait_for(lambda: quorum.values("other") == [None, None, FOREIGN, None, None],
                  "the end of what was sent to stopped nodes")
 

@@ -20,6 +20,7 @@ LATENCY = ("p50_us", "p90_us", "p99_us", "p99_9_us", "max_us")
 SHARES = (0.5, 0.9, 0.99, 0.999, 1)
 # No node is given up because this machine is busy.
 PATIENT = ("--timeout", "20s", "-t", "300s")
+HANGING = ("--timeout", "1h", "-t", "10h")  # for as long as a node stands still
 QUICK = ("--warmup", "0", "-n", "200", *PATIENT)
 
 
@@ -53,6 +54,17 @@ def sound(found, nodes=5):
         equal(node["fault"] is None, node["granted"] + node["ready"] == found["cycles"],
               f"fault of {node}")
     return found
+
+
+def hang(quorum, process):
+    """Stops three nodes, and waits until a cycle of bench surely waits for them.
+
+    The one under way when they stop may have its answers already.
+    """
+    for server in quorum.servers[:3]:
+        server.stop()
+    awake = [process.pid, *(server.process.pid for server in quorum.servers[3:])]
+    lab.wait_for(lambda: lab.are_asleep(awake), "a cycle that hangs")
 
 
 def nothing_is_stored(quorum):
@@ -257,11 +269,11 @@ def _(quorum):
 def _(quorum):
     rows = lab.temporary("rows")
     running = Running(quorum, "-c", "3", "--export-csv", rows)
-    quorum[2].process.send_signal(signal.SIGSTOP)
+    quorum[2].stop()
     others = [server for index, server in enumerate(quorum.servers) if index != 2]
     before = served(others)
     lab.wait_for(lambda: served(others) > before + 4000, "cycles of the others")
-    quorum[2].process.send_signal(signal.SIGCONT)
+    quorum[2].go_on()
     found = sound(running.end().expect(130).json())
     equal(found["signal"], signal.SIGINT, "signal")
     check(found["nodes"][2]["silent"] > 0, f"silent: {found['nodes'][2]}")
@@ -323,17 +335,16 @@ def _(quorum):
 @case("a second signal ends it at once, without files that nothing was written to")
 def _(quorum):
     path = lab.temporary("x")
-    running = Running(quorum, *PATIENT, "--export-json", path)
+    running = Running(quorum, *HANGING, "--export-json", path)
     check(os.path.exists(path), "the file")
-    for server in quorum.servers[:3]:
-        server.process.send_signal(signal.SIGSTOP)
+    hang(quorum, running.process)
     running.process.send_signal(signal.SIGINT)
     # Two of one kind that both wait are one.
     lab.wait_for(lambda: not pending(running.process.pid), "the first signal is taken")
     running.process.send_signal(signal.SIGINT)
     outcome = lab.finish(running.process)
     for server in quorum.servers[:3]:
-        server.process.send_signal(signal.SIGCONT)
+        server.go_on()
     outcome.expect(130, err="again: ended at once", out="")
     check(not os.path.exists(path), "the file is left")
 
@@ -347,7 +358,7 @@ def pending(pid):
 @case("a signal before anything was measured: no result, and no file that was not there")
 def _(quorum):
     for server in quorum.servers:
-        server.process.send_signal(signal.SIGSTOP)
+        server.stop()
     path = lab.temporary("rows")
     process = lab.start("bench", "--json", *PATIENT, "--export-csv", path, env=on(quorum))
     lab.wait_for(lambda: os.path.exists(path), "the file")
@@ -356,7 +367,7 @@ def _(quorum):
     equal(found["cause"], "cancelled", "cause")
     check(not os.path.exists(path), "the file is left")
     for server in quorum.servers:
-        server.process.send_signal(signal.SIGCONT)
+        server.go_on()
     old, before = lab.write(lab.temporary("old"), "as it was"), quorum.attempts()
     process = lab.start("bench", "--warmup", "1h", "--export-csv", old, env=on(quorum))
     lab.wait_for(lambda: quorum.attempts() > before + 100, "cycles of the warm-up")
@@ -561,11 +572,11 @@ def _(quorum):
     path, script, whole = lab.temporary("x.svg"), lab.temporary("script"), lab.temporary("x")
     running = Running(quorum, "--timeout", "500ms", "-t", "300s", "--plot", path,
                       "--export-json", whole, env=recorded(script))
-    quorum[2].process.send_signal(signal.SIGSTOP)
+    quorum[2].stop()
     others = [server for index, server in enumerate(quorum.servers) if index != 2]
     before = served(others)
     lab.wait_for(lambda: served(others) > before + 100, "cycles of the others")
-    quorum[2].process.send_signal(signal.SIGCONT)
+    quorum[2].go_on()
     running.end().expect(130)
     told = json.loads(lab.read(whole))
     slots = told["timeline"]["slots"]
@@ -580,11 +591,11 @@ def _(quorum):
     path, script, whole = lab.temporary("x.svg"), lab.temporary("script"), lab.temporary("x")
     running = Running(quorum, "--plot", path, "--export-json", whole, env=recorded(script))
     for server in quorum.servers[:3]:
-        server.process.send_signal(signal.SIGSTOP)
+        server.stop()
     while not re.search(rb"cycles, [1-9][\d,]* failed", running.process.stderr.readline()):
         pass
     for server in quorum.servers[:3]:
-        server.process.send_signal(signal.SIGCONT)
+        server.go_on()
     running.go_on(1000)
     running.end().expect(130)
     check_times(script, json.loads(lab.read(whole)))
@@ -711,7 +722,7 @@ def _(quorum):
 @case("a signal while nodes hang: progress tells what it waits for")
 def _(quorum):
     master, slave = pty.openpty()
-    process = lab.start("bench", "-d", "1h", "--warmup", "0", *PATIENT, env=on(quorum),
+    process = lab.start("bench", "-d", "1h", "--warmup", "0", *HANGING, env=on(quorum),
                         stderr=slave)
     os.close(slave)
 
@@ -720,12 +731,11 @@ def _(quorum):
         while not re.search(pattern, seen):
             seen += os.read(master, 4096)
     read_until(rb"[1-9]\d* cycles, 0 failed")
-    for server in quorum.servers[:3]:
-        server.process.send_signal(signal.SIGSTOP)
+    hang(quorum, process)
     process.send_signal(signal.SIGINT)
     read_until(rb"; ends when the nodes have answered, or at once by another signal")
     for server in quorum.servers[:3]:
-        server.process.send_signal(signal.SIGCONT)
+        server.go_on()
     lab.finish(process).expect(130)
     os.close(master)
 

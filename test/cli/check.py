@@ -52,11 +52,6 @@ class Relay:
         self.listener.close()
 
 
-def stop(server):
-    server.process.send_signal(signal.SIGSTOP)
-    lab.wait_for(lambda: lab.state(server.process.pid) == "T", "a server that is stopped")
-
-
 def keys(quorum):
     return sum(server.call("DBSIZE") for server in quorum.servers
                if server.is_running() and lab.state(server.process.pid) != "T")
@@ -205,11 +200,11 @@ def _():
     with durable(5) as quorum:
         quorum[0].kill()
         expect(quorum, WARNINGS, [["unreachable"], [], [], [], []], "refused")
-        stop(quorum[1])
+        quorum[1].stop()
         expect(quorum, WARNINGS, [["unreachable"], ["unreachable"], [], [], []], "no answer in time")
         quorum[2].kill()
         expect(quorum, NO_QUORUM, [["unreachable"]] * 3 + [[], []])
-        quorum[1].process.send_signal(signal.SIGCONT)
+        quorum[1].go_on()
 
 
 @case("no node at all can be reached: 2")

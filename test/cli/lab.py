@@ -116,6 +116,18 @@ def is_alive(pid):
     return state(pid) not in ("", "Z", "X")
 
 
+def naps(pid):
+    """Its state, and how often it was put to sleep or pushed off its core."""
+    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+        return re.findall(r"^(?:State|\w+_ctxt_switches):\s+(\w+)", file.read(), re.MULTILINE)
+
+
+def are_asleep(pids):
+    """Whether all of them have slept at one time: nothing is under way between them."""
+    before = [naps(pid) for pid in pids]
+    return all(one[0] == "S" for one in before) and before == [naps(pid) for pid in pids]
+
+
 def marked():
     """The living processes that the command started: {pid: its words}.
 
@@ -251,6 +263,14 @@ class Server:
 
     def is_running(self):
         return self.process is not None and self.process.poll() is None
+
+    def stop(self):
+        """Makes it stand still."""
+        self.process.send_signal(signal.SIGSTOP)
+        wait_for(lambda: state(self.process.pid) == "T", "a server that stands still")
+
+    def go_on(self):
+        self.process.send_signal(signal.SIGCONT)
 
     def start(self):
         self.begin()

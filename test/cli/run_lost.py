@@ -78,12 +78,12 @@ def descendants():
 
 def stop(*servers):
     for server in servers:
-        os.kill(server.process.pid, signal.SIGSTOP)
+        server.stop()
 
 
 def resume(*servers):
     for server in servers:
-        os.kill(server.process.pid, signal.SIGCONT)
+        server.go_on()
 
 
 # --- redlock itself ---
@@ -164,6 +164,7 @@ def _(quorum):
         hung = Job(others, ttl=LONG)
         with job.frozen(), hung.frozen():
             os.kill(keeper, signal.SIGSTOP)
+            lab.wait_for(lambda: lab.state(keeper) == "T", "the keeper to stop")
             free, hung_free = quorum.expires_us("k"), others.expires_us("k")
             quorum.kill(0, 1, 2)
             stop(*others.servers[:3])
