@@ -496,6 +496,8 @@ const struct deed deeds[] = {
     {0},
 };
 
+static atomic_uint was_done[sizeof(deeds) / sizeof(*deeds)]; /* by any thread */
+
 unsigned deeds_count(void)
 {
     return sizeof(deeds) / sizeof(*deeds) - 1;
@@ -510,5 +512,17 @@ void deeds_next(struct actor *actor)
         left -= deeds[i].weight;
     actor->deed = &deeds[i];
     actor->tried[i]++;
-    actor->done[i] += actor->deed->does(actor);
+    if (!actor->deed->does(actor))
+        return;
+    actor->done[i]++;
+    if (!read_of(&was_done[i]))
+        atomic_exchange_explicit(&was_done[i], 1, memory_order_relaxed); /* for helgrind */
+}
+
+bool deeds_were_all_done(void)
+{
+    for (unsigned i = 0; i < deeds_count(); i++)
+        if (!read_of(&was_done[i]))
+            return false;
+    return true;
 }

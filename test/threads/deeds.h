@@ -48,6 +48,9 @@ unsigned deeds_count(void);
 /* Does one. */
 void deeds_next(struct actor *actor);
 
+/* Whether each came to something at least once. */
+bool deeds_were_all_done(void);
+
 /* What only one who has the key CALM may touch. */
 extern unsigned long calm_count;
 
