@@ -52,6 +52,7 @@ struct event {
 
 void tally_note(struct tally *tally, const struct event *event);
 void tally_expect_all(const struct tally *tally);
+bool tally_has_all(const struct tally *tally);
 
 const char *tally_name(enum rl_text text);
 
