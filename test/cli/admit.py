@@ -207,7 +207,7 @@ def _(quorum):
 def waits(quorum, *words):
     """Until all vote, which takes a quarantine; progress is told in between."""
     outcome = admit(quorum, *words).expect(0)
-    check(QUARANTINE_S <= outcome.seconds < QUARANTINE_S + 15, f"it took {outcome.seconds} s")
+    check(QUARANTINE_S <= outcome.seconds, f"it took {outcome.seconds} s")
     lines = outcome.err.splitlines()
     check(1 <= len(lines) <= 4, f"lines: {lines}")  # one in ten seconds, or so
     matches(lines[0], r"admit: waiting: \d of \d nodes vote; .*: another 1[01]\.\d s", "progress")
@@ -293,7 +293,7 @@ def kept_by_a_holder():
             return lab.start("run", "-t", "1s", "-w", "20s", "--fence", "long", "sleep", "50",
                              env=on(quorum))
 
-        def wait_for(condition, what, seconds=20):
+        def wait_for(condition, what, seconds=lab.STATE_SECONDS):
             def is_so():
                 nonlocal process
                 if process.poll() is not None:  # the machine stood still for a TTL
@@ -307,7 +307,7 @@ def kept_by_a_holder():
         quorum.kill(0)
         quorum.start()
         wait_for(lambda: state(quorum[0]) == "barred", "a seat")
-        wait_for(lambda: state(quorum[0]) == "sound", "a vote", QUARANTINE_S + 20)
+        wait_for(lambda: state(quorum[0]) == "sound", "a vote", QUARANTINE_S + lab.STATE_SECONDS)
         wait_for(lambda: quorum[0].call("GET", "long"), "the lock, also there")
         process.send_signal(signal.SIGTERM)
         lab.finish(process).expect(128 + signal.SIGTERM)
