@@ -111,9 +111,9 @@ def _(quorum):
     try:
         quorum.occupy("other", [2])
         for key, code in (("k", 0), ("other", 75)):
-            outcome = redlock("acquire", "--timeout", "1s", "-n", "-t", "10s", key,
+            outcome = redlock("acquire", "--timeout", "1s", "-n", "-t", "10m", key,
                               env=on(quorum)).expect(code)
-            check(outcome.seconds < 8, f"it took {outcome.seconds} s")
+            check(outcome.seconds < 60, f"it took {outcome.seconds} s")
     finally:
         for index in stopped:
             quorum[index].go_on()

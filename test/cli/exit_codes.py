@@ -65,15 +65,15 @@ def _(quorum):
     quorum.occupy("k")
     outcome = run(quorum, "--json", "-w", "700ms", "k", "true")
     equal(cause(outcome.expect(75, err="the wait ran out")), "timeout", "cause")
-    check(0.6 < outcome.seconds < 10, f"it waited {outcome.seconds} s")
+    check(0.6 < outcome.seconds < 60, f"it waited {outcome.seconds} s")
     run(quorum, "-w", "100ms", "-E", "9", "k", "true").expect(9)
 
 
 @case("run -w: gets the lock when the other's has expired")
 def _(quorum):
     quorum.occupy("k", ms=400)
-    outcome = run(quorum, "-w", "30s", "k", "echo", "mine").expect(0, out="mine\n")
-    check(outcome.seconds < 15, f"it took {outcome.seconds} s")
+    outcome = run(quorum, "-w", "1h", "k", "echo", "mine").expect(0, out="mine\n")
+    check(outcome.seconds < 60, f"it took {outcome.seconds} s")
 
 
 @case("run: without -n and -w it waits for as long as it takes")
