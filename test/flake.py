@@ -232,7 +232,8 @@ def main():
     about = {"sources": sources(), "load": options.load, "stops": options.stops,
              "tests": sorted(test.name for test in tests)}
     state = State(options.state, about, options.fresh)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     disturbers = disturb(options.load, options.stops)
     try:
         play_runs(options, tests, state)
