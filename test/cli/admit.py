@@ -4,7 +4,7 @@ import os
 import signal
 
 import lab
-from fencing import (QUARANTINE_S, SHORT, fence, found, is_without_a_vote, marker, state, states,
+from fencing import (QUARANTINE_S, SHORT, TTL, fence, found, is_without_a_vote, marker, state, states,
                      together)
 from lab import case, check, equal, matches, on, redlock
 
@@ -209,8 +209,8 @@ def waits(quorum, *words):
     outcome = admit(quorum, *words).expect(0)
     check(QUARANTINE_S <= outcome.seconds, f"it took {outcome.seconds} s")
     lines = outcome.err.splitlines()
-    check(1 <= len(lines) <= 4, f"lines: {lines}")  # one in ten seconds, or so
-    matches(lines[0], r"admit: waiting: \d of \d nodes vote; .*: another 1[01]\.\d s", "progress")
+    check(1 <= len(lines) <= 3 + outcome.seconds / 10, f"lines: {lines}")  # one in ten seconds, or so
+    matches(lines[0], r"admit: waiting: \d of \d nodes vote; .*: another (1[01]|\d)\.\d s", "progress")
     equal(states(quorum), ["sound"] * len(quorum.servers), "states")
     fence(quorum).expect(0, err="^$")
     return outcome
@@ -236,7 +236,7 @@ def flushed():
             check(fences[-1] > fences[-2], f"the fences {fences[-2:]}")
         while is_without_a_vote(quorum[1], vote):
             pass
-        check(len(fences) > 20, f"{len(fences)} locks meanwhile")
+        check(len(fences) > 5, f"{len(fences)} locks meanwhile")
         lab.finish(process).expect(0)
         vote()
         lab.wait_for(lambda: quorum[1].call("GET", "k!fence") or fence(quorum) is None, "its vote")
@@ -290,7 +290,7 @@ def kept_by_a_holder():
     with lab.Quorum(3) as quorum:
         found(quorum, *SHORT)
         def hold():
-            return lab.start("run", "-t", "1s", "-w", "20s", "--fence", "long", "sleep", "50",
+            return lab.start("run", "-t", TTL, "-w", "1m", "--fence", "long", "sleep", "1h",
                              env=on(quorum))
 
         def wait_for(condition, what, seconds=lab.STATE_SECONDS):
@@ -331,7 +331,7 @@ def replaced():
             last = now
         outcome = lab.finish(process).expect(0)
         equal(outcome.out.splitlines()[-1], "nodes = " + ",".join(new_list), "configuration")
-        check(turns > 20, f"{turns} locks meanwhile")
+        check(turns > 5, f"{turns} locks meanwhile")
         quorum[1].call("DEL", "k!fence")
         check(int(fence(quorum).expect(0).out) > last, "the fence of a client with the old list")
         equal(quorum[1].call("GET", "k!fence"), None, "the vote of who was replaced")
@@ -350,7 +350,7 @@ def _(_quorum):
 @case("on a terminal a line per node is redrawn")
 def _(quorum):
     ours, theirs = os.openpty()
-    process = lab.start("admit", "--new", *SHORT, "-w", "1s", env=on(quorum), stderr=theirs)
+    process = lab.start("admit", "--new", *SHORT, "-w", "3s", env=on(quorum), stderr=theirs)
     os.close(theirs)
     lab.finish(process).expect(NOT_YET, out="")
     shown = ""
@@ -358,9 +358,9 @@ def _(quorum):
         shown += os.read(ours, 4096).decode()
     os.close(ours)
     frames = shown.split("\033[5A")
-    check(3 <= len(frames) <= 6, f"{len(frames)} frames: {shown!r}")
+    check(3 <= len(frames) <= 20, f"{len(frames)} frames: {shown!r}")
     for line in frames[1].splitlines()[:5]:
-        matches(line, r"^\033\[K.*\.sock  another 1[12]\.\d s$", "a line")
+        matches(line, r"^\033\[K.*\.sock  another (1[012]|\d)\.\d s$", "a line")
     matches(shown, "the wait ran out: 0 of 5 nodes vote", "the end")
 
 

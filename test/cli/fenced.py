@@ -114,7 +114,7 @@ def _(quorum):
 def _(quorum):
     admit(quorum)
     path = lab.temporary("fence")
-    process = lab.start("run", "-t", "1s", "--fence", "k", "--", "sh", "-c",
+    process = lab.start("run", "-t", "6s", "--fence", "k", "--", "sh", "-c",
                         f"echo $REDLOCK_FENCE > {path}; sleep 50", env=on(quorum))
     lab.wait_for(lambda: os.path.exists(path) and lab.read(path), "the fence")
     first = quorum.expires_us("k")

@@ -5,7 +5,7 @@ import signal
 import time
 
 import lab
-from fencing import QUARANTINE_S, SHORT, fence, found, is_without_a_vote, state, together
+from fencing import QUARANTINE_S, SHORT, TTL, fence, found, is_without_a_vote, state, together
 from lab import case, check, on, redlock
 
 HOUR = 3600 * 1000 * 1000  # us
@@ -37,7 +37,7 @@ def live_through(name, fault):
             fences.append(int(fence(quorum).expect(0).out))
             check(fences[-1] > fences[-2], f"the fences {fences[-2:]}")
         found(quorum, *SHORT)
-        holder = lab.start("run", "-t", "1s", "--fence", "long", "sleep", "50", env=on(quorum))
+        holder = lab.start("run", "-t", TTL, "--fence", "long", "sleep", "1h", env=on(quorum))
         lab.wait_for(lambda: quorum.values("long").count(None) == 0, "a lock on all nodes")
         vote()
         fault(node.clock)

@@ -5,7 +5,9 @@ import traceback
 import lab
 from lab import check, equal, on, redlock
 
-SHORT = ("--max-ttl", "1s")
+# The longest TTL whose quarantine is the shortest.
+TTL = "10s"
+SHORT = ("--max-ttl", TTL)
 QUARANTINE_S = 12.1  # of such a deployment
 
 
@@ -14,12 +16,12 @@ def found(quorum, *words):
     return redlock("admit", "--new", "--at-once", *words, env=on(quorum)).expect(0, err="^$")
 
 
-def fence(quorum, *words, wait="5s", env=None):
+def fence(quorum, *words, wait="1m", env=None):
     """The fencing token of a lock that is held for a moment.
 
     Nodes refuse a vote, for once, that was asked for before they learned of another's seat.
     """
-    return redlock("run", "-w", wait, "-t", "1s", *words, "--fence", "k", "--", "sh", "-c",
+    return redlock("run", "-w", wait, "-t", TTL, *words, "--fence", "k", "--", "sh", "-c",
                    "echo $REDLOCK_FENCE", env={**on(quorum), **(env or {})})
 
 

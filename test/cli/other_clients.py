@@ -55,7 +55,7 @@ def _(quorum):
 @case("a lock that is handed over: another client takes it by compare-and-set, the run ends")
 def _(quorum):
     path = lab.temporary("beats")
-    process = lab.start("run", "-t", "1s", "k", *lab.beat(path), env=on(quorum))
+    process = lab.start("run", "-t", "6s", "k", *lab.beat(path), env=on(quorum))
     lab.wait_for_beats(path)
     for server in quorum.servers:
         server.call("SET", "k", "0f3b92", "XX", "PX", 60000)
