@@ -3,6 +3,8 @@
 
 Criterion runs each test in a process of its own and swallows what that process's exit code
 says: a leak is reported as a passed test. So the complaints go to files, and these decide.
+What criterion itself leaks is suppressed by name; lanes/bite.py checks that planted mistakes
+are found all the same.
 Usage: watched.py valgrind|sanitizers PROGRAM [ARGUMENT...]
 """
 import os
@@ -10,23 +12,30 @@ import subprocess
 import sys
 import tempfile
 
+LANES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lanes")
+
 # A forked child must leave its events where they are: the loop is its parent's. And a test
 # that has an allocator of its own wants to be asked before valgrind's.
 VALGRIND = ["valgrind", "--quiet", "--leak-check=full", "--show-leak-kinds=definite",
             "--errors-for-leak-kinds=definite", "--num-callers=30", "--trace-children=yes",
             "--trace-children-skip=*redis-server*", "--child-silent-after-fork=yes",
-            "--soname-synonyms=somalloc=nouserintercepts"]
+            "--soname-synonyms=somalloc=nouserintercepts",
+            f"--suppressions={LANES}/valgrind.supp"]
+SANITIZERS = {
+    "ASAN_OPTIONS": "detect_leaks=1",
+    "LSAN_OPTIONS": f"suppressions={LANES}/lsan.supp:print_suppressions=0",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+}
 
 
 def run(tool, command, folder):
     log = os.path.join(folder, "log")
-    environment = dict(os.environ)
+    environment = dict(os.environ, REDLOCK_WATCHED=tool)
     if tool == "valgrind":
         command = VALGRIND + [f"--log-file={log}.%p"] + command
     else:
-        for name, more in (("ASAN_OPTIONS", "detect_leaks=1"),
-                           ("UBSAN_OPTIONS", "print_stacktrace=1")):
-            environment[name] = f"log_path={log}:{more}"
+        for name, options in SANITIZERS.items():
+            environment[name] = f"log_path={log}:{options}"
     return subprocess.run(command, env=environment).returncode
 
 
