@@ -13,6 +13,7 @@ LEAST = 95
 
 ENUMS = "the enumeration has no further value"
 WELL_FORMED = "every marker of the model is one: the unit tests have others"
+FEW_TEXTS = "the model has few malformed answers: the unit tests have the others"
 ONE_SIZE = "all deployments of the model have five nodes"
 REASONS = {
     ("admission.c", "bool is_empty = !ward->marked && !ward->garbled;"): WELL_FORMED,
@@ -23,6 +24,10 @@ REASONS = {
     ("fault.c", "return i == len || text[i] == ' ';"): "no error of the model is a prefix of another",
     ("fault.c", "return fault < RL_FAULT_COUNT ? faults[fault].name : \"?\";"): "names are for people",
     ("fault.c", "return fault < RL_FAULT_COUNT ? faults[fault].text : \"?\";"): "there is no such fault",
+    ("kind.c", "for (; at < end && *at >= '0' && *at <= '9' && at - first < ANSWER_DIGITS; at++)"):
+        FEW_TEXTS,
+    ("kind.c", "if (at == first || (is_last ? at != end : at == end || *at++ != ' '))"): FEW_TEXTS,
+    ("kind.c", "number[1] >= RL_NEVER / RL_SECOND || number[2] >= RL_SECOND)"): FEW_TEXTS,
     ("kind.c", "reply->item[1].integer < 0)"): "no server's time of day is before 1970",
     ("lease.c", "switch (event->text) {"): ENUMS,
     ("lease.c", "switch (event->type) {"): ENUMS,
@@ -34,6 +39,8 @@ REASONS = {
     ("lease_hold.c", "if (lease->state != RL_LEASE_HELD && lease->state != RL_LEASE_LOST)"):
         "a user disowns what it holds or has lost",
     ("lease_release.c", "switch (lease->state) {"): "a lease that was made is started at once",
+    ("link.c", "return link->state != RL_LINK_READY || oldest < link->oldest ||"):
+        "answers come in the order of the commands: what is owed next was not sent earlier",
     ("link.c", "switch (link->state) {"): ENUMS,
     ("link.c", "switch (event->type) {"): ENUMS,
     ("marker.c", "if (reader->at < reader->end && *reader->at == c)"): WELL_FORMED,

@@ -127,6 +127,7 @@ Test(suspect, of_one_write_that_is_answered_soon_only_the_last_answer_counts)
     cr_assert(!rl_link_learns(&link, now + RL_MS, now));
     cr_assert(!rl_link_learns(&link, now + RL_MS, now + RL_LINK_GRAIN - 1));
     cr_assert(rl_link_learns(&link, now + RL_MS, now + RL_LINK_GRAIN), "of another write");
+    cr_assert(rl_link_learns(&link, now + RL_MS, now - 1), "sent earlier");
     cr_assert(rl_link_learns(&link, now + RL_MS, RL_NEVER));
     link_say(&link, RL_LINK_TICK, now + RL_SUSPECT_FLOOR);
     cr_assert(rl_link_learns(&link, now + RL_SUSPECT_FLOOR, now), "it is suspect");
