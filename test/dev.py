@@ -1,12 +1,18 @@
 #!/usr/bin/env python3
-"""What ./dev builds upon: the counts of its tests (count.py)."""
+"""What ./dev builds upon: the counts of its tests (count.py), and ./dev all (all.py)."""
+import contextlib
+import io
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(HERE))
+import all as everything  # noqa: E402
 
 # Programs that end in each way that meson knows; `watched` passes its cases and fails.
 PROJECT = """
@@ -82,6 +88,112 @@ class Count(unittest.TestCase):
         self.run_tests("good")
         next(self.logs.glob("testlog*.json")).unlink()
         self.assertNotEqual(self.count().returncode, 0)
+
+
+# A ./dev whose verbs do what the rows below expect.
+DEV = """#!/bin/sh
+case $1 in
+help) printf '%s\\n' './dev good         x' './dev bad N        x' './dev far          x' \\
+  './dev other --all  x' './dev missed       x' ;;
+good) echo '1 of 2'; echo '3 of 4' ;;
+bad) echo '5 of 6'; exit 1 ;;
+missed) echo 'missed: speed is 1, wanted 2'; echo '7 of 8'; exit 1 ;;
+far) echo 'far is skipped: no way' ;;
+other) : >other; exit 0 ;;
+esac
+"""
+FIGURE = r"^(\d) of (\d)$"
+
+
+def entries(**changes):
+    return {
+        "good": [everything.Row("good", figure=FIGURE)],
+        "bad N": [everything.Row("bad 1", figure=FIGURE)],
+        "far": [everything.Row("far", unless=r"^(far is skipped.*)$")],
+        "other --all": [everything.Row("other --all")],
+        "missed": [everything.Row("missed", figure=FIGURE)],
+        **changes,
+    }
+
+
+class All(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.root = pathlib.Path(scratch.name)
+        (self.root / "dev").write_text(DEV)
+        (self.root / "dev").chmod(0o755)
+
+    def play(self, table, coming=None, wanted=()):
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            code = everything.main(self.root, wanted, table, coming or {})
+        self.said = said.getvalue()
+        return code
+
+    def row(self, name):
+        """Its result and its figure."""
+        found = [line for line in self.said.splitlines() if line.startswith(name + " ")]
+        self.assertEqual(len(found), 1, self.said)
+        words = found[0].removeprefix(name).split()
+        return words[0], " ".join(words[2:])
+
+    def test_a_failure_does_not_stop_the_others(self):
+        code = self.play(entries())
+        self.assertEqual(code, 1)
+        self.assertEqual(self.row("good"), ("ok", "3 4"))
+        self.assertEqual(self.row("bad 1"), ("FAILED", "5 6 (exit code 1)"))
+        self.assertEqual(self.row("far"), ("skipped", "far is skipped: no way"))
+        self.assertEqual(self.row("other --all"), ("ok", ""))
+        self.assertEqual(self.row("missed"), ("missed", "7 8"))
+        self.assertEqual((self.root / "build/all/bad-1.log").read_text(), "5 of 6\n")
+        self.assertEqual((self.root / "build/all/table.txt").read_text(), self.said)
+
+    def test_what_is_skipped_or_missed_is_no_failure(self):
+        code = self.play(entries(), wanted=["good", "far", "missed"])
+        self.assertEqual(code, 0)
+        self.assertNotIn("bad", self.said)
+
+    def test_a_figure_that_is_missing_is_a_failure(self):
+        code = self.play(entries(good=[everything.Row("good", figure="(nothing)")]),
+                         wanted=["good"])
+        self.assertEqual((code, self.row("good")), (1, ("FAILED", "the figure is missing")))
+
+    def test_a_verb_without_an_entry_is_an_error(self):
+        table = entries()
+        del table["other --all"]
+        code = self.play(table)
+        self.assertEqual(code, 1)
+        self.assertIn("./dev other --all: a verb of the help text without an entry", self.said)
+        self.assertFalse((self.root / "build").exists(), "something has run")
+
+    def test_an_entry_without_a_verb_is_an_error(self):
+        code = self.play(entries(gone=[everything.Row("gone")]))
+        self.assertEqual(code, 1)
+        self.assertIn("./dev gone: an entry", self.said)
+
+    def test_a_verb_that_comes_later_is_skipped_until_it_is_there(self):
+        coming = {"flake": [everything.Row("flake --runs 1")]}
+        self.play(entries(), coming, wanted=["flake"])
+        self.assertEqual(self.row("flake --runs 1")[0], "skipped")
+        table = entries()
+        del table["other --all"]
+        self.play(table, {"other": [everything.Row("other")]}, wanted=["other"])
+        self.assertEqual(self.row("other")[0], "ok")
+        self.assertTrue((self.root / "other").exists(), "it has not run")
+
+    def test_no_row_begins_so(self):
+        self.assertEqual(self.play(entries(), wanted=["nothing"]), everything.USAGE)
+
+    def test_every_verb_that_dev_knows_is_in_the_help_text(self):
+        known = (HERE.parent / "dev").read_text().split('case "${1:-help}" in')[1]
+        shown = {verb.split()[0] for verb in everything.verbs_of_help(HERE.parent)}
+        self.assertEqual(set(re.findall(r"^(\w+)\)", known, re.MULTILINE)), shown)
+
+    def test_every_verb_of_the_help_text_has_an_entry(self):
+        _, wrong = everything.plan(everything.verbs_of_help(HERE.parent), everything.VERBS,
+                                   everything.COMING)
+        self.assertEqual(wrong, [])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""./dev all [ROW...]: runs each verb of the help text once, as short as is useful.
+
+Prints a row as each verb ends: name, result, seconds, figure. A failure does not stop the
+others. The exit code is 1 if a row failed. With ROWs, only those whose names begin so.
+The output of each verb is in build/all/ROW.log, the table in build/all/table.txt.
+
+A line of `./dev help` without an entry in VERBS is an error: no verb can be forgotten.
+"""
+import dataclasses
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+ROW_SECONDS = 3600  # a verb that takes longer hangs
+END_SECONDS = 10    # for one that hangs, from TERM to KILL
+USAGE = 64
+
+# MISSED: a bench ran to its end and missed a target. In so few laps on a busy machine that
+# says little, so it is shown and is not a failure: ./dev bench itself decides about speed.
+OK, MISSED, SKIPPED, FAILED = "ok", "missed", "skipped", "FAILED"
+A_TARGET = re.compile(r"^missed: ", re.MULTILINE)
+
+
+@dataclasses.dataclass
+class Row:
+    """What is run for one line of the help text; an exit code of 0 is a success."""
+    name: str
+    figure: str = ""       # a pattern: its groups in the last match are shown, none is a failure
+    command: str = ""      # for bash; without it: ./dev NAME
+    unless: str = ""       # a pattern: where the output has it, the row is skipped
+    in_copy: bool = False  # in a clone of the last commit, for it changes or removes files
+    never: str = ""        # why it is not run
+
+
+COUNTS = r"^(\d+ passed, \d+ failed)$"
+STRESS = r"^(\d+ counted, .*)$"
+
+# Each line of the help text as far as its description begins, and what is run for it.
+VERBS = {
+    "setup": [Row("setup")],
+    "build": [Row("build")],
+    "demo": [Row("demo", figure=r"^(As told: .*)$")],
+    "test": [Row("test", figure=COUNTS)],
+    "test --all": [Row("test --all", figure=COUNTS)],
+    "test NAME...": [Row("test fence", figure=COUNTS)],
+    "sim --seeds N": [Row("sim --seeds 200", figure=r"(\d+ schedules) .* (\d+ violations)")],
+    "sim --seed S": [Row("sim --seed 1 --trace", figure=r"(\d+ acquisitions) .* (\d+ events)")],
+    "sim --mutations": [Row("sim --mutations --only 'a grant too few'",
+                            figure=r"(\d+ mutations, \d+ found)")],
+    "model": [Row("model", figure=COUNTS)],
+    "forget": [Row("forget", command="LOSSES=3 ACQUISITIONS=1000 ./dev forget",
+                   figure=r"^# (.*acquisitions.*)$")],
+    "tsan": [Row("tsan 2", figure=STRESS)],
+    "helgrind": [Row("helgrind 2", figure=STRESS)],
+    "bench rounds": [Row("bench rounds", figure=r"^ +8 +1 +\d+ +(\d+\.\d+ %)")],
+    "bench contention": [Row("bench contention --only alone,threads16 --seconds 1 --rounds 1",
+                             figure=r"^(threads16_vs_ideal) .* ([\d.]+) *(?:missed)?$")],
+    "bench takeover": [Row("bench takeover --times 3 --seconds 3", figure=r"(p50 [\d.]+ ms)")],
+    "bench floor": [Row("bench floor --rounds 3", figure=r"^(async_c1_p50) +([\d.]+)")],
+    "bench peers": [Row("bench peers --only redsync --rounds 1 --seconds 0.2",
+                        figure=r"^(redsync_best) +([\d.]+) \(",
+                        unless=r"^(redsync is skipped[,:].*)$")],
+    "bench servers": [Row("bench servers --rounds 1 --seconds 0.3",
+                          figure=r"^(a fenced cycle in plain ones, .*: [\d.]+)")],
+    "bench wan": [Row("bench wan", figure=r"^\| (7 \| 67 s \|.*) \|$")],
+    "bench scale": [Row("bench scale --rounds 1", figure=r"^memory of a lease +(\d+ bytes)")],
+    "bench nodes": [Row("bench nodes --rounds 1", figure=r"^(hung_p99) +([\d.]+)")],
+    "bench allocations": [Row("bench allocations --cycles 500",
+                              figure=r"^(async_c64) .* ([\d.]+)$")],
+    "bench instructions": [Row("bench instructions --cycles 500",
+                               figure=r"^(64 in flight): .*: (x [\d.]+)$")],
+    "coverage": [Row("coverage", figure=r"^(\d+ of \d+ branches .*)$")],
+    "format": [Row("format", in_copy=True, figure=r"^(\d+ files changed)$",
+                   command="./dev format && echo $(git diff --name-only | wc -l) files changed")],
+    "all [ROW...]": [Row("all", never="it prints this table")],
+    "clean": [Row("clean", in_copy=True, figure=r"^(build/ is gone)$",
+                  command="mkdir -p build/gcc && ./dev clean && [ ! -e build ] && "
+                          "echo build/ is gone")],
+}
+
+# Verbs that are not in the help text yet; once they are, the first word leads to them.
+COMING = {
+    "flake": [Row("flake --runs 1 --load 1")],
+    "on": [Row("on trixie build"), Row("on trixie demo")],
+}
+
+
+def verbs_of_help(root):
+    shown = subprocess.run(["./dev", "help"], cwd=root, check=True, capture_output=True, text=True)
+    return [re.split(r"\s{2,}", line)[0].removeprefix("./dev ")
+            for line in shown.stdout.splitlines() if line.startswith("./dev ")]
+
+
+def plan(verbs, entries, coming):
+    """The rows in the order of the help text, and what is wrong with the entries."""
+    rows, wrong = [], []
+    first_words = {verb.split()[0] for verb in verbs}
+    left = dict(coming)
+    for verb in verbs:
+        if verb in entries:
+            rows += entries[verb]
+        elif verb.split()[0] in coming:
+            rows += left.pop(verb.split()[0], [])
+        else:
+            wrong.append(f"./dev {verb}: a verb of the help text without an entry in test/all.py")
+    wrong += [f"./dev {verb}: an entry in test/all.py without a line in the help text"
+              for verb in entries if verb not in verbs]
+    for word, missing in left.items():
+        if word not in first_words:
+            rows += [dataclasses.replace(row, never="./dev help does not have it yet")
+                     for row in missing]
+    return rows, wrong
+
+
+def last_match(pattern, text):
+    found = list(re.finditer(pattern, text, re.MULTILINE))
+    return " ".join(found[-1].groups()) if found else ""
+
+
+def judge(row, code, text):
+    """Result and figure of a row that has run."""
+    figure = last_match(row.figure, text) if row.figure else ""
+    if code == 0 and row.unless and last_match(row.unless, text):
+        return SKIPPED, last_match(row.unless, text)
+    if code not in (0, 1) or (code == 1 and not A_TARGET.search(text)):
+        return FAILED, f"{figure} (exit code {code})".strip()
+    if row.figure and not figure:
+        return FAILED, "the figure is missing"
+    return (OK, figure) if code == 0 else (MISSED, figure)
+
+
+class All:
+    def __init__(self, root):
+        self.root = pathlib.Path(root)
+        self.folder = self.root / "build/all"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.running = None
+        self.results = []
+
+    def end(self):
+        """Ends what runs, with all that it started in its session."""
+        if self.running and self.running.poll() is None:
+            os.killpg(self.running.pid, signal.SIGTERM)
+            try:
+                self.running.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                os.killpg(self.running.pid, signal.SIGKILL)
+                self.running.wait()
+
+    def run(self, row):
+        log = self.folder / (re.sub(r"[^a-z0-9]+", "-", row.name.lower()).strip("-") + ".log")
+        command = row.command or f"./dev {row.name}"
+        if row.in_copy:
+            command = f"git clone --quiet . build/all/copy && cd build/all/copy && {command}"
+        with open(log, "w", encoding="utf-8") as output:
+            self.running = subprocess.Popen(
+                ["bash", "-c", command], cwd=self.root, stdin=subprocess.DEVNULL,
+                stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+            try:
+                code = self.running.wait(ROW_SECONDS)
+            except subprocess.TimeoutExpired:
+                return FAILED, f"it hung: ended after {ROW_SECONDS} s"
+            finally:
+                self.end()
+                shutil.rmtree(self.folder / "copy", ignore_errors=True)
+        return judge(row, code, log.read_text(encoding="utf-8", errors="replace"))
+
+    def tell(self, line):
+        print(line, flush=True)
+        with open(self.folder / "table.txt", "a", encoding="utf-8") as table:
+            print(line, file=table)
+
+    def play(self, rows):
+        (self.folder / "table.txt").unlink(missing_ok=True)
+        width = max(len(row.name) for row in rows)
+        self.tell(f"{'verb':{width}}  result   seconds  figure")
+        begun = time.monotonic()
+        for row in rows:
+            at = time.monotonic()
+            result, figure = (SKIPPED, row.never) if row.never else self.run(row)
+            self.results.append(result)
+            self.tell(f"{row.name:{width}}  {result:7}  {time.monotonic() - at:7.0f}  {figure}")
+        counts = ", ".join(f"{self.results.count(result)} {result}"
+                           for result in (OK, MISSED, SKIPPED, FAILED))
+        self.tell(f"{len(rows)} rows in {(time.monotonic() - begun) / 60:.1f} minutes: {counts}")
+        return int(FAILED in self.results)
+
+
+def main(root, wanted, entries=VERBS, coming=COMING):
+    rows, wrong = plan(verbs_of_help(root), entries, coming)
+    if wrong:
+        print("\n".join(wrong), file=sys.stderr)
+        return 1
+    rows = [row for row in rows if not wanted or row.name.startswith(tuple(wanted))]
+    if not rows:
+        print(f"./dev all: no row begins with {' or '.join(wanted)}", file=sys.stderr)
+        return USAGE
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    everything = All(root)
+    try:
+        return everything.play(rows)
+    except KeyboardInterrupt:
+        return 1
+    finally:
+        everything.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main(pathlib.Path(__file__).resolve().parent.parent, sys.argv[1:]))
