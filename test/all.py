@@ -55,7 +55,7 @@ VERBS = {
                             figure=r"(\d+ mutations, \d+ found)")],
     "model": [Row("model", figure=COUNTS)],
     "forget": [Row("forget", command="LOSSES=3 ACQUISITIONS=1000 ./dev forget",
-                   figure=r"^# (.*acquisitions.*)$")],
+                   figure=r'"(acquisitions)": (\d+), "losses"')],
     "tsan": [Row("tsan 2", figure=STRESS)],
     "helgrind": [Row("helgrind 2", figure=STRESS)],
     "bench rounds": [Row("bench rounds", figure=r"^ +8 +1 +\d+ +(\d+\.\d+ %)")],
