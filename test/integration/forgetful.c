@@ -103,6 +103,23 @@ Test(forgetful, restarted_empty)
     expect_the_lock_to_go_on(&s, lease, &lost);
 }
 
+/*
+ * A failover behind a connection that stands: the process is the same, the history of its
+ * data is not. The client asks for that every 10 s.
+ */
+Test(forgetful, became_a_master_anew_on_a_standing_connection)
+{
+    struct stage s;
+    stage_open_fenced(&s, 3, NULL);
+    servers_do(&s.servers, 0, "REPLICAOF 127.0.0.1 1");
+    servers_do(&s.servers, 0, "REPLICAOF NO ONE");
+    LOOP_UNTIL(s.base, strcmp(stage_standing(s.client, 0)->verdict, "sound") != 0);
+    LOOP_UNTIL(s.base, stage_stands(s.client, 0, "BARRED"));
+    cr_assert_str_eq(stage_standing(s.client, 1)->verdict, "sound");
+    cr_assert_str_eq(stage_standing(s.client, 2)->verdict, "sound");
+    stage_close(&s);
+}
+
 /* Its data are those of some time ago: so it has the marker, of another process. */
 Test(forgetful, restarted_with_a_snapshot)
 {

@@ -221,3 +221,31 @@ Test(restart, is_repaired_by_the_watchdog)
     LOOP_UNTIL(s.base, servers_keys(&s.servers) == 0);
     stage_close(&s);
 }
+
+/* Not durable: the restart alone proves the loss, long before any extension or deadline. */
+Test(restart, of_a_majority_is_reported_to_the_holder_at_once)
+{
+    struct stage s;
+    struct told lost = {0};
+    redlock_lease_options options = stage_lease_options();
+    options.ttl_ms = 20 * LOOP_PATIENCE_MS;
+    options.on_lost = told_note;
+    options.lost_arg = &lost;
+    options.watchdog = false;
+    stage_open(&s, 5);
+    redlock_lease *lease = stage_hold(&s, "job", &options);
+    stage_drain(&s);
+    servers_restart(&s.servers, 0);
+    servers_restart(&s.servers, 1);
+    LOOP_UNTIL(s.base, stage_is(s.client, 0, "quarantined"));
+    LOOP_UNTIL(s.base, stage_is(s.client, 1, "quarantined"));
+    cr_assert_eq(lost.times, 0, "three of five still store the token");
+    cr_assert_gt(redlock_valid_ms(lease), 0);
+    servers_restart(&s.servers, 4);
+    EXPECT_TOLD(&s, &lost, REDLOCK_GONE);
+    cr_assert_eq(redlock_valid_ms(lease), 0);
+    redlock_lease_free(lease);
+    stage_drain(&s);
+    cr_assert_eq(servers_keys(&s.servers), 0);
+    stage_close(&s);
+}

@@ -106,6 +106,42 @@ Test(sync_turn, fencing_tokens_rise_from_owner_to_owner)
     crew_close(&c);
 }
 
+/* --- hand-over --- */
+
+/*
+ * A lease with less than a third of its TTL left is extended before the next thread gets
+ * it: a watchdog that is late would leave that thread next to nothing.
+ */
+Test(sync_turn, a_lease_is_extended_before_the_hand_over_if_little_is_left)
+{
+    struct crew c;
+    struct hand first, next;
+    redlock_lock_options options = crew_lock_options();
+    const int64_t third = options.ttl_ms / 3, slack = third / 2;
+    options.watchdog = false;
+    crew_open(&c, 3);
+    for (int round = 0; round < 2; round++) {
+        int64_t left = round ? third - 1 : third + slack;
+        hand_start(&first, c.sync, "job", &options);
+        hand_start(&next, c.sync, "job", &options);
+        cr_assert_eq(hand_done(&first, job_lock), REDLOCK_OK);
+        hand_do(&next, job_lock);
+        CREW_UNTIL(crew_waiting(c.sync, "job") == 1);
+        crew_age(c.sync, "job", left);
+        cr_assert_eq(hand_done(&first, job_unlock), REDLOCK_OK);
+        cr_assert_eq(hand_await(&next), REDLOCK_OK);
+        cr_assert_str_eq(redlock_hold_token(next.hold), redlock_hold_token(first.hold));
+        if (round)
+            cr_assert_gt(redlock_hold_valid_ms(next.hold), left, "it is not extended");
+        else
+            cr_assert_leq(redlock_hold_valid_ms(next.hold), left, "it cost a round");
+        cr_assert_eq(hand_done(&next, job_confirm), REDLOCK_OK);
+        hand_end(&first);
+        hand_end(&next);
+    }
+    crew_close(&c);
+}
+
 /* --- turns --- */
 
 static atomic_uint locks; /* of all greedy hands */

@@ -250,6 +250,15 @@ bool crew_held(redlock_sync *sync, const char *text)
     return held;
 }
 
+void crew_age(redlock_sync *sync, const char *text, int64_t left_ms)
+{
+    rl_sync_lock(sync);
+    struct rl_tenure *tenure = find(sync, text)->tenure;
+    tenure->until = rl_until_after(rl_until_now(), left_ms);
+    rl_hold_show(tenure->owner, tenure->until);
+    rl_sync_unlock(sync);
+}
+
 unsigned crew_keys(redlock_sync *sync)
 {
     unsigned count = 0;

@@ -71,6 +71,9 @@ void crew_leave(redlock_sync *sync);
 unsigned crew_waiting(redlock_sync *sync, const char *key);
 bool crew_held(redlock_sync *sync, const char *key);
 
+/* What is left of the lease of this key, which has one, is `left_ms` from now on. */
+void crew_age(redlock_sync *sync, const char *key, int64_t left_ms);
+
 /* Keys that somebody wants, or that are being released. */
 unsigned crew_keys(redlock_sync *sync);
 
