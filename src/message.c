@@ -5,20 +5,11 @@
 #include "client.h"
 #include "wards.h"
 
-/*
- * The nonce is the last word: the one thing that differs from node to node. Of a node that
- * may not vote it is none: what is said again there, for it did not know the script, must
- * not be granted under the marker that bars it.
- */
+/* The nonce is the last word: the one thing that differs from node to node. */
 static void write_nonce(const redlock_client *client, unsigned node, struct rl_form *form)
 {
     static const size_t crlf = 2;
-    const struct rl_ward *ward = &client->steward.ward[node];
-    char *at = form->bytes + form->len - crlf - RL_NONCE;
-    if (ward->standing == RL_STANDING_SOUND)
-        rl_marker_nonce(ward->nonce, at);
-    else
-        memset(at, '-', RL_NONCE);
+    rl_steward_nonce(&client->steward, node, form->bytes + form->len - crlf - RL_NONCE);
 }
 
 static bool queue(struct rl_member *member, const struct rl_op *op, struct rl_part part)

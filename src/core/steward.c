@@ -37,6 +37,16 @@ rl_nodes rl_steward_sound(const struct rl_steward *steward)
     return rl_steward_standing(steward, RL_STANDS(SOUND));
 }
 
+void rl_steward_nonce(const struct rl_steward *steward, unsigned node,
+                      char ret_nonce[RL_NONCE])
+{
+    const struct rl_ward *ward = &steward->ward[node];
+    if (ward->standing == RL_STANDING_SOUND)
+        rl_marker_nonce(ward->nonce, ret_nonce);
+    else
+        memset(ret_nonce, '-', RL_NONCE);
+}
+
 /* --- who stands how --- */
 
 static bool is_ours(const struct rl_steward *steward, const struct rl_ward *ward)
@@ -135,7 +145,8 @@ static enum rl_standing standing_of(const struct rl_steward *steward,
         return RL_STANDING_FOREIGN;
     if (!marker->sound)
         return RL_STANDING_BARRED;
-    return ward->off ? RL_STANDING_CLOCK : RL_STANDING_SOUND;
+    /* An order under way bars the node, even if its clock is trusted again by now. */
+    return ward->off || ward->claims ? RL_STANDING_CLOCK : RL_STANDING_SOUND;
 }
 
 bool rl_steward_is_recovering(const struct rl_steward *steward)
@@ -297,6 +308,7 @@ void rl_steward_refused(struct rl_steward *steward, unsigned node, bool again, r
     struct rl_ward *ward = &steward->ward[node];
     ward->owed = ward->claims = false;
     ward->nonce = ward->marker.nonce;
+    rl_steward_review(steward, now);
     ward->look_at = ward->rest_until = again ? now : rl_later(now, RL_STEWARD_REST);
 }
 

@@ -157,6 +157,13 @@ bool rl_ward_is_lost(const struct rl_ward *ward);
 /* These may vote. */
 rl_nodes rl_steward_sound(const struct rl_steward *steward);
 
+/*
+ * The last word of each fenced command to this node: the nonce of the marker under which
+ * the node may grant it. A node that may not vote gets a text that no marker begins with.
+ */
+void rl_steward_nonce(const struct rl_steward *steward, unsigned node,
+                      char ret_nonce[RL_NONCE]);
+
 /* How long a node stays in quarantine after its registration, by our clock. */
 rl_time rl_steward_quarantine(const struct rl_steward *steward);
 

@@ -127,15 +127,11 @@ void member_look_at_gate(struct world *world, struct client *client)
 
 static const char unmarked[RL_NONCE] = "----------------";
 
-/* Who may not vote is told no nonce: see write_nonce() in src/message.c. */
+/* As write_nonce() in src/message.c. */
 static void add_nonce(const struct client *client, unsigned node, struct order *order)
 {
-    const struct rl_ward *ward = &client->steward.ward[node];
     order->has_nonce = true;
-    if (ward->standing == RL_STANDING_SOUND)
-        rl_marker_nonce(ward->marker.nonce, order->nonce);
-    else
-        memcpy(order->nonce, unmarked, RL_NONCE);
+    rl_steward_nonce(&client->steward, node, order->nonce);
 }
 
 /* Its place in the queue: see rl_owner_place() in src/turns.c. */

@@ -200,6 +200,10 @@ void oracle_heard(struct world *world, struct attempt *attempt, const struct ord
         attempt->server[order->node] = order->server;
         attempt->memory[order->node] = order->memory;
         attempt->seal[order->node] = oracle_seal(order->marker);
+        if (world->swarm.fenced && !attempt->seal[order->node].sound)
+            oracle_accuse(world, INVARIANT_BARRED,
+                          "client %u counts server %u, which ran it without a sound marker",
+                          order->client + 1, order->server + 1);
         attempt->ran[order->node] = order->ran;
         attempt->missing &= ~bit;
         if (attempt->won == attempt->round)

@@ -1,4 +1,6 @@
 /* Clocks that are set: whose it was, and what becomes of a node whose it was. */
+#include <string.h>
+
 #include "steward_desk.h"
 
 /* A node's vote tells its time. */
@@ -265,4 +267,55 @@ Test(steward_clock, of_nodes_of_no_deployment_does_not_matter)
     cr_assert_eq(vote_all(&clerk), 7);
     set_clock(&stores, 0);
     cr_assert_eq(vote_all(&clerk), 7);
+}
+
+/* --- a node that is being barred when our own clock is found out --- */
+
+static bool may_grant(const struct clerk *clerk, unsigned node)
+{
+    char nonce[RL_NONCE];
+    rl_steward_nonce(&clerk->steward, node, nonce);
+    const struct store *store = &clerk->stores->store[node];
+    return store->len >= RL_NONCE && memcmp(store->text, nonce, RL_NONCE) == 0;
+}
+
+/* The order that bars node 1 is under way; then node 0 seems off, too: two of three. */
+static void open_barring(struct stores *stores, struct clerk *clerk)
+{
+    open_timed(stores, clerk, 3);
+    set_clock(stores, 1);
+    vote(clerk, 1);
+    clerk_run(clerk, RL_CLOCK_PAUSE - 1);
+    stores->now++;
+    cr_assert_eq(clerk_ask(clerk) & 2, 2);
+    cr_assert(clerk->errand[1].order.write);
+    cr_assert_not(clerk->errand[1].order.wanted.sound);
+    set_clock(stores, 0);
+    vote(clerk, 0);
+    clerk_ask(clerk);
+    cr_assert_not(clerk->steward.ward[1].off, "it was our clock");
+    cr_assert_eq(clerk_sound(clerk), 5);
+}
+
+Test(steward_clock, that_is_ours_gives_no_vote_to_a_node_that_is_being_barred)
+{
+    struct stores stores;
+    struct clerk clerk;
+    open_barring(&stores, &clerk);
+    cr_assert_not(may_grant(&clerk, 1), "before the order has run");
+    clerk_do(&clerk, 1);
+    cr_assert_not(may_grant(&clerk, 1), "after it has run");
+    clerk_hear(&clerk, 1);
+    cr_assert_eq(clerk_standing(&clerk, 1), RL_STANDING_BARRED);
+    cr_assert_not(may_grant(&clerk, 1), "after its answer");
+}
+
+Test(steward_clock, that_is_ours_gives_the_vote_back_if_the_order_was_refused)
+{
+    struct stores stores;
+    struct clerk clerk;
+    open_barring(&stores, &clerk);
+    clerk_refuse(&clerk, 1);
+    cr_assert_eq(clerk_standing(&clerk, 1), RL_STANDING_SOUND);
+    cr_assert(may_grant(&clerk, 1));
 }
