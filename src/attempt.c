@@ -188,13 +188,16 @@ void rl_attempt_expire(struct rl_task *task)
                         &(struct rl_lease_event){.type = RL_EVENT_EXPIRE});
 }
 
+void rl_attempt_forgot(struct rl_task *task, unsigned node)
+{
+    rl_attempt_step(attempt_of(task), &(struct rl_lease_event){
+                                          .type = RL_EVENT_FORGOT,
+                                          .node = (uint8_t)node,
+                                      });
+}
+
 void rl_attempt_ready(struct rl_task *task, unsigned node)
 {
-    if (task->client->member[node].link.restarted)
-        rl_attempt_step(attempt_of(task), &(struct rl_lease_event){
-                                              .type = RL_EVENT_FORGOT,
-                                              .node = (uint8_t)node,
-                                          });
     if (attempt_of(task)->lease.state == RL_LEASE_LINGERING)
         rl_attempt_step(attempt_of(task), &(struct rl_lease_event){
                                               .type = RL_EVENT_READY,
@@ -300,6 +303,7 @@ static void destroy(struct rl_task *task)
 static const struct rl_task_class attempt_class = {
     .tick = rl_attempt_tick,
     .expire = rl_attempt_expire,
+    .forgot = rl_attempt_forgot,
     .ready = rl_attempt_ready,
     .answer = rl_attempt_answer,
     .unsettled = rl_attempt_unsettled,

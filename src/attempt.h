@@ -54,6 +54,7 @@ void rl_attempt_leave(struct rl_attempt *attempt);
 /* What its task does (client.h), if it is a handle's, too. */
 void rl_attempt_tick(struct rl_task *task);
 void rl_attempt_expire(struct rl_task *task);
+void rl_attempt_forgot(struct rl_task *task, unsigned node);
 void rl_attempt_ready(struct rl_task *task, unsigned node);
 void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *op,
                        const struct rl_reply *reply);

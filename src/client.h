@@ -33,6 +33,8 @@ struct rl_task_class {
     void (*ready)(struct rl_task *task, unsigned node); /* a node was greeted */
     void (*tried)(struct rl_task *task, unsigned node); /* it was, or cannot be */
     void (*open)(struct rl_task *task);                 /* the gate opened */
+    /* A node was seen to restart, whether it is accepted or not. */
+    void (*forgot)(struct rl_task *task, unsigned node);
     /* A node answered, or the connection ended before it did (`reply` NULL). */
     void (*answer)(struct rl_task *task, unsigned node, const struct rl_op *op,
                    const struct rl_reply *reply);

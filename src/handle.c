@@ -398,6 +398,7 @@ static void destroy(struct rl_task *task)
 const struct rl_task_class rl_handle_class = {
     .tick = tick,
     .expire = rl_attempt_expire,
+    .forgot = rl_attempt_forgot,
     .ready = rl_attempt_ready,
     .open = open_gate,
     .answer = rl_attempt_answer,

@@ -161,6 +161,16 @@ static void step_link(struct rl_member *member, struct rl_link_event event)
     rl_task_due(&member->task, rl_link_next(&member->link));
 }
 
+static void tell_forgot(redlock_client *client, unsigned node)
+{
+    for (struct rl_task *task = client->list.next; task != &client->list;
+         task = task->next) {
+        rl_client_freshen(client);
+        if (!task->dead && task->class->forgot)
+            task->class->forgot(task, node);
+    }
+}
+
 static void tell_ready(redlock_client *client, unsigned node)
 {
     for (struct rl_task *task = client->list.next; task != &client->list;
@@ -221,10 +231,12 @@ static void on_greeted(void *arg, struct rl_node *node, struct rl_identity *iden
     identity->is_duplicate = is_duplicate(member, identity->process.run_id);
     step_link(member,
               (struct rl_link_event){.type = RL_LINK_GREETED, .identity = identity});
-    if (rl_link_is_open(&member->link)) {
+    if (rl_link_is_open(&member->link))
         rl_wards_greeted(client, member->index, identity);
+    if (member->link.restarted) /* it has forgotten, also if it is refused */
+        tell_forgot(client, member->index);
+    if (rl_link_is_open(&member->link))
         tell_ready(client, member->index);
-    }
     look_at_gate(client);
     tell_tried(client, member->index);
 }

@@ -89,7 +89,8 @@ struct rl_link {
     rl_time oldest;           /* when the oldest unanswered command was sent */
     rl_time round_trip;       /* smoothed; 0: not measured yet */
     unsigned failures;        /* since it was last open for RL_BACKOFF_CAP */
-    bool restarted;           /* since it was open last: it may have forgotten locks */
+    bool restarted;           /* since it was open last: it may have forgotten locks, which
+                                 each lease is told at each greeting, also a refused one */
     bool duplicate;           /* as it was greeted last: another node is the same server */
     char run_id[RL_RUN_ID + 1];
 };

@@ -202,6 +202,57 @@ Test(restart, of_a_majority_while_held)
     stage_close(&s);
 }
 
+/*
+ * Three of five restart with these words on their command lines, and are refused for this
+ * fault from then on. The lease is lost by what their greetings show, not by its deadline.
+ */
+static void expect_lost_to_refused(const char *const *word, const char *fault)
+{
+    struct stage s;
+    struct told lost = {0};
+    redlock_lease_options options = stage_lease_options();
+    options.ttl_ms = 60000;
+    options.on_lost = told_note;
+    options.lost_arg = &lost;
+    options.watchdog = false;
+    stage_open(&s, 5);
+    redlock_lease *lease = stage_hold(&s, "job", &options);
+    stage_drain(&s);
+    for (unsigned i = 0; i < 3; i++) {
+        servers_do(&s.servers, i, "CONFIG SET rdbcompression no");
+        servers_do(&s.servers, i, "DEBUG POPULATE 1000 filler 2000");
+        servers_do(&s.servers, i, "SAVE");
+        servers_kill(&s.servers, i);
+        for (size_t j = 0; word[j]; j++)
+            s.servers.server[i].word[j] = word[j];
+        servers_launch(&s.servers, i);
+    }
+    LOOP_UNTIL(s.base, lost.times > 0);
+    cr_assert_eq(lost.times, 1);
+    cr_assert_eq(lost.result.code, REDLOCK_GONE, "told %s",
+                 redlock_code_name(lost.result.code));
+    cr_assert_eq(redlock_valid_ms(lease), 0);
+    for (unsigned i = 0; i < 3; i++)
+        LOOP_UNTIL(s.base, strcmp(stage_link(s.client, i)->fault, fault) == 0);
+    redlock_lease_free(lease);
+    stage_close(&s);
+}
+
+Test(restart, of_a_majority_as_replicas_while_held)
+{
+    static const char *const word[] = {"--replicaof", "127.0.0.1 1", NULL};
+    expect_lost_to_refused(word, "REPLICA");
+}
+
+/* Each key takes 100 ms to load, and INFO is answered between two. */
+Test(restart, of_a_majority_that_loads_while_held)
+{
+    static const char *const word[] = {"--key-load-delay", "100000",
+                                       "--loading-process-events-interval-bytes", "1024",
+                                       NULL};
+    expect_lost_to_refused(word, "LOADING");
+}
+
 /* The watchdog repairs a node by itself once its quarantine has passed. */
 Test(restart, is_repaired_by_the_watchdog)
 {

@@ -185,13 +185,16 @@ enum rl_fault attempt_answered(struct world *world, struct client *client,
     return trusted ? RL_FAULT_NONE : RL_FAULT_PROTOCOL;
 }
 
-void attempt_greeted(struct world *world, struct client *client, struct attempt *attempt,
-                     unsigned node, bool restarted)
+void attempt_forgot(struct world *world, struct client *client, struct attempt *attempt,
+                    unsigned node)
 {
-    if (restarted)
-        attempt_step(
-            world, client, attempt,
-            &(struct rl_lease_event){.type = RL_EVENT_FORGOT, .node = (uint8_t)node});
+    attempt_step(world, client, attempt,
+                 &(struct rl_lease_event){.type = RL_EVENT_FORGOT, .node = (uint8_t)node});
+}
+
+void attempt_greeted(struct world *world, struct client *client, struct attempt *attempt,
+                     unsigned node)
+{
     if (attempt->used && attempt->lease.state == RL_LEASE_LINGERING)
         attempt_step(
             world, client, attempt,

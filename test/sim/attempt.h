@@ -68,9 +68,13 @@ enum rl_fault attempt_answered(struct world *world, struct client *client,
 void attempt_cut(struct world *world, struct client *client, struct attempt *attempt,
                  const struct order *order);
 
+/* A node was seen to restart. */
+void attempt_forgot(struct world *world, struct client *client, struct attempt *attempt,
+                    unsigned node);
+
 /* A node was greeted. */
 void attempt_greeted(struct world *world, struct client *client, struct attempt *attempt,
-                     unsigned node, bool restarted);
+                     unsigned node);
 
 /* The user goes. */
 void attempt_leave(struct world *world, struct client *client, struct attempt *attempt);

@@ -310,11 +310,12 @@ static void greeted(struct world *world, struct client *client, const struct ord
         ear_greeted(client, node);
     if (rl_link_is_open(&member->link) && world->swarm.fenced)
         ward_greeted(world, client, node, &identity);
-    if (rl_link_is_open(&member->link))
-        for (unsigned i = 0; i < client->attempts; i++)
-            if (client->attempt[i].used)
-                attempt_greeted(world, client, &client->attempt[i], node,
-                                member->link.restarted);
+    for (unsigned i = 0; member->link.restarted && i < client->attempts; i++)
+        if (client->attempt[i].used)
+            attempt_forgot(world, client, &client->attempt[i], node);
+    for (unsigned i = 0; rl_link_is_open(&member->link) && i < client->attempts; i++)
+        if (client->attempt[i].used)
+            attempt_greeted(world, client, &client->attempt[i], node);
     member_look_at_gate(world, client);
 }
 

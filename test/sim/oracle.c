@@ -245,11 +245,9 @@ void oracle_greeted(struct world *world, struct client *client, const struct ord
     }
     member->barred = accepted ? member->quarantined_until : RL_NEVER;
     member->refused = accepted ? INT64_MIN : RL_NEVER;
-    if (!accepted || !member->forgot)
-        return;
-    member->forgot = false;
-    for (unsigned i = 0; i < client->attempts; i++)
+    for (unsigned i = 0; member->forgot && i < client->attempts; i++)
         forget(&client->attempt[i], order->node);
+    member->forgot &= !accepted; /* until then a lease may come that does not know it */
 }
 
 /* --- what a client makes of it --- */
