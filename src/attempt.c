@@ -253,12 +253,16 @@ void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *
         heard.vote = RL_VOTE_UNKNOWN; /* what a wrong clock stores may end any time */
         heard.fault = RL_FAULT_CLOCK;
     }
+    if (attempt->wish->kind->is_fenced)
+        rl_steward_weigh(&task->client->steward, node, op->text, &heard);
     attempt->awaited |= heard.awaited;
     if (op->takes_place && attempt->owner && reply && heard.fault == RL_FAULT_NONE &&
         !heard.unplaced)
         rl_owner_placed(attempt->owner, node, op->sent);
     if (heard.fault == RL_FAULT_LATE || heard.fault == RL_FAULT_AHEAD)
         rl_wards_doubt(task->client, node);
+    if (heard.fault == RL_FAULT_MARKER)
+        rl_wards_disputed(task->client, node, op->sent);
     rl_attempt_step(attempt, &(struct rl_lease_event){
                                  .type = RL_EVENT_VOTE,
                                  .node = (uint8_t)node,

@@ -66,7 +66,7 @@ static const char *const standings[] = {
     [RL_STANDING_ALONE] = "alone",       [RL_STANDING_ELSEWHERE] = "elsewhere",
     [RL_STANDING_REPLACED] = "replaced", [RL_STANDING_FOREIGN] = "foreign",
     [RL_STANDING_BARRED] = "barred",     [RL_STANDING_CLOCK] = "clock_set",
-    [RL_STANDING_SOUND] = "sound",
+    [RL_STANDING_SOUND] = "sound",       [RL_STANDING_UNCONFIRMED] = "unconfirmed",
 };
 
 /* Someone knows of a later incarnation of some seat than this marker names. */

@@ -31,7 +31,7 @@ struct rl_word rl_wards_fence_mark(void)
 
 /* After each event: who may vote now, and what is to be done about the others. */
 static void act(redlock_client *client);
-static void ask_replication(redlock_client *client, unsigned node);
+static void ask_history(redlock_client *client, unsigned node);
 
 static void learn_time(redlock_client *client, unsigned node, rl_time sent, rl_time told)
 {
@@ -71,8 +71,8 @@ static void act(redlock_client *client)
            rl_steward_order(&client->steward, client->view.now, random, &order)) {
         if (!say(client, &order))
             rl_steward_refused(&client->steward, order.node, false, client->view.now);
-        else if (!order.write)
-            ask_replication(client, order.node);
+        else if (order.history)
+            ask_history(client, order.node);
     }
     client->sound = rl_steward_sound(&client->steward);
     rl_task_due(&client->ward_task, rl_steward_next(&client->steward));
@@ -86,29 +86,27 @@ static void tick(struct rl_task *task)
 
 /* --- the history of a node's data --- */
 
-/* The `seq` of what a look is followed by, where a node votes. */
-#define ASK_REPLICATION 1
+/* The `seq` of the question for it. */
+#define ASK_HISTORY 1
 
 /*
  * A node whose master_replid has changed became a master anew, or got a replica: the next
  * greeting finds its marker to be another process'. Unless it is asked, only those would
  * know who are greeted later.
  */
-static void ask_replication(redlock_client *client, unsigned node)
+static void ask_history(redlock_client *client, unsigned node)
 {
     static const struct rl_word info[] = {{"INFO", 4}, {"replication", 11}};
-    if (client->sound & rl_bit(node))
-        rl_client_ask(client, &client->ward_task, ASK_REPLICATION, info, 2, node);
+    rl_client_ask(client, &client->ward_task, ASK_HISTORY, info, 2, node);
 }
 
-static void hear_replication(redlock_client *client, unsigned node,
-                             const struct rl_reply *reply)
+static void hear_history(redlock_client *client, unsigned node,
+                         const struct rl_reply *reply)
 {
-    const struct rl_process *process = &client->steward.ward[node].process;
     struct rl_word replid = {"", 0};
     if (reply->type == RL_REPLY_STRING)
         replid = rl_info_field(reply, "master_replid");
-    if (replid.len == RL_RUN_ID && memcmp(replid.text, process->replid, RL_RUN_ID) != 0)
+    if (!rl_steward_history(&client->steward, node, replid, client->view.now))
         rl_member_distrust(&client->member[node], RL_FAULT_FOREIGN);
 }
 
@@ -131,8 +129,9 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
     struct rl_answer heard;
     if (!reply)
         return; /* the connection has ended, and tells so itself */
-    if (op->seq == ASK_REPLICATION) {
-        hear_replication(client, node, reply);
+    if (op->seq == ASK_HISTORY) {
+        hear_history(client, node, reply);
+        act(client);
         return;
     }
     (void)rl_client_hear(client, rl_kind_that_is(true), node, op, reply, &heard);
@@ -221,6 +220,12 @@ void rl_wards_doubt(redlock_client *client, unsigned node)
     act(client);
 }
 
+void rl_wards_disputed(redlock_client *client, unsigned node, rl_time sent)
+{
+    rl_steward_disputed(&client->steward, node, sent, client->view.now);
+    act(client);
+}
+
 enum rl_fault rl_wards_fault(const redlock_client *client, unsigned node)
 {
     static const enum rl_fault faults[] = {
@@ -232,6 +237,7 @@ enum rl_fault rl_wards_fault(const redlock_client *client, unsigned node)
         [RL_STANDING_FOREIGN] = RL_FAULT_FOREIGN,
         [RL_STANDING_BARRED] = RL_FAULT_BARRED,
         [RL_STANDING_CLOCK] = RL_FAULT_CLOCK,
+        [RL_STANDING_UNCONFIRMED] = RL_FAULT_MARKER,
         [RL_STANDING_SOUND] = RL_FAULT_NONE,
     };
     return faults[client->steward.ward[node].standing];

@@ -20,6 +20,9 @@ bool rl_wards_time(redlock_client *client, unsigned node, rl_time sent, rl_time 
 /* A node refused by its clock, and so did not tell it: it is asked. */
 RL_RARE void rl_wards_doubt(redlock_client *client, unsigned node);
 
+/* A node refused what was sent at `sent`, for its marker is another: that is read anew. */
+RL_RARE void rl_wards_disputed(redlock_client *client, unsigned node, rl_time sent);
+
 /* Why it has no vote on a fenced lock, if its connection is well. */
 enum rl_fault rl_wards_fault(const redlock_client *client, unsigned node);
 

@@ -55,7 +55,6 @@ bool rl_fault_is_of_node(enum rl_fault fault)
     case RL_FAULT_CLUSTERDOWN:
     case RL_FAULT_MOVED:
     case RL_FAULT_CROSSSLOT:
-    case RL_FAULT_MARKER:
     case RL_FAULT_NOAUTH: return true;
     default: return false;
     }

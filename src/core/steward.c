@@ -98,7 +98,8 @@ static bool is_open(const struct rl_steward *steward, unsigned seat)
     for (unsigned i = 0; i < steward->terms.n; i++) {
         const struct rl_ward *ward = &steward->ward[i];
         bool had_it = ward->seat == seat && rl_same_incarnation(ward->last, latest);
-        bool told_all = is_ours(steward, ward) && ward->nonce == ward->marker.nonce;
+        bool told_all = is_ours(steward, ward) && ward->nonce == ward->marker.nonce &&
+                        !ward->unconfirmed;
         if (had_it || !told_all ||
             !rl_later_incarnation(latest, ward->marker.roster.seat[seat]))
             return true;
@@ -146,7 +147,9 @@ static enum rl_standing standing_of(const struct rl_steward *steward,
     if (!marker->sound)
         return RL_STANDING_BARRED;
     /* An order under way bars the node, even if its clock is trusted again by now. */
-    return ward->off || ward->claims ? RL_STANDING_CLOCK : RL_STANDING_SOUND;
+    if (ward->off || ward->claims)
+        return RL_STANDING_CLOCK;
+    return ward->unconfirmed ? RL_STANDING_UNCONFIRMED : RL_STANDING_SOUND;
 }
 
 bool rl_steward_is_recovering(const struct rl_steward *steward)
@@ -239,24 +242,35 @@ void rl_steward_review(struct rl_steward *steward, rl_time now)
 
 /* --- what happens --- */
 
-static void learn(struct rl_steward *steward, unsigned node, struct rl_word text)
+/* Returns whether that is another marker than was read last, or written by us. */
+static bool learn(struct rl_steward *steward, unsigned node, struct rl_word text)
 {
     struct rl_ward *ward = &steward->ward[node];
     struct rl_marker marker;
     bool read = text.len > 0 && rl_marker_read(text, &marker);
+    uint64_t nonce = read ? marker.nonce : 0;
+    bool is_another = nonce != ward->nonce || ward->garbled != (text.len > 0 && !read);
     if (!read || !ward->marked ||
         !rl_same_incarnation(rl_marker_self(&marker), rl_marker_self(&ward->marker)))
         for (unsigned i = 0; i < steward->terms.n; i++)
             steward->ward[i].watch.jury &= ~rl_bit(node); /* it has forgotten meanwhile */
     ward->marked = read;
     ward->garbled = text.len > 0 && !read;
-    if (read) {
+    ward->nonce = nonce;
+    if (read)
         ward->marker = marker;
-        ward->nonce = marker.nonce;
-    }
     if (!read || !marker.sound)
         ward->off = false;
     rl_admission_learned(steward, node);
+    return is_another;
+}
+
+/* No vote, and no order but a look, until the node's history is confirmed behind that. */
+static void doubt_history(struct rl_ward *ward, rl_time now)
+{
+    ward->unconfirmed = true;
+    if (!ward->confirming)
+        ward->look_at = now;
 }
 
 /* A look that became due after this was sent is still due. */
@@ -275,7 +289,7 @@ void rl_steward_greeted(struct rl_steward *steward, unsigned node,
 {
     struct rl_ward *ward = &steward->ward[node];
     ward->greeted = true;
-    ward->owed = ward->claims = false;
+    ward->owed = ward->claims = ward->unconfirmed = ward->confirming = false;
     ward->rest_until = 0;
     if (!rl_same_process(&ward->process, process))
         ward->pace.known = false; /* another machine's clock, perhaps */
@@ -296,18 +310,59 @@ void rl_steward_answered(struct rl_steward *steward, unsigned node, struct rl_wo
 {
     struct rl_ward *ward = &steward->ward[node];
     ward->owed = ward->claims = false;
-    learn(steward, node, marker);
+    bool is_another = learn(steward, node, marker);
+    if (is_another) {
+        ward->unconfirmed = true;
+        ward->changed_at = now;
+    }
     for (unsigned i = 0; i < steward->terms.n; i++)
         if (steward->ward[i].watch.asked > 0 && sent >= steward->ward[i].watch.asked)
             steward->ward[i].watch.told |= rl_bit(node);
     look_later(steward, node, sent, now);
+    if (ward->unconfirmed)
+        doubt_history(ward, now);
+}
+
+void rl_steward_disputed(struct rl_steward *steward, unsigned node, rl_time sent,
+                         rl_time now)
+{
+    struct rl_ward *ward = &steward->ward[node];
+    if (!ward->greeted || ward->changed_at > sent)
+        return; /* what the command said is known to be outdated */
+    doubt_history(ward, now);
+    rl_steward_review(steward, now);
+}
+
+bool rl_steward_history(struct rl_steward *steward, unsigned node, struct rl_word replid,
+                        rl_time now)
+{
+    struct rl_ward *ward = &steward->ward[node];
+    bool is_told = replid.len == RL_RUN_ID;
+    bool is_same = is_told && memcmp(replid.text, ward->process.replid, RL_RUN_ID) == 0;
+    bool confirms = ward->confirming && is_same;
+    ward->confirming = false;
+    if (ward->unconfirmed && confirms) {
+        ward->unconfirmed = false;
+        look_later(steward, node, now, now);
+    }
+    return is_same || (!is_told && !ward->unconfirmed);
+}
+
+void rl_steward_weigh(const struct rl_steward *steward, unsigned node, enum rl_text text,
+                      struct rl_answer *answer)
+{
+    if (!steward->ward[node].unconfirmed || text == RL_RELEASE ||
+        answer->vote != RL_VOTE_GRANTED)
+        return;
+    answer->vote = RL_VOTE_UNKNOWN;
+    answer->fault = RL_FAULT_MARKER;
 }
 
 void rl_steward_refused(struct rl_steward *steward, unsigned node, bool again, rl_time now)
 {
     struct rl_ward *ward = &steward->ward[node];
-    ward->owed = ward->claims = false;
-    ward->nonce = ward->marker.nonce;
+    ward->owed = ward->claims = ward->confirming = false;
+    ward->nonce = ward->marked ? ward->marker.nonce : 0;
     rl_steward_review(steward, now);
     ward->look_at = ward->rest_until = again ? now : rl_later(now, RL_STEWARD_REST);
 }

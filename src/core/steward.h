@@ -17,6 +17,7 @@
 #ifndef RL_STEWARD_H
 #define RL_STEWARD_H
 
+#include "kind.h"
 #include "marker.h"
 #include "pace.h"
 
@@ -29,6 +30,8 @@ enum rl_standing {
     RL_STANDING_FOREIGN,   /* the marker was made for another process */
     RL_STANDING_BARRED,    /* quarantined */
     RL_STANDING_CLOCK,     /* its clock was set, or is too fast or too slow */
+    /* Its marker changed on this connection, and its history is not confirmed yet. */
+    RL_STANDING_UNCONFIRMED,
     RL_STANDING_SOUND,
 };
 
@@ -50,12 +53,16 @@ struct rl_ward {
     bool owed;    /* an order is under way */
     bool claims;  /* that would give it the seat `claimed` */
     bool off;     /* its clock was found out, at `off_at` */
+    /* Its marker changed on this connection, at `changed_at`, and by no order of ours. */
+    bool unconfirmed;
+    bool confirming; /* its history is asked for, right behind a look */
     uint8_t claimed;
     uint8_t seat;               /* that this address had in our life, as `last` */
     struct rl_incarnation last; /* generation 0: none */
     struct rl_process process;
     struct rl_marker marker;
     uint64_t nonce; /* of the marker, or of ours that is on its way to replace it */
+    rl_time changed_at;
     struct rl_pace pace;
     rl_time off_at;
     rl_time look_at;    /* when it is to be looked at again */
@@ -95,6 +102,7 @@ struct rl_steward {
 /* What is to be said to a node: look at the marker, or compare and set it. */
 struct rl_steward_order {
     uint8_t node;
+    bool history; /* right behind it, ask the node for its master_replid */
     bool write;
     bool erase;              /* `wanted` is no marker at all */
     struct rl_marker wanted; /* instead of ward[node].marker, or of none */
@@ -126,6 +134,28 @@ void rl_steward_gone(struct rl_steward *steward, unsigned node, rl_time now);
 /* An order was answered: its marker as it is now, and when the order was sent. */
 void rl_steward_answered(struct rl_steward *steward, unsigned node, struct rl_word marker,
                          rl_time sent, rl_time now);
+
+/*
+ * The node refused a command that was sent at `sent`, because its marker is another than
+ * the command says. It has no vote until an order has read the marker and the node's
+ * history is confirmed.
+ */
+void rl_steward_disputed(struct rl_steward *steward, unsigned node, rl_time sent,
+                         rl_time now);
+
+/*
+ * The node answered the question for its history; `replid` is empty if it told none. False:
+ * make the connection anew, for the history is another, or cannot be confirmed.
+ */
+bool rl_steward_history(struct rl_steward *steward, unsigned node, struct rl_word replid,
+                        rl_time now);
+
+/*
+ * A grant that is heard while the node's history is not confirmed counts as unknown: the
+ * marker that it ran under may have come back with older data.
+ */
+void rl_steward_weigh(const struct rl_steward *steward, unsigned node, enum rl_text text,
+                      struct rl_answer *answer);
 
 /* An order could not be said, or was refused; `again`: it may be given at once. */
 void rl_steward_refused(struct rl_steward *steward, unsigned node, bool again, rl_time now);

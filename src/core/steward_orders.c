@@ -124,8 +124,10 @@ static bool order_look(struct rl_steward *steward, unsigned node, rl_time now,
     struct rl_ward *ward = &steward->ward[node];
     if (now < ward->look_at)
         return false;
-    *order = (struct rl_steward_order){.node = (uint8_t)node};
+    bool history = ward->unconfirmed || ward->standing == RL_STANDING_SOUND;
+    *order = (struct rl_steward_order){.node = (uint8_t)node, .history = history};
     ward->owed = true;
+    ward->confirming |= history;
     return true;
 }
 
@@ -148,7 +150,8 @@ static bool order_for(struct rl_steward *steward, unsigned node, rl_time now,
         order->erase = steward->undoing;
         return true;
     }
-    if (!steward->roster.deployment || steward->undoing) /* what is gone is to stay so */
+    bool leave = !steward->roster.deployment || steward->undoing; /* gone is to stay gone */
+    if (leave || ward->unconfirmed)
         return order_look(steward, node, now, order);
     unsigned seat = seat_for(steward, node, now);
     if (seat < steward->terms.n)

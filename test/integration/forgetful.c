@@ -1,5 +1,6 @@
 /* Nodes of fenced locks that forget: they have no vote at once, for anybody. */
 #include <criterion/criterion.h>
+#include <stdlib.h>
 
 #include "stage.h"
 
@@ -238,6 +239,94 @@ Test(forgetful, all_are_recovered_by_an_operator)
     stage_drain(&s);
     cr_assert_gt(redlock_fence(lease), fence);
     cr_assert_eq(stage_verdicts(lease, "granted"), 3);
+    redlock_lease_free(lease);
+    stage_close(&s);
+}
+
+/* --- what the registration of an incarnation costs the other clients --- */
+
+static long connections(struct stage *s)
+{
+    long sum = 0;
+    for (unsigned i = 0; i < s->servers.n; i++)
+        sum += atol(servers_info(&s->servers, i, "stats", "total_connections_received"));
+    return sum;
+}
+
+static unsigned sound(const redlock_client *client)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < redlock_client_nodes(client); i++)
+        count += strcmp(stage_standing(client, i)->verdict, "sound") == 0;
+    return count;
+}
+
+/*
+ * Node 4 forgets, and only the first client notices. It seats the node, and registers that
+ * at the others. The second client's next round is refused. It reads the markers anew over
+ * the connections that it has.
+ */
+Test(forgetful, registered_by_one_costs_the_other_no_connection)
+{
+    struct stage s;
+    redlock_lease_options options = quiet_options();
+    stage_open_fenced(&s, 5, NULL);
+    redlock_client *first = s.client;
+    redlock_lease *noticed = stage_hold(&s, "noticed", &options);
+    s.client = stage_client(&s, NULL);
+    redlock_lease *lease = stage_hold(&s, "job", &options);
+    stage_drain(&s);
+    long before = connections(&s);
+    servers_do(&s.servers, 4, "FLUSHALL");
+    redlock_client *second = s.client;
+    s.client = first;
+    cr_assert_eq(stage_extend(&s, noticed, 0), REDLOCK_OK);
+    LOOP_UNTIL(s.base, stage_stands(first, 4, "BARRED"));
+    LOOP_UNTIL(s.base, stage_standing(first, 4)->remaining_ms >= 0); /* registered */
+    s.client = second;
+    unsigned refused = 0;
+    while (stage_extend(&s, lease, 0) != REDLOCK_OK) {
+        refused++;
+        LOOP_UNTIL(s.base, sound(second) == 4);
+    }
+    long dropped = connections(&s) - before;
+    fprintf(stderr, "registration: %ld connections made anew, %u rounds lost\n", dropped,
+            refused);
+    cr_assert_eq(dropped, 0, "%ld connections were made anew", dropped);
+    cr_assert_leq(refused, 1, "%u rounds were lost", refused);
+    cr_assert_eq(sound(second), 4);
+    redlock_lease_free(lease);
+    redlock_lease_free(noticed);
+    redlock_client_free(first);
+    stage_close(&s);
+}
+
+/*
+ * Node 0 gets older data with an older marker, and another history, as by a failover and
+ * back. The connection stands. Its marker names the process that was greeted, so only the
+ * history tells.
+ */
+Test(forgetful, with_an_older_marker_on_a_connection_that_stands)
+{
+    struct stage s;
+    struct told lost;
+    redlock_lease *lease = open_held(&s, &lost);
+    redisReply *older = servers_run(&s.servers, 0, "GET !marker");
+    servers_do(&s.servers, 2, "FLUSHALL");
+    cr_assert_eq(stage_extend(&s, lease, 0), REDLOCK_OK);
+    LOOP_UNTIL(s.base, stage_standing(s.client, 2)->remaining_ms >= 0); /* registered */
+    cr_assert_not(servers_text(&s.servers, 0, older->str, "GET !marker"));
+    cr_assert_str_eq(stage_standing(s.client, 0)->verdict, "sound");
+    servers_do(&s.servers, 0, "DEBUG CHANGE-REPL-ID");
+    servers_do(&s.servers, 0, "SET !marker %s", older->str);
+    servers_do(&s.servers, 0, "DEL job");
+    cr_assert_neq(stage_extend(&s, lease, 0), REDLOCK_OK);
+    while (!stage_stands(s.client, 0, "BARRED")) {
+        cr_assert_str_neq(stage_standing(s.client, 0)->verdict, "sound");
+        loop_pass(s.base);
+    }
+    cr_assert(servers_text(&s.servers, 0, NULL, "GET job"), "nothing is planted there");
+    freeReplyObject(older);
     redlock_lease_free(lease);
     stage_close(&s);
 }

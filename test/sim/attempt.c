@@ -123,13 +123,22 @@ void attempt_cut(struct world *world, struct client *client, struct attempt *att
     vote(world, client, attempt, order, &unknown);
 }
 
+/* See is_outdated() in src/attempt.c. */
+static bool is_outdated(const struct world *world, const struct client *client,
+                        const struct order *order)
+{
+    return world->swarm.fenced && order->text != RL_RELEASE &&
+           order->sent <= client->steward.learned_at;
+}
+
 /* The server does not know the script: it is sent whole, unless its time has passed. */
 static bool say_again(struct world *world, struct client *client, struct attempt *attempt,
                       const struct order *order)
 {
     struct member *member = &client->member[order->node];
     member->known &= ~rl_kind_script_bit(attempt_kind(world, attempt), order->text);
-    if (!rl_lease_wants(&attempt->lease, order->text, order->seq))
+    if (!rl_lease_wants(&attempt->lease, order->text, order->seq) ||
+        is_outdated(world, client, order))
         return false;
     struct rl_update again = {
         .text = order->text,
@@ -138,14 +147,6 @@ static bool say_again(struct world *world, struct client *client, struct attempt
     };
     client_say(world, client, attempt, &again, rl_bit(order->node), true);
     return true;
-}
-
-/* See is_outdated() in src/attempt.c. */
-static bool is_outdated(const struct world *world, const struct client *client,
-                        const struct order *order)
-{
-    return world->swarm.fenced && order->text != RL_RELEASE &&
-           order->sent <= client->steward.learned_at;
 }
 
 enum rl_fault attempt_answered(struct world *world, struct client *client,
@@ -160,7 +161,6 @@ enum rl_fault attempt_answered(struct world *world, struct client *client,
         answer.fault = RL_FAULT_PROTOCOL;
     }
     if (!order->whole && answer.fault == RL_FAULT_NOSCRIPT &&
-        !is_outdated(world, client, order) &&
         rl_link_is_open(&client->member[order->node].link) &&
         say_again(world, client, attempt, order))
         return RL_FAULT_NONE;
@@ -175,10 +175,18 @@ enum rl_fault attempt_answered(struct world *world, struct client *client,
         truth = answer.vote = RL_VOTE_UNKNOWN;
         answer.fault = RL_FAULT_CLOCK;
     }
+    if (world->swarm.fenced) {
+        bool granted = answer.vote == RL_VOTE_GRANTED;
+        rl_steward_weigh(&client->steward, order->node, order->text, &answer);
+        if (granted && answer.vote == RL_VOTE_UNKNOWN)
+            truth = RL_VOTE_UNKNOWN;
+    }
     if (order->enters && attempt->user && answer.fault == RL_FAULT_NONE && !answer.unplaced)
         user_placed(client, attempt->user, order->node, order->sent);
     if (answer.fault == RL_FAULT_LATE || answer.fault == RL_FAULT_AHEAD)
         ward_doubt(world, client, order->node);
+    if (answer.fault == RL_FAULT_MARKER)
+        ward_disputed(world, client, order->node, order->sent);
     oracle_heard(world, attempt, order,
                  truth); /* not where it is said again: that is to be answered */
     vote(world, client, attempt, order, &answer);

@@ -25,7 +25,7 @@ struct member {
     rl_time barred;           /* it must not vote before, by the oracle's own account */
     rl_time quarantined_until;
     rl_time refused; /* the same, where nobody is in quarantine for the link's sake */
-    bool forgot; /* it may have forgotten what it granted, and has not been accepted since */
+    bool forgot;     /* it restarted, and has not been accepted since */
 };
 
 void member_init(struct world *world, struct client *client, unsigned node);

@@ -191,16 +191,59 @@ void mishap_refuse(struct world *world, struct server *server, rl_time span)
                  (long long)(span / RL_MS), server->error);
 }
 
+static bool leads_to(const struct world *world, const struct member *member,
+                     const struct server *server)
+{
+    return member->has_line && world->wire.line[member->line].server == server->index;
+}
+
+/*
+ * What this client says next on its line is refused, for the marker that came with the data
+ * is another than it knows, and nothing that it said before is under way.
+ */
+static bool would_notice(const struct world *world, const struct client *client,
+                         unsigned node, const struct server *server)
+{
+    const struct member *member = &client->member[node];
+    const struct rl_ward *ward = &client->steward.ward[node];
+    struct rl_marker marker;
+    uint64_t nonce = server_marker(server, &marker) ? marker.nonce : 0;
+    return client->alive && leads_to(world, member, server) && member->owed == 0 &&
+           rl_link_is_open(&member->link) && ward->greeted && ward->nonce != nonce;
+}
+
+static void hang_up_on_others(struct world *world, struct server *server)
+{
+    server->life++;
+    for (unsigned c = 0; c < world->clients; c++) {
+        struct client *client = &world->client[c];
+        ears_lose_server(world, client, server->index);
+        for (unsigned i = 0; client->alive && i < NODES; i++) {
+            struct member *member = &client->member[i];
+            if (would_notice(world, client, i, server))
+                world->wire.line[member->line].life = server->life;
+            else if (leads_to(world, member, server))
+                wire_break(world, member->line);
+        }
+    }
+}
+
 /*
  * It was the replica of its own replica, and has its data: another history in the same
- * process. Whoever arranges this closes the lines, as Sentinel does.
+ * process. Whoever arranges this closes the lines, as Sentinel does; or it is a master
+ * again so soon that only the lines of those are closed that could not notice.
  */
 static void follow(struct world *world, struct server *server)
 {
     struct store before = server->store;
     server->store = server->saved;
     server->history++;
-    server_hang_up(world, server);
+    if (draw_once_in(&world->chance, 2)) {
+        server_hang_up(world, server);
+    } else {
+        hang_up_on_others(world, server);
+        server->role = SERVER_MASTER;
+    }
     server_forgot(world, server, &before, true);
 }
 

@@ -246,7 +246,7 @@ static const char *const standing_names[] = {
     [RL_STANDING_ALONE] = "alone",       [RL_STANDING_ELSEWHERE] = "elsewhere",
     [RL_STANDING_REPLACED] = "replaced", [RL_STANDING_FOREIGN] = "foreign",
     [RL_STANDING_BARRED] = "barred",     [RL_STANDING_CLOCK] = "of a wrong clock",
-    [RL_STANDING_SOUND] = "sound",
+    [RL_STANDING_SOUND] = "sound",       [RL_STANDING_UNCONFIRMED] = "unconfirmed",
 };
 
 void trace_wards(struct world *world, struct client *client)

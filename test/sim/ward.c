@@ -37,7 +37,7 @@ void ward_act(struct world *world, struct client *client)
         if (!rl_steward_order(&client->steward, client->view.now, random, &order))
             break;
         say(world, client, &order);
-        if (!order.write && client->sound & rl_bit(order.node))
+        if (order.history)
             member_ask_history(world, client, order.node);
     }
     world->steps++;
@@ -93,12 +93,29 @@ void ward_doubt(struct world *world, struct client *client, unsigned node)
     ward_act(world, client);
 }
 
-static enum rl_fault hear_history(const struct client *client, const struct order *order)
+void ward_disputed(struct world *world, struct client *client, unsigned node, rl_time sent)
 {
-    const struct rl_process *process = &client->steward.ward[order->node].process;
-    bool another = order->process.replid[0] &&
-                   memcmp(order->process.replid, process->replid, RL_RUN_ID) != 0;
-    return another ? RL_FAULT_FOREIGN : RL_FAULT_NONE;
+    rl_steward_disputed(&client->steward, node, sent, client->view.now);
+    ward_act(world, client);
+}
+
+static enum rl_fault hear_history(struct world *world, struct client *client,
+                                  const struct order *order)
+{
+    const char *told = order->process.replid;
+    struct rl_word replid = {told, strlen(told)};
+    bool is_same =
+        rl_steward_history(&client->steward, order->node, replid, client->view.now);
+    ward_act(world, client);
+    return is_same ? RL_FAULT_NONE : RL_FAULT_FOREIGN;
+}
+
+/* See src/wards.c. */
+static enum rl_fault look_behind(const struct client *client, unsigned node)
+{
+    rl_time connected = client->view.now - client->member[node].link.greeted_at;
+    bool is_replaced = client->steward.ward[node].standing == RL_STANDING_REPLACED;
+    return is_replaced && connected >= RL_STEWARD_PROBE ? RL_FAULT_REPLACED : RL_FAULT_NONE;
 }
 
 /* A script that is not known is said again when the node is looked at next, and whole. */
@@ -106,13 +123,14 @@ enum rl_fault ward_answered(struct world *world, struct client *client,
                             const struct order *order)
 {
     if (order->of_history)
-        return hear_history(client, order);
+        return hear_history(world, client, order);
 
     const struct rl_kind *kind = rl_kind_of((struct rl_word){"f:", 2});
     struct rl_steward *steward = &client->steward;
     struct rl_answer heard;
     unsigned node = order->node;
     bool trusted = rl_kind_read(kind, RL_MARK, &order->reply.reply, &heard);
+    enum rl_fault fault = trusted ? RL_FAULT_NONE : RL_FAULT_PROTOCOL;
     if (!trusted || heard.vote != RL_VOTE_GRANTED) {
         bool again = trusted && heard.fault == RL_FAULT_NOSCRIPT;
         if (again)
@@ -122,7 +140,8 @@ enum rl_fault ward_answered(struct world *world, struct client *client,
         bool trusts = ward_time(world, client, node, order->sent, heard.time);
         oracle_sampled(world, client, order, heard.time, trusts);
         rl_steward_answered(steward, node, heard.value, order->sent, client->view.now);
+        fault = look_behind(client, node);
     }
     ward_act(world, client);
-    return trusted ? RL_FAULT_NONE : RL_FAULT_PROTOCOL;
+    return fault;
 }

@@ -29,6 +29,9 @@ enum rl_fault ward_answered(struct world *world, struct client *client,
 bool ward_time(struct world *world, struct client *client, unsigned node, rl_time sent,
                rl_time told);
 
+/* It refused what was sent at `sent`, for its marker is another. */
+void ward_disputed(struct world *world, struct client *client, unsigned node, rl_time sent);
+
 /* It has refused by its clock: it is asked for its time. */
 void ward_doubt(struct world *world, struct client *client, unsigned node);
 

@@ -247,7 +247,7 @@ Test(faults, which_are_of_the_credentials_and_which_of_the_node)
         bool node = fault == RL_FAULT_LOADING || fault == RL_FAULT_READONLY ||
                     fault == RL_FAULT_MASTERDOWN || fault == RL_FAULT_CLUSTERDOWN ||
                     fault == RL_FAULT_MOVED || fault == RL_FAULT_CROSSSLOT ||
-                    fault == RL_FAULT_MARKER || fault == RL_FAULT_NOAUTH;
+                    fault == RL_FAULT_NOAUTH;
         cr_assert_eq(rl_fault_is_denial(fault), denial, "%s", rl_fault_name(fault));
         cr_assert_eq(rl_fault_is_of_node(fault), node, "%s", rl_fault_name(fault));
     }

@@ -1,6 +1,4 @@
 /* Clocks that are set: whose it was, and what becomes of a node whose it was. */
-#include <string.h>
-
 #include "steward_desk.h"
 
 /* A node's vote tells its time. */
@@ -271,14 +269,6 @@ Test(steward_clock, of_nodes_of_no_deployment_does_not_matter)
 
 /* --- a node that is being barred when our own clock is found out --- */
 
-static bool may_grant(const struct clerk *clerk, unsigned node)
-{
-    char nonce[RL_NONCE];
-    rl_steward_nonce(&clerk->steward, node, nonce);
-    const struct store *store = &clerk->stores->store[node];
-    return store->len >= RL_NONCE && memcmp(store->text, nonce, RL_NONCE) == 0;
-}
-
 /* The order that bars node 1 is under way; then node 0 seems off, too: two of three. */
 static void open_barring(struct stores *stores, struct clerk *clerk)
 {
@@ -302,12 +292,12 @@ Test(steward_clock, that_is_ours_gives_no_vote_to_a_node_that_is_being_barred)
     struct stores stores;
     struct clerk clerk;
     open_barring(&stores, &clerk);
-    cr_assert_not(may_grant(&clerk, 1), "before the order has run");
+    cr_assert_not(clerk_may_have_a_grant(&clerk, 1), "before the order has run");
     clerk_do(&clerk, 1);
-    cr_assert_not(may_grant(&clerk, 1), "after it has run");
+    cr_assert_not(clerk_may_have_a_grant(&clerk, 1), "after it has run");
     clerk_hear(&clerk, 1);
     cr_assert_eq(clerk_standing(&clerk, 1), RL_STANDING_BARRED);
-    cr_assert_not(may_grant(&clerk, 1), "after its answer");
+    cr_assert_not(clerk_may_have_a_grant(&clerk, 1), "after its answer");
 }
 
 Test(steward_clock, that_is_ours_gives_the_vote_back_if_the_order_was_refused)
@@ -317,5 +307,5 @@ Test(steward_clock, that_is_ours_gives_the_vote_back_if_the_order_was_refused)
     open_barring(&stores, &clerk);
     clerk_refuse(&clerk, 1);
     cr_assert_eq(clerk_standing(&clerk, 1), RL_STANDING_SOUND);
-    cr_assert(may_grant(&clerk, 1));
+    cr_assert(clerk_may_have_a_grant(&clerk, 1));
 }

@@ -243,9 +243,10 @@ void clerk_do(struct clerk *clerk, unsigned node)
     errand->len = store->len;
     memcpy(errand->text, store->text, store->len);
     errand->told = clerk->stores->now + store->off;
+    errand->process = store->process;
 }
 
-void clerk_hear(struct clerk *clerk, unsigned node)
+void clerk_hear_marker(struct clerk *clerk, unsigned node)
 {
     struct errand *errand = &clerk->errand[node];
     rl_time now = clerk->stores->now;
@@ -254,6 +255,30 @@ void clerk_hear(struct clerk *clerk, unsigned node)
     rl_steward_time(&clerk->steward, node, errand->sent, now, now, errand->told);
     rl_steward_answered(&clerk->steward, node, (struct rl_word){errand->text, errand->len},
                         errand->sent, now);
+}
+
+bool clerk_hear_history(struct clerk *clerk, unsigned node)
+{
+    const struct errand *errand = &clerk->errand[node];
+    cr_assert(errand->order.history, "node %u was not asked for its history", node);
+    return rl_steward_history(&clerk->steward, node,
+                              (struct rl_word){errand->process.replid, RL_RUN_ID},
+                              clerk->stores->now);
+}
+
+void clerk_hear(struct clerk *clerk, unsigned node)
+{
+    clerk_hear_marker(clerk, node);
+    if (clerk->errand[node].order.history)
+        clerk_hear_history(clerk, node);
+}
+
+bool clerk_may_have_a_grant(const struct clerk *clerk, unsigned node)
+{
+    char nonce[RL_NONCE];
+    rl_steward_nonce(&clerk->steward, node, nonce);
+    const struct store *store = &clerk->stores->store[clerk->at[node]];
+    return store->len >= RL_NONCE && memcmp(store->text, nonce, RL_NONCE) == 0;
 }
 
 void clerk_refuse(struct clerk *clerk, unsigned node)

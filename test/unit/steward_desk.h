@@ -34,6 +34,7 @@ struct errand {
     bool out, done;
     struct rl_steward_order order;
     rl_time sent, told;
+    struct rl_process process; /* of the store, when it was done */
     size_t expected_len, len;
     char expected[TEXT_MAX], text[TEXT_MAX];
 };
@@ -80,6 +81,8 @@ void clerk_greet_again(struct clerk *clerk, unsigned node);
 rl_nodes clerk_ask(struct clerk *clerk);
 void clerk_do(struct clerk *clerk, unsigned node);
 void clerk_hear(struct clerk *clerk, unsigned node);
+void clerk_hear_marker(struct clerk *clerk, unsigned node);  /* only the first half, */
+bool clerk_hear_history(struct clerk *clerk, unsigned node); /* and the second */
 void clerk_refuse(struct clerk *clerk, unsigned node); /* it is not done, and heard of */
 
 /* Takes orders, and does and hears them all, over and over: no time passes. */
@@ -91,5 +94,8 @@ void clerk_run(struct clerk *clerk, rl_time span);
 
 enum rl_standing clerk_standing(const struct clerk *clerk, unsigned node);
 rl_nodes clerk_sound(const struct clerk *clerk);
+
+/* The command that it would send says the marker that the store has. */
+bool clerk_may_have_a_grant(const struct clerk *clerk, unsigned node);
 
 #endif

@@ -52,7 +52,8 @@ enum wrong {
     FOREIGN = 128,
     BARRED = 256,
     SET_CLOCK = 512,
-    WRONGS = 1024,
+    DISPUTED = 1024,
+    WRONGS = 2048,
 };
 
 static void put_garbage(struct stores *stores, unsigned i)
@@ -105,7 +106,9 @@ static enum rl_standing expected_of(unsigned wrong)
         return RL_STANDING_FOREIGN;
     if (wrong & BARRED)
         return RL_STANDING_BARRED;
-    return wrong & SET_CLOCK ? RL_STANDING_CLOCK : RL_STANDING_SOUND;
+    if (wrong & SET_CLOCK)
+        return RL_STANDING_CLOCK;
+    return wrong & DISPUTED ? RL_STANDING_UNCONFIRMED : RL_STANDING_SOUND;
 }
 
 static enum rl_standing standing_with(unsigned wrong)
@@ -127,6 +130,8 @@ static enum rl_standing standing_with(unsigned wrong)
     for (unsigned i = 0; i < 3; i++)
         if (!(wrong & (i == 0 ? UNGREETED : ALONE)))
             clerk_greet(&clerk, i);
+    if (wrong & DISPUTED)
+        rl_steward_disputed(&clerk.steward, 0, stores.now, stores.now);
     return clerk_standing(&clerk, 0);
 }
 
