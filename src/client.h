@@ -227,7 +227,8 @@ rl_nodes rl_client_say(redlock_client *client, struct rl_task *task,
 
 /*
  * Reads a reply to what was said. False: the node does not know the script; it answers if
- * the message is said again, whole this time.
+ * the message is said again, whole this time. NOSCRIPT in answer to anything but an EVALSHA
+ * is an ordinary refusal: the same command would get the same answer again.
  */
 bool rl_client_hear(redlock_client *client, const struct rl_kind *kind, unsigned node,
                     const struct rl_op *op, const struct rl_reply *reply,

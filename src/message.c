@@ -131,10 +131,11 @@ bool rl_client_hear(redlock_client *client, const struct rl_kind *kind, unsigned
         rl_member_distrust(member, RL_FAULT_PROTOCOL);
         return true;
     }
-    if (ret_answer->fault != RL_FAULT_NOSCRIPT || op->whole ||
+    uint32_t script = rl_kind_script_bit(kind, op->text);
+    if (ret_answer->fault != RL_FAULT_NOSCRIPT || !script || op->whole ||
         !rl_link_is_open(&member->link))
         return true;
-    member->node.known &= ~rl_kind_script_bit(kind, op->text);
+    member->node.known &= ~script;
     return false;
 }
 

@@ -134,10 +134,9 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
         act(client);
         return;
     }
-    (void)rl_client_hear(client, rl_kind_that_is(true), node, op, reply, &heard);
+    bool known = rl_client_hear(client, rl_kind_that_is(true), node, op, reply, &heard);
     if (heard.vote != RL_VOTE_GRANTED) {
-        rl_steward_refused(&client->steward, node, heard.fault == RL_FAULT_NOSCRIPT,
-                           client->view.now);
+        rl_steward_refused(&client->steward, node, !known, client->view.now);
     } else {
         rl_wards_time(client, node, op->sent, heard.time);
         rl_steward_answered(&client->steward, node, heard.value, op->sent,

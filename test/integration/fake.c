@@ -266,6 +266,58 @@ Test(fake, never_knows_a_script)
     close_odd(&odd);
 }
 
+/* A SET is no script: it has no other form to be sent in, and is sent once under its token.
+ */
+Test(fake, noscript_in_answer_to_set_is_a_refusal)
+{
+    static const struct fake_line script[] = {
+        {"SET", "-NOSCRIPT No matching script\r\n", FAKE_FOREVER}, {0}};
+    struct odd odd;
+    open_odd(&odd, script);
+    await_ready(&odd);
+    for (unsigned i = 1; i <= 3; i++) {
+        redlock_lease *lease = stage_hold(&odd.s, "job", NULL);
+        LOOP_UNTIL(odd.s.base, stage_verdicts(lease, "waiting") == 0 ||
+                                   odd.fake.commands - odd.fake.scripts > i);
+        unsigned sets = odd.fake.commands - odd.fake.scripts;
+        cr_assert_eq(sets, i, "it was sent %u times by %u attempts", sets, i);
+        cr_assert_str_eq(stage_node(lease, FAKE)->verdict, "error");
+        cr_assert_str_eq(stage_node(lease, FAKE)->fault, "NOSCRIPT");
+        redlock_lease_free(lease);
+        stage_drain(&odd.s);
+    }
+    cr_assert_eq(odd.fake.connections, 1);
+    close_odd(&odd);
+}
+
+/* The script that writes markers is sent whole once, and then once after each rest. */
+Test(fake, noscript_in_answer_to_a_whole_script_is_a_refusal)
+{
+    static const struct fake_line script[] = {
+        {"EVAL", "*2\r\n$1\r\n0\r\n$0\r\n\r\n", FAKE_SEND},
+        {"EVAL", "-NOSCRIPT No matching script\r\n", FAKE_FOREVER},
+        {0},
+    }; /* to the question for keys: there are none; and then to the markers */
+    const int64_t rest_ms = 1000;
+    struct odd odd;
+    struct admitted admitted = {0};
+    open_odd(&odd, script);
+    await_ready(&odd);
+    int64_t start = loop_clock_ms();
+    cr_assert_eq(
+        redlock_admit(odd.s.client, REDLOCK_ADMIT_AT_ONCE, 0, admitted_note, &admitted),
+        REDLOCK_OK);
+    LOOP_UNTIL(odd.s.base, odd.fake.scripts > 1);
+    loop_run_for(odd.s.base, rest_ms / 2);
+    int64_t rests = (loop_clock_ms() - start) / rest_ms;
+    cr_assert_leq((int64_t)odd.fake.scripts, 2 + rests, "%u in %lld rests",
+                  odd.fake.scripts, (long long)rests);
+    redlock_client_free(odd.s.client);
+    odd.s.client = NULL;
+    fake_close(&odd.fake);
+    stage_close(&odd.s);
+}
+
 /* --- greetings --- */
 
 static const struct fake_line greetings[] = {

@@ -132,7 +132,7 @@ enum rl_fault ward_answered(struct world *world, struct client *client,
     bool trusted = rl_kind_read(kind, RL_MARK, &order->reply.reply, &heard);
     enum rl_fault fault = trusted ? RL_FAULT_NONE : RL_FAULT_PROTOCOL;
     if (!trusted || heard.vote != RL_VOTE_GRANTED) {
-        bool again = trusted && heard.fault == RL_FAULT_NOSCRIPT;
+        bool again = trusted && heard.fault == RL_FAULT_NOSCRIPT && !order->whole;
         if (again)
             client->member[node].known &= ~rl_kind_script_bit(kind, RL_MARK);
         rl_steward_refused(steward, node, again, client->view.now);
