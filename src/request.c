@@ -290,9 +290,8 @@ const char *redlock_token(const redlock_lease *lease)
 int64_t redlock_fence(const redlock_lease *lease)
 {
     const struct rl_attempt *attempt = lease ? lease->attempt : NULL;
-    if (!attempt || attempt->lease.fence == 0)
-        return 0;
-    return rl_fence_first(attempt->lease.fence, attempt->wish->fences);
+    int64_t last = attempt ? rl_lease_fence(&attempt->lease) : 0;
+    return last > 0 ? rl_fence_first(last, attempt->wish->fences) : 0;
 }
 
 size_t redlock_explain(const redlock_lease *lease, redlock_node *nodes, size_t room)

@@ -366,8 +366,8 @@ REDLOCK_API int64_t redlock_valid_ms(const redlock_lease *lease);
 /*
  * The fencing token, or the first of those reserved: microseconds of the nodes' time, below
  * 2^53, larger than that of every earlier holder. Send it with each write, to a resource
- * that refuses smaller ones. 0: the lock is not fenced, was not acquired, or was adopted
- * without it.
+ * that refuses smaller ones. 0: the lock is not fenced, has not been acquired, or was
+ * adopted without it.
  */
 REDLOCK_API int64_t redlock_fence(const redlock_lease *lease);
 

@@ -157,3 +157,8 @@ rl_time rl_lease_left(const struct rl_lease *lease, rl_time now)
                   (lease->cause == RL_CAUSE_EXPIRED || lease->cause == RL_CAUSE_MAX_HOLD);
     return lease->timed && (held || ending) ? rl_max(lease->valid - now, 0) : 0;
 }
+
+int64_t rl_lease_fence(const struct rl_lease *lease)
+{
+    return lease->held ? lease->fence : 0;
+}

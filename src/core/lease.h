@@ -133,7 +133,7 @@ struct rl_lease {
     rl_time next_round;  /* of the watchdog; when it lingers: of releases */
     rl_time wished_ttl;  /* replaces the TTL when the round begins that says it; 0: none */
     rl_time until;       /* when a token that was left behind has expired */
-    int64_t fence;       /* the fencing token, once a quorum has granted; 0: none */
+    int64_t fence;       /* the largest that was granted, once a quorum has; 0: none */
     rl_nodes touched;    /* were sent a text that stores the token */
     rl_nodes dirty;      /* may store the token */
     rl_nodes extended;   /* were sent an extension, which may store it, too */
@@ -148,6 +148,7 @@ struct rl_lease {
     bool won : 1;     /* and it is that */
     bool asked : 1;   /* the round answers the caller's request */
     bool wished : 1;  /* the caller's request waits for the round to end */
+    bool held : 1;    /* it is, or was: acquired or adopted */
 };
 
 /* All three live as long as the lease; `ballot` and `fences` have room for terms->n. */
@@ -174,6 +175,9 @@ bool rl_lease_wants(const struct rl_lease *lease, enum rl_text text, uint32_t se
 
 /* How long the lock is surely held from `now` on; 0 if it is not. */
 rl_time rl_lease_left(const struct rl_lease *lease, rl_time now);
+
+/* The fencing token; 0: there is none, or the lease was never held. */
+int64_t rl_lease_fence(const struct rl_lease *lease);
 
 /*
  * The per-node timeout for a node with this smoothed round trip: `node_timeout`, or if that

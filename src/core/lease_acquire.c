@@ -40,7 +40,7 @@ static void hold(struct rl_lease *lease, struct rl_update *update)
 {
     lease->decided = true;
     lease->state = RL_LEASE_HELD;
-    lease->timed = true;
+    lease->timed = lease->held = true;
     update->news |= RL_NEWS_HELD;
 }
 

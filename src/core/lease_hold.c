@@ -119,7 +119,7 @@ void rl_lease_adopt(struct rl_lease *lease, const struct rl_view *view,
     assert(lease->state == RL_LEASE_NEW);
     lease->state = RL_LEASE_HELD;
     lease->touched = lease->dirty = rl_all(lease->terms->n);
-    lease->decided = true;
+    lease->decided = lease->held = true;
     lease->hold_until = rl_later(view->now, lease->terms->max_hold);
     lease->timed = event->deadline > 0;
     lease->valid = rl_min(event->deadline, lease->hold_until);

@@ -236,6 +236,60 @@ Test(fenced, fence_that_is_not_a_number)
     fence_that_is("nan");
 }
 
+static void stop_all(struct stage *s)
+{
+    for (unsigned i = 0; i < s->servers.n; i++)
+        servers_stop(&s->servers, i);
+}
+
+static void cont_all(struct stage *s)
+{
+    for (unsigned i = 0; i < s->servers.n; i++)
+        servers_cont(&s->servers, i);
+}
+
+/* They execute what is sent to them now; their replies are not read yet. */
+static void answer_unread(struct stage *s)
+{
+    cont_all(s);
+    while (servers_with(&s->servers, "job", NULL) > 0)
+        ;
+    servers_settle(&s->servers);
+    stop_all(s);
+}
+
+/*
+ * The acquire was granted under fences that differ: the lease is held once a quorum stores
+ * the largest. While that is asked for, and if it fails, there is no fencing token.
+ */
+Test(fenced, tells_no_fence_before_it_is_held)
+{
+    struct stage s;
+    struct told told = {0};
+    redlock_options client_options = stage_options();
+    redlock_lease_options options = quiet_options();
+    redlock_lease *lease;
+    client_options.node_timeout_ms = 1000;
+    stage_open_fenced(&s, 3, &client_options);
+    for (unsigned i = 0; i < 3; i++)
+        servers_do(&s.servers, i, "SET job!fence %lld PX 60000",
+                   (long long)time_of(&s, i) + 1000000 * (i + 1));
+    stop_all(&s);
+    cr_assert_eq(redlock_acquire(s.client, "job", 3, &options, told_note, &told, &lease),
+                 REDLOCK_OK);
+    cr_assert_eq(redlock_fence(lease), 0);
+    event_base_loop(s.base, EVLOOP_NONBLOCK); /* the acquire is written */
+    answer_unread(&s);
+    LOOP_UNTIL(s.base, told.times > 0 || redlock_fence(lease) > 0);
+    cr_assert_eq(told.times, 1, "it has a fence while the largest is being stored");
+    cr_assert_eq(told.result.code, REDLOCK_NO_QUORUM);
+    cr_assert_eq(redlock_fence(lease), 0, "after that failed");
+    cont_all(&s);
+    redlock_lease_free(lease);
+    expect_left(&s, 1);
+    stage_close(&s);
+}
+
 /* --- tokens --- */
 
 /* Leaves a fenced lock behind, with a fresh client. */

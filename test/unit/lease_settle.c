@@ -80,6 +80,28 @@ Test(settle, that_fails_loses_the_attempt)
     cr_assert_eq(desk.update.send, 0x1f);
 }
 
+/* A fence that no quorum stores could be handed out twice. */
+Test(settle, has_no_fencing_token_before_the_lease_is_held)
+{
+    struct desk desk;
+    begin_settling(&desk);
+    cr_assert_eq(rl_lease_fence(&desk.lease), 0);
+    desk_vote(&desk, 1, RL_VOTE_GRANTED);
+    cr_assert_eq(rl_lease_fence(&desk.lease), 0);
+    desk_vote(&desk, 2, RL_VOTE_GRANTED);
+    cr_assert_eq(rl_lease_fence(&desk.lease), 8);
+    desk_step(&desk, (struct rl_lease_event){.type = RL_EVENT_RELEASE});
+    cr_assert_eq(rl_lease_fence(&desk.lease), 8, "it still names the hold that ended");
+
+    begin_settling(&desk);
+    desk_vote(&desk, 1, RL_VOTE_GONE);
+    cr_assert_eq(rl_lease_fence(&desk.lease), 0);
+    for (unsigned node = 0; node < N; node++)
+        desk_vote(&desk, node, RL_VOTE_GRANTED);
+    cr_assert_eq(desk_told(&desk, RL_NEWS_FAILED), 1);
+    cr_assert_eq(rl_lease_fence(&desk.lease), 0);
+}
+
 Test(settle, is_not_asked_of_who_can_not_vote_any_more)
 {
     struct desk desk;
