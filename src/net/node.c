@@ -76,11 +76,6 @@ static void disconnect(struct rl_node *node, void (*close_fd)(int))
     drop_queue(node);
 }
 
-static void close_plainly(int fd)
-{
-    close(fd);
-}
-
 static void on_readable(evutil_socket_t fd, short what, void *arg);
 static void on_writable(evutil_socket_t fd, short what, void *arg);
 
@@ -206,7 +201,7 @@ void rl_node_clear(struct rl_node *node)
 {
     if (node->connected && rl_node_flush(node) == RL_FAULT_NONE)
         discard_input(node);
-    disconnect(node, close_plainly);
+    disconnect(node, rl_stream_close);
     free_memory(node);
 }
 

@@ -95,7 +95,7 @@ void rl_node_connect(struct rl_node *node);
 /* Reports `greeted` or `failed`. False: no memory. */
 bool rl_node_greet(struct rl_node *node, const struct rl_credentials *who);
 
-/* Closes with a reset; every operation that is owed an answer is `cut`. */
+/* Ends the connection at once; every operation that is owed an answer is `cut`. */
 void rl_node_abort(struct rl_node *node);
 
 /*

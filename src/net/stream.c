@@ -66,9 +66,24 @@ ssize_t rl_stream_write(int fd, const char *bytes, size_t len)
     return put < 0 ? -errno : put;
 }
 
+/*
+ * A close says nothing to the peer while another process has the socket, too. A disconnect
+ * of TCP does: it sends the reset and drops the unsent bytes at once. A unix socket cannot
+ * be disconnected; and has nothing unsent, for the kernel puts each byte that it takes into
+ * the peer's own queue.
+ */
 void rl_stream_abort(int fd)
 {
     struct linger reset = {.l_onoff = 1, .l_linger = 0};
+    struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
     (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    if (connect(fd, &nowhere, sizeof(nowhere)) < 0)
+        (void)shutdown(fd, SHUT_RDWR);
+    close(fd);
+}
+
+void rl_stream_close(int fd)
+{
+    (void)shutdown(fd, SHUT_WR); /* not RD: replies that still come would cause a reset */
     close(fd);
 }

@@ -25,9 +25,14 @@ ssize_t rl_stream_read(int fd, char *buffer, size_t room);
 ssize_t rl_stream_write(int fd, const char *bytes, size_t len);
 
 /*
- * Closes with a reset, so that what the peer's kernel has not received yet never arrives:
- * after a plain close the kernel still delivers it.
+ * Ends the connection at once, also while a forked child has a copy of the descriptor.
+ * TCP: with a reset, and what the peer's kernel has not received yet never arrives. Unix
+ * socket: the peer's kernel has received all; the peer reads that, and then the end.
+ * In neither case can bytes be taken back that the peer's socket has already.
  */
 void rl_stream_abort(int fd);
+
+/* Ends the connection behind what was written, also while a forked child has a copy. */
+void rl_stream_close(int fd);
 
 #endif
