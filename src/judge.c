@@ -38,6 +38,19 @@ static bool is_unreachable(const struct rl_judgement *all, unsigned node, char *
     }
 }
 
+static bool is_protected(const struct rl_judgement *all, unsigned node, char *detail)
+{
+    (void)detail;
+    return fault_of(all, node) == RL_FAULT_PROTECTED;
+}
+
+static bool has_too_many_clients(const struct rl_judgement *all, unsigned node,
+                                 char *detail)
+{
+    (void)detail;
+    return fault_of(all, node) == RL_FAULT_MAXCLIENTS;
+}
+
 static bool is_refused(const struct rl_judgement *all, unsigned node, char *detail)
 {
     enum rl_fault fault = fault_of(all, node);
@@ -88,9 +101,9 @@ static bool has_restarted(const struct rl_judgement *all, unsigned node, char *d
 /* Any other fault: what the greeting met that has no name of its own here. */
 static bool fails(const struct rl_judgement *all, unsigned node, char *detail)
 {
-    static rl_rule_fn *const named[] = {is_unreachable, is_refused, is_loading,
-                                        is_replica,     is_cluster, is_same_server,
-                                        has_restarted};
+    static rl_rule_fn *const named[] = {
+        is_unreachable, is_protected, has_too_many_clients, is_refused,   is_loading,
+        is_replica,     is_cluster,   is_same_server,       has_restarted};
     char ignored[RL_DETAIL] = "";
     enum rl_fault fault = fault_of(all, node);
     if (fault == RL_FAULT_NONE || fault == RL_FAULT_NOPERM)
@@ -291,6 +304,11 @@ static bool hides_fsync(const struct rl_judgement *all, unsigned node, char *det
 static const struct rl_rule rules[] = {
     {"unreachable", REDLOCK_DEFECT, RL_ANY_USE, is_unreachable,
      "it cannot be reached: start it, or mend its address or the network"},
+    {"protected_mode", REDLOCK_DEFECT, RL_ANY_USE, is_protected,
+     "it is in protected mode and takes no clients from other machines: set a password for "
+     "its default user, and name it here"},
+    {"too_many_clients", REDLOCK_DEFECT, RL_ANY_USE, has_too_many_clients,
+     "it has as many clients as it may have: raise its maxclients, or end some of them"},
     {"wrong_password", REDLOCK_DEFECT, RL_ANY_USE, is_refused,
      "it refuses the user or the password: mend the credentials"},
     {"loading", REDLOCK_DEFECT, RL_ANY_USE, is_loading,

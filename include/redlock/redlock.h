@@ -76,9 +76,9 @@ struct event_base;
       "the validity ran out; the lock is not held: stop now, or take a longer TTL")        \
     X(CANCELLED, 5, "cancelled; the lock is not held and what was set is being released")  \
     X(DENIED, 6,                                                                           \
-      "the servers refused the user, the password or a right; what was held is held to "   \
-      "its "                                                                               \
-      "old deadline, and nothing was gained: mend the credentials or the ACL")             \
+      "the servers refused the user, the password, a right or this machine; what was "     \
+      "held is held to its old deadline, and nothing was gained: mend the credentials, "   \
+      "the ACL or protected mode")                                                         \
     X(GONE, 7,                                                                             \
       "the nodes no longer store this token: it was released, broken or forgotten; the "   \
       "lock "                                                                              \
@@ -196,7 +196,7 @@ typedef struct redlock_node {
         *verdict; /* granted, held, gone, planted, error, unknown, silent, absent ... */
     const char *fault;    /* short and upper case: TIMEOUT, NOPERM, ...; NONE if none */
     const char *text;     /* the same in words */
-    bool denied;          /* the fault is one of credentials or rights */
+    bool denied;          /* the fault is one of credentials, rights or protected mode */
     int64_t latency_us;   /* -1: no answer */
     int64_t remaining_ms; /* of another's lock there; -1: unknown */
     char holder[REDLOCK_TOKEN_MAX + 1]; /* its label, or the foreign value; printable */

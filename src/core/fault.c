@@ -43,7 +43,7 @@ const char *rl_fault_text(enum rl_fault fault)
 bool rl_fault_is_denial(enum rl_fault fault)
 {
     return fault == RL_FAULT_NOAUTH || fault == RL_FAULT_WRONGPASS ||
-           fault == RL_FAULT_NOPERM;
+           fault == RL_FAULT_NOPERM || fault == RL_FAULT_PROTECTED;
 }
 
 bool rl_fault_is_of_node(enum rl_fault fault)

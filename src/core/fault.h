@@ -4,9 +4,11 @@
 
 #include "types.h"
 
-/* name, error prefix (NULL: no reply says it), text */
+/* name, error prefix (NULL: no reply says it), text; the first prefix that fits counts */
 #define RL_FAULTS(X)                                                                       \
     X(NONE, NULL, "no fault")                                                              \
+    X(MAXCLIENTS, "ERR max number of clients",                                             \
+      "the server has as many clients as its maxclients allows")                           \
     X(ERR, "ERR", "the server answered with an error")                                     \
     X(NOSCRIPT, "NOSCRIPT", "the server does not know the script")                         \
     X(LOADING, "LOADING", "the server is loading its data")                                \
@@ -16,6 +18,8 @@
     X(CLUSTERDOWN, "CLUSTERDOWN", "the server is a cluster node")                          \
     X(MOVED, "MOVED", "the server is a cluster node")                                      \
     X(CROSSSLOT, "CROSSSLOT", "the server is a cluster node")                              \
+    X(PROTECTED, "DENIED",                                                                 \
+      "the server is in protected mode: it takes no clients from other machines")          \
     X(NOAUTH, "NOAUTH", "the server wants a password")                                     \
     X(WRONGPASS, "WRONGPASS", "the server refused the user or password")                   \
     X(NOPERM, "NOPERM", "the user lacks a right (ACL)")                                    \
@@ -60,7 +64,7 @@ enum rl_fault rl_fault_of_error(const char *text, size_t len);
 const char *rl_fault_name(enum rl_fault fault);
 const char *rl_fault_text(enum rl_fault fault);
 
-/* The credentials or rights are wrong: asking again soon cannot help. */
+/* The server refuses who or where we are, or what we do: asking again soon cannot help. */
 bool rl_fault_is_denial(enum rl_fault fault);
 
 /* The whole node cannot vote now, not only this command: it is to be greeted anew. */

@@ -72,6 +72,7 @@ static void disconnect(struct rl_node *node, void (*close_fd)(int))
     node->fd = -1;
     node->connected = false;
     node->greeting_now = false;
+    node->said = RL_FAULT_NONE;
     node->known = 0;
     drop_queue(node);
 }
@@ -130,6 +131,39 @@ void rl_node_connect(struct rl_node *node)
         node->resolving = request;
 }
 
+static void note_error(struct rl_node *node, const struct rl_reply *reply)
+{
+    if (reply->type == RL_REPLY_ERROR && node->said == RL_FAULT_NONE)
+        node->said = rl_fault_of_error(reply->text, reply->len);
+}
+
+/* The owner hears nothing of it: the connection has ended. */
+static void read_reason(struct rl_node *node)
+{
+    char bytes[READ_SIZE];
+    const struct rl_reply *reply;
+    for (int i = 0; i < READS_PER_PASS && node->said == RL_FAULT_NONE; i++) {
+        ssize_t got = rl_stream_read(node->fd, bytes, sizeof(bytes));
+        if (got <= 0)
+            return;
+        rl_resp_feed(node->resp, bytes, (size_t)got);
+        while (rl_resp_next(node->resp, &reply) == RL_RESP_REPLY)
+            note_error(node, reply);
+    }
+}
+
+/*
+ * Why the connection ended. A server that takes no more clients, or none from this machine,
+ * says so unasked and hangs up: what it said may still be unread when a write fails.
+ */
+static enum rl_fault fault_of_end(struct rl_node *node, enum rl_fault fault)
+{
+    bool greeted = node->connected && !node->greeting_now;
+    if (!greeted)
+        read_reason(node);
+    return node->said != RL_FAULT_NONE ? node->said : fault;
+}
+
 static void finish_connecting(struct rl_node *node)
 {
     int state = rl_stream_connected(node->fd);
@@ -139,7 +173,7 @@ static void finish_connecting(struct rl_node *node)
     if (node->connected)
         node->owner->connected(node->arg, node);
     else
-        node->owner->failed(node->arg, node, RL_FAULT_CONNECT);
+        node->owner->failed(node->arg, node, fault_of_end(node, RL_FAULT_CONNECT));
 }
 
 static void flush(struct rl_node *node)
@@ -302,10 +336,10 @@ static enum rl_fault write_later(struct rl_node *node)
 enum rl_fault rl_node_flush(struct rl_node *node)
 {
     if (!write_some(node, node->kept.bytes, &node->kept_at, node->kept.len))
-        return RL_FAULT_CLOSED;
+        return fault_of_end(node, RL_FAULT_CLOSED);
     bool kept = node->kept_at < node->kept.len;
     if (!kept && !write_some(node, node->post->bytes, &node->part.at, node->part.end))
-        return RL_FAULT_CLOSED;
+        return fault_of_end(node, RL_FAULT_CLOSED);
     if (kept || node->part.at < node->part.end)
         return write_later(node);
     drop_queue(node);
@@ -327,9 +361,11 @@ static bool is_message(const struct rl_reply *reply)
 static void take_reply(struct rl_node *node, const struct rl_reply *reply)
 {
     if (node->greeting_now) {
+        note_error(node, reply);
         if (!rl_greeting_read(&node->greeting, reply))
             return;
         node->greeting_now = false;
+        node->said = RL_FAULT_NONE;
         node->owner->greeted(node->arg, node, &node->greeting.identity);
         return;
     }
@@ -371,7 +407,7 @@ static bool take_bytes(struct rl_node *node)
     if (got == -EAGAIN)
         return false;
     if (got <= 0) {
-        node->owner->failed(node->arg, node, RL_FAULT_CLOSED);
+        node->owner->failed(node->arg, node, fault_of_end(node, RL_FAULT_CLOSED));
         return false;
     }
     rl_resp_feed(node->resp, bytes, (size_t)got);

@@ -64,7 +64,8 @@ struct rl_node {
     struct rl_resp *resp;
     bool greeting_now;
     struct rl_greeting greeting;
-    uint32_t known; /* scripts that were sent whole on this connection */
+    enum rl_fault said; /* the first error that came before the greeting was answered */
+    uint32_t known;     /* scripts that were sent whole on this connection */
 
     struct rl_post kept; /* from kept_at on it is to be written, */
     size_t kept_at;
@@ -100,7 +101,8 @@ void rl_node_abort(struct rl_node *node);
 
 /*
  * Writes what is queued, as far as the socket takes it, and keeps the rest. NONE, or why
- * the connection has to be given up: it ended, or there is no memory for what is kept.
+ * the connection has to be given up: it ended, for the reason that the server gave if any,
+ * or there is no memory for what is kept.
  */
 enum rl_fault rl_node_flush(struct rl_node *node);
 

@@ -226,6 +226,56 @@ def _():
                env={"REDLOCK_PASSWORD": "wrong"})
 
 
+class Refusal:
+    """Says this to whoever connects, and hangs up."""
+
+    def __init__(self, text):
+        self.text = text
+        self.listener = socket.socket()
+        self.listener.bind(("127.0.0.1", 0))
+        self.listener.listen()
+        self.uri = "redis://127.0.0.1:%d" % self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            with client:
+                client.sendall(self.text)
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+
+@case("what a server says before it hangs up: too many clients, protected mode")
+def _():
+    with durable() as quorum:
+        quorum[1].call("CONFIG", "SET", "maxclients", "1")
+        found = expect(quorum, WARNINGS, [[], ["too_many_clients"], []])
+        matches(found["nodes"][1]["findings"][0]["text"], "maxclients", "the advice")
+        outcome = redlock("status", "k", env=on(quorum)).expect(1)  # free
+        matches(outcome.out, "as many clients as its maxclients", "what status says")
+        denied, other = (Refusal(b"-DENIED Redis is running in protected mode because protected "
+                                 b"mode is enabled and no password is set.\r\n") for _ in "12")
+        nodes = [quorum.uris[0], denied.uri, quorum.uris[2]]
+        try:
+            found = expect(quorum, WARNINGS, [[], ["protected_mode"], []], nodes=nodes)
+            matches(found["nodes"][1]["findings"][0]["text"], "password", "the advice")
+            outcome = redlock("status", "-N", ",".join(nodes), "k").expect(1)
+            matches(outcome.out, "protected mode", "what status says")
+            nodes[0] = other.uri
+            redlock("status", "-N", ",".join(nodes), "k").expect(77)
+            outcome = redlock("run", "-N", ",".join(nodes), "k", "true").expect(77)
+            matches(outcome.err, "protected mode", "what run says, without a wait")
+        finally:
+            denied.close()
+            other.close()
+
+
 @case("each right that is missing: which, and where; a refused CONFIG GET is a note")
 def _():
     with durable() as quorum:

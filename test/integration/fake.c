@@ -356,6 +356,64 @@ Test(fake, nonsense_in_greetings)
     close_odd(&odd);
 }
 
+#define DENIED                                                                             \
+    "-DENIED Redis is running in protected mode because protected mode is enabled and no " \
+    "password is set for the default user. In this mode connections are only accepted "    \
+    "from the loopback interface.\r\n"
+#define TOO_MANY "-ERR max number of clients reached\r\n"
+
+/* What a server says before it hangs up, though it was asked nothing yet. */
+static const struct {
+    const char *says, *fault;
+} reasons[] = {
+    {DENIED, "PROTECTED"},
+    {"-DENIED Running in protected mode because protected mode is enabled\r\n",
+     "PROTECTED"},
+    {TOO_MANY, "MAXCLIENTS"},
+    {"-ERR max number of clients + cluster connections reached\r\n", "MAXCLIENTS"},
+    {"-ERR no backend is alive\r\n", "ERR"},
+    {"-NOAUTH Authentication required.\r\n", "NOAUTH"},
+    {"+OK\r\n", "CLOSED"},
+    {"-ERR max number of cli", "CLOSED"},
+    {"", "CLOSED"},
+};
+
+/* Each connection is refused: what is told of the first one is told from then on. */
+static void hang_up(struct odd *odd, const char *says, enum fake_way way, bool in_greeting,
+                    const char *fault)
+{
+    const struct fake_line line = {"INFO server", says, way};
+    const struct fake_line greeting[] = {line, line, line, line, {0}}, nothing[] = {{0}};
+    const char *uri[] = {odd->fake.uri, odd->s.servers.uri[0], odd->s.servers.uri[1]};
+    odd->fake.refusal = in_greeting ? NULL : says;
+    odd->fake.refusal_way = way;
+    odd->fake.line = in_greeting ? greeting : nothing;
+    redlock_client_free(odd->s.client);
+    cr_assert_eq(redlock_client_new(odd->s.base, uri, 3, NULL, &odd->s.client, NULL),
+                 REDLOCK_OK);
+    LOOP_UNTIL(odd->s.base,
+               strcmp(stage_link(odd->s.client, FAKE)->fault, "CONNECTING") != 0);
+    const char *told = stage_link(odd->s.client, FAKE)->fault;
+    cr_assert_str_eq(told, fault, "%s, not %s, of %s%s", told, fault, says,
+                     in_greeting ? " in the greeting" : "");
+}
+
+/* Whether it hangs up at once or in answer to the greeting, by an end or by a reset. */
+Test(fake, the_reason_for_hanging_up)
+{
+    static const struct fake_line nothing[] = {{0}};
+    struct odd odd;
+    open_odd(&odd, nothing);
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+        for (unsigned way = 0; way < 4; way++)
+            hang_up(&odd, reasons[i].says, way % 2 ? FAKE_RESET : FAKE_CLOSE, way / 2,
+                    reasons[i].fault);
+    odd.fake.refusal = NULL;
+    odd.fake.line = nothing;
+    await_ready(&odd);
+    close_odd(&odd);
+}
+
 Test(fake, a_greeting_that_is_not_answered)
 {
     static const struct fake_line script[] = {{"INFO server", NULL, FAKE_SEND}, {0}};
@@ -431,6 +489,38 @@ static void expect_no_lock(struct crowd *crowd)
     cr_assert_eq(told.result.code, REDLOCK_NO_QUORUM);
     cr_assert_eq(redlock_valid_ms(lease), 0);
     redlock_lease_free(lease);
+}
+
+/* Waiting does not help where no node takes this machine: that is told as it is. */
+static void expect_refused(const char *says, redlock_code code, const char *fault,
+                           bool denied)
+{
+    static const struct fake_line nothing[] = {{0}};
+    struct crowd crowd;
+    struct told told;
+    open_crowd(&crowd, nothing, CROWD);
+    for (int i = 0; i < CROWD; i++) {
+        crowd.fake[i].refusal = says;
+        crowd.fake[i].refusal_way = FAKE_CLOSE;
+    }
+    redlock_lease *lease = stage_acquire(&crowd.s, "job", NULL, &told);
+    cr_assert_eq(told.result.code, code, "%s", redlock_code_name(told.result.code));
+    for (unsigned i = 0; i < CROWD; i++) {
+        cr_assert_str_eq(stage_node(lease, i)->fault, fault);
+        cr_assert_eq(stage_node(lease, i)->denied, denied);
+    }
+    redlock_lease_free(lease);
+    close_crowd(&crowd, CROWD);
+}
+
+Test(fake, every_server_in_protected_mode)
+{
+    expect_refused(DENIED, REDLOCK_DENIED, "PROTECTED", true);
+}
+
+Test(fake, every_server_has_too_many_clients)
+{
+    expect_refused(TOO_MANY, REDLOCK_NO_QUORUM, "MAXCLIENTS", false);
 }
 
 Test(fake, nothing_but_nonsense)

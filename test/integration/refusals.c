@@ -414,10 +414,11 @@ Test(refusals, no_more_clients)
     stage_open(&s, 3);
     servers_do(&s.servers, 1, "CONFIG SET maxclients 1");
     meet_anew(&s, NULL);
-    LOOP_UNTIL(s.base, stage_is(s.client, 0, "ready") && stage_is(s.client, 2, "ready"));
+    LOOP_UNTIL(s.base, stage_is(s.client, 0, "ready") && stage_is(s.client, 2, "ready") &&
+                           !is_refused(&s, 1, "CONNECTING"));
     redlock_lease *lease = stage_hold(&s, "job", NULL);
     cr_assert_str_eq(stage_node(lease, 1)->verdict, "absent");
-    cr_assert_str_neq(stage_node(lease, 1)->fault, "NONE");
+    cr_assert_str_eq(stage_node(lease, 1)->fault, "MAXCLIENTS");
     redlock_lease_free(lease);
     servers_do(&s.servers, 1, "CONFIG SET maxclients 100");
     expect_all_vote(&s);

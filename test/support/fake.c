@@ -206,6 +206,8 @@ static void on_connection(struct evconnlistener *listener, evutil_socket_t fd,
     fake->connections++;
     bufferevent_setcb(connection->stream, on_read, NULL, on_end, connection);
     bufferevent_enable(connection->stream, EV_READ | EV_WRITE);
+    if (fake->refusal)
+        send_text(connection, fake->refusal, fake->refusal_way);
 }
 
 void fake_open(struct fake *fake, struct event_base *base, const struct fake_line *script)

@@ -29,6 +29,8 @@ struct fake {
     struct fake_connection *connection; /* the last one */
     char uri[64];
     const struct fake_line *line; /* the next; the last has no `expect` */
+    const char *refusal; /* NULL, or said to each new connection, which then ends so: */
+    enum fake_way refusal_way;
     unsigned connections;
     unsigned commands; /* other than those of greetings */
     unsigned scripts;  /* EVAL and EVALSHA among them */

@@ -107,6 +107,8 @@ Test(judge, faults_by_name)
         {RL_FAULT_CONNECT, "unreachable", "the connection was refused or cannot be made"},
         {RL_FAULT_TIMEOUT, "unreachable", "no answer in time"},
         {RL_FAULT_RESOLVE, "unreachable", "the name does not resolve"},
+        {RL_FAULT_PROTECTED, "protected_mode", ""},
+        {RL_FAULT_MAXCLIENTS, "too_many_clients", ""},
         {RL_FAULT_WRONGPASS, "wrong_password", "the server refused the user or password"},
         {RL_FAULT_NOAUTH, "wrong_password", "the server wants a password"},
         {RL_FAULT_LOADING, "loading", ""},

@@ -243,7 +243,7 @@ Test(faults, which_are_of_the_credentials_and_which_of_the_node)
     for (int i = 0; i < RL_FAULT_COUNT; i++) {
         enum rl_fault fault = (enum rl_fault)i;
         bool denial = fault == RL_FAULT_NOAUTH || fault == RL_FAULT_WRONGPASS ||
-                      fault == RL_FAULT_NOPERM;
+                      fault == RL_FAULT_NOPERM || fault == RL_FAULT_PROTECTED;
         bool node = fault == RL_FAULT_LOADING || fault == RL_FAULT_READONLY ||
                     fault == RL_FAULT_MASTERDOWN || fault == RL_FAULT_CLUSTERDOWN ||
                     fault == RL_FAULT_MOVED || fault == RL_FAULT_CROSSSLOT ||

@@ -3,6 +3,7 @@
 #include "net/node.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,7 @@ struct peer {
     char *expected;
     size_t told, heard, room;
     unsigned owed, connected, failed;
+    enum rl_fault fault; /* it failed by, the last time */
 };
 
 static struct event_base *base;
@@ -56,8 +58,8 @@ static void on_cut(void *arg, struct rl_node *node, const struct rl_op *op)
 static void on_failed(void *arg, struct rl_node *node, enum rl_fault fault)
 {
     (void)node;
-    (void)fault;
     ((struct peer *)arg)->failed++;
+    ((struct peer *)arg)->fault = fault;
 }
 
 static const struct rl_node_owner owner = {
@@ -266,6 +268,74 @@ Test(node, queues_nothing_where_there_is_no_memory_for_the_part_before)
     flush(0);
     hear_the_rest(&peer[0]);
     end_alone();
+}
+
+/* The server hung up before anything could be written: what it said lies unread. */
+static enum rl_fault fault_of_refusal(const char *says, bool greets)
+{
+    static const struct rl_credentials who = {.marker_key = {"!marker", 7}};
+    struct rl_node *node = begin_alone();
+    struct rl_part part;
+    cr_assert_eq(write(peer[0].fd, says, strlen(says)), (ssize_t)strlen(says));
+    cr_assert_eq(shutdown(peer[0].fd, SHUT_RDWR), 0);
+    if (greets) {
+        cr_assert(rl_node_greet(node, &who));
+    } else {
+        cr_assert(rl_post_add(&post, "PING", 4, &part));
+        cr_assert(rl_node_send(node, &(struct rl_op){.sent = 1}, part));
+        peer[0].owed++;
+    }
+    enum rl_fault fault = rl_node_flush(node);
+    end_alone();
+    return fault;
+}
+
+Test(node, tells_what_the_server_said_before_it_hung_up)
+{
+    cr_assert_eq(fault_of_refusal("-ERR max number of clients reached\r\n", true),
+                 RL_FAULT_MAXCLIENTS);
+}
+
+Test(node, tells_that_the_server_hung_up_without_a_word)
+{
+    cr_assert_eq(fault_of_refusal("", true), RL_FAULT_CLOSED);
+}
+
+/* The reset is there before the node has noticed that it is connected. */
+Test(node, tells_what_the_server_said_before_it_reset_the_connection)
+{
+    static const char says[] = "-DENIED Redis is running in protected mode\r\n";
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct linger reset = {.l_onoff = 1, .l_linger = 0};
+    socklen_t len = sizeof(at);
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    base = event_base_new();
+    resolver.base = base;
+    cr_assert_eq(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
+    cr_assert_eq(listen(listener, 1), 0);
+    cr_assert_eq(getsockname(listener, (struct sockaddr *)&at, &len), 0);
+    struct rl_uri uri = {.host = strdup("127.0.0.1"), .port = ntohs(at.sin_port)};
+    rl_node_init(&peer[0].node, base, &resolver, &post, &uri, &owner, &peer[0]);
+    rl_node_connect(&peer[0].node);
+    int fd = accept(listener, NULL, NULL);
+    cr_assert_eq(send(fd, says, strlen(says), 0), (ssize_t)strlen(says));
+    cr_assert_eq(setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
+    close(fd);
+    while (!peer[0].failed && !peer[0].connected)
+        event_base_loop(base, EVLOOP_ONCE);
+    cr_assert_eq(peer[0].failed, 1);
+    cr_assert_eq(peer[0].fault, RL_FAULT_PROTECTED);
+    rl_node_abort(&peer[0].node);
+    rl_node_clear(&peer[0].node);
+    close(listener);
+    event_base_free(base);
+}
+
+/* The answer to a command is none to why the connection ended later. */
+Test(node, tells_no_reason_once_it_was_greeted)
+{
+    cr_assert_eq(fault_of_refusal("-ERR no such command\r\n", false), RL_FAULT_CLOSED);
 }
 
 Test(post, has_words_where_they_are_said_to_be)
