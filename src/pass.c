@@ -1,24 +1,23 @@
 /* The passes of the loop: the clock, what has run out, what is due, and the one timer. */
 #include <sys/random.h>
 #include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client.h"
+#include "system_clock.h"
 
 /* --- clock --- */
 
 static rl_time read_clock(clockid_t id)
 {
-    struct timespec at;
-    clock_gettime(id, &at);
-    return at.tv_sec * RL_SECOND + at.tv_nsec / 1000;
+    return rl_clock_ns(id) / 1000;
 }
 
 static rl_time read_other(redlock_client *client)
 {
-    client->raw = read_clock(CLOCK_MONOTONIC_RAW);
-    return rl_clock_advance(&client->clock, client->boot, client->raw);
+    int64_t raw, unslewed = rl_clock_unslewed_ns(&raw);
+    client->raw = raw / 1000;
+    return rl_clock_advance(&client->clock, client->boot, unslewed / 1000);
 }
 
 rl_time rl_client_read_clock(redlock_client *client)
@@ -209,8 +208,8 @@ static void on_end_of_pass(evutil_socket_t fd, short what, void *arg)
 
 bool rl_client_open_loop(redlock_client *client)
 {
-    rl_clock_init(&client->clock, read_clock(CLOCK_BOOTTIME),
-                  read_clock(CLOCK_MONOTONIC_RAW));
+    struct rl_clocks clocks = rl_clocks_begin();
+    rl_clock_init(&client->clock, clocks.boot, clocks.unslewed);
     rl_client_read_clock(client);
     client->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
     if (client->timer_fd < 0)

@@ -35,7 +35,7 @@ void rl_hold_delete(redlock_hold *hold)
 void rl_hold_show(redlock_hold *hold, struct rl_until until)
 {
     atomic_store(&hold->boot, until.boot);
-    atomic_store(&hold->raw, until.raw);
+    atomic_store(&hold->unslewed, until.unslewed);
 }
 
 void rl_hold_take(redlock_hold *hold, struct rl_tenure *tenure)
@@ -248,7 +248,7 @@ bool redlock_hold_lost(const redlock_hold *hold)
 
 int64_t redlock_hold_valid_ms(const redlock_hold *hold)
 {
-    struct rl_until until = {atomic_load(&hold->boot), atomic_load(&hold->raw)};
+    struct rl_until until = {atomic_load(&hold->boot), atomic_load(&hold->unslewed)};
     return is_ours(hold) ? rl_until_left_ms(until) : 0;
 }
 

@@ -222,7 +222,7 @@ struct redlock_hold {
     redlock_code code;        /* what there is to say of it, if it has lost it */
     redlock_lock_options options;
     atomic_bool lost;
-    _Atomic int64_t boot, raw; /* its deadline: struct rl_until */
+    _Atomic int64_t boot, unslewed; /* its deadline: struct rl_until */
     int64_t fence;
     char token[REDLOCK_TOKEN_MAX + 1];
     bool untold, telling, freed; /* on_lost is due, is running; it was freed in that */

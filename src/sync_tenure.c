@@ -77,7 +77,7 @@ void rl_tenure_free(struct rl_tenure *tenure)
 
 void rl_tenure_note_validity(struct rl_tenure *tenure)
 {
-    struct rl_until now = rl_until_now(); /* before the library looks at its clock */
+    struct rl_clocks now = rl_clocks_begin(); /* before the library looks at its clock */
     tenure->until = rl_until_after(now, redlock_valid_ms(tenure->lease));
     if (tenure->owner)
         rl_hold_show(tenure->owner, tenure->until);

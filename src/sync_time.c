@@ -1,19 +1,10 @@
 #include "sync_time.h"
 
-#include <time.h>
-
 #define LONG_MS (INT64_C(366) * 24 * 3600 * 1000) /* no wait that has an end is longer */
-
-static int64_t read_us(clockid_t id)
-{
-    struct timespec at;
-    clock_gettime(id, &at);
-    return at.tv_sec * INT64_C(1000000) + at.tv_nsec / 1000;
-}
 
 int64_t rl_now_ms(void)
 {
-    return read_us(CLOCK_MONOTONIC) / 1000;
+    return rl_clock_ns(CLOCK_MONOTONIC) / 1000000;
 }
 
 /* The present millisecond has begun already: no wait is shorter than was asked. */
@@ -32,22 +23,18 @@ int64_t rl_left_ms(int64_t deadline)
     return left > 0 ? left : 0;
 }
 
-struct rl_until rl_until_now(void)
-{
-    return (struct rl_until){read_us(CLOCK_BOOTTIME), read_us(CLOCK_MONOTONIC_RAW)};
-}
-
-struct rl_until rl_until_after(struct rl_until now, int64_t valid_ms)
+struct rl_until rl_until_after(struct rl_clocks now, int64_t valid_ms)
 {
     if (valid_ms <= 0)
         return (struct rl_until){0};
-    return (struct rl_until){now.boot + valid_ms * 1000, now.raw + valid_ms * 1000};
+    return (struct rl_until){now.boot + valid_ms * 1000, now.unslewed + valid_ms * 1000};
 }
 
+/* Less by one: readings are rounded down. */
 int64_t rl_until_left_ms(struct rl_until until)
 {
-    struct rl_until now = rl_until_now();
-    int64_t boot = until.boot - now.boot, raw = until.raw - now.raw;
-    int64_t left = boot < raw ? boot : raw;
-    return left > 0 ? left / 1000 : 0;
+    struct rl_clocks now = rl_clocks_end();
+    int64_t boot = until.boot - now.boot, unslewed = until.unslewed - now.unslewed;
+    int64_t left = boot < unslewed ? boot : unslewed;
+    return left > 0 ? (left - 1) / 1000 : 0;
 }

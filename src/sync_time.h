@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "system_clock.h"
+
 #define RL_FOREVER INT64_MAX
 
 /* CLOCK_MONOTONIC, in milliseconds: for waits. */
@@ -16,16 +18,17 @@ int64_t rl_in_ms(int64_t wait_ms);
 int64_t rl_left_ms(int64_t deadline);
 
 /*
- * A deadline on both of the clocks that the core goes by: what is left is the less of the
- * two. The core adds up the larger of their steps, and so it may be earlier, never later;
- * then it is the client that knows.
+ * A deadline on both clocks of system_clock.h, in us: what is left is the smaller of the
+ * two remainders. Each clock counts suspension, and one of them is right throughout: so the
+ * deadline is never late, however rarely anybody looks. The client's own clock adds up the
+ * larger step of each pair of readings. It may come earlier, and then the client knows.
  */
 struct rl_until {
-    int64_t boot, raw; /* CLOCK_BOOTTIME, CLOCK_MONOTONIC_RAW, in us */
+    int64_t boot, unslewed;
 };
 
-struct rl_until rl_until_now(void);
-struct rl_until rl_until_after(struct rl_until now, int64_t valid_ms); /* 0: it is over */
+/* `now`: rl_clocks_begin(), before the client said `valid_ms`. 0: it is over. */
+struct rl_until rl_until_after(struct rl_clocks now, int64_t valid_ms);
 int64_t rl_until_left_ms(struct rl_until until);
 
 #endif

@@ -2,9 +2,10 @@
  * The client's clock: it only goes forward, counts the time that a machine was suspended,
  * and is not slowed by a time daemon.
  *
- * It advances at each reading by the larger of CLOCK_BOOTTIME's and CLOCK_MONOTONIC_RAW's
- * step: the first counts suspension but is slewed, the second the other way round. Too fast
- * a clock gives a lock up early, too slow a one keeps it too long: hence the larger.
+ * It advances at each reading by the larger step of two clocks. `boot` is CLOCK_BOOTTIME,
+ * which a time daemon slews. `raw` is CLOCK_MONOTONIC_RAW plus the time suspended, which it
+ * does not slew. Too fast a clock gives a lock up early, too slow a one keeps it too long:
+ * hence the larger step.
  */
 #ifndef RL_CLOCK_H
 #define RL_CLOCK_H

@@ -254,7 +254,7 @@ void crew_age(redlock_sync *sync, const char *text, int64_t left_ms)
 {
     rl_sync_lock(sync);
     struct rl_tenure *tenure = find(sync, text)->tenure;
-    tenure->until = rl_until_after(rl_until_now(), left_ms);
+    tenure->until = rl_until_after(rl_clocks_begin(), left_ms);
     rl_hold_show(tenure->owner, tenure->until);
     rl_sync_unlock(sync);
 }
