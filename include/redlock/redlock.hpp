@@ -5,23 +5,29 @@
  *  1. What cannot be done throws redlock::error; a lock that another has does not: it is
  *     waited for, or try_...() is false. unlock() and destructors never throw.
  *  2. A mutex may be used by many threads, as it is or by a mutex of its own for each: what
- *     counts is the key. Each thread has its own hold, and asks after that: fence(),
- * valid(), lost() and extend() are about what the calling thread holds by this mutex.
+ *     counts is the key. It knows its hold: any thread may unlock it, as where a
+ *     std::unique_lock was moved into another thread. fence(), valid(), lost() and extend()
+ *     are about that hold. A hold belongs to the thread that locked (sync.h, rule 3): where
+ *     that thread may end before the lock is unlocked, say `any_thread` in the options.
  *  3. Other than a std::mutex, it can be lost while it is held: ask lost() in loops, and
- *     valid() right before what must not be done twice.
+ *     valid() right before what must not be done twice. Who lost it still has to unlock.
  *  4. Who locks twice in one thread waits for itself, as with std::mutex.
+ *  5. If it was lost, another thread may lock it before the first one unlocks. Then the
+ *     mutex has two holds. A thread that locked one of them unlocks that one, and asks
+ *     after it; any other thread means the one that was lost. So a thread that locked such
+ *     a mutex must not take over a guard of it from another thread meanwhile.
  */
 #ifndef REDLOCK_HPP
 #define REDLOCK_HPP
 
+#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -150,39 +156,39 @@ class mutex
     /* Whatever was left of it. That it was lost before is not told: ask lost(). */
     void unlock() noexcept
     {
-        hold_ptr mine = take();
+        const hold_ptr mine = take();
         if (mine)
             redlock_unlock(mine.get(), 0);
     }
 
-    /* --- of what the calling thread holds --- */
+    /* --- of its hold --- */
 
-    /* True as well if it holds nothing. */
+    /* True as well if it is not locked. */
     bool lost() const noexcept
     {
-        const redlock_hold *mine = find();
-        return !mine || redlock_hold_lost(mine);
+        const hold_ptr mine = find();
+        return !mine || redlock_hold_lost(mine.get());
     }
 
     std::chrono::milliseconds valid() const noexcept
     {
-        const redlock_hold *mine = find();
-        return std::chrono::milliseconds(mine ? redlock_hold_valid_ms(mine) : 0);
+        const hold_ptr mine = find();
+        return std::chrono::milliseconds(mine ? redlock_hold_valid_ms(mine.get()) : 0);
     }
 
     /* The fencing token; 0: it is not fenced. */
     std::int64_t fence() const noexcept
     {
-        const redlock_hold *mine = find();
-        return mine ? redlock_hold_fence(mine) : 0;
+        const hold_ptr mine = find();
+        return mine ? redlock_hold_fence(mine.get()) : 0;
     }
 
     /* To so long from now on; 0: to its own TTL. */
     void extend(std::chrono::milliseconds ttl = std::chrono::milliseconds(0))
     {
-        redlock_hold *mine = find();
+        const hold_ptr mine = find();
         redlock_code code =
-            mine ? redlock_hold_extend(mine, ttl.count()) : REDLOCK_NOT_HELD;
+            mine ? redlock_hold_extend(mine.get(), ttl.count()) : REDLOCK_NOT_HELD;
         if (code != REDLOCK_OK)
             throw error(code);
     }
@@ -193,13 +199,20 @@ class mutex
     }
 
   private:
-    struct free {
-        void operator()(redlock_hold *hold) const noexcept
-        {
-            redlock_hold_free(hold);
-        }
+    using hold_ptr = std::shared_ptr<redlock_hold>; /* one is asked while it is unlocked */
+
+    struct owned {
+        std::uint64_t thread; /* that locked */
+        hold_ptr hold;
     };
-    using hold_ptr = std::unique_ptr<redlock_hold, free>;
+
+    /* No other thread ever has the same number. */
+    static std::uint64_t this_thread() noexcept
+    {
+        static std::atomic<std::uint64_t> threads{0};
+        thread_local const std::uint64_t number = ++threads;
+        return number;
+    }
 
     bool keep(redlock_code code, redlock_hold *made)
     {
@@ -207,36 +220,56 @@ class mutex
             return false;
         if (code != REDLOCK_OK)
             throw error(code);
-        hold_ptr mine(made); /* unlocks if there is no memory to remember it */
+        hold_ptr mine(made, redlock_hold_free); /* unlocks if it cannot be remembered */
         std::lock_guard<std::mutex> guard(guard_);
-        holds_[std::this_thread::get_id()] = std::move(mine);
+        holds_.push_back({this_thread(), std::move(mine)});
         return true;
     }
 
+    /*
+     * What the calling thread locked, or, if that is none, any. Of several all but one were
+     * lost: `lost` says which kind is looked for first.
+     */
+    std::size_t choose(bool own, bool lost) const noexcept
+    {
+        std::size_t chosen = holds_.size();
+        for (std::size_t i = 0; i < holds_.size(); i++) {
+            if (own && holds_[i].thread != this_thread())
+                continue;
+            if (chosen == holds_.size() || redlock_hold_lost(holds_[i].hold.get()) == lost)
+                chosen = i;
+        }
+        return chosen;
+    }
+
+    /* One that was lost goes first: what is held is never unlocked by mistake. */
     hold_ptr take() noexcept
     {
         std::lock_guard<std::mutex> guard(guard_);
-        const auto at = holds_.find(std::this_thread::get_id());
-        if (at == holds_.end())
+        std::size_t at = choose(true, true);
+        if (at == holds_.size())
+            at = choose(false, true);
+        if (at == holds_.size())
             return nullptr;
-        hold_ptr mine = std::move(at->second);
-        holds_.erase(at);
+        hold_ptr mine = std::move(holds_[at].hold);
+        holds_.erase(holds_.begin() + static_cast<std::ptrdiff_t>(at));
         return mine;
     }
 
-    /* Only this thread frees what is found. */
-    redlock_hold *find() const noexcept
+    hold_ptr find() const noexcept
     {
         std::lock_guard<std::mutex> guard(guard_);
-        const auto at = holds_.find(std::this_thread::get_id());
-        return at == holds_.end() ? nullptr : at->second.get();
+        std::size_t at = choose(true, false);
+        if (at == holds_.size())
+            at = choose(false, true);
+        return at == holds_.size() ? nullptr : holds_[at].hold;
     }
 
     redlock_sync *sync_;
     std::string key_;
     redlock_lock_options options_;
     mutable std::mutex guard_; /* of the next, never held while a lock is waited for */
-    std::map<std::thread::id, hold_ptr> holds_; /* more than one if one was lost */
+    std::vector<owned> holds_; /* that are not unlocked; more than one if one was lost */
 };
 
 } // namespace redlock

@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
+#include <event2/event.h>
 #include <iostream>
 #include <mutex>
 #include <thread>
@@ -90,9 +92,9 @@ void one_mutex_for_all()
             count++;
             check(!mutex.lost() && mutex.valid() > 0ms, "it is held");
         }
-        check(mutex.lost() && mutex.valid() == 0ms, "it is not held");
     });
     check(count == 8 * 50, "nothing was lost");
+    check(mutex.lost() && mutex.valid() == 0ms, "it is not held");
 }
 
 void a_mutex_for_each()
@@ -145,12 +147,8 @@ void another_has_it()
     check(!trial.owns_lock(), "unique_lock with try_to_lock");
     std::unique_lock timed(theirs, 10ms);
     check(!timed.owns_lock(), "unique_lock with a time");
-    in_threads(1, [&](int) {
-        check(!mine.try_lock(), "another thread has it");
-        check(mine.lost(), "it is of no other thread");
-        mine.unlock();
-    });
-    check(!mine.lost(), "who has it not cannot unlock it");
+    in_threads(1, [&](int) { check(!mine.try_lock(), "another thread has it"); });
+    check(!mine.lost(), "it is held as before");
 }
 
 void it_is_given_back()
@@ -169,6 +167,224 @@ void it_is_given_back()
     check(theirs.try_lock_until(std::chrono::system_clock::now() + 20s),
           "after the end of a mutex that was locked");
     theirs.unlock();
+}
+
+/* --- guards that go to another thread --- */
+
+using guard = std::unique_lock<redlock::mutex>;
+
+redlock_lock_options any_thread()
+{
+    redlock_lock_options options;
+    redlock_lock_options_init(&options);
+    options.any_thread = true;
+    return options;
+}
+
+void is_free(const char *key)
+{
+    redlock::client others(uris, patient());
+    redlock::mutex theirs(others, key);
+    check(theirs.try_lock_for(10s), "the lock was not released");
+    theirs.unlock();
+}
+
+/* The thread that locked lives on, or ends before the guard is unlocked. */
+template <class Lock> void hand_to_another(const char *key, Lock lock)
+{
+    redlock::client nodes(uris, patient());
+    redlock::mutex mutex(nodes, key, any_thread());
+    guard mine = lock(mutex);
+    check(mine.owns_lock(), "it is locked");
+    in_threads(1, [&](int) {
+        guard taken = std::move(mine);
+        check(!mutex.lost() && mutex.valid() > 0ms, "it is held by whoever has the guard");
+        mutex.extend();
+        taken.unlock();
+        check(mutex.lost() && mutex.valid() == 0ms, "it is not held any more");
+    });
+    is_free(key);
+    in_threads(1, [&](int) { mine = lock(mutex); });
+    check(!mutex.lost() && mutex.valid() > 0ms, "it is of no thread");
+    mine = guard();
+    check(mutex.lost(), "it is not held any more");
+    is_free(key);
+}
+
+void a_guard_is_moved()
+{
+    hand_to_another("moved", [](redlock::mutex &mutex) { return guard(mutex); });
+    hand_to_another("tried",
+                    [](redlock::mutex &mutex) { return guard(mutex, std::try_to_lock); });
+    hand_to_another("timed", [](redlock::mutex &mutex) { return guard(mutex, 10s); });
+    hand_to_another(
+        "until", [](redlock::mutex &mutex) { return guard(mutex, steady::now() + 10s); });
+}
+
+/* By default a lock is not extended for a thread that has ended. */
+void a_guard_outlives_its_thread()
+{
+    redlock::client nodes(uris, patient());
+    redlock::mutex mutex(nodes, "outlives");
+    guard mine;
+    in_threads(1, [&](int) { mine = guard(mutex); });
+    check(mutex.lost() && mutex.valid() > 0ms, "it ends by its TTL");
+    expect_error(REDLOCK_NOT_HELD, [&] { mutex.extend(); });
+    mine.unlock();
+    check(mutex.lost() && mutex.valid() == 0ms, "it is forgotten");
+}
+
+void many_guards_are_moved()
+{
+    redlock::client nodes(uris, patient());
+    redlock::mutex mutex(nodes, "many");
+    int count = 0;
+    in_threads(4, [&](int) {
+        for (int i = 0; i < 20; i++) {
+            guard mine(mutex);
+            std::thread([&count, taken = std::move(mine)] { count++; }).join();
+        }
+    });
+    check(count == 4 * 20, "nothing was lost");
+    check(mutex.lost(), "it is not held");
+}
+
+void a_condition_is_waited_for()
+{
+    redlock::client nodes(uris, patient());
+    redlock::mutex mutex(nodes, "condition");
+    std::condition_variable_any changed;
+    int turn = 0;
+    in_threads(2, [&](int number) {
+        for (int i = 0; i < 20; i++) {
+            guard mine(mutex);
+            changed.wait(mine, [&] { return turn % 2 == number; });
+            check(!mutex.lost(), "it is held again");
+            turn++;
+            changed.notify_all();
+        }
+    });
+    check(turn == 40, "nothing was lost");
+    {
+        guard mine(mutex);
+        check(!changed.wait_for(mine, 10ms, [] { return false; }), "wait_for");
+        check(mine.owns_lock() && !mutex.lost(), "it is held again");
+    }
+    is_free("condition");
+}
+
+/* --- a lock that is lost, and locked by another thread before it is unlocked --- */
+
+void stop_loop(redlock_client *, const redlock_survey *, void *base)
+{
+    event_base_loopbreak(static_cast<event_base *>(base));
+}
+
+/* An operator takes the key away. */
+void break_lock(const std::string &key)
+{
+    std::vector<const char *> each;
+    for (const std::string &uri : uris)
+        each.push_back(uri.c_str());
+    event_base *base = event_base_new();
+    redlock_client *client = nullptr;
+    check(redlock_client_new(base, each.data(), each.size(), patient(), &client, nullptr) ==
+              REDLOCK_OK,
+          "an operator");
+    check(redlock_break(client, key.data(), key.size(), stop_loop, base) == REDLOCK_OK,
+          "break");
+    event_base_dispatch(base);
+    redlock_client_free(client);
+    event_base_free(base);
+}
+
+void lose(redlock::mutex &mutex)
+{
+    while (!mutex.lost()) {
+        break_lock(mutex.key());
+        try {
+            mutex.extend();
+        } catch (const redlock::error &) { /* lost() says more */
+        }
+    }
+    break_lock(mutex.key()); /* also what the extension created anew */
+}
+
+/* One thread has lost the lock and has not unlocked, the other one has the lock. */
+struct two_holds {
+    redlock::client nodes{uris, patient()};
+    redlock::mutex mutex;
+    guard loser, winner;
+
+    explicit two_holds(const char *key) : mutex(nodes, key, any_thread())
+    {
+        in_threads(1, [&](int) { loser = guard(mutex); });
+        lose(mutex);
+    }
+};
+
+void the_loser_unlocks_late()
+{
+    two_holds two("late");
+    two.winner = guard(two.mutex);
+    check(!two.mutex.lost(), "this thread has it");
+    in_threads(1, [&](int) {
+        check(two.mutex.lost(), "and no other");
+        two.loser.unlock(); /* in a thread that locked neither */
+    });
+    check(!two.mutex.lost() && two.mutex.valid() > 0ms, "it is held still");
+    in_threads(1, [&](int) { check(!two.mutex.lost(), "the only one left"); });
+    two.winner.unlock();
+    check(two.mutex.lost(), "it is not held any more");
+    is_free("late");
+}
+
+void the_loser_never_unlocks()
+{
+    two_holds two("never");
+    two.winner = guard(two.mutex);
+    two.winner.unlock();
+    is_free("never");
+    (void)two.loser.release();
+}
+
+/* It is unlocked there, or in another thread: what is held is not unlocked by mistake. */
+void one_thread_locked_both()
+{
+    redlock::client nodes(uris, patient());
+    redlock::mutex mutex(nodes, "both", any_thread());
+    for (bool elsewhere : {false, true}) {
+        guard first(mutex);
+        lose(mutex);
+        guard second(mutex);
+        check(!mutex.lost(), "the second");
+        if (elsewhere)
+            in_threads(1, [&](int) { first.unlock(); });
+        else
+            first.unlock();
+        check(!mutex.lost(), "it is held still");
+        second.unlock();
+        check(mutex.lost(), "it is not held any more");
+        is_free("both");
+    }
+}
+
+/* Whoever has it, others may ask after it until it is freed. */
+void all_ask_meanwhile()
+{
+    redlock::client nodes(uris, patient());
+    redlock::mutex mutex(nodes, "asked");
+    std::atomic<int> locking{3};
+    in_threads(6, [&](int number) {
+        for (int i = 0; number < 3 && i < 30; i++) {
+            guard mine(mutex);
+            check(!mutex.lost() && mutex.valid() > 0ms && mutex.fence() == 0, "mine");
+        }
+        locking -= number < 3;
+        while (number >= 3 && locking > 0)
+            (void)(mutex.lost() || mutex.valid() > 0ms || mutex.fence() > 0);
+    });
+    check(mutex.lost(), "it is not held");
 }
 
 void it_is_lost()
@@ -222,6 +438,14 @@ const struct {
     {"two at once, in any order", both_in_any_order},
     {"another has it", another_has_it},
     {"it is given back", it_is_given_back},
+    {"a guard is moved to another thread", a_guard_is_moved},
+    {"a guard outlives the thread that locked", a_guard_outlives_its_thread},
+    {"many guards are moved", many_guards_are_moved},
+    {"a condition is waited for", a_condition_is_waited_for},
+    {"the loser unlocks late", the_loser_unlocks_late},
+    {"the loser never unlocks", the_loser_never_unlocks},
+    {"one thread locked both", one_thread_locked_both},
+    {"all ask meanwhile", all_ask_meanwhile},
     {"it is lost", it_is_lost},
     {"what cannot be done throws", what_cannot_be_done},
 };
