@@ -1,7 +1,9 @@
 /* Making and freeing a client. */
 #include "client.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "listen.h"
@@ -78,7 +80,8 @@ redlock_code redlock_client_new(struct event_base *base, const char *const *uris
     if (code == REDLOCK_OK && !init_tasks(client))
         code = rl_fail(ret_error, REDLOCK_NO_MEMORY, "out of memory");
     if (code == REDLOCK_OK && !rl_client_open_loop(client))
-        code = rl_fail(ret_error, REDLOCK_SYSTEM, "the event loop takes no timer");
+        code = rl_fail(ret_error, REDLOCK_SYSTEM, "the client's timer cannot be made: %s",
+                       strerror(errno));
     if (code != REDLOCK_OK) {
         rl_client_close(client);
         return code;

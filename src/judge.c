@@ -32,6 +32,7 @@ static bool is_unreachable(const struct rl_judgement *all, unsigned node, char *
     case RL_FAULT_TIMEOUT:
     case RL_FAULT_PROTOCOL:
     case RL_FAULT_MEMORY:
+    case RL_FAULT_FILES:
         rl_detail_add(detail, "%s", rl_fault_text(fault_of(all, node)));
         return true;
     default: return false;

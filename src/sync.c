@@ -202,7 +202,9 @@ redlock_code redlock_sync_new(const char *const *uris, size_t count,
         return fail(ret_error, REDLOCK_NO_MEMORY, "out of memory");
     redlock_code code = REDLOCK_OK;
     if (!rl_drive_open(sync))
-        code = fail(ret_error, REDLOCK_SYSTEM, "no event loop can be made");
+        code = fail(ret_error, REDLOCK_SYSTEM,
+                    "no event loop can be made: out of memory "
+                    "or file descriptors (ulimit -n)");
     if (code == REDLOCK_OK)
         code =
             redlock_client_new(sync->base, uris, count, options, &sync->client, ret_error);

@@ -77,13 +77,32 @@ static void on_alarm(evutil_socket_t fd, short what, void *arg)
     sync->comes_out = true;
 }
 
+/* File descriptors of an event loop: 3, or 5 with evthread_use_pthreads(); and our mail. */
+#define LOOP_FILES 6
+
+/*
+ * event_base_new() ends the process if it gets no file descriptor. Another thread may take
+ * those that are seen to be free here.
+ */
+static struct event_base *new_loop(void)
+{
+    int file[LOOP_FILES], opened = 0;
+    while (opened < LOOP_FILES && (file[opened] = eventfd(0, EFD_CLOEXEC)) >= 0)
+        opened++;
+    for (int i = 0; i < opened; i++)
+        close(file[i]);
+    return opened == LOOP_FILES ? event_base_new() : NULL;
+}
+
 bool rl_drive_open(redlock_sync *sync)
 {
     rl_wait_init(sync, &sync->own);
     sync->driver = &sync->own;
-    sync->base = event_base_new();
+    sync->base = new_loop();
+    if (!sync->base)
+        return false;
     sync->mail_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (!sync->base || sync->mail_fd < 0)
+    if (sync->mail_fd < 0)
         return false;
     sync->mail = event_new(sync->base, sync->mail_fd, EV_READ | EV_PERSIST, on_mail, sync);
     sync->alarm = evtimer_new(sync->base, on_alarm, sync);

@@ -172,7 +172,7 @@ int cli_acquire(struct cli *cli, int argc, char **argv)
         tokenfile_check(acquire.token_file);
     cli->lease.watchdog = false; /* nobody stays to extend */
 
-    struct event_base *base = event_base_new();
+    struct event_base *base = cli_new_loop(cli);
     redlock_client *client = cli_connect(cli, base);
     redlock_code code =
         redlock_acquire(client, acquire.key, strlen(acquire.key), &cli->lease,

@@ -318,7 +318,7 @@ int cli_admit(struct cli *cli, int argc, char **argv)
 
     struct cli_signals signals;
     struct progress progress;
-    admit.base = event_base_new();
+    admit.base = cli_new_loop(cli);
     admit.client = cli_connect(cli, admit.base);
     struct event *limit = evtimer_new(admit.base, too_late, &admit);
     if (!limit)

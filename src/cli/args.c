@@ -264,7 +264,9 @@ int cli_parse(struct cli *cli, int argc, char **argv, const struct cli_option *o
         cli_print_version();
     settle(cli);
     check_operands(cli, argc - operand, argv + operand);
-    if (!cli->alone)
+    if (!cli->alone) {
+        cli_need_files(cli, 0);
         cli_configure(cli);
+    }
     return operand;
 }

@@ -327,7 +327,7 @@ int cli_bench(struct cli *cli, int argc, char **argv)
     read_words(bench, cli, argc, argv);
     bench_plot_check(bench);
 
-    struct event_base *base = event_base_new();
+    struct event_base *base = cli_new_loop(cli);
     redlock_client *client = cli_connect(cli, base);
     unsigned n = (unsigned)redlock_client_explain(client, bench->nodes, REDLOCK_NODES_MAX);
     bench->quorum = redlock_client_quorum(client);

@@ -64,7 +64,7 @@ int cli_break(struct cli *cli, int argc, char **argv)
     if (!yes)
         cli_fail(CLI_USAGE, "break: removes the lock whoever holds it: say --yes if meant");
 
-    struct event_base *base = event_base_new();
+    struct event_base *base = cli_new_loop(cli);
     redlock_client *client = cli_connect(cli, base);
     redlock_code code = redlock_break(client, key, strlen(key), survey_take, &survey);
     if (code != REDLOCK_OK)

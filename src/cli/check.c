@@ -303,14 +303,6 @@ static int print_acl(const struct cli *cli, const redlock_client *client)
     return CLI_FAILED;
 }
 
-/* Where libevent lacks descriptors it would end the process with 1, which says other here.
- */
-static void end_untried(int error)
-{
-    (void)error;
-    exit(CLI_NOT_TRIED);
-}
-
 int cli_check(struct cli *cli, int argc, char **argv)
 {
     bool strict = false, fence = false, acl = false;
@@ -322,8 +314,7 @@ int cli_check(struct cli *cli, int argc, char **argv)
     };
     cli->own_failure = CLI_NOT_TRIED;
     cli_parse(cli, argc, argv, own);
-    event_set_fatal_callback(end_untried);
-    struct event_base *base = event_base_new();
+    struct event_base *base = cli_new_loop(cli);
     redlock_client *client = cli_connect(cli, base);
     unsigned how = (strict ? REDLOCK_CHECK_STRICT : 0) | (fence ? REDLOCK_CHECK_FENCED : 0);
     int exit_code = acl ? print_acl(cli, client) : ask_nodes(cli, base, client, how);

@@ -102,6 +102,16 @@ void cli_say(const struct cli *cli, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /*
+ * Ends the process with own_failure if there are too few file descriptors for a command on
+ * so many nodes: libevent ends the process with 1 if it gets none, and nodes that are not
+ * reached for want of a descriptor would look as if they were down.
+ */
+void cli_need_files(const struct cli *cli, size_t nodes);
+
+/* The event loop of a command; ends the process with own_failure if there is none. */
+struct event_base *cli_new_loop(const struct cli *cli);
+
+/*
  * The client of the configured nodes. Ends the process where it cannot be: with CLI_CONFIG,
  * or own_failure.
  */

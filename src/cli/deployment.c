@@ -54,11 +54,11 @@ static redlock_code connect_to(struct founding *founding, const struct cli *cli,
 
 char *deployment_found(const struct cli *cli, const char *list)
 {
-    struct founding founding = {.base = event_base_new()};
+    struct founding founding = {.base = cli_new_loop(cli)};
     const struct timeval limit = {FOUND_MAX_S, 0};
     redlock_error error = {.text = "out of memory or descriptors"};
     char *words = strdup(list);
-    if (!founding.base || !words ||
+    if (!words ||
         event_base_once(founding.base, -1, EV_TIMEOUT, too_late, &founding, &limit) != 0 ||
         connect_to(&founding, cli, words, &error) != REDLOCK_OK ||
         redlock_admit(founding.client, REDLOCK_ADMIT_AT_ONCE, 0, admitted, &founding) !=
@@ -68,8 +68,7 @@ char *deployment_found(const struct cli *cli, const char *list)
         cli_wait(founding.base, &founding.done);
     founding.done = true;
     redlock_client_free(founding.client);
-    if (founding.base)
-        event_base_free(founding.base);
+    event_base_free(founding.base);
     free(words);
     return founding.failure;
 }

@@ -239,6 +239,7 @@ int cli_local(struct cli *cli, int argc, char **argv)
     int first = cli_parse(cli, argc, argv, own);
     if (count < 1 || count > SERVERS_MAX)
         cli_fail(CLI_USAGE, "local: -n is 1 to %d", SERVERS_MAX);
+    cli_need_files(cli, (size_t)count);
     struct local local = {.cli = cli, .argv = first < argc ? argv + first : NULL};
     char text[256];
     int code = CLI_FAILED;

@@ -131,7 +131,7 @@ static void fill_standard_descriptors(void)
         if (fcntl(fd, F_GETFD) != -1 || errno != EBADF)
             continue;
         if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
-            exit(CLI_FAILED);
+            cli_fail(CLI_FAILED, "/dev/null: %s", strerror(errno));
     }
 }
 

@@ -352,7 +352,7 @@ static void read_words(struct run *run, struct cli *cli, int argc, char **argv)
 
 static void begin(struct run *run)
 {
-    run->base = event_base_new();
+    run->base = cli_new_loop(run->cli);
     run->client = cli_connect(run->cli, run->base);
     run->reports =
         event_new(run->base, run->child.reports, EV_READ | EV_PERSIST, on_reports, run);

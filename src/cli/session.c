@@ -1,8 +1,19 @@
 /* A client for one command: its connections, its signals and its exit codes. */
 #include "cli.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/*
+ * File descriptors that a command needs beside one for each node: 3 of the event loop, the
+ * client's timer, up to 5 of the resolver, and those that are open for a moment only.
+ */
+#define FILES_BESIDE 12
+#define FILES_MAX    (FILES_BESIDE + REDLOCK_NODES_MAX)
 
 static int exit_of_failed_start(redlock_code code)
 {
@@ -19,12 +30,56 @@ static int exit_of_failed_start(redlock_code code)
     }
 }
 
+void cli_need_files(const struct cli *cli, size_t nodes)
+{
+    int file[FILES_MAX];
+    size_t needed = FILES_BESIDE + (nodes < REDLOCK_NODES_MAX ? nodes : REDLOCK_NODES_MAX);
+    size_t opened = 0;
+    while (opened < needed &&
+           (file[opened] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0)) >= 0)
+        opened++;
+    int error = errno;
+    for (size_t i = 0; i < opened; i++)
+        close(file[i]);
+    if (opened < needed)
+        cli_fail(cli->own_failure,
+                 "%s: %zu file descriptors are needed, %zu are free; raise the limit "
+                 "(ulimit -n)",
+                 strerror(error), needed, opened);
+}
+
+static int exit_code_of_loop;
+
+/* Libevent's warnings, and its last words before it ends the process. */
+static void log_line(int severity, const char *text)
+{
+    if (severity >= EVENT_LOG_WARN)
+        cli_complain("libevent: %s", text);
+}
+
+/* Libevent would end the process with 1, which is an answer of some commands. */
+static void end_process(int error)
+{
+    (void)error;
+    exit(exit_code_of_loop);
+}
+
+struct event_base *cli_new_loop(const struct cli *cli)
+{
+    exit_code_of_loop = cli->own_failure;
+    event_set_log_callback(log_line);
+    event_set_fatal_callback(end_process);
+    cli_need_files(cli, cli->uri_count);
+    struct event_base *base = event_base_new();
+    if (!base)
+        cli_fail(cli->own_failure, "no event loop: out of memory");
+    return base;
+}
+
 redlock_client *cli_connect(const struct cli *cli, struct event_base *base)
 {
     redlock_client *client;
     redlock_error error = {.code = REDLOCK_OK};
-    if (!base)
-        cli_fail(cli->own_failure, "no event loop: out of memory or descriptors");
     redlock_code code =
         redlock_client_new(base, cli->uris, cli->uri_count, &cli->client, &client, &error);
     int exit_code = exit_of_failed_start(code);

@@ -192,7 +192,7 @@ int cli_status(struct cli *cli, int argc, char **argv)
     status.redraw = status.watch && !cli->json && isatty(STDOUT_FILENO);
 
     struct cli_signals signals;
-    struct event_base *base = event_base_new();
+    struct event_base *base = cli_new_loop(cli);
     status.client = cli_connect(cli, base);
     status.timer = evtimer_new(base, look, &status);
     if (!status.timer)

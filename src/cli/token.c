@@ -323,7 +323,7 @@ int cli_extend(struct cli *cli, int argc, char **argv)
     if (holding.path && !may_extend(&holding))
         return CLI_GONE;
 
-    struct event_base *base = event_base_new();
+    struct event_base *base = cli_new_loop(cli);
     redlock_client *client = cli_connect(cli, base);
     int exit_code = extend(&holding, client, base);
     let_go(&holding);
@@ -354,7 +354,7 @@ int cli_release(struct cli *cli, int argc, char **argv)
         cli->lease.ttl_ms = holding.file.ttl_ms;
     cli->lease.watchdog = false;
 
-    struct event_base *base = event_base_new();
+    struct event_base *base = cli_new_loop(cli);
     redlock_client *client = cli_connect(cli, base);
     redlock_code code = adopt(&holding, client, 0); /* a release heeds no deadline */
     if (code == REDLOCK_OK)

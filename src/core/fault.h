@@ -49,7 +49,8 @@
     X(CLUSTER, NULL, "the server is in cluster mode")                                      \
     X(DUPLICATE, NULL, "the server is already a node under another address")               \
     X(QUARANTINE, NULL, "the server restarted and may have forgotten locks")               \
-    X(MEMORY, NULL, "this process is out of memory")
+    X(MEMORY, NULL, "this process is out of memory")                                       \
+    X(FILES, NULL, "this process has no file descriptor left: raise its limit (ulimit -n)")
 
 enum rl_fault {
 #define X(name, prefix, text) RL_FAULT_##name,

@@ -84,7 +84,7 @@ static enum rl_fault open_stream(struct rl_node *node, const struct rl_address *
 {
     int fd = rl_stream_open(address);
     if (fd < 0)
-        return RL_FAULT_CONNECT;
+        return fd == -EMFILE || fd == -ENFILE ? RL_FAULT_FILES : RL_FAULT_CONNECT;
     node->fd = fd;
     node->resp = rl_resp_new();
     node->readable = event_new(node->base, fd, EV_READ | EV_PERSIST, on_readable, node);

@@ -328,10 +328,29 @@ Test(names, no_descriptor)
         count++;
     redlock_lease *lease = stage_acquire(&s, "job", NULL, &told);
     cr_assert_eq(told.result.code, REDLOCK_NO_QUORUM);
-    cr_assert_str_eq(stage_node(lease, 0)->fault, "CONNECT");
+    cr_assert_str_eq(stage_node(lease, 0)->fault, "FILES");
     redlock_lease_free(lease);
     while (count > 0)
         close(fd[--count]);
     expect_all_vote(&s);
     stage_close(&s);
+}
+
+Test(names, no_descriptor_for_a_new_client)
+{
+    struct event_base *base = event_base_new();
+    redlock_client *client = NULL;
+    redlock_error error = {.code = REDLOCK_OK};
+    const char *const uris[] = {"unix:///nowhere/1"};
+    int fd[MANY], count = 0;
+    limit_descriptors(100);
+    while (count < MANY && (fd[count] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+        count++;
+    cr_assert_eq(redlock_client_new(base, uris, 1, NULL, &client, &error), REDLOCK_SYSTEM);
+    cr_assert_eq(error.code, REDLOCK_SYSTEM);
+    cr_assert(strstr(error.text, "Too many open files"), "%s", error.text);
+    cr_assert_null(client);
+    while (count > 0)
+        close(fd[--count]);
+    event_base_free(base);
 }

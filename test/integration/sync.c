@@ -1,5 +1,8 @@
 /* Locks for threads: who gets one, when, and what unlocking says. */
 #include <criterion/criterion.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "crew.h"
 
@@ -205,6 +208,33 @@ Test(sync, bad_input)
     redlock_stop_free(NULL);
     CREW_UNTIL(crew_keys(c.sync) == 0);
     crew_close(&c);
+}
+
+/* However many are left: libevent would end the process where it gets none. */
+Test(sync, too_few_descriptors_are_an_error)
+{
+    enum { LIMIT = 60 };
+    const char *const uris[] = {"unix:///nowhere/1"};
+    struct rlimit limit = {LIMIT, LIMIT};
+    int fd[LIMIT], count = 0, made = 0;
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    while ((fd[count] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+        count++;
+    for (int left = 0; left < 16; left++) {
+        redlock_sync *sync = NULL;
+        redlock_error error = {.code = REDLOCK_OK};
+        redlock_code code = redlock_sync_new(uris, 1, NULL, &sync, &error);
+        if (code == REDLOCK_OK)
+            made++;
+        else
+            cr_assert_eq(code, REDLOCK_SYSTEM, "%d left: %s", left, error.text);
+        cr_assert_eq(error.code, code);
+        redlock_sync_free(sync);
+        close(fd[--count]);
+    }
+    cr_assert(made > 0 && made < 16, "%d of 16", made);
+    while (count > 0)
+        close(fd[--count]);
 }
 
 Test(sync, nodes_are_explained)
