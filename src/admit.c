@@ -111,6 +111,16 @@ static bool is_new(const struct admit *admit)
     return admit->how == REDLOCK_ADMIT_NEW || admit->how == REDLOCK_ADMIT_AT_ONCE;
 }
 
+static void scan_all(struct admit *admit, rl_nodes nodes)
+{
+    admit->scanning = nodes;
+    for (rl_nodes rest = nodes; rest; rest &= rest - 1)
+        if (!scan(admit, rl_first(rest), (struct rl_word){"0", 1})) {
+            finish(admit, REDLOCK_NO_MEMORY, (int)rl_first(rest), "");
+            return;
+        }
+}
+
 static void look_for_keys(struct admit *admit)
 {
     redlock_client *client = admit->task.client;
@@ -125,12 +135,15 @@ static void look_for_keys(struct admit *admit)
             refuse(admit, RL_REFUSAL_USED, i);
             return;
         }
-    admit->scanning = rl_all(client->n);
-    for (unsigned i = 0; i < client->n; i++)
-        if (!scan(admit, i, (struct rl_word){"0", 1})) {
-            finish(admit, REDLOCK_NO_MEMORY, (int)i, "");
-            return;
-        }
+    scan_all(admit, rl_all(client->n));
+}
+
+/* A newcomer that is down or has a marker is refused without a look at its keys. */
+static bool newcomer_may_have_keys(const struct admit *admit)
+{
+    const redlock_client *client = admit->task.client;
+    return admit->how == REDLOCK_ADMIT_REPLACE && client->awake & rl_bit(admit->newcomer) &&
+           client->steward.ward[admit->newcomer].standing == RL_STANDING_UNMARKED;
 }
 
 static bool all_tried(const redlock_client *client)
@@ -154,6 +167,8 @@ static void tick(struct rl_task *task)
         admit->begun = true;
         if (is_new(admit))
             look_for_keys(admit);
+        else if (newcomer_may_have_keys(admit))
+            scan_all(admit, rl_bit(admit->newcomer));
         else
             begin(admit);
         return;

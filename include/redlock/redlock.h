@@ -398,8 +398,9 @@ typedef enum redlock_admission {
      */
     REDLOCK_ADMIT_WAIT,
     /*
-     * The node with that index, which has no marker, takes the seat that none of the others
-     * has, and all of those vote. USED, UNREACHED, UNADMITTED, UNSOUND.
+     * The node with that index, which has no marker and no key of the client's prefix, takes
+     * the seat that none of the others has, and all of those vote. USED, UNREACHED,
+     * UNADMITTED, UNSOUND.
      */
     REDLOCK_ADMIT_REPLACE,
 } redlock_admission;
@@ -415,7 +416,7 @@ typedef void redlock_admit_fn(redlock_client *client, const redlock_admitted *re
 
 /*
  * Begins when every node was tried, and calls back when all nodes vote or it cannot be. One
- * at a time; `node` is of REPLACE. Needs the right to SCAN for NEW.
+ * at a time; `node` is of REPLACE. Needs the right to SCAN but for WAIT.
  * Errors: BUSY, BAD_OPTION (no such node), NO_MEMORY, FORKED, CLOSED.
  */
 REDLOCK_API redlock_code redlock_admit(redlock_client *client, redlock_admission how,

@@ -185,7 +185,7 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys")
 
 
-@case("--replace is refused: 75 with a marker there, 69 down, 78 where nothing was admitted")
+@case("--replace is refused: 75 with a marker or a key there, 69 down, 78 where nothing was admitted")
 def _(quorum):
     with lab.Quorum(1) as spare:
         words = ["--replace", f"{quorum.uris[0]}={spare.uris[0]}"]
@@ -194,6 +194,11 @@ def _(quorum):
         spare[0].call("SET", "!marker", marker(quorum[0]))
         refused(quorum, NOT_YET, "nothing was changed", *words, cause="used")
         spare[0].call("DEL", "!marker")
+        spare[0].call("SET", "job", "someone")
+        said = refused(quorum, NOT_YET, "nothing was changed", *words, cause="used")
+        equal((said["node"], said["text"]), (spare.uris[0], "it has the key job"), "the reason")
+        equal(spare[0].call("KEYS", "*"), ["job"], "the newcomer's keys")
+        spare[0].call("DEL", "job")
         quorum[4].call("FLUSHALL")
         said = refused(quorum, NOT_YET, "5.sock: .*--wait waits for it", *words, cause="unsound")
         equal(said["node"], quorum.uris[4], "node")

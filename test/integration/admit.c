@@ -77,6 +77,24 @@ Test(admit, of_used_nodes_is_refused)
     stage_close(&s);
 }
 
+/* A server that stores locks of others, or plain ones of ours, is not a new one. */
+Test(admit, of_a_newcomer_with_keys_is_refused)
+{
+    struct stage s;
+    redlock_options options = stage_options();
+    options.prefix = "ours:";
+    stage_open_with(&s, 3, &options);
+    expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, -1, "");
+    servers_do(&s.servers, 2, "FLUSHALL");
+    servers_do(&s.servers, 2, "SET ours:job value");
+    servers_do(&s.servers, 2, "SET theirs:job value");
+    redlock_client_free(s.client);
+    s.client = stage_client(&s, &options);
+    expect(&s, REDLOCK_ADMIT_REPLACE, 2, REDLOCK_USED, 2, "it has the key ours:job");
+    cr_assert_eq(servers_with(&s.servers, "ours:!marker", NULL), 1);
+    stage_close(&s);
+}
+
 /* Thousands of keys with another prefix are looked through, page by page. */
 Test(admit, looks_at_all_keys)
 {
