@@ -148,6 +148,35 @@ static void put_pattern(struct line *line, const char *prefix)
     }
 }
 
+static void put_quoted(struct line *line, const char *name)
+{
+    char code[8];
+    put(line, '"');
+    for (; *name; name++) {
+        if (strchr("\"\\", *name))
+            put(line, '\\');
+        if (isprint((unsigned char)*name)) {
+            put(line, *name);
+        } else {
+            snprintf(code, sizeof(code), "\\x%02x", (unsigned char)*name);
+            put_text(line, code);
+        }
+    }
+    put(line, '"');
+}
+
+/* One word to redis-cli, which takes quotes and blanks for the ends of words. */
+static void put_user(struct line *line, const char *name)
+{
+    bool is_plain = name[0] != '\0';
+    for (const char *c = name; *c; c++)
+        is_plain &= isgraph((unsigned char)*c) && !strchr("\"'", *c);
+    if (is_plain)
+        put_text(line, name);
+    else
+        put_quoted(line, name);
+}
+
 static void put_right(struct line *line, const char *name)
 {
     put_text(line, " +");
@@ -162,7 +191,7 @@ size_t rl_rights_acl(const char *user, const char *prefix, bool select, char *te
     struct rl_right right[RL_RIGHTS_MAX];
     size_t count = rl_rights(right);
     put_text(&line, "ACL SETUSER ");
-    put_text(&line, user);
+    put_user(&line, user);
     put_text(&line, " reset on >SECRET ~");
     put_pattern(&line, prefix);
     put_text(&line, "* resetchannels &");

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The least ACL rule that `check --acl` prints, given to real servers as it is."""
 import re
+import shlex
 
 import lab
 from lab import case, check, durable, equal, matches, on, redlock
@@ -105,6 +106,19 @@ def _():
             env = on(quorum, **RULE_USER)
             redlock("run", *PATIENT, "--prefix", prefix, "-n", "k", "true", env=env).expect(0)
             redlock("run", *PATIENT, "--prefix", other, "-n", "k", "true", env=env).expect(77)
+
+
+@case("--acl: a user of any characters is one word to redis-cli")
+def _():
+    def rule(user):
+        return redlock("check", "--acl", "--user", user, "-N", "redis://nobody.invalid").expect(0).out
+    matches(rule("a b"), r'^ACL SETUSER "a b" reset on ', "a user with a blank")
+    with durable(1) as quorum:
+        user = "it's\"me\""
+        words = shlex.split(rule(user))
+        equal(quorum[0].call(*words), "OK", "the rule")
+        env = on(quorum, REDLOCK_USERNAME=user, REDLOCK_PASSWORD="SECRET")
+        redlock("run", *PATIENT, "-n", "k", "true", env=env).expect(0)
 
 
 lab.main(servers=0)

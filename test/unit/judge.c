@@ -430,6 +430,9 @@ Test(rights, the_rule)
     cr_assert_not_null(strstr(acl("me", "lock:", true), "+select"));
     cr_assert_not_null(strstr(acl("me", "", false), " ~* "));
     cr_assert_not_null(strstr(acl("me", "a*[b]\\ \"", false), " ~a\\*\\[b\\]\\\\??* "));
+    cr_assert_not_null(strstr(acl("a b", "", false), " SETUSER \"a b\" reset "));
+    cr_assert_not_null(
+        strstr(acl("it's\\\"\n", "", false), " SETUSER \"it's\\\\\\\"\\x0a\" reset "));
 }
 
 Test(rights, a_short_buffer_is_filled_and_ended)
