@@ -89,12 +89,16 @@ static bool is_same(const char *uri, const char *said, size_t len)
 }
 
 /* A URI may have a "=" of its own: what stands before the right one names a node. */
-static void put_newcomer(struct admit *admit, const char *said)
+static void put_newcomer(struct admit *admit, char *argument)
 {
     struct cli *cli = admit->cli;
+    const char *said = strdup(argument); /* for as long as the process lives */
+    if (!said)
+        cli_fail(CLI_FAILED, "out of memory");
     const char *equals = strchr(said, '=');
+    cli_hide_passwords(argument);
     if (!equals || equals[1] == '\0')
-        cli_fail(CLI_USAGE, "admit: --replace \"%s\" is not OLD=NEW", said);
+        cli_fail(CLI_USAGE, "admit: --replace \"%s\" is not OLD=NEW", argument);
     for (; equals; equals = strchr(equals + 1, '='))
         for (size_t i = 0; i < cli->uri_count; i++)
             if (is_same(cli->uris[i], said, (size_t)(equals - said))) {
@@ -128,7 +132,7 @@ static void read_words(struct admit *admit, int argc, char **argv, int64_t *with
                  : at_once ? REDLOCK_ADMIT_AT_ONCE
                            : REDLOCK_ADMIT_NEW;
     if (replace)
-        put_newcomer(admit, replace);
+        put_newcomer(admit, (char *)replace); /* a word of argv */
 }
 
 /* --- the end of it --- */

@@ -194,7 +194,20 @@ _Noreturn static void fail_option(int answer, char **argv)
     cli_fail(CLI_USAGE, "unknown option -%c", optopt);
 }
 
-static void take(const struct cli_option *row, const char *text)
+void cli_hide_passwords(char *uris)
+{
+    while (uris) {
+        char *uri = strsep(&uris, ","), *scheme = strstr(uri, "://");
+        char *user = scheme ? scheme + 3 : uri;
+        char *at = strrchr(user, '@'), *colon = strchr(user, ':');
+        if (at && colon && colon < at)
+            memset(colon + 1, '*', (size_t)(at - colon - 1));
+        if (uris)
+            uris[-1] = ',';
+    }
+}
+
+static void take(const struct cli_option *row, char *text)
 {
     const char *wrong = NULL;
     switch (row->type) {
@@ -203,6 +216,8 @@ static void take(const struct cli_option *row, const char *text)
     case CLI_ABSENT: cli_fail(CLI_CONFIG, "--%s: TLS is not built in yet", row->name);
     default: wrong = cli_read_value(row->type, text, row->into);
     }
+    if (row->type == CLI_LIST)
+        cli_hide_passwords(text);
     if (wrong)
         cli_fail(CLI_USAGE, "--%s: \"%s\" %s", row->name, text, wrong);
 }
@@ -249,8 +264,10 @@ static void check_operands(const struct cli *cli, int count, char **operand)
     if (count < cli->operands_least)
         cli_fail(CLI_USAGE, "%s: %s is missing", cli->command, names[count]);
     if (count > cli->operands_most)
-        cli_fail(CLI_USAGE, "%s: \"%s\" is an operand too many", cli->command,
-                 operand[cli->operands_most]);
+        cli_fail(CLI_USAGE, "%s: \"%s\" is an operand too many%s", cli->command,
+                 operand[cli->operands_most],
+                 operand[cli->operands_most][0] == '-' ? ": options go before the key"
+                                                       : "");
     if (cli->operands_least > 0 && operand[0][0] == '\0')
         cli_fail(CLI_USAGE, "%s: KEY is empty", cli->command);
 }

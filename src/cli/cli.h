@@ -55,7 +55,7 @@ enum cli_type {
     CLI_DURATION, /* int64_t, milliseconds: 250ms, 30s, 5m, 1h; a bare number is seconds */
     CLI_NUMBER,   /* int64_t */
     CLI_COUNT,    /* int: how often it was said */
-    CLI_LIST,     /* const char *: joined by commas, allocated */
+    CLI_LIST,     /* const char *: URIs joined by commas, allocated; hidden in argv */
     CLI_ABSENT,   /* not built in yet: ends the process with CLI_CONFIG */
 };
 
@@ -80,6 +80,12 @@ struct cli_option {
     {                                                                                      \
         "conflict-exit-code", 'E', CLI_NUMBER, &(cli)->held_elsewhere                      \
     }
+
+/*
+ * Overwrites the passwords of a list of URIs, which is a word of argv: others see it by ps
+ * and in /proc. What was read of it must be a copy.
+ */
+void cli_hide_passwords(char *uris);
 
 /*
  * Reads a subcommand's own options and the global ones, from argv[1] on, up to the first

@@ -126,6 +126,9 @@ static void read_line(struct setting settings[SETTINGS], unsigned seen[SETTINGS]
         cli_fail(CLI_CONFIG, "%s:%u: %s: \"%s\" %s", file, number, key, value, wrong);
 }
 
+/* Of UTF-8: some editors write it at the beginning of a file, where nobody sees it. */
+static const char byte_order_mark[] = "\xef\xbb\xbf";
+
 static void read_file(struct setting settings[SETTINGS], const char *name)
 {
     unsigned seen[SETTINGS] = {0};
@@ -139,7 +142,8 @@ static void read_file(struct setting settings[SETTINGS], const char *name)
     for (unsigned number = 1; (len = getline(&line, &room, file)) >= 0; number++) {
         if (strlen(line) != (size_t)len)
             cli_fail(CLI_CONFIG, "%s:%u: a NUL byte", name, number);
-        read_line(settings, seen, name, number, line);
+        bool has_mark = number == 1 && strncmp(line, byte_order_mark, 3) == 0;
+        read_line(settings, seen, name, number, line + (has_mark ? 3 : 0));
         errno = 0;
     }
     if (errno != 0 || ferror(file))

@@ -71,7 +71,10 @@ static const char globals[] =
     "Durations: 250ms, 30s, 5m, 1h, 0.5s; a bare number is seconds.\n"
     "Environment: REDLOCK_NODES, REDLOCK_CONFIG, REDLOCK_USERNAME, REDLOCK_PASSWORD,\n"
     "REDLOCK_PASSWORD_FILE, REDLOCK_TTL, REDLOCK_WAIT, NO_COLOR.\n"
-    "An option goes before the environment, and that before the file.\n";
+    "An option goes before the environment, and that before the file.\n"
+    "A password in -N can be seen by ps until redlock has overwritten it, and stays in "
+    "the\n"
+    "shell's history: put it into the environment or a password file.\n";
 
 static const char codes[] =
     "\n"

@@ -36,6 +36,7 @@ const char cli_run_help[] =
     "                            where CMD is quicker: cron on many hosts runs it once.\n"
     "                            With --fence D is less than the TTL\n"
     "\n"
+    "Options end at KEY. A CMD that begins with \"-\" goes after --.\n"
     "CMD runs without a shell, in a process group of its own, and is told REDLOCK_KEY,\n"
     "REDLOCK_TOKEN, REDLOCK_TTL_MS and REDLOCK_VALID_MS. TERM, INT, HUP, QUIT, USR1,\n"
     "USR2 and WINCH are passed on to that group. When CMD has ended, what is left in\n"
@@ -329,7 +330,13 @@ static void read_words(struct run *run, struct cli *cli, int argc, char **argv)
     };
     int first = cli_parse(cli, argc, argv, own);
     run->key = first < argc ? argv[first++] : "";
-    first += first < argc && strcmp(argv[first], "--") == 0;
+    if (first < argc && strcmp(argv[first], "--") == 0)
+        first++;
+    else if (first < argc && argv[first][0] == '-')
+        cli_fail(CLI_USAGE,
+                 "run: \"%s\" after the key is no option: options go before the key, and a "
+                 "command that begins with \"-\" goes after --",
+                 argv[first]);
     if (first >= argc)
         cli_fail(CLI_USAGE, "run: no command after the key; redlock run --help");
     if (run->at_least_ms > REDLOCK_TTL_MAX_MS)

@@ -54,6 +54,12 @@ struct holding {
     struct cli_outcome outcome;
 };
 
+/* No token of ours has a line end, and the nodes would take it for another's token. */
+static bool has_line_end(const char *text, size_t len)
+{
+    return memchr(text, '\n', len) || memchr(text, '\r', len);
+}
+
 /* One line, as `acquire` printed it. */
 static void read_stdin(char token[REDLOCK_TOKEN_MAX + 1])
 {
@@ -72,8 +78,9 @@ static void read_stdin(char token[REDLOCK_TOKEN_MAX + 1])
         len--;
     if (len == 0)
         cli_fail(CLI_USAGE, "no token: --token-file, REDLOCK_TOKEN and stdin are empty");
-    if (len > REDLOCK_TOKEN_MAX || memchr(text, '\n', len) || memchr(text, '\0', len))
-        cli_fail(CLI_USAGE, "stdin is not one token");
+    if (len > REDLOCK_TOKEN_MAX || has_line_end(text, len) || memchr(text, '\0', len))
+        cli_fail(CLI_USAGE, "stdin is not one token%s",
+                 text[len - 1] == '\r' ? ": the line ends in CR LF" : "");
     memcpy(token, text, len);
     token[len] = '\0';
 }
@@ -88,6 +95,8 @@ static void read_token(struct holding *holding)
         read_stdin(token);
     else if (said[0] == '\0' || strlen(said) > REDLOCK_TOKEN_MAX)
         cli_fail(CLI_USAGE, "REDLOCK_TOKEN is %s", said[0] ? "too long" : "empty");
+    else if (has_line_end(said, strlen(said)))
+        cli_fail(CLI_USAGE, "REDLOCK_TOKEN has the end of a line (CR or LF) in it");
     else
         strcpy(token, said);
     holding->cli->lease.fence = holding->file.fence;

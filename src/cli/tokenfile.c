@@ -80,10 +80,17 @@ json_t *tokenfile_json(const struct tokenfile *file, const char *key)
                      file->boot_id[0] ? file->boot_id : NULL);
 }
 
+static void refuse_empty(const char *path)
+{
+    if (path[0] == '\0')
+        cli_fail(CLI_USAGE, "--token-file: an empty name");
+}
+
 void tokenfile_check(const char *path)
 {
     char boot_id[TOKENFILE_BOOT_ID + 1];
     struct stat status;
+    refuse_empty(path);
     read_boot_id(boot_id);
     if (boot_id[0] == '\0')
         cli_fail(CLI_FAILED, "%s: no boot id, so no token file", BOOT_ID_FILE);
@@ -195,6 +202,7 @@ void tokenfile_read(const char *path, const char *key, struct tokenfile *ret_fil
 {
     char text[FILE_MAX];
     json_error_t error;
+    refuse_empty(path);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* never wait for a FIFO */
     ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text));
     if (len < 0)

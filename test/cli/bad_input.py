@@ -190,8 +190,42 @@ def _(quorum):
         refused(64, "empty", command, "k", env=on(quorum, REDLOCK_TOKEN=""))
         refused(64, "too long", command, "k", env=on(quorum, REDLOCK_TOKEN="x" * 129))
         refused(64, "no token", command, "k", env=on(quorum))
-        for text in ("a\nb\n", "x" * 129 + "\n", "x" * 10000, "a\0b\n"):
+        for text in ("a\nb\n", "x" * 129 + "\n", "x" * 10000, "a\0b\n", "a\rb\n"):
             refused(64, "not one token", command, "k", env=on(quorum), text=text)
+
+
+@case("a token with the line end of another system: 64, and the lock stays")
+def _(quorum):
+    token = redlock("acquire", "k", env=on(quorum)).expect(0).out.strip()
+    for command in ("extend", "release"):
+        refused(64, "ends in CR LF", command, "k", env=on(quorum), text=token + "\r\n")
+        refused(64, "end of a line", command, "k", env=on(quorum, REDLOCK_TOKEN=token + "\r"))
+    check(quorum.values("k").count(token) >= 3, "the lock is gone")
+    redlock("release", "k", env=on(quorum), text=token + "\n").expect(0)
+
+
+@case("--token-file with an empty name: 64, before anything is acquired")
+def _(quorum):
+    before = quorum.attempts()
+    for command in ("acquire", "extend", "release"):
+        refused(64, "--token-file: an empty name", command, "--token-file", "", "k",
+                env=on(quorum, REDLOCK_TOKEN="pfoo@me"))
+    equal(quorum.attempts(), before, "attempts")
+
+
+@case("run: what looks like an option after the key: 64 and a hint, before anything is acquired")
+def _(quorum):
+    before = quorum.attempts()
+    for words in (("-n", "true"), ("--wait=1s", "true"), ("-", "true")):
+        refused(64, "options go before the key", "run", "k", *words, env=on(quorum))
+        refused(64, "options go before the key", "run", "--", "k", *words, env=on(quorum))
+    for command in ("acquire", "status"):
+        refused(64, "options go before the key", command, "k", "-n", env=on(quorum))
+    equal(quorum.attempts(), before, "attempts")
+    folder = os.path.dirname(lab.write(lab.temporary("-n"), "#!/bin/sh\necho $1\n", 0o700))
+    redlock("run", "k", "--", "-n", "-w", env=on(quorum, PATH=f"{folder}:{os.environ['PATH']}")
+            ).expect(0, out="-w\n")
+    redlock("run", "k", "--", "--", env=on(quorum)).expect(127)
 
 
 @case("control characters of operands do not reach the terminal")

@@ -2,7 +2,7 @@
 """Option before environment before file, and secrets by every way that is not argv."""
 
 import lab
-from lab import case, check, equal, on, redlock
+from lab import case, check, equal, on, redlock, start
 
 SECRET = "hush-5ecret"
 TRAP = "wrong-5ecret"
@@ -17,6 +17,13 @@ def without_nodes(*words, **more):
 
 
 # --- precedence ---
+
+@case("a configuration file that begins with a byte order mark")
+def _(quorum):
+    path = config(f"\ufeffnodes = {quorum.nodes}\n")
+    redlock("status", "--config", path, "k").expect(1, err="^$")
+    path = config(f"\ufeff# comment\nnodes = {quorum.nodes}\n")
+    redlock("status", "--config", path, "k").expect(1, err="^$")
 
 @case("nodes: option before environment before file")
 def _(quorum):
@@ -215,6 +222,35 @@ def _(quorum):
         script = 'cat "/proc/$PPID/cmdline" "/proc/$$/cmdline" | tr "\\0" " "'
         env = on(quorum, REDLOCK_PASSWORD_FILE=config(SECRET))
         no_secret(redlock("run", "-v", "--json", "k", "sh", "-c", script + "; env", env=env).expect(0))
+
+
+def shown_words(process):
+    with open(f"/proc/{process.pid}/cmdline", "rb") as file:
+        return file.read().decode().split("\0")[1:-1]
+
+
+@case("a password in -N or --replace is overwritten in argv, and used all the same")
+def _(quorum):
+    ports = [server.listen() for server in quorum.servers]
+    quorum.occupy("k")
+    with Locked(quorum):
+        given = [f"redis://me:{SECRET}@127.0.0.1:{port}/0" for port in ports]
+        shown = [uri.replace(SECRET, "*" * len(SECRET)) for uri in given]
+        for option in ("-N", "--nodes"):
+            words = [option, ",".join(given[:3]), option, ",".join(given[3:])]
+            no_secret(redlock(*words, "status", "k").expect(0))
+            process = start("acquire", *words, "k")
+            lab.wait_for(lambda: SECRET not in "".join(shown_words(process)), "no secret in argv")
+            equal(shown_words(process), ["acquire", option, ",".join(shown[:3]), option,
+                                         ",".join(shown[3:]), "k"], "the words that ps shows")
+            process.terminate()
+            no_secret(lab.finish(process).expect(143, err="Terminated"))
+        process = start("admit", "--replace", f"{given[0]}=redis://:{SECRET}@localhost:1",
+                        "-N", ",".join(given))
+        lab.wait_for(lambda: SECRET not in "".join(shown_words(process)), "no secret in argv")
+        no_secret(lab.finish(process).expect(69))
+    for server in quorum.servers:
+        server.call("CONFIG", "SET", "port", 0)
 
 
 lab.main()
