@@ -267,6 +267,6 @@ bool rl_client_is_denied(const redlock_client *client, const struct rl_ballot *b
 void rl_drain_look(redlock_client *client);
 
 /* The nodes' idea of the longest TTL grows with what is used. */
-redlock_code rl_client_use_ttl(redlock_client *client, int64_t ttl_ms);
+void rl_client_use_ttl(redlock_client *client, rl_time ttl);
 
 #endif

@@ -360,6 +360,11 @@ redlock_code rl_members_parse(redlock_client *client, const char *const *uris,
         const char *why = rl_uri_parse(uris[i], &uri);
         if (why && errno == ENOMEM)
             return rl_fail(error, REDLOCK_NO_MEMORY, "out of memory");
+        const char *scheme = why ? rl_uri_missing_scheme(uris[i]) : NULL;
+        if (scheme)
+            return rl_fail(error, REDLOCK_BAD_URI,
+                           "node %u: the URI has no scheme: did you mean %s%s?", i + 1,
+                           scheme, uris[i]);
         if (why) /* the text is not shown: it may hold a password */
             return rl_fail(error, REDLOCK_BAD_URI, "node %u: the URI is malformed: %s",
                            i + 1, why);
@@ -391,17 +396,13 @@ static rl_time quarantine_of(const redlock_client *client)
     return ttl + drift + ttl / CLOCK_SLACK;
 }
 
-redlock_code rl_client_use_ttl(redlock_client *client, int64_t ttl_ms)
+void rl_client_use_ttl(redlock_client *client, rl_time ttl)
 {
-    rl_time ttl = ttl_ms * RL_MS;
     if (ttl <= client->max_ttl)
-        return REDLOCK_OK;
-    if (client->options.max_ttl_ms > 0)
-        return REDLOCK_BAD_TTL;
+        return;
     client->max_ttl = ttl;
     for (unsigned i = 0; i < client->n; i++)
         client->member[i].link.terms.quarantine = quarantine_of(client);
-    return REDLOCK_OK;
 }
 
 void rl_members_start(redlock_client *client)

@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,26 +59,47 @@ static bool in_range(int64_t value, int64_t low, int64_t high)
     return value >= low && value <= high;
 }
 
+/* A number that an option may have. */
+struct bound {
+    const char *name;
+    int64_t value, low, high;
+};
+
+static redlock_code check_bounds(const struct bound *bound, size_t count,
+                                 redlock_error *error)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!in_range(bound[i].value, bound[i].low, bound[i].high))
+            return rl_fail(error, REDLOCK_BAD_OPTION,
+                           "%s is %" PRId64 ", and must be from %" PRId64 " to %" PRId64,
+                           bound[i].name, bound[i].value, bound[i].low, bound[i].high);
+    return REDLOCK_OK;
+}
+
+#define CHECK_BOUNDS(bounds, error)                                                        \
+    check_bounds(bounds, sizeof(bounds) / sizeof((bounds)[0]), error)
+
 static redlock_code check(const redlock_options *options, size_t nodes,
                           redlock_error *error)
 {
-    const char *bad = NULL;
+    int64_t n = (int64_t)nodes, least = options->quorum ? n / 2 + 1 : 0;
+    size_t prefix = options->prefix ? strlen(options->prefix) : 0;
+    const struct bound bounds[] = {
+        {"quorum", options->quorum, least, n},
+        {"node_timeout_ms", options->node_timeout_ms, 0, MS_MAX},
+        {"connect_timeout_ms", options->connect_timeout_ms, 1, MS_MAX},
+        {"drift_ppm", options->drift_ppm, 0, DRIFT_PPM_MAX},
+        {"max_ttl_ms", options->max_ttl_ms, 0, REDLOCK_TTL_MAX_MS},
+    };
     if (options->label && !label_is_fine(options->label))
-        bad = "the label is too long or not one printable word";
-    else if (options->prefix && strlen(options->prefix) >= REDLOCK_KEY_MAX)
-        bad = "the prefix is too long";
-    else if (options->quorum &&
-             !in_range(options->quorum, (int64_t)nodes / 2 + 1, (int64_t)nodes))
-        bad = "the quorum is less than a majority or more than all nodes";
-    else if (!in_range(options->node_timeout_ms, 0, MS_MAX))
-        bad = "the per-node timeout is out of its range";
-    else if (!in_range(options->connect_timeout_ms, 1, MS_MAX))
-        bad = "the connect timeout is out of its range";
-    else if (options->drift_ppm > DRIFT_PPM_MAX)
-        bad = "the drift is more than half";
-    else if (!in_range(options->max_ttl_ms, 0, REDLOCK_TTL_MAX_MS))
-        bad = "the maximum TTL is out of its range";
-    return bad ? rl_fail(error, REDLOCK_BAD_OPTION, "%s", bad) : REDLOCK_OK;
+        return rl_fail(error, REDLOCK_BAD_OPTION,
+                       "label is longer than %d bytes, or not one word of printable ASCII",
+                       REDLOCK_LABEL_MAX);
+    if (prefix >= REDLOCK_KEY_MAX)
+        return rl_fail(error, REDLOCK_BAD_OPTION,
+                       "prefix has %zu bytes, and must have less than %d", prefix,
+                       REDLOCK_KEY_MAX);
+    return CHECK_BOUNDS(bounds, error);
 }
 
 static bool copy_text(const char **text)
@@ -113,7 +135,7 @@ redlock_code rl_options_copy(const redlock_options *options, size_t nodes,
     redlock_options_init(&copy);
     if (options && !take(&copy, sizeof(copy), options, options->size))
         return rl_fail(ret_error, REDLOCK_BAD_OPTION,
-                       "the options were not made by redlock_options_init()");
+                       "size is not set: make the options by redlock_options_init()");
     copy.size = sizeof(copy);
     redlock_code code = check(&copy, nodes, ret_error);
     if (code != REDLOCK_OK)
@@ -144,24 +166,72 @@ void rl_options_clear(redlock_options *options)
     *options = (redlock_options){0};
 }
 
+static redlock_code check_retry(const redlock_lease_options *options, redlock_error *error)
+{
+    const struct bound bounds[] = {
+        {"retry", options->retry, REDLOCK_RETRY_EXPONENTIAL, REDLOCK_RETRY_CUSTOM},
+        {"retry_base_ms", options->retry_base_ms, 0, MS_MAX},
+        {"retry_cap_ms", options->retry_cap_ms, 0, MS_MAX},
+    };
+    if (options->retry == REDLOCK_RETRY_CUSTOM && !options->retry_fn)
+        return rl_fail(error, REDLOCK_BAD_OPTION,
+                       "retry is REDLOCK_RETRY_CUSTOM, and retry_fn is NULL");
+    return CHECK_BOUNDS(bounds, error);
+}
+
+static redlock_code check_times(const redlock_lease_options *options, redlock_error *error)
+{
+    const struct bound bounds[] = {
+        {"wait_ms", options->wait_ms, -MS_MAX, MS_MAX},
+        {"min_validity_ms", options->min_validity_ms, 0, MS_MAX},
+        {"margin_ms", options->margin_ms, 0, MS_MAX},
+        {"max_hold_ms", options->max_hold_ms, 0, MS_MAX},
+        {"fence", options->fence, 0, INT64_MAX},
+        {"fences", options->fences, 0, REDLOCK_FENCES_MAX},
+    };
+    redlock_code code = CHECK_BOUNDS(bounds, error);
+    if (code == REDLOCK_OK && options->max_hold_ms > 0 &&
+        (options->max_hold_ms <= options->margin_ms ||
+         options->max_hold_ms <= options->min_validity_ms))
+        code = rl_fail(error, REDLOCK_BAD_OPTION,
+                       "max_hold_ms is %" PRId64 ", and must be above margin_ms (%" PRId64
+                       ") and min_validity_ms (%" PRId64 ")",
+                       options->max_hold_ms, options->margin_ms, options->min_validity_ms);
+    return code;
+}
+
 redlock_code rl_lease_options_read(const redlock_lease_options *options,
-                                   redlock_lease_options *copy)
+                                   redlock_lease_options *copy, redlock_error *ret_error)
 {
     redlock_lease_options_init(copy);
     if (options && !take(copy, sizeof(*copy), options, options->size))
-        return REDLOCK_BAD_OPTION;
+        return rl_fail(ret_error, REDLOCK_BAD_OPTION,
+                       "size is not set: make the options by redlock_lease_options_init()");
     copy->size = sizeof(*copy);
-    if (!in_range(copy->min_validity_ms, 0, MS_MAX) ||
-        !in_range(copy->margin_ms, 0, MS_MAX) || !in_range(copy->max_hold_ms, 0, MS_MAX) ||
-        !in_range(copy->wait_ms, -MS_MAX, MS_MAX) ||
-        !in_range(copy->retry_base_ms, 0, MS_MAX) ||
-        !in_range(copy->retry_cap_ms, 0, MS_MAX) || copy->fence < 0 ||
-        copy->fences > REDLOCK_FENCES_MAX ||
-        !in_range(copy->retry, REDLOCK_RETRY_EXPONENTIAL, REDLOCK_RETRY_CUSTOM) ||
-        (copy->retry == REDLOCK_RETRY_CUSTOM && !copy->retry_fn) ||
-        (copy->max_hold_ms > 0 && (copy->max_hold_ms <= copy->margin_ms ||
-                                   copy->max_hold_ms <= copy->min_validity_ms)))
-        return REDLOCK_BAD_OPTION;
+    redlock_code code = check_times(copy, ret_error);
+    return code == REDLOCK_OK ? check_retry(copy, ret_error) : code;
+}
+
+redlock_code rl_ttl_check(const redlock_options *client, const redlock_lease_options *lease,
+                          int64_t ttl_ms, redlock_error *ret_error)
+{
+    int64_t least_ms = lease->margin_ms > lease->min_validity_ms ? lease->margin_ms
+                                                                 : lease->min_validity_ms;
+    if (ttl_ms <= 0 || ttl_ms > REDLOCK_TTL_MAX_MS)
+        return rl_fail(ret_error, REDLOCK_BAD_TTL,
+                       "the TTL is %" PRId64 " ms, and must be from 1 to %d ms (%d h)",
+                       ttl_ms, REDLOCK_TTL_MAX_MS, REDLOCK_TTL_MAX_MS / 3600000);
+    rl_time valid = rl_valid_until(0, ttl_ms * RL_MS, client->drift_ppm);
+    if (valid <= least_ms * RL_MS)
+        return rl_fail(ret_error, REDLOCK_BAD_TTL,
+                       "the TTL is %" PRId64 " ms, of which %" PRId64
+                       " ms are left after the drift: margin_ms and min_validity_ms want "
+                       "more than %" PRId64 " ms",
+                       ttl_ms, valid > 0 ? valid / RL_MS : 0, least_ms);
+    if (client->max_ttl_ms > 0 && ttl_ms > client->max_ttl_ms)
+        return rl_fail(ret_error, REDLOCK_BAD_TTL,
+                       "the TTL is %" PRId64 " ms, and max_ttl_ms is %" PRId64, ttl_ms,
+                       client->max_ttl_ms);
     return REDLOCK_OK;
 }
 

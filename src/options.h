@@ -13,7 +13,11 @@ void rl_options_clear(redlock_options *options);
 
 /* The copy is complete only if the code is OK. */
 redlock_code rl_lease_options_read(const redlock_lease_options *options,
-                                   redlock_lease_options *copy);
+                                   redlock_lease_options *copy, redlock_error *ret_error);
+
+/* A TTL must leave some validity after drift, margin and what the caller wants at least. */
+redlock_code rl_ttl_check(const redlock_options *client, const redlock_lease_options *lease,
+                          int64_t ttl_ms, redlock_error *ret_error);
 
 /* What the core has to know of them. */
 void rl_terms_of(const redlock_lease_options *options, const redlock_options *client,

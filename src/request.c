@@ -84,7 +84,7 @@ static redlock_code make_adopted(redlock_client *client, const void *key, size_t
     if (token_len == 0 || token_len > REDLOCK_TOKEN_MAX)
         return REDLOCK_BAD_TOKEN;
     redlock_lease_options mine;
-    redlock_code code = rl_lease_options_read(options, &mine);
+    redlock_code code = rl_lease_options_read(options, &mine, NULL);
     if (code != REDLOCK_OK)
         return code;
     int64_t fence = mine.fence;
@@ -120,6 +120,39 @@ redlock_code redlock_adopt(redlock_client *client, const void *key, size_t key_l
     code = make_adopted(client, key, key_len, token, valid_ms, options, ret_lease);
     rl_client_return(client);
     return code;
+}
+
+/* rl_client_key() refused it. */
+static redlock_code explain_key(const redlock_client *client, size_t len,
+                                redlock_error *ret_error)
+{
+    size_t prefix = client->options.prefix ? strlen(client->options.prefix) : 0;
+    if (len == 0)
+        return rl_fail(ret_error, REDLOCK_BAD_KEY, "the key is empty");
+    if (len > REDLOCK_KEY_MAX - prefix)
+        return rl_fail(ret_error, REDLOCK_BAD_KEY,
+                       "the key has %zu bytes and the prefix %zu: together at most %d are "
+                       "possible",
+                       len, prefix, REDLOCK_KEY_MAX);
+    return rl_fail(ret_error, REDLOCK_BAD_KEY,
+                   "the key ends as those of this library do: !fence, !marker, !queue");
+}
+
+redlock_code redlock_acquire_explain(const redlock_client *client, const void *key,
+                                     size_t key_len, const redlock_lease_options *options,
+                                     redlock_error *ret_error)
+{
+    char whole[REDLOCK_KEY_MAX];
+    size_t whole_len;
+    redlock_lease_options mine;
+    if (!client)
+        return rl_fail(ret_error, REDLOCK_CLOSED, "there is no client");
+    if (!rl_client_key(client, key, key_len, whole, &whole_len))
+        return explain_key(client, key_len, ret_error);
+    redlock_code code = rl_lease_options_read(options, &mine, ret_error);
+    if (code != REDLOCK_OK)
+        return code;
+    return rl_ttl_check(&client->options, &mine, mine.ttl_ms, ret_error);
 }
 
 /* --- the caller's requests --- */

@@ -1,4 +1,5 @@
 /* Locking: options, waits, and how waits are given up. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,19 @@ void redlock_lock_options_init(redlock_lock_options *options)
     };
 }
 
+/* False: redlock_lock_options_init() has not set the size. */
+static bool copy_options(const redlock_lock_options *options,
+                         redlock_lock_options *ret_options)
+{
+    redlock_lock_options_init(ret_options);
+    size_t size = options ? options->size : 0;
+    if (options && size < 2 * sizeof(size_t))
+        return false;
+    if (options)
+        memcpy(ret_options, options, size < sizeof(*options) ? size : sizeof(*options));
+    return true;
+}
+
 redlock_code rl_lock_begin(redlock_sync *sync, const redlock_lock_options *options,
                            redlock_lock_options *ret_options)
 {
@@ -24,12 +38,8 @@ redlock_code rl_lock_begin(redlock_sync *sync, const redlock_lock_options *optio
         return REDLOCK_FORKED;
     if (rl_sync_is_loop())
         return REDLOCK_LOOP;
-    redlock_lock_options_init(&copy);
-    size_t size = options ? options->size : 0;
-    if (options && size < 2 * sizeof(size_t))
+    if (!copy_options(options, &copy))
         return REDLOCK_BAD_OPTION;
-    if (options)
-        memcpy(&copy, options, size < sizeof(copy) ? size : sizeof(copy));
     if (copy.ttl_ms <= 0 || copy.ttl_ms > REDLOCK_TTL_MAX_MS)
         return REDLOCK_BAD_TTL;
     if (copy.min_validity_ms < 0 || copy.margin_ms < 0 || copy.max_hold_ms < 0 ||
@@ -37,6 +47,39 @@ redlock_code rl_lock_begin(redlock_sync *sync, const redlock_lock_options *optio
         return REDLOCK_BAD_OPTION;
     *ret_options = copy;
     return REDLOCK_OK;
+}
+
+static redlock_code refuse(redlock_error *ret_error, const char *text)
+{
+    if (ret_error) {
+        ret_error->code = REDLOCK_BAD_OPTION;
+        snprintf(ret_error->text, sizeof(ret_error->text), "%s", text);
+    }
+    return REDLOCK_BAD_OPTION;
+}
+
+redlock_code redlock_lock_explain(const redlock_sync *sync, const void *key, size_t key_len,
+                                  const redlock_lock_options *options,
+                                  redlock_error *ret_error)
+{
+    char text[64];
+    redlock_lock_options mine;
+    redlock_lease_options lease;
+    if (!copy_options(options, &mine))
+        return refuse(ret_error,
+                      "size is not set: make the options by redlock_lock_options_init()");
+    snprintf(text, sizeof(text), "handoffs is %u, and must be at most %d", mine.handoffs,
+             REDLOCK_HANDOFFS_MAX);
+    if (mine.handoffs > REDLOCK_HANDOFFS_MAX)
+        return refuse(ret_error, text);
+    if (mine.stop && mine.stop->sync != sync)
+        return refuse(ret_error, "stop is of another client");
+    redlock_lease_options_init(&lease);
+    lease.ttl_ms = mine.ttl_ms;
+    lease.min_validity_ms = mine.min_validity_ms;
+    lease.margin_ms = mine.margin_ms;
+    lease.max_hold_ms = mine.max_hold_ms;
+    return redlock_acquire_explain(sync->client, key, key_len, &lease, ret_error);
 }
 
 /* --- waiting --- */

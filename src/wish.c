@@ -8,12 +8,10 @@
 redlock_code rl_wish_check_ttl(const struct rl_wish *wish, redlock_client *client,
                                rl_time ttl)
 {
-    const struct rl_terms *terms = &wish->terms;
-    rl_time least = rl_max(terms->margin, terms->min_validity);
-    if (ttl <= 0 || ttl > REDLOCK_TTL_MAX_MS * RL_MS ||
-        rl_valid_until(0, ttl, terms->drift_ppm) <= least)
-        return REDLOCK_BAD_TTL;
-    return rl_client_use_ttl(client, ttl / RL_MS);
+    redlock_code code = rl_ttl_check(&client->options, &wish->options, ttl / RL_MS, NULL);
+    if (code == REDLOCK_OK)
+        rl_client_use_ttl(client, ttl);
+    return code;
 }
 
 static rl_time custom_delay(unsigned attempt, uint64_t random, void *arg)
@@ -44,17 +42,19 @@ static redlock_code read_options(redlock_client *client, struct rl_wish *wish,
                                  const redlock_lease_options *options)
 {
     const redlock_lease_options *mine = &wish->options;
-    redlock_code code = rl_lease_options_read(options, &wish->options);
+    redlock_code code = rl_lease_options_read(options, &wish->options, NULL);
     if (code != REDLOCK_OK)
         return code;
-    if (mine->ttl_ms <= 0 || mine->ttl_ms > REDLOCK_TTL_MAX_MS)
-        return REDLOCK_BAD_TTL;
+    code = rl_ttl_check(&client->options, mine, mine->ttl_ms, NULL);
+    if (code != REDLOCK_OK)
+        return code;
+    rl_client_use_ttl(client, mine->ttl_ms * RL_MS);
     rl_terms_of(mine, &client->options, client->n, client->q, &wish->terms);
     read_retry(wish);
     wish->kind = rl_kind_that_is(mine->fenced);
     wish->fences = mine->fences > 0 ? mine->fences : 1;
     wish->waits = mine->wait_ms != 0;
-    return rl_wish_check_ttl(wish, client, wish->terms.ttl);
+    return REDLOCK_OK;
 }
 
 static bool is_said_by(const struct rl_wish *wish, const redlock_lease_options *options)

@@ -26,7 +26,7 @@ redlock_code rl_wish_read(redlock_client *client, const redlock_lease_options *o
 struct rl_wish *rl_wish_share(struct rl_wish *wish);
 void rl_wish_drop(struct rl_wish *wish); /* NULL is fine */
 
-/* A TTL must leave some validity after drift, margin and what the caller wants at least. */
+/* Of an extension (options.h); the client heeds it from then on. */
 redlock_code rl_wish_check_ttl(const struct rl_wish *wish, redlock_client *client,
                                rl_time ttl);
 

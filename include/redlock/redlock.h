@@ -98,10 +98,17 @@ struct event_base;
     X(DUPLICATE_NODE, 22, "a node is named twice: mend the configuration")                 \
     X(NOT_BUILT, 23, "not built in yet")                                                   \
     X(BAD_KEY, 24,                                                                         \
-      "the key is empty, too long, or ends as ours do: !fence, !marker, !queue")           \
-    X(BAD_TTL, 25, "the TTL is not above its margins, or above its maximum")               \
-    X(BAD_TOKEN, 26, "the token is empty or too long")                                     \
-    X(BAD_OPTION, 27, "an option is out of its range")                                     \
+      "the key is empty, longer than 512 bytes with its prefix, or ends as ours do: "      \
+      "!fence, !marker, !queue")                                                           \
+    X(BAD_TTL, 25,                                                                         \
+      "the TTL is not above its margins, or above 24 h, max_ttl_ms or what the nodes "     \
+      "were "                                                                              \
+      "admitted for")                                                                      \
+    X(BAD_TOKEN, 26, "the token is empty or longer than 128 bytes")                        \
+    X(BAD_OPTION, 27,                                                                      \
+      "an option is out of its range: redlock_acquire_explain() and "                      \
+      "redlock_lock_explain() "                                                            \
+      "tell which")                                                                        \
     X(NO_MEMORY, 28, "out of memory; nothing was started")                                 \
     X(BUSY, 29, "an operation of this lease is under way: wait for its callback")          \
     X(NOT_HELD, 30, "the lease is not in a state for this call; nothing was started")      \
@@ -322,6 +329,16 @@ REDLOCK_API redlock_code redlock_adopt(redlock_client *client, const void *key,
                                        redlock_lease **ret_lease);
 
 /*
+ * Why redlock_acquire() and redlock_adopt() refuse these, before they begin: BAD_KEY,
+ * BAD_TTL or BAD_OPTION, and in `ret_error` which option it is, its value and its limits.
+ * OK: they do not refuse them. Asks no node and changes nothing; any thread may call it.
+ */
+REDLOCK_API redlock_code redlock_acquire_explain(const redlock_client *client,
+                                                 const void *key, size_t key_len,
+                                                 const redlock_lease_options *options,
+                                                 redlock_error *ret_error);
+
+/*
  * Extends to `ttl_ms` from now (0: the lease's own TTL). A shorter TTL than what is left
  * shortens the validity here, never the keys on the nodes. Counts only if a majority
  * extended before the old deadline; a lost round leaves that as it was. Result: OK,
@@ -398,8 +415,8 @@ typedef enum redlock_admission {
      */
     REDLOCK_ADMIT_WAIT,
     /*
-     * The node with that index, which has no marker and no key of the client's prefix, takes
-     * the seat that none of the others has, and all of those vote. USED, UNREACHED,
+     * The node with that index, which has no marker and no key of the client's prefix,
+     * takes the seat that none of the others has, and all of those vote. USED, UNREACHED,
      * UNADMITTED, UNSOUND.
      */
     REDLOCK_ADMIT_REPLACE,

@@ -214,12 +214,21 @@ class mutex
         return number;
     }
 
+    /* An option that is out of its range is named. */
+    [[noreturn]] void refuse(redlock_code code) const
+    {
+        redlock_error why{};
+        if (redlock_lock_explain(sync_, key_.data(), key_.size(), &options_, &why) == code)
+            throw error(why);
+        throw error(code);
+    }
+
     bool keep(redlock_code code, redlock_hold *made)
     {
         if (code == REDLOCK_TAKEN || code == REDLOCK_TIMEOUT)
             return false;
         if (code != REDLOCK_OK)
-            throw error(code);
+            refuse(code);
         hold_ptr mine(made, redlock_hold_free); /* unlocks if it cannot be remembered */
         std::lock_guard<std::mutex> guard(guard_);
         holds_.push_back({this_thread(), std::move(mine)});

@@ -156,6 +156,15 @@ REDLOCK_API redlock_code redlock_lock_for(redlock_sync *sync, const void *key,
                                           const redlock_lock_options *options,
                                           redlock_hold **ret_hold);
 
+/*
+ * Why redlock_lock() and the like refuse these: BAD_KEY, BAD_TTL or BAD_OPTION, and in
+ * `ret_error` which option it is, its value and its limits. OK: they do not refuse them.
+ */
+REDLOCK_API redlock_code redlock_lock_explain(const redlock_sync *sync, const void *key,
+                                              size_t key_len,
+                                              const redlock_lock_options *options,
+                                              redlock_error *ret_error);
+
 enum {
     REDLOCK_CONFIRM = 1, /* wait until q nodes confirmed the release, and say so */
 };

@@ -68,7 +68,7 @@ int cli_break(struct cli *cli, int argc, char **argv)
     redlock_client *client = cli_connect(cli, base);
     redlock_code code = redlock_break(client, key, strlen(key), survey_take, &survey);
     if (code != REDLOCK_OK)
-        cli_fail_start(code, key);
+        cli_fail_start(cli, client, code, key);
     cli_wait(base, &survey.done);
     int exit_code = exit_of(survey_state(&survey));
     cli_say_nodes(cli, survey.nodes, survey.found.count);

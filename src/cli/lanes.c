@@ -116,7 +116,7 @@ static void release(struct lane *lane)
     lane->release_began = lanes_now();
     redlock_code code = redlock_release(lane->lease, released, lane);
     if (code != REDLOCK_OK)
-        cli_fail_start(code, lane->lanes->cli->command);
+        cli_fail_start(lane->lanes->cli, lane->lanes->client, code, lane->key);
 }
 
 static void lost(redlock_lease *lease, const redlock_result *result, void *arg)
@@ -165,7 +165,7 @@ static void begin_cycle(struct lane *lane)
     redlock_code code = redlock_acquire(lanes->client, lane->key, strlen(lane->key),
                                         &options, acquired, lane, &lane->lease);
     if (code != REDLOCK_OK)
-        cli_fail_start(code, lanes->cli->command);
+        cli_fail_start(lanes->cli, lanes->client, code, lane->key);
 }
 
 /* --- all of them --- */

@@ -89,9 +89,13 @@ redlock_client *cli_connect(const struct cli *cli, struct event_base *base)
     return client;
 }
 
-void cli_fail_start(redlock_code code, const char *key)
+void cli_fail_start(const struct cli *cli, const redlock_client *client, redlock_code code,
+                    const char *key)
 {
-    cli_fail(exit_of_failed_start(code), "%s: %s", key, redlock_code_text(code));
+    redlock_error error = {.code = REDLOCK_OK};
+    redlock_acquire_explain(client, key, strlen(key), &cli->lease, &error);
+    cli_fail(exit_of_failed_start(code), "%s: %s", key,
+             error.code == code ? error.text : redlock_code_text(code));
 }
 
 void cli_note_outcome(redlock_lease *lease, const redlock_result *result, void *arg)

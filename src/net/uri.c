@@ -143,7 +143,8 @@ const char *rl_uri_parse(const char *text, struct rl_uri *ret_uri)
 {
     struct rl_uri uri = {0};
     struct evhttp_uri *parsed = evhttp_uri_parse_with_flags(text, 0);
-    const char *why = parsed ? parse_parts(parsed, &uri) : "it is not a URI";
+    const char *why = parsed ? parse_parts(parsed, &uri)
+                             : "it is not redis://host[:port] or unix:///path";
     if (parsed)
         evhttp_uri_free(parsed);
     if (why) {
@@ -153,6 +154,15 @@ const char *rl_uri_parse(const char *text, struct rl_uri *ret_uri)
     show(&uri);
     *ret_uri = uri;
     return NULL;
+}
+
+const char *rl_uri_missing_scheme(const char *text)
+{
+    static const char host[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:[]";
+    if (text[0] == '/' && !strchr(text, '@'))
+        return "unix://";
+    return text[0] != '\0' && text[strspn(text, host)] == '\0' ? "redis://" : NULL;
 }
 
 void rl_uri_clear(struct rl_uri *uri)

@@ -24,6 +24,10 @@ struct rl_uri {
 const char *rl_uri_parse(const char *text, struct rl_uri *ret_uri);
 void rl_uri_clear(struct rl_uri *uri);
 
+/* What a text lacks that is a path, or a host with or without a port; NULL: it is neither.
+ */
+const char *rl_uri_missing_scheme(const char *text);
+
 /* False: no memory. */
 bool rl_uri_copy(const struct rl_uri *uri, struct rl_uri *ret_uri);
 

@@ -92,6 +92,26 @@ def _(quorum):
     redlock("acquire", "-t", "24h", "k", env=on(quorum)).expect(0)
 
 
+@case("what is refused for a limit names the limit, and a URI without a scheme the scheme")
+def _(quorum):
+    refused(64, "the TTL is 90000000 ms, and must be from 1 to 86400000 ms .24 h", "acquire",
+            "-t", "25h", "k", env=on(quorum))
+    refused(64, "the TTL is 11000 ms, and max_ttl_ms is 10000", "run", "--max-ttl", "10s", "-t",
+            "11s", "k", "true", env=on(quorum))
+    for command, rest in COMMANDS.items():
+        words = ["x" * 600 if word == "k" else word for word in rest]
+        refused(64, "has 600 bytes and the prefix 2: together at most 512", command, "--prefix",
+                "p:", *words, env=on(quorum, REDLOCK_TOKEN="pfoo@me"))
+    refused(78, "node_timeout_ms is [0-9]+, and must be from 0 to [0-9]+", "status", "--timeout",
+            "20000h", "k", env=on(quorum))
+    refused(78, "drift_ppm is 1000000, and must be from 0 to 500000", "acquire", "--config",
+            lab.write(lab.temporary("config"), "drift-ppm = 1000000\n"), "k", env=on(quorum))
+    for uri, meant in (("127.0.0.1:6379", "redis://127.0.0.1:6379"),
+                       ("localhost:6379", "redis://localhost:6379"),
+                       ("/tmp/redis.sock", "unix:///tmp/redis.sock")):
+        refused(78, f"did you mean {meant}[?]", "status", "-N", uri, "k")
+
+
 @case("a TTL above --max-ttl: 64")
 def _(quorum):
     refused(64, "TTL", "acquire", "--max-ttl", "10s", "-t", "11s", "k", env=on(quorum))

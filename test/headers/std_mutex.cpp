@@ -424,6 +424,11 @@ void what_cannot_be_done()
     redlock::mutex none(nodes, ""), mutex(nodes, "mutex");
     expect_error(REDLOCK_BAD_KEY, [&] { none.lock(); });
     expect_error(REDLOCK_BAD_KEY, [&] { none.try_lock(); });
+    try {
+        none.lock();
+    } catch (const redlock::error &error) {
+        check(std::string(error.what()) == "the key is empty", error.what());
+    }
     expect_error(REDLOCK_NOT_HELD, [&] { mutex.extend(); });
     check(mutex.key() == "mutex", "the key");
     check(redlock_sync_nodes(nodes.get()) == uris.size(), "nodes");

@@ -100,6 +100,26 @@ Test(input, malformed_uris)
     }
 }
 
+Test(input, a_missing_scheme_is_proposed)
+{
+    static const char *const rows[][2] = {
+        {"127.0.0.1:6379", "did you mean redis://127.0.0.1:6379?"},
+        {"localhost:6379", "did you mean redis://localhost:6379?"},
+        {"cache-1.example", "did you mean redis://cache-1.example?"},
+        {"[::1]:6379", "did you mean redis://[::1]:6379?"},
+        {"/run/redis.sock", "did you mean unix:///run/redis.sock?"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const char *uri[] = {SOCKET, rows[i][0]};
+        redlock_error error = refuse(uri, 2, NULL, REDLOCK_BAD_URI);
+        cr_assert(strstr(error.text, rows[i][1]), "%s", error.text);
+    }
+    const char *uri[] = {"secret@host:6379"};
+    redlock_error error = refuse(uri, 1, NULL, REDLOCK_BAD_URI);
+    cr_assert(!strstr(error.text, "secret") && strstr(error.text, "redis://"), "%s",
+              error.text);
+}
+
 Test(input, good_uris)
 {
     static const struct {
@@ -257,6 +277,12 @@ static void refuse_lease(const void *key, size_t len, const redlock_lease_option
     cr_assert_eq(redlock_adopt(alone.client, key, len, "token", 0, options, &lease),
                  expected);
     cr_assert_eq(lease, mark);
+    redlock_error error = {0};
+    cr_assert_eq(redlock_acquire_explain(alone.client, key, len, options, &error),
+                 expected);
+    cr_assert_eq(error.code, expected);
+    cr_assert_neq(error.text[0], '\0');
+    cr_assert_eq(redlock_acquire_explain(alone.client, key, len, options, NULL), expected);
 }
 
 Test(input, keys)
@@ -351,6 +377,65 @@ Test(input, lease_options_out_of_range)
     REFUSE_LEASE(BAD_OPTION, options.retry = REDLOCK_RETRY_CUSTOM);
     REFUSE_LEASE(BAD_OPTION, options.retry = (redlock_retry)99);
     REFUSE_LEASE(BAD_OPTION, options.retry = (redlock_retry)-1);
+    close_alone();
+}
+
+/* What is said of an option names it, its value and its limits. */
+static void expect_reason(redlock_lease_options options, size_t key_len, redlock_code code,
+                          const char *text)
+{
+    static const char key[600] = "key";
+    redlock_error error = {0};
+    cr_assert_eq(redlock_acquire_explain(alone.client, key, key_len, &options, &error),
+                 code);
+    cr_assert_eq(error.code, code);
+    cr_assert_str_eq(error.text, text);
+}
+
+#define EXPECT_REASON(code, text, ...)                                                     \
+    do {                                                                                   \
+        redlock_lease_options options;                                                     \
+        redlock_lease_options_init(&options);                                              \
+        __VA_ARGS__;                                                                       \
+        expect_reason(options, 3, REDLOCK_##code, text);                                   \
+    } while (0)
+
+Test(input, refusals_are_explained)
+{
+    redlock_options client_options;
+    redlock_options_init(&client_options);
+    client_options.max_ttl_ms = 60000;
+    client_options.prefix = "ours:";
+    open_alone(&client_options);
+    EXPECT_REASON(OK, "", options.ttl_ms = 60000);
+    EXPECT_REASON(BAD_TTL,
+                  "the TTL is 90000000 ms, and must be from 1 to 86400000 ms (24 h)",
+                  options.ttl_ms = 90000000);
+    EXPECT_REASON(BAD_TTL, "the TTL is 60001 ms, and max_ttl_ms is 60000",
+                  options.ttl_ms = 60001);
+    EXPECT_REASON(BAD_TTL,
+                  "the TTL is 1000 ms, of which 988 ms are left after the drift: margin_ms "
+                  "and min_validity_ms want more than 988 ms",
+                  options.ttl_ms = 1000;
+                  options.margin_ms = 988);
+    EXPECT_REASON(BAD_OPTION, "margin_ms is -1, and must be from 0 to 31622400000",
+                  options.margin_ms = -1);
+    EXPECT_REASON(BAD_OPTION, "fences is 65, and must be from 0 to 64",
+                  options.fences = 65);
+    EXPECT_REASON(BAD_OPTION, "retry is REDLOCK_RETRY_CUSTOM, and retry_fn is NULL",
+                  options.retry = REDLOCK_RETRY_CUSTOM);
+    EXPECT_REASON(
+        BAD_OPTION,
+        "max_hold_ms is 5, and must be above margin_ms (7) and min_validity_ms (0)",
+        options.max_hold_ms = 5;
+        options.margin_ms = 7);
+    redlock_lease_options options;
+    redlock_lease_options_init(&options);
+    expect_reason(options, 0, REDLOCK_BAD_KEY, "the key is empty");
+    expect_reason(
+        options, 600, REDLOCK_BAD_KEY,
+        "the key has 600 bytes and the prefix 5: together at most 512 are possible");
+    cr_assert_eq(redlock_acquire_explain(NULL, "key", 3, NULL, NULL), REDLOCK_CLOSED);
     close_alone();
 }
 

@@ -176,10 +176,13 @@ Test(sync, bad_input)
     cr_assert_eq(redlock_lock(c.sync, long_key, sizeof(long_key), NULL, &none),
                  REDLOCK_BAD_KEY);
     cr_assert_eq(redlock_lock(c.sync, "a!fence", 7, NULL, &none), REDLOCK_BAD_KEY);
-#define BAD(field, value, code)                                                            \
+#define BAD(field, value, refusal)                                                         \
     bad = options;                                                                         \
     bad.field = value;                                                                     \
-    cr_assert_eq(redlock_lock(c.sync, "job", 3, &bad, &none), code, #field)
+    cr_assert_eq(redlock_lock(c.sync, "job", 3, &bad, &none), refusal, #field);            \
+    cr_assert_eq(redlock_lock_explain(c.sync, "job", 3, &bad, &error), refusal, #field);   \
+    cr_assert_eq(error.code, refusal);                                                     \
+    cr_assert(refusal == REDLOCK_BAD_TTL || strstr(error.text, #field), "%s", error.text)
     BAD(ttl_ms, 0, REDLOCK_BAD_TTL);
     BAD(ttl_ms, REDLOCK_TTL_MAX_MS + 1, REDLOCK_BAD_TTL);
     BAD(ttl_ms, 1, REDLOCK_BAD_TTL);
