@@ -34,39 +34,28 @@ static struct rl_message message_of(const struct survey *survey)
 
 /* --- reporting --- */
 
-/* How many nodes have the same value as node `i`, and for how long at most. */
-static unsigned agree(const struct survey *survey, unsigned n, unsigned i,
-                      int64_t *ret_remaining)
+/* How many nodes have the same value as node `i`. */
+static unsigned agree(const struct survey *survey, unsigned n, unsigned i)
 {
     unsigned count = 0;
-    int64_t remaining = -1;
-    for (unsigned j = 0; j < n; j++) {
-        if (survey->ballot[j].vote != RL_VOTE_HELD ||
-            strcmp(survey->value[j], survey->value[i]) != 0)
-            continue;
-        count++;
-        if (survey->ballot[j].pttl > remaining)
-            remaining = survey->ballot[j].pttl;
-    }
-    *ret_remaining = remaining;
+    for (unsigned j = 0; j < n; j++)
+        count += survey->ballot[j].vote == RL_VOTE_HELD &&
+                 strcmp(survey->value[j], survey->value[i]) == 0;
     return count;
 }
 
 static void summarize(const struct survey *survey, redlock_survey *report)
 {
     const redlock_client *client = survey->task.client;
-    report->remaining_ms = -1;
+    report->remaining_ms = rl_free_in(survey->ballot, client->n, client->q);
     for (unsigned i = 0; i < client->n; i++) {
         report->free += survey->ballot[i].vote == RL_VOTE_GONE;
         if (survey->ballot[i].vote != RL_VOTE_HELD)
             continue;
         report->held++;
-        int64_t remaining;
-        unsigned count = agree(survey, client->n, i, &remaining);
-        if (count > report->agreeing) {
+        unsigned count = agree(survey, client->n, i);
+        if (count > report->agreeing)
             report->agreeing = count;
-            report->remaining_ms = remaining;
-        }
     }
     if (report->code == REDLOCK_OK && report->held + report->free < client->q)
         report->code = rl_client_is_denied(client, survey->ballot) ? REDLOCK_DENIED

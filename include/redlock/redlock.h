@@ -454,7 +454,7 @@ typedef struct redlock_survey {
     unsigned quorum;
     unsigned held, free;  /* nodes on which some value is, or was; and none */
     unsigned agreeing;    /* nodes that have the most frequent value */
-    int64_t remaining_ms; /* of the last of that value's keys; -1: unknown */
+    int64_t remaining_ms; /* until the keys there leave a quorum free; -1: unknown */
     const redlock_node *nodes;
     size_t count;
 } redlock_survey;

@@ -13,6 +13,8 @@ const char cli_status_help[] =
     "Usage: redlock status [--watch] KEY\n"
     "Show who holds the lock KEY: node by node, and what that amounts to. Changes "
     "nothing.\n"
+    "The time left of each node is that of its key. \"For another\" is until so many keys\n"
+    "have expired that a quorum is free, as a refused acquire says it, too.\n"
     "\n"
     "      --watch               go on, once a second, until INT or TERM: redrawn on a\n"
     "                            terminal, else a line per change\n"

@@ -178,4 +178,17 @@ def _(quorum):
     acquire(quorum, "k").expect(0)
 
 
+@case("status and a refused acquire mean the same by \"for another\": until a quorum is free")
+def _(quorum):
+    for index in range(5):
+        quorum.occupy("k", [index], ms=(index + 1) * 100000)
+    status = redlock("status", *PATIENT, "--json", "k", env=on(quorum)).expect(0).json()
+    refused = acquire(quorum, "-n", "--json", "k").expect(75).json()
+    for found in (status, refused):
+        check(200000 < found["remaining_ms"] <= 300000, f"until a quorum is free: {found}")
+    pattern = "for another (4 min [0-9]+|5 min 0) s"
+    check(re.search(pattern, redlock("status", *PATIENT, "k", env=on(quorum)).out), "status")
+    acquire(quorum, "-n", "k").expect(75, err=pattern)
+
+
 lab.main()

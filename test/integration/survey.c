@@ -47,7 +47,7 @@ Test(survey, free_key)
     cr_assert_eq(seen.survey.free, 5);
     cr_assert_eq(seen.survey.held, 0);
     cr_assert_eq(seen.survey.agreeing, 0);
-    cr_assert_eq(seen.survey.remaining_ms, -1);
+    cr_assert_eq(seen.survey.remaining_ms, 0);
     for (int i = 0; i < 5; i++) {
         cr_assert_str_eq(seen.node[i].verdict, "gone");
         cr_assert_str_eq(seen.node[i].uri, s.servers.uri[i]);
@@ -94,6 +94,29 @@ Test(survey, split_key)
     cr_assert(seen.survey.remaining_ms > 70000 && seen.survey.remaining_ms <= 80000);
     cr_assert_str_eq(seen.node[3].holder, "c");
     cr_assert_eq(seen.node[3].remaining_ms, -1);
+    stage_close(&s);
+}
+
+/* Keys of one holder that end one by one: at the end of the third of five a quorum is free.
+ */
+Test(survey, time_left_is_that_of_the_quorum_as_of_a_refused_acquire)
+{
+    struct stage s;
+    struct told told;
+    stage_open(&s, 5);
+    for (int i = 0; i < 5; i++)
+        servers_do(&s.servers, (unsigned)i, "SET job a PX %d", (i + 1) * 100000);
+    struct seen seen = look(&s, "job");
+    cr_assert_eq(seen.survey.agreeing, 5);
+    cr_assert(seen.survey.remaining_ms > 200000 && seen.survey.remaining_ms <= 300000);
+    redlock_lease *lease = stage_acquire(&s, "job", NULL, &told);
+    cr_assert_eq(told.result.code, REDLOCK_TAKEN);
+    cr_assert(told.result.remaining_ms > 200000 && told.result.remaining_ms <= 300000);
+    redlock_lease_free(lease);
+    servers_do(&s.servers, 0, "PERSIST job");
+    servers_do(&s.servers, 1, "PERSIST job");
+    servers_do(&s.servers, 2, "PERSIST job");
+    cr_assert_eq(look(&s, "job").survey.remaining_ms, -1, "no quorum is free by itself");
     stage_close(&s);
 }
 
