@@ -12,11 +12,7 @@ const char cli_acquire_help[] =
     "Take the lock KEY, print its token on stdout and leave the lock in place.\n"
     "Nothing extends it: it ends after the TTL unless extend or release comes first.\n"
     "\n"
-    "  -t, --ttl TTL             how long it holds; default 30s\n"
-    "  -w, --wait WAIT           wait this long while another holds it; default: for as "
-    "long\n"
-    "                            as it takes\n"
-    "  -n, --nonblock            do not wait\n"
+    "  -t, --ttl TTL             how long it holds; default 30s\n" CLI_WAIT_HELP
     "  -E, --conflict-exit-code CODE\n"
     "                            exit with this instead of 75\n"
     "      --fence               a fenced lock, on nodes that were admitted; its fencing\n"
@@ -64,6 +60,7 @@ static void wait_for_end(struct acquire *acquire, redlock_client *client,
     struct cli_waiting waiting = {
         .cli = acquire->cli,
         .key = acquire->key,
+        .client = client,
         .lease = &acquire->lease,
         .quorum = redlock_client_quorum(client),
     };

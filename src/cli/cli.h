@@ -73,6 +73,12 @@ struct cli_option {
     {                                                                                      \
         "ttl", 't', CLI_DURATION, &(cli)->lease.ttl_ms                                     \
     }
+#define CLI_WAIT_HELP                                                                      \
+    "  -w, --wait WAIT           wait this long while another holds it or no quorum can\n" \
+    "                            be reached, then try a last time; default: for as\n"      \
+    "                            long as it takes\n"                                       \
+    "  -n, --nonblock            the same as -w 0: try once, as soon as the nodes are\n"   \
+    "                            connected, or 1s (--timeout if longer) has passed\n"
 #define CLI_HOLD_OPTIONS(cli)                                                              \
     CLI_TTL_OPTION(cli), {"wait", 'w', CLI_DURATION, &(cli)->lease.wait_ms},               \
         {"nonblock", 'n', CLI_FLAG, &(cli)->nonblock},                                     \
@@ -175,13 +181,18 @@ void cli_say_not_acquired(const struct cli *cli, const char *key,
                           const redlock_result *result, const redlock_node *nodes,
                           size_t count);
 
-/* From begin to end of an acquire: what it waits for, in one line on stderr every 10 s. */
+/*
+ * From begin to end of an acquire: what it waits for, in one line on stderr every 10 s; and
+ * after 1 s if no quorum can be reached, with what each node said.
+ */
 struct cli_waiting {
     const struct cli *cli;
     const char *key;
+    const redlock_client *client;
     redlock_lease *const *lease;
     unsigned quorum;
     unsigned ticks;
+    bool told; /* that no quorum can be reached */
     struct event *timer;
 };
 void cli_waiting_begin(struct cli_waiting *waiting, struct event_base *base);

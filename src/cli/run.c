@@ -20,10 +20,7 @@ const char cli_run_help[] =
     "without the lock.\n"
     "\n"
     "  -t, --ttl TTL             how long the lock outlives redlock; default 30s. While\n"
-    "                            CMD runs it is extended at a third of that\n"
-    "  -w, --wait WAIT           wait this long while another holds it; default: for as\n"
-    "                            long as it takes\n"
-    "  -n, --nonblock            do not wait\n"
+    "                            CMD runs it is extended at a third of that\n" CLI_WAIT_HELP
     "  -E, --conflict-exit-code CODE\n"
     "                            exit with this instead of 75\n"
     "      --fence               a fenced lock, on nodes that were admitted: CMD is also\n"
@@ -376,6 +373,7 @@ static void begin(struct run *run)
     run->waiting = (struct cli_waiting){
         .cli = run->cli,
         .key = run->key,
+        .client = run->client,
         .lease = &run->lease,
         .quorum = redlock_client_quorum(run->client),
     };

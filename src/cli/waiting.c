@@ -2,15 +2,25 @@
 #include "cli.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define TICKS_PER_LINE 10 /* of a second each */
+
+/* So many nodes failed that the rest is no quorum, whoever holds the lock. */
+static bool lacks_quorum(const redlock_node *nodes, size_t count, unsigned quorum)
+{
+    return count - cli_count_faults(nodes, count) < quorum;
+}
 
 /* What an acquire that has not ended waits for, in one line, and what would help. */
 static void say(const struct cli_waiting *waiting, const redlock_node *nodes, size_t count)
 {
     const redlock_node *holder = cli_holder(nodes, count);
     char *faults = cli_faults(nodes, count);
-    if (holder)
+    if (lacks_quorum(nodes, count, waiting->quorum))
+        cli_say(waiting->cli, "%s: waiting: no quorum can be reached: %s", waiting->key,
+                faults);
+    else if (holder)
         cli_say(waiting->cli, "%s: waiting: it is held by %s", waiting->key,
                 holder->holder);
     else
@@ -19,18 +29,28 @@ static void say(const struct cli_waiting *waiting, const redlock_node *nodes, si
     cli_say_admission(waiting->cli, nodes, count, waiting->quorum);
 }
 
-/* Nobody admits nodes by chance: that they are not is told at once, and all else later. */
+/* As the last attempt found them; before the first, as the connections stand. */
+static size_t explain(const struct cli_waiting *waiting, redlock_node *nodes)
+{
+    size_t count = redlock_explain(*waiting->lease, nodes, REDLOCK_NODES_MAX);
+    return count > 0 ? count
+                     : redlock_client_explain(waiting->client, nodes, REDLOCK_NODES_MAX);
+}
+
+/* What waiting alone does not end is told at the next second, and all else later. */
 static void tick(evutil_socket_t fd, short what, void *arg)
 {
     struct cli_waiting *waiting = arg;
     redlock_node nodes[REDLOCK_NODES_MAX];
-    size_t count = redlock_explain(*waiting->lease, nodes, REDLOCK_NODES_MAX);
-    bool first = waiting->ticks++ == 0;
+    size_t count = explain(waiting, nodes);
+    bool is_due = ++waiting->ticks % TICKS_PER_LINE == 0;
+    bool fails = lacks_quorum(nodes, count, waiting->quorum) ||
+                 cli_wants_admission(nodes, count, waiting->quorum);
     (void)fd;
     (void)what;
-    if (waiting->ticks % TICKS_PER_LINE == 0 ||
-        (first && cli_wants_admission(nodes, count, waiting->quorum)))
+    if (is_due || (fails && !waiting->told))
         say(waiting, nodes, count);
+    waiting->told = fails || (waiting->told && !is_due); /* at most twice in 10 s */
 }
 
 void cli_waiting_begin(struct cli_waiting *waiting, struct event_base *base)

@@ -5,7 +5,7 @@ import os
 import signal
 
 import lab
-from lab import PATIENT, case, check, equal, on, redlock
+from lab import PATIENT, case, check, equal, matches, on, redlock
 
 Q = ("--ttl", "5s")  # a TTL that nobody waits for
 TRAP = 'trap "" TERM; while :; do sleep 0.05; done'
@@ -44,6 +44,37 @@ def _(quorum):
         outcome = run(quorum, "--json", "k", "sh", "-c", f"ulimit -c 0; kill -{int(number)} $$")
         equal(cause(outcome.expect(128 + number)), "signalled", "cause")
     equal(quorum.keys(), 0, "keys left behind")
+
+
+@case("run, acquire: a wait without a quorum says so before the wait ends, and what each node said")
+def _(quorum):
+    quorum.kill(0, 1, 2)
+    failed = ", ".join(quorum.uris[:3])
+    for words in (["run", "k", "true"], ["acquire", "k"]):
+        outcome = redlock(words[0], "-w", "4s", *words[1:], env=on(quorum)).expect(69, out="")
+        first, last = outcome.err.splitlines()
+        equal(first, "redlock: k: waiting: no quorum can be reached: 3 of 5 nodes failed; "
+              f"{failed}: the connection was refused or cannot be made", "the first line")
+        matches(last, "k is not held: no quorum", "the last line")
+        process = lab.start(*words, env=on(quorum))  # as long as it takes
+        equal(process.stderr.readline().decode(), first + "\n", "the first line")
+        quorum.start()
+        lab.finish(process).expect(0)
+        quorum.kill(0, 1, 2)
+
+
+@case("run, acquire: -n and -w 0 try once, whether a quorum is missing or another has the lock")
+def _(quorum):
+    for words in (["-n"], ["-w", "0"]):
+        quorum.occupy("k")
+        for command in (["run", *words, "k", "true"], ["acquire", *words, "k"]):
+            before = quorum.attempts()
+            redlock(*command, env=on(quorum)).expect(75, err="^redlock: k is held by [^\n]*\n$")
+            check(quorum.attempts() <= before + 5, "more than one attempt")
+        quorum.kill(0, 1, 2)
+        for command in (["run", *words, "k", "true"], ["acquire", *words, "k"]):
+            redlock(*command, env=on(quorum)).expect(69, err="^redlock: k is not held: [^\n]*\n$")
+        quorum.reset()
 
 
 # --- run: held elsewhere ---

@@ -233,7 +233,7 @@ def _(quorum):
     for words in (["run", "--fence", "k", "true"], ["acquire", "--fence", "k"]):
         process = lab.start(*words, env=on(quorum))
         line = process.stderr.readline().decode()
-        matches(line, "k: waiting: 5 of 5 nodes failed; .*no marker", "the first line")
+        matches(line, "k: waiting: no quorum can be reached: 5 of 5 nodes failed; .*no marker", "the first line")
         matches(process.stderr.readline().decode(), "redlock admit --new", "the second line")
         admit(quorum)
         lab.finish(process).expect(0)
