@@ -47,7 +47,7 @@ static redlock_result result_of(const redlock_lease *lease, redlock_code code)
     result.took_us = client->view.now - core->round.start;
     result.valid_ms =
         lease->release_waits ? 0 : rl_lease_left(core, client->view.now) / RL_MS;
-    result.remaining_ms = enough ? 0 : rl_free_in(core->ballot, n, core->terms->q);
+    result.remaining_ms = enough ? 0 : rl_quorum_in(core->ballot, n, core->terms->q);
     result.awaited = lease->attempt->awaited;
     return result;
 }

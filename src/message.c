@@ -192,6 +192,8 @@ void rl_client_describe(const redlock_client *client, unsigned node,
                         const struct rl_ballot *ballot, const char *value,
                         redlock_node *ret_node)
 {
+    bool quarantined =
+        ballot->fault == RL_FAULT_QUARANTINE || ballot->fault == RL_FAULT_BARRED;
     bool answered = ballot->vote == RL_VOTE_GRANTED || ballot->vote == RL_VOTE_HELD ||
                     ballot->vote == RL_VOTE_GONE || ballot->vote == RL_VOTE_PLANTED ||
                     ballot->vote == RL_VOTE_ERROR;
@@ -202,7 +204,7 @@ void rl_client_describe(const redlock_client *client, unsigned node,
         .text = rl_fault_text(ballot->fault),
         .denied = rl_fault_is_denial(ballot->fault),
         .latency_us = answered ? (int64_t)ballot->latency : -1,
-        .remaining_ms = ballot->vote == RL_VOTE_HELD ? ballot->pttl : -1,
+        .remaining_ms = ballot->vote == RL_VOTE_HELD || quarantined ? ballot->pttl : -1,
     };
     if (!value || ballot->vote != RL_VOTE_HELD) /* it may be of an earlier round */
         return;
@@ -211,14 +213,30 @@ void rl_client_describe(const redlock_client *client, unsigned node,
         strcpy(ret_node->value, value);
 }
 
+/* How long it is until a node that has this fault may vote, in ms; -1: unknown. */
+static int32_t absent_for(const redlock_client *client, unsigned node, enum rl_fault fault)
+{
+    rl_time now = client->view.now, left = RL_NEVER;
+    if (fault == RL_FAULT_NONE) /* it may now: others were too few */
+        left = 0;
+    else if (fault == RL_FAULT_QUARANTINE)
+        left = rl_max(client->member[node].link.quarantine_until - now, 0);
+    else if (fault == RL_FAULT_BARRED)
+        left = rl_steward_left(&client->steward, node, now);
+    return left == RL_NEVER ? -1 : (int32_t)rl_min((left + RL_MS - 1) / RL_MS, INT32_MAX);
+}
+
 void rl_client_note_absent(const redlock_client *client, struct rl_ballot *ballot,
                            bool is_fenced)
 {
-    for (unsigned i = 0; i < client->n; i++)
-        if (ballot[i].vote == RL_VOTE_ABSENT && ballot[i].fault == RL_FAULT_NONE)
-            ballot[i].fault = is_fenced && client->awake & rl_bit(i)
-                                  ? rl_wards_fault(client, i)
-                                  : client->member[i].link.fault;
+    for (unsigned i = 0; i < client->n; i++) {
+        if (ballot[i].vote != RL_VOTE_ABSENT || ballot[i].fault != RL_FAULT_NONE)
+            continue;
+        bool awake = client->awake & rl_bit(i);
+        ballot[i].fault =
+            is_fenced && awake ? rl_wards_fault(client, i) : client->member[i].link.fault;
+        ballot[i].pttl = absent_for(client, i, ballot[i].fault);
+    }
 }
 
 bool rl_client_is_denied(const redlock_client *client, const struct rl_ballot *ballot)
@@ -239,7 +257,8 @@ size_t redlock_client_explain(const redlock_client *client, redlock_node *nodes,
     };
     for (unsigned i = 0; i < client->n && i < room; i++) {
         const struct rl_link *link = &client->member[i].link;
-        struct rl_ballot ballot = {.fault = link->fault, .pttl = -1};
+        struct rl_ballot ballot = {.fault = link->fault,
+                                   .pttl = absent_for(client, i, link->fault)};
         rl_client_describe(client, i, &ballot, NULL, &nodes[i]);
         nodes[i].verdict = states[link->state];
         nodes[i].latency_us = link->round_trip ? link->round_trip : -1;

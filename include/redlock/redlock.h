@@ -70,7 +70,8 @@ struct event_base;
     X(TAKEN, 1, "another holds the lock; it is not held here: try again later")            \
     X(TIMEOUT, 2, "another held the lock until the wait ran out; it is not held here")     \
     X(NO_QUORUM, 3,                                                                        \
-      "too few nodes answered; if this was an extension the lock is held to its old "      \
+      "too few nodes answered, or may vote: those that restarted are quarantined, for "    \
+      "another remaining_ms; if this was an extension the lock is held to its old "        \
       "deadline, else it is not held: look at the nodes")                                  \
     X(EXPIRED, 4,                                                                          \
       "the validity ran out; the lock is not held: stop now, or take a longer TTL")        \
@@ -205,7 +206,7 @@ typedef struct redlock_node {
     const char *text;     /* the same in words */
     bool denied;          /* the fault is one of credentials, rights or protected mode */
     int64_t latency_us;   /* -1: no answer */
-    int64_t remaining_ms; /* of another's lock there; -1: unknown */
+    int64_t remaining_ms; /* of another's lock there, or of its quarantine; -1: unknown */
     char holder[REDLOCK_TOKEN_MAX + 1]; /* its label, or the foreign value; printable */
     char value[REDLOCK_TOKEN_MAX + 1];  /* the raw value there, if it is text; else "" */
 } redlock_node;
@@ -226,8 +227,12 @@ typedef struct redlock_result {
     unsigned attempts; /* rounds that it took */
     int64_t took_us;   /* of the last attempt, or of the round */
     int64_t valid_ms;  /* how long the lock is surely held from now; 0: it is not */
-    int64_t remaining_ms; /* until others' locks leave a quorum free; -1: unknown */
-    bool awaited;         /* of a release: another client waits, or did just now */
+    /*
+     * Until a quorum can be free: others' locks have expired, and the quarantine of nodes
+     * that restarted is over. -1: unknown.
+     */
+    int64_t remaining_ms;
+    bool awaited; /* of a release: another client waits, or did just now */
 } redlock_result;
 
 typedef void redlock_lease_fn(redlock_lease *lease, const redlock_result *result,

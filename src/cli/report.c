@@ -54,7 +54,7 @@ size_t cli_count_faults(const redlock_node *nodes, size_t count)
 
 char *cli_faults(const redlock_node *nodes, size_t count)
 {
-    char *text = NULL;
+    char *text = NULL, span[CLI_SPAN];
     size_t len = 0;
     FILE *stream = open_memstream(&text, &len);
     if (!stream)
@@ -63,11 +63,18 @@ char *cli_faults(const redlock_node *nodes, size_t count)
     for (size_t i = 0; i < count; i++) {
         if (!is_faulty(&nodes[i]) || is_told(nodes, i))
             continue;
+        int64_t longest_ms = nodes[i].remaining_ms;
         fprintf(stream, "; %s", nodes[i].uri);
-        for (size_t j = i + 1; j < count; j++)
-            if (is_faulty(&nodes[j]) && strcmp(nodes[j].text, nodes[i].text) == 0)
-                fprintf(stream, ", %s", nodes[j].uri);
+        for (size_t j = i + 1; j < count; j++) {
+            if (!is_faulty(&nodes[j]) || strcmp(nodes[j].text, nodes[i].text) != 0)
+                continue;
+            fprintf(stream, ", %s", nodes[j].uri);
+            if (nodes[j].remaining_ms > longest_ms)
+                longest_ms = nodes[j].remaining_ms;
+        }
         fprintf(stream, ": %s", nodes[i].text);
+        if (longest_ms >= 0) /* of a quarantine */
+            fprintf(stream, ", for another %s", cli_span(span, longest_ms));
     }
     if (fclose(stream) != 0)
         cli_fail(CLI_FAILED, "out of memory");
@@ -103,10 +110,13 @@ void cli_say_not_acquired(const struct cli *cli, const char *key,
     if (result->code == REDLOCK_TAKEN || result->code == REDLOCK_TIMEOUT) {
         say_taken(cli, key, result, nodes, count);
     } else if (result->code == REDLOCK_NO_QUORUM || result->code == REDLOCK_DENIED) {
-        char *faults = cli_faults(nodes, count);
-        cli_say(cli, "%s is not held: %s: %u of %u nodes granted it, %u are needed; %s",
+        char *faults = cli_faults(nodes, count), span[CLI_SPAN];
+        bool is_timed = result->remaining_ms > 0;
+        cli_say(cli, "%s is not held: %s: %u of %u nodes granted it, %u are needed; %s%s%s",
                 key, cli_no_quorum(result, result->code == REDLOCK_DENIED), result->granted,
-                result->nodes, result->quorum, faults);
+                result->nodes, result->quorum, faults,
+                is_timed ? "; a quorum can be free in " : "",
+                is_timed ? cli_span(span, result->remaining_ms) : "");
         free(faults);
         cli_say_admission(cli, nodes, count, result->quorum);
     } else if (result->code == REDLOCK_BAD_TTL) {

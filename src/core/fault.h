@@ -48,7 +48,7 @@
     X(REPLICA, NULL, "the server is a replica, not a master")                              \
     X(CLUSTER, NULL, "the server is in cluster mode")                                      \
     X(DUPLICATE, NULL, "the server is already a node under another address")               \
-    X(QUARANTINE, NULL, "the server restarted and may have forgotten locks")               \
+    X(QUARANTINE, NULL, "the server restarted and may have forgotten locks: quarantined")  \
     X(MEMORY, NULL, "this process is out of memory")                                       \
     X(FILES, NULL, "this process has no file descriptor left: raise its limit (ulimit -n)")
 

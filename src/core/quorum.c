@@ -32,17 +32,24 @@ rl_time rl_valid_until(rl_time start, rl_time ttl, uint32_t drift_ppm)
     return rl_later(start, ttl) - whole - part - RL_DRIFT_FLOOR;
 }
 
-/* How many nodes hold another's key for at most `pttl`. */
-static unsigned held_for_at_most(const struct rl_ballot *ballot, unsigned n, int32_t pttl)
+/* What keeps the node from granting ends by itself: another's key or, if asked, its
+ * absence. */
+static bool is_timed(const struct rl_ballot *ballot, bool absent)
+{
+    return ballot->pttl >= 0 &&
+           (ballot->vote == RL_VOTE_HELD || (absent && ballot->vote == RL_VOTE_ABSENT));
+}
+
+static unsigned timed_for_at_most(const struct rl_ballot *ballot, unsigned n, bool absent,
+                                  int32_t pttl)
 {
     unsigned count = 0;
     for (unsigned i = 0; i < n; i++)
-        count +=
-            ballot[i].vote == RL_VOTE_HELD && ballot[i].pttl >= 0 && ballot[i].pttl <= pttl;
+        count += is_timed(&ballot[i], absent) && ballot[i].pttl <= pttl;
     return count;
 }
 
-int64_t rl_free_in(const struct rl_ballot *ballot, unsigned n, unsigned q)
+static int64_t free_in(const struct rl_ballot *ballot, unsigned n, unsigned q, bool absent)
 {
     unsigned free = 0;
     for (unsigned i = 0; i < n; i++)
@@ -52,10 +59,20 @@ int64_t rl_free_in(const struct rl_ballot *ballot, unsigned n, unsigned q)
     int64_t best = -1;
     for (unsigned i = 0; i < n; i++) {
         int32_t pttl = ballot[i].pttl;
-        if (ballot[i].vote != RL_VOTE_HELD || pttl < 0 || (best >= 0 && pttl >= best))
+        if (!is_timed(&ballot[i], absent) || (best >= 0 && pttl >= best))
             continue;
-        if (free + held_for_at_most(ballot, n, pttl) >= q)
+        if (free + timed_for_at_most(ballot, n, absent, pttl) >= q)
             best = pttl;
     }
     return best;
+}
+
+int64_t rl_free_in(const struct rl_ballot *ballot, unsigned n, unsigned q)
+{
+    return free_in(ballot, n, q, false);
+}
+
+int64_t rl_quorum_in(const struct rl_ballot *ballot, unsigned n, unsigned q)
+{
+    return free_in(ballot, n, q, true);
 }

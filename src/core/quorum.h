@@ -15,7 +15,7 @@ struct rl_ballot {
     enum rl_vote vote : 8;
     enum rl_fault fault : 8;
     uint32_t latency; /* how long it took to answer, us */
-    int32_t pttl;     /* what remains of another's lock there, ms; -1 unknown */
+    int32_t pttl;     /* of another's lock; ABSENT: until it may vote; ms, -1 unknown */
 };
 
 enum rl_result { RL_OPEN, RL_WON, RL_LOST };
@@ -51,6 +51,9 @@ rl_time rl_valid_until(rl_time start, rl_time ttl, uint32_t drift_ppm);
  * nodes are free already; -1: unknown.
  */
 int64_t rl_free_in(const struct rl_ballot *ballot, unsigned n, unsigned q);
+
+/* The same, where absent nodes count from when they may vote: when a quorum can be had. */
+int64_t rl_quorum_in(const struct rl_ballot *ballot, unsigned n, unsigned q);
 
 #define RL_DRIFT_FLOOR (2 * RL_MS)
 

@@ -63,6 +63,21 @@ def _(quorum):
         quorum.kill(0, 1, 2)
 
 
+@case("run: a wait for nodes that all restarted says for how long they are quarantined")
+def _(quorum):
+    quorum.occupy("k")
+    before = quorum.attempts()
+    process = lab.start("run", "--max-ttl", "20s", "-t", "20s", "-w", "15s", "k", "true",
+                        env=on(quorum))
+    lab.wait_for(lambda: quorum.attempts() >= before + 5, "an attempt on all nodes")
+    quorum.kill(*range(5))
+    quorum.start()
+    outcome = lab.finish(process).expect(69)
+    last = outcome.err.splitlines()[-1]
+    matches(last, "k is not held: no quorum: 0 of 5 .*quarantined, for another [0-9.]+ s; a quorum "
+            "can be free in [0-9.]+ s$", "the last line")
+
+
 @case("run, acquire: -n and -w 0 try once, whether a quorum is missing or another has the lock")
 def _(quorum):
     for words in (["-n"], ["-w", "0"]):

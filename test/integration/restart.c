@@ -77,6 +77,41 @@ Test(restart, of_a_majority_gives_no_lock_away)
     stage_close(&s);
 }
 
+/* Whoever is refused learns until when; with a majority that is down nobody knows. */
+Test(restart, of_a_majority_tells_how_long_it_is_quarantined)
+{
+    enum { TTL = 60000 };
+    struct stage s;
+    struct told told;
+    stage_open(&s, 3);
+    stage_settle(&s);
+    servers_restart(&s.servers, 0);
+    servers_restart(&s.servers, 1);
+    servers_kill(&s.servers, 2);
+    for (unsigned i = 0; i < 2; i++)
+        LOOP_UNTIL(s.base, stage_is(s.client, i, "quarantined"));
+    LOOP_UNTIL(s.base, !stage_is(s.client, 2, "ready"));
+    cr_assert(stage_link(s.client, 0)->remaining_ms > TTL / 2);
+    redlock_lease *lease = stage_acquire(&s, "job", NULL, &told);
+    cr_assert_eq(told.result.code, REDLOCK_NO_QUORUM);
+    cr_assert(told.result.remaining_ms > TTL / 2, "%d", (int)told.result.remaining_ms);
+    cr_assert_leq(told.result.remaining_ms, 2 * TTL);
+    for (unsigned i = 0; i < 2; i++) {
+        cr_assert_str_eq(stage_node(lease, i)->fault, "QUARANTINE");
+        cr_assert(stage_node(lease, i)->remaining_ms > TTL / 2);
+        cr_assert_leq(stage_node(lease, i)->remaining_ms, told.result.remaining_ms);
+    }
+    cr_assert_eq(stage_node(lease, 2)->remaining_ms, -1);
+    redlock_lease_free(lease);
+    servers_kill(&s.servers, 1);
+    LOOP_UNTIL(s.base, !stage_is(s.client, 1, "quarantined"));
+    lease = stage_acquire(&s, "job", NULL, &told);
+    cr_assert_eq(told.result.code, REDLOCK_NO_QUORUM);
+    cr_assert_eq(told.result.remaining_ms, -1);
+    redlock_lease_free(lease);
+    stage_close(&s);
+}
+
 Test(restart, of_a_durable_server_counts_at_once)
 {
     struct stage s;

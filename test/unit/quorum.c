@@ -218,6 +218,22 @@ static void check_free(const struct rl_ballot ballot[5], int64_t expected)
     }
 }
 
+/* A node that was absent counts from when it may vote, if that is asked for. */
+Test(free_in, absent_nodes)
+{
+    struct rl_ballot all[5] = {HELD_FOR(10), NODE(ABSENT), NODE(ABSENT), HELD_FOR(40),
+                               NODE(SILENT)};
+    all[1].pttl = 20;
+    cr_assert_eq(rl_free_in(all, 5, 3), -1);
+    cr_assert_eq(rl_quorum_in(all, 5, 3), 40);
+    all[2].pttl = 0;
+    cr_assert_eq(rl_free_in(all, 5, 3), -1);
+    cr_assert_eq(rl_quorum_in(all, 5, 3), 20);
+    all[4].vote = RL_VOTE_GRANTED;
+    cr_assert_eq(rl_quorum_in(all, 5, 3), 10);
+    cr_assert_eq(rl_free_in(all, 5, 3), 40);
+}
+
 Test(free_in, the_last_key_that_must_go_for_a_quorum)
 {
     struct rl_ballot all[5] = {HELD_FOR(10), HELD_FOR(20), HELD_FOR(30), HELD_FOR(40),
