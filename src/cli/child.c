@@ -1,7 +1,5 @@
 #include "child.h"
 
-#include "sweep.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -39,7 +37,7 @@ int child_next_signal(const struct child *child)
 
 void child_signal(const struct child *child, int number)
 {
-    if (child->pid > 0 && !child->over)
+    if (child->pid > 0 && !child->finishing && !child->over)
         kill(-child->pid, number);
 }
 
@@ -121,6 +119,13 @@ static pid_t fork_keeper(const struct child *child, const int ends[2])
     keeper_main(child->plan, ends[1]);
 }
 
+/* Children that a shell left to us with exec; they are none of CMD's. */
+static bool has_children(void)
+{
+    siginfo_t info;
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
+}
+
 bool child_open(struct child *child, struct keeper_plan *plan)
 {
     sigset_t heard, blocked;
@@ -137,11 +142,12 @@ bool child_open(struct child *child, struct keeper_plan *plan)
     if (child->signals < 0 ||
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return false;
+    bool has_older = has_children();
     child->keeper = fork_keeper(child, ends);
     int error = errno;
     close(ends[1]);
     child->reports = ends[0];
-    child->since = child->keeper > 0 ? sweep_birth(child->keeper) : 0;
+    child->since = has_older && child->keeper > 0 ? sweep_birth(child->keeper) : 0;
     errno = error;
     return child->keeper > 0;
 }
@@ -169,9 +175,10 @@ void child_hold(const struct child *child, int64_t deadline_us)
     order(child, &hold);
 }
 
-void child_finish(const struct child *child, bool everything)
+void child_finish(struct child *child, int64_t grace_us)
 {
-    struct keeper_order finish = {.verb = KEEPER_FINISH, .everything = everything};
+    struct keeper_order finish = {.verb = KEEPER_FINISH, .grace_us = grace_us};
+    child->finishing = true;
     order(child, &finish);
 }
 
@@ -182,37 +189,60 @@ void child_give_up(const struct child *child)
 }
 
 /* What the keeper would have done. All orphans are our children. */
-static bool do_without_keeper(struct child *child)
+static struct keeper_report do_without_keeper(struct child *child)
 {
-    struct sweep_prey prey = {child->pid, true, child->since};
+    struct sweep sweep = {.command = child->pid, .may_reap = true, .since = child->since};
     waitpid(child->keeper, NULL, 0);
-    bool clean = sweep_kill(&prey);
+    child->keeper = 0;
+    bool clean = sweep_kill(&sweep);
     if (child->plan->end)
         child->plan->end(child->plan->arg);
-    return clean;
+    return (struct keeper_report){KEEPER_KILLED, clean, sweep.left};
+}
+
+/* A keeper that ends before it has read all orders resets the socket: its reports come
+ * next.
+ */
+static ssize_t receive(const struct child *child, struct keeper_report *ret_report)
+{
+    ssize_t size;
+    do
+        size = recv(child->reports, ret_report, sizeof(*ret_report), MSG_DONTWAIT);
+    while (size < 0 && errno == ECONNRESET);
+    return size;
 }
 
 struct keeper_report child_next(struct child *child)
 {
-    struct keeper_report report = {KEEPER_QUIET, 0};
+    struct keeper_report report = {.news = KEEPER_QUIET};
     if (child->over)
         return report;
-    ssize_t size = recv(child->reports, &report, sizeof(report), MSG_DONTWAIT);
+    ssize_t size = receive(child, &report);
     if (size < 0 && (errno == EAGAIN || errno == EINTR))
-        return (struct keeper_report){KEEPER_QUIET, 0};
+        return (struct keeper_report){.news = KEEPER_QUIET};
     if (size != sizeof(report))
-        report = (struct keeper_report){KEEPER_KILLED, do_without_keeper(child)};
+        report = do_without_keeper(child);
     if (report.news == KEEPER_STARTED)
-        child->pid = report.value;
-    if (report.news == KEEPER_SWEPT)
-        waitpid(child->keeper, NULL, 0);
+        child->pid = (pid_t)report.value;
     child->over = report.news == KEEPER_SWEPT || report.news == KEEPER_KILLED;
     return report;
+}
+
+/* After its last report the keeper may be stopped as well. CMD's zombie falls to us. */
+static void reap_keeper(const struct child *child)
+{
+    if (child->keeper > 0) {
+        kill(child->keeper, SIGKILL);
+        waitpid(child->keeper, NULL, 0);
+    }
+    if (child->pid > 0)
+        waitpid(child->pid, NULL, WNOHANG);
 }
 
 void child_close(struct child *child)
 {
     take_terminal_back(child);
+    reap_keeper(child);
     close(child->reports);
     close(child->signals);
     if (child->terminal >= 0)

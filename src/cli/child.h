@@ -7,12 +7,13 @@
 struct child {
     const struct keeper_plan *plan;
     pid_t keeper;             /* its process */
-    unsigned long long since; /* when that began */
+    unsigned long long since; /* when that began, if there were children before; else 0 */
     int reports;              /* readable when the keeper has news */
     int signals;              /* readable when a signal came */
     int terminal;             /* ours; -1: none */
     pid_t pid;                /* of CMD, and its group's number; 0: it does not run */
     bool stopped;             /* CMD is, as far as we know */
+    bool finishing;           /* the group gets no more signals */
     bool over;                /* the keeper has nothing more to tell */
 };
 
@@ -27,11 +28,14 @@ bool child_open(struct child *child, struct keeper_plan *plan);
 void child_start(const struct child *child, int64_t deadline_us, const char *environment,
                  size_t size);
 
-/* Tells the keeper a new deadline. */
+/* Tells the keeper a new deadline; it answers by KEEPER_HELD. */
 void child_hold(const struct child *child, int64_t deadline_us);
 
-/* Has what is left killed: CMD's group, or everything that descends from it. */
-void child_finish(const struct child *child, bool everything);
+/*
+ * Has all descendants of the keeper ended: by SIGTERM, and so long after that by SIGKILL;
+ * 0: by SIGKILL at once. From then on no signal is sent to CMD's group.
+ */
+void child_finish(struct child *child, int64_t grace_us);
 
 /* The keeper does not answer: it is killed, and with it everything; news follow. */
 void child_give_up(const struct child *child);

@@ -60,7 +60,20 @@ static void keep(struct run *run)
         on_kept(run->lease, &(redlock_result){.code = code}, run);
 }
 
-void run_leave(struct run *run, bool clean)
+/* As many as are known by their numbers. */
+static void say_left(const struct run *run, const struct sweep_left *left)
+{
+    char pids[SWEEP_LEFT * 12 + 1] = "";
+    unsigned known = left->count < SWEEP_LEFT ? left->count : SWEEP_LEFT;
+    for (unsigned i = 0, size = 0; i < known; i++)
+        size += (unsigned)sprintf(pids + size, " %d", (int)left->pid[i]);
+    cli_complain(
+        "%s: not all processes of the command could be killed%s%s%s; the lock is "
+        "left to its TTL",
+        run->key, known > 0 ? ": pid" : "", pids, known < left->count ? " ..." : "");
+}
+
+void run_leave(struct run *run, const struct sweep_left *left)
 {
     run->stage = LEAVING;
     event_del(run->timer);
@@ -69,9 +82,8 @@ void run_leave(struct run *run, bool clean)
         return;
     }
     run->held_ms = (keeper_clock() - run->since_us) / 1000;
-    if (!clean) {
-        cli_complain("%s: some process could not be killed; the lock is left to its TTL",
-                     run->key);
+    if (left) {
+        say_left(run, left);
         redlock_disown(run->lease);
         run->done = true;
     } else if (run->ran && !run->lost && left_of_at_least(run) > 0) {

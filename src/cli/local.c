@@ -60,7 +60,7 @@ static void end(struct local *local, int code)
         return;
     local->exit = code;
     local->stage = ENDING;
-    child_finish(&local->child, true);
+    child_finish(&local->child, 0);
 }
 
 static void fail(struct local *local, int code, const char *what, const char *why)
@@ -165,15 +165,16 @@ static void hear(struct local *local, struct keeper_report report)
         break;
     case KEEPER_REFUSED:
         fail(local, report.value == ENOENT ? CLI_NOT_FOUND : CLI_CANNOT_EXECUTE,
-             local->argv[0], strerror(report.value));
+             local->argv[0], strerror((int)report.value));
         break;
     case KEEPER_STOPPED:
-        if (child_suspend(&local->child, report.value))
+        if (child_suspend(&local->child, (int)report.value))
             child_resume(&local->child);
         break;
     case KEEPER_ENDED:
-        end(local, WIFSIGNALED(report.value) ? CLI_SIGNALLED + WTERMSIG(report.value)
-                                             : WEXITSTATUS(report.value));
+        end(local, WIFSIGNALED((int)report.value)
+                       ? CLI_SIGNALLED + WTERMSIG((int)report.value)
+                       : WEXITSTATUS((int)report.value));
         break;
     case KEEPER_KILLED:
         fail(local, CLI_FAILED, "the keeper process", "was killed, and so was all else");

@@ -10,12 +10,13 @@
 #include <sys/wait.h>
 
 #define KILL_AFTER_MS   5000
-#define STUCK_MS        7000 /* a keeper that has not killed all by then is stuck */
+#define STUCK_MS        7000 /* a keeper that was told no deadline has ended by then */
+#define PATIENCE_SHARE  2 /* of the lead: so long after the deadline a keeper may answer */
 #define ENVIRONMENT_MAX (REDLOCK_KEY_MAX + REDLOCK_TOKEN_MAX + 256)
 
 const char cli_run_help[] =
     "Usage: redlock run [-t TTL] [-w WAIT | -n] [-E CODE] [--fence] [--kill-after D]\n"
-    "                   [--at-least D] KEY [--] CMD [ARG...]\n"
+    "                   [--spare-daemons] [--at-least D] KEY [--] CMD [ARG...]\n"
     "Take the lock KEY, run CMD while it is held, and release it. CMD never runs on\n"
     "without the lock.\n"
     "\n"
@@ -27,8 +28,10 @@ const char cli_run_help[] =
     "                            told REDLOCK_FENCE, a number that rises with each "
     "holder,\n"
     "                            for a resource that refuses smaller ones\n"
-    "      --kill-after D        if the lock is being lost, send TERM this long before\n"
-    "                            KILL; default 5s, at most a quarter of the TTL\n"
+    "      --kill-after D        from TERM to KILL, for what CMD leaves behind and for\n"
+    "                            CMD if the lock is being lost; default 5s, at most a\n"
+    "                            quarter of the TTL\n"
+    "      --spare-daemons       at the end of CMD leave alone what has called setsid(2)\n"
     "      --at-least D          keep the lock for D, or to the end of its TTL, even\n"
     "                            where CMD is quicker: cron on many hosts runs it once.\n"
     "                            With --fence D is less than the TTL\n"
@@ -36,15 +39,18 @@ const char cli_run_help[] =
     "Options end at KEY. A CMD that begins with \"-\" goes after --.\n"
     "CMD runs without a shell, in a process group of its own, and is told REDLOCK_KEY,\n"
     "REDLOCK_TOKEN, REDLOCK_TTL_MS and REDLOCK_VALID_MS. TERM, INT, HUP, QUIT, USR1,\n"
-    "USR2 and WINCH are passed on to that group. When CMD has ended, what is left in\n"
-    "the group is killed before the lock is released: a daemon that is to outlive the\n"
-    "job calls setsid(1).\n"
+    "USR2 and WINCH are passed on to that group. When CMD has ended, whatever its exit\n"
+    "code, all descendants that it left behind are ended before the lock is released,\n"
+    "in whatever process group or session they are: by TERM, then by KILL. What another\n"
+    "service starts for CMD (cron, systemd, docker) is no descendant. If a descendant\n"
+    "may not be signalled, its pid is printed and the lock is left to its TTL.\n"
     "\n"
-    "If the lock is lost, or redlock is killed, or stopped for longer than the lock\n"
-    "lasts, then CMD and all its descendants, such daemons too, are killed by a keeper\n"
-    "process: at once if redlock was killed, else a sixteenth of the TTL before the\n"
-    "lock's validity ends, at most a quarter of a second. A set-user-ID program can be\n"
-    "beyond its reach.\n"
+    "If the lock is lost, or redlock is killed, or redlock or its keeper process is\n"
+    "stopped for longer than the lock lasts, then CMD and all its descendants, daemons\n"
+    "too, are killed: at once if redlock or the keeper was killed, else a sixteenth of\n"
+    "the TTL before the lock's validity ends, at most a quarter of a second. A program\n"
+    "of another user (set-user-ID, sudo) can be beyond reach. CMD is not started if the\n"
+    "lock has expired by then: 124.\n"
     "\n"
     "With --json one object on stderr (stdout is CMD's) names the \"cause\" of the exit\n"
     "code: child, signalled, held_elsewhere, timeout, no_quorum, denied, lost,\n"
@@ -75,8 +81,27 @@ static int64_t left_of(const struct run *run, int64_t valid_ms)
     return valid_ms > run->lead_ms ? valid_ms - run->lead_ms : 0;
 }
 
+static int64_t left_us(const struct run *run)
+{
+    return run->deadline_us - keeper_clock();
+}
+
+/* After that the keeper is stopped, or does not get to kill all in time. */
+static int64_t patience_us(const struct run *run)
+{
+    return run->lead_ms * 1000 / PATIENCE_SHARE;
+}
+
+/* The keeper is to have told more, or to have ended all, shortly after this. */
+static void expect_by(struct run *run, int64_t deadline_us)
+{
+    run->deadline_us = deadline_us;
+    int64_t left = left_us(run);
+    set_timer(run, left > 0 ? left / 1000 + 1 : 0);
+}
+
 /* Read before the validity, so that the deadline is rounded towards the past. */
-static int64_t deadline_us(const struct run *run)
+static int64_t next_deadline_us(const struct run *run)
 {
     int64_t now = keeper_clock();
     return now + left_of(run, redlock_valid_ms(run->lease)) * 1000;
@@ -87,8 +112,9 @@ static void finish(struct run *run)
     if (run->stage >= ENDING)
         return;
     run->stage = ENDING;
-    child_finish(&run->child, run->lost);
-    set_timer(run, STUCK_MS);
+    child_finish(&run->child, run->kill_after_ms * 1000);
+    if (run->deadline_us == 0)
+        expect_by(run, keeper_clock() + STUCK_MS * 1000);
 }
 
 /* --- running --- */
@@ -109,56 +135,98 @@ static size_t add_name(char *text, size_t size, const char *name)
     return size + (size_t)sprintf(text + size, "%s", name) + 1;
 }
 
+static void command_is_late(struct run *run)
+{
+    run->lost = true;
+    cli_complain("%s: the lock has expired before the command was started; it is not run",
+                 run->key);
+    conclude(run, CLI_LOST, "lost");
+    finish(run);
+}
+
+/* The clock is read after all that may take time. The keeper reads it again. */
 static void start_command(struct run *run)
 {
     char text[ENVIRONMENT_MAX];
+    int64_t left_ms = left_of(run, redlock_valid_ms(run->lease));
     size_t size = add_text(text, 0, "REDLOCK_KEY", run->key);
     size = add_text(text, size, "REDLOCK_TOKEN", redlock_token(run->lease));
     size = add_number(text, size, "REDLOCK_TTL_MS", run->cli->lease.ttl_ms);
-    size = add_number(text, size, "REDLOCK_VALID_MS",
-                      left_of(run, redlock_valid_ms(run->lease)));
+    size = add_number(text, size, "REDLOCK_VALID_MS", left_ms);
     if (run->fence > 0)
         size = add_number(text, size, "REDLOCK_FENCE", run->fence);
     else
         size = add_name(text, size, "REDLOCK_FENCE"); /* it would be another lock's */
+    if (left_ms == 0) {
+        command_is_late(run);
+        return;
+    }
     run->stage = RUNNING;
     event_del(run->signals); /* until it runs, and can be sent them */
-    child_start(&run->child, deadline_us(run), text, size);
+    expect_by(run, next_deadline_us(run));
+    child_start(&run->child, run->deadline_us, text, size);
 }
 
 /* The lock is, or soon will be, no longer ours: `valid_ms` is what is left of it. */
 static void lose(struct run *run, int64_t valid_ms, const char *why)
 {
+    bool is_first = !run->lost;
     run->lost = true;
-    if (run->stage != RUNNING)
+    if (!is_first || (run->stage != RUNNING && run->stage != ENDING))
         return;
+    int64_t deadline_us = keeper_clock() + left_of(run, valid_ms) * 1000;
+    expect_by(run, deadline_us < run->deadline_us ? deadline_us : run->deadline_us);
+    child_hold(&run->child, run->deadline_us);
+    if (run->stage == ENDING) {
+        if (run->ran)
+            cli_complain("%s: the lock is lost, what the command left is killed: %s",
+                         run->key, why);
+        return;
+    }
     conclude(run, CLI_LOST, "lost");
     cli_complain("%s: the lock is lost, the command is stopped: %s", run->key, why);
     run->stage = STOPPING;
-    int64_t left_ms = left_of(run, valid_ms);
-    child_hold(&run->child, keeper_clock() + left_ms * 1000);
-    if (left_ms > 0) {
+    if (left_us(run) > 0) {
         child_signal(&run->child, SIGTERM);
         child_signal(&run->child, SIGCONT); /* or it would not hear it */
     }
-    run->killed = left_ms == 0;
-    if (run->killed)
-        child_signal(&run->child, SIGKILL);
-    set_timer(run, run->killed ? STUCK_MS : left_ms);
 }
 
+/* The deadline has passed, and so has the patience: who is stopped cannot kill. */
+static void give_up_keeper(struct run *run)
+{
+    if (run->stage == RUNNING && left_of(run, redlock_valid_ms(run->lease)) == 0)
+        lose(run, 0, redlock_code_text(REDLOCK_EXPIRED));
+    if (run->stage == RUNNING) {
+        cli_complain("%s: the keeper process does not answer; the command is stopped",
+                     run->key);
+        conclude(run, CLI_FAILED, "failed");
+    }
+    run->gave_up = true;
+    child_signal(&run->child, SIGKILL);
+    child_give_up(&run->child);
+}
+
+static void catch_up(struct run *run);
+
+/* What the keeper has told counts, however late we look. */
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
     struct run *run = arg;
     (void)fd;
     (void)what;
-    if (run->stage == STOPPING && !run->killed) {
-        run->killed = true;
+    catch_up(run);
+    if (run->child.over)
+        return;
+    int64_t left = left_us(run);
+    if (run->stage == STOPPING && left <= 0)
         child_signal(&run->child, SIGKILL);
-        set_timer(run, STUCK_MS);
-    } else {
-        child_give_up(&run->child);
-    }
+    if (left > 0)
+        expect_by(run, run->deadline_us);
+    else if (left > -patience_us(run))
+        set_timer(run, (left + patience_us(run)) / 1000 + 1);
+    else
+        give_up_keeper(run);
 }
 
 static void command_ended(struct run *run, int status)
@@ -180,6 +248,13 @@ static void command_refused(struct run *run, int error)
     finish(run);
 }
 
+/* A confirmed deadline only counts as long as no earlier one was set. */
+static void keeper_holds(struct run *run, int64_t deadline_us)
+{
+    if (!run->lost)
+        expect_by(run, deadline_us);
+}
+
 static void resumed(struct run *run);
 
 static void hear(struct run *run, struct keeper_report report)
@@ -188,21 +263,24 @@ static void hear(struct run *run, struct keeper_report report)
     case KEEPER_STARTED:
         event_add(run->signals, NULL);
         if (run->stage == STOPPING)
-            child_signal(&run->child, run->killed ? SIGKILL : SIGTERM);
+            child_signal(&run->child, left_us(run) > 0 ? SIGTERM : SIGKILL);
         break;
-    case KEEPER_REFUSED: command_refused(run, report.value); break;
+    case KEEPER_LATE: command_is_late(run); break;
+    case KEEPER_REFUSED: command_refused(run, (int)report.value); break;
+    case KEEPER_HELD: keeper_holds(run, report.value); break;
     case KEEPER_STOPPED:
-        if (run->stage == RUNNING && child_suspend(&run->child, report.value))
+        if (run->stage == RUNNING && child_suspend(&run->child, (int)report.value))
             resumed(run);
         break;
     case KEEPER_EXPIRED: lose(run, 0, redlock_code_text(REDLOCK_EXPIRED)); break;
-    case KEEPER_ENDED: command_ended(run, report.value); break;
+    case KEEPER_ENDED: command_ended(run, (int)report.value); break;
     case KEEPER_KILLED:
-        cli_complain("%s: the keeper process was killed, and with it the command",
-                     run->key);
+        if (!run->gave_up)
+            cli_complain("%s: the keeper process was killed, and with it the command",
+                         run->key);
         conclude(run, CLI_FAILED, "failed");
         __attribute__((fallthrough));
-    case KEEPER_SWEPT: run_leave(run, report.value); break;
+    case KEEPER_SWEPT: run_leave(run, report.value ? NULL : &report.left); break;
     default: break;
     }
 }
@@ -273,8 +351,8 @@ static void on_extended(redlock_lease *lease, const redlock_result *result, void
     struct run *run = arg;
     (void)lease;
     (void)result;
-    if (run->stage == RUNNING)
-        child_hold(&run->child, deadline_us(run));
+    if (run->stage == RUNNING || run->stage == ENDING)
+        child_hold(&run->child, next_deadline_us(run));
 }
 
 static const char *cause_of(redlock_code code)
@@ -323,6 +401,7 @@ static void read_words(struct run *run, struct cli *cli, int argc, char **argv)
         CLI_HOLD_OPTIONS(cli),
         {"kill-after", 0, CLI_DURATION, &kill_after_ms},
         {"at-least", 0, CLI_DURATION, &run->at_least_ms},
+        {"spare-daemons", 0, CLI_FLAG, &run->spare_daemons},
         {NULL, 0, CLI_FLAG, NULL},
     };
     int first = cli_parse(cli, argc, argv, own);
@@ -348,7 +427,8 @@ static void read_words(struct run *run, struct cli *cli, int argc, char **argv)
     int64_t most = cli->lease.ttl_ms / KILL_AFTER_SHARE;
     int64_t lead_ms = cli->lease.ttl_ms / LEAD_SHARE;
     run->lead_ms = lead_ms < LEAD_MS ? lead_ms : LEAD_MS;
-    cli->lease.margin_ms = run->lead_ms + (kill_after_ms < most ? kill_after_ms : most);
+    run->kill_after_ms = kill_after_ms < most ? kill_after_ms : most;
+    cli->lease.margin_ms = run->lead_ms + run->kill_after_ms;
     cli->lease.on_lost = on_lost;
     cli->lease.on_extended = on_extended;
     cli->lease.lost_arg = cli->lease.extended_arg = run;
@@ -396,9 +476,15 @@ int cli_run(struct cli *cli, int argc, char **argv)
 {
     struct run run = {.cli = cli};
     read_words(&run, cli, argc, argv);
-    struct keeper_plan plan = {.argv = run.argv};
+    struct keeper_plan plan = {.argv = run.argv, .spare_daemons = run.spare_daemons};
     if (!child_open(&run.child, &plan)) /* before there are connections */
         cli_fail(CLI_FAILED, "run: %s", strerror(errno));
+    if (!sweep_can_see())
+        cli_say(cli,
+                "%s: /proc is not that of this pid namespace: what leaves the "
+                "command's process group cannot be killed, and while any of it lives "
+                "the lock is left to its TTL",
+                run.key);
     begin(&run);
     cli_wait(run.base, &run.done);
     end(&run);

@@ -25,6 +25,8 @@ struct run {
     const char *key;
     char **argv; /* CMD */
     int64_t at_least_ms;
+    int64_t kill_after_ms; /* from SIGTERM to SIGKILL */
+    bool spare_daemons;
     int64_t lead_ms; /* from the end of CMD to that of the validity */
     struct event_base *base;
     redlock_client *client;
@@ -33,7 +35,8 @@ struct run {
     struct event *reports, *signals, *timer;
     struct cli_waiting waiting;
     enum run_stage stage;
-    bool held, lost, ran, killed, done;
+    int64_t deadline_us; /* that the keeper confirmed last, or an earlier one; 0: none */
+    bool held, lost, ran, gave_up, done;
     int signal;       /* that ended the waiting; 0: none */
     int64_t since_us; /* when the lock was first held */
     int64_t held_ms;
@@ -46,10 +49,10 @@ struct run {
 int64_t run_ttl_for(const struct run *run, int64_t ms);
 
 /*
- * The command and its group are gone: the lock is released, or kept for --at-least. Not
- * `clean`: something could not be killed, and the lock is left to its TTL.
+ * The command and its descendants are gone: the lock is released, or kept for --at-least.
+ * Some are `left`: they could not be killed, and the lock is left to its TTL.
  */
-void run_leave(struct run *run, bool clean);
+void run_leave(struct run *run, const struct sweep_left *left);
 
 /* What became of it all, on stderr: stdout is CMD's. */
 void run_print_json(const struct run *run);

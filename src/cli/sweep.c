@@ -3,30 +3,32 @@
 #include "keeper.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SWEEP_MAX_US  (5 * INT64_C(1000000)) /* a stuck process may never die */
 #define SWEEP_STEP_MS 2
-#define SWEEP_CLEAN   2 /* for so many looks in a row /proc must show nothing */
+#define SWEEP_CLEAN   2     /* so many looks in a row must find nothing */
+#define TREE_MAX      65536 /* processes of one look */
 
 struct process {
-    pid_t pid, parent, group;
+    pid_t pid, parent;
     bool running; /* no zombie */
     unsigned long long birth;
 };
 
-/* What /proc says; false: the process is gone. */
-static bool process_read(const char *pid, struct process *ret_process)
+/* What /proc says; false: the process is gone, or hidden. */
+static bool process_read(pid_t pid, struct process *ret_process)
 {
     char path[64], text[1024];
-    snprintf(path, sizeof(path), "/proc/%s/stat", pid);
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
@@ -35,17 +37,16 @@ static bool process_read(const char *pid, struct process *ret_process)
     text[size > 0 ? size : 0] = '\0';
     const char *rest = strrchr(text, ')'); /* a name may contain blanks and brackets */
     char state;
-    int parent, group, threads;
+    int parent, threads;
     unsigned long long birth;
     static const char fields[] =
-        ") %c %d %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+        ") %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
         "%*s %*s %d %*s %llu";
-    if (!rest || sscanf(rest, fields, &state, &parent, &group, &threads, &birth) != 5)
+    if (!rest || sscanf(rest, fields, &state, &parent, &threads, &birth) != 4)
         return false;
     *ret_process = (struct process){
-        .pid = (pid_t)atoi(pid),
+        .pid = pid,
         .parent = parent,
-        .group = group,
         .running = (state != 'Z' && state != 'X') || threads > 1,
         .birth = birth,
     };
@@ -54,60 +55,245 @@ static bool process_read(const char *pid, struct process *ret_process)
 
 unsigned long long sweep_birth(pid_t pid)
 {
-    char text[16];
     struct process process;
-    snprintf(text, sizeof(text), "%d", (int)pid);
-    return process_read(text, &process) ? process.birth : 0;
+    return process_read(pid, &process) ? process.birth : 0;
+}
+
+/* Under a /proc of another pid namespace, "self" is another number. */
+bool sweep_can_see(void)
+{
+    char text[32];
+    ssize_t size = readlink("/proc/self", text, sizeof(text) - 1);
+    text[size > 0 ? size : 0] = '\0';
+    return atoi(text) == getpid();
+}
+
+/* --- the tree of descendants --- */
+
+struct tree {
+    struct process *process;
+    size_t count, room;
+    bool whole; /* nothing went wrong while it was read */
+};
+
+static void add(struct tree *tree, pid_t pid, pid_t parent)
+{
+    if (tree->count == tree->room) {
+        size_t room = tree->room ? 2 * tree->room : 64;
+        struct process *more =
+            room <= TREE_MAX ? realloc(tree->process, room * sizeof(*more)) : NULL;
+        if (!more) {
+            tree->whole = false;
+            return;
+        }
+        tree->process = more;
+        tree->room = room;
+    }
+    tree->process[tree->count++] = (struct process){.pid = pid, .parent = parent};
 }
 
 /*
- * Whether the process had to be dealt with. Only children are killed by their own number,
- * which stays theirs until we reap them; CMD pins the group's in the same way. Deeper
- * descendants become children when their parents have died.
+ * The children of one thread, which a kernel with CONFIG_PROC_CHILDREN lists. Of this
+ * process, whose children nobody else reaps, the list is complete. Returns 0, or errno.
  */
-static bool kill_process(const struct sweep_prey *prey, const struct process *process)
+static int add_children_of_thread(struct tree *tree, pid_t pid, int thread)
 {
-    bool child = process->parent == getpid() && process->birth >= prey->since;
-    if (child && !process->running && process->pid != prey->group) {
-        waitpid(process->pid, NULL, WNOHANG);
-        return true;
-    }
-    if (child && process->running && prey->everything) {
-        kill(process->pid, SIGKILL);
-        return true;
-    }
-    return process->running && prey->group > 0 && process->group == prey->group;
+    char path[64];
+    int child;
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, thread);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return errno;
+    while (fscanf(file, "%d", &child) == 1)
+        add(tree, child, pid);
+    fclose(file);
+    return 0;
 }
 
-/* Kills what it finds; returns the number of processes that had to be dealt with. */
-static unsigned kill_once(const struct sweep_prey *prey)
+static void add_children(struct tree *tree, pid_t pid)
 {
-    unsigned met = 0;
-    if (prey->group > 0)
-        kill(-prey->group, SIGKILL);
-    DIR *proc = opendir("/proc");
-    if (!proc)
-        return 1; /* nothing can be told */
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    DIR *threads = opendir(path);
     const struct dirent *entry;
-    while ((entry = readdir(proc))) {
+    while (threads && (entry = readdir(threads)))
+        if (entry->d_name[0] != '.')
+            add_children_of_thread(tree, pid, atoi(entry->d_name));
+    if (threads)
+        closedir(threads);
+}
+
+/* Without those lists: all processes that there are. */
+static void read_all(struct tree *all)
+{
+    DIR *proc = opendir("/proc");
+    const struct dirent *entry;
+    all->whole = proc != NULL;
+    while (proc && (entry = readdir(proc))) {
         struct process process;
         if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
-            process_read(entry->d_name, &process))
-            met += kill_process(prey, &process);
+            process_read((pid_t)atoi(entry->d_name), &process))
+            add(all, process.pid, process.parent);
     }
-    closedir(proc);
-    return met;
+    if (proc)
+        closedir(proc);
 }
 
-/* One look is enough for a group; a descendant may become our child behind our look. */
-bool sweep_kill(const struct sweep_prey *prey)
+static void add_from_all(struct tree *tree, const struct tree *all, pid_t parent)
+{
+    for (size_t i = 0; i < all->count; i++)
+        if (all->process[i].parent == parent)
+            add(tree, all->process[i].pid, parent);
+}
+
+/* Children that were here before CMD are not CMD's. */
+static void drop_older(struct tree *tree, unsigned long long since)
+{
+    size_t kept = 0;
+    for (size_t i = 0; since > 0 && i < tree->count; i++)
+        if (sweep_birth(tree->process[i].pid) >= since)
+            tree->process[kept++] = tree->process[i];
+    if (since > 0)
+        tree->count = kept;
+}
+
+static void read_tree(struct tree *tree, unsigned long long since)
+{
+    struct tree all = {.whole = true};
+    pid_t self = getpid();
+    tree->whole = true;
+    int error = add_children_of_thread(tree, self, (int)self);
+    if (error == ENOENT) {
+        read_all(&all);
+        add_from_all(tree, &all, self);
+    }
+    drop_older(tree, since);
+    for (size_t i = 0; i < tree->count; i++) {
+        if (error == ENOENT)
+            add_from_all(tree, &all, tree->process[i].pid);
+        else
+            add_children(tree, tree->process[i].pid);
+    }
+    tree->whole &= all.whole && (error == 0 || error == ENOENT);
+    free(all.process);
+}
+
+/* --- one of them --- */
+
+static bool is_dead(pid_t child)
+{
+    siginfo_t info = {.si_pid = 0};
+    int kinds = WEXITED | WNOHANG | WNOWAIT | __WALL;
+    return waitid(P_PID, (id_t)child, &info, kinds) != 0 || info.si_pid == child;
+}
+
+/* Its number may be another's by now: look again once that cannot happen any more. */
+static void signal_descendant(const struct process *process, int number)
+{
+    struct process now;
+    int fd = pidfd_open(process->pid, 0);
+    if (fd < 0)
+        return;
+    if (process_read(process->pid, &now) && now.parent == process->parent)
+        pidfd_send_signal(fd, number, NULL, 0);
+    close(fd);
+}
+
+/* The number of a child stays its own until this process reaps it. */
+static void send_signal(const struct process *process, int number)
+{
+    if (process->parent == getpid())
+        kill(process->pid, number);
+    else
+        signal_descendant(process, number);
+}
+
+/* Whether it had to be dealt with: it lives, or it died since its parent was looked at. */
+static bool deal_with(struct sweep *sweep, const struct process *process, int number)
+{
+    struct process now = {.running = false};
+    bool is_child = process->parent == getpid();
+    bool is_over = is_child ? is_dead(process->pid)
+                            : !process_read(process->pid, &now) || !now.running;
+    if (is_over) {
+        bool is_ours = is_child && process->pid != sweep->command;
+        return is_ours && waitpid(process->pid, NULL, WNOHANG | __WALL) > 0;
+    }
+    if (sweep->spare_daemons && getsid(process->pid) != getsid(0))
+        return false;
+    if (sweep->left.count < SWEEP_LEFT)
+        sweep->left.pid[sweep->left.count] = process->pid;
+    sweep->left.count++;
+    if (number != 0)
+        send_signal(process, number);
+    if (number == SIGTERM)
+        send_signal(process, SIGCONT);
+    return true;
+}
+
+/* --- all of them --- */
+
+/* The list tells. Without it all dead children are reaped, CMD too: then the kernel tells.
+ */
+bool sweep_is_over(struct sweep *sweep)
+{
+    struct tree tree = {.whole = true};
+    pid_t self = getpid();
+    bool is_listed = sweep_can_see() && add_children_of_thread(&tree, self, (int)self) == 0;
+    size_t count = tree.count;
+    bool is_alone = count == 0 || (count == 1 && tree.process[0].pid == sweep->command &&
+                                   is_dead(sweep->command));
+    free(tree.process);
+    if (is_listed)
+        return is_alone && tree.whole;
+    pid_t reaped = sweep->may_reap ? 1 : 0;
+    while (reaped > 0)
+        if ((reaped = waitpid(-1, NULL, WNOHANG | __WALL)) == sweep->command)
+            sweep->command = 0;
+    return reaped < 0 && errno == ECHILD;
+}
+
+/* Who cannot see kills CMD's group, as long as its number is known to be its own. */
+static void kill_blindly(const struct sweep *sweep)
+{
+    if (sweep->command > 0)
+        kill(-sweep->command, SIGKILL);
+}
+
+/*
+ * A whole group at once: none of it can fork away from that. The others are killed one by
+ * one, and those that they started meanwhile at the next look.
+ */
+bool sweep_look(struct sweep *sweep, int number)
+{
+    struct tree tree = {.whole = true};
+    unsigned met = 0;
+    sweep->left.count = 0;
+    if (number == SIGKILL && sweep->command > 0 && !sweep->spare_daemons)
+        kill(-sweep->command, SIGKILL);
+    bool can_see = sweep_can_see();
+    if (!can_see)
+        kill_blindly(sweep);
+    if (sweep_is_over(sweep))
+        return true;
+    if (!can_see)
+        return false;
+    read_tree(&tree, sweep->since);
+    for (size_t i = 0; i < tree.count; i++)
+        met += deal_with(sweep, &tree.process[i], number);
+    free(tree.process);
+    sweep->clean = met == 0 && tree.whole ? sweep->clean + 1 : 0;
+    return sweep->clean >= SWEEP_CLEAN;
+}
+
+bool sweep_kill(struct sweep *sweep)
 {
     int64_t give_up = keeper_clock() + SWEEP_MAX_US;
-    int clean = 0, enough = prey->everything ? SWEEP_CLEAN : 1;
-    while (clean < enough && keeper_clock() < give_up) {
-        clean = kill_once(prey) == 0 ? clean + 1 : 0;
-        if (clean == 0)
+    while (!sweep_look(sweep, SIGKILL)) {
+        if (keeper_clock() >= give_up)
+            return false;
+        if (sweep->clean == 0)
             poll(NULL, 0, SWEEP_STEP_MS);
     }
-    return clean == enough;
+    return true;
 }

@@ -460,6 +460,14 @@ def on(quorum, **more):
 
 # --- commands for `run` ---
 
+def keeper_shim(**more):
+    """The environment of a `run` under test/support/keepershim.c, with what that is to do."""
+    found = os.environ.get("KEEPER_SHIM")
+    check(found, "KEEPER_SHIM is not set: it names what meson makes of keepershim.c")
+    return {"LD_PRELOAD": found, **more}
+
+
+
 def beat(path):
     """A command that writes its pid and the time to the file, for as long as it lives."""
     return [sys.executable, "-S", "-E", os.path.join(os.path.dirname(__file__), "beat.py"), path]

@@ -200,20 +200,6 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys")
 
 
-@case("a daemon that called setsid outlives a job that ended well")
-def _(quorum):
-    path = lab.temporary("beats")
-    command = " ".join(f"'{word}'" for word in lab.beat(path))
-    script = f"setsid {command} >/dev/null 2>&1 & until [ -s {path} ]; do sleep 0.01; done"
-    run(quorum, "k", "sh", "-c", script).expect(0)
-    [pid] = lab.named(lab.marked(), r"^\S*python\S* .*beat\.py")
-    last = lab.beats(path)[pid]
-    lab.wait_for(lambda: lab.beats(path)[pid] > last, "a sign of life after the end")
-    equal(quorum.keys(), 0, "keys")
-    os.kill(pid, signal.SIGKILL)
-    lab.nothing_is_left()
-
-
 # --- time ---
 
 @case("the lock is extended while the command runs for longer than the TTL")

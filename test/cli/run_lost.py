@@ -7,6 +7,7 @@ with the time at which the nodes forget the key.
 """
 import contextlib
 import os
+import re
 import shlex
 import signal
 
@@ -14,6 +15,8 @@ import lab
 from lab import case, check, equal, finish, on, redlock
 
 BEATERS = 3
+REPORTS = 350  # more than a socket keeps: 278
+AT_ONCE_US = 4000000  # it is a few ms; it was 7 s when redlock left it to the keeper
 
 # So long that what is left before the end, 1/16 and 1 %, is longer than a machine stalls.
 LONG, LONG_US = "10s", 10000000
@@ -59,17 +62,25 @@ class Job:
         [keeper] = lab.named(lab.marked(), "^lock-keeper")
         return keeper
 
+    def command(self):
+        """The shell, which has given its number to the group that two of the three are in."""
+        [group] = {os.getpgid(pid) for pid in lab.beats(self.path)} - set(lab.beats(self.path))
+        return group
+
     def end(self, code, **more):
         finish(self.process).expect(code, **more)
         lab.nothing_is_left()
 
     def end_well(self, code):
-        """The script exits by itself when it gets TERM. The daemon outlives that."""
+        """The script exits by itself when it gets TERM."""
         self.signal(signal.SIGTERM)
-        finish(self.process).expect(code)
-        [daemon] = descendants()
-        os.kill(daemon, signal.SIGKILL)
-        lab.nothing_is_left()
+        self.end(code)
+
+
+def sleeps(pid):
+    """How often the process has gone to sleep; it does so when it has nothing left to do."""
+    return int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", lab.read(f"/proc/{pid}/status"),
+                         re.MULTILINE)[1])
 
 
 def descendants():
@@ -173,6 +184,62 @@ def _(quorum):
         job.end(124)
     group = sorted(lab.beats(job.path).values())[:BEATERS - 1]
     check(max(group) < free, f"the command's group lived {max(group) - free} us too long")
+
+
+@case("the keeper is stopped, and all else is well: redlock notices, kills all, and gives the "
+      "lock back: 125")
+def _(quorum):
+    job = Job(quorum, ttl="2s")
+    os.kill(job.keeper(), signal.SIGSTOP)
+    lab.wait_for(lambda: quorum.keys() == 0, "the release")
+    job.died_before(lab.now_us(), "the release")
+    check(not descendants(), "descendants after the release")
+    job.end(125, err="the keeper process does not answer")
+
+
+@case("the keeper is stopped for less than that: the command goes on")
+def _(quorum):
+    job = Job(quorum, ttl="6s", trap="'exit 4' TERM")
+    keeper = job.keeper()
+    first = quorum.expires_us("k")
+    os.kill(keeper, signal.SIGSTOP)
+    lab.wait_for(lambda: quorum.expires_us("k") > first + 1000000, "an extension")
+    os.kill(keeper, signal.SIGCONT)
+    lab.wait_for(lambda: lab.now_us() > first + 1000000, "the end of the first deadline")
+    job.is_well()
+    job.end_well(4)
+
+
+@case("keeper and redlock are stopped, and redlock goes on too late: it kills all at once")
+def _(quorum):
+    job = Job(quorum)
+    job.signal(signal.SIGSTOP)
+    os.kill(job.keeper(), signal.SIGSTOP)
+    lab.wait_for(lambda: quorum.keys() == 0, "the end of the lock")
+    job.signal(signal.SIGCONT)
+    begun = lab.now_us()
+    job.end(124, err="the lock is lost")
+    late = job.last() - begun
+    check(late < AT_ONCE_US, f"alive {late} us after redlock went on")
+
+
+@case("redlock is stopped and takes no reports: at the deadline the keeper kills all the same")
+def _(quorum):
+    job = Job(quorum, ttl="6s")
+    job.signal(signal.SIGSTOP)
+    lab.wait_for(lambda: lab.state(job.process.pid) == "T", "redlock to stop")
+    free = quorum.expires_us("k")
+    keeper, shell = job.keeper(), job.command()
+    for number in (signal.SIGSTOP, signal.SIGCONT) * REPORTS:  # each stop is a report
+        before = sleeps(keeper)
+        os.kill(shell, number)
+        lab.wait_for(lambda: sleeps(keeper) > before, "the keeper to look at the command")
+    check(lab.now_us() < free - 1000000, "the deadline came before the socket was full")
+    lab.wait_for(lambda: lab.now_us() > free, "the end of the lock")
+    lab.wait_for(lambda: not descendants(), "the end of the descendants")
+    job.died_before(free, "the lock was free")
+    job.signal(signal.SIGCONT)
+    job.end(124)
 
 
 # --- the nodes ---

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""redlock run between the lock and the command: no command starts without the lock.
+
+KEEPER_SHIM (test/support/keepershim.c) holds processes at places that a signal cannot hit.
+"""
+import contextlib
+import fcntl
+import os
+import signal
+import threading
+
+import lab
+from lab import case, check, equal, finish, on
+
+# So long that the lock is seen to be held, and so short that it expires within a case.
+TTL = "2s"
+SMALL_PIPE = 4096
+
+
+def wait_until_held(quorum, key):
+    lab.wait_for(lambda: None not in quorum.values(key), "the lock on all nodes")
+
+
+def wait_until_expired(quorum, key):
+    lab.wait_for(lambda: quorum.keys() == 0, "the end of the lock")
+    quorum.occupy(key, value="other")
+
+
+def stop(pid):
+    os.kill(pid, signal.SIGSTOP)
+    lab.wait_for(lambda: lab.state(pid) == "T", "a stopped process")
+
+
+@contextlib.contextmanager
+def full_pipe():
+    """A pipe into which nothing can be written until the caller drains it."""
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, SMALL_PIPE)
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"x" * SMALL_PIPE)
+    os.set_blocking(writer, True)
+
+    def drain():
+        while os.read(reader, SMALL_PIPE):
+            pass
+        os.close(reader)
+    drains = threading.Thread(target=drain)
+    try:
+        yield writer, drains
+    finally:
+        os.close(writer)
+        if not drains.ident:
+            drains.start()
+        drains.join(15)
+
+
+@case("redlock cannot write what the nodes answered until the lock has expired: the command "
+      "is not started, 124")
+def _(quorum):
+    out, forked = lab.temporary("out"), lab.temporary("forked")
+    with full_pipe() as (writer, drains):
+        process = lab.start("-v", "run", "-t", TTL, "k", "touch", out, stderr=writer,
+                            env=on(quorum, **lab.keeper_shim(SHIM_FORKED=forked)))
+        wait_until_held(quorum, "k")
+        wait_until_expired(quorum, "k")
+        drains.start()
+        equal(process.wait(20), 124, "exit code")
+    check(not os.path.exists(forked), "the keeper has forked")
+    check(not os.path.exists(out), "the command has run")
+    equal(quorum.values("k"), ["other"] * 5, "values")
+
+
+@case("the lock expires between fork and exec, while redlock and the keeper are stopped: the "
+      "command is not started, 124")
+def _(quorum):
+    out, fifo = lab.temporary("out"), lab.temporary("fifo")
+    os.mkfifo(fifo)
+    process = lab.start("run", "-t", TTL, "k", "touch", out,
+                        env=on(quorum, **lab.keeper_shim(SHIM_HOLD=fifo)))
+    child = lab.wait_for(lambda: os.path.exists(fifo + ".pid") and lab.read(fifo + ".pid").strip(),
+                         "the child before exec")
+    [keeper] = [pid for pid in lab.named(lab.marked(), "^lock-keeper") if pid != int(child)]
+    stop(keeper)
+    stop(process.pid)
+    wait_until_expired(quorum, "k")
+    os.close(os.open(fifo, os.O_WRONLY))
+    lab.wait_for(lambda: not lab.is_alive(child), "the end of the child")
+    os.kill(keeper, signal.SIGCONT)
+    os.kill(process.pid, signal.SIGCONT)
+    finish(process).expect(124)
+    check(not os.path.exists(out), "the command has run")
+    equal(quorum.values("k"), ["other"] * 5, "values")
+
+
+@case("a keeper that is stopped before it starts the command: the command never runs, 125, "
+      "and the lock is given back")
+def _(quorum):
+    out = lab.temporary("out")
+    quorum.occupy("k")
+    process = lab.start("run", "-t", TTL, "k", "touch", out, env=on(quorum))
+    [keeper] = lab.wait_for(lambda: lab.named(lab.marked(), "^lock-keeper"), "the keeper")
+    stop(keeper)
+    for server in quorum.servers:
+        server.call("DEL", "k")
+    finish(process).expect(125, err="the keeper process does not answer")
+    check(not os.path.exists(out), "the command has run")
+    equal(quorum.keys(), 0, "keys")
+
+
+lab.main()
