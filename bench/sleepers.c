@@ -1,0 +1,29 @@
+/* So many processes that sleep until this one ends: sleepers N. Says "ready" when they do. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+    int wanted = argc > 1 ? atoi(argv[1]) : 0;
+    pid_t self = getpid();
+    for (int i = 0; i < wanted; i++) {
+        pid_t pid = fork();
+        if (pid < 0) {
+            perror("fork");
+            return EXIT_FAILURE;
+        }
+        if (pid == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            if (getppid() == self)
+                pause();
+            _exit(EXIT_SUCCESS);
+        }
+    }
+    signal(SIGCHLD, SIG_IGN); /* what dies with it needs nobody to reap it */
+    puts("ready");
+    fflush(stdout);
+    return getchar() == EOF ? EXIT_SUCCESS : EXIT_FAILURE;
+}
