@@ -1,4 +1,5 @@
-/* So many processes that sleep until this one ends: sleepers N. Says "ready" when they do. */
+/* So many processes that sleep until this one ends: sleepers N. Says "ready" when they do.
+ */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
