@@ -482,7 +482,8 @@ int cli_run(struct cli *cli, int argc, char **argv)
     if (!sweep_can_see())
         cli_say(cli,
                 "%s: /proc is not that of this pid namespace: what leaves the "
-                "command's process group cannot be killed, and while any of it lives "
+                "command's process group cannot be killed; if any of it still lives at the "
+                "end, "
                 "the lock is left to its TTL",
                 run.key);
     begin(&run);
