@@ -4,12 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 int main(int argc, char **argv)
 {
     int wanted = argc > 1 ? atoi(argv[1]) : 0;
     pid_t self = getpid();
+    setpgid(0, 0);
     for (int i = 0; i < wanted; i++) {
         pid_t pid = fork();
         if (pid < 0) {
@@ -23,8 +25,12 @@ int main(int argc, char **argv)
             _exit(EXIT_SUCCESS);
         }
     }
-    signal(SIGCHLD, SIG_IGN); /* what dies with it needs nobody to reap it */
     puts("ready");
     fflush(stdout);
-    return getchar() == EOF ? EXIT_SUCCESS : EXIT_FAILURE;
+    (void)getchar(); /* the end of file */
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGCHLD, SIG_IGN); /* the kernel reaps them, and wait() returns after the last */
+    kill(0, SIGTERM);
+    wait(NULL);
+    return EXIT_SUCCESS;
 }
