@@ -19,6 +19,7 @@ import traceback
 
 from wrongclock import WrongClock
 
+PATIENCE = "2s"
 PATIENT = ("--timeout", "5s")  # for what no node's answer can be missing of
 # Whoever waits so long waits for what never comes, however loaded the machine is.
 CASE_SECONDS = 240
@@ -454,8 +455,14 @@ def redlock(*words, text=None, env=None, **more):
 
 
 def on(quorum, **more):
-    """The environment that names these nodes."""
-    return {"REDLOCK_NODES": quorum.nodes, **more}
+    """The environment that names these nodes, and gives each PATIENCE for an answer.
+
+    Otherwise a node that answered within a millisecond has 50 ms from then on.
+    """
+    path = os.path.join(folder, "patience")
+    if not os.path.exists(path):
+        write(path, f"timeout = {PATIENCE}\n")
+    return {"REDLOCK_NODES": quorum.nodes, "REDLOCK_CONFIG": path, **more}
 
 
 # --- commands for `run` ---
