@@ -190,6 +190,7 @@ static redlock_sync *allocate(void)
     TAILQ_INIT(&sync->idle);
     TAILQ_INIT(&sync->untold);
     TAILQ_INIT(&sync->done);
+    TAILQ_INIT(&sync->to_write);
     return sync;
 }
 

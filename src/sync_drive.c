@@ -14,10 +14,11 @@
  * one by one, and looks on: each RL_LINGER_MS it drives if nobody did since it looked last,
  * and relieves whoever has driven all that time. Whoever posts an order and does not wait,
  * and whoever stops driving while others wait, gives the loop to the client's thread at
- * once. So nothing is left undone but what the nodes say or a clock wants while nobody
- * waits, and that for less than two lingers. This is harmless: the deadline of a hold is
- * looked at by the clock, an extension has two thirds of the TTL to be late, and a busy
- * machine lets any loop wait as long.
+ * once. A thread that unlocks waits until the release is written: it drives one pass where
+ * the loop is free. So nothing is left undone but what the nodes say or a clock wants while
+ * nobody waits, and that for less than two lingers. This is harmless: the deadline of a
+ * hold is looked at by the clock, an extension has two thirds of the TTL to be late, and a
+ * busy machine lets any loop wait as long.
  *
  * What holds, and whoever changes this has to keep:
  *
@@ -94,6 +95,25 @@ static struct event_base *new_loop(void)
     return opened == LOOP_FILES ? event_base_new() : NULL;
 }
 
+static void end_writes(redlock_sync *sync)
+{
+    struct rl_wait *wait;
+    while ((wait = TAILQ_FIRST(&sync->to_write))) {
+        TAILQ_REMOVE(&sync->to_write, wait, in_done);
+        rl_wait_done(wait, REDLOCK_OK);
+    }
+}
+
+static void on_written(evutil_socket_t fd, short what, void *arg)
+{
+    redlock_sync *sync = arg;
+    (void)fd;
+    (void)what;
+    rl_sync_lock(sync);
+    end_writes(sync);
+    rl_sync_unlock(sync);
+}
+
 bool rl_drive_open(redlock_sync *sync)
 {
     rl_wait_init(sync, &sync->own);
@@ -106,7 +126,8 @@ bool rl_drive_open(redlock_sync *sync)
         return false;
     sync->mail = event_new(sync->base, sync->mail_fd, EV_READ | EV_PERSIST, on_mail, sync);
     sync->alarm = evtimer_new(sync->base, on_alarm, sync);
-    return sync->mail && sync->alarm && event_add(sync->mail, NULL) == 0;
+    sync->written = event_new(sync->base, -1, 0, on_written, sync);
+    return sync->mail && sync->alarm && sync->written && event_add(sync->mail, NULL) == 0;
 }
 
 void rl_drive_close(redlock_sync *sync)
@@ -115,6 +136,8 @@ void rl_drive_close(redlock_sync *sync)
         event_free(sync->mail);
     if (sync->alarm)
         event_free(sync->alarm);
+    if (sync->written)
+        event_free(sync->written);
     if (sync->base)
         event_base_free(sync->base);
 }
@@ -209,6 +232,20 @@ void rl_carry_out_all(redlock_sync *sync)
     }
 }
 
+/*
+ * Before a callback begins, or is given the loop: it may wait for a thread that waits for a
+ * write. Those that begin to wait meanwhile are let go with their release still to write.
+ */
+static void finish_writes(redlock_sync *sync)
+{
+    rl_carry_out_all(sync);
+    if (TAILQ_EMPTY(&sync->to_write))
+        return;
+    drive(sync, false);
+    rl_carry_out_all(sync);
+    end_writes(sync);
+}
+
 static void give_to_own(redlock_sync *sync)
 {
     sync->driver = &sync->own;
@@ -259,11 +296,46 @@ bool rl_drive(redlock_sync *sync, struct rl_wait *wait, int64_t deadline)
     } while (goes_on);
     if (ends)
         event_del(sync->alarm);
+    if (sync->calls_back)
+        finish_writes(sync);
     sync->driver = NULL;
     sync->relieved = false;
     if (sync->pending > 0 || sync->closing || !TAILQ_EMPTY(&sync->orders))
         give_to_own(sync);
     return true;
+}
+
+/* --- a thread that waits for a write --- */
+
+struct write {
+    struct rl_order order;
+    struct rl_wait wait;
+};
+
+/*
+ * What was ordered before it has planned the end of the client's pass, which writes. An
+ * event that is made active after another is run after it, in the same pass of the loop.
+ */
+static void begin_write(redlock_sync *sync, struct rl_order *order)
+{
+    struct write *write = (struct write *)order;
+    TAILQ_INSERT_TAIL(&sync->to_write, &write->wait, in_done);
+    if (sync->over)
+        end_writes(sync);
+    else
+        event_active(sync->written, EV_TIMEOUT, 0);
+}
+
+void rl_drive_until_written(redlock_sync *sync)
+{
+    struct write write = {.order.carry_out = begin_write};
+    if (rl_sync_is_loop() || (sync->calls_back && sync->driver == &sync->own))
+        return;
+    rl_wait_begin(sync, &write.wait);
+    rl_give_order(sync, &write.order);
+    while (!write.wait.done)
+        rl_wait_once(sync, &write.wait, RL_FOREVER);
+    rl_wait_end(sync, &write.wait);
 }
 
 /* --- the client's own thread --- */
@@ -274,7 +346,8 @@ static void look_on(redlock_sync *sync)
     while (sem_trywait(&sync->own.woken) == 0)
         ; /* for what is known by now */
     rl_wait_sleep(sync, &sync->own, rl_in_ms(RL_LINGER_MS));
-    rl_hold_tell_all(sync);
+    if (sync->driver != &sync->own)
+        rl_hold_tell_all(sync);
     if (sync->drives != drives || sync->driver == &sync->own)
         return;
     if (!sync->driver) {
@@ -307,6 +380,8 @@ static void drive_own(redlock_sync *sync)
     for (;;) {
         do {
             rl_carry_out_all(sync);
+            if (!TAILQ_EMPTY(&sync->untold))
+                finish_writes(sync);
             rl_hold_tell_all(sync);
         } while (!TAILQ_EMPTY(&sync->orders));
         if (sync->over)
@@ -325,4 +400,5 @@ void rl_drive_on(redlock_sync *sync)
             drive_own(sync);
         else
             look_on(sync);
+    end_writes(sync);
 }

@@ -79,12 +79,12 @@ static void tell(redlock_hold *hold)
     redlock_sync *sync = hold->sync;
     int64_t valid_ms = redlock_hold_valid_ms(hold);
     hush(hold);
-    hold->telling = true;
+    hold->telling = sync->calls_back = true;
     sync->relieved = false; /* who drives goes on, however long this takes */
     rl_sync_unlock(sync);
     hold->options.on_lost(hold, hold->why, valid_ms, hold->options.lost_arg);
     rl_sync_lock(sync);
-    hold->telling = false;
+    hold->telling = sync->calls_back = false;
     pthread_cond_broadcast(&sync->changed);
     if (hold->freed)
         rl_hold_delete(hold); /* not the last: this thread's client has a handle */
@@ -140,14 +140,17 @@ static redlock_code await_confirmation(redlock_sync *sync, struct rl_tenure *ten
     return wait.code;
 }
 
+/* What is to be released is written, or confirmed, before this returns. */
 static redlock_code give_up(redlock_hold *hold, unsigned how)
 {
+    redlock_sync *sync = hold->sync;
     redlock_code code = hold->code;
     struct rl_tenure *tenure = take_tenure(hold);
     if (!tenure)
         return code;
     if (tenure->state == RL_TENURE_LOST) {
         rl_tenure_leave(tenure);
+        rl_drive_until_written(sync);
         return code;
     }
     if (rl_until_left_ms(tenure->until) == 0)
@@ -156,7 +159,9 @@ static redlock_code give_up(redlock_hold *hold, unsigned how)
         tenure->handoffs = hold->options.handoffs;
     rl_tenure_pass(tenure);
     if (code == REDLOCK_OK && how & REDLOCK_CONFIRM && tenure->state != RL_TENURE_HELD)
-        code = await_confirmation(hold->sync, tenure);
+        code = await_confirmation(sync, tenure);
+    else if (tenure->state == RL_TENURE_RELEASING)
+        rl_drive_until_written(sync);
     return code;
 }
 
@@ -168,10 +173,11 @@ redlock_code redlock_unlock(redlock_hold *hold, unsigned how)
         return REDLOCK_BAD_OPTION;
     if (how & REDLOCK_CONFIRM && rl_sync_is_loop())
         return REDLOCK_LOOP;
+    redlock_sync *sync = hold->sync; /* of a hold that is freed in its callback meanwhile */
     rl_thread_unbind(hold);
-    rl_sync_lock(hold->sync);
+    rl_sync_lock(sync);
     redlock_code code = give_up(hold, how);
-    rl_sync_unlock(hold->sync);
+    rl_sync_unlock(sync);
     return code;
 }
 

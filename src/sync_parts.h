@@ -93,6 +93,12 @@ void rl_drive_on(redlock_sync *sync);
 /* For as long as need be; false: this one does not drive. */
 bool rl_drive(redlock_sync *sync, struct rl_wait *wait, int64_t deadline);
 
+/*
+ * Until what was ordered is written to the sockets that take it. At once where the client's
+ * thread is in a callback, which may wait for the calling thread, and inside of callbacks.
+ */
+void rl_drive_until_written(redlock_sync *sync);
+
 /* The client's thread has something to do that others do not. */
 void rl_drive_call_own(redlock_sync *sync);
 
@@ -275,13 +281,14 @@ struct redlock_sync {
     pthread_t thread;
     struct event_base *base;
     redlock_client *client;
-    struct event *mail, *alarm;
+    struct event *mail, *alarm, *written;
     int mail_fd;
     TAILQ_HEAD(, rl_order) orders;
 
     struct rl_wait *driver; /* who runs the loop; NULL: it is free */
     struct rl_wait own;     /* of the client's thread, which also sleeps there */
     bool in_loop;           /* the driver is */
+    bool calls_back;        /* the client's thread is in a user's callback */
     bool comes_out;         /* as soon as this pass is over; by the driver alone */
     bool tells;             /* this pass is good news for somebody; by the driver alone */
     bool called;            /* mail is there */
@@ -292,11 +299,12 @@ struct redlock_sync {
     struct rl_wait *latest; /* that began */
 
     struct rl_order close;
-    bool closing;            /* nothing new is begun */
-    bool over;               /* nothing is left to be done */
-    bool detached;           /* the thread frees it all by itself */
-    unsigned waits, pending; /* and those of them that are not done */
-    struct rl_waits done;    /* are to be woken */
+    bool closing;             /* nothing new is begun */
+    bool over;                /* nothing is left to be done */
+    bool detached;            /* the thread frees it all by itself */
+    unsigned waits, pending;  /* and those of them that are not done */
+    struct rl_waits done;     /* are to be woken */
+    struct rl_waits to_write; /* are done when this pass of the loop has written */
     TAILQ_HEAD(, redlock_hold) untold;
 
     LIST_HEAD(, rl_key) bucket[RL_BUCKETS];

@@ -12,9 +12,9 @@
  *
  *  1. Units, outputs and codes are those of redlock.h.
  *  2. Threads. Every function may be called from any thread at any time, but for the _free
- *     of a handle, which must be the last call with it. What waits takes up to 64 KB of
- *     stack, and may work for all others meanwhile: for as long as its thread is not let
- *     run, or is in a signal handler, nothing may be sent or extended.
+ *     of a handle, which must be the last call with it. What waits, or unlocks, takes up to
+ *     64 KB of stack, and may work for all others meanwhile: for as long as its thread is
+ *     not let run, or is in a signal handler, nothing may be sent or extended.
  *  3. Ownership. A hold belongs to the thread that locked. If that thread ends without
  *     having unlocked, the hold is no longer extended: the lock ends by its TTL, and its
  *     successor waits until then, for nobody knows what was left half done. With the option
@@ -29,7 +29,8 @@
  *     that was forked in a callback must not return from that.
  *  6. Signals. The client's thread takes none. A signal never ends a wait, and a thread
  *     that is cancelled waits to the end.
- *  7. A process that ends without redlock_sync_free() leaves its locks to their TTL.
+ *  7. A process that ends without redlock_sync_free() leaves the locks that it holds to
+ *     their TTL. What it unlocked is released (redlock_unlock()).
  */
 #ifndef REDLOCK_SYNC_H
 #define REDLOCK_SYNC_H
@@ -171,8 +172,12 @@ enum {
 
 /*
  * Gives the lock up: to the next thread of this process that waits, else to the nodes. It
- * returns at once, unless it is to confirm; a lock that was handed over needs no
+ * waits for no node, unless it is to confirm; a lock that was handed over needs no
  * confirmation. How: of the above, or 0. The handle stays, without a lock.
+ * The release is written to the nodes' connections before it returns: the process may end
+ * right after that, in any way. A node whose connection is down or full just then keeps the
+ * key until the client reaches it, or until its TTL ends. In a callback, and while the
+ * client's thread is in one and has the loop, the release is written after that callback.
  * Errors: NOT_HELD (unlocked before, or its thread has ended), GONE, TAKEN, EXPIRED,
  * MAX_HOLD (it was lost before; what may be left of it is being released), CLOSED (so it
  * was, as the client was freed; it ends by its TTL), UNCONFIRMED, BAD_OPTION, FORKED, LOOP

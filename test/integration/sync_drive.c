@@ -457,7 +457,7 @@ Test(sync_drive, client_follows_a_thread_that_drove)
     finish(&away);
 }
 
-/* What is unlocked is released without anyone who waits for that. */
+/* What a thread left behind when it ended: nobody waits for that. */
 Test(sync_drive, client_does_what_nobody_waits_for)
 {
     struct away away;
@@ -466,10 +466,57 @@ Test(sync_drive, client_does_what_nobody_waits_for)
     hand_start(&hand, away.crew.sync, "job", NULL);
     cr_assert_eq(hand_done(&hand, job_lock), REDLOCK_OK);
     cr_assert_eq(crew_driver(away.crew.sync), CREW_NOBODY);
-    cr_assert_eq(hand_done(&hand, job_unlock), REDLOCK_OK);
+    redlock_hold *hold = hand.hold;
+    hand.hold = NULL;
+    hand_end(&hand);
     cr_assert_eq(crew_driver(away.crew.sync), CREW_CLIENT);
     call_back(&away);
-    CREW_UNTIL(servers_keys(&away.crew.servers) == 0);
+    CREW_UNTIL(crew_keys(away.crew.sync) == 0);
+    redlock_hold_free(hold);
+    finish(&away);
+}
+
+/* --- a thread that unlocks --- */
+
+/* It writes the release itself where the loop is free, and waits for no answer. */
+Test(sync_drive, release_is_written_by_who_unlocks)
+{
+    struct away away;
+    struct hand hand;
+    send_away(&away);
+    hand_start(&hand, away.crew.sync, "job", NULL);
+    cr_assert_eq(hand_done(&hand, job_lock), REDLOCK_OK);
+    for (unsigned i = 0; i < away.crew.servers.n; i++)
+        servers_stop(&away.crew.servers, i);
+    cr_assert_eq(hand_done(&hand, job_unlock), REDLOCK_OK);
+    cr_assert_eq(crew_driver(away.crew.sync), CREW_NOBODY);
+    for (unsigned i = 0; i < away.crew.servers.n; i++)
+        servers_cont(&away.crew.servers, i);
+    CREW_UNTIL(servers_with(&away.crew.servers, "job", NULL) == 3);
+    hand_end(&hand);
+    finish(&away);
+}
+
+/* The loop is the client's thread's, and that waits, in a callback, for the one that
+ * unlocks. */
+Test(sync_drive, callback_waits_for_who_unlocks)
+{
+    struct away away = {.thread = pthread_self()};
+    struct hand hand;
+    redlock_lock_options options = crew_lock_options();
+    options.max_hold_ms = 20;
+    options.on_lost = stay_away;
+    options.lost_arg = &away;
+    sem_init(&away.back, 0, 0);
+    crew_open(&away.crew, 3);
+    hand_start(&hand, away.crew.sync, "job", NULL);
+    cr_assert_eq(hand_done(&hand, job_lock), REDLOCK_OK);
+    cr_assert_eq(redlock_lock(away.crew.sync, "lost", 4, &options, &away.lost), REDLOCK_OK);
+    CREW_UNTIL(away.gone > 0);
+    cr_assert_eq(away.driver, CREW_CLIENT);
+    cr_assert_eq(hand_done(&hand, job_unlock), REDLOCK_OK);
+    call_back(&away);
+    CREW_UNTIL(servers_with(&away.crew.servers, "job", NULL) == 3);
     hand_end(&hand);
     finish(&away);
 }
