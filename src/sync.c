@@ -35,7 +35,10 @@ static void end_waits(redlock_sync *sync)
     rl_flights_wake(sync);
 }
 
-/* It stays on the nodes until its TTL ends. True: somebody had it. */
+/*
+ * The lock stays on the nodes until its TTL ends, unless its owner wants it to be released.
+ * True: somebody had one.
+ */
 static bool takes_from_owner(redlock_sync *sync)
 {
     struct rl_tenure *tenure = LIST_FIRST(&sync->tenures);
@@ -46,7 +49,9 @@ static bool takes_from_owner(redlock_sync *sync)
     redlock_hold *owner = tenure->owner;
     bool held = tenure->state == RL_TENURE_HELD;
     rl_hold_lose(owner, held ? REDLOCK_CLOSED : owner->code);
-    tenure->abandoned = true;
+    tenure->abandoned = !owner->options.release_on_free;
+    if (!tenure->abandoned)
+        rl_hold_show(owner, (struct rl_until){0});
     rl_tenure_detach(tenure);
     rl_tenure_leave(tenure);
     if (held)

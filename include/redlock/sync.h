@@ -60,9 +60,10 @@ REDLOCK_API redlock_code redlock_sync_new(const char *const *uris, size_t count,
 /*
  * Ends every wait with REDLOCK_CANCELLED, sees to it that what was unlocked is released
  * (for at most one per-node timeout), and ends the thread. Locks that are held then are
- * lost to their owners, and end by their TTL. Holds and stops stay to be freed. It returns
- * when no thread waits any more; but in a callback at once, and the rest is done when that
- * has returned.
+ * lost to their owners, and end by their TTL, for an owner may still be at work. Those with
+ * the option `release_on_free` are released instead. Holds and stops stay to be freed. It
+ * returns when no thread waits any more; but in a callback at once, and the rest is done
+ * when that has returned.
  */
 REDLOCK_API void redlock_sync_free(redlock_sync *sync);
 
@@ -124,6 +125,15 @@ typedef struct redlock_lock_options {
      */
     redlock_lost_fn *on_lost;
     void *lost_arg;
+
+    /*
+     * redlock_sync_free() releases the lock if this owner has it then. Off by default: only
+     * for programs that free the client after their owners have stopped. An owner that is
+     * still at work would not be alone any more. It holds for what is left on nodes of a
+     * lock that was lost and not unlocked, too; not for the lock of a thread that has
+     * ended.
+     */
+    bool release_on_free;
 } redlock_lock_options;
 
 /* TTL 30 s, watchdog on, margin 0, REDLOCK_HANDOFFS. */
@@ -180,8 +190,8 @@ enum {
  * client's thread is in one and has the loop, the release is written after that callback.
  * Errors: NOT_HELD (unlocked before, or its thread has ended), GONE, TAKEN, EXPIRED,
  * MAX_HOLD (it was lost before; what may be left of it is being released), CLOSED (so it
- * was, as the client was freed; it ends by its TTL), UNCONFIRMED, BAD_OPTION, FORKED, LOOP
- * (only to confirm).
+ * was, as the client was freed; it ends by its TTL, or was released then), UNCONFIRMED,
+ * BAD_OPTION, FORKED, LOOP (only to confirm).
  */
 REDLOCK_API redlock_code redlock_unlock(redlock_hold *hold, unsigned how);
 
@@ -207,7 +217,8 @@ REDLOCK_API bool redlock_hold_lost(const redlock_hold *hold);
 
 /*
  * How long the lock is surely held from now on; 0 if it is not. If it was lost because it
- * expired or as its client or its thread ended: how long it still excludes others.
+ * expired or as its client or its thread ended: how long it still excludes others; 0 if the
+ * client released it.
  */
 REDLOCK_API int64_t redlock_hold_valid_ms(const redlock_hold *hold);
 

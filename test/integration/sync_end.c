@@ -184,6 +184,85 @@ Test(sync_end, client_is_freed_while_threads_hold_and_wait)
     crew_close(&c);
 }
 
+/* --- freeing the client, and what is held --- */
+
+static void note_release(redlock_hold *hold, redlock_code why, int64_t valid_ms, void *arg)
+{
+    atomic_uint *told = arg;
+    bool right = why == REDLOCK_CANCELLED && valid_ms == 0 && redlock_hold_lost(hold);
+    atomic_fetch_add(told, right ? 1 : 1000);
+}
+
+/* As a program of an older version has it: what it does not know is off. */
+static redlock_lock_options older_options(void)
+{
+    redlock_lock_options options = crew_lock_options();
+    options.release_on_free = true;
+    options.size = offsetof(redlock_lock_options, release_on_free);
+    return options;
+}
+
+static redlock_hold *hold_key(struct crew *c, const char *key,
+                              const redlock_lock_options *options)
+{
+    redlock_hold *hold = NULL;
+    cr_assert_eq(redlock_lock(c->sync, key, strlen(key), options, &hold), REDLOCK_OK);
+    CREW_UNTIL(servers_with(&c->servers, key, redlock_hold_token(hold)) == 3);
+    return hold;
+}
+
+Test(sync_end, client_is_freed_and_releases_what_is_held)
+{
+    struct crew c;
+    atomic_uint told = 0;
+    redlock_lock_options options = crew_lock_options(), older = older_options();
+    options.release_on_free = true;
+    options.on_lost = note_release;
+    options.lost_arg = &told;
+    crew_open(&c, 3);
+    redlock_hold *released = hold_key(&c, "released", &options);
+    redlock_hold *kept = hold_key(&c, "kept", NULL);
+    redlock_hold *unknown = hold_key(&c, "unknown", &older);
+    redlock_sync_free(c.sync);
+    c.sync = NULL;
+    cr_assert_eq(servers_with(&c.servers, "released", NULL), 3);
+    cr_assert_eq(servers_with(&c.servers, "kept", redlock_hold_token(kept)), 3);
+    cr_assert_eq(servers_with(&c.servers, "unknown", redlock_hold_token(unknown)), 3);
+    cr_assert_eq(told, 1);
+    cr_assert(redlock_hold_lost(released));
+    cr_assert_eq(redlock_hold_valid_ms(released), 0);
+    cr_assert_gt(redlock_hold_valid_ms(kept), 0, "it excludes others still");
+    cr_assert_eq(redlock_unlock(released, 0), REDLOCK_CLOSED);
+    redlock_hold_free(released);
+    redlock_hold_free(kept);
+    redlock_hold_free(unknown);
+    crew_close(&c);
+}
+
+/* It was lost by a clock, and its owner has not unlocked: the keys are there still. */
+Test(sync_end, client_is_freed_and_releases_what_was_lost)
+{
+    struct crew c;
+    redlock_hold *hold[2];
+    redlock_lock_options options = crew_lock_options();
+    options.max_hold_ms = 20;
+    crew_open(&c, 3);
+    for (unsigned i = 0; i < 2; i++) {
+        options.release_on_free = i > 0;
+        hold[i] = hold_key(&c, i > 0 ? "released" : "kept", &options);
+        CREW_UNTIL(redlock_hold_lost(hold[i]));
+    }
+    redlock_sync_free(c.sync);
+    c.sync = NULL;
+    cr_assert_eq(servers_with(&c.servers, "released", NULL), 3);
+    cr_assert_eq(servers_with(&c.servers, "kept", redlock_hold_token(hold[0])), 3);
+    for (unsigned i = 0; i < 2; i++) {
+        cr_assert_eq(redlock_unlock(hold[i], 0), REDLOCK_MAX_HOLD);
+        redlock_hold_free(hold[i]);
+    }
+    crew_close(&c);
+}
+
 /* Nobody answers: all of it ends all the same. */
 Test(sync_end, client_is_freed_while_nodes_are_silent)
 {
