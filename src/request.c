@@ -327,13 +327,43 @@ int64_t redlock_fence(const redlock_lease *lease)
     return last > 0 ? rl_fence_first(last, attempt->wish->fences) : 0;
 }
 
+/* Its answer came too late to count, or has not come. */
+static bool is_late(const struct rl_attempt *attempt, unsigned node)
+{
+    const struct rl_lease *lease = &attempt->lease;
+    const struct rl_ballot *ballot = &lease->ballot[node];
+    rl_time patience = rl_lease_patience(lease->terms->node_timeout, lease->ttl,
+                                         attempt->task.client->round_trip[node]);
+    bool granted = ballot->vote == RL_VOTE_GRANTED && lease->cause == RL_CAUSE_NO_QUORUM;
+    return ballot->vote == RL_VOTE_SILENT || (granted && ballot->latency > patience);
+}
+
+/* Which limit it missed, and what moves that. */
+static const char *limit_of(const struct rl_attempt *attempt, unsigned node)
+{
+    const struct rl_lease *lease = &attempt->lease;
+    rl_time round_trip = attempt->task.client->round_trip[node];
+    if (lease->terms->node_timeout > 0)
+        return "no answer within node_timeout_ms (--timeout)";
+    if (rl_max(4 * round_trip, RL_PATIENCE_FLOOR) > lease->ttl / RL_PATIENCE_SHARE)
+        return "no answer within a tenth of the TTL: a longer TTL, or node_timeout_ms "
+               "(--timeout), gives a node more time";
+    return "no answer within 4 round trips, at least 50 ms: node_timeout_ms (--timeout) "
+           "gives a node more time";
+}
+
 size_t redlock_explain(const redlock_lease *lease, redlock_node *nodes, size_t room)
 {
     if (!is_usable(lease) || !lease->attempt)
         return 0;
     const struct rl_attempt *attempt = lease->attempt;
-    for (unsigned i = 0; i < lease->first.wish->terms.n && i < room; i++)
+    for (unsigned i = 0; i < lease->first.wish->terms.n && i < room; i++) {
         rl_client_describe(lease->first.task.client, i, &attempt->lease.ballot[i],
                            attempt->value ? attempt->value[i] : NULL, &nodes[i]);
+        if (!is_late(attempt, i))
+            continue;
+        nodes[i].fault = rl_fault_name(RL_FAULT_TIMEOUT);
+        nodes[i].text = limit_of(attempt, i);
+    }
     return lease->first.wish->terms.n;
 }

@@ -74,7 +74,10 @@ struct event_base;
       "another remaining_ms; if this was an extension the lock is held to its old "        \
       "deadline, else it is not held: look at the nodes")                                  \
     X(EXPIRED, 4,                                                                          \
-      "the validity ran out; the lock is not held: stop now, or take a longer TTL")        \
+      "the validity ran out, or too little of it was left when a quorum could have been "  \
+      "had (min_validity_ms, margin_ms); the lock is not held: stop now, or take a "       \
+      "longer "                                                                            \
+      "TTL")                                                                               \
     X(CANCELLED, 5, "cancelled; the lock is not held and what was set is being released")  \
     X(DENIED, 6,                                                                           \
       "the servers refused the user, the password, a right or this machine; what was "     \
@@ -396,7 +399,11 @@ REDLOCK_API int64_t redlock_fence(const redlock_lease *lease);
 /* The token as it is on the nodes; "" before the first attempt began. */
 REDLOCK_API const char *redlock_token(const redlock_lease *lease);
 
-/* The last outcome, node by node. Writes at most `room`; returns the number of nodes. */
+/*
+ * The last outcome, node by node. The text of a node whose answer came too late, or not at
+ * all, says which limit that was and which option moves it. Writes at most `room`; returns
+ * the number of nodes.
+ */
 REDLOCK_API size_t redlock_explain(const redlock_lease *lease, redlock_node *nodes,
                                    size_t room);
 

@@ -103,6 +103,18 @@ const char *cli_no_quorum(const redlock_result *result, bool denied)
     return result->granted < result->quorum ? "no quorum" : "no quorum in time";
 }
 
+/* Of an acquire: its TTL, not its wait. */
+static void say_expired(const struct cli *cli, const char *key,
+                        const redlock_result *result)
+{
+    char took[CLI_SPAN], ttl[CLI_SPAN];
+    cli_say(cli,
+            "%s is not held: after %s without a quorum too little of the TTL of %s was "
+            "left%s; take a longer --ttl",
+            key, cli_span(took, result->took_us / 1000), cli_span(ttl, cli->lease.ttl_ms),
+            cli->lease.margin_ms > 0 ? " for --kill-after" : "");
+}
+
 void cli_say_not_acquired(const struct cli *cli, const char *key,
                           const redlock_result *result, const redlock_node *nodes,
                           size_t count)
@@ -119,6 +131,8 @@ void cli_say_not_acquired(const struct cli *cli, const char *key,
                 is_timed ? cli_span(span, result->remaining_ms) : "");
         free(faults);
         cli_say_admission(cli, nodes, count, result->quorum);
+    } else if (result->code == REDLOCK_EXPIRED) {
+        say_expired(cli, key, result);
     } else if (result->code == REDLOCK_BAD_TTL) {
         cli_say_too_long(cli, key);
     } else {
