@@ -52,9 +52,9 @@ struct keeper {
     pid_t home;   /* redlock's process group */
     pid_t cmd;    /* and the number of its group; 0: not started */
     bool started, ended, foreground;
-    bool gone;               /* redlock is */
-    int64_t deadline_us;     /* of keeper_clock(), which a time daemon may slow down ... */
-    int64_t raw_deadline_us; /* ... and of a clock that none slows: the first one counts */
+    bool gone;           /* redlock is */
+    int64_t deadline_us; /* of keeper_clock(), which a time daemon may slow down ... */
+    int64_t unslewed_deadline_us; /* ... and of unslewed_clock(): the first one counts */
     enum ending ending;
     int64_t next_us; /* TERMINATING: when they are killed; KILLING: when that is given up */
     struct sweep sweep;
@@ -126,12 +126,23 @@ static void let_go_of_files(const struct keeper *keeper)
 
 /* --- the deadline --- */
 
+/*
+ * CLOCK_MONOTONIC_RAW, which no time daemon slows down, plus the time suspended: by that
+ * CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC. An interruption between these readings makes
+ * the result larger, never smaller.
+ */
+static int64_t unslewed_clock(void)
+{
+    int64_t raw = read_clock(CLOCK_MONOTONIC_RAW), monotonic = read_clock(CLOCK_MONOTONIC);
+    return raw + keeper_clock() - monotonic;
+}
+
 /* How long until one of the clocks reaches the deadline. */
 static int64_t time_left(const struct keeper *keeper)
 {
     int64_t left = keeper->deadline_us - keeper_clock();
-    int64_t raw_left = keeper->raw_deadline_us - read_clock(CLOCK_MONOTONIC_RAW);
-    return raw_left < left ? raw_left : left;
+    int64_t unslewed_left = keeper->unslewed_deadline_us - unslewed_clock();
+    return unslewed_left < left ? unslewed_left : left;
 }
 
 /* The timer goes by the clock that may be slow: a long sleep is slept in parts. */
@@ -147,13 +158,13 @@ static void set_timer(const struct keeper *keeper)
     timerfd_settime(keeper->timer, 0, &in, NULL);
 }
 
+/* CLOCK_BOOTTIME is read last: what passes before that makes no deadline later. */
 static void set_deadline(struct keeper *keeper, int64_t deadline_us)
 {
+    int64_t unslewed = unslewed_clock(), left = deadline_us - keeper_clock();
     keeper->deadline_us = deadline_us;
-    keeper->raw_deadline_us =
-        deadline_us == KEEPER_NEVER
-            ? KEEPER_NEVER
-            : read_clock(CLOCK_MONOTONIC_RAW) + deadline_us - keeper_clock();
+    keeper->unslewed_deadline_us =
+        deadline_us == KEEPER_NEVER ? KEEPER_NEVER : unslewed + left;
     set_timer(keeper);
 }
 
