@@ -63,7 +63,7 @@ def _():
 
 @case("redlock runs in it: acquire, status, release")
 def _():
-    script = 't=$("$0" acquire k) && "$0" status k && REDLOCK_TOKEN=$t "$0" release k; "$0" status k'
+    script = 't=$("$0" acquire --timeout 5s k) && "$0" status k && REDLOCK_TOKEN=$t "$0" release k; "$0" status k'
     local("--", "sh", "-c", script, lab.program).expect(1, out=None)
     nothing_is_left()
 
@@ -181,7 +181,7 @@ def _():
         matches(first, r"^export REDLOCK_NODES=(unix:///[\w/.-]+,?){3}\n$", "first line")
         matches(process.stdout.readline().decode(), r"^export REDLOCK_LOCAL_DIR=/\S+\n$", "second")
         nodes = first.removeprefix("export REDLOCK_NODES=").strip()
-        redlock("acquire", "k", env={"REDLOCK_NODES": nodes}).expect(0)
+        redlock("acquire", *lab.PATIENT, "k", env={"REDLOCK_NODES": nodes}).expect(0)
         process.send_signal(number)
         finish(process).expect(0, out="", err="3 servers run")
         nothing_is_left()
@@ -243,7 +243,7 @@ def _():
 @case("several at once do not meet")
 def _():
     several = [start("local", "-n", "2", "--", "sh", "-c",
-                     '"$0" acquire -n k && sleep 0.2 && echo "$REDLOCK_NODES"', lab.program)
+                     '"$0" acquire --timeout 5s -n k && sleep 0.2 && echo "$REDLOCK_NODES"', lab.program)
                for _ in range(4)]
     nodes = [finish(process).expect(0).out.splitlines()[-1] for process in several]
     equal(len(set(nodes)), 4, "different nodes")
@@ -252,7 +252,7 @@ def _():
 
 @case("the servers are admitted: fenced locks at once, up to --max-ttl")
 def _():
-    inner = f'"{lab.program}" run -n -t "$0" --fence k -- sh -c "echo \\$REDLOCK_FENCE"'
+    inner = f'"{lab.program}" run --timeout 5s -n -t "$0" --fence k -- sh -c "echo \\$REDLOCK_FENCE"'
     for count in ("1", "5"):
         fence = redlock("local", "-n", count, "--", "sh", "-c", inner, "5s").expect(0, err="^$").out
         check(int(fence) > 10**15, f"the fence {fence}")
