@@ -147,6 +147,7 @@ def _(quorum):
     first = quorum.expires_us("k")
     while quorum.expires_us("k") < first + 3000000:
         equal(lab.state(pid), "T", "state of the command")
+        check(None not in quorum.values("k"), "the lock went while the command was stopped")
     last = lab.beats(path)[pid]
     os.kill(pid, signal.SIGCONT)
     lab.wait_for(lambda: lab.beats(path)[pid] > last, "another sign of life")
