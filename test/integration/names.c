@@ -336,6 +336,29 @@ Test(names, no_descriptor)
     stage_close(&s);
 }
 
+/* The resolver gets none either: the process lives, and goes on as soon as there are some.
+ */
+Test(names, no_descriptor_for_the_resolver)
+{
+    struct stage s;
+    struct told told;
+    int fd[MANY], count = 0;
+    open_tcp(&s, "127.0.0.1 -::1");
+    meet_as(&s, NULL, "redis://localhost:%d", s.servers.server[0].port);
+    limit_descriptors(100);
+    while (count < MANY && (fd[count] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+        count++;
+    redlock_lease *lease = stage_acquire(&s, "job", NULL, &told);
+    cr_assert_eq(told.result.code, REDLOCK_NO_QUORUM);
+    const char *fault = stage_node(lease, 0)->fault;
+    cr_assert(strcmp(fault, "FILES") == 0 || strcmp(fault, "RESOLVE") == 0, "%s", fault);
+    redlock_lease_free(lease);
+    while (count > 0)
+        close(fd[--count]);
+    expect_all_vote(&s);
+    stage_close(&s);
+}
+
 Test(names, no_descriptor_for_a_new_client)
 {
     struct event_base *base = event_base_new();
