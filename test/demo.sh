@@ -11,6 +11,10 @@ key=nightly-report
 ttl=3s
 export pulse=$folder/pulse
 
+# By default a node on the same machine has 50 ms for an answer: too little on a busy one.
+export REDLOCK_CONFIG=$folder/patience
+echo 'timeout = 1s' >"$REDLOCK_CONFIG"
+
 bold='' dim='' good='' plain=''
 if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
   bold=$'\e[1m' dim=$'\e[2m' good=$'\e[32m' plain=$'\e[0m'
