@@ -124,6 +124,7 @@ Test(names, a_name_that_perhaps_nobody_answers_for)
     options.connect_timeout_ms = 500;
     open_tcp(&s, "127.0.0.1");
     meet_as(&s, &options, "redis://no-such-host.invalid");
+    LOOP_UNTIL(s.base, stage_is(s.client, 1, "ready") && stage_is(s.client, 2, "ready"));
     redlock_lease *lease = stage_hold(&s, "job", NULL);
     redlock_lease_free(lease);
     LOOP_UNTIL(s.base, strcmp(stage_link(s.client, 0)->fault, "RESOLVE") == 0 ||
