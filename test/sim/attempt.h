@@ -41,6 +41,8 @@ struct attempt {
     uint8_t server[NODES]; /* which server it was that granted */
     struct seal seal[NODES];
     rl_time ran[NODES];     /* the true time */
+    uint32_t nth[NODES];    /* of all that servers ran */
+    int64_t stored[NODES];  /* the fence that was there beside the token, the last time */
     uint32_t memory[NODES]; /* and how often that had forgotten by then */
     rl_nodes missing;       /* who is known to the client not to store the token */
     rl_nodes told;          /* who was told to release */

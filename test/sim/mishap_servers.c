@@ -129,9 +129,8 @@ static bool operate(struct world *world, struct server *server, enum rl_text tex
 }
 
 /* redlock status, and redlock break of whatever lock is there. */
-void mishap_break_key(struct world *world, struct server *server)
+static void break_key(struct world *world, struct server *server, unsigned resource)
 {
-    unsigned resource = chance_below(&world->chance, world->swarm.resources);
     struct store before = server->store;
     struct rl_answer there, broken;
     trace_mishap(world, "\"%s\" is broken on server %u", world_key(resource).text,
@@ -141,6 +140,17 @@ void mishap_break_key(struct world *world, struct server *server)
     if (read)
         oracle_operated(world, server, resource, &before, &there, &broken);
     oracle_compare(world, server, &before, LOSS_BREAK);
+}
+
+/* By hand on one server, or by the command on all. */
+void mishap_break_key(struct world *world, struct server *server)
+{
+    unsigned resource = chance_below(&world->chance, world->swarm.resources);
+    bool all = draw_once_in(&world->chance, 3);
+    break_key(world, server, resource);
+    for (unsigned i = 0; all && i < NODES; i++)
+        if (world->behind[i] != server->index)
+            break_key(world, &world->server[world->behind[i]], resource);
 }
 
 void mishap_put_foreign(struct world *world, struct server *server)
@@ -212,18 +222,22 @@ static bool would_notice(const struct world *world, const struct client *client,
            rl_link_is_open(&member->link) && ward->greeted && ward->nonce != nonce;
 }
 
+/* The others are away for a while, so that they do not tell of it. */
 static void hang_up_on_others(struct world *world, struct server *server)
 {
+    rl_time until = world->now + mishap_while(world);
     server->life++;
     for (unsigned c = 0; c < world->clients; c++) {
         struct client *client = &world->client[c];
         ears_lose_server(world, client, server->index);
         for (unsigned i = 0; client->alive && i < NODES; i++) {
             struct member *member = &client->member[i];
-            if (would_notice(world, client, i, server))
+            if (would_notice(world, client, i, server)) {
                 world->wire.line[member->line].life = server->life;
-            else if (leads_to(world, member, server))
+            } else if (leads_to(world, member, server)) {
                 wire_break(world, member->line);
+                mishap_block(world, c, server->index, 3, until);
+            }
         }
     }
 }

@@ -190,6 +190,9 @@ void oracle_heard(struct world *world, struct attempt *attempt, const struct ord
     rl_nodes bit = rl_bit(order->node);
     if (order->text == RL_RELEASE && truth == RL_VOTE_GRANTED)
         attempt->released |= bit;
+    bool is_acquired = order->text == RL_ACQUIRE || order->text == RL_SETTLE;
+    if (truth == RL_VOTE_GRANTED && is_acquired)
+        attempt->stored[order->node] = order->fence;
     if (order->seq != attempt->round || order->text == RL_RELEASE)
         return;
     switch (truth) {
@@ -205,6 +208,7 @@ void oracle_heard(struct world *world, struct attempt *attempt, const struct ord
                           "client %u counts server %u, which ran it without a sound marker",
                           order->client + 1, order->server + 1);
         attempt->ran[order->node] = order->ran;
+        attempt->nth[order->node] = order->nth;
         attempt->missing &= ~bit;
         if (attempt->won == attempt->round)
             attempt->rests_on |= bit;

@@ -106,6 +106,16 @@ struct sample {
     struct seal seal; /* of which incarnation it was then */
 };
 
+/* Of those who acquired a fenced lock: when one server granted it, and the tokens. */
+#define ORDER_MAX 16
+struct turn_order {
+    unsigned count; /* ever: the latest are kept */
+    struct {
+        uint32_t memory, nth;
+        int64_t first, last;
+    } grant[ORDER_MAX];
+};
+
 #define TOKEN_LEN  10
 #define TOKENS_MAX 16384
 

@@ -200,6 +200,39 @@ static void judge_settled(struct world *world, const struct client *client,
                       stores, client->index + 1);
 }
 
+/*
+ * Of two who acquired, and whose quorums share a server, the one that it granted later has
+ * the larger tokens: also where somebody broke the lock meanwhile, so nothing is excused.
+ */
+static void judge_order(struct world *world, const struct client *client,
+                        const struct attempt *attempt, unsigned node)
+{
+    unsigned server = attempt->server[node];
+    struct turn_order *order = &world->order[server][attempt->resource];
+    int64_t last = attempt->lease.fence, first = rl_fence_first(last, attempt->fences);
+    for (unsigned i = 0; i < ORDER_MAX && i < order->count; i++) {
+        bool later = attempt->nth[node] > order->grant[i].nth;
+        bool rises = later ? first > order->grant[i].last : last < order->grant[i].first;
+        if (order->grant[i].memory == attempt->memory[node] && !rises)
+            oracle_accuse(world, INVARIANT_RISING,
+                          "%lld of client %u, against the order of server %u",
+                          (long long)first, client->index + 1, server + 1);
+    }
+    unsigned at = order->count++ % ORDER_MAX;
+    order->grant[at].memory = attempt->memory[node];
+    order->grant[at].nth = attempt->nth[node];
+    order->grant[at].first = first;
+    order->grant[at].last = last;
+}
+
+static void judge_orders(struct world *world, const struct client *client,
+                         const struct attempt *attempt)
+{
+    for (rl_nodes rest = attempt->rests_on; rest; rest &= rest - 1)
+        if (attempt->stored[rl_first(rest)] >= attempt->lease.fence)
+            judge_order(world, client, attempt, rl_first(rest));
+}
+
 /* In the order in which they were acquired, fencing tokens rise: all that are reserved. */
 static void judge_fence(struct world *world, const struct client *client,
                         const struct attempt *attempt)
@@ -207,6 +240,7 @@ static void judge_fence(struct world *world, const struct client *client,
     int64_t last = attempt->lease.fence, *highest = &world->highest[attempt->resource];
     int64_t fence = rl_fence_first(last, attempt->fences);
     judge_settled(world, client, attempt);
+    judge_orders(world, client, attempt);
     struct attempt *first = &world->first[attempt->resource];
     if (fence > *highest) {
         *highest = last;

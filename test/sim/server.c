@@ -182,6 +182,18 @@ static void note_marker(struct world *world, struct server *server)
     oracle_marked(world, server);
 }
 
+static int64_t fence_of(const struct world *world, const struct server *server,
+                        const struct order *order)
+{
+    struct rl_word key = world_fence_key(world->token[order->token].resource);
+    const struct store_entry *entry =
+        store_find(&server->store, key, server_time(world, server));
+    return entry && entry->type == STORE_FENCE ? entry->fence : 0;
+}
+
+/* An old state is from right before a word about the marker, once in so many of those. */
+#define SAVES_MARKERS 4
+
 static void execute(struct world *world, struct server *server, struct order *order)
 {
     struct rl_command command = world->wire.saying[order->saying].command;
@@ -195,9 +207,14 @@ static void execute(struct world *world, struct server *server, struct order *or
     struct store before;
     if (judged)
         before = server->store;
+    if (order->of_ward && draw_once_in(&world->chance, SAVES_MARKERS))
+        server->saved = server->store; /* what comes back may know less than it does then */
     store_run(&server->store, &command, now, &ears, &order->reply);
     order->memory = server->memory;
     order->ran = world->now;
+    order->nth = ++world->ran;
+    if (!order->of_ward)
+        order->fence = fence_of(world, server, order);
     const struct store_entry *marker =
         store_find(&server->store, world_marker_key(), server->store.now);
     order->marker = marker ? marker->value : (struct rl_word){"", 0};

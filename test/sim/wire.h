@@ -51,6 +51,8 @@ struct order {
     rl_time time;    /* by the server's clock, as INFO tells it */
     uint32_t memory; /* of the server, when it ran */
     rl_time ran;     /* the true time */
+    uint32_t nth;    /* of all that servers ran */
+    int64_t fence;   /* of the key, as the server stored it after this */
     bool has_nonce;
     char nonce[RL_NONCE]; /* the last word of a fenced lock's command */
     struct store_reply reply;

@@ -56,6 +56,8 @@ struct world {
     unsigned struck;          /* the node that something happened to last */
     rl_nodes fresh;           /* servers that nobody has used yet */
     struct seats seats;       /* of the deployment, by the oracle's account */
+    uint32_t ran;             /* commands, by all servers */
+    struct turn_order order[SERVERS][RESOURCES_MAX];
     size_t texts;
     struct gift gift;
     struct trace trace;
