@@ -94,10 +94,11 @@ class Count(unittest.TestCase):
 DEV = """#!/bin/sh
 case $1 in
 help) printf '%s\\n' './dev good         x' './dev bad N        x' './dev far          x' \\
-  './dev other --all  x' './dev missed       x' ;;
+  './dev other --all  x' './dev missed       x' './dev lost         x' ;;
 good) echo '1 of 2'; echo '3 of 4' ;;
 bad) echo '5 of 6'; exit 1 ;;
 missed) echo 'missed: speed is 1, wanted 2'; echo '7 of 8'; exit 1 ;;
+lost) echo 'missed: speed is 1, wanted 2'; echo 'missed: lost is 1, wanted 0'; exit 1 ;;
 far) echo 'far is skipped: no way' ;;
 other) : >other; exit 0 ;;
 esac
@@ -112,6 +113,7 @@ def entries(**changes):
         "far": [everything.Row("far", unless=r"^(far is skipped.*)$")],
         "other --all": [everything.Row("other --all")],
         "missed": [everything.Row("missed", figure=FIGURE)],
+        "lost": [everything.Row("lost")],
         **changes,
     }
 
@@ -145,7 +147,8 @@ class All(unittest.TestCase):
         self.assertEqual(self.row("bad 1"), ("FAILED", "5 6 (exit code 1)"))
         self.assertEqual(self.row("far"), ("skipped", "far is skipped: no way"))
         self.assertEqual(self.row("other --all"), ("ok", ""))
-        self.assertEqual(self.row("missed"), ("missed", "7 8"))
+        self.assertEqual(self.row("missed"), ("missed", "7 8; speed is 1, wanted 2"))
+        self.assertEqual(self.row("lost"), ("FAILED", "(exit code 1)"))
         self.assertEqual((self.root / "build/all/bad-1.log").read_text(), "5 of 6\n")
         self.assertEqual((self.root / "build/all/table.txt").read_text(), self.said)
 
