@@ -290,8 +290,6 @@ Test(forgetful, registered_by_one_costs_the_other_no_connection)
         LOOP_UNTIL(s.base, sound(second) == 4);
     }
     long dropped = connections(&s) - before;
-    fprintf(stderr, "registration: %ld connections made anew, %u rounds lost\n", dropped,
-            refused);
     cr_assert_eq(dropped, 0, "%ld connections were made anew", dropped);
     cr_assert_leq(refused, 1, "%u rounds were lost", refused);
     cr_assert_eq(sound(second), 4);
