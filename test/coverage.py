@@ -64,7 +64,11 @@ REASONS = {
     ("steward.c", "if (ward->garbled || (ward->marked && marker->roster.n != steward->terms.n))"):
         ONE_SIZE,
     ("steward.c", "bool read = text.len > 0 && rl_marker_read(text, &marker);"): WELL_FORMED,
+    ("steward.c", "bool is_another = nonce != ward->nonce || ward->garbled != (text.len > 0 && !read);"):
+        WELL_FORMED,
     ("steward.c", "ward->garbled = text.len > 0 && !read;"): WELL_FORMED,
+    ("steward.c", "answer->vote != RL_VOTE_GRANTED)"):
+        "rare: an old marker comes back while a command that says it is under way",
     ("steward.c", "if (ppm < RL_CLOCK_PPM)"): "the drift of fenced runs is just that",
     ("steward_orders.c", "while (seat < steward->terms.n && is_taken(steward, node, seat))"):
         "whoever asks has a node without a seat, so one is free",

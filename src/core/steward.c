@@ -327,7 +327,7 @@ void rl_steward_disputed(struct rl_steward *steward, unsigned node, rl_time sent
                          rl_time now)
 {
     struct rl_ward *ward = &steward->ward[node];
-    if (!ward->greeted || ward->changed_at > sent)
+    if (ward->changed_at > sent)
         return; /* what the command said is known to be outdated */
     doubt_history(ward, now);
     rl_steward_review(steward, now);
