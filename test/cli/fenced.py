@@ -4,14 +4,11 @@ import json
 import os
 
 import lab
+from fencing import found as admit
 from lab import PATIENT, case, check, equal, matches, on, redlock
 
 MOST = 2**53 - 1
 SHOW = ["sh", "-c", "echo $REDLOCK_FENCE"]
-
-
-def admit(quorum, *words):
-    redlock("admit", "--new", "--at-once", *words, env=on(quorum)).expect(0, err="^$")
 
 
 def run(quorum, *words, env=None, **more):
