@@ -289,10 +289,10 @@ Test(forgetful, registered_by_one_costs_the_other_no_connection)
         refused++;
         LOOP_UNTIL(s.base, sound(second) == 4);
     }
+    LOOP_UNTIL(s.base, sound(second) == 4); /* one may have lost the round that was won */
     long dropped = connections(&s) - before;
     cr_assert_eq(dropped, 0, "%ld connections were made anew", dropped);
     cr_assert_leq(refused, 1, "%u rounds were lost", refused);
-    cr_assert_eq(sound(second), 4);
     redlock_lease_free(lease);
     redlock_lease_free(noticed);
     redlock_client_free(first);
