@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What a cycle asks of the allocator: allocations.py BUILD [--json FILE] [--cycles N]
+"""What a cycle allocates: allocations.py BUILD [--json FILE] [--cycles N]
 
-Each contender runs with a counter in front of malloc() (test/support/scarce.c), on five
-private servers. What is counted is one lap of so many cycles, after another of as many. That
-is the same each time, so that there are no rounds; it is told to a hundredth, for a lap asks
-for a block or two of its own. A lap in which a cycle failed, for the machine was too busy,
-is run again.
+Each contender runs with a counter in front of malloc() (test/support/alloc_faults.c), on five
+private servers. One lap of N cycles is counted, after another lap of N cycles. The result
+is the same each time, so there are no rounds. It is printed to a hundredth, because a lap
+itself allocates a block or two. A lap in which a cycle failed, because the machine was too
+busy, is run again.
 """
 import pathlib
 import sys
@@ -30,12 +30,12 @@ def sound_lap(racer, lanes, end):
 
 def count(options, build, quorum, name, words):
     """{entry: {kind: calls in a cycle}}"""
-    racer = race.Racer(name, words, quorum, {"LD_PRELOAD": str(build / "bench/scarce.so")})
+    racer = race.Racer(name, words, quorum, {"LD_PRELOAD": str(build / "bench/alloc_faults.so")})
     found = {}
     for lanes in (1, MANY):
         racer.lap(lanes, f"{options.cycles}c")
         lap = sound_lap(racer, lanes, f"{options.cycles}c")
-        lab.check("malloc" in lap, f"nobody counts the calls of {name}")
+        lab.check("malloc" in lap, f"no counter saw the calls of {name}")
         found[f"{name}_c{lanes}"] = {kind: round(lap[kind] / lap["cycles"], 2)
                                      for kind in KINDS}
     racer.close()

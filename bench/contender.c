@@ -1,21 +1,21 @@
 /*
- * Threads that want one lock, again and again:
+ * Threads that acquire one lock repeatedly:
  *
  *   contender [-i ID] [-n THREADS] [-h HOLD_US] [-t THINK_US] [-l TTL_MS] [-c]
  *             [-s STORAGE -r SCRIPT] LOG
- *   contender -g [-l TTL_MS]     locks, says when, and holds it until it is killed
+ *   contender -g [-l TTL_MS]     locks, prints the time, and holds it until it is killed
  *
  * The nodes are in REDLOCK_NODES, credentials in REDLOCK_USERNAME and REDLOCK_PASSWORD. It
- * contends from the start, says "ready", and reads from when to when it is measured; then
- * it ends. In its log:
+ * contends from the start, prints "ready", and reads the begin and the end of the
+ * measurement; then it ends. Its log:
  *
  *   used CPU_US SENT                 in that time; and how many commands went to the nodes
  *   whole SENT SCRIPTS               from start to end; how many of them were scripts
  *   hold ID BEGAN GRANTED ENDED LOST FENCE STORED
  *   wait ID BEGAN                    that was not over at the end
  *
- * ENDED is when the release was asked for; or, if the lock was lost by then, when it was
- * surely held for the last time. STORED: 1 written, 0 refused though the lock was held, -1
+ * ENDED is when the release was requested; or, if the lock was lost by then, the last time
+ * at which it was surely held. STORED: 1 written, 0 refused though the lock was held, -1
  * refused when it was lost. All times are CLOCK_MONOTONIC, us.
  */
 #include <errno.h>
@@ -59,7 +59,7 @@ struct contender {
     redisContext *storage;
     struct entry *entry;
     size_t entries, room;
-    int64_t waits_since; /* 0: it did not wait when it was told to end */
+    int64_t waits_since; /* 0: it did not wait at the end */
 };
 
 static redlock_sync *nodes;
@@ -109,7 +109,7 @@ static void connect_storage(struct contender *self)
         fail("no storage");
 }
 
-/* Whether the storage took the write. */
+/* Whether the storage accepted the write. */
 static bool store(struct contender *self, int64_t fence)
 {
     wire_aside(true);
@@ -136,7 +136,7 @@ static struct entry *new_entry(struct contender *self)
     return &self->entry[self->entries++];
 }
 
-/* Holds for as long as planned: by the clock, whatever is done meanwhile. */
+/* Holds for the planned time, by the clock. */
 static void use(struct contender *self, redlock_hold *hold, struct entry *entry)
 {
     int64_t valid = redlock_hold_valid_ms(hold);
@@ -182,21 +182,21 @@ static void *contend(void *arg)
     return NULL;
 }
 
-/* --- being measured --- */
+/* --- the measurement --- */
 
 struct used {
     int64_t cpu;
     struct wire_count sent;
 };
 
-/* Sleeps through it all; the threads and the client's own do the work. */
+/* Sleeps until the end; the threads and the client's own thread do the work. */
 static struct used measure(void)
 {
     int64_t begin, end;
     puts("ready");
     fflush(stdout);
     if (scanf("%" SCNd64 " %" SCNd64, &begin, &end) != 2)
-        fail("nobody says when it is measured");
+        fail("stdin ended before the measurement");
     wire_window(begin, end);
     sleep_until(begin);
     int64_t before = cpu_us();
@@ -245,7 +245,7 @@ static void run_contenders(void)
         free(all[i].entry);
 }
 
-/* --- holding on --- */
+/* --- a lock that stays held --- */
 
 static void grip(void)
 {

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""How a lock that many want goes from one to the next: contention.py REDLOCK CONTENDER
+"""How a contended lock goes from one owner to the next: contention.py REDLOCK CONTENDER
 [--json FILE] [--seconds S] [--rounds N] [--only RUN,...] [--confirm] [--fenced] [--starve]
 
 Five private servers; one worker alone, 16 threads of one process and 16 processes take turns
 at holding one key for 1 ms, without and with 5 ms of thinking in between. Acquisitions per
-second would mislead: one that takes its own lock again and again has many. So what counts is
-how often the lock changes its owner, how long the unluckiest waits, and what the nodes are
-asked for it. A change is compared with an acquisition of the one that is alone, in the same
-round: nobody has it cheaper.
+second would mislead: a worker that takes its own lock again and again has many. So the figures
+are how often the lock changes its owner, the longest wait, and the number of commands to the
+nodes. A change is compared with an acquisition of the single worker in the same round: no
+change can be cheaper.
 
-A fair wait is that for everybody else's turn: 15 mean times between two grants.
-The run fails if two holds overlap by CLOCK_MONOTONIC, or if tokens do not rise (--fenced).
+A fair wait lasts while every other worker holds the lock once: 15 mean times between two
+grants. The run fails if two holds overlap by CLOCK_MONOTONIC, or if tokens do not rise
+(--fenced).
 """
 import argparse
 import json
@@ -40,7 +41,7 @@ RUNS = {
     "processes16_think": (CROWD, 1, THINK_US),
 }
 
-# What is wanted of the figures at top level: (at least, at most).
+# The targets at top level: (at least, at most).
 GOALS = {
     "threads16_vs_ideal": (0.9, None),
     "threads16_commands_per_change": (None, 3),
@@ -52,7 +53,7 @@ GOALS = {
 }
 
 
-# --- what must be so, whatever the figures ---
+# --- requirements, whatever the figures ---
 
 def judge_fences(logs):
     last = 0
@@ -63,9 +64,11 @@ def judge_fences(logs):
 
 
 def judge_count(logs, scripts, processes):
-    """That the workers counted right: servers count scripts, too, and exactly.
+    """Checks that the workers counted right: servers count scripts, too, and exactly.
 
-    A connection that is closed while its server answers takes what that has not read.
+    A connection that is closed while its server replies drops the commands that the server
+    has not read.
+    
     """
     lab.check(0 <= logs.scripts - scripts <= 20 * processes,
               f"{logs.scripts} scripts were sent, and {scripts} run")
@@ -87,7 +90,7 @@ def figures(logs, workers):
     seen, seconds = logs.seen, (logs.end - logs.begin) / 1e6
     lab.check(len(seen) > 1, "nobody acquired")
     changes = sum(a.who != b.who for a, b in zip(seen, seen[1:]))
-    lab.check(changes or workers == 1, "one had it all the time")
+    lab.check(changes or workers == 1, "one worker had it all the time")
     waits = sorted(hold.granted - hold.began for hold in seen)
     longest = max([waits[-1], *(logs.end - began for began in logs.pending
                                 if began < logs.end)])
@@ -147,7 +150,7 @@ class Bench:
         return figures(logs, processes * threads)
 
     def rest(self):
-        """Until nothing is left of the lock: a later run shall not wait for an earlier one."""
+        """Waits until nothing is left of the lock: a later run must not wait for an earlier one."""
         lab.wait_for(lambda: not any(self.quorum.values("contended")), "a free lock", 30)
 
     def close(self):
@@ -161,14 +164,14 @@ def rotated(names, by):
 
 
 def compare(one_round):
-    """What a round says of its runs by its own worker that was alone."""
+    """Compares the runs of a round with the single worker of that round."""
     if "alone" in one_round:
         ideal = one_round["alone"]["acquisitions_per_s"]
         for one in one_round.values():
             one["vs_ideal"] = one["changes_per_s"] / ideal
 
 
-# --- telling ---
+# --- printing ---
 
 def merged(rounds):
     """{figure: median, least, most} over the rounds of one run."""
@@ -198,8 +201,9 @@ def tell_runs(runs):
               f"{spread(one['changes_per_s']):>18}  {wait:27}  "
               f"{commands['median']:9.1f}  {one['cpu_ms_per_1000']['median']:7.1f}  "
               f"{one['least_served_share']['median']:.2f}")
-    print("commands: sent to all nodes, per change of owner (alone: per acquisition); CPU: of "
-          "the clients,\nper 1000 acquisitions; least: what the least served had, of the mean")
+    print("commands: sent to all nodes, per change of owner (alone: per acquisition); CPU: "
+          "of the clients,\nper 1000 acquisitions; least: the share of the least served "
+          "worker, of the mean")
 
 
 def tell_goals(top):
@@ -235,7 +239,7 @@ def read_options():
     words.add_argument("--confirm", action="store_true", help="wait for each release")
     words.add_argument("--fenced", action="store_true", help="fenced locks, and a register")
     words.add_argument("--starve", action="store_true",
-                       help="at the end processes16 for 60 s: who is served least?")
+                       help="at the end processes16 for 60 s: which worker is served least?")
     options = words.parse_args()
     options.only = options.only.split(",") if options.only else list(RUNS)
     if not set(options.only) <= set(RUNS):

@@ -1,4 +1,4 @@
-"""What the benches of contention share: crowds of bench/contender.c, and what they wrote down."""
+"""Shared by the benches of contention: crowds of bench/contender.c, and their logs."""
 import pathlib
 import subprocess
 import sys
@@ -19,7 +19,7 @@ class Hold:
 
 
 class Logs:
-    """What the workers of one run wrote down, and when they were measured."""
+    """The logs of the workers of one run, and the time of the measurement."""
 
     def __init__(self, paths, begin, end):
         self.begin, self.end = begin, end
@@ -43,7 +43,7 @@ class Logs:
 
 
 class Crowd:
-    """Processes that contend until they are measured."""
+    """Processes that contend until the measurement ends."""
 
     def __init__(self, contender, quorum, processes, words, extra=None):
         self.paths, self.running = [], []

@@ -1,7 +1,7 @@
 /*
- * A contender of the races (lap.h): libredlock itself. `cycle async` and `cycle fenced`
- * have all lanes in one loop, `cycle sync` a thread for each. Options of the client follow
- * as NAME=NUMBER.
+ * A contender of the races (lap.h): libredlock itself. `cycle async` and `cycle fenced` run
+ * all lanes in one loop, `cycle sync` a thread for each. Options of the client follow as
+ * NAME=NUMBER.
  */
 #include <event2/event.h>
 #include <inttypes.h>
@@ -49,7 +49,7 @@ static void end_lap(redlock_client *ended, bool clean, void *arg)
 
 static void begin_cycle(struct lane *self, int64_t now);
 
-/* Where nodes were too slow it would fail again at once. */
+/* If the nodes were too slow, another try at once would fail again. */
 static void begin_again(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
@@ -76,7 +76,9 @@ static void on_released(redlock_lease *lease, const redlock_result *result, void
         expect(redlock_client_drain(client, 1000, end_lap, NULL), "drain");
 }
 
-/* Ends the lap if it waits for a node, and that has voted or is asked no more. */
+/*
+ * Ends the lap if it waits for a node, and that node has voted, or gets no more commands.
+ */
 static void look_at_node(const redlock_lease *lease)
 {
     redlock_node seen[LAP_NODES_MAX];
@@ -88,8 +90,8 @@ static void look_at_node(const redlock_lease *lease)
                               : redlock_client_explain(client, seen, LAP_NODES_MAX);
     if (node >= nodes)
         lap_fail("there is no such node");
-    if (until_vote ? strcmp(seen[node].verdict, "granted") == 0
-                   : strcmp(seen[node].verdict, "ready") != 0)
+    if (until_vote ? seen[node].verdict == REDLOCK_VERDICT_GRANTED
+                   : seen[node].verdict != REDLOCK_VERDICT_READY)
         lap.ends = lap_now();
 }
 

@@ -3,11 +3,11 @@
 #include <math.h>
 #include <string.h>
 
-/* --- chance --- */
+/* --- random times --- */
 
 static rl_time exponential(struct far *far, rl_time mean)
 {
-    double unit = (double)((chance_bits(&far->chance) >> 11) + 1) / 9007199254740992.0;
+    double unit = (double)((prng_bits(&far->prng) >> 11) + 1) / 9007199254740992.0;
     return (rl_time)(-log(unit) * (double)mean);
 }
 
@@ -17,14 +17,14 @@ static rl_time way(struct far *far, unsigned i)
     const struct far_terms *terms = &far->terms;
     rl_time least = terms->round_trip[i] / 2;
     rl_time took = least + exponential(far, least / FAR_JITTER_SHARE + FAR_JITTER_MORE);
-    if (terms->loss && chance_below(&far->chance, terms->loss) == 0)
+    if (terms->loss && prng_below(&far->prng, terms->loss) == 0)
         took += FAR_RETRANSMISSION + terms->round_trip[i];
     return took;
 }
 
 /* --- nodes --- */
 
-/* Whoever is not up refuses, unless it is silent. */
+/* A node that is down refuses the connection, unless it is silent. */
 static void look_at_connecting(struct far *far, unsigned i)
 {
     struct far_node *node = &far->node[i];
@@ -36,17 +36,17 @@ static void look_at_connecting(struct far *far, unsigned i)
         node->step = far->world.view.now + way(far, i) + way(far, i);
 }
 
-/* What was sent just now is answered at once where it arrives. */
-static void look_at_orders(struct far *far, unsigned i)
+/* The node replies at once to what arrives. */
+static void schedule_replies(struct far *far, unsigned i)
 {
     struct far_node *node = &far->node[i];
     const struct world_node *sent = &far->world.node[i];
-    if (node->owed > sent->orders) /* the connection has ended */
-        node->owed = 0;
-    while (node->owed < sent->orders) {
+    if (node->pending > sent->pending_count) /* the connection has ended */
+        node->pending = 0;
+    while (node->pending < sent->pending_count) {
         node->there = rl_max(node->there, far->world.view.now + way(far, i));
         node->back = rl_max(node->back, node->there + way(far, i));
-        node->arrives[node->owed++] = node->up ? node->back : RL_NEVER;
+        node->arrives[node->pending++] = node->up ? node->back : RL_NEVER;
     }
 }
 
@@ -54,7 +54,7 @@ static void look(struct far *far)
 {
     for (unsigned i = 0; i < far->terms.n; i++) {
         look_at_connecting(far, i);
-        look_at_orders(far, i);
+        schedule_replies(far, i);
     }
 }
 
@@ -68,20 +68,23 @@ static void take_connecting_step(struct far *far, unsigned i)
         world_greet(&far->world, i, (struct rl_identity){.is_master = true});
 }
 
-/* The answer to the oldest order. Nobody else wants the key, so there is nothing to refuse.
- */
-static void answer(struct far *far, unsigned i)
+/* The reply to the oldest command. No other client uses the key, so nothing is refused. */
+static void reply_oldest(struct far *far, unsigned i)
 {
     struct far_node *node = &far->node[i];
-    bool acquires = far->world.node[i].order[0].text == RL_ACQUIRE;
+    bool acquires = far->world.node[i].pending[0].command == RL_CMD_ACQUIRE;
     bool granted = acquires || node->stores;
     node->stores = acquires;
-    memmove(&node->arrives[0], &node->arrives[1], --node->owed * sizeof(node->arrives[0]));
+    memmove(&node->arrives[0], &node->arrives[1],
+            --node->pending * sizeof(node->arrives[0]));
     world_reply(&far->world, i, granted ? RL_VOTE_GRANTED : RL_VOTE_GONE, RL_FAULT_NONE,
                 -1);
 }
 
-/* Its process ends, which its kernel tells; or another has begun and remembers nothing. */
+/*
+ * Its process ends, and its kernel resets the connections; or a new process has begun
+ * without memory.
+ */
 static void turn(struct far *far, unsigned i)
 {
     struct far_node *node = &far->node[i];
@@ -94,14 +97,14 @@ static void turn(struct far *far, unsigned i)
     seen->letter = seen->letter == 'a' ? 'b' : 'a';
     node->stores = false;
     node->cut = now + way(far, i);
-    for (unsigned k = 0; k < node->owed; k++)
+    for (unsigned k = 0; k < node->pending; k++)
         node->arrives[k] = RL_NEVER;
 }
 
 static rl_time next_of(const struct far_node *node)
 {
     rl_time next = rl_min(rl_min(node->turns, node->cut), node->step);
-    return node->owed > 0 ? rl_min(next, node->arrives[0]) : next;
+    return node->pending > 0 ? rl_min(next, node->arrives[0]) : next;
 }
 
 static void happen(struct far *far, unsigned i)
@@ -114,8 +117,8 @@ static void happen(struct far *far, unsigned i)
             world_cut(&far->world, i);
     } else if (node->step <= now) {
         take_connecting_step(far, i);
-    } else if (node->owed > 0 && node->arrives[0] <= now) {
-        answer(far, i);
+    } else if (node->pending > 0 && node->arrives[0] <= now) {
+        reply_oldest(far, i);
     } else {
         turn(far, i);
     }
@@ -123,7 +126,7 @@ static void happen(struct far *far, unsigned i)
 
 /* --- time --- */
 
-/* One thing that happens by then, the timers' first; false: nothing does. */
+/* Runs one event until then, the timers first; false: there is none. */
 static bool pass(struct far *far, rl_time until)
 {
     rl_time next = RL_NEVER;
@@ -153,7 +156,7 @@ void far_wait(struct far *far, rl_time span)
     world_at(&far->world, until);
 }
 
-void far_lose(struct far *far, rl_nodes nodes)
+void far_lose(struct far *far, rl_node_set nodes)
 {
     for (; nodes; nodes &= nodes - 1) {
         struct far_node *node = &far->node[rl_first(nodes)];
@@ -166,15 +169,15 @@ void far_init(struct far *far, const struct far_terms *terms, uint64_t seed)
 {
     memset(far, 0, sizeof(*far));
     far->terms = *terms;
-    far->chance.state = seed;
-    far->world.terms = (struct rl_terms){
+    far->prng.state = seed;
+    far->world.params = (struct rl_lease_params){
         .n = (uint8_t)terms->n,
         .q = (uint8_t)rl_majority(terms->n),
         .ttl = terms->ttl,
         .max_hold = RL_NEVER,
         .drift_ppm = 10000,
     };
-    far->world.link_terms = (struct rl_link_terms){
+    far->world.link_params = (struct rl_link_params){
         .connect_timeout = RL_SECOND,
         .quarantine = terms->quarantine,
     };
@@ -198,7 +201,7 @@ static void step(struct far *far, enum rl_lease_event_type type)
     look(far);
 }
 
-/* Until the machine is in this state no more; how long that took. */
+/* Runs until the machine has left this state; returns how long that took. */
 static rl_time leave_state(struct far *far, enum rl_lease_state state)
 {
     rl_time from = far->world.view.now;
@@ -210,7 +213,7 @@ static rl_time leave_state(struct far *far, enum rl_lease_state state)
 static bool owes_answers(const struct far *far)
 {
     for (unsigned i = 0; i < far->terms.n; i++)
-        if (far->world.node[i].orders > 0)
+        if (far->world.node[i].pending_count > 0)
             return true;
     return false;
 }
@@ -219,7 +222,7 @@ struct far_lock far_lock(struct far *far)
 {
     struct far_lock lock = {0};
     struct world *world = &far->world;
-    rl_lease_init(&world->lease, &world->terms, world->ballot, NULL);
+    rl_lease_init(&world->lease, &world->params, world->ballot, NULL);
     step(far, RL_EVENT_START);
     lock.acquire = leave_state(far, RL_LEASE_ACQUIRING);
     lock.held = world->lease.state == RL_LEASE_HELD;
@@ -230,9 +233,9 @@ struct far_lock far_lock(struct far *far)
         lock.release = leave_state(far, RL_LEASE_RELEASING);
         lock.released = world->lease.cause == RL_CAUSE_NONE;
     } else {
-        leave_state(far, RL_LEASE_BACKING_OUT);
+        leave_state(far, RL_LEASE_ABORTING);
     }
-    /* The next lock's machine must not be told what concerns this one. */
+    /* The next lock's machine must not get the events of this one. */
     while (owes_answers(far) && pass(far, RL_NEVER - 1))
         ;
     return lock;

@@ -1,8 +1,9 @@
 /*
- * The floor: the least that any library could do. One thread, epoll, commands that were
+ * The floor: the minimum that any library could do. One thread, epoll, commands that were
  * formatted before: SET NX PX to all nodes, done at the q-th OK; the release to all, done
- * when q have answered it. No timeouts, no drift, no restarts, no errors: it is here to be
- * measured, not used. It says the very bytes that libredlock says (lap.h: how it is run).
+ * when q have replied to it. No timeouts, no drift, no restarts, no errors: it is a
+ * reference for measurements, not a lock to use. It sends exactly libredlock's bytes
+ * (lap.h: how it is run).
  */
 #include <errno.h>
 #include <netdb.h>
@@ -20,7 +21,7 @@
 #include "lap.h"
 #include "scripts.h"
 
-#define ROOM      (1 << 18) /* of a node's output, and of what is owed an answer */
+#define ROOM      (1 << 18) /* of a node's output, and of its pending replies */
 #define READ_SIZE (64 * 1024)
 #define DIGITS    "32" /* of a token, as libredlock's */
 
@@ -32,7 +33,7 @@ struct words {
 
 struct lane {
     struct words set, release;
-    uint32_t round; /* answers to an older one are late */
+    uint32_t round; /* replies to an older one are late */
     bool releasing;
     unsigned granted, refused;
     int64_t began;
@@ -47,7 +48,7 @@ struct node {
     char out[ROOM];
     size_t out_len;
     struct owed owed[ROOM];
-    uint32_t first, end; /* of what is owed, modulo ROOM */
+    uint32_t first, end; /* of the pending ones, modulo ROOM */
     char in[READ_SIZE];
     size_t in_len;
 };
@@ -60,11 +61,11 @@ static struct lap lap;
 
 /* --- commands --- */
 
-static struct words format(const struct rl_subject *subject, enum rl_text text)
+static struct words format(const struct rl_command_args *subject, enum rl_command text)
 {
-    struct rl_command command;
+    struct rl_argv command;
     struct words words = {0};
-    rl_kind_command(rl_kind_that_is(false), text, false, subject, &command);
+    rl_kind_argv(rl_kind_that_is(false), text, false, subject, &command);
     words.len =
         (size_t)snprintf(words.bytes, sizeof(words.bytes), "*%zu\r\n", command.words);
     for (size_t i = 0; i < command.words; i++) {
@@ -88,13 +89,13 @@ static void format_lane(unsigned i)
     int len = snprintf(token, sizeof(token), "p%016llx%016llx@" LAP_LABEL,
                        (unsigned long long)bits[0], (unsigned long long)bits[1]);
     lap_key(i, key);
-    struct rl_subject subject = {
+    struct rl_command_args subject = {
         .key = {key, LAP_KEY},
         .token = {token, (size_t)len},
         .ttl_ms = LAP_TTL_MS,
     };
-    lane[i].set = format(&subject, RL_ACQUIRE);
-    lane[i].release = format(&subject, RL_RELEASE);
+    lane[i].set = format(&subject, RL_CMD_ACQUIRE);
+    lane[i].release = format(&subject, RL_CMD_RELEASE);
 }
 
 static void say(unsigned i, const struct words *words)
@@ -135,7 +136,7 @@ static void end_cycle(unsigned i)
         running--;
 }
 
-/* --- answers --- */
+/* --- replies --- */
 
 static void count(const struct owed *owed, bool granted)
 {
@@ -160,7 +161,7 @@ static void read_lines(struct node *from)
     char *at = from->in, *end = from->in + from->in_len;
     for (char *line; (line = memchr(at, '\n', (size_t)(end - at))); at = line + 1) {
         if (from->first == from->end || !strchr("+:$", *at))
-            lap_fail("an answer that nobody expects");
+            lap_fail("an unexpected reply");
         count(&from->owed[from->first++ % ROOM],
               *at == '+' || (*at == ':' && at[1] == '1'));
     }
@@ -199,7 +200,7 @@ static bool owes(void)
     return false;
 }
 
-/* Until the lanes have ended, and then until all have answered. */
+/* Until the lanes have ended, and then until all nodes have replied. */
 static void run(int poll)
 {
     struct epoll_event event[LAP_NODES_MAX];
@@ -227,12 +228,12 @@ static int connect_to(const char *uri)
     int fd = socket(found->ai_family, SOCK_STREAM, 0), on = 1;
     if (fd < 0 || connect(fd, found->ai_addr, found->ai_addrlen) != 0 ||
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0)
-        lap_fail("a node does not answer");
+        lap_fail("a node does not reply");
     freeaddrinfo(found);
     return fd;
 }
 
-/* The release is said by its hash from then on. */
+/* The release is sent by its hash from then on. */
 static void teach(int fd)
 {
     char answer[64];

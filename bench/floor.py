@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What libredlock costs above the least that is possible: floor.py BUILD [--json FILE]
+"""How much libredlock costs above the minimum: floor.py BUILD [--json FILE]
 [--rounds N] [--seconds S]
 
-Five private servers; the floor (floor.c) and libredlock, by its loop, by threads and with
-fenced locks, take turns with 1 cycle in flight and with 64. The servers count what both say:
+Five private servers; the floor (floor.c) and libredlock, with its loop, with threads and with
+fenced locks, take turns with 1 cycle in flight and with 64. The servers count what both send:
 the same commands and the same bytes for each cycle, or the comparison is void.
 """
 import pathlib
@@ -16,7 +16,7 @@ from race import lab  # noqa: E402
 MANY = 64
 TRIES = 10
 
-# What is wanted: (at least, at most).
+# The targets: (at least, at most).
 GOALS = {
     "async_c1_p50": (None, 1.10), "async_c1_cpu": (None, 1.20),
     "async_c64_throughput": (0.90, None), "async_c64_cpu": (None, 1.6),
@@ -45,9 +45,10 @@ def said(quorum):
 
 
 def said_in_a_lap(quorum, racer, lanes):
-    """(bytes, commands) of a cycle. To ask for it takes bytes as well: for many cycles few.
+    """(bytes, commands) of a cycle. Reading the counters takes bytes as well: few for many cycles.
 
-    A cycle that failed says less, or more: then another lap.
+    A cycle that failed sends less, or more: then another lap.
+    
     """
     for _ in range(TRIES):
         before = said(quorum)
@@ -64,11 +65,11 @@ def compare_what_is_said(quorum, floor, ours):
     print(f"said in a cycle: {own[0]:.0f} bytes in {own[1]:.1f} commands, "
           f"the floor {theirs[0]:.0f} in {theirs[1]:.1f}", flush=True)
     for mine, other in zip(own, theirs):
-        lab.check(abs(mine / other - 1) < 0.01, "the floor says something else")
+        lab.check(abs(mine / other - 1) < 0.01, "the floor sends something else")
 
 
 def microseconds(quorum, racer):
-    """What the servers' commands took in a lap: {command: us of one call}."""
+    """The time of the servers' commands in a lap: {command: us of one call}."""
     for server in quorum.servers:
         server.call("CONFIG", "RESETSTAT")
     racer.lap(MANY, 1)
@@ -118,7 +119,7 @@ def run(options):
 
 
 if __name__ == "__main__":
-    # Short laps: what other guests of the machine leave us differs from second to second.
+    # Short laps: the load by other guests of the host differs from second to second.
     words = race.arguments("floor", rounds=28, seconds=0.25)
     words.add_argument("build")
     race.main(run, "floor", words.parse_args())

@@ -1,9 +1,9 @@
 /*
  * Holds many leases, under watchdogs: holder TTL_MS. The nodes are in REDLOCK_NODES. It
- * says "ready", and carries out the orders on stdin, each of which it answers when it is
- * done, by one line of JSON:
+ * prints "ready", and executes the commands on stdin; it replies to each when it is done,
+ * with one line of JSON:
  *
- *   hold N     acquires until it holds so many
+ *   hold N     acquires until it holds N leases
  *   look       nothing
  *   release    releases them all
  */
@@ -25,7 +25,7 @@ static struct event_base *base;
 static redlock_client *client;
 static redlock_lease_options terms;
 static redlock_lease **lease;
-static unsigned begun, held, wanted; /* begun: of this order */
+static unsigned begun, held, wanted; /* begun: by this command */
 static unsigned lost, unconfirmed;
 static unsigned long extended;
 static int64_t began;
@@ -117,7 +117,7 @@ static void release_next(void)
     expect(redlock_release(lease[begun++], on_released, NULL), "release");
 }
 
-/* --- orders --- */
+/* --- commands --- */
 
 static void begin(unsigned from, unsigned count, void next(void))
 {
@@ -144,10 +144,10 @@ static void on_order(evutil_socket_t fd, short what, void *arg)
     else if (strcmp(line, "look\n") == 0)
         answer();
     else
-        lap_fail("an order is hold N, look or release");
+        lap_fail("a command is hold N, look or release");
 }
 
-/* All of them are there from the start: what grows later is the library's. */
+/* All of them are allocated at the start: later growth is the library's. */
 static redlock_lease **allocate_handles(void)
 {
     void *pages = mmap(NULL, LEASES_MAX * sizeof(*lease), PROT_READ | PROT_WRITE,
@@ -174,7 +174,7 @@ int main(int argc, char **argv)
     redlock_lease_options_init(&terms);
     if (argc != 2 || sscanf(argv[1], "%" SCNd64, &terms.ttl_ms) != 1)
         lap_fail("usage: holder TTL_MS");
-    terms.wait_ms = terms.ttl_ms; /* nobody contends, but a busy node may be late */
+    terms.wait_ms = terms.ttl_ms; /* there is no contention, but a busy node may be late */
     terms.on_lost = on_lost;
     terms.on_extended = on_extended;
     options.label = LAP_LABEL;

@@ -2,9 +2,9 @@
 """How many instructions a cycle takes: instructions.py BUILD [--json FILE] [--cycles N]
 
 The floor and libredlock run under callgrind on five private servers, each once with N cycles
-and once with 3 N; the difference, over 2 N, is what one cycle takes, without start and end.
+and once with 3 N; the difference, over 2 N, is the cost of one cycle, without start and end.
 Only the program's own instructions count, not the kernel's. Under valgrind a program is far
-slower than its servers, so that more answers are read at once than in earnest.
+slower than its servers, so that it reads more replies at once than normally.
 """
 import collections
 import pathlib
@@ -22,7 +22,7 @@ TRIES = 5
 
 
 def one_run(quorum, name, words, lanes, cycles):
-    """What callgrind wrote about a lap without failures, but for its evaluation."""
+    """Callgrind's output about a lap without failures, not yet evaluated."""
     for _ in range(TRIES):
         path = lab.temporary("profile")
         racer = race.Racer(name, [

@@ -26,7 +26,7 @@ int64_t lap_now(void)
     return at.tv_sec * INT64_C(1000000000) + at.tv_nsec;
 }
 
-/* --- orders --- */
+/* --- commands --- */
 
 size_t lap_nodes(const char *ret_uri[LAP_NODES_MAX])
 {
@@ -53,7 +53,7 @@ bool lap_read_order(struct lap_order *ret_order)
     if (sscanf(line, "%u %lf%c", &ret_order->lanes, &ret_order->end, &unit) < 2 ||
         ret_order->lanes < 1 || ret_order->lanes > LAP_LANES_MAX || ret_order->end < 0 ||
         ret_order->end > END_MAX || !strchr("\nc+-", unit))
-        lap_fail("an order is IN_FLIGHT END");
+        lap_fail("a lap is IN_FLIGHT END");
     ret_order->unit = (enum lap_unit)unit;
     return true;
 }
@@ -86,14 +86,14 @@ void lap_log_clear(struct lap_log *log)
 void lap_note(struct lap_log *log, int64_t ns)
 {
     if (log->cycles == CYCLES_MAX)
-        lap_fail("so many cycles fit into no lap");
+        lap_fail("more cycles than a lap may have");
     log->ns[log->cycles++] = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
 }
 
 /* --- laps --- */
 
-/* Preloaded where a lap is to tell what it asked of the allocator. */
-__attribute__((weak)) struct scarce_calls scarce_calls(void);
+/* Preloaded if a lap is to report its allocations. */
+__attribute__((weak)) struct alloc_faults_calls alloc_faults_calls(void);
 
 static int64_t cpu_ns(const struct rusage *used)
 {
@@ -107,8 +107,8 @@ void lap_begin(struct lap *lap, const struct lap_order *order)
     *lap = (struct lap){.order = *order, .ends = INT64_MAX};
     if (order->unit == LAP_CYCLES) /* each lane begins one without asking */
         lap->left = (int64_t)order->end - order->lanes;
-    if (scarce_calls)
-        lap->calls = scarce_calls();
+    if (alloc_faults_calls)
+        lap->calls = alloc_faults_calls();
     getrusage(RUSAGE_SELF, &used);
     lap->cpu_ns = cpu_ns(&used);
     lap->began = lap_now();
@@ -142,7 +142,7 @@ static void merge(struct lap_log *log, size_t logs)
 {
     for (size_t i = 1; i < logs; i++) {
         if (log->cycles + log[i].cycles > CYCLES_MAX)
-            lap_fail("so many cycles fit into no lap");
+            lap_fail("more cycles than a lap may have");
         memcpy(log->ns + log->cycles, log[i].ns, log[i].cycles * sizeof(*log->ns));
         log->cycles += log[i].cycles;
         log->failed += log[i].failed;
@@ -151,7 +151,8 @@ static void merge(struct lap_log *log, size_t logs)
     qsort(log->ns, log->cycles, sizeof(*log->ns), compare);
 }
 
-static void print_calls(const struct scarce_calls *before, const struct scarce_calls *after)
+static void print_calls(const struct alloc_faults_calls *before,
+                        const struct alloc_faults_calls *after)
 {
     printf(", \"malloc\": %lu, \"calloc\": %lu, \"realloc\": %lu, \"free\": %lu",
            after->malloc - before->malloc, after->calloc - before->calloc,
@@ -161,7 +162,8 @@ static void print_calls(const struct scarce_calls *before, const struct scarce_c
 void lap_end(struct lap *lap, struct lap_log *log, size_t logs)
 {
     struct rusage used;
-    struct scarce_calls calls = scarce_calls ? scarce_calls() : (struct scarce_calls){0};
+    struct alloc_faults_calls calls =
+        alloc_faults_calls ? alloc_faults_calls() : (struct alloc_faults_calls){0};
     double seconds = (double)(lap_now() - lap->began) / 1e9;
     getrusage(RUSAGE_SELF, &used); /* before the sorting */
     merge(log, logs);
@@ -171,7 +173,7 @@ void lap_end(struct lap *lap, struct lap_log *log, size_t logs)
         log->cycles, log->failed, seconds, (double)lap->over / 1e9,
         quantile_us(log->ns, log->cycles, 0.5), quantile_us(log->ns, log->cycles, 0.99),
         (double)(cpu_ns(&used) - lap->cpu_ns) / 1e9);
-    if (scarce_calls)
+    if (alloc_faults_calls)
         print_calls(&lap->calls, &calls);
     puts("}");
     fflush(stdout);

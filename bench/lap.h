@@ -1,16 +1,17 @@
 /*
- * What the contenders of a race have in common: how they are told to run, and what they
- * report. bench/race.py talks to them.
+ * Shared by the contenders of a race: how they are started, and what they report.
+ * bench/race.py communicates with them.
  *
- * A contender says "ready". Each line "IN_FLIGHT END" on stdin starts a lap: as many lanes,
- * each of which acquires and releases a key of its own again and again. When the lap ends,
- * what was measured is one line of JSON on stdout. The end of stdin ends the
- * contender. END is a number of
+ * A contender prints "ready". Each line "IN_FLIGHT END" on stdin starts a lap: IN_FLIGHT
+ * lanes, each of which acquires and releases its own key repeatedly. When the lap ends, the
+ * contender prints the result as one line of JSON. The end of stdin ends the contender. END
+ * is a number of
  *
  *     0.5     seconds
  *     20000c  cycles, of all lanes together
- *     3+      a node, from 0: until it votes      (`cycle async` and `fenced` only)
- *     3-      a node: until it is asked no more   (the same)
+ *     3+      a node, from 0: until it votes                 (`cycle async` and `fenced`
+ *     only)
+ *     3-      a node: until it gets no more commands         (the same)
  */
 #ifndef BENCH_LAP_H
 #define BENCH_LAP_H
@@ -20,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "scarce.h"
+#include "alloc_faults.h"
 
 #define LAP_TTL_MS    10000
 #define LAP_LANES_MAX 1024
@@ -29,7 +30,7 @@
 /* CLOCK_MONOTONIC, ns. */
 int64_t lap_now(void);
 
-/* The next line of orders; false: there is none. */
+/* The next lap's line; false: there is none. */
 enum lap_unit {
     LAP_SECONDS = '\n',
     LAP_CYCLES = 'c',
@@ -51,12 +52,12 @@ size_t lap_nodes(const char *ret_uri[LAP_NODES_MAX]);
 void lap_ready(void);
 bool lap_read_order(struct lap_order *ret_order);
 
-/* The key of a lane, "bench:000000000000042": all are of one length. */
+/* The key of a lane, "bench:000000000000042": all have the same length. */
 #define LAP_KEY 21
 
 void lap_key(unsigned lane, char ret_key[LAP_KEY + 1]);
 
-/* The cycles of one thread. It ends the program where there is no memory. */
+/* The cycles of one thread. Ends the program if memory runs out. */
 struct lap_log {
     uint32_t *ns;
     size_t cycles, failed;
@@ -66,19 +67,19 @@ void lap_log_init(struct lap_log *log);
 void lap_log_clear(struct lap_log *log);
 void lap_note(struct lap_log *log, int64_t ns);
 
-/* Around a lap: the time, and what the process has used meanwhile. */
+/* Around a lap: the time, and the process's resource usage. */
 struct lap {
     struct lap_order order;
     int64_t began, cpu_ns;
-    int64_t ends;              /* no cycle begins from then on */
-    atomic_int_fast64_t left;  /* cycles that may still begin, where they are counted */
-    atomic_int_fast64_t over;  /* when a lane did not go on, the last time */
-    struct scarce_calls calls; /* if they are counted */
+    int64_t ends;             /* no cycle begins from then on */
+    atomic_int_fast64_t left; /* cycles that may still begin, where they are counted */
+    atomic_int_fast64_t over; /* when a lane stopped, the last time */
+    struct alloc_faults_calls calls; /* if they are counted */
 };
 
 void lap_begin(struct lap *lap, const struct lap_order *order);
 
-/* Whether a lane that ended a cycle begins another. Any thread may ask. */
+/* Whether a lane that ended a cycle begins another. Any thread may call it. */
 bool lap_goes_on(struct lap *lap, int64_t now);
 
 /* Reports what all these threads did since, and empties their logs. */

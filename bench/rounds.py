@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """How many rounds a fenced acquire takes: rounds.py REDLOCK WORKER [--json FILE]
 
-Nearly always one: all nodes are proposed the same fence, and store it. A second round
-(settle) is needed where fewer than a quorum stored just the largest. Here real servers tell,
-by MONITOR, which tokens were settled; first without contention, then with more and more
-processes that want the same few keys, and are called to it by nothing but their retries.
+Nearly always one: all nodes get the same proposed fence, and store it. A second round
+(raise fence) is needed if fewer than a quorum stored the largest fence. Here MONITOR of real
+servers shows for which tokens a fence was raised; first without contention, then with more and
+more processes that need the same few keys, and retry without notifications.
 """
 import hashlib
 import json
@@ -28,17 +28,17 @@ RUNS = ((1, 1), (2, 8), (4, 4), (8, 4), (8, 1))  # processes, keys
 
 
 def as_monitored(name):
-    """How MONITOR shows a call of this script: by its hash, or whole."""
+    """How MONITOR shows a call of this script: by its hash, or in full."""
     body = embed.body(ROOT / f"lua/{name}.lua")
     whole = body.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return hashlib.sha1(body.encode()).hexdigest().encode(), whole.encode()
 
 
-SETTLE = as_monitored("fenced_settle")
+SETTLE = as_monitored("fenced_raise")
 
 
 def listen(path, settled):
-    """Collects the tokens that this server was asked to settle, until it is cut off."""
+    """Collects the tokens of this server's raise-fence commands, until it is cut off."""
     with lab.Redis(path, timeout=600) as redis:
         redis.call("MONITOR")
         try:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""How long `redlock run k -- true` takes, in `flock l true`: run.py BUILD [--json FILE]
+"""How long `redlock run k -- true` takes, in multiples of `flock l true`: run.py BUILD [--json FILE]
 
-Five private servers on unix sockets. In each round both commands run by turns, and what
-counts is the ratio of their medians. The rounds are among 200 processes and among 4,000, by
-turns, too: the others sleep (sleepers.c). Both commands are started by posix_spawn(3).
+Five private servers on unix sockets. In each round both commands run alternately, and the
+result is the ratio of their medians. The rounds run among 200 processes and among 4,000,
+alternately, too: the others sleep (sleepers.c). Both commands are started by posix_spawn(3).
 """
 import os
 import pathlib
@@ -28,7 +28,7 @@ def processes():
 
 
 class Crowd:
-    """As many sleeping processes as make so many on this machine."""
+    """Sleeping processes, to make `count` processes on this machine."""
 
     def __init__(self, build, wanted):
         before = processes()

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""What it takes to hold many leases in one process: scale.py BUILD [--json FILE] [--leases N]
+"""What it costs to hold many leases in one process: scale.py BUILD [--json FILE] [--leases N]
 [--rounds N] [--seconds S]
 
 A client of five private servers acquires them all, 256 at once, and holds them under
-watchdogs, with a TTL of 30 s: each is extended every 9 to 10 s. From when the first are being
-extended its CPU time counts, for so many seconds. A lease's memory is what the process has
-grown by since before the first acquire: when all are held, and then, looked at twice a second
-while they are extended, the median, which is the figure that counts, and the most. No lease
+watchdogs, with a TTL of 30 s: each is extended every 9 to 10 s. The CPU time is measured for
+S seconds from the first extensions on. A lease's memory is the growth of the process
+since before the first acquire: when all are held, and then, read twice a second
+while they are extended, the median, which is the figure that counts, and the maximum. No lease
 may be lost meanwhile, and every server must store every key.
 
-One run is long, and compared with nothing: so there is one round if no more are asked for.
+One run is long and has no comparison: so the default is one round.
 """
 import json
 import os
@@ -42,13 +42,13 @@ class Holder(race.Racer):
 
 
 def cpu_s(process):
-    """What it has used so far."""
+    """The CPU time that it has used so far."""
     words = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def hold(holder, quorum, seconds):
-    """What holding takes: {figure: value}."""
+    """The cost of holding: {figure: value}."""
     processes = [holder.process, *(server.process for server in quorum.servers)]
     lab.wait_for(lambda: holder.order("look")["extended"] > 0, "extensions", TTL_MS / 1000)
     before, used, begun = holder.order("look"), [*map(cpu_s, processes)], time.monotonic()

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What a lock takes of the nodes: servers.py BUILD [--json FILE] [--rounds N] [--seconds S]
+"""The cost of a lock for the nodes: servers.py BUILD [--json FILE] [--rounds N] [--seconds S]
 
 Five private servers; clients with plain and with fenced locks take turns, few of them with
-many cycles in flight and many with one. What the servers' processes used meanwhile is in
-/proc, what they were sent they count themselves. Then redis-benchmark sends one of them
-what holders say: extensions, and SETs to compare them with.
+many cycles in flight and many with one. /proc has the CPU time of the servers' processes;
+the servers count the bytes that they receive. Then redis-benchmark sends a holder's commands
+to one of them: extensions, and SETs to compare them with.
 """
 import os
 import pathlib
@@ -90,7 +90,7 @@ def one_command(quorum, words):
 
 
 def run_commands(quorum, rounds):
-    """{what: us for each round} on the first server; SETs store what is then extended."""
+    """{command: us for each round} on the first server; SETs store what is then extended."""
     server, token, ftoken = quorum.servers[0], "p:" + 32 * "a", "f:" + 32 * "a"
     sha, fsha = (server.call("SCRIPT", "LOAD", embed.body(ROOT / f"lua/{name}_extend.lua"))
                  for name in ("plain", "fenced"))

@@ -1,4 +1,5 @@
-/* So many processes that sleep until this one ends: sleepers N. Says "ready" when they do.
+/*
+ * N processes that sleep until this one ends: sleepers N. Prints "ready" when they sleep.
  */
 #include <signal.h>
 #include <stdio.h>

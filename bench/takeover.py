@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How soon a lock has its next holder when the last one died, and when nothing is heard of it:
+"""How soon a lock has its next holder after the holder died, and without notifications:
 takeover.py REDLOCK CONTENDER [--times N] [--seconds S]
 
 First the holder is killed, with SIGKILL, some time after it got the lock; others wait. The
-lock ends by its TTL: how much later than that does the next one hold it? Then 16 processes
-contend, and are cut off from whatever nodes tell of releases: once their subscriptions are
-closed again and again, once they have no right to any. In each second the lock must change
-its owner, and never may two hold it.
+lock ends by its TTL: how much later does the next one hold it? Then 16 processes
+contend without notifications: first their subscriptions are
+closed repeatedly, then they have no right to subscribe. In each second the lock must change
+its owner, and two must never hold it.
 """
 import argparse
 import os
@@ -32,7 +32,7 @@ KEY = "contended"
 # --- a holder dies ---
 
 class Line:
-    """Processes that wait for the lock, and hold on to it until they are killed."""
+    """Processes that wait for the lock, and hold it until they are killed."""
 
     def __init__(self, contender, quorum):
         self.words = [contender, "-g", "-l", str(TTL_MS)]
@@ -46,7 +46,7 @@ class Line:
         self.waiting.register(process.stdout, selectors.EVENT_READ, process)
 
     def next_holder(self):
-        """(it, when it held); it stands in line no more."""
+        """(it, when it held); it is removed from the waiting processes."""
         found = self.waiting.select(20)
         lab.equal(len(found), 1, "how many hold the lock")
         process = found[0][0].data
@@ -65,8 +65,8 @@ def end(process):
 
 
 def ends_us(quorum):
-    """When the nodes will have forgotten the dead holder's lock, by CLOCK_MONOTONIC."""
-    time.sleep(0.02)  # what it sent last is read by then
+    """When the nodes will have expired the dead holder's lock, by CLOCK_MONOTONIC."""
+    time.sleep(0.02)  # its last commands are read by then
     offset = time.monotonic_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     return quorum.expires_us(KEY) + offset // 1000
 
@@ -92,10 +92,10 @@ def kill_holders(contender, quorum, times):
     return sorted(late)
 
 
-# --- nobody hears of releases ---
+# --- no notifications ---
 
 def cut_off(quorum, seconds):
-    """Closes all subscriptions, for so long; how many they were."""
+    """Closes all subscriptions, for this time; returns how many there were."""
     until, closed = time.monotonic() + seconds, 0
     while time.monotonic() < until:
         for server in quorum.servers:

@@ -1,6 +1,6 @@
 /*
- * wan: how long a lock takes, and how often there is none, where the nodes are far apart.
- * Prints JSON, the same each time; bench/wan.py makes tables and a picture of it.
+ * wan: how long a lock takes, and how often it fails, with distant nodes. Prints JSON, the
+ * same each time; bench/wan.py makes tables and a plot of it.
  */
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #define LOSS      1000
 #define TTL_LOCKS 1000 /* for each of the short TTLs */
 
-/* Of clients that say nothing else: a minute, the drift and a tenth (src/member.c). */
+/* Of clients with default options: a minute, the drift and a tenth (src/client/nodes.c). */
 #define QUARANTINE (66602 * RL_MS)
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -42,19 +42,19 @@ static const struct placement placements[] = {
     {"1+1+1+1+1", "ABCDE", {1, 30, 100, 30, 100}},
 };
 
-/* Who is gone. */
+/* Which nodes are down. */
 static const struct {
     const char *name;
     char centre; /* 0: none */
-    bool whole;  /* else only one node of it */
+    bool whole;  /* otherwise only one node of it */
 } losses[] = {
     {"nothing", 0, false}, {"a node of A", 'A', false}, {"A", 'A', true}, {"B", 'B', true},
     {"C", 'C', true},
 };
 
-static rl_nodes nodes_of(const struct placement *placement, char centre, bool whole)
+static rl_node_set nodes_of(const struct placement *placement, char centre, bool whole)
 {
-    rl_nodes nodes = 0;
+    rl_node_set nodes = 0;
     for (unsigned i = 0; placement->where[i]; i++)
         if (placement->where[i] == centre && (whole || !nodes))
             nodes |= rl_bit(i);
@@ -137,8 +137,8 @@ static void measure_ttl(const struct placement *placement, rl_time ttl)
 /* --- availability --- */
 
 /*
- * The nodes are bad on purpose: were they good, there would be nothing to count. What one
- * lock finds says little of what the next one will, so many come in each batch, and the
+ * The nodes are bad on purpose: with good nodes there would be nothing to count. The
+ * results of consecutive locks are correlated, so each batch has many locks, and the
  * batches are the sample.
  */
 #define MTBF      (450 * RL_SECOND)
@@ -149,7 +149,10 @@ static void measure_ttl(const struct placement *placement, rl_time ttl)
 
 static const unsigned sizes[] = {1, 3, 5, 7};
 
-/* That at least a majority of n nodes vote, where each does so with this probability. */
+/*
+ * The probability that at least a majority of n nodes vote, if each votes with this
+ * probability.
+ */
 static double binomial(unsigned n, double votes)
 {
     double sum = 0;

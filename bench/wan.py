@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Locks whose nodes are far apart, simulated: wan.py WAN [--json F] [--plot F] [--check PAGE]
+"""Locks with distant nodes, simulated: wan.py WAN [--json F] [--plot F] [--check PAGE]
 
 Prints the tables of docs/scale.md, from the figures that the program bench/wan computes in
-virtual time, the same each time. --plot makes the picture (gnuplot), --check looks whether a
-page has these tables and the picture beside it was made of these figures. It is an error if
+virtual time, the same each time. --plot makes the plot (gnuplot), --check checks that a
+page has these tables and that the plot beside it was made of these figures. It is an error if
 the simulation does not agree with the binomial formula.
 """
 import argparse
@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 INTERVAL = 2.58  # standard errors, for 99 %
-GOOD = 0.99      # how much a better node votes, of which the picture has the formula only
+GOOD = 0.99      # how much a better node votes, of which the plot has the formula only
 
 
 # --- tables ---
@@ -97,7 +97,7 @@ def disagreements(figures):
 
 
 def mark(figures):
-    """Of what the picture was made."""
+    """The figures of the plot."""
     text = json.dumps(figures, sort_keys=True)
     return f"<!-- figures {hashlib.sha256(text.encode()).hexdigest()[:16]} -->"
 
@@ -113,7 +113,7 @@ def untruths(figures, page):
         yield f"{picture} was made of other figures: ./dev bench wan --plot {picture}"
 
 
-# --- the picture ---
+# --- the plot ---
 
 INK, SOFT, FAINT = "#24292f", "#6e7781", "#d8dee4"
 MARKS = {  # of who is gone: colour, words, where those stand
@@ -174,7 +174,7 @@ def latency_plot(figures):
 
 
 def binomial(n, votes):
-    """That no majority of n nodes votes."""
+    """The probability that no majority of n nodes votes."""
     return sum(math.comb(n, k) * votes ** k * (1 - votes) ** (n - k)
                for k in range(n // 2 + 1))
 

@@ -12,7 +12,7 @@
 
 #define FDS_MAX 1024
 
-/* Where the stream of one connection stands: in a line of RESP, or in a word's bytes. */
+/* The position in the stream of one connection: in a line of RESP, or in a word's bytes. */
 struct stream {
     size_t skip;   /* bytes of a word, and of its line's end, that are still to come */
     size_t number; /* of the line that is being read */
@@ -60,7 +60,7 @@ static unsigned on_line(struct stream *stream)
     return begins;
 }
 
-/* Of EVAL and EVALSHA all that has to be seen is how they begin. */
+/* The first characters are enough to recognize EVAL and EVALSHA. */
 static size_t on_word(struct stream *stream, const char *bytes, size_t len)
 {
     size_t taken = len < stream->skip ? len : stream->skip;
@@ -90,7 +90,7 @@ static unsigned read_stream(struct stream *stream, const char *bytes, size_t len
             stream->number = 0;
             if (byte != '*' && byte != '$') {
                 fputs("wire: this is no command\n", stderr);
-                abort(); /* a figure that is wrong is worse than none */
+                abort(); /* no figure is better than a wrong one */
             }
         } else if (byte == '\n') {
             commands += on_line(stream);
@@ -101,7 +101,7 @@ static unsigned read_stream(struct stream *stream, const char *bytes, size_t len
     return commands;
 }
 
-/* Those of the C library are found after the program's own. */
+/* The functions of the C library are found after the program's own. */
 
 int connect(int fd, __CONST_SOCKADDR_ARG address, socklen_t len)
 {

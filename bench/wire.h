@@ -1,7 +1,7 @@
 /*
- * How many commands this process sends to its nodes: what goes through send() is read on
- * its way, as the servers will read it. So it is exact, and what scripts do inside the
- * servers is not in it.
+ * Counts the commands that this process sends to its nodes: what goes through send() is
+ * parsed as the servers will parse it. So the count is exact, and does not include commands
+ * inside scripts.
  */
 #ifndef BENCH_WIRE_H
 #define BENCH_WIRE_H
@@ -9,10 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* From here to there, CLOCK_MONOTONIC in us: counted apart. May be set while it counts. */
+/* The window, CLOCK_MONOTONIC in us: counted separately. May be set during the run. */
 void wire_window(int64_t begin, int64_t end);
 
-/* While it is set, what this thread sends is none of the nodes' business. */
+/* While it is set, this thread's bytes are not counted. */
 void wire_aside(bool aside);
 
 struct wire_count {

@@ -4,21 +4,22 @@ import hashlib
 import pathlib
 import sys
 
-
-PART = "-- with "
+sys.dont_write_bytecode = True
+import variables  # noqa: E402
 
 
 def lines_of(path):
     """Without comments and indentation; a line that names a part stands for it."""
     for line in map(str.strip, path.read_text().splitlines()):
-        if line.startswith(PART):
-            yield from lines_of(path.parent / line.removeprefix(PART))
+        if line.startswith(variables.WITH):
+            yield from lines_of(path.parent / line.removeprefix(variables.WITH))
         elif line and not line.startswith("--"):
             yield line
 
 
 def body(path):
     """The script as its bytes go over the wire."""
+    variables.check(path)
     return "\n".join(lines_of(path))
 
 
@@ -41,4 +42,7 @@ def main(out, *files):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except variables.Mistake as mistake:
+        sys.exit(f"lua/{mistake}")

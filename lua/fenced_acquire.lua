@@ -1,7 +1,7 @@
 -- with guard.lua
--- and ARGV[6] how many fences are reserved
--- 1 acquired, with a fence so far above all that were ever stored here
--- with marked.lua
+-- and ARGV[6] the number of fences to reserve
+-- Returns code 1: acquired. The fence is larger than the stored one by at least ARGV[6].
+-- with check_marker.lua
 if not marked then
   return redis.error_reply('MARKER is another')
 end

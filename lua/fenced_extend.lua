@@ -1,9 +1,9 @@
 -- with guard.lua
--- and ARGV[6] '1': plant where nothing is
--- 1 extended, 0 gone, 2 planted anew (no vote)
--- Never ends a key earlier, as plain_extend.lua; and the fence is raised, too.
+-- and ARGV[6] '1': store the token again if the key is missing
+-- Returns code 1: extended, 0: gone, 2: recreated (no vote).
+-- Never shortens the life of a key, as plain_extend.lua. It also raises the fence.
 local value = redis.call('GET', KEYS[1])
--- with marked.lua
+-- with check_marker.lua
 if not marked then
   return redis.error_reply('MARKER is another')
 elseif ahead then
@@ -13,7 +13,7 @@ if value == ARGV[1] then
   if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[4]) then
     redis.call('PEXPIRE', KEYS[1], ARGV[4])
   end
-  -- with raise.lua
+  -- with store_fence.lua
   return '1 ' .. time[1] .. ' ' .. time[2] .. ' ' .. known
 elseif value then
   -- with held.lua
@@ -23,5 +23,5 @@ elseif ARGV[6] ~= '1' then
 end
 -- with late.lua
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[4])
--- with raise.lua
+-- with store_fence.lua
 return '2 ' .. time[1] .. ' ' .. time[2] .. ' ' .. known

@@ -1,6 +1,6 @@
--- KEYS[1] a node's marker: looks at it, or sets it if it still is as it was
--- ARGV[1] as it was, ARGV[2] as it is to be; '' stands for none
--- {marker, now}
+-- KEYS[1] the node's marker: reads it, or compares and sets it
+-- ARGV[1] the expected marker, ARGV[2] the new one; '' means no marker
+-- Returns {marker, now}.
 local time = redis.call('TIME')
 local marker = redis.call('GET', KEYS[1]) or ''
 if ARGV[1] and marker == ARGV[1] then

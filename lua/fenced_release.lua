@@ -1,23 +1,21 @@
 -- with guard.lua
--- and of whoever has a place in the queue ARGV[4] that, ARGV[5] '' to leave it, or for how long
--- it waits by now, in us
--- 1 released, 2 and another waits, 0 gone; where another's value is, one more 0 tells that the
--- place could not be taken; the fence is raised wherever that may be
+-- and, if the client has a queue entry, ARGV[4] the entry, ARGV[5] '' to remove it, or the
+-- time that the client has waited so far, in us, to add it
+-- Returns code 1: released, 2: released and another client waits, 0: gone. If the key holds
+-- another value, {value, pttl, now}; a further 0 means that the queue could not be updated.
+-- It raises the fence in every case, unless the fence is too far ahead of the clock.
 local value = redis.call('GET', KEYS[1])
 if not ahead then
-  -- with raise.lua
+  -- with store_fence.lua
 end
 local mine = value == ARGV[1]
 if mine then
   redis.call('DEL', KEYS[1])
 end
-local place, waited
-if #ARGV > 4 then
-  place, waited = ARGV[4], ARGV[5]
-end
--- with place.lua
+local entry, waited = ARGV[5] and ARGV[4], ARGV[5]
+-- with enqueue.lua
 if mine then
-  -- with call.lua
+  -- with notify.lua
   return (awaited and '2 ' or '1 ') .. time[1] .. ' ' .. time[2] .. ' ' .. known
 elseif value then
   -- with held.lua

@@ -1,9 +1,10 @@
--- What there is to say of another's value.
+-- part: reads now, value; sets pttl, there
+-- The reply if the key holds another value.
 local pttl = redis.call('PTTL', KEYS[1])
--- No fenced lock is that long: the clock was set back. Whoever says another marker, as a
--- release may, does not know how long the locks of this deployment can be.
+-- A longer TTL than any fenced lock has means that the clock was set back. A client with
+-- another marker, as a release may have, does not know the longest TTL of this deployment.
 if pttl > tonumber(ARGV[3]) and string.sub(value, 1, 2) == 'f:' then
-  -- with marked.lua
+  -- with check_marker.lua
   if marked then
     redis.call('PEXPIRE', KEYS[1], ARGV[3])
     pttl = tonumber(ARGV[3])

@@ -1,5 +1,5 @@
 -- KEYS[1] resource
--- 0 free, {value, pttl} held
+-- Returns 0 if it is free, or {value, pttl}.
 local value = redis.call('GET', KEYS[1])
 if value then
   return {string.sub(value, 1, 128), redis.call('PTTL', KEYS[1])}

@@ -1,4 +1,5 @@
--- What was held up on its way may not lock anything any more.
+-- part: reads now
+-- A command that was delayed on its way must not store a lock any more.
 if now - tonumber(ARGV[5]) > 1000000 then
   return redis.error_reply('LATE to lock anything')
 end

@@ -1,6 +1,8 @@
--- KEYS[1] resource, ARGV[1] token, ARGV[2] ttl in ms, ARGV[3] '1': plant where nothing is
--- 1 extended, 0 gone, 2 planted anew (no vote), {value, pttl} another's
--- Never ends a key earlier: an older extension that comes late may not undo a newer one.
+-- KEYS[1] resource, ARGV[1] token, ARGV[2] ttl in ms, ARGV[3] '1': store the token again if
+-- the key is missing
+-- Returns 1: extended, 0: gone, 2: recreated (no vote), {value, pttl}: another value.
+-- Never shortens the life of a key: an older extension that arrives late must not undo a newer
+-- one.
 local value = redis.call('GET', KEYS[1])
 if value == ARGV[1] then
   if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then

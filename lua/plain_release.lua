@@ -1,16 +1,16 @@
--- KEYS[1] resource, ARGV[1] token, and of whoever has a place in the queue ARGV[2] that,
--- ARGV[3] '' to leave it, or for how long it waits by now, in us
--- 1 released, 2 and another waits, 0 gone, {value, pttl} another's, and then 0 if the place
--- could not be taken
+-- KEYS[1] resource, ARGV[1] token, and, if the client has a queue entry, ARGV[2] the entry,
+-- ARGV[3] '' to remove it, or the time that the client has waited so far, in us, to add it
+-- Returns 1: released, 2: released and another client waits, 0: gone, {value, pttl}: another
+-- value; a further 0 means that the queue could not be updated.
 local value = redis.call('GET', KEYS[1])
 local mine = value == ARGV[1]
 if mine then
   redis.call('DEL', KEYS[1])
 end
-local place, waited = ARGV[2], ARGV[3]
--- with place.lua
+local entry, waited = ARGV[2], ARGV[3]
+-- with enqueue.lua
 if mine then
-  -- with call.lua
+  -- with notify.lua
   return awaited and 2 or 1
 elseif value then
   return {string.sub(value, 1, 128), redis.call('PTTL', KEYS[1]), not entered and 0 or nil}

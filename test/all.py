@@ -2,7 +2,7 @@
 """./dev all [ROW...]: runs each verb of the help text once, as short as is useful.
 
 Prints a row as each verb ends: name, result, seconds, figure. A failure does not stop the
-others. The exit code is 1 if a row failed. With ROWs, only those whose names begin so.
+others. The exit code is 1 if a row failed. ROWs select the rows whose names begin so.
 The output of each verb is in build/all/ROW.log, the table in build/all/table.txt.
 
 A line of `./dev help` without an entry in VERBS is an error: no verb can be forgotten.
@@ -18,11 +18,11 @@ import sys
 import time
 
 ROW_SECONDS = 3600  # a verb that takes longer hangs
-END_SECONDS = 10    # for one that hangs, from TERM to KILL
+END_SECONDS = 10    # for a verb that hangs, from TERM to KILL
 USAGE = 64
 
-# MISSED: a bench ran to its end and missed targets of speed or size. In so few laps on a busy
-# machine that says little, so they are shown and are not a failure: the whole bench decides.
+# MISSED: a bench ran to its end and missed targets of speed or size. With so few laps on a
+# busy machine that proves little, so it is shown and is not a failure: the full bench decides.
 # A lock that was lost is a failure.
 OK, MISSED, SKIPPED, FAILED = "ok", "missed", "skipped", "FAILED"
 TARGET = re.compile(r"^missed: (.*)$", re.MULTILINE)
@@ -31,12 +31,12 @@ LOST = "lost is "
 
 @dataclasses.dataclass
 class Row:
-    """What is run for one line of the help text; an exit code of 0 is a success."""
+    """The command for one line of the help text; an exit code of 0 is a success."""
     name: str
     figure: str = ""       # a pattern: its groups in the last match are shown, none is a failure
     command: str = ""      # for bash; without it: ./dev NAME
     unless: str = ""       # a pattern: where the output has it, the row is skipped
-    in_copy: bool = False  # in a clone of the last commit, for it changes or removes files
+    in_copy: bool = False  # in a clone of the last commit, because it changes or removes files
     never: str = ""        # why it is not run
 
 
@@ -75,17 +75,22 @@ VERBS = {
     "bench servers": [Row("bench servers --rounds 1 --seconds 0.3",
                           figure=r"^(a fenced cycle in plain ones, .*: [\d.]+)")],
     "bench wan": [Row("bench wan", figure=r"^\| (7 \| 67 s \|.*) \|$")],
-    "bench run": [Row("bench run --rounds 3", figure=r"^ *(200) .* ([\d.]+)$")],
+    "bench run": [Row("bench run --rounds 3", figure=r"^ *(200) .* ([\d.]+) \(.*\)$")],
     "bench scale": [Row("bench scale --leases 50000 --rounds 1",
                         figure=r"^memory of a lease +(\d+ bytes)")],
     "bench nodes": [Row("bench nodes --rounds 1", figure=r"^(hung_p99) +([\d.]+)")],
     "bench allocations": [Row("bench allocations --cycles 500",
                               figure=r"^(async_c64) .* ([\d.]+)$")],
+    "bench gates": [Row("bench gates", figure=r"^(async_instructions +\d+)")],
     "bench instructions": [Row("bench instructions --cycles 500",
                                figure=r"^(64 in flight): .*: (x [\d.]+)$")],
+    "layers": [Row("layers", figure=r"^(\d+ rooms, \d+ groups: .*)$")],
+    "life": [Row("life", figure=r"^(9\. `redlock_lease_free.*)$")],
     "coverage": [Row("coverage", figure=r"^(\d+ of \d+ branches .*)$")],
     "format": [Row("format", in_copy=True, figure=r"^(\d+ files changed)$",
                    command="./dev format && echo $(git diff --name-only | wc -l) files changed")],
+    "upgrade [CASE...]": [Row("upgrade", figure=r"^(ok \d+) - ",
+                              unless=r"^(upgrade is skipped: .*)$")],
     "on RELEASE VERB...": [Row("on trixie demo", figure=r"^(As told: .*)$")],
     "install-test": [Row("on trixie install-test")],
     "all [ROW...]": [Row("all", never="it prints this table")],
@@ -138,7 +143,7 @@ class All:
         self.results = []
 
     def end(self):
-        """Ends what runs, with all that it started in its session."""
+        """Ends the running command, with all processes in its session."""
         if self.running and self.running.poll() is None:
             os.killpg(self.running.pid, signal.SIGTERM)
             try:

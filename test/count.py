@@ -31,7 +31,7 @@ def cases_by_program(path):
 
 
 def count(cases, result):
-    """Of a program with these cases. The result decides of one without."""
+    """The result of a program with these cases. A program without cases counts by its result."""
     failed = cases.count(False)
     if result not in GOOD:
         return cases.count(True), max(failed, 1)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# One story of a lock on five real Redis masters: redlock local -n 5 -- test/demo.sh REDLOCK
-# Each step is checked; the story ends with 0 only if all of it was as told.
+# Shows one lock on five real Redis masters: redlock local -n 5 -- test/demo.sh REDLOCK
+# Each step is checked; the script exits with 0 only if all of it ended as described.
 set -euo pipefail
 
 redlock=$(realpath "${1:?usage: redlock local -n 5 -- $0 REDLOCK}")
@@ -11,7 +11,7 @@ key=nightly-report
 ttl=3s
 export pulse=$folder/pulse
 
-# By default a node on the same machine has 50 ms for an answer: too little on a busy one.
+# By default a node on the same machine has 50 ms to reply: too little on a busy one.
 export REDLOCK_CONFIG=$folder/patience
 echo 'timeout = 1s' >"$REDLOCK_CONFIG"
 
@@ -29,7 +29,7 @@ fail() {
   exit 1
 }
 
-# within SECONDS WHAT COMMAND...: asks the command until it succeeds
+# within SECONDS WHAT COMMAND...: runs the command until it succeeds
 within() {
   local seconds=$1 what=$2 end=$((SECONDS + $1))
   shift 2
@@ -57,7 +57,7 @@ kill_master() {
 # --- a job, and one too many ---
 
 tell '1. A job runs while it holds a lock on a majority of five Redis masters.'
-# It writes the time to a file, over and over: that is how we see that it lives.
+# It writes the time to a file repeatedly: that shows that it is alive.
 job='while :; do echo $EPOCHREALTIME >"$pulse.new"; mv "$pulse.new" "$pulse"; sleep 0.02; done'
 shown "redlock run -t $ttl $key -- ./job &"
 "$redlock" run -t "$ttl" "$key" -- bash -c "$job" 2>"$folder/said" &
@@ -99,7 +99,7 @@ proven 'nobody else can have it: exit 75'
 # --- a majority is lost ---
 
 tell '4. A third master is killed. Nobody can extend now: the job has to end in time.'
-# Read and wiped in one step, so that no extension comes between reading and killing.
+# Read and cleared in one step, so that no extension comes between reading and killing.
 wipe="local at = redis.call('PEXPIRETIME', KEYS[1]) redis.call('DEL', KEYS[1]) return at"
 end=$(ask 3 EVAL "$wipe" 1 "$key")
 kill_master 3

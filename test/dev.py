@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What ./dev builds upon: the counts of its tests (count.py), and ./dev all (all.py)."""
+"""What ./dev depends on: the counts of its tests (count.py), and ./dev all (all.py)."""
 import contextlib
 import io
 import pathlib

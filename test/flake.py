@@ -2,9 +2,9 @@
 """Repeats the tests that have processes, sockets or threads, to find those that fail rarely.
 
 Each run plays every such test once, or those named. Beside them run busy loops (--load), and
-threads of the tests are stopped at random (--stops), as a machine does that is short of cores.
-build/flake/ keeps what has ended and the logs of what failed: a run that was interrupted goes
-on where it was. The exit code is 1 if anything failed.
+random threads of the tests are stopped (--stops), as on a machine that is short of cores.
+build/flake/ keeps the results and the logs of failures: a run that was interrupted continues
+where it was. The exit code is 1 if anything failed.
 """
 import argparse
 import collections
@@ -27,7 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PURE = {"unit", "sim", "models", "slow"}  # suites with no process, socket or thread ...
 SOCKETS = "sockets"  # ... except for their tests that are in this suite, too
 SKIPPED = 77  # meson's exit code of a test that cannot run here
-END_SECONDS = 5  # for a test that was told to end
+END_SECONDS = 5  # for a test that was terminated
 
 BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(10**6))"
 
@@ -54,7 +54,7 @@ def tests_of(build, names):
 # --- one test ---
 
 def failed_cases(protocol, code, out):
-    """The names of what failed; what a test that failed without one did."""
+    """The names of the cases that failed; a name for a failed test without one."""
     if code == SKIPPED:
         return []
     failed = []
@@ -104,7 +104,7 @@ def play(test, build, running):
 # --- what is kept ---
 
 class State:
-    """One line for each test that has ended; the first says of which build and options."""
+    """One line for each test that has ended; the first line has the build and the options."""
 
     def __init__(self, folder, about, fresh):
         self.folder, self.path = folder, folder / "results"
@@ -159,7 +159,7 @@ def disturb(load, stops):
 # --- runs ---
 
 def play_runs(options, tests, state):
-    """A test that is slow begins early, so that a run does not end by waiting for one."""
+    """A slow test begins early, so that a run does not end by waiting for one."""
     running, over = set(), threading.Event()
 
     def one(run, test):
@@ -215,8 +215,8 @@ def arguments():
     parser.add_argument("--load", type=int, default=0, help="busy loops beside them")
     parser.add_argument("--stops", type=int, default=0, metavar="MS",
                         help="stop random threads of the tests, each for up to MS")
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)),
-                        help="tests at a time (default: one for each core)")
+    parser.add_argument("--jobs", type=int, default=2 * len(os.sched_getaffinity(0)),
+                        help="tests at a time (default: two for each core)")
     parser.add_argument("--state", type=pathlib.Path, default=ROOT / "build" / "flake",
                         help="folder of results and logs (default: build/flake)")
     parser.add_argument("--fresh", action="store_true", help="forget what has ended")
@@ -238,7 +238,7 @@ def main():
     try:
         play_runs(options, tests, state)
     except KeyboardInterrupt:
-        print("interrupted: the same command goes on here", file=sys.stderr)
+        print("interrupted: the same command continues here", file=sys.stderr)
         table(state)
         sys.exit(128 + signal.SIGINT)
     finally:

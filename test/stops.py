@@ -55,7 +55,7 @@ def threads(pid):
 
 
 def stop(thread):
-    """How the thread is to go on: the signal that it was about to get. None: it does not stop."""
+    """How the thread continues: the signal that it was about to get. None: it does not stop."""
     if not ptrace(SEIZE, thread):
         return None
     ptrace(INTERRUPT, thread)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs a test under valgrind or with the sanitizers' logs kept, and fails on any complaint.
+"""Runs a test under valgrind or with the sanitizers' logs kept, and fails on any finding.
 
-Criterion runs each test in a process of its own and swallows what that process's exit code
-says: a leak is reported as a passed test. So the complaints go to files, and these decide.
-What criterion itself leaks is suppressed by name; lanes/bite.py checks that planted mistakes
+Criterion runs each test in its own process and hides the exit code of that process:
+a leak is reported as a passed test. So the findings go to files, and these decide.
+Criterion's own leaks are suppressed by name; lanes/bite.py checks that planted mistakes
 are found all the same.
 Usage: watched.py valgrind|sanitizers PROGRAM [ARGUMENT...]
 """
@@ -15,7 +15,7 @@ import tempfile
 LANES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lanes")
 
 # A forked child must leave its events where they are: the loop is its parent's. And a test
-# that has an allocator of its own wants to be asked before valgrind's.
+# with its own allocator must be called before valgrind's.
 VALGRIND = ["valgrind", "--quiet", "--leak-check=full", "--show-leak-kinds=definite",
             "--errors-for-leak-kinds=definite", "--num-callers=30", "--trace-children=yes",
             "--trace-children-skip=*redis-server*", "--child-silent-after-fork=yes",

@@ -1,4 +1,4 @@
-"""What the drivers in Python have in common: orders, lanes, and the report of a lap."""
+"""Shared by the drivers in Python: the laps' lines, lanes, and the report of a lap."""
 import json
 import sys
 import threading
@@ -9,7 +9,7 @@ LANES_MAX = 64
 
 
 class Lane:
-    """One of those that acquire and release, again and again, a fresh key each time."""
+    """A lane that acquires and releases repeatedly, a fresh key each time."""
 
     def __init__(self, number):
         self.number, self.count = number, 0
@@ -33,7 +33,7 @@ LANES = [Lane(number) for number in range(LANES_MAX)]
 
 
 def orders():
-    """(how many lanes, seconds) of each lap that is wanted."""
+    """(how many lanes, seconds) of each requested lap."""
     print("ready", flush=True)
     for line in sys.stdin:
         lanes, seconds = line.split()
@@ -41,7 +41,7 @@ def orders():
 
 
 class Lap:
-    """Begins when it is made; ends in report()."""
+    """Begins when it is created; ends in report()."""
 
     def __init__(self, lanes, seconds):
         self.lanes = LANES[:lanes]
@@ -66,7 +66,7 @@ def _repeat(cycle, lane, end):
 
 
 def run_in_threads(cycle):
-    """All laps that are wanted, a thread for each lane. cycle(lane): did it go well?"""
+    """Runs all requested laps, a thread for each lane. cycle(lane): did it succeed?"""
     for lanes, seconds in orders():
         lap = Lap(lanes, seconds)
         threads = [threading.Thread(target=_repeat, args=(cycle, lane, lap.end))

@@ -2,7 +2,7 @@
 # A job that writes to a store which refuses old fencing tokens:
 #   redlock run --fence KEY -- fenced_shell.sh redis SOCKET RECORD VALUE
 #   redlock run --fence KEY -- fenced_shell.sh sqlite FILE RECORD VALUE
-# Exits with 0 if the value is written, 1 if it is refused, 2 if neither is known.
+# Exits with 0 if the value was written, 1 if it was refused, 2 if the result is unknown.
 set -u
 
 here=$(dirname "$0")
@@ -10,7 +10,7 @@ fence=${REDLOCK_FENCE:?is not set: this runs under redlock run --fence}
 usage="usage: $0 redis|sqlite WHERE RECORD VALUE"
 store=${1:?$usage} where=${2:?$usage} record=${3:?$usage} value=${4?$usage}
 
-# A text as SQL, in hex, so that no quote in it can end it.
+# Encodes the text in hex for SQL, so that a quote in the text cannot end it.
 sql() {
   printf "CAST(x'%s' AS TEXT)" "$(printf %s "$1" | od -An -v -tx1 | tr -d ' \n')"
 }

@@ -7,13 +7,13 @@ static void leave(redlock_lease *lease, const redlock_result *result, void *clie
 {
     puts(redlock_code_text(result->code));
     redlock_lease_free(lease);
-    redlock_client_free(client); /* nothing is left to wait for, so the loop ends */
+    redlock_client_free(client); /* no event is left, so the loop ends */
 }
 
 static void enter(redlock_lease *lease, const redlock_result *result, void *client)
 {
     if (result->code == REDLOCK_OK) {
-        puts("What nobody else may do meanwhile is done here.");
+        puts("This runs while no other client holds the lock.");
         redlock_release(lease, leave, client);
     } else {
         leave(lease, result, client);

@@ -1,10 +1,11 @@
 /*
- * Many workers sell the last items, and none is sold twice: inventory redis://a redis://b
+ * Many workers sell the last items. No item is sold twice: inventory redis://a redis://b
  * ...
  *
- * Each worker is a process with a client of its own. To sell is to read the stock, to
- * think, and to write the stock; only the lock keeps the others out meanwhile. Whoever gets
- * the lock first dies with it, and the others go on when it has run out.
+ * Each worker is a process with its own client. A sale reads the stock, waits, and writes
+ * the stock; only the lock keeps the other workers out in between. The first worker that
+ * gets the lock kills itself while it holds the lock. The others continue when the lock has
+ * expired.
  */
 #include <event2/event.h>
 #include <redlock/redlock.h>
@@ -21,10 +22,10 @@
 #define WORKERS 8
 #define ITEMS   20
 
-/* The shop's database, shared by all processes. Each access is atomic, a sale is not. */
+/* The shop's database, shared by all processes. Each access is atomic; a sale is not. */
 static struct shop {
     atomic_int stock;
-    atomic_int sold[ITEMS]; /* how often */
+    atomic_int sold[ITEMS]; /* how often each item was sold */
     atomic_bool somebody_died;
 } * shop;
 
@@ -32,7 +33,7 @@ struct worker {
     struct event_base *base;
     redlock_client *client;
     redlock_lease *lease;
-    int stock; /* as read */
+    int stock; /* the stock that was read */
 };
 
 static const struct timeval thinking = {.tv_usec = 2000};
@@ -48,7 +49,7 @@ static void fail(const char *what)
 static void given_back(redlock_lease *lease, const redlock_result *result, void *arg)
 {
     struct worker *worker = arg;
-    (void)result; /* what could not be released runs out */
+    (void)result; /* a lock that could not be released expires */
     redlock_lease_free(lease);
     if (worker->stock > 0)
         try_to_sell(worker);
@@ -56,8 +57,7 @@ static void given_back(redlock_lease *lease, const redlock_result *result, void 
         redlock_client_free(worker->client); /* sold out: the loop ends */
 }
 
-/* The client has kept the lock meanwhile; if it could not, this sale does not take place.
- */
+/* The client has extended the lock meanwhile. If that failed, this sale is dropped. */
 static void sell(evutil_socket_t fd, short what, void *arg)
 {
     struct worker *worker = arg;
@@ -86,7 +86,7 @@ static void try_to_sell(struct worker *worker)
     redlock_lease_options options;
     redlock_lease_options_init(&options);
     options.ttl_ms = 1000;
-    options.wait_ms = -1;
+    options.wait_ms = REDLOCK_FOREVER;
     redlock_code code = redlock_acquire(worker->client, "stock", strlen("stock"), &options,
                                         taken, worker, &worker->lease);
     if (code != REDLOCK_OK)
@@ -104,7 +104,7 @@ static void work(const char *const *nodes, size_t count)
     event_base_free(worker.base);
 }
 
-/* Returns how many of them were killed. */
+/* Returns how many of the workers were killed. */
 static int run_workers(const char *const *nodes, size_t count)
 {
     for (int i = 0; i < WORKERS; i++) {
@@ -112,7 +112,8 @@ static int run_workers(const char *const *nodes, size_t count)
         if (pid < 0)
             fail("no process");
         if (pid == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody sells on when the parent goes */
+            /* no worker runs on when the parent has ended */
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
             work(nodes, count);
             exit(EXIT_SUCCESS);
         }
@@ -140,8 +141,7 @@ int main(int argc, char **argv)
         once += shop->sold[i] == 1;
         again += shop->sold[i] > 1;
     }
-    printf("%d workers, of which %d died with the lock; %d items\n", WORKERS, killed,
-           ITEMS);
+    printf("%d workers, %d of them died with the lock; %d items\n", WORKERS, killed, ITEMS);
     printf("sold once: %d, sold twice: %d, left: %d\n", once, again, shop->stock);
     return once == ITEMS && killed == 1 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

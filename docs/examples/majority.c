@@ -1,12 +1,13 @@
 /*
- * One of the masters forgets: majority unix:///a.sock unix:///b.sock unix:///c.sock ...
+ * One of the masters loses its memory: majority unix:///a.sock unix:///b.sock
+ * unix:///c.sock ...
  *
- * Ann holds the lock, and the first node crashes (DEBUG CRASH-AND-RECOVER, so give it nodes
- * of its own). Bob comes afterwards and knows nothing of all this.
+ * Ann holds the lock, and the first node crashes (DEBUG CRASH-AND-RECOVER: use nodes that
+ * nothing else needs). Then Bob, who has another client, tries to acquire the lock.
  */
 #include <event2/event.h>
 #include <hiredis/hiredis.h>
-#include <redlock/redlock.h>
+#include <redlock/admin.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@ static const char key[] = "lock";
 
 static struct event_base *base;
 
-/* What the callback of the last operation told. */
+/* The result of the last operation's callback. */
 static bool done;
 static redlock_code code;
 static unsigned held, unlocked;
@@ -33,7 +34,7 @@ static void told(redlock_lease *lease, const redlock_result *result, void *arg)
     done = true;
 }
 
-static void surveyed(redlock_client *client, const redlock_survey *survey, void *arg)
+static void surveyed(redlock_client *client, const redlock_inspection *survey, void *arg)
 {
     (void)client, (void)arg;
     held = survey->held;
@@ -41,7 +42,7 @@ static void surveyed(redlock_client *client, const redlock_survey *survey, void 
     done = true;
 }
 
-/* A story goes one step after the other: runs the loop until the callback came. */
+/* Runs the loop until the callback came, so that the steps happen one after the other. */
 static void await(redlock_code started)
 {
     if (started != REDLOCK_OK)
@@ -56,7 +57,8 @@ static redlock_client *new_client(const char *const *nodes, size_t count)
     redlock_error error;
     redlock_options options;
     redlock_options_init(&options);
-    options.node_timeout_ms = 10000; /* a busy machine is no other story */
+    /* late replies on a busy machine do not change the result */
+    options.node_timeout_ms = 10000;
     if (redlock_client_new(base, nodes, count, &options, &client, &error))
         fail(error.text);
     return client;
@@ -69,7 +71,7 @@ static redlock_lease *acquire(redlock_client *client, const char *who,
     await(redlock_acquire(client, key, strlen(key), NULL, told, NULL, &lease));
     printf("%-5s acquires the lock: %s\n", who, redlock_code_name(code));
     if (code != expected)
-        fail("that was not expected");
+        fail("unexpected result");
     return lease;
 }
 
@@ -80,7 +82,7 @@ static void release(redlock_lease *lease, const char *who)
     redlock_lease_free(lease);
 }
 
-/* Looks at the nodes until so many have the lock and all others have not. */
+/* Polls the nodes until `with` of them store the lock and all others do not. */
 static void await_held(redlock_client *client, unsigned nodes)
 {
     do {
@@ -93,7 +95,7 @@ static redisContext *connect_to(const char *uri)
 {
     static const char scheme[] = "unix://";
     if (strncmp(uri, scheme, strlen(scheme)) != 0)
-        fail("this story needs nodes at unix:///path");
+        fail("this program needs nodes at unix:///path");
     redisContext *redis = redisConnectUnix(uri + strlen(scheme));
     if (!redis)
         fail("out of memory");
@@ -107,7 +109,7 @@ static void crash(const char *uri)
     if (reply)
         fail(reply->str ? reply->str : "the node does not crash");
     int error;
-    do { /* until it is there again */
+    do { /* until the node replies again */
         redisFree(redis);
         redis = connect_to(uri);
         error = redis->err;

@@ -1,9 +1,9 @@
 /*
- * The locks that came before Redlock, and the moment at which each of them fails. Every
- * story is told step by step on a real Redis, so it ends the same way each time.
- * docs/why.md goes through them. Exits 0 if the story ended as it is known to.
+ * The locks that came before Redlock, and how each of them fails. Each story runs step by
+ * step on a real Redis, so it always ends in the same way. docs/why.md explains the
+ * stories. Exits with 0 if the story ended as docs/why.md says.
  */
-#include "stage.h"
+#include "steps.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +14,10 @@ struct lock {
     void (*give_back)(struct worker *me);
 };
 
-/* What each worker runs. The lock is to keep the others out from the first line to the
- * last. */
+/*
+ * What each worker runs. The lock must keep the other workers out from the first line to
+ * the last.
+ */
 static void sell_one(struct worker *me, const void *arg)
 {
     const struct lock *lock = arg;
@@ -88,98 +90,98 @@ static const struct lock shared_value = {shared_value_take, setnx_give_back};
 static const struct lock compare_delete = {own_value_take, compare_delete_give_back};
 static const struct lock script = {own_value_take, script_give_back};
 
-/* --- the stories; each returns whether it ended as told --- */
+/* --- the stories; each returns whether it ended as docs/why.md says --- */
 
 static struct worker ann, bob, cid;
 
 static bool both_read_then_both_write(void)
 {
-    let(&ann, 1);
-    let(&bob, 1);
-    let(&ann, 1);
-    let(&bob, 1);
-    return stage_close() == 2;
+    run_steps(&ann, 1);
+    run_steps(&bob, 1);
+    run_steps(&ann, 1);
+    run_steps(&bob, 1);
+    return shop_close() == 2;
 }
 
-/* After one step: SETNX is done, and what would follow it is not. */
+/* After one step SETNX is done and the next command is not. */
 static bool dies_with_the_lock(void)
 {
-    let(&ann, 1);
-    die(&ann);
-    let(&bob, 1);
-    bool for_ever = look("-1", "PTTL lock");
-    return stage_close() == 0 && for_ever;
+    run_steps(&ann, 1);
+    kill_worker(&ann);
+    run_steps(&bob, 1);
+    bool for_ever = check_reply("-1", "PTTL lock");
+    return shop_close() == 0 && for_ever;
 }
 
-static bool dies_and_is_forgotten(void)
+static bool dies_and_expires(void)
 {
-    let(&ann, 1);
-    die(&ann);
-    let(&bob, 1);
-    run_out(&ann);
-    let(&cid, 3);
-    return stage_close() == 1;
+    run_steps(&ann, 1);
+    kill_worker(&ann);
+    run_steps(&bob, 1);
+    expire_lock(&ann);
+    run_steps(&cid, 3);
+    return shop_close() == 1;
 }
 
 /*
- * Ann sells one item and is slow to give the lock back; meanwhile bob gets it. Ann's last
- * command then frees bob's lock - or does not, and cid has to go away.
+ * Ann sells one item and gives the lock back late; bob acquires it before that. Ann's last
+ * command then deletes bob's lock, or leaves it and cid is refused.
  */
-static bool comes_late(int steps_before)
+static bool releases_late(int steps_before)
 {
-    let(&ann, steps_before);
-    run_out(&ann);
-    let(&bob, 2);
-    let(&ann, 1);
-    bool bobs_is_left = look("1", "EXISTS lock");
-    let(&cid, bobs_is_left ? 1 : 2);
-    let(&bob, 1);
+    run_steps(&ann, steps_before);
+    expire_lock(&ann);
+    run_steps(&bob, 2);
+    run_steps(&ann, 1);
+    bool bobs_is_left = check_reply("1", "EXISTS lock");
+    run_steps(&cid, bobs_is_left ? 1 : 2);
+    run_steps(&bob, 1);
     if (!bobs_is_left)
-        let(&cid, 1);
+        run_steps(&cid, 1);
     return bobs_is_left;
 }
 
 static bool deletes_anothers_lock(void)
 {
-    comes_late(3);
-    return stage_close() == 3;
+    releases_late(3);
+    return shop_close() == 3;
 }
 
 static bool deletes_after_comparing(void)
 {
-    comes_late(4);
-    return stage_close() == 3;
+    releases_late(4);
+    return shop_close() == 3;
 }
 
 static bool deletes_nothing(void)
 {
-    return comes_late(3) && stage_close() == 2;
+    return releases_late(3) && shop_close() == 2;
 }
 
-static bool redis_forgets(void)
+static bool redis_loses_its_memory(void)
 {
-    let(&ann, 2);
+    run_steps(&ann, 2);
     crash_redis();
-    let(&bob, 2);
-    let(&ann, 1);
-    let(&bob, 1);
-    return stage_close() == 2;
+    run_steps(&bob, 2);
+    run_steps(&ann, 1);
+    run_steps(&bob, 1);
+    return shop_close() == 2;
 }
 
 static const struct story {
     const char *name;
     const struct lock *lock;
     int stock;
-    bool (*tell)(void);
+    bool (*run)(void);
 } stories[] = {
     {"no-lock", &no_lock, 1, both_read_then_both_write},
     {"setnx", &setnx, 1, dies_with_the_lock},
     {"setnx-expire", &setnx_expire, 1, dies_with_the_lock},
-    {"set-nx-px", &shared_value, 1, dies_and_is_forgotten},
+    {"set-nx-px", &shared_value, 1, dies_and_expires},
     {"shared-value", &shared_value, 2, deletes_anothers_lock},
     {"compare-delete", &compare_delete, 2, deletes_after_comparing},
     {"script", &script, 2, deletes_nothing},
-    {"one-master", &script, 1, redis_forgets},
+    {"one-master", &script, 1, redis_loses_its_memory},
 };
 
 int main(int argc, char **argv)
@@ -189,11 +191,11 @@ int main(int argc, char **argv)
         const struct story *story = &stories[i];
         if (strcmp(argv[2], story->name) != 0)
             continue;
-        stage_open(argv[1], story->stock);
-        stage_enter(&ann, "ann", sell_one, story->lock);
-        stage_enter(&bob, "bob", sell_one, story->lock);
-        stage_enter(&cid, "cid", sell_one, story->lock);
-        return story->tell() ? EXIT_SUCCESS : EXIT_FAILURE;
+        shop_open(argv[1], story->stock);
+        worker_start(&ann, "ann", sell_one, story->lock);
+        worker_start(&bob, "bob", sell_one, story->lock);
+        worker_start(&cid, "cid", sell_one, story->lock);
+        return story->run() ? EXIT_SUCCESS : EXIT_FAILURE;
     }
     fprintf(stderr, "usage: predecessors SOCKET STORY\nstories:");
     for (size_t i = 0; i < count; i++)

@@ -1,4 +1,4 @@
-/* The lock of a deployment in the words of C++17: raii redis://a redis://b redis://c */
+/* A lock on several masters with the C++17 types: raii redis://a redis://b redis://c */
 #include <chrono>
 #include <iostream>
 #include <mutex>
@@ -11,8 +11,8 @@ try {
     redlock::client nodes({argv + 1, argv + argc});
     redlock::mutex accounts(nodes, "accounts"), archive(nodes, "archive");
     {
-        std::lock_guard lock(accounts); // waits for as long as it takes
-        std::cout << "What nobody else may do meanwhile is done here.\n";
+        std::lock_guard lock(accounts); // waits without a limit
+        std::cout << "This runs while no other client holds the lock.\n";
     }
     if (std::unique_lock lock(archive, 2s); lock) {
         for (int record = 0; record < 3 && !archive.lost(); record++)
@@ -20,7 +20,7 @@ try {
         if (archive.valid() > 5s)
             std::cout << "and there is time left\n";
     }
-    std::scoped_lock both(accounts, archive); // in whatever order others take them
+    std::scoped_lock both(accounts, archive); // in any order that other threads use
     std::cout << "both\n";
     return 0;
 } catch (const redlock::error &error) {

@@ -1,8 +1,8 @@
 /*
- * Which of several quorums has a key: rendezvous
+ * Which of several quorums owns a key: rendezvous
  *
- * It shows how many of 30,000 keys each of three quorums gets, and how many change their
- * owner when a fourth one is added and when one of them is removed.
+ * Prints how many of 30,000 keys each of three quorums gets, and how many keys change their
+ * owner when a fourth quorum is added and when one is removed.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -19,7 +19,10 @@ static uint64_t add(uint64_t hash, const void *bytes, size_t len)
     return hash;
 }
 
-/* Every bit depends on all: the last step of MurmurHash3. FNV's high bits alone do not. */
+/*
+ * Makes every bit depend on all bits: the last step of MurmurHash3. The high bits of FNV
+ * alone do not.
+ */
 static uint64_t mix(uint64_t hash)
 {
     hash = (hash ^ hash >> 33) * UINT64_C(0xff51afd7ed558ccd);
@@ -27,14 +30,14 @@ static uint64_t mix(uint64_t hash)
     return hash ^ hash >> 33;
 }
 
-/* How much this quorum wants this key. The name's NUL stands between the two. */
+/* The weight of this quorum for this key. The NUL of the name separates the two. */
 static uint64_t weight(const char *quorum, const void *key, size_t len)
 {
     uint64_t hash = add(UINT64_C(0xcbf29ce484222325), quorum, strlen(quorum) + 1);
     return mix(add(hash, key, len));
 }
 
-/* The index of the quorum that has the key: that which wants it most. */
+/* The index of the quorum that owns the key: the one with the largest weight. */
 static size_t owner(const char *const *quorums, size_t count, const void *key, size_t len)
 {
     size_t best = 0;
@@ -44,11 +47,11 @@ static size_t owner(const char *const *quorums, size_t count, const void *key, s
     return best;
 }
 
-/* --- what follows from it --- */
+/* --- the figures --- */
 
 static const char *const names[] = {"amber", "birch", "coral", "delta"};
 
-/* How many keys have other owners in these quorums than in those. */
+/* How many keys have different owners in the two sets of quorums. */
 static int moved(const char *const *before, size_t count, const char *const *after,
                  size_t then)
 {

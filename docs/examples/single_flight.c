@@ -1,9 +1,9 @@
 /*
- * A page that is costly to make, and that many threads want at once, is made once:
- * single_flight redis://a redis://b redis://c
+ * Many threads need a page that is expensive to make. It is made once: single_flight
+ * redis://a redis://b redis://c
  *
- * Without single flight all of them would make it, and with a lock alone one after the
- * other would at least ask for it.
+ * Without single flight each thread would make it. With a lock alone each thread would at
+ * least acquire the lock, one after the other.
  */
 #include <pthread.h>
 #include <redlock/sync.h>
@@ -14,10 +14,11 @@
 #define READERS 16
 
 static redlock_sync *sync;
-static atomic_bool cached; /* where all processes can see it: in a database, on a disk */
+/* where all processes can read it, for example in a database or on a disk */
+static atomic_bool cached;
 static atomic_int made, answered;
 
-/* Called by one of the threads, with the lock; all of them get what it returns. */
+/* One of the threads calls this while it holds the lock; all of them get the result. */
 static int make_page(redlock_hold *hold, void *arg)
 {
     (void)hold, (void)arg;

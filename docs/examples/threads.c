@@ -1,4 +1,4 @@
-/* Threads of many processes, one at a time: threads redis://a redis://b redis://c */
+/* Threads of many processes run one at a time: threads redis://a redis://b redis://c */
 #include <pthread.h>
 #include <redlock/sync.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@ static void *work(void *sync)
     redlock_hold *hold;
     if (redlock_lock(sync, "work", 4, NULL, &hold) != REDLOCK_OK)
         return NULL;
-    puts("What nobody else may do meanwhile is done here.");
+    puts("This runs while no other client holds the lock.");
     redlock_unlock(hold, 0);
     redlock_hold_free(hold);
     return NULL;

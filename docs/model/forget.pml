@@ -1,13 +1,13 @@
 /*
- * Forgetting: what is left of the promise when nodes lose what they stored.
+ * Loss of memory: which guarantees remain when nodes lose what they stored.
  *
- * A holds the lock by q of N grants, or more. Nodes forget keys; B comes and goes; A extends.
- * Rounds are instantaneous, and what expires is one more thing that a node forgets, so there
- * is no time. Checked is, of two things one:
+ * A holds the lock by q of N grants, or more. Nodes forget keys; B acquires and releases; A
+ * extends. Rounds are instantaneous. An expiry is one more way in which a node forgets, so
+ * there is no time. The model checks one of two properties:
  *
  * - with -DF=f: while at most f nodes forget, A and B never hold at once;
- * - without: however many forget, A is never told that its lock goes on if B was in. Only an
- *   extension that all nodes answer can know that.
+ * - without: however many nodes forget, A never gets EXTENDED if B held the lock in
+ *   between. Only an extension to which all nodes reply can know that.
  */
 #ifndef N
 #define N 3
@@ -16,30 +16,32 @@
 #define Q (N / 2 + 1)
 #endif
 #ifndef GRANTS
-#define GRANTS Q /* at least so many, when A acquired it */
+#define GRANTS Q /* the least number of grants with which A acquired */
 #endif
 
 #define FREE 0
 #define A    1
 #define B    2
-#define C    3 /* whoever else has left a key behind */
+#define C    3 /* a third client that has left a key */
 byte key[N];
 
-bool holding = true; /* what A was told last */
+bool holding = true; /* the last report to A */
 bool b_holds, intruded;
 #ifdef F
-byte f = F; /* so many nodes may still forget A's key */
+byte f = F; /* how many nodes may still forget A's key */
 #define COUNT_IT f--
 #else
 #define f        1
 #define COUNT_IT skip
 #endif
 
-/* Of one extension: what was missing before is asked anew, as all nodes answer. */
+/*
+ * One extension: it sends again to the nodes that were missing before, as all nodes reply.
+ */
 byte granted, missing;
 byte n;
 
-/* A has won its round, whatever the others store. */
+/* A's round is won, whatever the other nodes store. */
 inline acquire()
 {
     do
@@ -56,12 +58,12 @@ inline acquire()
     n = 0
 }
 
-/* plain_extend.lua, and what A makes of the answer */
+/* plain_extend.lua, and what A does with the reply */
 inline extend_there(node)
 {
     if
     :: key[node] == A -> granted++
-#ifdef PLANTED_COUNTS
+#ifdef RECREATED_COUNTS
     :: key[node] == FREE -> key[node] = A; granted++
 #else
     :: key[node] == FREE -> key[node] = A; missing++
@@ -74,7 +76,7 @@ inline extend_there(node)
     fi
 }
 
-/* Another can have had a majority. */
+/* Another client may have had a majority. */
 #ifdef WAITING_FOR_DEADLINE
 #define IS_GONE false
 #else
@@ -88,14 +90,14 @@ inline extend()
     :: n == N -> break
     od;
     if
-    :: IS_GONE -> holding = false /* it is told LOST */
+    :: IS_GONE -> holding = false /* A reports LOST */
     :: !IS_GONE && granted >= Q -> assert(!intruded)
-    :: !IS_GONE && granted < Q /* it is tried again */
+    :: !IS_GONE && granted < Q /* A tries again */
     fi;
     granted = 0; missing = 0; n = 0
 }
 
-/* B's round reaches any nodes; lost, it is given back at once. */
+/* B's round reaches any set of nodes; if it is lost, B releases at once. */
 inline enter()
 {
     do
@@ -115,7 +117,7 @@ inline enter()
     granted = 0; n = 0
 }
 
-/* Others' keys are lost, too, or expire, as you like; that costs nothing. */
+/* Keys of other clients are lost or expire, too, at any time; that changes nothing. */
 inline forget()
 {
     do

@@ -1,24 +1,25 @@
 /*
- * Holders in time: validity, drift, extension, and what is told at the deadline.
+ * Holders in time: validity, drift, extension, and the report at the deadline.
  *
- * Two clients make one attempt each, and each extends as often as it likes. Checked is:
+ * Two clients make one attempt each, and each extends as often as it likes. The model
+ * checks:
  *
- * - never are two leases valid at the same instant;
- * - who is told that his lock goes on has had it all the time: nobody else was in;
- * - past the deadline nothing is told before LOST.
+ * - two leases are never valid at the same instant;
+ * - a client whose extension succeeds held the lock without a gap: no other client held it;
+ * - past the deadline the first report is LOST.
  *
- * Time passes in ticks, on the clients' clocks. All times here are counted down: `valid` is
- * what is left until the deadline, a key's `life` what is left until it expires. A client
- * may be paused: it looks at its clock and at its votes when it comes to it.
+ * Time passes in ticks, on the clients' clocks. All times here count down: `valid` is the
+ * time until the deadline, a key's `life` the time until it expires. A client may be
+ * paused: it reads its clock and its votes at any later time.
  */
 #define N   3
 #ifndef TTL
 #define TTL 4 /* of an acquire, and of a long extension */
 #endif
 #define SHORT_TTL 2
-#define DRIFT 1 /* so much earlier does the fastest node end a key */
+#define DRIFT 1 /* the fastest node expires a key so many ticks early */
 
-#ifdef FAST_NODE /* beyond what is allowed for */
+#ifdef FAST_NODE /* more than the drift bound */
 #define GAIN (DRIFT + 1)
 #else
 #define GAIN DRIFT
@@ -40,13 +41,13 @@
 #define VALID(ttl) ((ttl) - DRIFT)
 #endif
 
-/* What a round says. A bit for each that has ever been said: see Node. */
+/* The command of a round. One bit for each command that was ever sent: see Node. */
 #define NOTHING      0
 #define ACQUIRE      1
 #define EXTEND       2
 #define EXTEND_SHORT 4
 #define RELEASE      8
-#define TTL_OF(text) ((text) == EXTEND_SHORT -> SHORT_TTL : TTL)
+#define TTL_OF(command) ((command) == EXTEND_SHORT -> SHORT_TTL : TTL)
 
 mtype = { NEW, ACQUIRING, HOLDING, OVER };
 
@@ -56,19 +57,20 @@ byte key[N];
 byte life[N];
 
 byte state[2] = NEW;
-byte said[2];
-byte text[2];    /* of the round */
-byte granted[2]; /* its votes, read or not */
-byte offer[2];   /* the validity that it gives if it is won now */
+byte sent[2];
+byte command[2];    /* of the round */
+byte granted[2]; /* its votes, parsed or not */
+byte offer[2];   /* the validity if the round is won now */
 byte valid[2];
-bool intruded[2]; /* another held since it was told that it holds */
+/* another client held the lock since the last report that this one holds it */
+bool intruded[2];
 
 #define HOLDS(client) (state[client] == HOLDING && valid[client] > 0)
 
 inline begin_round(client, what)
 {
-    text[client] = what;
-    said[client] = said[client] | what;
+    command[client] = what;
+    sent[client] = sent[client] | what;
     offer[client] = VALID(TTL_OF(what));
 #ifndef OLD_VOTES
     granted[client] = 0;
@@ -79,7 +81,7 @@ inline begin_round(client, what)
 #define IS_WON(client) (COUNT(granted[client]) >= Q && offer[client] > 0)
 
 #ifdef FROM_DECISION
-#define WON_VALIDITY(client) VALID(TTL_OF(text[client]))
+#define WON_VALIDITY(client) VALID(TTL_OF(command[client]))
 #else
 #define WON_VALIDITY(client) offer[client]
 #endif
@@ -93,25 +95,25 @@ inline begin_round(client, what)
 inline hold(client)
 {
     valid[client] = WON_VALIDITY(client);
-    text[client] = NOTHING; /* it is decided */
+    command[client] = NOTHING; /* the round is decided */
     offer[client] = 0;
     granted[client] = 0;
     assert(!(HOLDS(0) && HOLDS(1)))
 }
 
-/* The validity never grows before the round is won, but a shorter TTL counts at once. */
+/* The validity never grows before the round is won. A shorter TTL counts at once. */
 inline extend(client, what)
 {
     begin_round(client, what);
     valid[client] = (valid[client] < offer[client] -> valid[client] : offer[client])
 }
 
-/* What it said may still reach the nodes. */
+/* The commands that it sent may still reach the nodes. */
 inline leave(client)
 {
     state[client] = OVER;
-    said[client] = said[client] | RELEASE;
-    text[client] = NOTHING;
+    sent[client] = sent[client] | RELEASE;
+    command[client] = NOTHING;
     offer[client] = 0;
     granted[client] = 0;
     valid[client] = 0;
@@ -121,7 +123,7 @@ inline leave(client)
 proctype Client(bit client)
 {
     do
-    :: atomic { /* the clients are alike: let 0 be the first */
+    :: atomic { /* the clients are symmetric: 0 is the first */
         state[client] == NEW && (client == 0 || state[0] != NEW) ->
         state[client] = ACQUIRING;
         begin_round(client, ACQUIRE)
@@ -134,7 +136,7 @@ proctype Client(bit client)
        }
     :: atomic { state[client] == ACQUIRING -> leave(client); break }
 
-    /* LOST goes before all that follows. */
+    /* LOST goes before all reports below. */
     :: atomic { state[client] == HOLDING && IS_LOST(client) -> leave(client); break }
     :: atomic {
         state[client] == HOLDING && !IS_LOST(client) && IS_WON(client) ->
@@ -147,7 +149,7 @@ proctype Client(bit client)
     od
 }
 
-/* How long a key is there, by the clients' clock. */
+/* How long a key exists, on the clients' clock. */
 inline store(client, node, ttl)
 {
     key[node] = TOKEN(client);
@@ -170,7 +172,7 @@ inline drop(node)
 inline vote(client, node, what)
 {
     if
-    :: text[client] == what -> granted[client] = granted[client] | BIT(node)
+    :: command[client] == what -> granted[client] = granted[client] | BIT(node)
     :: else
     fi
 }
@@ -188,8 +190,8 @@ inline lengthen(client, node, what)
         old = 0;
         vote(client, node, what)
     :: key[node] == FREE ->
-        store(client, node, TTL_OF(what)); /* planted: no vote */
-#ifdef PLANTED_COUNTS
+        store(client, node, TTL_OF(what)); /* recreated: no vote */
+#ifdef RECREATED_COUNTS
         vote(client, node, what)
 #endif
     :: else
@@ -197,8 +199,8 @@ inline lengthen(client, node, what)
 }
 
 /*
- * What the node does of what the client has said: at any time, in any order, once, never or
- * again. So it is late, lost, and behind a release, without a word for any of it.
+ * The node executes any command that the client has sent: at any time, in any order, once,
+ * never or again. This covers delays, losses and reordering around a release.
  */
 proctype Node(bit client; byte node)
 {
@@ -206,13 +208,13 @@ proctype Node(bit client; byte node)
 
     do
     :: atomic {
-        (said[client] & ACQUIRE) && key[node] == FREE ->
+        (sent[client] & ACQUIRE) && key[node] == FREE ->
         store(client, node, TTL);
         vote(client, node, ACQUIRE)
        }
-    :: atomic { said[client] & EXTEND -> lengthen(client, node, EXTEND) }
-    :: atomic { said[client] & EXTEND_SHORT -> lengthen(client, node, EXTEND_SHORT) }
-    :: atomic { (said[client] & RELEASE) && key[node] == TOKEN(client) -> drop(node) }
+    :: atomic { sent[client] & EXTEND -> lengthen(client, node, EXTEND) }
+    :: atomic { sent[client] & EXTEND_SHORT -> lengthen(client, node, EXTEND_SHORT) }
+    :: atomic { (sent[client] & RELEASE) && key[node] == TOKEN(client) -> drop(node) }
 #ifdef FORGETTING
     :: atomic { key[node] != FREE -> drop(node) }
 #endif
@@ -229,12 +231,12 @@ inline age(node)
 
 #define LESS(time) (time > 0 -> time - 1 : 0)
 
-/* A round that cannot give any validity any more is over. */
+/* A round that cannot give a positive validity any more is over. */
 inline wait(client)
 {
     offer[client] = LESS(offer[client]);
     if
-    :: offer[client] == 0 -> text[client] = NOTHING; granted[client] = 0
+    :: offer[client] == 0 -> command[client] = NOTHING; granted[client] = 0
     :: else
     fi
 }

@@ -1,24 +1,25 @@
 /*
- * Markers: who may vote for a fenced lock, when servers lose their memory, and when a seat
- * changes hands while the server that had it lives on and is still reached by some.
+ * Markers: which servers may vote on a fenced lock when servers lose their memory, and when
+ * another server takes a member index while some clients still reach the old one.
  *
- * A server here is one life of one: it never forgets. What loses its memory, or is replaced,
- * begins the next life of its seat, not sound. The life before goes on all the same, for
- * those who do not know better. Checked is:
+ * A server here is one incarnation: it never forgets. A server that loses its memory, or is
+ * replaced, begins the next incarnation of its member index, which is not active. The old
+ * incarnation remains, for clients that do not know the new one. The model checks:
  *
  * - two rounds that are won, and whose leases overlap, have a server in common.
  *
- * Its key excludes one of them, so there are no keys here; and as rounds change no marker,
- * two of them are enough, whatever others there are. An extension is a round, too.
+ * That server's key excludes one of the two, so the model has no keys. Rounds change no
+ * marker, so two rounds are enough. An extension is a round, too.
  *
- * Who knows more can only do less. So nobody is told more here than has to be, nor earlier:
- * who asks for a vote reads the marker then; who registers a life tells of that one only.
+ * More knowledge only restricts. So each process here learns as little as possible, as late
+ * as possible: a client reads a marker when it requests a vote, and a registration sends
+ * only its own incarnation.
  */
 #ifndef N
-#define N 3 /* seats */
+#define N 3 /* member indexes */
 #endif
 #ifndef LIVES
-#define LIVES 2 /* that come after the first of their seats */
+#define LIVES 2 /* incarnations after the first ones */
 #endif
 #define SERVERS  (N + LIVES)
 #define MAJORITY (N / 2 + 1)
@@ -30,14 +31,14 @@
      ((set) >> 4 & 1) + ((set) >> 5 & 1) + ((set) >> 6 & 1) + ((set) >> 7 & 1))
 
 /*
- * A server's number is its incarnation: the larger one of a seat wins. So a roster is a set
- * of later lives, and merging is `or`.
+ * A server's number is its incarnation: for one index the larger number wins. So a roster
+ * is a set of later incarnations, and merging is `or`.
  */
-byte seat[SERVERS];
-byte after[SERVERS]; /* later lives of the same seat */
+byte index[SERVERS];
+byte after[SERVERS]; /* later incarnations of the same index */
 byte roster[SERVERS];
-byte sound = BIT(N) - 1;
-byte dead; /* nobody reaches these any more */
+byte is_active = BIT(N) - 1;
+byte dead; /* no client reaches these any more */
 
 #define IS_LATEST(server, known) (((known) & after[server]) == 0)
 
@@ -45,7 +46,7 @@ mtype = { NEW, ASKING, HELD, OVER };
 
 /* Of each client. */
 mtype state[2] = NEW;
-byte heard[2]; /* its merged roster */
+byte merged[2]; /* its merged roster */
 byte votes[2];
 
 /* Rounds whose leases are alive, or will be when they are won. */
@@ -58,31 +59,31 @@ byte votes[2];
 #define Q MAJORITY
 #endif
 
-#ifdef SEAT_TWICE /* server 0 is behind two of the client's nodes, and votes for both */
+#ifdef MEMBER_TWICE /* server 0 is behind two of the client's nodes, and votes for both */
 #define VOTES(client) (COUNT(votes[client]) + (votes[client] & 1))
 #else
 #define VOTES(client) COUNT(votes[client])
 #endif
 
-/* What a client has read of which it sends the nonce. */
+/* The roster that a client has read with the nonce that it sends. */
 #ifdef NONCE_UNCHECKED
 #define READ(server) 0
-#elif defined(NONCE_KEPT) /* only who is lifted gets another */
+#elif defined(NONCE_KEPT) /* only a lifted member gets a new nonce */
 #define READ(server) ((server) < N -> 0 : roster[server])
 #else
 #define READ(server) roster[server]
 #endif
 
-#ifdef ROSTER_FORGOTTEN /* what the others say does not matter */
+#ifdef ROSTER_FORGOTTEN /* ignores the rosters of the other members */
 #define MERGED(client, server) READ(server)
 #else
-#define MERGED(client, server) (heard[client] | READ(server))
+#define MERGED(client, server) (merged[client] | READ(server))
 #endif
 
-#ifdef RUN_ID_UNCHECKED /* one comes back with the snapshot of another */
-#define MAY_VOTE (sound | BIT(N))
+#ifdef RUN_ID_UNCHECKED /* a server returns with the snapshot of another one */
+#define MAY_VOTE (is_active | BIT(N))
 #else
-#define MAY_VOTE (sound & ~dead)
+#define MAY_VOTE (is_active & ~dead)
 #endif
 
 #define CAN_ASK(client, server) \
@@ -91,11 +92,11 @@ byte votes[2];
 
 inline ask(client, server)
 {
-    heard[client] = MERGED(client, server);
+    merged[client] = MERGED(client, server);
     votes[client] = votes[client] | BIT(server)
 }
 
-/* A set without those that are superseded, as far as is known. */
+/* Removes the servers that are superseded according to `known`. */
 inline drop_superseded(set, known)
 {
     i = 0;
@@ -110,12 +111,12 @@ inline drop_superseded(set, known)
 inline count(client)
 {
 #ifndef VOTES_KEPT
-    drop_superseded(votes[client], heard[client]);
+    drop_superseded(votes[client], merged[client]);
 #endif
     if
     :: VOTES(client) >= Q ->
         state[client] = HELD;
-        heard[client] = 0;
+        merged[client] = 0;
         assert(state[0] != HELD || state[1] != HELD || (votes[0] & votes[1]))
     :: else
     fi
@@ -125,7 +126,7 @@ inline leave(client)
 {
     state[client] = OVER;
     votes[client] = 0;
-    heard[client] = 0
+    merged[client] = 0
 }
 
 #ifndef ROUNDS_LAST
@@ -143,7 +144,8 @@ proctype Client(bit client)
     byte i;
 
 end:
-    atomic { client == 0 || state[0] != NEW -> state[client] = ASKING } /* they are alike */
+    /* the clients are symmetric */
+    atomic { client == 0 || state[0] != NEW -> state[client] = ASKING }
     do
     :: atomic { state[client] == ASKING && VOTES(client) >= Q -> count(client) }
     :: atomic { leave(client); break } /* lost, released, or out of time */
@@ -164,8 +166,8 @@ inline ask_some(client)
 }
 
 /*
- * All at once, instead of Client and Vote: a life whose watch begins when a round has begun
- * is not lifted before that is over, and who votes gains nothing by doing it later.
+ * All at once, instead of Client and Vote: a watch that begins after a round has begun ends
+ * after that round, and a client gains nothing from a later vote.
  */
 proctype Rounds()
 {
@@ -187,14 +189,17 @@ end:
 
 #endif
 
-/* Who lifts a new life. Others may try, too, and change no more than this one does. */
-#define LIFE(steward) (N + (steward))
+/*
+ * The process that lifts a new incarnation. Other clients may try, too, and change no more
+ * than this one.
+ */
+#define LIFE(lifter) (N + (lifter))
 byte known[LIVES]; /* its merged roster */
-byte seen[LIVES];  /* these have the new life in their rosters */
-byte unfit[LIVES]; /* so have these, but they are not sound */
+byte seen[LIVES];  /* the rosters of these servers have the new incarnation */
+byte inactive[LIVES]; /* so have these, but they are not active */
 byte older[LIVES]; /* rounds that are older than its watch */
-byte watched;      /* new lives, from here on until they are lifted */
-byte begun;        /* new lives of which a server has been told */
+byte watched;      /* new incarnations that are watched and not yet lifted */
+byte begun;        /* new incarnations that are in the roster of a server */
 
 #ifdef UNREGISTERED
 #define ENOUGH 0
@@ -204,69 +209,69 @@ byte begun;        /* new lives of which a server has been told */
 #define ENOUGH MAJORITY
 #endif
 
-#ifdef COUNTS_UNSOUND
-#define FIT (BIT(SERVERS) - 1)
+#ifdef COUNTS_INACTIVE
+#define COUNTED (BIT(SERVERS) - 1)
 #else
-#define FIT sound
+#define COUNTED is_active
 #endif
 
-#define IS_WATCHED(steward) HAS(watched, LIFE(steward))
-#define IS_NEW(steward)     (!HAS(watched | sound, LIFE(steward)))
+#define IS_WATCHED(lifter) HAS(watched, LIFE(lifter))
+#define IS_NEW(lifter)     (!HAS(watched | is_active, LIFE(lifter)))
 
-inline register(steward, server)
+inline register(lifter, server)
 {
-    roster[server] = roster[server] | BIT(LIFE(steward));
-    known[steward] = known[steward] | roster[server];
-    begun = begun | BIT(LIFE(steward))
+    roster[server] = roster[server] | BIT(LIFE(lifter));
+    known[lifter] = known[lifter] | roster[server];
+    begun = begun | BIT(LIFE(lifter))
 }
 
-proctype Register(byte steward; byte server)
+proctype Register(byte lifter; byte server)
 {
 end:
     do
     :: atomic {
-        IS_NEW(steward) && COUNT(seen[steward]) < ENOUGH &&
-            HAS(FIT & ~dead & ~seen[steward], server) ->
+        IS_NEW(lifter) && COUNT(seen[lifter]) < ENOUGH &&
+            HAS(COUNTED & ~dead & ~seen[lifter], server) ->
 #ifdef WATCH_EARLY
-        older[steward] = (seen[steward] == 0 -> ALIVE : older[steward]);
+        older[lifter] = (seen[lifter] == 0 -> ALIVE : older[lifter]);
 #endif
-        register(steward, server);
-        seen[steward] = seen[steward] | BIT(server);
-        unfit[steward] = unfit[steward] & ~BIT(server)
+        register(lifter, server);
+        seen[lifter] = seen[lifter] | BIT(server);
+        inactive[lifter] = inactive[lifter] & ~BIT(server)
        }
 #ifdef RECOVER
     :: atomic {
-        IS_NEW(steward) && HAS(~sound & ~dead & ~unfit[steward], server) ->
-        register(steward, server);
-        unfit[steward] = unfit[steward] | BIT(server)
+        IS_NEW(lifter) && HAS(~is_active & ~dead & ~inactive[lifter], server) ->
+        register(lifter, server);
+        inactive[lifter] = inactive[lifter] | BIT(server)
        }
 #endif
     od
 }
 
-inline begin_watch(steward)
+inline begin_watch(lifter)
 {
-    watched = watched | BIT(LIFE(steward));
+    watched = watched | BIT(LIFE(lifter));
 #if !defined(UNWATCHED) && !defined(WATCH_EARLY)
-    older[steward] = ALIVE;
+    older[lifter] = ALIVE;
 #endif
-    seen[steward] = 0;
-    unfit[steward] = 0
+    seen[lifter] = 0;
+    inactive[lifter] = 0
 }
 
-inline see_majority(steward)
+inline see_majority(lifter)
 {
 #ifndef SEEN_KEPT
-    drop_superseded(seen[steward], known[steward]);
+    drop_superseded(seen[lifter], known[lifter]);
 #endif
     if
-    :: COUNT(seen[steward]) >= ENOUGH -> begin_watch(steward)
+    :: COUNT(seen[lifter]) >= ENOUGH -> begin_watch(lifter)
     :: else
     fi
 }
 
-#define MET(steward)       (seen[steward] | unfit[steward])
-#define ELSEWHERE(steward) ((sound | begun) & ~MET(steward) & ~dead)
+#define MET(lifter)       (seen[lifter] | inactive[lifter])
+#define UNMET(lifter) ((is_active | begun) & ~MET(lifter) & ~dead)
 
 #ifdef MOST_ANSWER
 #define ALL (N - 1)
@@ -282,83 +287,83 @@ inline see_majority(steward)
 #define SURVIVORS 0
 #endif
 
-/* It is for the operator to say that no other server of a seat is alive. */
-inline bury(steward)
+/* The operator guarantees that no other server of a member index is alive. */
+inline mark_dead(lifter)
 {
     left = SURVIVORS;
     do
 #if SURVIVORS > 0
-    :: i < SERVERS && HAS(ELSEWHERE(steward), i) && left > 0 -> left--; i++
+    :: i < SERVERS && HAS(UNMET(lifter), i) && left > 0 -> left--; i++
 #endif
-    :: i < SERVERS && HAS(ELSEWHERE(steward), i) -> dead = dead | BIT(i); i++
-    :: i < SERVERS && !HAS(ELSEWHERE(steward), i) -> i++
+    :: i < SERVERS && HAS(UNMET(lifter), i) -> dead = dead | BIT(i); i++
+    :: i < SERVERS && !HAS(UNMET(lifter), i) -> i++
     :: i == SERVERS -> break
     od;
     i = 0; left = 0
 }
 
-inline see_all(steward)
+inline see_all(lifter)
 {
-    drop_superseded(seen[steward], known[steward]);
-    drop_superseded(unfit[steward], known[steward]);
+    drop_superseded(seen[lifter], known[lifter]);
+    drop_superseded(inactive[lifter], known[lifter]);
     if
-    :: COUNT(MET(steward)) >= ALL -> bury(steward); begin_watch(steward)
+    :: COUNT(MET(lifter)) >= ALL -> mark_dead(lifter); begin_watch(lifter)
     :: else
     fi
 }
 
-inline lift(steward)
+inline lift(lifter)
 {
 #ifndef LIFT_FORGETS
-    roster[LIFE(steward)] = roster[LIFE(steward)] | known[steward];
+    roster[LIFE(lifter)] = roster[LIFE(lifter)] | known[lifter];
 #endif
-    sound = sound | BIT(LIFE(steward));
-    watched = watched & ~BIT(LIFE(steward));
-    older[steward] = 0;
-    known[steward] = 0
+    is_active = is_active | BIT(LIFE(lifter));
+    watched = watched & ~BIT(LIFE(lifter));
+    older[lifter] = 0;
+    known[lifter] = 0
 }
 
-proctype Steward(byte steward)
+proctype Lifter(byte lifter)
 {
     byte i, left;
 
 end:
     do
     :: atomic {
-        IS_NEW(steward) && COUNT(seen[steward]) >= ENOUGH -> see_majority(steward)
+        IS_NEW(lifter) && COUNT(seen[lifter]) >= ENOUGH -> see_majority(lifter)
        }
 #ifdef RECOVER
-    :: atomic { IS_NEW(steward) && COUNT(MET(steward)) >= ALL -> see_all(steward) }
+    :: atomic { IS_NEW(lifter) && COUNT(MET(lifter)) >= ALL -> see_all(lifter) }
 #endif
-    :: atomic { IS_WATCHED(steward) && (older[steward] & ALIVE) == 0 -> lift(steward); break }
+    :: atomic { IS_WATCHED(lifter) && (older[lifter] & ALIVE) == 0 -> lift(lifter); break }
     od
 }
 
-/* Any seats; those that are alike in their order only. */
-inline choose_seat(life)
+/* Any assignment of indexes; equivalent ones in one order only. */
+inline choose_index(life)
 {
     do
     :: j < top -> j++
     :: break
     od;
-    seat[life] = j;
+    index[life] = j;
     top = (j == top && top < N - 1 -> top + 1 : top);
     j = 0;
     do
-    :: j < life && seat[j] == seat[life] -> after[j] = after[j] | BIT(life); j++
-    :: j < life && seat[j] != seat[life] -> j++
+    :: j < life && index[j] == index[life] -> after[j] = after[j] | BIT(life); j++
+    :: j < life && index[j] != index[life] -> j++
     :: j == life -> break
     od;
     j = 0
 }
 
-/* It says so itself. */
+/* A new server has itself in its roster. */
 inline be_born(life)
 {
     roster[life] = BIT(life);
     known[life - N] = BIT(life);
 #ifdef RECOVER
-    unfit[life - N] = BIT(life);
+    inactive[life - N] = BIT(life);
 #endif
 #ifdef COUNTS_ITSELF
     seen[life - N] = BIT(life)
@@ -383,8 +388,8 @@ init {
 
     atomic {
         do
-        :: i < N -> seat[i] = i; i++
-        :: i >= N && i < SERVERS -> choose_seat(i); be_born(i); i++
+        :: i < N -> index[i] = i; i++
+        :: i >= N && i < SERVERS -> choose_index(i); be_born(i); i++
         :: i == SERVERS -> break
         od;
         i = 0; top = 0;
@@ -399,7 +404,7 @@ init {
         od;
         i = 0;
         do
-        :: i < LIVES -> run Steward(i); i++
+        :: i < LIVES -> run Lifter(i); i++
         :: i == LIVES -> break
         od;
         i = 0

@@ -1,18 +1,18 @@
 /*
- * Rounds: SET NX to all nodes at once, decided at the majority, given back everywhere.
+ * Rounds: SET NX to all nodes at once, decided by the majority, released on all nodes.
  *
- * Client 0 makes ATTEMPTS attempts, one after the other; client 1 makes one. There is no time
- * here and no key expires: what is to be free again, a release has to free. Checked is:
+ * Client 0 makes ATTEMPTS attempts, one after the other; client 1 makes one. There is no
+ * time here and no key expires: only a release frees a key. The model checks:
  *
- * - never do two attempts hold at once;
+ * - two attempts never hold at once;
  * - a round is decided once;
- * - when all is delivered and every connection is greeted anew, no key is left.
+ * - when everything is delivered and every connection is greeted again, no key is left.
  */
 #ifndef ATTEMPTS
 #define ATTEMPTS 1
 #endif
 #ifndef CUTS
-#define CUTS 1 /* so many times a connection is cut, at any moment */
+#define CUTS 1 /* how many times a connection may be cut, at any moment */
 #endif
 
 #define N          3
@@ -24,7 +24,7 @@
 
 #ifdef SMALL_QUORUM
 #define Q(attempt) (N / 2)
-#elif defined(SHRINKING_QUORUM) /* a majority of those that can be reached */
+#elif defined(SHRINKING_QUORUM) /* a majority of the nodes that can be reached */
 #define Q(attempt) (COUNT(touched[attempt]) / 2 + 1)
 #else
 #define Q(attempt) (N / 2 + 1)
@@ -44,20 +44,21 @@ mtype = { NEW, ACQUIRING, HELD, LINGERING };
 byte state[ATTEMPTS + 1] = NEW;
 byte touched[ATTEMPTS + 1], granted[ATTEMPTS + 1];
 byte dirty[ATTEMPTS + 1], unanswered[ATTEMPTS + 1];
-bool decided[ATTEMPTS + 1]; /* for the assertions alone, as this is: */
+bool decided[ATTEMPTS + 1]; /* for the assertions only, as is the next variable */
 byte holders;
 
 /*
- * A connection has what the client wrote and the node has not read. Where one was cut, the
- * first of that may have come as far as the socket of the server, which may be stopped.
+ * A connection contains what the client wrote and the node has not read. After a cut, a
+ * prefix of it may have reached the server's socket while the server was stopped.
  */
 #define LINK(client, node) ((client) * N + (node))
-chan stream[2 * N] = [2 * ATTEMPTS] of { bit, byte }; /* a text, and for which attempt */
+/* a command, and the attempt that sent it */
+chan stream[2 * N] = [2 * ATTEMPTS] of { bit, byte };
 chan socket[2 * N] = [2 * ATTEMPTS] of { bit, byte };
 #define SET 0
 #define DEL 1
 
-byte ready[2]; /* each client's nodes that were greeted, and not cut off since */
+byte ready[2]; /* for each client the nodes that were greeted, and not cut off since */
 byte cuts = CUTS;
 
 #ifdef PLAIN_CLOSE /* what was written is delivered all the same, at any later time */
@@ -72,21 +73,21 @@ byte cuts = CUTS;
 #define IS_OPEN(attempt) (state[attempt] == ACQUIRING)
 #endif
 
-inline say(text, attempt, node)
+inline send_to_node(command, attempt, node)
 {
     assert(nfull(stream[LINK(OWNER(attempt), node)]));
-    stream[LINK(OWNER(attempt), node)]!text, attempt;
+    stream[LINK(OWNER(attempt), node)]!command, attempt;
     if
-    :: text == SET -> dirty[attempt] = dirty[attempt] | BIT(node)
-    :: text == DEL -> unanswered[attempt] = unanswered[attempt] | BIT(node)
+    :: command == SET -> dirty[attempt] = dirty[attempt] | BIT(node)
+    :: command == DEL -> unanswered[attempt] = unanswered[attempt] | BIT(node)
     fi
 }
 
-inline say_to(nodes, text, attempt)
+inline send_to(nodes, command, attempt)
 {
     i = 0;
     do
-    :: i < N && ((nodes) & BIT(i)) -> say(text, attempt, i); i++
+    :: i < N && ((nodes) & BIT(i)) -> send_to_node(command, attempt, i); i++
     :: i < N && !((nodes) & BIT(i)) -> i++
     :: i == N -> break
     od;
@@ -119,55 +120,55 @@ inline release(attempt)
 #ifdef NO_RELEASE
     dirty[attempt] = 0;
 #else
-    say_to(touched[attempt] & ready[OWNER(attempt)], DEL, attempt);
+    send_to(touched[attempt] & ready[OWNER(attempt)], DEL, attempt);
 #endif
-    touched[attempt] = 0; /* from here on nobody looks at these two */
+    touched[attempt] = 0; /* these two are not used from here on */
     granted[attempt] = 0
 }
 
-/* What Redis does. */
-inline serve(text, attempt, node, done)
+/* Redis executes a command. */
+inline serve(command, attempt, node, done)
 {
     if
 #ifdef OVERWRITE
-    :: text == SET -> key[node] = TOKEN(attempt); done = true
+    :: command == SET -> key[node] = TOKEN(attempt); done = true
 #else
-    :: text == SET && key[node] == FREE -> key[node] = TOKEN(attempt); done = true
-    :: text == SET && key[node] != FREE -> done = false
+    :: command == SET && key[node] == FREE -> key[node] = TOKEN(attempt); done = true
+    :: command == SET && key[node] != FREE -> done = false
 #endif
 #ifdef BLIND_RELEASE
-    :: text == DEL -> key[node] = FREE; done = true
+    :: command == DEL -> key[node] = FREE; done = true
 #else
-    :: text == DEL && key[node] == TOKEN(attempt) -> key[node] = FREE; done = true
-    :: text == DEL && key[node] != TOKEN(attempt) -> done = false
+    :: command == DEL && key[node] == TOKEN(attempt) -> key[node] = FREE; done = true
+    :: command == DEL && key[node] != TOKEN(attempt) -> done = false
 #endif
     fi
 }
 
-/* The answer is in the client's socket. When it acts upon it is another matter: Attempt. */
-inline answer(text, attempt, node, done)
+/* The reply is in the client's socket. The client parses it at any later time: Attempt. */
+inline parse_reply(command, attempt, node, done)
 {
     if
-    :: text == SET && done && IS_OPEN(attempt) ->
+    :: command == SET && done && IS_OPEN(attempt) ->
         granted[attempt] = granted[attempt] | BIT(node)
-    :: text == SET && done && !IS_OPEN(attempt)
-    :: text == SET && !done -> dirty[attempt] = dirty[attempt] & ~BIT(node)
-    :: text == DEL ->
+    :: command == SET && done && !IS_OPEN(attempt)
+    :: command == SET && !done -> dirty[attempt] = dirty[attempt] & ~BIT(node)
+    :: command == DEL ->
         dirty[attempt] = dirty[attempt] & ~BIT(node);
         unanswered[attempt] = unanswered[attempt] & ~BIT(node)
     fi
 }
 
-/* The client's end is closed by a reset. */
+/* The client closes its end by a reset. */
 inline cut(client, node)
 {
     ready[client] = ready[client] & ~BIT(node);
     do
-    :: stream[LINK(client, node)]?text, attempt -> socket[LINK(client, node)]!text, attempt
+    :: stream[LINK(client, node)]?command, attempt -> socket[LINK(client, node)]!command, attempt
     :: break
     od;
     do
-    :: stream[LINK(client, node)]?text, attempt
+    :: stream[LINK(client, node)]?command, attempt
     :: empty(stream[LINK(client, node)]) -> break
     od;
     attempt = 0;
@@ -180,43 +181,43 @@ inline cut(client, node)
     od
 }
 
-/* Both ends of one. The nodes are alike: let the first ones be those that are cut off. */
+/* Cuts both ends of one connection. The nodes are symmetric: the first ones are cut off. */
 proctype Connection(byte client; byte node)
 {
-    bit text, done;
+    bit command, done;
     byte attempt;
 
 end:
     do
-    :: atomic { /* the node reads in order, whenever it comes to it */
-        stream[LINK(client, node)]?text, attempt ->
-        serve(text, attempt, node, done);
+    :: atomic { /* the node reads in order, at any later time */
+        stream[LINK(client, node)]?command, attempt ->
+        serve(command, attempt, node, done);
 #ifdef OLD_VOTES
-        attempt = (text == SET && attempt + 1 < ATTEMPTS && state[attempt + 1] == ACQUIRING ->
+        attempt = (command == SET && attempt + 1 < ATTEMPTS && state[attempt + 1] == ACQUIRING ->
             attempt + 1 : attempt);
 #endif
-        answer(text, attempt, node, done);
-        text = 0; attempt = 0; done = 0
+        parse_reply(command, attempt, node, done);
+        command = 0; attempt = 0; done = 0
        }
-    :: atomic { /* from a connection that was cut: nobody can be answered */
-        socket[LINK(client, node)]?text, attempt ->
-        serve(text, attempt, node, done);
-        text = 0; attempt = 0; done = 0
+    :: atomic { /* from a connection that was cut: no reply arrives */
+        socket[LINK(client, node)]?command, attempt ->
+        serve(command, attempt, node, done);
+        command = 0; attempt = 0; done = 0
        }
     :: atomic {
         cuts > 0 && node < CUTS && (ready[client] & BIT(node)) ->
         cuts--;
         cut(client, node);
-        text = 0; attempt = 0
+        command = 0; attempt = 0
        }
-    :: atomic { /* the greeting is answered: what came before it the node has read by then */
+    :: atomic { /* the reply to the greeting: the node has read everything before it */
         !(ready[client] & BIT(node)) && HAS_READ(client, node) ->
         ready[client] = ready[client] | BIT(node)
        }
     od
 }
 
-/* An attempt is made when the one before it is over. */
+/* An attempt begins when the one before it is over. */
 #define MAY_BEGIN(attempt) \
     (attempt == 1 && OWNER(attempt) == 0 -> state[0] == LINGERING : true)
 #define IS_WON(attempt) (IS_OPEN(attempt) && COUNT(granted[attempt]) >= Q(attempt))
@@ -230,20 +231,20 @@ proctype Attempt(byte attempt)
         COUNT(ready[OWNER(attempt)]) >= Q(attempt) && MAY_BEGIN(attempt) ->
         state[attempt] = ACQUIRING;
         touched[attempt] = ready[OWNER(attempt)];
-        say_to(touched[attempt], SET, attempt)
+        send_to(touched[attempt], SET, attempt)
     }
 end:
     do
     :: atomic { IS_WON(attempt) -> win(attempt) }
     /*
-     * A round may be lost at any moment: refused, silent until the patience ends, cancelled,
-     * or out of time. That it always is, once q has become impossible, is left out.
+     * A round may be lost at any moment: refused, per-node timeout, cancelled, or out of
+     * time. The model leaves out that it is always lost once q has become impossible.
      */
     :: atomic { state[attempt] == ACQUIRING -> lose(attempt) }
     :: atomic { state[attempt] == HELD -> holders--; release(attempt) }
-#ifndef SAID_ONCE
+#ifndef SENT_ONCE
     :: atomic {
-        state[attempt] == LINGERING && AGAIN(attempt) -> say_to(AGAIN(attempt), DEL, attempt)
+        state[attempt] == LINGERING && AGAIN(attempt) -> send_to(AGAIN(attempt), DEL, attempt)
        }
 #endif
     od

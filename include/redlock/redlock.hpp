@@ -1,21 +1,24 @@
 /*
- * libredlock for C++17: redlock::mutex is locked as a std::mutex is, by std::unique_lock,
- * std::lock_guard and std::scoped_lock; header only, on redlock/sync.h, whose rules hold.
+ * libredlock for C++17: redlock::mutex works with std::unique_lock, std::lock_guard and
+ * std::scoped_lock, as a std::mutex does. Header only, on redlock/sync.h, whose rules hold.
  *
- *  1. What cannot be done throws redlock::error; a lock that another has does not: it is
- *     waited for, or try_...() is false. unlock() and destructors never throw.
- *  2. A mutex may be used by many threads, as it is or by a mutex of its own for each: what
- *     counts is the key. It knows its hold: any thread may unlock it, as where a
+ *  1. A call that fails throws redlock::error. A lock that another owner has is no failure:
+ *     lock() waits for it, and try_...() returns false. unlock() and destructors never
+ *     throw.
+ *  2. Many threads may share one mutex, or each may have its own: only the key matters. A
+ *     mutex remembers its hold, and any thread may unlock it, for example after a
  *     std::unique_lock was moved into another thread. fence(), valid(), lost() and extend()
- *     are about that hold. A hold belongs to the thread that locked (sync.h, rule 3): where
- *     that thread may end before the lock is unlocked, say `any_thread` in the options.
- *  3. Other than a std::mutex, it can be lost while it is held: ask lost() in loops, and
- *     valid() right before what must not be done twice. Who lost it still has to unlock.
- *  4. Who locks twice in one thread waits for itself, as with std::mutex.
- *  5. If it was lost, another thread may lock it before the first one unlocks. Then the
- *     mutex has two holds. A thread that locked one of them unlocks that one, and asks
- *     after it; any other thread means the one that was lost. So a thread that locked such
- *     a mutex must not take over a guard of it from another thread meanwhile.
+ *     act on that hold. A hold belongs to the thread that locked (sync.h, rule 3): if that
+ *     thread may end before the lock is unlocked, set `any_thread` in the options.
+ *  3. Unlike a std::mutex, it can be lost while it is held. Check lost() in loops, and
+ *     valid() right before work that must not be done twice. A thread that lost it still
+ *     has to unlock it.
+ *  4. A thread that locks a key twice waits for itself, as with std::mutex.
+ *  5. If the lock was lost, another thread may lock the mutex before the first thread
+ *     unlocks it. Then the mutex has two holds. A thread that locked one of the two
+ *     unlocks and queries that one; every other thread unlocks and queries the lost one. So
+ *     while a mutex has two holds, a thread that locked it must not take over a guard of it
+ *     from another thread.
  */
 #ifndef REDLOCK_HPP
 #define REDLOCK_HPP
@@ -59,7 +62,7 @@ class error : public std::runtime_error
     redlock_code code_;
 };
 
-/* A client of these nodes, and its thread. It outlives its mutexes. */
+/* A client of these nodes, with its thread. It must outlive its mutexes. */
 class client
 {
   public:
@@ -80,7 +83,7 @@ class client
         sync_.reset(made);
     }
 
-    /* For what there is in C only. */
+    /* For functions that exist in C only. */
     redlock_sync *get() const noexcept
     {
         return sync_.get();
@@ -96,7 +99,7 @@ class client
     std::unique_ptr<redlock_sync, free> sync_;
 };
 
-/* One key, or the lock on it. Lockable and TimedLockable. */
+/* The lock on one key. Lockable and TimedLockable. */
 class mutex
 {
   public:
@@ -105,10 +108,14 @@ class mutex
         redlock_lock_options_init(&options_);
     }
 
-    /* The options are copied; a stop of theirs must outlive the mutex. */
+    /*
+     * The options are copied. If they name a stop, it must outlive the mutex. Their
+     * `failure` is not used: a mutex is shared by threads, and an exception has the code.
+     */
     mutex(const client &nodes, std::string key, const redlock_lock_options &options)
         : sync_(nodes.get()), key_(std::move(key)), options_(options)
     {
+        options_.failure = nullptr;
     }
 
     mutex(const mutex &) = delete;
@@ -122,7 +129,7 @@ class mutex
         keep(code, made);
     }
 
-    /* One attempt: false if another has it. */
+    /* One attempt; false: another owner has the lock. */
     bool try_lock()
     {
         redlock_hold *made = nullptr;
@@ -135,7 +142,7 @@ class mutex
     bool try_lock_for(const std::chrono::duration<Rep, Period> &wait)
     {
         using std::chrono::milliseconds;
-        /* Compared as doubles: hours::max() is no number of milliseconds. */
+        /* Compared as doubles: hours::max() does not fit into milliseconds. */
         const std::chrono::duration<double> asked = wait;
         constexpr milliseconds shortest(0), longest(std::chrono::hours(24 * 365));
         const milliseconds ms = asked <= shortest  ? shortest
@@ -153,7 +160,19 @@ class mutex
         return try_lock_for(end - Clock::now());
     }
 
-    /* Whatever was left of it. That it was lost before is not told: ask lost(). */
+    /* Takes over the lock that has this token; see redlock_lock_adopt(). */
+    void adopt(const std::string &token,
+               std::chrono::milliseconds valid = std::chrono::milliseconds(0))
+    {
+        redlock_hold *made = nullptr;
+        const redlock_code code =
+            redlock_lock_adopt(sync_, key_.data(), key_.size(), token.c_str(),
+                               valid.count(), &options_, &made);
+        if (!keep(code, made))
+            throw error(code);
+    }
+
+    /* Unlocks, also if the lock was lost. It does not report the loss: check lost(). */
     void unlock() noexcept
     {
         const hold_ptr mine = take();
@@ -161,9 +180,9 @@ class mutex
             redlock_unlock(mine.get(), 0);
     }
 
-    /* --- of its hold --- */
+    /* --- its hold --- */
 
-    /* True as well if it is not locked. */
+    /* Also true if the mutex is not locked. */
     bool lost() const noexcept
     {
         const hold_ptr mine = find();
@@ -176,14 +195,14 @@ class mutex
         return std::chrono::milliseconds(mine ? redlock_hold_valid_ms(mine.get()) : 0);
     }
 
-    /* The fencing token; 0: it is not fenced. */
+    /* The fencing token; 0: the lock is not fenced. */
     std::int64_t fence() const noexcept
     {
         const hold_ptr mine = find();
         return mine ? redlock_hold_fence(mine.get()) : 0;
     }
 
-    /* To so long from now on; 0: to its own TTL. */
+    /* Extends to `ttl` from now; 0: to the lock's own TTL. */
     void extend(std::chrono::milliseconds ttl = std::chrono::milliseconds(0))
     {
         const hold_ptr mine = find();
@@ -199,14 +218,15 @@ class mutex
     }
 
   private:
-    using hold_ptr = std::shared_ptr<redlock_hold>; /* one is asked while it is unlocked */
+    /* Shared: a thread may query a hold while another thread unlocks it. */
+    using hold_ptr = std::shared_ptr<redlock_hold>;
 
     struct owned {
-        std::uint64_t thread; /* that locked */
+        std::uint64_t thread; /* the one that locked */
         hold_ptr hold;
     };
 
-    /* No other thread ever has the same number. */
+    /* A number that no other thread ever has. */
     static std::uint64_t this_thread() noexcept
     {
         static std::atomic<std::uint64_t> threads{0};
@@ -214,7 +234,7 @@ class mutex
         return number;
     }
 
-    /* An option that is out of its range is named. */
+    /* Throws; if an option is out of its range, the error names it. */
     [[noreturn]] void refuse(redlock_code code) const
     {
         redlock_error why{};
@@ -229,15 +249,16 @@ class mutex
             return false;
         if (code != REDLOCK_OK)
             refuse(code);
-        hold_ptr mine(made, redlock_hold_free); /* unlocks if it cannot be remembered */
+        hold_ptr mine(made, redlock_hold_free); /* unlocks if push_back() throws */
         std::lock_guard<std::mutex> guard(guard_);
         holds_.push_back({this_thread(), std::move(mine)});
         return true;
     }
 
     /*
-     * What the calling thread locked, or, if that is none, any. Of several all but one were
-     * lost: `lost` says which kind is looked for first.
+     * The index of a hold; holds_.size(): there is none. `own`: only holds that the calling
+     * thread locked, otherwise any. If there are several, all but one were lost; `lost`
+     * says which kind is preferred.
      */
     std::size_t choose(bool own, bool lost) const noexcept
     {
@@ -251,7 +272,7 @@ class mutex
         return chosen;
     }
 
-    /* One that was lost goes first: what is held is never unlocked by mistake. */
+    /* A lost hold goes first, so that a held lock is never unlocked by mistake. */
     hold_ptr take() noexcept
     {
         std::lock_guard<std::mutex> guard(guard_);
@@ -277,8 +298,8 @@ class mutex
     redlock_sync *sync_;
     std::string key_;
     redlock_lock_options options_;
-    mutable std::mutex guard_; /* of the next, never held while a lock is waited for */
-    std::vector<owned> holds_; /* that are not unlocked; more than one if one was lost */
+    mutable std::mutex guard_; /* guards holds_; not held during a wait for a lock */
+    std::vector<owned> holds_; /* not unlocked yet; more than one if one was lost */
 };
 
 } // namespace redlock

@@ -1,36 +1,39 @@
 /*
- * libredlock for threads: locks that are waited for.
+ * libredlock for threads: blocking locks.
  *
- * The promise is that of redlock.h, for the threads of this process, too: one owner per key
- * and deployment. A client has a thread of its own, which extends what is held while its
- * owner computes, and speaks to the nodes for all who wait; but if only one does, that may
- * speak to them itself. In one process the owners of a key follow each other in the order
- * in which they asked, and only the first of those who wait asks the nodes; a lock that is
- * still valid goes from one to the next without a round trip.
+ * The promise is that of redlock.h, and it also covers the threads of this process: one
+ * owner per key and deployment. A client has its own thread. This thread extends held locks
+ * while their owners compute, and sends the commands of all waiting threads. A thread that
+ * waits alone may send them itself. In one process the owners of a key follow each other in
+ * the order in which they asked. Only the first waiting thread contacts the nodes. A lock
+ * that is still valid goes from one owner to the next without a round trip.
  *
  * The rules that hold everywhere
  *
  *  1. Units, outputs and codes are those of redlock.h.
- *  2. Threads. Every function may be called from any thread at any time, but for the _free
- *     of a handle, which must be the last call with it. What waits, or unlocks, takes up to
- *     64 KB of stack, and may work for all others meanwhile: for as long as its thread is
- *     not let run, or is in a signal handler, nothing may be sent or extended.
+ *  2. Threads. Every function may be called from any thread at any time: a client may be
+ *     made in one thread and used by others, also by later ones. Exception: the
+ *     _free function of a handle must be the last call with that handle. A call that waits
+ *     or unlocks uses up to 64 KB of stack. A blocked caller may run the client's event
+ *     loop on behalf of all callers. While that thread is descheduled, or is in a signal
+ *     handler, the client may send and extend nothing.
  *  3. Ownership. A hold belongs to the thread that locked. If that thread ends without
- *     having unlocked, the hold is no longer extended: the lock ends by its TTL, and its
- *     successor waits until then, for nobody knows what was left half done. With the option
- *     `any_thread` it belongs to whoever has the handle. Any thread may unlock any hold.
- *  4. Callbacks run in the client's thread, never in one that waits. What waits for nodes
- *     answers REDLOCK_LOOP there, with whichever client; all else is allowed, and the
- *     sooner it returns, the better for all others.
- *  5. After fork() the child's handles are inert: every call answers REDLOCK_FORKED, a hold
- *     is lost, and the free functions only give memory back, as far as that is safe: what
- *     the client worked on, its connections too, stays until the child ends or
- *     calls exec(). What the parent held, it goes on holding. Make a new client. A child
- *     that was forked in a callback must not return from that.
- *  6. Signals. The client's thread takes none. A signal never ends a wait, and a thread
- *     that is cancelled waits to the end.
- *  7. A process that ends without redlock_sync_free() leaves the locks that it holds to
- *     their TTL. What it unlocked is released (redlock_unlock()).
+ *     unlocking, the client no longer extends the lock: it ends when its TTL ends. The next
+ *     owner waits until then, because the ended thread may have left work half done. With
+ *     the option `any_thread` the hold belongs to the thread that has the handle. Any
+ *     thread may unlock any hold.
+ *  4. Callbacks run in the client's thread, never in a waiting thread. In a callback, every
+ *     call that waits for nodes returns REDLOCK_WOULD_DEADLOCK, with any client. All other
+ *     calls are allowed. A callback should return soon: until then it may delay all others.
+ *  5. After fork() the child's handles are inert: every call returns REDLOCK_FORKED, and a
+ *     hold is lost. The free functions only free memory, where that is safe. Memory that
+ *     the client was using, and its connections, stay until the child ends or calls exec().
+ *     The parent keeps the locks that it held. The child has to create a new client. A
+ *     child that was forked in a callback must not return from that callback.
+ *  6. Signals. The client's thread receives no signals. A signal never ends a wait. A
+ *     thread that is cancelled waits to the end.
+ *  7. If a process ends without redlock_sync_free(), the locks that it holds stay until
+ *     their TTL ends. What it unlocked is released (redlock_unlock()).
  */
 #ifndef REDLOCK_SYNC_H
 #define REDLOCK_SYNC_H
@@ -42,14 +45,14 @@ extern "C" {
 #endif
 
 #define REDLOCK_HANDOFFS     16 /* in a row, from thread to thread */
-#define REDLOCK_HANDOFFS_MAX (REDLOCK_FENCES_MAX - 1)
+#define REDLOCK_HANDOFFS_MAX 63
 
 /* --- client --- */
 
 typedef struct redlock_sync redlock_sync;
 
 /*
- * A client of these nodes, with its thread. It connects in the background.
+ * Creates a client of these nodes, with its thread. It connects in the background.
  * Errors: those of redlock_client_new().
  */
 REDLOCK_API redlock_code redlock_sync_new(const char *const *uris, size_t count,
@@ -58,12 +61,12 @@ REDLOCK_API redlock_code redlock_sync_new(const char *const *uris, size_t count,
                                           redlock_error *ret_error);
 
 /*
- * Ends every wait with REDLOCK_CANCELLED, sees to it that what was unlocked is released
- * (for at most one per-node timeout), and ends the thread. Locks that are held then are
- * lost to their owners, and end by their TTL, for an owner may still be at work. Those with
- * the option `release_on_free` are released instead. Holds and stops stay to be freed. It
- * returns when no thread waits any more; but in a callback at once, and the rest is done
- * when that has returned.
+ * Ends every wait with REDLOCK_CANCELLED, completes the releases of what was unlocked (for
+ * at most one per-node timeout), and ends the thread. Locks that are held at that moment
+ * are lost to their owners. They stay until their TTL ends, because an owner may still be
+ * at work. Locks with the option `release_on_free` are released instead. The caller still
+ * has to free its holds and stops. The function returns when no thread waits any more. In a
+ * callback it returns at once, and the client does the rest when the callback has returned.
  */
 REDLOCK_API void redlock_sync_free(redlock_sync *sync);
 
@@ -71,16 +74,23 @@ REDLOCK_API size_t redlock_sync_nodes(const redlock_sync *sync);
 REDLOCK_API unsigned redlock_sync_quorum(const redlock_sync *sync);
 
 /*
- * How the nodes stand, as redlock_client_explain(). Writes at most `room`; returns the
- * number of nodes; 0: the client is closed, or this is a callback, or a child.
+ * The state of the nodes, as redlock_client_explain(). Writes at most `room` elements;
+ * returns the number of nodes. 0: the client is closed, or the call is made in a callback
+ * or in a forked child.
  */
-REDLOCK_API size_t redlock_sync_explain(redlock_sync *sync, redlock_node *nodes,
-                                        size_t room);
+REDLOCK_API size_t redlock_sync_explain_sized(redlock_sync *sync, redlock_node *nodes,
+                                              size_t room, size_t size);
+static inline size_t redlock_sync_explain(redlock_sync *sync, redlock_node *nodes,
+                                          size_t room)
+{
+    return redlock_sync_explain_sized(sync, nodes, room, sizeof(*nodes));
+}
 
-/* --- giving waits up --- */
+/* --- ending waits --- */
 
 /*
- * Ends waits from another thread: all those whose options name it, now and from now on.
+ * A stop ends waits from another thread: all waits whose options name it, the present ones
+ * and all later ones.
  */
 typedef struct redlock_stop redlock_stop;
 
@@ -88,13 +98,38 @@ typedef struct redlock_stop redlock_stop;
 REDLOCK_API redlock_code redlock_stop_new(redlock_sync *sync, redlock_stop **ret_stop);
 
 /*
- * They end with REDLOCK_CANCELLED, and what had been set for them is released. What is held
- * stays held.
+ * Ends these waits with REDLOCK_CANCELLED, and releases what was set for them. Locks that
+ * are held stay held.
  */
 REDLOCK_API void redlock_stop_all(redlock_stop *stop);
 
-/* No wait may have it any more. */
+/* No wait may use it any more. */
 REDLOCK_API void redlock_stop_free(redlock_stop *stop);
+
+/* --- why a lock was not acquired --- */
+
+/*
+ * What the options of a failed call asked for: which option has which limit, or who has the
+ * lock and for how long, and what each node replied. The client writes it before the call
+ * returns. It is the caller's, for one call at a time.
+ */
+typedef struct redlock_failure {
+    size_t size, node_size; /* set by redlock_failure_init() */
+    redlock_error error;    /* OK: the call succeeded */
+    /* Time until the lock can be free, in ms; REDLOCK_UNKNOWN. */
+    int64_t remaining_ms;
+    char holder[REDLOCK_TOKEN_MAX + 1]; /* its label, as in redlock_node; "": not known */
+    redlock_node *nodes; /* room for the nodes' replies, set by the caller; or NULL */
+    size_t room, count;  /* of elements; count: those that were written */
+} redlock_failure;
+
+/* No room for nodes. */
+REDLOCK_API void redlock_failure_init_sized(redlock_failure *failure, size_t size,
+                                            size_t node_size);
+static inline void redlock_failure_init(redlock_failure *failure)
+{
+    redlock_failure_init_sized(failure, sizeof(*failure), sizeof(redlock_node));
+}
 
 /* --- locking --- */
 
@@ -107,51 +142,61 @@ typedef struct redlock_lock_options {
     size_t size; /* set by redlock_lock_options_init() */
 
     bool fenced;             /* see redlock_lease_options */
-    int64_t ttl_ms;          /* a third of it at least is left when it is handed over */
-    int64_t min_validity_ms; /* less left when it is acquired or handed over: it is not */
-    int64_t margin_ms;       /* LOST is told this long before the deadline */
-    bool watchdog;           /* extend at a third of the TTL or a little sooner */
-    int64_t max_hold_ms;     /* 0: no bound; else it is not handed over, either */
+    int64_t ttl_ms;          /* at a hand-off at least a third of it is left */
+    int64_t min_validity_ms; /* less left: not acquired, not handed off */
+    int64_t margin_ms;       /* the client reports LOST this long before the deadline */
+    bool watchdog;           /* extend after a third of the TTL, or a little earlier */
+    int64_t max_hold_ms;     /* or REDLOCK_UNLIMITED; otherwise it is not handed off */
 
-    bool any_thread;    /* not bound to the thread that locked */
-    unsigned handoffs;  /* to other threads in a row, before other processes get a turn */
+    bool any_thread;    /* the hold is not bound to the thread that locked */
+    unsigned handoffs;  /* to other threads in a row, before other processes may acquire */
     redlock_stop *stop; /* ends the wait; NULL: nothing does */
 
     /*
-     * Called once, in the client's thread, if the lock is lost while this owner has it: why
-     * (EXPIRED, GONE, TAKEN, MAX_HOLD; CANCELLED: the client was freed), and how long it
-     * still excludes others. It may unlock and free the hold. Not called for a thread that
-     * has ended.
+     * Called once, in the client's thread, if the lock is lost while this owner has it.
+     * `why` is the reason (EXPIRED, GONE, TAKEN, MAX_HOLD; CANCELLED: the client was
+     * freed). `valid_ms` is how long the lock still excludes others. The callback may
+     * unlock and free the hold. It is not called for a thread that has ended.
      */
     redlock_lost_fn *on_lost;
     void *lost_arg;
 
     /*
-     * redlock_sync_free() releases the lock if this owner has it then. Off by default: only
-     * for programs that free the client after their owners have stopped. An owner that is
-     * still at work would not be alone any more. It holds for what is left on nodes of a
-     * lock that was lost and not unlocked, too; not for the lock of a thread that has
-     * ended.
+     * If this owner has the lock when redlock_sync_free() is called, the client releases
+     * it. Off by default. Only for programs that free the client after their owners have
+     * stopped: an owner that is still at work would not be the only one any more. It also
+     * applies to what is left on the nodes of a lock that was lost and not unlocked. It
+     * does not apply to the lock of a thread that has ended.
      */
     bool release_on_free;
+
+    redlock_failure *failure; /* written by each call that locks; may be NULL */
+    int64_t fence;            /* of redlock_lock_adopt(); or REDLOCK_NO_FENCE */
 } redlock_lock_options;
 
 /* TTL 30 s, watchdog on, margin 0, REDLOCK_HANDOFFS. */
-REDLOCK_API void redlock_lock_options_init(redlock_lock_options *options);
+REDLOCK_API void redlock_lock_options_init_sized(redlock_lock_options *options,
+                                                 size_t size);
+static inline void redlock_lock_options_init(redlock_lock_options *options)
+{
+    redlock_lock_options_init_sized(options, sizeof(*options));
+}
 
 /*
- * Waits for `key` for as long as it takes. The hold is the caller's, to be unlocked and
- * freed. NULL options: the defaults.
+ * Waits for `key` without a limit. The caller has to unlock and free the hold. NULL
+ * options: the defaults. The function does not fail because nodes are down: it waits for
+ * them.
  * Errors: CANCELLED, DENIED, BAD_KEY, BAD_TTL, BAD_OPTION, NO_MEMORY, SYSTEM, FORKED,
- * CLOSED, LOOP. It does not fail because nodes are down: it waits for them.
+ * CLOSED, WOULD_DEADLOCK.
  */
 REDLOCK_API redlock_code redlock_lock(redlock_sync *sync, const void *key, size_t key_len,
                                       const redlock_lock_options *options,
                                       redlock_hold **ret_hold);
 
 /*
- * One attempt. TAKEN if another process has it, or if a thread of this one has it or waits
- * for it; then no node is asked. Errors besides: NO_QUORUM, EXPIRED.
+ * Makes one attempt. TAKEN: another process has the lock; or a thread of this process has
+ * it or waits for it, and then the client sends nothing.
+ * Further errors: TAKEN, NO_QUORUM, EXPIRED.
  */
 REDLOCK_API redlock_code redlock_try_lock(redlock_sync *sync, const void *key,
                                           size_t key_len,
@@ -159,8 +204,9 @@ REDLOCK_API redlock_code redlock_try_lock(redlock_sync *sync, const void *key,
                                           redlock_hold **ret_hold);
 
 /*
- * Waits at most `wait_ms`, and, if it is the first of its process then, for one last
- * attempt. Errors besides: TIMEOUT, NO_QUORUM, EXPIRED, BAD_OPTION (wait_ms is below 0).
+ * Waits at most `wait_ms`. If it is then the first waiter of its process, it also waits for
+ * one last attempt.
+ * Further errors: TIMEOUT, NO_QUORUM, EXPIRED, BAD_OPTION (wait_ms is below 0).
  */
 REDLOCK_API redlock_code redlock_lock_for(redlock_sync *sync, const void *key,
                                           size_t key_len, int64_t wait_ms,
@@ -168,8 +214,33 @@ REDLOCK_API redlock_code redlock_lock_for(redlock_sync *sync, const void *key,
                                           redlock_hold **ret_hold);
 
 /*
- * Why redlock_lock() and the like refuse these: BAD_KEY, BAD_TTL or BAD_OPTION, and in
- * `ret_error` which option it is, its value and its limits. OK: they do not refuse them.
+ * Takes over the lock that has this token, extends it to the TTL of the options, and waits
+ * for the result. `valid_ms` is what is left of its validity, as the former holder knew it;
+ * 0 or REDLOCK_UNKNOWN: not known. If it is known and the extension succeeds later, the
+ * result is EXPIRED: another client may have held the lock in between. The lock is not
+ * handed off to other threads. If the call fails, no key is removed and none is recreated:
+ * the token is still the caller's.
+ * Errors: those of redlock_lock(), BAD_TOKEN, NO_QUORUM, EXPIRED, GONE, TAKEN (also:
+ * another thread of this process has the lock or waits for it).
+ */
+REDLOCK_API redlock_code redlock_lock_adopt(redlock_sync *sync, const void *key,
+                                            size_t key_len, const char *token,
+                                            int64_t valid_ms,
+                                            const redlock_lock_options *options,
+                                            redlock_hold **ret_hold);
+
+/*
+ * Releases the lock that has this token, and waits until q nodes confirmed it. No hold of
+ * this process may have that token.
+ * Errors: GONE, TAKEN, UNCONFIRMED, BAD_KEY, BAD_TOKEN, NO_MEMORY, FORKED, CLOSED,
+ * WOULD_DEADLOCK.
+ */
+REDLOCK_API redlock_code redlock_lock_release(redlock_sync *sync, const void *key,
+                                              size_t key_len, const char *token);
+
+/*
+ * Why redlock_lock() and the like refuse these arguments: BAD_KEY, BAD_TTL or BAD_OPTION;
+ * `ret_error` names the option, its value and its limits. OK: they do not refuse them.
  */
 REDLOCK_API redlock_code redlock_lock_explain(const redlock_sync *sync, const void *key,
                                               size_t key_len,
@@ -177,79 +248,103 @@ REDLOCK_API redlock_code redlock_lock_explain(const redlock_sync *sync, const vo
                                               redlock_error *ret_error);
 
 enum {
-    REDLOCK_CONFIRM = 1, /* wait until q nodes confirmed the release, and say so */
+    REDLOCK_CONFIRM = 1, /* wait until q nodes confirmed the release, and report it */
+    REDLOCK_DISOWN = 2,  /* release nothing: another process continues with the token */
 };
 
 /*
- * Gives the lock up: to the next thread of this process that waits, else to the nodes. It
- * waits for no node, unless it is to confirm; a lock that was handed over needs no
- * confirmation. How: of the above, or 0. The handle stays, without a lock.
- * The release is written to the nodes' connections before it returns: the process may end
- * right after that, in any way. A node whose connection is down or full just then keeps the
- * key until the client reaches it, or until its TTL ends. In a callback, and while the
- * client's thread is in one and has the loop, the release is written after that callback.
+ * Gives up the lock: to the next waiting thread of this process, or if there is none, to
+ * the nodes. Without REDLOCK_CONFIRM it waits for no node. A lock that was handed off needs
+ * no confirmation. `how`: one of the flags above, or 0. The handle stays valid, without a
+ * lock.
+ *
+ * The client writes the release to the nodes' connections before this function returns: the
+ * process may end right after it, in any way. A node whose connection is down or full at
+ * that moment keeps the key until the client reaches it, or until the TTL ends. In a
+ * callback, and while the client's thread is in a callback and owns the loop, the client
+ * writes the release after that callback.
+ *
  * Errors: NOT_HELD (unlocked before, or its thread has ended), GONE, TAKEN, EXPIRED,
- * MAX_HOLD (it was lost before; what may be left of it is being released), CLOSED (so it
- * was, as the client was freed; it ends by its TTL, or was released then), UNCONFIRMED,
- * BAD_OPTION, FORKED, LOOP (only to confirm).
+ * MAX_HOLD (it was lost before; what may be left of it is being released), CLOSED (it was
+ * lost because the client was freed; it ends with its TTL, or was released then),
+ * UNCONFIRMED, BAD_OPTION, FORKED, WOULD_DEADLOCK (only with REDLOCK_CONFIRM).
  */
 REDLOCK_API redlock_code redlock_unlock(redlock_hold *hold, unsigned how);
 
 /*
- * Extends to `ttl_ms` from now (0: the lock's own TTL), and waits for it; see
- * redlock_extend(). Errors besides: BUSY (another thread does so), CLOSED, LOOP, and what
- * redlock_unlock() says of a lock that was lost or given up meanwhile.
+ * Extends the lock to `ttl_ms`, or REDLOCK_AUTO, from now, and waits for the result;
+ * see redlock_extend().
+ * Further errors: BUSY (another thread is extending it), CLOSED, WOULD_DEADLOCK, and those
+ * of redlock_unlock() for a lock that was lost or given up meanwhile.
  */
 REDLOCK_API redlock_code redlock_hold_extend(redlock_hold *hold, int64_t ttl_ms);
 
 /*
- * Frees the handle, and unlocks, if that was not done. It waits for its own on_lost, should
- * that be running: nothing is called after it, and what that used may go.
+ * The nodes' replies to the last acquire or extension of this lock, as redlock_explain().
+ * 0: the hold has no lock, the client is closed, or the call is made in a callback or in a
+ * forked child.
+ */
+REDLOCK_API size_t redlock_hold_explain_sized(redlock_hold *hold, redlock_node *nodes,
+                                              size_t room, size_t size);
+static inline size_t redlock_hold_explain(redlock_hold *hold, redlock_node *nodes,
+                                          size_t room)
+{
+    return redlock_hold_explain_sized(hold, nodes, room, sizeof(*nodes));
+}
+
+/*
+ * Frees the handle, and unlocks if that was not done. If the on_lost of this hold is
+ * running, the function waits until it has returned. After that nothing is called any more,
+ * and the caller may free what on_lost used.
  */
 REDLOCK_API void redlock_hold_free(redlock_hold *hold);
 
 /*
- * Whether the lock was lost or unlocked: one load, to be tested in the innermost loop. It
- * is true as soon as the client knows; redlock_hold_valid_ms() reads the clock,
- * and is true even if the whole process stood still.
+ * Whether the lock was lost or unlocked: one atomic load, for use in the innermost loop. It
+ * becomes true as soon as the client knows of the loss. redlock_hold_valid_ms() reads the
+ * clock, and its result is correct even if the whole process was stopped.
  */
 REDLOCK_API bool redlock_hold_lost(const redlock_hold *hold);
 
 /*
- * How long the lock is surely held from now on; 0 if it is not. If it was lost because it
- * expired or as its client or its thread ended: how long it still excludes others; 0 if the
- * client released it.
+ * How long from now the lock is certainly held; 0: it is not held. If it was lost because
+ * it expired, or because its client or its thread ended: how long it still excludes others;
+ * 0: the client released it.
  */
 REDLOCK_API int64_t redlock_hold_valid_ms(const redlock_hold *hold);
 
 /* The fencing token of this owner; see redlock_fence(). Each owner has its own. */
 REDLOCK_API int64_t redlock_hold_fence(const redlock_hold *hold);
 
-/* The token as it is on the nodes: that of this process. */
+/* The token as it is on the nodes: the token of this process. */
 REDLOCK_API const char *redlock_hold_token(const redlock_hold *hold);
 
-/* --- doing a thing once for all who want it --- */
+/* --- single flight: do something once for all threads that want it --- */
 
-/* Does it, while the lock is held, and says how that went: to all who wait for it. */
+/*
+ * Does the work while the lock is held. All threads that wait for it get its return value.
+ */
 typedef int redlock_flight_fn(redlock_hold *hold, void *arg);
 
 /*
- * Single flight: of all threads of this process that want `key` at the same time one gets
- * the lock and calls `fly`; the others wait, and get what it returned. Who comes when it
- * has returned begins anew; if it does not get the lock, or its thread ends in `fly`, one
- * of those who wait takes its place. Between processes it is a lock: look first whether
- * another one has done it meanwhile. `fly` looks at its hold, as every owner does: OK says
- * that it was called and returned, not that the lock was held to the end. Waits at most
- * `wait_ms`, below 0: for as long as it takes; who has begun to fly is not interrupted.
- * `ret_flew`, if given: whether it was this thread that flew. `fly` may unlock the hold,
- * and must neither free it nor throw. Errors: those of redlock_lock_for(); BUSY inside
- * `fly`, where it would wait for itself.
+ * Single flight: of all threads of this process that want `key` at the same time, one (the
+ * leader) gets the lock and calls `fn`. The others wait and get what `fn` returned. A
+ * thread that comes after `fn` has returned begins anew. If the leader does not get the
+ * lock, or its thread ends in `fn`, one of the waiting threads becomes the leader.
+ *
+ * Between processes it is a lock: check first in `fn` whether another process has done the
+ * work meanwhile. OK means that `fn` ran and returned, not that the lock stayed valid:
+ * check the hold inside `fn`. `fn` may unlock the hold; it must neither free it nor throw.
+ *
+ * Waits at most `wait_ms`, or REDLOCK_FOREVER. A running `fn` is not interrupted.
+ * `ret_led`, if not NULL: whether this thread was the leader.
+ * Errors: those of redlock_lock_for(); BUSY inside `fn`, where it would wait for itself.
  */
 REDLOCK_API redlock_code redlock_single_flight(redlock_sync *sync, const void *key,
                                                size_t key_len, int64_t wait_ms,
                                                const redlock_lock_options *options,
-                                               redlock_flight_fn *fly, void *arg,
-                                               int *ret_returned, bool *ret_flew);
+                                               redlock_flight_fn *fn, void *arg,
+                                               int *ret_returned, bool *ret_led);
 
 #ifdef __cplusplus
 }

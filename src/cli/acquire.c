@@ -9,18 +9,17 @@
 const char cli_acquire_help[] =
     "Usage: redlock acquire [-t TTL] [-w WAIT | -n] [-E CODE] [--fence] [--token-file F]\n"
     "                       KEY\n"
-    "Take the lock KEY, print its token on stdout and leave the lock in place.\n"
-    "Nothing extends it: it ends after the TTL unless extend or release comes first.\n"
+    "Take the lock KEY, print its token on stdout, and exit without releasing the lock.\n"
+    "No process extends it: it expires after the TTL unless you call extend or release.\n"
     "\n"
-    "  -t, --ttl TTL             how long it holds; default 30s\n" CLI_WAIT_HELP
+    "  -t, --ttl TTL             how long the lock lasts; default 30s\n" CLI_WAIT_HELP
     "  -E, --conflict-exit-code CODE\n"
-    "                            exit with this instead of 75\n"
-    "      --fence               a fenced lock, on nodes that were admitted; its fencing\n"
-    "                            token is \"fence\" in F and with --json, never on stdout\n"
-    "                            alone\n"
-    "      --token-file F        also write token, fence and deadline to F as JSON, for "
-    "extend\n"
-    "                            and release\n"
+    "                            exit with CODE instead of 75\n"
+    "      --fence               a fenced lock, on nodes that were admitted. Its fencing\n"
+    "                            token is \"fence\" in F and with --json; without them it\n"
+    "                            is not printed\n"
+    "      --token-file F        also write token, fence and deadline to F as JSON, for\n"
+    "                            extend and release\n"
     "\n"
     "Examples:\n"
     "  token=$(redlock acquire -t 1m -w 10s backup) || exit\n"
@@ -29,10 +28,9 @@ const char cli_acquire_help[] =
     "  redlock acquire -n --fence --token-file /run/backup.lock backup >/dev/null || exit\n"
     "  fence=$(jq .fence /run/backup.lock)\n"
     "\n"
-    "Exit codes: 0 the lock is held and its token is out; 75 another holds it or the wait "
-    "ran\n"
-    "out; 69 no quorum; 77 refused; 64 usage; 78 configuration; 125 own failure. In every\n"
-    "case but 0 the lock is not held.\n";
+    "Exit codes: 0 the lock is held and its token was printed; 75 another client holds\n"
+    "it, or the wait ran out; 69 no quorum; 77 refused; 64 usage; 78 configuration;\n"
+    "125 own failure. The lock is held only if the exit code is 0.\n";
 
 struct acquire {
     struct cli *cli;
@@ -69,7 +67,7 @@ static void wait_for_end(struct acquire *acquire, redlock_client *client,
     cli_waiting_end(&waiting);
 }
 
-/* Whatever the outcome: `cause` says it in one word. */
+/* Prints the JSON of any outcome; `cause` is its name. */
 static bool print_outcome(const struct acquire *acquire, redlock_code code, json_t *object)
 {
     const redlock_result *result = &acquire->outcome.result;
@@ -94,10 +92,12 @@ static void print_failure(const struct acquire *acquire, redlock_code code)
     json_object_set_new(object, "remaining_ms",
                         result->remaining_ms < 0 ? json_null()
                                                  : json_integer(result->remaining_ms));
-    print_outcome(acquire, code, object); /* the exit code tells the same */
+    print_outcome(acquire, code, object); /* the exit code reports the same */
 }
 
-/* Puts the token where the caller finds it, at last on stdout: then it is the caller's. */
+/*
+ * Writes the token to the file, then to stdout. After that the lock belongs to the caller.
+ */
 static int publish(const struct acquire *acquire)
 {
     struct tokenfile held;
@@ -122,7 +122,7 @@ static int publish(const struct acquire *acquire)
     return CLI_FAILED;
 }
 
-/* What is not handed to the caller must not stay behind. */
+/* Releases a lock that was not handed to the caller. */
 static void give_back(struct acquire *acquire, struct event_base *base)
 {
     bool done = false;
@@ -167,7 +167,7 @@ int cli_acquire(struct cli *cli, int argc, char **argv)
     acquire.key = argv[cli_parse(cli, argc, argv, own)];
     if (acquire.token_file)
         tokenfile_check(acquire.token_file);
-    cli->lease.watchdog = false; /* nobody stays to extend */
+    cli->lease.watchdog = false; /* no process remains to extend it */
 
     struct event_base *base = cli_new_loop(cli);
     redlock_client *client = cli_connect(cli, base);

@@ -1,6 +1,8 @@
-/* redlock admit: nodes become a deployment of fenced locks, and stay one. */
+/*
+ * redlock admit: makes nodes a deployment of fenced locks, and readmits and replaces them.
+ */
+#include "bench/progress.h"
 #include "cli.h"
-#include "progress.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,40 +13,42 @@ const char cli_admit_help[] =
     "Usage: redlock admit --new [--max-ttl D] [--at-once] [-w WAIT]\n"
     "       redlock admit --wait [-w WAIT]\n"
     "       redlock admit --replace OLD=NEW [-w WAIT]\n"
-    "Make the nodes a deployment of fenced locks, which survive that nodes forget. Each\n"
-    "gets a marker, the key \"!marker\" behind the prefix. Needs the right to SCAN as "
-    "well.\n"
+    "Make the nodes a deployment of fenced locks. Fenced locks stay safe when a node\n"
+    "restarts and has lost its keys. Each node gets a marker, the key \"!marker\" with "
+    "the\n"
+    "prefix before it. The user also needs the right to SCAN.\n"
     "\n"
-    "      --new                 of nodes of which none has a marker or any key of the\n"
-    "                            prefix, and all answer; else nothing is changed. They\n"
-    "                            vote when what they may have forgotten has ended: after\n"
-    "                            the longest TTL and its drift, or 11 s, and a tenth\n"
-    "      --max-ttl D           the longest TTL that a fenced lock of them may ever "
-    "have;\n"
-    "                            default 1m. A node that forgets is without a vote as "
-    "long\n"
-    "      --at-once             they vote at once: servers that never held a fenced lock\n"
-    "      --wait                wait until all of them vote; seat those that restarted,\n"
-    "                            even all of them, or have lost their marker, if at\n"
-    "                            least one still has it. Be sure that they are the right\n"
-    "                            ones, and that no former one is alive elsewhere\n"
-    "      --replace OLD=NEW     seat the server NEW in the place of OLD, which is one of\n"
-    "                            the nodes and no longer asked; the others vote. NEW has\n"
-    "                            no marker and no key of the prefix. Afterwards give all\n"
-    "                            clients the new list\n"
-    "  -w, --within WAIT         wait so long at most\n"
+    "      --new                 make a new deployment. All nodes must reply, and none\n"
+    "                            may have a marker or any key of the prefix; else\n"
+    "                            nothing is changed. The nodes vote once all locks that\n"
+    "                            they may have lost have expired: after the longest TTL\n"
+    "                            and its drift, at least 11s, plus a tenth\n"
+    "      --max-ttl D           the longest TTL that a fenced lock of this deployment\n"
+    "                            may ever have; default 1m. A node that lost its keys\n"
+    "                            has no vote for as long\n"
+    "      --at-once             the nodes vote at once: only for servers that never\n"
+    "                            held a fenced lock\n"
+    "      --wait                wait until all nodes vote. Readmit nodes that restarted,\n"
+    "                            even all of them, and nodes that lost their marker, if\n"
+    "                            at least one node still has it. Make sure that these\n"
+    "                            are the right servers and that no former one still runs\n"
+    "      --replace OLD=NEW     make the server NEW a member instead of OLD. OLD is one\n"
+    "                            of the nodes and is no longer contacted; the others\n"
+    "                            vote. NEW has no marker and no key of the prefix. Then\n"
+    "                            give all clients the new list\n"
+    "  -w, --within WAIT         wait at most this long\n"
     "\n"
-    "Ctrl-C ends the waiting, not what was begun: --wait goes on with it, and so does any\n"
-    "client that holds fenced locks, as long as most nodes vote.\n"
+    "Ctrl-C ends the wait but undoes nothing: --wait continues the admission, and so does\n"
+    "any client that holds fenced locks while a majority of the nodes votes.\n"
     "\n"
     "Examples:\n"
     "  redlock admit --new --max-ttl 1m\n"
     "  redlock admit --replace redis://c.example=redis://f.example\n"
     "\n"
-    "Exit codes: 0 all nodes vote; 75 a marker or key is there, or another node has no\n"
-    "vote yet, or the wait ran out; 69 a node does not answer; 77 refused; 78 they belong\n"
-    "to no deployment, or to another; 64 usage; 125 own failure; 128+n ended by signal "
-    "n.\n";
+    "Exit codes: 0 all nodes vote; 75 a node has a marker or a key, or another node has\n"
+    "no vote yet, or the wait ran out; 69 a node does not reply; 77 refused; 78 the nodes\n"
+    "belong to no deployment, or to another; 64 usage; 125 own failure; 128+n ended by\n"
+    "signal n.\n";
 
 static const char *const names[] = {
     [REDLOCK_ADMIT_NEW] = "new",
@@ -61,7 +65,7 @@ struct admit {
     struct event_base *base;
     bool done, late;
     redlock_code code;
-    int node; /* that is in the way; -1: none in particular */
+    int node; /* the node that prevents it; -1: none in particular */
     char *text;
     redlock_node nodes[REDLOCK_NODES_MAX];
     size_t count;
@@ -69,8 +73,8 @@ struct admit {
 
 /* --- whom it is about --- */
 
-/* Behind scheme and credentials. */
-static const char *place_of(const char *uri)
+/* The URI after scheme and credentials. */
+static const char *address_of(const char *uri)
 {
     const char *scheme = strstr(uri, "://");
     const char *rest = scheme ? scheme + 3 : uri;
@@ -78,38 +82,42 @@ static const char *place_of(const char *uri)
     return at && at < rest + strcspn(rest, "/?") ? at + 1 : rest;
 }
 
-static bool is_same(const char *uri, const char *said, size_t len)
+static bool is_same(const char *uri, const char *argument_copy, size_t len)
 {
-    const char *place = place_of(uri);
-    if (strlen(uri) == len && memcmp(uri, said, len) == 0)
+    const char *address = address_of(uri);
+    if (strlen(uri) == len && memcmp(uri, argument_copy, len) == 0)
         return true;
     size_t scheme = strcspn(uri, ":");
-    return strncmp(uri, said, scheme + 3) == 0 && strlen(place) + scheme + 3 == len &&
-           memcmp(place, said + scheme + 3, strlen(place)) == 0;
+    return strncmp(uri, argument_copy, scheme + 3) == 0 &&
+           strlen(address) + scheme + 3 == len &&
+           memcmp(address, argument_copy + scheme + 3, strlen(address)) == 0;
 }
 
-/* A URI may have a "=" of its own: what stands before the right one names a node. */
-static void put_newcomer(struct admit *admit, char *argument)
+/*
+ * A URI may contain a "=": the right one is the one after which the part before names a
+ * node.
+ */
+static void replace_node(struct admit *admit, char *argument)
 {
     struct cli *cli = admit->cli;
-    const char *said = strdup(argument); /* for as long as the process lives */
-    if (!said)
+    const char *argument_copy = strdup(argument); /* kept until the process ends */
+    if (!argument_copy)
         cli_fail(CLI_FAILED, "out of memory");
-    const char *equals = strchr(said, '=');
+    const char *equals = strchr(argument_copy, '=');
     cli_hide_passwords(argument);
     if (!equals || equals[1] == '\0')
         cli_fail(CLI_USAGE, "admit: --replace \"%s\" is not OLD=NEW", argument);
     for (; equals; equals = strchr(equals + 1, '='))
         for (size_t i = 0; i < cli->uri_count; i++)
-            if (is_same(cli->uris[i], said, (size_t)(equals - said))) {
+            if (is_same(cli->uris[i], argument_copy, (size_t)(equals - argument_copy))) {
                 cli->uris[i] = equals + 1;
                 admit->newcomer = i;
                 return;
             }
-    cli_fail(CLI_CONFIG, "admit: --replace: OLD is none of the nodes");
+    cli_fail(CLI_CONFIG, "admit: --replace: OLD is not one of the nodes");
 }
 
-static void read_words(struct admit *admit, int argc, char **argv, int64_t *within_ms)
+static void read_options(struct admit *admit, int argc, char **argv, int64_t *within_ms)
 {
     bool is_new = false, at_once = false, waits = false;
     const char *replace = NULL;
@@ -123,16 +131,17 @@ static void read_words(struct admit *admit, int argc, char **argv, int64_t *with
     };
     cli_parse(admit->cli, argc, argv, own);
     if (is_new + waits + (replace != NULL) != 1)
-        cli_fail(CLI_USAGE,
-                 "admit: one of --new, --wait and --replace; redlock admit --help");
+        cli_fail(
+            CLI_USAGE,
+            "admit: give one of --new, --wait and --replace; see redlock admit --help");
     if (at_once && !is_new)
-        cli_fail(CLI_USAGE, "admit: --at-once goes with --new");
+        cli_fail(CLI_USAGE, "admit: --at-once requires --new");
     admit->how = waits     ? REDLOCK_ADMIT_WAIT
                  : replace ? REDLOCK_ADMIT_REPLACE
                  : at_once ? REDLOCK_ADMIT_AT_ONCE
                            : REDLOCK_ADMIT_NEW;
     if (replace)
-        put_newcomer(admit, (char *)replace); /* a word of argv */
+        replace_node(admit, (char *)replace); /* a word of argv */
 }
 
 /* --- the end of it --- */
@@ -145,7 +154,7 @@ static void end(struct admit *admit, redlock_code code, int node, const char *te
     admit->code = code;
     admit->node = node;
     admit->text = strdup(text);
-    admit->count = redlock_client_standing(admit->client, admit->nodes, REDLOCK_NODES_MAX);
+    admit->count = redlock_client_members(admit->client, admit->nodes, REDLOCK_NODES_MAX);
 }
 
 static void admitted(redlock_client *client, const redlock_admitted *result, void *arg)
@@ -172,33 +181,35 @@ static int exit_of(const struct admit *admit)
 {
     switch (admit->code) {
     case REDLOCK_OK: return CLI_OK;
-    case REDLOCK_USED:
-    case REDLOCK_UNSOUND:
+    case REDLOCK_NOT_EMPTY:
+    case REDLOCK_MEMBER_INACTIVE:
     case REDLOCK_CANCELLED: return CLI_HELD_ELSEWHERE;
     case REDLOCK_UNREACHED:
         return admit->node >= 0 && admit->nodes[admit->node].denied ? CLI_DENIED
                                                                     : CLI_NO_QUORUM;
     case REDLOCK_DENIED: return CLI_DENIED;
     case REDLOCK_UNADMITTED:
-    case REDLOCK_MEMBERS: return CLI_CONFIG;
+    case REDLOCK_WRONG_DEPLOYMENT: return CLI_CONFIG;
     default: return CLI_FAILED;
     }
 }
 
-/* Who goes on with what was begun; what was not, is as it was. */
-static const char *sequel_of_waiting(const struct admit *admit)
+/*
+ * What continues an admission that has begun. "": none has begun, and nothing was changed.
+ */
+static const char *next_step_of_wait(const struct admit *admit)
 {
-    size_t barred = 0, votes = 0;
+    size_t quarantined = 0, votes = 0;
     for (size_t i = 0; i < admit->count; i++) {
-        barred += strcmp(admit->nodes[i].fault, "BARRED") == 0;
-        votes += strcmp(admit->nodes[i].verdict, "sound") == 0;
+        quarantined += admit->nodes[i].fault == REDLOCK_FAULT_MEMBER_QUARANTINE;
+        votes += admit->nodes[i].verdict == REDLOCK_VERDICT_ACTIVE;
     }
-    if (barred == 0)
+    if (quarantined == 0)
         return "";
     return votes >= redlock_client_quorum(admit->client)
-               ? "; any client that holds fenced locks goes on with it, and redlock admit "
+               ? "; any client that holds fenced locks continues it, and redlock admit "
                  "--wait"
-               : "; redlock admit --wait goes on with it";
+               : "; redlock admit --wait continues it";
 }
 
 /* A progress_fn; its argument is a struct admit. */
@@ -206,60 +217,61 @@ static void write_progress(const void *arg, bool is_terminal, FILE *stream)
 {
     const struct admit *admit = arg;
     redlock_node nodes[REDLOCK_NODES_MAX];
-    char buffer[CLI_STANDING];
-    size_t count = redlock_client_standing(admit->client, nodes, REDLOCK_NODES_MAX);
+    char buffer[CLI_MEMBER_STATE];
+    size_t count = redlock_client_members(admit->client, nodes, REDLOCK_NODES_MAX);
     for (size_t i = 0; is_terminal && i < count; i++)
-        fprintf(stream, "%s  %s\n", nodes[i].uri, cli_standing(&nodes[i], buffer));
+        fprintf(stream, "%s  %s\n", nodes[i].uri, cli_member_state(&nodes[i], buffer));
     if (is_terminal)
         return;
     fprintf(stream, "admit: waiting: ");
-    cli_write_standing(nodes, count, stream);
+    cli_write_member_states(nodes, count, stream);
 }
 
-static void tell_unfinished(const struct admit *admit, int signal)
+static void report_unfinished(const struct admit *admit, int signal)
 {
     char *line = NULL;
     size_t len = 0;
     FILE *stream = open_memstream(&line, &len);
     if (!stream)
         cli_fail(CLI_FAILED, "out of memory");
-    cli_write_standing(admit->nodes, admit->count, stream);
+    cli_write_member_states(admit->nodes, admit->count, stream);
     if (fclose(stream) != 0)
         cli_fail(CLI_FAILED, "out of memory");
     cli_say(admit->cli, "%s: %s%s", signal ? strsignal(signal) : "the wait ran out", line,
-            sequel_of_waiting(admit));
+            next_step_of_wait(admit));
     free(line);
 }
 
-/* What a refusal leaves, and what would help. */
-static const char *sequel_of(redlock_code code)
+/* The state after a refusal, and what to do. */
+static const char *next_step(redlock_code code)
 {
     switch (code) {
-    case REDLOCK_UNREACHED: return "all nodes have to answer; nothing was changed";
-    case REDLOCK_UNSOUND: return "nothing was changed; redlock admit --wait waits for it";
-    case REDLOCK_USED:
+    case REDLOCK_UNREACHED: return "all nodes must reply; nothing was changed";
+    case REDLOCK_MEMBER_INACTIVE:
+        return "nothing was changed; redlock admit --wait waits for it";
+    case REDLOCK_NOT_EMPTY:
     case REDLOCK_UNADMITTED:
-    case REDLOCK_MEMBERS:
+    case REDLOCK_WRONG_DEPLOYMENT:
     case REDLOCK_DENIED: return "nothing was changed";
     default: return redlock_code_text(code);
     }
 }
 
-static void tell_failure(const struct admit *admit, int signal)
+static void report_failure(const struct admit *admit, int signal)
 {
     const char *who = admit->node >= 0 ? admit->nodes[admit->node].uri : "admit";
     const char *text = admit->text ? admit->text : "";
     if (admit->code == REDLOCK_CANCELLED)
-        tell_unfinished(admit, signal);
+        report_unfinished(admit, signal);
     else
         cli_say(admit->cli, "%s: %s%s%s", who, text, text[0] ? ": " : "",
-                sequel_of(admit->code));
-    if (admit->code == REDLOCK_UNADMITTED || admit->code == REDLOCK_MEMBERS)
+                next_step(admit->code));
+    if (admit->code == REDLOCK_UNADMITTED || admit->code == REDLOCK_WRONG_DEPLOYMENT)
         cli_say_admission(admit->cli, admit->nodes, admit->count,
                           redlock_client_quorum(admit->client));
 }
 
-/* The nodes as a configuration file names them, but for passwords. */
+/* The nodes in the form of a configuration file, without passwords. */
 static char *configuration_of(const struct admit *admit)
 {
     char *text = NULL;
@@ -306,7 +318,7 @@ static int conclude(const struct admit *admit, int signal)
 {
     cli_say_nodes(admit->cli, admit->nodes, admit->count);
     if (admit->code != REDLOCK_OK)
-        tell_failure(admit, signal);
+        report_failure(admit, signal);
     if (!(admit->cli->json ? print_json(admit) : print_text(admit))) {
         cli_complain("stdout: %s", strerror(errno));
         return CLI_FAILED;
@@ -319,7 +331,7 @@ int cli_admit(struct cli *cli, int argc, char **argv)
     static struct admit admit;
     int64_t within_ms = CLI_UNSAID;
     admit.cli = cli;
-    read_words(&admit, argc, argv, &within_ms);
+    read_options(&admit, argc, argv, &within_ms);
 
     struct cli_signals signals;
     struct progress progress;

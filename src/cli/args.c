@@ -7,13 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define OPTIONS_MAX 40
-#define LONG_BASE   256 /* getopt's value of the first row; above any letter */
-#define DURATION_MAX_MS                                                                    \
-    10000000000000 /* three centuries: safe to count in microseconds                       \
-                    */
+#define OPTIONS_MAX     40
+#define LONG_BASE       256 /* getopt's value for the first row; above any letter */
+#define DURATION_MAX_MS 10000000000000 /* three centuries: fits into microseconds */
 
-/* The rows of a command and the global ones, and what getopt_long wants to know of them. */
+/* The options of a command and the global ones, and their form for getopt_long. */
 struct table {
     struct cli_option row[OPTIONS_MAX];
     size_t rows;
@@ -36,7 +34,9 @@ void cli_init(struct cli *cli)
     cli->lease.wait_ms = CLI_UNSAID;
 }
 
-/* The milliseconds of a unit; 0 if it is none. A bare number is seconds, as in flock(1). */
+/*
+ * The milliseconds of a unit; 0 if it is unknown. A bare number is seconds, as in flock(1).
+ */
 static int64_t unit_ms(const char *unit)
 {
     static const struct {
@@ -49,7 +49,7 @@ static int64_t unit_ms(const char *unit)
     return 0;
 }
 
-/* In integers, so that what is taken is exactly what was written. */
+/* Computes in integers, so that the value is exactly what was written. */
 static const char *read_duration(const char *text, int64_t *ret_ms)
 {
     static const char digits[] = "0123456789";
@@ -60,7 +60,7 @@ static const char *read_duration(const char *text, int64_t *ret_ms)
     if (whole == 0 || (point && part == 0) || scale == 0)
         return "is not a duration (250ms, 30s, 5m, 1h; a bare number is seconds)";
     if (whole > 12 || part > 9)
-        return "is a duration of too many digits";
+        return "is a duration with too many digits";
     int64_t ms = 0, share = 0, shares = 1;
     for (size_t i = 0; i < whole; i++)
         ms = 10 * ms + (text[i] - '0');
@@ -69,10 +69,10 @@ static const char *read_duration(const char *text, int64_t *ret_ms)
         shares *= 10;
     }
     if (share * scale % shares != 0)
-        return "is finer than a millisecond";
+        return "has a fraction of a millisecond";
     ms = ms * scale + share * scale / shares;
     if (ms > DURATION_MAX_MS)
-        return "is too long a duration";
+        return "is too long";
     *ret_ms = ms;
     return NULL;
 }
@@ -94,7 +94,7 @@ static const char *read_flag(const char *text, bool *ret_flag)
     return NULL;
 }
 
-/* Said twice, a list grows: nodes must not be dropped without a word. */
+/* An option that is given again extends the list: no node may be dropped silently. */
 static const char *read_list(const char *text, const char **list)
 {
     char *joined;
@@ -160,14 +160,16 @@ static void fill_table(struct table *table, struct cli *cli, const struct cli_op
         {"help", 'h', CLI_FLAG, &cli->wants_help},
     };
     memset(table, 0, sizeof(*table));
-    strcpy(table->letters, "+:");
+    /* Only where no CMD follows, getopt looks for options behind the first operand. */
+    bool has_cmd = !cli->command || cli->operands_most > 1;
+    strcpy(table->letters, has_cmd ? "+:" : ":");
     for (size_t i = 0; own && own[i].name; i++)
         add_row(table, &own[i]);
     for (size_t i = 0; i < sizeof(globals) / sizeof(globals[0]); i++)
         add_row(table, &globals[i]);
 }
 
-/* The row that getopt_long's answer names. */
+/* The row for getopt_long's return value. */
 static const struct cli_option *find_row(const struct table *table, int answer)
 {
     if (answer >= LONG_BASE)
@@ -178,15 +180,15 @@ static const struct cli_option *find_row(const struct table *table, int answer)
     return NULL;
 }
 
-/* For a long option optopt is the row's value, or 0 where no row fits. */
+/* For a long option optopt is the row's value, or 0 if no row matches. */
 _Noreturn static void fail_option(int answer, char **argv)
 {
     const char *word = argv[optind - 1];
     bool is_long = optopt == 0 || optopt >= LONG_BASE;
     if (answer == ':' && is_long)
-        cli_fail(CLI_USAGE, "option %s wants a value", word);
+        cli_fail(CLI_USAGE, "option %s requires a value", word);
     if (answer == ':')
-        cli_fail(CLI_USAGE, "option -%c wants a value", optopt);
+        cli_fail(CLI_USAGE, "option -%c requires a value", optopt);
     if (is_long && optopt != 0)
         cli_fail(CLI_USAGE, "option %s takes no value", word);
     if (is_long)
@@ -227,7 +229,7 @@ int cli_read_options(struct cli *cli, int argc, char **argv, const struct cli_op
     struct table table;
     fill_table(&table, cli, own);
     opterr = 0;
-    optind = 0; /* begin anew: the words before the subcommand were read already */
+    optind = 0; /* restart getopt: the words before the subcommand were read already */
     for (;;) {
         int answer = getopt_long(argc, argv, table.letters, table.names, NULL);
         if (answer == -1)
@@ -238,8 +240,8 @@ int cli_read_options(struct cli *cli, int argc, char **argv, const struct cli_op
     }
 }
 
-/* What options say in words that the rest of the program wants as values. */
-static void settle(struct cli *cli)
+/* Converts options that were given as text to the values that the program uses. */
+static void apply_options(struct cli *cli)
 {
     const char *when = cli->color_when ? cli->color_when : "auto";
     const char *no_color = getenv("NO_COLOR"), *terminal = getenv("TERM");
@@ -264,10 +266,8 @@ static void check_operands(const struct cli *cli, int count, char **operand)
     if (count < cli->operands_least)
         cli_fail(CLI_USAGE, "%s: %s is missing", cli->command, names[count]);
     if (count > cli->operands_most)
-        cli_fail(CLI_USAGE, "%s: \"%s\" is an operand too many%s", cli->command,
-                 operand[cli->operands_most],
-                 operand[cli->operands_most][0] == '-' ? ": options go before the key"
-                                                       : "");
+        cli_fail(CLI_USAGE, "%s: too many operands: \"%s\"", cli->command,
+                 operand[cli->operands_most]);
     if (cli->operands_least > 0 && operand[0][0] == '\0')
         cli_fail(CLI_USAGE, "%s: KEY is empty", cli->command);
 }
@@ -279,7 +279,7 @@ int cli_parse(struct cli *cli, int argc, char **argv, const struct cli_option *o
         cli_print_help(cli);
     if (cli->version)
         cli_print_version();
-    settle(cli);
+    apply_options(cli);
     check_operands(cli, argc - operand, argv + operand);
     if (!cli->alone) {
         cli_need_files(cli, 0);

@@ -1,4 +1,4 @@
-#include "survey.h"
+#include "inspection.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -7,41 +7,41 @@
 
 const char cli_break_help[] =
     "Usage: redlock break --yes KEY\n"
-    "Remove the lock KEY from every node that can be reached, whoever holds it, and say "
-    "who\n"
-    "that was. For operators: a holder that lives is told at its next extension only, and\n"
-    "until then believes that it holds the lock.\n"
+    "Remove the lock KEY from every node that can be reached, even if a client holds it,\n"
+    "and print the holder. For operators: a holder that still runs learns of it only at\n"
+    "its next extension. Until then two clients may believe that they hold the lock.\n"
     "\n"
-    "      --yes                 it is meant\n"
+    "      --yes                 confirm; required\n"
     "\n"
     "Example:\n"
     "  redlock status backup; redlock break --yes backup\n"
     "\n"
-    "Exit codes: 0 a quorum answered, and what was there is removed; 69 no quorum "
-    "reachable:\n"
-    "the lock may still be held; 77 refused; 64 usage; 78 configuration; 125 own "
+    "Exit codes: 0 a quorum replied, and the lock is removed; 69 no quorum reachable:\n"
+    "the lock may still be held; 77 refused; 64 usage; 78 configuration; 125 own\n"
     "failure.\n";
 
-static int exit_of(enum survey_state state)
+static int exit_of(enum inspection_state state)
 {
-    if (state == SURVEY_DENIED)
+    if (state == INSPECTION_DENIED)
         return CLI_DENIED;
-    return state == SURVEY_NO_QUORUM ? CLI_NO_QUORUM : CLI_OK;
+    return state == INSPECTION_NO_QUORUM ? CLI_NO_QUORUM : CLI_OK;
 }
 
-/* The results; a failure is told on stderr as well. */
-static bool print(const struct cli *cli, const char *key, const struct survey *survey)
+/* Prints the result. The caller also prints a failure on stderr. */
+static bool print(const struct cli *cli, const char *key,
+                  const struct inspection *inspection)
 {
-    const redlock_survey *found = &survey->found;
-    const redlock_node *holder = cli_holder(survey->nodes, found->count);
+    const redlock_inspection *found = &inspection->found;
+    const redlock_node *holder = cli_holder(inspection->nodes, found->count);
     if (cli->json) {
-        json_t *object = survey_json(survey, key);
-        json_object_del(object, "state"); /* it is over; what there was is in `held` */
+        json_t *object = inspection_json(inspection, key);
+        json_object_del(object,
+                        "state"); /* the state before the removal; `held` has the count */
         json_object_set_new(object, "cause", cli_cause(found->code));
         return cli_print_json(cli, object);
     }
     char *name = cli_printable(key);
-    survey_print_nodes(cli, survey, "removed");
+    inspection_print_nodes(cli, inspection, "removed");
     if (found->held > 0)
         printf("%s: removed from %u of %zu nodes; %s was on %u of them\n", name,
                found->held, found->count, holder ? holder->holder : "another",
@@ -54,7 +54,7 @@ static bool print(const struct cli *cli, const char *key, const struct survey *s
 
 int cli_break(struct cli *cli, int argc, char **argv)
 {
-    static struct survey survey;
+    static struct inspection inspection;
     bool yes = false;
     const struct cli_option own[] = {
         {"yes", 0, CLI_FLAG, &yes},
@@ -62,21 +62,23 @@ int cli_break(struct cli *cli, int argc, char **argv)
     };
     const char *key = argv[cli_parse(cli, argc, argv, own)];
     if (!yes)
-        cli_fail(CLI_USAGE, "break: removes the lock whoever holds it: say --yes if meant");
+        cli_fail(CLI_USAGE,
+                 "break: removes the lock even if a client holds it: confirm with --yes");
 
     struct event_base *base = cli_new_loop(cli);
     redlock_client *client = cli_connect(cli, base);
-    redlock_code code = redlock_break(client, key, strlen(key), survey_take, &survey);
+    redlock_code code =
+        redlock_break(client, key, strlen(key), inspection_take, &inspection);
     if (code != REDLOCK_OK)
         cli_fail_start(cli, client, code, key);
-    cli_wait(base, &survey.done);
-    int exit_code = exit_of(survey_state(&survey));
-    cli_say_nodes(cli, survey.nodes, survey.found.count);
-    if (!print(cli, key, &survey)) {
+    cli_wait(base, &inspection.done);
+    int exit_code = exit_of(inspection_state(&inspection));
+    cli_say_nodes(cli, inspection.nodes, inspection.found.count);
+    if (!print(cli, key, &inspection)) {
         cli_complain("stdout: %s", strerror(errno));
         exit_code = CLI_FAILED;
     } else if (exit_code != CLI_OK) {
-        char *faults = cli_faults(survey.nodes, survey.found.count);
+        char *faults = cli_faults(inspection.nodes, inspection.found.count);
         cli_say(cli, "%s may still be held: %s", key, faults);
         free(faults);
     }

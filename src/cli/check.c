@@ -1,4 +1,4 @@
-/* redlock check: are these nodes fit to hold locks? */
+/* redlock check: checks whether the nodes are fit to hold locks. */
 #include "cli.h"
 
 #include <errno.h>
@@ -8,28 +8,31 @@
 
 const char cli_check_help[] =
     "Usage: redlock check [--strict] [--fence] [--acl]\n"
-    "Look whether the nodes are fit to hold locks: node by node what was found, and what\n"
-    "to do about it. Writes no key, and touches no lock. Names, here and in JSON:\n"
+    "Check whether the nodes are fit to hold locks. Print each finding, what to do about\n"
+    "it, and the nodes that have it. Writes no key and changes no lock. The findings, by "
+    "their\n"
+    "names here and in JSON:\n"
     "\n"
-    "  defects, the node is not fit:\n"
+    "  defects: the node is not fit:\n"
     "    unreachable protected_mode too_many_clients wrong_password loading replica\n"
     "    cluster same_server restarted fails\n"
     "    no_right no_command over_memory refuses_writes evicts\n"
-    "  warnings, locks work until something happens that can happen:\n"
-    "    forgets forgets_seconds forgets_in_rewrite has_replicas (of restarts: defects\n"
+    "  warnings: locks work now; a restart, an eviction or another event can break them:\n"
+    "    forgets forgets_seconds forgets_in_rewrite has_replicas (about restarts: defects\n"
     "    with --durable), could_evict clock_off no_time no_calls other_version\n"
     "    debug\n"
-    "  warnings where some node has a marker; what keeps a node from fenced locks, while\n"
-    "  plain ones work (defects with --fence, also where no node has one):\n"
-    "    unmarked alone elsewhere replaced foreign barred clock_set behind\n"
-    "  notes, for what the user may not look at; they change no exit code:\n"
+    "  warnings if some node has a marker: this node cannot vote on fenced locks, but\n"
+    "  plain locks work (defects with --fence, also if no node has a marker):\n"
+    "    unmarked no_majority other_deployment replaced other_process quarantined\n"
+    "    clock_set behind\n"
+    "  notes: what the user may not read; they do not change the exit code:\n"
     "    memory_unknown fsync_unknown\n"
     "\n"
-    "      --strict              each warning is a defect; a note stays a note\n"
-    "      --fence               the nodes are to have fenced locks\n"
-    "      --acl                 ask nobody: print the least ACL rule that a client "
-    "needs,\n"
-    "                            for --prefix and the user; put a password for SECRET\n"
+    "      --strict              treat each warning as a defect; a note stays a note\n"
+    "      --fence               the nodes are to hold fenced locks\n"
+    "      --acl                 contact no node: print the smallest ACL rule that a\n"
+    "                            client needs, for --prefix and the user. Replace SECRET\n"
+    "                            by a password\n"
     "\n"
     "Examples:\n"
     "  redlock check --strict || exit\n"
@@ -41,14 +44,14 @@ const char cli_check_help[] =
     "descriptors; 64 usage; 78 configuration; 125 own failure.\n";
 
 #define CLI_NOT_TRIED 3
-#define COLUMNS       6 /* of what was found */
+#define COLUMNS       6 /* columns between STATE and the findings */
 
 #define RED    "\033[31m"
 #define GREEN  "\033[32m"
 #define YELLOW "\033[33m"
 #define PLAIN  "\033[0m"
 
-static const char *const ranks[] = {
+static const char *const severities[] = {
     [REDLOCK_NOTE] = "note",
     [REDLOCK_WARNING] = "warning",
     [REDLOCK_DEFECT] = "defect",
@@ -73,7 +76,7 @@ static const char *or_dash(const char *text)
 }
 
 /* "+0.3 ms" */
-static const char *show_offset(const redlock_fitness *node, char buffer[32])
+static const char *show_offset(const redlock_node_health *node, char buffer[32])
 {
     double ms = (double)node->offset_us / 1000;
     if (!node->timed)
@@ -90,19 +93,20 @@ static void print_row(int uri_width, int version_width, const char *uri, const c
            column[3], column[4], column[5]);
 }
 
-/* "sound 3": of the third generation. */
-static const char *show_standing(const redlock_fitness *node, char buffer[48])
+/* "active 3": of the third generation. */
+static const char *show_member_state(const redlock_node_health *node, char buffer[48])
 {
     if (node->generation < 0)
         return "-";
-    snprintf(buffer, 48, "%s %lld", node->standing, (long long)node->generation);
+    snprintf(buffer, 48, "%s %lld", redlock_member_state_name(node->member_state),
+             (long long)node->generation);
     return buffer;
 }
 
-static const char *state_of(const redlock_fitness *node)
+static const char *state_of(const redlock_node_health *node)
 {
     for (size_t i = 0; node->fit && i < node->count; i++)
-        if (node->findings[i].rank == REDLOCK_WARNING)
+        if (node->findings[i]->severity == REDLOCK_WARNING)
             return "warning";
     return node->fit ? "fit" : "unfit";
 }
@@ -114,10 +118,10 @@ static const char *color_of(const struct cli *cli, const char *state)
     return state[0] == 'f' ? GREEN : state[0] == 'w' ? YELLOW : RED;
 }
 
-static void print_node(const struct cli *cli, const redlock_fitness *node, int uri_width,
-                       int version_width)
+static void print_node(const struct cli *cli, const redlock_node_health *node,
+                       int uri_width, int version_width)
 {
-    char offset[32], standing[48], replicas[32] = "-";
+    char offset[32], member_state[48], replicas[32] = "-";
     const char *state = state_of(node);
     if (node->replicas >= 0)
         snprintf(replicas, sizeof(replicas), "%lld", (long long)node->replicas);
@@ -126,47 +130,75 @@ static void print_node(const struct cli *cli, const redlock_fitness *node, int u
     char *fsync = cli_printable(or_dash(node->fsync));
     const char *const column[COLUMNS] = {version,  show_offset(node, offset),
                                          policy,   fsync,
-                                         replicas, show_standing(node, standing)};
+                                         replicas, show_member_state(node, member_state)};
     print_row(uri_width, version_width, node->uri, state, color_of(cli, state), column);
     free(version);
     free(policy);
     free(fsync);
 }
 
-static void print_findings(const struct cli *cli, const redlock_fitness *node)
+static const redlock_finding *find(const redlock_node_health *node, const char *code)
 {
-    for (size_t i = 0; i < node->count; i++) {
-        const redlock_finding *found = &node->findings[i];
+    for (size_t i = 0; i < node->count; i++)
+        if (strcmp(node->findings[i]->code, code) == 0)
+            return node->findings[i];
+    return NULL;
+}
+
+/* Prints the finding, and the nodes that have it, from `first` on. */
+static void print_finding(const struct cli *cli, const redlock_health_report *report,
+                          size_t first, const redlock_finding *finding)
+{
+    printf("%s%s%s %s: %s\n", cli->color ? colors[finding->severity] : "",
+           severities[finding->severity], cli->color ? PLAIN : "", finding->code,
+           finding->text);
+    for (size_t i = first; i < report->count; i++) {
+        const redlock_finding *found = find(report->nodes[i], finding->code);
+        if (!found)
+            continue;
         char *detail = cli_printable(found->detail);
-        printf("    %s%s%s %s: %s%s%s%s\n", cli->color ? colors[found->rank] : "",
-               ranks[found->rank], cli->color ? PLAIN : "", found->code, found->text,
-               detail[0] ? " (" : "", detail, detail[0] ? ")" : "");
+        printf("    %s%s%s%s\n", report->nodes[i]->uri, detail[0] ? " (" : "", detail,
+               detail[0] ? ")" : "");
         free(detail);
     }
 }
 
-static void print_table(const struct cli *cli, const redlock_checkup *checkup)
+/* Each finding once, in the order of the nodes. */
+static void print_findings(const struct cli *cli, const redlock_health_report *report)
+{
+    for (size_t i = 0; i < report->count; i++)
+        for (size_t j = 0; j < report->nodes[i]->count; j++) {
+            const redlock_finding *finding = report->nodes[i]->findings[j];
+            size_t before = 0;
+            while (before < i && !find(report->nodes[before], finding->code))
+                before++;
+            if (before == i)
+                print_finding(cli, report, i, finding);
+        }
+}
+
+static void print_table(const struct cli *cli, const redlock_health_report *health_report)
 {
     static const char *const head[COLUMNS] = {"VERSION", "CLOCK",    "EVICTION",
                                               "FSYNC",   "REPLICAS", "FENCED"};
-    static const char *const verdicts[] = {
+    static const char *const health_names[] = {
         [REDLOCK_FIT] = "fit",
-        [REDLOCK_FIT_WITH_WARNINGS] = "fit, but look at what was found",
+        [REDLOCK_FIT_WITH_WARNINGS] = "fit, but see the findings",
         [REDLOCK_UNFIT] = "not fit",
-        [REDLOCK_UNTRIED] = "not tried",
+        [REDLOCK_NOT_CHECKED] = "not tried",
     };
     int uri_width = (int)strlen("NODE"), version_width = (int)strlen(head[0]);
-    for (size_t i = 0; i < checkup->count; i++) {
-        uri_width = max(uri_width, (int)strlen(checkup->nodes[i].uri));
-        version_width = max(version_width, (int)strlen(checkup->nodes[i].version));
+    for (size_t i = 0; i < health_report->count; i++) {
+        uri_width = max(uri_width, (int)strlen(health_report->nodes[i]->uri));
+        version_width = max(version_width, (int)strlen(health_report->nodes[i]->version));
     }
     print_row(uri_width, version_width, "NODE", "STATE", "", head);
-    for (size_t i = 0; i < checkup->count; i++) {
-        print_node(cli, &checkup->nodes[i], uri_width, version_width);
-        print_findings(cli, &checkup->nodes[i]);
-    }
-    printf("%u of %zu nodes are fit, %u are needed: %s\n", checkup->fit, checkup->count,
-           checkup->quorum, verdicts[checkup->verdict]);
+    for (size_t i = 0; i < health_report->count; i++)
+        print_node(cli, health_report->nodes[i], uri_width, version_width);
+    print_findings(cli, health_report);
+    printf("%u of %zu nodes are fit, %u are needed: %s\n", health_report->fit,
+           health_report->count, health_report->quorum,
+           health_names[health_report->health]);
 }
 
 /* --- for programs --- */
@@ -181,30 +213,34 @@ static json_t *number_or_null(bool known, int64_t number)
     return known ? json_integer(number) : json_null();
 }
 
-static json_t *findings_json(const redlock_fitness *node)
+static json_t *findings_json(const redlock_node_health *node)
 {
     json_t *array = json_array();
     for (size_t i = 0; i < node->count; i++) {
-        const redlock_finding *found = &node->findings[i];
-        json_array_append_new(array,
-                              json_pack("{s:s, s:s, s:s, s:o}", "rank", ranks[found->rank],
-                                        "code", found->code, "text", found->text, "detail",
-                                        text_or_null(found->detail)));
+        const redlock_finding *found = node->findings[i];
+        json_array_append_new(array, json_pack("{s:s, s:s, s:s, s:o}", "severity",
+                                               severities[found->severity], "code",
+                                               found->code, "text", found->text, "detail",
+                                               text_or_null(found->detail)));
     }
     return array;
 }
 
-static json_t *member_json(const redlock_fitness *node)
+static json_t *member_json(const redlock_node_health *node)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "standing", text_or_null(node->standing),
-                     "seat", number_or_null(node->seat >= 0, node->seat), "generation",
-                     number_or_null(node->generation >= 0, node->generation),
-                     "quarantine_ms",
-                     number_or_null(node->quarantine_ms >= 0, node->quarantine_ms),
-                     "max_ttl_ms", number_or_null(node->max_ttl_ms >= 0, node->max_ttl_ms));
+    return json_pack(
+        "{s:o, s:o, s:o, s:o, s:o}", "state",
+        node->member_state == REDLOCK_MEMBER_UNSEEN
+            ? json_null()
+            : json_string(redlock_member_state_name(node->member_state)),
+        "member_index", number_or_null(node->member_index >= 0, node->member_index),
+        "generation", number_or_null(node->generation >= 0, node->generation),
+        "quarantine_ms",
+        number_or_null(node->quarantine_us >= 0, node->quarantine_us / 1000), "max_ttl_ms",
+        number_or_null(node->max_ttl_us >= 0, node->max_ttl_us / 1000));
 }
 
-static json_t *node_json(const redlock_fitness *node)
+static json_t *node_json(const redlock_node_health *node)
 {
     return json_pack("{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "uri",
                      cli_json_text(node->uri), "fit", node->fit, "latency_us",
@@ -219,23 +255,24 @@ static json_t *node_json(const redlock_fitness *node)
                      member_json(node), "findings", findings_json(node));
 }
 
-static bool print_json(const struct cli *cli, const redlock_checkup *checkup, unsigned how)
+static bool print_json(const struct cli *cli, const redlock_health_report *health_report,
+                       unsigned how)
 {
-    static const char *const verdicts[] = {
+    static const char *const health_names[] = {
         [REDLOCK_FIT] = "fit",
         [REDLOCK_FIT_WITH_WARNINGS] = "warnings",
         [REDLOCK_UNFIT] = "no_quorum",
-        [REDLOCK_UNTRIED] = "not_tried",
+        [REDLOCK_NOT_CHECKED] = "not_tried",
     };
     json_t *nodes = json_array();
-    for (size_t i = 0; i < checkup->count; i++)
-        json_array_append_new(nodes, node_json(&checkup->nodes[i]));
-    return cli_print_json(cli,
-                          json_pack("{s:s, s:b, s:b, s:i, s:i, s:o}", "verdict",
-                                    verdicts[checkup->verdict], "strict",
-                                    (how & REDLOCK_CHECK_STRICT) != 0, "fence",
-                                    (how & REDLOCK_CHECK_FENCED) != 0, "fit", checkup->fit,
-                                    "quorum", checkup->quorum, "nodes", nodes));
+    for (size_t i = 0; i < health_report->count; i++)
+        json_array_append_new(nodes, node_json(health_report->nodes[i]));
+    return cli_print_json(cli, json_pack("{s:s, s:b, s:b, s:i, s:i, s:o}", "health",
+                                         health_names[health_report->health], "strict",
+                                         (how & REDLOCK_CHECK_STRICT) != 0, "fence",
+                                         (how & REDLOCK_CHECK_FENCED) != 0, "fit",
+                                         health_report->fit, "quorum",
+                                         health_report->quorum, "nodes", nodes));
 }
 
 /* --- the command --- */
@@ -244,32 +281,33 @@ struct call {
     const struct cli *cli;
     unsigned how;
     bool done, printed;
-    redlock_verdict verdict;
+    redlock_health health;
 };
 
-static void checked(redlock_client *client, const redlock_checkup *checkup, void *arg)
+static void checked(redlock_client *client, const redlock_health_report *health_report,
+                    void *arg)
 {
     struct call *call = arg;
     (void)client;
-    call->verdict = checkup->verdict;
+    call->health = health_report->health;
     if (call->cli->json) {
-        call->printed = print_json(call->cli, checkup, call->how);
+        call->printed = print_json(call->cli, health_report, call->how);
     } else {
-        print_table(call->cli, checkup);
+        print_table(call->cli, health_report);
         call->printed = cli_flush();
     }
     call->done = true;
 }
 
-static int exit_of(redlock_verdict verdict)
+static int exit_of(redlock_health health)
 {
     static const int codes[] = {
         [REDLOCK_FIT] = 0,
         [REDLOCK_FIT_WITH_WARNINGS] = 1,
         [REDLOCK_UNFIT] = 2,
-        [REDLOCK_UNTRIED] = CLI_NOT_TRIED,
+        [REDLOCK_NOT_CHECKED] = CLI_NOT_TRIED,
     };
-    return codes[verdict];
+    return codes[health];
 }
 
 static int ask_nodes(const struct cli *cli, struct event_base *base, redlock_client *client,
@@ -281,7 +319,7 @@ static int ask_nodes(const struct cli *cli, struct event_base *base, redlock_cli
         cli_fail(CLI_NOT_TRIED, "%s", redlock_code_text(code));
     cli_wait(base, &call.done);
     if (call.printed)
-        return exit_of(call.verdict);
+        return exit_of(call.health);
     cli_complain("stdout: %s", strerror(errno));
     return CLI_FAILED;
 }

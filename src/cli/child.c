@@ -12,8 +12,10 @@
 
 /* --- signals --- */
 
-/* Those that we hear of. SIGTSTP only with a terminal, and none that we were told to
- * ignore. */
+/*
+ * The signals that redlock receives: SIGTSTP only with a terminal, and none that was
+ * ignored when redlock began.
+ */
 static void set_of_signals(sigset_t *ret_set, bool terminal)
 {
     static const int numbers[] = {SIGTERM, SIGINT,   SIGHUP,  SIGQUIT, SIGUSR1,
@@ -48,7 +50,8 @@ static bool is_in_foreground(const struct child *child)
     return child->terminal >= 0 && tcgetpgrp(child->terminal) == getpgrp();
 }
 
-/* In `command | less` the pager reads the terminal: CMD gets it only when it asks for it.
+/*
+ * In `command | less` the pager reads the terminal: CMD gets it only when it asks for it.
  */
 static bool wants_terminal(const struct child *child)
 {
@@ -68,8 +71,8 @@ static void give_terminal(const struct child *child)
 }
 
 /*
- * Our whole group, as the terminal would have done. Where no shell could continue us
- * (an orphaned group) the kernel drops the signal, and we go on.
+ * Stops our whole group, as the terminal would have done. If no shell can continue us (an
+ * orphaned group), the kernel drops the signal, and redlock runs on.
  */
 static void stop_our_group(int number)
 {
@@ -119,7 +122,7 @@ static pid_t fork_keeper(const struct child *child, const int ends[2])
     keeper_main(child->plan, ends[1]);
 }
 
-/* Children that a shell left to us with exec; they are none of CMD's. */
+/* Children that a shell left to us by exec; they do not descend from CMD. */
 static bool has_children(void)
 {
     siginfo_t info;
@@ -128,17 +131,17 @@ static bool has_children(void)
 
 bool child_open(struct child *child, struct keeper_plan *plan)
 {
-    sigset_t heard, blocked;
+    sigset_t handled, blocked;
     int ends[2];
     *child = (struct child){.plan = plan};
     child->terminal = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
-    set_of_signals(&heard, child->terminal >= 0);
-    blocked = heard;
+    set_of_signals(&handled, child->terminal >= 0);
+    blocked = handled;
     sigaddset(&blocked, SIGTTOU);
     sigprocmask(SIG_BLOCK, &blocked, &plan->mask);
-    signal(SIGCHLD, SIG_DFL); /* were it ignored, no child could be waited for */
+    signal(SIGCHLD, SIG_DFL); /* if it were ignored, no child could be waited for */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    child->signals = signalfd(-1, &heard, SFD_CLOEXEC | SFD_NONBLOCK);
+    child->signals = signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
     if (child->signals < 0 ||
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return false;
@@ -147,39 +150,41 @@ bool child_open(struct child *child, struct keeper_plan *plan)
     int error = errno;
     close(ends[1]);
     child->reports = ends[0];
-    child->since = has_older && child->keeper > 0 ? sweep_birth(child->keeper) : 0;
+    child->since = has_older && child->keeper > 0 ? kill_tree_birth(child->keeper) : 0;
     errno = error;
     return child->keeper > 0;
 }
 
-/* An order that cannot be sent is none: the keeper goes by the older, earlier deadline. */
-static void order(const struct child *child, const struct keeper_order *order)
+/*
+ * A command that cannot be sent is dropped: the keeper keeps the older, earlier deadline.
+ */
+static void send_command(const struct child *child, const struct keeper_command *command)
 {
-    size_t size = offsetof(struct keeper_order, environment) + order->size;
-    (void)!send(child->reports, order, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    size_t size = offsetof(struct keeper_command, environment) + command->size;
+    (void)!send(child->reports, command, size, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void child_start(const struct child *child, int64_t deadline_us, const char *environment,
                  size_t size)
 {
-    struct keeper_order start = {.verb = KEEPER_START, .deadline_us = deadline_us};
+    struct keeper_command start = {.verb = KEEPER_START, .deadline_us = deadline_us};
     start.foreground = wants_terminal(child);
     start.size = size < sizeof(start.environment) ? size : sizeof(start.environment);
     memcpy(start.environment, environment, start.size);
-    order(child, &start);
+    send_command(child, &start);
 }
 
 void child_hold(const struct child *child, int64_t deadline_us)
 {
-    struct keeper_order hold = {.verb = KEEPER_HOLD, .deadline_us = deadline_us};
-    order(child, &hold);
+    struct keeper_command hold = {.verb = KEEPER_HOLD, .deadline_us = deadline_us};
+    send_command(child, &hold);
 }
 
 void child_finish(struct child *child, int64_t grace_us)
 {
-    struct keeper_order finish = {.verb = KEEPER_FINISH, .grace_us = grace_us};
+    struct keeper_command finish = {.verb = KEEPER_FINISH, .grace_us = grace_us};
     child->finishing = true;
-    order(child, &finish);
+    send_command(child, &finish);
 }
 
 void child_give_up(const struct child *child)
@@ -188,20 +193,22 @@ void child_give_up(const struct child *child)
         kill(child->keeper, SIGKILL);
 }
 
-/* What the keeper would have done. All orphans are our children. */
+/* Does what the keeper would have done. All orphans are now our children. */
 static struct keeper_report do_without_keeper(struct child *child)
 {
-    struct sweep sweep = {.command = child->pid, .may_reap = true, .since = child->since};
+    struct kill_tree kill_tree = {
+        .command = child->pid, .may_reap = true, .since = child->since};
     waitpid(child->keeper, NULL, 0);
     child->keeper = 0;
-    bool clean = sweep_kill(&sweep);
+    bool clean = kill_tree_kill(&kill_tree);
     if (child->plan->end)
         child->plan->end(child->plan->arg);
-    return (struct keeper_report){KEEPER_KILLED, clean, sweep.left};
+    return (struct keeper_report){KEEPER_KILLED, clean, kill_tree.left};
 }
 
-/* A keeper that ends before it has read all orders resets the socket: its reports come
- * next.
+/*
+ * A keeper that ends before it has read all commands resets the socket: its reports come
+ * after that error.
  */
 static ssize_t receive(const struct child *child, struct keeper_report *ret_report)
 {
@@ -228,7 +235,10 @@ struct keeper_report child_next(struct child *child)
     return report;
 }
 
-/* After its last report the keeper may be stopped as well. CMD's zombie falls to us. */
+/*
+ * The keeper may be stopped after its last report, so it is killed. CMD's zombie is then
+ * our child.
+ */
 static void reap_keeper(const struct child *child)
 {
     if (child->keeper > 0) {

@@ -7,56 +7,59 @@
 struct child {
     const struct keeper_plan *plan;
     pid_t keeper;             /* its process */
-    unsigned long long since; /* when that began, if there were children before; else 0 */
-    int reports;              /* readable when the keeper has news */
+    unsigned long long since; /* when the keeper began, if older children exist; else 0 */
+    int reports;              /* readable when the keeper has sent a report */
     int signals;              /* readable when a signal came */
-    int terminal;             /* ours; -1: none */
-    pid_t pid;                /* of CMD, and its group's number; 0: it does not run */
-    bool stopped;             /* CMD is, as far as we know */
+    int terminal;             /* the controlling terminal; -1: none */
+    pid_t pid;                /* of CMD, and its group's number; 0: CMD does not run */
+    bool stopped;             /* CMD is stopped, as far as redlock knows */
     bool finishing;           /* the group gets no more signals */
-    bool over;                /* the keeper has nothing more to tell */
+    bool over;                /* the keeper sends no more reports */
 };
 
 /*
- * Starts the keeper; to be called before anything is opened that CMD must not have. From
- * then on signals come by child_next_signal(). `plan`, whose mask is filled in, must live
- * as long as the child. False, with errno: it cannot be.
+ * Starts the keeper. Call it before anything is opened that CMD must not inherit. From then
+ * on signals come by child_next_signal(). Fills in the mask of `plan`, which must live as
+ * long as the child. False, with errno: it failed.
  */
 bool child_open(struct child *child, struct keeper_plan *plan);
 
-/* Starts CMD; `environment` as in struct keeper_order. */
+/* Starts CMD; `environment` as in struct keeper_command. */
 void child_start(const struct child *child, int64_t deadline_us, const char *environment,
                  size_t size);
 
-/* Tells the keeper a new deadline; it answers by KEEPER_HELD. */
+/* Sends the keeper a new deadline; the keeper confirms it with KEEPER_HELD. */
 void child_hold(const struct child *child, int64_t deadline_us);
 
 /*
- * Has all descendants of the keeper ended: by SIGTERM, and so long after that by SIGKILL;
- * 0: by SIGKILL at once. From then on no signal is sent to CMD's group.
+ * Ends all descendants of the keeper: with SIGTERM, and with SIGKILL after `grace_us`; 0:
+ * with SIGKILL at once. From then on no signal is sent to CMD's group.
  */
 void child_finish(struct child *child, int64_t grace_us);
 
-/* The keeper does not answer: it is killed, and with it everything; news follow. */
+/*
+ * Call it if the keeper does not reply: kills the keeper and all other processes with it; a
+ * report follows.
+ */
 void child_give_up(const struct child *child);
 
-/* To CMD's whole group. */
+/* Sends the signal to CMD's whole group. */
 void child_signal(const struct child *child, int number);
 
 /*
- * The next news, if there are any. At KEEPER_KILLED all has been killed that the keeper
- * would have killed. After that and KEEPER_SWEPT nothing follows.
+ * The next report; KEEPER_QUIET if there is none. At KEEPER_KILLED all processes that the
+ * keeper would have killed are dead. Nothing follows KEEPER_KILLED and KEEPER_SWEPT.
  */
 struct keeper_report child_next(struct child *child);
 
-/* A signal that came, and that CMD's group has not got yet; 0: none. */
+/* A signal that came and was not sent to CMD's group yet; 0: none. */
 int child_next_signal(const struct child *child);
 
 /*
- * CMD was stopped by this signal. If it asks for the terminal and that is ours, it gets it.
- * Else we stop as well, as a job of the shell, and return when we are continued. After
- * that, and at SIGCONT, look at the deadline, then child_resume(). False: somebody wants
- * CMD alone to be stopped, and nobody but them continues it.
+ * CMD was stopped by this signal. If CMD wants the terminal and redlock has it, CMD gets
+ * it. Else redlock stops too, as a job of the shell, and returns when it is continued.
+ * After that, and at SIGCONT, check the deadline, then call child_resume(). False: another
+ * process wants only CMD to be stopped; redlock must not continue it.
  */
 bool child_suspend(struct child *child, int number);
 void child_resume(struct child *child);

@@ -1,17 +1,17 @@
-/* What the subcommands share: words, options, environment, exit codes and output. */
+/* Shared by the subcommands: options, environment, exit codes and output. */
 #ifndef CLI_H
 #define CLI_H
 
 #include <event2/event.h>
 #include <jansson.h>
-#include <redlock/redlock.h>
+#include <redlock/admin.h>
 #include <stdio.h>
 
-/* The exit codes; sysexits(3) and timeout(1) where they have one. */
+/* The exit codes; those of sysexits(3) and timeout(1) where these define one. */
 enum cli_exit {
     CLI_OK = 0,
     CLI_GONE = 1,   /* extend, release: the nodes do not store the token */
-    CLI_OTHERS = 2, /* extend, release: the key is another's */
+    CLI_OTHERS = 2, /* extend, release: another client holds the key */
     CLI_USAGE = 64,
     CLI_NO_QUORUM = 69,
     CLI_HELD_ELSEWHERE = 75, /* -E overrides */
@@ -21,29 +21,29 @@ enum cli_exit {
     CLI_FAILED = 125,
     CLI_CANNOT_EXECUTE = 126,
     CLI_NOT_FOUND = 127,
-    CLI_SIGNALLED = 128, /* + the signal's number */
+    CLI_SIGNALLED = 128, /* + the signal number */
 };
 
-/* A duration or number that nobody has said. */
+/* The value of a duration or number that is not set. */
 #define CLI_UNSAID INT64_MIN
 
-/* The words that were said, after environment and configuration file filled the gaps. */
+/* The command line; environment and configuration file fill in what it does not set. */
 struct cli {
     const char *command; /* "run" */
     const char *help;    /* its help text */
-    bool alone;          /* it needs no nodes: neither environment nor file is read */
+    bool alone;          /* needs no nodes: neither environment nor file is read */
     int operands_least, operands_most;
-    int own_failure; /* the exit code where there is no client: 125, or the command's */
+    int own_failure; /* the exit code if no client can be made: 125, or the command's own */
 
     const char **uris;
     size_t uri_count;
     redlock_options client;
     redlock_lease_options lease; /* the TTL and, by CLI_HOLD_OPTIONS, the wait */
-    int64_t held_elsewhere;      /* the exit code for a lock that others hold: 75 or -E */
+    int64_t held_elsewhere; /* the exit code if another client holds the lock: 75 or -E */
     bool json, quiet, color;
     int verbose;
 
-    /* As they were said; cli_parse() makes the above of them. */
+    /* As given by the user; cli_parse() derives the fields above from them. */
     const char *nodes, *config, *color_when;
     int64_t drift_ppm;
     bool nonblock, version, wants_help;
@@ -54,12 +54,13 @@ enum cli_type {
     CLI_TEXT,     /* const char * */
     CLI_DURATION, /* int64_t, milliseconds: 250ms, 30s, 5m, 1h; a bare number is seconds */
     CLI_NUMBER,   /* int64_t */
-    CLI_COUNT,    /* int: how often it was said */
-    CLI_LIST,     /* const char *: URIs joined by commas, allocated; hidden in argv */
-    CLI_ABSENT,   /* not built in yet: ends the process with CLI_CONFIG */
+    CLI_COUNT,    /* int: how often the option is given */
+    CLI_LIST,     /* const char *: comma-separated URIs, allocated; hidden in argv */
+    CLI_ABSENT,   /* not implemented yet: ends the process with CLI_CONFIG */
 };
 
-/* An option of a subcommand. `letter` 0: it has a long name only. A list ends at name NULL.
+/*
+ * An option of a subcommand. `letter` 0: it has a long name only. A list ends at name NULL.
  */
 struct cli_option {
     const char *name;
@@ -74,11 +75,11 @@ struct cli_option {
         "ttl", 't', CLI_DURATION, &(cli)->lease.ttl_ms                                     \
     }
 #define CLI_WAIT_HELP                                                                      \
-    "  -w, --wait WAIT           wait this long while another holds it or no quorum can\n" \
-    "                            be reached, then try a last time; default: for as\n"      \
-    "                            long as it takes\n"                                       \
+    "  -w, --wait WAIT           wait at most this long while another client holds the\n"  \
+    "                            lock or no quorum can be reached, then try one last\n"    \
+    "                            time; default: wait without limit\n"                      \
     "  -n, --nonblock            the same as -w 0: try once, as soon as the nodes are\n"   \
-    "                            connected, or 1s (--timeout if longer) has passed\n"
+    "                            connected, or after 1s (--timeout if longer)\n"
 #define CLI_HOLD_OPTIONS(cli)                                                              \
     CLI_TTL_OPTION(cli), {"wait", 'w', CLI_DURATION, &(cli)->lease.wait_ms},               \
         {"nonblock", 'n', CLI_FLAG, &(cli)->nonblock},                                     \
@@ -88,43 +89,45 @@ struct cli_option {
     }
 
 /*
- * Overwrites the passwords of a list of URIs, which is a word of argv: others see it by ps
- * and in /proc. What was read of it must be a copy.
+ * Overwrites the passwords in a list of URIs, which is a word of argv: other users see argv
+ * by ps and in /proc. The caller must have copied what it needs from the list.
  */
 void cli_hide_passwords(char *uris);
 
 /*
- * Reads a subcommand's own options and the global ones, from argv[1] on, up to the first
- * operand or "--", checks how many operands there are, then fills what was not said from
- * the environment and the configuration file. Returns the index of the first operand. Ends
- * the process with CLI_USAGE on an unknown option or a malformed value, with CLI_CONFIG
- * where the configuration is wrong, and after --help.
+ * Reads a subcommand's own options and the global ones, from argv[1] to the first operand
+ * or "--", and checks the number of operands. Then fills in unset options from the
+ * environment and the configuration file. Returns the index of the first operand. Ends the
+ * process with CLI_USAGE on an unknown option or a malformed value, with CLI_CONFIG if the
+ * configuration is wrong, and after --help.
  */
 int cli_parse(struct cli *cli, int argc, char **argv, const struct cli_option *own);
 
-/* One line on stderr, "redlock: ...", and the end of the process. */
+/* Prints one line on stderr, "redlock: ...", and ends the process. */
 _Noreturn void cli_fail(int code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The same, but the process goes on, to tidy up. */
+/* The same, but returns, so that the caller can clean up. */
 void cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* One line on stderr unless --quiet. Control characters are escaped in all. */
+/*
+ * Prints one line on stderr unless --quiet. All three functions escape control characters.
+ */
 void cli_say(const struct cli *cli, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /*
- * Ends the process with own_failure if there are too few file descriptors for a command on
- * so many nodes: libevent ends the process with 1 if it gets none, and nodes that are not
- * reached for want of a descriptor would look as if they were down.
+ * Ends the process with own_failure if too few file descriptors are free for a command on
+ * `nodes` nodes. Without one, libevent ends the process with 1, and nodes that cannot be
+ * connected for lack of a descriptor look as if they were down.
  */
 void cli_need_files(const struct cli *cli, size_t nodes);
 
-/* The event loop of a command; ends the process with own_failure if there is none. */
+/* Makes the event loop of a command; ends the process with own_failure if that fails. */
 struct event_base *cli_new_loop(const struct cli *cli);
 
 /*
- * The client of the configured nodes. Ends the process where it cannot be: with CLI_CONFIG,
+ * Makes the client of the configured nodes. If that fails, ends the process with CLI_CONFIG
  * or own_failure.
  */
 redlock_client *cli_connect(const struct cli *cli, struct event_base *base);
@@ -133,7 +136,7 @@ redlock_client *cli_connect(const struct cli *cli, struct event_base *base);
 _Noreturn void cli_fail_start(const struct cli *cli, const redlock_client *client,
                               redlock_code code, const char *key);
 
-/* The end of an operation, as cli_note_outcome() was told it. */
+/* The result of an operation, as cli_note_outcome() received it. */
 struct cli_outcome {
     redlock_result result;
     redlock_node nodes[REDLOCK_NODES_MAX];
@@ -148,42 +151,43 @@ void cli_note_outcome(redlock_lease *lease, const redlock_result *result, void *
 void cli_wait(struct event_base *base, const bool *done);
 
 /*
- * Runs the loop until all that was said is answered, for one per-node timeout at most: what
- * a connection has not delivered goes with it when it is closed, and a lock that is left
- * behind should be on all nodes, not on a bare majority.
+ * Runs the loop until all commands that were sent are answered, for at most one per-node
+ * timeout. Closing a connection drops what it has not delivered yet; and a lock that is
+ * left in place should be on all nodes, not on a bare majority.
  */
 void cli_drain(redlock_client *client, struct event_base *base);
 
 /*
- * Calls `caught` from the loop at the first HUP, INT or TERM; the second ends the process.
- * A signal that was ignored when the process began stays ignored.
+ * Calls `caught` from the loop at the first HUP, INT or TERM; the second one ends the
+ * process. A signal that was ignored when the process began stays ignored.
  */
 #define CLI_SIGNALS 3
 struct cli_signals {
     struct event *events[CLI_SIGNALS];
     void (*caught)(void *arg);
     void *arg;
-    int number; /* of the signal that came; 0: none */
+    int number; /* the number of the signal that came; 0: none */
 };
 void cli_signals_begin(struct cli_signals *signals, struct event_base *base,
                        void (*caught)(void *arg), void *arg);
 void cli_signals_end(struct cli_signals *signals);
 
-/* The exit code for the end of an acquire; `held_elsewhere` is 75 or what -E said. */
+/* The exit code for the result of an acquire; `held_elsewhere` is 75 or the value of -E. */
 int cli_acquire_exit(redlock_code code, int held_elsewhere);
 
-/* Too few nodes granted it: "refused", "no quorum", or that some of them were late. */
+/* Why too few nodes granted it: "refused", "no quorum", or that some replies were late. */
 const char *cli_no_quorum(const redlock_result *result, bool denied);
 
-/* Why an acquire failed, in one line on stderr: who holds the lock, or what the nodes say.
+/*
+ * Prints one line on stderr: why an acquire failed, with the holder or the nodes' errors.
  */
 void cli_say_not_acquired(const struct cli *cli, const char *key,
                           const redlock_result *result, const redlock_node *nodes,
                           size_t count);
 
 /*
- * From begin to end of an acquire: what it waits for, in one line on stderr every 10 s; and
- * after 1 s if no quorum can be reached, with what each node said.
+ * While an acquire waits, prints one line on stderr every 10 s with what it waits for.
+ * Prints one after 1 s if no quorum can be reached, with the error of each node.
  */
 struct cli_waiting {
     const struct cli *cli;
@@ -192,7 +196,7 @@ struct cli_waiting {
     redlock_lease *const *lease;
     unsigned quorum;
     unsigned ticks;
-    bool told; /* that no quorum can be reached */
+    bool told; /* it was reported that no quorum can be reached */
     struct event *timer;
 };
 void cli_waiting_begin(struct cli_waiting *waiting, struct event_base *base);
@@ -200,56 +204,67 @@ void cli_waiting_end(struct cli_waiting *waiting);
 
 /* "12.3 s"; "unknown" below 0. */
 #define CLI_SPAN 24
+/* Microseconds in ms; a value below 0 stays below 0. */
+int64_t cli_ms(int64_t us);
+
 const char *cli_span(char buffer[CLI_SPAN], int64_t ms);
 
-/* "another 8.2 s" in quarantine, "votes", or why it does not. */
-#define CLI_STANDING (CLI_SPAN + 16)
-const char *cli_standing(const redlock_node *node, char buffer[CLI_STANDING]);
+/* "another 8.2 s" in quarantine, "votes", or why the node has no vote. */
+#define CLI_MEMBER_STATE (CLI_SPAN + 16)
+const char *cli_member_state(const redlock_node *node, char buffer[CLI_MEMBER_STATE]);
 
 /* "3 of 5 nodes vote; redis://a: another 8.2 s; redis://b: ..." */
-void cli_write_standing(const redlock_node *nodes, size_t count, FILE *stream);
+void cli_write_member_states(const redlock_node *nodes, size_t count, FILE *stream);
 
-/* Whether markers keep so many nodes from voting that no quorum is left; what to do then.
+/*
+ * Whether markers keep so many nodes from voting that no quorum is left.
+ * cli_say_admission() then prints what to do.
  */
 bool cli_wants_admission(const redlock_node *nodes, size_t count, unsigned quorum);
 void cli_say_admission(const struct cli *cli, const redlock_node *nodes, size_t count,
                        unsigned quorum);
 
-/* That the TTL is above what the nodes were admitted for. */
+/* Prints that the TTL is longer than the nodes were admitted for. */
 void cli_say_too_long(const struct cli *cli, const char *key);
 
 /* Whether so many nodes refused the user or a right that no quorum is left. */
 bool cli_is_denied(const redlock_node *nodes, size_t count, unsigned quorum);
 
-/* "2 of 5 nodes failed; redis://a, redis://b: no answer in time; ...". To be freed. */
+/*
+ * "2 of 5 nodes failed; redis://a, redis://b: no answer in time; ...". The caller frees it.
+ */
 size_t cli_count_faults(const redlock_node *nodes, size_t count);
 char *cli_faults(const redlock_node *nodes, size_t count);
 
-/* The node that stores the value which most nodes store; NULL if none does. */
+/* A node that stores the value which most nodes store; NULL if no node stores one. */
 const redlock_node *cli_holder(const redlock_node *nodes, size_t count);
 
-/* The text with control characters escaped, for a terminal. To be freed; never NULL. */
+/*
+ * The text with control characters escaped, for a terminal. The caller frees it; never
+ * NULL.
+ */
 char *cli_printable(const char *text);
 
-/* A JSON string even where the text is not UTF-8: such bytes become \xNN. */
+/* A JSON string, also if the text is not UTF-8: invalid bytes become \xNN. */
 json_t *cli_json_text(const char *text);
 
-/* The code's name as programs read it: "no_quorum". */
+/* The code's name for programs: "no_quorum". */
 #define CLI_CAUSE 32
 const char *cli_cause_name(redlock_code code, char buffer[CLI_CAUSE]);
 json_t *cli_cause(redlock_code code);
 
 /*
- * Prints {"schema":"redlock.<command>/1", ...} as one line on stdout; takes `object`. False
- * if it could not be written; cli_flush() tells the same of what was printed otherwise.
+ * Prints {"schema":"redlock.<command>/1", ...} as one line on stdout and frees `object`.
+ * False if the line could not be written. cli_flush() returns the same for output that was
+ * printed by other means.
  */
 bool cli_print_json(const struct cli *cli, json_t *object);
 bool cli_flush(void);
 
-/* The same line elsewhere. */
+/* Writes the same line to another stream. */
 bool cli_write_json(const struct cli *cli, json_t *object, FILE *stream);
 
-/* The outcome node by node, as an array of objects, and as lines on stderr with -v. */
+/* The result for each node: as an array of objects, and as lines on stderr with -v. */
 json_t *cli_nodes_json(const redlock_node *nodes, size_t count);
 void cli_say_nodes(const struct cli *cli, const redlock_node *nodes, size_t count);
 
@@ -265,7 +280,7 @@ int cli_admit(struct cli *cli, int argc, char **argv);
 int cli_bench(struct cli *cli, int argc, char **argv);
 int cli_local(struct cli *cli, int argc, char **argv);
 
-/* Their help texts; the global options are added to them. */
+/* Their help texts; cli_print_help() appends the global options. */
 extern const char cli_run_help[], cli_acquire_help[], cli_extend_help[], cli_release_help[],
     cli_break_help[], cli_status_help[], cli_check_help[], cli_admit_help[],
     cli_bench_help[], cli_local_help[];

@@ -1,4 +1,7 @@
-/* What was not said on the command line: environment, then configuration file. */
+/*
+ * Fills in options that the command line does not set: environment, then configuration
+ * file.
+ */
 #include "args.h"
 
 #include <errno.h>
@@ -8,17 +11,19 @@
 #include <unistd.h>
 
 #define SETTINGS 11
-#define URIS_MAX 1024 /* far above the library's limit, which it tells itself */
+#define URIS_MAX                                                                           \
+    1024 /* far above the library's limit, which the library reports itself                \
+          */
 
 struct setting {
-    const char *key;         /* in the file; NULL: not there, as it is a secret */
-    const char *environment; /* NULL: not there */
+    const char *key; /* in the file; NULL: not allowed there, because it is a secret */
+    const char *environment; /* NULL: none */
     enum cli_type type;
     void *into;
-    bool said; /* nothing may overrule it any more */
+    bool is_final; /* later sources must not override it */
 };
 
-static bool is_said(const struct setting *setting)
+static bool is_set(const struct setting *setting)
 {
     switch (setting->type) {
     case CLI_FLAG: return *(bool *)setting->into;
@@ -46,7 +51,7 @@ static void list_settings(struct cli *cli, struct setting settings[SETTINGS])
     };
     memcpy(settings, all, sizeof(all));
     for (size_t i = 0; i < SETTINGS; i++)
-        settings[i].said = is_said(&settings[i]);
+        settings[i].is_final = is_set(&settings[i]);
 }
 
 static void read_environment(struct setting settings[SETTINGS])
@@ -54,16 +59,16 @@ static void read_environment(struct setting settings[SETTINGS])
     for (size_t i = 0; i < SETTINGS; i++) {
         struct setting *setting = &settings[i];
         const char *text = setting->environment ? getenv(setting->environment) : NULL;
-        if (setting->said || !text || text[0] == '\0')
+        if (setting->is_final || !text || text[0] == '\0')
             continue;
         const char *wrong = cli_read_value(setting->type, text, setting->into);
         if (wrong)
             cli_fail(CLI_CONFIG, "%s: \"%s\" %s", setting->environment, text, wrong);
-        setting->said = true;
+        setting->is_final = true;
     }
 }
 
-/* Cuts the white space around a text and returns what is left. */
+/* Cuts the white space on both sides and returns what is left. */
 static char *trim(char *text)
 {
     static const char blank[] = " \t\r\n";
@@ -82,7 +87,7 @@ static struct setting *find_setting(struct setting settings[SETTINGS], const cha
     return NULL;
 }
 
-/* Reads a value from the file; what is overruled must be well-formed all the same. */
+/* Reads a value from the file. A value that is overridden must be well-formed too. */
 static const char *take(const struct setting *setting, const char *text)
 {
     union {
@@ -96,13 +101,13 @@ static const char *take(const struct setting *setting, const char *text)
     if (!kept)
         cli_fail(CLI_FAILED, "out of memory");
     const char *wrong = cli_read_value(setting->type, kept,
-                                       setting->said ? (void *)&unused : setting->into);
-    if (setting->said || setting->type != CLI_TEXT)
+                                       setting->is_final ? (void *)&unused : setting->into);
+    if (setting->is_final || setting->type != CLI_TEXT)
         free(kept);
     return wrong;
 }
 
-/* `seen` holds the line on which each setting stood, as nobody means the second of two. */
+/* `seen` holds the line on which each setting stood: a setting may stand only once. */
 static void read_line(struct setting settings[SETTINGS], unsigned seen[SETTINGS],
                       const char *file, unsigned number, char *line)
 {
@@ -118,7 +123,7 @@ static void read_line(struct setting settings[SETTINGS], unsigned seen[SETTINGS]
         cli_fail(CLI_CONFIG, "%s:%u: unknown key \"%s\"", file, number, key);
     unsigned *before = &seen[setting - settings];
     if (*before)
-        cli_fail(CLI_CONFIG, "%s:%u: \"%s\" stands in line %u already", file, number, key,
+        cli_fail(CLI_CONFIG, "%s:%u: \"%s\" is already set in line %u", file, number, key,
                  *before);
     *before = number;
     const char *value = trim(equals + 1), *wrong = take(setting, value);
@@ -126,7 +131,7 @@ static void read_line(struct setting settings[SETTINGS], unsigned seen[SETTINGS]
         cli_fail(CLI_CONFIG, "%s:%u: %s: \"%s\" %s", file, number, key, value, wrong);
 }
 
-/* Of UTF-8: some editors write it at the beginning of a file, where nobody sees it. */
+/* Of UTF-8: some editors write it at the beginning of a file, where users do not see it. */
 static const char byte_order_mark[] = "\xef\xbb\xbf";
 
 static void read_file(struct setting settings[SETTINGS], const char *name)
@@ -152,14 +157,14 @@ static void read_file(struct setting settings[SETTINGS], const char *name)
     fclose(file);
 }
 
-/* URIs parted by commas; white space around them is fine, an empty one is not. */
+/* URIs separated by commas. White space around them is allowed; an empty URI is not. */
 static void split_nodes(struct cli *cli)
 {
     char *rest = cli->nodes ? strdup(cli->nodes) : NULL;
     if (!rest)
         cli_fail(cli->nodes ? CLI_FAILED : CLI_CONFIG,
                  cli->nodes ? "out of memory"
-                            : "no nodes: name them by -N, REDLOCK_NODES or --config");
+                            : "no nodes: set -N, REDLOCK_NODES or --config");
     cli->uris = calloc(URIS_MAX, sizeof(*cli->uris));
     if (!cli->uris)
         cli_fail(CLI_FAILED, "out of memory");
@@ -173,13 +178,13 @@ static void split_nodes(struct cli *cli)
     }
 }
 
-static void settle_defaults(struct cli *cli)
+static void set_defaults(struct cli *cli)
 {
     redlock_options *client = &cli->client;
     if (cli->lease.ttl_ms == CLI_UNSAID)
         cli->lease.ttl_ms = REDLOCK_TTL_MS;
     if (cli->lease.wait_ms == CLI_UNSAID)
-        cli->lease.wait_ms = -1; /* as flock(1): for as long as it takes */
+        cli->lease.wait_ms = REDLOCK_FOREVER; /* as flock(1) */
     if (client->node_timeout_ms == CLI_UNSAID)
         client->node_timeout_ms = 0;
     if (client->connect_timeout_ms < client->node_timeout_ms)
@@ -198,16 +203,16 @@ void cli_configure(struct cli *cli)
     const char *file = cli->config ? cli->config : getenv("REDLOCK_CONFIG");
     list_settings(cli, settings);
     read_environment(settings);
-    if (cli->client.password) { /* it goes before any file */
+    if (cli->client.password) { /* overrides a password file */
         cli->client.password_file = NULL;
-        find_setting(settings, "password-file")->said = true;
+        find_setting(settings, "password-file")->is_final = true;
     }
     if (file && file[0] != '\0')
         read_file(settings, file);
-    /* It is read at each connection; that it cannot be read should be told once, here. */
+    /* The file is read at each connection. If it cannot be read, report that once, here. */
     file = cli->client.password_file;
     if (file && access(file, R_OK) != 0)
         cli_fail(CLI_CONFIG, "password file %s: %s", file, strerror(errno));
     split_nodes(cli);
-    settle_defaults(cli);
+    set_defaults(cli);
 }

@@ -1,12 +1,13 @@
-/* A deployment of fenced locks, of servers that are as new. */
+/* Makes new servers a deployment of fenced locks. */
 #ifndef CLI_DEPLOYMENT_H
 #define CLI_DEPLOYMENT_H
 
 #include "cli.h"
 
 /*
- * Admits the nodes of this list, which votes from then on; of the command line's options
- * the prefix and the longest TTL count. NULL: done; else why not, to be freed.
+ * Admits the nodes of this list; they vote from then on. Of the command line's options it
+ * uses the prefix and the longest TTL. Returns NULL on success; else the reason, which the
+ * caller frees.
  */
 char *deployment_found(const struct cli *cli, const char *list);
 

@@ -19,11 +19,14 @@
 #define SLEEP_WHOLE_US 8000
 #define NS_PER_US      1000
 
-/* While descendants are being ended: a look after each signal of a child, or so often. */
+/*
+ * While descendants are being ended, the keeper scans after each SIGCHLD and at this
+ * interval.
+ */
 #define LOOK_AFTER_TERM_MS 20
 #define LOOK_AFTER_KILL_MS 2
 
-#define REPORTS_MAX 8 /* more than there are of those that must arrive */
+#define REPORTS_MAX 8 /* more than the number of reports that must arrive */
 
 static int64_t read_clock(clockid_t id)
 {
@@ -37,28 +40,28 @@ int64_t keeper_clock(void)
     return read_clock(CLOCK_BOOTTIME);
 }
 
-/* How far the end of all descendants is. */
+/* The progress of ending all descendants. */
 enum ending {
     NOT_ENDING,
-    TERMINATING, /* they got SIGTERM */
-    KILLING,     /* they get SIGKILL until none is left */
+    TERMINATING, /* SIGTERM was sent */
+    KILLING,     /* SIGKILL is sent until none is left */
 };
 
 struct keeper {
     const struct keeper_plan *plan;
-    int redlock, timer, children; /* orders, the deadline, SIGCHLD */
-    int exec;                     /* tells why CMD could not be executed; -1: it is told */
-    int terminal; /* redlock is gone, and its group gets this back; -1: no */
+    int redlock, timer, children; /* commands, the deadline, SIGCHLD */
+    int exec;     /* pipe with the errno of a failed exec; -1: read already */
+    int terminal; /* redlock is gone, and its group gets the terminal back; -1: no */
     pid_t home;   /* redlock's process group */
-    pid_t cmd;    /* and the number of its group; 0: not started */
+    pid_t cmd;    /* CMD's pid and process group; 0: not started */
     bool started, ended, foreground;
-    bool gone;           /* redlock is */
-    int64_t deadline_us; /* of keeper_clock(), which a time daemon may slow down ... */
-    int64_t unslewed_deadline_us; /* ... and of unslewed_clock(): the first one counts */
+    bool gone;                    /* redlock has ended */
+    int64_t deadline_us;          /* on keeper_clock(), which a time daemon may slow down */
+    int64_t unslewed_deadline_us; /* on unslewed_clock(); the earlier of the two applies */
     enum ending ending;
-    int64_t next_us; /* TERMINATING: when they are killed; KILLING: when that is given up */
-    struct sweep sweep;
-    struct keeper_report report[REPORTS_MAX]; /* that redlock has not taken yet */
+    int64_t next_us; /* TERMINATING: time of SIGKILL; KILLING: time to give up */
+    struct kill_tree kill_tree;
+    struct keeper_report report[REPORTS_MAX]; /* not sent to redlock yet */
     size_t reports;
 };
 
@@ -71,7 +74,7 @@ static bool send_report(const struct keeper *keeper, const struct keeper_report 
     return size >= 0 || (errno != EAGAIN && errno != EINTR);
 }
 
-/* As many as redlock takes. It may be stopped. */
+/* Sends as many reports as the socket takes: redlock may be stopped. */
 static void send_reports(struct keeper *keeper)
 {
     size_t sent = 0;
@@ -82,21 +85,22 @@ static void send_reports(struct keeper *keeper)
             keeper->reports * sizeof(keeper->report[0]));
 }
 
-static void report(struct keeper *keeper, enum keeper_news news, int64_t value)
+static void report(struct keeper *keeper, enum keeper_event news, int64_t value)
 {
     if (keeper->reports == REPORTS_MAX)
         return;
     keeper->report[keeper->reports++] =
-        (struct keeper_report){news, value, keeper->sweep.left};
+        (struct keeper_report){news, value, keeper->kill_tree.left};
     send_reports(keeper);
 }
 
-/* One that may come again and again: redlock does without it. */
-static void mention(struct keeper *keeper, enum keeper_news news, int64_t value)
+/* Sends a report that may be repeated; it is dropped if others are queued or the socket is
+ * full. */
+static void send_if_idle(struct keeper *keeper, enum keeper_event news, int64_t value)
 {
-    struct keeper_report said = {.news = news, .value = value};
+    struct keeper_report event = {.news = news, .value = value};
     if (keeper->reports == 0)
-        (void)send_report(keeper, &said);
+        (void)send_report(keeper, &event);
 }
 
 /* --- files --- */
@@ -106,8 +110,11 @@ static int open_terminal(void)
     return open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
 }
 
-/* Whoever waits for the end of redlock's output must not wait for the keeper. */
-static void let_go_of_files(const struct keeper *keeper)
+/*
+ * Closes all other files: a process that waits for the end of redlock's output must not
+ * wait for the keeper.
+ */
+static void close_other_files(const struct keeper *keeper)
 {
     const int kept[] = {keeper->redlock, keeper->timer, keeper->children, keeper->exec};
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -127,9 +134,9 @@ static void let_go_of_files(const struct keeper *keeper)
 /* --- the deadline --- */
 
 /*
- * CLOCK_MONOTONIC_RAW, which no time daemon slows down, plus the time suspended: by that
- * CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC. An interruption between these readings makes
- * the result larger, never smaller.
+ * CLOCK_MONOTONIC_RAW, which no time daemon slows down, plus the time suspended, which is
+ * CLOCK_BOOTTIME minus CLOCK_MONOTONIC. An interruption between these readings makes the
+ * result larger, never smaller.
  */
 static int64_t unslewed_clock(void)
 {
@@ -137,7 +144,7 @@ static int64_t unslewed_clock(void)
     return raw + keeper_clock() - monotonic;
 }
 
-/* How long until one of the clocks reaches the deadline. */
+/* The time until one of the two clocks reaches the deadline. */
 static int64_t time_left(const struct keeper *keeper)
 {
     int64_t left = keeper->deadline_us - keeper_clock();
@@ -145,7 +152,7 @@ static int64_t time_left(const struct keeper *keeper)
     return unslewed_left < left ? unslewed_left : left;
 }
 
-/* The timer goes by the clock that may be slow: a long sleep is slept in parts. */
+/* The timer runs on the clock that may be slow, so a long sleep is split into parts. */
 static void set_timer(const struct keeper *keeper)
 {
     int64_t left = time_left(keeper);
@@ -158,7 +165,7 @@ static void set_timer(const struct keeper *keeper)
     timerfd_settime(keeper->timer, 0, &in, NULL);
 }
 
-/* CLOCK_BOOTTIME is read last: what passes before that makes no deadline later. */
+/* Reads CLOCK_BOOTTIME last: time that passes before makes no deadline later. */
 static void set_deadline(struct keeper *keeper, int64_t deadline_us)
 {
     int64_t unslewed = unslewed_clock(), left = deadline_us - keeper_clock();
@@ -170,25 +177,25 @@ static void set_deadline(struct keeper *keeper, int64_t deadline_us)
 
 /* --- CMD --- */
 
-#define TOO_LATE 0 /* in place of an errno */
+#define TOO_LATE 0 /* used instead of an errno */
 
 /*
- * CMD, between fork and exec. The clock is read last: nothing that may take time comes
- * between that and exec. If this process is stopped there, the keeper kills it at the
- * deadline, and if the keeper is stopped, too, redlock does.
+ * Runs in CMD, between fork and exec. It reads the clock last: nothing that may take time
+ * comes between that and exec. If this process is stopped there, the keeper kills it at the
+ * deadline. If the keeper is stopped too, redlock kills it.
  */
 _Noreturn static void become_command(const struct keeper *keeper, pid_t parent,
-                                     struct keeper_order *order)
+                                     struct keeper_command *command)
 {
-    int terminal = order->foreground ? open_terminal() : -1;
+    int terminal = command->foreground ? open_terminal() : -1;
     setpgid(0, 0);
     if (terminal >= 0)
         tcsetpgrp(terminal, getpid()); /* SIGTTOU is blocked */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(EXIT_FAILURE);
-    for (size_t at = 0; at < order->size; at += strlen(order->environment + at) + 1)
-        putenv(order->environment + at);
+    for (size_t at = 0; at < command->size; at += strlen(command->environment + at) + 1)
+        putenv(command->environment + at);
     sigprocmask(SIG_SETMASK, &keeper->plan->mask, NULL);
     int error = TOO_LATE;
     if (time_left(keeper) > 0) {
@@ -199,13 +206,13 @@ _Noreturn static void become_command(const struct keeper *keeper, pid_t parent,
     _exit(EXIT_FAILURE);
 }
 
-static void start_command(struct keeper *keeper, struct keeper_order *order)
+static void start_command(struct keeper *keeper, struct keeper_command *command)
 {
     int ends[2];
     pid_t self = getpid();
     if (keeper->cmd > 0 || !keeper->plan->argv || keeper->ending != NOT_ENDING)
         return;
-    set_deadline(keeper, order->deadline_us);
+    set_deadline(keeper, command->deadline_us);
     if (time_left(keeper) <= 0) {
         report(keeper, KEEPER_LATE, 0);
         return;
@@ -217,7 +224,7 @@ static void start_command(struct keeper *keeper, struct keeper_order *order)
     pid_t pid = fork();
     if (pid == 0) {
         keeper->exec = ends[1];
-        become_command(keeper, self, order);
+        become_command(keeper, self, command);
     }
     int error = errno;
     close(ends[1]);
@@ -226,14 +233,14 @@ static void start_command(struct keeper *keeper, struct keeper_order *order)
         report(keeper, KEEPER_REFUSED, error);
         return;
     }
-    setpgid(pid, pid); /* so it is done, whoever comes first */
-    keeper->cmd = keeper->sweep.command = pid;
+    setpgid(pid, pid); /* parent and child both set it, so the order does not matter */
+    keeper->cmd = keeper->kill_tree.command = pid;
     keeper->exec = ends[0];
-    keeper->foreground = order->foreground;
-    let_go_of_files(keeper);
+    keeper->foreground = command->foreground;
+    close_other_files(keeper);
 }
 
-/* --- the end of all descendants --- */
+/* --- ending all descendants --- */
 
 static void give_terminal_back(const struct keeper *keeper)
 {
@@ -241,7 +248,7 @@ static void give_terminal_back(const struct keeper *keeper)
         tcsetpgrp(keeper->terminal, keeper->home);
 }
 
-/* Only now may the keeper wait for redlock. */
+/* Everything is killed: only now may the keeper wait for redlock. */
 _Noreturn static void finish(struct keeper *keeper, bool clean)
 {
     give_terminal_back(keeper);
@@ -256,18 +263,20 @@ _Noreturn static void finish(struct keeper *keeper, bool clean)
     _exit(EXIT_SUCCESS);
 }
 
-/* From now on all are killed; in other sessions, too, unless daemons are spared. */
+/*
+ * From now on all descendants are killed, also in other sessions unless daemons are spared.
+ */
 static void begin_to_kill(struct keeper *keeper, bool spare_daemons)
 {
     keeper->ending = KILLING;
-    keeper->next_us = keeper_clock() + SWEEP_MAX_US;
-    keeper->sweep.spare_daemons = spare_daemons;
-    keeper->sweep.clean = 0;
+    keeper->next_us = keeper_clock() + KILL_TREE_MAX_US;
+    keeper->kill_tree.spare_daemons = spare_daemons;
+    keeper->kill_tree.clean = 0;
 }
 
-/* --- what becomes of CMD --- */
+/* --- events of CMD --- */
 
-static void hear_of_exec(struct keeper *keeper)
+static void read_exec_result(struct keeper *keeper)
 {
     int error;
     ssize_t size = read(keeper->exec, &error, sizeof(error));
@@ -282,39 +291,40 @@ static void hear_of_exec(struct keeper *keeper)
         report(keeper, KEEPER_REFUSED, error);
 }
 
-/* What CMD leaves behind, if anything, ends when redlock asks for it, or at the deadline.
+/*
+ * Processes that CMD leaves behind are ended when redlock sends FINISH, or at the deadline.
  */
 static void command_has_ended(struct keeper *keeper, const siginfo_t *info)
 {
     bool exited = info->si_code == CLD_EXITED;
     keeper->ended = true;
     if (keeper->exec >= 0)
-        hear_of_exec(keeper);
+        read_exec_result(keeper);
     if (keeper->started)
         report(keeper, KEEPER_ENDED,
                W_EXITCODE(exited ? info->si_status : 0, exited ? 0 : info->si_status));
-    if (keeper->ending == NOT_ENDING && sweep_is_over(&keeper->sweep))
+    if (keeper->ending == NOT_ENDING && kill_tree_is_over(&keeper->kill_tree))
         finish(keeper, true);
 }
 
-/* Redlock has to know CMD to continue it, so that CMD runs is told first. */
+/* Reports first that CMD runs: redlock needs CMD's pid to continue it. */
 static void command_was_stopped(struct keeper *keeper, int number)
 {
     struct pollfd exec = {.fd = keeper->exec, .events = POLLIN};
     if (keeper->exec >= 0 && poll(&exec, 1, 0) == 1)
-        hear_of_exec(keeper);
+        read_exec_result(keeper);
     if (keeper->exec >= 0)
-        kill(-keeper->cmd, SIGCONT); /* it is not CMD yet */
+        kill(-keeper->cmd, SIGCONT); /* exec has not happened yet */
     else if (keeper->started)
-        mention(keeper, KEEPER_STOPPED, number);
+        send_if_idle(keeper, KEEPER_STOPPED, number);
 }
 
 /*
- * CMD stays a zombie: its number, and so its group's, must not be given to others. A stop
- * is taken as a stop only, and before it is told: once it is, CMD may go on, end or stop
- * again at any time, and that must be left to be seen.
+ * CMD stays a zombie, so that its pid and process group are not reused. A stop is consumed
+ * with WSTOPPED only, and before it is reported. Once it is reported, CMD may continue, end
+ * or stop again at any time, and the next call must see that.
  */
-static void look_at_children(struct keeper *keeper)
+static void check_children(struct keeper *keeper)
 {
     struct signalfd_siginfo signal;
     (void)!read(keeper->children, &signal, sizeof(signal));
@@ -335,27 +345,28 @@ static void look_at_children(struct keeper *keeper)
     }
 }
 
-/* --- the end of all descendants, in steps --- */
+/* --- ending all descendants, step by step --- */
 
-/* Returns if something is left. */
+/* Returns if a process is left. */
 static void end_descendants(struct keeper *keeper)
 {
     bool is_due = keeper_clock() >= keeper->next_us;
     if (keeper->ending == TERMINATING && is_due) {
-        begin_to_kill(keeper, keeper->sweep.spare_daemons);
+        begin_to_kill(keeper, keeper->kill_tree.spare_daemons);
         is_due = false;
     }
-    bool is_over = sweep_look(&keeper->sweep, keeper->ending == KILLING ? SIGKILL : 0);
+    bool is_over =
+        kill_tree_look(&keeper->kill_tree, keeper->ending == KILLING ? SIGKILL : 0);
     if (!is_over && !is_due)
         return;
-    look_at_children(keeper); /* CMD's own end is told first */
+    check_children(keeper); /* report CMD's own end first */
     finish(keeper, is_over);
 }
 
 static void begin_to_finish(struct keeper *keeper, int64_t grace_us)
 {
     bool spare_daemons = keeper->plan->spare_daemons;
-    keeper->sweep.may_reap = true;
+    keeper->kill_tree.may_reap = true;
     if (keeper->ending != NOT_ENDING)
         return;
     begin_to_kill(keeper, spare_daemons);
@@ -363,15 +374,17 @@ static void begin_to_finish(struct keeper *keeper, int64_t grace_us)
         return;
     keeper->ending = TERMINATING;
     keeper->next_us = keeper_clock() + grace_us;
-    if (sweep_look(&keeper->sweep, SIGTERM))
+    if (kill_tree_look(&keeper->kill_tree, SIGTERM))
         finish(keeper, true);
 }
 
-/* Redlock has ended without a word. If it had the terminal, its group gets that back. */
+/*
+ * Redlock has ended without FINISH. If CMD had the terminal, redlock's group gets it back.
+ */
 static void redlock_is_gone(struct keeper *keeper)
 {
     keeper->gone = true;
-    keeper->sweep.may_reap = true;
+    keeper->kill_tree.may_reap = true;
     if (keeper->foreground)
         keeper->terminal = open_terminal();
     begin_to_kill(keeper, false);
@@ -381,42 +394,42 @@ static int next_look_ms(const struct keeper *keeper)
 {
     if (keeper->ending == NOT_ENDING)
         return -1;
-    bool is_slow = keeper->ending == TERMINATING && keeper->sweep.clean == 0;
+    bool is_slow = keeper->ending == TERMINATING && keeper->kill_tree.clean == 0;
     return is_slow ? LOOK_AFTER_TERM_MS : LOOK_AFTER_KILL_MS;
 }
 
-/* --- orders --- */
+/* --- commands from redlock --- */
 
 static void take_new_deadline(struct keeper *keeper, int64_t deadline_us)
 {
     if (keeper->ending == KILLING)
         return;
     set_deadline(keeper, deadline_us);
-    mention(keeper, KEEPER_HELD, deadline_us);
+    send_if_idle(keeper, KEEPER_HELD, deadline_us);
 }
 
-static void take_orders(struct keeper *keeper)
+static void take_commands(struct keeper *keeper)
 {
-    static struct keeper_order order; /* putenv() keeps parts of it */
+    static struct keeper_command command; /* putenv() keeps pointers into it */
     while (!keeper->gone) {
-        ssize_t size = recv(keeper->redlock, &order, sizeof(order), MSG_DONTWAIT);
+        ssize_t size = recv(keeper->redlock, &command, sizeof(command), MSG_DONTWAIT);
         if (size < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (size <= 0) {
             redlock_is_gone(keeper);
             return;
         }
-        switch (order.verb) {
-        case KEEPER_START: start_command(keeper, &order); break;
-        case KEEPER_HOLD: take_new_deadline(keeper, order.deadline_us); break;
-        case KEEPER_FINISH: begin_to_finish(keeper, order.grace_us);
+        switch (command.verb) {
+        case KEEPER_START: start_command(keeper, &command); break;
+        case KEEPER_HOLD: take_new_deadline(keeper, command.deadline_us); break;
+        case KEEPER_FINISH: begin_to_finish(keeper, command.grace_us);
         }
     }
 }
 
 /*
- * Looks at the clock itself: a timer may be late, a deadline is not. Everything that lives
- * is killed before that is reported.
+ * Reads the clock itself, because the timer may be late. Kills everything that lives before
+ * it reports that.
  */
 static void watch_deadline(struct keeper *keeper)
 {
@@ -429,15 +442,16 @@ static void watch_deadline(struct keeper *keeper)
     }
     set_deadline(keeper, KEEPER_NEVER);
     begin_to_kill(keeper, false);
-    (void)sweep_look(&keeper->sweep, SIGKILL);
+    (void)kill_tree_look(&keeper->kill_tree, SIGKILL);
     report(keeper, KEEPER_EXPIRED, 0);
 }
 
 /* --- the process --- */
 
 /*
- * Who ends redlock by name (pkill -f) must not end it, too: both at once leave only CMD
- * itself to the kernel. The words of the command line are overwritten, CMD's are saved.
+ * A user who ends redlock by name (pkill -f) must not end the keeper too: if both end at
+ * once, the kernel kills only CMD. So the words of the command line are overwritten; CMD's
+ * words are copied first.
  */
 static void change_name(const struct keeper_plan *plan)
 {
@@ -481,7 +495,7 @@ void keeper_main(const struct keeper_plan *plan, int redlock)
     if (!open_files(&keeper))
         _exit(EXIT_FAILURE);
     if (!plan->argv)
-        let_go_of_files(&keeper);
+        close_other_files(&keeper);
     if (plan->begin) {
         plan->begin(plan->arg);
         report(&keeper, KEEPER_BEGUN, 0);
@@ -495,10 +509,10 @@ void keeper_main(const struct keeper_plan *plan, int redlock)
         poll(files, sizeof(files) / sizeof(files[0]), next_look_ms(&keeper));
         send_reports(&keeper);
         if (files[3].revents && keeper.exec >= 0)
-            hear_of_exec(&keeper);
-        take_orders(&keeper); /* first: the deadline may have moved */
+            read_exec_result(&keeper);
+        take_commands(&keeper); /* first: a command may change the deadline */
         watch_deadline(&keeper);
-        look_at_children(&keeper);
+        check_children(&keeper);
         if (keeper.ending != NOT_ENDING)
             end_descendants(&keeper);
     }

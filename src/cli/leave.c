@@ -1,5 +1,7 @@
-/* redlock run, after the command: the lock is released, or kept for --at-least; and what
- * is told of it. */
+/*
+ * redlock run, after the command: releases the lock, or keeps it for --at-least, and prints
+ * the result.
+ */
 #include "run.h"
 
 #include <stdio.h>
@@ -42,7 +44,10 @@ int64_t run_ttl_for(const struct run *run, int64_t ms)
     return ms + ms * run->cli->client.drift_ppm / 500000 + 10;
 }
 
-/* An extension never ends a lock earlier, so what lasts long enough is left to its TTL. */
+/*
+ * A lock that lasts long enough is left to its TTL. Else it is extended; an extension never
+ * ends a lock earlier.
+ */
 static void keep(struct run *run)
 {
     int64_t left = left_of_at_least(run);
@@ -60,11 +65,11 @@ static void keep(struct run *run)
         on_kept(run->lease, &(redlock_result){.code = code}, run);
 }
 
-/* As many as are known by their numbers. */
-static void say_left(const struct run *run, const struct sweep_left *left)
+/* Prints the pids, as many as were recorded. */
+static void say_left(const struct run *run, const struct kill_tree_left *left)
 {
-    char pids[SWEEP_LEFT * 12 + 1] = "";
-    unsigned known = left->count < SWEEP_LEFT ? left->count : SWEEP_LEFT;
+    char pids[KILL_TREE_LEFT * 12 + 1] = "";
+    unsigned known = left->count < KILL_TREE_LEFT ? left->count : KILL_TREE_LEFT;
     for (unsigned i = 0, size = 0; i < known; i++)
         size += (unsigned)sprintf(pids + size, " %d", (int)left->pid[i]);
     cli_complain(
@@ -73,7 +78,7 @@ static void say_left(const struct run *run, const struct sweep_left *left)
         run->key, known > 0 ? ": pid" : "", pids, known < left->count ? " ..." : "");
 }
 
-void run_leave(struct run *run, const struct sweep_left *left)
+void run_leave(struct run *run, const struct kill_tree_left *left)
 {
     run->stage = LEAVING;
     event_del(run->timer);

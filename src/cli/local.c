@@ -1,4 +1,4 @@
-/* redlock local: a private quorum for the time that a command, or this one, runs. */
+/* redlock local: a private quorum that exists while a command, or redlock itself, runs. */
 #include "child.h"
 #include "cli.h"
 #include "deployment.h"
@@ -20,23 +20,25 @@ const char cli_local_help[] =
     "Usage: redlock local [-n N] [-- CMD [ARG...]]\n"
     "Start N private redis-servers (or valkey-servers) on unix sockets in a new folder,\n"
     "for development and tests, and run CMD with REDLOCK_NODES set to them. Without CMD,\n"
-    "print what sets REDLOCK_NODES and stay until INT, TERM or HUP. At the end, also if\n"
-    "redlock or CMD is killed, no process, CMD's included, and no file is left. They are\n"
-    "admitted, so that they have fenced locks, too; with TTLs up to --max-ttl.\n"
+    "print the commands that set REDLOCK_NODES, and run until INT, TERM or HUP. The\n"
+    "servers are admitted, so they also hold fenced locks, with TTLs up to --max-ttl. At\n"
+    "the end, also if redlock or CMD is killed, no process (CMD's included) and no file\n"
+    "is left.\n"
     "\n"
-    "  -n, --count N             so many servers, 1 to 32; 5 if not said\n"
+    "  -n, --count N             the number of servers, 1 to 32; default 5\n"
     "      --tls                 not built in yet\n"
     "\n"
-    "CMD is told REDLOCK_NODES and REDLOCK_LOCAL_DIR, the folder. A server that was\n"
-    "stopped is started again by: redis-server $REDLOCK_LOCAL_DIR/3.conf; its log is\n"
-    "3.log. Configuration, user and password of other nodes are kept from CMD.\n"
+    "CMD gets REDLOCK_NODES, and REDLOCK_LOCAL_DIR with the path of the folder. To start\n"
+    "a stopped server again: redis-server $REDLOCK_LOCAL_DIR/3.conf; its log is 3.log.\n"
+    "The configuration file, user and password of other nodes are removed from CMD's\n"
+    "environment.\n"
     "\n"
     "Exit codes: CMD's own, 128+n if signal n ended it; 0 without CMD; 64 usage;\n"
     "78 not built in; 125 own failure; 126 CMD cannot be executed; 127 CMD or\n"
     "redis-server is not found.\n";
 
 enum stage {
-    STARTING, /* the servers */
+    STARTING, /* the servers are starting */
     RUNNING,
     ENDING, /* everything is being killed */
     OVER,
@@ -49,7 +51,7 @@ struct local {
     char **argv; /* CMD; NULL: none */
     enum stage stage;
     bool begun;
-    int ready; /* so many servers, in their order, have answered */
+    int ready; /* so many servers, counted from the first, have replied */
     int64_t give_up_us;
     int exit;
 };
@@ -77,7 +79,9 @@ static size_t append(char *text, size_t size, const char *name, const char *valu
     return size + (size_t)sprintf(text + size, "%s%s", name, value) + 1;
 }
 
-/* These servers know no user and no password: those of others must not reach them. */
+/*
+ * These servers have no users and no passwords: those of other nodes must not reach them.
+ */
 static void start_command(struct local *local, const char *list)
 {
     char text[SERVERS_LIST + 512];
@@ -93,9 +97,9 @@ static void start_command(struct local *local, const char *list)
 static void print_nodes(struct local *local, const char *list)
 {
     if (local->cli->json) {
-        json_t *said =
+        json_t *object =
             json_pack("{s:s, s:s}", "nodes", list, "folder", local->servers->folder);
-        cli_print_json(local->cli, said);
+        cli_print_json(local->cli, object);
         return;
     }
     printf("export REDLOCK_NODES=%s\nexport REDLOCK_LOCAL_DIR=%s\n", list,
@@ -126,14 +130,14 @@ static void all_ready(struct local *local)
 
 static void server_failed(struct local *local, const char *what)
 {
-    char words[256], text[320];
-    servers_last_words(local->servers, local->ready, words, sizeof(words));
+    char last_line[256], text[320];
+    servers_last_words(local->servers, local->ready, last_line, sizeof(last_line));
     snprintf(text, sizeof(text), "server %d %s%s%s", local->ready + 1, what,
-             words[0] ? ": " : "", words);
+             last_line[0] ? ": " : "", last_line);
     fail(local, CLI_FAILED, local->servers->program, text);
 }
 
-static void look_at_servers(struct local *local)
+static void check_servers(struct local *local)
 {
     while (local->stage == STARTING && local->begun) {
         if (local->ready == local->servers->count) {
@@ -143,18 +147,20 @@ static void look_at_servers(struct local *local)
         switch (servers_look(local->servers, local->ready)) {
         case SERVERS_READY: local->ready++; break;
         case SERVERS_ENDED: server_failed(local, "ended"); break;
-        case SERVERS_STRANGER: server_failed(local, "is not the one that answers"); break;
+        case SERVERS_STRANGER:
+            server_failed(local, "is not the process that replies at its socket");
+            break;
         case SERVERS_STARTING:
             if (keeper_clock() >= local->give_up_us)
-                server_failed(local, "does not answer");
+                server_failed(local, "does not reply");
             return;
         }
     }
 }
 
-/* --- news and signals --- */
+/* --- reports and signals --- */
 
-static void hear(struct local *local, struct keeper_report report)
+static void handle_report(struct local *local, struct keeper_report report)
 {
     switch (report.news) {
     case KEEPER_BEGUN:
@@ -177,7 +183,8 @@ static void hear(struct local *local, struct keeper_report report)
                        : WEXITSTATUS((int)report.value));
         break;
     case KEEPER_KILLED:
-        fail(local, CLI_FAILED, "the keeper process", "was killed, and so was all else");
+        fail(local, CLI_FAILED, "the keeper process",
+             "was killed, and all other processes with it");
         __attribute__((fallthrough));
     case KEEPER_SWEPT:
         local->stage = OVER;
@@ -188,8 +195,11 @@ static void hear(struct local *local, struct keeper_report report)
     }
 }
 
-/* CMD gets all signals; without one, or before it runs, those that ask to end end us. */
-static void heed(struct local *local, int number)
+/*
+ * Forwards all signals to CMD. Without CMD, or before it runs, TERM, INT, HUP and QUIT end
+ * redlock.
+ */
+static void handle_signal(struct local *local, int number)
 {
     bool asks = number == SIGTERM || number == SIGINT || number == SIGHUP;
     if (number == SIGCONT)
@@ -204,28 +214,28 @@ static void heed(struct local *local, int number)
                        : CLI_SIGNALLED + number);
 }
 
-static int patience_ms(const struct local *local)
+static int timeout_ms(const struct local *local)
 {
     if (local->stage == ENDING)
         return END_MAX_MS;
     return local->stage == STARTING && local->begun ? LOOK_AGAIN_MS : -1;
 }
 
-static void live(struct local *local)
+static void run_loop(struct local *local)
 {
     while (local->stage != OVER) {
         struct pollfd files[] = {{.fd = local->child.reports, .events = POLLIN},
                                  {.fd = local->child.signals, .events = POLLIN}};
-        int ready = poll(files, 2, patience_ms(local));
+        int ready = poll(files, 2, timeout_ms(local));
         if (ready == 0 && local->stage == ENDING)
             child_give_up(&local->child);
         struct keeper_report report = child_next(&local->child);
         if (report.news != KEEPER_QUIET)
-            hear(local, report);
+            handle_report(local, report);
         int number = child_next_signal(&local->child);
         if (number > 0)
-            heed(local, number);
-        look_at_servers(local);
+            handle_signal(local, number);
+        check_servers(local);
     }
 }
 
@@ -252,7 +262,7 @@ int cli_local(struct cli *cli, int argc, char **argv)
     local.give_up_us = keeper_clock() + START_MAX_US;
     if (!child_open(&local.child, &plan))
         cli_fail(CLI_FAILED, "local: %s", strerror(errno));
-    live(&local);
+    run_loop(&local);
     child_close(&local.child);
     servers_free(local.servers);
     return local.exit;

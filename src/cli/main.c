@@ -19,20 +19,19 @@ static const struct {
     bool alone;
 } commands[] = {
     {"run", cli_run, cli_run_help, "hold a lock while a command runs", 2, INT_MAX, false},
-    {"acquire", cli_acquire, cli_acquire_help, "take a lock and print its token", 1, 1,
+    {"acquire", cli_acquire, cli_acquire_help, "acquire a lock and print its token", 1, 1,
      false},
-    {"extend", cli_extend, cli_extend_help, "hold a lock for longer, by its token", 1, 1,
+    {"extend", cli_extend, cli_extend_help, "extend a lock, by its token", 1, 1, false},
+    {"release", cli_release, cli_release_help, "release a lock, by its token", 1, 1, false},
+    {"break", cli_break, cli_break_help, "remove a lock, even if a client holds it", 1, 1,
      false},
-    {"release", cli_release, cli_release_help, "give a lock back, by its token", 1, 1,
+    {"status", cli_status, cli_status_help, "show who holds a lock, for each node", 1, 1,
      false},
-    {"break", cli_break, cli_break_help, "remove a lock, whoever holds it", 1, 1, false},
-    {"status", cli_status, cli_status_help, "show who holds a lock, node by node", 1, 1,
-     false},
-    {"check", cli_check, cli_check_help, "look whether the nodes are fit to hold locks", 0,
+    {"check", cli_check, cli_check_help, "check whether the nodes are fit to hold locks", 0,
      0, false},
-    {"admit", cli_admit, cli_admit_help, "make the nodes fit for fenced locks", 0, 0,
-     false},
-    {"bench", cli_bench, cli_bench_help, "measure how long the nodes take to hold a lock",
+    {"admit", cli_admit, cli_admit_help, "make the nodes a deployment of fenced locks", 0,
+     0, false},
+    {"bench", cli_bench, cli_bench_help, "measure the time to acquire and release a lock",
      0, 0, false},
     {"local", cli_local, cli_local_help, "start private nodes, for development", 0, INT_MAX,
      true},
@@ -47,39 +46,41 @@ static const char usage[] =
 static const char globals[] =
     "\n"
     "Options of every command, before or after its name:\n"
-    "  -N, --nodes URI[,URI...]  the Redis masters; said twice, the lists are joined\n"
+    "  -N, --nodes URI[,URI...]  the Redis masters. May be given more than once; the "
+    "lists\n"
+    "                            are concatenated\n"
     "                            redis://[user[:pass]@]host[:port][/db], "
     "unix:///path[?db=N]\n"
     "      --config FILE         lines \"key = value\"; keys: nodes, ttl, wait, username,\n"
-    "                            password-file, prefix, timeout, max-ttl, drift-ppm, "
-    "durable\n"
-    "      --user NAME           the user, where the URI has none\n"
-    "      --prefix TEXT         put before the key\n"
+    "                            password-file, prefix, timeout, max-ttl, drift-ppm,\n"
+    "                            durable\n"
+    "      --user NAME           the user for URIs that have none\n"
+    "      --prefix TEXT         put before each key\n"
     "      --timeout D           wait this long for a node; 0 or unset: 4 x its round "
     "trip,\n"
     "                            at least 50ms, at most a tenth of the TTL\n"
-    "      --max-ttl D           the longest TTL that anyone uses; a longer one is "
-    "refused\n"
-    "      --durable             the nodes never forget: appendfsync always, no replicas\n"
+    "      --max-ttl D           the longest TTL that any client uses; a longer one is\n"
+    "                            refused\n"
+    "      --durable             the nodes keep their keys over a restart: appendfsync\n"
+    "                            always, no replicas\n"
     "      --json                print one JSON object per line on stdout\n"
-    "  -q, --quiet               say nothing about how it went; the exit code tells\n"
-    "  -v, --verbose             say what each node answered, on stderr\n"
+    "  -q, --quiet               print nothing about the outcome; use the exit code\n"
+    "  -v, --verbose             print the reply of each node on stderr\n"
     "      --color WHEN          auto, always or never\n"
     "  -V, --version             print the version\n"
-    "  -h, --help                print this, or the help of a command\n"
+    "  -h, --help                print this help, or the help of a command\n"
     "\n"
     "Durations: 250ms, 30s, 5m, 1h, 0.5s; a bare number is seconds.\n"
     "Environment: REDLOCK_NODES, REDLOCK_CONFIG, REDLOCK_USERNAME, REDLOCK_PASSWORD,\n"
     "REDLOCK_PASSWORD_FILE, REDLOCK_TTL, REDLOCK_WAIT, NO_COLOR.\n"
-    "An option goes before the environment, and that before the file.\n"
-    "A password in -N can be seen by ps until redlock has overwritten it, and stays in "
-    "the\n"
+    "An option overrides the environment; the environment overrides the file.\n"
+    "A password in -N is visible in ps until redlock has overwritten it, and stays in the\n"
     "shell's history: put it into the environment or a password file.\n";
 
 static const char codes[] =
     "\n"
-    "Exit codes: 75 held elsewhere, 69 no quorum reachable, 77 user or right refused,\n"
-    "64 usage, 78 configuration, 125 own failure, 128+n ended by signal n.\n"
+    "Exit codes: 75 another client holds the lock, 69 no quorum reachable, 77 user or\n"
+    "right refused, 64 usage, 78 configuration, 125 own failure, 128+n ended by signal n.\n"
     "More: redlock COMMAND --help\n";
 
 _Noreturn static void end_of_output(void)
@@ -104,7 +105,7 @@ void cli_print_help(const struct cli *cli)
 
 void cli_print_version(void)
 {
-    printf("redlock %s\n", REDLOCK_VERSION);
+    printf("redlock %s\n", redlock_version());
     end_of_output();
 }
 
@@ -114,8 +115,8 @@ static void ignore(int signal)
 }
 
 /*
- * A reader that goes away must not kill us with a lock in hand: the write fails instead. A
- * handler, unlike SIG_IGN, is undone by exec, so a child gets the default back.
+ * A reader that closes our output must not kill us while we hold a lock: the write fails
+ * instead. Exec resets a handler but keeps SIG_IGN, so a child gets the default back.
  */
 static void survive_broken_pipes(void)
 {
@@ -125,8 +126,8 @@ static void survive_broken_pipes(void)
 }
 
 /*
- * Where the caller closed a standard descriptor, the next socket would take its number and
- * a token could be printed to a server. What fills the gap fails at each use.
+ * If the caller closed a standard descriptor, the next socket would get its number, and a
+ * token could be printed to a server. The file opened here instead fails at each use.
  */
 static void fill_standard_descriptors(void)
 {

@@ -30,29 +30,29 @@ char *cli_printable(const char *text)
     return printable;
 }
 
-/* One write, so that the lines of several processes do not mix. */
-static void say_line(const char *format, va_list arguments)
+/* Uses one write, so that the lines of several processes do not mix. */
+static void write_line(const char *format, va_list arguments)
 {
     static const char no_memory[] = "redlock: out of memory\n";
-    char *said = NULL, *line = NULL;
-    if (vasprintf(&said, format, arguments) < 0) {
+    char *text = NULL, *line = NULL;
+    if (vasprintf(&text, format, arguments) < 0) {
         (void)!write(STDERR_FILENO, no_memory, sizeof(no_memory) - 1);
         _exit(CLI_FAILED);
     }
-    char *printable = cli_printable(said);
+    char *printable = cli_printable(text);
     int len = asprintf(&line, "redlock: %s\n", printable);
     if (len > 0)
         (void)!write(STDERR_FILENO, line, (size_t)len);
     free(line);
     free(printable);
-    free(said);
+    free(text);
 }
 
 void cli_fail(int code, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    say_line(format, arguments);
+    write_line(format, arguments);
     va_end(arguments);
     exit(code);
 }
@@ -61,7 +61,7 @@ void cli_complain(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    say_line(format, arguments);
+    write_line(format, arguments);
     va_end(arguments);
 }
 
@@ -71,8 +71,13 @@ void cli_say(const struct cli *cli, const char *format, ...)
         return;
     va_list arguments;
     va_start(arguments, format);
-    say_line(format, arguments);
+    write_line(format, arguments);
     va_end(arguments);
+}
+
+int64_t cli_ms(int64_t us)
+{
+    return us < 0 ? us : us / 1000;
 }
 
 const char *cli_span(char buffer[CLI_SPAN], int64_t ms)
@@ -93,7 +98,7 @@ const char *cli_span(char buffer[CLI_SPAN], int64_t ms)
 
 bool cli_flush(void)
 {
-    /* Some file systems tell only at the close that there was no room. */
+    /* Some file systems report a full disk only at close. */
     bool written = fflush(stdout) == 0 && !ferror(stdout);
     int fd = dup(STDOUT_FILENO);
     return fd >= 0 && close(fd) == 0 && written;
@@ -160,7 +165,7 @@ static json_t *known_number(int64_t number)
     return number < 0 ? json_null() : json_integer(number);
 }
 
-/* A node's raw value is left out: it may be the token of a lock that is held. */
+/* Omits a node's raw value: it may be the token of a held lock. */
 json_t *cli_nodes_json(const redlock_node *nodes, size_t count)
 {
     json_t *array = json_array();
@@ -168,9 +173,10 @@ json_t *cli_nodes_json(const redlock_node *nodes, size_t count)
         const redlock_node *node = &nodes[i];
         json_t *object = json_pack(
             "{s:o, s:s, s:s, s:s, s:b, s:o, s:o, s:o}", "uri", cli_json_text(node->uri),
-            "verdict", node->verdict, "fault", node->fault, "text", node->text, "denied",
-            node->denied, "latency_us", known_number(node->latency_us), "remaining_ms",
-            known_number(node->remaining_ms), "holder",
+            "verdict", redlock_verdict_name(node->verdict), "fault",
+            redlock_fault_name(node->fault), "text", node->text, "denied", node->denied,
+            "latency_us", known_number(node->latency_us), "remaining_ms",
+            known_number(cli_ms(node->remaining_us)), "holder",
             node->holder[0] ? cli_json_text(node->holder) : json_null());
         json_array_append_new(array, object);
     }
@@ -182,15 +188,15 @@ void cli_say_nodes(const struct cli *cli, const redlock_node *nodes, size_t coun
     char span[CLI_SPAN];
     for (size_t i = 0; cli->verbose > 0 && i < count; i++) {
         const redlock_node *node = &nodes[i];
-        bool faulty = strcmp(node->fault, "NONE") != 0;
+        bool faulty = node->fault != REDLOCK_FAULT_NONE;
         bool timed = node->latency_us >= 0, held = node->holder[0] != '\0';
         double latency_ms = (double)node->latency_us / 1000;
         char took[32] = "";
         if (timed)
             snprintf(took, sizeof(took), " after %.1f ms", latency_ms);
-        cli_say(cli, "%s: %s%s%s%s%s%s%s%s", node->uri, node->verdict, took,
-                faulty ? ", " : "", faulty ? node->text : "", held ? ", by " : "",
+        cli_say(cli, "%s: %s%s%s%s%s%s%s%s", node->uri, redlock_verdict_name(node->verdict),
+                took, faulty ? ", " : "", faulty ? node->text : "", held ? ", by " : "",
                 node->holder, held ? ", remaining: " : "",
-                held ? cli_span(span, node->remaining_ms) : "");
+                held ? cli_span(span, cli_ms(node->remaining_us)) : "");
     }
 }

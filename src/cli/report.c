@@ -1,4 +1,4 @@
-/* What the nodes' answers mean, in words. */
+/* Converts the nodes' replies to messages. */
 #include "cli.h"
 
 #include <stdio.h>
@@ -32,11 +32,11 @@ const redlock_node *cli_holder(const redlock_node *nodes, size_t count)
 
 static bool is_faulty(const redlock_node *node)
 {
-    return strcmp(node->fault, "NONE") != 0;
+    return node->fault != REDLOCK_FAULT_NONE;
 }
 
-/* Whether an earlier node has the same fault, so that it was told already. */
-static bool is_told(const redlock_node *nodes, size_t index)
+/* Whether an earlier node has the same fault, which was then reported with it. */
+static bool is_reported(const redlock_node *nodes, size_t index)
 {
     for (size_t i = 0; i < index; i++)
         if (is_faulty(&nodes[i]) && strcmp(nodes[i].text, nodes[index].text) == 0)
@@ -61,20 +61,20 @@ char *cli_faults(const redlock_node *nodes, size_t count)
         cli_fail(CLI_FAILED, "out of memory");
     fprintf(stream, "%zu of %zu nodes failed", cli_count_faults(nodes, count), count);
     for (size_t i = 0; i < count; i++) {
-        if (!is_faulty(&nodes[i]) || is_told(nodes, i))
+        if (!is_faulty(&nodes[i]) || is_reported(nodes, i))
             continue;
-        int64_t longest_ms = nodes[i].remaining_ms;
+        int64_t longest_us = nodes[i].remaining_us;
         fprintf(stream, "; %s", nodes[i].uri);
         for (size_t j = i + 1; j < count; j++) {
             if (!is_faulty(&nodes[j]) || strcmp(nodes[j].text, nodes[i].text) != 0)
                 continue;
             fprintf(stream, ", %s", nodes[j].uri);
-            if (nodes[j].remaining_ms > longest_ms)
-                longest_ms = nodes[j].remaining_ms;
+            if (nodes[j].remaining_us > longest_us)
+                longest_us = nodes[j].remaining_us;
         }
         fprintf(stream, ": %s", nodes[i].text);
-        if (longest_ms >= 0) /* of a quarantine */
-            fprintf(stream, ", for another %s", cli_span(span, longest_ms));
+        if (longest_us >= 0) /* of a quarantine */
+            fprintf(stream, ", for another %s", cli_span(span, longest_us / 1000));
     }
     if (fclose(stream) != 0)
         cli_fail(CLI_FAILED, "out of memory");
@@ -103,15 +103,15 @@ const char *cli_no_quorum(const redlock_result *result, bool denied)
     return result->granted < result->quorum ? "no quorum" : "no quorum in time";
 }
 
-/* Of an acquire: its TTL, not its wait. */
+/* Reports an acquire that ran out of its TTL, not of its wait. */
 static void say_expired(const struct cli *cli, const char *key,
                         const redlock_result *result)
 {
     char took[CLI_SPAN], ttl[CLI_SPAN];
     cli_say(cli,
             "%s is not held: after %s without a quorum too little of the TTL of %s was "
-            "left%s; take a longer --ttl",
-            key, cli_span(took, result->took_us / 1000), cli_span(ttl, cli->lease.ttl_ms),
+            "left%s; use a longer --ttl",
+            key, cli_span(took, result->took_ms), cli_span(ttl, cli->lease.ttl_ms),
             cli->lease.margin_ms > 0 ? " for --kill-after" : "");
 }
 
@@ -143,6 +143,6 @@ void cli_say_not_acquired(const struct cli *cli, const char *key,
 void cli_say_too_long(const struct cli *cli, const char *key)
 {
     char span[CLI_SPAN];
-    cli_say(cli, "%s: the TTL of %s is above the longest that the nodes were admitted for",
-            key, cli_span(span, cli->lease.ttl_ms));
+    cli_say(cli, "%s: the TTL of %s is longer than the nodes were admitted for", key,
+            cli_span(span, cli->lease.ttl_ms));
 }

@@ -1,5 +1,7 @@
-/* redlock run: a lock that is held for as long as a command runs, and a command that runs
- * for no longer than the lock is held. */
+/*
+ * redlock run: holds a lock while a command runs; the command never runs longer than the
+ * lock is held.
+ */
 #include "run.h"
 
 #include <errno.h>
@@ -9,57 +11,60 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#define KILL_AFTER_MS   5000
-#define STUCK_MS        7000 /* a keeper that was told no deadline has ended by then */
-#define PATIENCE_SHARE  2 /* of the lead: so long after the deadline a keeper may answer */
+#define KILL_AFTER_MS 5000
+#define STUCK_MS      7000 /* a keeper without a deadline has ended by then */
+#define TIMEOUT_SHARE                                                                      \
+    2 /* of the lead: the keeper must reply within this part after the deadline */
 #define ENVIRONMENT_MAX (REDLOCK_KEY_MAX + REDLOCK_TOKEN_MAX + 256)
 
 const char cli_run_help[] =
     "Usage: redlock run [-t TTL] [-w WAIT | -n] [-E CODE] [--fence] [--kill-after D]\n"
     "                   [--spare-daemons] [--at-least D] KEY [--] CMD [ARG...]\n"
-    "Take the lock KEY, run CMD while it is held, and release it. CMD never runs on\n"
+    "Take the lock KEY, run CMD while it is held, and release it. CMD never runs\n"
     "without the lock.\n"
     "\n"
-    "  -t, --ttl TTL             how long the lock outlives redlock; default 30s. While\n"
-    "                            CMD runs it is extended at a third of that\n" CLI_WAIT_HELP
+    "  -t, --ttl TTL             the lock expires this long after its last extension;\n"
+    "                            default 30s. While CMD runs, redlock extends it when\n"
+    "                            a third of the TTL has passed, or sooner\n" CLI_WAIT_HELP
     "  -E, --conflict-exit-code CODE\n"
-    "                            exit with this instead of 75\n"
-    "      --fence               a fenced lock, on nodes that were admitted: CMD is also\n"
-    "                            told REDLOCK_FENCE, a number that rises with each "
-    "holder,\n"
-    "                            for a resource that refuses smaller ones\n"
-    "      --kill-after D        from TERM to KILL, for what CMD leaves behind and for\n"
-    "                            CMD if the lock is being lost; default 5s, at most a\n"
-    "                            quarter of the TTL\n"
-    "      --spare-daemons       at the end of CMD leave alone what has called setsid(2)\n"
-    "      --at-least D          keep the lock for D, or to the end of its TTL, even\n"
-    "                            where CMD is quicker: cron on many hosts runs it once.\n"
-    "                            With --fence D is less than the TTL\n"
+    "                            exit with CODE instead of 75\n"
+    "      --fence               a fenced lock, on nodes that were admitted. CMD also\n"
+    "                            gets REDLOCK_FENCE, a number that rises with each\n"
+    "                            holder; the resource must refuse smaller numbers\n"
+    "      --kill-after D        time from TERM to KILL, for the processes that CMD\n"
+    "                            leaves behind, and for CMD if the lock is lost;\n"
+    "                            default 5s, at most a quarter of the TTL\n"
+    "      --spare-daemons       at the end of CMD, do not end processes that have\n"
+    "                            called setsid(2)\n"
+    "      --at-least D          keep the lock for at least D, or until its TTL ends,\n"
+    "                            even if CMD ends sooner: a cron job on many hosts\n"
+    "                            then runs once. With --fence, D is less than the TTL\n"
     "\n"
     "Options end at KEY. A CMD that begins with \"-\" goes after --.\n"
-    "CMD runs without a shell, in a process group of its own, and is told REDLOCK_KEY,\n"
-    "REDLOCK_TOKEN, REDLOCK_TTL_MS and REDLOCK_VALID_MS. TERM, INT, HUP, QUIT, USR1,\n"
-    "USR2 and WINCH are passed on to that group. When CMD has ended, whatever its exit\n"
-    "code, all descendants that it left behind are ended before the lock is released,\n"
-    "in whatever process group or session they are: by TERM, then by KILL. What another\n"
-    "service starts for CMD (cron, systemd, docker) is no descendant. If a descendant\n"
-    "may not be signalled, its pid is printed and the lock is left to its TTL.\n"
+    "CMD runs without a shell, in a process group of its own, with REDLOCK_KEY,\n"
+    "REDLOCK_TOKEN, REDLOCK_TTL_MS and REDLOCK_VALID_MS in its environment. redlock\n"
+    "forwards TERM, INT, HUP, QUIT, USR1, USR2 and WINCH to that group. When CMD has\n"
+    "ended, with any exit code, redlock ends all descendants that CMD left behind, in\n"
+    "any process group or session, first by TERM, then by KILL; then it releases the\n"
+    "lock. A process that another service starts for CMD (cron, systemd, docker) is no\n"
+    "descendant. If redlock may not signal a descendant, it prints the pid and leaves\n"
+    "the lock to its TTL.\n"
     "\n"
-    "If the lock is lost, or redlock is killed, or redlock or its keeper process is\n"
-    "stopped for longer than the lock lasts, then CMD and all its descendants, daemons\n"
-    "too, are killed: at once if redlock or the keeper was killed, else a sixteenth of\n"
-    "the TTL before the lock's validity ends, at most a quarter of a second. A program\n"
-    "of another user (set-user-ID, sudo) can be beyond reach. CMD is not started if the\n"
-    "lock has expired by then: 124.\n"
+    "CMD and all its descendants, daemons too, are killed if the lock is lost, if\n"
+    "redlock is killed, or if redlock or its keeper process is stopped for longer than\n"
+    "the lock lasts. They are killed at once if redlock or the keeper was killed, else\n"
+    "a sixteenth of the TTL, at most 250ms, before the lock's validity ends. A program\n"
+    "of another user (set-user-ID, sudo) may be out of reach. If the lock has expired\n"
+    "before CMD is started, CMD is not run: 124.\n"
     "\n"
-    "With --json one object on stderr (stdout is CMD's) names the \"cause\" of the exit\n"
-    "code: child, signalled, held_elsewhere, timeout, no_quorum, denied, lost,\n"
+    "With --json one object on stderr (stdout belongs to CMD) has the \"cause\" of the\n"
+    "exit code: child, signalled, held_elsewhere, timeout, no_quorum, denied, lost,\n"
     "bad_ttl, cannot_execute, not_found, failed.\n"
     "\n"
-    "Exit codes: CMD's own, 128+n if signal n ended it; 75 held elsewhere, or the wait\n"
-    "ran out; 69 no quorum; 77 refused; 64 usage; 78 configuration; 124 the lock was\n"
-    "lost and CMD was stopped; 125 own failure; 126 CMD cannot be executed; 127 CMD is\n"
-    "not found.\n";
+    "Exit codes: CMD's own, 128+n if signal n ended it; 75 another client holds the\n"
+    "lock, or the wait ran out; 69 no quorum; 77 refused; 64 usage; 78 configuration;\n"
+    "124 the lock was lost and CMD was stopped; 125 own failure; 126 CMD cannot be\n"
+    "executed; 127 CMD is not found.\n";
 
 static void conclude(struct run *run, int code, const char *cause)
 {
@@ -75,7 +80,7 @@ static void set_timer(struct run *run, int64_t ms)
     event_add(run->timer, &after);
 }
 
-/* How long CMD may run on, of what is left of the lock. */
+/* How long CMD may run, given the remaining validity of the lock. */
 static int64_t left_of(const struct run *run, int64_t valid_ms)
 {
     return valid_ms > run->lead_ms ? valid_ms - run->lead_ms : 0;
@@ -86,13 +91,16 @@ static int64_t left_us(const struct run *run)
     return run->deadline_us - keeper_clock();
 }
 
-/* After that the keeper is stopped, or does not get to kill all in time. */
-static int64_t patience_us(const struct run *run)
+/* If the keeper has not replied by then, it is stopped, or cannot kill all in time. */
+static int64_t timeout_us(const struct run *run)
 {
-    return run->lead_ms * 1000 / PATIENCE_SHARE;
+    return run->lead_ms * 1000 / TIMEOUT_SHARE;
 }
 
-/* The keeper is to have told more, or to have ended all, shortly after this. */
+/*
+ * The keeper must have reported something new, or have ended everything, shortly after
+ * this.
+ */
 static void expect_by(struct run *run, int64_t deadline_us)
 {
     run->deadline_us = deadline_us;
@@ -100,7 +108,9 @@ static void expect_by(struct run *run, int64_t deadline_us)
     set_timer(run, left > 0 ? left / 1000 + 1 : 0);
 }
 
-/* Read before the validity, so that the deadline is rounded towards the past. */
+/*
+ * Reads the clock before the validity, so that the deadline is rounded to the early side.
+ */
 static int64_t next_deadline_us(const struct run *run)
 {
     int64_t now = keeper_clock();
@@ -129,7 +139,7 @@ static size_t add_number(char *text, size_t size, const char *name, int64_t valu
     return size + (size_t)sprintf(text + size, "%s=%" PRId64, name, value) + 1;
 }
 
-/* Without a value: CMD does not get the one that we have. */
+/* A name without a value: CMD does not inherit our variable. */
 static size_t add_name(char *text, size_t size, const char *name)
 {
     return size + (size_t)sprintf(text + size, "%s", name) + 1;
@@ -138,13 +148,14 @@ static size_t add_name(char *text, size_t size, const char *name)
 static void command_is_late(struct run *run)
 {
     run->lost = true;
-    cli_complain("%s: the lock has expired before the command was started; it is not run",
-                 run->key);
+    cli_complain(
+        "%s: the lock expired before the command was started; the command is not run",
+        run->key);
     conclude(run, CLI_LOST, "lost");
     finish(run);
 }
 
-/* The clock is read after all that may take time. The keeper reads it again. */
+/* Reads the clock after everything that may take time. The keeper reads it again. */
 static void start_command(struct run *run)
 {
     char text[ENVIRONMENT_MAX];
@@ -156,18 +167,19 @@ static void start_command(struct run *run)
     if (run->fence > 0)
         size = add_number(text, size, "REDLOCK_FENCE", run->fence);
     else
-        size = add_name(text, size, "REDLOCK_FENCE"); /* it would be another lock's */
+        size = add_name(text, size,
+                        "REDLOCK_FENCE"); /* the inherited one belongs to another lock */
     if (left_ms == 0) {
         command_is_late(run);
         return;
     }
     run->stage = RUNNING;
-    event_del(run->signals); /* until it runs, and can be sent them */
+    event_del(run->signals); /* until CMD runs and can receive signals */
     expect_by(run, next_deadline_us(run));
     child_start(&run->child, run->deadline_us, text, size);
 }
 
-/* The lock is, or soon will be, no longer ours: `valid_ms` is what is left of it. */
+/* The lock is lost or about to expire: `valid_ms` is its remaining validity. */
 static void lose(struct run *run, int64_t valid_ms, const char *why)
 {
     bool is_first = !run->lost;
@@ -179,8 +191,9 @@ static void lose(struct run *run, int64_t valid_ms, const char *why)
     child_hold(&run->child, run->deadline_us);
     if (run->stage == ENDING) {
         if (run->ran)
-            cli_complain("%s: the lock is lost, what the command left is killed: %s",
-                         run->key, why);
+            cli_complain(
+                "%s: the lock is lost, processes that the command left are killed: %s",
+                run->key, why);
         return;
     }
     conclude(run, CLI_LOST, "lost");
@@ -188,17 +201,17 @@ static void lose(struct run *run, int64_t valid_ms, const char *why)
     run->stage = STOPPING;
     if (left_us(run) > 0) {
         child_signal(&run->child, SIGTERM);
-        child_signal(&run->child, SIGCONT); /* or it would not hear it */
+        child_signal(&run->child, SIGCONT); /* a stopped process does not handle SIGTERM */
     }
 }
 
-/* The deadline has passed, and so has the patience: who is stopped cannot kill. */
+/* The keeper did not reply in time after the deadline. A stopped keeper cannot kill. */
 static void give_up_keeper(struct run *run)
 {
     if (run->stage == RUNNING && left_of(run, redlock_valid_ms(run->lease)) == 0)
         lose(run, 0, redlock_code_text(REDLOCK_EXPIRED));
     if (run->stage == RUNNING) {
-        cli_complain("%s: the keeper process does not answer; the command is stopped",
+        cli_complain("%s: the keeper process does not reply; the command is stopped",
                      run->key);
         conclude(run, CLI_FAILED, "failed");
     }
@@ -209,7 +222,7 @@ static void give_up_keeper(struct run *run)
 
 static void catch_up(struct run *run);
 
-/* What the keeper has told counts, however late we look. */
+/* Handles the keeper's reports first, even if the timer runs late. */
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
     struct run *run = arg;
@@ -223,8 +236,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
         child_signal(&run->child, SIGKILL);
     if (left > 0)
         expect_by(run, run->deadline_us);
-    else if (left > -patience_us(run))
-        set_timer(run, (left + patience_us(run)) / 1000 + 1);
+    else if (left > -timeout_us(run))
+        set_timer(run, (left + timeout_us(run)) / 1000 + 1);
     else
         give_up_keeper(run);
 }
@@ -248,7 +261,7 @@ static void command_refused(struct run *run, int error)
     finish(run);
 }
 
-/* A confirmed deadline only counts as long as no earlier one was set. */
+/* A confirmed deadline applies only if no earlier one was set. */
 static void keeper_holds(struct run *run, int64_t deadline_us)
 {
     if (!run->lost)
@@ -257,7 +270,7 @@ static void keeper_holds(struct run *run, int64_t deadline_us)
 
 static void resumed(struct run *run);
 
-static void hear(struct run *run, struct keeper_report report)
+static void handle_report(struct run *run, struct keeper_report report)
 {
     switch (report.news) {
     case KEEPER_STARTED:
@@ -276,7 +289,7 @@ static void hear(struct run *run, struct keeper_report report)
     case KEEPER_ENDED: command_ended(run, (int)report.value); break;
     case KEEPER_KILLED:
         if (!run->gave_up)
-            cli_complain("%s: the keeper process was killed, and with it the command",
+            cli_complain("%s: the keeper process was killed, and the command with it",
                          run->key);
         conclude(run, CLI_FAILED, "failed");
         __attribute__((fallthrough));
@@ -285,14 +298,14 @@ static void hear(struct run *run, struct keeper_report report)
     }
 }
 
-/* What the keeper has told comes before what we conclude from the clock. */
+/* Handles the keeper's reports before anything that is concluded from the clock. */
 static void catch_up(struct run *run)
 {
     for (;;) {
         struct keeper_report report = child_next(&run->child);
         if (report.news == KEEPER_QUIET)
             break;
-        hear(run, report);
+        handle_report(run, report);
     }
     if (run->child.over)
         event_del(run->reports);
@@ -305,7 +318,7 @@ static void on_reports(evutil_socket_t fd, short what, void *arg)
     catch_up(arg);
 }
 
-/* We may have been stopped for long: the deadline first, then the command goes on. */
+/* Redlock may have been stopped for long: check the deadline before CMD continues. */
 static void resumed(struct run *run)
 {
     catch_up(run);
@@ -392,9 +405,9 @@ static void on_acquired(redlock_lease *lease, const redlock_result *result, void
         start_command(run);
 }
 
-/* --- putting it together --- */
+/* --- setup --- */
 
-static void read_words(struct run *run, struct cli *cli, int argc, char **argv)
+static void read_options(struct run *run, struct cli *cli, int argc, char **argv)
 {
     int64_t kill_after_ms = KILL_AFTER_MS;
     const struct cli_option own[] = {
@@ -409,19 +422,21 @@ static void read_words(struct run *run, struct cli *cli, int argc, char **argv)
     if (first < argc && strcmp(argv[first], "--") == 0)
         first++;
     else if (first < argc && argv[first][0] == '-')
-        cli_fail(CLI_USAGE,
-                 "run: \"%s\" after the key is no option: options go before the key, and a "
-                 "command that begins with \"-\" goes after --",
-                 argv[first]);
+        cli_fail(
+            CLI_USAGE,
+            "run: \"%s\" after the key is not an option: options go before the key, and a "
+            "command that begins with \"-\" goes after --",
+            argv[first]);
     if (first >= argc)
         cli_fail(CLI_USAGE, "run: no command after the key; redlock run --help");
     if (run->at_least_ms > REDLOCK_TTL_MAX_MS)
         cli_fail(CLI_USAGE, "run: --at-least is at most %d h",
                  REDLOCK_TTL_MAX_MS / 3600000);
     int64_t least_ms = run->at_least_ms > 0 ? run_ttl_for(run, run->at_least_ms) : 0;
-    if (cli->lease.fenced && least_ms > cli->lease.ttl_ms) /* the nodes may bear no more */
+    if (cli->lease.fenced &&
+        least_ms > cli->lease.ttl_ms) /* the nodes may allow no longer TTL */
         cli_fail(CLI_USAGE,
-                 "run: with --fence, such an --at-least takes --ttl %" PRId64 "ms",
+                 "run: with --fence, this --at-least requires --ttl %" PRId64 "ms",
                  least_ms);
     run->argv = argv + first;
     int64_t most = cli->lease.ttl_ms / KILL_AFTER_SHARE;
@@ -463,7 +478,7 @@ static void begin(struct run *run)
 static void end(struct run *run)
 {
     child_close(&run->child);
-    redlock_lease_free(run->lease); /* what it has left is released, unless disowned */
+    redlock_lease_free(run->lease); /* releases what it still holds, unless disowned */
     cli_drain(run->client, run->base);
     redlock_client_free(run->client);
     event_free(run->reports);
@@ -475,16 +490,15 @@ static void end(struct run *run)
 int cli_run(struct cli *cli, int argc, char **argv)
 {
     struct run run = {.cli = cli};
-    read_words(&run, cli, argc, argv);
+    read_options(&run, cli, argc, argv);
     struct keeper_plan plan = {.argv = run.argv, .spare_daemons = run.spare_daemons};
-    if (!child_open(&run.child, &plan)) /* before there are connections */
+    if (!child_open(&run.child, &plan)) /* before connections are opened */
         cli_fail(CLI_FAILED, "run: %s", strerror(errno));
-    if (!sweep_can_see())
+    if (!kill_tree_can_see())
         cli_say(cli,
-                "%s: /proc is not that of this pid namespace: what leaves the "
-                "command's process group cannot be killed; if any of it still lives at the "
-                "end, "
-                "the lock is left to its TTL",
+                "%s: /proc does not show this pid namespace: processes that leave the "
+                "command's process group cannot be killed; if one is still alive at the "
+                "end, the lock is left to its TTL",
                 run.key);
     begin(&run);
     cli_wait(run.base, &run.done);

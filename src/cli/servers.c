@@ -20,7 +20,7 @@
 
 #define ANSWER_WAIT_MS 100
 #define ANSWER_MAX     8192
-#define WALK_FILES     16 /* that nftw() may hold open */
+#define WALK_FILES     16 /* the limit of files that nftw() holds open */
 
 static const char template[] = "/redlock-XXXXXX";
 
@@ -41,17 +41,20 @@ static bool find_program(const char *name, char *ret_path, size_t room)
     return false;
 }
 
-/* The paths go into URIs, configuration files and shells, where other characters mean more.
+/*
+ * The paths go into URIs, configuration files and shells, where other characters have a
+ * special meaning.
  */
 static bool find_folder(struct servers *servers, char *ret_text, size_t room)
 {
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyz"
         "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+";
-    const char *said = getenv("TMPDIR");
+    const char *folder = getenv("TMPDIR");
     char real[PATH_MAX];
-    if (!realpath(said && *said ? said : "/tmp", real)) {
-        snprintf(ret_text, room, "%s: %s", said && *said ? said : "/tmp", strerror(errno));
+    if (!realpath(folder && *folder ? folder : "/tmp", real)) {
+        snprintf(ret_text, room, "%s: %s", folder && *folder ? folder : "/tmp",
+                 strerror(errno));
         return false;
     }
     if (real[strspn(real, plain)] != '\0') {
@@ -139,7 +142,9 @@ static bool write_configuration(const struct servers *servers, int index)
     return fclose(file) == 0 && written;
 }
 
-/* The server, between fork and exec: it has no file of ours but its own log. */
+/*
+ * Runs in the server, between fork and exec. The server inherits no file but its own log.
+ */
 _Noreturn static void become_server(const struct servers *servers, int index, pid_t parent)
 {
     char log[SERVERS_PATH], configuration[SERVERS_PATH];
@@ -151,9 +156,11 @@ _Noreturn static void become_server(const struct servers *servers, int index, pi
         _exit(EXIT_FAILURE);
     int null = open("/dev/null", O_RDONLY);
     int out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
-    dup2(null, STDIN_FILENO);
-    dup2(out, STDOUT_FILENO);
-    dup2(out, STDERR_FILENO);
+    if (null < 0 || out < 0 || dup2(null, STDIN_FILENO) < 0 ||
+        dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0) {
+        perror(log);
+        _exit(EXIT_FAILURE);
+    }
     close_range(STDERR_FILENO + 1, UINT_MAX, 0);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -188,7 +195,8 @@ static int remove_one(const char *path, const struct stat *file, int kind, struc
     (void)file;
     (void)kind;
     (void)walk;
-    remove(path); /* what cannot be removed must not keep the rest */
+    remove(
+        path); /* an entry that cannot be removed must not stop the removal of the others */
     return 0;
 }
 
@@ -201,7 +209,7 @@ void servers_end(void *arg)
 
 /* --- in redlock --- */
 
-/* The pid that the server at the socket says it has; 0: none answers yet. */
+/* The pid that the server at the socket reports; 0: no reply yet. */
 static pid_t ask_for_pid(const char *path)
 {
     static const char request[] = "INFO server\r\n", field[] = "process_id:";

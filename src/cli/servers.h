@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 #define SERVERS_MAX    32
-#define SERVERS_PATH   108 /* as long as a unix socket's may be */
+#define SERVERS_PATH   108 /* the limit for a unix socket */
 #define SERVERS_FOLDER (SERVERS_PATH - 20)
 #define SERVERS_LIST   (SERVERS_MAX * (SERVERS_PATH + 8))
 
@@ -15,13 +15,16 @@
 struct servers {
     int count;
     char program[4096];          /* redis-server or valkey-server, with its path */
-    char folder[SERVERS_FOLDER]; /* what mkdtemp() made, or is to make */
-    bool made;                   /* the folder is there */
-    int error;                   /* errno of what failed while they were started */
+    char folder[SERVERS_FOLDER]; /* the path that mkdtemp() made, or its template */
+    bool made;                   /* the folder exists */
+    int error; /* errno of the step that failed while the servers were started */
     pid_t pids[SERVERS_MAX];
 };
 
-/* What to start and where. NULL, and one line that says why, where that cannot be. */
+/*
+ * Decides what to start and where. Returns NULL if that fails; `ret_text` is then one line
+ * with the reason.
+ */
 struct servers *servers_new(int count, int *ret_exit, char *ret_text, size_t room);
 void servers_free(struct servers *servers);
 
@@ -32,11 +35,14 @@ void servers_end(void *servers);
 enum servers_state {
     SERVERS_STARTING,
     SERVERS_READY,
-    SERVERS_ENDED,    /* the server is gone: its log says why */
-    SERVERS_STRANGER, /* another process answers at its socket */
+    SERVERS_ENDED,    /* the server is gone: its log has the reason */
+    SERVERS_STRANGER, /* another process replies at its socket */
 };
 
-/* How server `index`, from 0, stands now; waits for an answer, but not long. */
+/*
+ * The state of server `index`, counted from 0. Waits for a reply for at most 100 ms per
+ * read.
+ */
 enum servers_state servers_look(const struct servers *servers, int index);
 
 /* The last line of the server's log; "" if it has none. */

@@ -1,4 +1,4 @@
-/* A client for one command: its connections, its signals and its exit codes. */
+/* The client of one command: connections, signals and exit codes. */
 #include "cli.h"
 
 #include <errno.h>
@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 /*
- * File descriptors that a command needs beside one for each node: 3 of the event loop, the
- * client's timer, up to 5 of the resolver, and those that are open for a moment only.
+ * File descriptors that a command needs besides one for each node: 3 of the event loop, the
+ * client's timer, up to 5 of the resolver, and those that are open only briefly.
  */
 #define FILES_BESIDE 12
 #define FILES_MAX    (FILES_BESIDE + REDLOCK_NODES_MAX)
@@ -24,7 +24,7 @@ static int exit_of_failed_start(redlock_code code)
     case REDLOCK_BAD_NODES:
     case REDLOCK_BAD_URI:
     case REDLOCK_DUPLICATE_NODE:
-    case REDLOCK_NOT_BUILT:
+    case REDLOCK_UNSUPPORTED:
     case REDLOCK_BAD_OPTION: return CLI_CONFIG;
     default: return CLI_FAILED;
     }
@@ -50,14 +50,14 @@ void cli_need_files(const struct cli *cli, size_t nodes)
 
 static int exit_code_of_loop;
 
-/* Libevent's warnings, and its last words before it ends the process. */
+/* Prints libevent's warnings, and the error with which it ends the process. */
 static void log_line(int severity, const char *text)
 {
     if (severity >= EVENT_LOG_WARN)
         cli_complain("libevent: %s", text);
 }
 
-/* Libevent would end the process with 1, which is an answer of some commands. */
+/* Libevent would exit with 1, which is a result code of some commands. */
 static void end_process(int error)
 {
     (void)error;
@@ -123,7 +123,7 @@ static void drained(redlock_client *client, bool clean, void *arg)
 void cli_drain(redlock_client *client, struct event_base *base)
 {
     bool done = false;
-    if (redlock_client_drain(client, -1, drained, &done) == REDLOCK_OK)
+    if (redlock_client_drain(client, REDLOCK_NODE_TIMEOUT, drained, &done) == REDLOCK_OK)
         cli_wait(base, &done);
 }
 

@@ -1,4 +1,4 @@
-#include "survey.h"
+#include "inspection.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,40 +11,40 @@
 
 const char cli_status_help[] =
     "Usage: redlock status [--watch] KEY\n"
-    "Show who holds the lock KEY: node by node, and what that amounts to. Changes "
-    "nothing.\n"
-    "The time left of each node is that of its key. \"For another\" is until so many keys\n"
-    "have expired that a quorum is free, as a refused acquire says it, too.\n"
+    "Show who holds the lock KEY: for each node, and in total. Changes nothing.\n"
+    "The time after a node is the remaining time of its key. \"for another\" is the time\n"
+    "until enough keys have expired that a quorum is free; a refused acquire prints the\n"
+    "same time.\n"
     "\n"
-    "      --watch               go on, once a second, until INT or TERM: redrawn on a\n"
-    "                            terminal, else a line per change\n"
+    "      --watch               repeat once a second, until INT or TERM: redraw the\n"
+    "                            screen on a terminal, else print a line per change\n"
     "\n"
     "Examples:\n"
     "  redlock status backup\n"
     "  redlock status --json backup | jq -r .holder\n"
     "\n"
-    "Exit codes: 0 held; 1 free; 2 split: neither one value nor none has a majority; 69 "
-    "no\n"
-    "quorum reachable; 77 refused; 64 usage; 78 configuration; 125 own failure.\n";
+    "Exit codes: 0 held; 1 free; 2 split: no majority stores the same value, and no\n"
+    "majority is free; 69 no quorum reachable; 77 refused; 64 usage; 78 configuration;\n"
+    "125 own failure.\n";
 
 struct status {
     const struct cli *cli;
     const char *key;
     redlock_client *client;
     struct event *timer;
-    struct survey survey;
-    char seen[REDLOCK_TOKEN_MAX + 16]; /* the state and value that were told last */
+    struct inspection inspection;
+    char seen[REDLOCK_TOKEN_MAX + 16]; /* the state and value that were printed last */
     bool watch, redraw, done, failed;
 };
 
-static int exit_of(enum survey_state state)
+static int exit_of(enum inspection_state state)
 {
     static const int codes[] = {
-        [SURVEY_HELD] = 0,
-        [SURVEY_FREE] = 1,
-        [SURVEY_SPLIT] = 2,
-        [SURVEY_NO_QUORUM] = CLI_NO_QUORUM,
-        [SURVEY_DENIED] = CLI_DENIED,
+        [INSPECTION_HELD] = 0,
+        [INSPECTION_FREE] = 1,
+        [INSPECTION_SPLIT] = 2,
+        [INSPECTION_NO_QUORUM] = CLI_NO_QUORUM,
+        [INSPECTION_DENIED] = CLI_DENIED,
     };
     return codes[state];
 }
@@ -52,20 +52,20 @@ static int exit_of(enum survey_state state)
 /* "KEY: held by LABEL on 3 of 5 nodes, for another 12.3 s" */
 static void print_summary(const struct status *status)
 {
-    const redlock_survey *found = &status->survey.found;
-    const redlock_node *holder = cli_holder(status->survey.nodes, found->count);
+    const redlock_inspection *found = &status->inspection.found;
+    const redlock_node *holder = cli_holder(status->inspection.nodes, found->count);
     char span[CLI_SPAN], *key = cli_printable(status->key);
     unsigned reached = found->held + found->free;
-    switch (survey_state(&status->survey)) {
-    case SURVEY_HELD:
+    switch (inspection_state(&status->inspection)) {
+    case INSPECTION_HELD:
         printf("%s: held by %s on %u of %zu nodes, for another %s\n", key,
                holder ? holder->holder : "another", found->agreeing, found->count,
                cli_span(span, found->remaining_ms));
         break;
-    case SURVEY_FREE:
+    case INSPECTION_FREE:
         printf("%s: free on %u of %zu nodes\n", key, found->free, found->count);
         break;
-    case SURVEY_SPLIT:
+    case INSPECTION_SPLIT:
         printf(
             "%s: split: free on %u of %zu nodes, held on %u, of which %u agree; %u are "
             "needed\n",
@@ -82,17 +82,17 @@ static bool print_json(const struct status *status)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    json_t *object = survey_json(&status->survey, status->key);
+    json_t *object = inspection_json(&status->inspection, status->key);
     json_object_set_new(object, "unix_ms",
                         json_integer(now.tv_sec * 1000LL + now.tv_nsec / 1000000));
     return cli_print_json(status->cli, object);
 }
 
-/* On a terminal: over what stood there before. */
+/* On a terminal: overwrites the previous output. */
 static void redraw(const struct status *status)
 {
     printf("\033[H\033[J");
-    survey_print_nodes(status->cli, &status->survey, "held");
+    inspection_print_nodes(status->cli, &status->inspection, "held");
     print_summary(status);
 }
 
@@ -105,17 +105,17 @@ static void print_time(void)
     printf("%s ", text);
 }
 
-/* Whether there is another state or another holder than was told last. */
-static bool is_news(struct status *status)
+/* Whether the state or the holder differs from what was printed last. */
+static bool has_changed(struct status *status)
 {
     char now[sizeof(status->seen)];
     const redlock_node *holder =
-        cli_holder(status->survey.nodes, status->survey.found.count);
+        cli_holder(status->inspection.nodes, status->inspection.found.count);
     const char *value = !holder ? "" : holder->value[0] ? holder->value : holder->holder;
-    snprintf(now, sizeof(now), "%d %s", (int)survey_state(&status->survey), value);
-    bool news = strcmp(now, status->seen) != 0;
+    snprintf(now, sizeof(now), "%d %s", (int)inspection_state(&status->inspection), value);
+    bool changed = strcmp(now, status->seen) != 0;
     memcpy(status->seen, now, sizeof(now));
-    return news;
+    return changed;
 }
 
 static bool show(struct status *status)
@@ -124,7 +124,7 @@ static bool show(struct status *status)
     if (status->redraw) {
         redraw(status);
     } else if (status->watch) {
-        if (!is_news(status))
+        if (!has_changed(status))
             return true;
         if (cli->json)
             return print_json(status);
@@ -133,19 +133,19 @@ static bool show(struct status *status)
     } else if (cli->json) {
         return print_json(status);
     } else {
-        survey_print_nodes(cli, &status->survey, "held");
+        inspection_print_nodes(cli, &status->inspection, "held");
         print_summary(status);
     }
     return cli_flush();
 }
 
-static void surveyed(redlock_client *client, const redlock_survey *found, void *arg)
+static void inspected(redlock_client *client, const redlock_inspection *found, void *arg)
 {
     struct status *status = arg;
     const struct timeval pause = {WATCH_EVERY_MS / 1000, WATCH_EVERY_MS % 1000 * 1000};
     if (status->done)
         return;
-    survey_take(client, found, &status->survey);
+    inspection_take(client, found, &status->inspection);
     status->failed = !show(status);
     if (status->failed)
         cli_complain("stdout: %s", strerror(errno));
@@ -154,13 +154,13 @@ static void surveyed(redlock_client *client, const redlock_survey *found, void *
         event_add(status->timer, &pause);
 }
 
-static void look(evutil_socket_t fd, short what, void *arg)
+static void inspect(evutil_socket_t fd, short what, void *arg)
 {
     struct status *status = arg;
     (void)fd;
     (void)what;
-    redlock_code code =
-        redlock_inspect(status->client, status->key, strlen(status->key), surveyed, status);
+    redlock_code code = redlock_inspect(status->client, status->key, strlen(status->key),
+                                        inspected, status);
     if (code != REDLOCK_OK)
         cli_fail_start(status->cli, status->client, code, status->key);
 }
@@ -171,13 +171,13 @@ static void interrupted(void *arg)
     status->done = true;
 }
 
-/* One line on stderr for what stdout cannot say of itself: that the answer is missing. */
-static void tell_failure(const struct status *status)
+/* Prints one line on stderr if no quorum was reached, because stdout then has no result. */
+static void report_failure(const struct status *status)
 {
-    const struct survey *survey = &status->survey;
-    if (exit_of(survey_state(survey)) < CLI_USAGE)
+    const struct inspection *inspection = &status->inspection;
+    if (exit_of(inspection_state(inspection)) < CLI_USAGE)
         return;
-    char *faults = cli_faults(survey->nodes, survey->found.count);
+    char *faults = cli_faults(inspection->nodes, inspection->found.count);
     cli_say(status->cli, "%s: %s", status->key, faults);
     free(faults);
 }
@@ -196,20 +196,20 @@ int cli_status(struct cli *cli, int argc, char **argv)
     struct cli_signals signals;
     struct event_base *base = cli_new_loop(cli);
     status.client = cli_connect(cli, base);
-    status.timer = evtimer_new(base, look, &status);
+    status.timer = evtimer_new(base, inspect, &status);
     if (!status.timer)
         cli_fail(CLI_FAILED, "out of memory");
     cli_signals_begin(&signals, base, interrupted, &status);
-    look(-1, 0, &status);
+    inspect(-1, 0, &status);
     cli_wait(base, &status.done);
 
     int exit_code = CLI_SIGNALLED + signals.number;
     if (status.failed) {
         exit_code = CLI_FAILED;
     } else if (signals.number == 0) {
-        cli_say_nodes(cli, status.survey.nodes, status.survey.found.count);
-        tell_failure(&status);
-        exit_code = exit_of(survey_state(&status.survey));
+        cli_say_nodes(cli, status.inspection.nodes, status.inspection.found.count);
+        report_failure(&status);
+        exit_code = exit_of(inspection_state(&status.inspection));
     }
     event_free(status.timer);
     redlock_client_free(status.client);

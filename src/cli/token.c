@@ -1,4 +1,4 @@
-/* extend and release: what whoever has a lock's token can do with it. */
+/* extend and release: the commands for the holder of a token. */
 #include "cli.h"
 #include "tokenfile.h"
 
@@ -13,54 +13,54 @@
 
 const char cli_extend_help[] =
     "Usage: redlock extend [-t TTL] [--token-file F] KEY\n"
-    "Hold the lock KEY for TTL from now on.\n" TOKEN_SOURCES
+    "Extend the lock KEY: it then expires TTL from now.\n" TOKEN_SOURCES
     "\n"
     "  -t, --ttl TTL             default: the TTL in the token file, else 30s\n"
-    "      --token-file F        what acquire wrote; gets the new deadline\n"
+    "      --token-file F        the file that acquire wrote; extend writes the new\n"
+    "                            deadline to it\n"
     "\n"
-    "With a token file the extension counts only before the old deadline, so the lock was\n"
-    "held without a gap. A bare token does not tell its deadline: a majority must still\n"
-    "store it, and that nobody else held the lock in between is unproven. A fenced lock\n"
-    "keeps its fence; its TTL is at most what the nodes were admitted for.\n"
+    "With a token file, the extension succeeds only before the old deadline, so the lock\n"
+    "was held without a gap. A bare token has no deadline: a majority must still store\n"
+    "it, and another client may have held the lock in between. A fenced lock keeps its\n"
+    "fence; its TTL is at most the one that the nodes were admitted for.\n"
     "\n"
     "Example:\n"
     "  redlock extend -t 1m --token-file /run/backup.lock backup || stop_at_once\n"
     "\n"
-    "Exit codes: 0 extended; 1 gone, or past its deadline; 2 taken by another; 69 no "
-    "quorum:\n"
-    "it is held to its old deadline; 77 refused; 64 usage; 78 configuration; 125 own "
-    "failure.\n";
+    "Exit codes: 0 extended; 1 gone, or past its deadline; 2 another client holds it;\n"
+    "69 no quorum: the lock is held until its old deadline; 77 refused; 64 usage;\n"
+    "78 configuration; 125 own failure.\n";
 
 const char cli_release_help[] =
     "Usage: redlock release [--token-file F] KEY\n"
-    "Give the lock KEY back.\n" TOKEN_SOURCES
+    "Release the lock KEY.\n" TOKEN_SOURCES
     "\n"
-    "      --token-file F        what acquire wrote\n"
+    "      --token-file F        the file that acquire wrote\n"
     "\n"
     "Example:\n"
     "  echo \"$token\" | redlock release backup\n"
     "\n"
-    "Exit codes: 0 released; 1 gone: it had ended before; 2 taken by another; 69 too few\n"
-    "nodes confirmed it: what remains expires; 77 refused; 64 usage; 78 configuration;\n"
-    "125 own failure.\n";
+    "Exit codes: 0 released; 1 gone: it had ended before; 2 another client holds it;\n"
+    "69 too few nodes confirmed the release: what is left on the others expires;\n"
+    "77 refused; 64 usage; 78 configuration; 125 own failure.\n";
 
 #define PAUSE_MAX_MS 10 /* between reading the clock and adopting the lease */
 
 struct holding {
     struct cli *cli;
     const char *key, *path;
-    struct tokenfile file; /* the token is always there, the rest if there is a path */
+    struct tokenfile file; /* always has the token, the rest only if there is a path */
     redlock_lease *lease;
     struct cli_outcome outcome;
 };
 
-/* No token of ours has a line end, and the nodes would take it for another's token. */
+/* No valid token has a line end: the nodes would treat it as another client's token. */
 static bool has_line_end(const char *text, size_t len)
 {
     return memchr(text, '\n', len) || memchr(text, '\r', len);
 }
 
-/* One line, as `acquire` printed it. */
+/* Reads one line, as `acquire` prints it. */
 static void read_stdin(char token[REDLOCK_TOKEN_MAX + 1])
 {
     char text[REDLOCK_TOKEN_MAX + 2]; /* room for the newline */
@@ -88,21 +88,21 @@ static void read_stdin(char token[REDLOCK_TOKEN_MAX + 1])
 static void read_token(struct holding *holding)
 {
     char *token = holding->file.token;
-    const char *said = getenv("REDLOCK_TOKEN");
+    const char *variable = getenv("REDLOCK_TOKEN");
     if (holding->path)
         tokenfile_read(holding->path, holding->key, &holding->file);
-    else if (!said)
+    else if (!variable)
         read_stdin(token);
-    else if (said[0] == '\0' || strlen(said) > REDLOCK_TOKEN_MAX)
-        cli_fail(CLI_USAGE, "REDLOCK_TOKEN is %s", said[0] ? "too long" : "empty");
-    else if (has_line_end(said, strlen(said)))
+    else if (variable[0] == '\0' || strlen(variable) > REDLOCK_TOKEN_MAX)
+        cli_fail(CLI_USAGE, "REDLOCK_TOKEN is %s", variable[0] ? "too long" : "empty");
+    else if (has_line_end(variable, strlen(variable)))
         cli_fail(CLI_USAGE, "REDLOCK_TOKEN has the end of a line (CR or LF) in it");
     else
-        strcpy(token, said);
+        strcpy(token, variable);
     holding->cli->lease.fence = holding->file.fence;
 }
 
-/* False if stdout could not take it. */
+/* False if stdout could not be written. */
 static bool print_outcome(struct holding *holding, const char *cause, json_t *object)
 {
     const redlock_result *result = &holding->outcome.result;
@@ -146,8 +146,8 @@ static int exit_of(const struct holding *holding)
     }
 }
 
-/* What the nodes say, where too few of them did as they were asked. */
-static void say_too_few(struct holding *holding)
+/* Prints the nodes' errors, if too few of them granted or confirmed. */
+static void report_too_few(struct holding *holding)
 {
     const redlock_result *result = &holding->outcome.result;
     bool denied =
@@ -158,8 +158,8 @@ static void say_too_few(struct holding *holding)
                 faults);
     else
         cli_say(holding->cli,
-                "%s is not extended: %s: %u of %u nodes granted it, %u are needed; what it "
-                "was held for stays; %s",
+                "%s is not extended: %s: %u of %u nodes granted it, %u are needed; it is "
+                "held until its old deadline; %s",
                 holding->key, cli_no_quorum(result, denied), result->granted, result->nodes,
                 result->quorum, faults);
     free(faults);
@@ -167,8 +167,8 @@ static void say_too_few(struct holding *holding)
                       result->quorum);
 }
 
-/* Tells a failure in one line and returns its exit code. */
-static int tell_failure(struct holding *holding)
+/* Prints a failure in one line and returns its exit code. */
+static int report_failure(struct holding *holding)
 {
     const struct cli *cli = holding->cli;
     const redlock_code code = holding->outcome.result.code;
@@ -178,7 +178,7 @@ static int tell_failure(struct holding *holding)
                 holder->holder);
     else if (code == REDLOCK_NO_QUORUM || code == REDLOCK_UNCONFIRMED ||
              code == REDLOCK_DENIED)
-        say_too_few(holding);
+        report_too_few(holding);
     else if (code == REDLOCK_BAD_TTL)
         cli_say_too_long(cli, holding->key);
     else
@@ -188,9 +188,12 @@ static int tell_failure(struct holding *holding)
     return exit_code;
 }
 
-/* A round is decided early; a failure is told by what all nodes say. */
-static void hear_out(struct holding *holding, redlock_client *client,
-                     struct event_base *base)
+/*
+ * A round is decided early. After a failure, waits for the remaining replies so that the
+ * message covers all nodes.
+ */
+static void wait_for_replies(struct holding *holding, redlock_client *client,
+                             struct event_base *base)
 {
     cli_wait(base, &holding->outcome.done);
     if (holding->outcome.result.code != REDLOCK_OK) {
@@ -208,8 +211,9 @@ static redlock_code adopt(struct holding *holding, redlock_client *client, int64
 }
 
 /*
- * A validity is handed over as a span: what passes until the library reads its clock would
- * be added to it. So a little is taken off, and after a longer pause it is done anew.
+ * redlock_adopt() takes the validity as a duration, so time that passes until the library
+ * reads its clock would be added to it. So PAUSE_MAX_MS is subtracted, and after a longer
+ * pause it is done again.
  */
 static redlock_code adopt_timed(struct holding *holding, redlock_client *client)
 {
@@ -227,7 +231,7 @@ static redlock_code adopt_timed(struct holding *holding, redlock_client *client)
     }
 }
 
-/* Whether the file's deadline lets the lock be extended at all; if not, says why. */
+/* Whether the lock may be extended before the file's deadline; if not, prints why. */
 static bool may_extend(struct holding *holding)
 {
     int64_t left;
@@ -242,13 +246,16 @@ static bool may_extend(struct holding *holding)
     return false;
 }
 
-/* The extension is won: keeps the new deadline, or says what a bare token cannot prove. */
-static int tell_extended(struct holding *holding)
+/*
+ * After a successful extension: stores the new deadline; for a bare token, prints that the
+ * lock may not have been held without a gap.
+ */
+static int report_extended(struct holding *holding)
 {
     const struct cli *cli = holding->cli;
     if (!tokenfile_fill(&holding->file, holding->lease, cli->lease.ttl_ms)) {
         holding->outcome.result.code = REDLOCK_EXPIRED;
-        return tell_failure(holding);
+        return report_failure(holding);
     }
     if (holding->path && !tokenfile_write(holding->path, &holding->file, holding->key)) {
         cli_complain("%s: %s; %s is extended, but the file has the old deadline",
@@ -257,8 +264,8 @@ static int tell_extended(struct holding *holding)
     }
     if (!holding->path)
         cli_say(cli,
-                "%s is extended; that it was held without a gap is unproven, as a bare "
-                "token does not tell its deadline",
+                "%s is extended; that it was held without a gap is unproven: a bare "
+                "token has no deadline, and another client may have held it meanwhile",
                 holding->key);
     json_t *object = tokenfile_json(&holding->file, holding->key);
     json_object_set_new(object, "continuity",
@@ -269,13 +276,13 @@ static int tell_extended(struct holding *holding)
     return CLI_FAILED;
 }
 
-/* None was asked: the links tell why, or the markers. */
-static void tell_unasked(struct holding *holding, const redlock_client *client)
+/* No node was sent the round: the connections or the markers have the reason. */
+static void report_unasked(struct holding *holding, const redlock_client *client)
 {
     struct cli_outcome *outcome = &holding->outcome;
     bool is_fenced = strcmp(tokenfile_kind(holding->file.token), "fenced") == 0;
     outcome->count =
-        is_fenced ? redlock_client_standing(client, outcome->nodes, REDLOCK_NODES_MAX)
+        is_fenced ? redlock_client_members(client, outcome->nodes, REDLOCK_NODES_MAX)
                   : redlock_client_explain(client, outcome->nodes, REDLOCK_NODES_MAX);
 }
 
@@ -287,24 +294,25 @@ static int extend(struct holding *holding, redlock_client *client, struct event_
         code = redlock_extend(holding->lease, 0, cli_note_outcome, &holding->outcome);
     if (code == REDLOCK_EXPIRED || code == REDLOCK_NOT_HELD) {
         holding->outcome.result.code = REDLOCK_EXPIRED;
-        return tell_failure(holding);
+        return report_failure(holding);
     }
     if (code != REDLOCK_OK)
         cli_fail_start(holding->cli, client, code, holding->key);
-    hear_out(holding, client, base);
+    wait_for_replies(holding, client, base);
     if (cli_count_faults(holding->outcome.nodes, holding->outcome.count) == 0 &&
         holding->outcome.result.code == REDLOCK_NO_QUORUM)
-        tell_unasked(holding, client);
-    return holding->outcome.result.code == REDLOCK_OK ? tell_extended(holding)
-                                                      : tell_failure(holding);
+        report_unasked(holding, client);
+    return holding->outcome.result.code == REDLOCK_OK ? report_extended(holding)
+                                                      : report_failure(holding);
 }
 
 /*
- * A round that found the lock lost may have planted the key on nodes that had forgotten it:
- * there it would keep others out, and a later extension would find a lock that is none.
- * So the handle of a lost lock is freed as such, which releases it.
+ * A round that found the lock lost may have recreated the key on nodes that had lost it.
+ * There the key would keep other clients out, and a later extension would find it and take
+ * the lock as held. So the handle of a lost lock is not disowned: freeing it releases the
+ * lock.
  */
-static void let_go(struct holding *holding)
+static void free_lease(struct holding *holding)
 {
     redlock_code code = holding->outcome.result.code;
     bool lost = code == REDLOCK_GONE || code == REDLOCK_TAKEN || code == REDLOCK_EXPIRED;
@@ -328,21 +336,21 @@ int cli_extend(struct cli *cli, int argc, char **argv)
         cli->lease.ttl_ms = ttl_ms;
     else if (holding.path)
         cli->lease.ttl_ms = holding.file.ttl_ms;
-    cli->lease.watchdog = false; /* nobody stays to extend */
+    cli->lease.watchdog = false; /* no process remains to extend it */
     if (holding.path && !may_extend(&holding))
         return CLI_GONE;
 
     struct event_base *base = cli_new_loop(cli);
     redlock_client *client = cli_connect(cli, base);
     int exit_code = extend(&holding, client, base);
-    let_go(&holding);
+    free_lease(&holding);
     cli_drain(client, base);
     redlock_client_free(client);
     event_base_free(base);
     return exit_code;
 }
 
-static int tell_released(struct holding *holding)
+static int report_released(struct holding *holding)
 {
     if (print_code(holding, REDLOCK_OK))
         return CLI_OK;
@@ -365,14 +373,14 @@ int cli_release(struct cli *cli, int argc, char **argv)
 
     struct event_base *base = cli_new_loop(cli);
     redlock_client *client = cli_connect(cli, base);
-    redlock_code code = adopt(&holding, client, 0); /* a release heeds no deadline */
+    redlock_code code = adopt(&holding, client, 0); /* a release needs no deadline */
     if (code == REDLOCK_OK)
         code = redlock_release(holding.lease, cli_note_outcome, &holding.outcome);
     if (code != REDLOCK_OK)
         cli_fail_start(cli, client, code, holding.key);
-    hear_out(&holding, client, base);
-    int exit_code = holding.outcome.result.code == REDLOCK_OK ? tell_released(&holding)
-                                                              : tell_failure(&holding);
+    wait_for_replies(&holding, client, base);
+    int exit_code = holding.outcome.result.code == REDLOCK_OK ? report_released(&holding)
+                                                              : report_failure(&holding);
     cli_drain(client, base);
     redlock_lease_free(holding.lease);
     redlock_client_free(client);

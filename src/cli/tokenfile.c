@@ -36,7 +36,10 @@ static void read_boot_id(char boot_id[TOKENFILE_BOOT_ID + 1])
 
 bool tokenfile_fill(struct tokenfile *file, const redlock_lease *lease, int64_t ttl_ms)
 {
-    /* The clock is read before the validity, so the deadline errs to the early side. */
+    /*
+     * The clock is read before the validity, so that the deadline is early rather than
+     * late.
+     */
     int64_t now = tokenfile_clock();
     *file = (struct tokenfile){
         .fence = redlock_fence(lease),
@@ -57,7 +60,7 @@ enum tokenfile_state tokenfile_left(const struct tokenfile *file, int64_t *ret_v
     if (boot_id[0] == '\0' || strcmp(boot_id, file->boot_id) != 0)
         return TOKENFILE_OTHER_BOOT;
     int64_t left = file->deadline_us - tokenfile_clock();
-    if (left > file->ttl_ms * 1000) /* a time namespace with a clock of its own */
+    if (left > file->ttl_ms * 1000) /* a time namespace with its own clock */
         return TOKENFILE_OTHER_BOOT;
     if (left < 1000)
         return TOKENFILE_EXPIRED;
@@ -93,7 +96,7 @@ void tokenfile_check(const char *path)
     refuse_empty(path);
     read_boot_id(boot_id);
     if (boot_id[0] == '\0')
-        cli_fail(CLI_FAILED, "%s: no boot id, so no token file", BOOT_ID_FILE);
+        cli_fail(CLI_FAILED, "%s: no boot id, which a token file needs", BOOT_ID_FILE);
     if (lstat(path, &status) == 0 && !S_ISREG(status.st_mode))
         cli_fail(CLI_CONFIG, "%s: not a regular file", path);
     char *copy = strdup(path);
@@ -126,7 +129,7 @@ static bool replace(const char *path, const char *text)
         errno = ENOMEM;
         return false;
     }
-    int fd = mkostemp(temporary, O_CLOEXEC); /* in the same folder; its mode is 0600 */
+    int fd = mkostemp(temporary, O_CLOEXEC); /* in the same folder; mode 0600 */
     bool written = fd >= 0 && write_all(fd, text);
     int error = errno;
     if (fd >= 0 && close(fd) != 0 && written) {
@@ -177,7 +180,7 @@ static bool take_number(const json_t *object, const char *name, int64_t most, in
     return json_is_integer(value) && *to > 0 && *to <= most;
 }
 
-/* A fenced lock without its fence is not to go on: its holder would write without. */
+/* Refuses a fenced lock without its fence: its holder would write without one. */
 static bool take_fence(const json_t *object, const struct tokenfile *file, int64_t *to)
 {
     char kind[16];
@@ -203,7 +206,8 @@ void tokenfile_read(const char *path, const char *key, struct tokenfile *ret_fil
     char text[FILE_MAX];
     json_error_t error;
     refuse_empty(path);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* never wait for a FIFO */
+    int fd = open(path, O_RDONLY | O_CLOEXEC |
+                            O_NONBLOCK); /* O_NONBLOCK: do not block on a FIFO */
     ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text));
     if (len < 0)
         cli_fail(CLI_CONFIG, "%s: %s", path, strerror(errno));
@@ -220,6 +224,6 @@ void tokenfile_read(const char *path, const char *key, struct tokenfile *ret_fil
         !take_number(object, "deadline_us", INT64_MAX / 2, &ret_file->deadline_us))
         cli_fail(CLI_CONFIG, "%s: not a token file that this version understands", path);
     if (!is_for(object, key))
-        cli_fail(CLI_USAGE, "%s: the token is of another key than %s", path, key);
+        cli_fail(CLI_USAGE, "%s: the token belongs to another key than %s", path, key);
     json_decref(object);
 }

@@ -1,7 +1,7 @@
 /*
- * A token with all that is needed to go on holding its lock: what --token-file keeps and
- * `acquire --json` prints. The deadline counts on CLOCK_BOOTTIME, so it means something
- * only under the boot id that stands beside it.
+ * A token with everything that is needed to keep its lock: the content of --token-file and
+ * of `acquire --json`. The deadline is a time of CLOCK_BOOTTIME, so it is valid only under
+ * the boot id that is stored with it.
  */
 #ifndef CLI_TOKENFILE_H
 #define CLI_TOKENFILE_H
@@ -12,8 +12,8 @@
 
 struct tokenfile {
     char token[REDLOCK_TOKEN_MAX + 1];
-    char boot_id[TOKENFILE_BOOT_ID + 1]; /* "": the system does not tell */
-    int64_t fence;                       /* 0: the lock is plain, or it is not known */
+    char boot_id[TOKENFILE_BOOT_ID + 1]; /* "": the system has none */
+    int64_t fence;                       /* 0: the lock is plain, or the fence is unknown */
     int64_t ttl_ms, valid_ms;
     int64_t deadline_us; /* of CLOCK_BOOTTIME: the lock excludes others until then */
 };
@@ -21,10 +21,10 @@ struct tokenfile {
 enum tokenfile_state {
     TOKENFILE_VALID,
     TOKENFILE_EXPIRED,
-    TOKENFILE_OTHER_BOOT, /* the deadline cannot be compared with any clock of ours */
+    TOKENFILE_OTHER_BOOT, /* the deadline cannot be compared with a clock of this boot */
 };
 
-/* From a held lease. False if its validity has run out. */
+/* Fills it in from a held lease. False if the lease's validity has ended. */
 bool tokenfile_fill(struct tokenfile *file, const redlock_lease *lease, int64_t ttl_ms);
 
 /* Whether the deadline has passed; `ret_valid_ms` is what remains, above 0 if VALID. */
@@ -33,18 +33,21 @@ enum tokenfile_state tokenfile_left(const struct tokenfile *file, int64_t *ret_v
 /* Microseconds of CLOCK_BOOTTIME. */
 int64_t tokenfile_clock(void);
 
-/* "fenced" or "plain", by the token. */
+/* "fenced" or "plain", read from the token. */
 const char *tokenfile_kind(const char *token);
 
 json_t *tokenfile_json(const struct tokenfile *file, const char *key);
 
-/* Ends the process where a token could not be kept at `path`, before there is one. */
+/*
+ * Ends the process if a token could not be stored at `path`. Call it before there is a
+ * token.
+ */
 void tokenfile_check(const char *path);
 
-/* Replaces the file in one step, mode 0600. False, with errno, if that cannot be done. */
+/* Replaces the file atomically, mode 0600. False, with errno, if that fails. */
 bool tokenfile_write(const char *path, const struct tokenfile *file, const char *key);
 
-/* Ends the process if there is no such file, if it is malformed or of another key. */
+/* Ends the process if the file does not exist, is malformed or belongs to another key. */
 void tokenfile_read(const char *path, const char *key, struct tokenfile *ret_file);
 
 #endif

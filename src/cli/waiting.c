@@ -1,18 +1,21 @@
-/* Waiting for a lock: a wait without bound must not look like a hang. */
+/*
+ * Prints while a command waits for a lock, so that a wait without limit does not look like
+ * a hang.
+ */
 #include "cli.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define TICKS_PER_LINE 10 /* of a second each */
+#define TICKS_PER_LINE 10 /* ticks of one second */
 
-/* So many nodes failed that the rest is no quorum, whoever holds the lock. */
+/* Whether too many nodes failed: the others are no quorum, even if the lock is free. */
 static bool lacks_quorum(const redlock_node *nodes, size_t count, unsigned quorum)
 {
     return count - cli_count_faults(nodes, count) < quorum;
 }
 
-/* What an acquire that has not ended waits for, in one line, and what would help. */
+/* Prints in one line what an acquire waits for, and then what to do. */
 static void say(const struct cli_waiting *waiting, const redlock_node *nodes, size_t count)
 {
     const redlock_node *holder = cli_holder(nodes, count);
@@ -29,7 +32,9 @@ static void say(const struct cli_waiting *waiting, const redlock_node *nodes, si
     cli_say_admission(waiting->cli, nodes, count, waiting->quorum);
 }
 
-/* As the last attempt found them; before the first, as the connections stand. */
+/*
+ * The nodes as of the last attempt; before the first attempt, the state of the connections.
+ */
 static size_t explain(const struct cli_waiting *waiting, redlock_node *nodes)
 {
     size_t count = redlock_explain(*waiting->lease, nodes, REDLOCK_NODES_MAX);
@@ -37,7 +42,10 @@ static size_t explain(const struct cli_waiting *waiting, redlock_node *nodes)
                      : redlock_client_explain(waiting->client, nodes, REDLOCK_NODES_MAX);
 }
 
-/* What waiting alone does not end is told at the next second, and all else later. */
+/*
+ * A problem that waiting alone does not solve is reported at the next second, everything
+ * else every 10 s.
+ */
 static void tick(evutil_socket_t fd, short what, void *arg)
 {
     struct cli_waiting *waiting = arg;

@@ -15,7 +15,7 @@ rl_time rl_clock_advance(struct rl_clock *clock, rl_time boot, rl_time raw)
 {
     rl_time step = rl_max(boot - clock->boot, raw - clock->raw);
     bool back = boot < clock->boot || raw < clock->raw;
-    rl_time at = rl_later(clock->base, rl_max(step, 0));
+    rl_time at = rl_time_add_sat(clock->base, rl_max(step, 0));
     clock->now = rl_max(clock->now, at);
     clock->last.at = back ? clock->now : at;
     clock->last.boot = boot;
@@ -28,8 +28,9 @@ rl_time rl_clock_advance(struct rl_clock *clock, rl_time boot, rl_time raw)
 }
 
 /*
- * Two more: what lies between two readings that are rounded may be longer than their
- * difference by almost one, and the difference of the other clock's longer than that.
+ * Adds 2 us for rounding: the time between two rounded readings may be longer than their
+ * difference by almost 1 us, and the difference of the other clock's readings may be longer
+ * than that time.
  */
 bool rl_clock_glance(struct rl_clock *clock, rl_time boot)
 {
@@ -37,6 +38,6 @@ bool rl_clock_glance(struct rl_clock *clock, rl_time boot)
     if (step < 0 || step >= RL_CLOCK_GLANCE)
         return false;
     step += step / RL_CLOCK_SLEWED_PART + 2;
-    clock->now = rl_max(clock->now, rl_later(clock->last.at, step));
+    clock->now = rl_max(clock->now, rl_time_add_sat(clock->last.at, step));
     return true;
 }

@@ -1,11 +1,11 @@
 /*
- * The client's clock: it only goes forward, counts the time that a machine was suspended,
- * and is not slowed by a time daemon.
+ * The client's clock. It never goes back, it counts the time that the machine was
+ * suspended, and a time daemon cannot slow it.
  *
- * It advances at each reading by the larger step of two clocks. `boot` is CLOCK_BOOTTIME,
- * which a time daemon slews. `raw` is CLOCK_MONOTONIC_RAW plus the time suspended, which it
- * does not slew. Too fast a clock gives a lock up early, too slow a one keeps it too long:
- * hence the larger step.
+ * At each reading it advances by the larger step of two clocks. `boot` is CLOCK_BOOTTIME,
+ * which a time daemon slews. `raw` is CLOCK_MONOTONIC_RAW plus the suspended time, which it
+ * does not slew. The larger step is safe: a clock that is too fast gives a lock up early, a
+ * clock that is too slow keeps it too long.
  */
 #ifndef RL_CLOCK_H
 #define RL_CLOCK_H
@@ -14,30 +14,32 @@
 
 struct rl_clock {
     rl_time now;
-    rl_time base, boot, raw; /* steps are counted from these readings, which were `base` */
+    rl_time base, boot, raw; /* steps count from these readings, taken at `base` */
     struct {
-        rl_time at, boot;
-    } last; /* reading of both, and what it stood for */
+        rl_time at, boot; /* our time, and CLOCK_BOOTTIME */
+    } last;               /* of the last reading of both clocks */
 };
 
-/* From then on from newer ones: were it each time, the rounding would add up. */
+/* Steps of at least this length move `base` to the new readings. Were it moved at each
+   reading, the rounding errors would add up. */
 #define RL_CLOCK_FOLD (100 * RL_MS)
 
 /*
- * So soon after a reading of both CLOCK_BOOTTIME alone will do: if its step is taken for
- * longer by a part that no time daemon can slew it by, it is not the slower one. (The
- * kernel slews by 10.05 % at most: tick, and frequency.)
+ * Within RL_CLOCK_GLANCE us of a reading of both clocks, CLOCK_BOOTTIME alone is enough:
+ * its step is lengthened by 1 / RL_CLOCK_SLEWED_PART, more than a time daemon can slow it,
+ * so it is at least the step of the other clock. The kernel slews by at most 10.05 % (tick
+ * and frequency).
  */
 #define RL_CLOCK_GLANCE      INT64_C(250)
 #define RL_CLOCK_SLEWED_PART 8
 
 void rl_clock_init(struct rl_clock *clock, rl_time boot, rl_time raw);
 
-/* The time that these two readings stand for. A reading that went back counts as no step.
- */
+/* Advances the clock by these readings, and returns it. A reading that went back adds no
+   step. */
 rl_time rl_clock_advance(struct rl_clock *clock, rl_time boot, rl_time raw);
 
-/* The time that this reading alone stands for, as `now`. False: both have to be read. */
+/* Advances `now` by this reading alone. False: read both clocks instead. */
 bool rl_clock_glance(struct rl_clock *clock, rl_time boot);
 
 #endif

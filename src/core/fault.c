@@ -6,11 +6,11 @@ static const struct {
     const char *text;
 } faults[] = {
 #define X(name, prefix, text) {#name, prefix, text},
-    RL_FAULTS(X)
+    REDLOCK_FAULTS(X)
 #undef X
 };
 
-/* Whether text begins with the word `prefix`, followed by a space or its end. */
+/* Whether `text` begins with `prefix`, followed by a space or by the end of `text`. */
 static bool starts_with_word(const char *text, size_t len, const char *prefix)
 {
     size_t i = 0;

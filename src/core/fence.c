@@ -1,12 +1,13 @@
 #include "fence.h"
 
-void rl_node_time_note(struct rl_node_time *time, rl_time sent, rl_time heard, rl_time told)
+void rl_node_time_note(struct rl_node_time *time, rl_time sent, rl_time received,
+                       rl_time reported)
 {
-    time->ahead = told - (sent + (heard - sent) / 2);
+    time->ahead = reported - (sent + (received - sent) / 2);
     time->known = true;
 }
 
-/* How many of the known ones are ahead by less than the i-th, or stand before it. */
+/* The position of known node i in the order of offsets; ties are ordered by index. */
 static unsigned rank(const struct rl_node_time *time, unsigned n, unsigned i)
 {
     unsigned below = 0;
@@ -16,7 +17,7 @@ static unsigned rank(const struct rl_node_time *time, unsigned n, unsigned i)
     return below;
 }
 
-rl_time rl_nodes_now(const struct rl_node_time *time, unsigned n, rl_time now)
+rl_time rl_node_time_median(const struct rl_node_time *time, unsigned n, rl_time now)
 {
     unsigned known = 0;
     for (unsigned i = 0; i < n; i++)

@@ -1,6 +1,6 @@
 /*
- * The time of the nodes, as a client estimates it: fences are microseconds of their clocks,
- * so that no client's time of day matters.
+ * A client's estimate of the time of the nodes. Fences are microseconds of the nodes'
+ * clocks, so the time of day of a client does not matter.
  */
 #ifndef RL_FENCE_H
 #define RL_FENCE_H
@@ -8,22 +8,23 @@
 #include "types.h"
 
 struct rl_node_time {
-    rl_time ahead; /* of our clock; meaningful if `known` */
+    rl_time ahead; /* how far it is ahead of our clock, if `known` */
     bool known;
 };
 
-/* A node told its time in an answer that we heard at `heard` to what we sent at `sent`. */
-void rl_node_time_note(struct rl_node_time *time, rl_time sent, rl_time heard,
-                       rl_time told);
+/* A node reported its time in a reply; `sent` and `received` are times of our clock. */
+void rl_node_time_note(struct rl_node_time *time, rl_time sent, rl_time received,
+                       rl_time reported);
 
 /*
- * Our clock plus the median of what the nodes are ahead, the lower one of two: one that was
- * set ahead must not make the fences, or what it forgot would not be LATE there. 0: none is
- * known.
+ * Our clock plus the median of the nodes' offsets; for an even number, the lower of the two
+ * in the middle. A single node whose clock was set ahead must not determine the fences: if
+ * it forgot a fence, an older command would not be LATE there. 0: no offset is known.
  */
-rl_time rl_nodes_now(const struct rl_node_time *time, unsigned n, rl_time now);
+rl_time rl_node_time_median(const struct rl_node_time *time, unsigned n, rl_time now);
 
-/* Of so many fences that are reserved, nodes are proposed and store the last. */
+/* A client that reserves several fences proposes the last one, and nodes store the last
+   one. These convert between the first and the last. */
 int64_t rl_fence_last(int64_t first, unsigned fences);
 int64_t rl_fence_first(int64_t last, unsigned fences);
 

@@ -5,16 +5,16 @@
 
 #include "scripts.h"
 
-/* The plain lock acquires by SET NX PX, as every other Redlock client does. */
+/* The plain lock acquires with SET NX PX, as every other Redlock client does. */
 static const struct rl_kind kinds[] = {
     {
         .mark = "p",
         .script =
             {
-                [RL_EXTEND] = &rl_script_plain_extend,
-                [RL_RELEASE] = &rl_script_plain_release,
-                [RL_INSPECT] = &rl_script_inspect,
-                [RL_BREAK] = &rl_script_break,
+                [RL_CMD_EXTEND] = &rl_script_plain_extend,
+                [RL_CMD_RELEASE] = &rl_script_plain_release,
+                [RL_CMD_INSPECT] = &rl_script_inspect,
+                [RL_CMD_BREAK] = &rl_script_break,
             },
     },
     {
@@ -22,13 +22,13 @@ static const struct rl_kind kinds[] = {
         .is_fenced = true,
         .script =
             {
-                [RL_ACQUIRE] = &rl_script_fenced_acquire,
-                [RL_SETTLE] = &rl_script_fenced_settle,
-                [RL_EXTEND] = &rl_script_fenced_extend,
-                [RL_RELEASE] = &rl_script_fenced_release,
-                [RL_INSPECT] = &rl_script_inspect,
-                [RL_BREAK] = &rl_script_break,
-                [RL_MARK] = &rl_script_fenced_marker,
+                [RL_CMD_ACQUIRE] = &rl_script_fenced_acquire,
+                [RL_CMD_RAISE_FENCE] = &rl_script_fenced_raise,
+                [RL_CMD_EXTEND] = &rl_script_fenced_extend,
+                [RL_CMD_RELEASE] = &rl_script_fenced_release,
+                [RL_CMD_INSPECT] = &rl_script_inspect,
+                [RL_CMD_BREAK] = &rl_script_break,
+                [RL_CMD_MARKER] = &rl_script_fenced_marker,
             },
     },
 };
@@ -53,11 +53,11 @@ const struct rl_kind *rl_kind_that_is(bool fenced)
     return kind;
 }
 
-uint32_t rl_kind_script_bit(const struct rl_kind *kind, enum rl_text text)
+uint32_t rl_kind_script_bit(const struct rl_kind *kind, enum rl_command command)
 {
     size_t row = (size_t)(kind - kinds);
-    _Static_assert(KINDS * RL_TEXTS <= 32, "a bit for each");
-    return kind->script[text] ? UINT32_C(1) << (row * RL_TEXTS + text) : 0;
+    _Static_assert(KINDS * RL_COMMANDS <= 32, "a bit for each");
+    return kind->script[command] ? UINT32_C(1) << (row * RL_COMMANDS + command) : 0;
 }
 
 const struct rl_kind *rl_kinds(size_t *ret_count)
@@ -77,112 +77,112 @@ static struct rl_word digits(char buffer[RL_DIGITS], int64_t value)
     return (struct rl_word){at, (size_t)(buffer + RL_DIGITS - at)};
 }
 
-static void say(struct rl_command *command, const char *text, size_t len)
+static void put(struct rl_argv *argv, const char *text, size_t len)
 {
-    assert(command->words < RL_WORDS_MAX);
-    command->word[command->words++] = (struct rl_word){text, len};
+    assert(argv->words < RL_WORDS_MAX);
+    argv->word[argv->words++] = (struct rl_word){text, len};
 }
 
-#define SAY(command, literal) say(command, literal, sizeof(literal) - 1)
+#define PUT(argv, literal) put(argv, literal, sizeof(literal) - 1)
 
-static void say_word(struct rl_command *command, struct rl_word word)
+static void put_word(struct rl_argv *argv, struct rl_word word)
 {
-    say(command, word.text, word.len);
+    put(argv, word.text, word.len);
 }
 
-/* Whoever has given up for now takes a place in the queue, or leaves it. */
-static void say_place(struct rl_command *command, const struct rl_subject *subject)
+/* Adds the queue entry of a waiter, or removes it. */
+static void put_queue_entry(struct rl_argv *argv, const struct rl_command_args *args)
 {
-    if (subject->place.len == 0)
+    if (args->queue_entry.len == 0)
         return;
-    say_word(command, subject->place);
-    if (subject->waited < 0)
-        SAY(command, "");
+    put_word(argv, args->queue_entry);
+    if (args->waited < 0)
+        PUT(argv, "");
     else
-        say_word(command, digits(command->digits[4], subject->waited));
+        put_word(argv, digits(argv->digits[4], args->waited));
 }
 
-/* What guard.lua begins with reads most of them; what a text does not read is not said. */
-static void say_fenced(struct rl_command *command, enum rl_text text,
-                       const struct rl_subject *subject)
+/* guard.lua reads most of these. An argument that a command does not read is not sent. */
+static void put_fenced(struct rl_argv *argv, enum rl_command command,
+                       const struct rl_command_args *args)
 {
-    SAY(command, "3");
-    say_word(command, subject->key);
-    say_word(command, subject->fence_key);
-    say_word(command, subject->marker_key);
-    say_word(command, subject->token);
-    say_word(command, digits(command->digits[0], subject->fence));
-    say_word(command, digits(command->digits[1], subject->max_ttl_ms));
-    if (text == RL_ACQUIRE || text == RL_EXTEND) {
-        say_word(command, digits(command->digits[2], subject->ttl_ms));
-        say_word(command, digits(command->digits[3], subject->said));
+    PUT(argv, "3");
+    put_word(argv, args->key);
+    put_word(argv, args->fence_key);
+    put_word(argv, args->marker_key);
+    put_word(argv, args->token);
+    put_word(argv, digits(argv->digits[0], args->fence));
+    put_word(argv, digits(argv->digits[1], args->max_ttl_ms));
+    if (command == RL_CMD_ACQUIRE || command == RL_CMD_EXTEND) {
+        put_word(argv, digits(argv->digits[2], args->ttl_ms));
+        put_word(argv, digits(argv->digits[3], args->sent_at));
     }
-    if (text == RL_ACQUIRE)
-        say_word(command, digits(command->digits[4], subject->fences));
-    else if (text == RL_EXTEND)
-        say(command, subject->plant ? "1" : "0", 1);
-    else if (text == RL_RELEASE)
-        say_place(command, subject);
-    say_word(command, subject->nonce); /* the last one: it differs from node to node */
+    if (command == RL_CMD_ACQUIRE)
+        put_word(argv, digits(argv->digits[4], args->fences));
+    else if (command == RL_CMD_EXTEND)
+        put(argv, args->recreate ? "1" : "0", 1);
+    else if (command == RL_CMD_RELEASE)
+        put_queue_entry(argv, args);
+    put_word(argv, args->nonce); /* the last argument: it differs from node to node */
 }
 
-static void say_mark(struct rl_command *command, const struct rl_subject *subject)
+static void put_marker_command(struct rl_argv *argv, const struct rl_command_args *args)
 {
-    SAY(command, "1");
-    say_word(command, subject->marker_key);
-    if (!subject->write)
+    PUT(argv, "1");
+    put_word(argv, args->marker_key);
+    if (!args->write)
         return;
-    say_word(command, subject->expected);
-    say_word(command, subject->wanted);
+    put_word(argv, args->expected);
+    put_word(argv, args->wanted);
 }
 
-static void say_plain(struct rl_command *command, enum rl_text text,
-                      const struct rl_subject *subject)
+static void put_plain(struct rl_argv *argv, enum rl_command command,
+                      const struct rl_command_args *args)
 {
-    SAY(command, "1");
-    say_word(command, subject->key);
-    if (text == RL_INSPECT || text == RL_BREAK)
+    PUT(argv, "1");
+    put_word(argv, args->key);
+    if (command == RL_CMD_INSPECT || command == RL_CMD_BREAK)
         return;
-    say_word(command, subject->token);
-    if (text == RL_RELEASE) {
-        say_place(command, subject);
+    put_word(argv, args->token);
+    if (command == RL_CMD_RELEASE) {
+        put_queue_entry(argv, args);
         return;
     }
-    say_word(command, digits(command->digits[0], subject->ttl_ms));
-    say(command, subject->plant ? "1" : "0", 1);
+    put_word(argv, digits(argv->digits[0], args->ttl_ms));
+    put(argv, args->recreate ? "1" : "0", 1);
 }
 
-void rl_kind_command(const struct rl_kind *kind, enum rl_text text, bool whole,
-                     const struct rl_subject *subject, struct rl_command *ret_command)
+void rl_kind_argv(const struct rl_kind *kind, enum rl_command command, bool whole,
+                  const struct rl_command_args *args, struct rl_argv *ret_argv)
 {
-    const struct rl_script *script = kind->script[text];
-    ret_command->words = 0;
+    const struct rl_script *script = kind->script[command];
+    ret_argv->words = 0;
     if (!script) {
-        assert(text == RL_ACQUIRE);
-        SAY(ret_command, "SET");
-        say_word(ret_command, subject->key);
-        say_word(ret_command, subject->token);
-        SAY(ret_command, "NX");
-        SAY(ret_command, "PX");
-        say_word(ret_command, digits(ret_command->digits[0], subject->ttl_ms));
+        assert(command == RL_CMD_ACQUIRE);
+        PUT(ret_argv, "SET");
+        put_word(ret_argv, args->key);
+        put_word(ret_argv, args->token);
+        PUT(ret_argv, "NX");
+        PUT(ret_argv, "PX");
+        put_word(ret_argv, digits(ret_argv->digits[0], args->ttl_ms));
         return;
     }
     if (whole) {
-        SAY(ret_command, "EVAL");
-        say(ret_command, script->body, script->len);
+        PUT(ret_argv, "EVAL");
+        put(ret_argv, script->body, script->len);
     } else {
-        SAY(ret_command, "EVALSHA");
-        say(ret_command, script->sha1, 40);
+        PUT(ret_argv, "EVALSHA");
+        put(ret_argv, script->sha1, 40);
     }
-    if (text == RL_MARK)
-        say_mark(ret_command, subject);
-    else if (kind->is_fenced && text != RL_INSPECT && text != RL_BREAK)
-        say_fenced(ret_command, text, subject);
+    if (command == RL_CMD_MARKER)
+        put_marker_command(ret_argv, args);
+    else if (kind->is_fenced && command != RL_CMD_INSPECT && command != RL_CMD_BREAK)
+        put_fenced(ret_argv, command, args);
     else
-        say_plain(ret_command, text, subject);
+        put_plain(ret_argv, command, args);
 }
 
-/* An error inside a script may have come after its first write. */
+/* A script that fails may have written before the error. */
 static bool is_from_inside_a_script(const struct rl_reply *reply)
 {
     static const char mark[] = " script: ";
@@ -192,33 +192,34 @@ static bool is_from_inside_a_script(const struct rl_reply *reply)
     return false;
 }
 
-/* WRONGTYPE comes before a script has written: nothing was done, and the key is taken. */
-static bool read_error(enum rl_text text, const struct rl_reply *reply,
+/* A script gets WRONGTYPE before it writes: nothing was changed, and the key is taken. */
+static bool read_error(enum rl_command command, const struct rl_reply *reply,
                        struct rl_answer *answer)
 {
     answer->fault = rl_fault_of_error(reply->text, reply->len);
     if (answer->fault == RL_FAULT_WRONGTYPE)
-        answer->vote = text == RL_BREAK ? RL_VOTE_ERROR : RL_VOTE_HELD;
+        answer->vote = command == RL_CMD_BREAK ? RL_VOTE_ERROR : RL_VOTE_HELD;
     else
         answer->vote = is_from_inside_a_script(reply) ? RL_VOTE_UNKNOWN : RL_VOTE_ERROR;
     return true;
 }
 
 /*
- * {value, remaining milliseconds}, and of a fenced kind the node's time. A release that was
- * to take a place in the queue, and could not, adds a 0.
+ * {value, remaining milliseconds}; a fenced kind adds the node's time. A release that could
+ * not update the queue entry adds a 0.
  */
-static bool read_value(enum rl_text text, const struct rl_reply *reply, bool is_fenced,
-                       struct rl_answer *answer)
+static bool read_value(enum rl_command command, const struct rl_reply *reply,
+                       bool is_fenced, struct rl_answer *answer)
 {
     size_t usual = is_fenced ? 3 : 2;
-    answer->unplaced = text == RL_RELEASE && reply->items == usual + 1;
-    if (reply->items != usual + answer->unplaced || reply->item[0].type != RL_REPLY_STRING)
+    answer->not_queued = command == RL_CMD_RELEASE && reply->items == usual + 1;
+    if (reply->items != usual + answer->not_queued ||
+        reply->item[0].type != RL_REPLY_STRING)
         return false;
     for (size_t i = 1; i < reply->items; i++)
         if (reply->item[i].type != RL_REPLY_INTEGER)
             return false;
-    if (answer->unplaced && reply->item[usual].integer != 0)
+    if (answer->not_queued && reply->item[usual].integer != 0)
         return false;
     answer->time = is_fenced ? reply->item[2].integer : 0;
     int64_t pttl = reply->item[1].integer;
@@ -228,7 +229,7 @@ static bool read_value(enum rl_text text, const struct rl_reply *reply, bool is_
     return true;
 }
 
-/* OK and nothing else grants: +PONG is the answer to another question. */
+/* Only OK is a grant: +PONG, for example, is the reply to another command. */
 static bool read_set(const struct rl_reply *reply, struct rl_answer *answer)
 {
     if (reply->type == RL_REPLY_NIL)
@@ -241,22 +242,23 @@ static bool read_set(const struct rl_reply *reply, struct rl_answer *answer)
     return true;
 }
 
-static bool read_code(enum rl_text text, int64_t code, struct rl_answer *answer)
+static bool read_code(enum rl_command command, int64_t code, struct rl_answer *answer)
 {
-    static const enum rl_vote votes[] = {RL_VOTE_GONE, RL_VOTE_GRANTED, RL_VOTE_PLANTED};
-    bool can_grant = text != RL_INSPECT && text != RL_BREAK;
-    int64_t most = text == RL_EXTEND || text == RL_RELEASE ? 2 : can_grant ? 1 : 0;
+    static const enum rl_vote votes[] = {RL_VOTE_GONE, RL_VOTE_GRANTED, RL_VOTE_RECREATED};
+    bool can_grant = command != RL_CMD_INSPECT && command != RL_CMD_BREAK;
+    bool has_code_2 = command == RL_CMD_EXTEND || command == RL_CMD_RELEASE;
+    int64_t most = has_code_2 ? 2 : can_grant;
     if (code < 0 || code > most)
         return false;
-    answer->awaited = text == RL_RELEASE && code == 2;
-    answer->vote = answer->awaited ? RL_VOTE_GRANTED : votes[code];
+    answer->has_waiters = command == RL_CMD_RELEASE && code == 2;
+    answer->vote = answer->has_waiters ? RL_VOTE_GRANTED : votes[code];
     return true;
 }
 
 #define ANSWER_NUMBERS 4
 #define ANSWER_DIGITS  18
 
-/* So many, with a space between them. */
+/* Parses ANSWER_NUMBERS numbers with a space between them. */
 static bool read_numbers(const struct rl_reply *reply, int64_t ret_number[ANSWER_NUMBERS])
 {
     const char *at = reply->text, *end = reply->text + reply->len;
@@ -273,24 +275,24 @@ static bool read_numbers(const struct rl_reply *reply, int64_t ret_number[ANSWER
     return true;
 }
 
-/* "code seconds microseconds fence", as the node has them. An acquire is never "gone". */
-static bool read_fenced(enum rl_text text, const struct rl_reply *reply,
+/* "code seconds microseconds fence", by the node. An acquire has no code 0 (gone). */
+static bool read_fenced(enum rl_command command, const struct rl_reply *reply,
                         struct rl_answer *answer)
 {
     int64_t number[ANSWER_NUMBERS];
     if (reply->type == RL_REPLY_ARRAY && reply->items >= 3)
-        return read_value(text, reply, true, answer);
+        return read_value(command, reply, true, answer);
     if (reply->type != RL_REPLY_STRING || !read_numbers(reply, number) ||
         number[1] >= RL_NEVER / RL_SECOND || number[2] >= RL_SECOND)
         return false;
     answer->time = number[1] * RL_SECOND + number[2];
     answer->fence = number[3];
-    return read_code(text, number[0], answer) &&
-           (text != RL_ACQUIRE || answer->vote == RL_VOTE_GRANTED);
+    return read_code(command, number[0], answer) &&
+           (command != RL_CMD_ACQUIRE || answer->vote == RL_VOTE_GRANTED);
 }
 
 /* {marker, the node's time} */
-static bool read_mark(const struct rl_reply *reply, struct rl_answer *answer)
+static bool read_marker(const struct rl_reply *reply, struct rl_answer *answer)
 {
     if (reply->type != RL_REPLY_ARRAY || reply->items != 2 ||
         reply->item[0].type != RL_REPLY_STRING || reply->item[1].type != RL_REPLY_INTEGER ||
@@ -302,31 +304,31 @@ static bool read_mark(const struct rl_reply *reply, struct rl_answer *answer)
     return true;
 }
 
-static bool read_reply(const struct rl_kind *kind, enum rl_text text,
+static bool read_reply(const struct rl_kind *kind, enum rl_command command,
                        const struct rl_reply *reply, struct rl_answer *ret_answer)
 {
-    bool of_operators = text == RL_INSPECT || text == RL_BREAK;
+    bool of_operators = command == RL_CMD_INSPECT || command == RL_CMD_BREAK;
     if (reply->type == RL_REPLY_ERROR)
-        return read_error(text, reply, ret_answer);
-    if (text == RL_MARK)
-        return read_mark(reply, ret_answer);
+        return read_error(command, reply, ret_answer);
+    if (command == RL_CMD_MARKER)
+        return read_marker(reply, ret_answer);
     if (kind->is_fenced && !of_operators)
-        return read_fenced(text, reply, ret_answer);
-    if (text == RL_ACQUIRE)
+        return read_fenced(command, reply, ret_answer);
+    if (command == RL_CMD_ACQUIRE)
         return read_set(reply, ret_answer);
     if (reply->type == RL_REPLY_INTEGER)
-        return read_code(text, reply->integer, ret_answer);
+        return read_code(command, reply->integer, ret_answer);
     return reply->type == RL_REPLY_ARRAY && reply->items >= 2 &&
-           read_value(text, reply, false, ret_answer);
+           read_value(command, reply, false, ret_answer);
 }
 
-bool rl_kind_read(const struct rl_kind *kind, enum rl_text text,
+bool rl_kind_read(const struct rl_kind *kind, enum rl_command command,
                   const struct rl_reply *reply, struct rl_answer *ret_answer)
 {
     static const struct rl_answer nothing = {.pttl = -1};
     *ret_answer = nothing;
-    if (read_reply(kind, text, reply, ret_answer))
+    if (read_reply(kind, command, reply, ret_answer))
         return true;
-    *ret_answer = nothing; /* not the half that could be read: its time, for instance */
+    *ret_answer = nothing; /* drop what was parsed, for example the time */
     return false;
 }

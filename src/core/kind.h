@@ -1,6 +1,7 @@
 /*
- * A kind of lock: what its rounds say, and how a reply reads as a vote. A lease never knows
- * which kind it is; a new kind is Lua files and a row in the table of kind.c.
+ * A kind of lock: the commands of its rounds, and how to parse a reply as a vote. The lease
+ * machine does not depend on the kind. A new kind needs Lua files and a row in the table in
+ * kind.c.
  */
 #ifndef RL_KIND_H
 #define RL_KIND_H
@@ -16,7 +17,7 @@ enum rl_reply_type {
     RL_REPLY_ARRAY,
 };
 
-/* A decoded reply. Texts and items live as long as the call that hands it over. */
+/* A decoded reply. `text` and `item` are valid only during the call that passes it. */
 struct rl_reply {
     enum rl_reply_type type;
     int64_t integer;
@@ -30,40 +31,40 @@ struct rl_reply {
 #define RL_DIGITS    20
 #define RL_NUMBERS   5
 
-/* A script, as the build made it from lua/. */
+/* A script; the build generates it from lua/. */
 struct rl_script {
     const char *body;
     size_t len;
     const char *sha1; /* 40 hex digits */
 };
 
-/* What a command is about. */
-struct rl_subject {
+/* The arguments of a command. */
+struct rl_command_args {
     struct rl_word key, token;
     int64_t ttl_ms;
-    bool plant;
-    struct rl_word place; /* of RELEASE: in the queue of those who wait; empty: none */
-    rl_time waited;       /* to take it, for how long by now; below 0: to leave it */
-    /* of a kind that is fenced */
+    bool recreate;
+    struct rl_word queue_entry; /* RELEASE: entry in the wait queue; empty: none */
+    rl_time waited; /* RELEASE: add it, waiting for this long; below 0: remove it */
+    /* fenced kinds */
     struct rl_word fence_key, marker_key;
-    struct rl_word nonce; /* RL_NONCE bytes: so the node's marker begins */
+    struct rl_word nonce; /* RL_NONCE bytes: how the node's marker begins */
     int64_t max_ttl_ms;
-    int64_t fence;   /* to be stored at least, in us by the nodes' clocks */
-    unsigned fences; /* of ACQUIRE: how many, the last of which is stored */
-    int64_t said;    /* when, by those */
-    /* of MARK: set the marker to `wanted`, if it is as expected */
+    int64_t fence;   /* the node stores at least this, us of the nodes' clocks */
+    unsigned fences; /* ACQUIRE: how many to reserve; the node stores the last */
+    int64_t sent_at; /* when the command is sent, by those clocks */
+    /* MARKER: if `write`, set the marker to `wanted` if it equals `expected` */
     bool write;
     struct rl_word expected, wanted;
 };
 
 struct rl_kind {
-    const char *mark; /* its tokens begin with that */
+    const char *mark; /* its tokens begin with this */
     bool is_fenced;
-    const struct rl_script *script[RL_TEXTS];
+    const struct rl_script *script[RL_COMMANDS];
 };
 
-/* One command in words; `digits` is where its numbers are written. */
-struct rl_command {
+/* The arguments of one command; `digits` holds the text of its numbers. */
+struct rl_argv {
     struct rl_word word[RL_WORDS_MAX];
     size_t words;
     char digits[RL_NUMBERS][RL_DIGITS];
@@ -72,32 +73,32 @@ struct rl_command {
 struct rl_answer {
     enum rl_vote vote;
     enum rl_fault fault;
-    int32_t pttl;         /* what remains of another's value, ms; -1 unknown */
-    struct rl_word value; /* the value that is there; empty if unknown */
-    int64_t fence;        /* that is stored there; 0: unknown, or none */
-    int64_t time;         /* of the node's clock, us; 0: not told */
-    bool awaited;         /* of RELEASE: another waits */
-    bool unplaced;        /* of RELEASE: the place in the queue could not be taken */
+    int32_t pttl;         /* remaining TTL of another client's value, ms; -1: unknown */
+    struct rl_word value; /* the value of the key; empty: unknown */
+    int64_t fence;        /* that the node stores; 0: unknown or none */
+    int64_t time;         /* of the node's clock, us; 0: unknown */
+    bool has_waiters;     /* RELEASE: another client waits */
+    bool not_queued;      /* RELEASE: the node could not update the queue entry */
 };
 
-/* The kind that a token of ours names; the plain one for any other token. */
+/* The kind of a token of this library; the plain kind for any other token. */
 const struct rl_kind *rl_kind_of(struct rl_word token);
 
-/* The kind of fenced locks, or that of the others. */
+/* The kind of fenced locks, or of plain locks. */
 const struct rl_kind *rl_kind_that_is(bool fenced);
 
-/* A bit for the script that says this, among those of all kinds; 0: none does. */
-uint32_t rl_kind_script_bit(const struct rl_kind *kind, enum rl_text text);
+/* A bit for the script of this command, unique among all kinds; 0: it has no script. */
+uint32_t rl_kind_script_bit(const struct rl_kind *kind, enum rl_command command);
 
-/* All of them. */
+/* All kinds, as an array of *ret_count. */
 const struct rl_kind *rl_kinds(size_t *ret_count);
 
-/* Writes the command. `whole`: send the script itself, for the server does not know it. */
-void rl_kind_command(const struct rl_kind *kind, enum rl_text text, bool whole,
-                     const struct rl_subject *subject, struct rl_command *ret_command);
+/* Writes the command. `whole`: send the script itself (EVAL), not its SHA-1 (EVALSHA). */
+void rl_kind_argv(const struct rl_kind *kind, enum rl_command command, bool whole,
+                  const struct rl_command_args *args, struct rl_argv *ret_argv);
 
-/* False: the reply is none that the command can have; the connection cannot be trusted. */
-bool rl_kind_read(const struct rl_kind *kind, enum rl_text text,
+/* False: the command cannot have this reply, so the connection cannot be trusted. */
+bool rl_kind_read(const struct rl_kind *kind, enum rl_command command,
                   const struct rl_reply *reply, struct rl_answer *ret_answer);
 
 #endif

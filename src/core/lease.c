@@ -2,21 +2,21 @@
 
 #include <assert.h>
 
-void rl_lease_init(struct rl_lease *lease, const struct rl_terms *terms,
+void rl_lease_init(struct rl_lease *lease, const struct rl_lease_params *params,
                    struct rl_ballot *ballot, int64_t *fences)
 {
-    assert(terms->n >= 1 && terms->n <= RL_NODES_MAX);
-    assert(terms->q >= rl_majority(terms->n) && terms->q <= terms->n);
-    for (unsigned node = 0; node < terms->n; node++) {
+    assert(params->n >= 1 && params->n <= RL_NODES_MAX);
+    assert(params->q >= rl_majority(params->n) && params->q <= params->n);
+    for (unsigned node = 0; node < params->n; node++) {
         ballot[node] = (struct rl_ballot){.vote = RL_VOTE_UNASKED, .pttl = -1};
         if (fences)
             fences[node] = 0;
     }
     *lease = (struct rl_lease){
-        .terms = terms,
+        .params = params,
         .ballot = ballot,
         .fences = fences,
-        .ttl = terms->ttl,
+        .ttl = params->ttl,
         .hold_until = RL_NEVER,
     };
 }
@@ -24,22 +24,22 @@ void rl_lease_init(struct rl_lease *lease, const struct rl_terms *terms,
 static void vote(struct rl_lease *lease, const struct rl_view *view,
                  const struct rl_lease_event *event, struct rl_update *update)
 {
-    assert(event->node < lease->terms->n);
-    switch (event->text) {
-    case RL_ACQUIRE: rl_lease_acquire_vote(lease, view, event, update); break;
-    case RL_SETTLE: rl_lease_settle_vote(lease, view, event, update); break;
-    case RL_EXTEND: rl_lease_extend_vote(lease, view, event, update); break;
-    case RL_RELEASE: rl_lease_release_vote(lease, view, event, update); break;
-    default: assert(!"a lease never says this");
+    assert(event->node < lease->params->n);
+    switch (event->command) {
+    case RL_CMD_ACQUIRE: rl_lease_acquire_vote(lease, view, event, update); break;
+    case RL_CMD_RAISE_FENCE: rl_lease_raise_vote(lease, view, event, update); break;
+    case RL_CMD_EXTEND: rl_lease_extend_vote(lease, view, event, update); break;
+    case RL_CMD_RELEASE: rl_lease_release_vote(lease, view, event, update); break;
+    default: assert(!"a lease never sends this");
     }
 }
 
-/* Nodes that did not answer in time are votes too. */
+/* Counts nodes whose timeout has passed as SILENT, and decides the round. */
 static void count_silent(struct rl_lease *lease, const struct rl_view *view,
                          struct rl_update *update)
 {
     lease->round.due = RL_NEVER;
-    for (rl_nodes rest = lease->round.waiting; rest; rest &= rest - 1) {
+    for (rl_node_set rest = lease->round.waiting; rest; rest &= rest - 1) {
         unsigned node = rl_first(rest);
         rl_time due = rl_lease_due(lease, view, node);
         if (view->now < due) {
@@ -54,13 +54,13 @@ static void count_silent(struct rl_lease *lease, const struct rl_view *view,
     }
     if (lease->state == RL_LEASE_ACQUIRING)
         rl_lease_decide_acquire(lease, view, update);
-    else if (lease->state == RL_LEASE_HELD && lease->round.text == RL_EXTEND &&
+    else if (lease->state == RL_LEASE_HELD && lease->round.command == RL_CMD_EXTEND &&
              !lease->decided)
         rl_lease_decide_extend(lease, view, update);
     else if (lease->state == RL_LEASE_RELEASING)
         rl_lease_decide_release(lease, view, update);
-    else if (lease->state == RL_LEASE_BACKING_OUT && !lease->round.waiting)
-        rl_lease_tell_failed(lease, view, update);
+    else if (lease->state == RL_LEASE_ABORTING && !lease->round.waiting)
+        rl_lease_report_failed(lease, view, update);
 }
 
 static void tick(struct rl_lease *lease, const struct rl_view *view,
@@ -71,11 +71,11 @@ static void tick(struct rl_lease *lease, const struct rl_view *view,
     if (lease->state == RL_LEASE_HELD && !update->send && rl_lease_round_is_over(lease) &&
         rl_lease_extension_is_due(lease, view->now))
         rl_lease_begin_extend(lease, view, update);
-    if (lease->state == RL_LEASE_LINGERING && view->now >= lease->next_round)
-        rl_lease_release_again(lease, view, rl_all(lease->terms->n), update);
+    if (lease->state == RL_LEASE_CLEANUP && view->now >= lease->next_round)
+        rl_lease_release_again(lease, view, rl_all(lease->params->n), update);
 }
 
-/* Before anything else: what has run out, has run out, whatever arrived meanwhile. */
+/* First in every step: a deadline that has passed counts, whatever event arrived. */
 static void expire(struct rl_lease *lease, const struct rl_view *view,
                    struct rl_update *update)
 {
@@ -86,8 +86,8 @@ static void expire(struct rl_lease *lease, const struct rl_view *view,
             update);
     else if (lease->state == RL_LEASE_ACQUIRING &&
              now >= lease->valid - rl_lease_least_validity(lease))
-        rl_lease_back_out(lease, view, RL_CAUSE_EXPIRED, update);
-    else if (lease->state == RL_LEASE_LINGERING && now >= lease->until)
+        rl_lease_abort(lease, view, RL_CAUSE_EXPIRED, update);
+    else if (lease->state == RL_LEASE_CLEANUP && now >= lease->until)
         lease->state = RL_LEASE_OVER;
 }
 
@@ -100,19 +100,21 @@ struct rl_update rl_lease_step(struct rl_lease *lease, const struct rl_view *vie
     expire(lease, view, &update);
     switch (event->type) {
     case RL_EVENT_START: rl_lease_start(lease, view, &update); break;
-    case RL_EVENT_QUEUE: rl_lease_queue(lease, view, &update); break;
+    case RL_EVENT_ENQUEUE: rl_lease_enqueue(lease, view, &update); break;
     case RL_EVENT_ADOPT: rl_lease_adopt(lease, view, event); break;
     case RL_EVENT_VOTE: vote(lease, view, event, &update); break;
     case RL_EVENT_READY:
-        if (lease->state == RL_LEASE_LINGERING)
+        if (lease->state == RL_LEASE_CLEANUP)
             rl_lease_release_again(lease, view, rl_bit(event->node), &update);
         break;
-    case RL_EVENT_FORGOT: rl_lease_forget(lease, view, event->node, &update); break;
+    case RL_EVENT_RESTARTED:
+        rl_lease_node_restarted(lease, view, event->node, &update);
+        break;
     case RL_EVENT_EXTEND:
         if (lease->state != RL_LEASE_HELD)
             break;
-        lease->wished_ttl = event->ttl;
-        lease->wished = true;
+        lease->requested_ttl = event->ttl;
+        lease->request_waits = true;
         if (rl_lease_round_is_over(lease))
             rl_lease_begin_extend(lease, view, &update);
         break;
@@ -121,7 +123,7 @@ struct rl_update rl_lease_step(struct rl_lease *lease, const struct rl_view *vie
     case RL_EVENT_EXPIRE: break;
     case RL_EVENT_TICK: tick(lease, view, &update); break;
     }
-    update.sooner = update.send || update.news || lease->state != state ||
+    update.sooner = update.send || update.reports || lease->state != state ||
                     lease->decided != decided || event->type == RL_EVENT_TICK;
     return update;
 }
@@ -137,17 +139,18 @@ rl_time rl_lease_next(const struct rl_lease *lease)
             rl_lease_extension_is_due(lease, lease->next_round))
             next = rl_min(next, lease->next_round);
         return rl_min(next, rl_lease_lost_at(lease));
-    case RL_LEASE_BACKING_OUT:
+    case RL_LEASE_ABORTING:
     case RL_LEASE_RELEASING: return next;
-    case RL_LEASE_LINGERING: return rl_min(lease->next_round, lease->until);
+    case RL_LEASE_CLEANUP: return rl_min(lease->next_round, lease->until);
     default: return RL_NEVER;
     }
 }
 
-bool rl_lease_wants(const struct rl_lease *lease, enum rl_text text, uint32_t seq)
+bool rl_lease_resend_is_safe(const struct rl_lease *lease, enum rl_command command,
+                             uint32_t seq)
 {
     bool goes_on = lease->state == RL_LEASE_ACQUIRING || lease->state == RL_LEASE_HELD;
-    return text == RL_RELEASE || (goes_on && seq == lease->round.seq);
+    return command == RL_CMD_RELEASE || (goes_on && seq == lease->round.seq);
 }
 
 rl_time rl_lease_left(const struct rl_lease *lease, rl_time now)

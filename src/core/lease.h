@@ -1,16 +1,17 @@
 /*
- * A lease: one attempt to hold one lock, and its life, as a machine that is stepped.
+ * A lease: the state machine of one attempt to hold one lock.
  *
- *     NEW -> ACQUIRING -> HELD -> RELEASING -> LINGERING -> OVER
- *       |         |         `-> LOST --^            ^
- *       `---------`-> BACKING_OUT ------------------'
+ *     NEW -> ACQUIRING -> HELD -> RELEASING -> CLEANUP -> OVER
+ *       |         |         `-> LOST --^          ^
+ *       `---------`-> ABORTING -------------------'
  *
- * Where grants carry fences, the largest is the lease's. If fewer than a quorum stored just
- * that, a second round (settle) raises it on the others before the lease is held.
+ * If grants carry fences, the largest becomes the fence of the lease. If fewer than q nodes
+ * stored exactly that fence, a second round (raise fence) raises it on the other granting
+ * nodes before the lease is held.
  *
- * Time comes in with the view, commands go out as data, and the machine says when it wants
- * to be stepped next. The safety rules are those of docs/safety.md; the algorithm is
- * Redlock as published:
+ * The machine reads no clock and does no I/O: the view carries the time, a step returns
+ * the commands to send, and rl_lease_next() returns when to step next. The safety rules are
+ * in docs/safety.md; the algorithm is Redlock as published:
  * https://redis.io/docs/latest/develop/use/patterns/distributed-locks/
  */
 #ifndef RL_LEASE_H
@@ -18,171 +19,191 @@
 
 #include "quorum.h"
 
-/* What was asked for. */
-struct rl_terms {
+/* The parameters of one lease. */
+struct rl_lease_params {
     rl_time ttl;
-    rl_time margin;       /* LOST is told this long before the deadline */
-    rl_time min_validity; /* less left when it is acquired: it is not */
+    rl_time margin;       /* LOST is reported this long before the deadline */
+    rl_time min_validity; /* an acquire that leaves less than this fails */
     rl_time extend_every; /* 0: no watchdog */
-    rl_time max_hold;     /* from when it was asked for to the end; RL_NEVER: no bound */
-    rl_time node_timeout; /* 0: follows the measured round trip */
+    rl_time max_hold;     /* the deadline is at most this after START or ADOPT */
+    rl_time node_timeout; /* 0: computed from the measured round trip */
     uint32_t drift_ppm;
     uint8_t n, q;
 };
 
-#define RL_PATIENCE_FLOOR (50 * RL_MS) /* the least per-node timeout that is not fixed */
-#define RL_PATIENCE_SHARE 10           /* and its bound, as a part of the TTL */
-#define RL_RETRY_SHARE    20           /* a lost extension is tried again after this part */
-#define RL_WATCHDOG_SHARE 3            /* the watchdog extends after at most this part */
-#define RL_SPREAD_SHARE   8            /* of which it may be early by up to this part */
-#define RL_EXTEND_SHARE   200          /* within this part of it they share a flush, */
-#define RL_EXTEND_GRID    (10 * RL_MS) /* but no less, */
-#define RL_EXTEND_COARSE  (50 * RL_MS) /* and no more */
-#define RL_LINGER_GAP     (500 * RL_MS)
+/* The per-node timeout, unless it is fixed: at least RL_NODE_TIMEOUT_MIN, at most
+   TTL / RL_NODE_TIMEOUT_SHARE; where the two cross, the upper limit counts. */
+#define RL_NODE_TIMEOUT_MIN   (50 * RL_MS)
+#define RL_NODE_TIMEOUT_SHARE 10
+
+/* A lost extension is retried after TTL / RL_RETRY_SHARE. */
+#define RL_RETRY_SHARE 20
+
+/* The watchdog extends after at most TTL / RL_WATCHDOG_SHARE: its interval. */
+#define RL_WATCHDOG_SHARE 3
+
+/* It extends up to interval / RL_SPREAD_SHARE earlier; `spread` sets how much. */
+#define RL_SPREAD_SHARE 8
+
+/*
+ * It rounds the time down to a multiple of interval / RL_EXTEND_SHARE, at least
+ * RL_EXTEND_GRID and at most RL_EXTEND_COARSE, so that many leases share one write. It
+ * does not round if the interval is below 10 * RL_EXTEND_GRID.
+ */
+#define RL_EXTEND_SHARE  200
+#define RL_EXTEND_GRID   (10 * RL_MS)
+#define RL_EXTEND_COARSE (50 * RL_MS)
+
+/* Time between two attempts to release a token that a node may still store. */
+#define RL_CLEANUP_INTERVAL (500 * RL_MS)
 
 enum rl_lease_state {
     RL_LEASE_NEW,
     RL_LEASE_ACQUIRING,
-    RL_LEASE_BACKING_OUT, /* lost: the release is under way, the failure is not told yet */
+    RL_LEASE_ABORTING, /* failed; the release is sent, the failure is not reported yet */
     RL_LEASE_HELD,
-    RL_LEASE_LOST, /* told; the keys stay until the holder has stopped and releases */
+    RL_LEASE_LOST, /* the keys stay until the holder has stopped and releases */
     RL_LEASE_RELEASING,
-    RL_LEASE_LINGERING, /* all is told; some node may still store the token */
+    RL_LEASE_CLEANUP, /* the outcome is reported; a node may still store the token */
     RL_LEASE_OVER,
 };
 
-/* Why a lease is where it is. */
+/* Why a lease is in its state. */
 enum rl_cause {
     RL_CAUSE_NONE,
-    RL_CAUSE_TAKEN,       /* others' keys plus our grants made up a quorum */
-    RL_CAUSE_NO_QUORUM,   /* too few nodes answered */
+    RL_CAUSE_TAKEN,       /* other clients' keys, with our grants, take up a quorum */
+    RL_CAUSE_NO_QUORUM,   /* too few nodes granted, and TAKEN does not apply */
     RL_CAUSE_EXPIRED,     /* the validity ran out */
-    RL_CAUSE_CANCELLED,   /* the caller wished so */
-    RL_CAUSE_GONE,        /* the nodes no longer store the token */
-    RL_CAUSE_MAX_HOLD,    /* it was held as long as it may be */
+    RL_CAUSE_CANCELLED,   /* the caller cancelled */
+    RL_CAUSE_GONE,        /* the nodes do not store the token any more */
+    RL_CAUSE_MAX_HOLD,    /* max_hold ended */
     RL_CAUSE_UNCONFIRMED, /* too few nodes confirmed the release */
 };
 
 enum rl_lease_event_type {
-    RL_EVENT_START,   /* acquire */
-    RL_EVENT_QUEUE,   /* give up at once, and say so: others who wait come first */
-    RL_EVENT_ADOPT,   /* take over a token: its deadline, or 0 if that is not known */
-    RL_EVENT_VOTE,    /* a node answered, or its connection ended before it did */
-    RL_EVENT_READY,   /* a node was greeted: what is unknown there can be released */
-    RL_EVENT_FORGOT,  /* a node was seen to have restarted: it may have lost the token */
-    RL_EVENT_EXTEND,  /* the caller asks for an extension; a ttl above 0 replaces the old */
-    RL_EVENT_RELEASE, /* the caller gives the lock back, or the attempt up */
-    RL_EVENT_DISOWN,  /* the caller goes; the token stays where it is */
-    RL_EVENT_EXPIRE,  /* look at the deadline, at nothing else */
-    RL_EVENT_TICK,    /* the time that rl_lease_next() named has come */
+    RL_EVENT_START, /* acquire */
+    /* Other waiters come first: fail without an acquire; the release queues this waiter. */
+    RL_EVENT_ENQUEUE,
+    RL_EVENT_ADOPT,     /* take over a token that is held */
+    RL_EVENT_VOTE,      /* a node replied, or its connection ended without a reply */
+    RL_EVENT_READY,     /* a node was greeted: release again what is unconfirmed */
+    RL_EVENT_RESTARTED, /* a node restarted and may have lost the token */
+    RL_EVENT_EXTEND,    /* the caller extends; a ttl above 0 replaces the TTL */
+    RL_EVENT_RELEASE,   /* the caller releases the lock, or cancels the attempt */
+    RL_EVENT_DISOWN,    /* the caller drops the lease; the token stays on the nodes */
+    RL_EVENT_EXPIRE,    /* check the deadline and nothing else */
+    RL_EVENT_TICK,      /* the time from rl_lease_next() is reached */
 };
 
 struct rl_lease_event {
     enum rl_lease_event_type type;
     rl_time ttl;      /* EXTEND */
-    rl_time deadline; /* ADOPT */
-    uint8_t node;     /* VOTE, READY, FORGOT */
-    uint32_t seq;     /* VOTE: the round that it answers */
-    enum rl_text text;
+    rl_time deadline; /* ADOPT; 0: unknown */
+    uint8_t node;     /* VOTE, READY, RESTARTED */
+    uint32_t seq;     /* VOTE: the round that it belongs to */
+    enum rl_command command;
     enum rl_vote vote;
     enum rl_fault fault;
-    int32_t pttl;  /* what remains of another's lock there, ms; -1 unknown */
-    int64_t fence; /* VOTE: what the grant stored, ADOPT: the lease's; 0: none */
-    rl_time took;  /* VOTE: since it was asked */
+    int32_t pttl;  /* VOTE: remaining TTL of another client's value, ms; -1: unknown */
+    int64_t fence; /* VOTE: the fence on the node, ADOPT: of the lease; 0: none */
+    rl_time took;  /* VOTE: from the command to the reply */
 };
 
-/* What the client sees at the moment of a step. */
+/* The time, and the state of the nodes, at a step. */
 struct rl_view {
     rl_time now;
-    rl_nodes ready; /* may vote */
-    rl_nodes open;  /* can be written to, in order: ready, suspect, quarantined */
-    const rl_time *round_trip; /* per node, smoothed; 0 unknown */
+    rl_node_set ready; /* may vote */
+    rl_node_set open;  /* accept commands, in order: ready, suspect or quarantined */
+    const rl_time *round_trip; /* per node, smoothed; 0: unknown */
 };
 
 /*
- * What happened, to be told to the caller, in this order. Losses first: nothing may be told
- * to a holder before it knows that it is none.
+ * What to report to the caller, in this order. LOST comes first: a holder must learn that
+ * it lost the lock before it gets any other report.
  */
-enum rl_news {
-    RL_NEWS_LOST = 1 << 0,
-    RL_NEWS_HELD = 1 << 1,
-    RL_NEWS_FAILED = 1 << 2,
-    RL_NEWS_NOT_EXTENDED = 1 << 3,
-    RL_NEWS_EXTENDED = 1 << 4,
-    RL_NEWS_RENEWED = 1 << 5, /* extended by the watchdog */
-    RL_NEWS_RELEASED = 1 << 6,
+enum rl_report {
+    RL_REPORT_LOST = 1 << 0,
+    RL_REPORT_HELD = 1 << 1,
+    RL_REPORT_FAILED = 1 << 2,
+    RL_REPORT_NOT_EXTENDED = 1 << 3,
+    RL_REPORT_EXTENDED = 1 << 4,
+    RL_REPORT_RENEWED = 1 << 5, /* extended by the watchdog */
+    RL_REPORT_RELEASED = 1 << 6,
 };
 
 struct rl_update {
-    rl_nodes send; /* to these nodes ... */
-    enum rl_text text;
-    bool plant; /* EXTEND: store the token again where no value is */
+    rl_node_set send; /* send `command` to these nodes */
+    enum rl_command command;
+    bool recreate; /* EXTEND: store the token again where the key is missing */
     uint32_t seq;
-    unsigned news;
-    bool sooner; /* it may want to be stepped sooner than it did, or its time is used up */
+    unsigned reports;
+    bool sooner; /* rl_lease_next() may be earlier than before, or has passed */
 };
 
 struct rl_lease {
-    const struct rl_terms *terms;
+    const struct rl_lease_params *params;
     struct rl_ballot *ballot;
-    int64_t *fences; /* what each grant stored; NULL: this kind has none */
-    rl_time ttl;     /* of the last round that said one; at first that of the terms */
+    int64_t *fences; /* per node, as it replied; NULL: the kind has no fences */
+    rl_time ttl;     /* of the last ACQUIRE or EXTEND; initially params->ttl */
     struct rl_round round;
-    rl_time valid;       /* the deadline; meaningful if `timed` */
-    rl_time hold_until;  /* the deadline never passes this */
-    rl_time next_round;  /* of the watchdog; when it lingers: of releases */
-    rl_time wished_ttl;  /* replaces the TTL when the round begins that says it; 0: none */
-    rl_time until;       /* when a token that was left behind has expired */
-    int64_t fence;       /* the largest that was granted, once a quorum has; 0: none */
-    rl_nodes touched;    /* were sent a text that stores the token */
-    rl_nodes dirty;      /* may store the token */
-    rl_nodes extended;   /* were sent an extension, which may store it, too */
-    rl_nodes unanswered; /* were sent a release that is neither answered nor cut */
-    rl_nodes holding;    /* known to have stored the token in the last won round */
-    rl_nodes missing;    /* known not to store it, by what they said last */
+    rl_time valid; /* the deadline, if `timed`; while ACQUIRING, the one it would get */
+    rl_time hold_until;    /* upper limit of the deadline */
+    rl_time next_round;    /* next extension by the watchdog; in CLEANUP: next release */
+    rl_time requested_ttl; /* replaces `ttl` when the next extension begins; 0: none */
+    rl_time until;         /* from then on every copy of the token has expired */
+    int64_t fence; /* largest fence of the grants, set once q nodes granted; 0: none */
+    rl_node_set touched;    /* were sent a command that stores the token */
+    rl_node_set dirty;      /* may store the token */
+    rl_node_set extended;   /* were sent an extension, which may also store it */
+    rl_node_set unanswered; /* were sent a release; no reply, and the connection is up */
+    rl_node_set holding;    /* known to have stored the token in the last won round */
+    rl_node_set missing;    /* known not to store it, by their last reply */
     enum rl_lease_state state : 8;
     enum rl_cause cause : 8;
-    uint8_t spread;   /* how early its watchdog is, of 256: 0, or rl_lease_spread() */
-    bool timed : 1;   /* the deadline is known: not so for a bare token */
-    bool decided : 1; /* the round's result is known */
-    bool won : 1;     /* and it is that */
-    bool asked : 1;   /* the round answers the caller's request */
-    bool wished : 1;  /* the caller's request waits for the round to end */
-    bool held : 1;    /* it is, or was: acquired or adopted */
+    uint8_t spread;      /* how early the watchdog extends, in 1/256; rl_lease_spread() */
+    bool timed : 1;      /* the deadline is known; it is unknown for a bare token */
+    bool decided : 1;    /* the round is won or lost */
+    bool won : 1;        /* the extension round is won */
+    bool by_request : 1; /* the round is the extension that the caller requested */
+    bool request_waits : 1; /* the caller's extension waits for the round to end */
+    bool held : 1;          /* it was acquired or adopted, now or earlier */
 };
 
-/* All three live as long as the lease; `ballot` and `fences` have room for terms->n. */
-void rl_lease_init(struct rl_lease *lease, const struct rl_terms *terms,
+/* `params`, `ballot` and `fences` must outlive the lease. `ballot` and `fences` have
+   params->n elements; `fences` may be NULL. */
+void rl_lease_init(struct rl_lease *lease, const struct rl_lease_params *params,
                    struct rl_ballot *ballot, int64_t *fences);
 
 struct rl_update rl_lease_step(struct rl_lease *lease, const struct rl_view *view,
                                const struct rl_lease_event *event);
 
 /*
- * What `spread` is to be for the leases of a client, which it numbers: the watchdogs of
- * those that are made one after the other are far apart. Set it after rl_lease_init().
+ * The value of `spread` for the lease with this number; a client numbers its leases. Leases
+ * with consecutive numbers get values that are far apart. Set `spread` after
+ * rl_lease_init().
  */
 uint8_t rl_lease_spread(uint64_t number);
 
-/* When the machine wants to be stepped with TICK, at the latest. */
+/* The latest time of the next step with TICK; RL_NEVER: none is needed. */
 rl_time rl_lease_next(const struct rl_lease *lease);
 
 /*
- * Whether this text of this round is still to be said. What stores the token must not be
- * said again once the release was: it would come behind it.
+ * Whether this command of round `seq` may be sent again. A command that stores the token
+ * must not follow the release: the node would store the token after it was released.
  */
-bool rl_lease_wants(const struct rl_lease *lease, enum rl_text text, uint32_t seq);
+bool rl_lease_resend_is_safe(const struct rl_lease *lease, enum rl_command command,
+                             uint32_t seq);
 
-/* How long the lock is surely held from `now` on; 0 if it is not. */
+/* For how long from `now` the lock is certainly held; 0: it is not held. */
 rl_time rl_lease_left(const struct rl_lease *lease, rl_time now);
 
-/* The fencing token; 0: there is none, or the lease was never held. */
+/* The fencing token; 0: none, or the lease was never held. */
 int64_t rl_lease_fence(const struct rl_lease *lease);
 
 /*
- * The per-node timeout for a node with this smoothed round trip: `node_timeout`, or if that
- * is 0 what follows the round trip, up to a part of the TTL.
+ * The timeout of a node with this smoothed round trip: `node_timeout`, or if that is 0,
+ * four round trips within the limits above.
  */
-rl_time rl_lease_patience(rl_time node_timeout, rl_time ttl, rl_time round_trip);
+rl_time rl_lease_node_timeout(rl_time node_timeout, rl_time ttl, rl_time round_trip);
 
 #endif

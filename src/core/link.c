@@ -5,26 +5,26 @@
 
 #include "retry.h"
 
-void rl_link_init(struct rl_link *link, const struct rl_link_terms *terms, rl_time now)
+void rl_link_init(struct rl_link *link, const struct rl_link_params *params, rl_time now)
 {
     memset(link, 0, sizeof(*link));
-    link->terms = *terms;
+    link->params = *params;
     link->state = RL_LINK_DOWN;
     link->fault = RL_FAULT_CONNECTING;
     link->retry_at = now;
     link->oldest = RL_NEVER;
 }
 
-static rl_time patience(const struct rl_link *link)
+static rl_time timeout(const struct rl_link *link)
 {
-    if (link->terms.node_timeout > 0)
-        return link->terms.node_timeout;
+    if (link->params.node_timeout > 0)
+        return link->params.node_timeout;
     return rl_clamp(4 * link->round_trip, RL_SUSPECT_FLOOR, RL_SUSPECT_CAP);
 }
 
 static rl_time give_up_at(const struct rl_link *link)
 {
-    return rl_later(link->oldest, rl_max(RL_GIVE_UP, 4 * patience(link)));
+    return rl_time_add_sat(link->oldest, rl_max(RL_GIVE_UP, 4 * timeout(link)));
 }
 
 bool rl_link_is_ready(const struct rl_link *link)
@@ -42,12 +42,12 @@ bool rl_link_is_awake(const struct rl_link *link)
     return link->state == RL_LINK_READY || link->state == RL_LINK_QUARANTINED;
 }
 
-bool rl_link_is_settled(const struct rl_link *link)
+bool rl_link_was_tried(const struct rl_link *link)
 {
     return rl_link_is_open(link) || link->failures > 0;
 }
 
-/* Half of the backoff is fixed and half is random, so that clients do not return as one. */
+/* Half of the backoff is random, so that clients do not reconnect at the same time. */
 static void go_down(struct rl_link *link, const struct rl_link_event *event,
                     enum rl_fault fault)
 {
@@ -60,7 +60,8 @@ static void go_down(struct rl_link *link, const struct rl_link_event *event,
         link->restarted = false;
     rl_time cap = hopeless ? RL_DENIED_CAP : RL_BACKOFF_CAP;
     rl_time delay = rl_backoff(RL_BACKOFF_BASE, cap, link->failures);
-    link->retry_at = rl_later(event->now, delay / 2 + rl_uniform(event->random, delay / 2));
+    link->retry_at =
+        rl_time_add_sat(event->now, delay / 2 + rl_uniform(event->random, delay / 2));
     link->state = RL_LINK_DOWN;
     link->fault = fault;
     link->oldest = RL_NEVER;
@@ -75,7 +76,7 @@ static enum rl_link_action abort_link(struct rl_link *link,
     return RL_LINK_ABORT;
 }
 
-static enum rl_fault judge(const struct rl_identity *identity)
+static enum rl_fault evaluate(const struct rl_identity *identity)
 {
     if (identity->denied != RL_FAULT_NONE)
         return identity->denied;
@@ -90,7 +91,7 @@ static enum rl_fault judge(const struct rl_identity *identity)
     return identity->process.run_id[0] ? RL_FAULT_NONE : RL_FAULT_PROTOCOL;
 }
 
-/* READY, or QUARANTINED as long as locks that the node may have forgotten can be held. */
+/* QUARANTINED while locks that the node may have forgotten can be held; then READY. */
 static void admit(struct rl_link *link, rl_time now)
 {
     bool quarantined = now < link->quarantine_until;
@@ -99,17 +100,18 @@ static void admit(struct rl_link *link, rl_time now)
 }
 
 /*
- * Whoever answers is remembered, even if it may not vote: a node that is refused at first,
- * for it loads its data or is there twice, must not seem unknown when it is accepted.
+ * Records the run_id of every server that replies to the greeting, even if the link refuses
+ * it. A node that is refused first, because it loads its data or is a duplicate, must not
+ * look like a new one when the link accepts it later: the restart would go unnoticed.
  */
 static void recognise(struct rl_link *link, const struct rl_link_event *event)
 {
     const struct rl_identity *identity = event->identity;
     bool another =
         link->run_id[0] && memcmp(link->run_id, identity->process.run_id, RL_RUN_ID) != 0;
-    if (another && link->terms.quarantine > 0) {
+    if (another && link->params.quarantine > 0) {
         link->restarted = true;
-        link->quarantine_until = rl_later(event->now, link->terms.quarantine);
+        link->quarantine_until = rl_time_add_sat(event->now, link->params.quarantine);
     }
     link->duplicate = identity->is_duplicate;
     memcpy(link->run_id, identity->process.run_id, sizeof(link->run_id));
@@ -117,7 +119,7 @@ static void recognise(struct rl_link *link, const struct rl_link_event *event)
 
 static enum rl_link_action greeted(struct rl_link *link, const struct rl_link_event *event)
 {
-    enum rl_fault fault = judge(event->identity);
+    enum rl_fault fault = evaluate(event->identity);
     if (event->identity->process.run_id[0])
         recognise(link, event);
     if (fault != RL_FAULT_NONE)
@@ -134,8 +136,9 @@ static void answered(struct rl_link *link, const struct rl_link_event *event)
     rl_time sample = rl_max(event->now - event->sent, 1);
     link->oldest = event->oldest;
     if (link->state == RL_LINK_SUSPECT) {
-        if (link->oldest == RL_NEVER || event->now < link->oldest + patience(link)) {
-            /* How long it hung says little; but one that is late each time is only far. */
+        if (link->oldest == RL_NEVER || event->now < link->oldest + timeout(link)) {
+            /* One long reply may be a node that hung, so the estimate at most doubles. A
+               node that is always late is only distant. */
             link->round_trip = rl_clamp(sample, link->round_trip, 2 * link->round_trip);
             admit(link, event->now);
         }
@@ -156,7 +159,7 @@ static enum rl_link_action tick(struct rl_link *link, const struct rl_link_event
         return RL_LINK_CONNECT;
     case RL_LINK_CONNECTING:
     case RL_LINK_GREETING:
-        if (now < rl_later(link->since, link->terms.connect_timeout))
+        if (now < rl_time_add_sat(link->since, link->params.connect_timeout))
             return RL_LINK_NOTHING;
         return abort_link(link, event, RL_FAULT_TIMEOUT);
     case RL_LINK_QUARANTINED:
@@ -164,7 +167,7 @@ static enum rl_link_action tick(struct rl_link *link, const struct rl_link_event
     case RL_LINK_SUSPECT:
         if (now >= give_up_at(link))
             return abort_link(link, event, RL_FAULT_TIMEOUT);
-        if (now >= rl_later(link->oldest, patience(link))) {
+        if (now >= rl_time_add_sat(link->oldest, timeout(link))) {
             link->state = RL_LINK_SUSPECT;
             link->fault = RL_FAULT_TIMEOUT;
         } else if (link->state == RL_LINK_QUARANTINED) {
@@ -195,10 +198,10 @@ enum rl_link_action rl_link_step(struct rl_link *link, const struct rl_link_even
     return RL_LINK_NOTHING;
 }
 
-bool rl_link_learns(const struct rl_link *link, rl_time now, rl_time oldest)
+bool rl_link_wants_reply(const struct rl_link *link, rl_time now, rl_time oldest)
 {
     return link->state != RL_LINK_READY || oldest < link->oldest ||
-           oldest - link->oldest >= RL_LINK_GRAIN || now - oldest >= patience(link) / 2;
+           oldest - link->oldest >= RL_LINK_GRAIN || now - oldest >= timeout(link) / 2;
 }
 
 rl_time rl_link_next(const struct rl_link *link)
@@ -206,36 +209,39 @@ rl_time rl_link_next(const struct rl_link *link)
     switch (link->state) {
     case RL_LINK_DOWN: return link->retry_at;
     case RL_LINK_CONNECTING:
-    case RL_LINK_GREETING: return rl_later(link->since, link->terms.connect_timeout);
-    case RL_LINK_READY: return rl_later(link->oldest, patience(link));
+    case RL_LINK_GREETING:
+        return rl_time_add_sat(link->since, link->params.connect_timeout);
+    case RL_LINK_READY: return rl_time_add_sat(link->oldest, timeout(link));
     case RL_LINK_QUARANTINED:
-        return rl_min(link->quarantine_until, rl_later(link->oldest, patience(link)));
+        return rl_min(link->quarantine_until, rl_time_add_sat(link->oldest, timeout(link)));
     case RL_LINK_SUSPECT: return give_up_at(link);
     }
     return RL_NEVER;
 }
 
-void rl_gate_init(struct rl_gate *gate, rl_time now, rl_time connect_timeout)
+void rl_startup_barrier_init(struct rl_startup_barrier *barrier, rl_time now,
+                             rl_time node_timeout, rl_time connect_timeout)
 {
-    *gate = (struct rl_gate){
-        .opened_at = RL_NEVER,
+    *barrier = (struct rl_startup_barrier){
+        .over_at = RL_NEVER,
         .start = now,
-        .deadline = rl_later(now, connect_timeout),
+        .grace = rl_max(node_timeout, RL_STARTUP_GRACE),
+        .deadline = rl_time_add_sat(now, connect_timeout),
     };
 }
 
-bool rl_gate_step(struct rl_gate *gate, unsigned n, unsigned q, rl_nodes ready,
-                  rl_nodes settled, rl_time now)
+bool rl_startup_barrier_step(struct rl_startup_barrier *barrier, unsigned n, unsigned q,
+                             rl_node_set ready, rl_node_set tried, rl_time now)
 {
-    if (gate->opened_at != RL_NEVER)
+    if (barrier->over_at != RL_NEVER)
         return true;
-    bool out_of_reach = rl_count(settled & ~ready) > n - q;
+    bool out_of_reach = rl_count(tried & ~ready) > n - q;
     if (rl_count(ready) >= q || out_of_reach) {
-        rl_time grace = rl_max(now - gate->start, RL_GATE_GRACE);
-        gate->deadline = rl_min(gate->deadline, rl_later(now, grace));
+        rl_time grace = rl_max(now - barrier->start, barrier->grace);
+        barrier->deadline = rl_min(barrier->deadline, rl_time_add_sat(now, grace));
     }
-    bool all_tried = rl_count(settled) == n;
-    if (all_tried || now >= gate->deadline)
-        gate->opened_at = now;
-    return gate->opened_at != RL_NEVER;
+    bool all_tried = rl_count(tried) == n;
+    if (all_tried || now >= barrier->deadline)
+        barrier->over_at = now;
+    return barrier->over_at != RL_NEVER;
 }

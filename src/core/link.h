@@ -1,13 +1,14 @@
 /*
- * A link: the connection to one node, as a machine that is stepped.
+ * A link: the state machine of the connection to one node.
  *
  *     DOWN -> CONNECTING -> GREETING -> READY <-> SUSPECT
  *       ^                           `-> QUARANTINED -^
- *       `------------- any of them, when it fails
+ *       `------------- from any state, when it fails
  *
- * Only a READY node votes. A node that owes an answer for too long is SUSPECT: it is not
- * asked, but its stream stays open, for a release that follows on the same stream cannot
- * overtake what was sent before. If it stays silent the connection is given up.
+ * Only a READY node votes. A node with a reply that is overdue becomes SUSPECT: the client
+ * does not ask it for votes, but keeps the connection open. A release on the same
+ * connection cannot overtake the commands that were sent before it. If the node stays
+ * silent, the link aborts the connection.
  */
 #ifndef RL_LINK_H
 #define RL_LINK_H
@@ -15,31 +16,39 @@
 #include "fault.h"
 #include "marker.h"
 
-struct rl_link_terms {
-    rl_time connect_timeout; /* from the first step of connecting to the greeting's end */
-    rl_time node_timeout;    /* 0: follows the measured round trip */
-    rl_time quarantine;      /* how long a node that restarted is not counted; 0: durable */
+struct rl_link_params {
+    rl_time connect_timeout; /* from the start of connecting to the end of the greeting */
+    rl_time node_timeout;    /* 0: computed from the measured round trip */
+    rl_time quarantine;      /* how long a restarted node does not vote; 0: durable */
 };
 
+/* Limits of the computed node timeout. A node with a longer overdue reply is SUSPECT. */
 #define RL_SUSPECT_FLOOR (50 * RL_MS)
 #define RL_SUSPECT_CAP   RL_SECOND
-#define RL_LINK_GRAIN    RL_MS
-#define RL_GIVE_UP       RL_SECOND /* after at least this time without an answer */
-#define RL_BACKOFF_BASE  (10 * RL_MS)
-#define RL_BACKOFF_CAP   RL_SECOND
-#define RL_DENIED_CAP    (5 * RL_SECOND) /* when asking again soon cannot help */
 
-/* Who a node says that it is. */
+/* See rl_link_wants_reply(). */
+#define RL_LINK_GRAIN RL_MS
+
+/* The link aborts after at least this time without a reply. */
+#define RL_GIVE_UP RL_SECOND
+
+/* Delay before connecting again: the first, the longest, and the longest if a quick retry
+   cannot help. */
+#define RL_BACKOFF_BASE (10 * RL_MS)
+#define RL_BACKOFF_CAP  RL_SECOND
+#define RL_DENIED_CAP   (5 * RL_SECOND)
+
+/* The identity of a node, from its replies to the greeting. */
 struct rl_identity {
     bool is_master;
     bool is_cluster;
     bool is_loading;
     bool is_duplicate;    /* another node of this client has the same run_id */
-    enum rl_fault denied; /* an error that the greeting met */
+    enum rl_fault denied; /* the error reply to the greeting, if any */
     struct rl_process process;
-    int64_t time;                   /* of its clock, us; 0: not told */
-    size_t marker_len;              /* 0: it has none */
-    char marker[RL_MARKER_MAX + 1]; /* cut, if it is longer: then it is none of ours */
+    int64_t time;                   /* of its clock, us; 0: unknown */
+    size_t marker_len;              /* 0: it has no marker */
+    char marker[RL_MARKER_MAX + 1]; /* truncated if longer: then it is invalid */
 };
 
 enum rl_link_state {
@@ -52,13 +61,13 @@ enum rl_link_state {
 };
 
 enum rl_link_event_type {
-    RL_LINK_TICK,      /* the time that rl_link_next() named has come */
+    RL_LINK_TICK,      /* the time from rl_link_next() is reached */
     RL_LINK_CONNECTED, /* bytes can be exchanged */
-    RL_LINK_GREETED,   /* the greeting was answered */
-    RL_LINK_SENT,      /* a command was sent while none was owed an answer */
-    RL_LINK_ANSWERED,  /* the oldest command was answered */
-    RL_LINK_FAULT,     /* the answer says that the node cannot vote */
-    RL_LINK_FAILED,    /* the connection ended, or could not be made */
+    RL_LINK_GREETED,   /* the node replied to the greeting */
+    RL_LINK_SENT,      /* a command was sent while no reply was outstanding */
+    RL_LINK_ANSWERED,  /* the node replied to the oldest outstanding command */
+    RL_LINK_FAULT,     /* the reply shows that the node cannot vote */
+    RL_LINK_FAILED,    /* the connection ended or could not be made */
 };
 
 struct rl_link_event {
@@ -67,78 +76,86 @@ struct rl_link_event {
     uint64_t random;
     const struct rl_identity *identity; /* GREETED */
     enum rl_fault fault;                /* FAULT, FAILED */
-    rl_time sent;                       /* ANSWERED: when the answered command was sent */
-    rl_time oldest; /* ANSWERED: when the next one was; RL_NEVER: none */
+    rl_time sent;                       /* ANSWERED: when that command was sent */
+    rl_time oldest; /* ANSWERED: when the next outstanding one was; RL_NEVER: none */
 };
 
 enum rl_link_action {
     RL_LINK_NOTHING,
     RL_LINK_CONNECT,
     RL_LINK_GREET,
-    RL_LINK_ABORT, /* close, so that what is not delivered yet never will be */
+    RL_LINK_ABORT, /* close so that undelivered data never arrives */
 };
 
 struct rl_link {
-    struct rl_link_terms terms;
+    struct rl_link_params params;
     enum rl_link_state state;
-    enum rl_fault fault;      /* why it is not ready */
+    enum rl_fault fault;      /* why it is not READY */
     rl_time since;            /* when connecting began */
     rl_time greeted_at;       /* when the greeting was sent */
     rl_time retry_at;         /* DOWN: when to connect again */
-    rl_time quarantine_until; /* not counted before */
-    rl_time oldest;           /* when the oldest unanswered command was sent */
-    rl_time round_trip;       /* smoothed; 0: not measured yet */
-    unsigned failures;        /* since it was last open for RL_BACKOFF_CAP */
-    bool restarted;           /* since it was open last: it may have forgotten locks, which
-                                 each lease is told at each greeting, also a refused one */
-    bool duplicate;           /* as it was greeted last: another node is the same server */
+    rl_time quarantine_until; /* the node does not vote before */
+    rl_time oldest;     /* when the oldest outstanding command was sent; RL_NEVER: none */
+    rl_time round_trip; /* smoothed; 0: not measured yet */
+    unsigned failures;  /* since the link was last open for RL_BACKOFF_CAP */
+    /* The node restarted since the link was last open, and may have forgotten locks. The
+       client notifies each lease at each greeting, also at a refused one. */
+    bool restarted;
+    bool duplicate; /* by the last greeting: another node is the same server */
     char run_id[RL_RUN_ID + 1];
 };
 
-void rl_link_init(struct rl_link *link, const struct rl_link_terms *terms, rl_time now);
+void rl_link_init(struct rl_link *link, const struct rl_link_params *params, rl_time now);
 enum rl_link_action rl_link_step(struct rl_link *link, const struct rl_link_event *event);
 
 /*
- * Whether it has to be stepped with ANSWERED. Of commands that a node that votes was sent
- * within RL_LINK_GRAIN the last answer says all: when the oldest that is owed now was sent.
- * Unless they take long: then each is a sign of life, and a longer round trip.
+ * Whether the client must step the link with ANSWERED for this reply; `oldest` is as in the
+ * event. For a READY node, only the last reply to the commands that were sent within
+ * RL_LINK_GRAIN updates the link. While the oldest outstanding command is older than half
+ * the node timeout, each reply updates it: it is a sign of life and a sample of a longer
+ * round trip.
  */
-bool rl_link_learns(const struct rl_link *link, rl_time now, rl_time oldest);
+bool rl_link_wants_reply(const struct rl_link *link, rl_time now, rl_time oldest);
 
-/* When the machine wants to be stepped with TICK, at the latest. */
+/* The latest time of the next step with TICK; RL_NEVER: none is needed. */
 rl_time rl_link_next(const struct rl_link *link);
 
-bool rl_link_is_ready(const struct rl_link *link); /* it may vote */
-bool rl_link_is_open(const struct rl_link *link);  /* it can be written to, in order */
+bool rl_link_is_ready(const struct rl_link *link); /* the node may vote */
+bool rl_link_is_open(const struct rl_link *link);  /* it accepts commands, in order */
 
-/* It answers: it is ready, or would be but for its quarantine. */
+/* The node replies in time: it is READY or QUARANTINED. */
 bool rl_link_is_awake(const struct rl_link *link);
 
-/* It was tried: it is open, or it has failed at least once. */
-bool rl_link_is_settled(const struct rl_link *link);
+/* The link is open, or has failed at least once. */
+bool rl_link_was_tried(const struct rl_link *link);
 
 /*
- * The gate before the first words of a fresh client. It opens when every node was tried;
- * when it is known whether there is a majority, and the others had as long again, at least
- * RL_GATE_GRACE, so that a release or a survey reaches whoever can be reached; and in any
- * case after connect_timeout.
+ * The startup barrier: a new client sends no commands before it is over. It is over when
+ * the first of these is true:
+ *
+ * - Every node was tried.
+ * - It is known whether q nodes are ready, and the other nodes had as long again, at least
+ *   RL_STARTUP_GRACE and at least a fixed `node_timeout` (0: none). A release or an
+ *   inspection then reaches every node that replies within that time.
+ * - connect_timeout has passed.
  */
-#define RL_GATE_GRACE (100 * RL_MS)
+#define RL_STARTUP_GRACE (100 * RL_MS)
 
-struct rl_gate {
-    rl_time opened_at; /* RL_NEVER: still shut */
-    rl_time start, deadline;
+struct rl_startup_barrier {
+    rl_time over_at; /* RL_NEVER: not over yet */
+    rl_time start, grace, deadline;
 };
 
-void rl_gate_init(struct rl_gate *gate, rl_time now, rl_time connect_timeout);
+void rl_startup_barrier_init(struct rl_startup_barrier *barrier, rl_time now,
+                             rl_time node_timeout, rl_time connect_timeout);
 
-static inline bool rl_gate_is_open(const struct rl_gate *gate)
+static inline bool rl_startup_barrier_is_open(const struct rl_startup_barrier *barrier)
 {
-    return gate->opened_at != RL_NEVER;
+    return barrier->over_at != RL_NEVER;
 }
 
-/* Looks at the links; returns whether the gate is open, now and from then on. */
-bool rl_gate_step(struct rl_gate *gate, unsigned n, unsigned q, rl_nodes ready,
-                  rl_nodes settled, rl_time now);
+/* Updates the barrier. Returns whether it is over; once over, it stays over. */
+bool rl_startup_barrier_step(struct rl_startup_barrier *barrier, unsigned n, unsigned q,
+                             rl_node_set ready, rl_node_set tried, rl_time now);
 
 #endif

@@ -47,7 +47,7 @@ void rl_marker_nonce(uint64_t nonce, char text[RL_NONCE])
         text[i] = "0123456789abcdef"[nonce >> (60 - 4 * i) & 15];
 }
 
-static const char sound[] = "sound", barred[] = "barred";
+static const char active[] = "sound", quarantined[] = "barred";
 
 size_t rl_marker_write(const struct rl_marker *marker, char text[RL_MARKER_MAX])
 {
@@ -55,12 +55,12 @@ size_t rl_marker_write(const struct rl_marker *marker, char text[RL_MARKER_MAX])
     const struct rl_roster *roster = &marker->roster;
     put_id(&writer, marker->nonce);
     put_space(&writer);
-    if (marker->sound)
-        put_text(&writer, sound, sizeof(sound) - 1);
+    if (marker->active)
+        put_text(&writer, active, sizeof(active) - 1);
     else
-        put_text(&writer, barred, sizeof(barred) - 1);
+        put_text(&writer, quarantined, sizeof(quarantined) - 1);
     put_space(&writer);
-    put_number(&writer, marker->seat);
+    put_number(&writer, marker->index);
     put_space(&writer);
     put_id(&writer, roster->deployment);
     put_space(&writer);
@@ -71,9 +71,9 @@ size_t rl_marker_write(const struct rl_marker *marker, char text[RL_MARKER_MAX])
     put_text(&writer, marker->process.replid, RL_RUN_ID);
     for (unsigned i = 0; i < roster->n; i++) {
         put_space(&writer);
-        put_number(&writer, roster->seat[i].generation);
+        put_number(&writer, roster->member[i].generation);
         *writer.at++ = '.';
-        put_id(&writer, roster->seat[i].id);
+        put_id(&writer, roster->member[i].id);
     }
     assert(writer.at <= text + RL_MARKER_MAX);
     return (size_t)(writer.at - text);
@@ -153,24 +153,24 @@ static void take_run_id(struct reader *reader, char run_id[RL_RUN_ID + 1])
 
 static void take_state(struct reader *reader, struct rl_marker *marker)
 {
-    marker->sound = take_text(reader, sound, sizeof(sound) - 1);
-    if (!marker->sound && !take_text(reader, barred, sizeof(barred) - 1))
+    marker->active = take_text(reader, active, sizeof(active) - 1);
+    if (!marker->active && !take_text(reader, quarantined, sizeof(quarantined) - 1))
         reader->bad = true;
 }
 
-static void take_seats(struct reader *reader, struct rl_roster *roster)
+static void take_members(struct reader *reader, struct rl_roster *roster)
 {
     while (reader->at < reader->end && !reader->bad && roster->n < RL_NODES_MAX) {
-        struct rl_incarnation *seat = &roster->seat[roster->n++];
+        struct rl_incarnation *incarnation = &roster->member[roster->n++];
         take_char(reader, ' ');
-        seat->generation = (uint32_t)take_number(reader, UINT32_MAX);
+        incarnation->generation = (uint32_t)take_number(reader, UINT32_MAX);
         take_char(reader, '.');
-        seat->id = take_id(reader);
+        incarnation->id = take_id(reader);
     }
 }
 
-/* Who writes it as we do is one of us: nothing has to be asked of what numbers look like.
- */
+/* The text is exactly what rl_marker_write() writes. So the parser need not check the
+   format of numbers. */
 static bool is_canonical(const struct rl_marker *marker, struct rl_word text)
 {
     char again[RL_MARKER_MAX];
@@ -186,7 +186,7 @@ bool rl_marker_read(struct rl_word text, struct rl_marker *ret_marker)
     take_char(&reader, ' ');
     take_state(&reader, &marker);
     take_char(&reader, ' ');
-    marker.seat = (uint8_t)take_number(&reader, RL_NODES_MAX - 1);
+    marker.index = (uint8_t)take_number(&reader, RL_NODES_MAX - 1);
     take_char(&reader, ' ');
     marker.roster.deployment = take_id(&reader);
     take_char(&reader, ' ');
@@ -195,8 +195,8 @@ bool rl_marker_read(struct rl_word text, struct rl_marker *ret_marker)
     take_run_id(&reader, marker.process.run_id);
     take_char(&reader, ' ');
     take_run_id(&reader, marker.process.replid);
-    take_seats(&reader, &marker.roster);
-    if (reader.bad || reader.at != reader.end || marker.seat >= marker.roster.n ||
+    take_members(&reader, &marker.roster);
+    if (reader.bad || reader.at != reader.end || marker.index >= marker.roster.n ||
         marker.roster.deployment == 0 || rl_marker_self(&marker).generation == 0 ||
         !is_canonical(&marker, text))
         return false;
@@ -204,9 +204,9 @@ bool rl_marker_read(struct rl_word text, struct rl_marker *ret_marker)
     return true;
 }
 
-/* --- knowing --- */
+/* --- comparing --- */
 
-bool rl_same_process(const struct rl_process *a, const struct rl_process *b)
+bool rl_process_equal(const struct rl_process *a, const struct rl_process *b)
 {
     return memcmp(a->run_id, b->run_id, RL_RUN_ID) == 0 &&
            memcmp(a->replid, b->replid, RL_RUN_ID) == 0;
@@ -216,6 +216,6 @@ void rl_roster_merge(struct rl_roster *roster, const struct rl_roster *other)
 {
     assert(roster->deployment == other->deployment && roster->n == other->n);
     for (unsigned i = 0; i < roster->n; i++)
-        if (rl_later_incarnation(other->seat[i], roster->seat[i]))
-            roster->seat[i] = other->seat[i];
+        if (rl_incarnation_is_newer(other->member[i], roster->member[i]))
+            roster->member[i] = other->member[i];
 }

@@ -7,17 +7,17 @@ unsigned rl_majority(unsigned n)
     return n / 2 + 1;
 }
 
-enum rl_result rl_round_result(const struct rl_round *round, unsigned q)
+enum rl_round_state rl_round_evaluate(const struct rl_round *round, unsigned q)
 {
     assert((round->granted & round->waiting) == 0);
     if (rl_count(round->granted) >= q)
-        return RL_WON;
-    return rl_count(round->granted | round->waiting) < q ? RL_LOST : RL_OPEN;
+        return RL_ROUND_WON;
+    return rl_count(round->granted | round->waiting) < q ? RL_ROUND_LOST : RL_ROUND_OPEN;
 }
 
 void rl_round_count(struct rl_round *round, unsigned node, enum rl_vote vote)
 {
-    rl_nodes bit = rl_bit(node);
+    rl_node_set bit = rl_bit(node);
     round->waiting &= ~bit;
     if (vote == RL_VOTE_GRANTED)
         round->granted |= bit;
@@ -29,11 +29,11 @@ rl_time rl_valid_until(rl_time start, rl_time ttl, uint32_t drift_ppm)
 {
     rl_time whole = ttl / 1000000 * drift_ppm;
     rl_time part = (ttl % 1000000 * drift_ppm + 999999) / 1000000;
-    return rl_later(start, ttl) - whole - part - RL_DRIFT_FLOOR;
+    return rl_time_add_sat(start, ttl) - whole - part - RL_DRIFT_FLOOR;
 }
 
-/* What keeps the node from granting ends by itself: another's key or, if asked, its
- * absence. */
+/* The node will be able to grant after `pttl`: another client's key expires there or, if
+   `absent`, the node may vote again. */
 static bool is_timed(const struct rl_ballot *ballot, bool absent)
 {
     return ballot->pttl >= 0 &&

@@ -1,8 +1,8 @@
 /*
- * A round: one command fanned out to the nodes, and the count of their votes.
+ * A round: one command sent to many nodes, and the count of their votes.
  *
- * Votes are sets of nodes, so a node is never counted twice. The quorum is that of the
- * configured number of nodes, whoever can be reached: a missing node is a refusal.
+ * Votes are sets of nodes, so no node counts twice. The quorum is computed from the
+ * configured number of nodes, not from the reachable ones: an unreachable node refuses.
  * Source: https://redis.io/docs/latest/develop/use/patterns/distributed-locks/
  */
 #ifndef RL_QUORUM_H
@@ -10,49 +10,50 @@
 
 #include "fault.h"
 
-/* How one node answered; kept after the round, to explain it. */
+/* The reply of one node; kept after the round, to explain its result. */
 struct rl_ballot {
     enum rl_vote vote : 8;
     enum rl_fault fault : 8;
-    uint32_t latency; /* how long it took to answer, us */
-    int32_t pttl;     /* of another's lock; ABSENT: until it may vote; ms, -1 unknown */
+    uint32_t latency; /* from the command to the reply, us */
+    int32_t pttl; /* of another client's lock; ABSENT: until it may vote; ms, -1: unknown */
 };
 
-enum rl_result { RL_OPEN, RL_WON, RL_LOST };
+enum rl_round_state { RL_ROUND_OPEN, RL_ROUND_WON, RL_ROUND_LOST };
 
 struct rl_round {
     rl_time start;
-    rl_time due; /* the first of those that are asked is out of time; or earlier */
-    enum rl_text text;
+    rl_time due; /* when the first asked node times out, or earlier */
+    enum rl_command command;
     uint32_t seq;
-    rl_nodes waiting; /* asked, and neither answered nor out of time */
-    rl_nodes granted; /* whoever is in neither set counts against winning */
+    rl_node_set waiting; /* asked; no reply and no timeout yet */
+    rl_node_set granted; /* a node in neither set counts as a refusal */
 };
 
-/* The least majority of n. */
+/* The smallest majority of n. */
 unsigned rl_majority(unsigned n);
 
-/* Won at q grants; lost when q can no longer be reached; else open. */
-enum rl_result rl_round_result(const struct rl_round *round, unsigned q);
+/* WON at q grants; LOST when q grants are impossible; else OPEN. */
+enum rl_round_state rl_round_evaluate(const struct rl_round *round, unsigned q);
 
-/* Counts a vote. A node that was given up as silent may still grant. */
+/* Counts a vote. A node that timed out (SILENT) may still grant. */
 void rl_round_count(struct rl_round *round, unsigned node, enum rl_vote vote);
 
 /*
- * Until when a key that was set for `ttl` by a command sent at `start` surely excludes
- * others: start + ttl - drift, where drift = ttl * ppm / 1e6 (rounded up) + 2 ms, for the
- * nodes' clocks may run faster than ours and Redis expires by the millisecond.
+ * Until when a key with this TTL, set by a command that was sent at `start`, certainly
+ * excludes other clients: start + ttl - drift, drift = ttl * ppm / 1e6 (rounded up) + 2 ms.
+ * The reasons: the nodes' clocks may run faster than ours, and Redis expires in whole
+ * milliseconds.
  */
 rl_time rl_valid_until(rl_time start, rl_time ttl, uint32_t drift_ppm);
 
 /*
- * When others' keys will have left a quorum free, in ms from when they were looked at, if
- * nobody extends: the k-th smallest remaining TTL, where k more nodes are needed. 0: q
- * nodes are free already; -1: unknown.
+ * When q nodes will be free of other clients' keys, if no client extends them: in ms from
+ * the time of the replies. It is the k-th smallest remaining TTL if k more nodes are
+ * needed. 0: q nodes are free now; -1: unknown.
  */
 int64_t rl_free_in(const struct rl_ballot *ballot, unsigned n, unsigned q);
 
-/* The same, where absent nodes count from when they may vote: when a quorum can be had. */
+/* The same, but absent nodes count too, from when they may vote. */
 int64_t rl_quorum_in(const struct rl_ballot *ballot, unsigned n, unsigned q);
 
 #define RL_DRIFT_FLOOR (2 * RL_MS)

@@ -6,7 +6,7 @@ rl_time rl_backoff(rl_time base, rl_time cap, unsigned attempt)
 {
     rl_time delay = base;
     while (attempt-- > 0 && delay < cap)
-        delay = rl_later(delay, delay);
+        delay = rl_time_add_sat(delay, delay);
     return rl_min(delay, cap);
 }
 
@@ -30,5 +30,5 @@ rl_time rl_retry_at(const struct rl_retry *retry, unsigned attempt, uint64_t ran
     }
     if (delay < 0 || now >= give_up)
         return RL_NEVER;
-    return rl_min(rl_later(now, delay), give_up);
+    return rl_min(rl_time_add_sat(now, delay), give_up);
 }

@@ -1,4 +1,4 @@
-/* When to try again after a lost attempt. */
+/* When to try again after a failed attempt. */
 #ifndef RL_RETRY_H
 #define RL_RETRY_H
 
@@ -8,7 +8,7 @@ enum rl_retry_kind {
     RL_RETRY_NONE,
     RL_RETRY_FIXED,       /* `base`, always */
     RL_RETRY_EXPONENTIAL, /* uniform in [0, min(cap, base * 2^attempt)]: full jitter */
-    RL_RETRY_CUSTOM,      /* whatever `custom` says */
+    RL_RETRY_CUSTOM,      /* as `custom` returns */
 };
 
 /* The delay after attempt number `attempt` (from 0), or a negative one to give up. */
@@ -22,8 +22,8 @@ struct rl_retry {
 };
 
 /*
- * When the next attempt begins; a last one begins at `give_up`. RL_NEVER: not at all, for
- * the policy says so or that time has come. Full jitter is as in
+ * When the next attempt begins, at the latest at `give_up`: the last attempt. RL_NEVER: no
+ * attempt, because the policy gives up or `give_up` is reached. Full jitter is as in
  * https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
  */
 rl_time rl_retry_at(const struct rl_retry *retry, unsigned attempt, uint64_t random,
@@ -32,7 +32,7 @@ rl_time rl_retry_at(const struct rl_retry *retry, unsigned attempt, uint64_t ran
 /* min(cap, base * 2^attempt), without overflow. */
 rl_time rl_backoff(rl_time base, rl_time cap, unsigned attempt);
 
-/* A number of [0, span], from 64 random bits. */
+/* A number in [0, span], from 64 random bits. */
 rl_time rl_uniform(uint64_t random, rl_time span);
 
 #endif

@@ -10,43 +10,43 @@ static struct rl_word word(const char *text)
     return (struct rl_word){text, strlen(text)};
 }
 
-struct speech {
+struct sender {
     struct rl_greeting *greeting;
-    rl_greeting_say *say;
+    rl_greeting_send_fn *send;
     void *arg;
 };
 
-static bool say(const struct speech *speech, enum rl_greeting_step step,
-                const struct rl_word *words, size_t count)
+static bool send(const struct sender *sender, enum rl_greeting_step step,
+                 const struct rl_word *words, size_t count)
 {
-    struct rl_greeting *greeting = speech->greeting;
+    struct rl_greeting *greeting = sender->greeting;
     greeting->step[greeting->steps++] = step;
-    return speech->say(speech->arg, words, count);
+    return sender->send(sender->arg, words, count);
 }
 
-static bool say_credentials(const struct speech *speech, const struct rl_credentials *who)
+static bool send_credentials(const struct sender *sender, const struct rl_credentials *who)
 {
-    if (who->user || who->password) { /* a user without a password may have none */
+    if (who->user || who->password) { /* a user may have no password */
         const char *password = who->password ? who->password : "";
         struct rl_word both[] = {word("AUTH"), word(who->user ? who->user : ""),
                                  word(password)};
         struct rl_word one[] = {word("AUTH"), word(password)};
-        bool said = who->user ? say(speech, RL_GREET_AUTH, both, 3)
-                              : say(speech, RL_GREET_AUTH, one, 2);
-        if (!said)
+        bool sent = who->user ? send(sender, RL_GREET_AUTH, both, 3)
+                              : send(sender, RL_GREET_AUTH, one, 2);
+        if (!sent)
             return false;
     }
     if (who->db > 0) {
         char digits[16];
         snprintf(digits, sizeof(digits), "%d", who->db);
         struct rl_word select[] = {word("SELECT"), word(digits)};
-        return say(speech, RL_GREET_SELECT, select, 2);
+        return send(sender, RL_GREET_SELECT, select, 2);
     }
     return true;
 }
 
 bool rl_greeting_begin(struct rl_greeting *greeting, const struct rl_credentials *who,
-                       rl_greeting_say *say_command, void *arg)
+                       rl_greeting_send_fn *send_argv, void *arg)
 {
     static const struct {
         enum rl_greeting_step step;
@@ -57,21 +57,24 @@ bool rl_greeting_begin(struct rl_greeting *greeting, const struct rl_credentials
         {RL_GREET_CLUSTER, "cluster"},
         {RL_GREET_PERSISTENCE, "persistence"},
     };
-    struct speech speech = {greeting, say_command, arg};
+    struct sender sender = {greeting, send_argv, arg};
     memset(greeting, 0, sizeof(*greeting));
-    memset(greeting->identity.process.replid, '0', RL_RUN_ID); /* if none is told */
-    if (!say_credentials(&speech, who))
+    memset(greeting->identity.process.replid, '0',
+           RL_RUN_ID); /* the default, if the node sends none */
+    if (!send_credentials(&sender, who))
         return false;
     for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
         struct rl_word info[] = {word("INFO"), word(sections[i].section)};
-        if (!say(&speech, sections[i].step, info, 2))
+        if (!send(&sender, sections[i].step, info, 2))
             return false;
     }
     struct rl_word get[] = {word("GET"), who->marker_key};
-    return say(&speech, RL_GREET_MARKER, get, 2);
+    return send(&sender, RL_GREET_MARKER, get, 2);
 }
 
-/* A section that is missing what it must say is as good as a refusal. */
+/*
+ * If a section lacks a required field, the identity stays unset, and the link refuses it.
+ */
 static void read_section(struct rl_greeting *greeting, enum rl_greeting_step step,
                          const struct rl_reply *reply)
 {
@@ -118,11 +121,11 @@ bool rl_greeting_read(struct rl_greeting *greeting, const struct rl_reply *reply
     bool is_none = step == RL_GREET_MARKER &&
                    (reply->type == RL_REPLY_NIL || reply->type == RL_REPLY_ERROR);
     if (is_none) {
-        /* Or it cannot be read: whoever wants a fenced lock will see that. */
+        /* No marker, or no right to read it: only fenced locks need it and report that. */
     } else if (reply->type == RL_REPLY_ERROR) {
         enum rl_fault fault = rl_fault_of_error(reply->text, reply->len);
         if (step == RL_GREET_AUTH && fault == RL_FAULT_ERR)
-            fault = RL_FAULT_WRONGPASS; /* the server wants none */
+            fault = RL_FAULT_WRONGPASS; /* the server has no password */
         if (*denied == RL_FAULT_NONE)
             *denied = fault;
     } else if (reply->type != (wants_text ? RL_REPLY_STRING : RL_REPLY_STATUS)) {

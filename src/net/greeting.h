@@ -1,4 +1,7 @@
-/* The first words on a connection: who we are, and who the node is. */
+/*
+ * The greeting: the first commands on a connection. They authenticate the client, select
+ * the database, and read the node's identity.
+ */
 #ifndef RL_GREETING_H
 #define RL_GREETING_H
 
@@ -7,7 +10,7 @@
 
 #define RL_GREETING_STEPS 7
 
-/* What a greeting says. User and password may be NULL. */
+/* What the greeting sends. User and password may be NULL. */
 struct rl_credentials {
     const char *user;
     const char *password;
@@ -26,17 +29,19 @@ enum rl_greeting_step {
 };
 
 struct rl_greeting {
-    enum rl_greeting_step step[RL_GREETING_STEPS]; /* whose answers are awaited, in order */
+    enum rl_greeting_step step[RL_GREETING_STEPS]; /* the steps sent, in order */
     unsigned steps, answered;
     struct rl_identity identity;
 };
 
-/* Hands each command to `say`, which copies it; false as soon as `say` returns false. */
-typedef bool rl_greeting_say(void *arg, const struct rl_word *word, size_t words);
+/*
+ * Passes each command to `send`, which must copy it. False as soon as `send` returns false.
+ */
+typedef bool rl_greeting_send_fn(void *arg, const struct rl_word *word, size_t words);
 bool rl_greeting_begin(struct rl_greeting *greeting, const struct rl_credentials *who,
-                       rl_greeting_say *say, void *arg);
+                       rl_greeting_send_fn *send, void *arg);
 
-/* Reads the next answer; whether it was the last. */
+/* Parses the next reply. Returns whether it was the last one. */
 bool rl_greeting_read(struct rl_greeting *greeting, const struct rl_reply *reply);
 
 #endif

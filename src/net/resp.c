@@ -5,20 +5,20 @@
 #include <string.h>
 
 struct rl_resp {
-    const char *bytes; /* that arrived, and were not looked at yet */
+    const char *bytes; /* received, not yet parsed */
     size_t len;
     redisReader *reader;
-    bool reading; /* the reader has some */
-    size_t fed;   /* since its last whole reply */
+    bool reading; /* the reader holds bytes that are not yet parsed */
+    size_t fed;   /* bytes passed to the reader since its last complete reply */
     struct rl_reply root;
     struct rl_reply item[RL_RESP_ITEMS];
     bool has_root;
-    bool is_alien; /* it has a type that only RESP3 has, which nobody asked for */
+    bool is_alien; /* it has a RESP3 type, which the client did not request */
     size_t text_len;
     char text[RL_RESP_TEXT];
 };
 
-/* --- writing --- */
+/* --- encoding --- */
 
 static size_t header_size(size_t number)
 {
@@ -28,7 +28,7 @@ static size_t header_size(size_t number)
     return size;
 }
 
-/* Where the header of this word begins; of the one behind the last: the end. */
+/* The offset of the header of word `which`; for `which` == `words`, the total size. */
 static size_t offset(const struct rl_word *word, size_t words, size_t which)
 {
     size_t at = header_size(words);
@@ -47,7 +47,7 @@ size_t rl_resp_at(const struct rl_word *word, size_t words, size_t which)
     return offset(word, words, which) + header_size(word[which].len);
 }
 
-/* Most are below 100. */
+/* Most numbers are below 100. */
 static char *put_number(char *out, size_t number)
 {
     if (number >= 100)
@@ -80,9 +80,9 @@ size_t rl_resp_write(const struct rl_word *word, size_t words, char *out)
     return (size_t)(at - out);
 }
 
-/* --- reading --- */
+/* --- parsing --- */
 
-/* Where the reply of this task is kept; a place that nobody reads for what is dropped. */
+/* Where to store the reply of this reader task. Dropped items go to an unused dummy. */
 static struct rl_reply *slot(const redisReadTask *task)
 {
     static _Thread_local struct rl_reply dropped;
@@ -219,7 +219,7 @@ void rl_resp_feed(struct rl_resp *resp, const char *bytes, size_t len)
     resp->len = len;
 }
 
-/* What nearly all answers are is known by its bytes; the reader reads the rest. */
+/* Nearly all replies have exactly these bytes. Other replies take a slower path. */
 static const struct usual {
     size_t len;
     char bytes[8];
@@ -248,7 +248,10 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* What the nodes of a fenced lock answer: a text of below 100 bytes, if it is all there. */
+/*
+ * Parses the usual reply of a fenced lock: a string of less than 100 bytes, if it has
+ * arrived completely.
+ */
 static const struct rl_reply *take_text(struct rl_resp *resp)
 {
     const char *at = resp->bytes, *end = resp->bytes + resp->len;
@@ -274,7 +277,7 @@ static const struct rl_reply *take_known(struct rl_resp *resp)
     return reply ? reply : take_text(resp);
 }
 
-/* Once it has a part of a reply, it has to have all that follows. */
+/* Once the reader has a part of a reply, it must get all following bytes. */
 static bool feed_reader(struct rl_resp *resp)
 {
     if (resp->len == 0)

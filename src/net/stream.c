@@ -67,10 +67,10 @@ ssize_t rl_stream_write(int fd, const char *bytes, size_t len)
 }
 
 /*
- * A close says nothing to the peer while another process has the socket, too. A disconnect
- * of TCP does: it sends the reset and drops the unsent bytes at once. A unix socket cannot
- * be disconnected; and has nothing unsent, for the kernel puts each byte that it takes into
- * the peer's own queue.
+ * close() sends nothing to the peer while another process also has the socket.
+ * Disconnecting TCP does: the kernel sends the reset and drops the unsent bytes at once. A
+ * unix socket cannot be disconnected, so it is shut down. It has no unsent bytes: the
+ * kernel puts each accepted byte directly into the peer's queue.
  */
 void rl_stream_abort(int fd)
 {
@@ -84,6 +84,6 @@ void rl_stream_abort(int fd)
 
 void rl_stream_close(int fd)
 {
-    (void)shutdown(fd, SHUT_WR); /* not RD: replies that still come would cause a reset */
+    (void)shutdown(fd, SHUT_WR); /* not SHUT_RD: a late reply would cause a reset */
     close(fd);
 }

@@ -12,7 +12,7 @@
 
 #define DB_MAX 999999
 
-/* A decimal number of [0, most]; -1 if the text is anything else. */
+/* Parses a decimal number in [0, most]; -1 if the text is anything else. */
 static int parse_number(const char *text, int most)
 {
     long value = 0;
@@ -28,7 +28,7 @@ static int parse_number(const char *text, int most)
     return (int)value;
 }
 
-/* Percent-decodes; NULL also if a NUL byte hides in it. */
+/* Percent-decodes the text. NULL: it is malformed, contains a NUL byte, or no memory. */
 static char *decode(const char *text, size_t len)
 {
     char *raw = strndup(text, len);

@@ -1,4 +1,4 @@
-/* Where a node is and who we are there, from a URI. */
+/* Parses a node's URI: its address and the client's credentials. */
 #ifndef RL_URI_H
 #define RL_URI_H
 
@@ -18,20 +18,22 @@ struct rl_uri {
 };
 
 /*
- * NULL, or a short phrase that says what is wrong; then nothing is left to be cleared. If
- * memory ran out, errno is ENOMEM.
+ * Returns NULL, or a short phrase that describes the error. After an error there is nothing
+ * to clear. If memory ran out, errno is ENOMEM.
  */
 const char *rl_uri_parse(const char *text, struct rl_uri *ret_uri);
 void rl_uri_clear(struct rl_uri *uri);
 
-/* What a text lacks that is a path, or a host with or without a port; NULL: it is neither.
+/*
+ * The scheme that is missing from a text that is a path, or a host with an optional port.
+ * NULL: the text is neither.
  */
 const char *rl_uri_missing_scheme(const char *text);
 
 /* False: no memory. */
 bool rl_uri_copy(const struct rl_uri *uri, struct rl_uri *ret_uri);
 
-/* Whether both name the same server, as far as their text tells. */
+/* Whether both name the same server, judged by their text alone. */
 bool rl_uri_same(const struct rl_uri *a, const struct rl_uri *b);
 
 #endif

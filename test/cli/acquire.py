@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What acquire leaves on the nodes, under every pattern of others' locks."""
+"""What acquire leaves on the nodes, under every pattern of other owners' locks."""
 import re
 import time
 
@@ -31,14 +31,14 @@ def _(quorum):
     equal(quorum.keys(), 5, "keys: one on each node and nothing else")
 
 
-@case("no two tokens are the same, and the label says who holds")
+@case("no two tokens are the same, and the label names the holder")
 def _(quorum):
     tokens = {acquire(quorum, f"k{index}").expect(0).out for index in range(10)}
     equal(len(tokens), 10, "different tokens")
     check(all(re.search(r"@[^@]+:\d+\n$", token) for token in tokens), f"labels: {tokens}")
 
 
-@case("the TTL ends it when nobody extends it")
+@case("the TTL ends it if it is not extended")
 def _(quorum):
     acquire(quorum, "-t", "300ms", "k").expect(0)
     acquire(quorum, "-n", "k").expect(75)
@@ -75,14 +75,14 @@ def try_mask(quorum, mask):
         check(mine <= {None}, f"our token stayed: {values}, {text}")
 
 
-@case("all 32 patterns of nodes that another occupies: the majority decides, nothing "
-      "foreign is deleted, and who is refused leaves nothing")
+@case("all 32 patterns of nodes that another owner occupies: the majority decides, no "
+      "foreign key is deleted, and a refused acquire leaves nothing")
 def _(quorum):
     for mask in range(32):
         try_mask(quorum, mask)
 
 
-@case("two strangers who split the vote: nobody has it, 75, nothing of ours stays")
+@case("two other owners split the vote: neither has it, 75, nothing of ours stays")
 def _(quorum):
     quorum.occupy("k", [0, 1], "a")
     quorum.occupy("k", [2, 3], "b")
@@ -103,7 +103,7 @@ def _(quorum):
               f"values with {dead} dead")
 
 
-@case("nodes that are stopped cost votes, but not much time")
+@case("nodes that are stopped cost votes, but little time")
 def _(quorum):
     stopped = [0, 1]
     for index in stopped:
@@ -121,7 +121,7 @@ def _(quorum):
                  "the end of what was sent to stopped nodes")
 
 
-@case("a value of another type, and a value without TTL, are others' locks")
+@case("a value of another type, and a value without TTL, are other owners' locks")
 def _(quorum):
     for index in range(5):
         quorum[index].call("LPUSH", "k", "x")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""redlock admit: nodes become a deployment, stay one, and nothing is left by halves."""
+"""redlock admit: nodes become a deployment and stay one; an admission is complete or leaves nothing."""
 import os
 import signal
 
@@ -28,7 +28,7 @@ def deployments(quorum):
 
 
 def refused(quorum, code, err, *words, env=None, cause=None):
-    """With this exit code, in words and in JSON, and no server has anything else than before."""
+    """Checks this exit code, in words and in JSON, and that no server has changed."""
     before = contents(quorum)
     admit(quorum, *words, env=env).expect(code, err=err, out="")
     said = admit(quorum, "--json", *words, env=env).expect(code).json()
@@ -40,7 +40,7 @@ def refused(quorum, code, err, *words, env=None, cause=None):
 
 # --- admitted, or refused ---
 
-@case("--new --at-once: all vote, and fenced locks work; what is told, in words and in JSON")
+@case("--new --at-once: all vote, and fenced locks work; the report, in words and in JSON")
 def _(quorum):
     outcome = found(quorum)
     matches(outcome.out, r"^5 of 5 nodes vote on fenced locks; [^\n]*\nnodes = ([^\n]*)\n$", "out")
@@ -52,45 +52,45 @@ def _(quorum):
     said = admit(quorum, "--new", "--at-once", "--json").expect(0, err=ADMITTED).json()
     equal([said[name] for name in ("schema", "how", "cause", "node", "configuration")],
           ["redlock.admit/1", "at_once", "ok", None, "nodes = " + quorum.nodes], "JSON")
-    equal([node["verdict"] for node in said["nodes"]], ["sound"] * 5, "standing")
+    equal([node["verdict"] for node in said["nodes"]], ["active"] * 5, "verdicts")
 
 
-@case("--new twice, with a marker on one node, or garbage there: 75, and nothing is changed")
+@case("--new twice, with a marker on one node, or a malformed one: 75, and nothing is changed")
 def _(quorum):
     found(quorum)
     fence(quorum).expect(0)
     for words in (["--new"], ["--new", "--at-once"]):
         said = refused(quorum, NOT_YET, r"1\.sock: it has a marker: nothing was changed", *words,
-                       cause="used")
+                       cause="not_empty")
         equal(said["node"], quorum.uris[0], "node")
     one = marker(quorum[3])
     quorum.reset()
     for text in (one, "anything"):
         quorum[3].call("SET", "!marker", text)
-        refused(quorum, NOT_YET, r"4\.sock: ", "--new", "--at-once", cause="used")
+        refused(quorum, NOT_YET, r"4\.sock: ", "--new", "--at-once", cause="not_empty")
         if text == "anything":
-            refused(quorum, CONFIG, "nothing was changed", "--wait", cause="members")
+            refused(quorum, CONFIG, "nothing was changed", "--wait", cause="wrong_deployment")
 
 
-@case("--new where a key of the prefix is: 75, and it is named; another prefix is not in the way")
+@case("--new with a key of the prefix: 75, and the key is named; other prefixes do not matter")
 def _(quorum):
     quorum[4].call("SET", "job", "token")
     refused(quorum, NOT_YET, r"5\.sock: it has the key job: nothing", "--new", "--at-once",
-            cause="used")
+            cause="not_empty")
     for prefix, key in (("a*[b]", "a*[b]x"), ("x:", "x:y"), ("\\", "\\z")):
-        for server in quorum.servers:  # that look alike, if the prefix is taken for a pattern
+        for server in quorum.servers:  # equal only if the prefix is taken for a pattern
             server.call("SET", "aa[b]x", "1")
             server.call("SET", "X:y", "1")
         quorum[1].call("SET", key, "1")
         refused(quorum, NOT_YET, "it has the key", "--new", "--at-once", "--prefix", prefix,
-                cause="used")
+                cause="not_empty")
         quorum[1].call("DEL", key)
         found(quorum, "--prefix", prefix)
         fence(quorum, "--prefix", prefix).expect(0)
     equal(quorum.values("!marker"), [None] * 5, "markers without a prefix")
 
 
-@case("--new among very many keys of others: all of them are looked through")
+@case("--new among very many keys of others: all of them are scanned")
 def _(quorum):
     quorum[2].call("EVAL", "for i = 1, 20000 do redis.call('SET', 'other:' .. i, '') end", 0)
     quorum[2].call("SET", "mine:1", "")
@@ -105,7 +105,7 @@ def _(quorum):
 def _(quorum):
     quorum.kill(2)
     for words in (["--new"], ["--new", "--at-once"], ["--wait"]):
-        said = refused(quorum, UNREACHED, r"3\.sock: .*refused.*: all nodes have to answer", *words,
+        said = refused(quorum, UNREACHED, r"3\.sock: .*refused.*: all nodes must reply", *words,
                        cause="unreached")
         equal(said["node"], quorum.uris[2], "node")
     quorum.start()
@@ -116,12 +116,12 @@ def _(quorum):
     refused(quorum, DENIED, r"2\.sock: the user lacks a right", "--new", "--at-once", env=env,
             cause="denied")
     env["REDLOCK_PASSWORD"] = "other"
-    refused(quorum, DENIED, r"1\.sock: the server refused", "--new", env=env, cause="unreached")
+    refused(quorum, DENIED, r"1\.sock: the server rejected", "--new", env=env, cause="unreached")
     for server in quorum.servers:
         server.call("ACL", "DELUSER", "me")
 
 
-@case("two or three admit the same nodes at once: at most one wins, and nothing is left by halves")
+@case("two or three admit the same nodes at once: at most one wins, and no part of the others is left")
 def _(quorum):
     won = 0
     for turn in range(24):
@@ -140,32 +140,32 @@ def _(quorum):
         else:
             equal(contents(quorum), [{}] * 5, "what is left")
         quorum.reset()
-    check(won > 0, "nobody ever wins")
+    check(won > 0, "no admission ever wins")
 
 
-@case("clients of {1,2,3} and {3,4,5} of an admitted five are refused, and told why")
+@case("clients of {1,2,3} and {3,4,5} of an admitted five are refused, with the reason")
 def _(quorum):
     found(quorum)
     fence(quorum).expect(0)
     before = contents(quorum)
     for indexes in ((0, 1, 2), (2, 3, 4)):
         env = {"REDLOCK_NODES": ",".join(quorum.uris[index] for index in indexes)}
-        fence(quorum, wait="0", env=env).expect(69, err="belongs to a deployment of other nodes.*"
+        fence(quorum, wait="0", env=env).expect(69, err="belongs to another deployment.*"
                                               "compare the list", out="")
-        refused(quorum, CONFIG, "belongs to a deployment of other nodes", "--wait", env=env,
-                cause="members")
-        refused(quorum, NOT_YET, "nothing was changed", "--new", env=env, cause="used")
+        refused(quorum, CONFIG, "belongs to another deployment", "--wait", env=env,
+                cause="wrong_deployment")
+        refused(quorum, NOT_YET, "nothing was changed", "--new", env=env, cause="not_empty")
     equal(contents(quorum), before, "what is stored")
 
 
-@case("most of them flushed: only an operator can have them seated, and that is told")
+@case("most of them flushed: only an operator can recover them, and the output says so")
 def _(quorum):
     found(quorum)
     name = deployments(quorum)
     for index in (0, 2, 3):
         quorum[index].call("FLUSHALL")
-    fence(quorum, wait="0").expect(69, err="seated anew by redlock admit --wait", out="")
-    refused(quorum, NOT_YET, "it has a marker", "--new", cause="used")
+    fence(quorum, wait="0").expect(69, err="readmit .* by redlock admit --wait", out="")
+    refused(quorum, NOT_YET, "it has a marker", "--new", cause="not_empty")
     admit(quorum, "--wait", "-w", "1s").expect(NOT_YET, err="2 of 5 nodes vote")
     equal(deployments(quorum), name, "deployments")
     equal(states(quorum), ["barred", "sound", "barred", "barred", "sound"], "states")
@@ -176,7 +176,7 @@ def _(quorum):
     for words in ([], ["--new", "--wait"], ["--at-once", "--wait"], ["--replace", "x"], ["k"],
                   ["--replace", quorum.uris[0] + "="], ["--new", "-w", "soon"]):
         admit(quorum, *words).expect(64, out="")
-    admit(quorum, "--replace", "redis://a=redis://b").expect(CONFIG, err="none of the nodes")
+    admit(quorum, "--replace", "redis://a=redis://b").expect(CONFIG, err="not one of the nodes")
     admit(quorum, "--replace", f"{quorum.uris[0]}={quorum.uris[1]}").expect(CONFIG, err="same")
     known = {"REDLOCK_NODES": ",".join(["redis://me:pw@127.0.0.1:1", *quorum.uris[1:]])}
     said = admit(quorum, "--replace", f"redis://127.0.0.1:1={quorum.uris[0]}", env=known)
@@ -192,30 +192,30 @@ def _(quorum):
         refused(quorum, CONFIG, "nothing was changed", *words, cause="unadmitted")
         found(quorum, *SHORT)
         spare[0].call("SET", "!marker", marker(quorum[0]))
-        refused(quorum, NOT_YET, "nothing was changed", *words, cause="used")
+        refused(quorum, NOT_YET, "nothing was changed", *words, cause="not_empty")
         spare[0].call("DEL", "!marker")
         spare[0].call("SET", "job", "someone")
-        said = refused(quorum, NOT_YET, "nothing was changed", *words, cause="used")
+        said = refused(quorum, NOT_YET, "nothing was changed", *words, cause="not_empty")
         equal((said["node"], said["text"]), (spare.uris[0], "it has the key job"), "the reason")
-        equal(spare[0].call("KEYS", "*"), ["job"], "the newcomer's keys")
+        equal(spare[0].call("KEYS", "*"), ["job"], "the replacement's keys")
         spare[0].call("DEL", "job")
         quorum[4].call("FLUSHALL")
-        said = refused(quorum, NOT_YET, "5.sock: .*--wait waits for it", *words, cause="unsound")
+        said = refused(quorum, NOT_YET, "5.sock: .*--wait waits for it", *words, cause="member_inactive")
         equal(said["node"], quorum.uris[4], "node")
-        equal(spare.keys(), 0, "keys of the newcomer")
+        equal(spare.keys(), 0, "keys of the replacement")
         spare.kill(0)
-        refused(quorum, UNREACHED, "all nodes have to answer", *words, cause="unreached")
+        refused(quorum, UNREACHED, "all nodes must reply", *words, cause="unreached")
 
 
-# --- what takes a quarantine: all at the same time ---
+# --- cases that take a quarantine: all at the same time ---
 
 def waits(quorum, *words):
-    """Until all vote, which takes a quarantine; progress is told in between."""
+    """Waits until all vote, which takes a quarantine; checks the progress in between."""
     outcome = admit(quorum, *words).expect(0)
     check(QUARANTINE_S <= outcome.seconds, f"it took {outcome.seconds} s")
     lines = outcome.err.splitlines()
-    check(1 <= len(lines) <= 3 + outcome.seconds / 10, f"lines: {lines}")  # one in ten seconds, or so
-    matches(lines[0], r"admit: waiting: \d of \d nodes vote; .*: another (1[01]|\d)\.\d s", "progress")
+    check(1 <= len(lines) <= 3 + outcome.seconds / 10, f"lines: {lines}")  # about one in ten seconds
+    matches(lines[0], r"admit: waiting: \d of \d nodes vote; .*: another (1[0-2]|\d)\.\d s", "progress")
     equal(states(quorum), ["sound"] * len(quorum.servers), "states")
     fence(quorum).expect(0, err="^$")
     return outcome
@@ -227,7 +227,7 @@ def as_new():
 
 
 def flushed():
-    """One of five forgets: the others go on, and it does not vote before its quarantine ended."""
+    """One of five forgets: the others continue, and it does not vote before its quarantine ends."""
     with lab.Quorum(5) as quorum:
         found(quorum, *SHORT)
         first = int(fence(quorum).expect(0).out)
@@ -257,7 +257,7 @@ def restarted_empty():
 
 
 def all_restarted():
-    """All five restart with what they had stored: they vouch for each other, and wait."""
+    """All five restart with what they had stored: they attest for each other, and wait."""
     quorum = lab.Quorum(5)
     for index, server in enumerate(quorum.servers):
         server.words += ["--dbfilename", f"{index}.rdb"]
@@ -274,13 +274,13 @@ def all_restarted():
 
 
 def interrupted():
-    """Ctrl-C and a wait that runs out leave what was begun; the next goes on with it."""
+    """Ctrl-C and a timeout keep what was begun; the next admit continues it."""
     with lab.Quorum(3) as quorum:
         process = lab.start("admit", "--new", *SHORT, env=on(quorum))
         lab.wait_for(lambda: states(quorum) == ["barred"] * 3, "markers")
         name = deployments(quorum)
         process.send_signal(signal.SIGINT)
-        lab.finish(process).expect(130, err="redlock admit --wait goes on with it", out="")
+        lab.finish(process).expect(130, err="redlock admit --wait continues it", out="")
         equal(states(quorum), ["barred"] * 3, "states")
         fence(quorum, wait="0").expect(69, err="in quarantine", out="")
         admit(quorum, "--wait", "-w", "200ms").expect(NOT_YET, err="the wait ran out: 0 of 3")
@@ -313,13 +313,13 @@ def kept_by_a_holder():
         quorum.start()
         wait_for(lambda: state(quorum[0]) == "barred", "a seat")
         wait_for(lambda: state(quorum[0]) == "sound", "a vote", QUARANTINE_S + lab.STATE_SECONDS)
-        wait_for(lambda: quorum[0].call("GET", "long"), "the lock, also there")
+        wait_for(lambda: quorum[0].call("GET", "long"), "the lock, also on that node")
         process.send_signal(signal.SIGTERM)
         lab.finish(process).expect(128 + signal.SIGTERM)
 
 
 def replaced():
-    """Under load: the fences rise all the while, the old member votes no more, the new one does."""
+    """Under load: the fences keep rising, the old member votes no more, the new one does."""
     with lab.Quorum(5) as quorum, lab.Quorum(1) as spare:
         found(quorum, *SHORT)
         last = int(fence(quorum).expect(0).out)
@@ -339,14 +339,14 @@ def replaced():
         check(turns > 5, f"{turns} locks meanwhile")
         quorum[1].call("DEL", "k!fence")
         check(int(fence(quorum).expect(0).out) > last, "the fence of a client with the old list")
-        equal(quorum[1].call("GET", "k!fence"), None, "the vote of who was replaced")
+        equal(quorum[1].call("GET", "k!fence"), None, "the vote of the replaced server")
         fence(quorum, env={"REDLOCK_NODES": ",".join(new_list)}).expect(0)
         lab.wait_for(lambda: spare[0].call("GET", "k!fence") or
                      fence(quorum, env={"REDLOCK_NODES": ",".join(new_list)}) is None,
-                     "the vote of who replaced it")
+                     "the vote of the replacement")
 
 
-@case("--new, --wait and --replace, each with a quarantine, and what goes on meanwhile")
+@case("--new, --wait and --replace, each with a quarantine, and the locks in that time")
 def _(_quorum):
     together(as_new, flushed, restarted_empty, all_restarted, interrupted, kept_by_a_holder,
              replaced)

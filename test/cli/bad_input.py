@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Wrong words and wrong configurations: one line on stderr, a code, and nothing done."""
+"""Invalid arguments and configurations: one line on stderr, a code, and nothing is done."""
 import os
 
 import lab
@@ -35,7 +35,7 @@ def _(quorum):
     refused(78, "empty URI", "status", "-N", "redis://a,", "k")
 
 
-@case("malformed URIs: 78, and the secret in them is not told")
+@case("malformed URIs: 78, and the secret in them is not printed")
 def _(quorum):
     for uri in ("nonsense", "redis://", "redis:///", "redis://a:b:c", "redis://host:0",
                 "redis://host:65536", "redis://host:port", "redis://host/x", "redis://host/-1",
@@ -87,12 +87,12 @@ def _(quorum):
 def _(quorum):
     for ttl in ("0", "0s", "1ms", "2ms", "25h", "10000000h"):
         for command in ("run", "acquire", "extend"):
-            refused(64, "TTL|too long a duration", command, "-t", ttl, *COMMANDS[command],
+            refused(64, "TTL|is too long", command, "-t", ttl, *COMMANDS[command],
                     env=on(quorum, REDLOCK_TOKEN="pfoo@me"))
     redlock("acquire", "-t", "24h", "k", env=on(quorum)).expect(0)
 
 
-@case("what is refused for a limit names the limit, and a URI without a scheme the scheme")
+@case("an error about a limit names the limit; one about a URI without a scheme proposes the scheme")
 def _(quorum):
     refused(64, "the TTL is 90000000 ms, and must be from 1 to 86400000 ms .24 h", "acquire",
             "-t", "25h", "k", env=on(quorum))
@@ -118,7 +118,7 @@ def _(quorum):
     redlock("acquire", "--max-ttl", "10s", "-t", "10s", "k", env=on(quorum)).expect(0)
 
 
-@case("durations that are none: 64")
+@case("malformed durations: 64")
 def _(quorum):
     for text in ("", "x", "1x", "-1", "1.", ".5", "1e3", " 1", "1 s", "0x10", "1s1s", "1,5s",
                  "0.1ms", "0.0001", "nan", "1S", "99999999999999999999"):
@@ -138,11 +138,11 @@ def _(quorum):
     refused(64, "--yes", "status", "--yes", "k", env=on(quorum))
     refused(64, "--at-least", "acquire", "--at-least", "1s", "k", env=on(quorum))
     refused(64, "takes no value", "acquire", "--json=yes", "k", env=on(quorum))
-    refused(64, "wants a value", "acquire", "--ttl", env=on(quorum))
-    refused(64, "wants a value", "acquire", "-t", env=on(quorum))
+    refused(64, "requires a value", "acquire", "--ttl", env=on(quorum))
+    refused(64, "requires a value", "acquire", "-t", env=on(quorum))
 
 
-@case("-n with -w, exit codes above 255, colours that are none: 64")
+@case("-n with -w, exit codes above 255, unknown colours: 64")
 def _(quorum):
     refused(64, "-n and -w", "acquire", "-n", "-w", "1s", "k", env=on(quorum))
     for code in ("256", "-1", "x", ""):
@@ -160,7 +160,7 @@ def _(quorum):
     refused(64, "CMD is missing|no command", "run", "k", "--", env=on(quorum))
 
 
-@case("wrong words are told before the configuration is read")
+@case("invalid arguments are reported before the configuration is read")
 def _(quorum):
     for command in COMMANDS:
         refused(64, "missing", command, "--config", "/no/such/file")
@@ -233,14 +233,26 @@ def _(quorum):
     equal(quorum.attempts(), before, "attempts")
 
 
+@case("options work after the key, except in commands that run a command")
+def _(quorum):
+    env = on(quorum)
+    token = redlock("acquire", "k", "-t", "1m", *lab.PATIENT, env=env).expect(0).out.strip()
+    held = on(quorum, REDLOCK_TOKEN=token)
+    equal(redlock("status", "k", "--json", env=env).expect(0).json()["key"], "k", "key")
+    redlock("acquire", "k", "-n", *lab.PATIENT, "-q", env=env).expect(75, err="^$")
+    redlock("extend", "k", "--ttl=2m", *lab.PATIENT, env=held).expect(0)
+    redlock("release", "k", *lab.PATIENT, env=held).expect(0)
+    redlock("break", "k", "--yes", *lab.PATIENT, env=env).expect(0)
+    refused(64, "unknown option -n", "status", "k", "-n", env=env)
+    redlock("status", "--", "-n", env=env).expect(1)
+
+
 @case("run: what looks like an option after the key: 64 and a hint, before anything is acquired")
 def _(quorum):
     before = quorum.attempts()
     for words in (("-n", "true"), ("--wait=1s", "true"), ("-", "true")):
         refused(64, "options go before the key", "run", "k", *words, env=on(quorum))
         refused(64, "options go before the key", "run", "--", "k", *words, env=on(quorum))
-    for command in ("acquire", "status"):
-        refused(64, "options go before the key", command, "k", "-n", env=on(quorum))
     equal(quorum.attempts(), before, "attempts")
     folder = os.path.dirname(lab.write(lab.temporary("-n"), "#!/bin/sh\necho $1\n", 0o700))
     redlock("run", "k", "--", "-n", "-w", env=on(quorum, PATH=f"{folder}:{os.environ['PATH']}")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Each thing that makes a node unfit, made on real servers: named, at its node, and told."""
+"""Each fault that makes a node unfit, produced on real servers: the finding, its node, and its text."""
 import os
 import re
 import signal
@@ -14,7 +14,7 @@ FIT, WARNINGS, NO_QUORUM, NOT_TRIED = range(4)
 
 
 class Relay:
-    """Stands before a server, and changes what that answers; bytes for as many bytes."""
+    """A proxy of a server that replaces bytes in its replies by as many other bytes."""
 
     def __init__(self, server, pattern, change):
         self.path = server.path + ".relay"
@@ -67,43 +67,47 @@ def codes(found):
 
 
 def told(table):
-    """What the table says of each node: {URI: (state, [(rank, code)])}"""
-    nodes, last = {}, None
+    """The table's contents for each node: {URI: (state, [(severity, code)])}"""
+    nodes, finding = {}, None
     for line in table.splitlines()[1:-1]:
-        if finding := re.match(r"    (\w+) (\w+): \S.*", line):
-            last[1].append(finding.groups())
+        words = line.split()
+        if found := re.match(r"(defect|warning|note) (\w+): \S", line):
+            check(all(found.groups() not in node[1] for node in nodes.values()), f"once: {line}")
+            finding = found.groups()
+        elif line.startswith("    "):
+            nodes[words[0]][1].append(finding)
         else:
-            words = line.split()
-            last = nodes[words[0]] = (words[1], [])
-    return nodes
+            nodes[words[0]] = (words[1], [])
+    return {uri: (state, sorted(findings)) for uri, (state, findings) in nodes.items()}
 
 
 def expect(quorum, code, wanted, detail="", *words, nodes=None, env=None):
-    """The exit code, and the codes of each node; the same in the table. Returns the JSON."""
+    """Checks the exit code and the codes of each node, also in the table. Returns the JSON."""
     before = keys(quorum)
     outcome = ask(quorum, "--json", *words, nodes=nodes, env=env).expect(code, err="^$")
     found = outcome.json()
     equal(found["schema"], "redlock.check/1", "schema")
     equal(codes(found), wanted, f"findings of {outcome}")
-    equal(found["verdict"], ["fit", "warnings", "no_quorum"][code], "verdict")
+    equal(found["health"], ["fit", "warnings", "no_quorum"][code], "health")
     equal([node["uri"] for node in found["nodes"]], nodes or quorum.uris, "nodes")
     equal(found["fit"], sum(node["fit"] for node in found["nodes"]), "fit nodes")
     for node in found["nodes"]:
-        ranks = [one["rank"] for one in node["findings"]]
+        ranks = [one["severity"] for one in node["findings"]]
         equal(node["fit"], "defect" not in ranks, f"fit: {node}")
     details = [one["detail"] or "" for node in found["nodes"] for one in node["findings"]]
     check(any(re.search(detail, one) for one in details or [""]), f"{detail} in {details}")
     table = ask(quorum, *words, nodes=nodes, env=env).expect(code, err="^$").out
     equal(told(table), {node["uri"]: (
         "unfit" if not node["fit"] else
-        "warning" if any(one["rank"] == "warning" for one in node["findings"]) else "fit",
-        [(one["rank"], one["code"]) for one in node["findings"]]) for node in found["nodes"]},
+        "warning" if any(one["severity"] == "warning" for one in node["findings"]) else "fit",
+        sorted((one["severity"], one["code"]) for one in node["findings"]))
+        for node in found["nodes"]},
         f"table {table}")
     equal(keys(quorum), before, "keys")
     return found
 
 
-@case("nothing to be said: 0, also with --strict and --durable")
+@case("no finding: 0, also with --strict and --durable")
 def _():
     with durable() as quorum:
         for words in ([], ["--strict"], ["--strict", "--durable"]):
@@ -150,7 +154,7 @@ def _():
         equal(found["nodes"][2]["maxmemory"], 1 << 30, "maxmemory")
 
 
-@case("over maxmemory: SET is refused, and that is told; two of three are no quorum")
+@case("over maxmemory: SET is refused, and that is reported; two of three are no quorum")
 def _():
     with durable() as quorum:
         quorum[0].call("CONFIG", "SET", "maxmemory", "1")
@@ -173,13 +177,13 @@ def _():
 @case("cluster mode")
 def _():
     quorum = durable()
-    # The bus would take port 10000, as it does for anybody else's.
+    # The bus would take port 10000, as for every other server.
     quorum[1].words += ["--cluster-enabled", "yes", "--cluster-port", str(lab.free_port())]
     with quorum:
         expect(quorum, WARNINGS, [[], ["cluster"], []])
 
 
-@case("one server behind two names: the second is told, with the first")
+@case("one server behind two names: the second is reported, with the first")
 def _():
     with durable() as quorum:
         alias = quorum[0].path + ".alias"
@@ -191,7 +195,8 @@ def _():
         names = {nodes[0], nodes[2]}
         check(same[0]["uri"] in names, f"the node: {same}")
         equal(same[0]["findings"][0]["code"], "same_server", "code")
-        equal(same[0]["findings"][0]["detail"], "as " + (names - {same[0]["uri"]}).pop(), "detail")
+        other = (names - {same[0]["uri"]}).pop()
+        equal(same[0]["findings"][0]["detail"], f"the other node is {other}", "detail")
         redlock("check", "-N", f"{nodes[0]},{nodes[0]}").expect(78, err="are the same", out="")
 
 
@@ -201,7 +206,7 @@ def _():
         quorum[0].kill()
         expect(quorum, WARNINGS, [["unreachable"], [], [], [], []], "refused")
         quorum[1].stop()
-        expect(quorum, WARNINGS, [["unreachable"], ["unreachable"], [], [], []], "no answer in time")
+        expect(quorum, WARNINGS, [["unreachable"], ["unreachable"], [], [], []], "no reply in time")
         quorum[2].kill()
         expect(quorum, NO_QUORUM, [["unreachable"]] * 3 + [[], []])
         quorum[1].go_on()
@@ -215,19 +220,19 @@ def _():
     equal(found["nodes"][0]["version"], None, "version")
 
 
-@case("passwords: wrong, or none where one is wanted")
+@case("passwords: wrong, or missing where one is required")
 def _():
     with durable() as quorum:
         quorum[1].call("ACL", "SETUSER", "default", "resetpass", ">right")
-        expect(quorum, WARNINGS, [[], ["wrong_password"], []], "wants a password")
+        expect(quorum, WARNINGS, [[], ["wrong_password"], []], "requires a password")
         for server in (quorum[0], quorum[2]):
             server.call("ACL", "SETUSER", "default", "resetpass", ">wrong")
-        expect(quorum, WARNINGS, [[], ["wrong_password"], []], "refused the user or password",
+        expect(quorum, WARNINGS, [[], ["wrong_password"], []], "rejected the user or password",
                env={"REDLOCK_PASSWORD": "wrong"})
 
 
 class Refusal:
-    """Says this to whoever connects, and hangs up."""
+    """A server that sends this on each connection, and closes it."""
 
     def __init__(self, text):
         self.text = text
@@ -251,14 +256,14 @@ class Refusal:
         self.listener.close()
 
 
-@case("what a server says before it hangs up: too many clients, protected mode")
+@case("what a server sends before it closes: too many clients, protected mode")
 def _():
     with durable() as quorum:
         quorum[1].call("CONFIG", "SET", "maxclients", "1")
         found = expect(quorum, WARNINGS, [[], ["too_many_clients"], []])
         matches(found["nodes"][1]["findings"][0]["text"], "maxclients", "the advice")
         outcome = redlock("status", "k", env=on(quorum)).expect(1)  # free
-        matches(outcome.out, "as many clients as its maxclients", "what status says")
+        matches(outcome.out, "reached its maxclients limit", "the output of status")
         denied, other = (Refusal(b"-DENIED Redis is running in protected mode because protected "
                                  b"mode is enabled and no password is set.\r\n") for _ in "12")
         nodes = [quorum.uris[0], denied.uri, quorum.uris[2]]
@@ -266,17 +271,17 @@ def _():
             found = expect(quorum, WARNINGS, [[], ["protected_mode"], []], nodes=nodes)
             matches(found["nodes"][1]["findings"][0]["text"], "password", "the advice")
             outcome = redlock("status", "-N", ",".join(nodes), "k").expect(1)
-            matches(outcome.out, "protected mode", "what status says")
+            matches(outcome.out, "protected mode", "the output of status")
             nodes[0] = other.uri
             redlock("status", "-N", ",".join(nodes), "k").expect(77)
             outcome = redlock("run", "-N", ",".join(nodes), "k", "true").expect(77)
-            matches(outcome.err, "protected mode", "what run says, without a wait")
+            matches(outcome.err, "protected mode", "the output of run, without a wait")
         finally:
             denied.close()
             other.close()
 
 
-@case("each right that is missing: which, and where; a refused CONFIG GET is a note")
+@case("each missing right: which one, and on which keys; a refused CONFIG GET is a note")
 def _():
     with durable() as quorum:
         for server in quorum.servers:
@@ -347,14 +352,14 @@ def _():
 # --- fenced locks ---
 
 def marked(*words):
-    """Three nodes, admitted as the words say."""
+    """Three nodes, admitted with these options."""
     quorum = durable().__enter__()
     redlock("admit", "--new", "--at-once", *words, env=on(quorum)).expect(0)
     return quorum
 
 
 def bar(quorum, old):
-    """Leaves the quarantine of the node that has no marker, once all have learned of it."""
+    """Leaves the quarantine of the node that has no marker, once all nodes know its incarnation."""
     process = lab.start("admit", "--wait", env=on(quorum))
     lab.wait_for(lambda: state(quorum[2]) == "barred" and
                  all(marker(server) != was for server, was in zip(quorum.servers, old)),
@@ -364,7 +369,7 @@ def bar(quorum, old):
 
 
 def change(server, number, to):
-    """Another word of the marker."""
+    """Replaces one word of the marker."""
     words = server.call("GET", "!marker").split()
     words[number] = to
     server.call("SET", "!marker", " ".join(words))
@@ -385,68 +390,68 @@ def each(quorum, code, detail, *others, index=2):
     return found
 
 
-@case("fenced locks: nothing where no node has a marker, or all do; --fence wants them")
+@case("fenced locks: no finding if no node has a marker, or all do; --fence requires them")
 def _():
     with durable() as quorum:
         found = expect(quorum, FIT, [[], [], []])
         equal([node["fenced"] for node in found["nodes"]],
-              [{"standing": "unmarked", "seat": None, "generation": None, "quarantine_ms": None,
+              [{"state": "unmarked", "member_index": None, "generation": None, "quarantine_ms": None,
                 "max_ttl_ms": None}] * 3, "JSON")
         equal({line.split()[-1] for line in ask(quorum).out.splitlines()[1:-1]}, {"-"}, "column")
         expect(quorum, NO_QUORUM, [["unmarked"]] * 3, "", "--fence")
         redlock("admit", "--new", "--at-once", "--max-ttl", "5s", env=on(quorum)).expect(0)
         found = expect(quorum, FIT, [[], [], []], "", "--fence", "--strict", "--durable")
         equal([node["fenced"] for node in found["nodes"]],
-              [{"standing": "sound", "seat": seat, "generation": 1, "quarantine_ms": None,
+              [{"state": "active", "member_index": seat, "generation": 1, "quarantine_ms": None,
                 "max_ttl_ms": 5000} for seat in range(3)], "JSON")
         for line in ask(quorum).out.splitlines()[1:-1]:
-            matches(line, r" sound 1$", "column")
+            matches(line, r" active 1$", "column")
 
 
-@case("fenced locks: unmarked, alone, and in quarantine; the generation of each seat")
+@case("fenced locks: unmarked, no majority, and in quarantine; the generation of each member")
 def _():
     with marked("--max-ttl", "1s") as quorum:
         quorum[2].call("DEL", "!marker")
         each(quorum, "unmarked", "")
         quorum[1].call("DEL", "!marker")
-        each(quorum, "alone", "", (1, "unmarked"), (2, "unmarked"), index=0)
+        each(quorum, "no_majority", "", (1, "unmarked"), (2, "unmarked"), index=0)
     with marked("--max-ttl", "1s") as quorum:
         old = [server.call("GET", "!marker") for server in quorum.servers]
         quorum[2].call("DEL", "!marker")
         bar(quorum, old)
-        found = each(quorum, "barred", r"^12\.1 s from when a client begins to wait for it$")
+        found = each(quorum, "quarantined", r"^12\.1 s from when a client starts to wait for it$")
         equal([node["fenced"]["generation"] for node in found["nodes"]], [1, 1, 2], "generations")
-        matches(ask(quorum).out, r"3\.sock [^\n]* barred 2\n", "column")
+        matches(ask(quorum).out, r"3\.sock [^\n]* quarantined 2\n", "column")
         new = quorum[2].call("GET", "!marker")
         quorum[2].call("SET", "!marker", old[2])
-        each(quorum, "replaced", "^seat 2 is of generation 2, and this node of 1$")
+        each(quorum, "replaced", "^member index 2 has generation 2, and this node 1$")
         quorum[2].call("SET", "!marker", new)
         quorum[1].call("SET", "!marker", old[1])
-        each(quorum, "barred", "", (1, "behind"))
+        each(quorum, "quarantined", "", (1, "behind"))
 
 
-@case("fenced locks: of another process, and of another deployment, with what differs")
+@case("fenced locks: of another process, and of another deployment, with the difference")
 def _():
     with marked() as quorum:
         whole = quorum[2].call("GET", "!marker")
         change(quorum[2], 5, "a" * 40)
-        each(quorum, "foreign", "^it restarted$")
+        each(quorum, "other_process", "^it restarted$")
         quorum[2].call("SET", "!marker", whole)
         change(quorum[2], 6, "a" * 40)
-        each(quorum, "foreign", "^it failed over$")
+        each(quorum, "other_process", "^it failed over$")
         change(quorum[2], 3, "a" * 16)
-        each(quorum, "elsewhere", "^deployment a{16}, and most are of [0-9a-f]{16}$")
+        each(quorum, "other_deployment", "^deployment a{16}; most nodes belong to [0-9a-f]{16}$")
         quorum[2].call("SET", "!marker", "anything")
-        each(quorum, "elsewhere", "^the key !marker holds something else$")
+        each(quorum, "other_deployment", "^the key !marker holds no valid marker$")
         quorum[2].call("SET", "!marker", whole)
-        found = expect(quorum, WARNINGS, [["elsewhere"]] * 2,
-                       "^its deployment has 3 nodes, and these are 2$", nodes=quorum.uris[:2])
-        equal(found["nodes"][0]["fenced"]["standing"], "elsewhere", "standing")
+        found = expect(quorum, WARNINGS, [["other_deployment"]] * 2,
+                       "^its deployment has 3 nodes, but 2 are configured$", nodes=quorum.uris[:2])
+        equal(found["nodes"][0]["fenced"]["state"], "other_deployment", "state")
         quorum[1].kill()
         expect(quorum, WARNINGS, [[], ["unreachable"], []], "", "--fence")
 
 
-@case("a lock that is held stays as it is, and no script of ours writes")
+@case("a lock that is held stays as it is, and no check script writes")
 def _():
     with durable() as quorum:
         for server in quorum.servers:
@@ -459,7 +464,7 @@ def _():
             matches(server.call("INFO", "stats"), "expired_keys:0\r", "keys that expired")
 
 
-@case("what is told where: --json, -q, colours, operands, a full disk, no descriptors")
+@case("what is printed where: --json, -q, colours, operands, a full disk, no descriptors")
 def _():
     with durable() as quorum:
         quorum[0].kill()
@@ -467,7 +472,7 @@ def _():
         equal(told(quiet.out), told(ask(quorum).out), "with -q")
         matches(ask(quorum, "--color=always").out, "\033\\[31munfit *\033\\[0m", "colours")
         check("\033" not in ask(quorum).out, "colours in a pipe")
-        ask(quorum, "k").expect(64, err="an operand too many", out="")
+        ask(quorum, "k").expect(64, err="too many operands", out="")
         redlock("check").expect(78, err="no nodes", out="")
         with open("/dev/full", "wb") as full:
             redlock("check", env=on(quorum), stdout=full).expect(125, err="stdout: ")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The least ACL rule that `check --acl` prints, given to real servers as it is."""
+"""The minimal ACL rule that `check --acl` prints, given to real servers unchanged."""
 import re
 import shlex
 
@@ -7,25 +7,25 @@ import lab
 from lab import case, check, durable, equal, matches, on, redlock
 
 RULE_USER = {"REDLOCK_USERNAME": "me", "REDLOCK_PASSWORD": "SECRET"}
-PATIENT = ("--timeout", "500ms")  # no node is silent, however busy it is here
+PATIENT = ("--timeout", "500ms")  # long, so that no node is silent on a busy machine
 WORDS = ("--prefix", "lock:", *PATIENT)
 
 
 def watch(quorum, env):
-    """Whether a second look over one connection is answered as the first was."""
+    """Whether a second command on the same connection gets the same reply as the first."""
     process = lab.start("status", "--watch", *WORDS, "k", env=env)
     said = process.stdout.readline().decode()
     for server in quorum.servers:
         server.call("SET", "lock:k", "foreign", "PX", 600000)
     if re.search("free on [23] of 3", said):  # one may be greeted late
-        said = process.stdout.readline().decode()  # another state, whichever: it is told
+        said = process.stdout.readline().decode()  # any other state is reported
     process.terminate()
     lab.finish(process)
     return re.search("held by foreign on [23] of 3", said) is not None
 
 
 def story(quorum):
-    """What a user needs a lock for, step by step: the names of those that fail."""
+    """What a user needs for a lock, step by step: the names of the steps that fail."""
     env = on(quorum, **RULE_USER)
     failed = set()
 
@@ -54,7 +54,7 @@ def story(quorum):
     return failed
 
 
-@case("--acl: with exactly this rule everything works, and without any word of it nothing does")
+@case("--acl: with exactly this rule everything works; without any word of it some step fails")
 def _():
     with durable() as quorum:
         outcome = redlock("check", "--acl", "--user", "me", "--prefix", "lock:", env=on(quorum))
@@ -67,7 +67,7 @@ def _():
             "+pttl": "status", "+del": "release", "+pexpire": "extend", "+evalsha": "watch",
             "+time": "check",
         }
-        to_wait = {"+zadd", "+zrange", "+zrem", "+publish"}  # what needs them, is told
+        to_wait = {"+zadd", "+zrange", "+zrem", "+publish"}  # the steps that need it fail
         untold = {"+subscribe", "+ping"}
         equal({word for word in words if word.startswith("+")}, set(needed) | to_wait | untold, "rights")
         for word, step in needed.items():
@@ -83,7 +83,7 @@ def _():
             matches(found.out, "no_calls", f"without {word}")
 
 
-@case("--acl: asks nobody; databases, users and prefixes; JSON")
+@case("--acl: connects to no node; databases, users and prefixes; JSON")
 def _():
     def rule(*words, nodes="redis://nobody.invalid", env=None):
         return redlock("check", "--acl", *words, "-N", nodes, env=env).expect(0, err="^$").out
@@ -95,7 +95,7 @@ def _():
     equal((found["schema"], found["acl"] + "\n"), ("redlock.check/1", rule()), "JSON")
 
 
-@case("--acl: a prefix of any characters: its own keys, and none that begin otherwise")
+@case("--acl: a prefix of any characters: its own keys, and no others")
 def _():
     with durable(1) as quorum:
         for prefix, other in (("a*b[c]?\\d^", "aXb[c]?\\d^"), ("it's \"quoted\" ", "its"),

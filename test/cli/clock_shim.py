@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A server under the clock shim has the time of day that a test gives it, and no other fault."""
+"""A server under the clock shim has the time of day that a test sets, and no other fault."""
 import json
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from lab import case, check, durable, equal, on, redlock
 from wrongclock import WrongClock
 
 HOUR = 3600 * 1000 * 1000  # all times are in us
-SLACK = 1000               # what is shown is rounded, on both sides
+SLACK = 1000               # the shown times are rounded, on both sides
 
 LOOK = """
 import ctypes, json, time
@@ -40,7 +40,7 @@ def shown(server):
 
 
 def ahead(server):
-    """At least and at most so much does it show more than our clock."""
+    """The minimum and the maximum by which it is ahead of our clock."""
     before = ours()
     there = shown(server)
     return there - ours() - SLACK, there - before + SLACK
@@ -58,7 +58,7 @@ def is_ahead(server, us):
 
 
 def ttl_follows(server, key):
-    """What is left of a key is what is left by the server's own clock."""
+    """A key's remaining time by the server's own clock."""
     before = shown(server)
     left, end = server.call("PTTL", key) * 1000, server.call("PEXPIRETIME", key) * 1000
     after = shown(server)
@@ -74,7 +74,7 @@ def stored(quorum, key):
     return [server.call("EXISTS", key) == 1 for server in quorum.servers]
 
 
-@case("told nothing, it is as true as the other; so it is when it is mended")
+@case("without any setting its time is true; so it is after a reset")
 def _(quorum):
     wrong, sound = quorum.servers
     store(quorum, "k", 600000)
@@ -85,7 +85,7 @@ def _(quorum):
         for server in (wrong, sound):
             is_ahead(server, 0)
             ttl_follows(server, "k")
-    equal(stored(quorum, "k"), [True, True], "a key that was not looked at meanwhile")
+    equal(stored(quorum, "k"), [True, True], "a key that was not accessed meanwhile")
 
 
 @case("it jumps, by an hour and by 400 ms, forwards and back; jumps add up")
@@ -106,7 +106,7 @@ def _(quorum):
     is_ahead(wrong, HOUR - 400000)
 
 
-@case("keys end early where the clock jumps over their end, and only there")
+@case("keys expire early where the clock jumps over their end, and only there")
 def _(quorum):
     for us, ms in ((HOUR, 1800000), (400000, 399)):
         store(quorum, "k", ms)
@@ -116,7 +116,7 @@ def _(quorum):
         check(stored(quorum, "k")[1] or shown(quorum[1]) >= end, "it is gone from the other")
 
 
-@case("it runs 5 % fast or slow, and keeps what it gained when the rate is sound again")
+@case("it runs 5 % fast or slow, and keeps the difference when the rate is correct again")
 def _(quorum):
     wrong, sound = quorum.servers
     store(quorum, "k", 7200000)
@@ -137,7 +137,7 @@ def _(quorum):
         is_ahead(sound, 0)
 
 
-@case("it stands still: nothing expires until it goes on, from where it stood")
+@case("it stands still: nothing expires until it continues, from the same time")
 def _(quorum):
     wrong = quorum[0]
     before = ours()
@@ -145,7 +145,7 @@ def _(quorum):
     stands = shown(wrong)
     check(before - SLACK <= stands <= ours(), "it jumped when it stopped")
     store(quorum, "k", 1)
-    lab.wait_for(lambda: not stored(quorum, "k")[1], "the end of the key where time goes on")
+    lab.wait_for(lambda: not stored(quorum, "k")[1], "the end of the key where time passes")
     equal((shown(wrong), wrong.call("PTTL", "k"), stored(quorum, "k")[0]), (stands, 1, True),
           "time, PTTL and key")
     wrong.clock.jump(-HOUR)
@@ -158,7 +158,7 @@ def _(quorum):
     lab.wait_for(lambda: not stored(quorum, "k")[0], "the end of the key")
 
 
-@case("its rate is changed many times while it is read: it never goes back")
+@case("its rate changes many times while it is read: it never goes back")
 def _(quorum):
     wrong = quorum[0]
     readings = []
@@ -184,7 +184,7 @@ def _(quorum):
     is_ahead(quorum[0], -HOUR)
 
 
-@case("all that tells the time of day is wrong, and no other clock is")
+@case("every interface to the time of day is wrong, and no other clock is")
 def _(quorum):
     clock = WrongClock(lab.temporary("clock"))
     for us in (HOUR, -HOUR, 0):
@@ -204,10 +204,10 @@ def _(quorum):
             check(-steps <= there - from_us <= took, f"{name}: {there - from_us} us in {took}")
 
 
-@case("a program whose wrong clock cannot be read does not begin")
+@case("a program whose clock file cannot be read does not start")
 def _(quorum):
     short = lab.write(lab.temporary("clock"), "short")
-    for path, why in (("/nowhere/clock", "No such file"), (short, "not of the right size")):
+    for path, why in (("/nowhere/clock", "No such file"), (short, "has the wrong size")):
         env = {**WrongClock(lab.temporary("clock")).environment(), "CLOCK_SHIM_FILE": path}
         process = lab.spawn(["/bin/echo", "begun"], env=env, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Option before environment before file, and secrets by every way that is not argv."""
+"""Option before environment before file, and secrets by every way except argv."""
 
 import lab
 from lab import case, check, equal, on, redlock, start
@@ -80,7 +80,7 @@ def _(quorum):
     redlock("acquire", "--config", path, "-t", "61s", "other").expect(64)
 
 
-@case("an empty variable is none")
+@case("an empty variable counts as unset")
 def _(quorum):
     env = on(quorum, REDLOCK_TTL="", REDLOCK_WAIT="", REDLOCK_CONFIG="", REDLOCK_USERNAME="",
              REDLOCK_PASSWORD="", REDLOCK_PASSWORD_FILE="")
@@ -90,7 +90,7 @@ def _(quorum):
 # --- secrets ---
 
 class Locked:
-    """The servers want a password for as long as this lasts."""
+    """The servers require a password within this block."""
 
     def __init__(self, quorum):
         self.quorum = quorum
@@ -180,7 +180,7 @@ def _(quorum):
                 env=env).expect(1)
 
 
-@case("a password file that cannot be read is told by its name, not as a success")
+@case("a password file that cannot be read is reported by its name, not as a success")
 def _(quorum):
     with Locked(quorum):
         outcome = redlock("acquire", "-n", "k", env=on(quorum, REDLOCK_PASSWORD_FILE="/no/such"))
@@ -216,7 +216,7 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys")
 
 
-@case("no secret in the arguments or the environment of anything that redlock starts or prints")
+@case("no secret in the arguments or the environment of any process that redlock starts, or in its output")
 def _(quorum):
     with Locked(quorum):
         script = 'cat "/proc/$PPID/cmdline" "/proc/$$/cmdline" | tr "\\0" " "'
@@ -229,7 +229,7 @@ def shown_words(process):
         return file.read().decode().split("\0")[1:-1]
 
 
-@case("a password in -N or --replace is overwritten in argv, and used all the same")
+@case("a password in -N or --replace is overwritten in argv, and works all the same")
 def _(quorum):
     ports = [server.listen() for server in quorum.servers]
     quorum.occupy("k")
@@ -239,10 +239,12 @@ def _(quorum):
         for option in ("-N", "--nodes"):
             words = [option, ",".join(given[:3]), option, ",".join(given[3:])]
             no_secret(redlock(*words, "status", "k").expect(0))
+            attempts = quorum.attempts()
             process = start("acquire", *words, "k")
             lab.wait_for(lambda: SECRET not in "".join(shown_words(process)), "no secret in argv")
             equal(shown_words(process), ["acquire", option, ",".join(shown[:3]), option,
-                                         ",".join(shown[3:]), "k"], "the words that ps shows")
+                                         ",".join(shown[3:]), "k"], "the arguments that ps shows")
+            lab.wait_for(lambda: quorum.attempts() > attempts, "an attempt: signals are handled")
             process.terminate()
             no_secret(lab.finish(process).expect(143, err="Terminated"))
         process = start("admit", "--replace", f"{given[0]}=redis://:{SECRET}@localhost:1",

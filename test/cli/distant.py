@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Nodes that are far away: which limit they miss, and which option moves it."""
+"""Distant nodes: which limit they exceed, and which option moves it."""
 import os
 import socket
 import threading
@@ -8,11 +8,11 @@ import time
 import lab
 from lab import case, check, redlock
 
-DELAY_S = 0.3  # of each answer: at least so long is a round trip
+DELAY_S = 0.3  # of each reply: the least round trip
 
 
 class Distance:
-    """Unix sockets that lead to those of the quorum, and deliver each answer late."""
+    """Unix sockets that lead to those of the quorum, and deliver each reply late."""
 
     def __init__(self, quorum):
         self.quorum = quorum
@@ -59,7 +59,7 @@ class Distance:
             pass  # one end is gone
 
 
-@case("an answer takes longer than a tenth of the TTL: it says so, and --timeout moves it")
+@case("a reply takes longer than a tenth of the TTL: the error says so, and --timeout moves it")
 def _(quorum):
     with Distance(quorum) as distance:
         env = {"REDLOCK_NODES": distance.nodes}
@@ -70,7 +70,7 @@ def _(quorum):
         redlock("acquire", "-n", "-t", "10s", "--timeout", "5s", "k", env=env).expect(0)
 
 
-@case("an answer takes longer than --timeout: it says so, and a longer one helps")
+@case("a reply takes longer than --timeout: the error says so, and a longer one helps")
 def _(quorum):
     with Distance(quorum) as distance:
         env = {"REDLOCK_NODES": distance.nodes}
@@ -79,15 +79,15 @@ def _(quorum):
         redlock("acquire", "-n", "--timeout", "5s", "k", env=env).expect(0)
 
 
-@case("the TTL is over before a quorum answers: it says so, and a longer TTL helps")
+@case("the TTL is over before a quorum replies: the error says so, and a longer TTL helps")
 def _(quorum):
     with Distance(quorum) as distance:
         env = {"REDLOCK_NODES": distance.nodes}
         redlock("acquire", "-n", "-t", "200ms", "--timeout", "5s", "k", env=env).expect(
             69, out="", err="k is not held: after .* ms without a quorum too little of the TTL of 200 ms "
-            "was left; take a longer --ttl")
+            "was left; use a longer --ttl")
         redlock("run", "-n", "-t", "300ms", "--timeout", "5s", "k", "true", env=env).expect(
-            69, out="", err="too little of the TTL of 300 ms was left for --kill-after; take a longer --ttl")
+            69, out="", err="too little of the TTL of 300 ms was left for --kill-after; use a longer --ttl")
         redlock("run", "-n", "-t", "10s", "--timeout", "5s", "k", "true", env=env).expect(0)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/examples on real servers: what they say, and that they leave nothing locked."""
+"""docs/examples on real servers: their output, and that they leave no lock."""
 import os
 import subprocess
 
@@ -7,11 +7,11 @@ import lab
 from lab import case, equal
 
 HERE = os.environ["EXAMPLES"]
-DONE = "What nobody else may do meanwhile is done here.\n"
+DONE = "This runs while no other client holds the lock.\n"
 
 
 def run(name, quorum):
-    """All that it says."""
+    """Its whole output."""
     done = subprocess.run([os.path.join(HERE, name), *quorum.uris], text=True, timeout=50,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           preexec_fn=lab.die_with_us, env=lab.environment({}))
@@ -22,25 +22,25 @@ def run(name, quorum):
 
 @case("hello: on a loop of its own")
 def _(quorum):
-    equal(run("hello", quorum), DONE + "done: the lock is held, extended or released, as was "
-          "asked\n", "what it says")
+    equal(run("hello", quorum), DONE + "done: the lock is held, extended or released, as "
+          "requested\n", "the output")
 
 
 @case("threads: one after the other")
 def _(quorum):
-    equal(run("threads", quorum), 4 * DONE, "what it says")
+    equal(run("threads", quorum), 4 * DONE, "the output")
 
 
-@case("single_flight: many want it, one does it")
+@case("single_flight: many need it, one makes it")
 def _(quorum):
     equal(run("single_flight", quorum), "16 have read it, and it was made 1 time\n",
-          "what it says")
+          "the output")
 
 
 @case("rendezvous: few keys move")
 def _(quorum):
     equal(run("rendezvous", quorum), "amber has 9917, birch 10017, coral 10066\n"
-          "delta is added: 7396 keys move\namber is removed: 9917 keys move\n", "what it says")
+          "delta is added: 7396 keys move\namber is removed: 9917 keys move\n", "the output")
 
 
 @case("raii: by std::unique_lock and others")
@@ -49,7 +49,7 @@ def _(quorum):
         lab.say("not built: there is no C++ compiler")
         return
     equal(run("raii", quorum), DONE + "record 0\nrecord 1\nrecord 2\nand there is time left\n"
-          "both\n", "what it says")
+          "both\n", "the output")
 
 
 if __name__ == "__main__":

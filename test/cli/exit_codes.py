@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every row of the tables of exit codes, and the word that --json has for it."""
+"""Every row of the tables of exit codes, and its word in --json."""
 import json
 import os
 import signal
@@ -7,7 +7,7 @@ import signal
 import lab
 from lab import PATIENT, case, check, equal, matches, on, redlock
 
-Q = ("--ttl", "5s")  # a TTL that nobody waits for
+Q = ("--ttl", "5s")  # longer than any test waits
 TRAP = 'trap "" TERM; while :; do sleep 0.05; done'
 
 
@@ -46,7 +46,7 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys left behind")
 
 
-@case("run, acquire: a wait without a quorum says so before the wait ends, and what each node said")
+@case("run, acquire: a wait without a quorum is reported before the wait ends, with the fault of each node")
 def _(quorum):
     quorum.kill(0, 1, 2)
     failed = ", ".join(quorum.uris[:3])
@@ -54,7 +54,7 @@ def _(quorum):
         outcome = redlock(words[0], "-w", "4s", *words[1:], env=on(quorum)).expect(69, out="")
         first, last = outcome.err.splitlines()
         equal(first, "redlock: k: waiting: no quorum can be reached: 3 of 5 nodes failed; "
-              f"{failed}: the connection was refused or cannot be made", "the first line")
+              f"{failed}: the connection was refused or failed", "the first line")
         matches(last, "k is not held: no quorum", "the last line")
         process = lab.start(*words, env=on(quorum))  # as long as it takes
         equal(process.stderr.readline().decode(), first + "\n", "the first line")
@@ -63,7 +63,7 @@ def _(quorum):
         quorum.kill(0, 1, 2)
 
 
-@case("run: a wait for nodes that all restarted says for how long they are quarantined")
+@case("run: a wait for nodes that all restarted reports how long they are quarantined")
 def _(quorum):
     quorum.occupy("k")
     before = quorum.attempts()
@@ -78,7 +78,7 @@ def _(quorum):
             "can be free in [0-9.]+ s$", "the last line")
 
 
-@case("run, acquire: -n and -w 0 try once, whether a quorum is missing or another has the lock")
+@case("run, acquire: -n and -w 0 try once, without a quorum and with another holder")
 def _(quorum):
     for words in (["-n"], ["-w", "0"]):
         quorum.occupy("k")
@@ -94,7 +94,7 @@ def _(quorum):
 
 # --- run: held elsewhere ---
 
-@case("run -n: 75 and nothing is run where another holds the lock; -E says another code")
+@case("run -n: 75 and no command where another holds the lock; -E sets another code")
 def _(quorum):
     quorum.occupy("k", value="token@someone")
     path = lab.temporary("ran")
@@ -106,7 +106,7 @@ def _(quorum):
     equal(quorum.values("k"), ["token@someone"] * 5, "the other's lock")
 
 
-@case("run -w: 75 when the wait has run out, and not much before or after; -E too")
+@case("run -w: 75 when the wait has ended, and not much before or after; -E too")
 def _(quorum):
     quorum.occupy("k")
     outcome = run(quorum, "--json", "-w", "700ms", "k", "true")
@@ -115,14 +115,14 @@ def _(quorum):
     run(quorum, "-w", "100ms", "-E", "9", "k", "true").expect(9)
 
 
-@case("run -w: gets the lock when the other's has expired")
+@case("run -w: acquires the lock when the other's has expired")
 def _(quorum):
     quorum.occupy("k", ms=400)
     outcome = run(quorum, "-w", "1h", "k", "echo", "mine").expect(0, out="mine\n")
     check(outcome.seconds < 60, f"it took {outcome.seconds} s")
 
 
-@case("run: without -n and -w it waits for as long as it takes")
+@case("run: without -n and -w it waits without a limit")
 def _(quorum):
     quorum.occupy("k")
     process = lab.start("run", "k", "echo", "mine", env=on(quorum))
@@ -136,7 +136,7 @@ def _(quorum):
     lab.finish(process).expect(0, out="mine\n")
 
 
-@case("75 or 69: what others hold plus our grants make a quorum, or do not")
+@case("75 or 69: other holders' keys plus our grants make a quorum, or do not")
 def _(quorum):
     quorum.kill(3, 4)
     quorum.occupy("k", [0])
@@ -149,7 +149,7 @@ def _(quorum):
     equal(quorum.values("k"), ["foreign"] + [None] * 4, "values")
 
 
-# --- run: no quorum, refused, wrong words ---
+# --- run: no quorum, refused, invalid arguments ---
 
 @case("run: 69 where three of five nodes are dead, and -E does not change that")
 def _(quorum):
@@ -159,7 +159,7 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys left behind")
 
 
-@case("run: 64 for wrong words, 78 for a wrong configuration")
+@case("run: 64 for invalid arguments, 78 for an invalid configuration")
 def _(quorum):
     run(quorum, "k").expect(64)
     run(quorum, "--nonsense", "k", "true").expect(64)
@@ -180,7 +180,7 @@ def _(quorum):
     equal(cause(outcome), "lost", "cause")
 
 
-@case("run: 124 also if the command ends with 0 when it is told to stop")
+@case("run: 124 also if the command exits with 0 on TERM")
 def _(quorum):
     path = lab.temporary("ready")
     script = f'trap "exit 0" TERM; touch {path}; while :; do sleep 0.02; done'
@@ -190,7 +190,7 @@ def _(quorum):
     lab.finish(process).expect(124)
 
 
-# --- run: own failure, and what cannot be executed ---
+# --- run: own failure, and commands that cannot be executed ---
 
 @case("run: 125 when the keeper process is killed, and the command dies with it")
 def _(quorum):
@@ -205,19 +205,19 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys left behind")
 
 
-@case("run: 126 for what cannot be executed, and the lock is given back")
+@case("run: 126 for a file that cannot be executed, and the lock is released")
 def _(quorum):
     plain = lab.write(lab.temporary("plain"), "no program", 0o644)
     for word in (plain, "/", lab.write(lab.temporary("bad"), "#!/no/such/interpreter\n", 0o755)):
         outcome = run(quorum, "--json", "k", word)
-        if word.endswith("bad"):  # the kernel says ENOENT of the interpreter
+        if word.endswith("bad"):  # the kernel returns ENOENT for the interpreter
             check(outcome.code in (126, 127), f"{outcome}")
         else:
             equal(cause(outcome.expect(126)), "cannot_execute", "cause")
     equal(quorum.keys(), 0, "keys left behind")
 
 
-@case("run: 127 for what is not found, and the lock is given back")
+@case("run: 127 for a command that is not found, and the lock is released")
 def _(quorum):
     for word in ("no-such-program", "/no/such/program", "./no-such"):
         outcome = run(quorum, "--json", "k", word)
@@ -253,7 +253,7 @@ def _(quorum):
     equal(quorum.values("k"), ["other@them"] * 5, "the other's lock")
 
 
-@case("extend and release: 69 where too few nodes answer")
+@case("extend and release: 69 if too few nodes reply")
 def _(quorum):
     env = on(quorum, REDLOCK_TOKEN=token_of(quorum))
     quorum.kill(0, 1, 2)
@@ -297,7 +297,7 @@ def _(quorum):
     status(69)
 
 
-@case("break: 0 also where there is nothing, 69 without a quorum, 64 without --yes")
+@case("break: 0 also without a lock, 69 without a quorum, 64 without --yes")
 def _(quorum):
     quorum.occupy("k")
     redlock("break", "k", env=on(quorum)).expect(64, err="--yes")
@@ -311,7 +311,7 @@ def _(quorum):
 
 # --- acquire ---
 
-@case("acquire: 0, 75, -E, 69, 78, 64 as run has them")
+@case("acquire: 0, 75, -E, 69, 78, 64 as in run")
 def _(quorum):
     env = on(quorum)
     redlock("acquire", "k", env=env).expect(0)
@@ -352,7 +352,7 @@ def _(quorum):
 
 # --- output that cannot be written ---
 
-@case("125 where stdout is full: acquire gives the lock back")
+@case("125 if stdout is full: acquire releases the lock")
 def _(quorum):
     for words in (("acquire", "k"), ("acquire", "--json", "k"), ("status", "k"), ("--help",),
                   ("break", "--yes", "k")):
@@ -361,7 +361,7 @@ def _(quorum):
         equal(quorum.keys(), 0, f"keys after {words}")
 
 
-@case("125 where stdout is closed or its reader is gone: acquire gives the lock back")
+@case("125 if stdout is closed or its reader is gone: acquire releases the lock")
 def _(quorum):
     reader, writer = os.pipe()
     os.close(reader)

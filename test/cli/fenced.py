@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fenced locks by the command: their fence, and where it goes; what keeps them from being had."""
+"""Fenced locks with the command: their fence, where it is printed, and what prevents them."""
 import json
 import os
 
@@ -16,7 +16,7 @@ def run(quorum, *words, env=None, **more):
 
 
 def fences(quorum, key):
-    """What is stored; 0 where nothing is."""
+    """The stored fence; 0 if there is none."""
     return [int(value or 0) for value in quorum.values(key + "!fence")]
 
 
@@ -43,7 +43,7 @@ class Kept:
 
 # --- run ---
 
-@case("run --fence: REDLOCK_FENCE is a number that rises from run to run, of each key its own")
+@case("run --fence: REDLOCK_FENCE is a number that rises from run to run, for each key separately")
 def _(quorum):
     admit(quorum)
     last = {"k": 0, "other": 0}
@@ -57,7 +57,7 @@ def _(quorum):
     equal(quorum.values("k"), [None] * 5, "values")
 
 
-@case("run --fence: it rises also where some nodes forget it, and where one is ahead")
+@case("run --fence: it rises also if some nodes forget it, and if one is ahead")
 def _(quorum):
     admit(quorum)
     last = 0
@@ -107,7 +107,7 @@ def _(quorum):
           "refused")
 
 
-@case("run --fence: extended for as long as the command runs, and the fence stays what it was")
+@case("run --fence: extended for as long as the command runs, with the same fence")
 def _(quorum):
     admit(quorum)
     path = lab.temporary("fence")
@@ -129,11 +129,11 @@ def _(quorum):
     equal(quorum.values("k"), [None] * 5, "values")
 
 
-@case("run --fence --at-least: kept for so long, by a TTL that is long enough")
+@case("run --fence --at-least: kept for that time, by a TTL that is long enough")
 def _(quorum):
     admit(quorum, "--max-ttl", "4s")
     words = ["-n", "-t", "4s", "--fence", "--at-least"]
-    run(quorum, *words, "4s", "k", "true").expect(64, err="takes --ttl 4090ms")
+    run(quorum, *words, "4s", "k", "true").expect(64, err="requires --ttl 4090ms")
     before = lab.now_us()
     run(quorum, *words, "3800ms", "k", "sleep", "0.3").expect(0, err="^$")
     free = quorum.expires_us("k")
@@ -159,7 +159,7 @@ def _(quorum):
     check(found["fence"] > content["fence"], f"{found['fence']} after {content['fence']}")
 
 
-@case("extend and release go on with it: by the file, which keeps the fence, and by a bare token")
+@case("extend and release accept it: the file, which keeps the fence, and a bare token")
 def _(quorum):
     admit(quorum)
     kept = Kept(quorum, "-t", "5s")
@@ -168,7 +168,7 @@ def _(quorum):
     equal([found["kind"], found["fence"], found["continuity"]], ["fenced", fence, "proven"], "JSON")
     equal(kept.content()["fence"], fence, "the fence in the file")
     check(quorum[0].call("PTTL", "k") > 35000, "the TTL")
-    for index in (0, 1):  # that forget: the fence comes back with the key
+    for index in (0, 1):  # nodes that forget: the fence comes back with the key
         quorum[index].call("DEL", "k", "k!fence")
     kept.call("extend").expect(0)
     equal(quorum.values("k"), [kept.token] * 5, "values")
@@ -184,7 +184,7 @@ def _(quorum):
     check(int(run(quorum, "-n", "--fence", "k", *SHOW).expect(0).out) > fence, "the next")
 
 
-@case("a token file whose kind, token and fence do not fit together is none")
+@case("a token file whose kind, token and fence do not match is refused")
 def _(quorum):
     admit(quorum)
     kept = Kept(quorum)
@@ -210,9 +210,9 @@ def _(quorum):
           "the next")
 
 
-# --- what keeps it from being had ---
+# --- what prevents a fenced lock ---
 
-@case("nodes that were never admitted: 69 with the command that does it; plain locks work there")
+@case("nodes that were never admitted: 69 with the command that admits them; plain locks work there")
 def _(quorum):
     wanted = r"no quorum: 0 of 5 .*no marker.*\nredlock: [^\n]*redlock admit --new\n$"
     run(quorum, "-n", "--fence", "k", "true").expect(69, err=wanted)
@@ -225,7 +225,7 @@ def _(quorum):
     run(quorum, "-n", "k", "true").expect(0)
 
 
-@case("who waits for nodes that were never admitted is told so soon, and served when they are")
+@case("a waiter for nodes that were never admitted gets the reason, and the lock when they are")
 def _(quorum):
     for words in (["run", "--fence", "k", "true"], ["acquire", "--fence", "k"]):
         process = lab.start(*words, env=on(quorum))
@@ -237,10 +237,10 @@ def _(quorum):
         quorum.reset()
 
 
-@case("a TTL above the longest: 64, and it says so; nothing is set, and what is held stays")
+@case("a TTL above the longest: 64 with the limit; nothing is set, and a held lock stays")
 def _(quorum):
     admit(quorum, "--max-ttl", "5s")
-    longer = "the TTL of 6.0 s is above the longest that the nodes were admitted for"
+    longer = "the TTL of 6.0 s is longer than the nodes were admitted for"
     run(quorum, "-n", "-t", "6s", "--fence", "k", "true").expect(64, err=longer)
     redlock("acquire", "-t", "6s", "--fence", "k", env=on(quorum)).expect(64, err=longer, out="")
     equal(quorum.values("k"), [None] * 5, "values")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A node whose time of day goes wrong: it loses its vote on fenced locks, and gets it back."""
+"""A node whose time of day becomes wrong: it loses its vote on fenced locks, and gets it back."""
 import functools
 import signal
 import time
@@ -22,13 +22,13 @@ FAULTS = {
 
 
 def findings(quorum):
-    """What `redlock check` finds at the node."""
+    """What `redlock check` finds on the node."""
     node = redlock("check", "--json", env=on(quorum)).json()["nodes"][WRONG]
     return {one["code"] for one in node["findings"]}, node["fenced"]
 
 
 def live_through(name, fault):
-    """Found out by a client that lives on, told by all, and lifted when it is mended."""
+    """Detected by a long-lived client, reported by all, and lifted when the clock is correct again."""
     with lab.Quorum(3, wrong=[WRONG]) as quorum:
         node = quorum[WRONG]
         fences = [0]
@@ -43,7 +43,7 @@ def live_through(name, fault):
         fault(node.clock)
         lab.wait_for(lambda: state(node) == "barred", f"its marker to say so: {name}")
         check(is_without_a_vote(node, vote), "it is lifted at once")
-        lab.wait_for(lambda: findings(quorum)[0] >= {"barred", "clock_off"}, f"check to name it: {name}")
+        lab.wait_for(lambda: findings(quorum)[0] >= {"quarantined", "clock_off"}, f"check to name it: {name}")
         node.clock.mend()
         mended = time.monotonic()
         while is_without_a_vote(node, vote):
@@ -53,13 +53,13 @@ def live_through(name, fault):
         check(holder.poll() is None, "the holder lost its lock")
         lab.wait_for(lambda: node.call("GET", "long"), "the holder's token, also there")
         codes, fenced = findings(quorum)
-        check(not codes & {"barred", "clock_off", "clock_set"}, f"still found: {codes}")
-        check(fenced["standing"] == "sound" and fenced["generation"] > 1, f"{fenced}")
+        check(not codes & {"quarantined", "clock_off", "clock_set"}, f"still found: {codes}")
+        check(fenced["state"] == "active" and fenced["generation"] > 1, f"{fenced}")
         holder.send_signal(signal.SIGTERM)
         lab.finish(holder).expect(128 + signal.SIGTERM)
 
 
-@case("wrong by an hour or 400 ms, too fast, too slow, or still: no vote until it is mended")
+@case("wrong by an hour or 400 ms, too fast, too slow, or still: no vote until it is corrected")
 def _():
     together(*(functools.partial(live_through, *row) for row in FAULTS.items()))
 

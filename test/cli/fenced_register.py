@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/examples: what refuses old fencing tokens does so, on Redis and in SQL."""
+"""docs/examples: the registers refuse old fencing tokens, on Redis and in SQL."""
 import os
 import random
 import re
@@ -19,7 +19,7 @@ HOSTILE = "it's \"$(x)\" `x` \\ ; -- \n\t%s \u20ac"
 
 
 class OnRedis:
-    """Records by the script. The value that a holder writes names its token."""
+    """Records in the script. The value that a holder writes names its token."""
 
     def __init__(self, path, _=None):
         self.redis = lab.Redis(path)
@@ -37,7 +37,7 @@ class OnRedis:
 
 
 class OnSqlite:
-    """The same by one of the statements, "INSERT" or "UPDATE"; this one wants the rows there."""
+    """The same with one of the statements, "INSERT" or "UPDATE"; this one needs existing rows."""
 
     def __init__(self, path, statement):
         self.base = sqlite3.connect(path, timeout=60, isolation_level=None)
@@ -69,7 +69,7 @@ class OnSqlite:
 
 
 def each(quorum):
-    """(what makes a store, its arguments) of each of them, empty."""
+    """(what creates a store, its arguments) of each of them, empty."""
     yield OnRedis, (quorum[0].path,)
     for statement in ("INSERT", "UPDATE"):
         yield OnSqlite, (lab.temporary("base"), statement)
@@ -92,7 +92,7 @@ def refused_as_none(store, name, fence):
     raise lab.Failed(f"{fence!r} is taken for a token")
 
 
-@case("an older token is refused, an equal and a newer one are accepted; of each record its own")
+@case("an older token is refused, an equal and a newer one are accepted; for each record separately")
 def _(quorum):
     for kind, where in each(quorum):
         store = kind(*where)
@@ -124,7 +124,7 @@ def _(quorum):
         store.close()
 
 
-@case("what is no token is an error and writes nothing, also where nothing is yet")
+@case("a malformed token is an error and writes nothing, also in an empty store")
 def _(quorum):
     store = OnRedis(quorum[0].path)
     for fence in NO_TOKENS:
@@ -156,19 +156,19 @@ def _(quorum):
     quorum[0].call("SET", "r", "text")
     try:
         store.write("r", 5, "v")
-        raise lab.Failed("written over it")
+        raise lab.Failed("it was overwritten")
     except lab.RedisError as error:
         lab.matches(str(error), "WRONGTYPE", "the error")
-    equal(quorum[0].call("GET", "r"), "text", "what was there")
+    equal(quorum[0].call("GET", "r"), "text", "the old value")
     store.close()
 
 
 @case("many write at once: each finds its own token or a newer one, and the newest is the last")
 def _(quorum):
-    chance = random.Random(1)
+    prng = random.Random(1)
     for kind, where in each(quorum):
-        # About in order, so that whoever comes too late does not come much too late.
-        tokens = sorted(range(MOST - 999, MOST + 1), key=lambda one: one + chance.randrange(20))
+        # About in order, so that the writers with old tokens are not all far too late.
+        tokens = sorted(range(MOST - 999, MOST + 1), key=lambda one: one + prng.randrange(20))
         wrong, wrote = [], []
 
         def work(mine, make=kind, words=where):
@@ -182,10 +182,10 @@ def _(quorum):
                         wrong.append((fence, written, found, value))
                     wrote.append(written)
                 store.close()
-            except Exception as error:  # it would end the thread, and nobody would know
+            except Exception as error:  # it would end the thread unnoticed
                 wrong.append(repr(error))
 
-        kind(*where).close()  # the table is there before they begin
+        kind(*where).close()  # the table exists before they begin
         threads = [threading.Thread(target=work, args=(tokens[n::4],)) for n in range(4)]
         for thread in threads:
             thread.start()
@@ -207,7 +207,7 @@ def job(fence, *words):
 
 
 def tell(store, where, kind):
-    """The job in a shell, step by step, and what is stored then."""
+    """Runs the job in a shell, step by step, and checks the stored values."""
     for fence, value, code, err in ((9, "v", 0, "^$"), (10, HOSTILE, 0, "^$"),
                                     (9, "old", 1, "refused: a later holder"),
                                     (10, "", 0, "^$"), (MOST, "v", 0, "^$"),

@@ -8,7 +8,7 @@ from lab import case, check, environment, equal, matches, on, spawn
 # Fewer than 4 are not enough to load shared libraries: the dynamic linker ends with 127.
 LIMITS = range(4, 31)
 COMMANDS = {
-    # the code where there are enough, where nobody holds the lock and the token is of nobody
+    # the code with enough descriptors: the lock is free and the token is unknown
     ("acquire", "-n", "KEY"): 0,
     ("run", "-n", "KEY", "true"): 0,
     ("extend", "KEY"): 1,
@@ -66,7 +66,7 @@ def _(quorum):
         check(outcome.code == 0 or outcome.err, f"nothing is said with {files} descriptors")
 
 
-@case("a configuration that cannot be opened for want of a descriptor: 125")
+@case("a configuration that cannot be opened without a descriptor: 125")
 def _(quorum):
     path = lab.write(lab.temporary("config"), f"nodes = {quorum.nodes}\n")
     for command in ("status", "acquire", "release"):

@@ -1,8 +1,8 @@
-"""What the tests of the command share: Redis masters of their own, the command, and TAP.
+"""Shared by the tests of the command: their own Redis masters, the command, and TAP.
 
 A test file names its cases by @case and ends in main(). Each case gets a quorum of running,
-empty servers, and fails also if it leaves a process behind: whatever the command starts,
-and however far it runs away, has a mark in its environment by which it is found in /proc.
+empty servers, and fails also if it leaves a process behind: every process that the command
+starts, wherever it runs, has a mark in its environment by which it is found in /proc.
 """
 import ctypes
 import json
@@ -20,8 +20,8 @@ import traceback
 from wrongclock import WrongClock
 
 PATIENCE = "2s"
-PATIENT = ("--timeout", "5s")  # for what no node's answer can be missing of
-# Whoever waits so long waits for what never comes, however loaded the machine is.
+PATIENT = ("--timeout", "5s")  # longer than a reply of any node takes
+# Longer than any condition takes on a loaded machine: a test that waits this long has failed.
 CASE_SECONDS = 240
 STATE_SECONDS = 60
 END_SECONDS = 120
@@ -53,7 +53,7 @@ def matches(text, pattern, what):
 
 
 def check_numbers(value, where):
-    """Whatever is called _ms or _us is an integer, or unknown."""
+    """Checks that every _ms and _us is an integer, or unknown."""
     if isinstance(value, list):
         for one in value:
             check_numbers(one, where)
@@ -65,7 +65,7 @@ def check_numbers(value, where):
 
 
 def wait_for(condition, what, seconds=STATE_SECONDS):
-    """Waits until condition() is true, and returns what it returned."""
+    """Waits until condition() is true, and returns its result."""
     give_up = time.monotonic() + seconds
     while True:
         found = condition()
@@ -78,7 +78,7 @@ def wait_for(condition, what, seconds=STATE_SECONDS):
 # --- clocks ---
 
 def now_us():
-    """Of CLOCK_BOOTTIME, as the command counts deadlines."""
+    """CLOCK_BOOTTIME, by which the command counts deadlines."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
 
 
@@ -91,12 +91,12 @@ def die_with_us():
 
 
 def spawn(words, **more):
-    """A process that does not outlive this one, and ignores nothing that we do."""
+    """Options of a process that does not outlive this one, and has default signal actions."""
     return subprocess.Popen(words, preexec_fn=die_with_us, **more)
 
 
 def environment(changes):
-    """Ours, without what would configure the command, with our mark and the changes."""
+    """Our environment without variables that configure the command, with the mark and the changes."""
     kept = {name: value for name, value in os.environ.items()
             if not name.startswith("REDLOCK_") and name not in ("NO_COLOR", "TMPDIR")}
     name, value = MARK.split("=")
@@ -107,7 +107,7 @@ def environment(changes):
 
 
 def state(pid):
-    """As /proc has it: R, S, T, Z ...; "" where there is no such process."""
+    """The state in /proc: R, S, T, Z ...; "" if there is no such process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[0].decode()
@@ -120,7 +120,7 @@ def is_alive(pid):
 
 
 def naps(pid):
-    """Its state, and how often it was put to sleep or pushed off its core."""
+    """Its state, and its numbers of voluntary and involuntary context switches."""
     with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
         return re.findall(r"^(?:State|\w+_ctxt_switches):\s+(\w+)", file.read(), re.MULTILINE)
 
@@ -134,7 +134,8 @@ def are_asleep(pids):
 def marked():
     """The living processes that the command started: {pid: its words}.
 
-    A Redis server writes its title over its environment, so it is known by its socket.
+    A Redis server writes its title over its environment, so it is found by its socket.
+    
     """
     found = {}
     for name in os.listdir("/proc"):
@@ -153,12 +154,18 @@ def marked():
 
 
 def named(words, pattern):
-    """Of what marked() found, the pids of those that match."""
+    """The pids of those in marked() that match."""
     return [pid for pid, line in words.items() if re.search(pattern, line)]
 
 
 def nothing_is_left(seconds=STATE_SECONDS):
-    wait_for(lambda: not marked(), "the end of all that the command started", seconds)
+    try:
+        wait_for(lambda: not marked(), "the end of all processes that the command started",
+                 seconds)
+    except Failed as failed:
+        left = {pid: (words, state(pid), read(f"/proc/{pid}/wchan"))
+                for pid, words in marked().items()}
+        raise Failed(f"{failed}: {left}") from None
 
 
 def kill_what_is_left():
@@ -223,7 +230,7 @@ class Redis:
 
 
 def free_port():
-    """One that the kernel chose, and that may be another's by the time it is used."""
+    """A port that the kernel chose; another process may take it before it is used."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -254,21 +261,21 @@ class Server:
                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def is_ready(self):
-        """Whether it answers, and not another that got the same path."""
+        """Whether it replies, and not another server at the same path."""
         check(self.process.poll() is None, f"a server ended: see {self.log}")
         try:
             with Redis(self.path, self.password) as redis:
                 found = re.search(r"process_id:(\d+)", redis.call("INFO", "server"))
         except (OSError, RedisError):
             return False
-        check(int(found[1]) == self.process.pid, "a stranger answers at the socket")
+        check(int(found[1]) == self.process.pid, "another server replies at the socket")
         return True
 
     def is_running(self):
         return self.process is not None and self.process.poll() is None
 
     def stop(self):
-        """Makes it stand still."""
+        """Stops it by SIGSTOP."""
         self.process.send_signal(signal.SIGSTOP)
         wait_for(lambda: state(self.process.pid) == "T", "a server that stands still")
 
@@ -290,12 +297,12 @@ class Server:
             os.unlink(self.path)
 
     def listen(self):
-        """Opens a TCP port of 127.0.0.1 and returns its number; close it by port 0."""
+        """Opens a TCP port of 127.0.0.1 and returns its number; port 0 closes it."""
         def try_one():
             port = free_port()
             try:
                 self.call("CONFIG", "SET", "port", port)
-            except RedisError:  # another has it by now
+            except RedisError:  # another process has it by now
                 return 0
             return port
         return wait_for(try_one, "a free port")
@@ -313,9 +320,10 @@ def find_server():
 
 
 class Quorum:
-    """Servers side by side, and their votes as a test sees them.
+    """Several servers, and the keys that they store.
 
-    Those of the indexes `wrong` have a clock that a case may make wrong: quorum[0].clock.
+    The servers with the indexes `wrong` have a clock that a case may change: quorum[0].clock.
+    
     """
 
     def __init__(self, count=5, options=(), wrong=()):
@@ -340,7 +348,7 @@ class Quorum:
         return self.servers[index]
 
     def start(self):
-        """Those that do not run, all at once."""
+        """Starts those that do not run, all at once."""
         started = [server for server in self.servers if not server.is_running()]
         for server in started:
             server.begin()
@@ -360,7 +368,7 @@ class Quorum:
             self.servers[index].kill()
 
     def values(self, key):
-        """What each running server stores there; None where it stores nothing."""
+        """The value on each running server; None if there is none."""
         return [server.call("GET", key) if server.is_running() else None
                 for server in self.servers]
 
@@ -368,7 +376,7 @@ class Quorum:
         return sum(server.call("DBSIZE") for server in self.servers if server.is_running())
 
     def attempts(self):
-        """How many SETs the running servers have seen."""
+        """How many SETs the running servers have executed."""
         stats = [server.call("INFO", "commandstats") for server in self.servers
                  if server.is_running()]
         return sum(int(found[1]) for text in stats
@@ -380,20 +388,21 @@ class Quorum:
                   "a foreign SET NX")
 
     def expires_us(self, key):
-        """When so many servers will have forgotten the key that another may have the lock.
+        """When enough servers will have expired the key that another client may have the lock.
 
-        Only of servers whose clocks are right.
+        Only of servers whose clocks are correct.
+        
         """
         offset = now_us() - time.time_ns() // 1000
         times = sorted(server.call("PEXPIRETIME", key) * 1000
                        for server in self.servers if server.is_running())
-        needed = len(self.servers) // 2  # so many may be free without a majority
+        needed = len(self.servers) // 2  # with this many free another client has no majority
         check(len(times) > needed and times[needed] > 0, f"no majority stores {key}")
         return times[needed] + offset
 
 
 def durable(count=3, wrong=()):
-    """Servers of which `redlock check` has nothing to say."""
+    """Servers for which `redlock check` has no finding."""
     quorum = Quorum(count, wrong=wrong)
     for index, server in enumerate(quorum.servers):
         server.words += ["--appendonly", "yes", "--appendfsync", "always",
@@ -409,7 +418,7 @@ class Outcome:
         self.code, self.out, self.err, self.seconds = code, out, err, seconds
 
     def expect(self, code, err=None, out=None):
-        """Fails unless it is as wanted; `err` is a pattern, `out` the whole text."""
+        """Fails unless it is as expected; `err` is a pattern, `out` the whole text."""
         check(self.code == code, f"exit {self.code} instead of {code}: {self}")
         if err is not None:
             matches(self.err, err, f"stderr of {self}")
@@ -435,7 +444,7 @@ def start(*words, env=None, **more):
 
 
 def finish(process, text=None, seconds=END_SECONDS):
-    """Waits for a process of start(); what it said, as an Outcome."""
+    """Waits for a process of start(); returns its Outcome."""
     begun = time.monotonic()
     try:
         out, err = process.communicate(text.encode() if text is not None else None, seconds)
@@ -455,9 +464,10 @@ def redlock(*words, text=None, env=None, **more):
 
 
 def on(quorum, **more):
-    """The environment that names these nodes, and gives each PATIENCE for an answer.
+    """The environment that names these nodes, with PATIENCE as the timeout of each.
 
-    Otherwise a node that answered within a millisecond has 50 ms from then on.
+    Otherwise a node that replied within a millisecond has 50 ms from then on.
+    
     """
     path = os.path.join(folder, "patience")
     if not os.path.exists(path):
@@ -468,7 +478,7 @@ def on(quorum, **more):
 # --- commands for `run` ---
 
 def keeper_shim(**more):
-    """The environment of a `run` under test/support/keepershim.c, with what that is to do."""
+    """The environment of a `run` under test/support/keepershim.c, with its settings."""
     found = os.environ.get("KEEPER_SHIM")
     check(found, "KEEPER_SHIM is not set: it names what meson makes of keepershim.c")
     return {"LD_PRELOAD": found, **more}
@@ -497,7 +507,7 @@ def wait_for_beats(path, count=1):
 
 
 def temporary(name):
-    """A path that nobody has used yet."""
+    """A path that is not used yet."""
     return os.path.join(tempfile.mkdtemp(dir=folder), name)
 
 
@@ -523,7 +533,7 @@ def case(text):
 
 
 def say(text):
-    """On stderr, as meson shows that of a failed test, and not what stands between the TAP."""
+    """On stderr, which meson shows for a failed test; it does not show the text between the TAP."""
     for line in str(text).splitlines():
         print("#", line, file=sys.stderr, flush=True)
 
@@ -533,7 +543,7 @@ def overdue(*_):
 
 
 def run_case(text, function, quorum):
-    """Whether the case passed; if not, says why."""
+    """Returns whether the case passed; if not, prints why."""
     try:
         signal.alarm(CASE_SECONDS)
         if quorum:
@@ -558,7 +568,7 @@ def run_case(text, function, quorum):
         signal.alarm(0)
         kill_what_is_left()
     if quorum:
-        quorum.kill(*range(len(quorum.servers)))  # the next case gets servers that are as new
+        quorum.kill(*range(len(quorum.servers)))  # the next case gets servers in their first state
     return False
 
 

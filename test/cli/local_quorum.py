@@ -93,7 +93,7 @@ def _():
     nothing_is_left()
 
 
-@case("TERM, INT and HUP go to the command, and nothing is left")
+@case("TERM, INT and HUP are sent to the command, and nothing is left")
 def _():
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         process, _ = begin("-n", "2")
@@ -121,7 +121,7 @@ def _():
     nothing_is_left()
 
 
-@case("a command that ignores TERM, and descendants that ran away: nothing is left")
+@case("a command that ignores TERM, and descendants that detached: nothing is left")
 def _():
     path = lab.temporary("ready")
     script = f"""trap "" TERM HUP INT
@@ -163,7 +163,7 @@ def _():
     nothing_is_left()
 
 
-@case("files that the command made in the folder go with it; what links point to stays")
+@case("files that the command created in the folder are removed; the targets of links stay")
 def _():
     kept = lab.write(lab.temporary("kept"), "kept")
     script = ('cd "$REDLOCK_LOCAL_DIR" && mkdir -p a/b && echo > a/b/c && ln -s "$0" link && '
@@ -173,7 +173,7 @@ def _():
     equal(lab.read(kept), "kept", "what the link pointed to")
 
 
-@case("without a command: prints what sets the nodes, stays, and ends with 0 by a signal")
+@case("without a command: prints the nodes' variables, stays, and ends with 0 by a signal")
 def _():
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         process = start("local", "-n", "3")
@@ -240,7 +240,7 @@ def _():
         nothing_is_left()
 
 
-@case("several at once do not meet")
+@case("several at once do not conflict")
 def _():
     several = [start("local", "-n", "2", "--", "sh", "-c",
                      '"$0" acquire --timeout 5s -n k && sleep 0.2 && echo "$REDLOCK_NODES"', lab.program)
@@ -258,7 +258,7 @@ def _():
         check(int(fence) > 10**15, f"the fence {fence}")
     longest = ("local", "--max-ttl", "2s", "--", "sh", "-c", inner)
     redlock(*longest, "2s").expect(0, err="^$")
-    redlock(*longest, "3s").expect(64, err="the TTL of 3.0 s is above", out="")
+    redlock(*longest, "3s").expect(64, err="the TTL of 3.0 s is longer", out="")
     redlock("local", "--max-ttl", "48h", "--", "true").expect(125, err="max_ttl_ms is 172800000, and must be from 0 to 86400000", out="")
 
 

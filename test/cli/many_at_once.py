@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Many processes that want the same lock: one at a time, and a cron job once."""
+"""Many processes that need the same lock: one at a time, and a cron job once."""
 import os
 import sys
 
@@ -16,7 +16,7 @@ with open(sys.argv[1], "w") as file: file.write(str(count + 1))
 
 
 def together(quorum, count, *words, **more):
-    """Starts `redlock words...` so many times, and returns the outcomes."""
+    """Starts `redlock words...` this many times, and returns the outcomes."""
     several = [start(*words, env=on(quorum), **more) for _ in range(count)]
     return [finish(process) for process in several]
 
@@ -33,7 +33,7 @@ def _(quorum):
         path = lab.temporary("ran")
         outcomes = together(quorum, 20, "run", "-n", "--at-least", "20s", "job", "--",
                             "sh", "-c", f"echo ran >> {path}")
-        # Under contention the vote may be split so that nobody wins: then cron's next
+        # Under contention the vote may be split so that no process wins: then cron's next
         # minute does. Never may two of them run.
         found = codes(outcomes)
         ran = lab.read(path).count("ran") if os.path.exists(path) else 0
@@ -91,20 +91,20 @@ def _(quorum):
     check(int(lab.read(path)) < 4, "a race that was not one")
 
 
-@case("one after the other: twelve wait for a lock, and each has it within its time")
+@case("one after the other: twelve wait for a lock, and each gets it within its time")
 def _(quorum):
     outcomes = together(quorum, 12, "run", "-w", "1h", "-t", "60s", "k", "sleep", "0.02")
     equal(codes(outcomes), {0: 12}, "exit codes")
 
 
-@case("different keys do not meet")
+@case("different keys do not conflict")
 def _(quorum):
     several = [start("run", "-n", f"k{index}", "sleep", "0.3", env=on(quorum))
                for index in range(10)]
     equal(codes(map(finish, several)), {0: 10}, "exit codes")
 
 
-@case("waiting processes that are killed leave nothing that keeps others out")
+@case("waiting processes that are killed leave nothing that blocks others")
 def _(quorum):
     quorum.occupy("k", [0, 1, 2], ms=600000)
     before = quorum.attempts()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Other programs of the same protocol: SET NX PX to take a lock, compare-and-delete to leave it."""
+"""Other programs of the same protocol: SET NX PX to acquire a lock, compare-and-delete to release it."""
 import signal
 
 import lab
@@ -20,7 +20,7 @@ def script(quorum, text, key, *words):
     return [server.call("EVAL", text, 1, key, *words) for server in quorum.servers]
 
 
-@case("a lock that another client holds excludes us, on a majority or on all nodes")
+@case("a lock that another client holds excludes this one, on a majority or on all nodes")
 def _(quorum):
     for nodes in (range(5), range(3)):
         quorum.reset()
@@ -63,7 +63,7 @@ def _(quorum):
     equal(quorum.values("k"), ["0f3b92"] * 5, "values after the end")
 
 
-@case("we neither delete nor prolong what another client stored meanwhile")
+@case("a value that another client stored meanwhile is neither deleted nor extended")
 def _(quorum):
     token = redlock("acquire", "-t", "200ms", "k", env=on(quorum)).expect(0).out.strip()
     lab.wait_for(lambda: quorum.keys() == 0, "the end of the TTL")
@@ -111,7 +111,7 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys")
 
 
-@case("scripts that a server forgot are sent anew")
+@case("scripts that a server forgot are sent again")
 def _(quorum):
     path = lab.temporary("beats")
     process = lab.start("run", "-t", "3s", "k", *lab.beat(path), env=on(quorum))
@@ -127,7 +127,7 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys")
 
 
-@case("connections that are cut are made again, and the lock is kept")
+@case("connections that are cut are opened again, and the lock is kept")
 def _(quorum):
     path = lab.temporary("beats")
     process = lab.start("run", "-t", "3s", "k", *lab.beat(path), env=on(quorum))

@@ -17,7 +17,7 @@ def fits(value, kind):
 
 
 def check_object(found, command, names, nodes=5):
-    """Has the schema, these names with values of these types, and as many nodes."""
+    """Checks the schema, these names with values of these types, and the number of nodes."""
     equal(found["schema"], f"redlock.{command}/1", "schema")
     for name, kind in names.items():
         check(name in found and fits(found[name], kind), f"{name} in {found}")
@@ -31,7 +31,7 @@ def check_object(found, command, names, nodes=5):
     return found
 
 
-TOKEN = "p" + "a" * 32 + "@someone"  # as the command makes them
+TOKEN = "p" + "a" * 32 + "@someone"  # in the command's format
 
 HELD = {"key": str, "token": str, "kind": str, "ttl_ms": int, "valid_ms": int, "deadline_us": int,
         "boot_id": str, "cause": str, "granted": int, "quorum": int}
@@ -42,7 +42,7 @@ SURVEY = {"key": str, "holder": (str, None), "remaining_ms": (int, None), "agree
           "held": int, "free": int, "quorum": int}
 
 
-@case("acquire --json: what a token file has, a cause and the nodes; the same when refused")
+@case("acquire --json: the contents of a token file, a cause and the nodes; the same when refused")
 def _(quorum):
     def acquire(code, cause, names, *words):
         found = redlock("acquire", "--json", *PATIENT, *words, "k",
@@ -98,12 +98,12 @@ def _(quorum):
     status(69, "no_quorum")
 
 
-@case("break --json: who it was, and the cause")
+@case("break --json: the former holder, and the cause")
 def _(quorum):
     quorum.occupy("k", value=TOKEN)
     found = redlock("break", "--json", *PATIENT, "--yes", "k", env=on(quorum)).expect(0).json()
     check_object(found, "break", {**SURVEY, "cause": str})
-    equal([found["holder"], found["held"], found["cause"]], ["someone", 5, "ok"], "what was there")
+    equal([found["holder"], found["held"], found["cause"]], ["someone", 5, "ok"], "the former value")
     quorum.kill(0, 1, 2)
     found = redlock("break", "--json", "--yes", "k", env=on(quorum)).expect(69).json()
     equal(check_object(found, "break", SURVEY)["cause"], "no_quorum", "cause")
@@ -146,7 +146,7 @@ def _(quorum):
         server.call("ACL", "DELUSER", "limited")
 
 
-@case("the same words without --json go to where they belong")
+@case("the same texts without --json are printed to the right stream")
 def _(quorum):
     outcome = redlock("acquire", "k", env=on(quorum)).expect(0, err="^$")
     matches(outcome.out, r"^\S+\n$", "stdout of acquire")
@@ -217,7 +217,7 @@ def _(quorum):
     matches(redlock("--help").out, r"run.*acquire.*extend.*release.*break.*status.*check.*bench.*local", "commands")
 
 
-@case("closed standard descriptors are nobody's socket")
+@case("closed standard descriptors are never reused for sockets")
 def _(quorum):
     for closing in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
         process = lab.spawn(["sh", "-c", f'exec "$0" status k {closing}', lab.program],

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""redlock run and the command that it runs: what it gets, hears and leaves behind."""
+"""redlock run and its command: what the command gets, which signals, and what it leaves behind."""
 import os
 import re
 import signal
@@ -18,7 +18,7 @@ def start(quorum, *words, env=None, **more):
 
 
 def start_script(quorum, script, *words, **more):
-    """Runs a shell script, which sees $ready and is waited for until it made that file."""
+    """Runs a shell script, which sees $ready, and waits until it created that file."""
     ready = lab.temporary("ready")
     process = start(quorum, *words, "k", "sh", "-c", script, env={"ready": ready}, **more)
     lab.wait_for(lambda: os.path.exists(ready) or process.poll() is not None, "the script")
@@ -41,7 +41,7 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys after the end")
 
 
-@case("the environment of a lock around it does not shine through")
+@case("the environment of an outer lock is replaced")
 def _(quorum):
     script = 'exec "$0" run inner sh -c "echo \\$REDLOCK_KEY \\$REDLOCK_TOKEN"; '
     outcome = run(quorum, "outer", "sh", "-c", 'echo $REDLOCK_TOKEN; ' + script, lab.program)
@@ -50,7 +50,7 @@ def _(quorum):
     check(inner != outer, "the same token twice")
 
 
-@case("stdin, stdout and stderr are the command's; redlock says nothing")
+@case("stdin, stdout and stderr are the command's; redlock prints nothing")
 def _(quorum):
     outcome = run(quorum, "k", "sh", "-c", "cat; echo problem >&2", text="from\nstdin\n")
     outcome.expect(0, out="from\nstdin\n", err="^problem\n$")
@@ -68,7 +68,7 @@ def _(quorum):
     check(not extra, f"descriptors {outcome.out.split()}")
 
 
-@case("arguments arrive as they are, with and without --, and no shell reads them")
+@case("arguments arrive unchanged, with and without --, and no shell reads them")
 def _(quorum):
     words = ["a b", "$HOME", "*", "--", "-n", "", "'\""]
     for middle in (["k"], ["k", "--"], ["--", "k", "--"]):
@@ -98,7 +98,7 @@ def _(quorum):
 
 # --- signals ---
 
-@case("TERM INT HUP QUIT USR1 USR2 WINCH go to the command, once each")
+@case("TERM INT HUP QUIT USR1 USR2 WINCH are sent to the command, once each")
 def _(quorum):
     names = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "WINCH")
     script = "".join(f"trap 'echo {name}' {name}; " for name in names)
@@ -134,10 +134,10 @@ def _(quorum):
     process = start_script(quorum, script)
     process.send_signal(signal.SIGUSR1)
     finish(process).expect(0)
-    equal(sorted(lab.read(out).split()), ["child", "parent"], "who heard it")
+    equal(sorted(lab.read(out).split()), ["child", "parent"], "the processes that got it")
 
 
-@case("a command that somebody stops stays so, and the lock is held all the while")
+@case("a command that is stopped from outside stays stopped, and the lock is held all the while")
 def _(quorum):
     path = lab.temporary("beats")
     process = start(quorum, "-t", "6s", "k", *lab.beat(path))
@@ -147,7 +147,7 @@ def _(quorum):
     first = quorum.expires_us("k")
     while quorum.expires_us("k") < first + 3000000:
         equal(lab.state(pid), "T", "state of the command")
-        check(None not in quorum.values("k"), "the lock went while the command was stopped")
+        check(None not in quorum.values("k"), "the lock was lost while the command was stopped")
     last = lab.beats(path)[pid]
     os.kill(pid, signal.SIGCONT)
     lab.wait_for(lambda: lab.beats(path)[pid] > last, "another sign of life")
@@ -155,7 +155,7 @@ def _(quorum):
     finish(process).expect(128 + signal.SIGTERM)
 
 
-@case("a command that stops and, continued, ends at once: its end is seen")
+@case("a command that stops and, continued, ends at once: its end is noticed")
 def _(quorum):
     for _ in range(25):
         process = start(quorum, "k", "sh", "-c", "kill -STOP $$; exit 3")
@@ -248,7 +248,7 @@ def _(quorum):
     begun = lab.now_us()
     run(quorum, "-t", "5s", "--at-least", "1500ms", "short", "true").expect(0, err="^$")
     run(quorum, "-w", "20s", "short", "true").expect(0)
-    check(lab.now_us() >= begun + 1500000, "another had it too early")
+    check(lab.now_us() >= begun + 1500000, "another client had it too early")
 
 
 @case("--at-least that is shorter than the command, or longer than the TTL")
@@ -270,7 +270,7 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys")
 
 
-@case("-q says nothing; -v says what each node answered; the command's output stays its own")
+@case("-q prints nothing; -v prints each node's reply; the command's output is unchanged")
 def _(quorum):
     quorum.occupy("taken")
     run(quorum, "-q", "-n", "taken", "true").expect(75, err="^$", out="")

@@ -22,7 +22,7 @@ def beat(path):
 
 
 def until_beats(path, count=1):
-    """Of a shell: waits for signs of life of so many."""
+    """Shell code that waits for signs of life of this many processes."""
     return f"until [ $(cut -d' ' -f1 {path} 2>/dev/null | sort -u | wc -l) -ge {count} ]; do sleep 0.02; done"
 
 
@@ -33,14 +33,14 @@ def free_since(quorum):
 
 
 def died_before(path, free, count=1):
-    """Waits a bit for a sign of life that must not come."""
+    """Waits a moment for a sign of life that must not come."""
     last = lab.beats(path)
     equal(len(last), count, "processes that showed signs of life")
     check(not lab.named(lab.marked(), r"beat\.py"), f"left: {lab.marked()}")
     check(max(last.values()) < free, f"alive {max(last.values()) - free} us after the release")
 
 
-# How a worker comes to be in a process group or a session that is not the command's.
+# The ways in which a worker gets a process group or a session that is not the command's.
 AWAY = {
     "timeout(1)": "timeout 300 {}",
     "bash -m": "exec bash -c 'set -m; {} & wait'",
@@ -82,14 +82,14 @@ def _(quorum):
     process = start(quorum, f"setsid sh -c {shlex.quote(worker)} & until [ -e {ready} ]; do sleep 0.02; done",
                     "-t", "30s")
     lab.wait_for(lambda: os.path.exists(heard), "TERM at the worker")
-    check(None not in quorum.values("k"), "the lock went before the worker")
+    check(None not in quorum.values("k"), "the lock ended before the worker")
     check(process.poll() is None, "redlock has ended before the worker")
     lab.write(end, "")
     finish(process).expect(0)
     equal(quorum.keys(), 0, "keys")
 
 
-@case("what ignores TERM gets KILL after --kill-after; the lock is extended all the while")
+@case("a process that ignores TERM gets KILL after --kill-after; the lock is extended all the while")
 def _(quorum):
     path = lab.temporary("beats")
     process = start(quorum, f"(trap '' TERM; exec setsid {beat(path)}) & " + until_beats(path),
@@ -116,7 +116,7 @@ def _(quorum):
     died_before(path, free)
 
 
-@case("--spare-daemons: what called setsid goes on after the release, and nothing else")
+@case("--spare-daemons: a process that called setsid continues after the release, and nothing else")
 def _(quorum):
     path, others = lab.temporary("beats"), lab.temporary("others")
     # a daemon that has a child from the time before it called setsid
@@ -148,7 +148,7 @@ def _(quorum):
     lab.libc.prctl(subreaper, 1)
     try:
         redlock("run", "k", "sh", "-c", "sleep 300 &", env=on(quorum)).expect(0)
-        equal(os.waitpid(-1, os.WNOHANG)[0], 0, "a child that redlock has left to us")
+        equal(os.waitpid(-1, os.WNOHANG)[0], 0, "a child that was reparented to this process")
     finally:
         lab.libc.prctl(subreaper, 0)
 
@@ -188,7 +188,7 @@ def _(quorum):
 
 # --- kernels and containers that show less ---
 
-@case("without lists of children: all processes are looked at, and all that is left is found")
+@case("without lists of children: all processes are searched, and all that is left is found")
 def _(quorum):
     path = lab.temporary("beats")
     script = (f"timeout 300 {beat(path)} & (setsid {beat(path)} >/dev/null 2>&1 &) ; "
@@ -201,11 +201,11 @@ def _(quorum):
     redlock("run", "k", "true", env=on(quorum, **lab.keeper_shim(SHIM_NO_LISTS="1"))).expect(0, err="^$")
 
 
-@case("a pid namespace without a /proc of its own: what cannot be guaranteed is said, and what "
-      "cannot be found keeps the lock from being released")
+@case("a pid namespace without a /proc of its own: a warning names what cannot be "
+      "guaranteed, and processes that cannot be found prevent the release")
 def _(quorum):
     env = lab.keeper_shim(SHIM_NO_PROC="1")
-    said = "/proc is not that of this pid namespace"
+    said = "/proc does not show this pid namespace"
     redlock("run", "k", "true", env=on(quorum, **env)).expect(0, err=said)
     equal(quorum.keys(), 0, "keys after a command that leaves nothing")
     path = lab.temporary("beats")

@@ -16,9 +16,9 @@ from lab import case, check, equal, finish, on, redlock
 
 BEATERS = 3
 REPORTS = 350  # more than a socket keeps: 278
-AT_ONCE_US = 4000000  # it is a few ms; it was 7 s when redlock left it to the keeper
+AT_ONCE_US = 4000000  # normally a few ms; it was 7 s when redlock left it to the keeper
 
-# So long that what is left before the end, 1/16 and 1 %, is longer than a machine stalls.
+# Long enough that the rest before the end, 1/16 and 1 %, is longer than a machine stalls.
 LONG, LONG_US = "10s", 10000000
 
 
@@ -38,7 +38,7 @@ class Job:
 
     @contextlib.contextmanager
     def frozen(self):
-        """Redlock is stopped, so that the deadline cannot move behind our back."""
+        """Redlock is stopped, so that the deadline cannot move in the meantime."""
         self.signal(signal.SIGSTOP)
         lab.wait_for(lambda: lab.state(self.process.pid) == "T", "redlock to stop")
         yield
@@ -63,7 +63,7 @@ class Job:
         return keeper
 
     def command(self):
-        """The shell, which has given its number to the group that two of the three are in."""
+        """The shell, whose pid is the process group of two of the three."""
         [group] = {os.getpgid(pid) for pid in lab.beats(self.path)} - set(lab.beats(self.path))
         return group
 
@@ -108,9 +108,9 @@ def _(quorum):
     job.process.communicate()
     lab.nothing_is_left()
     job.died_before(free - LONG_US / 4, "three quarters of the TTL")
-    check(None not in quorum.values("k"), "the lock was given back by nobody")
+    check(None not in quorum.values("k"), "the lock was released")
     redlock("run", "-w", "30s", "k", "true", env=on(quorum)).expect(0)
-    check(lab.now_us() >= free - 100000, "another had the lock too early")
+    check(lab.now_us() >= free - 100000, "another client had the lock too early")
 
 
 @case("redlock is stopped for longer than the lock lasts: all descendants are dead before that")
@@ -120,7 +120,7 @@ def _(quorum):
     lab.wait_for(lambda: lab.state(job.process.pid) == "T", "redlock to stop")
     free = quorum.expires_us("k")
     redlock("run", "-w", "30s", "k", "true", env=on(quorum)).expect(0)
-    check(lab.now_us() >= free - 100000, "another had the lock too early")
+    check(lab.now_us() >= free - 100000, "another client had the lock too early")
     job.died_before(free - 100000, "a tenth of a second before the lock was free")
     lab.wait_for(lambda: not descendants(), "the end of the descendants")
     job.signal(signal.SIGCONT)
@@ -128,7 +128,7 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys")
 
 
-@case("redlock is stopped for less than that: the command goes on, the lock is extended")
+@case("redlock is stopped for less than that: the command continues, the lock is extended")
 def _(quorum):
     job = Job(quorum, trap="'exit 7' TERM")
     with job.frozen():
@@ -140,7 +140,7 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys")
 
 
-@case("TERM to redlock and a command that ignores it: the lock is held on; KILL ends all")
+@case("TERM to redlock and a command that ignores it: the lock stays held; KILL ends all")
 def _(quorum):
     job = Job(quorum)
     job.signal(signal.SIGTERM)
@@ -153,7 +153,7 @@ def _(quorum):
 
 # --- the keeper ---
 
-@case("the keeper is killed: all descendants are dead before the lock is given back")
+@case("the keeper is killed: all descendants are dead before the lock is released")
 def _(quorum):
     job = Job(quorum, ttl="30s")
     os.kill(job.keeper(), signal.SIGKILL)
@@ -164,8 +164,8 @@ def _(quorum):
 
 
 @case("the keeper is stopped: redlock kills the command at the deadline, and then the rest; "
-      "another job, of which three nodes hang for longer than a TTL: 124, and what they hear "
-      "later leaves nothing")
+      "another job, of which three nodes hang for longer than a TTL: 124, and commands that "
+      "they execute later leave nothing")
 def _(quorum):
     with lab.Quorum() as others:
         job = Job(quorum)
@@ -186,18 +186,18 @@ def _(quorum):
     check(max(group) < free, f"the command's group lived {max(group) - free} us too long")
 
 
-@case("the keeper is stopped, and all else is well: redlock notices, kills all, and gives the "
-      "lock back: 125")
+@case("the keeper is stopped, and all else works: redlock notices, kills all, and releases "
+      "the lock: 125")
 def _(quorum):
     job = Job(quorum, ttl="2s")
     os.kill(job.keeper(), signal.SIGSTOP)
     lab.wait_for(lambda: quorum.keys() == 0, "the release")
     job.died_before(lab.now_us(), "the release")
     check(not descendants(), "descendants after the release")
-    job.end(125, err="the keeper process does not answer")
+    job.end(125, err="the keeper process does not reply")
 
 
-@case("the keeper is stopped for less than that: the command goes on")
+@case("the keeper is stopped for less than that: the command continues")
 def _(quorum):
     job = Job(quorum, ttl="6s", trap="'exit 4' TERM")
     keeper = job.keeper()
@@ -210,7 +210,7 @@ def _(quorum):
     job.end_well(4)
 
 
-@case("keeper and redlock are stopped, and redlock goes on too late: it kills all at once")
+@case("keeper and redlock are stopped, and redlock continues too late: it kills all at once")
 def _(quorum):
     job = Job(quorum)
     job.signal(signal.SIGSTOP)
@@ -220,10 +220,10 @@ def _(quorum):
     begun = lab.now_us()
     job.end(124, err="the lock is lost")
     late = job.last() - begun
-    check(late < AT_ONCE_US, f"alive {late} us after redlock went on")
+    check(late < AT_ONCE_US, f"alive {late} us after redlock continued")
 
 
-@case("redlock is stopped and takes no reports: at the deadline the keeper kills all the same")
+@case("redlock is stopped and reads no reports: at the deadline the keeper kills all the same")
 def _(quorum):
     job = Job(quorum, ttl="6s")
     job.signal(signal.SIGSTOP)
@@ -233,7 +233,7 @@ def _(quorum):
     for number in (signal.SIGSTOP, signal.SIGCONT) * REPORTS:  # each stop is a report
         before = sleeps(keeper)
         os.kill(shell, number)
-        lab.wait_for(lambda: sleeps(keeper) > before, "the keeper to look at the command")
+        lab.wait_for(lambda: sleeps(keeper) > before, "the keeper to check the command")
     check(lab.now_us() < free - 1000000, "the deadline came before the socket was full")
     lab.wait_for(lambda: lab.now_us() > free, "the end of the lock")
     lab.wait_for(lambda: not descendants(), "the end of the descendants")
@@ -269,7 +269,7 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys on the nodes that live")
 
 
-@case("a command that heeds TERM ends well before the deadline; still 124")
+@case("a command that ends on TERM ends well before the deadline; still 124")
 def _(quorum):
     job = Job(quorum, "--kill-after", "500ms", trap="'exit 0' TERM")
     with job.frozen():
@@ -305,7 +305,7 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys")
 
 
-# --- others ---
+# --- other clients ---
 
 @case("break during a run: the command is stopped within a TTL, 124")
 def _(quorum):
@@ -316,17 +316,17 @@ def _(quorum):
     job.died_before(broken + LONG_US, "a TTL after the break")
 
 
-@case("another takes the lock after a break: 124, and the other's lock stays")
+@case("another client takes the lock after a break: 124, and its lock stays")
 def _(quorum):
     job = Job(quorum)
     redlock("break", "--yes", "k", env=on(quorum)).expect(0)
-    for server in quorum.servers:  # an extension under way may have planted the key again
+    for server in quorum.servers:  # an extension under way may have recreated the key
         lab.wait_for(lambda: server.call("SET", "k", "other", "NX", "PX", 600000), "a free key")
     job.end(124)
     equal(quorum.values("k"), ["other"] * 5, "values")
 
 
-@case("break on a minority of the nodes: the lock is kept, and planted there again")
+@case("break on a minority of the nodes: the lock is kept, and recreated there")
 def _(quorum):
     job = Job(quorum, trap="'exit 5' TERM")
     [token] = set(quorum.values("k"))

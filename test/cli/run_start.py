@@ -12,7 +12,7 @@ import threading
 import lab
 from lab import case, check, equal, finish, on
 
-# So long that the lock is seen to be held, and so short that it expires within a case.
+# Long enough that the lock is seen to be held, and short enough that it expires within a case.
 TTL = "2s"
 SMALL_PIPE = 4096
 
@@ -56,7 +56,7 @@ def full_pipe():
         drains.join(15)
 
 
-@case("redlock cannot write what the nodes answered until the lock has expired: the command "
+@case("redlock cannot write what the nodes replied until the lock has expired: the command "
       "is not started, 124")
 def _(quorum):
     out, forked = lab.temporary("out"), lab.temporary("forked")
@@ -95,7 +95,7 @@ def _(quorum):
 
 
 @case("a keeper that is stopped before it starts the command: the command never runs, 125, "
-      "and the lock is given back")
+      "and the lock is released")
 def _(quorum):
     out = lab.temporary("out")
     quorum.occupy("k")
@@ -104,7 +104,7 @@ def _(quorum):
     stop(keeper)
     for server in quorum.servers:
         server.call("DEL", "k")
-    finish(process).expect(125, err="the keeper process does not answer")
+    finish(process).expect(125, err="the keeper process does not reply")
     check(not os.path.exists(out), "the command has run")
     equal(quorum.keys(), 0, "keys")
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""redlock run and redlock local on a terminal: keys, job control and who has the foreground."""
+"""redlock run and redlock local on a terminal: keys, job control and the foreground group."""
 import fcntl
 import os
 import pty
@@ -17,7 +17,7 @@ PROMPT = "prompt> "
 
 
 class Terminal:
-    """A process that has a terminal of its own, and we its other end."""
+    """A process on a terminal of its own; the test has the other end."""
 
     def __init__(self, words, env):
         self.master, slave = pty.openpty()
@@ -49,7 +49,7 @@ class Terminal:
         os.write(self.master, text.encode())
 
     def pull(self, seconds):
-        """Reads what there is; False when there is nothing more."""
+        """Reads the available output; False if the terminal is closed."""
         if not select.select([self.master], [], [], seconds)[0]:
             return False
         try:
@@ -59,7 +59,7 @@ class Terminal:
         return True
 
     def expect(self, pattern):
-        """Waits for output that matches; returns the match and forgets all up to its end."""
+        """Waits for output that matches; returns the match and drops everything up to its end."""
         def look():
             self.pull(0.02)
             return re.search(pattern, self.seen)
@@ -102,14 +102,14 @@ class Shell(Terminal):
         return int(self.expect(r"code=(\d+)\n" + PROMPT)[1])
 
     def wait_for_job(self, pid):
-        """Until the command has the foreground and runs: keys that come sooner are lost."""
+        """Waits until the command has the foreground and runs: earlier keys would be lost."""
         lab.wait_for(lambda: self.foreground() == pid and lab.state(pid) != "T", "the job in front")
 
     def check_foreground(self):
         lab.wait_for(lambda: self.foreground() == self.process.pid, "the shell in the foreground")
 
 
-# --- redlock is all that runs there ---
+# --- redlock is the only process there ---
 
 @case("Ctrl-C reaches the command, which decides; it has the foreground")
 def _(quorum):
@@ -164,7 +164,7 @@ def _(quorum):
 
 # --- under a shell with job control ---
 
-@case("after the end the shell has the foreground again, whatever ended it")
+@case("after the end the shell has the foreground again, however it ended")
 def _(quorum):
     with Shell(quorum) as shell:
         for words, code in (("true", 0), ("sh -c 'exit 9'", 9), ("sh -c 'kill -9 $$'", 137),
@@ -178,7 +178,7 @@ def _(quorum):
         shell.expect("got <typed>\n")
 
 
-@case("Ctrl-Z stops it, the shell gets the terminal; fg goes on, with the lock")
+@case("Ctrl-Z stops it, the shell gets the terminal; fg continues it, with the lock")
 def _(quorum):
     with Shell(quorum) as shell:
         shell.do("$R run -t 30s k -- sh -c 'echo ready; read x; echo \"got <$x>\"; exit 6'")
@@ -187,7 +187,7 @@ def _(quorum):
         shell.expect("Stopped")
         shell.expect(PROMPT)
         shell.check_foreground()
-        check(None not in quorum.values("k"), "the lock went when the command stopped")
+        check(None not in quorum.values("k"), "the lock was lost when the command stopped")
         shell.do("fg")
         shell.expect("read x")
         shell.type("hello\n")
@@ -198,10 +198,10 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys")
 
 
-@case("Ctrl-Z twice, and bg: the command goes on in the background and ends")
+@case("Ctrl-Z twice, and bg: the command continues in the background and ends")
 def _(quorum):
     path = lab.temporary("go")
-    os.mkfifo(path)  # to wait for, as a shell that is stopped while it forks does not stop
+    os.mkfifo(path)  # a command to wait for: a shell that is stopped while it forks does not stop
     with Shell(quorum) as shell:
         shell.do(f"$R run k -- sh -c 'echo $$ ready; read x <{path}; echo \"got <$x>\"'")
         pid = int(shell.expect(r"(\d+) ready\n")[1])
@@ -224,7 +224,7 @@ def _(quorum):
     lab.wait_for(lambda: quorum.keys() == 0, "the release")
 
 
-@case("Ctrl-Z for longer than the lock lasts: the command is dead by then, fg says 124")
+@case("Ctrl-Z for longer than the lock lasts: the command is dead by then, fg returns 124")
 def _(quorum):
     path = lab.temporary("beats")
     with Shell(quorum) as shell:
@@ -242,7 +242,7 @@ def _(quorum):
         shell.check_foreground()
 
 
-@case("in a pipeline the command may still ask for the terminal")
+@case("in a pipeline the command may still get the terminal")
 def _(quorum):
     with Shell(quorum) as shell:
         shell.do("$R run k -- sh -c 'read x; echo \"got <$x>\"' | cat")
@@ -253,7 +253,7 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys")
 
 
-@case("the same over and over on a busy machine: stops, starts and ends are all seen")
+@case("the same repeatedly on a busy machine: stops, starts and ends are all noticed")
 def _(quorum):
     busy = [lab.spawn(["sh", "-c", "while :; do :; done"]) for _ in range(4)]
     try:
@@ -269,7 +269,7 @@ def _(quorum):
             process.wait()
 
 
-@case("a background job that wants to read stops until fg")
+@case("a background job that reads the terminal stops until fg")
 def _(quorum):
     with Shell(quorum) as shell:
         shell.do("$R run -t 30s k -- sh -c 'read x; echo \"got <$x>\"' &")
@@ -323,7 +323,7 @@ def _(quorum):
         shell.check_foreground()
 
 
-@case("status has colours on a terminal, unless it is told not to")
+@case("status has colours on a terminal, unless they are switched off")
 def _(quorum):
     quorum.occupy("k")
     for words, env, colour in (([], {}, True), (["--color=never"], {}, False),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tokens that outlive a process: in a file, which knows its deadline, and bare, which do not."""
+"""Tokens that outlive a process: in a file with their deadline, and bare without one."""
 import json
 import os
 import stat
@@ -27,7 +27,7 @@ class Kept:
         lab.write(self.path, json.dumps({**self.content(), **values}))
 
 
-@case("acquire writes it: mode 0600, all that is needed, nothing beside it")
+@case("acquire writes it: mode 0600, all that is needed, and no other file")
 def _(quorum):
     old = os.umask(0)
     try:
@@ -53,7 +53,7 @@ def _(quorum):
     check("OLD!" not in lab.read(path), "old content")
 
 
-@case("a refused acquire leaves the file of before as it was")
+@case("a refused acquire leaves the earlier file unchanged")
 def _(quorum):
     quorum.occupy("k")
     path = lab.write(lab.temporary("k.lock"), "old")
@@ -79,7 +79,7 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys")
 
 
-@case("extend --json says that continuity is proven; with a bare token that it is not")
+@case("extend --json reports that continuity is proven; with a bare token that it is not")
 def _(quorum):
     kept = Kept(quorum)
     equal(kept.call("extend", "--json").expect(0).json()["continuity"], "proven", "continuity")
@@ -101,7 +101,7 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys")
 
 
-@case("extend after a real expiry refuses, and plants nothing")
+@case("extend after a real expiry refuses, and recreates nothing")
 def _(quorum):
     kept = Kept(quorum, "-t", "300ms")
     lab.wait_for(lambda: quorum.keys() == 0, "the end of the TTL")
@@ -121,7 +121,7 @@ def _(quorum):
     kept.call("release").expect(0)
 
 
-@case("after a release the file extends nothing, and nothing is planted")
+@case("after a release the file extends nothing, and nothing is recreated")
 def _(quorum):
     kept = Kept(quorum)
     kept.call("release").expect(0)
@@ -130,7 +130,7 @@ def _(quorum):
         equal(quorum.keys(), 0, "keys")
 
 
-@case("after a release and another's acquire the file extends and releases nothing: 2")
+@case("after a release and another client's acquire the file extends and releases nothing: 2")
 def _(quorum):
     kept = Kept(quorum)
     kept.call("release").expect(0)
@@ -140,7 +140,7 @@ def _(quorum):
     equal(quorum.values("k"), ["other"] * 3 + [None] * 2, "values")
 
 
-@case("a lock that a minority of the nodes forgot is extended, and planted there again")
+@case("a lock that a minority of the nodes forgot is extended, and recreated there")
 def _(quorum):
     kept = Kept(quorum)
     quorum[0].call("DEL", "k")
@@ -163,7 +163,7 @@ def _(quorum):
 def _(quorum):
     kept = Kept(quorum)
     redlock("extend", "--token-file", kept.path, "other", env=on(quorum)).expect(
-        64, err="of another key")
+        64, err="belongs to another key")
     good = kept.content()
     for name in ("token", "kind", "ttl_ms", "valid_ms", "deadline_us", "boot_id", "key"):
         for wrong in ({}, {name: None}, {name: -1}, {name: "x" * 300}, {name: []}):
@@ -181,7 +181,7 @@ def _(quorum):
     equal(quorum.values("k"), [kept.token] * 5, "values")
 
 
-@case("a file that cannot be written: 125, and the lock is given back")
+@case("a file that cannot be written: 125, and the lock is released")
 def _(quorum):
     folder = os.path.dirname(lab.temporary("x"))
     path = os.path.join(folder, "y" * 254)  # no room for the name of a temporary file
@@ -191,7 +191,7 @@ def _(quorum):
     equal(os.listdir(folder), [], "files")
 
 
-@case("stdout that cannot be written: the file goes with the lock")
+@case("stdout that cannot be written: the file is removed with the lock")
 def _(quorum):
     path = lab.temporary("k.lock")
     with open("/dev/full", "wb") as full:
@@ -220,7 +220,7 @@ def _(quorum):
         bare(quorum, "release", token=token, by=by).expect(1)
 
 
-@case("a bare token never plants a key: all 32 patterns of nodes that forgot it")
+@case("a bare token never recreates a key: all 32 patterns of nodes that forgot it")
 def _(quorum):
     for mask in range(32):
         quorum.reset()
@@ -229,12 +229,12 @@ def _(quorum):
         for index in gone:
             quorum[index].call("DEL", "k")
         bare(quorum, "extend", token=token, by="environment").expect(0 if len(gone) <= 2 else 1)
-        lost = len(gone) > 2  # then the rest is of no use to anybody and is cleared
+        lost = len(gone) > 2  # then the rest is of no use and is deleted
         equal(quorum.values("k"), [None if lost or index in gone else token for index in range(5)],
               f"values without {gone}")
 
 
-@case("a bare token of one's own making, as other clients have them")
+@case("a bare token of the user's own, as other clients have them")
 def _(quorum):
     quorum.occupy("k", value="6f1b2a")
     quorum[0].call("PEXPIRE", "k", 20000)
@@ -245,7 +245,7 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys")
 
 
-@case("an extension to a shorter TTL ends no key earlier: it may come late")
+@case("an extension to a shorter TTL never expires a key earlier: it may arrive late")
 def _(quorum):
     token = redlock("acquire", *PATIENT, "-t", "60s", "k",
                     env=on(quorum)).expect(0).out.strip()

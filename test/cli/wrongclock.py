@@ -1,4 +1,4 @@
-"""A time of day that is wrong in the way that a test says, for programs under the clock shim.
+"""A time of day that is wrong as the test directs, for programs under the clock shim.
 
 test/support/clockshim.c reads what this writes, while the program runs.
 """
@@ -10,7 +10,7 @@ STANDS_STILL = -1000000  # ppm: it loses all that the true clock gains
 
 
 class WrongClock:
-    """Sound until it is told otherwise. One thread of one process may change it."""
+    """Correct until a method changes it. One thread of one process may change it."""
 
     def __init__(self, path):
         self.path = path
@@ -19,22 +19,22 @@ class WrongClock:
             file.write(struct.pack("@Qqqq", 0, 0, 0, 0))
 
     def environment(self):
-        """Of a program that is to have this clock."""
+        """The environment of a program with this clock."""
         shim = os.environ.get("CLOCK_SHIM")
         if not shim:
             raise RuntimeError("CLOCK_SHIM is not set: it names what meson makes of clockshim.c")
         return {"LD_PRELOAD": shim, "CLOCK_SHIM_FILE": self.path}
 
     def jump(self, us):
-        """It shows so much more from now on, or less."""
+        """It shows this much more from now on, or less."""
         self._change(lambda now: (self.anchor, self.offset + us * 1000, self.rate))
 
     def slew(self, ppm):
-        """Goes on from what it shows now, too fast by so much, or too slow; 0: by nothing."""
+        """Continues from the shown time, too fast by this rate, or too slow; 0: at the true rate."""
         self._change(lambda now: (now, self._shown(now) - now, ppm))
 
     def freeze(self):
-        """Stands still at what it shows now, until a slew()."""
+        """Stands still at the shown time, until a slew()."""
         self.slew(STANDS_STILL)
 
     def mend(self):
@@ -42,7 +42,7 @@ class WrongClock:
         self._change(lambda now: (0, 0, 0))
 
     def shown_us(self):
-        """What it shows now."""
+        """The shown time."""
         return self._shown(time.time_ns()) // 1000
 
     def _shown(self, true):
@@ -51,7 +51,7 @@ class WrongClock:
     def _change(self, state_at):
         file = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
         try:
-            # The turn is odd before the anchor is read, and until all of the rest is written.
+            # `turn` is odd before the anchor is read, and until all of the rest is written.
             os.pwrite(file, struct.pack("@Q", self.turn + 1), 0)
             self.anchor, self.offset, self.rate = state_at(time.time_ns())
             os.pwrite(file, struct.pack("@qqq", self.anchor, self.offset, self.rate), 8)

@@ -1,4 +1,4 @@
-/* A command that writes the time to a file as its very first act: fast FILE. */
+/* A command that writes the time to a file as its very first action: fast FILE. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

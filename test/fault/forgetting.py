@@ -2,13 +2,13 @@
 """Fenced locks while the nodes lose their memory: forgetting.py REDLOCK; WORKER in the
 environment.
 
-Many processes take and give back a few fenced locks, and write to a storage that compares
-the tokens, while one node after the other is killed and comes back empty or with an old
-snapshot, is flushed, has its databases swapped, or fails over behind its address to a copy,
-the old one living on. Never are more nodes without a vote than a quorum can be without.
-Then: the tokens of each key rise in the order in which they were told; no two holds
+Many processes acquire and release a few fenced locks, and write to a storage that compares
+the tokens, while one node after the other is killed and returns empty or with an old
+snapshot, is flushed, has its databases swapped, or fails over behind its address to a copy
+while the old server lives on. At no time more nodes are without a vote than a quorum can
+spare. The test checks: the tokens of each key rise in the order of the reports; no two holds
 overlap; no write of a holder was refused; and no node that had lost its memory stored or
-extended a lock before its quarantine was over, as it shows by MONITOR itself.
+extended a lock before its quarantine was over, as its own MONITOR shows.
 """
 import json
 import os
@@ -31,20 +31,20 @@ LOSSES = int(os.environ.get("LOSSES", "30"))
 ACQUISITIONS = int(os.environ.get("ACQUISITIONS", "100000"))
 LOST_AT_ONCE = 2  # of five
 OLD_LIVES = 20  # seconds, at most, beside the server that took its address
-LAST = 10  # seconds, in which somebody must still acquire
+LAST = 10  # seconds, in which a worker must still acquire
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "docs/examples/fenced_register.lua"
 MARKER = "!marker"
 
 
 class Losses:
-    """Makes nodes forget, and watches each until it has its vote again."""
+    """Makes nodes lose their memory, and watches each until it has its vote again."""
 
     def __init__(self, quorum, seed):
         self.quorum = quorum
-        self.chance = random.Random(seed)
+        self.prng = random.Random(seed)
         self.lost = {}  # node: the thread that watches it
         self.count = {}
-        self.votes = []  # that a node gave in its quarantine
+        self.votes = []  # that a node granted in its quarantine
         self.old = []  # servers that live on without their address
 
     def kill(self, node):
@@ -76,7 +76,7 @@ class Losses:
         new.words = [old.path if word == new.path else word for word in new.words]
         new.path, new.uri = old.path, old.uri
         old.connection = None
-        self.old.append((old, time.monotonic() + self.chance.uniform(0, OLD_LIVES)))
+        self.old.append((old, time.monotonic() + self.prng.uniform(0, OLD_LIVES)))
         self.quorum.servers[node] = new
         new.words += ["--dbfilename", f"{node + 1}.rdb"]
 
@@ -84,7 +84,7 @@ class Losses:
         return os.path.join(self.quorum.home, f"{node + 1}.rdb")
 
     def watch(self, node, monitor, begins):
-        """Reads what the node does until its marker is sound again."""
+        """Reads MONITOR of the node until its marker is active again."""
         for line in iter(monitor.file.readline, b""):
             text = line.decode(errors="replace")
             if begins and begins not in text:
@@ -97,8 +97,8 @@ class Losses:
         monitor.__exit__()
 
     def begin(self):
-        node = self.chance.choice([i for i in range(5) if i not in self.lost])
-        way = self.chance.choice([self.kill, self.snapshot, self.flush, self.swap,
+        node = self.prng.choice([i for i in range(5) if i not in self.lost])
+        way = self.prng.choice([self.kill, self.snapshot, self.flush, self.swap,
                                   self.failover])
         begins = {self.flush: "FLUSHALL", self.swap: "SWAPDB"}.get(way)
         monitor = None
@@ -122,7 +122,7 @@ class Losses:
         return len(self.lost)
 
     def end_old(self, now):
-        """Until then whoever was connected to an old server may not have seen the new one."""
+        """Until then a client of an old server may not have seen the new one."""
         for server, until in self.old:
             if now >= until:
                 server.process.kill()
@@ -131,7 +131,7 @@ class Losses:
 
 
 class Workers:
-    """Processes that take the locks of some nodes, and the storage that they write to."""
+    """Processes that acquire the locks of some nodes, and the storage that they write to."""
 
     def __init__(self, quorum):
         self.home = quorum.home
@@ -154,7 +154,7 @@ class Workers:
             check(process.poll() is None, f"a worker ended: {process.returncode}")
 
     def finish(self):
-        """Ends them, and returns all their holds in the order in which they were told."""
+        """Ends them, and returns all their holds in the order of the reports."""
         for process, _ in self.running:
             process.send_signal(signal.SIGTERM)
         holds = []
@@ -200,10 +200,10 @@ def lose(losses, workers):
                 losses.begin()
         elif not lost:
             break
-        time.sleep(losses.chance.random())
+        time.sleep(losses.prng.random())
 
 
-@case("tokens rise and nobody holds twice while the nodes lose their memory")
+@case("tokens rise and holds never overlap while the nodes lose their memory")
 def _(quorum):
     seed = int(os.environ.get("SEED", time.time_ns() % 10 ** 9))
     say(f"SEED={seed}")
@@ -227,11 +227,11 @@ def _(quorum):
         "votes_in_quarantine": len(losses.votes)}))
     judge(holds)
     equal(losses.votes, [], "votes of nodes in quarantine")
-    check(late > 0, "nobody acquired in the end")
+    check(late > 0, "no worker acquired in the end")
     check(len(holds) >= ACQUISITIONS, f"only {len(holds)} acquisitions")
 
 
-@case("one of five is replaced under load, by clients of the old list and of the new one")
+@case("one of five is replaced under load, with clients of the old list and of the new one")
 def _(quorum):
     admit(quorum)
     with lab.Quorum(1) as spare, Workers(quorum) as workers:
@@ -250,12 +250,12 @@ def _(quorum):
     since = [hold for hold in holds if hold[1] > replaced * 1e6]
     say(json.dumps({"acquisitions": len(holds), "since_it_was_replaced": len(since)}))
     judge(holds)
-    check(since, "nobody acquired after it was replaced")
+    check(since, "no worker acquired after it was replaced")
     check("cmdstat_set" in votes[1], "the new member never voted")
 
 
 class Snapshots(lab.Quorum):
-    """Each server saves to a file of its own."""
+    """Each server saves to its own file."""
 
     def __init__(self, *args, **more):
         super().__init__(*args, **more)

@@ -2,18 +2,18 @@
 """Jobs of `redlock run` that must not work without the lock: jobs.py REDLOCK FAST [--runs N]
 [--only WORD]
 
-Each run has a lock of its own on the same five servers, and several are under way at once.
+Each run has its own lock on the same five servers, and several run at once.
 
-    pipe    redlock cannot write what the nodes answered (stderr is a full pipe) until its lock
-            has expired and another has it
+    pipe    redlock cannot write what the nodes replied (stderr is a full pipe) until its lock
+            has expired and another client has it
     keeper  the keeper is stopped before it starts the command, and redlock soon after that;
-            once another has the lock, both go on, in either order
+            once another client has the lock, both continue, in either order
     left    a job whose worker is in another process group or session; redlock gets SIGTERM, or
             the command ends by itself
 
-In the first two the command writes the time as its first act: a time after another was granted
-the lock is a failure. In the third the worker writes it all the time: a time after the lock
-was free on all nodes is one.
+In the first two the command writes the time as its first action: a time after another client
+was granted the lock is a failure. In the third the worker writes it all the time: a time after
+the lock was free on all nodes is a failure.
 """
 import argparse
 import concurrent.futures
@@ -37,7 +37,7 @@ import lab  # noqa: E402
 LANES = 4
 TTL_MS = 300
 STOP_WITHIN_S = 0.05  # after the lock was granted redlock is stopped, at random
-AFTER_S = 0.03  # so long a worker that lives on has time to write
+AFTER_S = 0.03  # the time that a surviving worker has to write
 
 AWAY = {
     "timeout": "timeout 20 {}",
@@ -49,7 +49,7 @@ AWAY = {
 
 
 class Nodes:
-    """The servers, by connections of this lane alone."""
+    """The servers, with connections of this test alone."""
 
     def __init__(self, quorum, key):
         self.redis = [lab.Redis(server.path) for server in quorum.servers]
@@ -67,7 +67,7 @@ class Nodes:
         return [redis.call("GET", self.key) for redis in self.redis]
 
     def take(self):
-        """As another client: returns when it was granted by all nodes, in us."""
+        """As another client: returns when all nodes have granted it, in us."""
         for redis in self.redis:
             lab.wait_for(lambda r=redis: r.call("SET", self.key, "other", "NX", "PX", 60000),
                          "the end of the lock")
@@ -84,7 +84,7 @@ def wrote_late(out, granted_us):
     text = lab.read(out)
     if text:
         return int(text) >= granted_us
-    offset_us = lab.now_us() - time.time_ns() // 1000  # killed between its first two acts
+    offset_us = lab.now_us() - time.time_ns() // 1000  # killed between its first two actions
     return os.stat(out).st_mtime_ns // 1000 + offset_us >= granted_us
 
 
@@ -116,7 +116,8 @@ def pipe(quorum, nodes, out):
         lab.wait_for(lambda: any(nodes.values()), "the lock")
         granted = nodes.take()
         drain()
-        # A machine that stalled may have kept redlock from a majority: then it waits for us.
+        # A machine that stalled may have kept redlock from a majority: then it waits for this
+        # lock.
         with contextlib.suppress(Exception):
             process.wait(2)
         process.terminate()

@@ -1,9 +1,9 @@
 /*
- * One of many processes that take fenced locks and write to what they guard, until it is
- * told to end: worker SEED KEYS STORAGE SCRIPT LOG
+ * One of many processes that acquire fenced locks and write to the resource that they
+ * guard, until SIGTERM: worker SEED KEYS STORAGE SCRIPT LOG
  *
- * Each line of the log is one hold: key, when it was told, when it ended (the release was
- * asked for, or the deadline passed), the fencing token, and what the storage said: 1
+ * Each line of the log is one hold: key, when it was reported, when it ended (the release
+ * was requested, or the deadline passed), the fencing token, and the storage's reply: 1
  * written, 0 refused though the lock was held throughout, -1 refused after its deadline.
  * Times are CLOCK_MONOTONIC, us.
  */
@@ -49,8 +49,7 @@ static void fail(const char *what)
 
 static void next(struct worker *worker);
 
-/* What is asked for again at once, without a pause, would never let the loop see a signal.
- */
+/* Requests without a pause would never let the loop handle a signal. */
 static void on_again(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
@@ -70,7 +69,7 @@ static void on_released(redlock_lease *lease, const redlock_result *result, void
     later(arg);
 }
 
-/* Whether the storage took the write. */
+/* Whether the storage accepted the write. */
 static bool store(struct worker *worker, int64_t fence)
 {
     redisReply *reply =
@@ -126,7 +125,7 @@ static void next(struct worker *worker)
     snprintf(key, sizeof(key), "lock:%u", worker->key);
     if (redlock_acquire(worker->client, key, strlen(key), &options, on_acquired, worker,
                         &lease) != REDLOCK_OK)
-        fail("an acquire does not begin");
+        fail("an acquire did not start");
 }
 
 static void on_term(evutil_socket_t fd, short what, void *arg)

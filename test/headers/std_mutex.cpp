@@ -1,4 +1,5 @@
 /* redlock.hpp on real servers: std_mutex URI URI URI. Speaks TAP. */
+#include <redlock/admin.h>
 #include <redlock/redlock.hpp>
 
 #include <atomic>
@@ -57,7 +58,7 @@ template <class Does> void expect_error(redlock_code code, Does does)
         does();
     } catch (const redlock::error &error) {
         check(error.code() == code, redlock_code_name(error.code()));
-        check(error.what()[0] != '\0', "an error says what it is");
+        check(error.what()[0] != '\0', "the error has a text");
         return;
     }
     throw failed(redlock_code_name(code));
@@ -78,7 +79,7 @@ template <class Does> void in_threads(int count, Does does)
         });
     for (std::thread &thread : threads)
         thread.join();
-    check(right, "something was thrown in a thread");
+    check(right, "a thread threw an exception");
 }
 
 void one_mutex_for_all()
@@ -136,13 +137,13 @@ void another_has_it()
     redlock::mutex mine(nodes, "taken"), theirs(others, "taken");
     std::lock_guard lock(mine);
     check(!theirs.try_lock(), "try_lock");
-    check(theirs.lost(), "what was not got is not held");
+    check(theirs.lost(), "a failed try is not held");
     const auto begin = steady::now();
     check(!theirs.try_lock_for(50ms), "try_lock_for");
     check(!theirs.try_lock_for(-5s), "try_lock_for in the past");
     check(!theirs.try_lock_for(0.01s), "try_lock_for a part of a second");
     check(!theirs.try_lock_until(begin + 100ms), "try_lock_until");
-    check(steady::now() >= begin + 100ms, "it was waited");
+    check(steady::now() >= begin + 100ms, "it did wait");
     std::unique_lock trial(theirs, std::try_to_lock);
     check(!trial.owns_lock(), "unique_lock with try_to_lock");
     std::unique_lock timed(theirs, 10ms);
@@ -190,7 +191,7 @@ void is_free(const char *key)
 }
 
 /* The thread that locked lives on, or ends before the guard is unlocked. */
-template <class Lock> void hand_to_another(const char *key, Lock lock)
+template <class Lock> void worker_to_another(const char *key, Lock lock)
 {
     redlock::client nodes(uris, patient());
     redlock::mutex mutex(nodes, key, any_thread());
@@ -198,14 +199,14 @@ template <class Lock> void hand_to_another(const char *key, Lock lock)
     check(mine.owns_lock(), "it is locked");
     in_threads(1, [&](int) {
         guard taken = std::move(mine);
-        check(!mutex.lost() && mutex.valid() > 0ms, "it is held by whoever has the guard");
+        check(!mutex.lost() && mutex.valid() > 0ms, "the owner of the guard holds it");
         mutex.extend();
         taken.unlock();
         check(mutex.lost() && mutex.valid() == 0ms, "it is not held any more");
     });
     is_free(key);
     in_threads(1, [&](int) { mine = lock(mutex); });
-    check(!mutex.lost() && mutex.valid() > 0ms, "it is of no thread");
+    check(!mutex.lost() && mutex.valid() > 0ms, "it belongs to no thread");
     mine = guard();
     check(mutex.lost(), "it is not held any more");
     is_free(key);
@@ -213,11 +214,11 @@ template <class Lock> void hand_to_another(const char *key, Lock lock)
 
 void a_guard_is_moved()
 {
-    hand_to_another("moved", [](redlock::mutex &mutex) { return guard(mutex); });
-    hand_to_another("tried",
-                    [](redlock::mutex &mutex) { return guard(mutex, std::try_to_lock); });
-    hand_to_another("timed", [](redlock::mutex &mutex) { return guard(mutex, 10s); });
-    hand_to_another(
+    worker_to_another("moved", [](redlock::mutex &mutex) { return guard(mutex); });
+    worker_to_another("tried",
+                      [](redlock::mutex &mutex) { return guard(mutex, std::try_to_lock); });
+    worker_to_another("timed", [](redlock::mutex &mutex) { return guard(mutex, 10s); });
+    worker_to_another(
         "until", [](redlock::mutex &mutex) { return guard(mutex, steady::now() + 10s); });
 }
 
@@ -275,12 +276,12 @@ void a_condition_is_waited_for()
 
 /* --- a lock that is lost, and locked by another thread before it is unlocked --- */
 
-void stop_loop(redlock_client *, const redlock_survey *, void *base)
+void stop_loop(redlock_client *, const redlock_inspection *, void *base)
 {
     event_base_loopbreak(static_cast<event_base *>(base));
 }
 
-/* An operator takes the key away. */
+/* An operator deletes the key. */
 void break_lock(const std::string &key)
 {
     std::vector<const char *> each;
@@ -304,13 +305,13 @@ void lose(redlock::mutex &mutex)
         break_lock(mutex.key());
         try {
             mutex.extend();
-        } catch (const redlock::error &) { /* lost() says more */
+        } catch (const redlock::error &) { /* lost() knows more */
         }
     }
-    break_lock(mutex.key()); /* also what the extension created anew */
+    break_lock(mutex.key()); /* also the key that the extension recreated */
 }
 
-/* One thread has lost the lock and has not unlocked, the other one has the lock. */
+/* One thread has lost the lock and has not unlocked; the other one has the lock. */
 struct two_holds {
     redlock::client nodes{uris, patient()};
     redlock::mutex mutex;
@@ -330,9 +331,9 @@ void the_loser_unlocks_late()
     check(!two.mutex.lost(), "this thread has it");
     in_threads(1, [&](int) {
         check(two.mutex.lost(), "and no other");
-        two.loser.unlock(); /* in a thread that locked neither */
+        two.loser.unlock(); /* in a thread that never locked */
     });
-    check(!two.mutex.lost() && two.mutex.valid() > 0ms, "it is held still");
+    check(!two.mutex.lost() && two.mutex.valid() > 0ms, "it is still held");
     in_threads(1, [&](int) { check(!two.mutex.lost(), "the only one left"); });
     two.winner.unlock();
     check(two.mutex.lost(), "it is not held any more");
@@ -348,7 +349,10 @@ void the_loser_never_unlocks()
     (void)two.loser.release();
 }
 
-/* It is unlocked there, or in another thread: what is held is not unlocked by mistake. */
+/*
+ * It is unlocked there, or in another thread: no other thread's lock is unlocked by
+ * mistake.
+ */
 void one_thread_locked_both()
 {
     redlock::client nodes(uris, patient());
@@ -362,14 +366,14 @@ void one_thread_locked_both()
             in_threads(1, [&](int) { first.unlock(); });
         else
             first.unlock();
-        check(!mutex.lost(), "it is held still");
+        check(!mutex.lost(), "it is still held");
         second.unlock();
         check(mutex.lost(), "it is not held any more");
         is_free("both");
     }
 }
 
-/* Whoever has it, others may ask after it until it is freed. */
+/* While one thread has the mutex, others may query it until it is freed. */
 void all_ask_meanwhile()
 {
     redlock::client nodes(uris, patient());
@@ -442,7 +446,7 @@ const struct {
     {"a mutex for each thread", a_mutex_for_each},
     {"two at once, in any order", both_in_any_order},
     {"another has it", another_has_it},
-    {"it is given back", it_is_given_back},
+    {"it is released", it_is_given_back},
     {"a guard is moved to another thread", a_guard_is_moved},
     {"a guard outlives the thread that locked", a_guard_outlives_its_thread},
     {"many guards are moved", many_guards_are_moved},
@@ -450,9 +454,9 @@ const struct {
     {"the loser unlocks late", the_loser_unlocks_late},
     {"the loser never unlocks", the_loser_never_unlocks},
     {"one thread locked both", one_thread_locked_both},
-    {"all ask meanwhile", all_ask_meanwhile},
+    {"all query it meanwhile", all_ask_meanwhile},
     {"it is lost", it_is_lost},
-    {"what cannot be done throws", what_cannot_be_done},
+    {"an invalid call throws", what_cannot_be_done},
 };
 
 } // namespace

@@ -1,149 +1,185 @@
-/* Admitting real servers: what is in the way is told, and then nothing was changed. */
+/* Admission of real servers: the obstacle is reported, and then nothing was changed. */
 #include <criterion/criterion.h>
 
-#include "stage.h"
+#include "quorum.h"
 
-static void expect(struct stage *s, redlock_admission how, size_t node,
+static void expect(struct quorum *s, redlock_admission how, size_t node,
                    redlock_code expected, int expected_node, const char *text)
 {
     struct admitted admitted;
-    redlock_code code = stage_admit(s, how, node, &admitted);
+    redlock_code code = quorum_admit(s, how, node, &admitted);
     cr_assert_eq(code, expected, "%s, not %s", redlock_code_name(code),
                  redlock_code_name(expected));
     cr_assert_eq(admitted.result.node, expected_node, "%d", admitted.result.node);
     cr_assert_not_null(strstr(admitted.text, text), "%s", admitted.text);
 }
 
-static unsigned marked(struct stage *s)
+static unsigned marked(struct quorum *s)
 {
     return s->servers.n - servers_with(&s->servers, "!marker", NULL);
 }
 
-Test(admit, at_once)
+Test(admit, new_nodes_vote_at_once)
 {
-    struct stage s;
-    stage_open_fresh(&s, 5);
+    struct quorum s;
+    quorum_open_fresh(&s, 5);
     for (unsigned i = 0; i < 5; i++)
-        cr_assert_eq(stage_standing(s.client, i)->remaining_ms, -1);
-    stage_settle(&s);
-    cr_assert(stage_stands(s.client, 0, "UNMARKED"));
-    cr_assert_str_eq(stage_standing(s.client, 0)->verdict, "absent");
+        cr_assert_eq(quorum_member(s.client, i)->remaining_us, REDLOCK_UNKNOWN);
+    quorum_await_ready(&s);
+    cr_assert(quorum_member_is(s.client, 0, "UNMARKED"));
+    cr_assert_eq(quorum_member(s.client, 0)->verdict, REDLOCK_VERDICT_ABSENT);
     expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, -1, "");
     cr_assert_eq(marked(&s), 5);
     for (unsigned i = 0; i < 5; i++) {
-        cr_assert_str_eq(stage_standing(s.client, i)->verdict, "sound");
-        cr_assert(stage_stands(s.client, i, "NONE"));
+        cr_assert_eq(quorum_member(s.client, i)->verdict, REDLOCK_VERDICT_ACTIVE);
+        cr_assert(quorum_member_is(s.client, i, "NONE"));
         cr_assert_eq(servers_number(&s.servers, i, "TTL !marker"), -1, "for good");
     }
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-/* The client was made just before: the nodes are tried first. */
-Test(admit, at_once_with_a_prefix)
+/* The TTLs that the client has used for plain locks do not count. */
+Test(admit, limits_the_ttl_of_fenced_locks)
 {
-    struct stage s;
-    redlock_options options = stage_options();
+    struct quorum s;
+    struct reported reported;
+    quorum_open_fresh(&s, 3);
+    redlock_lease_options options = quorum_fenced_options();
+    options.fenced = false;
+    options.ttl_ms = REDLOCK_QUARANTINE_FLOOR_MS + 1;
+    redlock_lease *lease = quorum_hold(&s, "plain", &options);
+    cr_assert_eq(quorum_release(&s, lease), REDLOCK_OK);
+    redlock_lease_free(lease);
+    quorum_drain(&s);
+    expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, REDLOCK_NO_NODE, "");
+    options.fenced = true;
+    lease = quorum_acquire(&s, "job", &options, &reported);
+    cr_assert_eq(reported.result.code, REDLOCK_BAD_TTL);
+    redlock_lease_free(lease);
+    options.ttl_ms = REDLOCK_QUARANTINE_FLOOR_MS;
+    redlock_lease_free(quorum_hold(&s, "job", &options));
+    quorum_drain(&s);
+    quorum_close(&s);
+}
+
+/* The client was created just before: it tries the nodes first. */
+Test(admit, a_prefix_admits_keys_of_other_prefixes)
+{
+    struct quorum s;
+    redlock_options options = quorum_options();
     options.prefix = "a*[b]:";
-    stage_open(&s, 3);
+    quorum_open(&s, 3);
     redlock_client_free(s.client);
     for (unsigned i = 0; i < 3; i++) {
         servers_do(&s.servers, i, "SET axb:job value"); /* another prefix's */
         servers_do(&s.servers, i, "SET !marker value");
     }
-    s.client = stage_client(&s, &options);
+    s.client = quorum_client(&s, &options);
     expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, -1, "");
-    redlock_lease_options lease_options = stage_fenced_options();
-    redlock_lease *lease = stage_hold(&s, "job", &lease_options);
-    stage_drain(&s);
+    redlock_lease_options lease_options = quorum_fenced_options();
+    redlock_lease *lease = quorum_hold(&s, "job", &lease_options);
+    quorum_drain(&s);
     cr_assert_eq(servers_with(&s.servers, "a*[b]:job", redlock_token(lease)), 3);
     cr_assert_eq(servers_with(&s.servers, "a*[b]:job!fence", NULL), 0);
     cr_assert_eq(servers_with(&s.servers, "a*[b]:!marker", NULL), 0);
     redlock_lease_free(lease);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-Test(admit, of_used_nodes_is_refused)
+Test(admit, without_a_callback)
 {
-    struct stage s;
-    stage_open(&s, 3);
+    struct quorum s;
+    quorum_open(&s, 3);
+    cr_assert_eq(redlock_admit(s.client, REDLOCK_ADMIT_AT_ONCE, 0, NULL, NULL), REDLOCK_OK);
+    for (unsigned i = 0; i < 3; i++)
+        LOOP_UNTIL(s.base, quorum_member(s.client, i)->verdict == REDLOCK_VERDICT_ACTIVE);
+    quorum_close(&s);
+}
+
+Test(admit, of_nodes_in_use_is_refused)
+{
+    struct quorum s;
+    quorum_open(&s, 3);
     servers_do(&s.servers, 1, "SET something value");
-    expect(&s, REDLOCK_ADMIT_NEW, 0, REDLOCK_USED, 1, "something");
-    expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_USED, 1, "something");
+    expect(&s, REDLOCK_ADMIT_NEW, 0, REDLOCK_NOT_EMPTY, 1, "something");
+    expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_NOT_EMPTY, 1, "something");
     cr_assert_eq(marked(&s), 0);
     servers_do(&s.servers, 1, "DEL something");
     expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, -1, "");
-    expect(&s, REDLOCK_ADMIT_NEW, 0, REDLOCK_USED, 0, "marker");
-    expect(&s, REDLOCK_ADMIT_REPLACE, 2, REDLOCK_USED, 2, "marker");
-    stage_close(&s);
+    expect(&s, REDLOCK_ADMIT_NEW, 0, REDLOCK_NOT_EMPTY, 0, "marker");
+    expect(&s, REDLOCK_ADMIT_REPLACE, 2, REDLOCK_NOT_EMPTY, 2, "marker");
+    quorum_close(&s);
 }
 
-/* A server that stores locks of others, or plain ones of ours, is not a new one. */
-Test(admit, of_a_newcomer_with_keys_is_refused)
+/* A server that stores locks of others, or plain locks of ours, is not a new one. */
+Test(admit, of_a_replacement_with_keys_is_refused)
 {
-    struct stage s;
-    redlock_options options = stage_options();
+    struct quorum s;
+    redlock_options options = quorum_options();
     options.prefix = "ours:";
-    stage_open_with(&s, 3, &options);
+    quorum_open_with(&s, 3, &options);
     expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, -1, "");
     servers_do(&s.servers, 2, "FLUSHALL");
     servers_do(&s.servers, 2, "SET ours:job value");
     servers_do(&s.servers, 2, "SET theirs:job value");
     redlock_client_free(s.client);
-    s.client = stage_client(&s, &options);
-    expect(&s, REDLOCK_ADMIT_REPLACE, 2, REDLOCK_USED, 2, "it has the key ours:job");
+    s.client = quorum_client(&s, &options);
+    expect(&s, REDLOCK_ADMIT_REPLACE, 2, REDLOCK_NOT_EMPTY, 2, "it has the key ours:job");
     cr_assert_eq(servers_with(&s.servers, "ours:!marker", NULL), 1);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-/* Thousands of keys with another prefix are looked through, page by page. */
-Test(admit, looks_at_all_keys)
+/* Thousands of keys with another prefix are scanned, page by page. */
+Test(admit, scans_all_keys)
 {
-    struct stage s;
-    redlock_options options = stage_options();
+    struct quorum s;
+    redlock_options options = quorum_options();
     options.prefix = "ours:";
-    stage_open(&s, 3);
+    quorum_open(&s, 3);
     redlock_client_free(s.client);
     servers_do(&s.servers, 2, "EVAL %s 0",
                "for i = 1, 20000 do redis.call('SET', 'x' .. i, 1) end");
     servers_do(&s.servers, 2, "SET ours:job value");
-    s.client = stage_client(&s, &options);
-    expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_USED, 2, "it has the key ours:job");
+    s.client = quorum_client(&s, &options);
+    expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_NOT_EMPTY, 2, "it has the key ours:job");
     servers_do(&s.servers, 2, "DEL ours:job");
     expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, -1, "");
-    stage_close(&s);
+    quorum_close(&s);
 }
 
 Test(admit, needs_every_server)
 {
     static const redlock_admission ways[] = {REDLOCK_ADMIT_NEW, REDLOCK_ADMIT_AT_ONCE,
                                              REDLOCK_ADMIT_WAIT, REDLOCK_ADMIT_REPLACE};
-    struct stage s;
-    stage_open(&s, 3);
+    struct quorum s;
+    quorum_open(&s, 3);
     servers_kill(&s.servers, 1);
-    LOOP_UNTIL(s.base, !stage_is(s.client, 1, "ready"));
+    LOOP_UNTIL(s.base, !quorum_is(s.client, 1, "ready"));
     for (size_t i = 0; i < 4; i++)
         expect(&s, ways[i], 0, REDLOCK_UNREACHED, 1, "connection");
     servers_launch(&s.servers, 1);
     cr_assert_eq(marked(&s), 0);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-Test(admit, of_nodes_of_no_deployment_cannot_wait)
+Test(admit, of_nodes_without_a_deployment_cannot_wait)
 {
-    struct stage s;
-    stage_open(&s, 3);
+    struct quorum s;
+    quorum_open(&s, 3);
     expect(&s, REDLOCK_ADMIT_WAIT, 0, REDLOCK_UNADMITTED, 0, "never admitted");
     expect(&s, REDLOCK_ADMIT_REPLACE, 0, REDLOCK_UNADMITTED, 0, "never admitted");
     cr_assert_eq(marked(&s), 0);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-/* Two deployments of three: a client of two of the one and one of the other. */
-Test(admit, tells_who_belongs_elsewhere)
+/*
+ * Two deployments of three nodes: a client of two nodes of one and one node of the other.
+ */
+Test(admit, names_the_nodes_of_another_deployment)
 {
-    struct stage s, other = {0};
-    redlock_options options = stage_options();
-    stage_open_fenced(&s, 6, NULL);
+    struct quorum s, other = {0};
+    redlock_options options = quorum_options();
+    quorum_open_fenced(&s, 6, NULL);
     other.base = s.base;
     for (unsigned i = 0; i < 6; i++)
         servers_do(&s.servers, i, "FLUSHALL");
@@ -152,27 +188,27 @@ Test(admit, tells_who_belongs_elsewhere)
         cr_assert_eq(redlock_client_new(s.base, s.servers.uri + 3 * half, 3, &options,
                                         &other.client, NULL),
                      REDLOCK_OK);
-        cr_assert_eq(stage_admit(&other, REDLOCK_ADMIT_AT_ONCE, 0, NULL), REDLOCK_OK);
+        cr_assert_eq(quorum_admit(&other, REDLOCK_ADMIT_AT_ONCE, 0, NULL), REDLOCK_OK);
         redlock_client_free(other.client);
     }
     const char *mixed[] = {s.servers.uri[0], s.servers.uri[5], s.servers.uri[1]};
     cr_assert_eq(redlock_client_new(s.base, mixed, 3, &options, &s.client, NULL),
                  REDLOCK_OK);
-    expect(&s, REDLOCK_ADMIT_WAIT, 0, REDLOCK_MEMBERS, 1, "other nodes");
-    redlock_lease_options lease_options = stage_fenced_options();
-    redlock_lease *lease = stage_hold(&s, "job", &lease_options);
-    LOOP_UNTIL(s.base, stage_verdicts(lease, "waiting") == 0);
-    cr_assert_str_eq(stage_node(lease, 1)->fault, "ELSEWHERE");
+    expect(&s, REDLOCK_ADMIT_WAIT, 0, REDLOCK_WRONG_DEPLOYMENT, 1, "another deployment");
+    redlock_lease_options lease_options = quorum_fenced_options();
+    redlock_lease *lease = quorum_hold(&s, "job", &lease_options);
+    LOOP_UNTIL(s.base, quorum_count_votes(lease, "waiting") == 0);
+    cr_assert_eq(quorum_node(lease, 1)->fault, REDLOCK_FAULT_OTHER_DEPLOYMENT);
     redlock_lease_free(lease);
-    stage_drain(&s);
-    stage_close(&s);
+    quorum_drain(&s);
+    quorum_close(&s);
 }
 
-Test(admit, refuses_what_makes_no_sense)
+Test(admit, refuses_invalid_options)
 {
-    struct stage s;
+    struct quorum s;
     struct admitted admitted = {0}, second = {0};
-    stage_open(&s, 3);
+    quorum_open(&s, 3);
     cr_assert_eq(redlock_admit(s.client, (redlock_admission)0, 0, admitted_note, &admitted),
                  REDLOCK_BAD_OPTION);
     cr_assert_eq(redlock_admit(s.client, (redlock_admission)5, 0, admitted_note, &admitted),
@@ -189,37 +225,37 @@ Test(admit, refuses_what_makes_no_sense)
     cr_assert_eq(admitted.times, 1);
     cr_assert_eq(admitted.result.code, REDLOCK_CANCELLED);
     cr_assert_eq(second.times, 0);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-/* Without fenced locks nobody is asked for a marker, and no lock is had. */
+/* Without fenced locks no node is asked for a marker, and no fenced lock can be held. */
 Test(admit, is_needed_for_a_fenced_lock)
 {
-    struct stage s;
-    struct told told;
-    redlock_lease_options options = stage_fenced_options();
-    stage_open(&s, 3);
-    redlock_lease *lease = stage_acquire(&s, "job", &options, &told);
-    cr_assert_eq(told.result.code, REDLOCK_NO_QUORUM);
+    struct quorum s;
+    struct reported reported;
+    redlock_lease_options options = quorum_fenced_options();
+    quorum_open(&s, 3);
+    redlock_lease *lease = quorum_acquire(&s, "job", &options, &reported);
+    cr_assert_eq(reported.result.code, REDLOCK_NO_QUORUM);
     for (unsigned i = 0; i < 3; i++)
-        cr_assert_str_eq(stage_node(lease, i)->fault, "UNMARKED");
+        cr_assert_eq(quorum_node(lease, i)->fault, REDLOCK_FAULT_UNMARKED);
     cr_assert_eq(servers_keys(&s.servers), 0);
     redlock_lease_free(lease);
     expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, -1, "");
-    lease = stage_hold(&s, "job", &options);
+    lease = quorum_hold(&s, "job", &options);
     redlock_lease_free(lease);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-/* Two operators at once: one wins, or what both wrote is gone again. */
+/* Two operators at once: one wins, or what both wrote is removed again. */
 Test(admit, by_two_at_once)
 {
-    struct stage s;
-    stage_open(&s, 5);
-    redlock_client *first = s.client, *second = stage_client(&s, NULL);
-    stage_settle(&s);
+    struct quorum s;
+    quorum_open(&s, 5);
+    redlock_client *first = s.client, *second = quorum_client(&s, NULL);
+    quorum_await_ready(&s);
     s.client = second;
-    stage_settle(&s);
+    quorum_await_ready(&s);
     for (int turn = 0; turn < 10; turn++) {
         struct admitted a = {0}, b = {0};
         cr_assert_eq(redlock_admit(first, REDLOCK_ADMIT_AT_ONCE, 0, admitted_note, &a),
@@ -234,10 +270,10 @@ Test(admit, by_two_at_once)
             servers_do(&s.servers, i, "FLUSHALL");
         redlock_client_free(first);
         redlock_client_free(second);
-        first = stage_client(&s, NULL);
-        s.client = second = stage_client(&s, NULL);
-        stage_settle(&s);
+        first = quorum_client(&s, NULL);
+        s.client = second = quorum_client(&s, NULL);
+        quorum_await_ready(&s);
     }
     redlock_client_free(first);
-    stage_close(&s);
+    quorum_close(&s);
 }

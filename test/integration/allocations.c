@@ -1,16 +1,16 @@
-/* Who acquires and releases again and again has handles allocated, and nothing else. */
+/* A client that acquires and releases repeatedly allocates handles, and nothing else. */
 #include <criterion/criterion.h>
 
-#include "scarce.h"
-#include "stage.h"
+#include "alloc_faults.h"
+#include "quorum.h"
 
 #define CYCLES 1000
 #define MANY   64
 #define HANDLE 1  /* allocation of a lease */
-#define SPARE  64 /* of what grows now and then, and stays */
+#define SPARE  64 /* buffers that grow sometimes, and stay */
 
 struct crowd {
-    struct stage s;
+    struct quorum s;
     redlock_lease_options options;
     unsigned begun, running;
 };
@@ -43,17 +43,17 @@ static void begin_cycle(struct crowd *crowd)
                  REDLOCK_OK);
 }
 
-/* Runs CYCLES, so many at once; the allocations that they took. */
+/* Runs CYCLES, `lanes` of them at once; returns their allocations. */
 static unsigned long run(struct crowd *crowd, unsigned lanes)
 {
-    struct scarce_calls before = scarce_calls();
+    struct alloc_faults_calls before = alloc_faults_calls();
     crowd->begun = 0;
     crowd->running = lanes;
     for (unsigned i = 0; i < lanes; i++)
         begin_cycle(crowd);
     event_base_dispatch(crowd->s.base);
-    struct scarce_calls after = scarce_calls();
-    stage_drain(&crowd->s);
+    struct alloc_faults_calls after = alloc_faults_calls();
+    quorum_drain(&crowd->s);
     return after.malloc - before.malloc + after.calloc - before.calloc + after.realloc -
            before.realloc;
 }
@@ -62,16 +62,16 @@ static void expect_handles_only(bool fenced, unsigned lanes)
 {
     struct crowd crowd;
     if (fenced)
-        stage_open_fenced(&crowd.s, 5, NULL);
+        quorum_open_fenced(&crowd.s, 5, NULL);
     else
-        stage_open(&crowd.s, 5);
-    crowd.options = fenced ? stage_fenced_options() : stage_lease_options();
+        quorum_open(&crowd.s, 5);
+    crowd.options = fenced ? quorum_fenced_options() : quorum_lease_options();
     run(&crowd, lanes);
     unsigned long allocations = run(&crowd, lanes);
     cr_assert_leq(allocations, HANDLE * CYCLES + SPARE, "%lu in %d cycles", allocations,
                   CYCLES);
     cr_assert_gt(allocations, 0, "nobody counts");
-    stage_close(&crowd.s);
+    quorum_close(&crowd.s);
 }
 
 Test(allocations, one_lock_after_the_other)

@@ -1,11 +1,11 @@
-/* A loop that is blocked past a deadline: what is found there is old. */
+/* A loop that is blocked past a deadline: everything that it reads afterwards is old. */
 #include <criterion/criterion.h>
 
-#include "stage.h"
+#include "quorum.h"
 
 /*
- * The validity is told in whole milliseconds, rounded down, and by a clock that may be a
- * little ahead (core/clock.h): two more, and it is over by any.
+ * The validity is reported in whole milliseconds, rounded down, and by a clock that may be
+ * a little ahead (core/clock.h): with two milliseconds more it is over by every clock.
  */
 static void block_until_expired(const redlock_lease *lease)
 {
@@ -14,87 +14,89 @@ static void block_until_expired(const redlock_lease *lease)
     loop_block(2);
 }
 
-/* The loop was blocked past the deadline; the holder's own call is the first to see it. */
-Test(blocked, lost_before_it_is_released)
+/*
+ * The loop was blocked past the deadline; the holder's own call is the first to notice it.
+ */
+Test(blocked, loss_is_reported_before_the_release)
 {
-    struct stage s;
-    struct told lost = {0}, released = {0};
-    redlock_lease_options options = stage_lease_options();
+    struct quorum s;
+    struct reported lost = {0}, released = {0};
+    redlock_lease_options options = quorum_lease_options();
     options.ttl_ms = 1000;
     options.watchdog = false;
-    options.on_lost = told_note;
+    options.on_lost = reported_note;
     options.lost_arg = &lost;
-    stage_open(&s, 3);
-    redlock_lease *lease = stage_hold(&s, "job", &options);
+    quorum_open(&s, 3);
+    redlock_lease *lease = quorum_hold(&s, "job", &options);
     for (unsigned i = 0; i < 3; i++)
         servers_kill(&s.servers, i);
     for (unsigned i = 0; i < 3; i++)
-        LOOP_UNTIL(s.base, !stage_is(s.client, i, "ready"));
+        LOOP_UNTIL(s.base, !quorum_is(s.client, i, "ready"));
     block_until_expired(lease);
-    cr_assert_eq(redlock_release(lease, told_note, &released), REDLOCK_OK);
+    cr_assert_eq(redlock_release(lease, reported_note, &released), REDLOCK_OK);
     LOOP_UNTIL(s.base, released.times > 0);
     cr_assert_eq(released.result.code, REDLOCK_UNCONFIRMED);
     cr_assert_eq(lost.times, 1);
     cr_assert_eq(lost.result.code, REDLOCK_EXPIRED, "%s",
                  redlock_code_name(lost.result.code));
     redlock_lease_free(lease);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-/* The answers came in time, but are read when the deadline has passed. */
-Test(blocked, past_the_deadline)
+/* The replies came in time, but are read when the deadline has passed. */
+Test(blocked, grants_past_the_deadline_do_not_count)
 {
-    struct stage s;
-    struct told lost = {0}, extended = {0};
-    redlock_options client_options = stage_options();
+    struct quorum s;
+    struct reported lost = {0}, extended = {0};
+    redlock_options client_options = quorum_options();
     client_options.drift_ppm = 500000; /* so that the keys outlive the validity */
-    redlock_lease_options options = stage_lease_options();
+    redlock_lease_options options = quorum_lease_options();
     options.ttl_ms = 2000;
     options.watchdog = false;
-    options.on_lost = told_note;
+    options.on_lost = reported_note;
     options.lost_arg = &lost;
-    stage_open_with(&s, 3, &client_options);
-    redlock_lease *lease = stage_hold(&s, "job", &options);
+    quorum_open_with(&s, 3, &client_options);
+    redlock_lease *lease = quorum_hold(&s, "job", &options);
     for (unsigned i = 0; i < 3; i++)
         servers_stop(&s.servers, i);
-    cr_assert_eq(redlock_extend(lease, 0, told_note, &extended), REDLOCK_OK);
+    cr_assert_eq(redlock_extend(lease, 0, reported_note, &extended), REDLOCK_OK);
     loop_pass(s.base);
     for (unsigned i = 0; i < 3; i++)
         servers_cont(&s.servers, i);
     block_until_expired(lease);
-    EXPECT_TOLD(&s, &extended, REDLOCK_EXPIRED);
+    EXPECT_REPORTED(&s, &extended, REDLOCK_EXPIRED);
     cr_assert_eq(lost.times, 1);
     cr_assert_eq(lost.result.code, REDLOCK_EXPIRED);
     cr_assert_eq(redlock_valid_ms(lease), 0);
     redlock_lease_free(lease);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-/* The one that is told first takes all the time that the other has. */
+/* The first callback takes all the time that the other lease has. */
 static void block_when_held(redlock_lease *lease, const redlock_result *result, void *arg)
 {
-    told_note(lease, result, arg);
+    reported_note(lease, result, arg);
     if (result->code == REDLOCK_OK)
         block_until_expired(lease);
 }
 
-/* The answers to both lie side by side, and are read at one go. */
-Test(blocked, between_the_answers_to_two)
+/* The replies to both are in the socket together, and are read at once. */
+Test(blocked, between_two_grants_the_second_expires)
 {
-    struct stage s;
-    struct told first = {0}, second = {0};
+    struct quorum s;
+    struct reported first = {0}, second = {0};
     redlock_lease *lease[2];
-    redlock_lease_options options = stage_lease_options();
+    redlock_lease_options options = quorum_lease_options();
     options.ttl_ms = 300;
     options.watchdog = false;
-    stage_open(&s, 3);
+    quorum_open(&s, 3);
     for (unsigned i = 0; i < 3; i++)
         servers_stop(&s.servers, i);
     cr_assert_eq(
         redlock_acquire(s.client, "first", 5, &options, block_when_held, &first, &lease[0]),
         REDLOCK_OK);
     cr_assert_eq(
-        redlock_acquire(s.client, "second", 6, &options, told_note, &second, &lease[1]),
+        redlock_acquire(s.client, "second", 6, &options, reported_note, &second, &lease[1]),
         REDLOCK_OK);
     loop_pass(s.base);
     for (unsigned i = 0; i < 3; i++)
@@ -104,35 +106,37 @@ Test(blocked, between_the_answers_to_two)
                  redlock_code_name(second.result.code));
     redlock_lease_free(lease[0]);
     redlock_lease_free(lease[1]);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-static void block_for_long(redlock_client *client, const redlock_survey *survey, void *arg)
+static void block_for_long(redlock_client *client, const redlock_inspection *inspection,
+                           void *arg)
 {
     (void)client;
-    (void)survey;
+    (void)inspection;
     loop_block(*(int64_t *)arg);
 }
 
-Test(blocked, by_a_survey)
+Test(blocked, inspection_blocks_past_the_deadline)
 {
-    struct stage s;
-    struct told told = {0};
+    struct quorum s;
+    struct reported reported = {0};
     redlock_lease *lease;
-    redlock_lease_options options = stage_lease_options();
+    redlock_lease_options options = quorum_lease_options();
     options.ttl_ms = 300;
     options.watchdog = false;
-    stage_open(&s, 1);
-    redlock_lease_free(stage_hold(&s, "other", NULL));
-    stage_drain(&s);
+    quorum_open(&s, 1);
+    redlock_lease_free(quorum_hold(&s, "other", NULL));
+    quorum_drain(&s);
     servers_stop(&s.servers, 0);
     cr_assert_eq(redlock_inspect(s.client, "job", 3, block_for_long, &options.ttl_ms),
                  REDLOCK_OK);
-    cr_assert_eq(redlock_acquire(s.client, "job", 3, &options, told_note, &told, &lease),
-                 REDLOCK_OK);
+    cr_assert_eq(
+        redlock_acquire(s.client, "job", 3, &options, reported_note, &reported, &lease),
+        REDLOCK_OK);
     loop_pass(s.base);
     servers_cont(&s.servers, 0);
-    EXPECT_TOLD(&s, &told, REDLOCK_EXPIRED);
+    EXPECT_REPORTED(&s, &reported, REDLOCK_EXPIRED);
     redlock_lease_free(lease);
-    stage_close(&s);
+    quorum_close(&s);
 }

@@ -1,24 +1,24 @@
-/* Servers whose clocks are set under a fenced lock. */
+/* Servers whose clocks are set while a fenced lock is held. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "stage.h"
+#include "quorum.h"
 
-/* As clockshim.c has it. */
+/* As in clockshim.c. */
 struct lie {
     _Atomic uint64_t turn;
     _Atomic int64_t anchor, offset, rate;
 };
 
 struct shimmed {
-    struct stage s;
+    struct quorum s;
     struct lie *lie[SERVERS_MAX]; /* of each server */
 };
 
-/* Starts server i anew, under a clock of its own. */
+/* Starts server i again, with its own clock. */
 static void shim(struct shimmed *shimmed, unsigned i)
 {
     struct servers *servers = &shimmed->s.servers;
@@ -52,47 +52,47 @@ static void set_clock(struct shimmed *shimmed, unsigned i, int64_t ahead_ms)
 static void open_shimmed(struct shimmed *shimmed, unsigned count)
 {
     *shimmed = (struct shimmed){0};
-    stage_open(&shimmed->s, 3);
+    quorum_open(&shimmed->s, 3);
     redlock_client_free(shimmed->s.client);
     for (unsigned i = 0; i < count; i++)
         shim(shimmed, i);
-    shimmed->s.client = stage_client(&shimmed->s, NULL);
-    cr_assert_eq(stage_admit(&shimmed->s, REDLOCK_ADMIT_AT_ONCE, 0, NULL), REDLOCK_OK);
+    shimmed->s.client = quorum_client(&shimmed->s, NULL);
+    cr_assert_eq(quorum_admit(&shimmed->s, REDLOCK_ADMIT_AT_ONCE, 0, NULL), REDLOCK_OK);
 }
 
-static redlock_lease *hold(struct stage *s, struct told *lost)
+static redlock_lease *hold(struct quorum *s, struct reported *lost)
 {
-    redlock_lease_options options = stage_fenced_options();
+    redlock_lease_options options = quorum_fenced_options();
     options.watchdog = false;
-    options.on_lost = told_note;
+    options.on_lost = reported_note;
     options.lost_arg = lost;
-    redlock_lease *lease = stage_hold(s, "job", &options);
-    stage_drain(s);
-    cr_assert_eq(stage_verdicts(lease, "granted"), 3);
+    redlock_lease *lease = quorum_hold(s, "job", &options);
+    quorum_drain(s);
+    cr_assert_eq(quorum_count_votes(lease, "granted"), 3);
     return lease;
 }
 
-/* In both directions: what it stores may end early, or too late for a fence. */
+/* In both directions: what it stores may expire early, or too late for a fence. */
 static void set_one_clock(int64_t ahead_ms)
 {
     struct shimmed shimmed;
-    struct stage *s = &shimmed.s;
-    struct told lost = {0};
+    struct quorum *s = &shimmed.s;
+    struct reported lost = {0};
     open_shimmed(&shimmed, 1);
     redlock_lease *lease = hold(s, &lost);
     set_clock(&shimmed, 0, ahead_ms);
-    cr_assert_eq(stage_extend(s, lease, 0), REDLOCK_OK);
-    LOOP_UNTIL(s->base, stage_verdicts(lease, "waiting") == 0);
-    cr_assert_str_eq(stage_node(lease, 0)->verdict, "unknown");
-    cr_assert_str_eq(stage_node(lease, 0)->fault, "CLOCK");
-    cr_assert_eq(stage_verdicts(lease, "granted"), 2);
-    LOOP_UNTIL(s->base, stage_stands(s->client, 0, "BARRED"));
-    /* The others are being marked anew just now, by ourselves: that costs no vote. */
-    cr_assert_eq(stage_extend(s, lease, 0), REDLOCK_OK);
+    cr_assert_eq(quorum_extend(s, lease, 0), REDLOCK_OK);
+    LOOP_UNTIL(s->base, quorum_count_votes(lease, "waiting") == 0);
+    cr_assert_eq(quorum_node(lease, 0)->verdict, REDLOCK_VERDICT_UNKNOWN);
+    cr_assert_eq(quorum_node(lease, 0)->fault, REDLOCK_FAULT_CLOCK);
+    cr_assert_eq(quorum_count_votes(lease, "granted"), 2);
+    LOOP_UNTIL(s->base, quorum_member_is(s->client, 0, "MEMBER_QUARANTINE"));
+    /* The client itself is changing the others' markers just now: that costs no vote. */
+    cr_assert_eq(quorum_extend(s, lease, 0), REDLOCK_OK);
     cr_assert_eq(lost.times, 0);
     redlock_lease_free(lease);
-    stage_drain(s);
-    stage_close(s);
+    quorum_drain(s);
+    quorum_close(s);
 }
 
 Test(clocks, set_forward_on_one_server)
@@ -105,41 +105,44 @@ Test(clocks, set_back_on_one_server)
     set_one_clock(-2000);
 }
 
-/* By little more than nothing, as a time daemon does: that is no fault. */
+/* By a small step, as a time daemon does: that is no fault. */
 Test(clocks, set_by_a_little)
 {
     struct shimmed shimmed;
-    struct stage *s = &shimmed.s;
-    struct told lost = {0};
+    struct quorum *s = &shimmed.s;
+    struct reported lost = {0};
     open_shimmed(&shimmed, 1);
     redlock_lease *lease = hold(s, &lost);
     set_clock(&shimmed, 0, 100);
-    cr_assert_eq(stage_extend(s, lease, 0), REDLOCK_OK);
-    LOOP_UNTIL(s->base, stage_verdicts(lease, "granted") == 3);
-    cr_assert_str_eq(stage_standing(s->client, 0)->verdict, "sound");
+    cr_assert_eq(quorum_extend(s, lease, 0), REDLOCK_OK);
+    LOOP_UNTIL(s->base, quorum_count_votes(lease, "granted") == 3);
+    cr_assert_eq(quorum_member(s->client, 0)->verdict, REDLOCK_VERDICT_ACTIVE);
     redlock_lease_free(lease);
-    stage_drain(s);
-    stage_close(s);
+    quorum_drain(s);
+    quorum_close(s);
 }
 
-/* All at once: it was ours. No node loses its vote for longer than that takes to see. */
+/*
+ * All at once: it was the client's clock. No node loses its vote for longer than it takes
+ * to detect that.
+ */
 Test(clocks, set_on_all_servers_at_once)
 {
     struct shimmed shimmed;
-    struct stage *s = &shimmed.s;
-    struct told lost = {0};
+    struct quorum *s = &shimmed.s;
+    struct reported lost = {0};
     open_shimmed(&shimmed, 3);
     redlock_lease *lease = hold(s, &lost);
     for (unsigned i = 0; i < 3; i++)
         set_clock(&shimmed, i, 2000);
-    cr_assert_eq(stage_extend(s, lease, 0), REDLOCK_NO_QUORUM);
+    cr_assert_eq(quorum_extend(s, lease, 0), REDLOCK_NO_QUORUM);
     for (unsigned i = 0; i < 3; i++)
-        LOOP_UNTIL(s->base, strcmp(stage_standing(s->client, i)->verdict, "sound") == 0);
-    cr_assert_eq(stage_extend(s, lease, 0), REDLOCK_OK);
-    stage_drain(s);
-    cr_assert_eq(stage_verdicts(lease, "granted"), 3, "nobody was seated anew");
+        LOOP_UNTIL(s->base, quorum_member(s->client, i)->verdict == REDLOCK_VERDICT_ACTIVE);
+    cr_assert_eq(quorum_extend(s, lease, 0), REDLOCK_OK);
+    quorum_drain(s);
+    cr_assert_eq(quorum_count_votes(lease, "granted"), 3, "no index was assigned again");
     cr_assert_eq(lost.times, 0);
     redlock_lease_free(lease);
-    stage_drain(s);
-    stage_close(s);
+    quorum_drain(s);
+    quorum_close(s);
 }

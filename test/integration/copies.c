@@ -1,6 +1,7 @@
 /*
- * A forked child holds copies of the client's descriptors. What the client gives up or
- * closes ends all the same, for the server and for what the kernel has not delivered yet.
+ * A forked child holds copies of the client's descriptors. A connection that the client
+ * gives up or closes ends all the same, for the server and for what the kernel has not
+ * delivered yet.
  */
 #include <criterion/criterion.h>
 #include <signal.h>
@@ -10,10 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "stage.h"
+#include "quorum.h"
 
 #define HUNG    0    /* it listens on TCP, too */
-#define MANY    1500 /* times KEY_LEN: more than a socket takes whose reader is stopped */
+#define MANY    1500 /* times KEY_LEN: more than the socket of a stopped reader takes */
 #define KEY_LEN 500
 
 /* The child that holds them does nothing else; it dies with the test. */
@@ -34,11 +35,11 @@ static void end_copies(pid_t child)
     cr_assert_eq(waitpid(child, NULL, 0), child);
 }
 
-/* Three servers and a client, which gives a node up that hangs for a second. */
-static void open_stage(struct stage *s, bool tcp)
+/* Three servers and a client, which gives up a node that hangs for a second. */
+static void open_quorum(struct quorum *s, bool tcp)
 {
     static char uri[64];
-    redlock_options options = stage_options();
+    redlock_options options = quorum_options();
     options.node_timeout_ms = 200;
     memset(s, 0, sizeof(*s));
     servers_start(&s->servers, 3, NULL);
@@ -50,41 +51,42 @@ static void open_stage(struct stage *s, bool tcp)
         s->servers.uri[HUNG] = uri;
     }
     s->base = event_base_new();
-    s->client = stage_client(s, &options);
-    stage_settle(s);
+    s->client = quorum_client(s, &options);
+    quorum_await_ready(s);
 }
 
-static long long clients(struct stage *s, unsigned i)
+static long long clients(struct quorum *s, unsigned i)
 {
     return atoll(servers_info(&s->servers, i, "clients", "connected_clients"));
 }
 
-static void await_given_up(struct stage *s)
+static void await_given_up(struct quorum *s)
 {
-    LOOP_UNTIL(s->base, stage_is(s->client, HUNG, "down") ||
-                            stage_is(s->client, HUNG, "connecting") ||
-                            stage_is(s->client, HUNG, "greeting"));
+    LOOP_UNTIL(s->base, quorum_is(s->client, HUNG, "down") ||
+                            quorum_is(s->client, HUNG, "connecting") ||
+                            quorum_is(s->client, HUNG, "greeting"));
 }
 
-/* --- what is given up --- */
+/* --- connections that are given up --- */
 
-/* Only the test itself and the new connection are left, though a child holds the old one.
+/*
+ * Only the test itself and the new connection are left, though a child holds the old one.
  */
 static void give_up(bool tcp)
 {
-    struct stage s;
-    open_stage(&s, tcp);
+    struct quorum s;
+    open_quorum(&s, tcp);
     servers_stop(&s.servers, HUNG);
     pid_t child = hold_copies();
-    redlock_lease *lease = stage_hold(&s, "job", NULL);
+    redlock_lease *lease = quorum_hold(&s, "job", NULL);
     await_given_up(&s);
     servers_cont(&s.servers, HUNG);
-    LOOP_UNTIL(s.base, stage_is(s.client, HUNG, "ready"));
+    LOOP_UNTIL(s.base, quorum_is(s.client, HUNG, "ready"));
     LOOP_UNTIL(s.base, clients(&s, HUNG) == 2);
     end_copies(child);
     redlock_lease_free(lease);
     LOOP_UNTIL(s.base, servers_keys(&s.servers) == 0);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
 Test(copies, a_tcp_connection_that_is_given_up_ends_for_the_server)
@@ -97,7 +99,7 @@ Test(copies, a_unix_connection_that_is_given_up_ends_for_the_server)
     give_up(false);
 }
 
-static long long sets(struct stage *s)
+static long long sets(struct quorum *s)
 {
     long long calls = 0;
     const char *stats = servers_info(&s->servers, HUNG, "commandstats", "cmdstat_set");
@@ -114,35 +116,37 @@ static void count_told(redlock_lease *lease, const redlock_result *result, void 
 }
 
 /* Far more commands than the stopped server's socket takes: the kernel keeps the others. */
-static void acquire_many(struct stage *s, redlock_lease *lease[MANY], unsigned *told)
+static void acquire_many(struct quorum *s, redlock_lease *lease[MANY], unsigned *reported)
 {
-    redlock_lease_options options = stage_lease_options();
+    redlock_lease_options options = quorum_lease_options();
     char key[KEY_LEN];
     options.watchdog = false;
     memset(key, 'k', sizeof(key));
     for (unsigned i = 0; i < MANY; i++) {
         key[snprintf(key, sizeof(key), "%u", i)] = '-';
         cr_assert_eq(redlock_acquire(s->client, key, sizeof(key), &options, count_told,
-                                     told, &lease[i]),
+                                     reported, &lease[i]),
                      REDLOCK_OK);
     }
 }
 
-/* Rule 3: a SET that was not delivered when its connection was given up never is. */
+/*
+ * Rule 3: a SET that was not delivered when its connection was given up is never delivered.
+ */
 Test(copies, a_set_that_was_not_delivered_is_never_executed)
 {
-    struct stage s;
+    struct quorum s;
     static redlock_lease *lease[MANY];
-    unsigned told = 0;
-    open_stage(&s, true);
+    unsigned reported = 0;
+    open_quorum(&s, true);
     servers_stop(&s.servers, HUNG);
-    acquire_many(&s, lease, &told);
+    acquire_many(&s, lease, &reported);
     event_base_loop(s.base, EVLOOP_NONBLOCK); /* all is written */
     pid_t child = hold_copies();
-    LOOP_UNTIL(s.base, told == MANY);
+    LOOP_UNTIL(s.base, reported == MANY);
     await_given_up(&s);
     servers_cont(&s.servers, HUNG);
-    LOOP_UNTIL(s.base, stage_is(s.client, HUNG, "ready"));
+    LOOP_UNTIL(s.base, quorum_is(s.client, HUNG, "ready"));
     LOOP_UNTIL(s.base, clients(&s, HUNG) == 2 || sets(&s) == MANY);
     cr_assert_gt(sets(&s), 0, "the server's socket had taken some");
     cr_assert_lt(sets(&s), MANY, "all were executed after their connection was given up");
@@ -150,13 +154,13 @@ Test(copies, a_set_that_was_not_delivered_is_never_executed)
     for (unsigned i = 0; i < MANY; i++)
         redlock_lease_free(lease[i]);
     LOOP_UNTIL(s.base, servers_keys(&s.servers) == 0);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-/* --- what is closed --- */
+/* --- connections that are closed --- */
 
-/* How many of the servers have a client that listens for releases. */
-static unsigned listeners(struct stage *s)
+/* How many of the servers have a client that is subscribed to releases. */
+static unsigned listeners(struct quorum *s)
 {
     unsigned count = 0;
     for (unsigned i = 0; i < s->servers.n; i++) {
@@ -167,19 +171,20 @@ static unsigned listeners(struct stage *s)
     return count;
 }
 
-/* Else a release would count it as somebody who was notified. */
-Test(copies, a_listener_of_a_freed_client_receives_nothing)
+/* Otherwise a release would count it as a waiter that was notified. */
+Test(copies, a_subscriber_of_a_freed_client_receives_nothing)
 {
-    struct stage s;
-    struct told told = {0};
-    redlock_lease_options options = stage_lease_options();
+    struct quorum s;
+    struct reported reported = {0};
+    redlock_lease_options options = quorum_lease_options();
     redlock_lease *waiter;
     options.wait_ms = -1;
-    open_stage(&s, true);
-    redlock_client *other = stage_client(&s, NULL);
-    redlock_lease *holder = stage_hold(&s, "job", NULL);
-    cr_assert_eq(redlock_acquire(other, "job", 3, &options, told_note, &told, &waiter),
-                 REDLOCK_OK);
+    open_quorum(&s, true);
+    redlock_client *other = quorum_client(&s, NULL);
+    redlock_lease *holder = quorum_hold(&s, "job", NULL);
+    cr_assert_eq(
+        redlock_acquire(other, "job", 3, &options, reported_note, &reported, &waiter),
+        REDLOCK_OK);
     LOOP_UNTIL(s.base, listeners(&s) == 3);
     pid_t child = hold_copies();
     redlock_lease_free(waiter);
@@ -189,6 +194,6 @@ Test(copies, a_listener_of_a_freed_client_receives_nothing)
         LOOP_UNTIL(s.base, clients(&s, i) == 2);
     end_copies(child);
     redlock_lease_free(holder);
-    stage_drain(&s);
-    stage_close(&s);
+    quorum_drain(&s);
+    quorum_close(&s);
 }

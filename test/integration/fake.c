@@ -1,13 +1,16 @@
-/* A node that answers nonsense: it is dropped, its vote is none, and the others decide. */
+/*
+ * A node with invalid replies: it is disconnected, it has no vote, and the other nodes
+ * decide.
+ */
 #include <criterion/criterion.h>
 
 #include "fake.h"
-#include "stage.h"
+#include "quorum.h"
 
 #define FAKE 0 /* the first of three nodes; the others are real */
 
 struct odd {
-    struct stage s;
+    struct quorum s;
     struct fake fake;
 };
 
@@ -19,7 +22,7 @@ static void open_odd_with(struct odd *odd, const struct fake_line *script,
     odd->s.base = event_base_new();
     fake_open(&odd->fake, odd->s.base, script);
     const char *uri[] = {odd->fake.uri, odd->s.servers.uri[0], odd->s.servers.uri[1]};
-    redlock_options mine = stage_options();
+    redlock_options mine = quorum_options();
     cr_assert_eq(redlock_client_new(odd->s.base, uri, 3, options ? options : &mine,
                                     &odd->s.client, NULL),
                  REDLOCK_OK);
@@ -36,16 +39,16 @@ static void close_odd(struct odd *odd)
     redlock_client_free(odd->s.client);
     odd->s.client = NULL;
     fake_close(&odd->fake);
-    stage_close(&odd->s);
+    quorum_close(&odd->s);
 }
 
 static void await_ready(struct odd *odd)
 {
     for (unsigned i = 0; i < 3; i++)
-        LOOP_UNTIL(odd->s.base, stage_is(odd->s.client, i, "ready"));
+        LOOP_UNTIL(odd->s.base, quorum_is(odd->s.client, i, "ready"));
 }
 
-/* --- answers to SET --- */
+/* --- replies to SET --- */
 
 static const struct {
     const char *name;
@@ -87,36 +90,38 @@ static const struct {
 static void answer_set_by(const struct fake_line *line, const char *name, const char *fault)
 {
     struct odd odd;
-    struct told told;
+    struct reported reported;
     const struct fake_line script[] = {*line, {0}};
     open_odd(&odd, script);
     await_ready(&odd);
-    redlock_lease *lease = stage_acquire(&odd.s, "job", NULL, &told);
-    cr_assert_eq(told.result.code, REDLOCK_OK, "%s", name);
-    LOOP_UNTIL(odd.s.base, stage_verdicts(lease, "waiting") == 0);
-    cr_assert_eq(stage_verdicts(lease, "granted"), 2, "%s", name);
-    cr_assert_str_eq(stage_node(lease, FAKE)->fault, fault, "%s", name);
+    redlock_lease *lease = quorum_acquire(&odd.s, "job", NULL, &reported);
+    cr_assert_eq(reported.result.code, REDLOCK_OK, "%s", name);
+    LOOP_UNTIL(odd.s.base, quorum_count_votes(lease, "waiting") == 0);
+    cr_assert_eq(quorum_count_votes(lease, "granted"), 2, "%s", name);
+    cr_assert_str_eq(redlock_fault_name(quorum_node(lease, FAKE)->fault), fault, "%s",
+                     name);
     LOOP_UNTIL(odd.s.base, odd.fake.connections == 2);
     await_ready(&odd);
     unsigned scripts = odd.fake.scripts;
-    cr_assert_eq(stage_release(&odd.s, lease), REDLOCK_OK);
-    LOOP_UNTIL(odd.s.base, odd.fake.scripts > scripts); /* who knows what it did */
+    cr_assert_eq(quorum_release(&odd.s, lease), REDLOCK_OK);
+    /* unknown whether it executed the command */
+    LOOP_UNTIL(odd.s.base, odd.fake.scripts > scripts);
     redlock_lease_free(lease);
-    lease = stage_hold(&odd.s, "job", NULL);
-    LOOP_UNTIL(odd.s.base, stage_verdicts(lease, "granted") == 3);
+    lease = quorum_hold(&odd.s, "job", NULL);
+    LOOP_UNTIL(odd.s.base, quorum_count_votes(lease, "granted") == 3);
     redlock_lease_free(lease);
     cr_assert_eq(odd.fake.connections, 2);
     close_odd(&odd);
 }
 
-Test(fake, nonsense_in_answer_to_set)
+Test(fake, invalid_replies_to_set)
 {
     for (size_t i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++)
         answer_set_by(&nonsense[i].line, nonsense[i].name, nonsense[i].fault);
 }
 
-/* These are refusals, and no reason to leave. */
-Test(fake, errors_in_answer_to_set)
+/* These are refusals; the connection stays open. */
+Test(fake, error_replies_to_set)
 {
     static const struct fake_line script[] = {
         {"SET", "-ERR something\r\n", FAKE_SEND},
@@ -128,25 +133,27 @@ Test(fake, errors_in_answer_to_set)
         {"SET", "*-1\r\n", FAKE_SEND},
         {0},
     };
-    static const char *const verdict[] = {"error", "error", "error", "error",
-                                          "error", "held",  "held"};
-    static const char *const fault[] = {"ERR", "OOM", "BUSY", "ERR", "ERR", "NONE", "NONE"};
+    static const redlock_fault fault[] = {
+        REDLOCK_FAULT_ERR, REDLOCK_FAULT_OOM,  REDLOCK_FAULT_BUSY, REDLOCK_FAULT_ERR,
+        REDLOCK_FAULT_ERR, REDLOCK_FAULT_NONE, REDLOCK_FAULT_NONE,
+    };
     struct odd odd;
     open_odd(&odd, script);
     await_ready(&odd);
     for (int i = 0; i < 7; i++) {
-        redlock_lease *lease = stage_hold(&odd.s, "job", NULL);
-        LOOP_UNTIL(odd.s.base, stage_verdicts(lease, "waiting") == 0);
-        cr_assert_str_eq(stage_node(lease, FAKE)->verdict, verdict[i]);
-        cr_assert_str_eq(stage_node(lease, FAKE)->fault, fault[i]);
+        redlock_lease *lease = quorum_hold(&odd.s, "job", NULL);
+        LOOP_UNTIL(odd.s.base, quorum_count_votes(lease, "waiting") == 0);
+        cr_assert_eq(quorum_node(lease, FAKE)->verdict,
+                     i < 5 ? REDLOCK_VERDICT_ERROR : REDLOCK_VERDICT_HELD);
+        cr_assert_eq(quorum_node(lease, FAKE)->fault, fault[i]);
         redlock_lease_free(lease);
-        stage_drain(&odd.s);
+        quorum_drain(&odd.s);
     }
     cr_assert_eq(odd.fake.connections, 1);
     close_odd(&odd);
 }
 
-Test(fake, an_answer_byte_by_byte)
+Test(fake, a_reply_byte_by_byte)
 {
     static const struct fake_line script[] = {
         {"SET", "+OK\r\n", FAKE_BYTEWISE},
@@ -158,42 +165,44 @@ Test(fake, an_answer_byte_by_byte)
     struct odd odd;
     open_odd(&odd, script);
     await_ready(&odd);
-    redlock_lease *lease = stage_hold(&odd.s, "job", NULL);
-    LOOP_UNTIL(odd.s.base, stage_verdicts(lease, "granted") == 3);
+    redlock_lease *lease = quorum_hold(&odd.s, "job", NULL);
+    LOOP_UNTIL(odd.s.base, quorum_count_votes(lease, "granted") == 3);
     redlock_lease_free(lease);
-    stage_drain(&odd.s);
-    struct told told;
+    quorum_drain(&odd.s);
+    struct reported reported;
     servers_do(&odd.s.servers, 0, "SET job stranger");
-    lease = stage_acquire(&odd.s, "job", NULL, &told);
-    cr_assert_eq(told.result.code, REDLOCK_TAKEN);
-    cr_assert_str_eq(stage_node(lease, FAKE)->holder, "stranger");
-    cr_assert_eq(stage_node(lease, FAKE)->remaining_ms, 1234);
+    lease = quorum_acquire(&odd.s, "job", NULL, &reported);
+    cr_assert_eq(reported.result.code, REDLOCK_TAKEN);
+    cr_assert_str_eq(quorum_node(lease, FAKE)->holder, "stranger");
+    cr_assert_eq(quorum_node(lease, FAKE)->remaining_us, 1234000);
     redlock_lease_free(lease);
     servers_do(&odd.s.servers, 0, "DEL job");
     cr_assert_eq(odd.fake.connections, 1);
     close_odd(&odd);
 }
 
-/* The one that was asked for counts; the other makes it clear that nothing is in order. */
-Test(fake, an_answer_that_nobody_asked_for)
+/*
+ * The reply to the command counts; the second reply proves that the stream is out of order.
+ */
+Test(fake, a_reply_without_a_command)
 {
     static const struct fake_line script[] = {{"SET", "+OK\r\n+OK\r\n", FAKE_SEND}, {0}};
     struct odd odd;
     open_odd(&odd, script);
     await_ready(&odd);
-    redlock_lease *lease = stage_hold(&odd.s, "job", NULL);
+    redlock_lease *lease = quorum_hold(&odd.s, "job", NULL);
     LOOP_UNTIL(odd.s.base, odd.fake.connections == 2);
     await_ready(&odd);
-    cr_assert_eq(stage_release(&odd.s, lease), REDLOCK_OK);
+    cr_assert_eq(quorum_release(&odd.s, lease), REDLOCK_OK);
     redlock_lease_free(lease);
-    stage_drain(&odd.s);
+    quorum_drain(&odd.s);
     cr_assert_geq(odd.fake.scripts, 1);
     close_odd(&odd);
 }
 
-/* --- answers to scripts --- */
+/* --- replies to scripts --- */
 
-Test(fake, nonsense_in_answer_to_an_extension)
+Test(fake, invalid_replies_to_an_extension)
 {
     static const struct fake_line script[] = {
         {"EVAL", ":3\r\n", FAKE_SEND},
@@ -206,69 +215,71 @@ Test(fake, nonsense_in_answer_to_an_extension)
         {"EVAL", "*2\r\n*1\r\n:1\r\n:2\r\n", FAKE_SEND},
         {0},
     };
-    redlock_lease_options options = stage_lease_options();
+    redlock_lease_options options = quorum_lease_options();
     options.watchdog = false;
     struct odd odd;
     open_odd(&odd, script);
     await_ready(&odd);
-    redlock_lease *lease = stage_hold(&odd.s, "job", &options);
-    stage_drain(&odd.s);
+    redlock_lease *lease = quorum_hold(&odd.s, "job", &options);
+    quorum_drain(&odd.s);
     for (unsigned i = 0; i < 8; i++) {
-        cr_assert_eq(stage_extend(&odd.s, lease, 0), REDLOCK_OK, "line %u", i);
-        LOOP_UNTIL(odd.s.base, stage_verdicts(lease, "waiting") == 0);
-        cr_assert_str_eq(stage_node(lease, FAKE)->verdict, "unknown", "line %u", i);
-        cr_assert_str_eq(stage_node(lease, FAKE)->fault, "PROTOCOL", "line %u", i);
+        cr_assert_eq(quorum_extend(&odd.s, lease, 0), REDLOCK_OK, "line %u", i);
+        LOOP_UNTIL(odd.s.base, quorum_count_votes(lease, "waiting") == 0);
+        cr_assert_eq(quorum_node(lease, FAKE)->verdict, REDLOCK_VERDICT_UNKNOWN, "line %u",
+                     i);
+        cr_assert_eq(quorum_node(lease, FAKE)->fault, REDLOCK_FAULT_PROTOCOL, "line %u", i);
         LOOP_UNTIL(odd.s.base, odd.fake.connections == i + 2);
         await_ready(&odd);
     }
-    cr_assert_eq(stage_release(&odd.s, lease), REDLOCK_OK);
+    cr_assert_eq(quorum_release(&odd.s, lease), REDLOCK_OK);
     redlock_lease_free(lease);
-    stage_drain(&odd.s);
+    quorum_drain(&odd.s);
     close_odd(&odd);
 }
 
-/* It releases, or that and calls another, or does not: there is no third number. */
-Test(fake, nonsense_in_answer_to_a_release)
+/*
+ * It released, or released and notified a waiter, or did neither: a third number is
+ * invalid.
+ */
+Test(fake, invalid_replies_to_a_release)
 {
     static const struct fake_line script[] = {{"EVAL", ":3\r\n", FAKE_SEND}, {0}};
     struct odd odd;
     open_odd(&odd, script);
     await_ready(&odd);
-    redlock_lease *lease = stage_hold(&odd.s, "job", NULL);
-    stage_drain(&odd.s);
-    cr_assert_eq(stage_release(&odd.s, lease), REDLOCK_OK);
+    redlock_lease *lease = quorum_hold(&odd.s, "job", NULL);
+    quorum_drain(&odd.s);
+    cr_assert_eq(quorum_release(&odd.s, lease), REDLOCK_OK);
     redlock_lease_free(lease);
     LOOP_UNTIL(odd.s.base, odd.fake.connections == 2 && odd.fake.scripts >= 2);
     close_odd(&odd);
 }
 
-/* It is told the script itself, once; that it does not know it all the same is its fault.
- */
-Test(fake, never_knows_a_script)
+/* It gets the script itself, once; if it still does not know it, that is its fault. */
+Test(fake, a_node_that_never_knows_a_script)
 {
     static const struct fake_line script[] = {
         {"EVAL", "-NOSCRIPT No matching script\r\n", FAKE_FOREVER}, {0}};
-    redlock_lease_options options = stage_lease_options();
+    redlock_lease_options options = quorum_lease_options();
     options.watchdog = false;
     struct odd odd;
     open_odd(&odd, script);
     await_ready(&odd);
-    redlock_lease *lease = stage_hold(&odd.s, "job", &options);
-    stage_drain(&odd.s);
+    redlock_lease *lease = quorum_hold(&odd.s, "job", &options);
+    quorum_drain(&odd.s);
     for (int i = 0; i < 5; i++) {
-        cr_assert_eq(stage_extend(&odd.s, lease, 0), REDLOCK_OK);
-        LOOP_UNTIL(odd.s.base, stage_verdicts(lease, "waiting") == 0);
-        cr_assert_str_eq(stage_node(lease, FAKE)->fault, "NOSCRIPT");
+        cr_assert_eq(quorum_extend(&odd.s, lease, 0), REDLOCK_OK);
+        LOOP_UNTIL(odd.s.base, quorum_count_votes(lease, "waiting") == 0);
+        cr_assert_eq(quorum_node(lease, FAKE)->fault, REDLOCK_FAULT_NOSCRIPT);
     }
     cr_assert_leq(odd.fake.scripts, 10);
-    cr_assert_eq(stage_release(&odd.s, lease), REDLOCK_OK);
+    cr_assert_eq(quorum_release(&odd.s, lease), REDLOCK_OK);
     redlock_lease_free(lease);
     close_odd(&odd);
 }
 
-/* A SET is no script: it has no other form to be sent in, and is sent once under its token.
- */
-Test(fake, noscript_in_answer_to_set_is_a_refusal)
+/* A SET is no script: it has no other form, and is sent once under its token. */
+Test(fake, noscript_in_reply_to_set_is_a_refusal)
 {
     static const struct fake_line script[] = {
         {"SET", "-NOSCRIPT No matching script\r\n", FAKE_FOREVER}, {0}};
@@ -276,28 +287,28 @@ Test(fake, noscript_in_answer_to_set_is_a_refusal)
     open_odd(&odd, script);
     await_ready(&odd);
     for (unsigned i = 1; i <= 3; i++) {
-        redlock_lease *lease = stage_hold(&odd.s, "job", NULL);
-        LOOP_UNTIL(odd.s.base, stage_verdicts(lease, "waiting") == 0 ||
+        redlock_lease *lease = quorum_hold(&odd.s, "job", NULL);
+        LOOP_UNTIL(odd.s.base, quorum_count_votes(lease, "waiting") == 0 ||
                                    odd.fake.commands - odd.fake.scripts > i);
         unsigned sets = odd.fake.commands - odd.fake.scripts;
         cr_assert_eq(sets, i, "it was sent %u times by %u attempts", sets, i);
-        cr_assert_str_eq(stage_node(lease, FAKE)->verdict, "error");
-        cr_assert_str_eq(stage_node(lease, FAKE)->fault, "NOSCRIPT");
+        cr_assert_eq(quorum_node(lease, FAKE)->verdict, REDLOCK_VERDICT_ERROR);
+        cr_assert_eq(quorum_node(lease, FAKE)->fault, REDLOCK_FAULT_NOSCRIPT);
         redlock_lease_free(lease);
-        stage_drain(&odd.s);
+        quorum_drain(&odd.s);
     }
     cr_assert_eq(odd.fake.connections, 1);
     close_odd(&odd);
 }
 
-/* The script that writes markers is sent whole once, and then once after each rest. */
-Test(fake, noscript_in_answer_to_a_whole_script_is_a_refusal)
+/* The script that writes markers is sent in full once, and then once after each pause. */
+Test(fake, noscript_in_reply_to_a_full_script_is_a_refusal)
 {
     static const struct fake_line script[] = {
         {"EVAL", "*2\r\n$1\r\n0\r\n$0\r\n\r\n", FAKE_SEND},
         {"EVAL", "-NOSCRIPT No matching script\r\n", FAKE_FOREVER},
         {0},
-    }; /* to the question for keys: there are none; and then to the markers */
+    }; /* to the scan for keys: none; and then to the markers */
     const int64_t rest_ms = 1000;
     struct odd odd;
     struct admitted admitted = {0};
@@ -315,7 +326,7 @@ Test(fake, noscript_in_answer_to_a_whole_script_is_a_refusal)
     redlock_client_free(odd.s.client);
     odd.s.client = NULL;
     fake_close(&odd.fake);
-    stage_close(&odd.s);
+    quorum_close(&odd.s);
 }
 
 /* --- greetings --- */
@@ -335,24 +346,24 @@ static const struct fake_line greetings[] = {
     {0},
 };
 
-/* Each connection is greeted badly in another way, until the lines have run out. */
-Test(fake, nonsense_in_greetings)
+/* Each connection gets another invalid greeting, until the lines are used up. */
+Test(fake, invalid_greetings)
 {
     struct odd odd;
     open_odd(&odd, greetings);
     unsigned absent = 0;
-    while (odd.fake.line->expect || !stage_is(odd.s.client, FAKE, "ready")) {
-        redlock_lease *lease = stage_hold(&odd.s, "job", NULL);
-        absent += strcmp(stage_node(lease, FAKE)->verdict, "absent") == 0;
+    while (odd.fake.line->expect || !quorum_is(odd.s.client, FAKE, "ready")) {
+        redlock_lease *lease = quorum_hold(&odd.s, "job", NULL);
+        absent += quorum_node(lease, FAKE)->verdict == REDLOCK_VERDICT_ABSENT;
         redlock_lease_free(lease);
     }
     cr_assert_gt(absent, 0);
     cr_assert_geq(odd.fake.connections, sizeof(greetings) / sizeof(greetings[0]));
     await_ready(&odd);
-    redlock_lease *lease = stage_hold(&odd.s, "job", NULL);
-    LOOP_UNTIL(odd.s.base, stage_verdicts(lease, "granted") == 3);
+    redlock_lease *lease = quorum_hold(&odd.s, "job", NULL);
+    LOOP_UNTIL(odd.s.base, quorum_count_votes(lease, "granted") == 3);
     redlock_lease_free(lease);
-    stage_drain(&odd.s);
+    quorum_drain(&odd.s);
     close_odd(&odd);
 }
 
@@ -362,7 +373,7 @@ Test(fake, nonsense_in_greetings)
     "from the loopback interface.\r\n"
 #define TOO_MANY "-ERR max number of clients reached\r\n"
 
-/* What a server says before it hangs up, though it was asked nothing yet. */
+/* What a server sends before it closes, without any command. */
 static const struct {
     const char *says, *fault;
 } reasons[] = {
@@ -378,7 +389,7 @@ static const struct {
     {"", "CLOSED"},
 };
 
-/* Each connection is refused: what is told of the first one is told from then on. */
+/* Each connection is refused: the fault of the first one is reported from then on. */
 static void hang_up(struct odd *odd, const char *says, enum fake_way way, bool in_greeting,
                     const char *fault)
 {
@@ -392,14 +403,14 @@ static void hang_up(struct odd *odd, const char *says, enum fake_way way, bool i
     cr_assert_eq(redlock_client_new(odd->s.base, uri, 3, NULL, &odd->s.client, NULL),
                  REDLOCK_OK);
     LOOP_UNTIL(odd->s.base,
-               strcmp(stage_link(odd->s.client, FAKE)->fault, "CONNECTING") != 0);
-    const char *told = stage_link(odd->s.client, FAKE)->fault;
-    cr_assert_str_eq(told, fault, "%s, not %s, of %s%s", told, fault, says,
+               quorum_link(odd->s.client, FAKE)->fault != REDLOCK_FAULT_CONNECTING);
+    const char *reported = redlock_fault_name(quorum_link(odd->s.client, FAKE)->fault);
+    cr_assert_str_eq(reported, fault, "%s, not %s, of %s%s", reported, fault, says,
                      in_greeting ? " in the greeting" : "");
 }
 
-/* Whether it hangs up at once or in answer to the greeting, by an end or by a reset. */
-Test(fake, the_reason_for_hanging_up)
+/* It closes at once or in reply to the greeting, by an end or by a reset. */
+Test(fake, the_reason_for_closing_is_reported)
 {
     static const struct fake_line nothing[] = {{0}};
     struct odd odd;
@@ -414,49 +425,49 @@ Test(fake, the_reason_for_hanging_up)
     close_odd(&odd);
 }
 
-Test(fake, a_greeting_that_is_not_answered)
+Test(fake, a_greeting_without_a_reply)
 {
     static const struct fake_line script[] = {{"INFO server", NULL, FAKE_SEND}, {0}};
-    redlock_options options = stage_options();
+    redlock_options options = quorum_options();
     options.connect_timeout_ms = 3000; /* enough for the two others, on any machine */
     struct odd odd;
     open_odd_with(&odd, script, &options);
-    redlock_lease *lease = stage_hold(&odd.s, "job", NULL);
-    cr_assert_str_eq(stage_node(lease, FAKE)->verdict, "absent");
+    redlock_lease *lease = quorum_hold(&odd.s, "job", NULL);
+    cr_assert_eq(quorum_node(lease, FAKE)->verdict, REDLOCK_VERDICT_ABSENT);
     redlock_lease_free(lease);
-    LOOP_UNTIL(odd.s.base, strcmp(stage_link(odd.s.client, FAKE)->fault, "TIMEOUT") == 0);
+    LOOP_UNTIL(odd.s.base, quorum_link(odd.s.client, FAKE)->fault == REDLOCK_FAULT_TIMEOUT);
     await_ready(&odd);
-    stage_drain(&odd.s);
+    quorum_drain(&odd.s);
     close_odd(&odd);
 }
 
-/* Half an answer, and then nothing: the deadline counts, and the connection is given up. */
-Test(fake, half_an_answer)
+/* Half a reply, and then nothing: the deadline counts, and the connection is given up. */
+Test(fake, half_a_reply)
 {
     static const struct fake_line script[] = {
         {"SET", "+O", FAKE_SEND}, {"SET", "*2147483647\r\n", FAKE_SEND}, {0}};
-    redlock_options options = stage_options();
+    redlock_options options = quorum_options();
     options.node_timeout_ms = 200;
     struct odd odd;
     open_odd_with(&odd, script, &options);
     for (unsigned i = 0; i < 2; i++) {
         await_ready(&odd);
-        redlock_lease *lease = stage_hold(&odd.s, "job", NULL);
-        LOOP_UNTIL(odd.s.base, stage_verdicts(lease, "silent") == 1);
+        redlock_lease *lease = quorum_hold(&odd.s, "job", NULL);
+        LOOP_UNTIL(odd.s.base, quorum_count_votes(lease, "silent") == 1);
         LOOP_UNTIL(odd.s.base, odd.fake.connections == i + 2);
         redlock_lease_free(lease);
     }
     await_ready(&odd);
-    stage_drain(&odd.s);
+    quorum_drain(&odd.s);
     close_odd(&odd);
 }
 
-/* --- nobody but such nodes --- */
+/* --- only faulty nodes --- */
 
 #define CROWD 3
 
 struct crowd {
-    struct stage s; /* without servers */
+    struct quorum s; /* without servers */
     struct fake fake[CROWD];
     const char *uri[CROWD];
 };
@@ -484,30 +495,30 @@ static void close_crowd(struct crowd *crowd, size_t count)
 
 static void expect_no_lock(struct crowd *crowd)
 {
-    struct told told;
-    redlock_lease *lease = stage_acquire(&crowd->s, "job", NULL, &told);
-    cr_assert_eq(told.result.code, REDLOCK_NO_QUORUM);
+    struct reported reported;
+    redlock_lease *lease = quorum_acquire(&crowd->s, "job", NULL, &reported);
+    cr_assert_eq(reported.result.code, REDLOCK_NO_QUORUM);
     cr_assert_eq(redlock_valid_ms(lease), 0);
     redlock_lease_free(lease);
 }
 
-/* Waiting does not help where no node takes this machine: that is told as it is. */
+/* Waiting does not help if no node accepts this host: that is reported as it is. */
 static void expect_refused(const char *says, redlock_code code, const char *fault,
                            bool denied)
 {
     static const struct fake_line nothing[] = {{0}};
     struct crowd crowd;
-    struct told told;
+    struct reported reported;
     open_crowd(&crowd, nothing, CROWD);
     for (int i = 0; i < CROWD; i++) {
         crowd.fake[i].refusal = says;
         crowd.fake[i].refusal_way = FAKE_CLOSE;
     }
-    redlock_lease *lease = stage_acquire(&crowd.s, "job", NULL, &told);
-    cr_assert_eq(told.result.code, code, "%s", redlock_code_name(told.result.code));
+    redlock_lease *lease = quorum_acquire(&crowd.s, "job", NULL, &reported);
+    cr_assert_eq(reported.result.code, code, "%s", redlock_code_name(reported.result.code));
     for (unsigned i = 0; i < CROWD; i++) {
-        cr_assert_str_eq(stage_node(lease, i)->fault, fault);
-        cr_assert_eq(stage_node(lease, i)->denied, denied);
+        cr_assert_str_eq(redlock_fault_name(quorum_node(lease, i)->fault), fault);
+        cr_assert_eq(quorum_node(lease, i)->denied, denied);
     }
     redlock_lease_free(lease);
     close_crowd(&crowd, CROWD);
@@ -523,7 +534,7 @@ Test(fake, every_server_has_too_many_clients)
     expect_refused(TOO_MANY, REDLOCK_NO_QUORUM, "MAXCLIENTS", false);
 }
 
-Test(fake, nothing_but_nonsense)
+Test(fake, only_invalid_replies)
 {
     static const struct fake_line script[] = {{"SET", ":1\r\n", FAKE_FOREVER}, {0}};
     struct crowd crowd;
@@ -533,7 +544,7 @@ Test(fake, nothing_but_nonsense)
     close_crowd(&crowd, 1);
 }
 
-/* Each grants everything, but all say that they are the same server. */
+/* Each grants everything, but all identify themselves as the same server. */
 Test(fake, one_server_under_three_names)
 {
     static const struct fake_line script[] = {{0}};

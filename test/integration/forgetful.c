@@ -1,94 +1,100 @@
-/* Nodes of fenced locks that forget: they have no vote at once, for anybody. */
+/*
+ * Nodes of fenced locks that lose their memory: they lose their vote at once, for every
+ * client.
+ */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "stage.h"
+#include "quorum.h"
 
 static redlock_lease_options quiet_options(void)
 {
-    redlock_lease_options options = stage_fenced_options();
+    redlock_lease_options options = quorum_fenced_options();
     options.watchdog = false;
     return options;
 }
 
-/* A fresh client has the others' votes alone. */
-static void expect_no_vote_for_a_fresh_client(struct stage *s, unsigned forgot)
+/* A new client has the others' votes alone. */
+static void expect_no_vote_for_a_fresh_client(struct quorum *s, unsigned forgot)
 {
     redlock_lease_options options = quiet_options();
     redlock_client *old = s->client;
-    options.wait_ms = LOOP_PATIENCE_MS; /* none of the others can be done without */
-    s->client = stage_client(s, NULL);
-    redlock_lease *lease = stage_hold(s, "fresh", &options);
-    stage_drain(s);
-    cr_assert_eq(stage_verdicts(lease, "granted"), s->servers.n - 1);
-    cr_assert_str_eq(stage_node(lease, forgot)->verdict, "absent");
+    options.wait_ms = LOOP_PATIENCE_MS; /* every one of the others is needed */
+    s->client = quorum_client(s, NULL);
+    redlock_lease *lease = quorum_hold(s, "fresh", &options);
+    quorum_drain(s);
+    cr_assert_eq(quorum_count_votes(lease, "granted"), s->servers.n - 1);
+    cr_assert_eq(quorum_node(lease, forgot)->verdict, REDLOCK_VERDICT_ABSENT);
     cr_assert(servers_text(&s->servers, forgot, NULL, "GET fresh"));
-    cr_assert_str_neq(stage_standing(s->client, forgot)->verdict, "sound");
+    cr_assert_neq(quorum_member(s->client, forgot)->verdict, REDLOCK_VERDICT_ACTIVE);
     redlock_lease_free(lease);
-    stage_drain(s);
+    quorum_drain(s);
     redlock_client_free(s->client);
     s->client = old;
 }
 
-/* Node 0 forgets in some way under a holder, who is told that it has no vote, and goes on.
+/*
+ * Node 0 loses its memory in some way under a holder; the holder's client takes its vote
+ * away, and the lock goes on.
  */
-static void expect_the_lock_to_go_on(struct stage *s, redlock_lease *lease,
-                                     struct told *lost)
+static void expect_the_lock_to_go_on(struct quorum *s, redlock_lease *lease,
+                                     struct reported *lost)
 {
-    cr_assert_eq(stage_extend(s, lease, 0), REDLOCK_OK);
-    stage_drain(s);
-    cr_assert_eq(stage_verdicts(lease, "granted"), 2);
-    cr_assert(servers_text(&s->servers, 0, NULL, "GET job"), "nothing is planted there");
+    cr_assert_eq(quorum_extend(s, lease, 0), REDLOCK_OK);
+    quorum_drain(s);
+    cr_assert_eq(quorum_count_votes(lease, "granted"), 2);
+    cr_assert(servers_text(&s->servers, 0, NULL, "GET job"), "nothing is recreated there");
     cr_assert_eq(lost->times, 0);
     expect_no_vote_for_a_fresh_client(s, 0);
-    LOOP_UNTIL(s->base, stage_stands(s->client, 0, "BARRED"));
-    LOOP_UNTIL(s->base, stage_standing(s->client, 0)->remaining_ms >= 0);
-    int64_t left = stage_standing(s->client, 0)->remaining_ms;
+    LOOP_UNTIL(s->base, quorum_member_is(s->client, 0, "MEMBER_QUARANTINE"));
+    LOOP_UNTIL(s->base, quorum_member(s->client, 0)->remaining_us >= 0);
+    int64_t left = quorum_member(s->client, 0)->remaining_us / 1000;
     cr_assert(left > 60000 && left < 66700, "%jd: of 60 s, and a tenth", (intmax_t)left);
-    cr_assert_str_eq(stage_standing(s->client, 0)->verdict, "absent");
-    cr_assert_str_eq(stage_standing(s->client, 1)->verdict, "sound");
-    cr_assert_eq(stage_standing(s->client, 1)->remaining_ms, -1);
+    cr_assert_eq(quorum_member(s->client, 0)->verdict, REDLOCK_VERDICT_ABSENT);
+    cr_assert_eq(quorum_member(s->client, 1)->verdict, REDLOCK_VERDICT_ACTIVE);
+    cr_assert_eq(quorum_member(s->client, 1)->remaining_us, REDLOCK_UNKNOWN);
     expect_no_vote_for_a_fresh_client(s, 0);
-    cr_assert_eq(stage_extend(s, lease, 0), REDLOCK_OK);
-    cr_assert_eq(stage_release(s, lease), REDLOCK_OK);
+    cr_assert_eq(quorum_extend(s, lease, 0), REDLOCK_OK);
+    cr_assert_eq(quorum_release(s, lease), REDLOCK_OK);
     redlock_lease_free(lease);
-    stage_drain(s);
+    quorum_drain(s);
     cr_assert_eq(servers_with(&s->servers, "job", NULL), 3);
-    stage_close(s);
+    quorum_close(s);
 }
 
-static redlock_lease *open_held(struct stage *s, struct told *lost)
+static redlock_lease *open_held(struct quorum *s, struct reported *lost)
 {
     redlock_lease_options options = quiet_options();
-    *lost = (struct told){0};
-    options.on_lost = told_note;
+    *lost = (struct reported){0};
+    options.on_lost = reported_note;
     options.lost_arg = lost;
-    stage_open_fenced(s, 3, NULL);
-    redlock_lease *lease = stage_hold(s, "job", &options);
-    stage_drain(s);
-    cr_assert_eq(stage_verdicts(lease, "granted"), 3);
+    quorum_open_fenced(s, 3, NULL);
+    redlock_lease *lease = quorum_hold(s, "job", &options);
+    quorum_drain(s);
+    cr_assert_eq(quorum_count_votes(lease, "granted"), 3);
     return lease;
 }
 
 Test(forgetful, flushed)
 {
-    struct stage s;
-    struct told lost, told = {0};
+    struct quorum s;
+    struct reported lost, reported = {0};
     redlock_lease *lease = open_held(&s, &lost);
     servers_do(&s.servers, 0, "FLUSHALL");
-    cr_assert_eq(redlock_extend(lease, 0, told_note, &told), REDLOCK_OK);
-    EXPECT_TOLD(&s, &told, REDLOCK_OK);
-    LOOP_UNTIL(s.base, stage_verdicts(lease, "waiting") == 0);
-    cr_assert_str_eq(stage_node(lease, 0)->fault, "MARKER");
+    cr_assert_eq(redlock_extend(lease, 0, reported_note, &reported), REDLOCK_OK);
+    EXPECT_REPORTED(&s, &reported, REDLOCK_OK);
+    LOOP_UNTIL(s.base, quorum_count_votes(lease, "waiting") == 0);
+    cr_assert_eq(quorum_node(lease, 0)->fault, REDLOCK_FAULT_MARKER);
     expect_the_lock_to_go_on(&s, lease, &lost);
 }
 
-/* Nobody has tried it yet: a fresh client must not get its vote before anybody sees that.
+/*
+ * No client has used it yet: a new client must not get its vote before any client notices.
  */
-Test(forgetful, flushed_unseen)
+Test(forgetful, flushed_without_notice)
 {
-    struct stage s;
-    struct told lost;
+    struct quorum s;
+    struct reported lost;
     redlock_lease *lease = open_held(&s, &lost);
     servers_do(&s.servers, 0, "FLUSHALL");
     expect_no_vote_for_a_fresh_client(&s, 0);
@@ -97,155 +103,156 @@ Test(forgetful, flushed_unseen)
 
 Test(forgetful, restarted_empty)
 {
-    struct stage s;
-    struct told lost;
+    struct quorum s;
+    struct reported lost;
     redlock_lease *lease = open_held(&s, &lost);
     servers_restart(&s.servers, 0);
     expect_the_lock_to_go_on(&s, lease, &lost);
 }
 
 /*
- * A failover behind a connection that stands: the process is the same, the history of its
- * data is not. The client asks for that every 10 s.
+ * A failover behind an open connection: the process is the same, the history of its data is
+ * not. The client reads the history every 10 s.
  */
-Test(forgetful, became_a_master_anew_on_a_standing_connection)
+Test(forgetful, became_a_master_again_on_an_open_connection)
 {
-    struct stage s;
-    stage_open_fenced(&s, 3, NULL);
+    struct quorum s;
+    quorum_open_fenced(&s, 3, NULL);
     servers_do(&s.servers, 0, "REPLICAOF 127.0.0.1 1");
     servers_do(&s.servers, 0, "REPLICAOF NO ONE");
-    LOOP_UNTIL(s.base, strcmp(stage_standing(s.client, 0)->verdict, "sound") != 0);
-    LOOP_UNTIL(s.base, stage_stands(s.client, 0, "BARRED"));
-    cr_assert_str_eq(stage_standing(s.client, 1)->verdict, "sound");
-    cr_assert_str_eq(stage_standing(s.client, 2)->verdict, "sound");
-    stage_close(&s);
+    LOOP_UNTIL(s.base, quorum_member(s.client, 0)->verdict != REDLOCK_VERDICT_ACTIVE);
+    LOOP_UNTIL(s.base, quorum_member_is(s.client, 0, "MEMBER_QUARANTINE"));
+    cr_assert_eq(quorum_member(s.client, 1)->verdict, REDLOCK_VERDICT_ACTIVE);
+    cr_assert_eq(quorum_member(s.client, 2)->verdict, REDLOCK_VERDICT_ACTIVE);
+    quorum_close(&s);
 }
 
-/* Its data are those of some time ago: so it has the marker, of another process. */
+/* Its data are older: it has the marker of another process. */
 Test(forgetful, restarted_with_a_snapshot)
 {
-    struct stage s;
-    stage_open_fenced(&s, 3, NULL);
+    struct quorum s;
+    quorum_open_fenced(&s, 3, NULL);
     servers_do(&s.servers, 0, "SAVE");
     redlock_client_free(s.client);
     servers_restart(&s.servers, 0);
     cr_assert_eq(servers_with(&s.servers, "!marker", NULL), 0);
-    s.client = stage_client(&s, NULL);
-    stage_settle(&s);
-    LOOP_UNTIL(s.base, stage_stands(s.client, 0, "FOREIGN"));
+    s.client = quorum_client(&s, NULL);
+    quorum_await_ready(&s);
+    LOOP_UNTIL(s.base, quorum_member_is(s.client, 0, "OTHER_PROCESS"));
     redlock_lease_options options = quiet_options();
-    redlock_lease *lease = stage_hold(&s, "job", &options);
-    stage_drain(&s);
-    cr_assert_eq(stage_verdicts(lease, "granted"), 2);
+    redlock_lease *lease = quorum_hold(&s, "job", &options);
+    quorum_drain(&s);
+    cr_assert_eq(quorum_count_votes(lease, "granted"), 2);
     loop_run_for(s.base, 600);
-    cr_assert(stage_stands(s.client, 0, "FOREIGN"), "it may be any server");
+    cr_assert(quorum_member_is(s.client, 0, "OTHER_PROCESS"), "it may be any server");
     redlock_lease_free(lease);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-/* What is in the marker's place is none. */
+/* The value at the marker's key is no marker. */
 Test(forgetful, with_a_list_for_a_marker)
 {
-    struct stage s;
-    struct told lost;
+    struct quorum s;
+    struct reported lost;
     redlock_lease *lease = open_held(&s, &lost);
     servers_do(&s.servers, 0, "DEL !marker");
     servers_do(&s.servers, 0, "RPUSH !marker x");
     expect_no_vote_for_a_fresh_client(&s, 0);
-    cr_assert_eq(stage_extend(&s, lease, 0), REDLOCK_OK);
-    stage_drain(&s);
-    cr_assert_eq(stage_verdicts(lease, "granted"), 2);
+    cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_OK);
+    quorum_drain(&s);
+    cr_assert_eq(quorum_count_votes(lease, "granted"), 2);
     cr_assert_eq(lost.times, 0);
-    cr_assert_eq(stage_release(&s, lease), REDLOCK_OK);
+    cr_assert_eq(quorum_release(&s, lease), REDLOCK_OK);
     redlock_lease_free(lease);
     servers_do(&s.servers, 1, "DEL !marker");
     servers_do(&s.servers, 1, "RPUSH !marker x");
-    struct told told;
+    struct reported reported;
     redlock_lease_options options = quiet_options();
-    lease = stage_acquire(&s, "other", &options, &told);
-    cr_assert_neq(told.result.code, REDLOCK_OK);
+    lease = quorum_acquire(&s, "other", &options, &reported);
+    cr_assert_neq(reported.result.code, REDLOCK_OK);
     redlock_lease_free(lease);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-/* Somebody changes the marker by hand: to whomever it was, votes by the old one end. */
+/* The marker is changed by hand: the old marker gives no votes, in any client. */
 Test(forgetful, with_another_text_for_a_marker)
 {
-    struct stage s;
-    struct told lost;
+    struct quorum s;
+    struct reported lost;
     redlock_lease *lease = open_held(&s, &lost);
     servers_do(&s.servers, 0, "SET !marker nonsense");
-    cr_assert_eq(stage_extend(&s, lease, 0), REDLOCK_OK);
-    stage_drain(&s);
-    LOOP_UNTIL(s.base, stage_stands(s.client, 0, "ELSEWHERE"));
+    cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_OK);
+    quorum_drain(&s);
+    LOOP_UNTIL(s.base, quorum_member_is(s.client, 0, "OTHER_DEPLOYMENT"));
     expect_no_vote_for_a_fresh_client(&s, 0);
     redlock_lease_free(lease);
-    stage_drain(&s);
+    quorum_drain(&s);
     cr_assert(servers_text(&s.servers, 0, "nonsense", "GET !marker"), "it is left alone");
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-/* A majority forgets: nobody has the lock any more, and nobody gets it. */
+/* A majority loses its memory: no client holds the lock any more, and no client gets it. */
 Test(forgetful, majority)
 {
-    struct stage s;
-    struct told lost, told = {0};
+    struct quorum s;
+    struct reported lost, reported = {0};
     redlock_lease *lease = open_held(&s, &lost);
     servers_do(&s.servers, 0, "FLUSHALL");
     servers_do(&s.servers, 1, "FLUSHALL");
-    cr_assert_eq(redlock_extend(lease, 0, told_note, &told), REDLOCK_OK);
-    LOOP_UNTIL(s.base, told.times > 0);
-    cr_assert_eq(told.result.code, REDLOCK_NO_QUORUM, "%s",
-                 redlock_code_name(told.result.code));
-    cr_assert_gt(redlock_valid_ms(lease), 0, "to its old deadline nobody else has it");
+    cr_assert_eq(redlock_extend(lease, 0, reported_note, &reported), REDLOCK_OK);
+    LOOP_UNTIL(s.base, reported.times > 0);
+    cr_assert_eq(reported.result.code, REDLOCK_NO_QUORUM, "%s",
+                 redlock_code_name(reported.result.code));
+    cr_assert_gt(redlock_valid_ms(lease), 0, "to its old deadline no other client has it");
     redlock_lease_options options = quiet_options();
-    redlock_lease *other = stage_acquire(&s, "other", &options, &told);
-    cr_assert_eq(told.result.code, REDLOCK_NO_QUORUM);
+    redlock_lease *other = quorum_acquire(&s, "other", &options, &reported);
+    cr_assert_eq(reported.result.code, REDLOCK_NO_QUORUM);
     redlock_lease_free(other);
     redlock_lease_free(lease);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
 /*
- * All forget, also the fences. The operator has them recover: what was held has ended by
- * then, and fences go on rising. The one test that waits for a quarantine.
+ * All nodes lose their memory, also the fences. The operator recovers them: every earlier
+ * lock has ended by then, and fences go on rising. This is the only test that waits for a
+ * quarantine.
  */
 Test(forgetful, all_are_recovered_by_an_operator)
 {
-    struct stage s;
-    struct told told;
-    redlock_options client_options = stage_options();
+    struct quorum s;
+    struct reported reported;
+    redlock_options client_options = quorum_options();
     redlock_lease_options options = quiet_options();
     client_options.max_ttl_ms = options.ttl_ms = 1000;
-    stage_open_fenced(&s, 3, &client_options);
-    redlock_lease *lease = stage_hold(&s, "job", &options);
+    quorum_open_fenced(&s, 3, &client_options);
+    redlock_lease *lease = quorum_hold(&s, "job", &options);
     int64_t fence = redlock_fence(lease);
     redlock_disown(lease);
     redlock_lease_free(lease);
-    stage_drain(&s);
+    quorum_drain(&s);
     int64_t before = loop_clock_ms();
     for (unsigned i = 0; i < 3; i++)
         servers_do(&s.servers, i, "FLUSHALL");
-    lease = stage_acquire(&s, "job", &options, &told);
-    cr_assert_eq(told.result.code, REDLOCK_NO_QUORUM);
+    lease = quorum_acquire(&s, "job", &options, &reported);
+    cr_assert_eq(reported.result.code, REDLOCK_NO_QUORUM);
     redlock_lease_free(lease);
-    stage_settle(&s);
-    redlock_code code = stage_admit(&s, REDLOCK_ADMIT_WAIT, 0, NULL);
+    quorum_await_ready(&s);
+    redlock_code code = quorum_admit(&s, REDLOCK_ADMIT_WAIT, 0, NULL);
     cr_assert_eq(code, REDLOCK_OK, "%s", redlock_code_name(code));
     cr_assert_geq(loop_clock_ms() - before, 12100);
     for (unsigned i = 0; i < 3; i++)
-        cr_assert_str_eq(stage_standing(s.client, i)->verdict, "sound");
-    lease = stage_hold(&s, "job", &options);
-    stage_drain(&s);
+        cr_assert_eq(quorum_member(s.client, i)->verdict, REDLOCK_VERDICT_ACTIVE);
+    lease = quorum_hold(&s, "job", &options);
+    quorum_drain(&s);
     cr_assert_gt(redlock_fence(lease), fence);
-    cr_assert_eq(stage_verdicts(lease, "granted"), 3);
+    cr_assert_eq(quorum_count_votes(lease, "granted"), 3);
     redlock_lease_free(lease);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-/* --- what the registration of an incarnation costs the other clients --- */
+/* --- the cost of a registration for other clients --- */
 
-static long connections(struct stage *s)
+static long connections(struct quorum *s)
 {
     long sum = 0;
     for (unsigned i = 0; i < s->servers.n; i++)
@@ -253,78 +260,90 @@ static long connections(struct stage *s)
     return sum;
 }
 
-static unsigned sound(const redlock_client *client)
+static unsigned active(const redlock_client *client)
 {
     unsigned count = 0;
     for (unsigned i = 0; i < redlock_client_nodes(client); i++)
-        count += strcmp(stage_standing(client, i)->verdict, "sound") == 0;
+        count += quorum_member(client, i)->verdict == REDLOCK_VERDICT_ACTIVE;
     return count;
 }
 
-/*
- * Node 4 forgets, and only the first client notices. It seats the node, and registers that
- * at the others. The second client's next round is refused. It reads the markers anew over
- * the connections that it has.
- */
-Test(forgetful, registered_by_one_costs_the_other_no_connection)
+/* The incarnation that was assigned to node 4 again is in the markers of all others. */
+static bool all_know_node_4(struct quorum *s)
 {
-    struct stage s;
+    unsigned count = 0;
+    for (unsigned i = 0; i < 4; i++) {
+        redisReply *marker = servers_run(&s->servers, i, "GET !marker");
+        count += marker->type == REDIS_REPLY_STRING && strstr(marker->str, " 2.") != NULL;
+        freeReplyObject(marker);
+    }
+    return count == 4;
+}
+
+/*
+ * Node 4 loses its memory, and only the first client notices. It assigns the index again,
+ * and registers the new incarnation on the others. The second client's next round is
+ * refused. It reads the markers again over its open connections.
+ */
+Test(forgetful, registration_by_one_client_costs_the_other_no_connection)
+{
+    struct quorum s;
     redlock_lease_options options = quiet_options();
-    stage_open_fenced(&s, 5, NULL);
+    quorum_open_fenced(&s, 5, NULL);
     redlock_client *first = s.client;
-    redlock_lease *noticed = stage_hold(&s, "noticed", &options);
-    s.client = stage_client(&s, NULL);
-    redlock_lease *lease = stage_hold(&s, "job", &options);
-    stage_drain(&s);
+    redlock_lease *noticed = quorum_hold(&s, "noticed", &options);
+    s.client = quorum_client(&s, NULL);
+    redlock_lease *lease = quorum_hold(&s, "job", &options);
+    quorum_drain(&s);
     long before = connections(&s);
     servers_do(&s.servers, 4, "FLUSHALL");
     redlock_client *second = s.client;
     s.client = first;
-    cr_assert_eq(stage_extend(&s, noticed, 0), REDLOCK_OK);
-    LOOP_UNTIL(s.base, stage_stands(first, 4, "BARRED"));
-    LOOP_UNTIL(s.base, stage_standing(first, 4)->remaining_ms >= 0); /* registered */
+    cr_assert_eq(quorum_extend(&s, noticed, 0), REDLOCK_OK);
+    LOOP_UNTIL(s.base, quorum_member_is(first, 4, "MEMBER_QUARANTINE"));
+    LOOP_UNTIL(s.base, all_know_node_4(&s));
     s.client = second;
     unsigned refused = 0;
-    while (stage_extend(&s, lease, 0) != REDLOCK_OK) {
+    while (quorum_extend(&s, lease, 0) != REDLOCK_OK) {
         refused++;
-        LOOP_UNTIL(s.base, sound(second) == 4);
+        LOOP_UNTIL(s.base, active(second) == 4);
     }
-    LOOP_UNTIL(s.base, sound(second) == 4); /* one may have lost the round that was won */
+    LOOP_UNTIL(s.base, active(second) == 4); /* one may have lost the round that was won */
     long dropped = connections(&s) - before;
-    cr_assert_eq(dropped, 0, "%ld connections were made anew", dropped);
+    cr_assert_eq(dropped, 0, "%ld connections were made again", dropped);
     cr_assert_leq(refused, 1, "%u rounds were lost", refused);
     redlock_lease_free(lease);
     redlock_lease_free(noticed);
     redlock_client_free(first);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
 /*
  * Node 0 gets older data with an older marker, and another history, as by a failover and
- * back. The connection stands. Its marker names the process that was greeted, so only the
- * history tells.
+ * back. The connection stays open. Its marker names the process that was greeted, so only
+ * the history shows the change.
  */
-Test(forgetful, with_an_older_marker_on_a_connection_that_stands)
+Test(forgetful, with_an_older_marker_on_an_open_connection)
 {
-    struct stage s;
-    struct told lost;
+    struct quorum s;
+    struct reported lost;
     redlock_lease *lease = open_held(&s, &lost);
     redisReply *older = servers_run(&s.servers, 0, "GET !marker");
     servers_do(&s.servers, 2, "FLUSHALL");
-    cr_assert_eq(stage_extend(&s, lease, 0), REDLOCK_OK);
-    LOOP_UNTIL(s.base, stage_standing(s.client, 2)->remaining_ms >= 0); /* registered */
+    cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_OK);
+    LOOP_UNTIL(s.base, quorum_member(s.client, 2)->remaining_us >= 0); /* registered */
     cr_assert_not(servers_text(&s.servers, 0, older->str, "GET !marker"));
-    cr_assert_str_eq(stage_standing(s.client, 0)->verdict, "sound");
+    cr_assert_eq(quorum_member(s.client, 0)->verdict, REDLOCK_VERDICT_ACTIVE);
     servers_do(&s.servers, 0, "DEBUG CHANGE-REPL-ID");
     servers_do(&s.servers, 0, "SET !marker %s", older->str);
     servers_do(&s.servers, 0, "DEL job");
-    cr_assert_neq(stage_extend(&s, lease, 0), REDLOCK_OK);
-    while (!stage_stands(s.client, 0, "BARRED")) {
-        cr_assert_str_neq(stage_standing(s.client, 0)->verdict, "sound");
+    cr_assert_neq(quorum_extend(&s, lease, 0), REDLOCK_OK);
+    while (!quorum_member_is(s.client, 0, "MEMBER_QUARANTINE")) {
+        cr_assert_neq(quorum_member(s.client, 0)->verdict, REDLOCK_VERDICT_ACTIVE);
         loop_pass(s.base);
     }
-    cr_assert(servers_text(&s.servers, 0, NULL, "GET job"), "nothing is planted there");
+    cr_assert(servers_text(&s.servers, 0, NULL, "GET job"), "nothing is recreated there");
     freeReplyObject(older);
     redlock_lease_free(lease);
-    stage_close(&s);
+    quorum_close(&s);
 }

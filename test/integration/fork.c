@@ -1,11 +1,11 @@
-/* After a fork the child's handles are inert, and the parent's go on as if nothing was. */
+/* After a fork the child's handles are inert, and the parent's handles work as before. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "child.h"
-#include "stage.h"
+#include "quorum.h"
 
 static void must_not_be_called(redlock_lease *lease, const redlock_result *result,
                                void *arg)
@@ -24,18 +24,19 @@ static void nor_this(redlock_client *client, bool clean, void *arg)
     _exit(99);
 }
 
-static void nor_that(redlock_client *client, const redlock_survey *survey, void *arg)
+static void nor_that(redlock_client *client, const redlock_inspection *inspection,
+                     void *arg)
 {
     (void)client;
-    (void)survey;
+    (void)inspection;
     (void)arg;
     _exit(99);
 }
 
-static void nor_such(redlock_client *client, const redlock_checkup *checkup, void *arg)
+static void nor_such(redlock_client *client, const redlock_health_report *report, void *arg)
 {
     (void)client;
-    (void)checkup;
+    (void)report;
     (void)arg;
     _exit(99);
 }
@@ -48,7 +49,8 @@ static void nor_of_these(redlock_client *client, const redlock_admitted *result,
     _exit(99);
 }
 
-/* The child has no test framework: the number of its first failed check is its exit code.
+/*
+ * The child has no test framework: the number of its first failed check is its exit code.
  */
 #define CHECK(number, condition)                                                           \
     if (!(condition))                                                                      \
@@ -80,21 +82,21 @@ enum order { NOTHING, LEASES_FIRST, CLIENT_FIRST, CLIENT_ONLY };
 
 static void fork_and_free(enum order order, bool fenced)
 {
-    struct stage s;
-    struct told told = {0};
-    redlock_lease_options options = stage_lease_options();
+    struct quorum s;
+    struct reported reported = {0};
+    redlock_lease_options options = quorum_lease_options();
     redlock_lease *acquiring;
     options.fenced = fenced;
     if (fenced)
-        stage_open_fenced(&s, 3, NULL);
+        quorum_open_fenced(&s, 3, NULL);
     else
-        stage_open(&s, 3);
-    redlock_lease *held = stage_hold(&s, "job", &options);
+        quorum_open(&s, 3);
+    redlock_lease *held = quorum_hold(&s, "job", &options);
     LOOP_UNTIL(s.base, servers_with(&s.servers, "job", redlock_token(held)) == 3);
-    stage_drain(&s);
-    cr_assert_eq(
-        redlock_acquire(s.client, "other", 5, &options, told_note, &told, &acquiring),
-        REDLOCK_OK);
+    quorum_drain(&s);
+    cr_assert_eq(redlock_acquire(s.client, "other", 5, &options, reported_note, &reported,
+                                 &acquiring),
+                 REDLOCK_OK);
     pid_t child = fork();
     cr_assert_geq(child, 0);
     if (child == 0) {
@@ -111,18 +113,18 @@ static void fork_and_free(enum order order, bool fenced)
     }
     child_expect(child);
     cr_assert_eq(servers_with(&s.servers, "job", redlock_token(held)), 3);
-    EXPECT_TOLD(&s, &told, REDLOCK_OK);
+    EXPECT_REPORTED(&s, &reported, REDLOCK_OK);
     cr_assert_gt(redlock_valid_ms(held), 0);
-    cr_assert_eq(stage_extend(&s, held, 0), REDLOCK_OK);
-    cr_assert_eq(stage_release(&s, held), REDLOCK_OK);
-    cr_assert_eq(stage_release(&s, acquiring), REDLOCK_OK);
-    stage_drain(&s);
+    cr_assert_eq(quorum_extend(&s, held, 0), REDLOCK_OK);
+    cr_assert_eq(quorum_release(&s, held), REDLOCK_OK);
+    cr_assert_eq(quorum_release(&s, acquiring), REDLOCK_OK);
+    quorum_drain(&s);
     cr_assert_eq(servers_keys(&s.servers), fenced ? 9 : 0); /* markers, and two fences */
     for (unsigned i = 0; i < 3; i++)
-        cr_assert(stage_is(s.client, i, "ready"));
+        cr_assert(quorum_is(s.client, i, "ready"));
     redlock_lease_free(held);
     redlock_lease_free(acquiring);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
 Test(fork, child_that_does_nothing)
@@ -149,12 +151,12 @@ Test(fork, child_that_frees_its_client_only)
     fork_and_free(CLIENT_ONLY, true);
 }
 
-/* An admission that is under way is the parent's alone. */
+/* An admission that is under way belongs to the parent alone. */
 Test(fork, child_of_a_parent_that_admits)
 {
-    struct stage s;
+    struct quorum s;
     struct admitted admitted = {0};
-    stage_open(&s, 3);
+    quorum_open(&s, 3);
     cr_assert_eq(
         redlock_admit(s.client, REDLOCK_ADMIT_AT_ONCE, 0, admitted_note, &admitted),
         REDLOCK_OK);
@@ -172,18 +174,20 @@ Test(fork, child_of_a_parent_that_admits)
     cr_assert_eq(admitted.result.code, REDLOCK_OK);
     cr_assert_eq(admitted.times, 1);
     cr_assert_eq(servers_keys(&s.servers), 3);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
 /* --- forked in a callback --- */
 
 struct forker {
-    struct stage *stage;
+    struct quorum *quorum;
     pid_t child;
     bool called;
 };
 
-/* The child has ended before the parent goes on: it would be the first to say anything. */
+/*
+ * The child has ended before the parent continues: if both sent, the child would be first.
+ */
 static void fork_inside(redlock_lease *lease, const redlock_result *result, void *arg)
 {
     struct forker *forker = arg;
@@ -192,50 +196,50 @@ static void fork_inside(redlock_lease *lease, const redlock_result *result, void
     forker->called = true;
     forker->child = fork();
     if (forker->child == 0)
-        event_base_loopbreak(forker->stage->base);
+        event_base_loopbreak(forker->quorum->base);
     else
         child_expect(forker->child);
 }
 
-/* What was queued is the parent's to say, once, even if the child returns. */
+/* What was queued is sent by the parent, once, even if the child returns. */
 Test(fork, child_that_returns_from_a_callback)
 {
-    struct stage s;
-    struct told told[2] = {{0}, {0}};
-    struct forker forker = {.stage = &s};
-    redlock_lease_options options = stage_lease_options();
+    struct quorum s;
+    struct reported reported[2] = {{0}, {0}};
+    struct forker forker = {.quorum = &s};
+    redlock_lease_options options = quorum_lease_options();
     redlock_lease *lease[2], *cancelled;
-    stage_open(&s, 3);
-    cr_assert_eq(
-        redlock_acquire(s.client, "before", 6, &options, told_note, &told[0], &lease[0]),
-        REDLOCK_OK);
+    quorum_open(&s, 3);
+    cr_assert_eq(redlock_acquire(s.client, "before", 6, &options, reported_note,
+                                 &reported[0], &lease[0]),
+                 REDLOCK_OK);
     cr_assert_eq(
         redlock_acquire(s.client, "other", 5, &options, fork_inside, &forker, &cancelled),
         REDLOCK_OK);
-    cr_assert_eq(
-        redlock_acquire(s.client, "after", 5, &options, told_note, &told[1], &lease[1]),
-        REDLOCK_OK);
+    cr_assert_eq(redlock_acquire(s.client, "after", 5, &options, reported_note,
+                                 &reported[1], &lease[1]),
+                 REDLOCK_OK);
     redlock_cancel(cancelled);
     LOOP_UNTIL(s.base, forker.called);
     if (forker.child == 0)
         _exit(0);
     for (unsigned i = 0; i < 2; i++)
-        EXPECT_TOLD(&s, &told[i], REDLOCK_OK);
-    stage_drain(&s);
+        EXPECT_REPORTED(&s, &reported[i], REDLOCK_OK);
+    quorum_drain(&s);
     for (unsigned i = 0; i < 3; i++) {
-        cr_assert(stage_is(s.client, i, "ready"));
+        cr_assert(quorum_is(s.client, i, "ready"));
         const char *sets = servers_info(&s.servers, i, "commandstats", "cmdstat_set");
         cr_assert(sets && strncmp(sets, "calls=2,", 8) == 0, "%s", sets);
     }
     for (unsigned i = 0; i < 2; i++) {
-        cr_assert_eq(stage_release(&s, lease[i]), REDLOCK_OK);
+        cr_assert_eq(quorum_release(&s, lease[i]), REDLOCK_OK);
         redlock_lease_free(lease[i]);
     }
     redlock_lease_free(cancelled);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-/* The child may work with a client of its own, on a loop of its own. */
+/* The child may use its own client on its own loop. */
 static void note_drained(redlock_client *client, bool clean, void *arg)
 {
     (void)client;
@@ -243,32 +247,32 @@ static void note_drained(redlock_client *client, bool clean, void *arg)
 }
 
 /*
- * It drains before it frees its client: a server that is about to answer on a unix socket
+ * It drains before it frees its client: a server that is about to reply on a unix socket
  * when that is closed drops what it has not read yet, and the release with it.
  */
-static void lock_in_the_child(struct stage *s)
+static void lock_in_the_child(struct quorum *s)
 {
-    struct told told = {0};
+    struct reported reported = {0};
     redlock_lease *lease;
-    redlock_options options = stage_options();
-    redlock_lease_options lease_options = stage_lease_options();
+    redlock_options options = quorum_options();
+    redlock_lease_options lease_options = quorum_lease_options();
     redlock_client *client;
     struct event_base *base = event_base_new();
     CHECK(1, base != NULL);
     CHECK(2, redlock_client_new(base, s->servers.uri, 3, &options, &client, NULL) ==
                  REDLOCK_OK);
-    CHECK(3, redlock_acquire(client, "job", 3, &lease_options, told_note, &told, &lease) ==
-                 REDLOCK_OK);
-    while (told.times == 0)
+    CHECK(3, redlock_acquire(client, "job", 3, &lease_options, reported_note, &reported,
+                             &lease) == REDLOCK_OK);
+    while (reported.times == 0)
         CHECK(4, event_base_loop(base, EVLOOP_ONCE) >= 0);
-    CHECK(5, told.result.code == REDLOCK_TAKEN);
+    CHECK(5, reported.result.code == REDLOCK_TAKEN);
     redlock_lease_free(lease);
-    told = (struct told){0};
-    CHECK(6, redlock_acquire(client, "own", 3, &lease_options, told_note, &told, &lease) ==
-                 REDLOCK_OK);
-    while (told.times == 0)
+    reported = (struct reported){0};
+    CHECK(6, redlock_acquire(client, "own", 3, &lease_options, reported_note, &reported,
+                             &lease) == REDLOCK_OK);
+    while (reported.times == 0)
         CHECK(7, event_base_loop(base, EVLOOP_ONCE) >= 0);
-    CHECK(8, told.result.code == REDLOCK_OK);
+    CHECK(8, reported.result.code == REDLOCK_OK);
     redlock_lease_free(lease);
     bool drained = false;
     CHECK(9, redlock_client_drain(client, 10000, note_drained, &drained) == REDLOCK_OK);
@@ -280,45 +284,45 @@ static void lock_in_the_child(struct stage *s)
     _exit(0);
 }
 
-Test(fork, child_with_a_client_of_its_own)
+Test(fork, child_with_its_own_client)
 {
-    struct stage s;
-    stage_open(&s, 3);
-    redlock_lease *held = stage_hold(&s, "job", NULL);
+    struct quorum s;
+    quorum_open(&s, 3);
+    redlock_lease *held = quorum_hold(&s, "job", NULL);
     pid_t child = fork();
     cr_assert_geq(child, 0);
     if (child == 0)
         lock_in_the_child(&s);
     child_expect(child);
     LOOP_UNTIL(s.base, servers_with(&s.servers, "own", NULL) == 3);
-    cr_assert_eq(stage_extend(&s, held, 0), REDLOCK_OK);
+    cr_assert_eq(quorum_extend(&s, held, 0), REDLOCK_OK);
     redlock_lease_free(held);
-    stage_drain(&s);
+    quorum_drain(&s);
     cr_assert_eq(servers_keys(&s.servers), 0);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-/* Tokens come from the kernel: a parent and its copy never make the same. */
+/* Tokens come from the kernel: a parent and its copy never create the same token. */
 Test(fork, tokens_differ)
 {
-    struct stage s;
-    stage_open(&s, 1);
+    struct quorum s;
+    quorum_open(&s, 1);
     int fd[2];
     char theirs[REDLOCK_TOKEN_MAX + 1] = "";
     cr_assert_eq(pipe(fd), 0);
     pid_t child = fork();
     cr_assert_geq(child, 0);
     if (child == 0) {
-        struct told told = {0};
+        struct reported reported = {0};
         redlock_lease *lease;
         redlock_client *client;
-        redlock_lease_options options = stage_lease_options();
+        redlock_lease_options options = quorum_lease_options();
         struct event_base *base = event_base_new();
         CHECK(1, redlock_client_new(base, s.servers.uri, 1, NULL, &client, NULL) ==
                      REDLOCK_OK);
-        CHECK(2, redlock_acquire(client, "child", 5, &options, told_note, &told, &lease) ==
-                     REDLOCK_OK);
-        while (told.times == 0)
+        CHECK(2, redlock_acquire(client, "child", 5, &options, reported_note, &reported,
+                                 &lease) == REDLOCK_OK);
+        while (reported.times == 0)
             event_base_loop(base, EVLOOP_ONCE);
         const char *token = redlock_token(lease);
         CHECK(3, write(fd[1], token, strlen(token)) > 0);
@@ -326,10 +330,10 @@ Test(fork, tokens_differ)
     }
     child_expect(child);
     cr_assert_gt(read(fd[0], theirs, sizeof(theirs) - 1), 0);
-    redlock_lease *lease = stage_hold(&s, "parent", NULL);
+    redlock_lease *lease = quorum_hold(&s, "parent", NULL);
     cr_assert_neq(strncmp(theirs, redlock_token(lease), 33), 0);
     redlock_lease_free(lease);
     close(fd[0]);
     close(fd[1]);
-    stage_close(&s);
+    quorum_close(&s);
 }

@@ -1,30 +1,30 @@
-/* Holding: the watchdog, its end, and how a loss is told. */
+/* Holding a lock: the watchdog, its end, and how a loss is reported. */
 #include <criterion/criterion.h>
 
-#include "stage.h"
+#include "quorum.h"
 
 struct holder {
-    struct told lost, extended;
+    struct reported lost, extended;
 };
 
 static redlock_lease_options held_for(struct holder *holder, int64_t ttl_ms)
 {
-    redlock_lease_options options = stage_lease_options();
+    redlock_lease_options options = quorum_lease_options();
     options.ttl_ms = ttl_ms;
-    options.on_lost = told_note;
+    options.on_lost = reported_note;
     options.lost_arg = &holder->lost;
-    options.on_extended = told_note;
+    options.on_extended = reported_note;
     options.extended_arg = &holder->extended;
     return options;
 }
 
 Test(hold, the_watchdog_extends)
 {
-    struct stage s;
+    struct quorum s;
     struct holder holder = {0};
     redlock_lease_options options = held_for(&holder, 2400);
-    stage_open(&s, 5);
-    redlock_lease *lease = stage_hold(&s, "job", &options);
+    quorum_open(&s, 5);
+    redlock_lease *lease = quorum_hold(&s, "job", &options);
     LOOP_UNTIL(s.base, holder.extended.times >= 4); /* longer than the TTL */
     cr_assert_eq(holder.lost.times, 0);
     cr_assert_eq(holder.extended.result.code, REDLOCK_OK);
@@ -35,13 +35,13 @@ Test(hold, the_watchdog_extends)
     LOOP_UNTIL(s.base, servers_with(&s.servers, "job", redlock_token(lease)) == 5);
     unsigned extended = holder.extended.times;
     redlock_lease_free(lease);
-    stage_drain(&s);
+    quorum_drain(&s);
     cr_assert_eq(servers_keys(&s.servers), 0);
     loop_run_for(s.base, 1000);
-    cr_assert_eq(servers_keys(&s.servers), 0, "something was planted again");
+    cr_assert_eq(servers_keys(&s.servers), 0, "something was recreated");
     cr_assert_eq(holder.extended.times, extended);
     cr_assert_eq(holder.lost.times, 0);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
 static void note_order(redlock_lease *lease, const redlock_result *result, void *arg)
@@ -54,72 +54,72 @@ static void note_order(redlock_lease *lease, const redlock_result *result, void 
 /* rl_lease_spread(): of the first three it is the third that has the least time. */
 Test(hold, those_acquired_at_once_are_extended_apart)
 {
-    struct stage s;
-    struct told told[3] = {0};
+    struct quorum s;
+    struct reported reported[3] = {0};
     redlock_lease *lease[3], *first = NULL;
-    redlock_lease_options options = stage_lease_options();
+    redlock_lease_options options = quorum_lease_options();
     options.ttl_ms = 6000;
     options.on_extended = note_order;
     options.extended_arg = &first;
-    stage_open(&s, 3);
+    quorum_open(&s, 3);
     for (unsigned i = 0; i < 3; i++) {
         char key[] = {(char)('a' + i)};
-        cr_assert_eq(
-            redlock_acquire(s.client, key, 1, &options, told_note, &told[i], &lease[i]),
-            REDLOCK_OK);
+        cr_assert_eq(redlock_acquire(s.client, key, 1, &options, reported_note,
+                                     &reported[i], &lease[i]),
+                     REDLOCK_OK);
     }
     for (unsigned i = 0; i < 3; i++)
-        EXPECT_TOLD(&s, &told[i], REDLOCK_OK);
+        EXPECT_REPORTED(&s, &reported[i], REDLOCK_OK);
     LOOP_UNTIL(s.base, first);
     cr_assert_eq(first, lease[2]);
     for (unsigned i = 0; i < 3; i++)
         redlock_lease_free(lease[i]);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
 Test(hold, extend_by_hand)
 {
-    struct stage s;
+    struct quorum s;
     struct holder holder = {0};
     redlock_lease_options options = held_for(&holder, 10000);
     options.watchdog = false;
-    stage_open(&s, 5);
-    redlock_lease *lease = stage_hold(&s, "job", &options);
+    quorum_open(&s, 5);
+    redlock_lease *lease = quorum_hold(&s, "job", &options);
     cr_assert_leq(redlock_valid_ms(lease), 10000);
-    cr_assert_eq(stage_extend(&s, lease, 50000), REDLOCK_OK);
+    cr_assert_eq(quorum_extend(&s, lease, 50000), REDLOCK_OK);
     cr_assert_gt(redlock_valid_ms(lease), 10000);
     for (unsigned i = 0; i < 5; i++)
         LOOP_UNTIL(s.base, servers_number(&s.servers, i, "PTTL job") > 10000);
-    cr_assert_eq(stage_extend(&s, lease, 20000),
+    cr_assert_eq(quorum_extend(&s, lease, 20000),
                  REDLOCK_OK); /* a shorter one counts, too */
     cr_assert_leq(redlock_valid_ms(lease), 20000);
-    cr_assert_eq(stage_extend(&s, lease, 0), REDLOCK_OK);
-    cr_assert_eq(holder.extended.times, 0, "only the watchdog tells this");
-    cr_assert_eq(redlock_extend(lease, -1, told_note, NULL), REDLOCK_BAD_TTL);
-    cr_assert_eq(redlock_extend(lease, 1, told_note, NULL), REDLOCK_BAD_TTL);
-    cr_assert_eq(redlock_extend(lease, REDLOCK_TTL_MAX_MS + 1, told_note, NULL),
+    cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_OK);
+    cr_assert_eq(holder.extended.times, 0, "only the watchdog reports this");
+    cr_assert_eq(redlock_extend(lease, -1, reported_note, NULL), REDLOCK_BAD_TTL);
+    cr_assert_eq(redlock_extend(lease, 1, reported_note, NULL), REDLOCK_BAD_TTL);
+    cr_assert_eq(redlock_extend(lease, REDLOCK_TTL_MAX_MS + 1, reported_note, NULL),
                  REDLOCK_BAD_TTL);
-    struct told told = {0};
-    cr_assert_eq(redlock_extend(lease, 0, told_note, &told), REDLOCK_OK);
-    cr_assert_eq(redlock_extend(lease, 0, told_note, &told), REDLOCK_BUSY);
-    EXPECT_TOLD(&s, &told, REDLOCK_OK);
-    cr_assert_eq(stage_release(&s, lease), REDLOCK_OK);
-    cr_assert_eq(redlock_extend(lease, 0, told_note, &told), REDLOCK_NOT_HELD);
-    cr_assert_eq(told.times, 1);
+    struct reported reported = {0};
+    cr_assert_eq(redlock_extend(lease, 0, reported_note, &reported), REDLOCK_OK);
+    cr_assert_eq(redlock_extend(lease, 0, reported_note, &reported), REDLOCK_BUSY);
+    EXPECT_REPORTED(&s, &reported, REDLOCK_OK);
+    cr_assert_eq(quorum_release(&s, lease), REDLOCK_OK);
+    cr_assert_eq(redlock_extend(lease, 0, reported_note, &reported), REDLOCK_NOT_HELD);
+    cr_assert_eq(reported.times, 1);
     redlock_lease_free(lease);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
 Test(hold, max_hold_ends_it)
 {
-    struct stage s;
+    struct quorum s;
     struct holder holder = {0};
     redlock_lease_options options = held_for(&holder, 1500);
     options.max_hold_ms = 2500;
     options.margin_ms = 200;
-    stage_open(&s, 3);
+    quorum_open(&s, 3);
     int64_t start = loop_clock_ms();
-    redlock_lease *lease = stage_hold(&s, "job", &options);
+    redlock_lease *lease = quorum_hold(&s, "job", &options);
     LOOP_UNTIL(s.base, holder.lost.times > 0);
     cr_assert_geq(loop_clock_ms() - start, 2500 - 200);
     cr_assert_eq(holder.lost.result.code, REDLOCK_MAX_HOLD);
@@ -128,41 +128,41 @@ Test(hold, max_hold_ends_it)
     LOOP_UNTIL(s.base, redlock_valid_ms(lease) == 0);
     loop_run_for(s.base, 300);
     cr_assert_eq(holder.lost.times, 1);
-    cr_assert_eq(redlock_extend(lease, 0, told_note, NULL), REDLOCK_NOT_HELD);
+    cr_assert_eq(redlock_extend(lease, 0, reported_note, NULL), REDLOCK_NOT_HELD);
     redlock_lease_free(lease);
-    stage_drain(&s);
+    quorum_drain(&s);
     cr_assert_eq(servers_keys(&s.servers), 0);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
 Test(hold, without_a_watchdog_it_expires)
 {
-    struct stage s;
+    struct quorum s;
     struct holder holder = {0};
     redlock_lease_options options = held_for(&holder, 1000);
     options.watchdog = false;
-    stage_open(&s, 3);
-    redlock_lease *lease = stage_hold(&s, "job", &options);
+    quorum_open(&s, 3);
+    redlock_lease *lease = quorum_hold(&s, "job", &options);
     LOOP_UNTIL(s.base, holder.lost.times > 0);
     cr_assert_eq(holder.lost.result.code, REDLOCK_EXPIRED);
     cr_assert_eq(redlock_valid_ms(lease), 0);
     cr_assert_eq(holder.extended.times, 0);
     LOOP_UNTIL(s.base, servers_keys(&s.servers) == 0);
-    cr_assert_eq(stage_release(&s, lease), REDLOCK_GONE);
+    cr_assert_eq(quorum_release(&s, lease), REDLOCK_GONE);
     cr_assert_eq(holder.lost.times, 1);
     redlock_lease_free(lease);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-/* Three of five die: the watchdog tries until the end, and the loss is told in time. */
+/* Three of five die: the watchdog tries until the end, and the loss is reported in time. */
 Test(hold, lost_with_the_majority)
 {
-    struct stage s;
+    struct quorum s;
     struct holder holder = {0};
     redlock_lease_options options = held_for(&holder, 1500);
     options.margin_ms = 500;
-    stage_open(&s, 5);
-    redlock_lease *lease = stage_hold(&s, "job", &options);
+    quorum_open(&s, 5);
+    redlock_lease *lease = quorum_hold(&s, "job", &options);
     for (unsigned i = 0; i < 3; i++)
         servers_kill(&s.servers, i);
     LOOP_UNTIL(s.base, holder.lost.times > 0);
@@ -174,60 +174,60 @@ Test(hold, lost_with_the_majority)
     loop_run_for(s.base, 500);
     cr_assert_eq(holder.lost.times, 1);
     cr_assert_eq(holder.extended.times, extended);
-    struct told told = {0};
-    cr_assert_eq(redlock_release(lease, told_note, &told), REDLOCK_OK);
-    EXPECT_TOLD(&s, &told, REDLOCK_UNCONFIRMED);
+    struct reported reported = {0};
+    cr_assert_eq(redlock_release(lease, reported_note, &reported), REDLOCK_OK);
+    EXPECT_REPORTED(&s, &reported, REDLOCK_UNCONFIRMED);
     redlock_lease_free(lease);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-/* An extension that no quorum can answer leaves the old deadline as it was. */
+/* An extension without a quorum of replies leaves the old deadline. */
 Test(hold, a_lost_extension_leaves_the_deadline)
 {
-    struct stage s;
+    struct quorum s;
     struct holder holder = {0};
     redlock_lease_options options = held_for(&holder, 20000);
     options.watchdog = false;
-    stage_open(&s, 3);
-    redlock_lease *lease = stage_hold(&s, "job", &options);
+    quorum_open(&s, 3);
+    redlock_lease *lease = quorum_hold(&s, "job", &options);
     servers_kill(&s.servers, 0);
     servers_kill(&s.servers, 1);
     for (unsigned i = 0; i < 2; i++)
-        LOOP_UNTIL(s.base, !stage_is(s.client, i, "ready"));
+        LOOP_UNTIL(s.base, !quorum_is(s.client, i, "ready"));
     int64_t before = redlock_valid_ms(lease);
-    cr_assert_eq(stage_extend(&s, lease, 60000), REDLOCK_NO_QUORUM);
+    cr_assert_eq(quorum_extend(&s, lease, 60000), REDLOCK_NO_QUORUM);
     cr_assert_gt(redlock_valid_ms(lease), 0);
     cr_assert_leq(redlock_valid_ms(lease), before);
     cr_assert_eq(holder.lost.times, 0);
     redlock_lease_free(lease);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-/* Somebody deleted the key, or put another in its place, on most nodes: lost at once. */
+/* The key is deleted, or replaced by another value, on most nodes: lost at once. */
 static void lose_to(const char *command, redlock_code code)
 {
-    struct stage s;
+    struct quorum s;
     struct holder holder = {0};
     redlock_lease_options options = held_for(&holder, 60000);
     options.watchdog = false;
-    stage_open(&s, 5);
-    redlock_lease *lease = stage_hold(&s, "job", &options);
+    quorum_open(&s, 5);
+    redlock_lease *lease = quorum_hold(&s, "job", &options);
     LOOP_UNTIL(s.base, servers_keys(&s.servers) == 5);
     for (unsigned i = 1; i < 4; i++)
         servers_do(&s.servers, i, command);
-    struct told told = {0};
-    cr_assert_eq(redlock_extend(lease, 0, told_note, &told), REDLOCK_OK);
-    EXPECT_TOLD(&s, &told, code);
+    struct reported reported = {0};
+    cr_assert_eq(redlock_extend(lease, 0, reported_note, &reported), REDLOCK_OK);
+    EXPECT_REPORTED(&s, &reported, code);
     cr_assert_eq(holder.lost.times, 1);
     cr_assert_eq(holder.lost.result.code, code);
     cr_assert_eq(holder.lost.result.valid_ms, 0);
     cr_assert_eq(redlock_valid_ms(lease), 0);
-    stage_release(&s, lease);
+    quorum_release(&s, lease);
     redlock_lease_free(lease);
-    stage_drain(&s);
+    quorum_drain(&s);
     cr_assert_eq(holder.lost.times, 1);
     cr_assert_eq(servers_with(&s.servers, "job", redlock_token(NULL)), 0);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
 Test(hold, lost_to_a_delete)
@@ -243,21 +243,21 @@ Test(hold, lost_to_another_value)
 /* A minority that lost the key gets it again, and the lock goes on. */
 Test(hold, a_minority_is_repaired)
 {
-    struct stage s;
+    struct quorum s;
     struct holder holder = {0};
     redlock_lease_options options = held_for(&holder, 60000);
     options.watchdog = false;
-    stage_open(&s, 5);
-    redlock_lease *lease = stage_hold(&s, "job", &options);
+    quorum_open(&s, 5);
+    redlock_lease *lease = quorum_hold(&s, "job", &options);
     LOOP_UNTIL(s.base, servers_keys(&s.servers) == 5);
     servers_do(&s.servers, 0, "DEL job");
     servers_do(&s.servers, 4, "SET job stranger");
-    cr_assert_eq(stage_extend(&s, lease, 0), REDLOCK_OK);
+    cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_OK);
     LOOP_UNTIL(s.base, servers_with(&s.servers, "job", redlock_token(lease)) == 4);
     cr_assert(servers_text(&s.servers, 4, "stranger", "GET job"));
     cr_assert_eq(holder.lost.times, 0);
     redlock_lease_free(lease);
-    stage_drain(&s);
+    quorum_drain(&s);
     cr_assert_eq(servers_keys(&s.servers), 1);
-    stage_close(&s);
+    quorum_close(&s);
 }

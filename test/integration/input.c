@@ -1,14 +1,12 @@
-/* Bad input: each has its code, and nothing is started or changed. */
+/* Bad input for a client: each case has its code, and nothing is started or changed. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "stage.h"
+#include "quorum.h"
 
 #define SOCKET "unix:///tmp/redlock-test-nothing.sock"
 
-/* --- clients --- */
-
-/* Makes a client that must be refused; the outputs stay as they were. */
+/* Creates a client that must be refused; the outputs stay unchanged. */
 static redlock_error refuse(const char *const *uris, size_t count,
                             const redlock_options *options, redlock_code expected)
 {
@@ -96,7 +94,8 @@ Test(input, malformed_uris)
         const char *uri[] = {SOCKET, bad[i]};
         redlock_error error = refuse(uri, 2, NULL, REDLOCK_BAD_URI);
         cr_assert_not_null(strstr(error.text, "node 2"), "%s", error.text);
-        cr_assert_null(strstr(error.text, "secret"), "a password is told: %s", error.text);
+        cr_assert_null(strstr(error.text, "secret"), "the error contains a password: %s",
+                       error.text);
     }
 }
 
@@ -167,7 +166,7 @@ Test(input, duplicate_nodes)
 Test(input, tls_is_not_built_in)
 {
     static const char *const uri[] = {SOCKET, "rediss://host"};
-    refuse(uri, 2, NULL, REDLOCK_NOT_BUILT);
+    refuse(uri, 2, NULL, REDLOCK_UNSUPPORTED);
 }
 
 static void refuse_option(const redlock_options *options)
@@ -227,7 +226,7 @@ Test(input, options_of_other_sizes)
     redlock_options short_options;
     redlock_options_init(&short_options);
     short_options.size = offsetof(redlock_options, quorum);
-    short_options.quorum = 77; /* not there, as far as the caller knows */
+    short_options.quorum = 77; /* the caller's struct does not have it */
     cr_assert_eq(redlock_client_new(base, uri, 3, &short_options, &client, NULL),
                  REDLOCK_OK);
     cr_assert_eq(redlock_client_quorum(client), 2);
@@ -235,319 +234,43 @@ Test(input, options_of_other_sizes)
     event_base_free(base);
 }
 
-/* --- leases --- */
-
-static struct {
-    struct event_base *base;
-    redlock_client *client;
-} alone;
-
-static void open_alone(const redlock_options *options)
+static bool is_byte(const void *memory, size_t from, size_t to, unsigned char byte)
 {
-    static const char *const uri[] = {SOCKET};
-    alone.base = event_base_new();
-    cr_assert_eq(redlock_client_new(alone.base, uri, 1, options, &alone.client, NULL),
-                 REDLOCK_OK);
+    const unsigned char *bytes = memory;
+    while (from < to && bytes[from] == byte)
+        from++;
+    return from == to;
 }
 
-static void close_alone(void)
+/* The library writes no more than the size that the program was built with. */
+Test(input, structs_of_other_sizes)
 {
-    redlock_client_free(alone.client);
-    event_base_free(alone.base);
-}
-
-static void must_not_be_called(redlock_lease *lease, const redlock_result *result,
-                               void *arg)
-{
-    (void)lease;
-    (void)result;
-    (void)arg;
-    cr_assert_fail("it was not started");
-}
-
-static void refuse_lease(const void *key, size_t len, const redlock_lease_options *options,
-                         redlock_code expected)
-{
-    redlock_lease *mark = (redlock_lease *)&mark, *lease = mark;
-    redlock_code code =
-        redlock_acquire(alone.client, key, len, options, must_not_be_called, NULL, &lease);
-    cr_assert_eq(code, expected, "%s, not %s", redlock_code_name(code),
-                 redlock_code_name(expected));
-    cr_assert_eq(lease, mark);
-    cr_assert_eq(redlock_adopt(alone.client, key, len, "token", 0, options, &lease),
-                 expected);
-    cr_assert_eq(lease, mark);
-    redlock_error error = {0};
-    cr_assert_eq(redlock_acquire_explain(alone.client, key, len, options, &error),
-                 expected);
-    cr_assert_eq(error.code, expected);
-    cr_assert_neq(error.text[0], '\0');
-    cr_assert_eq(redlock_acquire_explain(alone.client, key, len, options, NULL), expected);
-}
-
-Test(input, keys)
-{
-    static char key[REDLOCK_KEY_MAX + 1];
-    redlock_options options;
-    open_alone(NULL);
-    refuse_lease(key, 0, NULL, REDLOCK_BAD_KEY);
-    refuse_lease(key, REDLOCK_KEY_MAX + 1, NULL, REDLOCK_BAD_KEY);
-    refuse_lease(key, SIZE_MAX, NULL, REDLOCK_BAD_KEY);
-    close_alone();
-    redlock_options_init(&options);
-    options.prefix = "prefix:";
-    open_alone(&options);
-    refuse_lease(key, 0, NULL, REDLOCK_BAD_KEY);
-    refuse_lease(key, REDLOCK_KEY_MAX - 6, NULL, REDLOCK_BAD_KEY);
-    close_alone();
-}
-
-/* Fences and markers stand beside the locks: nobody may lock one. */
-Test(input, keys_of_our_own)
-{
-    redlock_options options;
-    open_alone(NULL);
-    refuse_lease("!marker", 7, NULL, REDLOCK_BAD_KEY);
-    refuse_lease("!fence", 6, NULL, REDLOCK_BAD_KEY);
-    refuse_lease("job!marker", 10, NULL, REDLOCK_BAD_KEY);
-    refuse_lease("job!fence", 9, NULL, REDLOCK_BAD_KEY);
-    close_alone();
-    redlock_options_init(&options);
-    options.prefix = "job!";
-    open_alone(&options);
-    refuse_lease("fence", 5, NULL, REDLOCK_BAD_KEY);
-    refuse_lease("marker", 6, NULL, REDLOCK_BAD_KEY);
-    close_alone();
-}
-
-Test(input, keys_that_are_almost_ours)
-{
-    static const char *const fine[] = {"fence", "marker", "!fenc", "!fence2", "!MARKER"};
-    open_alone(NULL);
-    for (size_t i = 0; i < sizeof(fine) / sizeof(fine[0]); i++) {
-        redlock_lease *lease = NULL;
-        cr_assert_eq(
-            redlock_adopt(alone.client, fine[i], strlen(fine[i]), "token", 0, NULL, &lease),
-            REDLOCK_OK, "%s", fine[i]);
-        redlock_lease_free(lease);
-    }
-    close_alone();
-}
-
-#define REFUSE_LEASE(code, ...)                                                            \
-    do {                                                                                   \
-        redlock_lease_options options;                                                     \
-        redlock_lease_options_init(&options);                                              \
-        __VA_ARGS__;                                                                       \
-        refuse_lease("key", 3, &options, REDLOCK_##code);                                  \
-    } while (0)
-
-Test(input, times_to_live)
-{
-    open_alone(NULL);
-    REFUSE_LEASE(BAD_TTL, options.ttl_ms = 0);
-    REFUSE_LEASE(BAD_TTL, options.ttl_ms = -1);
-    REFUSE_LEASE(BAD_TTL, options.ttl_ms = INT64_MIN);
-    REFUSE_LEASE(BAD_TTL, options.ttl_ms = 2); /* the drift takes it all */
-    REFUSE_LEASE(BAD_TTL, options.ttl_ms = REDLOCK_TTL_MAX_MS + 1);
-    REFUSE_LEASE(BAD_TTL, options.ttl_ms = INT64_MAX);
-    REFUSE_LEASE(BAD_TTL, options.ttl_ms = 1000; options.margin_ms = 1000);
-    REFUSE_LEASE(BAD_TTL, options.ttl_ms = 1000; options.margin_ms = 988);
-    REFUSE_LEASE(BAD_TTL, options.ttl_ms = 1000; options.min_validity_ms = 990);
-    close_alone();
-    redlock_options client_options;
-    redlock_options_init(&client_options);
-    client_options.max_ttl_ms = 1000;
-    open_alone(&client_options);
-    REFUSE_LEASE(BAD_TTL, options.ttl_ms = 1001);
-    close_alone();
-}
-
-Test(input, lease_options_out_of_range)
-{
-    open_alone(NULL);
-    REFUSE_LEASE(BAD_OPTION, options.size = 0);
-    REFUSE_LEASE(BAD_OPTION, options.margin_ms = -1);
-    REFUSE_LEASE(BAD_OPTION, options.min_validity_ms = -1);
-    REFUSE_LEASE(BAD_OPTION, options.max_hold_ms = -1);
-    REFUSE_LEASE(BAD_OPTION, options.wait_ms = INT64_MAX);
-    REFUSE_LEASE(BAD_OPTION, options.retry_base_ms = -1);
-    REFUSE_LEASE(BAD_OPTION, options.retry_cap_ms = -1);
-    REFUSE_LEASE(BAD_OPTION, options.retry_cap_ms = INT64_MAX);
-    REFUSE_LEASE(BAD_OPTION, options.retry = REDLOCK_RETRY_CUSTOM);
-    REFUSE_LEASE(BAD_OPTION, options.retry = (redlock_retry)99);
-    REFUSE_LEASE(BAD_OPTION, options.retry = (redlock_retry)-1);
-    close_alone();
-}
-
-/* What is said of an option names it, its value and its limits. */
-static void expect_reason(redlock_lease_options options, size_t key_len, redlock_code code,
-                          const char *text)
-{
-    static const char key[600] = "key";
-    redlock_error error = {0};
-    cr_assert_eq(redlock_acquire_explain(alone.client, key, key_len, &options, &error),
-                 code);
-    cr_assert_eq(error.code, code);
-    cr_assert_str_eq(error.text, text);
-}
-
-#define EXPECT_REASON(code, text, ...)                                                     \
-    do {                                                                                   \
-        redlock_lease_options options;                                                     \
-        redlock_lease_options_init(&options);                                              \
-        __VA_ARGS__;                                                                       \
-        expect_reason(options, 3, REDLOCK_##code, text);                                   \
-    } while (0)
-
-Test(input, refusals_are_explained)
-{
-    redlock_options client_options;
-    redlock_options_init(&client_options);
-    client_options.max_ttl_ms = 60000;
-    client_options.prefix = "ours:";
-    open_alone(&client_options);
-    EXPECT_REASON(OK, "", options.ttl_ms = 60000);
-    EXPECT_REASON(BAD_TTL,
-                  "the TTL is 90000000 ms, and must be from 1 to 86400000 ms (24 h)",
-                  options.ttl_ms = 90000000);
-    EXPECT_REASON(BAD_TTL, "the TTL is 60001 ms, and max_ttl_ms is 60000",
-                  options.ttl_ms = 60001);
-    EXPECT_REASON(BAD_TTL,
-                  "the TTL is 1000 ms, of which 988 ms are left after the drift: margin_ms "
-                  "and min_validity_ms want more than 988 ms",
-                  options.ttl_ms = 1000;
-                  options.margin_ms = 988);
-    EXPECT_REASON(BAD_OPTION, "margin_ms is -1, and must be from 0 to 31622400000",
-                  options.margin_ms = -1);
-    EXPECT_REASON(BAD_OPTION, "fences is 65, and must be from 0 to 64",
-                  options.fences = 65);
-    EXPECT_REASON(BAD_OPTION, "retry is REDLOCK_RETRY_CUSTOM, and retry_fn is NULL",
-                  options.retry = REDLOCK_RETRY_CUSTOM);
-    EXPECT_REASON(
-        BAD_OPTION,
-        "max_hold_ms is 5, and must be above margin_ms (7) and min_validity_ms (0)",
-        options.max_hold_ms = 5;
-        options.margin_ms = 7);
-    redlock_lease_options options;
-    redlock_lease_options_init(&options);
-    expect_reason(options, 0, REDLOCK_BAD_KEY, "the key is empty");
-    expect_reason(
-        options, 600, REDLOCK_BAD_KEY,
-        "the key has 600 bytes and the prefix 5: together at most 512 are possible");
-    cr_assert_eq(redlock_acquire_explain(NULL, "key", 3, NULL, NULL), REDLOCK_CLOSED);
-    close_alone();
-}
-
-Test(input, tokens)
-{
-    char token[REDLOCK_TOKEN_MAX + 2];
-    redlock_lease *mark = (redlock_lease *)&mark, *lease = mark;
-    memset(token, 't', sizeof(token));
-    token[REDLOCK_TOKEN_MAX + 1] = '\0';
-    open_alone(NULL);
-    cr_assert_eq(redlock_adopt(alone.client, "key", 3, "", 0, NULL, &lease),
-                 REDLOCK_BAD_TOKEN);
-    cr_assert_eq(redlock_adopt(alone.client, "key", 3, token, 0, NULL, &lease),
-                 REDLOCK_BAD_TOKEN);
-    cr_assert_eq(lease, mark);
-    token[REDLOCK_TOKEN_MAX] = '\0';
-    cr_assert_eq(redlock_adopt(alone.client, "key", 3, token, 0, NULL, &lease), REDLOCK_OK);
-    cr_assert_str_eq(redlock_token(lease), token);
-    redlock_lease_free(lease);
-    close_alone();
-}
-
-Test(input, codes_have_names_and_texts)
-{
-    cr_assert_str_eq(redlock_code_name(REDLOCK_OK), "OK");
-    cr_assert_str_eq(redlock_code_name(REDLOCK_SYSTEM), "SYSTEM");
-    for (int code = -1; code < 100; code++) {
-        cr_assert_not_null(redlock_code_name((redlock_code)code));
-        cr_assert_gt(strlen(redlock_code_text((redlock_code)code)), 5);
-    }
-}
-
-/* --- what is just within the bounds --- */
-
-static void hold_key(struct stage *s, const void *key, size_t len)
-{
-    struct told told = {0};
-    redlock_lease_options options = stage_lease_options();
-    redlock_lease *lease;
-    cr_assert_eq(redlock_acquire(s->client, key, len, &options, told_note, &told, &lease),
-                 REDLOCK_OK);
-    EXPECT_TOLD(s, &told, REDLOCK_OK);
-    cr_assert_eq(stage_extend(s, lease, 0), REDLOCK_OK);
-    stage_drain(s);
-    for (unsigned i = 0; i < s->servers.n; i++)
-        cr_assert(servers_text(&s->servers, i, redlock_token(lease), "GET %b", key, len));
-    cr_assert_eq(stage_release(s, lease), REDLOCK_OK);
-    redlock_lease_free(lease);
-    stage_drain(s);
-    cr_assert_eq(servers_keys(&s->servers), 0);
-}
-
-Test(input, any_bytes_are_a_key)
-{
-    struct stage s;
-    char key[REDLOCK_KEY_MAX];
-    stage_open(&s, 3);
-    hold_key(&s, "a\0b", 3);
-    hold_key(&s, "\0", 1);
-    hold_key(&s, "\r\n*1\r\n$8\r\nFLUSHALL\r\n", 20);
-    hold_key(&s, "%s{}[]\xff\xfe", 8);
-    for (size_t i = 0; i < sizeof(key); i++)
-        key[i] = (char)i;
-    hold_key(&s, key, sizeof(key));
-    stage_close(&s);
-}
-
-Test(input, least_and_greatest_ttl)
-{
-    struct stage s;
-    struct told told;
-    redlock_lease_options options = stage_lease_options();
-    stage_open(&s, 3);
-    options.ttl_ms = REDLOCK_TTL_MAX_MS;
-    redlock_lease *lease = stage_acquire(&s, "job", &options, &told);
-    cr_assert_eq(told.result.code, REDLOCK_OK);
-    cr_assert_gt(redlock_valid_ms(lease), REDLOCK_TTL_MAX_MS / 2);
-    redlock_lease_free(lease);
-    stage_drain(&s);
-    options.ttl_ms =
-        3; /* less than 1 ms of validity: whatever comes, it is not held long */
-    lease = stage_acquire(&s, "job", &options, &told);
-    cr_assert_leq(redlock_valid_ms(lease), 1);
-    redlock_lease_free(lease);
-    stage_drain(&s);
-    LOOP_UNTIL(s.base, servers_keys(&s.servers) == 0);
-    stage_close(&s);
-}
-
-/* The round was won, but too late for what the caller wants to have left. */
-Test(input, min_validity_that_is_not_left)
-{
-    redlock_options client_options = stage_options();
-    client_options.node_timeout_ms = 2000;
-    redlock_lease_options options = stage_lease_options();
-    options.ttl_ms = 1500;
-    options.min_validity_ms = 1200;
-    struct stage s;
-    struct told told = {0};
-    redlock_lease *lease;
-    stage_open_with(&s, 3, &client_options);
-    for (unsigned i = 0; i < 3; i++)
-        servers_stop(&s.servers, i);
-    cr_assert_eq(redlock_acquire(s.client, "job", 3, &options, told_note, &told, &lease),
-                 REDLOCK_OK);
-    loop_run_for(s.base, 500);
-    for (unsigned i = 0; i < 3; i++)
-        servers_cont(&s.servers, i);
-    EXPECT_TOLD(&s, &told, REDLOCK_EXPIRED);
-    cr_assert_eq(redlock_valid_ms(lease), 0);
-    stage_drain(&s);
-    cr_assert_eq(servers_keys(&s.servers), 0);
-    redlock_lease_free(lease);
-    stage_close(&s);
+    enum { LATER = 64 };
+    static const char *const uri[] = {SOCKET, "redis://b", "redis://c"};
+    const size_t earlier = offsetof(redlock_node, holder),
+                 later = sizeof(redlock_node) + LATER;
+    unsigned char memory[3 * (sizeof(redlock_node) + LATER)];
+    struct event_base *base = event_base_new();
+    redlock_client *client = NULL;
+    redlock_node node;
+    memset(memory, 0xee, sizeof(memory));
+    redlock_options_init_sized((redlock_options *)memory,
+                               offsetof(redlock_options, quorum));
+    cr_assert(is_byte(memory, offsetof(redlock_options, quorum), sizeof(memory), 0xee));
+    redlock_lease_options_init_sized((redlock_lease_options *)memory,
+                                     offsetof(redlock_lease_options, on_lost));
+    cr_assert(
+        is_byte(memory, offsetof(redlock_lease_options, on_lost), sizeof(memory), 0xee));
+    cr_assert_eq(redlock_client_new(base, uri, 3, NULL, &client, NULL), REDLOCK_OK);
+    memset(memory, 0xee, sizeof(memory));
+    redlock_client_explain_sized(client, (redlock_node *)memory, 2, earlier);
+    memcpy(&node, memory + earlier, earlier);
+    cr_assert_str_eq(node.uri, "redis://b:6379");
+    cr_assert(is_byte(memory, 2 * earlier, sizeof(memory), 0xee));
+    redlock_client_explain_sized(client, (redlock_node *)memory, 3, later);
+    memcpy(&node, memory + 2 * later, sizeof(node));
+    cr_assert_str_eq(node.uri, "redis://c:6379");
+    cr_assert(is_byte(memory, 3 * later - LATER, 3 * later, 0), "unknown members are 0");
+    redlock_client_free(client);
+    event_base_free(base);
 }

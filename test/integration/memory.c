@@ -1,25 +1,27 @@
-/* Every allocation fails in turn: no crash, no leak, no callback too few, no wrong success.
+/*
+ * Every allocation fails in turn: no crash, no leak, no missing callback, no wrong success.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "scarce.h"
-#include "stage.h"
+#include "alloc_faults.h"
+#include "quorum.h"
 
 #define FOREVER SIZE_MAX
-#define ENOUGH  2000 /* allocations, of which a story needs far fewer */
+#define ENOUGH  2000 /* allocations; a run needs far fewer */
 
 struct seen {
     unsigned times;
     redlock_code code;
 };
 
-static void note_survey(redlock_client *client, const redlock_survey *survey, void *arg)
+static void note_inspection(redlock_client *client, const redlock_inspection *inspection,
+                            void *arg)
 {
     struct seen *seen = arg;
     (void)client;
     seen->times++;
-    seen->code = survey->code;
+    seen->code = inspection->code;
 }
 
 static void note_drain(redlock_client *client, bool clean, void *arg)
@@ -30,7 +32,7 @@ static void note_drain(redlock_client *client, bool clean, void *arg)
     seen->times++;
 }
 
-/* Wakes the loop so that a test can look; made while there is memory. */
+/* Wakes the loop so that a test can check its condition; created while there is memory. */
 static void do_nothing(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
@@ -42,40 +44,41 @@ static void do_nothing(evutil_socket_t fd, short what, void *arg)
     for (int64_t end = loop_clock_ms() + LOOP_PATIENCE_MS; !(condition);)                  \
     pass(s, end, #condition)
 
-static void pass(struct stage *s, int64_t end, const char *condition)
+static void pass(struct quorum *s, int64_t end, const char *condition)
 {
     cr_assert_lt(loop_clock_ms(), end, "never so: %s", condition);
-    scarce_enter();
+    alloc_faults_enter();
     event_base_loop(s->base, EVLOOP_ONCE);
-    scarce_leave();
+    alloc_faults_leave();
 }
 
 #define SCARCELY(code, call)                                                               \
     do {                                                                                   \
-        scarce_enter();                                                                    \
+        alloc_faults_enter();                                                              \
         code = call;                                                                       \
-        scarce_leave();                                                                    \
+        alloc_faults_leave();                                                              \
     } while (0)
 
-static bool is_held(struct stage *s, const redlock_lease *lease)
+static bool is_held(struct quorum *s, const redlock_lease *lease)
 {
     return servers_with(&s->servers, "job", redlock_token(lease)) >= 2;
 }
 
-static void note_check(redlock_client *client, const redlock_checkup *checkup, void *arg)
+static void note_check(redlock_client *client, const redlock_health_report *report,
+                       void *arg)
 {
     struct seen *seen = arg;
     (void)client;
     seen->times++;
-    seen->code = checkup->code;
+    seen->code = report->code;
 }
 
-static void use(struct stage *s, redlock_lease *lease)
+static void use(struct quorum *s, redlock_lease *lease)
 {
-    struct told extended = {0}, released = {0};
+    struct reported extended = {0}, released = {0};
     struct seen seen = {0}, checked = {0};
     redlock_code code;
-    SCARCELY(code, redlock_inspect(s->client, "job", 3, note_survey, &seen));
+    SCARCELY(code, redlock_inspect(s->client, "job", 3, note_inspection, &seen));
     cr_assert(code == REDLOCK_OK || code == REDLOCK_NO_MEMORY);
     if (code == REDLOCK_OK)
         UNTIL(s, seen.times > 0);
@@ -83,12 +86,12 @@ static void use(struct stage *s, redlock_lease *lease)
     cr_assert(code == REDLOCK_OK || code == REDLOCK_NO_MEMORY);
     if (code == REDLOCK_OK)
         UNTIL(s, checked.times > 0);
-    SCARCELY(code, redlock_extend(lease, 0, told_note, &extended));
+    SCARCELY(code, redlock_extend(lease, 0, reported_note, &extended));
     if (code == REDLOCK_OK) {
         UNTIL(s, extended.times > 0);
         cr_assert(extended.result.code != REDLOCK_OK || is_held(s, lease));
     }
-    SCARCELY(code, redlock_release(lease, told_note, &released));
+    SCARCELY(code, redlock_release(lease, reported_note, &released));
     if (code == REDLOCK_OK) {
         UNTIL(s, released.times > 0);
         cr_assert_eq(redlock_valid_ms(lease), 0);
@@ -99,10 +102,10 @@ static void use(struct stage *s, redlock_lease *lease)
     cr_assert_leq(released.times, 1);
 }
 
-/* Memory that never comes back: then nobody can be reached, and nothing is told. */
+/* Memory stays unavailable: then no node can be reached, and nothing is reported. */
 #define HOPELESS_MS 300
 
-static void admit(struct stage *s, size_t count, struct admitted *admitted)
+static void admit(struct quorum *s, size_t count, struct admitted *admitted)
 {
     redlock_code code;
     SCARCELY(code,
@@ -116,37 +119,37 @@ static void admit(struct stage *s, size_t count, struct admitted *admitted)
         cr_assert_eq(servers_with(&s->servers, "!marker", NULL), 0);
 }
 
-static void lock(struct stage *s, bool fenced)
+static void lock(struct quorum *s, bool fenced)
 {
-    redlock_lease_options lease_options = stage_lease_options();
+    redlock_lease_options lease_options = quorum_lease_options();
     redlock_lease *lease = NULL;
-    struct told told = {0};
+    struct reported reported = {0};
     struct seen drained = {0};
     redlock_code code;
     lease_options.fenced = fenced;
-    SCARCELY(code, redlock_acquire(s->client, "job", 3, &lease_options, told_note, &told,
-                                   &lease));
+    SCARCELY(code, redlock_acquire(s->client, "job", 3, &lease_options, reported_note,
+                                   &reported, &lease));
     if (code != REDLOCK_OK) {
         cr_assert_eq(code, REDLOCK_NO_MEMORY);
         cr_assert_null(lease);
         return;
     }
-    UNTIL(s, told.times > 0);
-    if (told.result.code == REDLOCK_OK) {
+    UNTIL(s, reported.times > 0);
+    if (reported.result.code == REDLOCK_OK) {
         cr_assert(is_held(s, lease), "it is not held");
         cr_assert_eq(redlock_fence(lease) > 0, fenced);
         use(s, lease);
     }
-    scarce_enter();
+    alloc_faults_enter();
     redlock_lease_free(lease);
-    scarce_leave();
+    alloc_faults_leave();
     SCARCELY(code, redlock_client_drain(s->client, 200, note_drain, &drained));
     if (code == REDLOCK_OK)
         UNTIL(s, drained.times > 0);
-    cr_assert_eq(told.times, 1);
+    cr_assert_eq(reported.times, 1);
 }
 
-static void tell_story(struct stage *s, const redlock_options *options, bool fenced,
+static void tell_story(struct quorum *s, const redlock_options *options, bool fenced,
                        size_t count, struct admitted *admitted)
 {
     redlock_code code;
@@ -164,8 +167,8 @@ static void tell_story(struct stage *s, const redlock_options *options, bool fen
     lock(s, fenced);
 }
 
-/* What may be left are the marks of fenced locks. */
-static void expect_no_lock(struct stage *s, bool fenced)
+/* Only the markers and fences of fenced locks may remain. */
+static void expect_no_lock(struct quorum *s, bool fenced)
 {
     cr_assert_eq(servers_with(&s->servers, "job", NULL), 3);
     for (unsigned i = 0; fenced && i < 3; i++)
@@ -173,23 +176,23 @@ static void expect_no_lock(struct stage *s, bool fenced)
     cr_assert_eq(servers_keys(&s->servers), 0);
 }
 
-/* One story on a loop of its own; whether memory ran out in it. */
-static bool run_story(struct stage *s, size_t after, size_t count, bool fenced)
+/* One run on its own loop; returns whether memory ran out. */
+static bool run_story(struct quorum *s, size_t after, size_t count, bool fenced)
 {
     struct admitted admitted = {0};
-    redlock_options options = stage_options();
+    redlock_options options = quorum_options();
     options.connect_timeout_ms = 300;
     options.node_timeout_ms = 100;
     struct timeval soon = {.tv_usec = 2000};
     s->base = event_base_new();
     struct event *waker = event_new(s->base, -1, EV_PERSIST, do_nothing, NULL);
     event_add(waker, &soon);
-    scarce_begin(after, count);
+    alloc_faults_begin(after, count);
     tell_story(s, &options, fenced, count, &admitted);
-    bool ran_out = scarce_end();
-    if (s->client) { /* there is memory again: whatever is left is released now */
-        stage_settle(s);
-        stage_drain(s);
+    bool ran_out = alloc_faults_end();
+    if (s->client) { /* there is memory again: what is left is released now */
+        quorum_await_ready(s);
+        quorum_drain(s);
     }
     redlock_client_free(s->client);
     s->client = NULL;
@@ -210,15 +213,15 @@ static void say_nothing(int severity, const char *text)
 
 static void fail_in_turn(size_t count, bool fenced)
 {
-    struct stage s = {0};
+    struct quorum s = {0};
     event_set_log_callback(say_nothing);
     servers_start(&s.servers, 3, NULL);
     run_story(&s, ENOUGH, 0, fenced);
-    long before = scarce_live();
+    long before = alloc_faults_live();
     size_t after = 0;
     while (run_story(&s, after, count, fenced)) {
-        cr_assert_eq(scarce_live(), before, "%ld blocks leaked after %zu",
-                     scarce_live() - before, after);
+        cr_assert_eq(alloc_faults_live(), before, "%ld blocks leaked after %zu",
+                     alloc_faults_live() - before, after);
         cr_assert_lt(++after, ENOUGH);
     }
     cr_assert_gt(after, 20, "nothing was tried");

@@ -1,19 +1,19 @@
 /*
- * The simulator's server against a real one: the same random operations on both, and every
- * reply compared, and what is stored then.
+ * The simulator's server compared with a real one: the same random operations on both;
+ * every reply is compared, and the stored state afterwards.
  *
- * The model is told when the server ran an operation. A reply of a fenced lock says so
- * itself. For the others TIME is asked before and after: if both say the same millisecond,
- * that was it. For each command of a connection every version reads the clock anew; within
- * MULTI it would stand still, but not for all commands. If the millisecond ended meanwhile,
- * any one in between may have been it. What is decided by microseconds, LATE and AHEAD, was
- * so at one of the two TIMEs at least.
- * Since when somebody waits is only known to be in between, too: the model takes what the
- * server shows. Who is called is heard on another connection, up to a mark after each.
- * Redis 7.0 reads the clock several times within a command, so then it can also happen that
- * half of it ran before: these few are believed.
- * In a key's last millisecond the commands of every version find it, but the active expire
- * cycle of Redis 8.0 may delete it, between any two commands.
+ * The model needs the time at which the server ran an operation. A reply of a fenced lock
+ * contains it. For the others the test sends TIME before and after: if both return the same
+ * millisecond, that was it. Every version reads the clock again for each command of a
+ * connection; within MULTI the clock would stand still, but not for all commands. If the
+ * millisecond ended meanwhile, any millisecond in between may have been it. The decisions
+ * that depend on microseconds, LATE and AHEAD, held at one of the two TIMEs at least. The
+ * time since which a client waits is only known to be in between, too: the model takes what
+ * the server shows. The notified waiters are read on another connection, up to a mark after
+ * each operation. Redis 7.0 reads the clock several times within a command, so half of it
+ * may have run before: these few cases are accepted. In a key's last millisecond the
+ * commands of every version find it, but the active expire cycle of Redis 8.0 may delete it
+ * between any two commands.
  */
 #include <criterion/criterion.h>
 #include <inttypes.h>
@@ -21,18 +21,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "counts.h"
 #include "operations.h"
 #include "servers.h"
-#include "tally.h"
 
 #define SEED        20240917
 #define OPERATIONS  240000
-#define PATIENCE    10  /* times as many, until all has happened that must */
+#define PATIENCE    10  /* times as many, until all required events have happened */
 #define BATCH       500 /* operations that are sent at once */
-#define FEW         4   /* and then these: of few it is known better when they run */
+#define FEW         4   /* and then these: with few operations their time is known better */
 #define FEW_BATCHES 30
 #define DOUBTS_MAX  (1.0 / 200) /* of the operations */
-#define PAUSE       1100        /* us, that the server takes for it */
+#define PAUSE       1100        /* us, the server's time for one */
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -44,17 +44,17 @@ struct seen {
 
 #define CALLS_MAX 2
 
-/* What came of one operation there, and what was seen of its keys right after. */
+/* The result of one operation there, and its keys right after. */
 struct outcome {
     rl_time before, after; /* TIME */
     redisReply *reply;
-    redisReply *queue_expires, *queue; /* of those who wait, if it may call */
+    redisReply *queue_expires, *queue; /* of the waiters, if it may notify them */
     unsigned calls;
-    redisReply *call[CALLS_MAX];    /* "NUMBER RANK" */
+    redisReply *call[CALLS_MAX];    /* "NUMBER POSITION" */
     struct seen key, fence, marker; /* the last two: of a fenced lock */
 };
 
-static void ask(redisContext *context, const struct rl_command *command)
+static void ask(redisContext *context, const struct rl_argv *command)
 {
     const char *text[RL_WORDS_MAX];
     size_t len[RL_WORDS_MAX];
@@ -68,13 +68,13 @@ static void ask(redisContext *context, const struct rl_command *command)
 static void ask_about(redisContext *context, struct rl_word key)
 {
     struct rl_word expires = operation_word("PEXPIRETIME"), value = operation_word("GET");
-    ask(context, &(struct rl_command){.word = {expires, key}, .words = 2});
-    ask(context, &(struct rl_command){.word = {value, key}, .words = 2});
+    ask(context, &(struct rl_argv){.word = {expires, key}, .words = 2});
+    ask(context, &(struct rl_argv){.word = {value, key}, .words = 2});
 }
 
 static void ask_time(redisContext *context)
 {
-    ask(context, &(struct rl_command){.word = {operation_word("TIME")}, .words = 1});
+    ask(context, &(struct rl_argv){.word = {operation_word("TIME")}, .words = 1});
 }
 
 static redisReply *next(redisContext *context)
@@ -111,18 +111,17 @@ static void ask_about_queue(redisContext *context, struct operation *operation)
 {
     struct rl_word queue = operation_queue(operation);
     ask(context,
-        &(struct rl_command){.word = {operation_word("PEXPIRETIME"), queue}, .words = 2});
+        &(struct rl_argv){.word = {operation_word("PEXPIRETIME"), queue}, .words = 2});
     ask(context,
-        &(struct rl_command){.word = {operation_word("ZRANGE"), queue, operation_word("0"),
-                                      operation_word("-1"), operation_word("WITHSCORES")},
-                             .words = 5});
-    ask(context,
-        &(struct rl_command){.word = {operation_word("PUBLISH"), operation_word(CHANNEL),
-                                      operation_word(MARK)},
-                             .words = 3});
+        &(struct rl_argv){.word = {operation_word("ZRANGE"), queue, operation_word("0"),
+                                   operation_word("-1"), operation_word("WITHSCORES")},
+                          .words = 5});
+    ask(context, &(struct rl_argv){.word = {operation_word("PUBLISH"),
+                                            operation_word(CHANNEL), operation_word(MARK)},
+                                   .words = 3});
 }
 
-/* "message", the channel, the text: all that were called before the mark. */
+/* "message", the channel, the text: all notifications before the mark. */
 static void next_queue(redisContext *context, redisContext *ear, struct outcome *outcome)
 {
     outcome->queue_expires = next(context);
@@ -146,10 +145,10 @@ static void run_batch(redisContext *context, redisContext *ear, unsigned n,
     ask_time(context);
     for (unsigned i = 0; i < n; i++) {
         ask(context, &operation[i].command);
-        ask_about(context, operation[i].subject.key);
+        ask_about(context, operation[i].args.key);
         if (operation[i].is_fenced) {
-            ask_about(context, operation[i].subject.fence_key);
-            ask_about(context, operation[i].subject.marker_key);
+            ask_about(context, operation[i].args.fence_key);
+            ask_about(context, operation[i].args.marker_key);
         }
         if (operation[i].may_call)
             ask_about_queue(context, &operation[i]);
@@ -229,8 +228,8 @@ static bool same_one(const struct rl_reply *a, const struct rl_reply *b)
     }
 }
 
-/* Errors are the same if they read the same. */
-static bool same_error(enum rl_text text, const struct rl_reply *a,
+/* Errors are the same if their texts are equal. */
+static bool same_error(enum rl_command text, const struct rl_reply *a,
                        const struct rl_reply *b)
 {
     const struct rl_kind *kind = rl_kind_of((struct rl_word){"p", 1});
@@ -239,7 +238,7 @@ static bool same_error(enum rl_text text, const struct rl_reply *a,
            one.vote == other.vote && one.fault == other.fault;
 }
 
-static bool same_reply(enum rl_text text, const struct rl_reply *a,
+static bool same_reply(enum rl_command text, const struct rl_reply *a,
                        const struct rl_reply *b)
 {
     if (!same_one(a, b) || a->items != b->items)
@@ -277,8 +276,10 @@ static bool is_expiry(const struct store_entry *entry, const redisReply *reply)
            (entry->expires == STORE_NO_EXPIRY ? PEXPIRETIME_NO_EXPIRY : entry->expires);
 }
 
-/* Whether that is what the store shows of the key from `first` to `last`, in ms. It may be
- * deleted in its last millisecond. */
+/*
+ * Whether the store has this state of the key from `first` to `last`, in ms. The key may be
+ * deleted in its last millisecond.
+ */
 static bool same_state(const struct store *store, struct rl_word key,
                        const struct seen *seen, int64_t first, int64_t last)
 {
@@ -293,7 +294,7 @@ static bool same_state(const struct store *store, struct rl_word key,
     return expiry && value;
 }
 
-/* In the same order, since about the same; what the server shows of that is taken. */
+/* In the same order, since about the same time; the server's value is taken. */
 static bool same_queue(struct store *store, const struct operation *operation,
                        const struct outcome *outcome)
 {
@@ -301,7 +302,7 @@ static bool same_queue(struct store *store, const struct operation *operation,
     const struct store_place *place = NULL;
     rl_time slack = outcome->after - outcome->before;
     for (size_t i = 0; i + 1 < queue->elements; i += 2) {
-        place = store_next_place(store, operation->subject.key, place);
+        place = store_next_place(store, operation->args.key, place);
         int64_t since = atoll(queue->element[i + 1]->str);
         if (!place || !operation_is_same(place->place, text_of(queue->element[i])) ||
             llabs(place->since - since) > slack ||
@@ -309,10 +310,10 @@ static bool same_queue(struct store *store, const struct operation *operation,
             return false;
         store->place[place - store->place].since = since;
     }
-    return !store_next_place(store, operation->subject.key, place);
+    return !store_next_place(store, operation->args.key, place);
 }
 
-/* The numbers and ranks that were heard. */
+/* The numbers and positions that were published. */
 static bool same_calls(const struct store_reply *model, const struct outcome *outcome)
 {
     if (model->calls != outcome->calls)
@@ -343,24 +344,24 @@ static const struct store_ears ears = {.hears = is_heard};
 
 static void do_foreign(struct store *store, const struct operation *operation, int64_t now)
 {
-    const struct rl_subject *subject = &operation->subject;
-    int64_t end = subject->ttl_ms ? now + subject->ttl_ms : STORE_NO_EXPIRY;
+    const struct rl_command_args *args = &operation->args;
+    int64_t end = args->ttl_ms ? now + args->ttl_ms : STORE_NO_EXPIRY;
     switch (operation->act) {
-    case ACT_SET: store_put(store, STORE_STRING, subject->key, subject->token, end); break;
-    case ACT_LIST: store_put(store, STORE_LIST, subject->key, subject->token, end); break;
-    case ACT_DELETE: store_drop(store, subject->key); break;
-    case ACT_FENCE: store_put_fence(store, subject->key, subject->fence, end); break;
+    case ACT_SET: store_put(store, STORE_STRING, args->key, args->token, end); break;
+    case ACT_LIST: store_put(store, STORE_LIST, args->key, args->token, end); break;
+    case ACT_DELETE: store_drop(store, args->key); break;
+    case ACT_FENCE: store_put_fence(store, args->key, args->fence, end); break;
     case ACT_FLUSH: store_flush(store); break;
     case ACT_FORGET: store_forget_scripts(store); break;
     default: break;
     }
 }
 
-/* Runs it on the store, at `now`; whether the server told and shows the same. */
+/* Runs it on the store, at `now`; returns whether the server replied and shows the same. */
 static bool agrees(struct store *store, const struct operation *operation,
                    const struct outcome *outcome, rl_time now)
 {
-    const struct rl_subject *subject = &operation->subject;
+    const struct rl_command_args *args = &operation->args;
     int64_t first = now / RL_MS, last = outcome->after / RL_MS;
     if (operation->act == ACT_COMMAND) {
         struct store_reply real, model;
@@ -375,10 +376,10 @@ static bool agrees(struct store *store, const struct operation *operation,
     }
     if (operation->may_call && !same_queue(store, operation, outcome))
         return false;
-    return same_state(store, subject->key, &outcome->key, first, last) &&
+    return same_state(store, args->key, &outcome->key, first, last) &&
            (!operation->is_fenced ||
-            (same_state(store, subject->fence_key, &outcome->fence, first, last) &&
-             same_state(store, subject->marker_key, &outcome->marker, first, last)));
+            (same_state(store, args->fence_key, &outcome->fence, first, last) &&
+             same_state(store, args->marker_key, &outcome->marker, first, last)));
 }
 
 static bool is_number(struct rl_word text)
@@ -389,7 +390,7 @@ static bool is_number(struct rl_word text)
     return text.len > 0;
 }
 
-/* Takes what the server shows. */
+/* Takes the server's values. */
 static void believe(struct store *store, struct rl_word key, const struct seen *seen,
                     bool is_fence)
 {
@@ -423,15 +424,15 @@ static void believe_queue(struct store *store, struct rl_word key,
 static void believe_all(struct store *store, const struct operation *operation,
                         const struct outcome *outcome)
 {
-    const struct rl_subject *subject = &operation->subject;
-    bool is_fence = operation_is_same(subject->key, subject->fence_key);
-    believe(store, subject->key, &outcome->key, is_fence);
+    const struct rl_command_args *args = &operation->args;
+    bool is_fence = operation_is_same(args->key, args->fence_key);
+    believe(store, args->key, &outcome->key, is_fence);
     if (operation->may_call)
-        believe_queue(store, subject->key, outcome);
+        believe_queue(store, args->key, outcome);
     if (!operation->is_fenced)
         return;
-    believe(store, subject->fence_key, &outcome->fence, true);
-    believe(store, subject->marker_key, &outcome->marker, false);
+    believe(store, args->fence_key, &outcome->fence, true);
+    believe(store, args->marker_key, &outcome->marker, false);
 }
 
 /* --- following --- */
@@ -450,15 +451,15 @@ static void describe(char *buffer, size_t size, const struct rl_reply *reply)
 static void fail(struct store *store, const struct operation *operation,
                  const struct outcome *outcome, unsigned number, rl_time now)
 {
-    char told[2 * LENGTH_MAX] = "", expected[2 * LENGTH_MAX] = "";
-    const struct rl_subject *subject = &operation->subject;
-    const struct store_entry *entry = store_find(store, subject->key, INT64_MIN);
-    const struct store_entry *fence = store_find(store, subject->fence_key, INT64_MIN);
-    const struct store_entry *marker = store_find(store, subject->marker_key, INT64_MIN);
+    char reported[2 * LENGTH_MAX] = "", expected[2 * LENGTH_MAX] = "";
+    const struct rl_command_args *args = &operation->args;
+    const struct store_entry *entry = store_find(store, args->key, INT64_MIN);
+    const struct store_entry *fence = store_find(store, args->fence_key, INT64_MIN);
+    const struct store_entry *marker = store_find(store, args->marker_key, INT64_MIN);
     struct store_reply real, model;
     if (operation->act == ACT_COMMAND) {
         decode(outcome->reply, &real);
-        describe(told, sizeof(told), &real.reply);
+        describe(reported, sizeof(reported), &real.reply);
         store_run(store, &operation->command, now, &ears, &model);
         describe(expected, sizeof(expected), &model.reply);
     }
@@ -466,13 +467,12 @@ static void fail(struct store *store, const struct operation *operation,
         "seed %d, operation %u, at %lld: act %d, %s %s, key \"%s\" (%s, until %lld), token "
         "\"%s\", ttl %lld%s; fence %lld over %lld, said %lld; told %s, expected %s; "
         "PEXPIRETIME %lld, fence key \"%s\", %s; marker until %lld, known until %lld",
-        SEED, number, (long long)now, (int)operation->act, tally_name(operation->text),
-        operation->whole ? "whole" : "by hash", subject->key.text, entry ? "known" : "free",
-        entry ? (long long)entry->expires : 0, subject->token.text,
-        (long long)subject->ttl_ms, subject->plant ? ", planting" : "",
-        (long long)subject->fence, fence ? (long long)fence->fence : 0,
-        (long long)subject->said, told, expected, (long long)outcome->key.expires->integer,
-        subject->fence_key.text,
+        SEED, number, (long long)now, (int)operation->act, counts_name(operation->text),
+        operation->whole ? "whole" : "by hash", args->key.text, entry ? "known" : "free",
+        entry ? (long long)entry->expires : 0, args->token.text, (long long)args->ttl_ms,
+        args->recreate ? ", planting" : "", (long long)args->fence,
+        fence ? (long long)fence->fence : 0, (long long)args->sent_at, reported, expected,
+        (long long)outcome->key.expires->integer, args->fence_key.text,
         operation->is_fenced && outcome->fence.value->str ? outcome->fence.value->str : "",
         operation->is_fenced ? (long long)outcome->marker.expires->integer : 0,
         marker ? (long long)marker->expires : 0);
@@ -481,7 +481,7 @@ static void fail(struct store *store, const struct operation *operation,
 static void read_answer(const struct operation *operation, const struct outcome *outcome,
                         struct rl_answer *ret_answer)
 {
-    const struct rl_kind *kind = rl_kind_of(operation->subject.token);
+    const struct rl_kind *kind = rl_kind_of(operation->args.token);
     struct store_reply real;
     decode(outcome->reply, &real);
     cr_assert(rl_kind_read(kind, operation->text, &real.reply, ret_answer));
@@ -489,26 +489,39 @@ static void read_answer(const struct operation *operation, const struct outcome 
               (outcome->before <= ret_answer->time && ret_answer->time <= outcome->after));
 }
 
-/*
- * The active expire cycle has deleted which of the operation's keys are in their last
- * millisecond; whether one was.
- */
-static bool delete_last(struct store *store, const struct operation *operation, int64_t now)
+/* A set of the operation's keys: bit 0 the key, 1 its fence, 2 the marker. */
+typedef unsigned key_set;
+
+static struct rl_word key_of(const struct operation *operation, unsigned i)
 {
-    const struct rl_subject *subject = &operation->subject;
-    struct rl_word key[] = {subject->key, subject->fence_key, subject->marker_key};
-    bool deleted = false;
-    for (size_t i = 0; i < (operation->is_fenced ? COUNT(key) : 1); i++)
-        if (store_find(store, key[i], now) && !store_find(store, key[i], now + 1)) {
-            store_drop(store, key[i]);
-            deleted = true;
-        }
-    return deleted;
+    const struct rl_command_args *args = &operation->args;
+    return i == 0 ? args->key : i == 1 ? args->fence_key : args->marker_key;
+}
+
+/* Those that are in their last millisecond. The active expire cycle may delete any of them.
+ */
+static key_set last_keys(const struct store *store, const struct operation *operation,
+                         int64_t now)
+{
+    key_set set = 0;
+    for (unsigned i = 0; i < (operation->is_fenced ? 3 : 1); i++)
+        if (store_find(store, key_of(operation, i), now) &&
+            !store_find(store, key_of(operation, i), now + 1))
+            set |= 1u << i;
+    return set;
+}
+
+static void delete (struct store *store, const struct operation *operation, key_set which)
+{
+    for (unsigned i = 0; i < 3; i++)
+        if (which & 1u << i)
+            store_drop(store, key_of(operation, i));
 }
 
 /*
- * Lets the model do the same at `first`, at `last` and at each millisecond's beginning that
- * is between; the moment when it agreed, or RL_NEVER. `ret_old` is the store before it.
+ * Lets the model do the same at `first`, at `last` and at the beginning of each millisecond
+ * in between; returns the moment when both agreed, or RL_NEVER. `ret_old` is the store
+ * before it.
  */
 static rl_time replay(struct store *store, const struct operation *operation,
                       const struct outcome *outcome, rl_time first, rl_time last,
@@ -516,15 +529,15 @@ static rl_time replay(struct store *store, const struct operation *operation,
 {
     struct store old = *store;
     for (rl_time now = first;;) {
-        *ret_old = *store = old;
-        if (agrees(store, operation, outcome, now))
-            return now;
-        struct store less = old;
-        if (delete_last(&less, operation, now / RL_MS)) {
-            *ret_old = *store = less;
+        key_set last_ones = last_keys(&old, operation, now / RL_MS), deleted = 0;
+        do { /* each subset of them, the empty one first */
+            *store = old;
+            delete (store, operation, deleted);
+            *ret_old = *store;
             if (agrees(store, operation, outcome, now))
                 return now;
-        }
+            deleted = (deleted - last_ones) & last_ones;
+        } while (deleted);
         if (now == last)
             return RL_NEVER;
         now = (now / RL_MS + 1) * RL_MS;
@@ -533,7 +546,7 @@ static rl_time replay(struct store *store, const struct operation *operation,
 }
 
 static void follow(struct store *store, const struct operation *operation,
-                   const struct outcome *outcome, unsigned number, struct tally *tally)
+                   const struct outcome *outcome, unsigned number, struct counts *counts)
 {
     struct store first_old = *store, old;
     struct rl_answer answer = {.time = 0};
@@ -547,24 +560,24 @@ static void follow(struct store *store, const struct operation *operation,
         if (is_certain)
             fail(&first_old, operation, outcome, number, first);
         believe_all(store, operation, outcome);
-        tally->doubts++;
+        counts->doubts++;
         now = last;
     }
     if (operation->act == ACT_COMMAND)
-        tally_note(tally, &(struct event){.operation = operation,
-                                          .answer = &answer,
-                                          .now = now,
-                                          .is_certain = is_certain,
-                                          .calls = outcome->calls,
-                                          .before = &old,
-                                          .after = store});
+        counts_note(counts, &(struct event){.operation = operation,
+                                            .answer = &answer,
+                                            .now = now,
+                                            .is_certain = is_certain,
+                                            .calls = outcome->calls,
+                                            .before = &old,
+                                            .after = store});
 }
 
 /* --- the test --- */
 
-/* When the server will run an operation, guessed by how long the last batch took. */
+/* When the server will run an operation, estimated from the time of the last batch. */
 struct pace {
-    rl_time start; /* from when it is made to its first operation */
+    rl_time start; /* from its creation to its first operation */
     rl_time each;
 };
 
@@ -585,10 +598,10 @@ static void measure(struct pace *pace, rl_time made, unsigned n,
 
 struct play {
     redisContext *context, *ear;
-    struct chance chance;
+    struct prng prng;
     rl_time era;
     struct store store;
-    struct tally tally;
+    struct counts counts;
     unsigned operations;
     struct operation operation[BATCH];
     struct outcome outcome[BATCH];
@@ -600,20 +613,20 @@ static void play_batch(struct play *play, unsigned n, struct pace *pace)
     struct outcome *outcome = play->outcome;
     rl_time made = time_now(play->context), now = made + pace->start;
     for (unsigned i = 0; i < n; i++) {
-        operation_make(&operation[i], &play->chance, now, play->era);
+        operation_make(&operation[i], &play->prng, now, play->era);
         now += duration_of(&operation[i], pace->each);
     }
     run_batch(play->context, play->ear, n, operation, outcome);
     measure(pace, made, n, operation, outcome);
     for (unsigned i = 0; i < n; i++) {
-        follow(&play->store, &operation[i], &outcome[i], play->operations++, &play->tally);
+        follow(&play->store, &operation[i], &outcome[i], play->operations++, &play->counts);
         forget(&outcome[i]);
     }
 }
 
-Test(model, answers_as_a_real_server)
+Test(model, replies_as_a_real_server)
 {
-    static struct play play = {.chance = {SEED}};
+    static struct play play = {.prng = {SEED}};
     struct pace fast = {0}, exact = {0};
     struct servers servers;
     operations_prepare();
@@ -623,14 +636,14 @@ Test(model, answers_as_a_real_server)
     freeReplyObject(redisCommand(play.ear, "SUBSCRIBE " CHANNEL));
     play.era = time_now(play.context);
     while (play.operations < OPERATIONS ||
-           (play.operations < PATIENCE * OPERATIONS && !tally_has_all(&play.tally))) {
+           (play.operations < PATIENCE * OPERATIONS && !counts_has_all(&play.counts))) {
         play_batch(&play, BATCH, &fast);
         for (unsigned i = 0; i < FEW_BATCHES; i++)
             play_batch(&play, FEW, &exact);
     }
-    cr_log_info("%u in doubt", play.tally.doubts);
-    cr_expect_leq(play.tally.doubts, DOUBTS_MAX * play.operations);
-    tally_expect_all(&play.tally);
+    cr_log_info("%u in doubt", play.counts.doubts);
+    cr_expect_leq(play.counts.doubts, DOUBTS_MAX * play.operations);
+    counts_expect_all(&play.counts);
     redisFree(play.ear);
     servers_end(&servers);
 }

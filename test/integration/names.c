@@ -1,4 +1,4 @@
-/* Where a node is and who we are there: names, ports, databases and credentials. */
+/* Addresses of nodes and identities of clients: names, ports, databases and credentials. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -7,10 +7,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "stage.h"
+#include "quorum.h"
 
 /* Three servers, of which the first listens on TCP too, and no client yet. */
-static void open_tcp(struct stage *s, const char *addresses)
+static void open_tcp(struct quorum *s, const char *addresses)
 {
     memset(s, 0, sizeof(*s));
     servers_start(&s->servers, 3, NULL);
@@ -20,8 +20,8 @@ static void open_tcp(struct stage *s, const char *addresses)
     s->base = event_base_new();
 }
 
-/* Names the first server by this URI, and makes a client. */
-__attribute__((format(printf, 3, 4))) static void meet_as(struct stage *s,
+/* Names the first server by this URI, and creates a client. */
+__attribute__((format(printf, 3, 4))) static void meet_as(struct quorum *s,
                                                           const redlock_options *options,
                                                           const char *format, ...)
 {
@@ -32,40 +32,40 @@ __attribute__((format(printf, 3, 4))) static void meet_as(struct stage *s,
     va_end(args);
     redlock_client_free(s->client);
     s->servers.uri[0] = uri;
-    s->client = stage_client(s, options);
+    s->client = quorum_client(s, options);
 }
 
-static void expect_all_vote(struct stage *s)
+static void expect_all_vote(struct quorum *s)
 {
-    stage_settle(s);
-    redlock_lease *lease = stage_hold(s, "job", NULL);
-    LOOP_UNTIL(s->base, stage_verdicts(lease, "granted") == 3);
-    cr_assert_eq(stage_release(s, lease), REDLOCK_OK);
+    quorum_await_ready(s);
+    redlock_lease *lease = quorum_hold(s, "job", NULL);
+    LOOP_UNTIL(s->base, quorum_count_votes(lease, "granted") == 3);
+    cr_assert_eq(quorum_release(s, lease), REDLOCK_OK);
     redlock_lease_free(lease);
-    stage_drain(s);
+    quorum_drain(s);
 }
 
 Test(names, a_name_that_resolves)
 {
-    struct stage s;
+    struct quorum s;
     open_tcp(&s, "127.0.0.1 -::1");
     meet_as(&s, NULL, "redis://localhost:%d", s.servers.server[0].port);
     expect_all_vote(&s);
-    for (int i = 0; i < 3; i++) { /* and each time anew */
+    for (int i = 0; i < 3; i++) { /* and again for each connection */
         servers_do(&s.servers, 0, "CLIENT KILL TYPE normal SKIPME yes");
-        LOOP_UNTIL(s.base, !stage_is(s.client, 0, "ready"));
+        LOOP_UNTIL(s.base, !quorum_is(s.client, 0, "ready"));
         expect_all_vote(&s);
     }
-    stage_close(&s);
+    quorum_close(&s);
 }
 
 Test(names, numeric_addresses)
 {
-    struct stage s;
+    struct quorum s;
     open_tcp(&s, "127.0.0.1");
     meet_as(&s, NULL, "redis://127.0.0.1:%d", s.servers.server[0].port);
     expect_all_vote(&s);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
 static bool has_ipv6(void)
@@ -80,130 +80,132 @@ static bool has_ipv6(void)
 
 Test(names, ipv6)
 {
-    struct stage s;
+    struct quorum s;
     if (!has_ipv6())
         cr_skip_test("no IPv6 here");
     open_tcp(&s, "::1");
     meet_as(&s, NULL, "redis://[::1]:%d", s.servers.server[0].port);
     expect_all_vote(&s);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-/* A label of more than 63 letters cannot resolve, whatever servers there are. */
+/* A label of more than 63 letters cannot resolve, with any servers. */
 #define NO_NAME                                                                            \
     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa."      \
     "invalid"
 
-static void hold_without_the_first(struct stage *s)
+static void hold_without_the_first(struct quorum *s)
 {
     for (int i = 0; i < 100; i++) {
-        redlock_lease *lease = stage_hold(s, "job", NULL);
-        cr_assert_str_eq(stage_node(lease, 0)->verdict, "absent");
-        cr_assert_eq(stage_release(s, lease), REDLOCK_OK);
+        redlock_lease *lease = quorum_hold(s, "job", NULL);
+        cr_assert_eq(quorum_node(lease, 0)->verdict, REDLOCK_VERDICT_ABSENT);
+        cr_assert_eq(quorum_release(s, lease), REDLOCK_OK);
         redlock_lease_free(lease);
     }
 }
 
 Test(names, a_name_that_does_not_resolve)
 {
-    struct stage s;
+    struct quorum s;
     open_tcp(&s, "127.0.0.1");
     meet_as(&s, NULL, "redis://%s", NO_NAME);
-    LOOP_UNTIL(s.base, strcmp(stage_link(s.client, 0)->fault, "RESOLVE") == 0);
+    LOOP_UNTIL(s.base, quorum_link(s.client, 0)->fault == REDLOCK_FAULT_RESOLVE);
     hold_without_the_first(&s);
-    cr_assert_str_eq(stage_link(s.client, 0)->fault, "RESOLVE");
-    stage_close(&s);
+    cr_assert_eq(quorum_link(s.client, 0)->fault, REDLOCK_FAULT_RESOLVE);
+    quorum_close(&s);
 }
 
-/* Name servers may say no, or nothing at all: nobody waits, and all ends with the client.
+/*
+ * Name servers may refuse, or not reply at all: nothing waits for them, and all ends with
+ * the client.
  */
-Test(names, a_name_that_perhaps_nobody_answers_for)
+Test(names, a_name_that_gets_no_reply)
 {
-    struct stage s;
-    redlock_options options = stage_options();
+    struct quorum s;
+    redlock_options options = quorum_options();
     options.connect_timeout_ms = 500;
     open_tcp(&s, "127.0.0.1");
     meet_as(&s, &options, "redis://no-such-host.invalid");
-    LOOP_UNTIL(s.base, stage_is(s.client, 1, "ready") && stage_is(s.client, 2, "ready"));
-    redlock_lease *lease = stage_hold(&s, "job", NULL);
+    LOOP_UNTIL(s.base, quorum_is(s.client, 1, "ready") && quorum_is(s.client, 2, "ready"));
+    redlock_lease *lease = quorum_hold(&s, "job", NULL);
     redlock_lease_free(lease);
-    LOOP_UNTIL(s.base, strcmp(stage_link(s.client, 0)->fault, "RESOLVE") == 0 ||
-                           strcmp(stage_link(s.client, 0)->fault, "TIMEOUT") == 0);
+    LOOP_UNTIL(s.base, quorum_link(s.client, 0)->fault == REDLOCK_FAULT_RESOLVE ||
+                           quorum_link(s.client, 0)->fault == REDLOCK_FAULT_TIMEOUT);
     hold_without_the_first(&s);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-Test(names, nobody_listens)
+Test(names, a_port_without_a_listener)
 {
-    struct stage s;
+    struct quorum s;
     open_tcp(&s, "127.0.0.1");
     servers_kill(&s.servers, 0);
     meet_as(&s, NULL, "redis://127.0.0.1:%d", s.servers.server[0].port);
-    LOOP_UNTIL(s.base, strcmp(stage_link(s.client, 0)->fault, "CONNECT") == 0);
+    LOOP_UNTIL(s.base, quorum_link(s.client, 0)->fault == REDLOCK_FAULT_CONNECT);
     hold_without_the_first(&s);
     servers_launch(&s.servers, 0);
     expect_all_vote(&s);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-Test(names, a_socket_that_is_not_there)
+Test(names, a_socket_that_does_not_exist)
 {
-    struct stage s;
+    struct quorum s;
     open_tcp(&s, "127.0.0.1");
     meet_as(&s, NULL, "unix://%s/nothing.sock", s.servers.folder);
-    LOOP_UNTIL(s.base, strcmp(stage_link(s.client, 0)->fault, "CONNECT") == 0);
+    LOOP_UNTIL(s.base, quorum_link(s.client, 0)->fault == REDLOCK_FAULT_CONNECT);
     hold_without_the_first(&s);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
 /* --- databases --- */
 
-static void expect_in_database(struct stage *s, int db)
+static void expect_in_database(struct quorum *s, int db)
 {
-    stage_settle(s);
-    redlock_lease *lease = stage_hold(s, "job", NULL);
-    LOOP_UNTIL(s->base, stage_verdicts(lease, "granted") == 3);
+    quorum_await_ready(s);
+    redlock_lease *lease = quorum_hold(s, "job", NULL);
+    LOOP_UNTIL(s->base, quorum_count_votes(lease, "granted") == 3);
     servers_do(&s->servers, 0, "SELECT %d", db);
     cr_assert(servers_text(&s->servers, 0, redlock_token(lease), "GET job"));
     servers_do(&s->servers, 0, "SELECT 0");
     cr_assert(servers_text(&s->servers, 0, NULL, "GET job"));
     redlock_lease_free(lease);
-    stage_drain(s);
+    quorum_drain(s);
     servers_do(&s->servers, 0, "SELECT %d", db);
     cr_assert(servers_text(&s->servers, 0, NULL, "GET job"));
 }
 
 Test(names, database_of_a_port)
 {
-    struct stage s;
+    struct quorum s;
     open_tcp(&s, "127.0.0.1");
     meet_as(&s, NULL, "redis://127.0.0.1:%d/3", s.servers.server[0].port);
     expect_in_database(&s, 3);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
 Test(names, database_of_a_socket)
 {
-    struct stage s;
+    struct quorum s;
     open_tcp(&s, "127.0.0.1");
     meet_as(&s, NULL, "unix://%s?db=3", s.servers.server[0].socket);
     expect_in_database(&s, 3);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-Test(names, database_that_there_is_not)
+Test(names, database_that_does_not_exist)
 {
-    struct stage s;
+    struct quorum s;
     open_tcp(&s, "127.0.0.1");
     meet_as(&s, NULL, "unix://%s?db=999", s.servers.server[0].socket);
-    LOOP_UNTIL(s.base, strcmp(stage_link(s.client, 0)->fault, "ERR") == 0);
+    LOOP_UNTIL(s.base, quorum_link(s.client, 0)->fault == REDLOCK_FAULT_ERR);
     hold_without_the_first(&s);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
 /* --- credentials --- */
 
-static void open_locked(struct stage *s)
+static void open_locked(struct quorum *s)
 {
     open_tcp(s, "127.0.0.1");
     servers_do(&s->servers, 0, "ACL SETUSER a:b on >p@ss/w%%rd ~* &* +@all");
@@ -212,42 +214,44 @@ static void open_locked(struct stage *s)
 
 Test(names, user_and_password_in_the_uri)
 {
-    struct stage s;
+    struct quorum s;
     open_locked(&s);
     meet_as(&s, NULL, "redis://a%%3Ab:p%%40ss%%2Fw%%25rd@127.0.0.1:%d",
             s.servers.server[0].port);
     expect_all_vote(&s);
     meet_as(&s, NULL, "unix://a%%3Ab:p%%40ss%%2Fw%%25rd@%s", s.servers.server[0].socket);
     expect_all_vote(&s);
-    const char *told = stage_link(s.client, 0)->uri;
-    cr_assert_null(strstr(told, "ss/w"), "the password is told: %s", told);
-    cr_assert_null(strstr(told, "ss%2Fw"), "the password is told: %s", told);
-    stage_close(&s);
+    const char *reported = quorum_link(s.client, 0)->uri;
+    cr_assert_null(strstr(reported, "ss/w"), "the error contains the password: %s",
+                   reported);
+    cr_assert_null(strstr(reported, "ss%2Fw"), "the error contains the password: %s",
+                   reported);
+    quorum_close(&s);
 }
 
 Test(names, password_only_in_the_uri)
 {
-    struct stage s;
+    struct quorum s;
     open_locked(&s);
     meet_as(&s, NULL, "unix://:secret@%s", s.servers.server[0].socket);
     expect_all_vote(&s);
     meet_as(&s, NULL, "unix://default:secret@%s", s.servers.server[0].socket);
     expect_all_vote(&s);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
 Test(names, password_in_the_options)
 {
-    struct stage s;
-    redlock_options options = stage_options();
+    struct quorum s;
+    redlock_options options = quorum_options();
     options.password = "secret";
     open_locked(&s);
     for (unsigned i = 1; i < 3; i++)
         servers_do(&s.servers, i, "CONFIG SET requirepass other");
     meet_as(&s, &options, "unix://%s", s.servers.server[0].socket);
-    LOOP_UNTIL(s.base, stage_is(s.client, 0, "ready"));
-    LOOP_UNTIL(s.base, strcmp(stage_link(s.client, 1)->fault, "WRONGPASS") == 0);
-    stage_close(&s);
+    LOOP_UNTIL(s.base, quorum_is(s.client, 0, "ready"));
+    LOOP_UNTIL(s.base, quorum_link(s.client, 1)->fault == REDLOCK_FAULT_WRONGPASS);
+    quorum_close(&s);
 }
 
 static void write_password(const char *path, const char *password)
@@ -258,12 +262,12 @@ static void write_password(const char *path, const char *password)
     close(fd);
 }
 
-/* It is read at each connection, so that a password can be changed under a client. */
+/* It is read at each connection, so that a password can be changed while a client runs. */
 Test(names, password_in_a_file_that_changes)
 {
-    struct stage s;
+    struct quorum s;
     char path[80];
-    redlock_options options = stage_options();
+    redlock_options options = quorum_options();
     open_tcp(&s, "127.0.0.1");
     snprintf(path, sizeof(path), "%s/password", s.servers.folder);
     write_password(path, "first\n");
@@ -278,14 +282,14 @@ Test(names, password_in_a_file_that_changes)
         servers_do(&s.servers, i, "CLIENT KILL TYPE normal SKIPME yes");
     }
     for (unsigned i = 0; i < 3; i++)
-        LOOP_UNTIL(s.base, !stage_is(s.client, i, "ready"));
+        LOOP_UNTIL(s.base, !quorum_is(s.client, i, "ready"));
     expect_all_vote(&s);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
 /* --- descriptors --- */
 
-#define MANY 1100 /* more than select() could look at */
+#define MANY 1100 /* more than select() supports */
 
 static void limit_descriptors(rlim_t to)
 {
@@ -297,7 +301,7 @@ static void limit_descriptors(rlim_t to)
 
 Test(names, many_descriptors)
 {
-    struct stage s;
+    struct quorum s;
     int fd[MANY];
     limit_descriptors(4 * MANY);
     memset(&s, 0, sizeof(s));
@@ -305,59 +309,62 @@ Test(names, many_descriptors)
     for (int i = 0; i < MANY; i++)
         cr_assert_geq(fd[i] = open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
     s.base = event_base_new();
-    s.client = stage_client(&s, NULL);
+    s.client = quorum_client(&s, NULL);
     expect_all_vote(&s);
     redlock_client_free(s.client);
     s.client = NULL;
     for (int i = 0; i < MANY; i++)
         close(fd[i]);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-/* None is left: the nodes are out of reach, and within it as soon as there are some. */
+/* None is left: the nodes are unreachable, and reachable as soon as there are some. */
 Test(names, no_descriptor)
 {
-    struct stage s;
-    struct told told;
+    struct quorum s;
+    struct reported reported;
     int fd[MANY], count = 0;
     memset(&s, 0, sizeof(s));
     servers_start(&s.servers, 3, NULL);
     s.base = event_base_new();
-    s.client = stage_client(&s, NULL);
+    s.client = quorum_client(&s, NULL);
     limit_descriptors(100);
     while (count < MANY && (fd[count] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
         count++;
-    redlock_lease *lease = stage_acquire(&s, "job", NULL, &told);
-    cr_assert_eq(told.result.code, REDLOCK_NO_QUORUM);
-    cr_assert_str_eq(stage_node(lease, 0)->fault, "FILES");
+    redlock_lease *lease = quorum_acquire(&s, "job", NULL, &reported);
+    cr_assert_eq(reported.result.code, REDLOCK_NO_QUORUM);
+    cr_assert_eq(quorum_node(lease, 0)->fault, REDLOCK_FAULT_FILES);
     redlock_lease_free(lease);
     while (count > 0)
         close(fd[--count]);
     expect_all_vote(&s);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-/* The resolver gets none either: the process lives, and goes on as soon as there are some.
+/*
+ * The resolver gets none either: the process survives, and continues as soon as there are
+ * some.
  */
 Test(names, no_descriptor_for_the_resolver)
 {
-    struct stage s;
-    struct told told;
+    struct quorum s;
+    struct reported reported;
     int fd[MANY], count = 0;
     open_tcp(&s, "127.0.0.1 -::1");
     meet_as(&s, NULL, "redis://localhost:%d", s.servers.server[0].port);
     limit_descriptors(100);
     while (count < MANY && (fd[count] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
         count++;
-    redlock_lease *lease = stage_acquire(&s, "job", NULL, &told);
-    cr_assert_eq(told.result.code, REDLOCK_NO_QUORUM);
-    const char *fault = stage_node(lease, 0)->fault;
-    cr_assert(strcmp(fault, "FILES") == 0 || strcmp(fault, "RESOLVE") == 0, "%s", fault);
+    redlock_lease *lease = quorum_acquire(&s, "job", NULL, &reported);
+    cr_assert_eq(reported.result.code, REDLOCK_NO_QUORUM);
+    redlock_fault fault = quorum_node(lease, 0)->fault;
+    cr_assert(fault == REDLOCK_FAULT_FILES || fault == REDLOCK_FAULT_RESOLVE, "%s",
+              redlock_fault_name(fault));
     redlock_lease_free(lease);
     while (count > 0)
         close(fd[--count]);
     expect_all_vote(&s);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
 Test(names, no_descriptor_for_a_new_client)

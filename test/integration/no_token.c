@@ -1,15 +1,17 @@
-/* The kernel has no random bits for a token: what was waited for ends, and is left. */
+/*
+ * The kernel has no random bits for a token: the wait ends, and the queue entry is removed.
+ */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "stage.h"
+#include "quorum.h"
 
 static bool nothing_is_random;
 
-/* In the library's stead, too. */
+/* Also for the library. */
 ssize_t getrandom(void *bytes, size_t len, unsigned flags)
 {
     if (nothing_is_random) {
@@ -19,37 +21,38 @@ ssize_t getrandom(void *bytes, size_t len, unsigned flags)
     return syscall(SYS_getrandom, bytes, len, flags);
 }
 
-static void expect_that_nothing_began(const struct told *told)
+static void expect_that_nothing_began(const struct reported *reported)
 {
-    cr_assert_eq(told->result.took_us, 0);
-    cr_assert_eq(told->result.granted, 0);
-    cr_assert_eq(told->result.valid_ms, 0);
-    cr_assert_eq(told->result.remaining_ms, -1);
-    cr_assert_str_empty(redlock_token(told->lease));
+    cr_assert_eq(reported->result.took_ms, 0);
+    cr_assert_eq(reported->result.granted, 0);
+    cr_assert_eq(reported->result.valid_ms, 0);
+    cr_assert_eq(reported->result.remaining_ms, -1);
+    cr_assert_str_empty(redlock_token(reported->lease));
 }
 
-Test(no_token, nothing_is_said)
+Test(no_token, nothing_is_sent)
 {
-    struct stage s;
-    struct told told = {0};
-    redlock_lease_options options = stage_lease_options();
+    struct quorum s;
+    struct reported reported = {0};
+    redlock_lease_options options = quorum_lease_options();
     redlock_lease *lease;
-    stage_open(&s, 3);
+    quorum_open(&s, 3);
     nothing_is_random = true;
-    cr_assert_eq(redlock_acquire(s.client, "job", 3, &options, told_note, &told, &lease),
-                 REDLOCK_OK);
-    EXPECT_TOLD(&s, &told, REDLOCK_SYSTEM);
-    expect_that_nothing_began(&told);
+    cr_assert_eq(
+        redlock_acquire(s.client, "job", 3, &options, reported_note, &reported, &lease),
+        REDLOCK_OK);
+    EXPECT_REPORTED(&s, &reported, REDLOCK_SYSTEM);
+    expect_that_nothing_began(&reported);
     cr_assert_eq(servers_keys(&s.servers), 0);
     redlock_lease_free(lease);
     nothing_is_random = false;
-    lease = stage_hold(&s, "job", NULL);
+    lease = quorum_hold(&s, "job", NULL);
     redlock_lease_free(lease);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-/* The tokens of releases that node 0 was told. */
-static bool all_are_tokens_or_empty(struct stage *s)
+/* The tokens of the releases that node 0 got. */
+static bool all_are_tokens_or_empty(struct quorum *s)
 {
     redisReply *log = servers_run(&s->servers, 0, "SLOWLOG GET 1000");
     bool all = true;
@@ -69,35 +72,36 @@ static bool all_are_tokens_or_empty(struct stage *s)
     return all;
 }
 
-/* Its place in the queues is left, by no memory that was another's. */
-Test(no_token, whoever_waits_leaves_the_queue)
+/* Its queue entry is removed, and the command contains no other memory. */
+Test(no_token, a_waiter_leaves_the_queue)
 {
-    struct stage s;
-    struct told told = {0};
-    redlock_lease_options options = stage_lease_options();
+    struct quorum s;
+    struct reported reported = {0};
+    redlock_lease_options options = quorum_lease_options();
     redlock_lease *lease;
-    stage_open(&s, 3);
+    quorum_open(&s, 3);
     servers_do(&s.servers, 0, "CONFIG SET slowlog-log-slower-than 0");
     servers_do(&s.servers, 0, "CONFIG SET slowlog-max-len 1000");
-    redlock_lease *holder = stage_hold(&s, "job", NULL);
+    redlock_lease *holder = quorum_hold(&s, "job", NULL);
     options.wait_ms = LOOP_PATIENCE_MS;
     options.retry = REDLOCK_RETRY_FIXED;
     options.retry_base_ms = 20;
-    redlock_client *other = stage_client(&s, NULL);
-    cr_assert_eq(redlock_acquire(other, "job", 3, &options, told_note, &told, &lease),
-                 REDLOCK_OK);
+    redlock_client *other = quorum_client(&s, NULL);
+    cr_assert_eq(
+        redlock_acquire(other, "job", 3, &options, reported_note, &reported, &lease),
+        REDLOCK_OK);
     for (unsigned i = 0; i < 3; i++)
         LOOP_UNTIL(s.base, servers_int(&s.servers, i, 1, "ZCARD job!queue"));
-    cr_assert_eq(told.times, 0);
+    cr_assert_eq(reported.times, 0);
     nothing_is_random = true;
-    cr_assert_eq(stage_release(&s, holder), REDLOCK_OK);
-    EXPECT_TOLD(&s, &told, REDLOCK_SYSTEM);
-    expect_that_nothing_began(&told);
+    cr_assert_eq(quorum_release(&s, holder), REDLOCK_OK);
+    EXPECT_REPORTED(&s, &reported, REDLOCK_SYSTEM);
+    expect_that_nothing_began(&reported);
     nothing_is_random = false;
     LOOP_UNTIL(s.base, servers_keys(&s.servers) == 0);
     cr_assert(all_are_tokens_or_empty(&s));
     redlock_lease_free(lease);
     redlock_lease_free(holder);
     redlock_client_free(other);
-    stage_close(&s);
+    quorum_close(&s);
 }

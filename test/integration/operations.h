@@ -1,19 +1,19 @@
 /*
- * Random operations on a Redis server: the commands of the kinds, and what else happens to
+ * Random operations on a Redis server: the commands of the kinds, and other changes to
  * their keys.
  */
 #ifndef TEST_OPERATIONS_H
 #define TEST_OPERATIONS_H
 
-#include "chance.h"
 #include "core/kind.h"
+#include "prng.h"
 
 #define LENGTH_MAX 300 /* of a value */
 
-#define CHANNEL "!wake:live" /* to which somebody listens */
+#define CHANNEL "!wake:live" /* with a subscriber */
 
-#define KAPPA    (5 * RL_SECOND) /* a fence farther ahead of the server's clock: AHEAD */
-#define LATENESS RL_SECOND       /* and what was said longer ago: LATE */
+#define KAPPA    (5 * RL_SECOND) /* a fence further ahead of the server's clock: AHEAD */
+#define LATENESS RL_SECOND       /* and a command that was sent longer ago: LATE */
 
 enum act {
     ACT_COMMAND,
@@ -30,30 +30,30 @@ enum act {
 
 struct operation {
     enum act act;
-    enum rl_text text;
-    bool whole, is_fenced;     /* of a command */
-    struct rl_subject subject; /* a ttl of 0: without expiry, and not a command */
-    struct rl_command command; /* some of its words point into it */
-    bool may_call;             /* it is about those who wait, too */
+    enum rl_command text;
+    bool whole, is_fenced;       /* of a command */
+    struct rl_command_args args; /* a ttl of 0: without expiry, and not a command */
+    struct rl_argv command;      /* some of its arguments point into it */
+    bool may_call;               /* it also concerns the waiters */
     char ttl[RL_DIGITS + 1], fence[RL_DIGITS + 1], queue_key[QUEUE_KEY_MAX];
 };
 
-/* Before the first is made. */
+/* Call before the first is created. */
 void operations_prepare(void);
 
 /*
- * What it says of time is around the borders for a server that runs it at about `now`, and
- * what it says of fences is often one of a few, the same for all of one `era`; both in us.
+ * Its times are around the limits for a server that runs it at about `now`, and its fences
+ * are often one of a few, the same for all of one `era`; both in us.
  */
-void operation_make(struct operation *operation, struct chance *chance, rl_time now,
+void operation_make(struct operation *operation, struct prng *prng, rl_time now,
                     rl_time era);
 
 struct rl_word operation_word(const char *text);
 
-/* The same text, of those that operations store; it lives on. */
+/* Equal texts, among those that operations store; they live on. */
 struct rl_word operation_value(struct rl_word text);
 
-/* The same for a place in a queue, and the key of that queue. */
+/* The same for an entry in a queue, and the key of that queue. */
 struct rl_word operation_place(struct rl_word text);
 struct rl_word operation_queue(struct operation *operation);
 

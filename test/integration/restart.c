@@ -1,258 +1,270 @@
-/* Servers that restart: what they may have forgotten is waited for. */
+/*
+ * Servers that restart: the client waits until every lock that they may have forgotten has
+ * expired.
+ */
 #include <criterion/criterion.h>
 
-#include "stage.h"
+#include "quorum.h"
 
 #define MAX_TTL 1500
 
 static redlock_options forgetful(void)
 {
-    redlock_options options = stage_options();
+    redlock_options options = quorum_options();
     options.max_ttl_ms = MAX_TTL;
     return options;
 }
 
 static redlock_lease_options short_lease(void)
 {
-    redlock_lease_options options = stage_lease_options();
+    redlock_lease_options options = quorum_lease_options();
     options.ttl_ms = MAX_TTL;
     return options;
 }
 
-Test(restart, is_not_counted_for_the_longest_ttl)
+Test(restart, does_not_count_for_the_longest_ttl)
 {
-    struct stage s;
+    struct quorum s;
     redlock_options options = forgetful();
     redlock_lease_options lease_options = short_lease();
-    stage_open_with(&s, 3, &options);
+    quorum_open_with(&s, 3, &options);
     int64_t before = loop_clock_ms();
     servers_restart(&s.servers, 1);
-    LOOP_UNTIL(s.base, stage_is(s.client, 1, "quarantined"));
-    cr_assert_str_eq(stage_link(s.client, 1)->fault, "QUARANTINE");
-    redlock_lease *lease = stage_hold(&s, "job", &lease_options);
-    LOOP_UNTIL(s.base, stage_verdicts(lease, "granted") == 2);
+    LOOP_UNTIL(s.base, quorum_is(s.client, 1, "quarantined"));
+    cr_assert_eq(quorum_link(s.client, 1)->fault, REDLOCK_FAULT_QUARANTINE);
+    redlock_lease *lease = quorum_hold(&s, "job", &lease_options);
+    LOOP_UNTIL(s.base, quorum_count_votes(lease, "granted") == 2);
     if (loop_clock_ms() - before < MAX_TTL) { /* or this machine is very slow */
-        cr_assert_str_eq(stage_node(lease, 1)->verdict, "absent");
-        cr_assert_str_eq(stage_node(lease, 1)->fault, "QUARANTINE");
+        cr_assert_eq(quorum_node(lease, 1)->verdict, REDLOCK_VERDICT_ABSENT);
+        cr_assert_eq(quorum_node(lease, 1)->fault, REDLOCK_FAULT_QUARANTINE);
     }
-    LOOP_UNTIL(s.base, stage_is(s.client, 1, "ready"));
+    LOOP_UNTIL(s.base, quorum_is(s.client, 1, "ready"));
     cr_assert_geq(loop_clock_ms() - before, MAX_TTL);
     redlock_lease_free(lease);
-    stage_drain(&s);
-    lease = stage_hold(&s, "again", &lease_options);
-    LOOP_UNTIL(s.base, stage_verdicts(lease, "granted") == 3);
+    quorum_drain(&s);
+    lease = quorum_hold(&s, "again", &lease_options);
+    LOOP_UNTIL(s.base, quorum_count_votes(lease, "granted") == 3);
     redlock_lease_free(lease);
-    stage_drain(&s);
+    quorum_drain(&s);
     cr_assert_eq(servers_keys(&s.servers), 0);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-/* Two of three that forgot at once would give the lock away: nobody gets it meanwhile. */
-Test(restart, of_a_majority_gives_no_lock_away)
+/* Two of three that forgot at once would grant a held lock: no client gets it meanwhile. */
+Test(restart, of_a_majority_grants_no_lock_twice)
 {
-    struct stage s;
-    struct told told;
+    struct quorum s;
+    struct reported reported;
     redlock_options options = forgetful();
     redlock_lease_options lease_options = short_lease();
     lease_options.watchdog = false;
-    stage_open_with(&s, 3, &options);
+    quorum_open_with(&s, 3, &options);
     redlock_client *other = s.client;
-    stage_settle(&s);
-    s.client = stage_client(&s, &options);
-    redlock_lease *held = stage_hold(&s, "job", &lease_options);
+    quorum_await_ready(&s);
+    s.client = quorum_client(&s, &options);
+    redlock_lease *held = quorum_hold(&s, "job", &lease_options);
     redlock_client *holder = s.client;
     s.client = other;
     int64_t before = loop_clock_ms();
     servers_restart(&s.servers, 0);
     servers_restart(&s.servers, 1);
     lease_options.wait_ms = LOOP_PATIENCE_MS;
-    redlock_lease *lease = stage_acquire(&s, "job", &lease_options, &told);
-    cr_assert_eq(told.result.code, REDLOCK_OK);
+    redlock_lease *lease = quorum_acquire(&s, "job", &lease_options, &reported);
+    cr_assert_eq(reported.result.code, REDLOCK_OK);
     cr_assert_eq(redlock_valid_ms(held), 0, "two hold it");
     cr_assert_geq(loop_clock_ms() - before, MAX_TTL);
     redlock_lease_free(held);
     redlock_lease_free(lease);
     redlock_client_free(holder);
     LOOP_UNTIL(s.base, servers_keys(&s.servers) == 0);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-/* Whoever is refused learns until when; with a majority that is down nobody knows. */
-Test(restart, of_a_majority_tells_how_long_it_is_quarantined)
+/* A refused caller gets the time until when; with a majority that is down it is unknown. */
+Test(restart, of_a_majority_reports_the_rest_of_the_quarantine)
 {
     enum { TTL = 60000 };
-    struct stage s;
-    struct told told;
-    stage_open(&s, 3);
-    stage_settle(&s);
+    struct quorum s;
+    struct reported reported;
+    quorum_open(&s, 3);
+    quorum_await_ready(&s);
     servers_restart(&s.servers, 0);
     servers_restart(&s.servers, 1);
     servers_kill(&s.servers, 2);
     for (unsigned i = 0; i < 2; i++)
-        LOOP_UNTIL(s.base, stage_is(s.client, i, "quarantined"));
-    LOOP_UNTIL(s.base, !stage_is(s.client, 2, "ready"));
-    cr_assert(stage_link(s.client, 0)->remaining_ms > TTL / 2);
-    redlock_lease *lease = stage_acquire(&s, "job", NULL, &told);
-    cr_assert_eq(told.result.code, REDLOCK_NO_QUORUM);
-    cr_assert(told.result.remaining_ms > TTL / 2, "%d", (int)told.result.remaining_ms);
-    cr_assert_leq(told.result.remaining_ms, 2 * TTL);
+        LOOP_UNTIL(s.base, quorum_is(s.client, i, "quarantined"));
+    LOOP_UNTIL(s.base, !quorum_is(s.client, 2, "ready"));
+    cr_assert(quorum_link(s.client, 0)->remaining_us > TTL / 2 * 1000);
+    redlock_lease *lease = quorum_acquire(&s, "job", NULL, &reported);
+    cr_assert_eq(reported.result.code, REDLOCK_NO_QUORUM);
+    cr_assert(reported.result.remaining_ms > TTL / 2, "%d",
+              (int)reported.result.remaining_ms);
+    cr_assert_leq(reported.result.remaining_ms, 2 * TTL);
     for (unsigned i = 0; i < 2; i++) {
-        cr_assert_str_eq(stage_node(lease, i)->fault, "QUARANTINE");
-        cr_assert(stage_node(lease, i)->remaining_ms > TTL / 2);
-        cr_assert_leq(stage_node(lease, i)->remaining_ms, told.result.remaining_ms);
+        cr_assert_eq(quorum_node(lease, i)->fault, REDLOCK_FAULT_QUARANTINE);
+        cr_assert(quorum_node(lease, i)->remaining_us > TTL / 2 * 1000);
+        cr_assert_leq(quorum_node(lease, i)->remaining_us,
+                      reported.result.remaining_ms * 1000);
     }
-    cr_assert_eq(stage_node(lease, 2)->remaining_ms, -1);
+    cr_assert_eq(quorum_node(lease, 2)->remaining_us, REDLOCK_UNKNOWN);
     redlock_lease_free(lease);
     servers_kill(&s.servers, 1);
-    LOOP_UNTIL(s.base, !stage_is(s.client, 1, "quarantined"));
-    lease = stage_acquire(&s, "job", NULL, &told);
-    cr_assert_eq(told.result.code, REDLOCK_NO_QUORUM);
-    cr_assert_eq(told.result.remaining_ms, -1);
+    LOOP_UNTIL(s.base, !quorum_is(s.client, 1, "quarantined"));
+    lease = quorum_acquire(&s, "job", NULL, &reported);
+    cr_assert_eq(reported.result.code, REDLOCK_NO_QUORUM);
+    cr_assert_eq(reported.result.remaining_ms, -1);
     redlock_lease_free(lease);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
 Test(restart, of_a_durable_server_counts_at_once)
 {
-    struct stage s;
+    struct quorum s;
     redlock_options options = forgetful();
     options.durable = true;
-    stage_open_with(&s, 3, &options);
+    quorum_open_with(&s, 3, &options);
     servers_restart(&s.servers, 1);
-    LOOP_UNTIL(s.base, !stage_is(s.client, 1, "ready"));
-    while (!stage_is(s.client, 1, "ready")) {
-        cr_assert_not(stage_is(s.client, 1, "quarantined"));
+    LOOP_UNTIL(s.base, !quorum_is(s.client, 1, "ready"));
+    while (!quorum_is(s.client, 1, "ready")) {
+        cr_assert_not(quorum_is(s.client, 1, "quarantined"));
         loop_pass(s.base);
     }
     redlock_lease_options lease_options = short_lease();
-    redlock_lease *lease = stage_hold(&s, "job", &lease_options);
-    LOOP_UNTIL(s.base, stage_verdicts(lease, "granted") == 3);
+    redlock_lease *lease = quorum_hold(&s, "job", &lease_options);
+    LOOP_UNTIL(s.base, quorum_count_votes(lease, "granted") == 3);
     redlock_lease_free(lease);
-    stage_drain(&s);
-    stage_close(&s);
+    quorum_drain(&s);
+    quorum_close(&s);
 }
 
-/* The same process that came back over a new connection has forgotten nothing. */
+/* The same process on a new connection has forgotten nothing. */
 Test(restart, of_a_connection_only)
 {
-    struct stage s;
+    struct quorum s;
     redlock_options options = forgetful();
-    stage_open_with(&s, 3, &options);
+    quorum_open_with(&s, 3, &options);
     for (int i = 0; i < 5; i++) {
         servers_do(&s.servers, 1, "CLIENT KILL TYPE normal SKIPME yes");
-        LOOP_UNTIL(s.base, !stage_is(s.client, 1, "ready"));
-        cr_assert_str_eq(stage_link(s.client, 1)->fault, "CLOSED");
-        while (!stage_is(s.client, 1, "ready")) {
-            cr_assert_not(stage_is(s.client, 1, "quarantined"));
+        LOOP_UNTIL(s.base, !quorum_is(s.client, 1, "ready"));
+        cr_assert_eq(quorum_link(s.client, 1)->fault, REDLOCK_FAULT_CLOSED);
+        while (!quorum_is(s.client, 1, "ready")) {
+            cr_assert_not(quorum_is(s.client, 1, "quarantined"));
             loop_pass(s.base);
         }
     }
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-/* A connection that is cut under a holder changes nothing for it. */
+/* A connection that is cut under a holder does not change its lock. */
 Test(restart, of_all_connections_while_held)
 {
-    struct stage s;
-    struct told lost = {0};
-    redlock_lease_options options = stage_lease_options();
-    options.on_lost = told_note;
+    struct quorum s;
+    struct reported lost = {0};
+    redlock_lease_options options = quorum_lease_options();
+    options.on_lost = reported_note;
     options.lost_arg = &lost;
-    stage_open(&s, 3);
-    redlock_lease *lease = stage_hold(&s, "job", &options);
-    stage_drain(&s);
+    quorum_open(&s, 3);
+    redlock_lease *lease = quorum_hold(&s, "job", &options);
+    quorum_drain(&s);
     for (unsigned i = 0; i < 3; i++)
         servers_do(&s.servers, i, "CLIENT KILL TYPE normal SKIPME yes");
     for (unsigned i = 0; i < 3; i++)
-        LOOP_UNTIL(s.base, !stage_is(s.client, i, "ready"));
-    stage_settle(&s);
-    cr_assert_eq(stage_extend(&s, lease, 0), REDLOCK_OK);
-    cr_assert_eq(stage_release(&s, lease), REDLOCK_OK);
-    stage_drain(&s);
+        LOOP_UNTIL(s.base, !quorum_is(s.client, i, "ready"));
+    quorum_await_ready(&s);
+    cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_OK);
+    cr_assert_eq(quorum_release(&s, lease), REDLOCK_OK);
+    quorum_drain(&s);
     cr_assert_eq(servers_keys(&s.servers), 0);
     cr_assert_eq(lost.times, 0);
     redlock_lease_free(lease);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-/* A minority forgets under a holder: its next extension plants there, and it goes on. */
+/*
+ * A minority forgets under a holder: its next extension recreates the keys, and the lock
+ * goes on.
+ */
 Test(restart, of_a_minority_while_held)
 {
-    struct stage s;
-    struct told lost = {0};
-    redlock_options client_options = stage_options();
+    struct quorum s;
+    struct reported lost = {0};
+    redlock_options client_options = quorum_options();
     client_options.durable = true;
-    redlock_lease_options options = stage_lease_options();
-    options.on_lost = told_note;
+    redlock_lease_options options = quorum_lease_options();
+    options.on_lost = reported_note;
     options.lost_arg = &lost;
     options.watchdog = false;
-    stage_open_with(&s, 5, &client_options);
-    redlock_lease *lease = stage_hold(&s, "job", &options);
-    stage_drain(&s);
+    quorum_open_with(&s, 5, &client_options);
+    redlock_lease *lease = quorum_hold(&s, "job", &options);
+    quorum_drain(&s);
     servers_restart(&s.servers, 1);
     servers_restart(&s.servers, 3);
-    LOOP_UNTIL(s.base, !stage_is(s.client, 1, "ready") && !stage_is(s.client, 3, "ready"));
-    stage_settle(&s);
+    LOOP_UNTIL(s.base,
+               !quorum_is(s.client, 1, "ready") && !quorum_is(s.client, 3, "ready"));
+    quorum_await_ready(&s);
     cr_assert_eq(servers_with(&s.servers, "job", redlock_token(lease)), 3);
-    cr_assert_eq(stage_extend(&s, lease, 0), REDLOCK_OK);
-    stage_drain(&s);
-    cr_assert_eq(stage_verdicts(lease, "granted"), 3);
-    cr_assert_eq(stage_verdicts(lease, "planted"), 2);
+    cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_OK);
+    quorum_drain(&s);
+    cr_assert_eq(quorum_count_votes(lease, "granted"), 3);
+    cr_assert_eq(quorum_count_votes(lease, "recreated"), 2);
     cr_assert_eq(servers_with(&s.servers, "job", redlock_token(lease)), 5);
-    cr_assert_eq(stage_extend(&s, lease, 0), REDLOCK_OK);
-    stage_drain(&s);
-    cr_assert_eq(stage_verdicts(lease, "granted"), 5);
+    cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_OK);
+    quorum_drain(&s);
+    cr_assert_eq(quorum_count_votes(lease, "granted"), 5);
     cr_assert_eq(lost.times, 0);
-    cr_assert_eq(stage_release(&s, lease), REDLOCK_OK);
-    stage_drain(&s);
+    cr_assert_eq(quorum_release(&s, lease), REDLOCK_OK);
+    quorum_drain(&s);
     cr_assert_eq(servers_keys(&s.servers), 0);
     redlock_lease_free(lease);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
-/* A planted key is no grant: three that forgot are a lost lock, whatever is planted. */
+/*
+ * A recreated key is no grant: with three nodes that forgot, the lock is lost, whatever is
+ * recreated.
+ */
 Test(restart, of_a_majority_while_held)
 {
-    struct stage s;
-    struct told lost = {0}, told = {0};
-    redlock_options client_options = stage_options();
+    struct quorum s;
+    struct reported lost = {0}, reported = {0};
+    redlock_options client_options = quorum_options();
     client_options.durable = true;
-    redlock_lease_options options = stage_lease_options();
-    options.on_lost = told_note;
+    redlock_lease_options options = quorum_lease_options();
+    options.on_lost = reported_note;
     options.lost_arg = &lost;
     options.watchdog = false;
-    stage_open_with(&s, 5, &client_options);
-    redlock_lease *lease = stage_hold(&s, "job", &options);
-    stage_drain(&s);
+    quorum_open_with(&s, 5, &client_options);
+    redlock_lease *lease = quorum_hold(&s, "job", &options);
+    quorum_drain(&s);
     for (unsigned i = 0; i < 3; i++)
         servers_do(&s.servers, i, "FLUSHALL");
-    cr_assert_eq(redlock_extend(lease, 0, told_note, &told), REDLOCK_OK);
-    EXPECT_TOLD(&s, &told, REDLOCK_GONE);
+    cr_assert_eq(redlock_extend(lease, 0, reported_note, &reported), REDLOCK_OK);
+    EXPECT_REPORTED(&s, &reported, REDLOCK_GONE);
     cr_assert_eq(lost.times, 1);
     cr_assert_eq(lost.result.code, REDLOCK_GONE);
     cr_assert_eq(redlock_valid_ms(lease), 0);
     redlock_lease_free(lease);
-    stage_drain(&s);
+    quorum_drain(&s);
     cr_assert_eq(servers_keys(&s.servers), 0);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
 /*
  * Three of five restart with these words on their command lines, and are refused for this
- * fault from then on. The lease is lost by what their greetings show, not by its deadline.
+ * fault from then on. The lease is lost because of their greetings, not at its deadline.
  */
 static void expect_lost_to_refused(const char *const *word, const char *fault)
 {
-    struct stage s;
-    struct told lost = {0};
-    redlock_lease_options options = stage_lease_options();
+    struct quorum s;
+    struct reported lost = {0};
+    redlock_lease_options options = quorum_lease_options();
     options.ttl_ms = 60000;
-    options.on_lost = told_note;
+    options.on_lost = reported_note;
     options.lost_arg = &lost;
     options.watchdog = false;
-    stage_open(&s, 5);
-    redlock_lease *lease = stage_hold(&s, "job", &options);
-    stage_drain(&s);
+    quorum_open(&s, 5);
+    redlock_lease *lease = quorum_hold(&s, "job", &options);
+    quorum_drain(&s);
     for (unsigned i = 0; i < 3; i++) {
         servers_do(&s.servers, i, "CONFIG SET rdbcompression no");
         servers_do(&s.servers, i, "DEBUG POPULATE 1000 filler 2000");
@@ -268,9 +280,10 @@ static void expect_lost_to_refused(const char *const *word, const char *fault)
                  redlock_code_name(lost.result.code));
     cr_assert_eq(redlock_valid_ms(lease), 0);
     for (unsigned i = 0; i < 3; i++)
-        LOOP_UNTIL(s.base, strcmp(stage_link(s.client, i)->fault, fault) == 0);
+        LOOP_UNTIL(s.base,
+                   strcmp(redlock_fault_name(quorum_link(s.client, i)->fault), fault) == 0);
     redlock_lease_free(lease);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
 Test(restart, of_a_majority_as_replicas_while_held)
@@ -279,7 +292,7 @@ Test(restart, of_a_majority_as_replicas_while_held)
     expect_lost_to_refused(word, "REPLICA");
 }
 
-/* Each key takes 100 ms to load, and INFO is answered between two. */
+/* Each key takes 100 ms to load, and INFO is executed between two. */
 Test(restart, of_a_majority_that_loads_while_held)
 {
     static const char *const word[] = {"--key-load-delay", "100000",
@@ -291,47 +304,47 @@ Test(restart, of_a_majority_that_loads_while_held)
 /* The watchdog repairs a node by itself once its quarantine has passed. */
 Test(restart, is_repaired_by_the_watchdog)
 {
-    struct stage s;
-    struct told lost = {0};
+    struct quorum s;
+    struct reported lost = {0};
     redlock_options client_options = forgetful();
     redlock_lease_options options = short_lease();
-    options.on_lost = told_note;
+    options.on_lost = reported_note;
     options.lost_arg = &lost;
-    stage_open_with(&s, 3, &client_options);
-    redlock_lease *lease = stage_hold(&s, "job", &options);
-    stage_drain(&s);
+    quorum_open_with(&s, 3, &client_options);
+    redlock_lease *lease = quorum_hold(&s, "job", &options);
+    quorum_drain(&s);
     servers_restart(&s.servers, 2);
     LOOP_UNTIL(s.base, servers_text(&s.servers, 2, redlock_token(lease), "GET job"));
     cr_assert_eq(lost.times, 0);
     redlock_lease_free(lease);
     LOOP_UNTIL(s.base, servers_keys(&s.servers) == 0);
-    stage_close(&s);
+    quorum_close(&s);
 }
 
 /* Not durable: the restart alone proves the loss, long before any extension or deadline. */
 Test(restart, of_a_majority_is_reported_to_the_holder_at_once)
 {
-    struct stage s;
-    struct told lost = {0};
-    redlock_lease_options options = stage_lease_options();
+    struct quorum s;
+    struct reported lost = {0};
+    redlock_lease_options options = quorum_lease_options();
     options.ttl_ms = 20 * LOOP_PATIENCE_MS;
-    options.on_lost = told_note;
+    options.on_lost = reported_note;
     options.lost_arg = &lost;
     options.watchdog = false;
-    stage_open(&s, 5);
-    redlock_lease *lease = stage_hold(&s, "job", &options);
-    stage_drain(&s);
+    quorum_open(&s, 5);
+    redlock_lease *lease = quorum_hold(&s, "job", &options);
+    quorum_drain(&s);
     servers_restart(&s.servers, 0);
     servers_restart(&s.servers, 1);
-    LOOP_UNTIL(s.base, stage_is(s.client, 0, "quarantined"));
-    LOOP_UNTIL(s.base, stage_is(s.client, 1, "quarantined"));
+    LOOP_UNTIL(s.base, quorum_is(s.client, 0, "quarantined"));
+    LOOP_UNTIL(s.base, quorum_is(s.client, 1, "quarantined"));
     cr_assert_eq(lost.times, 0, "three of five still store the token");
     cr_assert_gt(redlock_valid_ms(lease), 0);
     servers_restart(&s.servers, 4);
-    EXPECT_TOLD(&s, &lost, REDLOCK_GONE);
+    EXPECT_REPORTED(&s, &lost, REDLOCK_GONE);
     cr_assert_eq(redlock_valid_ms(lease), 0);
     redlock_lease_free(lease);
-    stage_drain(&s);
+    quorum_drain(&s);
     cr_assert_eq(servers_keys(&s.servers), 0);
-    stage_close(&s);
+    quorum_close(&s);
 }

@@ -1,15 +1,16 @@
-/* Every allocation of threads that lock fails in turn: each call ends, and nothing leaks.
+/*
+ * Every allocation of threads that lock fails in turn: each call ends, and nothing leaks.
  */
 #include <criterion/criterion.h>
 #include <event2/event.h>
 
-#include "crew.h"
-#include "scarce.h"
+#include "alloc_faults.h"
+#include "worker_threads.h"
 
 #define FOREVER SIZE_MAX
-#define ENOUGH  2000 /* allocations, of which a story needs far fewer */
+#define ENOUGH  2000 /* allocations; a run needs far fewer */
 
-/* How the calls of a story ended. */
+/* The results of the calls of one run. */
 struct story {
     redlock_code new, stop, lock, extend, confirm, flight, try;
     redlock_sync *sync;
@@ -42,19 +43,20 @@ static void use(struct story *story, const redlock_lock_options *options)
     redlock_hold_free(hold);
 }
 
-/* AddressSanitizer gives up where it has no memory for a thread that begins. */
-static void make_client(struct crew *c, struct story *story, const redlock_options *options)
+/* AddressSanitizer aborts if it has no memory for a new thread. */
+static void make_client(struct sync_quorum *c, struct story *story,
+                        const redlock_options *options)
 {
 #ifdef __SANITIZE_ADDRESS__
-    scarce_leave();
+    alloc_faults_leave();
 #endif
     story->new = redlock_sync_new(c->servers.uri, 3, options, &story->sync, NULL);
     if (story->new == REDLOCK_OK)
-        (void)redlock_sync_explain(story->sync, NULL, 0); /* the thread has begun, then */
-    scarce_enter();
+        (void)redlock_sync_explain(story->sync, NULL, 0); /* the thread is running then */
+    alloc_faults_enter();
 }
 
-static void tell_story(struct crew *c, struct story *story)
+static void tell_story(struct sync_quorum *c, struct story *story)
 {
     redlock_stop *stop = NULL;
     redlock_options options;
@@ -87,15 +89,16 @@ static void expect_sense(const struct story *story, bool ran_out)
     cr_assert_eq(story->returned, story->flown ? 3 : 0);
 }
 
-static bool run_story(struct crew *c, size_t after, size_t count)
+static bool run_story(struct sync_quorum *c, size_t after, size_t count)
 {
     struct story story = {0};
-    scarce_begin(after, count);
-    scarce_enter();
+    alloc_faults_begin(after, count);
+    alloc_faults_enter();
     tell_story(c, &story);
-    bool ran_out = scarce_end();
+    bool ran_out = alloc_faults_end();
     expect_sense(&story, ran_out);
-    CREW_UNTIL(servers_keys(&c->servers) == 0); /* with memory again, by whoever lives */
+    SYNC_QUORUM_UNTIL(servers_keys(&c->servers) ==
+                      0); /* with memory again, in the surviving thread */
     redlock_sync_free(story.sync);
     return ran_out;
 }
@@ -108,15 +111,15 @@ static void say_nothing(int severity, const char *text)
 
 static void fail_in_turn(size_t count)
 {
-    struct crew c = {0};
+    struct sync_quorum c = {0};
     event_set_log_callback(say_nothing);
     servers_start(&c.servers, 3, NULL);
     run_story(&c, ENOUGH, 0);
-    long before = scarce_live();
+    long before = alloc_faults_live();
     size_t after = 0;
     while (run_story(&c, after, count)) {
-        cr_assert_eq(scarce_live(), before, "%ld blocks leaked after %zu",
-                     scarce_live() - before, after);
+        cr_assert_eq(alloc_faults_live(), before, "%ld blocks leaked after %zu",
+                     alloc_faults_live() - before, after);
         cr_assert_lt(++after, ENOUGH);
     }
     cr_assert_gt(after, 20, "nothing was tried");
@@ -138,31 +141,32 @@ Test(sync_memory, no_allocation_succeeds_any_more)
     fail_in_turn(FOREVER);
 }
 
-/* What it takes to get a lock was taken before it was waited for. */
+/* Everything that a locked lock needs was allocated before the wait. */
 Test(sync_memory, handed_over_without_memory)
 {
-    struct crew c;
-    struct hand hand[3];
+    struct sync_quorum c;
+    struct worker worker[3];
     redlock_code code[3];
-    crew_open(&c, 3);
+    sync_quorum_open(&c, 3);
     for (unsigned i = 0; i < 3; i++) {
-        hand_start(&hand[i], c.sync, "job", NULL);
-        hand_do(&hand[i], job_lock);
-        CREW_UNTIL(i == 0 ? crew_held(c.sync, "job") : crew_waiting(c.sync, "job") == i);
+        worker_start(&worker[i], c.sync, "job", NULL);
+        worker_do(&worker[i], job_lock);
+        SYNC_QUORUM_UNTIL(i == 0 ? sync_quorum_held(c.sync, "job")
+                                 : sync_quorum_waiting(c.sync, "job") == i);
     }
-    scarce_begin(0, FOREVER);
-    scarce_enter();
+    alloc_faults_begin(0, FOREVER);
+    alloc_faults_enter();
     for (unsigned i = 0; i < 3; i++) {
-        code[i] = hand_await(&hand[i]);
-        hand_done(&hand[i], job_unlock);
+        code[i] = worker_await(&worker[i]);
+        worker_done(&worker[i], job_unlock);
     }
-    scarce_leave();
-    (void)scarce_end();
+    alloc_faults_leave();
+    (void)alloc_faults_end();
     for (unsigned i = 0; i < 3; i++) {
         cr_assert_eq(code[i], REDLOCK_OK);
-        cr_assert_eq(hand[i].code, REDLOCK_OK);
-        hand_end(&hand[i]);
+        cr_assert_eq(worker[i].code, REDLOCK_OK);
+        worker_end(&worker[i]);
     }
-    CREW_UNTIL(servers_keys(&c.servers) == 0);
-    crew_close(&c);
+    SYNC_QUORUM_UNTIL(servers_keys(&c.servers) == 0);
+    sync_quorum_close(&c);
 }

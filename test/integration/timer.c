@@ -5,14 +5,14 @@
 #include <criterion/criterion.h>
 #include <sys/timerfd.h>
 
-#include "client.h"
-#include "stage.h"
+#include "client/client.h"
+#include "quorum.h"
 
 /* Microseconds until it fires. */
 static rl_time armed(const redlock_client *client)
 {
     struct itimerspec when;
-    cr_assert_eq(timerfd_gettime(client->timer_fd, &when), 0);
+    cr_assert_eq(timerfd_gettime(client->loop.timer_fd, &when), 0);
     return when.it_value.tv_sec * RL_SECOND + when.it_value.tv_nsec / 1000;
 }
 
@@ -20,16 +20,16 @@ static rl_time armed(const redlock_client *client)
 
 Test(timer, a_long_sleep_is_cut_by_an_eighth)
 {
-    struct stage s;
-    redlock_lease_options options = stage_lease_options(); /* a TTL of 60 s */
+    struct quorum s;
+    redlock_lease_options options = quorum_lease_options(); /* a TTL of 60 s */
     options.watchdog = false;
-    stage_open(&s, 3);
-    redlock_lease *lease = stage_hold(&s, "job", &options);
+    quorum_open(&s, 3);
+    redlock_lease *lease = quorum_hold(&s, "job", &options);
     LOOP_UNTIL(s.base, armed(s.client) > LONG);
-    rl_time first = rl_heap_first(&s.client->heap);
-    rl_time whole = first - rl_client_read_clock(s.client);
+    rl_time first = rl_heap_first(&s.client->loop.heap);
+    rl_time whole = first - rl_loop_read_clock(&s.client->loop);
     cr_assert_lt(whole, options.ttl_ms * RL_MS);
     cr_assert_leq(armed(s.client), whole - whole / 8);
     redlock_lease_free(lease);
-    stage_close(&s);
+    quorum_close(&s);
 }

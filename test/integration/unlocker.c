@@ -1,9 +1,10 @@
 /*
  * A process that unlocks and ends at once: unlocker END CYCLES WAITS URI...
  *
- * It locks "job", writes a line, and goes on when it reads one. Before that it makes so
- * many CYCLES of locking and unlocking, after which the loop is left free to threads that
- * wait. WAITS is 1 if another thread waits meanwhile for a lock that another client has.
+ * It locks "job", writes a line, and continues when it reads one. Before that it runs
+ * CYCLES cycles of locking and unlocking, after which the loop is left free for threads
+ * that wait. WAITS is 1 if another thread waits meanwhile for a lock that another client
+ * has.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -49,7 +50,7 @@ static void *wait_for_theirs(void *sync)
     return NULL;
 }
 
-/* Whatever is left to other threads stays undone if this one does not let them run. */
+/* Work that is left to other threads is not done if this thread does not let them run. */
 static void stay_on_one_core(void)
 {
     cpu_set_t set;
@@ -79,20 +80,22 @@ int main(int argc, char **argv)
     uris = (const char *const *)&argv[4];
     count = (size_t)argc - 4;
     stay_on_one_core();
-    redlock_sync *sync = make_client();
+    static redlock_sync *sync; /* static: what exists at the end is no leak */
+    static redlock_hold *hold;
+    sync = make_client();
     if (atoi(argv[3]) > 0) {
         lock(make_client(), "theirs");
         expect(pthread_create(&waiting, NULL, wait_for_theirs, sync) == 0, "no thread");
     }
     for (int i = 0; i < atoi(argv[2]); i++) {
-        redlock_hold *hold = lock(sync, "job");
+        hold = lock(sync, "job");
         expect(redlock_unlock(hold, REDLOCK_CONFIRM) == REDLOCK_OK, "not confirmed");
         redlock_hold_free(hold);
     }
-    redlock_hold *hold = lock(sync, "job");
+    hold = lock(sync, "job");
     puts("locked");
     fflush(stdout);
-    expect(fgets(line, sizeof(line), stdin), "nobody says to go on");
+    expect(fgets(line, sizeof(line), stdin), "stdin ended before the line");
     expect(redlock_unlock(hold, 0) == REDLOCK_OK, "not unlocked");
     end(argv[1]);
     return 0;

@@ -2,8 +2,8 @@
 """Checks that a lane finds planted mistakes: bite.py BUILD sanitizers|valgrind
 
 Runs the tests of planted.c as `meson test --setup` runs all others. Each planted mistake must
-make its test red, and the complaint must name the mistake and its function. The test without
-a mistake must be green: what criterion loses is suppressed. Prints "passed failed".
+make its test fail, and the report must name the mistake and its function. The test without
+a mistake must pass: criterion's own leak is suppressed. Prints "passed failed".
 """
 import json
 import os
@@ -13,7 +13,7 @@ import sys
 
 LOGBASE = "bite"
 
-# What the complaint says, and where; None: the lane does not look for such mistakes.
+# What the report contains, and where; None: the lane does not look for such mistakes.
 FOUND = {
     "sanitizers": {
         "nothing": None,

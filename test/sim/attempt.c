@@ -7,7 +7,8 @@
 #include "world.h"
 
 struct attempt *attempt_new(struct world *world, struct client *client, struct user *user,
-                            const struct rl_terms *terms, unsigned resource, uint16_t token)
+                            const struct rl_lease_params *terms, unsigned resource,
+                            uint16_t token)
 {
     unsigned i = 0;
     while (i < client->attempts && client->attempt[i].used)
@@ -25,10 +26,9 @@ struct attempt *attempt_new(struct world *world, struct client *client, struct u
     attempt->due = RL_NEVER;
     attempt->begun = client->view.now;
     if (world->swarm.fenced) {
-        attempt->proposed = rl_nodes_now(client->node_time, NODES, client->view.now);
-        attempt->fences = draw_once_in(&world->chance, 2)
-                              ? 1
-                              : (unsigned)draw_between(&world->chance, 2, 64);
+        attempt->proposed = rl_node_time_median(client->node_time, NODES, client->view.now);
+        attempt->fences =
+            draw_once_in(&world->prng, 2) ? 1 : (unsigned)draw_between(&world->prng, 2, 64);
     }
     attempt->terms = *terms;
     rl_lease_init(&attempt->lease, &attempt->terms, attempt->ballot,
@@ -78,8 +78,8 @@ void attempt_step(struct world *world, struct client *client, struct attempt *at
         oracle_stepped(world, client, attempt, &update);
         if (update.send)
             client_say(world, client, attempt, &update, update.send, false);
-        if (update.news && attempt->user)
-            user_told(world, client, attempt->user, update.news);
+        if (update.reports && attempt->user)
+            user_told(world, client, attempt->user, update.reports);
     }
     settle(client, attempt);
 }
@@ -102,7 +102,7 @@ static void vote(struct world *world, struct client *client, struct attempt *att
                      .type = RL_EVENT_VOTE,
                      .node = order->node,
                      .seq = order->seq,
-                     .text = order->text,
+                     .command = order->text,
                      .vote = answer->vote,
                      .fault = answer->fault,
                      .pttl = answer->pttl,
@@ -123,11 +123,11 @@ void attempt_cut(struct world *world, struct client *client, struct attempt *att
     vote(world, client, attempt, order, &unknown);
 }
 
-/* See is_outdated() in src/attempt.c. */
+/* See is_outdated() in src/lease/attempt.c. */
 static bool is_outdated(const struct world *world, const struct client *client,
                         const struct order *order)
 {
-    return world->swarm.fenced && order->text != RL_RELEASE &&
+    return world->swarm.fenced && order->text != RL_CMD_RELEASE &&
            order->sent <= client->steward.learned_at;
 }
 
@@ -137,13 +137,13 @@ static bool say_again(struct world *world, struct client *client, struct attempt
 {
     struct member *member = &client->member[order->node];
     member->known &= ~rl_kind_script_bit(attempt_kind(world, attempt), order->text);
-    if (!rl_lease_wants(&attempt->lease, order->text, order->seq) ||
+    if (!rl_lease_resend_is_safe(&attempt->lease, order->text, order->seq) ||
         is_outdated(world, client, order))
         return false;
     struct rl_update again = {
-        .text = order->text,
+        .command = order->text,
         .seq = order->seq,
-        .plant = order->plant,
+        .recreate = order->plant,
     };
     client_say(world, client, attempt, &again, rl_bit(order->node), true);
     return true;
@@ -171,17 +171,18 @@ enum rl_fault attempt_answered(struct world *world, struct client *client,
         attempt->ours &= ~rl_bit(order->node);
     bool trusts = ward_time(world, client, order->node, order->sent, answer.time);
     oracle_sampled(world, client, order, answer.time, trusts);
-    if (!trusts && order->text != RL_RELEASE) {
+    if (!trusts && order->text != RL_CMD_RELEASE) {
         truth = answer.vote = RL_VOTE_UNKNOWN;
         answer.fault = RL_FAULT_CLOCK;
     }
     if (world->swarm.fenced) {
         bool granted = answer.vote == RL_VOTE_GRANTED;
-        rl_steward_weigh(&client->steward, order->node, order->text, &answer);
+        rl_membership_check_grant(&client->steward, order->node, order->text, &answer);
         if (granted && answer.vote == RL_VOTE_UNKNOWN)
             truth = RL_VOTE_UNKNOWN;
     }
-    if (order->enters && attempt->user && answer.fault == RL_FAULT_NONE && !answer.unplaced)
+    if (order->enters && attempt->user && answer.fault == RL_FAULT_NONE &&
+        !answer.not_queued)
         user_placed(client, attempt->user, order->node, order->sent);
     if (answer.fault == RL_FAULT_LATE || answer.fault == RL_FAULT_AHEAD)
         ward_doubt(world, client, order->node);
@@ -196,14 +197,15 @@ enum rl_fault attempt_answered(struct world *world, struct client *client,
 void attempt_forgot(struct world *world, struct client *client, struct attempt *attempt,
                     unsigned node)
 {
-    attempt_step(world, client, attempt,
-                 &(struct rl_lease_event){.type = RL_EVENT_FORGOT, .node = (uint8_t)node});
+    attempt_step(
+        world, client, attempt,
+        &(struct rl_lease_event){.type = RL_EVENT_RESTARTED, .node = (uint8_t)node});
 }
 
 void attempt_greeted(struct world *world, struct client *client, struct attempt *attempt,
                      unsigned node)
 {
-    if (attempt->used && attempt->lease.state == RL_LEASE_LINGERING)
+    if (attempt->used && attempt->lease.state == RL_LEASE_CLEANUP)
         attempt_step(
             world, client, attempt,
             &(struct rl_lease_event){.type = RL_EVENT_READY, .node = (uint8_t)node});

@@ -1,6 +1,6 @@
 /*
- * An attempt to hold a lock: a lease of the core with its token, as src/attempt.c; and what
- * the oracle knows of it.
+ * An attempt to hold a lock: a lease of the core with its token, as src/lease/attempt.c;
+ * and what the oracle knows of it.
  */
 #ifndef RL_SIM_ATTEMPT_H
 #define RL_SIM_ATTEMPT_H
@@ -23,11 +23,11 @@ struct attempt {
     rl_time due;
     struct user *user; /* who is told; NULL: nobody */
     rl_time proposed;  /* the fence, and when it was said, by the nodes' clocks */
-    rl_nodes ours;     /* where what is there is a token of ours */
+    rl_node_set ours;  /* where what is there is a token of ours */
     bool leaves;       /* the user goes, and from the queue, too */
     struct rl_word place;
     unsigned fences; /* how many, of which that is the first */
-    struct rl_terms terms;
+    struct rl_lease_params terms;
     struct rl_lease lease;
     struct rl_ballot ballot[NODES];
     int64_t granted_fence[NODES];
@@ -36,22 +36,22 @@ struct attempt {
     rl_time begun;         /* by the client's clock */
     uint32_t round;        /* the latest that asks for votes */
     uint32_t won;          /* the latest that was won */
-    rl_nodes granted;      /* who granted in it, as the client has heard */
-    rl_nodes rests_on;     /* who granted in the last round that was won */
+    rl_node_set granted;   /* who granted in it, as the client has heard */
+    rl_node_set rests_on;  /* who granted in the last round that was won */
     uint8_t server[NODES]; /* which server it was that granted */
     struct seal seal[NODES];
     rl_time ran[NODES];     /* the true time */
     uint32_t nth[NODES];    /* of all that servers ran */
     int64_t stored[NODES];  /* the fence that was there beside the token, the last time */
     uint32_t memory[NODES]; /* and how often that had forgotten by then */
-    rl_nodes missing;       /* who is known to the client not to store the token */
-    rl_nodes told;          /* who was told to release */
-    rl_nodes released;      /* whose answer said that they deleted the token */
+    rl_node_set missing;    /* who is known to the client not to store the token */
+    rl_node_set told;       /* who was told to release */
+    rl_node_set released;   /* whose answer said that they deleted the token */
     bool lost, over;        /* LOST was told; it was given up, released or left */
 };
 
 struct attempt *attempt_new(struct world *world, struct client *client, struct user *user,
-                            const struct rl_terms *terms, unsigned resource,
+                            const struct rl_lease_params *terms, unsigned resource,
                             uint16_t token);
 
 /* Which its token names. */

@@ -48,9 +48,9 @@ void client_pause(struct client *client, rl_time until)
 void client_wake(struct world *world, struct client *client)
 {
     rl_time at = world->now;
-    bool late = draw_once_in(&world->chance, world->swarm.stall);
+    bool late = draw_once_in(&world->prng, world->swarm.stall);
     if (late && client->read < at) /* it was interrupted right after it looked */
-        at = draw_between(&world->chance, client->read, at);
+        at = draw_between(&world->prng, client->read, at);
     rl_time now = read_clock(client, at);
     if (late || client->paused > 0)
         client->excuse = client_reading(world, client);
@@ -114,7 +114,7 @@ void client_rearm(struct world *world, struct client *client)
 static void tick_due(struct world *world, struct client *client)
 {
     /* To be stepped too early must do no harm. */
-    bool all = draw_once_in(&world->chance, world->swarm.stall);
+    bool all = draw_once_in(&world->prng, world->swarm.stall);
     rl_time now = client->view.now;
     if (!client->open && client->gate.deadline <= now)
         member_look_at_gate(world, client);
@@ -138,8 +138,8 @@ static void tick_due(struct world *world, struct client *client)
 static void write_queued(struct world *world, struct client *client)
 {
     rl_time at = world->now;
-    if (client->unsent > 0 && draw_once_in(&world->chance, world->swarm.stall)) {
-        at += draw_span(&world->chance, 10, 2 * world->swarm.ttl_max);
+    if (client->unsent > 0 && draw_once_in(&world->prng, world->swarm.stall)) {
+        at += draw_span(&world->prng, 10, 2 * world->swarm.ttl_max);
         client_pause(client, at);
     }
     for (unsigned i = 0; i < client->unsent; i++) {
@@ -190,7 +190,7 @@ void client_start(struct world *world, struct client *client)
                   skew_read(&client->raw, world->now));
     client->view =
         (struct rl_view){.now = client->clock.now, .round_trip = client->round_trip};
-    rl_gate_init(&client->gate, client->view.now, RL_SECOND);
+    rl_startup_barrier_init(&client->gate, client->view.now, 0, RL_SECOND);
     for (unsigned i = 0; i < NODES; i++) {
         member_init(world, client, i);
     }

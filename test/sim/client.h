@@ -1,6 +1,7 @@
 /*
  * A process that uses the library: the links to its nodes, its leases and its clock, put
- * together as src/pass.c, member.c and message.c do. The machines are those of the library.
+ * together as src/client/loop.c, member.c and message.c do. The machines are those of the
+ * library.
  */
 #ifndef RL_SIM_CLIENT_H
 #define RL_SIM_CLIENT_H
@@ -31,18 +32,18 @@ struct client {
     uint8_t address[NODES]; /* of its configuration */
     bool typo;              /* which names a wrong server */
     unsigned users;
-    rl_nodes awake, sound; /* a fenced lock's nodes vote if they are both */
-    struct rl_steward steward;
+    rl_node_set awake, sound; /* a fenced lock's nodes vote if they are both */
+    struct rl_membership steward;
     rl_time ward_due;
     struct sample sample[NODES]; /* the oracle's account */
     rl_time doubts_until;        /* of its own clock; the true time */
-    enum rl_admission wish;      /* an operator's */
+    enum rl_admission_mode wish; /* an operator's */
     unsigned newcomer;
     rl_time look_again, until;
-    enum rl_standing stood[NODES]; /* as the trace has told it */
+    enum rl_member_state stood[NODES]; /* as the trace has told it */
     rl_time round_trip[NODES];
     struct rl_node_time node_time[NODES];
-    struct rl_gate gate;
+    struct rl_startup_barrier gate;
     bool open; /* the gate is */
     struct member member[NODES];
     uint32_t process; /* its number, of all */
@@ -87,7 +88,7 @@ void client_look_at_clock(struct world *world, struct client *client);
 
 /* Queues a command; it leaves at the end of the pass. */
 void client_say(struct world *world, struct client *client, struct attempt *attempt,
-                const struct rl_update *update, rl_nodes nodes, bool whole);
+                const struct rl_update *update, rl_node_set nodes, bool whole);
 
 rl_time client_quarantine(const struct world *world);
 

@@ -45,7 +45,7 @@ static void fail(struct world *world, struct client *client, unsigned node)
     if (listened && now - ear->since >= LASTING)
         ear->failures = 0;
     rl_time pause = rl_backoff(BACKOFF_BASE, BACKOFF_CAP, ear->failures++);
-    pause = pause / 2 + rl_uniform(chance_bits(&world->chance), pause / 2);
+    pause = pause / 2 + rl_uniform(prng_bits(&world->prng), pause / 2);
     ear->state = EAR_AWAY;
     ear->heard = false;
     ear->number++;
@@ -137,9 +137,9 @@ void ear_greeted(struct client *client, unsigned node)
         ear->due = client->view.now;
 }
 
-rl_nodes ears_where(const struct client *client)
+rl_node_set ears_where(const struct client *client)
 {
-    rl_nodes where = 0;
+    rl_node_set where = 0;
     for (unsigned i = 0; i < NODES; i++)
         if (client->ear[i].state == EAR_LISTENING)
             where |= rl_bit(i);
@@ -162,7 +162,7 @@ void ears_crash(struct world *world, struct client *client, bool power)
             client->ghost.servers |= rl_bit(client->ear[i].server);
     if (client->ghost.servers)
         client->ghost.until =
-            world->now + draw_span(&world->chance, RL_SECOND, 60 * RL_SECOND);
+            world->now + draw_span(&world->prng, RL_SECOND, 60 * RL_SECOND);
     for (unsigned i = 0; i < NODES; i++)
         client->ear[i].heard = false;
 }
@@ -190,7 +190,7 @@ void ear_cut(struct world *world, struct client *client, unsigned node)
     struct ear *ear = &client->ear[node];
     if (!ear->heard)
         return;
-    if (draw_once_in(&world->chance, 2))
+    if (draw_once_in(&world->prng, 2))
         lose(world, client, node);
     else
         ear->heard = false;
@@ -259,16 +259,16 @@ static void send(struct world *world, const struct client *client, struct ear *e
                  uint32_t what)
 {
     rl_time at = wire_arrival(world, client->index, ear->server, false, world->now);
-    bool lost = draw_once_in(&world->chance, world->swarm.muffle);
-    bool twice = draw_once_in(&world->chance, world->swarm.muffle);
-    bool overtakes = draw_once_in(&world->chance, world->swarm.muffle);
+    bool lost = draw_once_in(&world->prng, world->swarm.muffle);
+    bool twice = draw_once_in(&world->prng, world->swarm.muffle);
+    bool overtakes = draw_once_in(&world->prng, world->swarm.muffle);
     if (!overtakes)
         at = ear->back = rl_max(ear->back, at);
     if (lost || at == RL_NEVER)
         return;
     queue_plan(&world->queue, at, EVENT_CALLED, client->index, what);
     if (twice)
-        queue_plan(&world->queue, at + draw_span(&world->chance, 1, world->swarm.ttl_max),
+        queue_plan(&world->queue, at + draw_span(&world->prng, 1, world->swarm.ttl_max),
                    EVENT_CALLED, client->index, what);
 }
 

@@ -1,6 +1,7 @@
 /*
- * What a client hears: a connection to each node by which it is called, as src/listen.c. It
- * is a hint, so calls may also be lost, come twice, or overtake each other.
+ * What a client hears: a connection to each node by which it is called, as
+ * src/client/notifications.c. It is a hint, so calls may also be lost, come twice, or
+ * overtake each other.
  */
 #ifndef RL_SIM_EAR_H
 #define RL_SIM_EAR_H
@@ -28,7 +29,7 @@ struct ear {
 /* A machine went off, and its servers do not know that yet. */
 struct ghost {
     uint32_t process;
-    rl_nodes servers;
+    rl_node_set servers;
     rl_time until; /* the true time */
 };
 
@@ -44,7 +45,7 @@ rl_time ears_due(const struct client *client);
 void ear_greeted(struct client *client, unsigned node);
 
 /* Where calls are heard; and whether they were from then on, by the client's clock. */
-rl_nodes ears_where(const struct client *client);
+rl_node_set ears_where(const struct client *client);
 bool ear_since(const struct client *client, unsigned node, rl_time sent);
 
 /* Its process has ended; `power`: with its machine, and nobody hears of that. */

@@ -9,7 +9,7 @@
 static void show(struct client *client, unsigned node)
 {
     const struct rl_link *link = &client->member[node].link;
-    rl_nodes bit = rl_bit(node);
+    rl_node_set bit = rl_bit(node);
     struct rl_view *view = &client->view;
     view->ready = rl_link_is_ready(link) ? view->ready | bit : view->ready & ~bit;
     client->awake = rl_link_is_awake(link) ? client->awake | bit : client->awake & ~bit;
@@ -57,7 +57,7 @@ static void greet(struct world *world, struct client *client, unsigned node)
     owe(world, client, &client->member[node], i);
 }
 
-/* Whoever waits for an answer on this line waits in vain. */
+/* A client that waits for a reply on this line waits in vain. */
 static void cut(struct world *world, struct client *client, unsigned node)
 {
     struct member *member = &client->member[node];
@@ -88,7 +88,7 @@ static void step_link(struct world *world, struct client *client, unsigned node,
     enum rl_link_state before = member->link.state;
     event.now = client->view.now;
     if (event.type != RL_LINK_SENT && event.type != RL_LINK_ANSWERED)
-        event.random = chance_bits(&world->chance);
+        event.random = prng_bits(&world->prng);
     enum rl_link_action action = rl_link_step(&member->link, &event);
     world->steps++;
     show(client, node);
@@ -112,13 +112,13 @@ static void step_link(struct world *world, struct client *client, unsigned node,
 
 void member_look_at_gate(struct world *world, struct client *client)
 {
-    rl_nodes settled = 0;
+    rl_node_set settled = 0;
     bool was_open = client->open;
     for (unsigned i = 0; i < NODES; i++)
-        if (rl_link_is_settled(&client->member[i].link))
+        if (rl_link_was_tried(&client->member[i].link))
             settled |= rl_bit(i);
-    client->open = rl_gate_step(&client->gate, NODES, world->swarm.q, client->view.ready,
-                                settled, client->view.now);
+    client->open = rl_startup_barrier_step(&client->gate, NODES, world->swarm.q,
+                                           client->view.ready, settled, client->view.now);
     for (unsigned i = 0; client->open && !was_open && i < client->users; i++)
         user_open(world, client, &client->user[i]);
 }
@@ -127,34 +127,34 @@ void member_look_at_gate(struct world *world, struct client *client)
 
 static const char unmarked[RL_NONCE] = "----------------";
 
-/* As write_nonce() in src/message.c. */
+/* As write_nonce() in src/client/commands.c. */
 static void add_nonce(const struct client *client, unsigned node, struct order *order)
 {
     order->has_nonce = true;
-    rl_steward_nonce(&client->steward, node, order->nonce);
+    rl_membership_nonce(&client->steward, node, order->nonce);
 }
 
-/* Its place in the queue: see rl_owner_place() in src/turns.c. */
+/* Its place in the queue: see rl_waiting_set_queue_entry() in src/lease/waiting.c. */
 static void add_place(struct world *world, const struct client *client,
-                      const struct attempt *attempt, struct rl_subject *subject)
+                      const struct attempt *attempt, struct rl_command_args *subject)
 {
     if (attempt->user) {
         user_place(world, client, attempt->user, subject);
     } else if (attempt->leaves) {
-        subject->place = attempt->place;
+        subject->queue_entry = attempt->place;
         subject->waited = -1;
     }
 }
 
 static uint16_t say_words(struct world *world, const struct client *client,
                           const struct attempt *attempt, const struct rl_update *update,
-                          const struct rl_subject *place, bool whole)
+                          const struct rl_command_args *place, bool whole)
 {
     uint16_t i = wire_new_saying(world);
     const struct token *token = &world->token[attempt->token];
     struct rl_word word = {token->text, TOKEN_LEN};
-    bool proposes = update->text == RL_ACQUIRE;
-    struct rl_subject subject = {
+    bool proposes = update->command == RL_CMD_ACQUIRE;
+    struct rl_command_args subject = {
         .key = world_key(attempt->resource),
         .token = word,
         .fence_key = world_fence_key(attempt->resource),
@@ -164,29 +164,30 @@ static uint16_t say_words(struct world *world, const struct client *client,
         .fence = proposes ? rl_fence_last(attempt->proposed, attempt->fences)
                           : attempt->lease.fence,
         .fences = attempt->fences,
-        .said = proposes ? attempt->proposed
-                         : rl_nodes_now(client->node_time, NODES, client->view.now),
+        .sent_at = proposes
+                       ? attempt->proposed
+                       : rl_node_time_median(client->node_time, NODES, client->view.now),
         .ttl_ms = attempt->lease.ttl / RL_MS,
-        .plant = update->plant,
-        .place = place->place,
+        .recreate = update->recreate,
+        .queue_entry = place->queue_entry,
         .waited = place->waited,
     };
-    rl_kind_command(rl_kind_of(word), update->text, whole, &subject,
-                    &world->wire.saying[i].command);
+    rl_kind_argv(rl_kind_of(word), update->command, whole, &subject,
+                 &world->wire.saying[i].command);
     return i;
 }
 
 void client_say(struct world *world, struct client *client, struct attempt *attempt,
-                const struct rl_update *update, rl_nodes nodes, bool again)
+                const struct rl_update *update, rl_node_set nodes, bool again)
 {
-    uint32_t script = rl_kind_script_bit(attempt_kind(world, attempt), update->text);
+    uint32_t script = rl_kind_script_bit(attempt_kind(world, attempt), update->command);
     uint16_t said[2];
     bool has_said[2] = {false, false};
-    struct rl_subject place = {.waited = -1};
+    struct rl_command_args place = {.waited = -1};
     oracle_says(world, client, attempt, update, nodes);
-    if (update->text == RL_RELEASE)
+    if (update->command == RL_CMD_RELEASE)
         add_place(world, client, attempt, &place);
-    for (rl_nodes rest = nodes; rest; rest &= rest - 1) {
+    for (rl_node_set rest = nodes; rest; rest &= rest - 1) {
         unsigned node = rl_first(rest);
         struct member *member = &client->member[node];
         bool whole = again || (script & ~member->known);
@@ -196,15 +197,15 @@ void client_say(struct world *world, struct client *client, struct attempt *atte
         uint16_t i;
         struct order *order = new_order(world, client, node, &i);
         order->whole = whole;
-        order->plant = update->plant;
+        order->plant = update->recreate;
         order->saying = said[whole];
         order->token = attempt->token;
         order->attempt = attempt->index;
-        order->text = update->text;
+        order->text = update->command;
         order->seq = update->seq;
-        order->place = place.place;
-        order->enters = place.place.len > 0 && place.waited >= 0;
-        order->leaves = place.place.len > 0 && place.waited < 0;
+        order->place = place.queue_entry;
+        order->enters = place.queue_entry.len > 0 && place.waited >= 0;
+        order->leaves = place.queue_entry.len > 0 && place.waited < 0;
         order->ttl_ms = (int32_t)(attempt->lease.ttl / RL_MS);
         if (world->swarm.fenced)
             add_nonce(client, node, order);
@@ -233,19 +234,19 @@ void member_ask_history(struct world *world, struct client *client, unsigned nod
 }
 
 void member_say_mark(struct world *world, struct client *client, unsigned node,
-                     const struct rl_subject *subject)
+                     const struct rl_command_args *subject)
 {
     struct member *member = &client->member[node];
     const struct rl_kind *kind = rl_kind_that_is(true);
-    uint32_t script = rl_kind_script_bit(kind, RL_MARK);
+    uint32_t script = rl_kind_script_bit(kind, RL_CMD_MARKER);
     uint16_t i;
     struct order *order = new_order(world, client, node, &i);
     order->of_ward = true;
-    order->text = RL_MARK;
+    order->text = RL_CMD_MARKER;
     order->whole = script & ~member->known;
     order->saying = wire_new_saying(world);
-    rl_kind_command(kind, RL_MARK, order->whole, subject,
-                    &world->wire.saying[order->saying].command);
+    rl_kind_argv(kind, RL_CMD_MARKER, order->whole, subject,
+                 &world->wire.saying[order->saying].command);
     bool first = member->owed == 0;
     owe(world, client, member, i);
     member->known |= script;
@@ -327,7 +328,7 @@ static void replied(struct world *world, struct client *client, const struct ord
     uint16_t line = order->line;
     rl_time oldest =
         member->owed > 0 ? world->wire.order[member->order[member->first]].sent : RL_NEVER;
-    if (rl_link_learns(&member->link, client->view.now, oldest))
+    if (rl_link_wants_reply(&member->link, client->view.now, oldest))
         step_link(world, client, node,
                   (struct rl_link_event){
                       .type = RL_LINK_ANSWERED, .sent = order->sent, .oldest = oldest});
@@ -393,7 +394,7 @@ void member_tick(struct world *world, struct client *client, unsigned node)
 void member_init(struct world *world, struct client *client, unsigned node)
 {
     struct member *member = &client->member[node];
-    struct rl_link_terms terms = {
+    struct rl_link_params terms = {
         .connect_timeout = RL_SECOND,
         .node_timeout = world->swarm.node_timeout,
         .quarantine = client_quarantine(world),

@@ -17,7 +17,7 @@ struct member {
     rl_time due;
     bool has_line;
     uint16_t line;
-    unsigned known; /* scripts that its server knows: a bit for each rl_text */
+    unsigned known; /* scripts that its server knows: a bit for each rl_command */
     unsigned first, owed;
     uint16_t order[OWED_MAX]; /* a ring: what it was sent and has not answered */
     uint8_t server;           /* which it was that it greeted last */
@@ -36,7 +36,7 @@ void member_drop(struct world *world, struct client *client, unsigned node, bool
 
 /* Says to a node what concerns its marker. */
 void member_say_mark(struct world *world, struct client *client, unsigned node,
-                     const struct rl_subject *subject);
+                     const struct rl_command_args *subject);
 
 /* Asks it for the history of its data. */
 void member_ask_history(struct world *world, struct client *client, unsigned node);

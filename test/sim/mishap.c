@@ -9,7 +9,7 @@
 rl_time mishap_while(struct world *world)
 {
     rl_time longest = 2 * world->swarm.ttl_max;
-    return draw_span(&world->chance, RL_MS,
+    return draw_span(&world->prng, RL_MS,
                      world->swarm.slow ? rl_max(longest, OUTAGE) : longest);
 }
 
@@ -36,7 +36,7 @@ static void suspend(struct world *world, struct client *client)
 
 static void crash(struct world *world, struct client *client)
 {
-    bool power = draw_once_in(&world->chance, 2);
+    bool power = draw_once_in(&world->prng, 2);
     trace_mishap(world, "client %u dies%s", client->index + 1,
                  power ? " with its machine" : "");
     client_crash(world, client, power);
@@ -60,7 +60,7 @@ void mishap_block_path(struct world *world, const struct client *client,
                        const struct server *server, rl_time span)
 {
     static const char *const texts[] = {"", "there", "back", "there and back"};
-    unsigned ways = 1 + chance_below(&world->chance, 3);
+    unsigned ways = 1 + prng_below(&world->prng, 3);
     trace_mishap(world, "the way %s between client %u and server %u is blocked for %lld ms",
                  texts[ways], client->index + 1, server->index + 1,
                  (long long)(span / RL_MS));
@@ -69,8 +69,8 @@ void mishap_block_path(struct world *world, const struct client *client,
 
 static void part(struct world *world)
 {
-    rl_nodes clients = (rl_nodes)chance_bits(&world->chance) & rl_all(CLIENTS_MAX);
-    rl_nodes servers = (rl_nodes)chance_bits(&world->chance) & rl_all(SERVERS);
+    rl_node_set clients = (rl_node_set)prng_bits(&world->prng) & rl_all(CLIENTS_MAX);
+    rl_node_set servers = (rl_node_set)prng_bits(&world->prng) & rl_all(SERVERS);
     rl_time span = mishap_while(world);
     trace_mishap(world, "clients %s and servers %s are parted from each other for %lld ms",
                  trace_set(clients & rl_all(world->clients)), trace_set(servers),
@@ -88,7 +88,7 @@ static void cut_line(struct world *world, struct client *client, unsigned node)
         return;
     trace_mishap(world, "the line between client %u and node %u is reset",
                  client->index + 1, node + 1);
-    bool only_that = client->ear[node].heard && draw_once_in(&world->chance, 3);
+    bool only_that = client->ear[node].heard && draw_once_in(&world->prng, 3);
     if (!only_that)
         wire_break(world, member->line);
     ear_cut(world, client, node);
@@ -99,7 +99,7 @@ static void cut_line(struct world *world, struct client *client, unsigned node)
 static enum mishap draw(struct world *world)
 {
     const struct swarm *swarm = &world->swarm;
-    unsigned at = chance_below(&world->chance, swarm->weights);
+    unsigned at = prng_below(&world->prng, swarm->weights);
     unsigned i = 0;
     while (at >= swarm->weight[i])
         at -= swarm->weight[i++];
@@ -108,14 +108,13 @@ static enum mishap draw(struct world *world)
 
 void mishap_strike(struct world *world)
 {
-    struct chance *chance = &world->chance;
-    struct client *client = &world->client[chance_below(chance, world->clients)];
-    bool any = world->swarm.fenced && draw_once_in(chance, 4);
-    bool same =
-        world->swarm.fenced && draw_once_in(chance, 3); /* before it is well again */
-    unsigned address = same ? world->struck : chance_below(chance, NODES);
+    struct prng *prng = &world->prng;
+    struct client *client = &world->client[prng_below(prng, world->clients)];
+    bool any = world->swarm.fenced && draw_once_in(prng, 4);
+    bool same = world->swarm.fenced && draw_once_in(prng, 3); /* before it is well again */
+    unsigned address = same ? world->struck : prng_below(prng, NODES);
     struct server *server =
-        &world->server[any ? chance_below(chance, SERVERS) : world->behind[address]];
+        &world->server[any ? prng_below(prng, SERVERS) : world->behind[address]];
     world->struck = address;
     enum mishap mishap = draw(world);
     bool of_client =
@@ -123,7 +122,7 @@ void mishap_strike(struct world *world)
     if (of_client && (!client->alive || client->paused > world->now))
         return;
     world->figures->mishaps[mishap]++;
-    if (world->swarm.fenced && draw_once_in(chance, 4))
+    if (world->swarm.fenced && draw_once_in(prng, 4))
         operator_recovers(world);
     switch (mishap) {
     case MISHAP_PAUSE: pause_client(world, client); break;

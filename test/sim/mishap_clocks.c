@@ -18,12 +18,12 @@ static bool is_steady(const struct world *world)
 /* Nobody slews CLOCK_MONOTONIC_RAW; and CLOCK_BOOTTIME by no more than that, either way. */
 static void draw_fenced_clock(struct world *world, struct client *client)
 {
-    struct chance *chance = &world->chance;
+    struct prng *prng = &world->prng;
     int32_t most = swarm_loss(&world->swarm) / (is_steady(world) ? STEADY : 1);
-    rl_time raw = draw_once_in(chance, 2) ? -most : draw_between(chance, -most, most);
-    rl_time boot = draw_between(chance, -most, most);
-    if (world->swarm.hasty && draw_once_in(chance, 2))
-        boot = draw_between(chance, client->boot_is_good ? -most : -SLEWED, SLEWED);
+    rl_time raw = draw_once_in(prng, 2) ? -most : draw_between(prng, -most, most);
+    rl_time boot = draw_between(prng, -most, most);
+    if (world->swarm.hasty && draw_once_in(prng, 2))
+        boot = draw_between(prng, client->boot_is_good ? -most : -SLEWED, SLEWED);
     skew_set_rate(&client->raw, world->now, (int32_t)raw);
     skew_set_rate(&client->boot, world->now, (int32_t)boot);
 }
@@ -34,35 +34,35 @@ static void draw_fenced_clock(struct world *world, struct client *client)
  */
 void mishap_draw_client_clock(struct world *world, unsigned i)
 {
-    struct chance *chance = &world->chance;
+    struct prng *prng = &world->prng;
     struct client *client = &world->client[i];
     if (world->swarm.fenced) {
         draw_fenced_clock(world, client);
         return;
     }
     int32_t most = swarm_loss(&world->swarm);
-    bool slow = world->swarm.wild || draw_once_in(chance, 2);
-    rl_time best = slow ? -most : draw_between(chance, -most, 20000);
-    rl_time other = best - draw_between(chance, 0, 80000);
+    bool slow = world->swarm.wild || draw_once_in(prng, 2);
+    rl_time best = slow ? -most : draw_between(prng, -most, 20000);
+    rl_time other = best - draw_between(prng, 0, 80000);
     bool boot = client->boot_is_good;
     struct skew *worse = boot ? &client->raw : &client->boot;
     skew_set_rate(&client->boot, world->now, (int32_t)best);
     skew_set_rate(&client->raw, world->now, (int32_t)best);
     skew_set_rate(worse, world->now, (int32_t)other);
-    if (draw_once_in(chance, 4))
-        skew_step(worse, world->now, -draw_span(chance, 1, RL_SECOND));
-    if (boot && draw_once_in(chance, 8)) /* a timer goes by the other one */
+    if (draw_once_in(prng, 4))
+        skew_step(worse, world->now, -draw_span(prng, 1, RL_SECOND));
+    if (boot && draw_once_in(prng, 8)) /* a timer goes by the other one */
         skew_set_rate(worse, world->now, SKEW_FROZEN);
 }
 
 /* It gains at most its share; where clocks are stepped, a step is that. */
 void mishap_draw_server_clock(struct world *world, unsigned i)
 {
-    struct chance *chance = &world->chance;
+    struct prng *prng = &world->prng;
     int32_t most = swarm_gain(&world->swarm) / (is_steady(world) ? STEADY : 1);
     bool stepped = world->swarm.weight[MISHAP_STEP] > 0;
     rl_time least = world->swarm.fenced ? -most : -50000;
-    rl_time ppm = draw_once_in(chance, 2) ? most : draw_between(chance, least, most);
+    rl_time ppm = draw_once_in(prng, 2) ? most : draw_between(prng, least, most);
     if (stepped)
         ppm = rl_min(ppm, 0);
     if (world->swarm.wild)
@@ -110,8 +110,8 @@ void mishap_clock_ends(struct world *world, struct server *server, uint32_t retu
 static rl_time stray(struct world *world, const struct server *server)
 {
     rl_time most = bound_of(world, server), off = off_by(world, server);
-    rl_time by = draw_span(&world->chance, RL_MS, rl_max(most, RL_MS));
-    if (draw_once_in(&world->chance, 2))
+    rl_time by = draw_span(&world->prng, RL_MS, rl_max(most, RL_MS));
+    if (draw_once_in(&world->prng, 2))
         by = -by;
     return rl_clamp(by, rl_min(-most - off, 0), rl_max(most - off, 0));
 }
@@ -120,7 +120,7 @@ static rl_time stray(struct world *world, const struct server *server)
 static void rush(struct world *world, struct server *server)
 {
     rl_time by = stray(world, server);
-    rl_time ppm = draw_span(&world->chance, 2000, 100000);
+    rl_time ppm = draw_span(&world->prng, 2000, 100000);
     rl_time span = rl_min((by < 0 ? -by : by) * 1000000 / ppm, 60 * RL_SECOND);
     if (span == 0)
         return;
@@ -138,7 +138,7 @@ static rl_time bearable_step(struct world *world, struct server *server)
 {
     const struct swarm *swarm = &world->swarm;
     bool rested = world->now >= server->stepped + 2 * swarm->ttl_max;
-    if (!rested || swarm->wild || !draw_once_in(&world->chance, 2))
+    if (!rested || swarm->wild || !draw_once_in(&world->prng, 2))
         return 0;
     return swarm->ttl_min * swarm_loss(swarm) / 1000000;
 }
@@ -152,7 +152,7 @@ void mishap_step(struct world *world, struct server *server)
         if (by > 0)
             server->ahead_at = world->now;
     } else if (by == 0) {
-        by = -draw_span(&world->chance, RL_MS, 2 * swarm->ttl_max);
+        by = -draw_span(&world->prng, RL_MS, 2 * swarm->ttl_max);
     }
     if (by > 0)
         server->stepped = world->now;
@@ -170,13 +170,12 @@ void mishap_freeze(struct world *world, struct server *server)
     trace_mishap(world, "the clock of server %u stands still", server->index + 1);
     skew_set_rate(&server->clock, world->now, SKEW_FROZEN);
     if (world->swarm.fenced)
-        retune(world, server,
-               draw_span(&world->chance, RL_MS, rl_min(most, 60 * RL_SECOND)));
+        retune(world, server, draw_span(&world->prng, RL_MS, rl_min(most, 60 * RL_SECOND)));
 }
 
 void mishap_slew(struct world *world, struct server *server)
 {
-    if (world->swarm.fenced && draw_once_in(&world->chance, 2)) {
+    if (world->swarm.fenced && draw_once_in(&world->prng, 2)) {
         if (!server->fast && server->clock.ppm != SKEW_FROZEN)
             rush(world, server);
         return;

@@ -19,7 +19,7 @@ static void drop_foreign(struct world *world, struct server *server)
 /* Those that stay broken hang, are down, cannot be reached or answer errors, for good. */
 static void leave_broken(struct world *world, struct server *server)
 {
-    switch (chance_below(&world->chance, 5)) {
+    switch (prng_below(&world->prng, 5)) {
     case 0: server_hang(world, server, RL_NEVER); break;
     case 1: server_restart(world, server, RL_NEVER); break;
     case 2:
@@ -91,7 +91,7 @@ void mishap_heal(struct world *world)
     bool all = swarm->duplicate || (swarm->fenced && swarm_disturbs(swarm));
     swarm->spike = swarm->loss = swarm->stall = swarm->muffle = 0;
     world->healed = 0;
-    chance_order(&world->chance, order, NODES);
+    prng_shuffle(&world->prng, order, NODES);
     if (swarm->fenced)
         mend_addresses(world);
     for (unsigned c = 0; c < world->clients; c++)
@@ -113,7 +113,7 @@ void mishap_hinder(struct world *world)
 {
     for (unsigned c = 0; world->swarm.weights > 0 && c < world->swarm.clients; c++)
         for (unsigned s = 0; s < SERVERS; s++)
-            if (draw_once_in(&world->chance, 4))
+            if (draw_once_in(&world->prng, 4))
                 mishap_block_path(world, &world->client[c], &world->server[s],
-                                  draw_between(&world->chance, 0, HINDRANCE));
+                                  draw_between(&world->prng, 0, HINDRANCE));
 }

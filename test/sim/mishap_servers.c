@@ -13,8 +13,8 @@ void mishap_hang(struct world *world, struct server *server)
 
 void mishap_restart(struct world *world, struct server *server, bool forgets)
 {
-    rl_time span = draw_span(&world->chance, RL_MS, world->swarm.ttl_max);
-    bool all = draw_once_in(&world->chance, 2);
+    rl_time span = draw_span(&world->prng, RL_MS, world->swarm.ttl_max);
+    bool all = draw_once_in(&world->prng, 2);
     if (server->state == SERVER_DOWN)
         return;
     trace_mishap(world, "server %u restarts%s, and is away for %lld ms", server->index + 1,
@@ -23,7 +23,7 @@ void mishap_restart(struct world *world, struct server *server, bool forgets)
                           : " and forgets the latest",
                  (long long)(span / RL_MS));
     server_restart(world, server, world->now + span);
-    if (draw_once_in(&world->chance, 3)) {
+    if (draw_once_in(&world->prng, 3)) {
         server->role = SERVER_LOADING;
         server->role_until = world->now + span + mishap_while(world) / 4;
     }
@@ -44,7 +44,7 @@ void mishap_flush(struct world *world, struct server *server)
     struct store before = server->store;
     trace_mishap(world, "FLUSHALL on server %u", server->index + 1);
     store_flush(&server->store);
-    if (world->swarm.fenced && draw_once_in(&world->chance, 3))
+    if (world->swarm.fenced && draw_once_in(&world->prng, 3))
         store_forget_scripts(&server->store);
     server_forgot(world, server, &before, false);
 }
@@ -52,11 +52,11 @@ void mishap_flush(struct world *world, struct server *server)
 /* Of a fenced lock any number of them at once. */
 void mishap_flush_some(struct world *world, struct server *server)
 {
-    bool all = world->swarm.fenced && draw_once_in(&world->chance, 6);
-    bool some = world->swarm.fenced && draw_once_in(&world->chance, 3);
+    bool all = world->swarm.fenced && draw_once_in(&world->prng, 6);
+    bool some = world->swarm.fenced && draw_once_in(&world->prng, 3);
     mishap_flush(world, server);
     for (unsigned i = 0; i < SERVERS; i++)
-        if (i != server->index && (all || (some && draw_once_in(&world->chance, 2))))
+        if (i != server->index && (all || (some && draw_once_in(&world->prng, 2))))
             mishap_flush(world, &world->server[i]);
 }
 
@@ -67,10 +67,10 @@ void mishap_flush_some(struct world *world, struct server *server)
  * one and those that are left: to each side it looks as if it were a majority. */
 static void split(struct world *world, unsigned address)
 {
-    struct client *client = &world->client[chance_below(&world->chance, world->clients)];
-    rl_nodes met = rl_bit((address + 1 + chance_below(&world->chance, 2)) % NODES) |
-                   rl_bit((address + 3 + chance_below(&world->chance, 2)) % NODES);
-    rl_time span = draw_between(&world->chance, SPLIT_MIN, SPLIT_MAX);
+    struct client *client = &world->client[prng_below(&world->prng, world->clients)];
+    rl_node_set met = rl_bit((address + 1 + prng_below(&world->prng, 2)) % NODES) |
+                      rl_bit((address + 3 + prng_below(&world->prng, 2)) % NODES);
+    rl_time span = draw_between(&world->prng, SPLIT_MIN, SPLIT_MAX);
     if (!client->alive || !client->member[address].has_line)
         return;
     trace_mishap(world, "client %u meets it, and of the others %s, for %lld ms",
@@ -90,12 +90,12 @@ void mishap_swap(struct world *world, unsigned address)
 {
     struct server *old = &world->server[world->behind[address]];
     struct server *new = world_new_server(world);
-    bool copied = draw_once_in(&world->chance, 2);
-    if (!new || draw_once_in(&world->chance, 3)) {
+    bool copied = draw_once_in(&world->prng, 2);
+    if (!new || draw_once_in(&world->prng, 3)) {
         new = &world->server[address];
         copied = false;
     } else if (copied) {
-        new->store = draw_once_in(&world->chance, 2) ? old->store : old->saved;
+        new->store = draw_once_in(&world->prng, 2) ? old->store : old->saved;
         store_forget_scripts(&new->store);
         new->saved = new->store;
         oracle_copied(world, new);
@@ -105,20 +105,20 @@ void mishap_swap(struct world *world, unsigned address)
     trace_mishap(world, "at the address of node %u there is server %u now%s", address + 1,
                  new->index + 1, copied ? ", with a copy of the data" : "");
     world->behind[address] = new->index;
-    if (world->swarm.slow && draw_once_in(&world->chance, 2))
+    if (world->swarm.slow && draw_once_in(&world->prng, 2))
         split(world, address);
 }
 
 /* What an operator says to one server; false: it does not answer, or not to this. */
-static bool operate(struct world *world, struct server *server, enum rl_text text,
+static bool operate(struct world *world, struct server *server, enum rl_command text,
                     unsigned resource, struct rl_answer *ret_answer)
 {
-    struct rl_command command;
+    struct rl_argv command;
     struct store_reply reply;
-    size_t len = draw_once_in(&world->chance, 4) ? 0 : 2; /* of a token, or none */
+    size_t len = draw_once_in(&world->prng, 4) ? 0 : 2; /* of a token, or none */
     struct rl_word mark = {world->swarm.fenced ? "f:" : "p:", len};
-    struct rl_subject subject = {.key = world_key(resource), .token = mark};
-    rl_kind_command(rl_kind_of(subject.token), text, true, &subject, &command);
+    struct rl_command_args subject = {.key = world_key(resource), .token = mark};
+    rl_kind_argv(rl_kind_of(subject.token), text, true, &subject, &command);
     struct ear_of ear_of = {world, server->index};
     const struct store_ears ears = {ear_hears, &ear_of};
     store_run(&server->store, &command, skew_read(&server->clock, world->now), &ears,
@@ -135,8 +135,8 @@ static void break_key(struct world *world, struct server *server, unsigned resou
     struct rl_answer there, broken;
     trace_mishap(world, "\"%s\" is broken on server %u", world_key(resource).text,
                  server->index + 1);
-    bool read = operate(world, server, RL_INSPECT, resource, &there) &&
-                operate(world, server, RL_BREAK, resource, &broken);
+    bool read = operate(world, server, RL_CMD_INSPECT, resource, &there) &&
+                operate(world, server, RL_CMD_BREAK, resource, &broken);
     if (read)
         oracle_operated(world, server, resource, &before, &there, &broken);
     oracle_compare(world, server, &before, LOSS_BREAK);
@@ -145,8 +145,8 @@ static void break_key(struct world *world, struct server *server, unsigned resou
 /* By hand on one server, or by the command on all. */
 void mishap_break_key(struct world *world, struct server *server)
 {
-    unsigned resource = chance_below(&world->chance, world->swarm.resources);
-    bool all = draw_once_in(&world->chance, 3);
+    unsigned resource = prng_below(&world->prng, world->swarm.resources);
+    bool all = draw_once_in(&world->prng, 3);
     break_key(world, server, resource);
     for (unsigned i = 0; all && i < NODES; i++)
         if (world->behind[i] != server->index)
@@ -155,15 +155,15 @@ void mishap_break_key(struct world *world, struct server *server)
 
 void mishap_put_foreign(struct world *world, struct server *server)
 {
-    struct rl_word key = world_key(chance_below(&world->chance, world->swarm.resources));
+    struct rl_word key = world_key(prng_below(&world->prng, world->swarm.resources));
     int64_t now = server_time(world, server);
-    bool list = draw_once_in(&world->chance, 2);
+    bool list = draw_once_in(&world->prng, 2);
     if (store_find(&server->store, key, now))
         return;
     int64_t expires = now + mishap_while(world) / RL_MS;
-    if (draw_once_in(&world->chance, 4))
-        expires = draw_once_in(&world->chance, 2) ? STORE_NO_EXPIRY
-                                                  : now + 2 * INT64_C(0x7fffffff);
+    if (draw_once_in(&world->prng, 4))
+        expires =
+            draw_once_in(&world->prng, 2) ? STORE_NO_EXPIRY : now + 2 * INT64_C(0x7fffffff);
     trace_mishap(world, "somebody puts %s into a key on server %u",
                  list ? "a list" : "a value", server->index + 1);
     store_put(&server->store, list ? STORE_LIST : STORE_STRING, key,
@@ -191,10 +191,10 @@ void mishap_refuse(struct world *world, struct server *server, rl_time span)
         "NOPE",
         "ERR Redis said no script: f_1, on @user_script:3.",
     };
-    unsigned i = chance_below(&world->chance, sizeof(errors) / sizeof(errors[0]));
+    unsigned i = prng_below(&world->prng, sizeof(errors) / sizeof(errors[0]));
     server->error = errors[i];
     server->inside = i + 1 == sizeof(errors) / sizeof(errors[0]);
-    bool mild = i < REFUSE_COMMANDS && !draw_once_in(&world->chance, 4);
+    bool mild = i < REFUSE_COMMANDS && !draw_once_in(&world->prng, 4);
     server->greets = mild || server->inside;
     server->error_until = world->now + span;
     trace_mishap(world, "server %u answers for %lld ms: %s", server->index + 1,
@@ -215,7 +215,7 @@ static bool would_notice(const struct world *world, const struct client *client,
                          unsigned node, const struct server *server)
 {
     const struct member *member = &client->member[node];
-    const struct rl_ward *ward = &client->steward.ward[node];
+    const struct rl_member *ward = &client->steward.member[node];
     struct rl_marker marker;
     uint64_t nonce = server_marker(server, &marker) ? marker.nonce : 0;
     return client->alive && leads_to(world, member, server) && member->owed == 0 &&
@@ -244,7 +244,7 @@ static void hang_up_on_others(struct world *world, struct server *server)
 
 /*
  * It was the replica of its own replica, and has its data: another history in the same
- * process. Whoever arranges this closes the lines, as Sentinel does; or it is a master
+ * process. The operator closes the lines, as Sentinel does; or it is a master
  * again so soon that only the lines of those are closed that could not notice.
  */
 static void follow(struct world *world, struct server *server)
@@ -252,7 +252,7 @@ static void follow(struct world *world, struct server *server)
     struct store before = server->store;
     server->store = server->saved;
     server->history++;
-    if (draw_once_in(&world->chance, 2)) {
+    if (draw_once_in(&world->prng, 2)) {
         server_hang_up(world, server);
     } else {
         hang_up_on_others(world, server);
@@ -263,7 +263,7 @@ static void follow(struct world *world, struct server *server)
 
 void mishap_demote(struct world *world, struct server *server)
 {
-    bool replica = draw_once_in(&world->chance, 2);
+    bool replica = draw_once_in(&world->prng, 2);
     server->role = replica ? SERVER_REPLICA : SERVER_CLUSTER;
     server->role_until = world->now + mishap_while(world);
     trace_mishap(world, "server %u is for a while %s", server->index + 1,

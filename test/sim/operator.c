@@ -11,7 +11,7 @@ static struct client *operator_of(struct world *world)
     return &world->client[world->swarm.clients];
 }
 
-static void begin(struct world *world, enum rl_admission wish)
+static void begin(struct world *world, enum rl_admission_mode wish)
 {
     struct client *client = operator_of(world);
     client->wish = wish;
@@ -23,13 +23,13 @@ static void begin(struct world *world, enum rl_admission wish)
 static unsigned count_fit(const struct world *world)
 {
     struct rl_marker marker[NODES];
-    rl_nodes fit = 0;
+    rl_node_set fit = 0;
     for (unsigned i = 0; i < NODES; i++) {
         const struct server *server = &world->server[world->behind[world->address[i]]];
         struct rl_process process;
         server_describe(server, &process);
         bool marked = server_marker(server, &marker[i]);
-        if (marked && marker[i].sound && rl_same_process(&marker[i].process, &process))
+        if (marked && marker[i].active && rl_process_equal(&marker[i].process, &process))
             fit |= rl_bit(i);
         else if (!marked)
             memset(&marker[i], 0, sizeof(marker[i]));
@@ -38,8 +38,8 @@ static unsigned count_fit(const struct world *world)
     for (unsigned i = 0; i < NODES; i++) {
         bool counts = fit & rl_bit(i);
         for (unsigned j = 0; counts && j < NODES; j++) {
-            bool later = rl_later_incarnation(marker[j].roster.seat[marker[i].seat],
-                                              rl_marker_self(&marker[i]));
+            bool later = rl_incarnation_is_newer(marker[j].roster.member[marker[i].index],
+                                                 rl_marker_self(&marker[i]));
             bool again = j < i && world->address[j] == world->address[i];
             counts = !later && !again;
         }
@@ -68,7 +68,7 @@ void operator_replaces(struct world *world, unsigned node)
 
 void operator_founds(struct world *world)
 {
-    begin(world, draw_once_in(&world->chance, 4) ? RL_ADMIT_NEW : RL_ADMIT_AT_ONCE);
+    begin(world, draw_once_in(&world->prng, 4) ? RL_ADMIT_NEW : RL_ADMIT_AT_ONCE);
 }
 
 /* What nobody can give a vote: somebody empties it, and it is seated as a new one. */
@@ -86,38 +86,38 @@ static void begin_anew(struct world *world, struct client *client)
 {
     unsigned node;
     for (unsigned i = 0; i < NODES; i++)
-        if (client->steward.ward[i].marked)
+        if (client->steward.member[i].marked)
             empty(world, i);
     for (unsigned i = 0; i < NODES; i++)
-        if (client->steward.ward[i].marked || client->steward.ward[i].garbled)
+        if (client->steward.member[i].marked || client->steward.member[i].garbled)
             return;
-    rl_steward_admit(&client->steward, RL_ADMIT_NEW, &node, world->swarm.ttl_max / RL_MS,
-                     chance_bits(&world->chance), client->view.now);
+    rl_admission_begin(&client->steward, RL_ADMIT_NEW, &node, world->swarm.ttl_max / RL_MS,
+                       prng_bits(&world->prng), client->view.now);
     ward_act(world, client);
 }
 
 void operator_pass(struct world *world, struct client *client)
 {
-    struct rl_steward *steward = &client->steward;
+    struct rl_membership *steward = &client->steward;
     bool storm = world->phase == PHASE_STORM;
     bool gives_up =
         client->view.now >= client->until || (client->wish != RL_ADMIT_WAIT && !storm);
     unsigned node = client->newcomer;
-    enum rl_refusal refusal = RL_REFUSAL_NONE;
+    enum rl_admission_error refusal = RL_ADMISSION_OK;
     client->look_again = client->view.now + LOOK_AGAIN;
     if (steward->admission == RL_ADMIT_NOTHING) {
         refusal =
-            rl_steward_admit(steward, client->wish, &node, world->swarm.ttl_max / RL_MS,
-                             chance_bits(&world->chance), client->view.now);
+            rl_admission_begin(steward, client->wish, &node, world->swarm.ttl_max / RL_MS,
+                               prng_bits(&world->prng), client->view.now);
         ward_act(world, client);
-    } else if (rl_steward_progress(steward) != RL_PROGRESS_OPEN) {
+    } else if (rl_admission_progress(steward) != RL_ADMISSION_RUNNING) {
         trace_mishap(world, "the operator is done");
         client_crash(world, client, false);
         return;
     }
-    if (refusal == RL_REFUSAL_MEMBERS && !storm)
+    if (refusal == RL_ADMISSION_WRONG_DEPLOYMENT && !storm)
         empty(world, node);
-    if (refusal == RL_REFUSAL_UNMARKED && !storm)
+    if (refusal == RL_ADMISSION_UNADMITTED && !storm)
         begin_anew(world, client);
     if (gives_up)
         client_crash(world, client, false);

@@ -1,6 +1,6 @@
 /*
- * An operator's process, as src/admit.c: it gives nodes their votes back, and replaces one.
- * There is at most one at a time.
+ * An operator's process, as src/admin/admit.c: it gives nodes their votes back, and
+ * replaces one. There is at most one at a time.
  */
 #ifndef RL_SIM_OPERATOR_H
 #define RL_SIM_OPERATOR_H

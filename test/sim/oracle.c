@@ -70,9 +70,9 @@ void oracle_ran(struct world *world, const struct order *order)
 {
     struct server *server = &world->server[order->server];
     struct token *token = &world->token[order->token];
-    bool stored = (order->text == RL_ACQUIRE && order->truth == RL_VOTE_GRANTED) ||
-                  order->truth == RL_VOTE_PLANTED;
-    bool extended = order->text == RL_EXTEND && order->truth == RL_VOTE_GRANTED;
+    bool stored = (order->text == RL_CMD_ACQUIRE && order->truth == RL_VOTE_GRANTED) ||
+                  order->truth == RL_VOTE_RECREATED;
+    bool extended = order->text == RL_CMD_EXTEND && order->truth == RL_VOTE_GRANTED;
     if (extended)
         judge_extension(world, order);
     if (world->swarm.fenced)
@@ -154,21 +154,21 @@ void oracle_compare(struct world *world, struct server *server, const struct sto
 /* --- what a client says and hears --- */
 
 void oracle_says(struct world *world, struct client *client, struct attempt *attempt,
-                 const struct rl_update *update, rl_nodes nodes)
+                 const struct rl_update *update, rl_node_set nodes)
 {
     struct token *token = &world->token[attempt->token];
-    if (update->text == RL_RELEASE)
+    if (update->command == RL_CMD_RELEASE)
         attempt->told |= nodes;
-    if (update->text != RL_ACQUIRE && update->text != RL_EXTEND)
+    if (update->command != RL_CMD_ACQUIRE && update->command != RL_CMD_EXTEND)
         return;
     bool has_deadline = attempt->rests_on != 0;
     /* Where a server did not know the script, it did not run. */
-    bool again =
-        update->text == RL_ACQUIRE && attempt->round != 0 && update->seq != attempt->round;
-    if (attempt->over || attempt->lost || again || (update->plant && !has_deadline))
+    bool again = update->command == RL_CMD_ACQUIRE && attempt->round != 0 &&
+                 update->seq != attempt->round;
+    if (attempt->over || attempt->lost || again || (update->recreate && !has_deadline))
         oracle_accuse(world, INVARIANT_AFTER, "%.*s of client %u", TOKEN_LEN, token->text,
                       client->index + 1);
-    for (rl_nodes rest = nodes; rest; rest &= rest - 1) {
+    for (rl_node_set rest = nodes; rest; rest &= rest - 1) {
         const struct member *member = &client->member[rl_first(rest)];
         if (client->view.now < (world->swarm.fenced ? member->refused : member->barred))
             oracle_accuse(world, INVARIANT_BARRED, "client %u asks node %u",
@@ -180,20 +180,20 @@ void oracle_says(struct world *world, struct client *client, struct attempt *att
         rl_max(token->clean_until, client->view.now + 2 * attempt->lease.ttl);
     attempt->round = update->seq;
     attempt->granted = 0;
-    if (update->text == RL_ACQUIRE)
+    if (update->command == RL_CMD_ACQUIRE)
         attempt->missing = rl_all(NODES) & ~nodes;
 }
 
 void oracle_heard(struct world *world, struct attempt *attempt, const struct order *order,
                   enum rl_vote truth)
 {
-    rl_nodes bit = rl_bit(order->node);
-    if (order->text == RL_RELEASE && truth == RL_VOTE_GRANTED)
+    rl_node_set bit = rl_bit(order->node);
+    if (order->text == RL_CMD_RELEASE && truth == RL_VOTE_GRANTED)
         attempt->released |= bit;
-    bool is_acquired = order->text == RL_ACQUIRE || order->text == RL_SETTLE;
+    bool is_acquired = order->text == RL_CMD_ACQUIRE || order->text == RL_CMD_RAISE_FENCE;
     if (truth == RL_VOTE_GRANTED && is_acquired)
         attempt->stored[order->node] = order->fence;
-    if (order->seq != attempt->round || order->text == RL_RELEASE)
+    if (order->seq != attempt->round || order->text == RL_CMD_RELEASE)
         return;
     switch (truth) {
     case RL_VOTE_GRANTED:
@@ -214,12 +214,12 @@ void oracle_heard(struct world *world, struct attempt *attempt, const struct ord
             attempt->rests_on |= bit;
         break;
     case RL_VOTE_ERROR:
-        if (order->text == RL_ACQUIRE)
+        if (order->text == RL_CMD_ACQUIRE)
             attempt->missing |= bit;
         break;
     case RL_VOTE_HELD:
     case RL_VOTE_GONE:
-    case RL_VOTE_PLANTED: attempt->missing |= bit; break;
+    case RL_VOTE_RECREATED: attempt->missing |= bit; break;
     default: break;
     }
 }
@@ -230,7 +230,7 @@ static void forget(struct attempt *attempt, unsigned node)
     attempt->granted &= ~rl_bit(node);
 }
 
-/* Whoever greets another process than the last time must not count it for a while. */
+/* A client that greets another process than the last time must not count it for a while. */
 void oracle_greeted(struct world *world, struct client *client, const struct order *order,
                     const struct rl_identity *identity)
 {
@@ -262,7 +262,7 @@ void oracle_greeted(struct world *world, struct client *client, const struct ord
 static void judge_loss(struct world *world, struct client *client, struct attempt *attempt)
 {
     const struct rl_lease *lease = &attempt->lease;
-    rl_time due = lease->valid - lease->terms->margin, now = client->view.now;
+    rl_time due = lease->valid - lease->params->margin, now = client->view.now;
     bool known = rl_count(attempt->missing) >= rl_majority(NODES);
     rl_time could = rl_max(due, rl_max(client->excuse, attempt->begun));
     bool ran_out = lease->cause == RL_CAUSE_EXPIRED || lease->cause == RL_CAUSE_MAX_HOLD;
@@ -286,12 +286,12 @@ static void judge_keeping(struct world *world, const struct client *client,
     if (world->phase != PHASE_STORM || swarm->weights || swarm->wild || swarm->hasty ||
         swarm->spike || swarm->loss || swarm->stall)
         return;
-    bool watched = lease->terms->extend_every > 0 &&
+    bool watched = lease->params->extend_every > 0 &&
                    !world->token[attempt->token].handed && /* it may have had little left */
-                   lease->terms->margin <= lease->ttl / 4;
-    bool ran_out = news & RL_NEWS_LOST && lease->cause == RL_CAUSE_EXPIRED && watched;
+                   lease->params->margin <= lease->ttl / 4;
+    bool ran_out = news & RL_REPORT_LOST && lease->cause == RL_CAUSE_EXPIRED && watched;
     bool refused =
-        news & RL_NEWS_NOT_EXTENDED && lease->state == RL_LEASE_HELD && lease->timed;
+        news & RL_REPORT_NOT_EXTENDED && lease->state == RL_LEASE_HELD && lease->timed;
     if (ran_out || refused)
         oracle_accuse(world, INVARIANT_LIVENESS, "%.*s of client %u is not extended",
                       TOKEN_LEN, world->token[attempt->token].text, client->index + 1);
@@ -309,24 +309,24 @@ static void judge_known(struct world *world, const struct client *client,
 void oracle_stepped(struct world *world, struct client *client, struct attempt *attempt,
                     const struct rl_update *update)
 {
-    const unsigned good = RL_NEWS_HELD | RL_NEWS_EXTENDED | RL_NEWS_RENEWED;
+    const unsigned good = RL_REPORT_HELD | RL_REPORT_EXTENDED | RL_REPORT_RENEWED;
     const struct rl_lease *lease = &attempt->lease;
-    if (update->news & good)
-        oracle_judge_good_news(world, client, attempt, update->news & RL_NEWS_HELD);
-    if (update->news & RL_NEWS_LOST)
+    if (update->reports & good)
+        oracle_judge_good_news(world, client, attempt, update->reports & RL_REPORT_HELD);
+    if (update->reports & RL_REPORT_LOST)
         judge_loss(world, client, attempt);
-    judge_keeping(world, client, attempt, update->news);
-    if (update->news & RL_NEWS_FAILED)
+    judge_keeping(world, client, attempt, update->reports);
+    if (update->reports & RL_REPORT_FAILED)
         oracle_left(world, attempt, true);
     judge_known(world, client, attempt);
-    bool settles = lease->round.text == RL_SETTLE;
+    bool settles = lease->round.command == RL_CMD_RAISE_FENCE;
     if (lease->state == RL_LEASE_ACQUIRING && !settles &&
         rl_count(attempt->granted) >= world->swarm.q)
         oracle_accuse(world, INVARIANT_DECIDED, "client %u waits for more",
                       client->index + 1);
     if (lease->state == RL_LEASE_LOST && attempt->rests_on && !attempt->lost)
         oracle_accuse(world, INVARIANT_LOST, "client %u is not told", client->index + 1);
-    if (update->news & RL_NEWS_HELD) {
+    if (update->reports & RL_REPORT_HELD) {
         world->acquisitions++;
         world->acquirers |= rl_bit(client->index);
         if (world->phase == PHASE_CALM) {
@@ -343,7 +343,7 @@ void oracle_left(struct world *world, struct attempt *attempt, bool cleans)
         world->token[attempt->token].cleaned = true;
 }
 
-/* Whoever disowns a lease is told first that it is not extended. */
+/* A user that disowns a lease is told first that it is not extended. */
 void oracle_disowned(struct world *world, const struct client *client,
                      const struct user *user)
 {
@@ -357,13 +357,13 @@ void oracle_adopted(struct world *world, struct attempt *attempt)
     world->token[attempt->token].handed = true;
 }
 
-/* At the end of a pass whoever holds what has run out was told. */
+/* At the end of a pass a user that holds what has run out was told. */
 void oracle_passed(struct world *world, struct client *client)
 {
     for (unsigned i = 0; i < client->attempts; i++) {
         const struct rl_lease *lease = &client->attempt[i].lease;
         if (client->attempt[i].used && lease->state == RL_LEASE_HELD && lease->timed &&
-            client->view.now >= lease->valid - lease->terms->margin)
+            client->view.now >= lease->valid - lease->params->margin)
             oracle_accuse(world, INVARIANT_LOST, "client %u is not told",
                           client->index + 1);
         judge_known(world, client, &client->attempt[i]);

@@ -133,7 +133,7 @@ struct token {
 };
 
 void oracle_says(struct world *world, struct client *client, struct attempt *attempt,
-                 const struct rl_update *update, rl_nodes nodes);
+                 const struct rl_update *update, rl_node_set nodes);
 void oracle_ran(struct world *world, const struct order *order);
 /* `truth`: what the client may take the answer for. */
 void oracle_heard(struct world *world, struct attempt *attempt, const struct order *order,
@@ -143,7 +143,7 @@ void oracle_greeted(struct world *world, struct client *client, const struct ord
 void oracle_stepped(struct world *world, struct client *client, struct attempt *attempt,
                     const struct rl_update *update);
 void oracle_told(struct world *world, struct client *client, struct user *user,
-                 enum rl_news news);
+                 enum rl_report news);
 
 /* It is given up, released, disowned or dead; `cleans`: and is to take its keys away. */
 void oracle_left(struct world *world, struct attempt *attempt, bool cleans);

@@ -1,7 +1,7 @@
 /*
  * The oracle on servers' clocks beyond the bounds. A key that ends early for its server's
- * clock was set is a vote that is given twice: that is excused only where whoever got the
- * second vote could not see it, by what that server had told it before.
+ * clock was set is a vote that is given twice: that is excused only where the client that
+ * got the second vote could not see it, by what that server had told it before.
  */
 #include "oracle_parts.h"
 #include "world.h"
@@ -19,7 +19,8 @@ static rl_time borne(const struct world *world, rl_time span)
     return (ttl * drift / 1000000 + 2 * RL_MS) / 2 + span * drift / 2 / 1000000 + 2;
 }
 
-/* If it was so of a majority at once, whoever saw it must take its own clock for set. */
+/* If it was so of a majority at once, a client that saw it must take its own clock for set.
+ */
 #define AT_ONCE (2 * RL_SECOND)
 
 static void doubt(struct world *world, struct client *client)

@@ -42,7 +42,7 @@ void oracle_finish(struct world *world)
             if (!is_told(&world->client[c].user[u]))
                 oracle_accuse(world, INVARIANT_CALLBACK, "client %u, user %u waits in vain",
                               c + 1, u + 1);
-    for (rl_nodes rest = world->healed; rest; rest &= rest - 1) {
+    for (rl_node_set rest = world->healed; rest; rest &= rest - 1) {
         const struct server *server = &world->server[rl_first(rest)];
         for (unsigned r = 0; r < world->swarm.resources; r++) {
             const struct store_entry *entry =

@@ -53,8 +53,8 @@ static bool all_excused(const struct world *world, const struct client *a,
                         const struct attempt *theirs, bool *ret_by_clock)
 {
     unsigned both = 0;
-    for (rl_nodes rest = ours->rests_on; rest; rest &= rest - 1)
-        for (rl_nodes others = theirs->rests_on; others; others &= others - 1) {
+    for (rl_node_set rest = ours->rests_on; rest; rest &= rest - 1)
+        for (rl_node_set others = theirs->rests_on; others; others &= others - 1) {
             unsigned our_node = rl_first(rest), their_node = rl_first(others);
             if (ours->server[our_node] != theirs->server[their_node])
                 continue;
@@ -101,7 +101,7 @@ static void judge_holder(struct world *world, const struct client *client,
 static bool rests_on_server(const struct attempt *attempt, unsigned server,
                             rl_time *ret_since)
 {
-    for (rl_nodes rest = attempt->rests_on; rest; rest &= rest - 1) {
+    for (rl_node_set rest = attempt->rests_on; rest; rest &= rest - 1) {
         *ret_since = attempt->ran[rl_first(rest)];
         if (attempt->server[rl_first(rest)] == server)
             return true;
@@ -160,7 +160,8 @@ static void judge_keys(struct world *world, const struct client *client,
     const struct token *token = &world->token[attempt->token];
     rl_time left = attempt->lease.valid - client_reading(world, client);
     rl_time held = true_span(left, (int32_t)rl_max(client->boot.ppm, client->raw.ppm));
-    for (rl_nodes rest = attempt->rests_on; rest && !world->swarm.wild; rest &= rest - 1) {
+    for (rl_node_set rest = attempt->rests_on; rest && !world->swarm.wild;
+         rest &= rest - 1) {
         const struct server *server = &world->server[attempt->server[rl_first(rest)]];
         rl_time kept = true_span(left_there(world, token, server), server->clock.ppm);
         if (oracle_ran_ahead(world, server->index, attempt->ran[rl_first(rest)]))
@@ -176,18 +177,18 @@ static void judge_keys(struct world *world, const struct client *client,
 /* Two nodes that are one server are one vote. */
 static unsigned count_servers(const struct attempt *attempt)
 {
-    rl_nodes servers = 0;
-    for (rl_nodes rest = attempt->granted; rest; rest &= rest - 1)
+    rl_node_set servers = 0;
+    for (rl_node_set rest = attempt->granted; rest; rest &= rest - 1)
         servers |= rl_bit(attempt->server[rl_first(rest)]);
     return rl_count(servers);
 }
 
-/* Whoever acquires later shares a server with those, and meets the fence there. */
+/* A client that acquires later shares a server with those, and meets the fence there. */
 static void judge_settled(struct world *world, const struct client *client,
                           const struct attempt *attempt)
 {
     unsigned stores = 0;
-    for (rl_nodes rest = attempt->rests_on; rest; rest &= rest - 1) {
+    for (rl_node_set rest = attempt->rests_on; rest; rest &= rest - 1) {
         unsigned node = rl_first(rest);
         const struct server *server = &world->server[attempt->server[node]];
         const struct store_entry *entry = store_find(
@@ -228,7 +229,7 @@ static void judge_order(struct world *world, const struct client *client,
 static void judge_orders(struct world *world, const struct client *client,
                          const struct attempt *attempt)
 {
-    for (rl_nodes rest = attempt->rests_on; rest; rest &= rest - 1)
+    for (rl_node_set rest = attempt->rests_on; rest; rest &= rest - 1)
         if (attempt->stored[rl_first(rest)] >= attempt->lease.fence)
             judge_order(world, client, attempt, rl_first(rest));
 }
@@ -269,13 +270,13 @@ void oracle_judge_good_news(struct world *world, struct client *client,
     if (grants < world->swarm.q)
         oracle_accuse(world, INVARIANT_QUORUM, "%.*s of client %u has %u grants", TOKEN_LEN,
                       token->text, client->index + 1, grants);
-    if (client->view.now >= lease->valid - lease->terms->margin)
+    if (client->view.now >= lease->valid - lease->params->margin)
         oracle_accuse(world, INVARIANT_DEADLINE, "%.*s of client %u", TOKEN_LEN,
                       token->text, client->index + 1);
-    if (held && lease->valid - client->view.now < lease->terms->min_validity)
+    if (held && lease->valid - client->view.now < lease->params->min_validity)
         oracle_accuse(world, INVARIANT_DEADLINE, "too little is left to client %u",
                       client->index + 1);
-    if (lease->valid > rl_later(attempt->begun, lease->terms->max_hold))
+    if (lease->valid > rl_time_add_sat(attempt->begun, lease->params->max_hold))
         oracle_accuse(world, INVARIANT_HOLD, "%.*s of client %u", TOKEN_LEN, token->text,
                       client->index + 1);
     judge_keys(world, client, attempt);

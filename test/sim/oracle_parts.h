@@ -36,7 +36,7 @@ bool oracle_clock_excuses(const struct world *world, const struct attempt *attem
 
 /* --- oracle_turns.c --- */
 
-/* Whoever was called by a quorum has come by now. */
+/* A waiter that was called by a quorum has come by now. */
 void oracle_judge_turns(struct world *world, const struct client *client);
 
 /* --- oracle_holders.c --- */

@@ -11,8 +11,8 @@ struct seal oracle_seal(struct rl_word text)
     if (!rl_marker_read(text, &marker))
         return (struct seal){0};
     struct rl_incarnation self = rl_marker_self(&marker);
-    return (struct seal){marker.roster.deployment, self.id, self.generation, marker.seat,
-                         marker.sound};
+    return (struct seal){marker.roster.deployment, self.id, self.generation, marker.index,
+                         marker.active};
 }
 
 /* As long as a lease that rests on what was forgotten, or a fence ahead of all clocks. */
@@ -25,8 +25,8 @@ static rl_time least_quarantine(const struct world *world)
 void oracle_judge_vote(struct world *world, const struct order *order)
 {
     const struct server *server = &world->server[order->server];
-    bool votes = order->truth == RL_VOTE_GRANTED || order->truth == RL_VOTE_PLANTED;
-    if (!votes || order->text == RL_RELEASE || server->lost_at == RL_NEVER)
+    bool votes = order->truth == RL_VOTE_GRANTED || order->truth == RL_VOTE_RECREATED;
+    if (!votes || order->text == RL_CMD_RELEASE || server->lost_at == RL_NEVER)
         return;
     if (world->now < server->lost_at + least_quarantine(world))
         oracle_accuse(world, INVARIANT_BARRED, "server %u votes %lld ms after it forgot",
@@ -46,7 +46,7 @@ void oracle_marked(struct world *world, const struct server *server)
     if (server->index == world->mistaken && marker.roster.deployment == world->deployment)
         oracle_accuse(world, INVARIANT_SEATED, "server %u, by a mistaken address",
                       server->index + 1);
-    if (!swarm_disturbs(&world->swarm) && !marker.sound)
+    if (!swarm_disturbs(&world->swarm) && !marker.active)
         oracle_accuse(world, INVARIANT_LIVENESS, "server %u loses its vote for nothing",
                       server->index + 1);
 }
@@ -97,15 +97,15 @@ static void judge_two(struct world *world, const struct attempt *a, unsigned nod
 static void judge_with(struct world *world, const struct attempt *a,
                        const struct attempt *b)
 {
-    for (rl_nodes rest = a->rests_on; rest; rest &= rest - 1)
-        for (rl_nodes others = b->rests_on; others; others &= others - 1)
+    for (rl_node_set rest = a->rests_on; rest; rest &= rest - 1)
+        for (rl_node_set others = b->rests_on; others; others &= others - 1)
             if (a != b || rl_first(rest) != rl_first(others))
                 judge_two(world, a, rl_first(rest), b, rl_first(others));
 }
 
 void oracle_judge_seats(struct world *world, const struct attempt *attempt)
 {
-    for (rl_nodes rest = attempt->rests_on; rest; rest &= rest - 1) {
+    for (rl_node_set rest = attempt->rests_on; rest; rest &= rest - 1) {
         struct holder holder = holder_of(attempt, rl_first(rest));
         if (holder.seal.generation == 0)
             oracle_accuse(world, INVARIANT_SEATED, "server %u has no marker",

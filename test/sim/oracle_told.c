@@ -18,7 +18,7 @@ static void judge_left(struct world *world, const struct client *client,
                       client->index + 1, (long long)left);
 }
 
-/* Whoever only takes a place waits for each answer, and for as long as for any. */
+/* A user that only takes a place waits for each answer, and for as long as for any. */
 static void judge_queueing(struct world *world, const struct client *client,
                            const struct user *user)
 {
@@ -41,22 +41,22 @@ static void judge_release(struct world *world, const struct client *client,
 }
 
 void oracle_told(struct world *world, struct client *client, struct user *user,
-                 enum rl_news news)
+                 enum rl_report news)
 {
     bool expected = true;
     switch (news) {
-    case RL_NEWS_HELD:
-    case RL_NEWS_FAILED: expected = user->phase == USER_TRYING && user->acquiring; break;
-    case RL_NEWS_EXTENDED:
-    case RL_NEWS_NOT_EXTENDED: expected = user->extending; break;
-    case RL_NEWS_RENEWED:
-    case RL_NEWS_LOST: expected = user->phase == USER_HOLDING && !user->lost; break;
-    case RL_NEWS_RELEASED: expected = user->releasing; break;
+    case RL_REPORT_HELD:
+    case RL_REPORT_FAILED: expected = user->phase == USER_TRYING && user->acquiring; break;
+    case RL_REPORT_EXTENDED:
+    case RL_REPORT_NOT_EXTENDED: expected = user->extending; break;
+    case RL_REPORT_RENEWED:
+    case RL_REPORT_LOST: expected = user->phase == USER_HOLDING && !user->lost; break;
+    case RL_REPORT_RELEASED: expected = user->releasing; break;
     }
     judge_left(world, client, user);
-    if (news == RL_NEWS_FAILED)
+    if (news == RL_REPORT_FAILED)
         judge_queueing(world, client, user);
-    if (news == RL_NEWS_RELEASED)
+    if (news == RL_REPORT_RELEASED)
         judge_release(world, client, user->attempt);
     if (!expected)
         oracle_accuse(world, INVARIANT_CALLBACK, "client %u, user %u, news %u",

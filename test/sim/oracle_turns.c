@@ -30,7 +30,7 @@ static void expect(const struct world *world, const struct client *client,
     for (unsigned i = 0; i < NODES; i++)
         if (client->ear[i].heard)
             at = rl_max(at, client->ear[i].back);
-    rl_time due = rl_later(at, 2 * world->swarm.far + SLACK + grace);
+    rl_time due = rl_time_add_sat(at, 2 * world->swarm.far + SLACK + grace);
     user->expected = rl_min(user->expected, due);
 }
 

@@ -38,11 +38,11 @@ static void answer_error(struct order *order, const char *text)
     order->truth = RL_VOTE_ERROR;
 }
 
-static enum rl_vote truth_of_code(enum rl_text text, int64_t code)
+static enum rl_vote truth_of_code(enum rl_command text, int64_t code)
 {
-    if (text == RL_RELEASE && code == 2) /* and somebody was called */
+    if (text == RL_CMD_RELEASE && code == 2) /* and somebody was called */
         return RL_VOTE_GRANTED;
-    return code == 1 ? RL_VOTE_GRANTED : code == 2 ? RL_VOTE_PLANTED : RL_VOTE_GONE;
+    return code == 1 ? RL_VOTE_GRANTED : code == 2 ? RL_VOTE_RECREATED : RL_VOTE_GONE;
 }
 
 /* What a reply says in truth, without asking the code that is tested. */
@@ -101,9 +101,9 @@ static void answer_garbage(struct world *world, struct order *order)
         {.type = RL_REPLY_ARRAY, .item = items + 1, .items = 1},
         {.type = RL_REPLY_ARRAY, .item = items + 1, .items = 2},
     };
-    unsigned i = chance_below(&world->chance, sizeof(garbage) / sizeof(garbage[0]));
+    unsigned i = prng_below(&world->prng, sizeof(garbage) / sizeof(garbage[0]));
     order->reply.reply = garbage[i];
-    if (order->text == RL_ACQUIRE && draw_once_in(&world->chance, 4)) /* it is gone? */
+    if (order->text == RL_CMD_ACQUIRE && draw_once_in(&world->prng, 4)) /* it is gone? */
         order->reply.reply =
             (struct rl_reply){.type = RL_REPLY_STRING, .text = "0 1 1 1", .len = 7};
     order->truth = RL_VOTE_UNKNOWN;
@@ -147,7 +147,7 @@ void server_mark(struct world *world, struct server *server, struct rl_marker *m
 {
     char text[RL_MARKER_MAX];
     server_describe(server, &marker->process);
-    server->was_sound |= marker->sound;
+    server->was_sound |= marker->active;
     store_put(&server->store, STORE_STRING, world_marker_key(),
               world_keep_text(world, text, rl_marker_write(marker, text)), STORE_NO_EXPIRY);
     server->saved = server->store;
@@ -178,7 +178,7 @@ static void note_marker(struct world *world, struct server *server)
 {
     struct rl_marker marker;
     if (server_marker(server, &marker))
-        server->was_sound |= marker.sound;
+        server->was_sound |= marker.active;
     oracle_marked(world, server);
 }
 
@@ -196,18 +196,18 @@ static int64_t fence_of(const struct world *world, const struct server *server,
 
 static void execute(struct world *world, struct server *server, struct order *order)
 {
-    struct rl_command command = world->wire.saying[order->saying].command;
+    struct rl_argv command = world->wire.saying[order->saying].command;
     rl_time now = skew_read(&server->clock, world->now);
     if (order->has_nonce)
         command.word[command.words - 1] = (struct rl_word){order->nonce, RL_NONCE};
     struct ear_of ear_of = {world, server->index};
     const struct store_ears ears = {ear_hears, &ear_of};
     bool judged = world->phase == PHASE_CALM && !world->hindered &&
-                  order->text == RL_RELEASE && world->swarm.turns && !order->of_ward;
+                  order->text == RL_CMD_RELEASE && world->swarm.turns && !order->of_ward;
     struct store before;
     if (judged)
         before = server->store;
-    if (order->of_ward && draw_once_in(&world->chance, SAVES_MARKERS))
+    if (order->of_ward && draw_once_in(&world->prng, SAVES_MARKERS))
         server->saved = server->store; /* what comes back may know less than it does then */
     store_run(&server->store, &command, now, &ears, &order->reply);
     order->memory = server->memory;
@@ -253,7 +253,7 @@ static void run(struct world *world, struct server *server, uint16_t i)
         answer_error(order, server->error);
     } else {
         execute(world, server, order);
-        if (erring && order->text != RL_ACQUIRE) {
+        if (erring && order->text != RL_CMD_ACQUIRE) {
             answer_error(order, server->error);
             order->truth = RL_VOTE_UNKNOWN;
         } else if (world->now < server->garbage_until) {
@@ -355,7 +355,7 @@ static void read_backlog(struct world *world, struct server *server, bool accept
             lines[count++] = line;
     }
     while (count > 0) {
-        unsigned at = chance_below(&world->chance, count);
+        unsigned at = prng_below(&world->prng, count);
         uint16_t line = lines[at];
         lines[at] = lines[--count];
         for (unsigned i = 0; i < server->backlog; i++) {

@@ -7,7 +7,7 @@
 
 enum server_state { SERVER_RUNS, SERVER_HANGS, SERVER_DOWN };
 
-/* What it is to whoever greets it. */
+/* What it is to a client that greets it. */
 enum server_role { SERVER_MASTER, SERVER_REPLICA, SERVER_CLUSTER, SERVER_LOADING };
 
 #define BACKLOG_MAX 4096

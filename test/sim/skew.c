@@ -25,5 +25,5 @@ rl_time skew_after(const struct skew *skew, rl_time now, rl_time span)
     rl_time rate = MILLION + skew->ppm;
     if (rate <= 0 || span >= RL_NEVER / MILLION)
         return RL_NEVER;
-    return rl_later(now, (span * MILLION + rate - 1) / rate);
+    return rl_time_add_sat(now, (span * MILLION + rate - 1) / rate);
 }

@@ -36,7 +36,7 @@ struct store {
     bool queueless; /* nobody may write to queues */
     unsigned places;
     struct store_place place[STORE_PLACES]; /* in no order */
-    unsigned scripts; /* that the server knows by their hash: a bit for each rl_text */
+    unsigned scripts; /* that the server knows by their hash: a bit for each rl_command */
     int64_t now;      /* of the last command */
 };
 
@@ -62,10 +62,10 @@ struct store_ears {
 };
 
 /*
- * The server runs a command of rl_kind_command() at `now` us of its own clock; its TTL is
+ * The server runs a command of rl_kind_argv() at `now` us of its own clock; its TTL is
  * above 0. What has expired by then under its key is deleted. `ears`: NULL: nobody listens.
  */
-void store_run(struct store *store, const struct rl_command *command, rl_time now,
+void store_run(struct store *store, const struct rl_argv *command, rl_time now,
                const struct store_ears *ears, struct store_reply *ret_reply);
 
 /* The entry of a key, or NULL if there is none now, or it has expired. */

@@ -1,5 +1,5 @@
-/* Who waits for a lock, as the model of a server has it: what lua/place.lua and
- * lua/call.lua do. */
+/* Who waits for a lock, as the model of a server has it: what lua/enqueue.lua and
+ * lua/notify.lua do. */
 #include <assert.h>
 #include <string.h>
 
@@ -87,7 +87,7 @@ static void prolong(const struct call *call)
             store->place[i].expires = expires;
 }
 
-/* The memory of the model is scarce: without a place, too, whoever waits gets on. */
+/* The memory of the model is scarce: without a place, too, a waiter continues. */
 bool store_enter(struct call *call, struct rl_word place, struct rl_word waited)
 {
     struct store *store = call->store;

@@ -149,7 +149,7 @@ static const struct {
     {&rl_script_plain_extend, 7, 7, PLAIN, extend},
     {&rl_script_plain_release, 5, 7, PLAIN, release},
     {&rl_script_fenced_acquire, 13, 13, FENCED, store_fenced_acquire},
-    {&rl_script_fenced_settle, 10, 10, FENCED, store_fenced_settle},
+    {&rl_script_fenced_raise, 10, 10, FENCED, store_fenced_settle},
     {&rl_script_fenced_extend, 13, 13, FENCED, store_fenced_extend},
     {&rl_script_fenced_release, 10, 12, FENCED, store_fenced_release},
     {&rl_script_fenced_marker, 4, 6, MARKER, store_fenced_marker},
@@ -184,7 +184,7 @@ static void run_script(size_t script, bool whole, struct call *call)
 }
 
 /* EVAL script keys KEY [FENCE_KEY MARKER_KEY] arguments, or SET KEY arguments */
-void store_run(struct store *store, const struct rl_command *command, rl_time now,
+void store_run(struct store *store, const struct rl_argv *command, rl_time now,
                const struct store_ears *ears, struct store_reply *ret_reply)
 {
     bool is_script = command->word[0].text[0] == 'E';

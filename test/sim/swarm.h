@@ -6,8 +6,8 @@
 #ifndef RL_SIM_SWARM_H
 #define RL_SIM_SWARM_H
 
-#include "chance.h"
 #include "core/types.h"
+#include "prng.h"
 
 #define NODES         5
 #define SPARES        3 /* servers that are behind no address of the nodes at first */
@@ -65,7 +65,7 @@ struct swarm {
     unsigned muffle;      /* one call of so many is lost, and some come twice; 0: none */
     bool fenced;          /* the locks are */
     bool distant;         /* the clocks of two of its servers are set by hours */
-    rl_nodes victims;     /* those two */
+    rl_node_set victims;  /* those two */
     bool hasty;     /* their clients' clocks run faster than servers' clocks may err */
     bool unfounded; /* the deployment is yet to be made */
     bool slow;      /* they last long, so that quarantines end and are gone through again */
@@ -81,17 +81,17 @@ struct swarm {
 /* Something may happen after which a node has to get its vote back. */
 bool swarm_disturbs(const struct swarm *swarm);
 
-void swarm_draw(struct swarm *swarm, struct chance *chance);
+void swarm_draw(struct swarm *swarm, struct prng *prng);
 
 /* How much a client's clock may lose, and a server's may gain: both use up the drift. */
 int32_t swarm_loss(const struct swarm *swarm);
 int32_t swarm_gain(const struct swarm *swarm);
 
 /* A number of [low, high]; and one whose magnitude is drawn first. */
-rl_time draw_between(struct chance *chance, rl_time low, rl_time high);
-rl_time draw_span(struct chance *chance, rl_time low, rl_time high);
+rl_time draw_between(struct prng *prng, rl_time low, rl_time high);
+rl_time draw_span(struct prng *prng, rl_time low, rl_time high);
 
 /* True once in `times`; 0: never. */
-bool draw_once_in(struct chance *chance, unsigned times);
+bool draw_once_in(struct prng *prng, unsigned times);
 
 #endif

@@ -168,10 +168,10 @@ void trace_adopts(struct world *world, const struct client *client, const struct
 
 /* --- machines --- */
 
-static const char *text_of(enum rl_text text)
+static const char *text_of(enum rl_command text)
 {
-    static const char *const texts[RL_TEXTS] = {"SET",     "settle", "extension", "release",
-                                                "inspect", "break",  "mark"};
+    static const char *const texts[RL_COMMANDS] = {
+        "SET", "settle", "extension", "release", "inspect", "break", "mark"};
     return texts[text];
 }
 
@@ -192,19 +192,19 @@ static void tell_news(struct world *world, const struct client *client,
     const char *token = world->token[attempt->token].text;
     const char *cause = causes[lease->cause];
     double left = ms(lease->valid - client->view.now);
-    if (news & RL_NEWS_LOST)
+    if (news & RL_REPORT_LOST)
         client_tells(world, client, "%.*s is LOST: %s", TOKEN_LEN, token, cause);
-    if (news & RL_NEWS_HELD)
+    if (news & RL_REPORT_HELD)
         client_tells(world, client, "%.*s is held for %.3f ms: %s granted", TOKEN_LEN,
                      token, left, trace_set(lease->holding));
-    if (news & RL_NEWS_FAILED)
+    if (news & RL_REPORT_FAILED)
         client_tells(world, client, "%.*s failed: %s", TOKEN_LEN, token, cause);
-    if (news & RL_NEWS_NOT_EXTENDED)
+    if (news & RL_REPORT_NOT_EXTENDED)
         client_tells(world, client, "%.*s is not extended", TOKEN_LEN, token);
-    if (news & (RL_NEWS_EXTENDED | RL_NEWS_RENEWED))
+    if (news & (RL_REPORT_EXTENDED | RL_REPORT_RENEWED))
         client_tells(world, client, "%.*s is extended for %.3f ms: by %s", TOKEN_LEN, token,
                      left, trace_set(lease->holding));
-    if (news & RL_NEWS_RELEASED)
+    if (news & RL_REPORT_RELEASED)
         client_tells(world, client, "%.*s is released%s%s", TOKEN_LEN, token,
                      *cause ? ": " : "", cause);
 }
@@ -215,19 +215,19 @@ void trace_stepped(struct world *world, const struct client *client,
 {
     const char *token = world->token[attempt->token].text;
     mix(world, (uint64_t)attempt->lease.valid);
-    mix(world, update->send | (uint64_t)update->news << 32 |
+    mix(world, update->send | (uint64_t)update->reports << 32 |
                    (uint64_t)attempt->lease.state << 48 | (uint64_t)event->type << 56);
     if (!world->trace.to)
         return;
-    tell_news(world, client, attempt, update->news);
+    tell_news(world, client, attempt, update->reports);
     if (update->send)
         client_tells(world, client, "%.*s: %s to %s%s", TOKEN_LEN, token,
-                     text_of(update->text), trace_set(update->send),
-                     update->plant ? ", planting" : "");
+                     text_of(update->command), trace_set(update->send),
+                     update->recreate ? ", planting" : "");
 }
 
 void trace_orders(struct world *world, const struct client *client,
-                  const struct rl_steward_order *order)
+                  const struct rl_member_command *order)
 {
     const struct rl_marker *wanted = &order->wanted;
     mix(world, order->node | (uint64_t)order->write << 8 | wanted->nonce << 9);
@@ -237,22 +237,22 @@ void trace_orders(struct world *world, const struct client *client,
         client_tells(world, client, "node %u is to have no marker", order->node + 1);
     else
         client_tells(world, client, "node %u is to be %s, seat %u of generation %u",
-                     order->node + 1, wanted->sound ? "sound" : "barred", wanted->seat + 1,
-                     rl_marker_self(wanted).generation);
+                     order->node + 1, wanted->active ? "sound" : "barred",
+                     wanted->index + 1, rl_marker_self(wanted).generation);
 }
 
 static const char *const standing_names[] = {
-    [RL_STANDING_UNSEEN] = "unseen",     [RL_STANDING_UNMARKED] = "unmarked",
-    [RL_STANDING_ALONE] = "alone",       [RL_STANDING_ELSEWHERE] = "elsewhere",
-    [RL_STANDING_REPLACED] = "replaced", [RL_STANDING_FOREIGN] = "foreign",
-    [RL_STANDING_BARRED] = "barred",     [RL_STANDING_CLOCK] = "of a wrong clock",
-    [RL_STANDING_SOUND] = "sound",       [RL_STANDING_UNCONFIRMED] = "unconfirmed",
+    [RL_MEMBER_UNSEEN] = "unseen",      [RL_MEMBER_UNMARKED] = "unmarked",
+    [RL_MEMBER_NO_MAJORITY] = "alone",  [RL_MEMBER_OTHER_DEPLOYMENT] = "elsewhere",
+    [RL_MEMBER_REPLACED] = "replaced",  [RL_MEMBER_OTHER_PROCESS] = "foreign",
+    [RL_MEMBER_QUARANTINED] = "barred", [RL_MEMBER_CLOCK] = "of a wrong clock",
+    [RL_MEMBER_ACTIVE] = "sound",       [RL_MEMBER_UNCONFIRMED] = "unconfirmed",
 };
 
 void trace_wards(struct world *world, struct client *client)
 {
     for (unsigned i = 0; world->trace.to && i < NODES; i++) {
-        enum rl_standing standing = client->steward.ward[i].standing;
+        enum rl_member_state standing = client->steward.member[i].state;
         if (standing != client->stood[i])
             client_tells(world, client, "node %u is %s", i + 1, standing_names[standing]);
         client->stood[i] = standing;
@@ -292,7 +292,7 @@ void trace_ran(struct world *world, const struct order *order)
         [RL_VOTE_GRANTED] = "done",
         [RL_VOTE_HELD] = "another's value is there",
         [RL_VOTE_GONE] = "nothing is there",
-        [RL_VOTE_PLANTED] = "planted",
+        [RL_VOTE_RECREATED] = "planted",
         [RL_VOTE_ERROR] = "",
         [RL_VOTE_UNKNOWN] = "an answer of no use",
         [RL_VOTE_SILENT] = "",
@@ -342,13 +342,13 @@ void trace_server(struct world *world, const struct server *server, const char *
 static void trace_standings(struct world *world, const struct client *client)
 {
     for (unsigned i = 0; client->alive && i < NODES; i++) {
-        const struct rl_ward *ward = &client->steward.ward[i];
+        const struct rl_member *ward = &client->steward.member[i];
         struct rl_incarnation self = rl_marker_self(&ward->marker);
-        struct rl_incarnation seat = client->steward.roster.seat[ward->marker.seat];
+        struct rl_incarnation seat = client->steward.roster.member[ward->marker.index];
         client_tells(world, client,
                      "node %u: server %u, %s, seat %u of generation %u.%04x of %u.%04x%s",
-                     i + 1, client->member[i].server + 1, standing_names[ward->standing],
-                     ward->marker.seat + 1, self.generation, (unsigned)self.id & 0xffff,
+                     i + 1, client->member[i].server + 1, standing_names[ward->state],
+                     ward->marker.index + 1, self.generation, (unsigned)self.id & 0xffff,
                      seat.generation, (unsigned)seat.id & 0xffff,
                      ward->watch.since == RL_NEVER ? "" : ", watched");
     }

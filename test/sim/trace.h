@@ -4,9 +4,9 @@
 
 #include <stdio.h>
 
+#include "core/fenced/membership.h"
 #include "core/lease.h"
 #include "core/link.h"
-#include "core/steward.h"
 
 struct world;
 struct client;
@@ -41,7 +41,7 @@ void trace_stepped(struct world *world, const struct client *client,
                    const struct attempt *attempt, const struct rl_lease_event *event,
                    const struct rl_update *update);
 void trace_orders(struct world *world, const struct client *client,
-                  const struct rl_steward_order *order);
+                  const struct rl_member_command *order);
 void trace_wards(struct world *world, struct client *client);
 void trace_link(struct world *world, const struct client *client, unsigned node,
                 enum rl_link_state before);

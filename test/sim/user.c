@@ -21,9 +21,9 @@ static void rest(struct world *world, struct client *client, struct user *user)
 {
     rl_time longest = world->phase == PHASE_STORM ? world->swarm.ttl_min : 50 * RL_MS;
     if (world->phase == PHASE_STORM && world->swarm.idle > 0 &&
-        (world->swarm.slow || draw_once_in(&world->chance, 6)))
+        (world->swarm.slow || draw_once_in(&world->prng, 6)))
         longest = rl_max(longest, world->swarm.idle);
-    rl_time gap = draw_span(&world->chance, world->swarm.near, longest);
+    rl_time gap = draw_span(&world->prng, world->swarm.near, longest);
     user->phase = USER_IDLE;
     user->attempt = NULL;
     user->next = world->phase == PHASE_END ? RL_NEVER : client->view.now + gap;
@@ -46,7 +46,7 @@ static void begin_attempt(struct world *world, struct client *client, struct use
     user->queues = user->behind;
     user->behind = false;
     user->attempts += !user->queues;
-    rl_turn_try(&user->turn);
+    rl_waiter_attempt(&user->turn);
     user->called = RL_NEVER;
     oracle_comes(user);
     if (user->attempt)
@@ -58,7 +58,7 @@ static void begin_attempt(struct world *world, struct client *client, struct use
         oracle_left(world, user->attempt, true);
     attempt_step(
         world, client, user->attempt,
-        &(struct rl_lease_event){.type = user->queues ? RL_EVENT_QUEUE : RL_EVENT_START});
+        &(struct rl_lease_event){.type = user->queues ? RL_EVENT_ENQUEUE : RL_EVENT_START});
     user_plan(user);
 }
 
@@ -66,18 +66,17 @@ static void begin_attempt(struct world *world, struct client *client, struct use
 
 static void plan_hold(struct world *world, struct client *client, struct user *user)
 {
-    struct chance *chance = &world->chance;
+    struct prng *prng = &world->prng;
     rl_time now = client->view.now;
     rl_time longest = world->swarm.ttl_min / 4;
-    if (world->phase == PHASE_STORM && draw_once_in(chance, 3))
+    if (world->phase == PHASE_STORM && draw_once_in(prng, 3))
         longest = 3 * world->swarm.ttl_max;
-    rl_time hold = draw_span(chance, world->swarm.near, longest);
+    rl_time hold = draw_span(prng, world->swarm.near, longest);
     bool watched = user->terms.extend_every > 0;
     user->phase = USER_HOLDING;
     user->lost = false;
-    user->extend_at =
-        draw_once_in(chance, 3) ? now + draw_between(chance, 0, hold) : RL_NEVER;
-    switch (chance_below(chance, 16)) {
+    user->extend_at = draw_once_in(prng, 3) ? now + draw_between(prng, 0, hold) : RL_NEVER;
+    switch (prng_below(prng, 16)) {
     case 0:
     case 1: user->end = USER_DISOWNS; break;
     case 2: user->end = USER_LEAVES; break;
@@ -91,7 +90,7 @@ static void plan_hold(struct world *world, struct client *client, struct user *u
 
 static void extend(struct world *world, struct client *client, struct user *user)
 {
-    struct chance *chance = &world->chance;
+    struct prng *prng = &world->prng;
     const struct rl_lease *lease = &user->attempt->lease;
     rl_time ttl = 0, now = client->view.now;
     user->extend_at = RL_NEVER;
@@ -103,16 +102,16 @@ static void extend(struct world *world, struct client *client, struct user *user
                      &(struct rl_lease_event){.type = RL_EVENT_EXTEND});
         return;
     }
-    if (draw_once_in(chance, 2)) {
-        ttl = draw_between(chance, world->swarm.ttl_min / RL_MS,
-                           world->swarm.ttl_max / RL_MS);
+    if (draw_once_in(prng, 2)) {
+        ttl =
+            draw_between(prng, world->swarm.ttl_min / RL_MS, world->swarm.ttl_max / RL_MS);
         ttl *= RL_MS;
         rl_time least = rl_max(user->terms.margin, user->terms.min_validity);
         if (rl_valid_until(0, ttl, user->terms.drift_ppm) <= least)
             ttl = 0;
     }
-    if (draw_once_in(chance, 2))
-        user->extend_at = now + draw_span(chance, world->swarm.near, lease->ttl);
+    if (draw_once_in(prng, 2))
+        user->extend_at = now + draw_span(prng, world->swarm.near, lease->ttl);
     if (user->extending)
         return;
     user->extending = true;
@@ -135,7 +134,7 @@ static void give(struct world *world, struct client *client, const struct user *
         .token = attempt->token,
         .valid = attempt->lease.timed ? attempt->lease.valid : 0,
         .rests_on = attempt->rests_on,
-        .fence = attempt->lease.fence,
+        .fence = rl_lease_fence(&attempt->lease),
     };
     memcpy(world->gift.server, attempt->server, sizeof(attempt->server));
     memcpy(world->gift.memory, attempt->memory, sizeof(attempt->memory));
@@ -182,7 +181,7 @@ static void adopt(struct world *world, struct client *client, struct user *user)
 {
     struct gift *gift = &world->gift;
     bool known = gift->client == client->index && client->born <= gift->given &&
-                 gift->valid > client->view.now && !draw_once_in(&world->chance, 3);
+                 gift->valid > client->view.now && !draw_once_in(&world->prng, 3);
     gift->there = false;
     user->waits = user->entered = false;
     user->resource = gift->resource;
@@ -209,7 +208,7 @@ static void adopt(struct world *world, struct client *client, struct user *user)
         user->extend_at = client->view.now;
     user_plan(user);
     /* The answers to its extension are read when they say nothing any more. */
-    if (world->swarm.weight[MISHAP_PAUSE] > 0 && draw_once_in(&world->chance, 8))
+    if (world->swarm.weight[MISHAP_PAUSE] > 0 && draw_once_in(&world->prng, 8))
         client_pause(client, world->now + 2 * user->terms.ttl);
 }
 
@@ -232,8 +231,8 @@ static void begin(struct world *world, struct client *client, struct user *user)
     user_want_retry(world, client, user);
     user->attempts = 0;
     user->acquiring = true;
-    user->waits = world->swarm.turns && !draw_once_in(&world->chance, 8);
-    user->behind = user->waits && draw_once_in(&world->chance, 4);
+    user->waits = world->swarm.turns && !draw_once_in(&world->prng, 8);
+    user->behind = user->waits && draw_once_in(&world->prng, 4);
     user->entered = user->queues = false;
     user->number = ++client->number;
     user->began = client->view.now;
@@ -242,10 +241,11 @@ static void begin(struct world *world, struct client *client, struct user *user)
     user_plan(user);
 }
 
-/* Whoever gives up leaves the queue, wherever it may have a place. */
+/* A user that gives up leaves the queue, wherever it may have a place. */
 static void withdraw(struct world *world, struct client *client, struct user *user)
 {
-    struct rl_update leave = {.text = RL_RELEASE, .seq = user->attempt->lease.round.seq};
+    struct rl_update leave = {.command = RL_CMD_RELEASE,
+                              .seq = user->attempt->lease.round.seq};
     user->waits = false;
     client_say(world, client, user->attempt, &leave, client->view.open, false);
 }
@@ -332,13 +332,13 @@ static void attempt_failed(struct world *world, struct client *client, struct us
     if (world->swarm.turns && !cancelled)
         at = user_next_attempt_at(world, client, user);
     else if (!cancelled)
-        at = rl_retry_at(&user->retry, user->attempts - 1, chance_bits(&world->chance),
+        at = rl_retry_at(&user->retry, user->attempts - 1, prng_bits(&world->prng),
                          client->view.now, user->give_up);
     int64_t free_in = rl_free_in(user->attempt->ballot, NODES, world->swarm.q);
     oracle_promised(world, client, user, free_in);
     bool soon =
         !world->swarm.turns && free_in > 0 && free_in * RL_MS <= world->swarm.ttl_max;
-    if (at != RL_NEVER && soon && draw_once_in(&world->chance, 4))
+    if (at != RL_NEVER && soon && draw_once_in(&world->prng, 4))
         at = rl_max(at, client->view.now + free_in * RL_MS);
     if (at == RL_NEVER) {
         fail(world, client, user);
@@ -351,27 +351,27 @@ static void attempt_failed(struct world *world, struct client *client, struct us
 }
 
 static void tell_one(struct world *world, struct client *client, struct user *user,
-                     enum rl_news news)
+                     enum rl_report news)
 {
     oracle_told(world, client, user, news);
     switch (news) {
-    case RL_NEWS_LOST:
+    case RL_REPORT_LOST:
         user->lost = true;
-        user->end = draw_once_in(&world->chance, 8) ? USER_DISOWNS : USER_RELEASES;
+        user->end = draw_once_in(&world->prng, 8) ? USER_DISOWNS : USER_RELEASES;
         user->end_at = client->view.now;
-        if (world->phase != PHASE_END && draw_once_in(&world->chance, 3))
-            user->end_at += draw_span(&world->chance, 1, world->swarm.ttl_min);
+        if (world->phase != PHASE_END && draw_once_in(&world->prng, 3))
+            user->end_at += draw_span(&world->prng, 1, world->swarm.ttl_min);
         break;
-    case RL_NEWS_HELD:
+    case RL_REPORT_HELD:
         user->acquiring = false;
         oracle_comes(user);
         plan_hold(world, client, user);
         break;
-    case RL_NEWS_FAILED: attempt_failed(world, client, user); break;
-    case RL_NEWS_NOT_EXTENDED:
-    case RL_NEWS_EXTENDED: user->extending = false; break;
-    case RL_NEWS_RENEWED: break;
-    case RL_NEWS_RELEASED:
+    case RL_REPORT_FAILED: attempt_failed(world, client, user); break;
+    case RL_REPORT_NOT_EXTENDED:
+    case RL_REPORT_EXTENDED: user->extending = false; break;
+    case RL_REPORT_RENEWED: break;
+    case RL_REPORT_RELEASED:
         user->releasing = false;
         attempt_leave(world, client, user->attempt);
         rest(world, client, user);
@@ -382,9 +382,9 @@ static void tell_one(struct world *world, struct client *client, struct user *us
 
 void user_told(struct world *world, struct client *client, struct user *user, unsigned news)
 {
-    static const enum rl_news order[] = {
-        RL_NEWS_LOST,     RL_NEWS_HELD,    RL_NEWS_FAILED,   RL_NEWS_NOT_EXTENDED,
-        RL_NEWS_EXTENDED, RL_NEWS_RENEWED, RL_NEWS_RELEASED,
+    static const enum rl_report order[] = {
+        RL_REPORT_LOST,     RL_REPORT_HELD,    RL_REPORT_FAILED,   RL_REPORT_NOT_EXTENDED,
+        RL_REPORT_EXTENDED, RL_REPORT_RENEWED, RL_REPORT_RELEASED,
     };
     for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
         if (news & order[i])

@@ -1,6 +1,6 @@
 /*
- * Whoever uses a client's locks: wants one, waits, holds it for a while, and gives it back
- * or does not. Retries and their tokens are as in src/handle.c.
+ * A user of a client's locks: wants one, waits, holds it for a while, and gives it back
+ * or does not. Retries and their tokens are as in src/lease/handle.c.
  */
 #ifndef RL_SIM_USER_H
 #define RL_SIM_USER_H
@@ -8,7 +8,7 @@
 #include "attempt.h"
 #include "core/kind.h"
 #include "core/retry.h"
-#include "core/turn.h"
+#include "core/waiter.h"
 
 enum user_phase {
     USER_IDLE,
@@ -31,7 +31,7 @@ struct user {
     rl_time extend_at, end_at;
     rl_time give_up;
     unsigned attempts;
-    struct rl_terms terms;
+    struct rl_lease_params terms;
     struct rl_retry retry;
     struct attempt *attempt;
     bool waits;   /* and takes places for that */
@@ -40,22 +40,22 @@ struct user {
     bool entered; /* nodes may have its place in their queues */
     uint16_t number;
     struct rl_word place; /* by which it is called, once it has entered */
-    struct rl_turn turn;
+    struct rl_waiter turn;
     rl_time began, called;
-    rl_nodes called_by, first_by;         /* the oracle's account: since its last attempt */
+    rl_node_set called_by, first_by;      /* the oracle's account: since its last attempt */
     rl_time expected;                     /* by the true time: it is to try again before */
     bool acquiring, extending, releasing; /* what it is yet to be told */
     bool lost;
 };
 
-/* A token that its holder has left, for whoever wants to adopt it. */
+/* A token that its holder has left, for a user that adopts it. */
 struct gift {
     bool there;
     uint8_t resource, client;
     uint16_t token;
     rl_time given; /* the true time */
     rl_time valid; /* by the clock of the client that left it */
-    rl_nodes rests_on;
+    rl_node_set rests_on;
     uint8_t server[NODES];
     uint32_t memory[NODES];
     struct seal seal[NODES];
@@ -77,7 +77,7 @@ void user_hears(struct world *world, struct client *client, struct user *user,
 /* What its releases say of the queue; and that a node has answered one that takes a place.
  */
 void user_place(struct world *world, const struct client *client, struct user *user,
-                struct rl_subject *subject);
+                struct rl_command_args *subject);
 void user_placed(const struct client *client, struct user *user, unsigned node,
                  rl_time sent);
 

@@ -8,7 +8,7 @@ void user_plan(struct user *user);
 
 /* --- user_turn.c --- */
 
-/* Whoever is to stand behind others and could not be called gives them a chance first. */
+/* A user that is to stand behind others and could not be called gives them a prng first. */
 bool user_can_begin(struct world *world, struct client *client, struct user *user);
 
 /* After a lost attempt; RL_NEVER: not at all. */

@@ -1,4 +1,4 @@
-/* A user who waits, as src/turns.c. */
+/* A user who waits, as src/lease/waiting.c. */
 #include "user_parts.h"
 #include "world.h"
 
@@ -11,20 +11,20 @@ static rl_time grace_of(const struct client *client)
     rl_time longest = 0;
     for (unsigned i = 0; i < NODES; i++)
         longest = rl_max(longest, client->round_trip[i]);
-    return rl_clamp(4 * longest, RL_PATIENCE_FLOOR, GRACE_CAP);
+    return rl_clamp(4 * longest, RL_NODE_TIMEOUT_MIN, GRACE_CAP);
 }
 
 static bool is_placed(const struct user *user)
 {
     return user->retry.kind != RL_RETRY_CUSTOM &&
-           rl_turn_is_placed(&user->turn, user->terms.q);
+           rl_waiter_is_queued(&user->turn, user->terms.q);
 }
 
 static rl_time policy_at(struct world *world, const struct client *client,
                          const struct user *user)
 {
     unsigned attempt = user->attempts > 0 ? user->attempts - 1 : 0;
-    return rl_retry_at(&user->retry, attempt, chance_bits(&world->chance), client->view.now,
+    return rl_retry_at(&user->retry, attempt, prng_bits(&world->prng), client->view.now,
                        user->give_up);
 }
 
@@ -50,7 +50,7 @@ rl_time user_next_attempt_at(struct world *world, struct client *client, struct 
         at = now + grace_of(client);
     else if (calls && free_in > 0)
         at = now + rl_min(free_in * RL_MS, LOOK_GAP) +
-             rl_uniform(chance_bits(&world->chance), JITTER);
+             rl_uniform(prng_bits(&world->prng), JITTER);
     return rl_min(rl_min(at, user->called), rl_max(user->give_up, now));
 }
 
@@ -79,8 +79,8 @@ void user_called(struct world *world, struct client *client, struct user *user,
     bool waits = user->phase == USER_PAUSING || user->phase == USER_TRYING;
     if (!waits || number != user->number)
         return;
-    rl_time at = rl_turn_call(&user->turn, user->terms.q, node, rank, client->view.now,
-                              grace_of(client));
+    rl_time at = rl_waiter_notified(&user->turn, user->terms.q, node, rank,
+                                    client->view.now, grace_of(client));
     user->called = rl_min(user->called, at);
     trace_called(world, client, user, node, rank);
     hasten(user, at);
@@ -91,7 +91,7 @@ void user_hears(struct world *world, struct client *client, struct user *user,
 {
     bool was_placed = is_placed(user);
     if (!hears) {
-        rl_turn_lose(&user->turn, node);
+        rl_waiter_dequeued(&user->turn, node);
         oracle_deaf(user, node);
     }
     if (user->phase != USER_PAUSING || !user->waits || is_placed(user) ||
@@ -103,9 +103,9 @@ void user_hears(struct world *world, struct client *client, struct user *user,
         hasten(user, client->view.now);
 }
 
-/* Whoever got the lock, or has given up, leaves the queue by its release. */
+/* A user that got the lock, or has given up, leaves the queue by its release. */
 void user_place(struct world *world, const struct client *client, struct user *user,
-                struct rl_subject *subject)
+                struct rl_command_args *subject)
 {
     bool goes_on = user->phase == USER_TRYING && user->waits &&
                    client->view.now < user->give_up && client->listens;
@@ -114,7 +114,7 @@ void user_place(struct world *world, const struct client *client, struct user *u
     if (!user->entered)
         user->place = ear_place(world, client, user->number);
     user->entered = true;
-    subject->place = user->place;
+    subject->queue_entry = user->place;
     subject->waited = goes_on ? client->view.now - user->began : -1;
 }
 
@@ -122,5 +122,5 @@ void user_placed(const struct client *client, struct user *user, unsigned node,
                  rl_time sent)
 {
     if (ear_since(client, node, sent))
-        rl_turn_place(&user->turn, node);
+        rl_waiter_queued(&user->turn, node);
 }

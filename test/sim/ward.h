@@ -1,11 +1,11 @@
 /*
- * What a client does for fenced locks, as src/wards.c: it hears how its nodes stand, and
- * has them seated. The steward is that of the library.
+ * What a client does for fenced locks, as src/client/members.c: it hears how its nodes
+ * stand, and has them seated. The steward is that of the library.
  */
 #ifndef RL_SIM_WARD_H
 #define RL_SIM_WARD_H
 
-#include "core/admission.h"
+#include "core/fenced/admission.h"
 #include "core/link.h"
 
 struct world;

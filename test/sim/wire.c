@@ -68,9 +68,9 @@ static rl_time latency(struct world *world, const struct path *path)
 {
     const struct swarm *swarm = &world->swarm;
     rl_time base = path->latency;
-    rl_time more = draw_between(&world->chance, 0, base / 2);
-    if (draw_once_in(&world->chance, swarm->spike))
-        more += draw_span(&world->chance, base, 50 * base);
+    rl_time more = draw_between(&world->prng, 0, base / 2);
+    if (draw_once_in(&world->prng, swarm->spike))
+        more += draw_span(&world->prng, base, 50 * base);
     return base + more;
 }
 
@@ -85,13 +85,13 @@ static rl_time arrival(struct world *world, const struct path *path, rl_time at,
          */
         rl_time next = rl_clamp(blocked - at, RETRANSMISSION, RETRANSMISSION_MAX);
         *ret_lost = true;
-        return rl_later(blocked, way + draw_between(&world->chance, 0, next));
+        return rl_time_add_sat(blocked, way + draw_between(&world->prng, 0, next));
     }
-    if (draw_once_in(&world->chance, world->swarm.loss)) {
+    if (draw_once_in(&world->prng, world->swarm.loss)) {
         *ret_lost = true;
-        way += RETRANSMISSION << chance_below(&world->chance, 3);
+        way += RETRANSMISSION << prng_below(&world->prng, 3);
     }
-    return rl_later(at, way);
+    return rl_time_add_sat(at, way);
 }
 
 rl_time wire_arrival(struct world *world, unsigned client, unsigned server, bool there,

@@ -22,7 +22,7 @@ struct world;
 /* The words of a command, which the orders of a round share. */
 struct saying {
     unsigned refs;
-    struct rl_command command;
+    struct rl_argv command;
 };
 
 /* A command to one server, and the answer to it. */
@@ -38,7 +38,7 @@ struct order {
     struct rl_word place;
     bool straggles; /* and it came after its line was closed */
     uint16_t line, saying, token, attempt;
-    enum rl_text text;
+    enum rl_command text;
     uint32_t seq, life; /* life: of the process that answered the greeting */
     int32_t ttl_ms;
     rl_time sent;                           /* by the client's clock */

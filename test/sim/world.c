@@ -48,8 +48,8 @@ struct server *world_new_server(struct world *world)
 void world_configure(struct world *world, struct client *client)
 {
     bool mistaken = client->typo && world->phase == PHASE_STORM;
-    bool latest = client->users == 0 || world->phase != PHASE_STORM ||
-                  draw_once_in(&world->chance, 2);
+    bool latest =
+        client->users == 0 || world->phase != PHASE_STORM || draw_once_in(&world->prng, 2);
     if (latest && !mistaken)
         memcpy(client->address, world->address, sizeof(client->address));
 }
@@ -160,14 +160,14 @@ static void strike(struct world *world)
     if (world->phase != PHASE_STORM)
         return;
     mishap_strike(world);
-    rl_time gap = draw_span(&world->chance, world->swarm.gap / 4, 2 * world->swarm.gap);
+    rl_time gap = draw_span(&world->prng, world->swarm.gap / 4, 2 * world->swarm.gap);
     queue_plan(&world->queue, world->now + gap, EVENT_FAULT, 0, 0);
 }
 
 static void look(struct world *world)
 {
     for (unsigned i = 0; i < SERVERS; i++)
-        if (draw_once_in(&world->chance, 2))
+        if (draw_once_in(&world->prng, 2))
             world->server[i].saved = world->server[i].store;
 }
 
@@ -276,7 +276,7 @@ static void finish(struct world *world)
 {
     world->hindered = true;
     mishap_hinder(world);
-    rl_time end = world->now + draw_between(&world->chance, 0, HINDRANCE);
+    rl_time end = world->now + draw_between(&world->prng, 0, HINDRANCE);
     run(world, end, world->events + LAST_EVENTS, NULL);
     end = world->now;
     world->phase = PHASE_END;

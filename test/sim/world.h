@@ -34,17 +34,17 @@ struct figures {
 
 struct world {
     uint64_t seed;
-    struct chance chance;
+    struct prng prng;
     struct swarm swarm;
     enum phase phase;
     bool hindered; /* once more, at the end */
     rl_time now;   /* the true time */
     uint64_t events, steps;
     unsigned acquisitions;
-    rl_nodes acquirers;             /* clients that acquired */
-    rl_nodes wanted;                /* resources that nobody acquired since all is well */
-    rl_nodes waiting;               /* clients that are to, and did not yet */
-    rl_nodes healed;                /* the servers that are well in the end */
+    rl_node_set acquirers;          /* clients that acquired */
+    rl_node_set wanted;             /* resources that nobody acquired since all is well */
+    rl_node_set waiting;            /* clients that are to, and did not yet */
+    rl_node_set healed;             /* the servers that are well in the end */
     int64_t highest[RESOURCES_MAX]; /* fencing token of who acquired, so far */
     struct attempt first[RESOURCES_MAX]; /* who has that, as it was then */
     uint32_t processes;                  /* of clients, ever */
@@ -54,7 +54,7 @@ struct world {
     unsigned mistaken;        /* the server that nobody means; SERVERS: none */
     uint64_t deployment;      /* the first one */
     unsigned struck;          /* the node that something happened to last */
-    rl_nodes fresh;           /* servers that nobody has used yet */
+    rl_node_set fresh;        /* servers that nobody has used yet */
     struct seats seats;       /* of the deployment, by the oracle's account */
     uint32_t ran;             /* commands, by all servers */
     struct turn_order order[SERVERS][RESOURCES_MAX];

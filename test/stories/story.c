@@ -1,10 +1,10 @@
 /*
- * story FILE: plays a story and compares; story -w FILE: plays it and writes it anew.
+ * story FILE: plays a story and compares; story -w FILE: plays it and writes it again.
  *
  * A story is prose with steps in it. A step is a line "120 ms  EVENT; OUTCOME": the event
- * is carried out, and the outcome is what the machines did, so the file is the script and
- * the expectation in one. Timers that are due before a step are run, and told if anything
- * came of them. "with 5 nodes, ttl 10000 ms" begins a story anew.
+ * is executed, and the outcome is what the machines did, so the file is the script and the
+ * expectation in one. Timers that are due before a step run, and are shown if they had an
+ * effect. "with 5 nodes, ttl 10000 ms" begins a story anew.
  */
 #include "world.h"
 
@@ -22,7 +22,7 @@ struct text {
 };
 
 static struct world world;
-static struct text told;
+static struct text shown_story;
 static const char *where = "";
 
 static void fail(const char *why, const char *what)
@@ -31,11 +31,11 @@ static void fail(const char *why, const char *what)
     exit(2);
 }
 
-static void tell(const char *line)
+static void add_line(const char *line)
 {
-    if (told.lines == LINES_MAX)
+    if (shown_story.lines == LINES_MAX)
         fail("too long a story", where);
-    told.line[told.lines++] = strdup(line);
+    shown_story.line[shown_story.lines++] = strdup(line);
 }
 
 /* --- the beginning --- */
@@ -50,7 +50,7 @@ static void begin(const char *line)
 {
     memset(&world, 0, sizeof(world));
     unsigned n = (unsigned)number_after(line, "with ", 5);
-    world.terms = (struct rl_terms){
+    world.params = (struct rl_lease_params){
         .n = (uint8_t)n,
         .q = (uint8_t)number_after(line, "quorum ", rl_majority(n)),
         .ttl = number_after(line, "ttl ", 10000) * RL_MS,
@@ -62,10 +62,10 @@ static void begin(const char *line)
         .drift_ppm = 10000,
     };
     if (strstr(line, "held at most "))
-        world.terms.max_hold = number_after(line, "held at most ", 0) * RL_MS;
-    world.link_terms = (struct rl_link_terms){
+        world.params.max_hold = number_after(line, "held at most ", 0) * RL_MS;
+    world.link_params = (struct rl_link_params){
         .connect_timeout = RL_SECOND,
-        .node_timeout = world.terms.node_timeout,
+        .node_timeout = world.params.node_timeout,
         .quarantine = number_after(line, "quarantine ", 60000) * RL_MS,
     };
     world_init(&world);
@@ -75,16 +75,16 @@ static void begin(const char *line)
 /* --- events --- */
 
 /* Reads "node 1 " or "nodes 1 2 3 "; what follows is the verb. */
-static rl_nodes read_nodes(const char **text)
+static rl_node_set read_nodes(const char **text)
 {
-    rl_nodes nodes = 0;
+    rl_node_set nodes = 0;
     if (strncmp(*text, "node", 4) != 0)
         return 0;
     *text += strcspn(*text, " ") + 1;
     while (**text >= '0' && **text <= '9') {
         char *end;
         unsigned long node = strtoul(*text, &end, 10);
-        if (node < 1 || node > world.terms.n)
+        if (node < 1 || node > world.params.n)
             fail("no such node", where);
         nodes |= rl_bit((unsigned)node - 1);
         *text = end + (*end == ' ');
@@ -97,22 +97,22 @@ static bool starts(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* The word that an answer is told with, and which text it answers. */
+/* The word of a reply, and the command to which it replies. */
 static const struct {
     const char *verb;
-    enum rl_text text;
+    enum rl_command text;
     enum rl_vote vote;
 } answers[] = {
-    {"grant", RL_ACQUIRE, RL_VOTE_GRANTED},
-    {"refuse", RL_ACQUIRE, RL_VOTE_HELD},
-    {"extend", RL_EXTEND, RL_VOTE_GRANTED},
-    {"plant", RL_EXTEND, RL_VOTE_PLANTED},
-    {"lost it", RL_EXTEND, RL_VOTE_GONE},
-    {"has another's key", RL_EXTEND, RL_VOTE_HELD},
-    {"have another's key", RL_EXTEND, RL_VOTE_HELD},
-    {"delete", RL_RELEASE, RL_VOTE_GRANTED},
-    {"had nothing", RL_RELEASE, RL_VOTE_GONE},
-    {"left another's key", RL_RELEASE, RL_VOTE_HELD},
+    {"grant", RL_CMD_ACQUIRE, RL_VOTE_GRANTED},
+    {"refuse", RL_CMD_ACQUIRE, RL_VOTE_HELD},
+    {"extend", RL_CMD_EXTEND, RL_VOTE_GRANTED},
+    {"recreate", RL_CMD_EXTEND, RL_VOTE_RECREATED},
+    {"lost it", RL_CMD_EXTEND, RL_VOTE_GONE},
+    {"has another's key", RL_CMD_EXTEND, RL_VOTE_HELD},
+    {"have another's key", RL_CMD_EXTEND, RL_VOTE_HELD},
+    {"delete", RL_CMD_RELEASE, RL_VOTE_GRANTED},
+    {"had nothing", RL_CMD_RELEASE, RL_VOTE_GONE},
+    {"found another's key", RL_CMD_RELEASE, RL_VOTE_HELD},
 };
 
 static void answer(unsigned node, const char *verb)
@@ -122,7 +122,7 @@ static void answer(unsigned node, const char *verb)
         enum rl_fault fault =
             error ? rl_fault_of_error(error + 5, strcspn(error + 5, " ,;")) : RL_FAULT_ERR;
         if (!world_reply(&world, node, RL_VOTE_ERROR, fault, -1))
-            fail("it owes no answer", where);
+            fail("it has no pending command", where);
         return;
     }
     for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
@@ -131,10 +131,10 @@ static void answer(unsigned node, const char *verb)
         int32_t pttl = (int32_t)number_after(verb, "for ", -1);
         if (!world_answer(&world, node, answers[i].text, answers[i].vote, RL_FAULT_NONE,
                           pttl))
-            fail("its oldest order is another", where);
+            fail("its oldest command is another", where);
         return;
     }
-    fail("what does it do?", where);
+    fail("unknown verb of a node", where);
 }
 
 static void greet(unsigned node, const char *verb)
@@ -145,7 +145,7 @@ static void greet(unsigned node, const char *verb)
         .is_duplicate = strstr(verb, "twice"),
     };
     if (!world_greet(&world, node, identity))
-        fail("nobody is connecting to it", where);
+        fail("it has no connection attempt", where);
 }
 
 static void node_does(unsigned node, const char *verb)
@@ -165,10 +165,10 @@ static void node_does(unsigned node, const char *verb)
 static void we_do(const char *verb)
 {
     struct rl_lease_event event = {0};
-    if (starts(verb, "ask"))
+    if (starts(verb, "acquire"))
         event.type = RL_EVENT_START;
-    else if (starts(verb, "take a place"))
-        event.type = RL_EVENT_QUEUE;
+    else if (starts(verb, "join the queue"))
+        event.type = RL_EVENT_ENQUEUE;
     else if (starts(verb, "extend"))
         event.type = RL_EVENT_EXTEND;
     else if (starts(verb, "release") || starts(verb, "cancel"))
@@ -180,21 +180,21 @@ static void we_do(const char *verb)
     else if (starts(verb, "wake"))
         event.type = RL_EVENT_EXPIRE;
     else
-        fail("what do we do?", where);
+        fail("unknown verb", where);
     event.ttl = number_after(verb, "to ", 0) * RL_MS;
     event.deadline = number_after(verb, "until ", 0) * RL_MS;
     world_step(&world, event);
 }
 
-static void tell_step(const char *event)
+static void add_step(const char *event)
 {
     char line[4 * LINE_MAX_];
     snprintf(line, sizeof(line), "%9lld ms  %s%s%s", (long long)(world.view.now / RL_MS),
-             event, *world.said ? "; " : "", world.said);
-    tell(line);
+             event, *world.outcome ? "; " : "", world.outcome);
+    add_line(line);
 }
 
-/* "120 ms  EVENT; OUTCOME", of which the outcome is read by nobody. */
+/* "120 ms  EVENT; OUTCOME"; the outcome is not read. */
 static void step(const char *line, rl_time now)
 {
     static const char timer[] = "time passes";
@@ -207,24 +207,24 @@ static void step(const char *line, rl_time now)
     unsigned ticks = 0;
     while (!stopped && world_tick(&world, passes ? now : now - 1)) {
         if (++ticks > TICKS_MAX)
-            fail("the timers run in vain", where);
-        if (*world.said) {
-            tell_step(timer);
+            fail("the timers never end", where);
+        if (*world.outcome) {
+            add_step(timer);
             shown = world.view.now == now;
         }
     }
     world_at(&world, now);
     const char *verb = event;
-    rl_nodes nodes = read_nodes(&verb);
-    for (rl_nodes rest = nodes; rest; rest &= rest - 1)
+    rl_node_set nodes = read_nodes(&verb);
+    for (rl_node_set rest = nodes; rest; rest &= rest - 1)
         node_does(rl_first(rest), verb);
     if (starts(event, "we "))
         we_do(event + 3);
     else if (!nodes && !passes)
-        fail("who does what?", where);
+        fail("unknown subject", where);
     world_done(&world);
     if (!passes || !shown)
-        tell_step(event);
+        add_step(event);
 }
 
 /* --- files --- */
@@ -256,7 +256,7 @@ static void play(const struct text *text)
         }
         if (starts(where, "    with "))
             begin(where);
-        tell(where);
+        add_line(where);
     }
 }
 
@@ -316,12 +316,12 @@ int main(int argc, char **argv)
         fail("usage", "story [-w] FILE");
     struct text golden = read_text(argv[argc - 1]);
     play(&golden);
-    bool equal = same(&golden, &told);
+    bool equal = same(&golden, &shown_story);
     if (anew)
-        write_text(argv[2], &told);
+        write_text(argv[2], &shown_story);
     else if (!equal)
-        print_diff(&golden, &told);
+        print_diff(&golden, &shown_story);
     forget(&golden);
-    forget(&told);
+    forget(&shown_story);
     return equal || anew ? 0 : 1;
 }

@@ -4,37 +4,37 @@
 #include <stdio.h>
 #include <string.h>
 
-static void say(struct world *world, const char *format, ...)
+static void append(struct world *world, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-static void say(struct world *world, const char *format, ...)
+static void append(struct world *world, const char *format, ...)
 {
-    size_t len = strlen(world->said);
+    size_t len = strlen(world->outcome);
     va_list arguments;
     va_start(arguments, format);
     if (len > 0 && len < WORLD_TEXT - 3)
-        len += (size_t)snprintf(world->said + len, WORLD_TEXT - len, "; ");
-    vsnprintf(world->said + len, WORLD_TEXT - len, format, arguments);
+        len += (size_t)snprintf(world->outcome + len, WORLD_TEXT - len, "; ");
+    vsnprintf(world->outcome + len, WORLD_TEXT - len, format, arguments);
     va_end(arguments);
     world->count_at = WORLD_TEXT;
 }
 
-/* Takes a mere count back: another follows. */
+/* Removes a mere count: another follows. */
 static void recount(struct world *world)
 {
     if (world->count_at < WORLD_TEXT)
-        world->said[world->count_at] = '\0';
+        world->outcome[world->count_at] = '\0';
 }
 
-static void say_count(struct world *world, const char *count)
+static void append_count(struct world *world, const char *count)
 {
     recount(world);
-    size_t at = strlen(world->said);
-    say(world, "%s", count);
+    size_t at = strlen(world->outcome);
+    append(world, "%s", count);
     world->count_at = at;
 }
 
-static const char *names(rl_nodes nodes)
+static const char *names(rl_node_set nodes)
 {
     static char text[128];
     size_t len =
@@ -51,10 +51,10 @@ static long long ms(rl_time time)
 
 /* --- links --- */
 
-static void look_at_links(struct world *world)
+static void read_links(struct world *world)
 {
     world->view.ready = world->view.open = 0;
-    for (unsigned i = 0; i < world->terms.n; i++) {
+    for (unsigned i = 0; i < world->params.n; i++) {
         const struct rl_link *link = &world->node[i].link;
         if (rl_link_is_ready(link))
             world->view.ready |= rl_bit(i);
@@ -64,50 +64,52 @@ static void look_at_links(struct world *world)
     }
 }
 
-/* What waits for an answer when the connection ends is unknown. */
-static void drop_orders(struct world *world, unsigned i)
+/* A command whose reply is pending when the connection ends is unknown. */
+static void drop_pending(struct world *world, unsigned i)
 {
     struct world_node *node = &world->node[i];
-    while (node->orders > 0) {
-        struct world_order order = node->order[0];
-        memmove(&node->order[0], &node->order[1], --node->orders * sizeof(order));
+    while (node->pending_count > 0) {
+        struct world_command command = node->pending[0];
+        memmove(&node->pending[0], &node->pending[1],
+                --node->pending_count * sizeof(command));
         world_step(world, (struct rl_lease_event){.type = RL_EVENT_VOTE,
                                                   .node = (uint8_t)i,
-                                                  .seq = order.seq,
-                                                  .text = order.text,
+                                                  .seq = command.seq,
+                                                  .command = command.command,
                                                   .vote = RL_VOTE_UNKNOWN,
                                                   .fault = RL_FAULT_CLOSED,
                                                   .pttl = -1});
     }
 }
 
-/* What a step made of a link; what a timer made of several is told by tell_silent(). */
-static void tell_link(struct world *world, unsigned i, enum rl_link_state before)
+/* What a step did to a link; append_silent() reports what a timer did to several. */
+static void append_link(struct world *world, unsigned i, enum rl_link_state before)
 {
     const struct rl_link *link = &world->node[i].link;
     if (link->state == before)
         return;
     switch (link->state) {
-    case RL_LINK_READY: say(world, "node %u may vote", i + 1); break;
+    case RL_LINK_READY: append(world, "node %u may vote", i + 1); break;
     case RL_LINK_QUARANTINED:
-        say(world, "node %u is quarantined until %lld ms", i + 1,
-            ms(link->quarantine_until));
+        append(world, "node %u is quarantined until %lld ms", i + 1,
+               ms(link->quarantine_until));
         break;
     case RL_LINK_DOWN:
         if (before == RL_LINK_GREETING)
-            say(world, "refused: %s", rl_fault_text(link->fault));
+            append(world, "refused: %s", rl_fault_text(link->fault));
         break;
     default: break;
     }
 }
 
-static void tell_silent(struct world *world, rl_nodes suspect, rl_nodes given_up)
+static void append_silent(struct world *world, rl_node_set suspect, rl_node_set given_up)
 {
     if (suspect)
-        say(world, "%s %s suspect", names(suspect), rl_count(suspect) == 1 ? "is" : "are");
+        append(world, "%s %s suspect", names(suspect),
+               rl_count(suspect) == 1 ? "is" : "are");
     if (given_up)
-        say(world, "%s %s given up, with a reset", names(given_up),
-            rl_count(given_up) == 1 ? "is" : "are");
+        append(world, "%s %s given up, with a reset", names(given_up),
+               rl_count(given_up) == 1 ? "is" : "are");
 }
 
 static void step_link(struct world *world, unsigned i, struct rl_link_event event)
@@ -116,10 +118,10 @@ static void step_link(struct world *world, unsigned i, struct rl_link_event even
     enum rl_link_state before = node->link.state;
     event.now = world->view.now;
     rl_link_step(&node->link, &event);
-    look_at_links(world);
-    tell_link(world, i, before);
+    read_links(world);
+    append_link(world, i, before);
     if (!rl_link_is_open(&node->link))
-        drop_orders(world, i);
+        drop_pending(world, i);
 }
 
 void world_cut(struct world *world, unsigned node)
@@ -148,8 +150,8 @@ bool world_greet(struct world *world, unsigned node, struct rl_identity identity
         world_step(world,
                    (struct rl_lease_event){.type = RL_EVENT_READY, .node = (uint8_t)node});
     if (link->restarted)
-        world_step(world,
-                   (struct rl_lease_event){.type = RL_EVENT_FORGOT, .node = (uint8_t)node});
+        world_step(world, (struct rl_lease_event){.type = RL_EVENT_RESTARTED,
+                                                  .node = (uint8_t)node});
     return true;
 }
 
@@ -159,86 +161,87 @@ static const char *cause_text(enum rl_cause cause)
 {
     static const char *const texts[] = {
         [RL_CAUSE_NONE] = "",
-        [RL_CAUSE_TAKEN] = "another has it",
+        [RL_CAUSE_TAKEN] = "another holds it",
         [RL_CAUSE_NO_QUORUM] = "no quorum",
-        [RL_CAUSE_EXPIRED] = "its time ran out",
+        [RL_CAUSE_EXPIRED] = "its validity ended",
         [RL_CAUSE_CANCELLED] = "cancelled",
         [RL_CAUSE_GONE] = "the keys are gone",
-        [RL_CAUSE_MAX_HOLD] = "it was held as long as it may be",
+        [RL_CAUSE_MAX_HOLD] = "max_hold is over",
         [RL_CAUSE_UNCONFIRMED] = "unconfirmed",
     };
     return texts[cause];
 }
 
-static void tell_sent(struct world *world, const struct rl_update *update)
+static void append_sent(struct world *world, const struct rl_update *update)
 {
     const char *to = names(update->send);
-    switch (update->text) {
-    case RL_ACQUIRE: say(world, "SET goes to %s", to); break;
-    case RL_EXTEND:
-        say(world, "the extension goes to %s%s", to, update->plant ? "" : ", not to plant");
+    switch (update->command) {
+    case RL_CMD_ACQUIRE: append(world, "SET goes to %s", to); break;
+    case RL_CMD_EXTEND:
+        append(world, "the extension goes to %s%s", to,
+               update->recreate ? "" : ", without recreating");
         break;
-    default: say(world, "the release goes to %s", to); break;
+    default: append(world, "the release goes to %s", to); break;
     }
 }
 
-static void tell_news(struct world *world, unsigned news, const char *count)
+static void append_reports(struct world *world, unsigned reports, const char *count)
 {
     const struct rl_lease *lease = &world->lease;
     const char *cause = cause_text(lease->cause);
-    if (news)
+    if (reports)
         recount(world);
-    if (news & RL_NEWS_HELD)
-        say(world, "%s: held until %lld ms", count, ms(lease->valid));
-    if (news & (RL_NEWS_EXTENDED | RL_NEWS_RENEWED))
-        say(world, "%s: extended until %lld ms", count, ms(lease->valid));
-    if (news & RL_NEWS_FAILED)
-        say(world, "failed: %s", cause);
-    if (news & RL_NEWS_NOT_EXTENDED)
-        say(world, "not extended");
-    if (news & RL_NEWS_LOST)
-        say(world, "LOST: %s", cause);
-    if (news & RL_NEWS_RELEASED)
-        say(world, *cause ? "released: %s" : "released%s", cause);
+    if (reports & RL_REPORT_HELD)
+        append(world, "%s: held until %lld ms", count, ms(lease->valid));
+    if (reports & (RL_REPORT_EXTENDED | RL_REPORT_RENEWED))
+        append(world, "%s: extended until %lld ms", count, ms(lease->valid));
+    if (reports & RL_REPORT_FAILED)
+        append(world, "failed: %s", cause);
+    if (reports & RL_REPORT_NOT_EXTENDED)
+        append(world, "not extended");
+    if (reports & RL_REPORT_LOST)
+        append(world, "LOST: %s", cause);
+    if (reports & RL_REPORT_RELEASED)
+        append(world, *cause ? "released: %s" : "released%s", cause);
 }
 
-static void tell_lease(struct world *world, const struct rl_lease *before,
-                       const struct rl_update *update)
+static void append_lease(struct world *world, const struct rl_lease *before,
+                         const struct rl_update *update)
 {
     const struct rl_lease *lease = &world->lease;
-    const unsigned counted = RL_NEWS_HELD | RL_NEWS_EXTENDED | RL_NEWS_RENEWED;
+    const unsigned counted = RL_REPORT_HELD | RL_REPORT_EXTENDED | RL_REPORT_RENEWED;
     bool voting = before->state == RL_LEASE_ACQUIRING || before->state == RL_LEASE_HELD;
     char count[16];
-    /* A round that follows at once has begun already: what was counted is `holding`. */
-    rl_nodes grants = update->news & counted ? lease->holding : lease->round.granted;
-    snprintf(count, sizeof(count), "%u of %u", rl_count(grants), lease->terms->n);
+    /* A round that follows at once has begun already: the counted grants are `holding`. */
+    rl_node_set grants = update->reports & counted ? lease->holding : lease->round.granted;
+    snprintf(count, sizeof(count), "%u of %u", rl_count(grants), lease->params->n);
     if (voting && before->round.seq == lease->round.seq &&
-        lease->round.granted != before->round.granted && !(update->news & counted))
-        say_count(world, count);
-    tell_news(world, update->news, count);
+        lease->round.granted != before->round.granted && !(update->reports & counted))
+        append_count(world, count);
+    append_reports(world, update->reports, count);
     if (lease->state == RL_LEASE_HELD && before->state == RL_LEASE_HELD &&
-        lease->valid != before->valid && !(update->news & counted))
-        say(world, "the deadline is %lld ms", ms(lease->valid));
-    if (lease->state == RL_LEASE_BACKING_OUT && before->state == RL_LEASE_ACQUIRING)
-        say(world, "the round is lost");
-    if (lease->state == RL_LEASE_HELD && lease->round.text == RL_EXTEND &&
+        lease->valid != before->valid && !(update->reports & counted))
+        append(world, "the deadline is %lld ms", ms(lease->valid));
+    if (lease->state == RL_LEASE_ABORTING && before->state == RL_LEASE_ACQUIRING)
+        append(world, "the round is lost");
+    if (lease->state == RL_LEASE_HELD && lease->round.command == RL_CMD_EXTEND &&
         before->round.seq == lease->round.seq && lease->decided && !lease->won &&
         !before->decided)
-        say(world, "the round is lost");
+        append(world, "the round is lost");
     if (update->send)
-        tell_sent(world, update);
+        append_sent(world, update);
 }
 
 static void send(struct world *world, const struct rl_update *update)
 {
-    for (rl_nodes rest = update->send; rest; rest &= rest - 1) {
+    for (rl_node_set rest = update->send; rest; rest &= rest - 1) {
         unsigned i = rl_first(rest);
         struct world_node *node = &world->node[i];
-        if (node->orders == WORLD_ORDERS)
+        if (node->pending_count == WORLD_PENDING)
             continue;
-        node->order[node->orders++] =
-            (struct world_order){update->text, update->seq, world->view.now};
-        if (node->orders == 1)
+        node->pending[node->pending_count++] =
+            (struct world_command){update->command, update->seq, world->view.now};
+        if (node->pending_count == 1)
             step_link(world, i, (struct rl_link_event){.type = RL_LINK_SENT});
     }
 }
@@ -247,7 +250,7 @@ void world_step(struct world *world, struct rl_lease_event event)
 {
     struct rl_lease before = world->lease;
     struct rl_update update = rl_lease_step(&world->lease, &world->view, &event);
-    tell_lease(world, &before, &update);
+    append_lease(world, &before, &update);
     send(world, &update);
 }
 
@@ -255,31 +258,31 @@ bool world_reply(struct world *world, unsigned i, enum rl_vote vote, enum rl_fau
                  int32_t pttl)
 {
     struct world_node *node = &world->node[i];
-    if (node->orders == 0)
+    if (node->pending_count == 0)
         return false;
-    struct world_order order = node->order[0];
-    memmove(&node->order[0], &node->order[1], --node->orders * sizeof(order));
+    struct world_command command = node->pending[0];
+    memmove(&node->pending[0], &node->pending[1], --node->pending_count * sizeof(command));
     step_link(world, i,
               (struct rl_link_event){
                   .type = RL_LINK_ANSWERED,
-                  .sent = order.sent,
-                  .oldest = node->orders > 0 ? node->order[0].sent : RL_NEVER,
+                  .sent = command.sent,
+                  .oldest = node->pending_count > 0 ? node->pending[0].sent : RL_NEVER,
               });
     world_step(world, (struct rl_lease_event){.type = RL_EVENT_VOTE,
                                               .node = (uint8_t)i,
-                                              .seq = order.seq,
-                                              .text = order.text,
+                                              .seq = command.seq,
+                                              .command = command.command,
                                               .vote = vote,
                                               .fault = fault,
                                               .pttl = pttl});
     return true;
 }
 
-bool world_answer(struct world *world, unsigned i, enum rl_text text, enum rl_vote vote,
-                  enum rl_fault fault, int32_t pttl)
+bool world_answer(struct world *world, unsigned i, enum rl_command command,
+                  enum rl_vote vote, enum rl_fault fault, int32_t pttl)
 {
     const struct world_node *node = &world->node[i];
-    return node->orders > 0 && node->order[0].text == text &&
+    return node->pending_count > 0 && node->pending[0].command == command &&
            world_reply(world, i, vote, fault, pttl);
 }
 
@@ -287,11 +290,11 @@ bool world_answer(struct world *world, unsigned i, enum rl_text text, enum rl_vo
 
 void world_init(struct world *world)
 {
-    rl_lease_init(&world->lease, &world->terms, world->ballot, NULL);
+    rl_lease_init(&world->lease, &world->params, world->ballot, NULL);
     world->view.round_trip = world->round_trip;
-    for (unsigned i = 0; i < world->terms.n; i++) {
+    for (unsigned i = 0; i < world->params.n; i++) {
         world->node[i].letter = 'a';
-        rl_link_init(&world->node[i].link, &world->link_terms, 0);
+        rl_link_init(&world->node[i].link, &world->link_params, 0);
         step_link(world, i, (struct rl_link_event){.type = RL_LINK_TICK});
     }
     world_at(world, 0);
@@ -299,7 +302,7 @@ void world_init(struct world *world)
 
 void world_greet_all(struct world *world)
 {
-    for (unsigned i = 0; i < world->terms.n; i++)
+    for (unsigned i = 0; i < world->params.n; i++)
         world_greet(world, i, (struct rl_identity){.is_master = true});
     world_at(world, world->view.now);
 }
@@ -307,7 +310,7 @@ void world_greet_all(struct world *world)
 void world_at(struct world *world, rl_time now)
 {
     world->view.now = now;
-    world->said[0] = '\0';
+    world->outcome[0] = '\0';
     world->count_at = WORLD_TEXT;
     world->before = world->lease.state;
 }
@@ -317,22 +320,22 @@ void world_done(struct world *world)
     const struct rl_lease *lease = &world->lease;
     if (lease->state == world->before)
         return;
-    if (lease->state == RL_LEASE_LINGERING)
-        say(world, "%s may still store the token", names(lease->dirty));
+    if (lease->state == RL_LEASE_CLEANUP)
+        append(world, "%s may still store the token", names(lease->dirty));
     if (lease->state == RL_LEASE_OVER)
-        say(world, "all is over");
+        append(world, "all is over");
 }
 
 bool world_tick(struct world *world, rl_time until)
 {
     rl_time next = rl_lease_next(&world->lease);
-    for (unsigned i = 0; i < world->terms.n; i++)
+    for (unsigned i = 0; i < world->params.n; i++)
         next = rl_min(next, rl_link_next(&world->node[i].link));
     if (next > until || world->view.now > until)
         return false;
     world_at(world, rl_max(next, world->view.now));
-    rl_nodes suspect = 0, given_up = 0;
-    for (unsigned i = 0; i < world->terms.n; i++) {
+    rl_node_set suspect = 0, given_up = 0;
+    for (unsigned i = 0; i < world->params.n; i++) {
         const struct rl_link *link = &world->node[i].link;
         bool was_ready = rl_link_is_ready(link), was_open = rl_link_is_open(link);
         if (rl_link_next(link) > world->view.now)
@@ -341,7 +344,7 @@ bool world_tick(struct world *world, rl_time until)
         suspect |= was_ready && link->state == RL_LINK_SUSPECT ? rl_bit(i) : 0;
         given_up |= was_open && link->state == RL_LINK_DOWN ? rl_bit(i) : 0;
     }
-    tell_silent(world, suspect, given_up);
+    append_silent(world, suspect, given_up);
     if (rl_lease_next(&world->lease) <= world->view.now)
         world_step(world, (struct rl_lease_event){.type = RL_EVENT_TICK});
     world_done(world);

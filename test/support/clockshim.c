@@ -1,11 +1,12 @@
 /*
- * Makes the time of day of one program wrong, as a test says while it runs: preload this,
- * and name in CLOCK_SHIM_FILE a file that holds a `struct lie`. test/cli/wrongclock.py
- * writes it. Only the time of day is wrong; clocks that count from anything else stay true.
+ * Makes the time of day of one program wrong, as the test directs while the program runs:
+ * preload this file, and set CLOCK_SHIM_FILE to a file that contains a `struct lie`.
+ * test/cli/wrongclock.py writes it. Only the time of day is wrong; all other clocks stay
+ * correct.
  *
- * The true time is asked of the kernel, past the C library: that would lead back to here,
- * or to a function that is not resolved yet when another library's constructor wants to
- * know the time.
+ * The true time comes from the kernel, not from the C library: a C library function would
+ * call this shim again, or would not be resolved yet when the constructor of another
+ * library reads the time.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,15 +25,18 @@
 #define NS_PER_S INT64_C(1000000000)
 #define MILLION  INT64_C(1000000)
 
-/* In the machine's own byte order. */
+/* In the machine's byte order. */
 struct lie {
     _Atomic uint64_t turn;  /* odd while the rest is being written */
     _Atomic int64_t anchor; /* a moment of the true clock, in ns since 1970 */
-    _Atomic int64_t offset; /* so many ns the wrong clock was ahead then */
-    _Atomic int64_t rate;   /* so many ppm it has gained since; with -1,000,000 it stands */
+    _Atomic int64_t offset; /* how many ns the wrong clock was ahead then */
+    /* how many ppm it has gained since; with -1,000,000 the clock stands still */
+    _Atomic int64_t rate;
 };
 
-/* NULL before the constructor, and for a program that was told nothing: the time is true.
+/*
+ * NULL before the constructor runs, and in a program without CLOCK_SHIM_FILE: the time is
+ * true.
  */
 static const struct lie *lie;
 
@@ -42,7 +46,10 @@ static void give_up(const char *path, const char *why)
     _exit(126);
 }
 
-/* A test must not take a true clock for a wrong one: without its file nothing begins. */
+/*
+ * A test must not mistake a true clock for a wrong one: without its file the program does
+ * not start.
+ */
 __attribute__((constructor)) static void open_lie(void)
 {
     const char *path = getenv("CLOCK_SHIM_FILE");
@@ -53,7 +60,7 @@ __attribute__((constructor)) static void open_lie(void)
     if (file < 0 || fstat(file, &found) < 0)
         give_up(path, strerror(errno));
     if (found.st_size != sizeof(*lie))
-        give_up(path, "not of the right size");
+        give_up(path, "has the wrong size");
     void *page = mmap(NULL, sizeof(*lie), PROT_READ, MAP_SHARED, file, 0);
     if (page == MAP_FAILED)
         give_up(path, strerror(errno));
@@ -71,7 +78,7 @@ static int64_t divide_down(int64_t what, int64_t by)
     return what / by - (what % by < 0);
 }
 
-/* In two parts, as the product would be too large after a few hours. */
+/* In two parts: the product would overflow after a few hours. */
 static int64_t gain(int64_t gone, int64_t rate)
 {
     int64_t whole = divide_down(gone, MILLION);
@@ -79,9 +86,9 @@ static int64_t gain(int64_t gone, int64_t rate)
 }
 
 /*
- * The true time is read between two looks at the turn, and the test reads its anchor after
- * it has made the turn odd. So no time shown by the old rate is later than the anchor of
- * the new one: a clock whose rate changes does not jump, not by a nanosecond.
+ * The true time is read between two reads of `turn`, and the test reads its anchor after it
+ * has made `turn` odd. So no time of the old rate is later than the anchor of the new one:
+ * a clock whose rate changes never jumps, not by a nanosecond.
  */
 static int wrong_time(clockid_t id, struct timespec *now)
 {
@@ -106,7 +113,7 @@ static int wrong_time(clockid_t id, struct timespec *now)
     return result;
 }
 
-/* --- what the program calls instead of the C library's --- */
+/* --- called instead of the C library's functions --- */
 
 int clock_gettime(clockid_t id, struct timespec *now)
 {

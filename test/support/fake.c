@@ -18,12 +18,12 @@
 struct fake_connection {
     struct fake *fake;
     struct fake_connection *older;
-    struct bufferevent *stream; /* NULL: it has ended */
-    struct event *drip;         /* sends the next byte of what is kept back */
+    struct bufferevent *stream; /* NULL: the connection has ended */
+    struct event *drip;         /* sends the next byte of the buffered replies */
     struct evbuffer *kept;
 };
 
-/* --- what is sent --- */
+/* --- sending --- */
 
 static void end_connection(struct fake_connection *connection, int reset)
 {
@@ -49,7 +49,7 @@ static void on_drip(evutil_socket_t fd, short what, void *arg)
     event_add(connection->drip, &soon);
 }
 
-/* What is to be sent before a reset must be on its way when the socket is closed. */
+/* The bytes before a reset must be sent before the socket is closed. */
 static void send_now(struct fake_connection *connection, const char *text)
 {
     size_t len = strlen(text);
@@ -84,7 +84,7 @@ static void send_text(struct fake_connection *connection, const char *text,
     }
 }
 
-/* --- what a good server says --- */
+/* --- the replies of a master --- */
 
 static const char *info_of(const char *section)
 {
@@ -110,11 +110,13 @@ static const char *good_answer(const char *name, const char *argument)
     return "+OK\r\n";
 }
 
-/* --- what arrives --- */
+/* --- receiving --- */
 
 #define WORD 32
 
-/* Reads one whole command and its first two words, cut short; 0: there is none yet. */
+/*
+ * Parses one whole command and its first two arguments, truncated; 0: no whole command yet.
+ */
 static size_t parse(const char *bytes, size_t len, char word[2][WORD])
 {
     char *end;

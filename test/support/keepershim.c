@@ -1,11 +1,11 @@
 /*
- * For `redlock run`, preloaded: it stops the keeper or its child at a place that a test
- * could not hit, and takes away what some kernels do not have. Each variable switches one
- * thing on:
+ * Preloaded into `redlock run`: stops the keeper or its child at a point that a test could
+ * not hit otherwise, and hides features that some kernels do not have. Each variable
+ * enables one function:
  *
- *     SHIM_FORKED=FILE   the keeper makes this file before it forks
+ *     SHIM_FORKED=FILE   the keeper creates this file before it forks
  *     SHIM_HOLD=FIFO     between fork and exec the child of the keeper writes its pid to
- *                        FIFO.pid, and waits until somebody opens the FIFO for writing
+ *                        FIFO.pid, and waits until the FIFO is opened for writing
  *     SHIM_NO_LISTS=1    there is no /proc/PID/task/TID/children
  *     SHIM_NO_PROC=1     /proc/self names another process, as in a pid namespace without a
  *                        /proc of its own
@@ -56,8 +56,8 @@ pid_t fork(void)
     return next();
 }
 
-/* The keeper's child asks to die with its parent, and soon after that it looks at the
- * clock.
+/*
+ * The keeper's child calls prctl(PR_SET_PDEATHSIG), and soon after that it reads the clock.
  */
 int prctl(int option, ...)
 {
@@ -80,7 +80,9 @@ int prctl(int option, ...)
     return result;
 }
 
-/* Where file offsets are of 64 bits, this is named fopen64, and so is what redlock calls.
+/*
+ * With 64-bit file offsets this function is named fopen64, and redlock calls it by that
+ * name.
  */
 FILE *fopen(const char *path, const char *mode)
 {

@@ -17,12 +17,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PATIENCE_S 30 /* until a server answers, and for each command */
+#define PATIENCE_S 30 /* until a server replies, and for each command */
 #define LOOK_US    2000
 
 /* --- processes --- */
 
-/* What is to be ended if the test is aborted, when its own variables are gone. */
+/* What is ended if the test is aborted, when the test's own variables are gone. */
 static struct {
     pid_t pid[SERVERS_MAX];
     char folder[64];
@@ -126,10 +126,10 @@ void servers_launch(struct servers *servers, unsigned i)
         connect_admin(server);
         if (!server->admin->err)
             break;
-        cr_assert_lt(seconds(), end, "server %u does not answer", i);
+        cr_assert_lt(seconds(), end, "server %u does not reply", i);
         usleep(LOOK_US);
     }
-    cr_assert(is_this(servers, i), "another server answers in the place of %u", i);
+    cr_assert(is_this(servers, i), "another server replies at the address of server %u", i);
 }
 
 void servers_kill(struct servers *servers, unsigned i)
@@ -273,13 +273,13 @@ static redisReply *run(struct servers *servers, unsigned i, const char *format,
                        va_list args)
 {
     struct server *server = &servers->server[i];
-    cr_assert(server->pid > 0 && !server->stopped, "server %u cannot answer", i);
+    cr_assert(server->pid > 0 && !server->stopped, "server %u cannot reply", i);
     redisReply *reply = redisvCommand(server->admin, format, args);
     cr_assert_not_null(reply, "server %u: %s", i, server->admin->errstr);
     return reply;
 }
 
-/* A va_list can be walked once only: each of these functions needs a reply of its own. */
+/* A va_list can be read only once: each of these functions needs its own reply. */
 #define RUN(reply)                                                                         \
     va_list args;                                                                          \
     va_start(args, format);                                                                \
@@ -337,7 +337,8 @@ long long servers_number(struct servers *servers, unsigned i, const char *format
 
 void servers_settle(struct servers *servers)
 {
-    for (int turn = 0; turn < 2; turn++) /* answers are written before the next turn */
+    for (int turn = 0; turn < 2;
+         turn++) /* Redis writes replies before its next iteration */
         for (unsigned i = 0; i < servers->n; i++)
             if (servers->server[i].pid > 0 && !servers->server[i].stopped)
                 servers_do(servers, i, "PING");

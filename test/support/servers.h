@@ -1,6 +1,6 @@
 /*
  * Real redis-servers for a test, each on a unix socket in a temporary folder. They end with
- * the test's process, however that ends. Whatever goes wrong fails the test.
+ * the test's process, however that ends. Every failure here fails the test.
  */
 #ifndef TEST_SERVERS_H
 #define TEST_SERVERS_H
@@ -19,7 +19,7 @@ struct server {
     char socket[100];
     char uri[112];
     redisContext *admin;
-    const char *word[SERVERS_WORDS_MAX]; /* more of its command line; NULL ends */
+    const char *word[SERVERS_WORDS_MAX]; /* more of its command line; ends with NULL */
 };
 
 struct servers {
@@ -29,51 +29,54 @@ struct servers {
     const char *uri[SERVERS_MAX];
 };
 
-/* Starts `n` servers; `word` is added to each command line and may be NULL. */
+/* Starts `n` servers; `word` is appended to each command line and may be NULL. */
 void servers_start(struct servers *servers, unsigned n, const char *const *word);
 void servers_end(struct servers *servers);
 
-/* A port that the kernel chose; it may be another's by the time it is used. */
+/* A port that the kernel chose; another process may take it before it is used. */
 int servers_free_port(void);
 
-/* Makes the server listen on a TCP port that the kernel chose, too. It must not run. */
+/*
+ * Makes the server listen on a TCP port that the kernel chose, too. The server must not
+ * run.
+ */
 void servers_choose_port(struct servers *servers, unsigned i, const char *addresses);
 
-void servers_launch(struct servers *servers, unsigned i);  /* and waits until it answers */
+void servers_launch(struct servers *servers, unsigned i);  /* and waits until it replies */
 void servers_stop(struct servers *servers, unsigned i);    /* SIGSTOP */
 void servers_cont(struct servers *servers, unsigned i);    /* SIGCONT */
-void servers_kill(struct servers *servers, unsigned i);    /* SIGKILL: all is forgotten */
+void servers_kill(struct servers *servers, unsigned i);    /* SIGKILL: loses its memory */
 void servers_restart(struct servers *servers, unsigned i); /* kill and launch */
 
-/* Runs a command; the reply is to be freed. */
+/* Runs a command; the caller frees the reply. */
 redisReply *servers_run(struct servers *servers, unsigned i, const char *format, ...);
 
 /* Runs a command for its effect: an error reply fails the test. */
 void servers_do(struct servers *servers, unsigned i, const char *format, ...);
 
-/* Whether the reply is an integer of this value, or a text of these words. */
+/* Whether the reply is this integer, or this text. */
 bool servers_int(struct servers *servers, unsigned i, long long value, const char *format,
                  ...);
 bool servers_text(struct servers *servers, unsigned i, const char *text, const char *format,
                   ...);
 
-/* The integer that the command answers. */
+/* The integer that the command returns. */
 long long servers_number(struct servers *servers, unsigned i, const char *format, ...);
 
 /*
- * Waits until what was sent to the servers is done and answered. One that is about to
- * answer on a unix socket when that is closed drops the connection, with what it has not
- * read yet.
+ * Waits until the servers have executed and answered everything that was sent to them. A
+ * server that is about to reply on a unix socket when that is closed drops the connection,
+ * with the commands that it has not read yet.
  */
 void servers_settle(struct servers *servers);
 
-/* On how many servers that run the key has this value; or, for NULL, does not exist. */
+/* On how many running servers the key has this value; for NULL: does not exist. */
 unsigned servers_with(struct servers *servers, const char *key, const char *value);
 
-/* How many keys there are on all servers that run. */
+/* How many keys exist on all running servers. */
 long long servers_keys(struct servers *servers);
 
-/* One field of INFO, as text, until the next call. */
+/* One field of INFO, as text; valid until the next call. */
 const char *servers_info(struct servers *servers, unsigned i, const char *section,
                          const char *field);
 

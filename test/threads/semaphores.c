@@ -1,6 +1,6 @@
 /*
- * Semaphores made of what the tools for threads know. They do not know sem_clockwait(), nor
- * that sem_post() has looked at all that it looks at before anybody is woken.
+ * Semaphores made of primitives that the tools for threads support. They do not support
+ * sem_clockwait(), nor the memory order of sem_post().
  */
 #include <errno.h>
 #include <pthread.h>
@@ -73,7 +73,7 @@ int sem_trywait(sem_t *sem)
     return take(sem, &past);
 }
 
-/* By CLOCK_MONOTONIC, whatever is said: nobody says another one. */
+/* By CLOCK_MONOTONIC, whatever the argument: no caller passes another clock. */
 int sem_clockwait(sem_t *restrict sem, clockid_t clock, const struct timespec *restrict end)
 {
     (void)clock;

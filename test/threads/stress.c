@@ -1,10 +1,10 @@
 /*
- * Many threads do with a few locks whatever can be done, on five servers of their own,
- * while one of these dies and comes back and keys are deleted: stress [SECONDS [THREADS
- * [SEED]]]
+ * Many threads run all operations on a few locks, on five private servers, while one of
+ * these dies and comes back and keys are deleted: stress [SECONDS [THREADS [SEED]]]
  *
- * No two hold a key at once, no increment of what is guarded is lost, every call answers
- * what it may, nothing hangs. A plain program, so that tools for threads can run it.
+ * Two threads never hold a key at once, no increment of a guarded counter is lost, every
+ * call returns an allowed code, nothing hangs. A plain program, so that tools for threads
+ * can run it.
  */
 #include <event2/event.h>
 #include <signal.h>
@@ -15,31 +15,32 @@
 #include <unistd.h>
 
 #include "../support/servers.h"
-#include "deeds.h"
+#include "operations.h"
 #include "oracle.h"
+#include "redlock/admin.h"
 
 #define THREADS      64
 #define SECONDS      5
-#define LONGER_S     120 /* more at most, until each deed was done */
-#define PATIENCE_S   120 /* for all that has to end then */
+#define LONGER_S     120 /* more at most, until each operation was done */
+#define PATIENCE_S   120 /* for all that must end then */
 #define ROBBERY_MS   150
-#define SPELL        6 /* robberies: until what all began is done takes most of it */
+#define SPELL        6 /* deletions: until all work in flight is done takes most of it */
 #define BAND         4 /* threads; the last one of each has the second client */
 #define REST_US      500
 #define CLIENTS      2    /* the second one is as another process */
-#define NODE_TIME_MS 2000 /* a busy machine is no other story */
+#define NODE_TIME_MS 2000 /* late replies on a busy machine do not change the result */
 #define LAST_WAITERS 4
 #define LAST_TTL_MS  1000
 
 static struct servers servers;
 static redlock_sync *sync_of[CLIENTS];
-static struct actor actors[ORACLE_DESKS / 2];
+static struct actor actors[ORACLE_SLOTS / 2];
 static unsigned threads = THREADS;
-static bool does_all; /* it is long enough for each deed to be done */
+static bool does_all; /* it is long enough for each operation */
 static atomic_bool ends;
-static atomic_uint lone; /* the band of threads that goes on alone; 0: all do */
+static atomic_uint lone; /* the group of threads that runs alone; 0: all run */
 
-/* Of what starts the servers. */
+/* Of the process that starts the servers. */
 _Noreturn void plain_fail(void)
 {
     oracle_fail();
@@ -74,7 +75,7 @@ static void on_admitted(redlock_client *client, const redlock_admitted *result, 
     *(redlock_code *)arg = result->code;
 }
 
-/* What threads have no call for: done once, on a loop of its own. */
+/* Threads have no function for it: done once, on a loop of its own. */
 static void admit(void)
 {
     struct event_base *base = event_base_new();
@@ -87,7 +88,7 @@ static void admit(void)
     while (code == REDLOCK_BUSY)
         event_base_loop(base, EVLOOP_ONCE);
     if (code != REDLOCK_OK) {
-        fprintf(stderr, "stress: admit answers %s\n", redlock_code_name(code));
+        fprintf(stderr, "stress: admit returns %s\n", redlock_code_name(code));
         oracle_fail();
     }
     redlock_client_free(client);
@@ -96,12 +97,12 @@ static void admit(void)
 
 /* --- threads --- */
 
-/* Of a band that is alone, one thread of each client goes on: those drive their loops. */
+/* With a group alone, one thread of each client runs: those run their loops. */
 static bool rests(const struct actor *actor)
 {
     unsigned band = atomic_load_explicit(&lone, memory_order_relaxed);
-    unsigned place = actor->desk % BAND;
-    return band > 0 && (actor->desk / BAND + 1 != band || (place > 0 && actor->counts));
+    unsigned place = actor->slot % BAND;
+    return band > 0 && (actor->slot / BAND + 1 != band || (place > 0 && actor->counts));
 }
 
 static void *act(void *arg)
@@ -111,7 +112,7 @@ static void *act(void *arg)
         if (rests(actor))
             usleep(REST_US);
         else
-            deeds_next(actor);
+            operations_next(actor);
     return NULL;
 }
 
@@ -119,14 +120,14 @@ static void start_threads(uint64_t seed)
 {
     for (unsigned i = 0; i < threads; i++) {
         struct actor *actor = &actors[i];
-        actor->desk = i;
+        actor->slot = i;
         actor->counts = i % BAND != BAND - 1;
         actor->sync = sync_of[actor->counts ? 0 : 1];
-        actor->chance = (seed + i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+        actor->prng = (seed + i + 1) * UINT64_C(0x9e3779b97f4a7c15);
         actor->others = actors;
         actor->actors = threads;
-        actor->tried = calloc(deeds_count(), sizeof(unsigned));
-        actor->done = calloc(deeds_count(), sizeof(unsigned));
+        actor->tried = calloc(operations_count(), sizeof(unsigned));
+        actor->done = calloc(operations_count(), sizeof(unsigned));
         pthread_mutex_init(&actor->mutex, NULL);
     }
     for (unsigned i = 0; i < threads; i++)
@@ -137,9 +138,10 @@ static void start_threads(uint64_t seed)
 static void on_alarm(int signal)
 {
     (void)signal;
-    fputs("stress: it hangs. What each thread is at:\n", stderr);
+    fputs("stress: it hangs. The current operation of each thread:\n", stderr);
     for (unsigned i = 0; i < threads; i++)
-        fprintf(stderr, "%u: %s\n", i, actors[i].deed ? actors[i].deed->name : "nothing");
+        fprintf(stderr, "%u: %s\n", i,
+                actors[i].operation ? actors[i].operation->name : "nothing");
     _exit(EXIT_FAILURE); /* the servers end with us */
 }
 
@@ -153,8 +155,8 @@ static void rob(void)
 }
 
 /*
- * Every other spell one thread of each client has it for itself. It drives its loop where
- * what others began is soon done: of 4 threads often, of 64 seldom.
+ * In every other period one thread of each client runs alone. It runs its loop if the work
+ * that others began is soon done: of 4 threads often, of 64 seldom.
  */
 static void choose_lone(unsigned time)
 {
@@ -166,7 +168,8 @@ static void choose_lone(unsigned time)
 static bool goes_on(int64_t end)
 {
     int64_t now = now_ms();
-    return now < end || (does_all && now < end + LONGER_S * 1000 && !deeds_were_all_done());
+    return now < end ||
+           (does_all && now < end + LONGER_S * 1000 && !operations_were_all_done());
 }
 
 /* In the main thread: servers end with the thread that started them. */
@@ -191,13 +194,13 @@ static void make_trouble(int64_t seconds)
 
 /* --- the end --- */
 
-/* It waits for what another has, until its client is freed. */
+/* It waits for a lock that another holds, until its client is freed. */
 static void *wait_to_the_last(void *arg)
 {
     redlock_hold *hold;
     redlock_code code = redlock_lock(arg, "last", 4, NULL, &hold);
     if (code != REDLOCK_CANCELLED && code != REDLOCK_CLOSED) {
-        fprintf(stderr, "stress: the last wait answers %s\n", redlock_code_name(code));
+        fprintf(stderr, "stress: the last wait returns %s\n", redlock_code_name(code));
         oracle_fail();
     }
     return NULL;
@@ -219,7 +222,8 @@ static void close_while_they_wait(redlock_sync *sync)
     redlock_stop *stop;
     redlock_lock_options options;
     redlock_lock_options_init(&options);
-    options.ttl_ms = LAST_TTL_MS; /* nobody releases it, and the next client wants it */
+    /* it is never released, and the next client waits for it */
+    options.ttl_ms = LAST_TTL_MS;
     expect_right(redlock_lock(sync, "last", 4, &options, &hold) == REDLOCK_OK,
                  "a last lock");
     expect_right(redlock_stop_new(sync, &stop) == REDLOCK_OK, "a last stop");
@@ -241,21 +245,21 @@ static void close_while_they_wait(redlock_sync *sync)
 static void tell(void)
 {
     unsigned long counted = 0;
-    for (unsigned i = 0; i < deeds_count(); i++) {
+    for (unsigned i = 0; i < operations_count(); i++) {
         unsigned tried = 0, done = 0;
         for (unsigned j = 0; j < threads; j++) {
             tried += actors[j].tried[i];
             done += actors[j].done[i];
         }
-        printf("%-20s %8u tried %8u done\n", deeds[i].name, tried, done);
+        printf("%-20s %8u tried %8u done\n", operations[i].name, tried, done);
     }
     for (unsigned j = 0; j < threads; j++)
         counted += actors[j].counted;
-    printf("%lu counted, %lu told, %u losses told, %u flights\n", calm_count, counted,
-           deeds_lost, flights_begun);
+    printf("%lu counted, %lu reported, %u losses reported, %u flights\n", calm_count,
+           counted, operations_lost, flights_begun);
     expect_right(calm_count == counted, "increments were lost");
-    expect_right(flights_begun == flights_flown, "who flew is not who said so");
-    expect_right(!does_all || deeds_were_all_done(), "a deed was never done");
+    expect_right(flights_begun == flights_flown, "the number of leaders differs");
+    expect_right(!does_all || operations_were_all_done(), "an operation was never done");
 }
 
 static void end_threads(void)
@@ -272,7 +276,7 @@ int main(int argc, char **argv)
     uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 10) : (uint64_t)now_ms();
     if (argc > 2)
         threads = (unsigned)atoi(argv[2]);
-    expect_right(seconds > 0 && threads > 0 && threads <= ORACLE_DESKS / 2,
+    expect_right(seconds > 0 && threads > 0 && threads <= ORACLE_SLOTS / 2,
                  "usage: stress [SECONDS [THREADS [SEED]]]");
     does_all = seconds >= SECONDS && threads >= THREADS;
     printf("%u threads, seed %llu\n", threads, (unsigned long long)seed);

@@ -1,30 +1,35 @@
-/* What an operator may ask for, how far it is, and a server in another's stead. */
-#include "steward_desk.h"
+/*
+ * What an operator may request, how the progress is reported, and how a server replaces
+ * another.
+ */
+#include "membership_fixture.h"
 
-static enum rl_refusal admit(struct clerk *clerk, enum rl_admission how, unsigned *node)
+static enum rl_admission_error admit(struct agent *agent, enum rl_admission_mode how,
+                                     unsigned *node)
 {
-    return rl_steward_admit(&clerk->steward, how, node, DESK_TTL, 12345,
-                            clerk->stores->now);
+    return rl_admission_begin(&agent->membership, how, node, FIXTURE_TTL, 12345,
+                              agent->stores->now);
 }
 
-/* It must be refused for this node, and nothing has changed. */
-static void expect_refusal(struct clerk *clerk, enum rl_admission how, unsigned newcomer,
-                           enum rl_refusal expected, unsigned expected_node)
+/* The request must be refused because of this node, and nothing has changed. */
+static void expect_refusal(struct agent *agent, enum rl_admission_mode how,
+                           unsigned newcomer, enum rl_admission_error expected,
+                           unsigned expected_node)
 {
-    struct rl_steward before = clerk->steward;
+    struct rl_membership before = agent->membership;
     unsigned node = newcomer;
-    enum rl_refusal refusal = admit(clerk, how, &node);
+    enum rl_admission_error refusal = admit(agent, how, &node);
     cr_assert_eq(refusal, expected, "%d: %d, not %d", (int)how, (int)refusal,
                  (int)expected);
     cr_assert_eq(node, expected_node, "%u, not %u", node, expected_node);
-    cr_assert_eq(clerk->steward.admission, before.admission);
-    cr_assert_eq(clerk->steward.active, before.active);
-    cr_assert_eq(clerk->steward.founding, before.founding);
-    cr_assert_eq(clerk->steward.roster.deployment, before.roster.deployment);
+    cr_assert_eq(agent->membership.admission, before.admission);
+    cr_assert_eq(agent->membership.active, before.active);
+    cr_assert_eq(agent->membership.bootstrapping, before.bootstrapping);
+    cr_assert_eq(agent->membership.roster.deployment, before.roster.deployment);
 }
 
-static const enum rl_admission ways[] = {RL_ADMIT_NEW, RL_ADMIT_AT_ONCE, RL_ADMIT_WAIT,
-                                         RL_ADMIT_REPLACE};
+static const enum rl_admission_mode ways[] = {RL_ADMIT_NEW, RL_ADMIT_AT_ONCE, RL_ADMIT_WAIT,
+                                              RL_ADMIT_REPLACE};
 
 /* --- refusals --- */
 
@@ -33,243 +38,250 @@ Test(admission, needs_every_node)
     for (unsigned missing = 0; missing < 3; missing++)
         for (unsigned i = 0; i < 4; i++) {
             struct stores stores;
-            struct clerk clerk;
+            struct agent agent;
             stores_init(&stores, 3);
-            clerk_init(&clerk, &stores);
-            clerk.steward.active = false;
-            clerk_greet_all(&clerk);
-            clerk_gone(&clerk, missing);
-            expect_refusal(&clerk, ways[i], 0, RL_REFUSAL_UNSEEN, missing);
+            agent_init(&agent, &stores);
+            agent.membership.active = false;
+            agent_greet_all(&agent);
+            agent_disconnected(&agent, missing);
+            expect_refusal(&agent, ways[i], 0, RL_ADMISSION_UNREACHED, missing);
         }
 }
 
-Test(admission, of_new_nodes_finds_none_of_them_used)
+Test(admission, of_new_nodes_refuses_a_node_with_a_marker)
 {
     for (unsigned used = 0; used < 3; used++) {
         struct stores stores;
-        struct clerk clerk;
-        stores_init_founded(&stores, 3);
+        struct agent agent;
+        stores_init_bootstrapped(&stores, 3);
         for (unsigned i = 0; i < 3; i++)
             if (i != used)
                 stores_forget(&stores, i);
-        clerk_init_greeted(&clerk, &stores);
-        expect_refusal(&clerk, RL_ADMIT_NEW, 3, RL_REFUSAL_USED, used);
-        expect_refusal(&clerk, RL_ADMIT_AT_ONCE, 3, RL_REFUSAL_USED, used);
+        agent_init_greeted(&agent, &stores);
+        expect_refusal(&agent, RL_ADMIT_NEW, 3, RL_ADMISSION_NOT_EMPTY, used);
+        expect_refusal(&agent, RL_ADMIT_AT_ONCE, 3, RL_ADMISSION_NOT_EMPTY, used);
     }
 }
 
-/* What is no marker of ours is no reason to write one in its place. */
-Test(admission, of_new_nodes_finds_no_garbage)
+/* A value that is no valid marker must not be overwritten. */
+Test(admission, of_new_nodes_refuses_a_malformed_marker)
 {
     struct stores stores;
-    struct clerk clerk;
+    struct agent agent;
     stores_init(&stores, 3);
     stores.store[1].text[0] = 'x';
     stores.store[1].len = 1;
-    clerk_init_greeted(&clerk, &stores);
-    expect_refusal(&clerk, RL_ADMIT_NEW, 3, RL_REFUSAL_USED, 1);
+    agent_init_greeted(&agent, &stores);
+    expect_refusal(&agent, RL_ADMIT_NEW, 3, RL_ADMISSION_NOT_EMPTY, 1);
 }
 
-Test(admission, of_those_that_wait_needs_a_deployment)
+Test(admission, wait_needs_a_deployment)
 {
     struct stores stores;
-    struct clerk clerk;
+    struct agent agent;
     stores_init(&stores, 3);
-    clerk_init_greeted(&clerk, &stores);
-    expect_refusal(&clerk, RL_ADMIT_WAIT, 3, RL_REFUSAL_UNMARKED, 0);
-    stores_found(&stores, 7);
+    agent_init_greeted(&agent, &stores);
+    expect_refusal(&agent, RL_ADMIT_WAIT, 3, RL_ADMISSION_UNADMITTED, 0);
+    stores_bootstrap(&stores, 7);
     stores_forget(&stores, 0);
     stores_forget(&stores, 1);
-    clerk_init_greeted(&clerk, &stores);
-    cr_assert_eq(clerk_standing(&clerk, 2), RL_STANDING_ALONE);
-    expect_refusal(&clerk, RL_ADMIT_REPLACE, 1, RL_REFUSAL_UNMARKED, 1);
+    agent_init_greeted(&agent, &stores);
+    cr_assert_eq(agent_state(&agent, 2), RL_MEMBER_NO_MAJORITY);
+    expect_refusal(&agent, RL_ADMIT_REPLACE, 1, RL_ADMISSION_UNADMITTED, 1);
     struct rl_marker other = stores_marker(&stores, 2);
     other.roster.deployment++;
     stores_put(&stores, 1, &other);
-    clerk_greet_again(&clerk, 1);
-    expect_refusal(&clerk, RL_ADMIT_WAIT, 3, RL_REFUSAL_UNMARKED, 0);
+    agent_greet_again(&agent, 1);
+    expect_refusal(&agent, RL_ADMIT_WAIT, 3, RL_ADMISSION_UNADMITTED, 0);
 }
 
-/* Where one marker is left it tells what they were: nobody has to delete it by hand. */
-Test(admission, of_those_that_wait_goes_by_the_last_marker)
+/* One marker that is left names the deployment: the operator need not delete it by hand. */
+Test(admission, wait_takes_the_deployment_from_the_last_marker)
 {
     struct stores stores;
-    struct clerk clerk;
+    struct agent agent;
     unsigned node = 3;
-    stores_init_founded(&stores, 3);
+    stores_init_bootstrapped(&stores, 3);
     stores_forget(&stores, 1);
     stores_forget(&stores, 2);
-    clerk_init_greeted(&clerk, &stores);
-    cr_assert_eq(admit(&clerk, RL_ADMIT_WAIT, &node), RL_REFUSAL_NONE);
-    clerk_run(&clerk, rl_steward_quarantine(&clerk.steward) / 2);
-    cr_assert_eq(rl_steward_progress(&clerk.steward), RL_PROGRESS_OPEN);
-    cr_assert_eq(stores_sound(&stores), 1, "it takes a quarantine");
-    clerk_run(&clerk, rl_steward_quarantine(&clerk.steward));
-    cr_assert_eq(rl_steward_progress(&clerk.steward), RL_PROGRESS_DONE);
-    cr_assert_eq(stores_sound(&stores), 7);
+    agent_init_greeted(&agent, &stores);
+    cr_assert_eq(admit(&agent, RL_ADMIT_WAIT, &node), RL_ADMISSION_OK);
+    agent_run(&agent, rl_membership_quarantine(&agent.membership) / 2);
+    cr_assert_eq(rl_admission_progress(&agent.membership), RL_ADMISSION_RUNNING);
+    cr_assert_eq(stores_active(&stores), 1, "it takes a quarantine");
+    agent_run(&agent, rl_membership_quarantine(&agent.membership));
+    cr_assert_eq(rl_admission_progress(&agent.membership), RL_ADMISSION_DONE);
+    cr_assert_eq(stores_active(&stores), 7);
     struct rl_marker last = stores_marker(&stores, 0);
     for (unsigned i = 0; i < 3; i++)
         cr_assert_eq(stores_marker(&stores, i).roster.deployment, last.roster.deployment);
-    cr_assert_eq(rl_marker_self(&last).generation, 1, "its seat was nobody else's");
+    cr_assert_eq(rl_marker_self(&last).generation, 1, "no other node had its index");
 }
 
-Test(admission, of_those_that_wait_finds_no_stranger)
+Test(admission, wait_refuses_another_deployment)
 {
     for (unsigned i = 0; i < 3; i++) {
         struct stores stores;
-        struct clerk clerk;
-        stores_init_founded(&stores, 3);
+        struct agent agent;
+        stores_init_bootstrapped(&stores, 3);
         struct rl_marker marker = stores_marker(&stores, i);
         marker.roster.deployment++;
         stores_put(&stores, i, &marker);
-        clerk_init_greeted(&clerk, &stores);
-        expect_refusal(&clerk, RL_ADMIT_WAIT, 3, RL_REFUSAL_MEMBERS, i);
+        agent_init_greeted(&agent, &stores);
+        expect_refusal(&agent, RL_ADMIT_WAIT, 3, RL_ADMISSION_WRONG_DEPLOYMENT, i);
         marker.roster.deployment--;
         stores_put(&stores, i, &marker);
         struct rl_marker other = stores_marker(&stores, (i + 1) % 3);
-        other.roster.seat[i].generation++;
+        other.roster.member[i].generation++;
         stores_put(&stores, (i + 1) % 3, &other);
-        clerk_init_greeted(&clerk, &stores);
-        cr_assert_eq(clerk_standing(&clerk, i), RL_STANDING_REPLACED);
-        expect_refusal(&clerk, RL_ADMIT_WAIT, 3, RL_REFUSAL_MEMBERS, i);
+        agent_init_greeted(&agent, &stores);
+        cr_assert_eq(agent_state(&agent, i), RL_MEMBER_REPLACED);
+        expect_refusal(&agent, RL_ADMIT_WAIT, 3, RL_ADMISSION_WRONG_DEPLOYMENT, i);
     }
 }
 
-Test(admission, of_a_newcomer_finds_it_empty_and_all_others_sound)
+Test(admission, of_a_replacement_needs_an_empty_node_and_active_others)
 {
     struct stores stores;
-    struct clerk clerk;
-    stores_init_founded(&stores, 3);
-    clerk_init_greeted(&clerk, &stores);
-    expect_refusal(&clerk, RL_ADMIT_REPLACE, 1, RL_REFUSAL_USED, 1);
+    struct agent agent;
+    stores_init_bootstrapped(&stores, 3);
+    agent_init_greeted(&agent, &stores);
+    expect_refusal(&agent, RL_ADMIT_REPLACE, 1, RL_ADMISSION_NOT_EMPTY, 1);
     stores_forget(&stores, 1);
     struct rl_marker marker = stores_marker(&stores, 2);
-    marker.sound = false;
+    marker.active = false;
     stores_put(&stores, 2, &marker);
-    clerk_init_greeted(&clerk, &stores);
-    expect_refusal(&clerk, RL_ADMIT_REPLACE, 1, RL_REFUSAL_UNSOUND, 2);
-    marker.sound = true;
+    agent_init_greeted(&agent, &stores);
+    expect_refusal(&agent, RL_ADMIT_REPLACE, 1, RL_ADMISSION_MEMBER_INACTIVE, 2);
+    marker.active = true;
     stores_put(&stores, 2, &marker);
-    clerk_init_greeted(&clerk, &stores);
+    agent_init_greeted(&agent, &stores);
     unsigned node = 1;
-    cr_assert_eq(admit(&clerk, RL_ADMIT_REPLACE, &node), RL_REFUSAL_NONE);
+    cr_assert_eq(admit(&agent, RL_ADMIT_REPLACE, &node), RL_ADMISSION_OK);
     cr_assert_eq(node, 1);
-    cr_assert(clerk.steward.active);
+    cr_assert(agent.membership.active);
 }
 
-/* --- a server in another's stead --- */
+/* --- a server that replaces another --- */
 
-Test(admission, of_a_newcomer_gives_it_the_seat_that_nobody_has)
+Test(admission, of_a_replacement_assigns_the_free_index)
 {
-    for (unsigned seat = 0; seat < 5; seat++)
+    for (unsigned index = 0; index < 5; index++)
         for (unsigned at = 0; at < 5; at++) { /* the clients may list them in any order */
             struct stores stores;
-            struct clerk clerk;
-            stores_init_founded(&stores, 5);
-            stores_restart(&stores, seat, false);
-            clerk_init(&clerk, &stores);
-            clerk.at[at] = seat;
-            clerk.at[seat] = at;
-            clerk_greet_all(&clerk);
+            struct agent agent;
+            stores_init_bootstrapped(&stores, 5);
+            stores_restart(&stores, index, false);
+            agent_init(&agent, &stores);
+            agent.at[at] = index;
+            agent.at[index] = at;
+            agent_greet_all(&agent);
             unsigned node = at;
-            cr_assert_eq(admit(&clerk, RL_ADMIT_REPLACE, &node), RL_REFUSAL_NONE);
-            cr_assert_eq(rl_steward_progress(&clerk.steward), RL_PROGRESS_OPEN);
-            rl_time quarantine = rl_steward_quarantine(&clerk.steward);
-            clerk_run(&clerk, quarantine - 1);
-            cr_assert_eq(rl_steward_progress(&clerk.steward), RL_PROGRESS_OPEN);
-            clerk_run(&clerk, RL_SECOND);
-            cr_assert_eq(rl_steward_progress(&clerk.steward), RL_PROGRESS_DONE);
-            struct rl_marker marker = stores_marker(&stores, seat);
-            cr_assert_eq(marker.seat, seat);
+            cr_assert_eq(admit(&agent, RL_ADMIT_REPLACE, &node), RL_ADMISSION_OK);
+            cr_assert_eq(rl_admission_progress(&agent.membership), RL_ADMISSION_RUNNING);
+            rl_time quarantine = rl_membership_quarantine(&agent.membership);
+            agent_run(&agent, quarantine - 1);
+            cr_assert_eq(rl_admission_progress(&agent.membership), RL_ADMISSION_RUNNING);
+            agent_run(&agent, RL_SECOND);
+            cr_assert_eq(rl_admission_progress(&agent.membership), RL_ADMISSION_DONE);
+            struct rl_marker marker = stores_marker(&stores, index);
+            cr_assert_eq(marker.index, index);
             cr_assert_eq(rl_marker_self(&marker).generation, 2);
         }
 }
 
-/* The old server comes back, for clients that still know it: it has no vote. */
-Test(admission, of_a_newcomer_is_the_end_of_whom_it_replaces)
+/* The old server returns, for clients that still know it: it has no vote. */
+Test(admission, of_a_replacement_ends_the_vote_of_the_replaced_server)
 {
     struct stores stores;
-    struct clerk clerk, old;
+    struct agent agent, old;
     unsigned node = 2;
-    stores_init_founded(&stores, 4);
+    stores_init_bootstrapped(&stores, 4);
     struct stores three = stores;
-    three.n = 3; /* the fourth is to take the place of the third */
+    three.n = 3; /* the fourth node is to replace the third */
     for (unsigned i = 0; i < 3; i++) {
         struct rl_marker marker = stores_marker(&stores, i);
         marker.roster.n = 3;
         stores_put(&three, i, &marker);
     }
     stores_forget(&three, 3);
-    clerk_init(&old, &three);
-    clerk_greet_all(&old);
-    cr_assert_eq(clerk_sound(&old), 7);
-    clerk_init(&clerk, &three);
-    clerk.at[2] = 3;
-    clerk_greet_all(&clerk);
-    cr_assert_eq(admit(&clerk, RL_ADMIT_REPLACE, &node), RL_REFUSAL_NONE);
-    clerk_run(&clerk, rl_steward_quarantine(&clerk.steward) + RL_SECOND);
-    cr_assert_eq(rl_steward_progress(&clerk.steward), RL_PROGRESS_DONE);
-    clerk_greet_again(&old, 0);
-    cr_assert_eq(clerk_standing(&old, 2), RL_STANDING_REPLACED);
-    clerk_run(&old, 60 * RL_SECOND);
-    cr_assert_eq(clerk_standing(&old, 2), RL_STANDING_REPLACED);
-    cr_assert_eq(clerk_sound(&clerk), 7);
+    agent_init(&old, &three);
+    agent_greet_all(&old);
+    cr_assert_eq(agent_active(&old), 7);
+    agent_init(&agent, &three);
+    agent.at[2] = 3;
+    agent_greet_all(&agent);
+    cr_assert_eq(admit(&agent, RL_ADMIT_REPLACE, &node), RL_ADMISSION_OK);
+    agent_run(&agent, rl_membership_quarantine(&agent.membership) + RL_SECOND);
+    cr_assert_eq(rl_admission_progress(&agent.membership), RL_ADMISSION_DONE);
+    agent_greet_again(&old, 0);
+    cr_assert_eq(agent_state(&old, 2), RL_MEMBER_REPLACED);
+    agent_run(&old, 60 * RL_SECOND);
+    cr_assert_eq(agent_state(&old, 2), RL_MEMBER_REPLACED);
+    cr_assert_eq(agent_active(&agent), 7);
 }
 
-/* Only the newcomer: another that turns up empty meanwhile is none. */
-Test(admission, of_a_newcomer_is_of_no_other)
+/* Only the named node: another node that becomes empty meanwhile gets no index. */
+Test(admission, of_a_replacement_assigns_no_other_node)
 {
     struct stores stores;
-    struct clerk clerk;
+    struct agent agent;
     unsigned node = 1;
-    stores_init_founded(&stores, 5);
+    stores_init_bootstrapped(&stores, 5);
     stores_forget(&stores, 1);
-    clerk_init_greeted(&clerk, &stores);
-    cr_assert_eq(admit(&clerk, RL_ADMIT_REPLACE, &node), RL_REFUSAL_NONE);
-    clerk.steward.ward[2].last.generation = 0; /* as if it had never been seen before */
-    clerk_gone(&clerk, 2);
+    agent_init_greeted(&agent, &stores);
+    cr_assert_eq(admit(&agent, RL_ADMIT_REPLACE, &node), RL_ADMISSION_OK);
+    agent.membership.member[2].last.generation =
+        0; /* as if it had never been seen before */
+    agent_disconnected(&agent, 2);
     stores_restart(&stores, 2, false);
-    clerk_greet(&clerk, 2);
-    clerk_run(&clerk, 60 * RL_SECOND);
-    cr_assert_eq(clerk_standing(&clerk, 2), RL_STANDING_UNMARKED);
-    cr_assert_eq(clerk_standing(&clerk, 1), RL_STANDING_SOUND);
+    agent_greet(&agent, 2);
+    agent_run(&agent, 60 * RL_SECOND);
+    cr_assert_eq(agent_state(&agent, 2), RL_MEMBER_UNMARKED);
+    cr_assert_eq(agent_state(&agent, 1), RL_MEMBER_ACTIVE);
 }
 
-/* --- how far it is --- */
+/* --- progress --- */
 
-Test(admission, is_done_when_all_vote_and_not_before)
+Test(admission, is_done_only_when_all_vote)
 {
-    for (unsigned sound = 0; sound < 8; sound++) {
+    for (unsigned active = 0; active < 8; active++) {
         struct stores stores;
-        struct clerk clerk;
-        stores_init_founded(&stores, 3);
+        struct agent agent;
+        stores_init_bootstrapped(&stores, 3);
         for (unsigned i = 0; i < 3; i++) {
             struct rl_marker marker = stores_marker(&stores, i);
-            marker.sound = sound & rl_bit(i);
+            marker.active = active & rl_bit(i);
             stores_put(&stores, i, &marker);
         }
-        clerk_init_greeted(&clerk, &stores);
-        cr_assert_eq(rl_steward_progress(&clerk.steward),
-                     sound == 7 ? RL_PROGRESS_DONE : RL_PROGRESS_OPEN);
+        agent_init_greeted(&agent, &stores);
+        cr_assert_eq(rl_admission_progress(&agent.membership),
+                     active == 7 ? RL_ADMISSION_DONE : RL_ADMISSION_RUNNING);
     }
 }
 
-Test(admission, tells_how_much_is_left_of_a_quarantine)
+Test(admission, reports_the_rest_of_a_quarantine)
 {
     struct stores stores;
-    struct clerk clerk;
-    stores_init_founded(&stores, 3);
+    struct agent agent;
+    stores_init_bootstrapped(&stores, 3);
     struct rl_marker marker = stores_marker(&stores, 1);
-    marker.sound = false;
+    marker.active = false;
     stores_put(&stores, 1, &marker);
-    clerk_init_greeted(&clerk, &stores);
-    cr_assert_eq(rl_steward_left(&clerk.steward, 0, stores.now), RL_NEVER, "it votes");
-    cr_assert_eq(rl_steward_left(&clerk.steward, 1, stores.now), RL_NEVER);
-    clerk_work(&clerk);
-    rl_time quarantine = rl_steward_quarantine(&clerk.steward);
-    cr_assert_eq(rl_steward_left(&clerk.steward, 1, stores.now), quarantine);
-    cr_assert_eq(rl_steward_left(&clerk.steward, 1, stores.now + quarantine - 1), 1);
-    cr_assert_eq(rl_steward_left(&clerk.steward, 1, stores.now + 2 * quarantine), 0);
-    clerk_gone(&clerk, 1);
-    cr_assert_eq(rl_steward_left(&clerk.steward, 1, stores.now), RL_NEVER);
+    agent_init_greeted(&agent, &stores);
+    cr_assert_eq(rl_membership_quarantine_left(&agent.membership, 0, stores.now), RL_NEVER,
+                 "it votes");
+    cr_assert_eq(rl_membership_quarantine_left(&agent.membership, 1, stores.now), RL_NEVER);
+    agent_work(&agent);
+    rl_time quarantine = rl_membership_quarantine(&agent.membership);
+    cr_assert_eq(rl_membership_quarantine_left(&agent.membership, 1, stores.now),
+                 quarantine);
+    cr_assert_eq(
+        rl_membership_quarantine_left(&agent.membership, 1, stores.now + quarantine - 1),
+        1);
+    cr_assert_eq(
+        rl_membership_quarantine_left(&agent.membership, 1, stores.now + 2 * quarantine),
+        0);
+    agent_disconnected(&agent, 1);
+    cr_assert_eq(rl_membership_quarantine_left(&agent.membership, 1, stores.now), RL_NEVER);
 }

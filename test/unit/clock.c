@@ -1,8 +1,8 @@
-/* The client's clock, from the readings of two that each lie in their own way. */
+/* The client's clock, made from two clocks that are each wrong in their own way. */
 #include "core/clock.h"
 
-#include "chance.h"
-#include "desk.h"
+#include "lease_fixture.h"
+#include "prng.h"
 
 static struct rl_clock made(rl_time boot, rl_time raw)
 {
@@ -27,7 +27,7 @@ Test(clock, takes_the_larger_step)
                  "and faster");
 }
 
-/* Two clocks that are rounded tick at different moments: no tick may count twice. */
+/* Two rounded clocks tick at different moments: no tick may count twice. */
 Test(clock, does_not_run_fast_when_it_is_read_often)
 {
     struct rl_clock clock = made(0, 0);
@@ -61,19 +61,19 @@ Test(clock, stops_at_the_end_of_time)
     cr_assert_eq(rl_clock_advance(&clock, RL_NEVER - 10, 100), RL_NEVER);
 }
 
-/* Against two clocks of a known true time: it may be early, never late. */
+/* Against two clocks of a known true time: the result may be early, never late. */
 Test(clock, is_never_slower_than_the_faster_of_the_two)
 {
-    struct chance chance = {11};
+    struct prng prng = {11};
     for (unsigned run = 0; run < 200; run++) {
-        rl_time boot = chance_below(&chance, 1000000), raw = chance_below(&chance, 1000000);
+        rl_time boot = prng_below(&prng, 1000000), raw = prng_below(&prng, 1000000);
         rl_time boot_first = boot, raw_first = raw;
         struct rl_clock clock = made(boot, raw);
         rl_time last = clock.now;
         for (unsigned step = 0; step < 200; step++) {
-            unsigned passed = chance_below(&chance, 100000);
-            bool asleep = chance_below(&chance, 20) == 0;
-            boot += passed + chance_below(&chance, passed / 1000 + 1);
+            unsigned passed = prng_below(&prng, 100000);
+            bool asleep = prng_below(&prng, 20) == 0;
+            boot += passed + prng_below(&prng, passed / 1000 + 1);
             raw += asleep ? 0 : passed;
             rl_time now = rl_clock_advance(&clock, boot, raw);
             CHECK(now >= last, "it went back");
@@ -84,19 +84,21 @@ Test(clock, is_never_slower_than_the_faster_of_the_two)
     }
 }
 
-/* How many glances between two readings of both. */
+/* How many single reads lie between two reads of both clocks. */
 #define GLANCES 8
 
-/* One of them is slewed as much as the kernel can, either way, and read alone meanwhile. */
-Test(clock, a_glance_is_never_slower_than_the_clock_that_is_not_slewed)
+/*
+ * One clock is slewed as fast as the kernel can, either way, and is read alone meanwhile.
+ */
+Test(clock, a_single_read_is_never_slower_than_the_unslewed_clock)
 {
     static const int slews[] = {-100500, -83333, -100, 0, 83333, 100500}; /* ppm */
     for (size_t i = 0; i < sizeof(slews) / sizeof(slews[0]); i++) {
-        struct chance chance = {7 + i};
+        struct prng prng = {7 + i};
         rl_time nanos = 0, early = 0; /* of the true time; by how much it was fast */
         struct rl_clock clock = made(0, 0);
         for (unsigned reading = 0; reading < 100000; reading++) {
-            nanos += chance_below(&chance, 2000 * RL_CLOCK_GLANCE / GLANCES);
+            nanos += prng_below(&prng, 2000 * RL_CLOCK_GLANCE / GLANCES);
             rl_time raw = nanos / 1000,
                     boot = nanos / 1000 * (1000000 + slews[i]) / 1000000;
             rl_time before = clock.now;
@@ -112,13 +114,13 @@ Test(clock, a_glance_is_never_slower_than_the_clock_that_is_not_slewed)
     }
 }
 
-/* The two tick at different moments, and both of their readings are rounded. */
-Test(clock, a_glance_is_never_slower_than_a_reading_of_both)
+/* The two clocks tick at different moments, and the reads of both are rounded. */
+Test(clock, a_single_read_is_never_slower_than_a_read_of_both)
 {
-    struct chance chance = {3};
+    struct prng prng = {3};
     for (unsigned run = 0; run < 1000000; run++) {
-        rl_time boot = chance_below(&chance, 1000), raw = chance_below(&chance, 1000);
-        rl_time took = chance_below(&chance, 2000 * RL_CLOCK_GLANCE); /* ns */
+        rl_time boot = prng_below(&prng, 1000), raw = prng_below(&prng, 1000);
+        rl_time took = prng_below(&prng, 2000 * RL_CLOCK_GLANCE); /* ns */
         struct rl_clock glances = made(0, 0), looks = glances;
         rl_time later = (boot + took * (1000000 - 100500) / 1000000) / 1000;
         if (!rl_clock_glance(&glances, later))
@@ -131,7 +133,7 @@ Test(clock, a_glance_is_never_slower_than_a_reading_of_both)
     }
 }
 
-Test(clock, who_was_suspended_does_not_only_glance)
+Test(clock, after_a_suspension_both_clocks_are_read)
 {
     struct rl_clock clock = made(1000, 1000);
     cr_assert(rl_clock_glance(&clock, 1000 + RL_CLOCK_GLANCE - 1));

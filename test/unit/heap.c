@@ -1,8 +1,8 @@
-/* A heap against a plain array that is looked through. */
-#include "heap.h"
+/* A heap, compared with a linear search of a plain array. */
+#include "base/heap.h"
 
-#include "chance.h"
-#include "desk.h"
+#include "lease_fixture.h"
+#include "prng.h"
 
 #define MEMBERS 300
 #define STEPS   200000
@@ -20,7 +20,7 @@ static rl_time earliest(void)
     return first;
 }
 
-/* Each that is due is in the list, once, and nobody else. */
+/* Each member that is due is in the list once, and nothing else is. */
 static void expect_list(rl_time now)
 {
     bool seen[MEMBERS] = {false};
@@ -33,23 +33,23 @@ static void expect_list(rl_time now)
         CHECK(seen[i] == (model[i] <= now), "%u is not in the list", i);
 }
 
-static void step(struct chance *chance)
+static void step(struct prng *prng)
 {
-    unsigned i = chance_below(chance, MEMBERS);
-    if (chance_below(chance, 3) == 0) {
+    unsigned i = prng_below(prng, MEMBERS);
+    if (prng_below(prng, 3) == 0) {
         rl_heap_drop(&heap, &due[i]);
         model[i] = RL_NEVER;
     } else {
-        model[i] = chance_below(chance, TIMES);
+        model[i] = prng_below(prng, TIMES);
         rl_heap_set(&heap, &due[i], model[i]);
     }
     CHECK(rl_heap_when(&heap, &due[i]) == model[i], "when %u is due", i);
     CHECK(rl_heap_first(&heap) == earliest(), "the earliest");
 }
 
-Test(heap, is_what_a_plain_array_says)
+Test(heap, equals_a_plain_array)
 {
-    struct chance chance = {3};
+    struct prng prng = {3};
     cr_assert_eq(rl_heap_first(&heap), RL_NEVER);
     cr_assert_null(rl_heap_list(&heap, RL_NEVER));
     for (unsigned i = 0; i < MEMBERS; i++) {
@@ -57,9 +57,9 @@ Test(heap, is_what_a_plain_array_says)
         cr_assert(rl_heap_reserve(&heap, i + 1));
     }
     for (unsigned run = 0; run < STEPS; run++) {
-        step(&chance);
+        step(&prng);
         if (run % 64 == 0)
-            expect_list(chance_below(&chance, TIMES));
+            expect_list(prng_below(&prng, TIMES));
     }
     for (unsigned i = 0; i < MEMBERS; i++) {
         CHECK(rl_heap_when(&heap, &due[i]) == model[i], "when %u is due", i);

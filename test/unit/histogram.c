@@ -1,10 +1,10 @@
-/* What histograms tell, against an exact sort. */
+/* What histograms report, compared with an exact sort. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "chance.h"
-#include "cli/histogram.h"
+#include "cli/bench/histogram.h"
+#include "prng.h"
 
 #define CHECK(condition, ...)                                                              \
     do {                                                                                   \
@@ -23,10 +23,10 @@ static const uint32_t percentiles[] = {0,      1,      1000,   100000, 250000, 5
     index < sizeof(array) / sizeof((array)[0]);                                            \
     index++
 
-/* Of any size up to 2^bits, small ones as often as large ones. */
-static int64_t draw(struct chance *chance, unsigned bits)
+/* Of any size up to 2^bits; small values as often as large ones. */
+static int64_t draw(struct prng *prng, unsigned bits)
 {
-    return (int64_t)(chance_bits(chance) >> (63 - chance_below(chance, bits)));
+    return (int64_t)(prng_bits(prng) >> (63 - prng_below(prng, bits)));
 }
 
 static int compare(const void *a, const void *b)
@@ -35,7 +35,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The least of the sorted values that so many parts of all do not exceed. */
+/* The least of the sorted values that is not below this part of all. */
 static int64_t exact(const int64_t *sorted, size_t count, uint32_t parts)
 {
     size_t rank = (count * parts + HISTOGRAM_ALL - 1) / HISTOGRAM_ALL;
@@ -61,16 +61,16 @@ static void compare_all(const struct histogram *histogram, int64_t *value, size_
 
 Test(histogram, percentiles_are_within_their_error_and_never_below)
 {
-    struct chance chance = {1};
+    struct prng prng = {1};
     int64_t value[VALUES];
     for (EACH(i, precisions)) {
         for (unsigned run = 0; run < 200; run++) {
             struct histogram histogram;
-            size_t count = 1 + chance_below(&chance, VALUES);
-            unsigned bits = 1 + chance_below(&chance, 37);
+            size_t count = 1 + prng_below(&prng, VALUES);
+            unsigned bits = 1 + prng_below(&prng, 37);
             cr_assert(histogram_init(&histogram, precisions[i]));
             for (size_t k = 0; k < count; k++) {
-                value[k] = draw(&chance, bits);
+                value[k] = draw(&prng, bits);
                 histogram_add(&histogram, value[k], 1);
             }
             compare_all(&histogram, value, count);
@@ -99,27 +99,27 @@ Test(histogram, each_bucket_ends_where_the_next_begins)
     }
 }
 
-Test(histogram, nothing_seen_has_no_percentile)
+Test(histogram, an_empty_one_has_no_percentile)
 {
     struct histogram histogram;
     cr_assert(histogram_init(&histogram, HISTOGRAM_FINE));
     cr_assert_eq(histogram_at(&histogram, 500000), -1);
     histogram_add(&histogram, 5, 0);
-    cr_assert_eq(histogram_at(&histogram, 500000), -1, "no weight is nothing seen");
+    cr_assert_eq(histogram_at(&histogram, 500000), -1, "a weight of 0 counts nothing");
     cr_assert_eq(histogram.most, -1);
     histogram_free(&histogram);
 }
 
-Test(histogram, a_weight_is_so_many_values)
+Test(histogram, a_weight_counts_as_that_many_values)
 {
-    struct chance chance = {2};
+    struct prng prng = {2};
     for (unsigned run = 0; run < 200; run++) {
         struct histogram one, many;
         cr_assert(histogram_init(&one, HISTOGRAM_FINE) &&
                   histogram_init(&many, HISTOGRAM_FINE));
         for (unsigned i = 0; i < 20; i++) {
-            int64_t value = draw(&chance, 20);
-            unsigned weight = chance_below(&chance, 9);
+            int64_t value = draw(&prng, 20);
+            unsigned weight = prng_below(&prng, 9);
             histogram_add(&one, value, weight);
             for (unsigned k = 0; k < weight; k++)
                 histogram_add(&many, value, 1);
@@ -146,7 +146,7 @@ Test(histogram, huge_weights_do_not_overflow)
     histogram_free(&histogram);
 }
 
-Test(histogram, what_is_above_the_most_counts_as_that)
+Test(histogram, values_above_the_maximum_count_as_the_maximum)
 {
     struct histogram histogram;
     cr_assert(histogram_init(&histogram, HISTOGRAM_FINE));
@@ -155,15 +155,15 @@ Test(histogram, what_is_above_the_most_counts_as_that)
     histogram_free(&histogram);
 }
 
-Test(histogram, moved_is_as_if_all_had_been_seen_there)
+Test(histogram, moved_values_count_as_if_seen_in_the_target)
 {
-    struct chance chance = {3};
+    struct prng prng = {3};
     int64_t value[VALUES];
     struct histogram to, from;
     cr_assert(histogram_init(&to, HISTOGRAM_COARSE) &&
               histogram_init(&from, HISTOGRAM_COARSE));
     for (size_t i = 0; i < VALUES; i++) {
-        value[i] = draw(&chance, 30);
+        value[i] = draw(&prng, 30);
         histogram_add(i % 3 ? &from : &to, value[i], 1);
     }
     histogram_move(&to, &from);
@@ -173,7 +173,7 @@ Test(histogram, moved_is_as_if_all_had_been_seen_there)
     histogram_move(&to, &from); /* nothing */
     compare_all(&to, value, VALUES);
     histogram_add(&from, 7, 1);
-    cr_assert_eq(histogram_at(&from, HISTOGRAM_ALL), 7, "it begins anew");
+    cr_assert_eq(histogram_at(&from, HISTOGRAM_ALL), 7, "it is empty again");
     histogram_free(&to);
     histogram_free(&from);
 }

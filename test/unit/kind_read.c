@@ -1,16 +1,16 @@
-/* How replies read as votes, whatever a server says. */
+/* How replies become votes, whatever a server sends. */
 #include "core/kind.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "desk.h"
+#include "lease_fixture.h"
 
 #define TEXT(literal) .text = (literal), .len = sizeof(literal) - 1
 
 static struct rl_answer answer;
 
-static bool reads(enum rl_text text, struct rl_reply reply)
+static bool reads(enum rl_command text, struct rl_reply reply)
 {
     memset(&answer, 0xa5, sizeof(answer));
     return rl_kind_read(rl_kind_of((struct rl_word){"p", 1}), text, &reply, &answer);
@@ -26,39 +26,42 @@ static struct rl_reply error(const char *text)
     return (struct rl_reply){.type = RL_REPLY_ERROR, .text = text, .len = strlen(text)};
 }
 
-static const enum rl_text scripted[] = {RL_EXTEND, RL_RELEASE, RL_INSPECT, RL_BREAK};
+static const enum rl_command scripted[] = {RL_CMD_EXTEND, RL_CMD_RELEASE, RL_CMD_INSPECT,
+                                           RL_CMD_BREAK};
 #define SCRIPTED (sizeof(scripted) / sizeof(scripted[0]))
 
-Test(read, acquire)
+Test(reply, acquire)
 {
-    cr_assert(reads(RL_ACQUIRE, (struct rl_reply){.type = RL_REPLY_STATUS, TEXT("OK")}));
+    cr_assert(
+        reads(RL_CMD_ACQUIRE, (struct rl_reply){.type = RL_REPLY_STATUS, TEXT("OK")}));
     cr_assert_eq(answer.vote, RL_VOTE_GRANTED);
     cr_assert_eq(answer.fault, RL_FAULT_NONE);
     cr_assert_eq(answer.pttl, -1);
-    cr_assert(reads(RL_ACQUIRE, (struct rl_reply){.type = RL_REPLY_NIL}));
+    cr_assert(reads(RL_CMD_ACQUIRE, (struct rl_reply){.type = RL_REPLY_NIL}));
     cr_assert_eq(answer.vote, RL_VOTE_HELD);
-    cr_assert_eq(answer.value.len, 0, "who holds it is not asked for");
+    cr_assert_eq(answer.value.len, 0, "the holder is not requested");
     cr_assert_eq(answer.pttl, -1);
 }
 
-/* A stream that answers another question must not be believed: it would grant a lock. */
-Test(read, acquire_is_granted_by_ok_and_by_nothing_else)
+/* A reply that belongs to another command must not count: it would grant a lock. */
+Test(reply, acquire_is_granted_by_ok_and_by_nothing_else)
 {
-    cr_assert_not(reads(RL_ACQUIRE, (struct rl_reply){.type = RL_REPLY_STATUS, TEXT("")}));
     cr_assert_not(
-        reads(RL_ACQUIRE, (struct rl_reply){.type = RL_REPLY_STATUS, TEXT("QUEUED")}));
+        reads(RL_CMD_ACQUIRE, (struct rl_reply){.type = RL_REPLY_STATUS, TEXT("")}));
     cr_assert_not(
-        reads(RL_ACQUIRE, (struct rl_reply){.type = RL_REPLY_STATUS, TEXT("PONG")}));
+        reads(RL_CMD_ACQUIRE, (struct rl_reply){.type = RL_REPLY_STATUS, TEXT("QUEUED")}));
     cr_assert_not(
-        reads(RL_ACQUIRE, (struct rl_reply){.type = RL_REPLY_STATUS, TEXT("OKAY")}));
+        reads(RL_CMD_ACQUIRE, (struct rl_reply){.type = RL_REPLY_STATUS, TEXT("PONG")}));
     cr_assert_not(
-        reads(RL_ACQUIRE, (struct rl_reply){.type = RL_REPLY_STRING, TEXT("OK")}));
-    cr_assert_not(reads(RL_ACQUIRE, (struct rl_reply){.type = RL_REPLY_ARRAY}));
-    cr_assert_not(reads(RL_ACQUIRE, number(1)));
+        reads(RL_CMD_ACQUIRE, (struct rl_reply){.type = RL_REPLY_STATUS, TEXT("OKAY")}));
+    cr_assert_not(
+        reads(RL_CMD_ACQUIRE, (struct rl_reply){.type = RL_REPLY_STRING, TEXT("OK")}));
+    cr_assert_not(reads(RL_CMD_ACQUIRE, (struct rl_reply){.type = RL_REPLY_ARRAY}));
+    cr_assert_not(reads(RL_CMD_ACQUIRE, number(1)));
 }
 
-/* The votes of the numbers -1 to 3; UNASKED stands for: not to be believed. */
-static void check_numbers(enum rl_text text, const enum rl_vote *expected)
+/* The votes of the numbers -1 to 3; UNASKED stands for: rejected. */
+static void check_numbers(enum rl_command text, const enum rl_vote *expected)
 {
     for (int value = -1; value <= 3; value++) {
         enum rl_vote vote = expected[value + 1];
@@ -69,31 +72,35 @@ static void check_numbers(enum rl_text text, const enum rl_vote *expected)
     }
     cr_assert_not(reads(text, number(INT64_MAX)));
     cr_assert_not(reads(text, number(INT64_MIN)));
-    cr_assert_not(reads(text, number(INT64_C(1) << 32)), "nor what is 0 in 32 bits");
+    cr_assert_not(reads(text, number(INT64_C(1) << 32)),
+                  "nor a number that is 0 in 32 bits");
 }
 
-Test(read, numbers)
+Test(reply, numbers)
 {
     static const enum rl_vote extend[] = {RL_VOTE_UNASKED, RL_VOTE_GONE, RL_VOTE_GRANTED,
-                                          RL_VOTE_PLANTED, RL_VOTE_UNASKED};
+                                          RL_VOTE_RECREATED, RL_VOTE_UNASKED};
     static const enum rl_vote release[] = {RL_VOTE_UNASKED, RL_VOTE_GONE, RL_VOTE_GRANTED,
                                            RL_VOTE_GRANTED, RL_VOTE_UNASKED};
     static const enum rl_vote look[] = {RL_VOTE_UNASKED, RL_VOTE_GONE, RL_VOTE_UNASKED,
                                         RL_VOTE_UNASKED, RL_VOTE_UNASKED};
-    check_numbers(RL_EXTEND, extend);
-    check_numbers(RL_RELEASE, release);
-    check_numbers(RL_INSPECT, look);
-    check_numbers(RL_BREAK, look);
+    check_numbers(RL_CMD_EXTEND, extend);
+    check_numbers(RL_CMD_RELEASE, release);
+    check_numbers(RL_CMD_INSPECT, look);
+    check_numbers(RL_CMD_BREAK, look);
 }
 
-/* 2 means that besides being released another waits; of an extension it does not. */
-Test(read, whether_another_waits)
+/*
+ * In a release 2 means that it was released and another client waits; in an extension it
+ * does not.
+ */
+Test(reply, release_reports_whether_another_waits)
 {
     for (int value = 0; value <= 2; value++) {
-        cr_assert(reads(RL_RELEASE, number(value)));
-        cr_assert_eq(answer.awaited, value == 2);
-        cr_assert(reads(RL_EXTEND, number(value)));
-        cr_assert_not(answer.awaited);
+        cr_assert(reads(RL_CMD_RELEASE, number(value)));
+        cr_assert_eq(answer.has_waiters, value == 2);
+        cr_assert(reads(RL_CMD_EXTEND, number(value)));
+        cr_assert_not(answer.has_waiters);
     }
 }
 
@@ -102,7 +109,7 @@ static struct rl_reply pair(const struct rl_reply *item, size_t items)
     return (struct rl_reply){.type = RL_REPLY_ARRAY, .item = item, .items = items};
 }
 
-Test(read, anothers_value_and_what_remains_of_it)
+Test(reply, another_holders_value_and_its_remaining_time)
 {
     struct rl_reply item[2] = {{.type = RL_REPLY_STRING, TEXT("another")}, number(1234)};
     for (size_t i = 0; i < SCRIPTED; i++) {
@@ -114,25 +121,25 @@ Test(read, anothers_value_and_what_remains_of_it)
     }
 }
 
-/* A 0 behind it: of a release that could not take its place, and of nothing else. */
-Test(read, whether_the_place_was_taken)
+/* A second number 0: a release without room for the queue entry, and nothing else. */
+Test(reply, whether_the_queue_entry_was_written)
 {
     struct rl_reply item[4] = {
         {.type = RL_REPLY_STRING, TEXT("another")}, number(1234), number(0), number(0)};
     for (size_t i = 0; i < SCRIPTED; i++) {
         cr_assert(reads(scripted[i], pair(item, 2)));
-        cr_assert_not(answer.unplaced);
-        cr_assert_eq(reads(scripted[i], pair(item, 3)), scripted[i] == RL_RELEASE);
-        cr_assert_eq(answer.unplaced, scripted[i] == RL_RELEASE);
+        cr_assert_not(answer.not_queued);
+        cr_assert_eq(reads(scripted[i], pair(item, 3)), scripted[i] == RL_CMD_RELEASE);
+        cr_assert_eq(answer.not_queued, scripted[i] == RL_CMD_RELEASE);
         cr_assert_not(reads(scripted[i], pair(item, 4)));
     }
-    cr_assert(reads(RL_RELEASE, pair(item, 3)));
+    cr_assert(reads(RL_CMD_RELEASE, pair(item, 3)));
     cr_assert_eq(answer.vote, RL_VOTE_HELD);
     cr_assert_eq(answer.pttl, 1234);
     cr_assert_eq(answer.time, 0);
 }
 
-Test(read, what_remains_is_unknown_or_capped)
+Test(reply, the_remaining_time_is_unknown_or_capped)
 {
     static const struct {
         int64_t pttl;
@@ -147,12 +154,12 @@ Test(read, what_remains_is_unknown_or_capped)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct rl_reply item[2] = {{.type = RL_REPLY_STRING, TEXT("x")},
                                    number(rows[i].pttl)};
-        cr_assert(reads(RL_INSPECT, pair(item, 2)));
+        cr_assert(reads(RL_CMD_INSPECT, pair(item, 2)));
         cr_assert_eq(answer.pttl, rows[i].read, "row %zu", i);
     }
 }
 
-Test(read, whatever_is_malformed_is_not_believed)
+Test(reply, a_malformed_reply_is_rejected)
 {
     struct rl_reply text = {.type = RL_REPLY_STRING, TEXT("x")};
     struct rl_reply good[3] = {text, number(1), number(1)};
@@ -176,40 +183,43 @@ Test(read, whatever_is_malformed_is_not_believed)
     }
 }
 
-Test(read, an_error_is_a_refusal_of_any_text)
+Test(reply, an_error_is_a_refusal_of_any_text)
 {
-    for (int text = 0; text < RL_TEXTS; text++) {
-        cr_assert(reads((enum rl_text)text,
+    for (int text = 0; text < RL_COMMANDS; text++) {
+        cr_assert(reads((enum rl_command)text,
                         error("OOM command not allowed when used memory > 'maxmemory'.")));
         cr_assert_eq(answer.vote, RL_VOTE_ERROR);
         cr_assert_eq(answer.fault, RL_FAULT_OOM);
         cr_assert_eq(answer.pttl, -1);
     }
-    cr_assert(reads(RL_EXTEND, error("NOSCRIPT No matching script. Please use EVAL.")));
+    cr_assert(reads(RL_CMD_EXTEND, error("NOSCRIPT No matching script. Please use EVAL.")));
     cr_assert_eq(answer.vote, RL_VOTE_ERROR);
     cr_assert_eq(answer.fault, RL_FAULT_NOSCRIPT);
-    cr_assert(reads(RL_EXTEND, error("BUSY Redis is busy running a script. You can only "
-                                     "call SCRIPT KILL or SHUTDOWN NOSAVE.")));
+    cr_assert(
+        reads(RL_CMD_EXTEND, error("BUSY Redis is busy running a script. You can only "
+                                   "call SCRIPT KILL or SHUTDOWN NOSAVE.")));
     cr_assert_eq(answer.vote, RL_VOTE_ERROR, "it did not begin");
-    cr_assert(reads(RL_RELEASE, error("")));
+    cr_assert(reads(RL_CMD_RELEASE, error("")));
     cr_assert_eq(answer.fault, RL_FAULT_ERR);
 }
 
-/* It may have come after the script's first write. */
-Test(read, an_error_from_inside_a_script_is_unknown)
+/* The error may have come after the script's first write. */
+Test(reply, an_error_inside_a_script_is_unknown)
 {
-    cr_assert(reads(RL_EXTEND, error("ERR user_script:3: oops script: 6b1bf486c81ceb7edf3c"
-                                     "093f4de16f9f49a0a2ce, on @user_script:3.")));
+    cr_assert(
+        reads(RL_CMD_EXTEND, error("ERR user_script:3: oops script: 6b1bf486c81ceb7edf3c"
+                                   "093f4de16f9f49a0a2ce, on @user_script:3.")));
     cr_assert_eq(answer.vote, RL_VOTE_UNKNOWN);
-    cr_assert(reads(RL_EXTEND, error("OOM command not allowed when used memory > "
-                                     "'maxmemory'. script: 6b1bf4, on @user_script:7.")));
+    cr_assert(
+        reads(RL_CMD_EXTEND, error("OOM command not allowed when used memory > "
+                                   "'maxmemory'. script: 6b1bf4, on @user_script:7.")));
     cr_assert_eq(answer.vote, RL_VOTE_UNKNOWN);
     cr_assert_eq(answer.fault, RL_FAULT_OOM);
-    cr_assert(reads(RL_EXTEND, error("ERR x script: ")));
+    cr_assert(reads(RL_CMD_EXTEND, error("ERR x script: ")));
     cr_assert_eq(answer.vote, RL_VOTE_UNKNOWN, "to the very end");
-    cr_assert(reads(RL_EXTEND, error("ERR x script:")));
+    cr_assert(reads(RL_CMD_EXTEND, error("ERR x script:")));
     cr_assert_eq(answer.vote, RL_VOTE_ERROR);
-    cr_assert(reads(RL_EXTEND, error("script: ")));
+    cr_assert(reads(RL_CMD_EXTEND, error("script: ")));
     cr_assert_eq(answer.vote, RL_VOTE_ERROR);
 }
 
@@ -230,7 +240,7 @@ Test(faults, are_named_by_the_first_word_of_the_error)
             cr_assert_eq(rl_fault_of_error(word, strlen(word) - 1), RL_FAULT_ERR);         \
         }                                                                                  \
     }
-    RL_FAULTS(X)
+    REDLOCK_FAULTS(X)
 #undef X
     cr_assert_eq(rl_fault_of_error("oom in lower case", 17), RL_FAULT_ERR);
     cr_assert_eq(rl_fault_of_error("", 0), RL_FAULT_ERR);
@@ -238,7 +248,7 @@ Test(faults, are_named_by_the_first_word_of_the_error)
     cr_assert_str_eq(rl_fault_text(RL_FAULT_COUNT), "?");
 }
 
-Test(faults, which_are_of_the_credentials_and_which_of_the_node)
+Test(faults, about_credentials_are_told_from_faults_of_the_node)
 {
     for (int i = 0; i < RL_FAULT_COUNT; i++) {
         enum rl_fault fault = (enum rl_fault)i;
@@ -255,7 +265,7 @@ Test(faults, which_are_of_the_credentials_and_which_of_the_node)
 
 /* --- fenced --- */
 
-static bool fenced_reads(enum rl_text text, struct rl_reply reply)
+static bool fenced_reads(enum rl_command text, struct rl_reply reply)
 {
     memset(&answer, 0xa5, sizeof(answer));
     return rl_kind_read(rl_kind_of((struct rl_word){"f:", 2}), text, &reply, &answer);
@@ -269,13 +279,14 @@ static struct rl_reply three(const struct rl_reply items[3])
 #define TIME  INT64_C(1800000000000000)
 #define FENCE INT64_C(1800000000000007)
 
-static const enum rl_text fenced_texts[] = {RL_ACQUIRE, RL_SETTLE, RL_EXTEND, RL_RELEASE};
+static const enum rl_command fenced_texts[] = {RL_CMD_ACQUIRE, RL_CMD_RAISE_FENCE,
+                                               RL_CMD_EXTEND, RL_CMD_RELEASE};
 
-/* The votes of the codes -1 to 3; UNASKED stands for: not to be believed. */
+/* The votes of the codes -1 to 3; UNASKED stands for: rejected. */
 static const enum rl_vote fenced_votes[][5] = {
     {RL_VOTE_UNASKED, RL_VOTE_UNASKED, RL_VOTE_GRANTED, RL_VOTE_UNASKED, RL_VOTE_UNASKED},
     {RL_VOTE_UNASKED, RL_VOTE_GONE, RL_VOTE_GRANTED, RL_VOTE_UNASKED, RL_VOTE_UNASKED},
-    {RL_VOTE_UNASKED, RL_VOTE_GONE, RL_VOTE_GRANTED, RL_VOTE_PLANTED, RL_VOTE_UNASKED},
+    {RL_VOTE_UNASKED, RL_VOTE_GONE, RL_VOTE_GRANTED, RL_VOTE_RECREATED, RL_VOTE_UNASKED},
     {RL_VOTE_UNASKED, RL_VOTE_GONE, RL_VOTE_GRANTED, RL_VOTE_GRANTED, RL_VOTE_UNASKED},
 };
 
@@ -299,11 +310,12 @@ Test(fenced, a_code_the_time_and_the_fence)
             cr_assert_eq(answer.vote, expected);
             cr_assert_eq(answer.fence, FENCE);
             cr_assert_eq(answer.time, TIME);
-            cr_assert_eq(answer.awaited, fenced_texts[i] == RL_RELEASE && code == 2);
+            cr_assert_eq(answer.has_waiters,
+                         fenced_texts[i] == RL_CMD_RELEASE && code == 2);
         }
 }
 
-Test(fenced, a_text_of_other_numbers_is_not_believed)
+Test(fenced, a_reply_with_other_numbers_is_rejected)
 {
     static const char *const texts[] = {
         "",
@@ -326,14 +338,15 @@ Test(fenced, a_text_of_other_numbers_is_not_believed)
         "1 9999999999999 3 4",
         "1 2 3 1234567890123456789",
     };
-    cr_assert(fenced_reads(RL_ACQUIRE, some_text("1 2 3 4")));
+    cr_assert(fenced_reads(RL_CMD_ACQUIRE, some_text("1 2 3 4")));
     cr_assert_eq(answer.time, 2000003);
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-        cr_assert_not(fenced_reads(RL_ACQUIRE, some_text(texts[i])), "\"%s\"", texts[i]);
+        cr_assert_not(fenced_reads(RL_CMD_ACQUIRE, some_text(texts[i])), "\"%s\"",
+                      texts[i]);
     struct rl_reply cut = some_text("1 2 3 45");
     cut.len--;
-    cr_assert(fenced_reads(RL_ACQUIRE, cut));
-    cr_assert_eq(answer.fence, 4, "nobody's NUL ends it");
+    cr_assert(fenced_reads(RL_CMD_ACQUIRE, cut));
+    cr_assert_eq(answer.fence, 4, "a NUL does not end the value");
 }
 
 Test(fenced, another_holds_it)
@@ -349,7 +362,7 @@ Test(fenced, another_holds_it)
     }
 }
 
-Test(fenced, whether_the_place_was_taken)
+Test(fenced, whether_the_queue_entry_was_written)
 {
     const struct rl_reply value = {.type = RL_REPLY_STRING, TEXT("f:other")};
     const struct rl_reply items[] = {value, number(1234), number(TIME), number(0)};
@@ -358,28 +371,29 @@ Test(fenced, whether_the_place_was_taken)
     struct rl_reply four = {.type = RL_REPLY_ARRAY, .item = items, .items = 4};
     for (unsigned i = 0; i < 4; i++) {
         cr_assert(fenced_reads(fenced_texts[i], three(items)));
-        cr_assert_not(answer.unplaced);
-        cr_assert_eq(fenced_reads(fenced_texts[i], four), fenced_texts[i] == RL_RELEASE);
+        cr_assert_not(answer.not_queued);
+        cr_assert_eq(fenced_reads(fenced_texts[i], four),
+                     fenced_texts[i] == RL_CMD_RELEASE);
     }
-    cr_assert(answer.unplaced);
+    cr_assert(answer.not_queued);
     cr_assert_eq(answer.vote, RL_VOTE_HELD);
     cr_assert_eq(answer.time, TIME);
     four.item = code;
-    cr_assert_not(fenced_reads(RL_RELEASE, four));
+    cr_assert_not(fenced_reads(RL_CMD_RELEASE, four));
 }
 
-Test(fenced, refuses_what_comes_late_or_runs_ahead)
+Test(fenced, refuses_a_late_or_early_command)
 {
-    cr_assert(fenced_reads(RL_ACQUIRE, error("LATE to lock anything")));
+    cr_assert(fenced_reads(RL_CMD_ACQUIRE, error("LATE to lock anything")));
     cr_assert_eq(answer.vote, RL_VOTE_ERROR, "nothing was done");
     cr_assert_eq(answer.fault, RL_FAULT_LATE);
-    cr_assert(fenced_reads(RL_SETTLE, error("AHEAD of the clock")));
+    cr_assert(fenced_reads(RL_CMD_RAISE_FENCE, error("AHEAD of the clock")));
     cr_assert_eq(answer.vote, RL_VOTE_ERROR);
     cr_assert_eq(answer.fault, RL_FAULT_AHEAD);
 }
 
 /* A plain lock's grant is no grant of a fenced one, and the other way round. */
-Test(fenced, is_not_to_be_mistaken)
+Test(fenced, a_grant_of_the_other_kind_is_rejected)
 {
     const struct rl_reply text = {.type = RL_REPLY_STRING, TEXT("1")};
     const struct rl_reply mixed[] = {number(1), text, number(FENCE)};
@@ -387,16 +401,17 @@ Test(fenced, is_not_to_be_mistaken)
     const struct rl_reply whole[] = {number(1), number(TIME), number(FENCE)};
     const struct rl_reply odd[] = {text, number(1), text};
     const struct rl_reply ok = {.type = RL_REPLY_STATUS, TEXT("OK")};
-    cr_assert_not(fenced_reads(RL_ACQUIRE, ok));
-    cr_assert_not(fenced_reads(RL_ACQUIRE, number(1)));
-    cr_assert_not(fenced_reads(RL_ACQUIRE, three(mixed)));
-    cr_assert_not(fenced_reads(RL_ACQUIRE, three(negative)));
-    cr_assert_not(fenced_reads(RL_EXTEND, three(odd)));
-    cr_assert_not(fenced_reads(
-        RL_EXTEND, (struct rl_reply){.type = RL_REPLY_ARRAY, .item = whole, .items = 2}));
-    cr_assert_not(fenced_reads(RL_EXTEND, three(whole)));
-    cr_assert_not(reads(RL_EXTEND, three(whole)));
-    cr_assert_not(reads(RL_ACQUIRE, three(whole)));
-    cr_assert_not(reads(RL_EXTEND, some_text("1 2 3 4")));
-    cr_assert_not(reads(RL_ACQUIRE, some_text("1 2 3 4")));
+    cr_assert_not(fenced_reads(RL_CMD_ACQUIRE, ok));
+    cr_assert_not(fenced_reads(RL_CMD_ACQUIRE, number(1)));
+    cr_assert_not(fenced_reads(RL_CMD_ACQUIRE, three(mixed)));
+    cr_assert_not(fenced_reads(RL_CMD_ACQUIRE, three(negative)));
+    cr_assert_not(fenced_reads(RL_CMD_EXTEND, three(odd)));
+    cr_assert_not(
+        fenced_reads(RL_CMD_EXTEND,
+                     (struct rl_reply){.type = RL_REPLY_ARRAY, .item = whole, .items = 2}));
+    cr_assert_not(fenced_reads(RL_CMD_EXTEND, three(whole)));
+    cr_assert_not(reads(RL_CMD_EXTEND, three(whole)));
+    cr_assert_not(reads(RL_CMD_ACQUIRE, three(whole)));
+    cr_assert_not(reads(RL_CMD_EXTEND, some_text("1 2 3 4")));
+    cr_assert_not(reads(RL_CMD_ACQUIRE, some_text("1 2 3 4")));
 }

@@ -1,26 +1,27 @@
-/* What goes over the wire, word by word. */
+/* The arguments of each command on the wire. */
 #include "core/kind.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "desk.h"
+#include "lease_fixture.h"
 #include "scripts.h"
 
 #define WORD(literal) ((struct rl_word){literal, sizeof(literal) - 1})
 
-static const struct rl_subject subject = {
+static const struct rl_command_args args = {
     .key = {"the key", 7},
     .token = {"ptoken@here", 11},
     .ttl_ms = 30000,
 };
 
-static struct rl_command command; /* some of its words point into it */
+static struct rl_argv command; /* some of its arguments point into it */
 
-static void say(enum rl_text text, bool whole, const struct rl_subject *about)
+static void write_argv(enum rl_command which, bool whole,
+                       const struct rl_command_args *about)
 {
     memset(&command, 0xa5, sizeof(command));
-    rl_kind_command(rl_kind_of(about->token), text, whole, about, &command);
+    rl_kind_argv(rl_kind_of(about->token), which, whole, about, &command);
 }
 
 static void expect(size_t words, const struct rl_word *expected)
@@ -39,79 +40,79 @@ static void expect(size_t words, const struct rl_word *expected)
         expect(sizeof(expected) / sizeof(expected[0]), expected);                          \
     } while (0)
 
-Test(words, acquire_is_what_every_other_redlock_client_says)
+Test(argv, acquire_is_what_every_other_redlock_client_sends)
 {
-    say(RL_ACQUIRE, false, &subject);
-    EXPECT(WORD("SET"), subject.key, subject.token, WORD("NX"), WORD("PX"), WORD("30000"));
-    say(RL_ACQUIRE, true, &subject);
-    cr_assert_eq(command.words, 6, "it has no script to be sent whole");
+    write_argv(RL_CMD_ACQUIRE, false, &args);
+    EXPECT(WORD("SET"), args.key, args.token, WORD("NX"), WORD("PX"), WORD("30000"));
+    write_argv(RL_CMD_ACQUIRE, true, &args);
+    cr_assert_eq(command.words, 6, "it has no script that could be sent in full");
 }
 
-Test(words, extend)
+Test(argv, extend)
 {
     const struct rl_script *script = &rl_script_plain_extend;
     struct rl_word sha1 = {script->sha1, 40}, body = {script->body, script->len};
-    say(RL_EXTEND, false, &subject);
-    EXPECT(WORD("EVALSHA"), sha1, WORD("1"), subject.key, subject.token, WORD("30000"),
+    write_argv(RL_CMD_EXTEND, false, &args);
+    EXPECT(WORD("EVALSHA"), sha1, WORD("1"), args.key, args.token, WORD("30000"),
            WORD("0"));
-    struct rl_subject planting = subject;
-    planting.plant = true;
-    say(RL_EXTEND, true, &planting);
-    EXPECT(WORD("EVAL"), body, WORD("1"), subject.key, subject.token, WORD("30000"),
-           WORD("1"));
+    struct rl_command_args planting = args;
+    planting.recreate = true;
+    write_argv(RL_CMD_EXTEND, true, &planting);
+    EXPECT(WORD("EVAL"), body, WORD("1"), args.key, args.token, WORD("30000"), WORD("1"));
 }
 
-Test(words, release)
+Test(argv, release)
 {
     const struct rl_script *script = &rl_script_plain_release;
     struct rl_word sha1 = {script->sha1, 40}, body = {script->body, script->len};
-    say(RL_RELEASE, false, &subject);
-    EXPECT(WORD("EVALSHA"), sha1, WORD("1"), subject.key, subject.token);
-    say(RL_RELEASE, true, &subject);
-    EXPECT(WORD("EVAL"), body, WORD("1"), subject.key, subject.token);
+    write_argv(RL_CMD_RELEASE, false, &args);
+    EXPECT(WORD("EVALSHA"), sha1, WORD("1"), args.key, args.token);
+    write_argv(RL_CMD_RELEASE, true, &args);
+    EXPECT(WORD("EVAL"), body, WORD("1"), args.key, args.token);
 }
 
-Test(words, inspect_and_break_need_no_token)
+Test(argv, inspect_and_break_need_no_token)
 {
-    struct rl_subject bare = {.key = {"k", 1}};
+    struct rl_command_args bare = {.key = {"k", 1}};
     struct rl_word inspect = {rl_script_inspect.sha1, 40};
     struct rl_word broken = {rl_script_break.body, rl_script_break.len};
-    say(RL_INSPECT, false, &bare);
+    write_argv(RL_CMD_INSPECT, false, &bare);
     EXPECT(WORD("EVALSHA"), inspect, WORD("1"), WORD("k"));
-    say(RL_BREAK, true, &bare);
+    write_argv(RL_CMD_BREAK, true, &bare);
     EXPECT(WORD("EVAL"), broken, WORD("1"), WORD("k"));
 }
 
-Test(words, keys_and_tokens_are_bytes)
+Test(argv, keys_and_tokens_are_bytes)
 {
-    struct rl_subject odd = {.key = {"a\0b\r\n", 5}, .token = {"p\0\xff", 3}, .ttl_ms = 1};
-    say(RL_ACQUIRE, false, &odd);
+    struct rl_command_args odd = {
+        .key = {"a\0b\r\n", 5}, .token = {"p\0\xff", 3}, .ttl_ms = 1};
+    write_argv(RL_CMD_ACQUIRE, false, &odd);
     EXPECT(WORD("SET"), odd.key, odd.token, WORD("NX"), WORD("PX"), WORD("1"));
 }
 
-Test(words, numbers_of_every_length)
+Test(argv, numbers_of_every_length)
 {
-    struct rl_subject about = subject;
+    struct rl_command_args about = args;
     int64_t value = 0;
     for (int length = 1; length <= 19; length++) {
         char expected[32];
         value = value * 10 + length % 10;
         about.ttl_ms = value;
-        say(RL_ACQUIRE, false, &about);
+        write_argv(RL_CMD_ACQUIRE, false, &about);
         size_t len = (size_t)snprintf(expected, sizeof(expected), "%lld", (long long)value);
         cr_assert_eq(command.word[5].len, len);
         cr_assert_arr_eq(command.word[5].text, expected, len);
     }
     about.ttl_ms = 0;
-    say(RL_ACQUIRE, false, &about);
+    write_argv(RL_CMD_ACQUIRE, false, &about);
     EXPECT(WORD("SET"), about.key, about.token, WORD("NX"), WORD("PX"), WORD("0"));
     about.ttl_ms = INT64_MAX;
-    say(RL_ACQUIRE, false, &about);
+    write_argv(RL_CMD_ACQUIRE, false, &about);
     EXPECT(WORD("SET"), about.key, about.token, WORD("NX"), WORD("PX"),
            WORD("9223372036854775807"));
 }
 
-Test(scripts, are_what_their_names_and_sums_say)
+Test(scripts, match_their_names_and_sums)
 {
     const struct rl_script *scripts[] = {&rl_script_plain_extend, &rl_script_plain_release,
                                          &rl_script_inspect, &rl_script_break};
@@ -125,37 +126,40 @@ Test(scripts, are_what_their_names_and_sums_say)
     cr_assert_not_null(strstr(rl_script_plain_extend.body, "PEXPIRE"));
     cr_assert_not_null(strstr(rl_script_plain_extend.body, "'NX'"));
     cr_assert_not_null(strstr(rl_script_plain_release.body, "DEL"));
-    cr_assert_null(strstr(rl_script_inspect.body, "DEL"), "to look changes nothing");
+    cr_assert_null(strstr(rl_script_inspect.body, "DEL"), "a read changes nothing");
 }
 
-/* Whoever goes on waiting says where and for how long; whoever does not leaves. */
-Test(words, a_place_in_the_queue)
+/*
+ * A waiter that continues names its queue and how long it waits; one that stops does not.
+ */
+Test(argv, with_a_queue_entry)
 {
-    struct rl_subject waiting = subject;
+    struct rl_command_args waiting = args;
     struct rl_word sha1 = {rl_script_plain_release.sha1, 40};
-    waiting.place = WORD("!wake:0 7");
+    waiting.queue_entry = WORD("!wake:0 7");
     waiting.waited = 1500;
-    say(RL_RELEASE, false, &waiting);
-    EXPECT(WORD("EVALSHA"), sha1, WORD("1"), subject.key, subject.token, waiting.place,
+    write_argv(RL_CMD_RELEASE, false, &waiting);
+    EXPECT(WORD("EVALSHA"), sha1, WORD("1"), args.key, args.token, waiting.queue_entry,
            WORD("1500"));
     waiting.waited = 0;
-    say(RL_RELEASE, false, &waiting);
-    EXPECT(WORD("EVALSHA"), sha1, WORD("1"), subject.key, subject.token, waiting.place,
+    write_argv(RL_CMD_RELEASE, false, &waiting);
+    EXPECT(WORD("EVALSHA"), sha1, WORD("1"), args.key, args.token, waiting.queue_entry,
            WORD("0"));
     waiting.waited = -1;
-    say(RL_RELEASE, false, &waiting);
-    EXPECT(WORD("EVALSHA"), sha1, WORD("1"), subject.key, subject.token, waiting.place,
+    write_argv(RL_CMD_RELEASE, false, &waiting);
+    EXPECT(WORD("EVALSHA"), sha1, WORD("1"), args.key, args.token, waiting.queue_entry,
            WORD(""));
-    say(RL_EXTEND, false, &waiting);
+    write_argv(RL_CMD_EXTEND, false, &waiting);
     cr_assert_eq(command.words, 7, "only a release has one");
 }
 
-/* guard.lua reads them; the nonce is the last, whatever a text has besides. */
-Test(words, of_a_fenced_lock)
+/* guard.lua reads them; the nonce is the last argument of every command. */
+Test(argv, of_a_fenced_lock)
 {
-    static const enum rl_text texts[] = {RL_ACQUIRE, RL_SETTLE, RL_EXTEND, RL_RELEASE};
+    static const enum rl_command texts[] = {RL_CMD_ACQUIRE, RL_CMD_RAISE_FENCE,
+                                            RL_CMD_EXTEND, RL_CMD_RELEASE};
     const struct rl_kind *fenced = rl_kind_of(WORD("f:token"));
-    const struct rl_subject about = {
+    const struct rl_command_args about = {
         .key = WORD("the key"),
         .token = WORD("f:token"),
         .fence_key = WORD("the key!fence"),
@@ -163,52 +167,52 @@ Test(words, of_a_fenced_lock)
         .nonce = WORD("0123456789abcdef"),
         .max_ttl_ms = 60000,
         .ttl_ms = 30000,
-        .plant = true,
+        .recreate = true,
         .fence = INT64_C(1800000000000001),
         .fences = 64,
-        .place = WORD("!wake:0 7"),
+        .queue_entry = WORD("!wake:0 7"),
         .waited = 1500,
-        .said = INT64_C(1800000000000000),
+        .sent_at = INT64_C(1800000000000000),
     };
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         const struct rl_script *script = fenced->script[texts[i]];
-        say(texts[i], false, &about);
+        write_argv(texts[i], false, &about);
 #define COMMON                                                                             \
     WORD("EVALSHA"), (struct rl_word){script->sha1, 40}, WORD("3"), about.key,             \
         about.fence_key, about.marker_key, about.token, WORD("1800000000000001"),          \
         WORD("60000")
 #define STORES WORD("30000"), WORD("1800000000000000")
-        if (texts[i] == RL_ACQUIRE)
+        if (texts[i] == RL_CMD_ACQUIRE)
             EXPECT(COMMON, STORES, WORD("64"), about.nonce);
-        else if (texts[i] == RL_EXTEND)
+        else if (texts[i] == RL_CMD_EXTEND)
             EXPECT(COMMON, STORES, WORD("1"), about.nonce);
-        else if (texts[i] == RL_RELEASE)
-            EXPECT(COMMON, about.place, WORD("1500"), about.nonce);
+        else if (texts[i] == RL_CMD_RELEASE)
+            EXPECT(COMMON, about.queue_entry, WORD("1500"), about.nonce);
         else
             EXPECT(COMMON, about.nonce);
     }
-    say(RL_INSPECT, false, &about);
-    cr_assert_eq(command.words, 4, "an operator asks as ever");
+    write_argv(RL_CMD_INSPECT, false, &about);
+    cr_assert_eq(command.words, 4, "an operator's commands do not change");
 }
 
-Test(kinds, each_script_has_a_bit_of_its_own)
+Test(kinds, each_script_has_its_own_bit)
 {
     const struct rl_kind *plain = rl_kind_of(WORD("p")), *fenced = rl_kind_of(WORD("f:"));
     uint32_t seen = 0;
-    for (int text = 0; text < RL_TEXTS; text++) {
-        uint32_t bits[] = {rl_kind_script_bit(plain, (enum rl_text)text),
-                           rl_kind_script_bit(fenced, (enum rl_text)text)};
+    for (int text = 0; text < RL_COMMANDS; text++) {
+        uint32_t bits[] = {rl_kind_script_bit(plain, (enum rl_command)text),
+                           rl_kind_script_bit(fenced, (enum rl_command)text)};
         for (unsigned i = 0; i < 2; i++) {
             cr_assert_eq(seen & bits[i], 0);
             cr_assert_leq(rl_count(bits[i]), 1);
             seen |= bits[i];
         }
     }
-    cr_assert_eq(rl_kind_script_bit(plain, RL_ACQUIRE), 0, "SET is no script");
-    cr_assert_neq(rl_kind_script_bit(fenced, RL_ACQUIRE), 0);
+    cr_assert_eq(rl_kind_script_bit(plain, RL_CMD_ACQUIRE), 0, "SET is no script");
+    cr_assert_neq(rl_kind_script_bit(fenced, RL_CMD_ACQUIRE), 0);
 }
 
-Test(kinds, the_beginning_of_a_token_names_it)
+Test(kinds, the_first_letter_of_a_token_names_it)
 {
     const struct rl_kind *plain = rl_kind_of(WORD("p123"));
     cr_assert_str_eq(plain->mark, "p");
@@ -216,6 +220,6 @@ Test(kinds, the_beginning_of_a_token_names_it)
     cr_assert(rl_kind_of(WORD("f:123"))->is_fenced);
     cr_assert_eq(rl_kind_of(WORD("f")), plain);
     cr_assert_eq(rl_kind_of(WORD("f00d-of-another-library")), plain);
-    cr_assert_eq(rl_kind_of(WORD("")), plain, "and whatever is none of ours is plain");
+    cr_assert_eq(rl_kind_of(WORD("")), plain, "and an unknown letter means plain");
     cr_assert_eq(rl_kind_of(WORD("0f3a-uuid-of-another-library")), plain);
 }

@@ -1,26 +1,26 @@
-/* Every pattern of grant, refusal and silence, through a whole lease. */
-#include "chance.h"
-#include "desk.h"
+/* Every pattern of grants, refusals and silence, through the whole life of a lease. */
+#include "lease_fixture.h"
+#include "prng.h"
 
 enum { GRANT, REFUSE, SILENCE };
 
-/* One attempt: how the nodes answer, in which order, and what came of it. */
+/* One attempt: how the nodes reply, in which order, and the result. */
 struct attempt {
     unsigned n, q;
     int answer[RL_NODES_MAX];
-    enum rl_vote refusal[RL_NODES_MAX]; /* of those who refuse: HELD or ERROR */
+    enum rl_vote refusal[RL_NODES_MAX]; /* the refusing nodes: HELD or ERROR */
     unsigned order[RL_NODES_MAX];
-    rl_nodes grants, refusals, silent, held;
+    rl_node_set grants, refusals, silent, held;
 };
 
-static void make(struct attempt *attempt, unsigned pattern, struct chance *chance)
+static void make(struct attempt *attempt, unsigned pattern, struct prng *prng)
 {
     attempt->grants = attempt->refusals = attempt->silent = attempt->held = 0;
-    chance_order(chance, attempt->order, attempt->n);
+    prng_shuffle(prng, attempt->order, attempt->n);
     for (unsigned node = 0; node < attempt->n; node++, pattern /= 3) {
-        rl_nodes bit = rl_bit(node);
+        rl_node_set bit = rl_bit(node);
         attempt->answer[node] = (int)(pattern % 3);
-        attempt->refusal[node] = chance_below(chance, 3) ? RL_VOTE_HELD : RL_VOTE_ERROR;
+        attempt->refusal[node] = prng_below(prng, 3) ? RL_VOTE_HELD : RL_VOTE_ERROR;
         switch (attempt->answer[node]) {
         case GRANT: attempt->grants |= bit; break;
         case REFUSE:
@@ -38,85 +38,92 @@ static enum rl_vote vote_of(const struct attempt *attempt, unsigned node)
     return attempt->answer[node] == GRANT ? RL_VOTE_GRANTED : attempt->refusal[node];
 }
 
-/* The votes as they come; the verdict must fall with the very vote that decides. */
-static void vote_all(struct desk *desk, const struct attempt *attempt)
+/* The votes as they come; the decision must come with the vote that decides. */
+static void vote_all(struct lease_fixture *lease_fixture, const struct attempt *attempt)
 {
-    struct rl_update round = desk->sent;
+    struct rl_update round = lease_fixture->sent;
     unsigned grants = 0, refusals = 0;
     for (unsigned i = 0; i < attempt->n; i++) {
         unsigned node = attempt->order[i];
         if (attempt->answer[node] == SILENCE)
             continue;
-        desk_answer(desk, round, node, vote_of(attempt, node), -1);
+        fixture_answer(lease_fixture, round, node, vote_of(attempt, node), -1);
         if (attempt->answer[node] == GRANT)
             grants++;
         else
             refusals++;
         bool won = grants >= attempt->q, lost = refusals > attempt->n - attempt->q;
         enum rl_lease_state state = won    ? RL_LEASE_HELD
-                                    : lost ? RL_LEASE_BACKING_OUT
+                                    : lost ? RL_LEASE_ABORTING
                                            : RL_LEASE_ACQUIRING;
-        CHECK(desk->lease.state == state, "n %u, vote %u", attempt->n, i);
-        CHECK(desk_told(desk, RL_NEWS_HELD) == won, "n %u, vote %u", attempt->n, i);
+        CHECK(lease_fixture->lease.state == state, "n %u, vote %u", attempt->n, i);
+        CHECK(fixture_reports(lease_fixture, RL_REPORT_HELD) == won, "n %u, vote %u",
+              attempt->n, i);
     }
-    if (desk->lease.state == RL_LEASE_ACQUIRING)
-        desk_tick(desk); /* the others are silent */
+    if (lease_fixture->lease.state == RL_LEASE_ACQUIRING)
+        fixture_tick(lease_fixture); /* the other nodes are silent */
 }
 
-static void check_won(struct desk *desk, const struct attempt *attempt)
+static void check_won(struct lease_fixture *lease_fixture, const struct attempt *attempt)
 {
-    CHECK(desk->lease.state == RL_LEASE_HELD, "a quorum granted");
-    CHECK(desk->lease.holding == attempt->grants, "who granted");
-    CHECK(desk->ever[RL_RELEASE] == 0, "a held lock is not released");
-    CHECK((desk->lease.dirty & attempt->refusals) == 0, "who refused stores nothing");
-    desk_say(desk, RL_EVENT_RELEASE);
-    CHECK(desk->update.send == rl_all(attempt->n), "the release goes to all");
-    desk_votes(desk, rl_all(attempt->n), RL_VOTE_GRANTED);
-    CHECK(desk_told(desk, RL_NEWS_RELEASED) == 1, "a release is told");
+    CHECK(lease_fixture->lease.state == RL_LEASE_HELD, "a quorum granted");
+    CHECK(lease_fixture->lease.holding == attempt->grants, "who granted");
+    CHECK(lease_fixture->ever[RL_CMD_RELEASE] == 0, "a held lock is not released");
+    CHECK((lease_fixture->lease.dirty & attempt->refusals) == 0,
+          "a node that refused stores nothing");
+    fixture_event(lease_fixture, RL_EVENT_RELEASE);
+    CHECK(lease_fixture->update.send == rl_all(attempt->n), "the release goes to all");
+    fixture_votes(lease_fixture, rl_all(attempt->n), RL_VOTE_GRANTED);
+    CHECK(fixture_reports(lease_fixture, RL_REPORT_RELEASED) == 1, "a release is reported");
 }
 
-static void check_lost(struct desk *desk, const struct attempt *attempt)
+static void check_lost(struct lease_fixture *lease_fixture, const struct attempt *attempt)
 {
-    rl_nodes all = rl_all(attempt->n);
-    CHECK(desk->lease.state == RL_LEASE_BACKING_OUT, "no quorum granted");
-    CHECK(desk->ever[RL_RELEASE] == all, "the release goes to all, the silent ones too");
-    CHECK(desk_told(desk, RL_NEWS_FAILED) == 0, "it is told after its releases");
-    desk_votes(desk, attempt->grants, RL_VOTE_GRANTED);
-    desk_votes(desk, attempt->held, RL_VOTE_HELD);
-    desk_votes(desk, attempt->refusals & ~attempt->held, RL_VOTE_GONE);
+    rl_node_set all = rl_all(attempt->n);
+    CHECK(lease_fixture->lease.state == RL_LEASE_ABORTING, "no quorum granted");
+    CHECK(lease_fixture->ever[RL_CMD_RELEASE] == all,
+          "the release goes to all, the silent ones too");
+    CHECK(fixture_reports(lease_fixture, RL_REPORT_FAILED) == 0,
+          "it is reported after its releases");
+    fixture_votes(lease_fixture, attempt->grants, RL_VOTE_GRANTED);
+    fixture_votes(lease_fixture, attempt->held, RL_VOTE_HELD);
+    fixture_votes(lease_fixture, attempt->refusals & ~attempt->held, RL_VOTE_GONE);
     if (attempt->silent) {
-        CHECK(desk->lease.state == RL_LEASE_BACKING_OUT, "silent nodes are waited for");
-        desk_tick(desk);
+        CHECK(lease_fixture->lease.state == RL_LEASE_ABORTING, "it waits for silent nodes");
+        fixture_tick(lease_fixture);
     }
-    CHECK(desk_told(desk, RL_NEWS_FAILED) == 1, "told once");
-    CHECK(desk->lease.dirty == attempt->silent, "what may still store the token");
-    CHECK(desk->lease.state == (attempt->silent ? RL_LEASE_LINGERING : RL_LEASE_OVER),
+    CHECK(fixture_reports(lease_fixture, RL_REPORT_FAILED) == 1, "told once");
+    CHECK(lease_fixture->lease.dirty == attempt->silent, "what may still store the token");
+    CHECK(lease_fixture->lease.state ==
+              (attempt->silent ? RL_LEASE_CLEANUP : RL_LEASE_OVER),
           "over when nothing is left");
     unsigned held = rl_count(attempt->held), grants = rl_count(attempt->grants);
     enum rl_cause cause =
         held > 0 && held + grants >= attempt->q ? RL_CAUSE_TAKEN : RL_CAUSE_NO_QUORUM;
-    CHECK(desk->lease.cause == cause, "%u held, %u grants of %u", held, grants, attempt->q);
+    CHECK(lease_fixture->lease.cause == cause, "%u held, %u grants of %u", held, grants,
+          attempt->q);
 }
 
 static void run(struct attempt *attempt)
 {
-    struct desk desk;
-    struct rl_terms terms = desk_terms(attempt->n, attempt->q);
-    desk_init(&desk, &terms);
-    desk_say(&desk, RL_EVENT_START);
-    CHECK(desk.sent.send == rl_all(attempt->n), "all are asked");
-    vote_all(&desk, attempt);
+    struct lease_fixture lease_fixture;
+    struct rl_lease_params params = fixture_params(attempt->n, attempt->q);
+    fixture_init(&lease_fixture, &params);
+    fixture_event(&lease_fixture, RL_EVENT_START);
+    CHECK(lease_fixture.sent.send == rl_all(attempt->n), "the acquire goes to all");
+    vote_all(&lease_fixture, attempt);
     if (rl_count(attempt->grants) >= attempt->q)
-        check_won(&desk, attempt);
+        check_won(&lease_fixture, attempt);
     else
-        check_lost(&desk, attempt);
-    unsigned ends = desk_told(&desk, RL_NEWS_HELD) + desk_told(&desk, RL_NEWS_FAILED);
+        check_lost(&lease_fixture, attempt);
+    unsigned ends = fixture_reports(&lease_fixture, RL_REPORT_HELD) +
+                    fixture_reports(&lease_fixture, RL_REPORT_FAILED);
     CHECK(ends == 1, "an acquire ends once");
 }
 
 static void run_all(unsigned n)
 {
-    struct chance chance = {n};
+    struct prng prng = {n};
     struct attempt attempt = {.n = n};
     unsigned patterns = 1;
     for (unsigned i = 0; i < n; i++)
@@ -124,7 +131,7 @@ static void run_all(unsigned n)
     for (attempt.q = rl_majority(n); attempt.q <= n; attempt.q++) {
         for (unsigned pattern = 0; pattern < patterns; pattern++) {
             for (unsigned order = 0; order < 3; order++) {
-                make(&attempt, pattern, &chance);
+                make(&attempt, pattern, &prng);
                 run(&attempt);
             }
         }
@@ -154,12 +161,12 @@ Test(patterns, of_7_nodes)
 
 Test(patterns, at_random_up_to_the_most_nodes)
 {
-    struct chance chance = {7};
+    struct prng prng = {7};
     for (unsigned i = 0; i < 5000; i++) {
-        struct attempt attempt = {.n = 1 + chance_below(&chance, RL_NODES_MAX)};
+        struct attempt attempt = {.n = 1 + prng_below(&prng, RL_NODES_MAX)};
         unsigned least = rl_majority(attempt.n);
-        attempt.q = least + chance_below(&chance, attempt.n - least + 1);
-        make(&attempt, (unsigned)chance_bits(&chance), &chance);
+        attempt.q = least + prng_below(&prng, attempt.n - least + 1);
+        make(&attempt, (unsigned)prng_bits(&prng), &prng);
         run(&attempt);
     }
 }

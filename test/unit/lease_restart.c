@@ -1,139 +1,142 @@
-/* Nodes that were seen to restart while a lease relied on them. */
-#include "desk.h"
+/* Nodes that were seen to restart while a lease depended on them. */
+#include "lease_fixture.h"
 
-static void forget(struct desk *desk, unsigned node)
+static void forget(struct lease_fixture *lease_fixture, unsigned node)
 {
-    desk_step(desk,
-              (struct rl_lease_event){.type = RL_EVENT_FORGOT, .node = (uint8_t)node});
+    fixture_step(lease_fixture, (struct rl_lease_event){.type = RL_EVENT_RESTARTED,
+                                                        .node = (uint8_t)node});
 }
 
 Test(restarts, of_a_majority_lose_the_lease_at_once)
 {
-    struct desk desk;
-    desk_hold(&desk, 5, 0x1f);
-    forget(&desk, 0);
-    forget(&desk, 0);
-    forget(&desk, 1);
-    cr_assert_eq(desk.lease.state, RL_LEASE_HELD, "another can have two of five");
-    forget(&desk, 2);
-    cr_assert_eq(desk.update.news, RL_NEWS_LOST);
-    cr_assert_eq(desk.lease.cause, RL_CAUSE_GONE);
-    cr_assert_eq(rl_lease_left(&desk.lease, desk.view.now), 0);
+    struct lease_fixture lease_fixture;
+    fixture_hold(&lease_fixture, 5, 0x1f);
+    forget(&lease_fixture, 0);
+    forget(&lease_fixture, 0);
+    forget(&lease_fixture, 1);
+    cr_assert_eq(lease_fixture.lease.state, RL_LEASE_HELD,
+                 "another client can have two of five");
+    forget(&lease_fixture, 2);
+    cr_assert_eq(lease_fixture.update.reports, RL_REPORT_LOST);
+    cr_assert_eq(lease_fixture.lease.cause, RL_CAUSE_GONE);
+    cr_assert_eq(rl_lease_left(&lease_fixture.lease, lease_fixture.view.now), 0);
 }
 
 Test(restarts, count_with_the_nodes_that_never_granted)
 {
-    struct desk desk;
-    desk_hold(&desk, 5, 0x7);
-    desk_vote(&desk, 3, RL_VOTE_HELD);
-    desk_vote(&desk, 4, RL_VOTE_ERROR);
-    cr_assert_eq(desk.lease.state, RL_LEASE_HELD);
-    forget(&desk, 0);
-    cr_assert_eq(desk.update.news, RL_NEWS_LOST);
+    struct lease_fixture lease_fixture;
+    fixture_hold(&lease_fixture, 5, 0x7);
+    fixture_vote(&lease_fixture, 3, RL_VOTE_HELD);
+    fixture_vote(&lease_fixture, 4, RL_VOTE_ERROR);
+    cr_assert_eq(lease_fixture.lease.state, RL_LEASE_HELD);
+    forget(&lease_fixture, 0);
+    cr_assert_eq(lease_fixture.update.reports, RL_REPORT_LOST);
 }
 
-Test(restarts, of_a_node_whose_grant_is_not_used_yet_take_it_back)
+Test(restarts, of_a_node_whose_grant_is_not_used_yet_revoke_it)
 {
-    struct desk desk;
-    desk_start(&desk, 3);
-    desk_vote(&desk, 0, RL_VOTE_GRANTED);
-    forget(&desk, 0);
-    desk_vote(&desk, 1, RL_VOTE_GRANTED);
-    cr_assert_eq(desk.lease.state, RL_LEASE_ACQUIRING);
-    desk_vote(&desk, 2, RL_VOTE_GRANTED);
-    cr_assert_eq(desk.update.news, RL_NEWS_HELD);
+    struct lease_fixture lease_fixture;
+    fixture_start(&lease_fixture, 3);
+    fixture_vote(&lease_fixture, 0, RL_VOTE_GRANTED);
+    forget(&lease_fixture, 0);
+    fixture_vote(&lease_fixture, 1, RL_VOTE_GRANTED);
+    cr_assert_eq(lease_fixture.lease.state, RL_LEASE_ACQUIRING);
+    fixture_vote(&lease_fixture, 2, RL_VOTE_GRANTED);
+    cr_assert_eq(lease_fixture.update.reports, RL_REPORT_HELD);
 }
 
-/* A fresh client could have node 3, which did not answer us before, and two others. */
-Test(restarts, before_a_node_has_answered_count_later)
+/* A new client could have node 3, which did not reply to us before, and two others. */
+Test(restarts, before_a_node_has_replied_count_later)
 {
-    struct desk desk;
-    desk_start(&desk, 5);
-    forget(&desk, 3);
-    desk_votes(&desk, 0x07, RL_VOTE_GRANTED);
-    cr_assert_eq(desk.lease.state, RL_LEASE_HELD);
-    forget(&desk, 0);
-    cr_assert_eq(desk.lease.state, RL_LEASE_HELD);
-    forget(&desk, 1);
-    cr_assert_eq(desk.lease.state, RL_LEASE_LOST);
+    struct lease_fixture lease_fixture;
+    fixture_start(&lease_fixture, 5);
+    forget(&lease_fixture, 3);
+    fixture_votes(&lease_fixture, 0x07, RL_VOTE_GRANTED);
+    cr_assert_eq(lease_fixture.lease.state, RL_LEASE_HELD);
+    forget(&lease_fixture, 0);
+    cr_assert_eq(lease_fixture.lease.state, RL_LEASE_HELD);
+    forget(&lease_fixture, 1);
+    cr_assert_eq(lease_fixture.lease.state, RL_LEASE_LOST);
 }
 
-Test(restarts, are_made_good_by_an_extension_that_the_node_grants)
+Test(restarts, are_repaired_by_an_extension_that_the_node_grants)
 {
-    struct desk desk;
-    desk_hold(&desk, 5, 0x1f);
-    forget(&desk, 0);
-    forget(&desk, 1);
-    desk_say(&desk, RL_EVENT_EXTEND);
+    struct lease_fixture lease_fixture;
+    fixture_hold(&lease_fixture, 5, 0x1f);
+    forget(&lease_fixture, 0);
+    forget(&lease_fixture, 1);
+    fixture_event(&lease_fixture, RL_EVENT_EXTEND);
     for (unsigned node = 0; node < 5; node++)
-        desk_vote(&desk, node, RL_VOTE_GRANTED);
-    forget(&desk, 2);
-    cr_assert_eq(desk.lease.state, RL_LEASE_HELD);
+        fixture_vote(&lease_fixture, node, RL_VOTE_GRANTED);
+    forget(&lease_fixture, 2);
+    cr_assert_eq(lease_fixture.lease.state, RL_LEASE_HELD);
 }
 
-/* Its grant was given before it forgot: with two others it is no majority of three. */
-Test(restarts, take_back_the_grant_of_an_extension_that_is_not_decided)
+/* The node granted before it forgot: with two others that is no majority of three. */
+Test(restarts, revoke_the_grant_of_an_extension_that_is_not_decided)
 {
-    struct desk desk;
-    desk_hold(&desk, 5, 0x07);
-    rl_time before = desk.lease.valid;
-    desk_wait(&desk, RL_SECOND);
-    desk_extend(&desk, 0);
-    desk_vote(&desk, 2, RL_VOTE_GRANTED);
-    forget(&desk, 2);
-    desk_votes(&desk, 0x03, RL_VOTE_GRANTED);
-    cr_assert_eq(desk_told(&desk, RL_NEWS_EXTENDED), 0);
-    cr_assert_eq(desk.lease.valid, before);
-    desk_vote(&desk, 3, RL_VOTE_GRANTED);
-    cr_assert_eq(desk_told(&desk, RL_NEWS_EXTENDED), 1);
-    cr_assert_eq(desk.lease.holding, 0x0b);
+    struct lease_fixture lease_fixture;
+    fixture_hold(&lease_fixture, 5, 0x07);
+    rl_time before = lease_fixture.lease.valid;
+    fixture_wait(&lease_fixture, RL_SECOND);
+    fixture_extend(&lease_fixture, 0);
+    fixture_vote(&lease_fixture, 2, RL_VOTE_GRANTED);
+    forget(&lease_fixture, 2);
+    fixture_votes(&lease_fixture, 0x03, RL_VOTE_GRANTED);
+    cr_assert_eq(fixture_reports(&lease_fixture, RL_REPORT_EXTENDED), 0);
+    cr_assert_eq(lease_fixture.lease.valid, before);
+    fixture_vote(&lease_fixture, 3, RL_VOTE_GRANTED);
+    cr_assert_eq(fixture_reports(&lease_fixture, RL_REPORT_EXTENDED), 1);
+    cr_assert_eq(lease_fixture.lease.holding, 0x0b);
 }
 
 Test(restarts, may_decide_an_extension)
 {
-    struct desk desk;
-    desk_hold(&desk, 3, 0x07);
-    desk_extend(&desk, 0);
-    desk_vote(&desk, 0, RL_VOTE_ERROR);
-    desk_vote(&desk, 1, RL_VOTE_GRANTED);
-    cr_assert_eq(desk.update.news, 0);
-    forget(&desk, 1);
-    cr_assert_eq(desk.update.news, RL_NEWS_NOT_EXTENDED);
-    cr_assert_eq(desk.lease.state, RL_LEASE_HELD);
+    struct lease_fixture lease_fixture;
+    fixture_hold(&lease_fixture, 3, 0x07);
+    fixture_extend(&lease_fixture, 0);
+    fixture_vote(&lease_fixture, 0, RL_VOTE_ERROR);
+    fixture_vote(&lease_fixture, 1, RL_VOTE_GRANTED);
+    cr_assert_eq(lease_fixture.update.reports, 0);
+    forget(&lease_fixture, 1);
+    cr_assert_eq(lease_fixture.update.reports, RL_REPORT_NOT_EXTENDED);
+    cr_assert_eq(lease_fixture.lease.state, RL_LEASE_HELD);
 }
 
 Test(restarts, are_not_undone_by_a_straggler)
 {
-    struct desk desk;
-    desk_hold(&desk, 5, 0x07);
-    forget(&desk, 2);
-    desk_vote(&desk, 3, RL_VOTE_GRANTED);
-    cr_assert_eq(desk.lease.holding, 0x0b);
+    struct lease_fixture lease_fixture;
+    fixture_hold(&lease_fixture, 5, 0x07);
+    forget(&lease_fixture, 2);
+    fixture_vote(&lease_fixture, 3, RL_VOTE_GRANTED);
+    cr_assert_eq(lease_fixture.lease.holding, 0x0b);
 }
 
 Test(restarts, count_with_the_stragglers_that_refuse_later)
 {
-    struct desk desk;
-    desk_hold(&desk, 5, 0x07);
-    forget(&desk, 0);
-    desk_vote(&desk, 3, RL_VOTE_HELD);
-    cr_assert_eq(desk.lease.state, RL_LEASE_HELD);
-    desk_vote(&desk, 4, RL_VOTE_HELD);
-    cr_assert_eq(desk.update.news, RL_NEWS_LOST, "three of five are not ours");
-    cr_assert_eq(desk.lease.cause, RL_CAUSE_GONE);
+    struct lease_fixture lease_fixture;
+    fixture_hold(&lease_fixture, 5, 0x07);
+    forget(&lease_fixture, 0);
+    fixture_vote(&lease_fixture, 3, RL_VOTE_HELD);
+    cr_assert_eq(lease_fixture.lease.state, RL_LEASE_HELD);
+    fixture_vote(&lease_fixture, 4, RL_VOTE_HELD);
+    cr_assert_eq(lease_fixture.update.reports, RL_REPORT_LOST,
+                 "another client holds three of five");
+    cr_assert_eq(lease_fixture.lease.cause, RL_CAUSE_GONE);
 }
 
 Test(restarts, after_an_extension_was_won_leave_its_deadline)
 {
-    struct desk desk;
-    desk_hold(&desk, 5, 0x1f);
-    desk_extend(&desk, 0);
-    desk_votes(&desk, 0x07, RL_VOTE_GRANTED);
-    rl_time valid = desk.lease.valid;
-    forget(&desk, 0);
-    desk_vote(&desk, 3, RL_VOTE_ERROR);
-    desk_vote(&desk, 4, RL_VOTE_ERROR);
-    cr_assert_eq(desk.lease.valid, valid);
-    cr_assert_eq(desk.lease.cause, RL_CAUSE_NONE, "it was won, and is not lost afterwards");
-    cr_assert_eq(desk.lease.holding, 0x06);
+    struct lease_fixture lease_fixture;
+    fixture_hold(&lease_fixture, 5, 0x1f);
+    fixture_extend(&lease_fixture, 0);
+    fixture_votes(&lease_fixture, 0x07, RL_VOTE_GRANTED);
+    rl_time valid = lease_fixture.lease.valid;
+    forget(&lease_fixture, 0);
+    fixture_vote(&lease_fixture, 3, RL_VOTE_ERROR);
+    fixture_vote(&lease_fixture, 4, RL_VOTE_ERROR);
+    cr_assert_eq(lease_fixture.lease.valid, valid);
+    cr_assert_eq(lease_fixture.lease.cause, RL_CAUSE_NONE,
+                 "it was won, and is not lost afterwards");
+    cr_assert_eq(lease_fixture.lease.holding, 0x06);
 }

@@ -1,12 +1,12 @@
 /* The connection to one node: every state and every event. */
-#include "chance.h"
-#include "link_desk.h"
+#include "link_fixture.h"
+#include "prng.h"
 
 #include <signal.h>
 
 static const rl_time now = 100 * RL_SECOND;
 
-/* What each event does in each state, where it may come at all. */
+/* What each event does in each state, where it may occur at all. */
 static const struct {
     enum rl_link_state state;
     enum rl_link_event_type event;
@@ -81,21 +81,21 @@ Test(link, every_state_and_event)
         cr_assert_eq(rl_link_is_ready(&link), ready, "row %zu", i);
         cr_assert_eq(rl_link_is_open(&link), open, "row %zu", i);
         cr_assert_eq(link.fault == RL_FAULT_NONE, ready,
-                     "whoever is not ready says why, row %zu", i);
+                     "a link that is not ready has a fault, row %zu", i);
     }
 }
 
-#ifndef NDEBUG /* events of a connection that is not there are bugs of the client */
+#ifndef NDEBUG /* events of a connection that does not exist are bugs of the client */
 Test(link, connected_twice_is_a_bug, .signal = SIGABRT)
 {
     struct rl_link link = link_in(RL_LINK_READY, now);
-    link_say(&link, RL_LINK_CONNECTED, now);
+    link_event(&link, RL_LINK_CONNECTED, now);
 }
 
 Test(link, greeted_before_connected_is_a_bug, .signal = SIGABRT)
 {
     struct rl_link link = link_in(RL_LINK_CONNECTING, now);
-    link_say(&link, RL_LINK_GREETED, now);
+    link_event(&link, RL_LINK_GREETED, now);
 }
 
 #endif
@@ -105,23 +105,23 @@ Test(link, begins_down_and_connects_at_once)
     struct rl_link link = link_in(RL_LINK_DOWN, now);
     cr_assert_eq(rl_link_next(&link), now);
     cr_assert_eq(link.fault, RL_FAULT_CONNECTING);
-    cr_assert_not(rl_link_is_settled(&link), "not tried yet");
-    link_say(&link, RL_LINK_TICK, now);
-    cr_assert_not(rl_link_is_settled(&link));
+    cr_assert_not(rl_link_was_tried(&link), "not tried yet");
+    link_event(&link, RL_LINK_TICK, now);
+    cr_assert_not(rl_link_was_tried(&link));
     link_fail(&link, now, RL_FAULT_CONNECT, 0);
-    cr_assert(rl_link_is_settled(&link));
-    link_say(&link, RL_LINK_TICK, rl_link_next(&link));
+    cr_assert(rl_link_was_tried(&link));
+    link_event(&link, RL_LINK_TICK, rl_link_next(&link));
     cr_assert_eq(link.state, RL_LINK_CONNECTING);
-    cr_assert(rl_link_is_settled(&link), "it was tried once, whatever comes now");
+    cr_assert(rl_link_was_tried(&link), "it was tried once, whatever follows");
 }
 
-Test(backoff, grows_to_a_second_and_starts_anew_after_a_second)
+Test(backoff, grows_to_a_second_and_restarts_after_a_second_of_success)
 {
     struct rl_link link = link_in(RL_LINK_DOWN, now);
     rl_time delay = RL_BACKOFF_BASE;
     for (unsigned i = 0; i < 20; i++) {
         rl_time at = rl_link_next(&link);
-        cr_assert_eq(link_say(&link, RL_LINK_TICK, at), RL_LINK_CONNECT);
+        cr_assert_eq(link_event(&link, RL_LINK_TICK, at), RL_LINK_CONNECT);
         cr_assert_eq(link_fail(&link, at, RL_FAULT_CONNECT, 0), RL_LINK_ABORT);
         cr_assert_eq(rl_link_next(&link), at + delay / 2, "half of it is fixed");
         delay = rl_min(2 * delay, RL_BACKOFF_CAP);
@@ -132,7 +132,7 @@ Test(backoff, grows_to_a_second_and_starts_anew_after_a_second)
     link_greet(&link, at, &identity);
     at += RL_BACKOFF_CAP - 1;
     link_fail(&link, at, RL_FAULT_CLOSED, 0);
-    cr_assert_eq(rl_link_next(&link), at + RL_BACKOFF_CAP / 2, "it greets and goes");
+    cr_assert_eq(rl_link_next(&link), at + RL_BACKOFF_CAP / 2, "it greets and disconnects");
     at = rl_link_next(&link);
     link_greet(&link, at, &identity);
     at += RL_BACKOFF_CAP;
@@ -142,14 +142,14 @@ Test(backoff, grows_to_a_second_and_starts_anew_after_a_second)
 
 Test(backoff, the_other_half_is_random)
 {
-    struct chance chance = {9};
+    struct prng prng = {9};
     for (unsigned failures = 0; failures < 12; failures++) {
         rl_time span = rl_min(RL_BACKOFF_BASE << failures, RL_BACKOFF_CAP);
         rl_time low = RL_NEVER, high = 0;
         for (unsigned i = 0; i < 3000; i++) {
             struct rl_link link = link_in(RL_LINK_CONNECTING, now);
             link.failures = failures;
-            link_fail(&link, now, RL_FAULT_CONNECT, chance_bits(&chance));
+            link_fail(&link, now, RL_FAULT_CONNECT, prng_bits(&prng));
             low = rl_min(low, rl_link_next(&link) - now);
             high = rl_max(high, rl_link_next(&link) - now);
         }
@@ -158,7 +158,7 @@ Test(backoff, the_other_half_is_random)
     }
 }
 
-Test(backoff, is_slow_where_asking_again_soon_cannot_help)
+Test(backoff, is_slow_where_a_quick_retry_cannot_help)
 {
     for (int i = 0; i < RL_FAULT_COUNT; i++) {
         enum rl_fault fault = (enum rl_fault)i;
@@ -177,29 +177,29 @@ Test(backoff, is_slow_where_asking_again_soon_cannot_help)
 Test(timeout, covers_connecting_and_greeting_together)
 {
     struct rl_link link = link_in(RL_LINK_CONNECTING, now);
-    link_say(&link, RL_LINK_CONNECTED, now + 900 * RL_MS);
+    link_event(&link, RL_LINK_CONNECTED, now + 900 * RL_MS);
     cr_assert_eq(rl_link_next(&link), now + RL_SECOND);
-    cr_assert_eq(link_say(&link, RL_LINK_TICK, now + RL_SECOND), RL_LINK_ABORT);
+    cr_assert_eq(link_event(&link, RL_LINK_TICK, now + RL_SECOND), RL_LINK_ABORT);
     cr_assert_eq(link.fault, RL_FAULT_TIMEOUT);
 }
 
-/* Whatever happens, a tick at the time that was asked for changes something. */
-Test(link, never_wants_the_same_tick_twice)
+/* In every history a tick at the requested time changes something. */
+Test(link, never_requests_the_same_tick_twice)
 {
-    struct chance chance = {21};
+    struct prng prng = {21};
     for (unsigned run = 0; run < 2000; run++) {
-        struct rl_link link = link_in((enum rl_link_state)chance_below(&chance, 6), now);
+        struct rl_link link = link_in((enum rl_link_state)prng_below(&prng, 6), now);
         rl_time at = now;
         for (unsigned i = 0; i < 30; i++) {
-            if (chance_below(&chance, 3) == 0)
-                link_say(&link, RL_LINK_SENT, at);
+            if (prng_below(&prng, 3) == 0)
+                link_event(&link, RL_LINK_SENT, at);
             rl_time next = rl_link_next(&link);
             if (next == RL_NEVER)
                 break;
             CHECK(next >= at || link.state != RL_LINK_READY, "run %u", run);
             at = rl_max(at, next);
             enum rl_link_state before = link.state;
-            link_say(&link, RL_LINK_TICK, at);
+            link_event(&link, RL_LINK_TICK, at);
             CHECK(link.state != before || rl_link_next(&link) > at, "run %u, state %d", run,
                   before);
         }

@@ -1,11 +1,11 @@
-/* The marker's text, to the letter: what is written is read, and nothing else is. */
+/* The text format of the marker: what is written can be read, and nothing else can. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "chance.h"
 #include "core/marker.h"
-#include "desk.h"
+#include "lease_fixture.h"
+#include "prng.h"
 
 static uint64_t id_of(unsigned i)
 {
@@ -16,25 +16,25 @@ static struct rl_marker marker_of(unsigned n)
 {
     struct rl_marker marker = {
         .nonce = UINT64_C(0xfedcba9876543210),
-        .sound = true,
-        .seat = (uint8_t)(n - 1),
+        .active = true,
+        .index = (uint8_t)(n - 1),
         .roster = {.deployment = 7, .max_ttl_ms = 30000, .n = (uint8_t)n},
     };
     memset(marker.process.run_id, 'a', RL_RUN_ID);
     memset(marker.process.replid, '0', RL_RUN_ID);
     for (unsigned i = 0; i < n; i++)
-        marker.roster.seat[i] = (struct rl_incarnation){i + 1, id_of(i)};
+        marker.roster.member[i] = (struct rl_incarnation){i + 1, id_of(i)};
     return marker;
 }
 
 static bool same_marker(const struct rl_marker *a, const struct rl_marker *b)
 {
-    bool same = a->nonce == b->nonce && a->sound == b->sound && a->seat == b->seat &&
-                rl_same_process(&a->process, &b->process) &&
+    bool same = a->nonce == b->nonce && a->active == b->active && a->index == b->index &&
+                rl_process_equal(&a->process, &b->process) &&
                 a->roster.deployment == b->roster.deployment &&
                 a->roster.max_ttl_ms == b->roster.max_ttl_ms && a->roster.n == b->roster.n;
     for (unsigned i = 0; same && i < a->roster.n; i++)
-        same = rl_same_incarnation(a->roster.seat[i], b->roster.seat[i]);
+        same = rl_incarnation_equal(a->roster.member[i], b->roster.member[i]);
     return same;
 }
 
@@ -53,7 +53,7 @@ static void expect_round_trip(const struct rl_marker *marker)
     CHECK(same_marker(marker, &again), "%.*s", (int)len, text);
 }
 
-/* What is written must be none of ours: some field is out of its range. */
+/* This must not be written as a marker: some field is out of its range. */
 static void expect_refusal(const struct rl_marker *marker)
 {
     char text[RL_MARKER_MAX];
@@ -62,7 +62,7 @@ static void expect_refusal(const struct rl_marker *marker)
     cr_assert_not(reads(text, len, &again), "%.*s", (int)len, text);
 }
 
-Test(marker, reads_as_people_would_expect)
+Test(marker, has_the_documented_format)
 {
     static const char expected[] =
         "fedcba9876543210 sound 1 0000000000000007 30000 "
@@ -74,7 +74,7 @@ Test(marker, reads_as_people_would_expect)
     size_t len = rl_marker_write(&marker, text);
     cr_assert_eq(len, sizeof(expected) - 1);
     cr_assert_eq(memcmp(text, expected, len), 0, "%.*s", (int)len, text);
-    marker.sound = false;
+    marker.active = false;
     len = rl_marker_write(&marker, text);
     cr_assert_eq(memcmp(text, "fedcba9876543210 barred 1 ", 26), 0, "%.*s", (int)len, text);
 }
@@ -92,17 +92,17 @@ Test(marker, begins_with_its_nonce)
     }
 }
 
-Test(marker, of_any_number_of_seats_comes_back)
+Test(marker, of_any_number_of_members_is_read_back)
 {
     for (unsigned n = 1; n <= RL_NODES_MAX; n++)
-        for (unsigned seat = 0; seat < n; seat++) {
+        for (unsigned index = 0; index < n; index++) {
             struct rl_marker marker = marker_of(n);
-            marker.seat = (uint8_t)seat;
+            marker.index = (uint8_t)index;
             expect_round_trip(&marker);
         }
 }
 
-Test(marker, comes_back_with_each_field_at_its_borders)
+Test(marker, is_read_back_with_each_field_at_its_limits)
 {
     static const uint64_t ids[] = {1, UINT64_MAX, UINT64_C(1) << 63};
     static const int64_t ttls[] = {0, 1, 9, 10, 86400000, INT64_MAX / RL_SECOND};
@@ -120,36 +120,37 @@ Test(marker, comes_back_with_each_field_at_its_borders)
     }
     for (unsigned i = 0; i < 4; i++) {
         for (unsigned j = 0; j < RL_NODES_MAX; j++)
-            marker.roster.seat[j] = (struct rl_incarnation){generations[i], UINT64_MAX};
+            marker.roster.member[j] = (struct rl_incarnation){generations[i], UINT64_MAX};
         expect_round_trip(&marker);
     }
-    marker.roster.seat[0] = (struct rl_incarnation){0, 0}; /* another's: not known yet */
+    /* another member: not known yet */
+    marker.roster.member[0] = (struct rl_incarnation){0, 0};
     expect_round_trip(&marker);
 }
 
-/* The longest that there can be fits where it has to. */
-Test(marker, has_room_for_the_longest)
+/* The longest possible marker fits into its buffers. */
+Test(marker, of_the_greatest_length_fits)
 {
     struct rl_marker marker = marker_of(RL_NODES_MAX);
     char text[RL_MARKER_MAX];
-    marker.sound = false;
+    marker.active = false;
     marker.roster.max_ttl_ms = INT64_MAX / RL_SECOND;
     for (unsigned i = 0; i < RL_NODES_MAX; i++)
-        marker.roster.seat[i] = (struct rl_incarnation){UINT32_MAX, UINT64_MAX};
+        marker.roster.member[i] = (struct rl_incarnation){UINT32_MAX, UINT64_MAX};
     cr_assert_leq(rl_marker_write(&marker, text), RL_MARKER_MAX);
     expect_round_trip(&marker);
 }
 
-Test(marker, must_name_a_deployment_and_a_life_of_its_own_seat)
+Test(marker, must_name_a_deployment_and_an_incarnation_of_its_own_index)
 {
     struct rl_marker marker = marker_of(3);
     marker.roster.deployment = 0;
     expect_refusal(&marker);
     marker = marker_of(3);
-    marker.roster.seat[marker.seat].generation = 0;
+    marker.roster.member[marker.index].generation = 0;
     expect_refusal(&marker);
     marker = marker_of(3);
-    marker.seat = 3;
+    marker.index = 3;
     expect_refusal(&marker);
     marker = marker_of(3);
     marker.roster.n = 0;
@@ -172,8 +173,8 @@ Test(marker, names_processes_by_hex_digits)
     }
 }
 
-/* A text that was cut may be a marker of fewer seats, but never one of as many. */
-Test(marker, that_is_cut_is_none_of_that_deployment)
+/* A truncated text may be a marker of fewer members, but never one of as many. */
+Test(marker, that_is_truncated_is_none_of_that_deployment)
 {
     for (unsigned n = 1; n <= RL_NODES_MAX; n++) {
         struct rl_marker marker = marker_of(n), again;
@@ -188,7 +189,9 @@ Test(marker, that_is_cut_is_none_of_that_deployment)
     }
 }
 
-/* Whatever is read is written the same again: no two texts are one marker. */
+/*
+ * Every text that can be read is written back unchanged: no two texts are the same marker.
+ */
 static void expect_canonical(const char *text, size_t len, const struct rl_marker *other)
 {
     struct rl_marker marker;
@@ -217,7 +220,7 @@ Test(marker, differs_for_each_character_that_differs)
         }
 }
 
-Test(marker, is_not_longer_by_a_character_and_not_shorter)
+Test(marker, has_no_text_that_is_a_character_longer_or_shorter)
 {
     static const char more[] = " \n0a1.";
     struct rl_marker marker = marker_of(3);
@@ -263,22 +266,22 @@ Test(marker, has_one_way_to_write_a_number)
         int len = snprintf(text, sizeof(text), "%s%s1.0000000000000001", texts[i], rest);
         cr_assert_not(reads(text, (size_t)len, &marker), "%s", text);
     }
-    static const char *const seats[] = {
+    static const char *const members[] = {
         "01.0000000000000001",         "4294967297.0000000000000001",
         "4294967296.0000000000000001", "1.000000000000001",
         "1.00000000000000001",         "1.0000000000000001 ",
         " 1.0000000000000001",         "1,0000000000000001",
         "1.000000000000000g",          "",
     };
-    for (size_t i = 0; i < sizeof(seats) / sizeof(seats[0]); i++) {
+    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
         int len =
             snprintf(text, sizeof(text), "0000000000000001 sound 0 0000000000000007 1 %s%s",
-                     rest, seats[i]);
+                     rest, members[i]);
         cr_assert_not(reads(text, (size_t)len, &marker), "%s", text);
     }
 }
 
-Test(marker, has_no_more_seats_than_there_can_be_nodes)
+Test(marker, has_no_more_members_than_there_can_be_nodes)
 {
     struct rl_marker marker = marker_of(RL_NODES_MAX);
     char text[RL_MARKER_MAX + 64];
@@ -288,21 +291,21 @@ Test(marker, has_no_more_seats_than_there_can_be_nodes)
     cr_assert_not(reads(text, len + 19, &marker));
 }
 
-/* Random bytes, and random changes of good ones: nothing is read beyond their end. */
-Test(marker, is_no_garbage)
+/* Random bytes, and random changes of valid markers: nothing reads beyond their end. */
+Test(marker, is_not_read_from_random_bytes)
 {
-    struct chance chance = {1};
+    struct prng prng = {1};
     unsigned read = 0;
     for (unsigned turn = 0; turn < 200000; turn++) {
-        struct rl_marker marker = marker_of(1 + chance_below(&chance, 4));
+        struct rl_marker marker = marker_of(1 + prng_below(&prng, 4));
         char whole[RL_MARKER_MAX];
         size_t len = rl_marker_write(&marker, whole);
-        for (unsigned changes = 1 + chance_below(&chance, 4); changes > 0; changes--)
-            whole[chance_below(&chance, (unsigned)len)] =
-                "0123456789abcdef. sbx\0"[chance_below(&chance, 22)];
+        for (unsigned changes = 1 + prng_below(&prng, 4); changes > 0; changes--)
+            whole[prng_below(&prng, (unsigned)len)] =
+                "0123456789abcdef. sbx\0"[prng_below(&prng, 22)];
         if (turn % 2)
-            len = chance_below(&chance, (unsigned)len + 1);
-        char *text = malloc(len + !len); /* so that valgrind sees its end */
+            len = prng_below(&prng, (unsigned)len + 1);
+        char *text = malloc(len + !len); /* so that valgrind knows its end */
         memcpy(text, whole, len);
         expect_canonical(text, len, NULL);
         read += reads(text, len, &marker);
@@ -311,7 +314,7 @@ Test(marker, is_no_garbage)
     cr_assert_gt(read, 1000, "hardly anything was changed into another marker: %u", read);
 }
 
-Test(marker, is_not_touched_by_what_is_none)
+Test(marker, is_unchanged_by_a_text_that_is_none)
 {
     struct rl_marker marker, before;
     memset(&marker, 0x5a, sizeof(marker));

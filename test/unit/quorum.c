@@ -1,10 +1,10 @@
-/* The count of votes, against counting on one's fingers. */
-#include "chance.h"
-#include "desk.h"
+/* The count of votes, compared with a naive count. */
+#include "lease_fixture.h"
+#include "prng.h"
 
 enum { GRANT, REFUSE, SILENCE };
 
-/* How the nodes answer, as the digits of a number to the base 3. */
+/* How the nodes reply, as the digits of a number to the base 3. */
 static unsigned power(unsigned base, unsigned exponent)
 {
     unsigned result = 1;
@@ -19,7 +19,7 @@ static void read_pattern(unsigned pattern, unsigned n, int *ret_answer)
         ret_answer[i] = (int)(pattern % 3);
 }
 
-/* Whether q of n grant, when the silent nodes vote as the bits of `future` say. */
+/* Whether q of n grant, when the silent nodes vote as the bits of `future`. */
 static bool would_win(const int *answer, unsigned n, unsigned q, unsigned future)
 {
     unsigned grants = 0;
@@ -32,8 +32,8 @@ static bool would_win(const int *answer, unsigned n, unsigned q, unsigned future
     return grants >= q;
 }
 
-/* By trying every future of the nodes that are silent: the result is what all agree on. */
-static enum rl_result oracle(const int *answer, unsigned n, unsigned q)
+/* Tries every future of the silent nodes: a result is decided if all futures agree. */
+static enum rl_round_state oracle(const int *answer, unsigned n, unsigned q)
 {
     bool can_win = false, can_lose = false;
     for (unsigned future = 0; future < 1u << n; future++) {
@@ -42,7 +42,7 @@ static enum rl_result oracle(const int *answer, unsigned n, unsigned q)
         else
             can_lose = true;
     }
-    return !can_lose ? RL_WON : !can_win ? RL_LOST : RL_OPEN;
+    return !can_lose ? RL_ROUND_WON : !can_win ? RL_ROUND_LOST : RL_ROUND_OPEN;
 }
 
 static struct rl_round fresh_round(unsigned n)
@@ -50,7 +50,8 @@ static struct rl_round fresh_round(unsigned n)
     return (struct rl_round){.waiting = rl_all(n)};
 }
 
-/* Plays a pattern in this order; the result must be the oracle's after every single vote.
+/*
+ * Plays a pattern in this order; the result must be the oracle's after every single vote.
  */
 static void play(const int *answer, const unsigned *order, unsigned n, unsigned q)
 {
@@ -58,7 +59,7 @@ static void play(const int *answer, const unsigned *order, unsigned n, unsigned 
     int so_far[RL_NODES_MAX];
     for (unsigned i = 0; i < n; i++)
         so_far[i] = SILENCE;
-    CHECK(rl_round_result(&round, q) == RL_OPEN, "decided before any vote");
+    CHECK(rl_round_evaluate(&round, q) == RL_ROUND_OPEN, "decided before any vote");
     for (unsigned i = 0; i < n; i++) {
         unsigned node = order[i];
         if (answer[node] == SILENCE)
@@ -66,21 +67,21 @@ static void play(const int *answer, const unsigned *order, unsigned n, unsigned 
         so_far[node] = answer[node];
         rl_round_count(&round, node,
                        answer[node] == GRANT ? RL_VOTE_GRANTED : RL_VOTE_HELD);
-        CHECK(rl_round_result(&round, q) == oracle(so_far, n, q), "n %u, q %u, vote %u", n,
-              q, i);
+        CHECK(rl_round_evaluate(&round, q) == oracle(so_far, n, q), "n %u, q %u, vote %u",
+              n, q, i);
     }
 }
 
 static void play_all(unsigned n)
 {
-    struct chance chance = {n};
+    struct prng prng = {n};
     for (unsigned pattern = 0; pattern < power(3, n); pattern++) {
         int answer[RL_NODES_MAX];
         unsigned order[RL_NODES_MAX];
         read_pattern(pattern, n, answer);
         for (unsigned q = rl_majority(n); q <= n; q++) {
             for (unsigned i = 0; i < 3; i++) {
-                chance_order(&chance, order, n);
+                prng_shuffle(&prng, order, n);
                 play(answer, order, n, q);
             }
         }
@@ -108,31 +109,31 @@ Test(quorum, every_pattern_of_7_nodes)
     play_all(7);
 }
 
-/* The same where futures cannot be tried one by one: by counting. */
+/* The same where the futures are too many to try: by counting. */
 Test(quorum, random_patterns_up_to_the_most_nodes)
 {
-    struct chance chance = {1};
+    struct prng prng = {1};
     for (unsigned run = 0; run < 20000; run++) {
-        unsigned n = 1 + chance_below(&chance, RL_NODES_MAX);
-        unsigned q = rl_majority(n) + chance_below(&chance, n - rl_majority(n) + 1);
+        unsigned n = 1 + prng_below(&prng, RL_NODES_MAX);
+        unsigned q = rl_majority(n) + prng_below(&prng, n - rl_majority(n) + 1);
         unsigned order[RL_NODES_MAX], grants = 0, refusals = 0;
-        unsigned bias = 1 + chance_below(&chance, 9);
+        unsigned bias = 1 + prng_below(&prng, 9);
         struct rl_round round = fresh_round(n);
-        chance_order(&chance, order, n);
+        prng_shuffle(&prng, order, n);
         for (unsigned i = 0; i < n; i++) {
-            bool grant = chance_below(&chance, 10) < bias;
+            bool grant = prng_below(&prng, 10) < bias;
             rl_round_count(&round, order[i], grant ? RL_VOTE_GRANTED : RL_VOTE_ERROR);
             grants += grant;
             refusals += !grant;
-            enum rl_result expected = grants >= q        ? RL_WON
-                                      : refusals > n - q ? RL_LOST
-                                                         : RL_OPEN;
-            CHECK(rl_round_result(&round, q) == expected, "run %u, vote %u", run, i);
+            enum rl_round_state expected = grants >= q        ? RL_ROUND_WON
+                                           : refusals > n - q ? RL_ROUND_LOST
+                                                              : RL_ROUND_OPEN;
+            CHECK(rl_round_evaluate(&round, q) == expected, "run %u, vote %u", run, i);
         }
     }
 }
 
-Test(quorum, two_majorities_always_meet)
+Test(quorum, two_majorities_always_overlap)
 {
     for (unsigned n = 1; n <= 32; n++) {
         cr_assert_gt(2 * rl_majority(n), n);
@@ -152,7 +153,7 @@ Test(quorum, a_node_is_counted_once_however_often_it_votes)
         rl_round_count(&round, 1, RL_VOTE_HELD);
     }
     cr_assert_eq(rl_count(round.granted), 1);
-    cr_assert_eq(rl_round_result(&round, 3), RL_OPEN);
+    cr_assert_eq(rl_round_evaluate(&round, 3), RL_ROUND_OPEN);
 }
 
 Test(quorum, only_a_grant_is_a_grant)
@@ -160,28 +161,30 @@ Test(quorum, only_a_grant_is_a_grant)
     for (int vote = RL_VOTE_UNASKED; vote <= RL_VOTE_ABSENT; vote++) {
         struct rl_round round = fresh_round(1);
         rl_round_count(&round, 0, (enum rl_vote)vote);
-        cr_assert_eq(rl_round_result(&round, 1), vote == RL_VOTE_GRANTED ? RL_WON : RL_LOST,
-                     "vote %d", vote);
+        cr_assert_eq(rl_round_evaluate(&round, 1),
+                     vote == RL_VOTE_GRANTED ? RL_ROUND_WON : RL_ROUND_LOST, "vote %d",
+                     vote);
     }
 }
 
-Test(quorum, a_node_that_was_given_up_as_silent_may_still_grant)
+Test(quorum, a_node_that_timed_out_may_still_grant)
 {
     struct rl_round round = fresh_round(3);
     rl_round_count(&round, 0, RL_VOTE_GRANTED);
     rl_round_count(&round, 1, RL_VOTE_SILENT);
-    cr_assert_eq(rl_round_result(&round, 2), RL_OPEN);
+    cr_assert_eq(rl_round_evaluate(&round, 2), RL_ROUND_OPEN);
     rl_round_count(&round, 1, RL_VOTE_GRANTED);
-    cr_assert_eq(rl_round_result(&round, 2), RL_WON);
+    cr_assert_eq(rl_round_evaluate(&round, 2), RL_ROUND_WON);
 }
 
-Test(quorum, a_node_that_was_not_asked_counts_against_winning)
+Test(quorum, a_node_that_got_no_command_counts_against_winning)
 {
     struct rl_round round = {.waiting = 0x3};
-    cr_assert_eq(rl_round_result(&round, 3), RL_LOST);
+    cr_assert_eq(rl_round_evaluate(&round, 3), RL_ROUND_LOST);
     round = (struct rl_round){.waiting = 0x7};
-    cr_assert_eq(rl_round_result(&round, 3), RL_OPEN);
-    cr_assert_eq(rl_round_result(&round, 4), RL_LOST, "a quorum above the majority");
+    cr_assert_eq(rl_round_evaluate(&round, 3), RL_ROUND_OPEN);
+    cr_assert_eq(rl_round_evaluate(&round, 4), RL_ROUND_LOST,
+                 "a quorum above the majority");
 }
 
 Test(quorum, a_set_of_nodes)
@@ -207,18 +210,18 @@ Test(quorum, a_set_of_nodes)
 
 static void check_free(const struct rl_ballot ballot[5], int64_t expected)
 {
-    struct chance chance = {4};
+    struct prng prng = {4};
     for (unsigned i = 0; i < 20; i++) {
         struct rl_ballot shuffled[5];
         unsigned order[5];
-        chance_order(&chance, order, 5);
+        prng_shuffle(&prng, order, 5);
         for (unsigned node = 0; node < 5; node++)
             shuffled[node] = ballot[order[node]];
-        cr_assert_eq(rl_free_in(shuffled, 5, 3), expected, "whoever is first");
+        cr_assert_eq(rl_free_in(shuffled, 5, 3), expected, "the first of them");
     }
 }
 
-/* A node that was absent counts from when it may vote, if that is asked for. */
+/* A node that was absent counts from the time when it may vote, if that is requested. */
 Test(free_in, absent_nodes)
 {
     struct rl_ballot all[5] = {HELD_FOR(10), NODE(ABSENT), NODE(ABSENT), HELD_FOR(40),
@@ -234,7 +237,7 @@ Test(free_in, absent_nodes)
     cr_assert_eq(rl_free_in(all, 5, 3), 40);
 }
 
-Test(free_in, the_last_key_that_must_go_for_a_quorum)
+Test(free_in, is_when_the_last_key_that_blocks_a_quorum_expires)
 {
     struct rl_ballot all[5] = {HELD_FOR(10), HELD_FOR(20), HELD_FOR(30), HELD_FOR(40),
                                HELD_FOR(50)};
@@ -250,7 +253,7 @@ Test(free_in, the_last_key_that_must_go_for_a_quorum)
     check_free(now, 0);
 }
 
-Test(free_in, is_unknown_where_too_few_say_so)
+Test(free_in, is_unknown_if_too_few_report_it)
 {
     struct rl_ballot few[5] = {HELD_FOR(10), HELD_FOR(20), HELD_FOR(-1), NODE(SILENT),
                                NODE(ERROR)};
@@ -261,7 +264,7 @@ Test(free_in, is_unknown_where_too_few_say_so)
     struct rl_ballot enough[5] = {HELD_FOR(10), HELD_FOR(20), HELD_FOR(-1), NODE(SILENT),
                                   NODE(GONE)};
     check_free(enough, 20);
-    /* What a silent node said of its time in an earlier round counts for nothing. */
+    /* What a node reported in an earlier round counts for nothing if it is silent now. */
     struct rl_ballot stale[5] = {
         HELD_FOR(10), HELD_FOR(20), {.vote = RL_VOTE_SILENT}, NODE(ERROR), NODE(ERROR)};
     check_free(stale, -1);

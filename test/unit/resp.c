@@ -1,4 +1,4 @@
-/* Replies, however their bytes are cut into pieces. */
+/* RESP replies, however their bytes are split. */
 #include "net/resp.h"
 
 #include <criterion/criterion.h>
@@ -7,7 +7,7 @@
 
 #define TOLD_MAX 512
 
-/* Usual ones, unusual ones, and some that only begin like the usual. */
+/* Usual ones, unusual ones, and some that only begin like usual ones. */
 static const char stream[] =
     "+OK\r\n"
     ":1\r\n"
@@ -32,7 +32,7 @@ static const char stream[] =
     "$-1\r\n"
     "+OK\r\n";
 
-static const char told[] =
+static const char reported[] =
     "+OK :1 :12 nil +OKAY :1 -ERR no $hello +OK "
     "[$:1\r\n :7 ] $+OK\r\n :0 [:1 nil +OK ] [:1 :-1 :9223372036854775807 ] "
     "$ $1 1800000000 123456 1800000000000000 $\r "
@@ -64,8 +64,8 @@ static size_t describe(const struct rl_reply *reply, char *text, size_t room)
     return (size_t)len;
 }
 
-/* All that can be read of these bytes, which are gone afterwards. */
-static void hear(struct rl_resp *resp, const char *bytes, size_t len, char *text)
+/* Everything that can be parsed from these bytes, which are freed afterwards. */
+static void feed(struct rl_resp *resp, const char *bytes, size_t len, char *text)
 {
     char piece[sizeof(stream)];
     const struct rl_reply *reply;
@@ -78,32 +78,32 @@ static void hear(struct rl_resp *resp, const char *bytes, size_t len, char *text
     memset(piece, '?', len);
 }
 
-Test(resp, reads_the_same_wherever_it_is_cut_into_three)
+Test(resp, parses_the_same_wherever_it_is_cut_into_three)
 {
     size_t len = sizeof(stream) - 1;
     for (size_t i = 0; i <= len; i++)
         for (size_t j = i; j <= len; j++) {
             char text[TOLD_MAX] = "";
             struct rl_resp *resp = rl_resp_new();
-            hear(resp, stream, i, text);
-            hear(resp, stream + i, j - i, text);
-            hear(resp, stream + j, len - j, text);
+            feed(resp, stream, i, text);
+            feed(resp, stream + i, j - i, text);
+            feed(resp, stream + j, len - j, text);
             rl_resp_free(resp);
-            cr_assert_str_eq(text, told, "cut at %zu and %zu", i, j);
+            cr_assert_str_eq(text, reported, "cut at %zu and %zu", i, j);
         }
 }
 
-Test(resp, reads_the_same_byte_by_byte)
+Test(resp, parses_the_same_byte_by_byte)
 {
     char text[TOLD_MAX] = "";
     struct rl_resp *resp = rl_resp_new();
     for (size_t i = 0; i < sizeof(stream) - 1; i++)
-        hear(resp, stream + i, 1, text);
+        feed(resp, stream + i, 1, text);
     rl_resp_free(resp);
-    cr_assert_str_eq(text, told);
+    cr_assert_str_eq(text, reported);
 }
 
-static enum rl_resp_result hear_one(const char *bytes)
+static enum rl_resp_result parse_one(const char *bytes)
 {
     const struct rl_reply *reply;
     struct rl_resp *resp = rl_resp_new();
@@ -113,11 +113,11 @@ static enum rl_resp_result hear_one(const char *bytes)
     return result;
 }
 
-Test(resp, what_is_no_reply_is_broken)
+Test(resp, an_invalid_reply_is_broken)
 {
-    cr_assert(hear_one("hello\r\n") == RL_RESP_BROKEN);
-    cr_assert(hear_one(":one\r\n") == RL_RESP_BROKEN);
-    cr_assert(hear_one("%1\r\n+a\r\n+b\r\n") == RL_RESP_BROKEN);
+    cr_assert(parse_one("hello\r\n") == RL_RESP_BROKEN);
+    cr_assert(parse_one(":one\r\n") == RL_RESP_BROKEN);
+    cr_assert(parse_one("%1\r\n+a\r\n+b\r\n") == RL_RESP_BROKEN);
 }
 
 Test(resp, a_reply_has_an_end)

@@ -1,18 +1,18 @@
-/* When to try again, and when to give up. */
+/* When to retry, and when to give up. */
 #include "core/retry.h"
 
-#include "chance.h"
-#include "desk.h"
+#include "lease_fixture.h"
+#include "prng.h"
 
 static const rl_time now = 100 * RL_SECOND;
 
-Test(retry, none_is_none)
+Test(retry, none_never_retries)
 {
     struct rl_retry retry = {.kind = RL_RETRY_NONE, .base = 1, .cap = 1};
     cr_assert_eq(rl_retry_at(&retry, 0, 0, now, RL_NEVER), RL_NEVER);
 }
 
-Test(retry, fixed_is_fixed)
+Test(retry, fixed_waits_the_same_time)
 {
     struct rl_retry retry = {.kind = RL_RETRY_FIXED, .base = 20 * RL_MS, .cap = RL_MS};
     for (unsigned attempt = 0; attempt < 100; attempt++)
@@ -24,17 +24,17 @@ Test(retry, fixed_is_fixed)
     cr_assert_eq(rl_retry_at(&retry, 0, 0, now, RL_NEVER), RL_NEVER);
 }
 
-Test(retry, full_jitter_is_between_nothing_and_the_cap)
+Test(retry, full_jitter_is_between_zero_and_the_cap)
 {
     struct rl_retry retry = {
         .kind = RL_RETRY_EXPONENTIAL, .base = 20 * RL_MS, .cap = 500 * RL_MS};
-    struct chance chance = {5};
+    struct prng prng = {5};
     for (unsigned attempt = 0; attempt < 12; attempt++) {
         rl_time span = attempt < 5 ? (20 * RL_MS) << attempt : 500 * RL_MS;
         rl_time low = RL_NEVER, high = 0;
         for (unsigned i = 0; i < 5000; i++) {
             rl_time delay =
-                rl_retry_at(&retry, attempt, chance_bits(&chance), now, RL_NEVER) - now;
+                rl_retry_at(&retry, attempt, prng_bits(&prng), now, RL_NEVER) - now;
             CHECK(delay >= 0 && delay <= span, "attempt %u", attempt);
             low = rl_min(low, delay);
             high = rl_max(high, delay);
@@ -88,7 +88,7 @@ static rl_time custom(unsigned attempt, uint64_t random, void *arg)
     return asked->answer;
 }
 
-Test(retry, custom_says_what_it_wants)
+Test(retry, custom_returns_the_callers_delay)
 {
     struct asked asked = {.answer = 33};
     struct rl_retry retry = {.kind = RL_RETRY_CUSTOM, .custom = custom, .arg = &asked};
@@ -105,14 +105,14 @@ Test(retry, custom_says_what_it_wants)
     cr_assert_eq(rl_retry_at(&retry, 0, 0, now, RL_NEVER), RL_NEVER, "no overflow");
 }
 
-Test(retry, a_last_attempt_begins_when_it_is_time_to_give_up)
+Test(retry, a_last_attempt_begins_when_the_wait_ends)
 {
     struct rl_retry retry = {.kind = RL_RETRY_FIXED, .base = 10};
     cr_assert_eq(rl_retry_at(&retry, 0, 0, now, now + 11), now + 10);
     cr_assert_eq(rl_retry_at(&retry, 0, 0, now, now + 10), now + 10);
     cr_assert_eq(rl_retry_at(&retry, 0, 0, now, now + 9), now + 9);
     cr_assert_eq(rl_retry_at(&retry, 0, 0, now, now + 1), now + 1);
-    cr_assert_eq(rl_retry_at(&retry, 0, 0, now, now), RL_NEVER, "that was it");
+    cr_assert_eq(rl_retry_at(&retry, 0, 0, now, now), RL_NEVER, "that was the last one");
     cr_assert_eq(rl_retry_at(&retry, 0, 0, now, now - 1), RL_NEVER);
     retry.base = 0;
     cr_assert_eq(rl_retry_at(&retry, 0, 0, now, now + 1), now);

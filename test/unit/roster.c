@@ -1,8 +1,8 @@
-/* What two rosters know together, and which life of a seat is the later one. */
+/* What two rosters know together, and which incarnation of an index is the later one. */
 #include <string.h>
 
 #include "core/marker.h"
-#include "desk.h"
+#include "lease_fixture.h"
 
 Test(roster, tells_processes_apart_by_both_ids)
 {
@@ -10,14 +10,14 @@ Test(roster, tells_processes_apart_by_both_ids)
     memset(a.run_id, 'a', RL_RUN_ID);
     memset(a.replid, 'a', RL_RUN_ID);
     b = a;
-    cr_assert(rl_same_process(&a, &b));
+    cr_assert(rl_process_equal(&a, &b));
     for (unsigned i = 0; i < RL_RUN_ID; i++) {
         b = a;
         b.run_id[i] = 'b';
-        cr_assert_not(rl_same_process(&a, &b));
+        cr_assert_not(rl_process_equal(&a, &b));
         b = a;
         b.replid[i] = 'b';
-        cr_assert_not(rl_same_process(&a, &b));
+        cr_assert_not(rl_process_equal(&a, &b));
     }
 }
 
@@ -28,19 +28,19 @@ static struct rl_incarnation nth(unsigned i)
     return (struct rl_incarnation){i / SMALL, i % SMALL};
 }
 
-/* A strict order of all: by the generation, then by the id. */
-Test(roster, orders_the_incarnations_of_a_seat)
+/* A strict total order: by the generation, then by the id. */
+Test(roster, orders_the_incarnations_of_an_index)
 {
     for (unsigned a = 0; a < SMALL * SMALL; a++)
         for (unsigned b = 0; b < SMALL * SMALL; b++) {
-            cr_assert_eq(rl_later_incarnation(nth(a), nth(b)), a > b, "%u %u", a, b);
-            cr_assert_eq(rl_same_incarnation(nth(a), nth(b)), a == b, "%u %u", a, b);
+            cr_assert_eq(rl_incarnation_is_newer(nth(a), nth(b)), a > b, "%u %u", a, b);
+            cr_assert_eq(rl_incarnation_equal(nth(a), nth(b)), a == b, "%u %u", a, b);
         }
-    cr_assert(rl_later_incarnation((struct rl_incarnation){UINT32_MAX, 0},
-                                   (struct rl_incarnation){1, UINT64_MAX}));
+    cr_assert(rl_incarnation_is_newer((struct rl_incarnation){UINT32_MAX, 0},
+                                      (struct rl_incarnation){1, UINT64_MAX}));
 }
 
-#define LIVES 6 /* of each of two seats */
+#define LIVES 6 /* of each of two indexes */
 
 static struct rl_roster small_roster(unsigned number)
 {
@@ -50,7 +50,7 @@ static struct rl_roster small_roster(unsigned number)
         .deployment = 7,
         .max_ttl_ms = 1000,
         .n = 2,
-        .seat = {lives[number % LIVES], lives[number / LIVES]},
+        .member = {lives[number % LIVES], lives[number / LIVES]},
     };
 }
 
@@ -63,11 +63,11 @@ static struct rl_roster merge(struct rl_roster a, struct rl_roster b)
 static bool same_roster(struct rl_roster a, struct rl_roster b)
 {
     return a.deployment == b.deployment && a.max_ttl_ms == b.max_ttl_ms && a.n == b.n &&
-           rl_same_incarnation(a.seat[0], b.seat[0]) &&
-           rl_same_incarnation(a.seat[1], b.seat[1]);
+           rl_incarnation_equal(a.member[0], b.member[0]) &&
+           rl_incarnation_equal(a.member[1], b.member[1]);
 }
 
-/* So it does not matter who hears of whom first, or how often. */
+/* So the result does not depend on the order or the number of merges. */
 Test(roster, merges_rosters_in_any_order_to_the_same)
 {
     unsigned all = LIVES * LIVES;
@@ -86,26 +86,26 @@ Test(roster, merges_rosters_in_any_order_to_the_same)
     }
 }
 
-Test(roster, merges_each_seat_for_itself)
+Test(roster, merges_each_index_separately)
 {
     for (unsigned i = 0; i < LIVES * LIVES; i++)
         for (unsigned j = 0; j < LIVES * LIVES; j++) {
             struct rl_roster a = small_roster(i), b = small_roster(j), ab = merge(a, b);
-            for (unsigned seat = 0; seat < 2; seat++) {
-                bool later = rl_later_incarnation(b.seat[seat], a.seat[seat]);
-                CHECK(
-                    rl_same_incarnation(ab.seat[seat], later ? b.seat[seat] : a.seat[seat]),
-                    "%u %u", i, j);
+            for (unsigned index = 0; index < 2; index++) {
+                bool later = rl_incarnation_is_newer(b.member[index], a.member[index]);
+                CHECK(rl_incarnation_equal(ab.member[index],
+                                           later ? b.member[index] : a.member[index]),
+                      "%u %u", i, j);
             }
         }
 }
 
-Test(roster, merges_all_seats)
+Test(roster, merges_all_indexes)
 {
     struct rl_roster a = {.deployment = 7, .n = RL_NODES_MAX}, b = a;
     for (unsigned i = 0; i < RL_NODES_MAX; i++)
-        (i % 2 ? &a : &b)->seat[i].generation = i + 1;
+        (i % 2 ? &a : &b)->member[i].generation = i + 1;
     rl_roster_merge(&a, &b);
     for (unsigned i = 0; i < RL_NODES_MAX; i++)
-        cr_assert_eq(a.seat[i].generation, i + 1);
+        cr_assert_eq(a.member[i].generation, i + 1);
 }

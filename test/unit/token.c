@@ -1,9 +1,9 @@
-/* Tokens from bits that are known, against digits that are looked up one by one. */
-#include "token.h"
+/* Tokens made from known bits, compared with digits that are looked up one by one. */
+#include "base/token.h"
 
 #include <stdio.h>
 
-#include "desk.h"
+#include "lease_fixture.h"
 
 #define DIGITS 32
 
@@ -18,7 +18,7 @@ static void set_digit(uint8_t byte[RL_TOKEN_BYTES], unsigned at, unsigned value)
     }
 }
 
-/* The tokens that are made of these bits, and of no others. */
+/* The tokens made of these bits, and of no others. */
 static void expect(const uint8_t byte[RL_TOKEN_BYTES], const char *digits)
 {
     struct rl_token_bits bits = {.drawn = 1};
@@ -33,7 +33,7 @@ static void expect(const uint8_t byte[RL_TOKEN_BYTES], const char *digits)
     cr_assert_str_eq(rl_token_label(token), "cron1");
 }
 
-Test(token, has_each_digit_at_each_place)
+Test(token, has_each_digit_at_each_position)
 {
     for (unsigned around = 0; around < 32; around += 31)
         for (unsigned at = 0; at < DIGITS; at++)
@@ -48,8 +48,8 @@ Test(token, has_each_digit_at_each_place)
             }
 }
 
-/* What was drawn for one pass is used once, and not at all in the next. */
-Test(token, never_has_the_bits_of_another)
+/* Random bits drawn for one iteration are used once, and never in the next one. */
+Test(token, never_reuses_the_bits_of_another)
 {
     static char token[3 * RL_TOKEN_BATCH][DIGITS + 1];
     struct rl_token_bits bits = {.wanted = 2 * RL_TOKEN_BATCH - 3};

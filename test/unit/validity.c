@@ -1,6 +1,6 @@
-/* How long a lock is surely held, at the borders of the arithmetic. */
-#include "chance.h"
-#include "desk.h"
+/* How long a lock is surely held, at the limits of the arithmetic. */
+#include "lease_fixture.h"
+#include "prng.h"
 
 /* The same sum in 128 bits, where nothing can overflow; rounded to the safe side. */
 static rl_time oracle(rl_time start, rl_time ttl, uint32_t ppm)
@@ -37,7 +37,7 @@ Test(validity, known_values)
                      known[i].valid, "row %zu", i);
 }
 
-Test(validity, at_every_border_and_around_it)
+Test(validity, at_every_limit_and_around_it)
 {
     static const rl_time ttls[] = {0,
                                    1,
@@ -65,11 +65,11 @@ Test(validity, at_every_border_and_around_it)
 
 Test(validity, at_random)
 {
-    struct chance chance = {3};
+    struct prng prng = {3};
     for (unsigned i = 0; i < 200000; i++) {
-        rl_time start = (rl_time)(chance_bits(&chance) >> (1 + chance_below(&chance, 60)));
-        rl_time ttl = (rl_time)(chance_bits(&chance) >> (1 + chance_below(&chance, 60)));
-        uint32_t ppm = chance_below(&chance, 1000001);
+        rl_time start = (rl_time)(prng_bits(&prng) >> (1 + prng_below(&prng, 60)));
+        rl_time ttl = (rl_time)(prng_bits(&prng) >> (1 + prng_below(&prng, 60)));
+        uint32_t ppm = prng_below(&prng, 1000001);
         CHECK(rl_valid_until(start, ttl, ppm) == oracle(start, ttl, ppm), "%ld %ld %u",
               (long)start, (long)ttl, ppm);
     }
@@ -85,15 +85,15 @@ Test(validity, more_drift_never_makes_it_longer)
     }
 }
 
-Test(times, sums_stop_at_never)
+Test(times, sums_saturate_at_never)
 {
-    cr_assert_eq(rl_later(1, 2), 3);
-    cr_assert_eq(rl_later(RL_NEVER, 0), RL_NEVER);
-    cr_assert_eq(rl_later(RL_NEVER, 1), RL_NEVER);
-    cr_assert_eq(rl_later(1, RL_NEVER), RL_NEVER);
-    cr_assert_eq(rl_later(RL_NEVER, RL_NEVER), RL_NEVER);
-    cr_assert_eq(rl_later(RL_NEVER - 5, 5), RL_NEVER);
-    cr_assert_eq(rl_later(RL_NEVER - 5, 4), RL_NEVER - 1);
+    cr_assert_eq(rl_time_add_sat(1, 2), 3);
+    cr_assert_eq(rl_time_add_sat(RL_NEVER, 0), RL_NEVER);
+    cr_assert_eq(rl_time_add_sat(RL_NEVER, 1), RL_NEVER);
+    cr_assert_eq(rl_time_add_sat(1, RL_NEVER), RL_NEVER);
+    cr_assert_eq(rl_time_add_sat(RL_NEVER, RL_NEVER), RL_NEVER);
+    cr_assert_eq(rl_time_add_sat(RL_NEVER - 5, 5), RL_NEVER);
+    cr_assert_eq(rl_time_add_sat(RL_NEVER - 5, 4), RL_NEVER - 1);
 }
 
 Test(times, bounds)

@@ -64,7 +64,7 @@ async def run_async(masters, lane, end):
 
 
 async def in_coroutines():
-    """Nothing else is to be done while an order is waited for, so that may block."""
+    """Nothing else has to run while the next line is awaited, so that may block."""
     masters = [{redis.asyncio.Redis.from_url(uri, single_connection_client=True)
                 for uri in URIS} for _ in laps.LANES]
     if not await cycle_async(masters[0], "bench:first"):

@@ -1,7 +1,7 @@
 /*
- * As much of criterion as test/support/servers.c uses, for programs that have to do
- * without: criterion runs each test in a process of its own, which tools for threads do not
- * follow. The program says what is done when a check has failed.
+ * The part of criterion that test/support/servers.c uses, for programs that cannot use
+ * criterion: it runs each test in its own process, which tools for threads do not follow.
+ * The program defines what happens when a check has failed.
  */
 #ifndef TEST_PLAIN_CRITERION_H
 #define TEST_PLAIN_CRITERION_H

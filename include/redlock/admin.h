@@ -1,0 +1,224 @@
+/*
+ * libredlock for operators: checking the nodes, admitting them to a deployment of fenced
+ * locks, inspecting a key, and breaking its lock. It uses the client of redlock.h, whose
+ * rules hold.
+ *
+ * The library owns the arrays in what a callback receives. They are arrays of pointers, so
+ * that their elements can grow.
+ */
+#ifndef REDLOCK_ADMIN_H
+#define REDLOCK_ADMIN_H
+
+#include "redlock.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- admitting nodes to a deployment of fenced locks --- */
+
+typedef enum redlock_admission {
+    /*
+     * Makes all nodes of the client a new deployment. No node may have a marker or a key
+     * of the client's prefix. TTLs of the deployment's locks are limited to the option
+     * max_ttl_ms, or if that is 0 to REDLOCK_QUARANTINE_FLOOR_MS. The nodes vote after a
+     * quarantine, because they may have been a deployment before and have lost their
+     * memory.
+     * Results: NOT_EMPTY, UNREACHED.
+     */
+    REDLOCK_ADMIT_NEW = 1,
+    /* As NEW, but the nodes vote at once: for servers that never held a fenced lock. */
+    REDLOCK_ADMIT_AT_ONCE,
+    /*
+     * Waits until all nodes vote. A node without a marker gets a member index that no other
+     * node has. If a majority lost its memory, the remaining nodes attest their own
+     * markers: make sure that no server that was a node before still runs elsewhere.
+     * Results: UNREACHED, UNADMITTED, WRONG_DEPLOYMENT.
+     */
+    REDLOCK_ADMIT_WAIT,
+    /*
+     * Gives the node `node` the member index that no other node has. That node must have no
+     * marker and no key of the client's prefix, and all other nodes must vote.
+     * Results: NOT_EMPTY, UNREACHED, UNADMITTED, MEMBER_INACTIVE.
+     */
+    REDLOCK_ADMIT_REPLACE,
+} redlock_admission;
+
+typedef struct redlock_admitted {
+    redlock_code code; /* OK: all nodes vote; CANCELLED: the client was freed */
+    int node;          /* the node that prevents the admission, or NO_NODE */
+    const char *text;  /* what is wrong with that node, or what it has; "" */
+} redlock_admitted;
+
+typedef void redlock_admit_fn(redlock_client *client, const redlock_admitted *result,
+                              void *arg);
+
+/*
+ * Begins when the client has tried every node. Calls back when all nodes vote, or when the
+ * admission is not possible. Only one admission runs at a time. Only REPLACE uses `node`.
+ * All modes except WAIT need the permission to SCAN.
+ * Errors: BUSY, BAD_OPTION (no such mode or node), NO_MEMORY, FORKED, CLOSED.
+ */
+REDLOCK_API redlock_code redlock_admit(redlock_client *client, redlock_admission how,
+                                       size_t node, redlock_admit_fn *callback, void *arg);
+
+/*
+ * As redlock_client_explain(), but shows whether each node may vote on fenced locks. If it
+ * may, `verdict` is ACTIVE; otherwise `fault` has the reason. `remaining_us` is what is
+ * left of its quarantine; UNKNOWN: it is not quarantined, or its registration is not
+ * complete.
+ */
+REDLOCK_API size_t redlock_client_members_sized(const redlock_client *client,
+                                                redlock_node *nodes, size_t room,
+                                                size_t size);
+static inline size_t redlock_client_members(const redlock_client *client,
+                                            redlock_node *nodes, size_t room)
+{
+    return redlock_client_members_sized(client, nodes, room, sizeof(*nodes));
+}
+
+/* --- inspecting a key, and breaking its lock --- */
+
+typedef struct redlock_inspection {
+    redlock_code code; /* OK: q nodes replied; NO_QUORUM, DENIED, CANCELLED */
+    unsigned quorum;
+    unsigned held, free;  /* nodes that have, or had, a value; nodes that have none */
+    unsigned agreeing;    /* nodes that have the most frequent value */
+    int64_t remaining_ms; /* until the keys there leave a quorum free; or UNKNOWN */
+    const redlock_node *const *nodes;
+    size_t count;
+} redlock_inspection;
+
+typedef void redlock_inspect_fn(redlock_client *client,
+                                const redlock_inspection *inspection, void *arg);
+
+/*
+ * Reads the key on every node and changes nothing.
+ * Errors: BAD_KEY, BAD_OPTION (no callback), NO_MEMORY, FORKED, CLOSED.
+ */
+REDLOCK_API redlock_code redlock_inspect(redlock_client *client, const void *key,
+                                         size_t key_len, redlock_inspect_fn *callback,
+                                         void *arg);
+
+/*
+ * Removes the key on every reachable node, without regard to its holder, and reports what
+ * was there. For operators: a live holder's client reports LOST at its next extension.
+ * Until then that holder still treats the lock as held.
+ * Errors: BAD_KEY, NO_MEMORY, FORKED, CLOSED.
+ */
+REDLOCK_API redlock_code redlock_break(redlock_client *client, const void *key,
+                                       size_t key_len, redlock_inspect_fn *callback,
+                                       void *arg);
+
+/* --- checking the nodes --- */
+
+/* The severity of a finding. */
+typedef enum redlock_severity {
+    REDLOCK_NOTE,    /* the client could not check this: the result is unknown */
+    REDLOCK_WARNING, /* locks work now; a restart or an eviction, say, can lose them */
+    REDLOCK_DEFECT,  /* the node is not fit to hold locks */
+} redlock_severity;
+
+typedef struct redlock_finding {
+    redlock_severity severity;
+    const char *code;   /* short and lower case: same_server, evicts, ... */
+    const char *text;   /* what is wrong, and what to do */
+    const char *detail; /* what was found: another node, a setting, commands; or "" */
+} redlock_finding;
+
+/* The states of a node as a member of a deployment of fenced locks. New ones are appended.
+ */
+#define REDLOCK_MEMBER_STATES(X)                                                           \
+    X(UNSEEN, "unseen", "it was not reached")                                              \
+    X(UNMARKED, "unmarked", "it has no marker: it was never admitted, or lost its marker") \
+    X(NO_MAJORITY, "no_majority", "too few nodes of its deployment were reached")          \
+    X(OTHER_DEPLOYMENT, "other_deployment", "it belongs to another deployment")            \
+    X(REPLACED, "replaced", "another server has replaced it")                              \
+    X(OTHER_PROCESS, "other_process", "it restarted or failed over")                       \
+    X(QUARANTINED, "quarantined", "its marker puts it in quarantine")                      \
+    X(CLOCK, "clock_set", "its clock was set, stands still, or is too fast or too slow")   \
+    X(UNCONFIRMED, "unconfirmed", "its marker has changed and is read again")              \
+    X(ACTIVE, "active", "it may vote on fenced locks")
+
+typedef enum redlock_member_state {
+#define X(state, name, text) REDLOCK_MEMBER_##state,
+    REDLOCK_MEMBER_STATES(X)
+#undef X
+} redlock_member_state;
+
+/* "active", and its text. Never NULL. */
+REDLOCK_API const char *redlock_member_state_name(redlock_member_state state);
+REDLOCK_API const char *redlock_member_state_text(redlock_member_state state);
+
+/* One node, as it was found. UNKNOWN, and the empty string: not known. */
+typedef struct redlock_node_health {
+    const char *uri; /* without the password */
+    bool fit;        /* no finding is a defect */
+    int64_t latency_us;
+    char version[40];      /* redis 7.0.15 */
+    char policy[24];       /* maxmemory-policy */
+    char fsync[16];        /* appendfsync; none: there is no append-only file */
+    int64_t maxmemory;     /* bytes; 0: no limit */
+    int64_t replicas;      /* connected replicas */
+    bool timed;            /* the next two are known */
+    int64_t offset_us;     /* its time of day minus the median of the nodes */
+    int64_t offset_err_us; /* the possible error of offset_us, from the round trips */
+    const redlock_finding *const *findings;
+    size_t count;
+
+    /* As a node of fenced locks: */
+    redlock_member_state member_state;
+    int64_t member_index;  /* in its deployment */
+    int64_t generation;    /* of the member index: 1 + how often it was assigned anew */
+    int64_t quarantine_us; /* what is left of its quarantine, if this client watches it */
+    int64_t max_ttl_us;    /* the longest TTL that the deployment was admitted for */
+} redlock_node_health;
+
+typedef enum redlock_health {
+    REDLOCK_FIT,
+    REDLOCK_FIT_WITH_WARNINGS, /* q nodes are fit, but there is a warning or a defect */
+    REDLOCK_UNFIT,             /* fewer than q nodes are fit */
+    REDLOCK_NOT_CHECKED,       /* the client was freed before */
+} redlock_health;
+
+typedef struct redlock_health_report {
+    redlock_code code; /* OK; CANCELLED: nothing else is known */
+    redlock_health health;
+    unsigned quorum, fit; /* nodes that are needed, and nodes without a defect */
+    const redlock_node_health *const *nodes;
+    size_t count;
+} redlock_health_report;
+
+typedef void redlock_check_fn(redlock_client *client, const redlock_health_report *report,
+                              void *arg);
+
+enum {
+    REDLOCK_CHECK_STRICT = 1, /* a warning counts as a defect */
+    REDLOCK_CHECK_FENCED = 2, /* a finding that excludes a node from fenced locks is one */
+};
+
+/*
+ * Checks whether these nodes are fit to hold locks. The client waits until it has tried
+ * each node. Then it asks the nodes that reply for their settings and their time, and
+ * tests each permission that a client needs with commands that have no effect. It writes
+ * no key. A setting that the user may not read is a note. If the client's options have
+ * `durable`, warnings about what a restart forgets are defects. The state of the nodes
+ * for fenced locks is that of their last greeting. `how`: the flags above, or 0.
+ * Errors: BAD_OPTION (no callback), NO_MEMORY, FORKED, CLOSED.
+ */
+REDLOCK_API redlock_code redlock_check(redlock_client *client, unsigned how,
+                                       redlock_check_fn *callback, void *arg);
+
+/*
+ * The least ACL rule for this client's prefix and user, as one command: "ACL SETUSER lock
+ * ...". Its password is the word SECRET: replace it by yours. Writes at most `room` bytes,
+ * the last of them NUL; returns the length of the whole rule in bytes, without the NUL.
+ */
+REDLOCK_API size_t redlock_client_acl(const redlock_client *client, char *text,
+                                      size_t room);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

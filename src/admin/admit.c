@@ -1,0 +1,282 @@
+/* Admits nodes: checks an operator's request, starts it, and waits until it is done. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/client.h"
+#include "client/startup.h"
+#include "redlock/admin.h"
+
+#define POLL_GAP (50 * RL_MS)
+
+/* Scans one page of keys with the client's prefix; returns the next cursor and one key. */
+static const char page[] =
+    "local page = redis.pcall('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', 1000)\n"
+    "if page.err then return redis.error_reply('NOPERM ' .. page.err) end\n"
+    "return {page[1], page[2][1] or ''}";
+
+struct admit {
+    struct rl_task task;
+    redlock_admission how;
+    unsigned newcomer;
+    bool begun;
+    rl_node_set scanning; /* nodes whose keys are not completely scanned yet */
+    rl_time deadline;
+    redlock_admit_fn *callback;
+    void *arg;
+    char text[REDLOCK_KEY_MAX + 16];
+    char pattern[2 * REDLOCK_KEY_MAX + 2]; /* of keys with the client's prefix */
+};
+
+static struct admit *admit_of(struct rl_task *task)
+{
+    return (struct admit *)task;
+}
+
+static void finish(struct admit *admit, redlock_code code, int node, const char *text)
+{
+    redlock_client *client = rl_client_of(&admit->task);
+    redlock_admitted result = {.code = code, .node = node, .text = text};
+    client->admit = NULL;
+    rl_admission_end(&client->members.membership);
+    rl_task_end(&admit->task);
+    if (admit->callback)
+        admit->callback(client, &result, admit->arg);
+    rl_loop_called_back(&client->loop);
+}
+
+/* --- search for keys --- */
+
+static bool scan(struct admit *admit, unsigned node, struct rl_word cursor)
+{
+    struct rl_word word[] = {
+        {"EVAL", 4},
+        {page, sizeof(page) - 1},
+        {"0", 1},
+        cursor,
+        {admit->pattern, strlen(admit->pattern)},
+    };
+    return rl_nodes_send_raw(&rl_client_of(&admit->task)->nodes, &admit->task, 0, word, 5,
+                             node);
+}
+
+/* Writes a glob pattern that matches exactly the prefix, then anything. */
+static void write_pattern(const char *prefix, char *pattern)
+{
+    for (; *prefix; prefix++) {
+        if (strchr("*?[]\\^-", *prefix))
+            *pattern++ = '\\';
+        *pattern++ = *prefix;
+    }
+    strcpy(pattern, "*");
+}
+
+/* --- begin --- */
+
+static void refuse(struct admit *admit, enum rl_admission_error refusal, unsigned node)
+{
+    static const redlock_code codes[] = {
+        [RL_ADMISSION_UNREACHED] = REDLOCK_UNREACHED,
+        [RL_ADMISSION_NOT_EMPTY] = REDLOCK_NOT_EMPTY,
+        [RL_ADMISSION_UNADMITTED] = REDLOCK_UNADMITTED,
+        [RL_ADMISSION_MEMBER_INACTIVE] = REDLOCK_MEMBER_INACTIVE,
+        [RL_ADMISSION_WRONG_DEPLOYMENT] = REDLOCK_WRONG_DEPLOYMENT,
+    };
+    const redlock_client *client = rl_client_of(&admit->task);
+    bool awake = node < client->nodes.n && client->nodes.awake & rl_bit(node);
+    enum rl_fault fault = RL_FAULT_NONE;
+    if (node < client->nodes.n)
+        fault = awake ? rl_members_fault(&client->members, node)
+                      : client->nodes.node[node].link.fault;
+    const char *text = refusal == RL_ADMISSION_NOT_EMPTY ? "it has a marker"
+                       : fault != RL_FAULT_NONE          ? rl_fault_text(fault)
+                                                         : "";
+    finish(admit, codes[refusal], node < client->nodes.n ? (int)node : -1, text);
+}
+
+static void begin(struct admit *admit)
+{
+    static const enum rl_admission_mode ways[] = {
+        [REDLOCK_ADMIT_NEW] = RL_ADMIT_NEW,
+        [REDLOCK_ADMIT_AT_ONCE] = RL_ADMIT_AT_ONCE,
+        [REDLOCK_ADMIT_WAIT] = RL_ADMIT_WAIT,
+        [REDLOCK_ADMIT_REPLACE] = RL_ADMIT_REPLACE,
+    };
+    redlock_client *client = rl_client_of(&admit->task);
+    unsigned node = admit->newcomer;
+    int64_t max_ttl_ms = client->options.max_ttl_ms ? client->options.max_ttl_ms
+                                                    : REDLOCK_QUARANTINE_FLOOR_MS;
+    enum rl_admission_error refusal =
+        rl_members_admit(&client->members, ways[admit->how], &node, max_ttl_ms);
+    if (refusal != RL_ADMISSION_OK) {
+        refuse(admit, refusal, node);
+        return;
+    }
+    rl_task_schedule(&admit->task, rl_time_add_sat(client->loop.now, POLL_GAP));
+}
+
+static bool is_new(const struct admit *admit)
+{
+    return admit->how == REDLOCK_ADMIT_NEW || admit->how == REDLOCK_ADMIT_AT_ONCE;
+}
+
+static void scan_all(struct admit *admit, rl_node_set nodes)
+{
+    admit->scanning = nodes;
+    for (rl_node_set rest = nodes; rest; rest &= rest - 1)
+        if (!scan(admit, rl_first(rest), (struct rl_word){"0", 1})) {
+            finish(admit, REDLOCK_NO_MEMORY, (int)rl_first(rest), "");
+            return;
+        }
+}
+
+static void scan_for_keys(struct admit *admit)
+{
+    redlock_client *client = rl_client_of(&admit->task);
+    for (unsigned i = 0; i < client->nodes.n; i++) {
+        if (!(client->nodes.awake & rl_bit(i))) {
+            refuse(admit, RL_ADMISSION_UNREACHED, i);
+            return;
+        }
+    }
+    for (unsigned i = 0; i < client->nodes.n; i++)
+        if (client->members.membership.member[i].state != RL_MEMBER_UNMARKED) {
+            refuse(admit, RL_ADMISSION_NOT_EMPTY, i);
+            return;
+        }
+    scan_all(admit, rl_all(client->nodes.n));
+}
+
+/* If the newcomer is down or has a marker, it is refused without a scan of its keys. */
+static bool newcomer_may_have_keys(const struct admit *admit)
+{
+    const redlock_client *client = rl_client_of(&admit->task);
+    return admit->how == REDLOCK_ADMIT_REPLACE &&
+           client->nodes.awake & rl_bit(admit->newcomer) &&
+           client->members.membership.member[admit->newcomer].state == RL_MEMBER_UNMARKED;
+}
+
+static void tick(struct rl_task *task)
+{
+    struct admit *admit = admit_of(task);
+    redlock_client *client = rl_client_of(task);
+    rl_heap_drop(&client->loop.heap, &task->due);
+    if (!admit->begun) {
+        if (rl_startup_tried(&client->nodes) != rl_all(client->nodes.n) &&
+            client->loop.now < admit->deadline) {
+            rl_task_schedule(task, rl_min(admit->deadline, client->loop.now + POLL_GAP));
+            return;
+        }
+        admit->begun = true;
+        if (is_new(admit))
+            scan_for_keys(admit);
+        else if (newcomer_may_have_keys(admit))
+            scan_all(admit, rl_bit(admit->newcomer));
+        else
+            begin(admit);
+        return;
+    }
+    if (admit->scanning)
+        return;
+    switch (rl_admission_progress(&client->members.membership)) {
+    case RL_ADMISSION_DONE: finish(admit, REDLOCK_OK, -1, ""); break;
+    case RL_ADMISSION_LOST_RACE:
+        finish(admit, REDLOCK_NOT_EMPTY, -1, "another admits these nodes at the same time");
+        break;
+    case RL_ADMISSION_RUNNING: rl_task_schedule(task, client->loop.now + POLL_GAP); break;
+    }
+}
+
+/* The key may be a marker that another operator's admission has just written. */
+static void report_key(struct admit *admit, struct rl_word key)
+{
+    const redlock_client *client = rl_client_of(&admit->task);
+    bool is_marker = key.len == client->members.marker_key_len &&
+                     memcmp(key.text, client->members.marker_key, key.len) == 0;
+    if (is_marker)
+        snprintf(admit->text, sizeof(admit->text), "it has a marker");
+    else
+        snprintf(admit->text, sizeof(admit->text), "it has the key %.*s", (int)key.len,
+                 key.text);
+}
+
+static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
+                   const struct rl_reply *reply)
+{
+    struct admit *admit = admit_of(task);
+    (void)op;
+    if (!reply) {
+        refuse(admit, RL_ADMISSION_UNREACHED, node);
+    } else if (reply->type == RL_REPLY_ERROR) {
+        enum rl_fault fault = rl_fault_of_error(reply->text, reply->len);
+        finish(admit, rl_fault_is_denial(fault) ? REDLOCK_DENIED : REDLOCK_UNREACHED,
+               (int)node, rl_fault_text(fault));
+    } else if (reply->type != RL_REPLY_ARRAY || reply->items != 2 ||
+               reply->item[0].type != RL_REPLY_STRING ||
+               reply->item[1].type != RL_REPLY_STRING) {
+        finish(admit, REDLOCK_UNREACHED, (int)node, rl_fault_text(RL_FAULT_PROTOCOL));
+    } else if (reply->item[1].len > 0) {
+        report_key(admit, (struct rl_word){reply->item[1].text, reply->item[1].len});
+        finish(admit, REDLOCK_NOT_EMPTY, (int)node, admit->text);
+    } else if (reply->item[0].len != 1 || reply->item[0].text[0] != '0') {
+        if (!scan(admit, node, (struct rl_word){reply->item[0].text, reply->item[0].len}))
+            finish(admit, REDLOCK_NO_MEMORY, (int)node, "");
+    } else {
+        admit->scanning &= ~rl_bit(node);
+        if (!admit->scanning)
+            begin(admit);
+    }
+}
+
+static void close_admit(struct rl_task *task)
+{
+    finish(admit_of(task), REDLOCK_CANCELLED, -1, "");
+}
+
+static void destroy(struct rl_task *task)
+{
+    free(task);
+}
+
+static const struct rl_task_class admit_class = {
+    .tick = tick,
+    .replied = answer,
+    .close = close_admit,
+    .destroy = destroy,
+};
+
+static redlock_code make(redlock_client *client, redlock_admission how, size_t node,
+                         redlock_admit_fn *callback, void *arg)
+{
+    if (client->admit)
+        return REDLOCK_BUSY;
+    if (how < REDLOCK_ADMIT_NEW || how > REDLOCK_ADMIT_REPLACE ||
+        (how == REDLOCK_ADMIT_REPLACE && node >= client->nodes.n))
+        return REDLOCK_BAD_OPTION;
+    struct admit *admit = calloc(1, sizeof(*admit));
+    if (!admit || !rl_task_init(&admit->task, &client->loop, &admit_class)) {
+        free(admit);
+        return REDLOCK_NO_MEMORY;
+    }
+    admit->how = how;
+    admit->newcomer = (unsigned)node;
+    admit->callback = callback;
+    admit->arg = arg;
+    admit->deadline =
+        rl_time_add_sat(client->loop.now, client->options.connect_timeout_ms * RL_MS);
+    write_pattern(client->options.prefix ? client->options.prefix : "", admit->pattern);
+    client->admit = &admit->task;
+    rl_task_schedule(&admit->task, client->loop.now);
+    return REDLOCK_OK;
+}
+
+redlock_code redlock_admit(redlock_client *client, redlock_admission how, size_t node,
+                           redlock_admit_fn *callback, void *arg)
+{
+    redlock_code code = rl_client_call(client);
+    if (code != REDLOCK_OK)
+        return code;
+    code = make(client, how, node, callback, arg);
+    rl_loop_return(&client->loop);
+    return code;
+}

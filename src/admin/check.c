@@ -1,0 +1,374 @@
+/* Checks whether the nodes are fit to hold locks: probes them and reports the findings. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/client.h"
+#include "client/startup.h"
+#include "core/fenced/admission.h"
+#include "core/quorum.h"
+#include "health_probe.h"
+
+#define KEY_NAME "!wake:check-%016llx%016llx"
+#define KEY_ROOM (REDLOCK_KEY_MAX + 64)
+
+struct check {
+    struct rl_task task;
+    unsigned how;
+    bool begun, asked;
+    rl_time deadline;
+    unsigned waiting[RL_NODES_MAX]; /* outstanding replies per node */
+    redlock_check_fn *callback;
+    void *arg;
+    struct rl_probe probe[RL_NODES_MAX];
+    redlock_node_health health[RL_NODES_MAX];
+    const redlock_node_health *each[RL_NODES_MAX];
+    struct rl_findings findings[RL_NODES_MAX];
+    size_t key_len;
+    char key[KEY_ROOM]; /* unused by any client */
+};
+
+static struct check *check_of(struct rl_task *task)
+{
+    return (struct check *)task;
+}
+
+/* --- reporting --- */
+
+/* How far a clock may be off, in one step: the drift bound for the default TTL. */
+static rl_time allowance_of(const redlock_client *client)
+{
+    rl_time ttl = REDLOCK_TTL_MS * RL_MS;
+    return ttl - rl_valid_until(0, ttl, client->options.drift_ppm);
+}
+
+static const char *find_twin(const redlock_client *client, unsigned node)
+{
+    for (unsigned i = 0; i < client->nodes.n; i++)
+        if (i != node && strcmp(client->nodes.node[i].link.run_id,
+                                client->nodes.node[node].link.run_id) == 0)
+            return client->nodes.node[i].connection.uri.shown;
+    return NULL;
+}
+
+/* Adds what is known from the nodes' links and URIs. */
+static void note_links(struct check *check)
+{
+    const redlock_client *client = rl_client_of(&check->task);
+    for (unsigned i = 0; i < client->nodes.n; i++) {
+        struct rl_probe *probe = &check->probe[i];
+        probe->db = client->nodes.node[i].connection.uri.db > 0;
+        if (probe->fault == RL_FAULT_DUPLICATE)
+            probe->twin = find_twin(client, i);
+    }
+}
+
+_Static_assert((int)REDLOCK_MEMBER_ACTIVE == RL_MEMBER_ACTIVE, "in the same order");
+
+/* True if some node knows a newer incarnation of a member than this marker's roster. */
+static bool is_outdated(const struct rl_roster *known, const struct rl_roster *roster)
+{
+    for (unsigned i = 0; i < roster->n; i++)
+        if (roster->deployment == known->deployment && roster->n == known->n &&
+            rl_incarnation_is_newer(known->member[i], roster->member[i]))
+            return true;
+    return false;
+}
+
+static void note_marker(const struct rl_membership *membership,
+                        const struct rl_member *member, struct rl_member_probe *shown,
+                        redlock_node_health *node)
+{
+    const struct rl_roster *roster = &member->marker.roster;
+    bool is_ours = roster->deployment == membership->roster.deployment;
+    shown->members = roster->n;
+    shown->deployment = roster->deployment;
+    shown->majority_deployment = membership->roster.deployment;
+    shown->outdated = is_outdated(&membership->roster, roster);
+    shown->latest =
+        is_ours ? membership->roster.member[member->marker.index].generation : 0;
+    shown->same_run =
+        memcmp(member->marker.process.run_id, member->process.run_id, RL_RUN_ID) == 0;
+    node->member_index = member->marker.index;
+    node->generation = rl_marker_self(&member->marker).generation;
+    node->max_ttl_us = roster->max_ttl_ms * RL_MS;
+}
+
+/* Adds the nodes' states as members for fenced locks. */
+static void note_members(struct check *check)
+{
+    const redlock_client *client = rl_client_of(&check->task);
+    const struct rl_membership *membership = &client->members.membership;
+    for (unsigned i = 0; i < client->nodes.n; i++) {
+        const struct rl_member *member = &membership->member[i];
+        struct rl_member_probe *shown = &check->probe[i].member;
+        rl_time left = rl_membership_quarantine_left(membership, i, client->loop.now);
+        shown->state = member->state;
+        shown->garbled = member->garbled;
+        shown->quarantine = rl_membership_quarantine(membership);
+        check->health[i].member_state = (redlock_member_state)member->state;
+        if (left != RL_NEVER)
+            check->health[i].quarantine_us = left;
+        if (member->greeted && member->marked)
+            note_marker(membership, member, shown, &check->health[i]);
+    }
+}
+
+static void evaluate(struct check *check, redlock_health_report *report)
+{
+    const redlock_client *client = rl_client_of(&check->task);
+    struct rl_health_context all = {
+        .probes = check->probe,
+        .nodes = check->health,
+        .n = client->nodes.n,
+        .prefix = client->options.prefix ? client->options.prefix : "",
+        .strict = check->how & REDLOCK_CHECK_STRICT,
+        .durable = client->options.durable,
+        .fenced = check->how & REDLOCK_CHECK_FENCED,
+        .allowance = allowance_of(client),
+    };
+    rl_clock_offsets(check->probe, check->health, client->nodes.n);
+    for (unsigned i = 0; i < client->nodes.n; i++) {
+        redlock_node_health *node = &check->health[i];
+        struct rl_findings *findings = &check->findings[i];
+        rl_health_check_node(&all, i, findings);
+        node->findings = findings->each;
+        node->count = findings->count;
+        node->fit = true;
+        for (size_t j = 0; j < node->count; j++)
+            node->fit &= node->findings[j]->severity != REDLOCK_DEFECT;
+        report->fit += node->fit;
+    }
+    report->health = rl_health_overall(check->health, client->nodes.n, client->nodes.q);
+}
+
+static void finish(struct check *check, redlock_code code)
+{
+    redlock_client *client = rl_client_of(&check->task);
+    redlock_health_report report = {
+        .code = code,
+        .health = REDLOCK_NOT_CHECKED,
+        .quorum = client->nodes.q,
+        .nodes = check->each,
+        .count = client->nodes.n,
+    };
+    if (code == REDLOCK_OK) {
+        note_links(check);
+        note_members(check);
+        evaluate(check, &report);
+    }
+    rl_task_end(&check->task); /* the memory stays valid until the outermost call returns */
+    check->callback(client, &report, check->arg);
+    rl_loop_called_back(&client->loop);
+}
+
+/* --- sending --- */
+
+/* Sends all commands to a node, and counts the replies to wait for. */
+static void probe_node(struct check *check, unsigned node)
+{
+    struct rl_probe *probe = &check->probe[node];
+    struct rl_word key = {check->key, check->key_len};
+    probe->rights = rl_acl_rights(probe->right);
+    probe->asked = check->task.loop->now;
+    for (size_t i = 0; i < rl_probe_commands(probe); i++) {
+        struct rl_word word[RL_ACL_RIGHT_WORDS];
+        size_t words = rl_probe_argv(probe, i, key, word);
+        if (words == 0)
+            continue;
+        if (!rl_nodes_send_raw(&rl_client_of(&check->task)->nodes, &check->task,
+                               (uint32_t)i, word, words, node)) {
+            probe->fault = RL_FAULT_MEMORY;
+            return;
+        }
+        check->waiting[node]++;
+    }
+}
+
+static bool is_answered(const struct check *check)
+{
+    for (unsigned i = 0; i < rl_client_of(&check->task)->nodes.n; i++)
+        if (check->waiting[i] > 0)
+            return false;
+    return true;
+}
+
+/* A check is not urgent: a node gets at least the connect timeout to reply. */
+static rl_time timeout_of(const redlock_client *client)
+{
+    return rl_max(client->options.node_timeout_ms, client->options.connect_timeout_ms) *
+           RL_MS;
+}
+
+static void send_all(struct check *check)
+{
+    redlock_client *client = rl_client_of(&check->task);
+    check->asked = true;
+    check->deadline = rl_time_add_sat(client->loop.now, timeout_of(client));
+    for (unsigned i = 0; i < client->nodes.n; i++) {
+        check->probe[i].fault = client->nodes.node[i].link.fault;
+        if (!rl_link_is_open(&client->nodes.node[i].link))
+            continue;
+        if (check->probe[i].fault == RL_FAULT_TIMEOUT) /* SUSPECT: it may still reply */
+            check->probe[i].fault = RL_FAULT_NONE;
+        probe_node(check, i);
+    }
+    rl_task_schedule(&check->task, check->deadline);
+}
+
+/* Also called before the deadline, whenever something may have changed. */
+static void tick(struct rl_task *task)
+{
+    struct check *check = check_of(task);
+    redlock_client *client = rl_client_of(task);
+    rl_heap_drop(&client->loop.heap, &task->due);
+    if (!check->begun) {
+        check->begun = true;
+        check->deadline =
+            rl_time_add_sat(client->loop.now, client->options.connect_timeout_ms * RL_MS);
+    }
+    bool late = client->loop.now >= check->deadline;
+    if (!check->asked &&
+        (late || rl_startup_tried(&client->nodes) == rl_all(client->nodes.n))) {
+        send_all(check);
+        late = false;
+    }
+    if (!check->asked || (!late && !is_answered(check))) {
+        rl_task_schedule(task, check->deadline);
+        return;
+    }
+    for (unsigned i = 0; i < client->nodes.n; i++)
+        if (check->waiting[i] > 0)
+            check->probe[i].fault = RL_FAULT_TIMEOUT;
+    finish(check, REDLOCK_OK);
+}
+
+/* --- replies --- */
+
+static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
+                   const struct rl_reply *reply)
+{
+    struct check *check = check_of(task);
+    redlock_client *client = rl_client_of(task);
+    check->waiting[node]--;
+    if (!reply) {
+        check->probe[node].fault = client->nodes.node[node].link.fault;
+    } else {
+        check->health[node].latency_us = client->loop.now - check->probe[node].asked;
+        rl_probe_read(&check->probe[node], &check->health[node], op->seq, reply,
+                      client->loop.now);
+    }
+    if (is_answered(check))
+        rl_task_schedule(task, client->loop.now);
+}
+
+/* --- start and end --- */
+
+static void recheck(struct rl_task *task)
+{
+    rl_task_schedule(task, task->loop->now);
+}
+
+static void tried(struct rl_task *task, unsigned node)
+{
+    (void)node;
+    if (rl_startup_barrier_is_open(&rl_client_of(task)->nodes.startup))
+        recheck(task);
+}
+
+static void close_check(struct rl_task *task)
+{
+    finish(check_of(task), REDLOCK_CANCELLED);
+}
+
+static void destroy(struct rl_task *task)
+{
+    free(task);
+}
+
+static const struct rl_task_class check_class = {
+    .tick = tick,
+    .tried = tried,
+    .startup_over = recheck,
+    .replied = answer,
+    .close = close_check,
+    .destroy = destroy,
+};
+
+/*
+ * Makes a key that no client uses: it is random, and with a long prefix it is longer than a
+ * lock's key may be. It is also a channel name that the rule of --acl allows.
+ */
+static void choose_key(struct check *check)
+{
+    redlock_client *client = rl_client_of(&check->task);
+    const char *prefix = client->options.prefix ? client->options.prefix : "";
+    int len = snprintf(check->key, sizeof(check->key), "%s" KEY_NAME, prefix,
+                       (unsigned long long)rl_loop_random(&client->loop),
+                       (unsigned long long)rl_loop_random(&client->loop));
+    check->key_len = (size_t)len;
+}
+
+static void describe_as_unknown(struct check *check)
+{
+    const redlock_client *client = rl_client_of(&check->task);
+    for (unsigned i = 0; i < client->nodes.n; i++) {
+        check->each[i] = &check->health[i];
+        check->health[i] = (redlock_node_health){
+            .uri = client->nodes.node[i].connection.uri.shown,
+            .latency_us = -1,
+            .maxmemory = -1,
+            .replicas = -1,
+            .member_index = -1,
+            .generation = -1,
+            .quarantine_us = -1,
+            .max_ttl_us = -1,
+        };
+    }
+}
+
+static redlock_code start(redlock_client *client, unsigned how, redlock_check_fn *callback,
+                          void *arg)
+{
+    if (!callback)
+        return REDLOCK_BAD_OPTION;
+    struct check *check = calloc(1, sizeof(*check));
+    if (!check || !rl_task_init(&check->task, &client->loop, &check_class)) {
+        free(check);
+        return REDLOCK_NO_MEMORY;
+    }
+    check->how = how;
+    check->callback = callback;
+    check->arg = arg;
+    choose_key(check);
+    describe_as_unknown(check);
+    if (rl_startup_barrier_is_open(&client->nodes.startup))
+        recheck(&check->task);
+    return REDLOCK_OK;
+}
+
+redlock_code redlock_check(redlock_client *client, unsigned how, redlock_check_fn *callback,
+                           void *arg)
+{
+    redlock_code code = rl_client_call(client);
+    if (code != REDLOCK_OK)
+        return code;
+    code = start(client, how, callback, arg);
+    rl_loop_return(&client->loop);
+    return code;
+}
+
+size_t redlock_client_acl(const redlock_client *client, char *text, size_t room)
+{
+    const redlock_options *options = &client->options;
+    const char *user = NULL;
+    bool select = false;
+    for (unsigned i = 0; i < client->nodes.n; i++) {
+        const struct rl_uri *uri = &client->nodes.node[i].connection.uri;
+        user = user ? user : uri->user;
+        select |= uri->db > 0;
+    }
+    user = user ? user : options->username;
+    return rl_acl_rule(user ? user : "lock", options->prefix ? options->prefix : "", select,
+                       text, room);
+}

@@ -1,0 +1,435 @@
+#include "health_rules_parts.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void rl_detail_add(char detail[RL_DETAIL], const char *format, ...)
+{
+    size_t len = strlen(detail);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(detail + len, RL_DETAIL - len, format, arguments);
+    va_end(arguments);
+}
+
+/* --- nodes that do not vote --- */
+
+static enum rl_fault fault_of(const struct rl_health_context *all, unsigned node)
+{
+    return all->probes[node].fault;
+}
+
+static bool is_unreachable(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    switch (fault_of(all, node)) {
+    case RL_FAULT_CONNECTING:
+    case RL_FAULT_RESOLVE:
+    case RL_FAULT_CONNECT:
+    case RL_FAULT_CLOSED:
+    case RL_FAULT_TIMEOUT:
+    case RL_FAULT_PROTOCOL:
+    case RL_FAULT_MEMORY:
+    case RL_FAULT_FILES:
+        rl_detail_add(detail, "%s", rl_fault_text(fault_of(all, node)));
+        return true;
+    default: return false;
+    }
+}
+
+static bool is_protected(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    (void)detail;
+    return fault_of(all, node) == RL_FAULT_PROTECTED;
+}
+
+static bool has_too_many_clients(const struct rl_health_context *all, unsigned node,
+                                 char *detail)
+{
+    (void)detail;
+    return fault_of(all, node) == RL_FAULT_MAXCLIENTS;
+}
+
+static bool is_refused(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    enum rl_fault fault = fault_of(all, node);
+    if (fault != RL_FAULT_NOAUTH && fault != RL_FAULT_WRONGPASS)
+        return false;
+    rl_detail_add(detail, "%s", rl_fault_text(fault));
+    return true;
+}
+
+static bool is_loading(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    (void)detail;
+    return fault_of(all, node) == RL_FAULT_LOADING;
+}
+
+static bool is_replica(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    (void)detail;
+    enum rl_fault fault = fault_of(all, node);
+    return fault == RL_FAULT_REPLICA || fault == RL_FAULT_READONLY ||
+           fault == RL_FAULT_MASTERDOWN;
+}
+
+static bool is_cluster(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    (void)detail;
+    enum rl_fault fault = fault_of(all, node);
+    return fault == RL_FAULT_CLUSTER || fault == RL_FAULT_CLUSTERDOWN ||
+           fault == RL_FAULT_MOVED || fault == RL_FAULT_CROSSSLOT;
+}
+
+static bool is_same_server(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    const char *twin = all->probes[node].twin;
+    if (fault_of(all, node) != RL_FAULT_DUPLICATE)
+        return false;
+    if (twin)
+        rl_detail_add(detail, "the other node is %s", twin);
+    return true;
+}
+
+static bool has_restarted(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    (void)detail;
+    return fault_of(all, node) == RL_FAULT_QUARANTINE;
+}
+
+/* Any other fault of the greeting, for which there is no rule here. */
+static bool fails(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    static rl_rule_fn *const named[] = {
+        is_unreachable, is_protected, has_too_many_clients, is_refused,   is_loading,
+        is_replica,     is_cluster,   is_same_server,       has_restarted};
+    char ignored[RL_DETAIL] = "";
+    enum rl_fault fault = fault_of(all, node);
+    if (fault == RL_FAULT_NONE || fault == RL_FAULT_NOPERM)
+        return false;
+    for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
+        if (named[i](all, node, ignored))
+            return false;
+    rl_detail_add(detail, "%s: %s", rl_fault_name(fault), rl_fault_text(fault));
+    return true;
+}
+
+/* --- rights and refusals --- */
+
+/* Lists the commands of this purpose for which the node reported this fault. */
+static bool list_rights(const struct rl_probe *probe, enum rl_fault fault,
+                        enum rl_purpose purpose, char *detail)
+{
+    for (size_t i = 0; i < probe->rights; i++)
+        if (probe->right[i].fault == fault && probe->right[i].purpose == purpose)
+            rl_detail_add(detail, "%s%s", detail[0] ? ", " : "", probe->right[i].name);
+    return detail[0] != '\0';
+}
+
+static bool lacks_right(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    const struct rl_probe *probe = &all->probes[node];
+    if (probe->fault == RL_FAULT_NOPERM) {
+        rl_detail_add(detail, "%s", probe->db ? "INFO or SELECT" : "INFO");
+        return true;
+    }
+    if (!list_rights(probe, RL_FAULT_NOPERM, RL_TO_LOCK, detail))
+        return false;
+    rl_detail_add(detail, " on keys that begin with \"%s\"", all->prefix);
+    return true;
+}
+
+static bool lacks_command(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    return list_rights(&all->probes[node], RL_FAULT_ERR, RL_TO_LOCK, detail);
+}
+
+static bool lacks_either(const struct rl_health_context *all, unsigned node,
+                         enum rl_purpose purpose, char *detail)
+{
+    const struct rl_probe *probe = &all->probes[node];
+    return list_rights(probe, RL_FAULT_NOPERM, purpose, detail) ||
+           list_rights(probe, RL_FAULT_ERR, purpose, detail);
+}
+
+static bool lacks_time(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    return lacks_either(all, node, RL_TO_TELL_TIME, detail);
+}
+
+static bool cannot_notify(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    return lacks_either(all, node, RL_TO_WAIT, detail);
+}
+
+static enum rl_fault fault_of_set(const struct rl_probe *probe)
+{
+    for (size_t i = 0; i < probe->rights; i++)
+        if (strcmp(probe->right[i].name, "SET") == 0)
+            return probe->right[i].fault;
+    return RL_FAULT_NONE;
+}
+
+static bool is_full(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    if (fault_of_set(&all->probes[node]) != RL_FAULT_OOM)
+        return false;
+    if (all->nodes[node].maxmemory > 0)
+        rl_detail_add(detail, "maxmemory %lld bytes",
+                      (long long)all->nodes[node].maxmemory);
+    return true;
+}
+
+static bool refuses_writes(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    enum rl_fault fault = fault_of_set(&all->probes[node]);
+    if (fault == RL_FAULT_NONE || fault == RL_FAULT_OOM || fault == RL_FAULT_NOPERM ||
+        fault == RL_FAULT_ERR)
+        return false;
+    rl_detail_add(detail, "%s", rl_fault_text(fault));
+    return true;
+}
+
+/* --- memory and disk --- */
+
+static bool has_evicting_policy(const redlock_node_health *node)
+{
+    return node->policy[0] && strcmp(node->policy, "noeviction") != 0;
+}
+
+static bool evicts(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    const redlock_node_health *it = &all->nodes[node];
+    rl_detail_add(detail, "maxmemory-policy %s", it->policy);
+    return has_evicting_policy(it) && it->maxmemory != 0;
+}
+
+static bool may_evict(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    const redlock_node_health *it = &all->nodes[node];
+    rl_detail_add(detail, "maxmemory-policy %s", it->policy);
+    return has_evicting_policy(it) && it->maxmemory == 0;
+}
+
+static bool loses_all(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    rl_detail_add(detail, "appendonly no");
+    return all->probes[node].appendonly == RL_NO;
+}
+
+static bool loses_seconds(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    const char *fsync = all->nodes[node].fsync;
+    rl_detail_add(detail, "appendfsync %s", fsync);
+    return all->probes[node].appendonly == RL_YES && fsync[0] &&
+           strcmp(fsync, "always") != 0;
+}
+
+static bool loses_in_rewrite(const struct rl_health_context *all, unsigned node,
+                             char *detail)
+{
+    const struct rl_probe *probe = &all->probes[node];
+    rl_detail_add(detail, "no-appendfsync-on-rewrite yes");
+    return probe->appendonly == RL_YES && probe->unsynced_rewrite == RL_YES;
+}
+
+static bool has_replicas(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    rl_detail_add(detail, "connected_slaves %lld", (long long)all->nodes[node].replicas);
+    return all->nodes[node].replicas > 0;
+}
+
+/* --- comparison with other nodes --- */
+
+/* The node's time of day certainly differs from the median's by more than the allowance. */
+static bool is_off(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    const redlock_node_health *it = &all->nodes[node];
+    rl_detail_add(detail, "by %+.3f s, plus or minus %.3f s", (double)it->offset_us / 1e6,
+                  (double)it->offset_err_us / 1e6);
+    return it->timed && llabs(it->offset_us) - it->offset_err_us > all->allowance;
+}
+
+static unsigned same_version(const struct rl_health_context *all, unsigned node)
+{
+    unsigned same = 0;
+    for (unsigned i = 0; i < all->n; i++)
+        same += strcmp(all->nodes[i].version, all->nodes[node].version) == 0;
+    return same;
+}
+
+/* Compares with the most frequent version; of several, with that of the first node. */
+static bool has_other_version(const struct rl_health_context *all, unsigned node,
+                              char *detail)
+{
+    unsigned usual = node;
+    if (!all->nodes[node].version[0])
+        return false;
+    for (unsigned i = all->n; i-- > 0;)
+        if (all->nodes[i].version[0] && same_version(all, i) >= same_version(all, usual))
+            usual = i;
+    if (strcmp(all->nodes[usual].version, all->nodes[node].version) == 0)
+        return false;
+    rl_detail_add(detail, "%s, while %s has %s", all->nodes[node].version,
+                  all->nodes[usual].uri, all->nodes[usual].version);
+    return true;
+}
+
+static bool allows_debug(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    (void)detail;
+    return all->probes[node].debug == RL_YES;
+}
+
+/* --- settings that could not be read --- */
+
+static bool hides_memory(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    (void)detail;
+    return fault_of(all, node) == RL_FAULT_NONE && !all->nodes[node].policy[0];
+}
+
+static bool hides_fsync(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    const struct rl_probe *probe = &all->probes[node];
+    (void)detail;
+    return probe->fault == RL_FAULT_NONE &&
+           (probe->appendonly == RL_UNKNOWN ||
+            (probe->appendonly == RL_YES &&
+             (!all->nodes[node].fsync[0] || probe->unsynced_rewrite == RL_UNKNOWN)));
+}
+
+/* --- the table --- */
+
+static const struct rl_rule rules[] = {
+    {"unreachable", REDLOCK_DEFECT, RL_ANY_USE, is_unreachable,
+     "the node cannot be reached: start it, or fix its address or the network"},
+    {"protected_mode", REDLOCK_DEFECT, RL_ANY_USE, is_protected,
+     "the node is in protected mode and refuses clients from other machines: set a "
+     "password for its default user, and configure that password here"},
+    {"too_many_clients", REDLOCK_DEFECT, RL_ANY_USE, has_too_many_clients,
+     "the node has reached its maxclients limit: raise maxclients, or disconnect some "
+     "clients"},
+    {"wrong_password", REDLOCK_DEFECT, RL_ANY_USE, is_refused,
+     "the node rejects the user or the password: correct the credentials"},
+    {"loading", REDLOCK_DEFECT, RL_ANY_USE, is_loading,
+     "the node is loading its data: wait, then check again"},
+    {"replica", REDLOCK_DEFECT, RL_ANY_USE, is_replica,
+     "the node is a replica: configure a master, or promote it with REPLICAOF NO ONE"},
+    {"cluster", REDLOCK_DEFECT, RL_ANY_USE, is_cluster,
+     "the node is in cluster mode: use a separate server with cluster-enabled no"},
+    {"same_server", REDLOCK_DEFECT, RL_ANY_USE, is_same_server,
+     "the node is the same server as another node and would vote twice: configure a "
+     "different server"},
+    {"restarted", REDLOCK_DEFECT, RL_ANY_USE, has_restarted,
+     "the node restarted and may have lost locks: it votes again once the longest TTL has "
+     "passed"},
+    {"fails", REDLOCK_DEFECT, RL_ANY_USE, fails,
+     "the node does not reply as a master does: check the server"},
+    {"no_right", REDLOCK_DEFECT, RL_ANY_USE, lacks_right,
+     "the user lacks a right: grant the rights that redlock check --acl prints"},
+    {"no_command", REDLOCK_DEFECT, RL_ANY_USE, lacks_command,
+     "the node lacks a command, or the command differs from that of Redis: do not rename "
+     "commands, and do not use a proxy"},
+    {"over_memory", REDLOCK_DEFECT, RL_ANY_USE, is_full,
+     "the node is over its maxmemory and refuses new locks: raise maxmemory or free "
+     "memory"},
+    {"refuses_writes", REDLOCK_DEFECT, RL_ANY_USE, refuses_writes,
+     "the node refuses to set keys: fix the cause that it reports"},
+    {"evicts", REDLOCK_DEFECT, RL_ANY_USE, evicts,
+     "the node may evict locks: set maxmemory-policy noeviction"},
+
+    {"could_evict", REDLOCK_WARNING, RL_ANY_USE, may_evict,
+     "the node would evict locks once maxmemory is set: set maxmemory-policy noeviction"},
+    {"forgets", REDLOCK_WARNING, RL_DURABLE_USE, loses_all,
+     "a restart loses the node's locks: set appendonly yes and appendfsync always, or keep "
+     "the node down for the longest TTL after a crash"},
+    {"forgets_seconds", REDLOCK_WARNING, RL_DURABLE_USE, loses_seconds,
+     "a restart loses the newest locks: set appendfsync always, or keep the node down for "
+     "the longest TTL after a crash"},
+    {"forgets_in_rewrite", REDLOCK_WARNING, RL_DURABLE_USE, loses_in_rewrite,
+     "a crash during a rewrite of the append-only file loses locks: set "
+     "no-appendfsync-on-rewrite no"},
+    {"has_replicas", REDLOCK_WARNING, RL_DURABLE_USE, has_replicas,
+     "a promoted replica may not have all locks: run the node without replicas"},
+    {"clock_off", REDLOCK_WARNING, RL_ANY_USE, is_off,
+     "the node's time of day differs from the median of all nodes, and a step that "
+     "corrects it ends locks early: let NTP set the clock before Redis starts"},
+    {"no_time", REDLOCK_WARNING, RL_ANY_USE, lacks_time,
+     "the node's clock cannot be compared: grant the user the right to TIME"},
+    {"no_calls", REDLOCK_WARNING, RL_ANY_USE, cannot_notify,
+     "the node cannot notify waiters, so they poll for the lock: grant the rights that "
+     "redlock check --acl prints"},
+    {"other_version", REDLOCK_WARNING, RL_ANY_USE, has_other_version,
+     "the node has a different version than most nodes: run the same version on all nodes, "
+     "unless an upgrade is in progress"},
+    {"debug", REDLOCK_WARNING, RL_ANY_USE, allows_debug,
+     "the DEBUG command can load an old snapshot unnoticed: set enable-debug-command no"},
+
+    {"memory_unknown", REDLOCK_NOTE, RL_ANY_USE, hides_memory,
+     "it is unknown whether the node evicts keys: check on the node that maxmemory-policy "
+     "is noeviction"},
+    {"fsync_unknown", REDLOCK_NOTE, RL_ANY_USE, hides_fsync,
+     "it is unknown what a restart loses, because CONFIG GET is refused: check on the node "
+     "that appendfsync is always"},
+};
+
+#define RULES (sizeof(rules) / sizeof(rules[0]))
+
+static redlock_severity severity_of(const struct rl_health_context *all,
+                                    const struct rl_rule *rule)
+{
+    bool heavier = all->strict || (all->durable && rule->use == RL_DURABLE_USE) ||
+                   (all->fenced && rule->use == RL_FENCED_USE);
+    return rule->severity == REDLOCK_WARNING && heavier ? REDLOCK_DEFECT : rule->severity;
+}
+
+static const struct rl_rule *rule(size_t index)
+{
+    return index < RULES ? &rules[index] : &rl_member_rules[index - RULES];
+}
+
+void rl_health_check_node(const struct rl_health_context *all, unsigned node,
+                          struct rl_findings *ret_findings)
+{
+    static_assert(RULES + RL_MEMBER_RULES <= RL_FINDINGS_MAX,
+                  "each rule finds something at most once");
+    ret_findings->count = 0;
+    for (size_t i = 0; i < RULES + RL_MEMBER_RULES; i++) {
+        char *detail = ret_findings->detail[ret_findings->count];
+        detail[0] = '\0';
+        if (!rule(i)->holds(all, node, detail))
+            continue;
+        redlock_finding *found = &ret_findings->finding[ret_findings->count];
+        ret_findings->each[ret_findings->count++] = found;
+        *found = (redlock_finding){
+            .severity = severity_of(all, rule(i)),
+            .code = rule(i)->code,
+            .text = rule(i)->text,
+            .detail = detail,
+        };
+    }
+}
+
+redlock_health rl_health_overall(const redlock_node_health *nodes, unsigned n, unsigned q)
+{
+    unsigned fit = 0;
+    bool warned = false;
+    for (unsigned i = 0; i < n; i++) {
+        fit += nodes[i].fit;
+        for (size_t j = 0; j < nodes[i].count; j++)
+            warned |= nodes[i].findings[j]->severity != REDLOCK_NOTE;
+    }
+    if (fit < q)
+        return REDLOCK_UNFIT;
+    return warned ? REDLOCK_FIT_WITH_WARNINGS : REDLOCK_FIT;
+}
+
+size_t rl_health_rule_codes(const char *ret_code[RL_FINDINGS_MAX])
+{
+    for (size_t i = 0; i < RULES + RL_MEMBER_RULES; i++)
+        ret_code[i] = rule(i)->code;
+    return RULES + RL_MEMBER_RULES;
+}

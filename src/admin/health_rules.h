@@ -1,0 +1,91 @@
+/*
+ * The health rules: whether a node is fit to hold locks. A pure function from probes to
+ * findings: it reads no clock, contacts no server and allocates no memory. The tables in
+ * health_rules.c and member_rules.c contain each finding, its severity and the advice.
+ */
+#ifndef RL_HEALTH_RULES_H
+#define RL_HEALTH_RULES_H
+
+#include "core/fault.h"
+#include "core/fenced/membership.h"
+#include "core/kind.h"
+#include "redlock/admin.h"
+
+/* The rights are listed by acl.h. */
+#define RL_ACL_RIGHTS_MAX 16
+#define RL_ACL_RIGHT_NAME 24
+
+/*
+ * What a command is for: to lock, to compare clocks (TIME), or to queue and notify waiters.
+ */
+enum rl_purpose { RL_TO_LOCK, RL_TO_TELL_TIME, RL_TO_WAIT };
+
+/* One command that a client needs, and the fault that the node reported for it. */
+struct rl_acl_right {
+    char name[RL_ACL_RIGHT_NAME];
+    enum rl_purpose purpose;
+    enum rl_fault fault;
+};
+
+enum rl_tristate { RL_UNKNOWN, RL_NO, RL_YES };
+
+/* A node's state as a member for fenced locks. All zero: the node was not greeted. */
+struct rl_member_probe {
+    enum rl_member_state state;
+    bool garbled;        /* the marker's key holds no valid marker */
+    bool outdated;       /* its marker lacks the latest incarnation of some member */
+    bool same_run;       /* OTHER_PROCESS: no restart; another process' data (failover) */
+    unsigned members;    /* of its deployment; 0: it has no marker */
+    uint64_t deployment; /* in its marker; 0: none */
+    uint64_t majority_deployment; /* in the markers of most nodes; 0: none */
+    uint32_t latest;              /* the latest known generation of its member index */
+    rl_time quarantine;           /* the total length of a quarantine */
+};
+
+/* What a check learned about one node. All zero: nothing. */
+struct rl_probe {
+    enum rl_fault fault; /* why the node does not vote; NONE: it votes */
+    bool db;             /* its URI names a database */
+    const char *twin;    /* DUPLICATE: the other node on the same server */
+    struct rl_acl_right right[RL_ACL_RIGHTS_MAX];
+    size_t rights;
+    enum rl_tristate appendonly, unsynced_rewrite, debug;
+    struct rl_member_probe member;
+    /* The node's time of day, or 0 if unknown. It was read between `asked` and `answered`.
+     */
+    rl_time time, asked, answered;
+};
+
+struct rl_health_context {
+    const struct rl_probe *probes;
+    const redlock_node_health *nodes; /* values that are shown unchanged */
+    unsigned n;
+    const char *prefix;
+    bool strict, durable, fenced;
+    rl_time allowance; /* how far a clock may differ from the median */
+};
+
+#define RL_FINDINGS_MAX 40
+#define RL_DETAIL       200
+
+/* The findings of one node, and their details. */
+struct rl_findings {
+    redlock_finding finding[RL_FINDINGS_MAX];
+    const redlock_finding *each[RL_FINDINGS_MAX];
+    char detail[RL_FINDINGS_MAX][RL_DETAIL];
+    size_t count;
+};
+
+/* Sets timed, offset_us and offset_err_us of each node. */
+void rl_clock_offsets(const struct rl_probe *probe, redlock_node_health *nodes, unsigned n);
+
+void rl_health_check_node(const struct rl_health_context *all, unsigned node,
+                          struct rl_findings *ret_findings);
+
+/* The overall health of the nodes. Call it when their findings are complete. */
+redlock_health rl_health_overall(const redlock_node_health *nodes, unsigned n, unsigned q);
+
+/* Returns the number of rules, and their codes; for tests. */
+size_t rl_health_rule_codes(const char *ret_code[RL_FINDINGS_MAX]);
+
+#endif

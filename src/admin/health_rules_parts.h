@@ -1,0 +1,29 @@
+/* Declarations that the tables of rules share. */
+#ifndef RL_HEALTH_RULES_PARTS_H
+#define RL_HEALTH_RULES_PARTS_H
+
+#include "health_rules.h"
+
+/* Whether a rule applies to a node. If so, `detail` describes what was found. */
+typedef bool rl_rule_fn(const struct rl_health_context *all, unsigned node,
+                        char detail[RL_DETAIL]);
+
+/* A warning of a rule is a defect if the nodes are meant for this use. */
+enum rl_use { RL_ANY_USE, RL_DURABLE_USE, RL_FENCED_USE };
+
+struct rl_rule {
+    const char *code;
+    redlock_severity severity;
+    enum rl_use use;
+    rl_rule_fn *holds;
+    const char *text;
+};
+
+#define RL_MEMBER_RULES 8
+extern const struct rl_rule rl_member_rules[RL_MEMBER_RULES];
+
+/* Appends to the detail, which is truncated to RL_DETAIL. */
+__attribute__((format(printf, 2, 3))) void rl_detail_add(char detail[RL_DETAIL],
+                                                         const char *format, ...);
+
+#endif

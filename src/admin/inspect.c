@@ -1,0 +1,223 @@
+/*
+ * Inspections: inspect and break send one command to every node with an open connection. It
+ * does not matter which client holds the lock.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/explain.h"
+#include "redlock/admin.h"
+
+struct inspection {
+    struct rl_task task;
+    enum rl_command command;
+    bool asked;
+    rl_node_set waiting;
+    rl_time start, deadline;
+    redlock_inspect_fn *callback;
+    void *arg;
+    struct rl_ballot ballot[RL_NODES_MAX];
+    char value[RL_NODES_MAX][REDLOCK_TOKEN_MAX + 1];
+    size_t key_len;
+    char key[REDLOCK_KEY_MAX];
+};
+
+static struct inspection *inspection_of(struct rl_task *task)
+{
+    return (struct inspection *)task;
+}
+
+static struct rl_message message_of(const struct inspection *inspection)
+{
+    return (struct rl_message){
+        .kind = rl_kind_that_is(false),
+        .command = inspection->command,
+        .args = {.key = {inspection->key, inspection->key_len}},
+    };
+}
+
+/* --- reporting --- */
+
+/* How many nodes have the same value as node `i`. */
+static unsigned agree(const struct inspection *inspection, unsigned n, unsigned i)
+{
+    unsigned count = 0;
+    for (unsigned j = 0; j < n; j++)
+        count += inspection->ballot[j].vote == RL_VOTE_HELD &&
+                 strcmp(inspection->value[j], inspection->value[i]) == 0;
+    return count;
+}
+
+static void summarize(const struct inspection *inspection, redlock_inspection *report)
+{
+    const redlock_client *client = rl_client_of(&inspection->task);
+    report->remaining_ms = rl_free_in(inspection->ballot, client->nodes.n, client->nodes.q);
+    for (unsigned i = 0; i < client->nodes.n; i++) {
+        report->free += inspection->ballot[i].vote == RL_VOTE_GONE;
+        if (inspection->ballot[i].vote != RL_VOTE_HELD)
+            continue;
+        report->held++;
+        unsigned count = agree(inspection, client->nodes.n, i);
+        if (count > report->agreeing)
+            report->agreeing = count;
+    }
+    if (report->code == REDLOCK_OK && report->held + report->free < client->nodes.q)
+        report->code = rl_client_is_denied(client, inspection->ballot) ? REDLOCK_DENIED
+                                                                       : REDLOCK_NO_QUORUM;
+}
+
+static void finish(struct inspection *inspection, redlock_code code)
+{
+    redlock_client *client = rl_client_of(&inspection->task);
+    redlock_node nodes[RL_NODES_MAX];
+    const redlock_node *each[RL_NODES_MAX];
+    redlock_inspection report = {
+        .code = code,
+        .quorum = client->nodes.q,
+        .nodes = each,
+        .count = client->nodes.n,
+    };
+    rl_client_note_absent(client, inspection->ballot, false);
+    summarize(inspection, &report);
+    for (unsigned i = 0; i < client->nodes.n; i++) {
+        rl_client_describe(client, i, &inspection->ballot[i], inspection->value[i],
+                           &nodes[i]);
+        each[i] = &nodes[i];
+    }
+    rl_task_end(&inspection->task);
+    if (inspection->callback)
+        inspection->callback(client, &report, inspection->arg);
+    rl_loop_called_back(&client->loop);
+}
+
+/* --- sending --- */
+
+static void send_all(struct inspection *inspection)
+{
+    redlock_client *client = rl_client_of(&inspection->task);
+    struct rl_message message = message_of(inspection);
+    inspection->asked = true;
+    inspection->start = client->loop.now;
+    inspection->deadline = client->loop.now;
+    for (unsigned i = 0; i < client->nodes.n; i++)
+        inspection->ballot[i] = (struct rl_ballot){.vote = RL_VOTE_ABSENT, .pttl = -1};
+    inspection->waiting = client->nodes.view.open;
+    inspection->waiting &=
+        ~rl_nodes_send(&client->nodes, &inspection->task, &message, inspection->waiting);
+    for (rl_node_set rest = inspection->waiting; rest; rest &= rest - 1) {
+        unsigned i = rl_first(rest);
+        inspection->ballot[i].vote = RL_VOTE_WAITING;
+        inspection->deadline = rl_max(
+            inspection->deadline,
+            rl_time_add_sat(inspection->start, rl_nodes_reply_timeout(&client->nodes, i)));
+    }
+    rl_task_schedule(&inspection->task, inspection->deadline);
+}
+
+static void tick(struct rl_task *task)
+{
+    struct inspection *inspection = inspection_of(task);
+    redlock_client *client = rl_client_of(task);
+    rl_heap_drop(&client->loop.heap, &task->due);
+    if (!inspection->asked) {
+        send_all(inspection);
+        return;
+    }
+    if (inspection->waiting && client->loop.now < inspection->deadline) {
+        rl_task_schedule(task, inspection->deadline);
+        return;
+    }
+    for (rl_node_set rest = inspection->waiting; rest; rest &= rest - 1) {
+        inspection->ballot[rl_first(rest)].vote = RL_VOTE_SILENT;
+        inspection->ballot[rl_first(rest)].fault = RL_FAULT_TIMEOUT;
+    }
+    finish(inspection, REDLOCK_OK);
+}
+
+static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
+                   const struct rl_reply *reply)
+{
+    struct inspection *inspection = inspection_of(task);
+    struct rl_message message = message_of(inspection);
+    struct rl_answer parsed;
+    if (!rl_nodes_parse_reply(&rl_client_of(task)->nodes, message.kind, node, op, reply,
+                              &parsed) &&
+        rl_nodes_send(&rl_client_of(task)->nodes, task, &message, rl_bit(node)) == 0)
+        return;
+    struct rl_ballot *ballot = &inspection->ballot[node];
+    ballot->vote = parsed.vote;
+    ballot->fault = parsed.fault;
+    ballot->pttl = parsed.pttl;
+    ballot->latency = (uint32_t)rl_min(task->loop->now - inspection->start, UINT32_MAX);
+    rl_client_keep_value(parsed.value, inspection->value[node]);
+    inspection->waiting &= ~rl_bit(node);
+    if (!inspection->waiting)
+        finish(inspection, REDLOCK_OK);
+}
+
+static void on_startup_over(struct rl_task *task)
+{
+    rl_task_schedule(task, task->loop->now);
+}
+
+static void close_inspection(struct rl_task *task)
+{
+    finish(inspection_of(task), REDLOCK_CANCELLED);
+}
+
+static void destroy(struct rl_task *task)
+{
+    free(task);
+}
+
+static const struct rl_task_class inspection_class = {
+    .tick = tick,
+    .startup_over = on_startup_over,
+    .replied = answer,
+    .close = close_inspection,
+    .destroy = destroy,
+};
+
+static redlock_code start(redlock_client *client, enum rl_command command, const void *key,
+                          size_t key_len, redlock_inspect_fn *callback, void *arg)
+{
+    if (!callback && command == RL_CMD_INSPECT)
+        return REDLOCK_BAD_OPTION;
+    struct inspection *inspection = calloc(1, sizeof(*inspection));
+    if (!inspection)
+        return REDLOCK_NO_MEMORY;
+    bool fits = rl_client_key(client, key, key_len, inspection->key, &inspection->key_len);
+    if (!fits || !rl_task_init(&inspection->task, &client->loop, &inspection_class)) {
+        free(inspection);
+        return fits ? REDLOCK_NO_MEMORY : REDLOCK_BAD_KEY;
+    }
+    inspection->command = command;
+    inspection->callback = callback;
+    inspection->arg = arg;
+    if (rl_startup_barrier_is_open(&client->nodes.startup))
+        on_startup_over(&inspection->task);
+    return REDLOCK_OK;
+}
+
+static redlock_code call(redlock_client *client, enum rl_command command, const void *key,
+                         size_t key_len, redlock_inspect_fn *callback, void *arg)
+{
+    redlock_code code = rl_client_call(client);
+    if (code != REDLOCK_OK)
+        return code;
+    code = start(client, command, key, key_len, callback, arg);
+    rl_loop_return(&client->loop);
+    return code;
+}
+
+redlock_code redlock_inspect(redlock_client *client, const void *key, size_t key_len,
+                             redlock_inspect_fn *callback, void *arg)
+{
+    return call(client, RL_CMD_INSPECT, key, key_len, callback, arg);
+}
+
+redlock_code redlock_break(redlock_client *client, const void *key, size_t key_len,
+                           redlock_inspect_fn *callback, void *arg)
+{
+    return call(client, RL_CMD_BREAK, key, key_len, callback, arg);
+}

@@ -1,0 +1,120 @@
+/* The rules for what keeps a node from voting on fenced locks; others: health_rules.c. */
+#include "health_rules_parts.h"
+
+static const struct rl_member_probe *member_of(const struct rl_health_context *all,
+                                               unsigned node)
+{
+    return &all->probes[node].member;
+}
+
+/* Nodes that are used only for plain locks get no findings about fenced locks. */
+static bool is_of_fenced_locks(const struct rl_health_context *all)
+{
+    bool marked = false;
+    for (unsigned i = 0; i < all->n; i++)
+        marked |= member_of(all, i)->state > RL_MEMBER_UNMARKED;
+    return marked || all->fenced;
+}
+
+static bool has_state(const struct rl_health_context *all, unsigned node,
+                      enum rl_member_state state)
+{
+    return is_of_fenced_locks(all) && member_of(all, node)->state == state;
+}
+
+static bool is_unmarked(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    (void)detail;
+    return has_state(all, node, RL_MEMBER_UNMARKED);
+}
+
+static bool has_no_majority(const struct rl_health_context *all, unsigned node,
+                            char *detail)
+{
+    (void)detail;
+    return has_state(all, node, RL_MEMBER_NO_MAJORITY);
+}
+
+static bool is_in_other_deployment(const struct rl_health_context *all, unsigned node,
+                                   char *detail)
+{
+    const struct rl_member_probe *member = member_of(all, node);
+    if (member->garbled)
+        rl_detail_add(detail, "the key %s!marker holds no valid marker", all->prefix);
+    else if (member->members != all->n)
+        rl_detail_add(detail, "its deployment has %u nodes, but %u are configured",
+                      member->members, all->n);
+    else
+        rl_detail_add(detail, "deployment %016llx; most nodes belong to %016llx",
+                      (unsigned long long)member->deployment,
+                      (unsigned long long)member->majority_deployment);
+    return has_state(all, node, RL_MEMBER_OTHER_DEPLOYMENT);
+}
+
+static bool is_replaced(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    rl_detail_add(detail, "member index %lld has generation %u, and this node %lld",
+                  (long long)all->nodes[node].member_index, member_of(all, node)->latest,
+                  (long long)all->nodes[node].generation);
+    return has_state(all, node, RL_MEMBER_REPLACED);
+}
+
+static bool is_other_process(const struct rl_health_context *all, unsigned node,
+                             char *detail)
+{
+    rl_detail_add(detail, "%s",
+                  member_of(all, node)->same_run ? "it failed over" : "it restarted");
+    return has_state(all, node, RL_MEMBER_OTHER_PROCESS);
+}
+
+static bool is_quarantined(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    int64_t left = all->nodes[node].quarantine_us;
+    if (left >= 0)
+        rl_detail_add(detail, "%.1f s left", (double)left / 1e6);
+    else
+        rl_detail_add(detail, "%.1f s from when a client starts to wait for it",
+                      (double)member_of(all, node)->quarantine / 1e6);
+    return has_state(all, node, RL_MEMBER_QUARANTINED);
+}
+
+static bool has_set_clock(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    (void)detail;
+    return has_state(all, node, RL_MEMBER_CLOCK);
+}
+
+static bool is_outdated(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    (void)detail;
+    return has_state(all, node, RL_MEMBER_ACTIVE) && member_of(all, node)->outdated;
+}
+
+/* --- the table --- */
+
+const struct rl_rule rl_member_rules[RL_MEMBER_RULES] = {
+    {"unmarked", REDLOCK_WARNING, RL_FENCED_USE, is_unmarked,
+     "the node has no marker and no vote on fenced locks: run redlock admit --wait to "
+     "admit it, or redlock admit --new if no node has a marker"},
+    {"no_majority", REDLOCK_WARNING, RL_FENCED_USE, has_no_majority,
+     "the node has a marker, but too few nodes of its deployment were reached: configure "
+     "the same nodes as all other clients"},
+    {"other_deployment", REDLOCK_WARNING, RL_FENCED_USE, is_in_other_deployment,
+     "the node belongs to another deployment of fenced locks: configure the same nodes as "
+     "all other clients"},
+    {"replaced", REDLOCK_WARNING, RL_FENCED_USE, is_replaced,
+     "another server has this node's member index and its vote on fenced locks: configure "
+     "that server instead"},
+    {"other_process", REDLOCK_WARNING, RL_FENCED_USE, is_other_process,
+     "the node's marker was made for another process, so the node has no vote on fenced "
+     "locks: run redlock admit --wait to admit it again"},
+    {"quarantined", REDLOCK_WARNING, RL_FENCED_USE, is_quarantined,
+     "the node is in quarantine and has no vote on fenced locks until the quarantine ends: "
+     "wait with redlock admit --wait"},
+    {"clock_set", REDLOCK_WARNING, RL_FENCED_USE, has_set_clock,
+     "the node's clock was set, stands still, or runs too fast or too slow, so the node "
+     "has no vote on fenced locks: fix the clock"},
+    {"behind", REDLOCK_WARNING, RL_FENCED_USE, is_outdated,
+     "the node does not know the latest members of its deployment, which other nodes know: "
+     "make sure that all clients can reach it"},
+};

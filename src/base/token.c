@@ -1,0 +1,112 @@
+#include "token.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "core/kind.h"
+
+#define GROUP_BYTES  5 /* encoded as GROUP_DIGITS base32 digits */
+#define GROUP_DIGITS 8
+#define GROUPS       (RL_TOKEN_BYTES / GROUP_BYTES)
+#define DIGITS       (GROUPS * GROUP_DIGITS)
+
+static const char base32[] = "abcdefghijklmnopqrstuvwxyz234567";
+
+bool rl_random_bytes(void *to, size_t len)
+{
+    uint8_t *bytes = to;
+    while (len > 0) {
+        ssize_t got = getrandom(bytes, len, 0);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        bytes += got;
+        len -= (size_t)got;
+    }
+    return true;
+}
+
+#define EACH_BYTE(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+/*
+ * Encodes all digits at once: spreads 40 bits to five bits per byte, by repeated halving.
+ * Then it maps each byte to its base32 digit.
+ */
+static void write_group(const uint8_t bytes[GROUP_BYTES], char digits[GROUP_DIGITS])
+{
+    uint64_t bits = 0;
+    for (int i = 0; i < GROUP_BYTES; i++)
+        bits = bits << 8 | bytes[i];
+    bits = (bits << 12 & 0x000fffff00000000) | (bits & 0x00000000000fffff);
+    bits = (bits << 6 & 0x03ff000003ff0000) | (bits & 0x000003ff000003ff);
+    bits = (bits << 3 & 0x1f001f001f001f00) | (bits & 0x001f001f001f001f);
+    uint64_t is_number = (bits + EACH_BYTE(0x80 - 26)) >> 7 & EACH_BYTE(1);
+    bits += EACH_BYTE('a') - is_number * ('a' + 26 - '2');
+    bits = htobe64(bits);
+    memcpy(digits, &bits, GROUP_DIGITS);
+}
+
+static const uint8_t *take_bits(struct rl_token_bits *bits)
+{
+    if (bits->used == bits->drawn) {
+        unsigned count = bits->wanted < RL_TOKEN_BATCH ? bits->wanted : RL_TOKEN_BATCH;
+        count += count == 0;
+        bits->drawn = bits->used = 0;
+        if (!rl_random_bytes(bits->byte, count * RL_TOKEN_BYTES))
+            return NULL;
+        bits->drawn = count;
+        bits->wanted -= count < bits->wanted ? count : bits->wanted;
+    }
+    return bits->byte + RL_TOKEN_BYTES * bits->used++;
+}
+
+void rl_token_bits_drop(struct rl_token_bits *bits)
+{
+    bits->drawn = bits->used = bits->wanted = 0;
+}
+
+size_t rl_token_len(const char *mark, const char *label)
+{
+    return strlen(mark) + DIGITS + (*label ? 1 + strlen(label) : 0);
+}
+
+bool rl_token_make(struct rl_token_bits *bits, const char *mark, const char *label,
+                   char *ret_token)
+{
+    const uint8_t *bytes = take_bits(bits);
+    if (!bytes)
+        return false;
+    char *at = stpcpy(ret_token, mark);
+    for (int i = 0; i < GROUPS; i++, at += GROUP_DIGITS)
+        write_group(bytes + i * GROUP_BYTES, at);
+    if (*label)
+        *at++ = '@';
+    strcpy(at, label);
+    return true;
+}
+
+/* The end of the base32 digits; NULL: `value` is not a redlock token. */
+static const char *end_of_digits(const char *value)
+{
+    size_t len = strlen(value);
+    const char *mark = rl_kind_of((struct rl_word){value, len})->mark;
+    const char *digits = value + strlen(mark);
+    if (strncmp(value, mark, strlen(mark)) != 0 || strspn(digits, base32) != DIGITS)
+        return NULL;
+    return digits + DIGITS;
+}
+
+bool rl_token_is_ours(const char *value)
+{
+    const char *end = end_of_digits(value);
+    return end && (*end == '@' || *end == '\0');
+}
+
+const char *rl_token_label(const char *value)
+{
+    const char *end = end_of_digits(value);
+    return end && *end == '@' ? end + 1 : NULL;
+}

@@ -1,0 +1,48 @@
+/*
+ * A token identifies the holder of a lock and is unique. It is a mark for the kind of lock,
+ * 160 random bits in base32, and "@label", which shows the holder: p2h...q7@host:4711
+ */
+#ifndef RL_TOKEN_H
+#define RL_TOKEN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "redlock/redlock.h"
+
+#define RL_TOKEN_BYTES 20 /* 160 bits, as in the published algorithm */
+#define RL_TOKEN_BATCH 64
+
+/*
+ * Random bits for the tokens that are made in one loop iteration. They come fresh from the
+ * kernel. None are kept for later, because a fork or a clone of the machine would use the
+ * same bits again.
+ */
+struct rl_token_bits {
+    uint8_t byte[RL_TOKEN_BATCH * RL_TOKEN_BYTES];
+    unsigned drawn, used; /* in tokens */
+    unsigned wanted;      /* how many more tokens this iteration is likely to need */
+};
+
+/* Discards the unused bits at the end of the iteration. */
+void rl_token_bits_drop(struct rl_token_bits *bits);
+
+size_t rl_token_len(const char *mark, const char *label);
+
+/* `ret_token` has room for rl_token_len() bytes and a NUL. False: getrandom() failed. */
+bool rl_token_make(struct rl_token_bits *bits, const char *mark, const char *label,
+                   char *ret_token);
+
+/*
+ * Gets random bytes from the kernel; waits until it has enough. False: getrandom() failed.
+ */
+bool rl_random_bytes(void *bytes, size_t len);
+
+/* Whether this looks like a redlock token: then its holder notifies waiters on release. */
+bool rl_token_is_ours(const char *value);
+
+/* The label in `value`, if `value` looks like a redlock token with a label; else NULL. */
+const char *rl_token_label(const char *value);
+
+#endif

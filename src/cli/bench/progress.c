@@ -1,0 +1,92 @@
+#include "progress.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define REDRAW_MS      200
+#define TICK_MS        1000
+#define TICKS_PER_LINE 10
+
+/*
+ * Cuts a line that is wider than the terminal: wrapped, it would be two lines to go back.
+ */
+#define UP     "\033[%zuA"
+#define CLEAR  "\033[K"
+#define NARROW "\033[?7l"
+#define WIDE   "\033[?7h"
+
+/* The caller frees the text. */
+static char *text_of(const struct progress *progress)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *stream = open_memstream(&text, &len);
+    if (!stream)
+        cli_fail(CLI_FAILED, "out of memory");
+    progress->write(progress->arg, progress->redraws, stream);
+    if (fclose(stream) != 0)
+        cli_fail(CLI_FAILED, "out of memory");
+    return text;
+}
+
+/* Overwrites the previous output with one write, so that it does not flicker. */
+static void redraw(struct progress *progress, char *lines)
+{
+    char *text = NULL, *line;
+    size_t len = 0, before = progress->lines, count = 0;
+    FILE *stream = open_memstream(&text, &len);
+    if (!stream)
+        return;
+    fprintf(stream, NARROW);
+    if (before > 0)
+        fprintf(stream, UP, before);
+    for (; (line = strsep(&lines, "\n")) && lines; count++)
+        fprintf(stream, CLEAR "%s\n", line);
+    for (size_t i = count; i < before; i++)
+        fprintf(stream, CLEAR "\n");
+    fprintf(stream, WIDE);
+    if (fclose(stream) == 0)
+        (void)!write(STDERR_FILENO, text, len);
+    progress->lines = before > count ? before : count;
+    free(text);
+}
+
+static void tick(evutil_socket_t fd, short what, void *arg)
+{
+    struct progress *progress = arg;
+    (void)fd;
+    (void)what;
+    if (!progress->redraws && progress->ticks++ % TICKS_PER_LINE != 0)
+        return;
+    char *text = text_of(progress);
+    if (progress->redraws)
+        redraw(progress, text);
+    else
+        cli_say(progress->cli, "%s", text);
+    free(text);
+}
+
+void progress_begin(struct progress *progress, const struct cli *cli,
+                    struct event_base *base, progress_fn *write, const void *arg)
+{
+    *progress = (struct progress){
+        .cli = cli,
+        .write = write,
+        .arg = arg,
+        .redraws = isatty(STDERR_FILENO),
+    };
+    int ms = progress->redraws ? REDRAW_MS : TICK_MS;
+    const struct timeval every = {ms / 1000, ms % 1000 * 1000};
+    if (!cli->quiet)
+        progress->timer = event_new(base, -1, EV_PERSIST, tick, progress);
+    if (progress->timer)
+        evtimer_add(progress->timer, &every);
+}
+
+void progress_end(struct progress *progress)
+{
+    if (progress->timer)
+        event_free(progress->timer);
+    progress->timer = NULL;
+}

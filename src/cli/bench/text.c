@@ -1,0 +1,244 @@
+/* redlock bench, the output for people. */
+#include "bench.h"
+#include "order_stats.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINE    80
+#define COLUMN  8 /* the width of the columns in the rows below */
+#define RED     "\033[31m"
+#define PLAIN   "\033[0m"
+#define PERCENT 100.0
+
+const struct bench_percentile bench_percentile[BENCH_PERCENTILES] = {
+    {500000, "P50", "p50_us"},
+    {900000, "P90", "p90_us"},
+    {990000, "P99", "p99_us"},
+    {999000, "P99.9", "p99_9_us"},
+};
+
+const char bench_what_if[] =
+    "What if: computed for each cycle from the times that the nodes took to grant; the\n"
+    "lock is held when the q-th node has granted. \"without\": that node never replies, "
+    "and\n"
+    "q stays the same. \"any m\": m nodes and their majority; all sets of m of these "
+    "nodes\n"
+    "have equal weight. More nodes than these cannot be estimated. The time of this\n"
+    "process is not included; it is included in the measured acquires. Percentiles are of\n"
+    "the cycles that hold the lock; shares are of cycles, not of time: a failed cycle\n"
+    "takes longer.\n";
+
+const char *bench_grouped(uint64_t number, char buffer[BENCH_NUMBER])
+{
+    char digits[BENCH_NUMBER];
+    int len = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)number);
+    char *to = buffer;
+    for (int i = 0; i < len; i++) {
+        if (i > 0 && (len - i) % 3 == 0)
+            *to++ = ',';
+        *to++ = digits[i];
+    }
+    *to = '\0';
+    return buffer;
+}
+
+/* Prints milliseconds, with no more digits than were measured. */
+static void print_ms(int64_t us)
+{
+    double ms = (double)us / 1000;
+    int decimals = ms < 10 ? 3 : ms < 100 ? 2 : ms < 1000 ? 1 : 0;
+    if (us < 0)
+        printf("  %*s", COLUMN, "-");
+    else
+        printf("  %*.*f", COLUMN, decimals, ms);
+}
+
+static void print_latency(const struct histogram *latency)
+{
+    for (size_t i = 0; i < BENCH_PERCENTILES; i++)
+        print_ms(histogram_at(latency, bench_percentile[i].parts));
+    print_ms(latency->most);
+}
+
+static void print_heads(void)
+{
+    for (size_t i = 0; i < BENCH_PERCENTILES; i++)
+        printf("  %*s", COLUMN, bench_percentile[i].head);
+    printf("  %*s", COLUMN, "MAX");
+}
+
+static void print_share(double share)
+{
+    printf("  %*.*f%%", COLUMN - 1, share > 0 && share < 0.1 ? 2 : 1, PERCENT * share);
+}
+
+double bench_never(const struct bench_result_model *model)
+{
+    uint64_t all = model->latency.total + model->never + model->untimed;
+    return all ? (double)model->never / (double)all : 0;
+}
+
+static void print_model(const char *name, int width, const struct bench_result_model *model)
+{
+    printf("%-*s", width, name);
+    print_latency(&model->latency);
+    print_share(bench_never(model));
+    printf("\n");
+}
+
+/* "3.60 s (72.0 %), longest 3.60 s" */
+static void print_outage(const struct bench *bench, const struct outage *outage)
+{
+    printf("%.2f s (%.1f %%), longest %.2f s", (double)outage->sum / 1e6,
+           PERCENT * (double)outage->sum / (double)bench->bench_result.elapsed_us,
+           (double)outage->longest / 1e6);
+}
+
+/* --- the parts --- */
+
+static void print_summary(const struct bench *bench)
+{
+    const struct bench_result *bench_result = &bench->bench_result;
+    char cycles[BENCH_NUMBER], failed[BENCH_NUMBER], rate[BENCH_NUMBER], text[CLI_CAUSE];
+    double per_s = (double)bench_result->cycles * 1e6 / (double)bench_result->elapsed_us;
+    printf("%s cycles in %.1f s, %s a second, %lld at a time; %s failed\n",
+           bench_grouped(bench_result->cycles, cycles),
+           (double)bench_result->elapsed_us / 1e6,
+           bench_grouped((uint64_t)(per_s + 0.5), rate), (long long)bench->workers,
+           bench_grouped(bench_result->cycles - bench_result->held, failed));
+    for (int code = 0; code < BENCH_RESULT_CODES; code++) {
+        if (bench_result->not_acquired[code])
+            printf("    not acquired, %s: %s\n", cli_cause_name(code, text),
+                   bench_grouped(bench_result->not_acquired[code], failed));
+        if (bench_result->not_released[code])
+            printf("    not released, %s: %s\n", cli_cause_name(code, text),
+                   bench_grouped(bench_result->not_released[code], failed));
+    }
+    if (bench_result->outage.sum > 0) {
+        printf("    no lock could be acquired for ");
+        print_outage(bench, &bench_result->outage);
+        printf("\n");
+    }
+}
+
+static void print_quorum(const struct bench *bench, int width)
+{
+    const struct bench_result *bench_result = &bench->bench_result;
+    char name[LINE];
+    printf("\n%-*s", width, "MEASURED, ms");
+    print_heads();
+    snprintf(name, sizeof(name), "acquire, %u of %u nodes", bench_result->q,
+             bench_result->n);
+    printf("\n%-*s", width, name);
+    print_latency(&bench_result->acquire);
+    snprintf(name, sizeof(name), "release, %u of %u nodes", bench_result->q,
+             bench_result->n);
+    printf("\n%-*s", width, name);
+    print_latency(&bench_result->release);
+    printf("\n");
+    double ttl = (double)bench->cli->lease.ttl_ms;
+    int64_t median = histogram_at(&bench_result->valid, HISTOGRAM_ALL / 2);
+    if (bench_result->held > 0)
+        printf(
+            "validity left when it was held, of a TTL of %lld ms: p50 %.2f %%, least "
+            "%.2f %%\n",
+            (long long)bench->cli->lease.ttl_ms, PERCENT * (double)median / ttl,
+            PERCENT * (double)bench_result->valid.least / ttl);
+}
+
+/* Printed below a node's row: why it did not grant. */
+static void print_faults(const struct bench *bench, const struct bench_result_node *node)
+{
+    const struct {
+        const char *text;
+        uint64_t count;
+    } faults[] = {
+        {"refused", node->refused},
+        {"no answer in time", node->silent},
+        {"connection lost", node->broken},
+        {"not asked", node->absent},
+        {"ready, but too few others were", node->ready},
+    };
+    char number[BENCH_NUMBER];
+    const char *between = "";
+    if (!node->fault && node->ready == 0)
+        return;
+    printf("    %s", bench->cli->color && node->fault ? RED : "");
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+        if (faults[i].count == 0)
+            continue;
+        printf("%s%s: %s", between, faults[i].text, bench_grouped(faults[i].count, number));
+        between = "; ";
+    }
+    if (node->fault) {
+        printf(" (%s); no grant for ", node->fault);
+        print_outage(bench, &node->outage);
+    }
+    printf("%s\n", bench->cli->color && node->fault ? PLAIN : "");
+}
+
+static void print_nodes(const struct bench *bench, int width)
+{
+    const struct bench_result *bench_result = &bench->bench_result;
+    char number[BENCH_NUMBER];
+    printf("\n%-*s", width, "NODE, ms");
+    print_heads();
+    printf("  %*s  %*s  %*s\n", COLUMN, "Q-TH", COLUMN + 2, "GRANTED", COLUMN, "FAILED");
+    for (unsigned i = 0; i < bench_result->n; i++) {
+        const struct bench_result_node *node = &bench_result->node[i];
+        printf("%-*s", width, bench->nodes[i].uri);
+        print_latency(&node->latency);
+        print_share(bench_result->all.latency.total
+                        ? (double)node->last / (double)bench_result->all.latency.total
+                        : 0);
+        printf("  %*s", COLUMN + 2, bench_grouped(node->granted, number));
+        printf("  %*s\n", COLUMN,
+               bench_grouped(bench_result->cycles - node->granted - node->ready, number));
+        print_faults(bench, node);
+    }
+}
+
+static void print_models(const struct bench *bench, int width)
+{
+    const struct bench_result *bench_result = &bench->bench_result;
+    char name[LINE];
+    printf("\n%-*s", width, "WHAT IF, ms");
+    print_heads();
+    printf("  %*s\n", COLUMN, "NOT HELD");
+    snprintf(name, sizeof(name), "all %u, %u needed", bench_result->n, bench_result->q);
+    print_model(name, width, &bench_result->all);
+    for (unsigned i = 0; i < bench_result->n && bench_result->n > 1; i++) {
+        char *without = NULL;
+        if (asprintf(&without, "without %s", bench->nodes[i].uri) < 0)
+            cli_fail(CLI_FAILED, "out of memory");
+        print_model(without, width, &bench_result->node[i].without);
+        free(without);
+    }
+    for (unsigned m = bench_result->n - 1; m >= 1; m--) {
+        snprintf(name, sizeof(name), "any %u, %u needed", m, order_stats_majority(m));
+        print_model(name, width, &bench_result->fewer[m]);
+    }
+    printf("\n%s", bench_what_if);
+}
+
+static int widest_name(const struct bench *bench)
+{
+    size_t width = strlen("acquire, 32 of 32 nodes");
+    for (unsigned i = 0; i < bench->bench_result.n; i++) {
+        size_t len = strlen("without ") + strlen(bench->nodes[i].uri);
+        width = width < len ? len : width;
+    }
+    return (int)width;
+}
+
+bool bench_print(const struct bench *bench)
+{
+    int width = widest_name(bench);
+    print_summary(bench);
+    print_quorum(bench, width);
+    print_nodes(bench, width);
+    print_models(bench, width);
+    return cli_flush();
+}

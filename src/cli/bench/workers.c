@@ -1,0 +1,232 @@
+#include "workers.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#define PAUSE_MS 50 /* after a failed cycle, which may have taken no time at all */
+#define KEY_MAX  64
+
+enum worker_state {
+    WORKER_IDLE,
+    WORKER_ACQUIRING,
+    WORKER_HOLDING,
+    WORKER_RELEASING,
+    WORKER_PAUSING
+};
+
+struct worker {
+    struct workers *workers;
+    unsigned index;
+    char key[KEY_MAX];
+    enum worker_state state;
+    bool lost;
+    redlock_lease *lease;
+    int64_t release_began;
+    struct event *pause;
+    struct cycle cycle;
+};
+
+int64_t workers_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* --- the nodes' replies --- */
+
+static bool has_fault(const redlock_node *node)
+{
+    return node->fault != REDLOCK_FAULT_NONE;
+}
+
+static enum cycle_answer answer_of(const redlock_node *node)
+{
+    switch (node->verdict) {
+    case REDLOCK_VERDICT_GRANTED: return CYCLE_GRANTED;
+    case REDLOCK_VERDICT_WAITING: return CYCLE_WAITING;
+    case REDLOCK_VERDICT_SILENT: return CYCLE_SILENT;
+    case REDLOCK_VERDICT_UNKNOWN: return CYCLE_BROKEN;
+    case REDLOCK_VERDICT_ABSENT:
+    case REDLOCK_VERDICT_UNASKED: return has_fault(node) ? CYCLE_ABSENT : CYCLE_READY;
+    default: return CYCLE_REFUSED;
+    }
+}
+
+/* Why the node did not grant. A node without a fault has the reason of the lock. */
+static const char *fault_of(const redlock_node *node, enum cycle_answer answer)
+{
+    if (answer == CYCLE_GRANTED || answer == CYCLE_READY)
+        return NULL;
+    return has_fault(node) ? node->text : "no answer within the TTL";
+}
+
+/* Whether every node has replied or never will. */
+static bool read_replies(struct worker *worker)
+{
+    struct workers *workers = worker->workers;
+    bool all = true;
+    workers->node_count = redlock_explain(worker->lease, workers->nodes, REDLOCK_NODES_MAX);
+    for (size_t i = 0; i < workers->node_count; i++) {
+        const redlock_node *node = &workers->nodes[i];
+        enum cycle_answer answer = answer_of(node);
+        all = all && answer != CYCLE_WAITING;
+        worker->cycle.node[i] = (struct cycle_node){
+            .answer = answer,
+            .latency_us = answer == CYCLE_GRANTED ? node->latency_us : -1,
+            .fault = fault_of(node, answer),
+        };
+    }
+    return all;
+}
+
+/* --- a cycle --- */
+
+static void begin_cycle(struct worker *worker);
+
+static void end_cycle(struct worker *worker)
+{
+    redlock_lease_free(worker->lease);
+    worker->lease = NULL;
+    worker->workers->ended(worker->workers->arg, &worker->cycle);
+}
+
+static void pause_ended(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    begin_cycle(arg);
+}
+
+static void released(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    struct worker *worker = arg;
+    (void)lease;
+    worker->cycle.release_us = workers_now() - worker->release_began;
+    worker->cycle.released = result->code;
+    end_cycle(worker);
+    begin_cycle(worker);
+}
+
+static void release(struct worker *worker)
+{
+    worker->state = WORKER_RELEASING;
+    worker->release_began = workers_now();
+    redlock_code code = redlock_release(worker->lease, released, worker);
+    if (code != REDLOCK_OK)
+        cli_fail_start(worker->workers->cli, worker->workers->client, code, worker->key);
+}
+
+static void lost(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    struct worker *worker = arg;
+    (void)lease;
+    (void)result;
+    worker->lost = true; /* no further reply is reported for it */
+}
+
+static void acquired(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    const struct timeval pause = {PAUSE_MS / 1000, PAUSE_MS % 1000 * 1000};
+    struct worker *worker = arg;
+    (void)lease;
+    worker->cycle.acquire_us = workers_now() - worker->cycle.begun_us;
+    worker->cycle.acquired = *result;
+    worker->state = WORKER_HOLDING;
+    if (cycle_is_held(&worker->cycle))
+        return;
+    read_replies(worker);
+    cycle_drop_late(&worker->cycle);
+    worker->state = WORKER_PAUSING;
+    end_cycle(worker);
+    event_add(worker->pause, &pause);
+}
+
+static void begin_cycle(struct worker *worker)
+{
+    struct workers *workers = worker->workers;
+    redlock_lease_options options = workers->cli->lease;
+    worker->cycle = (struct cycle){.worker = worker->index, .release_us = -1};
+    if (!workers->may_begin(workers->arg, &worker->cycle)) {
+        worker->state = WORKER_IDLE;
+        workers->busy--;
+        return;
+    }
+    options.wait_ms = 0;
+    options.retry = REDLOCK_RETRY_NONE;
+    options.watchdog = false;
+    options.on_lost = lost;
+    options.lost_arg = worker;
+    worker->state = WORKER_ACQUIRING;
+    worker->lost = false;
+    worker->cycle.begun_us = workers_now();
+    redlock_code code = redlock_acquire(workers->client, worker->key, strlen(worker->key),
+                                        &options, acquired, worker, &worker->lease);
+    if (code != REDLOCK_OK)
+        cli_fail_start(workers->cli, workers->client, code, worker->key);
+}
+
+/* --- all lanes --- */
+
+/* The keys are different for each run, and different from the keys of all other locks. */
+void workers_init(struct workers *workers, unsigned count)
+{
+    uint64_t random;
+    workers->count = count;
+    workers->worker = calloc(count, sizeof(*workers->worker));
+    if (!workers->worker)
+        cli_fail(CLI_FAILED, "out of memory");
+    if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+        cli_fail(CLI_FAILED, "no random numbers");
+    for (unsigned i = 0; i < count; i++) {
+        struct worker *worker = &workers->worker[i];
+        worker->workers = workers;
+        worker->index = i;
+        snprintf(worker->key, sizeof(worker->key), "redlock-bench:%016" PRIx64 ":%u",
+                 random, i);
+        worker->pause = evtimer_new(workers->base, pause_ended, worker);
+        if (!worker->pause)
+            cli_fail(CLI_FAILED, "out of memory");
+    }
+}
+
+void workers_begin(struct workers *workers, unsigned first, unsigned end)
+{
+    for (unsigned i = first; i < end; i++) {
+        workers->busy++;
+        begin_cycle(&workers->worker[i]);
+    }
+}
+
+void workers_cancel(struct workers *workers)
+{
+    for (unsigned i = 0; i < workers->count; i++)
+        if (workers->worker[i].state == WORKER_ACQUIRING)
+            redlock_cancel(workers->worker[i].lease);
+}
+
+/* No callback reports the last node's reply, so it is checked after each iteration. */
+void workers_run(struct workers *workers)
+{
+    while (workers->busy > 0) {
+        if (event_base_loop(workers->base, EVLOOP_ONCE) != 0)
+            cli_fail(CLI_FAILED, "the event loop failed");
+        for (unsigned i = 0; i < workers->count; i++) {
+            struct worker *worker = &workers->worker[i];
+            if (worker->state == WORKER_HOLDING && (read_replies(worker) || worker->lost))
+                release(worker);
+        }
+    }
+}
+
+void workers_free(struct workers *workers)
+{
+    for (unsigned i = 0; i < workers->count; i++)
+        event_free(workers->worker[i].pause);
+    free(workers->worker);
+    workers->worker = NULL;
+}

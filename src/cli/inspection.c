@@ -1,0 +1,90 @@
+#include "inspection.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define RED    "\033[31m"
+#define GREEN  "\033[32m"
+#define YELLOW "\033[33m"
+#define PLAIN  "\033[0m"
+
+void inspection_take(redlock_client *client, const redlock_inspection *found, void *arg)
+{
+    struct inspection *inspection = arg;
+    (void)client;
+    inspection->found = *found;
+    for (size_t i = 0; i < found->count; i++)
+        inspection->nodes[i] = *found->nodes[i];
+    inspection->done = true;
+}
+
+enum inspection_state inspection_state(const struct inspection *inspection)
+{
+    const redlock_inspection *found = &inspection->found;
+    if (found->code == REDLOCK_DENIED)
+        return INSPECTION_DENIED;
+    if (found->code != REDLOCK_OK)
+        return INSPECTION_NO_QUORUM;
+    if (found->agreeing >= found->quorum)
+        return INSPECTION_HELD;
+    return found->free >= found->quorum ? INSPECTION_FREE : INSPECTION_SPLIT;
+}
+
+const char *inspection_name(enum inspection_state state)
+{
+    static const char *const names[] = {
+        [INSPECTION_HELD] = "held",     [INSPECTION_FREE] = "free",
+        [INSPECTION_SPLIT] = "split",   [INSPECTION_NO_QUORUM] = "no_quorum",
+        [INSPECTION_DENIED] = "denied",
+    };
+    return names[state];
+}
+
+static void print_node(const struct cli *cli, const redlock_node *node, int width,
+                       const char *word_for_held)
+{
+    char span[CLI_SPAN];
+    const char *state = redlock_fault_name(node->fault), *color = RED;
+    bool held = node->verdict == REDLOCK_VERDICT_HELD;
+    bool gone = node->verdict == REDLOCK_VERDICT_GONE;
+    if (held) {
+        state = word_for_held;
+        color = YELLOW;
+    } else if (gone) {
+        state = "free";
+        color = GREEN;
+    }
+    printf("%-*s  %s%-10s%s", width, node->uri, cli->color ? color : "", state,
+           cli->color ? PLAIN : "");
+    if (held)
+        printf("  %-10s  %s\n", cli_span(span, cli_ms(node->remaining_us)), node->holder);
+    else if (!gone)
+        printf("  %s\n", node->text);
+    else
+        printf("\n");
+}
+
+void inspection_print_nodes(const struct cli *cli, const struct inspection *inspection,
+                            const char *word_for_held)
+{
+    int width = 0;
+    for (size_t i = 0; i < inspection->found.count; i++)
+        if (width < (int)strlen(inspection->nodes[i].uri))
+            width = (int)strlen(inspection->nodes[i].uri);
+    for (size_t i = 0; i < inspection->found.count; i++)
+        print_node(cli, &inspection->nodes[i], width, word_for_held);
+}
+
+json_t *inspection_json(const struct inspection *inspection, const char *key)
+{
+    const redlock_inspection *found = &inspection->found;
+    const redlock_node *holder = cli_holder(inspection->nodes, found->count);
+    bool timed = holder && found->remaining_ms >= 0;
+    return json_pack(
+        "{s:o, s:s, s:o, s:o, s:i, s:i, s:i, s:i, s:o}", "key", cli_json_text(key), "state",
+        inspection_name(inspection_state(inspection)), "holder",
+        holder ? cli_json_text(holder->holder) : json_null(), "remaining_ms",
+        timed ? json_integer(found->remaining_ms) : json_null(), "agreeing",
+        found->agreeing, "held", found->held, "free", found->free, "quorum", found->quorum,
+        "nodes", cli_nodes_json(inspection->nodes, found->count));
+}

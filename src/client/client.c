@@ -1,0 +1,150 @@
+#include "client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/options.h"
+
+static void release_memory(redlock_client *client)
+{
+    if (client->config.free)
+        client->config.free(client->config.data);
+    rl_options_clear(&client->options);
+    free(client);
+}
+
+/* --- what the loop calls --- */
+
+static void write_queued(struct rl_loop *loop)
+{
+    rl_nodes_write(&((redlock_client *)loop)->nodes);
+}
+
+static void recheck_drain(struct rl_loop *loop)
+{
+    rl_drain_recheck(((redlock_client *)loop)->drain);
+}
+
+static void close_client(struct rl_loop *loop)
+{
+    redlock_client *client = (redlock_client *)loop;
+    rl_notifications_close(&client->notifications);
+    rl_nodes_close(&client->nodes);
+    rl_loop_close(loop);
+    release_memory(client);
+}
+
+static const struct rl_loop_class loop_class = {
+    .write = write_queued,
+    .ended = recheck_drain,
+    .close = close_client,
+};
+
+/* --- making --- */
+
+static bool init_parts(redlock_client *client, unsigned n)
+{
+    client->notifications.nodes = &client->nodes;
+    return rl_nodes_init(&client->nodes, &client->loop, &client->options, n,
+                         &rl_members_handler, &client->members) &&
+           rl_members_init(&client->members, &client->nodes);
+}
+
+redlock_code redlock_client_new(struct event_base *base, const char *const *uris,
+                                size_t count, const redlock_options *options,
+                                redlock_client **ret_client, redlock_error *ret_error)
+{
+    if (count < 1 || count > REDLOCK_NODES_MAX)
+        return rl_fail(ret_error, REDLOCK_BAD_NODES,
+                       count ? "%zu nodes are more than %d" : "no node is configured",
+                       count, REDLOCK_NODES_MAX);
+    redlock_client *client = calloc(1, sizeof(*client));
+    if (!client)
+        return rl_fail(ret_error, REDLOCK_NO_MEMORY, "out of memory");
+    rl_loop_init(&client->loop, base, &loop_class);
+    redlock_code code = rl_options_copy(options, count, &client->options, ret_error);
+    if (code == REDLOCK_OK && !init_parts(client, (unsigned)count))
+        code = rl_fail(ret_error, REDLOCK_NO_MEMORY, "out of memory");
+    if (code == REDLOCK_OK)
+        code = rl_nodes_parse_uris(&client->nodes, uris, ret_error);
+    if (code == REDLOCK_OK && !rl_loop_open(&client->loop))
+        code = rl_fail(ret_error, REDLOCK_SYSTEM, "the client's timer cannot be made: %s",
+                       strerror(errno));
+    if (code != REDLOCK_OK) {
+        close_client(&client->loop);
+        return code;
+    }
+    rl_loop_enter(&client->loop);
+    rl_nodes_start(&client->nodes);
+    rl_loop_leave(&client->loop);
+    *ret_client = client;
+    return REDLOCK_OK;
+}
+
+/* --- freeing --- */
+
+/* For a forked child. */
+static void forget(redlock_client *client)
+{
+    rl_task_destroy_all(&client->loop);
+    rl_notifications_forget(&client->notifications);
+    rl_nodes_forget(&client->nodes);
+    rl_loop_forget(&client->loop);
+    release_memory(client);
+}
+
+void redlock_client_free(redlock_client *client)
+{
+    if (!client)
+        return;
+    if (!rl_loop_is_ours(&client->loop)) {
+        forget(client);
+        return;
+    }
+    if (client->loop.closing)
+        return;
+    rl_loop_enter(&client->loop);
+    client->loop.closing = true;
+    rl_task_close_all(&client->loop);
+    rl_nodes_stop_reading(&client->nodes);
+    rl_notifications_stop_reading(&client->notifications);
+    rl_loop_leave(&client->loop);
+}
+
+/* --- using --- */
+
+redlock_code redlock_client_drain(redlock_client *client, int64_t timeout_ms,
+                                  redlock_drain_fn *callback, void *arg)
+{
+    redlock_code code = rl_client_call(client);
+    if (code != REDLOCK_OK)
+        return code;
+    code =
+        rl_drain_start(client, &client->nodes, timeout_ms, callback, arg, &client->drain);
+    rl_loop_return(&client->loop);
+    return code;
+}
+
+bool rl_client_key(const redlock_client *client, const void *key, size_t len,
+                   char ret_key[REDLOCK_KEY_MAX], size_t *ret_len)
+{
+    const char *prefix = client->options.prefix ? client->options.prefix : "";
+    size_t prefix_len = strlen(prefix);
+    if (len == 0 || len > REDLOCK_KEY_MAX - prefix_len)
+        return false;
+    memcpy(ret_key, prefix, prefix_len);
+    memcpy(ret_key + prefix_len, key, len);
+    *ret_len = prefix_len + len;
+    return !rl_members_is_reserved_key(ret_key, *ret_len);
+}
+
+size_t redlock_client_nodes(const redlock_client *client)
+{
+    return client->nodes.n;
+}
+
+unsigned redlock_client_quorum(const redlock_client *client)
+{
+    return client->nodes.q;
+}

@@ -1,0 +1,56 @@
+/*
+ * The client connects nodes, leases, a clock and an event loop. It is the only place where
+ * they meet. Each part has its own struct and header, and calls go down this list: the
+ * drain and the notifications, the members, the commands, the nodes, the loop, its tasks.
+ * What goes up is a callback that was passed down.
+ */
+#ifndef RL_CLIENT_H
+#define RL_CLIENT_H
+
+#include "drain.h"
+#include "members.h"
+#include "notifications.h"
+
+/* What another room keeps with the client, and how it is freed; `free` NULL: nothing. */
+struct rl_kept {
+    void *data;
+    void (*free)(void *data);
+};
+
+struct redlock_client {
+    struct rl_loop loop;     /* must be first: see rl_client_of() */
+    redlock_options options; /* the client owns its strings */
+    struct rl_nodes nodes;
+    struct rl_members members; /* of fenced locks */
+    struct rl_notifications notifications;
+    struct rl_drain *drain; /* NULL: none */
+    struct rl_task *admit;  /* at most one at a time; NULL: none */
+    uint64_t leases;        /* how many were ever made */
+    struct rl_kept config;  /* of the lease room */
+};
+
+/* The client of a task; NULL once the client is gone. */
+static inline redlock_client *rl_client_of(const struct rl_task *task)
+{
+    return (redlock_client *)task->loop;
+}
+
+/* Bracket a call of the public interface, as rl_loop_call(); CLOSED: there is no client. */
+static inline redlock_code rl_client_call(redlock_client *client)
+{
+    return client ? rl_loop_call(&client->loop) : REDLOCK_CLOSED;
+}
+
+static inline redlock_code rl_client_call_untimed(redlock_client *client)
+{
+    return client ? rl_loop_call_untimed(&client->loop) : REDLOCK_CLOSED;
+}
+
+/*
+ * Joins prefix and key, without a terminating NUL. False: the key is empty, the result is
+ * too long, or it is a reserved key.
+ */
+bool rl_client_key(const redlock_client *client, const void *key, size_t len,
+                   char ret_key[REDLOCK_KEY_MAX], size_t *ret_len);
+
+#endif

@@ -1,0 +1,239 @@
+#include "loop.h"
+
+#include <sys/random.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/fork.h"
+#include "base/system_clock.h"
+
+/* --- clock and random numbers --- */
+
+static rl_time read_clock(clockid_t id)
+{
+    return rl_clock_ns(id) / 1000;
+}
+
+static rl_time read_other(struct rl_loop *loop)
+{
+    int64_t raw, unslewed = rl_clock_unslewed_ns(&raw);
+    loop->raw = raw / 1000;
+    return rl_clock_advance(&loop->clock, loop->boot, unslewed / 1000);
+}
+
+rl_time rl_loop_read_clock(struct rl_loop *loop)
+{
+    loop->stale = false;
+    loop->boot = read_clock(CLOCK_BOOTTIME);
+    loop->now =
+        rl_clock_glance(&loop->clock, loop->boot) ? loop->clock.now : read_other(loop);
+    return loop->now;
+}
+
+void rl_loop_read_clocks(struct rl_loop *loop)
+{
+    loop->stale = false;
+    loop->boot = read_clock(CLOCK_BOOTTIME);
+    loop->now = read_other(loop);
+}
+
+uint64_t rl_loop_random(struct rl_loop *loop)
+{
+    uint64_t bits = 0;
+    if (getrandom(&bits, sizeof(bits), GRND_NONBLOCK) != sizeof(bits))
+        bits = (uint64_t)loop->now * UINT64_C(0x9e3779b97f4a7c15);
+    return bits;
+}
+
+bool rl_loop_random_bytes(struct rl_loop *loop, void *bytes, size_t len)
+{
+    (void)loop;
+    return rl_random_bytes(bytes, len);
+}
+
+/* --- entering and leaving --- */
+
+bool rl_loop_is_ours(const struct rl_loop *loop)
+{
+    return loop->generation == rl_fork_generation();
+}
+
+void rl_loop_enter(struct rl_loop *loop)
+{
+    loop->depth++;
+}
+
+void rl_loop_leave(struct rl_loop *loop)
+{
+    if (--loop->depth > 0)
+        return;
+    if (loop->wants_end && !loop->ends) {
+        loop->ends = true;
+        event_active(loop->end, EV_TIMEOUT, 0);
+    }
+    rl_task_free_deferred(loop);
+    if (loop->closing)
+        loop->class->close(loop);
+}
+
+redlock_code rl_loop_call_untimed(struct rl_loop *loop)
+{
+    if (!rl_loop_is_ours(loop))
+        return REDLOCK_FORKED;
+    if (loop->closing)
+        return REDLOCK_CLOSED;
+    rl_loop_enter(loop);
+    loop->api++;
+    rl_loop_want_end(loop);
+    return REDLOCK_OK;
+}
+
+redlock_code rl_loop_call(struct rl_loop *loop)
+{
+    redlock_code code = rl_loop_call_untimed(loop);
+    if (code == REDLOCK_OK)
+        rl_loop_read_clock(loop);
+    return code;
+}
+
+void rl_loop_return(struct rl_loop *loop)
+{
+    loop->api--;
+    rl_loop_leave(loop);
+}
+
+/* Reports expired deadlines. Runs before any reply is processed. */
+static void expire(struct rl_loop *loop)
+{
+    rl_time now = rl_loop_read_clock(loop);
+    if (rl_heap_first(&loop->heap) > now)
+        return;
+    struct rl_due *due = rl_heap_list(&loop->heap, now);
+    for (; due; due = due->next) {
+        struct rl_task *task = (struct rl_task *)due;
+        if (!task->dead && task->class->expire)
+            task->class->expire(task);
+    }
+}
+
+void rl_loop_wake(struct rl_loop *loop)
+{
+    rl_loop_enter(loop);
+    if (loop->depth > 1)
+        return;
+    expire(loop);
+    rl_loop_want_end(loop);
+}
+
+/* --- iterations --- */
+
+static void tick_due(struct rl_loop *loop)
+{
+    struct rl_due *due = rl_heap_list(&loop->heap, loop->now);
+    for (; due; due = due->next) {
+        struct rl_task *task = (struct rl_task *)due;
+        if (!task->dead && rl_heap_when(&loop->heap, due) <= loop->now)
+            task->class->tick(task);
+    }
+}
+
+/*
+ * The timer uses CLOCK_BOOTTIME, so that it fires when a suspension ends. A time daemon
+ * slews that clock, but not the client's clock. So a delay above SLEEP_WHOLE is shortened
+ * by an eighth, and the timer is set again for the rest.
+ */
+#define SLEEP_WHOLE (8 * RL_MS)
+
+/*
+ * Uses the timer even for a task that is already due. If the end-of-iteration event made
+ * itself active, libevent would run it again before it polls any socket. A task that
+ * retries at once could then keep the loop from reading any reply or signal.
+ */
+static void set_timer(struct rl_loop *loop)
+{
+    rl_time now = loop->now;
+    rl_time first = loop->soon ? now : rl_heap_first(&loop->heap);
+    if (first == RL_NEVER || (loop->armed_for > now && loop->armed_for <= first))
+        return;
+    rl_time delay = rl_max(first - now, 1), latest = now + delay;
+    if (delay > SLEEP_WHOLE)
+        delay -= delay / 8;
+    /* Absolute, not relative: the process may have paused since it read the clock. */
+    rl_time at = loop->boot + delay;
+    struct itimerspec when = {
+        .it_value = {.tv_sec = at / RL_SECOND, .tv_nsec = at % RL_SECOND * 1000}};
+    if (timerfd_settime(loop->timer_fd, TFD_TIMER_ABSTIME, &when, NULL) == 0)
+        loop->armed_for = latest;
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+    struct rl_loop *loop = arg;
+    uint64_t times;
+    (void)what;
+    (void)!read(fd, &times, sizeof(times));
+    loop->armed_for = RL_NEVER;
+    rl_loop_wake(loop);
+    rl_loop_leave(loop);
+}
+
+static void on_end(evutil_socket_t fd, short what, void *arg)
+{
+    struct rl_loop *loop = arg;
+    (void)fd;
+    (void)what;
+    rl_loop_enter(loop);
+    expire(loop);
+    tick_due(loop);
+    rl_task_run_soon(loop);
+    rl_token_bits_drop(&loop->token_bits);
+    loop->class->write(loop);
+    loop->wants_end = loop->ends = false;
+    loop->class->ended(loop);
+    set_timer(loop);
+    rl_loop_leave(loop);
+}
+
+/* --- init --- */
+
+void rl_loop_init(struct rl_loop *loop, struct event_base *base,
+                  const struct rl_loop_class *class)
+{
+    loop->class = class;
+    loop->base = base;
+    loop->timer_fd = -1;
+    loop->armed_for = RL_NEVER;
+    loop->generation = rl_fork_generation();
+    loop->list.prev = loop->list.next = &loop->list;
+}
+
+bool rl_loop_open(struct rl_loop *loop)
+{
+    struct rl_clocks clocks = rl_clocks_begin();
+    rl_clock_init(&loop->clock, clocks.boot, clocks.unslewed);
+    rl_loop_read_clock(loop);
+    loop->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (loop->timer_fd < 0)
+        return false;
+    loop->timer =
+        event_new(loop->base, loop->timer_fd, EV_READ | EV_PERSIST, on_timer, loop);
+    loop->end = event_new(loop->base, -1, 0, on_end, loop);
+    return loop->timer && loop->end && event_add(loop->timer, NULL) == 0;
+}
+
+void rl_loop_close(struct rl_loop *loop)
+{
+    if (loop->timer)
+        event_free(loop->timer);
+    if (loop->end)
+        event_free(loop->end);
+    if (loop->timer_fd >= 0)
+        close(loop->timer_fd);
+    rl_heap_free(&loop->heap);
+}
+
+void rl_loop_forget(struct rl_loop *loop)
+{
+    close(loop->timer_fd);
+    rl_heap_free(&loop->heap);
+}

@@ -1,0 +1,128 @@
+/*
+ * The loop: the client's clock, its one timer, and its iterations of the caller's event
+ * loop.
+ *
+ * All work happens in iterations. Each event that enters the client first reads the clock
+ * and reports expired deadlines, then processes what arrived. At the end of the iteration
+ * the loop runs the tasks that are due, lets its owner write the queued commands, and sets
+ * its one timer.
+ */
+#ifndef RL_LOOP_H
+#define RL_LOOP_H
+
+#include <event2/event.h>
+
+#include "base/token.h"
+#include "core/clock.h"
+#include "redlock/redlock.h"
+#include "task.h"
+
+/* What the loop calls in its owner. */
+struct rl_loop_class {
+    void (*write)(struct rl_loop *loop); /* an iteration ends: write the queued commands */
+    void (*ended)(struct rl_loop *loop); /* after that; may begin new work */
+    void (*close)(struct rl_loop *loop); /* the client is freed, and no call is inside */
+};
+
+struct rl_loop {
+    const struct rl_loop_class *class;
+    struct event_base *base;
+    struct event *timer, *end;
+    int timer_fd;
+    rl_time now;        /* the client's time: the last reading of its clock */
+    rl_time boot, raw;  /* last readings of CLOCK_BOOTTIME and CLOCK_MONOTONIC_RAW */
+    rl_time armed_for;  /* the timer fires no later than this; RL_NEVER: it is not set */
+    bool wants_end;     /* there is work for the end of this iteration */
+    bool ends;          /* that end is scheduled or running */
+    bool reads_replies; /* the client is parsing a node's replies */
+    bool stale;         /* a callback has run since the clock was last read */
+    bool closing;
+    unsigned depth;      /* nested calls that run inside this client */
+    unsigned api;        /* how many of them the caller made: inside, nothing is reported */
+    unsigned generation; /* rl_fork_generation() when the client was made */
+    struct rl_clock clock;
+
+    struct rl_token_bits token_bits; /* of this iteration */
+
+    struct rl_heap heap;
+    size_t tasks;             /* how many exist; the heap has room for all of them */
+    struct rl_task list;      /* head of a ring: leases, inspections, checks, ... */
+    struct rl_task *deferred; /* dead tasks that wait to be destroyed */
+    struct rl_task *soon, **soon_end; /* tick at the end of this iteration, in this order */
+};
+
+void rl_loop_init(struct rl_loop *loop, struct event_base *base,
+                  const struct rl_loop_class *class);
+
+/*
+ * Make and free the loop's events. False: libevent or the system refused; the caller must
+ * still call rl_loop_close().
+ */
+bool rl_loop_open(struct rl_loop *loop);
+void rl_loop_close(struct rl_loop *loop);
+
+/* For a forked child: it must not use its event loop, which shares the parent's epoll. */
+void rl_loop_forget(struct rl_loop *loop);
+
+/* --- entering and leaving the client --- */
+
+/* Bracket all work inside a client. The outermost leave destroys the dead tasks. */
+void rl_loop_enter(struct rl_loop *loop);
+void rl_loop_leave(struct rl_loop *loop);
+
+/*
+ * Bracket a call of the public interface. What happens inside is reported at the end of the
+ * iteration. rl_loop_call() reads the clock. rl_loop_call_untimed() does not: it is for
+ * calls that only request work that begins at the end of the iteration. If the result is
+ * not OK, the call must not continue and must not call rl_loop_return().
+ */
+redlock_code rl_loop_call(struct rl_loop *loop);
+redlock_code rl_loop_call_untimed(struct rl_loop *loop);
+void rl_loop_return(struct rl_loop *loop);
+
+/* Enters from the event loop: reads the clock, and reports expired deadlines first. */
+void rl_loop_wake(struct rl_loop *loop);
+
+/* The end of this iteration steps due tasks and writes queued commands. */
+static inline void rl_loop_want_end(struct rl_loop *loop)
+{
+    loop->wants_end = true;
+}
+
+/* --- clock and random numbers --- */
+
+/*
+ * Read the clock. rl_loop_read_clocks() always reads both underlying clocks, so that `raw`
+ * is current, too.
+ */
+rl_time rl_loop_read_clock(struct rl_loop *loop);
+void rl_loop_read_clocks(struct rl_loop *loop);
+
+/*
+ * A callback may take long, so later work must not use the time that was read before it.
+ * While the client parses several replies from one read, it reads the clock again only when
+ * the next step needs the time.
+ */
+static inline void rl_loop_refresh_clock(struct rl_loop *loop)
+{
+    if (loop->stale)
+        rl_loop_read_clock(loop);
+}
+
+static inline void rl_loop_called_back(struct rl_loop *loop)
+{
+    loop->stale = true;
+    if (!loop->reads_replies)
+        rl_loop_refresh_clock(loop);
+}
+
+/* For jitter and the like, not for names: without entropy it can be predicted. */
+uint64_t rl_loop_random(struct rl_loop *loop);
+
+/* For names and tokens; waits for entropy. False: getrandom() failed. */
+bool rl_loop_random_bytes(struct rl_loop *loop, void *bytes, size_t len);
+
+/* True in the process that made the client; false in a child that it forked. */
+bool rl_loop_is_ours(const struct rl_loop *loop);
+
+#endif

@@ -1,0 +1,292 @@
+#include "members.h"
+
+#include <string.h>
+
+#include "net/info.h"
+
+#define MARKER_KEY "!marker"
+#define FENCE_MARK "!fence"
+#define QUEUE_MARK "!queue"
+
+static bool ends_with(const char *key, size_t len, const char *end)
+{
+    size_t end_len = strlen(end);
+    return len >= end_len && memcmp(key + len - end_len, end, end_len) == 0;
+}
+
+bool rl_members_is_reserved_key(const char *key, size_t len)
+{
+    return ends_with(key, len, MARKER_KEY) || ends_with(key, len, FENCE_MARK) ||
+           ends_with(key, len, QUEUE_MARK);
+}
+
+struct rl_word rl_members_fence_suffix(void)
+{
+    return (struct rl_word){FENCE_MARK, sizeof(FENCE_MARK) - 1};
+}
+
+/* --- commands --- */
+
+static void act(struct rl_members *members);
+static void request_history(struct rl_members *members, unsigned node);
+
+static void learn_time(struct rl_members *members, unsigned node, rl_time sent,
+                       rl_time reported)
+{
+    if (reported > 0)
+        rl_node_time_note(&members->time[node], sent, members->task.loop->now, reported);
+}
+
+static struct rl_message message_of(const struct rl_members *members)
+{
+    return (struct rl_message){
+        .kind = rl_kind_that_is(true),
+        .command = RL_CMD_MARKER,
+        .args = {.marker_key = {members->marker_key, members->marker_key_len}},
+    };
+}
+
+/* `expected` and `wanted` must live until rl_nodes_send() has copied them. */
+static bool send_command(struct rl_members *members,
+                         const struct rl_member_command *command)
+{
+    const struct rl_member *member = &members->membership.member[command->node];
+    char expected[RL_MARKER_MAX], wanted[RL_MARKER_MAX];
+    struct rl_message message = message_of(members);
+    struct rl_command_args *args = &message.args;
+    args->write = command->write;
+    args->expected = (struct rl_word){
+        expected, member->marked ? rl_marker_write(&member->marker, expected) : 0};
+    args->wanted = (struct rl_word){
+        wanted, command->erase ? 0 : rl_marker_write(&command->wanted, wanted)};
+    return rl_nodes_send(members->nodes, &members->task, &message, rl_bit(command->node)) ==
+           0;
+}
+
+/* Writes down which nodes may vote, and what each fenced command to them ends with. */
+static void publish(struct rl_members *members)
+{
+    struct rl_nodes *nodes = members->nodes;
+    members->active = rl_membership_active(&members->membership);
+    for (unsigned i = 0; i < nodes->n; i++)
+        rl_membership_nonce(&members->membership, i, nodes->nonce[i]);
+}
+
+/* After each event: sends the due commands and updates which nodes may vote. */
+static void act(struct rl_members *members)
+{
+    struct rl_loop *loop = members->task.loop;
+    struct rl_member_command command;
+    uint64_t random[2];
+    while (members->membership.active &&
+           rl_loop_random_bytes(loop, random, sizeof(random)) &&
+           rl_membership_next_command(&members->membership, loop->now, random, &command)) {
+        publish(members);
+        if (!send_command(members, &command))
+            rl_membership_command_failed(&members->membership, command.node, false,
+                                         loop->now);
+        else if (command.history)
+            request_history(members, command.node);
+    }
+    publish(members);
+    rl_task_schedule(&members->task, rl_membership_next(&members->membership));
+}
+
+static void tick(struct rl_task *task)
+{
+    rl_heap_drop(&task->loop->heap, &task->due);
+    act((struct rl_members *)task);
+}
+
+/* --- the history of a node's data --- */
+
+/* The `seq` of the INFO command. */
+#define ASK_HISTORY 1
+
+/*
+ * If a node's master_replid has changed, the node was promoted to master again, or it got a
+ * replica. The next greeting then finds that the marker belongs to another process. A
+ * client whose connection stays open would not notice, so this client asks.
+ */
+static void request_history(struct rl_members *members, unsigned node)
+{
+    static const struct rl_word info[] = {{"INFO", 4}, {"replication", 11}};
+    rl_nodes_send_raw(members->nodes, &members->task, ASK_HISTORY, info, 2, node);
+}
+
+static void read_history(struct rl_members *members, unsigned node,
+                         const struct rl_reply *reply)
+{
+    struct rl_word replid = {"", 0};
+    if (reply->type == RL_REPLY_STRING)
+        replid = rl_info_field(reply, "master_replid");
+    if (!rl_membership_history(&members->membership, node, replid, members->task.loop->now))
+        rl_node_reconnect_after_reply(&members->nodes->node[node], RL_FAULT_OTHER_PROCESS);
+}
+
+/* Reconnects to a replaced node: its address may lead to the replacement by now. */
+static void check_replaced(struct rl_members *members, unsigned node)
+{
+    struct rl_node *source = &members->nodes->node[node];
+    rl_time connected = members->task.loop->now - source->link.greeted_at;
+    if (members->membership.member[node].state == RL_MEMBER_REPLACED &&
+        connected >= RL_MEMBER_PROBE_INTERVAL)
+        rl_node_reconnect_after_reply(source, RL_FAULT_REPLACED);
+}
+
+/*
+ * If the node did not know the script, the membership machine repeats the command, and the
+ * client then sends the script's source.
+ */
+static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
+                   const struct rl_reply *reply)
+{
+    struct rl_members *members = (struct rl_members *)task;
+    struct rl_answer parsed;
+    if (!reply)
+        return; /* the connection ended; on_disconnected() handles that */
+    if (op->seq == ASK_HISTORY) {
+        read_history(members, node, reply);
+        act(members);
+        return;
+    }
+    bool known = rl_nodes_parse_reply(members->nodes, rl_kind_that_is(true), node, op,
+                                      reply, &parsed);
+    if (parsed.vote != RL_VOTE_GRANTED) {
+        rl_membership_command_failed(&members->membership, node, !known,
+                                     members->task.loop->now);
+    } else {
+        rl_members_time(members, node, op->sent, parsed.time);
+        rl_membership_replied(&members->membership, node, parsed.value, op->sent,
+                              members->task.loop->now);
+        check_replaced(members, node);
+    }
+    act(members);
+}
+
+static const struct rl_task_class members_class = {
+    .tick = tick,
+    .replied = answer,
+};
+
+/* --- events --- */
+
+bool rl_members_init(struct rl_members *members, struct rl_nodes *nodes)
+{
+    const char *prefix = nodes->options->prefix ? nodes->options->prefix : "";
+    struct rl_membership_params params = {
+        .n = (uint8_t)nodes->n,
+        .drift_ppm = nodes->options->drift_ppm,
+    };
+    members->nodes = nodes;
+    members->marker_key_len = strlen(prefix) + sizeof(MARKER_KEY) - 1;
+    memcpy(members->marker_key, prefix, strlen(prefix));
+    memcpy(members->marker_key + strlen(prefix), MARKER_KEY, sizeof(MARKER_KEY) - 1);
+    nodes->marker_key = (struct rl_word){members->marker_key, members->marker_key_len};
+    rl_membership_init(&members->membership, &params);
+    publish(members);
+    return rl_task_init(&members->task, nodes->loop, &members_class);
+}
+
+void rl_members_enable(struct rl_members *members)
+{
+    if (members->membership.active)
+        return;
+    members->membership.active = true;
+    rl_loop_read_clock(members->task.loop);
+    act(members);
+}
+
+static void on_greeted(void *arg, unsigned node, const struct rl_identity *identity)
+{
+    struct rl_members *members = arg;
+    struct rl_word marker = {identity->marker, identity->marker_len};
+    learn_time(members, node, members->nodes->node[node].link.greeted_at, identity->time);
+    rl_membership_greeted(&members->membership, node, &identity->process, marker,
+                          members->task.loop->now);
+    act(members);
+}
+
+static void on_disconnected(void *arg, unsigned node)
+{
+    struct rl_members *members = arg;
+    if (!members->membership.member[node].greeted)
+        return;
+    rl_membership_disconnected(&members->membership, node, members->task.loop->now);
+    act(members);
+}
+
+const struct rl_nodes_handler rl_members_handler = {
+    .greeted = on_greeted,
+    .disconnected = on_disconnected,
+};
+
+bool rl_members_time(struct rl_members *members, unsigned node, rl_time sent,
+                     rl_time reported)
+{
+    if (reported == 0)
+        return true;
+    /* The process may have paused between reading the clock and reading the reply. */
+    rl_loop_read_clocks(members->task.loop);
+    learn_time(members, node, sent, reported);
+    if (rl_membership_time(&members->membership, node, sent, members->task.loop->now,
+                           members->task.loop->raw, reported))
+        return true;
+    act(members);
+    return false;
+}
+
+void rl_members_check_grant(const struct rl_members *members, unsigned node,
+                            enum rl_command command, struct rl_answer *answer)
+{
+    rl_membership_check_grant(&members->membership, node, command, answer);
+}
+
+void rl_members_recheck(struct rl_members *members, unsigned node)
+{
+    members->membership.member[node].look_at = members->task.loop->now;
+    act(members);
+}
+
+void rl_members_marker_mismatch(struct rl_members *members, unsigned node, rl_time sent)
+{
+    rl_membership_marker_mismatch(&members->membership, node, sent,
+                                  members->task.loop->now);
+    act(members);
+}
+
+enum rl_fault rl_members_fault(const struct rl_members *members, unsigned node)
+{
+    static const enum rl_fault faults[] = {
+        [RL_MEMBER_UNSEEN] = RL_FAULT_CONNECTING,
+        [RL_MEMBER_UNMARKED] = RL_FAULT_UNMARKED,
+        [RL_MEMBER_NO_MAJORITY] = RL_FAULT_NO_MAJORITY,
+        [RL_MEMBER_OTHER_DEPLOYMENT] = RL_FAULT_OTHER_DEPLOYMENT,
+        [RL_MEMBER_REPLACED] = RL_FAULT_REPLACED,
+        [RL_MEMBER_OTHER_PROCESS] = RL_FAULT_OTHER_PROCESS,
+        [RL_MEMBER_QUARANTINED] = RL_FAULT_MEMBER_QUARANTINE,
+        [RL_MEMBER_CLOCK] = RL_FAULT_CLOCK,
+        [RL_MEMBER_UNCONFIRMED] = RL_FAULT_MARKER,
+        [RL_MEMBER_ACTIVE] = RL_FAULT_NONE,
+    };
+    return faults[members->membership.member[node].state];
+}
+
+bool rl_members_allow_ttl(const struct rl_members *members, rl_time ttl)
+{
+    const struct rl_roster *roster = &members->membership.roster;
+    return !roster->deployment || ttl <= roster->max_ttl_ms * RL_MS;
+}
+
+enum rl_admission_error rl_members_admit(struct rl_members *members,
+                                         enum rl_admission_mode how, unsigned *node,
+                                         int64_t max_ttl_ms)
+{
+    uint64_t random = 0;
+    if (!rl_loop_random_bytes(members->task.loop, &random, sizeof(random)))
+        return RL_ADMISSION_UNREACHED;
+    enum rl_admission_error refusal = rl_admission_begin(
+        &members->membership, how, node, max_ttl_ms, random, members->task.loop->now);
+    act(members);
+    return refusal;
+}

@@ -1,0 +1,61 @@
+/* The client's nodes as members of a deployment for fenced locks. */
+#ifndef RL_MEMBERS_H
+#define RL_MEMBERS_H
+
+#include "commands.h"
+#include "core/fence.h"
+#include "core/fenced/admission.h"
+
+struct rl_members {
+    struct rl_task task;
+    struct rl_nodes *nodes;
+    struct rl_membership membership;
+    struct rl_node_time time[RL_NODES_MAX];
+    rl_node_set active; /* nodes whose markers allow them to vote on fenced locks */
+    size_t marker_key_len;
+    char marker_key[REDLOCK_KEY_MAX + 8];
+};
+
+/* For rl_nodes_init(); its `arg` is the struct rl_members. */
+extern const struct rl_nodes_handler rl_members_handler;
+
+/* False: no memory. */
+bool rl_members_init(struct rl_members *members, struct rl_nodes *nodes);
+
+/* The client uses fenced locks from now on: it sends commands to nodes that do not vote. */
+void rl_members_enable(struct rl_members *members);
+
+/*
+ * A node reported its time; 0: the reply has none. False: the rest of that reply cannot be
+ * trusted either.
+ */
+bool rl_members_time(struct rl_members *members, unsigned node, rl_time sent,
+                     rl_time reported);
+
+/* Counts a grant as unknown while the node's history is not confirmed (membership.h). */
+void rl_members_check_grant(const struct rl_members *members, unsigned node,
+                            enum rl_command command, struct rl_answer *answer);
+
+/* A node refused a command because of its clock. The reply has no time, so this asks. */
+RL_RARE void rl_members_recheck(struct rl_members *members, unsigned node);
+
+/* A node refused a command sent at `sent`: its marker differs. The marker is read again. */
+RL_RARE void rl_members_marker_mismatch(struct rl_members *members, unsigned node,
+                                        rl_time sent);
+
+/* Why a node whose connection works has no vote on fenced locks. */
+enum rl_fault rl_members_fault(const struct rl_members *members, unsigned node);
+
+/* False: `ttl` exceeds the deployment's longest TTL. True also if that is not known yet. */
+bool rl_members_allow_ttl(const struct rl_members *members, rl_time ttl);
+
+/* Starts what an operator requested; see admission.h. */
+enum rl_admission_error rl_members_admit(struct rl_members *members,
+                                         enum rl_admission_mode how, unsigned *node,
+                                         int64_t max_ttl_ms);
+
+/* True for keys that end in a reserved suffix: the marker, a key's fence or its queue. */
+bool rl_members_is_reserved_key(const char *key, size_t len);
+struct rl_word rl_members_fence_suffix(void);
+
+#endif

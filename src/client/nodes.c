@@ -1,0 +1,451 @@
+#include "nodes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/options.h"
+#include "startup.h"
+
+/* Updates the view, from which the leases read the state of this node's link. */
+static void update_view(struct rl_node *node)
+{
+    struct rl_view *view = &node->nodes->view;
+    rl_node_set bit = rl_bit(node->index);
+    view->ready = rl_link_is_ready(&node->link) ? view->ready | bit : view->ready & ~bit;
+    rl_node_set *awake = &node->nodes->awake;
+    *awake = rl_link_is_awake(&node->link) ? *awake | bit : *awake & ~bit;
+    view->open = rl_link_is_open(&node->link) ? view->open | bit : view->open & ~bit;
+    node->nodes->round_trip[node->index] = node->link.round_trip;
+}
+
+static char *read_password(const char *path)
+{
+    char text[512];
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return NULL;
+    ssize_t len = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    if (len <= 0)
+        return NULL;
+    text[len] = '\0';
+    text[strcspn(text, "\r\n")] = '\0';
+    return strdup(text);
+}
+
+bool rl_node_greet(const struct rl_node *node, struct rl_connection *connection)
+{
+    const struct rl_nodes *nodes = node->nodes;
+    const redlock_options *options = nodes->options;
+    const struct rl_uri *uri = &node->connection.uri;
+    char *from_file = options->password_file && !uri->password
+                          ? read_password(options->password_file)
+                          : NULL;
+    struct rl_credentials who = {
+        .user = uri->user ? uri->user : options->username,
+        .password = uri->password ? uri->password
+                    : from_file   ? from_file
+                                  : options->password,
+        .db = uri->db,
+        .marker_key = nodes->marker_key,
+    };
+    bool sent = rl_connection_greet(connection, &who);
+    free(from_file);
+    return sent;
+}
+
+static bool greet(struct rl_node *node)
+{
+    struct rl_nodes *nodes = node->nodes;
+    nodes->unwritten |= rl_bit(node->index);
+    rl_loop_want_end(nodes->loop);
+    return rl_node_greet(node, &node->connection);
+}
+
+static void step_link(struct rl_node *node, struct rl_link_event event);
+
+static void node_failed(struct rl_node *node, enum rl_fault fault)
+{
+    step_link(node, (struct rl_link_event){.type = RL_LINK_FAILED, .fault = fault});
+}
+
+static void act(struct rl_node *node, enum rl_link_action action)
+{
+    switch (action) {
+    case RL_LINK_NOTHING: break;
+    case RL_LINK_CONNECT: rl_connection_connect(&node->connection); break;
+    case RL_LINK_GREET:
+        if (!greet(node))
+            node_failed(node, RL_FAULT_MEMORY);
+        break;
+    case RL_LINK_ABORT: rl_connection_abort(&node->connection); break;
+    }
+}
+
+/* By far the most events: commands to a READY node and its replies change no link state. */
+static bool is_usual(const struct rl_link *link, const struct rl_link_event *event)
+{
+    bool passes_by = event->type == RL_LINK_ANSWERED || event->type == RL_LINK_SENT;
+    return passes_by && link->state == RL_LINK_READY;
+}
+
+static void step_link(struct rl_node *node, struct rl_link_event event)
+{
+    struct rl_nodes *nodes = node->nodes;
+    rl_loop_refresh_clock(nodes->loop);
+    event.now = nodes->loop->now;
+    if (is_usual(&node->link, &event)) {
+        rl_link_step(&node->link, &event);
+        nodes->round_trip[node->index] = node->link.round_trip;
+        rl_task_schedule(&node->task, rl_link_next(&node->link));
+        return;
+    }
+    if (event.type != RL_LINK_SENT && event.type != RL_LINK_ANSWERED)
+        event.random = rl_loop_random(nodes->loop);
+    enum rl_link_action action = rl_link_step(&node->link, &event);
+    update_view(node);
+    if (!rl_link_is_open(&node->link))
+        nodes->handler->disconnected(nodes->arg, node->index);
+    if (action != RL_LINK_NOTHING)
+        act(node, action);
+    rl_task_schedule(&node->task, rl_link_next(&node->link));
+}
+
+static void notify_restarted(struct rl_nodes *nodes, unsigned node)
+{
+    for (struct rl_task *task = nodes->loop->list.next; task != &nodes->loop->list;
+         task = task->next) {
+        rl_loop_refresh_clock(nodes->loop);
+        if (!task->dead && task->class->node_restarted)
+            task->class->node_restarted(task, node);
+    }
+}
+
+static void notify_ready(struct rl_nodes *nodes, unsigned node)
+{
+    for (struct rl_task *task = nodes->loop->list.next; task != &nodes->loop->list;
+         task = task->next) {
+        rl_loop_refresh_clock(nodes->loop);
+        if (!task->dead && task->class->ready)
+            task->class->ready(task, node);
+    }
+}
+
+/* The node was greeted or failed, for the first time or again. */
+static void notify_tried(struct rl_nodes *nodes, unsigned node)
+{
+    for (struct rl_task *task = nodes->loop->list.next; task != &nodes->loop->list;
+         task = task->next)
+        if (!task->dead && task->class->tried)
+            task->class->tried(task, node);
+}
+
+static void tick_node(struct rl_task *task)
+{
+    struct rl_node *node = (struct rl_node *)task;
+    rl_heap_drop(&task->loop->heap, &task->due);
+    step_link(node, (struct rl_link_event){.type = RL_LINK_TICK});
+    rl_startup_check(node->nodes);
+    if (!rl_link_is_open(&node->link))
+        notify_tried(node->nodes, node->index);
+}
+
+static const struct rl_task_class node_class = {
+    .tick = tick_node,
+};
+
+static void on_connected(void *arg)
+{
+    struct rl_node *node = arg;
+    step_link(node, (struct rl_link_event){.type = RL_LINK_CONNECTED});
+}
+
+static bool is_duplicate(const struct rl_node *node, const char *run_id)
+{
+    const struct rl_nodes *nodes = node->nodes;
+    for (unsigned i = 0; i < nodes->n; i++) {
+        const struct rl_link *other = &nodes->node[i].link;
+        if (i != node->index && !other->duplicate && run_id[0] &&
+            strcmp(other->run_id, run_id) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void on_greeted(void *arg, struct rl_identity *identity)
+{
+    struct rl_node *node = arg;
+    struct rl_nodes *nodes = node->nodes;
+    identity->is_duplicate = is_duplicate(node, identity->process.run_id);
+    step_link(node, (struct rl_link_event){.type = RL_LINK_GREETED, .identity = identity});
+    if (rl_link_is_open(&node->link))
+        nodes->handler->greeted(nodes->arg, node->index, identity);
+    if (node->link.restarted) /* its data may be lost, even if the node is refused */
+        notify_restarted(nodes, node->index);
+    if (rl_link_is_open(&node->link))
+        notify_ready(nodes, node->index);
+    rl_startup_check(nodes);
+    notify_tried(nodes, node->index);
+}
+
+/* The reply to a release means the same at any time, so it needs no fresh clock. */
+static void deliver_reply(struct rl_node *node, const struct rl_op *op,
+                          const struct rl_reply *reply)
+{
+    struct rl_task *task = op->task;
+    if (op->command != RL_CMD_RELEASE)
+        rl_loop_refresh_clock(node->task.loop);
+    if (!task->dead)
+        task->class->replied(task, node->index, op, reply);
+    if (node->task.loop->closing)
+        return; /* rl_task_close_all() has set `pending` to 0 */
+    rl_task_replied(task);
+}
+
+static void update_link(struct rl_node *node, rl_time sent)
+{
+    rl_time oldest = rl_connection_oldest(&node->connection);
+    if (rl_link_wants_reply(&node->link, node->task.loop->now, oldest))
+        step_link(node, (struct rl_link_event){
+                            .type = RL_LINK_ANSWERED, .sent = sent, .oldest = oldest});
+}
+
+/* Passes a fault of the node itself, not of a single command, to its link. */
+RL_RARE static void handle_fault(struct rl_node *node, const struct rl_reply *reply)
+{
+    enum rl_fault fault = node->reconnect_fault;
+    if (fault == RL_FAULT_NONE) {
+        fault = rl_fault_of_error(reply->text, reply->len);
+        if (!rl_fault_is_of_node(fault))
+            return;
+    }
+    node->reconnect_fault = RL_FAULT_NONE;
+    if (rl_link_is_open(&node->link))
+        step_link(node, (struct rl_link_event){.type = RL_LINK_FAULT, .fault = fault});
+}
+
+/* on_leave() updates the link of a READY node, when all arrived replies are parsed. */
+static void on_replied(void *arg, const struct rl_op *op, const struct rl_reply *reply)
+{
+    struct rl_node *node = arg;
+    if (!rl_link_is_ready(&node->link))
+        update_link(node, op->sent);
+    else if (node->took == 0)
+        node->took = rl_max(node->task.loop->now - op->sent, 1);
+    deliver_reply(node, op, reply);
+    if (reply->type == RL_REPLY_ERROR || node->reconnect_fault != RL_FAULT_NONE)
+        handle_fault(node, reply);
+}
+
+static void on_dropped(void *arg, const struct rl_op *op)
+{
+    deliver_reply(arg, op, NULL);
+}
+
+static void on_failed(void *arg, enum rl_fault fault)
+{
+    struct rl_node *node = arg;
+    struct rl_nodes *nodes = node->nodes;
+    node_failed(node, fault);
+    rl_startup_check(nodes);
+    notify_tried(nodes, node->index);
+}
+
+static void on_enter(void *arg)
+{
+    struct rl_loop *loop = ((struct rl_node *)arg)->task.loop;
+    rl_loop_wake(loop);
+    loop->reads_replies = true;
+}
+
+static void on_leave(void *arg)
+{
+    struct rl_node *node = arg;
+    struct rl_loop *loop = node->task.loop;
+    loop->reads_replies = false;
+    if (!loop->closing)
+        rl_loop_refresh_clock(loop);
+    /* Uses `took`, which excludes the time spent in callbacks. */
+    if (node->took > 0 && rl_link_is_ready(&node->link) && !loop->closing)
+        update_link(node, loop->now - node->took);
+    node->took = 0;
+    rl_loop_leave(loop);
+}
+
+static const struct rl_connection_handler node_handler = {
+    .enter = on_enter,
+    .leave = on_leave,
+    .connected = on_connected,
+    .greeted = on_greeted,
+    .replied = on_replied,
+    .dropped = on_dropped,
+    .failed = on_failed,
+};
+
+void rl_node_sent(struct rl_node *node)
+{
+    step_link(node, (struct rl_link_event){.type = RL_LINK_SENT});
+}
+
+void rl_node_reconnect_after_reply(struct rl_node *node, enum rl_fault fault)
+{
+    node->reconnect_fault = fault;
+}
+
+/*
+ * A child that was forked inside a callback must not write: the streams are its parent's.
+ */
+void rl_nodes_write(struct rl_nodes *nodes)
+{
+    while (nodes->unwritten && rl_loop_is_ours(nodes->loop)) {
+        unsigned i = rl_first(nodes->unwritten);
+        struct rl_node *node = &nodes->node[i];
+        nodes->unwritten &= ~rl_bit(i);
+        enum rl_fault fault = node->connection.fd >= 0
+                                  ? rl_connection_flush(&node->connection)
+                                  : RL_FAULT_NONE;
+        if (fault != RL_FAULT_NONE)
+            node_failed(node, fault);
+    }
+    if (!nodes->unwritten)
+        rl_send_batch_clear(&nodes->batch);
+}
+
+/* --- init --- */
+
+bool rl_nodes_init(struct rl_nodes *nodes, struct rl_loop *loop,
+                   const redlock_options *options, unsigned n,
+                   const struct rl_nodes_handler *handler, void *arg)
+{
+    nodes->loop = loop;
+    nodes->options = options;
+    nodes->handler = handler;
+    nodes->arg = arg;
+    nodes->resolver.base = loop->base;
+    nodes->view.round_trip = nodes->round_trip;
+    nodes->node = calloc(n, sizeof(*nodes->node));
+    if (!nodes->node || !rl_startup_init(nodes))
+        return false;
+    for (; nodes->n < n; nodes->n++) {
+        struct rl_node *node = &nodes->node[nodes->n];
+        node->nodes = nodes;
+        node->index = nodes->n;
+        node->connection.fd = -1;
+        if (!rl_task_init(&node->task, loop, &node_class))
+            return false;
+    }
+    nodes->q = options->quorum ? options->quorum : rl_majority(n);
+    nodes->max_ttl =
+        (options->max_ttl_ms ? options->max_ttl_ms : REDLOCK_QUARANTINE_FLOOR_MS) * RL_MS;
+    return true;
+}
+
+redlock_code rl_nodes_parse_uris(struct rl_nodes *nodes, const char *const *uris,
+                                 redlock_error *error)
+{
+    for (unsigned i = 0; i < nodes->n; i++) {
+        struct rl_node *node = &nodes->node[i];
+        struct rl_uri uri;
+        errno = 0;
+        const char *why = rl_uri_parse(uris[i], &uri);
+        if (why && errno == ENOMEM)
+            return rl_fail(error, REDLOCK_NO_MEMORY, "out of memory");
+        const char *scheme = why ? rl_uri_missing_scheme(uris[i]) : NULL;
+        if (scheme)
+            return rl_fail(error, REDLOCK_BAD_URI,
+                           "node %u: the URI has no scheme: did you mean %s%s?", i + 1,
+                           scheme, uris[i]);
+        if (why) /* the message omits the URI: it may contain a password */
+            return rl_fail(error, REDLOCK_BAD_URI, "node %u: the URI is malformed: %s",
+                           i + 1, why);
+        rl_connection_init(&node->connection, nodes->loop->base, &nodes->resolver,
+                           &nodes->batch, &uri, &node_handler, node);
+        if (uri.tls)
+            return rl_fail(error, REDLOCK_UNSUPPORTED,
+                           "node %u: rediss:// is not built in yet", i + 1);
+        for (unsigned j = 0; j < i; j++)
+            if (rl_uri_same(&nodes->node[j].connection.uri, &uri))
+                return rl_fail(error, REDLOCK_DUPLICATE_NODE,
+                               "nodes %u and %u are the same: %s", j + 1, i + 1, uri.shown);
+    }
+    return REDLOCK_OK;
+}
+
+/*
+ * The client's clock advances with the faster of two clocks, and a time daemon may slew one
+ * of them by 8.3 %. A fast clock is safe for a holder, but ends a quarantine too early. So
+ * the quarantine is a tenth longer.
+ */
+#define CLOCK_SLACK 10
+
+static rl_time quarantine_of(const struct rl_nodes *nodes)
+{
+    if (nodes->options->durable)
+        return 0;
+    rl_time ttl = nodes->max_ttl;
+    rl_time drift = ttl - rl_valid_until(0, ttl, nodes->options->drift_ppm);
+    return ttl + drift + ttl / CLOCK_SLACK;
+}
+
+rl_time rl_nodes_reply_timeout(const struct rl_nodes *nodes, unsigned node)
+{
+    return rl_lease_node_timeout(nodes->options->node_timeout_ms * RL_MS,
+                                 RL_SUSPECT_CAP * RL_NODE_TIMEOUT_SHARE,
+                                 nodes->round_trip[node]);
+}
+
+void rl_nodes_use_ttl(struct rl_nodes *nodes, rl_time ttl)
+{
+    if (ttl <= nodes->max_ttl)
+        return;
+    nodes->max_ttl = ttl;
+    for (unsigned i = 0; i < nodes->n; i++)
+        nodes->node[i].link.params.quarantine = quarantine_of(nodes);
+}
+
+void rl_nodes_start(struct rl_nodes *nodes)
+{
+    struct rl_link_params params = {
+        .connect_timeout = nodes->options->connect_timeout_ms * RL_MS,
+        .node_timeout = nodes->options->node_timeout_ms * RL_MS,
+        .quarantine = quarantine_of(nodes),
+    };
+    for (unsigned i = 0; i < nodes->n; i++) {
+        rl_link_init(&nodes->node[i].link, &params, nodes->loop->now);
+        rl_task_schedule(&nodes->node[i].task, nodes->loop->now);
+    }
+    rl_startup_begin(nodes);
+}
+
+void rl_nodes_stop_reading(struct rl_nodes *nodes)
+{
+    for (unsigned i = 0; i < nodes->n; i++)
+        rl_connection_stop_reading(&nodes->node[i].connection);
+}
+
+static void release_memory(struct rl_nodes *nodes)
+{
+    for (unsigned command = 0; command < RL_COMMANDS; command++)
+        for (unsigned i = 0; i < RL_TEMPLATES; i++)
+            rl_command_template_clear(&nodes->template[command][i]);
+    rl_send_batch_free(&nodes->batch);
+    free(nodes->node);
+}
+
+void rl_nodes_close(struct rl_nodes *nodes)
+{
+    for (unsigned i = 0; i < nodes->n; i++)
+        rl_connection_clear(&nodes->node[i].connection);
+    rl_resolver_clear(&nodes->resolver);
+    release_memory(nodes);
+}
+
+void rl_nodes_forget(struct rl_nodes *nodes)
+{
+    for (unsigned i = 0; i < nodes->n; i++)
+        rl_connection_forget(&nodes->node[i].connection);
+    release_memory(nodes);
+}

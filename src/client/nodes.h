@@ -1,0 +1,95 @@
+/*
+ * The client's nodes, each a link and its connection, with what they share; and the startup
+ * barrier.
+ */
+#ifndef RL_NODES_H
+#define RL_NODES_H
+
+#include "command_template.h"
+#include "core/lease.h"
+#include "core/link.h"
+#include "loop.h"
+#include "net/connection.h"
+
+struct rl_nodes;
+
+/* What the nodes report to membership. `arg` is the one of rl_nodes_init(). */
+struct rl_nodes_handler {
+    void (*greeted)(void *arg, unsigned node, const struct rl_identity *identity);
+    void (*disconnected)(void *arg, unsigned node);
+};
+
+struct rl_node {
+    struct rl_task task;
+    struct rl_nodes *nodes;
+    unsigned index;
+    enum rl_fault
+        reconnect_fault; /* not NONE: reconnect after the current reply, for this fault */
+    rl_time took; /* reply time of the first reply parsed in this read event; 0: none yet */
+    struct rl_link link;
+    struct rl_connection connection;
+};
+
+#define RL_TEMPLATES 2 /* per command: with the script's hash, and with its source */
+
+struct rl_nodes {
+    struct rl_task startup_task;
+    struct rl_loop *loop;
+    const redlock_options *options;
+    const struct rl_nodes_handler *handler;
+    void *arg;
+    unsigned n, q;
+    struct rl_node *node;
+    struct rl_resolver resolver;
+    char nonce[RL_NODES_MAX]
+              [RL_NONCE];      /* per node, ends its fenced commands; membership sets it */
+    struct rl_word marker_key; /* read at each greeting; membership sets it */
+    rl_time max_ttl; /* the longest TTL that a restarted node may have lost; sets the
+                        quarantine */
+
+    struct rl_view view;
+    rl_time round_trip[RL_NODES_MAX];
+    rl_node_set awake; /* nodes that reply, including those that their link quarantines */
+    rl_node_set unwritten; /* nodes with queued commands that are not yet written */
+    struct rl_startup_barrier startup;
+
+    struct rl_command_template template[RL_COMMANDS][RL_TEMPLATES];
+    struct rl_send_batch batch;
+};
+
+/* False: no memory. The caller must call rl_nodes_close() in either case. */
+bool rl_nodes_init(struct rl_nodes *nodes, struct rl_loop *loop,
+                   const redlock_options *options, unsigned n,
+                   const struct rl_nodes_handler *handler, void *arg);
+redlock_code rl_nodes_parse_uris(struct rl_nodes *nodes, const char *const *uris,
+                                 redlock_error *error);
+void rl_nodes_start(struct rl_nodes *nodes);
+
+void rl_nodes_write(struct rl_nodes *nodes); /* writes the queued commands */
+
+void rl_nodes_stop_reading(struct rl_nodes *nodes);
+void rl_nodes_close(struct rl_nodes *nodes);
+void rl_nodes_forget(struct rl_nodes *nodes); /* as rl_connection_forget() */
+
+/* The time, and the state of the nodes, for a step of a lease. */
+static inline const struct rl_view *rl_nodes_view(struct rl_nodes *nodes)
+{
+    nodes->view.now = nodes->loop->now;
+    return &nodes->view;
+}
+
+/* The reply timeout of a command that is not part of a lease's round. */
+rl_time rl_nodes_reply_timeout(const struct rl_nodes *nodes, unsigned node);
+
+/* Raises `max_ttl`, and with it the quarantine of the nodes, to a TTL that is used. */
+void rl_nodes_use_ttl(struct rl_nodes *nodes, rl_time ttl);
+
+void rl_node_sent(struct rl_node *node); /* its first outstanding command was queued */
+
+/* Queues the greeting for this node on one of its connections. False: no memory. */
+bool rl_node_greet(const struct rl_node *node, struct rl_connection *connection);
+
+/* Once the current reply is processed, the client closes the connection and reconnects. */
+void rl_node_reconnect_after_reply(struct rl_node *node, enum rl_fault fault);
+
+#endif

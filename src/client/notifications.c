@@ -1,0 +1,334 @@
+#include "notifications.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/retry.h"
+#include "core/waiter.h"
+
+#define BACKOFF_BASE  (20 * RL_MS)
+#define BACKOFF_CAP   (5 * RL_SECOND)
+#define LASTING       RL_SECOND /* a subscription that lasts this long resets the backoff */
+#define IDLE          (10 * RL_SECOND) /* without any message for this long, send PING */
+#define REPLY_TIMEOUT (2 * RL_SECOND)  /* how long to wait for the reply to a command */
+
+#define CHANNEL_DIGITS (2 * RL_CHANNEL_BYTES)
+
+enum state {
+    DISCONNECTED, /* no connection until `task.due` */
+    CONNECTING,
+    SUBSCRIBED,
+};
+
+struct rl_subscriber {
+    struct rl_task task;
+    struct rl_notifications *notifications;
+    unsigned index;
+    enum state state;
+    unsigned failures; /* in a row */
+    rl_time since;     /* when it entered this state */
+    rl_time parsed;    /* when the last message was parsed */
+    struct rl_connection connection;
+};
+
+/* --- the connection --- */
+
+static void enter(struct rl_subscriber *subscriber, enum state state, rl_time due)
+{
+    subscriber->state = state;
+    subscriber->since = subscriber->parsed = subscriber->task.loop->now;
+    rl_heap_drop(&subscriber->task.loop->heap, &subscriber->task.due);
+    rl_task_schedule(&subscriber->task, due);
+}
+
+static void announce(struct rl_loop *loop, unsigned node, bool subscribed)
+{
+    for (struct rl_task *task = loop->list.next; task != &loop->list; task = task->next)
+        if (!task->dead && task->class->subscribed)
+            task->class->subscribed(task, node, subscribed);
+}
+
+/* Half of the pause is random, so that not all clients reconnect at once. */
+static void fail(struct rl_subscriber *subscriber)
+{
+    struct rl_loop *loop = subscriber->task.loop;
+    rl_time now = loop->now;
+    bool was_subscribed = subscriber->state == SUBSCRIBED;
+    if (was_subscribed && now - subscriber->since >= LASTING)
+        subscriber->failures = 0;
+    rl_time pause = rl_backoff(BACKOFF_BASE, BACKOFF_CAP, subscriber->failures++);
+    pause = pause / 2 + rl_uniform(rl_loop_random(loop), pause / 2);
+    rl_connection_abort(&subscriber->connection);
+    enter(subscriber, DISCONNECTED, now + pause);
+    if (was_subscribed)
+        announce(loop, subscriber->index, false);
+}
+
+static void begin(struct rl_subscriber *subscriber)
+{
+    struct rl_nodes *nodes = subscriber->notifications->nodes;
+    if (!(nodes->view.open & rl_bit(subscriber->index))) {
+        /* ready() starts it once the node is greeted. */
+        rl_heap_drop(&nodes->loop->heap, &subscriber->task.due);
+        return;
+    }
+    enter(subscriber, CONNECTING,
+          nodes->loop->now + nodes->options->connect_timeout_ms * RL_MS);
+    rl_connection_connect(&subscriber->connection);
+}
+
+static bool send_command(struct rl_subscriber *subscriber, const struct rl_word *word,
+                         size_t words)
+{
+    struct rl_nodes *nodes = subscriber->notifications->nodes;
+    struct rl_op op = {.task = &subscriber->task, .sent = nodes->loop->now};
+    struct rl_segment segment;
+    return rl_loop_is_ours(nodes->loop) &&
+           rl_send_batch_add_argv(&nodes->batch, word, words, &segment) &&
+           rl_connection_send(&subscriber->connection, &op, segment) &&
+           rl_connection_flush(&subscriber->connection) == RL_FAULT_NONE;
+}
+
+static void subscribe(struct rl_subscriber *subscriber)
+{
+    const struct rl_notifications *notifications = subscriber->notifications;
+    struct rl_word words[] = {{"SUBSCRIBE", 9},
+                              {notifications->entry, notifications->channel_len}};
+    if (!send_command(subscriber, words, 2))
+        fail(subscriber);
+}
+
+static void check_alive(struct rl_subscriber *subscriber)
+{
+    rl_time now = subscriber->task.loop->now;
+    rl_time oldest = rl_connection_oldest(&subscriber->connection);
+    rl_time due = oldest == RL_NEVER ? subscriber->parsed + IDLE : oldest + REPLY_TIMEOUT;
+    struct rl_word ping = {"PING", 4};
+    if (now < due)
+        rl_task_schedule(&subscriber->task, due);
+    else if (oldest != RL_NEVER || !send_command(subscriber, &ping, 1))
+        fail(subscriber);
+    else
+        rl_task_schedule(&subscriber->task, now + REPLY_TIMEOUT);
+}
+
+static void tick(struct rl_task *task)
+{
+    struct rl_subscriber *subscriber = (struct rl_subscriber *)task;
+    rl_heap_drop(&task->loop->heap, &task->due);
+    switch (subscriber->state) {
+    case DISCONNECTED: begin(subscriber); break;
+    case CONNECTING: fail(subscriber); break;
+    case SUBSCRIBED: check_alive(subscriber); break;
+    }
+}
+
+static void ready(struct rl_task *task, unsigned node)
+{
+    struct rl_subscriber *subscriber = (struct rl_subscriber *)task;
+    if (node == subscriber->index && subscriber->state == DISCONNECTED &&
+        !task->due.position)
+        begin(subscriber);
+}
+
+static const struct rl_task_class subscriber_class = {
+    .tick = tick,
+    .ready = ready,
+};
+
+/* --- messages from the node --- */
+
+static void on_enter(void *arg)
+{
+    rl_loop_wake(((struct rl_subscriber *)arg)->task.loop);
+}
+
+static void on_leave(void *arg)
+{
+    rl_loop_leave(((struct rl_subscriber *)arg)->task.loop);
+}
+
+static void on_connected(void *arg)
+{
+    struct rl_subscriber *subscriber = arg;
+    struct rl_nodes *nodes = subscriber->notifications->nodes;
+    if (!rl_node_greet(&nodes->node[subscriber->index], &subscriber->connection) ||
+        rl_connection_flush(&subscriber->connection) != RL_FAULT_NONE)
+        fail(subscriber);
+}
+
+static void on_greeted(void *arg, struct rl_identity *identity)
+{
+    struct rl_subscriber *subscriber = arg;
+    if (identity->denied != RL_FAULT_NONE)
+        fail(subscriber);
+    else
+        subscribe(subscriber);
+}
+
+/* The reply to SUBSCRIBE, and later to PING. */
+static void on_replied(void *arg, const struct rl_op *op, const struct rl_reply *reply)
+{
+    struct rl_subscriber *subscriber = arg;
+    (void)op;
+    subscriber->parsed = subscriber->task.loop->now;
+    if (reply->type != RL_REPLY_ARRAY) {
+        fail(subscriber);
+    } else if (subscriber->state == CONNECTING) {
+        enter(subscriber, SUBSCRIBED, subscriber->parsed + IDLE);
+        announce(subscriber->task.loop, subscriber->index, true);
+    }
+}
+
+/* Parses "NUMBER POSITION". */
+static bool read_notification(const struct rl_reply *reply, uint64_t *ret_number,
+                              unsigned *ret_position)
+{
+    char text[RL_DIGITS + 4], end;
+    if (reply->items != 3 || reply->item[2].type != RL_REPLY_STRING ||
+        reply->item[2].len >= sizeof(text))
+        return false;
+    memcpy(text, reply->item[2].text, reply->item[2].len);
+    text[reply->item[2].len] = '\0';
+    return sscanf(text, "%" SCNu64 " %1u%c", ret_number, ret_position, &end) == 2 &&
+           *ret_position <= RL_WAITER_SECOND;
+}
+
+/*
+ * Any client with the right to publish can send a message here. A notification is only a
+ * hint, so a malformed one is ignored.
+ */
+static void on_published(void *arg, const struct rl_reply *reply)
+{
+    struct rl_subscriber *subscriber = arg;
+    uint64_t number;
+    unsigned position;
+    subscriber->parsed = subscriber->task.loop->now;
+    if (!read_notification(reply, &number, &position))
+        return;
+    struct rl_task *task =
+        rl_waiter_table_find(&subscriber->notifications->waiters, number);
+    if (task && !task->dead)
+        task->class->notified(task, subscriber->index, position);
+}
+
+static void on_failed(void *arg, enum rl_fault fault)
+{
+    (void)fault;
+    fail(arg);
+}
+
+static const struct rl_connection_handler subscriber_handler = {
+    .enter = on_enter,
+    .leave = on_leave,
+    .connected = on_connected,
+    .greeted = on_greeted,
+    .replied = on_replied,
+    .published = on_published,
+    .failed = on_failed,
+};
+
+/* --- all nodes --- */
+
+static bool make_subscriber(struct rl_notifications *notifications, unsigned i)
+{
+    struct rl_nodes *nodes = notifications->nodes;
+    struct rl_subscriber *subscriber = &notifications->subscriber[i];
+    struct rl_uri uri;
+    subscriber->connection.fd = -1;
+    if (!rl_uri_copy(&nodes->node[i].connection.uri, &uri))
+        return false;
+    if (!rl_task_init(&subscriber->task, nodes->loop, &subscriber_class)) {
+        rl_uri_clear(&uri);
+        return false;
+    }
+    subscriber->notifications = notifications;
+    subscriber->index = i;
+    rl_connection_init(&subscriber->connection, nodes->loop->base, &nodes->resolver,
+                       &nodes->batch, &uri, &subscriber_handler, subscriber);
+    return true;
+}
+
+/* Nobody can guess the channel. False: getrandom() failed. */
+static bool name_channel(struct rl_notifications *notifications)
+{
+    const char *prefix = notifications->nodes->options->prefix;
+    uint64_t random;
+    if (!rl_loop_random_bytes(notifications->nodes->loop, &random, sizeof(random)))
+        return false;
+    int len = snprintf(notifications->entry, sizeof(notifications->entry),
+                       "%s!wake:%0*" PRIx64, prefix ? prefix : "", CHANNEL_DIGITS, random);
+    notifications->channel_len = (size_t)len;
+    return true;
+}
+
+/* If it cannot start, the waiters follow their retry policies, and the next one tries. */
+void rl_notifications_start(struct rl_notifications *notifications)
+{
+    struct rl_nodes *nodes = notifications->nodes;
+    if (notifications->subscriber || nodes->loop->closing || !name_channel(notifications))
+        return;
+    notifications->subscriber = calloc(nodes->n, sizeof(*notifications->subscriber));
+    for (unsigned i = 0; notifications->subscriber && i < nodes->n; i++)
+        if (make_subscriber(notifications, i))
+            rl_task_schedule(&notifications->subscriber[i].task, nodes->loop->now);
+}
+
+rl_node_set rl_notifications_nodes(const struct rl_notifications *notifications)
+{
+    rl_node_set where = 0;
+    for (unsigned i = 0; notifications->subscriber && i < notifications->nodes->n; i++)
+        if (notifications->subscriber[i].state == SUBSCRIBED)
+            where |= rl_bit(i);
+    return where;
+}
+
+bool rl_notifications_since(const struct rl_notifications *notifications, unsigned node,
+                            rl_time sent)
+{
+    const struct rl_subscriber *subscriber =
+        notifications->subscriber ? &notifications->subscriber[node] : NULL;
+    return subscriber && subscriber->state == SUBSCRIBED && sent >= subscriber->since;
+}
+
+struct rl_word rl_notifications_queue_entry(struct rl_notifications *notifications,
+                                            uint64_t number)
+{
+    int len = snprintf(notifications->entry + notifications->channel_len,
+                       sizeof(notifications->entry) - notifications->channel_len,
+                       " %" PRIu64, number);
+    return (struct rl_word){notifications->entry, notifications->channel_len + (size_t)len};
+}
+
+/* Calls `end` for each connection. */
+static void end_all(struct rl_notifications *notifications,
+                    void (*end)(struct rl_connection *))
+{
+    for (unsigned i = 0; notifications->subscriber && i < notifications->nodes->n; i++)
+        end(&notifications->subscriber[i].connection);
+}
+
+void rl_notifications_stop_reading(struct rl_notifications *notifications)
+{
+    end_all(notifications, rl_connection_stop_reading);
+}
+
+static void release_memory(struct rl_notifications *notifications)
+{
+    free(notifications->subscriber);
+    free(notifications->waiters.slot);
+}
+
+void rl_notifications_close(struct rl_notifications *notifications)
+{
+    end_all(notifications, rl_connection_clear);
+    release_memory(notifications);
+}
+
+void rl_notifications_forget(struct rl_notifications *notifications)
+{
+    end_all(notifications, rl_connection_forget);
+    release_memory(notifications);
+}

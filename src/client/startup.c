@@ -1,0 +1,54 @@
+#include "startup.h"
+
+rl_node_set rl_startup_tried(const struct rl_nodes *nodes)
+{
+    rl_node_set set = 0;
+    for (unsigned i = 0; i < nodes->n; i++)
+        if (rl_link_was_tried(&nodes->node[i].link))
+            set |= rl_bit(i);
+    return set;
+}
+
+void rl_startup_check(struct rl_nodes *nodes)
+{
+    if (rl_startup_barrier_is_open(&nodes->startup))
+        return;
+    rl_loop_refresh_clock(nodes->loop);
+    if (nodes->startup.deadline == 0) /* the loop starts: time counts from here */
+        rl_startup_barrier_init(&nodes->startup, nodes->loop->now,
+                                nodes->options->node_timeout_ms * RL_MS,
+                                nodes->options->connect_timeout_ms * RL_MS);
+    if (!rl_startup_barrier_step(&nodes->startup, nodes->n, nodes->q, nodes->view.ready,
+                                 rl_startup_tried(nodes), nodes->loop->now)) {
+        rl_task_schedule(&nodes->startup_task, nodes->startup.deadline);
+        return;
+    }
+    rl_task_end(&nodes->startup_task);
+    for (struct rl_task *task = nodes->loop->list.next; task != &nodes->loop->list;
+         task = task->next) {
+        rl_loop_refresh_clock(nodes->loop);
+        if (!task->dead && task->class->startup_over)
+            task->class->startup_over(task);
+    }
+}
+
+static void tick_startup(struct rl_task *task)
+{
+    rl_heap_drop(&task->loop->heap, &task->due);
+    rl_startup_check((struct rl_nodes *)task);
+}
+
+static const struct rl_task_class startup_class = {
+    .tick = tick_startup,
+};
+
+bool rl_startup_init(struct rl_nodes *nodes)
+{
+    return rl_task_init(&nodes->startup_task, nodes->loop, &startup_class);
+}
+
+void rl_startup_begin(struct rl_nodes *nodes)
+{
+    nodes->startup.over_at = RL_NEVER;
+    rl_task_schedule(&nodes->startup_task, nodes->loop->now);
+}

@@ -1,0 +1,119 @@
+#include "task.h"
+
+#include <assert.h>
+
+#include "loop.h"
+
+bool rl_task_init(struct rl_task *task, struct rl_loop *loop,
+                  const struct rl_task_class *class)
+{
+    if (!rl_heap_reserve(&loop->heap, loop->tasks + 1))
+        return false;
+    loop->tasks++;
+    *task = (struct rl_task){.class = class, .loop = loop};
+    task->next = &loop->list;
+    task->prev = loop->list.prev;
+    task->prev->next = task;
+    loop->list.prev = task;
+    return true;
+}
+
+/* The task stays in the loop's list until no walk over that list can be running. */
+static void defer_free(struct rl_task *task)
+{
+    task->chain = task->loop->deferred;
+    task->loop->deferred = task;
+}
+
+static void destroy(struct rl_task *task)
+{
+    if (task->class->destroy)
+        task->class->destroy(task);
+}
+
+void rl_task_free_deferred(struct rl_loop *loop)
+{
+    while (loop->deferred) {
+        struct rl_task *task = loop->deferred;
+        loop->deferred = task->chain;
+        task->prev->next = task->next;
+        task->next->prev = task->prev;
+        loop->tasks--;
+        destroy(task);
+    }
+}
+
+void rl_task_replied(struct rl_task *task)
+{
+    assert(task->pending > 0);
+    if (--task->pending == 0 && task->dead)
+        defer_free(task);
+}
+
+void rl_task_end(struct rl_task *task)
+{
+    if (task->dead)
+        return;
+    task->dead = true;
+    rl_heap_drop(&task->loop->heap, &task->due);
+    if (task->pending == 0)
+        defer_free(task);
+}
+
+void rl_task_schedule(struct rl_task *task, rl_time at)
+{
+    if (task->dead || at >= rl_heap_when(&task->loop->heap, &task->due))
+        return;
+    rl_heap_set(&task->loop->heap, &task->due, at);
+    rl_loop_want_end(task->loop);
+}
+
+/* The tick counts as pending, so the task is not destroyed before it. */
+void rl_task_schedule_soon(struct rl_task *task)
+{
+    struct rl_loop *loop = task->loop;
+    if (task->dead || task->soon)
+        return;
+    task->soon = true;
+    task->pending++;
+    task->chain = NULL;
+    *(loop->soon ? loop->soon_end : &loop->soon) = task;
+    loop->soon_end = &task->chain;
+    rl_loop_want_end(loop);
+}
+
+void rl_task_run_soon(struct rl_loop *loop)
+{
+    struct rl_task *task = loop->soon;
+    loop->soon = NULL;
+    while (task && !loop->closing) {
+        struct rl_task *next = task->chain;
+        task->soon = false;
+        if (!task->dead)
+            task->class->tick(task);
+        if (!loop->closing) /* else rl_task_close_all() has set `pending` to 0 */
+            rl_task_replied(task);
+        task = next;
+    }
+}
+
+void rl_task_close_all(struct rl_loop *loop)
+{
+    for (struct rl_task *task = loop->list.next; task != &loop->list; task = task->next) {
+        if (!task->dead && task->class->close)
+            task->class->close(task);
+        if (task->dead && task->pending > 0)
+            defer_free(task);
+        task->pending = 0;
+        rl_task_end(task);
+    }
+}
+
+void rl_task_destroy_all(struct rl_loop *loop)
+{
+    for (struct rl_task *task = loop->list.next; task != &loop->list;) {
+        struct rl_task *next = task->next;
+        destroy(task);
+        task = next;
+    }
+}

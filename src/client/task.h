@@ -1,0 +1,74 @@
+/* A task: a unit of work that the loop schedules, and that the client's parts call. */
+#ifndef RL_TASK_H
+#define RL_TASK_H
+
+#include "base/heap.h"
+
+struct rl_loop;
+struct rl_op;
+struct rl_reply;
+struct rl_task;
+
+/* The callbacks of a task. Only `tick` is required. */
+struct rl_task_class {
+    void (*tick)(struct rl_task *task);   /* the scheduled time has come */
+    void (*expire)(struct rl_task *task); /* check hard deadlines; runs before replies */
+    void (*ready)(struct rl_task *task, unsigned node); /* the greeting succeeded */
+    void (*tried)(struct rl_task *task, unsigned node); /* the greeting ended or failed */
+    void (*startup_over)(struct rl_task *task);         /* the startup barrier opened */
+    /* The client detected that a node restarted, even if it then refuses the node. */
+    void (*node_restarted)(struct rl_task *task, unsigned node);
+    /* A node replied, or its connection ended first (then `reply` is NULL). */
+    void (*replied)(struct rl_task *task, unsigned node, const struct rl_op *op,
+                    const struct rl_reply *reply);
+    /* A node notifies this waiter (core/waiter.h). */
+    void (*notified)(struct rl_task *task, unsigned node, unsigned position);
+    /* From now on notifications from this node arrive, or no longer arrive. */
+    void (*subscribed)(struct rl_task *task, unsigned node, bool subscribed);
+    bool (*is_releasing)(struct rl_task *task); /* true: a drain waits for this task */
+    void (*close)(
+        struct rl_task *task); /* the client is being freed: report, then detach */
+    void (*destroy)(struct rl_task *task); /* NULL: the task is a part of the client */
+};
+
+struct rl_task {
+    struct rl_due due; /* must be first: the heap stores pointers to it */
+    const struct rl_task_class *class;
+    struct rl_loop *loop; /* NULL once the client is gone */
+    struct rl_task *prev, *next;
+    struct rl_task *chain; /* next in the loop's list `soon`, or in `deferred` */
+    unsigned pending;      /* outstanding replies, plus 1 while `soon` is set */
+    bool soon;             /* ticks at the end of this iteration */
+    bool dead;             /* destroyed once `pending` is 0 and no callback runs */
+};
+
+/* False: no memory. */
+bool rl_task_init(struct rl_task *task, struct rl_loop *loop,
+                  const struct rl_task_class *class);
+
+/* Ends the task: it gets no more calls, and is destroyed as soon as nothing is pending. */
+void rl_task_end(struct rl_task *task);
+
+void rl_task_replied(struct rl_task *task); /* `pending` goes down by one */
+
+/* The task ticks at `at` or earlier. A time later than the scheduled one has no effect. */
+void rl_task_schedule(struct rl_task *task, rl_time at);
+
+/*
+ * The task ticks at the end of this iteration, in FIFO order. If called there, it ticks at
+ * the end of the next iteration.
+ */
+void rl_task_schedule_soon(struct rl_task *task);
+
+/* --- for the loop --- */
+
+void rl_task_run_soon(struct rl_loop *loop);
+void rl_task_free_deferred(struct rl_loop *loop);
+
+/* The client is being freed: reports that to all tasks, and ends them. */
+void rl_task_close_all(struct rl_loop *loop);
+
+/* For a forked child: destroys all tasks, without a report. */
+void rl_task_destroy_all(struct rl_loop *loop);
+
+#endif

@@ -1,0 +1,173 @@
+#include "admission.h"
+
+#include "core/quorum.h"
+#include "membership_parts.h"
+
+/* Makes different numbers from one random number (splitmix64).
+   Source: https://prng.di.unimi.it/splitmix64.c */
+static uint64_t mix(uint64_t random, unsigned i)
+{
+    uint64_t z = random + (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+/* The first node that is not in `fit`; n: none. */
+static unsigned find_other(const struct rl_membership *membership, rl_node_set fit)
+{
+    rl_node_set other = rl_all(membership->params.n) & ~fit;
+    return other ? rl_first(other) : membership->params.n;
+}
+
+static enum rl_admission_error refuse_new(const struct rl_membership *membership,
+                                          unsigned *node)
+{
+    *node =
+        find_other(membership, rl_membership_in_states(membership, RL_STATE_BIT(UNMARKED)));
+    return *node < membership->params.n ? RL_ADMISSION_NOT_EMPTY : RL_ADMISSION_OK;
+}
+
+/* The roster of the only deployment that markers name; NULL: they name none, or several. */
+static const struct rl_roster *find_only(const struct rl_membership *membership)
+{
+    const struct rl_roster *only = NULL;
+    for (unsigned i = 0; i < membership->params.n; i++) {
+        const struct rl_member *member = &membership->member[i];
+        if (!member->marked)
+            continue;
+        if (only && only->deployment != member->marker.roster.deployment)
+            return NULL;
+        only = &member->marker.roster;
+    }
+    return only;
+}
+
+static enum rl_admission_error refuse_wait(const struct rl_membership *membership,
+                                           unsigned *node)
+{
+    *node = find_other(membership,
+                       ~rl_membership_in_states(membership, RL_STATE_BIT(OTHER_DEPLOYMENT) |
+                                                                RL_STATE_BIT(REPLACED)));
+    if (*node < membership->params.n)
+        return RL_ADMISSION_WRONG_DEPLOYMENT;
+    *node = find_other(membership,
+                       ~rl_membership_in_states(membership, RL_STATE_BIT(UNMARKED) |
+                                                                RL_STATE_BIT(NO_MAJORITY)));
+    bool is_known = membership->roster.deployment || find_only(membership);
+    return is_known ? RL_ADMISSION_OK : RL_ADMISSION_UNADMITTED;
+}
+
+static enum rl_admission_error refuse_replace(const struct rl_membership *membership,
+                                              unsigned *node)
+{
+    unsigned newcomer = *node;
+    if (!membership->roster.deployment)
+        return RL_ADMISSION_UNADMITTED;
+    if (membership->member[newcomer].state != RL_MEMBER_UNMARKED)
+        return RL_ADMISSION_NOT_EMPTY;
+    *node = find_other(membership, rl_membership_active(membership) | rl_bit(newcomer));
+    if (*node < membership->params.n)
+        return RL_ADMISSION_MEMBER_INACTIVE;
+    *node = newcomer;
+    return RL_ADMISSION_OK;
+}
+
+static enum rl_admission_error refuse(const struct rl_membership *membership,
+                                      enum rl_admission_mode how, unsigned *node)
+{
+    unsigned unseen =
+        find_other(membership, ~rl_membership_in_states(membership, RL_STATE_BIT(UNSEEN)));
+    if (unseen < membership->params.n) {
+        *node = unseen;
+        return RL_ADMISSION_UNREACHED;
+    }
+    switch (how) {
+    case RL_ADMIT_WAIT: return refuse_wait(membership, node);
+    case RL_ADMIT_REPLACE: return refuse_replace(membership, node);
+    default: return refuse_new(membership, node);
+    }
+}
+
+enum rl_admission_error rl_admission_begin(struct rl_membership *membership,
+                                           enum rl_admission_mode how, unsigned *node,
+                                           int64_t max_ttl_ms, uint64_t random, rl_time now)
+{
+    enum rl_admission_error refusal = refuse(membership, how, node);
+    if (refusal != RL_ADMISSION_OK)
+        return refusal;
+    membership->admission = how;
+    membership->lost_race = false;
+    membership->active = true;
+    if (how == RL_ADMIT_REPLACE)
+        membership->newcomer = (uint8_t)*node;
+    if (how == RL_ADMIT_WAIT && !membership->roster.deployment)
+        /* Few markers are left, but the operator attests them. */
+        membership->roster = *find_only(membership);
+    for (unsigned i = 0; i < membership->params.n; i++)
+        membership->member[i].look_at = 0; /* what the client knows may be outdated */
+    rl_membership_update(membership, now);
+    if (how != RL_ADMIT_NEW && how != RL_ADMIT_AT_ONCE)
+        return refusal;
+    membership->bootstrapping = rl_all(membership->params.n);
+    membership->roster = (struct rl_roster){
+        .deployment = mix(random, membership->params.n) | 1,
+        .max_ttl_ms = max_ttl_ms,
+        .n = membership->params.n,
+    };
+    for (unsigned i = 0; i < membership->params.n; i++)
+        membership->roster.member[i] = (struct rl_incarnation){1, mix(random, i)};
+    return refusal;
+}
+
+void rl_admission_end(struct rl_membership *membership)
+{
+    membership->admission = RL_ADMIT_NOTHING;
+    membership->lost_race = false;
+}
+
+/* Another client was first: our markers must not stay on a part of the nodes. */
+static void give_up(struct rl_membership *membership, unsigned node)
+{
+    membership->rolling_back = rl_all(membership->params.n) & ~rl_bit(node);
+    membership->bootstrapping = 0;
+    membership->lost_race = true;
+}
+
+void rl_admission_marker_read(struct rl_membership *membership, unsigned node)
+{
+    const struct rl_member *member = &membership->member[node];
+    rl_node_set bit = rl_bit(node);
+    bool is_empty = !member->marked && !member->garbled;
+    bool is_ours =
+        member->marked && member->marker.roster.deployment == membership->roster.deployment;
+    if (!is_ours)
+        membership->rolling_back &= ~bit;
+    if (is_ours)
+        membership->bootstrapping &= ~bit;
+    else if (membership->bootstrapping & bit && !is_empty)
+        give_up(membership, node);
+    if (membership->lost_race && !membership->rolling_back)
+        /* No node may get an index in it again. */
+        membership->roster = (struct rl_roster){0};
+}
+
+enum rl_admission_state rl_admission_progress(const struct rl_membership *membership)
+{
+    if (membership->lost_race)
+        return membership->rolling_back ? RL_ADMISSION_RUNNING : RL_ADMISSION_LOST_RACE;
+    return rl_membership_active(membership) == rl_all(membership->params.n)
+               ? RL_ADMISSION_DONE
+               : RL_ADMISSION_RUNNING;
+}
+
+rl_time rl_membership_quarantine_left(const struct rl_membership *membership, unsigned node,
+                                      rl_time now)
+{
+    const struct rl_member *member = &membership->member[node];
+    rl_time until =
+        rl_time_add_sat(member->watch.since, rl_membership_quarantine(membership));
+    if (member->state != RL_MEMBER_QUARANTINED || until == RL_NEVER)
+        return RL_NEVER;
+    return rl_max(until - now, 0);
+}

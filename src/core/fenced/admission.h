@@ -1,0 +1,53 @@
+/*
+ * Admission: an operator gives votes to nodes that have none: a new deployment, a member
+ * index for a node that lost it, or another server for a member index. The membership
+ * machine (membership.h) does the work.
+ */
+#ifndef RL_ADMISSION_H
+#define RL_ADMISSION_H
+
+#include "membership.h"
+
+enum rl_admission_error {
+    RL_ADMISSION_OK,
+    RL_ADMISSION_UNREACHED,  /* a node does not reply */
+    RL_ADMISSION_NOT_EMPTY,  /* NEW: a node has a marker; REPLACE: the newcomer has one */
+    RL_ADMISSION_UNADMITTED, /* WAIT, REPLACE: too few nodes of one deployment */
+    RL_ADMISSION_MEMBER_INACTIVE,  /* REPLACE: another member does not vote yet */
+    RL_ADMISSION_WRONG_DEPLOYMENT, /* a node belongs to another deployment */
+};
+
+/*
+ * Begins the admission. On an error nothing changes, and `node` is the node that is the
+ * cause. For REPLACE, the caller sets `node` to the newcomer. `max_ttl_ms` and `random` are
+ * for NEW and AT_ONCE.
+ */
+enum rl_admission_error rl_admission_begin(struct rl_membership *membership,
+                                           enum rl_admission_mode how, unsigned *node,
+                                           int64_t max_ttl_ms, uint64_t random,
+                                           rl_time now);
+
+enum rl_admission_state {
+    RL_ADMISSION_RUNNING,
+    RL_ADMISSION_DONE,
+    /* NEW, AT_ONCE: another client was first; our markers are removed again. */
+    RL_ADMISSION_LOST_RACE,
+};
+
+enum rl_admission_state rl_admission_progress(const struct rl_membership *membership);
+
+/*
+ * Ends the admission, after the caller reported the outcome to the operator. The operator
+ * does not attest losses from then on. After a lost race, the client may bind to the
+ * deployment of the winner.
+ */
+void rl_admission_end(struct rl_membership *membership);
+
+/* The rest of the quarantine of this node; RL_NEVER: it has not begun. */
+rl_time rl_membership_quarantine_left(const struct rl_membership *membership, unsigned node,
+                                      rl_time now);
+
+/* For membership.c: the client read a node's marker. */
+void rl_admission_marker_read(struct rl_membership *membership, unsigned node);
+
+#endif

@@ -1,0 +1,450 @@
+#include "membership_parts.h"
+
+#include <string.h>
+
+#include "admission.h"
+#include "core/quorum.h"
+
+void rl_membership_init(struct rl_membership *membership,
+                        const struct rl_membership_params *params)
+{
+    memset(membership, 0, sizeof(*membership));
+    membership->params = *params;
+    for (unsigned i = 0; i < params->n; i++) {
+        membership->member[i].look_at = RL_NEVER;
+        membership->member[i].watch.since = RL_NEVER;
+    }
+}
+
+rl_time rl_membership_quarantine(const struct rl_membership *membership)
+{
+    rl_time ttl = membership->roster.max_ttl_ms * RL_MS;
+    rl_time drift = ttl - rl_valid_until(0, ttl, membership->params.drift_ppm);
+    rl_time longest = rl_max(ttl + drift, 2 * RL_KAPPA + RL_SECOND);
+    return longest + longest / RL_CLOCK_SHARE;
+}
+
+rl_node_set rl_membership_in_states(const struct rl_membership *membership, unsigned states)
+{
+    rl_node_set nodes = 0;
+    for (unsigned i = 0; i < membership->params.n; i++)
+        if (states >> membership->member[i].state & 1)
+            nodes |= rl_bit(i);
+    return nodes;
+}
+
+rl_node_set rl_membership_active(const struct rl_membership *membership)
+{
+    return rl_membership_in_states(membership, RL_STATE_BIT(ACTIVE));
+}
+
+void rl_membership_nonce(const struct rl_membership *membership, unsigned node,
+                         char ret_nonce[RL_NONCE])
+{
+    const struct rl_member *member = &membership->member[node];
+    if (member->state == RL_MEMBER_ACTIVE)
+        rl_marker_nonce(member->nonce, ret_nonce);
+    else
+        memset(ret_nonce, '-', RL_NONCE);
+}
+
+/* --- the state of each node --- */
+
+static bool is_ours(const struct rl_membership *membership, const struct rl_member *member)
+{
+    const struct rl_roster *roster = &member->marker.roster;
+    return member->marked && roster->n == membership->params.n &&
+           roster->deployment == membership->roster.deployment;
+}
+
+/* How many greeted nodes have a marker of the same deployment as this node. */
+static unsigned count_same(const struct rl_membership *membership,
+                           const struct rl_member *as)
+{
+    const struct rl_roster *roster = &as->marker.roster;
+    unsigned same = 0;
+    for (unsigned i = 0; i < membership->params.n; i++) {
+        const struct rl_member *member = &membership->member[i];
+        same += member->greeted && member->marked && member->marker.roster.n == roster->n &&
+                member->marker.roster.deployment == roster->deployment;
+    }
+    return same;
+}
+
+/*
+ * Binds the client to the deployment that the markers of a majority name. The client stays
+ * bound until a majority names another one. Then the old deployment was lost and a new one
+ * was made, and this client knows no more than a new client.
+ */
+static void bind(struct rl_membership *membership)
+{
+    unsigned n = membership->params.n;
+    bool founds =
+        membership->bootstrapping | membership->rolling_back || membership->lost_race;
+    for (unsigned i = 0; i < n && !founds; i++) {
+        const struct rl_member *member = &membership->member[i];
+        const struct rl_roster *roster = &member->marker.roster;
+        if (!member->greeted || !member->marked || roster->n != n ||
+            roster->deployment == membership->roster.deployment ||
+            count_same(membership, member) < rl_majority(n))
+            continue;
+        membership->roster = *roster;
+        for (unsigned j = 0; j < n; j++)
+            membership->member[j].last.generation = 0;
+        return;
+    }
+}
+
+/* Whether a node has the latest incarnation of this index, may still report it, or would
+   get the index back. */
+static bool is_open(const struct rl_membership *membership, unsigned index)
+{
+    struct rl_incarnation latest = membership->roster.member[index];
+    for (unsigned i = 0; i < membership->params.n; i++) {
+        const struct rl_member *member = &membership->member[i];
+        bool had_it = member->index == index && rl_incarnation_equal(member->last, latest);
+        bool reported_all = is_ours(membership, member) &&
+                            member->nonce == member->marker.nonce && !member->unconfirmed;
+        if (had_it || !reported_all ||
+            !rl_incarnation_is_newer(latest, member->marker.roster.member[index]))
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Drops incarnations that no node has. An incarnation can be lost before any other client
+ * reads it. Its member index may then go to another server with an incarnation that is not
+ * newer, and that server would never get a vote from this client. So if all nodes have
+ * reported what they know and none has the incarnation, this client drops it, and also what
+ * it watched of quarantines. It then knows no more than a new client, which has watched
+ * nothing either.
+ */
+static void unlearn(struct rl_membership *membership)
+{
+    bool any = false;
+    for (unsigned index = 0; index < membership->params.n; index++) {
+        if (is_open(membership, index))
+            continue;
+        membership->roster.member[index] = (struct rl_incarnation){0};
+        any = true;
+    }
+    for (unsigned i = 0; any && i < membership->params.n; i++)
+        membership->member[i].watch = (struct rl_quarantine_watch){.since = RL_NEVER};
+}
+
+static enum rl_member_state state_of(const struct rl_membership *membership,
+                                     const struct rl_member *member)
+{
+    const struct rl_marker *marker = &member->marker;
+    if (!member->greeted)
+        return RL_MEMBER_UNSEEN;
+    if (member->garbled || (member->marked && marker->roster.n != membership->params.n))
+        return RL_MEMBER_OTHER_DEPLOYMENT;
+    if (!member->marked)
+        return RL_MEMBER_UNMARKED;
+    if (!membership->roster.deployment)
+        return RL_MEMBER_NO_MAJORITY;
+    if (!is_ours(membership, member))
+        return RL_MEMBER_OTHER_DEPLOYMENT;
+    if (rl_incarnation_is_newer(membership->roster.member[marker->index],
+                                rl_marker_self(marker)))
+        return RL_MEMBER_REPLACED;
+    if (!rl_process_equal(&marker->process, &member->process))
+        return RL_MEMBER_OTHER_PROCESS;
+    if (!marker->active)
+        return RL_MEMBER_QUARANTINED;
+    /* A command that assigns an index is under way: no vote, even if the clock is trusted
+       again. */
+    if (member->clock_off || member->claims)
+        return RL_MEMBER_CLOCK;
+    return member->unconfirmed ? RL_MEMBER_UNCONFIRMED : RL_MEMBER_ACTIVE;
+}
+
+bool rl_membership_is_recovering(const struct rl_membership *membership)
+{
+    if (membership->admission < RL_ADMIT_NEW || membership->admission > RL_ADMIT_WAIT)
+        return false;
+    rl_node_set active = rl_membership_active(membership);
+    rl_node_set quarantined =
+        rl_membership_in_states(membership, RL_STATE_BIT(QUARANTINED));
+    return rl_count(active) < rl_majority(membership->params.n) &&
+           (active | quarantined) == rl_all(membership->params.n);
+}
+
+rl_node_set rl_membership_knowing(const struct rl_membership *membership, unsigned node)
+{
+    const struct rl_marker *newest = &membership->member[node].marker;
+    struct rl_incarnation self = rl_marker_self(newest);
+    rl_node_set fit = rl_membership_is_recovering(membership)
+                          ? rl_all(membership->params.n)
+                          : rl_membership_active(membership) & ~rl_bit(node);
+    rl_node_set nodes = 0;
+    for (rl_node_set rest = fit; rest; rest &= rest - 1) {
+        unsigned i = rl_first(rest);
+        const struct rl_roster *roster = &membership->member[i].marker.roster;
+        if (!rl_incarnation_is_newer(self, roster->member[newest->index]))
+            nodes |= rl_bit(i);
+    }
+    return nodes;
+}
+
+/*
+ * An incarnation is registered when a majority has it *at one moment*. Otherwise a node
+ * that had it could forget it before the next node gets it. So when enough nodes have it,
+ * the client reads their markers once more: the moment lies between the two reads.
+ */
+static void watch(struct rl_membership *membership, unsigned node, rl_time now)
+{
+    struct rl_member *member = &membership->member[node];
+    struct rl_quarantine_watch *watch = &member->watch;
+    struct rl_incarnation self = rl_marker_self(&member->marker);
+    if (member->state != RL_MEMBER_QUARANTINED || !rl_incarnation_equal(watch->of, self))
+        *watch = (struct rl_quarantine_watch){.of = self, .since = RL_NEVER};
+    if (member->state != RL_MEMBER_QUARANTINED || watch->since != RL_NEVER)
+        return;
+    unsigned enough = rl_membership_is_recovering(membership)
+                          ? membership->params.n
+                          : rl_majority(membership->params.n);
+    rl_node_set nodes = rl_membership_knowing(membership, node);
+    watch->witnesses &= nodes;
+    if (rl_count(watch->witnesses & watch->confirmed) >= enough) {
+        watch->since = watch->asked;
+    } else if (rl_count(watch->witnesses) < enough && rl_count(nodes) >= enough) {
+        watch->witnesses = nodes;
+        watch->confirmed = 0;
+        watch->asked = now;
+        for (; nodes; nodes &= nodes - 1)
+            membership->member[rl_first(nodes)].look_at = now;
+    }
+}
+
+/* How often to read the marker of a node in this state. For an ACTIVE node rarely: a vote
+   would show a change. For a node that may vote soon, often. */
+static rl_time poll_interval(enum rl_member_state state)
+{
+    if (state == RL_MEMBER_ACTIVE)
+        return RL_MEMBER_PROBE_INTERVAL;
+    return state >= RL_MEMBER_QUARANTINED ? RL_MEMBER_POLL_INTERVAL : RL_MEMBER_RETRY_DELAY;
+}
+
+void rl_membership_update(struct rl_membership *membership, rl_time now)
+{
+    struct rl_roster known = membership->roster;
+    bind(membership);
+    unlearn(membership);
+    for (unsigned i = 0; i < membership->params.n; i++)
+        if (membership->roster.deployment && is_ours(membership, &membership->member[i]))
+            rl_roster_merge(&membership->roster, &membership->member[i].marker.roster);
+    if (memcmp(&known, &membership->roster, sizeof(known)) != 0)
+        membership->learned_at = now;
+    for (unsigned i = 0; i < membership->params.n; i++) {
+        struct rl_member *member = &membership->member[i];
+        member->state = state_of(membership, member);
+        if (member->greeted && member->state != RL_MEMBER_ACTIVE)
+            member->look_at =
+                rl_min(member->look_at, rl_time_add_sat(now, poll_interval(member->state)));
+        if (member->state >= RL_MEMBER_QUARANTINED) {
+            member->index = member->marker.index;
+            member->last = rl_marker_self(&member->marker);
+        }
+    }
+    for (unsigned i = 0; i < membership->params.n; i++)
+        watch(membership, i, now);
+}
+
+/* --- events --- */
+
+/* Records a marker. Returns whether it differs from the one that the client read last or
+   writes. */
+static bool learn(struct rl_membership *membership, unsigned node, struct rl_word text)
+{
+    struct rl_member *member = &membership->member[node];
+    struct rl_marker marker;
+    bool read = text.len > 0 && rl_marker_read(text, &marker);
+    uint64_t nonce = read ? marker.nonce : 0;
+    bool is_another = nonce != member->nonce || member->garbled != (text.len > 0 && !read);
+    if (!read || !member->marked ||
+        !rl_incarnation_equal(rl_marker_self(&marker), rl_marker_self(&member->marker)))
+        for (unsigned i = 0; i < membership->params.n; i++)
+            membership->member[i].watch.witnesses &=
+                ~rl_bit(node); /* it forgot the incarnation */
+    member->marked = read;
+    member->garbled = text.len > 0 && !read;
+    member->nonce = nonce;
+    if (read)
+        member->marker = marker;
+    if (!read || !marker.active)
+        member->clock_off = false;
+    rl_admission_marker_read(membership, node);
+    return is_another;
+}
+
+/* Until the node's history is confirmed, the node has no vote, and the client only reads
+   its marker. The request for the history follows that read. */
+static void require_history(struct rl_member *member, rl_time now)
+{
+    member->unconfirmed = true;
+    if (!member->confirming)
+        member->look_at = now;
+}
+
+/* Schedules the next read of the marker. A read that became due after `sent` stays due. */
+static void look_later(struct rl_membership *membership, unsigned node, rl_time sent,
+                       rl_time now)
+{
+    struct rl_member *member = &membership->member[node];
+    if (member->look_at <= sent || member->look_at > now)
+        member->look_at = RL_NEVER;
+    rl_membership_update(membership, now);
+    member->look_at =
+        rl_min(member->look_at, rl_time_add_sat(now, poll_interval(member->state)));
+}
+
+void rl_membership_greeted(struct rl_membership *membership, unsigned node,
+                           const struct rl_process *process, struct rl_word marker,
+                           rl_time now)
+{
+    struct rl_member *member = &membership->member[node];
+    member->greeted = true;
+    member->pending = member->claims = member->unconfirmed = member->confirming = false;
+    member->retry_at = 0;
+    if (!rl_process_equal(&member->process, process))
+        member->pace.known = false; /* it may be the clock of another machine */
+    member->process = *process;
+    learn(membership, node, marker);
+    look_later(membership, node, now, now);
+}
+
+void rl_membership_disconnected(struct rl_membership *membership, unsigned node,
+                                rl_time now)
+{
+    struct rl_member *member = &membership->member[node];
+    member->greeted = member->pending = member->claims = false;
+    rl_membership_update(membership, now);
+}
+
+void rl_membership_replied(struct rl_membership *membership, unsigned node,
+                           struct rl_word marker, rl_time sent, rl_time now)
+{
+    struct rl_member *member = &membership->member[node];
+    member->pending = member->claims = false;
+    bool is_another = learn(membership, node, marker);
+    if (is_another) {
+        member->unconfirmed = true;
+        member->changed_at = now;
+    }
+    for (unsigned i = 0; i < membership->params.n; i++)
+        if (membership->member[i].watch.asked > 0 &&
+            sent >= membership->member[i].watch.asked)
+            membership->member[i].watch.confirmed |= rl_bit(node);
+    look_later(membership, node, sent, now);
+    if (member->unconfirmed)
+        require_history(member, now);
+}
+
+void rl_membership_marker_mismatch(struct rl_membership *membership, unsigned node,
+                                   rl_time sent, rl_time now)
+{
+    struct rl_member *member = &membership->member[node];
+    if (member->changed_at > sent)
+        return; /* the marker in the command is known to be outdated */
+    require_history(member, now);
+    rl_membership_update(membership, now);
+}
+
+bool rl_membership_history(struct rl_membership *membership, unsigned node,
+                           struct rl_word replid, rl_time now)
+{
+    struct rl_member *member = &membership->member[node];
+    bool is_reported = replid.len == RL_RUN_ID;
+    bool is_same =
+        is_reported && memcmp(replid.text, member->process.replid, RL_RUN_ID) == 0;
+    bool confirms = member->confirming && is_same;
+    member->confirming = false;
+    if (member->unconfirmed && confirms) {
+        member->unconfirmed = false;
+        look_later(membership, node, now, now);
+    }
+    return is_same || (!is_reported && !member->unconfirmed);
+}
+
+void rl_membership_check_grant(const struct rl_membership *membership, unsigned node,
+                               enum rl_command command, struct rl_answer *answer)
+{
+    if (!membership->member[node].unconfirmed || command == RL_CMD_RELEASE ||
+        answer->vote != RL_VOTE_GRANTED)
+        return;
+    answer->vote = RL_VOTE_UNKNOWN;
+    answer->fault = RL_FAULT_MARKER;
+}
+
+void rl_membership_command_failed(struct rl_membership *membership, unsigned node,
+                                  bool again, rl_time now)
+{
+    struct rl_member *member = &membership->member[node];
+    member->pending = member->claims = member->confirming = false;
+    member->nonce = member->marked ? member->marker.nonce : 0;
+    rl_membership_update(membership, now);
+    member->look_at = member->retry_at =
+        again ? now : rl_time_add_sat(now, RL_MEMBER_RETRY_DELAY);
+}
+
+/* Allows half the drift that keys tolerate; the other half is for what no reply shows. */
+static bool is_in_time(struct rl_membership *membership, struct rl_member *member,
+                       rl_time took, rl_time raw, rl_time reported)
+{
+    rl_time ttl = membership->roster.max_ttl_ms * RL_MS;
+    uint32_t ppm = membership->params.drift_ppm;
+    if (ppm < RL_CLOCK_PPM)
+        ppm = RL_CLOCK_PPM;
+    rl_time slack = (ttl - rl_valid_until(0, ttl, ppm)) / 2;
+    return rl_pace_note(&member->pace, raw - took, raw, reported, ppm / 2, slack);
+}
+
+/* Our last reading of the node's clock is from before our clock was found wrong. */
+static bool is_our_fault(const struct rl_membership *membership, rl_time known_at,
+                         rl_time now)
+{
+    return membership->doubted_at > 0 && known_at <= membership->doubted_at &&
+           now < membership->doubted_at + RL_CLOCK_RECENT;
+}
+
+bool rl_membership_time(struct rl_membership *membership, unsigned node, rl_time sent,
+                        rl_time now, rl_time raw, rl_time reported)
+{
+    struct rl_member *member = &membership->member[node];
+    rl_time known_at = now - (raw - member->pace.at);
+    /* After a reply that shows a wrong clock, replies sent with it are not trusted. */
+    if (!membership->roster.deployment ||
+        is_in_time(membership, member, now - sent, raw, reported))
+        return !member->clock_off;
+    if (member->watch.since != RL_NEVER)
+        member->watch.since = now;
+    /* In any state: the same reply, or one to an earlier command, may show an active
+       marker. The first time counts: each read of the marker may find the clock wrong
+       again. */
+    if (!member->clock_off && !is_our_fault(membership, known_at, now)) {
+        member->clock_off = true;
+        member->clock_off_at = now;
+    }
+    for (unsigned i = 0; i < membership->params.n; i++)
+        membership->member[i].look_at = now; /* to find out whose clock is wrong */
+    rl_membership_update(membership, now);
+    return false;
+}
+
+void rl_membership_check_own_clock(struct rl_membership *membership, rl_time now)
+{
+    unsigned off = 0;
+    for (unsigned i = 0; i < membership->params.n; i++)
+        off += membership->member[i].clock_off &&
+               now < membership->member[i].clock_off_at + RL_CLOCK_RECENT;
+    if (off < rl_majority(membership->params.n))
+        return;
+    for (unsigned i = 0; i < membership->params.n; i++)
+        membership->member[i].clock_off = false;
+    /* Nodes without a reply since then will seem wrong, too. */
+    membership->doubted_at = now;
+    rl_membership_update(membership, now);
+}

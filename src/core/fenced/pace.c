@@ -1,0 +1,56 @@
+#include "pace.h"
+
+static rl_time share(rl_time span, uint32_t ppm)
+{
+    return span / 1000000 * ppm + span % 1000000 * ppm / 1000000;
+}
+
+static void start(struct rl_pace *pace, rl_time high, rl_time received, rl_time reported)
+{
+    *pace = (struct rl_pace){
+        .known = true,
+        .low = reported - received,
+        .high = high,
+        .at = received,
+        .reported = reported,
+        .since = received,
+    };
+}
+
+/* The distance between two intervals; 0: they overlap. */
+static rl_time gap_of(rl_time low, rl_time high, rl_time other_low, rl_time other_high)
+{
+    return rl_max(rl_max(low - other_high, other_low - high), 0);
+}
+
+bool rl_pace_note(struct rl_pace *pace, rl_time sent, rl_time received, rl_time reported,
+                  uint32_t ppm, rl_time slack)
+{
+    /* The node may have read its clock right after `sent`, and gained on us since then. */
+    rl_time most = reported - sent + share(received - sent, ppm);
+    if (!pace->known) {
+        start(pace, most, received, reported);
+        return true;
+    }
+    rl_time allowed = share(received - pace->at, ppm) + 1;
+    rl_time low = pace->low - allowed;
+    rl_time high = pace->high + allowed;
+    rl_time gap = gap_of(low, high, reported - received, most);
+    rl_time excess = rl_max(pace->excess - allowed, 0) + gap;
+    rl_time since = reported == pace->reported ? pace->since : received;
+    if (excess > slack || sent - since >= RL_PACE_STILL) {
+        start(pace, most, received, reported);
+        return false;
+    }
+    bool ahead = reported - received > high;
+    start(pace, most, received, reported);
+    pace->excess = excess;
+    pace->since = since;
+    if (gap > 0) /* the nearest possible offset: the change counts only once */
+        pace->low = pace->high = ahead ? pace->low : pace->high;
+    else {
+        pace->low = rl_max(pace->low, low);
+        pace->high = rl_min(pace->high, high);
+    }
+    return true;
+}

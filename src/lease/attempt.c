@@ -1,0 +1,417 @@
+#include "attempt.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/explain.h"
+
+static struct rl_attempt *attempt_of(struct rl_task *task)
+{
+    return (struct rl_attempt *)task;
+}
+
+static const struct rl_attempt_class *class_of(const struct rl_task *task)
+{
+    return (const struct rl_attempt_class *)task->class;
+}
+
+/* --- its room --- */
+
+static size_t mark_len(const struct rl_lease_config *config)
+{
+    return config->kind->is_fenced ? rl_members_fence_suffix().len : 0;
+}
+
+static char *texts_of(const struct rl_attempt *attempt)
+{
+    return (char *)(attempt->lease.ballot + attempt->lease.params->n);
+}
+
+static struct rl_word key_of(const struct rl_attempt *attempt)
+{
+    return (struct rl_word){texts_of(attempt), attempt->key_len};
+}
+
+static struct rl_word fence_key_of(const struct rl_attempt *attempt)
+{
+    return (struct rl_word){texts_of(attempt),
+                            attempt->key_len + mark_len(attempt->config)};
+}
+
+static char *token_of(const struct rl_attempt *attempt)
+{
+    return texts_of(attempt) + attempt->key_len + mark_len(attempt->config);
+}
+
+const char *rl_attempt_token(const struct rl_attempt *attempt)
+{
+    return token_of(attempt);
+}
+
+/* --- sending --- */
+
+static const char unmarked[RL_NONCE] = "----------------";
+
+/* An acquire proposes the same fence to all nodes, also when it is sent again to a node. */
+static void add_fence(const struct rl_attempt *attempt, enum rl_command command,
+                      struct rl_command_args *args)
+{
+    const redlock_client *client = rl_client_of(&attempt->task);
+    bool proposes = command == RL_CMD_ACQUIRE;
+    args->fence_key = fence_key_of(attempt);
+    args->marker_key =
+        (struct rl_word){client->members.marker_key, client->members.marker_key_len};
+    args->nonce = (struct rl_word){unmarked, sizeof(unmarked)};
+    args->max_ttl_ms = client->members.membership.roster.max_ttl_ms;
+    args->fences = attempt->config->fences;
+    args->fence = proposes ? rl_fence_last(attempt->proposed, attempt->config->fences)
+                           : attempt->lease.fence;
+    args->sent_at = proposes ? attempt->proposed
+                             : rl_node_time_median(client->members.time, client->nodes.n,
+                                                   client->loop.now);
+}
+
+/* Returns the nodes for which there was no memory. */
+static rl_node_set send_command(struct rl_attempt *attempt, enum rl_command command,
+                                uint32_t seq, bool recreate, rl_node_set nodes)
+{
+    struct rl_message message = {
+        .kind = attempt->config->kind,
+        .command = command,
+        .seq = seq,
+        .args =
+            {
+                .key = key_of(attempt),
+                .token = {token_of(attempt), attempt->token_len},
+                .ttl_ms = attempt->lease.ttl / RL_MS,
+                .recreate = recreate,
+            },
+    };
+    if (attempt->config->kind->is_fenced)
+        add_fence(attempt, command, &message.args);
+    if (command == RL_CMD_RELEASE && attempt->owner)
+        class_of(attempt->owner)->set_queue_entry(attempt->owner, &message.args);
+    return rl_nodes_send(&rl_client_of(&attempt->task)->nodes, &attempt->task, &message,
+                         nodes);
+}
+
+/* The TTL of the next round. */
+static rl_time ttl_of(const struct rl_attempt *attempt, const struct rl_lease_event *event)
+{
+    const struct rl_lease *lease = &attempt->lease;
+    if (event->type == RL_EVENT_EXTEND && event->ttl > 0)
+        return event->ttl;
+    return lease->requested_ttl > 0 ? lease->requested_ttl : lease->ttl;
+}
+
+/*
+ * Which nodes may vote. For a plain lock the node's link decides. For a fenced lock the
+ * node's marker must allow it, too. No node may vote on a fenced lock whose TTL exceeds the
+ * deployment's longest TTL: the lock could outlast a node's quarantine.
+ */
+static const struct rl_view *view_of(const struct rl_attempt *attempt,
+                                     const struct rl_lease_event *event,
+                                     struct rl_view *fenced)
+{
+    redlock_client *client = rl_client_of(&attempt->task);
+    if (!attempt->config->kind->is_fenced)
+        return rl_nodes_view(&client->nodes);
+    bool allowed = rl_members_allow_ttl(&client->members, ttl_of(attempt, event));
+    *fenced = *rl_nodes_view(&client->nodes);
+    fenced->ready = allowed ? client->members.active & client->nodes.awake : 0;
+    return fenced;
+}
+
+/* A node to which nothing could be sent, for lack of memory, counts as a refusal. */
+RL_RARE static void refuse(struct rl_attempt *attempt, const struct rl_update *update,
+                           rl_node_set nodes)
+{
+    rl_loop_refresh_clock(attempt->task.loop);
+    for (rl_node_set rest = nodes; rest; rest &= rest - 1)
+        rl_attempt_step(attempt, &(struct rl_lease_event){
+                                     .type = RL_EVENT_VOTE,
+                                     .node = (uint8_t)rl_first(rest),
+                                     .seq = update->seq,
+                                     .command = update->command,
+                                     .vote = RL_VOTE_ERROR,
+                                     .fault = RL_FAULT_MEMORY,
+                                     .pttl = -1,
+                                 });
+}
+
+static void reschedule(struct rl_attempt *attempt)
+{
+    if (attempt->lease.state != RL_LEASE_OVER) {
+        rl_time next = rl_lease_next(&attempt->lease);
+        if (next != RL_NEVER)
+            rl_task_schedule(&attempt->task, next);
+    } else if (!attempt->owner) {
+        class_of(&attempt->task)->over(&attempt->task);
+    }
+}
+
+/* Sends the commands of the lease machine and passes on its reports. */
+static void follow(struct rl_attempt *attempt, const struct rl_update *update)
+{
+    redlock_client *client = rl_client_of(&attempt->task);
+    rl_node_set failed = 0;
+    if (update->send)
+        failed = send_command(attempt, update->command, update->seq, update->recreate,
+                              update->send);
+    rl_node_set counted = attempt->lease.round.waiting | attempt->lease.round.granted;
+    if ((update->send || update->reports) && counted != rl_all(client->nodes.n))
+        rl_client_note_absent(client, attempt->lease.ballot,
+                              attempt->config->kind->is_fenced);
+    reschedule(attempt);
+    if (update->reports && attempt->owner)
+        class_of(attempt->owner)->report(attempt->owner, update->reports);
+    if (failed)
+        refuse(attempt, update, failed);
+}
+
+/*
+ * Most replies change nothing yet, because the round waits for others: then `sooner` is 0.
+ */
+void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *event)
+{
+    struct rl_view fenced;
+    if (attempt->lease.state == RL_LEASE_OVER)
+        return;
+    struct rl_update update =
+        rl_lease_step(&attempt->lease, view_of(attempt, event, &fenced), event);
+    if (update.sooner)
+        follow(attempt, &update);
+}
+
+/* --- task callbacks --- */
+
+void rl_attempt_tick(struct rl_task *task)
+{
+    struct rl_attempt *attempt = attempt_of(task);
+    rl_heap_drop(&task->loop->heap, &task->due);
+    if (attempt->lease.state == RL_LEASE_NEW)
+        return;
+    rl_attempt_step(attempt, &(struct rl_lease_event){.type = RL_EVENT_TICK});
+}
+
+void rl_attempt_expire(struct rl_task *task)
+{
+    if (attempt_of(task)->lease.state != RL_LEASE_NEW)
+        rl_attempt_step(attempt_of(task),
+                        &(struct rl_lease_event){.type = RL_EVENT_EXPIRE});
+}
+
+void rl_attempt_node_restarted(struct rl_task *task, unsigned node)
+{
+    rl_attempt_step(attempt_of(task), &(struct rl_lease_event){
+                                          .type = RL_EVENT_RESTARTED,
+                                          .node = (uint8_t)node,
+                                      });
+}
+
+void rl_attempt_ready(struct rl_task *task, unsigned node)
+{
+    if (attempt_of(task)->lease.state == RL_LEASE_CLEANUP)
+        rl_attempt_step(attempt_of(task), &(struct rl_lease_event){
+                                              .type = RL_EVENT_READY,
+                                              .node = (uint8_t)node,
+                                          });
+}
+
+/*
+ * Keeps the other holder's value for redlock_explain(). If there is no memory, the value is
+ * missing there.
+ */
+RL_RARE static void note_value(struct rl_attempt *attempt, unsigned node,
+                               struct rl_word value)
+{
+    if (!attempt->value)
+        attempt->value = calloc(attempt->lease.params->n, sizeof(*attempt->value));
+    if (!attempt->value)
+        return;
+    rl_client_keep_value(value, attempt->value[node]);
+}
+
+/*
+ * True if the client has learned of a newer incarnation of any member since this command
+ * was sent. A command that is sent again would be granted under the new marker, and would
+ * count in the same round as votes of the old incarnation.
+ */
+static bool is_outdated(const struct rl_attempt *attempt, const struct rl_op *op)
+{
+    return attempt->config->kind->is_fenced && op->command != RL_CMD_RELEASE &&
+           op->sent <= rl_client_of(&attempt->task)->members.membership.learned_at;
+}
+
+/* Sends a command again, with the script's source. False: it must not or could not be. */
+RL_RARE static bool resend(struct rl_attempt *attempt, unsigned node,
+                           const struct rl_op *op)
+{
+    if (!rl_lease_resend_is_safe(&attempt->lease, op->command, op->seq) ||
+        is_outdated(attempt, op))
+        return false;
+    rl_loop_refresh_clock(attempt->task.loop);
+    return send_command(attempt, op->command, op->seq, op->recreate, rl_bit(node)) == 0;
+}
+
+void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *op,
+                       const struct rl_reply *reply)
+{
+    struct rl_attempt *attempt = attempt_of(task);
+    struct rl_answer parsed;
+    if (!rl_nodes_parse_reply(&rl_client_of(task)->nodes, attempt->config->kind, node, op,
+                              reply, &parsed) &&
+        resend(attempt, node, op))
+        return;
+    if (parsed.value.len > 0)
+        note_value(attempt, node, parsed.value);
+    bool trusted = parsed.time == 0 || rl_members_time(&rl_client_of(task)->members, node,
+                                                       op->sent, parsed.time);
+    if (!trusted && op->command != RL_CMD_RELEASE) {
+        /* The key may expire at any time, because the clock is wrong. */
+        parsed.vote = RL_VOTE_UNKNOWN;
+        parsed.fault = RL_FAULT_CLOCK;
+    }
+    if (attempt->config->kind->is_fenced)
+        rl_members_check_grant(&rl_client_of(task)->members, node, op->command, &parsed);
+    attempt->has_waiters |= parsed.has_waiters;
+    if (op->joins_queue && attempt->owner && reply && parsed.fault == RL_FAULT_NONE &&
+        !parsed.not_queued)
+        class_of(attempt->owner)->queued(attempt->owner, node, op->sent);
+    if (parsed.fault == RL_FAULT_LATE || parsed.fault == RL_FAULT_AHEAD)
+        rl_members_recheck(&rl_client_of(task)->members, node);
+    if (parsed.fault == RL_FAULT_MARKER)
+        rl_members_marker_mismatch(&rl_client_of(task)->members, node, op->sent);
+    rl_attempt_step(attempt, &(struct rl_lease_event){
+                                 .type = RL_EVENT_VOTE,
+                                 .node = (uint8_t)node,
+                                 .seq = op->seq,
+                                 .command = op->command,
+                                 .vote = parsed.vote,
+                                 .fault = parsed.fault,
+                                 .pttl = parsed.pttl,
+                                 .fence = parsed.fence,
+                                 .took = task->loop->boot - op->asked,
+                             });
+}
+
+/* A release is under way, will follow, or is due on a node with an open connection. */
+bool rl_attempt_is_releasing(struct rl_task *task)
+{
+    const struct rl_lease *lease = &attempt_of(task)->lease;
+    switch (lease->state) {
+    case RL_LEASE_ACQUIRING:
+    case RL_LEASE_ABORTING:
+    case RL_LEASE_RELEASING: return true;
+    case RL_LEASE_CLEANUP: return lease->dirty & rl_client_of(task)->nodes.view.open;
+    default: return false;
+    }
+}
+
+/* Releases what a running acquire has stored. The keys of a held lock expire. */
+void rl_attempt_close(struct rl_task *task)
+{
+    struct rl_attempt *attempt = attempt_of(task);
+    attempt->owner = NULL;
+    if (attempt->lease.state == RL_LEASE_ACQUIRING)
+        rl_attempt_step(attempt, &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
+}
+
+static void destroy(struct rl_task *task)
+{
+    rl_attempt_clear(attempt_of(task));
+    free(task);
+}
+
+static const struct rl_attempt_class separate_class = {
+    .task.tick = rl_attempt_tick,
+    .task.expire = rl_attempt_expire,
+    .task.node_restarted = rl_attempt_node_restarted,
+    .task.ready = rl_attempt_ready,
+    .task.replied = rl_attempt_answer,
+    .task.is_releasing = rl_attempt_is_releasing,
+    .task.close = rl_attempt_close,
+    .task.destroy = destroy,
+    .over = rl_task_end,
+};
+
+/* --- init --- */
+
+size_t rl_attempt_room(const struct rl_lease_config *config, size_t key_len,
+                       size_t token_len)
+{
+    size_t per_node =
+        sizeof(struct rl_ballot) + (config->kind->is_fenced ? sizeof(int64_t) : 0);
+    return config->params.n * per_node + key_len + mark_len(config) + token_len + 1;
+}
+
+void rl_attempt_init(struct rl_attempt *attempt, struct rl_lease_config *config, void *room,
+                     struct rl_word key, size_t token_len)
+{
+    int64_t *fences = config->kind->is_fenced ? room : NULL;
+    struct rl_ballot *ballot = fences ? (void *)(fences + config->params.n) : room;
+    attempt->config = rl_lease_config_ref(config);
+    attempt->key_len = (uint16_t)key.len;
+    attempt->token_len = (uint8_t)token_len;
+    rl_lease_init(&attempt->lease, &config->params, ballot, fences);
+    memcpy(texts_of(attempt), key.text, key.len);
+    memcpy(texts_of(attempt) + key.len, rl_members_fence_suffix().text, mark_len(config));
+}
+
+void rl_attempt_clear(struct rl_attempt *attempt)
+{
+    free(attempt->value);
+    attempt->value = NULL;
+    rl_lease_config_unref(attempt->config);
+    attempt->config = NULL;
+}
+
+struct rl_attempt *rl_attempt_another(const struct rl_attempt *attempt)
+{
+    size_t room = rl_attempt_room(attempt->config, attempt->key_len, attempt->token_len);
+    struct rl_attempt *another = calloc(1, sizeof(*another) + room);
+    if (!another)
+        return NULL;
+    rl_attempt_init(another, attempt->config, another + 1, key_of(attempt),
+                    attempt->token_len);
+    another->lease.spread = attempt->lease.spread;
+    if (!rl_task_init(&another->task, attempt->task.loop, &separate_class.task)) {
+        rl_attempt_clear(another);
+        free(another);
+        return NULL;
+    }
+    return another;
+}
+
+char *rl_attempt_own(struct rl_attempt *attempt, struct rl_task *owner)
+{
+    const redlock_client *client = rl_client_of(&attempt->task);
+    attempt->owner = owner;
+    if (attempt->config->kind->is_fenced)
+        attempt->proposed =
+            rl_node_time_median(client->members.time, client->nodes.n, client->loop.now);
+    token_of(attempt)[0] = '\0';
+    return token_of(attempt);
+}
+
+/* A release that is sent twice does no harm. */
+void rl_attempt_withdraw(struct rl_attempt *attempt)
+{
+    (void)send_command(attempt, RL_CMD_RELEASE, attempt->lease.round.seq, false,
+                       rl_client_of(&attempt->task)->nodes.view.open);
+}
+
+bool rl_attempt_is_past(const struct rl_attempt *attempt)
+{
+    return attempt->lease.state == RL_LEASE_CLEANUP ||
+           attempt->lease.state == RL_LEASE_OVER;
+}
+
+void rl_attempt_leave(struct rl_attempt *attempt)
+{
+    if (!rl_attempt_is_past(attempt))
+        rl_attempt_step(attempt, &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
+    attempt->owner = NULL;
+    if (attempt->lease.state == RL_LEASE_OVER)
+        class_of(&attempt->task)->over(&attempt->task);
+}

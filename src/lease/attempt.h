@@ -1,0 +1,83 @@
+/*
+ * An attempt: a lease machine of the core with its key and token. The client sends its
+ * commands to the nodes. The first attempt of a handle is embedded in the handle and shares
+ * its task. Later attempts are separate objects.
+ */
+#ifndef RL_ATTEMPT_H
+#define RL_ATTEMPT_H
+
+#include "config.h"
+
+/*
+ * The class of a task that has an attempt. An attempt calls the last three with the task of
+ * its owner, the handle.
+ */
+struct rl_attempt_class {
+    struct rl_task_class task;          /* must be first: the task points to it */
+    void (*over)(struct rl_task *task); /* its attempt is over, and has no owner */
+    void (*report)(struct rl_task *owner, unsigned reports); /* enum rl_report */
+    /* Sets in a release's arguments whether the owner stays in the wait queue or leaves. */
+    void (*set_queue_entry)(struct rl_task *owner, struct rl_command_args *args);
+    /* The node put the owner into its wait queue, by a command sent at `sent`. */
+    void (*queued)(struct rl_task *owner, unsigned node, rl_time sent);
+};
+
+struct rl_attempt {
+    struct rl_task task;   /* its class is an rl_attempt_class */
+    struct rl_task *owner; /* the handle's task, which gets the reports; NULL: none */
+    struct rl_lease_config *config;
+    char (*value)[REDLOCK_TOKEN_MAX +
+                  1]; /* other holders' values per node; NULL: none seen */
+    rl_time proposed; /* the nodes' time when the attempt began */
+    uint16_t key_len;
+    uint8_t token_len;
+    bool has_waiters; /* other waiters were queued when it was released */
+    struct rl_lease lease;
+    /* Its room holds: fences if it is fenced, ballots, key, fence key suffix, token. */
+};
+
+/* The bytes that an attempt needs for its room, which follows it in the same block. */
+size_t rl_attempt_room(const struct rl_lease_config *config, size_t key_len,
+                       size_t token_len);
+
+/*
+ * The attempt and its room must be zeroed. The caller sets up the task; the task's
+ * destroy() must call rl_attempt_clear().
+ */
+void rl_attempt_init(struct rl_attempt *attempt, struct rl_lease_config *config, void *room,
+                     struct rl_word key, size_t token_len);
+void rl_attempt_clear(struct rl_attempt *attempt);
+
+/* Makes a separate attempt with the same config and key. NULL: no memory. */
+struct rl_attempt *rl_attempt_another(const struct rl_attempt *attempt);
+
+/*
+ * Sets the owner; call it before the first step. Returns the buffer for the token, which
+ * has room for `token_len` bytes and a NUL.
+ */
+char *rl_attempt_own(struct rl_attempt *attempt, struct rl_task *owner);
+
+const char *rl_attempt_token(const struct rl_attempt *attempt);
+
+void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *event);
+
+/* The owner does not wait any more: removes its entries from the wait queues. */
+void rl_attempt_withdraw(struct rl_attempt *attempt);
+
+/* Nothing is left to report; only the cleanup of an unconfirmed release may still run. */
+bool rl_attempt_is_past(const struct rl_attempt *attempt);
+
+/* Detaches the owner. What may be left on the nodes is released in the background. */
+void rl_attempt_leave(struct rl_attempt *attempt);
+
+/* The callbacks of its task (client.h); the handle's task uses them, too. */
+void rl_attempt_tick(struct rl_task *task);
+void rl_attempt_expire(struct rl_task *task);
+void rl_attempt_node_restarted(struct rl_task *task, unsigned node);
+void rl_attempt_ready(struct rl_task *task, unsigned node);
+void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *op,
+                       const struct rl_reply *reply);
+bool rl_attempt_is_releasing(struct rl_task *task);
+void rl_attempt_close(struct rl_task *task);
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * A lease config: the caller's options for a lease, checked and converted. Most leases of a
+ * program use the same options, so these leases share one config.
+ */
+#ifndef RL_CONFIG_H
+#define RL_CONFIG_H
+
+#include "client/client.h"
+#include "core/kind.h"
+#include "core/retry.h"
+
+struct rl_lease_config {
+    redlock_lease_options options; /* a copy; compared with the caller's field by field */
+    struct rl_lease_params params;
+    struct rl_retry retry;
+    const struct rl_kind *kind;
+    unsigned fences; /* how many to reserve, at least 1 */
+    bool waits;
+    size_t sharers;
+};
+
+/*
+ * Returns the client's last config if `fences` and the options are equal, else a new one.
+ * The caller must call rl_lease_config_unref() once.
+ */
+redlock_code rl_lease_config_get(redlock_client *client,
+                                 const redlock_lease_options *options, unsigned fences,
+                                 struct rl_lease_config **ret_config);
+
+struct rl_lease_config *rl_lease_config_ref(struct rl_lease_config *config);
+void rl_lease_config_unref(struct rl_lease_config *config); /* NULL is fine */
+
+/* Checks the TTL of an extension (options.h). If it is valid, calls rl_nodes_use_ttl(). */
+redlock_code rl_lease_config_check_ttl(const struct rl_lease_config *config,
+                                       redlock_client *client, rl_time ttl);
+
+#endif

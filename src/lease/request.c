@@ -1,0 +1,393 @@
+/* The functions of redlock.h that make or take a lease, and their checks. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/options.h"
+#include "client/explain.h"
+#include "hand_over.h"
+#include "handle.h"
+
+static bool is_usable(const redlock_lease *lease)
+{
+    return lease && lease->first.task.loop && rl_loop_is_ours(lease->first.task.loop);
+}
+
+/* --- acquire and adopt --- */
+
+/* Allocates a handle and its first attempt in one block. NULL: no memory. */
+static redlock_lease *allocate(redlock_client *client, struct rl_lease_config *config,
+                               struct rl_word key, size_t token_len)
+{
+    redlock_lease *lease =
+        calloc(1, sizeof(*lease) + rl_attempt_room(config, key.len, token_len));
+    if (!lease)
+        return NULL;
+    rl_attempt_init(&lease->first, config, lease + 1, key, token_len);
+    lease->first.lease.spread = rl_lease_spread(++client->leases);
+    if (!rl_task_init(&lease->first.task, &client->loop, &rl_handle_class.task)) {
+        rl_attempt_clear(&lease->first);
+        free(lease);
+        return NULL;
+    }
+    return lease;
+}
+
+/* `token`: the token to adopt; NULL: each attempt makes its own. */
+static redlock_code make_lease(redlock_client *client, const void *key, size_t key_len,
+                               const redlock_lease_options *options, unsigned fences,
+                               const char *token, redlock_lease **ret_lease)
+{
+    char whole[REDLOCK_KEY_MAX];
+    struct rl_word whole_key = {whole, 0};
+    if (!rl_client_key(client, key, key_len, whole, &whole_key.len))
+        return REDLOCK_BAD_KEY;
+    struct rl_lease_config *config;
+    redlock_code code = rl_lease_config_get(client, options, fences, &config);
+    if (code != REDLOCK_OK)
+        return code;
+    size_t token_len =
+        token ? strlen(token) : rl_token_len(config->kind->mark, client->options.label);
+    *ret_lease = allocate(client, config, whole_key, token_len);
+    rl_lease_config_unref(config);
+    return *ret_lease ? REDLOCK_OK : REDLOCK_NO_MEMORY;
+}
+
+redlock_code rl_hand_over_acquire(redlock_client *client, const void *key, size_t key_len,
+                                  const redlock_lease_options *options,
+                                  const struct rl_hand_over *hand_over,
+                                  redlock_lease_fn *callback, void *arg,
+                                  redlock_lease **ret_lease)
+{
+    redlock_code code = rl_client_call_untimed(client);
+    if (code != REDLOCK_OK)
+        return code;
+    redlock_lease *lease;
+    code = make_lease(client, key, key_len, options, hand_over->fences, NULL, &lease);
+    if (code == REDLOCK_OK) {
+        const struct rl_lease_config *config = lease->first.config;
+        lease->waiting.joins_tail = config->waits && hand_over->joins_tail;
+        lease->request = (struct rl_request){callback, arg};
+        if (config->kind->is_fenced)
+            rl_members_enable(&client->members);
+        rl_handle_begin_soon(lease);
+        *ret_lease = lease;
+    }
+    rl_loop_return(&client->loop);
+    return code;
+}
+
+redlock_code redlock_acquire(redlock_client *client, const void *key, size_t key_len,
+                             const redlock_lease_options *options,
+                             redlock_lease_fn *callback, void *arg,
+                             redlock_lease **ret_lease)
+{
+    static const struct rl_hand_over one_owner = {.fences = 1};
+    return rl_hand_over_acquire(client, key, key_len, options, &one_owner, callback, arg,
+                                ret_lease);
+}
+
+static redlock_code make_adopted(redlock_client *client, const void *key, size_t key_len,
+                                 const char *token, int64_t valid_ms,
+                                 const redlock_lease_options *options,
+                                 redlock_lease **ret_lease)
+{
+    size_t token_len = strlen(token);
+    if (token_len == 0 || token_len > REDLOCK_TOKEN_MAX)
+        return REDLOCK_BAD_TOKEN;
+    redlock_lease_options mine;
+    redlock_code code = rl_lease_options_read(options, &mine, NULL);
+    if (code == REDLOCK_OK && valid_ms < REDLOCK_UNKNOWN)
+        code = REDLOCK_BAD_OPTION;
+    if (code != REDLOCK_OK)
+        return code;
+    int64_t fence = mine.fence;
+    mine.fenced = rl_kind_of((struct rl_word){token, token_len})->is_fenced;
+    mine.fence = 0; /* not part of the shared config */
+    redlock_lease *lease;
+    code = make_lease(client, key, key_len, &mine, 1, token, &lease);
+    if (code != REDLOCK_OK)
+        return code;
+    lease->state = RL_HANDLE_IDLE;
+    if (mine.fenced)
+        rl_members_enable(&client->members);
+    lease->attempt = &lease->first;
+    memcpy(rl_attempt_own(lease->attempt, &lease->first.task), token, token_len + 1);
+    rl_time valid = rl_min(valid_ms, REDLOCK_TTL_MAX_MS) * RL_MS;
+    rl_attempt_step(lease->attempt,
+                    &(struct rl_lease_event){
+                        .type = RL_EVENT_ADOPT,
+                        .deadline = valid_ms > 0 ? client->loop.now + valid : 0,
+                        .fence = mine.fenced ? fence : 0,
+                    });
+    *ret_lease = lease;
+    return REDLOCK_OK;
+}
+
+redlock_code redlock_adopt(redlock_client *client, const void *key, size_t key_len,
+                           const char *token, int64_t valid_ms,
+                           const redlock_lease_options *options, redlock_lease **ret_lease)
+{
+    redlock_code code = rl_client_call(client);
+    if (code != REDLOCK_OK)
+        return code;
+    code = make_adopted(client, key, key_len, token, valid_ms, options, ret_lease);
+    rl_loop_return(&client->loop);
+    return code;
+}
+
+/* Explains why rl_client_key() refused the key. */
+static redlock_code explain_key(const redlock_client *client, size_t len,
+                                redlock_error *ret_error)
+{
+    size_t prefix = client->options.prefix ? strlen(client->options.prefix) : 0;
+    if (len == 0)
+        return rl_fail(ret_error, REDLOCK_BAD_KEY, "the key is empty");
+    if (len > REDLOCK_KEY_MAX - prefix)
+        return rl_fail(ret_error, REDLOCK_BAD_KEY,
+                       "the key has %zu bytes and the prefix %zu: together at most %d are "
+                       "possible",
+                       len, prefix, REDLOCK_KEY_MAX);
+    return rl_fail(ret_error, REDLOCK_BAD_KEY,
+                   "the key ends as those of this library do: !fence, !marker, !queue");
+}
+
+redlock_code redlock_acquire_explain(const redlock_client *client, const void *key,
+                                     size_t key_len, const redlock_lease_options *options,
+                                     redlock_error *ret_error)
+{
+    char whole[REDLOCK_KEY_MAX];
+    size_t whole_len;
+    redlock_lease_options mine;
+    if (!client)
+        return rl_fail(ret_error, REDLOCK_CLOSED, "there is no client");
+    if (!rl_client_key(client, key, key_len, whole, &whole_len))
+        return explain_key(client, key_len, ret_error);
+    redlock_code code = rl_lease_options_read(options, &mine, ret_error);
+    if (code != REDLOCK_OK)
+        return code;
+    return rl_ttl_check(&client->options, &mine, mine.ttl_ms, ret_error);
+}
+
+/* --- the caller's requests --- */
+
+static redlock_code begin_request(redlock_lease *lease)
+{
+    if (!lease || !lease->first.task.loop)
+        return REDLOCK_CLOSED;
+    redlock_client *client = rl_client_of(&lease->first.task);
+    redlock_code code = rl_client_call(client);
+    if (code == REDLOCK_OK && lease->attempt &&
+        rl_lease_next(rl_handle_core(lease)) <= client->loop.now)
+        rl_attempt_step(lease->attempt, &(struct rl_lease_event){.type = RL_EVENT_EXPIRE});
+    return code;
+}
+
+static redlock_code ask_extension(redlock_lease *lease, int64_t ttl_ms,
+                                  redlock_lease_fn *callback, void *arg)
+{
+    const struct rl_lease *core = rl_handle_core(lease);
+    redlock_client *client = rl_client_of(&lease->first.task);
+    if (!rl_handle_is_settled(lease) || !core || core->state != RL_LEASE_HELD)
+        return REDLOCK_NOT_HELD;
+    if (lease->state != RL_HANDLE_IDLE)
+        return REDLOCK_BUSY;
+    if (ttl_ms < 0 || ttl_ms > REDLOCK_TTL_MAX_MS)
+        return REDLOCK_BAD_TTL;
+    if (ttl_ms > 0) {
+        rl_time ttl = ttl_ms * RL_MS;
+        redlock_code code = rl_lease_config_check_ttl(lease->first.config, client, ttl);
+        if (code == REDLOCK_OK && lease->first.config->kind->is_fenced &&
+            !rl_members_allow_ttl(&client->members, ttl))
+            code = REDLOCK_BAD_TTL;
+        if (code != REDLOCK_OK)
+            return code;
+    }
+    lease->request = (struct rl_request){callback, arg};
+    lease->extend_ttl_ms = (int32_t)ttl_ms;
+    lease->state = RL_HANDLE_EXTEND_WAITS;
+    if (rl_startup_barrier_is_open(&client->nodes.startup))
+        rl_handle_extend(lease);
+    return REDLOCK_OK;
+}
+
+redlock_code redlock_extend(redlock_lease *lease, int64_t ttl_ms,
+                            redlock_lease_fn *callback, void *arg)
+{
+    redlock_code code = begin_request(lease);
+    if (code != REDLOCK_OK)
+        return code;
+    code = ask_extension(lease, ttl_ms, callback, arg);
+    rl_loop_return(lease->first.task.loop);
+    return code;
+}
+
+/* The caller gives the lock up while an extension is pending. */
+static void end_extension(redlock_lease *lease)
+{
+    if (lease->state != RL_HANDLE_IDLE)
+        rl_handle_report(&lease->first.task, RL_REPORT_NOT_EXTENDED);
+}
+
+redlock_code redlock_release(redlock_lease *lease, redlock_lease_fn *callback, void *arg)
+{
+    redlock_client *client = lease ? rl_client_of(&lease->first.task) : NULL;
+    bool in_callback = client && client->loop.depth > 0; /* the clock was read before it */
+    redlock_code code = in_callback ? rl_client_call_untimed(client) : begin_request(lease);
+    if (code != REDLOCK_OK)
+        return code;
+    const struct rl_lease *core = rl_handle_core(lease);
+    if (rl_handle_is_settled(lease) && core &&
+        (core->state == RL_LEASE_HELD || core->state == RL_LEASE_LOST)) {
+        end_extension(lease);
+        lease->release = (struct rl_request){callback, arg};
+        lease->state = RL_HANDLE_RELEASE_WAITS;
+        rl_task_schedule_soon(&lease->first.task);
+    } else {
+        code = REDLOCK_NOT_HELD;
+    }
+    rl_loop_return(&client->loop);
+    return code;
+}
+
+void redlock_cancel(redlock_lease *lease)
+{
+    if (begin_request(lease) != REDLOCK_OK)
+        return;
+    bool tries = rl_handle_is_trying(lease);
+    if (rl_handle_is_acquiring(lease) && lease->state != RL_HANDLE_CANCELLED) {
+        lease->state = RL_HANDLE_CANCELLED;
+        if (tries)
+            rl_attempt_step(lease->attempt,
+                            &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
+        else
+            rl_handle_report(&lease->first.task, RL_REPORT_FAILED);
+        if (lease->waiting.number)
+            rl_attempt_withdraw(lease->attempt);
+    }
+    rl_loop_return(lease->first.task.loop);
+}
+
+void redlock_disown(redlock_lease *lease)
+{
+    if (begin_request(lease) != REDLOCK_OK)
+        return;
+    if (rl_handle_is_settled(lease) && lease->attempt) {
+        end_extension(lease);
+        rl_attempt_step(lease->attempt, &(struct rl_lease_event){.type = RL_EVENT_DISOWN});
+    }
+    rl_loop_return(lease->first.task.loop);
+}
+
+/*
+ * Detaches the last attempt. Most leases are over by then and need no command and no clock.
+ */
+static void let_go(redlock_lease *lease, bool was_queued)
+{
+    redlock_client *client = rl_client_of(&lease->first.task);
+    if (!was_queued && rl_attempt_is_past(lease->attempt)) {
+        rl_attempt_leave(lease->attempt);
+        return;
+    }
+    if (rl_client_call(client) != REDLOCK_OK)
+        return;
+    if (was_queued)
+        rl_attempt_withdraw(lease->attempt);
+    rl_attempt_leave(lease->attempt);
+    rl_loop_return(&client->loop);
+}
+
+void redlock_lease_free(redlock_lease *lease)
+{
+    if (!lease)
+        return;
+    struct rl_loop *loop = lease->first.task.loop;
+    bool was_queued = rl_handle_is_acquiring(lease) && lease->waiting.number;
+    bool release_waits = lease->state == RL_HANDLE_RELEASE_WAITS;
+    lease->state = RL_HANDLE_FREED;
+    if (!loop) {
+        free(lease);
+        return;
+    }
+    if (!rl_loop_is_ours(loop))
+        return; /* redlock_client_free() frees it */
+    rl_loop_enter(loop);
+    if (lease->attempt && !loop->closing)
+        let_go(lease, was_queued);
+    else if (release_waits)
+        rl_attempt_step(lease->attempt, &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
+    lease->attempt = NULL;
+    rl_handle_attempt_over(&lease->first.task);
+    rl_loop_leave(loop);
+}
+
+/* --- queries --- */
+
+int64_t redlock_valid_ms(const redlock_lease *lease)
+{
+    const struct rl_lease *core = is_usable(lease) ? rl_handle_core(lease) : NULL;
+    if (!core || lease->state == RL_HANDLE_RELEASE_WAITS)
+        return 0;
+    return rl_lease_left(core, rl_loop_read_clock(lease->first.task.loop)) / RL_MS;
+}
+
+const char *redlock_token(const redlock_lease *lease)
+{
+    return lease && lease->attempt ? rl_attempt_token(lease->attempt) : "";
+}
+
+int64_t redlock_fence(const redlock_lease *lease)
+{
+    const struct rl_attempt *attempt = lease ? lease->attempt : NULL;
+    int64_t last = attempt ? rl_lease_fence(&attempt->lease) : 0;
+    return last > 0 ? rl_fence_first(last, attempt->config->fences) : 0;
+}
+
+bool rl_hand_over_is_awaited(const redlock_lease *lease)
+{
+    return lease->attempt && lease->attempt->has_waiters;
+}
+
+/* The node's reply came too late to count, or has not come. */
+static bool is_late(const struct rl_attempt *attempt, unsigned node)
+{
+    const struct rl_lease *lease = &attempt->lease;
+    const struct rl_ballot *ballot = &lease->ballot[node];
+    rl_time timeout =
+        rl_lease_node_timeout(lease->params->node_timeout, lease->ttl,
+                              rl_client_of(&attempt->task)->nodes.round_trip[node]);
+    bool granted = ballot->vote == RL_VOTE_GRANTED && lease->cause == RL_CAUSE_NO_QUORUM;
+    return ballot->vote == RL_VOTE_SILENT || (granted && ballot->latency > timeout);
+}
+
+/* The limit that the node exceeded, and the option that changes it. */
+static const char *limit_of(const struct rl_attempt *attempt, unsigned node)
+{
+    const struct rl_lease *lease = &attempt->lease;
+    rl_time round_trip = rl_client_of(&attempt->task)->nodes.round_trip[node];
+    if (lease->params->node_timeout > 0)
+        return "no answer within node_timeout_ms (--timeout)";
+    if (rl_max(4 * round_trip, RL_NODE_TIMEOUT_MIN) > lease->ttl / RL_NODE_TIMEOUT_SHARE)
+        return "no answer within a tenth of the TTL: a longer TTL, or node_timeout_ms "
+               "(--timeout), gives a node more time";
+    return "no answer within 4 round trips, at least 50 ms: node_timeout_ms (--timeout) "
+           "gives a node more time";
+}
+
+size_t redlock_explain_sized(const redlock_lease *lease, redlock_node *nodes, size_t room,
+                             size_t size)
+{
+    if (!is_usable(lease) || !lease->attempt)
+        return 0;
+    const struct rl_attempt *attempt = lease->attempt;
+    for (unsigned i = 0; i < lease->first.config->params.n && i < room; i++) {
+        redlock_node node;
+        rl_client_describe(rl_client_of(&lease->first.task), i, &attempt->lease.ballot[i],
+                           attempt->value ? attempt->value[i] : NULL, &node);
+        if (is_late(attempt, i)) {
+            node.fault = REDLOCK_FAULT_TIMEOUT;
+            node.text = limit_of(attempt, i);
+        }
+        rl_client_put_node(&node, i, nodes, size);
+    }
+    return lease->first.config->params.n;
+}

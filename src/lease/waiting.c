@@ -1,0 +1,152 @@
+#include "waiting.h"
+
+#include "handle.h"
+
+#define GRACE_CAP   RL_SECOND
+#define RECHECK_GAP (2 * RL_SECOND)
+#define JITTER      (50 * RL_MS) /* so that not all waiters for one expiry try at once */
+
+/* When the last attempt begins. */
+static rl_time give_up_at(const redlock_lease *lease)
+{
+    int64_t ms = lease->first.config->options.wait_ms;
+    return ms < 0 ? RL_NEVER : rl_time_add_sat(lease->waiting.began, ms * RL_MS);
+}
+
+bool rl_waiting_is_over(const redlock_lease *lease)
+{
+    return lease->first.task.loop->now >= give_up_at(lease);
+}
+
+/* How long this waiter leaves the lock to a waiter that was notified before it. */
+static rl_time grace_of(const redlock_lease *lease)
+{
+    const redlock_client *client = rl_client_of(&lease->first.task);
+    rl_time longest = 0;
+    for (unsigned i = 0; i < client->nodes.n; i++)
+        longest = rl_max(longest, client->nodes.round_trip[i]);
+    return rl_clamp(4 * longest, RL_NODE_TIMEOUT_MIN, GRACE_CAP);
+}
+
+/*
+ * True if a release will notify this waiter. Always false with a custom retry policy: then
+ * the caller alone decides when to try.
+ */
+static bool is_queued(const redlock_lease *lease)
+{
+    return lease->first.config->retry.kind != RL_RETRY_CUSTOM &&
+           rl_waiter_is_queued(&lease->waiting.waiter, lease->first.config->params.q);
+}
+
+rl_time rl_waiting_policy(redlock_lease *lease)
+{
+    redlock_client *client = rl_client_of(&lease->first.task);
+    unsigned attempt = lease->waiting.attempts > 0 ? lease->waiting.attempts - 1 : 0;
+    rl_time at =
+        rl_retry_at(&lease->first.config->retry, attempt, rl_loop_random(&client->loop),
+                    client->loop.now, give_up_at(lease));
+    if (lease->first.config->retry.kind == RL_RETRY_CUSTOM)
+        rl_loop_called_back(&client->loop);
+    return at;
+}
+
+/* True if all values seen are redlock tokens: their holders notify waiters on release. */
+static bool is_held_by_ours(const redlock_lease *lease)
+{
+    const struct rl_attempt *attempt = lease->attempt;
+    for (unsigned i = 0; i < lease->first.config->params.n; i++)
+        if (attempt->lease.ballot[i].vote == RL_VOTE_HELD &&
+            !(attempt->value && rl_token_is_ours(attempt->value[i])))
+            return false;
+    return true;
+}
+
+/*
+ * A queued waiter waits for a notification. In case none comes, it tries again when the
+ * lock that it saw expires, and at least every RECHECK_GAP. If the lock is free when it
+ * joins the tail, it waits for the grace time: earlier waiters were notified and come
+ * first.
+ */
+rl_time rl_waiting_next_attempt(redlock_lease *lease)
+{
+    const redlock_client *client = rl_client_of(&lease->first.task);
+    const struct rl_lease *core = rl_handle_core(lease);
+    rl_time now = client->loop.now, at = rl_waiting_policy(lease);
+    bool joined = lease->state == RL_HANDLE_JOINING;
+    if (at == RL_NEVER && !joined)
+        return RL_NEVER;
+    int64_t free_in = rl_free_in(core->ballot, core->params->n, core->params->q);
+    bool will_notify = is_queued(lease) && is_held_by_ours(lease);
+    if (joined && (!will_notify || free_in < 0))
+        at = now;
+    else if (joined && free_in == 0)
+        at = now + grace_of(lease);
+    else if (will_notify && free_in > 0)
+        at = now + rl_min(free_in * RL_MS, RECHECK_GAP) +
+             rl_uniform(rl_loop_random(lease->first.task.loop), JITTER);
+    return rl_min(rl_min(at, lease->waiting.next_attempt), rl_max(give_up_at(lease), now));
+}
+
+/* Moves the next attempt to an earlier time. */
+static void hasten(redlock_lease *lease, rl_time at)
+{
+    lease->waiting.next_attempt = rl_min(lease->waiting.next_attempt, at);
+    if (lease->state == RL_HANDLE_DELAYED)
+        rl_task_schedule(&lease->first.task, lease->waiting.next_attempt);
+}
+
+void rl_waiting_notified(struct rl_task *task, unsigned node, unsigned position)
+{
+    redlock_lease *lease = rl_handle_of(task);
+    if (rl_handle_is_acquiring(lease))
+        hasten(lease,
+               rl_waiter_notified(&lease->waiting.waiter, lease->first.config->params.q,
+                                  node, position, task->loop->now, grace_of(lease)));
+}
+
+/*
+ * A waiter that can no longer be notified falls back to its retry policy. As soon as a
+ * quorum of nodes can notify it, it tries once more, to join their queues.
+ */
+void rl_waiting_subscribed(struct rl_task *task, unsigned node, bool subscribed)
+{
+    redlock_lease *lease = rl_handle_of(task);
+    bool was_queued = is_queued(lease);
+    if (!subscribed)
+        rl_waiter_dequeued(&lease->waiting.waiter, node);
+    if (lease->state != RL_HANDLE_DELAYED || !lease->first.config->waits ||
+        is_queued(lease) || lease->first.config->retry.kind == RL_RETRY_CUSTOM)
+        return;
+    if (was_queued)
+        hasten(lease, rl_waiting_policy(lease));
+    else if (subscribed &&
+             rl_count(rl_notifications_nodes(&rl_client_of(task)->notifications)) ==
+                 lease->first.config->params.q)
+        hasten(lease, task->loop->now);
+}
+
+/*
+ * A waiter that got the lock or gave up leaves the queue with its release. A waiter that
+ * cannot be notified is queued too, so that a release can report it.
+ */
+void rl_waiting_set_queue_entry(struct rl_task *task, struct rl_command_args *args)
+{
+    redlock_lease *lease = rl_handle_of(task);
+    redlock_client *client = rl_client_of(task);
+    bool goes_on = rl_handle_is_trying(lease) && lease->first.config->waits &&
+                   rl_notifications_started(&client->notifications) &&
+                   !rl_waiting_is_over(lease);
+    if (goes_on && !lease->waiting.number)
+        lease->waiting.number = rl_waiter_table_add(&client->notifications.waiters, task);
+    if (!lease->waiting.number)
+        return;
+    args->queue_entry =
+        rl_notifications_queue_entry(&client->notifications, lease->waiting.number);
+    args->waited = goes_on ? client->loop.now - lease->waiting.began : -1;
+}
+
+void rl_waiting_queued(struct rl_task *task, unsigned node, rl_time sent)
+{
+    if (rl_notifications_since(&rl_client_of(task)->notifications, node, sent))
+        rl_waiter_queued(&rl_handle_of(task)->waiting.waiter, node);
+}

@@ -1,0 +1,38 @@
+/*
+ * Waiting for the lock: when a handle tries again (core/waiter.h), and its entries in the
+ * nodes' wait queues. It reads the handle, and changes only its `waiting`.
+ */
+#ifndef RL_WAITING_H
+#define RL_WAITING_H
+
+#include "core/waiter.h"
+#include "redlock/redlock.h"
+
+struct rl_command_args;
+struct rl_task;
+
+struct rl_waiting {
+    uint64_t number;      /* in notifications; 0: it was never queued on a node */
+    rl_time began;        /* wait_ms counts from then on */
+    rl_time next_attempt; /* during an attempt: by a notification; RL_NEVER: none */
+    struct rl_waiter waiter;
+    unsigned attempts : 30;
+    bool joins_tail : 1; /* the first attempt only joins the wait queue (hand_over.h) */
+};
+
+/* When to try again after a failed attempt; RL_NEVER: not again. */
+rl_time rl_waiting_next_attempt(redlock_lease *lease);
+
+/* The same by the caller's retry policy alone. */
+rl_time rl_waiting_policy(redlock_lease *lease);
+
+/* The wait time has ended. */
+bool rl_waiting_is_over(const redlock_lease *lease);
+
+/* Callbacks of the handle's class (client/task.h, attempt.h). */
+void rl_waiting_notified(struct rl_task *task, unsigned node, unsigned position);
+void rl_waiting_subscribed(struct rl_task *task, unsigned node, bool subscribed);
+void rl_waiting_queued(struct rl_task *task, unsigned node, rl_time sent);
+void rl_waiting_set_queue_entry(struct rl_task *task, struct rl_command_args *args);
+
+#endif

@@ -1,0 +1,449 @@
+#include "connection.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define READ_SIZE       4096 /* bytes, on the stack of the thread that runs the loop */
+#define READS_PER_EVENT 16
+#define OP_ROOM         64 /* the ring's first size; it doubles as needed */
+#define OP_KEPT         8192
+
+void rl_connection_init(struct rl_connection *connection, struct event_base *base,
+                        struct rl_resolver *resolver, const struct rl_send_batch *batch,
+                        const struct rl_uri *uri, const struct rl_connection_handler *owner,
+                        void *arg)
+{
+    *connection = (struct rl_connection){
+        .owner = owner,
+        .arg = arg,
+        .base = base,
+        .resolver = resolver,
+        .batch = batch,
+        .uri = *uri,
+        .fd = -1,
+    };
+}
+
+/* --- outstanding commands --- */
+
+static struct rl_op take_op(struct rl_connection *connection)
+{
+    struct rl_op op = *rl_connection_op(connection, 0);
+    connection->op_first++;
+    if (--connection->op_count == 0 && connection->op_room > OP_KEPT) {
+        free(connection->op);
+        connection->op = NULL;
+        connection->op_room = 0;
+    }
+    return op;
+}
+
+/* --- connecting --- */
+
+static void drop_events(struct rl_connection *connection)
+{
+    if (connection->readable)
+        event_free(connection->readable);
+    if (connection->writable)
+        event_free(connection->writable);
+    connection->readable = connection->writable = NULL;
+}
+
+/* The queued bytes have been written, or never will be. */
+static void drop_queue(struct rl_connection *connection)
+{
+    rl_send_batch_clear(&connection->kept);
+    connection->kept_at = 0;
+    connection->segment = (struct rl_segment){0};
+}
+
+static void disconnect(struct rl_connection *connection, void (*close_fd)(int))
+{
+    if (connection->resolving)
+        rl_resolve_cancel(connection->resolving);
+    connection->resolving = NULL;
+    drop_events(connection);
+    rl_resp_free(connection->resp);
+    connection->resp = NULL;
+    if (connection->fd >= 0)
+        close_fd(connection->fd);
+    connection->fd = -1;
+    connection->connected = false;
+    connection->greeting_now = false;
+    connection->server_fault = RL_FAULT_NONE;
+    connection->known_scripts = 0;
+    drop_queue(connection);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg);
+static void on_writable(evutil_socket_t fd, short what, void *arg);
+
+static enum rl_fault open_stream(struct rl_connection *connection,
+                                 const struct rl_address *address)
+{
+    int fd = rl_stream_open(address);
+    if (fd < 0)
+        return fd == -EMFILE || fd == -ENFILE ? RL_FAULT_FILES : RL_FAULT_CONNECT;
+    connection->fd = fd;
+    connection->resp = rl_resp_new();
+    connection->readable =
+        event_new(connection->base, fd, EV_READ | EV_PERSIST, on_readable, connection);
+    connection->writable =
+        event_new(connection->base, fd, EV_WRITE, on_writable, connection);
+    if (!connection->resp || !connection->readable || !connection->writable ||
+        event_add(connection->writable, NULL) != 0)
+        return RL_FAULT_MEMORY;
+    return RL_FAULT_NONE;
+}
+
+static void connect_to(struct rl_connection *connection, const struct rl_address *address)
+{
+    enum rl_fault fault = open_stream(connection, address);
+    if (fault != RL_FAULT_NONE)
+        connection->owner->failed(connection->arg, fault);
+}
+
+static void on_resolved(const struct rl_address *address, void *arg)
+{
+    struct rl_connection *connection = arg;
+    connection->owner->enter(connection->arg);
+    connection->resolving = NULL;
+    if (address)
+        connect_to(connection, address);
+    else
+        connection->owner->failed(connection->arg, RL_FAULT_RESOLVE);
+    connection->owner->leave(connection->arg);
+}
+
+void rl_connection_connect(struct rl_connection *connection)
+{
+    assert(connection->fd < 0 && !connection->resolving);
+    if (connection->uri.path) {
+        struct rl_address address = {.len = sizeof(struct sockaddr_un)};
+        struct sockaddr_un *un = (struct sockaddr_un *)&address.addr;
+        un->sun_family = AF_UNIX;
+        strncpy(un->sun_path, connection->uri.path, sizeof(un->sun_path) - 1);
+        connect_to(connection, &address);
+        return;
+    }
+    struct rl_resolve *request =
+        rl_resolve_start(connection->resolver, connection->uri.host, connection->uri.port,
+                         connection->address_turn++, on_resolved, connection);
+    if (request)
+        connection->resolving = request;
+}
+
+static void note_error(struct rl_connection *connection, const struct rl_reply *reply)
+{
+    if (reply->type == RL_REPLY_ERROR && connection->server_fault == RL_FAULT_NONE)
+        connection->server_fault = rl_fault_of_error(reply->text, reply->len);
+}
+
+/* Reads the server's last error. Reports nothing to the owner: the connection has ended. */
+static void read_reason(struct rl_connection *connection)
+{
+    char bytes[READ_SIZE];
+    const struct rl_reply *reply;
+    for (int i = 0; i < READS_PER_EVENT && connection->server_fault == RL_FAULT_NONE; i++) {
+        ssize_t got = rl_stream_read(connection->fd, bytes, sizeof(bytes));
+        if (got <= 0)
+            return;
+        rl_resp_feed(connection->resp, bytes, (size_t)got);
+        while (rl_resp_next(connection->resp, &reply) == RL_RESP_REPLY)
+            note_error(connection, reply);
+    }
+}
+
+/*
+ * Returns why the connection ended. A server that accepts no more clients, or none from
+ * this machine, sends an error without a request and closes. That error may still be unread
+ * when a write fails.
+ */
+static enum rl_fault fault_of_end(struct rl_connection *connection, enum rl_fault fault)
+{
+    bool greeted = connection->connected && !connection->greeting_now;
+    if (!greeted)
+        read_reason(connection);
+    return connection->server_fault != RL_FAULT_NONE ? connection->server_fault : fault;
+}
+
+static void finish_connecting(struct rl_connection *connection)
+{
+    int state = rl_stream_connected(connection->fd);
+    if (state == -EINPROGRESS && event_add(connection->writable, NULL) == 0)
+        return;
+    connection->connected = state == 0 && event_add(connection->readable, NULL) == 0;
+    if (connection->connected)
+        connection->owner->connected(connection->arg);
+    else
+        connection->owner->failed(connection->arg,
+                                  fault_of_end(connection, RL_FAULT_CONNECT));
+}
+
+static void flush(struct rl_connection *connection)
+{
+    enum rl_fault fault = rl_connection_flush(connection);
+    if (fault != RL_FAULT_NONE)
+        connection->owner->failed(connection->arg, fault);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg)
+{
+    struct rl_connection *connection = arg;
+    (void)fd;
+    (void)what;
+    connection->owner->enter(connection->arg);
+    if (connection->fd >= 0 && !connection->connected)
+        finish_connecting(connection);
+    else if (connection->fd >= 0)
+        flush(connection);
+    connection->owner->leave(connection->arg);
+}
+
+void rl_connection_abort(struct rl_connection *connection)
+{
+    disconnect(connection, rl_stream_abort);
+    while (connection->op_count > 0) {
+        struct rl_op op = take_op(connection);
+        if (connection->owner->dropped)
+            connection->owner->dropped(connection->arg, &op);
+    }
+}
+
+static void free_memory(struct rl_connection *connection)
+{
+    rl_send_batch_free(&connection->kept);
+    free(connection->op);
+    rl_uri_clear(&connection->uri);
+    connection->op = NULL;
+    connection->op_count = 0;
+}
+
+void rl_connection_stop_reading(struct rl_connection *connection)
+{
+    connection->reading_stopped = true;
+    connection->op_count = 0;
+    if (connection->readable)
+        event_del(connection->readable);
+}
+
+/* Closing a socket with unread input would send a reset instead of a normal close. */
+static void discard_input(struct rl_connection *connection)
+{
+    char bytes[READ_SIZE];
+    for (int i = 0; i < READS_PER_EVENT; i++)
+        if (rl_stream_read(connection->fd, bytes, sizeof(bytes)) <= 0)
+            break;
+}
+
+void rl_connection_clear(struct rl_connection *connection)
+{
+    if (connection->connected && rl_connection_flush(connection) == RL_FAULT_NONE)
+        discard_input(connection);
+    disconnect(connection, rl_stream_close);
+    free_memory(connection);
+}
+
+void rl_connection_forget(struct rl_connection *connection)
+{
+    rl_resp_free(connection->resp);
+    if (connection->fd >= 0)
+        close(connection->fd);
+    free_memory(connection);
+}
+
+/* --- sending --- */
+
+/*
+ * Moves the unwritten bytes to the front. If the node always reads more slowly than the
+ * client sends, the batch is never empty, and would otherwise only grow.
+ */
+static void drop_written(struct rl_connection *connection)
+{
+    size_t left = connection->kept.len - connection->kept_at;
+    if (left >= connection->kept_at)
+        return;
+    memmove(connection->kept.bytes, connection->kept.bytes + connection->kept_at, left);
+    connection->kept.len = left;
+    connection->kept_at = 0;
+}
+
+/*
+ * Copies the segment to the connection's own batch: the socket did not accept it, or the
+ * next segment does not begin where this one ends.
+ */
+static bool keep_segment(struct rl_connection *connection)
+{
+    struct rl_segment kept;
+    size_t len = connection->segment.end - connection->segment.at;
+    drop_written(connection);
+    if (len > 0 &&
+        !rl_send_batch_add(&connection->kept,
+                           connection->batch->bytes + connection->segment.at, len, &kept))
+        return false;
+    connection->segment = (struct rl_segment){0};
+    return true;
+}
+
+static bool double_ops(struct rl_connection *connection)
+{
+    size_t room = connection->op_room ? 2 * connection->op_room : OP_ROOM;
+    struct rl_op *op = malloc(room * sizeof(*op));
+    if (!op)
+        return false;
+    for (size_t i = 0; i < connection->op_count; i++)
+        op[i] = *rl_connection_op(connection, i);
+    free(connection->op);
+    connection->op = op;
+    connection->op_first = 0;
+    connection->op_room = room;
+    return true;
+}
+
+bool rl_connection_make_room(struct rl_connection *connection, size_t at)
+{
+    if (connection->op_count == connection->op_room && !double_ops(connection))
+        return false;
+    if (connection->segment.end == at)
+        return true;
+    if (!keep_segment(connection))
+        return false;
+    connection->segment = (struct rl_segment){at, at};
+    return true;
+}
+
+static bool send_greeting(void *arg, const struct rl_word *word, size_t words)
+{
+    struct rl_connection *connection = arg;
+    struct rl_segment kept;
+    return keep_segment(connection) &&
+           rl_send_batch_add_argv(&connection->kept, word, words, &kept);
+}
+
+bool rl_connection_greet(struct rl_connection *connection, const struct rl_credentials *who)
+{
+    connection->greeting_now = true;
+    return rl_greeting_begin(&connection->greeting, who, send_greeting, connection);
+}
+
+/* Writes as much as the socket accepts. False: the connection ended. */
+static bool write_some(const struct rl_connection *connection, const char *bytes,
+                       size_t *at, size_t end)
+{
+    while (*at < end) {
+        ssize_t put = rl_stream_write(connection->fd, bytes + *at, end - *at);
+        if (put == -EAGAIN)
+            return true;
+        if (put < 0)
+            return false;
+        *at += (size_t)put;
+    }
+    return true;
+}
+
+static enum rl_fault write_later(struct rl_connection *connection)
+{
+    return keep_segment(connection) && event_add(connection->writable, NULL) == 0
+               ? RL_FAULT_NONE
+               : RL_FAULT_MEMORY;
+}
+
+enum rl_fault rl_connection_flush(struct rl_connection *connection)
+{
+    if (!write_some(connection, connection->kept.bytes, &connection->kept_at,
+                    connection->kept.len))
+        return fault_of_end(connection, RL_FAULT_CLOSED);
+    bool kept = connection->kept_at < connection->kept.len;
+    if (!kept && !write_some(connection, connection->batch->bytes, &connection->segment.at,
+                             connection->segment.end))
+        return fault_of_end(connection, RL_FAULT_CLOSED);
+    if (kept || connection->segment.at < connection->segment.end)
+        return write_later(connection);
+    drop_queue(connection);
+    return RL_FAULT_NONE;
+}
+
+/* --- receiving --- */
+
+/* A published message: ["message", channel, text]. It may come before any reply. */
+static bool is_message(const struct rl_reply *reply)
+{
+    static const char mark[] = "message";
+    return reply->type == RL_REPLY_ARRAY && reply->items > 0 &&
+           reply->item[0].type == RL_REPLY_STRING &&
+           reply->item[0].len == sizeof(mark) - 1 &&
+           memcmp(reply->item[0].text, mark, sizeof(mark) - 1) == 0;
+}
+
+static void take_reply(struct rl_connection *connection, const struct rl_reply *reply)
+{
+    if (connection->greeting_now) {
+        note_error(connection, reply);
+        if (!rl_greeting_read(&connection->greeting, reply))
+            return;
+        connection->greeting_now = false;
+        connection->server_fault = RL_FAULT_NONE;
+        connection->owner->greeted(connection->arg, &connection->greeting.identity);
+        return;
+    }
+    if (connection->owner->published && is_message(reply)) {
+        connection->owner->published(connection->arg, reply);
+        return;
+    }
+    if (connection->op_count == 0) { /* a reply without a command */
+        connection->owner->failed(connection->arg, RL_FAULT_PROTOCOL);
+        return;
+    }
+    struct rl_op op = take_op(connection);
+    connection->owner->replied(connection->arg, &op, reply);
+}
+
+/* The owner may end the connection at each reply. Then `resp` is a new one, or NULL. */
+static bool take_replies(struct rl_connection *connection)
+{
+    struct rl_resp *resp = connection->resp;
+    const struct rl_reply *reply;
+    for (;;) {
+        switch (rl_resp_next(resp, &reply)) {
+        case RL_RESP_MORE: return true;
+        case RL_RESP_BROKEN:
+            connection->owner->failed(connection->arg, RL_FAULT_PROTOCOL);
+            return false;
+        case RL_RESP_REPLY: take_reply(connection, reply); break;
+        }
+        if (connection->resp != resp || connection->reading_stopped)
+            return false;
+    }
+}
+
+/* Reads and processes up to READ_SIZE bytes. Returns whether there may be more. */
+static bool take_bytes(struct rl_connection *connection)
+{
+    char bytes[READ_SIZE];
+    ssize_t got = rl_stream_read(connection->fd, bytes, sizeof(bytes));
+    if (got == -EAGAIN)
+        return false;
+    if (got <= 0) {
+        connection->owner->failed(connection->arg,
+                                  fault_of_end(connection, RL_FAULT_CLOSED));
+        return false;
+    }
+    rl_resp_feed(connection->resp, bytes, (size_t)got);
+    return take_replies(connection) && (size_t)got == sizeof(bytes);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+    struct rl_connection *connection = arg;
+    (void)fd;
+    (void)what;
+    connection->owner->enter(connection->arg);
+    for (int i = 0;
+         i < READS_PER_EVENT && connection->fd >= 0 && !connection->reading_stopped; i++)
+        if (!take_bytes(connection))
+            break;
+    connection->owner->leave(connection->arg);
+}

@@ -1,0 +1,21 @@
+/* Why a lock was not acquired: fills the caller's redlock_failure. */
+#ifndef RL_FAILURE_H
+#define RL_FAILURE_H
+
+#include "redlock/sync.h"
+
+/* All accept NULL. Nothing is known yet. */
+void rl_failure_clear(redlock_failure *failure);
+
+/* The nodes refused, as the lease explains. */
+void rl_failure_by_nodes(redlock_failure *failure, redlock_code code,
+                         const redlock_lease *lease, int64_t remaining_ms);
+
+/* A thread of this process has the lock, or waits for it. */
+void rl_failure_by_thread(redlock_failure *failure, redlock_code code,
+                          int64_t remaining_ms);
+
+/* If nothing is known yet: the text of the code. */
+void rl_failure_finish(redlock_failure *failure, redlock_code code);
+
+#endif

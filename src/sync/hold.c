@@ -1,0 +1,112 @@
+#include "hold.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void call_on_lost(struct rl_loop_owner *loop, struct rl_job *job)
+{
+    redlock_hold *hold = (redlock_hold *)job;
+    int64_t valid_ms = redlock_hold_valid_ms(hold);
+    hold->in_callback = true;
+    rl_loop_owner_unlock(loop);
+    hold->options.on_lost(hold, hold->why, valid_ms, hold->options.lost_arg);
+    rl_loop_owner_lock(loop);
+    hold->in_callback = false;
+    if (hold->freed)
+        rl_hold_delete(hold); /* not the last reference: the client has one */
+}
+
+redlock_hold *rl_hold_new(struct rl_loop_owner *loop, const redlock_lock_options *options)
+{
+    redlock_hold *hold = calloc(1, sizeof(*hold));
+    if (!hold)
+        return NULL;
+    rl_loop_owner_ref(loop);
+    hold->report.run = call_on_lost;
+    hold->loop = loop;
+    hold->code = REDLOCK_NOT_HELD;
+    hold->options = *options;
+    atomic_store(&hold->lost, true);
+    return hold;
+}
+
+void rl_hold_delete(redlock_hold *hold)
+{
+    struct rl_loop_owner *loop = hold->loop;
+    free(hold);
+    rl_loop_owner_unref(loop);
+}
+
+void rl_hold_attach(redlock_hold *hold, struct rl_process_lease *lease, int64_t fence,
+                    const char *token)
+{
+    hold->lease = lease;
+    hold->code = REDLOCK_OK;
+    hold->fence = fence;
+    memcpy(hold->token, token, sizeof(hold->token));
+    atomic_store(&hold->lost, false);
+}
+
+void rl_hold_detach(redlock_hold *hold)
+{
+    hold->lease = NULL;
+}
+
+void rl_hold_set_deadline(redlock_hold *hold, struct rl_until until)
+{
+    atomic_store(&hold->boot, until.boot);
+    atomic_store(&hold->unslewed, until.unslewed);
+}
+
+void rl_hold_lose(redlock_hold *hold, redlock_code why)
+{
+    hold->code = why;
+    atomic_store(&hold->lost, true);
+}
+
+void rl_hold_report_lost(redlock_hold *hold, redlock_code why)
+{
+    hold->why = why;
+    if (hold->options.on_lost)
+        rl_job_post_report(hold->loop, &hold->report);
+}
+
+void rl_hold_withdraw_report(redlock_hold *hold)
+{
+    rl_job_cancel(&hold->report);
+}
+
+bool rl_hold_finish_report(redlock_hold *hold)
+{
+    int state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    while (hold->in_callback && !rl_loop_owner_in_any_thread())
+        rl_loop_owner_await_change(hold->loop);
+    rl_hold_withdraw_report(hold);
+    hold->freed = true;
+    pthread_setcancelstate(state, NULL);
+    return !hold->in_callback;
+}
+
+/* --- queries --- */
+
+bool redlock_hold_lost(const redlock_hold *hold)
+{
+    return atomic_load(&hold->lost) || !rl_hold_is_ours(hold);
+}
+
+int64_t redlock_hold_valid_ms(const redlock_hold *hold)
+{
+    struct rl_until until = {atomic_load(&hold->boot), atomic_load(&hold->unslewed)};
+    return rl_hold_is_ours(hold) ? rl_until_left_ms(until) : 0;
+}
+
+int64_t redlock_hold_fence(const redlock_hold *hold)
+{
+    return hold->fence;
+}
+
+const char *redlock_hold_token(const redlock_hold *hold)
+{
+    return hold->token;
+}

@@ -1,0 +1,57 @@
+/* A hold: the handle of the owner of a lock. Only hold.c changes it. */
+#ifndef RL_HOLD_H
+#define RL_HOLD_H
+
+#include "loop_owner.h"
+#include "redlock/sync.h"
+#include "thread.h"
+
+struct rl_process_lease;
+
+struct redlock_hold {
+    struct rl_job report; /* calls on_lost */
+    struct rl_loop_owner *loop;
+    struct rl_process_lease *lease; /* NULL: it has none */
+    redlock_code code;              /* OK: it holds the lock; otherwise why it does not */
+    redlock_lock_options options;
+    atomic_bool lost;
+    _Atomic int64_t boot, unslewed; /* its deadline: struct rl_until */
+    int64_t fence;
+    char token[REDLOCK_TOKEN_MAX + 1];
+    redlock_code why;          /* for on_lost */
+    bool in_callback;          /* on_lost is running */
+    bool freed;                /* while on_lost was running */
+    struct rl_binding binding; /* to the thread that locked, unless any_thread is set */
+};
+
+redlock_hold *rl_hold_new(struct rl_loop_owner *loop, const redlock_lock_options *options);
+
+static inline bool rl_hold_is_ours(const redlock_hold *hold)
+{
+    return rl_loop_owner_is_ours(hold->loop);
+}
+
+/* Frees it, without the mutex. The hold must have no lease and no other user. */
+void rl_hold_delete(redlock_hold *hold);
+
+/* --- with the mutex held --- */
+
+/* The hold owns this process lease from now on; it does not any more. */
+void rl_hold_attach(redlock_hold *hold, struct rl_process_lease *lease, int64_t fence,
+                    const char *token);
+void rl_hold_detach(redlock_hold *hold);
+
+/* Sets the deadline that other threads read. */
+void rl_hold_set_deadline(redlock_hold *hold, struct rl_until until);
+
+/* Marks the hold as lost for this reason; schedules its on_lost. */
+void rl_hold_lose(redlock_hold *hold, redlock_code why);
+void rl_hold_report_lost(redlock_hold *hold, redlock_code why);
+
+/* Its on_lost is not due any more. */
+void rl_hold_withdraw_report(redlock_hold *hold);
+
+/* Waits until its on_lost has returned, unless in a callback. True: it may be deleted. */
+bool rl_hold_finish_report(redlock_hold *hold);
+
+#endif

@@ -1,0 +1,167 @@
+#include "key.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- the table --- */
+
+void rl_keys_init(struct rl_keys *keys, struct rl_loop_owner *loop,
+                  void (*advance)(struct rl_key *key))
+{
+    keys->loop = loop;
+    keys->advance = advance;
+    TAILQ_INIT(&keys->idle);
+}
+
+void rl_keys_free_all(struct rl_keys *keys)
+{
+    struct rl_key *key;
+    for (size_t i = 0; i < RL_BUCKETS; i++)
+        while ((key = LIST_FIRST(&keys->bucket[i]))) {
+            LIST_REMOVE(key, in_bucket);
+            free(key);
+        }
+}
+
+static size_t bucket_of(const char *text, size_t len)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
+    return hash % RL_BUCKETS;
+}
+
+static void advance(struct rl_loop_owner *loop, struct rl_job *job)
+{
+    struct rl_key *key = (struct rl_key *)job;
+    (void)loop;
+    key->keys->advance(key);
+}
+
+struct rl_key *rl_key_get(struct rl_keys *keys, const void *text, size_t len)
+{
+    size_t bucket = bucket_of(text, len);
+    struct rl_key *key;
+    LIST_FOREACH (key, &keys->bucket[bucket], in_bucket)
+        if (key->len == len && memcmp(key->text, text, len) == 0)
+            return key;
+    key = calloc(1, sizeof(*key) + len);
+    if (!key)
+        return NULL;
+    key->job.run = advance;
+    key->keys = keys;
+    TAILQ_INIT(&key->waiters);
+    key->len = len;
+    memcpy(key->text, text, len);
+    LIST_INSERT_HEAD(&keys->bucket[bucket], key, in_bucket);
+    return key;
+}
+
+void rl_key_schedule(struct rl_key *key)
+{
+    rl_job_post(key->keys->loop, &key->job);
+}
+
+static void stop_idling(struct rl_key *key)
+{
+    if (!key->idle)
+        return;
+    TAILQ_REMOVE(&key->keys->idle, key, in_idle);
+    key->keys->idle_count--;
+    key->idle = false;
+}
+
+static void forget(struct rl_key *key)
+{
+    stop_idling(key);
+    LIST_REMOVE(key, in_bucket);
+    free(key);
+}
+
+/* It is kept until `others_wait_until`, among at most RL_IDLE_MAX keys. */
+void rl_key_retire(struct rl_key *key)
+{
+    struct rl_keys *keys = key->keys;
+    if (key->job.queue)
+        return;
+    stop_idling(key);
+    if (key->others_wait_until <= rl_now_ms()) {
+        forget(key);
+        return;
+    }
+    TAILQ_INSERT_TAIL(&keys->idle, key, in_idle);
+    key->idle = true;
+    if (++keys->idle_count > RL_IDLE_MAX)
+        forget(TAILQ_FIRST(&keys->idle));
+}
+
+/* --- its waiters --- */
+
+void rl_key_join(struct rl_key_waiter *waiter)
+{
+    struct rl_key *key = waiter->key;
+    stop_idling(key);
+    TAILQ_INSERT_TAIL(&key->waiters, waiter, link);
+    if (!key->lease)
+        rl_key_schedule(key);
+}
+
+void rl_key_answer(struct rl_key_waiter *waiter, redlock_code code)
+{
+    TAILQ_REMOVE(&waiter->key->waiters, waiter, link);
+    rl_loop_owner_finish_wait(waiter->key->keys->loop, &waiter->wait, code);
+}
+
+void rl_key_dismiss(struct rl_key_waiter *waiter, redlock_code code)
+{
+    struct rl_key *key = waiter->key;
+    if (key->served == waiter)
+        key->served = NULL;
+    rl_key_answer(waiter, code);
+    rl_key_schedule(key);
+}
+
+static void dismiss(struct rl_key *key, const redlock_stop *stop, bool all)
+{
+    struct rl_key_waiter *waiter = TAILQ_FIRST(&key->waiters), *next;
+    for (; waiter; waiter = next) {
+        next = TAILQ_NEXT(waiter, link);
+        if (all || waiter->options->stop == stop)
+            rl_key_dismiss(waiter, REDLOCK_CANCELLED);
+    }
+}
+
+void rl_keys_dismiss(struct rl_keys *keys, const redlock_stop *stop, bool all)
+{
+    struct rl_key *key;
+    for (size_t i = 0; i < RL_BUCKETS; i++)
+        LIST_FOREACH (key, &keys->bucket[i], in_bucket)
+            dismiss(key, stop, all);
+}
+
+/* --- for its process lease --- */
+
+void rl_key_attach(struct rl_key *key, struct rl_process_lease *lease,
+                   struct rl_key_waiter *served)
+{
+    key->lease = lease;
+    key->served = served;
+}
+
+void rl_key_detach(struct rl_key *key)
+{
+    key->lease = NULL;
+    key->served = NULL;
+}
+
+struct rl_key_waiter *rl_key_end_serving(struct rl_key *key)
+{
+    struct rl_key_waiter *served = key->served;
+    key->served = NULL;
+    return served;
+}
+
+void rl_key_note_release(struct rl_key *key, bool others)
+{
+    key->others_wait_until = others ? rl_now_ms() + RL_OTHERS_WAIT_MS : 0;
+}

@@ -1,0 +1,92 @@
+/*
+ * A key among the threads of a process: the queue of threads that wait for it, in FIFO
+ * order, and its process lease. Only key.c changes it.
+ */
+#ifndef RL_KEY_H
+#define RL_KEY_H
+
+#include "hold.h"
+
+#define RL_BUCKETS        1024
+#define RL_IDLE_MAX       64   /* unused keys that remember that other processes wait */
+#define RL_OTHERS_WAIT_MS 1000 /* for how long a key remembers it */
+
+struct rl_key;
+
+/* All keys of a client. */
+struct rl_keys {
+    struct rl_loop_owner *loop;
+    void (*advance)(struct rl_key *key); /* by the loop owner: does what is due for it */
+    LIST_HEAD(, rl_key) bucket[RL_BUCKETS];
+    TAILQ_HEAD(, rl_key) idle;
+    unsigned idle_count;
+};
+
+struct rl_key {
+    struct rl_job job; /* calls advance() */
+    struct rl_keys *keys;
+    LIST_ENTRY(rl_key) in_bucket;
+    TAILQ_ENTRY(rl_key) in_idle;
+    bool idle;
+    TAILQ_HEAD(, rl_key_waiter) waiters;
+    struct rl_key_waiter *served; /* the lease is acquired for this one; NULL: it ended */
+    struct rl_process_lease *lease;
+    int64_t others_wait_until; /* another process waited at the last release */
+    size_t len;
+    char text[];
+};
+
+struct rl_key_waiter {
+    struct rl_wait wait;
+    TAILQ_ENTRY(rl_key_waiter) link;
+    struct rl_key *key;
+    const redlock_lock_options *options;
+    redlock_hold *hold;             /* gets the lock */
+    struct rl_process_lease *lease; /* for an acquire, if one is needed; NULL: used */
+    int64_t deadline;
+    bool one_attempt;
+    const char *token; /* to adopt; NULL: it acquires the lock */
+    bool timed;        /* `valid` is known: the lock to adopt has to be extended before */
+    struct rl_until valid;
+};
+
+void rl_keys_init(struct rl_keys *keys, struct rl_loop_owner *loop,
+                  void (*advance)(struct rl_key *key));
+void rl_keys_free_all(struct rl_keys *keys);
+
+/* Finds or creates it; NULL: no memory. */
+struct rl_key *rl_key_get(struct rl_keys *keys, const void *text, size_t len);
+
+/* Has the loop owner call advance(). */
+void rl_key_schedule(struct rl_key *key);
+
+/* Frees a key that no thread and no lease uses, now or later. */
+void rl_key_retire(struct rl_key *key);
+
+/* --- its waiters --- */
+
+void rl_key_join(struct rl_key_waiter *waiter);
+
+/* Ends a wait: removes it from the queue, and wakes it. */
+void rl_key_answer(struct rl_key_waiter *waiter, redlock_code code);
+
+/* The same, by another thread than the loop owner: an acquire may be under way for it. */
+void rl_key_dismiss(struct rl_key_waiter *waiter, redlock_code code);
+
+/* Dismisses all waiters whose options name this stop, or all, with CANCELLED. */
+void rl_keys_dismiss(struct rl_keys *keys, const redlock_stop *stop, bool all);
+
+/* --- for its process lease --- */
+
+/* The key has this lease, which is acquired for `served`; it has none. */
+void rl_key_attach(struct rl_key *key, struct rl_process_lease *lease,
+                   struct rl_key_waiter *served);
+void rl_key_detach(struct rl_key *key);
+
+/* The acquire has ended: the waiter that it was for. NULL: that waiter has ended. */
+struct rl_key_waiter *rl_key_end_serving(struct rl_key *key);
+
+/* The lock was released. `others`: another process waits for it, or waited just before. */
+void rl_key_note_release(struct rl_key *key, bool others);
+
+#endif

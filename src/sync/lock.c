@@ -1,0 +1,321 @@
+#include "lock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "failure.h"
+#include "stop.h"
+#include "sync.h"
+#include "unlock.h"
+
+/* --- options --- */
+
+void redlock_lock_options_init_sized(redlock_lock_options *options, size_t size)
+{
+    const redlock_lock_options defaults = {
+        .size = size,
+        .ttl_ms = REDLOCK_TTL_MS,
+        .watchdog = true,
+        .handoffs = REDLOCK_HANDOFFS,
+    };
+    memset(options, 0, size);
+    memcpy(options, &defaults, size < sizeof(defaults) ? size : sizeof(defaults));
+}
+
+/* False: redlock_lock_options_init() has not set the size. */
+static bool copy_options(const redlock_lock_options *options,
+                         redlock_lock_options *ret_options)
+{
+    redlock_lock_options_init(ret_options);
+    size_t size = options ? options->size : 0;
+    if (options && size < 2 * sizeof(size_t))
+        return false;
+    if (options)
+        memcpy(ret_options, options, size < sizeof(*options) ? size : sizeof(*options));
+    return true;
+}
+
+redlock_code rl_lock_begin(redlock_sync *sync, const redlock_lock_options *options,
+                           redlock_lock_options *ret_options)
+{
+    bool copied = copy_options(options, ret_options);
+    const redlock_lock_options *mine = ret_options;
+    rl_failure_clear(mine->failure);
+    if (!rl_loop_owner_is_ours(&sync->loop))
+        return REDLOCK_FORKED;
+    if (rl_loop_owner_in_any_thread())
+        return REDLOCK_WOULD_DEADLOCK;
+    if (!copied)
+        return REDLOCK_BAD_OPTION;
+    if (mine->ttl_ms <= 0 || mine->ttl_ms > REDLOCK_TTL_MAX_MS)
+        return REDLOCK_BAD_TTL;
+    if (mine->min_validity_ms < 0 || mine->margin_ms < 0 || mine->max_hold_ms < 0 ||
+        mine->handoffs > REDLOCK_HANDOFFS_MAX || (mine->stop && mine->stop->sync != sync))
+        return REDLOCK_BAD_OPTION;
+    return REDLOCK_OK;
+}
+
+static redlock_code refuse(redlock_error *ret_error, const char *text)
+{
+    if (ret_error) {
+        ret_error->code = REDLOCK_BAD_OPTION;
+        snprintf(ret_error->text, sizeof(ret_error->text), "%s", text);
+    }
+    return REDLOCK_BAD_OPTION;
+}
+
+redlock_code redlock_lock_explain(const redlock_sync *sync, const void *key, size_t key_len,
+                                  const redlock_lock_options *options,
+                                  redlock_error *ret_error)
+{
+    char text[64];
+    redlock_lock_options mine;
+    redlock_lease_options lease;
+    if (!copy_options(options, &mine))
+        return refuse(ret_error,
+                      "size is not set: initialize it with redlock_lock_options_init()");
+    snprintf(text, sizeof(text), "handoffs is %u; it must be at most %d", mine.handoffs,
+             REDLOCK_HANDOFFS_MAX);
+    if (mine.handoffs > REDLOCK_HANDOFFS_MAX)
+        return refuse(ret_error, text);
+    if (mine.stop && mine.stop->sync != sync)
+        return refuse(ret_error, "stop belongs to another client");
+    redlock_lease_options_init(&lease);
+    lease.ttl_ms = mine.ttl_ms;
+    lease.min_validity_ms = mine.min_validity_ms;
+    lease.margin_ms = mine.margin_ms;
+    lease.max_hold_ms = mine.max_hold_ms;
+    lease.fence = mine.fence;
+    return redlock_acquire_explain(sync->leases.client, key, key_len, &lease, ret_error);
+}
+
+/* --- waiting --- */
+
+/*
+ * It is the first waiter, and no thread has the lock. Then an operation for it is under
+ * way, or about to begin, and that operation has its own deadline.
+ */
+static bool is_being_served(const struct rl_key_waiter *waiter)
+{
+    const struct rl_key *key = waiter->key;
+    return TAILQ_FIRST(&key->waiters) == waiter && !rl_process_lease_is_held(key->lease);
+}
+
+/* How long the thread that holds the lock may keep it; REDLOCK_UNKNOWN. */
+static int64_t held_for(const struct rl_key *key)
+{
+    return rl_process_lease_is_held(key->lease) ? rl_until_left_ms(key->lease->until)
+                                                : REDLOCK_UNKNOWN;
+}
+
+static void dismiss(struct rl_key_waiter *waiter)
+{
+    rl_failure_by_thread(waiter->options->failure, REDLOCK_TIMEOUT, held_for(waiter->key));
+    rl_key_dismiss(waiter, REDLOCK_TIMEOUT);
+}
+
+static void wait_until_served(redlock_sync *sync, struct rl_key_waiter *waiter)
+{
+    int64_t deadline = waiter->deadline;
+    while (!waiter->wait.done) {
+        if (rl_loop_owner_wait_once(&sync->loop, &waiter->wait, deadline) ||
+            waiter->wait.done)
+            continue;
+        if (is_being_served(waiter))
+            deadline = RL_FOREVER;
+        else
+            dismiss(waiter);
+    }
+}
+
+/* A thread holds the lock, or waits for it. */
+static bool is_wanted(const struct rl_key *key)
+{
+    return !TAILQ_EMPTY(&key->waiters) || rl_process_lease_is_held(key->lease);
+}
+
+static redlock_code join(redlock_sync *sync, const void *key, size_t key_len,
+                         struct rl_key_waiter *waiter)
+{
+    if (sync->loop.closing)
+        return REDLOCK_CLOSED;
+    if (rl_stop_is_stopped(waiter->options->stop))
+        return REDLOCK_CANCELLED;
+    waiter->key = rl_key_get(&sync->leases.keys, key, key_len);
+    if (!waiter->key)
+        return REDLOCK_NO_MEMORY;
+    if (waiter->one_attempt && is_wanted(waiter->key)) {
+        rl_failure_by_thread(waiter->options->failure, REDLOCK_TAKEN,
+                             held_for(waiter->key));
+        return REDLOCK_TAKEN;
+    }
+    rl_loop_owner_begin_wait(&sync->loop, &waiter->wait);
+    rl_key_join(waiter);
+    wait_until_served(sync, waiter);
+    rl_loop_owner_end_wait(&sync->loop, &waiter->wait);
+    return waiter->wait.code;
+}
+
+static void on_thread_end(struct rl_binding *binding)
+{
+    rl_unlock_abandon(
+        (redlock_hold *)((char *)binding - offsetof(struct redlock_hold, binding)));
+}
+
+/*
+ * All memory is allocated before the wait, so that nothing can fail when it gets the lock.
+ */
+static redlock_code get_lock(redlock_sync *sync, const void *key, size_t key_len,
+                             struct rl_key_waiter *waiter, redlock_hold **ret_hold)
+{
+    const redlock_lock_options *options = waiter->options;
+    struct rl_thread *thread = options->any_thread ? NULL : rl_thread_here();
+    if (!options->any_thread && !thread)
+        return REDLOCK_NO_MEMORY;
+    waiter->hold = rl_hold_new(&sync->loop, options);
+    waiter->lease = malloc(sizeof(*waiter->lease));
+    redlock_code code = REDLOCK_NO_MEMORY;
+    if (waiter->hold && waiter->lease) {
+        rl_process_lease_init(waiter->lease, &sync->leases, options);
+        rl_loop_owner_lock(&sync->loop);
+        code = join(sync, key, key_len, waiter);
+        rl_loop_owner_unlock(&sync->loop);
+    }
+    free(waiter->lease);
+    if (code != REDLOCK_OK) {
+        if (waiter->hold)
+            rl_hold_delete(waiter->hold);
+        return code;
+    }
+    if (thread)
+        rl_thread_bind(thread, &waiter->hold->binding, on_thread_end);
+    *ret_hold = waiter->hold;
+    return REDLOCK_OK;
+}
+
+/* `refusal`: why the arguments of the caller cannot be used; OK: they can. */
+static redlock_code lock_until(redlock_sync *sync, const void *key, size_t key_len,
+                               struct rl_key_waiter waiter, redlock_code refusal,
+                               const redlock_lock_options *options, redlock_hold **ret_hold)
+{
+    redlock_lock_options mine;
+    redlock_code code = rl_lock_begin(sync, options, &mine);
+    waiter.options = &mine;
+    if (code == REDLOCK_OK && refusal != REDLOCK_OK)
+        code = refusal;
+    else if (code == REDLOCK_OK && (key_len == 0 || key_len > REDLOCK_KEY_MAX))
+        code = REDLOCK_BAD_KEY;
+    if (code == REDLOCK_OK)
+        code = get_lock(sync, key, key_len, &waiter, ret_hold);
+    else if (mine.failure && code != REDLOCK_FORKED && code != REDLOCK_WOULD_DEADLOCK)
+        redlock_lock_explain(sync, key, key_len, options, &mine.failure->error);
+    if (code != REDLOCK_OK)
+        rl_failure_finish(mine.failure, code);
+    return code;
+}
+
+redlock_code redlock_lock(redlock_sync *sync, const void *key, size_t key_len,
+                          const redlock_lock_options *options, redlock_hold **ret_hold)
+{
+    struct rl_key_waiter waiter = {.deadline = RL_FOREVER};
+    return lock_until(sync, key, key_len, waiter, REDLOCK_OK, options, ret_hold);
+}
+
+redlock_code redlock_try_lock(redlock_sync *sync, const void *key, size_t key_len,
+                              const redlock_lock_options *options, redlock_hold **ret_hold)
+{
+    struct rl_key_waiter waiter = {.deadline = RL_FOREVER, .one_attempt = true};
+    return lock_until(sync, key, key_len, waiter, REDLOCK_OK, options, ret_hold);
+}
+
+redlock_code redlock_lock_for(redlock_sync *sync, const void *key, size_t key_len,
+                              int64_t wait_ms, const redlock_lock_options *options,
+                              redlock_hold **ret_hold)
+{
+    struct rl_key_waiter waiter = {.deadline = rl_in_ms(wait_ms)};
+    redlock_code refusal = wait_ms < 0 ? REDLOCK_BAD_OPTION : REDLOCK_OK;
+    return lock_until(sync, key, key_len, waiter, refusal, options, ret_hold);
+}
+
+/* --- by token --- */
+
+redlock_code redlock_lock_adopt(redlock_sync *sync, const void *key, size_t key_len,
+                                const char *token, int64_t valid_ms,
+                                const redlock_lock_options *options,
+                                redlock_hold **ret_hold)
+{
+    struct rl_key_waiter waiter = {
+        .deadline = RL_FOREVER,
+        .one_attempt = true,
+        .token = token,
+        .timed = valid_ms > 0,
+        .valid = rl_until_after(rl_clocks_begin(), valid_ms),
+    };
+    redlock_code refusal = !token                       ? REDLOCK_BAD_TOKEN
+                           : valid_ms < REDLOCK_UNKNOWN ? REDLOCK_BAD_OPTION
+                                                        : REDLOCK_OK;
+    return lock_until(sync, key, key_len, waiter, refusal, options, ret_hold);
+}
+
+struct release {
+    struct rl_call call;
+    redlock_sync *sync;
+    const void *key;
+    size_t key_len;
+    const char *token;
+};
+
+static void on_released(redlock_lease *handle, const redlock_result *result, void *arg)
+{
+    struct release *release = arg;
+    struct rl_loop_owner *loop = &release->sync->loop;
+    redlock_code code = result->code;
+    redlock_lease_free(handle);
+    rl_loop_owner_lock(loop);
+    rl_loop_owner_finish_wait(loop, &release->call.wait,
+                              code == REDLOCK_CANCELLED ? REDLOCK_UNCONFIRMED : code);
+    rl_loop_owner_unlock(loop);
+}
+
+static void begin_release(struct rl_loop_owner *loop, struct rl_job *job)
+{
+    struct release *release = (struct release *)job;
+    redlock_lease *handle = NULL;
+    redlock_lease_options options;
+    redlock_lease_options_init(&options);
+    if (release->sync->max_ttl_ms > 0 && options.ttl_ms > release->sync->max_ttl_ms)
+        options.ttl_ms = release->sync->max_ttl_ms;
+    redlock_code code =
+        redlock_adopt(release->sync->leases.client, release->key, release->key_len,
+                      release->token, REDLOCK_UNKNOWN, &options, &handle);
+    if (code == REDLOCK_OK)
+        code = redlock_release(handle, on_released, release);
+    if (code == REDLOCK_OK)
+        return;
+    redlock_lease_free(handle);
+    rl_loop_owner_finish_wait(loop, &release->call.wait, code);
+}
+
+redlock_code redlock_lock_release(redlock_sync *sync, const void *key, size_t key_len,
+                                  const char *token)
+{
+    struct release release = {
+        .call.job.run = begin_release,
+        .sync = sync,
+        .key = key,
+        .key_len = key_len,
+        .token = token,
+    };
+    redlock_lock_options unused;
+    redlock_code code = rl_lock_begin(sync, NULL, &unused);
+    if (code == REDLOCK_OK && !token)
+        code = REDLOCK_BAD_TOKEN;
+    if (code != REDLOCK_OK)
+        return code;
+    rl_loop_owner_lock(&sync->loop);
+    code = sync->loop.closing ? REDLOCK_CLOSED
+                              : rl_loop_owner_call(&sync->loop, &release.call);
+    rl_loop_owner_unlock(&sync->loop);
+    return code;
+}

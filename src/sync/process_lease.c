@@ -1,0 +1,539 @@
+#include "process_lease.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "failure.h"
+#include "lease/hand_over.h"
+
+_Static_assert(REDLOCK_HANDOFFS_MAX < RL_FENCES_MAX, "each owner has its own fence");
+
+/* A thread that waits for its lock to be extended. */
+struct rl_extension {
+    struct rl_call call;
+    struct rl_process_lease *lease;
+    redlock_hold *hold;
+    int64_t ttl_ms;
+};
+
+static void advance_key(struct rl_key *key);
+
+static struct rl_loop_owner *loop_of(const struct rl_process_lease *lease)
+{
+    return lease->leases->keys.loop;
+}
+
+/* --- beginning and ending --- */
+
+static void detach(struct rl_process_lease *lease)
+{
+    if (lease->key)
+        rl_key_detach(lease->key);
+    lease->key = NULL;
+}
+
+static void set_owner(struct rl_process_lease *lease, redlock_hold *owner)
+{
+    int64_t fence = lease->fence > 0 ? lease->fence + lease->handoffs : 0;
+    if (lease->owner)
+        rl_hold_detach(lease->owner);
+    lease->owner = owner;
+    if (!owner)
+        return;
+    rl_hold_set_deadline(owner, lease->until);
+    rl_hold_attach(owner, lease, fence, lease->token);
+}
+
+/* The loop owner frees it. */
+static void retire(struct rl_process_lease *lease)
+{
+    set_owner(lease, NULL);
+    lease->state = RL_PROCESS_LEASE_RETIRED;
+    rl_job_post(loop_of(lease), &lease->job);
+}
+
+/* If the hold lost the lock meanwhile, that code takes precedence over `code`. */
+static void end_extension(struct rl_process_lease *lease, redlock_code code)
+{
+    struct rl_extension *extension = lease->extension;
+    lease->extension = NULL;
+    if (extension)
+        rl_loop_owner_finish_wait(
+            loop_of(lease), &extension->call.wait,
+            extension->hold->code == REDLOCK_OK ? code : extension->hold->code);
+}
+
+static void confirm(struct rl_process_lease *lease, redlock_code code)
+{
+    struct rl_wait *confirmation = lease->confirmation;
+    lease->confirmation = NULL;
+    if (confirmation)
+        rl_loop_owner_finish_wait(loop_of(lease), confirmation,
+                                  code == REDLOCK_CANCELLED ? REDLOCK_UNCONFIRMED : code);
+}
+
+/* May be called from inside its own callbacks. */
+static void end_lease(struct rl_process_lease *lease)
+{
+    detach(lease);
+    LIST_REMOVE(lease, link);
+    if (lease->abandoned)
+        redlock_disown(lease->handle);
+    redlock_lease_free(lease->handle);
+    end_extension(lease, REDLOCK_NOT_HELD);
+    confirm(lease, REDLOCK_UNCONFIRMED);
+}
+
+static void free_lease(struct rl_process_lease *lease)
+{
+    end_lease(lease);
+    free(lease);
+}
+
+static void run_job(struct rl_loop_owner *loop, struct rl_job *job)
+{
+    (void)loop;
+    free_lease((struct rl_process_lease *)job);
+}
+
+void rl_process_leases_init(struct rl_process_leases *leases, struct rl_loop_owner *loop,
+                            redlock_client *client)
+{
+    rl_keys_init(&leases->keys, loop, advance_key);
+    leases->client = client;
+}
+
+void rl_process_lease_init(struct rl_process_lease *lease, struct rl_process_leases *leases,
+                           const redlock_lock_options *options)
+{
+    *lease = (struct rl_process_lease){
+        .job.run = run_job,
+        .leases = leases,
+        .options = *options,
+        .handoffs_max = options->max_hold_ms > 0 ? 0 : options->handoffs,
+    };
+}
+
+/* Reads from the lease how long it is held. */
+static void note_validity(struct rl_process_lease *lease)
+{
+    struct rl_clocks now = rl_clocks_begin(); /* before redlock_valid_ms() reads a clock */
+    lease->until = rl_until_after(now, redlock_valid_ms(lease->handle));
+    if (lease->owner)
+        rl_hold_set_deadline(lease->owner, lease->until);
+}
+
+/* --- handing it off --- */
+
+static void give(struct rl_process_lease *lease, struct rl_key_waiter *waiter)
+{
+    lease->state = RL_PROCESS_LEASE_HELD;
+    lease->abandoned = false;
+    set_owner(lease, waiter->hold);
+    rl_key_answer(waiter, REDLOCK_OK);
+    confirm(lease, REDLOCK_OK);
+}
+
+/* The first waiter, if its options agree with those of this lease; otherwise NULL. */
+static struct rl_key_waiter *find_next_waiter(const struct rl_process_lease *lease)
+{
+    struct rl_key_waiter *waiter = TAILQ_FIRST(&lease->key->waiters);
+    const redlock_lock_options *a = &lease->options, *b = waiter ? waiter->options : NULL;
+    bool agree = b && !waiter->token && a->fenced == b->fenced && a->ttl_ms == b->ttl_ms &&
+                 a->margin_ms == b->margin_ms && a->watchdog == b->watchdog &&
+                 a->max_hold_ms == 0 && b->max_hold_ms == 0;
+    return agree ? waiter : NULL;
+}
+
+static bool is_long_enough(const struct rl_process_lease *lease,
+                           const struct rl_key_waiter *next_waiter)
+{
+    int64_t left = rl_until_left_ms(lease->until);
+    return left > 0 && left >= lease->options.ttl_ms / 3 &&
+           left > lease->options.margin_ms && left >= next_waiter->options->min_validity_ms;
+}
+
+static void hand_on(struct rl_process_lease *lease, struct rl_key_waiter *next_waiter)
+{
+    lease->handoffs++;
+    give(lease, next_waiter);
+}
+
+static void begin_release(struct rl_process_lease *lease)
+{
+    lease->state = RL_PROCESS_LEASE_RELEASING;
+    lease->operation_begun = false;
+}
+
+static void hand_off(struct rl_process_lease *lease)
+{
+    struct rl_key_waiter *next_waiter = find_next_waiter(lease);
+    bool may = next_waiter && lease->handoffs < lease->handoffs_max && !lease->extension;
+    if (may && is_long_enough(lease, next_waiter)) {
+        hand_on(lease, next_waiter);
+        return;
+    }
+    begin_release(lease);
+    if (may && rl_until_left_ms(lease->until) > 0)
+        lease->state = RL_PROCESS_LEASE_HANDING_OFF;
+    rl_key_schedule(lease->key);
+}
+
+/* The release is written to the sockets, or confirmed, before this returns. */
+redlock_code rl_process_lease_give_up(struct rl_process_lease *lease, bool confirm)
+{
+    struct rl_loop_owner *loop = loop_of(lease);
+    unsigned handoffs_max = lease->owner->options.handoffs;
+    redlock_code code = rl_until_left_ms(lease->until) > 0 ? REDLOCK_OK : REDLOCK_EXPIRED;
+    struct rl_wait wait;
+    if (lease->state == RL_PROCESS_LEASE_LOST) {
+        code = lease->owner->code;
+        retire(lease);
+        rl_loop_owner_flush(loop);
+        return code;
+    }
+    set_owner(lease, NULL);
+    if (lease->handoffs_max > handoffs_max)
+        lease->handoffs_max = handoffs_max;
+    hand_off(lease);
+    if (code == REDLOCK_OK && confirm && !rl_process_lease_is_held(lease)) {
+        rl_loop_owner_begin_wait(loop, &wait);
+        lease->confirmation = &wait;
+        return rl_loop_owner_await(loop, &wait);
+    }
+    if (lease->state == RL_PROCESS_LEASE_RELEASING)
+        rl_loop_owner_flush(loop);
+    return code;
+}
+
+void rl_process_lease_abandon(struct rl_process_lease *lease)
+{
+    if (lease->key)
+        rl_key_schedule(lease->key);
+    lease->abandoned = true;
+    detach(lease);
+    retire(lease);
+}
+
+/*
+ * Takes one lock from its owner. It stays on the nodes until its TTL ends, unless the owner
+ * set `release_on_free`.
+ */
+static void take_from_owner(struct rl_process_lease *lease)
+{
+    redlock_hold *owner = lease->owner;
+    bool held = rl_process_lease_is_held(lease);
+    rl_hold_lose(owner, held ? REDLOCK_CLOSED : owner->code);
+    lease->abandoned = !owner->options.release_on_free;
+    if (!lease->abandoned)
+        rl_hold_set_deadline(owner, (struct rl_until){0});
+    detach(lease);
+    retire(lease);
+    if (held)
+        rl_hold_report_lost(owner, REDLOCK_CANCELLED);
+}
+
+void rl_process_leases_take_all(struct rl_process_leases *leases)
+{
+    struct rl_process_lease *lease;
+    LIST_FOREACH (lease, &leases->all, link)
+        if (lease->owner)
+            take_from_owner(lease);
+}
+
+/* --- callbacks of the lease, in the loop owner --- */
+
+static void on_lost(redlock_lease *handle, const redlock_result *result, void *arg)
+{
+    struct rl_process_lease *lease = arg;
+    struct rl_loop_owner *loop = loop_of(lease);
+    (void)handle;
+    rl_loop_owner_lock(loop);
+    struct rl_key *key = lease->key;
+    redlock_hold *owner = lease->owner;
+    note_validity(lease);
+    if (lease->state == RL_PROCESS_LEASE_HELD) {
+        lease->state = RL_PROCESS_LEASE_LOST;
+        detach(lease);
+        rl_hold_lose(owner, result->code);
+        rl_hold_report_lost(owner, result->code);
+        advance_key(key);
+    } else if (lease->state == RL_PROCESS_LEASE_HANDING_OFF) {
+        free_lease(lease);
+        advance_key(key);
+    } else if (lease->state == RL_PROCESS_LEASE_ACQUIRING) {
+        lease->until = (struct rl_until){0}; /* on_acquired() follows, and reports it */
+        lease->state = RL_PROCESS_LEASE_LOST;
+    }
+    rl_loop_owner_unlock(loop);
+}
+
+static void on_renewed(redlock_lease *handle, const redlock_result *result, void *arg)
+{
+    struct rl_process_lease *lease = arg;
+    (void)handle;
+    (void)result;
+    rl_loop_owner_lock(loop_of(lease));
+    note_validity(lease);
+    rl_loop_owner_unlock(loop_of(lease));
+}
+
+static void on_extended(redlock_lease *handle, const redlock_result *result, void *arg)
+{
+    struct rl_process_lease *lease = arg;
+    struct rl_loop_owner *loop = loop_of(lease);
+    (void)handle;
+    rl_loop_owner_lock(loop);
+    note_validity(lease);
+    end_extension(lease, result->code);
+    if (lease->state == RL_PROCESS_LEASE_HANDING_OFF) {
+        struct rl_key_waiter *next_waiter = find_next_waiter(lease);
+        if (next_waiter && is_long_enough(lease, next_waiter))
+            hand_on(lease, next_waiter);
+        else
+            begin_release(lease);
+        advance_key(lease->key);
+    }
+    rl_loop_owner_unlock(loop);
+}
+
+static void on_released(redlock_lease *handle, const redlock_result *result, void *arg)
+{
+    struct rl_process_lease *lease = arg;
+    struct rl_key *key = lease->key;
+    struct rl_loop_owner *loop = loop_of(lease);
+    rl_loop_owner_lock(loop);
+    rl_key_note_release(key, rl_hand_over_is_awaited(handle));
+    confirm(lease, result->code);
+    free_lease(lease);
+    advance_key(key);
+    rl_loop_owner_unlock(loop);
+}
+
+/* --- extending --- */
+
+static void begin_extension(struct rl_loop_owner *loop, struct rl_job *job)
+{
+    struct rl_extension *extension = (struct rl_extension *)job;
+    struct rl_process_lease *lease = extension->lease;
+    redlock_code code;
+    (void)loop;
+    if (extension->call.wait.done)
+        return;
+    if (extension->hold->code != REDLOCK_OK) {
+        end_extension(lease, REDLOCK_NOT_HELD);
+        return;
+    }
+    code = redlock_extend(lease->handle, extension->ttl_ms, on_extended, lease);
+    if (code == REDLOCK_OK && extension->ttl_ms > 0)
+        lease->options.ttl_ms = extension->ttl_ms;
+    note_validity(lease);   /* a shorter TTL counts at once */
+    if (code != REDLOCK_OK) /* it was lost; on_lost() is about to report it */
+        end_extension(lease, code == REDLOCK_NOT_HELD ? REDLOCK_EXPIRED : code);
+}
+
+redlock_code rl_process_lease_extend(struct rl_process_lease *lease, int64_t ttl_ms)
+{
+    struct rl_extension extension = {
+        .call.job.run = begin_extension,
+        .lease = lease,
+        .hold = lease->owner,
+        .ttl_ms = ttl_ms,
+    };
+    if (lease->extension)
+        return REDLOCK_BUSY;
+    lease->extension = &extension;
+    return rl_loop_owner_call(loop_of(lease), &extension.call);
+}
+
+/* --- acquiring --- */
+
+/* It was lost as soon as it was acquired: a waiter without a deadline tries again. */
+static bool try_again(struct rl_process_lease *lease, struct rl_key_waiter *waiter,
+                      redlock_code code)
+{
+    if (code != REDLOCK_EXPIRED || waiter->one_attempt || waiter->deadline != RL_FOREVER ||
+        loop_of(lease)->closing)
+        return false;
+    end_lease(lease);
+    rl_process_lease_init(lease, lease->leases, waiter->options);
+    waiter->lease = lease;
+    return true;
+}
+
+static void fail(struct rl_process_lease *lease, struct rl_key_waiter *waiter,
+                 redlock_code code, int64_t remaining_ms)
+{
+    if (waiter && try_again(lease, waiter, code))
+        return;
+    if (waiter && code == REDLOCK_TAKEN && !waiter->one_attempt)
+        code = REDLOCK_TIMEOUT; /* the wait time was too short for a second attempt */
+    if (waiter) {
+        rl_failure_by_nodes(waiter->options->failure, code, lease->handle, remaining_ms);
+        rl_key_answer(waiter, code);
+    }
+    free_lease(lease);
+}
+
+/* `waiter`: it was acquired for this one; NULL: that waiter has ended. */
+static void on_success(struct rl_process_lease *lease, struct rl_key_waiter *waiter)
+{
+    struct rl_key_waiter *next_waiter = find_next_waiter(lease);
+    lease->fence = redlock_fence(lease->handle);
+    snprintf(lease->token, sizeof(lease->token), "%s", redlock_token(lease->handle));
+    if (waiter)
+        give(lease, waiter);
+    else if (lease->abandoned)
+        free_lease(lease); /* adopted for a waiter that has ended: it is not ours */
+    else if (next_waiter && is_long_enough(lease, next_waiter))
+        give(lease, next_waiter);
+    else
+        begin_release(lease);
+}
+
+static void on_acquired(redlock_lease *handle, const redlock_result *result, void *arg)
+{
+    struct rl_process_lease *lease = arg;
+    struct rl_loop_owner *loop = loop_of(lease);
+    struct rl_key *key = lease->key;
+    redlock_code code = result->code;
+    (void)handle;
+    rl_loop_owner_lock(loop);
+    struct rl_key_waiter *waiter = rl_key_end_serving(key); /* NULL: it was stopped */
+    note_validity(lease);
+    if (code == REDLOCK_OK &&
+        (lease->state == RL_PROCESS_LEASE_LOST || rl_until_left_ms(lease->until) == 0))
+        code = REDLOCK_EXPIRED;
+    if (code == REDLOCK_OK && waiter && waiter->timed &&
+        rl_until_left_ms(waiter->valid) == 0)
+        code = REDLOCK_EXPIRED;
+    if (code != REDLOCK_OK)
+        fail(lease, waiter, code, result->remaining_ms);
+    else
+        on_success(lease, waiter);
+    advance_key(key);
+    rl_loop_owner_unlock(loop);
+}
+
+static redlock_lease_options lease_options(const struct rl_key_waiter *waiter,
+                                           struct rl_process_lease *lease)
+{
+    redlock_lease_options options;
+    redlock_lease_options_init(&options);
+    options.fenced = lease->options.fenced;
+    options.fence = waiter->token ? lease->options.fence : 0;
+    options.ttl_ms = lease->options.ttl_ms;
+    options.wait_ms = waiter->one_attempt ? 0 : rl_left_ms(waiter->deadline);
+    options.min_validity_ms = lease->options.min_validity_ms;
+    options.margin_ms = lease->options.margin_ms;
+    options.watchdog = lease->options.watchdog;
+    options.max_hold_ms = lease->options.max_hold_ms;
+    options.on_lost = on_lost;
+    options.on_extended = on_renewed;
+    options.lost_arg = options.extended_arg = lease;
+    return options;
+}
+
+/*
+ * The lock belongs to another holder of the token until it is extended. The first extension
+ * must not recreate keys, for nothing would release them if it failed: so the validity is
+ * unknown to the lease, and on_acquired() compares it.
+ */
+static redlock_code begin_adoption(const struct rl_key *key,
+                                   const struct rl_key_waiter *waiter,
+                                   const redlock_lease_options *options)
+{
+    struct rl_process_lease *lease = waiter->lease;
+    redlock_code code =
+        redlock_adopt(lease->leases->client, key->text, key->len, waiter->token,
+                      REDLOCK_UNKNOWN, options, &lease->handle);
+    if (code != REDLOCK_OK)
+        return code;
+    lease->abandoned = true;
+    lease->handoffs_max = 0;
+    code = redlock_extend(lease->handle, 0, on_acquired, lease);
+    if (code != REDLOCK_OK) {
+        redlock_disown(lease->handle);
+        redlock_lease_free(lease->handle);
+    }
+    return code;
+}
+
+static redlock_code begin_acquire(const struct rl_key *key,
+                                  const struct rl_key_waiter *waiter)
+{
+    struct rl_process_lease *lease = waiter->lease;
+    redlock_client *client = lease->leases->client;
+    redlock_failure *failure = waiter->options->failure;
+    redlock_lease_options options = lease_options(waiter, lease);
+    struct rl_hand_over hand_over = {
+        .fences = lease->options.fenced ? lease->handoffs_max + 1 : 1,
+        .joins_tail = key->others_wait_until > rl_now_ms(),
+    };
+    redlock_code code =
+        waiter->token
+            ? begin_adoption(key, waiter, &options)
+            : rl_hand_over_acquire(client, key->text, key->len, &options, &hand_over,
+                                   on_acquired, lease, &lease->handle);
+    if (code != REDLOCK_OK && failure)
+        redlock_acquire_explain(client, key->text, key->len, &options, &failure->error);
+    return code;
+}
+
+static void acquire(struct rl_key *key, struct rl_key_waiter *waiter)
+{
+    struct rl_process_lease *lease = waiter->lease;
+    redlock_code code = begin_acquire(key, waiter);
+    if (code != REDLOCK_OK) {
+        rl_key_answer(waiter, code);
+        return;
+    }
+    lease->state = RL_PROCESS_LEASE_ACQUIRING;
+    lease->key = key;
+    rl_key_attach(key, lease, waiter);
+    waiter->lease = NULL;
+    LIST_INSERT_HEAD(&lease->leases->all, lease, link);
+}
+
+/* --- the operation of the state --- */
+
+static bool begin_operation(struct rl_process_lease *lease)
+{
+    switch (lease->state) {
+    case RL_PROCESS_LEASE_ACQUIRING: redlock_cancel(lease->handle); return true;
+    case RL_PROCESS_LEASE_HANDING_OFF:
+        return redlock_extend(lease->handle, 0, on_extended, lease) == REDLOCK_OK;
+    case RL_PROCESS_LEASE_RELEASING:
+        return redlock_release(lease->handle, on_released, lease) == REDLOCK_OK;
+    default: return true;
+    }
+}
+
+static void advance(struct rl_process_lease *lease)
+{
+    struct rl_key *key = lease->key;
+    bool is_waited_for = lease->state == RL_PROCESS_LEASE_ACQUIRING && key->served;
+    if (lease->operation_begun || is_waited_for || rl_process_lease_is_held(lease))
+        return;
+    lease->operation_begun = true;
+    if (begin_operation(lease))
+        return;
+    if (lease->state == RL_PROCESS_LEASE_HANDING_OFF) {
+        begin_release(lease);
+        advance(lease);
+    } else {
+        free_lease(lease);
+        advance_key(key);
+    }
+}
+
+/* Does what is due for the key. This may free the key. */
+static void advance_key(struct rl_key *key)
+{
+    while (!key->lease && !TAILQ_EMPTY(&key->waiters))
+        acquire(key, TAILQ_FIRST(&key->waiters));
+    if (key->lease)
+        advance(key->lease);
+    else
+        rl_key_retire(key);
+}

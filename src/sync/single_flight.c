@@ -1,0 +1,182 @@
+#include "single_flight.h"
+
+#include <string.h>
+
+#include "failure.h"
+#include "lock.h"
+#include "stop.h"
+#include "sync.h"
+#include "unlock.h"
+
+/* --- followers --- */
+
+static struct rl_single_flight *find(redlock_sync *sync, const void *key, size_t key_len)
+{
+    struct rl_single_flight *flight;
+    LIST_FOREACH (flight, &sync->flights.all, link)
+        if (flight->key_len == key_len && memcmp(flight->key, key, key_len) == 0)
+            break;
+    return flight;
+}
+
+static void dismiss(struct rl_single_flight *flight, struct rl_follower *follower,
+                    redlock_code code, int returned)
+{
+    TAILQ_REMOVE(&flight->followers, follower, link);
+    follower->returned = returned;
+    rl_loop_owner_finish_wait(&flight->sync->loop, &follower->wait, code);
+}
+
+void rl_single_flights_dismiss(struct rl_single_flights *flights, const redlock_stop *stop,
+                               bool all)
+{
+    struct rl_single_flight *flight;
+    LIST_FOREACH (flight, &flights->all, link) {
+        struct rl_follower *follower = TAILQ_FIRST(&flight->followers), *next;
+        for (; follower; follower = next) {
+            next = TAILQ_NEXT(follower, link);
+            if (all || follower->stop == stop)
+                dismiss(flight, follower, REDLOCK_CANCELLED, 0);
+        }
+    }
+}
+
+static redlock_code follow(redlock_sync *sync, struct rl_single_flight *flight,
+                           int64_t deadline, const redlock_stop *stop, int *ret_returned,
+                           bool *ret_leader_failed)
+{
+    struct rl_follower follower = {.stop = stop};
+    if (pthread_equal(flight->leader, pthread_self()))
+        return REDLOCK_BUSY;
+    if (rl_stop_is_stopped(stop))
+        return REDLOCK_CANCELLED;
+    rl_loop_owner_begin_wait(&sync->loop, &follower.wait);
+    TAILQ_INSERT_TAIL(&flight->followers, &follower, link);
+    while (!follower.wait.done)
+        if (!rl_loop_owner_wait_once(&sync->loop, &follower.wait, deadline) &&
+            !follower.wait.done)
+            dismiss(flight, &follower, REDLOCK_TIMEOUT, 0);
+    rl_loop_owner_end_wait(&sync->loop, &follower.wait);
+    if (follower.wait.code == REDLOCK_OK)
+        *ret_returned = follower.returned;
+    *ret_leader_failed = follower.leader_failed;
+    return follower.wait.code;
+}
+
+/* --- the leader --- */
+
+struct outcome {
+    redlock_code code;
+    int returned;
+    bool led;
+};
+
+static void finish_flight(struct rl_single_flight *flight, redlock_code code, int returned)
+{
+    struct rl_follower *follower;
+    rl_loop_owner_lock(&flight->sync->loop);
+    LIST_REMOVE(flight, link);
+    while ((follower = TAILQ_FIRST(&flight->followers))) {
+        follower->leader_failed = code != REDLOCK_OK;
+        dismiss(flight, follower, code, returned);
+    }
+    rl_loop_owner_unlock(&flight->sync->loop);
+}
+
+/*
+ * The thread ends in `fn`. Its work may be half done, so the lock stays until its TTL ends.
+ */
+static void on_thread_end(void *arg)
+{
+    struct rl_single_flight *flight = arg;
+    redlock_sync *sync = flight->sync;
+    if (rl_loop_owner_is_ours(&sync->loop)) {
+        finish_flight(flight, REDLOCK_CANCELLED, 0);
+        rl_unlock_abandon(flight->hold);
+    }
+    redlock_hold_free(flight->hold);
+    rl_loop_owner_unref(&sync->loop);
+}
+
+static int call_fn(struct rl_single_flight *flight, redlock_flight_fn *fn, void *arg)
+{
+    int returned;
+    pthread_cleanup_push(on_thread_end, flight);
+    returned = fn(flight->hold, arg);
+    pthread_cleanup_pop(0);
+    return returned;
+}
+
+static redlock_code lead(struct rl_single_flight *flight, int64_t wait_ms,
+                         const redlock_lock_options *options, redlock_flight_fn *fn,
+                         void *arg, int *ret_returned)
+{
+    redlock_sync *sync = flight->sync;
+    redlock_code code = wait_ms < 0 ? redlock_lock(sync, flight->key, flight->key_len,
+                                                   options, &flight->hold)
+                                    : redlock_lock_for(sync, flight->key, flight->key_len,
+                                                       wait_ms, options, &flight->hold);
+    int returned = code == REDLOCK_OK ? call_fn(flight, fn, arg) : 0;
+    if (!rl_loop_owner_is_ours(&sync->loop))
+        return REDLOCK_FORKED; /* `fn` forked, and this is the child */
+    finish_flight(flight, code, returned);
+    redlock_hold_free(flight->hold);
+    if (code == REDLOCK_OK)
+        *ret_returned = returned;
+    return code;
+}
+
+/* False: another thread was the leader, and failed. */
+static bool lead_or_follow(struct rl_single_flight *flight, int64_t deadline,
+                           const redlock_lock_options *options, redlock_flight_fn *fn,
+                           void *arg, struct outcome *ret)
+{
+    redlock_sync *sync = flight->sync;
+    bool leader_failed = false;
+    rl_loop_owner_lock(&sync->loop);
+    struct rl_single_flight *other = find(sync, flight->key, flight->key_len);
+    *ret = (struct outcome){.led = !other};
+    if (other) {
+        ret->code =
+            follow(sync, other, deadline, options->stop, &ret->returned, &leader_failed);
+        rl_loop_owner_unlock(&sync->loop);
+        return !leader_failed;
+    }
+    LIST_INSERT_HEAD(&sync->flights.all, flight, link);
+    rl_loop_owner_unlock(&sync->loop);
+    ret->code = lead(flight, rl_left_ms(deadline), options, fn, arg, &ret->returned);
+    return true;
+}
+
+redlock_code redlock_single_flight(redlock_sync *sync, const void *key, size_t key_len,
+                                   int64_t wait_ms, const redlock_lock_options *options,
+                                   redlock_flight_fn *fn, void *arg, int *ret_returned,
+                                   bool *ret_led)
+{
+    redlock_lock_options mine;
+    struct outcome outcome;
+    redlock_code code = rl_lock_begin(sync, options, &mine);
+    if (code == REDLOCK_OK && wait_ms < REDLOCK_FOREVER)
+        code = REDLOCK_BAD_OPTION;
+    if (code != REDLOCK_OK) {
+        rl_failure_finish(mine.failure, code);
+        return code;
+    }
+    struct rl_single_flight flight = {
+        .sync = sync, .leader = pthread_self(), .key = key, .key_len = key_len};
+    TAILQ_INIT(&flight.followers);
+    rl_loop_owner_ref(&sync->loop);
+    int64_t deadline = rl_in_ms(wait_ms);
+    while (!lead_or_follow(&flight, deadline, &mine, fn, arg, &outcome))
+        ;
+    rl_loop_owner_unref(&sync->loop);
+    if (outcome.code != REDLOCK_OK) {
+        rl_failure_finish(mine.failure, outcome.code);
+        return outcome.code;
+    }
+    if (ret_returned)
+        *ret_returned = outcome.returned;
+    if (ret_led)
+        *ret_led = outcome.led;
+    return REDLOCK_OK;
+}

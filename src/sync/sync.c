@@ -1,0 +1,217 @@
+#include "sync.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* --- the end --- */
+
+static void on_drained(redlock_client *client, bool clean, void *arg)
+{
+    struct rl_loop_owner *loop = arg;
+    (void)client;
+    (void)clean;
+    rl_loop_owner_lock(loop);
+    rl_loop_owner_end(loop);
+    rl_loop_owner_unlock(loop);
+}
+
+/*
+ * No thread waits or owns a lock any more. The remaining work was posted before this job,
+ * so it begins before the drain. After that no thread can post a job.
+ */
+static void begin_drain(struct rl_loop_owner *loop, struct rl_job *job)
+{
+    redlock_sync *sync = (redlock_sync *)loop;
+    (void)job;
+    if (redlock_client_drain(sync->leases.client, REDLOCK_NODE_TIMEOUT, on_drained, loop) !=
+        REDLOCK_OK)
+        rl_loop_owner_end(loop);
+}
+
+static void end_all(redlock_sync *sync)
+{
+    rl_keys_dismiss(&sync->leases.keys, NULL, true);
+    rl_single_flights_dismiss(&sync->flights, NULL, true);
+    rl_process_leases_take_all(&sync->leases);
+}
+
+static void begin_end(struct rl_loop_owner *loop, struct rl_job *job)
+{
+    end_all((redlock_sync *)loop);
+    job->run = begin_drain;
+    rl_job_post(loop, job);
+}
+
+/* The client's thread has ended, or never started. */
+static void put_away(redlock_sync *sync)
+{
+    rl_loop_owner_lock(&sync->loop);
+    while (sync->loop.waits > 0)
+        rl_loop_owner_await_change(&sync->loop);
+    rl_keys_free_all(&sync->leases.keys);
+    rl_loop_owner_unlock(&sync->loop);
+    rl_loop_owner_unref(&sync->loop);
+}
+
+static void close_client(redlock_sync *sync)
+{
+    redlock_client_free(sync->leases.client);
+    rl_loop_owner_close(&sync->loop);
+}
+
+/* --- its thread --- */
+
+static void *run(void *arg)
+{
+    redlock_sync *sync = arg;
+    rl_loop_owner_run_thread(&sync->loop);
+    rl_loop_owner_begin_close(&sync->loop); /* also if the loop failed */
+    end_all(sync);
+    rl_loop_owner_run_rest(&sync->loop);
+    bool detached = sync->detached;
+    rl_loop_owner_unlock(&sync->loop);
+    close_client(sync);
+    if (detached)
+        put_away(sync);
+    return NULL;
+}
+
+/* The thread starts with all signals blocked. */
+static bool start_thread(redlock_sync *sync)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(&sync->thread, NULL, run, sync) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (started)
+        pthread_setname_np(sync->thread, "redlock");
+    return started;
+}
+
+static redlock_code fail(redlock_error *ret_error, redlock_code code, const char *text)
+{
+    if (ret_error) {
+        ret_error->code = code;
+        snprintf(ret_error->text, sizeof(ret_error->text), "%s", text);
+    }
+    return code;
+}
+
+redlock_code redlock_sync_new(const char *const *uris, size_t count,
+                              const redlock_options *options, redlock_sync **ret_sync,
+                              redlock_error *ret_error)
+{
+    redlock_client *client;
+    redlock_sync *sync = calloc(1, sizeof(*sync));
+    if (!sync)
+        return fail(ret_error, REDLOCK_NO_MEMORY, "out of memory");
+    sync->close.run = begin_end;
+    redlock_code code = REDLOCK_OK;
+    if (!rl_loop_owner_open(&sync->loop))
+        code = fail(ret_error, REDLOCK_SYSTEM,
+                    "cannot create an event loop: out of memory "
+                    "or file descriptors (ulimit -n)");
+    if (code == REDLOCK_OK)
+        code =
+            redlock_client_new(sync->loop.base, uris, count, options, &client, ret_error);
+    if (code == REDLOCK_OK) {
+        rl_process_leases_init(&sync->leases, &sync->loop, client);
+        sync->nodes = redlock_client_nodes(client);
+        sync->quorum = redlock_client_quorum(client);
+        sync->max_ttl_ms = options ? options->max_ttl_ms : 0;
+        if (!start_thread(sync))
+            code = fail(ret_error, REDLOCK_SYSTEM, "cannot start a thread");
+    }
+    if (code != REDLOCK_OK) {
+        close_client(sync);
+        put_away(sync);
+        return code;
+    }
+    *ret_sync = sync;
+    return REDLOCK_OK;
+}
+
+void redlock_sync_free(redlock_sync *sync)
+{
+    if (!sync)
+        return;
+    struct rl_loop_owner *loop = &sync->loop;
+    if (!rl_loop_owner_is_ours(loop)) {
+        rl_loop_owner_close(loop);
+        rl_loop_owner_unref(loop);
+        return;
+    }
+    bool detached = rl_loop_owner_in_thread_of(loop); /* it cannot join itself */
+    rl_loop_owner_lock(loop);
+    rl_loop_owner_begin_close(loop);
+    sync->detached = detached;
+    rl_job_post(loop, &sync->close);
+    rl_loop_owner_unlock(loop);
+    if (detached) {
+        pthread_detach(pthread_self());
+        return;
+    }
+    pthread_join(sync->thread, NULL);
+    put_away(sync);
+}
+
+/* --- queries --- */
+
+size_t redlock_sync_nodes(const redlock_sync *sync)
+{
+    return sync->nodes;
+}
+
+unsigned redlock_sync_quorum(const redlock_sync *sync)
+{
+    return sync->quorum;
+}
+
+struct explanation {
+    struct rl_call call;
+    redlock_client *client;
+    const redlock_hold *hold; /* NULL: it explains the client */
+    redlock_node *nodes;
+    size_t room, size, count;
+};
+
+static void explain(struct rl_loop_owner *loop, struct rl_job *job)
+{
+    struct explanation *it = (struct explanation *)job;
+    if (!it->hold)
+        it->count = redlock_client_explain_sized(it->client, it->nodes, it->room, it->size);
+    else if (it->hold->lease)
+        it->count =
+            redlock_explain_sized(it->hold->lease->handle, it->nodes, it->room, it->size);
+    rl_loop_owner_finish_wait(loop, &it->call.wait, REDLOCK_OK);
+}
+
+static size_t run_explanation(struct rl_loop_owner *loop, struct explanation *explanation)
+{
+    if (!rl_loop_owner_is_ours(loop) || rl_loop_owner_in_any_thread())
+        return 0;
+    explanation->call.job.run = explain;
+    rl_loop_owner_lock(loop);
+    if (!loop->closing)
+        rl_loop_owner_call(loop, &explanation->call);
+    rl_loop_owner_unlock(loop);
+    return explanation->count;
+}
+
+size_t redlock_sync_explain_sized(redlock_sync *sync, redlock_node *nodes, size_t room,
+                                  size_t size)
+{
+    struct explanation explanation = {
+        .client = sync->leases.client, .nodes = nodes, .room = room, .size = size};
+    return run_explanation(&sync->loop, &explanation);
+}
+
+size_t redlock_hold_explain_sized(redlock_hold *hold, redlock_node *nodes, size_t room,
+                                  size_t size)
+{
+    struct explanation explanation = {
+        .hold = hold, .nodes = nodes, .room = room, .size = size};
+    return run_explanation(hold->loop, &explanation);
+}

@@ -1,0 +1,20 @@
+/* The client for threads. Each of its parts has a header, and only that part changes it. */
+#ifndef RL_SYNC_H
+#define RL_SYNC_H
+
+#include "process_lease.h"
+#include "single_flight.h"
+
+struct redlock_sync {
+    struct rl_loop_owner loop; /* first: it begins the memory block */
+    struct rl_process_leases leases;
+    struct rl_single_flights flights;
+    pthread_t thread;
+    struct rl_job close;
+    bool detached; /* the client's thread frees everything by itself */
+    size_t nodes;
+    unsigned quorum;
+    int64_t max_ttl_ms; /* of the client's options */
+};
+
+#endif

@@ -1,0 +1,98 @@
+#include "wait.h"
+
+#include <errno.h>
+#include <time.h>
+
+#define WAKES 128 /* if more are done, some are woken while the mutex is held */
+
+void rl_monitor_init(struct rl_monitor *monitor)
+{
+    pthread_mutex_init(&monitor->mutex, NULL);
+    TAILQ_INIT(&monitor->to_wake);
+}
+
+void rl_monitor_lock(struct rl_monitor *monitor)
+{
+    pthread_mutex_lock(&monitor->mutex);
+}
+
+static void wake(sem_t *const *woken, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        sem_post(woken[i]);
+}
+
+/* A wait may end as soon as it is woken: without the mutex only its semaphore is used. */
+void rl_monitor_unlock(struct rl_monitor *monitor)
+{
+    sem_t *woken[WAKES];
+    unsigned count = 0;
+    struct rl_wait *wait;
+    while ((wait = TAILQ_FIRST(&monitor->to_wake))) {
+        TAILQ_REMOVE(&monitor->to_wake, wait, link);
+        wait->wake_pending = false;
+        if (count == WAKES) {
+            wake(woken, count);
+            count = 0;
+        }
+        woken[count++] = &wait->woken;
+    }
+    pthread_mutex_unlock(&monitor->mutex);
+    wake(woken, count);
+}
+
+void rl_wait_init(struct rl_wait *wait)
+{
+    sem_init(&wait->woken, 0, 0);
+    wait->thread = pthread_self();
+    wait->posted = wait->received = 0;
+    wait->wake_pending = wait->done = false;
+    wait->code = REDLOCK_OK;
+}
+
+void rl_wait_begin(struct rl_wait *wait)
+{
+    rl_wait_init(wait);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &wait->cancel_state);
+}
+
+/* Receives all wake-ups that were posted: a thread that is about to wake it still uses it.
+ */
+void rl_wait_end(struct rl_monitor *monitor, struct rl_wait *wait)
+{
+    if (wait->wake_pending) {
+        TAILQ_REMOVE(&monitor->to_wake, wait, link);
+        wait->posted--;
+    }
+    while (wait->received != wait->posted)
+        rl_wait_sleep(monitor, wait, RL_FOREVER);
+    sem_destroy(&wait->woken);
+    pthread_setcancelstate(wait->cancel_state, NULL);
+}
+
+bool rl_wait_sleep(struct rl_monitor *monitor, struct rl_wait *wait, int64_t deadline)
+{
+    struct timespec until = {.tv_sec = deadline / 1000,
+                             .tv_nsec = deadline % 1000 * 1000000};
+    rl_monitor_unlock(monitor);
+    int failed = deadline == RL_FOREVER
+                     ? sem_wait(&wait->woken)
+                     : sem_clockwait(&wait->woken, CLOCK_MONOTONIC, &until);
+    bool in_time = !failed || errno == EINTR;
+    rl_monitor_lock(monitor);
+    wait->received += !failed;
+    return in_time;
+}
+
+void rl_wait_wake_later(struct rl_monitor *monitor, struct rl_wait *wait)
+{
+    wait->posted++;
+    wait->wake_pending = true;
+    TAILQ_INSERT_TAIL(&monitor->to_wake, wait, link);
+}
+
+void rl_wait_wake(struct rl_wait *wait)
+{
+    wait->posted++;
+    sem_post(&wait->woken);
+}

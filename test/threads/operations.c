@@ -1,0 +1,538 @@
+#include "operations.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "oracle.h"
+
+#define BUSY_TTL_MS 5000
+#define CHILD_S     30
+#define HURRIED     10
+#define BLOCK_US    20000              /* a callback keeps the client's thread busy */
+#define HELPERS     (ORACLE_SLOTS / 2) /* oracle slots of threads that an operation starts */
+
+const struct key operations_keys[KEYS] = {
+    [CALM] = {"calm", 30000, false},
+    [BUSY] = {"busy", BUSY_TTL_MS, false},
+    [CROWDED] = {"crowded", BUSY_TTL_MS, true},
+    [ROBBED] = {"robbed", 400, false},
+    [LEFT] = {"left", 300, false},
+    [FLIGHT] = {"flight", BUSY_TTL_MS, false},
+};
+
+unsigned long calm_count;
+atomic_uint operations_lost, flights_begun, flights_flown;
+static atomic_uint flying, flights_done;
+
+/* --- small things --- */
+
+/* Relaxed, as all of these: only the lock may order anything. */
+static unsigned add(atomic_uint *to, unsigned more)
+{
+    return atomic_fetch_add_explicit(to, more, memory_order_relaxed);
+}
+
+static unsigned read_of(atomic_uint *what)
+{
+    return atomic_load_explicit(what, memory_order_relaxed);
+}
+
+static unsigned draw(struct actor *actor, unsigned below)
+{
+    actor->prng ^= actor->prng << 13;
+    actor->prng ^= actor->prng >> 7;
+    actor->prng ^= actor->prng << 17;
+    return (unsigned)(actor->prng >> 33) % below;
+}
+
+static void pause_us(unsigned us)
+{
+    nanosleep(&(struct timespec){.tv_nsec = (long)us * 1000}, NULL);
+}
+
+#define BIT(name) (UINT64_C(1) << REDLOCK_##name)
+
+/* The allowed codes of an attempt, of an unlock, and of an extension, without losses. */
+#define TRIED    (BIT(OK) | BIT(TAKEN) | BIT(NO_QUORUM) | BIT(EXPIRED))
+#define WAITED   (TRIED | BIT(TIMEOUT))
+#define UNLOCKED (BIT(OK) | BIT(EXPIRED))
+#define EXTENDED (BIT(OK) | BIT(NO_QUORUM) | BIT(EXPIRED))
+
+/* And if the key is deleted under its holder. */
+#define ROBBERY (BIT(GONE) | BIT(TAKEN))
+
+static redlock_code expect(const struct actor *actor, const char *call, redlock_code code,
+                           uint64_t allowed)
+{
+    if (allowed >> code & 1)
+        return code;
+    fprintf(stderr, "stress: %s of %s returns %s\n", call, actor->operation->name,
+            redlock_code_name(code));
+    oracle_fail();
+}
+
+static void expect_true(const struct actor *actor, bool holds, const char *what)
+{
+    if (holds)
+        return;
+    fprintf(stderr, "stress: check failed, in %s: %s\n", actor->operation->name, what);
+    oracle_fail();
+}
+
+static redlock_lock_options options_of(struct actor *actor, unsigned key)
+{
+    redlock_lock_options options;
+    redlock_lock_options_init(&options);
+    options.ttl_ms = operations_keys[key].ttl_ms;
+    options.fenced = operations_keys[key].fenced;
+    if (draw(actor, 4) == 0)
+        options.handoffs = draw(actor, 3);
+    return options;
+}
+
+static redlock_code lock(struct actor *actor, unsigned key,
+                         const redlock_lock_options *options, redlock_hold **ret_hold)
+{
+    return redlock_lock(actor->sync, operations_keys[key].name,
+                        strlen(operations_keys[key].name), options, ret_hold);
+}
+
+static redlock_code lock_for(struct actor *actor, unsigned key, int64_t wait_ms,
+                             const redlock_lock_options *options, redlock_hold **ret_hold)
+{
+    return redlock_lock_for(actor->sync, operations_keys[key].name,
+                            strlen(operations_keys[key].name), wait_ms, options, ret_hold);
+}
+
+static void give_back(struct actor *actor, unsigned key, redlock_hold *hold)
+{
+    unsigned how = draw(actor, 4) == 0 ? REDLOCK_CONFIRM : 0;
+    uint64_t allowed = UNLOCKED | (how ? BIT(UNCONFIRMED) : 0);
+    oracle_leave(key, actor->slot);
+    if (draw(actor, 8) > 0) {
+        expect(actor, "unlock", redlock_unlock(hold, how), allowed);
+        expect_true(actor, redlock_hold_lost(hold), "it is lost when it is unlocked");
+        expect_true(actor, redlock_hold_valid_ms(hold) == 0, "and not valid");
+        if (draw(actor, 8) == 0)
+            expect(actor, "second unlock", redlock_unlock(hold, how), BIT(NOT_HELD));
+    }
+    redlock_hold_free(hold);
+}
+
+/* What holders do. */
+static void use(struct actor *actor, redlock_hold *hold)
+{
+    switch (draw(actor, 6)) {
+    case 0: sched_yield(); break;
+    case 1: pause_us(draw(actor, 2000)); break;
+    case 2: expect(actor, "extend", redlock_hold_extend(hold, 0), EXTENDED); break;
+    case 3:
+        expect_true(actor, redlock_hold_token(hold)[0] != '\0', "it has a token");
+        expect_true(actor, redlock_hold_valid_ms(hold) <= operations_keys[CALM].ttl_ms,
+                    "and no more validity than a TTL");
+        break;
+    default: break;
+    }
+}
+
+/* --- operations --- */
+
+/*
+ * The guarded counter is ordinary memory: no increment is lost, and no tool finds a race.
+ */
+static bool count_calmly(struct actor *actor)
+{
+    redlock_hold *hold;
+    redlock_lock_options options = options_of(actor, CALM);
+    expect(actor, "lock", lock(actor, CALM, &options, &hold), BIT(OK));
+    oracle_enter(CALM, actor->slot, hold);
+    if (actor->counts) {
+        unsigned long seen = calm_count;
+        use(actor, hold);
+        calm_count = seen + 1;
+        actor->counted++;
+    }
+    give_back(actor, CALM, hold);
+    return true;
+}
+
+static bool hold_for_a_while(struct actor *actor, unsigned key, redlock_code code,
+                             redlock_hold *hold)
+{
+    if (code != REDLOCK_OK)
+        return false;
+    oracle_enter(key, actor->slot, hold);
+    expect_true(actor, (redlock_hold_fence(hold) > 0) == operations_keys[key].fenced,
+                "a fence, where it is fenced");
+    use(actor, hold);
+    give_back(actor, key, hold);
+    return true;
+}
+
+static bool wait_for_it(struct actor *actor)
+{
+    redlock_hold *hold = NULL;
+    unsigned key = BUSY + draw(actor, 2);
+    redlock_lock_options options = options_of(actor, key);
+    if (draw(actor, 4) == 0)
+        options.max_hold_ms = BUSY_TTL_MS;
+    redlock_code code = expect(actor, "lock", lock(actor, key, &options, &hold), BIT(OK));
+    return hold_for_a_while(actor, key, code, hold);
+}
+
+static bool try_it(struct actor *actor)
+{
+    redlock_hold *hold = NULL;
+    unsigned key = draw(actor, ROBBED);
+    redlock_lock_options options = options_of(actor, key);
+    redlock_code code =
+        expect(actor, "try_lock",
+               redlock_try_lock(actor->sync, operations_keys[key].name,
+                                strlen(operations_keys[key].name), &options, &hold),
+               TRIED);
+    return hold_for_a_while(actor, key, code, hold);
+}
+
+static bool wait_impatiently(struct actor *actor)
+{
+    static const int64_t waits[] = {0, 1, 2, 5, 30, 500, 20000};
+    redlock_hold *hold = NULL;
+    unsigned key = BUSY + draw(actor, 2);
+    int64_t wait_ms = waits[draw(actor, sizeof(waits) / sizeof(*waits))];
+    redlock_lock_options options = options_of(actor, key);
+    redlock_code code =
+        expect(actor, "lock_for", lock_for(actor, key, wait_ms, &options, &hold), WAITED);
+    return hold_for_a_while(actor, key, code, hold);
+}
+
+/*
+ * A wait inside a wait: if no other thread waits meanwhile, this one runs the loop for
+ * them.
+ */
+static bool hurry(struct actor *actor)
+{
+    unsigned key = BUSY + draw(actor, 2), done = 0;
+    for (unsigned i = 0; i < HURRIED; i++) {
+        redlock_hold *hold = NULL;
+        redlock_lock_options options = options_of(actor, key);
+        if (expect(actor, "lock_for", lock_for(actor, key, 500, &options, &hold), WAITED) !=
+            REDLOCK_OK)
+            continue;
+        oracle_enter(key, actor->slot, hold);
+        expect(actor, "extend", redlock_hold_extend(hold, 0), EXTENDED);
+        oracle_leave(key, actor->slot);
+        expect(actor, "unlock", redlock_unlock(hold, REDLOCK_CONFIRM),
+               UNLOCKED | BIT(UNCONFIRMED));
+        redlock_hold_free(hold);
+        done++;
+    }
+    return done > 0;
+}
+
+static void show_stop(struct actor *actor, redlock_stop *stop)
+{
+    pthread_mutex_lock(&actor->mutex);
+    actor->stop = stop;
+    pthread_mutex_unlock(&actor->mutex);
+}
+
+/* True if it was stopped. */
+static bool wait_until_stopped(struct actor *actor)
+{
+    redlock_hold *hold = NULL;
+    redlock_stop *stop;
+    unsigned key = BUSY + draw(actor, 2);
+    redlock_lock_options options = options_of(actor, key);
+    expect(actor, "stop_new", redlock_stop_new(actor->sync, &stop), BIT(OK));
+    options.stop = stop;
+    bool early = draw(actor, 8) == 0;
+    if (early)
+        redlock_stop_all(stop);
+    show_stop(actor, stop);
+    redlock_code code =
+        expect(actor, "lock", lock(actor, key, &options, &hold), BIT(OK) | BIT(CANCELLED));
+    show_stop(actor, NULL);
+    hold_for_a_while(actor, key, code, hold);
+    redlock_stop_free(stop);
+    expect_true(actor, !early || code == REDLOCK_CANCELLED, "a stop ends later waits, too");
+    return code == REDLOCK_CANCELLED;
+}
+
+static bool stop_another(struct actor *actor)
+{
+    struct actor *other = &actor->others[draw(actor, actor->actors)];
+    pthread_mutex_lock(&other->mutex);
+    bool waits = other->stop != NULL;
+    if (waits)
+        redlock_stop_all(other->stop);
+    pthread_mutex_unlock(&other->mutex);
+    return waits;
+}
+
+struct errand {
+    struct actor *actor;
+    unsigned key;
+    redlock_hold *hold;
+};
+
+static void run_errand(void *(*does)(void *), struct errand *errand)
+{
+    pthread_t thread;
+    expect_true(errand->actor, pthread_create(&thread, NULL, does, errand) == 0,
+                "a thread begins");
+    pthread_join(thread, NULL);
+}
+
+static void *unlock_for_another(void *arg)
+{
+    struct errand *errand = arg;
+    oracle_leave(errand->key, errand->actor->slot);
+    expect(errand->actor, "another's unlock", redlock_unlock(errand->hold, 0), UNLOCKED);
+    return NULL;
+}
+
+static bool let_another_unlock(struct actor *actor)
+{
+    struct errand errand = {.actor = actor, .key = CROWDED};
+    redlock_lock_options options = options_of(actor, CROWDED);
+    options.any_thread = true;
+    if (expect(actor, "lock_for", lock_for(actor, CROWDED, 1000, &options, &errand.hold),
+               WAITED) != REDLOCK_OK)
+        return false;
+    oracle_enter(CROWDED, actor->slot, errand.hold);
+    run_errand(unlock_for_another, &errand);
+    redlock_hold_free(errand.hold);
+    return true;
+}
+
+static void *lock_and_end(void *arg)
+{
+    struct errand *errand = arg;
+    redlock_lock_options options;
+    redlock_lock_options_init(&options);
+    options.ttl_ms = operations_keys[LEFT].ttl_ms;
+    if (expect(errand->actor, "lock_for",
+               lock_for(errand->actor, LEFT, 1000, &options, &errand->hold),
+               WAITED) == REDLOCK_OK)
+        oracle_enter(LEFT, errand->actor->slot + HELPERS, errand->hold);
+    return NULL;
+}
+
+/*
+ * A lock that a thread left when it ended ends by its TTL, and has a successor only then.
+ */
+static bool leave_it_locked(struct actor *actor)
+{
+    struct errand errand = {.actor = actor};
+    redlock_hold *hold = NULL;
+    redlock_lock_options options = options_of(actor, LEFT);
+    run_errand(lock_and_end, &errand);
+    if (!errand.hold)
+        return false;
+    if (draw(actor, 2) == 0) {
+        redlock_code code =
+            expect(actor, "lock_for", lock_for(actor, LEFT, 2000, &options, &hold), WAITED);
+        hold_for_a_while(actor, LEFT, code, hold);
+    }
+    oracle_leave(LEFT, actor->slot + HELPERS);
+    redlock_hold_free(errand.hold);
+    return true;
+}
+
+static void on_lost(redlock_hold *hold, redlock_code why, int64_t valid_ms, void *arg)
+{
+    struct actor *actor = arg;
+    redlock_hold *none;
+    expect(actor, "on_lost", why, ROBBERY | BIT(EXPIRED));
+    expect_true(actor, valid_ms >= 0, "the remaining time is not negative");
+    expect(actor, "lock in a callback", lock(actor, CALM, NULL, &none),
+           BIT(WOULD_DEADLOCK));
+    if (add(&operations_lost, 1) % 4 == 0)
+        pause_us(BLOCK_US);
+    if (valid_ms % 2)
+        redlock_unlock(hold, 0);
+}
+
+/* Another thread deletes the keys of this one repeatedly. True if the loss was noticed. */
+static bool be_robbed(struct actor *actor)
+{
+    redlock_hold *hold = NULL;
+    redlock_lock_options options = options_of(actor, ROBBED);
+    options.on_lost = on_lost;
+    options.lost_arg = actor;
+    if (expect(actor, "lock_for", lock_for(actor, ROBBED, 1000, &options, &hold), WAITED) !=
+        REDLOCK_OK)
+        return false;
+    bool lost = false;
+    for (unsigned i = 0; i < 50 && !lost; i++) {
+        pause_us(10000);
+        lost = redlock_hold_lost(hold);
+    }
+    if (draw(actor, 2) == 0)
+        expect(actor, "extend", redlock_hold_extend(hold, 0),
+               EXTENDED | ROBBERY | BIT(NOT_HELD) | BIT(BUSY));
+    if (draw(actor, 2) == 0)
+        expect(actor, "unlock", redlock_unlock(hold, draw(actor, 2)),
+               UNLOCKED | ROBBERY | BIT(NOT_HELD) | BIT(UNCONFIRMED));
+    redlock_hold_free(hold);
+    return lost;
+}
+
+/* --- single flights --- */
+
+static int fly(redlock_hold *hold, void *arg)
+{
+    struct actor *actor = arg;
+    expect_true(actor, add(&flying, 1) == 0, "one call at a time");
+    unsigned number = add(&flights_begun, 1) + 1;
+    oracle_enter(FLIGHT, actor->slot, hold);
+    pause_us(draw(actor, 2000));
+    oracle_leave(FLIGHT, actor->slot);
+    atomic_exchange_explicit(&flights_done, number,
+                             memory_order_relaxed); /* for helgrind */
+    add(&flying, -1U);
+    return (int)number;
+}
+
+/* True if it was a follower. */
+static bool fly_together(struct actor *actor)
+{
+    redlock_lock_options options = options_of(actor, FLIGHT);
+    unsigned before = read_of(&flights_done);
+    int number = -1;
+    bool flew = false;
+    int64_t wait_ms = draw(actor, 4) > 0 ? -1 : (int64_t)draw(actor, 100);
+    redlock_code code =
+        expect(actor, "single_flight",
+               redlock_single_flight(actor->sync, operations_keys[FLIGHT].name,
+                                     strlen(operations_keys[FLIGHT].name), wait_ms,
+                                     &options, fly, actor, &number, &flew),
+               WAITED);
+    add(&flights_flown, flew);
+    if (code == REDLOCK_OK)
+        expect_true(actor, number >= (int)before,
+                    "the result is not older than the request");
+    return code == REDLOCK_OK && !flew;
+}
+
+/* --- others --- */
+
+/*
+ * The child has one thread, and no lock of the parent's: a number names the failed check.
+ */
+static void be_inert(struct actor *actor, redlock_hold *hold)
+{
+    redlock_hold *none = NULL;
+    redlock_stop *stop = NULL;
+    redlock_node node[5];
+    const char *key = operations_keys[CALM].name;
+    bool right[] = {
+        redlock_lock(actor->sync, key, 4, NULL, &none) == REDLOCK_FORKED,
+        redlock_try_lock(actor->sync, key, 4, NULL, &none) == REDLOCK_FORKED,
+        redlock_lock_for(actor->sync, key, 4, 10, NULL, &none) == REDLOCK_FORKED,
+        redlock_unlock(hold, REDLOCK_CONFIRM) == REDLOCK_FORKED,
+        redlock_hold_extend(hold, 0) == REDLOCK_FORKED,
+        redlock_hold_lost(hold),
+        redlock_hold_valid_ms(hold) == 0,
+        redlock_stop_new(actor->sync, &stop) == REDLOCK_FORKED,
+        redlock_sync_explain(actor->sync, node, 5) == 0,
+        redlock_single_flight(actor->sync, key, 4, 0, NULL, fly, actor, NULL, NULL) ==
+            REDLOCK_FORKED,
+    };
+    redlock_hold_free(hold);
+    redlock_sync_free(actor->sync);
+    for (unsigned i = 0; i < sizeof(right); i++)
+        if (!right[i])
+            _exit((int)i + 1);
+    _exit(0);
+}
+
+static bool fork_while_it_holds(struct actor *actor)
+{
+    redlock_hold *hold;
+    redlock_lock_options options = options_of(actor, BUSY);
+    int status;
+    expect(actor, "lock", lock(actor, BUSY, &options, &hold), BIT(OK));
+    oracle_enter(BUSY, actor->slot, hold);
+    pid_t child = fork();
+    expect_true(actor, child >= 0, "a child begins");
+    if (child == 0) {
+        alarm(CHILD_S);
+        be_inert(actor, hold);
+    }
+    expect_true(actor, waitpid(child, &status, 0) == child, "the child ends");
+    if (status != 0)
+        fprintf(stderr, "stress: the child's status is %x\n", (unsigned)status);
+    expect_true(actor, status == 0, "all is inert in the child");
+    give_back(actor, BUSY, hold);
+    return true;
+}
+
+static bool look_around(struct actor *actor)
+{
+    redlock_node node[5];
+    redlock_hold *none = NULL;
+    size_t count = redlock_sync_explain(actor->sync, node, draw(actor, 6));
+    expect_true(actor, count == 5 && redlock_sync_nodes(actor->sync) == 5, "nodes");
+    expect_true(actor, redlock_sync_quorum(actor->sync) == 3, "their quorum");
+    expect(actor, "lock of no key", redlock_lock(actor->sync, "", 0, NULL, &none),
+           BIT(BAD_KEY));
+    expect(actor, "lock_for in the past", lock_for(actor, CALM, -1, NULL, &none),
+           BIT(BAD_OPTION));
+    return true;
+}
+
+/* --- all of them --- */
+
+const struct operation operations[] = {
+    {"count_calmly", 300, count_calmly},
+    {"wait_for_it", 200, wait_for_it},
+    {"try_it", 200, try_it},
+    {"wait_impatiently", 200, wait_impatiently},
+    {"hurry", 50, hurry},
+    {"wait_until_stopped", 300, wait_until_stopped},
+    {"stop_another", 600, stop_another},
+    {"let_another_unlock", 50, let_another_unlock},
+    {"leave_it_locked", 10, leave_it_locked},
+    {"be_robbed", 20, be_robbed},
+    {"fly_together", 200, fly_together},
+    {"fork_while_it_holds", 10, fork_while_it_holds},
+    {"look_around", 50, look_around},
+    {0},
+};
+
+static atomic_uint was_done[sizeof(operations) / sizeof(*operations)]; /* by any thread */
+
+unsigned operations_count(void)
+{
+    return sizeof(operations) / sizeof(*operations) - 1;
+}
+
+void operations_next(struct actor *actor)
+{
+    unsigned total = 0, i = 0;
+    for (const struct operation *operation = operations; operation->name; operation++)
+        total += operation->weight;
+    for (unsigned left = draw(actor, total); left >= operations[i].weight; i++)
+        left -= operations[i].weight;
+    actor->operation = &operations[i];
+    actor->tried[i]++;
+    if (!actor->operation->does(actor))
+        return;
+    actor->done[i]++;
+    if (!read_of(&was_done[i]))
+        atomic_exchange_explicit(&was_done[i], 1, memory_order_relaxed); /* for helgrind */
+}
+
+bool operations_were_all_done(void)
+{
+    for (unsigned i = 0; i < operations_count(); i++)
+        if (!read_of(&was_done[i]))
+            return false;
+    return true;
+}
