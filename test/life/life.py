@@ -38,13 +38,17 @@ def places(life, addresses):
 
 
 def follow(steps, place, rooms):
-    """[(function called from outside, [files])], and the pairs of files that go up."""
+    """[(function called from outside, [files])], and the pairs of files that go up.
+
+    A function of a system header, which a compiler may leave hooked, counts as its caller's.
+    """
     found, up, stack = [], [], []
     for enters, address in steps:
         if not enters:
             stack.pop()
             continue
         function, file = place[address]
+        file = file or stack[-1]
         if not stack:
             found.append((function, []))
         elif goes_up(rooms, stack[-1], file) and (stack[-1], file) not in up:
