@@ -239,19 +239,20 @@ static bool handle_process(struct kill_tree *kill_tree, const struct process *pr
 /* --- all processes --- */
 
 /*
- * Reads the list of children. If there is no list and this process may reap, reaps all dead
- * children, CMD too; ECHILD then means that nothing is left.
+ * Reads the list of children. CMD's children join it as CMD dies: so a list with nothing
+ * but CMD says that nothing else lives only if CMD was dead before the list was read. If
+ * there is no list and this process may reap, reaps all dead children, CMD too; ECHILD then
+ * means that nothing is left.
  */
 bool kill_tree_is_over(struct kill_tree *kill_tree)
 {
     struct tree tree = {.whole = true};
-    pid_t self = getpid();
+    pid_t self = getpid(), command = kill_tree->command;
+    bool is_command_dead = command > 0 && is_dead(command);
     bool is_listed =
         kill_tree_can_see() && add_children_of_thread(&tree, self, (int)self) == 0;
-    size_t count = tree.count;
-    bool is_alone =
-        count == 0 || (count == 1 && tree.process[0].pid == kill_tree->command &&
-                       is_dead(kill_tree->command));
+    bool is_alone = tree.count == 0 ||
+                    (is_command_dead && tree.count == 1 && tree.process[0].pid == command);
     free(tree.process);
     if (is_listed)
         return is_alone && tree.whole;

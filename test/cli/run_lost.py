@@ -25,12 +25,12 @@ LONG, LONG_US = "10s", 10000000
 class Job:
     """A `redlock run` whose command shows signs of life."""
 
-    def __init__(self, quorum, *words, ttl=LONG, trap='"" TERM', key="k"):
+    def __init__(self, quorum, *words, ttl=LONG, trap='"" TERM', key="k", more=None):
         self.quorum, self.path, self.heard = quorum, lab.temporary("beats"), lab.temporary("heard")
         one = shlex.join(lab.beat(self.path))
         script = f"{one} & setsid {one} >/dev/null 2>&1 & trap {trap}; {one} & while :; do wait; done"
         self.process = lab.start("run", "-t", ttl, *words, key, "sh", "-c", script,
-                                 env=on(quorum, heard=self.heard))
+                                 env=on(quorum, heard=self.heard, **(more or {})))
         lab.wait_for_beats(self.path, BEATERS)
 
     def signal(self, number):
@@ -147,6 +147,14 @@ def _(quorum):
     first = quorum.expires_us("k")
     lab.wait_for(lambda: quorum.expires_us("k") > first + 1000000, "extensions")
     os.kill(job.process.pid, signal.SIGKILL)
+    job.process.communicate()
+    lab.nothing_is_left()
+
+
+@case("redlock is killed, and the command dies while the keeper looks: its children die, too")
+def _(quorum):
+    job = Job(quorum, more=lab.keeper_shim(SHIM_LATE_DEATH="1"))
+    job.process.kill()
     job.process.communicate()
     lab.nothing_is_left()
 
