@@ -32,8 +32,9 @@
  *     shares with its parent.
  *  8. Codes. REDLOCK_OK is 0. REDLOCK_CODES has the meaning of each code;
  *     redlock_code_text() returns the same text. Every call with a client or a lease
- * returns FORKED in a forked child, and CLOSED if the client is NULL or
- *     redlock_client_free() was called.
+ *     returns FORKED in a forked child, and CLOSED if the client is NULL or
+ *     redlock_client_free() was called. If a call returns another code than OK,
+ *     redlock_last_error() says why: which argument or option, its value and its limits.
  *  9. Growth. Structs may get more members at their end. For what the caller allocates, the
  *     inline functions pass the size that the program was built with to the functions that
  *     end in _sized. These read and write no more than that.
@@ -182,6 +183,14 @@ typedef struct redlock_error {
     char text[256];
 } redlock_error;
 
+/*
+ * Why the last call of this thread failed, if its function returns a code. Each thread has
+ * its own. Read it right after that call: every later call of the thread may change it. It
+ * is never NULL; its code is OK before the first failure. It says nothing about an
+ * operation that has started: its callback gets the result.
+ */
+REDLOCK_API const redlock_error *redlock_last_error(void);
+
 /* --- client --- */
 
 typedef struct redlock_client redlock_client;
@@ -227,8 +236,8 @@ static inline void redlock_options_init(redlock_options *options)
 /*
  * Creates a client of these nodes on this loop. It connects in the background; the nodes
  * may be down. URIs: redis://[user[:password]@]host[:port][/db], unix:///path[?db=N]. The
- * loop does not end while the client exists. On failure `ret_error`, if not NULL, has the
- * reason.
+ * loop does not end while the client exists. On failure `ret_error`, if not NULL, is a copy
+ * of redlock_last_error().
  * Errors: BAD_NODES, BAD_URI, DUPLICATE_NODE, UNSUPPORTED, BAD_OPTION, NO_MEMORY, SYSTEM.
  */
 REDLOCK_API redlock_code redlock_client_new(struct event_base *base,
@@ -468,8 +477,9 @@ REDLOCK_API redlock_code redlock_extend(redlock_lease *lease, int64_t ttl_ms,
 /*
  * Releases the lock on all nodes, at the end of this loop iteration. From this call on the
  * lease is not held. A loss that came before is still reported, at the end of this loop
- * iteration; a running extension ends with CANCELLED. The result is decided when q nodes confirmed; the client releases the rest in
- * the background. `callback` may be NULL. On the nodes a release is idempotent.
+ * iteration; a running extension ends with CANCELLED. The result is decided when q nodes
+ * confirmed; the client releases the rest in the background. `callback` may be NULL. On the
+ * nodes a release is idempotent.
  * Result: OK, GONE, TAKEN, UNCONFIRMED, CANCELLED (the client was freed first).
  * Errors: NOT_HELD (also: already released), FORKED, CLOSED.
  */

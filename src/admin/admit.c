@@ -249,14 +249,17 @@ static redlock_code make(redlock_client *client, redlock_admission how, size_t n
                          redlock_admit_fn *callback, void *arg)
 {
     if (client->admit)
-        return REDLOCK_BUSY;
-    if (how < REDLOCK_ADMIT_NEW || how > REDLOCK_ADMIT_REPLACE ||
-        (how == REDLOCK_ADMIT_REPLACE && node >= client->nodes.n))
-        return REDLOCK_BAD_OPTION;
+        return rl_fail(REDLOCK_BUSY, "another admission of this client is running");
+    redlock_code code =
+        rl_check_range("how", how, REDLOCK_ADMIT_NEW, REDLOCK_ADMIT_REPLACE);
+    if (code == REDLOCK_OK && how == REDLOCK_ADMIT_REPLACE)
+        code = rl_check_range("node", (int64_t)node, 0, client->nodes.n - 1);
+    if (code != REDLOCK_OK)
+        return code;
     struct admit *admit = calloc(1, sizeof(*admit));
     if (!admit || !rl_task_init(&admit->task, &client->loop, &admit_class)) {
         free(admit);
-        return REDLOCK_NO_MEMORY;
+        return rl_fail_by_code(REDLOCK_NO_MEMORY);
     }
     admit->how = how;
     admit->newcomer = (unsigned)node;

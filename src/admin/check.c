@@ -331,11 +331,11 @@ static redlock_code start(redlock_client *client, unsigned how, redlock_check_fn
                           void *arg)
 {
     if (!callback)
-        return REDLOCK_BAD_OPTION;
+        return rl_fail(REDLOCK_BAD_OPTION, "callback is NULL, and must be a function");
     struct check *check = calloc(1, sizeof(*check));
     if (!check || !rl_task_init(&check->task, &client->loop, &check_class)) {
         free(check);
-        return REDLOCK_NO_MEMORY;
+        return rl_fail_by_code(REDLOCK_NO_MEMORY);
     }
     check->how = how;
     check->callback = callback;

@@ -182,14 +182,18 @@ static redlock_code start(redlock_client *client, enum rl_command command, const
                           size_t key_len, redlock_inspect_fn *callback, void *arg)
 {
     if (!callback && command == RL_CMD_INSPECT)
-        return REDLOCK_BAD_OPTION;
+        return rl_fail(REDLOCK_BAD_OPTION, "callback is NULL, and must be a function");
     struct inspection *inspection = calloc(1, sizeof(*inspection));
     if (!inspection)
-        return REDLOCK_NO_MEMORY;
-    bool fits = rl_client_key(client, key, key_len, inspection->key, &inspection->key_len);
-    if (!fits || !rl_task_init(&inspection->task, &client->loop, &inspection_class)) {
+        return rl_fail_by_code(REDLOCK_NO_MEMORY);
+    redlock_code code =
+        rl_client_key(client, key, key_len, inspection->key, &inspection->key_len);
+    if (code == REDLOCK_OK &&
+        !rl_task_init(&inspection->task, &client->loop, &inspection_class))
+        code = rl_fail_by_code(REDLOCK_NO_MEMORY);
+    if (code != REDLOCK_OK) {
         free(inspection);
-        return fits ? REDLOCK_NO_MEMORY : REDLOCK_BAD_KEY;
+        return code;
     }
     inspection->command = command;
     inspection->callback = callback;

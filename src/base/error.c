@@ -1,5 +1,46 @@
+#include "error.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
 #include "core/fault.h"
 #include "redlock/admin.h"
+
+static _Thread_local redlock_error last;
+
+const redlock_error *redlock_last_error(void)
+{
+    return &last;
+}
+
+redlock_code rl_fail(redlock_code code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    last.code = code;
+    vsnprintf(last.text, sizeof(last.text), format, args);
+    va_end(args);
+    return code;
+}
+
+redlock_code rl_fail_by_code(redlock_code code)
+{
+    return code == REDLOCK_OK ? code : rl_fail(code, "%s", redlock_code_text(code));
+}
+
+redlock_code rl_check_range(const char *name, int64_t value, int64_t low, int64_t high)
+{
+    if (value < low && high == INT64_MAX)
+        return rl_fail(REDLOCK_BAD_OPTION,
+                       "%s is %" PRId64 ", and must be at least %" PRId64, name, value,
+                       low);
+    if (value < low || value > high)
+        return rl_fail(REDLOCK_BAD_OPTION,
+                       "%s is %" PRId64 ", and must be from %" PRId64 " to %" PRId64, name,
+                       value, low, high);
+    return REDLOCK_OK;
+}
 
 const char *redlock_code_name(redlock_code code)
 {

@@ -1,7 +1,6 @@
 #include "options.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,18 +10,6 @@
 #define MS_MAX        (INT64_C(366) * 24 * 3600 * 1000)
 #define RETRY_BASE_MS 20
 #define RETRY_CAP_MS  500
-
-redlock_code rl_fail(redlock_error *ret_error, redlock_code code, const char *format, ...)
-{
-    if (!ret_error)
-        return code;
-    va_list args;
-    va_start(args, format);
-    ret_error->code = code;
-    vsnprintf(ret_error->text, sizeof(ret_error->text), format, args);
-    va_end(args);
-    return code;
-}
 
 void rl_copy_sized(void *to, size_t size, const void *from, size_t from_size)
 {
@@ -63,33 +50,23 @@ static bool label_is_fine(const char *label)
     return len <= REDLOCK_LABEL_MAX;
 }
 
-static bool in_range(int64_t value, int64_t low, int64_t high)
-{
-    return value >= low && value <= high;
-}
-
 /* An option's value and its range, inclusive. */
 struct bound {
     const char *name;
     int64_t value, low, high;
 };
 
-static redlock_code check_bounds(const struct bound *bound, size_t count,
-                                 redlock_error *error)
+static redlock_code check_bounds(const struct bound *bound, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        if (!in_range(bound[i].value, bound[i].low, bound[i].high))
-            return rl_fail(error, REDLOCK_BAD_OPTION,
-                           "%s is %" PRId64 ", and must be from %" PRId64 " to %" PRId64,
-                           bound[i].name, bound[i].value, bound[i].low, bound[i].high);
-    return REDLOCK_OK;
+    redlock_code code = REDLOCK_OK;
+    for (size_t i = 0; i < count && code == REDLOCK_OK; i++)
+        code = rl_check_range(bound[i].name, bound[i].value, bound[i].low, bound[i].high);
+    return code;
 }
 
-#define CHECK_BOUNDS(bounds, error)                                                        \
-    check_bounds(bounds, sizeof(bounds) / sizeof((bounds)[0]), error)
+#define CHECK_BOUNDS(bounds) check_bounds(bounds, sizeof(bounds) / sizeof((bounds)[0]))
 
-static redlock_code check(const redlock_options *options, size_t nodes,
-                          redlock_error *error)
+static redlock_code check(const redlock_options *options, size_t nodes)
 {
     int64_t n = (int64_t)nodes, least = options->quorum ? n / 2 + 1 : 0;
     size_t prefix = options->prefix ? strlen(options->prefix) : 0;
@@ -101,14 +78,14 @@ static redlock_code check(const redlock_options *options, size_t nodes,
         {"max_ttl_ms", options->max_ttl_ms, 0, REDLOCK_TTL_MAX_MS},
     };
     if (options->label && !label_is_fine(options->label))
-        return rl_fail(error, REDLOCK_BAD_OPTION,
+        return rl_fail(REDLOCK_BAD_OPTION,
                        "label is longer than %d bytes, or not one word of printable ASCII",
                        REDLOCK_LABEL_MAX);
     if (prefix >= REDLOCK_KEY_MAX)
-        return rl_fail(error, REDLOCK_BAD_OPTION,
+        return rl_fail(REDLOCK_BAD_OPTION,
                        "prefix has %zu bytes, and must have less than %d", prefix,
                        REDLOCK_KEY_MAX);
-    return CHECK_BOUNDS(bounds, error);
+    return CHECK_BOUNDS(bounds);
 }
 
 static bool copy_text(const char **text)
@@ -138,15 +115,15 @@ static bool take(void *copy, size_t room, const void *options, size_t size)
 }
 
 redlock_code rl_options_copy(const redlock_options *options, size_t nodes,
-                             redlock_options *ret_options, redlock_error *ret_error)
+                             redlock_options *ret_options)
 {
     redlock_options copy;
     redlock_options_init(&copy);
     if (options && !take(&copy, sizeof(copy), options, options->size))
-        return rl_fail(ret_error, REDLOCK_BAD_OPTION,
+        return rl_fail(REDLOCK_BAD_OPTION,
                        "size is not set: make the options by redlock_options_init()");
     copy.size = sizeof(copy);
-    redlock_code code = check(&copy, nodes, ret_error);
+    redlock_code code = check(&copy, nodes);
     if (code != REDLOCK_OK)
         return code;
     const char **texts[] = {&copy.username, &copy.password, &copy.password_file,
@@ -159,7 +136,7 @@ redlock_code rl_options_copy(const redlock_options *options, size_t nodes,
         copied = (copy.label = default_label()) != NULL;
     if (!copied) {
         rl_options_clear(&copy);
-        return rl_fail(ret_error, REDLOCK_NO_MEMORY, "out of memory");
+        return rl_fail_by_code(REDLOCK_NO_MEMORY);
     }
     *ret_options = copy;
     return REDLOCK_OK;
@@ -175,7 +152,7 @@ void rl_options_clear(redlock_options *options)
     *options = (redlock_options){0};
 }
 
-static redlock_code check_retry(const redlock_lease_options *options, redlock_error *error)
+static redlock_code check_retry(const redlock_lease_options *options)
 {
     const struct bound bounds[] = {
         {"retry", options->retry, REDLOCK_RETRY_EXPONENTIAL, REDLOCK_RETRY_CUSTOM},
@@ -183,12 +160,12 @@ static redlock_code check_retry(const redlock_lease_options *options, redlock_er
         {"retry_cap_ms", options->retry_cap_ms, 0, MS_MAX},
     };
     if (options->retry == REDLOCK_RETRY_CUSTOM && !options->retry_fn)
-        return rl_fail(error, REDLOCK_BAD_OPTION,
+        return rl_fail(REDLOCK_BAD_OPTION,
                        "retry is REDLOCK_RETRY_CUSTOM, and retry_fn is NULL");
-    return CHECK_BOUNDS(bounds, error);
+    return CHECK_BOUNDS(bounds);
 }
 
-static redlock_code check_times(const redlock_lease_options *options, redlock_error *error)
+static redlock_code check_times(const redlock_lease_options *options)
 {
     const struct bound bounds[] = {
         {"wait_ms", options->wait_ms, REDLOCK_FOREVER, MS_MAX},
@@ -197,11 +174,11 @@ static redlock_code check_times(const redlock_lease_options *options, redlock_er
         {"max_hold_ms", options->max_hold_ms, 0, MS_MAX},
         {"fence", options->fence, 0, INT64_MAX},
     };
-    redlock_code code = CHECK_BOUNDS(bounds, error);
+    redlock_code code = CHECK_BOUNDS(bounds);
     if (code == REDLOCK_OK && options->max_hold_ms > 0 &&
         (options->max_hold_ms <= options->margin_ms ||
          options->max_hold_ms <= options->min_validity_ms))
-        code = rl_fail(error, REDLOCK_BAD_OPTION,
+        code = rl_fail(REDLOCK_BAD_OPTION,
                        "max_hold_ms is %" PRId64 ", and must be above margin_ms (%" PRId64
                        ") and min_validity_ms (%" PRId64 ")",
                        options->max_hold_ms, options->margin_ms, options->min_validity_ms);
@@ -209,35 +186,35 @@ static redlock_code check_times(const redlock_lease_options *options, redlock_er
 }
 
 redlock_code rl_lease_options_read(const redlock_lease_options *options,
-                                   redlock_lease_options *copy, redlock_error *ret_error)
+                                   redlock_lease_options *copy)
 {
     redlock_lease_options_init(copy);
     if (options && !take(copy, sizeof(*copy), options, options->size))
-        return rl_fail(ret_error, REDLOCK_BAD_OPTION,
+        return rl_fail(REDLOCK_BAD_OPTION,
                        "size is not set: make the options by redlock_lease_options_init()");
     copy->size = sizeof(*copy);
-    redlock_code code = check_times(copy, ret_error);
-    return code == REDLOCK_OK ? check_retry(copy, ret_error) : code;
+    redlock_code code = check_times(copy);
+    return code == REDLOCK_OK ? check_retry(copy) : code;
 }
 
 redlock_code rl_ttl_check(const redlock_options *client, const redlock_lease_options *lease,
-                          int64_t ttl_ms, redlock_error *ret_error)
+                          int64_t ttl_ms)
 {
     int64_t least_ms = lease->margin_ms > lease->min_validity_ms ? lease->margin_ms
                                                                  : lease->min_validity_ms;
     if (ttl_ms <= 0 || ttl_ms > REDLOCK_TTL_MAX_MS)
-        return rl_fail(ret_error, REDLOCK_BAD_TTL,
+        return rl_fail(REDLOCK_BAD_TTL,
                        "the TTL is %" PRId64 " ms, and must be from 1 to %d ms (%d h)",
                        ttl_ms, REDLOCK_TTL_MAX_MS, REDLOCK_TTL_MAX_MS / 3600000);
     rl_time valid = rl_valid_until(0, ttl_ms * RL_MS, client->drift_ppm);
     if (valid <= least_ms * RL_MS)
-        return rl_fail(ret_error, REDLOCK_BAD_TTL,
+        return rl_fail(REDLOCK_BAD_TTL,
                        "the TTL is %" PRId64 " ms, of which %" PRId64
                        " ms are left after the drift: margin_ms and min_validity_ms want "
                        "more than %" PRId64 " ms",
                        ttl_ms, valid > 0 ? valid / RL_MS : 0, least_ms);
     if (client->max_ttl_ms > 0 && ttl_ms > client->max_ttl_ms)
-        return rl_fail(ret_error, REDLOCK_BAD_TTL,
+        return rl_fail(REDLOCK_BAD_TTL,
                        "the TTL is %" PRId64 " ms, and max_ttl_ms is %" PRId64, ttl_ms,
                        client->max_ttl_ms);
     return REDLOCK_OK;

@@ -4,29 +4,26 @@
 
 #include "core/lease.h"
 #include "core/retry.h"
-#include "redlock/redlock.h"
+#include "error.h"
 
 /* Copies what fits between two versions of a struct, and clears the rest. */
 void rl_copy_sized(void *to, size_t size, const void *from, size_t from_size);
 
 /* Copies the options that the caller's version of the struct has; the rest are defaults. */
 redlock_code rl_options_copy(const redlock_options *options, size_t nodes,
-                             redlock_options *ret_options, redlock_error *ret_error);
+                             redlock_options *ret_options);
 void rl_options_clear(redlock_options *options);
 
 /* Copies and checks the options. Use the copy only if the code is OK. */
 redlock_code rl_lease_options_read(const redlock_lease_options *options,
-                                   redlock_lease_options *copy, redlock_error *ret_error);
+                                   redlock_lease_options *copy);
 
 /* A TTL minus the drift must be larger than both margin_ms and min_validity_ms. */
 redlock_code rl_ttl_check(const redlock_options *client, const redlock_lease_options *lease,
-                          int64_t ttl_ms, redlock_error *ret_error);
+                          int64_t ttl_ms);
 
 /* Converts the options to the parameters of the lease machine. */
 void rl_lease_params_of(const redlock_lease_options *options, const redlock_options *client,
                         unsigned n, unsigned q, struct rl_lease_params *ret_params);
-
-redlock_code rl_fail(redlock_error *ret_error, redlock_code code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 
 #endif

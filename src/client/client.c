@@ -51,25 +51,24 @@ static bool init_parts(redlock_client *client, unsigned n)
            rl_members_init(&client->members, &client->nodes);
 }
 
-redlock_code redlock_client_new(struct event_base *base, const char *const *uris,
-                                size_t count, const redlock_options *options,
-                                redlock_client **ret_client, redlock_error *ret_error)
+static redlock_code make(struct event_base *base, const char *const *uris, size_t count,
+                         const redlock_options *options, redlock_client **ret_client)
 {
     if (count < 1 || count > REDLOCK_NODES_MAX)
-        return rl_fail(ret_error, REDLOCK_BAD_NODES,
+        return rl_fail(REDLOCK_BAD_NODES,
                        count ? "%zu nodes are more than %d" : "no node is configured",
                        count, REDLOCK_NODES_MAX);
     redlock_client *client = calloc(1, sizeof(*client));
     if (!client)
-        return rl_fail(ret_error, REDLOCK_NO_MEMORY, "out of memory");
+        return rl_fail_by_code(REDLOCK_NO_MEMORY);
     rl_loop_init(&client->loop, base, &loop_class);
-    redlock_code code = rl_options_copy(options, count, &client->options, ret_error);
+    redlock_code code = rl_options_copy(options, count, &client->options);
     if (code == REDLOCK_OK && !init_parts(client, (unsigned)count))
-        code = rl_fail(ret_error, REDLOCK_NO_MEMORY, "out of memory");
+        code = rl_fail_by_code(REDLOCK_NO_MEMORY);
     if (code == REDLOCK_OK)
-        code = rl_nodes_parse_uris(&client->nodes, uris, ret_error);
+        code = rl_nodes_parse_uris(&client->nodes, uris);
     if (code == REDLOCK_OK && !rl_loop_open(&client->loop))
-        code = rl_fail(ret_error, REDLOCK_SYSTEM, "the client's timer cannot be made: %s",
+        code = rl_fail(REDLOCK_SYSTEM, "the client's timer cannot be made: %s",
                        strerror(errno));
     if (code != REDLOCK_OK) {
         close_client(&client->loop);
@@ -80,6 +79,16 @@ redlock_code redlock_client_new(struct event_base *base, const char *const *uris
     rl_loop_leave(&client->loop);
     *ret_client = client;
     return REDLOCK_OK;
+}
+
+redlock_code redlock_client_new(struct event_base *base, const char *const *uris,
+                                size_t count, const redlock_options *options,
+                                redlock_client **ret_client, redlock_error *ret_error)
+{
+    redlock_code code = make(base, uris, count, options, ret_client);
+    if (code != REDLOCK_OK && ret_error)
+        *ret_error = *redlock_last_error();
+    return code;
 }
 
 /* --- freeing --- */
@@ -126,17 +135,25 @@ redlock_code redlock_client_drain(redlock_client *client, int64_t timeout_ms,
     return code;
 }
 
-bool rl_client_key(const redlock_client *client, const void *key, size_t len,
-                   char ret_key[REDLOCK_KEY_MAX], size_t *ret_len)
+redlock_code rl_client_key(const redlock_client *client, const void *key, size_t len,
+                           char ret_key[REDLOCK_KEY_MAX], size_t *ret_len)
 {
     const char *prefix = client->options.prefix ? client->options.prefix : "";
     size_t prefix_len = strlen(prefix);
-    if (len == 0 || len > REDLOCK_KEY_MAX - prefix_len)
-        return false;
+    if (len == 0)
+        return rl_fail(REDLOCK_BAD_KEY, "the key is empty");
+    if (len > REDLOCK_KEY_MAX - prefix_len)
+        return rl_fail(REDLOCK_BAD_KEY,
+                       "the key has %zu bytes and the prefix %zu: together at most %d are "
+                       "possible",
+                       len, prefix_len, REDLOCK_KEY_MAX);
     memcpy(ret_key, prefix, prefix_len);
     memcpy(ret_key + prefix_len, key, len);
     *ret_len = prefix_len + len;
-    return !rl_members_is_reserved_key(ret_key, *ret_len);
+    if (rl_members_is_reserved_key(ret_key, *ret_len))
+        return rl_fail(REDLOCK_BAD_KEY,
+                       "the key ends as those of this library do: !fence, !marker, !queue");
+    return REDLOCK_OK;
 }
 
 size_t redlock_client_nodes(const redlock_client *client)

@@ -7,6 +7,7 @@
 #ifndef RL_CLIENT_H
 #define RL_CLIENT_H
 
+#include "base/error.h"
 #include "drain.h"
 #include "members.h"
 #include "notifications.h"
@@ -38,19 +39,21 @@ static inline redlock_client *rl_client_of(const struct rl_task *task)
 /* Bracket a call of the public interface, as rl_loop_call(); CLOSED: there is no client. */
 static inline redlock_code rl_client_call(redlock_client *client)
 {
-    return client ? rl_loop_call(&client->loop) : REDLOCK_CLOSED;
+    return client ? rl_loop_call(&client->loop)
+                  : rl_fail(REDLOCK_CLOSED, "the client is NULL");
 }
 
 static inline redlock_code rl_client_call_untimed(redlock_client *client)
 {
-    return client ? rl_loop_call_untimed(&client->loop) : REDLOCK_CLOSED;
+    return client ? rl_loop_call_untimed(&client->loop)
+                  : rl_fail(REDLOCK_CLOSED, "the client is NULL");
 }
 
 /*
- * Joins prefix and key, without a terminating NUL. False: the key is empty, the result is
+ * Joins prefix and key, without a terminating NUL. BAD_KEY: the key is empty, the result is
  * too long, or it is a reserved key.
  */
-bool rl_client_key(const redlock_client *client, const void *key, size_t len,
-                   char ret_key[REDLOCK_KEY_MAX], size_t *ret_len);
+redlock_code rl_client_key(const redlock_client *client, const void *key, size_t len,
+                           char ret_key[REDLOCK_KEY_MAX], size_t *ret_len);
 
 #endif

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "base/error.h"
+
 static bool is_clean(const struct rl_nodes *nodes)
 {
     if (!rl_startup_barrier_is_open(&nodes->startup))
@@ -72,15 +74,17 @@ redlock_code rl_drain_start(redlock_client *client, struct rl_nodes *nodes,
                             struct rl_drain **ret_drain)
 {
     if (!callback)
-        return REDLOCK_BAD_OPTION;
+        return rl_fail(REDLOCK_BAD_OPTION, "callback is NULL, and must be a function");
     if (*ret_drain)
-        return REDLOCK_BUSY;
-    if (timeout_ms < REDLOCK_NODE_TIMEOUT)
-        return REDLOCK_BAD_OPTION;
+        return rl_fail(REDLOCK_BUSY, "another drain of this client is running");
+    redlock_code code =
+        rl_check_range("timeout_ms", timeout_ms, REDLOCK_NODE_TIMEOUT, INT64_MAX);
+    if (code != REDLOCK_OK)
+        return code;
     struct rl_drain *drain = calloc(1, sizeof(*drain));
     if (!drain || !rl_task_init(&drain->task, nodes->loop, &drain_class)) {
         free(drain);
-        return REDLOCK_NO_MEMORY;
+        return rl_fail_by_code(REDLOCK_NO_MEMORY);
     }
     rl_time timeout = timeout_ms == REDLOCK_NODE_TIMEOUT ? default_timeout(nodes)
                       : timeout_ms == REDLOCK_FOREVER

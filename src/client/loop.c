@@ -4,6 +4,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "base/fork.h"
 #include "base/system_clock.h"
 
@@ -79,9 +80,9 @@ void rl_loop_leave(struct rl_loop *loop)
 redlock_code rl_loop_call_untimed(struct rl_loop *loop)
 {
     if (!rl_loop_is_ours(loop))
-        return REDLOCK_FORKED;
+        return rl_fail_by_code(REDLOCK_FORKED);
     if (loop->closing)
-        return REDLOCK_CLOSED;
+        return rl_fail_by_code(REDLOCK_CLOSED);
     rl_loop_enter(loop);
     loop->api++;
     rl_loop_want_end(loop);

@@ -343,8 +343,7 @@ bool rl_nodes_init(struct rl_nodes *nodes, struct rl_loop *loop,
     return true;
 }
 
-redlock_code rl_nodes_parse_uris(struct rl_nodes *nodes, const char *const *uris,
-                                 redlock_error *error)
+redlock_code rl_nodes_parse_uris(struct rl_nodes *nodes, const char *const *uris)
 {
     for (unsigned i = 0; i < nodes->n; i++) {
         struct rl_node *node = &nodes->node[i];
@@ -352,24 +351,24 @@ redlock_code rl_nodes_parse_uris(struct rl_nodes *nodes, const char *const *uris
         errno = 0;
         const char *why = rl_uri_parse(uris[i], &uri);
         if (why && errno == ENOMEM)
-            return rl_fail(error, REDLOCK_NO_MEMORY, "out of memory");
+            return rl_fail_by_code(REDLOCK_NO_MEMORY);
         const char *scheme = why ? rl_uri_missing_scheme(uris[i]) : NULL;
         if (scheme)
-            return rl_fail(error, REDLOCK_BAD_URI,
+            return rl_fail(REDLOCK_BAD_URI,
                            "node %u: the URI has no scheme: did you mean %s%s?", i + 1,
                            scheme, uris[i]);
         if (why) /* the message omits the URI: it may contain a password */
-            return rl_fail(error, REDLOCK_BAD_URI, "node %u: the URI is malformed: %s",
-                           i + 1, why);
+            return rl_fail(REDLOCK_BAD_URI, "node %u: the URI is malformed: %s", i + 1,
+                           why);
         rl_connection_init(&node->connection, nodes->loop->base, &nodes->resolver,
                            &nodes->batch, &uri, &node_handler, node);
         if (uri.tls)
-            return rl_fail(error, REDLOCK_UNSUPPORTED,
-                           "node %u: rediss:// is not built in yet", i + 1);
+            return rl_fail(REDLOCK_UNSUPPORTED, "node %u: rediss:// is not built in yet",
+                           i + 1);
         for (unsigned j = 0; j < i; j++)
             if (rl_uri_same(&nodes->node[j].connection.uri, &uri))
-                return rl_fail(error, REDLOCK_DUPLICATE_NODE,
-                               "nodes %u and %u are the same: %s", j + 1, i + 1, uri.shown);
+                return rl_fail(REDLOCK_DUPLICATE_NODE, "nodes %u and %u are the same: %s",
+                               j + 1, i + 1, uri.shown);
     }
     return REDLOCK_OK;
 }

@@ -61,8 +61,7 @@ struct rl_nodes {
 bool rl_nodes_init(struct rl_nodes *nodes, struct rl_loop *loop,
                    const redlock_options *options, unsigned n,
                    const struct rl_nodes_handler *handler, void *arg);
-redlock_code rl_nodes_parse_uris(struct rl_nodes *nodes, const char *const *uris,
-                                 redlock_error *error);
+redlock_code rl_nodes_parse_uris(struct rl_nodes *nodes, const char *const *uris);
 void rl_nodes_start(struct rl_nodes *nodes);
 
 void rl_nodes_write(struct rl_nodes *nodes); /* writes the queued commands */

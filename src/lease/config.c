@@ -6,11 +6,11 @@
 #include "base/options.h"
 
 redlock_code rl_lease_config_check_ttl(const struct rl_lease_config *config,
-                                       redlock_client *client, rl_time ttl)
+                                       redlock_client *client, int64_t ttl_ms)
 {
-    redlock_code code = rl_ttl_check(&client->options, &config->options, ttl / RL_MS, NULL);
+    redlock_code code = rl_ttl_check(&client->options, &config->options, ttl_ms);
     if (code == REDLOCK_OK)
-        rl_nodes_use_ttl(&client->nodes, ttl);
+        rl_nodes_use_ttl(&client->nodes, ttl_ms * RL_MS);
     return code;
 }
 
@@ -42,10 +42,10 @@ static redlock_code read_options(redlock_client *client, struct rl_lease_config 
                                  const redlock_lease_options *options)
 {
     const redlock_lease_options *mine = &config->options;
-    redlock_code code = rl_lease_options_read(options, &config->options, NULL);
+    redlock_code code = rl_lease_options_read(options, &config->options);
     if (code != REDLOCK_OK)
         return code;
-    code = rl_ttl_check(&client->options, mine, mine->ttl_ms, NULL);
+    code = rl_ttl_check(&client->options, mine, mine->ttl_ms);
     if (code != REDLOCK_OK)
         return code;
     rl_nodes_use_ttl(&client->nodes, mine->ttl_ms * RL_MS);
@@ -92,8 +92,8 @@ redlock_code rl_lease_config_get(redlock_client *client,
     struct rl_lease_config *last = client->config.data;
     if (!last || last->fences != fences || !options_equal(options, &last->options)) {
         struct rl_lease_config *config = calloc(1, sizeof(*config));
-        redlock_code code =
-            config ? read_options(client, config, options) : REDLOCK_NO_MEMORY;
+        redlock_code code = config ? read_options(client, config, options)
+                                   : rl_fail_by_code(REDLOCK_NO_MEMORY);
         if (code != REDLOCK_OK) {
             free(config);
             return code;

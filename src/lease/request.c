@@ -1,4 +1,5 @@
 /* The functions of redlock.h that make or take a lease, and their checks. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,17 +40,17 @@ static redlock_code make_lease(redlock_client *client, const void *key, size_t k
 {
     char whole[REDLOCK_KEY_MAX];
     struct rl_word whole_key = {whole, 0};
-    if (!rl_client_key(client, key, key_len, whole, &whole_key.len))
-        return REDLOCK_BAD_KEY;
     struct rl_lease_config *config;
-    redlock_code code = rl_lease_config_get(client, options, fences, &config);
+    redlock_code code = rl_client_key(client, key, key_len, whole, &whole_key.len);
+    if (code == REDLOCK_OK)
+        code = rl_lease_config_get(client, options, fences, &config);
     if (code != REDLOCK_OK)
         return code;
     size_t token_len =
         token ? strlen(token) : rl_token_len(config->kind->mark, client->options.label);
     *ret_lease = allocate(client, config, whole_key, token_len);
     rl_lease_config_unref(config);
-    return *ret_lease ? REDLOCK_OK : REDLOCK_NO_MEMORY;
+    return *ret_lease ? REDLOCK_OK : rl_fail_by_code(REDLOCK_NO_MEMORY);
 }
 
 redlock_code rl_hand_over_acquire(redlock_client *client, const void *key, size_t key_len,
@@ -91,13 +92,15 @@ static redlock_code make_adopted(redlock_client *client, const void *key, size_t
                                  const redlock_lease_options *options,
                                  redlock_lease **ret_lease)
 {
-    size_t token_len = strlen(token);
+    size_t token_len = token ? strlen(token) : 0;
     if (token_len == 0 || token_len > REDLOCK_TOKEN_MAX)
-        return REDLOCK_BAD_TOKEN;
+        return rl_fail(REDLOCK_BAD_TOKEN,
+                       "the token has %zu bytes, and must have from 1 to %d", token_len,
+                       REDLOCK_TOKEN_MAX);
     redlock_lease_options mine;
-    redlock_code code = rl_lease_options_read(options, &mine, NULL);
-    if (code == REDLOCK_OK && valid_ms < REDLOCK_UNKNOWN)
-        code = REDLOCK_BAD_OPTION;
+    redlock_code code = rl_lease_options_read(options, &mine);
+    if (code == REDLOCK_OK)
+        code = rl_check_range("valid_ms", valid_ms, REDLOCK_UNKNOWN, INT64_MAX);
     if (code != REDLOCK_OK)
         return code;
     int64_t fence = mine.fence;
@@ -135,22 +138,6 @@ redlock_code redlock_adopt(redlock_client *client, const void *key, size_t key_l
     return code;
 }
 
-/* Explains why rl_client_key() refused the key. */
-static redlock_code explain_key(const redlock_client *client, size_t len,
-                                redlock_error *ret_error)
-{
-    size_t prefix = client->options.prefix ? strlen(client->options.prefix) : 0;
-    if (len == 0)
-        return rl_fail(ret_error, REDLOCK_BAD_KEY, "the key is empty");
-    if (len > REDLOCK_KEY_MAX - prefix)
-        return rl_fail(ret_error, REDLOCK_BAD_KEY,
-                       "the key has %zu bytes and the prefix %zu: together at most %d are "
-                       "possible",
-                       len, prefix, REDLOCK_KEY_MAX);
-    return rl_fail(ret_error, REDLOCK_BAD_KEY,
-                   "the key ends as those of this library do: !fence, !marker, !queue");
-}
-
 redlock_code redlock_acquire_explain(const redlock_client *client, const void *key,
                                      size_t key_len, const redlock_lease_options *options,
                                      redlock_error *ret_error)
@@ -158,27 +145,59 @@ redlock_code redlock_acquire_explain(const redlock_client *client, const void *k
     char whole[REDLOCK_KEY_MAX];
     size_t whole_len;
     redlock_lease_options mine;
-    if (!client)
-        return rl_fail(ret_error, REDLOCK_CLOSED, "there is no client");
-    if (!rl_client_key(client, key, key_len, whole, &whole_len))
-        return explain_key(client, key_len, ret_error);
-    redlock_code code = rl_lease_options_read(options, &mine, ret_error);
-    if (code != REDLOCK_OK)
-        return code;
-    return rl_ttl_check(&client->options, &mine, mine.ttl_ms, ret_error);
+    redlock_code code = client ? rl_client_key(client, key, key_len, whole, &whole_len)
+                               : rl_fail(REDLOCK_CLOSED, "the client is NULL");
+    if (code == REDLOCK_OK)
+        code = rl_lease_options_read(options, &mine);
+    if (code == REDLOCK_OK)
+        code = rl_ttl_check(&client->options, &mine, mine.ttl_ms);
+    if (code != REDLOCK_OK && ret_error)
+        *ret_error = *redlock_last_error();
+    return code;
 }
 
 /* --- the caller's requests --- */
 
 static redlock_code begin_request(redlock_lease *lease)
 {
-    if (!lease || !lease->first.task.loop)
-        return REDLOCK_CLOSED;
+    if (!lease)
+        return rl_fail(REDLOCK_CLOSED, "the lease is NULL");
+    if (!lease->first.task.loop)
+        return rl_fail_by_code(REDLOCK_CLOSED);
     redlock_client *client = rl_client_of(&lease->first.task);
     redlock_code code = rl_client_call(client);
     if (code == REDLOCK_OK && lease->attempt &&
         rl_lease_next(rl_handle_core(lease)) <= client->loop.now)
         rl_attempt_step(lease->attempt, &(struct rl_lease_event){.type = RL_EVENT_EXPIRE});
+    return code;
+}
+
+/* The lease has no lock to be extended or released. */
+static redlock_code fail_not_held(const redlock_lease *lease)
+{
+    const struct rl_lease *core = rl_handle_core(lease);
+    const char *why = "it was released or disowned, or its acquire failed";
+    if (rl_handle_is_acquiring(lease))
+        why = "its acquire has not ended";
+    else if (!rl_handle_is_settled(lease))
+        why = "its release has begun";
+    else if (core && core->state == RL_LEASE_LOST)
+        why = "it was lost";
+    return rl_fail(REDLOCK_NOT_HELD, "the lease is not held: %s", why);
+}
+
+static redlock_code check_ttl(const redlock_lease *lease, int64_t ttl_ms)
+{
+    redlock_client *client = rl_client_of(&lease->first.task);
+    const struct rl_lease_config *config = lease->first.config;
+    redlock_code code = rl_lease_config_check_ttl(config, client, ttl_ms);
+    if (code == REDLOCK_OK && config->kind->is_fenced &&
+        !rl_members_allow_ttl(&client->members, ttl_ms * RL_MS))
+        code = rl_fail(REDLOCK_BAD_TTL,
+                       "the TTL is %" PRId64
+                       " ms, and the nodes were admitted for at most "
+                       "%" PRId64 " ms",
+                       ttl_ms, client->members.membership.roster.max_ttl_ms);
     return code;
 }
 
@@ -188,20 +207,12 @@ static redlock_code ask_extension(redlock_lease *lease, int64_t ttl_ms,
     const struct rl_lease *core = rl_handle_core(lease);
     redlock_client *client = rl_client_of(&lease->first.task);
     if (!rl_handle_is_settled(lease) || !core || core->state != RL_LEASE_HELD)
-        return REDLOCK_NOT_HELD;
+        return fail_not_held(lease);
     if (lease->state != RL_HANDLE_IDLE)
-        return REDLOCK_BUSY;
-    if (ttl_ms < 0 || ttl_ms > REDLOCK_TTL_MAX_MS)
-        return REDLOCK_BAD_TTL;
-    if (ttl_ms > 0) {
-        rl_time ttl = ttl_ms * RL_MS;
-        redlock_code code = rl_lease_config_check_ttl(lease->first.config, client, ttl);
-        if (code == REDLOCK_OK && lease->first.config->kind->is_fenced &&
-            !rl_members_allow_ttl(&client->members, ttl))
-            code = REDLOCK_BAD_TTL;
-        if (code != REDLOCK_OK)
-            return code;
-    }
+        return rl_fail(REDLOCK_BUSY, "another extension of this lease is running");
+    redlock_code code = ttl_ms == REDLOCK_AUTO ? REDLOCK_OK : check_ttl(lease, ttl_ms);
+    if (code != REDLOCK_OK)
+        return code;
     lease->request = (struct rl_request){callback, arg};
     lease->extend_ttl_ms = (int32_t)ttl_ms;
     lease->state = RL_HANDLE_EXTEND_WAITS;
@@ -243,7 +254,7 @@ redlock_code redlock_release(redlock_lease *lease, redlock_lease_fn *callback, v
         lease->state = RL_HANDLE_RELEASE_WAITS;
         rl_task_schedule_soon(&lease->first.task);
     } else {
-        code = REDLOCK_NOT_HELD;
+        code = fail_not_held(lease);
     }
     rl_loop_return(&client->loop);
     return code;

@@ -394,6 +394,9 @@ Test(fenced, not_for_longer_than_the_admitted_ttl)
     quorum_await_ready(&s);
     lease = quorum_hold(&s, "job", &options);
     cr_assert_eq(quorum_extend(&s, lease, 20001), REDLOCK_BAD_TTL);
+    cr_assert_str_eq(
+        redlock_last_error()->text,
+        "the TTL is 20001 ms, and the nodes were admitted for at most 20000 ms");
     cr_assert_eq(quorum_extend(&s, lease, 20000), REDLOCK_OK);
     redlock_lease_free(lease);
     options.fenced = false; /* the admitted TTL does not limit a plain lock */

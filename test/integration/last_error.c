@@ -1,0 +1,361 @@
+/*
+ * redlock_last_error(): each function that returns a code fails with each code that it
+ * returns at once, and the text names what is wrong.
+ */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "alloc_faults.h"
+#include "child.h"
+#include "quorum.h"
+#include "redlock/sync.h"
+
+#define CALLBACK_IS_NULL "callback is NULL, and must be a function"
+
+/* Also for a child process and for callbacks, which have no test framework. */
+static bool fails(const char *call, redlock_code code, redlock_code expected,
+                  const char *text)
+{
+    const redlock_error *error = redlock_last_error();
+    if (code == expected && error->code == expected && strcmp(error->text, text) == 0)
+        return true;
+    fprintf(stderr, "%s: %s, last error %s: %s\n", call, redlock_code_name(code),
+            redlock_code_name(error->code), error->text);
+    return false;
+}
+
+#define FAILS(call, code, text) cr_assert(fails(#call, call, REDLOCK_##code, text))
+#define SUCCEEDS(call)          cr_assert_eq(call, REDLOCK_OK, "%s", redlock_last_error()->text)
+
+static struct {
+    struct event_base *base;
+    redlock_client *client;
+    redlock_lease *lease; /* held */
+} alone;
+
+static void note_lost(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    (void)lease;
+    (void)result;
+    *(bool *)arg = true;
+}
+
+static redlock_lease *hold_by_token(const char *key, int64_t valid_ms, bool *ret_lost)
+{
+    redlock_lease *lease = NULL;
+    redlock_lease_options options;
+    redlock_lease_options_init(&options);
+    options.on_lost = ret_lost ? note_lost : NULL;
+    options.lost_arg = ret_lost;
+    SUCCEEDS(
+        redlock_adopt(alone.client, key, strlen(key), "token", valid_ms, &options, &lease));
+    return lease;
+}
+
+/* The node is down. */
+static void open_alone(void)
+{
+    static const char *const uri[] = {"unix:///tmp/redlock-test-nothing.sock"};
+    redlock_options options;
+    redlock_options_init(&options);
+    options.max_ttl_ms = 60000;
+    alone.base = event_base_new();
+    SUCCEEDS(redlock_client_new(alone.base, uri, 1, &options, &alone.client, NULL));
+    alone.lease = hold_by_token("held", 60000, NULL);
+}
+
+static void close_alone(void)
+{
+    redlock_lease_free(alone.lease);
+    redlock_client_free(alone.client);
+    event_base_free(alone.base);
+}
+
+static void on_drained(redlock_client *client, bool clean, void *arg)
+{
+    (void)client;
+    (void)clean;
+    (void)arg;
+}
+
+static void on_inspected(redlock_client *client, const redlock_inspection *inspection,
+                         void *arg)
+{
+    (void)client;
+    (void)inspection;
+    (void)arg;
+}
+
+static void on_checked(redlock_client *client, const redlock_health_report *report,
+                       void *arg)
+{
+    (void)client;
+    (void)report;
+    (void)arg;
+}
+
+/* --- codes that every function returns --- */
+
+static redlock_lease *made;
+
+static redlock_code drain(void)
+{
+    return redlock_client_drain(alone.client, 0, on_drained, NULL);
+}
+
+static redlock_code acquire(void)
+{
+    return redlock_acquire(alone.client, "job", 3, NULL, NULL, NULL, &made);
+}
+
+static redlock_code adopt(void)
+{
+    return redlock_adopt(alone.client, "job", 3, "token", 0, NULL, &made);
+}
+
+static redlock_code inspect(void)
+{
+    return redlock_inspect(alone.client, "job", 3, on_inspected, NULL);
+}
+
+static redlock_code break_lock(void)
+{
+    return redlock_break(alone.client, "job", 3, NULL, NULL);
+}
+
+static redlock_code check(void)
+{
+    return redlock_check(alone.client, 0, on_checked, NULL);
+}
+
+static redlock_code admit(void)
+{
+    return redlock_admit(alone.client, REDLOCK_ADMIT_WAIT, 0, NULL, NULL);
+}
+
+static redlock_code extend(void)
+{
+    return redlock_extend(alone.lease, 0, NULL, NULL);
+}
+
+static redlock_code release(void)
+{
+    return redlock_release(alone.lease, NULL, NULL);
+}
+
+struct call {
+    const char *name;
+    redlock_code (*call)(void);
+};
+
+static const struct call of_client[] = {
+    {"drain", drain},      {"acquire", acquire}, {"adopt", adopt}, {"inspect", inspect},
+    {"break", break_lock}, {"check", check},     {"admit", admit},
+};
+static const struct call of_lease[] = {{"extend", extend}, {"release", release}};
+
+static bool all_fail(const struct call *call, size_t count, redlock_code code,
+                     const char *text)
+{
+    bool all = true;
+    for (size_t i = 0; i < count; i++)
+        all &= fails(call[i].name, call[i].call(), code, text);
+    return all;
+}
+
+#define ALL_FAIL(calls, code, text)                                                        \
+    all_fail(calls, sizeof(calls) / sizeof((calls)[0]), REDLOCK_##code, text)
+#define ALL_FAIL_BY_CODE(calls, code)                                                      \
+    ALL_FAIL(calls, code, redlock_code_text(REDLOCK_##code))
+
+Test(last_error, of_a_null_handle)
+{
+    cr_assert(ALL_FAIL(of_client, CLOSED, "the client is NULL"));
+    cr_assert(ALL_FAIL(of_lease, CLOSED, "the lease is NULL"));
+}
+
+static void on_freed(redlock_client *client, bool clean, void *arg)
+{
+    (void)client;
+    (void)clean;
+    *(bool *)arg =
+        ALL_FAIL_BY_CODE(of_client, CLOSED) && ALL_FAIL_BY_CODE(of_lease, CLOSED);
+}
+
+Test(last_error, of_a_freed_client)
+{
+    bool as_expected = false;
+    open_alone();
+    SUCCEEDS(redlock_client_drain(alone.client, REDLOCK_FOREVER, on_freed, &as_expected));
+    redlock_client_free(alone.client);
+    alone.client = NULL;
+    cr_assert(as_expected);
+    cr_assert(ALL_FAIL_BY_CODE(of_lease, CLOSED));
+    close_alone();
+}
+
+Test(last_error, of_a_forked_child)
+{
+    open_alone();
+    pid_t child = fork();
+    if (child == 0)
+        _exit(!ALL_FAIL_BY_CODE(of_client, FORKED) || !ALL_FAIL_BY_CODE(of_lease, FORKED));
+    child_expect(child);
+    close_alone();
+}
+
+Test(last_error, of_no_memory)
+{
+    redlock_error error;
+    redlock_client *none;
+    const char *const uri[] = {"unix:///tmp/redlock-test-nothing.sock"};
+    open_alone();
+    alloc_faults_begin(0, SIZE_MAX);
+    alloc_faults_enter();
+    bool as_expected = ALL_FAIL_BY_CODE(of_client, NO_MEMORY);
+    redlock_code code = redlock_client_new(alone.base, uri, 1, NULL, &none, &error);
+    alloc_faults_leave();
+    alloc_faults_end();
+    cr_assert(as_expected);
+    FAILS(code, NO_MEMORY, redlock_code_text(REDLOCK_NO_MEMORY));
+    cr_assert_str_eq(error.text, redlock_last_error()->text);
+    close_alone();
+}
+
+/* --- codes of one function --- */
+
+static redlock_code make_client(const char *first, const char *second)
+{
+    redlock_client *none = NULL;
+    const char *const uris[] = {first, second};
+    size_t count = first ? 1 + (second != NULL) : 0;
+    return redlock_client_new(alone.base, uris, count, NULL, &none, NULL);
+}
+
+Test(last_error, of_making_a_client)
+{
+    const char *const uris[REDLOCK_NODES_MAX + 1] = {NULL};
+    redlock_client *none = NULL;
+    redlock_options options;
+    redlock_options_init(&options);
+    options.quorum = 2;
+    open_alone();
+    FAILS(make_client(NULL, NULL), BAD_NODES, "no node is configured");
+    FAILS(redlock_client_new(alone.base, uris, REDLOCK_NODES_MAX + 1, NULL, &none, NULL),
+          BAD_NODES, "33 nodes are more than 32");
+    FAILS(make_client("host:1", NULL), BAD_URI,
+          "node 1: the URI has no scheme: did you mean redis://host:1?");
+    FAILS(make_client("redis://a", "redis://a:6379"), DUPLICATE_NODE,
+          "nodes 1 and 2 are the same: redis://a:6379");
+    FAILS(make_client("rediss://a", NULL), UNSUPPORTED,
+          "node 1: rediss:// is not built in yet");
+    FAILS(redlock_client_new(alone.base, &(const char *){"redis://a"}, 1, &options, &none,
+                             NULL),
+          BAD_OPTION, "quorum is 2, and must be from 1 to 1");
+    close_alone();
+}
+
+Test(last_error, of_a_drain)
+{
+    open_alone();
+    FAILS(redlock_client_drain(alone.client, 0, NULL, NULL), BAD_OPTION, CALLBACK_IS_NULL);
+    FAILS(redlock_client_drain(alone.client, -3, on_drained, NULL), BAD_OPTION,
+          "timeout_ms is -3, and must be at least -2");
+    SUCCEEDS(redlock_client_drain(alone.client, REDLOCK_FOREVER, on_drained, NULL));
+    FAILS(drain(), BUSY, "another drain of this client is running");
+    close_alone();
+}
+
+static redlock_code adopt_with(const char *token, int64_t valid_ms)
+{
+    return redlock_adopt(alone.client, "job", 3, token, valid_ms, NULL, &made);
+}
+
+/* Keys and options: test/integration/lease_input.c. */
+Test(last_error, of_adopting)
+{
+    char token[REDLOCK_TOKEN_MAX + 2] = "";
+    open_alone();
+    FAILS(adopt_with(NULL, 0), BAD_TOKEN,
+          "the token has 0 bytes, and must have from 1 to 128");
+    memset(token, 't', REDLOCK_TOKEN_MAX + 1);
+    FAILS(adopt_with(token, 0), BAD_TOKEN,
+          "the token has 129 bytes, and must have from 1 to 128");
+    FAILS(adopt_with("token", -2), BAD_OPTION, "valid_ms is -2, and must be at least -1");
+    close_alone();
+}
+
+Test(last_error, of_extending_and_releasing)
+{
+    open_alone();
+    FAILS(redlock_extend(alone.lease, -1, NULL, NULL), BAD_TTL,
+          "the TTL is -1 ms, and must be from 1 to 86400000 ms (24 h)");
+    FAILS(redlock_extend(alone.lease, 60001, NULL, NULL), BAD_TTL,
+          "the TTL is 60001 ms, and max_ttl_ms is 60000");
+    SUCCEEDS(extend());
+    FAILS(extend(), BUSY, "another extension of this lease is running");
+    SUCCEEDS(release());
+    cr_assert(ALL_FAIL(of_lease, NOT_HELD, "the lease is not held: its release has begun"));
+    close_alone();
+}
+
+Test(last_error, of_a_lease_that_is_not_held)
+{
+    bool lost = false;
+    open_alone();
+    redlock_lease_free(alone.lease);
+    SUCCEEDS(redlock_acquire(alone.client, "job", 3, NULL, NULL, NULL, &alone.lease));
+    cr_assert(
+        ALL_FAIL(of_lease, NOT_HELD, "the lease is not held: its acquire has not ended"));
+    redlock_lease_free(alone.lease);
+    alone.lease = hold_by_token("job", 60000, NULL);
+    redlock_disown(alone.lease);
+    cr_assert(ALL_FAIL(of_lease, NOT_HELD,
+                       "the lease is not held: it was released or disowned, or its acquire "
+                       "failed"));
+    redlock_lease_free(alone.lease);
+    alone.lease = hold_by_token("job", 1, &lost);
+    LOOP_UNTIL(alone.base, lost);
+    FAILS(extend(), NOT_HELD, "the lease is not held: it was lost");
+    close_alone();
+}
+
+Test(last_error, of_operators)
+{
+    open_alone();
+    FAILS(redlock_inspect(alone.client, "job", 3, NULL, NULL), BAD_OPTION,
+          CALLBACK_IS_NULL);
+    FAILS(redlock_inspect(alone.client, "", 0, on_inspected, NULL), BAD_KEY,
+          "the key is empty");
+    FAILS(redlock_break(alone.client, "a!fence", 7, NULL, NULL), BAD_KEY,
+          "the key ends as those of this library do: !fence, !marker, !queue");
+    FAILS(redlock_check(alone.client, 0, NULL, NULL), BAD_OPTION, CALLBACK_IS_NULL);
+    FAILS(redlock_admit(alone.client, (redlock_admission)5, 0, NULL, NULL), BAD_OPTION,
+          "how is 5, and must be from 1 to 4");
+    FAILS(redlock_admit(alone.client, REDLOCK_ADMIT_REPLACE, 1, NULL, NULL), BAD_OPTION,
+          "node is 1, and must be from 0 to 0");
+    SUCCEEDS(admit());
+    FAILS(admit(), BUSY, "another admission of this client is running");
+    close_alone();
+}
+
+static void *fail_otherwise(void *arg)
+{
+    (void)arg;
+    bool was_empty = redlock_last_error()->code == REDLOCK_OK;
+    return was_empty && ALL_FAIL(of_lease, CLOSED, "the lease is NULL") ? &made : NULL;
+}
+
+Test(last_error, of_each_thread)
+{
+    pthread_t thread;
+    void *as_expected;
+    cr_assert_eq(redlock_last_error()->code, REDLOCK_OK);
+    FAILS(drain(), CLOSED, "the client is NULL");
+    pthread_create(&thread, NULL, fail_otherwise, NULL);
+    pthread_join(thread, &as_expected);
+    cr_assert_not_null(as_expected);
+    cr_assert_str_eq(redlock_last_error()->text, "the client is NULL");
+}
