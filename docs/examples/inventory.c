@@ -90,7 +90,7 @@ static void try_to_sell(struct worker *worker)
     redlock_code code = redlock_acquire(worker->client, "stock", strlen("stock"), &options,
                                         taken, worker, &worker->lease);
     if (code != REDLOCK_OK)
-        fail(redlock_code_text(code));
+        fail(redlock_last_error()->text);
 }
 
 static void work(const char *const *nodes, size_t count)

@@ -46,7 +46,7 @@ static void surveyed(redlock_client *client, const redlock_inspection *survey, v
 static void await(redlock_code started)
 {
     if (started != REDLOCK_OK)
-        fail(redlock_code_text(started));
+        fail(redlock_last_error()->text);
     for (done = false; !done;)
         event_base_loop(base, EVLOOP_ONCE);
 }

@@ -151,9 +151,7 @@ REDLOCK_API const char *redlock_version(void);
       "the TTL is not above its margins, or is above 24 h, max_ttl_ms or the longest TTL " \
       "that the nodes were admitted for")                                                  \
     X(BAD_TOKEN, 26, "the token is empty or longer than 128 bytes")                        \
-    X(BAD_OPTION, 27,                                                                      \
-      "an option is out of its range: redlock_acquire_explain() and "                      \
-      "redlock_lock_explain() name it")                                                    \
+    X(BAD_OPTION, 27, "an option is out of its range: redlock_last_error() names it")      \
     X(NO_MEMORY, 28, "out of memory; the lock is not held by this call")                   \
     X(BUSY, 29,                                                                            \
       "another operation of this kind is running; nothing was started: wait for it")       \
@@ -452,17 +450,6 @@ REDLOCK_API redlock_code redlock_adopt(redlock_client *client, const void *key,
                                        size_t key_len, const char *token, int64_t valid_ms,
                                        const redlock_lease_options *options,
                                        redlock_lease **ret_lease);
-
-/*
- * Why redlock_acquire() and redlock_adopt() refuse these arguments before they begin:
- * BAD_KEY, BAD_TTL or BAD_OPTION; `ret_error` names the option, its value and its limits.
- * OK: they do not refuse them. It sends nothing and changes nothing; any thread may call
- * it.
- */
-REDLOCK_API redlock_code redlock_acquire_explain(const redlock_client *client,
-                                                 const void *key, size_t key_len,
-                                                 const redlock_lease_options *options,
-                                                 redlock_error *ret_error);
 
 /*
  * Extends the lock to `ttl_ms` from now (AUTO: the lease's own TTL). A TTL shorter than

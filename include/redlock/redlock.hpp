@@ -2,7 +2,8 @@
  * libredlock for C++17: redlock::mutex works with std::unique_lock, std::lock_guard and
  * std::scoped_lock, as a std::mutex does. Header only, on redlock/sync.h, whose rules hold.
  *
- *  1. A call that fails throws redlock::error. A lock that another owner has is no failure:
+ *  1. A call that fails throws redlock::error, whose what() is the text of
+ *     redlock_last_error(). A lock that another owner has is no failure:
  *     lock() waits for it, and try_...() returns false. unlock() and destructors never
  *     throw.
  *  2. Many threads may share one mutex, or each may have its own: only the key matters. A
@@ -47,9 +48,7 @@ class error : public std::runtime_error
     {
     }
 
-    explicit error(const redlock_error &why)
-        : std::runtime_error(why.text[0] ? why.text : redlock_code_text(why.code)),
-          code_(why.code)
+    explicit error(const redlock_error &why) : std::runtime_error(why.text), code_(why.code)
     {
     }
 
@@ -73,13 +72,9 @@ class client
         for (const std::string &uri : uris)
             each.push_back(uri.c_str());
         redlock_sync *made = nullptr;
-        redlock_error why{};
-        redlock_code code =
-            redlock_sync_new(each.data(), each.size(), options, &made, &why);
-        if (code != REDLOCK_OK) {
-            why.code = code;
-            throw error(why);
-        }
+        if (redlock_sync_new(each.data(), each.size(), options, &made, nullptr) !=
+            REDLOCK_OK)
+            throw error(*redlock_last_error());
         sync_.reset(made);
     }
 
@@ -169,7 +164,7 @@ class mutex
             redlock_lock_adopt(sync_, key_.data(), key_.size(), token.c_str(),
                                valid.count(), &options_, &made);
         if (!keep(code, made))
-            throw error(code);
+            throw error(*redlock_last_error());
     }
 
     /* Unlocks, also if the lock was lost. It does not report the loss: check lost(). */
@@ -206,10 +201,10 @@ class mutex
     void extend(std::chrono::milliseconds ttl = std::chrono::milliseconds(0))
     {
         const hold_ptr mine = find();
-        redlock_code code =
-            mine ? redlock_hold_extend(mine.get(), ttl.count()) : REDLOCK_NOT_HELD;
-        if (code != REDLOCK_OK)
-            throw error(code);
+        if (!mine)
+            throw error(REDLOCK_NOT_HELD);
+        if (redlock_hold_extend(mine.get(), ttl.count()) != REDLOCK_OK)
+            throw error(*redlock_last_error());
     }
 
     const std::string &key() const noexcept
@@ -234,21 +229,12 @@ class mutex
         return number;
     }
 
-    /* Throws; if an option is out of its range, the error names it. */
-    [[noreturn]] void refuse(redlock_code code) const
-    {
-        redlock_error why{};
-        if (redlock_lock_explain(sync_, key_.data(), key_.size(), &options_, &why) == code)
-            throw error(why);
-        throw error(code);
-    }
-
     bool keep(redlock_code code, redlock_hold *made)
     {
         if (code == REDLOCK_TAKEN || code == REDLOCK_TIMEOUT)
             return false;
         if (code != REDLOCK_OK)
-            refuse(code);
+            throw error(*redlock_last_error());
         hold_ptr mine(made, redlock_hold_free); /* unlocks if push_back() throws */
         std::lock_guard<std::mutex> guard(guard_);
         holds_.push_back({this_thread(), std::move(mine)});

@@ -10,7 +10,9 @@
  *
  * The rules that hold everywhere
  *
- *  1. Units, outputs and codes are those of redlock.h.
+ *  1. Units, outputs and codes are those of redlock.h. redlock_last_error() is that of the
+ *     thread that called, also if another thread did the work; if another owner has the
+ *     lock, it names that owner.
  *  2. Threads. Every function may be called from any thread at any time: a client may be
  *     made in one thread and used by others, also by later ones. Exception: the
  *     _free function of a handle must be the last call with that handle. A call that waits
@@ -109,13 +111,13 @@ REDLOCK_API void redlock_stop_free(redlock_stop *stop);
 /* --- why a lock was not acquired --- */
 
 /*
- * What the options of a failed call asked for: which option has which limit, or who has the
- * lock and for how long, and what each node replied. The client writes it before the call
- * returns. It is the caller's, for one call at a time.
+ * More than redlock_last_error(): who has the lock and for how long, and what each node
+ * replied. The client writes it before the call returns. It is the caller's, for one call
+ * at a time.
  */
 typedef struct redlock_failure {
     size_t size, node_size; /* set by redlock_failure_init() */
-    redlock_error error;    /* OK: the call succeeded */
+    redlock_error error;    /* redlock_last_error(); OK: the call succeeded */
     /* Time until the lock can be free, in ms; REDLOCK_UNKNOWN. */
     int64_t remaining_ms;
     char holder[REDLOCK_TOKEN_MAX + 1]; /* its label, as in redlock_node; "": not known */
@@ -237,15 +239,6 @@ REDLOCK_API redlock_code redlock_lock_adopt(redlock_sync *sync, const void *key,
  */
 REDLOCK_API redlock_code redlock_lock_release(redlock_sync *sync, const void *key,
                                               size_t key_len, const char *token);
-
-/*
- * Why redlock_lock() and the like refuse these arguments: BAD_KEY, BAD_TTL or BAD_OPTION;
- * `ret_error` names the option, its value and its limits. OK: they do not refuse them.
- */
-REDLOCK_API redlock_code redlock_lock_explain(const redlock_sync *sync, const void *key,
-                                              size_t key_len,
-                                              const redlock_lock_options *options,
-                                              redlock_error *ret_error);
 
 enum {
     REDLOCK_CONFIRM = 1, /* wait until q nodes confirmed the release, and report it */

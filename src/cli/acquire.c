@@ -175,7 +175,7 @@ int cli_acquire(struct cli *cli, int argc, char **argv)
         redlock_acquire(client, acquire.key, strlen(acquire.key), &cli->lease,
                         cli_note_outcome, &acquire.outcome, &acquire.lease);
     if (code != REDLOCK_OK)
-        cli_fail_start(cli, client, code, acquire.key);
+        cli_fail_start(code, acquire.key);
     struct cli_signals signals;
     cli_signals_begin(&signals, base, interrupted, &acquire);
     wait_for_end(&acquire, client, base);

@@ -343,7 +343,7 @@ int cli_admit(struct cli *cli, int argc, char **argv)
     redlock_code code =
         redlock_admit(admit.client, admit.how, admit.newcomer, admitted, &admit);
     if (code != REDLOCK_OK)
-        cli_fail(CLI_FAILED, "admit: %s", redlock_code_text(code));
+        cli_fail(CLI_FAILED, "admit: %s", redlock_last_error()->text);
     cli_signals_begin(&signals, admit.base, interrupted, &admit);
     progress_begin(&progress, cli, admit.base, write_progress, &admit);
     if (within_ms != CLI_UNSAID) {

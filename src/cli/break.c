@@ -70,7 +70,7 @@ int cli_break(struct cli *cli, int argc, char **argv)
     redlock_code code =
         redlock_break(client, key, strlen(key), inspection_take, &inspection);
     if (code != REDLOCK_OK)
-        cli_fail_start(cli, client, code, key);
+        cli_fail_start(code, key);
     cli_wait(base, &inspection.done);
     int exit_code = exit_of(inspection_state(&inspection));
     cli_say_nodes(cli, inspection.nodes, inspection.found.count);

@@ -316,7 +316,7 @@ static int ask_nodes(const struct cli *cli, struct event_base *base, redlock_cli
     struct call call = {.cli = cli, .how = how};
     redlock_code code = redlock_check(client, how, checked, &call);
     if (code != REDLOCK_OK)
-        cli_fail(CLI_NOT_TRIED, "%s", redlock_code_text(code));
+        cli_fail(CLI_NOT_TRIED, "%s", redlock_last_error()->text);
     cli_wait(base, &call.done);
     if (call.printed)
         return exit_of(call.health);

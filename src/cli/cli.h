@@ -132,9 +132,8 @@ struct event_base *cli_new_loop(const struct cli *cli);
  */
 redlock_client *cli_connect(const struct cli *cli, struct event_base *base);
 
-/* Ends the process because an operation on `key` with cli->lease could not be started. */
-_Noreturn void cli_fail_start(const struct cli *cli, const redlock_client *client,
-                              redlock_code code, const char *key);
+/* Ends the process because the operation on `key` just now could not be started. */
+_Noreturn void cli_fail_start(redlock_code code, const char *key);
 
 /* The result of an operation, as cli_note_outcome() received it. */
 struct cli_outcome {

@@ -464,7 +464,7 @@ static void begin(struct run *run)
     redlock_code code = redlock_acquire(run->client, run->key, strlen(run->key),
                                         &run->cli->lease, on_acquired, run, &run->lease);
     if (code != REDLOCK_OK)
-        cli_fail_start(run->cli, run->client, code, run->key);
+        cli_fail_start(code, run->key);
     run->waiting = (struct cli_waiting){
         .cli = run->cli,
         .key = run->key,

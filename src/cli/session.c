@@ -79,23 +79,18 @@ struct event_base *cli_new_loop(const struct cli *cli)
 redlock_client *cli_connect(const struct cli *cli, struct event_base *base)
 {
     redlock_client *client;
-    redlock_error error = {.code = REDLOCK_OK};
     redlock_code code =
-        redlock_client_new(base, cli->uris, cli->uri_count, &cli->client, &client, &error);
+        redlock_client_new(base, cli->uris, cli->uri_count, &cli->client, &client, NULL);
     int exit_code = exit_of_failed_start(code);
     if (code != REDLOCK_OK)
         cli_fail(exit_code == CLI_FAILED ? cli->own_failure : exit_code, "%s",
-                 error.text[0] ? error.text : redlock_code_text(code));
+                 redlock_last_error()->text);
     return client;
 }
 
-void cli_fail_start(const struct cli *cli, const redlock_client *client, redlock_code code,
-                    const char *key)
+void cli_fail_start(redlock_code code, const char *key)
 {
-    redlock_error error = {.code = REDLOCK_OK};
-    redlock_acquire_explain(client, key, strlen(key), &cli->lease, &error);
-    cli_fail(exit_of_failed_start(code), "%s: %s", key,
-             error.code == code ? error.text : redlock_code_text(code));
+    cli_fail(exit_of_failed_start(code), "%s: %s", key, redlock_last_error()->text);
 }
 
 void cli_note_outcome(redlock_lease *lease, const redlock_result *result, void *arg)

@@ -162,7 +162,7 @@ static void inspect(evutil_socket_t fd, short what, void *arg)
     redlock_code code = redlock_inspect(status->client, status->key, strlen(status->key),
                                         inspected, status);
     if (code != REDLOCK_OK)
-        cli_fail_start(status->cli, status->client, code, status->key);
+        cli_fail_start(code, status->key);
 }
 
 static void interrupted(void *arg)

@@ -297,7 +297,7 @@ static int extend(struct holding *holding, redlock_client *client, struct event_
         return report_failure(holding);
     }
     if (code != REDLOCK_OK)
-        cli_fail_start(holding->cli, client, code, holding->key);
+        cli_fail_start(code, holding->key);
     wait_for_replies(holding, client, base);
     if (cli_count_faults(holding->outcome.nodes, holding->outcome.count) == 0 &&
         holding->outcome.result.code == REDLOCK_NO_QUORUM)
@@ -377,7 +377,7 @@ int cli_release(struct cli *cli, int argc, char **argv)
     if (code == REDLOCK_OK)
         code = redlock_release(holding.lease, cli_note_outcome, &holding.outcome);
     if (code != REDLOCK_OK)
-        cli_fail_start(cli, client, code, holding.key);
+        cli_fail_start(code, holding.key);
     wait_for_replies(&holding, client, base);
     int exit_code = holding.outcome.result.code == REDLOCK_OK ? report_released(&holding)
                                                               : report_failure(&holding);

@@ -138,24 +138,6 @@ redlock_code redlock_adopt(redlock_client *client, const void *key, size_t key_l
     return code;
 }
 
-redlock_code redlock_acquire_explain(const redlock_client *client, const void *key,
-                                     size_t key_len, const redlock_lease_options *options,
-                                     redlock_error *ret_error)
-{
-    char whole[REDLOCK_KEY_MAX];
-    size_t whole_len;
-    redlock_lease_options mine;
-    redlock_code code = client ? rl_client_key(client, key, key_len, whole, &whole_len)
-                               : rl_fail(REDLOCK_CLOSED, "the client is NULL");
-    if (code == REDLOCK_OK)
-        code = rl_lease_options_read(options, &mine);
-    if (code == REDLOCK_OK)
-        code = rl_ttl_check(&client->options, &mine, mine.ttl_ms);
-    if (code != REDLOCK_OK && ret_error)
-        *ret_error = *redlock_last_error();
-    return code;
-}
-
 /* --- the caller's requests --- */
 
 static redlock_code begin_request(redlock_lease *lease)

@@ -1,7 +1,6 @@
 #include "failure.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/options.h"
@@ -26,51 +25,57 @@ void rl_failure_clear(redlock_failure *failure)
     failure->count = 0;
 }
 
-static void write_text(redlock_failure *failure, redlock_code code, const char *holder)
+static redlock_code fail_by_holder(redlock_code code, const char *holder,
+                                   int64_t remaining_ms)
 {
-    size_t room = sizeof(failure->error.text);
-    failure->error.code = code;
-    if (!holder)
-        snprintf(failure->error.text, room, "%s", redlock_code_text(code));
-    else if (failure->remaining_ms < 0)
-        snprintf(failure->error.text, room, "%s has the lock", holder);
-    else
-        snprintf(failure->error.text, room, "%s has the lock for another %" PRId64 " ms",
-                 holder, failure->remaining_ms);
+    if (!holder[0])
+        return rl_fail_by_code(code);
+    if (remaining_ms < 0)
+        return rl_fail(code, "%s has the lock", holder);
+    return rl_fail(code, "%s has the lock for another %" PRId64 " ms", holder,
+                   remaining_ms);
+}
+
+/* As the first node says that has another value; "": not known. */
+static const char *holder_of(const redlock_node *nodes, size_t count, redlock_code code)
+{
+    bool is_held = code == REDLOCK_TAKEN || code == REDLOCK_TIMEOUT;
+    for (size_t i = 0; is_held && i < count; i++)
+        if (nodes[i].verdict == REDLOCK_VERDICT_HELD && nodes[i].holder[0])
+            return nodes[i].holder;
+    return "";
 }
 
 void rl_failure_by_nodes(redlock_failure *failure, redlock_code code,
                          const redlock_lease *lease, int64_t remaining_ms)
 {
     redlock_node nodes[REDLOCK_NODES_MAX];
+    size_t count = redlock_explain(lease, nodes, REDLOCK_NODES_MAX);
+    const char *holder = holder_of(nodes, count, code);
+    fail_by_holder(code, holder, remaining_ms);
     if (!failure)
         return;
-    size_t count = redlock_explain(lease, nodes, REDLOCK_NODES_MAX);
     failure->remaining_ms = remaining_ms;
-    bool is_held = code == REDLOCK_TAKEN || code == REDLOCK_TIMEOUT;
-    for (size_t i = 0; is_held && i < count && !failure->holder[0]; i++)
-        if (nodes[i].verdict == REDLOCK_VERDICT_HELD)
-            memcpy(failure->holder, nodes[i].holder, sizeof(failure->holder));
-    write_text(failure, code, failure->holder[0] ? failure->holder : NULL);
+    strcpy(failure->holder, holder);
     if (!failure->nodes || failure->node_size == 0)
         return;
     failure->count = count < failure->room ? count : failure->room;
     redlock_explain_sized(lease, failure->nodes, failure->room, failure->node_size);
 }
 
-void rl_failure_by_thread(redlock_failure *failure, redlock_code code, int64_t remaining_ms)
+redlock_code rl_failure_by_thread(redlock_failure *failure, redlock_code code,
+                                  int64_t remaining_ms)
 {
-    if (!failure)
-        return;
-    failure->remaining_ms = remaining_ms;
-    write_text(failure, code, "another thread of this process");
+    if (failure)
+        failure->remaining_ms = remaining_ms;
     if (remaining_ms < 0)
-        snprintf(failure->error.text, sizeof(failure->error.text),
-                 "another thread of this process waits for the lock");
+        return rl_fail(code, "another thread of this process waits for the lock");
+    return fail_by_holder(code, "another thread of this process", remaining_ms);
 }
 
-void rl_failure_finish(redlock_failure *failure, redlock_code code)
+redlock_code rl_failure_finish(redlock_failure *failure, redlock_code code)
 {
-    if (failure && failure->error.code != code)
-        write_text(failure, code, NULL);
+    if (failure && code != REDLOCK_OK)
+        failure->error = *redlock_last_error();
+    return code;
 }

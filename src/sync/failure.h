@@ -7,15 +7,15 @@
 /* All accept NULL. Nothing is known yet. */
 void rl_failure_clear(redlock_failure *failure);
 
-/* The nodes refused, as the lease explains. */
+/* The nodes refused, as the lease explains. This and the next set the last error. */
 void rl_failure_by_nodes(redlock_failure *failure, redlock_code code,
                          const redlock_lease *lease, int64_t remaining_ms);
 
 /* A thread of this process has the lock, or waits for it. */
-void rl_failure_by_thread(redlock_failure *failure, redlock_code code,
-                          int64_t remaining_ms);
+redlock_code rl_failure_by_thread(redlock_failure *failure, redlock_code code,
+                                  int64_t remaining_ms);
 
-/* If nothing is known yet: the text of the code. */
-void rl_failure_finish(redlock_failure *failure, redlock_code code);
+/* The call returns `code`: copies the last error, unless it is OK. */
+redlock_code rl_failure_finish(redlock_failure *failure, redlock_code code);
 
 #endif

@@ -1,9 +1,9 @@
 #include "lock.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/options.h"
 #include "failure.h"
 #include "stop.h"
 #include "sync.h"
@@ -36,58 +36,40 @@ static bool copy_options(const redlock_lock_options *options,
     return true;
 }
 
+/* What needs the client's own options is checked by the loop owner. */
+static redlock_code check_options(const redlock_sync *sync,
+                                  const redlock_lock_options *options)
+{
+    const redlock_options client = {.max_ttl_ms = sync->max_ttl_ms};
+    redlock_lease_options lease, read;
+    redlock_lease_options_init(&lease);
+    lease.min_validity_ms = options->min_validity_ms;
+    lease.margin_ms = options->margin_ms;
+    lease.max_hold_ms = options->max_hold_ms;
+    lease.fence = options->fence;
+    redlock_code code = rl_lease_options_read(&lease, &read);
+    if (code == REDLOCK_OK)
+        code = rl_check_range("handoffs", options->handoffs, 0, REDLOCK_HANDOFFS_MAX);
+    if (code == REDLOCK_OK && options->stop && options->stop->sync != sync)
+        code = rl_fail(REDLOCK_BAD_OPTION, "stop belongs to another client");
+    lease.margin_ms = lease.min_validity_ms = 0;
+    return code == REDLOCK_OK ? rl_ttl_check(&client, &lease, options->ttl_ms) : code;
+}
+
 redlock_code rl_lock_begin(redlock_sync *sync, const redlock_lock_options *options,
                            redlock_lock_options *ret_options)
 {
     bool copied = copy_options(options, ret_options);
     const redlock_lock_options *mine = ret_options;
     rl_failure_clear(mine->failure);
-    if (!rl_loop_owner_is_ours(&sync->loop))
-        return REDLOCK_FORKED;
-    if (rl_loop_owner_in_any_thread())
-        return REDLOCK_WOULD_DEADLOCK;
+    redlock_code code = rl_loop_owner_may_wait(&sync->loop);
+    if (code != REDLOCK_OK)
+        return code;
     if (!copied)
-        return REDLOCK_BAD_OPTION;
-    if (mine->ttl_ms <= 0 || mine->ttl_ms > REDLOCK_TTL_MAX_MS)
-        return REDLOCK_BAD_TTL;
-    if (mine->min_validity_ms < 0 || mine->margin_ms < 0 || mine->max_hold_ms < 0 ||
-        mine->handoffs > REDLOCK_HANDOFFS_MAX || (mine->stop && mine->stop->sync != sync))
-        return REDLOCK_BAD_OPTION;
-    return REDLOCK_OK;
-}
-
-static redlock_code refuse(redlock_error *ret_error, const char *text)
-{
-    if (ret_error) {
-        ret_error->code = REDLOCK_BAD_OPTION;
-        snprintf(ret_error->text, sizeof(ret_error->text), "%s", text);
-    }
-    return REDLOCK_BAD_OPTION;
-}
-
-redlock_code redlock_lock_explain(const redlock_sync *sync, const void *key, size_t key_len,
-                                  const redlock_lock_options *options,
-                                  redlock_error *ret_error)
-{
-    char text[64];
-    redlock_lock_options mine;
-    redlock_lease_options lease;
-    if (!copy_options(options, &mine))
-        return refuse(ret_error,
-                      "size is not set: initialize it with redlock_lock_options_init()");
-    snprintf(text, sizeof(text), "handoffs is %u; it must be at most %d", mine.handoffs,
-             REDLOCK_HANDOFFS_MAX);
-    if (mine.handoffs > REDLOCK_HANDOFFS_MAX)
-        return refuse(ret_error, text);
-    if (mine.stop && mine.stop->sync != sync)
-        return refuse(ret_error, "stop belongs to another client");
-    redlock_lease_options_init(&lease);
-    lease.ttl_ms = mine.ttl_ms;
-    lease.min_validity_ms = mine.min_validity_ms;
-    lease.margin_ms = mine.margin_ms;
-    lease.max_hold_ms = mine.max_hold_ms;
-    lease.fence = mine.fence;
-    return redlock_acquire_explain(sync->leases.client, key, key_len, &lease, ret_error);
+        return rl_fail(REDLOCK_BAD_OPTION,
+                       "size is not set: make the options by "
+                       "redlock_lock_options_init()");
+    return check_options(sync, mine);
 }
 
 /* --- waiting --- */
@@ -112,6 +94,7 @@ static int64_t held_for(const struct rl_key *key)
 static void dismiss(struct rl_key_waiter *waiter)
 {
     rl_failure_by_thread(waiter->options->failure, REDLOCK_TIMEOUT, held_for(waiter->key));
+    waiter->wait.error = *redlock_last_error();
     rl_key_dismiss(waiter, REDLOCK_TIMEOUT);
 }
 
@@ -139,22 +122,20 @@ static redlock_code join(redlock_sync *sync, const void *key, size_t key_len,
                          struct rl_key_waiter *waiter)
 {
     if (sync->loop.closing)
-        return REDLOCK_CLOSED;
+        return rl_fail_by_code(REDLOCK_CLOSED);
     if (rl_stop_is_stopped(waiter->options->stop))
-        return REDLOCK_CANCELLED;
+        return rl_fail_by_code(REDLOCK_CANCELLED);
     waiter->key = rl_key_get(&sync->leases.keys, key, key_len);
     if (!waiter->key)
-        return REDLOCK_NO_MEMORY;
-    if (waiter->one_attempt && is_wanted(waiter->key)) {
-        rl_failure_by_thread(waiter->options->failure, REDLOCK_TAKEN,
-                             held_for(waiter->key));
-        return REDLOCK_TAKEN;
-    }
+        return rl_fail_by_code(REDLOCK_NO_MEMORY);
+    if (waiter->one_attempt && is_wanted(waiter->key))
+        return rl_failure_by_thread(waiter->options->failure, REDLOCK_TAKEN,
+                                    held_for(waiter->key));
     rl_loop_owner_begin_wait(&sync->loop, &waiter->wait);
     rl_key_join(waiter);
     wait_until_served(sync, waiter);
     rl_loop_owner_end_wait(&sync->loop, &waiter->wait);
-    return waiter->wait.code;
+    return rl_wait_result(&waiter->wait);
 }
 
 static void on_thread_end(struct rl_binding *binding)
@@ -172,15 +153,17 @@ static redlock_code get_lock(redlock_sync *sync, const void *key, size_t key_len
     const redlock_lock_options *options = waiter->options;
     struct rl_thread *thread = options->any_thread ? NULL : rl_thread_here();
     if (!options->any_thread && !thread)
-        return REDLOCK_NO_MEMORY;
+        return rl_fail_by_code(REDLOCK_NO_MEMORY);
     waiter->hold = rl_hold_new(&sync->loop, options);
     waiter->lease = malloc(sizeof(*waiter->lease));
-    redlock_code code = REDLOCK_NO_MEMORY;
+    redlock_code code;
     if (waiter->hold && waiter->lease) {
         rl_process_lease_init(waiter->lease, &sync->leases, options);
         rl_loop_owner_lock(&sync->loop);
         code = join(sync, key, key_len, waiter);
         rl_loop_owner_unlock(&sync->loop);
+    } else {
+        code = rl_fail_by_code(REDLOCK_NO_MEMORY);
     }
     free(waiter->lease);
     if (code != REDLOCK_OK) {
@@ -202,17 +185,14 @@ static redlock_code lock_until(redlock_sync *sync, const void *key, size_t key_l
     redlock_lock_options mine;
     redlock_code code = rl_lock_begin(sync, options, &mine);
     waiter.options = &mine;
-    if (code == REDLOCK_OK && refusal != REDLOCK_OK)
+    if (code == REDLOCK_OK)
         code = refusal;
-    else if (code == REDLOCK_OK && (key_len == 0 || key_len > REDLOCK_KEY_MAX))
-        code = REDLOCK_BAD_KEY;
+    if (code == REDLOCK_OK && key_len > REDLOCK_KEY_MAX)
+        code = rl_fail(REDLOCK_BAD_KEY, "the key has %zu bytes, and must have at most %d",
+                       key_len, REDLOCK_KEY_MAX);
     if (code == REDLOCK_OK)
         code = get_lock(sync, key, key_len, &waiter, ret_hold);
-    else if (mine.failure && code != REDLOCK_FORKED && code != REDLOCK_WOULD_DEADLOCK)
-        redlock_lock_explain(sync, key, key_len, options, &mine.failure->error);
-    if (code != REDLOCK_OK)
-        rl_failure_finish(mine.failure, code);
-    return code;
+    return rl_failure_finish(mine.failure, code);
 }
 
 redlock_code redlock_lock(redlock_sync *sync, const void *key, size_t key_len,
@@ -234,7 +214,7 @@ redlock_code redlock_lock_for(redlock_sync *sync, const void *key, size_t key_le
                               redlock_hold **ret_hold)
 {
     struct rl_key_waiter waiter = {.deadline = rl_in_ms(wait_ms)};
-    redlock_code refusal = wait_ms < 0 ? REDLOCK_BAD_OPTION : REDLOCK_OK;
+    redlock_code refusal = rl_check_range("wait_ms", wait_ms, 0, INT64_MAX);
     return lock_until(sync, key, key_len, waiter, refusal, options, ret_hold);
 }
 
@@ -248,13 +228,11 @@ redlock_code redlock_lock_adopt(redlock_sync *sync, const void *key, size_t key_
     struct rl_key_waiter waiter = {
         .deadline = RL_FOREVER,
         .one_attempt = true,
-        .token = token,
+        .token = token ? token : "",
         .timed = valid_ms > 0,
         .valid = rl_until_after(rl_clocks_begin(), valid_ms),
     };
-    redlock_code refusal = !token                       ? REDLOCK_BAD_TOKEN
-                           : valid_ms < REDLOCK_UNKNOWN ? REDLOCK_BAD_OPTION
-                                                        : REDLOCK_OK;
+    redlock_code refusal = rl_check_range("valid_ms", valid_ms, REDLOCK_UNKNOWN, INT64_MAX);
     return lock_until(sync, key, key_len, waiter, refusal, options, ret_hold);
 }
 
@@ -293,6 +271,7 @@ static void begin_release(struct rl_loop_owner *loop, struct rl_job *job)
         code = redlock_release(handle, on_released, release);
     if (code == REDLOCK_OK)
         return;
+    release->call.wait.error = *redlock_last_error();
     redlock_lease_free(handle);
     rl_loop_owner_finish_wait(loop, &release->call.wait, code);
 }
@@ -307,14 +286,11 @@ redlock_code redlock_lock_release(redlock_sync *sync, const void *key, size_t ke
         .key_len = key_len,
         .token = token,
     };
-    redlock_lock_options unused;
-    redlock_code code = rl_lock_begin(sync, NULL, &unused);
-    if (code == REDLOCK_OK && !token)
-        code = REDLOCK_BAD_TOKEN;
+    redlock_code code = rl_loop_owner_may_wait(&sync->loop);
     if (code != REDLOCK_OK)
         return code;
     rl_loop_owner_lock(&sync->loop);
-    code = sync->loop.closing ? REDLOCK_CLOSED
+    code = sync->loop.closing ? rl_fail_by_code(REDLOCK_CLOSED)
                               : rl_loop_owner_call(&sync->loop, &release.call);
     rl_loop_owner_unlock(&sync->loop);
     return code;

@@ -342,12 +342,20 @@ bool rl_loop_owner_wait_once(struct rl_loop_owner *loop, struct rl_wait *wait,
     return rl_wait_sleep(&loop->monitor, wait, deadline);
 }
 
+redlock_code rl_loop_owner_may_wait(const struct rl_loop_owner *loop)
+{
+    if (!rl_loop_owner_is_ours(loop))
+        return rl_fail_by_code(REDLOCK_FORKED);
+    return rl_fail_by_code(rl_loop_owner_in_any_thread() ? REDLOCK_WOULD_DEADLOCK
+                                                         : REDLOCK_OK);
+}
+
 redlock_code rl_loop_owner_await(struct rl_loop_owner *loop, struct rl_wait *wait)
 {
     while (!wait->done)
         rl_loop_owner_wait_once(loop, wait, RL_FOREVER);
     rl_loop_owner_end_wait(loop, wait);
-    return wait->code;
+    return rl_wait_result(wait);
 }
 
 redlock_code rl_loop_owner_call(struct rl_loop_owner *loop, struct rl_call *call)

@@ -10,6 +10,7 @@
 #include <event2/event.h>
 #include <stdatomic.h>
 
+#include "base/error.h"
 #include "base/fork.h"
 #include "wait.h"
 
@@ -129,6 +130,9 @@ void rl_loop_owner_run_rest(struct rl_loop_owner *loop);
 
 /* The main function of the client's thread: until the loop ends; then with the mutex. */
 void rl_loop_owner_run_thread(struct rl_loop_owner *loop);
+
+/* FORKED or WOULD_DEADLOCK: the calling thread must not wait. */
+redlock_code rl_loop_owner_may_wait(const struct rl_loop_owner *loop);
 
 /* The calling thread is that of some client; or of this one. */
 bool rl_loop_owner_in_any_thread(void);

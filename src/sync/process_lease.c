@@ -327,9 +327,12 @@ static void begin_extension(struct rl_loop_owner *loop, struct rl_job *job)
     code = redlock_extend(lease->handle, extension->ttl_ms, on_extended, lease);
     if (code == REDLOCK_OK && extension->ttl_ms > 0)
         lease->options.ttl_ms = extension->ttl_ms;
-    note_validity(lease);   /* a shorter TTL counts at once */
-    if (code != REDLOCK_OK) /* it was lost; on_lost() is about to report it */
-        end_extension(lease, code == REDLOCK_NOT_HELD ? REDLOCK_EXPIRED : code);
+    note_validity(lease); /* a shorter TTL counts at once */
+    if (code == REDLOCK_OK)
+        return;
+    extension->call.wait.error = *redlock_last_error();
+    /* NOT_HELD: it was lost, and on_lost() is about to report it. */
+    end_extension(lease, code == REDLOCK_NOT_HELD ? REDLOCK_EXPIRED : code);
 }
 
 redlock_code rl_process_lease_extend(struct rl_process_lease *lease, int64_t ttl_ms)
@@ -341,7 +344,7 @@ redlock_code rl_process_lease_extend(struct rl_process_lease *lease, int64_t ttl
         .ttl_ms = ttl_ms,
     };
     if (lease->extension)
-        return REDLOCK_BUSY;
+        return rl_fail(REDLOCK_BUSY, "another thread is extending this lock");
     lease->extension = &extension;
     return rl_loop_owner_call(loop_of(lease), &extension.call);
 }
@@ -370,6 +373,7 @@ static void fail(struct rl_process_lease *lease, struct rl_key_waiter *waiter,
         code = REDLOCK_TIMEOUT; /* the wait time was too short for a second attempt */
     if (waiter) {
         rl_failure_by_nodes(waiter->options->failure, code, lease->handle, remaining_ms);
+        waiter->wait.error = *redlock_last_error();
         rl_key_answer(waiter, code);
     }
     free_lease(lease);
@@ -464,20 +468,15 @@ static redlock_code begin_acquire(const struct rl_key *key,
 {
     struct rl_process_lease *lease = waiter->lease;
     redlock_client *client = lease->leases->client;
-    redlock_failure *failure = waiter->options->failure;
     redlock_lease_options options = lease_options(waiter, lease);
     struct rl_hand_over hand_over = {
         .fences = lease->options.fenced ? lease->handoffs_max + 1 : 1,
         .joins_tail = key->others_wait_until > rl_now_ms(),
     };
-    redlock_code code =
-        waiter->token
-            ? begin_adoption(key, waiter, &options)
-            : rl_hand_over_acquire(client, key->text, key->len, &options, &hand_over,
-                                   on_acquired, lease, &lease->handle);
-    if (code != REDLOCK_OK && failure)
-        redlock_acquire_explain(client, key->text, key->len, &options, &failure->error);
-    return code;
+    return waiter->token
+               ? begin_adoption(key, waiter, &options)
+               : rl_hand_over_acquire(client, key->text, key->len, &options, &hand_over,
+                                      on_acquired, lease, &lease->handle);
 }
 
 static void acquire(struct rl_key *key, struct rl_key_waiter *waiter)
@@ -485,6 +484,7 @@ static void acquire(struct rl_key *key, struct rl_key_waiter *waiter)
     struct rl_process_lease *lease = waiter->lease;
     redlock_code code = begin_acquire(key, waiter);
     if (code != REDLOCK_OK) {
+        waiter->wait.error = *redlock_last_error();
         rl_key_answer(waiter, code);
         return;
     }

@@ -47,9 +47,9 @@ static redlock_code follow(redlock_sync *sync, struct rl_single_flight *flight,
 {
     struct rl_follower follower = {.stop = stop};
     if (pthread_equal(flight->leader, pthread_self()))
-        return REDLOCK_BUSY;
+        return rl_fail(REDLOCK_BUSY, "this thread does the work of the key already");
     if (rl_stop_is_stopped(stop))
-        return REDLOCK_CANCELLED;
+        return rl_fail_by_code(REDLOCK_CANCELLED);
     rl_loop_owner_begin_wait(&sync->loop, &follower.wait);
     TAILQ_INSERT_TAIL(&flight->followers, &follower, link);
     while (!follower.wait.done)
@@ -60,7 +60,7 @@ static redlock_code follow(redlock_sync *sync, struct rl_single_flight *flight,
     if (follower.wait.code == REDLOCK_OK)
         *ret_returned = follower.returned;
     *ret_leader_failed = follower.leader_failed;
-    return follower.wait.code;
+    return rl_wait_result(&follower.wait);
 }
 
 /* --- the leader --- */
@@ -118,7 +118,7 @@ static redlock_code lead(struct rl_single_flight *flight, int64_t wait_ms,
                                                        wait_ms, options, &flight->hold);
     int returned = code == REDLOCK_OK ? call_fn(flight, fn, arg) : 0;
     if (!rl_loop_owner_is_ours(&sync->loop))
-        return REDLOCK_FORKED; /* `fn` forked, and this is the child */
+        return rl_fail_by_code(REDLOCK_FORKED); /* `fn` forked, and this is the child */
     finish_flight(flight, code, returned);
     redlock_hold_free(flight->hold);
     if (code == REDLOCK_OK)
@@ -156,12 +156,10 @@ redlock_code redlock_single_flight(redlock_sync *sync, const void *key, size_t k
     redlock_lock_options mine;
     struct outcome outcome;
     redlock_code code = rl_lock_begin(sync, options, &mine);
-    if (code == REDLOCK_OK && wait_ms < REDLOCK_FOREVER)
-        code = REDLOCK_BAD_OPTION;
-    if (code != REDLOCK_OK) {
-        rl_failure_finish(mine.failure, code);
-        return code;
-    }
+    if (code == REDLOCK_OK)
+        code = rl_check_range("wait_ms", wait_ms, REDLOCK_FOREVER, INT64_MAX);
+    if (code != REDLOCK_OK)
+        return rl_failure_finish(mine.failure, code);
     struct rl_single_flight flight = {
         .sync = sync, .leader = pthread_self(), .key = key, .key_len = key_len};
     TAILQ_INIT(&flight.followers);
@@ -170,10 +168,8 @@ redlock_code redlock_single_flight(redlock_sync *sync, const void *key, size_t k
     while (!lead_or_follow(&flight, deadline, &mine, fn, arg, &outcome))
         ;
     rl_loop_owner_unref(&sync->loop);
-    if (outcome.code != REDLOCK_OK) {
-        rl_failure_finish(mine.failure, outcome.code);
-        return outcome.code;
-    }
+    if (outcome.code != REDLOCK_OK)
+        return rl_failure_finish(mine.failure, outcome.code);
     if (ret_returned)
         *ret_returned = outcome.returned;
     if (ret_led)

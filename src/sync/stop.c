@@ -7,15 +7,15 @@
 redlock_code redlock_stop_new(redlock_sync *sync, redlock_stop **ret_stop)
 {
     if (!rl_loop_owner_is_ours(&sync->loop))
-        return REDLOCK_FORKED;
+        return rl_fail_by_code(REDLOCK_FORKED);
     rl_loop_owner_lock(&sync->loop);
     bool closing = sync->loop.closing;
     rl_loop_owner_unlock(&sync->loop);
     if (closing)
-        return REDLOCK_CLOSED;
+        return rl_fail_by_code(REDLOCK_CLOSED);
     redlock_stop *stop = calloc(1, sizeof(*stop));
     if (!stop)
-        return REDLOCK_NO_MEMORY;
+        return rl_fail_by_code(REDLOCK_NO_MEMORY);
     rl_loop_owner_ref(&sync->loop);
     stop->sync = sync;
     *ret_stop = stop;

@@ -1,7 +1,6 @@
 #include "sync.h"
 
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 /* --- the end --- */
@@ -90,39 +89,28 @@ static bool start_thread(redlock_sync *sync)
     return started;
 }
 
-static redlock_code fail(redlock_error *ret_error, redlock_code code, const char *text)
-{
-    if (ret_error) {
-        ret_error->code = code;
-        snprintf(ret_error->text, sizeof(ret_error->text), "%s", text);
-    }
-    return code;
-}
-
-redlock_code redlock_sync_new(const char *const *uris, size_t count,
-                              const redlock_options *options, redlock_sync **ret_sync,
-                              redlock_error *ret_error)
+static redlock_code make(const char *const *uris, size_t count,
+                         const redlock_options *options, redlock_sync **ret_sync)
 {
     redlock_client *client;
     redlock_sync *sync = calloc(1, sizeof(*sync));
     if (!sync)
-        return fail(ret_error, REDLOCK_NO_MEMORY, "out of memory");
+        return rl_fail_by_code(REDLOCK_NO_MEMORY);
     sync->close.run = begin_end;
     redlock_code code = REDLOCK_OK;
     if (!rl_loop_owner_open(&sync->loop))
-        code = fail(ret_error, REDLOCK_SYSTEM,
-                    "cannot create an event loop: out of memory "
-                    "or file descriptors (ulimit -n)");
+        code = rl_fail(REDLOCK_SYSTEM,
+                       "cannot create an event loop: out of memory "
+                       "or file descriptors (ulimit -n)");
     if (code == REDLOCK_OK)
-        code =
-            redlock_client_new(sync->loop.base, uris, count, options, &client, ret_error);
+        code = redlock_client_new(sync->loop.base, uris, count, options, &client, NULL);
     if (code == REDLOCK_OK) {
         rl_process_leases_init(&sync->leases, &sync->loop, client);
         sync->nodes = redlock_client_nodes(client);
         sync->quorum = redlock_client_quorum(client);
         sync->max_ttl_ms = options ? options->max_ttl_ms : 0;
         if (!start_thread(sync))
-            code = fail(ret_error, REDLOCK_SYSTEM, "cannot start a thread");
+            code = rl_fail(REDLOCK_SYSTEM, "cannot start a thread");
     }
     if (code != REDLOCK_OK) {
         close_client(sync);
@@ -131,6 +119,16 @@ redlock_code redlock_sync_new(const char *const *uris, size_t count,
     }
     *ret_sync = sync;
     return REDLOCK_OK;
+}
+
+redlock_code redlock_sync_new(const char *const *uris, size_t count,
+                              const redlock_options *options, redlock_sync **ret_sync,
+                              redlock_error *ret_error)
+{
+    redlock_code code = make(uris, count, options, ret_sync);
+    if (code != REDLOCK_OK && ret_error)
+        *ret_error = *redlock_last_error();
+    return code;
 }
 
 void redlock_sync_free(redlock_sync *sync)

@@ -41,14 +41,8 @@ static redlock_code give_up(redlock_hold *hold, unsigned how)
     return code == REDLOCK_OK ? released : code;
 }
 
-redlock_code redlock_unlock(redlock_hold *hold, unsigned how)
+static redlock_code unlock(redlock_hold *hold, unsigned how)
 {
-    if (!rl_hold_is_ours(hold))
-        return REDLOCK_FORKED;
-    if (how > REDLOCK_DISOWN)
-        return REDLOCK_BAD_OPTION;
-    if (how == REDLOCK_CONFIRM && rl_loop_owner_in_any_thread())
-        return REDLOCK_WOULD_DEADLOCK;
     struct rl_loop_owner *loop = hold->loop; /* its callback may free the hold meanwhile */
     unbind(hold);
     rl_loop_owner_lock(loop);
@@ -57,13 +51,31 @@ redlock_code redlock_unlock(redlock_hold *hold, unsigned how)
     return code;
 }
 
+/* The code of a hold, or of what was done with it. */
+static redlock_code fail_by_code(redlock_code code)
+{
+    if (code != REDLOCK_NOT_HELD)
+        return rl_fail_by_code(code);
+    return rl_fail(code, "the hold has no lock: it was unlocked, or its thread has ended");
+}
+
+redlock_code redlock_unlock(redlock_hold *hold, unsigned how)
+{
+    if (!rl_hold_is_ours(hold))
+        return rl_fail_by_code(REDLOCK_FORKED);
+    redlock_code code = rl_check_range("how", how, 0, REDLOCK_DISOWN);
+    if (code == REDLOCK_OK && how == REDLOCK_CONFIRM)
+        code = rl_loop_owner_may_wait(hold->loop);
+    return code == REDLOCK_OK ? fail_by_code(unlock(hold, how)) : code;
+}
+
 void redlock_hold_free(redlock_hold *hold)
 {
     if (!hold)
         return;
     bool may_delete = true;
     if (rl_hold_is_ours(hold)) {
-        (void)redlock_unlock(hold, 0);
+        (void)unlock(hold, 0);
         rl_loop_owner_lock(hold->loop);
         may_delete = rl_hold_finish_report(hold);
         rl_loop_owner_unlock(hold->loop);
@@ -78,17 +90,13 @@ void redlock_hold_free(redlock_hold *hold)
 
 redlock_code redlock_hold_extend(redlock_hold *hold, int64_t ttl_ms)
 {
-    if (!rl_hold_is_ours(hold))
-        return REDLOCK_FORKED;
-    if (rl_loop_owner_in_any_thread())
-        return REDLOCK_WOULD_DEADLOCK;
-    if (ttl_ms < 0 || ttl_ms > REDLOCK_TTL_MAX_MS)
-        return REDLOCK_BAD_TTL;
     struct rl_loop_owner *loop = hold->loop;
+    redlock_code code = rl_loop_owner_may_wait(loop);
+    if (code != REDLOCK_OK)
+        return code;
     rl_loop_owner_lock(loop);
-    redlock_code code = hold->code;
-    if (code == REDLOCK_OK)
-        code = rl_process_lease_extend(hold->lease, ttl_ms);
+    code = hold->code == REDLOCK_OK ? rl_process_lease_extend(hold->lease, ttl_ms)
+                                    : fail_by_code(hold->code);
     rl_loop_owner_unlock(loop);
     return code;
 }

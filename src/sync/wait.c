@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <time.h>
 
+#include "base/error.h"
+
 #define WAKES 128 /* if more are done, some are woken while the mutex is held */
 
 void rl_monitor_init(struct rl_monitor *monitor)
@@ -47,7 +49,7 @@ void rl_wait_init(struct rl_wait *wait)
     wait->thread = pthread_self();
     wait->posted = wait->received = 0;
     wait->wake_pending = wait->done = false;
-    wait->code = REDLOCK_OK;
+    wait->code = wait->error.code = REDLOCK_OK;
 }
 
 void rl_wait_begin(struct rl_wait *wait)
@@ -82,6 +84,13 @@ bool rl_wait_sleep(struct rl_monitor *monitor, struct rl_wait *wait, int64_t dea
     rl_monitor_lock(monitor);
     wait->received += !failed;
     return in_time;
+}
+
+redlock_code rl_wait_result(const struct rl_wait *wait)
+{
+    if (wait->code == REDLOCK_OK || wait->error.code != wait->code)
+        return rl_fail_by_code(wait->code);
+    return rl_fail(wait->code, "%s", wait->error.text);
 }
 
 void rl_wait_wake_later(struct rl_monitor *monitor, struct rl_wait *wait)

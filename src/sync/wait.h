@@ -23,7 +23,8 @@ struct rl_wait {
     TAILQ_ENTRY(rl_wait) link;
     bool done;
     redlock_code code;
-    int cancel_state; /* of the thread: a cancelled thread still has to end its wait */
+    redlock_error error; /* of that code, by the thread that failed; or OK: not known */
+    int cancel_state;    /* of the thread: a cancelled thread still has to end its wait */
 };
 
 TAILQ_HEAD(rl_waits, rl_wait);
@@ -47,6 +48,9 @@ void rl_wait_end(struct rl_monitor *monitor, struct rl_wait *wait);
 
 /* Until the wait is woken. False: the deadline (as rl_now_ms()) has come. */
 bool rl_wait_sleep(struct rl_monitor *monitor, struct rl_wait *wait, int64_t deadline);
+
+/* The code of a wait that is done; if it failed, it becomes this thread's last error. */
+redlock_code rl_wait_result(const struct rl_wait *wait);
 
 /* With the mutex held: wakes it when the mutex is unlocked, or at once. */
 void rl_wait_wake_later(struct rl_monitor *monitor, struct rl_wait *wait);

@@ -433,6 +433,14 @@ void what_cannot_be_done()
     } catch (const redlock::error &error) {
         check(std::string(error.what()) == "the key is empty", error.what());
     }
+    mutex.lock();
+    try {
+        mutex.extend(-1ms);
+        throw failed("a TTL below 0");
+    } catch (const redlock::error &error) {
+        check(std::string(error.what()).find("the TTL is -1 ms") == 0, error.what());
+    }
+    mutex.unlock();
     expect_error(REDLOCK_NOT_HELD, [&] { mutex.extend(); });
     check(mutex.key() == "mutex", "the key");
     check(redlock_sync_nodes(nodes.get()) == uris.size(), "nodes");

@@ -118,7 +118,7 @@ static void release(struct worker *worker)
     worker->release_began = workers_now();
     redlock_code code = redlock_release(worker->lease, released, worker);
     if (code != REDLOCK_OK)
-        cli_fail_start(worker->workers->cli, worker->workers->client, code, worker->key);
+        cli_fail_start(code, worker->key);
 }
 
 static void lost(redlock_lease *lease, const redlock_result *result, void *arg)
@@ -167,7 +167,7 @@ static void begin_cycle(struct worker *worker)
     redlock_code code = redlock_acquire(workers->client, worker->key, strlen(worker->key),
                                         &options, acquired, worker, &worker->lease);
     if (code != REDLOCK_OK)
-        cli_fail_start(workers->cli, workers->client, code, worker->key);
+        cli_fail_start(code, worker->key);
 }
 
 /* --- all lanes --- */
