@@ -203,8 +203,7 @@ Test(admission_new, does_not_erase_another_clients_marker)
     agent_next_command(&other);
     for (unsigned i = 0; i < 3; i++)
         agent_do(&other, i); /* the client is too late on every node */
-    agent_do(&agent, 0);
-    agent_reply(&agent, 0);
+    agent_carry(&agent, 0);
     agent_greet(&agent, 1);
     agent_work(&agent);
     agent_work(&other);
@@ -224,15 +223,12 @@ Test(admission_new, has_failed_when_the_rollback_is_complete)
     agent_next_command(&other);
     agent_do(&other, 2);
     agent_next_command(&agent);
-    for (unsigned i = 0; i < 3; i++) {
-        agent_do(&agent, i);
-        agent_reply(&agent, i);
-    }
+    for (unsigned i = 0; i < 3; i++)
+        agent_carry(&agent, i);
     for (unsigned i = 0; i < 2; i++) {
         cr_assert_eq(progress(&agent), RL_ADMISSION_RUNNING);
         agent_next_command(&agent);
-        agent_do(&agent, i);
-        agent_reply(&agent, i);
+        agent_carry(&agent, i);
     }
     cr_assert_eq(progress(&agent), RL_ADMISSION_LOST_RACE);
     cr_assert_eq(stores_active(&stores), 0, "no node votes before all are bootstrapped");
@@ -360,10 +356,8 @@ Test(admission_new, that_lost_the_race_can_be_tried_again)
         open_lost_race(&stores, &agent);
         if (reported)
             rl_admission_end(&agent.membership);
-        for (unsigned i = 0; i < 3; i++) {
-            stores_forget(&stores, i);
-            agent_greet_again(&agent, i);
-        }
+        for (unsigned i = 0; i < 3; i++)
+            agent_greet_forgotten(&agent, i);
         found(&agent, RL_ADMIT_AT_ONCE, 3);
         cr_assert_eq(progress(&agent), RL_ADMISSION_RUNNING);
         agent_work(&agent);

@@ -15,9 +15,7 @@ static void wait_for_all(struct agent *agent)
 static void open_lost(struct stores *stores, struct agent *agent, unsigned n,
                       rl_node_set lost, bool restarts)
 {
-    stores_init_bootstrapped(stores, n);
-    agent_init_greeted(agent, stores);
-    agent_run(agent, RL_SECOND);
+    agent_open(agent, stores, n);
     for (rl_node_set rest = lost; rest; rest &= rest - 1) {
         unsigned i = rl_first(rest);
         if (restarts)
@@ -185,10 +183,8 @@ Test(admission_recover, is_over_when_all_vote)
     agent_run(&agent, rl_membership_quarantine(&agent.membership) + RL_SECOND);
     cr_assert_eq(rl_admission_progress(&agent.membership), RL_ADMISSION_DONE);
     rl_admission_end(&agent.membership);
-    for (unsigned i = 0; i < 2; i++) {
-        stores_forget(&stores, i);
-        agent_greet_again(&agent, i);
-    }
+    for (unsigned i = 0; i < 2; i++)
+        agent_greet_forgotten(&agent, i);
     agent_run(&agent, 600 * RL_SECOND);
     cr_assert_eq(stores_active(&stores), 4);
 }

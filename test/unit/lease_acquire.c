@@ -118,8 +118,7 @@ Test(acquire, a_round_that_is_won_too_late_is_lost)
     for (int early = 0; early < 2; early++) {
         struct lease_fixture lease_fixture;
         params.min_validity = 3 * RL_SECOND;
-        fixture_init(&lease_fixture, &params);
-        fixture_event(&lease_fixture, RL_EVENT_START);
+        fixture_start_with(&lease_fixture, &params);
         fixture_vote(&lease_fixture, 0, RL_VOTE_GRANTED);
         cr_assert_eq(rl_lease_next(&lease_fixture.lease), valid - params.min_validity);
         fixture_at(&lease_fixture, valid - params.min_validity - early);
@@ -142,8 +141,7 @@ Test(acquire, a_reply_that_comes_too_late_is_still_explained)
     struct lease_fixture lease_fixture;
     struct rl_lease_params params = fixture_params(3, 2);
     params.node_timeout = 2 * ttl;
-    fixture_init(&lease_fixture, &params);
-    fixture_event(&lease_fixture, RL_EVENT_START);
+    fixture_start_with(&lease_fixture, &params);
     fixture_at(&lease_fixture, valid);
     fixture_answer(&lease_fixture, lease_fixture.sent, 1, RL_VOTE_HELD, 5000);
     cr_assert_eq(lease_fixture.update.command, RL_CMD_RELEASE);
@@ -157,8 +155,7 @@ Test(cancel, is_reported_also_when_the_time_is_over)
     struct lease_fixture lease_fixture;
     struct rl_lease_params params = fixture_params(3, 2);
     params.node_timeout = 2 * ttl;
-    fixture_init(&lease_fixture, &params);
-    fixture_event(&lease_fixture, RL_EVENT_START);
+    fixture_start_with(&lease_fixture, &params);
     fixture_at(&lease_fixture, valid);
     fixture_event(&lease_fixture, RL_EVENT_RELEASE);
     cr_assert_eq(lease_fixture.update.reports, RL_REPORT_FAILED);
@@ -173,8 +170,7 @@ Test(acquire, is_not_won_if_lost_would_follow_at_once)
     struct lease_fixture lease_fixture;
     struct rl_lease_params params = fixture_params(1, 1);
     params.margin = 3 * RL_SECOND;
-    fixture_init(&lease_fixture, &params);
-    fixture_event(&lease_fixture, RL_EVENT_START);
+    fixture_start_with(&lease_fixture, &params);
     fixture_at(&lease_fixture, valid - params.margin - 1);
     fixture_vote(&lease_fixture, 0, RL_VOTE_GRANTED);
     cr_assert_eq(lease_fixture.update.command, RL_CMD_RELEASE);
@@ -189,8 +185,7 @@ Test(acquire, a_tiny_ttl_expires_before_it_is_held)
         struct lease_fixture lease_fixture;
         struct rl_lease_params params = fixture_params(1, 1);
         params.ttl = tiny[i];
-        fixture_init(&lease_fixture, &params);
-        fixture_event(&lease_fixture, RL_EVENT_START);
+        fixture_start_with(&lease_fixture, &params);
         fixture_vote(&lease_fixture, 0, RL_VOTE_GRANTED);
         cr_assert_eq(fixture_reports(&lease_fixture, RL_REPORT_HELD), 0);
         cr_assert_eq(lease_fixture.lease.cause, RL_CAUSE_EXPIRED);
@@ -202,8 +197,7 @@ Test(acquire, the_longest_hold_also_bounds_the_first_deadline)
     struct lease_fixture lease_fixture;
     struct rl_lease_params params = fixture_params(3, 2);
     params.max_hold = 4 * RL_SECOND;
-    fixture_init(&lease_fixture, &params);
-    fixture_event(&lease_fixture, RL_EVENT_START);
+    fixture_start_with(&lease_fixture, &params);
     fixture_votes(&lease_fixture, 0x3, RL_VOTE_GRANTED);
     cr_assert_eq(lease_fixture.lease.valid, start + 4 * RL_SECOND);
     fixture_tick(&lease_fixture);

@@ -21,11 +21,17 @@ void fixture_init(struct lease_fixture *lease_fixture, const struct rl_lease_par
                   lease_fixture->fences);
 }
 
+void fixture_start_with(struct lease_fixture *lease_fixture,
+                        const struct rl_lease_params *params)
+{
+    fixture_init(lease_fixture, params);
+    fixture_event(lease_fixture, RL_EVENT_START);
+}
+
 void fixture_start(struct lease_fixture *lease_fixture, unsigned n)
 {
     struct rl_lease_params params = fixture_params(n, rl_majority(n));
-    fixture_init(lease_fixture, &params);
-    fixture_event(lease_fixture, RL_EVENT_START);
+    fixture_start_with(lease_fixture, &params);
 }
 
 unsigned fixture_reports(const struct lease_fixture *lease_fixture, enum rl_report reports)

@@ -39,7 +39,9 @@ struct rl_lease_params fixture_params(unsigned n, unsigned q);
 /* A lease at 1 s, all nodes ready. */
 void fixture_init(struct lease_fixture *lease_fixture,
                   const struct rl_lease_params *params);
-void fixture_start(struct lease_fixture *lease_fixture, unsigned n); /* the same, started */
+void fixture_start_with(struct lease_fixture *lease_fixture,
+                        const struct rl_lease_params *params); /* the same, started */
+void fixture_start(struct lease_fixture *lease_fixture, unsigned n);
 
 struct rl_update fixture_step(struct lease_fixture *lease_fixture,
                               struct rl_lease_event event);

@@ -15,11 +15,16 @@ static struct rl_lease_params watched(void)
     return params;
 }
 
+static void init_watched(struct lease_fixture *lease_fixture)
+{
+    struct rl_lease_params params = watched();
+    fixture_init(lease_fixture, &params);
+}
+
 static void hold(struct lease_fixture *lease_fixture, const struct rl_lease_params *params,
                  rl_node_set granting)
 {
-    fixture_init(lease_fixture, params);
-    fixture_event(lease_fixture, RL_EVENT_START);
+    fixture_start_with(lease_fixture, params);
     fixture_votes(lease_fixture, granting, RL_VOTE_GRANTED);
     cr_assert_eq(lease_fixture->lease.state, RL_LEASE_HELD);
 }
@@ -59,8 +64,7 @@ Test(watchdog, counts_from_when_the_round_was_sent)
 {
     struct lease_fixture lease_fixture;
     struct rl_lease_params params = watched();
-    fixture_init(&lease_fixture, &params);
-    fixture_event(&lease_fixture, RL_EVENT_START);
+    fixture_start_with(&lease_fixture, &params);
     fixture_wait(&lease_fixture, 30 * RL_MS);
     fixture_votes(&lease_fixture, 0x1f, RL_VOTE_GRANTED);
     cr_assert_eq(rl_lease_next(&lease_fixture.lease), start + ttl / 3);
@@ -289,8 +293,7 @@ Test(deadline, is_checked_before_the_replies_that_arrived)
 Test(deadline, time_left)
 {
     struct lease_fixture lease_fixture;
-    struct rl_lease_params params = watched();
-    fixture_init(&lease_fixture, &params);
+    init_watched(&lease_fixture);
     cr_assert_eq(rl_lease_left(&lease_fixture.lease, start), 0);
     fixture_event(&lease_fixture, RL_EVENT_START);
     cr_assert_eq(rl_lease_left(&lease_fixture.lease, start), 0, "not held yet");
@@ -306,8 +309,7 @@ Test(deadline, time_left)
 Test(adopt, with_a_deadline_it_is_held_until_then)
 {
     struct lease_fixture lease_fixture;
-    struct rl_lease_params params = watched();
-    fixture_init(&lease_fixture, &params);
+    init_watched(&lease_fixture);
     fixture_adopt(&lease_fixture, start + 5 * RL_SECOND);
     cr_assert_eq(rl_lease_left(&lease_fixture.lease, start), 5 * RL_SECOND);
     next_deed(&lease_fixture);
@@ -333,8 +335,7 @@ Test(adopt, the_longest_hold_begins_with_the_adoption)
 Test(adopt, a_bare_token_is_not_held_until_a_quorum_confirms_it)
 {
     struct lease_fixture lease_fixture;
-    struct rl_lease_params params = watched();
-    fixture_init(&lease_fixture, &params);
+    init_watched(&lease_fixture);
     fixture_adopt(&lease_fixture, 0);
     cr_assert_eq(rl_lease_next(&lease_fixture.lease), RL_NEVER, "no deadline, no watchdog");
     cr_assert_eq(rl_lease_left(&lease_fixture.lease, start), 0);
@@ -351,8 +352,7 @@ Test(adopt, a_bare_token_is_not_held_until_a_quorum_confirms_it)
 Test(adopt, a_bare_token_recreates_keys_only_after_a_won_extension)
 {
     struct lease_fixture lease_fixture;
-    struct rl_lease_params params = watched();
-    fixture_init(&lease_fixture, &params);
+    init_watched(&lease_fixture);
     fixture_adopt(&lease_fixture, 0);
     fixture_extend(&lease_fixture, 0);
     fixture_votes(&lease_fixture, 0x18, RL_VOTE_GONE);
@@ -372,8 +372,7 @@ Test(adopt, a_bare_token_recreates_keys_only_after_a_won_extension)
 Test(adopt, a_bare_token_that_is_gone_is_not_reported_lost)
 {
     struct lease_fixture lease_fixture;
-    struct rl_lease_params params = watched();
-    fixture_init(&lease_fixture, &params);
+    init_watched(&lease_fixture);
     fixture_adopt(&lease_fixture, 0);
     fixture_extend(&lease_fixture, 0);
     fixture_votes(&lease_fixture, 0x07, RL_VOTE_GONE);
@@ -386,8 +385,7 @@ Test(adopt, a_bare_token_that_is_gone_is_not_reported_lost)
 Test(adopt, grants_that_come_after_their_own_deadline_do_not_count)
 {
     struct lease_fixture lease_fixture;
-    struct rl_lease_params params = watched();
-    fixture_init(&lease_fixture, &params);
+    init_watched(&lease_fixture);
     fixture_adopt(&lease_fixture, 0);
     fixture_extend(&lease_fixture, 0);
     fixture_votes(&lease_fixture, 0x03, RL_VOTE_GRANTED);

@@ -108,8 +108,7 @@ static void run(struct attempt *attempt)
 {
     struct lease_fixture lease_fixture;
     struct rl_lease_params params = fixture_params(attempt->n, attempt->q);
-    fixture_init(&lease_fixture, &params);
-    fixture_event(&lease_fixture, RL_EVENT_START);
+    fixture_start_with(&lease_fixture, &params);
     CHECK(lease_fixture.sent.send == rl_all(attempt->n), "the acquire goes to all");
     vote_all(&lease_fixture, attempt);
     if (rl_count(attempt->grants) >= attempt->q)

@@ -24,9 +24,7 @@ static rl_node_set vote_all(struct agent *agent)
 /* All clocks are known. */
 static void open_timed(struct stores *stores, struct agent *agent, unsigned n)
 {
-    stores_init_bootstrapped(stores, n);
-    agent_init_greeted(agent, stores);
-    agent_run(agent, RL_SECOND);
+    agent_open(agent, stores, n);
     cr_assert_eq(vote_all(agent), rl_all(n));
     stores->now += RL_SECOND;
     cr_assert_eq(vote_all(agent), rl_all(n));
@@ -61,8 +59,7 @@ Test(membership_clock, of_a_node_that_was_set_needs_a_new_incarnation)
     cr_assert_eq(agent_next_command(&agent), 7, "is it theirs, or ours?");
     for (unsigned i = 0; i < 3; i++) {
         cr_assert_not(agent.transit[i].command.write);
-        agent_do(&agent, i);
-        agent_reply(&agent, i);
+        agent_carry(&agent, i);
     }
     agent_run(&agent, RL_CLOCK_PAUSE - 1);
     cr_assert_eq(agent.writes, 0);
@@ -86,8 +83,7 @@ Test(membership_clock, of_a_node_in_quarantine_restarts_the_quarantine)
     struct stores stores;
     struct agent agent;
     open_timed(&stores, &agent, 3);
-    stores_forget(&stores, 2);
-    agent_greet_again(&agent, 2);
+    agent_greet_forgotten(&agent, 2);
     rl_time quarantine = rl_membership_quarantine(&agent.membership);
     agent_run(&agent, quarantine / 2);
     set_clock(&stores, 2);
@@ -107,8 +103,7 @@ Test(membership_clock, that_is_set_just_before_the_lift_costs_the_vote_again)
     struct stores stores;
     struct agent agent;
     open_timed(&stores, &agent, 3);
-    stores_forget(&stores, 2);
-    agent_greet_again(&agent, 2);
+    agent_greet_forgotten(&agent, 2);
     agent_work(&agent);
     agent_run(&agent, rl_membership_quarantine_left(&agent.membership, 2, stores.now) - 1);
     cr_assert_eq(agent_state(&agent, 2), RL_MEMBER_QUARANTINED);
@@ -128,11 +123,9 @@ Test(membership_clock, of_a_node_that_is_not_registered_changes_nothing)
     struct stores stores;
     struct agent agent;
     open_timed(&stores, &agent, 3);
-    stores_forget(&stores, 2);
-    agent_greet_again(&agent, 2);
+    agent_greet_forgotten(&agent, 2);
     agent_next_command(&agent);
-    agent_do(&agent, 2);
-    agent_reply(&agent, 2);
+    agent_carry(&agent, 2);
     set_clock(&stores, 2);
     cr_assert_not(vote(&agent, 2));
     cr_assert_eq(rl_membership_quarantine_left(&agent.membership, 2, stores.now), RL_NEVER);

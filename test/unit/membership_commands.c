@@ -17,8 +17,7 @@ Test(membership_commands, are_sent_by_an_active_membership_only)
     agent_init(&agent, &stores);
     agent.membership.active = false;
     agent_greet_all(&agent);
-    stores_forget(&stores, 1);
-    agent_greet_again(&agent, 1);
+    agent_greet_forgotten(&agent, 1);
     agent_run(&agent, 60 * RL_SECOND);
     cr_assert_eq(agent.commands, 0);
     cr_assert_eq(rl_membership_next(&agent.membership), RL_NEVER);
@@ -34,13 +33,11 @@ Test(membership_commands, are_sent_one_at_a_time)
     struct agent agent;
     stores_init_bootstrapped(&stores, 3);
     agent_init_greeted(&agent, &stores);
-    stores_forget(&stores, 1);
-    agent_greet_again(&agent, 1);
+    agent_greet_forgotten(&agent, 1);
     cr_assert_eq(agent_next_command(&agent), 2);
     stores.now += 60 * RL_SECOND;
     cr_assert_not(agent_next_command(&agent) & 2, "the first is still under way");
-    agent_do(&agent, 1);
-    agent_reply(&agent, 1);
+    agent_carry(&agent, 1);
 }
 
 /* The reply to a command that a disconnection cut off is not awaited. */
@@ -50,8 +47,7 @@ Test(membership_commands, that_were_cut_off_are_sent_again)
     struct agent agent;
     stores_init_bootstrapped(&stores, 3);
     agent_init_greeted(&agent, &stores);
-    stores_forget(&stores, 1);
-    agent_greet_again(&agent, 1);
+    agent_greet_forgotten(&agent, 1);
     cr_assert_eq(agent_next_command(&agent), 2);
     agent_disconnected(&agent, 1);
     cr_assert_eq(agent_next_command(&agent), 0);
@@ -67,11 +63,8 @@ Test(membership_commands, that_failed_pause)
 {
     struct stores stores;
     struct agent agent;
-    stores_init_bootstrapped(&stores, 3);
-    agent_init_greeted(&agent, &stores);
-    agent_run(&agent, RL_SECOND);
-    stores_forget(&stores, 1);
-    agent_greet_again(&agent, 1);
+    agent_open(&agent, &stores, 3);
+    agent_greet_forgotten(&agent, 1);
     for (unsigned i = 0; i < 5; i++) {
         cr_assert_eq(agent_next_command(&agent), 2);
         agent_refuse(&agent, 1);
@@ -95,8 +88,7 @@ Test(membership_commands, that_failed_reserve_no_index)
     struct agent agent;
     stores_init_bootstrapped(&stores, 3);
     agent_init_greeted(&agent, &stores);
-    stores_forget(&stores, 1);
-    agent_greet_again(&agent, 1);
+    agent_greet_forgotten(&agent, 1);
     agent_next_command(&agent);
     cr_assert(agent.membership.member[1].claims);
     agent_refuse(&agent, 1);
@@ -136,13 +128,9 @@ Test(membership_commands, to_register_are_as_few_as_possible)
 {
     struct stores stores;
     struct agent agent;
-    stores_init_bootstrapped(&stores, 7);
-    agent_init_greeted(&agent, &stores);
-    agent_run(&agent, RL_SECOND);
-    for (unsigned i = 4; i < 7; i++) {
-        stores_forget(&stores, i);
-        agent_greet_again(&agent, i);
-    }
+    agent_open(&agent, &stores, 7);
+    for (unsigned i = 4; i < 7; i++)
+        agent_greet_forgotten(&agent, i);
     agent_run(&agent, rl_membership_quarantine(&agent.membership) + RL_SECOND);
     cr_assert_eq(stores_active(&stores), 127);
     for (unsigned i = 0; i < 4; i++)

@@ -10,12 +10,9 @@ static const struct rl_word untold = {"", 0};
 static void open_registered(struct stores *stores, struct agent *agent)
 {
     struct agent other;
-    stores_init_bootstrapped(stores, 3);
-    agent_init_greeted(agent, stores);
-    agent_run(agent, RL_SECOND);
+    agent_open(agent, stores, 3);
     agent_init_greeted(&other, stores);
-    stores_forget(stores, 2);
-    agent_greet_again(&other, 2);
+    agent_greet_forgotten(&other, 2);
     stores->now += RL_SECOND;
     agent_work(&other);
     cr_assert_gt(stores->store[0].writes, 0);
@@ -132,9 +129,7 @@ Test(membership_confirm, nothing_is_written_to_a_node_before_its_history_is_conf
 {
     struct stores stores;
     struct agent agent;
-    stores_init_bootstrapped(&stores, 3);
-    agent_init_greeted(&agent, &stores);
-    agent_run(&agent, RL_SECOND);
+    agent_open(&agent, &stores, 3);
     stores_forget(&stores, 0);
     mismatch_marker(&agent, 0);
     agent_next_command(&agent);
@@ -144,8 +139,7 @@ Test(membership_confirm, nothing_is_written_to_a_node_before_its_history_is_conf
     stores.now += RL_MEMBER_RETRY_DELAY;
     agent_next_command(&agent);
     cr_assert_eq(agent.writes, 0);
-    agent_do(&agent, 0);
-    agent_reply(&agent, 0);
+    agent_carry(&agent, 0);
     cr_assert_eq(agent_next_command(&agent) & 1, 1);
     cr_assert_eq(agent.writes, 1, "its index is assigned");
 }
@@ -154,14 +148,10 @@ Test(membership_confirm, the_clients_own_write_needs_no_confirmation)
 {
     struct stores stores;
     struct agent agent;
-    stores_init_bootstrapped(&stores, 3);
-    agent_init_greeted(&agent, &stores);
-    agent_run(&agent, RL_SECOND);
-    stores_forget(&stores, 2);
-    agent_greet_again(&agent, 2);
+    agent_open(&agent, &stores, 3);
+    agent_greet_forgotten(&agent, 2);
     agent_next_command(&agent);
-    agent_do(&agent, 2);
-    agent_reply(&agent, 2);
+    agent_carry(&agent, 2);
     rl_node_set asked = agent_next_command(&agent);
     cr_assert_eq(asked & 3, 3);
     for (unsigned i = 0; i < 2; i++) {

@@ -139,6 +139,13 @@ void agent_init_greeted(struct agent *agent, struct stores *stores)
     agent_greet_all(agent);
 }
 
+void agent_open(struct agent *agent, struct stores *stores, unsigned n)
+{
+    stores_init_bootstrapped(stores, n);
+    agent_init_greeted(agent, stores);
+    agent_run(agent, RL_SECOND);
+}
+
 void agent_disconnected(struct agent *agent, unsigned node)
 {
     agent->transit[node].out = false;
@@ -149,6 +156,12 @@ void agent_greet_again(struct agent *agent, unsigned node)
 {
     agent_disconnected(agent, node);
     agent_greet(agent, node);
+}
+
+void agent_greet_forgotten(struct agent *agent, unsigned node)
+{
+    stores_forget(agent->stores, node);
+    agent_greet_again(agent, node);
 }
 
 /* No agent drops an incarnation, and none lifts a member that it has not watched. */
@@ -281,6 +294,12 @@ void agent_reply(struct agent *agent, unsigned node)
     agent_reply_marker(agent, node);
     if (agent->transit[node].command.history)
         agent_reply_history(agent, node);
+}
+
+void agent_carry(struct agent *agent, unsigned node)
+{
+    agent_do(agent, node);
+    agent_reply(agent, node);
 }
 
 bool agent_may_have_a_grant(const struct agent *agent, unsigned node)

@@ -73,15 +73,21 @@ void stores_restart(struct stores *stores, unsigned i, bool keeps_its_data);
 void agent_init(struct agent *agent, struct stores *stores);
 void agent_init_greeted(struct agent *agent, struct stores *stores);
 
+/* An agent of `n` stores that vote; it has settled. */
+void agent_open(struct agent *agent, struct stores *stores, unsigned n);
+
 void agent_greet(struct agent *agent, unsigned node);
 void agent_greet_all(struct agent *agent);
 void agent_disconnected(struct agent *agent, unsigned node);
 void agent_greet_again(struct agent *agent, unsigned node);
+void agent_greet_forgotten(struct agent *agent,
+                           unsigned node); /* its store forgets before */
 
 /* Takes all commands that are due; returns their nodes. */
 rl_node_set agent_next_command(struct agent *agent);
 void agent_do(struct agent *agent, unsigned node);
 void agent_reply(struct agent *agent, unsigned node);
+void agent_carry(struct agent *agent, unsigned node);         /* both */
 void agent_reply_marker(struct agent *agent, unsigned node);  /* only the first half, */
 bool agent_reply_history(struct agent *agent, unsigned node); /* and the second */
 /* it is not executed, and its error reply is parsed */

@@ -35,11 +35,8 @@ Test(membership_index, quarantine_is_as_long_as_the_longest_lock)
 /* Node 2 forgets, and the agent greets it again. */
 static void open_forgotten(struct stores *stores, struct agent *agent, unsigned n)
 {
-    stores_init_bootstrapped(stores, n);
-    agent_init_greeted(agent, stores);
-    agent_run(agent, RL_SECOND);
-    stores_forget(stores, 2);
-    agent_greet_again(agent, 2);
+    agent_open(agent, stores, n);
+    agent_greet_forgotten(agent, 2);
 }
 
 Test(membership_index, is_given_back_step_by_step)
@@ -80,8 +77,7 @@ Test(membership_index, is_given_back_step_by_step)
     for (unsigned i = 0; i < 2; i++) {
         stores.now += RL_MS;
         cr_assert_not(agent.transit[i].command.write);
-        agent_do(&agent, i);
-        agent_reply(&agent, i);
+        agent_carry(&agent, i);
     }
     rl_time quarantine = rl_membership_quarantine(&agent.membership);
     cr_assert_eq(rl_membership_quarantine_left(&agent.membership, 2, stores.now),
@@ -199,9 +195,7 @@ Test(membership_index, is_not_given_back_to_one_that_was_replaced)
 {
     struct stores stores;
     struct agent agent;
-    stores_init_bootstrapped(&stores, 5);
-    agent_init_greeted(&agent, &stores);
-    agent_run(&agent, RL_SECOND);
+    agent_open(&agent, &stores, 5);
     for (unsigned i = 0; i < 5;
          i++) { /* an operator replaced node 1 by a server elsewhere */
         struct rl_marker marker = stores_marker(&stores, i);
@@ -212,8 +206,7 @@ Test(membership_index, is_not_given_back_to_one_that_was_replaced)
     }
     cr_assert_eq(agent_state(&agent, 1), RL_MEMBER_REPLACED);
     expect_never_assigned(&agent, 1);
-    stores_forget(&stores, 1);
-    agent_greet_again(&agent, 1);
+    agent_greet_forgotten(&agent, 1);
     cr_assert_eq(agent_state(&agent, 1), RL_MEMBER_UNMARKED);
     expect_never_assigned(&agent, 1);
 }
@@ -224,9 +217,7 @@ Test(membership_index, is_given_back_to_the_address_that_had_it_last)
     for (unsigned way = 0; way < 4; way++) {
         struct stores stores;
         struct agent agent;
-        stores_init_bootstrapped(&stores, 5);
-        agent_init_greeted(&agent, &stores);
-        agent_run(&agent, RL_SECOND);
+        agent_open(&agent, &stores, 5);
         struct rl_incarnation was = agent.membership.roster.member[4];
         stores.store[4].forgot_at = stores.now;
         if (way == 0)
@@ -258,8 +249,7 @@ Test(membership_index, is_given_back_to_one_that_forgets_in_quarantine)
         struct rl_marker marker = stores_marker(&stores, 2);
         cr_assert_eq(rl_marker_self(&marker).generation, generation);
         cr_assert_not(marker.active);
-        stores_forget(&stores, 2);
-        agent_greet_again(&agent, 2);
+        agent_greet_forgotten(&agent, 2);
     }
     agent_run(&agent, rl_membership_quarantine(&agent.membership) + RL_SECOND);
     cr_assert_eq(stores_active(&stores), 7);
@@ -270,15 +260,11 @@ Test(membership_index, is_given_back_to_one_that_returns_to_older_data)
 {
     struct stores stores;
     struct agent agent;
-    stores_init_bootstrapped(&stores, 5);
-    agent_init_greeted(&agent, &stores);
-    agent_run(&agent, RL_SECOND);
+    agent_open(&agent, &stores, 5);
     struct rl_marker older = stores_marker(&stores, 4);
-    stores_forget(&stores, 4);
-    agent_greet_again(&agent, 4);
+    agent_greet_forgotten(&agent, 4);
     cr_assert_eq(agent_next_command(&agent), 16);
-    agent_do(&agent, 4);
-    agent_reply(&agent, 4);
+    agent_carry(&agent, 4);
     stores_put(&stores, 4, &older);
     stores_restart(&stores, 4, true);
     agent_greet_again(&agent, 4);
@@ -291,9 +277,7 @@ Test(membership_index, that_another_node_has_is_not_assigned_twice)
 {
     struct stores stores;
     struct agent agent;
-    stores_init_bootstrapped(&stores, 5);
-    agent_init_greeted(&agent, &stores);
-    agent_run(&agent, RL_SECOND);
+    agent_open(&agent, &stores, 5);
     struct rl_marker marker = stores_marker(&stores, 1);
     marker.index = 0; /* two addresses were swapped, and one of them lost its data */
     marker.roster.member[0] = stores_marker(&stores, 0).roster.member[0];
@@ -308,9 +292,7 @@ Test(membership_index, of_two_that_forget_at_once_are_both_given_back)
 {
     struct stores stores;
     struct agent agent;
-    stores_init_bootstrapped(&stores, 5);
-    agent_init_greeted(&agent, &stores);
-    agent_run(&agent, RL_SECOND);
+    agent_open(&agent, &stores, 5);
     stores_forget(&stores, 0);
     stores_restart(&stores, 1, true);
     agent_greet_again(&agent, 0);
@@ -324,13 +306,9 @@ Test(membership_index, of_a_majority_is_assigned_but_gives_no_vote)
 {
     struct stores stores;
     struct agent agent;
-    stores_init_bootstrapped(&stores, 5);
-    agent_init_greeted(&agent, &stores);
-    agent_run(&agent, RL_SECOND);
-    for (unsigned i = 0; i < 3; i++) {
-        stores_forget(&stores, i);
-        agent_greet_again(&agent, i);
-    }
+    agent_open(&agent, &stores, 5);
+    for (unsigned i = 0; i < 3; i++)
+        agent_greet_forgotten(&agent, i);
     agent_run(&agent, 600 * RL_SECOND);
     cr_assert_eq(stores_active(&stores), 24);
     for (unsigned i = 0; i < 3; i++)

@@ -11,19 +11,14 @@ Test(membership_unlearn, drops_what_no_node_knows)
 {
     struct stores stores;
     struct agent agent;
-    stores_init_bootstrapped(&stores, 5);
-    agent_init_greeted(&agent, &stores);
-    agent_run(&agent, RL_SECOND);
-    stores_forget(&stores, 0);
-    agent_greet_again(&agent, 0);
+    agent_open(&agent, &stores, 5);
+    agent_greet_forgotten(&agent, 0);
     agent_run(&agent, RL_SECOND);
     cr_assert_neq(rl_membership_quarantine_left(&agent.membership, 0, stores.now),
                   RL_NEVER);
-    stores_forget(&stores, 4);
-    agent_greet_again(&agent, 4);
+    agent_greet_forgotten(&agent, 4);
     cr_assert_eq(agent_next_command(&agent), 16);
-    agent_do(&agent, 4);
-    agent_reply(&agent, 4);
+    agent_carry(&agent, 4);
     struct rl_incarnation lost = agent.membership.roster.member[4];
     cr_assert_eq(lost.generation, 2);
     stores_forget(&stores, 4);
@@ -72,8 +67,7 @@ static void assign_the_spare(struct agent *agent)
     agent->at[4] = 5;
     agent_greet_again(agent, 4);
     cr_assert(agent_next_command(agent) & 16);
-    agent_do(agent, 4);
-    agent_reply(agent, 4);
+    agent_carry(agent, 4);
     cr_assert_eq(agent->membership.roster.member[4].generation, 2);
 }
 
@@ -123,11 +117,9 @@ Test(membership_unlearn, keeps_other_indexes)
     struct agent agent;
     open_with_a_spare(&stores, &agent);
     struct rl_marker older = stores_marker(&stores, 2);
-    stores_forget(&stores, 2);
-    agent_greet_again(&agent, 2);
+    agent_greet_forgotten(&agent, 2);
     cr_assert_eq(agent_next_command(&agent), 4);
-    agent_do(&agent, 2);
-    agent_reply(&agent, 2);
+    agent_carry(&agent, 2);
     assign_the_spare(&agent);
     for (unsigned i = 0; i < 4; i++)
         if (agent.transit[i].out)

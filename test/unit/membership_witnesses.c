@@ -8,25 +8,14 @@
 static void open_assigned(struct stores *stores, struct agent *agent, unsigned n,
                           unsigned forgotten)
 {
-    stores_init_bootstrapped(stores, n);
-    agent_init_greeted(agent, stores);
-    agent_run(agent, RL_SECOND);
-    for (unsigned i = n - forgotten; i < n; i++) {
-        stores_forget(stores, i);
-        agent_greet_again(agent, i);
-    }
+    agent_open(agent, stores, n);
+    for (unsigned i = n - forgotten; i < n; i++)
+        agent_greet_forgotten(agent, i);
     agent_next_command(agent);
     for (unsigned i = n - forgotten; i < n; i++) {
-        agent_do(agent, i);
-        agent_reply(agent, i);
+        agent_carry(agent, i);
         cr_assert_eq(agent_state(agent, i), RL_MEMBER_QUARANTINED);
     }
-}
-
-static void carry(struct agent *agent, unsigned node)
-{
-    agent_do(agent, node);
-    agent_reply(agent, node);
 }
 
 static bool is_registered(const struct agent *agent, unsigned node)
@@ -47,15 +36,15 @@ Test(membership_witnesses, must_know_at_one_moment)
     struct agent agent;
     open_assigned(&stores, &agent, 3, 1);
     cr_assert_eq(agent_next_command(&agent), 3);
-    carry(&agent, 0);
+    agent_carry(&agent, 0);
     stores_forget(&stores, 0);
     stores.now += RL_MS;
-    carry(&agent, 1);
+    agent_carry(&agent, 1);
     cr_assert_not(is_registered(&agent, 2), "only one of them knows it");
     cr_assert_eq(agent_next_command(&agent), 3, "both are asked whether they still know");
-    carry(&agent, 1);
+    agent_carry(&agent, 1);
     cr_assert_not(is_registered(&agent, 2));
-    carry(&agent, 0);
+    agent_carry(&agent, 0);
     agent_run(&agent, 600 * RL_SECOND);
     cr_assert_eq(stores_active(&stores), 2, "no node was left to attest for the other");
 }
@@ -70,12 +59,12 @@ Test(membership_witnesses, do_not_count_if_they_forgot_before_the_second_poll)
             open_assigned(&stores, &agent, 5, 2);
             cr_assert_eq(agent_next_command(&agent) & 7, 7);
             for (unsigned i = 0; i < 3; i++)
-                carry(&agent, i);
+                agent_carry(&agent, i);
             stores_forget(&stores, forgetful);
             stores.now += RL_MS;
             cr_assert_eq(agent_next_command(&agent) & 7, 7);
             for (unsigned i = 0; i < 3; i++)
-                carry(&agent, (first + i) % 3);
+                agent_carry(&agent, (first + i) % 3);
             cr_assert_not(is_registered(&agent, 3), "%u %u", forgetful, first);
             cr_assert_not(is_registered(&agent, 4), "%u %u", forgetful, first);
             agent_run(&agent, 600 * RL_SECOND);
@@ -90,16 +79,16 @@ Test(membership_witnesses, do_not_count_with_a_new_incarnation)
     struct agent agent;
     open_assigned(&stores, &agent, 3, 1);
     agent_next_command(&agent);
-    carry(&agent, 0);
-    carry(&agent, 1);
+    agent_carry(&agent, 0);
+    agent_carry(&agent, 1);
     struct rl_marker marker = stores_marker(&stores, 0);
     marker.roster.member[0] = (struct rl_incarnation){2, 99};
     marker.nonce++;
     stores_put(&stores, 0, &marker); /* another client has done all of it */
     stores.now += RL_MS;
     agent_next_command(&agent);
-    carry(&agent, 0);
-    carry(&agent, 1);
+    agent_carry(&agent, 0);
+    agent_carry(&agent, 1);
     cr_assert_not(is_registered(&agent, 2));
     agent_work(&agent); /* and now they know it at one moment */
     cr_assert(is_registered(&agent, 2));
@@ -143,7 +132,7 @@ Test(membership_witnesses, do_not_count_by_an_older_reply)
     stores.now += RL_MS;
     agent_reply(&late, 0);
     agent_next_command(&late);
-    carry(&late, 1);
+    agent_carry(&late, 1);
     cr_assert_not(is_registered(&late, 2));
     agent_work(&late);
     cr_assert_not(is_registered(&late, 2));
@@ -166,7 +155,7 @@ Test(membership_witnesses, are_polled_again_while_an_earlier_poll_is_under_way)
     stores.now += RL_MS;
     agent_greet(&late, 2);
     stores.now += RL_MS;
-    carry(&late, 0);
+    agent_carry(&late, 0);
     agent_work(&late);
     cr_assert(is_registered(&late, 2));
 }
@@ -243,10 +232,10 @@ Test(membership_witnesses, quarantined_node_has_to_be_connected)
     struct agent agent;
     open_assigned(&stores, &agent, 3, 1);
     agent_next_command(&agent);
-    carry(&agent, 0);
-    carry(&agent, 1);
+    agent_carry(&agent, 0);
+    agent_carry(&agent, 1);
     agent_next_command(&agent);
-    carry(&agent, 0);
+    agent_carry(&agent, 0);
     agent_disconnected(&agent, 1);
     agent_run(&agent, 60 * RL_SECOND);
     cr_assert_not(is_registered(&agent, 2));
