@@ -1,13 +1,12 @@
 #include "operations.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "actor.h"
 #include "oracle.h"
 
 #define BUSY_TTL_MS 5000
@@ -29,7 +28,7 @@ unsigned long calm_count;
 atomic_uint operations_lost, flights_begun, flights_flown;
 static atomic_uint flying, flights_done;
 
-/* --- small things --- */
+/* --- counters --- */
 
 /* Relaxed, as all of these: only the lock may order anything. */
 static unsigned add(atomic_uint *to, unsigned more)
@@ -42,104 +41,6 @@ static unsigned read_of(atomic_uint *what)
     return atomic_load_explicit(what, memory_order_relaxed);
 }
 
-static unsigned draw(struct actor *actor, unsigned below)
-{
-    actor->prng ^= actor->prng << 13;
-    actor->prng ^= actor->prng >> 7;
-    actor->prng ^= actor->prng << 17;
-    return (unsigned)(actor->prng >> 33) % below;
-}
-
-static void pause_us(unsigned us)
-{
-    nanosleep(&(struct timespec){.tv_nsec = (long)us * 1000}, NULL);
-}
-
-#define BIT(name) (UINT64_C(1) << REDLOCK_##name)
-
-/* The allowed codes of an attempt, of an unlock, and of an extension, without losses. */
-#define TRIED    (BIT(OK) | BIT(TAKEN) | BIT(NO_QUORUM) | BIT(EXPIRED))
-#define WAITED   (TRIED | BIT(TIMEOUT))
-#define UNLOCKED (BIT(OK) | BIT(EXPIRED))
-#define EXTENDED (BIT(OK) | BIT(NO_QUORUM) | BIT(EXPIRED))
-
-/* And if the key is deleted under its holder. */
-#define ROBBERY (BIT(GONE) | BIT(TAKEN))
-
-static redlock_code expect(const struct actor *actor, const char *call, redlock_code code,
-                           uint64_t allowed)
-{
-    if (allowed >> code & 1)
-        return code;
-    fprintf(stderr, "stress: %s of %s returns %s\n", call, actor->operation->name,
-            redlock_code_name(code));
-    oracle_fail();
-}
-
-static void expect_true(const struct actor *actor, bool holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "stress: check failed, in %s: %s\n", actor->operation->name, what);
-    oracle_fail();
-}
-
-static redlock_lock_options options_of(struct actor *actor, unsigned key)
-{
-    redlock_lock_options options;
-    redlock_lock_options_init(&options);
-    options.ttl_ms = operations_keys[key].ttl_ms;
-    options.fenced = operations_keys[key].fenced;
-    if (draw(actor, 4) == 0)
-        options.handoffs = draw(actor, 3);
-    return options;
-}
-
-static redlock_code lock(struct actor *actor, unsigned key,
-                         const redlock_lock_options *options, redlock_hold **ret_hold)
-{
-    return redlock_lock(actor->sync, operations_keys[key].name,
-                        strlen(operations_keys[key].name), options, ret_hold);
-}
-
-static redlock_code lock_for(struct actor *actor, unsigned key, int64_t wait_ms,
-                             const redlock_lock_options *options, redlock_hold **ret_hold)
-{
-    return redlock_lock_for(actor->sync, operations_keys[key].name,
-                            strlen(operations_keys[key].name), wait_ms, options, ret_hold);
-}
-
-static void give_back(struct actor *actor, unsigned key, redlock_hold *hold)
-{
-    unsigned how = draw(actor, 4) == 0 ? REDLOCK_CONFIRM : 0;
-    uint64_t allowed = UNLOCKED | (how ? BIT(UNCONFIRMED) : 0);
-    oracle_leave(key, actor->slot);
-    if (draw(actor, 8) > 0) {
-        expect(actor, "unlock", redlock_unlock(hold, how), allowed);
-        expect_true(actor, redlock_hold_lost(hold), "it is lost when it is unlocked");
-        expect_true(actor, redlock_hold_valid_ms(hold) == 0, "and not valid");
-        if (draw(actor, 8) == 0)
-            expect(actor, "second unlock", redlock_unlock(hold, how), BIT(NOT_HELD));
-    }
-    redlock_hold_free(hold);
-}
-
-/* What holders do. */
-static void use(struct actor *actor, redlock_hold *hold)
-{
-    switch (draw(actor, 6)) {
-    case 0: sched_yield(); break;
-    case 1: pause_us(draw(actor, 2000)); break;
-    case 2: expect(actor, "extend", redlock_hold_extend(hold, 0), EXTENDED); break;
-    case 3:
-        expect_true(actor, redlock_hold_token(hold)[0] != '\0', "it has a token");
-        expect_true(actor, redlock_hold_valid_ms(hold) <= operations_keys[CALM].ttl_ms,
-                    "and no more validity than a TTL");
-        break;
-    default: break;
-    }
-}
-
 /* --- operations --- */
 
 /*
@@ -148,16 +49,16 @@ static void use(struct actor *actor, redlock_hold *hold)
 static bool count_calmly(struct actor *actor)
 {
     redlock_hold *hold;
-    redlock_lock_options options = options_of(actor, CALM);
-    expect(actor, "lock", lock(actor, CALM, &options, &hold), BIT(OK));
+    redlock_lock_options options = actor_options(actor, CALM);
+    actor_expect(actor, "lock", actor_lock(actor, CALM, &options, &hold), BIT(OK));
     oracle_enter(CALM, actor->slot, hold);
     if (actor->counts) {
         unsigned long seen = calm_count;
-        use(actor, hold);
+        actor_use(actor, hold);
         calm_count = seen + 1;
         actor->counted++;
     }
-    give_back(actor, CALM, hold);
+    actor_give_back(actor, CALM, hold);
     return true;
 }
 
@@ -167,34 +68,35 @@ static bool hold_for_a_while(struct actor *actor, unsigned key, redlock_code cod
     if (code != REDLOCK_OK)
         return false;
     oracle_enter(key, actor->slot, hold);
-    expect_true(actor, (redlock_hold_fence(hold) > 0) == operations_keys[key].fenced,
-                "a fence, where it is fenced");
-    use(actor, hold);
-    give_back(actor, key, hold);
+    actor_expect_true(actor, (redlock_hold_fence(hold) > 0) == operations_keys[key].fenced,
+                      "a fence, where it is fenced");
+    actor_use(actor, hold);
+    actor_give_back(actor, key, hold);
     return true;
 }
 
 static bool wait_for_it(struct actor *actor)
 {
     redlock_hold *hold = NULL;
-    unsigned key = BUSY + draw(actor, 2);
-    redlock_lock_options options = options_of(actor, key);
-    if (draw(actor, 4) == 0)
+    unsigned key = BUSY + actor_draw(actor, 2);
+    redlock_lock_options options = actor_options(actor, key);
+    if (actor_draw(actor, 4) == 0)
         options.max_hold_ms = BUSY_TTL_MS;
-    redlock_code code = expect(actor, "lock", lock(actor, key, &options, &hold), BIT(OK));
+    redlock_code code =
+        actor_expect(actor, "lock", actor_lock(actor, key, &options, &hold), BIT(OK));
     return hold_for_a_while(actor, key, code, hold);
 }
 
 static bool try_it(struct actor *actor)
 {
     redlock_hold *hold = NULL;
-    unsigned key = draw(actor, ROBBED);
-    redlock_lock_options options = options_of(actor, key);
+    unsigned key = actor_draw(actor, ROBBED);
+    redlock_lock_options options = actor_options(actor, key);
     redlock_code code =
-        expect(actor, "try_lock",
-               redlock_try_lock(actor->sync, operations_keys[key].name,
-                                strlen(operations_keys[key].name), &options, &hold),
-               TRIED);
+        actor_expect(actor, "try_lock",
+                     redlock_try_lock(actor->sync, operations_keys[key].name,
+                                      strlen(operations_keys[key].name), &options, &hold),
+                     TRIED);
     return hold_for_a_while(actor, key, code, hold);
 }
 
@@ -202,11 +104,11 @@ static bool wait_impatiently(struct actor *actor)
 {
     static const int64_t waits[] = {0, 1, 2, 5, 30, 500, 20000};
     redlock_hold *hold = NULL;
-    unsigned key = BUSY + draw(actor, 2);
-    int64_t wait_ms = waits[draw(actor, sizeof(waits) / sizeof(*waits))];
-    redlock_lock_options options = options_of(actor, key);
-    redlock_code code =
-        expect(actor, "lock_for", lock_for(actor, key, wait_ms, &options, &hold), WAITED);
+    unsigned key = BUSY + actor_draw(actor, 2);
+    int64_t wait_ms = waits[actor_draw(actor, sizeof(waits) / sizeof(*waits))];
+    redlock_lock_options options = actor_options(actor, key);
+    redlock_code code = actor_expect(
+        actor, "lock_for", actor_lock_for(actor, key, wait_ms, &options, &hold), WAITED);
     return hold_for_a_while(actor, key, code, hold);
 }
 
@@ -216,18 +118,19 @@ static bool wait_impatiently(struct actor *actor)
  */
 static bool hurry(struct actor *actor)
 {
-    unsigned key = BUSY + draw(actor, 2), done = 0;
+    unsigned key = BUSY + actor_draw(actor, 2), done = 0;
     for (unsigned i = 0; i < HURRIED; i++) {
         redlock_hold *hold = NULL;
-        redlock_lock_options options = options_of(actor, key);
-        if (expect(actor, "lock_for", lock_for(actor, key, 500, &options, &hold), WAITED) !=
-            REDLOCK_OK)
+        redlock_lock_options options = actor_options(actor, key);
+        if (actor_expect(actor, "lock_for",
+                         actor_lock_for(actor, key, 500, &options, &hold),
+                         WAITED) != REDLOCK_OK)
             continue;
         oracle_enter(key, actor->slot, hold);
-        expect(actor, "extend", redlock_hold_extend(hold, 0), EXTENDED);
+        actor_expect(actor, "extend", redlock_hold_extend(hold, 0), EXTENDED);
         oracle_leave(key, actor->slot);
-        expect(actor, "unlock", redlock_unlock(hold, REDLOCK_CONFIRM),
-               UNLOCKED | BIT(UNCONFIRMED));
+        actor_expect(actor, "unlock", redlock_unlock(hold, REDLOCK_CONFIRM),
+                     UNLOCKED | BIT(UNCONFIRMED));
         redlock_hold_free(hold);
         done++;
     }
@@ -246,26 +149,27 @@ static bool wait_until_stopped(struct actor *actor)
 {
     redlock_hold *hold = NULL;
     redlock_stop *stop;
-    unsigned key = BUSY + draw(actor, 2);
-    redlock_lock_options options = options_of(actor, key);
-    expect(actor, "stop_new", redlock_stop_new(actor->sync, &stop), BIT(OK));
+    unsigned key = BUSY + actor_draw(actor, 2);
+    redlock_lock_options options = actor_options(actor, key);
+    actor_expect(actor, "stop_new", redlock_stop_new(actor->sync, &stop), BIT(OK));
     options.stop = stop;
-    bool early = draw(actor, 8) == 0;
+    bool early = actor_draw(actor, 8) == 0;
     if (early)
         redlock_stop_all(stop);
     show_stop(actor, stop);
-    redlock_code code =
-        expect(actor, "lock", lock(actor, key, &options, &hold), BIT(OK) | BIT(CANCELLED));
+    redlock_code code = actor_expect(actor, "lock", actor_lock(actor, key, &options, &hold),
+                                     BIT(OK) | BIT(CANCELLED));
     show_stop(actor, NULL);
     hold_for_a_while(actor, key, code, hold);
     redlock_stop_free(stop);
-    expect_true(actor, !early || code == REDLOCK_CANCELLED, "a stop ends later waits, too");
+    actor_expect_true(actor, !early || code == REDLOCK_CANCELLED,
+                      "a stop ends later waits, too");
     return code == REDLOCK_CANCELLED;
 }
 
 static bool stop_another(struct actor *actor)
 {
-    struct actor *other = &actor->others[draw(actor, actor->actors)];
+    struct actor *other = &actor->others[actor_draw(actor, actor->actors)];
     pthread_mutex_lock(&other->mutex);
     bool waits = other->stop != NULL;
     if (waits)
@@ -283,8 +187,8 @@ struct errand {
 static void run_errand(void *(*does)(void *), struct errand *errand)
 {
     pthread_t thread;
-    expect_true(errand->actor, pthread_create(&thread, NULL, does, errand) == 0,
-                "a thread begins");
+    actor_expect_true(errand->actor, pthread_create(&thread, NULL, does, errand) == 0,
+                      "a thread begins");
     pthread_join(thread, NULL);
 }
 
@@ -292,17 +196,19 @@ static void *unlock_for_another(void *arg)
 {
     struct errand *errand = arg;
     oracle_leave(errand->key, errand->actor->slot);
-    expect(errand->actor, "another's unlock", redlock_unlock(errand->hold, 0), UNLOCKED);
+    actor_expect(errand->actor, "another's unlock", redlock_unlock(errand->hold, 0),
+                 UNLOCKED);
     return NULL;
 }
 
 static bool let_another_unlock(struct actor *actor)
 {
     struct errand errand = {.actor = actor, .key = CROWDED};
-    redlock_lock_options options = options_of(actor, CROWDED);
+    redlock_lock_options options = actor_options(actor, CROWDED);
     options.any_thread = true;
-    if (expect(actor, "lock_for", lock_for(actor, CROWDED, 1000, &options, &errand.hold),
-               WAITED) != REDLOCK_OK)
+    if (actor_expect(actor, "lock_for",
+                     actor_lock_for(actor, CROWDED, 1000, &options, &errand.hold),
+                     WAITED) != REDLOCK_OK)
         return false;
     oracle_enter(CROWDED, actor->slot, errand.hold);
     run_errand(unlock_for_another, &errand);
@@ -316,9 +222,9 @@ static void *lock_and_end(void *arg)
     redlock_lock_options options;
     redlock_lock_options_init(&options);
     options.ttl_ms = operations_keys[LEFT].ttl_ms;
-    if (expect(errand->actor, "lock_for",
-               lock_for(errand->actor, LEFT, 1000, &options, &errand->hold),
-               WAITED) == REDLOCK_OK)
+    if (actor_expect(errand->actor, "lock_for",
+                     actor_lock_for(errand->actor, LEFT, 1000, &options, &errand->hold),
+                     WAITED) == REDLOCK_OK)
         oracle_enter(LEFT, errand->actor->slot + HELPERS, errand->hold);
     return NULL;
 }
@@ -330,13 +236,13 @@ static bool leave_it_locked(struct actor *actor)
 {
     struct errand errand = {.actor = actor};
     redlock_hold *hold = NULL;
-    redlock_lock_options options = options_of(actor, LEFT);
+    redlock_lock_options options = actor_options(actor, LEFT);
     run_errand(lock_and_end, &errand);
     if (!errand.hold)
         return false;
-    if (draw(actor, 2) == 0) {
-        redlock_code code =
-            expect(actor, "lock_for", lock_for(actor, LEFT, 2000, &options, &hold), WAITED);
+    if (actor_draw(actor, 2) == 0) {
+        redlock_code code = actor_expect(
+            actor, "lock_for", actor_lock_for(actor, LEFT, 2000, &options, &hold), WAITED);
         hold_for_a_while(actor, LEFT, code, hold);
     }
     oracle_leave(LEFT, actor->slot + HELPERS);
@@ -348,12 +254,12 @@ static void on_lost(redlock_hold *hold, redlock_code why, int64_t valid_ms, void
 {
     struct actor *actor = arg;
     redlock_hold *none;
-    expect(actor, "on_lost", why, ROBBERY | BIT(EXPIRED));
-    expect_true(actor, valid_ms >= 0, "the remaining time is not negative");
-    expect(actor, "lock in a callback", lock(actor, CALM, NULL, &none),
-           BIT(WOULD_DEADLOCK));
+    actor_expect(actor, "on_lost", why, ROBBERY | BIT(EXPIRED));
+    actor_expect_true(actor, valid_ms >= 0, "the remaining time is not negative");
+    actor_expect(actor, "lock in a callback", actor_lock(actor, CALM, NULL, &none),
+                 BIT(WOULD_DEADLOCK));
     if (add(&operations_lost, 1) % 4 == 0)
-        pause_us(BLOCK_US);
+        actor_pause_us(BLOCK_US);
     if (valid_ms % 2)
         redlock_unlock(hold, 0);
 }
@@ -362,23 +268,24 @@ static void on_lost(redlock_hold *hold, redlock_code why, int64_t valid_ms, void
 static bool be_robbed(struct actor *actor)
 {
     redlock_hold *hold = NULL;
-    redlock_lock_options options = options_of(actor, ROBBED);
+    redlock_lock_options options = actor_options(actor, ROBBED);
     options.on_lost = on_lost;
     options.lost_arg = actor;
-    if (expect(actor, "lock_for", lock_for(actor, ROBBED, 1000, &options, &hold), WAITED) !=
-        REDLOCK_OK)
+    if (actor_expect(actor, "lock_for",
+                     actor_lock_for(actor, ROBBED, 1000, &options, &hold),
+                     WAITED) != REDLOCK_OK)
         return false;
     bool lost = false;
     for (unsigned i = 0; i < 50 && !lost; i++) {
-        pause_us(10000);
+        actor_pause_us(10000);
         lost = redlock_hold_lost(hold);
     }
-    if (draw(actor, 2) == 0)
-        expect(actor, "extend", redlock_hold_extend(hold, 0),
-               EXTENDED | ROBBERY | BIT(NOT_HELD) | BIT(BUSY));
-    if (draw(actor, 2) == 0)
-        expect(actor, "unlock", redlock_unlock(hold, draw(actor, 2)),
-               UNLOCKED | ROBBERY | BIT(NOT_HELD) | BIT(UNCONFIRMED));
+    if (actor_draw(actor, 2) == 0)
+        actor_expect(actor, "extend", redlock_hold_extend(hold, 0),
+                     EXTENDED | ROBBERY | BIT(NOT_HELD) | BIT(BUSY));
+    if (actor_draw(actor, 2) == 0)
+        actor_expect(actor, "unlock", redlock_unlock(hold, actor_draw(actor, 2)),
+                     UNLOCKED | ROBBERY | BIT(NOT_HELD) | BIT(UNCONFIRMED));
     redlock_hold_free(hold);
     return lost;
 }
@@ -388,10 +295,10 @@ static bool be_robbed(struct actor *actor)
 static int fly(redlock_hold *hold, void *arg)
 {
     struct actor *actor = arg;
-    expect_true(actor, add(&flying, 1) == 0, "one call at a time");
+    actor_expect_true(actor, add(&flying, 1) == 0, "one call at a time");
     unsigned number = add(&flights_begun, 1) + 1;
     oracle_enter(FLIGHT, actor->slot, hold);
-    pause_us(draw(actor, 2000));
+    actor_pause_us(actor_draw(actor, 2000));
     oracle_leave(FLIGHT, actor->slot);
     atomic_exchange_explicit(&flights_done, number,
                              memory_order_relaxed); /* for helgrind */
@@ -402,21 +309,21 @@ static int fly(redlock_hold *hold, void *arg)
 /* True if it was a follower. */
 static bool fly_together(struct actor *actor)
 {
-    redlock_lock_options options = options_of(actor, FLIGHT);
+    redlock_lock_options options = actor_options(actor, FLIGHT);
     unsigned before = read_of(&flights_done);
     int number = -1;
     bool flew = false;
-    int64_t wait_ms = draw(actor, 4) > 0 ? -1 : (int64_t)draw(actor, 100);
+    int64_t wait_ms = actor_draw(actor, 4) > 0 ? -1 : (int64_t)actor_draw(actor, 100);
     redlock_code code =
-        expect(actor, "single_flight",
-               redlock_single_flight(actor->sync, operations_keys[FLIGHT].name,
-                                     strlen(operations_keys[FLIGHT].name), wait_ms,
-                                     &options, fly, actor, &number, &flew),
-               WAITED);
+        actor_expect(actor, "single_flight",
+                     redlock_single_flight(actor->sync, operations_keys[FLIGHT].name,
+                                           strlen(operations_keys[FLIGHT].name), wait_ms,
+                                           &options, fly, actor, &number, &flew),
+                     WAITED);
     add(&flights_flown, flew);
     if (code == REDLOCK_OK)
-        expect_true(actor, number >= (int)before,
-                    "the result is not older than the request");
+        actor_expect_true(actor, number >= (int)before,
+                          "the result is not older than the request");
     return code == REDLOCK_OK && !flew;
 }
 
@@ -455,21 +362,21 @@ static void be_inert(struct actor *actor, redlock_hold *hold)
 static bool fork_while_it_holds(struct actor *actor)
 {
     redlock_hold *hold;
-    redlock_lock_options options = options_of(actor, BUSY);
+    redlock_lock_options options = actor_options(actor, BUSY);
     int status;
-    expect(actor, "lock", lock(actor, BUSY, &options, &hold), BIT(OK));
+    actor_expect(actor, "lock", actor_lock(actor, BUSY, &options, &hold), BIT(OK));
     oracle_enter(BUSY, actor->slot, hold);
     pid_t child = fork();
-    expect_true(actor, child >= 0, "a child begins");
+    actor_expect_true(actor, child >= 0, "a child begins");
     if (child == 0) {
         alarm(CHILD_S);
         be_inert(actor, hold);
     }
-    expect_true(actor, waitpid(child, &status, 0) == child, "the child ends");
+    actor_expect_true(actor, waitpid(child, &status, 0) == child, "the child ends");
     if (status != 0)
         fprintf(stderr, "stress: the child's status is %x\n", (unsigned)status);
-    expect_true(actor, status == 0, "all is inert in the child");
-    give_back(actor, BUSY, hold);
+    actor_expect_true(actor, status == 0, "all is inert in the child");
+    actor_give_back(actor, BUSY, hold);
     return true;
 }
 
@@ -477,13 +384,13 @@ static bool look_around(struct actor *actor)
 {
     redlock_node node[5];
     redlock_hold *none = NULL;
-    size_t count = redlock_sync_explain(actor->sync, node, draw(actor, 6));
-    expect_true(actor, count == 5 && redlock_sync_nodes(actor->sync) == 5, "nodes");
-    expect_true(actor, redlock_sync_quorum(actor->sync) == 3, "their quorum");
-    expect(actor, "lock of no key", redlock_lock(actor->sync, "", 0, NULL, &none),
-           BIT(BAD_KEY));
-    expect(actor, "lock_for in the past", lock_for(actor, CALM, -1, NULL, &none),
-           BIT(BAD_OPTION));
+    size_t count = redlock_sync_explain(actor->sync, node, actor_draw(actor, 6));
+    actor_expect_true(actor, count == 5 && redlock_sync_nodes(actor->sync) == 5, "nodes");
+    actor_expect_true(actor, redlock_sync_quorum(actor->sync) == 3, "their quorum");
+    actor_expect(actor, "lock of no key", redlock_lock(actor->sync, "", 0, NULL, &none),
+                 BIT(BAD_KEY));
+    actor_expect(actor, "lock_for in the past",
+                 actor_lock_for(actor, CALM, -1, NULL, &none), BIT(BAD_OPTION));
     return true;
 }
 
@@ -518,7 +425,7 @@ void operations_next(struct actor *actor)
     unsigned total = 0, i = 0;
     for (const struct operation *operation = operations; operation->name; operation++)
         total += operation->weight;
-    for (unsigned left = draw(actor, total); left >= operations[i].weight; i++)
+    for (unsigned left = actor_draw(actor, total); left >= operations[i].weight; i++)
         left -= operations[i].weight;
     actor->operation = &operations[i];
     actor->tried[i]++;
