@@ -4,75 +4,33 @@ A test file names its cases by @case and ends in main(). Each case gets a quorum
 empty servers, and fails also if it leaves a process behind: every process that the command
 starts, wherever it runs, has a mark in its environment by which it is found in /proc.
 """
-import ctypes
 import json
 import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import traceback
 
+from checks import (  # noqa: F401
+    STATE_SECONDS, Failed, check, check_numbers, equal, matches, wait_for)
+from processes import are_asleep, die_with_us, is_alive, libc, spawn, state  # noqa: F401
+from redis_server import Redis, RedisError, Server, free_port  # noqa: F401
 from wrongclock import WrongClock
+
 
 PATIENCE = "2s"
 PATIENT = ("--timeout", "5s")  # longer than a reply of any node takes
-# Longer than any condition takes on a loaded machine: a test that waits this long has failed.
+# As STATE_SECONDS.
 CASE_SECONDS = 240
-STATE_SECONDS = 60
 END_SECONDS = 120
 MARK = f"LOCK_TEST_MARK={os.getpid()}-{time.time_ns()}"
-PR_SET_PDEATHSIG = 1
 
-libc = ctypes.CDLL(None, use_errno=True)
 program = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else "redlock"
 cases = []
-
-
-# --- checks ---
-
-class Failed(Exception):
-    pass
-
-
-def check(condition, text):
-    if not condition:
-        raise Failed(text)
-
-
-def equal(got, wanted, what):
-    check(got == wanted, f"{what}: {got!r} instead of {wanted!r}")
-
-
-def matches(text, pattern, what):
-    check(re.search(pattern, text, re.DOTALL), f"{what}: {text!r} does not match {pattern!r}")
-
-
-def check_numbers(value, where):
-    """Checks that every _ms and _us is an integer, or unknown."""
-    if isinstance(value, list):
-        for one in value:
-            check_numbers(one, where)
-    elif isinstance(value, dict):
-        for name, one in value.items():
-            if name.endswith(("_ms", "_us")):
-                check(one is None or type(one) is int, f"{name} is {one!r} in {where}")
-            check_numbers(one, where)
-
-
-def wait_for(condition, what, seconds=STATE_SECONDS):
-    """Waits until condition() is true, and returns its result."""
-    give_up = time.monotonic() + seconds
-    while True:
-        found = condition()
-        if found:
-            return found
-        check(time.monotonic() < give_up, f"waited {seconds} s in vain for: {what}")
-        time.sleep(0.005)
 
 
 # --- clocks ---
@@ -84,17 +42,6 @@ def now_us():
 
 # --- processes ---
 
-def die_with_us():
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)
-
-
-def spawn(words, **more):
-    """Options of a process that does not outlive this one, and has default signal actions."""
-    return subprocess.Popen(words, preexec_fn=die_with_us, **more)
-
-
 def environment(changes):
     """Our environment without variables that configure the command, with the mark and the changes."""
     kept = {name: value for name, value in os.environ.items()
@@ -104,31 +51,6 @@ def environment(changes):
     kept["TMPDIR"] = folder
     kept.update(changes)
     return {name: value for name, value in kept.items() if value is not None}
-
-
-def state(pid):
-    """The state in /proc: R, S, T, Z ...; "" if there is no such process."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0].decode()
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
-
-
-def is_alive(pid):
-    return state(pid) not in ("", "Z", "X")
-
-
-def naps(pid):
-    """Its state, and its numbers of voluntary and involuntary context switches."""
-    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
-        return re.findall(r"^(?:State|\w+_ctxt_switches):\s+(\w+)", file.read(), re.MULTILINE)
-
-
-def are_asleep(pids):
-    """Whether all of them have slept at one time: nothing is under way between them."""
-    before = [naps(pid) for pid in pids]
-    return all(one[0] == "S" for one in before) and before == [naps(pid) for pid in pids]
 
 
 def marked():
@@ -182,142 +104,7 @@ def kill_what_is_left():
             shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
 
 
-# --- Redis ---
-
-class RedisError(Exception):
-    pass
-
-
-class Redis:
-    """One connection to one server. Enough of RESP for tests."""
-
-    def __init__(self, path, password=None, timeout=STATE_SECONDS):
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(timeout)
-        self.socket.connect(path)
-        self.file = self.socket.makefile("rb")
-        if password is not None:
-            self.call("AUTH", password)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.file.close()
-        self.socket.close()
-
-    def call(self, *words):
-        words = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-        self.socket.sendall(b"*%d\r\n" % len(words) +
-                            b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words))
-        return self.read()
-
-    def read(self):
-        line = self.file.readline()
-        if not line.endswith(b"\r\n"):
-            raise ConnectionError("the server has closed the connection")
-        kind, rest = line[:1], line[1:-2]
-        if kind == b"+":
-            return rest.decode()
-        if kind == b"-":
-            raise RedisError(rest.decode())
-        if kind == b":":
-            return int(rest)
-        if kind == b"$":
-            return None if rest == b"-1" else self.file.read(int(rest) + 2)[:-2].decode(
-                errors="surrogateescape")
-        return None if rest == b"-1" else [self.read() for _ in range(int(rest))]
-
-
-def free_port():
-    """A port that the kernel chose; another process may take it before it is used."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-class Server:
-    """One Redis master on a unix socket. Lives no longer than this process.
-
-    `clock` is its time of day, if that is to be wrong: a WrongClock, else None.
-    """
-
-    def __init__(self, home, index, options=(), clock=None):
-        self.path = os.path.join(home, f"{index + 1}.sock")
-        self.log = os.path.join(home, f"{index + 1}.log")
-        self.uri = "unix://" + self.path
-        self.words = [find_server(), "--port", "0", "--unixsocket", self.path, "--dir", home,
-                      "--logfile", self.log, "--save", "", "--appendonly", "no", *options]
-        self.password = dict(zip(options[::2], options[1::2])).get("--requirepass")
-        self.clock = clock
-        self.process = None
-        self.connection = None
-
-    def begin(self):
-        plain = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}
-        if self.clock:
-            plain.update(self.clock.environment())
-        self.process = spawn(self.words, env=plain, stdin=subprocess.DEVNULL,
-                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def is_ready(self):
-        """Whether it replies, and not another server at the same path."""
-        check(self.process.poll() is None, f"a server ended: see {self.log}")
-        try:
-            with Redis(self.path, self.password) as redis:
-                found = re.search(r"process_id:(\d+)", redis.call("INFO", "server"))
-        except (OSError, RedisError):
-            return False
-        check(int(found[1]) == self.process.pid, "another server replies at the socket")
-        return True
-
-    def is_running(self):
-        return self.process is not None and self.process.poll() is None
-
-    def stop(self):
-        """Stops it by SIGSTOP."""
-        self.process.send_signal(signal.SIGSTOP)
-        wait_for(lambda: state(self.process.pid) == "T", "a server that stands still")
-
-    def go_on(self):
-        self.process.send_signal(signal.SIGCONT)
-
-    def start(self):
-        self.begin()
-        wait_for(self.is_ready, "a server that answers")
-
-    def kill(self):
-        if self.connection:
-            self.connection.__exit__()
-            self.connection = None
-        if self.process:
-            self.process.kill()
-            self.process.wait()
-        if os.path.exists(self.path):
-            os.unlink(self.path)
-
-    def listen(self):
-        """Opens a TCP port of 127.0.0.1 and returns its number; port 0 closes it."""
-        def try_one():
-            port = free_port()
-            try:
-                self.call("CONFIG", "SET", "port", port)
-            except RedisError:  # another process has it by now
-                return 0
-            return port
-        return wait_for(try_one, "a free port")
-
-    def call(self, *words):
-        if not self.connection:
-            self.connection = Redis(self.path, self.password)
-        return self.connection.call(*words)
-
-
-def find_server():
-    found = shutil.which("redis-server") or shutil.which("valkey-server")
-    check(found, "neither redis-server nor valkey-server is installed")
-    return found
-
+# --- servers ---
 
 class Quorum:
     """Several servers, and the keys that they store.
@@ -482,7 +269,6 @@ def keeper_shim(**more):
     found = os.environ.get("KEEPER_SHIM")
     check(found, "KEEPER_SHIM is not set: it names what meson makes of keepershim.c")
     return {"LD_PRELOAD": found, **more}
-
 
 
 def beat(path):
