@@ -143,8 +143,7 @@ Test(acquire, one_node_and_even_numbers)
         redlock_lease *lease = quorum_acquire(&s, "job", NULL, &reported);
         cr_assert_eq(reported.result.code, REDLOCK_OK);
         cr_assert_eq(reported.result.granted, quorum[n]);
-        redlock_lease_free(lease);
-        quorum_drain(&s);
+        quorum_free_lease(&s, lease);
         quorum_close(&s);
     }
 }
@@ -181,9 +180,7 @@ Test(acquire, prefix_and_label_are_on_the_nodes)
     cr_assert_not_null(label);
     cr_assert_str_eq(label, "@me");
     redlock_lease_free(lease);
-    quorum_drain(&s);
-    cr_assert_eq(servers_keys(&s.servers), 0);
-    quorum_close(&s);
+    quorum_close_empty(&s);
 }
 
 Test(acquire, a_hundred_keys_at_once)
@@ -209,9 +206,7 @@ Test(acquire, a_hundred_keys_at_once)
         EXPECT_REPORTED(&s, &released[i], REDLOCK_OK);
         redlock_lease_free(lease[i]);
     }
-    quorum_drain(&s);
-    cr_assert_eq(servers_keys(&s.servers), 0);
-    quorum_close(&s);
+    quorum_close_empty(&s);
 }
 
 /* Two clients acquire the same key at the same moment: never both hold it. */
@@ -224,9 +219,7 @@ Test(acquire, never_two_at_once)
     for (int i = 0; i < 100; i++) {
         struct reported a = {0}, b = {0};
         redlock_lease *first, *second;
-        cr_assert_eq(
-            redlock_acquire(s.client, "job", 3, &options, reported_note, &a, &first),
-            REDLOCK_OK);
+        first = quorum_start(&s, "job", &options, &a);
         cr_assert_eq(redlock_acquire(other, "job", 3, &options, reported_note, &b, &second),
                      REDLOCK_OK);
         LOOP_UNTIL(s.base, a.times && b.times);

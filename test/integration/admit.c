@@ -49,16 +49,14 @@ Test(admit, limits_the_ttl_of_fenced_locks)
     options.ttl_ms = REDLOCK_QUARANTINE_FLOOR_MS + 1;
     redlock_lease *lease = quorum_hold(&s, "plain", &options);
     cr_assert_eq(quorum_release(&s, lease), REDLOCK_OK);
-    redlock_lease_free(lease);
-    quorum_drain(&s);
+    quorum_free_lease(&s, lease);
     expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, REDLOCK_NO_NODE, "");
     options.fenced = true;
     lease = quorum_acquire(&s, "job", &options, &reported);
     cr_assert_eq(reported.result.code, REDLOCK_BAD_TTL);
     redlock_lease_free(lease);
     options.ttl_ms = REDLOCK_QUARANTINE_FLOOR_MS;
-    redlock_lease_free(quorum_hold(&s, "job", &options));
-    quorum_drain(&s);
+    quorum_free_lease(&s, quorum_hold(&s, "job", &options));
     quorum_close(&s);
 }
 
@@ -181,8 +179,7 @@ Test(admit, names_the_nodes_of_another_deployment)
     redlock_options options = quorum_options();
     quorum_open_fenced(&s, 6, NULL);
     other.base = s.base;
-    for (unsigned i = 0; i < 6; i++)
-        servers_do(&s.servers, i, "FLUSHALL");
+    servers_do_first(&s.servers, 6, "FLUSHALL");
     redlock_client_free(s.client);
     for (unsigned half = 0; half < 2; half++) {
         cr_assert_eq(redlock_client_new(s.base, s.servers.uri + 3 * half, 3, &options,
@@ -199,8 +196,7 @@ Test(admit, names_the_nodes_of_another_deployment)
     redlock_lease *lease = quorum_hold(&s, "job", &lease_options);
     LOOP_UNTIL(s.base, quorum_count_votes(lease, "waiting") == 0);
     cr_assert_eq(quorum_node(lease, 1)->fault, REDLOCK_FAULT_OTHER_DEPLOYMENT);
-    redlock_lease_free(lease);
-    quorum_drain(&s);
+    quorum_free_lease(&s, lease);
     quorum_close(&s);
 }
 
@@ -266,8 +262,7 @@ Test(admit, by_two_at_once)
         unsigned done = (a.result.code == REDLOCK_OK) + (b.result.code == REDLOCK_OK);
         cr_assert_leq(done, 1);
         cr_assert_eq(marked(&s), done ? 5 : 0);
-        for (unsigned i = 0; i < 5; i++)
-            servers_do(&s.servers, i, "FLUSHALL");
+        servers_do_first(&s.servers, 5, "FLUSHALL");
         redlock_client_free(first);
         redlock_client_free(second);
         first = quorum_client(&s, NULL);

@@ -21,15 +21,12 @@ Test(blocked, loss_is_reported_before_the_release)
 {
     struct quorum s;
     struct reported lost = {0}, released = {0};
-    redlock_lease_options options = quorum_lease_options();
+    redlock_lease_options options = quorum_quiet_options();
     options.ttl_ms = 1000;
-    options.watchdog = false;
-    options.on_lost = reported_note;
-    options.lost_arg = &lost;
+    reported_on_lost(&options, &lost);
     quorum_open(&s, 3);
     redlock_lease *lease = quorum_hold(&s, "job", &options);
-    for (unsigned i = 0; i < 3; i++)
-        servers_kill(&s.servers, i);
+    servers_kill_first(&s.servers, 3);
     for (unsigned i = 0; i < 3; i++)
         LOOP_UNTIL(s.base, !quorum_is(s.client, i, "ready"));
     block_until_expired(lease);
@@ -50,19 +47,15 @@ Test(blocked, grants_past_the_deadline_do_not_count)
     struct reported lost = {0}, extended = {0};
     redlock_options client_options = quorum_options();
     client_options.drift_ppm = 500000; /* so that the keys outlive the validity */
-    redlock_lease_options options = quorum_lease_options();
+    redlock_lease_options options = quorum_quiet_options();
     options.ttl_ms = 2000;
-    options.watchdog = false;
-    options.on_lost = reported_note;
-    options.lost_arg = &lost;
+    reported_on_lost(&options, &lost);
     quorum_open_with(&s, 3, &client_options);
     redlock_lease *lease = quorum_hold(&s, "job", &options);
-    for (unsigned i = 0; i < 3; i++)
-        servers_stop(&s.servers, i);
+    servers_stop_first(&s.servers, 3);
     cr_assert_eq(redlock_extend(lease, 0, reported_note, &extended), REDLOCK_OK);
     loop_pass(s.base);
-    for (unsigned i = 0; i < 3; i++)
-        servers_cont(&s.servers, i);
+    servers_cont_first(&s.servers, 3);
     block_until_expired(lease);
     EXPECT_REPORTED(&s, &extended, REDLOCK_EXPIRED);
     cr_assert_eq(lost.times, 1);
@@ -86,21 +79,16 @@ Test(blocked, between_two_grants_the_second_expires)
     struct quorum s;
     struct reported first = {0}, second = {0};
     redlock_lease *lease[2];
-    redlock_lease_options options = quorum_lease_options();
+    redlock_lease_options options = quorum_quiet_options();
     options.ttl_ms = 300;
-    options.watchdog = false;
     quorum_open(&s, 3);
-    for (unsigned i = 0; i < 3; i++)
-        servers_stop(&s.servers, i);
+    servers_stop_first(&s.servers, 3);
     cr_assert_eq(
         redlock_acquire(s.client, "first", 5, &options, block_when_held, &first, &lease[0]),
         REDLOCK_OK);
-    cr_assert_eq(
-        redlock_acquire(s.client, "second", 6, &options, reported_note, &second, &lease[1]),
-        REDLOCK_OK);
+    lease[1] = quorum_start(&s, "second", &options, &second);
     loop_pass(s.base);
-    for (unsigned i = 0; i < 3; i++)
-        servers_cont(&s.servers, i);
+    servers_cont_first(&s.servers, 3);
     LOOP_UNTIL(s.base, first.times && second.times);
     cr_assert_eq(second.result.code, REDLOCK_EXPIRED, "%s",
                  redlock_code_name(second.result.code));
@@ -121,19 +109,14 @@ Test(blocked, inspection_blocks_past_the_deadline)
 {
     struct quorum s;
     struct reported reported = {0};
-    redlock_lease *lease;
-    redlock_lease_options options = quorum_lease_options();
+    redlock_lease_options options = quorum_quiet_options();
     options.ttl_ms = 300;
-    options.watchdog = false;
     quorum_open(&s, 1);
-    redlock_lease_free(quorum_hold(&s, "other", NULL));
-    quorum_drain(&s);
+    quorum_free_lease(&s, quorum_hold(&s, "other", NULL));
     servers_stop(&s.servers, 0);
     cr_assert_eq(redlock_inspect(s.client, "job", 3, block_for_long, &options.ttl_ms),
                  REDLOCK_OK);
-    cr_assert_eq(
-        redlock_acquire(s.client, "job", 3, &options, reported_note, &reported, &lease),
-        REDLOCK_OK);
+    redlock_lease *lease = quorum_start(&s, "job", &options, &reported);
     loop_pass(s.base);
     servers_cont(&s.servers, 0);
     EXPECT_REPORTED(&s, &reported, REDLOCK_EXPIRED);

@@ -51,25 +51,36 @@ Test(callbacks, acquire_cancelled_at_each_moment)
     quorum_close(&s);
 }
 
+static void free_at_each_moment(struct quorum *s, const redlock_lease_options *options)
+{
+    for (int moment = 0; moment < MOMENTS; moment++) {
+        struct reported reported;
+        redlock_lease *lease = quorum_start(s, "job", options, &reported);
+        run_passes(s, moment);
+        unsigned times = reported.times;
+        quorum_free_lease(s, lease);
+        cr_assert_eq(servers_with(&s->servers, "job", NULL), 5);
+        if (!options->fenced)
+            cr_assert_eq(servers_keys(&s->servers), 0);
+        cr_assert_eq(reported.times, times);
+    }
+    quorum_close(s);
+}
+
 Test(callbacks, lease_freed_at_each_moment)
 {
     struct quorum s;
     redlock_lease_options options = quorum_lease_options();
     quorum_open(&s, 5);
-    for (int moment = 0; moment < MOMENTS; moment++) {
-        struct reported reported = {0};
-        redlock_lease *lease;
-        cr_assert_eq(
-            redlock_acquire(s.client, "job", 3, &options, reported_note, &reported, &lease),
-            REDLOCK_OK);
-        run_passes(&s, moment);
-        unsigned times = reported.times;
-        redlock_lease_free(lease);
-        quorum_drain(&s);
-        cr_assert_eq(servers_keys(&s.servers), 0);
-        cr_assert_eq(reported.times, times);
-    }
-    quorum_close(&s);
+    free_at_each_moment(&s, &options);
+}
+
+Test(callbacks, fenced_lease_freed_at_each_moment)
+{
+    struct quorum s;
+    redlock_lease_options options = quorum_fenced_options();
+    quorum_open_fenced(&s, 5, NULL);
+    free_at_each_moment(&s, &options);
 }
 
 /* What an acquire has set is released, also if the acquire ends with its client. */
@@ -98,8 +109,7 @@ Test(callbacks, client_freed_at_each_moment)
         redlock_disown(lease);
         redlock_lease_free(lease);
         if (held)
-            for (unsigned i = 0; i < 5; i++)
-                servers_do(&s.servers, i, "DEL job");
+            servers_do_first(&s.servers, 5, "DEL job");
         else
             LOOP_UNTIL(s.base, servers_keys(&s.servers) == 0);
     }
@@ -123,8 +133,7 @@ Test(callbacks, released_while_it_extends)
         cr_assert(extended.result.code == REDLOCK_OK ||
                   extended.result.code == REDLOCK_CANCELLED);
         redlock_lease_free(lease);
-        quorum_drain(&s);
-        cr_assert_eq(servers_keys(&s.servers), 0);
+        quorum_expect_empty(&s);
         cr_assert_eq(extended.times + released.times, 2);
     }
     quorum_close(&s);
@@ -147,8 +156,7 @@ Test(callbacks, disowned_while_it_extends)
         loop_run_for(s.base, 20);
         cr_assert_eq(extended.times, 1);
         cr_assert_eq(servers_keys(&s.servers), 5);
-        for (unsigned i = 0; i < 5; i++)
-            servers_do(&s.servers, i, "FLUSHALL");
+        servers_do_first(&s.servers, 5, "FLUSHALL");
     }
     quorum_close(&s);
 }
@@ -166,8 +174,7 @@ Test(callbacks, disowned_while_it_is_released)
         redlock_disown(lease);
         EXPECT_REPORTED(&s, &released, REDLOCK_OK);
         redlock_lease_free(lease);
-        quorum_drain(&s);
-        cr_assert_eq(servers_keys(&s.servers), 0);
+        quorum_expect_empty(&s);
     }
     quorum_close(&s);
 }
@@ -192,32 +199,9 @@ Test(callbacks, client_freed_at_each_moment_of_an_admission)
         cr_assert_eq(admitted.result.code, ended ? REDLOCK_OK : REDLOCK_CANCELLED);
         cancelled += !ended;
         servers_settle(&s.servers);
-        for (unsigned i = 0; i < 5; i++)
-            servers_do(&s.servers, i, "FLUSHALL");
+        servers_do_first(&s.servers, 5, "FLUSHALL");
     }
     cr_assert_geq(cancelled, MOMENTS, "NEW waits for a quarantine");
-    quorum_close(&s);
-}
-
-/* A fenced acquire, at each moment. */
-Test(callbacks, fenced_lease_freed_at_each_moment)
-{
-    struct quorum s;
-    redlock_lease_options options = quorum_fenced_options();
-    quorum_open_fenced(&s, 5, NULL);
-    for (int moment = 0; moment < MOMENTS; moment++) {
-        struct reported reported = {0};
-        redlock_lease *lease;
-        cr_assert_eq(
-            redlock_acquire(s.client, "job", 3, &options, reported_note, &reported, &lease),
-            REDLOCK_OK);
-        run_passes(&s, moment);
-        unsigned times = reported.times;
-        redlock_lease_free(lease);
-        quorum_drain(&s);
-        cr_assert_eq(servers_with(&s.servers, "job", NULL), 5);
-        cr_assert_eq(reported.times, times);
-    }
     quorum_close(&s);
 }
 
@@ -287,9 +271,7 @@ Test(callbacks, a_chain_of_callbacks)
         redlock_acquire(s.client, "job", 3, &options, next_link, &chain, &chain.lease),
         REDLOCK_OK);
     LOOP_UNTIL(s.base, chain.links == 50 && !chain.lease);
-    quorum_drain(&s);
-    cr_assert_eq(servers_keys(&s.servers), 0);
-    quorum_close(&s);
+    quorum_close_empty(&s);
 }
 
 /* --- everything in flight --- */
@@ -306,8 +288,7 @@ struct crowd {
 static void start_everything(struct quorum *s, struct crowd *crowd)
 {
     redlock_lease_options options = quorum_lease_options();
-    options.on_lost = reported_note;
-    options.lost_arg = &crowd->lost;
+    reported_on_lost(&options, &crowd->lost);
     for (int i = 0; i < 4; i++) {
         char key[] = {'k', (char)('0' + i), '\0'};
         crowd->lease[i] = quorum_hold(s, key, &options);
@@ -363,8 +344,7 @@ Test(callbacks, client_freed_with_everything_in_flight)
         loop_run_for(s.base, 10);
         expect_once(&crowd);
         s.client = quorum_client(&s, NULL);
-        for (unsigned i = 0; i < 5; i++)
-            servers_do(&s.servers, i, "FLUSHALL");
+        servers_do_first(&s.servers, 5, "FLUSHALL");
     }
     quorum_close(&s);
 }

@@ -62,8 +62,7 @@ static void open_shimmed(struct shimmed *shimmed, unsigned count)
 
 static redlock_lease *hold(struct quorum *s, struct reported *lost)
 {
-    redlock_lease_options options = quorum_fenced_options();
-    options.watchdog = false;
+    redlock_lease_options options = quorum_quiet_fenced_options();
     options.on_lost = reported_note;
     options.lost_arg = lost;
     redlock_lease *lease = quorum_hold(s, "job", &options);
@@ -90,8 +89,7 @@ static void set_one_clock(int64_t ahead_ms)
     /* The client itself is changing the others' markers just now: that costs no vote. */
     cr_assert_eq(quorum_extend(s, lease, 0), REDLOCK_OK);
     cr_assert_eq(lost.times, 0);
-    redlock_lease_free(lease);
-    quorum_drain(s);
+    quorum_free_lease(s, lease);
     quorum_close(s);
 }
 
@@ -117,8 +115,7 @@ Test(clocks, set_by_a_little)
     cr_assert_eq(quorum_extend(s, lease, 0), REDLOCK_OK);
     LOOP_UNTIL(s->base, quorum_count_votes(lease, "granted") == 3);
     cr_assert_eq(quorum_member(s->client, 0)->verdict, REDLOCK_VERDICT_ACTIVE);
-    redlock_lease_free(lease);
-    quorum_drain(s);
+    quorum_free_lease(s, lease);
     quorum_close(s);
 }
 
@@ -142,7 +139,6 @@ Test(clocks, set_on_all_servers_at_once)
     quorum_drain(s);
     cr_assert_eq(quorum_count_votes(lease, "granted"), 3, "no index was assigned again");
     cr_assert_eq(lost.times, 0);
-    redlock_lease_free(lease);
-    quorum_drain(s);
+    quorum_free_lease(s, lease);
     quorum_close(s);
 }

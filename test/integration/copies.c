@@ -118,9 +118,8 @@ static void count_told(redlock_lease *lease, const redlock_result *result, void 
 /* Far more commands than the stopped server's socket takes: the kernel keeps the others. */
 static void acquire_many(struct quorum *s, redlock_lease *lease[MANY], unsigned *reported)
 {
-    redlock_lease_options options = quorum_lease_options();
+    redlock_lease_options options = quorum_quiet_options();
     char key[KEY_LEN];
-    options.watchdog = false;
     memset(key, 'k', sizeof(key));
     for (unsigned i = 0; i < MANY; i++) {
         key[snprintf(key, sizeof(key), "%u", i)] = '-';
@@ -193,7 +192,6 @@ Test(copies, a_subscriber_of_a_freed_client_receives_nothing)
     for (unsigned i = 0; i < 3; i++)
         LOOP_UNTIL(s.base, clients(&s, i) == 2);
     end_copies(child);
-    redlock_lease_free(holder);
-    quorum_drain(&s);
+    quorum_free_lease(&s, holder);
     quorum_close(&s);
 }

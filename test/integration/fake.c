@@ -4,49 +4,7 @@
  */
 #include <criterion/criterion.h>
 
-#include "fake.h"
-#include "quorum.h"
-
-#define FAKE 0 /* the first of three nodes; the others are real */
-
-struct odd {
-    struct quorum s;
-    struct fake fake;
-};
-
-static void open_odd_with(struct odd *odd, const struct fake_line *script,
-                          const redlock_options *options)
-{
-    memset(odd, 0, sizeof(*odd));
-    servers_start(&odd->s.servers, 2, NULL);
-    odd->s.base = event_base_new();
-    fake_open(&odd->fake, odd->s.base, script);
-    const char *uri[] = {odd->fake.uri, odd->s.servers.uri[0], odd->s.servers.uri[1]};
-    redlock_options mine = quorum_options();
-    cr_assert_eq(redlock_client_new(odd->s.base, uri, 3, options ? options : &mine,
-                                    &odd->s.client, NULL),
-                 REDLOCK_OK);
-}
-
-static void open_odd(struct odd *odd, const struct fake_line *script)
-{
-    open_odd_with(odd, script, NULL);
-}
-
-static void close_odd(struct odd *odd)
-{
-    LOOP_UNTIL(odd->s.base, servers_keys(&odd->s.servers) == 0);
-    redlock_client_free(odd->s.client);
-    odd->s.client = NULL;
-    fake_close(&odd->fake);
-    quorum_close(&odd->s);
-}
-
-static void await_ready(struct odd *odd)
-{
-    for (unsigned i = 0; i < 3; i++)
-        LOOP_UNTIL(odd->s.base, quorum_is(odd->s.client, i, "ready"));
-}
+#include "fake_quorum.h"
 
 /* --- replies to SET --- */
 
@@ -89,29 +47,28 @@ static const struct {
 
 static void answer_set_by(const struct fake_line *line, const char *name, const char *fault)
 {
-    struct odd odd;
+    struct fake_quorum f;
     struct reported reported;
     const struct fake_line script[] = {*line, {0}};
-    open_odd(&odd, script);
-    await_ready(&odd);
-    redlock_lease *lease = quorum_acquire(&odd.s, "job", NULL, &reported);
+    fake_quorum_open(&f, script);
+    redlock_lease *lease = quorum_acquire(&f.s, "job", NULL, &reported);
     cr_assert_eq(reported.result.code, REDLOCK_OK, "%s", name);
-    LOOP_UNTIL(odd.s.base, quorum_count_votes(lease, "waiting") == 0);
+    LOOP_UNTIL(f.s.base, quorum_count_votes(lease, "waiting") == 0);
     cr_assert_eq(quorum_count_votes(lease, "granted"), 2, "%s", name);
     cr_assert_str_eq(redlock_fault_name(quorum_node(lease, FAKE)->fault), fault, "%s",
                      name);
-    LOOP_UNTIL(odd.s.base, odd.fake.connections == 2);
-    await_ready(&odd);
-    unsigned scripts = odd.fake.scripts;
-    cr_assert_eq(quorum_release(&odd.s, lease), REDLOCK_OK);
+    LOOP_UNTIL(f.s.base, f.fake.connections == 2);
+    fake_quorum_await_ready(&f);
+    unsigned scripts = f.fake.scripts;
+    cr_assert_eq(quorum_release(&f.s, lease), REDLOCK_OK);
     /* unknown whether it executed the command */
-    LOOP_UNTIL(odd.s.base, odd.fake.scripts > scripts);
+    LOOP_UNTIL(f.s.base, f.fake.scripts > scripts);
     redlock_lease_free(lease);
-    lease = quorum_hold(&odd.s, "job", NULL);
-    LOOP_UNTIL(odd.s.base, quorum_count_votes(lease, "granted") == 3);
+    lease = quorum_hold(&f.s, "job", NULL);
+    LOOP_UNTIL(f.s.base, quorum_count_votes(lease, "granted") == 3);
     redlock_lease_free(lease);
-    cr_assert_eq(odd.fake.connections, 2);
-    close_odd(&odd);
+    cr_assert_eq(f.fake.connections, 2);
+    fake_quorum_close(&f);
 }
 
 Test(fake, invalid_replies_to_set)
@@ -137,20 +94,18 @@ Test(fake, error_replies_to_set)
         REDLOCK_FAULT_ERR, REDLOCK_FAULT_OOM,  REDLOCK_FAULT_BUSY, REDLOCK_FAULT_ERR,
         REDLOCK_FAULT_ERR, REDLOCK_FAULT_NONE, REDLOCK_FAULT_NONE,
     };
-    struct odd odd;
-    open_odd(&odd, script);
-    await_ready(&odd);
+    struct fake_quorum f;
+    fake_quorum_open(&f, script);
     for (int i = 0; i < 7; i++) {
-        redlock_lease *lease = quorum_hold(&odd.s, "job", NULL);
-        LOOP_UNTIL(odd.s.base, quorum_count_votes(lease, "waiting") == 0);
+        redlock_lease *lease = quorum_hold(&f.s, "job", NULL);
+        LOOP_UNTIL(f.s.base, quorum_count_votes(lease, "waiting") == 0);
         cr_assert_eq(quorum_node(lease, FAKE)->verdict,
                      i < 5 ? REDLOCK_VERDICT_ERROR : REDLOCK_VERDICT_HELD);
         cr_assert_eq(quorum_node(lease, FAKE)->fault, fault[i]);
-        redlock_lease_free(lease);
-        quorum_drain(&odd.s);
+        quorum_free_lease(&f.s, lease);
     }
-    cr_assert_eq(odd.fake.connections, 1);
-    close_odd(&odd);
+    cr_assert_eq(f.fake.connections, 1);
+    fake_quorum_close(&f);
 }
 
 Test(fake, a_reply_byte_by_byte)
@@ -162,23 +117,21 @@ Test(fake, a_reply_byte_by_byte)
         {"EVAL", "*2\r\n$8\r\nstranger\r\n:1234\r\n", FAKE_BYTEWISE},
         {0},
     };
-    struct odd odd;
-    open_odd(&odd, script);
-    await_ready(&odd);
-    redlock_lease *lease = quorum_hold(&odd.s, "job", NULL);
-    LOOP_UNTIL(odd.s.base, quorum_count_votes(lease, "granted") == 3);
-    redlock_lease_free(lease);
-    quorum_drain(&odd.s);
+    struct fake_quorum f;
+    fake_quorum_open(&f, script);
+    redlock_lease *lease = quorum_hold(&f.s, "job", NULL);
+    LOOP_UNTIL(f.s.base, quorum_count_votes(lease, "granted") == 3);
+    quorum_free_lease(&f.s, lease);
     struct reported reported;
-    servers_do(&odd.s.servers, 0, "SET job stranger");
-    lease = quorum_acquire(&odd.s, "job", NULL, &reported);
+    servers_do(&f.s.servers, 0, "SET job stranger");
+    lease = quorum_acquire(&f.s, "job", NULL, &reported);
     cr_assert_eq(reported.result.code, REDLOCK_TAKEN);
     cr_assert_str_eq(quorum_node(lease, FAKE)->holder, "stranger");
     cr_assert_eq(quorum_node(lease, FAKE)->remaining_us, 1234000);
     redlock_lease_free(lease);
-    servers_do(&odd.s.servers, 0, "DEL job");
-    cr_assert_eq(odd.fake.connections, 1);
-    close_odd(&odd);
+    servers_do(&f.s.servers, 0, "DEL job");
+    cr_assert_eq(f.fake.connections, 1);
+    fake_quorum_close(&f);
 }
 
 /*
@@ -187,17 +140,15 @@ Test(fake, a_reply_byte_by_byte)
 Test(fake, a_reply_without_a_command)
 {
     static const struct fake_line script[] = {{"SET", "+OK\r\n+OK\r\n", FAKE_SEND}, {0}};
-    struct odd odd;
-    open_odd(&odd, script);
-    await_ready(&odd);
-    redlock_lease *lease = quorum_hold(&odd.s, "job", NULL);
-    LOOP_UNTIL(odd.s.base, odd.fake.connections == 2);
-    await_ready(&odd);
-    cr_assert_eq(quorum_release(&odd.s, lease), REDLOCK_OK);
-    redlock_lease_free(lease);
-    quorum_drain(&odd.s);
-    cr_assert_geq(odd.fake.scripts, 1);
-    close_odd(&odd);
+    struct fake_quorum f;
+    fake_quorum_open(&f, script);
+    redlock_lease *lease = quorum_hold(&f.s, "job", NULL);
+    LOOP_UNTIL(f.s.base, f.fake.connections == 2);
+    fake_quorum_await_ready(&f);
+    cr_assert_eq(quorum_release(&f.s, lease), REDLOCK_OK);
+    quorum_free_lease(&f.s, lease);
+    cr_assert_geq(f.fake.scripts, 1);
+    fake_quorum_close(&f);
 }
 
 /* --- replies to scripts --- */
@@ -215,26 +166,23 @@ Test(fake, invalid_replies_to_an_extension)
         {"EVAL", "*2\r\n*1\r\n:1\r\n:2\r\n", FAKE_SEND},
         {0},
     };
-    redlock_lease_options options = quorum_lease_options();
-    options.watchdog = false;
-    struct odd odd;
-    open_odd(&odd, script);
-    await_ready(&odd);
-    redlock_lease *lease = quorum_hold(&odd.s, "job", &options);
-    quorum_drain(&odd.s);
+    redlock_lease_options options = quorum_quiet_options();
+    struct fake_quorum f;
+    fake_quorum_open(&f, script);
+    redlock_lease *lease = quorum_hold(&f.s, "job", &options);
+    quorum_drain(&f.s);
     for (unsigned i = 0; i < 8; i++) {
-        cr_assert_eq(quorum_extend(&odd.s, lease, 0), REDLOCK_OK, "line %u", i);
-        LOOP_UNTIL(odd.s.base, quorum_count_votes(lease, "waiting") == 0);
+        cr_assert_eq(quorum_extend(&f.s, lease, 0), REDLOCK_OK, "line %u", i);
+        LOOP_UNTIL(f.s.base, quorum_count_votes(lease, "waiting") == 0);
         cr_assert_eq(quorum_node(lease, FAKE)->verdict, REDLOCK_VERDICT_UNKNOWN, "line %u",
                      i);
         cr_assert_eq(quorum_node(lease, FAKE)->fault, REDLOCK_FAULT_PROTOCOL, "line %u", i);
-        LOOP_UNTIL(odd.s.base, odd.fake.connections == i + 2);
-        await_ready(&odd);
+        LOOP_UNTIL(f.s.base, f.fake.connections == i + 2);
+        fake_quorum_await_ready(&f);
     }
-    cr_assert_eq(quorum_release(&odd.s, lease), REDLOCK_OK);
-    redlock_lease_free(lease);
-    quorum_drain(&odd.s);
-    close_odd(&odd);
+    cr_assert_eq(quorum_release(&f.s, lease), REDLOCK_OK);
+    quorum_free_lease(&f.s, lease);
+    fake_quorum_close(&f);
 }
 
 /*
@@ -244,15 +192,14 @@ Test(fake, invalid_replies_to_an_extension)
 Test(fake, invalid_replies_to_a_release)
 {
     static const struct fake_line script[] = {{"EVAL", ":3\r\n", FAKE_SEND}, {0}};
-    struct odd odd;
-    open_odd(&odd, script);
-    await_ready(&odd);
-    redlock_lease *lease = quorum_hold(&odd.s, "job", NULL);
-    quorum_drain(&odd.s);
-    cr_assert_eq(quorum_release(&odd.s, lease), REDLOCK_OK);
+    struct fake_quorum f;
+    fake_quorum_open(&f, script);
+    redlock_lease *lease = quorum_hold(&f.s, "job", NULL);
+    quorum_drain(&f.s);
+    cr_assert_eq(quorum_release(&f.s, lease), REDLOCK_OK);
     redlock_lease_free(lease);
-    LOOP_UNTIL(odd.s.base, odd.fake.connections == 2 && odd.fake.scripts >= 2);
-    close_odd(&odd);
+    LOOP_UNTIL(f.s.base, f.fake.connections == 2 && f.fake.scripts >= 2);
+    fake_quorum_close(&f);
 }
 
 /* It gets the script itself, once; if it still does not know it, that is its fault. */
@@ -260,22 +207,20 @@ Test(fake, a_node_that_never_knows_a_script)
 {
     static const struct fake_line script[] = {
         {"EVAL", "-NOSCRIPT No matching script\r\n", FAKE_FOREVER}, {0}};
-    redlock_lease_options options = quorum_lease_options();
-    options.watchdog = false;
-    struct odd odd;
-    open_odd(&odd, script);
-    await_ready(&odd);
-    redlock_lease *lease = quorum_hold(&odd.s, "job", &options);
-    quorum_drain(&odd.s);
+    redlock_lease_options options = quorum_quiet_options();
+    struct fake_quorum f;
+    fake_quorum_open(&f, script);
+    redlock_lease *lease = quorum_hold(&f.s, "job", &options);
+    quorum_drain(&f.s);
     for (int i = 0; i < 5; i++) {
-        cr_assert_eq(quorum_extend(&odd.s, lease, 0), REDLOCK_OK);
-        LOOP_UNTIL(odd.s.base, quorum_count_votes(lease, "waiting") == 0);
+        cr_assert_eq(quorum_extend(&f.s, lease, 0), REDLOCK_OK);
+        LOOP_UNTIL(f.s.base, quorum_count_votes(lease, "waiting") == 0);
         cr_assert_eq(quorum_node(lease, FAKE)->fault, REDLOCK_FAULT_NOSCRIPT);
     }
-    cr_assert_leq(odd.fake.scripts, 10);
-    cr_assert_eq(quorum_release(&odd.s, lease), REDLOCK_OK);
+    cr_assert_leq(f.fake.scripts, 10);
+    cr_assert_eq(quorum_release(&f.s, lease), REDLOCK_OK);
     redlock_lease_free(lease);
-    close_odd(&odd);
+    fake_quorum_close(&f);
 }
 
 /* A SET is no script: it has no other form, and is sent once under its token. */
@@ -283,22 +228,20 @@ Test(fake, noscript_in_reply_to_set_is_a_refusal)
 {
     static const struct fake_line script[] = {
         {"SET", "-NOSCRIPT No matching script\r\n", FAKE_FOREVER}, {0}};
-    struct odd odd;
-    open_odd(&odd, script);
-    await_ready(&odd);
+    struct fake_quorum f;
+    fake_quorum_open(&f, script);
     for (unsigned i = 1; i <= 3; i++) {
-        redlock_lease *lease = quorum_hold(&odd.s, "job", NULL);
-        LOOP_UNTIL(odd.s.base, quorum_count_votes(lease, "waiting") == 0 ||
-                                   odd.fake.commands - odd.fake.scripts > i);
-        unsigned sets = odd.fake.commands - odd.fake.scripts;
+        redlock_lease *lease = quorum_hold(&f.s, "job", NULL);
+        LOOP_UNTIL(f.s.base, quorum_count_votes(lease, "waiting") == 0 ||
+                                 f.fake.commands - f.fake.scripts > i);
+        unsigned sets = f.fake.commands - f.fake.scripts;
         cr_assert_eq(sets, i, "it was sent %u times by %u attempts", sets, i);
         cr_assert_eq(quorum_node(lease, FAKE)->verdict, REDLOCK_VERDICT_ERROR);
         cr_assert_eq(quorum_node(lease, FAKE)->fault, REDLOCK_FAULT_NOSCRIPT);
-        redlock_lease_free(lease);
-        quorum_drain(&odd.s);
+        quorum_free_lease(&f.s, lease);
     }
-    cr_assert_eq(odd.fake.connections, 1);
-    close_odd(&odd);
+    cr_assert_eq(f.fake.connections, 1);
+    fake_quorum_close(&f);
 }
 
 /* The script that writes markers is sent in full once, and then once after each pause. */
@@ -310,135 +253,22 @@ Test(fake, noscript_in_reply_to_a_full_script_is_a_refusal)
         {0},
     }; /* to the scan for keys: none; and then to the markers */
     const int64_t rest_ms = 1000;
-    struct odd odd;
+    struct fake_quorum f;
     struct admitted admitted = {0};
-    open_odd(&odd, script);
-    await_ready(&odd);
+    fake_quorum_open(&f, script);
     int64_t start = loop_clock_ms();
     cr_assert_eq(
-        redlock_admit(odd.s.client, REDLOCK_ADMIT_AT_ONCE, 0, admitted_note, &admitted),
+        redlock_admit(f.s.client, REDLOCK_ADMIT_AT_ONCE, 0, admitted_note, &admitted),
         REDLOCK_OK);
-    LOOP_UNTIL(odd.s.base, odd.fake.scripts > 1);
-    loop_run_for(odd.s.base, rest_ms / 2);
+    LOOP_UNTIL(f.s.base, f.fake.scripts > 1);
+    loop_run_for(f.s.base, rest_ms / 2);
     int64_t rests = (loop_clock_ms() - start) / rest_ms;
-    cr_assert_leq((int64_t)odd.fake.scripts, 2 + rests, "%u in %lld rests",
-                  odd.fake.scripts, (long long)rests);
-    redlock_client_free(odd.s.client);
-    odd.s.client = NULL;
-    fake_close(&odd.fake);
-    quorum_close(&odd.s);
-}
-
-/* --- greetings --- */
-
-static const struct fake_line greetings[] = {
-    {"INFO server", "+OK\r\n", FAKE_SEND},
-    {"INFO server", ":1\r\n", FAKE_SEND},
-    {"INFO server", "$-1\r\n", FAKE_SEND},
-    {"INFO server", "$0\r\n\r\n", FAKE_SEND},
-    {"INFO server", "$12\r\nrun_id:short\r\n", FAKE_SEND},
-    {"INFO server", "*1\r\n+OK\r\n", FAKE_SEND},
-    {"INFO server", "-ERR unknown command\r\n", FAKE_SEND},
-    {"INFO server", "?\r\n", FAKE_SEND},
-    {"INFO server", "$20", FAKE_CLOSE},
-    {"INFO server", "$20\r\nrun_id:0000", FAKE_RESET},
-    {"INFO server", "$1000000000\r\nxxxx", FAKE_FLOOD},
-    {0},
-};
-
-/* Each connection gets another invalid greeting, until the lines are used up. */
-Test(fake, invalid_greetings)
-{
-    struct odd odd;
-    open_odd(&odd, greetings);
-    unsigned absent = 0;
-    while (odd.fake.line->expect || !quorum_is(odd.s.client, FAKE, "ready")) {
-        redlock_lease *lease = quorum_hold(&odd.s, "job", NULL);
-        absent += quorum_node(lease, FAKE)->verdict == REDLOCK_VERDICT_ABSENT;
-        redlock_lease_free(lease);
-    }
-    cr_assert_gt(absent, 0);
-    cr_assert_geq(odd.fake.connections, sizeof(greetings) / sizeof(greetings[0]));
-    await_ready(&odd);
-    redlock_lease *lease = quorum_hold(&odd.s, "job", NULL);
-    LOOP_UNTIL(odd.s.base, quorum_count_votes(lease, "granted") == 3);
-    redlock_lease_free(lease);
-    quorum_drain(&odd.s);
-    close_odd(&odd);
-}
-
-#define DENIED                                                                             \
-    "-DENIED Redis is running in protected mode because protected mode is enabled and no " \
-    "password is set for the default user. In this mode connections are only accepted "    \
-    "from the loopback interface.\r\n"
-#define TOO_MANY "-ERR max number of clients reached\r\n"
-
-/* What a server sends before it closes, without any command. */
-static const struct {
-    const char *says, *fault;
-} reasons[] = {
-    {DENIED, "PROTECTED"},
-    {"-DENIED Running in protected mode because protected mode is enabled\r\n",
-     "PROTECTED"},
-    {TOO_MANY, "MAXCLIENTS"},
-    {"-ERR max number of clients + cluster connections reached\r\n", "MAXCLIENTS"},
-    {"-ERR no backend is alive\r\n", "ERR"},
-    {"-NOAUTH Authentication required.\r\n", "NOAUTH"},
-    {"+OK\r\n", "CLOSED"},
-    {"-ERR max number of cli", "CLOSED"},
-    {"", "CLOSED"},
-};
-
-/* Each connection is refused: the fault of the first one is reported from then on. */
-static void hang_up(struct odd *odd, const char *says, enum fake_way way, bool in_greeting,
-                    const char *fault)
-{
-    const struct fake_line line = {"INFO server", says, way};
-    const struct fake_line greeting[] = {line, line, line, line, {0}}, nothing[] = {{0}};
-    const char *uri[] = {odd->fake.uri, odd->s.servers.uri[0], odd->s.servers.uri[1]};
-    odd->fake.refusal = in_greeting ? NULL : says;
-    odd->fake.refusal_way = way;
-    odd->fake.line = in_greeting ? greeting : nothing;
-    redlock_client_free(odd->s.client);
-    cr_assert_eq(redlock_client_new(odd->s.base, uri, 3, NULL, &odd->s.client, NULL),
-                 REDLOCK_OK);
-    LOOP_UNTIL(odd->s.base,
-               quorum_link(odd->s.client, FAKE)->fault != REDLOCK_FAULT_CONNECTING);
-    const char *reported = redlock_fault_name(quorum_link(odd->s.client, FAKE)->fault);
-    cr_assert_str_eq(reported, fault, "%s, not %s, of %s%s", reported, fault, says,
-                     in_greeting ? " in the greeting" : "");
-}
-
-/* It closes at once or in reply to the greeting, by an end or by a reset. */
-Test(fake, the_reason_for_closing_is_reported)
-{
-    static const struct fake_line nothing[] = {{0}};
-    struct odd odd;
-    open_odd(&odd, nothing);
-    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
-        for (unsigned way = 0; way < 4; way++)
-            hang_up(&odd, reasons[i].says, way % 2 ? FAKE_RESET : FAKE_CLOSE, way / 2,
-                    reasons[i].fault);
-    odd.fake.refusal = NULL;
-    odd.fake.line = nothing;
-    await_ready(&odd);
-    close_odd(&odd);
-}
-
-Test(fake, a_greeting_without_a_reply)
-{
-    static const struct fake_line script[] = {{"INFO server", NULL, FAKE_SEND}, {0}};
-    redlock_options options = quorum_options();
-    options.connect_timeout_ms = 3000; /* enough for the two others, on any machine */
-    struct odd odd;
-    open_odd_with(&odd, script, &options);
-    redlock_lease *lease = quorum_hold(&odd.s, "job", NULL);
-    cr_assert_eq(quorum_node(lease, FAKE)->verdict, REDLOCK_VERDICT_ABSENT);
-    redlock_lease_free(lease);
-    LOOP_UNTIL(odd.s.base, quorum_link(odd.s.client, FAKE)->fault == REDLOCK_FAULT_TIMEOUT);
-    await_ready(&odd);
-    quorum_drain(&odd.s);
-    close_odd(&odd);
+    cr_assert_leq((int64_t)f.fake.scripts, 2 + rests, "%u in %lld rests", f.fake.scripts,
+                  (long long)rests);
+    redlock_client_free(f.s.client);
+    f.s.client = NULL;
+    fake_close(&f.fake);
+    quorum_close(&f.s);
 }
 
 /* Half a reply, and then nothing: the deadline counts, and the connection is given up. */
@@ -448,111 +278,16 @@ Test(fake, half_a_reply)
         {"SET", "+O", FAKE_SEND}, {"SET", "*2147483647\r\n", FAKE_SEND}, {0}};
     redlock_options options = quorum_options();
     options.node_timeout_ms = 200;
-    struct odd odd;
-    open_odd_with(&odd, script, &options);
+    struct fake_quorum f;
+    fake_quorum_open_with(&f, script, &options);
     for (unsigned i = 0; i < 2; i++) {
-        await_ready(&odd);
-        redlock_lease *lease = quorum_hold(&odd.s, "job", NULL);
-        LOOP_UNTIL(odd.s.base, quorum_count_votes(lease, "silent") == 1);
-        LOOP_UNTIL(odd.s.base, odd.fake.connections == i + 2);
+        fake_quorum_await_ready(&f);
+        redlock_lease *lease = quorum_hold(&f.s, "job", NULL);
+        LOOP_UNTIL(f.s.base, quorum_count_votes(lease, "silent") == 1);
+        LOOP_UNTIL(f.s.base, f.fake.connections == i + 2);
         redlock_lease_free(lease);
     }
-    await_ready(&odd);
-    quorum_drain(&odd.s);
-    close_odd(&odd);
-}
-
-/* --- only faulty nodes --- */
-
-#define CROWD 3
-
-struct crowd {
-    struct quorum s; /* without servers */
-    struct fake fake[CROWD];
-    const char *uri[CROWD];
-};
-
-static void open_crowd(struct crowd *crowd, const struct fake_line *script, size_t count)
-{
-    memset(crowd, 0, sizeof(*crowd));
-    crowd->s.base = event_base_new();
-    for (size_t i = 0; i < count; i++) {
-        fake_open(&crowd->fake[i], crowd->s.base, script);
-        crowd->uri[i] = crowd->fake[i].uri;
-    }
-    cr_assert_eq(
-        redlock_client_new(crowd->s.base, crowd->uri, count, NULL, &crowd->s.client, NULL),
-        REDLOCK_OK);
-}
-
-static void close_crowd(struct crowd *crowd, size_t count)
-{
-    redlock_client_free(crowd->s.client);
-    for (size_t i = 0; i < count; i++)
-        fake_close(&crowd->fake[i]);
-    event_base_free(crowd->s.base);
-}
-
-static void expect_no_lock(struct crowd *crowd)
-{
-    struct reported reported;
-    redlock_lease *lease = quorum_acquire(&crowd->s, "job", NULL, &reported);
-    cr_assert_eq(reported.result.code, REDLOCK_NO_QUORUM);
-    cr_assert_eq(redlock_valid_ms(lease), 0);
-    redlock_lease_free(lease);
-}
-
-/* Waiting does not help if no node accepts this host: that is reported as it is. */
-static void expect_refused(const char *says, redlock_code code, const char *fault,
-                           bool denied)
-{
-    static const struct fake_line nothing[] = {{0}};
-    struct crowd crowd;
-    struct reported reported;
-    open_crowd(&crowd, nothing, CROWD);
-    for (int i = 0; i < CROWD; i++) {
-        crowd.fake[i].refusal = says;
-        crowd.fake[i].refusal_way = FAKE_CLOSE;
-    }
-    redlock_lease *lease = quorum_acquire(&crowd.s, "job", NULL, &reported);
-    cr_assert_eq(reported.result.code, code, "%s", redlock_code_name(reported.result.code));
-    for (unsigned i = 0; i < CROWD; i++) {
-        cr_assert_str_eq(redlock_fault_name(quorum_node(lease, i)->fault), fault);
-        cr_assert_eq(quorum_node(lease, i)->denied, denied);
-    }
-    redlock_lease_free(lease);
-    close_crowd(&crowd, CROWD);
-}
-
-Test(fake, every_server_in_protected_mode)
-{
-    expect_refused(DENIED, REDLOCK_DENIED, "PROTECTED", true);
-}
-
-Test(fake, every_server_has_too_many_clients)
-{
-    expect_refused(TOO_MANY, REDLOCK_NO_QUORUM, "MAXCLIENTS", false);
-}
-
-Test(fake, only_invalid_replies)
-{
-    static const struct fake_line script[] = {{"SET", ":1\r\n", FAKE_FOREVER}, {0}};
-    struct crowd crowd;
-    open_crowd(&crowd, script, 1);
-    for (int i = 0; i < 10; i++)
-        expect_no_lock(&crowd);
-    close_crowd(&crowd, 1);
-}
-
-/* Each grants everything, but all identify themselves as the same server. */
-Test(fake, one_server_under_three_names)
-{
-    static const struct fake_line script[] = {{0}};
-    struct crowd crowd;
-    open_crowd(&crowd, script, CROWD);
-    for (int i = 0; i < 3; i++)
-        expect_no_lock(&crowd);
-    cr_assert_eq(crowd.fake[0].commands + crowd.fake[1].commands + crowd.fake[2].commands,
-                 0);
-    close_crowd(&crowd, CROWD);
+    fake_quorum_await_ready(&f);
+    quorum_drain(&f.s);
+    fake_quorum_close(&f);
 }

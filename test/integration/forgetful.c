@@ -7,17 +7,10 @@
 
 #include "quorum.h"
 
-static redlock_lease_options quiet_options(void)
-{
-    redlock_lease_options options = quorum_fenced_options();
-    options.watchdog = false;
-    return options;
-}
-
 /* A new client has the others' votes alone. */
 static void expect_no_vote_for_a_fresh_client(struct quorum *s, unsigned forgot)
 {
-    redlock_lease_options options = quiet_options();
+    redlock_lease_options options = quorum_quiet_fenced_options();
     redlock_client *old = s->client;
     options.wait_ms = LOOP_PATIENCE_MS; /* every one of the others is needed */
     s->client = quorum_client(s, NULL);
@@ -27,8 +20,7 @@ static void expect_no_vote_for_a_fresh_client(struct quorum *s, unsigned forgot)
     cr_assert_eq(quorum_node(lease, forgot)->verdict, REDLOCK_VERDICT_ABSENT);
     cr_assert(servers_text(&s->servers, forgot, NULL, "GET fresh"));
     cr_assert_neq(quorum_member(s->client, forgot)->verdict, REDLOCK_VERDICT_ACTIVE);
-    redlock_lease_free(lease);
-    quorum_drain(s);
+    quorum_free_lease(s, lease);
     redlock_client_free(s->client);
     s->client = old;
 }
@@ -56,15 +48,14 @@ static void expect_the_lock_to_go_on(struct quorum *s, redlock_lease *lease,
     expect_no_vote_for_a_fresh_client(s, 0);
     cr_assert_eq(quorum_extend(s, lease, 0), REDLOCK_OK);
     cr_assert_eq(quorum_release(s, lease), REDLOCK_OK);
-    redlock_lease_free(lease);
-    quorum_drain(s);
+    quorum_free_lease(s, lease);
     cr_assert_eq(servers_with(&s->servers, "job", NULL), 3);
     quorum_close(s);
 }
 
 static redlock_lease *open_held(struct quorum *s, struct reported *lost)
 {
-    redlock_lease_options options = quiet_options();
+    redlock_lease_options options = quorum_quiet_fenced_options();
     *lost = (struct reported){0};
     options.on_lost = reported_note;
     options.lost_arg = lost;
@@ -139,7 +130,7 @@ Test(forgetful, restarted_with_a_snapshot)
     s.client = quorum_client(&s, NULL);
     quorum_await_ready(&s);
     LOOP_UNTIL(s.base, quorum_member_is(s.client, 0, "OTHER_PROCESS"));
-    redlock_lease_options options = quiet_options();
+    redlock_lease_options options = quorum_quiet_fenced_options();
     redlock_lease *lease = quorum_hold(&s, "job", &options);
     quorum_drain(&s);
     cr_assert_eq(quorum_count_votes(lease, "granted"), 2);
@@ -167,7 +158,7 @@ Test(forgetful, with_a_list_for_a_marker)
     servers_do(&s.servers, 1, "DEL !marker");
     servers_do(&s.servers, 1, "RPUSH !marker x");
     struct reported reported;
-    redlock_lease_options options = quiet_options();
+    redlock_lease_options options = quorum_quiet_fenced_options();
     lease = quorum_acquire(&s, "other", &options, &reported);
     cr_assert_neq(reported.result.code, REDLOCK_OK);
     redlock_lease_free(lease);
@@ -185,8 +176,7 @@ Test(forgetful, with_another_text_for_a_marker)
     quorum_drain(&s);
     LOOP_UNTIL(s.base, quorum_member_is(s.client, 0, "OTHER_DEPLOYMENT"));
     expect_no_vote_for_a_fresh_client(&s, 0);
-    redlock_lease_free(lease);
-    quorum_drain(&s);
+    quorum_free_lease(&s, lease);
     cr_assert(servers_text(&s.servers, 0, "nonsense", "GET !marker"), "it is left alone");
     quorum_close(&s);
 }
@@ -204,7 +194,7 @@ Test(forgetful, majority)
     cr_assert_eq(reported.result.code, REDLOCK_NO_QUORUM, "%s",
                  redlock_code_name(reported.result.code));
     cr_assert_gt(redlock_valid_ms(lease), 0, "to its old deadline no other client has it");
-    redlock_lease_options options = quiet_options();
+    redlock_lease_options options = quorum_quiet_fenced_options();
     redlock_lease *other = quorum_acquire(&s, "other", &options, &reported);
     cr_assert_eq(reported.result.code, REDLOCK_NO_QUORUM);
     redlock_lease_free(other);
@@ -222,17 +212,15 @@ Test(forgetful, all_are_recovered_by_an_operator)
     struct quorum s;
     struct reported reported;
     redlock_options client_options = quorum_options();
-    redlock_lease_options options = quiet_options();
+    redlock_lease_options options = quorum_quiet_fenced_options();
     client_options.max_ttl_ms = options.ttl_ms = 1000;
     quorum_open_fenced(&s, 3, &client_options);
     redlock_lease *lease = quorum_hold(&s, "job", &options);
     int64_t fence = redlock_fence(lease);
     redlock_disown(lease);
-    redlock_lease_free(lease);
-    quorum_drain(&s);
+    quorum_free_lease(&s, lease);
     int64_t before = loop_clock_ms();
-    for (unsigned i = 0; i < 3; i++)
-        servers_do(&s.servers, i, "FLUSHALL");
+    servers_do_first(&s.servers, 3, "FLUSHALL");
     lease = quorum_acquire(&s, "job", &options, &reported);
     cr_assert_eq(reported.result.code, REDLOCK_NO_QUORUM);
     redlock_lease_free(lease);
@@ -288,7 +276,7 @@ static bool all_know_node_4(struct quorum *s)
 Test(forgetful, registration_by_one_client_costs_the_other_no_connection)
 {
     struct quorum s;
-    redlock_lease_options options = quiet_options();
+    redlock_lease_options options = quorum_quiet_fenced_options();
     quorum_open_fenced(&s, 5, NULL);
     redlock_client *first = s.client;
     redlock_lease *noticed = quorum_hold(&s, "noticed", &options);

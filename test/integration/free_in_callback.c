@@ -8,13 +8,10 @@
 Test(free_in_callback, freed_when_acquired)
 {
     struct quorum s;
-    redlock_lease_options options = quorum_lease_options();
     quorum_open(&s, 5);
     EACH_WAY(caller, s)
     {
-        cr_assert_eq(redlock_acquire(s.client, "job", 3, &options, caller_on_reported,
-                                     &caller, &caller.lease),
-                     REDLOCK_OK);
+        caller_acquire(&s, &caller);
         LOOP_UNTIL(s.base, caller.reported);
         cr_assert_eq(caller.code, REDLOCK_OK);
         if (caller.frees_lease)
@@ -28,19 +25,13 @@ Test(free_in_callback, freed_when_acquired)
 Test(free_in_callback, freed_when_the_first_of_two_is_acquired)
 {
     struct quorum s;
-    redlock_lease_options options = quorum_lease_options();
     quorum_open(&s, 5);
     EACH_WAY(caller, s)
     {
         struct reported reported = {0};
-        redlock_lease *second;
         quorum_await_ready(&s);
-        cr_assert_eq(redlock_acquire(s.client, "job", 3, &options, caller_on_reported,
-                                     &caller, &caller.lease),
-                     REDLOCK_OK);
-        cr_assert_eq(redlock_acquire(s.client, "second", 6, &options, reported_note,
-                                     &reported, &second),
-                     REDLOCK_OK);
+        caller_acquire(&s, &caller);
+        redlock_lease *second = quorum_start(&s, "second", NULL, &reported);
         LOOP_UNTIL(s.base, caller.reported && reported.times);
         cr_assert_eq(caller.code, REDLOCK_OK);
         cr_assert_eq(reported.result.code,
@@ -57,18 +48,12 @@ Test(free_in_callback, freed_when_the_first_of_two_is_acquired)
 Test(free_in_callback, freed_when_refused)
 {
     struct quorum s;
-    redlock_lease_options options = quorum_lease_options();
     quorum_open(&s, 5);
     EACH_WAY(caller, s)
     {
-        for (unsigned i = 0; i < 3; i++)
-            servers_do(&s.servers, i, "SET job stranger");
-        cr_assert_eq(redlock_acquire(s.client, "job", 3, &options, caller_on_reported,
-                                     &caller, &caller.lease),
-                     REDLOCK_OK);
-        LOOP_UNTIL(s.base, caller.reported);
-        cr_assert_eq(caller.code, REDLOCK_TAKEN);
-        caller_finish(&s, &caller, 1);
+        servers_do_first(&s.servers, 3, "SET job stranger");
+        caller_acquire(&s, &caller);
+        caller_expect(&s, &caller, &caller.reported, REDLOCK_TAKEN);
     }
     quorum_close(&s);
 }
@@ -76,18 +61,13 @@ Test(free_in_callback, freed_when_refused)
 Test(free_in_callback, freed_when_cancelled)
 {
     struct quorum s;
-    redlock_lease_options options = quorum_lease_options();
     quorum_open(&s, 5);
     EACH_WAY(caller, s)
     {
         quorum_await_ready(&s);
-        cr_assert_eq(redlock_acquire(s.client, "job", 3, &options, caller_on_reported,
-                                     &caller, &caller.lease),
-                     REDLOCK_OK);
+        caller_acquire(&s, &caller);
         redlock_cancel(caller.lease);
-        LOOP_UNTIL(s.base, caller.reported);
-        cr_assert_eq(caller.code, REDLOCK_CANCELLED);
-        caller_finish(&s, &caller, 1);
+        caller_expect(&s, &caller, &caller.reported, REDLOCK_CANCELLED);
     }
     quorum_close(&s);
 }
@@ -100,9 +80,7 @@ Test(free_in_callback, freed_when_extended)
     {
         redlock_lease *lease = caller_hold(&s, &caller, quorum_lease_options());
         cr_assert_eq(redlock_extend(lease, 0, caller_on_reported, &caller), REDLOCK_OK);
-        LOOP_UNTIL(s.base, caller.reported);
-        cr_assert_eq(caller.code, REDLOCK_OK);
-        caller_finish(&s, &caller, 1);
+        caller_expect(&s, &caller, &caller.reported, REDLOCK_OK);
     }
     quorum_close(&s);
 }
@@ -115,9 +93,7 @@ Test(free_in_callback, freed_when_released)
     {
         redlock_lease *lease = caller_hold(&s, &caller, quorum_lease_options());
         cr_assert_eq(redlock_release(lease, caller_on_reported, &caller), REDLOCK_OK);
-        LOOP_UNTIL(s.base, caller.reported);
-        cr_assert_eq(caller.code, REDLOCK_OK);
-        caller_finish(&s, &caller, 1);
+        caller_expect(&s, &caller, &caller.reported, REDLOCK_OK);
     }
     quorum_close(&s);
 }
@@ -131,8 +107,7 @@ Test(free_in_callback, freed_when_the_watchdog_extended)
     EACH_WAY(caller, s)
     {
         caller_hold(&s, &caller, options);
-        LOOP_UNTIL(s.base, caller.extended);
-        caller_finish(&s, &caller, 1);
+        caller_expect(&s, &caller, &caller.extended, REDLOCK_OK);
     }
     quorum_close(&s);
 }
@@ -147,12 +122,9 @@ Test(free_in_callback, freed_when_lost_while_it_extends)
         struct reported reported = {0};
         redlock_lease *lease = caller_hold(&s, &caller, quorum_lease_options());
         quorum_drain(&s);
-        for (unsigned i = 0; i < 5; i++)
-            servers_do(&s.servers, i, "DEL job");
+        servers_do_first(&s.servers, 5, "DEL job");
         cr_assert_eq(redlock_extend(lease, 0, reported_note, &reported), REDLOCK_OK);
-        LOOP_UNTIL(s.base, caller.lost);
-        cr_assert_eq(caller.code, REDLOCK_GONE);
-        caller_finish(&s, &caller, 1);
+        caller_expect(&s, &caller, &caller.lost, REDLOCK_GONE);
         cr_assert_eq(reported.times, caller.frees_lease ? 0 : 1);
     }
     quorum_close(&s);
@@ -161,16 +133,13 @@ Test(free_in_callback, freed_when_lost_while_it_extends)
 Test(free_in_callback, freed_when_expired)
 {
     struct quorum s;
-    redlock_lease_options options = quorum_lease_options();
+    redlock_lease_options options = quorum_quiet_options();
     options.ttl_ms = 400;
-    options.watchdog = false;
     quorum_open(&s, 5);
     EACH_WAY(caller, s)
     {
         caller_hold(&s, &caller, options);
-        LOOP_UNTIL(s.base, caller.lost);
-        cr_assert_eq(caller.code, REDLOCK_EXPIRED);
-        caller_finish(&s, &caller, 1);
+        caller_expect(&s, &caller, &caller.lost, REDLOCK_EXPIRED);
     }
     quorum_close(&s);
 }
@@ -188,8 +157,7 @@ Test(free_in_callback, freed_when_drained)
         cr_assert_eq(redlock_client_drain(s.client, REDLOCK_NODE_TIMEOUT, caller_on_drained,
                                           &caller),
                      REDLOCK_BUSY);
-        LOOP_UNTIL(s.base, caller.other);
-        caller_finish(&s, &caller, 1);
+        caller_expect(&s, &caller, &caller.other, REDLOCK_OK);
     }
     quorum_close(&s);
 }
@@ -197,25 +165,18 @@ Test(free_in_callback, freed_when_drained)
 Test(free_in_callback, freed_when_inspected)
 {
     struct quorum s;
+    redlock_code (*const call[])(redlock_client *, const void *, size_t,
+                                 redlock_inspect_fn *,
+                                 void *) = {redlock_inspect, redlock_break};
     quorum_open(&s, 5);
-    EACH_WAY(caller, s)
-    {
-        caller.lease = caller_hold(&s, &caller, quorum_lease_options());
-        cr_assert_eq(redlock_inspect(s.client, "job", 3, caller_on_inspection, &caller),
-                     REDLOCK_OK);
-        LOOP_UNTIL(s.base, caller.other);
-        cr_assert_eq(caller.code, REDLOCK_OK);
-        caller_finish(&s, &caller, 1);
-    }
-    EACH_WAY(caller, s)
-    {
-        caller.lease = caller_hold(&s, &caller, quorum_lease_options());
-        cr_assert_eq(redlock_break(s.client, "job", 3, caller_on_inspection, &caller),
-                     REDLOCK_OK);
-        LOOP_UNTIL(s.base, caller.other);
-        cr_assert_eq(caller.code, REDLOCK_OK);
-        caller_finish(&s, &caller, 1);
-    }
+    for (unsigned i = 0; i < 2; i++)
+        EACH_WAY(caller, s)
+        {
+            caller.lease = caller_hold(&s, &caller, quorum_lease_options());
+            cr_assert_eq(call[i](s.client, "job", 3, caller_on_inspection, &caller),
+                         REDLOCK_OK);
+            caller_expect(&s, &caller, &caller.other, REDLOCK_OK);
+        }
     quorum_close(&s);
 }
 
@@ -223,41 +184,30 @@ Test(free_in_callback, freed_when_inspected)
 Test(free_in_callback, freed_when_admitted)
 {
     struct quorum s;
+    static const struct {
+        redlock_admission how;
+        bool is_empty; /* the nodes have no key */
+        redlock_code code;
+    } row[] = {
+        {REDLOCK_ADMIT_AT_ONCE, true, REDLOCK_OK},
+        {REDLOCK_ADMIT_NEW, false, REDLOCK_NOT_EMPTY},
+        {REDLOCK_ADMIT_WAIT, false, REDLOCK_UNADMITTED},
+    };
     quorum_open(&s, 5);
-    EACH_WAY(caller, s)
-    {
-        caller.lease = caller_hold(&s, &caller, quorum_lease_options());
-        redlock_disown(caller.lease);
-        quorum_drain(&s);
-        for (unsigned i = 0; i < 5; i++)
-            servers_do(&s.servers, i, "FLUSHALL");
-        cr_assert_eq(
-            redlock_admit(s.client, REDLOCK_ADMIT_AT_ONCE, 0, caller_on_admitted, &caller),
-            REDLOCK_OK);
-        LOOP_UNTIL(s.base, caller.other);
-        cr_assert_eq(caller.code, REDLOCK_OK);
-        caller_finish(&s, &caller, 1);
-    }
-    EACH_WAY(caller, s)
-    {
-        caller.lease = caller_hold(&s, &caller, quorum_lease_options());
-        cr_assert_eq(
-            redlock_admit(s.client, REDLOCK_ADMIT_NEW, 0, caller_on_admitted, &caller),
-            REDLOCK_OK);
-        LOOP_UNTIL(s.base, caller.other);
-        cr_assert_eq(caller.code, REDLOCK_NOT_EMPTY, "it has a key");
-        caller_finish(&s, &caller, 1);
-    }
-    EACH_WAY(caller, s)
-    {
-        caller.lease = caller_hold(&s, &caller, quorum_lease_options());
-        cr_assert_eq(
-            redlock_admit(s.client, REDLOCK_ADMIT_WAIT, 0, caller_on_admitted, &caller),
-            REDLOCK_OK);
-        LOOP_UNTIL(s.base, caller.other);
-        cr_assert_eq(caller.code, REDLOCK_UNADMITTED);
-        caller_finish(&s, &caller, 1);
-    }
+    for (unsigned i = 0; i < 3; i++)
+        EACH_WAY(caller, s)
+        {
+            caller.lease = caller_hold(&s, &caller, quorum_lease_options());
+            if (row[i].is_empty) {
+                redlock_disown(caller.lease);
+                quorum_drain(&s);
+                servers_do_first(&s.servers, 5, "FLUSHALL");
+            }
+            cr_assert_eq(
+                redlock_admit(s.client, row[i].how, 0, caller_on_admitted, &caller),
+                REDLOCK_OK);
+            caller_expect(&s, &caller, &caller.other, row[i].code);
+        }
     quorum_close(&s);
 }
 
@@ -279,13 +229,11 @@ Test(free_in_callback, freed_in_the_retry_delay_function)
     {
         struct reported reported = {0};
         redlock_lease_options options = waiting_options(&caller);
-        for (unsigned i = 0; i < 3; i++)
-            servers_do(&s.servers, i, "SET job stranger");
+        servers_do_first(&s.servers, 3, "SET job stranger");
         cr_assert_eq(redlock_acquire(s.client, "job", 3, &options, reported_note, &reported,
                                      &caller.lease),
                      REDLOCK_OK);
-        LOOP_UNTIL(s.base, caller.other);
-        caller_finish(&s, &caller, 1);
+        caller_expect(&s, &caller, &caller.other, REDLOCK_OK);
         cr_assert_eq(reported.times, caller.frees_lease ? 0 : 1);
     }
     quorum_close(&s);
@@ -309,17 +257,13 @@ Test(free_in_callback, cancelled_in_the_retry_delay_function)
     redlock_lease_options options = waiting_options(&caller);
     options.retry_fn = cancel_instead;
     quorum_open(&s, 5);
-    for (unsigned i = 0; i < 3; i++)
-        servers_do(&s.servers, i, "SET job stranger");
+    servers_do_first(&s.servers, 3, "SET job stranger");
     cr_assert_eq(redlock_acquire(s.client, "job", 3, &options, reported_note, &reported,
                                  &caller.lease),
                  REDLOCK_OK);
     LOOP_UNTIL(s.base, caller.other);
-    for (unsigned i = 0; i < 3; i++)
-        servers_do(&s.servers, i, "DEL job");
+    servers_do_first(&s.servers, 3, "DEL job");
     EXPECT_REPORTED(&s, &reported, REDLOCK_CANCELLED);
     redlock_lease_free(caller.lease);
-    quorum_drain(&s);
-    cr_assert_eq(servers_keys(&s.servers), 0);
-    quorum_close(&s);
+    quorum_close_empty(&s);
 }

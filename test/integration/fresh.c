@@ -9,12 +9,10 @@
 /* The fixture's client is new, and another owner's token is on every node. */
 static redlock_lease *take_over(struct quorum *s)
 {
-    redlock_lease_options options = quorum_lease_options();
+    redlock_lease_options options = quorum_quiet_options();
     redlock_lease *lease = NULL;
-    options.watchdog = false;
     quorum_open_fresh(s, 3);
-    for (unsigned i = 0; i < 3; i++)
-        servers_do(&s->servers, i, "SET job token PX 60000");
+    servers_do_first(&s->servers, 3, "SET job token PX 60000");
     redlock_client_free(s->client);
     s->client = quorum_client(s, NULL);
     cr_assert_eq(redlock_adopt(s->client, "job", 3, "token", 0, &options, &lease),

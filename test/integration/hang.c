@@ -117,8 +117,7 @@ Test(hang, majority)
     struct quorum s;
     struct reported reported;
     quorum_open_with(&s, 5, &options);
-    for (unsigned i = 0; i < 3; i++)
-        servers_stop(&s.servers, i);
+    servers_stop_first(&s.servers, 3);
     redlock_lease *lease = quorum_acquire(&s, "job", NULL, &reported);
     cr_assert_eq(reported.result.code, REDLOCK_NO_QUORUM);
     cr_assert_eq(reported.result.granted, 2);
@@ -129,13 +128,11 @@ Test(hang, majority)
     }
     cr_assert_eq(servers_keys(&s.servers), 0);
     redlock_lease_free(lease);
-    for (unsigned i = 0; i < 3; i++)
-        servers_cont(&s.servers, i);
+    servers_cont_first(&s.servers, 3);
     quorum_await_ready(&s);
     LOOP_UNTIL(s.base, servers_keys(&s.servers) == 0);
     lease = quorum_hold(&s, "job", NULL);
-    redlock_lease_free(lease);
-    quorum_drain(&s);
+    quorum_free_lease(&s, lease);
     quorum_close(&s);
 }
 
@@ -148,13 +145,10 @@ Test(hang, a_waiting_acquire_outlives_it)
     lease_options.wait_ms = LOOP_PATIENCE_MS;
     struct quorum s;
     struct reported reported = {0};
-    redlock_lease *lease;
     quorum_open_with(&s, 3, &options);
     servers_stop(&s.servers, 0);
     servers_stop(&s.servers, 1);
-    cr_assert_eq(redlock_acquire(s.client, "job", 3, &lease_options, reported_note,
-                                 &reported, &lease),
-                 REDLOCK_OK);
+    redlock_lease *lease = quorum_start(&s, "job", &lease_options, &reported);
     loop_run_for(s.base, 500);
     cr_assert_eq(reported.times, 0);
     servers_cont(&s.servers, 0);

@@ -11,11 +11,20 @@ static redlock_lease_options held_for(struct holder *holder, int64_t ttl_ms)
 {
     redlock_lease_options options = quorum_lease_options();
     options.ttl_ms = ttl_ms;
-    options.on_lost = reported_note;
-    options.lost_arg = &holder->lost;
+    reported_on_lost(&options, &holder->lost);
     options.on_extended = reported_note;
     options.extended_arg = &holder->extended;
     return options;
+}
+
+/* `n` nodes, on which the lock is held without a watchdog. */
+static redlock_lease *open_quiet(struct quorum *s, unsigned n, struct holder *holder,
+                                 int64_t ttl_ms)
+{
+    redlock_lease_options options = held_for(holder, ttl_ms);
+    options.watchdog = false;
+    quorum_open(s, n);
+    return quorum_hold(s, "job", &options);
 }
 
 Test(hold, the_watchdog_extends)
@@ -35,8 +44,7 @@ Test(hold, the_watchdog_extends)
     LOOP_UNTIL(s.base, servers_with(&s.servers, "job", redlock_token(lease)) == 5);
     unsigned extended = holder.extended.times;
     redlock_lease_free(lease);
-    quorum_drain(&s);
-    cr_assert_eq(servers_keys(&s.servers), 0);
+    quorum_expect_empty(&s);
     loop_run_for(s.base, 1000);
     cr_assert_eq(servers_keys(&s.servers), 0, "something was recreated");
     cr_assert_eq(holder.extended.times, extended);
@@ -81,10 +89,7 @@ Test(hold, extend_by_hand)
 {
     struct quorum s;
     struct holder holder = {0};
-    redlock_lease_options options = held_for(&holder, 10000);
-    options.watchdog = false;
-    quorum_open(&s, 5);
-    redlock_lease *lease = quorum_hold(&s, "job", &options);
+    redlock_lease *lease = open_quiet(&s, 5, &holder, 10000);
     cr_assert_leq(redlock_valid_ms(lease), 10000);
     cr_assert_eq(quorum_extend(&s, lease, 50000), REDLOCK_OK);
     cr_assert_gt(redlock_valid_ms(lease), 10000);
@@ -130,19 +135,14 @@ Test(hold, max_hold_ends_it)
     cr_assert_eq(holder.lost.times, 1);
     cr_assert_eq(redlock_extend(lease, 0, reported_note, NULL), REDLOCK_NOT_HELD);
     redlock_lease_free(lease);
-    quorum_drain(&s);
-    cr_assert_eq(servers_keys(&s.servers), 0);
-    quorum_close(&s);
+    quorum_close_empty(&s);
 }
 
 Test(hold, without_a_watchdog_it_expires)
 {
     struct quorum s;
     struct holder holder = {0};
-    redlock_lease_options options = held_for(&holder, 1000);
-    options.watchdog = false;
-    quorum_open(&s, 3);
-    redlock_lease *lease = quorum_hold(&s, "job", &options);
+    redlock_lease *lease = open_quiet(&s, 3, &holder, 1000);
     LOOP_UNTIL(s.base, holder.lost.times > 0);
     cr_assert_eq(holder.lost.result.code, REDLOCK_EXPIRED);
     cr_assert_eq(redlock_valid_ms(lease), 0);
@@ -163,8 +163,7 @@ Test(hold, lost_with_the_majority)
     options.margin_ms = 500;
     quorum_open(&s, 5);
     redlock_lease *lease = quorum_hold(&s, "job", &options);
-    for (unsigned i = 0; i < 3; i++)
-        servers_kill(&s.servers, i);
+    servers_kill_first(&s.servers, 3);
     LOOP_UNTIL(s.base, holder.lost.times > 0);
     cr_assert_eq(holder.lost.result.code, REDLOCK_EXPIRED);
     cr_assert_gt(holder.lost.result.valid_ms, 0);
@@ -186,10 +185,7 @@ Test(hold, a_lost_extension_leaves_the_deadline)
 {
     struct quorum s;
     struct holder holder = {0};
-    redlock_lease_options options = held_for(&holder, 20000);
-    options.watchdog = false;
-    quorum_open(&s, 3);
-    redlock_lease *lease = quorum_hold(&s, "job", &options);
+    redlock_lease *lease = open_quiet(&s, 3, &holder, 20000);
     servers_kill(&s.servers, 0);
     servers_kill(&s.servers, 1);
     for (unsigned i = 0; i < 2; i++)
@@ -208,10 +204,7 @@ static void lose_to(const char *command, redlock_code code)
 {
     struct quorum s;
     struct holder holder = {0};
-    redlock_lease_options options = held_for(&holder, 60000);
-    options.watchdog = false;
-    quorum_open(&s, 5);
-    redlock_lease *lease = quorum_hold(&s, "job", &options);
+    redlock_lease *lease = open_quiet(&s, 5, &holder, 60000);
     LOOP_UNTIL(s.base, servers_keys(&s.servers) == 5);
     for (unsigned i = 1; i < 4; i++)
         servers_do(&s.servers, i, command);
@@ -223,8 +216,7 @@ static void lose_to(const char *command, redlock_code code)
     cr_assert_eq(holder.lost.result.valid_ms, 0);
     cr_assert_eq(redlock_valid_ms(lease), 0);
     quorum_release(&s, lease);
-    redlock_lease_free(lease);
-    quorum_drain(&s);
+    quorum_free_lease(&s, lease);
     cr_assert_eq(holder.lost.times, 1);
     cr_assert_eq(servers_with(&s.servers, "job", redlock_token(NULL)), 0);
     quorum_close(&s);
@@ -245,10 +237,7 @@ Test(hold, a_minority_is_repaired)
 {
     struct quorum s;
     struct holder holder = {0};
-    redlock_lease_options options = held_for(&holder, 60000);
-    options.watchdog = false;
-    quorum_open(&s, 5);
-    redlock_lease *lease = quorum_hold(&s, "job", &options);
+    redlock_lease *lease = open_quiet(&s, 5, &holder, 60000);
     LOOP_UNTIL(s.base, servers_keys(&s.servers) == 5);
     servers_do(&s.servers, 0, "DEL job");
     servers_do(&s.servers, 4, "SET job stranger");
@@ -256,8 +245,7 @@ Test(hold, a_minority_is_repaired)
     LOOP_UNTIL(s.base, servers_with(&s.servers, "job", redlock_token(lease)) == 4);
     cr_assert(servers_text(&s.servers, 4, "stranger", "GET job"));
     cr_assert_eq(holder.lost.times, 0);
-    redlock_lease_free(lease);
-    quorum_drain(&s);
+    quorum_free_lease(&s, lease);
     cr_assert_eq(servers_keys(&s.servers), 1);
     quorum_close(&s);
 }

@@ -154,8 +154,7 @@ Test(inspection, minority_is_no_quorum)
 {
     struct quorum s;
     quorum_open(&s, 5);
-    for (unsigned i = 0; i < 3; i++)
-        servers_kill(&s.servers, i);
+    servers_kill_first(&s.servers, 3);
     for (unsigned i = 0; i < 3; i++)
         LOOP_UNTIL(s.base, !quorum_is(s.client, i, "ready"));
     struct seen seen = look(&s, "job");
@@ -199,10 +198,8 @@ Test(inspection, broken_lock)
 {
     struct quorum s;
     struct reported lost = {0}, reported = {0};
-    redlock_lease_options options = quorum_lease_options();
-    options.on_lost = reported_note;
-    options.lost_arg = &lost;
-    options.watchdog = false;
+    redlock_lease_options options = quorum_quiet_options();
+    reported_on_lost(&options, &lost);
     quorum_open(&s, 5);
     redlock_lease *lease = quorum_hold(&s, "job", &options);
     quorum_drain(&s);
@@ -218,9 +215,7 @@ Test(inspection, broken_lock)
     EXPECT_REPORTED(&s, &reported, REDLOCK_GONE);
     cr_assert_eq(lost.times, 1);
     redlock_lease_free(lease);
-    quorum_drain(&s);
-    cr_assert_eq(servers_keys(&s.servers), 0);
-    quorum_close(&s);
+    quorum_close_empty(&s);
 }
 
 Test(inspection, break_without_a_callback)

@@ -278,8 +278,7 @@ static void hold_key(struct quorum *s, const void *key, size_t len)
         cr_assert(servers_text(&s->servers, i, redlock_token(lease), "GET %b", key, len));
     cr_assert_eq(quorum_release(s, lease), REDLOCK_OK);
     redlock_lease_free(lease);
-    quorum_drain(s);
-    cr_assert_eq(servers_keys(&s->servers), 0);
+    quorum_expect_empty(s);
 }
 
 Test(lease_input, any_bytes_are_a_key)
@@ -307,13 +306,11 @@ Test(lease_input, least_and_greatest_ttl)
     redlock_lease *lease = quorum_acquire(&s, "job", &options, &reported);
     cr_assert_eq(reported.result.code, REDLOCK_OK);
     cr_assert_gt(redlock_valid_ms(lease), REDLOCK_TTL_MAX_MS / 2);
-    redlock_lease_free(lease);
-    quorum_drain(&s);
+    quorum_free_lease(&s, lease);
     options.ttl_ms = 3; /* less than 1 ms of validity: in no case is it held for long */
     lease = quorum_acquire(&s, "job", &options, &reported);
     cr_assert_leq(redlock_valid_ms(lease), 1);
-    redlock_lease_free(lease);
-    quorum_drain(&s);
+    quorum_free_lease(&s, lease);
     LOOP_UNTIL(s.base, servers_keys(&s.servers) == 0);
     quorum_close(&s);
 }
@@ -328,20 +325,14 @@ Test(lease_input, too_little_left_of_min_validity)
     options.min_validity_ms = 1200;
     struct quorum s;
     struct reported reported = {0};
-    redlock_lease *lease;
     quorum_open_with(&s, 3, &client_options);
-    for (unsigned i = 0; i < 3; i++)
-        servers_stop(&s.servers, i);
-    cr_assert_eq(
-        redlock_acquire(s.client, "job", 3, &options, reported_note, &reported, &lease),
-        REDLOCK_OK);
+    servers_stop_first(&s.servers, 3);
+    redlock_lease *lease = quorum_start(&s, "job", &options, &reported);
     loop_run_for(s.base, 500);
-    for (unsigned i = 0; i < 3; i++)
-        servers_cont(&s.servers, i);
+    servers_cont_first(&s.servers, 3);
     EXPECT_REPORTED(&s, &reported, REDLOCK_EXPIRED);
     cr_assert_eq(redlock_valid_ms(lease), 0);
-    quorum_drain(&s);
-    cr_assert_eq(servers_keys(&s.servers), 0);
+    quorum_expect_empty(&s);
     redlock_lease_free(lease);
     quorum_close(&s);
 }

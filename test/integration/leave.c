@@ -3,17 +3,10 @@
 
 #include "quorum.h"
 
-static redlock_lease_options quiet_options(void)
-{
-    redlock_lease_options options = quorum_lease_options();
-    options.watchdog = false;
-    return options;
-}
-
 static redlock_lease *adopt(struct quorum *s, const char *token, int64_t valid_ms,
                             const redlock_lease_options *options)
 {
-    redlock_lease_options mine = quiet_options();
+    redlock_lease_options mine = quorum_quiet_options();
     redlock_lease *lease = NULL;
     cr_assert_eq(redlock_adopt(s->client, "job", 3, token, valid_ms,
                                options ? options : &mine, &lease),
@@ -22,9 +15,11 @@ static redlock_lease *adopt(struct quorum *s, const char *token, int64_t valid_m
     return lease;
 }
 
-/* The fixture's client holds a lock and leaves it; the token, and a new client. */
-static void leave_behind(struct quorum *s, char token[REDLOCK_TOKEN_MAX + 1])
+/* A client holds a lock on five nodes and leaves it; returns the token; a new client. */
+static const char *open_left_behind(struct quorum *s)
 {
+    static char token[REDLOCK_TOKEN_MAX + 1];
+    quorum_open(s, 5);
     redlock_lease *lease = quorum_hold(s, "job", NULL);
     LOOP_UNTIL(s->base, servers_with(&s->servers, "job", redlock_token(lease)) == 5);
     strcpy(token, redlock_token(lease));
@@ -36,15 +31,15 @@ static void leave_behind(struct quorum *s, char token[REDLOCK_TOKEN_MAX + 1])
     redlock_client_free(s->client);
     cr_assert_eq(servers_with(&s->servers, "job", token), 5);
     s->client = quorum_client(s, NULL);
+    return token;
 }
 
-/* A node that a new client greets late is reported late. */
-static void close_empty(struct quorum *s)
+/* Frees the lease; a node that a new client greets late is reported late. */
+static void close_empty(struct quorum *s, redlock_lease *lease)
 {
+    redlock_lease_free(lease);
     quorum_await_ready(s);
-    quorum_drain(s);
-    cr_assert_eq(servers_keys(&s->servers), 0);
-    quorum_close(s);
+    quorum_close_empty(s);
 }
 
 /* --- leaving --- */
@@ -53,24 +48,18 @@ Test(leave, cancel_releases)
 {
     struct quorum s;
     struct reported reported = {0};
-    redlock_lease_options options = quorum_lease_options();
-    redlock_lease *lease;
     quorum_open(&s, 5);
     servers_stop(&s.servers, 0); /* these three: the acquire cannot be decided */
     servers_stop(&s.servers, 1);
     servers_stop(&s.servers, 2);
-    cr_assert_eq(
-        redlock_acquire(s.client, "job", 3, &options, reported_note, &reported, &lease),
-        REDLOCK_OK);
+    redlock_lease *lease = quorum_start(&s, "job", NULL, &reported);
     LOOP_UNTIL(s.base, servers_keys(&s.servers) == 2);
     redlock_cancel(lease);
     cr_assert_eq(reported.times, 0, "never from inside the call");
     EXPECT_REPORTED(&s, &reported, REDLOCK_CANCELLED);
     LOOP_UNTIL(s.base, servers_keys(&s.servers) == 0);
-    for (unsigned i = 0; i < 3; i++)
-        servers_cont(&s.servers, i);
-    quorum_drain(&s);
-    cr_assert_eq(servers_keys(&s.servers), 0);
+    servers_cont_first(&s.servers, 3);
+    quorum_expect_empty(&s);
     cr_assert_eq(reported.times, 1);
     redlock_cancel(lease);
     redlock_lease_free(lease);
@@ -82,8 +71,7 @@ Test(leave, free_releases)
     struct quorum s;
     quorum_open(&s, 5);
     redlock_lease *lease = quorum_hold(&s, "job", NULL);
-    redlock_lease_free(lease);
-    close_empty(&s);
+    close_empty(&s, lease);
 }
 
 /* A lease that waits for the nodes of a new client has set nothing. */
@@ -91,12 +79,8 @@ Test(leave, free_before_anything_was_sent)
 {
     struct quorum s;
     struct reported reported = {0};
-    redlock_lease_options options = quorum_lease_options();
-    redlock_lease *lease;
     quorum_open_fresh(&s, 3);
-    cr_assert_eq(
-        redlock_acquire(s.client, "job", 3, &options, reported_note, &reported, &lease),
-        REDLOCK_OK);
+    redlock_lease *lease = quorum_start(&s, "job", NULL, &reported);
     cr_assert_str_empty(redlock_token(lease));
     cr_assert_eq(redlock_explain(lease, NULL, 0), 0);
     redlock_lease_free(lease);
@@ -104,7 +88,7 @@ Test(leave, free_before_anything_was_sent)
     quorum_drain(&s);
     cr_assert_eq(reported.times, 0);
     cr_assert_eq(atoll(servers_info(&s.servers, 0, "stats", "expired_keys")), 0);
-    close_empty(&s);
+    close_empty(&s, NULL);
 }
 
 Test(leave, free_null_is_allowed)
@@ -175,50 +159,41 @@ Test(leave, a_drain_that_times_out_is_not_clean)
 Test(leave, adopt_with_a_deadline)
 {
     struct quorum s;
-    char token[REDLOCK_TOKEN_MAX + 1];
-    quorum_open(&s, 5);
-    leave_behind(&s, token);
+    const char *token = open_left_behind(&s);
     redlock_lease *lease = adopt(&s, token, 50000, NULL);
     cr_assert(redlock_valid_ms(lease) > 0 && redlock_valid_ms(lease) <= 50000);
     cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_OK);
     cr_assert_gt(redlock_valid_ms(lease), 50000);
     cr_assert_eq(quorum_release(&s, lease), REDLOCK_OK);
-    redlock_lease_free(lease);
-    close_empty(&s);
+    close_empty(&s, lease);
 }
 
 /* It was held without a gap, so that a minority may be repaired. */
 Test(leave, adopt_with_a_deadline_repairs)
 {
     struct quorum s;
-    char token[REDLOCK_TOKEN_MAX + 1];
-    quorum_open(&s, 5);
-    leave_behind(&s, token);
+    const char *token = open_left_behind(&s);
     servers_do(&s.servers, 0, "DEL job");
     servers_do(&s.servers, 1, "DEL job");
     redlock_lease *lease = adopt(&s, token, 50000, NULL);
     quorum_await_ready(&s);
     cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_OK);
     LOOP_UNTIL(s.base, servers_with(&s.servers, "job", token) == 5);
-    redlock_lease_free(lease);
-    close_empty(&s);
+    close_empty(&s, lease);
 }
 
 Test(leave, adopt_and_let_the_watchdog_extend)
 {
     struct quorum s;
     struct reported extended = {0};
-    char token[REDLOCK_TOKEN_MAX + 1];
     redlock_lease_options options = quorum_lease_options();
     options.on_extended = reported_note;
     options.extended_arg = &extended;
-    quorum_open(&s, 5);
-    leave_behind(&s, token);
+    const char *token = open_left_behind(&s);
     redlock_lease *lease = adopt(&s, token, 5000, &options);
     LOOP_UNTIL(s.base, extended.times > 0);
     cr_assert_gt(redlock_valid_ms(lease), 5000);
-    redlock_lease_free(lease);
-    close_empty(&s);
+    close_empty(&s, lease);
 }
 
 /* The given deadline is trusted: it passes, and is reported as lost. */
@@ -226,42 +201,35 @@ Test(leave, adopt_after_the_deadline)
 {
     struct quorum s;
     struct reported lost = {0};
-    redlock_lease_options options = quiet_options();
-    options.on_lost = reported_note;
-    options.lost_arg = &lost;
+    redlock_lease_options options = quorum_quiet_options();
+    reported_on_lost(&options, &lost);
     quorum_open(&s, 3);
     redlock_lease *lease = adopt(&s, "token", 50, &options);
     LOOP_UNTIL(s.base, lost.times > 0);
     cr_assert_eq(lost.result.code, REDLOCK_EXPIRED);
     cr_assert_eq(redlock_valid_ms(lease), 0);
     cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_NOT_HELD);
-    redlock_lease_free(lease);
-    close_empty(&s);
+    close_empty(&s, lease);
 }
 
 Test(leave, adopt_a_bare_token)
 {
     struct quorum s;
-    char token[REDLOCK_TOKEN_MAX + 1];
-    quorum_open(&s, 5);
-    leave_behind(&s, token);
+    const char *token = open_left_behind(&s);
     redlock_lease *lease = adopt(&s, token, 0, NULL);
     cr_assert_eq(redlock_valid_ms(lease), 0, "nothing is known before an extension");
     cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_OK);
     cr_assert_gt(redlock_valid_ms(lease), 0);
     cr_assert_eq(quorum_release(&s, lease), REDLOCK_OK);
     cr_assert_eq(redlock_valid_ms(lease), 0);
-    redlock_lease_free(lease);
-    close_empty(&s);
+    close_empty(&s, lease);
 }
 
 /* A bare token never recreates a key, and needs q nodes that still store it. */
 Test(leave, adopt_a_bare_token_on_a_bare_majority)
 {
     struct quorum s;
-    char token[REDLOCK_TOKEN_MAX + 1];
-    quorum_open(&s, 5);
-    leave_behind(&s, token);
+    const char *token = open_left_behind(&s);
     servers_do(&s.servers, 0, "DEL job");
     servers_do(&s.servers, 1, "DEL job");
     redlock_lease *lease = adopt(&s, token, 0, NULL);
@@ -269,18 +237,14 @@ Test(leave, adopt_a_bare_token_on_a_bare_majority)
     cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_OK);
     quorum_drain(&s);
     cr_assert_eq(servers_with(&s.servers, "job", token), 3);
-    redlock_lease_free(lease);
-    close_empty(&s);
+    close_empty(&s, lease);
 }
 
 Test(leave, adopt_a_bare_token_on_a_minority)
 {
     struct quorum s;
-    char token[REDLOCK_TOKEN_MAX + 1];
-    quorum_open(&s, 5);
-    leave_behind(&s, token);
-    for (unsigned i = 0; i < 3; i++)
-        servers_do(&s.servers, i, "DEL job");
+    const char *token = open_left_behind(&s);
+    servers_do_first(&s.servers, 3, "DEL job");
     redlock_lease *lease = adopt(&s, token, 0, NULL);
     quorum_await_ready(&s);
     cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_GONE);
@@ -288,23 +252,19 @@ Test(leave, adopt_a_bare_token_on_a_minority)
     quorum_drain(&s);
     cr_assert_eq(servers_keys(&s.servers), 2, "nothing was recreated");
     cr_assert_eq(quorum_release(&s, lease), REDLOCK_OK);
-    redlock_lease_free(lease);
-    close_empty(&s);
+    close_empty(&s, lease);
 }
 
 Test(leave, release_by_a_bare_token)
 {
     struct quorum s;
-    char token[REDLOCK_TOKEN_MAX + 1];
-    quorum_open(&s, 5);
-    leave_behind(&s, token);
+    const char *token = open_left_behind(&s);
     redlock_lease *lease = adopt(&s, token, 0, NULL);
     cr_assert_eq(quorum_release(&s, lease), REDLOCK_OK);
     redlock_lease_free(lease);
     lease = adopt(&s, token, 0, NULL);
     cr_assert_eq(quorum_release(&s, lease), REDLOCK_GONE);
-    redlock_lease_free(lease);
-    close_empty(&s);
+    close_empty(&s, lease);
 }
 
 /* A node that has replied names the holder. */
@@ -322,16 +282,13 @@ static void expect_holder(const redlock_lease *lease, const char *holder, const 
 Test(leave, a_wrong_token_does_nothing)
 {
     struct quorum s;
-    char token[REDLOCK_TOKEN_MAX + 1];
-    quorum_open(&s, 5);
-    leave_behind(&s, token);
+    const char *token = open_left_behind(&s);
     redlock_lease *lease = adopt(&s, "pwrong", 0, NULL);
     quorum_await_ready(&s);
     cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_TAKEN);
     expect_holder(lease, "quorum", token);
     cr_assert_eq(quorum_release(&s, lease), REDLOCK_TAKEN);
-    redlock_lease_free(lease);
-    quorum_drain(&s);
+    quorum_free_lease(&s, lease);
     cr_assert_eq(servers_with(&s.servers, "job", token), 5);
     quorum_close(&s);
 }
@@ -339,41 +296,31 @@ Test(leave, a_wrong_token_does_nothing)
 Test(leave, an_expired_token)
 {
     struct quorum s;
-    char token[REDLOCK_TOKEN_MAX + 1];
-    quorum_open(&s, 5);
-    leave_behind(&s, token);
-    for (unsigned i = 0; i < 5; i++)
-        servers_do(&s.servers, i, "PEXPIRE job 1");
+    const char *token = open_left_behind(&s);
+    servers_do_first(&s.servers, 5, "PEXPIRE job 1");
     LOOP_UNTIL(s.base, servers_with(&s.servers, "job", NULL) == 5);
     redlock_lease *lease = adopt(&s, token, 0, NULL);
     cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_GONE);
     cr_assert_eq(quorum_release(&s, lease), REDLOCK_GONE);
-    redlock_lease_free(lease);
-    close_empty(&s);
+    close_empty(&s, lease);
 }
 
 /* No operation is started: the lease is freed, so its token is released. */
 Test(leave, adopt_and_free_releases)
 {
     struct quorum s;
-    char token[REDLOCK_TOKEN_MAX + 1];
-    quorum_open(&s, 5);
-    leave_behind(&s, token);
+    const char *token = open_left_behind(&s);
     quorum_await_ready(&s);
-    redlock_lease_free(adopt(&s, token, 0, NULL));
-    close_empty(&s);
+    close_empty(&s, adopt(&s, token, 0, NULL));
 }
 
 Test(leave, adopt_and_disown_leaves_it)
 {
     struct quorum s;
-    char token[REDLOCK_TOKEN_MAX + 1];
-    quorum_open(&s, 5);
-    leave_behind(&s, token);
+    const char *token = open_left_behind(&s);
     redlock_lease *lease = adopt(&s, token, 50000, NULL);
     redlock_disown(lease);
-    redlock_lease_free(lease);
-    quorum_drain(&s);
+    quorum_free_lease(&s, lease);
     cr_assert_eq(servers_with(&s.servers, "job", token), 5);
     quorum_close(&s);
 }

@@ -41,8 +41,7 @@ static void expect_all_vote(struct quorum *s)
     redlock_lease *lease = quorum_hold(s, "job", NULL);
     LOOP_UNTIL(s->base, quorum_count_votes(lease, "granted") == 3);
     cr_assert_eq(quorum_release(s, lease), REDLOCK_OK);
-    redlock_lease_free(lease);
-    quorum_drain(s);
+    quorum_free_lease(s, lease);
 }
 
 Test(names, a_name_that_resolves)
@@ -169,8 +168,7 @@ static void expect_in_database(struct quorum *s, int db)
     cr_assert(servers_text(&s->servers, 0, redlock_token(lease), "GET job"));
     servers_do(&s->servers, 0, "SELECT 0");
     cr_assert(servers_text(&s->servers, 0, NULL, "GET job"));
-    redlock_lease_free(lease);
-    quorum_drain(s);
+    quorum_free_lease(s, lease);
     servers_do(&s->servers, 0, "SELECT %d", db);
     cr_assert(servers_text(&s->servers, 0, NULL, "GET job"));
 }
@@ -272,8 +270,7 @@ Test(names, password_in_a_file_that_changes)
     snprintf(path, sizeof(path), "%s/password", s.servers.folder);
     write_password(path, "first\n");
     options.password_file = path;
-    for (unsigned i = 0; i < 3; i++)
-        servers_do(&s.servers, i, "CONFIG SET requirepass first");
+    servers_do_first(&s.servers, 3, "CONFIG SET requirepass first");
     meet_as(&s, &options, "unix://%s", s.servers.server[0].socket);
     expect_all_vote(&s);
     write_password(path, "second");

@@ -34,13 +34,9 @@ Test(no_token, nothing_is_sent)
 {
     struct quorum s;
     struct reported reported = {0};
-    redlock_lease_options options = quorum_lease_options();
-    redlock_lease *lease;
     quorum_open(&s, 3);
     nothing_is_random = true;
-    cr_assert_eq(
-        redlock_acquire(s.client, "job", 3, &options, reported_note, &reported, &lease),
-        REDLOCK_OK);
+    redlock_lease *lease = quorum_start(&s, "job", NULL, &reported);
     EXPECT_REPORTED(&s, &reported, REDLOCK_SYSTEM);
     expect_that_nothing_began(&reported);
     cr_assert_eq(servers_keys(&s.servers), 0);

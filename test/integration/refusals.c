@@ -35,8 +35,7 @@ static void hold_without(struct quorum *s, unsigned i, const char *fault)
     cr_assert_str_eq(redlock_fault_name(quorum_node(lease, i)->fault), fault);
     cr_assert_neq(quorum_node(lease, i)->verdict, REDLOCK_VERDICT_GRANTED);
     cr_assert_eq(quorum_count_votes(lease, "granted"), s->servers.n - 1);
-    redlock_lease_free(lease);
-    quorum_drain(s);
+    quorum_free_lease(s, lease);
 }
 
 static void expect_no_lock(struct quorum *s, redlock_code code, const char *fault)
@@ -48,8 +47,7 @@ static void expect_no_lock(struct quorum *s, redlock_code code, const char *faul
     for (unsigned i = 0; i < s->servers.n; i++)
         faulty += strcmp(redlock_fault_name(quorum_node(lease, i)->fault), fault) == 0;
     cr_assert_geq(faulty, s->servers.n / 2 + 1 - (s->servers.n + 1) % 2);
-    redlock_lease_free(lease);
-    quorum_drain(s);
+    quorum_free_lease(s, lease);
 }
 
 static void expect_all_vote(struct quorum *s)
@@ -57,8 +55,7 @@ static void expect_all_vote(struct quorum *s)
     quorum_await_ready(s);
     redlock_lease *lease = quorum_hold(s, "all", NULL);
     LOOP_UNTIL(s->base, quorum_count_votes(lease, "granted") == s->servers.n);
-    redlock_lease_free(lease);
-    quorum_drain(s);
+    quorum_free_lease(s, lease);
 }
 
 /* --- identity --- */
@@ -109,8 +106,7 @@ Test(refusals, one_server_behind_two_addresses)
     struct reported reported;
     redlock_lease *lease = quorum_acquire(&s, "job", NULL, &reported);
     cr_assert_eq(reported.result.code, REDLOCK_NO_QUORUM, "one server voted twice");
-    redlock_lease_free(lease);
-    quorum_drain(&s);
+    quorum_free_lease(&s, lease);
     quorum_close(&s);
 }
 
@@ -134,25 +130,18 @@ Test(refusals, a_cluster_node)
 
 /* --- credentials and rights --- */
 
-static void on_all(struct quorum *s, unsigned count, const char *command)
-{
-    for (unsigned i = 0; i < count; i++)
-        servers_do(&s->servers, i, command);
-}
-
 Test(refusals, a_missing_password)
 {
     struct quorum s;
     quorum_open(&s, 5);
-    on_all(&s, 2, "CONFIG SET requirepass secret");
+    servers_do_first(&s.servers, 2, "CONFIG SET requirepass secret");
     meet_anew(&s, NULL);
     for (unsigned i = 0; i < 5; i++)
         LOOP_UNTIL(s.base, !is_refused(&s, i, "CONNECTING"));
     redlock_lease *lease = quorum_hold(&s, "job", NULL);
     cr_assert_eq(quorum_node(lease, 0)->fault, REDLOCK_FAULT_NOAUTH);
     cr_assert(quorum_node(lease, 0)->denied);
-    redlock_lease_free(lease);
-    quorum_drain(&s);
+    quorum_free_lease(&s, lease);
     servers_do(&s.servers, 2, "CONFIG SET requirepass secret");
     meet_anew(&s, NULL);
     expect_no_lock(&s, REDLOCK_DENIED, "NOAUTH");
@@ -171,10 +160,10 @@ Test(refusals, a_user_that_is_deleted)
     options.username = "app";
     options.password = "secret";
     quorum_open(&s, 3);
-    on_all(&s, 3, "ACL SETUSER app on >secret ~* &* +@all");
+    servers_do_first(&s.servers, 3, "ACL SETUSER app on >secret ~* &* +@all");
     meet_anew(&s, &options);
     expect_all_vote(&s);
-    on_all(&s, 3, "ACL DELUSER app");
+    servers_do_first(&s.servers, 3, "ACL DELUSER app");
     struct reported reported;
     redlock_lease *lease = quorum_acquire(&s, "job", NULL, &reported);
     cr_assert_neq(reported.result.code, REDLOCK_OK);
@@ -182,7 +171,7 @@ Test(refusals, a_user_that_is_deleted)
     for (unsigned i = 0; i < 3; i++)
         LOOP_UNTIL(s.base, is_refused(&s, i, "WRONGPASS"));
     expect_no_lock(&s, REDLOCK_DENIED, "WRONGPASS");
-    on_all(&s, 3, "ACL SETUSER app on >secret ~* &* +@all");
+    servers_do_first(&s.servers, 3, "ACL SETUSER app on >secret ~* &* +@all");
     expect_all_vote(&s);
     quorum_close(&s);
 }
@@ -207,7 +196,7 @@ Test(refusals, a_user_without_set)
     struct quorum s;
     open_as(&s, "ACL SETUSER app +eval +evalsha +get +del +pttl +pexpire");
     expect_no_lock(&s, REDLOCK_DENIED, "NOPERM");
-    on_all(&s, 4, "ACL SETUSER app +set");
+    servers_do_first(&s.servers, 4, "ACL SETUSER app +set");
     hold_without(&s, 4, "NOPERM");
     cr_assert_eq(servers_keys(&s.servers), 0);
     quorum_close(&s);
@@ -224,7 +213,7 @@ Test(refusals, a_user_without_scripts)
     cr_assert_eq(quorum_release(&s, lease), REDLOCK_UNCONFIRMED);
     cr_assert_eq(quorum_node(lease, 0)->fault, REDLOCK_FAULT_NOPERM);
     cr_assert(quorum_node(lease, 0)->denied);
-    on_all(&s, 5, "ACL SETUSER app +eval +evalsha");
+    servers_do_first(&s.servers, 5, "ACL SETUSER app +eval +evalsha");
     quorum_drain(&s); /* what was left is released as soon as that is allowed */
     cr_assert_eq(servers_keys(&s.servers), 0);
     redlock_lease_free(lease);
@@ -244,9 +233,8 @@ Test(refusals, a_user_without_what_scripts_call)
     cr_assert_eq(quorum_release(&s, lease), REDLOCK_UNCONFIRMED);
     cr_assert_eq(quorum_node(lease, 0)->verdict, REDLOCK_VERDICT_UNKNOWN);
     cr_assert_eq(servers_with(&s.servers, "job", redlock_token(lease)), 5);
-    on_all(&s, 5, "ACL SETUSER app +del");
-    quorum_drain(&s);
-    cr_assert_eq(servers_keys(&s.servers), 0);
+    servers_do_first(&s.servers, 5, "ACL SETUSER app +del");
+    quorum_expect_empty(&s);
     redlock_lease_free(lease);
     quorum_close(&s);
 }
@@ -265,9 +253,7 @@ Test(refusals, keys_that_a_user_may_not_touch)
     open_as(&s, "ACL SETUSER app resetkeys ~lock:* +@all");
     expect_no_lock(&s, REDLOCK_DENIED, "NOPERM");
     redlock_lease_free(quorum_hold(&s, "lock:job", NULL));
-    quorum_drain(&s);
-    cr_assert_eq(servers_keys(&s.servers), 0);
-    quorum_close(&s);
+    quorum_close_empty(&s);
 }
 
 /* --- writes that are refused --- */
@@ -280,15 +266,14 @@ Test(refusals, no_memory_on_the_server)
     quorum_drain(&s);
     servers_do(&s.servers, 0, "CONFIG SET maxmemory 1");
     hold_without(&s, 0, "OOM");
-    on_all(&s, 5, "CONFIG SET maxmemory 1");
+    servers_do_first(&s.servers, 5, "CONFIG SET maxmemory 1");
     expect_no_lock(&s, REDLOCK_NO_QUORUM, "OOM");
     cr_assert_eq(servers_with(&s.servers, "held", redlock_token(held)), 5);
     cr_assert_eq(quorum_extend(&s, held, 0), REDLOCK_OK);
     cr_assert_eq(quorum_release(&s, held), REDLOCK_OK);
     redlock_lease_free(held);
-    quorum_drain(&s);
-    cr_assert_eq(servers_keys(&s.servers), 0);
-    on_all(&s, 5, "CONFIG SET maxmemory 0");
+    quorum_expect_empty(&s);
+    servers_do_first(&s.servers, 5, "CONFIG SET maxmemory 0");
     expect_all_vote(&s);
     quorum_close(&s);
 }
@@ -299,9 +284,9 @@ Test(refusals, too_few_replicas)
     quorum_open(&s, 3);
     servers_do(&s.servers, 1, "CONFIG SET min-replicas-to-write 1");
     hold_without(&s, 1, "NOREPLICAS");
-    on_all(&s, 3, "CONFIG SET min-replicas-to-write 1");
+    servers_do_first(&s.servers, 3, "CONFIG SET min-replicas-to-write 1");
     expect_no_lock(&s, REDLOCK_NO_QUORUM, "NOREPLICAS");
-    on_all(&s, 3, "CONFIG SET min-replicas-to-write 0");
+    servers_do_first(&s.servers, 3, "CONFIG SET min-replicas-to-write 0");
     expect_all_vote(&s);
     quorum_close(&s);
 }
@@ -332,19 +317,17 @@ Test(refusals, a_key_that_is_a_list)
     struct quorum s;
     struct reported reported;
     quorum_open(&s, 3);
-    on_all(&s, 1, "LPUSH job element");
+    servers_do_first(&s.servers, 1, "LPUSH job element");
     redlock_lease *lease = quorum_hold(&s, "job", NULL);
-    redlock_lease_free(lease);
-    quorum_drain(&s);
-    on_all(&s, 2, "LPUSH job element");
+    quorum_free_lease(&s, lease);
+    servers_do_first(&s.servers, 2, "LPUSH job element");
     lease = quorum_acquire(&s, "job", NULL, &reported);
     cr_assert_eq(reported.result.code, REDLOCK_TAKEN);
     for (unsigned i = 0; i < 2; i++) {
         cr_assert_eq(quorum_node(lease, i)->verdict, REDLOCK_VERDICT_HELD);
         cr_assert_eq(quorum_node(lease, i)->fault, REDLOCK_FAULT_WRONGTYPE);
     }
-    redlock_lease_free(lease);
-    quorum_drain(&s);
+    quorum_free_lease(&s, lease);
     cr_assert_eq(servers_number(&s.servers, 0, "LLEN job"), 2);
     cr_assert_eq(servers_number(&s.servers, 1, "LLEN job"), 1);
     cr_assert(servers_int(&s.servers, 2, 0, "EXISTS job"));
@@ -409,8 +392,7 @@ Test(refusals, a_loading_server)
     LOOP_UNTIL(s.base, is_refused(&s, 2, "LOADING"));
     redlock_lease *lease = quorum_hold(&s, "job", NULL);
     cr_assert_eq(quorum_node(lease, 2)->verdict, REDLOCK_VERDICT_ABSENT);
-    redlock_lease_free(lease);
-    quorum_drain(&s);
+    quorum_free_lease(&s, lease);
     expect_all_vote(&s);
     quorum_close(&s);
 }

@@ -29,8 +29,7 @@ Test(release, after_the_call_nothing_is_held)
     redlock_cancel(lease);
     cr_assert_eq(servers_keys(&s.servers), 5);
     EXPECT_REPORTED(&s, &reported, REDLOCK_OK);
-    quorum_drain(&s);
-    cr_assert_eq(servers_keys(&s.servers), 0);
+    quorum_expect_empty(&s);
     cr_assert_eq(reported.times, 1);
     redlock_lease_free(lease);
     quorum_close(&s);
@@ -44,8 +43,7 @@ Test(release, is_sent_though_the_lease_is_freed_at_once)
     redlock_lease *lease = hold_everywhere(&s, "job", NULL);
     cr_assert_eq(redlock_release(lease, reported_note, &reported), REDLOCK_OK);
     redlock_lease_free(lease);
-    quorum_drain(&s);
-    cr_assert_eq(servers_keys(&s.servers), 0);
+    quorum_expect_empty(&s);
     cr_assert_eq(reported.times, 0);
     quorum_close(&s);
 }
@@ -107,8 +105,7 @@ Test(release, waits_for_the_nodes)
     struct quorum s;
     struct reported reported = {0};
     char token[REDLOCK_TOKEN_MAX + 1];
-    redlock_lease_options options = quorum_lease_options();
-    options.watchdog = false;
+    redlock_lease_options options = quorum_quiet_options();
     quorum_open(&s, 5);
     redlock_lease *lease = hold_everywhere(&s, "job", NULL), *taken;
     strcpy(token, redlock_token(lease));
@@ -123,8 +120,7 @@ Test(release, waits_for_the_nodes)
     cr_assert_eq(redlock_valid_ms(taken), 0);
     EXPECT_REPORTED(&s, &reported, REDLOCK_OK);
     quorum_await_ready(&s); /* a node that greets late is reported late */
-    quorum_drain(&s);
-    cr_assert_eq(servers_keys(&s.servers), 0);
+    quorum_expect_empty(&s);
     redlock_lease_free(taken);
     quorum_close(&s);
 }
@@ -136,8 +132,7 @@ Test(release, is_the_last_callback_of_the_holder)
     struct reported reported = {0}, lost = {0};
     redlock_lease_options options = quorum_lease_options();
     options.ttl_ms = 1000;
-    options.on_lost = reported_note;
-    options.lost_arg = &lost;
+    reported_on_lost(&options, &lost);
     quorum_open(&s, 3);
     redlock_lease *lease = quorum_hold(&s, "job", &options);
     cr_assert_eq(redlock_release(lease, reported_note, &reported), REDLOCK_OK);

@@ -40,14 +40,11 @@ Test(restart, does_not_count_for_the_longest_ttl)
     }
     LOOP_UNTIL(s.base, quorum_is(s.client, 1, "ready"));
     cr_assert_geq(loop_clock_ms() - before, MAX_TTL);
-    redlock_lease_free(lease);
-    quorum_drain(&s);
+    quorum_free_lease(&s, lease);
     lease = quorum_hold(&s, "again", &lease_options);
     LOOP_UNTIL(s.base, quorum_count_votes(lease, "granted") == 3);
     redlock_lease_free(lease);
-    quorum_drain(&s);
-    cr_assert_eq(servers_keys(&s.servers), 0);
-    quorum_close(&s);
+    quorum_close_empty(&s);
 }
 
 /* Two of three that forgot at once would grant a held lock: no client gets it meanwhile. */
@@ -132,8 +129,7 @@ Test(restart, of_a_durable_server_counts_at_once)
     redlock_lease_options lease_options = short_lease();
     redlock_lease *lease = quorum_hold(&s, "job", &lease_options);
     LOOP_UNTIL(s.base, quorum_count_votes(lease, "granted") == 3);
-    redlock_lease_free(lease);
-    quorum_drain(&s);
+    quorum_free_lease(&s, lease);
     quorum_close(&s);
 }
 
@@ -161,20 +157,17 @@ Test(restart, of_all_connections_while_held)
     struct quorum s;
     struct reported lost = {0};
     redlock_lease_options options = quorum_lease_options();
-    options.on_lost = reported_note;
-    options.lost_arg = &lost;
+    reported_on_lost(&options, &lost);
     quorum_open(&s, 3);
     redlock_lease *lease = quorum_hold(&s, "job", &options);
     quorum_drain(&s);
-    for (unsigned i = 0; i < 3; i++)
-        servers_do(&s.servers, i, "CLIENT KILL TYPE normal SKIPME yes");
+    servers_do_first(&s.servers, 3, "CLIENT KILL TYPE normal SKIPME yes");
     for (unsigned i = 0; i < 3; i++)
         LOOP_UNTIL(s.base, !quorum_is(s.client, i, "ready"));
     quorum_await_ready(&s);
     cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_OK);
     cr_assert_eq(quorum_release(&s, lease), REDLOCK_OK);
-    quorum_drain(&s);
-    cr_assert_eq(servers_keys(&s.servers), 0);
+    quorum_expect_empty(&s);
     cr_assert_eq(lost.times, 0);
     redlock_lease_free(lease);
     quorum_close(&s);
@@ -190,10 +183,8 @@ Test(restart, of_a_minority_while_held)
     struct reported lost = {0};
     redlock_options client_options = quorum_options();
     client_options.durable = true;
-    redlock_lease_options options = quorum_lease_options();
-    options.on_lost = reported_note;
-    options.lost_arg = &lost;
-    options.watchdog = false;
+    redlock_lease_options options = quorum_quiet_options();
+    reported_on_lost(&options, &lost);
     quorum_open_with(&s, 5, &client_options);
     redlock_lease *lease = quorum_hold(&s, "job", &options);
     quorum_drain(&s);
@@ -213,8 +204,7 @@ Test(restart, of_a_minority_while_held)
     cr_assert_eq(quorum_count_votes(lease, "granted"), 5);
     cr_assert_eq(lost.times, 0);
     cr_assert_eq(quorum_release(&s, lease), REDLOCK_OK);
-    quorum_drain(&s);
-    cr_assert_eq(servers_keys(&s.servers), 0);
+    quorum_expect_empty(&s);
     redlock_lease_free(lease);
     quorum_close(&s);
 }
@@ -229,24 +219,19 @@ Test(restart, of_a_majority_while_held)
     struct reported lost = {0}, reported = {0};
     redlock_options client_options = quorum_options();
     client_options.durable = true;
-    redlock_lease_options options = quorum_lease_options();
-    options.on_lost = reported_note;
-    options.lost_arg = &lost;
-    options.watchdog = false;
+    redlock_lease_options options = quorum_quiet_options();
+    reported_on_lost(&options, &lost);
     quorum_open_with(&s, 5, &client_options);
     redlock_lease *lease = quorum_hold(&s, "job", &options);
     quorum_drain(&s);
-    for (unsigned i = 0; i < 3; i++)
-        servers_do(&s.servers, i, "FLUSHALL");
+    servers_do_first(&s.servers, 3, "FLUSHALL");
     cr_assert_eq(redlock_extend(lease, 0, reported_note, &reported), REDLOCK_OK);
     EXPECT_REPORTED(&s, &reported, REDLOCK_GONE);
     cr_assert_eq(lost.times, 1);
     cr_assert_eq(lost.result.code, REDLOCK_GONE);
     cr_assert_eq(redlock_valid_ms(lease), 0);
     redlock_lease_free(lease);
-    quorum_drain(&s);
-    cr_assert_eq(servers_keys(&s.servers), 0);
-    quorum_close(&s);
+    quorum_close_empty(&s);
 }
 
 /*
@@ -257,11 +242,9 @@ static void expect_lost_to_refused(const char *const *word, const char *fault)
 {
     struct quorum s;
     struct reported lost = {0};
-    redlock_lease_options options = quorum_lease_options();
+    redlock_lease_options options = quorum_quiet_options();
     options.ttl_ms = 60000;
-    options.on_lost = reported_note;
-    options.lost_arg = &lost;
-    options.watchdog = false;
+    reported_on_lost(&options, &lost);
     quorum_open(&s, 5);
     redlock_lease *lease = quorum_hold(&s, "job", &options);
     quorum_drain(&s);
@@ -308,8 +291,7 @@ Test(restart, is_repaired_by_the_watchdog)
     struct reported lost = {0};
     redlock_options client_options = forgetful();
     redlock_lease_options options = short_lease();
-    options.on_lost = reported_note;
-    options.lost_arg = &lost;
+    reported_on_lost(&options, &lost);
     quorum_open_with(&s, 3, &client_options);
     redlock_lease *lease = quorum_hold(&s, "job", &options);
     quorum_drain(&s);
@@ -326,11 +308,9 @@ Test(restart, of_a_majority_is_reported_to_the_holder_at_once)
 {
     struct quorum s;
     struct reported lost = {0};
-    redlock_lease_options options = quorum_lease_options();
+    redlock_lease_options options = quorum_quiet_options();
     options.ttl_ms = 20 * LOOP_PATIENCE_MS;
-    options.on_lost = reported_note;
-    options.lost_arg = &lost;
-    options.watchdog = false;
+    reported_on_lost(&options, &lost);
     quorum_open(&s, 5);
     redlock_lease *lease = quorum_hold(&s, "job", &options);
     quorum_drain(&s);
@@ -344,7 +324,5 @@ Test(restart, of_a_majority_is_reported_to_the_holder_at_once)
     EXPECT_REPORTED(&s, &lost, REDLOCK_GONE);
     cr_assert_eq(redlock_valid_ms(lease), 0);
     redlock_lease_free(lease);
-    quorum_drain(&s);
-    cr_assert_eq(servers_keys(&s.servers), 0);
-    quorum_close(&s);
+    quorum_close_empty(&s);
 }

@@ -3,19 +3,6 @@
 
 #include "quorum.h"
 
-static void flush_scripts(struct quorum *s)
-{
-    for (unsigned i = 0; i < s->servers.n; i++)
-        servers_do(&s->servers, i, "SCRIPT FLUSH");
-}
-
-static redlock_lease_options quiet_options(void)
-{
-    redlock_lease_options options = quorum_lease_options();
-    options.watchdog = false;
-    return options;
-}
-
 static void extend(struct quorum *s, redlock_lease *lease)
 {
     cr_assert_eq(quorum_extend(s, lease, 0), REDLOCK_OK);
@@ -25,20 +12,19 @@ static void extend(struct quorum *s, redlock_lease *lease)
 Test(scripts, flushed_between_operations)
 {
     struct quorum s;
-    redlock_lease_options options = quiet_options();
+    redlock_lease_options options = quorum_quiet_options();
     quorum_open(&s, 5);
     for (int i = 0; i < 5; i++) {
         redlock_lease *lease = quorum_hold(&s, "job", &options);
         quorum_drain(&s);
         extend(&s, lease);
-        flush_scripts(&s);
+        servers_do_first(&s.servers, s.servers.n, "SCRIPT FLUSH");
         extend(&s, lease);
         extend(&s, lease);
-        flush_scripts(&s);
+        servers_do_first(&s.servers, s.servers.n, "SCRIPT FLUSH");
         cr_assert_eq(quorum_release(&s, lease), REDLOCK_OK);
         redlock_lease_free(lease);
-        quorum_drain(&s);
-        cr_assert_eq(servers_keys(&s.servers), 0);
+        quorum_expect_empty(&s);
     }
     for (unsigned i = 0; i < 5; i++)
         cr_assert(quorum_is(s.client, i, "ready"), "NOSCRIPT is no fault of a node");
@@ -49,7 +35,7 @@ Test(scripts, flushed_between_operations)
 Test(scripts, flushed_on_one_node)
 {
     struct quorum s;
-    redlock_lease_options options = quiet_options();
+    redlock_lease_options options = quorum_quiet_options();
     quorum_open(&s, 5);
     redlock_lease *lease = quorum_hold(&s, "job", &options);
     extend(&s, lease);
@@ -61,9 +47,7 @@ Test(scripts, flushed_on_one_node)
     servers_do(&s.servers, 2, "SCRIPT FLUSH");
     cr_assert_eq(quorum_release(&s, lease), REDLOCK_OK);
     redlock_lease_free(lease);
-    quorum_drain(&s);
-    cr_assert_eq(servers_keys(&s.servers), 0);
-    quorum_close(&s);
+    quorum_close_empty(&s);
 }
 
 /*
@@ -73,22 +57,20 @@ Test(scripts, flushed_on_one_node)
 static void release_over_a_refused_extension(bool release_is_known)
 {
     struct quorum s;
-    redlock_lease_options options = quiet_options();
+    redlock_lease_options options = quorum_quiet_options();
     struct reported extended = {0}, released = {0};
     quorum_open(&s, 5);
     if (release_is_known) {
-        redlock_lease_free(quorum_hold(&s, "first", &options));
-        quorum_drain(&s);
+        quorum_free_lease(&s, quorum_hold(&s, "first", &options));
     }
     redlock_lease *lease = quorum_hold(&s, "job", &options);
     extend(&s, lease);
-    flush_scripts(&s);
+    servers_do_first(&s.servers, s.servers.n, "SCRIPT FLUSH");
     cr_assert_eq(redlock_extend(lease, 0, reported_note, &extended), REDLOCK_OK);
     cr_assert_eq(redlock_release(lease, reported_note, &released), REDLOCK_OK);
     EXPECT_REPORTED(&s, &released, REDLOCK_OK);
     EXPECT_REPORTED(&s, &extended, REDLOCK_CANCELLED);
-    redlock_lease_free(lease);
-    quorum_drain(&s);
+    quorum_free_lease(&s, lease);
     cr_assert_eq(servers_keys(&s.servers), 0, "recreated after the release");
     quorum_close(&s);
 }
@@ -106,7 +88,7 @@ Test(scripts, released_by_hash_over_a_refused_extension)
 Test(scripts, flushed_before_an_inspection)
 {
     struct quorum s;
-    redlock_lease_options options = quiet_options();
+    redlock_lease_options options = quorum_quiet_options();
     quorum_open(&s, 3);
     for (int i = 0; i < 3; i++) {
         struct reported reported;
@@ -117,7 +99,7 @@ Test(scripts, flushed_before_an_inspection)
         cr_assert_str_eq(quorum_node(lease, 0)->holder, "stranger");
         cr_assert_eq(servers_with(&s.servers, "job", NULL), 1);
         redlock_lease_free(lease);
-        flush_scripts(&s);
+        servers_do_first(&s.servers, s.servers.n, "SCRIPT FLUSH");
     }
     quorum_close(&s);
 }
@@ -127,7 +109,7 @@ Test(scripts, restarted_server)
 {
     redlock_options options = quorum_options();
     options.durable = true; /* it need not wait */
-    redlock_lease_options lease_options = quiet_options();
+    redlock_lease_options lease_options = quorum_quiet_options();
     struct quorum s;
     quorum_open_with(&s, 3, &options);
     redlock_lease *lease = quorum_hold(&s, "job", &lease_options);
@@ -138,7 +120,5 @@ Test(scripts, restarted_server)
     extend(&s, lease);
     cr_assert_eq(servers_with(&s.servers, "job", redlock_token(lease)), 3);
     redlock_lease_free(lease);
-    quorum_drain(&s);
-    cr_assert_eq(servers_keys(&s.servers), 0);
-    quorum_close(&s);
+    quorum_close_empty(&s);
 }

@@ -216,8 +216,7 @@ Test(single_flight, client_is_freed_in_a_flight)
     sync_quorum_open(&c, 3);
     board(&c, one, 3, &thing);
     SYNC_QUORUM_UNTIL(sync_quorum_followers(c.sync) == 2);
-    redlock_sync_free(c.sync);
-    c.sync = NULL;
+    sync_quorum_free_client(&c);
     cr_assert_eq(worker_await(&one[1].worker), REDLOCK_CANCELLED);
     cr_assert_eq(worker_await(&one[2].worker), REDLOCK_CANCELLED);
     cr_assert(worker_is_busy(&one[0].worker));
@@ -300,8 +299,7 @@ Test(single_flight, thread_ends_in_a_flight)
     cr_assert_eq(first.worker.code, REDLOCK_OK);
     SYNC_QUORUM_UNTIL(sync_quorum_waiting(c.sync, "job") == 1);
     cr_assert_eq(servers_with(&c.servers, "job", NULL), 0, "it is locked still");
-    for (unsigned i = 0; i < 3; i++)
-        servers_do(&c.servers, i, "DEL job");
+    servers_do_first(&c.servers, 3, "DEL job");
     SYNC_QUORUM_UNTIL(thing.flown == 2);
     sem_post(&thing.go);
     cr_assert_eq(worker_await(&second.worker), REDLOCK_OK);

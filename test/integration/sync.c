@@ -381,9 +381,7 @@ Test(sync, handed_over_only_with_equal_options)
     odd[4].min_validity_ms = 100; /* this one does not matter */
     for (unsigned i = 0; i < 10; i++) {
         queue_up(&c, worker, 1, i < 5 ? NULL : &odd[i - 5]);
-        worker_start(&worker[1], c.sync, "job", i < 5 ? &odd[i] : NULL);
-        worker_do(&worker[1], job_lock);
-        SYNC_QUORUM_UNTIL(sync_quorum_waiting(c.sync, "job") == 1);
+        worker_start_waiting(&worker[1], c.sync, "job", i < 5 ? &odd[i] : NULL);
         cr_assert_eq(worker_done(&worker[0], job_confirm), REDLOCK_OK);
         cr_assert_eq(worker_await(&worker[1]), REDLOCK_OK);
         bool same = strcmp(redlock_hold_token(worker[0].hold),
@@ -410,8 +408,7 @@ Test(sync, extended_before_it_is_handed_over)
     redlock_lock_options options = sync_quorum_lock_options();
     sync_quorum_open(&c, 3);
     options.watchdog = false;
-    worker_start(&worker[0], c.sync, "job", &options);
-    cr_assert_eq(worker_done(&worker[0], job_lock), REDLOCK_OK);
+    worker_start_holding(&worker[0], c.sync, "job", &options);
     options.min_validity_ms = 59300; /* of 59398 */
     worker_start(&worker[1], c.sync, "job", &options);
     SYNC_QUORUM_UNTIL(redlock_hold_valid_ms(worker[0].hold) < options.min_validity_ms);

@@ -99,8 +99,7 @@ static bool is_queued(struct servers *servers)
 static void await_waiter(struct servers *servers, struct event_base *base)
 {
     LOOP_UNTIL(base, is_queued(servers));
-    for (unsigned i = 0; i < NODES; i++)
-        servers_do(servers, i, "DEL theirs!queue");
+    servers_do_first(servers, NODES, "DEL theirs!queue");
     LOOP_UNTIL(base, is_queued(servers));
 }
 
@@ -120,8 +119,7 @@ static void unlock_and_end(const char *how, const char *cycles, const char *wait
         LOOP_UNTIL(base, have_closed(&servers));
         cr_assert_eq(servers_with(&servers, "job", NULL), NODES,
                      "try %u: it is still locked", i);
-        for (unsigned j = 0; j < NODES; j++)
-            servers_do(&servers, j, "FLUSHALL");
+        servers_do_first(&servers, NODES, "FLUSHALL");
     }
     servers_end(&servers);
     event_base_free(base);

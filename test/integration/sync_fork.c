@@ -87,8 +87,7 @@ static void fork_with(enum order order)
     sync_quorum_open(&c, 3);
     cr_assert_eq(redlock_stop_new(c.sync, &stop), REDLOCK_OK);
     cr_assert_eq(redlock_lock(c.sync, "mine", 4, NULL, &hold), REDLOCK_OK);
-    worker_start(&holder, c.sync, "job", NULL);
-    cr_assert_eq(worker_done(&holder, job_lock), REDLOCK_OK);
+    worker_start_holding(&holder, c.sync, "job", NULL);
     worker_start(&waiting, c.sync, "job", NULL);
     waiting.options.stop = stop;
     worker_do(&waiting, job_lock);

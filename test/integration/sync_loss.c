@@ -46,8 +46,7 @@ static redlock_lock_options short_options(struct seen *seen)
 
 static void break_key(struct sync_quorum *c)
 {
-    for (unsigned i = 0; i < c->servers.n; i++)
-        servers_do(&c->servers, i, "DEL job");
+    servers_do_first(&c->servers, c->servers.n, "DEL job");
 }
 
 /*
@@ -89,8 +88,7 @@ Test(sync_loss, broken)
     cr_assert_eq(worker_done(&worker[2], job_confirm), REDLOCK_OK);
     for (unsigned i = 0; i < 3; i++)
         worker_end(&worker[i]);
-    redlock_sync_free(c.sync);
-    c.sync = NULL;
+    sync_quorum_free_client(&c);
     cr_assert_eq(seen[0].times, 1);
     cr_assert_eq(seen[1].times + seen[2].times, 0, "their waits have ended");
     sync_quorum_close(&c);
@@ -104,18 +102,15 @@ Test(sync_loss, taken)
     struct seen seen = {0};
     redlock_lock_options options = short_options(&seen);
     sync_quorum_open(&c, 3);
-    worker_start(&worker, c.sync, "job", &options);
-    cr_assert_eq(worker_done(&worker, job_lock), REDLOCK_OK);
+    worker_start_holding(&worker, c.sync, "job", &options);
     SYNC_QUORUM_UNTIL(servers_with(&c.servers, "job", redlock_hold_token(worker.hold)) ==
                       3);
-    for (unsigned i = 0; i < 3; i++)
-        servers_do(&c.servers, i, "SET job another");
+    servers_do_first(&c.servers, 3, "SET job another");
     SYNC_QUORUM_UNTIL(seen.times > 0);
     cr_assert_eq(seen.why, REDLOCK_TAKEN);
     cr_assert_eq(worker_done(&worker, job_confirm), REDLOCK_TAKEN);
     worker_end(&worker);
-    redlock_sync_free(c.sync);
-    c.sync = NULL;
+    sync_quorum_free_client(&c);
     cr_assert_eq(servers_with(&c.servers, "job", "another"), 3);
     cr_assert_eq(seen.times, 1);
     sync_quorum_close(&c);
@@ -168,10 +163,8 @@ Test(sync_loss, servers_die)
     struct seen seen = {0};
     redlock_lock_options options = short_options(&seen);
     sync_quorum_open(&c, 3);
-    worker_start(&worker, c.sync, "job", &options);
-    cr_assert_eq(worker_done(&worker, job_lock), REDLOCK_OK);
-    for (unsigned i = 0; i < 3; i++)
-        servers_kill(&c.servers, i);
+    worker_start_holding(&worker, c.sync, "job", &options);
+    servers_kill_first(&c.servers, 3);
     SYNC_QUORUM_UNTIL(seen.times > 0);
     cr_assert_eq(seen.why, REDLOCK_EXPIRED);
     cr_assert_eq(worker_done(&worker, job_unlock), REDLOCK_EXPIRED);
@@ -192,8 +185,7 @@ Test(sync_loss, held_for_the_longest_hold)
     redlock_lock_options options = short_options(&seen);
     options.max_hold_ms = 400;
     sync_quorum_open(&c, 3);
-    worker_start(&worker, c.sync, "job", &options);
-    cr_assert_eq(worker_done(&worker, job_lock), REDLOCK_OK);
+    worker_start_holding(&worker, c.sync, "job", &options);
     SYNC_QUORUM_UNTIL(seen.times > 0);
     cr_assert_eq(seen.why, REDLOCK_MAX_HOLD);
     cr_assert_eq(worker_done(&worker, job_unlock), REDLOCK_MAX_HOLD);
@@ -273,8 +265,7 @@ Test(sync_loss, callbacks_do_not_wait)
     redlock_lock_options options = short_options(&seen);
     sync_quorum_open(&c, 3);
     seen.sync = c.sync;
-    worker_start(&worker, c.sync, "job", &options);
-    cr_assert_eq(worker_done(&worker, job_lock), REDLOCK_OK);
+    worker_start_holding(&worker, c.sync, "job", &options);
     break_key(&c);
     SYNC_QUORUM_UNTIL(seen.times > 0);
     for (unsigned i = 0; i < 7; i++)
@@ -322,9 +313,7 @@ Test(sync_loss, callback_frees_the_client)
     seen.sync = c.sync;
     cr_assert_eq(redlock_lock(c.sync, "job", 3, &options, &hold), REDLOCK_OK);
     cr_assert_eq(redlock_lock(c.sync, "other", 5, NULL, &other), REDLOCK_OK);
-    worker_start(&waiting, c.sync, "other", NULL);
-    worker_do(&waiting, job_lock);
-    SYNC_QUORUM_UNTIL(sync_quorum_waiting(c.sync, "other") == 1);
+    worker_start_waiting(&waiting, c.sync, "other", NULL);
     break_key(&c);
     cr_assert_eq(worker_await(&waiting), REDLOCK_CANCELLED);
     SYNC_QUORUM_UNTIL(redlock_hold_lost(other));
@@ -355,8 +344,7 @@ Test(sync_loss, freed_while_its_callback_runs)
     redlock_lock_options options = short_options(&seen);
     sem_init(&seen.go, 0, 0);
     sync_quorum_open(&c, 3);
-    worker_start(&worker, c.sync, "job", &options);
-    cr_assert_eq(worker_done(&worker, job_lock), REDLOCK_OK);
+    worker_start_holding(&worker, c.sync, "job", &options);
     redlock_hold *hold = worker.hold;
     break_key(&c);
     SYNC_QUORUM_UNTIL(seen.begun > 0);

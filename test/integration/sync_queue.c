@@ -227,8 +227,7 @@ Test(sync_queue, next_thread_waits_behind_the_process_that_was_notified)
     redlock_sync *theirs = sync_quorum_sync(&c);
     worker_start(&first, c.sync, "job", &options);
     worker_start(&next, c.sync, "job", &options);
-    worker_start(&other, theirs, "job", &options);
-    cr_assert_eq(worker_done(&other, job_lock), REDLOCK_OK);
+    worker_start_holding(&other, theirs, "job", &options);
     worker_do(&first, job_lock); /* so that it is subscribed from then on */
     SYNC_QUORUM_UNTIL(with_places(&c, 1) >= 2);
     cr_assert_eq(worker_done(&other, job_unlock), REDLOCK_OK);

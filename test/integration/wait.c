@@ -161,8 +161,7 @@ Test(wait, wait_ends_without_a_quorum)
     struct reported reported;
     redlock_lease_options options = waiting(REDLOCK_RETRY_FIXED, 300);
     quorum_open_fresh(&s, 5);
-    for (unsigned i = 0; i < 3; i++)
-        servers_kill(&s.servers, i);
+    servers_kill_first(&s.servers, 3);
     redlock_lease *lease = quorum_acquire(&s, "job", &options, &reported);
     cr_assert_eq(reported.result.code, REDLOCK_NO_QUORUM);
     cr_assert_gt(reported.result.attempts, 1);
@@ -200,12 +199,10 @@ Test(wait, outlives_a_holder_that_died)
     struct reported reported;
     redlock_lease_options options = waiting(REDLOCK_RETRY_EXPONENTIAL, LOOP_PATIENCE_MS);
     quorum_open(&s, 5);
-    for (unsigned i = 0; i < 5; i++)
-        servers_do(&s.servers, i, "SET job dead PX 500");
+    servers_do_first(&s.servers, 5, "SET job dead PX 500");
     redlock_lease *lease = quorum_acquire(&s, "job", &options, &reported);
     cr_assert_eq(reported.result.code, REDLOCK_OK);
-    redlock_lease_free(lease);
-    quorum_drain(&s);
+    quorum_free_lease(&s, lease);
     quorum_close(&s);
 }
 

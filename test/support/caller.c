@@ -16,22 +16,25 @@ static void free_now(struct caller *caller)
     }
 }
 
+static void note(struct caller *caller, unsigned *times, redlock_code code)
+{
+    ++*times;
+    caller->code = code;
+    free_now(caller);
+}
+
 void caller_on_reported(redlock_lease *lease, const redlock_result *result, void *arg)
 {
     struct caller *caller = arg;
-    caller->reported++;
-    caller->code = result->code;
     caller->lease = lease;
-    free_now(caller);
+    note(caller, &caller->reported, result->code);
 }
 
 void caller_on_lost(redlock_lease *lease, const redlock_result *result, void *arg)
 {
     struct caller *caller = arg;
-    caller->lost++;
-    caller->code = result->code;
     caller->lease = lease;
-    free_now(caller);
+    note(caller, &caller->lost, result->code);
 }
 
 void caller_on_extended(redlock_lease *lease, const redlock_result *result, void *arg)
@@ -57,18 +60,14 @@ void caller_on_inspection(redlock_client *client, const redlock_inspection *insp
 {
     struct caller *caller = arg;
     (void)client;
-    caller->other++;
-    caller->code = inspection->code;
-    free_now(caller);
+    note(caller, &caller->other, inspection->code);
 }
 
 void caller_on_admitted(redlock_client *client, const redlock_admitted *result, void *arg)
 {
     struct caller *caller = arg;
     (void)client;
-    caller->other++;
-    caller->code = result->code;
-    free_now(caller);
+    note(caller, &caller->other, result->code);
 }
 
 int64_t caller_on_retry(unsigned attempt, uint64_t random, void *arg)
@@ -92,8 +91,24 @@ void caller_finish(struct quorum *s, struct caller *caller, unsigned calls)
         redlock_client_free(s->client);
     }
     s->client = quorum_client(s, NULL);
-    for (unsigned i = 0; i < s->servers.n; i++)
-        servers_do(&s->servers, i, "FLUSHALL");
+    servers_do_first(&s->servers, s->servers.n, "FLUSHALL");
+}
+
+void caller_expect(struct quorum *s, struct caller *caller, const unsigned *times,
+                   redlock_code code)
+{
+    LOOP_UNTIL(s->base, *times > 0);
+    cr_assert_eq(caller->code, code, "%s, not %s", redlock_code_name(caller->code),
+                 redlock_code_name(code));
+    caller_finish(s, caller, 1);
+}
+
+void caller_acquire(struct quorum *s, struct caller *caller)
+{
+    redlock_lease_options options = quorum_lease_options();
+    cr_assert_eq(redlock_acquire(s->client, "job", 3, &options, caller_on_reported, caller,
+                                 &caller->lease),
+                 REDLOCK_OK);
 }
 
 redlock_lease *caller_hold(struct quorum *s, struct caller *caller,

@@ -24,6 +24,13 @@ redlock_retry_fn caller_on_retry; /* tries again after 1 ms */
 /* The loop goes on, nothing is called again, and everything can be freed. */
 void caller_finish(struct quorum *s, struct caller *caller, unsigned calls);
 
+/* Runs until `*times`, one of its counters, is not 0; finishes after this one callback. */
+void caller_expect(struct quorum *s, struct caller *caller, const unsigned *times,
+                   redlock_code code);
+
+/* Starts to acquire the lock "job". */
+void caller_acquire(struct quorum *s, struct caller *caller);
+
 /* Holds the lock "job", with the callbacks above for its loss and its extensions. */
 redlock_lease *caller_hold(struct quorum *s, struct caller *caller,
                            redlock_lease_options options);

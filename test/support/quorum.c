@@ -2,6 +2,7 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 redlock_options quorum_options(void)
 {
@@ -18,6 +19,13 @@ redlock_lease_options quorum_lease_options(void)
     redlock_lease_options options;
     redlock_lease_options_init(&options);
     options.ttl_ms = 60000;
+    return options;
+}
+
+redlock_lease_options quorum_quiet_options(void)
+{
+    redlock_lease_options options = quorum_lease_options();
+    options.watchdog = false;
     return options;
 }
 
@@ -66,6 +74,12 @@ void quorum_close(struct quorum *quorum)
     servers_end(&quorum->servers);
 }
 
+void quorum_close_empty(struct quorum *quorum)
+{
+    quorum_expect_empty(quorum);
+    quorum_close(quorum);
+}
+
 /* --- reports --- */
 
 void reported_note(redlock_lease *lease, const redlock_result *result, void *arg)
@@ -76,9 +90,14 @@ void reported_note(redlock_lease *lease, const redlock_result *result, void *arg
     reported->result = *result;
 }
 
-redlock_lease *quorum_acquire(struct quorum *quorum, const char *key,
-                              const redlock_lease_options *options,
-                              struct reported *reported)
+void reported_on_lost(redlock_lease_options *options, struct reported *reported)
+{
+    options->on_lost = reported_note;
+    options->lost_arg = reported;
+}
+
+redlock_lease *quorum_start(struct quorum *quorum, const char *key,
+                            const redlock_lease_options *options, struct reported *reported)
 {
     redlock_lease_options mine = quorum_lease_options();
     redlock_lease *lease = NULL;
@@ -87,6 +106,14 @@ redlock_lease *quorum_acquire(struct quorum *quorum, const char *key,
                                  options ? options : &mine, reported_note, reported,
                                  &lease),
                  REDLOCK_OK);
+    return lease;
+}
+
+redlock_lease *quorum_acquire(struct quorum *quorum, const char *key,
+                              const redlock_lease_options *options,
+                              struct reported *reported)
+{
+    redlock_lease *lease = quorum_start(quorum, key, options, reported);
     LOOP_UNTIL(quorum->base, reported->times > 0);
     cr_assert_eq(reported->times, 1);
     cr_assert_eq(reported->lease, lease);
@@ -142,12 +169,31 @@ void quorum_drain(struct quorum *quorum)
     cr_assert_eq(drained, 1, "something is left");
 }
 
+void quorum_free_lease(struct quorum *quorum, redlock_lease *lease)
+{
+    redlock_lease_free(lease);
+    quorum_drain(quorum);
+}
+
+void quorum_expect_empty(struct quorum *quorum)
+{
+    quorum_drain(quorum);
+    cr_assert_eq(servers_keys(&quorum->servers), 0);
+}
+
 /* --- fenced locks --- */
 
 redlock_lease_options quorum_fenced_options(void)
 {
     redlock_lease_options options = quorum_lease_options();
     options.fenced = true;
+    return options;
+}
+
+redlock_lease_options quorum_quiet_fenced_options(void)
+{
+    redlock_lease_options options = quorum_fenced_options();
+    options.watchdog = false;
     return options;
 }
 
@@ -180,6 +226,40 @@ void quorum_open_fenced(struct quorum *quorum, unsigned n, const redlock_options
     quorum_open_with(quorum, n, options);
     redlock_code code = quorum_admit(quorum, REDLOCK_ADMIT_AT_ONCE, 0, NULL);
     cr_assert_eq(code, REDLOCK_OK, "%s", redlock_code_name(code));
+}
+
+redlock_lease *quorum_hold_fenced(struct quorum *quorum, const char *key)
+{
+    redlock_lease_options options = quorum_quiet_fenced_options();
+    redlock_lease *lease = quorum_hold(quorum, key, &options);
+    cr_assert_gt(redlock_fence(lease), 0);
+    return lease;
+}
+
+int64_t quorum_stored_fence(struct quorum *quorum, unsigned i, const char *key)
+{
+    redisReply *reply = servers_run(&quorum->servers, i, "GET %s!fence", key);
+    cr_assert_eq(reply->type, REDIS_REPLY_STRING, "no fence on server %u", i);
+    int64_t fence = strtoll(reply->str, NULL, 10);
+    freeReplyObject(reply);
+    return fence;
+}
+
+int64_t quorum_time_us(struct quorum *quorum, unsigned i)
+{
+    redisReply *reply = servers_run(&quorum->servers, i, "TIME");
+    cr_assert_eq(reply->elements, 2);
+    int64_t time = strtoll(reply->element[0]->str, NULL, 10) * 1000000 +
+                   strtoll(reply->element[1]->str, NULL, 10);
+    freeReplyObject(reply);
+    return time;
+}
+
+void quorum_expect_fences(struct quorum *quorum, unsigned keys)
+{
+    quorum_await_ready(quorum);
+    quorum_drain(quorum);
+    cr_assert_eq(servers_keys(&quorum->servers), (1 + keys) * quorum->servers.n);
 }
 
 const redlock_node *quorum_member(const redlock_client *client, unsigned i)

@@ -19,6 +19,7 @@ struct quorum {
 /* The options of a test that does not set its own: long timeouts. */
 redlock_options quorum_options(void);
 redlock_lease_options quorum_lease_options(void);
+redlock_lease_options quorum_quiet_options(void); /* without a watchdog */
 
 /*
  * Starts n servers and a client that is ready on all of them. A later client does not wait
@@ -38,6 +39,9 @@ redlock_client *quorum_client(struct quorum *quorum, const redlock_options *opti
 /* Frees what still exists and ends the servers. */
 void quorum_close(struct quorum *quorum);
 
+/* The same, but drains before, after which no key may exist. */
+void quorum_close_empty(struct quorum *quorum);
+
 /* --- reports --- */
 
 struct reported {
@@ -47,6 +51,9 @@ struct reported {
 };
 
 void reported_note(redlock_lease *lease, const redlock_result *result, void *arg);
+
+/* Makes `reported` note the loss of a lease with these options. */
+void reported_on_lost(redlock_lease_options *options, struct reported *reported);
 
 /* Runs the loop until the first report, and checks that its code is `expected`. */
 #define EXPECT_REPORTED(quorum, reported, expected)                                        \
@@ -58,10 +65,12 @@ void reported_note(redlock_lease *lease, const redlock_result *result, void *arg
                      redlock_code_name(expected));                                         \
     } while (0)
 
-/*
- * Acquires and waits; returns the lease, whatever the result. NULL options: the fixture's
- * own.
- */
+/* Starts to acquire. NULL options: the fixture's own. */
+redlock_lease *quorum_start(struct quorum *quorum, const char *key,
+                            const redlock_lease_options *options,
+                            struct reported *reported);
+
+/* Acquires and waits; returns the lease, whatever the result. */
 redlock_lease *quorum_acquire(struct quorum *quorum, const char *key,
                               const redlock_lease_options *options,
                               struct reported *reported);
@@ -77,9 +86,16 @@ redlock_code quorum_extend(struct quorum *quorum, redlock_lease *lease, int64_t 
 /* Runs until every reachable node has confirmed everything. */
 void quorum_drain(struct quorum *quorum);
 
+/* Frees the lease, and drains. */
+void quorum_free_lease(struct quorum *quorum, redlock_lease *lease);
+
+/* Drains, after which no key may exist. */
+void quorum_expect_empty(struct quorum *quorum);
+
 /* --- fenced locks --- */
 
 redlock_lease_options quorum_fenced_options(void);
+redlock_lease_options quorum_quiet_fenced_options(void); /* without a watchdog */
 
 struct admitted {
     unsigned times;
@@ -95,6 +111,23 @@ redlock_code quorum_admit(struct quorum *quorum, redlock_admission how, size_t n
 
 /* Like quorum_open_with(), and admits the servers at once. */
 void quorum_open_fenced(struct quorum *quorum, unsigned n, const redlock_options *options);
+
+/* Holds a fenced lock without a watchdog. */
+redlock_lease *quorum_hold_fenced(struct quorum *quorum, const char *key);
+
+/* The fence that node i stores for the key, which must exist. */
+int64_t quorum_stored_fence(struct quorum *quorum, unsigned i, const char *key);
+
+/* A client knows the nodes' time to half a round trip, however slow the machine is. */
+#define QUORUM_SLACK_US 60000000
+
+/* The time of day of node i, us. */
+int64_t quorum_time_us(struct quorum *quorum, unsigned i);
+
+/*
+ * Drains; only the markers and the fences of `keys` keys that were ever locked remain.
+ */
+void quorum_expect_fences(struct quorum *quorum, unsigned keys);
 
 /* The member state of node i; valid until the next call. */
 const redlock_node *quorum_member(const redlock_client *client, unsigned i);

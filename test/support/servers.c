@@ -170,6 +170,24 @@ void servers_cont(struct servers *servers, unsigned i)
     server->stopped = false;
 }
 
+void servers_stop_first(struct servers *servers, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        servers_stop(servers, i);
+}
+
+void servers_cont_first(struct servers *servers, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        servers_cont(servers, i);
+}
+
+void servers_kill_first(struct servers *servers, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        servers_kill(servers, i);
+}
+
 /* --- starting and ending --- */
 
 static int remove_entry(const char *path, const struct stat *stat, int type,
@@ -292,12 +310,30 @@ redisReply *servers_run(struct servers *servers, unsigned i, const char *format,
     return reply;
 }
 
-void servers_do(struct servers *servers, unsigned i, const char *format, ...)
+static void do_one(struct servers *servers, unsigned i, const char *format, va_list args)
 {
-    RUN(reply);
+    redisReply *reply = run(servers, i, format, args);
     cr_assert_neq(reply->type, REDIS_REPLY_ERROR, "server %u, %s: %s", i, format,
                   reply->str);
     freeReplyObject(reply);
+}
+
+void servers_do(struct servers *servers, unsigned i, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    do_one(servers, i, format, args);
+    va_end(args);
+}
+
+void servers_do_first(struct servers *servers, unsigned n, const char *format, ...)
+{
+    for (unsigned i = 0; i < n; i++) {
+        va_list args;
+        va_start(args, format);
+        do_one(servers, i, format, args);
+        va_end(args);
+    }
 }
 
 bool servers_int(struct servers *servers, unsigned i, long long value, const char *format,

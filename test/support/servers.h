@@ -48,11 +48,17 @@ void servers_cont(struct servers *servers, unsigned i);    /* SIGCONT */
 void servers_kill(struct servers *servers, unsigned i);    /* SIGKILL: loses its memory */
 void servers_restart(struct servers *servers, unsigned i); /* kill and launch */
 
+/* The same with the first `n` servers. */
+void servers_stop_first(struct servers *servers, unsigned n);
+void servers_cont_first(struct servers *servers, unsigned n);
+void servers_kill_first(struct servers *servers, unsigned n);
+
 /* Runs a command; the caller frees the reply. */
 redisReply *servers_run(struct servers *servers, unsigned i, const char *format, ...);
 
 /* Runs a command for its effect: an error reply fails the test. */
 void servers_do(struct servers *servers, unsigned i, const char *format, ...);
+void servers_do_first(struct servers *servers, unsigned n, const char *format, ...);
 
 /* Whether the reply is this integer, or this text. */
 bool servers_int(struct servers *servers, unsigned i, long long value, const char *format,

@@ -78,6 +78,12 @@ void sync_quorum_open_fenced(struct sync_quorum *sync_quorum, unsigned n)
     sync_quorum->sync = sync_quorum_sync(sync_quorum);
 }
 
+void sync_quorum_free_client(struct sync_quorum *sync_quorum)
+{
+    redlock_sync_free(sync_quorum->sync);
+    sync_quorum->sync = NULL;
+}
+
 void sync_quorum_close(struct sync_quorum *sync_quorum)
 {
     redlock_sync_free(sync_quorum->sync);
@@ -156,6 +162,29 @@ void worker_end(struct worker *worker)
     redlock_hold_free(worker->hold);
     pthread_cond_destroy(&worker->changed);
     pthread_mutex_destroy(&worker->mutex);
+}
+
+void worker_start_holding(struct worker *worker, redlock_sync *sync, const char *key,
+                          const redlock_lock_options *options)
+{
+    worker_start(worker, sync, key, options);
+    cr_assert_eq(worker_done(worker, job_lock), REDLOCK_OK);
+}
+
+void worker_start_waiting(struct worker *worker, redlock_sync *sync, const char *key,
+                          const redlock_lock_options *options)
+{
+    unsigned already = sync_quorum_waiting(sync, key);
+    worker_start(worker, sync, key, options);
+    worker_do(worker, job_lock);
+    SYNC_QUORUM_UNTIL(sync_quorum_waiting(sync, key) == already + 1);
+}
+
+void worker_finish(struct worker *worker)
+{
+    cr_assert_eq(worker_await(worker), REDLOCK_OK, "%s", redlock_code_name(worker->code));
+    cr_assert_eq(worker_done(worker, job_confirm), REDLOCK_OK);
+    worker_end(worker);
 }
 
 static void note(struct worker *worker, redlock_code code)

@@ -23,6 +23,7 @@ redlock_lock_options sync_quorum_lock_options(void);
 void sync_quorum_open(struct sync_quorum *sync_quorum, unsigned n);
 void sync_quorum_open_fenced(struct sync_quorum *sync_quorum, unsigned n);
 void sync_quorum_close(struct sync_quorum *sync_quorum); /* frees what still exists */
+void sync_quorum_free_client(struct sync_quorum *sync_quorum);
 
 /* Another client of the same servers, as in another process. */
 redlock_sync *sync_quorum_sync(struct sync_quorum *sync_quorum);
@@ -59,6 +60,17 @@ void worker_end(struct worker *worker); /* ends the thread, then frees the hold 
 
 /* The same, and waits for it. */
 redlock_code worker_done(struct worker *worker, worker_job *job);
+
+/* Starts it, and it holds the lock. */
+void worker_start_holding(struct worker *worker, redlock_sync *sync, const char *key,
+                          const redlock_lock_options *options);
+
+/* Starts it, and it waits for the lock, after the workers that wait already. */
+void worker_start_waiting(struct worker *worker, redlock_sync *sync, const char *key,
+                          const redlock_lock_options *options);
+
+/* It gets the lock that it waits for or has it; it releases the lock and ends. */
+void worker_finish(struct worker *worker);
 
 worker_job job_lock, job_try, job_lock_for, job_unlock, job_confirm, job_extend;
 
