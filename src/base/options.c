@@ -79,8 +79,9 @@ static redlock_code check(const redlock_options *options, size_t nodes)
     };
     if (options->label && !label_is_fine(options->label))
         return rl_fail(REDLOCK_BAD_OPTION,
-                       "label is longer than %d bytes, or not one word of printable ASCII",
-                       REDLOCK_LABEL_MAX);
+                       "label has %zu bytes, and must be one word of at most %d bytes of "
+                       "printable ASCII",
+                       strlen(options->label), REDLOCK_LABEL_MAX);
     if (prefix >= REDLOCK_KEY_MAX)
         return rl_fail(REDLOCK_BAD_OPTION,
                        "prefix has %zu bytes, and must have less than %d", prefix,

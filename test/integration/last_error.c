@@ -3,7 +3,9 @@
  * returns at once, and the text names what is wrong.
  */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -224,6 +226,55 @@ Test(last_error, of_no_memory)
     close_alone();
 }
 
+/* One allocation after the other fails; ends when the call needed no further one. */
+static void fail_each_allocation(const char *name, redlock_code (*call)(void),
+                                 void (*undo)(void))
+{
+    bool failed = true;
+    for (size_t after = 0; failed; after++) {
+        alloc_faults_begin(after, 1);
+        alloc_faults_enter();
+        redlock_code code = call();
+        alloc_faults_leave();
+        failed = alloc_faults_end();
+        if (code == REDLOCK_OK)
+            undo();
+        else if (code == REDLOCK_SYSTEM) /* libevent had no memory for the timer */
+            cr_assert(strstr(redlock_last_error()->text, strerror(ENOMEM)));
+        else
+            cr_assert(
+                fails(name, code, REDLOCK_NO_MEMORY, redlock_code_text(REDLOCK_NO_MEMORY)));
+    }
+}
+
+static redlock_client *another;
+
+static redlock_code make_another(void)
+{
+    return redlock_client_new(alone.base, &(const char *){"unix:///tmp/nothing.sock"}, 1,
+                              NULL, &another, NULL);
+}
+
+static void free_another(void)
+{
+    redlock_client_free(another);
+}
+
+static void free_made(void)
+{
+    redlock_lease_free(made);
+    made = NULL;
+}
+
+Test(last_error, of_each_allocation)
+{
+    open_alone();
+    for (size_t i = 0; i < sizeof(of_client) / sizeof(of_client[0]); i++)
+        fail_each_allocation(of_client[i].name, of_client[i].call, free_made);
+    fail_each_allocation("client_new", make_another, free_another);
+    close_alone();
+}
+
 /* --- codes of one function --- */
 
 static redlock_code make_client(const char *first, const char *second)
@@ -238,22 +289,58 @@ Test(last_error, of_making_a_client)
 {
     const char *const uris[REDLOCK_NODES_MAX + 1] = {NULL};
     redlock_client *none = NULL;
-    redlock_options options;
-    redlock_options_init(&options);
-    options.quorum = 2;
     open_alone();
     FAILS(make_client(NULL, NULL), BAD_NODES, "no node is configured");
     FAILS(redlock_client_new(alone.base, uris, REDLOCK_NODES_MAX + 1, NULL, &none, NULL),
           BAD_NODES, "33 nodes are more than 32");
     FAILS(make_client("host:1", NULL), BAD_URI,
           "node 1: the URI has no scheme: did you mean redis://host:1?");
+    FAILS(make_client("redis://a:b", NULL), BAD_URI,
+          "node 1: the URI is malformed: it is not redis://host[:port] or unix:///path");
     FAILS(make_client("redis://a", "redis://a:6379"), DUPLICATE_NODE,
           "nodes 1 and 2 are the same: redis://a:6379");
     FAILS(make_client("rediss://a", NULL), UNSUPPORTED,
           "node 1: rediss:// is not built in yet");
-    FAILS(redlock_client_new(alone.base, &(const char *){"redis://a"}, 1, &options, &none,
-                             NULL),
-          BAD_OPTION, "quorum is 2, and must be from 1 to 1");
+    close_alone();
+}
+
+static redlock_code make_client_with(redlock_options options)
+{
+    redlock_client *none = NULL;
+    return redlock_client_new(alone.base, &(const char *){"redis://a"}, 1, &options, &none,
+                              NULL);
+}
+
+#define FAILS_TO_MAKE(text, ...)                                                           \
+    do {                                                                                   \
+        redlock_options options;                                                           \
+        redlock_options_init(&options);                                                    \
+        __VA_ARGS__;                                                                       \
+        FAILS(make_client_with(options), BAD_OPTION, text);                                \
+    } while (0)
+
+Test(last_error, of_client_options)
+{
+    static char prefix[REDLOCK_KEY_MAX + 1];
+    memset(prefix, 'p', REDLOCK_KEY_MAX);
+    open_alone();
+    FAILS_TO_MAKE("size is not set: make the options by redlock_options_init()",
+                  options.size = 0);
+    FAILS_TO_MAKE("quorum is 2, and must be from 1 to 1", options.quorum = 2);
+    FAILS_TO_MAKE("node_timeout_ms is -1, and must be from 0 to 31622400000",
+                  options.node_timeout_ms = -1);
+    FAILS_TO_MAKE("connect_timeout_ms is 0, and must be from 1 to 31622400000",
+                  options.connect_timeout_ms = 0);
+    FAILS_TO_MAKE("drift_ppm is 500001, and must be from 0 to 500000",
+                  options.drift_ppm = 500001);
+    FAILS_TO_MAKE("max_ttl_ms is 86400001, and must be from 0 to 86400000",
+                  options.max_ttl_ms = REDLOCK_TTL_MAX_MS + 1);
+    FAILS_TO_MAKE(
+        "label has 3 bytes, and must be one word of at most 64 bytes of "
+        "printable ASCII",
+        options.label = "a b");
+    FAILS_TO_MAKE("prefix has 512 bytes, and must have less than 512",
+                  options.prefix = prefix);
     close_alone();
 }
 
@@ -631,6 +718,10 @@ Test(last_error, of_a_lock_that_is_taken)
                  REDLOCK_TAKEN);
     cr_assert(strstr(redlock_last_error()->text,
                      "another thread of this process has the lock for another "));
+    cr_assert_eq(redlock_lock_for(threads.sync, "held", 4, 1, NULL, &threads.none),
+                 REDLOCK_TIMEOUT);
+    cr_assert(strstr(redlock_last_error()->text,
+                     "another thread of this process has the lock for another "));
     servers_do(&threads.quorum.servers, 0, "SET job other");
     FAILS(try_lock(), TAKEN, "other has the lock");
     FAILS(lock_for(), TIMEOUT, "other has the lock");
@@ -639,5 +730,79 @@ Test(last_error, of_a_lock_that_is_taken)
     FAILS(hold_extend(), TAKEN, taken);
     FAILS(hold_extend(), TAKEN, taken);
     FAILS(unlock(), TAKEN, taken);
+    close_threads();
+}
+
+static void *wait_for_job(void *arg)
+{
+    redlock_lock_options options;
+    redlock_lock_options_init(&options);
+    options.stop = threads.stop;
+    (void)arg;
+    FAILS(redlock_lock(threads.sync, "job", 3, &options, &threads.none), CANCELLED,
+          redlock_code_text(REDLOCK_CANCELLED));
+    return NULL;
+}
+
+Test(last_error, of_a_lock_that_a_thread_waits_for)
+{
+    pthread_t thread;
+    open_threads(NULL);
+    servers_do(&threads.quorum.servers, 0, "SET job other");
+    SUCCEEDS(stop_new());
+    pthread_create(&thread, NULL, wait_for_job, NULL);
+    do
+        cr_assert_eq(try_lock(), REDLOCK_TAKEN);
+    while (strcmp(redlock_last_error()->text, "other has the lock") == 0);
+    cr_assert_str_eq(redlock_last_error()->text,
+                     "another thread of this process waits for the lock");
+    redlock_stop_all(threads.stop);
+    pthread_join(thread, NULL);
+    redlock_stop_free(threads.stop);
+    close_threads();
+}
+
+static atomic_int extended;
+
+static void *extend_held(void *arg)
+{
+    *(bool *)arg = fails("hold_extend", hold_extend(), REDLOCK_BUSY,
+                         "another thread is extending this lock");
+    extended++;
+    return NULL;
+}
+
+/* The node is stopped: of two threads, the second is refused while the first waits. */
+Test(last_error, of_two_extensions_at_once)
+{
+    pthread_t thread[2];
+    bool busy[2];
+    open_threads(NULL);
+    servers_stop(&threads.quorum.servers, 0);
+    for (int i = 0; i < 2; i++)
+        pthread_create(&thread[i], NULL, extend_held, &busy[i]);
+    LOOP_UNTIL(threads.quorum.base, extended == 1);
+    servers_cont(&threads.quorum.servers, 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(thread[i], NULL);
+    cr_assert_neq(busy[0], busy[1]);
+    close_threads();
+}
+
+static void free_none(void)
+{
+    redlock_hold_free(threads.none);
+}
+
+static void free_stop(void)
+{
+    redlock_stop_free(threads.stop);
+}
+
+Test(last_error, of_each_allocation_of_threads)
+{
+    open_threads(NULL);
+    fail_each_allocation("try_lock", try_lock, free_none);
+    fail_each_allocation("stop_new", stop_new, free_stop);
     close_threads();
 }
