@@ -47,7 +47,7 @@ static const char *find_twin(const redlock_client *client, unsigned node)
     for (unsigned i = 0; i < client->nodes.n; i++)
         if (i != node && strcmp(client->nodes.node[i].link.run_id,
                                 client->nodes.node[node].link.run_id) == 0)
-            return client->nodes.node[i].connection.uri.shown;
+            return client->nodes.node[i].uri.shown;
     return NULL;
 }
 
@@ -57,7 +57,7 @@ static void note_links(struct check *check)
     const redlock_client *client = rl_client_of(&check->task);
     for (unsigned i = 0; i < client->nodes.n; i++) {
         struct rl_probe *probe = &check->probe[i];
-        probe->db = client->nodes.node[i].connection.uri.db > 0;
+        probe->db = client->nodes.node[i].uri.db > 0;
         if (probe->fault == RL_FAULT_DUPLICATE)
             probe->twin = find_twin(client, i);
     }
@@ -315,7 +315,7 @@ static void describe_as_unknown(struct check *check)
     for (unsigned i = 0; i < client->nodes.n; i++) {
         check->each[i] = &check->health[i];
         check->health[i] = (redlock_node_health){
-            .uri = client->nodes.node[i].connection.uri.shown,
+            .uri = client->nodes.node[i].uri.shown,
             .latency_us = -1,
             .maxmemory = -1,
             .replicas = -1,
@@ -364,7 +364,7 @@ size_t redlock_client_acl(const redlock_client *client, char *text, size_t room)
     const char *user = NULL;
     bool select = false;
     for (unsigned i = 0; i < client->nodes.n; i++) {
-        const struct rl_uri *uri = &client->nodes.node[i].connection.uri;
+        const struct rl_uri *uri = &client->nodes.node[i].uri;
         user = user ? user : uri->user;
         select |= uri->db > 0;
     }

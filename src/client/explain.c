@@ -57,7 +57,7 @@ void rl_client_describe(const redlock_client *client, unsigned node,
                     ballot->vote == RL_VOTE_GONE || ballot->vote == RL_VOTE_RECREATED ||
                     ballot->vote == RL_VOTE_ERROR;
     *ret_node = (redlock_node){
-        .uri = client->nodes.node[node].connection.uri.shown,
+        .uri = client->nodes.node[node].uri.shown,
         .verdict = verdicts[ballot->vote],
         .fault = (redlock_fault)ballot->fault,
         .text = rl_fault_text(ballot->fault),
@@ -147,7 +147,7 @@ size_t redlock_client_members_sized(const redlock_client *client, redlock_node *
         rl_time left =
             rl_membership_quarantine_left(&client->members.membership, i, client->loop.now);
         const redlock_node node = {
-            .uri = client->nodes.node[i].connection.uri.shown,
+            .uri = client->nodes.node[i].uri.shown,
             .verdict = active ? REDLOCK_VERDICT_ACTIVE : REDLOCK_VERDICT_ABSENT,
             .fault = (redlock_fault)fault,
             .text = rl_fault_text(fault),

@@ -40,7 +40,7 @@ bool rl_node_greet(const struct rl_node *node, struct rl_connection *connection)
 {
     const struct rl_nodes *nodes = node->nodes;
     const redlock_options *options = nodes->options;
-    const struct rl_uri *uri = &node->connection.uri;
+    const struct rl_uri *uri = &node->uri;
     char *from_file = options->password_file && !uri->password
                           ? read_password(options->password_file)
                           : NULL;
@@ -347,9 +347,8 @@ redlock_code rl_nodes_parse_uris(struct rl_nodes *nodes, const char *const *uris
 {
     for (unsigned i = 0; i < nodes->n; i++) {
         struct rl_node *node = &nodes->node[i];
-        struct rl_uri uri;
         errno = 0;
-        const char *why = rl_uri_parse(uris[i], &uri);
+        const char *why = rl_uri_parse(uris[i], &node->uri);
         if (why && errno == ENOMEM)
             return rl_fail_by_code(REDLOCK_NO_MEMORY);
         const char *scheme = why ? rl_uri_missing_scheme(uris[i]) : NULL;
@@ -360,15 +359,15 @@ redlock_code rl_nodes_parse_uris(struct rl_nodes *nodes, const char *const *uris
         if (why) /* the message omits the URI: it may contain a password */
             return rl_fail(REDLOCK_BAD_URI, "node %u: the URI is malformed: %s", i + 1,
                            why);
-        rl_connection_init(&node->connection, nodes->loop->base, &nodes->resolver,
-                           &nodes->batch, &uri, &node_handler, node);
-        if (uri.tls)
+        rl_connection_init(&node->connection, &nodes->resolver, &nodes->batch, &node->uri,
+                           &node_handler, node);
+        if (node->uri.tls)
             return rl_fail(REDLOCK_UNSUPPORTED, "node %u: rediss:// is not built in yet",
                            i + 1);
         for (unsigned j = 0; j < i; j++)
-            if (rl_uri_same(&nodes->node[j].connection.uri, &uri))
+            if (rl_uri_same(&nodes->node[j].uri, &node->uri))
                 return rl_fail(REDLOCK_DUPLICATE_NODE, "nodes %u and %u are the same: %s",
-                               j + 1, i + 1, uri.shown);
+                               j + 1, i + 1, node->uri.shown);
     }
     return REDLOCK_OK;
 }
@@ -427,6 +426,8 @@ void rl_nodes_stop_reading(struct rl_nodes *nodes)
 
 static void release_memory(struct rl_nodes *nodes)
 {
+    for (unsigned i = 0; i < nodes->n; i++)
+        rl_uri_clear(&nodes->node[i].uri);
     for (unsigned command = 0; command < RL_COMMANDS; command++)
         for (unsigned i = 0; i < RL_TEMPLATES; i++)
             rl_command_template_clear(&nodes->template[command][i]);

@@ -28,6 +28,7 @@ struct rl_node {
     rl_time took; /* reply time of the first reply parsed in this read event; 0: none yet */
     struct rl_link link;
     struct rl_connection connection;
+    struct rl_uri uri;
 };
 
 #define RL_TEMPLATES 2 /* per command: with the script's hash, and with its source */

@@ -236,18 +236,13 @@ static bool make_subscriber(struct rl_notifications *notifications, unsigned i)
 {
     struct rl_nodes *nodes = notifications->nodes;
     struct rl_subscriber *subscriber = &notifications->subscriber[i];
-    struct rl_uri uri;
     subscriber->connection.fd = -1;
-    if (!rl_uri_copy(&nodes->node[i].connection.uri, &uri))
+    if (!rl_task_init(&subscriber->task, nodes->loop, &subscriber_class))
         return false;
-    if (!rl_task_init(&subscriber->task, nodes->loop, &subscriber_class)) {
-        rl_uri_clear(&uri);
-        return false;
-    }
     subscriber->notifications = notifications;
     subscriber->index = i;
-    rl_connection_init(&subscriber->connection, nodes->loop->base, &nodes->resolver,
-                       &nodes->batch, &uri, &subscriber_handler, subscriber);
+    rl_connection_init(&subscriber->connection, &nodes->resolver, &nodes->batch,
+                       &nodes->node[i].uri, &subscriber_handler, subscriber);
     return true;
 }
 

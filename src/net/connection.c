@@ -6,23 +6,23 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "info.h"
+
 #define READ_SIZE       4096 /* bytes, on the stack of the thread that runs the loop */
 #define READS_PER_EVENT 16
 #define OP_ROOM         64 /* the ring's first size; it doubles as needed */
 #define OP_KEPT         8192
 
-void rl_connection_init(struct rl_connection *connection, struct event_base *base,
-                        struct rl_resolver *resolver, const struct rl_send_batch *batch,
-                        const struct rl_uri *uri, const struct rl_connection_handler *owner,
-                        void *arg)
+void rl_connection_init(struct rl_connection *connection, struct rl_resolver *resolver,
+                        const struct rl_send_batch *batch, const struct rl_uri *uri,
+                        const struct rl_connection_handler *owner, void *arg)
 {
     *connection = (struct rl_connection){
         .owner = owner,
         .arg = arg,
-        .base = base,
         .resolver = resolver,
         .batch = batch,
-        .uri = *uri,
+        .uri = uri,
         .fd = -1,
     };
 }
@@ -89,10 +89,10 @@ static enum rl_fault open_stream(struct rl_connection *connection,
         return fd == -EMFILE || fd == -ENFILE ? RL_FAULT_FILES : RL_FAULT_CONNECT;
     connection->fd = fd;
     connection->resp = rl_resp_new();
+    struct event_base *base = connection->resolver->base;
     connection->readable =
-        event_new(connection->base, fd, EV_READ | EV_PERSIST, on_readable, connection);
-    connection->writable =
-        event_new(connection->base, fd, EV_WRITE, on_writable, connection);
+        event_new(base, fd, EV_READ | EV_PERSIST, on_readable, connection);
+    connection->writable = event_new(base, fd, EV_WRITE, on_writable, connection);
     if (!connection->resp || !connection->readable || !connection->writable ||
         event_add(connection->writable, NULL) != 0)
         return RL_FAULT_MEMORY;
@@ -121,19 +121,18 @@ static void on_resolved(const struct rl_address *address, void *arg)
 void rl_connection_connect(struct rl_connection *connection)
 {
     assert(connection->fd < 0 && !connection->resolving);
-    if (connection->uri.path) {
+    const struct rl_uri *uri = connection->uri;
+    if (uri->path) {
         struct rl_address address = {.len = sizeof(struct sockaddr_un)};
         struct sockaddr_un *un = (struct sockaddr_un *)&address.addr;
         un->sun_family = AF_UNIX;
-        strncpy(un->sun_path, connection->uri.path, sizeof(un->sun_path) - 1);
+        strncpy(un->sun_path, uri->path, sizeof(un->sun_path) - 1);
         connect_to(connection, &address);
         return;
     }
-    struct rl_resolve *request =
-        rl_resolve_start(connection->resolver, connection->uri.host, connection->uri.port,
+    connection->resolving =
+        rl_resolve_start(connection->resolver, uri->host, uri->port,
                          connection->address_turn++, on_resolved, connection);
-    if (request)
-        connection->resolving = request;
 }
 
 static void note_error(struct rl_connection *connection, const struct rl_reply *reply)
@@ -217,7 +216,6 @@ static void free_memory(struct rl_connection *connection)
 {
     rl_send_batch_free(&connection->kept);
     free(connection->op);
-    rl_uri_clear(&connection->uri);
     connection->op = NULL;
     connection->op_count = 0;
 }
@@ -315,18 +313,11 @@ bool rl_connection_make_room(struct rl_connection *connection, size_t at)
     return true;
 }
 
-static bool send_greeting(void *arg, const struct rl_word *word, size_t words)
-{
-    struct rl_connection *connection = arg;
-    struct rl_segment kept;
-    return keep_segment(connection) &&
-           rl_send_batch_add_argv(&connection->kept, word, words, &kept);
-}
-
 bool rl_connection_greet(struct rl_connection *connection, const struct rl_credentials *who)
 {
     connection->greeting_now = true;
-    return rl_greeting_begin(&connection->greeting, who, send_greeting, connection);
+    return keep_segment(connection) &&
+           rl_greeting_begin(&connection->greeting, who, &connection->kept);
 }
 
 /* Writes as much as the socket accepts. False: the connection ended. */
@@ -371,11 +362,9 @@ enum rl_fault rl_connection_flush(struct rl_connection *connection)
 /* A published message: ["message", channel, text]. It may come before any reply. */
 static bool is_message(const struct rl_reply *reply)
 {
-    static const char mark[] = "message";
     return reply->type == RL_REPLY_ARRAY && reply->items > 0 &&
            reply->item[0].type == RL_REPLY_STRING &&
-           reply->item[0].len == sizeof(mark) - 1 &&
-           memcmp(reply->item[0].text, mark, sizeof(mark) - 1) == 0;
+           rl_info_is((struct rl_word){reply->item[0].text, reply->item[0].len}, "message");
 }
 
 static void take_reply(struct rl_connection *connection, const struct rl_reply *reply)

@@ -16,7 +16,6 @@
 #include "greeting.h"
 #include "resolver.h"
 #include "resp.h"
-#include "send_batch.h"
 #include "uri.h"
 
 /* An outstanding command: one whose reply has not arrived. */
@@ -52,9 +51,8 @@ struct rl_connection_handler {
 struct rl_connection {
     const struct rl_connection_handler *owner;
     void *arg;
-    struct event_base *base;
-    struct rl_resolver *resolver;
-    struct rl_uri uri;
+    struct rl_resolver *resolver; /* its `base` is also the connection's */
+    const struct rl_uri *uri;
 
     int fd; /* -1: none */
     bool connected;
@@ -78,11 +76,10 @@ struct rl_connection {
     size_t op_first, op_count, op_room;
 };
 
-/* The connection takes ownership of the URI's strings. */
-void rl_connection_init(struct rl_connection *connection, struct event_base *base,
-                        struct rl_resolver *resolver, const struct rl_send_batch *batch,
-                        const struct rl_uri *uri, const struct rl_connection_handler *owner,
-                        void *arg);
+/* The resolver, the batch and the URI must outlive the connection. */
+void rl_connection_init(struct rl_connection *connection, struct rl_resolver *resolver,
+                        const struct rl_send_batch *batch, const struct rl_uri *uri,
+                        const struct rl_connection_handler *owner, void *arg);
 
 /* Forgets the outstanding commands and stops reading. Queued bytes can still be written. */
 void rl_connection_stop_reading(struct rl_connection *connection);

@@ -10,66 +10,56 @@ static struct rl_word word(const char *text)
     return (struct rl_word){text, strlen(text)};
 }
 
-struct sender {
-    struct rl_greeting *greeting;
-    rl_greeting_send_fn *send;
-    void *arg;
-};
-
-static bool send(const struct sender *sender, enum rl_greeting_step step,
-                 const struct rl_word *words, size_t count)
+static bool add(struct rl_greeting *greeting, struct rl_send_batch *batch,
+                enum rl_greeting_step step, const struct rl_word *words, size_t count)
 {
-    struct rl_greeting *greeting = sender->greeting;
+    struct rl_segment segment;
     greeting->step[greeting->steps++] = step;
-    return sender->send(sender->arg, words, count);
+    return rl_send_batch_add_argv(batch, words, count, &segment);
 }
 
-static bool send_credentials(const struct sender *sender, const struct rl_credentials *who)
+static bool add_credentials(struct rl_greeting *greeting, struct rl_send_batch *batch,
+                            const struct rl_credentials *who)
 {
     if (who->user || who->password) { /* a user may have no password */
-        const char *password = who->password ? who->password : "";
-        struct rl_word both[] = {word("AUTH"), word(who->user ? who->user : ""),
-                                 word(password)};
-        struct rl_word one[] = {word("AUTH"), word(password)};
-        bool sent = who->user ? send(sender, RL_GREET_AUTH, both, 3)
-                              : send(sender, RL_GREET_AUTH, one, 2);
-        if (!sent)
+        struct rl_word auth[3] = {word("AUTH")};
+        size_t words = 1;
+        if (who->user)
+            auth[words++] = word(who->user);
+        auth[words++] = word(who->password ? who->password : "");
+        if (!add(greeting, batch, RL_GREET_AUTH, auth, words))
             return false;
     }
     if (who->db > 0) {
         char digits[16];
         snprintf(digits, sizeof(digits), "%d", who->db);
         struct rl_word select[] = {word("SELECT"), word(digits)};
-        return send(sender, RL_GREET_SELECT, select, 2);
+        return add(greeting, batch, RL_GREET_SELECT, select, 2);
     }
     return true;
 }
 
 bool rl_greeting_begin(struct rl_greeting *greeting, const struct rl_credentials *who,
-                       rl_greeting_send_fn *send_argv, void *arg)
+                       struct rl_send_batch *batch)
 {
-    static const struct {
-        enum rl_greeting_step step;
-        const char *section;
-    } sections[] = {
-        {RL_GREET_SERVER, "server"},
-        {RL_GREET_REPLICATION, "replication"},
-        {RL_GREET_CLUSTER, "cluster"},
-        {RL_GREET_PERSISTENCE, "persistence"},
+    static const char *const sections[] = {
+        [RL_GREET_SERVER] = "server",
+        [RL_GREET_REPLICATION] = "replication",
+        [RL_GREET_CLUSTER] = "cluster",
+        [RL_GREET_PERSISTENCE] = "persistence",
     };
-    struct sender sender = {greeting, send_argv, arg};
     memset(greeting, 0, sizeof(*greeting));
     memset(greeting->identity.process.replid, '0',
            RL_RUN_ID); /* the default, if the node sends none */
-    if (!send_credentials(&sender, who))
+    if (!add_credentials(greeting, batch, who))
         return false;
-    for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
-        struct rl_word info[] = {word("INFO"), word(sections[i].section)};
-        if (!send(&sender, sections[i].step, info, 2))
+    for (int step = RL_GREET_SERVER; step <= RL_GREET_PERSISTENCE; step++) {
+        struct rl_word info[] = {word("INFO"), word(sections[step])};
+        if (!add(greeting, batch, step, info, 2))
             return false;
     }
     struct rl_word get[] = {word("GET"), who->marker_key};
-    return send(&sender, RL_GREET_MARKER, get, 2);
+    return add(greeting, batch, RL_GREET_MARKER, get, 2);
 }
 
 /*

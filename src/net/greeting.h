@@ -7,6 +7,7 @@
 
 #include "core/kind.h"
 #include "core/link.h"
+#include "send_batch.h"
 
 #define RL_GREETING_STEPS 7
 
@@ -34,12 +35,9 @@ struct rl_greeting {
     struct rl_identity identity;
 };
 
-/*
- * Passes each command to `send`, which must copy it. False as soon as `send` returns false.
- */
-typedef bool rl_greeting_send_fn(void *arg, const struct rl_word *word, size_t words);
+/* Appends each command to the batch. False: no memory. */
 bool rl_greeting_begin(struct rl_greeting *greeting, const struct rl_credentials *who,
-                       rl_greeting_send_fn *send, void *arg);
+                       struct rl_send_batch *batch);
 
 /* Parses the next reply. Returns whether it was the last one. */
 bool rl_greeting_read(struct rl_greeting *greeting, const struct rl_reply *reply);

@@ -34,16 +34,20 @@ static bool pick(const struct addrinfo *list, unsigned address_turn,
     return true;
 }
 
-static const struct addrinfo hints = {
-    .ai_family = AF_UNSPEC,
-    .ai_socktype = SOCK_STREAM,
-    .ai_protocol = IPPROTO_TCP,
-    .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
-};
+static struct addrinfo hints_with(int flags)
+{
+    return (struct addrinfo){
+        .ai_family = AF_UNSPEC,
+        .ai_socktype = SOCK_STREAM,
+        .ai_protocol = IPPROTO_TCP,
+        .ai_flags = flags,
+    };
+}
 
 static bool parse_numeric(const char *host, const char *port,
                           struct rl_address *ret_address)
 {
+    const struct addrinfo hints = hints_with(AI_NUMERICHOST | AI_NUMERICSERV);
     struct addrinfo *list;
     if (getaddrinfo(host, port, &hints, &list) != 0)
         return false;
@@ -64,30 +68,11 @@ static void resolved(int result, struct evutil_addrinfo *list, void *arg)
     free(request);
 }
 
-/*
- * Queries the name servers. `resolved` may run before this returns; then this returns NULL.
- */
-static struct rl_resolve *ask(struct rl_resolver *resolver, const char *host,
-                              const char *port, struct rl_resolve *request)
-{
-    struct evutil_addrinfo names = {
-        .ai_family = AF_UNSPEC,
-        .ai_socktype = SOCK_STREAM,
-        .ai_protocol = IPPROTO_TCP,
-        .ai_flags = EVUTIL_AI_ADDRCONFIG,
-    };
-    struct evdns_getaddrinfo_request *dns =
-        evdns_getaddrinfo(resolver->dns, host, port, &names, resolved, request);
-    if (!dns)
-        return NULL;
-    request->dns = dns;
-    return request;
-}
-
 struct rl_resolve *rl_resolve_start(struct rl_resolver *resolver, const char *host,
                                     int port, unsigned address_turn, rl_resolve_fn *done,
                                     void *arg)
 {
+    const struct evutil_addrinfo names = hints_with(EVUTIL_AI_ADDRCONFIG);
     char service[8];
     struct rl_address address;
     snprintf(service, sizeof(service), "%d", port);
@@ -103,7 +88,13 @@ struct rl_resolve *rl_resolve_start(struct rl_resolver *resolver, const char *ho
         return NULL;
     }
     *request = (struct rl_resolve){.done = done, .arg = arg, .address_turn = address_turn};
-    return ask(resolver, host, service, request);
+    /* `resolved` may run before this returns, and free the request; then `dns` is NULL. */
+    struct evdns_getaddrinfo_request *dns =
+        evdns_getaddrinfo(resolver->dns, host, service, &names, resolved, request);
+    if (!dns)
+        return NULL;
+    request->dns = dns;
+    return request;
 }
 
 void rl_resolve_cancel(struct rl_resolve *request)

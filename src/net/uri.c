@@ -15,17 +15,10 @@
 /* Parses a decimal number in [0, most]; -1 if the text is anything else. */
 static int parse_number(const char *text, int most)
 {
-    long value = 0;
-    if (*text == '\0')
-        return -1;
-    for (; *text; text++) {
-        if (!isdigit((unsigned char)*text))
-            return -1;
-        value = value * 10 + (*text - '0');
-        if (value > most)
-            return -1;
-    }
-    return (int)value;
+    char *end;
+    long value = strtol(text, &end, 10);
+    bool is_number = isdigit((unsigned char)*text) && *end == '\0';
+    return is_number && value <= most ? (int)value : -1;
 }
 
 /* Percent-decodes the text. NULL: it is malformed, contains a NUL byte, or no memory. */
@@ -172,27 +165,6 @@ void rl_uri_clear(struct rl_uri *uri)
     free(uri->user);
     free(uri->password);
     *uri = (struct rl_uri){0};
-}
-
-static bool copy_text(const char *text, char **ret_copy)
-{
-    *ret_copy = text ? strdup(text) : NULL;
-    return *ret_copy || !text;
-}
-
-bool rl_uri_copy(const struct rl_uri *uri, struct rl_uri *ret_uri)
-{
-    struct rl_uri copy = *uri;
-    bool copied = copy_text(uri->host, &copy.host);
-    copied &= copy_text(uri->path, &copy.path);
-    copied &= copy_text(uri->user, &copy.user);
-    copied &= copy_text(uri->password, &copy.password);
-    if (!copied) {
-        rl_uri_clear(&copy);
-        return false;
-    }
-    *ret_uri = copy;
-    return true;
 }
 
 static bool same_text(const char *a, const char *b)

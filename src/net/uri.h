@@ -30,9 +30,6 @@ void rl_uri_clear(struct rl_uri *uri);
  */
 const char *rl_uri_missing_scheme(const char *text);
 
-/* False: no memory. */
-bool rl_uri_copy(const struct rl_uri *uri, struct rl_uri *ret_uri);
-
 /* Whether both name the same server, judged by their text alone. */
 bool rl_uri_same(const struct rl_uri *a, const struct rl_uri *b);
 

@@ -24,6 +24,8 @@
 
 struct peer {
     struct rl_connection node;
+    struct sockaddr_un at;
+    struct rl_uri uri;
     int listener, fd;
     char *expected;
     size_t sent, received, room;
@@ -79,21 +81,21 @@ static void set_small(int fd, int option)
 
 static void connect_peer(unsigned i)
 {
-    struct rl_uri uri = {.path = malloc(sizeof(folder) + 16)};
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
-    sprintf(uri.path, "%s/%u", folder, i);
-    strcpy(at.sun_path, uri.path);
+    struct sockaddr_un *at = &peer[i].at;
+    at->sun_family = AF_UNIX;
+    sprintf(at->sun_path, "%s/%u", folder, i);
+    peer[i].uri.path = at->sun_path;
     peer[i].listener = socket(AF_UNIX, SOCK_STREAM, 0);
-    cr_assert_eq(bind(peer[i].listener, (struct sockaddr *)&at, sizeof(at)), 0);
+    cr_assert_eq(bind(peer[i].listener, (struct sockaddr *)at, sizeof(*at)), 0);
     cr_assert_eq(listen(peer[i].listener, 1), 0);
-    rl_connection_init(&peer[i].node, base, &resolver, &batch, &uri, &owner, &peer[i]);
+    rl_connection_init(&peer[i].node, &resolver, &batch, &peer[i].uri, &owner, &peer[i]);
     rl_connection_connect(&peer[i].node);
     while (!peer[i].connected)
         event_base_loop(base, EVLOOP_ONCE);
     peer[i].fd = accept4(peer[i].listener, NULL, NULL, SOCK_NONBLOCK);
     cr_assert_geq(peer[i].fd, 0);
     set_small(peer[i].node.fd, SO_SNDBUF);
-    unlink(at.sun_path);
+    unlink(at->sun_path);
 }
 
 static void expect(struct peer *to, const char *text, size_t len)
@@ -314,8 +316,9 @@ Test(connection, reports_what_the_server_sent_before_a_reset)
     cr_assert_eq(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
     cr_assert_eq(listen(listener, 1), 0);
     cr_assert_eq(getsockname(listener, (struct sockaddr *)&at, &len), 0);
-    struct rl_uri uri = {.host = strdup("127.0.0.1"), .port = ntohs(at.sin_port)};
-    rl_connection_init(&peer[0].node, base, &resolver, &batch, &uri, &owner, &peer[0]);
+    char host[] = "127.0.0.1";
+    struct rl_uri uri = {.host = host, .port = ntohs(at.sin_port)};
+    rl_connection_init(&peer[0].node, &resolver, &batch, &uri, &owner, &peer[0]);
     rl_connection_connect(&peer[0].node);
     int fd = accept(listener, NULL, NULL);
     cr_assert_eq(send(fd, says, strlen(says), 0), (ssize_t)strlen(says));

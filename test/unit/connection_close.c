@@ -78,11 +78,12 @@ Test(connection_close, delivers_what_was_written_although_input_is_unread)
     struct event_base *base = event_base_new();
     struct rl_resolver resolver = {.base = base};
     struct rl_send_batch batch = {0};
-    struct rl_uri uri = {.host = strdup("127.0.0.1")};
+    char host[] = "127.0.0.1";
+    struct rl_uri uri = {.host = host};
     struct rl_connection node;
     struct rl_segment segment;
     int listener = listen_anywhere(&uri.port);
-    rl_connection_init(&node, base, &resolver, &batch, &uri, &owner, NULL);
+    rl_connection_init(&node, &resolver, &batch, &uri, &owner, NULL);
     rl_connection_connect(&node);
     while (!connected)
         event_base_loop(base, EVLOOP_ONCE);
