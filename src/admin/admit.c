@@ -1,10 +1,8 @@
 /* Admits nodes: checks an operator's request, starts it, and waits until it is done. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "client/client.h"
-#include "client/startup.h"
 #include "redlock/admin.h"
 
 #define POLL_GAP (50 * RL_MS)
@@ -27,11 +25,6 @@ struct admit {
     char text[REDLOCK_KEY_MAX + 16];
     char pattern[2 * REDLOCK_KEY_MAX + 2]; /* of keys with the client's prefix */
 };
-
-static struct admit *admit_of(struct rl_task *task)
-{
-    return (struct admit *)task;
-}
 
 static void finish(struct admit *admit, redlock_code code, int node, const char *text)
 {
@@ -83,11 +76,9 @@ static void refuse(struct admit *admit, enum rl_admission_error refusal, unsigne
         [RL_ADMISSION_WRONG_DEPLOYMENT] = REDLOCK_WRONG_DEPLOYMENT,
     };
     const redlock_client *client = rl_client_of(&admit->task);
-    bool awake = node < client->nodes.n && client->nodes.awake & rl_bit(node);
     enum rl_fault fault = RL_FAULT_NONE;
     if (node < client->nodes.n)
-        fault = awake ? rl_members_fault(&client->members, node)
-                      : client->nodes.node[node].link.fault;
+        fault = rl_members_fault(&client->members, node);
     const char *text = refusal == RL_ADMISSION_NOT_EMPTY ? "it has a marker"
                        : fault != RL_FAULT_NONE          ? rl_fault_text(fault)
                                                          : "";
@@ -133,11 +124,10 @@ static void scan_all(struct admit *admit, rl_node_set nodes)
 static void scan_for_keys(struct admit *admit)
 {
     redlock_client *client = rl_client_of(&admit->task);
-    for (unsigned i = 0; i < client->nodes.n; i++) {
-        if (!(client->nodes.awake & rl_bit(i))) {
-            refuse(admit, RL_ADMISSION_UNREACHED, i);
-            return;
-        }
+    rl_node_set asleep = rl_all(client->nodes.n) & ~client->nodes.awake;
+    if (asleep) {
+        refuse(admit, RL_ADMISSION_UNREACHED, rl_first(asleep));
+        return;
     }
     for (unsigned i = 0; i < client->nodes.n; i++)
         if (client->members.membership.member[i].state != RL_MEMBER_UNMARKED) {
@@ -158,7 +148,7 @@ static bool newcomer_may_have_keys(const struct admit *admit)
 
 static void tick(struct rl_task *task)
 {
-    struct admit *admit = admit_of(task);
+    struct admit *admit = (struct admit *)task;
     redlock_client *client = rl_client_of(task);
     rl_heap_drop(&client->loop.heap, &task->due);
     if (!admit->begun) {
@@ -194,7 +184,7 @@ static void report_key(struct admit *admit, struct rl_word key)
     bool is_marker = key.len == client->members.marker_key_len &&
                      memcmp(key.text, client->members.marker_key, key.len) == 0;
     if (is_marker)
-        snprintf(admit->text, sizeof(admit->text), "it has a marker");
+        strcpy(admit->text, "it has a marker");
     else
         snprintf(admit->text, sizeof(admit->text), "it has the key %.*s", (int)key.len,
                  key.text);
@@ -203,7 +193,7 @@ static void report_key(struct admit *admit, struct rl_word key)
 static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
                    const struct rl_reply *reply)
 {
-    struct admit *admit = admit_of(task);
+    struct admit *admit = (struct admit *)task;
     (void)op;
     if (!reply) {
         refuse(admit, RL_ADMISSION_UNREACHED, node);
@@ -230,19 +220,14 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
 
 static void close_admit(struct rl_task *task)
 {
-    finish(admit_of(task), REDLOCK_CANCELLED, -1, "");
-}
-
-static void destroy(struct rl_task *task)
-{
-    free(task);
+    finish((struct admit *)task, REDLOCK_CANCELLED, -1, "");
 }
 
 static const struct rl_task_class admit_class = {
     .tick = tick,
     .replied = answer,
     .close = close_admit,
-    .destroy = destroy,
+    .destroy = rl_task_free,
 };
 
 static redlock_code make(redlock_client *client, redlock_admission how, size_t node,
@@ -256,11 +241,9 @@ static redlock_code make(redlock_client *client, redlock_admission how, size_t n
         code = rl_check_range("node", (int64_t)node, 0, client->nodes.n - 1);
     if (code != REDLOCK_OK)
         return code;
-    struct admit *admit = calloc(1, sizeof(*admit));
-    if (!admit || !rl_task_init(&admit->task, &client->loop, &admit_class)) {
-        free(admit);
+    struct admit *admit = rl_task_new(sizeof(*admit), &client->loop, &admit_class);
+    if (!admit)
         return rl_fail_by_code(REDLOCK_NO_MEMORY);
-    }
     admit->how = how;
     admit->newcomer = (unsigned)node;
     admit->callback = callback;

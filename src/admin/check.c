@@ -1,10 +1,8 @@
 /* Checks whether the nodes are fit to hold locks: probes them and reports the findings. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "client/client.h"
-#include "client/startup.h"
 #include "core/fenced/admission.h"
 #include "core/quorum.h"
 #include "health_probe.h"
@@ -27,11 +25,6 @@ struct check {
     size_t key_len;
     char key[KEY_ROOM]; /* unused by any client */
 };
-
-static struct check *check_of(struct rl_task *task)
-{
-    return (struct check *)task;
-}
 
 /* --- reporting --- */
 
@@ -219,7 +212,7 @@ static void send_all(struct check *check)
 /* Also called before the deadline, whenever something may have changed. */
 static void tick(struct rl_task *task)
 {
-    struct check *check = check_of(task);
+    struct check *check = (struct check *)task;
     redlock_client *client = rl_client_of(task);
     rl_heap_drop(&client->loop.heap, &task->due);
     if (!check->begun) {
@@ -248,7 +241,7 @@ static void tick(struct rl_task *task)
 static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
                    const struct rl_reply *reply)
 {
-    struct check *check = check_of(task);
+    struct check *check = (struct check *)task;
     redlock_client *client = rl_client_of(task);
     check->waiting[node]--;
     if (!reply) {
@@ -264,35 +257,25 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
 
 /* --- start and end --- */
 
-static void recheck(struct rl_task *task)
-{
-    rl_task_schedule(task, task->loop->now);
-}
-
-static void tried(struct rl_task *task, unsigned node)
+static void on_event(struct rl_task *task, enum rl_task_event event, unsigned node)
 {
     (void)node;
-    if (rl_startup_barrier_is_open(&rl_client_of(task)->nodes.startup))
-        recheck(task);
+    if ((event == RL_TASK_TRIED || event == RL_TASK_STARTUP_OVER) &&
+        rl_startup_barrier_is_open(&rl_client_of(task)->nodes.startup))
+        rl_task_schedule(task, task->loop->now);
 }
 
 static void close_check(struct rl_task *task)
 {
-    finish(check_of(task), REDLOCK_CANCELLED);
-}
-
-static void destroy(struct rl_task *task)
-{
-    free(task);
+    finish((struct check *)task, REDLOCK_CANCELLED);
 }
 
 static const struct rl_task_class check_class = {
     .tick = tick,
-    .tried = tried,
-    .startup_over = recheck,
+    .event = on_event,
     .replied = answer,
     .close = close_check,
-    .destroy = destroy,
+    .destroy = rl_task_free,
 };
 
 /*
@@ -332,18 +315,15 @@ static redlock_code start(redlock_client *client, unsigned how, redlock_check_fn
 {
     if (!callback)
         return rl_fail(REDLOCK_BAD_OPTION, "callback is NULL, and must be a function");
-    struct check *check = calloc(1, sizeof(*check));
-    if (!check || !rl_task_init(&check->task, &client->loop, &check_class)) {
-        free(check);
+    struct check *check = rl_task_new(sizeof(*check), &client->loop, &check_class);
+    if (!check)
         return rl_fail_by_code(REDLOCK_NO_MEMORY);
-    }
     check->how = how;
     check->callback = callback;
     check->arg = arg;
     choose_key(check);
     describe_as_unknown(check);
-    if (rl_startup_barrier_is_open(&client->nodes.startup))
-        recheck(&check->task);
+    on_event(&check->task, RL_TASK_STARTUP_OVER, 0); /* if it was over before */
     return REDLOCK_OK;
 }
 

@@ -2,7 +2,6 @@
  * Inspections: inspect and break send one command to every node with an open connection. It
  * does not matter which client holds the lock.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "client/explain.h"
@@ -21,11 +20,6 @@ struct inspection {
     size_t key_len;
     char key[REDLOCK_KEY_MAX];
 };
-
-static struct inspection *inspection_of(struct rl_task *task)
-{
-    return (struct inspection *)task;
-}
 
 static struct rl_message message_of(const struct inspection *inspection)
 {
@@ -116,7 +110,7 @@ static void send_all(struct inspection *inspection)
 
 static void tick(struct rl_task *task)
 {
-    struct inspection *inspection = inspection_of(task);
+    struct inspection *inspection = (struct inspection *)task;
     redlock_client *client = rl_client_of(task);
     rl_heap_drop(&client->loop.heap, &task->due);
     if (!inspection->asked) {
@@ -137,7 +131,7 @@ static void tick(struct rl_task *task)
 static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
                    const struct rl_reply *reply)
 {
-    struct inspection *inspection = inspection_of(task);
+    struct inspection *inspection = (struct inspection *)task;
     struct rl_message message = message_of(inspection);
     struct rl_answer parsed;
     if (!rl_nodes_parse_reply(&rl_client_of(task)->nodes, message.kind, node, op, reply,
@@ -155,27 +149,24 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
         finish(inspection, REDLOCK_OK);
 }
 
-static void on_startup_over(struct rl_task *task)
+static void on_event(struct rl_task *task, enum rl_task_event event, unsigned node)
 {
-    rl_task_schedule(task, task->loop->now);
+    (void)node;
+    if (event == RL_TASK_STARTUP_OVER)
+        rl_task_schedule(task, task->loop->now);
 }
 
 static void close_inspection(struct rl_task *task)
 {
-    finish(inspection_of(task), REDLOCK_CANCELLED);
-}
-
-static void destroy(struct rl_task *task)
-{
-    free(task);
+    finish((struct inspection *)task, REDLOCK_CANCELLED);
 }
 
 static const struct rl_task_class inspection_class = {
     .tick = tick,
-    .startup_over = on_startup_over,
+    .event = on_event,
     .replied = answer,
     .close = close_inspection,
-    .destroy = destroy,
+    .destroy = rl_task_free,
 };
 
 static redlock_code start(redlock_client *client, enum rl_command command, const void *key,
@@ -183,23 +174,21 @@ static redlock_code start(redlock_client *client, enum rl_command command, const
 {
     if (!callback && command == RL_CMD_INSPECT)
         return rl_fail(REDLOCK_BAD_OPTION, "callback is NULL, and must be a function");
-    struct inspection *inspection = calloc(1, sizeof(*inspection));
+    struct inspection *inspection =
+        rl_task_new(sizeof(*inspection), &client->loop, &inspection_class);
     if (!inspection)
         return rl_fail_by_code(REDLOCK_NO_MEMORY);
     redlock_code code =
         rl_client_key(client, key, key_len, inspection->key, &inspection->key_len);
-    if (code == REDLOCK_OK &&
-        !rl_task_init(&inspection->task, &client->loop, &inspection_class))
-        code = rl_fail_by_code(REDLOCK_NO_MEMORY);
     if (code != REDLOCK_OK) {
-        free(inspection);
+        rl_task_end(&inspection->task);
         return code;
     }
     inspection->command = command;
     inspection->callback = callback;
     inspection->arg = arg;
     if (rl_startup_barrier_is_open(&client->nodes.startup))
-        on_startup_over(&inspection->task);
+        rl_task_schedule(&inspection->task, client->loop.now);
     return REDLOCK_OK;
 }
 

@@ -5,14 +5,7 @@
 #include <string.h>
 
 #include "base/options.h"
-
-static void release_memory(redlock_client *client)
-{
-    if (client->config.free)
-        client->config.free(client->config.data);
-    rl_options_clear(&client->options);
-    free(client);
-}
+#include "drain.h"
 
 /* --- what the loop calls --- */
 
@@ -21,23 +14,24 @@ static void write_queued(struct rl_loop *loop)
     rl_nodes_write(&((redlock_client *)loop)->nodes);
 }
 
-static void recheck_drain(struct rl_loop *loop)
+static void free_client(redlock_client *client, bool forked)
 {
-    rl_drain_recheck(((redlock_client *)loop)->drain);
+    rl_notifications_close(&client->notifications, forked);
+    rl_nodes_close(&client->nodes, forked);
+    rl_loop_close(&client->loop, forked);
+    rl_options_clear(&client->options);
+    free(client->config);
+    free(client);
 }
 
 static void close_client(struct rl_loop *loop)
 {
-    redlock_client *client = (redlock_client *)loop;
-    rl_notifications_close(&client->notifications);
-    rl_nodes_close(&client->nodes);
-    rl_loop_close(loop);
-    release_memory(client);
+    free_client((redlock_client *)loop, false);
 }
 
 static const struct rl_loop_class loop_class = {
     .write = write_queued,
-    .ended = recheck_drain,
+    .ended = rl_drain_recheck,
     .close = close_client,
 };
 
@@ -71,7 +65,7 @@ static redlock_code make(struct event_base *base, const char *const *uris, size_
         code = rl_fail(REDLOCK_SYSTEM, "the client's timer cannot be made: %s",
                        strerror(errno));
     if (code != REDLOCK_OK) {
-        close_client(&client->loop);
+        free_client(client, false);
         return code;
     }
     rl_loop_enter(&client->loop);
@@ -93,22 +87,13 @@ redlock_code redlock_client_new(struct event_base *base, const char *const *uris
 
 /* --- freeing --- */
 
-/* For a forked child. */
-static void forget(redlock_client *client)
-{
-    rl_task_destroy_all(&client->loop);
-    rl_notifications_forget(&client->notifications);
-    rl_nodes_forget(&client->nodes);
-    rl_loop_forget(&client->loop);
-    release_memory(client);
-}
-
 void redlock_client_free(redlock_client *client)
 {
     if (!client)
         return;
     if (!rl_loop_is_ours(&client->loop)) {
-        forget(client);
+        rl_task_destroy_all(&client->loop);
+        free_client(client, true);
         return;
     }
     if (client->loop.closing)
@@ -122,18 +107,6 @@ void redlock_client_free(redlock_client *client)
 }
 
 /* --- using --- */
-
-redlock_code redlock_client_drain(redlock_client *client, int64_t timeout_ms,
-                                  redlock_drain_fn *callback, void *arg)
-{
-    redlock_code code = rl_client_call(client);
-    if (code != REDLOCK_OK)
-        return code;
-    code =
-        rl_drain_start(client, &client->nodes, timeout_ms, callback, arg, &client->drain);
-    rl_loop_return(&client->loop);
-    return code;
-}
 
 redlock_code rl_client_key(const redlock_client *client, const void *key, size_t len,
                            char ret_key[REDLOCK_KEY_MAX], size_t *ret_len)

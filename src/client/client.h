@@ -1,22 +1,15 @@
 /*
  * The client connects nodes, leases, a clock and an event loop. It is the only place where
  * they meet. Each part has its own struct and header, and calls go down this list: the
- * drain and the notifications, the members, the commands, the nodes, the loop, its tasks.
- * What goes up is a callback that was passed down.
+ * notifications, the members, the commands, the nodes, the loop, its tasks. What goes up is
+ * a callback that was passed down.
  */
 #ifndef RL_CLIENT_H
 #define RL_CLIENT_H
 
 #include "base/error.h"
-#include "drain.h"
 #include "members.h"
 #include "notifications.h"
-
-/* What another room keeps with the client, and how it is freed; `free` NULL: nothing. */
-struct rl_kept {
-    void *data;
-    void (*free)(void *data);
-};
 
 struct redlock_client {
     struct rl_loop loop;     /* must be first: see rl_client_of() */
@@ -24,10 +17,11 @@ struct redlock_client {
     struct rl_nodes nodes;
     struct rl_members members; /* of fenced locks */
     struct rl_notifications notifications;
-    struct rl_drain *drain; /* NULL: none */
-    struct rl_task *admit;  /* at most one at a time; NULL: none */
-    uint64_t leases;        /* how many were ever made */
-    struct rl_kept config;  /* of the lease room */
+    struct rl_task *drain; /* at most one at a time; NULL: none */
+    struct rl_task *admit; /* likewise */
+    uint64_t leases;       /* how many were ever made */
+    void *config;          /* the last one of lease/config.h; no lease is left to share it
+                              when the client is freed */
 };
 
 /* The client of a task; NULL once the client is gone. */

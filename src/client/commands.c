@@ -23,7 +23,7 @@ static void note_queued(struct rl_nodes *nodes, struct rl_task *task, rl_node_se
 {
     task->pending += rl_count(to);
     nodes->unwritten |= to;
-    rl_loop_want_end(nodes->loop);
+    nodes->loop->wants_end = true;
 }
 
 static struct rl_op op_of(const struct rl_nodes *nodes, struct rl_task *task,
@@ -51,15 +51,6 @@ bool rl_nodes_send_raw(struct rl_nodes *nodes, struct rl_task *task, uint32_t se
         return false;
     note_queued(nodes, task, rl_bit(node));
     return true;
-}
-
-/* Adds the command with this node's nonce. */
-static bool add_for_node(struct rl_node *node, struct rl_command_template *template,
-                         struct rl_segment *ret_segment)
-{
-    write_nonce(node, template);
-    return rl_send_batch_add(&node->nodes->batch, template->bytes, template->len,
-                             ret_segment);
 }
 
 static rl_node_set without_script(const struct rl_nodes *nodes, uint32_t script,
@@ -92,9 +83,14 @@ static rl_node_set send_to(struct rl_nodes *nodes, struct rl_task *task,
         !rl_send_batch_add(&nodes->batch, template->bytes, template->len, &segment))
         return to;
     for (rl_node_set rest = to; rest; rest &= rest - 1) {
-        unsigned i = rl_first(rest);
-        bool added = !each || add_for_node(&nodes->node[i], template, &segment);
-        if (!added || !queue(&nodes->node[i], &op, segment))
+        struct rl_node *node = &nodes->node[rl_first(rest)];
+        bool added = true;
+        if (each) {
+            write_nonce(node, template);
+            added =
+                rl_send_batch_add(&nodes->batch, template->bytes, template->len, &segment);
+        }
+        if (!added || !queue(node, &op, segment))
             failed |= rest & -rest;
     }
     return failed;
@@ -132,7 +128,7 @@ bool rl_nodes_parse_reply(struct rl_nodes *nodes, const struct rl_kind *kind, un
     if (!rl_kind_read(kind, op->command, reply, ret_answer)) {
         ret_answer->vote = RL_VOTE_UNKNOWN;
         ret_answer->fault = RL_FAULT_PROTOCOL;
-        rl_node_reconnect_after_reply(source, RL_FAULT_PROTOCOL);
+        source->reconnect_fault = RL_FAULT_PROTOCOL;
         return true;
     }
     uint32_t script = rl_kind_script_bit(kind, op->command);

@@ -1,8 +1,13 @@
 #include "drain.h"
 
-#include <stdlib.h>
+#include "client.h"
 
-#include "base/error.h"
+struct drain {
+    struct rl_task task;
+    rl_time deadline;
+    redlock_drain_fn *callback;
+    void *arg;
+};
 
 static bool is_clean(const struct rl_nodes *nodes)
 {
@@ -16,20 +21,23 @@ static bool is_clean(const struct rl_nodes *nodes)
     return true;
 }
 
-static void finish(struct rl_drain *drain, bool clean)
+static void finish(struct rl_task *task, bool clean)
 {
-    *drain->current = NULL;
-    rl_task_end(&drain->task);
-    drain->callback(drain->client, clean, drain->arg);
+    const struct drain *drain = (struct drain *)task;
+    redlock_client *client = rl_client_of(task);
+    client->drain = NULL;
+    rl_task_end(task);
+    drain->callback(client, clean, drain->arg);
 }
 
-void rl_drain_recheck(struct rl_drain *drain)
+void rl_drain_recheck(struct rl_loop *loop)
 {
-    if (!drain || drain->task.loop->closing)
+    const redlock_client *client = (redlock_client *)loop;
+    if (!client->drain || loop->closing)
         return;
-    bool clean = is_clean(drain->nodes);
-    if (clean || drain->task.loop->now >= drain->deadline)
-        finish(drain, clean);
+    bool clean = is_clean(&client->nodes);
+    if (clean || loop->now >= ((struct drain *)client->drain)->deadline)
+        finish(client->drain, clean);
 }
 
 /*
@@ -38,26 +46,21 @@ void rl_drain_recheck(struct rl_drain *drain)
  */
 static void tick(struct rl_task *task)
 {
-    struct rl_drain *drain = (struct rl_drain *)task;
+    rl_time deadline = ((struct drain *)task)->deadline;
     rl_heap_drop(&task->loop->heap, &task->due);
-    if (task->loop->now < drain->deadline)
-        rl_task_schedule(task, drain->deadline);
+    if (task->loop->now < deadline)
+        rl_task_schedule(task, deadline);
 }
 
 static void close_drain(struct rl_task *task)
 {
-    finish((struct rl_drain *)task, false);
-}
-
-static void destroy(struct rl_task *task)
-{
-    free(task);
+    finish(task, false);
 }
 
 static const struct rl_task_class drain_class = {
     .tick = tick,
     .close = close_drain,
-    .destroy = destroy,
+    .destroy = rl_task_free,
 };
 
 /* The longest reply timeout of the nodes with an open connection. */
@@ -69,34 +72,39 @@ static rl_time default_timeout(const struct rl_nodes *nodes)
     return longest;
 }
 
-redlock_code rl_drain_start(redlock_client *client, struct rl_nodes *nodes,
-                            int64_t timeout_ms, redlock_drain_fn *callback, void *arg,
-                            struct rl_drain **ret_drain)
+static redlock_code start(redlock_client *client, int64_t timeout_ms,
+                          redlock_drain_fn *callback, void *arg)
 {
     if (!callback)
         return rl_fail(REDLOCK_BAD_OPTION, "callback is NULL, and must be a function");
-    if (*ret_drain)
+    if (client->drain)
         return rl_fail(REDLOCK_BUSY, "another drain of this client is running");
     redlock_code code =
         rl_check_range("timeout_ms", timeout_ms, REDLOCK_NODE_TIMEOUT, INT64_MAX);
     if (code != REDLOCK_OK)
         return code;
-    struct rl_drain *drain = calloc(1, sizeof(*drain));
-    if (!drain || !rl_task_init(&drain->task, nodes->loop, &drain_class)) {
-        free(drain);
+    struct drain *drain = rl_task_new(sizeof(*drain), &client->loop, &drain_class);
+    if (!drain)
         return rl_fail_by_code(REDLOCK_NO_MEMORY);
-    }
-    rl_time timeout = timeout_ms == REDLOCK_NODE_TIMEOUT ? default_timeout(nodes)
+    rl_time timeout = timeout_ms == REDLOCK_NODE_TIMEOUT ? default_timeout(&client->nodes)
                       : timeout_ms == REDLOCK_FOREVER
                           ? RL_NEVER
                           : rl_min(timeout_ms, REDLOCK_TTL_MAX_MS) * RL_MS;
-    drain->nodes = nodes;
-    drain->current = ret_drain;
-    drain->deadline = rl_time_add_sat(nodes->loop->now, timeout);
-    drain->client = client;
+    drain->deadline = rl_time_add_sat(client->loop.now, timeout);
     drain->callback = callback;
     drain->arg = arg;
-    *ret_drain = drain;
+    client->drain = &drain->task;
     rl_task_schedule(&drain->task, drain->deadline);
     return REDLOCK_OK;
+}
+
+redlock_code redlock_client_drain(redlock_client *client, int64_t timeout_ms,
+                                  redlock_drain_fn *callback, void *arg)
+{
+    redlock_code code = rl_client_call(client);
+    if (code != REDLOCK_OK)
+        return code;
+    code = start(client, timeout_ms, callback, arg);
+    rl_loop_return(&client->loop);
+    return code;
 }

@@ -91,9 +91,8 @@ void rl_client_note_absent(const redlock_client *client, struct rl_ballot *ballo
     for (unsigned i = 0; i < client->nodes.n; i++) {
         if (ballot[i].vote != RL_VOTE_ABSENT || ballot[i].fault != RL_FAULT_NONE)
             continue;
-        bool awake = client->nodes.awake & rl_bit(i);
-        ballot[i].fault = is_fenced && awake ? rl_members_fault(&client->members, i)
-                                             : client->nodes.node[i].link.fault;
+        ballot[i].fault = is_fenced ? rl_members_fault(&client->members, i)
+                                    : client->nodes.node[i].link.fault;
         ballot[i].pttl = absent_for(client, i, ballot[i].fault);
     }
 }
@@ -112,6 +111,15 @@ void rl_client_put_node(const redlock_node *node, unsigned i, redlock_node *node
     rl_copy_sized((char *)nodes + i * size, size, node, sizeof(*node));
 }
 
+/* Describes a node that has no vote in a round: the latency is that of its link. */
+static void describe_state(const redlock_client *client, unsigned node,
+                           const struct rl_ballot *ballot, redlock_node *ret_node)
+{
+    rl_time round_trip = client->nodes.node[node].link.round_trip;
+    rl_client_describe(client, node, ballot, NULL, ret_node);
+    ret_node->latency_us = round_trip > 0 ? round_trip : -1;
+}
+
 size_t redlock_client_explain_sized(const redlock_client *client, redlock_node *nodes,
                                     size_t room, size_t size)
 {
@@ -128,9 +136,8 @@ size_t redlock_client_explain_sized(const redlock_client *client, redlock_node *
         struct rl_ballot ballot = {.fault = link->fault,
                                    .pttl = absent_for(client, i, link->fault)};
         redlock_node node;
-        rl_client_describe(client, i, &ballot, NULL, &node);
+        describe_state(client, i, &ballot, &node);
         node.verdict = states[link->state];
-        node.latency_us = link->round_trip ? link->round_trip : -1;
         rl_client_put_node(&node, i, nodes, size);
     }
     return client->nodes.n;
@@ -140,21 +147,14 @@ size_t redlock_client_members_sized(const redlock_client *client, redlock_node *
                                     size_t room, size_t size)
 {
     for (unsigned i = 0; i < client->nodes.n && i < room; i++) {
-        const struct rl_link *link = &client->nodes.node[i].link;
-        bool awake = client->nodes.awake & rl_bit(i);
-        bool active = awake && client->members.active & rl_bit(i);
-        enum rl_fault fault = awake ? rl_members_fault(&client->members, i) : link->fault;
+        bool active = client->nodes.awake & client->members.active & rl_bit(i);
+        struct rl_ballot ballot = {.fault = rl_members_fault(&client->members, i)};
         rl_time left =
             rl_membership_quarantine_left(&client->members.membership, i, client->loop.now);
-        const redlock_node node = {
-            .uri = client->nodes.node[i].uri.shown,
-            .verdict = active ? REDLOCK_VERDICT_ACTIVE : REDLOCK_VERDICT_ABSENT,
-            .fault = (redlock_fault)fault,
-            .text = rl_fault_text(fault),
-            .denied = rl_fault_is_denial(fault),
-            .latency_us = link->round_trip > 0 ? link->round_trip : -1,
-            .remaining_us = left == RL_NEVER ? -1 : left,
-        };
+        redlock_node node;
+        describe_state(client, i, &ballot, &node);
+        node.verdict = active ? REDLOCK_VERDICT_ACTIVE : REDLOCK_VERDICT_ABSENT;
+        node.remaining_us = left == RL_NEVER ? -1 : left;
         rl_client_put_node(&node, i, nodes, size);
     }
     return client->nodes.n;

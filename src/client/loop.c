@@ -10,9 +10,10 @@
 
 /* --- clock and random numbers --- */
 
-static rl_time read_clock(clockid_t id)
+static void read_boot(struct rl_loop *loop)
 {
-    return rl_clock_ns(id) / 1000;
+    loop->stale = false;
+    loop->boot = rl_clock_ns(CLOCK_BOOTTIME) / 1000;
 }
 
 static rl_time read_other(struct rl_loop *loop)
@@ -24,8 +25,7 @@ static rl_time read_other(struct rl_loop *loop)
 
 rl_time rl_loop_read_clock(struct rl_loop *loop)
 {
-    loop->stale = false;
-    loop->boot = read_clock(CLOCK_BOOTTIME);
+    read_boot(loop);
     loop->now =
         rl_clock_glance(&loop->clock, loop->boot) ? loop->clock.now : read_other(loop);
     return loop->now;
@@ -33,8 +33,7 @@ rl_time rl_loop_read_clock(struct rl_loop *loop)
 
 void rl_loop_read_clocks(struct rl_loop *loop)
 {
-    loop->stale = false;
-    loop->boot = read_clock(CLOCK_BOOTTIME);
+    read_boot(loop);
     loop->now = read_other(loop);
 }
 
@@ -44,12 +43,6 @@ uint64_t rl_loop_random(struct rl_loop *loop)
     if (getrandom(&bits, sizeof(bits), GRND_NONBLOCK) != sizeof(bits))
         bits = (uint64_t)loop->now * UINT64_C(0x9e3779b97f4a7c15);
     return bits;
-}
-
-bool rl_loop_random_bytes(struct rl_loop *loop, void *bytes, size_t len)
-{
-    (void)loop;
-    return rl_random_bytes(bytes, len);
 }
 
 /* --- entering and leaving --- */
@@ -85,7 +78,7 @@ redlock_code rl_loop_call_untimed(struct rl_loop *loop)
         return rl_fail_by_code(REDLOCK_CLOSED);
     rl_loop_enter(loop);
     loop->api++;
-    rl_loop_want_end(loop);
+    loop->wants_end = true;
     return REDLOCK_OK;
 }
 
@@ -123,7 +116,16 @@ void rl_loop_wake(struct rl_loop *loop)
     if (loop->depth > 1)
         return;
     expire(loop);
-    rl_loop_want_end(loop);
+    loop->wants_end = true;
+}
+
+void rl_loop_broadcast(struct rl_loop *loop, enum rl_task_event event, unsigned node)
+{
+    for (struct rl_task *task = loop->list.next; task != &loop->list; task = task->next) {
+        rl_loop_refresh_clock(loop);
+        if (!task->dead && task->class->event)
+            task->class->event(task, event, node);
+    }
 }
 
 /* --- iterations --- */
@@ -222,19 +224,13 @@ bool rl_loop_open(struct rl_loop *loop)
     return loop->timer && loop->end && event_add(loop->timer, NULL) == 0;
 }
 
-void rl_loop_close(struct rl_loop *loop)
+void rl_loop_close(struct rl_loop *loop, bool forked)
 {
-    if (loop->timer)
+    if (loop->timer && !forked)
         event_free(loop->timer);
-    if (loop->end)
+    if (loop->end && !forked)
         event_free(loop->end);
     if (loop->timer_fd >= 0)
         close(loop->timer_fd);
-    rl_heap_free(&loop->heap);
-}
-
-void rl_loop_forget(struct rl_loop *loop)
-{
-    close(loop->timer_fd);
     rl_heap_free(&loop->heap);
 }

@@ -32,7 +32,7 @@ struct rl_loop {
     rl_time now;        /* the client's time: the last reading of its clock */
     rl_time boot, raw;  /* last readings of CLOCK_BOOTTIME and CLOCK_MONOTONIC_RAW */
     rl_time armed_for;  /* the timer fires no later than this; RL_NEVER: it is not set */
-    bool wants_end;     /* there is work for the end of this iteration */
+    bool wants_end;     /* any part sets it: there is work for the end of this iteration */
     bool ends;          /* that end is scheduled or running */
     bool reads_replies; /* the client is parsing a node's replies */
     bool stale;         /* a callback has run since the clock was last read */
@@ -56,13 +56,11 @@ void rl_loop_init(struct rl_loop *loop, struct event_base *base,
 
 /*
  * Make and free the loop's events. False: libevent or the system refused; the caller must
- * still call rl_loop_close().
+ * still call rl_loop_close(). `forked`: in a forked child, which must not use its event
+ * loop, because that shares the parent's epoll.
  */
 bool rl_loop_open(struct rl_loop *loop);
-void rl_loop_close(struct rl_loop *loop);
-
-/* For a forked child: it must not use its event loop, which shares the parent's epoll. */
-void rl_loop_forget(struct rl_loop *loop);
+void rl_loop_close(struct rl_loop *loop, bool forked);
 
 /* --- entering and leaving the client --- */
 
@@ -83,11 +81,8 @@ void rl_loop_return(struct rl_loop *loop);
 /* Enters from the event loop: reads the clock, and reports expired deadlines first. */
 void rl_loop_wake(struct rl_loop *loop);
 
-/* The end of this iteration steps due tasks and writes queued commands. */
-static inline void rl_loop_want_end(struct rl_loop *loop)
-{
-    loop->wants_end = true;
-}
+/* Tells all tasks, each with a current clock. */
+void rl_loop_broadcast(struct rl_loop *loop, enum rl_task_event event, unsigned node);
 
 /* --- clock and random numbers --- */
 
@@ -118,9 +113,6 @@ static inline void rl_loop_called_back(struct rl_loop *loop)
 
 /* For jitter and the like, not for names: without entropy it can be predicted. */
 uint64_t rl_loop_random(struct rl_loop *loop);
-
-/* For names and tokens; waits for entropy. False: getrandom() failed. */
-bool rl_loop_random_bytes(struct rl_loop *loop, void *bytes, size_t len);
 
 /* True in the process that made the client; false in a child that it forked. */
 bool rl_loop_is_ours(const struct rl_loop *loop);

@@ -5,7 +5,6 @@
 #include "net/info.h"
 
 #define MARKER_KEY "!marker"
-#define FENCE_MARK "!fence"
 #define QUEUE_MARK "!queue"
 
 static bool ends_with(const char *key, size_t len, const char *end)
@@ -16,13 +15,8 @@ static bool ends_with(const char *key, size_t len, const char *end)
 
 bool rl_members_is_reserved_key(const char *key, size_t len)
 {
-    return ends_with(key, len, MARKER_KEY) || ends_with(key, len, FENCE_MARK) ||
+    return ends_with(key, len, MARKER_KEY) || ends_with(key, len, RL_FENCE_SUFFIX) ||
            ends_with(key, len, QUEUE_MARK);
-}
-
-struct rl_word rl_members_fence_suffix(void)
-{
-    return (struct rl_word){FENCE_MARK, sizeof(FENCE_MARK) - 1};
 }
 
 /* --- commands --- */
@@ -37,28 +31,25 @@ static void learn_time(struct rl_members *members, unsigned node, rl_time sent,
         rl_node_time_note(&members->time[node], sent, members->task.loop->now, reported);
 }
 
-static struct rl_message message_of(const struct rl_members *members)
-{
-    return (struct rl_message){
-        .kind = rl_kind_that_is(true),
-        .command = RL_CMD_MARKER,
-        .args = {.marker_key = {members->marker_key, members->marker_key_len}},
-    };
-}
-
 /* `expected` and `wanted` must live until rl_nodes_send() has copied them. */
 static bool send_command(struct rl_members *members,
                          const struct rl_member_command *command)
 {
     const struct rl_member *member = &members->membership.member[command->node];
     char expected[RL_MARKER_MAX], wanted[RL_MARKER_MAX];
-    struct rl_message message = message_of(members);
-    struct rl_command_args *args = &message.args;
-    args->write = command->write;
-    args->expected = (struct rl_word){
-        expected, member->marked ? rl_marker_write(&member->marker, expected) : 0};
-    args->wanted = (struct rl_word){
-        wanted, command->erase ? 0 : rl_marker_write(&command->wanted, wanted)};
+    size_t expected_len = member->marked ? rl_marker_write(&member->marker, expected) : 0;
+    size_t wanted_len = command->erase ? 0 : rl_marker_write(&command->wanted, wanted);
+    const struct rl_message message = {
+        .kind = rl_kind_that_is(true),
+        .command = RL_CMD_MARKER,
+        .args =
+            {
+                .marker_key = {members->marker_key, members->marker_key_len},
+                .write = command->write,
+                .expected = {expected, expected_len},
+                .wanted = {wanted, wanted_len},
+            },
+    };
     return rl_nodes_send(members->nodes, &members->task, &message, rl_bit(command->node)) ==
            0;
 }
@@ -78,8 +69,7 @@ static void act(struct rl_members *members)
     struct rl_loop *loop = members->task.loop;
     struct rl_member_command command;
     uint64_t random[2];
-    while (members->membership.active &&
-           rl_loop_random_bytes(loop, random, sizeof(random)) &&
+    while (members->membership.active && rl_random_bytes(random, sizeof(random)) &&
            rl_membership_next_command(&members->membership, loop->now, random, &command)) {
         publish(members);
         if (!send_command(members, &command))
@@ -121,7 +111,7 @@ static void read_history(struct rl_members *members, unsigned node,
     if (reply->type == RL_REPLY_STRING)
         replid = rl_info_field(reply, "master_replid");
     if (!rl_membership_history(&members->membership, node, replid, members->task.loop->now))
-        rl_node_reconnect_after_reply(&members->nodes->node[node], RL_FAULT_OTHER_PROCESS);
+        members->nodes->node[node].reconnect_fault = RL_FAULT_OTHER_PROCESS;
 }
 
 /* Reconnects to a replaced node: its address may lead to the replacement by now. */
@@ -131,7 +121,26 @@ static void check_replaced(struct rl_members *members, unsigned node)
     rl_time connected = members->task.loop->now - source->link.greeted_at;
     if (members->membership.member[node].state == RL_MEMBER_REPLACED &&
         connected >= RL_MEMBER_PROBE_INTERVAL)
-        rl_node_reconnect_after_reply(source, RL_FAULT_REPLACED);
+        source->reconnect_fault = RL_FAULT_REPLACED;
+}
+
+/*
+ * A node reported its time; 0: the reply has none. False: the rest of that reply cannot be
+ * trusted either.
+ */
+static bool note_time(struct rl_members *members, unsigned node, rl_time sent,
+                      rl_time reported)
+{
+    if (reported == 0)
+        return true;
+    /* The process may have paused between reading the clock and reading the reply. */
+    rl_loop_read_clocks(members->task.loop);
+    learn_time(members, node, sent, reported);
+    if (rl_membership_time(&members->membership, node, sent, members->task.loop->now,
+                           members->task.loop->raw, reported))
+        return true;
+    act(members);
+    return false;
 }
 
 /*
@@ -156,7 +165,7 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
         rl_membership_command_failed(&members->membership, node, !known,
                                      members->task.loop->now);
     } else {
-        rl_members_time(members, node, op->sent, parsed.time);
+        note_time(members, node, op->sent, parsed.time);
         rl_membership_replied(&members->membership, node, parsed.value, op->sent,
                               members->task.loop->now);
         check_replaced(members, node);
@@ -221,38 +230,32 @@ const struct rl_nodes_handler rl_members_handler = {
     .disconnected = on_disconnected,
 };
 
-bool rl_members_time(struct rl_members *members, unsigned node, rl_time sent,
-                     rl_time reported)
+/* A refusal because of the clock has no time, and one because of the marker no marker. So
+   the client reads the marker again, with the time. */
+RL_RARE static void recheck(struct rl_members *members, unsigned node, rl_time sent,
+                            enum rl_fault fault)
 {
-    if (reported == 0)
-        return true;
-    /* The process may have paused between reading the clock and reading the reply. */
-    rl_loop_read_clocks(members->task.loop);
-    learn_time(members, node, sent, reported);
-    if (rl_membership_time(&members->membership, node, sent, members->task.loop->now,
-                           members->task.loop->raw, reported))
-        return true;
-    act(members);
-    return false;
-}
-
-void rl_members_check_grant(const struct rl_members *members, unsigned node,
-                            enum rl_command command, struct rl_answer *answer)
-{
-    rl_membership_check_grant(&members->membership, node, command, answer);
-}
-
-void rl_members_recheck(struct rl_members *members, unsigned node)
-{
-    members->membership.member[node].look_at = members->task.loop->now;
+    rl_time now = members->task.loop->now;
+    if (fault == RL_FAULT_MARKER)
+        rl_membership_marker_mismatch(&members->membership, node, sent, now);
+    else
+        members->membership.member[node].look_at = now;
     act(members);
 }
 
-void rl_members_marker_mismatch(struct rl_members *members, unsigned node, rl_time sent)
+void rl_members_check_answer(struct rl_members *members, unsigned node,
+                             const struct rl_op *op, struct rl_answer *answer)
 {
-    rl_membership_marker_mismatch(&members->membership, node, sent,
-                                  members->task.loop->now);
-    act(members);
+    bool trusted = note_time(members, node, op->sent, answer->time);
+    if (!trusted && op->command != RL_CMD_RELEASE) {
+        /* The key may expire at any time, because the clock is wrong. */
+        answer->vote = RL_VOTE_UNKNOWN;
+        answer->fault = RL_FAULT_CLOCK;
+    }
+    rl_membership_check_grant(&members->membership, node, op->command, answer);
+    if (answer->fault == RL_FAULT_LATE || answer->fault == RL_FAULT_AHEAD ||
+        answer->fault == RL_FAULT_MARKER)
+        recheck(members, node, op->sent, answer->fault);
 }
 
 enum rl_fault rl_members_fault(const struct rl_members *members, unsigned node)
@@ -269,7 +272,9 @@ enum rl_fault rl_members_fault(const struct rl_members *members, unsigned node)
         [RL_MEMBER_UNCONFIRMED] = RL_FAULT_MARKER,
         [RL_MEMBER_ACTIVE] = RL_FAULT_NONE,
     };
-    return faults[members->membership.member[node].state];
+    return members->nodes->awake & rl_bit(node)
+               ? faults[members->membership.member[node].state]
+               : members->nodes->node[node].link.fault;
 }
 
 bool rl_members_allow_ttl(const struct rl_members *members, rl_time ttl)
@@ -283,7 +288,7 @@ enum rl_admission_error rl_members_admit(struct rl_members *members,
                                          int64_t max_ttl_ms)
 {
     uint64_t random = 0;
-    if (!rl_loop_random_bytes(members->task.loop, &random, sizeof(random)))
+    if (!rl_random_bytes(&random, sizeof(random)))
         return RL_ADMISSION_UNREACHED;
     enum rl_admission_error refusal = rl_admission_begin(
         &members->membership, how, node, max_ttl_ms, random, members->task.loop->now);

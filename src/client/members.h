@@ -6,6 +6,9 @@
 #include "core/fence.h"
 #include "core/fenced/admission.h"
 
+/* The key of a lock's fence is the lock's key with this suffix. */
+#define RL_FENCE_SUFFIX "!fence"
+
 struct rl_members {
     struct rl_task task;
     struct rl_nodes *nodes;
@@ -26,24 +29,15 @@ bool rl_members_init(struct rl_members *members, struct rl_nodes *nodes);
 void rl_members_enable(struct rl_members *members);
 
 /*
- * A node reported its time; 0: the reply has none. False: the rest of that reply cannot be
- * trusted either.
+ * Checks the answer of a node to a command of a fenced lock: a vote counts as unknown if
+ * the node's clock is wrong, or if its history is not confirmed (membership.h). If the node
+ * refused the command because of its clock or its marker, the client reads the marker
+ * again.
  */
-bool rl_members_time(struct rl_members *members, unsigned node, rl_time sent,
-                     rl_time reported);
+void rl_members_check_answer(struct rl_members *members, unsigned node,
+                             const struct rl_op *op, struct rl_answer *answer);
 
-/* Counts a grant as unknown while the node's history is not confirmed (membership.h). */
-void rl_members_check_grant(const struct rl_members *members, unsigned node,
-                            enum rl_command command, struct rl_answer *answer);
-
-/* A node refused a command because of its clock. The reply has no time, so this asks. */
-RL_RARE void rl_members_recheck(struct rl_members *members, unsigned node);
-
-/* A node refused a command sent at `sent`: its marker differs. The marker is read again. */
-RL_RARE void rl_members_marker_mismatch(struct rl_members *members, unsigned node,
-                                        rl_time sent);
-
-/* Why a node whose connection works has no vote on fenced locks. */
+/* Why a node has no vote on fenced locks. */
 enum rl_fault rl_members_fault(const struct rl_members *members, unsigned node);
 
 /* False: `ttl` exceeds the deployment's longest TTL. True also if that is not known yet. */
@@ -56,6 +50,5 @@ enum rl_admission_error rl_members_admit(struct rl_members *members,
 
 /* True for keys that end in a reserved suffix: the marker, a key's fence or its queue. */
 bool rl_members_is_reserved_key(const char *key, size_t len);
-struct rl_word rl_members_fence_suffix(void);
 
 #endif

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/options.h"
-#include "startup.h"
 
 /* Updates the view, from which the leases read the state of this node's link. */
 static void update_view(struct rl_node *node)
@@ -61,7 +60,7 @@ static bool greet(struct rl_node *node)
 {
     struct rl_nodes *nodes = node->nodes;
     nodes->unwritten |= rl_bit(node->index);
-    rl_loop_want_end(nodes->loop);
+    nodes->loop->wants_end = true;
     return rl_node_greet(node, &node->connection);
 }
 
@@ -114,33 +113,11 @@ static void step_link(struct rl_node *node, struct rl_link_event event)
     rl_task_schedule(&node->task, rl_link_next(&node->link));
 }
 
-static void notify_restarted(struct rl_nodes *nodes, unsigned node)
-{
-    for (struct rl_task *task = nodes->loop->list.next; task != &nodes->loop->list;
-         task = task->next) {
-        rl_loop_refresh_clock(nodes->loop);
-        if (!task->dead && task->class->node_restarted)
-            task->class->node_restarted(task, node);
-    }
-}
-
-static void notify_ready(struct rl_nodes *nodes, unsigned node)
-{
-    for (struct rl_task *task = nodes->loop->list.next; task != &nodes->loop->list;
-         task = task->next) {
-        rl_loop_refresh_clock(nodes->loop);
-        if (!task->dead && task->class->ready)
-            task->class->ready(task, node);
-    }
-}
-
 /* The node was greeted or failed, for the first time or again. */
-static void notify_tried(struct rl_nodes *nodes, unsigned node)
+static void note_tried(const struct rl_node *node)
 {
-    for (struct rl_task *task = nodes->loop->list.next; task != &nodes->loop->list;
-         task = task->next)
-        if (!task->dead && task->class->tried)
-            task->class->tried(task, node);
+    rl_startup_check(node->nodes);
+    rl_loop_broadcast(node->task.loop, RL_TASK_TRIED, node->index);
 }
 
 static void tick_node(struct rl_task *task)
@@ -148,9 +125,10 @@ static void tick_node(struct rl_task *task)
     struct rl_node *node = (struct rl_node *)task;
     rl_heap_drop(&task->loop->heap, &task->due);
     step_link(node, (struct rl_link_event){.type = RL_LINK_TICK});
-    rl_startup_check(node->nodes);
-    if (!rl_link_is_open(&node->link))
-        notify_tried(node->nodes, node->index);
+    if (rl_link_is_open(&node->link))
+        rl_startup_check(node->nodes);
+    else
+        note_tried(node);
 }
 
 static const struct rl_task_class node_class = {
@@ -184,11 +162,10 @@ static void on_greeted(void *arg, struct rl_identity *identity)
     if (rl_link_is_open(&node->link))
         nodes->handler->greeted(nodes->arg, node->index, identity);
     if (node->link.restarted) /* its data may be lost, even if the node is refused */
-        notify_restarted(nodes, node->index);
+        rl_loop_broadcast(nodes->loop, RL_TASK_RESTARTED, node->index);
     if (rl_link_is_open(&node->link))
-        notify_ready(nodes, node->index);
-    rl_startup_check(nodes);
-    notify_tried(nodes, node->index);
+        rl_loop_broadcast(nodes->loop, RL_TASK_READY, node->index);
+    note_tried(node);
 }
 
 /* The reply to a release means the same at any time, so it needs no fresh clock. */
@@ -247,11 +224,8 @@ static void on_dropped(void *arg, const struct rl_op *op)
 
 static void on_failed(void *arg, enum rl_fault fault)
 {
-    struct rl_node *node = arg;
-    struct rl_nodes *nodes = node->nodes;
-    node_failed(node, fault);
-    rl_startup_check(nodes);
-    notify_tried(nodes, node->index);
+    node_failed(arg, fault);
+    note_tried(arg);
 }
 
 static void on_enter(void *arg)
@@ -288,11 +262,6 @@ static const struct rl_connection_handler node_handler = {
 void rl_node_sent(struct rl_node *node)
 {
     step_link(node, (struct rl_link_event){.type = RL_LINK_SENT});
-}
-
-void rl_node_reconnect_after_reply(struct rl_node *node, enum rl_fault fault)
-{
-    node->reconnect_fault = fault;
 }
 
 /*
@@ -415,7 +384,8 @@ void rl_nodes_start(struct rl_nodes *nodes)
         rl_link_init(&nodes->node[i].link, &params, nodes->loop->now);
         rl_task_schedule(&nodes->node[i].task, nodes->loop->now);
     }
-    rl_startup_begin(nodes);
+    nodes->startup.over_at = RL_NEVER;
+    rl_task_schedule(&nodes->startup_task, nodes->loop->now);
 }
 
 void rl_nodes_stop_reading(struct rl_nodes *nodes)
@@ -424,28 +394,17 @@ void rl_nodes_stop_reading(struct rl_nodes *nodes)
         rl_connection_stop_reading(&nodes->node[i].connection);
 }
 
-static void release_memory(struct rl_nodes *nodes)
+void rl_nodes_close(struct rl_nodes *nodes, bool forked)
 {
-    for (unsigned i = 0; i < nodes->n; i++)
+    for (unsigned i = 0; i < nodes->n; i++) {
+        rl_connection_clear(&nodes->node[i].connection, forked);
         rl_uri_clear(&nodes->node[i].uri);
+    }
+    if (!forked)
+        rl_resolver_clear(&nodes->resolver);
     for (unsigned command = 0; command < RL_COMMANDS; command++)
         for (unsigned i = 0; i < RL_TEMPLATES; i++)
             rl_command_template_clear(&nodes->template[command][i]);
     rl_send_batch_free(&nodes->batch);
     free(nodes->node);
-}
-
-void rl_nodes_close(struct rl_nodes *nodes)
-{
-    for (unsigned i = 0; i < nodes->n; i++)
-        rl_connection_clear(&nodes->node[i].connection);
-    rl_resolver_clear(&nodes->resolver);
-    release_memory(nodes);
-}
-
-void rl_nodes_forget(struct rl_nodes *nodes)
-{
-    for (unsigned i = 0; i < nodes->n; i++)
-        rl_connection_forget(&nodes->node[i].connection);
-    release_memory(nodes);
 }

@@ -23,8 +23,9 @@ struct rl_node {
     struct rl_task task;
     struct rl_nodes *nodes;
     unsigned index;
-    enum rl_fault
-        reconnect_fault; /* not NONE: reconnect after the current reply, for this fault */
+    /* Not NONE: once the current reply is processed, the client closes the connection for
+       this fault, and reconnects. Any part of the client may set it. */
+    enum rl_fault reconnect_fault;
     rl_time took; /* reply time of the first reply parsed in this read event; 0: none yet */
     struct rl_link link;
     struct rl_connection connection;
@@ -68,8 +69,7 @@ void rl_nodes_start(struct rl_nodes *nodes);
 void rl_nodes_write(struct rl_nodes *nodes); /* writes the queued commands */
 
 void rl_nodes_stop_reading(struct rl_nodes *nodes);
-void rl_nodes_close(struct rl_nodes *nodes);
-void rl_nodes_forget(struct rl_nodes *nodes); /* as rl_connection_forget() */
+void rl_nodes_close(struct rl_nodes *nodes, bool forked); /* as rl_connection_clear() */
 
 /* The time, and the state of the nodes, for a step of a lease. */
 static inline const struct rl_view *rl_nodes_view(struct rl_nodes *nodes)
@@ -89,7 +89,14 @@ void rl_node_sent(struct rl_node *node); /* its first outstanding command was qu
 /* Queues the greeting for this node on one of its connections. False: no memory. */
 bool rl_node_greet(const struct rl_node *node, struct rl_connection *connection);
 
-/* Once the current reply is processed, the client closes the connection and reconnects. */
-void rl_node_reconnect_after_reply(struct rl_node *node, enum rl_fault fault);
+/* --- startup.c: steps the startup barrier (core/link.h), and reports its end --- */
+
+bool rl_startup_init(struct rl_nodes *nodes); /* false: no memory */
+
+/* The nodes whose links are open, or have failed at least once. */
+rl_node_set rl_startup_tried(const struct rl_nodes *nodes);
+
+/* Call it when a node was greeted or failed. */
+void rl_startup_check(struct rl_nodes *nodes);
 
 #endif

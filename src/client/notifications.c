@@ -43,13 +43,6 @@ static void enter(struct rl_subscriber *subscriber, enum state state, rl_time du
     rl_task_schedule(&subscriber->task, due);
 }
 
-static void announce(struct rl_loop *loop, unsigned node, bool subscribed)
-{
-    for (struct rl_task *task = loop->list.next; task != &loop->list; task = task->next)
-        if (!task->dead && task->class->subscribed)
-            task->class->subscribed(task, node, subscribed);
-}
-
 /* Half of the pause is random, so that not all clients reconnect at once. */
 static void fail(struct rl_subscriber *subscriber)
 {
@@ -63,14 +56,14 @@ static void fail(struct rl_subscriber *subscriber)
     rl_connection_abort(&subscriber->connection);
     enter(subscriber, DISCONNECTED, now + pause);
     if (was_subscribed)
-        announce(loop, subscriber->index, false);
+        rl_loop_broadcast(loop, RL_TASK_UNSUBSCRIBED, subscriber->index);
 }
 
 static void begin(struct rl_subscriber *subscriber)
 {
     struct rl_nodes *nodes = subscriber->notifications->nodes;
     if (!(nodes->view.open & rl_bit(subscriber->index))) {
-        /* ready() starts it once the node is greeted. */
+        /* on_event() starts it once the node is greeted. */
         rl_heap_drop(&nodes->loop->heap, &subscriber->task.due);
         return;
     }
@@ -125,17 +118,17 @@ static void tick(struct rl_task *task)
     }
 }
 
-static void ready(struct rl_task *task, unsigned node)
+static void on_event(struct rl_task *task, enum rl_task_event event, unsigned node)
 {
     struct rl_subscriber *subscriber = (struct rl_subscriber *)task;
-    if (node == subscriber->index && subscriber->state == DISCONNECTED &&
-        !task->due.position)
+    if (event == RL_TASK_READY && node == subscriber->index &&
+        subscriber->state == DISCONNECTED && !task->due.position)
         begin(subscriber);
 }
 
 static const struct rl_task_class subscriber_class = {
     .tick = tick,
-    .ready = ready,
+    .event = on_event,
 };
 
 /* --- messages from the node --- */
@@ -178,7 +171,7 @@ static void on_replied(void *arg, const struct rl_op *op, const struct rl_reply 
         fail(subscriber);
     } else if (subscriber->state == CONNECTING) {
         enter(subscriber, SUBSCRIBED, subscriber->parsed + IDLE);
-        announce(subscriber->task.loop, subscriber->index, true);
+        rl_loop_broadcast(subscriber->task.loop, RL_TASK_SUBSCRIBED, subscriber->index);
     }
 }
 
@@ -251,7 +244,7 @@ static bool name_channel(struct rl_notifications *notifications)
 {
     const char *prefix = notifications->nodes->options->prefix;
     uint64_t random;
-    if (!rl_loop_random_bytes(notifications->nodes->loop, &random, sizeof(random)))
+    if (!rl_random_bytes(&random, sizeof(random)))
         return false;
     int len = snprintf(notifications->entry, sizeof(notifications->entry),
                        "%s!wake:%0*" PRIx64, prefix ? prefix : "", CHANNEL_DIGITS, random);
@@ -297,33 +290,16 @@ struct rl_word rl_notifications_queue_entry(struct rl_notifications *notificatio
     return (struct rl_word){notifications->entry, notifications->channel_len + (size_t)len};
 }
 
-/* Calls `end` for each connection. */
-static void end_all(struct rl_notifications *notifications,
-                    void (*end)(struct rl_connection *))
-{
-    for (unsigned i = 0; notifications->subscriber && i < notifications->nodes->n; i++)
-        end(&notifications->subscriber[i].connection);
-}
-
 void rl_notifications_stop_reading(struct rl_notifications *notifications)
 {
-    end_all(notifications, rl_connection_stop_reading);
+    for (unsigned i = 0; notifications->subscriber && i < notifications->nodes->n; i++)
+        rl_connection_stop_reading(&notifications->subscriber[i].connection);
 }
 
-static void release_memory(struct rl_notifications *notifications)
+void rl_notifications_close(struct rl_notifications *notifications, bool forked)
 {
+    for (unsigned i = 0; notifications->subscriber && i < notifications->nodes->n; i++)
+        rl_connection_clear(&notifications->subscriber[i].connection, forked);
     free(notifications->subscriber);
     free(notifications->waiters.slot);
-}
-
-void rl_notifications_close(struct rl_notifications *notifications)
-{
-    end_all(notifications, rl_connection_clear);
-    release_memory(notifications);
-}
-
-void rl_notifications_forget(struct rl_notifications *notifications)
-{
-    end_all(notifications, rl_connection_forget);
-    release_memory(notifications);
 }

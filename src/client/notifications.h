@@ -48,9 +48,8 @@ struct rl_word rl_notifications_queue_entry(struct rl_notifications *notificatio
                                             uint64_t number);
 
 void rl_notifications_stop_reading(struct rl_notifications *notifications);
-void rl_notifications_close(struct rl_notifications *notifications);
 
-/* For a forked child: it must not use the parent's loop and connections. */
-void rl_notifications_forget(struct rl_notifications *notifications);
+/* As rl_connection_clear(). */
+void rl_notifications_close(struct rl_notifications *notifications, bool forked);
 
 #endif

@@ -1,4 +1,5 @@
-#include "startup.h"
+/* Steps the startup barrier of a client's nodes, and reports its end. */
+#include "nodes.h"
 
 rl_node_set rl_startup_tried(const struct rl_nodes *nodes)
 {
@@ -24,12 +25,7 @@ void rl_startup_check(struct rl_nodes *nodes)
         return;
     }
     rl_task_end(&nodes->startup_task);
-    for (struct rl_task *task = nodes->loop->list.next; task != &nodes->loop->list;
-         task = task->next) {
-        rl_loop_refresh_clock(nodes->loop);
-        if (!task->dead && task->class->startup_over)
-            task->class->startup_over(task);
-    }
+    rl_loop_broadcast(nodes->loop, RL_TASK_STARTUP_OVER, 0);
 }
 
 static void tick_startup(struct rl_task *task)
@@ -45,10 +41,4 @@ static const struct rl_task_class startup_class = {
 bool rl_startup_init(struct rl_nodes *nodes)
 {
     return rl_task_init(&nodes->startup_task, nodes->loop, &startup_class);
-}
-
-void rl_startup_begin(struct rl_nodes *nodes)
-{
-    nodes->startup.over_at = RL_NEVER;
-    rl_task_schedule(&nodes->startup_task, nodes->loop->now);
 }

@@ -1,6 +1,7 @@
 #include "task.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 #include "loop.h"
 
@@ -16,6 +17,21 @@ bool rl_task_init(struct rl_task *task, struct rl_loop *loop,
     task->prev->next = task;
     loop->list.prev = task;
     return true;
+}
+
+void *rl_task_new(size_t size, struct rl_loop *loop, const struct rl_task_class *class)
+{
+    struct rl_task *task = calloc(1, size);
+    if (task && !rl_task_init(task, loop, class)) {
+        free(task);
+        return NULL;
+    }
+    return task;
+}
+
+void rl_task_free(struct rl_task *task)
+{
+    free(task);
 }
 
 /* The task stays in the loop's list until no walk over that list can be running. */
@@ -65,7 +81,7 @@ void rl_task_schedule(struct rl_task *task, rl_time at)
     if (task->dead || at >= rl_heap_when(&task->loop->heap, &task->due))
         return;
     rl_heap_set(&task->loop->heap, &task->due, at);
-    rl_loop_want_end(task->loop);
+    task->loop->wants_end = true;
 }
 
 /* The tick counts as pending, so the task is not destroyed before it. */
@@ -79,7 +95,7 @@ void rl_task_schedule_soon(struct rl_task *task)
     task->chain = NULL;
     *(loop->soon ? loop->soon_end : &loop->soon) = task;
     loop->soon_end = &task->chain;
-    rl_loop_want_end(loop);
+    loop->wants_end = true;
 }
 
 void rl_task_run_soon(struct rl_loop *loop)

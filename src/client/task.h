@@ -9,22 +9,26 @@ struct rl_op;
 struct rl_reply;
 struct rl_task;
 
+/* What all tasks are told. */
+enum rl_task_event {
+    RL_TASK_STARTUP_OVER, /* the startup barrier opened; no node */
+    RL_TASK_TRIED,        /* the node's greeting ended or failed */
+    RL_TASK_READY,        /* the node's greeting succeeded */
+    RL_TASK_RESTARTED, /* the node restarted; reported even if the client then refuses it */
+    RL_TASK_SUBSCRIBED,   /* from now on notifications from the node arrive */
+    RL_TASK_UNSUBSCRIBED, /* they no longer arrive */
+};
+
 /* The callbacks of a task. Only `tick` is required. */
 struct rl_task_class {
     void (*tick)(struct rl_task *task);   /* the scheduled time has come */
     void (*expire)(struct rl_task *task); /* check hard deadlines; runs before replies */
-    void (*ready)(struct rl_task *task, unsigned node); /* the greeting succeeded */
-    void (*tried)(struct rl_task *task, unsigned node); /* the greeting ended or failed */
-    void (*startup_over)(struct rl_task *task);         /* the startup barrier opened */
-    /* The client detected that a node restarted, even if it then refuses the node. */
-    void (*node_restarted)(struct rl_task *task, unsigned node);
+    void (*event)(struct rl_task *task, enum rl_task_event event, unsigned node);
     /* A node replied, or its connection ended first (then `reply` is NULL). */
     void (*replied)(struct rl_task *task, unsigned node, const struct rl_op *op,
                     const struct rl_reply *reply);
     /* A node notifies this waiter (core/waiter.h). */
     void (*notified)(struct rl_task *task, unsigned node, unsigned position);
-    /* From now on notifications from this node arrive, or no longer arrive. */
-    void (*subscribed)(struct rl_task *task, unsigned node, bool subscribed);
     bool (*is_releasing)(struct rl_task *task); /* true: a drain waits for this task */
     void (*close)(
         struct rl_task *task); /* the client is being freed: report, then detach */
@@ -42,7 +46,14 @@ struct rl_task {
     bool dead;             /* destroyed once `pending` is 0 and no callback runs */
 };
 
-/* False: no memory. */
+/*
+ * Allocates `size` bytes, which begin with the task, and zeroes the rest. The class must
+ * free them: rl_task_free() is a `destroy` that does only that. NULL: no memory.
+ */
+void *rl_task_new(size_t size, struct rl_loop *loop, const struct rl_task_class *class);
+void rl_task_free(struct rl_task *task);
+
+/* The same for a task that is part of the client. False: no memory. */
 bool rl_task_init(struct rl_task *task, struct rl_loop *loop,
                   const struct rl_task_class *class);
 

@@ -17,9 +17,9 @@ static const struct rl_attempt_class *class_of(const struct rl_task *task)
 
 /* --- its room --- */
 
-static size_t mark_len(const struct rl_lease_config *config)
+static size_t suffix_len(const struct rl_lease_config *config)
 {
-    return config->kind->is_fenced ? rl_members_fence_suffix().len : 0;
+    return config->kind->is_fenced ? sizeof(RL_FENCE_SUFFIX) - 1 : 0;
 }
 
 static char *texts_of(const struct rl_attempt *attempt)
@@ -35,17 +35,12 @@ static struct rl_word key_of(const struct rl_attempt *attempt)
 static struct rl_word fence_key_of(const struct rl_attempt *attempt)
 {
     return (struct rl_word){texts_of(attempt),
-                            attempt->key_len + mark_len(attempt->config)};
+                            attempt->key_len + suffix_len(attempt->config)};
 }
 
-static char *token_of(const struct rl_attempt *attempt)
+char *rl_attempt_token(const struct rl_attempt *attempt)
 {
-    return texts_of(attempt) + attempt->key_len + mark_len(attempt->config);
-}
-
-const char *rl_attempt_token(const struct rl_attempt *attempt)
-{
-    return token_of(attempt);
+    return texts_of(attempt) + attempt->key_len + suffix_len(attempt->config);
 }
 
 /* --- sending --- */
@@ -82,7 +77,7 @@ static rl_node_set send_command(struct rl_attempt *attempt, enum rl_command comm
         .args =
             {
                 .key = key_of(attempt),
-                .token = {token_of(attempt), attempt->token_len},
+                .token = {rl_attempt_token(attempt), attempt->token_len},
                 .ttl_ms = attempt->lease.ttl / RL_MS,
                 .recreate = recreate,
             },
@@ -201,21 +196,15 @@ void rl_attempt_expire(struct rl_task *task)
                         &(struct rl_lease_event){.type = RL_EVENT_EXPIRE});
 }
 
-void rl_attempt_node_restarted(struct rl_task *task, unsigned node)
+void rl_attempt_event(struct rl_task *task, enum rl_task_event event, unsigned node)
 {
-    rl_attempt_step(attempt_of(task), &(struct rl_lease_event){
-                                          .type = RL_EVENT_RESTARTED,
-                                          .node = (uint8_t)node,
-                                      });
-}
-
-void rl_attempt_ready(struct rl_task *task, unsigned node)
-{
-    if (attempt_of(task)->lease.state == RL_LEASE_CLEANUP)
-        rl_attempt_step(attempt_of(task), &(struct rl_lease_event){
-                                              .type = RL_EVENT_READY,
-                                              .node = (uint8_t)node,
-                                          });
+    struct rl_attempt *attempt = attempt_of(task);
+    bool ready = event == RL_TASK_READY && attempt->lease.state == RL_LEASE_CLEANUP;
+    if (ready || event == RL_TASK_RESTARTED)
+        rl_attempt_step(attempt, &(struct rl_lease_event){
+                                     .type = ready ? RL_EVENT_READY : RL_EVENT_RESTARTED,
+                                     .node = (uint8_t)node,
+                                 });
 }
 
 /*
@@ -265,23 +254,12 @@ void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *
         return;
     if (parsed.value.len > 0)
         note_value(attempt, node, parsed.value);
-    bool trusted = parsed.time == 0 || rl_members_time(&rl_client_of(task)->members, node,
-                                                       op->sent, parsed.time);
-    if (!trusted && op->command != RL_CMD_RELEASE) {
-        /* The key may expire at any time, because the clock is wrong. */
-        parsed.vote = RL_VOTE_UNKNOWN;
-        parsed.fault = RL_FAULT_CLOCK;
-    }
     if (attempt->config->kind->is_fenced)
-        rl_members_check_grant(&rl_client_of(task)->members, node, op->command, &parsed);
+        rl_members_check_answer(&rl_client_of(task)->members, node, op, &parsed);
     attempt->has_waiters |= parsed.has_waiters;
     if (op->joins_queue && attempt->owner && reply && parsed.fault == RL_FAULT_NONE &&
         !parsed.not_queued)
         class_of(attempt->owner)->queued(attempt->owner, node, op->sent);
-    if (parsed.fault == RL_FAULT_LATE || parsed.fault == RL_FAULT_AHEAD)
-        rl_members_recheck(&rl_client_of(task)->members, node);
-    if (parsed.fault == RL_FAULT_MARKER)
-        rl_members_marker_mismatch(&rl_client_of(task)->members, node, op->sent);
     rl_attempt_step(attempt, &(struct rl_lease_event){
                                  .type = RL_EVENT_VOTE,
                                  .node = (uint8_t)node,
@@ -326,8 +304,7 @@ static void destroy(struct rl_task *task)
 static const struct rl_attempt_class separate_class = {
     .task.tick = rl_attempt_tick,
     .task.expire = rl_attempt_expire,
-    .task.node_restarted = rl_attempt_node_restarted,
-    .task.ready = rl_attempt_ready,
+    .task.event = rl_attempt_event,
     .task.replied = rl_attempt_answer,
     .task.is_releasing = rl_attempt_is_releasing,
     .task.close = rl_attempt_close,
@@ -342,7 +319,7 @@ size_t rl_attempt_room(const struct rl_lease_config *config, size_t key_len,
 {
     size_t per_node =
         sizeof(struct rl_ballot) + (config->kind->is_fenced ? sizeof(int64_t) : 0);
-    return config->params.n * per_node + key_len + mark_len(config) + token_len + 1;
+    return config->params.n * per_node + key_len + suffix_len(config) + token_len + 1;
 }
 
 void rl_attempt_init(struct rl_attempt *attempt, struct rl_lease_config *config, void *room,
@@ -355,7 +332,7 @@ void rl_attempt_init(struct rl_attempt *attempt, struct rl_lease_config *config,
     attempt->token_len = (uint8_t)token_len;
     rl_lease_init(&attempt->lease, &config->params, ballot, fences);
     memcpy(texts_of(attempt), key.text, key.len);
-    memcpy(texts_of(attempt) + key.len, rl_members_fence_suffix().text, mark_len(config));
+    memcpy(texts_of(attempt) + key.len, RL_FENCE_SUFFIX, suffix_len(config));
 }
 
 void rl_attempt_clear(struct rl_attempt *attempt)
@@ -369,17 +346,13 @@ void rl_attempt_clear(struct rl_attempt *attempt)
 struct rl_attempt *rl_attempt_another(const struct rl_attempt *attempt)
 {
     size_t room = rl_attempt_room(attempt->config, attempt->key_len, attempt->token_len);
-    struct rl_attempt *another = calloc(1, sizeof(*another) + room);
+    struct rl_attempt *another =
+        rl_task_new(sizeof(*another) + room, attempt->task.loop, &separate_class.task);
     if (!another)
         return NULL;
     rl_attempt_init(another, attempt->config, another + 1, key_of(attempt),
                     attempt->token_len);
     another->lease.spread = attempt->lease.spread;
-    if (!rl_task_init(&another->task, attempt->task.loop, &separate_class.task)) {
-        rl_attempt_clear(another);
-        free(another);
-        return NULL;
-    }
     return another;
 }
 
@@ -390,8 +363,9 @@ char *rl_attempt_own(struct rl_attempt *attempt, struct rl_task *owner)
     if (attempt->config->kind->is_fenced)
         attempt->proposed =
             rl_node_time_median(client->members.time, client->nodes.n, client->loop.now);
-    token_of(attempt)[0] = '\0';
-    return token_of(attempt);
+    char *token = rl_attempt_token(attempt);
+    token[0] = '\0';
+    return token;
 }
 
 /* A release that is sent twice does no harm. */

@@ -57,7 +57,7 @@ struct rl_attempt *rl_attempt_another(const struct rl_attempt *attempt);
  */
 char *rl_attempt_own(struct rl_attempt *attempt, struct rl_task *owner);
 
-const char *rl_attempt_token(const struct rl_attempt *attempt);
+char *rl_attempt_token(const struct rl_attempt *attempt);
 
 void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *event);
 
@@ -73,8 +73,7 @@ void rl_attempt_leave(struct rl_attempt *attempt);
 /* The callbacks of its task (client.h); the handle's task uses them, too. */
 void rl_attempt_tick(struct rl_task *task);
 void rl_attempt_expire(struct rl_task *task);
-void rl_attempt_node_restarted(struct rl_task *task, unsigned node);
-void rl_attempt_ready(struct rl_task *task, unsigned node);
+void rl_attempt_event(struct rl_task *task, enum rl_task_event event, unsigned node);
 void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *op,
                        const struct rl_reply *reply);
 bool rl_attempt_is_releasing(struct rl_task *task);

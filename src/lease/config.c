@@ -5,15 +5,6 @@
 
 #include "base/options.h"
 
-redlock_code rl_lease_config_check_ttl(const struct rl_lease_config *config,
-                                       redlock_client *client, int64_t ttl_ms)
-{
-    redlock_code code = rl_ttl_check(&client->options, &config->options, ttl_ms);
-    if (code == REDLOCK_OK)
-        rl_nodes_use_ttl(&client->nodes, ttl_ms * RL_MS);
-    return code;
-}
-
 static rl_time custom_delay(unsigned attempt, uint64_t random, void *arg)
 {
     const redlock_lease_options *options = arg;
@@ -75,11 +66,6 @@ static bool options_equal(const redlock_lease_options *a, const redlock_lease_op
            a->extended_arg == b->extended_arg;
 }
 
-static void unref_last(void *config)
-{
-    rl_lease_config_unref(config);
-}
-
 redlock_code rl_lease_config_get(redlock_client *client,
                                  const redlock_lease_options *options, unsigned fences,
                                  struct rl_lease_config **ret_config)
@@ -89,7 +75,7 @@ redlock_code rl_lease_config_get(redlock_client *client,
         redlock_lease_options_init(&defaults);
         options = &defaults;
     }
-    struct rl_lease_config *last = client->config.data;
+    struct rl_lease_config *last = client->config;
     if (!last || last->fences != fences || !options_equal(options, &last->options)) {
         struct rl_lease_config *config = calloc(1, sizeof(*config));
         redlock_code code = config ? read_options(client, config, options)
@@ -100,8 +86,7 @@ redlock_code rl_lease_config_get(redlock_client *client,
         }
         config->fences = fences;
         rl_lease_config_unref(last);
-        last = rl_lease_config_ref(config);
-        client->config = (struct rl_kept){last, unref_last};
+        last = client->config = rl_lease_config_ref(config);
     }
     *ret_config = rl_lease_config_ref(last);
     return REDLOCK_OK;

@@ -30,8 +30,4 @@ redlock_code rl_lease_config_get(redlock_client *client,
 struct rl_lease_config *rl_lease_config_ref(struct rl_lease_config *config);
 void rl_lease_config_unref(struct rl_lease_config *config); /* NULL is fine */
 
-/* Checks the TTL of an extension (options.h). If it is valid, calls rl_nodes_use_ttl(). */
-redlock_code rl_lease_config_check_ttl(const struct rl_lease_config *config,
-                                       redlock_client *client, int64_t ttl_ms);
-
 #endif

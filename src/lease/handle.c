@@ -8,20 +8,16 @@
 
 /* --- reports to the caller --- */
 
-static redlock_code code_of(enum rl_cause cause)
-{
-    switch (cause) {
-    case RL_CAUSE_NONE: return REDLOCK_OK;
-    case RL_CAUSE_TAKEN: return REDLOCK_TAKEN;
-    case RL_CAUSE_NO_QUORUM: return REDLOCK_NO_QUORUM;
-    case RL_CAUSE_EXPIRED: return REDLOCK_EXPIRED;
-    case RL_CAUSE_CANCELLED: return REDLOCK_CANCELLED;
-    case RL_CAUSE_GONE: return REDLOCK_GONE;
-    case RL_CAUSE_MAX_HOLD: return REDLOCK_MAX_HOLD;
-    case RL_CAUSE_UNCONFIRMED: return REDLOCK_UNCONFIRMED;
-    }
-    return REDLOCK_NO_QUORUM;
-}
+static const redlock_code code_of[] = {
+    [RL_CAUSE_NONE] = REDLOCK_OK,
+    [RL_CAUSE_TAKEN] = REDLOCK_TAKEN,
+    [RL_CAUSE_NO_QUORUM] = REDLOCK_NO_QUORUM,
+    [RL_CAUSE_EXPIRED] = REDLOCK_EXPIRED,
+    [RL_CAUSE_CANCELLED] = REDLOCK_CANCELLED,
+    [RL_CAUSE_GONE] = REDLOCK_GONE,
+    [RL_CAUSE_MAX_HOLD] = REDLOCK_MAX_HOLD,
+    [RL_CAUSE_UNCONFIRMED] = REDLOCK_UNCONFIRMED,
+};
 
 static bool is_releasing(const redlock_lease *lease)
 {
@@ -92,7 +88,7 @@ static redlock_code failure_of(const redlock_lease *lease)
     if (core->cause == RL_CAUSE_NO_QUORUM &&
         rl_client_is_denied(rl_client_of(&lease->first.task), core->ballot))
         return REDLOCK_DENIED;
-    return code_of(core->cause);
+    return code_of[core->cause];
 }
 
 static void finish_acquire(redlock_lease *lease, redlock_code code)
@@ -160,7 +156,7 @@ static redlock_code code_of_lost_extension(const redlock_lease *lease)
     if (is_releasing(lease))
         return REDLOCK_CANCELLED;
     if (core->state == RL_LEASE_LOST)
-        return code_of(core->cause);
+        return code_of[core->cause];
     if (core->state != RL_LEASE_HELD)
         return REDLOCK_CANCELLED;
     if (is_too_long(lease))
@@ -176,7 +172,7 @@ static void report_one(redlock_lease *lease, enum rl_report event)
     switch (event) {
     case RL_REPORT_LOST:
         report(lease, &(struct rl_request){options->on_lost, options->lost_arg},
-               code_of(rl_handle_core(lease)->cause));
+               code_of[rl_handle_core(lease)->cause]);
         if (lease->state == RL_HANDLE_EXTEND_WAITS)
             report_extended(lease, code_of_lost_extension(lease));
         break;
@@ -193,7 +189,7 @@ static void report_one(redlock_lease *lease, enum rl_report event)
                REDLOCK_OK);
         break;
     case RL_REPORT_RELEASED:
-        report_released(lease, code_of(rl_handle_core(lease)->cause));
+        report_released(lease, code_of[rl_handle_core(lease)->cause]);
         break;
     }
 }
@@ -348,9 +344,14 @@ static void tick(struct rl_task *task)
     }
 }
 
-static void on_startup_over(struct rl_task *task)
+static void on_event(struct rl_task *task, enum rl_task_event event, unsigned node)
 {
     redlock_lease *lease = rl_handle_of(task);
+    if (event != RL_TASK_STARTUP_OVER) {
+        rl_attempt_event(task, event, node);
+        rl_waiting_event(task, event, node);
+        return;
+    }
     switch (lease->state) {
     case RL_HANDLE_STARTUP: rl_handle_begin_soon(lease); break;
     case RL_HANDLE_EXTEND_WAITS: rl_handle_extend(lease); break;
@@ -398,12 +399,9 @@ static void destroy(struct rl_task *task)
 const struct rl_attempt_class rl_handle_class = {
     .task.tick = tick,
     .task.expire = rl_attempt_expire,
-    .task.node_restarted = rl_attempt_node_restarted,
-    .task.ready = rl_attempt_ready,
-    .task.startup_over = on_startup_over,
+    .task.event = on_event,
     .task.replied = rl_attempt_answer,
     .task.notified = rl_waiting_notified,
-    .task.subscribed = rl_waiting_subscribed,
     .task.is_releasing = rl_attempt_is_releasing,
     .task.close = close_lease,
     .task.destroy = destroy,

@@ -20,16 +20,12 @@ static redlock_lease *allocate(redlock_client *client, struct rl_lease_config *c
                                struct rl_word key, size_t token_len)
 {
     redlock_lease *lease =
-        calloc(1, sizeof(*lease) + rl_attempt_room(config, key.len, token_len));
+        rl_task_new(sizeof(*lease) + rl_attempt_room(config, key.len, token_len),
+                    &client->loop, &rl_handle_class.task);
     if (!lease)
         return NULL;
     rl_attempt_init(&lease->first, config, lease + 1, key, token_len);
     lease->first.lease.spread = rl_lease_spread(++client->leases);
-    if (!rl_task_init(&lease->first.task, &client->loop, &rl_handle_class.task)) {
-        rl_attempt_clear(&lease->first);
-        free(lease);
-        return NULL;
-    }
     return lease;
 }
 
@@ -172,7 +168,9 @@ static redlock_code check_ttl(const redlock_lease *lease, int64_t ttl_ms)
 {
     redlock_client *client = rl_client_of(&lease->first.task);
     const struct rl_lease_config *config = lease->first.config;
-    redlock_code code = rl_lease_config_check_ttl(config, client, ttl_ms);
+    redlock_code code = rl_ttl_check(&client->options, &config->options, ttl_ms);
+    if (code == REDLOCK_OK)
+        rl_nodes_use_ttl(&client->nodes, ttl_ms * RL_MS);
     if (code == REDLOCK_OK && config->kind->is_fenced &&
         !rl_members_allow_ttl(&client->members, ttl_ms * RL_MS))
         code = rl_fail(REDLOCK_BAD_TTL,

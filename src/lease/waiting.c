@@ -108,9 +108,12 @@ void rl_waiting_notified(struct rl_task *task, unsigned node, unsigned position)
  * A waiter that can no longer be notified falls back to its retry policy. As soon as a
  * quorum of nodes can notify it, it tries once more, to join their queues.
  */
-void rl_waiting_subscribed(struct rl_task *task, unsigned node, bool subscribed)
+void rl_waiting_event(struct rl_task *task, enum rl_task_event event, unsigned node)
 {
     redlock_lease *lease = rl_handle_of(task);
+    bool subscribed = event == RL_TASK_SUBSCRIBED;
+    if (!subscribed && event != RL_TASK_UNSUBSCRIBED)
+        return;
     bool was_queued = is_queued(lease);
     if (!subscribed)
         rl_waiter_dequeued(&lease->waiting.waiter, node);

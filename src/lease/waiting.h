@@ -5,11 +5,11 @@
 #ifndef RL_WAITING_H
 #define RL_WAITING_H
 
+#include "client/task.h"
 #include "core/waiter.h"
 #include "redlock/redlock.h"
 
 struct rl_command_args;
-struct rl_task;
 
 struct rl_waiting {
     uint64_t number;      /* in notifications; 0: it was never queued on a node */
@@ -31,7 +31,7 @@ bool rl_waiting_is_over(const redlock_lease *lease);
 
 /* Callbacks of the handle's class (client/task.h, attempt.h). */
 void rl_waiting_notified(struct rl_task *task, unsigned node, unsigned position);
-void rl_waiting_subscribed(struct rl_task *task, unsigned node, bool subscribed);
+void rl_waiting_event(struct rl_task *task, enum rl_task_event event, unsigned node);
 void rl_waiting_queued(struct rl_task *task, unsigned node, rl_time sent);
 void rl_waiting_set_queue_entry(struct rl_task *task, struct rl_command_args *args);
 

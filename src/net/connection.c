@@ -212,14 +212,6 @@ void rl_connection_abort(struct rl_connection *connection)
     }
 }
 
-static void free_memory(struct rl_connection *connection)
-{
-    rl_send_batch_free(&connection->kept);
-    free(connection->op);
-    connection->op = NULL;
-    connection->op_count = 0;
-}
-
 void rl_connection_stop_reading(struct rl_connection *connection)
 {
     connection->reading_stopped = true;
@@ -237,20 +229,21 @@ static void discard_input(struct rl_connection *connection)
             break;
 }
 
-void rl_connection_clear(struct rl_connection *connection)
+void rl_connection_clear(struct rl_connection *connection, bool forked)
 {
-    if (connection->connected && rl_connection_flush(connection) == RL_FAULT_NONE)
-        discard_input(connection);
-    disconnect(connection, rl_stream_close);
-    free_memory(connection);
-}
-
-void rl_connection_forget(struct rl_connection *connection)
-{
-    rl_resp_free(connection->resp);
-    if (connection->fd >= 0)
-        close(connection->fd);
-    free_memory(connection);
+    if (forked) {
+        rl_resp_free(connection->resp);
+        if (connection->fd >= 0)
+            close(connection->fd);
+    } else {
+        if (connection->connected && rl_connection_flush(connection) == RL_FAULT_NONE)
+            discard_input(connection);
+        disconnect(connection, rl_stream_close);
+    }
+    rl_send_batch_free(&connection->kept);
+    free(connection->op);
+    connection->op = NULL;
+    connection->op_count = 0;
 }
 
 /* --- sending --- */

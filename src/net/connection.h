@@ -86,12 +86,9 @@ void rl_connection_stop_reading(struct rl_connection *connection);
 
 /*
  * Writes what the socket accepts at once, closes, and frees the memory. Does not call the
- * owner.
+ * owner. `forked`: in a forked child, which writes nothing and must not use the loop.
  */
-void rl_connection_clear(struct rl_connection *connection);
-
-/* For a forked child: frees the memory and closes the descriptor; leaves the loop alone. */
-void rl_connection_forget(struct rl_connection *connection);
+void rl_connection_clear(struct rl_connection *connection, bool forked);
 
 /* Reports `connected` or `failed` to the owner, possibly before it returns. */
 void rl_connection_connect(struct rl_connection *connection);

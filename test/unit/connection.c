@@ -185,7 +185,7 @@ static void end_peer(struct peer *it)
     cr_assert_eq(it->node.op_count, it->owed);
     rl_connection_abort(&it->node);
     cr_assert_eq(it->owed, 0);
-    rl_connection_clear(&it->node);
+    rl_connection_clear(&it->node, false);
     close(it->fd);
     close(it->listener);
     free(it->expected);
@@ -329,7 +329,7 @@ Test(connection, reports_what_the_server_sent_before_a_reset)
     cr_assert_eq(peer[0].failed, 1);
     cr_assert_eq(peer[0].fault, RL_FAULT_PROTECTED);
     rl_connection_abort(&peer[0].node);
-    rl_connection_clear(&peer[0].node);
+    rl_connection_clear(&peer[0].node, false);
     close(listener);
     event_base_free(base);
 }

@@ -98,7 +98,7 @@ Test(connection_close, delivers_what_was_written_although_input_is_unread)
     cr_assert_eq(write(server, "+OK\r\n", 5), 5);
     while (bytes_of(node.fd, SIOCINQ) < 5)
         usleep(1000);
-    rl_connection_clear(&node);
+    rl_connection_clear(&node, false);
     cr_assert_eq(read_to_the_end(server), WRITTEN);
     close(server);
     close(listener);
