@@ -22,98 +22,38 @@ static enum rl_fault fault_of(const struct rl_health_context *all, unsigned node
     return all->probes[node].fault;
 }
 
-static bool is_unreachable(const struct rl_health_context *all, unsigned node, char *detail)
-{
-    switch (fault_of(all, node)) {
-    case RL_FAULT_CONNECTING:
-    case RL_FAULT_RESOLVE:
-    case RL_FAULT_CONNECT:
-    case RL_FAULT_CLOSED:
-    case RL_FAULT_TIMEOUT:
-    case RL_FAULT_PROTOCOL:
-    case RL_FAULT_MEMORY:
-    case RL_FAULT_FILES:
-        rl_detail_add(detail, "%s", rl_fault_text(fault_of(all, node)));
-        return true;
-    default: return false;
-    }
-}
+#define FAULT(name) (UINT64_C(1) << RL_FAULT_##name)
+#define UNREACHED                                                                          \
+    (FAULT(CONNECTING) | FAULT(RESOLVE) | FAULT(CONNECT) | FAULT(CLOSED) |                 \
+     FAULT(TIMEOUT) | FAULT(PROTOCOL) | FAULT(MEMORY) | FAULT(FILES))
+#define REFUSED    (FAULT(NOAUTH) | FAULT(WRONGPASS))
+#define OF_REPLICA (FAULT(REPLICA) | FAULT(READONLY) | FAULT(MASTERDOWN))
+#define OF_CLUSTER (FAULT(CLUSTER) | FAULT(CLUSTERDOWN) | FAULT(MOVED) | FAULT(CROSSSLOT))
 
-static bool is_protected(const struct rl_health_context *all, unsigned node, char *detail)
-{
-    (void)detail;
-    return fault_of(all, node) == RL_FAULT_PROTECTED;
-}
+/* Those with a rule of their own. */
+#define NAMED                                                                              \
+    (UNREACHED | REFUSED | OF_REPLICA | OF_CLUSTER | FAULT(NONE) | FAULT(NOPERM) |         \
+     FAULT(PROTECTED) | FAULT(MAXCLIENTS) | FAULT(LOADING) | FAULT(DUPLICATE) |            \
+     FAULT(QUARANTINE))
+_Static_assert(RL_FAULT_COUNT <= 64, "a bit for each");
 
-static bool has_too_many_clients(const struct rl_health_context *all, unsigned node,
-                                 char *detail)
+static bool show_fault(const struct rl_health_context *all, unsigned node, char *detail)
 {
-    (void)detail;
-    return fault_of(all, node) == RL_FAULT_MAXCLIENTS;
-}
-
-static bool is_refused(const struct rl_health_context *all, unsigned node, char *detail)
-{
-    enum rl_fault fault = fault_of(all, node);
-    if (fault != RL_FAULT_NOAUTH && fault != RL_FAULT_WRONGPASS)
-        return false;
-    rl_detail_add(detail, "%s", rl_fault_text(fault));
+    rl_detail_add(detail, "%s", rl_fault_text(fault_of(all, node)));
     return true;
 }
 
-static bool is_loading(const struct rl_health_context *all, unsigned node, char *detail)
+static bool show_twin(const struct rl_health_context *all, unsigned node, char *detail)
 {
-    (void)detail;
-    return fault_of(all, node) == RL_FAULT_LOADING;
-}
-
-static bool is_replica(const struct rl_health_context *all, unsigned node, char *detail)
-{
-    (void)detail;
-    enum rl_fault fault = fault_of(all, node);
-    return fault == RL_FAULT_REPLICA || fault == RL_FAULT_READONLY ||
-           fault == RL_FAULT_MASTERDOWN;
-}
-
-static bool is_cluster(const struct rl_health_context *all, unsigned node, char *detail)
-{
-    (void)detail;
-    enum rl_fault fault = fault_of(all, node);
-    return fault == RL_FAULT_CLUSTER || fault == RL_FAULT_CLUSTERDOWN ||
-           fault == RL_FAULT_MOVED || fault == RL_FAULT_CROSSSLOT;
-}
-
-static bool is_same_server(const struct rl_health_context *all, unsigned node, char *detail)
-{
-    const char *twin = all->probes[node].twin;
-    if (fault_of(all, node) != RL_FAULT_DUPLICATE)
-        return false;
-    if (twin)
-        rl_detail_add(detail, "the other node is %s", twin);
+    if (all->probes[node].twin)
+        rl_detail_add(detail, "the other node is %s", all->probes[node].twin);
     return true;
 }
 
-static bool has_restarted(const struct rl_health_context *all, unsigned node, char *detail)
+static bool show_name(const struct rl_health_context *all, unsigned node, char *detail)
 {
-    (void)detail;
-    return fault_of(all, node) == RL_FAULT_QUARANTINE;
-}
-
-/* Any other fault of the greeting, for which there is no rule here. */
-static bool fails(const struct rl_health_context *all, unsigned node, char *detail)
-{
-    static rl_rule_fn *const named[] = {
-        is_unreachable, is_protected, has_too_many_clients, is_refused,   is_loading,
-        is_replica,     is_cluster,   is_same_server,       has_restarted};
-    char ignored[RL_DETAIL] = "";
-    enum rl_fault fault = fault_of(all, node);
-    if (fault == RL_FAULT_NONE || fault == RL_FAULT_NOPERM)
-        return false;
-    for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
-        if (named[i](all, node, ignored))
-            return false;
-    rl_detail_add(detail, "%s: %s", rl_fault_name(fault), rl_fault_text(fault));
-    return true;
+    rl_detail_add(detail, "%s: ", rl_fault_name(fault_of(all, node)));
+    return show_fault(all, node, detail);
 }
 
 /* --- rights and refusals --- */
@@ -304,74 +244,74 @@ static bool hides_fsync(const struct rl_health_context *all, unsigned node, char
 /* --- the table --- */
 
 static const struct rl_rule rules[] = {
-    {"unreachable", REDLOCK_DEFECT, RL_ANY_USE, is_unreachable,
+    {"unreachable", REDLOCK_DEFECT, RL_ANY_USE, UNREACHED, show_fault,
      "the node cannot be reached: start it, or fix its address or the network"},
-    {"protected_mode", REDLOCK_DEFECT, RL_ANY_USE, is_protected,
+    {"protected_mode", REDLOCK_DEFECT, RL_ANY_USE, FAULT(PROTECTED), NULL,
      "the node is in protected mode and refuses clients from other machines: set a "
      "password for its default user, and configure that password here"},
-    {"too_many_clients", REDLOCK_DEFECT, RL_ANY_USE, has_too_many_clients,
+    {"too_many_clients", REDLOCK_DEFECT, RL_ANY_USE, FAULT(MAXCLIENTS), NULL,
      "the node has reached its maxclients limit: raise maxclients, or disconnect some "
      "clients"},
-    {"wrong_password", REDLOCK_DEFECT, RL_ANY_USE, is_refused,
+    {"wrong_password", REDLOCK_DEFECT, RL_ANY_USE, REFUSED, show_fault,
      "the node rejects the user or the password: correct the credentials"},
-    {"loading", REDLOCK_DEFECT, RL_ANY_USE, is_loading,
+    {"loading", REDLOCK_DEFECT, RL_ANY_USE, FAULT(LOADING), NULL,
      "the node is loading its data: wait, then check again"},
-    {"replica", REDLOCK_DEFECT, RL_ANY_USE, is_replica,
+    {"replica", REDLOCK_DEFECT, RL_ANY_USE, OF_REPLICA, NULL,
      "the node is a replica: configure a master, or promote it with REPLICAOF NO ONE"},
-    {"cluster", REDLOCK_DEFECT, RL_ANY_USE, is_cluster,
+    {"cluster", REDLOCK_DEFECT, RL_ANY_USE, OF_CLUSTER, NULL,
      "the node is in cluster mode: use a separate server with cluster-enabled no"},
-    {"same_server", REDLOCK_DEFECT, RL_ANY_USE, is_same_server,
+    {"same_server", REDLOCK_DEFECT, RL_ANY_USE, FAULT(DUPLICATE), show_twin,
      "the node is the same server as another node and would vote twice: configure a "
      "different server"},
-    {"restarted", REDLOCK_DEFECT, RL_ANY_USE, has_restarted,
+    {"restarted", REDLOCK_DEFECT, RL_ANY_USE, FAULT(QUARANTINE), NULL,
      "the node restarted and may have lost locks: it votes again once the longest TTL has "
      "passed"},
-    {"fails", REDLOCK_DEFECT, RL_ANY_USE, fails,
+    {"fails", REDLOCK_DEFECT, RL_ANY_USE, ~NAMED, show_name,
      "the node does not reply as a master does: check the server"},
-    {"no_right", REDLOCK_DEFECT, RL_ANY_USE, lacks_right,
+    {"no_right", REDLOCK_DEFECT, RL_ANY_USE, 0, lacks_right,
      "the user lacks a right: grant the rights that redlock check --acl prints"},
-    {"no_command", REDLOCK_DEFECT, RL_ANY_USE, lacks_command,
+    {"no_command", REDLOCK_DEFECT, RL_ANY_USE, 0, lacks_command,
      "the node lacks a command, or the command differs from that of Redis: do not rename "
      "commands, and do not use a proxy"},
-    {"over_memory", REDLOCK_DEFECT, RL_ANY_USE, is_full,
+    {"over_memory", REDLOCK_DEFECT, RL_ANY_USE, 0, is_full,
      "the node is over its maxmemory and refuses new locks: raise maxmemory or free "
      "memory"},
-    {"refuses_writes", REDLOCK_DEFECT, RL_ANY_USE, refuses_writes,
+    {"refuses_writes", REDLOCK_DEFECT, RL_ANY_USE, 0, refuses_writes,
      "the node refuses to set keys: fix the cause that it reports"},
-    {"evicts", REDLOCK_DEFECT, RL_ANY_USE, evicts,
+    {"evicts", REDLOCK_DEFECT, RL_ANY_USE, 0, evicts,
      "the node may evict locks: set maxmemory-policy noeviction"},
 
-    {"could_evict", REDLOCK_WARNING, RL_ANY_USE, may_evict,
+    {"could_evict", REDLOCK_WARNING, RL_ANY_USE, 0, may_evict,
      "the node would evict locks once maxmemory is set: set maxmemory-policy noeviction"},
-    {"forgets", REDLOCK_WARNING, RL_DURABLE_USE, loses_all,
+    {"forgets", REDLOCK_WARNING, RL_DURABLE_USE, 0, loses_all,
      "a restart loses the node's locks: set appendonly yes and appendfsync always, or keep "
      "the node down for the longest TTL after a crash"},
-    {"forgets_seconds", REDLOCK_WARNING, RL_DURABLE_USE, loses_seconds,
+    {"forgets_seconds", REDLOCK_WARNING, RL_DURABLE_USE, 0, loses_seconds,
      "a restart loses the newest locks: set appendfsync always, or keep the node down for "
      "the longest TTL after a crash"},
-    {"forgets_in_rewrite", REDLOCK_WARNING, RL_DURABLE_USE, loses_in_rewrite,
+    {"forgets_in_rewrite", REDLOCK_WARNING, RL_DURABLE_USE, 0, loses_in_rewrite,
      "a crash during a rewrite of the append-only file loses locks: set "
      "no-appendfsync-on-rewrite no"},
-    {"has_replicas", REDLOCK_WARNING, RL_DURABLE_USE, has_replicas,
+    {"has_replicas", REDLOCK_WARNING, RL_DURABLE_USE, 0, has_replicas,
      "a promoted replica may not have all locks: run the node without replicas"},
-    {"clock_off", REDLOCK_WARNING, RL_ANY_USE, is_off,
+    {"clock_off", REDLOCK_WARNING, RL_ANY_USE, 0, is_off,
      "the node's time of day differs from the median of all nodes, and a step that "
      "corrects it ends locks early: let NTP set the clock before Redis starts"},
-    {"no_time", REDLOCK_WARNING, RL_ANY_USE, lacks_time,
+    {"no_time", REDLOCK_WARNING, RL_ANY_USE, 0, lacks_time,
      "the node's clock cannot be compared: grant the user the right to TIME"},
-    {"no_calls", REDLOCK_WARNING, RL_ANY_USE, cannot_notify,
+    {"no_calls", REDLOCK_WARNING, RL_ANY_USE, 0, cannot_notify,
      "the node cannot notify waiters, so they poll for the lock: grant the rights that "
      "redlock check --acl prints"},
-    {"other_version", REDLOCK_WARNING, RL_ANY_USE, has_other_version,
+    {"other_version", REDLOCK_WARNING, RL_ANY_USE, 0, has_other_version,
      "the node has a different version than most nodes: run the same version on all nodes, "
      "unless an upgrade is in progress"},
-    {"debug", REDLOCK_WARNING, RL_ANY_USE, allows_debug,
+    {"debug", REDLOCK_WARNING, RL_ANY_USE, 0, allows_debug,
      "the DEBUG command can load an old snapshot unnoticed: set enable-debug-command no"},
 
-    {"memory_unknown", REDLOCK_NOTE, RL_ANY_USE, hides_memory,
+    {"memory_unknown", REDLOCK_NOTE, RL_ANY_USE, 0, hides_memory,
      "it is unknown whether the node evicts keys: check on the node that maxmemory-policy "
      "is noeviction"},
-    {"fsync_unknown", REDLOCK_NOTE, RL_ANY_USE, hides_fsync,
+    {"fsync_unknown", REDLOCK_NOTE, RL_ANY_USE, 0, hides_fsync,
      "it is unknown what a restart loses, because CONFIG GET is refused: check on the node "
      "that appendfsync is always"},
 };
@@ -391,6 +331,15 @@ static const struct rl_rule *rule(size_t index)
     return index < RULES ? &rules[index] : &rl_member_rules[index - RULES];
 }
 
+static bool applies(const struct rl_health_context *all, unsigned node, size_t index,
+                    char *detail)
+{
+    const struct rl_rule *it = rule(index);
+    uint64_t now =
+        index < RULES ? UINT64_C(1) << fault_of(all, node) : rl_member_state_bit(all, node);
+    return (!it->when || it->when & now) && (!it->holds || it->holds(all, node, detail));
+}
+
 void rl_health_check_node(const struct rl_health_context *all, unsigned node,
                           struct rl_findings *ret_findings)
 {
@@ -400,7 +349,7 @@ void rl_health_check_node(const struct rl_health_context *all, unsigned node,
     for (size_t i = 0; i < RULES + RL_MEMBER_RULES; i++) {
         char *detail = ret_findings->detail[ret_findings->count];
         detail[0] = '\0';
-        if (!rule(i)->holds(all, node, detail))
+        if (!applies(all, node, i, detail))
             continue;
         redlock_finding *found = &ret_findings->finding[ret_findings->count];
         ret_findings->each[ret_findings->count++] = found;

@@ -4,7 +4,7 @@
 
 #include "health_rules.h"
 
-/* Whether a rule applies to a node. If so, `detail` describes what was found. */
+/* The second condition of a rule. If it is true, `detail` describes what was found. */
 typedef bool rl_rule_fn(const struct rl_health_context *all, unsigned node,
                         char detail[RL_DETAIL]);
 
@@ -15,12 +15,18 @@ struct rl_rule {
     const char *code;
     redlock_severity severity;
     enum rl_use use;
-    rl_rule_fn *holds;
+    /* The faults of a node to which the rule applies; in rl_member_rules, the states of a
+       member. 0: any. */
+    uint64_t when;
+    rl_rule_fn *holds; /* NULL: true */
     const char *text;
 };
 
 #define RL_MEMBER_RULES 8
 extern const struct rl_rule rl_member_rules[RL_MEMBER_RULES];
+
+/* The node's state as a member: RL_STATE_BIT(). 0: it is used only for plain locks. */
+uint64_t rl_member_state_bit(const struct rl_health_context *all, unsigned node);
 
 /* Appends to the detail, which is truncated to RL_DETAIL. */
 __attribute__((format(printf, 2, 3))) void rl_detail_add(char detail[RL_DETAIL],

@@ -8,35 +8,16 @@ static const struct rl_member_probe *member_of(const struct rl_health_context *a
 }
 
 /* Nodes that are used only for plain locks get no findings about fenced locks. */
-static bool is_of_fenced_locks(const struct rl_health_context *all)
+uint64_t rl_member_state_bit(const struct rl_health_context *all, unsigned node)
 {
-    bool marked = false;
+    bool fenced = all->fenced;
     for (unsigned i = 0; i < all->n; i++)
-        marked |= member_of(all, i)->state > RL_MEMBER_UNMARKED;
-    return marked || all->fenced;
+        fenced |= member_of(all, i)->state > RL_MEMBER_UNMARKED;
+    return fenced ? UINT64_C(1) << member_of(all, node)->state : 0;
 }
 
-static bool has_state(const struct rl_health_context *all, unsigned node,
-                      enum rl_member_state state)
-{
-    return is_of_fenced_locks(all) && member_of(all, node)->state == state;
-}
-
-static bool is_unmarked(const struct rl_health_context *all, unsigned node, char *detail)
-{
-    (void)detail;
-    return has_state(all, node, RL_MEMBER_UNMARKED);
-}
-
-static bool has_no_majority(const struct rl_health_context *all, unsigned node,
+static bool show_deployment(const struct rl_health_context *all, unsigned node,
                             char *detail)
-{
-    (void)detail;
-    return has_state(all, node, RL_MEMBER_NO_MAJORITY);
-}
-
-static bool is_in_other_deployment(const struct rl_health_context *all, unsigned node,
-                                   char *detail)
 {
     const struct rl_member_probe *member = member_of(all, node);
     if (member->garbled)
@@ -48,26 +29,27 @@ static bool is_in_other_deployment(const struct rl_health_context *all, unsigned
         rl_detail_add(detail, "deployment %016llx; most nodes belong to %016llx",
                       (unsigned long long)member->deployment,
                       (unsigned long long)member->majority_deployment);
-    return has_state(all, node, RL_MEMBER_OTHER_DEPLOYMENT);
+    return true;
 }
 
-static bool is_replaced(const struct rl_health_context *all, unsigned node, char *detail)
+static bool show_generations(const struct rl_health_context *all, unsigned node,
+                             char *detail)
 {
     rl_detail_add(detail, "member index %lld has generation %u, and this node %lld",
                   (long long)all->nodes[node].member_index, member_of(all, node)->latest,
                   (long long)all->nodes[node].generation);
-    return has_state(all, node, RL_MEMBER_REPLACED);
+    return true;
 }
 
-static bool is_other_process(const struct rl_health_context *all, unsigned node,
-                             char *detail)
+static bool show_loss(const struct rl_health_context *all, unsigned node, char *detail)
 {
     rl_detail_add(detail, "%s",
                   member_of(all, node)->same_run ? "it failed over" : "it restarted");
-    return has_state(all, node, RL_MEMBER_OTHER_PROCESS);
+    return true;
 }
 
-static bool is_quarantined(const struct rl_health_context *all, unsigned node, char *detail)
+static bool show_quarantine(const struct rl_health_context *all, unsigned node,
+                            char *detail)
 {
     int64_t left = all->nodes[node].quarantine_us;
     if (left >= 0)
@@ -75,46 +57,43 @@ static bool is_quarantined(const struct rl_health_context *all, unsigned node, c
     else
         rl_detail_add(detail, "%.1f s from when a client starts to wait for it",
                       (double)member_of(all, node)->quarantine / 1e6);
-    return has_state(all, node, RL_MEMBER_QUARANTINED);
-}
-
-static bool has_set_clock(const struct rl_health_context *all, unsigned node, char *detail)
-{
-    (void)detail;
-    return has_state(all, node, RL_MEMBER_CLOCK);
+    return true;
 }
 
 static bool is_outdated(const struct rl_health_context *all, unsigned node, char *detail)
 {
     (void)detail;
-    return has_state(all, node, RL_MEMBER_ACTIVE) && member_of(all, node)->outdated;
+    return member_of(all, node)->outdated;
 }
 
 /* --- the table --- */
 
 const struct rl_rule rl_member_rules[RL_MEMBER_RULES] = {
-    {"unmarked", REDLOCK_WARNING, RL_FENCED_USE, is_unmarked,
+    {"unmarked", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(UNMARKED), NULL,
      "the node has no marker and no vote on fenced locks: run redlock admit --wait to "
      "admit it, or redlock admit --new if no node has a marker"},
-    {"no_majority", REDLOCK_WARNING, RL_FENCED_USE, has_no_majority,
+    {"no_majority", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(NO_MAJORITY), NULL,
      "the node has a marker, but too few nodes of its deployment were reached: configure "
      "the same nodes as all other clients"},
-    {"other_deployment", REDLOCK_WARNING, RL_FENCED_USE, is_in_other_deployment,
+    {"other_deployment", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(OTHER_DEPLOYMENT),
+     show_deployment,
      "the node belongs to another deployment of fenced locks: configure the same nodes as "
      "all other clients"},
-    {"replaced", REDLOCK_WARNING, RL_FENCED_USE, is_replaced,
+    {"replaced", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(REPLACED), show_generations,
      "another server has this node's member index and its vote on fenced locks: configure "
      "that server instead"},
-    {"other_process", REDLOCK_WARNING, RL_FENCED_USE, is_other_process,
+    {"other_process", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(OTHER_PROCESS),
+     show_loss,
      "the node's marker was made for another process, so the node has no vote on fenced "
      "locks: run redlock admit --wait to admit it again"},
-    {"quarantined", REDLOCK_WARNING, RL_FENCED_USE, is_quarantined,
+    {"quarantined", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(QUARANTINED),
+     show_quarantine,
      "the node is in quarantine and has no vote on fenced locks until the quarantine ends: "
      "wait with redlock admit --wait"},
-    {"clock_set", REDLOCK_WARNING, RL_FENCED_USE, has_set_clock,
+    {"clock_set", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(CLOCK), NULL,
      "the node's clock was set, stands still, or runs too fast or too slow, so the node "
      "has no vote on fenced locks: fix the clock"},
-    {"behind", REDLOCK_WARNING, RL_FENCED_USE, is_outdated,
+    {"behind", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(ACTIVE), is_outdated,
      "the node does not know the latest members of its deployment, which other nodes know: "
      "make sure that all clients can reach it"},
 };

@@ -91,9 +91,7 @@ static redlock_code check(const redlock_options *options, size_t nodes)
 
 static bool copy_text(const char **text)
 {
-    if (*text && !(*text = strdup(*text)))
-        return false;
-    return true;
+    return !*text || (*text = strdup(*text));
 }
 
 static char *default_label(void)

@@ -17,15 +17,21 @@ static unsigned rank(const struct rl_node_time *time, unsigned n, unsigned i)
     return below;
 }
 
-rl_time rl_node_time_median(const struct rl_node_time *time, unsigned n, rl_time now)
+unsigned rl_node_time_middle(const struct rl_node_time *time, unsigned n)
 {
     unsigned known = 0;
     for (unsigned i = 0; i < n; i++)
         known += time[i].known;
     for (unsigned i = 0; i < n; i++)
         if (time[i].known && rank(time, n, i) == (known - 1) / 2)
-            return now + time[i].ahead;
-    return 0;
+            return i;
+    return n;
+}
+
+rl_time rl_node_time_median(const struct rl_node_time *time, unsigned n, rl_time now)
+{
+    unsigned middle = rl_node_time_middle(time, n);
+    return middle < n ? now + time[middle].ahead : 0;
 }
 
 int64_t rl_fence_last(int64_t first, unsigned fences)

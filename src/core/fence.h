@@ -17,9 +17,15 @@ void rl_node_time_note(struct rl_node_time *time, rl_time sent, rl_time received
                        rl_time reported);
 
 /*
- * Our clock plus the median of the nodes' offsets; for an even number, the lower of the two
- * in the middle. A single node whose clock was set ahead must not determine the fences: if
- * it forgot a fence, an older command would not be LATE there. 0: no offset is known.
+ * The node with the median offset; for an even number, the lower of the two in the middle.
+ * n: no offset is known.
+ */
+unsigned rl_node_time_middle(const struct rl_node_time *time, unsigned n);
+
+/*
+ * Our clock plus the median of the nodes' offsets. A single node whose clock was set ahead
+ * must not determine the fences: if it forgot a fence, an older command would not be LATE
+ * there. 0: no offset is known.
  */
 rl_time rl_node_time_median(const struct rl_node_time *time, unsigned n, rl_time now);
 
