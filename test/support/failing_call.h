@@ -1,0 +1,33 @@
+/* Calls that must fail with a code, and with a text in redlock_last_error(). */
+#ifndef TEST_FAILING_CALL_H
+#define TEST_FAILING_CALL_H
+
+#include <stdbool.h>
+
+#include "redlock/redlock.h"
+
+/* Also for a child process and for callbacks, which have no test framework. */
+bool fails(const char *call, redlock_code code, redlock_code expected, const char *text);
+
+#define FAILS(call, code, text) cr_assert(fails(#call, call, REDLOCK_##code, text))
+#define SUCCEEDS(call)          cr_assert_eq(call, REDLOCK_OK, "%s", redlock_last_error()->text)
+
+struct call {
+    const char *name;
+    redlock_code (*call)(void);
+};
+
+bool all_fail(const struct call *call, size_t count, redlock_code code, const char *text);
+
+#define ALL_FAIL(calls, code, text)                                                        \
+    all_fail(calls, sizeof(calls) / sizeof((calls)[0]), REDLOCK_##code, text)
+#define ALL_FAIL_BY_CODE(calls, code)                                                      \
+    ALL_FAIL(calls, code, redlock_code_text(REDLOCK_##code))
+
+/*
+ * One allocation after the other fails, until the call needs no further one: it succeeds,
+ * and is undone; or it fails with NO_MEMORY.
+ */
+void fail_each_allocation(const struct call *call, void (*undo)(void));
+
+#endif
