@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "io/system.h"
 
 #define DRIFT_PPM_MAX 500000
 #define MS_MAX        (INT64_C(366) * 24 * 3600 * 1000)
@@ -98,9 +99,9 @@ static char *default_label(void)
 {
     char host[REDLOCK_LABEL_MAX + 1] = "";
     char label[REDLOCK_LABEL_MAX + 1];
-    if (gethostname(host, sizeof(host) - 1) != 0 || !label_is_fine(host) || !host[0])
+    if (!rl_system_host_name(host, sizeof(host)) || !label_is_fine(host) || !host[0])
         strcpy(host, "host");
-    snprintf(label, sizeof(label), "%.40s:%ld", host, (long)getpid());
+    snprintf(label, sizeof(label), "%.40s:%ld", host, rl_system_pid());
     return strdup(label);
 }
 

@@ -1,29 +1,24 @@
 #include "system_clock.h"
 
 #include "core/clock.h"
-
-int64_t rl_clock_ns(clockid_t id)
-{
-    struct timespec at;
-    clock_gettime(id, &at);
-    return at.tv_sec * INT64_C(1000000000) + at.tv_nsec;
-}
+#include "io/system.h"
 
 /*
  * Time that passes between the last two readings counts as suspended time: never too low.
  */
 int64_t rl_clock_unslewed_ns(int64_t *ret_raw)
 {
-    *ret_raw = rl_clock_ns(CLOCK_MONOTONIC_RAW);
-    int64_t monotonic = rl_clock_ns(CLOCK_MONOTONIC);
-    return *ret_raw + rl_clock_ns(CLOCK_BOOTTIME) - monotonic;
+    *ret_raw = rl_system_clock_ns(CLOCK_MONOTONIC_RAW);
+    int64_t monotonic = rl_system_clock_ns(CLOCK_MONOTONIC);
+    return *ret_raw + rl_system_clock_ns(CLOCK_BOOTTIME) - monotonic;
 }
 
 /* Here the order is reversed: such time is subtracted, so the result is never too high. */
 struct rl_clocks rl_clocks_begin(void)
 {
-    int64_t boot = rl_clock_ns(CLOCK_BOOTTIME), monotonic = rl_clock_ns(CLOCK_MONOTONIC);
-    int64_t unslewed = rl_clock_ns(CLOCK_MONOTONIC_RAW) + boot - monotonic;
+    int64_t boot = rl_system_clock_ns(CLOCK_BOOTTIME),
+            monotonic = rl_system_clock_ns(CLOCK_MONOTONIC);
+    int64_t unslewed = rl_system_clock_ns(CLOCK_MONOTONIC_RAW) + boot - monotonic;
     return (struct rl_clocks){boot / 1000, unslewed / 1000};
 }
 
@@ -31,7 +26,7 @@ struct rl_clocks rl_clocks_begin(void)
 struct rl_clocks rl_clocks_end(void)
 {
     static _Thread_local struct rl_clocks last;
-    int64_t boot = rl_clock_ns(CLOCK_BOOTTIME) / 1000, step = boot - last.boot, raw;
+    int64_t boot = rl_system_clock_ns(CLOCK_BOOTTIME) / 1000, step = boot - last.boot, raw;
     if (step >= 0 && step < RL_CLOCK_GLANCE) {
         step += step / RL_CLOCK_SLEWED_PART + 2;
         return (struct rl_clocks){boot, last.unslewed + step};

@@ -13,9 +13,6 @@
 #define RL_SYSTEM_CLOCK_H
 
 #include <stdint.h>
-#include <time.h>
-
-int64_t rl_clock_ns(clockid_t id);
 
 /*
  * At least the unslewed clock's value at the time of the call. `ret_raw`: the raw clock.

@@ -1,11 +1,10 @@
 #include "token.h"
 
 #include <endian.h>
-#include <errno.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "core/kind.h"
+#include "io/system.h"
 
 #define GROUP_BYTES  5 /* encoded as GROUP_DIGITS base32 digits */
 #define GROUP_DIGITS 8
@@ -13,21 +12,6 @@
 #define DIGITS       (GROUPS * GROUP_DIGITS)
 
 static const char base32[] = "abcdefghijklmnopqrstuvwxyz234567";
-
-bool rl_random_bytes(void *to, size_t len)
-{
-    uint8_t *bytes = to;
-    while (len > 0) {
-        ssize_t got = getrandom(bytes, len, 0);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return false;
-        bytes += got;
-        len -= (size_t)got;
-    }
-    return true;
-}
 
 #define EACH_BYTE(byte) (UINT64_C(0x0101010101010101) * (byte))
 
@@ -55,7 +39,7 @@ static const uint8_t *take_bits(struct rl_token_bits *bits)
         unsigned count = bits->wanted < RL_TOKEN_BATCH ? bits->wanted : RL_TOKEN_BATCH;
         count += count == 0;
         bits->drawn = bits->used = 0;
-        if (!rl_random_bytes(bits->byte, count * RL_TOKEN_BYTES))
+        if (!rl_system_random(bits->byte, count * RL_TOKEN_BYTES, true))
             return NULL;
         bits->drawn = count;
         bits->wanted -= count < bits->wanted ? count : bits->wanted;

@@ -34,11 +34,6 @@ size_t rl_token_len(const char *mark, const char *label);
 bool rl_token_make(struct rl_token_bits *bits, const char *mark, const char *label,
                    char *ret_token);
 
-/*
- * Gets random bytes from the kernel; waits until it has enough. False: getrandom() failed.
- */
-bool rl_random_bytes(void *bytes, size_t len);
-
 /* Whether this looks like a redlock token: then its holder notifies waiters on release. */
 bool rl_token_is_ours(const char *value);
 

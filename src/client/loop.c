@@ -1,19 +1,16 @@
 #include "loop.h"
 
-#include <sys/random.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
-
 #include "base/error.h"
-#include "base/fork.h"
 #include "base/system_clock.h"
+#include "io/system.h"
+#include "io/timer.h"
 
 /* --- clock and random numbers --- */
 
 static void read_boot(struct rl_loop *loop)
 {
     loop->stale = false;
-    loop->boot = rl_clock_ns(CLOCK_BOOTTIME) / 1000;
+    loop->boot = rl_system_clock_ns(CLOCK_BOOTTIME) / 1000;
 }
 
 static rl_time read_other(struct rl_loop *loop)
@@ -40,7 +37,7 @@ void rl_loop_read_clocks(struct rl_loop *loop)
 uint64_t rl_loop_random(struct rl_loop *loop)
 {
     uint64_t bits = 0;
-    if (getrandom(&bits, sizeof(bits), GRND_NONBLOCK) != sizeof(bits))
+    if (!rl_system_random(&bits, sizeof(bits), false))
         bits = (uint64_t)loop->now * UINT64_C(0x9e3779b97f4a7c15);
     return bits;
 }
@@ -49,7 +46,7 @@ uint64_t rl_loop_random(struct rl_loop *loop)
 
 bool rl_loop_is_ours(const struct rl_loop *loop)
 {
-    return loop->generation == rl_fork_generation();
+    return loop->generation == rl_system_fork_generation();
 }
 
 void rl_loop_enter(struct rl_loop *loop)
@@ -63,7 +60,7 @@ void rl_loop_leave(struct rl_loop *loop)
         return;
     if (loop->wants_end && !loop->ends) {
         loop->ends = true;
-        event_active(loop->end, EV_TIMEOUT, 0);
+        rl_timer_want_end(loop->timer);
     }
     rl_task_free_deferred(loop);
     if (loop->closing)
@@ -162,29 +159,21 @@ static void set_timer(struct rl_loop *loop)
     if (delay > SLEEP_WHOLE)
         delay -= delay / 8;
     /* Absolute, not relative: the process may have paused since it read the clock. */
-    rl_time at = loop->boot + delay;
-    struct itimerspec when = {
-        .it_value = {.tv_sec = at / RL_SECOND, .tv_nsec = at % RL_SECOND * 1000}};
-    if (timerfd_settime(loop->timer_fd, TFD_TIMER_ABSTIME, &when, NULL) == 0)
+    if (rl_timer_set(loop->timer, loop->boot + delay))
         loop->armed_for = latest;
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void on_timer(void *arg)
 {
     struct rl_loop *loop = arg;
-    uint64_t times;
-    (void)what;
-    (void)!read(fd, &times, sizeof(times));
     loop->armed_for = RL_NEVER;
     rl_loop_wake(loop);
     rl_loop_leave(loop);
 }
 
-static void on_end(evutil_socket_t fd, short what, void *arg)
+static void on_end(void *arg)
 {
     struct rl_loop *loop = arg;
-    (void)fd;
-    (void)what;
     rl_loop_enter(loop);
     expire(loop);
     tick_due(loop);
@@ -197,6 +186,8 @@ static void on_end(evutil_socket_t fd, short what, void *arg)
     rl_loop_leave(loop);
 }
 
+static const struct rl_timer_handler handler = {.fired = on_timer, .ended = on_end};
+
 /* --- init --- */
 
 void rl_loop_init(struct rl_loop *loop, struct event_base *base,
@@ -204,9 +195,8 @@ void rl_loop_init(struct rl_loop *loop, struct event_base *base,
 {
     loop->class = class;
     loop->base = base;
-    loop->timer_fd = -1;
     loop->armed_for = RL_NEVER;
-    loop->generation = rl_fork_generation();
+    loop->generation = rl_system_fork_generation();
     loop->list.prev = loop->list.next = &loop->list;
 }
 
@@ -215,22 +205,13 @@ bool rl_loop_open(struct rl_loop *loop)
     struct rl_clocks clocks = rl_clocks_begin();
     rl_clock_init(&loop->clock, clocks.boot, clocks.unslewed);
     rl_loop_read_clock(loop);
-    loop->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
-    if (loop->timer_fd < 0)
-        return false;
-    loop->timer =
-        event_new(loop->base, loop->timer_fd, EV_READ | EV_PERSIST, on_timer, loop);
-    loop->end = event_new(loop->base, -1, 0, on_end, loop);
-    return loop->timer && loop->end && event_add(loop->timer, NULL) == 0;
+    loop->timer = rl_timer_new(loop->base, &handler, loop);
+    return loop->timer != NULL;
 }
 
 void rl_loop_close(struct rl_loop *loop, bool forked)
 {
-    if (loop->timer && !forked)
-        event_free(loop->timer);
-    if (loop->end && !forked)
-        event_free(loop->end);
-    if (loop->timer_fd >= 0)
-        close(loop->timer_fd);
+    if (loop->timer)
+        rl_timer_free(loop->timer, forked);
     rl_heap_free(&loop->heap);
 }

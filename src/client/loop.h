@@ -10,8 +10,6 @@
 #ifndef RL_LOOP_H
 #define RL_LOOP_H
 
-#include <event2/event.h>
-
 #include "base/token.h"
 #include "core/clock.h"
 #include "redlock/redlock.h"
@@ -27,8 +25,7 @@ struct rl_loop_class {
 struct rl_loop {
     const struct rl_loop_class *class;
     struct event_base *base;
-    struct event *timer, *end;
-    int timer_fd;
+    struct rl_timer *timer;
     rl_time now;        /* the client's time: the last reading of its clock */
     rl_time boot, raw;  /* last readings of CLOCK_BOOTTIME and CLOCK_MONOTONIC_RAW */
     rl_time armed_for;  /* the timer fires no later than this; RL_NEVER: it is not set */
@@ -39,7 +36,7 @@ struct rl_loop {
     bool closing;
     unsigned depth;      /* nested calls that run inside this client */
     unsigned api;        /* how many of them the caller made: inside, nothing is reported */
-    unsigned generation; /* rl_fork_generation() when the client was made */
+    unsigned generation; /* rl_system_fork_generation() when the client was made */
     struct rl_clock clock;
 
     struct rl_token_bits token_bits; /* of this iteration */

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "io/system.h"
 #include "net/info.h"
 
 #define MARKER_KEY "!marker"
@@ -69,7 +70,7 @@ static void act(struct rl_members *members)
     struct rl_loop *loop = members->task.loop;
     struct rl_member_command command;
     uint64_t random[2];
-    while (members->membership.active && rl_random_bytes(random, sizeof(random)) &&
+    while (members->membership.active && rl_system_random(random, sizeof(random), true) &&
            rl_membership_next_command(&members->membership, loop->now, random, &command)) {
         publish(members);
         if (!send_command(members, &command))
@@ -288,7 +289,7 @@ enum rl_admission_error rl_members_admit(struct rl_members *members,
                                          int64_t max_ttl_ms)
 {
     uint64_t random = 0;
-    if (!rl_random_bytes(&random, sizeof(random)))
+    if (!rl_system_random(&random, sizeof(random), true))
         return RL_ADMISSION_UNREACHED;
     enum rl_admission_error refusal = rl_admission_begin(
         &members->membership, how, node, max_ttl_ms, random, members->task.loop->now);

@@ -1,12 +1,11 @@
 #include "nodes.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/options.h"
+#include "io/system.h"
 
 /* Updates the view, from which the leases read the state of this node's link. */
 static void update_view(struct rl_node *node)
@@ -23,14 +22,8 @@ static void update_view(struct rl_node *node)
 static char *read_password(const char *path)
 {
     char text[512];
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
+    if (!rl_system_read_file(path, text, sizeof(text)))
         return NULL;
-    ssize_t len = read(fd, text, sizeof(text) - 1);
-    close(fd);
-    if (len <= 0)
-        return NULL;
-    text[len] = '\0';
     text[strcspn(text, "\r\n")] = '\0';
     return strdup(text);
 }
@@ -273,7 +266,7 @@ void rl_nodes_write(struct rl_nodes *nodes)
         unsigned i = rl_first(nodes->unwritten);
         struct rl_node *node = &nodes->node[i];
         nodes->unwritten &= ~rl_bit(i);
-        enum rl_fault fault = node->connection.fd >= 0
+        enum rl_fault fault = node->connection.stream
                                   ? rl_connection_flush(&node->connection)
                                   : RL_FAULT_NONE;
         if (fault != RL_FAULT_NONE)
@@ -302,7 +295,6 @@ bool rl_nodes_init(struct rl_nodes *nodes, struct rl_loop *loop,
         struct rl_node *node = &nodes->node[nodes->n];
         node->nodes = nodes;
         node->index = nodes->n;
-        node->connection.fd = -1;
         if (!rl_task_init(&node->task, loop, &node_class))
             return false;
     }

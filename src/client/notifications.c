@@ -7,6 +7,7 @@
 
 #include "core/retry.h"
 #include "core/waiter.h"
+#include "io/system.h"
 
 #define BACKOFF_BASE  (20 * RL_MS)
 #define BACKOFF_CAP   (5 * RL_SECOND)
@@ -229,7 +230,6 @@ static bool make_subscriber(struct rl_notifications *notifications, unsigned i)
 {
     struct rl_nodes *nodes = notifications->nodes;
     struct rl_subscriber *subscriber = &notifications->subscriber[i];
-    subscriber->connection.fd = -1;
     if (!rl_task_init(&subscriber->task, nodes->loop, &subscriber_class))
         return false;
     subscriber->notifications = notifications;
@@ -244,7 +244,7 @@ static bool name_channel(struct rl_notifications *notifications)
 {
     const char *prefix = notifications->nodes->options->prefix;
     uint64_t random;
-    if (!rl_random_bytes(&random, sizeof(random)))
+    if (!rl_system_random(&random, sizeof(random), true))
         return false;
     int len = snprintf(notifications->entry, sizeof(notifications->entry),
                        "%s!wake:%0*" PRIx64, prefix ? prefix : "", CHANNEL_DIGITS, random);

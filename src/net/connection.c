@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "info.h"
 
@@ -23,7 +22,6 @@ void rl_connection_init(struct rl_connection *connection, struct rl_resolver *re
         .resolver = resolver,
         .batch = batch,
         .uri = uri,
-        .fd = -1,
     };
 }
 
@@ -43,15 +41,6 @@ static struct rl_op take_op(struct rl_connection *connection)
 
 /* --- connecting --- */
 
-static void drop_events(struct rl_connection *connection)
-{
-    if (connection->readable)
-        event_free(connection->readable);
-    if (connection->writable)
-        event_free(connection->writable);
-    connection->readable = connection->writable = NULL;
-}
-
 /* The queued bytes have been written, or never will be. */
 static void drop_queue(struct rl_connection *connection)
 {
@@ -60,17 +49,16 @@ static void drop_queue(struct rl_connection *connection)
     connection->segment = (struct rl_segment){0};
 }
 
-static void disconnect(struct rl_connection *connection, void (*close_fd)(int))
+static void disconnect(struct rl_connection *connection, void (*end)(struct rl_stream *))
 {
     if (connection->resolving)
         rl_resolve_cancel(connection->resolving);
     connection->resolving = NULL;
-    drop_events(connection);
     rl_resp_free(connection->resp);
     connection->resp = NULL;
-    if (connection->fd >= 0)
-        close_fd(connection->fd);
-    connection->fd = -1;
+    if (connection->stream)
+        end(connection->stream);
+    connection->stream = NULL;
     connection->connected = false;
     connection->greeting_now = false;
     connection->server_fault = RL_FAULT_NONE;
@@ -78,25 +66,22 @@ static void disconnect(struct rl_connection *connection, void (*close_fd)(int))
     drop_queue(connection);
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *arg);
-static void on_writable(evutil_socket_t fd, short what, void *arg);
+static void on_readable(void *arg);
+static void on_writable(void *arg);
+
+static const struct rl_stream_handler handler = {on_readable, on_writable};
 
 static enum rl_fault open_stream(struct rl_connection *connection,
                                  const struct rl_address *address)
 {
-    int fd = rl_stream_open(address);
-    if (fd < 0)
-        return fd == -EMFILE || fd == -ENFILE ? RL_FAULT_FILES : RL_FAULT_CONNECT;
-    connection->fd = fd;
+    int error = rl_stream_open(connection->resolver->base, address, &handler, connection,
+                               &connection->stream);
+    if (error == -EMFILE || error == -ENFILE)
+        return RL_FAULT_FILES;
+    if (error != 0)
+        return error == -ENOMEM ? RL_FAULT_MEMORY : RL_FAULT_CONNECT;
     connection->resp = rl_resp_new();
-    struct event_base *base = connection->resolver->base;
-    connection->readable =
-        event_new(base, fd, EV_READ | EV_PERSIST, on_readable, connection);
-    connection->writable = event_new(base, fd, EV_WRITE, on_writable, connection);
-    if (!connection->resp || !connection->readable || !connection->writable ||
-        event_add(connection->writable, NULL) != 0)
-        return RL_FAULT_MEMORY;
-    return RL_FAULT_NONE;
+    return connection->resp ? RL_FAULT_NONE : RL_FAULT_MEMORY;
 }
 
 static void connect_to(struct rl_connection *connection, const struct rl_address *address)
@@ -120,7 +105,7 @@ static void on_resolved(const struct rl_address *address, void *arg)
 
 void rl_connection_connect(struct rl_connection *connection)
 {
-    assert(connection->fd < 0 && !connection->resolving);
+    assert(!connection->stream && !connection->resolving);
     const struct rl_uri *uri = connection->uri;
     if (uri->path) {
         struct rl_address address = {.len = sizeof(struct sockaddr_un)};
@@ -147,7 +132,7 @@ static void read_reason(struct rl_connection *connection)
     char bytes[READ_SIZE];
     const struct rl_reply *reply;
     for (int i = 0; i < READS_PER_EVENT && connection->server_fault == RL_FAULT_NONE; i++) {
-        ssize_t got = rl_stream_read(connection->fd, bytes, sizeof(bytes));
+        ssize_t got = rl_stream_read(connection->stream, bytes, sizeof(bytes));
         if (got <= 0)
             return;
         rl_resp_feed(connection->resp, bytes, (size_t)got);
@@ -171,10 +156,10 @@ static enum rl_fault fault_of_end(struct rl_connection *connection, enum rl_faul
 
 static void finish_connecting(struct rl_connection *connection)
 {
-    int state = rl_stream_connected(connection->fd);
-    if (state == -EINPROGRESS && event_add(connection->writable, NULL) == 0)
+    int state = rl_stream_connected(connection->stream);
+    if (state == -EINPROGRESS && rl_stream_want_write(connection->stream))
         return;
-    connection->connected = state == 0 && event_add(connection->readable, NULL) == 0;
+    connection->connected = state == 0 && rl_stream_want_read(connection->stream);
     if (connection->connected)
         connection->owner->connected(connection->arg);
     else
@@ -189,15 +174,13 @@ static void flush(struct rl_connection *connection)
         connection->owner->failed(connection->arg, fault);
 }
 
-static void on_writable(evutil_socket_t fd, short what, void *arg)
+static void on_writable(void *arg)
 {
     struct rl_connection *connection = arg;
-    (void)fd;
-    (void)what;
     connection->owner->enter(connection->arg);
-    if (connection->fd >= 0 && !connection->connected)
+    if (connection->stream && !connection->connected)
         finish_connecting(connection);
-    else if (connection->fd >= 0)
+    else if (connection->stream)
         flush(connection);
     connection->owner->leave(connection->arg);
 }
@@ -216,8 +199,8 @@ void rl_connection_stop_reading(struct rl_connection *connection)
 {
     connection->reading_stopped = true;
     connection->op_count = 0;
-    if (connection->readable)
-        event_del(connection->readable);
+    if (connection->stream)
+        rl_stream_stop_reading(connection->stream);
 }
 
 /* Closing a socket with unread input would send a reset instead of a normal close. */
@@ -225,7 +208,7 @@ static void discard_input(struct rl_connection *connection)
 {
     char bytes[READ_SIZE];
     for (int i = 0; i < READS_PER_EVENT; i++)
-        if (rl_stream_read(connection->fd, bytes, sizeof(bytes)) <= 0)
+        if (rl_stream_read(connection->stream, bytes, sizeof(bytes)) <= 0)
             break;
 }
 
@@ -233,8 +216,8 @@ void rl_connection_clear(struct rl_connection *connection, bool forked)
 {
     if (forked) {
         rl_resp_free(connection->resp);
-        if (connection->fd >= 0)
-            close(connection->fd);
+        if (connection->stream)
+            rl_stream_forget(connection->stream);
     } else {
         if (connection->connected && rl_connection_flush(connection) == RL_FAULT_NONE)
             discard_input(connection);
@@ -318,7 +301,7 @@ static bool write_some(const struct rl_connection *connection, const char *bytes
                        size_t *at, size_t end)
 {
     while (*at < end) {
-        ssize_t put = rl_stream_write(connection->fd, bytes + *at, end - *at);
+        ssize_t put = rl_stream_write(connection->stream, bytes + *at, end - *at);
         if (put == -EAGAIN)
             return true;
         if (put < 0)
@@ -330,7 +313,7 @@ static bool write_some(const struct rl_connection *connection, const char *bytes
 
 static enum rl_fault write_later(struct rl_connection *connection)
 {
-    return keep_segment(connection) && event_add(connection->writable, NULL) == 0
+    return keep_segment(connection) && rl_stream_want_write(connection->stream)
                ? RL_FAULT_NONE
                : RL_FAULT_MEMORY;
 }
@@ -405,7 +388,7 @@ static bool take_replies(struct rl_connection *connection)
 static bool take_bytes(struct rl_connection *connection)
 {
     char bytes[READ_SIZE];
-    ssize_t got = rl_stream_read(connection->fd, bytes, sizeof(bytes));
+    ssize_t got = rl_stream_read(connection->stream, bytes, sizeof(bytes));
     if (got == -EAGAIN)
         return false;
     if (got <= 0) {
@@ -417,14 +400,12 @@ static bool take_bytes(struct rl_connection *connection)
     return take_replies(connection) && (size_t)got == sizeof(bytes);
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *arg)
+static void on_readable(void *arg)
 {
     struct rl_connection *connection = arg;
-    (void)fd;
-    (void)what;
     connection->owner->enter(connection->arg);
     for (int i = 0;
-         i < READS_PER_EVENT && connection->fd >= 0 && !connection->reading_stopped; i++)
+         i < READS_PER_EVENT && connection->stream && !connection->reading_stopped; i++)
         if (!take_bytes(connection))
             break;
     connection->owner->leave(connection->arg);

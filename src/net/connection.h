@@ -11,10 +11,9 @@
 #define RL_CONNECTION_H
 
 #include <assert.h>
-#include <event2/event.h>
 
 #include "greeting.h"
-#include "resolver.h"
+#include "io/resolver.h"
 #include "resp.h"
 #include "uri.h"
 
@@ -54,12 +53,11 @@ struct rl_connection {
     struct rl_resolver *resolver; /* its `base` is also the connection's */
     const struct rl_uri *uri;
 
-    int fd; /* -1: none */
+    struct rl_stream *stream; /* NULL: none */
     bool connected;
     bool reading_stopped;  /* ignore all input from now on */
     unsigned address_turn; /* which of the host's addresses to use next */
     struct rl_resolve *resolving;
-    struct event *readable, *writable;
     struct rl_resp *resp;
     bool greeting_now;
     struct rl_greeting greeting;

@@ -67,7 +67,7 @@ static _Thread_local struct {
 
 bool rl_loop_owner_in_any_thread(void)
 {
-    return here.loop && here.generation == rl_fork_generation();
+    return here.loop && here.generation == rl_system_fork_generation();
 }
 
 bool rl_loop_owner_in_thread_of(const struct rl_loop_owner *loop)
@@ -447,7 +447,7 @@ bool rl_loop_owner_open(struct rl_loop_owner *loop)
 {
     rl_monitor_init(&loop->monitor);
     pthread_cond_init(&loop->changed, NULL);
-    loop->generation = rl_fork_generation();
+    loop->generation = rl_system_fork_generation();
     atomic_init(&loop->references, 1);
     TAILQ_INIT(&loop->jobs);
     TAILQ_INIT(&loop->reports);

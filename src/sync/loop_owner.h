@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 
 #include "base/error.h"
-#include "base/fork.h"
+#include "io/system.h"
 #include "wait.h"
 
 struct rl_loop_owner;
@@ -77,7 +77,7 @@ void rl_loop_owner_unref(struct rl_loop_owner *loop);
 /* False in a forked child: it must not touch its copy. */
 static inline bool rl_loop_owner_is_ours(const struct rl_loop_owner *loop)
 {
-    return loop->generation == rl_fork_generation();
+    return loop->generation == rl_system_fork_generation();
 }
 
 /* Unlocking notifies a loop owner of posted jobs, and wakes the waits that are done. */

@@ -1,10 +1,12 @@
 #include "time.h"
 
+#include "io/system.h"
+
 #define LONG_MS (INT64_C(366) * 24 * 3600 * 1000) /* a longer wait counts as endless */
 
 int64_t rl_now_ms(void)
 {
-    return rl_clock_ns(CLOCK_MONOTONIC) / 1000000;
+    return rl_system_clock_ns(CLOCK_MONOTONIC) / 1000000;
 }
 
 /* Adds 1 ms: the present one has begun already, and no wait may be shorter than asked. */

@@ -3,6 +3,7 @@
  * simulates: slewed, suspended, and advancing between any two reads.
  */
 #include "base/system_clock.h"
+#include "io/system.h"
 
 #include "core/clock.h"
 #include "lease_fixture.h"
@@ -177,7 +178,7 @@ static void live(uint64_t seed, bool slews_mono)
         live_on(&prng, slews_mono);
         check_hold(&hold);
         int64_t passed = (machine.now - begin) / US - 1;
-        int64_t boot = rl_clock_ns(CLOCK_BOOTTIME), raw;
+        int64_t boot = rl_system_clock_ns(CLOCK_BOOTTIME), raw;
         rl_time reported =
             rl_clock_advance(&clock, boot / US, rl_clock_unslewed_ns(&raw) / US);
         CHECK(reported - first.boot >= passed, "%lld us, not %lld", (long long)reported,

@@ -2,9 +2,9 @@
 #ifndef RL_RESOLVER_H
 #define RL_RESOLVER_H
 
-#include <event2/event.h>
-
 #include "stream.h"
+
+struct event_base;
 
 struct rl_resolver {
     struct event_base *base;

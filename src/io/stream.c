@@ -1,0 +1,174 @@
+#include "stream_parts.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* --- connecting --- */
+
+static void set_tcp_options(int fd)
+{
+    int on = 1;
+    unsigned timeout = RL_STREAM_USER_TIMEOUT_MS;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof(timeout));
+}
+
+/* Returns a descriptor that is connecting or connected, or -errno. */
+static int begin_to_connect(const struct rl_address *address)
+{
+    int family = address->addr.ss_family;
+    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    if (family != AF_UNIX)
+        set_tcp_options(fd);
+    int done;
+    do
+        done = connect(fd, (const struct sockaddr *)&address->addr, address->len);
+    while (done < 0 && errno == EINTR);
+    if (done == 0 || errno == EINPROGRESS || errno == EALREADY || errno == EISCONN)
+        return fd;
+    int error = errno;
+    close(fd);
+    return -error;
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+    const struct rl_stream *stream = arg;
+    (void)fd;
+    (void)what;
+    stream->owner->readable(stream->arg);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg)
+{
+    const struct rl_stream *stream = arg;
+    (void)fd;
+    (void)what;
+    stream->owner->writable(stream->arg);
+}
+
+static void free_stream(struct rl_stream *stream)
+{
+    if (stream->readable)
+        event_free(stream->readable);
+    if (stream->writable)
+        event_free(stream->writable);
+    free(stream);
+}
+
+int rl_stream_open(struct event_base *base, const struct rl_address *address,
+                   const struct rl_stream_handler *owner, void *arg,
+                   struct rl_stream **ret_stream)
+{
+    int fd = begin_to_connect(address);
+    if (fd < 0)
+        return fd;
+    struct rl_stream *stream = malloc(sizeof(*stream));
+    if (!stream) {
+        close(fd);
+        return -ENOMEM;
+    }
+    *stream = (struct rl_stream){
+        .owner = owner,
+        .arg = arg,
+        .fd = fd,
+        .readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, stream),
+        .writable = event_new(base, fd, EV_WRITE, on_writable, stream),
+    };
+    if (!stream->readable || !stream->writable || !rl_stream_want_write(stream)) {
+        rl_stream_abort(stream);
+        return -ENOMEM;
+    }
+    *ret_stream = stream;
+    return 0;
+}
+
+int rl_stream_connected(const struct rl_stream *stream)
+{
+    int error = 0;
+    socklen_t len = sizeof(error);
+    if (getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
+        return -errno;
+    if (error != 0)
+        return -error;
+    struct rl_address peer = {.len = sizeof(peer.addr)};
+    if (getpeername(stream->fd, (struct sockaddr *)&peer.addr, &peer.len) < 0)
+        return errno == ENOTCONN ? -EINPROGRESS : -errno;
+    return 0;
+}
+
+/* --- reading and writing --- */
+
+bool rl_stream_want_read(struct rl_stream *stream)
+{
+    return event_add(stream->readable, NULL) == 0;
+}
+
+void rl_stream_stop_reading(struct rl_stream *stream)
+{
+    event_del(stream->readable);
+}
+
+bool rl_stream_want_write(struct rl_stream *stream)
+{
+    return event_add(stream->writable, NULL) == 0;
+}
+
+ssize_t rl_stream_read(const struct rl_stream *stream, char *buffer, size_t room)
+{
+    ssize_t got;
+    do
+        got = recv(stream->fd, buffer, room, 0);
+    while (got < 0 && errno == EINTR);
+    return got < 0 ? -errno : got;
+}
+
+ssize_t rl_stream_write(const struct rl_stream *stream, const char *bytes, size_t len)
+{
+    ssize_t put;
+    do
+        put = send(stream->fd, bytes, len, MSG_NOSIGNAL);
+    while (put < 0 && errno == EINTR);
+    return put < 0 ? -errno : put;
+}
+
+/* --- ending --- */
+
+/*
+ * close() sends nothing to the peer while another process also has the socket.
+ * Disconnecting TCP does: the kernel sends the reset and drops the unsent bytes at once. A
+ * unix socket cannot be disconnected, so it is shut down. It has no unsent bytes: the
+ * kernel puts each accepted byte directly into the peer's queue.
+ */
+void rl_stream_abort(struct rl_stream *stream)
+{
+    int fd = stream->fd;
+    struct linger reset = {.l_onoff = 1, .l_linger = 0};
+    struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
+    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    if (connect(fd, &nowhere, sizeof(nowhere)) < 0)
+        (void)shutdown(fd, SHUT_RDWR);
+    free_stream(stream);
+    close(fd);
+}
+
+void rl_stream_close(struct rl_stream *stream)
+{
+    int fd = stream->fd;
+    (void)shutdown(fd, SHUT_WR); /* not SHUT_RD: a late reply would cause a reset */
+    free_stream(stream);
+    close(fd);
+}
+
+void rl_stream_forget(struct rl_stream *stream)
+{
+    close(stream->fd);
+    free(stream);
+}
