@@ -36,6 +36,12 @@ static bool copy_options(const redlock_lock_options *options,
     return true;
 }
 
+static redlock_code may_wait(const redlock_sync *sync)
+{
+    return sync ? rl_loop_owner_may_wait(&sync->loop)
+                : rl_fail(REDLOCK_CLOSED, "the client is NULL");
+}
+
 /* What needs the client's own options is checked by the loop owner. */
 static redlock_code check_options(const redlock_sync *sync,
                                   const redlock_lock_options *options)
@@ -62,7 +68,7 @@ redlock_code rl_lock_begin(redlock_sync *sync, const redlock_lock_options *optio
     bool copied = copy_options(options, ret_options);
     const redlock_lock_options *mine = ret_options;
     rl_failure_clear(mine->failure);
-    redlock_code code = rl_loop_owner_may_wait(&sync->loop);
+    redlock_code code = may_wait(sync);
     if (code != REDLOCK_OK)
         return code;
     if (!copied)
@@ -286,7 +292,7 @@ redlock_code redlock_lock_release(redlock_sync *sync, const void *key, size_t ke
         .key_len = key_len,
         .token = token,
     };
-    redlock_code code = rl_loop_owner_may_wait(&sync->loop);
+    redlock_code code = may_wait(sync);
     if (code != REDLOCK_OK)
         return code;
     rl_loop_owner_lock(&sync->loop);

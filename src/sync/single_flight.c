@@ -48,6 +48,8 @@ static redlock_code follow(redlock_sync *sync, struct rl_single_flight *flight,
     struct rl_follower follower = {.stop = stop};
     if (pthread_equal(flight->leader, pthread_self()))
         return rl_fail(REDLOCK_BUSY, "this thread does the work of the key already");
+    if (sync->loop.closing)
+        return rl_fail_by_code(REDLOCK_CLOSED);
     if (rl_stop_is_stopped(stop))
         return rl_fail_by_code(REDLOCK_CANCELLED);
     rl_loop_owner_begin_wait(&sync->loop, &follower.wait);

@@ -6,6 +6,8 @@
 
 redlock_code redlock_stop_new(redlock_sync *sync, redlock_stop **ret_stop)
 {
+    if (!sync)
+        return rl_fail(REDLOCK_CLOSED, "the client is NULL");
     if (!rl_loop_owner_is_ours(&sync->loop))
         return rl_fail_by_code(REDLOCK_FORKED);
     rl_loop_owner_lock(&sync->loop);

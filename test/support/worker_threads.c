@@ -2,6 +2,7 @@
 
 #include <criterion/criterion.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -186,6 +187,44 @@ void worker_finish(struct worker *worker)
     cr_assert_eq(worker_done(worker, job_confirm), REDLOCK_OK);
     worker_end(worker);
 }
+
+/* --- a call that fails --- */
+
+#define SOON_MS  20
+#define RETURNED 77
+
+static int never_fly(redlock_hold *hold, void *arg)
+{
+    (void)hold;
+    (void)arg;
+    abort();
+}
+
+redlock_code sync_quorum_fail(enum sync_quorum_call call, redlock_sync *sync,
+                              const char *key, const redlock_lock_options *options)
+{
+    redlock_hold *mark = (redlock_hold *)&mark, *hold = mark;
+    int returned = RETURNED;
+    bool led = false;
+    redlock_code code = REDLOCK_OK;
+    size_t len = strlen(key);
+    switch (call) {
+    case CALL_LOCK: code = redlock_lock(sync, key, len, options, &hold); break;
+    case CALL_TRY: code = redlock_try_lock(sync, key, len, options, &hold); break;
+    case CALL_FOR: code = redlock_lock_for(sync, key, len, SOON_MS, options, &hold); break;
+    case CALL_FLIGHT:
+        code = redlock_single_flight(sync, key, len, SOON_MS, options, never_fly, NULL,
+                                     &returned, &led);
+        break;
+    case CALL_ADOPT:
+        code = redlock_lock_adopt(sync, key, len, "ptoken", 0, options, &hold);
+        break;
+    case CALL_RELEASE: code = redlock_lock_release(sync, key, len, "ptoken"); break;
+    }
+    return hold == mark && returned == RETURNED && !led ? code : REDLOCK_OK;
+}
+
+/* --- jobs --- */
 
 static void note(struct worker *worker, redlock_code code)
 {

@@ -74,6 +74,25 @@ void worker_finish(struct worker *worker);
 
 worker_job job_lock, job_try, job_lock_for, job_unlock, job_confirm, job_extend;
 
+/* --- a call that fails --- */
+
+/* The functions that make a lock; adopting it; releasing it by its token. */
+enum sync_quorum_call {
+    CALL_LOCK,
+    CALL_TRY,
+    CALL_FOR,
+    CALL_FLIGHT,
+    CALL_ADOPT,
+    CALL_RELEASE
+};
+
+#define EACH_CALL(call, first, last)                                                       \
+    for (enum sync_quorum_call call = (first); call <= (last); call++)
+
+/* Its code; OK also if it changed an output although it failed. */
+redlock_code sync_quorum_fail(enum sync_quorum_call call, redlock_sync *sync,
+                              const char *key, const redlock_lock_options *options);
+
 /* --- inspecting the client --- */
 
 /* Between these two every other user of the client waits. */
