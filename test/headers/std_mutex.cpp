@@ -149,6 +149,7 @@ void another_has_it()
     std::unique_lock timed(theirs, 10ms);
     check(!timed.owns_lock(), "unique_lock with a time");
     in_threads(1, [&](int) { check(!mine.try_lock(), "another thread has it"); });
+    check(!mine.try_lock_for(20ms), "a thread waits for itself");
     check(!mine.lost(), "it is held as before");
 }
 

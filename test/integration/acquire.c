@@ -1,8 +1,11 @@
 /* Acquiring and releasing when all nodes reply. */
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <time.h>
 
 #include "quorum.h"
+
+#define THREAD_STEPS 100 /* an acquire, and extensions */
 
 Test(acquire, stores_the_token_on_all_nodes)
 {
@@ -229,5 +232,56 @@ Test(acquire, never_two_at_once)
         LOOP_UNTIL(s.base, servers_keys(&s.servers) == 0);
     }
     redlock_client_free(other);
+    quorum_close(&s);
+}
+
+struct thread {
+    pthread_t thread;
+    struct quorum quorum; /* its client was made by the test's thread */
+    const char *key;
+    unsigned done;
+};
+
+/* No assertion: it would end another thread's test. */
+static void on_own_key(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    struct thread *own = arg;
+    if (result->code != REDLOCK_OK || ++own->done == THREAD_STEPS)
+        event_base_loopbreak(own->quorum.base);
+    else if (redlock_valid_ms(lease) > 0)
+        redlock_extend(lease, 0, on_own_key, own);
+}
+
+static void *run_own_loop(void *arg)
+{
+    struct thread *own = arg;
+    redlock_lease_options options = quorum_lease_options();
+    redlock_lease *lease = NULL;
+    if (redlock_acquire(own->quorum.client, own->key, strlen(own->key), &options,
+                        on_own_key, own, &lease) == REDLOCK_OK)
+        event_base_dispatch(own->quorum.base);
+    redlock_lease_free(lease);
+    redlock_client_free(own->quorum.client);
+    return NULL;
+}
+
+/* Each client is made here, and used by a thread of its own from then on. */
+Test(acquire, clients_of_several_threads)
+{
+    struct quorum s;
+    struct thread own[] = {{.key = "a"}, {.key = "b"}, {.key = "c"}};
+    quorum_open(&s, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        own[i].quorum = s;
+        own[i].quorum.base = event_base_new();
+        own[i].quorum.client = quorum_client(&own[i].quorum, NULL);
+    }
+    for (unsigned i = 0; i < 3; i++)
+        cr_assert_eq(pthread_create(&own[i].thread, NULL, run_own_loop, &own[i]), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        cr_assert_eq(pthread_join(own[i].thread, NULL), 0);
+        cr_assert_eq(own[i].done, THREAD_STEPS);
+        event_base_free(own[i].quorum.base);
+    }
     quorum_close(&s);
 }

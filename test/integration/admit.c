@@ -200,6 +200,40 @@ Test(admit, names_the_nodes_of_another_deployment)
     quorum_close(&s);
 }
 
+Test(admit, replaces_while_all_others_vote)
+{
+    struct quorum s;
+    quorum_open_fenced(&s, 5, NULL);
+    servers_do(&s.servers, 3, "FLUSHALL");
+    servers_do(&s.servers, 4, "FLUSHALL");
+    redlock_client_free(s.client);
+    s.client = quorum_client(&s, NULL);
+    expect(&s, REDLOCK_ADMIT_REPLACE, 4, REDLOCK_MEMBER_INACTIVE, 3, "no marker");
+    quorum_close(&s);
+}
+
+Test(admit, of_a_user_without_scan)
+{
+    static const redlock_admission ways[] = {REDLOCK_ADMIT_NEW, REDLOCK_ADMIT_AT_ONCE,
+                                             REDLOCK_ADMIT_REPLACE};
+    struct quorum s;
+    redlock_options options = quorum_options();
+    options.username = "app";
+    options.password = "secret";
+    quorum_open(&s, 3);
+    servers_do_first(&s.servers, 3, "ACL SETUSER app on >secret ~* &* +@all -scan");
+    redlock_client_free(s.client);
+    s.client = quorum_client(&s, &options);
+    quorum_await_ready(&s);
+    for (size_t i = 0; i < 3; i++) {
+        struct admitted admitted;
+        cr_assert_eq(quorum_admit(&s, ways[i], 0, &admitted), REDLOCK_DENIED);
+        cr_assert_not_null(strstr(admitted.text, "ACL"), "%s", admitted.text);
+    }
+    cr_assert_eq(marked(&s), 0);
+    quorum_close(&s);
+}
+
 Test(admit, refuses_invalid_options)
 {
     struct quorum s;

@@ -138,6 +138,25 @@ Test(hold, max_hold_ends_it)
     quorum_close_empty(&s);
 }
 
+/* The longest hold ends while the nodes do not reply to an extension. */
+Test(hold, max_hold_ends_an_extension)
+{
+    struct quorum s;
+    struct holder holder = {0};
+    struct reported extended = {0};
+    redlock_lease_options options = held_for(&holder, 60000);
+    options.max_hold_ms = 3000;
+    options.watchdog = false;
+    quorum_open(&s, 3);
+    redlock_lease *lease = quorum_hold(&s, "job", &options);
+    servers_stop_first(&s.servers, 3);
+    cr_assert_eq(redlock_extend(lease, 0, reported_note, &extended), REDLOCK_OK);
+    EXPECT_REPORTED(&s, &extended, REDLOCK_MAX_HOLD);
+    cr_assert_eq(holder.lost.result.code, REDLOCK_MAX_HOLD);
+    redlock_lease_free(lease);
+    quorum_close(&s);
+}
+
 Test(hold, without_a_watchdog_it_expires)
 {
     struct quorum s;

@@ -162,6 +162,39 @@ Test(inspection, minority_is_no_quorum)
     cr_assert_eq(seen.inspection.free, 2);
     cr_assert_eq(seen.node[0].verdict, REDLOCK_VERDICT_ABSENT);
     cr_assert_neq(seen.node[0].fault, REDLOCK_FAULT_NONE);
+    cr_assert_eq(break_lock(&s, "job").inspection.code, REDLOCK_NO_QUORUM);
+    quorum_close(&s);
+}
+
+Test(inspection, keys_that_a_user_may_not_touch)
+{
+    struct quorum s;
+    redlock_options options = quorum_options();
+    options.username = "app";
+    options.password = "secret";
+    quorum_open(&s, 3);
+    servers_do_first(&s.servers, 3, "ACL SETUSER app on >secret ~other &* +@all");
+    redlock_client_free(s.client);
+    s.client = quorum_client(&s, &options);
+    quorum_await_ready(&s);
+    cr_assert_eq(look(&s, "job").inspection.code, REDLOCK_DENIED);
+    cr_assert_eq(break_lock(&s, "job").inspection.code, REDLOCK_DENIED);
+    quorum_close(&s);
+}
+
+Test(inspection, client_freed_meanwhile)
+{
+    struct quorum s;
+    struct seen read = {0}, broken = {0};
+    quorum_open(&s, 3);
+    cr_assert_eq(redlock_inspect(s.client, "job", 3, note, &read), REDLOCK_OK);
+    cr_assert_eq(redlock_break(s.client, "job", 3, note, &broken), REDLOCK_OK);
+    redlock_client_free(s.client);
+    s.client = NULL;
+    cr_assert_eq(read.times, 1);
+    cr_assert_eq(read.inspection.code, REDLOCK_CANCELLED);
+    cr_assert_eq(broken.times, 1);
+    cr_assert_eq(broken.inspection.code, REDLOCK_CANCELLED);
     quorum_close(&s);
 }
 
@@ -248,6 +281,7 @@ Test(inspection, bad_keys)
     struct seen seen = {0};
     quorum_open(&s, 1);
     cr_assert_eq(redlock_inspect(s.client, key, 0, note, &seen), REDLOCK_BAD_KEY);
+    cr_assert_eq(redlock_inspect(s.client, "!marker", 7, note, &seen), REDLOCK_BAD_KEY);
     cr_assert_eq(redlock_break(s.client, key, sizeof(key), note, &seen), REDLOCK_BAD_KEY);
     quorum_drain(&s);
     cr_assert_eq(seen.times, 0);

@@ -296,6 +296,49 @@ Test(lease_input, any_bytes_are_a_key)
     quorum_close(&s);
 }
 
+/* The caller may change its memory as soon as the call has returned. */
+Test(lease_input, arguments_are_copied)
+{
+    struct quorum s;
+    char uri[120], prefix[] = "ours:", label[] = "label", key[] = "job", token[] = "ptoken";
+    const char *uris[] = {uri};
+    struct reported reported = {0};
+    redlock_lease *lease, *adopted;
+    redlock_lease_options lease_options = quorum_lease_options();
+    redlock_options options = quorum_options();
+    options.prefix = prefix;
+    options.label = label;
+    quorum_open(&s, 1);
+    redlock_client_free(s.client);
+    strcpy(uri, s.servers.uri[0]);
+    cr_assert_eq(redlock_client_new(s.base, uris, 1, &options, &s.client, NULL),
+                 REDLOCK_OK);
+    cr_assert_eq(
+        redlock_acquire(s.client, key, 3, &lease_options, reported_note, &reported, &lease),
+        REDLOCK_OK);
+    cr_assert_eq(redlock_adopt(s.client, key, 3, token, 0, &lease_options, &adopted),
+                 REDLOCK_OK);
+    memset(uri, 'x', strlen(uri));
+    memset(prefix, 'x', strlen(prefix));
+    memset(label, 'x', strlen(label));
+    memset(key, 'x', strlen(key));
+    memset(token, 'x', strlen(token));
+    memset(&options, 0xff, sizeof(options));
+    memset(&lease_options, 0xff, sizeof(lease_options));
+    EXPECT_REPORTED(&s, &reported, REDLOCK_OK);
+    cr_assert_eq(servers_with(&s.servers, "ours:job", redlock_token(lease)), 1);
+    redlock_lease *later = quorum_hold(&s, "later", NULL);
+    cr_assert_eq(servers_with(&s.servers, "ours:later", redlock_token(later)), 1);
+    cr_assert_str_eq(strchr(redlock_token(later), '@'), "@label");
+    redlock_lease_free(later);
+    cr_assert_str_eq(redlock_token(adopted), "ptoken");
+    cr_assert_eq(quorum_extend(&s, adopted, 0), REDLOCK_TAKEN);
+    redlock_lease_free(adopted);
+    redlock_lease_free(lease);
+    quorum_drain(&s);
+    quorum_close(&s);
+}
+
 Test(lease_input, least_and_greatest_ttl)
 {
     struct quorum s;

@@ -228,6 +228,67 @@ static void fail_in_turn(size_t count, bool fenced)
     servers_end(&s.servers);
 }
 
+/* From the end of the first attempt on. */
+static int64_t use_up_memory(unsigned attempt, uint64_t random, void *arg)
+{
+    (void)attempt;
+    (void)random;
+    (void)arg;
+    alloc_faults_enter();
+    return 0;
+}
+
+static void note_with_memory(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    alloc_faults_leave();
+    reported_note(lease, result, arg);
+}
+
+Test(memory, a_second_attempt_reports_it)
+{
+    struct quorum s;
+    struct reported reported = {0};
+    redlock_lease *lease;
+    redlock_lease_options options = quorum_lease_options();
+    options.wait_ms = REDLOCK_FOREVER;
+    options.retry = REDLOCK_RETRY_CUSTOM;
+    options.retry_fn = use_up_memory;
+    event_set_log_callback(say_nothing);
+    quorum_open(&s, 3);
+    servers_do_first(&s.servers, 3, "SET job other");
+    alloc_faults_begin(0, FOREVER);
+    cr_assert_eq(
+        redlock_acquire(s.client, "job", 3, &options, note_with_memory, &reported, &lease),
+        REDLOCK_OK);
+    EXPECT_REPORTED(&s, &reported, REDLOCK_NO_MEMORY);
+    cr_assert(alloc_faults_end());
+    redlock_lease_free(lease);
+    quorum_close(&s);
+}
+
+/* The commands that scan for keys with a long prefix do not fit into the send batch. */
+Test(memory, an_admission_reports_it)
+{
+    struct quorum s;
+    char prefix[REDLOCK_KEY_MAX];
+    struct admitted admitted = {0};
+    redlock_options options = quorum_options();
+    memset(prefix, '*', sizeof(prefix) - 1);
+    prefix[sizeof(prefix) - 1] = '\0';
+    options.prefix = prefix;
+    event_set_log_callback(say_nothing);
+    quorum_open_with(&s, SERVERS_MAX, &options);
+    cr_assert_eq(redlock_admit(s.client, REDLOCK_ADMIT_NEW, 0, admitted_note, &admitted),
+                 REDLOCK_OK);
+    alloc_faults_begin(0, FOREVER);
+    UNTIL(&s, admitted.times > 0);
+    cr_assert(alloc_faults_end());
+    cr_assert_eq(admitted.result.code, REDLOCK_NO_MEMORY, "%s",
+                 redlock_code_name(admitted.result.code));
+    cr_assert_geq(admitted.result.node, 0);
+    quorum_close(&s);
+}
+
 Test(memory, one_allocation_fails)
 {
     fail_in_turn(1, false);

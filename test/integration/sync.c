@@ -146,6 +146,21 @@ Test(sync, extended)
 }
 
 /* The watchdog's extensions are visible in the hold. */
+Test(sync, unlocked_by_another_thread)
+{
+    struct sync_quorum c;
+    struct worker worker;
+    sync_quorum_open(&c, 3);
+    worker_start(&worker, c.sync, "job", NULL);
+    cr_assert_eq(worker_done(&worker, job_lock), REDLOCK_OK);
+    cr_assert_eq(redlock_unlock(worker.hold, REDLOCK_CONFIRM), REDLOCK_OK);
+    cr_assert(redlock_hold_lost(worker.hold));
+    SYNC_QUORUM_UNTIL(servers_keys(&c.servers) == 0);
+    cr_assert_eq(worker_done(&worker, job_unlock), REDLOCK_NOT_HELD);
+    worker_end(&worker);
+    sync_quorum_close(&c);
+}
+
 Test(sync, watchdog)
 {
     struct sync_quorum c;
@@ -204,6 +219,14 @@ Test(sync, bad_input)
     cr_assert_eq(error.code, REDLOCK_BAD_NODES);
     const char *uri[] = {"http://nowhere"};
     cr_assert_eq(redlock_sync_new(uri, 1, NULL, &nobody, NULL), REDLOCK_BAD_URI);
+    uri[0] = "rediss://nowhere";
+    cr_assert_eq(redlock_sync_new(uri, 1, NULL, &nobody, NULL), REDLOCK_UNSUPPORTED);
+    const char *twice[] = {"redis://nowhere", "redis://nowhere"};
+    cr_assert_eq(redlock_sync_new(twice, 2, NULL, &nobody, NULL), REDLOCK_DUPLICATE_NODE);
+    redlock_options impossible = sync_quorum_options();
+    impossible.quorum = 4;
+    cr_assert_eq(redlock_sync_new(c.servers.uri, 3, &impossible, &nobody, NULL),
+                 REDLOCK_BAD_OPTION);
     cr_assert_null(nobody);
     redlock_sync_free(NULL);
     redlock_stop_all(NULL);

@@ -199,11 +199,12 @@ Test(sync_token, a_known_validity_has_passed)
     servers_stop(&quorum.servers, 0);
     servers_stop(&quorum.servers, 1);
     pthread_create(&thread, NULL, adopt_within_1_ms, token);
+    SYNC_QUORUM_UNTIL(sync_quorum_waiting(quorum.sync, "job") == 1);
     sync_quorum_run_for(20);
     servers_cont(&quorum.servers, 0);
     servers_cont(&quorum.servers, 1);
     pthread_join(thread, &code);
-    cr_assert_neq(*(redlock_code *)code, REDLOCK_OK);
+    cr_assert_eq(*(redlock_code *)code, REDLOCK_EXPIRED);
     SYNC_QUORUM_UNTIL(is_connected(quorum.sync));
     cr_assert_eq(redlock_lock_adopt(quorum.sync, "job", 3, token, 50000, &options, &mine),
                  REDLOCK_OK);
