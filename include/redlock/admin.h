@@ -45,7 +45,7 @@ typedef enum redlock_admission {
 } redlock_admission;
 
 typedef struct redlock_admitted {
-    redlock_code code; /* OK: all nodes vote; CANCELLED: the client was freed */
+    redlock_code code; /* OK: all nodes vote */
     int node;          /* the node that prevents the admission, or NO_NODE */
     const char *text;  /* what is wrong with that node, or what it has; "" */
 } redlock_admitted;
@@ -57,6 +57,8 @@ typedef void redlock_admit_fn(redlock_client *client, const redlock_admitted *re
  * Begins when the client has tried every node. Calls back when all nodes vote, or when the
  * admission is not possible. Only one admission runs at a time. Only REPLACE uses `node`.
  * All modes except WAIT need the permission to SCAN.
+ * Results: OK, DENIED (SCAN is refused), NO_MEMORY, CANCELLED (the client was freed), and
+ * those of the mode.
  * Errors: BUSY, BAD_OPTION (no such mode or node), NO_MEMORY, FORKED, CLOSED.
  */
 REDLOCK_API redlock_code redlock_admit(redlock_client *client, redlock_admission how,
@@ -80,7 +82,7 @@ static inline size_t redlock_client_members(const redlock_client *client,
 /* --- inspecting a key, and breaking its lock --- */
 
 typedef struct redlock_inspection {
-    redlock_code code; /* OK: q nodes replied; NO_QUORUM, DENIED, CANCELLED */
+    redlock_code code; /* OK: q nodes replied */
     unsigned quorum;
     unsigned held, free;  /* nodes that have, or had, a value; nodes that have none */
     unsigned agreeing;    /* nodes that have the most frequent value */
@@ -94,6 +96,7 @@ typedef void redlock_inspect_fn(redlock_client *client,
 
 /*
  * Reads the key on every node and changes nothing.
+ * Results: OK, NO_QUORUM, DENIED, CANCELLED (the client was freed).
  * Errors: BAD_KEY, BAD_OPTION (no callback), NO_MEMORY, FORKED, CLOSED.
  */
 REDLOCK_API redlock_code redlock_inspect(redlock_client *client, const void *key,
@@ -104,6 +107,7 @@ REDLOCK_API redlock_code redlock_inspect(redlock_client *client, const void *key
  * Removes the key on every reachable node, without regard to its holder, and reports what
  * was there. For operators: a live holder's client reports LOST at its next extension.
  * Until then that holder still treats the lock as held.
+ * Results: those of redlock_inspect().
  * Errors: BAD_KEY, NO_MEMORY, FORKED, CLOSED.
  */
 REDLOCK_API redlock_code redlock_break(redlock_client *client, const void *key,
@@ -182,7 +186,7 @@ typedef enum redlock_health {
 } redlock_health;
 
 typedef struct redlock_health_report {
-    redlock_code code; /* OK; CANCELLED: nothing else is known */
+    redlock_code code; /* unless it is OK, nothing else is known */
     redlock_health health;
     unsigned quorum, fit; /* nodes that are needed, and nodes without a defect */
     const redlock_node_health *const *nodes;
@@ -204,6 +208,7 @@ enum {
  * no key. A setting that the user may not read is a note. If the client's options have
  * `durable`, warnings about what a restart forgets are defects. The state of the nodes
  * for fenced locks is that of their last greeting. `how`: the flags above, or 0.
+ * Results: OK, CANCELLED (the client was freed).
  * Errors: BAD_OPTION (no callback), NO_MEMORY, FORKED, CLOSED.
  */
 REDLOCK_API redlock_code redlock_check(redlock_client *client, unsigned how,

@@ -31,10 +31,12 @@
  *     client. A child that was forked in a callback must not return to the loop that it
  *     shares with its parent.
  *  8. Codes. REDLOCK_OK is 0. REDLOCK_CODES has the meaning of each code;
- *     redlock_code_text() returns the same text. Every call with a client or a lease
- *     returns FORKED in a forked child, and CLOSED if the client is NULL or
- *     redlock_client_free() was called. If a call returns another code than OK,
- *     redlock_last_error() says why: which argument or option, its value and its limits.
+ *     redlock_code_text() returns the same text. The comment on a function lists the codes
+ *     other than OK that it returns ("Errors") and the codes that its callback gets
+ *     ("Results"). Every call with a client or a lease returns FORKED in a forked child,
+ *     and CLOSED if the client is NULL or redlock_client_free() was called. If a call
+ *     returns another code than OK, redlock_last_error() says why: which argument or
+ *     option, its value and its limits.
  *  9. Growth. Structs may get more members at their end. For what the caller allocates, the
  *     inline functions pass the size that the program was built with to the functions that
  *     end in _sized. These read and write no more than that.
@@ -403,9 +405,10 @@ typedef struct redlock_lease_options {
     void *retry_arg;
 
     /*
-     * Called once if a held lock is lost. `code` has the reason (EXPIRED, GONE, TAKEN,
-     * MAX_HOLD); `valid_ms` is how long the lock still excludes others. Stop the work, then
-     * release or free the lease. Without a watchdog this also reports the normal expiry.
+     * Called once if a held lock is lost. `code` has the reason; `valid_ms` is how long the
+     * lock still excludes others. Stop the work, then release or free the lease. Without a
+     * watchdog this also reports the normal expiry.
+     * Results: EXPIRED, GONE, TAKEN, MAX_HOLD.
      */
     redlock_lease_fn *on_lost;
     void *lost_arg;
@@ -427,7 +430,7 @@ static inline void redlock_lease_options_init(redlock_lease_options *options)
  * Acquires `key` with SET NX PX on all nodes at once; a quorum decides. After a lost
  * attempt the client first releases what the attempt set. Then it reports the failure, or
  * retries with a new token.
- * Result: OK, TAKEN, TIMEOUT, NO_QUORUM, EXPIRED, CANCELLED, DENIED, BAD_TTL (the TTL of a
+ * Results: OK, TAKEN, TIMEOUT, NO_QUORUM, EXPIRED, CANCELLED, DENIED, BAD_TTL (the TTL of a
  * fenced lock exceeds what the nodes were admitted for), NO_MEMORY, SYSTEM (no random
  * numbers).
  * Errors: BAD_KEY, BAD_TTL, BAD_OPTION, NO_MEMORY, FORKED, CLOSED.
@@ -455,8 +458,10 @@ REDLOCK_API redlock_code redlock_adopt(redlock_client *client, const void *key,
  * Extends the lock to `ttl_ms` from now (AUTO: the lease's own TTL). A TTL shorter than
  * what is left shortens the validity here, never the keys on the nodes. The extension
  * counts only if a quorum extended before the old deadline; a lost round leaves the
- * deadline as it was. Result: OK, NO_QUORUM, DENIED, EXPIRED, GONE, TAKEN, MAX_HOLD,
- * CANCELLED, BAD_TTL. Errors: BUSY, NOT_HELD, BAD_TTL, FORKED, CLOSED.
+ * deadline as it was.
+ * Results: OK, NO_QUORUM, DENIED, EXPIRED, GONE, TAKEN, MAX_HOLD, CANCELLED (released or
+ * disowned meanwhile, or the client was freed), BAD_TTL (as of redlock_acquire()).
+ * Errors: BUSY, NOT_HELD, BAD_TTL, FORKED, CLOSED.
  */
 REDLOCK_API redlock_code redlock_extend(redlock_lease *lease, int64_t ttl_ms,
                                         redlock_lease_fn *callback, void *arg);
@@ -467,7 +472,7 @@ REDLOCK_API redlock_code redlock_extend(redlock_lease *lease, int64_t ttl_ms,
  * iteration; a running extension ends with CANCELLED. The result is decided when q nodes
  * confirmed; the client releases the rest in the background. `callback` may be NULL. On the
  * nodes a release is idempotent.
- * Result: OK, GONE, TAKEN, UNCONFIRMED, CANCELLED (the client was freed first).
+ * Results: OK, GONE, TAKEN, UNCONFIRMED, CANCELLED (the client was freed first).
  * Errors: NOT_HELD (also: already released), FORKED, CLOSED.
  */
 REDLOCK_API redlock_code redlock_release(redlock_lease *lease, redlock_lease_fn *callback,

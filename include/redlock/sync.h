@@ -156,9 +156,9 @@ typedef struct redlock_lock_options {
 
     /*
      * Called once, in the client's thread, if the lock is lost while this owner has it.
-     * `why` is the reason (EXPIRED, GONE, TAKEN, MAX_HOLD; CANCELLED: the client was
-     * freed). `valid_ms` is how long the lock still excludes others. The callback may
-     * unlock and free the hold. It is not called for a thread that has ended.
+     * `why` is the reason. `valid_ms` is how long the lock still excludes others. The
+     * callback may unlock and free the hold. It is not called for a thread that has ended.
+     * Results: EXPIRED, GONE, TAKEN, MAX_HOLD, CANCELLED (the client was freed).
      */
     redlock_lost_fn *on_lost;
     void *lost_arg;
@@ -198,7 +198,7 @@ REDLOCK_API redlock_code redlock_lock(redlock_sync *sync, const void *key, size_
 /*
  * Makes one attempt. TAKEN: another process has the lock; or a thread of this process has
  * it or waits for it, and then the client sends nothing.
- * Further errors: TAKEN, NO_QUORUM, EXPIRED.
+ * Errors: those of redlock_lock(), TAKEN, NO_QUORUM, EXPIRED.
  */
 REDLOCK_API redlock_code redlock_try_lock(redlock_sync *sync, const void *key,
                                           size_t key_len,
@@ -208,7 +208,8 @@ REDLOCK_API redlock_code redlock_try_lock(redlock_sync *sync, const void *key,
 /*
  * Waits at most `wait_ms`. If it is then the first waiter of its process, it also waits for
  * one last attempt.
- * Further errors: TIMEOUT, NO_QUORUM, EXPIRED, BAD_OPTION (wait_ms is below 0).
+ * Errors: those of redlock_lock() (BAD_OPTION also: wait_ms is below 0), TIMEOUT,
+ * NO_QUORUM, EXPIRED.
  */
 REDLOCK_API redlock_code redlock_lock_for(redlock_sync *sync, const void *key,
                                           size_t key_len, int64_t wait_ms,
@@ -222,8 +223,9 @@ REDLOCK_API redlock_code redlock_lock_for(redlock_sync *sync, const void *key,
  * result is EXPIRED: another client may have held the lock in between. The lock is not
  * handed off to other threads. If the call fails, no key is removed and none is recreated:
  * the token is still the caller's.
- * Errors: those of redlock_lock(), BAD_TOKEN, NO_QUORUM, EXPIRED, GONE, TAKEN (also:
- * another thread of this process has the lock or waits for it).
+ * Errors: CANCELLED, DENIED, BAD_KEY, BAD_TTL, BAD_TOKEN, BAD_OPTION, NO_MEMORY, NO_QUORUM,
+ * EXPIRED, GONE, TAKEN (also: another thread of this process has the lock or waits for it),
+ * FORKED, CLOSED, WOULD_DEADLOCK.
  */
 REDLOCK_API redlock_code redlock_lock_adopt(redlock_sync *sync, const void *key,
                                             size_t key_len, const char *token,
@@ -265,10 +267,11 @@ enum {
 REDLOCK_API redlock_code redlock_unlock(redlock_hold *hold, unsigned how);
 
 /*
- * Extends the lock to `ttl_ms`, or REDLOCK_AUTO, from now, and waits for the result;
- * see redlock_extend().
- * Further errors: BUSY (another thread is extending it), CLOSED, WOULD_DEADLOCK, and those
- * of redlock_unlock() for a lock that was lost or given up meanwhile.
+ * Extends the lock to `ttl_ms`, or REDLOCK_AUTO, from now, and waits for the result; see
+ * redlock_extend().
+ * Errors: BUSY (another thread is extending it), BAD_TTL, NO_QUORUM, DENIED; of a lock that
+ * was lost or given up: NOT_HELD, GONE, TAKEN, EXPIRED, MAX_HOLD, CLOSED; FORKED,
+ * WOULD_DEADLOCK.
  */
 REDLOCK_API redlock_code redlock_hold_extend(redlock_hold *hold, int64_t ttl_ms);
 
