@@ -52,18 +52,11 @@ static void interrupted(void *arg)
     redlock_cancel(acquire->lease);
 }
 
-static void wait_for_end(struct acquire *acquire, redlock_client *client,
-                         struct event_base *base)
+static void wait_for_end(struct acquire *acquire)
 {
-    struct cli_waiting waiting = {
-        .cli = acquire->cli,
-        .key = acquire->key,
-        .client = client,
-        .lease = &acquire->lease,
-        .quorum = redlock_client_quorum(client),
-    };
-    cli_waiting_begin(&waiting, base);
-    cli_wait(base, &acquire->outcome.done);
+    struct cli_waiting waiting;
+    cli_waiting_begin(&waiting, acquire->cli, acquire->key, &acquire->lease);
+    cli_wait(acquire->cli->base, &acquire->outcome.done);
     cli_waiting_end(&waiting);
 }
 
@@ -89,9 +82,7 @@ static void print_failure(const struct acquire *acquire, redlock_code code)
     json_t *object = json_pack("{s: o}", "key", cli_json_text(acquire->key));
     json_object_set_new(object, "holder",
                         holder ? cli_json_text(holder->holder) : json_null());
-    json_object_set_new(object, "remaining_ms",
-                        result->remaining_ms < 0 ? json_null()
-                                                 : json_integer(result->remaining_ms));
+    json_object_set_new(object, "remaining_ms", cli_json_known(result->remaining_ms));
     print_outcome(acquire, code, object); /* the exit code reports the same */
 }
 
@@ -123,14 +114,14 @@ static int publish(const struct acquire *acquire)
 }
 
 /* Releases a lock that was not handed to the caller. */
-static void give_back(struct acquire *acquire, struct event_base *base)
+static void give_back(struct acquire *acquire)
 {
     bool done = false;
     if (redlock_release(acquire->lease, released, &done) == REDLOCK_OK)
-        cli_wait(base, &done);
+        cli_wait(acquire->cli->base, &done);
 }
 
-static int conclude(struct acquire *acquire, struct event_base *base, int signal)
+static int conclude(struct acquire *acquire, int signal)
 {
     const struct cli *cli = acquire->cli;
     redlock_code code = acquire->outcome.result.code;
@@ -140,11 +131,11 @@ static int conclude(struct acquire *acquire, struct event_base *base, int signal
         if (exit_code == CLI_OK)
             redlock_disown(acquire->lease);
         else
-            give_back(acquire, base);
+            give_back(acquire);
         return exit_code;
     }
     if (code == REDLOCK_OK)
-        give_back(acquire, base);
+        give_back(acquire);
     if (signal != 0) {
         cli_say(cli, "%s: %s; the lock is not held", acquire->key, strsignal(signal));
         print_failure(acquire, REDLOCK_CANCELLED);
@@ -169,21 +160,19 @@ int cli_acquire(struct cli *cli, int argc, char **argv)
         tokenfile_check(acquire.token_file);
     cli->lease.watchdog = false; /* no process remains to extend it */
 
-    struct event_base *base = cli_new_loop(cli);
-    redlock_client *client = cli_connect(cli, base);
+    cli_connect(cli);
     redlock_code code =
-        redlock_acquire(client, acquire.key, strlen(acquire.key), &cli->lease,
+        redlock_acquire(cli->client, acquire.key, strlen(acquire.key), &cli->lease,
                         cli_note_outcome, &acquire.outcome, &acquire.lease);
     if (code != REDLOCK_OK)
         cli_fail_start(code, acquire.key);
     struct cli_signals signals;
-    cli_signals_begin(&signals, base, interrupted, &acquire);
-    wait_for_end(&acquire, client, base);
-    int exit_code = conclude(&acquire, base, signals.number);
-    cli_drain(client, base);
+    cli_signals_begin(&signals, cli->base, interrupted, &acquire);
+    wait_for_end(&acquire);
+    int exit_code = conclude(&acquire, signals.number);
+    cli_drain(cli);
     redlock_lease_free(acquire.lease);
-    redlock_client_free(client);
     cli_signals_end(&signals);
-    event_base_free(base);
+    cli_disconnect(cli);
     return exit_code;
 }

@@ -61,8 +61,6 @@ struct admit {
     struct cli *cli;
     redlock_admission how;
     size_t newcomer;
-    redlock_client *client;
-    struct event_base *base;
     bool done, late;
     redlock_code code;
     int node; /* the node that prevents it; -1: none in particular */
@@ -100,9 +98,8 @@ static bool is_same(const char *uri, const char *argument_copy, size_t len)
 static void replace_node(struct admit *admit, char *argument)
 {
     struct cli *cli = admit->cli;
-    const char *argument_copy = strdup(argument); /* kept until the process ends */
-    if (!argument_copy)
-        cli_fail(CLI_FAILED, "out of memory");
+    /* kept until the process ends */
+    const char *argument_copy = cli_need_memory(strdup(argument));
     const char *equals = strchr(argument_copy, '=');
     cli_hide_passwords(argument);
     if (!equals || equals[1] == '\0')
@@ -154,7 +151,8 @@ static void end(struct admit *admit, redlock_code code, int node, const char *te
     admit->code = code;
     admit->node = node;
     admit->text = strdup(text);
-    admit->count = redlock_client_members(admit->client, admit->nodes, REDLOCK_NODES_MAX);
+    admit->count =
+        redlock_client_members(admit->cli->client, admit->nodes, REDLOCK_NODES_MAX);
 }
 
 static void admitted(redlock_client *client, const redlock_admitted *result, void *arg)
@@ -206,7 +204,7 @@ static const char *next_step_of_wait(const struct admit *admit)
     }
     if (quarantined == 0)
         return "";
-    return votes >= redlock_client_quorum(admit->client)
+    return votes >= redlock_client_quorum(admit->cli->client)
                ? "; any client that holds fenced locks continues it, and redlock admit "
                  "--wait"
                : "; redlock admit --wait continues it";
@@ -218,7 +216,7 @@ static void write_progress(const void *arg, bool is_terminal, FILE *stream)
     const struct admit *admit = arg;
     redlock_node nodes[REDLOCK_NODES_MAX];
     char buffer[CLI_MEMBER_STATE];
-    size_t count = redlock_client_members(admit->client, nodes, REDLOCK_NODES_MAX);
+    size_t count = redlock_client_members(admit->cli->client, nodes, REDLOCK_NODES_MAX);
     for (size_t i = 0; is_terminal && i < count; i++)
         fprintf(stream, "%s  %s\n", nodes[i].uri, cli_member_state(&nodes[i], buffer));
     if (is_terminal)
@@ -231,9 +229,7 @@ static void report_unfinished(const struct admit *admit, int signal)
 {
     char *line = NULL;
     size_t len = 0;
-    FILE *stream = open_memstream(&line, &len);
-    if (!stream)
-        cli_fail(CLI_FAILED, "out of memory");
+    FILE *stream = cli_need_memory(open_memstream(&line, &len));
     cli_write_member_states(admit->nodes, admit->count, stream);
     if (fclose(stream) != 0)
         cli_fail(CLI_FAILED, "out of memory");
@@ -268,7 +264,7 @@ static void report_failure(const struct admit *admit, int signal)
                 next_step(admit->code));
     if (admit->code == REDLOCK_UNADMITTED || admit->code == REDLOCK_WRONG_DEPLOYMENT)
         cli_say_admission(admit->cli, admit->nodes, admit->count,
-                          redlock_client_quorum(admit->client));
+                          redlock_client_quorum(admit->cli->client));
 }
 
 /* The nodes in the form of a configuration file, without passwords. */
@@ -276,9 +272,7 @@ static char *configuration_of(const struct admit *admit)
 {
     char *text = NULL;
     size_t len = 0;
-    FILE *stream = open_memstream(&text, &len);
-    if (!stream)
-        cli_fail(CLI_FAILED, "out of memory");
+    FILE *stream = cli_need_memory(open_memstream(&text, &len));
     fprintf(stream, "nodes = ");
     for (size_t i = 0; i < admit->count; i++)
         fprintf(stream, "%s%s", i > 0 ? "," : "", admit->nodes[i].uri);
@@ -295,8 +289,7 @@ static bool print_json(const struct admit *admit)
         "{s:s, s:o, s:o, s:o, s:o, s:o}", "how", names[admit->how], "cause",
         late ? json_string("timeout") : cli_cause(admit->code), "node",
         admit->node >= 0 ? cli_json_text(admit->nodes[admit->node].uri) : json_null(),
-        "text", admit->text && admit->text[0] ? cli_json_text(admit->text) : json_null(),
-        "configuration",
+        "text", cli_json_known_text(admit->text ? admit->text : ""), "configuration",
         admit->code == REDLOCK_OK ? cli_json_text(configuration) : json_null(), "nodes",
         cli_nodes_json(admit->nodes, admit->count));
     free(configuration);
@@ -319,11 +312,8 @@ static int conclude(const struct admit *admit, int signal)
     cli_say_nodes(admit->cli, admit->nodes, admit->count);
     if (admit->code != REDLOCK_OK)
         report_failure(admit, signal);
-    if (!(admit->cli->json ? print_json(admit) : print_text(admit))) {
-        cli_complain("stdout: %s", strerror(errno));
-        return CLI_FAILED;
-    }
-    return signal ? CLI_SIGNALLED + signal : exit_of(admit);
+    return cli_exit_printed(admit->cli->json ? print_json(admit) : print_text(admit),
+                            signal ? CLI_SIGNALLED + signal : exit_of(admit));
 }
 
 int cli_admit(struct cli *cli, int argc, char **argv)
@@ -335,29 +325,25 @@ int cli_admit(struct cli *cli, int argc, char **argv)
 
     struct cli_signals signals;
     struct progress progress;
-    admit.base = cli_new_loop(cli);
-    admit.client = cli_connect(cli, admit.base);
-    struct event *limit = evtimer_new(admit.base, too_late, &admit);
-    if (!limit)
-        cli_fail(CLI_FAILED, "out of memory");
+    cli_connect(cli);
+    struct event *limit = cli_need_memory(evtimer_new(cli->base, too_late, &admit));
     redlock_code code =
-        redlock_admit(admit.client, admit.how, admit.newcomer, admitted, &admit);
+        redlock_admit(cli->client, admit.how, admit.newcomer, admitted, &admit);
     if (code != REDLOCK_OK)
         cli_fail(CLI_FAILED, "admit: %s", redlock_last_error()->text);
-    cli_signals_begin(&signals, admit.base, interrupted, &admit);
-    progress_begin(&progress, cli, admit.base, write_progress, &admit);
+    cli_signals_begin(&signals, cli->base, interrupted, &admit);
+    progress_begin(&progress, cli, write_progress, &admit);
     if (within_ms != CLI_UNSAID) {
         struct timeval at = {within_ms / 1000, within_ms % 1000 * 1000};
         event_add(limit, &at);
     }
-    cli_wait(admit.base, &admit.done);
+    cli_wait(cli->base, &admit.done);
     progress_end(&progress);
     int exit_code = conclude(&admit, signals.number);
     event_free(limit);
-    cli_drain(admit.client, admit.base);
-    redlock_client_free(admit.client);
+    cli_drain(cli);
     cli_signals_end(&signals);
-    event_base_free(admit.base);
+    cli_disconnect(cli);
     free(admit.text);
     return exit_code;
 }

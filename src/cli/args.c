@@ -26,9 +26,9 @@ void cli_init(struct cli *cli)
         .drift_ppm = CLI_UNSAID,
         .held_elsewhere = CLI_HELD_ELSEWHERE,
     };
-    redlock_options_init(&cli->client);
-    cli->client.node_timeout_ms = CLI_UNSAID;
-    cli->client.max_ttl_ms = CLI_UNSAID;
+    redlock_options_init(&cli->options);
+    cli->options.node_timeout_ms = CLI_UNSAID;
+    cli->options.max_ttl_ms = CLI_UNSAID;
     redlock_lease_options_init(&cli->lease);
     cli->lease.ttl_ms = CLI_UNSAID;
     cli->lease.wait_ms = CLI_UNSAID;
@@ -142,11 +142,11 @@ static void fill_table(struct table *table, struct cli *cli, const struct cli_op
     const struct cli_option globals[] = {
         {"nodes", 'N', CLI_LIST, &cli->nodes},
         {"config", 0, CLI_TEXT, &cli->config},
-        {"user", 0, CLI_TEXT, &cli->client.username},
-        {"prefix", 0, CLI_TEXT, &cli->client.prefix},
-        {"timeout", 0, CLI_DURATION, &cli->client.node_timeout_ms},
-        {"max-ttl", 0, CLI_DURATION, &cli->client.max_ttl_ms},
-        {"durable", 0, CLI_FLAG, &cli->client.durable},
+        {"user", 0, CLI_TEXT, &cli->options.username},
+        {"prefix", 0, CLI_TEXT, &cli->options.prefix},
+        {"timeout", 0, CLI_DURATION, &cli->options.node_timeout_ms},
+        {"max-ttl", 0, CLI_DURATION, &cli->options.max_ttl_ms},
+        {"durable", 0, CLI_FLAG, &cli->options.durable},
         {"cacert", 0, CLI_ABSENT, NULL},
         {"cert", 0, CLI_ABSENT, NULL},
         {"key", 0, CLI_ABSENT, NULL},

@@ -65,13 +65,12 @@ int cli_break(struct cli *cli, int argc, char **argv)
         cli_fail(CLI_USAGE,
                  "break: removes the lock even if a client holds it: confirm with --yes");
 
-    struct event_base *base = cli_new_loop(cli);
-    redlock_client *client = cli_connect(cli, base);
+    cli_connect(cli);
     redlock_code code =
-        redlock_break(client, key, strlen(key), inspection_take, &inspection);
+        redlock_break(cli->client, key, strlen(key), inspection_take, &inspection);
     if (code != REDLOCK_OK)
         cli_fail_start(code, key);
-    cli_wait(base, &inspection.done);
+    cli_wait(cli->base, &inspection.done);
     int exit_code = exit_of(inspection_state(&inspection));
     cli_say_nodes(cli, inspection.nodes, inspection.found.count);
     if (!print(cli, key, &inspection)) {
@@ -82,7 +81,6 @@ int cli_break(struct cli *cli, int argc, char **argv)
         cli_say(cli, "%s may still be held: %s", key, faults);
         free(faults);
     }
-    redlock_client_free(client);
-    event_base_free(base);
+    cli_disconnect(cli);
     return exit_code;
 }

@@ -1,7 +1,6 @@
 /* redlock check: checks whether the nodes are fit to hold locks. */
 #include "cli.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,11 +45,6 @@ const char cli_check_help[] =
 #define CLI_NOT_TRIED 3
 #define COLUMNS       6 /* columns between STATE and the findings */
 
-#define RED    "\033[31m"
-#define GREEN  "\033[32m"
-#define YELLOW "\033[33m"
-#define PLAIN  "\033[0m"
-
 static const char *const severities[] = {
     [REDLOCK_NOTE] = "note",
     [REDLOCK_WARNING] = "warning",
@@ -58,9 +52,9 @@ static const char *const severities[] = {
 };
 
 static const char *const colors[] = {
-    [REDLOCK_NOTE] = PLAIN,
-    [REDLOCK_WARNING] = YELLOW,
-    [REDLOCK_DEFECT] = RED,
+    [REDLOCK_NOTE] = CLI_PLAIN,
+    [REDLOCK_WARNING] = CLI_YELLOW,
+    [REDLOCK_DEFECT] = CLI_RED,
 };
 
 /* --- for people --- */
@@ -89,7 +83,7 @@ static void print_row(int uri_width, int version_width, const char *uri, const c
                       const char *color, const char *const column[COLUMNS])
 {
     printf("%-*s  %s%-7s%s  %-*s  %-11s  %-15s  %-8s  %-8s  %s\n", uri_width, uri, color,
-           state, color[0] ? PLAIN : "", version_width, column[0], column[1], column[2],
+           state, color[0] ? CLI_PLAIN : "", version_width, column[0], column[1], column[2],
            column[3], column[4], column[5]);
 }
 
@@ -115,7 +109,7 @@ static const char *color_of(const struct cli *cli, const char *state)
 {
     if (!cli->color)
         return "";
-    return state[0] == 'f' ? GREEN : state[0] == 'w' ? YELLOW : RED;
+    return state[0] == 'f' ? CLI_GREEN : state[0] == 'w' ? CLI_YELLOW : CLI_RED;
 }
 
 static void print_node(const struct cli *cli, const redlock_node_health *node,
@@ -150,7 +144,7 @@ static void print_finding(const struct cli *cli, const redlock_health_report *re
                           size_t first, const redlock_finding *finding)
 {
     printf("%s%s%s %s: %s\n", cli->color ? colors[finding->severity] : "",
-           severities[finding->severity], cli->color ? PLAIN : "", finding->code,
+           severities[finding->severity], cli->color ? CLI_PLAIN : "", finding->code,
            finding->text);
     for (size_t i = first; i < report->count; i++) {
         const redlock_finding *found = find(report->nodes[i], finding->code);
@@ -203,16 +197,6 @@ static void print_table(const struct cli *cli, const redlock_health_report *heal
 
 /* --- for programs --- */
 
-static json_t *text_or_null(const char *text)
-{
-    return text[0] ? cli_json_text(text) : json_null();
-}
-
-static json_t *number_or_null(bool known, int64_t number)
-{
-    return known ? json_integer(number) : json_null();
-}
-
 static json_t *findings_json(const redlock_node_health *node)
 {
     json_t *array = json_array();
@@ -221,38 +205,35 @@ static json_t *findings_json(const redlock_node_health *node)
         json_array_append_new(array, json_pack("{s:s, s:s, s:s, s:o}", "severity",
                                                severities[found->severity], "code",
                                                found->code, "text", found->text, "detail",
-                                               text_or_null(found->detail)));
+                                               cli_json_known_text(found->detail)));
     }
     return array;
 }
 
 static json_t *member_json(const redlock_node_health *node)
 {
-    return json_pack(
-        "{s:o, s:o, s:o, s:o, s:o}", "state",
-        node->member_state == REDLOCK_MEMBER_UNSEEN
-            ? json_null()
-            : json_string(redlock_member_state_name(node->member_state)),
-        "member_index", number_or_null(node->member_index >= 0, node->member_index),
-        "generation", number_or_null(node->generation >= 0, node->generation),
-        "quarantine_ms",
-        number_or_null(node->quarantine_us >= 0, node->quarantine_us / 1000), "max_ttl_ms",
-        number_or_null(node->max_ttl_us >= 0, node->max_ttl_us / 1000));
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "state",
+                     node->member_state == REDLOCK_MEMBER_UNSEEN
+                         ? json_null()
+                         : json_string(redlock_member_state_name(node->member_state)),
+                     "member_index", cli_json_known(node->member_index), "generation",
+                     cli_json_known(node->generation), "quarantine_ms",
+                     cli_json_known(cli_ms(node->quarantine_us)), "max_ttl_ms",
+                     cli_json_known(cli_ms(node->max_ttl_us)));
 }
 
 static json_t *node_json(const redlock_node_health *node)
 {
-    return json_pack("{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "uri",
-                     cli_json_text(node->uri), "fit", node->fit, "latency_us",
-                     number_or_null(node->latency_us >= 0, node->latency_us), "version",
-                     text_or_null(node->version), "offset_us",
-                     number_or_null(node->timed, node->offset_us), "offset_err_us",
-                     number_or_null(node->timed, node->offset_err_us), "maxmemory_policy",
-                     text_or_null(node->policy), "maxmemory",
-                     number_or_null(node->maxmemory >= 0, node->maxmemory), "fsync",
-                     text_or_null(node->fsync), "replicas",
-                     number_or_null(node->replicas >= 0, node->replicas), "fenced",
-                     member_json(node), "findings", findings_json(node));
+    return json_pack(
+        "{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "uri",
+        cli_json_text(node->uri), "fit", node->fit, "latency_us",
+        cli_json_known(node->latency_us), "version", cli_json_known_text(node->version),
+        "offset_us", node->timed ? json_integer(node->offset_us) : json_null(),
+        "offset_err_us", node->timed ? json_integer(node->offset_err_us) : json_null(),
+        "maxmemory_policy", cli_json_known_text(node->policy), "maxmemory",
+        cli_json_known(node->maxmemory), "fsync", cli_json_known_text(node->fsync),
+        "replicas", cli_json_known(node->replicas), "fenced", member_json(node), "findings",
+        findings_json(node));
 }
 
 static bool print_json(const struct cli *cli, const redlock_health_report *health_report,
@@ -310,35 +291,26 @@ static int exit_of(redlock_health health)
     return codes[health];
 }
 
-static int ask_nodes(const struct cli *cli, struct event_base *base, redlock_client *client,
-                     unsigned how)
+static int ask_nodes(const struct cli *cli, unsigned how)
 {
     struct call call = {.cli = cli, .how = how};
-    redlock_code code = redlock_check(client, how, checked, &call);
+    redlock_code code = redlock_check(cli->client, how, checked, &call);
     if (code != REDLOCK_OK)
         cli_fail(CLI_NOT_TRIED, "%s", redlock_last_error()->text);
-    cli_wait(base, &call.done);
-    if (call.printed)
-        return exit_of(call.health);
-    cli_complain("stdout: %s", strerror(errno));
-    return CLI_FAILED;
+    cli_wait(cli->base, &call.done);
+    return cli_exit_printed(call.printed, exit_of(call.health));
 }
 
-static int print_acl(const struct cli *cli, const redlock_client *client)
+static int print_acl(const struct cli *cli)
 {
-    size_t room = redlock_client_acl(client, NULL, 0) + 1;
-    char *rule = malloc(room);
-    if (!rule)
-        cli_fail(CLI_FAILED, "out of memory");
-    redlock_client_acl(client, rule, room);
+    size_t room = redlock_client_acl(cli->client, NULL, 0) + 1;
+    char *rule = cli_need_memory(malloc(room));
+    redlock_client_acl(cli->client, rule, room);
     bool printed = cli->json
                        ? cli_print_json(cli, json_pack("{s:o}", "acl", cli_json_text(rule)))
                        : printf("%s\n", rule) > 0 && cli_flush();
     free(rule);
-    if (printed)
-        return CLI_OK;
-    cli_complain("stdout: %s", strerror(errno));
-    return CLI_FAILED;
+    return cli_exit_printed(printed, CLI_OK);
 }
 
 int cli_check(struct cli *cli, int argc, char **argv)
@@ -352,11 +324,9 @@ int cli_check(struct cli *cli, int argc, char **argv)
     };
     cli->own_failure = CLI_NOT_TRIED;
     cli_parse(cli, argc, argv, own);
-    struct event_base *base = cli_new_loop(cli);
-    redlock_client *client = cli_connect(cli, base);
+    cli_connect(cli);
     unsigned how = (strict ? REDLOCK_CHECK_STRICT : 0) | (fence ? REDLOCK_CHECK_FENCED : 0);
-    int exit_code = acl ? print_acl(cli, client) : ask_nodes(cli, base, client, how);
-    redlock_client_free(client);
-    event_base_free(base);
+    int exit_code = acl ? print_acl(cli) : ask_nodes(cli, how);
+    cli_disconnect(cli);
     return exit_code;
 }

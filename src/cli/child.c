@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -162,6 +164,15 @@ static void send_command(const struct child *child, const struct keeper_command 
 {
     size_t size = offsetof(struct keeper_command, environment) + command->size;
     (void)!send(child->reports, command, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+size_t child_add(char environment[KEEPER_ENVIRONMENT], size_t size, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int len = vsnprintf(environment + size, KEEPER_ENVIRONMENT - size, format, arguments);
+    va_end(arguments);
+    return size + (size_t)len + 1;
 }
 
 void child_start(const struct child *child, int64_t deadline_us, const char *environment,

@@ -24,7 +24,12 @@ struct child {
  */
 bool child_open(struct child *child, struct keeper_plan *plan);
 
-/* Starts CMD; `environment` as in struct keeper_command. */
+/*
+ * Adds an entry to the environment of CMD, which has `size` bytes, and returns its new
+ * size. child_start() starts CMD; `environment` as in struct keeper_command.
+ */
+size_t child_add(char environment[KEEPER_ENVIRONMENT], size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 void child_start(const struct child *child, int64_t deadline_us, const char *environment,
                  size_t size);
 

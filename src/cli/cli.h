@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <redlock/admin.h>
 #include <stdio.h>
+#include <time.h>
 
 /* The exit codes; those of sysexits(3) and timeout(1) where these define one. */
 enum cli_exit {
@@ -37,11 +38,15 @@ struct cli {
 
     const char **uris;
     size_t uri_count;
-    redlock_options client;
+    redlock_options options;
     redlock_lease_options lease; /* the TTL and, by CLI_HOLD_OPTIONS, the wait */
     int64_t held_elsewhere; /* the exit code if another client holds the lock: 75 or -E */
     bool json, quiet, color;
     int verbose;
+
+    /* From cli_connect() to cli_disconnect(). */
+    struct event_base *base;
+    redlock_client *client;
 
     /* As given by the user; cli_parse() derives the fields above from them. */
     const char *nodes, *config, *color_when;
@@ -123,14 +128,18 @@ void cli_say(const struct cli *cli, const char *format, ...)
  */
 void cli_need_files(const struct cli *cli, size_t nodes);
 
+/* Ends the process if `memory` is NULL, because there is no more; otherwise returns it. */
+void *cli_need_memory(void *memory);
+
 /* Makes the event loop of a command; ends the process with own_failure if that fails. */
 struct event_base *cli_new_loop(const struct cli *cli);
 
 /*
- * Makes the client of the configured nodes. If that fails, ends the process with CLI_CONFIG
- * or own_failure.
+ * Makes the event loop and the client of the configured nodes. If that fails, ends the
+ * process with CLI_CONFIG or own_failure.
  */
-redlock_client *cli_connect(const struct cli *cli, struct event_base *base);
+void cli_connect(struct cli *cli);
+void cli_disconnect(struct cli *cli);
 
 /* Ends the process because the operation on `key` just now could not be started. */
 _Noreturn void cli_fail_start(redlock_code code, const char *key);
@@ -154,7 +163,7 @@ void cli_wait(struct event_base *base, const bool *done);
  * timeout. Closing a connection drops what it has not delivered yet; and a lock that is
  * left in place should be on all nodes, not on a bare majority.
  */
-void cli_drain(redlock_client *client, struct event_base *base);
+void cli_drain(const struct cli *cli);
 
 /*
  * Calls `caught` from the loop at the first HUP, INT or TERM; the second one ends the
@@ -191,18 +200,27 @@ void cli_say_not_acquired(const struct cli *cli, const char *key,
 struct cli_waiting {
     const struct cli *cli;
     const char *key;
-    const redlock_client *client;
     redlock_lease *const *lease;
     unsigned quorum;
     unsigned ticks;
     bool told; /* it was reported that no quorum can be reached */
     struct event *timer;
 };
-void cli_waiting_begin(struct cli_waiting *waiting, struct event_base *base);
+void cli_waiting_begin(struct cli_waiting *waiting, const struct cli *cli, const char *key,
+                       redlock_lease *const *lease);
 void cli_waiting_end(struct cli_waiting *waiting);
+
+/* Colors of a terminal. */
+#define CLI_RED    "\033[31m"
+#define CLI_GREEN  "\033[32m"
+#define CLI_YELLOW "\033[33m"
+#define CLI_PLAIN  "\033[0m"
 
 /* "12.3 s"; "unknown" below 0. */
 #define CLI_SPAN 24
+/* Microseconds of a clock. */
+int64_t cli_clock_us(clockid_t clock);
+
 /* Microseconds in ms; a value below 0 stays below 0. */
 int64_t cli_ms(int64_t us);
 
@@ -247,6 +265,10 @@ char *cli_printable(const char *text);
 /* A JSON string, also if the text is not UTF-8: invalid bytes become \xNN. */
 json_t *cli_json_text(const char *text);
 
+/* null if the text is empty; null if the number is below 0, that is, not known. */
+json_t *cli_json_known_text(const char *text);
+json_t *cli_json_known(int64_t number);
+
 /* The code's name for programs: "no_quorum". */
 #define CLI_CAUSE 32
 const char *cli_cause_name(redlock_code code, char buffer[CLI_CAUSE]);
@@ -259,6 +281,12 @@ json_t *cli_cause(redlock_code code);
  */
 bool cli_print_json(const struct cli *cli, json_t *object);
 bool cli_flush(void);
+
+/*
+ * The exit code of a command that has printed its result; CLI_FAILED, with a message that
+ * has errno, if it could not be written.
+ */
+int cli_exit_printed(bool printed, int exit_code);
 
 /* Writes the same line to another stream. */
 bool cli_write_json(const struct cli *cli, json_t *object, FILE *stream);

@@ -39,15 +39,15 @@ static void list_settings(struct cli *cli, struct setting settings[SETTINGS])
         {"nodes", "REDLOCK_NODES", CLI_TEXT, &cli->nodes, false},
         {"ttl", "REDLOCK_TTL", CLI_DURATION, &cli->lease.ttl_ms, false},
         {"wait", "REDLOCK_WAIT", CLI_DURATION, &cli->lease.wait_ms, false},
-        {"username", "REDLOCK_USERNAME", CLI_TEXT, &cli->client.username, false},
-        {NULL, "REDLOCK_PASSWORD", CLI_TEXT, &cli->client.password, false},
-        {"password-file", "REDLOCK_PASSWORD_FILE", CLI_TEXT, &cli->client.password_file,
+        {"username", "REDLOCK_USERNAME", CLI_TEXT, &cli->options.username, false},
+        {NULL, "REDLOCK_PASSWORD", CLI_TEXT, &cli->options.password, false},
+        {"password-file", "REDLOCK_PASSWORD_FILE", CLI_TEXT, &cli->options.password_file,
          false},
-        {"prefix", NULL, CLI_TEXT, &cli->client.prefix, false},
-        {"timeout", NULL, CLI_DURATION, &cli->client.node_timeout_ms, false},
-        {"max-ttl", NULL, CLI_DURATION, &cli->client.max_ttl_ms, false},
+        {"prefix", NULL, CLI_TEXT, &cli->options.prefix, false},
+        {"timeout", NULL, CLI_DURATION, &cli->options.node_timeout_ms, false},
+        {"max-ttl", NULL, CLI_DURATION, &cli->options.max_ttl_ms, false},
         {"drift-ppm", NULL, CLI_NUMBER, &cli->drift_ppm, false},
-        {"durable", NULL, CLI_FLAG, &cli->client.durable, false},
+        {"durable", NULL, CLI_FLAG, &cli->options.durable, false},
     };
     memcpy(settings, all, sizeof(all));
     for (size_t i = 0; i < SETTINGS; i++)
@@ -97,9 +97,7 @@ static const char *take(const struct setting *setting, const char *text)
     } unused;
     if (text[0] == '\0')
         return "is no value";
-    char *kept = strdup(text); /* for as long as the process lives */
-    if (!kept)
-        cli_fail(CLI_FAILED, "out of memory");
+    char *kept = cli_need_memory(strdup(text)); /* for as long as the process lives */
     const char *wrong = cli_read_value(setting->type, kept,
                                        setting->is_final ? (void *)&unused : setting->into);
     if (setting->is_final || setting->type != CLI_TEXT)
@@ -160,14 +158,10 @@ static void read_file(struct setting settings[SETTINGS], const char *name)
 /* URIs separated by commas. White space around them is allowed; an empty URI is not. */
 static void split_nodes(struct cli *cli)
 {
-    char *rest = cli->nodes ? strdup(cli->nodes) : NULL;
-    if (!rest)
-        cli_fail(cli->nodes ? CLI_FAILED : CLI_CONFIG,
-                 cli->nodes ? "out of memory"
-                            : "no nodes: set -N, REDLOCK_NODES or --config");
-    cli->uris = calloc(URIS_MAX, sizeof(*cli->uris));
-    if (!cli->uris)
-        cli_fail(CLI_FAILED, "out of memory");
+    if (!cli->nodes)
+        cli_fail(CLI_CONFIG, "no nodes: set -N, REDLOCK_NODES or --config");
+    char *rest = cli_need_memory(strdup(cli->nodes));
+    cli->uris = cli_need_memory(calloc(URIS_MAX, sizeof(*cli->uris)));
     while (rest) {
         char *uri = trim(strsep(&rest, ","));
         if (uri[0] == '\0')
@@ -180,7 +174,7 @@ static void split_nodes(struct cli *cli)
 
 static void set_defaults(struct cli *cli)
 {
-    redlock_options *client = &cli->client;
+    redlock_options *client = &cli->options;
     if (cli->lease.ttl_ms == CLI_UNSAID)
         cli->lease.ttl_ms = REDLOCK_TTL_MS;
     if (cli->lease.wait_ms == CLI_UNSAID)
@@ -203,14 +197,14 @@ void cli_configure(struct cli *cli)
     const char *file = cli->config ? cli->config : getenv("REDLOCK_CONFIG");
     list_settings(cli, settings);
     read_environment(settings);
-    if (cli->client.password) { /* overrides a password file */
-        cli->client.password_file = NULL;
+    if (cli->options.password) { /* overrides a password file */
+        cli->options.password_file = NULL;
         find_setting(settings, "password-file")->is_final = true;
     }
     if (file && file[0] != '\0')
         read_file(settings, file);
     /* The file is read at each connection. If it cannot be read, report that once, here. */
-    file = cli->client.password_file;
+    file = cli->options.password_file;
     if (file && access(file, R_OK) != 0)
         cli_fail(CLI_CONFIG, "password file %s: %s", file, strerror(errno));
     split_nodes(cli);

@@ -43,9 +43,9 @@ static redlock_code connect_to(struct bootstrapping *bootstrapping, const struct
     size_t count = 0;
     redlock_options options;
     redlock_options_init(&options);
-    options.prefix = cli->client.prefix;
-    if (cli->client.max_ttl_ms != CLI_UNSAID)
-        options.max_ttl_ms = cli->client.max_ttl_ms;
+    options.prefix = cli->options.prefix;
+    if (cli->options.max_ttl_ms != CLI_UNSAID)
+        options.max_ttl_ms = cli->options.max_ttl_ms;
     for (char *rest = list; rest && count < REDLOCK_NODES_MAX;)
         uris[count++] = strsep(&rest, ",");
     return redlock_client_new(bootstrapping->base, uris, count, &options,

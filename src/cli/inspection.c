@@ -3,11 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define RED    "\033[31m"
-#define GREEN  "\033[32m"
-#define YELLOW "\033[33m"
-#define PLAIN  "\033[0m"
-
 void inspection_take(redlock_client *client, const redlock_inspection *found, void *arg)
 {
     struct inspection *inspection = arg;
@@ -44,18 +39,18 @@ static void print_node(const struct cli *cli, const redlock_node *node, int widt
                        const char *word_for_held)
 {
     char span[CLI_SPAN];
-    const char *state = redlock_fault_name(node->fault), *color = RED;
+    const char *state = redlock_fault_name(node->fault), *color = CLI_RED;
     bool held = node->verdict == REDLOCK_VERDICT_HELD;
     bool gone = node->verdict == REDLOCK_VERDICT_GONE;
     if (held) {
         state = word_for_held;
-        color = YELLOW;
+        color = CLI_YELLOW;
     } else if (gone) {
         state = "free";
-        color = GREEN;
+        color = CLI_GREEN;
     }
     printf("%-*s  %s%-10s%s", width, node->uri, cli->color ? color : "", state,
-           cli->color ? PLAIN : "");
+           cli->color ? CLI_PLAIN : "");
     if (held)
         printf("  %-10s  %s\n", cli_span(span, cli_ms(node->remaining_us)), node->holder);
     else if (!gone)
@@ -79,12 +74,11 @@ json_t *inspection_json(const struct inspection *inspection, const char *key)
 {
     const redlock_inspection *found = &inspection->found;
     const redlock_node *holder = cli_holder(inspection->nodes, found->count);
-    bool timed = holder && found->remaining_ms >= 0;
     return json_pack(
         "{s:o, s:s, s:o, s:o, s:i, s:i, s:i, s:i, s:o}", "key", cli_json_text(key), "state",
         inspection_name(inspection_state(inspection)), "holder",
         holder ? cli_json_text(holder->holder) : json_null(), "remaining_ms",
-        timed ? json_integer(found->remaining_ms) : json_null(), "agreeing",
+        cli_json_known(holder ? found->remaining_ms : REDLOCK_UNKNOWN), "agreeing",
         found->agreeing, "held", found->held, "free", found->free, "quorum", found->quorum,
         "nodes", cli_nodes_json(inspection->nodes, found->count));
 }

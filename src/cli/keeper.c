@@ -1,10 +1,11 @@
 #include "keeper.h"
 
+#include "cli.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -12,7 +13,6 @@
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define US_PER_SECOND  INT64_C(1000000)
@@ -28,16 +28,9 @@
 
 #define REPORTS_MAX 8 /* more than the number of reports that must arrive */
 
-static int64_t read_clock(clockid_t id)
-{
-    struct timespec now;
-    clock_gettime(id, &now);
-    return now.tv_sec * US_PER_SECOND + now.tv_nsec / NS_PER_US;
-}
-
 int64_t keeper_clock(void)
 {
-    return read_clock(CLOCK_BOOTTIME);
+    return cli_clock_us(CLOCK_BOOTTIME);
 }
 
 /* The progress of ending all descendants. */
@@ -140,7 +133,8 @@ static void close_other_files(const struct keeper *keeper)
  */
 static int64_t unslewed_clock(void)
 {
-    int64_t raw = read_clock(CLOCK_MONOTONIC_RAW), monotonic = read_clock(CLOCK_MONOTONIC);
+    int64_t raw = cli_clock_us(CLOCK_MONOTONIC_RAW);
+    int64_t monotonic = cli_clock_us(CLOCK_MONOTONIC);
     return raw + keeper_clock() - monotonic;
 }
 

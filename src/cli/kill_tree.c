@@ -263,28 +263,21 @@ bool kill_tree_is_over(struct kill_tree *kill_tree)
     return reaped < 0 && errno == ECHILD;
 }
 
-/* Without /proc, kills only CMD's group, while its number cannot be reused. */
-static void kill_blindly(const struct kill_tree *kill_tree)
-{
-    if (kill_tree->command > 0)
-        kill(-kill_tree->command, SIGKILL);
-}
-
 /*
  * SIGKILL goes to CMD's whole group at once, so that no member can escape by fork. The
  * others are killed one by one; processes that they start meanwhile are killed at the next
- * scan.
+ * scan. Without /proc the group is all that can be killed, while its number cannot be
+ * reused.
  */
 bool kill_tree_look(struct kill_tree *kill_tree, int number)
 {
     struct tree tree = {.whole = true};
     unsigned found = 0;
     kill_tree->left.count = 0;
-    if (number == SIGKILL && kill_tree->command > 0 && !kill_tree->spare_daemons)
-        kill(-kill_tree->command, SIGKILL);
     bool can_see = kill_tree_can_see();
-    if (!can_see)
-        kill_blindly(kill_tree);
+    bool kills_group = !can_see || (number == SIGKILL && !kill_tree->spare_daemons);
+    if (kills_group && kill_tree->command > 0)
+        kill(-kill_tree->command, SIGKILL);
     if (kill_tree_is_over(kill_tree))
         return true;
     if (!can_see)

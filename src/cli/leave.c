@@ -41,7 +41,7 @@ static void on_kept(redlock_lease *lease, const redlock_result *result, void *ar
 
 int64_t run_ttl_for(const struct run *run, int64_t ms)
 {
-    return ms + ms * run->cli->client.drift_ppm / 500000 + 10;
+    return ms + ms * run->cli->options.drift_ppm / 500000 + 10;
 }
 
 /*
@@ -100,14 +100,10 @@ void run_leave(struct run *run, const struct kill_tree_left *left)
 
 void run_print_json(const struct run *run)
 {
-    json_t *object = json_pack(
-        "{s:s, s:o, s:s, s:o, s:s, s:i, s:I}", "schema", "redlock.run/1", "key",
-        cli_json_text(run->key), "kind", run->cli->lease.fenced ? "fenced" : "plain",
-        "fence", run->fence > 0 ? json_integer(run->fence) : json_null(), "cause",
-        run->cause, "exit", run->exit, "held_ms", (json_int_t)run->held_ms);
-    char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;
-    if (line)
-        fprintf(stderr, "%s\n", line);
-    free(line);
-    json_decref(object);
+    json_t *object =
+        json_pack("{s:o, s:s, s:o, s:s, s:i, s:I}", "key", cli_json_text(run->key), "kind",
+                  run->cli->lease.fenced ? "fenced" : "plain", "fence",
+                  run->fence > 0 ? json_integer(run->fence) : json_null(), "cause",
+                  run->cause, "exit", run->exit, "held_ms", (json_int_t)run->held_ms);
+    cli_write_json(run->cli, object, stderr);
 }

@@ -74,23 +74,18 @@ static void fail(struct local *local, int code, const char *what, const char *wh
 
 /* --- the servers answer --- */
 
-static size_t append(char *text, size_t size, const char *name, const char *value)
-{
-    return size + (size_t)sprintf(text + size, "%s%s", name, value) + 1;
-}
-
 /*
  * These servers have no users and no passwords: those of other nodes must not reach them.
  */
 static void start_command(struct local *local, const char *list)
 {
-    char text[SERVERS_LIST + 512];
-    size_t size = append(text, 0, "REDLOCK_NODES=", list);
-    size = append(text, size, "REDLOCK_LOCAL_DIR=", local->servers->folder);
-    size = append(text, size, "REDLOCK_CONFIG", "");
-    size = append(text, size, "REDLOCK_USERNAME", "");
-    size = append(text, size, "REDLOCK_PASSWORD", "");
-    size = append(text, size, "REDLOCK_PASSWORD_FILE", "");
+    char text[KEEPER_ENVIRONMENT];
+    size_t size = child_add(text, 0, "REDLOCK_NODES=%s", list);
+    size = child_add(text, size, "REDLOCK_LOCAL_DIR=%s", local->servers->folder);
+    size = child_add(text, size, "REDLOCK_CONFIG");
+    size = child_add(text, size, "REDLOCK_USERNAME");
+    size = child_add(text, size, "REDLOCK_PASSWORD");
+    size = child_add(text, size, "REDLOCK_PASSWORD_FILE");
     child_start(&local->child, KEEPER_NEVER, text, size);
 }
 

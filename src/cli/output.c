@@ -1,6 +1,7 @@
 #include "cli.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,26 +9,35 @@
 #include <unistd.h>
 
 /* The C0 and C1 control characters; the latter are two bytes in UTF-8. */
-static bool is_control(const unsigned char *at, unsigned char before)
+static bool is_control(unsigned char at, unsigned char before)
 {
-    return *at < 0x20 || *at == 0x7f || (before == 0xc2 && *at >= 0x80 && *at < 0xa0);
+    return at < 0x20 || at == 0x7f || (before == 0xc2 && at >= 0x80 && at < 0xa0);
 }
 
-char *cli_printable(const char *text)
+static bool is_not_ascii(unsigned char at, unsigned char before)
 {
-    char *printable = malloc(4 * strlen(text) + 1);
-    if (!printable)
-        cli_fail(CLI_FAILED, "out of memory");
-    char *to = printable;
+    (void)before;
+    return at >= 0x80;
+}
+
+/* The text with \xNN for the bytes that are to be escaped. */
+static char *escape(const char *text, bool (*is_escaped)(unsigned char, unsigned char))
+{
+    char *escaped = cli_need_memory(malloc(4 * strlen(text) + 1)), *to = escaped;
     unsigned char before = 0;
     for (const unsigned char *at = (const unsigned char *)text; *at; before = *at++) {
-        if (is_control(at, before))
+        if (is_escaped(*at, before))
             to += sprintf(to, "\\x%02x", *at);
         else
             *to++ = (char)*at;
     }
     *to = '\0';
-    return printable;
+    return escaped;
+}
+
+char *cli_printable(const char *text)
+{
+    return escape(text, is_control);
 }
 
 /* Uses one write, so that the lines of several processes do not mix. */
@@ -75,6 +85,13 @@ void cli_say(const struct cli *cli, const char *format, ...)
     va_end(arguments);
 }
 
+int64_t cli_clock_us(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
 int64_t cli_ms(int64_t us)
 {
     return us < 0 ? us : us / 1000;
@@ -104,6 +121,14 @@ bool cli_flush(void)
     return fd >= 0 && close(fd) == 0 && written;
 }
 
+int cli_exit_printed(bool printed, int exit_code)
+{
+    if (printed)
+        return exit_code;
+    cli_complain("stdout: %s", strerror(errno));
+    return CLI_FAILED;
+}
+
 /* --- JSON --- */
 
 json_t *cli_json_text(const char *text)
@@ -111,19 +136,20 @@ json_t *cli_json_text(const char *text)
     json_t *string = json_string(text);
     if (string)
         return string;
-    char *escaped = malloc(4 * strlen(text) + 1), *to = escaped;
-    if (!escaped)
-        cli_fail(CLI_FAILED, "out of memory");
-    for (const char *at = text; *at; at++) {
-        if ((unsigned char)*at < 0x80)
-            *to++ = *at;
-        else
-            to += sprintf(to, "\\x%02x", (unsigned char)*at);
-    }
-    *to = '\0';
+    char *escaped = escape(text, is_not_ascii);
     string = json_string(escaped);
     free(escaped);
     return string;
+}
+
+json_t *cli_json_known_text(const char *text)
+{
+    return text[0] ? cli_json_text(text) : json_null();
+}
+
+json_t *cli_json_known(int64_t number)
+{
+    return number < 0 ? json_null() : json_integer(number);
 }
 
 const char *cli_cause_name(redlock_code code, char buffer[CLI_CAUSE])
@@ -160,11 +186,6 @@ bool cli_print_json(const struct cli *cli, json_t *object)
     return cli_flush() && printed;
 }
 
-static json_t *known_number(int64_t number)
-{
-    return number < 0 ? json_null() : json_integer(number);
-}
-
 /* Omits a node's raw value: it may be the token of a held lock. */
 json_t *cli_nodes_json(const redlock_node *nodes, size_t count)
 {
@@ -175,9 +196,9 @@ json_t *cli_nodes_json(const redlock_node *nodes, size_t count)
             "{s:o, s:s, s:s, s:s, s:b, s:o, s:o, s:o}", "uri", cli_json_text(node->uri),
             "verdict", redlock_verdict_name(node->verdict), "fault",
             redlock_fault_name(node->fault), "text", node->text, "denied", node->denied,
-            "latency_us", known_number(node->latency_us), "remaining_ms",
-            known_number(cli_ms(node->remaining_us)), "holder",
-            node->holder[0] ? cli_json_text(node->holder) : json_null());
+            "latency_us", cli_json_known(node->latency_us), "remaining_ms",
+            cli_json_known(cli_ms(node->remaining_us)), "holder",
+            cli_json_known_text(node->holder));
         json_array_append_new(array, object);
     }
     return array;

@@ -56,9 +56,7 @@ char *cli_faults(const redlock_node *nodes, size_t count)
 {
     char *text = NULL, span[CLI_SPAN];
     size_t len = 0;
-    FILE *stream = open_memstream(&text, &len);
-    if (!stream)
-        cli_fail(CLI_FAILED, "out of memory");
+    FILE *stream = cli_need_memory(open_memstream(&text, &len));
     fprintf(stream, "%zu of %zu nodes failed", cli_count_faults(nodes, count), count);
     for (size_t i = 0; i < count; i++) {
         if (!is_faulty(&nodes[i]) || is_reported(nodes, i))

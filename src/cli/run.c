@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -15,7 +14,6 @@
 #define STUCK_MS      7000 /* a keeper without a deadline has ended by then */
 #define TIMEOUT_SHARE                                                                      \
     2 /* of the lead: the keeper must reply within this part after the deadline */
-#define ENVIRONMENT_MAX (REDLOCK_KEY_MAX + REDLOCK_TOKEN_MAX + 256)
 
 const char cli_run_help[] =
     "Usage: redlock run [-t TTL] [-w WAIT | -n] [-E CODE] [--fence] [--kill-after D]\n"
@@ -129,22 +127,6 @@ static void finish(struct run *run)
 
 /* --- running --- */
 
-static size_t add_text(char *text, size_t size, const char *name, const char *value)
-{
-    return size + (size_t)sprintf(text + size, "%s=%s", name, value) + 1;
-}
-
-static size_t add_number(char *text, size_t size, const char *name, int64_t value)
-{
-    return size + (size_t)sprintf(text + size, "%s=%" PRId64, name, value) + 1;
-}
-
-/* A name without a value: CMD does not inherit our variable. */
-static size_t add_name(char *text, size_t size, const char *name)
-{
-    return size + (size_t)sprintf(text + size, "%s", name) + 1;
-}
-
 static void command_is_late(struct run *run)
 {
     run->lost = true;
@@ -158,17 +140,16 @@ static void command_is_late(struct run *run)
 /* Reads the clock after everything that may take time. The keeper reads it again. */
 static void start_command(struct run *run)
 {
-    char text[ENVIRONMENT_MAX];
+    char text[KEEPER_ENVIRONMENT];
     int64_t left_ms = left_of(run, redlock_valid_ms(run->lease));
-    size_t size = add_text(text, 0, "REDLOCK_KEY", run->key);
-    size = add_text(text, size, "REDLOCK_TOKEN", redlock_token(run->lease));
-    size = add_number(text, size, "REDLOCK_TTL_MS", run->cli->lease.ttl_ms);
-    size = add_number(text, size, "REDLOCK_VALID_MS", left_ms);
+    size_t size = child_add(text, 0, "REDLOCK_KEY=%s", run->key);
+    size = child_add(text, size, "REDLOCK_TOKEN=%s", redlock_token(run->lease));
+    size = child_add(text, size, "REDLOCK_TTL_MS=%" PRId64, run->cli->lease.ttl_ms);
+    size = child_add(text, size, "REDLOCK_VALID_MS=%" PRId64, left_ms);
     if (run->fence > 0)
-        size = add_number(text, size, "REDLOCK_FENCE", run->fence);
-    else
-        size = add_name(text, size,
-                        "REDLOCK_FENCE"); /* the inherited one belongs to another lock */
+        size = child_add(text, size, "REDLOCK_FENCE=%" PRId64, run->fence);
+    else /* the inherited one belongs to another lock */
+        size = child_add(text, size, "REDLOCK_FENCE");
     if (left_ms == 0) {
         command_is_late(run);
         return;
@@ -407,8 +388,9 @@ static void on_acquired(redlock_lease *lease, const redlock_result *result, void
 
 /* --- setup --- */
 
-static void read_options(struct run *run, struct cli *cli, int argc, char **argv)
+static void read_options(struct run *run, int argc, char **argv)
 {
+    struct cli *cli = run->cli;
     int64_t kill_after_ms = KILL_AFTER_MS;
     const struct cli_option own[] = {
         CLI_HOLD_OPTIONS(cli),
@@ -451,46 +433,38 @@ static void read_options(struct run *run, struct cli *cli, int argc, char **argv
 
 static void begin(struct run *run)
 {
-    run->base = cli_new_loop(run->cli);
-    run->client = cli_connect(run->cli, run->base);
+    struct cli *cli = run->cli;
+    cli_connect(cli);
     run->reports =
-        event_new(run->base, run->child.reports, EV_READ | EV_PERSIST, on_reports, run);
+        event_new(cli->base, run->child.reports, EV_READ | EV_PERSIST, on_reports, run);
     run->signals =
-        event_new(run->base, run->child.signals, EV_READ | EV_PERSIST, on_signal, run);
-    run->timer = evtimer_new(run->base, on_timer, run);
+        event_new(cli->base, run->child.signals, EV_READ | EV_PERSIST, on_signal, run);
+    run->timer = evtimer_new(cli->base, on_timer, run);
     if (!run->reports || !run->signals || !run->timer ||
         event_add(run->reports, NULL) != 0 || event_add(run->signals, NULL) != 0)
         cli_fail(CLI_FAILED, "run: no events: out of memory or descriptors");
-    redlock_code code = redlock_acquire(run->client, run->key, strlen(run->key),
-                                        &run->cli->lease, on_acquired, run, &run->lease);
+    redlock_code code = redlock_acquire(cli->client, run->key, strlen(run->key),
+                                        &cli->lease, on_acquired, run, &run->lease);
     if (code != REDLOCK_OK)
         cli_fail_start(code, run->key);
-    run->waiting = (struct cli_waiting){
-        .cli = run->cli,
-        .key = run->key,
-        .client = run->client,
-        .lease = &run->lease,
-        .quorum = redlock_client_quorum(run->client),
-    };
-    cli_waiting_begin(&run->waiting, run->base);
+    cli_waiting_begin(&run->waiting, cli, run->key, &run->lease);
 }
 
 static void end(struct run *run)
 {
     child_close(&run->child);
     redlock_lease_free(run->lease); /* releases what it still holds, unless disowned */
-    cli_drain(run->client, run->base);
-    redlock_client_free(run->client);
+    cli_drain(run->cli);
     event_free(run->reports);
     event_free(run->signals);
     event_free(run->timer);
-    event_base_free(run->base);
+    cli_disconnect(run->cli);
 }
 
 int cli_run(struct cli *cli, int argc, char **argv)
 {
     struct run run = {.cli = cli};
-    read_options(&run, cli, argc, argv);
+    read_options(&run, argc, argv);
     struct keeper_plan plan = {.argv = run.argv, .spare_daemons = run.spare_daemons};
     if (!child_open(&run.child, &plan)) /* before connections are opened */
         cli_fail(CLI_FAILED, "run: %s", strerror(errno));
@@ -501,7 +475,7 @@ int cli_run(struct cli *cli, int argc, char **argv)
                 "end, the lock is left to its TTL",
                 run.key);
     begin(&run);
-    cli_wait(run.base, &run.done);
+    cli_wait(cli->base, &run.done);
     end(&run);
     if (cli->json)
         run_print_json(&run);

@@ -23,15 +23,13 @@ enum run_stage {
 };
 
 struct run {
-    const struct cli *cli;
+    struct cli *cli;
     const char *key;
     char **argv; /* CMD */
     int64_t at_least_ms;
     int64_t kill_after_ms; /* from SIGTERM to SIGKILL */
     bool spare_daemons;
     int64_t lead_ms; /* from the end of CMD to the end of the validity */
-    struct event_base *base;
-    redlock_client *client;
     redlock_lease *lease;
     struct child child;
     struct event *reports, *signals, *timer;

@@ -48,6 +48,13 @@ void cli_need_files(const struct cli *cli, size_t nodes)
                  strerror(error), needed, opened);
 }
 
+void *cli_need_memory(void *memory)
+{
+    if (!memory)
+        cli_fail(CLI_FAILED, "out of memory");
+    return memory;
+}
+
 static int exit_code_of_loop;
 
 /* Prints libevent's warnings, and the error with which it ends the process. */
@@ -76,16 +83,21 @@ struct event_base *cli_new_loop(const struct cli *cli)
     return base;
 }
 
-redlock_client *cli_connect(const struct cli *cli, struct event_base *base)
+void cli_connect(struct cli *cli)
 {
-    redlock_client *client;
-    redlock_code code =
-        redlock_client_new(base, cli->uris, cli->uri_count, &cli->client, &client, NULL);
+    cli->base = cli_new_loop(cli);
+    redlock_code code = redlock_client_new(cli->base, cli->uris, cli->uri_count,
+                                           &cli->options, &cli->client, NULL);
     int exit_code = exit_of_failed_start(code);
     if (code != REDLOCK_OK)
         cli_fail(exit_code == CLI_FAILED ? cli->own_failure : exit_code, "%s",
                  redlock_last_error()->text);
-    return client;
+}
+
+void cli_disconnect(struct cli *cli)
+{
+    redlock_client_free(cli->client);
+    event_base_free(cli->base);
 }
 
 void cli_fail_start(redlock_code code, const char *key)
@@ -115,11 +127,12 @@ static void drained(redlock_client *client, bool clean, void *arg)
     *(bool *)arg = true;
 }
 
-void cli_drain(redlock_client *client, struct event_base *base)
+void cli_drain(const struct cli *cli)
 {
     bool done = false;
-    if (redlock_client_drain(client, REDLOCK_NODE_TIMEOUT, drained, &done) == REDLOCK_OK)
-        cli_wait(base, &done);
+    if (redlock_client_drain(cli->client, REDLOCK_NODE_TIMEOUT, drained, &done) ==
+        REDLOCK_OK)
+        cli_wait(cli->base, &done);
 }
 
 static const int signal_numbers[CLI_SIGNALS] = {SIGHUP, SIGINT, SIGTERM};

@@ -30,7 +30,6 @@ const char cli_status_help[] =
 struct status {
     const struct cli *cli;
     const char *key;
-    redlock_client *client;
     struct event *timer;
     struct inspection inspection;
     char seen[REDLOCK_TOKEN_MAX + 16]; /* the state and value that were printed last */
@@ -88,14 +87,6 @@ static bool print_json(const struct status *status)
     return cli_print_json(status->cli, object);
 }
 
-/* On a terminal: overwrites the previous output. */
-static void redraw(const struct status *status)
-{
-    printf("\033[H\033[J");
-    inspection_print_nodes(status->cli, &status->inspection, "held");
-    print_summary(status);
-}
-
 static void print_time(void)
 {
     char text[32];
@@ -120,22 +111,18 @@ static bool has_changed(struct status *status)
 
 static bool show(struct status *status)
 {
-    const struct cli *cli = status->cli;
-    if (status->redraw) {
-        redraw(status);
-    } else if (status->watch) {
-        if (!has_changed(status))
-            return true;
-        if (cli->json)
-            return print_json(status);
-        print_time();
-        print_summary(status);
-    } else if (cli->json) {
+    bool is_log = status->watch && !status->redraw;
+    if (is_log && !has_changed(status))
+        return true;
+    if (status->cli->json)
         return print_json(status);
-    } else {
-        inspection_print_nodes(cli, &status->inspection, "held");
-        print_summary(status);
-    }
+    if (status->redraw) /* overwrites the previous output */
+        printf("\033[H\033[J");
+    if (is_log)
+        print_time();
+    else
+        inspection_print_nodes(status->cli, &status->inspection, "held");
+    print_summary(status);
     return cli_flush();
 }
 
@@ -159,8 +146,8 @@ static void inspect(evutil_socket_t fd, short what, void *arg)
     struct status *status = arg;
     (void)fd;
     (void)what;
-    redlock_code code = redlock_inspect(status->client, status->key, strlen(status->key),
-                                        inspected, status);
+    redlock_code code = redlock_inspect(status->cli->client, status->key,
+                                        strlen(status->key), inspected, status);
     if (code != REDLOCK_OK)
         cli_fail_start(code, status->key);
 }
@@ -194,14 +181,11 @@ int cli_status(struct cli *cli, int argc, char **argv)
     status.redraw = status.watch && !cli->json && isatty(STDOUT_FILENO);
 
     struct cli_signals signals;
-    struct event_base *base = cli_new_loop(cli);
-    status.client = cli_connect(cli, base);
-    status.timer = evtimer_new(base, inspect, &status);
-    if (!status.timer)
-        cli_fail(CLI_FAILED, "out of memory");
-    cli_signals_begin(&signals, base, interrupted, &status);
+    cli_connect(cli);
+    status.timer = cli_need_memory(evtimer_new(cli->base, inspect, &status));
+    cli_signals_begin(&signals, cli->base, interrupted, &status);
     inspect(-1, 0, &status);
-    cli_wait(base, &status.done);
+    cli_wait(cli->base, &status.done);
 
     int exit_code = CLI_SIGNALLED + signals.number;
     if (status.failed) {
@@ -212,8 +196,7 @@ int cli_status(struct cli *cli, int argc, char **argv)
         exit_code = exit_of(inspection_state(&status.inspection));
     }
     event_free(status.timer);
-    redlock_client_free(status.client);
     cli_signals_end(&signals);
-    event_base_free(base);
+    cli_disconnect(cli);
     return exit_code;
 }

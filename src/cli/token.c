@@ -120,11 +120,9 @@ static bool print_outcome(struct holding *holding, const char *cause, json_t *ob
 
 static bool print_code(struct holding *holding, redlock_code code)
 {
-    json_t *cause = cli_cause(code);
-    bool printed = print_outcome(holding, json_string_value(cause),
-                                 json_pack("{s: o}", "key", cli_json_text(holding->key)));
-    json_decref(cause);
-    return printed;
+    char cause[CLI_CAUSE];
+    return print_outcome(holding, cli_cause_name(code, cause),
+                         json_pack("{s: o}", "key", cli_json_text(holding->key)));
 }
 
 static int exit_of(const struct holding *holding)
@@ -192,22 +190,22 @@ static int report_failure(struct holding *holding)
  * A round is decided early. After a failure, waits for the remaining replies so that the
  * message covers all nodes.
  */
-static void wait_for_replies(struct holding *holding, redlock_client *client,
-                             struct event_base *base)
+static void wait_for_replies(struct holding *holding)
 {
-    cli_wait(base, &holding->outcome.done);
+    cli_wait(holding->cli->base, &holding->outcome.done);
     if (holding->outcome.result.code != REDLOCK_OK) {
-        cli_drain(client, base);
+        cli_drain(holding->cli);
         holding->outcome.count =
             redlock_explain(holding->lease, holding->outcome.nodes, REDLOCK_NODES_MAX);
     }
     cli_say_nodes(holding->cli, holding->outcome.nodes, holding->outcome.count);
 }
 
-static redlock_code adopt(struct holding *holding, redlock_client *client, int64_t valid_ms)
+static redlock_code adopt(struct holding *holding, int64_t valid_ms)
 {
-    return redlock_adopt(client, holding->key, strlen(holding->key), holding->file.token,
-                         valid_ms, &holding->cli->lease, &holding->lease);
+    return redlock_adopt(holding->cli->client, holding->key, strlen(holding->key),
+                         holding->file.token, valid_ms, &holding->cli->lease,
+                         &holding->lease);
 }
 
 /*
@@ -215,15 +213,16 @@ static redlock_code adopt(struct holding *holding, redlock_client *client, int64
  * reads its clock would be added to it. So PAUSE_MAX_MS is subtracted, and after a longer
  * pause it is done again.
  */
-static redlock_code adopt_timed(struct holding *holding, redlock_client *client)
+static redlock_code adopt_timed(struct holding *holding)
 {
     for (;;) {
-        int64_t left, before = tokenfile_clock();
+        int64_t left, before = cli_clock_us(CLOCK_BOOTTIME);
         if (tokenfile_left(&holding->file, &left) != TOKENFILE_VALID ||
             left <= PAUSE_MAX_MS)
             return REDLOCK_EXPIRED;
-        redlock_code code = adopt(holding, client, left - PAUSE_MAX_MS);
-        if (code != REDLOCK_OK || tokenfile_clock() - before < PAUSE_MAX_MS * 1000)
+        redlock_code code = adopt(holding, left - PAUSE_MAX_MS);
+        int64_t took = cli_clock_us(CLOCK_BOOTTIME) - before;
+        if (code != REDLOCK_OK || took < PAUSE_MAX_MS * 1000)
             return code;
         redlock_disown(holding->lease);
         redlock_lease_free(holding->lease);
@@ -277,19 +276,19 @@ static int report_extended(struct holding *holding)
 }
 
 /* No node was sent the round: the connections or the markers have the reason. */
-static void report_unasked(struct holding *holding, const redlock_client *client)
+static void report_unasked(struct holding *holding)
 {
     struct cli_outcome *outcome = &holding->outcome;
     bool is_fenced = strcmp(tokenfile_kind(holding->file.token), "fenced") == 0;
+    const redlock_client *client = holding->cli->client;
     outcome->count =
         is_fenced ? redlock_client_members(client, outcome->nodes, REDLOCK_NODES_MAX)
                   : redlock_client_explain(client, outcome->nodes, REDLOCK_NODES_MAX);
 }
 
-static int extend(struct holding *holding, redlock_client *client, struct event_base *base)
+static int extend(struct holding *holding)
 {
-    redlock_code code =
-        holding->path ? adopt_timed(holding, client) : adopt(holding, client, 0);
+    redlock_code code = holding->path ? adopt_timed(holding) : adopt(holding, 0);
     if (code == REDLOCK_OK)
         code = redlock_extend(holding->lease, 0, cli_note_outcome, &holding->outcome);
     if (code == REDLOCK_EXPIRED || code == REDLOCK_NOT_HELD) {
@@ -298,10 +297,10 @@ static int extend(struct holding *holding, redlock_client *client, struct event_
     }
     if (code != REDLOCK_OK)
         cli_fail_start(code, holding->key);
-    wait_for_replies(holding, client, base);
+    wait_for_replies(holding);
     if (cli_count_faults(holding->outcome.nodes, holding->outcome.count) == 0 &&
         holding->outcome.result.code == REDLOCK_NO_QUORUM)
-        report_unasked(holding, client);
+        report_unasked(holding);
     return holding->outcome.result.code == REDLOCK_OK ? report_extended(holding)
                                                       : report_failure(holding);
 }
@@ -340,13 +339,11 @@ int cli_extend(struct cli *cli, int argc, char **argv)
     if (holding.path && !may_extend(&holding))
         return CLI_GONE;
 
-    struct event_base *base = cli_new_loop(cli);
-    redlock_client *client = cli_connect(cli, base);
-    int exit_code = extend(&holding, client, base);
+    cli_connect(cli);
+    int exit_code = extend(&holding);
     free_lease(&holding);
-    cli_drain(client, base);
-    redlock_client_free(client);
-    event_base_free(base);
+    cli_drain(cli);
+    cli_disconnect(cli);
     return exit_code;
 }
 
@@ -371,19 +368,17 @@ int cli_release(struct cli *cli, int argc, char **argv)
         cli->lease.ttl_ms = holding.file.ttl_ms;
     cli->lease.watchdog = false;
 
-    struct event_base *base = cli_new_loop(cli);
-    redlock_client *client = cli_connect(cli, base);
-    redlock_code code = adopt(&holding, client, 0); /* a release needs no deadline */
+    cli_connect(cli);
+    redlock_code code = adopt(&holding, 0); /* a release needs no deadline */
     if (code == REDLOCK_OK)
         code = redlock_release(holding.lease, cli_note_outcome, &holding.outcome);
     if (code != REDLOCK_OK)
         cli_fail_start(code, holding.key);
-    wait_for_replies(&holding, client, base);
+    wait_for_replies(&holding);
     int exit_code = holding.outcome.result.code == REDLOCK_OK ? report_released(&holding)
                                                               : report_failure(&holding);
-    cli_drain(client, base);
+    cli_drain(cli);
     redlock_lease_free(holding.lease);
-    redlock_client_free(client);
-    event_base_free(base);
+    cli_disconnect(cli);
     return exit_code;
 }

@@ -7,21 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
 #define FILE_MAX     8192
 #define FENCED_MARK  "f:" /* how the token of a fenced lock begins */
 #define FENCE_MOST   ((INT64_C(1) << 53) - 1)
-
-int64_t tokenfile_clock(void)
-{
-    struct timespec now;
-    if (clock_gettime(CLOCK_BOOTTIME, &now) != 0)
-        cli_fail(CLI_FAILED, "CLOCK_BOOTTIME: %s", strerror(errno));
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
 
 static void read_boot_id(char boot_id[TOKENFILE_BOOT_ID + 1])
 {
@@ -40,7 +31,7 @@ bool tokenfile_fill(struct tokenfile *file, const redlock_lease *lease, int64_t 
      * The clock is read before the validity, so that the deadline is early rather than
      * late.
      */
-    int64_t now = tokenfile_clock();
+    int64_t now = cli_clock_us(CLOCK_BOOTTIME);
     *file = (struct tokenfile){
         .fence = redlock_fence(lease),
         .ttl_ms = ttl_ms,
@@ -59,7 +50,7 @@ enum tokenfile_state tokenfile_left(const struct tokenfile *file, int64_t *ret_v
     *ret_valid_ms = 0;
     if (boot_id[0] == '\0' || strcmp(boot_id, file->boot_id) != 0)
         return TOKENFILE_OTHER_BOOT;
-    int64_t left = file->deadline_us - tokenfile_clock();
+    int64_t left = file->deadline_us - cli_clock_us(CLOCK_BOOTTIME);
     if (left > file->ttl_ms * 1000) /* a time namespace with its own clock */
         return TOKENFILE_OTHER_BOOT;
     if (left < 1000)
@@ -99,64 +90,46 @@ void tokenfile_check(const char *path)
         cli_fail(CLI_FAILED, "%s: no boot id, which a token file needs", BOOT_ID_FILE);
     if (lstat(path, &status) == 0 && !S_ISREG(status.st_mode))
         cli_fail(CLI_CONFIG, "%s: not a regular file", path);
-    char *copy = strdup(path);
-    if (!copy)
-        cli_fail(CLI_FAILED, "out of memory");
+    char *copy = cli_need_memory(strdup(path));
     if (access(dirname(copy), W_OK | X_OK) != 0)
         cli_fail(CLI_CONFIG, "%s: %s", path, strerror(errno));
     free(copy);
 }
 
-static bool write_all(int fd, const char *text)
+static bool write_all(FILE *stream, const json_t *object)
 {
-    size_t len = strlen(text);
-    while (len > 0) {
-        ssize_t written = write(fd, text, len);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0)
-            return false;
-        text += written;
-        len -= (size_t)written;
-    }
-    return write(fd, "\n", 1) == 1 && fsync(fd) == 0;
+    return json_dumpf(object, stream, JSON_INDENT(2)) == 0 && fputc('\n', stream) != EOF &&
+           fflush(stream) == 0 && fsync(fileno(stream)) == 0;
 }
 
-static bool replace(const char *path, const char *text)
+/* `temporary`: the template of a name in the same folder. */
+static bool replace(const char *path, char *temporary, const json_t *object)
 {
-    char *temporary = NULL;
-    if (asprintf(&temporary, "%s.XXXXXX", path) < 0) {
-        errno = ENOMEM;
+    int fd = mkostemp(temporary, O_CLOEXEC); /* mode 0600 */
+    if (fd < 0)
         return false;
-    }
-    int fd = mkostemp(temporary, O_CLOEXEC); /* in the same folder; mode 0600 */
-    bool written = fd >= 0 && write_all(fd, text);
-    int error = errno;
-    if (fd >= 0 && close(fd) != 0 && written) {
-        written = false;
+    FILE *stream = fdopen(fd, "w");
+    int error = stream && write_all(stream, object) ? 0 : errno;
+    if ((stream ? fclose(stream) : close(fd)) != 0 && error == 0)
         error = errno;
-    }
-    if (written && rename(temporary, path) != 0) {
-        written = false;
+    if (error == 0 && rename(temporary, path) != 0)
         error = errno;
-    }
-    if (fd >= 0 && !written)
+    if (error != 0)
         unlink(temporary);
-    free(temporary);
     errno = error;
-    return written;
+    return error == 0;
 }
 
 bool tokenfile_write(const char *path, const struct tokenfile *file, const char *key)
 {
     json_t *object = tokenfile_json(file, key);
-    char *text = object ? json_dumps(object, JSON_INDENT(2)) : NULL;
-    bool written = false;
+    char *temporary;
+    if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
+        temporary = NULL;
     errno = ENOMEM;
-    if (text)
-        written = replace(path, text);
+    bool written = object && temporary && replace(path, temporary, object);
     int error = errno;
-    free(text);
+    free(temporary);
     json_decref(object);
     errno = error;
     return written;

@@ -30,9 +30,6 @@ bool tokenfile_fill(struct tokenfile *file, const redlock_lease *lease, int64_t 
 /* Whether the deadline has passed; `ret_valid_ms` is what remains, above 0 if VALID. */
 enum tokenfile_state tokenfile_left(const struct tokenfile *file, int64_t *ret_valid_ms);
 
-/* Microseconds of CLOCK_BOOTTIME. */
-int64_t tokenfile_clock(void);
-
 /* "fenced" or "plain", read from the token. */
 const char *tokenfile_kind(const char *token);
 

@@ -38,8 +38,9 @@ static void say(const struct cli_waiting *waiting, const redlock_node *nodes, si
 static size_t explain(const struct cli_waiting *waiting, redlock_node *nodes)
 {
     size_t count = redlock_explain(*waiting->lease, nodes, REDLOCK_NODES_MAX);
-    return count > 0 ? count
-                     : redlock_client_explain(waiting->client, nodes, REDLOCK_NODES_MAX);
+    return count > 0
+               ? count
+               : redlock_client_explain(waiting->cli->client, nodes, REDLOCK_NODES_MAX);
 }
 
 /*
@@ -61,10 +62,13 @@ static void tick(evutil_socket_t fd, short what, void *arg)
     waiting->told = fails || (waiting->told && !is_due); /* at most twice in 10 s */
 }
 
-void cli_waiting_begin(struct cli_waiting *waiting, struct event_base *base)
+void cli_waiting_begin(struct cli_waiting *waiting, const struct cli *cli, const char *key,
+                       redlock_lease *const *lease)
 {
     const struct timeval every = {1, 0};
-    waiting->timer = event_new(base, -1, EV_PERSIST, tick, waiting);
+    *waiting = (struct cli_waiting){.cli = cli, .key = key, .lease = lease};
+    waiting->quorum = redlock_client_quorum(cli->client);
+    waiting->timer = event_new(cli->base, -1, EV_PERSIST, tick, waiting);
     if (waiting->timer)
         evtimer_add(waiting->timer, &every);
 }

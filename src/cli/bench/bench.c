@@ -85,7 +85,7 @@ struct call {
 static bool may_begin(void *arg, struct cycle *cycle)
 {
     struct call *call = arg;
-    int64_t now = workers_now();
+    int64_t now = cli_clock_us(CLOCK_MONOTONIC);
     if (call->phase != PHASE_RUNNING)
         return call->phase == PHASE_OPENING;
     if (now < call->from_us)
@@ -102,7 +102,7 @@ static bool may_begin(void *arg, struct cycle *cycle)
 static void open_workers(struct call *call)
 {
     call->phase = PHASE_RUNNING;
-    call->from_us = workers_now() + call->bench.warmup_ms * 1000;
+    call->from_us = cli_clock_us(CLOCK_MONOTONIC) + call->bench.warmup_ms * 1000;
     call->until_us = call->from_us + call->bench.duration_ms * 1000;
     call->bench.bench_result.began_us = call->from_us;
     workers_begin(&call->workers, 1, call->workers.count);
@@ -161,7 +161,7 @@ static void write_figures(const struct bench_result *bench_result, double s, FIL
 static void write_progress(const void *arg, bool is_terminal, FILE *stream)
 {
     const struct call *call = arg;
-    double s = (double)(workers_now() - call->from_us) / 1e6;
+    double s = (double)(cli_clock_us(CLOCK_MONOTONIC) - call->from_us) / 1e6;
     fprintf(stream, "bench: ");
     if (call->phase == PHASE_OPENING)
         fprintf(stream, "waiting for the first lock");
@@ -301,24 +301,24 @@ static void open_files(struct bench *bench)
         exit(CLI_USAGE);
 }
 
-static void measure(struct call *call, struct event_base *base)
+static void measure(struct call *call)
 {
     struct progress progress;
-    progress_begin(&progress, call->bench.cli, base, write_progress, call);
+    progress_begin(&progress, call->bench.cli, write_progress, call);
     workers_run(&call->workers);
     bench_result_end(&call->bench.bench_result,
-                     workers_now() - call->bench.bench_result.began_us);
+                     cli_clock_us(CLOCK_MONOTONIC) - call->bench.bench_result.began_us);
     progress_end(&progress);
-    cli_drain(call->workers.client, base);
+    cli_drain(call->bench.cli);
 }
 
 /* Signals are caught from the first file on, so that no file is left without a message. */
-static void measure_for_files(struct call *call, struct event_base *base)
+static void measure_for_files(struct call *call)
 {
     struct cli_signals signals;
-    cli_signals_begin(&signals, base, interrupted, call);
+    cli_signals_begin(&signals, call->bench.cli->base, interrupted, call);
     open_files(&call->bench);
-    measure(call, base);
+    measure(call);
     call->bench.signal = signals.number;
     cli_signals_end(&signals);
 }
@@ -331,14 +331,12 @@ int cli_bench(struct cli *cli, int argc, char **argv)
     read_words(bench, cli, argc, argv);
     bench_plot_check(bench);
 
-    struct event_base *base = cli_new_loop(cli);
-    redlock_client *client = cli_connect(cli, base);
-    unsigned n = (unsigned)redlock_client_explain(client, bench->nodes, REDLOCK_NODES_MAX);
-    bench->quorum = redlock_client_quorum(client);
+    cli_connect(cli);
+    unsigned n =
+        (unsigned)redlock_client_explain(cli->client, bench->nodes, REDLOCK_NODES_MAX);
+    bench->quorum = redlock_client_quorum(cli->client);
     *workers = (struct workers){
         .cli = cli,
-        .base = base,
-        .client = client,
         .may_begin = may_begin,
         .ended = ended,
         .arg = &call,
@@ -347,11 +345,10 @@ int cli_bench(struct cli *cli, int argc, char **argv)
     if (!bench_result_init(&bench->bench_result, n, bench->quorum))
         cli_fail(CLI_FAILED, "out of memory");
     workers_begin(workers, 0, 1);
-    measure_for_files(&call, base);
+    measure_for_files(&call);
     int exit_code = conclude(&call);
     workers_free(workers);
     bench_result_free(&bench->bench_result);
-    redlock_client_free(client);
-    event_base_free(base);
+    cli_disconnect(cli);
     return exit_code;
 }

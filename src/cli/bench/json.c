@@ -7,19 +7,15 @@ static json_t *number(uint64_t value)
     return json_integer((json_int_t)value);
 }
 
-static json_t *known(int64_t value)
-{
-    return value < 0 ? json_null() : json_integer(value);
-}
-
 /* {"count", "p50_us", ..., "max_us"} */
 static json_t *latency_json(const struct histogram *latency)
 {
     json_t *object = json_pack("{s:o}", "count", number(latency->total));
     for (size_t i = 0; i < BENCH_PERCENTILES; i++)
-        json_object_set_new(object, bench_percentile[i].key,
-                            known(histogram_at(latency, bench_percentile[i].parts)));
-    json_object_set_new(object, "max_us", known(latency->most));
+        json_object_set_new(
+            object, bench_percentile[i].key,
+            cli_json_known(histogram_at(latency, bench_percentile[i].parts)));
+    json_object_set_new(object, "max_us", cli_json_known(latency->most));
     return object;
 }
 

@@ -21,9 +21,7 @@ static char *text_of(const struct progress *progress)
 {
     char *text = NULL;
     size_t len = 0;
-    FILE *stream = open_memstream(&text, &len);
-    if (!stream)
-        cli_fail(CLI_FAILED, "out of memory");
+    FILE *stream = cli_need_memory(open_memstream(&text, &len));
     progress->write(progress->arg, progress->redraws, stream);
     if (fclose(stream) != 0)
         cli_fail(CLI_FAILED, "out of memory");
@@ -67,8 +65,8 @@ static void tick(evutil_socket_t fd, short what, void *arg)
     free(text);
 }
 
-void progress_begin(struct progress *progress, const struct cli *cli,
-                    struct event_base *base, progress_fn *write, const void *arg)
+void progress_begin(struct progress *progress, const struct cli *cli, progress_fn *write,
+                    const void *arg)
 {
     *progress = (struct progress){
         .cli = cli,
@@ -79,7 +77,7 @@ void progress_begin(struct progress *progress, const struct cli *cli,
     int ms = progress->redraws ? REDRAW_MS : TICK_MS;
     const struct timeval every = {ms / 1000, ms % 1000 * 1000};
     if (!cli->quiet)
-        progress->timer = event_new(base, -1, EV_PERSIST, tick, progress);
+        progress->timer = event_new(cli->base, -1, EV_PERSIST, tick, progress);
     if (progress->timer)
         evtimer_add(progress->timer, &every);
 }

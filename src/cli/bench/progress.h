@@ -22,8 +22,8 @@ struct progress {
     unsigned ticks;
     size_t lines; /* currently on the terminal */
 };
-void progress_begin(struct progress *progress, const struct cli *cli,
-                    struct event_base *base, progress_fn *write, const void *arg);
+void progress_begin(struct progress *progress, const struct cli *cli, progress_fn *write,
+                    const void *arg);
 void progress_end(struct progress *progress);
 
 #endif

@@ -3,13 +3,10 @@
 #include "order_stats.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define LINE    80
 #define COLUMN  8 /* the width of the columns in the rows below */
-#define RED     "\033[31m"
-#define PLAIN   "\033[0m"
 #define PERCENT 100.0
 
 const struct bench_percentile bench_percentile[BENCH_PERCENTILES] = {
@@ -165,7 +162,7 @@ static void print_faults(const struct bench *bench, const struct bench_result_no
     const char *between = "";
     if (!node->fault && node->ready == 0)
         return;
-    printf("    %s", bench->cli->color && node->fault ? RED : "");
+    printf("    %s", bench->cli->color && node->fault ? CLI_RED : "");
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
         if (faults[i].count == 0)
             continue;
@@ -176,7 +173,7 @@ static void print_faults(const struct bench *bench, const struct bench_result_no
         printf(" (%s); no grant for ", node->fault);
         print_outage(bench, &node->outage);
     }
-    printf("%s\n", bench->cli->color && node->fault ? PLAIN : "");
+    printf("%s\n", bench->cli->color && node->fault ? CLI_PLAIN : "");
 }
 
 static void print_nodes(const struct bench *bench, int width)
@@ -210,11 +207,10 @@ static void print_models(const struct bench *bench, int width)
     snprintf(name, sizeof(name), "all %u, %u needed", bench_result->n, bench_result->q);
     print_model(name, width, &bench_result->all);
     for (unsigned i = 0; i < bench_result->n && bench_result->n > 1; i++) {
-        char *without = NULL;
-        if (asprintf(&without, "without %s", bench->nodes[i].uri) < 0)
-            cli_fail(CLI_FAILED, "out of memory");
-        print_model(without, width, &bench_result->node[i].without);
-        free(without);
+        const char *without = "without ";
+        printf("%s", without);
+        print_model(bench->nodes[i].uri, width - (int)strlen(without),
+                    &bench_result->node[i].without);
     }
     for (unsigned m = bench_result->n - 1; m >= 1; m--) {
         snprintf(name, sizeof(name), "any %u, %u needed", m, order_stats_majority(m));

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 #define PAUSE_MS 50 /* after a failed cycle, which may have taken no time at all */
 #define KEY_MAX  64
@@ -29,13 +28,6 @@ struct worker {
     struct event *pause;
     struct cycle cycle;
 };
-
-int64_t workers_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
 
 /* --- the nodes' replies --- */
 
@@ -106,7 +98,7 @@ static void released(redlock_lease *lease, const redlock_result *result, void *a
 {
     struct worker *worker = arg;
     (void)lease;
-    worker->cycle.release_us = workers_now() - worker->release_began;
+    worker->cycle.release_us = cli_clock_us(CLOCK_MONOTONIC) - worker->release_began;
     worker->cycle.released = result->code;
     end_cycle(worker);
     begin_cycle(worker);
@@ -115,7 +107,7 @@ static void released(redlock_lease *lease, const redlock_result *result, void *a
 static void release(struct worker *worker)
 {
     worker->state = WORKER_RELEASING;
-    worker->release_began = workers_now();
+    worker->release_began = cli_clock_us(CLOCK_MONOTONIC);
     redlock_code code = redlock_release(worker->lease, released, worker);
     if (code != REDLOCK_OK)
         cli_fail_start(code, worker->key);
@@ -134,7 +126,7 @@ static void acquired(redlock_lease *lease, const redlock_result *result, void *a
     const struct timeval pause = {PAUSE_MS / 1000, PAUSE_MS % 1000 * 1000};
     struct worker *worker = arg;
     (void)lease;
-    worker->cycle.acquire_us = workers_now() - worker->cycle.begun_us;
+    worker->cycle.acquire_us = cli_clock_us(CLOCK_MONOTONIC) - worker->cycle.begun_us;
     worker->cycle.acquired = *result;
     worker->state = WORKER_HOLDING;
     if (cycle_is_held(&worker->cycle))
@@ -163,9 +155,10 @@ static void begin_cycle(struct worker *worker)
     options.lost_arg = worker;
     worker->state = WORKER_ACQUIRING;
     worker->lost = false;
-    worker->cycle.begun_us = workers_now();
-    redlock_code code = redlock_acquire(workers->client, worker->key, strlen(worker->key),
-                                        &options, acquired, worker, &worker->lease);
+    worker->cycle.begun_us = cli_clock_us(CLOCK_MONOTONIC);
+    redlock_code code =
+        redlock_acquire(workers->cli->client, worker->key, strlen(worker->key), &options,
+                        acquired, worker, &worker->lease);
     if (code != REDLOCK_OK)
         cli_fail_start(code, worker->key);
 }
@@ -177,9 +170,7 @@ void workers_init(struct workers *workers, unsigned count)
 {
     uint64_t random;
     workers->count = count;
-    workers->worker = calloc(count, sizeof(*workers->worker));
-    if (!workers->worker)
-        cli_fail(CLI_FAILED, "out of memory");
+    workers->worker = cli_need_memory(calloc(count, sizeof(*workers->worker)));
     if (getrandom(&random, sizeof(random), 0) != sizeof(random))
         cli_fail(CLI_FAILED, "no random numbers");
     for (unsigned i = 0; i < count; i++) {
@@ -188,9 +179,8 @@ void workers_init(struct workers *workers, unsigned count)
         worker->index = i;
         snprintf(worker->key, sizeof(worker->key), "redlock-bench:%016" PRIx64 ":%u",
                  random, i);
-        worker->pause = evtimer_new(workers->base, pause_ended, worker);
-        if (!worker->pause)
-            cli_fail(CLI_FAILED, "out of memory");
+        worker->pause =
+            cli_need_memory(evtimer_new(workers->cli->base, pause_ended, worker));
     }
 }
 
@@ -213,7 +203,7 @@ void workers_cancel(struct workers *workers)
 void workers_run(struct workers *workers)
 {
     while (workers->busy > 0) {
-        if (event_base_loop(workers->base, EVLOOP_ONCE) != 0)
+        if (event_base_loop(workers->cli->base, EVLOOP_ONCE) != 0)
             cli_fail(CLI_FAILED, "the event loop failed");
         for (unsigned i = 0; i < workers->count; i++) {
             struct worker *worker = &workers->worker[i];

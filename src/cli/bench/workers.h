@@ -15,8 +15,6 @@ struct worker;
 
 struct workers {
     const struct cli *cli;
-    struct event_base *base;
-    redlock_client *client;
 
     /* Whether a cycle may begin; sets cycle->counted if it counts. False: the lane ends. */
     bool (*may_begin)(void *arg, struct cycle *cycle);
@@ -30,7 +28,7 @@ struct workers {
     unsigned count, busy;
 };
 
-/* The caller sets the first six members. No cycle begins before workers_begin(). */
+/* The caller sets the first four members. No cycle begins before workers_begin(). */
 void workers_init(struct workers *workers, unsigned count);
 
 /* Starts lanes from `first` up to but not including `end`; also allowed in a callback. */
@@ -43,8 +41,5 @@ void workers_cancel(struct workers *workers);
 void workers_run(struct workers *workers);
 
 void workers_free(struct workers *workers);
-
-/* CLOCK_MONOTONIC, in microseconds. */
-int64_t workers_now(void);
 
 #endif
