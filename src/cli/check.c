@@ -8,9 +8,8 @@
 const char cli_check_help[] =
     "Usage: redlock check [--strict] [--fence] [--acl]\n"
     "Check whether the nodes are fit to hold locks. Print each finding, what to do about\n"
-    "it, and the nodes that have it. Writes no key and changes no lock. The findings, by "
-    "their\n"
-    "names here and in JSON:\n"
+    "it, and the nodes that have it. Write no key and change no lock. The names of the\n"
+    "findings, here and in JSON:\n"
     "\n"
     "  defects: the node is not fit:\n"
     "    unreachable protected_mode too_many_clients wrong_password loading replica\n"
@@ -39,8 +38,9 @@ const char cli_check_help[] =
     "  redlock check --prefix lock: --acl\n"
     "\n"
     "Exit codes: 0 all nodes are fit, and nothing was found; 1 a quorum of nodes is fit,\n"
-    "but something was found; 2 less than a quorum is fit; 3 not tried: no memory or\n"
-    "descriptors; 64 usage; 78 configuration; 125 own failure.\n";
+    "but something was found; 2 fewer nodes than a quorum are fit; 3 no node was\n"
+    "queried, for lack of memory or file descriptors; 64 usage; 78 configuration; 125\n"
+    "own failure.\n";
 
 #define CLI_NOT_TRIED 3
 #define COLUMNS       6 /* columns between STATE and the findings */

@@ -11,7 +11,7 @@
 
 const char cli_status_help[] =
     "Usage: redlock status [--watch] KEY\n"
-    "Show who holds the lock KEY: for each node, and in total. Changes nothing.\n"
+    "Show who holds the lock KEY: for each node, and in total. Change nothing.\n"
     "The time after a node is the remaining time of its key. \"for another\" is the time\n"
     "until enough keys have expired that a quorum is free; a refused acquire prints the\n"
     "same time.\n"
