@@ -123,8 +123,8 @@ void cli_say(const struct cli *cli, const char *format, ...)
 
 /*
  * Ends the process with own_failure if too few file descriptors are free for a command on
- * `nodes` nodes. Without one, libevent ends the process with 1, and nodes that cannot be
- * connected for lack of a descriptor look as if they were down.
+ * `nodes` nodes. Without free descriptors, libevent ends the process with 1, or nodes
+ * that cannot be connected look as if they were down.
  */
 void cli_need_files(const struct cli *cli, size_t nodes);
 

@@ -239,10 +239,10 @@ static bool handle_process(struct kill_tree *kill_tree, const struct process *pr
 /* --- all processes --- */
 
 /*
- * Reads the list of children. CMD's children join it as CMD dies: so a list with nothing
- * but CMD says that nothing else lives only if CMD was dead before the list was read. If
- * there is no list and this process may reap, reaps all dead children, CMD too; ECHILD then
- * means that nothing is left.
+ * Reads the list of children. CMD's children are added to it when CMD dies. So if the list
+ * has only CMD, nothing else lives, provided that CMD was dead before the list was read.
+ * Without a list, if this process may reap, it reaps all dead children, CMD too; ECHILD
+ * then means that nothing is left.
  */
 bool kill_tree_is_over(struct kill_tree *kill_tree)
 {

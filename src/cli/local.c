@@ -51,7 +51,7 @@ struct local {
     char **argv; /* CMD; NULL: none */
     enum stage stage;
     bool begun;
-    int ready; /* so many servers, counted from the first, have replied */
+    int ready; /* how many servers, counted from the first, have replied */
     int64_t give_up_us;
     int exit;
 };

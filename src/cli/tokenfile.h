@@ -21,7 +21,7 @@ struct tokenfile {
 enum tokenfile_state {
     TOKENFILE_VALID,
     TOKENFILE_EXPIRED,
-    TOKENFILE_OTHER_BOOT, /* the deadline cannot be compared with a clock of this boot */
+    TOKENFILE_OTHER_BOOT, /* the deadline is a time of another boot: it is unknown */
 };
 
 /* Fills it in from a held lease. False if the lease's validity has ended. */

@@ -28,9 +28,9 @@ rl_time rl_clock_advance(struct rl_clock *clock, rl_time boot, rl_time raw)
 }
 
 /*
- * Adds 2 us for rounding: the time between two rounded readings may be longer than their
- * difference by almost 1 us, and the difference of the other clock's readings may be longer
- * than that time.
+ * Adds 2 us for rounding. The time between two rounded readings may exceed their difference
+ * by almost 1 us. The difference of the other clock's rounded readings may exceed that time
+ * by almost 1 us.
  */
 bool rl_clock_glance(struct rl_clock *clock, rl_time boot)
 {

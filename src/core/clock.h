@@ -25,10 +25,10 @@ struct rl_clock {
 #define RL_CLOCK_FOLD (100 * RL_MS)
 
 /*
- * Within RL_CLOCK_GLANCE us of a reading of both clocks, CLOCK_BOOTTIME alone is enough:
- * its step is lengthened by 1 / RL_CLOCK_SLEWED_PART, more than a time daemon can slow it,
- * so it is at least the step of the other clock. The kernel slews by at most 10.05 % (tick
- * and frequency).
+ * Within RL_CLOCK_GLANCE us of a reading of both clocks, CLOCK_BOOTTIME alone is enough.
+ * Its step is lengthened by 1 / RL_CLOCK_SLEWED_PART, which is more than a time daemon can
+ * slow it: the kernel slews by at most 10.05 % (tick and frequency). So the result is at
+ * least the step of the other clock.
  */
 #define RL_CLOCK_GLANCE      INT64_C(250)
 #define RL_CLOCK_SLEWED_PART 8

@@ -32,7 +32,7 @@ struct rl_lease_params {
 };
 
 /* The per-node timeout, unless it is fixed: at least RL_NODE_TIMEOUT_MIN, at most
-   TTL / RL_NODE_TIMEOUT_SHARE; where the two cross, the upper limit counts. */
+   TTL / RL_NODE_TIMEOUT_SHARE; if the two conflict, the upper limit applies. */
 #define RL_NODE_TIMEOUT_MIN   (50 * RL_MS)
 #define RL_NODE_TIMEOUT_SHARE 10
 

@@ -134,9 +134,9 @@ bool rl_link_was_tried(const struct rl_link *link);
  * the first of these is true:
  *
  * - Every node was tried.
- * - It is known whether q nodes are ready, and the other nodes had as long again, at least
- *   RL_STARTUP_GRACE and at least a fixed `node_timeout` (0: none). A release or an
- *   inspection then reaches every node that replies within that time.
+ * - It is known whether q nodes are ready, and since then the same time has passed again,
+ *   at least RL_STARTUP_GRACE and at least a fixed `node_timeout` (0: none). So a release
+ *   or an inspection reaches every node that replies within that time.
  * - connect_timeout has passed.
  */
 #define RL_STARTUP_GRACE (100 * RL_MS)

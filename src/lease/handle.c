@@ -245,7 +245,7 @@ static void begin_attempt(redlock_lease *lease, enum rl_handle_state state)
     char *token = rl_attempt_own(lease->attempt, &lease->first.task);
     if (!rl_token_make(&client->loop.token_bits, config->kind->mark, client->options.label,
                        token)) {
-        /* A command to leave the wait queue may still send it. */
+        /* A command to leave the wait queue may still send the token: send zeros. */
         memset(token, 0, lease->attempt->token_len);
         finish_acquire(lease, REDLOCK_SYSTEM);
         return;
@@ -318,7 +318,7 @@ static void tick(struct rl_task *task)
     if (lease->state != RL_HANDLE_RELEASE_WAITS || !is_started(task)) {
         rl_attempt_tick(task);
     } else {
-        if (lease->reports) /* a loss of before, while its cause is known */
+        if (lease->reports) /* reports an earlier loss before the release */
             rl_handle_report(task, 0);
         if (lease->state == RL_HANDLE_RELEASE_WAITS)
             release(lease);

@@ -38,7 +38,7 @@ enum rl_handle_state {
     RL_HANDLE_RELEASE_WAITS, /* at the end of this iteration, and when the startup barrier
                                 opens: RELEASING */
     RL_HANDLE_RELEASING,     /* when the result is reported: IDLE */
-    RL_HANDLE_FREED, /* by redlock_lease_free(), from each: nothing is reported any more */
+    RL_HANDLE_FREED, /* by redlock_lease_free(), from any state: nothing more is reported */
 };
 
 /* A requested operation whose result must be reported; `callback` NULL: none. */

@@ -36,7 +36,7 @@ void rl_hold_delete(redlock_hold *hold);
 
 /* --- with the mutex held --- */
 
-/* The hold owns this process lease from now on; it does not any more. */
+/* Gives the process lease to the hold; takes it from the hold. */
 void rl_hold_attach(redlock_hold *hold, struct rl_process_lease *lease, int64_t fence,
                     const char *token);
 void rl_hold_detach(redlock_hold *hold);
@@ -48,7 +48,7 @@ void rl_hold_set_deadline(redlock_hold *hold, struct rl_until until);
 void rl_hold_lose(redlock_hold *hold, redlock_code why);
 void rl_hold_report_lost(redlock_hold *hold, redlock_code why);
 
-/* Its on_lost is not due any more. */
+/* Cancels its scheduled on_lost. */
 void rl_hold_withdraw_report(redlock_hold *hold);
 
 /* Waits until its on_lost has returned, unless in a callback. True: it may be deleted. */

@@ -16,7 +16,7 @@ struct rl_key;
 /* All keys of a client. */
 struct rl_keys {
     struct rl_loop_owner *loop;
-    void (*advance)(struct rl_key *key); /* by the loop owner: does what is due for it */
+    void (*advance)(struct rl_key *key); /* called by the loop owner */
     LIST_HEAD(, rl_key) bucket[RL_BUCKETS];
     TAILQ_HEAD(, rl_key) idle;
     unsigned idle_count;
@@ -42,11 +42,11 @@ struct rl_key_waiter {
     struct rl_key *key;
     const redlock_lock_options *options;
     redlock_hold *hold;             /* gets the lock */
-    struct rl_process_lease *lease; /* for an acquire, if one is needed; NULL: used */
+    struct rl_process_lease *lease; /* allocated in case an acquire is needed; NULL: used */
     int64_t deadline;
     bool one_attempt;
     const char *token; /* to adopt; NULL: it acquires the lock */
-    bool timed;        /* `valid` is known: the lock to adopt has to be extended before */
+    bool timed;        /* `valid` is known: the adopted lock must be extended before it */
     struct rl_until valid;
 };
 
@@ -60,7 +60,7 @@ struct rl_key *rl_key_get(struct rl_keys *keys, const void *text, size_t len);
 /* Has the loop owner call advance(). */
 void rl_key_schedule(struct rl_key *key);
 
-/* Frees a key that no thread and no lease uses, now or later. */
+/* Frees a key that no thread and no lease uses, at once or later. */
 void rl_key_retire(struct rl_key *key);
 
 /* --- its waiters --- */
@@ -73,12 +73,12 @@ void rl_key_answer(struct rl_key_waiter *waiter, redlock_code code);
 /* The same, by another thread than the loop owner: an acquire may be under way for it. */
 void rl_key_dismiss(struct rl_key_waiter *waiter, redlock_code code);
 
-/* Dismisses all waiters whose options name this stop, or all, with CANCELLED. */
+/* Dismisses, with CANCELLED, the waiters whose options name this stop; `all`: every one. */
 void rl_keys_dismiss(struct rl_keys *keys, const redlock_stop *stop, bool all);
 
 /* --- for its process lease --- */
 
-/* The key has this lease, which is acquired for `served`; it has none. */
+/* Sets the key's lease, which is acquired for `served`; removes it from the key. */
 void rl_key_attach(struct rl_key *key, struct rl_process_lease *lease,
                    struct rl_key_waiter *served);
 void rl_key_detach(struct rl_key *key);

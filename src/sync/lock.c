@@ -90,7 +90,7 @@ static bool is_being_served(const struct rl_key_waiter *waiter)
     return TAILQ_FIRST(&key->waiters) == waiter && !rl_process_lease_is_held(key->lease);
 }
 
-/* How long the thread that holds the lock may keep it; REDLOCK_UNKNOWN. */
+/* How long the thread that holds the lock may keep it, or REDLOCK_UNKNOWN. */
 static int64_t held_for(const struct rl_key *key)
 {
     return rl_process_lease_is_held(key->lease) ? rl_until_left_ms(key->lease->until)

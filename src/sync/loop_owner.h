@@ -25,7 +25,7 @@ struct rl_job {
 
 TAILQ_HEAD(rl_jobs, rl_job);
 
-/* A job that another thread waits for: run() finishes the wait, or has it finished. */
+/* A job that another thread waits for: run(), or what it starts, finishes the wait. */
 struct rl_call {
     struct rl_job job;
     struct rl_wait wait;
@@ -134,7 +134,7 @@ void rl_loop_owner_run_thread(struct rl_loop_owner *loop);
 /* FORKED or WOULD_DEADLOCK: the calling thread must not wait. */
 redlock_code rl_loop_owner_may_wait(const struct rl_loop_owner *loop);
 
-/* The calling thread is that of some client; or of this one. */
+/* Whether the calling thread is the thread of any client; of this client. */
 bool rl_loop_owner_in_any_thread(void);
 bool rl_loop_owner_in_thread_of(const struct rl_loop_owner *loop);
 

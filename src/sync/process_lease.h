@@ -14,7 +14,7 @@
 
 /* All process leases and all keys of a client. */
 struct rl_process_leases {
-    struct rl_keys keys; /* first: a key knows its keys, and thereby these */
+    struct rl_keys keys; /* must be first: a key's `keys` points to it */
     redlock_client *client;
     LIST_HEAD(, rl_process_lease) all;
 };

@@ -29,7 +29,8 @@ struct rl_single_flight {
     size_t key_len;
 };
 
-/* With the mutex held: ends the waits of followers that name this stop, or all. */
+/* With the mutex held: ends the waits of followers that name this stop; `all`: each wait.
+ */
 void rl_single_flights_dismiss(struct rl_single_flights *flights, const redlock_stop *stop,
                                bool all);
 

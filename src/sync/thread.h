@@ -14,7 +14,7 @@ struct rl_binding {
     void (*on_thread_end)(struct rl_binding *binding);
 };
 
-/* That of the calling thread; NULL: no memory. */
+/* The rl_thread of the calling thread; NULL: no memory. */
 struct rl_thread *rl_thread_here(void);
 
 /* Any thread may unbind. After that on_thread_end is neither running nor called. */

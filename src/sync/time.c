@@ -9,7 +9,7 @@ int64_t rl_now_ms(void)
     return rl_system_clock_ns(CLOCK_MONOTONIC) / 1000000;
 }
 
-/* Adds 1 ms: the present one has begun already, and no wait may be shorter than asked. */
+/* Adds 1 ms: a part of the present millisecond is over, and no wait may be too short. */
 int64_t rl_in_ms(int64_t wait_ms)
 {
     if (wait_ms < 0 || wait_ms > LONG_MS)

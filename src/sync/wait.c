@@ -58,8 +58,7 @@ void rl_wait_begin(struct rl_wait *wait)
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &wait->cancel_state);
 }
 
-/* Receives all wake-ups that were posted: a thread that is about to wake it still uses it.
- */
+/* Receives all posted wake-ups, because the thread that posts one still uses the wait. */
 void rl_wait_end(struct rl_monitor *monitor, struct rl_wait *wait)
 {
     if (wait->wake_pending) {

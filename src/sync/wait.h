@@ -40,7 +40,9 @@ void rl_monitor_lock(struct rl_monitor *monitor);
 /* Unlocks the mutex, and wakes the waits that are done. */
 void rl_monitor_unlock(struct rl_monitor *monitor);
 
-/* All with the mutex held, by the thread that waits. init() alone: it is never cancelled.
+/*
+ * Called with the mutex held, by the thread that waits. begin() and end() disable its
+ * cancellation in between; init() alone is for a thread that is never cancelled.
  */
 void rl_wait_init(struct rl_wait *wait);
 void rl_wait_begin(struct rl_wait *wait);

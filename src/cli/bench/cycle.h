@@ -44,7 +44,7 @@ static inline bool cycle_is_held(const struct cycle *cycle)
 int64_t cycle_latency(const struct cycle_node *node);
 
 /*
- * For a cycle that was not held: less than q nodes granted in time. So if q or more grants
+ * For a cycle that was not held: fewer than q nodes granted in time. So if q or more grants
  * are recorded, only the fastest q - 1 can have been in time; all later ones count as not
  * granted.
  */

@@ -34,7 +34,7 @@ void histogram_add(struct histogram *histogram, int64_t value, uint64_t weight);
 /* Adds all values of `other`, which has the same number of bits, and empties it. */
 void histogram_move(struct histogram *histogram, struct histogram *other);
 
-/* The least value that `parts` of HISTOGRAM_ALL do not exceed; -1: there is no value. */
+/* A percentile: `parts` of HISTOGRAM_ALL of the values are at most this; -1: no value. */
 int64_t histogram_at(const struct histogram *histogram, uint32_t parts);
 
 /* The number of buckets, and the largest value that counts in each. */

@@ -10,7 +10,7 @@ static void close_at(struct outage *outage, int64_t at)
 }
 
 /*
- * Lanes report a success after the release, so a later failure may have been reported
+ * Workers report a success after the release, so a later failure may have been reported
  * before.
  */
 void outage_success(struct outage *outage, int64_t at)

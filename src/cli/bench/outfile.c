@@ -59,7 +59,7 @@ bool outfile_differ(const struct outfile *file, const struct outfile *other)
     return true;
 }
 
-/* Other files than regular ones, like /dev/stdout, cannot be truncated and need not be. */
+/* A file that is not regular, like /dev/stdout, cannot and need not be truncated. */
 void outfile_begin(struct outfile *file)
 {
     if (!file->path)

@@ -13,7 +13,7 @@
 
 #define LEAST_LINE 0.008 /* the least length of a line, as a part of the panel */
 #define STRIP_HALF 0.38  /* half the height of a strip, as a part of its row */
-#define DOTS_BELOW 1.1   /* dots lie below the top of the panel by this factor */
+#define DOTS_BELOW 1.1   /* the top of the axis divided by the height of the dots */
 
 enum state { GRANTED, SILENT, OTHER };
 

@@ -9,7 +9,8 @@
 #define TICKS_PER_LINE 10
 
 /*
- * Cuts a line that is wider than the terminal: wrapped, it would be two lines to go back.
+ * NARROW makes the terminal cut a long line. If it wrapped the line, UP would go up too few
+ * lines.
  */
 #define UP     "\033[%zuA"
 #define CLEAR  "\033[K"

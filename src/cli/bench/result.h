@@ -53,7 +53,7 @@ void bench_result_free(struct bench_result *bench_result);
 
 void bench_result_take(struct bench_result *bench_result, const struct cycle *cycle);
 
-/* Call it when the last lane has ended; `elapsed_us` is the time since the beginning. */
+/* Call it when the last worker has ended; `elapsed_us` is the time since the beginning. */
 void bench_result_end(struct bench_result *bench_result, int64_t elapsed_us);
 
 #endif

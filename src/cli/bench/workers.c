@@ -163,7 +163,7 @@ static void begin_cycle(struct worker *worker)
         cli_fail_start(code, worker->key);
 }
 
-/* --- all lanes --- */
+/* --- all workers --- */
 
 /* The keys are different for each run, and different from the keys of all other locks. */
 void workers_init(struct workers *workers, unsigned count)

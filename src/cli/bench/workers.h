@@ -1,7 +1,7 @@
 /*
- * Lanes of redlock bench. Each lane acquires a lock of its own, holds it until every node
- * has replied or timed out, releases it, and begins again. So the times of the slower nodes
- * are known as well, and no measured time includes the time of holding.
+ * Workers of redlock bench (--lanes). Each worker acquires a lock of its own, holds it
+ * until every node has replied or timed out, releases it, and begins again. So the times of
+ * the slower nodes are known as well, and no measured time includes the time of holding.
  */
 #ifndef CLI_WORKERS_H
 #define CLI_WORKERS_H
@@ -16,7 +16,8 @@ struct worker;
 struct workers {
     const struct cli *cli;
 
-    /* Whether a cycle may begin; sets cycle->counted if it counts. False: the lane ends. */
+    /* Whether a cycle may begin; if it counts, sets cycle->counted. False: the worker ends.
+     */
     bool (*may_begin)(void *arg, struct cycle *cycle);
     /* A cycle has ended. `nodes` has the result of its acquire for each node. */
     void (*ended)(void *arg, const struct cycle *cycle);
@@ -31,13 +32,13 @@ struct workers {
 /* The caller sets the first four members. No cycle begins before workers_begin(). */
 void workers_init(struct workers *workers, unsigned count);
 
-/* Starts lanes from `first` up to but not including `end`; also allowed in a callback. */
+/* Starts workers from `first` up to but not including `end`; also allowed in a callback. */
 void workers_begin(struct workers *workers, unsigned first, unsigned end);
 
 /* Cancels all acquires in progress, when waiting for them is pointless. */
 void workers_cancel(struct workers *workers);
 
-/* Runs the loop until every lane that was started has ended. */
+/* Runs the loop until every worker that was started has ended. */
 void workers_run(struct workers *workers);
 
 void workers_free(struct workers *workers);

@@ -148,7 +148,7 @@ void rl_admission_marker_read(struct rl_membership *membership, unsigned node)
     else if (membership->bootstrapping & bit && !is_empty)
         give_up(membership, node);
     if (membership->lost_race && !membership->rolling_back)
-        /* No node may get an index in it again. */
+        /* No node may get a member index of our own deployment any more. */
         membership->roster = (struct rl_roster){0};
 }
 

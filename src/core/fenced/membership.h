@@ -168,7 +168,7 @@ void rl_membership_marker_mismatch(struct rl_membership *membership, unsigned no
 
 /*
  * The node replied to the request for its history; `replid` is empty if the reply has none.
- * False: the history is another or cannot be confirmed, so the caller must reconnect.
+ * False: the history has changed or cannot be confirmed, so the caller must reconnect.
  */
 bool rl_membership_history(struct rl_membership *membership, unsigned node,
                            struct rl_word replid, rl_time now);

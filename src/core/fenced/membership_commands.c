@@ -137,7 +137,7 @@ static bool command_look(struct rl_membership *membership, unsigned node, rl_tim
     return true;
 }
 
-/* Its quarantine is over; or AT_ONCE has marked all nodes, and none is needed. */
+/* Its quarantine is over; or AT_ONCE has marked all nodes, and no quarantine is needed. */
 static bool is_to_be_lifted(const struct rl_membership *membership,
                             const struct rl_member *member, rl_time now)
 {
