@@ -1,7 +1,7 @@
 /*
  * libredlock for operators: checking the nodes, admitting them to a deployment of fenced
  * locks, inspecting a key, and breaking its lock. It uses the client of redlock.h, whose
- * rules hold.
+ * rules apply.
  *
  * The library owns the arrays in what a callback receives. They are arrays of pointers, so
  * that their elements can grow.
@@ -47,7 +47,7 @@ typedef enum redlock_admission {
 typedef struct redlock_admitted {
     redlock_code code; /* OK: all nodes vote */
     int node;          /* the node that prevents the admission, or NO_NODE */
-    const char *text;  /* what is wrong with that node, or what it has; "" */
+    const char *text;  /* what is wrong with that node, or the key that it has; or "" */
 } redlock_admitted;
 
 typedef void redlock_admit_fn(redlock_client *client, const redlock_admitted *result,
@@ -86,7 +86,7 @@ typedef struct redlock_inspection {
     unsigned quorum;
     unsigned held, free;  /* nodes that have, or had, a value; nodes that have none */
     unsigned agreeing;    /* nodes that have the most frequent value */
-    int64_t remaining_ms; /* until the keys there leave a quorum free; or UNKNOWN */
+    int64_t remaining_ms; /* until so many keys expired that a quorum is free; or UNKNOWN */
     const redlock_node *const *nodes;
     size_t count;
 } redlock_inspection;
@@ -119,7 +119,7 @@ REDLOCK_API redlock_code redlock_break(redlock_client *client, const void *key,
 /* The severity of a finding. */
 typedef enum redlock_severity {
     REDLOCK_NOTE,    /* the client could not check this: the result is unknown */
-    REDLOCK_WARNING, /* locks work now; a restart or an eviction, say, can lose them */
+    REDLOCK_WARNING, /* locks work now; a restart or an eviction can lose them */
     REDLOCK_DEFECT,  /* the node is not fit to hold locks */
 } redlock_severity;
 
@@ -130,7 +130,8 @@ typedef struct redlock_finding {
     const char *detail; /* what was found: another node, a setting, commands; or "" */
 } redlock_finding;
 
-/* The states of a node as a member of a deployment of fenced locks. New ones are appended.
+/*
+ * The states of a node as a member of a deployment of fenced locks. New ones are appended.
  */
 #define REDLOCK_MEMBER_STATES(X)                                                           \
     X(UNSEEN, "unseen", "it was not reached")                                              \
@@ -198,7 +199,7 @@ typedef void redlock_check_fn(redlock_client *client, const redlock_health_repor
 
 enum {
     REDLOCK_CHECK_STRICT = 1, /* a warning counts as a defect */
-    REDLOCK_CHECK_FENCED = 2, /* a finding that excludes a node from fenced locks is one */
+    REDLOCK_CHECK_FENCED = 2, /* a node without a vote on fenced locks has a defect */
 };
 
 /*

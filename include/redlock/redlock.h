@@ -12,15 +12,15 @@
  *  1. Units. Times are milliseconds, int64_t, unless a name ends in _us. Keys are bytes.
  *  2. Threads. A client, and everything that belongs to it, is used from one thread only:
  *     the thread that runs its event_base. Different clients may be used from different
- *     threads. A client may be made in one thread, and its event_base run in another from
- *     then on, if the first thread stops using both before (pthread_create() and mutexes
- *     order that).
+ *     threads. One thread may create a client and another one run its event_base. The
+ *     first thread must stop using both before the second one begins; pthread_create() and
+ *     mutexes ensure that order.
  *  3. Callbacks. An operation has started if its function returned REDLOCK_OK. Every
  *     started operation calls back exactly once, unless its lease is freed before. The
  *     callback runs from the loop or from redlock_client_free(), never inside the call that
  *     started the operation. An operation that did not start calls nothing. A callback may
- *     be NULL, except of redlock_inspect(), redlock_check() and redlock_client_drain(),
- *     which have no other effect: they refuse NULL with BAD_OPTION.
+ *     be NULL. Exceptions: redlock_inspect(), redlock_check() and redlock_client_drain()
+ *     only report, and refuse NULL with BAD_OPTION.
  *  4. Inside a callback every call is allowed, also freeing the lease or the client.
  *  5. Ownership. The caller that receives a handle frees it, once, with the one function of
  *     its type. free(NULL) is allowed. Arguments are copied. What a callback receives is
@@ -88,7 +88,7 @@ enum {
     REDLOCK_UNLIMITED = 0,     /* max_hold_ms */
     REDLOCK_NO_FENCE = 0,      /* a fencing token: none, or not known */
     /* results */
-    REDLOCK_UNKNOWN = -1, /* a time, a number */
+    REDLOCK_UNKNOWN = -1, /* a time or a number that is not known */
     REDLOCK_NO_NODE = -1, /* the index of a node */
 };
 
@@ -206,16 +206,16 @@ typedef struct redlock_options {
     const char *prefix; /* put before every key; default none */
     const char *label;  /* names the holder to others; default host:pid */
 
-    unsigned quorum; /* q; AUTO: the majority; else from the majority to all nodes */
+    unsigned quorum; /* q, from the majority to all nodes; AUTO: the majority */
     /*
      * How long a node may take to reply. AUTO: 4 x the round trip, at least 50 ms, at most
-     * TTL/10. Once a majority is connected, a first acquire also waits for the other nodes:
-     * as long again, at least 100 ms and at least this time. It never waits longer than
-     * connect_timeout_ms.
+     * TTL/10. A first acquire waits until a majority is connected. Then it waits for the
+     * other nodes as long as that took, at least 100 ms and at least this time. It never
+     * waits longer than connect_timeout_ms in total.
      */
     int64_t node_timeout_ms;
     int64_t connect_timeout_ms; /* also the longest that a first acquire waits for nodes */
-    uint32_t drift_ppm;         /* how much faster than ours a node's clock may run */
+    uint32_t drift_ppm; /* how much faster a node's clock may run than the client's */
 
     /*
      * The longest TTL that any client uses on these nodes. A node that this client saw
@@ -319,8 +319,8 @@ typedef struct redlock_node {
     const char *text;     /* of the fault, or the limit that the node exceeded */
     bool denied;          /* the fault is about credentials, an ACL or protected mode */
     int64_t latency_us;   /* UNKNOWN: no reply */
-    int64_t remaining_us; /* of another's lock there, or of its quarantine; or UNKNOWN */
-    char holder[REDLOCK_TOKEN_MAX + 1]; /* its label, or the foreign value; printable */
+    int64_t remaining_us; /* until its key expires or its quarantine ends; or UNKNOWN */
+    char holder[REDLOCK_TOKEN_MAX + 1]; /* the holder's label, or the value; printable */
     char value[REDLOCK_TOKEN_MAX + 1];  /* the raw value there, if it is text; else "" */
 } redlock_node;
 
@@ -382,10 +382,10 @@ typedef struct redlock_lease_options {
 
     int64_t ttl_ms;
     /*
-     * How long an acquire waits, or ONE_ATTEMPT, or FOREVER. A last attempt
-     * begins when the wait time ends. The first attempt of a new client also waits for its
-     * nodes, up to connect_timeout_ms. The wait time counts from the end of the loop
-     * iteration in which redlock_acquire() was called.
+     * How long an acquire waits, or ONE_ATTEMPT, or FOREVER. A last attempt begins when the
+     * wait time ends. The first attempt of a new client also waits for its nodes, up to
+     * connect_timeout_ms. The wait time counts from the end of the loop iteration in which
+     * redlock_acquire() was called.
      */
     int64_t wait_ms;
     int64_t min_validity_ms; /* an acquire that leaves less validity fails */
@@ -395,9 +395,10 @@ typedef struct redlock_lease_options {
 
     /*
      * When to retry. The nodes notify a queued waiter when it is the next one. The policy
-     * applies where they do not: an ACL permission or the second connection is missing, a
-     * value that is no lock of this library holds the key, or the key of its wait queue is
-     * in use. A custom policy always applies; a notification makes the retry earlier.
+     * applies if too few nodes can notify it: an ACL permission or the second connection is
+     * missing, the key's value is not a token of this library, or another program uses the
+     * key of the wait queue. A custom policy always applies; a notification makes the retry
+     * earlier.
      */
     redlock_retry retry;
     int64_t retry_base_ms, retry_cap_ms;
@@ -443,10 +444,10 @@ REDLOCK_API redlock_code redlock_acquire(redlock_client *client, const void *key
 
 /*
  * Takes over a lock by its token. `valid_ms` is what is left of its validity, as the
- * former holder knew it. 0 or UNKNOWN: then the lease is not held until
- * redlock_extend() succeeds, granted by q nodes. Extensions recreate missing keys only
- * after that one. It does not prove that the lock was held without a gap: another client
- * may have held it in between.
+ * former holder knew it. 0 or UNKNOWN: the lease is not held until redlock_extend()
+ * succeeds, granted by q nodes. Before that success, an extension does not recreate missing
+ * keys. The success does not prove that the lock was held without a gap: another client may
+ * have held it in between.
  * Errors: BAD_KEY, BAD_TOKEN, BAD_TTL, BAD_OPTION, NO_MEMORY, FORKED, CLOSED.
  */
 REDLOCK_API redlock_code redlock_adopt(redlock_client *client, const void *key,
@@ -470,8 +471,8 @@ REDLOCK_API redlock_code redlock_extend(redlock_lease *lease, int64_t ttl_ms,
  * Releases the lock on all nodes, at the end of this loop iteration. From this call on the
  * lease is not held. A loss that came before is still reported, at the end of this loop
  * iteration; a running extension ends with CANCELLED. The result is decided when q nodes
- * confirmed; the client releases the rest in the background. `callback` may be NULL. On the
- * nodes a release is idempotent.
+ * confirmed; the client releases the lock on the other nodes in the background. `callback`
+ * may be NULL. On the nodes a release is idempotent.
  * Results: OK, GONE, TAKEN, UNCONFIRMED, CANCELLED (the client was freed first).
  * Errors: NOT_HELD (also: already released), FORKED, CLOSED.
  */
@@ -503,10 +504,10 @@ REDLOCK_API void redlock_lease_free(redlock_lease *lease);
 REDLOCK_API int64_t redlock_valid_ms(const redlock_lease *lease);
 
 /*
- * The fencing token: microseconds of the nodes' time, below
- * 2^53, larger than the token of every earlier holder. Send it with each write, to a
- * resource that refuses smaller tokens. NO_FENCE: the lock is not fenced, has not been
- * acquired, or was adopted without its fencing token.
+ * The fencing token: microseconds of the nodes' time, below 2^53, larger than the token of
+ * every earlier holder. Send it with each write, to a resource that refuses smaller tokens.
+ * NO_FENCE: the lock is not fenced, has not been acquired, or was adopted without its
+ * fencing token.
  */
 REDLOCK_API int64_t redlock_fence(const redlock_lease *lease);
 

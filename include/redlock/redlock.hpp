@@ -1,6 +1,6 @@
 /*
  * libredlock for C++17: redlock::mutex works with std::unique_lock, std::lock_guard and
- * std::scoped_lock, as a std::mutex does. Header only, on redlock/sync.h, whose rules hold.
+ * std::scoped_lock, as a std::mutex does. Header only; the rules of redlock/sync.h apply.
  *
  *  1. A call that fails throws redlock::error, whose what() is the text of
  *     redlock_last_error(). A lock that another owner has is no failure:
@@ -242,9 +242,9 @@ class mutex
     }
 
     /*
-     * The index of a hold; holds_.size(): there is none. `own`: only holds that the calling
-     * thread locked, otherwise any. If there are several, all but one were lost; `lost`
-     * says which kind is preferred.
+     * The index of a hold, or holds_.size() if there is none. `own`: considers only holds
+     * that the calling thread locked. Of several holds, at most one is not lost. `lost`:
+     * prefers a lost one; otherwise the one that is not lost.
      */
     std::size_t choose(bool own, bool lost) const noexcept
     {

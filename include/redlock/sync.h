@@ -18,7 +18,7 @@
  *     _free function of a handle must be the last call with that handle. A call that waits
  *     or unlocks uses up to 64 KB of stack. A blocked caller may run the client's event
  *     loop on behalf of all callers. While that thread is descheduled, or is in a signal
- *     handler, the client may send and extend nothing.
+ *     handler, it can happen that the client sends and extends nothing.
  *  3. Ownership. A hold belongs to the thread that locked. If that thread ends without
  *     unlocking, the client no longer extends the lock: it ends when its TTL ends. The next
  *     owner waits until then, because the ended thread may have left work half done. With
@@ -105,27 +105,27 @@ REDLOCK_API redlock_code redlock_stop_new(redlock_sync *sync, redlock_stop **ret
  */
 REDLOCK_API void redlock_stop_all(redlock_stop *stop);
 
-/* No wait may use it any more. */
+/* Frees the stop. No present or later wait may name it. */
 REDLOCK_API void redlock_stop_free(redlock_stop *stop);
 
 /* --- why a lock was not acquired --- */
 
 /*
- * More than redlock_last_error(): who has the lock and for how long, and what each node
- * replied. The client writes it before the call returns. It is the caller's, for one call
- * at a time.
+ * Why a call to lock failed, in more detail than redlock_last_error(): who has the lock and
+ * for how long, and what each node replied. The caller owns it, and names it in the options
+ * of one call at a time. The client fills it in before the call returns.
  */
 typedef struct redlock_failure {
     size_t size, node_size; /* set by redlock_failure_init() */
     redlock_error error;    /* redlock_last_error(); OK: the call succeeded */
-    /* Time until the lock can be free, in ms; REDLOCK_UNKNOWN. */
+    /* Time until the lock can be free, in ms, or REDLOCK_UNKNOWN. */
     int64_t remaining_ms;
     char holder[REDLOCK_TOKEN_MAX + 1]; /* its label, as in redlock_node; "": not known */
     redlock_node *nodes; /* room for the nodes' replies, set by the caller; or NULL */
     size_t room, count;  /* of elements; count: those that were written */
 } redlock_failure;
 
-/* No room for nodes. */
+/* Also sets `nodes` to NULL: no room for the nodes' replies. */
 REDLOCK_API void redlock_failure_init_sized(redlock_failure *failure, size_t size,
                                             size_t node_size);
 static inline void redlock_failure_init(redlock_failure *failure)
@@ -145,10 +145,10 @@ typedef struct redlock_lock_options {
 
     bool fenced;             /* see redlock_lease_options */
     int64_t ttl_ms;          /* at a hand-off at least a third of it is left */
-    int64_t min_validity_ms; /* less left: not acquired, not handed off */
+    int64_t min_validity_ms; /* with less left, neither acquired nor handed off */
     int64_t margin_ms;       /* the client reports LOST this long before the deadline */
     bool watchdog;           /* extend after a third of the TTL, or a little earlier */
-    int64_t max_hold_ms;     /* or REDLOCK_UNLIMITED; otherwise it is not handed off */
+    int64_t max_hold_ms;     /* or REDLOCK_UNLIMITED; with a limit, no hand-offs */
 
     bool any_thread;    /* the hold is not bound to the thread that locked */
     unsigned handoffs;  /* to other threads in a row, before other processes may acquire */
@@ -173,7 +173,7 @@ typedef struct redlock_lock_options {
     bool release_on_free;
 
     redlock_failure *failure; /* written by each call that locks; may be NULL */
-    int64_t fence;            /* of redlock_lock_adopt(); or REDLOCK_NO_FENCE */
+    int64_t fence;            /* for redlock_lock_adopt(): the fencing token, or NO_FENCE */
 } redlock_lock_options;
 
 /* TTL 30 s, watchdog on, margin 0, REDLOCK_HANDOFFS. */
@@ -206,8 +206,8 @@ REDLOCK_API redlock_code redlock_try_lock(redlock_sync *sync, const void *key,
                                           redlock_hold **ret_hold);
 
 /*
- * Waits at most `wait_ms`. If it is then the first waiter of its process, it also waits for
- * one last attempt.
+ * Waits at most `wait_ms`. If the caller is then the first waiter of its process, it also
+ * waits for one last attempt.
  * Errors: those of redlock_lock() (BAD_OPTION also: wait_ms is below 0), TIMEOUT,
  * NO_QUORUM, EXPIRED.
  */
@@ -324,9 +324,10 @@ typedef int redlock_flight_fn(redlock_hold *hold, void *arg);
 
 /*
  * Single flight: of all threads of this process that want `key` at the same time, one (the
- * leader) gets the lock and calls `fn`. The others wait and get what `fn` returned. A
- * thread that comes after `fn` has returned begins anew. If the leader does not get the
- * lock, or its thread ends in `fn`, one of the waiting threads becomes the leader.
+ * leader) gets the lock and calls `fn`. The others wait and get what `fn` returned. A call
+ * that begins after `fn` has returned does not get that result: it starts a new flight. If
+ * the leader does not get the lock, or its thread ends in `fn`, one of the waiting threads
+ * becomes the leader.
  *
  * Between processes it is a lock: check first in `fn` whether another process has done the
  * work meanwhile. OK means that `fn` ran and returned, not that the lock stayed valid:
