@@ -4,18 +4,9 @@
 
 #include "loop.h"
 
-/* The caller's request. */
-struct rl_drain {
-    struct rl_task task;
-    struct rl_nodes *nodes;
-    struct rl_drain **current; /* the client's pointer to this drain; NULL after the end */
-    rl_time deadline;
-    redlock_client *client; /* for the callback */
-    redlock_drain_fn *callback;
-    void *arg;
-};
-
-/* Starts a drain and stores it in `*ret_drain` until it ends. BUSY: there is one already.
+/*
+ * For the end of each iteration: reports the client's drain if it is complete or its
+ * deadline has passed.
  */
 void rl_drain_recheck(struct rl_loop *loop);
 
