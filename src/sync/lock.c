@@ -5,9 +5,7 @@
 
 #include "base/options.h"
 #include "failure.h"
-#include "stop.h"
 #include "sync.h"
-#include "unlock.h"
 
 /* --- options --- */
 
@@ -19,8 +17,7 @@ void redlock_lock_options_init_sized(redlock_lock_options *options, size_t size)
         .watchdog = true,
         .handoffs = REDLOCK_HANDOFFS,
     };
-    memset(options, 0, size);
-    memcpy(options, &defaults, size < sizeof(defaults) ? size : sizeof(defaults));
+    rl_copy_sized(options, size, &defaults, sizeof(defaults));
 }
 
 /* False: redlock_lock_options_init() has not set the size. */

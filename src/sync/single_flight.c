@@ -4,9 +4,7 @@
 
 #include "failure.h"
 #include "lock.h"
-#include "stop.h"
 #include "sync.h"
-#include "unlock.h"
 
 /* --- followers --- */
 

@@ -1,8 +1,6 @@
-#include "stop.h"
+#include "sync.h"
 
 #include <stdlib.h>
-
-#include "sync.h"
 
 redlock_code redlock_stop_new(redlock_sync *sync, redlock_stop **ret_stop)
 {

@@ -1,4 +1,4 @@
-#include "unlock.h"
+#include "lock.h"
 
 #include "process_lease.h"
 
