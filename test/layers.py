@@ -61,10 +61,10 @@ def includes():
 
 
 def objects(build):
-    """{source: object} of the library; the command uses what the library exports."""
+    """{source: object} of the library and the command."""
     entries = json.loads((build / "compile_commands.json").read_text())
     return {(build / entry["file"]).resolve(): build / entry["output"]
-            for entry in entries if re.match(r"src/librl_\w+\.a\.p/", entry["output"])}
+            for entry in entries if re.match(r"src/(librl_\w+\.a|cli/redlock)\.p/", entry["output"])}
 
 
 def symbols(path):

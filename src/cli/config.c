@@ -1,8 +1,6 @@
-/*
- * Fills in options that the command line does not set: environment, then configuration
- * file.
- */
-#include "args.h"
+#include "config.h"
+
+#include "value.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "kill_tree.h"
 
-#include "keeper.h"
+#include "cli.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -292,9 +292,9 @@ bool kill_tree_look(struct kill_tree *kill_tree, int number)
 
 bool kill_tree_kill(struct kill_tree *kill_tree)
 {
-    int64_t give_up = keeper_clock() + KILL_TREE_MAX_US;
+    int64_t give_up = cli_clock_us(CLOCK_BOOTTIME) + KILL_TREE_MAX_US;
     while (!kill_tree_look(kill_tree, SIGKILL)) {
-        if (keeper_clock() >= give_up)
+        if (cli_clock_us(CLOCK_BOOTTIME) >= give_up)
             return false;
         if (kill_tree->clean == 0)
             poll(NULL, 0, KILL_TREE_STEP_MS);

@@ -1,5 +1,6 @@
 /* redlock: hold a lock on a majority of independent Redis masters. */
 #include "args.h"
+#include "help.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -43,70 +44,19 @@ static const char usage[] =
     "Usage: redlock [OPTION]... COMMAND [OPTION]... KEY\n"
     "Hold a lock on a majority of N independent Redis masters (Linux only).\n";
 
-static const char globals[] =
-    "\n"
-    "Options of every command, before or after its name:\n"
-    "  -N, --nodes URI[,URI...]  the Redis masters. May be given more than once; the "
-    "lists\n"
-    "                            are concatenated\n"
-    "                            redis://[user[:pass]@]host[:port][/db], "
-    "unix:///path[?db=N]\n"
-    "      --config FILE         lines \"key = value\"; keys: nodes, ttl, wait, username,\n"
-    "                            password-file, prefix, timeout, max-ttl, drift-ppm,\n"
-    "                            durable\n"
-    "      --user NAME           the user for URIs that have none\n"
-    "      --prefix TEXT         put before each key\n"
-    "      --timeout D           wait this long for a node; 0 or unset: 4 x its round "
-    "trip,\n"
-    "                            at least 50ms, at most a tenth of the TTL\n"
-    "      --max-ttl D           the longest TTL that any client uses; a longer one is\n"
-    "                            refused\n"
-    "      --durable             the nodes keep their keys over a restart: appendfsync\n"
-    "                            always, no replicas\n"
-    "      --json                print one JSON object per line on stdout\n"
-    "  -q, --quiet               print nothing about the outcome; use the exit code\n"
-    "  -v, --verbose             print the reply of each node on stderr\n"
-    "      --color WHEN          auto, always or never\n"
-    "  -V, --version             print the version\n"
-    "  -h, --help                print this help, or the help of a command\n"
-    "\n"
-    "Durations: 250ms, 30s, 5m, 1h, 0.5s; a bare number is seconds.\n"
-    "Environment: REDLOCK_NODES, REDLOCK_CONFIG, REDLOCK_USERNAME, REDLOCK_PASSWORD,\n"
-    "REDLOCK_PASSWORD_FILE, REDLOCK_TTL, REDLOCK_WAIT, NO_COLOR.\n"
-    "An option overrides the environment; the environment overrides the file.\n"
-    "A password in -N is visible in ps until redlock has overwritten it, and stays in the\n"
-    "shell's history: put it into the environment or a password file.\n";
-
 static const char codes[] =
     "\n"
     "Exit codes: 75 another client holds the lock, 69 no quorum reachable, 77 user or\n"
     "right refused, 64 usage, 78 configuration, 125 own failure, 128+n ended by signal n.\n"
     "More: redlock COMMAND --help\n";
 
-_Noreturn static void end_of_output(void)
+/* Of redlock itself. */
+_Noreturn static void print_help(void)
 {
-    if (!cli_flush())
-        cli_fail(CLI_FAILED, "stdout: %s", strerror(errno));
-    exit(CLI_OK);
-}
-
-void cli_print_help(const struct cli *cli)
-{
-    if (cli->help) {
-        printf("%s%s", cli->help, globals);
-    } else {
-        printf("%s\nCommands:\n", usage);
-        for (size_t i = 0; i < COMMANDS; i++)
-            printf("  %-8s  %s\n", commands[i].name, commands[i].summary);
-        printf("%s%s", globals, codes);
-    }
-    end_of_output();
-}
-
-void cli_print_version(void)
-{
-    printf("redlock %s\n", redlock_version());
-    end_of_output();
+    printf("%s\nCommands:\n", usage);
+    for (size_t i = 0; i < COMMANDS; i++)
+        printf("  %-8s  %s\n", commands[i].name, commands[i].summary);
+    cli_end_help(codes);
 }
 
 static void ignore(int signal)
@@ -149,7 +99,7 @@ int main(int argc, char **argv)
     if (cli.version)
         cli_print_version();
     if (first >= argc && cli.wants_help)
-        cli_print_help(&cli);
+        print_help();
     if (first >= argc)
         cli_fail(CLI_USAGE, "no command; redlock --help lists them");
     for (size_t i = 0; i < COMMANDS; i++) {

@@ -67,6 +67,13 @@ void cli_fail(int code, const char *format, ...)
     exit(code);
 }
 
+void *cli_need_memory(void *memory)
+{
+    if (!memory)
+        cli_fail(CLI_FAILED, "out of memory");
+    return memory;
+}
+
 void cli_complain(const char *format, ...)
 {
     va_list arguments;

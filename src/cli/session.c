@@ -48,13 +48,6 @@ void cli_need_files(const struct cli *cli, size_t nodes)
                  strerror(error), needed, opened);
 }
 
-void *cli_need_memory(void *memory)
-{
-    if (!memory)
-        cli_fail(CLI_FAILED, "out of memory");
-    return memory;
-}
-
 static int exit_code_of_loop;
 
 /* Prints libevent's warnings, and the error with which it ends the process. */

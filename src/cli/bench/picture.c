@@ -49,7 +49,10 @@ static const char *after(const char *text)
 
 void picture_name(const char *text, char ret_name[PICTURE_NAME])
 {
+    const char *scheme = strstr(text, "://");
     size_t count = 0, half = PICTURE_NAME_SHOWN / 2;
+    if (scheme)
+        text = scheme + strlen("://");
     for (const char *at = text; *at; at = after(at))
         count++;
     bool is_long = count > PICTURE_NAME_SHOWN;
@@ -62,6 +65,30 @@ void picture_name(const char *text, char ret_name[PICTURE_NAME])
         ret_name = len > 0 ? mempcpy(ret_name, text, len) : stpcpy(ret_name, "?");
     }
     *ret_name = '\0';
+}
+
+/* --- curves --- */
+
+static const char *const colors[] = {
+    "#3d6fb4", "#e07b39", "#3f9c5a", "#9467bd", "#1f9aa5", "#a0624e", "#cf5f9b", "#7d8b2e",
+};
+static const char *const dashes[] = {"solid", "(10,5)", "(3,4)", "(10,4,3,4)"};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+const char *picture_color(unsigned node)
+{
+    return colors[node % COUNT(colors)];
+}
+
+const char *picture_dash(unsigned node)
+{
+    return dashes[node / COUNT(colors) % COUNT(dashes)];
+}
+
+double picture_ms(int64_t us)
+{
+    return (double)(us > 0 ? us : 1) / 1000;
 }
 
 /* --- panels --- */

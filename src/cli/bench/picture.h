@@ -6,6 +6,7 @@
 #define CLI_PICTURE_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #define PICTURE_INK   "#1f2933"
@@ -30,9 +31,16 @@ struct picture_mark {
     double x, end, label; /* where the curve ends, and the height of the name, in ms */
 };
 
+/* Of the curve of a node. If there are more nodes than colours, some curves are dashed. */
+const char *picture_color(unsigned node);
+const char *picture_dash(unsigned node);
+
+/* On a logarithmic axis: at least 0.001. */
+double picture_ms(int64_t us);
+
 /*
- * Shortens a long text in the middle. Bytes that are not UTF-8, or that gnuplot would
- * interpret, become "?".
+ * Leaves out a URI's scheme. Shortens a long text in the middle. Bytes that are not UTF-8,
+ * or that gnuplot would interpret, become "?".
  */
 void picture_name(const char *text, char ret_name[PICTURE_NAME]);
 

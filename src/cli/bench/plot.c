@@ -17,37 +17,6 @@
 #define STEP     1.01 /* the ratio of x between two points of a curve */
 #define HEAD_MAX 128
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-/* If there are more nodes than colours, the curves of the others are dashed. */
-static const char *const colors[] = {
-    "#3d6fb4", "#e07b39", "#3f9c5a", "#9467bd", "#1f9aa5", "#a0624e", "#cf5f9b", "#7d8b2e",
-};
-static const char *const dashes[] = {"solid", "(10,5)", "(3,4)", "(10,4,3,4)"};
-
-/* --- texts --- */
-
-void plot_name(const struct plot *plot, unsigned node, char ret_name[PICTURE_NAME])
-{
-    const char *uri = plot->bench->nodes[node].uri, *scheme = strstr(uri, "://");
-    picture_name(scheme ? scheme + strlen("://") : uri, ret_name);
-}
-
-const char *plot_color(unsigned node)
-{
-    return colors[node % COUNT(colors)];
-}
-
-static const char *dash_of(unsigned node)
-{
-    return dashes[node / COUNT(colors) % COUNT(dashes)];
-}
-
-double plot_ms(int64_t us)
-{
-    return (double)(us > 0 ? us : 1) / 1000;
-}
-
 /* --- what is drawn --- */
 
 /* The caller sets the name of the mark. */
@@ -60,7 +29,7 @@ static void add_curve(struct plot *plot, const struct histogram *latency, double
     mark->color = color;
     mark->dash = dash;
     mark->x = (double)(latency->total > 2 ? latency->total : 2);
-    mark->end = plot_ms(latency->most);
+    mark->end = picture_ms(latency->most);
     plot->curve[plot->curves++] = (struct plot_curve){width, latency};
 }
 
@@ -69,8 +38,9 @@ static void lay_out(struct plot *plot)
     const struct bench_result *bench_result = &plot->bench->bench_result;
     char *name;
     for (unsigned i = 0; i < bench_result->n; i++) {
-        plot_name(plot, i, plot->mark[plot->curves].name);
-        add_curve(plot, &bench_result->node[i].latency, 1.6, plot_color(i), dash_of(i));
+        picture_name(plot->bench->nodes[i].uri, plot->mark[plot->curves].name);
+        add_curve(plot, &bench_result->node[i].latency, 1.6, picture_color(i),
+                  picture_dash(i));
         plot->is_strip[i] = bench_result->node[i].fault;
         plot->strips += plot->is_strip[i];
     }
@@ -101,8 +71,8 @@ static void write_axis(struct plot *plot)
     double least = INFINITY, most = 0;
     for (size_t i = 0; i < plot->curves; i++) {
         const struct histogram *latency = plot->curve[i].latency;
-        least = fmin(least, plot_ms(histogram_at(latency, HISTOGRAM_ALL / 100)));
-        most = fmax(most, plot_ms(latency->most));
+        least = fmin(least, picture_ms(histogram_at(latency, HISTOGRAM_ALL / 100)));
+        most = fmax(most, picture_ms(latency->most));
     }
     if (plot->curves == 0) { /* any range: nothing is drawn */
         least = 0.1;
@@ -122,7 +92,7 @@ static void write_curve(const struct plot *plot, size_t index)
     size_t buckets = histogram_buckets(latency);
     uint64_t seen = 0;
     double last = 0;
-    fprintf(plot->to, "$curve%zu << EOD\n1 %g\n", index, plot_ms(latency->least));
+    fprintf(plot->to, "$curve%zu << EOD\n1 %g\n", index, picture_ms(latency->least));
     for (size_t i = 0; i < buckets; i++) {
         if (latency->count[i] == 0)
             continue;
@@ -133,7 +103,7 @@ static void write_curve(const struct plot *plot, size_t index)
         if (x < last * STEP && seen < latency->total)
             continue;
         fprintf(plot->to, "%.10g %g\n", x,
-                plot_ms(bound < latency->most ? bound : latency->most));
+                picture_ms(bound < latency->most ? bound : latency->most));
         last = x;
     }
     fprintf(plot->to, "EOD\n");

@@ -24,10 +24,6 @@ struct plot {
     bool is_strip[REDLOCK_NODES_MAX];
 };
 
-const char *plot_color(unsigned node);
-void plot_name(const struct plot *plot, unsigned node, char ret_name[PICTURE_NAME]);
-double plot_ms(int64_t us);
-
 /* plot_time.c: panels that begin `top` pixels from the top of the picture. */
 void plot_timeline(struct plot *plot, int top);
 void plot_strips(const struct plot *plot, int top);

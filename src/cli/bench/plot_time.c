@@ -44,8 +44,8 @@ static void write_time(const struct plot *plot, size_t slot, double at)
 {
     const struct histogram *acquire = &timeline_of(plot)->slot[slot].acquire;
     fprintf(plot->to, "%g %g %g %g\n", seconds_of(plot, at),
-            plot_ms(histogram_at(acquire, 500000)), plot_ms(histogram_at(acquire, 990000)),
-            plot_ms(acquire->most));
+            picture_ms(histogram_at(acquire, 500000)),
+            picture_ms(histogram_at(acquire, 990000)), picture_ms(acquire->most));
 }
 
 /*
@@ -109,7 +109,8 @@ static void write_time_marks(const struct plot *plot)
     for (size_t i = 0; i < LINES; i++) {
         mark[i] = (struct picture_mark){.color = lines[i].color,
                                         .x = seconds_of(plot, (double)last + 1)};
-        mark[i].end = plot_ms(histogram_at(&timeline->slot[last].acquire, lines[i].parts));
+        mark[i].end =
+            picture_ms(histogram_at(&timeline->slot[last].acquire, lines[i].parts));
         picture_name(lines[i].name, mark[i].name);
     }
     picture_place(&plot->picture, mark, LINES, PLOT_TIMES);
@@ -145,8 +146,8 @@ void plot_timeline(struct plot *plot, int top)
     write_failures(plot);
     fprintf(plot->to, "EOD\n");
     if (some_held) {
-        picture_latency_axis(&plot->picture, plot_ms(acquire->least),
-                             plot_ms(acquire->most));
+        picture_latency_axis(&plot->picture, picture_ms(acquire->least),
+                             picture_ms(acquire->most));
         write_time_marks(plot);
     }
     if (some_failed)
@@ -208,13 +209,13 @@ static void write_boxes(const struct plot *plot, unsigned node, double row)
 static void write_strip(const struct plot *plot, unsigned node, double row)
 {
     char name[PICTURE_NAME];
-    plot_name(plot, node, name);
+    picture_name(plot->bench->nodes[node].uri, name);
     fprintf(plot->to,
             "set label \"%s\" at " PICTURE_NAMES
             ", first %g left noenhanced "
             "textcolor rgb '%s'\n"
             "$strip%u << EOD\n",
-            name, row, plot_color(node), node);
+            name, row, picture_color(node), node);
     write_boxes(plot, node, row);
     fprintf(plot->to, "EOD\n");
 }

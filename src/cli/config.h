@@ -1,0 +1,10 @@
+/* What the command line does not set. */
+#ifndef CLI_CONFIG_H
+#define CLI_CONFIG_H
+
+#include "cli.h"
+
+/* Fills in unset options from the environment, the configuration file and the defaults. */
+void cli_configure(struct cli *cli);
+
+#endif
