@@ -158,7 +158,8 @@ bool child_open(struct child *child, struct keeper_plan *plan)
 }
 
 /*
- * A command that cannot be sent is dropped: the keeper keeps the older, earlier deadline.
+ * A command that cannot be sent is dropped: the keeper keeps its deadline, and ends CMD
+ * then.
  */
 static void send_command(const struct child *child, const struct keeper_command *command)
 {

@@ -216,14 +216,14 @@ void cli_waiting_end(struct cli_waiting *waiting);
 #define CLI_YELLOW "\033[33m"
 #define CLI_PLAIN  "\033[0m"
 
-/* "12.3 s"; "unknown" below 0. */
-#define CLI_SPAN 24
 /* Microseconds of a clock. */
 int64_t cli_clock_us(clockid_t clock);
 
 /* Microseconds in ms; a value below 0 stays below 0. */
 int64_t cli_ms(int64_t us);
 
+/* "12.3 s"; "unknown" below 0. */
+#define CLI_SPAN 24
 const char *cli_span(char buffer[CLI_SPAN], int64_t ms);
 
 /* "another 8.2 s" in quarantine, "votes", or why the node has no vote. */

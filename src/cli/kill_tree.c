@@ -107,8 +107,9 @@ static int add_children_of_thread(struct tree *tree, pid_t pid, int thread)
         return errno;
     while (fscanf(file, "%d", &child) == 1)
         add(tree, child, pid);
+    int error = ferror(file) ? EIO : 0;
     fclose(file);
-    return 0;
+    return error;
 }
 
 static void add_children(struct tree *tree, pid_t pid)
@@ -147,15 +148,21 @@ static void add_from_all(struct tree *tree, const struct tree *all, pid_t parent
             add(tree, all->process[i].pid, parent);
 }
 
-/* Removes children that began before CMD: they do not descend from CMD. */
+/*
+ * Removes children that began before CMD: they do not descend from CMD. A child whose birth
+ * cannot be read may do.
+ */
 static void drop_older(struct tree *tree, unsigned long long since)
 {
     size_t kept = 0;
-    for (size_t i = 0; since > 0 && i < tree->count; i++)
-        if (kill_tree_birth(tree->process[i].pid) >= since)
+    if (since == 0)
+        return;
+    for (size_t i = 0; i < tree->count; i++) {
+        unsigned long long birth = kill_tree_birth(tree->process[i].pid);
+        if (birth == 0 || birth >= since)
             tree->process[kept++] = tree->process[i];
-    if (since > 0)
-        tree->count = kept;
+    }
+    tree->count = kept;
 }
 
 static void read_tree(struct tree *tree, unsigned long long since)
@@ -190,7 +197,7 @@ static bool is_dead(pid_t child)
 
 /*
  * The pid may have been reused: read the process again after opening a pidfd, which stays
- * bound to one process.
+ * bound to one process. If its parent has died meanwhile, it is our child now.
  */
 static void signal_descendant(const struct process *process, int number)
 {
@@ -198,7 +205,8 @@ static void signal_descendant(const struct process *process, int number)
     int fd = pidfd_open(process->pid, 0);
     if (fd < 0)
         return;
-    if (process_read(process->pid, &now) && now.parent == process->parent)
+    if (process_read(process->pid, &now) &&
+        (now.parent == process->parent || now.parent == getpid()))
         pidfd_send_signal(fd, number, NULL, 0);
     close(fd);
 }

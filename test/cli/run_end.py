@@ -89,6 +89,17 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys")
 
 
+@case("a process whose parent ends at TERM, before its own turn, gets TERM, too")
+def _(quorum):
+    heard = lab.temporary("heard")
+    worker = f"trap 'echo >{heard}; exit' TERM; echo >{heard}.ready; while :; do sleep 0.02; done"
+    script = (f"(sh -c {shlex.quote(worker)} & wait) & "
+              f"until [ -e {heard}.ready ]; do sleep 0.02; done")
+    process = start(quorum, script, "--kill-after", "1h", env=lab.keeper_shim(SHIM_LATE_PIDFD="1"))
+    finish(process).expect(0, err="^$")
+    check(os.path.exists(heard), "the worker got no TERM")
+
+
 @case("a process that ignores TERM gets KILL after --kill-after; the lock is extended all the while")
 def _(quorum):
     path = lab.temporary("beats")

@@ -10,6 +10,7 @@
  *     SHIM_NO_PROC=1     /proc/self names another process, as in a pid namespace without a
  *                        /proc of its own
  *     SHIM_LATE_DEATH=1  the keeper looks 50 ms late whether a child has died
+ *     SHIM_LATE_PIDFD=1  the keeper waits 50 ms before it signals what is not its child
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -110,11 +111,24 @@ ssize_t readlink(const char *path, char *text, size_t room)
     return next(path, text, room);
 }
 
+static void wait_if(const char *variable)
+{
+    if (getenv(variable) && is_keeper())
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+}
+
 int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 {
     int (*next)(idtype_t, id_t, siginfo_t *, int);
     find("waitid", &next);
-    if (getenv("SHIM_LATE_DEATH") && is_keeper())
-        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    wait_if("SHIM_LATE_DEATH");
     return next(type, id, info, options);
+}
+
+int pidfd_open(pid_t pid, unsigned flags)
+{
+    int (*next)(pid_t, unsigned);
+    find("pidfd_open", &next);
+    wait_if("SHIM_LATE_PIDFD");
+    return next(pid, flags);
 }
