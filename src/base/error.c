@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/fault.h"
 #include "redlock/admin.h"
@@ -40,6 +41,15 @@ redlock_code rl_check_range(const char *name, int64_t value, int64_t low, int64_
                        "%s is %" PRId64 ", and must be from %" PRId64 " to %" PRId64, name,
                        value, low, high);
     return REDLOCK_OK;
+}
+
+redlock_code rl_check_token(const char *token)
+{
+    size_t len = token ? strlen(token) : 0;
+    if (len > 0 && len <= REDLOCK_TOKEN_MAX)
+        return REDLOCK_OK;
+    return rl_fail(REDLOCK_BAD_TOKEN, "the token has %zu bytes, and must have from 1 to %d",
+                   len, REDLOCK_TOKEN_MAX);
 }
 
 const char *redlock_code_name(redlock_code code)

@@ -14,4 +14,7 @@ redlock_code rl_fail_by_code(redlock_code code);
 /* BAD_OPTION if the value is not in the range, which includes its limits. */
 redlock_code rl_check_range(const char *name, int64_t value, int64_t low, int64_t high);
 
+/* BAD_TOKEN if it is empty or too long; NULL counts as empty. */
+redlock_code rl_check_token(const char *token);
+
 #endif

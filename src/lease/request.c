@@ -88,17 +88,15 @@ static redlock_code make_adopted(redlock_client *client, const void *key, size_t
                                  const redlock_lease_options *options,
                                  redlock_lease **ret_lease)
 {
-    size_t token_len = token ? strlen(token) : 0;
-    if (token_len == 0 || token_len > REDLOCK_TOKEN_MAX)
-        return rl_fail(REDLOCK_BAD_TOKEN,
-                       "the token has %zu bytes, and must have from 1 to %d", token_len,
-                       REDLOCK_TOKEN_MAX);
     redlock_lease_options mine;
-    redlock_code code = rl_lease_options_read(options, &mine);
+    redlock_code code = rl_check_token(token);
+    if (code == REDLOCK_OK)
+        code = rl_lease_options_read(options, &mine);
     if (code == REDLOCK_OK)
         code = rl_check_range("valid_ms", valid_ms, REDLOCK_UNKNOWN, INT64_MAX);
     if (code != REDLOCK_OK)
         return code;
+    size_t token_len = strlen(token);
     int64_t fence = mine.fence;
     mine.fenced = rl_kind_of((struct rl_word){token, token_len})->is_fenced;
     mine.fence = 0; /* not part of the shared config */

@@ -69,8 +69,8 @@ redlock_code rl_failure_by_thread(redlock_failure *failure, redlock_code code,
     if (failure)
         failure->remaining_ms = remaining_ms;
     if (remaining_ms < 0)
-        return rl_fail(code, "another thread of this process waits for the lock");
-    return fail_by_holder(code, "another thread of this process", remaining_ms);
+        return rl_fail(code, "a thread of this process waits for the lock");
+    return fail_by_holder(code, "a thread of this process", remaining_ms);
 }
 
 redlock_code rl_failure_finish(redlock_failure *failure, redlock_code code)

@@ -190,6 +190,8 @@ static redlock_code lock_until(redlock_sync *sync, const void *key, size_t key_l
     waiter.options = &mine;
     if (code == REDLOCK_OK)
         code = refusal;
+    if (code == REDLOCK_OK && key_len == 0)
+        code = rl_fail(REDLOCK_BAD_KEY, "the key is empty");
     if (code == REDLOCK_OK && key_len > REDLOCK_KEY_MAX)
         code = rl_fail(REDLOCK_BAD_KEY, "the key has %zu bytes, and must have at most %d",
                        key_len, REDLOCK_KEY_MAX);
@@ -231,11 +233,13 @@ redlock_code redlock_lock_adopt(redlock_sync *sync, const void *key, size_t key_
     struct rl_key_waiter waiter = {
         .deadline = RL_FOREVER,
         .one_attempt = true,
-        .token = token ? token : "",
+        .token = token,
         .timed = valid_ms > 0,
         .valid = rl_until_after(rl_clocks_begin(), valid_ms),
     };
-    redlock_code refusal = rl_check_range("valid_ms", valid_ms, REDLOCK_UNKNOWN, INT64_MAX);
+    redlock_code refusal = rl_check_token(token);
+    if (refusal == REDLOCK_OK)
+        refusal = rl_check_range("valid_ms", valid_ms, REDLOCK_UNKNOWN, INT64_MAX);
     return lock_until(sync, key, key_len, waiter, refusal, options, ret_hold);
 }
 

@@ -369,6 +369,9 @@ static void fail(struct rl_process_lease *lease, struct rl_key_waiter *waiter,
 {
     if (waiter && try_again(lease, waiter, code))
         return;
+    if (waiter && code == REDLOCK_EXPIRED && !waiter->one_attempt &&
+        waiter->deadline == RL_FOREVER)
+        code = rl_fail_by_code(REDLOCK_CANCELLED); /* it would try again, but for the end */
     if (waiter && code == REDLOCK_TAKEN && !waiter->one_attempt)
         code = REDLOCK_TIMEOUT; /* the wait time was too short for a second attempt */
     if (waiter) {

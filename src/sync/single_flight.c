@@ -54,8 +54,11 @@ static redlock_code follow(redlock_sync *sync, struct rl_single_flight *flight,
     TAILQ_INSERT_TAIL(&flight->followers, &follower, link);
     while (!follower.wait.done)
         if (!rl_loop_owner_wait_once(&sync->loop, &follower.wait, deadline) &&
-            !follower.wait.done)
+            !follower.wait.done) {
+            rl_fail(REDLOCK_TIMEOUT, "another thread of this process does the work still");
+            follower.wait.error = *redlock_last_error();
             dismiss(flight, &follower, REDLOCK_TIMEOUT, 0);
+        }
     rl_loop_owner_end_wait(&sync->loop, &follower.wait);
     if (follower.wait.code == REDLOCK_OK)
         *ret_returned = follower.returned;

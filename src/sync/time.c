@@ -1,6 +1,7 @@
 #include "time.h"
 
 #include "io/system.h"
+#include "redlock/redlock.h"
 
 #define LONG_MS (INT64_C(366) * 24 * 3600 * 1000) /* a longer wait counts as endless */
 
@@ -12,7 +13,7 @@ int64_t rl_now_ms(void)
 /* Adds 1 ms: a part of the present millisecond is over, and no wait may be too short. */
 int64_t rl_in_ms(int64_t wait_ms)
 {
-    if (wait_ms < 0 || wait_ms > LONG_MS)
+    if (wait_ms < 0 || wait_ms >= LONG_MS)
         return RL_FOREVER;
     return rl_now_ms() + wait_ms + (wait_ms > 0);
 }
@@ -29,6 +30,8 @@ struct rl_until rl_until_after(struct rl_clocks now, int64_t valid_ms)
 {
     if (valid_ms <= 0)
         return (struct rl_until){0};
+    if (valid_ms > REDLOCK_TTL_MAX_MS)
+        valid_ms = REDLOCK_TTL_MAX_MS;
     return (struct rl_until){now.boot + valid_ms * 1000, now.unslewed + valid_ms * 1000};
 }
 

@@ -61,6 +61,8 @@ static redlock_code fail_by_code(redlock_code code)
 
 redlock_code redlock_unlock(redlock_hold *hold, unsigned how)
 {
+    if (!hold)
+        return rl_fail(REDLOCK_NOT_HELD, "the hold is NULL");
     if (!rl_hold_is_ours(hold))
         return rl_fail_by_code(REDLOCK_FORKED);
     redlock_code code = rl_check_range("how", how, 0, REDLOCK_DISOWN);
@@ -90,6 +92,8 @@ void redlock_hold_free(redlock_hold *hold)
 
 redlock_code redlock_hold_extend(redlock_hold *hold, int64_t ttl_ms)
 {
+    if (!hold)
+        return rl_fail(REDLOCK_NOT_HELD, "the hold is NULL");
     struct rl_loop_owner *loop = hold->loop;
     redlock_code code = rl_loop_owner_may_wait(loop);
     if (code != REDLOCK_OK)

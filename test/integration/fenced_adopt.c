@@ -131,8 +131,8 @@ struct handover {
     redlock_client *adopter;
 };
 
-static void worker_over(struct handover *h, int64_t valid_ms,
-                        const redlock_lease_options *options)
+static void hand_over(struct handover *h, int64_t valid_ms,
+                      const redlock_lease_options *options)
 {
     redlock_options client_options = quorum_options();
     redlock_lease_options mine = quorum_quiet_fenced_options();
@@ -162,7 +162,7 @@ Test(fenced_adopt, adopted_and_not_extended_for_longer_either)
     struct reported reported = {0};
     redlock_lease_options options = quorum_quiet_fenced_options();
     options.ttl_ms = 50000;
-    worker_over(&h, 0, &options);
+    hand_over(&h, 0, &options);
     cr_assert_eq(redlock_extend(h.adopted, 0, reported_note, &reported), REDLOCK_OK);
     EXPECT_REPORTED(&h.s, &reported, REDLOCK_BAD_TTL);
     cr_assert_eq(redlock_valid_ms(h.adopted), 0);
@@ -181,7 +181,7 @@ Test(fenced_adopt, adopted_and_not_extended_for_longer_by_its_watchdog)
     options.on_lost = options.on_extended = reported_note;
     options.lost_arg = &lost;
     options.extended_arg = &extended;
-    worker_over(&h, 1000, &options);
+    hand_over(&h, 1000, &options);
     LOOP_UNTIL(h.s.base, lost.times > 0);
     cr_assert_eq(lost.result.code, REDLOCK_EXPIRED);
     cr_assert_eq(extended.times, 0);

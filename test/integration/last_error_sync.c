@@ -232,6 +232,7 @@ Test(last_error_sync, of_arguments)
     const char *no_token = "the token has 0 bytes, and must have from 1 to 128";
     open_threads(NULL);
     FAILS(lock_key("", 0), BAD_KEY, "the key is empty");
+    FAILS(lock_key(NULL, 0), BAD_KEY, "the key is empty");
     FAILS(lock_key(long_key, sizeof(long_key)), BAD_KEY,
           "the key has 513 bytes, and must have at most 512");
     FAILS(lock_key("a!queue", 7), BAD_KEY,
@@ -245,6 +246,8 @@ Test(last_error_sync, of_arguments)
           "valid_ms is -2, and must be at least -1");
     FAILS(redlock_lock_release(threads.sync, "job", 3, NULL), BAD_TOKEN, no_token);
     FAILS(redlock_lock_release(threads.sync, "", 0, "token"), BAD_KEY, "the key is empty");
+    FAILS(redlock_unlock(NULL, 0), NOT_HELD, "the hold is NULL");
+    FAILS(redlock_hold_extend(NULL, 0), NOT_HELD, "the hold is NULL");
     FAILS(redlock_unlock(threads.hold, 3), BAD_OPTION, "how is 3, and must be from 0 to 2");
     FAILS(redlock_hold_extend(threads.hold, -1), BAD_TTL,
           "the TTL is -1 ms, and must be from 1 to 86400000 ms (24 h)");
@@ -278,11 +281,11 @@ Test(last_error_sync, of_a_lock_that_is_taken)
     cr_assert_eq(redlock_try_lock(threads.sync, "held", 4, NULL, &threads.none),
                  REDLOCK_TAKEN);
     cr_assert(strstr(redlock_last_error()->text,
-                     "another thread of this process has the lock for another "));
+                     "a thread of this process has the lock for another "));
     cr_assert_eq(redlock_lock_for(threads.sync, "held", 4, 1, NULL, &threads.none),
                  REDLOCK_TIMEOUT);
     cr_assert(strstr(redlock_last_error()->text,
-                     "another thread of this process has the lock for another "));
+                     "a thread of this process has the lock for another "));
     servers_do(&threads.quorum.servers, 0, "SET job other");
     FAILS(try_lock(), TAKEN, "other has the lock");
     FAILS(lock_for(), TIMEOUT, "other has the lock");
@@ -316,7 +319,7 @@ Test(last_error_sync, of_a_lock_that_a_thread_waits_for)
         cr_assert_eq(try_lock(), REDLOCK_TAKEN);
     while (strcmp(redlock_last_error()->text, "other has the lock") == 0);
     cr_assert_str_eq(redlock_last_error()->text,
-                     "another thread of this process waits for the lock");
+                     "a thread of this process waits for the lock");
     redlock_stop_all(threads.stop);
     pthread_join(thread, NULL);
     redlock_stop_free(threads.stop);

@@ -145,7 +145,6 @@ Test(sync, extended)
     sync_quorum_close(&c);
 }
 
-/* The watchdog's extensions are visible in the hold. */
 Test(sync, unlocked_by_another_thread)
 {
     struct sync_quorum c;

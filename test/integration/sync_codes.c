@@ -168,6 +168,8 @@ static void fail_to_fly(struct worker *worker)
         sync_quorum_fail(CALL_FLIGHT, worker->sync, worker->key, &worker->options);
 }
 
+#define LATE_MS 250 /* beyond the last useful time: threads may begin late, too */
+
 /* The nodes grant when less than min_validity_ms is left. */
 Test(sync_codes, of_late_grants)
 {
@@ -175,14 +177,14 @@ Test(sync_codes, of_late_grants)
     static worker_job *const jobs[] = {fail_to_try, fail_to_lock, fail_to_fly};
     struct worker worker[3];
     options.ttl_ms = 1500;
-    options.min_validity_ms = 1200;
+    options.min_validity_ms = 1400;
     servers_stop_first(&c.servers, 3);
     for (unsigned i = 0; i < 3; i++) {
         worker_start(&worker[i], c.sync, key[i], &options);
         worker_do(&worker[i], jobs[i]);
         SYNC_QUORUM_UNTIL(sync_quorum_waiting(c.sync, key[i]) == 1);
     }
-    sync_quorum_run_for(options.ttl_ms - options.min_validity_ms + 50);
+    sync_quorum_run_for(options.ttl_ms - options.min_validity_ms + LATE_MS);
     servers_cont_first(&c.servers, 3);
     for (unsigned i = 0; i < 3; i++) {
         cr_assert_eq(worker_await(&worker[i]), REDLOCK_EXPIRED, "%u: %s", i,

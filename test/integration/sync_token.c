@@ -84,11 +84,11 @@ Test(sync_token, taken_by_a_thread)
 {
     redlock_hold *theirs = hold_of(quorum.sync), *mine = NULL;
     cr_assert_eq(redlock_try_lock(quorum.sync, "job", 3, &options, &mine), REDLOCK_TAKEN);
-    cr_assert(strstr(failure.error.text, "another thread of this process has the lock"));
+    cr_assert(strstr(failure.error.text, "a thread of this process has the lock"));
     cr_assert_gt(failure.remaining_ms, 0);
     cr_assert_eq(redlock_lock_for(quorum.sync, "job", 3, 30, &options, &mine),
                  REDLOCK_TIMEOUT);
-    cr_assert(strstr(failure.error.text, "another thread of this process has the lock"));
+    cr_assert(strstr(failure.error.text, "a thread of this process has the lock"));
     cr_assert_eq(failure.count, 0);
     redlock_hold_free(theirs);
 }
@@ -137,6 +137,20 @@ Test(sync_token, is_adopted)
     cr_assert_eq(redlock_lock_adopt(quorum.sync, "job", 3, token, 0, &options, &mine),
                  REDLOCK_GONE);
     cr_assert_eq(failure.error.code, REDLOCK_GONE);
+}
+
+/* No lock is valid for longer than the longest TTL. */
+Test(sync_token, is_adopted_with_the_largest_validity)
+{
+    char token[REDLOCK_TOKEN_MAX + 1];
+    redlock_hold *theirs = hold_of(others), *mine = NULL;
+    strcpy(token, redlock_hold_token(theirs));
+    cr_assert_eq(redlock_unlock(theirs, REDLOCK_DISOWN), REDLOCK_OK);
+    cr_assert_eq(
+        redlock_lock_adopt(quorum.sync, "job", 3, token, INT64_MAX, &options, &mine),
+        REDLOCK_OK);
+    redlock_hold_free(theirs);
+    redlock_hold_free(mine);
 }
 
 /* A token that is not on the nodes changes nothing there. */
