@@ -26,17 +26,17 @@
  *     its type. free(NULL) is allowed. Arguments are copied. What a callback receives is
  *     valid until the callback returns.
  *  6. Outputs (ret_...) are the last parameters and are unchanged on failure.
- *  7. After fork() the child's handles are inert: every call returns REDLOCK_FORKED, the
+ *  7. After fork() the child's handles are inert: calls return REDLOCK_FORKED, the
  *     free functions only free memory, and nothing is sent. The child has to create a new
  *     client. A child that was forked in a callback must not return to the loop that it
  *     shares with its parent.
  *  8. Codes. REDLOCK_OK is 0. REDLOCK_CODES has the meaning of each code;
  *     redlock_code_text() returns the same text. The comment on a function lists the codes
  *     other than OK that it returns ("Errors") and the codes that its callback gets
- *     ("Results"). Every call with a client or a lease returns FORKED in a forked child,
- *     and CLOSED if the client is NULL or redlock_client_free() was called. If a call
- *     returns another code than OK, redlock_last_error() says why: which argument or
- *     option, its value and its limits.
+ *     ("Results"). Every call that returns a code returns CLOSED if its client is NULL or
+ *     this process has freed it, and otherwise FORKED in a forked child. If a call returns
+ *     another code than OK, redlock_last_error() says why: which argument or option, its
+ *     value and its limits.
  *  9. Growth. Structs may get more members at their end. For what the caller allocates, the
  *     inline functions pass the size that the program was built with to the functions that
  *     end in _sized. These read and write no more than that.
@@ -161,7 +161,7 @@ REDLOCK_API const char *redlock_version(void);
       "the lease is not in a state that allows this call; nothing was started")            \
     X(FORKED, 31, "the handle belongs to the parent process: create a new client")         \
     X(CLOSED, 32,                                                                          \
-      "the client was freed; what it still held ends with its TTL at the latest")          \
+      "the client was freed; what this process held ends with its TTL at the latest")      \
     X(SYSTEM, 33, "a system call failed; the lock is not held by this call")               \
     X(WOULD_DEADLOCK, 34,                                                                  \
       "this call would block inside a callback; nothing was started: make it from "        \
@@ -186,8 +186,9 @@ typedef struct redlock_error {
 /*
  * Why the last call of this thread failed, if its function returns a code. Each thread has
  * its own. Read it right after that call: every later call of the thread may change it. It
- * is never NULL; its code is OK before the first failure. It says nothing about an
- * operation that has started: its callback gets the result.
+ * is never NULL; its code is OK before the first failure, and a call that succeeds leaves it
+ * as it is. It says nothing about an operation that has started: its callback gets the
+ * result.
  */
 REDLOCK_API const redlock_error *redlock_last_error(void);
 

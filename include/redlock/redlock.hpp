@@ -3,7 +3,7 @@
  * std::scoped_lock, as a std::mutex does. Header only; the rules of redlock/sync.h apply.
  *
  *  1. A call that fails throws redlock::error, whose what() is the text of
- *     redlock_last_error(). A lock that another owner has is no failure:
+ *     redlock_last_error(), or of the code. A lock that another owner has is no failure:
  *     lock() waits for it, and try_...() returns false. unlock() and destructors never
  *     throw.
  *  2. Many threads may share one mutex, or each may have its own: only the key matters. A

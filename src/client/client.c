@@ -62,8 +62,10 @@ static redlock_code make(struct event_base *base, const char *const *uris, size_
     if (code == REDLOCK_OK)
         code = rl_nodes_parse_uris(&client->nodes, uris);
     if (code == REDLOCK_OK && !rl_loop_open(&client->loop))
-        code = rl_fail(REDLOCK_SYSTEM, "the client's timer cannot be made: %s",
-                       strerror(errno));
+        code = errno == ENOMEM
+                   ? rl_fail_by_code(REDLOCK_NO_MEMORY)
+                   : rl_fail(REDLOCK_SYSTEM, "the client's timer cannot be made: %s",
+                             strerror(errno));
     if (code != REDLOCK_OK) {
         free_client(client, false);
         return code;

@@ -118,10 +118,10 @@ static void tick_node(struct rl_task *task)
     struct rl_node *node = (struct rl_node *)task;
     rl_heap_drop(&task->loop->heap, &task->due);
     step_link(node, (struct rl_link_event){.type = RL_LINK_TICK});
-    if (rl_link_is_open(&node->link))
-        rl_startup_check(node->nodes);
-    else
+    if (node->link.state == RL_LINK_DOWN)
         note_tried(node);
+    else
+        rl_startup_check(node->nodes);
 }
 
 static const struct rl_task_class node_class = {

@@ -51,8 +51,7 @@ unsigned rl_system_fork_generation(void)
 
 bool rl_system_host_name(char *ret_name, size_t room)
 {
-    ret_name[room - 1] = '\0';
-    return gethostname(ret_name, room - 1) == 0;
+    return gethostname(ret_name, room) == 0;
 }
 
 long rl_system_pid(void)

@@ -2,9 +2,8 @@
  * What the library asks the operating system: clocks, random numbers, and about its process
  * and machine.
  *
- * The folder io/ is all that the library takes from outside, besides memory: these calls,
- * the event loop (timer.h), sockets (stream.h) and name resolution (resolver.h). The
- * simulator replaces this folder by one of its own.
+ * The folder io/ is all that a client takes from outside, besides memory: these calls, the
+ * event loop (timer.h), sockets (stream.h) and name resolution (resolver.h).
  */
 #ifndef RL_SYSTEM_H
 #define RL_SYSTEM_H

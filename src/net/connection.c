@@ -115,9 +115,11 @@ void rl_connection_connect(struct rl_connection *connection)
         connect_to(connection, &address);
         return;
     }
-    connection->resolving =
+    struct rl_resolve *request =
         rl_resolve_start(connection->resolver, uri->host, uri->port,
                          connection->address_turn++, on_resolved, connection);
+    if (request)
+        connection->resolving = request;
 }
 
 static void note_error(struct rl_connection *connection, const struct rl_reply *reply)

@@ -246,10 +246,11 @@ struct thread {
 static void on_own_key(redlock_lease *lease, const redlock_result *result, void *arg)
 {
     struct thread *own = arg;
-    if (result->code != REDLOCK_OK || ++own->done == THREAD_STEPS)
+    bool is_over = result->code != REDLOCK_OK || redlock_valid_ms(lease) == 0 ||
+                   ++own->done == THREAD_STEPS ||
+                   redlock_extend(lease, 0, on_own_key, own) != REDLOCK_OK;
+    if (is_over)
         event_base_loopbreak(own->quorum.base);
-    else if (redlock_valid_ms(lease) > 0)
-        redlock_extend(lease, 0, on_own_key, own);
 }
 
 static void *run_own_loop(void *arg)
