@@ -1,0 +1,75 @@
+#include "keyspace.h"
+
+#include <stdlib.h>
+
+/* FNV-1a, 32 bits */
+static uint32_t hash_of(struct rl_word name)
+{
+    uint32_t hash = UINT32_C(2166136261);
+    for (size_t i = 0; i < name.len; i++)
+        hash = (hash ^ (unsigned char)name.text[i]) * UINT32_C(16777619);
+    return hash;
+}
+
+bool keyspace_is_expired(const struct keyspace *keyspace, const struct key *key,
+                         int64_t now_ms)
+{
+    return keyspace->expires_early ? now_ms >= key->expires : now_ms > key->expires;
+}
+
+struct key *keyspace_find(struct keyspace *keyspace, unsigned db, struct rl_word name,
+                          int64_t now_ms)
+{
+    uint32_t hash = hash_of(name);
+    for (struct key *key = keyspace->key; key < keyspace->key + keyspace->keys; key++) {
+        if (key->hash != hash || key->db != db || !word_is(bytes_word(&key->name), name))
+            continue;
+        if (!keyspace_is_expired(keyspace, key, now_ms))
+            return key;
+        if (!keyspace->keeps_expired)
+            keyspace_delete(keyspace, key);
+        return NULL;
+    }
+    return NULL;
+}
+
+struct key *keyspace_add(struct keyspace *keyspace, unsigned db, struct rl_word name,
+                         enum key_type type)
+{
+    if (keyspace->keys == keyspace->room) {
+        size_t room = keyspace->room ? 2 * keyspace->room : 16;
+        keyspace->key = bytes_realloc(keyspace->key, room * sizeof(*keyspace->key));
+        memset(keyspace->key + keyspace->room, 0,
+               (room - keyspace->room) * sizeof(*keyspace->key));
+        keyspace->room = room;
+    }
+    struct key *key = &keyspace->key[keyspace->keys++];
+    key->hash = hash_of(name);
+    key->db = db;
+    key->type = type;
+    key->expires = KEY_FOREVER;
+    bytes_set(&key->name, name);
+    key->string.len = 0;
+    key->zset.items = 0;
+    key->list_len = 0;
+    return key;
+}
+
+void keyspace_delete(struct keyspace *keyspace, struct key *key)
+{
+    struct key deleted = *key;
+    keyspace->keys--;
+    *key = keyspace->key[keyspace->keys];
+    keyspace->key[keyspace->keys] = deleted;
+}
+
+void keyspace_free(struct keyspace *keyspace)
+{
+    for (size_t i = 0; i < keyspace->room; i++) {
+        bytes_free(&keyspace->key[i].name);
+        bytes_free(&keyspace->key[i].string);
+        zset_free(&keyspace->key[i].zset);
+    }
+    free(keyspace->key);
+    *keyspace = (struct keyspace){0};
+}

@@ -1,0 +1,135 @@
+#include "script_cache.h"
+
+#include <lauxlib.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#include "lua_sandbox.h"
+#include "lua_values.h"
+#include "reply.h"
+
+struct scripts *scripts_new(void)
+{
+    struct scripts *scripts = bytes_realloc(NULL, sizeof(*scripts));
+    *scripts = (struct scripts){.lua = luaL_newstate()};
+    if (!scripts->lua)
+        abort();
+    lua_sandbox_open(scripts);
+    return scripts;
+}
+
+void scripts_forget(struct scripts *scripts)
+{
+    for (size_t i = 0; i < scripts->count; i++)
+        luaL_unref(scripts->lua, LUA_REGISTRYINDEX, scripts->script[i].function);
+    scripts->count = 0;
+}
+
+void scripts_free(struct scripts *scripts)
+{
+    lua_close(scripts->lua);
+    request_free(&scripts->command);
+    bytes_free(&scripts->reply);
+    free(scripts->script);
+    free(scripts);
+}
+
+const struct script *scripts_find(const struct scripts *scripts, struct rl_word sha1)
+{
+    if (sha1.len != SHA1_DIGITS)
+        return NULL;
+    for (size_t i = 0; i < scripts->count; i++)
+        if (strncasecmp(scripts->script[i].sha1, sha1.text, SHA1_DIGITS) == 0)
+            return &scripts->script[i];
+    return NULL;
+}
+
+const struct script *scripts_load(struct scripts *scripts, struct rl_word body,
+                                  struct bytes *out)
+{
+    struct script script;
+    sha1_digits(body, script.sha1);
+    const struct script *known =
+        scripts_find(scripts, (struct rl_word){script.sha1, SHA1_DIGITS});
+    if (known)
+        return known;
+    if (luaL_loadbuffer(scripts->lua, body.text, body.len, "@user_script") != 0) {
+        reply_error_format(out, "ERR Error compiling script (new function): %s",
+                           lua_tostring(scripts->lua, -1));
+        lua_pop(scripts->lua, 1);
+        return NULL;
+    }
+    script.function = luaL_ref(scripts->lua, LUA_REGISTRYINDEX);
+    if (scripts->count == scripts->room) {
+        scripts->room = scripts->room ? 2 * scripts->room : 16;
+        scripts->script =
+            bytes_realloc(scripts->script, scripts->room * sizeof(*scripts->script));
+    }
+    scripts->script[scripts->count] = script;
+    return &scripts->script[scripts->count++];
+}
+
+/* Past the check that forbids scripts to create globals. */
+static void set_global_words(lua_State *lua, const char *name, const struct rl_word *word,
+                             size_t words)
+{
+    lua_pushstring(lua, name);
+    lua_createtable(lua, (int)words, 0);
+    for (size_t i = 0; i < words; i++) {
+        lua_pushlstring(lua, word[i].text, word[i].len);
+        lua_rawseti(lua, -2, (int)i + 1);
+    }
+    lua_rawset(lua, LUA_GLOBALSINDEX);
+}
+
+/* `field` of the table on top, or NULL. */
+static const char *field_of(lua_State *lua, const char *field)
+{
+    lua_getfield(lua, -1, field);
+    const char *text = lua_tostring(lua, -1);
+    lua_pop(lua, 1); /* the table still refers to it */
+    return text;
+}
+
+/* An error that the script did not catch, as on_error() of the sandbox left it. */
+static void reply_failure(lua_State *lua, const struct script *script, struct bytes *out)
+{
+    if (!lua_istable(lua, -1)) {
+        reply_error_format(out, "ERR Error running script %s, %.100s", script->sha1,
+                           lua_tostring(lua, -1));
+        return;
+    }
+    struct bytes text = {0};
+    const char *err = field_of(lua, "err"), *source = field_of(lua, "source");
+    bytes_add_text(&text, err ? err : "");
+    lua_getfield(lua, -1, "line");
+    if (source && lua_isnumber(lua, -1)) {
+        bytes_add_text(&text, " script: ");
+        bytes_add_text(&text, script->sha1);
+        bytes_add_text(&text, ", on ");
+        bytes_add_text(&text, source);
+        bytes_add_text(&text, ":");
+        bytes_add_text(&text, lua_tostring(lua, -1));
+        bytes_add_text(&text, ".");
+    }
+    lua_pop(lua, 1);
+    reply_error(out, bytes_word(&text));
+    bytes_free(&text);
+}
+
+void scripts_run(struct scripts *scripts, const struct script *script, struct call *call,
+                 size_t first, size_t keys)
+{
+    lua_State *lua = scripts->lua;
+    scripts->call = call;
+    scripts->calls = 0;
+    set_global_words(lua, "KEYS", call->word + first, keys);
+    set_global_words(lua, "ARGV", call->word + first + keys, call->words - first - keys);
+    lua_sandbox_push_handler(lua);
+    lua_rawgeti(lua, LUA_REGISTRYINDEX, script->function);
+    if (lua_pcall(lua, 0, 1, -2) != 0)
+        reply_failure(lua, script, call->out);
+    else
+        lua_values_reply(lua, call->out);
+    lua_settop(lua, 0);
+}
