@@ -186,8 +186,8 @@ typedef struct redlock_error {
 /*
  * Why the last call of this thread failed, if its function returns a code. Each thread has
  * its own. Read it right after that call: every later call of the thread may change it. It
- * is never NULL; its code is OK before the first failure, and a call that succeeds leaves it
- * as it is. It says nothing about an operation that has started: its callback gets the
+ * is never NULL; its code is OK before the first failure, and a call that succeeds leaves
+ * it as it is. It says nothing about an operation that has started: its callback gets the
  * result.
  */
 REDLOCK_API const redlock_error *redlock_last_error(void);
