@@ -168,7 +168,7 @@ static void fail_to_fly(struct worker *worker)
         sync_quorum_fail(CALL_FLIGHT, worker->sync, worker->key, &worker->options);
 }
 
-#define LATE_MS 250 /* beyond the last useful time: threads may begin late, too */
+#define LATE_MS 1000 /* beyond the last useful time: threads may begin late, too */
 
 /* The nodes grant when less than min_validity_ms is left. */
 Test(sync_codes, of_late_grants)
@@ -176,8 +176,8 @@ Test(sync_codes, of_late_grants)
     static const char *const key[] = {"a", "b", "c"};
     static worker_job *const jobs[] = {fail_to_try, fail_to_lock, fail_to_fly};
     struct worker worker[3];
-    options.ttl_ms = 1500;
-    options.min_validity_ms = 1400;
+    options.ttl_ms = 3000;
+    options.min_validity_ms = 2900;
     servers_stop_first(&c.servers, 3);
     for (unsigned i = 0; i < 3; i++) {
         worker_start(&worker[i], c.sync, key[i], &options);
