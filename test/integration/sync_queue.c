@@ -206,12 +206,26 @@ Test(sync_queue, other_processes_get_the_lock)
     sync_quorum_close(&c);
 }
 
-/* On how many servers the key's queue has this many entries. */
-static unsigned with_places(struct sync_quorum *c, long long places)
+/* The entries of the key's queue, on each server. */
+struct places {
+    long long entries[SERVERS_MAX];
+};
+
+static struct places count_places(struct sync_quorum *c)
 {
+    struct places places = {0};
+    for (unsigned i = 0; i < c->servers.n; i++)
+        places.entries[i] = servers_number(&c->servers, i, "ZCARD job!queue");
+    return places;
+}
+
+/* On how many servers the queue has one entry more than before. */
+static unsigned with_another(struct sync_quorum *c, const struct places *before)
+{
+    struct places now = count_places(c);
     unsigned count = 0;
     for (unsigned i = 0; i < c->servers.n; i++)
-        count += servers_number(&c->servers, i, "ZCARD job!queue") == places;
+        count += now.entries[i] == before->entries[i] + 1;
     return count;
 }
 
@@ -228,13 +242,15 @@ Test(sync_queue, next_thread_waits_behind_the_process_that_was_notified)
     worker_start(&first, c.sync, "job", &options);
     worker_start(&next, c.sync, "job", &options);
     worker_start_holding(&other, theirs, "job", &options);
+    struct places places = count_places(&c);
     worker_do(&first, job_lock); /* so that it is subscribed from then on */
-    SYNC_QUORUM_UNTIL(with_places(&c, 1) >= 2);
+    SYNC_QUORUM_UNTIL(with_another(&c, &places) >= 2);
     cr_assert_eq(worker_done(&other, job_unlock), REDLOCK_OK);
     cr_assert_eq(worker_await(&first), REDLOCK_OK);
     for (unsigned i = 0; i < ROUNDS; i++) {
+        places = count_places(&c); /* its holder may have left an entry until its release */
         worker_do(&other, job_lock);
-        SYNC_QUORUM_UNTIL(with_places(&c, 1) >= 2);
+        SYNC_QUORUM_UNTIL(with_another(&c, &places) >= 2);
         worker_do(&next, job_lock);
         SYNC_QUORUM_UNTIL(sync_quorum_waiting(c.sync, "job") == 1);
         cr_assert_eq(worker_done(&first, job_unlock), REDLOCK_OK);
