@@ -9,14 +9,15 @@ import shutil
 import urllib.parse
 
 import lab
-from benching import CONFIG, FAILED, PATIENT, QUICK, bench, measure, served, texts, Running
+from benching import (CONFIG, FAILED, PATIENT, PROGRESS, QUICK, bench, measure, served, texts,
+                      Running)
 from lab import case, check, equal, redlock
 
 
 @case("--plot: a well-formed picture that names each node, with a strip for silent nodes")
 def _(quorum):
     path = lab.temporary("x.svg")
-    bench(quorum, *QUICK, "--plot", path).expect(0, err="^$")
+    bench(quorum, *QUICK, "--plot", path).expect(0, err=PROGRESS)
     names = [uri.removeprefix("unix://") for uri in quorum.uris]
     shown = texts(path)
     check("the lock: 3 of 5" in shown and "p50" in shown and "p99" in shown, f"{shown}")
@@ -167,7 +168,7 @@ def _(quorum):
     path, script = lab.temporary("x.svg"), lab.temporary("script")
     with lab.Quorum(9) as nine:
         bench(nine, "-n", "1", "--warmup", "0", *PATIENT, "--plot", path,
-              env=recorded(script)).expect(0, err="^$")
+              env=recorded(script)).expect(0, err=PROGRESS)
     check("the lock: 5 of 9" in texts(path), f"{texts(path)}")
     ticks = [re.findall(r'"[\d.e+-]+ ms" ', axis)
              for axis in lab.read(script).split("set ytics ()")[1:]]
@@ -191,7 +192,7 @@ def _(quorum):
         os.symlink(server.path, link)
         nodes.append("unix://" + urllib.parse.quote(os.fsencode(link)))
     redlock("bench", "-n", "1", "--warmup", "0", *PATIENT, "--plot", path, "-N",
-            ",".join(nodes)).expect(0, err="^$")
+            ",".join(nodes)).expect(0, err=PROGRESS)
     for name in names.values():
         check(any(one.endswith(name) for one in texts(path)), f"{name} in {texts(path)}")
 
@@ -223,7 +224,7 @@ def _(quorum):
     path, other = lab.temporary("x.svg"), lab.temporary("other")
     settings = lab.write(lab.temporary(".gnuplot"), f"set output '{other}'\n")
     home = {"HOME": os.path.dirname(settings)}
-    bench(quorum, *QUICK, "--plot", path, env=home).expect(0, err="^$")
+    bench(quorum, *QUICK, "--plot", path, env=home).expect(0, err=PROGRESS)
     check("the lock: 3 of 5" in texts(path), f"{texts(path)}")
     check(not os.path.exists(other), "another file")
 

@@ -13,6 +13,7 @@ SHARES = (0.5, 0.9, 0.99, 0.999, 1)
 PATIENT = ("--timeout", "20s", "-t", "300s")
 HANGING = ("--timeout", "1h", "-t", "10h")  # for as long as a node stands still
 QUICK = ("--warmup", "0", "-n", "200", *PATIENT)
+PROGRESS = r"^(redlock: bench: [\d.]+ s: [^\n]*\n)*$"  # all that stderr has: a line each second
 
 
 def bench(quorum, *words, env=None, **more):
