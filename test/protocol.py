@@ -46,7 +46,8 @@ class Protocol(unittest.TestCase):
     def test_bounds_are_those_of_the_scripts(self):
         text = "".join(SCRIPTS.values())
         for bound, shown in (("now + 5000000", "5 s"), ("> 1000000", "1 s"),
-                             ("'86400000'", "24 h"), ("+ 60000", "60 s"), ("= 1, 100", "100")):
+                             ("'86400000'", "24 h"), ("+ 60000", "60 s"),
+                             ("= 0, 10000", "10,000")):
             with self.subTest(bound):
                 self.assertIn(bound, text)
                 self.assertIn(shown, PAGE)

@@ -130,6 +130,30 @@ Test(waiting, dead_waiters_are_skipped)
     queue_close(&queue);
 }
 
+/* As many entries as a release passes over, half of them of one client. */
+#define DEAD "10000"
+
+static void add_dead_entries(struct queue *queue)
+{
+    servers_do_first(&queue->s.servers, queue->s.servers.n, "EVAL %s 1 job!queue " DEAD,
+                     "for i = 1, ARGV[1] do "
+                     "redis.call('ZADD', KEYS[1], i, '!wake:' .. i % 2 * i .. ' ' .. i) "
+                     "end");
+}
+
+Test(waiting, many_dead_waiters_are_skipped)
+{
+    struct queue queue;
+    redlock_lease_options options = queue_relying_options(&queue);
+    queue_open(&queue, 5);
+    struct waiter *waiter = queue_join(&queue, &options);
+    add_dead_entries(&queue);
+    cr_assert_eq(queue_release(&queue), REDLOCK_OK);
+    EXPECT_REPORTED(&queue.s, &waiter->reported, REDLOCK_OK);
+    LOOP_UNTIL(queue.s.base, queue_entries(&queue) == 0);
+    queue_close(&queue);
+}
+
 /* It is subscribed and does not come: then the second waiter gets the lock. */
 Test(waiting, the_second_comes_if_the_first_does_not)
 {
@@ -197,7 +221,7 @@ Test(waiting, a_bare_quorum_of_notifications_is_enough)
     quorum_close(&queue.s);
 }
 
-/* A client that breaks the lock notifies, too. */
+/* A client that breaks the lock notifies, too, also behind dead waiters. */
 static void note_inspection(redlock_client *client, const redlock_inspection *inspection,
                             void *arg)
 {
@@ -213,6 +237,7 @@ Test(waiting, a_broken_lock_notifies)
     redlock_lease_options options = queue_relying_options(&queue);
     queue_open(&queue, 5);
     struct waiter *waiter = queue_join(&queue, &options);
+    add_dead_entries(&queue);
     cr_assert_eq(redlock_break(queue.s.client, "job", 3, note_inspection, &broken),
                  REDLOCK_OK);
     EXPECT_REPORTED(&queue.s, &waiter->reported, REDLOCK_OK);
