@@ -98,7 +98,8 @@ Test(fake_greeting, the_reason_for_closing_is_reported)
 
 Test(fake_greeting, a_greeting_without_a_reply)
 {
-    static const struct fake_line script[] = {{"INFO server", NULL, FAKE_FOREVER}, {0}};
+    static const struct fake_line script[] = {{"INFO server", NULL, FAKE_FOREVER}, {0}},
+                                  answered[] = {{0}};
     redlock_options options = quorum_options();
     options.connect_timeout_ms = 3000; /* enough for the two others, on any machine */
     struct fake_quorum f;
@@ -107,7 +108,7 @@ Test(fake_greeting, a_greeting_without_a_reply)
     cr_assert_eq(quorum_node(lease, FAKE)->verdict, REDLOCK_VERDICT_ABSENT);
     redlock_lease_free(lease);
     LOOP_UNTIL(f.s.base, quorum_link(f.s.client, FAKE)->fault == REDLOCK_FAULT_TIMEOUT);
-    f.fake.line = nothing;
+    f.fake.line = answered;
     fake_quorum_await_ready(&f);
     quorum_drain(&f.s);
     fake_quorum_close(&f);
