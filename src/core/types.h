@@ -67,7 +67,7 @@ static inline rl_time rl_time_add_sat(rl_time a, rl_time b)
 
 /* For functions that a healthy quorum never calls: the compiler moves them away from the
    hot code. */
-#define RL_RARE __attribute__((cold))
+#define RL_RARE __attribute__((cold, noinline))
 
 /* Bytes without a terminating NUL. */
 struct rl_word {
