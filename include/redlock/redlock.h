@@ -338,6 +338,20 @@ static inline size_t redlock_client_explain(const redlock_client *client,
     return redlock_client_explain_sized(client, nodes, room, sizeof(*nodes));
 }
 
+/*
+ * The flight recorder: the last 256 events of the client, as text, for example when a lock
+ * was lost. It records at all times what the client sent, what the nodes replied, what the
+ * caller asked for and was told, and when. One event per line, the oldest first; the lines
+ * before and after them have the present state. docs/recorder.md describes them. The text
+ * has no password, of a token only four bytes, and at most the first 128 bytes of a key.
+ *
+ * Writes a string of at most `room` bytes, with the NUL; if the text is longer, it leaves
+ * out lines at the beginning. Returns the length of the whole text, without the NUL.
+ * `text` may be NULL if `room` is 0. It sends nothing and allocates nothing.
+ */
+REDLOCK_API size_t redlock_client_record(const redlock_client *client, char *text,
+                                         size_t room);
+
 /* --- leases --- */
 
 typedef struct redlock_lease redlock_lease;

@@ -88,6 +88,13 @@ static inline size_t redlock_sync_explain(redlock_sync *sync, redlock_node *node
     return redlock_sync_explain_sized(sync, nodes, room, sizeof(*nodes));
 }
 
+/*
+ * The flight recorder's text, as redlock_client_record(). Writes a string of at most `room`
+ * bytes; returns the length of the whole text. 0: the client is closed, or the call is made
+ * in a callback or in a forked child; then it writes nothing.
+ */
+REDLOCK_API size_t redlock_sync_record(redlock_sync *sync, char *text, size_t room);
+
 /* --- ending waits --- */
 
 /*

@@ -204,7 +204,7 @@ bool rl_loop_open(struct rl_loop *loop)
 {
     struct rl_clocks clocks = rl_clocks_begin();
     rl_clock_init(&loop->clock, clocks.boot, clocks.unslewed);
-    rl_loop_read_clock(loop);
+    loop->recorder.began = rl_loop_read_clock(loop);
     loop->timer = rl_timer_new(loop->base, &handler, loop);
     return loop->timer != NULL;
 }

@@ -12,6 +12,7 @@
 
 #include "base/token.h"
 #include "core/clock.h"
+#include "recorder.h"
 #include "redlock/redlock.h"
 #include "task.h"
 
@@ -46,6 +47,8 @@ struct rl_loop {
     struct rl_task list;      /* head of a ring: leases, inspections, checks, ... */
     struct rl_task *deferred; /* dead tasks that wait to be destroyed */
     struct rl_task *soon, **soon_end; /* tick at the end of this iteration, in this order */
+
+    struct rl_recorder recorder;
 };
 
 void rl_loop_init(struct rl_loop *loop, struct event_base *base,
@@ -106,6 +109,13 @@ static inline void rl_loop_called_back(struct rl_loop *loop)
     loop->stale = true;
     if (!loop->reads_replies)
         rl_loop_refresh_clock(loop);
+}
+
+/* Records an event, at the time that was read last; see rl_recorder_add(). */
+static inline struct rl_record *rl_loop_record(struct rl_loop *loop,
+                                               enum rl_record_type type, uint32_t lease)
+{
+    return rl_recorder_add(&loop->recorder, loop->now, type, lease);
 }
 
 /* For jitter and the like, not for names: without entropy it can be predicted. */

@@ -59,7 +59,10 @@ static bool send_command(struct rl_members *members,
 static void publish(struct rl_members *members)
 {
     struct rl_nodes *nodes = members->nodes;
-    members->active = rl_membership_active(&members->membership);
+    rl_node_set active = rl_membership_active(&members->membership);
+    if (active != members->active)
+        rl_loop_record(nodes->loop, RL_RECORD_MEMBERS, 0)->nodes = active;
+    members->active = active;
     for (unsigned i = 0; i < nodes->n; i++)
         rl_membership_nonce(&members->membership, i, nodes->nonce[i]);
 }

@@ -84,6 +84,28 @@ static bool is_usual(const struct rl_link *link, const struct rl_link_event *eve
     return passes_by && link->state == RL_LINK_READY;
 }
 
+/*
+ * Of a node that stays down, only the first failure is recorded, and each new fault: the
+ * attempts to reconnect would overwrite what happened before.
+ */
+RL_RARE static void record_link(struct rl_node *node, const struct rl_link_event *event)
+{
+    const struct rl_link *link = &node->link;
+    bool stays_down = !rl_link_is_open(link) && node->recorded_state < RL_LINK_READY;
+    bool changed = stays_down ? event->type == RL_LINK_CONNECTED && link->failures == 0
+                              : link->state != node->recorded_state;
+    if (!changed && link->fault == node->recorded_fault)
+        return;
+    node->recorded_state = link->state;
+    node->recorded_fault = link->fault;
+    struct rl_record *record = rl_loop_record(node->task.loop, RL_RECORD_LINK, 0);
+    record->what = event->type;
+    record->node = node->index & 0xff;
+    record->state = link->state;
+    record->link.fault = (uint8_t)link->fault;
+    record->link.restarted = link->restarted;
+}
+
 static void step_link(struct rl_node *node, struct rl_link_event event)
 {
     struct rl_nodes *nodes = node->nodes;
@@ -98,6 +120,7 @@ static void step_link(struct rl_node *node, struct rl_link_event event)
     if (event.type != RL_LINK_SENT && event.type != RL_LINK_ANSWERED)
         event.random = rl_loop_random(nodes->loop);
     enum rl_link_action action = rl_link_step(&node->link, &event);
+    record_link(node, &event);
     update_view(node);
     if (!rl_link_is_open(&node->link))
         nodes->handler->disconnected(nodes->arg, node->index);

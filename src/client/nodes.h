@@ -28,6 +28,9 @@ struct rl_node {
     enum rl_fault reconnect_fault;
     rl_time took; /* reply time of the first reply parsed in this read event; 0: none yet */
     struct rl_link link;
+    /* The state and the fault of the link in its last event that was recorded. */
+    enum rl_link_state recorded_state;
+    enum rl_fault recorded_fault;
     struct rl_connection connection;
     struct rl_uri uri;
 };

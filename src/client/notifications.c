@@ -34,6 +34,14 @@ struct rl_subscriber {
     struct rl_connection connection;
 };
 
+static void record_state(const struct rl_subscriber *subscriber)
+{
+    struct rl_record *record =
+        rl_loop_record(subscriber->task.loop, RL_RECORD_SUBSCRIBED, 0);
+    record->node = subscriber->index & 0xff;
+    record->state = subscriber->state == SUBSCRIBED;
+}
+
 /* --- the connection --- */
 
 static void enter(struct rl_subscriber *subscriber, enum state state, rl_time due)
@@ -56,8 +64,10 @@ static void fail(struct rl_subscriber *subscriber)
     pause = pause / 2 + rl_uniform(rl_loop_random(loop), pause / 2);
     rl_connection_abort(&subscriber->connection);
     enter(subscriber, DISCONNECTED, now + pause);
-    if (was_subscribed)
+    if (was_subscribed) {
+        record_state(subscriber);
         rl_loop_broadcast(loop, RL_TASK_UNSUBSCRIBED, subscriber->index);
+    }
 }
 
 static void begin(struct rl_subscriber *subscriber)
@@ -172,6 +182,7 @@ static void on_replied(void *arg, const struct rl_op *op, const struct rl_reply 
         fail(subscriber);
     } else if (subscriber->state == CONNECTING) {
         enter(subscriber, SUBSCRIBED, subscriber->parsed + IDLE);
+        record_state(subscriber);
         rl_loop_broadcast(subscriber->task.loop, RL_TASK_SUBSCRIBED, subscriber->index);
     }
 }

@@ -25,6 +25,7 @@ void rl_startup_check(struct rl_nodes *nodes)
         return;
     }
     rl_task_end(&nodes->startup_task);
+    rl_loop_record(nodes->loop, RL_RECORD_STARTUP, 0)->nodes = nodes->view.ready;
     rl_loop_broadcast(nodes->loop, RL_TASK_STARTUP_OVER, 0);
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/heap.h"
 
+struct rl_lease_line;
 struct rl_loop;
 struct rl_op;
 struct rl_reply;
@@ -33,6 +34,8 @@ struct rl_task_class {
     void (*close)(
         struct rl_task *task); /* the client is being freed: report, then detach */
     void (*destroy)(struct rl_task *task); /* NULL: the task is a part of the client */
+    /* For the text of the flight recorder; NULL: the task is no lease of a caller. */
+    void (*describe)(const struct rl_task *task, struct rl_lease_line *ret_line);
 };
 
 struct rl_task {

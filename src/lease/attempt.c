@@ -43,6 +43,81 @@ char *rl_attempt_token(const struct rl_attempt *attempt)
     return texts_of(attempt) + attempt->key_len + suffix_len(attempt->config);
 }
 
+/* --- recording --- */
+
+void rl_attempt_describe(const struct rl_attempt *attempt, struct rl_lease_line *ret_line)
+{
+    *ret_line = (struct rl_lease_line){
+        .number = attempt->number,
+        .lease = &attempt->lease,
+        .options = &attempt->config->options,
+        .key = key_of(attempt),
+        .token = {rl_attempt_token(attempt), attempt->token_len},
+    };
+}
+
+/*
+ * An acquire is recorded with the end of its key. In the room, the ballots come before the
+ * key: so eight bytes can be read even if the key is shorter.
+ */
+static void record_sent(const struct rl_attempt *attempt, const struct rl_update *update,
+                        struct rl_word key)
+{
+    struct rl_record *record =
+        rl_loop_record(attempt->task.loop, RL_RECORD_SENT, attempt->number);
+    record->what = update->command;
+    record->state = attempt->lease.state;
+    record->sent.nodes = update->send;
+    record->sent.round = update->seq;
+    if (update->command == RL_CMD_ACQUIRE) {
+        record->node = key.len < RL_RECORD_KEY ? key.len & 0xff : RL_RECORD_KEY;
+        memcpy(record->sent.key, key.text + key.len - RL_RECORD_KEY, RL_RECORD_KEY);
+    } else {
+        record->sent.recreate = update->recreate;
+    }
+}
+
+_Static_assert(sizeof(struct rl_ballot) >= RL_RECORD_KEY, "see record_sent()");
+
+static void record_reply(const struct rl_attempt *attempt,
+                         const struct rl_lease_event *event)
+{
+    struct rl_record *record =
+        rl_loop_record(attempt->task.loop, RL_RECORD_REPLY, attempt->number);
+    record->what = event->command;
+    record->node = event->node;
+    record->state = event->vote;
+    record->reply.round = (uint16_t)event->seq;
+    record->reply.fault = (uint16_t)event->fault;
+    record->reply.pttl = event->pttl;
+    record->reply.fence = event->fence;
+}
+
+/* What makes it step, if that is neither a vote nor a request, which are recorded. */
+RL_RARE static void record_step(const struct rl_attempt *attempt,
+                                const struct rl_lease_event *event)
+{
+    const struct rl_lease *lease = &attempt->lease;
+    struct rl_record *record =
+        rl_loop_record(attempt->task.loop, RL_RECORD_STEP, attempt->number);
+    record->what = event->type;
+    record->node = event->node;
+    record->state = lease->state;
+    record->step.cause = (uint8_t)lease->cause;
+    record->step.granted = lease->round.granted;
+    record->step.waiting = lease->round.waiting;
+    record->step.missing = lease->missing;
+}
+
+static void record_result(const struct rl_attempt *attempt, unsigned reports)
+{
+    struct rl_record *record =
+        rl_loop_record(attempt->task.loop, RL_RECORD_RESULT, attempt->number);
+    record->what = reports & 0xff;
+    record->state = attempt->lease.cause;
+    record->until = attempt->lease.valid;
+}
+
 /* --- sending --- */
 
 static const char unmarked[RL_NONCE] = "----------------";
@@ -66,28 +141,28 @@ static void add_fence(const struct rl_attempt *attempt, enum rl_command command,
                                                    client->loop.now);
 }
 
-/* Returns the nodes for which there was no memory. */
-static rl_node_set send_command(struct rl_attempt *attempt, enum rl_command command,
-                                uint32_t seq, bool recreate, rl_node_set nodes)
+/*
+ * Returns the nodes for which there was no memory. Sets what the command of a plain lock
+ * needs, one by one: to clear all of the arguments first would cost more than the rest.
+ */
+static rl_node_set send_command(struct rl_attempt *attempt, const struct rl_update *update)
 {
-    struct rl_message message = {
-        .kind = attempt->config->kind,
-        .command = command,
-        .seq = seq,
-        .args =
-            {
-                .key = key_of(attempt),
-                .token = {rl_attempt_token(attempt), attempt->token_len},
-                .ttl_ms = attempt->lease.ttl / RL_MS,
-                .recreate = recreate,
-            },
-    };
+    struct rl_message message;
+    message.kind = attempt->config->kind;
+    message.command = update->command;
+    message.seq = update->seq;
+    message.args.key = key_of(attempt);
+    message.args.token = (struct rl_word){rl_attempt_token(attempt), attempt->token_len};
+    message.args.ttl_ms = attempt->lease.ttl / RL_MS;
+    message.args.recreate = update->recreate;
+    message.args.queue_entry.len = message.args.nonce.len = 0;
     if (attempt->config->kind->is_fenced)
-        add_fence(attempt, command, &message.args);
-    if (command == RL_CMD_RELEASE && attempt->owner)
+        add_fence(attempt, update->command, &message.args);
+    if (update->command == RL_CMD_RELEASE && attempt->owner)
         class_of(attempt->owner)->set_queue_entry(attempt->owner, &message.args);
+    record_sent(attempt, update, message.args.key);
     return rl_nodes_send(&rl_client_of(&attempt->task)->nodes, &attempt->task, &message,
-                         nodes);
+                         update->send);
 }
 
 /* The TTL of the next round. */
@@ -117,21 +192,27 @@ static const struct rl_view *view_of(const struct rl_attempt *attempt,
     return fenced;
 }
 
+static void take_vote(struct rl_attempt *attempt, const struct rl_lease_event *event)
+{
+    record_reply(attempt, event);
+    rl_attempt_step(attempt, event);
+}
+
 /* A node to which nothing could be sent, for lack of memory, counts as a refusal. */
 RL_RARE static void refuse(struct rl_attempt *attempt, const struct rl_update *update,
                            rl_node_set nodes)
 {
     rl_loop_refresh_clock(attempt->task.loop);
     for (rl_node_set rest = nodes; rest; rest &= rest - 1)
-        rl_attempt_step(attempt, &(struct rl_lease_event){
-                                     .type = RL_EVENT_VOTE,
-                                     .node = (uint8_t)rl_first(rest),
-                                     .seq = update->seq,
-                                     .command = update->command,
-                                     .vote = RL_VOTE_ERROR,
-                                     .fault = RL_FAULT_MEMORY,
-                                     .pttl = -1,
-                                 });
+        take_vote(attempt, &(struct rl_lease_event){
+                               .type = RL_EVENT_VOTE,
+                               .node = (uint8_t)rl_first(rest),
+                               .seq = update->seq,
+                               .command = update->command,
+                               .vote = RL_VOTE_ERROR,
+                               .fault = RL_FAULT_MEMORY,
+                               .pttl = -1,
+                           });
 }
 
 static void reschedule(struct rl_attempt *attempt)
@@ -151,15 +232,16 @@ static void follow(struct rl_attempt *attempt, const struct rl_update *update)
     redlock_client *client = rl_client_of(&attempt->task);
     rl_node_set failed = 0;
     if (update->send)
-        failed = send_command(attempt, update->command, update->seq, update->recreate,
-                              update->send);
+        failed = send_command(attempt, update);
     rl_node_set counted = attempt->lease.round.waiting | attempt->lease.round.granted;
     if ((update->send || update->reports) && counted != rl_all(client->nodes.n))
         rl_client_note_absent(client, attempt->lease.ballot,
                               attempt->config->kind->is_fenced);
     reschedule(attempt);
-    if (update->reports && attempt->owner)
+    if (update->reports && attempt->owner) {
+        record_result(attempt, update->reports);
         class_of(attempt->owner)->report(attempt->owner, update->reports);
+    }
     if (failed)
         refuse(attempt, update, failed);
 }
@@ -186,7 +268,9 @@ void rl_attempt_tick(struct rl_task *task)
     rl_heap_drop(&task->loop->heap, &task->due);
     if (attempt->lease.state == RL_LEASE_NEW)
         return;
-    rl_attempt_step(attempt, &(struct rl_lease_event){.type = RL_EVENT_TICK});
+    static const struct rl_lease_event event = {.type = RL_EVENT_TICK};
+    record_step(attempt, &event);
+    rl_attempt_step(attempt, &event);
 }
 
 void rl_attempt_expire(struct rl_task *task)
@@ -200,11 +284,14 @@ void rl_attempt_event(struct rl_task *task, enum rl_task_event event, unsigned n
 {
     struct rl_attempt *attempt = attempt_of(task);
     bool ready = event == RL_TASK_READY && attempt->lease.state == RL_LEASE_CLEANUP;
-    if (ready || event == RL_TASK_RESTARTED)
-        rl_attempt_step(attempt, &(struct rl_lease_event){
-                                     .type = ready ? RL_EVENT_READY : RL_EVENT_RESTARTED,
-                                     .node = (uint8_t)node,
-                                 });
+    if (!ready && event != RL_TASK_RESTARTED)
+        return;
+    struct rl_lease_event step = {
+        .type = ready ? RL_EVENT_READY : RL_EVENT_RESTARTED,
+        .node = (uint8_t)node,
+    };
+    record_step(attempt, &step);
+    rl_attempt_step(attempt, &step);
 }
 
 /*
@@ -240,7 +327,12 @@ RL_RARE static bool resend(struct rl_attempt *attempt, unsigned node,
         is_outdated(attempt, op))
         return false;
     rl_loop_refresh_clock(attempt->task.loop);
-    return send_command(attempt, op->command, op->seq, op->recreate, rl_bit(node)) == 0;
+    return send_command(attempt, &(struct rl_update){
+                                     .send = rl_bit(node),
+                                     .command = op->command,
+                                     .recreate = op->recreate,
+                                     .seq = op->seq,
+                                 }) == 0;
 }
 
 void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *op,
@@ -260,17 +352,17 @@ void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *
     if (op->joins_queue && attempt->owner && reply && parsed.fault == RL_FAULT_NONE &&
         !parsed.not_queued)
         class_of(attempt->owner)->queued(attempt->owner, node, op->sent);
-    rl_attempt_step(attempt, &(struct rl_lease_event){
-                                 .type = RL_EVENT_VOTE,
-                                 .node = (uint8_t)node,
-                                 .seq = op->seq,
-                                 .command = op->command,
-                                 .vote = parsed.vote,
-                                 .fault = parsed.fault,
-                                 .pttl = parsed.pttl,
-                                 .fence = parsed.fence,
-                                 .took = task->loop->boot - op->asked,
-                             });
+    take_vote(attempt, &(struct rl_lease_event){
+                           .type = RL_EVENT_VOTE,
+                           .node = (uint8_t)node,
+                           .seq = op->seq,
+                           .command = op->command,
+                           .vote = parsed.vote,
+                           .fault = parsed.fault,
+                           .pttl = parsed.pttl,
+                           .fence = parsed.fence,
+                           .took = task->loop->boot - op->asked,
+                       });
 }
 
 /* A release is under way, will follow, or is due on a node with an open connection. */
@@ -353,6 +445,7 @@ struct rl_attempt *rl_attempt_another(const struct rl_attempt *attempt)
     rl_attempt_init(another, attempt->config, another + 1, key_of(attempt),
                     attempt->token_len);
     another->lease.spread = attempt->lease.spread;
+    another->number = attempt->number;
     return another;
 }
 
@@ -371,8 +464,11 @@ char *rl_attempt_own(struct rl_attempt *attempt, struct rl_task *owner)
 /* A release that is sent twice does no harm. */
 void rl_attempt_withdraw(struct rl_attempt *attempt)
 {
-    (void)send_command(attempt, RL_CMD_RELEASE, attempt->lease.round.seq, false,
-                       rl_client_of(&attempt->task)->nodes.view.open);
+    (void)send_command(attempt, &(struct rl_update){
+                                    .send = rl_client_of(&attempt->task)->nodes.view.open,
+                                    .command = RL_CMD_RELEASE,
+                                    .seq = attempt->lease.round.seq,
+                                });
 }
 
 bool rl_attempt_is_past(const struct rl_attempt *attempt)

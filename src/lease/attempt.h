@@ -29,6 +29,7 @@ struct rl_attempt {
     char (*value)[REDLOCK_TOKEN_MAX +
                   1]; /* other holders' values per node; NULL: none seen */
     rl_time proposed; /* the nodes' time when the attempt began */
+    uint32_t number;  /* rl_record_lease(), for the flight recorder */
     uint16_t key_len;
     uint8_t token_len;
     bool has_waiters; /* other waiters were queued when it was released */
@@ -58,6 +59,9 @@ struct rl_attempt *rl_attempt_another(const struct rl_attempt *attempt);
 char *rl_attempt_own(struct rl_attempt *attempt, struct rl_task *owner);
 
 char *rl_attempt_token(const struct rl_attempt *attempt);
+
+/* What the flight recorder shows of it. */
+void rl_attempt_describe(const struct rl_attempt *attempt, struct rl_lease_line *ret_line);
 
 void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *event);
 

@@ -51,6 +51,31 @@ static redlock_result result_of(const redlock_lease *lease, redlock_code code)
     return result;
 }
 
+RL_RARE void rl_handle_record_asked(const redlock_lease *lease, enum rl_record_what what,
+                                    int64_t ms)
+{
+    struct rl_record *record =
+        rl_loop_record(lease->first.task.loop, RL_RECORD_ASKED, lease->first.number);
+    record->what = what;
+    record->ms = ms;
+}
+
+/* Records a code that a callback is about to get; not OK, which the attempt has recorded.
+ */
+RL_RARE static void record_told(const redlock_lease *lease,
+                                const struct rl_request *request, enum rl_record_what what,
+                                redlock_code code)
+{
+    if (!request->callback)
+        return;
+    struct rl_loop *loop = lease->first.task.loop;
+    const struct rl_lease *core = rl_handle_core(lease);
+    struct rl_record *record = rl_loop_record(loop, RL_RECORD_TOLD, lease->first.number);
+    record->what = what;
+    record->state = code;
+    record->ms = core ? rl_lease_left(core, loop->now) / RL_MS : 0;
+}
+
 /* Reports a request, once. The callback may free the lease or the client. */
 static void report(redlock_lease *lease, struct rl_request *request, redlock_code code)
 {
@@ -69,6 +94,8 @@ static void report_extended(redlock_lease *lease, redlock_code code)
 {
     if (lease->state == RL_HANDLE_EXTEND_WAITS || lease->state == RL_HANDLE_EXTENDING)
         lease->state = RL_HANDLE_IDLE;
+    if (code != REDLOCK_OK)
+        record_told(lease, &lease->request, RL_RECORD_EXTEND, code);
     report(lease, &lease->request, code);
 }
 
@@ -76,6 +103,8 @@ static void report_released(redlock_lease *lease, redlock_code code)
 {
     if (is_releasing(lease))
         lease->state = RL_HANDLE_IDLE;
+    if (code != REDLOCK_OK)
+        record_told(lease, &lease->release, RL_RECORD_RELEASE, code);
     report(lease, &lease->release, code);
 }
 
@@ -104,6 +133,8 @@ static void finish_acquire(redlock_lease *lease, redlock_code code)
      */
     if (code != REDLOCK_OK && lease->waiting.number && lease->attempt && !cancelled)
         rl_attempt_withdraw(lease->attempt);
+    if (code != REDLOCK_OK)
+        record_told(lease, &lease->request, RL_RECORD_ACQUIRE, code);
     report(lease, &lease->request, code);
 }
 
@@ -116,6 +147,8 @@ static void delay(redlock_lease *lease, rl_time at)
 {
     lease->state = RL_HANDLE_DELAYED;
     lease->waiting.next_attempt = at;
+    rl_loop_record(lease->first.task.loop, RL_RECORD_DELAYED, lease->first.number)->until =
+        at;
     rl_task_schedule(&lease->first.task, at);
 }
 
@@ -166,16 +199,22 @@ static redlock_code code_of_lost_extension(const redlock_lease *lease)
                : REDLOCK_NO_QUORUM;
 }
 
+static void report_lost(redlock_lease *lease)
+{
+    const redlock_lease_options *options = &lease->first.config->options;
+    redlock_code code = code_of[rl_handle_core(lease)->cause];
+    struct rl_request on_lost = {options->on_lost, options->lost_arg};
+    record_told(lease, &on_lost, RL_RECORD_LOSS, code);
+    report(lease, &on_lost, code);
+    if (lease->state == RL_HANDLE_EXTEND_WAITS)
+        report_extended(lease, code_of_lost_extension(lease));
+}
+
 static void report_one(redlock_lease *lease, enum rl_report event)
 {
     const redlock_lease_options *options = &lease->first.config->options;
     switch (event) {
-    case RL_REPORT_LOST:
-        report(lease, &(struct rl_request){options->on_lost, options->lost_arg},
-               code_of[rl_handle_core(lease)->cause]);
-        if (lease->state == RL_HANDLE_EXTEND_WAITS)
-            report_extended(lease, code_of_lost_extension(lease));
-        break;
+    case RL_REPORT_LOST: report_lost(lease); break;
     case RL_REPORT_HELD: finish_acquire(lease, REDLOCK_OK); break;
     case RL_REPORT_FAILED: attempt_failed(lease); break;
     case RL_REPORT_NOT_EXTENDED:
@@ -242,6 +281,8 @@ static void begin_attempt(redlock_lease *lease, enum rl_handle_state state)
         finish_acquire(lease, REDLOCK_NO_MEMORY);
         return;
     }
+    if (!is_first)
+        lease->attempt->number = rl_record_attempt(lease->first.number, ++lease->retries);
     char *token = rl_attempt_own(lease->attempt, &lease->first.task);
     if (!rl_token_make(&client->loop.token_bits, config->kind->mark, client->options.label,
                        token)) {
@@ -333,6 +374,8 @@ static void tick(struct rl_task *task)
     case RL_HANDLE_STARTUP:
         if (is_started(task))
             begin(lease);
+        else
+            rl_handle_record_asked(lease, RL_RECORD_ACQUIRE, 0);
         break;
     case RL_HANDLE_DELAYED:
         if (task->loop->now < lease->waiting.next_attempt)
@@ -383,6 +426,12 @@ void rl_handle_attempt_over(struct rl_task *task)
         rl_task_end(task);
 }
 
+static void describe(const struct rl_task *task, struct rl_lease_line *ret_line)
+{
+    const redlock_lease *lease = (const redlock_lease *)task;
+    rl_attempt_describe(lease->attempt ? lease->attempt : &lease->first, ret_line);
+}
+
 /* The caller owns the handle: it stays, without a client, until the caller frees it. */
 static void destroy(struct rl_task *task)
 {
@@ -405,6 +454,7 @@ const struct rl_attempt_class rl_handle_class = {
     .task.is_releasing = rl_attempt_is_releasing,
     .task.close = close_lease,
     .task.destroy = destroy,
+    .task.describe = describe,
     .over = rl_handle_attempt_over,
     .report = rl_handle_report,
     .set_queue_entry = rl_waiting_set_queue_entry,

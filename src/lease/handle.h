@@ -56,6 +56,7 @@ struct redlock_lease {
     int32_t extend_ttl_ms; /* 0: the TTL of the lease */
     enum rl_handle_state state : 8;
     uint8_t reports; /* of the lease machine, kept until the end of the iteration */
+    uint8_t retries; /* how many attempts followed the first one; wraps */
     /* The room of the first attempt follows in the same block. */
 };
 
@@ -76,6 +77,10 @@ static inline bool rl_handle_is_acquiring(const redlock_lease *lease)
 {
     return lease->state < RL_HANDLE_IDLE;
 }
+
+/* Records what the caller asked for; `ms` belongs to it, or is 0. */
+void rl_handle_record_asked(const redlock_lease *lease, enum rl_record_what what,
+                            int64_t ms);
 
 /* An attempt of the acquire is running. */
 static inline bool rl_handle_is_trying(const redlock_lease *lease)

@@ -26,6 +26,7 @@ static redlock_lease *allocate(redlock_client *client, struct rl_lease_config *c
         return NULL;
     rl_attempt_init(&lease->first, config, lease + 1, key, token_len);
     lease->first.lease.spread = rl_lease_spread(++client->leases);
+    lease->first.number = rl_record_lease(client->leases);
     return lease;
 }
 
@@ -109,6 +110,7 @@ static redlock_code make_adopted(redlock_client *client, const void *key, size_t
         rl_members_enable(&client->members);
     lease->attempt = &lease->first;
     memcpy(rl_attempt_own(lease->attempt, &lease->first.task), token, token_len + 1);
+    rl_handle_record_asked(lease, RL_RECORD_ADOPT, valid_ms);
     rl_time valid = rl_min(valid_ms, REDLOCK_TTL_MAX_MS) * RL_MS;
     rl_attempt_step(lease->attempt,
                     &(struct rl_lease_event){
@@ -193,6 +195,7 @@ static redlock_code ask_extension(redlock_lease *lease, int64_t ttl_ms,
         return code;
     lease->request = (struct rl_request){callback, arg};
     lease->extend_ttl_ms = (int32_t)ttl_ms;
+    rl_handle_record_asked(lease, RL_RECORD_EXTEND, ttl_ms);
     lease->state = RL_HANDLE_EXTEND_WAITS;
     if (rl_startup_barrier_is_open(&client->nodes.startup))
         rl_handle_extend(lease);
@@ -244,6 +247,7 @@ void redlock_cancel(redlock_lease *lease)
         return;
     bool tries = rl_handle_is_trying(lease);
     if (rl_handle_is_acquiring(lease) && lease->state != RL_HANDLE_CANCELLED) {
+        rl_handle_record_asked(lease, RL_RECORD_CANCEL, 0);
         lease->state = RL_HANDLE_CANCELLED;
         if (tries)
             rl_attempt_step(lease->attempt,
@@ -261,6 +265,7 @@ void redlock_disown(redlock_lease *lease)
     if (begin_request(lease) != REDLOCK_OK)
         return;
     if (rl_handle_is_settled(lease) && lease->attempt) {
+        rl_handle_record_asked(lease, RL_RECORD_DISOWN, 0);
         end_extension(lease);
         rl_attempt_step(lease->attempt, &(struct rl_lease_event){.type = RL_EVENT_DISOWN});
     }
@@ -279,6 +284,7 @@ static void let_go(redlock_lease *lease, bool was_queued)
     }
     if (rl_client_call(client) != REDLOCK_OK)
         return;
+    rl_handle_record_asked(lease, RL_RECORD_FREE, 0);
     if (was_queued)
         rl_attempt_withdraw(lease->attempt);
     rl_attempt_leave(lease->attempt);

@@ -98,6 +98,10 @@ static void hasten(redlock_lease *lease, rl_time at)
 void rl_waiting_notified(struct rl_task *task, unsigned node, unsigned position)
 {
     redlock_lease *lease = rl_handle_of(task);
+    struct rl_record *record =
+        rl_loop_record(task->loop, RL_RECORD_NOTIFIED, lease->first.number);
+    record->node = node & 0xff;
+    record->state = position & 0xff;
     if (rl_handle_is_acquiring(lease))
         hasten(lease,
                rl_waiter_notified(&lease->waiting.waiter, lease->first.config->params.q,

@@ -172,6 +172,7 @@ struct explanation {
     redlock_client *client;
     const redlock_hold *hold; /* NULL: it explains the client */
     redlock_node *nodes;
+    char *text;
     size_t room, size, count;
 };
 
@@ -186,11 +187,17 @@ static void explain(struct rl_loop_owner *loop, struct rl_job *job)
     rl_loop_owner_finish_wait(loop, &it->call.wait, REDLOCK_OK);
 }
 
+static void write_record(struct rl_loop_owner *loop, struct rl_job *job)
+{
+    struct explanation *it = (struct explanation *)job;
+    it->count = redlock_client_record(it->client, it->text, it->room);
+    rl_loop_owner_finish_wait(loop, &it->call.wait, REDLOCK_OK);
+}
+
 static size_t run_explanation(struct rl_loop_owner *loop, struct explanation *explanation)
 {
     if (!rl_loop_owner_is_ours(loop) || rl_loop_owner_in_any_thread())
         return 0;
-    explanation->call.job.run = explain;
     rl_loop_owner_lock(loop);
     if (!loop->closing)
         rl_loop_owner_call(loop, &explanation->call);
@@ -201,15 +208,27 @@ static size_t run_explanation(struct rl_loop_owner *loop, struct explanation *ex
 size_t redlock_sync_explain_sized(redlock_sync *sync, redlock_node *nodes, size_t room,
                                   size_t size)
 {
-    struct explanation explanation = {
-        .client = sync->leases.client, .nodes = nodes, .room = room, .size = size};
+    struct explanation explanation = {.call.job.run = explain,
+                                      .client = sync->leases.client,
+                                      .nodes = nodes,
+                                      .room = room,
+                                      .size = size};
     return run_explanation(&sync->loop, &explanation);
+}
+
+size_t redlock_sync_record(redlock_sync *sync, char *text, size_t room)
+{
+    struct explanation record = {.call.job.run = write_record,
+                                 .client = sync->leases.client,
+                                 .text = text,
+                                 .room = room};
+    return run_explanation(&sync->loop, &record);
 }
 
 size_t redlock_hold_explain_sized(redlock_hold *hold, redlock_node *nodes, size_t room,
                                   size_t size)
 {
     struct explanation explanation = {
-        .hold = hold, .nodes = nodes, .room = room, .size = size};
+        .call.job.run = explain, .hold = hold, .nodes = nodes, .room = room, .size = size};
     return run_explanation(hold->loop, &explanation);
 }

@@ -118,6 +118,36 @@ Test(sync_loss, taken)
     sync_quorum_close(&c);
 }
 
+static void record_in_callback(struct seen *seen, redlock_hold *hold)
+{
+    char text[2] = "-";
+    (void)hold;
+    seen->refused =
+        redlock_sync_record(seen->sync, text, sizeof(text)) == 0 && text[0] == '-';
+}
+
+/* Any thread can read why, but for a callback, which must not wait. */
+Test(sync_loss, recorded)
+{
+    struct sync_quorum c;
+    struct worker worker;
+    struct seen seen = {.more = record_in_callback};
+    redlock_lock_options options = short_options(&seen);
+    sync_quorum_open(&c, 3);
+    seen.sync = c.sync;
+    worker_start_holding(&worker, c.sync, "job", &options);
+    break_key(&c);
+    SYNC_QUORUM_UNTIL(seen.times > 0);
+    cr_assert(seen.refused);
+    size_t len = redlock_sync_record(c.sync, NULL, 0);
+    cr_assert_gt(len, 0);
+    static char text[100000];
+    cr_assert_lt(redlock_sync_record(c.sync, text, sizeof(text)), sizeof(text));
+    cr_assert_not_null(strstr(text, " result lease=1 attempt=1 of=loss cause=GONE "));
+    worker_end(&worker);
+    sync_quorum_close(&c);
+}
+
 /*
  * The nodes are silent: it expires, as late as possible, and the next thread waits again.
  */

@@ -1,0 +1,142 @@
+/*
+ * The flight recorder: the last RL_RECORDS events of a client, in memory of fixed size. It
+ * is always on, so an event on the usual path must cost only some ten instructions. The
+ * text is made when it is asked for; docs/recorder.md describes its lines.
+ */
+#ifndef RL_RECORDER_H
+#define RL_RECORDER_H
+
+#include "core/lease.h"
+#include "redlock/redlock.h"
+
+#define RL_RECORDS 256
+
+#define RL_RECORD_KEY 8 /* how many bytes of a key are recorded: the last ones */
+
+enum rl_record_type {
+    RL_RECORD_NONE, /* nothing was recorded here yet */
+    RL_RECORD_SENT,
+    RL_RECORD_REPLY,
+    RL_RECORD_STEP,
+    RL_RECORD_RESULT,
+    RL_RECORD_ASKED,
+    RL_RECORD_TOLD,
+    RL_RECORD_DELAYED,
+    RL_RECORD_NOTIFIED,
+    RL_RECORD_LINK,
+    RL_RECORD_SUBSCRIBED,
+    RL_RECORD_STARTUP,
+    RL_RECORD_MEMBERS,
+};
+
+/* What the caller asked for, or was told about. */
+enum rl_record_what {
+    RL_RECORD_ACQUIRE,
+    RL_RECORD_ADOPT,
+    RL_RECORD_EXTEND,
+    RL_RECORD_LOSS,
+    RL_RECORD_RELEASE,
+    RL_RECORD_CANCEL,
+    RL_RECORD_DISOWN,
+    RL_RECORD_FREE,
+};
+
+/*
+ * One event. "event" is an enum rl_lease_event_type: why the lease machine makes a step.
+ *
+ *     type        what     node           state     members of the union
+ *     SENT        command  bytes of key   of lease  sent; recreate: not of an ACQUIRE
+ *     REPLY       command  node           vote      reply: a vote, also if no reply came
+ *     STEP        event    if it has one  of lease  step: before a step, by anything else
+ *     RESULT      reports                 cause     until: the deadline
+ *     ASKED       what                              ms: a TTL, a validity, or 0
+ *     TOLD        what                    code      ms: the validity
+ *     DELAYED                                       until: the next attempt
+ *     NOTIFIED             node           position
+ *     LINK        event    node           of link   link; "event" is of the link
+ *     SUBSCRIBED           node           or not
+ *     STARTUP                                       nodes: ready when the barrier opened
+ *     MEMBERS                                       nodes: active from now on
+ *
+ * States are those after the event, but before a STEP. Members that are not listed keep old
+ * values. The small ones are bit-fields because a store through a pointer to uint8_t could
+ * change any object, so that the compiler would read all of them again.
+ */
+struct rl_record {
+    rl_time at;
+    uint32_t lease; /* rl_record_lease(); 0: none */
+    unsigned type : 8, what : 8, node : 8, state : 8;
+    union {
+        struct {
+            rl_node_set nodes;
+            uint32_t round;
+            union {
+                char key[RL_RECORD_KEY]; /* of an ACQUIRE; a shorter key ends here */
+                bool recreate;
+            };
+        } sent;
+        struct {
+            int64_t fence;
+            int32_t pttl;
+            uint16_t round; /* modulo 65536 */
+            uint16_t fault;
+        } reply;
+        struct {
+            rl_node_set granted, waiting, missing;
+            uint8_t cause;
+        } step;
+        struct {
+            uint8_t fault;
+            bool restarted;
+        } link;
+        int64_t ms;
+        rl_time until;
+        rl_node_set nodes;
+    };
+};
+
+_Static_assert(sizeof(struct rl_record) == 32, "a record has 32 bytes");
+
+struct rl_recorder {
+    rl_time began; /* the times in the text count from here */
+    uint32_t next; /* in bytes: an index would need more instructions */
+    struct rl_record record[RL_RECORDS];
+};
+
+/* The number of a lease's first attempt: the lease's, and 1 in the last byte. Both wrap. */
+static inline uint32_t rl_record_lease(uint64_t lease)
+{
+    return (uint32_t)lease << 8 | 1;
+}
+
+/* The number of a later attempt, from that of the first. */
+static inline uint32_t rl_record_attempt(uint32_t first, unsigned retries)
+{
+    return (first & ~UINT32_C(0xff)) | ((retries + 1) & 0xff);
+}
+
+/*
+ * Returns the record of a new event, which overwrites the oldest. The caller sets the
+ * members that belong to its type. `lease`: 0: none.
+ */
+static inline struct rl_record *rl_recorder_add(struct rl_recorder *recorder, rl_time now,
+                                                enum rl_record_type type, uint32_t lease)
+{
+    struct rl_record *record =
+        (struct rl_record *)((char *)recorder->record + recorder->next);
+    recorder->next = (recorder->next + sizeof(*record)) % sizeof(recorder->record);
+    record->at = now;
+    record->lease = lease;
+    record->type = type;
+    return record;
+}
+
+/* What the text shows of a lease that still exists, besides its events. */
+struct rl_lease_line {
+    uint32_t number; /* rl_record_lease() */
+    const struct rl_lease *lease;
+    const redlock_lease_options *options;
+    struct rl_word key, token;
+};
+
+#endif
