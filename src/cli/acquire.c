@@ -95,6 +95,7 @@ static int publish(const struct acquire *acquire)
     const char *file = acquire->token_file;
     if (!tokenfile_fill(&held, acquire->lease, acquire->cli->lease.ttl_ms)) {
         cli_say(acquire->cli, "%s: %s", acquire->key, redlock_code_text(REDLOCK_EXPIRED));
+        cli_say_record(acquire->cli);
         print_failure(acquire, REDLOCK_EXPIRED);
         return CLI_NO_QUORUM;
     }

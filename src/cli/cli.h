@@ -295,6 +295,9 @@ bool cli_write_json(const struct cli *cli, json_t *object, FILE *stream);
 json_t *cli_nodes_json(const redlock_node *nodes, size_t count);
 void cli_say_nodes(const struct cli *cli, const redlock_node *nodes, size_t count);
 
+/* With -vv, after a lock was lost: the client's flight recorder as lines on stderr. */
+void cli_say_record(const struct cli *cli);
+
 /* The subcommands: argv[0] is the command's own name. They return the exit code. */
 int cli_run(struct cli *cli, int argc, char **argv);
 int cli_acquire(struct cli *cli, int argc, char **argv);

@@ -228,3 +228,15 @@ void cli_say_nodes(const struct cli *cli, const redlock_node *nodes, size_t coun
                 held ? cli_span(span, cli_ms(node->remaining_us)) : "");
     }
 }
+
+void cli_say_record(const struct cli *cli)
+{
+    if (cli->verbose < 2 || !cli->client)
+        return;
+    size_t room = redlock_client_record(cli->client, NULL, 0) + 1;
+    char *text = cli_need_memory(malloc(room)), *rest = text;
+    redlock_client_record(cli->client, text, room);
+    for (char *line; (line = strsep(&rest, "\n")) && line[0];)
+        cli_say(cli, "%s", line);
+    free(text);
+}

@@ -134,6 +134,7 @@ static void command_is_late(struct run *run)
     cli_complain(
         "%s: the lock expired before the command was started; the command is not run",
         run->key);
+    cli_say_record(run->cli);
     conclude(run, CLI_LOST, "lost");
     finish(run);
 }
@@ -161,13 +162,9 @@ static void start_command(struct run *run)
     child_start(&run->child, run->deadline_us, text, size);
 }
 
-/* The lock is lost or about to expire: `valid_ms` is its remaining validity. */
-static void lose(struct run *run, int64_t valid_ms, const char *why)
+/* TERM now, unless the end is reached; KILL at the end. */
+static void stop_command(struct run *run, int64_t valid_ms, const char *why)
 {
-    bool is_first = !run->lost;
-    run->lost = true;
-    if (!is_first || (run->stage != RUNNING && run->stage != ENDING))
-        return;
     int64_t deadline_us = keeper_clock() + left_of(run, valid_ms) * 1000;
     expect_by(run, deadline_us < run->deadline_us ? deadline_us : run->deadline_us);
     child_hold(&run->child, run->deadline_us);
@@ -185,6 +182,21 @@ static void lose(struct run *run, int64_t valid_ms, const char *why)
         child_signal(&run->child, SIGTERM);
         child_signal(&run->child, SIGCONT); /* a stopped process does not handle SIGTERM */
     }
+}
+
+/*
+ * The lock is lost or about to expire: `valid_ms` is its remaining validity. The events are
+ * printed last: if stderr blocks, the keeper still kills the command in time.
+ */
+static void lose(struct run *run, int64_t valid_ms, const char *why)
+{
+    bool is_first = !run->lost;
+    run->lost = true;
+    if (!is_first)
+        return;
+    if (run->stage == RUNNING || run->stage == ENDING)
+        stop_command(run, valid_ms, why);
+    cli_say_record(run->cli);
 }
 
 /* The keeper did not reply in time after the deadline. A stopped keeper cannot kill. */

@@ -165,6 +165,11 @@ static void report_too_few(struct holding *holding)
                       result->quorum);
 }
 
+static bool is_lost(redlock_code code)
+{
+    return code == REDLOCK_GONE || code == REDLOCK_TAKEN || code == REDLOCK_EXPIRED;
+}
+
 /* Prints a failure in one line and returns its exit code. */
 static int report_failure(struct holding *holding)
 {
@@ -181,6 +186,8 @@ static int report_failure(struct holding *holding)
         cli_say_too_long(cli, holding->key);
     else
         cli_say(cli, "%s: %s", holding->key, redlock_code_text(code));
+    if (is_lost(code))
+        cli_say_record(cli);
     int exit_code = exit_of(holding);
     print_code(holding, exit_code == CLI_DENIED ? REDLOCK_DENIED : code);
     return exit_code;
@@ -313,8 +320,7 @@ static int extend(struct holding *holding)
  */
 static void free_lease(struct holding *holding)
 {
-    redlock_code code = holding->outcome.result.code;
-    bool lost = code == REDLOCK_GONE || code == REDLOCK_TAKEN || code == REDLOCK_EXPIRED;
+    bool lost = is_lost(holding->outcome.result.code);
     if (holding->lease && !(holding->outcome.done && lost))
         redlock_disown(holding->lease);
     redlock_lease_free(holding->lease);
