@@ -16,8 +16,9 @@
 
 /*
  * At least the unslewed clock's value at the time of the call. `ret_raw`: the raw clock.
+ * `ret_boot`: CLOCK_BOOTTIME, which is read last.
  */
-int64_t rl_clock_unslewed_ns(int64_t *ret_raw);
+int64_t rl_clock_unslewed_ns(int64_t *ret_raw, int64_t *ret_boot);
 
 /* In us. */
 struct rl_clocks {

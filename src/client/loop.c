@@ -15,8 +15,10 @@ static void read_boot(struct rl_loop *loop)
 
 static rl_time read_other(struct rl_loop *loop)
 {
-    int64_t raw, unslewed = rl_clock_unslewed_ns(&raw);
+    int64_t raw, later, unslewed = rl_clock_unslewed_ns(&raw, &later);
     loop->raw = raw / 1000;
+    if (later / 1000 - loop->boot > RL_CLOCK_APART)
+        return rl_clock_advance_apart(&loop->clock, loop->boot, unslewed / 1000);
     return rl_clock_advance(&loop->clock, loop->boot, unslewed / 1000);
 }
 

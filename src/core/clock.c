@@ -11,15 +11,26 @@ void rl_clock_init(struct rl_clock *clock, rl_time boot, rl_time raw)
     };
 }
 
-rl_time rl_clock_advance(struct rl_clock *clock, rl_time boot, rl_time raw)
+static rl_time time_at(const struct rl_clock *clock, rl_time boot, rl_time raw)
 {
     rl_time step = rl_max(boot - clock->boot, raw - clock->raw);
+    return rl_time_add_sat(clock->base, rl_max(step, 0));
+}
+
+rl_time rl_clock_advance_apart(struct rl_clock *clock, rl_time boot, rl_time raw)
+{
+    clock->now = rl_max(clock->now, time_at(clock, boot, raw));
+    return clock->now;
+}
+
+rl_time rl_clock_advance(struct rl_clock *clock, rl_time boot, rl_time raw)
+{
     bool back = boot < clock->boot || raw < clock->raw;
-    rl_time at = rl_time_add_sat(clock->base, rl_max(step, 0));
+    rl_time at = time_at(clock, boot, raw);
     clock->now = rl_max(clock->now, at);
     clock->last.at = back ? clock->now : at;
     clock->last.boot = boot;
-    if (step >= RL_CLOCK_FOLD || back) {
+    if (at - clock->base >= RL_CLOCK_FOLD || back) {
         clock->base = clock->last.at;
         clock->boot = boot;
         clock->raw = raw;

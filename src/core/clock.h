@@ -39,6 +39,17 @@ void rl_clock_init(struct rl_clock *clock, rl_time boot, rl_time raw);
    step. */
 rl_time rl_clock_advance(struct rl_clock *clock, rl_time boot, rl_time raw);
 
+/*
+ * The two readings of one look must be at most this far apart, in us. The time between them
+ * counts twice if they become the base: once in the reading that was taken later, and once
+ * more in the next step of the other clock.
+ */
+#define RL_CLOCK_APART INT64_C(100)
+
+/* The same with readings that are further apart: the process was stopped in between. Only
+   `now` advances. */
+rl_time rl_clock_advance_apart(struct rl_clock *clock, rl_time boot, rl_time raw);
+
 /* Advances `now` by this reading alone. False: read both clocks instead. */
 bool rl_clock_glance(struct rl_clock *clock, rl_time boot);
 

@@ -46,6 +46,18 @@ Test(clock, counts_suspension)
                  1020 + 3600 * RL_SECOND, "once");
 }
 
+/* A process is stopped for a second between its two readings, again and again. */
+Test(clock, does_not_count_a_stop_between_two_readings_twice)
+{
+    struct rl_clock clock = made(0, 0);
+    rl_time stop = RL_SECOND, now = 0;
+    for (int i = 0; i < 10; i++, now += stop) {
+        cr_assert_eq(rl_clock_advance_apart(&clock, now, now + stop), now + stop);
+        cr_assert_eq(rl_clock_advance_apart(&clock, now + stop, now), now + stop);
+    }
+    cr_assert_eq(rl_clock_advance(&clock, now, now), now);
+}
+
 Test(clock, never_goes_back)
 {
     struct rl_clock clock = made(1000, 1000);
