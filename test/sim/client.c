@@ -1,227 +1,243 @@
 #include "client.h"
 
-#include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "oracle.h"
 #include "world.h"
 
-/* --- the clock --- */
+#define RETURN_MAX                                                                         \
+    (2 * VIRTUAL_S) /* until a client that could not be made is tried again */
 
-static rl_time glance(struct rl_clock *clock, const struct client *client, rl_time at)
+/* --- clocks --- */
+
+int64_t client_boot(const struct client *client)
 {
-    rl_time boot = skew_read(&client->boot, at);
-    if (rl_clock_glance(clock, boot))
-        return clock->now;
-    return rl_clock_advance(clock, boot, skew_read(&client->raw, at));
+    const struct process *process = &client->process;
+    return virtual_clock_read(&process->slewed, events_now()) + process->suspended;
 }
 
-static rl_time read_clock(struct client *client, rl_time at)
+int64_t client_raw(const struct client *client)
 {
-    client->read = at;
-    client->view.now = glance(&client->clock, client, at);
-    return client->view.now;
+    const struct process *process = &client->process;
+    return virtual_clock_read(&process->raw, events_now()) + process->suspended;
 }
 
-rl_time client_reading(const struct world *world, const struct client *client)
+int64_t client_elapsed_since(const struct client *client, int64_t boot, int64_t raw)
 {
-    struct rl_clock clock = client->clock;
-    return glance(&clock, client, world->now);
+    int64_t by_boot = client_boot(client) - boot, by_raw = client_raw(client) - raw;
+    return by_boot > by_raw ? by_boot : by_raw;
 }
 
-void client_look_at_clock(struct world *world, struct client *client)
+int64_t client_rate(const struct client *client)
 {
-    client->read = world->now;
-    client->view.now =
-        rl_clock_advance(&client->clock, skew_read(&client->boot, world->now),
-                         skew_read(&client->raw, world->now));
+    const struct process *process = &client->process;
+    return process->raw.ppm > process->slewed.ppm ? process->raw.ppm : process->slewed.ppm;
 }
 
-void client_pause(struct client *client, rl_time until)
+int64_t client_quarantine(void)
 {
-    client->paused = rl_max(client->paused, until);
-    oracle_pauses(client, until);
+    int64_t ttl = world.plan.ttl_max;
+    return world.plan.durable ? 0 : ttl + ttl / 1000000 * world.plan.drift_ppm + ttl / 10;
 }
 
-/* --- passes --- */
+/* --- nodes --- */
 
-/* All that has run out is told before anything else. */
-void client_wake(struct world *world, struct client *client)
+unsigned client_node_at(const struct client *client, unsigned host)
 {
-    rl_time at = world->now;
-    bool late = draw_once_in(&world->prng, world->swarm.stall);
-    if (late && client->read < at) /* it was interrupted right after it looked */
-        at = draw_between(&world->prng, client->read, at);
-    rl_time now = read_clock(client, at);
-    if (late || client->paused > 0)
-        client->excuse = client_reading(world, client);
-    client->paused = 0;
-    client->in_pass = true;
-    for (unsigned i = 0; i < client->attempts; i++)
-        if (client->attempt[i].used && client->attempt[i].due <= now)
-            attempt_expire(world, client, &client->attempt[i]);
+    for (unsigned i = 0; i < world.plan.n; i++)
+        if (client->address[i] == host)
+            return i;
+    return NODES_MAX;
 }
 
-#define SLEEP_WHOLE (8 * RL_MS)
-
-static rl_time next_due(const struct world *world, const struct client *client)
+bool client_reaches(const struct client *client, unsigned node)
 {
-    rl_time next = client->open ? RL_NEVER : client->gate.deadline;
-    for (unsigned i = 0; i < NODES; i++)
-        next = rl_min(next, client->member[i].due);
-    for (unsigned i = 0; i < client->attempts; i++)
-        if (client->attempt[i].used)
-            next = rl_min(next, client->attempt[i].due);
-    for (unsigned i = 0; i < client->users; i++)
-        next = rl_min(next, client->user[i].due);
-    if (world->swarm.fenced)
-        next = rl_min(next, client->ward_due);
-    if (client->users == 0)
-        next = rl_min(next, client->look_again);
-    if (client->listens)
-        next = rl_min(next, ears_due(client));
-    return next;
-}
-
-/*
- * A timer goes by CLOCK_BOOTTIME: a long sleep is cut short, and the rest slept again. Who
- * was interrupted before that looks at the clock first.
- */
-static void set_timer(struct world *world, struct client *client)
-{
-    rl_time now = client->view.now, first = next_due(world, client);
-    if (client->paused > world->now) {
-        queue_plan(&world->queue, client->paused, EVENT_WAKE, client->index,
-                   ++client->timer);
-        return;
-    }
-    if (first == RL_NEVER || (client->armed > now && client->armed <= first))
-        return;
-    rl_time delay = rl_max(first - now, 1), latest = now + delay;
-    if (delay > SLEEP_WHOLE)
-        delay -= delay / 8;
-    queue_plan(&world->queue, skew_after(&client->boot, world->now, delay), EVENT_WAKE,
-               client->index, ++client->timer);
-    client->armed = latest;
-}
-
-void client_rearm(struct world *world, struct client *client)
-{
-    if (!client->alive || client->in_pass)
-        return;
-    queue_plan(&world->queue, world->now, EVENT_WAKE, client->index, ++client->timer);
-}
-
-static void tick_due(struct world *world, struct client *client)
-{
-    /* To be stepped too early must do no harm. */
-    bool all = draw_once_in(&world->prng, world->swarm.stall);
-    rl_time now = client->view.now;
-    if (!client->open && client->gate.deadline <= now)
-        member_look_at_gate(world, client);
-    for (unsigned i = 0; i < NODES; i++)
-        if (all || client->member[i].due <= now) {
-            member_tick(world, client, i);
-        }
-    if (world->swarm.fenced && (all || client->ward_due <= now))
-        ward_act(world, client);
-    for (unsigned i = 0; i < client->attempts; i++)
-        if (client->attempt[i].used && (all || client->attempt[i].due <= now))
-            attempt_tick(world, client, &client->attempt[i]);
-    if (client->listens)
-        ears_tick(world, client);
-    for (unsigned i = 0; i < client->users; i++)
-        if (client->user[i].due <= now)
-            user_tick(world, client, &client->user[i]);
-}
-
-/* What was queued leaves, unless the process is interrupted right before. */
-static void write_queued(struct world *world, struct client *client)
-{
-    rl_time at = world->now;
-    if (client->unsent > 0 && draw_once_in(&world->prng, world->swarm.stall)) {
-        at += draw_span(&world->prng, 10, 2 * world->swarm.ttl_max);
-        client_pause(client, at);
-    }
-    for (unsigned i = 0; i < client->unsent; i++) {
-        uint16_t order = client->unsent_order[i];
-        if (!world->wire.order[order].cut)
-            wire_send(world, order, at);
-        wire_drop_order(world, order);
-    }
-    client->unsent = 0;
-}
-
-void client_end_pass(struct world *world, struct client *client)
-{
-    rl_time now = read_clock(client, world->now);
-    client->in_pass = false;
-    for (unsigned i = 0; i < client->attempts; i++)
-        if (client->attempt[i].used && client->attempt[i].due <= now)
-            attempt_expire(world, client, &client->attempt[i]);
-    oracle_passed(world, client);
-    tick_due(world, client);
-    if (client->users == 0)
-        operator_pass(world, client);
-    write_queued(world, client);
-    if (client->alive)
-        set_timer(world, client);
+    redlock_node nodes[NODES_MAX];
+    if (!client->handle || redlock_client_explain(client->handle, nodes, NODES_MAX) <= node)
+        return false;
+    return nodes[node].verdict >= REDLOCK_VERDICT_READY;
 }
 
 /* --- the process --- */
 
-rl_time client_quarantine(const struct world *world)
+static void set_options(redlock_options *options)
 {
-    rl_time ttl = world->swarm.ttl_max;
-    rl_time drift = ttl - rl_valid_until(0, ttl, world->swarm.drift_ppm);
-    return world->swarm.durable ? 0 : ttl + drift + ttl / 10;
+    const struct plan *plan = &world.plan;
+    redlock_options_init(options);
+    options->quorum = plan->q;
+    options->node_timeout_ms = (plan->node_timeout + VIRTUAL_MS - 1) / VIRTUAL_MS;
+    options->drift_ppm = plan->drift_ppm;
+    options->max_ttl_ms = plan->ttl_max / VIRTUAL_MS;
+    options->durable = plan->durable;
 }
 
-void client_start(struct world *world, struct client *client)
+static void make(void *arg)
 {
-    world_configure(world, client);
-    client->alive = true;
-    client->process = ++world->processes;
-    ears_init(client);
-    client->born = client->read = world->now;
-    client->paused = client->excuse = 0;
-    client->open = client->in_pass = false;
-    client->attempts = client->unsent = 0;
-    rl_clock_init(&client->clock, skew_read(&client->boot, world->now),
-                  skew_read(&client->raw, world->now));
-    client->view =
-        (struct rl_view){.now = client->clock.now, .round_trip = client->round_trip};
-    rl_startup_barrier_init(&client->gate, client->view.now, 0, RL_SECOND);
-    for (unsigned i = 0; i < NODES; i++) {
-        member_init(world, client, i);
+    struct client *client = arg;
+    char text[NODES_MAX][32];
+    const char *uris[NODES_MAX];
+    redlock_options options;
+    set_options(&options);
+    for (unsigned i = 0; i < world.plan.n; i++) {
+        snprintf(text[i], sizeof(text[i]), "redis://%s%u",
+                 world.plan.named ? "node" : "10.0.0.", client->address[i]);
+        uris[i] = text[i];
     }
-    for (unsigned i = 0; i < client->users; i++)
-        user_init(world, client, &client->user[i]);
-    memset(client->node_time, 0, sizeof(client->node_time));
-    if (world->swarm.fenced)
-        ward_init(world, client);
-    memset(client->sample, 0, sizeof(client->sample));
+    redlock_code code = redlock_client_new(process_loop(&client->process), uris,
+                                           world.plan.n, &options, &client->handle, NULL);
+    bool expected = code == REDLOCK_OK || code == REDLOCK_SYSTEM ||
+                    (code == REDLOCK_NO_MEMORY && client->process.failed_allocations > 0);
+    if (!expected)
+        oracle_accuse(INVARIANT_TOLD, "client %u: %s", client->index + 1,
+                      redlock_last_error()->text);
+}
+
+static void on_iterated(void *arg)
+{
+    struct client *client = arg;
+    oracle_iterated(client);
+    if (client->ends && client->handle)
+        event_at(&client->returns, events_now());
+}
+
+static void set_faults(struct client *client)
+{
+    const struct plan *plan = &world.plan;
+    struct process_faults *faults = &client->process.faults;
+    *faults = (struct process_faults){0};
+    if (world.phase != PHASE_STORM)
+        return;
+    unsigned rare = 400;
+    faults->stall = plan->weight[FAULT_STALL] ? rare / plan->weight[FAULT_STALL] + 50 : 0;
+    faults->stall_max = 2 * plan->ttl_max;
+    faults->early_timer = plan->weight[FAULT_TIMER] ? 2 + rare / 20 : 0;
+    faults->no_memory =
+        plan->weight[FAULT_MEMORY] ? rare / plan->weight[FAULT_MEMORY] + 20 : 0;
+    faults->no_random = plan->weight[FAULT_RANDOM] ? rare / 8 : 0;
+}
+
+void client_calm(struct client *client)
+{
+    set_faults(client);
+}
+
+static void begin_process(struct client *client)
+{
+    struct process before = client->process;
+    char *const host = "host";
+    process_begin(&client->process, host, 100 + (long)world.processes);
+    if (before.host) { /* the machine is the same */
+        client->process.raw = before.raw;
+        client->process.slewed = before.slewed;
+        client->process.suspended = before.suspended;
+    }
+    client->process.index = client->index;
+    client->process.iterated = on_iterated;
+    client->process.arg = client;
+    set_faults(client);
+}
+
+void client_start(struct client *client)
+{
+    world_configure(client);
+    client->number = ++world.processes;
+    begin_process(client);
+    client->is_alive = true;
+    client->ends = client->is_admitting = false;
+    client->born = events_now();
     client->doubts_until = 0;
-    client->until = client->view.now + OPERATOR_PATIENCE;
-    client->look_again = client->view.now;
-    client->armed = 0;
-    client_rearm(world, client);
+    memset(client->node, 0, sizeof(client->node));
+    process_call(&client->process, make, client);
+    TRACE("client %u begins as process %u", client->index + 1, client->number);
+    for (unsigned i = 0; i < client->users; i++)
+        user_begin(&client->user[i], client, i);
+    if (!client->handle) { /* it cannot begin now */
+        client_finish(client);
+        event_at(&client->returns, events_now() + draw_span(VIRTUAL_MS, RETURN_MAX));
+    } else if (client->users == 0) {
+        event_at(&client->looks, events_now());
+    }
 }
 
-void client_crash(struct world *world, struct client *client, bool power)
+static void free_leases(struct client *client, bool freed)
 {
-    client->alive = false;
-    client->timer++;
-    for (unsigned i = 0; i < client->unsent; i++)
-        wire_drop_order(world, client->unsent_order[i]);
-    client->unsent = 0;
-    ears_crash(world, client, power);
-    for (unsigned i = 0; i < NODES; i++) {
-        member_drop(world, client, i, power);
-    }
-    for (unsigned i = 0; i < client->attempts; i++) {
-        if (client->attempt[i].used)
-            oracle_left(world, &client->attempt[i], false);
-        client->attempt[i].used = false;
-    }
-    client->attempts = 0;
+    for (unsigned i = 0; i < client->users; i++)
+        user_end(&client->user[i], freed);
+}
+
+static void free_all(void *arg)
+{
+    struct client *client = arg;
+    bool leases_first = draw_once_in(2);
+    if (leases_first)
+        free_leases(client, true);
+    redlock_client_free(client->handle);
+    client->handle = NULL;
+    if (!leases_first)
+        free_leases(client, true);
+}
+
+static void count_faults(const struct process *process)
+{
+    world.faults[FAULT_STALL] += process->stalls;
+    world.faults[FAULT_TIMER] += process->early_timers;
+    world.faults[FAULT_MEMORY] += process->failed_allocations;
+    world.faults[FAULT_RANDOM] += process->failed_randoms;
+}
+
+static void end(struct client *client, bool freed)
+{
+    count_faults(&client->process);
+    event_cancel(&client->looks);
+    process_end(&client->process);
+    client->is_alive = false;
+    oracle_ended(client, freed);
+}
+
+/* What a forked child may do with the handles: free their memory. */
+static void free_as_child(void *arg)
+{
+    struct client *client = arg;
+    client->process.forks++;
+    free_leases(client, false);
+    redlock_client_free(client->handle);
+    client->handle = NULL;
+}
+
+bool client_kill(struct client *client, bool power)
+{
+    if (client->process.inside > 0)
+        return false;
+    client->process.is_powerless = power;
+    process_ask(&client->process, free_as_child, client);
+    end(client, false);
+    return true;
+}
+
+bool client_finish(struct client *client)
+{
+    if (client->process.inside > 0)
+        return false;
+    client->process.faults = (struct process_faults){0};
+    process_call(&client->process, free_all, client);
+    end(client, true);
+    return true;
+}
+
+static void on_return(void *arg)
+{
+    struct client *client = arg;
+    if (!client->is_alive)
+        client_start(client);
+    else if (client->ends && client_finish(client) && client->users > 0)
+        event_at(&client->returns, events_now() + draw_span(VIRTUAL_MS, RETURN_MAX));
+}
+
+void client_init(struct client *client, unsigned index)
+{
+    *client = (struct client){.index = index};
+    client->returns = (struct event){.happen = on_return, .arg = client};
+    process_begin(&client->process, "host", 0);
+    client->process.index = index;
 }

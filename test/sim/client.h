@@ -1,95 +1,83 @@
 /*
- * A process that uses the library: the links to its nodes, its leases and its clock, put
- * together as src/client/loop.c, member.c and message.c do. The machines are those of the
- * library.
+ * A process that uses the library: a client of the nodes, and the users of its locks; and
+ * what the oracle knows of it.
  */
-#ifndef RL_SIM_CLIENT_H
-#define RL_SIM_CLIENT_H
+#ifndef SIM_CLIENT_H
+#define SIM_CLIENT_H
 
-#include "attempt.h"
-#include "core/clock.h"
-#include "ear.h"
-#include "member.h"
-#include "skew.h"
+#include "redlock/admin.h"
+#include "seal.h"
 #include "user.h"
-#include "ward.h"
-#include "wire.h"
+#include "virtual/process.h"
 
-#define ATTEMPTS_MAX 512
-#define UNSENT_MAX   1024
-
-struct client {
-    uint8_t index;
-    bool alive, in_pass;
-    rl_time born;   /* the true time at which its process began */
-    rl_time paused; /* its process stands still until then, by the true time */
-    rl_time read;   /* when it last read its clocks */
-    rl_time excuse; /* what it read when it last came back from standing still */
-    struct skew boot, raw;
-    bool boot_is_good; /* else the other is: see mishap.c */
-    struct rl_clock clock;
-    struct rl_view view;
-    uint8_t address[NODES]; /* of its configuration */
-    bool typo;              /* which names a wrong server */
-    unsigned users;
-    rl_node_set awake, sound; /* a fenced lock's nodes vote if they are both */
-    struct rl_membership steward;
-    rl_time ward_due;
-    struct sample sample[NODES]; /* the oracle's account */
-    rl_time doubts_until;        /* of its own clock; the true time */
-    enum rl_admission_mode wish; /* an operator's */
-    unsigned newcomer;
-    rl_time look_again, until;
-    enum rl_member_state stood[NODES]; /* as the trace has told it */
-    rl_time round_trip[NODES];
-    struct rl_node_time node_time[NODES];
-    struct rl_startup_barrier gate;
-    bool open; /* the gate is */
-    struct member member[NODES];
-    uint32_t process; /* its number, of all */
-    uint16_t number;  /* of acquires */
-    bool listens;
-    struct ear ear[NODES];
-    struct ghost ghost;
-    unsigned attempts; /* slots ever used */
-    struct attempt attempt[ATTEMPTS_MAX];
-    struct user user[USERS_MAX];
-    uint32_t timer; /* the number of the one that counts */
-    rl_time armed;  /* for when at the latest, by its clock */
-    unsigned unsent;
-    uint16_t unsent_order[UNSENT_MAX];
+/* The oracle's account of a node, as a client has been told. */
+struct acquainted {
+    unsigned server;      /* that it greeted last ... */
+    uint32_t process;     /* ... and its process; 0: none yet */
+    int64_t barred_until; /* it must not vote before; true time */
+    int64_t quarantined_until;
+    int64_t refused_until; /* the same, where the link's quarantine is not asked */
+    bool has_forgotten;    /* it restarted, and has not been accepted since */
+    bool is_duplicate;     /* its server is also another node of the list */
+    uint64_t nonce;        /* of its marker, as it was read last */
+    struct sample sample;
 };
 
-/* A fresh process begins, and ends: `power`: with its machine. */
-void client_start(struct world *world, struct client *client);
-void client_crash(struct world *world, struct client *client, bool power);
+struct client {
+    unsigned index;
+    struct process process;
+    redlock_client *handle; /* NULL: there is none */
+    bool is_alive;
+    uint32_t number;             /* of its process, of all */
+    int64_t born;                /* true time */
+    unsigned address[NODES_MAX]; /* of its configuration */
+    bool has_typo;               /* which names a wrong server */
+    bool ends;                   /* it frees its client at the next chance */
+    bool raw_is_good; /* its unslewed clock keeps to the bounds; else the other */
+    unsigned users;
+    struct user user[USERS_MAX];
+    struct event returns;
+    struct acquainted node[NODES_MAX];
+    int64_t doubts_until; /* of its own clock; true time */
+    int64_t second;       /* that is counted, and the commands in it */
+    unsigned commands;
 
-/* Its process stands still. */
-void client_pause(struct client *client, rl_time until);
+    /* An operator's: */
+    redlock_admission admission;
+    size_t newcomer;
+    bool is_admitting;
+    int64_t gives_up;
+    struct event looks;
+};
 
-/* What its clock would read now, if it looked. */
-rl_time client_reading(const struct world *world, const struct client *client);
+/* Nothing of it has begun. */
+void client_init(struct client *client, unsigned index);
 
-/* Something happened: the process wakes, handles it and ends its pass. */
-void client_wake(struct world *world, struct client *client);
-void client_connected(struct world *world, struct client *client, uint16_t line);
-void client_answered(struct world *world, struct client *client, uint16_t order);
-void client_closed(struct world *world, struct client *client, uint16_t line);
-void client_end_pass(struct world *world, struct client *client);
+/* It has the faults of the present phase. */
+void client_calm(struct client *client);
 
-/* Its clocks have changed: what its timer waits for comes at another time. */
-void client_rearm(struct world *world, struct client *client);
+/* A new process begins. */
+void client_start(struct client *client);
 
-/* A server's process has gone, and all lines to it with it. */
-void client_lose_server(struct world *world, struct client *client, unsigned server);
+/* It is killed, perhaps with its machine; or frees its client and ends. False: it is in the
+ * middle of a call. */
+bool client_kill(struct client *client, bool power);
+bool client_finish(struct client *client);
 
-/* Looks at the clock anew, within a pass. */
-void client_look_at_clock(struct world *world, struct client *client);
+/* Whether it has an open connection to the server at a node's address. */
+bool client_reaches(const struct client *client, unsigned node);
 
-/* Queues a command; it leaves at the end of the pass. */
-void client_say(struct world *world, struct client *client, struct attempt *attempt,
-                const struct rl_update *update, rl_node_set nodes, bool whole);
+/* The node of its list at an address; NODES_MAX: none. */
+unsigned client_node_at(const struct client *client, unsigned host);
 
-rl_time client_quarantine(const struct world *world);
+/* A lower bound of what its clock reads: us by the faster of its two clocks. */
+int64_t client_elapsed_since(const struct client *client, int64_t boot, int64_t raw);
+int64_t client_boot(const struct client *client);
+int64_t client_raw(const struct client *client); /* unslewed, with suspensions */
+
+/* How fast its clock runs at most, in ppm. */
+int64_t client_rate(const struct client *client);
+
+int64_t client_quarantine(void); /* of a node that restarted, ns */
 
 #endif

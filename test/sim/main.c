@@ -1,5 +1,6 @@
 /*
- * sim --seeds N [--from S|fresh] [--json FILE] [--stop]
+ * sim --seeds N [--from S|fresh] [--jobs N] [--json FILE] [--stop]
+ * sim --minutes M [--from S] [--jobs N] [--json FILE]
  * sim --seed S [--trace]
  * sim --hash N [--from S]
  */
@@ -8,97 +9,31 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "report.h"
 #include "world.h"
 
 static const char usage_text[] =
-    "usage: sim --seeds N [--from S|fresh] [--json FILE] [--stop]\n"
+    "usage: sim --seeds N [--from S|fresh] [--jobs N] [--json FILE] [--stop]\n"
     "           plays N seeds, from 1 or S on, or from one that nobody has seen;\n"
     "           --stop: until the first that breaks something\n"
+    "       sim --minutes M [--from S] [--jobs N] [--json FILE]\n"
+    "           plays new seeds for so long\n"
     "       sim --seed S [--trace]    plays one, and tells its story\n"
     "       sim --hash N [--from S]   prints one hash of the traces of N seeds\n";
 
 #define REPORTS_MAX 10
+#define JOBS_MAX    64
 #define FRESH_SEEDS UINT64_C(1000000000000)
-
-static struct world world;
-static struct figures figures;
 
 static double seconds(void)
 {
     struct timespec at;
     clock_gettime(CLOCK_MONOTONIC, &at);
     return (double)at.tv_sec + (double)at.tv_nsec / 1e9;
-}
-
-static const double second_per_year = 365.25 * 24 * 3600;
-
-struct per_schedule {
-    double schedules_per_s, events_per_s, years, events, acquisitions, clients;
-};
-
-static struct per_schedule derive(double took)
-{
-    double n = figures.schedules > 0 ? (double)figures.schedules : 1;
-    return (struct per_schedule){
-        .schedules_per_s = (double)figures.schedules / took,
-        .events_per_s = (double)figures.events / took,
-        .years = (double)figures.time / 1e6 / second_per_year,
-        .events = (double)figures.events / n,
-        .acquisitions = (double)figures.acquisitions / n,
-        .clients = (double)figures.clients_that_acquired / n,
-    };
-}
-
-static void print_line(uint64_t from, double took)
-{
-    struct per_schedule per = derive(took);
-    printf("%" PRIu64 " schedules from seed %" PRIu64
-           " on, %.0f schedules/s, %.2f simulated years, %.0f events/s, "
-           "%.0f events, %.1f acquisitions and %.1f acquiring clients per schedule, "
-           "%" PRIu64 " violations (outside the bounds: %" PRIu64
-           " by clocks, from %d ppm beyond on, %" PRIu64
-           " by clocks that were set, and %" PRIu64 " by lost memory)\n",
-           figures.schedules, from, per.schedules_per_s, per.years, per.events_per_s,
-           per.events, per.acquisitions, per.clients, figures.violations,
-           figures.outside[BOUND_CLOCK], figures.nearest_ppm, figures.outside[BOUND_STEP],
-           figures.outside[BOUND_MEMORY]);
-}
-
-static bool write_json(const char *path, uint64_t from, double took)
-{
-    struct per_schedule per = derive(took);
-    FILE *file = fopen(path, "w");
-    if (!file) {
-        fprintf(stderr, "sim: cannot write %s\n", path);
-        return false;
-    }
-    fprintf(file,
-            "{\"first_seed\": %" PRIu64 ", \"schedules\": %" PRIu64
-            ", \"schedules_per_s\": %.1f, \"simulated_years\": %.4f, "
-            "\"events_per_s\": %.0f, \"events_per_schedule\": %.1f, "
-            "\"acquisitions_per_schedule\": %.2f, \"clients_per_schedule\": %.2f, "
-            "\"schedules_of_one_client\": %" PRIu64 ", \"violations\": %" PRIu64
-            ", \"outside_by_clocks\": %" PRIu64
-            ", \"outside_from_ppm\": %d"
-            ", \"outside_by_steps\": %" PRIu64 ", \"outside_by_memory\": %" PRIu64
-            ", \"mishaps\": {",
-            from, figures.schedules, per.schedules_per_s, per.years, per.events_per_s,
-            per.events, per.acquisitions, per.clients, figures.alone, figures.violations,
-            figures.outside[BOUND_CLOCK], figures.nearest_ppm, figures.outside[BOUND_STEP],
-            figures.outside[BOUND_MEMORY]);
-    static const char *const names[] = {
-#define X(name, text) #name,
-        MISHAPS(X)
-#undef X
-    };
-    for (unsigned i = 0; i < MISHAP_COUNT; i++)
-        fprintf(file, "%s\"%s\": %" PRIu64, i > 0 ? ", " : "", names[i],
-                figures.mishaps[i]);
-    fprintf(file, "}}\n");
-    return fclose(file) == 0;
 }
 
 static void report(uint64_t seed)
@@ -108,7 +43,7 @@ static void report(uint64_t seed)
            ": %s: %s (%s, at %.3f ms)\n"
            "    ./dev sim --seed %" PRIu64 " --trace\n",
            seed, invariant_name(verdict->broken), invariant_text(verdict->broken),
-           verdict->text, (double)(verdict->at - RL_SECOND) / 1000, seed);
+           verdict->text, (double)(verdict->at - VIRTUAL_S) / 1e6, seed);
 }
 
 /* An assertion of the core that fails names the seed, too. */
@@ -121,18 +56,67 @@ static void on_abort(int number)
     _exit(3);
 }
 
-static bool play_many(uint64_t from, uint64_t count, bool stop)
+struct arguments {
+    uint64_t seeds, from, seed, hash, minutes, jobs;
+    const char *json;
+    bool trace, stop, has_seed;
+};
+
+/* Every `step`-th seed. */
+static void play_many(const struct arguments *arguments, uint64_t first, uint64_t step)
 {
-    for (uint64_t i = 0; i < count; i++) {
-        world_play(&world, from + i);
+    double end = seconds() + 60.0 * (double)arguments->minutes;
+    for (uint64_t i = first; arguments->minutes || i < arguments->seeds; i += step) {
+        if (arguments->minutes && seconds() >= end)
+            return;
+        world_play(arguments->from + i);
         if (world.verdict.broken == INVARIANT_NONE)
             continue;
         if (figures.violations <= REPORTS_MAX)
-            report(from + i);
-        if (stop)
-            return false;
+            report(arguments->from + i);
+        if (arguments->stop)
+            return;
     }
-    return figures.violations == 0;
+}
+
+/* A process for each job; what they have counted comes through pipes. */
+static bool play_in_jobs(const struct arguments *arguments)
+{
+    int from[JOBS_MAX];
+    bool well = true;
+    for (uint64_t i = 0; i < arguments->jobs; i++) {
+        int ends[2];
+        if (pipe(ends) != 0)
+            return false;
+        from[i] = ends[0];
+        pid_t pid = fork();
+        if (pid == 0) {
+            play_many(arguments, i, arguments->jobs);
+            bool sent = write(ends[1], &figures, sizeof(figures)) == sizeof(figures);
+            fflush(stdout);
+            _exit(sent ? 0 : 2);
+        }
+        close(ends[1]);
+    }
+    for (uint64_t i = 0; i < arguments->jobs; i++) {
+        struct figures more;
+        bool whole = read(from[i], &more, sizeof(more)) == sizeof(more);
+        well = well && whole;
+        if (whole)
+            report_add(&more);
+        close(from[i]);
+    }
+    while (wait(NULL) > 0)
+        ;
+    return well;
+}
+
+static bool play(const struct arguments *arguments)
+{
+    if (arguments->jobs > 1)
+        return play_in_jobs(arguments);
+    play_many(arguments, 0, 1);
+    return true;
 }
 
 static int usage(void)
@@ -158,15 +142,15 @@ static bool read_from(const char *text, uint64_t *ret)
     return true;
 }
 
-struct arguments {
-    uint64_t seeds, from, seed, hash;
-    const char *json;
-    bool trace, stop, has_seed;
-};
+static uint64_t cores(void)
+{
+    long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count < 1 ? 1 : count > JOBS_MAX ? JOBS_MAX : (uint64_t)count;
+}
 
 static bool read_arguments(char **argv, struct arguments *arguments)
 {
-    *arguments = (struct arguments){.from = 1};
+    *arguments = (struct arguments){0};
     for (char **at = argv + 1; *at; at++) {
         if (strcmp(*at, "--trace") == 0) {
             arguments->trace = true;
@@ -180,6 +164,11 @@ static bool read_arguments(char **argv, struct arguments *arguments)
         bool read = false;
         if (strcmp(name, "--seeds") == 0)
             read = read_number(*at, &arguments->seeds);
+        else if (strcmp(name, "--minutes") == 0)
+            read = read_number(*at, &arguments->minutes);
+        else if (strcmp(name, "--jobs") == 0)
+            read = read_number(*at, &arguments->jobs) && arguments->jobs > 0 &&
+                   arguments->jobs <= JOBS_MAX;
         else if (strcmp(name, "--from") == 0)
             read = read_from(*at, &arguments->from);
         else if (strcmp(name, "--hash") == 0)
@@ -191,13 +180,21 @@ static bool read_arguments(char **argv, struct arguments *arguments)
         if (!read) /* also where the value is missing: there the words end */
             return false;
     }
-    return arguments->seeds > 0 || arguments->has_seed || arguments->hash > 0;
+    if (arguments->stop)
+        arguments->jobs = 1;
+    if (arguments->jobs == 0)
+        arguments->jobs = cores();
+    if (arguments->from == 0 &&
+        !(arguments->minutes && read_from("fresh", &arguments->from)))
+        arguments->from = 1;
+    return arguments->seeds > 0 || arguments->minutes > 0 || arguments->has_seed ||
+           arguments->hash > 0;
 }
 
 static int play_one(uint64_t seed, bool trace)
 {
     world.trace.to = trace ? stdout : NULL;
-    world_play(&world, seed);
+    world_play(seed);
     if (!trace) {
         if (world.verdict.broken != INVARIANT_NONE)
             report(seed);
@@ -211,7 +208,7 @@ static int hash_many(uint64_t from, uint64_t count)
 {
     uint64_t hash = 0;
     for (uint64_t i = 0; i < count; i++) {
-        world_play(&world, from + i);
+        world_play(from + i);
         hash = (hash ^ world.trace.hash) * UINT64_C(0x100000001b3);
     }
     printf("%016" PRIx64 "\n", hash);
@@ -224,7 +221,6 @@ int main(int argc, char **argv)
     (void)argc;
     if (!read_arguments(argv, &arguments))
         return usage();
-    world.figures = &figures;
     signal(SIGABRT, on_abort);
     setvbuf(stdout, NULL, _IOLBF, 0); /* what was told before an assertion fails is read */
     if (arguments.has_seed)
@@ -232,10 +228,11 @@ int main(int argc, char **argv)
     if (arguments.hash > 0)
         return hash_many(arguments.from, arguments.hash);
     double start = seconds();
-    bool well = play_many(arguments.from, arguments.seeds, arguments.stop);
+    bool well = play(&arguments);
     double took = seconds() - start;
-    print_line(arguments.from, took);
-    if (arguments.json && !write_json(arguments.json, arguments.from, took))
+    well = report_print_faults() && well && figures.violations == 0;
+    report_print(arguments.from, took);
+    if (arguments.json && !report_write_json(arguments.json, arguments.from, took))
         return 2;
     return well ? 0 : 1;
 }

@@ -4,30 +4,34 @@
 
 #include "world.h"
 
-#define LOOK_AGAIN (250 * RL_MS)
+#define LOOK_AGAIN (250 * VIRTUAL_MS)
+#define PATIENCE   (80 * VIRTUAL_S) /* then it begins anew, or gives up */
 
-static struct client *operator_of(struct world *world)
+static struct client *operator_client(void)
 {
-    return &world->client[world->swarm.clients];
+    return &world.client[world.plan.clients];
 }
 
-static void begin(struct world *world, enum rl_admission_mode wish)
+static void begin(redlock_admission how)
 {
-    struct client *client = operator_of(world);
-    client->wish = wish;
-    client_start(world, client);
+    struct client *client = operator_client();
+    client->admission = how;
+    client->gives_up = events_now() + PATIENCE;
+    client_start(client);
 }
 
-/* How many of the nodes as they are configured now could vote, each in a seat of its own.
- */
-static unsigned count_fit(const struct world *world)
+/* How many of the nodes as they are configured now could vote, each with an index of its
+ * own. */
+static unsigned count_fit(void)
 {
-    struct rl_marker marker[NODES];
+    struct rl_marker marker[NODES_MAX];
     rl_node_set fit = 0;
-    for (unsigned i = 0; i < NODES; i++) {
-        const struct server *server = &world->server[world->behind[world->address[i]]];
+    unsigned n = world.plan.n;
+    for (unsigned i = 0; i < n; i++) {
+        const struct server *server = world_server_behind(world.address[i]);
         struct rl_process process;
         server_describe(server, &process);
+        memset(&marker[i], 0, sizeof(marker[i]));
         bool marked = server_marker(server, &marker[i]);
         if (marked && marker[i].active && rl_process_equal(&marker[i].process, &process))
             fit |= rl_bit(i);
@@ -35,12 +39,12 @@ static unsigned count_fit(const struct world *world)
             memset(&marker[i], 0, sizeof(marker[i]));
     }
     unsigned count = 0;
-    for (unsigned i = 0; i < NODES; i++) {
+    for (unsigned i = 0; i < n; i++) {
         bool counts = fit & rl_bit(i);
-        for (unsigned j = 0; counts && j < NODES; j++) {
+        for (unsigned j = 0; counts && j < n; j++) {
             bool later = rl_incarnation_is_newer(marker[j].roster.member[marker[i].index],
                                                  rl_marker_self(&marker[i]));
-            bool again = j < i && world->address[j] == world->address[i];
+            bool again = j < i && world.address[j] == world.address[i];
             counts = !later && !again;
         }
         count += counts;
@@ -48,77 +52,102 @@ static unsigned count_fit(const struct world *world)
     return count;
 }
 
-void operator_recovers(struct world *world)
+void operator_recovers(void)
 {
-    if (!operator_of(world)->alive && count_fit(world) < world->swarm.q)
-        begin(world, RL_ADMIT_WAIT);
+    if (!operator_client()->is_alive && count_fit() < world.plan.q)
+        begin(REDLOCK_ADMIT_WAIT);
 }
 
-void operator_replaces(struct world *world, unsigned node)
+void operator_replaces(unsigned node)
 {
-    struct client *client = operator_of(world);
-    const struct server *fresh = client->alive ? NULL : world_new_server(world);
+    struct client *client = operator_client();
+    const struct server *fresh = client->is_alive ? NULL : world_new_server();
     if (!fresh)
         return;
-    trace_mishap(world, "node %u is to be server %u", node + 1, fresh->index + 1);
-    world->address[node] = fresh->index;
+    TRACE("node %u is to be server %u", node + 1, fresh->index + 1);
+    world.address[node] = fresh->index + 1;
     client->newcomer = node;
-    begin(world, RL_ADMIT_REPLACE);
+    begin(REDLOCK_ADMIT_REPLACE);
 }
 
-void operator_founds(struct world *world)
+void operator_founds(void)
 {
-    begin(world, draw_once_in(&world->prng, 4) ? RL_ADMIT_NEW : RL_ADMIT_AT_ONCE);
+    begin(draw_once_in(4) ? REDLOCK_ADMIT_NEW : REDLOCK_ADMIT_AT_ONCE);
 }
 
-/* What nobody can give a vote: somebody empties it, and it is seated as a new one. */
-static void empty(struct world *world, unsigned node)
+/* What nobody can give a vote: it is emptied by hand, and admitted as a new one. */
+static void empty(unsigned node)
 {
-    struct server *server = &world->server[world->behind[world->address[node]]];
-    struct store before = server->store;
-    trace_mishap(world, "server %u is emptied by hand", server->index + 1);
-    store_flush(&server->store);
-    server_forgot(world, server, &before, false);
+    struct server *server = world_server_behind(world.address[node]);
+    struct keyspace before = server_copy(server);
+    TRACE("server %u is emptied by hand", server->index + 1);
+    keyspace_clear(&server->node.redis->keyspace);
+    server_forgot(server, &before, false);
+    keyspace_free(&before);
 }
 
-/* Nobody knows the deployment any more: another one is made of all nodes. */
-static void begin_anew(struct world *world, struct client *client)
+static bool is_marked(unsigned node)
 {
-    unsigned node;
-    for (unsigned i = 0; i < NODES; i++)
-        if (client->steward.member[i].marked)
-            empty(world, i);
-    for (unsigned i = 0; i < NODES; i++)
-        if (client->steward.member[i].marked || client->steward.member[i].garbled)
-            return;
-    rl_admission_begin(&client->steward, RL_ADMIT_NEW, &node, world->swarm.ttl_max / RL_MS,
-                       prng_bits(&world->prng), client->view.now);
-    ward_act(world, client);
+    struct rl_marker marker;
+    return server_marker(world_server_behind(world.address[node]), &marker);
 }
 
-void operator_pass(struct world *world, struct client *client)
+/* No deployment is known any more: another one is made of all nodes. */
+static void begin_anew(struct client *client)
 {
-    struct rl_membership *steward = &client->steward;
-    bool storm = world->phase == PHASE_STORM;
-    bool gives_up =
-        client->view.now >= client->until || (client->wish != RL_ADMIT_WAIT && !storm);
-    unsigned node = client->newcomer;
-    enum rl_admission_error refusal = RL_ADMISSION_OK;
-    client->look_again = client->view.now + LOOK_AGAIN;
-    if (steward->admission == RL_ADMIT_NOTHING) {
-        refusal =
-            rl_admission_begin(steward, client->wish, &node, world->swarm.ttl_max / RL_MS,
-                               prng_bits(&world->prng), client->view.now);
-        ward_act(world, client);
-    } else if (rl_admission_progress(steward) != RL_ADMISSION_RUNNING) {
-        trace_mishap(world, "the operator is done");
-        client_crash(world, client, false);
+    for (unsigned i = 0; i < world.plan.n; i++)
+        if (is_marked(i))
+            empty(i);
+    client->admission = REDLOCK_ADMIT_NEW;
+}
+
+static void on_admitted(redlock_client *handle, const redlock_admitted *result, void *arg)
+{
+    struct client *client = arg;
+    bool storm = world.phase == PHASE_STORM;
+    (void)handle;
+    client->is_admitting = false;
+    TRACE("the operator is told %s: %s", redlock_code_name(result->code), result->text);
+    trace_mix((uint64_t)result->code);
+    if (result->code == REDLOCK_OK) {
+        client->ends = true;
         return;
     }
-    if (refusal == RL_ADMISSION_WRONG_DEPLOYMENT && !storm)
-        empty(world, node);
-    if (refusal == RL_ADMISSION_UNADMITTED && !storm)
-        begin_anew(world, client);
-    if (gives_up)
-        client_crash(world, client, false);
+    if (result->code == REDLOCK_WRONG_DEPLOYMENT && !storm && result->node >= 0)
+        empty((unsigned)result->node);
+    if (result->code == REDLOCK_UNADMITTED && !storm)
+        begin_anew(client);
+}
+
+static void admit(void *arg)
+{
+    struct client *client = arg;
+    redlock_code code = redlock_admit(client->handle, client->admission, client->newcomer,
+                                      on_admitted, client);
+    client->is_admitting = code == REDLOCK_OK;
+    if (code != REDLOCK_OK && code != REDLOCK_NO_MEMORY)
+        oracle_accuse(INVARIANT_TOLD, "the operator: %s", redlock_last_error()->text);
+}
+
+static void look(void *arg)
+{
+    struct client *client = arg;
+    bool storm = world.phase == PHASE_STORM;
+    if (!client->handle)
+        return;
+    bool gives_up = events_now() >= client->gives_up ||
+                    (client->admission != REDLOCK_ADMIT_WAIT &&
+                     client->admission != REDLOCK_ADMIT_NEW && !storm);
+    if (gives_up && client_kill(client, false))
+        return;
+    if (!client->is_admitting && client->process.inside == 0 &&
+        events_now() >= client->process.stopped_until)
+        process_call(&client->process, admit, client);
+    event_at(&client->looks, events_now() + LOOK_AGAIN);
+}
+
+void operator_init(void)
+{
+    struct client *client = operator_client();
+    client->looks = (struct event){.happen = look, .arg = client};
 }

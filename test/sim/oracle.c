@@ -3,11 +3,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "core/quorum.h"
 #include "world.h"
 
 static const struct {
     const char *name, *text;
-} invariants[] = {{"none", "all is well"},
+} invariants[] = {{"none", "nothing is wrong"},
 #define X(name, text) {#name, text},
                   INVARIANTS(X)
 #undef X
@@ -23,9 +24,9 @@ const char *invariant_text(enum invariant invariant)
     return invariants[invariant].text;
 }
 
-void oracle_accuse(struct world *world, enum invariant invariant, const char *format, ...)
+void oracle_accuse(enum invariant invariant, const char *format, ...)
 {
-    struct verdict *verdict = &world->verdict;
+    struct verdict *verdict = &world.verdict;
     if (verdict->broken != INVARIANT_NONE)
         return;
     va_list arguments;
@@ -33,340 +34,250 @@ void oracle_accuse(struct world *world, enum invariant invariant, const char *fo
     vsnprintf(verdict->text, sizeof(verdict->text), format, arguments);
     va_end(arguments);
     verdict->broken = invariant;
-    verdict->at = world->now;
+    verdict->at = events_now();
+    TRACE("%s: %s", invariant_name(invariant), verdict->text);
 }
 
-/* --- what the servers do --- */
-
-/* What a server has lost, it may have got back as it was once. */
-static void judge_extension(struct world *world, const struct order *order)
+int64_t oracle_true_span(int64_t span, int64_t ppm)
 {
-    const struct server *server = &world->server[order->server];
-    struct token *token = &world->token[order->token];
-    const struct store_entry *entry =
-        store_find(&server->store, world_key(token->resource), server_time(world, server));
-    int64_t expires = entry ? entry->expires : 0;
-
-    if (expires < token->expires[order->server] && !token->loss[order->server].lost)
-        oracle_accuse(world, INVARIANT_EARLIER, "%.*s on server %u by %lld ms", TOKEN_LEN,
-                      token->text, order->server + 1,
-                      (long long)(token->expires[order->server] - expires));
-    token->expires[order->server] = expires;
+    const int64_t million = 1000000;
+    if (ppm <= CLOCK_STOPPED)
+        return CLOCK_NEVER;
+    return span / (million + ppm) * million +
+           span % (million + ppm) * million / (million + ppm);
 }
 
-/* A second, and what the nodes' clocks and a client's notion of them may differ by. */
-#define LATE_AT_MOST  (RL_SECOND + 1500 * RL_MS)
-#define STEPS_AT_MOST (5 * RL_SECOND)
-
-static void judge_lateness(struct world *world, const struct order *order)
+void oracle_note_outside(enum bound bound)
 {
-    rl_time most = LATE_AT_MOST + (swarm_disturbs(&world->swarm) ? STEPS_AT_MOST : 0);
-    if (world->swarm.fenced && !world->swarm.distant && world->now - order->left > most)
-        oracle_accuse(world, INVARIANT_HELD_UP, "server %u, %lld ms after it was sent",
-                      order->server + 1, (long long)((world->now - order->left) / RL_MS));
+    world.verdict.outside[bound] = true;
 }
 
-void oracle_ran(struct world *world, const struct order *order)
+/* --- what a user is told --- */
+
+#define TIMER_SLACK                                                                        \
+    (3 * VIRTUAL_MS) /* what is left of a sleep, by the slower of two clocks */
+
+/* Upper bound of the time at which the client's clock says that LOST is due. */
+static void plan_loss_report(struct user *user)
 {
-    struct server *server = &world->server[order->server];
-    struct token *token = &world->token[order->token];
-    bool stored = (order->text == RL_CMD_ACQUIRE && order->truth == RL_VOTE_GRANTED) ||
-                  order->truth == RL_VOTE_RECREATED;
-    bool extended = order->text == RL_CMD_EXTEND && order->truth == RL_VOTE_GRANTED;
-    if (extended)
-        judge_extension(world, order);
-    if (world->swarm.fenced)
-        oracle_judge_vote(world, order);
-    int64_t now = server_time(world, server);
-    const struct store_entry *entry =
-        store_find(&server->store, world_key(token->resource), now);
-    /* It is there again, and for as long as it was: an old order may have stored it. */
-    if ((stored || extended) && entry &&
-        entry->expires >= token->loss[order->server].expires)
-        token->loss[order->server] = (struct loss){0};
-    struct token *there =
-        entry && entry->type == STORE_STRING ? world_token_of(world, entry->value) : NULL;
-    if (order->truth == RL_VOTE_HELD && there && world->swarm.fenced) /* perhaps cut */
-        there->expires[order->server] =
-            rl_min(there->expires[order->server], entry->expires);
-    if (!stored)
-        return;
-    token->node[order->server] = order->node;
-    token->ghost[order->server] = order->straggles;
-    if (!entry || entry->expires > now + order->ttl_ms)
-        oracle_accuse(world, INVARIANT_TTL, "server %u stores %.*s for too long",
-                      order->server + 1, TOKEN_LEN, token->text);
-    else
-        token->expires[order->server] = entry->expires;
-    judge_lateness(world, order);
-    oracle_judge_storing(world, order);
+    struct claim *claim = user->claim;
+    int64_t left_ms = user_valid_ms(user) + 1 - claim->options.margin_ms;
+    left_ms = left_ms < 0 ? 0 : left_ms;
+    claim->lost_due =
+        events_now() + oracle_true_span(left_ms * VIRTUAL_MS, client_rate(user->client));
 }
 
-static uint32_t watchers(const struct world *world, unsigned server)
+static void judge_loss(const struct user *user, const redlock_result *result)
 {
-    uint32_t set = 0;
-    for (unsigned i = 0; i < world->swarm.clients; i++)
-        for (unsigned node = 0; world->client[i].alive && node < NODES; node++)
-            if (world->client[i].member[node].life > 0 &&
-                world->client[i].member[node].server == server)
-                set |= oracle_watcher(i, node);
-    return set;
-}
-
-void oracle_copied(struct world *world, const struct server *server)
-{
-    for (unsigned i = 0; i < STORE_KEYS; i++) {
-        const struct store_entry *entry = &server->store.entry[i];
-        struct token *token =
-            entry->type == STORE_STRING ? world_token_of(world, entry->value) : NULL;
-        if (token)
-            token->ghost[server->index] = true;
-    }
-}
-
-void oracle_compare(struct world *world, struct server *server, const struct store *before,
-                    enum loss_cause cause)
-{
-    int64_t now = server_time(world, server);
-    bool restart = cause == LOSS_RESTART;
-    for (unsigned i = 0; i < STORE_KEYS; i++) {
-        const struct store_entry *entry = &before->entry[i];
-        struct token *token =
-            entry->type == STORE_STRING ? world_token_of(world, entry->value) : NULL;
-        if (!token || entry->expires < now)
-            continue;
-        const struct store_entry *left = store_find(&server->store, entry->key, now);
-        if (!left || left->type != STORE_STRING || left->value.text != entry->value.text ||
-            left->expires < entry->expires)
-            token->loss[server->index] = (struct loss){
-                .at = world->now,
-                .expires = rl_max(entry->expires, token->loss[server->index].expires),
-                .lost = true,
-                .broken = token->loss[server->index].broken || cause == LOSS_BREAK,
-                .restart = restart,
-                .watchers = watchers(world, server->index),
-            };
-    }
-    if (restart)
-        oracle_copied(world, server);
-}
-
-/* --- what a client says and hears --- */
-
-void oracle_says(struct world *world, struct client *client, struct attempt *attempt,
-                 const struct rl_update *update, rl_node_set nodes)
-{
-    struct token *token = &world->token[attempt->token];
-    if (update->command == RL_CMD_RELEASE)
-        attempt->told |= nodes;
-    if (update->command != RL_CMD_ACQUIRE && update->command != RL_CMD_EXTEND)
-        return;
-    bool has_deadline = attempt->rests_on != 0;
-    /* Where a server did not know the script, it did not run. */
-    bool again = update->command == RL_CMD_ACQUIRE && attempt->round != 0 &&
-                 update->seq != attempt->round;
-    if (attempt->over || attempt->lost || again || (update->recreate && !has_deadline))
-        oracle_accuse(world, INVARIANT_AFTER, "%.*s of client %u", TOKEN_LEN, token->text,
-                      client->index + 1);
-    for (rl_node_set rest = nodes; rest; rest &= rest - 1) {
-        const struct member *member = &client->member[rl_first(rest)];
-        if (client->view.now < (world->swarm.fenced ? member->refused : member->barred))
-            oracle_accuse(world, INVARIANT_BARRED, "client %u asks node %u",
-                          client->index + 1, rl_first(rest) + 1);
-    }
-    if (update->seq == attempt->round)
-        return;
-    token->clean_until =
-        rl_max(token->clean_until, client->view.now + 2 * attempt->lease.ttl);
-    attempt->round = update->seq;
-    attempt->granted = 0;
-    if (update->command == RL_CMD_ACQUIRE)
-        attempt->missing = rl_all(NODES) & ~nodes;
-}
-
-void oracle_heard(struct world *world, struct attempt *attempt, const struct order *order,
-                  enum rl_vote truth)
-{
-    rl_node_set bit = rl_bit(order->node);
-    if (order->text == RL_CMD_RELEASE && truth == RL_VOTE_GRANTED)
-        attempt->released |= bit;
-    bool is_acquired = order->text == RL_CMD_ACQUIRE || order->text == RL_CMD_RAISE_FENCE;
-    if (truth == RL_VOTE_GRANTED && is_acquired)
-        attempt->stored[order->node] = order->fence;
-    if (order->seq != attempt->round || order->text == RL_CMD_RELEASE)
-        return;
-    switch (truth) {
-    case RL_VOTE_GRANTED:
-        attempt->granted |= bit;
-        if (world->swarm.fenced)
-            oracle_judge_clock(world, &world->client[order->client], order);
-        attempt->server[order->node] = order->server;
-        attempt->memory[order->node] = order->memory;
-        attempt->seal[order->node] = oracle_seal(order->marker);
-        if (world->swarm.fenced && !attempt->seal[order->node].sound)
-            oracle_accuse(world, INVARIANT_BARRED,
-                          "client %u counts server %u, which ran it without a sound marker",
-                          order->client + 1, order->server + 1);
-        attempt->ran[order->node] = order->ran;
-        attempt->nth[order->node] = order->nth;
-        attempt->missing &= ~bit;
-        if (attempt->won == attempt->round)
-            attempt->rests_on |= bit;
-        break;
-    case RL_VOTE_ERROR:
-        if (order->text == RL_CMD_ACQUIRE)
-            attempt->missing |= bit;
-        break;
-    case RL_VOTE_HELD:
-    case RL_VOTE_GONE:
-    case RL_VOTE_RECREATED: attempt->missing |= bit; break;
-    default: break;
-    }
-}
-
-static void forget(struct attempt *attempt, unsigned node)
-{
-    attempt->missing |= rl_bit(node);
-    attempt->granted &= ~rl_bit(node);
-}
-
-/* A client that greets another process than the last time must not count it for a while. */
-void oracle_greeted(struct world *world, struct client *client, const struct order *order,
-                    const struct rl_identity *identity)
-{
-    struct member *member = &client->member[order->node];
-    bool accepted = identity->is_master && !identity->is_cluster && !identity->is_loading &&
-                    !identity->is_duplicate && identity->denied == RL_FAULT_NONE &&
-                    identity->process.run_id[0];
-    if (identity->process.run_id[0]) {
-        bool another = member->life != order->life || member->server != order->server;
-        if (member->life != 0 && another && !world->swarm.durable) {
-            member->quarantined_until = client->view.now + client_quarantine(world);
-            member->forgot = true;
-        }
-        member->life = order->life;
-        member->server = order->server;
-    }
-    member->barred = accepted ? member->quarantined_until : RL_NEVER;
-    member->refused = accepted ? INT64_MIN : RL_NEVER;
-    for (unsigned i = 0; member->forgot && i < client->attempts; i++)
-        forget(&client->attempt[i], order->node);
-    member->forgot &= !accepted; /* until then a lease may come that does not know it */
-}
-
-/* --- what a client makes of it --- */
-
-/* How late a timer may be: what is left of a sleep, by the slower of two clocks. */
-#define TIMER_SLACK (2 * RL_MS)
-
-static void judge_loss(struct world *world, struct client *client, struct attempt *attempt)
-{
-    const struct rl_lease *lease = &attempt->lease;
-    rl_time due = lease->valid - lease->params->margin, now = client->view.now;
-    bool known = rl_count(attempt->missing) >= rl_majority(NODES);
-    rl_time could = rl_max(due, rl_max(client->excuse, attempt->begun));
-    bool ran_out = lease->cause == RL_CAUSE_EXPIRED || lease->cause == RL_CAUSE_MAX_HOLD;
-    if (attempt->lost)
-        oracle_accuse(world, INVARIANT_LOST, "client %u is told twice", client->index + 1);
-    if (ran_out && (now < due || now > could + TIMER_SLACK))
-        oracle_accuse(world, INVARIANT_LOST, "client %u is told %lld us after it was due",
-                      client->index + 1, (long long)(now - due));
+    struct claim *claim = user->claim;
+    bool ran_out = result->code == REDLOCK_EXPIRED || result->code == REDLOCK_MAX_HOLD;
+    bool known = rl_count(claim->missing) >= rl_majority(world.plan.n);
+    if (claim->is_lost)
+        oracle_accuse(INVARIANT_LOST, "client %u is told twice", user->client->index + 1);
+    if (ran_out && result->valid_ms > claim->options.margin_ms)
+        oracle_accuse(INVARIANT_LOST, "client %u is told %lld ms before it is due",
+                      user->client->index + 1,
+                      (long long)(result->valid_ms - claim->options.margin_ms));
     if (!ran_out && !known)
-        oracle_accuse(world, INVARIANT_LOST, "client %u may still have a majority",
-                      client->index + 1);
-    attempt->lost = true;
+        oracle_accuse(INVARIANT_LOST,
+                      "%.8s of client %u may still have a majority: only %s are gone",
+                      claim->token, user->client->index + 1, trace_set(claim->missing));
+    claim->is_lost = true;
+}
+
+static bool is_calm(const struct plan *plan)
+{
+    return plan->weights == 0 && !plan->wild && !plan->hasty;
 }
 
 /* Where nothing goes wrong the watchdog keeps what it watches, and who asks is served. */
-static void judge_keeping(struct world *world, const struct client *client,
-                          const struct attempt *attempt, unsigned news)
+static void judge_keeping(const struct user *user, enum news news,
+                          const redlock_result *result)
 {
-    const struct rl_lease *lease = &attempt->lease;
-    const struct swarm *swarm = &world->swarm;
-    if (world->phase != PHASE_STORM || swarm->weights || swarm->wild || swarm->hasty ||
-        swarm->spike || swarm->loss || swarm->stall)
+    const struct claim *claim = user->claim;
+    if (world.phase != PHASE_STORM || !is_calm(&world.plan))
         return;
-    bool watched = lease->params->extend_every > 0 &&
-                   !world->token[attempt->token].handed && /* it may have had little left */
-                   lease->params->margin <= lease->ttl / 4;
-    bool ran_out = news & RL_REPORT_LOST && lease->cause == RL_CAUSE_EXPIRED && watched;
-    bool refused =
-        news & RL_REPORT_NOT_EXTENDED && lease->state == RL_LEASE_HELD && lease->timed;
+    bool watched = claim->options.watchdog && !claim->is_handed &&
+                   claim->options.margin_ms <= claim->options.ttl_ms / 4;
+    bool ran_out = news == NEWS_LOST && result->code == REDLOCK_EXPIRED && watched;
+    bool refused = news == NEWS_NOT_EXTENDED && user->is_held && user->is_known &&
+                   result->code != REDLOCK_MAX_HOLD && result->code != REDLOCK_CANCELLED &&
+                   result->code != REDLOCK_EXPIRED;
     if (ran_out || refused)
-        oracle_accuse(world, INVARIANT_LIVENESS, "%.*s of client %u is not extended",
-                      TOKEN_LEN, world->token[attempt->token].text, client->index + 1);
+        oracle_accuse(INVARIANT_LIVENESS, "%.8s of client %u is not extended", claim->token,
+                      user->client->index + 1);
 }
 
-static void judge_known(struct world *world, const struct client *client,
-                        const struct attempt *attempt)
+static void note_acquisition(const struct user *user)
 {
-    if (attempt->used && attempt->lease.state == RL_LEASE_HELD &&
-        rl_count(attempt->missing) >= rl_majority(NODES))
-        oracle_accuse(world, INVARIANT_KNOWN, "%.*s of client %u", TOKEN_LEN,
-                      world->token[attempt->token].text, client->index + 1);
+    world.acquisitions++;
+    world.acquirers |= 1U << user->client->index;
+    if (world.phase != PHASE_CALM)
+        return;
+    world.wanted &= ~(1U << user->resource);
+    world.waiting &= ~(1U << user->client->index);
 }
 
-void oracle_stepped(struct world *world, struct client *client, struct attempt *attempt,
-                    const struct rl_update *update)
+void oracle_told(struct user *user, enum news news, const redlock_result *result)
 {
-    const unsigned good = RL_REPORT_HELD | RL_REPORT_EXTENDED | RL_REPORT_RENEWED;
-    const struct rl_lease *lease = &attempt->lease;
-    if (update->reports & good)
-        oracle_judge_good_news(world, client, attempt, update->reports & RL_REPORT_HELD);
-    if (update->reports & RL_REPORT_LOST)
-        judge_loss(world, client, attempt);
-    judge_keeping(world, client, attempt, update->reports);
-    if (update->reports & RL_REPORT_FAILED)
-        oracle_left(world, attempt, true);
-    judge_known(world, client, attempt);
-    bool settles = lease->round.command == RL_CMD_RAISE_FENCE;
-    if (lease->state == RL_LEASE_ACQUIRING && !settles &&
-        rl_count(attempt->granted) >= world->swarm.q)
-        oracle_accuse(world, INVARIANT_DECIDED, "client %u waits for more",
-                      client->index + 1);
-    if (lease->state == RL_LEASE_LOST && attempt->rests_on && !attempt->lost)
-        oracle_accuse(world, INVARIANT_LOST, "client %u is not told", client->index + 1);
-    if (update->reports & RL_REPORT_HELD) {
-        world->acquisitions++;
-        world->acquirers |= rl_bit(client->index);
-        if (world->phase == PHASE_CALM) {
-            world->wanted &= ~rl_bit(attempt->resource);
-            world->waiting &= ~rl_bit(client->index);
+    struct claim *claim = user->claim;
+    trace_mix((uint64_t)news | (uint64_t)result->code << 8 |
+              (uint64_t)result->valid_ms << 16);
+    TRACE("client %u, user %u: %s, valid for %lld ms", user->client->index + 1,
+          user->index + 1, redlock_code_name(result->code), (long long)result->valid_ms);
+    oracle_judge_callback(user, news);
+    bool good = news == NEWS_HELD || news == NEWS_EXTENDED || news == NEWS_RENEWED;
+    if (claim && good) {
+        oracle_judge_success(user, result, news == NEWS_HELD);
+        claim->has_deadline = true;
+        user->is_known = true;
+        plan_loss_report(user);
+    }
+    oracle_judge_result(user, news, result);
+    if (!claim)
+        return;
+    if (news == NEWS_LOST)
+        judge_loss(user, result);
+    judge_keeping(user, news, result);
+    if (news == NEWS_FAILED)
+        claim_leave(claim, true);
+    if (news == NEWS_HELD)
+        note_acquisition(user);
+}
+
+void oracle_wants(struct user *user)
+{
+    user->claim = NULL;
+    user->attempts = 0;
+    user->entry[0] = '\0';
+    user->is_trying = false;
+    user->began = events_now();
+    oracle_forget_calls(user);
+}
+
+void oracle_leaves(struct user *user, bool cleaned)
+{
+    oracle_forget_calls(user);
+    user->left_in = user->client->process.iterations;
+    user->is_held = user->is_lost = false;
+    if (user->claim && user->claim->user == user) /* another one may have adopted it */
+        claim_leave(user->claim, cleaned);
+}
+
+void oracle_adopted(struct user *user, struct claim *claim, bool known)
+{
+    struct client *client = user->client;
+    bool same = claim->client_number == client->number;
+    claim->user = user;
+    user->claim = claim;
+    user->is_held = true;
+    user->is_known = known;
+    claim->options = user->options;
+    claim->is_handed = true;
+    claim->is_over = claim->is_lost = claim->is_cleaned = false;
+    claim->has_deadline = known;
+    claim->client = client->index;
+    claim->client_number = client->number;
+    claim->boot = client_boot(client);
+    claim->raw = client_raw(client);
+    claim->told = claim->answered = claim->released = claim->held = claim->gone = 0;
+    if (!same || !known)
+        claim->granted = claim->rests_on = 0;
+    claim->missing = claim->surely_missing = 0;
+    claim->asked = rl_all(world.plan.n);
+    if (known)
+        plan_loss_report(user);
+}
+
+/* --- at the end of each iteration --- */
+
+/* A user that holds what has run out was told by then. */
+static void judge_deadlines(void)
+{
+    int64_t now = events_now();
+    for (unsigned c = 0; c < world.plan.clients; c++) {
+        const struct client *client = &world.client[c];
+        const struct process *process = &client->process;
+        for (unsigned u = 0; client->is_alive && u < client->users; u++) {
+            const struct user *user = &client->user[u];
+            if (!user->is_held || !user->is_known || process->inside > 0)
+                continue;
+            int64_t due = user->claim->lost_due;
+            due = due < process->resumed ? process->resumed : due;
+            if (due != CLOCK_NEVER && now > due + TIMER_SLACK)
+                oracle_accuse(INVARIANT_LOST,
+                              "client %u, user %u is not told, %lld us late", c + 1, u + 1,
+                              (long long)((now - due) / VIRTUAL_US));
         }
     }
 }
 
-void oracle_left(struct world *world, struct attempt *attempt, bool cleans)
+static void judge_decided(const struct user *user)
 {
-    attempt->over = true;
-    if (cleans)
-        world->token[attempt->token].cleaned = true;
+    const struct claim *claim = user->claim;
+    rl_node_set servers = 0;
+    if (!user->is_acquiring || !user->is_trying || !claim || claim->is_over ||
+        world.plan.fenced || world.plan.weight[FAULT_ROOM] > 0)
+        return;
+    for (rl_node_set rest = claim->granted; rest; rest &= rest - 1)
+        servers |= rl_bit(claim->vote[rl_first(rest)].server);
+    if (rl_count(servers) >= world.plan.q && rl_count(claim->granted) >= world.plan.q)
+        oracle_accuse(INVARIANT_DECIDED, "client %u waits for more",
+                      user->client->index + 1);
 }
 
-/* A user that disowns a lease is told first that it is not extended. */
-void oracle_disowned(struct world *world, const struct client *client,
-                     const struct user *user)
+static void judge_known(const struct user *user)
 {
-    if (user->extending)
-        oracle_accuse(world, INVARIANT_CALLBACK, "client %u, user %u disowns in vain",
-                      client->index + 1, user->index + 1);
+    const struct claim *claim = user->claim;
+    if (user->is_held && user->is_known && claim &&
+        rl_count(claim->surely_missing) >= rl_majority(world.plan.n))
+        oracle_accuse(INVARIANT_KNOWN, "%.8s of client %u, at nodes %s", claim->token,
+                      user->client->index + 1, trace_set(claim->surely_missing));
 }
 
-void oracle_adopted(struct world *world, struct attempt *attempt)
+void oracle_iterated(struct client *client)
 {
-    world->token[attempt->token].handed = true;
-}
-
-/* At the end of a pass a user that holds what has run out was told. */
-void oracle_passed(struct world *world, struct client *client)
-{
-    for (unsigned i = 0; i < client->attempts; i++) {
-        const struct rl_lease *lease = &client->attempt[i].lease;
-        if (client->attempt[i].used && lease->state == RL_LEASE_HELD && lease->timed &&
-            client->view.now >= lease->valid - lease->params->margin)
-            oracle_accuse(world, INVARIANT_LOST, "client %u is not told",
-                          client->index + 1);
-        judge_known(world, client, &client->attempt[i]);
+    for (unsigned i = 0; client->handle && i < client->users; i++) {
+        judge_decided(&client->user[i]);
+        judge_known(&client->user[i]);
+        if (client->user[i].is_lost && client->user[i].is_extending)
+            oracle_accuse(INVARIANT_CALLBACK, "client %u, user %u: its extension goes on",
+                          client->index + 1, i + 1);
     }
-    oracle_judge_turns(world, client);
+    judge_deadlines();
+    oracle_judge_queue(client);
+}
+
+void oracle_delayed(struct client *client, int64_t until)
+{
+    for (unsigned i = 0; i < client->users; i++) {
+        struct user *user = &client->user[i];
+        if (user->is_held && user->is_known && user->claim && client->handle)
+            plan_loss_report(user);
+        if (user->called_due != CLOCK_NEVER && user->called_due < until)
+            user->called_due = until;
+    }
+}
+
+void oracle_ended(struct client *client, bool freed)
+{
+    const struct process *process = &client->process;
+    for (size_t i = 0; i < claims_count(); i++) {
+        struct claim *claim = claim_at(i);
+        if (claim->user && claim->user->client == client)
+            claim_leave(claim, false);
+        if (!freed && claim->client == client->index)
+            claim->is_cleaned = false;
+    }
+    if (process->blocks > 0)
+        oracle_accuse(INVARIANT_MEMORY, "client %u leaves %zu blocks", client->index + 1,
+                      process->blocks);
+}
+
+void oracle_begin(void)
+{
+    claims_begin();
+    command_begin();
+    oracle_holders_begin();
+    oracle_seats_begin();
 }

@@ -1,107 +1,125 @@
 /*
- * The oracle on servers' clocks beyond the bounds. A key that ends early for its server's
- * clock was set is a vote that is given twice: that is excused only where the client that
- * got the second vote could not see it, by what that server had told it before.
+ * The oracle on servers' clocks beyond the bounds. A key that ends early because its
+ * server's clock was set is a vote that is given twice: that is excused only where the
+ * client that got the second vote could not see it, by what that server had told it before.
  */
+#include "core/clock.h"
+#include "core/fenced/membership.h"
 #include "oracle_parts.h"
 #include "world.h"
 
-bool oracle_ran_ahead(const struct world *world, unsigned server, rl_time since)
+bool oracle_ran_ahead(unsigned server, int64_t since)
 {
-    return world->server[server].fast || world->server[server].ahead_at >= since;
+    return world.server[server].is_fast ||
+           (world.server[server].ahead_at > 0 && world.server[server].ahead_at >= since);
 }
 
-/* What is borne by the clock guard without a word, from when one answer was asked for. */
-static rl_time borne(const struct world *world, rl_time span)
+/* What the clock guard bears without a word, from when one reply was asked for. */
+static int64_t borne(int64_t span)
 {
-    rl_time drift = rl_max(world->swarm.drift_ppm, RL_CLOCK_PPM),
-            ttl = world->swarm.ttl_max;
-    return (ttl * drift / 1000000 + 2 * RL_MS) / 2 + span * drift / 2 / 1000000 + 2;
+    int64_t drift = world.plan.drift_ppm, ttl = world.plan.ttl_max;
+    drift = drift > RL_CLOCK_PPM ? drift : RL_CLOCK_PPM;
+    return (ttl / 1000000 * drift + 2 * VIRTUAL_MS) / 2 + span / 1000000 * drift / 2 +
+           2 * VIRTUAL_US;
 }
 
-/* If it was so of a majority at once, a client that saw it must take its own clock for set.
+/*
+ * If it was so of a majority at once, a client that saw it must take its own clock for set.
  */
-#define AT_ONCE (2 * RL_SECOND)
+#define AT_ONCE (RL_CLOCK_RECENT * VIRTUAL_US / 10 * 11)
 
-static void doubt(struct world *world, struct client *client)
+static void doubt(struct client *client)
 {
     unsigned at_once = 0;
-    for (unsigned i = 0; i < NODES; i++)
-        at_once += client->sample[i].fault_at > 0 &&
-                   world->now < client->sample[i].fault_at + AT_ONCE * 11 / 10;
-    if (at_once > NODES / 2)
-        client->doubts_until = world->now + AT_ONCE * 11 / 10;
-    for (unsigned i = 0; world->now < client->doubts_until && i < NODES; i++)
-        client->sample[i].seen_at = 0;
+    int64_t now = events_now();
+    for (unsigned i = 0; i < world.plan.n; i++)
+        at_once += client->node[i].sample.fault_at > 0 &&
+                   now < client->node[i].sample.fault_at + AT_ONCE;
+    if (at_once > world.plan.n / 2)
+        client->doubts_until = now + AT_ONCE;
+    for (unsigned i = 0; now < client->doubts_until && i < world.plan.n; i++)
+        client->node[i].sample.seen_at = 0;
 }
 
-void oracle_sampled(struct world *world, struct client *client, const struct order *order,
-                    rl_time told, bool trusted)
+/* Before it knows a deployment nothing depends on clocks. */
+static bool knows_deployment(const struct client *client)
 {
-    struct sample *sample = &client->sample[order->node];
-    struct sample old = *sample;
-    /* Spans of ours by the clock that nobody slews. */
-    rl_time heard = skew_read(&client->raw, world->now);
-    rl_time sent = heard - (client->view.now - order->sent);
-    const struct server *server = &world->server[order->server];
-    bool same = old.server == order->server && old.process == server->process &&
-                old.history == server->history;
-    /* While it doubts its own clock the guard believes all, and knows nothing afterwards.
-     */
-    rl_time doubted_at = client->steward.doubted_at;
-    bool doubts = doubted_at > 0 && client->view.now < doubted_at + RL_CLOCK_RECENT;
-    if (told == 0 || !client->steward.roster.deployment) /* nothing depends on it yet */
-        return;
+    unsigned marked = 0;
+    for (unsigned i = 0; i < world.plan.n; i++)
+        marked += client->node[i].nonce != 0;
+    return marked > world.plan.n / 2;
+}
+
+void oracle_sample(struct client *client, const struct command *command)
+{
+    struct sample *sample = &client->node[command->node].sample, old = *sample;
+    int64_t heard = client_raw(client), told = command->told_us * VIRTUAL_US;
+    bool same = old.server == command->server && old.process == command->process &&
+                old.history == command->history;
+    bool doubts = events_now() < client->doubts_until;
     *sample = (struct sample){
-        .known = trusted && !doubts,
-        .server = order->server,
-        .process = server->process,
-        .history = server->history,
+        .is_known = !doubts && knows_deployment(client),
+        .server = command->server,
+        .process = command->process,
+        .history = command->history,
         .told = told,
-        .sent = sent,
+        .sent = command->said_raw,
         .heard = heard,
-        .fault_at = trusted ? old.fault_at : world->now,
+        .fault_at = old.fault_at,
         .seen_at = same ? old.seen_at : 0,
         .seal = old.seal,
     };
-    rl_time gained = (told - heard) - (old.told - old.sent);
-    if (old.known && same && gained > borne(world, heard - old.sent)) {
-        sample->fault_at = sample->seen_at = world->now;
-        sample->known = false; /* as the guard has it: the next answer is the first again */
+    int64_t gained = (told - heard) - (old.told - old.sent);
+    int64_t lost = (old.told - old.heard) - (told - command->said_raw);
+    int64_t most = borne(heard - old.sent);
+    if (!old.is_known || !same) {
+        doubt(client);
+        return;
+    }
+    if (gained > most / 4 || lost > most / 4) { /* it may be a fault: the guard decides */
+        sample->fault_at = events_now();
+        sample->is_known = false; /* the next reply may be the first again */
+    }
+    if (gained > most) {
+        TRACE(
+            "client %u sees that the clock of server %u gained %lld us in %lld ms, of %lld "
+            "us",
+            client->index + 1, command->server + 1, (long long)(gained / 1000),
+            (long long)((heard - old.sent) / 1000000), (long long)(most / 1000));
+        sample->seen_at = events_now();
         /* In quarantine it has no vote to lose. */
-        sample->seal = oracle_seal(order->marker);
-        if (!sample->seal.sound)
+        sample->seal = command->seal;
+        if (!sample->seal.is_active)
             sample->seal.generation = 0;
     }
-    doubt(world, client);
+    doubt(client);
 }
 
-void oracle_judge_clock(struct world *world, const struct client *client,
-                        const struct order *order)
+bool oracle_clock_bars(const struct client *client, unsigned node, const struct vote *vote)
 {
-    const struct sample *sample = &client->sample[order->node];
-    struct seal seal = oracle_seal(order->marker);
-    if (sample->seen_at > 0 && sample->server == order->server &&
-        sample->seal.generation > 0 && sample->seal.id == seal.id &&
-        sample->seal.generation == seal.generation)
-        oracle_accuse(world, INVARIANT_BARRED,
-                      "client %u counts server %u, whose clock was set", client->index + 1,
-                      order->server + 1);
-}
-
-static bool has_seen(const struct client *client, unsigned node, rl_time since)
-{
-    return client->sample[node].seen_at > 0 && client->sample[node].seen_at >= since;
-}
-
-bool oracle_clock_excuses(const struct world *world, const struct attempt *attempt,
-                          unsigned node, const struct client *other)
-{
-    unsigned server = attempt->server[node];
-    if (!world->swarm.fenced || !oracle_ran_ahead(world, server, attempt->ran[node]))
+    const struct sample *sample = &client->node[node].sample;
+    if (world.plan.weight[FAULT_ROOM] > 0) /* it is not known when it wrote a command */
         return false;
-    for (unsigned i = 0; i < NODES; i++)
-        if (other->sample[i].server == server && has_seen(other, i, attempt->ran[node]))
+    return sample->seen_at > 0 && sample->seen_at <= vote->heard &&
+           sample->server == vote->server && sample->seal.generation > 0 &&
+           sample->seal.id == vote->seal.id &&
+           sample->seal.generation == vote->seal.generation;
+}
+
+static bool has_seen(const struct client *client, unsigned node, int64_t since)
+{
+    return client->node[node].sample.seen_at > 0 &&
+           client->node[node].sample.seen_at >= since;
+}
+
+bool oracle_clock_excuses(const struct claim *claim, unsigned node,
+                          const struct client *other)
+{
+    const struct vote *vote = &claim->vote[node];
+    if (!world.plan.fenced || !oracle_ran_ahead(vote->server, vote->ran))
+        return false;
+    for (unsigned i = 0; i < world.plan.n; i++)
+        if (other->node[i].sample.server == vote->server && has_seen(other, i, vote->ran))
             return false;
     return true;
 }

@@ -1,288 +1,368 @@
 /* The oracle on holders: who holds at one instant, on what, and for how long. */
-#include "oracle_parts.h"
+#include <string.h>
 
+#include "oracle_parts.h"
 #include "world.h"
 
-bool oracle_is_valid(const struct world *world, const struct client *client,
-                     const struct attempt *attempt)
+bool oracle_is_valid(const struct claim *claim)
 {
-    const struct rl_lease *lease = &attempt->lease;
-    bool ending = lease->state == RL_LEASE_LOST &&
-                  (lease->cause == RL_CAUSE_EXPIRED || lease->cause == RL_CAUSE_MAX_HOLD);
-    return attempt->used && (lease->state == RL_LEASE_HELD || ending) && lease->timed &&
-           client_reading(world, client) < lease->valid;
+    const struct user *user = claim->user;
+    return user && user->claim == claim && user->lease && user->is_known &&
+           (user->is_held || user->is_lost) && user_valid_ms(user) > 0;
 }
 
-/* The server gave up the first token's key early, and the other's client cannot know. */
-static bool excuses(const struct world *world, const struct token *token, unsigned server,
-                    unsigned node, const struct client *other)
+/* --- what excuses two holders --- */
+
+/* The server gave up the first token's key early, and the other client cannot know. */
+static bool is_lost_unseen(const struct claim *claim, unsigned server, unsigned node,
+                           const struct client *other)
 {
-    const struct loss *loss = &token->loss[server];
-    if (world->swarm.fenced)
-        return loss->broken;
-    if (!loss->lost)
+    const struct loss *loss = &claim->loss[server];
+    if (world.plan.fenced)
+        return loss->is_broken;
+    if (!loss->is_lost)
         return false;
     bool watched =
         loss->watchers & oracle_watcher(other->index, node) && other->born <= loss->at;
-    return !loss->restart || world->swarm.durable || !watched;
+    return !loss->is_restart || world.plan.durable || !watched;
 }
 
-static void note_outside(struct world *world, enum bound bound)
+static const struct client *client_of(const struct claim *claim)
 {
-    world->verdict.outside[bound] = true;
+    return claim->user ? claim->user->client : &world.client[claim->client];
 }
 
 /* A server that both rest on lost the key of one, and the other could not know. */
-static bool is_excused(const struct world *world, const struct client *a,
-                       const struct attempt *ours, unsigned our_node,
-                       const struct client *b, const struct attempt *theirs,
-                       unsigned their_node, bool *ret_by_clock)
+static bool is_excused(const struct claim *ours, unsigned our_node,
+                       const struct claim *theirs, unsigned their_node, bool *ret_by_clock)
 {
-    unsigned server = ours->server[our_node];
-    if (excuses(world, &world->token[ours->token], server, our_node, b) ||
-        excuses(world, &world->token[theirs->token], server, their_node, a))
+    unsigned server = ours->vote[our_node].server;
+    const struct client *a = client_of(ours), *b = client_of(theirs);
+    if (is_lost_unseen(ours, server, our_node, b) ||
+        is_lost_unseen(theirs, server, their_node, a))
         return true;
-    *ret_by_clock = oracle_clock_excuses(world, ours, our_node, b) ||
-                    oracle_clock_excuses(world, theirs, their_node, a);
+    *ret_by_clock = oracle_clock_excuses(ours, our_node, b) ||
+                    oracle_clock_excuses(theirs, their_node, a);
     return *ret_by_clock;
 }
 
 /* Whether each server that both rest on has an excuse. */
-static bool all_excused(const struct world *world, const struct client *a,
-                        const struct attempt *ours, const struct client *b,
-                        const struct attempt *theirs, bool *ret_by_clock)
+static bool all_excused(const struct claim *ours, const struct claim *theirs,
+                        bool *ret_by_clock)
 {
     unsigned both = 0;
     for (rl_node_set rest = ours->rests_on; rest; rest &= rest - 1)
         for (rl_node_set others = theirs->rests_on; others; others &= others - 1) {
             unsigned our_node = rl_first(rest), their_node = rl_first(others);
-            if (ours->server[our_node] != theirs->server[their_node])
+            if (ours->vote[our_node].server != theirs->vote[their_node].server)
                 continue;
             both++;
-            if (!is_excused(world, a, ours, our_node, b, theirs, their_node, ret_by_clock))
+            if (!is_excused(ours, our_node, theirs, their_node, ret_by_clock))
                 return false;
         }
     return both > 0;
 }
 
-static void judge_pair(struct world *world, const struct client *a,
-                       const struct attempt *ours, const struct client *b,
-                       const struct attempt *theirs)
+static void judge_pair(const struct claim *ours, const struct claim *theirs)
 {
     bool by_clock = false;
-    if (all_excused(world, a, ours, b, theirs, &by_clock))
-        note_outside(world, by_clock ? BOUND_STEP : BOUND_MEMORY);
-    else if (world->swarm.wild)
-        note_outside(world, BOUND_CLOCK);
+    if (all_excused(ours, theirs, &by_clock))
+        oracle_note_outside(by_clock ? BOUND_STEP : BOUND_MEMORY);
+    else if (world.plan.wild)
+        oracle_note_outside(BOUND_CLOCK);
     else
-        oracle_accuse(world, INVARIANT_EXCLUSION,
-                      "%.*s of client %u and %.*s of client %u are valid", TOKEN_LEN,
-                      world->token[ours->token].text, a->index + 1, TOKEN_LEN,
-                      world->token[theirs->token].text, b->index + 1);
+        oracle_accuse(INVARIANT_EXCLUSION, "%.8s of client %u and %.8s of client %u",
+                      ours->token, ours->client + 1, theirs->token, theirs->client + 1);
 }
 
-/* A lease is valid from now on, or for longer. */
-static void judge_holder(struct world *world, const struct client *client,
-                         const struct attempt *attempt)
-{
-    if (!oracle_is_valid(world, client, attempt))
-        return;
-    for (unsigned i = 0; i < world->swarm.clients; i++) {
-        const struct client *other = &world->client[i];
-        for (unsigned k = 0; other->alive && k < other->attempts; k++) {
-            const struct attempt *theirs = &other->attempt[k];
-            if (theirs->resource == attempt->resource && theirs->token != attempt->token &&
-                oracle_is_valid(world, other, theirs))
-                judge_pair(world, client, attempt, other, theirs);
-        }
-    }
-}
+/* --- who holds --- */
 
-static bool rests_on_server(const struct attempt *attempt, unsigned server,
-                            rl_time *ret_since)
+static bool rests_on_server(const struct claim *claim, unsigned server, int64_t *ret_since)
 {
-    for (rl_node_set rest = attempt->rests_on; rest; rest &= rest - 1) {
-        *ret_since = attempt->ran[rl_first(rest)];
-        if (attempt->server[rl_first(rest)] == server)
+    for (rl_node_set rest = claim->rests_on; rest; rest &= rest - 1) {
+        const struct vote *vote = &claim->vote[rl_first(rest)];
+        *ret_since = vote->ran;
+        if (vote->server == server)
             return true;
     }
     return false;
 }
 
-/* A server stores a token anew: no valid lease may rest on it. */
-void oracle_judge_storing(struct world *world, const struct order *order)
+/* Calls `judge` for each valid lease of the resource but this one. */
+static void for_each_holder(const struct claim *but, unsigned resource,
+                            void (*judge)(const struct claim *claim, const void *arg),
+                            const void *arg)
 {
-    const struct client *client = &world->client[order->client];
-    const struct token *token = &world->token[order->token];
-    for (unsigned i = 0; i < world->swarm.clients; i++) {
-        const struct client *other = &world->client[i];
-        for (unsigned k = 0; other->alive && k < other->attempts; k++) {
-            const struct attempt *theirs = &other->attempt[k];
-            rl_time since;
-            if (theirs->resource != token->resource || theirs->token == order->token ||
-                !rests_on_server(theirs, order->server, &since) ||
-                !oracle_is_valid(world, other, theirs))
-                continue;
-            if (world->swarm.wild)
-                continue;
-            if (world->swarm.fenced && oracle_ran_ahead(world, order->server, since))
-                continue;
-            if (!excuses(world, &world->token[theirs->token], order->server, order->node,
-                         client))
-                oracle_accuse(world, INVARIANT_STOLEN,
-                              "server %u stores %.*s, but %.*s of client %u is valid",
-                              order->server + 1, TOKEN_LEN, token->text, TOKEN_LEN,
-                              world->token[theirs->token].text, i + 1);
+    for (unsigned c = 0; c < world.plan.clients; c++)
+        for (unsigned u = 0; u < world.client[c].users; u++) {
+            const struct user *user = &world.client[c].user[u];
+            const struct claim *claim = user->claim;
+            bool holds = world.client[c].is_alive && (user->is_held || user->is_lost);
+            if (holds && claim && claim != but && claim->resource == resource &&
+                oracle_is_valid(claim))
+                judge(claim, arg);
         }
-    }
 }
 
-/* A key is there to the end of its last millisecond. */
-static rl_time left_there(const struct world *world, const struct token *token,
-                          const struct server *server)
+static void judge_other(const struct claim *claim, const void *arg)
 {
-    rl_time now = skew_read(&server->clock, world->now);
-    const struct store_entry *entry =
-        store_find(&server->store, world_key(token->resource), now / RL_MS);
-    bool ours = entry && entry->type == STORE_STRING && entry->value.text == token->text;
-    return ours ? (entry->expires + 1) * RL_MS - now : 0;
+    judge_pair(arg, claim);
 }
 
-/* How long a clock of this rate takes for it. */
-static rl_time true_span(rl_time span, int32_t ppm)
+/* No valid lease may rest on the server. */
+static void judge_theft(const struct claim *theirs, const void *arg)
 {
-    return ppm <= SKEW_FROZEN ? RL_NEVER : span * 1000000 / (1000000 + ppm);
+    const struct command *command = arg;
+    int64_t since;
+    if (world.plan.wild || !rests_on_server(theirs, command->server, &since))
+        return;
+    if (world.plan.fenced && oracle_ran_ahead(command->server, since))
+        return;
+    if (!is_lost_unseen(theirs, command->server, command->node,
+                        &world.client[command->client]))
+        oracle_accuse(
+            INVARIANT_STOLEN, "server %u stores %.8s, but %.8s of client %u is valid",
+            command->server + 1, command->claim->token, theirs->token, theirs->client + 1);
 }
 
-static void judge_keys(struct world *world, const struct client *client,
-                       const struct attempt *attempt)
+void oracle_judge_storing(const struct command *command)
 {
-    const struct token *token = &world->token[attempt->token];
-    rl_time left = attempt->lease.valid - client_reading(world, client);
-    rl_time held = true_span(left, (int32_t)rl_max(client->boot.ppm, client->raw.ppm));
-    for (rl_node_set rest = attempt->rests_on; rest && !world->swarm.wild;
-         rest &= rest - 1) {
-        const struct server *server = &world->server[attempt->server[rl_first(rest)]];
-        rl_time kept = true_span(left_there(world, token, server), server->clock.ppm);
-        if (oracle_ran_ahead(world, server->index, attempt->ran[rl_first(rest)]))
-            continue;
-        if (left > 0 && kept < held && !token->loss[server->index].lost)
-            oracle_accuse(world, INVARIANT_OUTLIVES,
-                          "%.*s of client %u on server %u by %lld us", TOKEN_LEN,
-                          token->text, client->index + 1, server->index + 1,
-                          (long long)(held - kept));
-    }
+    for_each_holder(command->claim, command->resource, judge_theft, command);
 }
 
-/* Two nodes that are one server are one vote. */
-static unsigned count_servers(const struct attempt *attempt)
+/* --- what a lease rests on --- */
+
+/* How long the key of a token stays, in true time. */
+static int64_t left_there(const struct claim *claim, const struct server *server)
+{
+    const struct key *key = server_lock(server, claim->resource);
+    int64_t now = virtual_clock_read(&server->node.clock, events_now());
+    if (!key || !word_is(bytes_word(&key->string), claim_word(claim)))
+        return 0;
+    bool early = server->node.redis->keyspace.expires_early;
+    int64_t end = (key->expires + !early) * VIRTUAL_MS;
+    return oracle_true_span(end - now, server->node.clock.ppm);
+}
+
+/* The server's key outlasts the lease, or something has happened to it since. */
+static bool covers(const struct claim *claim, unsigned node, int64_t held)
+{
+    const struct vote *vote = &claim->vote[node];
+    const struct server *server = &world.server[vote->server];
+    const struct loss *loss = &claim->loss[vote->server];
+    return world.plan.wild || (loss->is_lost && loss->at >= vote->ran) ||
+           oracle_ran_ahead(vote->server, vote->ran) || left_there(claim, server) >= held;
+}
+
+static unsigned count_servers(const struct claim *claim, rl_node_set nodes)
 {
     rl_node_set servers = 0;
-    for (rl_node_set rest = attempt->granted; rest; rest &= rest - 1)
-        servers |= rl_bit(attempt->server[rl_first(rest)]);
+    for (; nodes; nodes &= nodes - 1)
+        servers |= rl_bit(claim->vote[rl_first(nodes)].server);
     return rl_count(servers);
 }
 
+/*
+ * Rounds are not visible from outside, but no vote of an earlier one may count. So the q
+ * votes that were asked for last must be enough, and those that were asked for with them.
+ * Where sockets take only a part, and the rest is written later, that does not tell.
+ */
+static rl_node_set newest(const struct claim *claim, uint64_t *ret_since)
+{
+    bool tells = world.plan.weight[FAULT_ROOM] == 0;
+    rl_node_set nodes = tells ? 0 : claim->granted;
+    *ret_since = 0;
+    while (nodes != claim->granted && rl_count(nodes) < world.plan.q) {
+        uint64_t last = 0;
+        rl_node_set others = claim->granted & ~nodes;
+        for (rl_node_set rest = others; rest; rest &= rest - 1)
+            if (last < claim->vote[rl_first(rest)].iteration)
+                last = claim->vote[rl_first(rest)].iteration;
+        for (rl_node_set rest = others; rest; rest &= rest - 1)
+            if (claim->vote[rl_first(rest)].iteration == last)
+                nodes |= rl_bit(rl_first(rest));
+        *ret_since = last;
+    }
+    return nodes;
+}
+
+/* The votes that the client may count. */
+static rl_node_set counted(const struct client *client, const struct claim *claim,
+                           rl_node_set nodes)
+{
+    for (rl_node_set rest = nodes; rest && world.plan.fenced; rest &= rest - 1) {
+        unsigned node = rl_first(rest);
+        const struct vote *vote = &claim->vote[node];
+        bool bars = oracle_clock_bars(client, node, vote);
+        if (!vote->seal.is_active || bars)
+            nodes &= ~rl_bit(node);
+    }
+    return nodes;
+}
+
+/* How long the user holds it, in true time. */
+static int64_t held_for(const struct user *user)
+{
+    return oracle_true_span(user_valid_ms(user) * VIRTUAL_MS, client_rate(user->client));
+}
+
+void oracle_judge_late_grant(struct claim *claim, unsigned node)
+{
+    if (covers(claim, node, held_for(claim->user)))
+        claim->rests_on |= rl_bit(node);
+}
+
+static void judge_grants(const struct user *user, struct claim *claim)
+{
+    const struct client *client = user->client;
+    int64_t held = held_for(user);
+    rl_node_set latest = newest(claim, &claim->round), covering = 0;
+    rl_node_set fair = counted(client, claim, latest);
+    for (rl_node_set rest = fair; rest; rest &= rest - 1)
+        if (covers(claim, rl_first(rest), held))
+            covering |= rl_bit(rl_first(rest));
+    unsigned granted = count_servers(claim, claim->granted);
+    claim->rests_on = covering;
+    if (granted < world.plan.q)
+        oracle_accuse(INVARIANT_QUORUM, "%.8s of client %u has %u grants", claim->token,
+                      client->index + 1, granted);
+    else if (count_servers(claim, fair) < world.plan.q)
+        oracle_accuse(INVARIANT_BARRED, "%.8s of client %u: only %s may be counted",
+                      claim->token, client->index + 1, trace_set(fair));
+    else if (count_servers(claim, covering) < world.plan.q)
+        oracle_accuse(INVARIANT_OUTLIVES, "%.8s of client %u: only %s keep it so long",
+                      claim->token, client->index + 1, trace_set(covering));
+}
+
+/* --- fencing tokens --- */
+
+/* Of those who acquired: when one server granted it, and the tokens. */
+#define ORDER_MAX 16
+static struct turn_order {
+    unsigned count; /* ever: the latest are kept */
+    struct {
+        uint32_t memory, nth;
+        int64_t first, last;
+    } grant[ORDER_MAX];
+} orders[SERVERS_MAX][RESOURCES_MAX];
+
+static struct {
+    int64_t fence;
+    struct claim *claim;
+} highest[RESOURCES_MAX];
+
+void oracle_holders_begin(void)
+{
+    memset(orders, 0, sizeof(orders));
+    memset(highest, 0, sizeof(highest));
+}
+
 /* A client that acquires later shares a server with those, and meets the fence there. */
-static void judge_settled(struct world *world, const struct client *client,
-                          const struct attempt *attempt)
+static void judge_settled(const struct claim *claim, int64_t last)
 {
     unsigned stores = 0;
-    for (rl_node_set rest = attempt->rests_on; rest; rest &= rest - 1) {
-        unsigned node = rl_first(rest);
-        const struct server *server = &world->server[attempt->server[node]];
-        const struct store_entry *entry = store_find(
-            &server->store, world_fence_key(attempt->resource), server_time(world, server));
-        bool forgot = server->memory != attempt->memory[node];
-        stores += forgot || (entry && entry->fence >= attempt->lease.fence);
+    for (rl_node_set rest = claim->granted; rest; rest &= rest - 1) {
+        const struct vote *vote = &claim->vote[rl_first(rest)];
+        const struct server *server = &world.server[vote->server];
+        bool forgot = server->memory != vote->memory;
+        stores += forgot || server_fence(server, claim->resource) >= last;
     }
-    if (stores < world->swarm.q)
-        oracle_accuse(world, INVARIANT_SETTLED, "%u servers store that of client %u",
-                      stores, client->index + 1);
+    if (stores < world.plan.q)
+        oracle_accuse(INVARIANT_SETTLED, "%u servers store that of client %u", stores,
+                      claim->client + 1);
 }
 
 /*
  * Of two who acquired, and whose quorums share a server, the one that it granted later has
- * the larger tokens: also where somebody broke the lock meanwhile, so nothing is excused.
+ * the larger tokens: also where the lock was broken meanwhile, so nothing is excused.
  */
-static void judge_order(struct world *world, const struct client *client,
-                        const struct attempt *attempt, unsigned node)
+static void judge_order(const struct claim *claim, const struct vote *vote, int64_t first,
+                        int64_t last)
 {
-    unsigned server = attempt->server[node];
-    struct turn_order *order = &world->order[server][attempt->resource];
-    int64_t last = attempt->lease.fence, first = rl_fence_first(last, attempt->fences);
+    struct turn_order *order = &orders[vote->server][claim->resource];
     for (unsigned i = 0; i < ORDER_MAX && i < order->count; i++) {
-        bool later = attempt->nth[node] > order->grant[i].nth;
+        bool later = vote->nth > order->grant[i].nth;
         bool rises = later ? first > order->grant[i].last : last < order->grant[i].first;
-        if (order->grant[i].memory == attempt->memory[node] && !rises)
-            oracle_accuse(world, INVARIANT_RISING,
-                          "%lld of client %u, against the order of server %u",
-                          (long long)first, client->index + 1, server + 1);
+        if (order->grant[i].memory == vote->memory && !rises)
+            oracle_accuse(INVARIANT_RISING, "%lld of client %u, against server %u",
+                          (long long)first, claim->client + 1, vote->server + 1);
     }
     unsigned at = order->count++ % ORDER_MAX;
-    order->grant[at].memory = attempt->memory[node];
-    order->grant[at].nth = attempt->nth[node];
+    order->grant[at].memory = vote->memory;
+    order->grant[at].nth = vote->nth;
     order->grant[at].first = first;
     order->grant[at].last = last;
 }
 
-static void judge_orders(struct world *world, const struct client *client,
-                         const struct attempt *attempt)
-{
-    for (rl_node_set rest = attempt->rests_on; rest; rest &= rest - 1)
-        if (attempt->stored[rl_first(rest)] >= attempt->lease.fence)
-            judge_order(world, client, attempt, rl_first(rest));
-}
-
 /* In the order in which they were acquired, fencing tokens rise: all that are reserved. */
-static void judge_fence(struct world *world, const struct client *client,
-                        const struct attempt *attempt)
+static void judge_fence(const struct user *user, struct claim *claim)
 {
-    int64_t last = attempt->lease.fence, *highest = &world->highest[attempt->resource];
-    int64_t fence = rl_fence_first(last, attempt->fences);
-    judge_settled(world, client, attempt);
-    judge_orders(world, client, attempt);
-    struct attempt *first = &world->first[attempt->resource];
-    if (fence > *highest) {
-        *highest = last;
-        *first = *attempt;
+    int64_t first = redlock_fence(user->lease), last = first + claim->fences - 1;
+    judge_settled(claim, last);
+    for (rl_node_set rest = claim->granted; rest; rest &= rest - 1)
+        if (claim->vote[rl_first(rest)].fence >= last)
+            judge_order(claim, &claim->vote[rl_first(rest)], first, last);
+    if (user_valid_ms(user) == 0) /* it was stopped, and got the news too late */
+        return;
+    if (first > highest[claim->resource].fence) {
+        highest[claim->resource].fence = last;
+        highest[claim->resource].claim = claim;
         return;
     }
     /* Both held it, or could have, beyond the bounds. */
-    const struct client *other = &world->client[world->token[first->token].client];
     bool by_clock = false;
-    if (all_excused(world, client, attempt, other, first, &by_clock))
-        note_outside(world, by_clock ? BOUND_STEP : BOUND_MEMORY);
+    if (all_excused(claim, highest[claim->resource].claim, &by_clock))
+        oracle_note_outside(by_clock ? BOUND_STEP : BOUND_MEMORY);
     else
-        oracle_accuse(world, INVARIANT_RISING, "%lld of client %u is %lld too small",
-                      (long long)fence, client->index + 1,
-                      (long long)(*highest - fence + 1));
+        oracle_accuse(INVARIANT_RISING, "%lld of client %u is %lld too small",
+                      (long long)first, claim->client + 1,
+                      (long long)(highest[claim->resource].fence - first + 1));
 }
 
-void oracle_judge_good_news(struct world *world, struct client *client,
-                            struct attempt *attempt, bool held)
+/* --- how long --- */
+
+#define ROUNDING (50 * VIRTUAL_US) /* the client counts us */
+
+/* Of the acquire or the adoption: at least so long ago, by the client's clock. ns */
+static int64_t age(const struct claim *claim)
 {
-    const struct rl_lease *lease = &attempt->lease;
-    const struct token *token = &world->token[attempt->token];
-    attempt->rests_on = attempt->granted;
-    attempt->won = attempt->round;
-    unsigned grants = count_servers(attempt);
-    if (grants < world->swarm.q)
-        oracle_accuse(world, INVARIANT_QUORUM, "%.*s of client %u has %u grants", TOKEN_LEN,
-                      token->text, client->index + 1, grants);
-    if (client->view.now >= lease->valid - lease->params->margin)
-        oracle_accuse(world, INVARIANT_DEADLINE, "%.*s of client %u", TOKEN_LEN,
-                      token->text, client->index + 1);
-    if (held && lease->valid - client->view.now < lease->params->min_validity)
-        oracle_accuse(world, INVARIANT_DEADLINE, "too little is left to client %u",
-                      client->index + 1);
-    if (lease->valid > rl_time_add_sat(attempt->begun, lease->params->max_hold))
-        oracle_accuse(world, INVARIANT_HOLD, "%.*s of client %u", TOKEN_LEN, token->text,
-                      client->index + 1);
-    judge_keys(world, client, attempt);
-    if (held && world->swarm.fenced)
-        judge_fence(world, client, attempt);
-    if (world->swarm.fenced)
-        oracle_judge_seats(world, attempt);
-    judge_holder(world, client, attempt);
+    return client_elapsed_since(&world.client[claim->client], claim->boot, claim->raw);
+}
+
+static void judge_time(const struct user *user, const struct claim *claim,
+                       const redlock_result *result, bool held)
+{
+    const struct process *process = &user->client->process;
+    bool excused = process->resumed == events_now();
+    int64_t ttl = claim->options.ttl_ms * VIRTUAL_MS, hold = claim->options.max_hold_ms;
+    int64_t validity = ttl - ttl / 1000000 * world.plan.drift_ppm - 2 * VIRTUAL_MS;
+    if (held && !excused && age(claim) >= validity)
+        oracle_accuse(INVARIANT_DEADLINE, "%.8s of client %u", claim->token,
+                      claim->client + 1);
+    if (!excused && result->valid_ms < claim->options.margin_ms)
+        oracle_accuse(INVARIANT_DEADLINE, "%.8s of client %u: within the margin",
+                      claim->token, claim->client + 1);
+    if (held && !excused && result->valid_ms < claim->options.min_validity_ms)
+        oracle_accuse(INVARIANT_DEADLINE, "too little is left to client %u",
+                      claim->client + 1);
+    int64_t until = user_valid_ms(user) * VIRTUAL_MS + age(claim) - ROUNDING;
+    if (hold > 0 && user_valid_ms(user) > 0 && until > hold * VIRTUAL_MS)
+        oracle_accuse(INVARIANT_HOLD,
+                      "%.8s of client %u: %lld ms after %lld us, of %lld ms", claim->token,
+                      claim->client + 1, (long long)user_valid_ms(user),
+                      (long long)(age(claim) / VIRTUAL_US), (long long)hold);
+}
+
+void oracle_judge_success(struct user *user, const redlock_result *result, bool held)
+{
+    struct claim *claim = user->claim;
+    user->is_held = true;
+    judge_grants(user, claim);
+    judge_time(user, claim, result, held);
+    if (held && world.plan.fenced)
+        judge_fence(user, claim);
+    if (world.plan.fenced)
+        oracle_judge_seats(claim);
+    if (user_valid_ms(user) > 0)
+        for_each_holder(claim, claim->resource, judge_other, claim);
 }

@@ -1,55 +1,74 @@
 /* The parts of the oracle, for each other only. */
-#ifndef RL_SIM_ORACLE_PARTS_H
-#define RL_SIM_ORACLE_PARTS_H
+#ifndef SIM_ORACLE_PARTS_H
+#define SIM_ORACLE_PARTS_H
 
 #include "oracle.h"
 
-/* That the client has greeted the server by this of its names: a bit of `watchers`. */
-static inline uint32_t oracle_watcher(unsigned client, unsigned node)
+void oracle_note_outside(enum bound bound);
+
+/* That the client has greeted the server by this node of its list: a bit of `watchers`. */
+static inline uint64_t oracle_watcher(unsigned client, unsigned node)
 {
-    _Static_assert(USING_MAX * NODES <= 32, "a bit for each");
-    return UINT32_C(1) << (client * NODES + node);
+    _Static_assert(CLIENTS_MAX * NODES_MAX <= 64, "a bit for each");
+    return UINT64_C(1) << (client * NODES_MAX + node);
 }
+
+/* How long a clock of this rate takes for it, in true time; NEVER. ns */
+int64_t oracle_true_span(int64_t span, int64_t ppm);
 
 /* --- oracle_seats.c: which servers may vote on fenced locks --- */
 
-struct seal oracle_seal(struct rl_word marker);
-
-/* A server has answered what asks for a vote. */
-void oracle_judge_vote(struct world *world, const struct order *order);
+/* A server has replied to what asks for a vote; a marker was read or written. */
+void oracle_judge_vote(const struct command *command);
+void oracle_judge_marker(const struct server *server);
 
 /* A lease was acquired or extended. */
-void oracle_judge_seats(struct world *world, const struct attempt *attempt);
+void oracle_judge_seats(const struct claim *claim);
 
 /* --- oracle_clocks.c: what servers' clocks excuse --- */
 
 /* Its clock has gained more than it may since then. */
-bool oracle_ran_ahead(const struct world *world, unsigned server, rl_time since);
+bool oracle_ran_ahead(unsigned server, int64_t since);
 
-/* A vote of it counts with this client. */
-void oracle_judge_clock(struct world *world, const struct client *client,
-                        const struct order *order);
+/* A node told its time. */
+void oracle_sample(struct client *client, const struct command *command);
+
+/* The client has seen that the clock of the server was set: its vote must not count. */
+bool oracle_clock_bars(const struct client *client, unsigned node, const struct vote *vote);
 
 /* It has, after it voted for the lease; and this client could not see that. */
-bool oracle_clock_excuses(const struct world *world, const struct attempt *attempt,
-                          unsigned node, const struct client *other);
+bool oracle_clock_excuses(const struct claim *claim, unsigned node,
+                          const struct client *other);
 
-/* --- oracle_turns.c --- */
+/* --- oracle_queue.c --- */
 
-/* A waiter that was called by a quorum has come by now. */
-void oracle_judge_turns(struct world *world, const struct client *client);
+/* A waiter that was notified has tried again by now. */
+void oracle_judge_queue(const struct client *client);
+void oracle_forget_calls(struct user *user);
+void oracle_attempt_ends(struct user *user);
+void oracle_judge_leaving(const struct command *command);
+
+void oracle_holders_begin(void);
+void oracle_seats_begin(void);
 
 /* --- oracle_holders.c --- */
 
-/* By what its holder would be told if it asked now; LOST comes a margin before the end. */
-bool oracle_is_valid(const struct world *world, const struct client *client,
-                     const struct attempt *attempt);
+/* The holder would be told so if it asked now. */
+bool oracle_is_valid(const struct claim *claim);
 
-/* A lease was acquired (`held`) or extended. */
-void oracle_judge_good_news(struct world *world, struct client *client,
-                            struct attempt *attempt, bool held);
+/* A lease was acquired (`held`) or extended, for so long. */
+void oracle_judge_success(struct user *user, const redlock_result *result, bool held);
+
+/* A node has granted what is held already. */
+void oracle_judge_late_grant(struct claim *claim, unsigned node);
 
 /* A server stored a token anew. */
-void oracle_judge_storing(struct world *world, const struct order *order);
+void oracle_judge_storing(const struct command *command);
+
+/* --- oracle_told.c --- */
+
+void oracle_judge_callback(const struct user *user, enum news news);
+void oracle_judge_result(const struct user *user, enum news news,
+                         const redlock_result *result);
 
 #endif

@@ -1,53 +1,83 @@
 /*
- * The oracle on the seats of a fenced deployment: who votes has been in quarantine since it
- * last forgot something, and nobody votes any more once another of its seat has.
+ * The oracle on the members of a fenced deployment: a server that votes has been in
+ * quarantine since it last forgot something, and none votes any more once another server of
+ * its member index has.
  */
 #include "oracle_parts.h"
 #include "world.h"
 
-struct seal oracle_seal(struct rl_word text)
+/* What had votes, and was followed by another of its member index. */
+#define FALLEN_MAX 64
+struct holder {
+    struct seal seal;
+    unsigned server;
+    uint32_t memory;
+};
+
+static struct holder latest[NODES_MAX]; /* generation 0: none yet */
+static struct holder fallen[FALLEN_MAX];
+static unsigned fallen_count;
+
+void oracle_seats_begin(void)
+{
+    for (unsigned i = 0; i < NODES_MAX; i++)
+        latest[i] = (struct holder){0};
+    fallen_count = 0;
+}
+
+struct seal oracle_seal(const struct server *server)
 {
     struct rl_marker marker;
-    if (!rl_marker_read(text, &marker))
+    if (!server_marker(server, &marker))
         return (struct seal){0};
     struct rl_incarnation self = rl_marker_self(&marker);
-    return (struct seal){marker.roster.deployment, self.id, self.generation, marker.index,
-                         marker.active};
+    return (struct seal){
+        .deployment = marker.roster.deployment,
+        .id = self.id,
+        .generation = self.generation,
+        .index = marker.index,
+        .is_active = marker.active,
+    };
 }
+
+#define FENCE_QUARANTINE                                                                   \
+    (11 * VIRTUAL_S) /* a fence may be 5 s ahead of a clock, twice, + 1 s */
 
 /* As long as a lease that rests on what was forgotten, or a fence ahead of all clocks. */
-static rl_time least_quarantine(const struct world *world)
+static int64_t least_quarantine(void)
 {
-    rl_time ttl = world->swarm.ttl_max;
-    return rl_max(ttl + ttl / 1000000 * world->swarm.drift_ppm, 11 * RL_SECOND);
+    int64_t ttl = world.plan.ttl_max;
+    int64_t lease = ttl + ttl / 1000000 * world.plan.drift_ppm;
+    return lease > FENCE_QUARANTINE ? lease : FENCE_QUARANTINE;
 }
 
-void oracle_judge_vote(struct world *world, const struct order *order)
+void oracle_judge_vote(const struct command *command)
 {
-    const struct server *server = &world->server[order->server];
-    bool votes = order->truth == RL_VOTE_GRANTED || order->truth == RL_VOTE_RECREATED;
-    if (!votes || order->text == RL_CMD_RELEASE || server->lost_at == RL_NEVER)
+    const struct server *server = &world.server[command->server];
+    bool votes = command->truth == TRUTH_GRANTED || command->truth == TRUTH_RECREATED;
+    if (!votes || server->lost_at == CLOCK_NEVER)
         return;
-    if (world->now < server->lost_at + least_quarantine(world))
-        oracle_accuse(world, INVARIANT_BARRED, "server %u votes %lld ms after it forgot",
+    if (events_now() < server->lost_at + least_quarantine())
+        oracle_accuse(INVARIANT_BARRED, "server %u votes %lld ms after it forgot",
                       server->index + 1,
-                      (long long)((world->now - server->lost_at) / RL_MS));
+                      (long long)((events_now() - server->lost_at) / VIRTUAL_MS));
 }
 
 /*
- * Who mistakes an address has never seen that a seat was there, and gives it none. And
- * nobody takes a vote from a node to which nothing has happened.
+ * A client that mistakes an address has never seen that a member was there, and makes it
+ * none. And no node loses its vote if nothing has happened to it.
  */
-void oracle_marked(struct world *world, const struct server *server)
+void oracle_judge_marker(const struct server *server)
 {
     struct rl_marker marker;
     if (!server_marker(server, &marker))
         return;
-    if (server->index == world->mistaken && marker.roster.deployment == world->deployment)
-        oracle_accuse(world, INVARIANT_SEATED, "server %u, by a mistaken address",
+    ((struct server *)server)->was_active |= marker.active;
+    if (server->index == world.mistaken && marker.roster.deployment == world.deployment)
+        oracle_accuse(INVARIANT_SEATED, "server %u, by a mistaken address",
                       server->index + 1);
-    if (!swarm_disturbs(&world->swarm) && !marker.active)
-        oracle_accuse(world, INVARIANT_LIVENESS, "server %u loses its vote for nothing",
+    if (!plan_disturbs(&world.plan) && !marker.active)
+        oracle_accuse(INVARIANT_LIVENESS, "server %u loses its vote without a cause",
                       server->index + 1);
 }
 
@@ -57,65 +87,58 @@ static bool is_same(const struct holder *a, const struct holder *b)
            a->seal.generation == b->seal.generation && a->seal.id == b->seal.id;
 }
 
-static struct holder holder_of(const struct attempt *attempt, unsigned node)
+static struct holder holder_of(const struct vote *vote)
 {
-    return (struct holder){
-        .seal = attempt->seal[node],
-        .server = attempt->server[node],
-        .memory = attempt->memory[node],
-    };
+    return (struct holder){vote->seal, vote->server, vote->memory};
 }
 
 /* It has votes from now on, and what had them before has none any more. */
-static void take_seat(struct world *world, const struct holder *holder)
+static void take_seat(const struct holder *holder)
 {
-    struct seats *seats = &world->seats;
-    struct holder *latest = &seats->latest[holder->seal.seat];
-    for (unsigned i = 0; i < seats->fallen; i++)
-        if (is_same(&seats->fell[i], holder))
-            oracle_accuse(world, INVARIANT_SEATED,
-                          "server %u in seat %u, which had another", holder->server + 1,
-                          holder->seal.seat + 1);
-    if (is_same(latest, holder))
+    struct holder *last = &latest[holder->seal.index];
+    for (unsigned i = 0; i < fallen_count; i++)
+        if (is_same(&fallen[i], holder))
+            oracle_accuse(INVARIANT_SEATED, "server %u of index %u, which had another",
+                          holder->server + 1, holder->seal.index + 1U);
+    if (is_same(last, holder))
         return;
-    if (latest->seal.generation > 0 && seats->fallen < FALLEN_MAX)
-        seats->fell[seats->fallen++] = *latest;
-    *latest = *holder;
+    if (last->seal.generation > 0 && fallen_count < FALLEN_MAX)
+        fallen[fallen_count++] = *last;
+    *last = *holder;
 }
 
-static void judge_two(struct world *world, const struct attempt *a, unsigned node,
-                      const struct attempt *b, unsigned other)
+static void judge_two(const struct vote *a, const struct vote *b)
 {
-    bool same = a->seal[node].seat == b->seal[other].seat;
-    bool known = a->seal[node].generation > 0 && b->seal[other].generation > 0;
-    bool one = a->server[node] == b->server[other] && a->memory[node] == b->memory[other];
+    bool same = a->seal.index == b->seal.index;
+    bool known = a->seal.generation > 0 && b->seal.generation > 0;
+    bool one = a->server == b->server && a->memory == b->memory;
     if (known && same && !one)
-        oracle_accuse(world, INVARIANT_SEATED, "servers %u and %u in seat %u",
-                      a->server[node] + 1, b->server[other] + 1, a->seal[node].seat + 1);
+        oracle_accuse(INVARIANT_SEATED, "servers %u and %u of index %u", a->server + 1,
+                      b->server + 1, a->seal.index + 1U);
 }
 
-static void judge_with(struct world *world, const struct attempt *a,
-                       const struct attempt *b)
+static void judge_with(const struct claim *a, const struct claim *b)
 {
     for (rl_node_set rest = a->rests_on; rest; rest &= rest - 1)
         for (rl_node_set others = b->rests_on; others; others &= others - 1)
             if (a != b || rl_first(rest) != rl_first(others))
-                judge_two(world, a, rl_first(rest), b, rl_first(others));
+                judge_two(&a->vote[rl_first(rest)], &b->vote[rl_first(others)]);
 }
 
-void oracle_judge_seats(struct world *world, const struct attempt *attempt)
+void oracle_judge_seats(const struct claim *claim)
 {
-    for (rl_node_set rest = attempt->rests_on; rest; rest &= rest - 1) {
-        struct holder holder = holder_of(attempt, rl_first(rest));
+    for (rl_node_set rest = claim->rests_on; rest; rest &= rest - 1) {
+        struct holder holder = holder_of(&claim->vote[rl_first(rest)]);
         if (holder.seal.generation == 0)
-            oracle_accuse(world, INVARIANT_SEATED, "server %u has no marker",
-                          holder.server + 1);
-        take_seat(world, &holder);
+            oracle_accuse(INVARIANT_SEATED, "server %u has no marker", holder.server + 1);
+        take_seat(&holder);
     }
-    for (unsigned i = 0; i < world->swarm.clients; i++) {
-        const struct client *client = &world->client[i];
-        for (unsigned k = 0; client->alive && k < client->attempts; k++)
-            if (oracle_is_valid(world, client, &client->attempt[k]))
-                judge_with(world, attempt, &client->attempt[k]);
+    for (unsigned c = 0; c < world.plan.clients; c++) {
+        const struct client *client = &world.client[c];
+        for (unsigned u = 0; client->is_alive && u < client->users; u++) {
+            const struct claim *other = client->user[u].claim;
+            if (other && oracle_is_valid(other))
+                judge_with(claim, other);
+        }
     }
 }

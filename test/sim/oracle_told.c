@@ -1,110 +1,137 @@
-/* The oracle on what users and operators are told. */
-#include "oracle_parts.h"
+/* The oracle on what users are told. */
+#include <string.h>
 
+#include "oracle_parts.h"
 #include "world.h"
 
-/* How long the lock is surely held, as each callback says. */
-static void judge_left(struct world *world, const struct client *client,
-                       const struct user *user)
+static bool is_expected(const struct user *user, enum news news)
 {
-    const struct rl_lease *lease = &user->attempt->lease;
-    rl_time left = rl_lease_left(lease, client->view.now);
-    bool held = lease->state == RL_LEASE_HELD && lease->timed;
-    bool ran_out = lease->state == RL_LEASE_LOST &&
-                   (lease->cause == RL_CAUSE_EXPIRED || lease->cause == RL_CAUSE_MAX_HOLD);
-    rl_time most = held || ran_out ? rl_max(lease->valid - client->view.now, 0) : 0;
-    if (left != most)
-        oracle_accuse(world, INVARIANT_TOLD, "client %u: held for %lld us",
-                      client->index + 1, (long long)left);
-}
-
-/* A user that only takes a place waits for each answer, and for as long as for any. */
-static void judge_queueing(struct world *world, const struct client *client,
-                           const struct user *user)
-{
-    const struct attempt *attempt = user->attempt;
-    for (unsigned i = 0; i < NODES; i++)
-        if (user->queues && attempt->lease.cause != RL_CAUSE_CANCELLED &&
-            attempt->told & rl_bit(i) && attempt->ballot[i].vote == RL_VOTE_WAITING)
-            oracle_accuse(world, INVARIANT_TOLD, "client %u: node %u is not heard",
-                          client->index + 1, i + 1);
-}
-
-/* Those who deleted the token have said so. */
-static void judge_release(struct world *world, const struct client *client,
-                          const struct attempt *attempt)
-{
-    if (attempt->lease.cause == RL_CAUSE_UNCONFIRMED &&
-        rl_count(attempt->released) >= world->swarm.q)
-        oracle_accuse(world, INVARIANT_TOLD, "client %u: unconfirmed, though %s did",
-                      client->index + 1, trace_set(attempt->released));
-}
-
-void oracle_told(struct world *world, struct client *client, struct user *user,
-                 enum rl_report news)
-{
-    bool expected = true;
+    bool holds = user->phase == USER_HOLDING && user->is_held && !user->is_lost;
     switch (news) {
-    case RL_REPORT_HELD:
-    case RL_REPORT_FAILED: expected = user->phase == USER_TRYING && user->acquiring; break;
-    case RL_REPORT_EXTENDED:
-    case RL_REPORT_NOT_EXTENDED: expected = user->extending; break;
-    case RL_REPORT_RENEWED:
-    case RL_REPORT_LOST: expected = user->phase == USER_HOLDING && !user->lost; break;
-    case RL_REPORT_RELEASED: expected = user->releasing; break;
+    case NEWS_HELD:
+    case NEWS_FAILED: return user->phase == USER_ACQUIRING && user->is_acquiring;
+    case NEWS_EXTENDED:
+    case NEWS_NOT_EXTENDED: return user->is_extending;
+    case NEWS_RENEWED: return holds;
+    case NEWS_LOST: /* a loss that came before a release is still reported */
+        return holds || user->left_in == user->client->process.iterations;
+    case NEWS_RELEASED: return user->is_releasing;
     }
-    judge_left(world, client, user);
-    if (news == RL_REPORT_FAILED)
-        judge_queueing(world, client, user);
-    if (news == RL_REPORT_RELEASED)
-        judge_release(world, client, user->attempt);
-    if (!expected)
-        oracle_accuse(world, INVARIANT_CALLBACK, "client %u, user %u, news %u",
-                      client->index + 1, user->index + 1, news);
+    return false;
+}
+
+static void judge_numbers(const struct user *user, enum news news,
+                          const redlock_result *result)
+{
+    const struct claim *claim = user->claim;
+    bool good = news == NEWS_HELD || news == NEWS_EXTENDED || news == NEWS_RENEWED;
+    bool gone = result->code == REDLOCK_GONE || result->code == REDLOCK_TAKEN;
+    bool is_void =
+        news == NEWS_FAILED || news == NEWS_RELEASED || (news == NEWS_LOST && gone);
+    bool right =
+        result->nodes == world.plan.n && result->quorum == world.plan.q &&
+        result->valid_ms >= 0 && result->remaining_ms >= REDLOCK_UNKNOWN &&
+        result->granted <= world.plan.n && (!good || result->granted >= world.plan.q) &&
+        (!good || result->remaining_ms == 0) && (!is_void || result->valid_ms == 0);
+    if (good && claim)
+        right = right && result->granted <= rl_count(claim->voted);
+    if (news == NEWS_HELD || news == NEWS_FAILED)
+        right = right && result->attempts >= (user->attempts > 0);
+    if (!right)
+        oracle_accuse(INVARIANT_TOLD,
+                      "client %u, news %u, code %s: granted %u, valid %lld, attempts %u, "
+                      "remaining %lld; heard %s",
+                      user->client->index + 1, news, redlock_code_name(result->code),
+                      result->granted, (long long)result->valid_ms, result->attempts,
+                      (long long)result->remaining_ms, trace_set(claim ? claim->voted : 0));
 }
 
 /* How many nodes are or will be free in so many ms, as far as this attempt was told. */
-static unsigned free_by(const struct rl_ballot *ballot, int64_t in)
+static unsigned free_by(const struct claim *claim, int64_t in)
 {
     unsigned free = 0;
-    for (unsigned i = 0; i < NODES; i++) {
-        bool leaves = ballot[i].vote == RL_VOTE_HELD && ballot[i].pttl >= 0;
-        free += ballot[i].vote == RL_VOTE_GRANTED || ballot[i].vote == RL_VOTE_GONE ||
-                (leaves && ballot[i].pttl <= in);
+    in = in == INT32_MAX ? INT64_MAX : in; /* more is not told */
+    for (unsigned i = 0; i < world.plan.n; i++) {
+        bool leaves = claim->held & rl_bit(i) && claim->pttl[i] >= 0;
+        free += (claim->gone & rl_bit(i)) || (leaves && claim->pttl[i] <= in);
     }
     return free;
 }
 
-void oracle_promised(struct world *world, const struct client *client,
-                     const struct user *user, int64_t free_in)
+/* Nodes that were not asked, or did not answer, may be free at any time. */
+static void judge_remaining(const struct user *user, const redlock_result *result)
 {
-    const struct rl_ballot *ballot = user->attempt->ballot;
-    unsigned q = world->swarm.q;
-    bool right = free_in < 0 ? free_in == -1 && free_by(ballot, INT64_MAX) < q
-                             : free_by(ballot, free_in) >= q &&
-                                   (free_in == 0 || free_by(ballot, free_in - 1) < q);
-    if (!right)
-        oracle_accuse(world, INVARIANT_TOLD, "client %u: free in %lld ms",
-                      client->index + 1, (long long)free_in);
+    const struct claim *claim = user->claim;
+    rl_node_set heard = claim->held | claim->gone;
+    unsigned others = world.plan.n - rl_count(heard);
+    bool promises = result->remaining_ms > 0;
+    if (promises && free_by(claim, result->remaining_ms) + others < world.plan.q)
+        oracle_accuse(INVARIANT_TOLD, "client %u: free in %lld ms", user->client->index + 1,
+                      (long long)result->remaining_ms);
 }
 
-void oracle_operated(struct world *world, const struct server *server, unsigned resource,
-                     const struct store *before, const struct rl_answer *there,
-                     const struct rl_answer *broken)
+/* The explanation of an acquire, node by node. */
+static void judge_explanation(const struct user *user)
 {
-    int64_t now = server_time(world, server);
-    struct rl_word key = world_key(resource);
-    const struct store_entry *entry = store_find(before, key, now);
-    bool is_list = entry && entry->type == STORE_LIST;
-    bool is_value = entry && entry->type == STORE_STRING;
-    bool told = is_value && there->value.text == entry->value.text &&
-                broken->value.text == entry->value.text && there->pttl == broken->pttl &&
-                there->pttl <= rl_max(entry->expires - now, -1);
-    bool right = entry ? there->vote == RL_VOTE_HELD : there->vote == RL_VOTE_GONE;
-    right = right && (!is_value || told);
-    right = right && (!is_list || broken->vote == RL_VOTE_ERROR);
-    right = right && is_list == (store_find(&server->store, key, now) != NULL);
+    const struct claim *claim = user->claim;
+    redlock_node node[NODES_MAX];
+    size_t count = redlock_explain(user->lease, node, NODES_MAX);
+    bool right = count == world.plan.n;
+    for (unsigned i = 0; right && i < count; i++) {
+        rl_node_set bit = rl_bit(i);
+        switch (node[i].verdict) {
+        case REDLOCK_VERDICT_GRANTED: right = claim->voted & bit; break;
+        case REDLOCK_VERDICT_HELD:
+            right = claim->was_held & bit && (!node[i].value[0] || !claim->value[i][0] ||
+                                              strcmp(node[i].value, claim->value[i]) == 0);
+            break;
+        case REDLOCK_VERDICT_SILENT: /* perhaps of what the socket has not taken yet */
+        case REDLOCK_VERDICT_WAITING:
+            right = (claim->asked | claim->told) & bit || world.plan.weight[FAULT_ROOM];
+            break;
+        case REDLOCK_VERDICT_ABSENT:
+        case REDLOCK_VERDICT_UNASKED: right = !(claim->asked & bit); break;
+        default: break;
+        }
+        if (!right)
+            oracle_accuse(INVARIANT_TOLD, "client %u: node %u is %s",
+                          user->client->index + 1, i + 1,
+                          redlock_verdict_name(node[i].verdict));
+    }
+}
+
+/* Those who deleted the token have said so. */
+static void judge_release(const struct user *user, const redlock_result *result)
+{
+    unsigned released = rl_count(user->claim->released);
+    bool right = result->code == REDLOCK_UNCONFIRMED ? released < world.plan.q
+                 : result->code == REDLOCK_OK        ? released > 0
+                                                     : true;
     if (!right)
-        oracle_accuse(world, INVARIANT_TOLD, "server %u, \"%s\"", server->index + 1,
-                      key.text);
+        oracle_accuse(INVARIANT_TOLD, "client %u: %s, though %u nodes released it",
+                      user->client->index + 1, redlock_code_name(result->code), released);
+}
+
+void oracle_judge_callback(const struct user *user, enum news news)
+{
+    if (!is_expected(user, news))
+        oracle_accuse(INVARIANT_CALLBACK, "client %u, user %u, news %u",
+                      user->client->index + 1, user->index + 1, news);
+}
+
+void oracle_judge_result(const struct user *user, enum news news,
+                         const redlock_result *result)
+{
+    judge_numbers(user, news, result);
+    bool of_attempt = news == NEWS_HELD || news == NEWS_FAILED;
+    if (!user->claim || strcmp(redlock_token(user->lease), user->claim->token) != 0)
+        return; /* nothing was sent in this attempt */
+    if (of_attempt && result->code != REDLOCK_CANCELLED &&
+        result->code != REDLOCK_NO_MEMORY && result->code != REDLOCK_SYSTEM &&
+        user->claim->asked)
+        judge_explanation(user);
+    if (news == NEWS_FAILED && result->code == REDLOCK_TAKEN)
+        judge_remaining(user, result);
+    if (news == NEWS_RELEASED)
+        judge_release(user, result);
 }

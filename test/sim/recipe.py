@@ -1,7 +1,7 @@
 """How the simulator is made, as meson has written it down: for who makes another one.
 
-A build directory names in compile_commands.json what `sim` and the core consist of, and the
-command for each object. The objects themselves are there, too, and can be linked again.
+A build directory names in compile_commands.json what `sim` consists of, and the command for
+each object. The objects themselves are there, too, and can be linked again.
 """
 import concurrent.futures
 import json
@@ -10,7 +10,8 @@ import pathlib
 import shlex
 import subprocess
 
-PARTS = ("test/sim/sim.p/", "src/librl_core.a.p/")
+PARTS = tuple(f"test/sim/{name}.p/" for name in
+              ("sim", "libsim_product.a", "libsim_virtual.a", "libsim_redis.a"))
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CORES = len(os.sched_getaffinity(0))
 
@@ -28,9 +29,11 @@ class Unit:
             self.compiler.append(words[len(self.compiler)])
         self.flags = list(flags_of(words[len(self.compiler):]))
 
-    def compile(self, source, target, compiler=None, flags=None):
-        """`source` is this unit's or a copy that includes what the original would."""
-        run([*(compiler or self.compiler), "-iquote", self.source.parent,
+    def compile(self, source, target, compiler=None, flags=None, first=()):
+        """`source` is this unit's or a copy that includes what the original would, but for what
+        is in the folders `first`."""
+        folders = [word for folder in (*first, self.source.parent) for word in ("-iquote", folder)]
+        run([*(compiler or self.compiler), *folders,
              *(self.flags if flags is None else flags), "-o", target, "-c", source], self.folder)
 
 
@@ -61,9 +64,17 @@ def run(words, folder):
         raise SystemExit(f"{shlex.join(map(str, words))}\n{done.stderr}")
 
 
-def link(compiler, flags, objects, target):
+def libraries(build):
+    """What `sim` is linked with besides its objects."""
+    lines = (pathlib.Path(build) / "build.ninja").read_text().splitlines()
+    begin = next(i for i, line in enumerate(lines) if line.startswith("build test/sim/sim:"))
+    words = next(line for line in lines[begin:] if line.startswith(" LINK_ARGS")).split()
+    return [word for word in words if word.endswith(".so") or word.startswith("-l")]
+
+
+def link(compiler, flags, objects, target, build):
     chosen = [flag for flag in flags if flag.startswith(("-fsanitize", "-m", "-O", "--coverage"))]
-    run([*compiler, *chosen, *objects, "-o", target], ROOT)
+    run([*compiler, *chosen, *objects, "-o", target, *libraries(build)], ROOT)
 
 
 def side_by_side(function, items):

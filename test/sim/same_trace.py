@@ -23,13 +23,13 @@ def plain_flags(unit):
     return [flag for flag in unit.flags if flag.startswith(("-I", "-D", "-std"))]
 
 
-def make(units, compiler, level, folder):
+def make(build, units, compiler, level, folder):
     objects = []
     for number, unit in enumerate(units):
         objects.append(folder / f"{compiler}{level}-{number}.o")
         unit.compile(unit.source, objects[-1], [compiler], [*plain_flags(unit), level])
     program = folder / f"sim-{compiler}{level}"
-    recipe.link([compiler], [], objects, program)
+    recipe.link([compiler], [], objects, program, build)
     return program
 
 
@@ -43,7 +43,7 @@ def main(build):
 
     def hash_of(configuration):
         with tempfile.TemporaryDirectory(prefix="redlock-sim-") as folder:
-            program = make(units, *configuration, pathlib.Path(folder))
+            program = make(build, units, *configuration, pathlib.Path(folder))
             done = subprocess.run([program, "--hash", str(SEEDS)], capture_output=True, text=True)
             return done.stdout.strip() or f"nothing, and ended by {done.returncode}"
 

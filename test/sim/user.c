@@ -2,391 +2,454 @@
 
 #include <string.h>
 
-#include "user_parts.h"
+#include "client/loop.h"
+#include "lease/hand_over.h"
+#include "oracle.h"
 #include "world.h"
+
+static void on_acquired(redlock_lease *lease, const redlock_result *result, void *arg);
+static void on_extension(redlock_lease *lease, const redlock_result *result, void *arg);
+static void on_released(redlock_lease *lease, const redlock_result *result, void *arg);
+
+/* --- times --- */
 
 void user_plan(struct user *user)
 {
+    int64_t at = CLOCK_NEVER;
     switch (user->phase) {
-    case USER_IDLE: user->due = user->next; break;
-    case USER_WAITING:
-    case USER_TRYING: user->due = user->cancel_at; break;
-    case USER_PAUSING: user->due = rl_min(user->cancel_at, user->next); break;
-    case USER_HOLDING: user->due = rl_min(user->extend_at, user->end_at); break;
-    case USER_RELEASING: user->due = RL_NEVER; break;
+    case USER_IDLE: at = user->next; break;
+    case USER_ACQUIRING: at = user->cancel_at; break;
+    case USER_HOLDING:
+        at = user->extend_at < user->end_at ? user->extend_at : user->end_at;
+        break;
+    case USER_RELEASING: break;
     }
+    if (at == CLOCK_NEVER)
+        event_cancel(&user->due);
+    else
+        event_at(&user->due, at);
 }
 
-static void rest(struct world *world, struct client *client, struct user *user)
+static void rest(struct user *user)
 {
-    rl_time longest = world->phase == PHASE_STORM ? world->swarm.ttl_min : 50 * RL_MS;
-    if (world->phase == PHASE_STORM && world->swarm.idle > 0 &&
-        (world->swarm.slow || draw_once_in(&world->prng, 6)))
-        longest = rl_max(longest, world->swarm.idle);
-    rl_time gap = draw_span(&world->prng, world->swarm.near, longest);
+    bool storm = world.phase == PHASE_STORM;
+    int64_t longest = storm ? world.plan.ttl_min : 50 * VIRTUAL_MS;
+    bool idles = storm && world.plan.idle > 0 && (world.plan.slow || draw_once_in(6));
+    if (idles && longest < world.plan.idle)
+        longest = world.plan.idle;
     user->phase = USER_IDLE;
-    user->attempt = NULL;
-    user->next = world->phase == PHASE_END ? RL_NEVER : client->view.now + gap;
+    user->next = world.phase == PHASE_END
+                     ? CLOCK_NEVER
+                     : events_now() + draw_span(world.plan.near, longest);
     user_plan(user);
 }
 
-void user_init(struct world *world, struct client *client, struct user *user)
+/* --- questions --- */
+
+struct question {
+    const struct user *user;
+    int64_t valid_ms;
+};
+
+/*
+ * The client's clock advances at each look: a copy is put back, so that a question of the
+ * oracle changes nothing.
+ */
+static void ask_valid(void *arg)
 {
-    memset(user, 0, sizeof(*user));
-    user->expected = RL_NEVER;
-    user->index = (uint8_t)(user - client->user);
-    rest(world, client, user);
+    struct question *question = arg;
+    struct rl_loop *loop = (struct rl_loop *)question->user->client->handle;
+    struct rl_loop before = *loop;
+    question->valid_ms = redlock_valid_ms(question->user->lease);
+    loop->clock = before.clock;
+    loop->now = before.now;
+    loop->boot = before.boot;
+    loop->raw = before.raw;
+    loop->stale = before.stale;
 }
 
-/* --- what it wants --- */
-
-static void begin_attempt(struct world *world, struct client *client, struct user *user)
+int64_t user_valid_ms(const struct user *user)
 {
-    user->phase = USER_TRYING;
-    user->queues = user->behind;
-    user->behind = false;
-    user->attempts += !user->queues;
-    rl_waiter_attempt(&user->turn);
-    user->called = RL_NEVER;
-    oracle_comes(user);
-    if (user->attempt)
-        attempt_leave(world, client, user->attempt);
-    uint16_t token = world_new_token(world, client, user->resource);
-    user->attempt = attempt_new(world, client, user, &user->terms, user->resource, token);
-    trace_asks(world, client, user);
-    if (user->queues) /* it is given up before it begins: nothing may be stored */
-        oracle_left(world, user->attempt, true);
-    attempt_step(
-        world, client, user->attempt,
-        &(struct rl_lease_event){.type = user->queues ? RL_EVENT_ENQUEUE : RL_EVENT_START});
+    struct question question = {.user = user};
+    if (user->lease && user->client->handle)
+        process_ask(&user->client->process, ask_valid, &question);
+    return question.valid_ms;
+}
+
+/* --- giving up --- */
+
+static void free_lease(struct user *user)
+{
+    redlock_lease *lease = user->lease;
+    user->lease = NULL;
+    user->is_acquiring = user->is_extending = user->is_releasing = false;
+    redlock_lease_free(lease);
+}
+
+/* The lease is freed now, or when the user acts next. */
+static void finish(struct user *user)
+{
+    if (user->frees_inside)
+        free_lease(user);
+    rest(user);
+}
+
+void user_end(struct user *user, bool freed)
+{
+    event_cancel(&user->due);
+    oracle_leaves(user, false);
+    if (freed && user->is_acquiring && !user->client->handle)
+        oracle_accuse(INVARIANT_CALLBACK, "client %u, user %u is not told of the end",
+                      user->client->index + 1, user->index + 1);
+    free_lease(user);
+    user->phase = USER_IDLE;
+}
+
+/* --- acquiring --- */
+
+/* Nothing may be told of a lease that was freed. */
+static bool is_expected_from(const struct user *user, const redlock_lease *lease)
+{
+    if (lease == user->lease)
+        return true;
+    oracle_accuse(INVARIANT_CALLBACK, "client %u, user %u: of another lease",
+                  user->client->index + 1, user->index + 1);
+    return false;
+}
+
+static void on_lost(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    struct user *user = arg;
+    if (!is_expected_from(user, lease))
+        return;
+    oracle_told(user, NEWS_LOST, result);
+    user->is_held = false;
+    user->is_lost = true;
+    if (user->phase != USER_HOLDING)
+        return;
+    user->end = draw_once_in(8) ? USER_DISOWNS : USER_RELEASES;
+    user->end_at = events_now();
+    if (world.phase != PHASE_END && draw_once_in(3))
+        user->end_at += draw_span(VIRTUAL_US, world.plan.ttl_min);
+    user->extend_at = draw_once_in(4) ? events_now() + VIRTUAL_US : CLOCK_NEVER;
     user_plan(user);
 }
 
-/* --- what it does with a lock --- */
-
-static void plan_hold(struct world *world, struct client *client, struct user *user)
+static void on_renewed(redlock_lease *lease, const redlock_result *result, void *arg)
 {
-    struct prng *prng = &world->prng;
-    rl_time now = client->view.now;
-    rl_time longest = world->swarm.ttl_min / 4;
-    if (world->phase == PHASE_STORM && draw_once_in(prng, 3))
-        longest = 3 * world->swarm.ttl_max;
-    rl_time hold = draw_span(prng, world->swarm.near, longest);
-    bool watched = user->terms.extend_every > 0;
+    struct user *user = arg;
+    if (!is_expected_from(user, lease))
+        return;
+    oracle_told(user, NEWS_RENEWED, result);
+}
+
+static void plan_hold(struct user *user)
+{
+    int64_t now = events_now(), longest = world.plan.ttl_min / 4;
+    if (world.phase == PHASE_STORM && draw_once_in(3))
+        longest = 3 * world.plan.ttl_max;
+    if (longest < world.plan.near)
+        longest = world.plan.near;
+    int64_t hold = draw_span(world.plan.near, longest);
     user->phase = USER_HOLDING;
-    user->lost = false;
-    user->extend_at = draw_once_in(prng, 3) ? now + draw_between(prng, 0, hold) : RL_NEVER;
-    switch (prng_below(prng, 16)) {
+    user->extend_at = draw_once_in(3) ? now + draw_between(0, hold) : CLOCK_NEVER;
+    switch (events_random(16)) {
     case 0:
     case 1: user->end = USER_DISOWNS; break;
-    case 2: user->end = USER_LEAVES; break;
+    case 2: user->end = USER_FREES; break;
     case 3:
-    case 4: user->end = watched ? USER_RELEASES : USER_LETS_EXPIRE; break;
+    case 4: user->end = user->options.watchdog ? USER_RELEASES : USER_LETS_EXPIRE; break;
     default: user->end = USER_RELEASES; break;
     }
-    user->end_at = user->end == USER_LETS_EXPIRE ? RL_NEVER : now + hold;
+    user->end_at = user->end == USER_LETS_EXPIRE ? CLOCK_NEVER : now + hold;
     user_plan(user);
 }
 
-static void extend(struct world *world, struct client *client, struct user *user)
+static void on_acquired(redlock_lease *lease, const redlock_result *result, void *arg)
 {
-    struct prng *prng = &world->prng;
-    const struct rl_lease *lease = &user->attempt->lease;
-    rl_time ttl = 0, now = client->view.now;
-    user->extend_at = RL_NEVER;
-    attempt_expire(world, client, user->attempt);
-    if (user->phase != USER_HOLDING)
+    struct user *user = arg;
+    bool held = result->code == REDLOCK_OK;
+    if (!is_expected_from(user, lease))
         return;
-    if (lease->state != RL_LEASE_HELD) { /* it asked too late: nothing comes of it */
-        attempt_step(world, client, user->attempt,
-                     &(struct rl_lease_event){.type = RL_EVENT_EXTEND});
-        return;
-    }
-    if (draw_once_in(prng, 2)) {
-        ttl =
-            draw_between(prng, world->swarm.ttl_min / RL_MS, world->swarm.ttl_max / RL_MS);
-        ttl *= RL_MS;
-        rl_time least = rl_max(user->terms.margin, user->terms.min_validity);
-        if (rl_valid_until(0, ttl, user->terms.drift_ppm) <= least)
-            ttl = 0;
-    }
-    if (draw_once_in(prng, 2))
-        user->extend_at = now + draw_span(prng, world->swarm.near, lease->ttl);
-    if (user->extending)
-        return;
-    user->extending = true;
-    trace_extends(world, client, user, ttl);
-    attempt_step(world, client, user->attempt,
-                 &(struct rl_lease_event){.type = RL_EVENT_EXTEND, .ttl = ttl});
+    oracle_told(user, held ? NEWS_HELD : NEWS_FAILED, result);
+    user->is_acquiring = false;
+    if (held)
+        plan_hold(user);
+    else
+        finish(user);
 }
 
-static void give(struct world *world, struct client *client, const struct user *user)
+static bool may_fail(const struct user *user, redlock_code code)
 {
-    const struct attempt *attempt = user->attempt;
-    bool held = attempt->lease.state == RL_LEASE_HELD;
-    if (!held || world->phase != PHASE_STORM)
-        return;
-    world->gift = (struct gift){
-        .there = true,
-        .resource = attempt->resource,
-        .client = client->index,
-        .given = world->now,
-        .token = attempt->token,
-        .valid = attempt->lease.timed ? attempt->lease.valid : 0,
-        .rests_on = attempt->rests_on,
-        .fence = rl_lease_fence(&attempt->lease),
-    };
-    memcpy(world->gift.server, attempt->server, sizeof(attempt->server));
-    memcpy(world->gift.memory, attempt->memory, sizeof(attempt->memory));
-    memcpy(world->gift.seal, attempt->seal, sizeof(attempt->seal));
-    memcpy(world->gift.ran, attempt->ran, sizeof(attempt->ran));
+    return code == REDLOCK_NO_MEMORY && user->client->process.failed_allocations > 0;
 }
 
-static void end(struct world *world, struct client *client, struct user *user)
+static void acquire(struct user *user)
 {
-    struct attempt *attempt = user->attempt;
-    attempt_expire(world, client, attempt);
-    if (user->phase != USER_HOLDING)
+    const char *key = world_key(user->resource);
+    struct rl_hand_over hand_over = {user->fences, user->joins_tail};
+    redlock_code code;
+    oracle_wants(user);
+    if (user->fences > 1 || user->joins_tail)
+        code = rl_hand_over_acquire(user->client->handle, key, strlen(key), &user->options,
+                                    &hand_over, on_acquired, user, &user->lease);
+    else
+        code = redlock_acquire(user->client->handle, key, strlen(key), &user->options,
+                               on_acquired, user, &user->lease);
+    TRACE("client %u, user %u wants \"%s\" for %lld ms, waits %lld ms: %s",
+          user->client->index + 1, user->index + 1, key, (long long)user->options.ttl_ms,
+          (long long)user->options.wait_ms, redlock_code_name(code));
+    if (code != REDLOCK_OK && !may_fail(user, code))
+        oracle_accuse(INVARIANT_TOLD, "client %u: %s", user->client->index + 1,
+                      redlock_last_error()->text);
+    user->is_acquiring = code == REDLOCK_OK;
+    user->phase = user->is_acquiring ? USER_ACQUIRING : USER_IDLE;
+    if (!user->is_acquiring)
+        rest(user);
+    user_plan(user);
+}
+
+/* How much of the deadline is left, if it is the same process; UNKNOWN: the user does not
+ * know. */
+static int64_t left_of(const struct gift *gift, const struct client *client)
+{
+    if (gift->process != client->number || draw_once_in(3))
+        return REDLOCK_UNKNOWN;
+    int64_t passed = client_elapsed_since(client, gift->boot, gift->raw);
+    int64_t left = gift->valid_ms - passed / VIRTUAL_MS - 1;
+    return left > 0 ? left : REDLOCK_UNKNOWN;
+}
+
+static void adopt(struct user *user)
+{
+    struct gift gift = world.gift; /* there may be another one, after the call */
+    struct client *client = user->client;
+    const char *key = world_key(gift.resource);
+    int64_t left = left_of(&gift, client);
+    world.gift.is_there = false;
+    user->resource = gift.resource;
+    user->options.fence = gift.fence;
+    oracle_wants(user);
+    redlock_code code = redlock_adopt(client->handle, key, strlen(key), gift.claim->token,
+                                      left, &user->options, &user->lease);
+    TRACE("client %u, user %u adopts %.8s with %lld ms: %s", client->index + 1,
+          user->index + 1, gift.claim->token, (long long)left, redlock_code_name(code));
+    if (code != REDLOCK_OK) {
+        if (!may_fail(user, code))
+            oracle_accuse(INVARIANT_TOLD, "client %u: %s", client->index + 1,
+                          redlock_last_error()->text);
+        rest(user);
         return;
-    user->end_at = user->extend_at = RL_NEVER;
-    trace_ends(world, client, user);
-    switch (user->end) {
-    case USER_DISOWNS:
-        give(world, client, user);
-        oracle_left(world, attempt, false);
-        attempt_step(world, client, attempt,
-                     &(struct rl_lease_event){.type = RL_EVENT_DISOWN});
-        oracle_disowned(world, client, user);
-        attempt_leave(world, client, attempt);
-        rest(world, client, user);
-        break;
-    case USER_LEAVES:
-        user->extending = false;
-        attempt_leave(world, client, attempt);
-        rest(world, client, user);
-        break;
-    default:
-        user->phase = USER_RELEASING;
-        user->releasing = true;
-        user_plan(user);
-        oracle_left(world, attempt, true);
-        attempt_step(world, client, attempt,
-                     &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
-        break;
     }
-}
-
-/* With the deadline, if it is the same process; else it is not known. */
-static void adopt(struct world *world, struct client *client, struct user *user)
-{
-    struct gift *gift = &world->gift;
-    bool known = gift->client == client->index && client->born <= gift->given &&
-                 gift->valid > client->view.now && !draw_once_in(&world->prng, 3);
-    gift->there = false;
-    user->waits = user->entered = false;
-    user->resource = gift->resource;
-    user->attempt =
-        attempt_new(world, client, user, &user->terms, gift->resource, gift->token);
-    oracle_adopted(world, user->attempt);
-    if (known)
-        user->attempt->rests_on = gift->rests_on;
-    memcpy(user->attempt->server, gift->server, sizeof(gift->server));
-    memcpy(user->attempt->memory, gift->memory, sizeof(gift->memory));
-    memcpy(user->attempt->seal, gift->seal, sizeof(gift->seal));
-    memcpy(user->attempt->ran, gift->ran, sizeof(gift->ran));
-    trace_adopts(world, client, user, known);
-    plan_hold(world, client, user);
-    if (!known && user->end == USER_LETS_EXPIRE) { /* of what it knows no end of */
+    oracle_adopted(user, gift.claim, left > 0);
+    plan_hold(user);
+    user->extend_at = events_now();
+    if (left <= 0 && user->end == USER_LETS_EXPIRE) { /* it knows no end of that */
         user->end = USER_RELEASES;
-        user->end_at = client->view.now + user->terms.ttl;
+        user->end_at = events_now() + user->options.ttl_ms * VIRTUAL_MS;
     }
-    attempt_step(world, client, user->attempt,
-                 &(struct rl_lease_event){.type = RL_EVENT_ADOPT,
-                                          .deadline = known ? gift->valid : 0,
-                                          .fence = gift->fence});
-    if (user->phase == USER_HOLDING)
-        user->extend_at = client->view.now;
     user_plan(user);
-    /* The answers to its extension are read when they say nothing any more. */
-    if (world->swarm.weight[MISHAP_PAUSE] > 0 && draw_once_in(&world->prng, 8))
-        client_pause(client, world->now + 2 * user->terms.ttl);
+    /* The replies to its extension are read when they mean nothing any more. */
+    if (world.plan.weight[FAULT_PAUSE] > 0 && draw_once_in(8))
+        process_stop(&client->process,
+                     events_now() + 2 * user->options.ttl_ms * VIRTUAL_MS);
+}
+
+static void begin(struct user *user)
+{
+    bool served = world.phase == PHASE_CALM && world.plan.each && !world.wanted &&
+                  !(world.waiting & 1U << user->client->index);
+    if (user->lease)
+        free_lease(user);
+    user->claim = NULL;
+    user->is_held = user->is_lost = user->is_known = false;
+    if (world.phase == PHASE_END || served) {
+        rest(user);
+        return;
+    }
+    user_want(user);
+    user->options.on_lost = on_lost;
+    user->options.on_extended = on_renewed;
+    user->options.lost_arg = user->options.extended_arg = user;
+    if (world.gift.is_there && draw_once_in(2))
+        adopt(user);
+    else
+        acquire(user);
+}
+
+static void cancel(struct user *user)
+{
+    user->cancel_at = CLOCK_NEVER;
+    TRACE("client %u, user %u cancels", user->client->index + 1, user->index + 1);
+    if (draw_once_in(4)) { /* without a callback */
+        oracle_leaves(user, true);
+        free_lease(user);
+        rest(user);
+        return;
+    }
+    redlock_cancel(user->lease);
+}
+
+/* --- holding --- */
+
+static void on_extension(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    struct user *user = arg;
+    if (!is_expected_from(user, lease))
+        return;
+    oracle_told(user, result->code == REDLOCK_OK ? NEWS_EXTENDED : NEWS_NOT_EXTENDED,
+                result);
+    user->is_extending = false;
+    bool disowned = user->phase == USER_RELEASING && !user->is_releasing;
+    if (disowned)
+        finish(user);
+}
+
+static void extend(struct user *user)
+{
+    int64_t ttl = draw_once_in(2) ? user_draw_ttl() : REDLOCK_AUTO;
+    user->extend_at = CLOCK_NEVER;
+    if (draw_once_in(2))
+        user->extend_at = events_now() + draw_span(world.plan.near, world.plan.ttl_max);
+    bool was_extending = user->is_extending, was_lost = user->is_lost;
+    bool holds = user->is_held && user->is_known && user_valid_ms(user) > 0;
+    redlock_code code = redlock_extend(user->lease, ttl, on_extension, user);
+    TRACE("client %u, user %u extends to %lld ms: %s", user->client->index + 1,
+          user->index + 1, (long long)ttl, redlock_code_name(code));
+    if (code == REDLOCK_OK)
+        user->is_extending = true;
+    bool wrong = (code == REDLOCK_BUSY && !was_extending) ||
+                 (code == REDLOCK_OK && (was_extending || was_lost)) ||
+                 (code == REDLOCK_NOT_HELD && holds &&
+                  user->client->process.resumed != events_now());
+    if (wrong)
+        oracle_accuse(INVARIANT_TOLD, "client %u: an extension: %s",
+                      user->client->index + 1, redlock_code_name(code));
+    user_plan(user);
+}
+
+static void give(struct user *user)
+{
+    struct client *client = user->client;
+    if (!user->is_held || !user->claim || world.phase != PHASE_STORM)
+        return;
+    world.gift = (struct gift){
+        .is_there = true,
+        .resource = user->resource,
+        .client = client->index,
+        .process = client->number,
+        .claim = user->claim,
+        .valid_ms = user->is_known ? redlock_valid_ms(user->lease) : 0,
+        .boot = client_boot(client),
+        .raw = client_raw(client),
+        .fence = redlock_fence(user->lease),
+    };
+}
+
+static void disown(struct user *user)
+{
+    give(user);
+    oracle_leaves(user, false);
+    redlock_disown(user->lease);
+    user->phase = USER_RELEASING;
+    if (!user->is_extending)
+        finish(user);
+}
+
+static void release(struct user *user)
+{
+    oracle_leaves(user, true);
+    redlock_code code = redlock_release(user->lease, on_released, user);
+    user->is_releasing = code == REDLOCK_OK;
+    user->phase = USER_RELEASING;
+    if (code != REDLOCK_OK) {
+        oracle_accuse(INVARIANT_TOLD, "client %u: a release: %s", user->client->index + 1,
+                      redlock_code_name(code));
+        finish(user);
+    }
+}
+
+static void on_released(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    struct user *user = arg;
+    if (!is_expected_from(user, lease))
+        return;
+    oracle_told(user, NEWS_RELEASED, result);
+    user->is_releasing = false;
+    if (user->is_extending)
+        oracle_accuse(INVARIANT_CALLBACK,
+                      "client %u, user %u: an extension is never told of",
+                      user->client->index + 1, user->index + 1);
+    finish(user);
+}
+
+static void end_hold(struct user *user)
+{
+    static const char *const ends[] = {"releases", "disowns", "frees", "lets expire"};
+    TRACE("client %u, user %u %s %.8s", user->client->index + 1, user->index + 1,
+          ends[user->end], redlock_token(user->lease));
+    user->end_at = user->extend_at = CLOCK_NEVER;
+    switch (user->end) {
+    case USER_DISOWNS: disown(user); break;
+    case USER_FREES:
+        oracle_leaves(user, true);
+        free_lease(user);
+        rest(user);
+        break;
+    default: release(user); break;
+    }
+    user_plan(user);
 }
 
 /* --- being woken --- */
 
-static void begin(struct world *world, struct client *client, struct user *user)
+static void act(void *arg)
 {
-    bool served = world->phase == PHASE_CALM && world->swarm.each && !world->wanted &&
-                  !(world->waiting & rl_bit(client->index));
-    if (world->phase == PHASE_END || served) {
-        rest(world, client, user);
+    struct user *user = arg;
+    int64_t now = events_now();
+    if (!user->client->handle)
         return;
-    }
-    user_want_terms(world, user);
-    if (client->open && world->gift.there) {
-        adopt(world, client, user);
-        return;
-    }
-    user_want_resource(world, user);
-    user_want_retry(world, client, user);
-    user->attempts = 0;
-    user->acquiring = true;
-    user->waits = world->swarm.turns && !draw_once_in(&world->prng, 8);
-    user->behind = user->waits && draw_once_in(&world->prng, 4);
-    user->entered = user->queues = false;
-    user->number = ++client->number;
-    user->began = client->view.now;
-    user->phase = client->open ? USER_PAUSING : USER_WAITING;
-    user->next = client->view.now;
-    user_plan(user);
-}
-
-/* A user that gives up leaves the queue, wherever it may have a place. */
-static void withdraw(struct world *world, struct client *client, struct user *user)
-{
-    struct rl_update leave = {.command = RL_CMD_RELEASE,
-                              .seq = user->attempt->lease.round.seq};
-    user->waits = false;
-    client_say(world, client, user->attempt, &leave, client->view.open, false);
-}
-
-static void fail(struct world *world, struct client *client, struct user *user)
-{
-    user->acquiring = false;
-    oracle_comes(user);
-    if (user->entered)
-        withdraw(world, client, user);
-    if (user->attempt)
-        attempt_leave(world, client, user->attempt);
-    rest(world, client, user);
-}
-
-static void cancel(struct world *world, struct client *client, struct user *user)
-{
-    user->cancel_at = RL_NEVER;
-    user->give_up = client->view.now;
-    user->retry.kind = RL_RETRY_NONE;
-    if (user->phase == USER_TRYING)
-        attempt_step(world, client, user->attempt,
-                     &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
-    else
-        fail(world, client, user);
-}
-
-void user_tick(struct world *world, struct client *client, struct user *user)
-{
-    rl_time now = client->view.now;
     switch (user->phase) {
-    case USER_IDLE: begin(world, client, user); break;
-    case USER_PAUSING:
-        if (user->cancel_at <= now)
-            cancel(world, client, user);
-        else if (user->next <= now && user_can_begin(world, client, user))
-            begin_attempt(world, client, user);
+    case USER_IDLE:
+        if (user->next <= now)
+            begin(user);
         break;
-    case USER_WAITING:
-    case USER_TRYING:
+    case USER_ACQUIRING:
         if (user->cancel_at <= now)
-            cancel(world, client, user);
+            cancel(user);
         break;
     case USER_HOLDING:
         if (user->end_at <= now)
-            end(world, client, user);
+            end_hold(user);
         else if (user->extend_at <= now)
-            extend(world, client, user);
+            extend(user);
         break;
     case USER_RELEASING: break;
     }
     user_plan(user);
 }
 
-void user_open(struct world *world, struct client *client, struct user *user)
+static void on_due(void *arg)
 {
-    (void)world;
-    if (user->phase != USER_WAITING)
-        return;
-    user->phase = USER_PAUSING;
-    user->next = client->view.now;
-    user_plan(user);
+    struct user *user = arg;
+    process_make_ready(&user->client->process, &user->ready);
 }
 
-void user_stop(struct client *client, struct user *user)
+void user_stop(struct user *user)
 {
-    rl_time now = client->view.now;
-    user->cancel_at = user->end_at = now;
+    user->cancel_at = user->end_at = events_now();
     if (user->end == USER_LETS_EXPIRE)
         user->end = USER_RELEASES;
     if (user->phase == USER_IDLE)
-        user->next = RL_NEVER;
+        user->next = CLOCK_NEVER;
     user_plan(user);
 }
 
-/* --- being told --- */
-
-static void attempt_failed(struct world *world, struct client *client, struct user *user)
+void user_begin(struct user *user, struct client *client, unsigned index)
 {
-    rl_time at = RL_NEVER;
-    bool cancelled = user->attempt->lease.cause == RL_CAUSE_CANCELLED;
-    if (user->waits && !cancelled)
-        ears_begin(client);
-    if (world->swarm.turns && !cancelled)
-        at = user_next_attempt_at(world, client, user);
-    else if (!cancelled)
-        at = rl_retry_at(&user->retry, user->attempts - 1, prng_bits(&world->prng),
-                         client->view.now, user->give_up);
-    int64_t free_in = rl_free_in(user->attempt->ballot, NODES, world->swarm.q);
-    oracle_promised(world, client, user, free_in);
-    bool soon =
-        !world->swarm.turns && free_in > 0 && free_in * RL_MS <= world->swarm.ttl_max;
-    if (at != RL_NEVER && soon && draw_once_in(&world->prng, 4))
-        at = rl_max(at, client->view.now + free_in * RL_MS);
-    if (at == RL_NEVER) {
-        fail(world, client, user);
-        return;
-    }
-    user->phase = USER_PAUSING;
-    user->next = at;
-    oracle_fails(world, user);
-    user_plan(user);
-}
-
-static void tell_one(struct world *world, struct client *client, struct user *user,
-                     enum rl_report news)
-{
-    oracle_told(world, client, user, news);
-    switch (news) {
-    case RL_REPORT_LOST:
-        user->lost = true;
-        user->end = draw_once_in(&world->prng, 8) ? USER_DISOWNS : USER_RELEASES;
-        user->end_at = client->view.now;
-        if (world->phase != PHASE_END && draw_once_in(&world->prng, 3))
-            user->end_at += draw_span(&world->prng, 1, world->swarm.ttl_min);
-        break;
-    case RL_REPORT_HELD:
-        user->acquiring = false;
-        oracle_comes(user);
-        plan_hold(world, client, user);
-        break;
-    case RL_REPORT_FAILED: attempt_failed(world, client, user); break;
-    case RL_REPORT_NOT_EXTENDED:
-    case RL_REPORT_EXTENDED: user->extending = false; break;
-    case RL_REPORT_RENEWED: break;
-    case RL_REPORT_RELEASED:
-        user->releasing = false;
-        attempt_leave(world, client, user->attempt);
-        rest(world, client, user);
-        break;
-    }
-    user_plan(user);
-}
-
-void user_told(struct world *world, struct client *client, struct user *user, unsigned news)
-{
-    static const enum rl_report order[] = {
-        RL_REPORT_LOST,     RL_REPORT_HELD,    RL_REPORT_FAILED,   RL_REPORT_NOT_EXTENDED,
-        RL_REPORT_EXTENDED, RL_REPORT_RENEWED, RL_REPORT_RELEASED,
-    };
-    for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
-        if (news & order[i])
-            tell_one(world, client, user, order[i]);
+    *user = (struct user){.client = client, .index = index};
+    user->due = (struct event){.happen = on_due, .arg = user};
+    user->ready = (struct ready){.run = act, .arg = user};
+    user->called_due = user->extend_at = user->end_at = user->cancel_at = CLOCK_NEVER;
+    rest(user);
 }

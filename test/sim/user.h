@@ -1,90 +1,90 @@
 /*
- * A user of a client's locks: wants one, waits, holds it for a while, and gives it back
- * or does not. Retries and their tokens are as in src/lease/handle.c.
+ * A user of a client's locks, a program that calls the public interface: it wants a lock,
+ * waits, holds it for a while, and releases it or does not.
  */
-#ifndef RL_SIM_USER_H
-#define RL_SIM_USER_H
+#ifndef SIM_USER_H
+#define SIM_USER_H
 
-#include "attempt.h"
-#include "core/kind.h"
-#include "core/retry.h"
-#include "core/waiter.h"
+#include "plan.h"
+#include "redlock/redlock.h"
+#include "virtual/process.h"
+
+struct client;
+struct claim;
 
 enum user_phase {
     USER_IDLE,
-    USER_WAITING, /* for the gate */
-    USER_TRYING,
-    USER_PAUSING, /* between two attempts */
+    USER_ACQUIRING,
     USER_HOLDING, /* or it has lost it, and goes on for a while */
     USER_RELEASING,
 };
 
-enum user_end { USER_RELEASES, USER_DISOWNS, USER_LEAVES, USER_LETS_EXPIRE };
+enum user_end { USER_RELEASES, USER_DISOWNS, USER_FREES, USER_LETS_EXPIRE };
 
 struct user {
-    uint8_t index, resource;
+    struct client *client;
+    unsigned index, resource;
     enum user_phase phase;
     enum user_end end;
-    rl_time due;       /* all times are the client's */
-    rl_time next;      /* IDLE: when it wants a lock; PAUSING: when it tries again */
-    rl_time cancel_at; /* it does not want to wait any longer */
-    rl_time extend_at, end_at;
-    rl_time give_up;
-    unsigned attempts;
-    struct rl_lease_params terms;
-    struct rl_retry retry;
-    struct attempt *attempt;
-    bool waits;   /* and takes places for that */
-    bool behind;  /* first of all it stands behind those who wait already */
-    bool queues;  /* and that is what the attempt is for */
-    bool entered; /* nodes may have its place in their queues */
-    uint16_t number;
-    struct rl_word place; /* by which it is called, once it has entered */
-    struct rl_waiter turn;
-    rl_time began, called;
-    rl_node_set called_by, first_by;      /* the oracle's account: since its last attempt */
-    rl_time expected;                     /* by the true time: it is to try again before */
-    bool acquiring, extending, releasing; /* what it is yet to be told */
-    bool lost;
+    struct event due;
+    struct ready ready;
+    int64_t next;      /* IDLE: when it wants a lock */
+    int64_t cancel_at; /* it does not want to wait any longer */
+    int64_t extend_at, end_at;
+    redlock_lease_options options;
+    bool custom_retry;
+    bool joins_tail;      /* first of all it queues behind those who wait already */
+    unsigned fences;      /* tokens that it reserves; from 1 */
+    redlock_lease *lease; /* NULL: none */
+    bool frees_inside;    /* it frees its lease in the callback */
+
+    /* What it has been told, and is yet to be told: the oracle's account. */
+    struct claim *claim; /* of its latest token; NULL: none yet */
+    bool is_held;        /* told so, and not lost, released or left since */
+    bool is_lost;
+    bool is_acquiring, is_extending, is_releasing; /* a callback must come */
+    bool is_known; /* the deadline is; not of an adopted token before it is extended */
+    int64_t extending_ttl_ms;
+    int64_t began;        /* true time */
+    uint64_t left_in;     /* the iteration in which it gave the lock up */
+    int64_t called_at;    /* when the last notification arrives */
+    int64_t called_due;   /* it must try again before; CLOCK_NEVER */
+    bool is_trying;       /* an attempt is under way ... */
+    int64_t trying_until; /* ... and has surely ended by then; true time */
+    rl_node_set called_by,
+        first_by;      /* nodes that have notified it since its last attempt */
+    char entry[96];    /* in the queues; "": none */
+    unsigned attempts; /* tokens that were seen */
 };
 
 /* A token that its holder has left, for a user that adopts it. */
 struct gift {
-    bool there;
-    uint8_t resource, client;
-    uint16_t token;
-    rl_time given; /* the true time */
-    rl_time valid; /* by the clock of the client that left it */
-    rl_node_set rests_on;
-    uint8_t server[NODES];
-    uint32_t memory[NODES];
-    struct seal seal[NODES];
-    rl_time ran[NODES];
+    bool is_there;
+    unsigned resource, client;
+    uint32_t process;
+    struct claim *claim;
+    int64_t valid_ms;  /* when it was left ... */
+    int64_t boot, raw; /* ... by these clocks of its process */
     int64_t fence;
 };
 
-void user_init(struct world *world, struct client *client, struct user *user);
-void user_tick(struct world *world, struct client *client, struct user *user);
-void user_told(struct world *world, struct client *client, struct user *user,
-               unsigned news);
+void user_begin(struct user *user, struct client *client, unsigned index);
 
-/* A node calls; it is heard who calls there, or not any more. */
-void user_called(struct world *world, struct client *client, struct user *user,
-                 unsigned node, uint16_t number, unsigned rank);
-void user_hears(struct world *world, struct client *client, struct user *user,
-                unsigned node, bool hears);
+/* Its process has gone; `freed`: the client was freed in order. */
+void user_end(struct user *user, bool freed);
 
-/* What its releases say of the queue; and that a node has answered one that takes a place.
- */
-void user_place(struct world *world, const struct client *client, struct user *user,
-                struct rl_command_args *subject);
-void user_placed(const struct client *client, struct user *user, unsigned node,
-                 rl_time sent);
+/* It gives up whatever it wants or has, and wants nothing more. */
+void user_stop(struct user *user);
 
-/* The gate is open. */
-void user_open(struct world *world, struct client *client, struct user *user);
+/* It is woken at these of its times. */
+void user_plan(struct user *user);
 
-/* It is to give up whatever it wants or has, and to want nothing more. */
-void user_stop(struct client *client, struct user *user);
+/* How long it holds, if it asks now, in ms. It may be in the middle of a call. */
+int64_t user_valid_ms(const struct user *user);
+
+/* --- user_wants.c --- */
+
+void user_want(struct user *user);
+int64_t user_draw_ttl(void); /* ms */
 
 #endif

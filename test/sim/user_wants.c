@@ -1,66 +1,91 @@
 /* What a user wants, and how it waits for that. */
-#include "user_parts.h"
+#include "core/quorum.h"
 #include "world.h"
 
-static rl_time custom_delay(unsigned attempt, uint64_t random, void *arg)
+#define RETRY_ATTEMPTS 3
+#define FENCES_MAX     64
+
+static int64_t ms(int64_t span)
 {
-    const struct world *world = arg;
-    return attempt < 3 ? rl_uniform(random, world->swarm.ttl_min) : -1;
+    return span / VIRTUAL_MS;
 }
 
-void user_want_retry(struct world *world, struct client *client, struct user *user)
+static int64_t custom_delay(unsigned attempt, uint64_t random, void *arg)
 {
-    struct prng *prng = &world->prng;
-    bool patient = world->phase != PHASE_STORM;
-    rl_time least = world->swarm.fenced ? RL_SECOND : 0; /* for a quarantine takes long */
-    static const enum rl_retry_kind kinds[] = {RL_RETRY_EXPONENTIAL, RL_RETRY_FIXED,
-                                               RL_RETRY_CUSTOM, RL_RETRY_NONE};
-    user->retry = (struct rl_retry){
-        .kind = kinds[patient ? 0 : prng_below(prng, 4)],
-        .base = patient ? rl_max(world->swarm.ttl_min / 4, least) : 20 * RL_MS,
-        .cap = patient ? rl_max(world->swarm.ttl_max / 2, least) : 500 * RL_MS,
-        .custom = custom_delay,
-        .arg = world,
-    };
-    rl_time wait = draw_span(prng, RL_MS, 4 * world->swarm.ttl_max);
-    user->give_up = patient ? RL_NEVER : client->view.now + wait;
-    user->cancel_at = draw_once_in(prng, patient ? 0 : 12)
-                          ? client->view.now + draw_span(prng, 1, wait)
-                          : RL_NEVER;
+    const struct plan *plan = arg;
+    return attempt < RETRY_ATTEMPTS ? (int64_t)(random % (uint64_t)ms(plan->ttl_min))
+                                    : REDLOCK_GIVE_UP;
+}
+
+static void want_retry(struct user *user)
+{
+    static const redlock_retry kinds[] = {REDLOCK_RETRY_EXPONENTIAL, REDLOCK_RETRY_FIXED,
+                                          REDLOCK_RETRY_CUSTOM, REDLOCK_RETRY_NONE};
+    struct plan *plan = &world.plan;
+    redlock_lease_options *options = &user->options;
+    bool patient = world.phase != PHASE_STORM;
+    options->retry = kinds[patient ? 0 : events_random(4)];
+    options->retry_fn = options->retry == REDLOCK_RETRY_CUSTOM ? custom_delay : NULL;
+    options->retry_arg = plan;
+    if (patient) {
+        int64_t least = plan->fenced ? 1000 : 1; /* for a quarantine takes long */
+        options->retry_base_ms = rl_max(ms(plan->ttl_min) / 4, least);
+        options->retry_cap_ms =
+            rl_max(rl_max(ms(plan->ttl_max) / 2, least), options->retry_base_ms);
+    }
+    int64_t wait = draw_span(VIRTUAL_MS, 4 * plan->ttl_max);
+    options->wait_ms = patient           ? REDLOCK_FOREVER
+                       : draw_once_in(4) ? REDLOCK_ONE_ATTEMPT
+                                         : ms(wait);
+    bool cancels = !patient && draw_once_in(12);
+    if (cancels && draw_once_in(2))
+        options->wait_ms = REDLOCK_FOREVER;
+    user->cancel_at = cancels ? events_now() + draw_span(VIRTUAL_US, wait) : CLOCK_NEVER;
+}
+
+int64_t user_draw_ttl(void)
+{
+    return draw_between(ms(world.plan.ttl_min), ms(world.plan.ttl_max));
 }
 
 /* The library refuses options whose margin or least validity would use up the rest. */
-void user_want_terms(struct world *world, struct user *user)
+static void want_terms(struct user *user)
 {
-    struct prng *prng = &world->prng;
-    const struct swarm *swarm = &world->swarm;
-    rl_time ttl = draw_between(prng, swarm->ttl_min / RL_MS, swarm->ttl_max / RL_MS);
-    ttl *= RL_MS;
-    user->terms = (struct rl_lease_params){
-        .ttl = ttl,
-        .max_hold = RL_NEVER,
-        .node_timeout = swarm->node_timeout,
-        .drift_ppm = swarm->drift_ppm,
-        .n = NODES,
-        .q = (uint8_t)swarm->q,
-    };
-    if (draw_once_in(prng, 3))
-        user->terms.margin = draw_between(prng, 0, ttl / 4);
-    rl_time most = rl_valid_until(0, ttl, swarm->drift_ppm) - 8 * swarm->far;
-    if (draw_once_in(prng, 4)) /* there and back takes at most 3 of the 8 */
-        user->terms.min_validity = draw_between(prng, 0, most);
-    rl_time least = rl_max(ttl / 2, user->terms.min_validity + ttl / 4);
-    if (draw_once_in(prng, 4))
-        user->terms.max_hold = draw_between(prng, least, 4 * ttl);
-    if (!draw_once_in(prng, 3))
-        user->terms.extend_every = draw_between(prng, ttl / 10, ttl / 2);
+    const struct plan *plan = &world.plan;
+    redlock_lease_options *options = &user->options;
+    int64_t ttl = user_draw_ttl();
+    redlock_lease_options_init(options);
+    options->fenced = plan->fenced;
+    options->ttl_ms = ttl;
+    options->watchdog = !draw_once_in(3);
+    if (draw_once_in(3))
+        options->margin_ms = draw_between(0, ttl / 4);
+    /* There and back takes at most 3 of the 8. */
+    int64_t most = ttl - ttl * plan->drift_ppm / 1000000 - 4 - ms(8 * plan->far);
+    if (most > 0 && draw_once_in(4))
+        options->min_validity_ms = draw_between(0, most);
+    int64_t least = rl_max(ttl / 2, options->min_validity_ms + ttl / 4);
+    if (draw_once_in(4))
+        options->max_hold_ms = draw_between(rl_max(least, options->margin_ms + 1), 4 * ttl);
 }
 
-void user_want_resource(struct world *world, struct user *user)
+static void want_resource(struct user *user)
 {
-    rl_node_set wanted = world->wanted;
-    user->resource = (uint8_t)prng_below(&world->prng, world->swarm.resources);
-    if (world->phase == PHASE_CALM && wanted)
-        while (!(wanted & rl_bit(user->resource)))
-            user->resource = (uint8_t)((user->resource + 1) % world->swarm.resources);
+    unsigned resources = world.plan.resources;
+    user->resource = (unsigned)events_random(resources);
+    while (world.phase == PHASE_CALM && world.wanted &&
+           !(world.wanted & 1U << user->resource))
+        user->resource = (user->resource + 1) % resources;
+}
+
+void user_want(struct user *user)
+{
+    want_terms(user);
+    want_retry(user);
+    want_resource(user);
+    user->joins_tail = world.plan.queues && user->options.wait_ms != 0 && draw_once_in(4);
+    user->fences = world.plan.fenced && draw_once_in(2)
+                       ? 2 + (unsigned)events_random(FENCES_MAX - 1)
+                       : 1;
+    user->frees_inside = draw_once_in(2);
 }

@@ -1,124 +1,151 @@
-/* How a run begins: clocks, servers and clients, as they are drawn. */
+/* How a run begins: clocks, servers and clients, as they are drawn; and how it ends. */
 #include <string.h>
 
-#include "world_parts.h"
+#include "fault_parts.h"
+#include "operator.h"
+#include "world.h"
 
-void world_begin(struct world *world, uint64_t seed)
+static uint64_t draw_bits(void)
 {
-    FILE *to = world->trace.to;
-    struct figures *figures = world->figures;
-    memset(world, 0, offsetof(struct world, queue));
-    world->trace.to = to;
-    world->figures = figures;
-    world->seed = seed;
-    world->prng.state = seed;
-    world->now = RL_SECOND;
-    world->queue.size = world->queue.planned = 0;
-    struct wire *wire = &world->wire;
-    wire->lines = wire->orders = wire->sayings = 0;
-    wire->free_lines = wire->free_orders = wire->free_sayings = 0;
-    swarm_draw(&world->swarm, &world->prng);
-    memset(wire->path, 0, sizeof(wire->path));
-    world->clients = world->swarm.clients + world->swarm.fenced;
-    for (unsigned c = 0; c < world->clients; c++)
-        for (unsigned s = 0; s < SERVERS; s++)
-            wire->path[c][s].latency =
-                draw_span(&world->prng, world->swarm.near, world->swarm.far);
+    return events_random(UINT64_MAX);
 }
 
-static struct skew some_clock(struct world *world)
+static void on_fault(void *arg)
 {
-    return (struct skew){
-        .from = world->now,
-        .local = draw_between(&world->prng, RL_SECOND, 1000000 * RL_SECOND),
-    };
+    (void)arg;
+    fault_strike();
+    for (unsigned i = 0; i < SERVERS_MAX; i++)
+        if (draw_once_in(2))
+            keyspace_copy(&world.server[i].saved, &world.server[i].node.redis->keyspace);
+    event_at(&world.fault,
+             events_now() + draw_span(world.plan.gap / 4 + 1, 2 * world.plan.gap));
 }
 
-/* Fences want clocks that agree, more or less. */
-#define DISAGREEMENT (200 * RL_MS)
-
-static struct skew clock_of_server(struct world *world)
-{
-    struct skew clock = some_clock(world);
-    if (world->swarm.fenced)
-        clock.local =
-            WORLD_TIME_OF_DAY + world->now + draw_between(&world->prng, 0, DISAGREEMENT);
-    return clock;
-}
-
-/* The deployment was admitted before anybody came. */
-static void found(struct world *world, unsigned first, unsigned servers)
+/* The deployment was admitted before any client came. */
+static void found(unsigned first, unsigned servers)
 {
     struct rl_marker marker = {.active = true};
     struct rl_roster *roster = &marker.roster;
-    roster->deployment = prng_bits(&world->prng) | 1;
+    roster->deployment = draw_bits() | 1;
     if (first == 0)
-        world->deployment = roster->deployment;
-    roster->max_ttl_ms = world->swarm.ttl_max / RL_MS;
-    for (roster->n = 0; roster->n < NODES; roster->n++)
-        roster->member[roster->n] = (struct rl_incarnation){1, prng_bits(&world->prng)};
+        world.deployment = roster->deployment;
+    roster->max_ttl_ms = world.plan.ttl_max / VIRTUAL_MS;
+    for (roster->n = 0; roster->n < world.plan.n; roster->n++)
+        roster->member[roster->n] = (struct rl_incarnation){1, draw_bits()};
     for (unsigned i = 0; i < servers; i++) {
-        marker.nonce = prng_bits(&world->prng);
+        marker.nonce = draw_bits();
         marker.index = (uint8_t)i;
-        server_mark(world, &world->server[first + i], &marker);
+        server_mark(&world.server[first + i], &marker);
     }
 }
 
 /* One of its nodes is a server that is none of them: an empty one, or another's. */
-static void mistake(struct world *world, struct client *client)
+static void mistake(struct client *client)
 {
-    client->typo = true;
-    world->mistaken = SERVERS - 1;
-    client->address[prng_below(&world->prng, NODES)] = SERVERS - 1;
-    if (world->fresh & rl_bit(SERVERS - 1) && draw_once_in(&world->prng, 2))
-        found(world, SERVERS - 1, 1);
-    world->fresh &= ~rl_bit(SERVERS - 1);
+    unsigned wrong = world.plan.n + SPARES - 1;
+    client->has_typo = true;
+    world.faults[FAULT_TYPO]++;
+    world.mistaken = wrong;
+    client->address[events_random(world.plan.n)] = wrong + 1;
+    if (world.fresh & 1U << wrong && draw_once_in(2))
+        found(wrong, 1);
+    world.fresh &= ~(1U << wrong);
 }
 
-void world_populate(struct world *world)
+static void begin_servers(void)
 {
-    for (unsigned i = 0; i < SERVERS; i++) {
-        world->behind[i] = (uint8_t)i;
-        if (i < NODES)
-            world->address[i] = (uint8_t)i;
-        else
-            world->fresh |= rl_bit(i);
-        world->server[i].clock = clock_of_server(world);
-        mishap_draw_server_clock(world, i);
-        server_init(world, i);
-        world->server[i].store.queueless =
-            world->swarm.turns && draw_once_in(&world->prng, 16);
-        world->server[i].saved = world->server[i].store;
+    for (unsigned i = 0; i < SERVERS_MAX; i++) {
+        struct server *server = &world.server[i];
+        server_begin(server, i);
+        fault_begin_clock(server);
+        if (i < world.plan.n)
+            world.address[i] = i + 1;
+        else if (i < world.plan.n + SPARES)
+            world.fresh |= 1U << i;
     }
-    world->mistaken = SERVERS;
-    if (world->swarm.duplicate)
-        world->address[NODES - 1] = NODES - 2;
-    if (world->swarm.fenced && !world->swarm.unfounded)
-        found(world, 0, NODES);
-    trace_begins(world);
-    for (unsigned i = 0; i < world->clients; i++) {
-        struct client *client = &world->client[i];
-        client->index = (uint8_t)i;
-        client->boot = some_clock(world);
-        client->raw = some_clock(world);
-        client->boot_is_good =
-            world->swarm.weight[MISHAP_SUSPEND] > 0 || draw_once_in(&world->prng, 2);
-        client->timer = 0;
-        client->alive = false;
-        client->users = i < world->swarm.clients ? world->swarm.users : 0;
-        client->typo = false;
-        client->ghost = (struct ghost){0};
-        memset(client->ear, 0, sizeof(client->ear));
-        memcpy(client->address, world->address, sizeof(client->address));
-        if (world->swarm.weight[MISHAP_TYPO] > 0 && client->users > 0 &&
-            draw_once_in(&world->prng, 3))
-            mistake(world, client);
-        mishap_draw_client_clock(world, i);
-        if (client->users > 0)
-            client_start(world, client);
+    world.mistaken = SERVERS_MAX;
+    if (world.plan.duplicate)
+        network.address[world.plan.n].server = world.plan.n - 1;
+    if (world.plan.fenced && !world.plan.unadmitted)
+        found(0, world.plan.n);
+}
+
+static void begin_clients(void)
+{
+    for (unsigned i = 0; i < world.clients; i++) {
+        struct client *client = &world.client[i];
+        client_init(client, i);
+        client->raw_is_good = world.plan.weight[FAULT_SUSPEND] == 0 && draw_once_in(2);
+        client->users = i < world.plan.clients ? world.plan.users : 0;
+        memcpy(client->address, world.address, sizeof(client->address));
+        bool typo = world.plan.weight[FAULT_TYPO] > 0 && client->users > 0;
+        if (typo && draw_once_in(3))
+            mistake(client);
+        for (unsigned s = 0; s < SERVERS_MAX; s++)
+            network.path[i][s + 1].latency = draw_span(world.plan.near, world.plan.far);
     }
-    if (world->swarm.unfounded)
-        operator_founds(world);
-    if (world->swarm.weights > 0)
-        queue_plan(&world->queue, world->now + world->swarm.gap, EVENT_FAULT, 0, 0);
+    operator_init();
+    for (unsigned i = 0; i < world.clients; i++) {
+        fault_draw_client_clock(&world.client[i]);
+        if (world.client[i].users > 0)
+            client_start(&world.client[i]);
+    }
+    if (world.plan.unadmitted)
+        operator_founds();
+}
+
+#define BEGIN VIRTUAL_S
+
+static void nothing(void *arg)
+{
+    (void)arg;
+}
+
+/* So that no clock is at its begin. */
+static void skip_to_begin(void)
+{
+    struct event event = {.happen = nothing};
+    event_at(&event, BEGIN);
+    while (events_step(BEGIN))
+        ;
+}
+
+void world_begin(uint64_t seed)
+{
+    FILE *to = world.trace.to;
+    struct keyspace saved[SERVERS_MAX];
+    for (unsigned i = 0; i < SERVERS_MAX; i++)
+        saved[i] = world.server[i].saved;
+    memset(&world, 0, sizeof(world));
+    for (unsigned i = 0; i < SERVERS_MAX; i++)
+        world.server[i].saved = saved[i];
+    world.trace.to = to;
+    world.seed = seed;
+    events_begin(seed);
+    network_begin();
+    network.observer = &command_observer;
+    skip_to_begin();
+    plan_draw(&world.plan);
+    world.clients = world.plan.clients + world.plan.fenced;
+    world.fault = (struct event){.happen = on_fault};
+    oracle_begin();
+    fault_set_network();
+    trace_begin();
+    begin_servers();
+    begin_clients();
+    if (world.plan.weights > 0)
+        event_at(&world.fault, events_now() + world.plan.gap);
+}
+
+void world_end(void)
+{
+    for (unsigned c = 0; c < world.clients; c++)
+        if (world.client[c].is_alive) {
+            world.client[c].process.inside = 0;
+            client_kill(&world.client[c], false);
+        }
+    for (unsigned i = 0; i < SERVERS_MAX; i++)
+        server_end(&world.server[i]);
+    network_end();
+    events_end();
 }

@@ -17,20 +17,31 @@ bool keyspace_is_expired(const struct keyspace *keyspace, const struct key *key,
     return keyspace->expires_early ? now_ms >= key->expires : now_ms > key->expires;
 }
 
+static struct key *find(const struct keyspace *keyspace, unsigned db, struct rl_word name)
+{
+    uint32_t hash = hash_of(name);
+    for (struct key *key = keyspace->key; key < keyspace->key + keyspace->keys; key++)
+        if (key->hash == hash && key->db == db && word_is(bytes_word(&key->name), name))
+            return key;
+    return NULL;
+}
+
 struct key *keyspace_find(struct keyspace *keyspace, unsigned db, struct rl_word name,
                           int64_t now_ms)
 {
-    uint32_t hash = hash_of(name);
-    for (struct key *key = keyspace->key; key < keyspace->key + keyspace->keys; key++) {
-        if (key->hash != hash || key->db != db || !word_is(bytes_word(&key->name), name))
-            continue;
-        if (!keyspace_is_expired(keyspace, key, now_ms))
-            return key;
-        if (!keyspace->keeps_expired)
-            keyspace_delete(keyspace, key);
-        return NULL;
-    }
+    struct key *key = find(keyspace, db, name);
+    if (!key || !keyspace_is_expired(keyspace, key, now_ms))
+        return key;
+    if (!keyspace->keeps_expired)
+        keyspace_delete(keyspace, key);
     return NULL;
+}
+
+const struct key *keyspace_peek(const struct keyspace *keyspace, unsigned db,
+                                struct rl_word name, int64_t now_ms)
+{
+    const struct key *key = find(keyspace, db, name);
+    return key && !keyspace_is_expired(keyspace, key, now_ms) ? key : NULL;
 }
 
 struct key *keyspace_add(struct keyspace *keyspace, unsigned db, struct rl_word name,
@@ -61,6 +72,24 @@ void keyspace_delete(struct keyspace *keyspace, struct key *key)
     keyspace->keys--;
     *key = keyspace->key[keyspace->keys];
     keyspace->key[keyspace->keys] = deleted;
+}
+
+void keyspace_clear(struct keyspace *keyspace)
+{
+    keyspace->keys = 0;
+}
+
+void keyspace_copy(struct keyspace *to, const struct keyspace *from)
+{
+    keyspace_clear(to);
+    to->expires_early = from->expires_early;
+    for (const struct key *key = from->key; key < from->key + from->keys; key++) {
+        struct key *copy = keyspace_add(to, key->db, bytes_word(&key->name), key->type);
+        copy->expires = key->expires;
+        copy->list_len = key->list_len;
+        bytes_set(&copy->string, bytes_word(&key->string));
+        zset_copy(&copy->zset, &key->zset);
+    }
 }
 
 void keyspace_free(struct keyspace *keyspace)

@@ -45,6 +45,10 @@ struct keyspace {
 struct key *keyspace_find(struct keyspace *keyspace, unsigned db, struct rl_word name,
                           int64_t now_ms);
 
+/* The same, but what has expired is not deleted. */
+const struct key *keyspace_peek(const struct keyspace *keyspace, unsigned db,
+                                struct rl_word name, int64_t now_ms);
+
 /* Whether the key at `now_ms` is only waiting to be deleted. */
 bool keyspace_is_expired(const struct keyspace *keyspace, const struct key *key,
                          int64_t now_ms);
@@ -53,6 +57,8 @@ bool keyspace_is_expired(const struct keyspace *keyspace, const struct key *key,
 struct key *keyspace_add(struct keyspace *keyspace, unsigned db, struct rl_word name,
                          enum key_type type);
 void keyspace_delete(struct keyspace *keyspace, struct key *key);
+void keyspace_clear(struct keyspace *keyspace);
+void keyspace_copy(struct keyspace *to, const struct keyspace *from);
 void keyspace_free(struct keyspace *keyspace);
 
 #endif

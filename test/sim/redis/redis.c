@@ -14,19 +14,28 @@ struct redis *redis_new(const struct redis_config *config)
     return redis;
 }
 
-void redis_lose_memory(struct redis *redis)
+void redis_restart(struct redis *redis)
 {
-    bool expires_early = redis->keyspace.expires_early;
     while (redis->links > 0)
         redis_disconnect(redis->link[redis->links - 1]);
-    keyspace_free(&redis->keyspace);
-    redis->keyspace.expires_early = expires_early;
     scripts_forget(redis->scripts);
+}
+
+void redis_forget_scripts(struct redis *redis)
+{
+    scripts_forget(redis->scripts);
+}
+
+void redis_lose_memory(struct redis *redis)
+{
+    redis_restart(redis);
+    keyspace_clear(&redis->keyspace);
 }
 
 void redis_free(struct redis *redis)
 {
-    redis_lose_memory(redis);
+    redis_restart(redis);
+    keyspace_free(&redis->keyspace);
     scripts_free(redis->scripts);
     request_free(&redis->request);
     free(redis->link);
@@ -64,18 +73,26 @@ void redis_disconnect(struct redis_link *link)
 static void execute(struct redis_link *link, int64_t now)
 {
     struct redis *redis = link->redis;
+    const struct redis_hooks *hooks = &redis->hooks;
     const struct request *request = &redis->request;
-    if (request->words == 0)
-        return;
-    redis->keyspace.keeps_expired = redis->config.is_replica;
-    command_execute(&(struct call){
+    struct call call = {
         .redis = redis,
         .link = link,
         .word = request->word,
         .words = request->words,
         .now = now,
         .out = &link->out,
-    });
+    };
+    size_t at = link->out.len;
+    if (call.words == 0)
+        return;
+    bool replaced =
+        hooks->replaces && hooks->replaces(hooks->arg, call.word, call.words, call.out);
+    redis->keyspace.keeps_expired = redis->config.is_replica;
+    if (!replaced)
+        command_execute(&call);
+    if (hooks->executed)
+        hooks->executed(hooks->arg, call.word, call.words, call.out, at);
 }
 
 void redis_receive(struct redis_link *link, struct rl_word bytes, int64_t now)

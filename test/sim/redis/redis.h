@@ -36,11 +36,23 @@ struct redis_config {
     void *arg;
 };
 
+/* What a test wants to do, and to see, of the commands of clients; each may be NULL. */
+struct redis_hooks {
+    /* Before one. True: it has replied to `out` instead of the server. */
+    bool (*replaces)(void *arg, const struct rl_word *word, size_t words,
+                     struct bytes *out);
+    /* After it. Its reply is `out` from `at` on, and may be changed. */
+    void (*executed)(void *arg, const struct rl_word *word, size_t words, struct bytes *out,
+                     size_t at);
+    void *arg;
+};
+
 struct redis_link;
 struct scripts;
 
 struct redis {
     struct redis_config config;
+    struct redis_hooks hooks;
     struct keyspace keyspace;
     struct scripts *scripts;
     struct request request;
@@ -72,7 +84,9 @@ void redis_disconnect(struct redis_link *link);
  */
 void redis_receive(struct redis_link *link, struct rl_word bytes, int64_t now);
 
-/* A restart without a dump: neither keys, scripts nor connections are left. */
+/* A restart: neither scripts nor connections are left; and without a dump no keys. */
+void redis_restart(struct redis *redis);
 void redis_lose_memory(struct redis *redis);
+void redis_forget_scripts(struct redis *redis); /* SCRIPT FLUSH */
 
 #endif

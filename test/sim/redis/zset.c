@@ -47,6 +47,13 @@ void zset_remove(struct zset *set, size_t position)
     set->item[set->items] = removed;
 }
 
+void zset_copy(struct zset *to, const struct zset *from)
+{
+    to->items = 0;
+    for (size_t i = 0; i < from->items; i++)
+        zset_add(to, from->item[i].score, bytes_word(&from->item[i].member));
+}
+
 void zset_free(struct zset *set)
 {
     for (size_t i = 0; i < set->room; i++)

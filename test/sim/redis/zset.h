@@ -21,6 +21,7 @@ size_t zset_find(const struct zset *set, struct rl_word member);
 /* The member must not be in the set. */
 void zset_add(struct zset *set, double score, struct rl_word member);
 void zset_remove(struct zset *set, size_t position);
+void zset_copy(struct zset *to, const struct zset *from);
 void zset_free(struct zset *set);
 
 #endif

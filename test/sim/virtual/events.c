@@ -40,6 +40,28 @@ uint64_t events_random(uint64_t below)
     return prng_bits(&prng) % below;
 }
 
+int64_t draw_between(int64_t low, int64_t high)
+{
+    return low + (int64_t)events_random((uint64_t)(high - low) + 1);
+}
+
+static int magnitude(int64_t value)
+{
+    return 63 - __builtin_clzll((unsigned long long)value | 1);
+}
+
+int64_t draw_span(int64_t low, int64_t high)
+{
+    int64_t least = INT64_C(1) << draw_between(magnitude(low), magnitude(high));
+    int64_t drawn = draw_between(least, 2 * least);
+    return drawn < low ? low : drawn > high ? high : drawn;
+}
+
+bool draw_once_in(unsigned times)
+{
+    return times > 0 && events_random(times) == 0;
+}
+
 /* --- the queue --- */
 
 static bool is_before(const struct event *a, const struct event *b)

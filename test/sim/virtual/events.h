@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VIRTUAL_US INT64_C(1000) /* true time is in ns */
+#define VIRTUAL_US INT64_C(1000) /* true time is in ns, and begins with 0 */
 #define VIRTUAL_MS (1000 * VIRTUAL_US)
 #define VIRTUAL_S  (1000 * VIRTUAL_MS)
 
@@ -29,6 +29,13 @@ int64_t events_now(void);
 
 /* In [0, below). */
 uint64_t events_random(uint64_t below);
+
+/* A number of [low, high]; and one whose magnitude is drawn first. */
+int64_t draw_between(int64_t low, int64_t high);
+int64_t draw_span(int64_t low, int64_t high);
+
+/* True once in `times`; 0: never. */
+bool draw_once_in(unsigned times);
 
 /* Schedules an event, or moves it. A time that has passed means now. */
 void event_at(struct event *event, int64_t at);

@@ -1,10 +1,9 @@
 /*
- * The simulated network between processes and servers. network.c and resolver.c are what
- * the library finds behind io/stream.h and io/resolver.h.
+ * The simulated network between processes and servers: addresses, and how long bytes are on
+ * their way. connection.h has the connections.
  *
- * A connection is two pipes of bytes. Bytes arrive in the order in which they were written,
- * cut anywhere, after a delay that is drawn anew for each write. Connections overtake each
- * other.
+ * What was lost is sent again by the sender's kernel, later, as long as the connection
+ * stands. A reset drops what the sender's kernel still has, and nothing that is under way.
  */
 #ifndef SIM_NETWORK_H
 #define SIM_NETWORK_H
@@ -12,29 +11,62 @@
 #include "events.h"
 #include "io/stream.h"
 
-struct connection;
-
-/* What a server is told. */
-struct peer_class {
-    /* Returns what the other functions get for this connection. */
-    void *(*accepted)(void *server, struct connection *connection);
-    void (*received)(void *link, const char *bytes, size_t len);
-    void (*closed)(void *link);
-};
+#define NETWORK_HOSTS     16 /* addresses; also servers */
+#define NETWORK_PROCESSES 16
+#define NETWORK_NEVER     INT64_MAX
 
 /* One address: 10.0.0.`host`, also known as node`host`. */
 struct address {
-    const struct peer_class *class;
-    void *server;    /* NULL: nobody listens */
-    bool is_blocked; /* nothing arrives, in either direction, until it is not */
-    bool is_unknown; /* its name does not resolve */
-    int64_t delay;   /* ns; a delay is drawn from half of this to twice */
+    unsigned server;      /* which server a new connection reaches */
+    bool is_unknown;      /* its name does not resolve */
+    int64_t lookup_delay; /* ns */
 };
 
-#define NETWORK_HOSTS 16
+/* The way between a process and a server. Times in ns. */
+struct path {
+    int64_t latency;                  /* one way, at least */
+    int64_t up_blocked, down_blocked; /* nothing arrives there before this time */
+};
+
+enum direction { UP, DOWN }; /* to the server, to the process */
+
+/* Once in so many times; 0: never. */
+struct network_faults {
+    unsigned spike;   /* a message is slow */
+    unsigned loss;    /* it is lost, and sent again */
+    unsigned cut;     /* it arrives in two parts */
+    size_t send_room; /* bytes that a process may have under way on one connection */
+};
+
+struct connection;
+struct peer_class;
+
+/* What a test wants to see; each may be NULL. */
+struct network_observer {
+    void (*opened)(struct connection *connection);
+    /* The process has written these bytes. */
+    void (*written)(struct connection *connection, const char *bytes, size_t len);
+    /* It has read all bytes that were written with this note; or never will. */
+    void (*read)(struct connection *connection, void *note);
+    void (*dropped)(struct connection *connection, void *note);
+    /* The process has closed it; and nothing of it is left. Called if it has an account. */
+    void (*left)(struct connection *connection);
+    void (*gone)(struct connection *connection);
+};
+
+/* How often that has happened. */
+struct network_counts {
+    uint64_t spikes, losses, cuts, partial_writes;
+};
 
 struct network {
     struct address address[NETWORK_HOSTS];
+    struct path path[NETWORK_PROCESSES][NETWORK_HOSTS];
+    const struct peer_class *class; /* of all servers */
+    void *server[NETWORK_HOSTS];    /* what the class gets; NULL: there is none */
+    struct network_faults faults;
+    struct network_counts counts;
+    const struct network_observer *observer;
     struct connection *connection; /* all of them */
     uint64_t trace;                /* a hash of all bytes that were written, and when */
 };
@@ -46,19 +78,14 @@ void network_end(void);
 
 struct rl_address network_address(unsigned host, int port);
 
-/* The server writes. */
-void connection_write(struct connection *connection, const char *bytes, size_t len);
+/* When what is sent at `at` arrives; `ret_lost`: it is not on its way yet. */
+int64_t network_arrival(const struct path *path, enum direction direction, int64_t at,
+                        bool *ret_lost);
 
-/* The server ends it; what it wrote before still arrives. No function is called for it. */
-void connection_close(struct connection *connection);
+/* Blocks all paths to a server, or lets through what is sent from now on. */
+void network_block(unsigned server, int64_t until);
 
-/* Bytes that have not arrived are lost; both sides are told that. */
-void connection_reset(struct connection *connection);
-
-/* Resets all connections to this address. */
-void network_reset(unsigned host);
-
-/* Blocks an address, or lets everything that has waited arrive. */
-void network_block(unsigned host, bool is_blocked);
+/* Adds bytes that were written to the trace. */
+void network_note(const char *bytes, size_t len);
 
 #endif

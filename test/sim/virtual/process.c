@@ -5,22 +5,14 @@
 #include <string.h>
 
 #include "io/system.h"
-#include "io/timer.h"
 
-#define WAKE_MAX (50 * VIRTUAL_US) /* from what becomes ready to the iteration */
-#define BOOTED   (1000 * VIRTUAL_S)
-
-struct rl_timer {
-    struct process *process;
-    const struct rl_timer_handler *owner;
-    void *arg;
-    int64_t boot; /* when it fires, by CLOCK_BOOTTIME; ns */
-    struct event due;
-    struct ready fired, ended;
-    struct rl_timer *next;
-};
+#define WAKE_MAX    (50 * VIRTUAL_US) /* from what becomes ready to the iteration */
+#define BOOTED      (1000 * VIRTUAL_S)
+#define STALL_MIN   (10 * VIRTUAL_US)
+#define STALL_DEPTH 3 /* processes that are stopped in the middle of a call at one time */
 
 static struct process *running;
+static unsigned stalled;
 
 struct process *process_now(void)
 {
@@ -35,44 +27,6 @@ struct event_base *process_loop(struct process *process)
 struct process *process_of(struct event_base *base)
 {
     return (struct process *)base;
-}
-
-/* --- clocks --- */
-
-static int64_t read_clock(const struct virtual_clock *clock)
-{
-    int64_t passed = events_now() - clock->since;
-    return clock->value + passed + passed / 1000 * clock->ppm / 1000;
-}
-
-/* The first true time at which the clock says at least `value`. */
-static int64_t when_it_says(const struct virtual_clock *clock, int64_t value)
-{
-    int64_t missing = value - read_clock(clock);
-    if (missing <= 0)
-        return events_now();
-    return events_now() + missing -
-           missing / 1000 * clock->ppm / (1000 + clock->ppm / 1000) + VIRTUAL_US;
-}
-
-static void set_clock(struct virtual_clock *clock, int64_t ppm)
-{
-    *clock = (struct virtual_clock){events_now(), read_clock(clock), ppm};
-}
-
-static void schedule(struct rl_timer *timer)
-{
-    event_at(&timer->due, when_it_says(&timer->process->slewed,
-                                       timer->boot - timer->process->suspended));
-}
-
-void process_set_clocks(struct process *process, int64_t raw_ppm, int64_t slewed_ppm)
-{
-    set_clock(&process->raw, raw_ppm);
-    set_clock(&process->slewed, slewed_ppm);
-    for (struct rl_timer *timer = process->timer; timer; timer = timer->next)
-        if (event_is_scheduled(&timer->due))
-            schedule(timer);
 }
 
 /* --- iterations --- */
@@ -94,6 +48,11 @@ void ready_forget(struct process *process, struct ready *ready)
     take(ready);
 }
 
+static void wake_at(struct process *process, int64_t at)
+{
+    event_at(&process->wake, at > process->stopped_until ? at : process->stopped_until);
+}
+
 void process_make_ready(struct process *process, struct ready *ready)
 {
     if (ready->link)
@@ -102,10 +61,25 @@ void process_make_ready(struct process *process, struct ready *ready)
     ready->link = process->last;
     *process->last = ready;
     process->last = &ready->next;
-    if (process != running && !event_is_scheduled(&process->wake)) {
-        int64_t at = events_now() + (int64_t)events_random(WAKE_MAX);
-        event_at(&process->wake, at > process->stopped_until ? at : process->stopped_until);
-    }
+    if (process->inside == 0 && !event_is_scheduled(&process->wake))
+        wake_at(process, events_now() + (int64_t)events_random(WAKE_MAX));
+}
+
+static struct process *enter(struct process *process)
+{
+    struct process *before = running;
+    running = process;
+    if (process->inside++ == 0)
+        process->entered = events_now();
+    return before;
+}
+
+static void leave(struct process *process, struct process *before)
+{
+    running = before;
+    process->inside--;
+    if (process->inside == 0 && process->first && !event_is_scheduled(&process->wake))
+        wake_at(process, events_now());
 }
 
 static void run_one(struct process *process)
@@ -118,31 +92,90 @@ static void run_one(struct process *process)
 static void iterate(void *arg)
 {
     struct process *process = arg;
+    if (process->inside > 0) /* stopped in the middle of a call, which comes first */
+        return;
     if (events_now() < process->stopped_until) {
-        event_at(&process->wake, process->stopped_until);
+        wake_at(process, events_now());
         return;
     }
-    assert(!running);
-    running = process;
+    struct process *before = enter(process);
     process->iterations++;
     while (process->first)
         run_one(process);
-    running = NULL;
+    if (process->iterated)
+        process->iterated(process->arg);
+    leave(process, before);
 }
 
 void process_call(struct process *process, void (*run)(void *arg), void *arg)
 {
-    struct process *before = running;
-    running = process;
+    struct process *before = enter(process);
     run(arg);
-    running = before;
-    if (!before && process->first && !event_is_scheduled(&process->wake))
-        event_at(&process->wake, events_now());
+    leave(process, before);
 }
+
+void process_ask(struct process *process, void (*run)(void *arg), void *arg)
+{
+    struct process *before = running;
+    bool was_asked = process->is_asked;
+    running = process;
+    process->is_asked = true;
+    run(arg);
+    process->is_asked = was_asked;
+    running = before;
+}
+
+/* --- standing still --- */
 
 void process_stop(struct process *process, int64_t until)
 {
-    process->stopped_until = until;
+    if (until <= process->stopped_until)
+        return;
+    process->stopped_until = process->resumed = until;
+    if (event_is_scheduled(&process->wake))
+        wake_at(process, events_now());
+}
+
+void process_suspend(struct process *process, int64_t until, bool unnoticed)
+{
+    int64_t now = events_now(), span = until - now;
+    process_stop(process, until);
+    virtual_clock_step(&process->raw, now, -span);
+    virtual_clock_step(&process->slewed, now, -span);
+    if (!unnoticed)
+        process->suspended += span;
+    process_reschedule(process);
+}
+
+bool process_may_fail(const struct process *process, unsigned once_in)
+{
+    return once_in > 0 && !process->is_asked && events_random(once_in) == 0;
+}
+
+void process_may_stall(struct process *process)
+{
+    if (stalled >= STALL_DEPTH || !process_may_fail(process, process->faults.stall))
+        return;
+    int64_t span = STALL_MIN;
+    while (span < process->faults.stall_max && events_random(4) > 0)
+        span *= 2;
+    int64_t until = events_now() + span;
+    process->stalls++;
+    process_stop(process, until);
+    stalled++;
+    running = NULL;
+    while (events_step(until))
+        ;
+    process->resumed = events_now(); /* later, if another one was stopped inside */
+    running = process;
+    stalled--;
+}
+
+void process_set_clocks(struct process *process, int64_t raw_ppm, int64_t slewed_ppm)
+{
+    virtual_clock_set_rate(&process->raw, events_now(), raw_ppm);
+    virtual_clock_set_rate(&process->slewed, events_now(), slewed_ppm);
+    process_reschedule(process);
 }
 
 void process_begin(struct process *process, const char *host, long pid)
@@ -158,25 +191,36 @@ void process_end(struct process *process)
     event_cancel(&process->wake);
     while (process->first)
         ready_forget(process, process->first);
-    for (struct rl_timer *timer = process->timer; timer; timer = timer->next)
-        event_cancel(&timer->due);
+    process_forget_lookups(process);
 }
 
 /* --- io/system.h --- */
 
+static int64_t read_clock(clockid_t id)
+{
+    int64_t now = events_now();
+    switch (id) {
+    case CLOCK_MONOTONIC_RAW: return virtual_clock_read(&running->raw, now);
+    case CLOCK_MONOTONIC: return virtual_clock_read(&running->slewed, now);
+    default: return virtual_clock_read(&running->slewed, now) + running->suspended;
+    }
+}
+
 int64_t rl_system_clock_ns(clockid_t id)
 {
-    switch (id) {
-    case CLOCK_MONOTONIC_RAW: return read_clock(&running->raw);
-    case CLOCK_MONOTONIC: return read_clock(&running->slewed);
-    default: return read_clock(&running->slewed) + running->suspended;
-    }
+    int64_t value = read_clock(id);
+    process_may_stall(running);
+    return value;
 }
 
 bool rl_system_random(void *bytes, size_t len, bool wait)
 {
     uint8_t *byte = bytes;
     (void)wait;
+    if (process_may_fail(running, running->faults.no_random)) {
+        running->failed_randoms++;
+        return false;
+    }
     for (size_t i = 0; i < len; i++)
         byte[i] = (uint8_t)events_random(256);
     return true;
@@ -201,69 +245,8 @@ long rl_system_pid(void)
 bool rl_system_read_file(const char *path, char *ret_text, size_t room)
 {
     (void)path;
-    if (!running->password)
+    if (!running->password || process_may_fail(running, running->faults.no_file))
         return false;
     strncpy(ret_text, running->password, room);
     return strlen(running->password) < room;
-}
-
-/* --- io/timer.h --- */
-
-static void on_due(void *arg)
-{
-    struct rl_timer *timer = arg;
-    process_make_ready(timer->process, &timer->fired);
-}
-
-static void on_fired(void *arg)
-{
-    struct rl_timer *timer = arg;
-    timer->owner->fired(timer->arg);
-}
-
-static void on_ended(void *arg)
-{
-    struct rl_timer *timer = arg;
-    timer->owner->ended(timer->arg);
-}
-
-struct rl_timer *rl_timer_new(struct event_base *base, const struct rl_timer_handler *owner,
-                              void *arg)
-{
-    struct process *process = process_of(base);
-    struct rl_timer *timer = malloc(sizeof(*timer));
-    if (!timer)
-        return NULL;
-    *timer = (struct rl_timer){.process = process, .owner = owner, .arg = arg};
-    timer->due = (struct event){.happen = on_due, .arg = timer};
-    timer->fired = (struct ready){.run = on_fired, .arg = timer};
-    timer->ended = (struct ready){.run = on_ended, .arg = timer};
-    timer->next = process->timer;
-    process->timer = timer;
-    return timer;
-}
-
-bool rl_timer_set(struct rl_timer *timer, int64_t at)
-{
-    timer->boot = at * VIRTUAL_US;
-    schedule(timer);
-    return true;
-}
-
-void rl_timer_want_end(struct rl_timer *timer)
-{
-    process_make_ready(timer->process, &timer->ended);
-}
-
-void rl_timer_free(struct rl_timer *timer, bool forked)
-{
-    struct rl_timer **link = &timer->process->timer;
-    (void)forked;
-    while (*link != timer)
-        link = &(*link)->next;
-    *link = timer->next;
-    event_cancel(&timer->due);
-    ready_forget(timer->process, &timer->fired);
-    ready_forget(timer->process, &timer->ended);
-    free(timer);
 }

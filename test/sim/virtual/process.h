@@ -1,6 +1,6 @@
 /*
- * A simulated process: its clocks, its random numbers and its event loop. process.c is what
- * the library finds behind io/system.h and io/timer.h.
+ * A simulated process: its clocks, its random numbers, its memory and its event loop.
+ * process.c and timer.c are what the library finds behind io/system.h and io/timer.h.
  *
  * What becomes ready is processed in iterations, as libevent does it: everything that is
  * ready, in order, and then the end of the iteration.
@@ -8,6 +8,7 @@
 #ifndef SIM_PROCESS_H
 #define SIM_PROCESS_H
 
+#include "clock.h"
 #include "events.h"
 
 struct event_base;
@@ -19,24 +20,40 @@ struct ready {
     struct ready *next, **link; /* link: NULL: it is not ready */
 };
 
-/* A clock that runs evenly from one change to the next. */
-struct virtual_clock {
-    int64_t since, value; /* true time, and what the clock said then; ns */
-    int64_t ppm;          /* how much too fast */
+/* What may happen in it: once in so many times; 0: never. */
+struct process_faults {
+    unsigned stall;       /* it is stopped after it read a clock, or before it writes ... */
+    int64_t stall_max;    /* ... for at most so long, in ns */
+    unsigned early_timer; /* a timer fires too early */
+    unsigned no_memory;   /* an allocation fails */
+    unsigned no_random;   /* the kernel has no random numbers */
+    unsigned no_file;     /* a file cannot be read */
 };
 
 struct process {
     const char *host;
     long pid;
+    unsigned index; /* in the paths of the network */
     unsigned forks;
-    const char *password; /* what any password file says; NULL: it cannot be read */
+    bool is_powerless;    /* it ended with its machine: nobody hears of it */
+    const char *password; /* what any password file has; NULL: it cannot be read */
     struct virtual_clock raw, slewed; /* CLOCK_MONOTONIC_RAW, CLOCK_MONOTONIC */
     int64_t suspended;                /* CLOCK_BOOTTIME - CLOCK_MONOTONIC */
     int64_t stopped_until;
+    int64_t resumed; /* when it last came back from standing still */
     uint64_t iterations;
+    int64_t entered; /* when the present iteration or call began; true time */
+    unsigned inside; /* calls that run in it, perhaps stopped in the middle */
+    bool is_asked;   /* only a question: nothing fails, and nothing is stopped */
+    struct process_faults faults;
+    unsigned stalls, early_timers, failed_allocations, failed_randoms; /* so far */
+    size_t blocks;               /* of memory that the product has */
+    void (*iterated)(void *arg); /* an iteration has ended; NULL: nobody wants to know */
+    void *arg;
     struct ready *first, **last; /* what is ready */
     struct event wake;
-    struct rl_timer *timer; /* all of its timers */
+    struct rl_timer *timer;     /* all of its timers */
+    struct rl_resolve *resolve; /* and lookups, which are not its memory */
 };
 
 void process_begin(struct process *process, const char *host, long pid);
@@ -55,6 +72,9 @@ struct process *process_now(void);
 /* Calls a function as code of this process, outside of its event loop. */
 void process_call(struct process *process, void (*run)(void *arg), void *arg);
 
+/* The same, for a question that changes nothing; also while it is stopped. */
+void process_ask(struct process *process, void (*run)(void *arg), void *arg);
+
 /* It runs in the next iteration; does nothing if it is ready already. */
 void process_make_ready(struct process *process, struct ready *ready);
 void ready_forget(struct process *process, struct ready *ready);
@@ -62,7 +82,23 @@ void ready_forget(struct process *process, struct ready *ready);
 /* Nothing of it runs before this time. */
 void process_stop(struct process *process, int64_t until);
 
+/* As process_stop(), and CLOCK_MONOTONIC and CLOCK_MONOTONIC_RAW stand still until then;
+ * `unnoticed`: CLOCK_BOOTTIME, too. */
+void process_suspend(struct process *process, int64_t until, bool unnoticed);
+
 /* From now on its clocks err by so much: the raw one, and the one that is slewed. */
 void process_set_clocks(struct process *process, int64_t raw_ppm, int64_t slewed_ppm);
+
+/* Draws whether what happens once in so many times happens now. */
+bool process_may_fail(const struct process *process, unsigned once_in);
+
+/* It may be stopped here, in the middle of a call, while all others go on. */
+void process_may_stall(struct process *process);
+
+/* Sets the timers anew. */
+void process_reschedule(struct process *process);
+
+/* Its lookups end without an answer. */
+void process_forget_lookups(struct process *process);
 
 #endif

@@ -1,0 +1,99 @@
+/*
+ * The oracle's account of one token: which servers stored it, what its client has heard of
+ * that, and what its user wants of it.
+ */
+#ifndef SIM_CLAIM_H
+#define SIM_CLAIM_H
+
+#include "core/types.h"
+#include "redlock/redlock.h"
+#include "seal.h"
+
+#define CLAIMS_MAX 4096
+
+/* How a token's key left a server before its time. */
+struct loss {
+    int64_t at;      /* true time */
+    int64_t expires; /* what the server had said, ms */
+    bool is_lost;
+    bool is_broken;    /* deleted by hand, once at least */
+    bool is_restart;   /* those who watch can know */
+    uint64_t watchers; /* clients that had greeted the server before, each by which node */
+};
+
+/* A vote that its client has heard. */
+struct vote {
+    unsigned server;
+    uint32_t memory, nth;
+    uint64_t iteration; /* of its process, when it asked */
+    int64_t ran, heard; /* true times */
+    int64_t expires;    /* of the key then, ms of the server's clock */
+    int64_t fence;      /* beside the token, the last time */
+    struct seal seal;
+};
+
+struct command;
+struct user;
+
+struct claim {
+    char token[REDLOCK_TOKEN_MAX + 1];
+    size_t len;
+    unsigned client, resource;
+    uint32_t client_number; /* of the process that made it */
+    struct user *user;      /* who wants it, or holds it; NULL: nobody any more */
+    redlock_lease_options options;
+    unsigned fences;
+    int64_t made;        /* true time */
+    int64_t ttl_ms;      /* the longest that was asked for */
+    int64_t clean_until; /* its process takes the key away where it can, but not later */
+    bool is_cleaned;     /* it is to: the user wants it no more */
+    bool is_handed;      /* it was disowned and adopted: a late SET may come */
+    bool is_over;        /* nothing may ask for it any more ... */
+    uint64_t over_since; /* ... after this iteration of its process */
+    int64_t boot, raw;   /* its process' clocks when it was first asked for, or adopted */
+    int64_t lost_due;    /* LOST must be reported before; true time; CLOCK_NEVER */
+    bool is_lost;        /* the user was told */
+    bool has_deadline;   /* the user has had one; not before a bare token is extended */
+
+    /* By nodes of its client's list: */
+    rl_node_set asked, granted, told, answered, released;
+    rl_node_set missing;        /* heard to be so, once, and not granted since ... */
+    rl_node_set surely_missing; /* ... in reply to what was asked last */
+    uint64_t asked_last;        /* in this iteration */
+    rl_node_set rests_on;       /* who granted what the user was told last ... */
+    uint64_t round;             /* ... which was asked for from this iteration on */
+    struct vote vote[NODES_MAX];
+    int64_t pttl[NODES_MAX];     /* of what was heard to be there instead; -1: no expiry */
+    rl_node_set held, gone;      /* what was heard last */
+    rl_node_set was_held, voted; /* ever */
+    char value[NODES_MAX][REDLOCK_TOKEN_MAX + 1];
+    unsigned acquires[NODES_MAX]; /* that were executed */
+
+    /* By servers: */
+    rl_node_set is_ghost;       /* an old state, or a late message, brought it back */
+    unsigned node[SERVERS_MAX]; /* by which node of the list it was stored */
+    struct loss loss[SERVERS_MAX];
+    int64_t expires[SERVERS_MAX]; /* as each had it when it stored or extended last, ms */
+};
+
+void claims_begin(void);
+
+/* Of a token; NULL: none of a client. */
+struct claim *claim_of(struct rl_word token);
+
+/* A token that is new. */
+struct claim *claim_new(const struct command *command, struct rl_word token);
+
+static inline struct rl_word claim_word(const struct claim *claim)
+{
+    return (struct rl_word){claim->token, claim->len};
+}
+
+/* All, from the first on. */
+struct claim *claim_at(size_t i);
+size_t claims_count(void);
+
+/* The user wants it no more; `cleaned`: and its client is to take the keys away. */
+void claim_leave(struct claim *claim, bool cleaned);
+
+#endif

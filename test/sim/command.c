@@ -1,0 +1,453 @@
+#include "command.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/kind.h"
+#include "oracle.h"
+#include "world.h"
+
+static const char *const ask_names[] = {
+    "other",   "greeting", "acquire", "raise",  "extend",
+    "release", "inspect",  "break",   "marker", "subscribe",
+};
+static const char *const truths[] = {"nonsense", "granted",   "held",
+                                     "gone",     "recreated", "error"};
+
+/* What is known of a connection: what was written and not executed, and the greeting. */
+struct account {
+    struct request request;
+    struct bytes unparsed; /* the begin of a command whose rest is not written yet */
+    struct command *first, **last;
+    bool is_subscriber; /* it is the connection of notifications */
+    bool is_subscribed; /* the process knows that it gets them */
+    bool has_greeted;   /* the process has read the reply: */
+    struct command greeting;
+    /* of the greeting, so far: */
+    bool is_master, is_cluster, is_loading, is_known;
+    uint32_t process;
+    int64_t time_us;
+};
+
+static uint32_t executions;
+static struct keyspace before; /* of a server whose release is judged */
+
+void command_begin(void)
+{
+    executions = 0;
+}
+
+static bool is(struct rl_word word, const char *text)
+{
+    return word.len == strlen(text) && strncasecmp(word.text, text, word.len) == 0;
+}
+
+static void copy_text(char *to, size_t room, struct rl_word text)
+{
+    size_t len = text.len < room ? text.len : room - 1;
+    memcpy(to, text.text, len);
+    to[len] = '\0';
+}
+
+static int64_t number_of(struct rl_word word)
+{
+    int64_t number = 0;
+    for (size_t i = 0; i < word.len && word.text[i] >= '0' && word.text[i] <= '9'; i++)
+        number = 10 * number + (word.text[i] - '0');
+    return number;
+}
+
+/* --- what a process writes --- */
+
+static const enum ask asks[RL_COMMANDS] = {
+    [RL_CMD_ACQUIRE] = ASK_ACQUIRE, [RL_CMD_RAISE_FENCE] = ASK_RAISE,
+    [RL_CMD_EXTEND] = ASK_EXTEND,   [RL_CMD_RELEASE] = ASK_RELEASE,
+    [RL_CMD_INSPECT] = ASK_INSPECT, [RL_CMD_BREAK] = ASK_BREAK,
+    [RL_CMD_MARKER] = ASK_MARKER,
+};
+
+/* By the script's SHA-1 or its text. */
+static enum ask ask_of_script(struct rl_word script, bool whole, bool *ret_fenced)
+{
+    size_t count;
+    const struct rl_kind *kinds = rl_kinds(&count);
+    for (size_t k = 0; k < count; k++)
+        for (unsigned c = 0; c < RL_COMMANDS; c++) {
+            const struct rl_script *known = kinds[k].script[c];
+            if (!known)
+                continue;
+            const char *text = whole ? known->body : known->sha1;
+            if (script.len == strlen(text) && memcmp(script.text, text, script.len) == 0) {
+                *ret_fenced = kinds[k].is_fenced;
+                return asks[c];
+            }
+        }
+    return ASK_OTHER;
+}
+
+static bool is_of_waiter(const struct command *command, bool fenced, size_t args,
+                         size_t *ret_at)
+{
+    *ret_at = fenced ? 3 : 1;
+    return command->ask == ASK_RELEASE && args >= *ret_at + 2 + fenced;
+}
+
+/* Words of a script: its hash, the number of keys, keys, arguments. */
+static void parse_script(struct command *command, const struct request *request, bool whole)
+{
+    bool fenced = false;
+    const struct rl_word *word = request->word;
+    if (request->words < 4)
+        return;
+    command->ask = ask_of_script(word[1], whole, &fenced);
+    size_t keys = (size_t)number_of(word[2]), args = request->words - 3 - keys, at;
+    const struct rl_word *arg = word + 3 + keys;
+    if (command->ask == ASK_OTHER || command->ask == ASK_MARKER)
+        return;
+    command->resource = world_resource(word[3]);
+    if (args == 0)
+        return;
+    command->claim = claim_of(arg[0]);
+    command->is_locking = command->ask == ASK_ACQUIRE || command->ask == ASK_EXTEND;
+    if (command->is_locking)
+        command->ttl_ms = number_of(arg[fenced ? 3 : 1]);
+    if (command->ask == ASK_EXTEND)
+        command->recreates = is(arg[fenced ? 5 : 2], "1");
+    if (is_of_waiter(command, fenced, args, &at)) {
+        copy_text(command->entry, sizeof(command->entry), arg[at]);
+        command->joins = arg[at + 1].len > 0;
+        command->leaves = !command->joins;
+    }
+    bool begins = command->ask == ASK_ACQUIRE || command->joins;
+    if (begins && !command->claim)
+        command->claim = claim_new(command, arg[0]);
+}
+
+static void parse(struct command *command, const struct request *request)
+{
+    const struct rl_word *word = request->word;
+    if (is(word[0], "SET")) {
+        command->ask = ASK_ACQUIRE;
+        command->is_locking = true;
+        command->resource = world_resource(word[1]);
+        command->ttl_ms = number_of(word[request->words - 1]);
+        command->claim = claim_of(word[2]);
+        if (!command->claim)
+            command->claim = claim_new(command, word[2]);
+    } else if (is(word[0], "EVALSHA") || is(word[0], "EVAL")) {
+        parse_script(command, request, is(word[0], "EVAL"));
+    } else if (is(word[0], "GET")) {
+        command->ask = ASK_GREETING;
+    } else if (is(word[0], "SUBSCRIBE")) {
+        command->ask = ASK_SUBSCRIBE;
+    }
+}
+
+/*
+ * The second connection to a node is that of notifications: if both are opened anew at one
+ * time, what is written after the greeting tells.
+ */
+static bool is_second(const struct connection *connection)
+{
+    for (const struct connection *other = network.connection; other; other = other->next) {
+        const struct account *account = other->account;
+        if (other != connection && other->stream && account && !account->is_subscriber &&
+            other->process_index == connection->process_index &&
+            other->host == connection->host)
+            return true;
+    }
+    return false;
+}
+
+static void on_opened(struct connection *connection)
+{
+    struct account *account = bytes_realloc(NULL, sizeof(*account));
+    *account = (struct account){.is_subscriber = is_second(connection)};
+    account->last = &account->first;
+    connection->account = account;
+}
+
+static void note_purpose(struct account *account, const struct command *command)
+{
+    bool was_subscriber = account->is_subscriber;
+    if (command->ask == ASK_OTHER || command->ask == ASK_GREETING)
+        return;
+    account->is_subscriber = command->ask == ASK_SUBSCRIBE;
+    if (was_subscriber && !account->is_subscriber && account->has_greeted)
+        oracle_heard(&account->greeting, false);
+}
+
+static void say(struct connection *connection, struct account *account)
+{
+    struct client *client = &world.client[connection->process_index];
+    struct command *command = bytes_realloc(NULL, sizeof(*command));
+    *command = (struct command){
+        .client = client->index,
+        .client_number = client->number,
+        .node = client_node_at(client, connection->host),
+        .server = connection->server - 1,
+        .said = events_now(),
+        .iteration = client->process.iterations,
+        .said_raw = virtual_clock_read(&client->process.raw, client->process.entered) +
+                    client->process.suspended,
+    };
+    parse(command, &account->request);
+    note_purpose(account, command);
+    *account->last = command;
+    account->last = &command->next;
+    if (command->ask >= ASK_ACQUIRE)
+        TRACE("client %u: %s of %.8s to node %u", client->index + 1,
+              ask_names[command->ask], command->claim ? command->claim->token : "",
+              command->node + 1);
+    oracle_said(command);
+}
+
+static void on_written(struct connection *connection, const char *bytes, size_t len)
+{
+    struct account *account = connection->account;
+    struct bytes *unparsed = &account->unparsed;
+    size_t done = 0, used;
+    bytes_add(unparsed, bytes, len);
+    while (done < unparsed->len) {
+        struct rl_word rest = {unparsed->data + done, unparsed->len - done};
+        if (request_read(&account->request, rest, &used) != REQUEST_WHOLE)
+            break;
+        say(connection, account);
+        done += used;
+    }
+    bytes_drop(unparsed, done);
+}
+
+static void on_gone(struct connection *connection)
+{
+    struct account *account = connection->account;
+    while (account->first) {
+        struct command *command = account->first;
+        account->first = command->next;
+        free(command);
+    }
+    request_free(&account->request);
+    bytes_free(&account->unparsed);
+    free(account);
+}
+
+/* --- what a server makes of it --- */
+
+bool command_is_greeting(const struct node_command *command)
+{
+    struct rl_word name = command->word[0];
+    return is(name, "INFO") || is(name, "GET") || is(name, "PING") ||
+           is(name, "SUBSCRIBE") || is(name, "AUTH") || is(name, "SELECT");
+}
+
+/* Whether the oracle needs the keys as they were before it. */
+static bool is_compared(const struct command *command)
+{
+    return command && (command->ask == ASK_BREAK || oracle_judges_queue(command));
+}
+
+void command_begins(const struct node_command *command)
+{
+    struct account *account = command->link->connection->account;
+    if (is_compared(account->first))
+        keyspace_copy(&before, &command->node->redis->keyspace);
+}
+
+static enum truth truth_of_code(const struct command *command, int64_t code)
+{
+    if (command->ask == ASK_RELEASE && code == 2) /* and another client waits */
+        return TRUTH_GRANTED;
+    return code == 1 ? TRUTH_GRANTED : code == 2 ? TRUTH_RECREATED : TRUTH_GONE;
+}
+
+/* "1 S US FENCE" */
+static int64_t time_in(const char *text)
+{
+    char *end;
+    (void)strtoll(text, &end, 10);
+    int64_t seconds = strtoll(end, &end, 10);
+    return seconds * 1000000 + strtoll(end, NULL, 10);
+}
+
+/* {value, pttl, ...}: what the simulated server wrote, so it is well formed. */
+static void read_array(struct command *command, const char *text)
+{
+    const char *at = strchr(text, '\n') + 1;
+    if (*at == ':' || *at == '*') /* inspect: the key is missing */
+        return;
+    size_t len = strtoul(at + 1, NULL, 10);
+    const char *value = strchr(at, '\n') + 1;
+    copy_text(command->value, sizeof(command->value), (struct rl_word){value, len});
+    const char *number = value + len + 2;
+    command->pttl = strtoll(number + 1, NULL, 10);
+    long items = strtol(text + 1, NULL, 10);
+    command->is_not_queued = items == (world.plan.fenced ? 4 : 3);
+    if (items >= 3 && world.plan.fenced)
+        command->told_us = strtoll(strchr(number, '\n') + 2, NULL, 10);
+}
+
+/* What a reply says in truth, without asking the code that is tested. */
+static enum truth read_reply(struct command *command, struct rl_word reply)
+{
+    char text[512];
+    copy_text(text, sizeof(text), reply);
+    command->pttl = -1;
+    switch (text[0]) {
+    case '+': return TRUTH_GRANTED;
+    case ':': return truth_of_code(command, strtoll(text + 1, NULL, 10));
+    case '*': read_array(command, text); return TRUTH_HELD;
+    case '$':
+        if (text[1] == '-')
+            return TRUTH_HELD;
+        command->told_us = time_in(strchr(text, '\n') + 1);
+        return truth_of_code(command, strtoll(strchr(text, '\n') + 1, NULL, 10));
+    default: break;
+    }
+    command->is_no_script = strncmp(text, "-NOSCRIPT", 9) == 0;
+    command->is_not_queued = true;
+    if (strncmp(text, "-WRONGTYPE", 10) == 0) /* something else is there */
+        return TRUTH_HELD;
+    return strstr(text, " script: ") ? TRUTH_UNKNOWN : TRUTH_ERROR;
+}
+
+/* INFO server, INFO replication ...; each tells a part. */
+static void note_greeting(struct account *account, const struct node_command *command,
+                          const struct server *server, bool is_fine)
+{
+    const struct redis_config *config = &command->node->redis->config;
+    if (!is(command->word[0], "INFO"))
+        return;
+    struct rl_word section = command->words > 1 ? command->word[1] : command->word[0];
+    if (is(section, "server")) {
+        account->process = server->process;
+        account->time_us = node_now(command->node);
+        account->is_known = is_fine;
+    }
+    if (is(section, "replication"))
+        account->is_master = is_fine && !config->is_replica;
+    if (is(section, "cluster"))
+        account->is_cluster = !is_fine || config->is_cluster;
+    if (is(section, "persistence"))
+        account->is_loading = !is_fine || config->is_loading;
+}
+
+static void note_state(struct command *command, const struct account *account,
+                       struct server *server)
+{
+    command->ran = events_now();
+    command->nth = ++executions;
+    command->memory = server->memory;
+    command->process = server->process;
+    command->history = server->history;
+    command->seal = oracle_seal(server);
+    command->nonce = server_nonce(server);
+    command->is_master = account->is_master;
+    command->is_cluster = account->is_cluster;
+    command->is_loading = account->is_loading;
+    command->is_known = account->is_known && account->process == server->process;
+    if (command->ask == ASK_GREETING)
+        command->told_us = account->time_us;
+    else if (command->ask != ASK_OTHER && command->ask != ASK_MARKER) {
+        const struct key *lock = server_lock(server, command->resource);
+        bool ours = lock && command->claim &&
+                    word_is(bytes_word(&lock->string), claim_word(command->claim));
+        command->fence = server_fence(server, command->resource);
+        command->expires = ours ? lock->expires : 0;
+    }
+}
+
+void *command_ran(const struct node_command *command, struct rl_word reply, bool garbled)
+{
+    struct account *account = command->link->connection->account;
+    struct server *server = (struct server *)command->node;
+    struct command *ours = account->first;
+    bool is_fine = !garbled && reply.text[0] != '-';
+    if (!ours) /* what was written before has been cut off; cannot be */
+        abort();
+    account->first = ours->next;
+    if (!account->first)
+        account->last = &account->first;
+    ours->next = NULL;
+    ours->is_straggler = command->is_straggler;
+    note_greeting(account, command, server, is_fine);
+    note_state(ours, account, server);
+    if (ours->ask == ASK_MARKER && is_fine) {
+        ours->truth = TRUTH_GRANTED;
+        ours->told_us = node_now(command->node);
+    } else if (garbled) {
+        ours->truth = TRUTH_UNKNOWN;
+    } else if (ours->ask == ASK_GREETING || ours->ask == ASK_SUBSCRIBE) {
+        ours->truth = is_fine ? TRUTH_GRANTED : TRUTH_ERROR;
+    } else if (ours->ask != ASK_OTHER) {
+        ours->truth = read_reply(ours, reply);
+    }
+    if (ours->ask != ASK_OTHER)
+        TRACE("server %u: %s of %.8s by client %u: %s%s", server->index + 1,
+              ask_names[ours->ask], ours->claim ? ours->claim->token : "", ours->client + 1,
+              truths[ours->truth], ours->is_straggler ? ", too late" : "");
+    oracle_ran(ours);
+    if (ours->ask == ASK_BREAK)
+        oracle_compare(server, &before, LOSS_BREAK);
+    if (oracle_judges_queue(ours))
+        oracle_called(ours, &before);
+    return ours;
+}
+
+/* --- what the process reads --- */
+
+static void on_read(struct connection *connection, void *note)
+{
+    struct command *command = note;
+    struct account *account = connection->account;
+    const struct client *client = &world.client[command->client];
+    if (command->claim)
+        TRACE("client %u reads: %s of %.8s by node %u: %s", command->client + 1,
+              ask_names[command->ask], command->claim->token, command->node + 1,
+              truths[command->truth]);
+    if (command->ask == ASK_GREETING) {
+        account->has_greeted = true;
+        account->greeting = *command;
+    }
+    if (command->ask == ASK_SUBSCRIBE)
+        account->is_subscribed = command->truth == TRUTH_GRANTED;
+    if (client->number == command->client_number)
+        oracle_heard(command, account->is_subscriber);
+    free(command);
+}
+
+static void on_left(struct connection *connection)
+{
+    struct account *account = connection->account;
+    struct client *client = &world.client[connection->process_index];
+    if (account->is_subscribed)
+        oracle_unsubscribed(client, client_node_at(client, connection->host));
+    account->is_subscribed = false;
+}
+
+bool command_is_idle(const struct connection *connection)
+{
+    const struct account *account = connection->account;
+    return account && !account->first && account->unparsed.len == 0;
+}
+
+bool command_is_subscribed(const struct connection *connection)
+{
+    const struct account *account = connection->account;
+    return account && account->is_subscribed && !connection->error;
+}
+
+static void on_dropped(struct connection *connection, void *note)
+{
+    (void)connection;
+    free(note);
+}
+
+const struct network_observer command_observer = {
+    .opened = on_opened,
+    .written = on_written,
+    .read = on_read,
+    .dropped = on_dropped,
+    .left = on_left,
+    .gone = on_gone,
+};

@@ -1,0 +1,88 @@
+/*
+ * The commands of a run: what a process writes, what a server makes of it, and when the
+ * process reads the reply. They are parsed from the bytes, and tell the oracle.
+ */
+#ifndef SIM_COMMAND_H
+#define SIM_COMMAND_H
+
+#include "core/types.h"
+#include "redlock/redlock.h"
+#include "seal.h"
+#include "virtual/node.h"
+
+enum ask {
+    ASK_OTHER,
+    ASK_GREETING, /* the last command of a greeting */
+    ASK_ACQUIRE,
+    ASK_RAISE,
+    ASK_EXTEND,
+    ASK_RELEASE,
+    ASK_INSPECT,
+    ASK_BREAK,
+    ASK_MARKER,
+    ASK_SUBSCRIBE,
+};
+
+/* What a reply says in truth. */
+enum truth {
+    TRUTH_UNKNOWN, /* nonsense, or an error after a part of it was done */
+    TRUTH_GRANTED,
+    TRUTH_HELD,
+    TRUTH_GONE,
+    TRUTH_RECREATED,
+    TRUTH_ERROR,
+};
+
+struct claim;
+
+struct command {
+    struct command *next; /* behind it on its connection, as long as it was not executed */
+    enum ask ask;
+    bool is_locking; /* it asks for a vote: ACQUIRE or EXTEND */
+    bool recreates;
+    bool joins, leaves; /* the queue */
+    bool is_straggler;  /* it came after its connection was closed */
+    unsigned client, node, server, resource;
+    uint32_t client_number; /* of its process */
+    struct claim *claim;    /* NULL: no token of a client */
+    int64_t ttl_ms;
+    char entry[96];
+    int64_t said;       /* true time */
+    uint64_t iteration; /* of its process, then */
+    int64_t said_raw;   /* by the client's unslewed clock: not later than it may believe */
+
+    /* When it was executed: */
+    enum truth truth;
+    bool is_no_script;
+    bool is_not_queued; /* its queue entry could not be added or removed */
+    int64_t ran;
+    uint32_t nth; /* of all that servers executed */
+    uint32_t memory, process, history;
+    struct seal seal;
+    uint64_t nonce;                    /* of the marker */
+    int64_t told_us;                   /* the time of day that the reply has; 0: none */
+    int64_t fence;                     /* that is stored beside the token then */
+    int64_t expires;                   /* of the token there, ms; 0: it is not there */
+    char value[REDLOCK_TOKEN_MAX + 1]; /* that is there instead */
+    int64_t pttl;
+    bool is_master, is_cluster, is_loading, is_known; /* what the greeting told */
+};
+
+struct connection;
+struct network_observer;
+extern const struct network_observer command_observer;
+
+void command_begin(void);
+
+/* Whether all that was written on it was executed. */
+bool command_is_idle(const struct connection *connection);
+
+/* Whether the process knows that it gets messages on this connection. */
+bool command_is_subscribed(const struct connection *connection);
+
+/* Of those that a server executes. */
+bool command_is_greeting(const struct node_command *command);
+void command_begins(const struct node_command *command);
+void *command_ran(const struct node_command *command, struct rl_word reply, bool garbled);
+
+#endif

@@ -1,0 +1,27 @@
+/* What goes wrong in a run. */
+#ifndef SIM_FAULTS_H
+#define SIM_FAULTS_H
+
+#include "plan.h"
+
+struct client;
+struct server;
+
+/* One fault of those that the run has. */
+void fault_strike(void);
+
+/* Clocks as the run's bounds have them; `wild`: beyond them. */
+void fault_draw_server_clock(struct server *server);
+void fault_draw_client_clock(struct client *client);
+
+/* All that is wrong ends, but for what only concerns servers outside `healed`. */
+void fault_heal(void);
+
+/* Some paths are blocked once more: what is sent in the end has to be sent again. */
+#define HINDRANCE (2 * VIRTUAL_S)
+void fault_hinder(void);
+
+/* The network has the faults of the present phase. */
+void fault_set_network(void);
+
+#endif

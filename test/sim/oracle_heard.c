@@ -1,0 +1,155 @@
+/* The oracle on the replies that clients read. */
+#include <stdio.h>
+
+#include "oracle_parts.h"
+#include "world.h"
+
+static void miss(struct claim *claim, unsigned node, uint64_t iteration)
+{
+    claim->missing |= rl_bit(node);
+    bool doubtful = world.client[claim->client].node[node].sample.fault_at == events_now();
+    if (iteration >= claim->asked_last && world.plan.weight[FAULT_ROOM] == 0 && !doubtful)
+        claim->surely_missing |= rl_bit(node);
+}
+
+static void forget(struct claim *claim, unsigned node, uint64_t iteration)
+{
+    miss(claim, node, iteration);
+    claim->granted &= ~rl_bit(node);
+}
+
+static void forget_all(const struct client *client, unsigned node)
+{
+    for (size_t i = 0; i < claims_count(); i++) {
+        struct claim *claim = claim_at(i);
+        if (claim->user && claim->user->client == client)
+            forget(claim, node, client->process.iterations);
+    }
+}
+
+static bool is_duplicate(const struct client *client, const struct command *command)
+{
+    for (unsigned i = 0; i < world.plan.n; i++) {
+        const struct acquainted *other = &client->node[i];
+        if (i != command->node && !other->is_duplicate && other->process > 0 &&
+            other->server == command->server && other->process == command->process)
+            return true;
+    }
+    return false;
+}
+
+/* A client that greets another process than the last time must not ask it for a while. */
+static void hear_greeting(struct client *client, const struct command *command)
+{
+    struct acquainted *node = &client->node[command->node];
+    int64_t now = events_now();
+    if (command->is_known) {
+        bool another = node->process != command->process || node->server != command->server;
+        node->is_duplicate = is_duplicate(client, command);
+        if (node->process != 0 && another && !world.plan.durable) {
+            node->quarantined_until = now + world.plan.ttl_max;
+            node->has_forgotten = true;
+        }
+        node->process = command->process;
+        node->server = command->server;
+    }
+    bool accepted = command->is_known && command->is_master && !command->is_cluster &&
+                    !command->is_loading && !node->is_duplicate;
+    node->barred_until = accepted ? node->quarantined_until : CLOCK_NEVER;
+    node->refused_until = accepted ? 0 : CLOCK_NEVER;
+    if (node->has_forgotten)
+        forget_all(client, command->node);
+    node->has_forgotten &=
+        !accepted; /* until then a lease may come that does not know it */
+}
+
+static void hear_grant(const struct client *client, const struct command *command,
+                       struct claim *claim)
+{
+    rl_node_set bit = rl_bit(command->node);
+    (void)client;
+    claim->vote[command->node] = (struct vote){
+        .server = command->server,
+        .memory = command->memory,
+        .nth = command->nth,
+        .iteration = command->iteration,
+        .ran = command->ran,
+        .heard = events_now(),
+        .expires = command->expires,
+        .fence = command->fence,
+        .seal = command->seal,
+    };
+    claim->granted |= bit;
+    claim->voted |= bit;
+    claim->missing &= ~bit;
+    claim->surely_missing &= ~bit;
+    if (claim->user && claim->user->is_held && command->iteration >= claim->round)
+        oracle_judge_late_grant(claim, command->node);
+}
+
+static void hear_vote(const struct client *client, const struct command *command,
+                      struct claim *claim)
+{
+    switch (command->truth) {
+    case TRUTH_GRANTED: hear_grant(client, command, claim); break;
+    case TRUTH_ERROR:
+        if (command->ask == ASK_ACQUIRE && !command->is_no_script)
+            miss(claim, command->node, command->iteration);
+        break;
+    case TRUTH_HELD:
+    case TRUTH_GONE:
+    case TRUTH_RECREATED: forget(claim, command->node, command->iteration); break;
+    case TRUTH_UNKNOWN: break;
+    }
+}
+
+static void hear_holder(const struct command *command, struct claim *claim)
+{
+    rl_node_set bit = rl_bit(command->node);
+    claim->held &= ~bit;
+    claim->gone &= ~bit;
+    if (command->truth == TRUTH_HELD)
+        claim->held |= bit;
+    claim->was_held |= claim->held;
+    if (command->truth == TRUTH_GONE || command->truth == TRUTH_GRANTED)
+        claim->gone |= bit;
+    int64_t *pttl = &claim->pttl[command->node]; /* the least that was heard */
+    if (command->truth == TRUTH_HELD && (*pttl < 0 || command->pttl < *pttl))
+        *pttl = command->pttl;
+    snprintf(claim->value[command->node], sizeof(claim->value[0]), "%s", command->value);
+}
+
+static void hear_release(struct client *client, const struct command *command,
+                         struct claim *claim)
+{
+    claim->answered |= rl_bit(command->node);
+    if (command->truth == TRUTH_GRANTED)
+        claim->released |= rl_bit(command->node);
+    bool all = claim->answered == (claim->asked | claim->told);
+    for (unsigned i = 0; all && i < client->users; i++)
+        if (client->user[i].claim == claim)
+            client->user[i].trying_until = events_now();
+}
+
+void oracle_heard(const struct command *command, bool of_subscriber)
+{
+    struct client *client = &world.client[command->client];
+    struct claim *claim = command->claim;
+    if (of_subscriber || command->node >= world.plan.n)
+        return;
+    if (command->ask == ASK_GREETING)
+        hear_greeting(client, command);
+    else if (command->told_us > 0 && world.plan.fenced)
+        oracle_sample(client, command);
+    if (command->ask == ASK_GREETING || command->ask == ASK_MARKER)
+        client->node[command->node].nonce = command->nonce;
+    if (!claim)
+        return;
+    if (command->ask == ASK_RELEASE)
+        hear_release(client, command, claim);
+    if (command->ask == ASK_RAISE && command->truth == TRUTH_GRANTED)
+        claim->vote[command->node].fence = command->fence;
+    hear_holder(command, claim);
+    if (command->is_locking)
+        hear_vote(client, command, claim);
+}

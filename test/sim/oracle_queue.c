@@ -1,0 +1,204 @@
+/*
+ * The oracle on waiters: who is notified by a quorum tries again, and who leaves the queue
+ * has left it. It requires that only while no fault is active.
+ */
+#include <stdio.h>
+
+#include "oracle_parts.h"
+#include "world.h"
+
+#define GRACE_MAX  (1500 * VIRTUAL_MS) /* a second, by a clock that may be slow */
+#define SLACK      (10 * VIRTUAL_MS)
+#define SLOW_CLOCK 8 /* a client takes at most this part longer */
+#define QUEUE_END  "!queue"
+
+bool oracle_judges_queue(const struct command *command)
+{
+    return command && command->ask == ASK_RELEASE && command->claim &&
+           world.phase == PHASE_CALM && !world.is_hindered && world.plan.queues;
+}
+
+/* --- who waits --- */
+
+static struct user *waiter_of(struct rl_word entry)
+{
+    for (unsigned c = 0; c < world.plan.clients; c++)
+        for (unsigned u = 0; u < world.client[c].users; u++) {
+            struct user *user = &world.client[c].user[u];
+            struct rl_word own = {user->entry, strlen(user->entry)};
+            if (world.client[c].is_alive && user->is_acquiring && own.len > 0 &&
+                word_is(own, entry))
+                return user;
+        }
+    return NULL;
+}
+
+/* A client is subscribed to the channel of an entry, as the server has it. */
+static bool is_heard(const struct server *server, struct rl_word entry)
+{
+    const struct redis *redis = server->node.redis;
+    for (size_t i = 0; i < redis->links; i++)
+        for (size_t k = 0; k < redis->link[i]->channels; k++) {
+            struct rl_word channel = bytes_word(&redis->link[i]->channel[k]);
+            if (entry.len > channel.len && entry.text[channel.len] == ' ' &&
+                memcmp(entry.text, channel.text, channel.len) == 0)
+                return true;
+        }
+    return false;
+}
+
+/* --- notifications --- */
+
+void oracle_forget_calls(struct user *user)
+{
+    user->called_by = user->first_by = 0;
+    user->called_at = 0;
+    user->called_due = CLOCK_NEVER;
+}
+
+/* The attempt waits for the replies to its release, as long as a node may take. */
+void oracle_attempt_ends(struct user *user)
+{
+    int64_t timeout = world.plan.node_timeout;
+    if (timeout == 0)
+        timeout = user->options.ttl_ms * VIRTUAL_MS / 10;
+    user->is_trying = false;
+    user->trying_until = events_now() + timeout + timeout / SLOW_CLOCK;
+}
+
+void oracle_unsubscribed(const struct client *client, unsigned node)
+{
+    for (unsigned i = 0; i < client->users && node < world.plan.n; i++) {
+        struct user *user = (struct user *)&client->user[i];
+        user->called_by &= ~rl_bit(node);
+        user->first_by &= ~rl_bit(node);
+        if (rl_count(user->called_by) < world.plan.q)
+            user->called_due = CLOCK_NEVER;
+    }
+}
+
+/* When the message of this server can have arrived; NEVER: it does not. */
+static int64_t arrival(const struct client *client, unsigned server, rl_node_set *ret_nodes)
+{
+    int64_t at = CLOCK_NEVER;
+    *ret_nodes = 0;
+    for (const struct connection *connection = network.connection; connection;
+         connection = connection->next) {
+        unsigned node = client_node_at(client, connection->host);
+        bool ours = connection->stream && connection->process == &client->process;
+        if (!ours || connection->server != server + 1 || node >= world.plan.n ||
+            !command_is_subscribed(connection) ||
+            connection_path(connection)->down_blocked > events_now())
+            continue;
+        *ret_nodes |= rl_bit(node);
+        at = connection->down.arrives > events_now() ? connection->down.arrives
+                                                     : events_now();
+    }
+    return at;
+}
+
+static void note_call(unsigned server, struct rl_word entry, bool is_first)
+{
+    rl_node_set nodes;
+    struct user *user = waiter_of(entry);
+    if (!user)
+        return;
+    int64_t at = arrival(user->client, server, &nodes), grace = 2 * GRACE_MAX;
+    if (at == CLOCK_NEVER)
+        return;
+    user->called_by |= nodes;
+    user->first_by |= is_first ? nodes : 0;
+    if (rl_count(user->first_by) >= world.plan.q)
+        grace = 0;
+    else if (rl_count(user->called_by) >= world.plan.q)
+        grace = GRACE_MAX;
+    int64_t awake = user->client->process.stopped_until;
+    at = at < awake ? awake : at;
+    user->called_at = at < user->called_at ? user->called_at : at;
+    int64_t due = user->called_at + 2 * world.plan.far + SLACK + grace;
+    user->called_due = due < user->called_due ? due : user->called_due;
+}
+
+static const struct key *queue_of(const struct keyspace *keyspace, unsigned resource,
+                                  int64_t now)
+{
+    char name[64];
+    int len = snprintf(name, sizeof(name), "%s" QUEUE_END, world_key(resource));
+    const struct key *key =
+        keyspace_peek(keyspace, 0, (struct rl_word){name, (size_t)len}, now);
+    return key && key->type == KEY_ZSET ? key : NULL;
+}
+
+/* The first waiter that is subscribed, and the one behind it. */
+void oracle_called(const struct command *command, const struct keyspace *before)
+{
+    const struct server *server = &world.server[command->server];
+    const struct key *queue = queue_of(before, command->resource, server_ms(server));
+    bool found = false;
+    if (!queue || command->joins || command->truth != TRUTH_GRANTED)
+        return;
+    for (size_t i = 0; i < queue->zset.items; i++) {
+        struct rl_word entry = bytes_word(&queue->zset.item[i].member);
+        struct rl_word own = {command->entry, strlen(command->entry)};
+        bool leaves = command->leaves && word_is(entry, own);
+        if (leaves || (!found && !is_heard(server, entry)))
+            continue;
+        note_call(command->server, entry, !found);
+        if (found)
+            return;
+        found = true;
+    }
+}
+
+/* --- the end of waiting --- */
+
+void oracle_judge_leaving(const struct command *command)
+{
+    const struct server *server = &world.server[command->server];
+    const struct key *queue =
+        queue_of(&server->node.redis->keyspace, command->resource, server_ms(server));
+    struct rl_word own = {command->entry, strlen(command->entry)};
+    bool unsure = command->truth == TRUTH_UNKNOWN || command->is_not_queued ||
+                  server->denied_until > events_now() ||
+                  server->node.redis->config.is_replica;
+    if (unsure)
+        return;
+    if (queue && zset_find(&queue->zset, own) < queue->zset.items)
+        oracle_accuse(INVARIANT_LEFT, "an entry of client %u in a queue on server %u",
+                      command->client + 1, command->server + 1);
+}
+
+/* An attempt without enough nodes that may vote ends before anything is sent. */
+static bool can_try(const struct client *client)
+{
+    redlock_node node[NODES_MAX];
+    unsigned votes = 0;
+    bool fenced = world.plan.fenced;
+    size_t count = fenced ? redlock_client_members(client->handle, node, NODES_MAX)
+                          : redlock_client_explain(client->handle, node, NODES_MAX);
+    for (size_t i = 0; i < count; i++)
+        votes +=
+            node[i].verdict == (fenced ? REDLOCK_VERDICT_ACTIVE : REDLOCK_VERDICT_READY);
+    return votes >= world.plan.q;
+}
+
+void oracle_judge_queue(const struct client *client)
+{
+    if (world.is_hindered || !client->handle)
+        return;
+    for (unsigned i = 0; i < client->users; i++) {
+        struct user *user = (struct user *)&client->user[i];
+        int64_t awake = client->process.resumed;
+        int64_t ready = awake < user->trying_until ? user->trying_until : awake;
+        int64_t due = ready + 2 * world.plan.far + SLACK;
+        due = due < user->called_due ? user->called_due : due;
+        if (user->called_by == 0 || user->is_trying || !user->is_acquiring)
+            continue;
+        if (!can_try(client)) /* so it may have tried, and sent nothing */
+            oracle_forget_calls(user);
+        else if (events_now() > due)
+            oracle_accuse(INVARIANT_LIVENESS,
+                          "client %u, user %u was notified by nodes %s and does not try",
+                          client->index + 1, i + 1, trace_set(user->called_by));
+    }
+}

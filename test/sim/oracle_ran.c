@@ -1,0 +1,145 @@
+/* The oracle on what servers execute, and on what they lose. */
+#include "oracle_parts.h"
+#include "world.h"
+
+/* --- what the servers do --- */
+
+/* What a server has lost, it may have got back as it was once. */
+static void judge_extension(const struct command *command, struct claim *claim)
+{
+    int64_t before = claim->expires[command->server];
+    if (command->expires < before && !claim->loss[command->server].is_lost)
+        oracle_accuse(INVARIANT_EARLIER, "%.8s on server %u by %lld ms", claim->token,
+                      command->server + 1, (long long)(before - command->expires));
+    claim->expires[command->server] = command->expires;
+}
+
+/* A second, and what the nodes' clocks and a client's notion of them may differ by. */
+#define LATE_MAX  (VIRTUAL_S + 1500 * VIRTUAL_MS)
+#define STEPS_MAX (5 * VIRTUAL_S)
+
+static void judge_lateness(const struct command *command)
+{
+    int64_t most = LATE_MAX + (plan_disturbs(&world.plan) ? STEPS_MAX : 0);
+    int64_t late = command->ran - command->said;
+    if (world.plan.fenced && !world.plan.distant && late > most)
+        oracle_accuse(INVARIANT_HELD_UP, "server %u, %lld ms after it was sent",
+                      command->server + 1, (long long)(late / VIRTUAL_MS));
+}
+
+static void store(const struct command *command, struct claim *claim)
+{
+    const struct server *server = &world.server[command->server];
+    rl_node_set bit = rl_bit(command->server);
+    int64_t most = server_ms(server) + command->ttl_ms;
+    claim->node[command->server] = command->node;
+    claim->is_ghost =
+        command->is_straggler ? claim->is_ghost | bit : claim->is_ghost & ~bit;
+    if (command->expires == 0 || command->expires > most)
+        oracle_accuse(INVARIANT_TTL, "server %u stores %.8s to %lld, and not to %lld",
+                      command->server + 1, claim->token, (long long)command->expires,
+                      (long long)most);
+    else
+        claim->expires[command->server] = command->expires;
+    judge_lateness(command);
+    oracle_judge_storing(command);
+}
+
+/* A script of fenced locks cuts the TTL of a key that a clock has made too long. */
+static void note_cut(const struct command *command)
+{
+    const struct server *server = &world.server[command->server];
+    const struct key *lock = server_lock(server, command->resource);
+    struct claim *there = lock ? claim_of(bytes_word(&lock->string)) : NULL;
+    bool ours = there == command->claim;
+    if (there && !ours && lock->expires < there->expires[command->server])
+        there->expires[command->server] = lock->expires;
+}
+
+static void run_locking(const struct command *command, struct claim *claim)
+{
+    bool granted = command->truth == TRUTH_GRANTED;
+    bool stored =
+        (command->ask == ASK_ACQUIRE && granted) || command->truth == TRUTH_RECREATED;
+    bool extended = command->ask == ASK_EXTEND && granted;
+    struct loss *loss = &claim->loss[command->server];
+    bool executed = command->truth != TRUTH_ERROR && command->truth != TRUTH_UNKNOWN;
+    if (command->ask == ASK_ACQUIRE && executed && ++claim->acquires[command->node] > 1)
+        oracle_accuse(INVARIANT_AFTER, "%.8s of client %u, twice at node %u", claim->token,
+                      command->client + 1, command->node + 1);
+    if (extended)
+        judge_extension(command, claim);
+    if (world.plan.fenced)
+        oracle_judge_vote(command);
+    /* It is there again, and for as long as it was: an old message may have stored it. */
+    if ((stored || extended) && command->expires >= loss->expires)
+        *loss = (struct loss){0};
+    if (stored)
+        store(command, claim);
+}
+
+void oracle_ran(struct command *command)
+{
+    struct server *server = &world.server[command->server];
+    if (command->ask == ASK_MARKER)
+        oracle_judge_marker(server);
+    if (command->node >= world.plan.n)
+        return;
+    if (command->leaves && command->truth != TRUTH_ERROR)
+        oracle_judge_leaving(command);
+    if (command->claim && command->is_locking)
+        run_locking(command, command->claim);
+    if (command->ask != ASK_OTHER && world.plan.fenced)
+        note_cut(command);
+}
+
+/* --- what servers lose --- */
+
+static uint64_t watchers(unsigned server)
+{
+    uint64_t set = 0;
+    for (unsigned i = 0; i < world.plan.clients; i++)
+        for (unsigned node = 0; world.client[i].is_alive && node < world.plan.n; node++)
+            if (world.client[i].node[node].process > 0 &&
+                world.client[i].node[node].server == server)
+                set |= oracle_watcher(i, node);
+    return set;
+}
+
+void oracle_copied(const struct server *server)
+{
+    const struct keyspace *keyspace = &server->node.redis->keyspace;
+    for (size_t i = 0; i < keyspace->keys; i++) {
+        struct claim *claim = claim_of(bytes_word(&keyspace->key[i].string));
+        if (claim)
+            claim->is_ghost |= rl_bit(server->index);
+    }
+}
+
+void oracle_compare(struct server *server, const struct keyspace *before,
+                    enum loss_cause cause)
+{
+    int64_t now = server_ms(server);
+    for (size_t i = 0; i < before->keys; i++) {
+        const struct key *key = &before->key[i];
+        struct claim *claim = claim_of(bytes_word(&key->string));
+        if (!claim || keyspace_is_expired(before, key, now))
+            continue;
+        const struct key *left =
+            keyspace_peek(&server->node.redis->keyspace, 0, bytes_word(&key->name), now);
+        bool same = left && word_is(bytes_word(&left->string), bytes_word(&key->string));
+        struct loss *loss = &claim->loss[server->index];
+        if (same && left->expires >= key->expires)
+            continue;
+        *loss = (struct loss){
+            .at = events_now(),
+            .expires = key->expires > loss->expires ? key->expires : loss->expires,
+            .is_lost = true,
+            .is_broken = loss->is_broken || cause == LOSS_BREAK,
+            .is_restart = cause == LOSS_RESTART,
+            .watchers = watchers(server->index),
+        };
+    }
+    if (cause == LOSS_RESTART)
+        oracle_copied(server);
+}

@@ -1,0 +1,102 @@
+/* The oracle on what clients write. */
+#include <stdio.h>
+
+#include "oracle_parts.h"
+#include "world.h"
+
+#define FLOOD_MAX 3000 /* commands of one client in a second */
+
+static void count_commands(struct client *client)
+{
+    int64_t second = events_now() / VIRTUAL_S;
+    world.commands++;
+    client->commands = second == client->second ? client->commands + 1 : 1;
+    client->second = second;
+    if (client->commands > FLOOD_MAX)
+        oracle_accuse(INVARIANT_FLOOD, "client %u sends more than %u commands in a second",
+                      client->index + 1, FLOOD_MAX);
+}
+
+/* Bytes that a socket did not take are written later; then only their order tells. */
+static bool is_too_late(const struct command *command, const struct claim *claim)
+{
+    const struct client *client = &world.client[command->client];
+    if (claim->told & rl_bit(command->node))
+        return true;
+    bool is_over = claim->is_lost ||
+                   (claim->is_over && client->process.iterations > claim->over_since);
+    return is_over && world.plan.weight[FAULT_ROOM] == 0;
+}
+
+/* The process has disowned it, and another one has adopted it. */
+static bool is_former(const struct command *command, const struct claim *claim)
+{
+    return claim->client != command->client ||
+           claim->client_number != command->client_number;
+}
+
+static void judge_asking(const struct command *command, struct claim *claim)
+{
+    const struct client *client = &world.client[command->client];
+    const struct acquainted *node = &client->node[command->node];
+    bool is_late = claim->is_handed && world.plan.weight[FAULT_ROOM] > 0;
+    bool is_reserved = command->recreates && !claim->has_deadline && !is_late;
+    bool wrong = is_too_late(command, claim) || is_reserved;
+    if (wrong && !is_former(command, claim))
+        oracle_accuse(INVARIANT_AFTER, "%.8s of client %u, at node %u: it is %s",
+                      claim->token, command->client + 1, command->node + 1,
+                      is_reserved      ? "stored without a deadline"
+                      : claim->is_lost ? "lost"
+                      : claim->is_over ? "given up"
+                                       : "released there");
+    if (events_now() < (world.plan.fenced ? node->refused_until : node->barred_until))
+        oracle_accuse(INVARIANT_BARRED, "client %u asks node %u, %s", command->client + 1,
+                      command->node + 1,
+                      node->barred_until == CLOCK_NEVER ? "which it must not use"
+                                                        : "which is quarantined");
+    claim->asked_last = command->iteration;
+    int64_t until = events_now() + 2 * command->ttl_ms * VIRTUAL_MS;
+    claim->clean_until = claim->clean_until > until ? claim->clean_until : until;
+    claim->ttl_ms = claim->ttl_ms > command->ttl_ms ? claim->ttl_ms : command->ttl_ms;
+}
+
+static void say_acquire(const struct command *command, struct claim *claim)
+{
+    if (claim->user && claim->asked == 0) {
+        claim->user->is_trying = true;
+        oracle_forget_calls(claim->user);
+    }
+    claim->asked |= rl_bit(command->node);
+    claim->missing &= ~rl_bit(command->node);
+    claim->surely_missing &= ~rl_bit(command->node);
+}
+
+static void say_release(const struct command *command, struct claim *claim)
+{
+    struct user *user = claim->user;
+    if (user && user->claim == claim && user->is_held && !user->is_releasing)
+        oracle_accuse(INVARIANT_AFTER, "client %u releases %.8s, which is held",
+                      command->client + 1, claim->token);
+    if (user && user->is_acquiring) {
+        snprintf(user->entry, sizeof(user->entry), "%s",
+                 command->joins ? command->entry : "");
+        oracle_attempt_ends(user);
+    }
+    claim->told |= rl_bit(command->node);
+    claim_leave(claim, true);
+}
+
+void oracle_said(struct command *command)
+{
+    struct client *client = &world.client[command->client];
+    struct claim *claim = command->claim;
+    count_commands(client);
+    if (!claim || command->node >= world.plan.n)
+        return;
+    if (command->is_locking)
+        judge_asking(command, claim);
+    if (command->ask == ASK_ACQUIRE)
+        say_acquire(command, claim);
+    if (command->ask == ASK_RELEASE)
+        say_release(command, claim);
+}

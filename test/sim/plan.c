@@ -1,0 +1,164 @@
+#include "plan.h"
+
+#include "core/quorum.h"
+
+#define FENCED_DRIFT 1000 /* ppm */
+#define FAR_MAX                                                                            \
+    (100 * VIRTUAL_MS) /* connecting and greeting take less than its timeout               \
+                        */
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static const char *const names[][2] = {
+#define X(name, text) {#name, text},
+    FAULTS(X)
+#undef X
+};
+
+const char *fault_name(enum fault fault)
+{
+    return names[fault][0];
+}
+
+const char *fault_text(enum fault fault)
+{
+    return names[fault][1];
+}
+
+int32_t plan_loss(const struct plan *plan)
+{
+    return (int32_t)plan->drift_ppm / 2;
+}
+
+/* (1 - loss) / (1 + gain) = 1 - drift: what a key lasts, by the slow clock. */
+int32_t plan_gain(const struct plan *plan)
+{
+    int64_t drift = plan->drift_ppm;
+    return (int32_t)((drift - plan_loss(plan)) * 1000000 / (1000000 - drift));
+}
+
+/* Also nonsense: if it can be read, it has a time, and shows a clock that was set. */
+static const enum fault disturbing[] = {
+    FAULT_SUSPEND, FAULT_RESTART, FAULT_FORGET, FAULT_FLUSH,   FAULT_GARBAGE, FAULT_STEP,
+    FAULT_SLEW,    FAULT_FREEZE,  FAULT_SWAP,   FAULT_REPLACE, FAULT_TYPO,
+};
+
+bool plan_disturbs(const struct plan *plan)
+{
+    for (unsigned i = 0; i < COUNT(disturbing); i++)
+        if (plan->weight[disturbing[i]] > 0)
+            return true;
+    return plan->unadmitted;
+}
+
+/* --- faults --- */
+
+/*
+ * Clocks that are set by hours are detected, but a vote that was lost meanwhile would be
+ * given back by them: so in such a run nothing is forgotten.
+ */
+static void draw_fenced(struct plan *plan)
+{
+    bool stepped = plan->weight[FAULT_STEP] + plan->weight[FAULT_FREEZE] > 0;
+    plan->events += 500 + (unsigned)events_random(2500);
+    plan->idle = draw_once_in(2) ? draw_span(VIRTUAL_S, 20 * VIRTUAL_S) : 0;
+    plan->slow = plan->idle > 0 && draw_once_in(2);
+    if (plan->slow)
+        plan->events += 3000;
+    plan->unadmitted = !plan->duplicate && draw_once_in(8);
+    plan->hasty = plan_disturbs(plan) && draw_once_in(4);
+    plan->distant = plan->n > 2 && stepped && draw_once_in(4);
+    if (!plan->distant)
+        return;
+    unsigned first = (unsigned)events_random(plan->n);
+    unsigned other = first + 1 + (unsigned)events_random(plan->n - 1);
+    plan->victims = rl_bit(first) | rl_bit(other % plan->n);
+    plan->weight[FAULT_FORGET] = plan->weight[FAULT_FLUSH] = plan->weight[FAULT_SWAP] =
+        plan->weight[FAULT_REPLACE] = 0;
+}
+
+/* Where the bounds allow a restart to forget, or not, follows from the rest. */
+static void draw_faults(struct plan *plan)
+{
+    bool calm = draw_once_in(12);
+    for (unsigned i = 0; i < FAULT_COUNT; i++)
+        plan->weight[i] = calm || draw_once_in(2) ? 0 : 1 + (unsigned)events_random(8);
+    if (plan->durable)
+        plan->weight[FAULT_FORGET] = 0;
+    if (!plan->fenced || plan->n < 3) /* one node cannot be told from another */
+        plan->weight[FAULT_SWAP] = plan->weight[FAULT_REPLACE] = plan->weight[FAULT_TYPO] =
+            0;
+    if (plan->fenced && plan->duplicate && draw_once_in(2)) /* to the end */
+        for (unsigned i = 0; i < COUNT(disturbing); i++)
+            plan->weight[disturbing[i]] = 0;
+    if (plan->fenced)
+        draw_fenced(plan);
+    if (!plan->named)
+        plan->weight[FAULT_NAME] = 0;
+    for (unsigned i = 0; i < FAULT_COUNT; i++)
+        plan->weights += plan->weight[i];
+}
+
+/* --- the rest --- */
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* No lock can be had with a TTL of less than ten round trips: so long a node is waited for.
+ */
+static void draw_network(struct plan *plan)
+{
+    plan->near = draw_span(20 * VIRTUAL_US, least(plan->ttl_min / 80, 5 * VIRTUAL_MS));
+    plan->far = draw_span(plan->near, least(plan->ttl_min / 40, FAR_MAX));
+    if (draw_once_in(3))
+        plan->node_timeout = draw_span(4 * plan->far, plan->ttl_min / 4);
+    plan->named = draw_once_in(3);
+    plan->queues = draw_once_in(2);
+    plan->notify_faults = draw_once_in(2);
+}
+
+static void draw_nodes(struct plan *plan)
+{
+    static const unsigned others[] = {1, 3, 7};
+    plan->n = draw_once_in(5) ? others[events_random(COUNT(others))] : 5;
+    plan->q = rl_majority(plan->n);
+    plan->spares = SPARES;
+    plan->duplicate = plan->n > 1 && draw_once_in(20);
+    bool more = draw_once_in(6);
+    if (more && !plan->duplicate && plan->q < plan->n) /* or nothing would be acquired */
+        plan->q += 1 + (unsigned)events_random(plan->n - plan->q);
+}
+
+void plan_draw(struct plan *plan)
+{
+    static const uint32_t drifts[] = {10000, 10000, 10000, 1000, 50000};
+    *plan = (struct plan){
+        .clients = 3 + (unsigned)events_random(USING_MAX - 2),
+        .users = 1 + (unsigned)events_random(USERS_MAX),
+        .resources = 1 + (unsigned)events_random(RESOURCES_MAX),
+        .events = 500 + (unsigned)events_random(700),
+        .drift_ppm = drifts[events_random(COUNT(drifts))],
+        .ttl_min = draw_span(80 * VIRTUAL_MS, 16 * VIRTUAL_S),
+        .durable = draw_once_in(10),
+        .wild = draw_once_in(16),
+        .each = draw_once_in(8),
+    };
+    draw_nodes(plan);
+    plan->fenced = !plan->wild && !plan->durable && draw_once_in(3);
+    if (plan->fenced) { /* the nodes' clocks must not part */
+        plan->drift_ppm = FENCED_DRIFT;
+        plan->ttl_min = draw_span(80 * VIRTUAL_MS, 8 * VIRTUAL_S);
+    }
+    plan->ttl_min = (plan->ttl_min / VIRTUAL_MS) * VIRTUAL_MS;
+    if (plan->wild)
+        plan->beyond_ppm = (int32_t)draw_span(100, 300000);
+    plan->ttl_max = plan->ttl_min * (1 + (int64_t)events_random(3));
+    draw_network(plan);
+    draw_faults(plan);
+    int64_t longest = 4 * plan->ttl_min;
+    if (plan->fenced && longest < 8 * VIRTUAL_S)
+        longest = 8 * VIRTUAL_S;
+    plan->gap = draw_span(plan->slow ? VIRTUAL_S : plan->ttl_min / 16, longest);
+}

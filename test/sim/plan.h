@@ -1,0 +1,101 @@
+/*
+ * What one run is like: drawn from its seed, so that runs differ in kind and not only in
+ * detail. Each fault is left out of about half of them: what is calm in one respect gets
+ * further in the others. Source: Groce and others, Swarm Testing, ISSTA 2012.
+ */
+#ifndef SIM_PLAN_H
+#define SIM_PLAN_H
+
+#include "core/types.h"
+#include "virtual/events.h"
+
+#define NODES_MAX     7
+#define SPARES        3 /* servers that are behind no address of the nodes at first */
+#define SERVERS_MAX   (NODES_MAX + SPARES)
+#define USING_MAX     6               /* clients that want locks */
+#define CLIENTS_MAX   (USING_MAX + 1) /* and an operator's */
+#define USERS_MAX     2               /* of a client: each wants one lock at a time */
+#define RESOURCES_MAX 4
+
+#define FAULTS(X)                                                                          \
+    X(PAUSE, "a client's process is stopped for a while")                                  \
+    X(SUSPEND, "a client's machine is suspended")                                          \
+    X(CRASH, "a client dies, and comes back as a new process")                             \
+    X(STALL, "a client is stopped in the middle of a call")                                \
+    X(TIMER, "a client's timers fire too early")                                           \
+    X(MEMORY, "a client's allocations fail")                                               \
+    X(RANDOM, "a client gets no random numbers")                                           \
+    X(BLOCK, "a path is blocked, one way or both")                                         \
+    X(PARTITION, "some clients are separated from some servers")                           \
+    X(CUT, "a connection is reset from outside")                                           \
+    X(SPIKE, "a message is slow")                                                          \
+    X(LOSS, "a message is lost, and sent again")                                           \
+    X(SPLIT, "a message arrives in two parts")                                             \
+    X(ROOM, "sockets accept only a few bytes at a time")                                   \
+    X(NAME, "names resolve late, or not at all")                                           \
+    X(STOP, "a server hangs, and reads later what it was sent")                            \
+    X(RESTART, "a server restarts with all its data")                                      \
+    X(FORGET, "a server restarts without its data, or without the latest")                 \
+    X(FLUSH, "FLUSHALL")                                                                   \
+    X(BREAK, "a key is deleted by hand")                                                   \
+    X(FOREIGN, "another program's value, or a list, is in a key")                          \
+    X(SCRIPTS, "SCRIPT FLUSH")                                                             \
+    X(REFUSE, "a server replies with errors for a while")                                  \
+    X(RIGHT, "a script ends in the middle, because a right is missing")                    \
+    X(GARBAGE, "a server replies what cannot be a reply")                                  \
+    X(DEMOTE, "a server is a replica for a while, or in a cluster")                        \
+    X(STEP, "a server's clock is stepped")                                                 \
+    X(SLEW, "the rate of a clock changes")                                                 \
+    X(FREEZE, "a server's clock stands still")                                             \
+    X(SWAP, "another server takes over an address, and the old one lives on")              \
+    X(REPLACE, "an operator replaces a node by another server")                            \
+    X(TYPO, "a client's list of nodes names a wrong server")
+
+enum fault {
+#define X(name, text) FAULT_##name,
+    FAULTS(X)
+#undef X
+        FAULT_COUNT,
+};
+
+const char *fault_name(enum fault fault);
+const char *fault_text(enum fault fault);
+
+/* All times in ns. */
+struct plan {
+    unsigned clients, users, resources, n, q;
+    unsigned spares;
+    unsigned events; /* of the storm */
+    uint32_t drift_ppm;
+    int64_t ttl_min, ttl_max;
+    int64_t node_timeout; /* 0: it follows the round trip */
+    int64_t near, far;    /* the shortest way to a server, and the longest */
+    int64_t gap;          /* between two faults, about */
+    bool queues;          /* users wait in queues, and are notified */
+    bool fenced;          /* the locks are */
+    bool distant;         /* the clocks of two of its servers are set by hours */
+    rl_node_set victims;  /* those two */
+    bool hasty;      /* their clients' clocks run faster than servers' clocks may err */
+    bool unadmitted; /* the deployment is yet to be admitted */
+    bool slow;       /* it lasts long, so that quarantines end and begin again */
+    int64_t idle;    /* users rest for so long now and then; 0: they do not */
+    bool durable;    /* the nodes are declared so: no quarantine */
+    bool duplicate;  /* two of the nodes are the same server */
+    bool wild;       /* the clocks leave the bounds, by so much */
+    int32_t beyond_ppm;
+    bool each;          /* in the calm each of the clients must acquire, not only one */
+    bool named;         /* clients know the nodes by names */
+    bool notify_faults; /* notifications are lost, late and come twice */
+    unsigned weight[FAULT_COUNT], weights;
+};
+
+/* Something may happen after which a node has to get its vote back. */
+bool plan_disturbs(const struct plan *plan);
+
+void plan_draw(struct plan *plan);
+
+/* How much a client's clock may lose, and a server's may gain: both use up the drift. */
+int32_t plan_loss(const struct plan *plan);
+int32_t plan_gain(const struct plan *plan);
+
+#endif

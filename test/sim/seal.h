@@ -1,0 +1,26 @@
+/* Parts of the oracle's account that clients, servers and tokens share. */
+#ifndef SIM_SEAL_H
+#define SIM_SEAL_H
+
+#include "plan.h"
+
+/* Whose a server's vote was: parts of the marker that it had when it voted. */
+struct seal {
+    uint64_t deployment, id;
+    uint32_t generation; /* 0: it had none */
+    uint8_t index;
+    bool is_active;
+};
+
+/* What a node told a client of its clock, the last time. ns, but `told`: us. */
+struct sample {
+    bool is_known;
+    unsigned server;
+    uint32_t process, history; /* of another one nothing is known yet */
+    int64_t told, sent, heard; /* sent, heard: by the client's unslewed clock */
+    int64_t fault_at; /* when it told what the client must take for wrong; true time */
+    int64_t seen_at;  /* when it told that it had been set ahead, or ran too fast */
+    struct seal seal; /* of which incarnation it was then */
+};
+
+#endif
