@@ -24,26 +24,25 @@ static void begin(redlock_admission how)
  * own. */
 static unsigned count_fit(void)
 {
-    struct rl_marker marker[NODES_MAX];
+    const struct rl_marker *marker[NODES_MAX];
     rl_node_set fit = 0;
     unsigned n = world.plan.n;
     for (unsigned i = 0; i < n; i++) {
         const struct server *server = world_server_behind(world.address[i]);
         struct rl_process process;
         server_describe(server, &process);
-        memset(&marker[i], 0, sizeof(marker[i]));
-        bool marked = server_marker(server, &marker[i]);
-        if (marked && marker[i].active && rl_process_equal(&marker[i].process, &process))
+        marker[i] = server_marker(server);
+        if (marker[i] && marker[i]->active &&
+            rl_process_equal(&marker[i]->process, &process))
             fit |= rl_bit(i);
-        else if (!marked)
-            memset(&marker[i], 0, sizeof(marker[i]));
     }
     unsigned count = 0;
     for (unsigned i = 0; i < n; i++) {
         bool counts = fit & rl_bit(i);
         for (unsigned j = 0; counts && j < n; j++) {
-            bool later = rl_incarnation_is_newer(marker[j].roster.member[marker[i].index],
-                                                 rl_marker_self(&marker[i]));
+            bool later = marker[j] &&
+                         rl_incarnation_is_newer(marker[j]->roster.member[marker[i]->index],
+                                                 rl_marker_self(marker[i]));
             bool again = j < i && world.address[j] == world.address[i];
             counts = !later && !again;
         }
@@ -88,8 +87,7 @@ static void empty(unsigned node)
 
 static bool is_marked(unsigned node)
 {
-    struct rl_marker marker;
-    return server_marker(world_server_behind(world.address[node]), &marker);
+    return server_marker(world_server_behind(world.address[node])) != NULL;
 }
 
 /* No deployment is known any more: another one is made of all nodes. */

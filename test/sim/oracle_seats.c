@@ -27,16 +27,16 @@ void oracle_seats_begin(void)
 
 struct seal oracle_seal(const struct server *server)
 {
-    struct rl_marker marker;
-    if (!server_marker(server, &marker))
+    const struct rl_marker *marker = server_marker(server);
+    if (!marker)
         return (struct seal){0};
-    struct rl_incarnation self = rl_marker_self(&marker);
+    struct rl_incarnation self = rl_marker_self(marker);
     return (struct seal){
-        .deployment = marker.roster.deployment,
+        .deployment = marker->roster.deployment,
         .id = self.id,
         .generation = self.generation,
-        .index = marker.index,
-        .is_active = marker.active,
+        .index = marker->index,
+        .is_active = marker->active,
     };
 }
 
@@ -69,14 +69,14 @@ void oracle_judge_vote(const struct command *command)
  */
 void oracle_judge_marker(const struct server *server)
 {
-    struct rl_marker marker;
-    if (!server_marker(server, &marker))
+    const struct rl_marker *marker = server_marker(server);
+    if (!marker)
         return;
-    ((struct server *)server)->was_active |= marker.active;
-    if (server->index == world.mistaken && marker.roster.deployment == world.deployment)
+    ((struct server *)server)->was_active |= marker->active;
+    if (server->index == world.mistaken && marker->roster.deployment == world.deployment)
         oracle_accuse(INVARIANT_SEATED, "server %u, by a mistaken address",
                       server->index + 1);
-    if (!plan_disturbs(&world.plan) && !marker.active)
+    if (!plan_disturbs(&world.plan) && !marker->active)
         oracle_accuse(INVARIANT_LIVENESS, "server %u loses its vote without a cause",
                       server->index + 1);
 }

@@ -42,17 +42,24 @@ int64_t server_fence(const struct server *server, unsigned resource)
     return fence;
 }
 
-bool server_marker(const struct server *server, struct rl_marker *ret_marker)
+const struct rl_marker *server_marker(const struct server *server)
 {
     const struct key *key = server_key(server, WORLD_MARKER);
-    return key && key->type == KEY_STRING &&
-           rl_marker_read(bytes_word(&key->string), ret_marker);
+    if (!key || key->type != KEY_STRING)
+        return NULL;
+    struct marker_read *read = (struct marker_read *)&server->marker_read;
+    struct rl_word text = bytes_word(&key->string);
+    if (!word_is(text, bytes_word(&read->text))) {
+        bytes_set(&read->text, text);
+        read->is_marker = rl_marker_read(text, &read->marker);
+    }
+    return read->is_marker ? &read->marker : NULL;
 }
 
 uint64_t server_nonce(const struct server *server)
 {
-    struct rl_marker marker;
-    return server_marker(server, &marker) ? marker.nonce : 0;
+    const struct rl_marker *marker = server_marker(server);
+    return marker ? marker->nonce : 0;
 }
 
 void server_describe(const struct server *server, struct rl_process *ret_process)
@@ -222,4 +229,5 @@ void server_begin(struct server *server, unsigned index)
 void server_end(struct server *server)
 {
     node_end(&server->node);
+    bytes_free(&server->marker_read.text);
 }

@@ -9,6 +9,13 @@
 #include "plan.h"
 #include "virtual/node.h"
 
+/* The marker as it was read last: it is asked for after each command. */
+struct marker_read {
+    struct bytes text;
+    bool is_marker;
+    struct rl_marker marker;
+};
+
 struct server {
     struct node node;
     unsigned index;
@@ -22,6 +29,7 @@ struct server {
     uint32_t process;      /* its number, from 1 on */
     uint32_t history;      /* of its data */
     struct event resumes, clock_ends;
+    struct marker_read marker_read;
 
     /* Of the oracle: */
     uint32_t memory;  /* how often it has lost something that it stored */
@@ -45,8 +53,8 @@ const struct key *server_lock(const struct server *server, unsigned resource);
 /* What it stores as the fence; 0: nothing. */
 int64_t server_fence(const struct server *server, unsigned resource);
 
-/* False: it has none. */
-bool server_marker(const struct server *server, struct rl_marker *ret_marker);
+/* Until it changes; NULL: it has none. */
+const struct rl_marker *server_marker(const struct server *server);
 
 uint64_t server_nonce(const struct server *server); /* 0: it has no marker */
 

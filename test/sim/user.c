@@ -59,13 +59,15 @@ static void ask_valid(void *arg)
 {
     struct question *question = arg;
     struct rl_loop *loop = (struct rl_loop *)question->user->client->handle;
-    struct rl_loop before = *loop;
+    const int64_t now = loop->now, boot = loop->boot, raw = loop->raw;
+    const struct rl_clock clock = loop->clock;
+    const bool stale = loop->stale;
     question->valid_ms = redlock_valid_ms(question->user->lease);
-    loop->clock = before.clock;
-    loop->now = before.now;
-    loop->boot = before.boot;
-    loop->raw = before.raw;
-    loop->stale = before.stale;
+    loop->clock = clock;
+    loop->now = now;
+    loop->boot = boot;
+    loop->raw = raw;
+    loop->stale = stale;
 }
 
 int64_t user_valid_ms(const struct user *user)

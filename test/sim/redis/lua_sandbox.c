@@ -3,9 +3,11 @@
 #include <lauxlib.h>
 #include <lualib.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "lua_numbers.h"
 #include "lua_values.h"
+#include "sha1.h"
 
 /* --- redis.call, redis.pcall --- */
 
@@ -45,41 +47,41 @@ static bool read_arguments(lua_State *lua, struct request *command)
 }
 
 /* Pushes what the command replied; true: an error. */
-static bool execute(lua_State *lua, struct scripts *scripts)
+static bool execute(lua_State *lua, struct lua_sandbox *sandbox)
 {
-    struct call call = *scripts->call;
-    if (!read_arguments(lua, &scripts->command))
+    struct call call = *sandbox->call;
+    if (!read_arguments(lua, &sandbox->command))
         return true;
-    call.word = scripts->command.word;
-    call.words = scripts->command.words;
-    call.in_script = ++scripts->calls;
-    call.out = &scripts->reply;
-    scripts->reply.len = 0;
+    call.word = sandbox->command.word;
+    call.words = sandbox->command.words;
+    call.in_script = ++sandbox->calls;
+    call.out = &sandbox->reply;
+    sandbox->reply.len = 0;
     const char *refused = command_execute_in_script(&call);
     if (refused) {
         push_error(lua, refused);
         return true;
     }
-    bytes_reserve(&scripts->reply, 1)[0] = '\0';
-    lua_values_push(lua, bytes_word(&scripts->reply));
-    return scripts->reply.data[0] == '-';
+    bytes_reserve(&sandbox->reply, 1)[0] = '\0';
+    lua_values_push(lua, bytes_word(&sandbox->reply));
+    return sandbox->reply.data[0] == '-';
 }
 
-static struct scripts *scripts_of(lua_State *lua)
+static struct lua_sandbox *sandbox_of(lua_State *lua)
 {
     return lua_touserdata(lua, lua_upvalueindex(1));
 }
 
 static int redis_call(lua_State *lua)
 {
-    if (execute(lua, scripts_of(lua)))
+    if (execute(lua, sandbox_of(lua)))
         return lua_error(lua);
     return 1;
 }
 
 static int redis_pcall(lua_State *lua)
 {
-    execute(lua, scripts_of(lua));
+    execute(lua, sandbox_of(lua));
     return 1;
 }
 
@@ -212,17 +214,17 @@ static void remove_globals(lua_State *lua)
     lua_pop(lua, 1);
 }
 
-static void add_redis(struct scripts *scripts)
+static void add_redis(struct lua_sandbox *sandbox)
 {
     static const luaL_Reg functions[] = {
         {"call", redis_call},         {"pcall", redis_pcall},
         {"error_reply", error_reply}, {"status_reply", status_reply},
         {"sha1hex", sha1hex},
     };
-    lua_State *lua = scripts->lua;
+    lua_State *lua = sandbox->lua;
     lua_newtable(lua);
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-        lua_pushlightuserdata(lua, scripts);
+        lua_pushlightuserdata(lua, sandbox);
         lua_pushcclosure(lua, functions[i].func, 1);
         lua_setfield(lua, -2, functions[i].name);
     }
@@ -241,7 +243,7 @@ static void protect_globals(lua_State *lua)
     lua_pop(lua, 1);
 }
 
-void lua_sandbox_open(struct scripts *scripts)
+void lua_sandbox_open(struct lua_sandbox *sandbox)
 {
     static const struct {
         const char *name;
@@ -252,7 +254,9 @@ void lua_sandbox_open(struct scripts *scripts)
         {LUA_STRLIBNAME, luaopen_string},
         {LUA_MATHLIBNAME, luaopen_math},
     };
-    lua_State *lua = scripts->lua;
+    lua_State *lua = sandbox->lua = luaL_newstate();
+    if (!lua)
+        abort();
     for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++) {
         lua_pushcfunction(lua, libraries[i].open);
         lua_pushstring(lua, libraries[i].name);
@@ -262,6 +266,6 @@ void lua_sandbox_open(struct scripts *scripts)
     lua_numbers_open(lua);
     lua_pushcfunction(lua, protected_call);
     lua_setglobal(lua, "pcall");
-    add_redis(scripts);
+    add_redis(sandbox);
     protect_globals(lua);
 }

@@ -8,29 +8,51 @@
 #include "lua_values.h"
 #include "reply.h"
 
+#define UNUSED_MAX 64 /* compiled scripts that no server knows */
+
+static struct lua_sandbox sandbox;
+static struct script *compiled;
+static size_t unused;
+
 struct scripts *scripts_new(void)
 {
     struct scripts *scripts = bytes_realloc(NULL, sizeof(*scripts));
-    *scripts = (struct scripts){.lua = luaL_newstate()};
-    if (!scripts->lua)
-        abort();
-    lua_sandbox_open(scripts);
+    *scripts = (struct scripts){0};
+    if (!sandbox.lua)
+        lua_sandbox_open(&sandbox);
     return scripts;
+}
+
+static void drop_unused(void)
+{
+    struct script **at = &compiled;
+    while (*at) {
+        struct script *script = *at;
+        if (script->servers > 0) {
+            at = &script->next;
+            continue;
+        }
+        *at = script->next;
+        luaL_unref(sandbox.lua, LUA_REGISTRYINDEX, script->function);
+        bytes_free(&script->body);
+        free(script);
+    }
+    unused = 0;
 }
 
 void scripts_forget(struct scripts *scripts)
 {
     for (size_t i = 0; i < scripts->count; i++)
-        luaL_unref(scripts->lua, LUA_REGISTRYINDEX, scripts->script[i].function);
+        unused += --scripts->known[i]->servers == 0;
     scripts->count = 0;
+    if (unused > UNUSED_MAX)
+        drop_unused();
 }
 
 void scripts_free(struct scripts *scripts)
 {
-    lua_close(scripts->lua);
-    request_free(&scripts->command);
-    bytes_free(&scripts->reply);
-    free(scripts->script);
+    scripts_forget(scripts);
+    free(scripts->known);
     free(scripts);
 }
 
@@ -39,34 +61,49 @@ const struct script *scripts_find(const struct scripts *scripts, struct rl_word 
     if (sha1.len != SHA1_DIGITS)
         return NULL;
     for (size_t i = 0; i < scripts->count; i++)
-        if (strncasecmp(scripts->script[i].sha1, sha1.text, SHA1_DIGITS) == 0)
-            return &scripts->script[i];
+        if (strncasecmp(scripts->known[i]->sha1, sha1.text, SHA1_DIGITS) == 0)
+            return scripts->known[i];
     return NULL;
+}
+
+/* NULL: the error was replied. */
+static struct script *compile(struct rl_word body, struct bytes *out)
+{
+    struct script *script = compiled;
+    while (script && !word_is(bytes_word(&script->body), body))
+        script = script->next;
+    if (script)
+        return script;
+    if (luaL_loadbuffer(sandbox.lua, body.text, body.len, "@user_script") != 0) {
+        reply_error_format(out, "ERR Error compiling script (new function): %s",
+                           lua_tostring(sandbox.lua, -1));
+        lua_pop(sandbox.lua, 1);
+        return NULL;
+    }
+    script = bytes_realloc(NULL, sizeof(*script));
+    *script = (struct script){.function = luaL_ref(sandbox.lua, LUA_REGISTRYINDEX),
+                              .next = compiled};
+    bytes_set(&script->body, body);
+    sha1_digits(body, script->sha1);
+    compiled = script;
+    unused++;
+    return script;
 }
 
 const struct script *scripts_load(struct scripts *scripts, struct rl_word body,
                                   struct bytes *out)
 {
-    struct script script;
-    sha1_digits(body, script.sha1);
-    const struct script *known =
-        scripts_find(scripts, (struct rl_word){script.sha1, SHA1_DIGITS});
-    if (known)
-        return known;
-    if (luaL_loadbuffer(scripts->lua, body.text, body.len, "@user_script") != 0) {
-        reply_error_format(out, "ERR Error compiling script (new function): %s",
-                           lua_tostring(scripts->lua, -1));
-        lua_pop(scripts->lua, 1);
-        return NULL;
-    }
-    script.function = luaL_ref(scripts->lua, LUA_REGISTRYINDEX);
+    struct script *script = compile(body, out);
+    if (!script || scripts_find(scripts, (struct rl_word){script->sha1, SHA1_DIGITS}))
+        return script;
+    unused -= script->servers++ == 0;
     if (scripts->count == scripts->room) {
         scripts->room = scripts->room ? 2 * scripts->room : 16;
-        scripts->script =
-            bytes_realloc(scripts->script, scripts->room * sizeof(*scripts->script));
+        scripts->known =
+            bytes_realloc(scripts->known, scripts->room * sizeof(struct script *));
     }
-    scripts->script[scripts->count] = script;
-    return &scripts->script[scripts->count++];
+    scripts->known[scripts->count++] = script;
+    return script;
 }
 
 /* Past the check that forbids scripts to create globals. */
@@ -117,12 +154,11 @@ static void reply_failure(lua_State *lua, const struct script *script, struct by
     bytes_free(&text);
 }
 
-void scripts_run(struct scripts *scripts, const struct script *script, struct call *call,
-                 size_t first, size_t keys)
+void scripts_run(const struct script *script, struct call *call, size_t first, size_t keys)
 {
-    lua_State *lua = scripts->lua;
-    scripts->call = call;
-    scripts->calls = 0;
+    lua_State *lua = sandbox.lua;
+    sandbox.call = call;
+    sandbox.calls = 0;
     set_global_words(lua, "KEYS", call->word + first, keys);
     set_global_words(lua, "ARGV", call->word + first + keys, call->words - first - keys);
     lua_sandbox_push_handler(lua);

@@ -1,26 +1,25 @@
-/* The scripts that a server knows, compiled, and the Lua in which it executes them. */
+/*
+ * The scripts that a server knows. All servers of a process share one Lua, and what it has
+ * compiled: servers restart and lose their scripts far more often than there are new ones.
+ */
 #ifndef SIM_REDIS_SCRIPT_CACHE_H
 #define SIM_REDIS_SCRIPT_CACHE_H
-
-#include <lua.h>
 
 #include "command.h"
 #include "sha1.h"
 
 struct script {
+    struct bytes body;
     char sha1[SHA1_DIGITS + 1];
-    int function; /* in Lua's registry */
+    int function;     /* in Lua's registry */
+    unsigned servers; /* that know it */
+    struct script *next;
 };
 
+/* Those that one server knows. */
 struct scripts {
-    lua_State *lua;
-    struct script *script;
+    struct script **known;
     size_t count, room;
-    /* of the script that is executed: */
-    struct call *call;
-    unsigned calls;         /* of redis.call() so far */
-    struct request command; /* and the last one's words */
-    struct bytes reply;
 };
 
 struct scripts *scripts_new(void);
@@ -38,7 +37,6 @@ const struct script *scripts_load(struct scripts *scripts, struct rl_word body,
  * Executes it with the words of `call` from word `first` on: `keys` of them are KEYS, the
  * rest is ARGV.
  */
-void scripts_run(struct scripts *scripts, const struct script *script, struct call *call,
-                 size_t first, size_t keys);
+void scripts_run(const struct script *script, struct call *call, size_t first, size_t keys);
 
 #endif

@@ -34,7 +34,7 @@ void command_eval(struct call *call)
         return;
     const struct script *script = scripts_load(scripts, call->word[1], call->out);
     if (script)
-        scripts_run(scripts, script, call, FIRST_KEY, (size_t)keys);
+        scripts_run(script, call, FIRST_KEY, (size_t)keys);
 }
 
 void command_evalsha(struct call *call)
@@ -49,7 +49,7 @@ void command_evalsha(struct call *call)
         return;
     const struct script *script = scripts_find(scripts, call->word[1]);
     if (script)
-        scripts_run(scripts, script, call, FIRST_KEY, (size_t)keys);
+        scripts_run(script, call, FIRST_KEY, (size_t)keys);
     else
         reply_no_script(call);
 }

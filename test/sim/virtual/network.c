@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <string.h>
 
 #include "connection.h"
 
@@ -82,11 +83,21 @@ void network_block(unsigned server, int64_t until)
     }
 }
 
-/* FNV-1a */
+static uint64_t mixed(uint64_t hash)
+{
+    hash *= UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ (hash >> 32);
+}
+
+/* As FNV-1a, but by words. */
 void network_note(const char *bytes, size_t len)
 {
-    uint64_t hash = (network.trace ^ (uint64_t)events_now()) * UINT64_C(0x100000001b3);
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ (unsigned char)bytes[i]) * UINT64_C(0x100000001b3);
-    network.trace = hash;
+    uint64_t hash = network.trace ^ (uint64_t)events_now(), word;
+    for (; len >= sizeof(word); bytes += sizeof(word), len -= sizeof(word)) {
+        memcpy(&word, bytes, sizeof(word));
+        hash = mixed(hash ^ word);
+    }
+    word = len;
+    memcpy(&word, bytes, len);
+    network.trace = mixed(hash ^ word);
 }
