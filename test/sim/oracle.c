@@ -57,14 +57,28 @@ void oracle_note_outside(enum bound bound)
 #define TIMER_SLACK                                                                        \
     (3 * VIRTUAL_MS) /* what is left of a sleep, by the slower of two clocks */
 
-/* Upper bound of the time at which the client's clock says that LOST is due. */
+/*
+ * Upper bound of the time at which the client's clock says that LOST is due. A clock that
+ * was not read for long may need more than its faster part would: so it is asked again.
+ */
+#define LOOKS_MAX 16
+
 static void plan_loss_report(struct user *user)
 {
     struct claim *claim = user->claim;
-    int64_t left_ms = user_valid_ms(user) + 1 - claim->options.margin_ms;
-    left_ms = left_ms < 0 ? 0 : left_ms;
-    claim->lost_due =
-        events_now() + oracle_true_span(left_ms * VIRTUAL_MS, client_rate(user->client));
+    const int64_t now = events_now();
+    int64_t left_ms = 1;
+    claim->lost_due = now;
+    for (unsigned i = 0; i < LOOKS_MAX && left_ms > 0; i++) {
+        events_pretend(claim->lost_due);
+        left_ms = user_valid_ms(user) - claim->options.margin_ms;
+        int64_t span = oracle_true_span((left_ms + 1) * VIRTUAL_MS, client_rate(user->client));
+        if (left_ms >= 0)
+            claim->lost_due = span < CLOCK_NEVER ? claim->lost_due + span : CLOCK_NEVER;
+        if (claim->lost_due == CLOCK_NEVER)
+            break;
+    }
+    events_pretend(now);
 }
 
 static void judge_loss(const struct user *user, const redlock_result *result)

@@ -1,11 +1,8 @@
 /* The oracle at the end of a run: whether all was told, and nothing is left. */
+#include <stdio.h>
+
 #include "oracle_parts.h"
 #include "world.h"
-
-static bool is_told(const struct user *user)
-{
-    return !user->is_acquiring && !user->is_extending && !user->is_releasing;
-}
 
 /* Its process had a second and more to send the release to the node that stored it. */
 static bool should_be_clean(const struct claim *claim, unsigned server)
@@ -18,37 +15,53 @@ static bool should_be_clean(const struct claim *claim, unsigned server)
     return client_reaches(client, node) && client->node[node].server == server;
 }
 
+static void look_at_user(const struct user *user, struct verdict *ret)
+{
+    if (user->phase == USER_IDLE)
+        return;
+    ret->broken = INVARIANT_CALLBACK;
+    snprintf(ret->text, sizeof(ret->text), "client %u, user %u waits in vain",
+             user->client->index + 1, user->index + 1);
+}
+
 /* A node that is well, and is not quarantined, may vote again. */
-static void judge_links(const struct client *client)
+static void look_at_links(const struct client *client, struct verdict *ret)
 {
     redlock_node node[NODES_MAX];
     for (unsigned i = 0; i < redlock_client_explain(client->handle, node, NODES_MAX); i++) {
-        const struct acquainted *known = &client->node[i];
-        bool healed = world.healed & (1U << known->server);
-        bool votes = node[i].verdict == REDLOCK_VERDICT_READY;
-        if (healed && client_reaches(client, i) && !votes &&
-            node[i].verdict == REDLOCK_VERDICT_SUSPECT)
-            oracle_accuse(INVARIANT_LIVENESS, "client %u does not ask node %u",
-                          client->index + 1, i + 1);
+        bool healed = world.healed & (1U << client->node[i].server);
+        if (!healed || !client_reaches(client, i) ||
+            node[i].verdict != REDLOCK_VERDICT_SUSPECT)
+            continue;
+        ret->broken = INVARIANT_LIVENESS;
+        snprintf(ret->text, sizeof(ret->text), "client %u does not ask node %u",
+                 client->index + 1, i + 1);
     }
 }
 
-void oracle_finish(void)
+static void look_at_key(unsigned server, unsigned resource, struct verdict *ret)
 {
-    for (unsigned c = 0; c < world.plan.clients; c++) {
+    const struct key *lock = server_lock(&world.server[server], resource);
+    const struct claim *claim = lock ? claim_of(bytes_word(&lock->string)) : NULL;
+    if (!claim || !should_be_clean(claim, server))
+        return;
+    ret->broken = INVARIANT_LEFT;
+    snprintf(ret->text, sizeof(ret->text), "%.8s on server %u", claim->token, server + 1);
+}
+
+struct verdict oracle_open(void)
+{
+    struct verdict open = {.at = events_now()};
+    for (unsigned c = 0; c < world.plan.clients && !open.broken; c++) {
         const struct client *client = &world.client[c];
-        if (client->handle)
-            judge_links(client);
-        for (unsigned u = 0; u < world.plan.users; u++)
-            if (!is_told(&client->user[u]))
-                oracle_accuse(INVARIANT_CALLBACK, "client %u, user %u waits in vain", c + 1,
-                              u + 1);
+        for (unsigned u = 0; u < client->users && client->is_alive && !open.broken; u++)
+            look_at_user(&client->user[u], &open);
+        if (client->handle && !open.broken)
+            look_at_links(client, &open);
     }
     for (unsigned s = 0; s < SERVERS_MAX; s++)
-        for (unsigned r = 0; world.healed & (1U << s) && r < world.plan.resources; r++) {
-            const struct key *lock = server_lock(&world.server[s], r);
-            const struct claim *claim = lock ? claim_of(bytes_word(&lock->string)) : NULL;
-            if (claim && should_be_clean(claim, s))
-                oracle_accuse(INVARIANT_LEFT, "%.8s on server %u", claim->token, s + 1);
-        }
+        for (unsigned r = 0; r < world.plan.resources && !open.broken; r++)
+            if (world.healed & (1U << s))
+                look_at_key(s, r, &open);
+    return open;
 }

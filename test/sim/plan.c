@@ -138,7 +138,7 @@ void plan_draw(struct plan *plan)
         .clients = 3 + (unsigned)events_random(USING_MAX - 2),
         .users = 1 + (unsigned)events_random(USERS_MAX),
         .resources = 1 + (unsigned)events_random(RESOURCES_MAX),
-        .events = 500 + (unsigned)events_random(700),
+        .events = 1000 + (unsigned)events_random(1400),
         .drift_ppm = drifts[events_random(COUNT(drifts))],
         .ttl_min = draw_span(80 * VIRTUAL_MS, 16 * VIRTUAL_S),
         .durable = draw_once_in(10),

@@ -125,6 +125,22 @@ static int64_t time_to_end(void)
 
 #define LAST_EVENTS 100 /* that happen between the last hindrance and the end, at most */
 
+#define LOOK (250 * VIRTUAL_MS)
+
+/* Until nothing is open; now and then to the end, for what comes later, and must not. */
+static void run_to_end(int64_t end)
+{
+    bool lasts = draw_once_in(8);
+    struct verdict open = oracle_open();
+    while (is_unbroken() && events_now() < end && (lasts || open.broken)) {
+        int64_t next = events_now() + LOOK;
+        run(next < end ? next : end, UINT64_MAX, false);
+        open = oracle_open();
+    }
+    if (is_unbroken() && open.broken)
+        oracle_accuse(open.broken, "%s", open.text);
+}
+
 static void finish(void)
 {
     world.is_hindered = true;
@@ -139,9 +155,7 @@ static void finish(void)
         if (end < client->process.stopped_until)
             end = client->process.stopped_until;
     }
-    run(end + time_to_end(), UINT64_MAX, false);
-    if (is_unbroken())
-        oracle_finish();
+    run_to_end(end + time_to_end());
     for (unsigned c = 0; is_unbroken() && c < world.clients; c++)
         if (world.client[c].is_alive)
             client_finish(&world.client[c]);

@@ -35,6 +35,11 @@ int64_t events_now(void)
     return now;
 }
 
+void events_pretend(int64_t at)
+{
+    now = at;
+}
+
 uint64_t events_random(uint64_t below)
 {
     return prng_bits(&prng) % below;

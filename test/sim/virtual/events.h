@@ -27,6 +27,9 @@ void events_end(void);
 
 int64_t events_now(void);
 
+/* What events_now() says from now on, for a question that changes nothing; put it back. */
+void events_pretend(int64_t at);
+
 /* In [0, below). */
 uint64_t events_random(uint64_t below);
 
