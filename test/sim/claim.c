@@ -73,6 +73,7 @@ struct claim *claim_new(const struct command *command, struct rl_word token)
     claim->made = command->said;
     claim->ttl_ms = command->ttl_ms;
     claim->fences = 1;
+    claim->failures = client->process.failed_allocations;
     claim->missing = claim->surely_missing = rl_all(world.plan.n);
     claim->lost_due = CLOCK_NEVER;
     claim->boot = client_boot(client);

@@ -46,18 +46,21 @@ struct claim {
     int64_t made;        /* true time */
     int64_t ttl_ms;      /* the longest that was asked for */
     int64_t clean_until; /* its process takes the key away where it can, but not later */
+    unsigned failures;   /* allocations of its process, before it was first asked for */
     bool is_cleaned;     /* it is to: the user wants it no more */
     bool is_handed;      /* it was disowned and adopted: a late SET may come */
     bool is_over;        /* nothing may ask for it any more ... */
     uint64_t over_since; /* ... after this iteration of its process */
     int64_t boot, raw;   /* its process' clocks when it was first asked for, or adopted */
     int64_t lost_due;    /* LOST must be reported before; true time; CLOCK_NEVER */
-    bool is_lost;        /* the user was told */
+    bool is_lost;        /* the user was told ... */
+    uint64_t lost_in;    /* ... in this iteration of its process */
     bool has_deadline;   /* the user has had one; not before a bare token is extended */
 
     /* By nodes of its client's list: */
     rl_node_set asked, granted, told, answered, released;
-    rl_node_set missing;        /* heard to be so, once, and not granted since ... */
+    rl_node_set garbled; /* a reply was nonsense, which the client may have believed */
+    rl_node_set missing; /* heard to be so, once, and not granted since ... */
     rl_node_set surely_missing; /* ... in reply to what was asked last */
     uint64_t asked_last;        /* in this iteration */
     rl_node_set rests_on;       /* who granted what the user was told last ... */

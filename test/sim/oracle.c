@@ -72,7 +72,8 @@ static void plan_loss_report(struct user *user)
     for (unsigned i = 0; i < LOOKS_MAX && left_ms > 0; i++) {
         events_pretend(claim->lost_due);
         left_ms = user_valid_ms(user) - claim->options.margin_ms;
-        int64_t span = oracle_true_span((left_ms + 1) * VIRTUAL_MS, client_rate(user->client));
+        int64_t span =
+            oracle_true_span((left_ms + 1) * VIRTUAL_MS, client_rate(user->client));
         if (left_ms >= 0)
             claim->lost_due = span < CLOCK_NEVER ? claim->lost_due + span : CLOCK_NEVER;
         if (claim->lost_due == CLOCK_NEVER)
@@ -84,6 +85,8 @@ static void plan_loss_report(struct user *user)
 static void judge_loss(const struct user *user, const redlock_result *result)
 {
     struct claim *claim = user->claim;
+    if (claim->user && claim->user != user) /* who has adopted it since is judged */
+        return;
     bool ran_out = result->code == REDLOCK_EXPIRED || result->code == REDLOCK_MAX_HOLD;
     bool known = rl_count(claim->missing) >= rl_majority(world.plan.n);
     if (claim->is_lost)
@@ -97,6 +100,7 @@ static void judge_loss(const struct user *user, const redlock_result *result)
                       "%.8s of client %u may still have a majority: only %s are gone",
                       claim->token, user->client->index + 1, trace_set(claim->missing));
     claim->is_lost = true;
+    claim->lost_in = user->client->process.iterations;
 }
 
 static bool is_calm(const struct plan *plan)
@@ -231,7 +235,9 @@ static void judge_decided(const struct user *user)
     const struct claim *claim = user->claim;
     rl_node_set servers = 0;
     if (!user->is_acquiring || !user->is_trying || !claim || claim->is_over ||
-        world.plan.fenced || world.plan.weight[FAULT_ROOM] > 0)
+        world.plan.fenced || world.plan.weight[FAULT_ROOM] > 0 || oracle_is_expired(claim))
+        return;
+    if (user->client->process.failed_allocations > claim->failures) /* it may end by that */
         return;
     for (rl_node_set rest = claim->granted; rest; rest &= rest - 1)
         servers |= rl_bit(claim->vote[rl_first(rest)].server);

@@ -4,11 +4,17 @@
 #include "oracle_parts.h"
 #include "world.h"
 
+/* The client may disbelieve the reply for its time. */
+static bool is_doubtful(const struct claim *claim, unsigned node)
+{
+    return world.client[claim->client].node[node].sample.fault_at == events_now();
+}
+
 static void miss(struct claim *claim, unsigned node, uint64_t iteration)
 {
     claim->missing |= rl_bit(node);
-    bool doubtful = world.client[claim->client].node[node].sample.fault_at == events_now();
-    if (iteration >= claim->asked_last && world.plan.weight[FAULT_ROOM] == 0 && !doubtful)
+    if (iteration >= claim->asked_last && world.plan.weight[FAULT_ROOM] == 0 &&
+        !is_doubtful(claim, node))
         claim->surely_missing |= rl_bit(node);
 }
 
@@ -81,7 +87,8 @@ static void hear_grant(const struct client *client, const struct command *comman
     };
     claim->granted |= bit;
     claim->voted |= bit;
-    claim->missing &= ~bit;
+    if (!is_doubtful(claim, command->node))
+        claim->missing &= ~bit;
     claim->surely_missing &= ~bit;
     if (claim->user && claim->user->is_held && command->iteration >= claim->round)
         oracle_judge_late_grant(claim, command->node);
@@ -99,7 +106,7 @@ static void hear_vote(const struct client *client, const struct command *command
     case TRUTH_HELD:
     case TRUTH_GONE:
     case TRUTH_RECREATED: forget(claim, command->node, command->iteration); break;
-    case TRUTH_UNKNOWN: break;
+    case TRUTH_UNKNOWN: claim->garbled |= rl_bit(command->node); break;
     }
 }
 

@@ -329,14 +329,27 @@ static int64_t age(const struct claim *claim)
     return client_elapsed_since(&world.client[claim->client], claim->boot, claim->raw);
 }
 
+/* By the slowest clock. */
+static int64_t validity_of(const struct claim *claim)
+{
+    int64_t ttl = claim->options.ttl_ms * VIRTUAL_MS;
+    return ttl - ttl / 1000000 * world.plan.drift_ppm - 2 * VIRTUAL_MS;
+}
+
+/* An eighth: what a clock that was not read for long may be ahead of its age. */
+bool oracle_is_expired(const struct claim *claim)
+{
+    int64_t least = claim->options.min_validity_ms * VIRTUAL_MS;
+    return age(claim) / 8 * 9 >= validity_of(claim) - least;
+}
+
 static void judge_time(const struct user *user, const struct claim *claim,
                        const redlock_result *result, bool held)
 {
     const struct process *process = &user->client->process;
     bool excused = process->resumed == events_now();
-    int64_t ttl = claim->options.ttl_ms * VIRTUAL_MS, hold = claim->options.max_hold_ms;
-    int64_t validity = ttl - ttl / 1000000 * world.plan.drift_ppm - 2 * VIRTUAL_MS;
-    if (held && !excused && age(claim) >= validity)
+    int64_t hold = claim->options.max_hold_ms;
+    if (held && !excused && age(claim) >= validity_of(claim))
         oracle_accuse(INVARIANT_DEADLINE, "%.8s of client %u", claim->token,
                       claim->client + 1);
     if (!excused && result->valid_ms < claim->options.margin_ms)

@@ -56,6 +56,9 @@ void oracle_seats_begin(void);
 /* The holder would be told so if it asked now. */
 bool oracle_is_valid(const struct claim *claim);
 
+/* By its client's clock it may be too late to acquire it. */
+bool oracle_is_expired(const struct claim *claim);
+
 /* A lease was acquired (`held`) or extended, for so long. */
 void oracle_judge_success(struct user *user, const redlock_result *result, bool held);
 

@@ -23,8 +23,9 @@ static bool is_too_late(const struct command *command, const struct claim *claim
     const struct client *client = &world.client[command->client];
     if (claim->told & rl_bit(command->node))
         return true;
-    bool is_over = claim->is_lost ||
-                   (claim->is_over && client->process.iterations > claim->over_since);
+    uint64_t iteration = client->process.iterations;
+    bool is_over = (claim->is_lost && iteration > claim->lost_in) ||
+                   (claim->is_over && iteration > claim->over_since);
     return is_over && world.plan.weight[FAULT_ROOM] == 0;
 }
 

@@ -79,6 +79,8 @@ static void judge_explanation(const struct user *user)
     bool right = count == world.plan.n;
     for (unsigned i = 0; right && i < count; i++) {
         rl_node_set bit = rl_bit(i);
+        if (claim->garbled & bit)
+            continue;
         switch (node[i].verdict) {
         case REDLOCK_VERDICT_GRANTED: right = claim->voted & bit; break;
         case REDLOCK_VERDICT_HELD:

@@ -163,6 +163,8 @@ static void plan_hold(struct user *user)
     case 4: user->end = user->options.watchdog ? USER_RELEASES : USER_LETS_EXPIRE; break;
     default: user->end = USER_RELEASES; break;
     }
+    if (user->end == USER_LETS_EXPIRE && world.phase == PHASE_END)
+        user->end = USER_RELEASES;
     user->end_at = user->end == USER_LETS_EXPIRE ? CLOCK_NEVER : now + hold;
     user_plan(user);
 }

@@ -166,7 +166,8 @@ void process_may_stall(struct process *process)
     running = NULL;
     while (events_step(until))
         ;
-    process->resumed = events_now(); /* later, if another one was stopped inside */
+    if (process->resumed < events_now()) /* another one was stopped inside */
+        process->resumed = events_now();
     running = process;
     stalled--;
 }
