@@ -13,13 +13,33 @@ static void read_boot(struct rl_loop *loop)
     loop->boot = rl_system_clock_ns(CLOCK_BOOTTIME) / 1000;
 }
 
+/* False: the process was stopped between two of the readings. */
+static bool read_all(struct rl_loop *loop, rl_time *ret_unslewed)
+{
+    int64_t raw, later;
+    *ret_unslewed = rl_clock_unslewed_ns(&raw, &later) / 1000;
+    loop->raw = raw / 1000;
+    return later / 1000 - loop->boot <= RL_CLOCK_APART;
+}
+
+/*
+ * A stop between two readings puts the result ahead. That is safe for a lease. But a
+ * command would seem to be sent later than it was: its reply seems too early, and the
+ * node's clock too fast. So the clocks are read again.
+ */
+#define LOOKS_MAX 3
+
 static rl_time read_other(struct rl_loop *loop)
 {
-    int64_t raw, later, unslewed = rl_clock_unslewed_ns(&raw, &later);
-    loop->raw = raw / 1000;
-    if (later / 1000 - loop->boot > RL_CLOCK_APART)
-        return rl_clock_advance_apart(&loop->clock, loop->boot, unslewed / 1000);
-    return rl_clock_advance(&loop->clock, loop->boot, unslewed / 1000);
+    rl_time unslewed;
+    bool together = read_all(loop, &unslewed);
+    for (unsigned looks = 1; !together && looks < LOOKS_MAX; looks++) {
+        read_boot(loop);
+        together = read_all(loop, &unslewed);
+    }
+    if (together)
+        return rl_clock_advance(&loop->clock, loop->boot, unslewed);
+    return rl_clock_advance_apart(&loop->clock, loop->boot, unslewed);
 }
 
 rl_time rl_loop_read_clock(struct rl_loop *loop)
