@@ -106,12 +106,16 @@ void rl_lease_start(struct rl_lease *lease, const struct rl_view *view,
     rl_lease_begin_vote(lease, view, RL_CMD_ACQUIRE, update);
 }
 
-/* No node stores the token. The release queues the waiter and gets the holder's value. */
+/*
+ * No node stores the token. The release queues the waiter and gets the holder's value.
+ * Nodes that may not vote get nothing: a queue on a node without a marker would prevent
+ * admission.
+ */
 void rl_lease_enqueue(struct rl_lease *lease, const struct rl_view *view,
                       struct rl_update *update)
 {
     assert(lease->state == RL_LEASE_NEW);
-    rl_node_set ask = view->open & rl_all(lease->params->n);
+    rl_node_set ask = view->ready & rl_all(lease->params->n);
     for (unsigned node = 0; node < lease->params->n; node++)
         lease->ballot[node] = (struct rl_ballot){
             .vote = ask & rl_bit(node) ? RL_VOTE_WAITING : RL_VOTE_ABSENT,

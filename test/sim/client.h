@@ -20,6 +20,7 @@ struct acquainted {
     bool has_forgotten;    /* it restarted, and has not been accepted since */
     bool is_duplicate;     /* its server is also another node of the list */
     uint64_t nonce;        /* of its marker, as it was read last */
+    bool was_marked;       /* a marker was there once */
     struct sample sample;
 };
 

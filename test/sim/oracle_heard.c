@@ -148,8 +148,10 @@ void oracle_heard(const struct command *command, bool of_subscriber)
         hear_greeting(client, command);
     else if (command->told_us > 0 && world.plan.fenced)
         oracle_sample(client, command);
-    if (command->ask == ASK_GREETING || command->ask == ASK_MARKER)
+    if (command->ask == ASK_GREETING || command->ask == ASK_MARKER) {
         client->node[command->node].nonce = command->nonce;
+        client->node[command->node].was_marked |= command->nonce != 0;
+    }
     if (!claim)
         return;
     if (command->ask == ASK_RELEASE)

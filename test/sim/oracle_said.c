@@ -72,9 +72,20 @@ static void say_acquire(const struct command *command, struct claim *claim)
     claim->surely_missing &= ~rl_bit(command->node);
 }
 
+/* Its queue would be a key on a server that is to be admitted as an empty one. */
+static void judge_joining(const struct command *command, const struct claim *claim)
+{
+    const struct acquainted *node = &world.client[command->client].node[command->node];
+    if (world.plan.fenced && command->joins && !claim->asked && !node->was_marked)
+        oracle_accuse(INVARIANT_BARRED,
+                      "client %u queues at node %u, which never had a marker",
+                      command->client + 1, command->node + 1);
+}
+
 static void say_release(const struct command *command, struct claim *claim)
 {
     struct user *user = claim->user;
+    judge_joining(command, claim);
     if (user && user->claim == claim && user->is_held && !user->is_releasing)
         oracle_accuse(INVARIANT_AFTER, "client %u releases %.8s, which is held",
                       command->client + 1, claim->token);

@@ -41,6 +41,19 @@ Test(acquire, sends_nothing_when_a_quorum_is_out_of_reach)
         cr_assert_eq(lease_fixture.ballot[node].vote, RL_VOTE_ABSENT);
 }
 
+Test(acquire, joins_only_the_queues_of_nodes_that_may_vote)
+{
+    struct lease_fixture lease_fixture;
+    struct rl_lease_params params = fixture_params(5, 3);
+    fixture_init(&lease_fixture, &params);
+    lease_fixture.view.ready = 0x15;
+    lease_fixture.view.open = 0x1f;
+    fixture_event(&lease_fixture, RL_EVENT_ENQUEUE);
+    cr_assert_eq(lease_fixture.update.send, 0x15);
+    cr_assert_eq(lease_fixture.update.command, RL_CMD_RELEASE);
+    cr_assert_eq(lease_fixture.ballot[1].vote, RL_VOTE_ABSENT);
+}
+
 Test(acquire, the_outcome_has_the_number_of_grants)
 {
     struct lease_fixture lease_fixture;
