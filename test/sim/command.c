@@ -340,6 +340,7 @@ static void note_state(struct command *command, const struct account *account,
     command->memory = server->memory;
     command->process = server->process;
     command->history = server->history;
+    command->clock_changes = server->node.clock.changes;
     command->seal = oracle_seal(server);
     command->nonce = server_nonce(server);
     command->is_master = account->is_master;

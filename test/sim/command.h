@@ -57,7 +57,7 @@ struct command {
     bool is_not_queued; /* its queue entry could not be added or removed */
     int64_t ran;
     uint32_t nth; /* of all that servers executed */
-    uint32_t memory, process, history;
+    uint32_t memory, process, history, clock_changes;
     struct seal seal;
     uint64_t nonce;                    /* of the marker */
     int64_t told_us;                   /* the time of day that the reply has; 0: none */

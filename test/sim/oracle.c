@@ -265,6 +265,7 @@ void oracle_iterated(struct client *client)
                           client->index + 1, i + 1);
     }
     judge_deadlines();
+    oracle_clocks_iterated(client);
     oracle_judge_queue(client);
 }
 

@@ -65,6 +65,8 @@ void oracle_sample(struct client *client, const struct command *command)
         .told = told,
         .sent = command->said_raw,
         .heard = heard,
+        .at = events_now(),
+        .clock_changes = command->clock_changes,
         .fault_at = old.fault_at,
         .seen_at = same ? old.seen_at : 0,
         .seal = old.seal,
@@ -76,7 +78,8 @@ void oracle_sample(struct client *client, const struct command *command)
         doubt(client);
         return;
     }
-    if (gained > most / 4 || lost > most / 4) { /* it may be a fault: the guard decides */
+    bool changed = command->clock_changes != old.clock_changes;
+    if (changed || gained > most / 4 || lost > most / 4) { /* the guard decides */
         sample->fault_at = events_now();
         sample->is_known = false; /* the next reply may be the first again */
     }
@@ -95,21 +98,46 @@ void oracle_sample(struct client *client, const struct command *command)
     doubt(client);
 }
 
+/* The client may have dated later what it read in this iteration: it was stopped since. */
+static bool is_dated_later(const struct client *client, const struct sample *sample)
+{
+    return sample->at >= client->process.entered && client->process.resumed > sample->at;
+}
+
+void oracle_clocks_iterated(struct client *client)
+{
+    for (unsigned i = 0; i < world.plan.n; i++) {
+        struct sample *sample = &client->node[i].sample;
+        if (!is_dated_later(client, sample))
+            continue;
+        sample->is_known = false;
+        sample->seen_at = sample->seen_at < sample->at ? sample->seen_at : 0;
+    }
+}
+
+/* When it saw that the clock had been set; 0: it need not have. */
+static int64_t seen_at(const struct client *client, unsigned node)
+{
+    const struct sample *sample = &client->node[node].sample;
+    bool unsure = sample->seen_at == sample->at && is_dated_later(client, sample);
+    return unsure ? 0 : sample->seen_at;
+}
+
 bool oracle_clock_bars(const struct client *client, unsigned node, const struct vote *vote)
 {
     const struct sample *sample = &client->node[node].sample;
+    int64_t seen = seen_at(client, node);
     if (world.plan.weight[FAULT_ROOM] > 0) /* it is not known when it wrote a command */
         return false;
-    return sample->seen_at > 0 && sample->seen_at <= vote->heard &&
-           sample->server == vote->server && sample->seal.generation > 0 &&
-           sample->seal.id == vote->seal.id &&
+    return seen > 0 && seen <= vote->heard && sample->server == vote->server &&
+           sample->seal.generation > 0 && sample->seal.id == vote->seal.id &&
            sample->seal.generation == vote->seal.generation;
 }
 
 static bool has_seen(const struct client *client, unsigned node, int64_t since)
 {
-    return client->node[node].sample.seen_at > 0 &&
-           client->node[node].sample.seen_at >= since;
+    int64_t seen = seen_at(client, node);
+    return seen > 0 && seen >= since;
 }
 
 bool oracle_clock_excuses(const struct claim *claim, unsigned node,

@@ -234,8 +234,12 @@ static void adopt(struct user *user)
     user->resource = gift.resource;
     user->options.fence = gift.fence;
     oracle_wants(user);
+    /* What passes before the library hears of the deadline is the caller's to subtract. */
+    unsigned stall = client->process.faults.stall;
+    client->process.faults.stall = 0;
     redlock_code code = redlock_adopt(client->handle, key, strlen(key), gift.claim->token,
                                       left, &user->options, &user->lease);
+    client->process.faults.stall = stall;
     TRACE("client %u, user %u adopts %.8s with %lld ms: %s", client->index + 1,
           user->index + 1, gift.claim->token, (long long)left, redlock_code_name(code));
     if (code != REDLOCK_OK) {

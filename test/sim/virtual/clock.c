@@ -16,7 +16,12 @@ int64_t virtual_clock_read(const struct virtual_clock *clock, int64_t now)
 
 void virtual_clock_set_rate(struct virtual_clock *clock, int64_t now, int64_t ppm)
 {
-    *clock = (struct virtual_clock){now, virtual_clock_read(clock, now), ppm};
+    *clock = (struct virtual_clock){
+        .since = now,
+        .value = virtual_clock_read(clock, now),
+        .ppm = ppm,
+        .changes = clock->changes + 1,
+    };
 }
 
 void virtual_clock_step(struct virtual_clock *clock, int64_t now, int64_t by)

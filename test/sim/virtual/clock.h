@@ -11,6 +11,7 @@
 struct virtual_clock {
     int64_t since, value; /* true time, and what the clock read then */
     int64_t ppm;          /* how much too fast */
+    uint32_t changes;     /* so far */
 };
 
 int64_t virtual_clock_read(const struct virtual_clock *clock, int64_t now);
