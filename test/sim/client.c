@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/client.h"
 #include "oracle.h"
 #include "world.h"
 
@@ -57,6 +58,15 @@ bool client_reaches(const struct client *client, unsigned node)
     if (!client->handle || redlock_client_explain(client->handle, nodes, NODES_MAX) <= node)
         return false;
     return nodes[node].verdict >= REDLOCK_VERDICT_READY;
+}
+
+bool client_is_link(const struct client *client, const void *owner)
+{
+    const struct rl_nodes *nodes = &client->handle->nodes;
+    for (unsigned i = 0; i < nodes->n; i++)
+        if (owner == &nodes->node[i].connection)
+            return true;
+    return false;
 }
 
 /* --- the process --- */

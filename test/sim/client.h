@@ -14,6 +14,8 @@
 struct acquainted {
     unsigned server;      /* that it greeted last ... */
     uint32_t process;     /* ... and its process; 0: none yet */
+    unsigned told_server; /* the same, of a greeting that may have no end */
+    uint32_t told_process;
     int64_t barred_until; /* it must not vote before; true time */
     int64_t quarantined_until;
     int64_t refused_until; /* the same, where the link's quarantine is not asked */
@@ -67,6 +69,10 @@ bool client_finish(struct client *client);
 
 /* Whether it has an open connection to the server at a node's address. */
 bool client_reaches(const struct client *client, unsigned node);
+
+/* Whether a stream is that of a node's votes, and not that of its notifications: this is
+ * not in the bytes of its greeting. `owner`: the argument of its handler. */
+bool client_is_link(const struct client *client, const void *owner);
 
 /* The node of its list at an address; NODES_MAX: none. */
 unsigned client_node_at(const struct client *client, unsigned host);

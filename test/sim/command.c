@@ -20,10 +20,7 @@ struct account {
     struct request request;
     struct bytes unparsed; /* the begin of a command whose rest is not written yet */
     struct command *first, **last;
-    bool is_subscriber; /* it is the connection of notifications */
     bool is_subscribed; /* the process knows that it gets them */
-    bool has_greeted;   /* the process has read the reply: */
-    struct command greeting;
     /* of the greeting, so far: */
     bool is_master, is_cluster, is_loading, is_known;
     uint32_t process;
@@ -144,38 +141,12 @@ static void parse(struct command *command, const struct request *request)
     }
 }
 
-/*
- * The second connection to a node is that of notifications: if both are opened anew at one
- * time, what is written after the greeting tells.
- */
-static bool is_second(const struct connection *connection)
-{
-    for (const struct connection *other = network.connection; other; other = other->next) {
-        const struct account *account = other->account;
-        if (other != connection && other->stream && account && !account->is_subscriber &&
-            other->process_index == connection->process_index &&
-            other->host == connection->host)
-            return true;
-    }
-    return false;
-}
-
 static void on_opened(struct connection *connection)
 {
     struct account *account = bytes_realloc(NULL, sizeof(*account));
-    *account = (struct account){.is_subscriber = is_second(connection)};
+    *account = (struct account){0};
     account->last = &account->first;
     connection->account = account;
-}
-
-static void note_purpose(struct account *account, const struct command *command)
-{
-    bool was_subscriber = account->is_subscriber;
-    if (command->ask == ASK_OTHER || command->ask == ASK_GREETING)
-        return;
-    account->is_subscriber = command->ask == ASK_SUBSCRIBE;
-    if (was_subscriber && !account->is_subscriber && account->has_greeted)
-        oracle_heard(&account->greeting, false);
 }
 
 static void say(struct connection *connection, struct account *account)
@@ -193,7 +164,6 @@ static void say(struct connection *connection, struct account *account)
                     client->process.suspended,
     };
     parse(command, &account->request);
-    note_purpose(account, command);
     *account->last = command;
     account->last = &command->next;
     if (command->ask >= ASK_ACQUIRE)
@@ -312,8 +282,9 @@ static enum truth read_reply(struct command *command, struct rl_word reply)
 }
 
 /* INFO server, INFO replication ...; each tells a part. */
-static void note_greeting(struct account *account, const struct node_command *command,
-                          const struct server *server, bool is_fine)
+static void note_greeting(struct account *account, struct command *ours,
+                          const struct node_command *command, const struct server *server,
+                          bool is_fine)
 {
     const struct redis_config *config = &command->node->redis->config;
     if (!is(command->word[0], "INFO"))
@@ -322,7 +293,7 @@ static void note_greeting(struct account *account, const struct node_command *co
     if (is(section, "server")) {
         account->process = server->process;
         account->time_us = node_now(command->node);
-        account->is_known = is_fine;
+        account->is_known = ours->tells_process = is_fine;
     }
     if (is(section, "replication"))
         account->is_master = is_fine && !config->is_replica;
@@ -371,7 +342,7 @@ void *command_ran(const struct node_command *command, struct rl_word reply, bool
         account->last = &account->first;
     ours->next = NULL;
     ours->is_straggler = command->is_straggler;
-    note_greeting(account, command, server, is_fine);
+    note_greeting(account, ours, command, server, is_fine);
     note_state(ours, account, server);
     if (ours->ask == ASK_MARKER && is_fine) {
         ours->truth = TRUTH_GRANTED;
@@ -406,14 +377,10 @@ static void on_read(struct connection *connection, void *note)
         TRACE("client %u reads: %s of %.8s by node %u: %s", command->client + 1,
               ask_names[command->ask], command->claim->token, command->node + 1,
               truths[command->truth]);
-    if (command->ask == ASK_GREETING) {
-        account->has_greeted = true;
-        account->greeting = *command;
-    }
     if (command->ask == ASK_SUBSCRIBE)
         account->is_subscribed = command->truth == TRUTH_GRANTED;
     if (client->number == command->client_number)
-        oracle_heard(command, account->is_subscriber);
+        oracle_heard(command, !client_is_link(client, connection->owner));
     free(command);
 }
 

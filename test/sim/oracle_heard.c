@@ -45,17 +45,23 @@ static bool is_duplicate(const struct client *client, const struct command *comm
 }
 
 /* A client that greets another process than the last time must not ask it for a while. */
+static void hear_process(struct acquainted *node, const struct command *command)
+{
+    bool another =
+        node->told_process != command->process || node->told_server != command->server;
+    if (node->process != 0 && another && !world.plan.durable) {
+        node->quarantined_until = events_now() + world.plan.ttl_max;
+        node->has_forgotten = true;
+    }
+    node->told_process = command->process;
+    node->told_server = command->server;
+}
+
 static void hear_greeting(struct client *client, const struct command *command)
 {
     struct acquainted *node = &client->node[command->node];
-    int64_t now = events_now();
     if (command->is_known) {
-        bool another = node->process != command->process || node->server != command->server;
         node->is_duplicate = is_duplicate(client, command);
-        if (node->process != 0 && another && !world.plan.durable) {
-            node->quarantined_until = now + world.plan.ttl_max;
-            node->has_forgotten = true;
-        }
         node->process = command->process;
         node->server = command->server;
     }
@@ -144,6 +150,8 @@ void oracle_heard(const struct command *command, bool of_subscriber)
     struct claim *claim = command->claim;
     if (of_subscriber || command->node >= world.plan.n)
         return;
+    if (command->tells_process)
+        hear_process(&client->node[command->node], command);
     if (command->ask == ASK_GREETING)
         hear_greeting(client, command);
     else if (command->told_us > 0 && world.plan.fenced)

@@ -31,6 +31,7 @@ struct connection {
     struct process *process; /* NULL: it has gone */
     unsigned process_index, host, server;
     struct rl_stream *stream; /* NULL: the process has closed */
+    const void *owner;        /* the argument of the stream's handler */
     void *peer;               /* what the server made of it; NULL: it does not know it */
     bool is_connected;        /* the process knows */
     bool is_accepted;         /* the server's kernel did */

@@ -78,6 +78,7 @@ int rl_stream_open(struct event_base *base, const struct rl_address *address,
         .writable = {.run = on_writable, .arg = stream},
     };
     stream->connection->stream = stream;
+    stream->connection->owner = arg;
     *ret_stream = stream;
     return 0;
 }
