@@ -44,13 +44,17 @@ static bool is_duplicate(const struct client *client, const struct command *comm
     return false;
 }
 
-/* A client that greets another process than the last time must not ask it for a while. */
-static void hear_process(struct acquainted *node, const struct command *command)
+/*
+ * A client that greets another process than the last time must not ask it for a while:
+ * since it read its clock last, in this iteration.
+ */
+static void hear_process(struct client *client, const struct command *command)
 {
+    struct acquainted *node = &client->node[command->node];
     bool another =
         node->told_process != command->process || node->told_server != command->server;
     if (node->process != 0 && another && !world.plan.durable) {
-        node->quarantined_until = events_now() + world.plan.ttl_max;
+        node->quarantined_until = client->process.entered + world.plan.ttl_max;
         node->has_forgotten = true;
     }
     node->told_process = command->process;
@@ -151,7 +155,7 @@ void oracle_heard(const struct command *command, bool of_subscriber)
     if (of_subscriber || command->node >= world.plan.n)
         return;
     if (command->tells_process)
-        hear_process(&client->node[command->node], command);
+        hear_process(client, command);
     if (command->ask == ASK_GREETING)
         hear_greeting(client, command);
     else if (command->told_us > 0 && world.plan.fenced)

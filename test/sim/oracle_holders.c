@@ -77,13 +77,14 @@ static void judge_pair(const struct claim *ours, const struct claim *theirs)
 
 /* --- who holds --- */
 
+/* A key that has expired by itself since is judged by how long it covers the lease. */
 static bool rests_on_server(const struct claim *claim, unsigned server, int64_t *ret_since)
 {
     for (rl_node_set rest = claim->rests_on; rest; rest &= rest - 1) {
         const struct vote *vote = &claim->vote[rl_first(rest)];
         *ret_since = vote->ran;
         if (vote->server == server)
-            return true;
+            return vote->expires >= server_ms(&world.server[server]);
     }
     return false;
 }
