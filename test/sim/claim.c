@@ -94,6 +94,12 @@ struct claim *claim_new(const struct command *command, struct rl_word token)
     return claim;
 }
 
+bool claim_is_former(const struct claim *claim, const struct command *command)
+{
+    return claim->client != command->client ||
+           claim->client_number != command->client_number;
+}
+
 void claim_leave(struct claim *claim, bool cleaned)
 {
     if (!claim->is_over)

@@ -92,6 +92,9 @@ static inline struct rl_word claim_word(const struct claim *claim)
     return (struct rl_word){claim->token, claim->len};
 }
 
+/* The process has disowned it, and another one has adopted it. */
+bool claim_is_former(const struct claim *claim, const struct command *command);
+
 /* All, from the first on. */
 struct claim *claim_at(size_t i);
 size_t claims_count(void);

@@ -67,6 +67,7 @@ void oracle_sample(struct client *client, const struct command *command)
         .heard = heard,
         .at = events_now(),
         .clock_changes = command->clock_changes,
+        .is_doubted = old.is_doubted,
         .fault_at = old.fault_at,
         .seen_at = same ? old.seen_at : 0,
         .seal = old.seal,
@@ -75,12 +76,14 @@ void oracle_sample(struct client *client, const struct command *command)
     int64_t lost = (old.told - old.heard) - (told - command->said_raw);
     int64_t most = borne(heard - old.sent);
     if (!old.is_known || !same) {
+        sample->is_doubted |= same; /* by what was told before that */
         doubt(client);
         return;
     }
     bool changed = command->clock_changes != old.clock_changes;
     if (changed || gained > most / 4 || lost > most / 4) { /* the guard decides */
         sample->fault_at = events_now();
+        sample->is_doubted = true;
         sample->is_known = false; /* the next reply may be the first again */
     }
     if (gained > most) {

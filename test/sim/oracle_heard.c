@@ -4,10 +4,18 @@
 #include "oracle_parts.h"
 #include "world.h"
 
-/* The client may disbelieve the reply for its time. */
+/* The client may disbelieve the replies for their times. */
 static bool is_doubtful(const struct claim *claim, unsigned node)
 {
-    return world.client[claim->client].node[node].sample.fault_at == events_now();
+    return world.client[claim->client].node[node].sample.is_doubted;
+}
+
+/* It was asked for after the doubt. */
+static void hear_marker(struct sample *sample, const struct command *command)
+{
+    if (command->truth == TRUTH_GRANTED && command->seal.is_active &&
+        command->said > sample->fault_at)
+        sample->is_doubted = false;
 }
 
 static void miss(struct claim *claim, unsigned node, uint64_t iteration)
@@ -161,10 +169,11 @@ void oracle_heard(const struct command *command, bool of_subscriber)
     else if (command->told_us > 0 && world.plan.fenced)
         oracle_sample(client, command);
     if (command->ask == ASK_GREETING || command->ask == ASK_MARKER) {
+        hear_marker(&client->node[command->node].sample, command);
         client->node[command->node].nonce = command->nonce;
         client->node[command->node].was_marked |= command->nonce != 0;
     }
-    if (!claim)
+    if (!claim || claim_is_former(claim, command))
         return;
     if (command->ask == ASK_RELEASE)
         hear_release(client, command, claim);

@@ -29,13 +29,6 @@ static bool is_too_late(const struct command *command, const struct claim *claim
     return is_over && world.plan.weight[FAULT_ROOM] == 0;
 }
 
-/* The process has disowned it, and another one has adopted it. */
-static bool is_former(const struct command *command, const struct claim *claim)
-{
-    return claim->client != command->client ||
-           claim->client_number != command->client_number;
-}
-
 static void judge_asking(const struct command *command, struct claim *claim)
 {
     const struct client *client = &world.client[command->client];
@@ -43,7 +36,7 @@ static void judge_asking(const struct command *command, struct claim *claim)
     bool is_late = claim->is_handed && world.plan.weight[FAULT_ROOM] > 0;
     bool is_reserved = command->recreates && !claim->has_deadline && !is_late;
     bool wrong = is_too_late(command, claim) || is_reserved;
-    if (wrong && !is_former(command, claim))
+    if (wrong && !claim_is_former(claim, command))
         oracle_accuse(INVARIANT_AFTER, "%.8s of client %u, at node %u: it is %s",
                       claim->token, command->client + 1, command->node + 1,
                       is_reserved      ? "stored without a deadline"
