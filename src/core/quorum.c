@@ -32,12 +32,20 @@ rl_time rl_valid_until(rl_time start, rl_time ttl, uint32_t drift_ppm)
     return rl_time_add_sat(start, ttl) - whole - part - RL_DRIFT_FLOOR;
 }
 
+/* The node granted, and did not report another client's key when the token was released. */
+static bool is_free(const struct rl_ballot *ballot)
+{
+    return ballot->vote == RL_VOTE_GONE ||
+           (ballot->vote == RL_VOTE_GRANTED && ballot->pttl < 0);
+}
+
 /* The node will be able to grant after `pttl`: another client's key expires there or, if
    `absent`, the node may vote again. */
 static bool is_timed(const struct rl_ballot *ballot, bool absent)
 {
     return ballot->pttl >= 0 &&
-           (ballot->vote == RL_VOTE_HELD || (absent && ballot->vote == RL_VOTE_ABSENT));
+           (ballot->vote == RL_VOTE_HELD || ballot->vote == RL_VOTE_GRANTED ||
+            (absent && ballot->vote == RL_VOTE_ABSENT));
 }
 
 static unsigned timed_for_at_most(const struct rl_ballot *ballot, unsigned n, bool absent,
@@ -53,7 +61,7 @@ static int64_t free_in(const struct rl_ballot *ballot, unsigned n, unsigned q, b
 {
     unsigned free = 0;
     for (unsigned i = 0; i < n; i++)
-        free += ballot[i].vote == RL_VOTE_GRANTED || ballot[i].vote == RL_VOTE_GONE;
+        free += is_free(&ballot[i]);
     if (free >= q)
         return 0;
     int64_t best = -1;

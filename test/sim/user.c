@@ -320,7 +320,8 @@ static void extend(struct user *user)
     if (draw_once_in(2))
         user->extend_at = events_now() + draw_span(world.plan.near, world.plan.ttl_max);
     bool was_extending = user->is_extending, was_lost = user->is_lost;
-    bool holds = user->is_held && user->is_known && user_valid_ms(user) > 0;
+    bool holds =
+        user->is_held && user->is_known && user_valid_ms(user) > user->options.margin_ms;
     redlock_code code = redlock_extend(user->lease, ttl, on_extension, user);
     TRACE("client %u, user %u extends to %lld ms: %s", user->client->index + 1,
           user->index + 1, (long long)ttl, redlock_code_name(code));

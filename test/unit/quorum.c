@@ -251,6 +251,10 @@ Test(free_in, is_when_the_last_key_that_blocks_a_quorum_expires)
     struct rl_ballot now[5] = {NODE(GRANTED), NODE(GONE), NODE(GONE), HELD_FOR(40),
                                HELD_FOR(0)};
     check_free(now, 0);
+    struct rl_ballot ours_was_lost[5] = {NODE(GRANTED), NODE(GONE), NODE(GRANTED),
+                                         HELD_FOR(40), HELD_FOR(60)};
+    ours_was_lost[2].pttl = 50; /* of another key, reported by the release */
+    check_free(ours_was_lost, 40);
 }
 
 Test(free_in, is_unknown_if_too_few_report_it)
