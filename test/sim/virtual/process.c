@@ -147,6 +147,7 @@ void process_suspend(struct process *process, int64_t until, bool unnoticed)
 {
     int64_t now = events_now(), span = until - now;
     process_stop(process, until);
+    process->suspended_until = until;
     hold_still(&process->raw, now, until);
     hold_still(&process->slewed, now, until);
     if (!unnoticed)
@@ -166,23 +167,23 @@ void process_may_stall(struct process *process)
     int64_t span = STALL_MIN;
     while (span < process->faults.stall_max && events_random(4) > 0)
         span *= 2;
-    int64_t until = events_now() + span;
     process->stalls++;
-    process_stop(process, until);
+    process_stop(process, events_now() + span);
     stalled++;
     running = NULL;
-    while (events_step(until))
+    while (events_step(process->stopped_until)) /* it may be stopped for longer meanwhile */
         ;
-    if (process->resumed < events_now()) /* another one was stopped inside */
-        process->resumed = events_now();
+    process->resumed = events_now(); /* later, if another one was stopped inside */
     running = process;
     stalled--;
 }
 
 void process_set_clocks(struct process *process, int64_t raw_ppm, int64_t slewed_ppm)
 {
-    virtual_clock_set_rate(&process->raw, events_now(), raw_ppm);
-    virtual_clock_set_rate(&process->slewed, events_now(), slewed_ppm);
+    bool is_suspended = events_now() < process->suspended_until;
+    int64_t from = is_suspended ? process->suspended_until : events_now();
+    virtual_clock_set_rate(&process->raw, from, raw_ppm);
+    virtual_clock_set_rate(&process->slewed, from, slewed_ppm);
     process_reschedule(process);
 }
 

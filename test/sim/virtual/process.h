@@ -39,7 +39,7 @@ struct process {
     const char *password; /* what any password file has; NULL: it cannot be read */
     struct virtual_clock raw, slewed; /* CLOCK_MONOTONIC_RAW, CLOCK_MONOTONIC */
     int64_t suspended;                /* CLOCK_BOOTTIME - CLOCK_MONOTONIC */
-    int64_t stopped_until;
+    int64_t stopped_until, suspended_until;
     int64_t resumed; /* when it last came back from standing still */
     uint64_t iterations;
     int64_t entered; /* when the present iteration or call began; true time */
