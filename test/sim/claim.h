@@ -65,6 +65,7 @@ struct claim {
     uint64_t asked_last;        /* in this iteration */
     rl_node_set rests_on;       /* who granted what the user was told last ... */
     uint64_t round;             /* ... which was asked for from this iteration on */
+    int64_t succeeded_at;       /* when it was told that; true time */
     struct vote vote[NODES_MAX];
     int64_t pttl[NODES_MAX];     /* of what was heard to be there instead; -1: no expiry */
     rl_node_set held, gone;      /* what was heard last */

@@ -33,6 +33,7 @@ static void suspend(struct client *client)
     int64_t span = fault_span();
     TRACE("client %u is suspended for %lld ms", client->index + 1, ms(span));
     process_suspend(&client->process, events_now() + span, world.plan.wild);
+    oracle_suspended(client);
     oracle_delayed(client, events_now() + span);
 }
 

@@ -108,6 +108,10 @@ void oracle_iterated(struct client *client);
 /* A client's clocks have changed their rates, or it was stopped. */
 void oracle_delayed(struct client *client, int64_t until);
 
+/* Its machine is suspended: all nodes will seem to have gained, so it doubts its own clock.
+ */
+void oracle_suspended(struct client *client);
+
 /* Its process has gone; `freed`: its client was freed in order. */
 void oracle_ended(struct client *client, bool freed);
 

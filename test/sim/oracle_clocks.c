@@ -126,6 +126,14 @@ static int64_t seen_at(const struct client *client, unsigned node)
     return unsure ? 0 : sample->seen_at;
 }
 
+void oracle_suspended(struct client *client)
+{
+    for (unsigned i = 0; i < world.plan.n; i++) {
+        client->node[i].sample.is_known = false;
+        client->node[i].sample.seen_at = 0;
+    }
+}
+
 bool oracle_clock_bars(const struct client *client, unsigned node, const struct vote *vote)
 {
     const struct sample *sample = &client->node[node].sample;

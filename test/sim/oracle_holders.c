@@ -163,16 +163,27 @@ static unsigned count_servers(const struct claim *claim, rl_node_set nodes)
     return rl_count(servers);
 }
 
+static rl_node_set heard_since_success(const struct claim *claim)
+{
+    rl_node_set nodes = claim->granted;
+    for (rl_node_set rest = nodes; rest; rest &= rest - 1)
+        if (claim->vote[rl_first(rest)].heard < claim->succeeded_at)
+            nodes &= ~rl_bit(rl_first(rest));
+    return nodes;
+}
+
 /*
  * Rounds are not visible from outside, but no vote of an earlier one may count. So the q
  * votes that were asked for last must be enough, and those that were asked for with them.
- * Where sockets take only a part, and the rest is written later, that does not tell.
+ * Where sockets take only a part, and the rest is written later, that does not tell; but
+ * all were heard since the last success.
  */
 static rl_node_set newest(const struct claim *claim, uint64_t *ret_since)
 {
-    bool tells = world.plan.weight[FAULT_ROOM] == 0;
-    rl_node_set nodes = tells ? 0 : claim->granted;
+    rl_node_set nodes = 0;
     *ret_since = 0;
+    if (world.plan.weight[FAULT_ROOM] > 0)
+        return heard_since_success(claim);
     while (nodes != claim->granted && rl_count(nodes) < world.plan.q) {
         uint64_t last = 0;
         rl_node_set others = claim->granted & ~nodes;
@@ -222,8 +233,9 @@ static void judge_grants(const struct user *user, struct claim *claim)
     for (rl_node_set rest = fair; rest; rest &= rest - 1)
         if (covers(claim, rl_first(rest), held))
             covering |= rl_bit(rl_first(rest));
-    unsigned granted = count_servers(claim, claim->granted);
+    unsigned granted = count_servers(claim, latest);
     claim->rests_on = covering;
+    claim->succeeded_at = events_now();
     if (granted < world.plan.q)
         oracle_accuse(INVARIANT_QUORUM, "%.8s of client %u has %u grants", claim->token,
                       client->index + 1, granted);
