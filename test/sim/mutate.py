@@ -80,6 +80,23 @@ def play(program, seeds, first=1):
     return None, "nothing" if done.returncode == 0 else f"ended by {done.returncode}"
 
 
+OTHERS_MAX = 20  # seeds that break something that the mutation does not name
+
+
+def play_until(program, seeds, breaks):
+    """The same, until one of `breaks`: what else a mutation breaks may be broken sooner."""
+    first, others = 1, []
+    while True:
+        seed, what = play(program, seeds + 1 - first, first)
+        if not seed or what in breaks or len(others) == OTHERS_MAX or seed >= seeds:
+            break
+        others.append(what)
+        first = seed + 1
+    if not seed and others:
+        what = f"{what} after {len(others)} by {', '.join(sorted(set(others)))}"
+    return seed, what
+
+
 class Control:
     """The simulator as it is: asked no seed twice."""
 
@@ -142,7 +159,7 @@ class Workshop:
     def judge(self, numbered):
         number, mutation = numbered
         program = self.make(mutation, f"mutant-{number}")
-        seed, what = play(program, self.seeds)
+        seed, what = play_until(program, self.seeds, mutation["breaks"])
         row = {"rule": mutation["rule"], "mutation": mutation["name"], "invariant": None,
                "seed": seed, "seeds_tried": seed or self.seeds, "found": False, "why": None}
         if not seed:
