@@ -74,7 +74,8 @@ struct claim *claim_new(const struct command *command, struct rl_word token)
     claim->ttl_ms = command->ttl_ms;
     claim->fences = 1;
     claim->failures = client->process.failed_allocations;
-    claim->missing = claim->surely_missing = rl_all(world.plan.n);
+    claim->missing = rl_all(world.plan.n);
+    claim->surely_missing = client_barred_nodes(client);
     claim->lost_due = CLOCK_NEVER;
     claim->boot = client_boot(client);
     claim->raw = client_raw(client);

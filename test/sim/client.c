@@ -60,6 +60,18 @@ bool client_reaches(const struct client *client, unsigned node)
     return nodes[node].verdict >= REDLOCK_VERDICT_READY;
 }
 
+rl_node_set client_barred_nodes(const struct client *client)
+{
+    rl_node_set nodes = 0;
+    for (unsigned i = 0; i < world.plan.n; i++) {
+        const struct acquainted *node = &client->node[i];
+        int64_t until = world.plan.fenced ? node->refused_until : node->barred_until;
+        if (node->process == 0 || events_now() < until)
+            nodes |= rl_bit(i);
+    }
+    return nodes;
+}
+
 bool client_is_link(const struct client *client, const void *owner)
 {
     const struct rl_nodes *nodes = &client->handle->nodes;

@@ -70,6 +70,10 @@ bool client_finish(struct client *client);
 /* Whether it has an open connection to the server at a node's address. */
 bool client_reaches(const struct client *client, unsigned node);
 
+/* Nodes that it must not ask for a vote now, as it was told. Others may be asked in vain,
+ * if their connections end before the command is written. */
+rl_node_set client_barred_nodes(const struct client *client);
+
 /* Whether a stream is that of a node's votes, and not that of its notifications: this is
  * not in the bytes of its greeting. `owner`: the argument of its handler. */
 bool client_is_link(const struct client *client, const void *owner);

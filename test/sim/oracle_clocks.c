@@ -75,16 +75,16 @@ void oracle_sample(struct client *client, const struct command *command)
     int64_t gained = (told - heard) - (old.told - old.sent);
     int64_t lost = (old.told - old.heard) - (told - command->said_raw);
     int64_t most = borne(heard - old.sent);
+    bool changed = command->clock_changes != old.clock_changes;
+    if (same && (changed || gained > most / 4 || lost > most / 4)) { /* the guard decides */
+        sample->fault_at = events_now();
+        sample->is_doubted = true;
+        sample->is_known = false; /* the next reply may be the first again */
+    }
     if (!old.is_known || !same) {
         sample->is_doubted |= same; /* by what was told before that */
         doubt(client);
         return;
-    }
-    bool changed = command->clock_changes != old.clock_changes;
-    if (changed || gained > most / 4 || lost > most / 4) { /* the guard decides */
-        sample->fault_at = events_now();
-        sample->is_doubted = true;
-        sample->is_known = false; /* the next reply may be the first again */
     }
     if (gained > most) {
         TRACE(

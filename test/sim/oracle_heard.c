@@ -147,6 +147,8 @@ static void hear_holder(const struct command *command, struct claim *claim)
 static void hear_release(struct client *client, const struct command *command,
                          struct claim *claim)
 {
+    if (command->is_no_script) /* it is sent again */
+        return;
     claim->answered |= rl_bit(command->node);
     if (command->truth == TRUTH_GRANTED)
         claim->released |= rl_bit(command->node);
