@@ -10,12 +10,15 @@ static bool is_doubtful(const struct claim *claim, unsigned node)
     return world.client[claim->client].node[node].sample.is_doubted;
 }
 
-/* It was asked for after the doubt. */
-static void hear_marker(struct sample *sample, const struct command *command)
+static void hear_marker(struct acquainted *node, const struct command *command)
 {
-    if (command->truth == TRUTH_GRANTED && command->seal.is_active &&
-        command->said > sample->fault_at)
-        sample->is_doubted = false;
+    bool is_later = command->said > node->sample.fault_at; /* asked for after the doubt */
+    if (command->truth != TRUTH_GRANTED)
+        return;
+    if (command->seal.is_active && is_later)
+        node->sample.is_doubted = false;
+    node->nonce = command->nonce;
+    node->was_marked |= command->nonce != 0;
 }
 
 static void miss(struct claim *claim, unsigned node, uint64_t iteration)
@@ -152,7 +155,8 @@ static void hear_release(struct client *client, const struct command *command,
     claim->answered |= rl_bit(command->node);
     if (command->truth == TRUTH_GRANTED)
         claim->released |= rl_bit(command->node);
-    bool all = claim->answered == (claim->asked | claim->told);
+    bool tells = world.plan.weight[FAULT_ROOM] == 0; /* else more may be written later */
+    bool all = tells && claim->answered == (claim->asked | claim->told);
     for (unsigned i = 0; all && i < client->users; i++)
         if (client->user[i].claim == claim)
             client->user[i].trying_until = events_now();
@@ -170,11 +174,8 @@ void oracle_heard(const struct command *command, bool of_subscriber)
         hear_greeting(client, command);
     else if (command->told_us > 0 && world.plan.fenced)
         oracle_sample(client, command);
-    if (command->ask == ASK_GREETING || command->ask == ASK_MARKER) {
-        hear_marker(&client->node[command->node].sample, command);
-        client->node[command->node].nonce = command->nonce;
-        client->node[command->node].was_marked |= command->nonce != 0;
-    }
+    if (command->ask == ASK_GREETING || command->ask == ASK_MARKER)
+        hear_marker(&client->node[command->node], command);
     if (!claim || claim_is_former(claim, command))
         return;
     if (command->ask == ASK_RELEASE)
