@@ -16,9 +16,19 @@
 
 struct network network;
 
+static int64_t draw_delay(int64_t least)
+{
+    int64_t more = draw_between(0, least / 2);
+    if (draw_once_in(network.faults.spike)) {
+        more += draw_span(least, SPIKE_MAX * least);
+        network.counts.spikes++;
+    }
+    return least + more;
+}
+
 void network_begin(void)
 {
-    network = (struct network){.faults.send_room = SEND_ROOM};
+    network = (struct network){.draw_delay = draw_delay, .faults.send_room = SEND_ROOM};
     for (unsigned i = 0; i < NETWORK_HOSTS; i++) {
         network.address[i] = (struct address){.server = i, .lookup_delay = VIRTUAL_MS};
         for (unsigned p = 0; p < NETWORK_PROCESSES; p++)
@@ -43,21 +53,11 @@ struct rl_address network_address(unsigned host, int port)
     return address;
 }
 
-static int64_t draw_latency(int64_t least)
-{
-    int64_t more = draw_between(0, least / 2);
-    if (draw_once_in(network.faults.spike)) {
-        more += draw_span(least, SPIKE_MAX * least);
-        network.counts.spikes++;
-    }
-    return least + more;
-}
-
 int64_t network_arrival(const struct path *path, enum direction direction, int64_t at,
                         bool *ret_lost)
 {
     int64_t blocked = direction == UP ? path->up_blocked : path->down_blocked;
-    int64_t way = draw_latency(path->latency);
+    int64_t way = network.draw_delay(path->latency);
     *ret_lost = blocked > at || draw_once_in(network.faults.loss);
     if (blocked == NETWORK_NEVER || at == NETWORK_NEVER)
         return NETWORK_NEVER;

@@ -10,8 +10,9 @@
 
 #include "events.h"
 #include "io/stream.h"
+#include "redlock/redlock.h"
 
-#define NETWORK_HOSTS     16 /* addresses; also servers */
+#define NETWORK_HOSTS     (REDLOCK_NODES_MAX + 1) /* addresses; also servers */
 #define NETWORK_PROCESSES 16
 #define NETWORK_NEVER     INT64_MAX
 
@@ -62,8 +63,9 @@ struct network_counts {
 struct network {
     struct address address[NETWORK_HOSTS];
     struct path path[NETWORK_PROCESSES][NETWORK_HOSTS];
-    const struct peer_class *class; /* of all servers */
-    void *server[NETWORK_HOSTS];    /* what the class gets; NULL: there is none */
+    int64_t (*draw_delay)(int64_t latency); /* of one message; ns */
+    const struct peer_class *class;         /* of all servers */
+    void *server[NETWORK_HOSTS];            /* what the class gets; NULL: there is none */
     struct network_faults faults;
     struct network_counts counts;
     const struct network_observer *observer;

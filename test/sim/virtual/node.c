@@ -139,7 +139,7 @@ static void executed(void *arg, const struct rl_word *word, size_t words, struct
 {
     struct node *node = arg;
     struct node_command command = command_of(node, word, words);
-    void *note = node->class->executed(&command, out, at);
+    void *note = node->class->executed ? node->class->executed(&command, out, at) : NULL;
     write_out(node->reader, note);
     write_messages(node);
 }

@@ -33,7 +33,7 @@ struct node_command {
     bool is_straggler; /* the process has ended the connection since */
 };
 
-/* What a test wants to do, and to see. */
+/* What a test wants to do, and to see; each may be NULL. */
 struct node_class {
     /* Before a command. True: it has replied to `out` instead of the server. */
     bool (*replaces)(const struct node_command *command, struct bytes *out);

@@ -6,7 +6,7 @@
 
 #include "io/system.h"
 
-#define WAKE_MAX    (50 * VIRTUAL_US) /* from what becomes ready to the iteration */
+#define WAKE_MAX    (50 * VIRTUAL_US)
 #define BOOTED      (1000 * VIRTUAL_S)
 #define STALL_MIN   (10 * VIRTUAL_US)
 #define STALL_DEPTH 3 /* processes that are stopped in the middle of a call at one time */
@@ -61,8 +61,10 @@ void process_make_ready(struct process *process, struct ready *ready)
     ready->link = process->last;
     *process->last = ready;
     process->last = &ready->next;
-    if (process->inside == 0 && !event_is_scheduled(&process->wake))
-        wake_at(process, events_now() + (int64_t)events_random(WAKE_MAX));
+    if (process->inside > 0 || event_is_scheduled(&process->wake))
+        return;
+    int64_t max = process->wake_max;
+    wake_at(process, events_now() + (max > 0 ? (int64_t)events_random((uint64_t)max) : 0));
 }
 
 static struct process *enter(struct process *process)
@@ -191,6 +193,7 @@ void process_begin(struct process *process, const char *host, long pid)
 {
     struct virtual_clock clock = {.since = events_now(), .value = BOOTED};
     *process = (struct process){.host = host, .pid = pid, .raw = clock, .slewed = clock};
+    process->wake_max = WAKE_MAX;
     process->last = &process->first;
     process->wake = (struct event){.happen = iterate, .arg = process};
 }

@@ -40,7 +40,8 @@ struct process {
     struct virtual_clock raw, slewed; /* CLOCK_MONOTONIC_RAW, CLOCK_MONOTONIC */
     int64_t suspended;                /* CLOCK_BOOTTIME - CLOCK_MONOTONIC */
     int64_t stopped_until, suspended_until;
-    int64_t resumed; /* when it last came back from standing still */
+    int64_t resumed;  /* when it last came back from standing still */
+    int64_t wake_max; /* from what becomes ready to the iteration, in ns; 0: at once */
     uint64_t iterations;
     int64_t entered; /* when the present iteration or call began; true time */
     unsigned inside; /* calls that run in it, perhaps stopped in the middle */
