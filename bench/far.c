@@ -1,242 +1,179 @@
 #include "far.h"
 
 #include <math.h>
-#include <string.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 /* --- random times --- */
 
-static rl_time exponential(struct far *far, rl_time mean)
+static int64_t exponential(int64_t mean)
 {
-    double unit = (double)((prng_bits(&far->prng) >> 11) + 1) / 9007199254740992.0;
-    return (rl_time)(-log(unit) * (double)mean);
+    double unit = (double)(1 + events_random(UINT64_C(1) << 53)) / 9007199254740992.0;
+    return (int64_t)(-log(unit) * (double)mean);
 }
 
-/* How long a message takes from the client to this node, or back. */
-static rl_time way(struct far *far, unsigned i)
+static unsigned loss; /* of the terms */
+
+static int64_t draw_delay(int64_t latency)
 {
-    const struct far_terms *terms = &far->terms;
-    rl_time least = terms->round_trip[i] / 2;
-    rl_time took = least + exponential(far, least / FAR_JITTER_SHARE + FAR_JITTER_MORE);
-    if (terms->loss && prng_below(&far->prng, terms->loss) == 0)
-        took += FAR_RETRANSMISSION + terms->round_trip[i];
-    return took;
+    int64_t delay = latency + exponential(latency / FAR_JITTER_SHARE + FAR_JITTER_MORE);
+    return draw_once_in(loss) ? delay + FAR_RETRANSMISSION + 2 * latency : delay;
 }
 
 /* --- nodes --- */
 
-/* A node that is down refuses the connection, unless it is silent. */
-static void look_at_connecting(struct far *far, unsigned i)
+/* Its process ends, and its kernel resets the connections; or one begins without memory. */
+static void on_turn(void *arg)
 {
-    struct far_node *node = &far->node[i];
-    enum rl_link_state state = far->world.node[i].link.state;
-    bool under_way = state == RL_LINK_CONNECTING || state == RL_LINK_GREETING;
-    if (!under_way)
-        node->step = RL_NEVER;
-    else if (node->step == RL_NEVER && (node->up || !node->silent))
-        node->step = far->world.view.now + way(far, i) + way(far, i);
-}
-
-/* The node replies at once to what arrives. */
-static void schedule_replies(struct far *far, unsigned i)
-{
-    struct far_node *node = &far->node[i];
-    const struct world_node *sent = &far->world.node[i];
-    if (node->pending > sent->pending_count) /* the connection has ended */
-        node->pending = 0;
-    while (node->pending < sent->pending_count) {
-        node->there = rl_max(node->there, far->world.view.now + way(far, i));
-        node->back = rl_max(node->back, node->there + way(far, i));
-        node->arrives[node->pending++] = node->up ? node->back : RL_NEVER;
-    }
-}
-
-static void look(struct far *far)
-{
-    for (unsigned i = 0; i < far->terms.n; i++) {
-        look_at_connecting(far, i);
-        schedule_replies(far, i);
-    }
-}
-
-static void take_connecting_step(struct far *far, unsigned i)
-{
-    struct far_node *node = &far->node[i];
-    node->step = RL_NEVER;
-    if (!node->up)
-        world_cut(&far->world, i);
-    else if (!world_connect(&far->world, i))
-        world_greet(&far->world, i, (struct rl_identity){.is_master = true});
-}
-
-/* The reply to the oldest command. No other client uses the key, so nothing is refused. */
-static void reply_oldest(struct far *far, unsigned i)
-{
-    struct far_node *node = &far->node[i];
-    bool acquires = far->world.node[i].pending[0].command == RL_CMD_ACQUIRE;
-    bool granted = acquires || node->stores;
-    node->stores = acquires;
-    memmove(&node->arrives[0], &node->arrives[1],
-            --node->pending * sizeof(node->arrives[0]));
-    world_reply(&far->world, i, granted ? RL_VOTE_GRANTED : RL_VOTE_GONE, RL_FAULT_NONE,
-                -1);
-}
-
-/*
- * Its process ends, and its kernel resets the connections; or a new process has begun
- * without memory.
- */
-static void turn(struct far *far, unsigned i)
-{
-    struct far_node *node = &far->node[i];
-    struct world_node *seen = &far->world.node[i];
-    rl_time now = far->world.view.now;
-    node->up = !node->up;
-    node->turns = now + exponential(far, node->up ? far->terms.mtbf : far->terms.mttr);
-    if (node->up)
-        return;
-    seen->letter = seen->letter == 'a' ? 'b' : 'a';
-    node->stores = false;
-    node->cut = now + way(far, i);
-    for (unsigned k = 0; k < node->pending; k++)
-        node->arrives[k] = RL_NEVER;
-}
-
-static rl_time next_of(const struct far_node *node)
-{
-    rl_time next = rl_min(rl_min(node->turns, node->cut), node->step);
-    return node->pending > 0 ? rl_min(next, node->arrives[0]) : next;
-}
-
-static void happen(struct far *far, unsigned i)
-{
-    struct far_node *node = &far->node[i];
-    rl_time now = far->world.view.now;
-    if (node->cut <= now) {
-        node->cut = RL_NEVER;
-        if (far->world.node[i].link.state != RL_LINK_DOWN)
-            world_cut(&far->world, i);
-    } else if (node->step <= now) {
-        take_connecting_step(far, i);
-    } else if (node->pending > 0 && node->arrives[0] <= now) {
-        reply_oldest(far, i);
+    struct far_node *node = arg;
+    const struct far_terms *terms = node->terms;
+    bool returns = node->node.state == NODE_DOWN;
+    if (returns) {
+        node_resume(&node->node);
     } else {
-        turn(far, i);
+        node_stop(&node->node);
+        redis_lose_memory(node->node.redis);
     }
+    event_at(&node->turn,
+             events_now() + exponential(returns ? terms->mtbf : terms->mttr) * VIRTUAL_US);
+}
+
+static void begin_node(struct far *far, unsigned i)
+{
+    struct far_node *node = &far->node[i];
+    const struct far_terms *terms = &far->terms;
+    node->terms = terms;
+    node->turn = (struct event){.happen = on_turn, .arg = node};
+    node_begin(&node->node, i + 1);
+    network.path[0][i + 1].latency = terms->round_trip[i] / 2 * VIRTUAL_US;
+    if (terms->mtbf)
+        event_at(&node->turn, exponential(terms->mtbf) * VIRTUAL_US);
+}
+
+void far_lose(rl_node_set nodes)
+{
+    for (; nodes; nodes &= nodes - 1)
+        network_block(rl_first(nodes) + 1, NETWORK_NEVER);
+}
+
+/* --- the client --- */
+
+static void check(redlock_code code)
+{
+    if (code == REDLOCK_OK)
+        return;
+    fprintf(stderr, "wan: %s\n", redlock_last_error()->text);
+    exit(EXIT_FAILURE);
+}
+
+static void make_client(void *arg)
+{
+    struct far *far = arg;
+    char text[RL_NODES_MAX][32];
+    const char *uris[RL_NODES_MAX];
+    redlock_options options;
+    redlock_options_init(&options);
+    options.durable = far->terms.durable;
+    for (unsigned i = 0; i < far->terms.n; i++) {
+        snprintf(text[i], sizeof(text[i]), "redis://10.0.0.%u", i + 1);
+        uris[i] = text[i];
+    }
+    check(redlock_client_new(process_loop(&far->process), uris, far->terms.n, &options,
+                             &far->client, NULL));
+}
+
+static void on_told(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    struct far *far = arg;
+    (void)lease;
+    far->result = *result;
+    far->is_told = true;
+}
+
+static void acquire(void *arg)
+{
+    struct far *far = arg;
+    redlock_lease_options options;
+    redlock_lease_options_init(&options);
+    options.ttl_ms = far->terms.ttl / RL_MS;
+    options.watchdog = false;
+    check(redlock_acquire(far->client, "job", 3, &options, on_told, far, &far->lease));
+}
+
+static void release(void *arg)
+{
+    struct far *far = arg;
+    check(redlock_release(far->lease, on_told, far));
+}
+
+static void free_lease(void *arg)
+{
+    redlock_lease_free(((struct far *)arg)->lease);
+}
+
+static void free_client(void *arg)
+{
+    redlock_client_free(((struct far *)arg)->client);
 }
 
 /* --- time --- */
 
-/* Runs one event until then, the timers first; false: there is none. */
-static bool pass(struct far *far, rl_time until)
+void far_wait(rl_time span)
 {
-    rl_time next = RL_NEVER;
-    unsigned who = 0;
-    for (unsigned i = 0; i < far->terms.n; i++) {
-        rl_time at = next_of(&far->node[i]);
-        who = at < next ? i : who;
-        next = rl_min(next, at);
-    }
-    bool ticked = world_tick(&far->world, rl_min(next, until));
-    if (!ticked && next > until)
-        return false;
-    if (!ticked) {
-        world_at(&far->world, next);
-        happen(far, who);
-        world_done(&far->world);
-    }
-    look(far);
-    return true;
-}
-
-void far_wait(struct far *far, rl_time span)
-{
-    rl_time until = far->world.view.now + span;
-    while (pass(far, until))
+    int64_t until = events_now() + span * VIRTUAL_US;
+    while (events_step(until))
         ;
-    world_at(&far->world, until);
 }
 
-void far_lose(struct far *far, rl_node_set nodes)
+/* Runs until the operation has called back; returns how long that took. */
+static rl_time finish(struct far *far, void (*operation)(void *arg))
 {
-    for (; nodes; nodes &= nodes - 1) {
-        struct far_node *node = &far->node[rl_first(nodes)];
-        node->up = false;
-        node->silent = true;
-    }
-}
-
-void far_init(struct far *far, const struct far_terms *terms, uint64_t seed)
-{
-    memset(far, 0, sizeof(*far));
-    far->terms = *terms;
-    far->prng.state = seed;
-    far->world.params = (struct rl_lease_params){
-        .n = (uint8_t)terms->n,
-        .q = (uint8_t)rl_majority(terms->n),
-        .ttl = terms->ttl,
-        .max_hold = RL_NEVER,
-        .drift_ppm = 10000,
-    };
-    far->world.link_params = (struct rl_link_params){
-        .connect_timeout = RL_SECOND,
-        .quarantine = terms->quarantine,
-    };
-    for (unsigned i = 0; i < terms->n; i++)
-        far->node[i] = (struct far_node){
-            .up = true,
-            .turns = terms->mtbf ? exponential(far, terms->mtbf) : RL_NEVER,
-            .cut = RL_NEVER,
-            .step = RL_NEVER,
-        };
-    world_init(&far->world);
-    look(far);
-    far_wait(far, FAR_LOCKS_GAP);
-}
-
-/* --- a lock --- */
-
-static void step(struct far *far, enum rl_lease_event_type type)
-{
-    world_step(&far->world, (struct rl_lease_event){.type = type});
-    look(far);
-}
-
-/* Runs until the machine has left this state; returns how long that took. */
-static rl_time leave_state(struct far *far, enum rl_lease_state state)
-{
-    rl_time from = far->world.view.now;
-    while (far->world.lease.state == state && pass(far, RL_NEVER - 1))
-        ;
-    return far->world.view.now - from;
-}
-
-static bool owes_answers(const struct far *far)
-{
-    for (unsigned i = 0; i < far->terms.n; i++)
-        if (far->world.node[i].pending_count > 0)
-            return true;
-    return false;
+    int64_t from = events_now();
+    far->is_told = false;
+    process_call(&far->process, operation, far);
+    while (!far->is_told)
+        if (!events_step(NETWORK_NEVER))
+            abort();
+    return (events_now() - from) / VIRTUAL_US;
 }
 
 struct far_lock far_lock(struct far *far)
 {
-    struct far_lock lock = {0};
-    struct world *world = &far->world;
-    rl_lease_init(&world->lease, &world->params, world->ballot, NULL);
-    step(far, RL_EVENT_START);
-    lock.acquire = leave_state(far, RL_LEASE_ACQUIRING);
-    lock.held = world->lease.state == RL_LEASE_HELD;
+    struct far_lock lock = {.acquire = finish(far, acquire)};
+    lock.held = far->result.code == REDLOCK_OK;
+    lock.left = far->result.valid_ms * RL_MS;
     if (lock.held) {
-        lock.left = rl_lease_left(&world->lease, world->view.now);
-        far_wait(far, FAR_HOLD);
-        step(far, RL_EVENT_RELEASE);
-        lock.release = leave_state(far, RL_LEASE_RELEASING);
-        lock.released = world->lease.cause == RL_CAUSE_NONE;
-    } else {
-        leave_state(far, RL_LEASE_ABORTING);
+        far_wait(FAR_HOLD);
+        lock.release = finish(far, release);
+        lock.released = far->result.code == REDLOCK_OK;
     }
-    /* The next lock's machine must not get the events of this one. */
-    while (owes_answers(far) && pass(far, RL_NEVER - 1))
-        ;
+    process_call(&far->process, free_lease, far);
     return lock;
+}
+
+/* --- the beginning and the end --- */
+
+void far_begin(struct far *far, const struct far_terms *terms, uint64_t seed)
+{
+    *far = (struct far){.terms = *terms};
+    events_begin(seed);
+    network_begin();
+    network.draw_delay = draw_delay;
+    loss = terms->loss;
+    for (unsigned i = 0; i < terms->n; i++)
+        begin_node(far, i);
+    process_begin(&far->process, "host", 1);
+    far->process.wake_max = 0;
+    process_call(&far->process, make_client, far);
+    far_wait(FAR_LOCKS_GAP);
+}
+
+void far_end(struct far *far)
+{
+    process_call(&far->process, free_client, far);
+    process_end(&far->process);
+    for (unsigned i = 0; i < far->terms.n; i++)
+        node_end(&far->node[i].node);
+    network_end();
+    events_end();
 }

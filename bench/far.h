@@ -1,20 +1,21 @@
 /*
- * A client and distant nodes, in virtual time: the lease and the links are those of the
- * library, put together by the world of the stories; this file adds network delays, and
- * nodes that fail and return.
+ * A client and distant nodes, in virtual time: the library on the simulated network and
+ * servers of test/sim, and nodes that fail and return.
  */
 #ifndef RL_BENCH_FAR_H
 #define RL_BENCH_FAR_H
 
-#include "prng.h"
-#include "world.h"
+#include "core/types.h"
+#include "redlock/redlock.h"
+#include "sim/virtual/node.h"
+#include "sim/virtual/process.h"
 
 /* A message takes half of the round trip, plus an exponential time with this mean. */
 #define FAR_JITTER_SHARE 20 /* a share of the delay */
-#define FAR_JITTER_MORE  50 /* plus us */
+#define FAR_JITTER_MORE  (50 * VIRTUAL_US)
 
 /* A lost message is sent again so much later, plus a round trip. */
-#define FAR_RETRANSMISSION (200 * RL_MS)
+#define FAR_RETRANSMISSION (200 * VIRTUAL_MS)
 
 #define FAR_HOLD      (500 * RL_MS) /* how long a lock is held */
 #define FAR_LOCKS_GAP RL_SECOND
@@ -24,27 +25,24 @@ struct far_terms {
     rl_time round_trip[RL_NODES_MAX];
     unsigned loss;      /* one of this many messages is lost; 0: none */
     rl_time mtbf, mttr; /* the means of exponential times; 0: nodes never fail */
-    rl_time ttl, quarantine;
+    rl_time ttl;
+    bool durable; /* a node that returns may vote at once */
 };
 
 struct far_node {
-    bool up;
-    bool silent;   /* no reset reports a node that is down */
-    rl_time turns; /* when it fails or returns; RL_NEVER: not at random */
-    /* when the client notices that the connection is reset */
-    rl_time cut;
-    rl_time step;                   /* when the next step of connecting is done */
-    rl_time there, back;            /* what follows on the connection arrives no sooner */
-    rl_time arrives[WORLD_PENDING]; /* when its pending replies arrive */
-    unsigned pending;
-    bool stores; /* the token */
+    struct node node;
+    const struct far_terms *terms;
+    struct event turn; /* it fails or returns */
 };
 
 struct far {
     struct far_terms terms;
-    struct prng prng;
-    struct world world;
     struct far_node node[RL_NODES_MAX];
+    struct process process;
+    redlock_client *client;
+    redlock_lease *lease;
+    redlock_result result; /* of the last callback */
+    bool is_told;          /* it has come */
 };
 
 /* The result of one lock. */
@@ -54,14 +52,15 @@ struct far_lock {
     rl_time left;             /* of the reported validity */
 };
 
-/* All nodes are up and greeted. */
-void far_init(struct far *far, const struct far_terms *terms, uint64_t seed);
+/* All nodes are up and greeted; far_end() ends it. */
+void far_begin(struct far *far, const struct far_terms *terms, uint64_t seed);
+void far_end(struct far *far);
 
 /* These nodes are cut off, for ever and without a reset. */
-void far_lose(struct far *far, rl_node_set nodes);
+void far_lose(rl_node_set nodes);
 
 /* Lets time pass. */
-void far_wait(struct far *far, rl_time span);
+void far_wait(rl_time span);
 
 /* Acquires an uncontended key once, and releases it. */
 struct far_lock far_lock(struct far *far);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/quorum.h"
 #include "far.h"
 
 #define SEED      2026
@@ -87,7 +88,7 @@ static void print_times(const char *name, rl_time *times, unsigned count, const 
 
 static struct far_terms terms_of(const struct placement *placement, rl_time ttl)
 {
-    struct far_terms terms = {.loss = LOSS, .ttl = ttl, .quarantine = QUARANTINE};
+    struct far_terms terms = {.loss = LOSS, .ttl = ttl};
     for (; placement->where[terms.n]; terms.n++)
         terms.round_trip[terms.n] = placement->ms[terms.n] * RL_MS;
     return terms;
@@ -98,8 +99,8 @@ static void measure_latency(const struct placement *placement, size_t loss)
     static rl_time acquire[LOCKS], release[LOCKS], left[LOCKS];
     unsigned held = 0, released = 0;
     struct far_terms terms = terms_of(placement, TTL);
-    far_init(&far, &terms, SEED);
-    far_lose(&far, nodes_of(placement, losses[loss].centre, losses[loss].whole));
+    far_begin(&far, &terms, SEED);
+    far_lose(nodes_of(placement, losses[loss].centre, losses[loss].whole));
     for (unsigned i = 0; i < LOCKS; i++) {
         struct far_lock lock = far_lock(&far);
         if (lock.held) {
@@ -108,8 +109,9 @@ static void measure_latency(const struct placement *placement, size_t loss)
         }
         if (lock.released)
             release[released++] = lock.release;
-        far_wait(&far, FAR_LOCKS_GAP);
+        far_wait(FAR_LOCKS_GAP);
     }
+    far_end(&far);
     printf("  {\"placement\": \"%s\", \"gone\": \"%s\", \"held\": %.4f, ", placement->name,
            losses[loss].name, (double)held / LOCKS);
     print_times("acquire_ms", acquire, held, ", ");
@@ -125,11 +127,12 @@ static void measure_ttl(const struct placement *placement, rl_time ttl)
 {
     unsigned held = 0;
     struct far_terms terms = terms_of(placement, ttl);
-    far_init(&far, &terms, SEED);
+    far_begin(&far, &terms, SEED);
     for (unsigned i = 0; i < TTL_LOCKS; i++) {
         held += far_lock(&far).held;
-        far_wait(&far, FAR_LOCKS_GAP);
+        far_wait(FAR_LOCKS_GAP);
     }
+    far_end(&far);
     printf("  {\"placement\": \"%s\", \"ttl_ms\": %d, \"held\": %.4f}", placement->name,
            (int)(ttl / RL_MS), (double)held / TTL_LOCKS);
 }
@@ -165,20 +168,21 @@ static double binomial(unsigned n, double votes)
 static void measure_availability(unsigned n, rl_time quarantine)
 {
     struct far_terms terms = {
-        .n = n, .mtbf = MTBF, .mttr = MTTR, .ttl = TTL, .quarantine = quarantine};
+        .n = n, .mtbf = MTBF, .mttr = MTTR, .ttl = TTL, .durable = quarantine == 0};
     for (unsigned i = 0; i < n; i++)
         terms.round_trip[i] = RL_MS;
-    far_init(&far, &terms, SEED + n);
+    far_begin(&far, &terms, SEED + n);
     double sum = 0, squares = 0;
     for (unsigned batch = 0; batch < BATCHES; batch++) {
         unsigned held = 0;
         for (unsigned i = 0; i < BATCH; i++) {
             held += far_lock(&far).held;
-            far_wait(&far, TRIES_GAP);
+            far_wait(TRIES_GAP);
         }
         sum += (double)held / BATCH;
         squares += (double)held / BATCH * held / BATCH;
     }
+    far_end(&far);
     double mean = sum / BATCHES;
     double error = sqrt((squares / BATCHES - mean * mean) / (BATCHES - 1));
     /* It votes if it is up, and has been for a quarantine: times are exponential. */
