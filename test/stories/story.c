@@ -2,28 +2,29 @@
  * story FILE: plays a story and compares; story -w FILE: plays it and writes it again.
  *
  * A story is prose with steps in it. A step is a line "120 ms  EVENT; OUTCOME": the event
- * is executed, and the outcome is what the machines did, so the file is the script and the
- * expectation in one. Timers that are due before a step run, and are shown if they had an
- * effect. "with 5 nodes, ttl 10000 ms" begins a story anew.
+ * is executed, and the outcome is what the client did, so the file is the script and the
+ * expectation in one. What happens before a step is shown, too: "time passes". "with 5
+ * nodes, ttl 10000 ms" begins a story anew, with a client that has greeted its nodes.
  */
-#include "world.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "holder.h"
+#include "nodes.h"
+#include "outcome.h"
+
 #define LINES_MAX 400
 #define LINE_MAX_ 512
-#define TICKS_MAX 10000 /* before one step */
 
 struct text {
     char *line[LINES_MAX];
     size_t lines;
 };
 
-static struct world world;
 static struct text shown_story;
 static const char *where = "";
+static int64_t played; /* until this time of the story, ns */
 
 static void fail(const char *why, const char *what)
 {
@@ -40,7 +41,7 @@ static void add_line(const char *line)
 
 /* --- the beginning --- */
 
-static rl_time number_after(const char *text, const char *word, rl_time otherwise)
+static int64_t number_after(const char *text, const char *word, int64_t otherwise)
 {
     const char *at = strstr(text, word);
     return at ? strtoll(at + strlen(word), NULL, 10) : otherwise;
@@ -48,28 +49,24 @@ static rl_time number_after(const char *text, const char *word, rl_time otherwis
 
 static void begin(const char *line)
 {
-    memset(&world, 0, sizeof(world));
-    unsigned n = (unsigned)number_after(line, "with ", 5);
-    world.params = (struct rl_lease_params){
-        .n = (uint8_t)n,
-        .q = (uint8_t)number_after(line, "quorum ", rl_majority(n)),
-        .ttl = number_after(line, "ttl ", 10000) * RL_MS,
-        .margin = number_after(line, "margin ", 0) * RL_MS,
-        .min_validity = number_after(line, "least validity ", 0) * RL_MS,
-        .extend_every = number_after(line, "extended every ", 0) * RL_MS,
-        .max_hold = RL_NEVER,
-        .node_timeout = number_after(line, "timeout ", 0) * RL_MS,
-        .drift_ppm = 10000,
-    };
-    if (strstr(line, "held at most "))
-        world.params.max_hold = number_after(line, "held at most ", 0) * RL_MS;
-    world.link_params = (struct rl_link_params){
-        .connect_timeout = RL_SECOND,
-        .node_timeout = world.params.node_timeout,
-        .quarantine = number_after(line, "quarantine ", 60000) * RL_MS,
-    };
-    world_init(&world);
-    world_greet_all(&world);
+    struct terms terms = {.n = (unsigned)number_after(line, "with ", 5)};
+    holder_end();
+    redlock_options_init(&terms.client);
+    redlock_lease_options_init(&terms.lease);
+    terms.client.quorum = (unsigned)number_after(line, "quorum ", REDLOCK_AUTO);
+    terms.client.node_timeout_ms = number_after(line, "timeout ", REDLOCK_AUTO);
+    terms.client.max_ttl_ms = number_after(line, "longest ttl ", REDLOCK_AUTO);
+    terms.client.durable = strstr(line, "durable");
+    terms.lease.ttl_ms = number_after(line, "ttl ", 10000);
+    terms.lease.margin_ms = number_after(line, "margin ", 0);
+    terms.lease.min_validity_ms = number_after(line, "least validity ", 0);
+    terms.lease.max_hold_ms = number_after(line, "held at most ", REDLOCK_UNLIMITED);
+    terms.lease.watchdog = strstr(line, "watchdog");
+    terms.is_subscribed = strstr(line, "subscribed");
+    holder_begin(&terms);
+    played = 0;
+    outcome_begin();
+    outcome_look(0);
 }
 
 /* --- events --- */
@@ -84,7 +81,7 @@ static rl_node_set read_nodes(const char **text)
     while (**text >= '0' && **text <= '9') {
         char *end;
         unsigned long node = strtoul(*text, &end, 10);
-        if (node < 1 || node > world.params.n)
+        if (node < 1 || node > holder.terms.n)
             fail("no such node", where);
         nodes |= rl_bit((unsigned)node - 1);
         *text = end + (*end == ' ');
@@ -97,41 +94,47 @@ static bool starts(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* The word of a reply, and the command to which it replies. */
+/* Another client's key, and for how many ms more. */
+#define ANOTHERS "*2\r\n$39\r\np23456723456723456723456723456723@other\r\n:%d\r\n"
+
+/* The words of a reply, the command to which it replies, and what the node writes. */
 static const struct {
     const char *verb;
-    enum rl_command text;
-    enum rl_vote vote;
+    enum rl_command command;
+    const char *reply;
 } answers[] = {
-    {"grant", RL_CMD_ACQUIRE, RL_VOTE_GRANTED},
-    {"refuse", RL_CMD_ACQUIRE, RL_VOTE_HELD},
-    {"extend", RL_CMD_EXTEND, RL_VOTE_GRANTED},
-    {"recreate", RL_CMD_EXTEND, RL_VOTE_RECREATED},
-    {"lost it", RL_CMD_EXTEND, RL_VOTE_GONE},
-    {"has another's key", RL_CMD_EXTEND, RL_VOTE_HELD},
-    {"have another's key", RL_CMD_EXTEND, RL_VOTE_HELD},
-    {"delete", RL_CMD_RELEASE, RL_VOTE_GRANTED},
-    {"had nothing", RL_CMD_RELEASE, RL_VOTE_GONE},
-    {"found another's key", RL_CMD_RELEASE, RL_VOTE_HELD},
+    {"grant", RL_CMD_ACQUIRE, "+OK\r\n"},
+    {"refuse", RL_CMD_ACQUIRE, "$-1\r\n"},
+    {"extend", RL_CMD_EXTEND, ":1\r\n"},
+    {"recreate", RL_CMD_EXTEND, ":2\r\n"},
+    {"lost it", RL_CMD_EXTEND, ":0\r\n"},
+    {"has another's key", RL_CMD_EXTEND, ANOTHERS},
+    {"have another's key", RL_CMD_EXTEND, ANOTHERS},
+    {"delete", RL_CMD_RELEASE, ":1\r\n"},
+    {"had nothing", RL_CMD_RELEASE, ":0\r\n"},
+    {"found another's key", RL_CMD_RELEASE, ANOTHERS},
 };
 
 static void answer(unsigned node, const char *verb)
 {
+    char reply[128];
+    enum rl_command command = nodes_next_command(node);
     if (starts(verb, "fail")) {
         const char *error = strstr(verb, "with ");
-        enum rl_fault fault =
-            error ? rl_fault_of_error(error + 5, strcspn(error + 5, " ,;")) : RL_FAULT_ERR;
-        if (!world_reply(&world, node, RL_VOTE_ERROR, fault, -1))
-            fail("it has no pending command", where);
+        if (command == RL_COMMANDS || !error)
+            fail("it has no pending command, or no error", where);
+        snprintf(reply, sizeof(reply), "-%s of the story\r\n", error + 5);
+        nodes_reply(node, reply);
         return;
     }
     for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
         if (!starts(verb, answers[i].verb))
             continue;
-        int32_t pttl = (int32_t)number_after(verb, "for ", -1);
-        if (!world_answer(&world, node, answers[i].text, answers[i].vote, RL_FAULT_NONE,
-                          pttl))
+        if (command != answers[i].command)
             fail("its oldest command is another", where);
+        snprintf(reply, sizeof(reply), answers[i].reply,
+                 (int)number_after(verb, "for ", -1));
+        nodes_reply(node, reply);
         return;
     }
     fail("unknown verb of a node", where);
@@ -139,92 +142,84 @@ static void answer(unsigned node, const char *verb)
 
 static void greet(unsigned node, const char *verb)
 {
-    struct rl_identity identity = {
-        .is_master = !strstr(verb, "replica"),
-        .is_cluster = strstr(verb, "cluster"),
-        .is_duplicate = strstr(verb, "twice"),
-    };
-    if (!world_greet(&world, node, identity))
+    if (holder.client->nodes.node[node].link.state != RL_LINK_GREETING)
         fail("it has no connection attempt", where);
+    nodes_greet(node, strstr(verb, "replica")                ? GUISE_REPLICA
+                      : strstr(verb, "cluster")              ? GUISE_CLUSTER
+                      : strstr(verb, "the server of node 1") ? GUISE_FIRST
+                                                             : GUISE_MASTER);
 }
 
 static void node_does(unsigned node, const char *verb)
 {
-    if (starts(verb, "is cut off") || starts(verb, "are cut off")) {
-        world_cut(&world, node);
-    } else if (starts(verb, "restart")) {
-        world.node[node].letter++;
-        world_cut(&world, node);
-    } else if (starts(verb, "is greeted") || starts(verb, "are greeted")) {
+    if (starts(verb, "is cut off") || starts(verb, "are cut off"))
+        nodes_cut(node);
+    else if (starts(verb, "restart"))
+        nodes_restart(node);
+    else if (starts(verb, "is greeted") || starts(verb, "are greeted"))
         greet(node, verb);
-    } else {
-        answer(node, verb);
-    }
-}
-
-static void we_do(const char *verb)
-{
-    struct rl_lease_event event = {0};
-    if (starts(verb, "acquire"))
-        event.type = RL_EVENT_START;
-    else if (starts(verb, "join the queue"))
-        event.type = RL_EVENT_ENQUEUE;
-    else if (starts(verb, "extend"))
-        event.type = RL_EVENT_EXTEND;
-    else if (starts(verb, "release") || starts(verb, "cancel"))
-        event.type = RL_EVENT_RELEASE;
-    else if (starts(verb, "adopt"))
-        event.type = RL_EVENT_ADOPT;
-    else if (starts(verb, "disown"))
-        event.type = RL_EVENT_DISOWN;
-    else if (starts(verb, "wake"))
-        event.type = RL_EVENT_EXPIRE;
     else
-        fail("unknown verb", where);
-    event.ttl = number_after(verb, "to ", 0) * RL_MS;
-    event.deadline = number_after(verb, "until ", 0) * RL_MS;
-    world_step(&world, event);
+        answer(node, verb);
 }
 
-static void add_step(const char *event)
+static void add_step(int64_t ms, const char *event, const char *outcome)
 {
     char line[4 * LINE_MAX_];
-    snprintf(line, sizeof(line), "%9lld ms  %s%s%s", (long long)(world.view.now / RL_MS),
-             event, *world.outcome ? "; " : "", world.outcome);
+    snprintf(line, sizeof(line), "%9lld ms  %s%s%s", (long long)ms, event,
+             *outcome ? "; " : "", outcome);
     add_line(line);
 }
 
-/* "120 ms  EVENT; OUTCOME"; the outcome is not read. */
-static void step(const char *line, rl_time now)
+/* Time passes until then; a ms in which something changes is shown. Returns the last. */
+static int64_t pass(int64_t until)
 {
-    static const char timer[] = "time passes";
+    int64_t shown = -1;
+    while (played < until) {
+        int64_t ms = (played + EARLY) / VIRTUAL_MS, end = (ms + 1) * VIRTUAL_MS - EARLY;
+        played = end < until ? end : until;
+        outcome_begin();
+        holder_run(played - 1);
+        outcome_look(0);
+        const char *outcome = outcome_end();
+        if (*outcome)
+            add_step(shown = ms, "time passes", outcome);
+    }
+    return shown;
+}
+
+static void look(rl_node_set greeted)
+{
+    holder_run(played);
+    outcome_look(greeted);
+}
+
+/* "120 ms  EVENT; OUTCOME"; the outcome is not read. */
+static void step(const char *line, int64_t ms)
+{
     char event[LINE_MAX_];
     snprintf(event, sizeof(event), "%s", strstr(line, " ms  ") + 5);
     event[strcspn(event, ";")] = '\0';
-    bool passes = strcmp(event, timer) == 0;
-    bool stopped = starts(event, "we wake"); /* the process stood still: no timer ran */
-    bool shown = false;
-    unsigned ticks = 0;
-    while (!stopped && world_tick(&world, passes ? now : now - 1)) {
-        if (++ticks > TICKS_MAX)
-            fail("the timers never end", where);
-        if (*world.outcome) {
-            add_step(timer);
-            shown = world.view.now == now;
-        }
+    if (strcmp(event, "time passes") == 0) {
+        if (pass((ms + 1) * VIRTUAL_MS - EARLY) != ms)
+            add_step(ms, event, "");
+        return;
     }
-    world_at(&world, now);
+    pass(ms * VIRTUAL_MS);
+    outcome_begin();
     const char *verb = event;
     rl_node_set nodes = read_nodes(&verb);
-    for (rl_node_set rest = nodes; rest; rest &= rest - 1)
-        node_does(rl_first(rest), verb);
-    if (starts(event, "we "))
-        we_do(event + 3);
-    else if (!nodes && !passes)
-        fail("unknown subject", where);
-    world_done(&world);
-    if (!passes || !shown)
-        add_step(event);
+    for (rl_node_set rest = nodes; rest; rest &= rest - 1) {
+        unsigned node = rl_first(rest);
+        node_does(node, verb);
+        look(strstr(verb, "greeted") ? rl_bit(node) : 0);
+    }
+    if (!nodes) {
+        int64_t to = number_after(verb, "until ", number_after(verb, "to ", 0));
+        if (!starts(verb, "we ") || !holder_do(verb + 3, to))
+            fail("unknown event", where);
+        look(0);
+    }
+    add_step(ms, event, outcome_end());
 }
 
 /* --- files --- */
@@ -249,9 +244,9 @@ static void play(const struct text *text)
     for (size_t i = 0; i < text->lines; i++) {
         char *end;
         where = text->line[i];
-        rl_time now = strtoll(where, &end, 10);
+        int64_t ms = strtoll(where, &end, 10);
         if (end != where && starts(end, " ms  ")) {
-            step(where, now * RL_MS);
+            step(where, ms);
             continue;
         }
         if (starts(where, "    with "))
@@ -316,6 +311,7 @@ int main(int argc, char **argv)
         fail("usage", "story [-w] FILE");
     struct text golden = read_text(argv[argc - 1]);
     play(&golden);
+    holder_end();
     bool equal = same(&golden, &shown_story);
     if (anew)
         write_text(argv[2], &shown_story);
