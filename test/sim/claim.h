@@ -59,7 +59,7 @@ struct claim {
 
     /* By nodes of its client's list: */
     rl_node_set asked, granted, told, answered, released;
-    rl_node_set garbled; /* a reply was nonsense, which the client may have believed */
+    rl_node_set garbled; /* nonsense was read there, or before: perhaps it was believed */
     rl_node_set missing; /* heard to be so, once, and not granted since ... */
     rl_node_set surely_missing; /* ... in reply to what was asked last */
     uint64_t asked_last;        /* in this iteration */

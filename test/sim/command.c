@@ -20,7 +20,8 @@ struct account {
     struct request request;
     struct bytes unparsed; /* the begin of a command whose rest is not written yet */
     struct command *first, **last;
-    bool is_subscribed; /* the process knows that it gets them */
+    bool is_subscribed; /* the process knows that it gets notifications */
+    bool is_garbled;    /* it has read nonsense */
     /* of the greeting, so far: */
     bool is_master, is_cluster, is_loading, is_known;
     uint32_t process;
@@ -379,6 +380,8 @@ static void on_read(struct connection *connection, void *note)
               truths[command->truth]);
     if (command->ask == ASK_SUBSCRIBE)
         account->is_subscribed = command->truth == TRUTH_GRANTED;
+    account->is_garbled |= command->truth == TRUTH_UNKNOWN;
+    command->is_unsure = account->is_garbled;
     if (client->number == command->client_number)
         oracle_heard(command, !client_is_link(client, connection->owner));
     free(command);

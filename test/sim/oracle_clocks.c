@@ -50,6 +50,21 @@ static bool knows_deployment(const struct client *client)
     return marked > world.plan.n / 2;
 }
 
+/* It may be one: the guard decides. The next reply may be the first again. */
+static void note_fault(struct sample *sample)
+{
+    sample->fault_at = events_now();
+    sample->is_doubted = true;
+    sample->is_known = false;
+}
+
+void oracle_garbled(struct client *client, unsigned node)
+{
+    note_fault(&client->node[node].sample);
+    client->node[node].sample.is_garbled = true;
+    doubt(client);
+}
+
 void oracle_sample(struct client *client, const struct command *command)
 {
     struct sample *sample = &client->node[command->node].sample, old = *sample;
@@ -76,11 +91,8 @@ void oracle_sample(struct client *client, const struct command *command)
     int64_t lost = (old.told - old.heard) - (told - command->said_raw);
     int64_t most = borne(heard - old.sent);
     bool changed = command->clock_changes != old.clock_changes;
-    if (same && (changed || gained > most / 4 || lost > most / 4)) { /* the guard decides */
-        sample->fault_at = events_now();
-        sample->is_doubted = true;
-        sample->is_known = false; /* the next reply may be the first again */
-    }
+    if (same && (changed || old.is_garbled || gained > most / 4 || lost > most / 4))
+        note_fault(sample);
     if (!old.is_known || !same) {
         sample->is_doubted |= same; /* by what was told before that */
         doubt(client);

@@ -127,7 +127,7 @@ static void hear_vote(const struct client *client, const struct command *command
     case TRUTH_HELD:
     case TRUTH_GONE:
     case TRUTH_RECREATED: forget(claim, command->node, command->iteration); break;
-    case TRUTH_UNKNOWN: claim->garbled |= rl_bit(command->node); break;
+    case TRUTH_UNKNOWN: break;
     }
 }
 
@@ -172,12 +172,16 @@ void oracle_heard(const struct command *command, bool of_subscriber)
         hear_process(client, command);
     if (command->ask == ASK_GREETING)
         hear_greeting(client, command);
+    else if (command->truth == TRUTH_UNKNOWN && world.plan.fenced)
+        oracle_garbled(client, command->node);
     else if (command->told_us > 0 && world.plan.fenced)
         oracle_sample(client, command);
     if (command->ask == ASK_GREETING || command->ask == ASK_MARKER)
         hear_marker(&client->node[command->node], command);
     if (!claim || claim_is_former(claim, command))
         return;
+    if (command->is_unsure)
+        claim->garbled |= rl_bit(command->node);
     if (command->ask == ASK_RELEASE)
         hear_release(client, command, claim);
     if (command->ask == ASK_RAISE && command->truth == TRUTH_GRANTED)

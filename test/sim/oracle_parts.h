@@ -33,6 +33,7 @@ bool oracle_ran_ahead(unsigned server, int64_t since);
 /* A node told its time. */
 void oracle_sample(struct client *client, const struct command *command);
 
+void oracle_garbled(struct client *client, unsigned node); /* or what can be no time */
 void oracle_clocks_iterated(struct client *client);
 
 /* The client has seen that the clock of the server was set: its vote must not count. */

@@ -105,8 +105,10 @@ static void judge_explanation(const struct user *user)
 /* Those who deleted the token have said so. */
 static void judge_release(const struct user *user, const redlock_result *result)
 {
+    rl_node_set unsure = user->claim->garbled;
     unsigned released = rl_count(user->claim->released);
-    bool right = result->code == REDLOCK_UNCONFIRMED ? released < world.plan.q
+    unsigned surely = rl_count(user->claim->released & ~unsure);
+    bool right = result->code == REDLOCK_UNCONFIRMED ? surely < world.plan.q
                  : result->code == REDLOCK_OK        ? released > 0
                                                      : true;
     if (!right)
