@@ -405,7 +405,8 @@ bool command_is_idle(const struct connection *connection)
 bool command_is_subscribed(const struct connection *connection)
 {
     const struct account *account = connection->account;
-    return account && account->is_subscribed && !connection->error;
+    return account && account->is_subscribed && !connection->error &&
+           !connection->is_half_closed;
 }
 
 static void on_dropped(struct connection *connection, void *note)

@@ -84,18 +84,23 @@ static void part(void)
                 fault_block(c, s, 3, events_now() + span);
 }
 
-static void cut(const struct client *client, unsigned node)
+/* Half: what the client writes is still executed, until it closes, too. */
+static void cut(const struct client *client, unsigned node, bool half)
 {
     struct connection *next;
     unsigned host = client->address[node];
-    TRACE("a connection between client %u and node %u is reset", client->index + 1,
-          node + 1);
+    TRACE("a connection between client %u and node %u is %s", client->index + 1, node + 1,
+          half ? "half-closed" : "reset");
     for (struct connection *connection = network.connection; connection;
          connection = next) {
         next = connection->next;
         if (connection->stream && connection->process == &client->process &&
-            connection->host == host && !draw_once_in(3))
-            connection_cut(connection, draw_once_in(2));
+            connection->host == host && !draw_once_in(3)) {
+            if (half)
+                connection_half_close(connection);
+            else
+                connection_cut(connection, draw_once_in(2));
+        }
     }
 }
 
@@ -148,7 +153,8 @@ static void strike(enum fault fault, struct client *client, unsigned node,
     case FAULT_CRASH: crash(client); break;
     case FAULT_BLOCK: fault_block_path(client, server, fault_span()); break;
     case FAULT_PARTITION: part(); break;
-    case FAULT_CUT: cut(client, node); break;
+    case FAULT_CUT: cut(client, node, false); break;
+    case FAULT_HALF: cut(client, node, true); break;
     case FAULT_NAME: confuse_name(node); break;
     case FAULT_STOP: fault_hang(server); break;
     case FAULT_RESTART: fault_restart(server, false); break;

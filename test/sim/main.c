@@ -1,7 +1,7 @@
 /*
  * sim --seeds N [--from S|fresh] [--jobs N] [--json FILE] [--stop]
  * sim --minutes M [--from S] [--jobs N] [--json FILE]
- * sim --seed S [--trace]
+ * sim --seed S [--trace] [--storm N] [--without FAULTS]
  * sim --hash N [--from S]
  */
 #include <inttypes.h>
@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "report.h"
+#include "shorten.h"
 #include "world.h"
 
 static const char usage_text[] =
@@ -22,7 +23,9 @@ static const char usage_text[] =
     "           --stop: until the first that breaks something\n"
     "       sim --minutes M [--from S] [--jobs N] [--json FILE]\n"
     "           plays new seeds for so long\n"
-    "       sim --seed S [--trace]    plays one, and tells its story\n"
+    "       sim --seed S [--trace] [--storm N] [--without FAULTS]\n"
+    "           plays one, and tells its story; if it breaks something, it is shortened:\n"
+    "           to the first N events of the storm, without some of the faults\n"
     "       sim --hash N [--from S]   prints one hash of the traces of N seeds\n";
 
 #define REPORTS_MAX 10
@@ -46,6 +49,36 @@ static void report(uint64_t seed)
            verdict->text, (double)(verdict->at - VIRTUAL_S) / 1e6, seed);
 }
 
+#define STORY_MAX 200 /* lines, the last */
+
+static void tell_end(const char *story, size_t len)
+{
+    const char *from = story + len;
+    for (unsigned lines = 0; from > story && lines <= STORY_MAX; from--)
+        lines += from[-1] == '\n';
+    fputs(from > story ? from + 1 : story, stdout);
+}
+
+/* The run that is played anew counts nothing. */
+static void tell_shortest(uint64_t seed, struct cut cut)
+{
+    const struct figures counted = figures;
+    cut = shorten(seed, cut);
+    printf("the shortest that breaks the same: %" PRIu64
+           " events\n"
+           "    ./dev sim --seed %" PRIu64 "%s --trace\n",
+           cut.events, seed, shorten_arguments(&cut));
+    char *story = NULL;
+    size_t len = 0;
+    world.trace.to = open_memstream(&story, &len);
+    world_play(seed, &cut);
+    if (world.trace.to && fclose(world.trace.to) == 0)
+        tell_end(story, len);
+    world.trace.to = NULL;
+    free(story);
+    figures = counted;
+}
+
 /* An assertion of the core that fails names the seed, too. */
 static void on_abort(int number)
 {
@@ -60,6 +93,7 @@ struct arguments {
     uint64_t seeds, from, seed, hash, minutes, jobs;
     const char *json;
     bool trace, stop, has_seed;
+    struct cut cut;
 };
 
 /* Every `step`-th seed. */
@@ -69,13 +103,15 @@ static void play_many(const struct arguments *arguments, uint64_t first, uint64_
     for (uint64_t i = first; arguments->minutes || i < arguments->seeds; i += step) {
         if (arguments->minutes && seconds() >= end)
             return;
-        world_play(arguments->from + i);
+        world_play(arguments->from + i, NULL);
         if (world.verdict.broken == INVARIANT_NONE)
             continue;
         if (figures.violations <= REPORTS_MAX)
             report(arguments->from + i);
         if (arguments->stop)
             return;
+        if (figures.violations == 1)
+            tell_shortest(arguments->from + i, (struct cut){0});
     }
 }
 
@@ -175,6 +211,10 @@ static bool read_arguments(char **argv, struct arguments *arguments)
             read = read_number(*at, &arguments->hash);
         else if (strcmp(name, "--seed") == 0)
             read = arguments->has_seed = read_number(*at, &arguments->seed);
+        else if (strcmp(name, "--storm") == 0)
+            read = read_number(*at, &arguments->cut.events);
+        else if (strcmp(name, "--without") == 0)
+            read = *at && shorten_read_names(*at, &arguments->cut.without);
         else if (strcmp(name, "--json") == 0)
             read = (arguments->json = *at) != NULL;
         if (!read) /* also where the value is missing: there the words end */
@@ -191,24 +231,29 @@ static bool read_arguments(char **argv, struct arguments *arguments)
            arguments->hash > 0;
 }
 
-static int play_one(uint64_t seed, bool trace)
+/* One that breaks something is shortened, unless it is traced. */
+static int play_one(const struct arguments *arguments)
 {
-    world.trace.to = trace ? stdout : NULL;
-    world_play(seed);
-    if (!trace) {
-        if (world.verdict.broken != INVARIANT_NONE)
-            report(seed);
-        printf("seed %" PRIu64 ": %u acquisitions, hash %016" PRIx64 "\n", seed,
-               world.acquisitions, world.trace.hash);
-    }
-    return world.verdict.broken == INVARIANT_NONE ? 0 : 1;
+    uint64_t seed = arguments->seed;
+    world.trace.to = arguments->trace ? stdout : NULL;
+    world_play(seed, &arguments->cut);
+    bool broken = world.verdict.broken != INVARIANT_NONE;
+    if (arguments->trace)
+        return broken;
+    if (broken)
+        report(seed);
+    printf("seed %" PRIu64 ": %u acquisitions, hash %016" PRIx64 "\n", seed,
+           world.acquisitions, world.trace.hash);
+    if (broken)
+        tell_shortest(seed, arguments->cut);
+    return broken;
 }
 
 static int hash_many(uint64_t from, uint64_t count)
 {
     uint64_t hash = 0;
     for (uint64_t i = 0; i < count; i++) {
-        world_play(from + i);
+        world_play(from + i, NULL);
         hash = (hash ^ world.trace.hash) * UINT64_C(0x100000001b3);
     }
     printf("%016" PRIx64 "\n", hash);
@@ -224,7 +269,7 @@ int main(int argc, char **argv)
     signal(SIGABRT, on_abort);
     setvbuf(stdout, NULL, _IOLBF, 0); /* what was told before an assertion fails is read */
     if (arguments.has_seed)
-        return play_one(arguments.seed, arguments.trace);
+        return play_one(&arguments);
     if (arguments.hash > 0)
         return hash_many(arguments.from, arguments.hash);
     double start = seconds();

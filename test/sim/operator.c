@@ -111,7 +111,9 @@ static void on_admitted(redlock_client *handle, const redlock_admitted *result, 
         client->ends = true;
         return;
     }
-    if (result->code == REDLOCK_WRONG_DEPLOYMENT && !storm && result->node >= 0)
+    bool is_in_the_way =
+        result->code == REDLOCK_WRONG_DEPLOYMENT || result->code == REDLOCK_NOT_EMPTY;
+    if (is_in_the_way && !storm && result->node >= 0)
         empty((unsigned)result->node);
     if (result->code == REDLOCK_UNADMITTED && !storm)
         begin_anew(client);

@@ -131,6 +131,17 @@ static void draw_nodes(struct plan *plan)
         plan->q += 1 + (unsigned)events_random(plan->n - plan->q);
 }
 
+void plan_cut(struct plan *plan, const struct cut *cut)
+{
+    if (cut->events > 0 && cut->events < plan->events)
+        plan->events = (unsigned)cut->events;
+    for (unsigned i = 0; i < FAULT_COUNT; i++)
+        if (cut->without >> i & 1) {
+            plan->weights -= plan->weight[i];
+            plan->weight[i] = 0;
+        }
+}
+
 void plan_draw(struct plan *plan)
 {
     static const uint32_t drifts[] = {10000, 10000, 10000, 1000, 50000};

@@ -28,6 +28,7 @@
     X(BLOCK, "a path is blocked, one way or both")                                         \
     X(PARTITION, "some clients are separated from some servers")                           \
     X(CUT, "a connection is reset from outside")                                           \
+    X(HALF, "a connection is half-closed: its server goes on reading")                     \
     X(SPIKE, "a message is slow")                                                          \
     X(LOSS, "a message is lost, and sent again")                                           \
     X(SPLIT, "a message arrives in two parts")                                             \
@@ -61,6 +62,14 @@ enum fault {
 const char *fault_name(enum fault fault);
 const char *fault_text(enum fault fault);
 
+/* What is left out of a run, to make it shorter. */
+struct cut {
+    uint64_t events;  /* the storm has no more; 0: as drawn */
+    uint64_t without; /* a set of faults */
+};
+
+_Static_assert(FAULT_COUNT <= 64, "a bit of `without` for each");
+
 /* All times in ns. */
 struct plan {
     unsigned clients, users, resources, n, q;
@@ -93,6 +102,7 @@ struct plan {
 bool plan_disturbs(const struct plan *plan);
 
 void plan_draw(struct plan *plan);
+void plan_cut(struct plan *plan, const struct cut *cut);
 
 /* How much a client's clock may lose, and a server's may gain: both use up the drift. */
 int32_t plan_loss(const struct plan *plan);

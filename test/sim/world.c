@@ -191,9 +191,9 @@ static void count(void)
         figures.nearest_ppm = plan->beyond_ppm;
 }
 
-void world_play(uint64_t seed)
+void world_play(uint64_t seed, const struct cut *cut)
 {
-    world_begin(seed);
+    world_begin(seed, cut);
     run(CLOCK_NEVER - 1, world.plan.events, false);
     if (is_unbroken())
         calm();

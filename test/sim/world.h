@@ -62,11 +62,12 @@ struct world {
 extern struct world world;
 extern struct figures figures;
 
-/* Plays the run of a seed; the verdict and the trace's hash stay in `world`. */
-void world_play(uint64_t seed);
+/* Plays the run of a seed; the verdict and the trace's hash stay in `world`. `cut`: what is
+ * left out; NULL: nothing. */
+void world_play(uint64_t seed, const struct cut *cut);
 
 /* Servers and clients, of an empty world. */
-void world_begin(uint64_t seed);
+void world_begin(uint64_t seed, const struct cut *cut);
 void world_end(void);
 
 const char *world_key(unsigned resource);

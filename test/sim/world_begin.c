@@ -110,7 +110,7 @@ static void skip_to_begin(void)
         ;
 }
 
-void world_begin(uint64_t seed)
+void world_begin(uint64_t seed, const struct cut *cut)
 {
     FILE *to = world.trace.to;
     struct keyspace saved[SERVERS_MAX];
@@ -126,6 +126,8 @@ void world_begin(uint64_t seed)
     network.observer = &command_observer;
     skip_to_begin();
     plan_draw(&world.plan);
+    if (cut)
+        plan_cut(&world.plan, cut);
     world.clients = world.plan.clients + world.plan.fenced;
     world.fault = (struct event){.happen = on_fault};
     oracle_begin();

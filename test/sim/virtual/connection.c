@@ -316,10 +316,9 @@ void connection_leave(struct connection *connection, bool is_aborted)
 void connection_write(struct connection *connection, const char *bytes, size_t len,
                       void *note)
 {
-    if (!connection->stream) { /* its kernel answers with a reset, or nobody does */
-        struct segment *segment = pipe_add(&connection->down, bytes, len);
-        segment->note = note;
-        pipe_clear(connection, &connection->down);
+    if (!connection->stream || connection->is_half_closed) { /* nobody reads it */
+        if (note && network.observer && network.observer->dropped)
+            network.observer->dropped(connection, note);
         return;
     }
     network_note(bytes, len);
@@ -328,15 +327,26 @@ void connection_write(struct connection *connection, const char *bytes, size_t l
     pipe_send(connection, &connection->down, DOWN, segment);
 }
 
+static void send_end(struct connection *connection)
+{
+    if (!connection->stream || connection->is_half_closed)
+        return;
+    struct segment *end = pipe_add(&connection->down, NULL, 0);
+    end->is_end = true;
+    pipe_send(connection, &connection->down, DOWN, end);
+}
+
+void connection_half_close(struct connection *connection)
+{
+    send_end(connection);
+    connection->is_half_closed = true;
+}
+
 void connection_close(struct connection *connection)
 {
     connection->peer = NULL;
     pipe_clear(connection, &connection->up);
-    if (connection->stream) {
-        struct segment *end = pipe_add(&connection->down, NULL, 0);
-        end->is_end = true;
-        pipe_send(connection, &connection->down, DOWN, end);
-    }
+    send_end(connection);
     if (!connection->is_busy)
         forget_if_over(connection);
 }

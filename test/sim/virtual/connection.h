@@ -38,6 +38,7 @@ struct connection {
     bool is_aborted;          /* by the process, or somebody between: not in order */
     bool is_busy;             /* the server processes what arrived */
     int error;                /* what the process gets, once it has read the rest */
+    bool is_half_closed;      /* the server's side: nothing that it writes is sent */
     bool has_ended;           /* nothing follows what has arrived at the process */
     struct segment *inbox, **inbox_last; /* what has, and was not read */
     struct pipe up, down;
@@ -71,6 +72,10 @@ void connection_break(struct connection *connection);
 
 /* Resets it from outside; `unseen`: the server does not notice for a while. */
 void connection_cut(struct connection *connection, bool unseen);
+
+/* The process reads the end; what it writes is still executed, and nobody reads the
+ * replies. */
+void connection_half_close(struct connection *connection);
 
 /* It is gone for both sides at once, without a word. */
 void connection_forget(struct connection *connection);
