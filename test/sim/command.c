@@ -343,6 +343,7 @@ void *command_ran(const struct node_command *command, struct rl_word reply, bool
         account->last = &account->first;
     ours->next = NULL;
     ours->is_straggler = command->is_straggler;
+    ours->is_garbled = garbled;
     note_greeting(account, ours, command, server, is_fine);
     note_state(ours, account, server);
     if (ours->ask == ASK_MARKER && is_fine) {
@@ -380,7 +381,7 @@ static void on_read(struct connection *connection, void *note)
               truths[command->truth]);
     if (command->ask == ASK_SUBSCRIBE)
         account->is_subscribed = command->truth == TRUTH_GRANTED;
-    account->is_garbled |= command->truth == TRUTH_UNKNOWN;
+    account->is_garbled |= command->is_garbled;
     command->is_unsure = account->is_garbled;
     if (client->number == command->client_number)
         oracle_heard(command, !client_is_link(client, connection->owner));

@@ -65,8 +65,9 @@ struct command {
     int64_t expires;                   /* of the token there, ms; 0: it is not there */
     char value[REDLOCK_TOKEN_MAX + 1]; /* that is there instead */
     int64_t pttl;
-    bool is_unsure; /* it or a reply before it was nonsense: perhaps it is not believed */
-    bool tells_process;                               /* it is that part of a greeting */
+    bool is_garbled;    /* the reply is nonsense */
+    bool is_unsure;     /* so is one before it: perhaps it is not believed */
+    bool tells_process; /* it is that part of a greeting */
     bool is_master, is_cluster, is_loading, is_known; /* what the greeting told */
 };
 

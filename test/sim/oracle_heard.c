@@ -172,7 +172,7 @@ void oracle_heard(const struct command *command, bool of_subscriber)
         hear_process(client, command);
     if (command->ask == ASK_GREETING)
         hear_greeting(client, command);
-    else if (command->truth == TRUTH_UNKNOWN && world.plan.fenced)
+    else if (command->is_garbled && world.plan.fenced)
         oracle_garbled(client, command->node);
     else if (command->told_us > 0 && world.plan.fenced)
         oracle_sample(client, command);
