@@ -61,7 +61,7 @@ static void note_fault(struct sample *sample)
 void oracle_garbled(struct client *client, unsigned node)
 {
     note_fault(&client->node[node].sample);
-    client->node[node].sample.is_garbled = true;
+    client->node[node].sample.is_disturbed = true;
     doubt(client);
 }
 
@@ -91,7 +91,7 @@ void oracle_sample(struct client *client, const struct command *command)
     int64_t lost = (old.told - old.heard) - (told - command->said_raw);
     int64_t most = borne(heard - old.sent);
     bool changed = command->clock_changes != old.clock_changes;
-    if (same && (changed || old.is_garbled || gained > most / 4 || lost > most / 4))
+    if (same && (changed || old.is_disturbed || gained > most / 4 || lost > most / 4))
         note_fault(sample);
     if (!old.is_known || !same) {
         sample->is_doubted |= same; /* by what was told before that */
@@ -142,6 +142,7 @@ void oracle_suspended(struct client *client)
 {
     for (unsigned i = 0; i < world.plan.n; i++) {
         client->node[i].sample.is_known = false;
+        client->node[i].sample.is_disturbed = true;
         client->node[i].sample.seen_at = 0;
     }
 }
