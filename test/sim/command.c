@@ -125,7 +125,8 @@ static void parse_script(struct command *command, const struct request *request,
 static void parse(struct command *command, const struct request *request)
 {
     const struct rl_word *word = request->word;
-    if (is(word[0], "SET")) {
+    bool is_of_world = request->words > 1 && word[1].len > 0 && word[1].text[0] != '!';
+    if (is(word[0], "SET") && is_of_world) {
         command->ask = ASK_ACQUIRE;
         command->is_locking = true;
         command->resource = world_resource(word[1]);
@@ -135,7 +136,7 @@ static void parse(struct command *command, const struct request *request)
             command->claim = claim_new(command, word[2]);
     } else if (is(word[0], "EVALSHA") || is(word[0], "EVAL")) {
         parse_script(command, request, is(word[0], "EVAL"));
-    } else if (is(word[0], "GET")) {
+    } else if (is(word[0], "GET") && is(word[1], WORLD_MARKER)) {
         command->ask = ASK_GREETING;
     } else if (is(word[0], "SUBSCRIBE")) {
         command->ask = ASK_SUBSCRIBE;

@@ -1,5 +1,7 @@
 #include "server.h"
 
+#include "auditor.h"
+
 #include <string.h>
 
 #include "command.h"
@@ -100,8 +102,9 @@ static struct server *server_of(const struct node *node)
 static bool denies(void *arg, const char *command, unsigned call)
 {
     const struct server *server = arg;
-    (void)command;
-    return call > 0 && call == server->denied_call && events_now() < server->denied_until;
+    if (call == 0)
+        return auditor_denies(server, command);
+    return call == server->denied_call && events_now() < server->denied_until;
 }
 
 static void settle_role(struct server *server)

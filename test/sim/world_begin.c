@@ -1,6 +1,7 @@
 /* How a run begins: clocks, servers and clients, as they are drawn; and how it ends. */
 #include <string.h>
 
+#include "auditor.h"
 #include "fault_parts.h"
 #include "operator.h"
 #include "world.h"
@@ -134,6 +135,7 @@ void world_begin(uint64_t seed, const struct cut *cut)
     fault_set_network();
     trace_begin();
     begin_servers();
+    auditor_begin();
     begin_clients();
     if (world.plan.weights > 0)
         event_at(&world.fault, events_now() + world.plan.gap);

@@ -1,0 +1,20 @@
+/*
+ * Whoever watches a deployment, in one run of eight: programs that check the nodes, drain
+ * their clients, read the flight recorder, and sometimes call wrongly. In these runs the
+ * settings of the servers and the rights of their users differ.
+ */
+#ifndef SIM_AUDITOR_H
+#define SIM_AUDITOR_H
+
+#include <stdbool.h>
+
+struct client;
+struct server;
+
+/* Draws from a seed of its own: the other runs stay as they are. */
+void auditor_begin(void);
+
+/* Whether the user of this server has no right to a command that a client sends. */
+bool auditor_denies(const struct server *server, const char *command);
+
+#endif
