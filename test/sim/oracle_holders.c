@@ -387,8 +387,9 @@ void oracle_judge_success(struct user *user, const redlock_result *result, bool 
     judge_time(user, claim, result, held);
     if (held && world.plan.fenced)
         judge_fence(user, claim);
+    if (user_valid_ms(user) == 0) /* it was stopped, and got the news too late */
+        return;
     if (world.plan.fenced)
         oracle_judge_seats(claim);
-    if (user_valid_ms(user) > 0)
-        for_each_holder(claim, claim->resource, judge_other, claim);
+    for_each_holder(claim, claim->resource, judge_other, claim);
 }
