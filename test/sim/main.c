@@ -3,6 +3,7 @@
  * sim --minutes M [--from S] [--jobs N] [--json FILE]
  * sim --seed S [--trace] [--storm N] [--without FAULTS]
  * sim --hash N [--from S]
+ * sim --lua-lines N [--from S]
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -13,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "redis/script_lines.h"
 #include "report.h"
 #include "shorten.h"
 #include "world.h"
@@ -26,7 +28,9 @@ static const char usage_text[] =
     "       sim --seed S [--trace] [--storm N] [--without FAULTS]\n"
     "           plays one, and tells its story; if it breaks something, it is shortened:\n"
     "           to the first N events of the storm, without some of the faults\n"
-    "       sim --hash N [--from S]   prints one hash of the traces of N seeds\n";
+    "       sim --hash N [--from S]   prints one hash of the traces of N seeds\n"
+    "       sim --lua-lines N [--from S]\n"
+    "           prints the lines of the scripts that N seeds do not execute\n";
 
 #define REPORTS_MAX 10
 #define JOBS_MAX    64
@@ -90,7 +94,7 @@ static void on_abort(int number)
 }
 
 struct arguments {
-    uint64_t seeds, from, seed, hash, minutes, jobs;
+    uint64_t seeds, from, seed, hash, minutes, jobs, lua_lines;
     const char *json;
     bool trace, stop, has_seed;
     struct cut cut;
@@ -209,6 +213,8 @@ static bool read_arguments(char **argv, struct arguments *arguments)
             read = read_from(*at, &arguments->from);
         else if (strcmp(name, "--hash") == 0)
             read = read_number(*at, &arguments->hash);
+        else if (strcmp(name, "--lua-lines") == 0)
+            read = read_number(*at, &arguments->lua_lines);
         else if (strcmp(name, "--seed") == 0)
             read = arguments->has_seed = read_number(*at, &arguments->seed);
         else if (strcmp(name, "--storm") == 0)
@@ -228,7 +234,7 @@ static bool read_arguments(char **argv, struct arguments *arguments)
         !(arguments->minutes && read_from("fresh", &arguments->from)))
         arguments->from = 1;
     return arguments->seeds > 0 || arguments->minutes > 0 || arguments->has_seed ||
-           arguments->hash > 0;
+           arguments->hash > 0 || arguments->lua_lines > 0;
 }
 
 /* One that breaks something is shortened, unless it is traced. */
@@ -260,6 +266,14 @@ static int hash_many(uint64_t from, uint64_t count)
     return 0;
 }
 
+static int print_lines(uint64_t from, uint64_t count)
+{
+    script_lines_watch();
+    for (uint64_t i = 0; i < count; i++)
+        world_play(from + i, NULL);
+    return scripts_print_lines(stdout) ? 0 : 1;
+}
+
 int main(int argc, char **argv)
 {
     struct arguments arguments;
@@ -272,6 +286,8 @@ int main(int argc, char **argv)
         return play_one(&arguments);
     if (arguments.hash > 0)
         return hash_many(arguments.from, arguments.hash);
+    if (arguments.lua_lines > 0)
+        return print_lines(arguments.from, arguments.lua_lines);
     double start = seconds();
     bool well = play(&arguments);
     double took = seconds() - start;

@@ -7,6 +7,7 @@
 #include "lua_sandbox.h"
 #include "lua_values.h"
 #include "reply.h"
+#include "script_lines.h"
 
 #define UNUSED_MAX 64 /* compiled scripts that no server knows */
 
@@ -45,7 +46,7 @@ void scripts_forget(struct scripts *scripts)
     for (size_t i = 0; i < scripts->count; i++)
         unused += --scripts->known[i]->servers == 0;
     scripts->count = 0;
-    if (unused > UNUSED_MAX)
+    if (unused > UNUSED_MAX && !script_lines_are_watched())
         drop_unused();
 }
 
@@ -74,7 +75,7 @@ static struct script *compile(struct rl_word body, struct bytes *out)
         script = script->next;
     if (script)
         return script;
-    if (luaL_loadbuffer(sandbox.lua, body.text, body.len, "@user_script") != 0) {
+    if (luaL_loadbuffer(sandbox.lua, body.text, body.len, SCRIPT_SOURCE) != 0) {
         reply_error_format(out, "ERR Error compiling script (new function): %s",
                            lua_tostring(sandbox.lua, -1));
         lua_pop(sandbox.lua, 1);
@@ -163,9 +164,16 @@ void scripts_run(const struct script *script, struct call *call, size_t first, s
     set_global_words(lua, "ARGV", call->word + first + keys, call->words - first - keys);
     lua_sandbox_push_handler(lua);
     lua_rawgeti(lua, LUA_REGISTRYINDEX, script->function);
+    if (script_lines_are_watched())
+        script_lines_begin(lua, (struct script *)script);
     if (lua_pcall(lua, 0, 1, -2) != 0)
         reply_failure(lua, script, call->out);
     else
         lua_values_reply(lua, call->out);
     lua_settop(lua, 0);
+}
+
+bool scripts_print_lines(FILE *to)
+{
+    return script_lines_print(to, compiled);
 }

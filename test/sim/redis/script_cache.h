@@ -5,14 +5,20 @@
 #ifndef SIM_REDIS_SCRIPT_CACHE_H
 #define SIM_REDIS_SCRIPT_CACHE_H
 
+#include <stdio.h>
+
 #include "command.h"
 #include "sha1.h"
+
+#define SCRIPT_SOURCE "@user_script" /* what Lua calls it */
+#define SCRIPT_LINES  256
 
 struct script {
     struct bytes body;
     char sha1[SHA1_DIGITS + 1];
-    int function;     /* in Lua's registry */
-    unsigned servers; /* that know it */
+    int function;                                             /* in Lua's registry */
+    unsigned servers;                                         /* that know it */
+    uint8_t executable[SCRIPT_LINES], executed[SCRIPT_LINES]; /* if it is watched */
     struct script *next;
 };
 
@@ -38,5 +44,8 @@ const struct script *scripts_load(struct scripts *scripts, struct rl_word body,
  * rest is ARGV.
  */
 void scripts_run(const struct script *script, struct call *call, size_t first, size_t keys);
+
+/* Of all that were executed: the lines that were not. True: there is none. */
+bool scripts_print_lines(FILE *to);
 
 #endif
