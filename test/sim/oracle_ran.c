@@ -1,4 +1,6 @@
 /* The oracle on what servers execute, and on what they lose. */
+#include <string.h>
+
 #include "oracle_parts.h"
 #include "world.h"
 
@@ -64,6 +66,10 @@ static void run_locking(const struct command *command, struct claim *claim)
     bool extended = command->ask == ASK_EXTEND && granted;
     struct loss *loss = &claim->loss[command->server];
     bool executed = command->truth != TRUTH_ERROR && command->truth != TRUTH_UNKNOWN;
+    if (command->truth == TRUTH_RECREATED && !command->recreates)
+        oracle_accuse(INVARIANT_AFTER,
+                      "%.8s is stored anew on server %u against the command", claim->token,
+                      command->server + 1);
     if (command->ask == ASK_ACQUIRE && executed && ++claim->acquires[command->node] > 1)
         oracle_accuse(INVARIANT_AFTER, "%.8s of client %u, twice at node %u", claim->token,
                       command->client + 1, command->node + 1);
@@ -78,9 +84,39 @@ static void run_locking(const struct command *command, struct claim *claim)
         store(command, claim);
 }
 
+/* Of a key that another value is in: the value, and how long it will be. */
+static void judge_told_key(const struct command *command, const struct server *server)
+{
+    const struct key *key = server_lock(server, command->resource);
+    if (command->truth != TRUTH_HELD || !command->value[0])
+        return;
+    bool is_there = key && key->type == KEY_STRING;
+    if (command->ask == ASK_BREAK) {
+        if (is_there)
+            oracle_accuse(INVARIANT_TOLD, "server %u still has what was broken",
+                          server->index + 1);
+        return;
+    }
+    bool ends = is_there && key->expires != KEY_FOREVER;
+    int64_t left = ends ? key->expires - server_ms(server) : -1;
+    int64_t off = left - command->pttl;
+    bool same = is_there &&
+                strncmp(key->string.data, command->value, strlen(command->value)) == 0 &&
+                (strlen(command->value) == key->string.len ||
+                 strlen(command->value) == REDLOCK_TOKEN_MAX);
+    if (!same || off < -1 || off > 1)
+        oracle_accuse(INVARIANT_TOLD,
+                      "server %u has %.*s for %lld ms, and tells %s, %lld ms",
+                      server->index + 1, is_there ? (int)key->string.len : 0,
+                      is_there ? key->string.data : "", (long long)left, command->value,
+                      (long long)command->pttl);
+}
+
 void oracle_ran(struct command *command)
 {
     struct server *server = &world.server[command->server];
+    if (command->ask != ASK_OTHER)
+        judge_told_key(command, server);
     if (command->ask == ASK_MARKER)
         oracle_judge_marker(server);
     if (command->node >= world.plan.n)

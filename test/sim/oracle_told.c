@@ -95,6 +95,8 @@ static void judge_explanation(const struct user *user)
         case REDLOCK_VERDICT_UNASKED: right = !(claim->asked & bit); break;
         default: break;
         }
+        bool shows = node[i].value[0] || node[i].holder[0];
+        right = right && (!shows || node[i].verdict == REDLOCK_VERDICT_HELD);
         if (!right)
             oracle_accuse(INVARIANT_TOLD, "client %u: node %u is %s",
                           user->client->index + 1, i + 1,

@@ -100,7 +100,8 @@ void user_end(struct user *user, bool freed)
 {
     event_cancel(&user->due);
     oracle_leaves(user, false);
-    if (freed && user->is_acquiring && !user->client->handle)
+    bool waits = user->is_acquiring || user->is_extending || user->is_releasing;
+    if (freed && waits && !user->client->handle)
         oracle_accuse(INVARIANT_CALLBACK, "client %u, user %u is not told of the end",
                       user->client->index + 1, user->index + 1);
     free_lease(user);
@@ -371,6 +372,9 @@ static void release(struct user *user)
     redlock_code code = redlock_release(user->lease, on_released, user);
     user->is_releasing = code == REDLOCK_OK;
     user->phase = USER_RELEASING;
+    if (user_valid_ms(user) != 0)
+        oracle_accuse(INVARIANT_TOLD, "client %u holds what it releases",
+                      user->client->index + 1);
     if (code != REDLOCK_OK) {
         oracle_accuse(INVARIANT_TOLD, "client %u: a release: %s", user->client->index + 1,
                       redlock_code_name(code));
