@@ -266,9 +266,11 @@ static void add_client(struct lines *lines, const redlock_client *client)
              redlock_version(), is_full);
     add_line(lines, client->loop.now,
              "client nodes=%u quorum=%u drift_ppm=%" PRIu32 " node_timeout_ms=%" PRId64
-             " connect_timeout_ms=%" PRId64 " max_ttl_ms=%" PRId64 " durable=%d",
+             " connect_timeout_ms=%" PRId64 " max_ttl_ms=%" PRId64
+             " durable=%d began_us=%" PRId64,
              client->nodes.n, client->nodes.q, options->drift_ppm, options->node_timeout_ms,
-             options->connect_timeout_ms, options->max_ttl_ms, options->durable);
+             options->connect_timeout_ms, options->max_ttl_ms, options->durable,
+             recorder->began);
 }
 
 /* "granted,silent:TIMEOUT,..." of the last round, node by node */

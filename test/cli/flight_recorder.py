@@ -3,7 +3,7 @@
 import re
 
 import lab
-from lab import PATIENT, case, check, equal, finish, on, redlock
+from lab import PATIENT, case, check, equal, lose, on, redlock
 
 TTL = "3s"
 LINE = re.compile(r"redlock: (\d+) ([a-z]+)((?: [a-z_]+=\S*)+)")
@@ -33,19 +33,9 @@ def named(lines, name):
     return [line for line in lines if line.name == name]
 
 
-def lose(quorum, *words, env):
-    """A `redlock run` that holds the lock until three nodes are killed: its stderr."""
-    beats = lab.temporary("beats")
-    process = lab.start(*words, "run", "-t", TTL, "k", *lab.beat(beats), env=env)
-    lab.wait_for_beats(beats)
-    [token] = {value for value in quorum.values("k") if value}
-    quorum.kill(0, 1, 2)
-    return token, finish(process).expect(124, err="the lock is lost").err
-
-
 @case("three of five nodes are killed during a run: the loss, its cause, and the nodes' faults")
 def _(quorum):
-    token, text = lose(quorum, "-vv", env=on(quorum))
+    token, text = lose(quorum, "-vv", ttl=TTL)
     lines = recorded(text)
     events = [line for line in lines if line.name not in STATES]
     times = [line.at for line in events]
@@ -80,7 +70,7 @@ def _(quorum):
 def _(quorum):
     for word in "-v", "-vvq":
         with lab.Quorum() as others:
-            _, text = lose(others, word, env=on(others))
+            _, text = lose(others, word, ttl=TTL)
             check(" record " not in text and " sent lease=" not in text, text)
 
 

@@ -264,6 +264,17 @@ def on(quorum, **more):
 
 # --- commands for `run` ---
 
+def lose(quorum, *words, ttl):
+    """A `redlock run` of "k" until three of five nodes are killed: the token, and its stderr."""
+    path = temporary("beats")
+    process = start(*words, "run", "-t", ttl, "k", *beat(path), env=on(quorum))
+    wait_for_beats(path)
+    [token] = {value for value in quorum.values("k") if value}
+    quorum.kill(0, 1, 2)
+    return token, finish(process).expect(124, err="the lock is lost").err
+
+
+
 def keeper_shim(**more):
     """The environment of a `run` under test/support/keepershim.c, with its settings."""
     found = os.environ.get("KEEPER_SHIM")

@@ -37,9 +37,10 @@ struct connection {
     bool is_accepted;         /* the server's kernel did */
     bool is_aborted;          /* by the process, or somebody between: not in order */
     bool is_busy;             /* the server processes what arrived */
-    int error;                /* what the process gets, once it has read the rest */
-    bool is_half_closed;      /* the server's side: nothing that it writes is sent */
-    bool has_ended;           /* nothing follows what has arrived at the process */
+    bool is_held;        /* a test lets the process see nothing new; stream_changed() */
+    int error;           /* what the process gets, once it has read the rest */
+    bool is_half_closed; /* the server's side: nothing that it writes is sent */
+    bool has_ended;      /* nothing follows what has arrived at the process */
     struct segment *inbox, **inbox_last; /* what has, and was not read */
     struct pipe up, down;
     struct event connecting, breaking, vanishing;

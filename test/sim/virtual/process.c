@@ -84,9 +84,8 @@ static void leave(struct process *process, struct process *before)
         wake_at(process, events_now());
 }
 
-static void run_one(struct process *process)
+static void run_ready(struct process *process, struct ready *ready)
 {
-    struct ready *ready = process->first;
     ready_forget(process, ready);
     ready->run(ready->arg);
 }
@@ -103,10 +102,23 @@ static void iterate(void *arg)
     struct process *before = enter(process);
     process->iterations++;
     while (process->first)
-        run_one(process);
+        run_ready(process, process->first);
     if (process->iterated)
         process->iterated(process->arg);
     leave(process, before);
+}
+
+bool process_run_one(struct process *process, bool newest)
+{
+    struct ready *ready = process->first;
+    if (!ready)
+        return false;
+    while (newest && ready->next)
+        ready = ready->next;
+    struct process *before = enter(process);
+    run_ready(process, ready);
+    leave(process, before);
+    return true;
 }
 
 void process_call(struct process *process, void (*run)(void *arg), void *arg)
@@ -228,7 +240,12 @@ int64_t rl_system_clock_ns(clockid_t id)
 bool rl_system_random(void *bytes, size_t len, bool wait)
 {
     uint8_t *byte = bytes;
-    (void)wait;
+    if (running->jitter && !wait) {
+        uint64_t number = running->jitter();
+        memset(bytes, 0, len);
+        memcpy(bytes, &number, len < sizeof(number) ? len : sizeof(number));
+        return true;
+    }
     if (process_may_fail(running, running->faults.no_random)) {
         running->failed_randoms++;
         return false;

@@ -47,6 +47,8 @@ struct process {
     unsigned inside; /* calls that run in it, perhaps stopped in the middle */
     bool is_asked;   /* only a question: nothing fails, and nothing is stopped */
     struct process_faults faults;
+    uint64_t (*jitter)(
+        void); /* what it draws for delays; NULL: from the seed, as all else */
     unsigned stalls, early_timers, failed_allocations, failed_randoms; /* so far */
     size_t blocks;               /* of memory that the product has */
     void (*iterated)(void *arg); /* an iteration has ended; NULL: nobody wants to know */
@@ -75,6 +77,12 @@ void process_call(struct process *process, void (*run)(void *arg), void *arg);
 
 /* The same, for a question that changes nothing; also while it is stopped. */
 void process_ask(struct process *process, void (*run)(void *arg), void *arg);
+
+/*
+ * Runs one thing that is ready, also while the process is stopped: for a test that decides
+ * what happens when. `newest`: what became ready last, else first. False: nothing is ready.
+ */
+bool process_run_one(struct process *process, bool newest);
 
 /* It runs in the next iteration; does nothing if it is ready already. */
 void process_make_ready(struct process *process, struct ready *ready);

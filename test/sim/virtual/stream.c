@@ -38,6 +38,8 @@ void stream_changed(struct rl_stream *stream)
 {
     const struct connection *connection = stream->connection;
     bool is_decided = connection->is_connected || connection->error;
+    if (connection->is_held)
+        return;
     if (stream->wants_read && connection->is_connected && is_readable(connection))
         process_make_ready(stream->process, &stream->readable);
     if (stream->wants_write &&
@@ -68,17 +70,24 @@ int rl_stream_open(struct event_base *base, const struct rl_address *address,
     struct rl_stream *stream = sim_malloc(sizeof(*stream));
     if (!stream)
         return -ENOMEM;
+    struct connection *connection = connection_open(process_of(base), host);
+    int error = connection->error; /* only if a test refuses it */
+    if (error != 0) {
+        connection_forget(connection);
+        sim_free(stream);
+        return -error;
+    }
     *stream = (struct rl_stream){
         .process = process_of(base),
         .owner = owner,
         .arg = arg,
-        .connection = connection_open(process_of(base), host),
+        .connection = connection,
         .wants_write = true,
         .readable = {.run = on_readable, .arg = stream},
         .writable = {.run = on_writable, .arg = stream},
     };
-    stream->connection->stream = stream;
-    stream->connection->owner = arg;
+    connection->stream = stream;
+    connection->owner = arg;
     *ret_stream = stream;
     return 0;
 }
