@@ -14,6 +14,10 @@ static void drop_foreign(struct server *server)
         struct key *key = keyspace_find(keyspace, 0, name, server_ms(server));
         if (key && !(key->type == KEY_STRING && claim_of(bytes_word(&key->string))))
             keyspace_delete(keyspace, key);
+        struct rl_word fence = {world_fence_key(r), strlen(world_fence_key(r))};
+        key = keyspace_find(keyspace, 0, fence, server_ms(server));
+        if (key && server_fence(server, r) == 0)
+            keyspace_delete(keyspace, key);
     }
 }
 

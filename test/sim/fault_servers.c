@@ -208,10 +208,13 @@ void fault_break_key(struct server *server)
         delete (server, breaking.resource);
 }
 
+/* Into the key of a lock, or where a fence is to be. */
 void fault_put_foreign(struct server *server)
 {
     unsigned resource = (unsigned)events_random(world.plan.resources);
-    struct rl_word name = {world_key(resource), strlen(world_key(resource))};
+    bool fence = world.plan.fenced && draw_once_in(3);
+    const char *text = fence ? world_fence_key(resource) : world_key(resource);
+    struct rl_word name = {text, strlen(text)};
     struct keyspace *keyspace = &server->node.redis->keyspace;
     bool list = draw_once_in(2);
     keyspace->keeps_expired = false;

@@ -39,8 +39,12 @@ int64_t server_fence(const struct server *server, unsigned resource)
 {
     const struct key *key = server_key(server, world_fence_key(resource));
     int64_t fence = 0;
-    for (size_t i = 0; key && key->type == KEY_STRING && i < key->string.len; i++)
-        fence = 10 * fence + (key->string.data[i] - '0');
+    for (size_t i = 0; key && key->type == KEY_STRING && i < key->string.len; i++) {
+        char digit = key->string.data[i];
+        if (digit < '0' || digit > '9') /* another program's */
+            return 0;
+        fence = 10 * fence + (digit - '0');
+    }
     return fence;
 }
 
