@@ -246,15 +246,27 @@ static bool plays(const struct line *event, rl_time at)
     return true;
 }
 
+/* Nothing is due but the connections of notifications, whose ticks are not recorded. */
+static bool is_quiet(struct rl_loop *loop)
+{
+    if (loop->soon)
+        return false;
+    for (struct rl_task *task = loop->list.next; task != &loop->list; task = task->next) {
+        bool is_due = !task->dead && rl_heap_when(&loop->heap, &task->due) <= loop->now;
+        bool is_subscriber = task->class->event && !task->class->replied;
+        if (is_due && !is_subscriber)
+            return false;
+    }
+    return true;
+}
+
 /*
  * Ends the iteration, if that does nothing that is recorded. Otherwise the dump decides
  * what comes before: several events may have been of one iteration.
  */
 static void end_iteration(void)
 {
-    const struct rl_loop *loop = &player.client->loop;
-    while (!loop->soon && rl_heap_first(&loop->heap) > loop->now &&
-           process_run_one(&player.process, false))
+    while (is_quiet(&player.client->loop) && process_run_one(&player.process, false))
         player_settle();
 }
 
