@@ -286,9 +286,9 @@ static void choose_key(struct check *check)
 {
     redlock_client *client = rl_client_of(&check->task);
     const char *prefix = client->options.prefix ? client->options.prefix : "";
-    int len = snprintf(check->key, sizeof(check->key), "%s" KEY_NAME, prefix,
-                       (unsigned long long)rl_loop_random(&client->loop),
-                       (unsigned long long)rl_loop_random(&client->loop));
+    unsigned long long high = rl_loop_random(&client->loop);
+    unsigned long long low = rl_loop_random(&client->loop);
+    int len = snprintf(check->key, sizeof(check->key), "%s" KEY_NAME, prefix, high, low);
     check->key_len = (size_t)len;
 }
 
