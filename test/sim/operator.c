@@ -119,9 +119,20 @@ static void on_admitted(redlock_client *handle, const redlock_admitted *result, 
         begin_anew(client);
 }
 
+/* A vote may have been given, and forgotten since: then none may be given at once. */
+static bool has_been_active(void)
+{
+    for (unsigned i = 0; i < SERVERS_MAX; i++)
+        if (world.server[i].was_active)
+            return true;
+    return false;
+}
+
 static void admit(void *arg)
 {
     struct client *client = arg;
+    if (client->admission == REDLOCK_ADMIT_AT_ONCE && has_been_active())
+        client->admission = REDLOCK_ADMIT_NEW;
     redlock_code code = redlock_admit(client->handle, client->admission, client->newcomer,
                                       on_admitted, client);
     client->is_admitting = code == REDLOCK_OK;
