@@ -458,11 +458,11 @@ REDLOCK_API redlock_code redlock_acquire(redlock_client *client, const void *key
                                          redlock_lease **ret_lease);
 
 /*
- * Takes over a lock by its token. `valid_ms` is what is left of its validity, as the
- * former holder knew it. 0 or UNKNOWN: the lease is not held until redlock_extend()
- * succeeds, granted by q nodes. Before that success, an extension does not recreate missing
- * keys. The success does not prove that the lock was held without a gap: another client may
- * have held it in between.
+ * Takes over a lock by its token. `valid_ms` is what is left of its validity now: what the
+ * former holder knew, minus the time that has passed since. 0 or UNKNOWN: the lease is not
+ * held until redlock_extend() succeeds, granted by q nodes. Before that success, an
+ * extension does not recreate missing keys. The success does not prove that the lock was
+ * held without a gap: another client may have held it in between.
  * Errors: BAD_KEY, BAD_TOKEN, BAD_TTL, BAD_OPTION, NO_MEMORY, FORKED, CLOSED.
  */
 REDLOCK_API redlock_code redlock_adopt(redlock_client *client, const void *key,

@@ -49,7 +49,8 @@ rl_time rl_valid_until(rl_time start, rl_time ttl, uint32_t drift_ppm);
 /*
  * When q nodes will be free of other clients' keys, if no client extends them: in ms from
  * the time of the replies. It is the k-th smallest remaining TTL if k more nodes are
- * needed. 0: q nodes are free now; -1: unknown.
+ * needed. A node that granted counts as free, unless its reply to the release reported
+ * another client's key. 0: q nodes are free now; -1: unknown.
  */
 int64_t rl_free_in(const struct rl_ballot *ballot, unsigned n, unsigned q);
 

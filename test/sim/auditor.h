@@ -1,7 +1,7 @@
 /*
- * Whoever watches a deployment, in one run of eight: programs that check the nodes, drain
- * their clients, read the flight recorder, and sometimes call wrongly. In these runs the
- * settings of the servers and the rights of their users differ.
+ * The programs that watch a deployment, in one run of eight: they check the nodes, drain
+ * their clients, read the flight recorder, and sometimes make invalid calls. In these runs
+ * the settings of the servers and the rights of their users differ.
  */
 #ifndef SIM_AUDITOR_H
 #define SIM_AUDITOR_H

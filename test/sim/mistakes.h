@@ -1,6 +1,6 @@
 /*
- * A program that calls wrongly: it is refused, it is told why, and nothing is done. Called
- * as code of the client's process.
+ * A program that makes invalid calls: it is refused, it is told why, and nothing is done.
+ * Called as code of the client's process.
  */
 #ifndef SIM_MISTAKES_H
 #define SIM_MISTAKES_H

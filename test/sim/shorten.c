@@ -49,8 +49,7 @@ struct cut shorten(uint64_t seed, struct cut cut)
     uint64_t present = 0;
     for (unsigned i = 0; i < FAULT_COUNT; i++)
         present |= (uint64_t)(world.plan.weight[i] > 0) << i;
-    if (world.events < world.plan.events || cut.events == 0)
-        cut.events = world.events < world.plan.events ? world.events : world.plan.events;
+    cut.events = world.events < world.plan.events ? world.events : world.plan.events;
     bool is_shorter = invariant != INVARIANT_NONE;
     while (is_shorter) {
         is_shorter = cut_storm(seed, &cut, invariant);

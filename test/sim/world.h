@@ -38,8 +38,8 @@ struct world {
     struct plan plan;
     enum phase phase;
     bool is_hindered; /* once more, at the end */
-    bool is_audited;
-    int64_t ended; /* true time */
+    bool is_audited;  /* auditor.h */
+    int64_t ended;    /* true time */
     uint64_t events, commands;
     unsigned acquisitions;
     uint32_t acquirers, wanted, waiting; /* sets: clients; resources; clients */
