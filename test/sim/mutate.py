@@ -81,6 +81,22 @@ def play(program, seeds, first=1):
     return None, "nothing" if done.returncode == 0 else f"ended by {done.returncode}"
 
 
+LIMIT = 300  # seconds to shorten a run that breaks
+
+
+def shortens(program, seed, what):
+    """Whether the simulator tells a shorter run than `seed` that breaks the same."""
+    try:
+        whole = subprocess.run([program, "--seed", str(seed)], capture_output=True, text=True,
+                               timeout=LIMIT).stdout
+        told = re.search(r"^the shortest .*\n +\S+ sim (--seed \d+ .*) --trace$", whole, re.MULTILINE)
+        again = told and subprocess.run([program, *told[1].split()], capture_output=True,
+                                        text=True, timeout=LIMIT).stdout
+    except subprocess.TimeoutExpired:
+        return False
+    return bool(again) and re.search(rf"^seed {seed}: {what}\b", again, re.MULTILINE) is not None
+
+
 SHARE = 2  # as a test: one in so many, for it may not take long
 OTHERS_MAX = 20  # seeds that break something that the mutation does not name
 
@@ -172,6 +188,8 @@ class Workshop:
             row["why"] = f"found by {what}, not by {' or '.join(mutation['breaks'])}"
         elif not self.control.passes(seed):
             row["why"] = "without the mutation seed %d: %s" % self.control.broken
+        elif number == 1 and not shortens(program, seed, what):
+            row["why"] = f"seed {seed} cannot be shortened"
         else:
             row["found"] = True
         return row

@@ -1,6 +1,7 @@
 #include "command.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <strings.h>
 
@@ -69,6 +70,7 @@ static const struct command *find_in(const struct command *table, size_t count,
 {
     for (size_t i = 0; i < count; i++)
         if (name.len == table[i].len &&
+            tolower((unsigned char)name.text[0]) == table[i].name[0] &&
             strncasecmp(name.text, table[i].name, name.len) == 0)
             return &table[i];
     return NULL;

@@ -1,8 +1,9 @@
 #include "script_cache.h"
 
+#include <ctype.h>
 #include <lauxlib.h>
 #include <stdlib.h>
-#include <strings.h>
+#include <string.h>
 
 #include "lua_sandbox.h"
 #include "lua_values.h"
@@ -59,10 +60,13 @@ void scripts_free(struct scripts *scripts)
 
 const struct script *scripts_find(const struct scripts *scripts, struct rl_word sha1)
 {
+    char digits[SHA1_DIGITS];
     if (sha1.len != SHA1_DIGITS)
         return NULL;
+    for (size_t i = 0; i < SHA1_DIGITS; i++)
+        digits[i] = (char)tolower((unsigned char)sha1.text[i]);
     for (size_t i = 0; i < scripts->count; i++)
-        if (strncasecmp(scripts->known[i]->sha1, sha1.text, SHA1_DIGITS) == 0)
+        if (memcmp(scripts->known[i]->sha1, digits, SHA1_DIGITS) == 0)
             return scripts->known[i];
     return NULL;
 }
