@@ -275,7 +275,9 @@ def _(quorum):
         shell.do("$R run -t 30s k -- sh -c 'read x; echo \"got <$x>\"' &")
         lab.wait_for(lambda: lab.named(lab.marked(), r"^sh -c read"), "the command")
         [reader] = lab.named(lab.marked(), r"^sh -c read")
-        lab.wait_for(lambda: lab.state(reader) == "T", "the command to be stopped")
+        [redlock] = lab.named(lab.marked(), r"^\S*redlock run")
+        for pid in (reader, redlock):  # a job that is about to stop does so after fg, too
+            lab.wait_for(lambda: lab.state(pid) == "T", "the job to be stopped")
         shell.expect(PROMPT)
         shell.do("echo still here")
         shell.expect("still here\n")
