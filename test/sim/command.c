@@ -219,10 +219,15 @@ static bool is_compared(const struct command *command)
     return command && (command->ask == ASK_BREAK || oracle_judges_queue(command));
 }
 
+const struct command *command_next(const struct node_command *command)
+{
+    const struct account *account = command->link->connection->account;
+    return account->first;
+}
+
 void command_begins(const struct node_command *command)
 {
-    struct account *account = command->link->connection->account;
-    if (is_compared(account->first))
+    if (is_compared(command_next(command)))
         keyspace_copy(&before, &command->node->redis->keyspace);
 }
 

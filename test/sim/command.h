@@ -85,6 +85,7 @@ bool command_is_subscribed(const struct connection *connection);
 
 /* Of those that a server executes. */
 bool command_is_greeting(const struct node_command *command);
+const struct command *command_next(const struct node_command *command);
 void command_begins(const struct node_command *command);
 void *command_ran(const struct node_command *command, struct rl_word reply, bool garbled);
 

@@ -208,15 +208,11 @@ void fault_break_key(struct server *server)
         delete (server, breaking.resource);
 }
 
-/* Into the key of a lock, or where a fence is to be. */
-void fault_put_foreign(struct server *server)
+static void put_foreign(struct server *server, const char *text, const char *value,
+                        bool list)
 {
-    unsigned resource = (unsigned)events_random(world.plan.resources);
-    bool fence = world.plan.fenced && draw_once_in(3);
-    const char *text = fence ? world_fence_key(resource) : world_key(resource);
     struct rl_word name = {text, strlen(text)};
     struct keyspace *keyspace = &server->node.redis->keyspace;
-    bool list = draw_once_in(2);
     keyspace->keeps_expired = false;
     if (keyspace_find(keyspace, 0, name, server_ms(server)))
         return;
@@ -226,9 +222,65 @@ void fault_put_foreign(struct server *server)
         key->expires =
             draw_once_in(2) ? KEY_FOREVER : server_ms(server) + 2 * INT64_C(0x7fffffff);
     key->list_len = 1;
-    bytes_set(&key->string, (struct rl_word){"someone", 7});
+    bytes_set(&key->string, (struct rl_word){value, strlen(value)});
     TRACE("another program puts %s into \"%s\" on server %u", list ? "a list" : "a value",
           name.text, server->index + 1);
+}
+
+/* Into the key of a lock, or where a fence is to be. */
+void fault_put_foreign(struct server *server)
+{
+    unsigned resource = (unsigned)events_random(world.plan.resources);
+    bool fence = world.plan.fenced && draw_once_in(3);
+    put_foreign(server, fence ? world_fence_key(resource) : world_key(resource), "someone",
+                draw_once_in(2));
+}
+
+/* The key is deleted, and another fenced lock, or what looks like it, is there. */
+static void put_another(struct server *server, unsigned resource)
+{
+    delete (server, resource);
+    put_foreign(server, world_key(resource), "f:someone", false);
+}
+
+/* A fence, while another value is in its place for one command: to lose it is another
+ * fault. */
+static struct bytes hidden;
+
+static struct key *find_fence(struct server *server, unsigned resource)
+{
+    struct rl_word name = {world_fence_key(resource), strlen(world_fence_key(resource))};
+    return keyspace_find(&server->node.redis->keyspace, 0, name, server_ms(server));
+}
+
+static void hide_fence(struct server *server, unsigned resource)
+{
+    struct key *key = find_fence(server, resource);
+    if (!key || key->type != KEY_STRING)
+        return;
+    bytes_set(&hidden, bytes_word(&key->string));
+    bytes_set(&key->string, (struct rl_word){"someone", 7});
+}
+
+void fault_raise_met(struct server *server, unsigned resource)
+{
+    if (hidden.len > 0)
+        bytes_set(&find_fence(server, resource)->string, bytes_word(&hidden));
+    hidden.len = 0;
+}
+
+void fault_meet_raise(struct server *server, unsigned resource)
+{
+    static const enum fault faults[] = {FAULT_STEP, FAULT_BREAK, FAULT_FOREIGN};
+    enum fault fault = faults[events_random(3)];
+    if (world.plan.weight[fault] == 0 || world.phase != PHASE_STORM)
+        return;
+    world.faults[fault]++;
+    switch (fault) {
+    case FAULT_STEP: fault_step(server); break;
+    case FAULT_BREAK: put_another(server, resource); break;
+    default: hide_fence(server, resource); break;
+    }
 }
 
 /* --- replies --- */

@@ -10,6 +10,13 @@ struct server;
 /* One fault of those that the run has. */
 void fault_strike(void);
 
+/*
+ * What comes between an acquisition and the command that raises its fence on this server.
+ * It is seldom by itself; then what was hidden from the command comes back.
+ */
+void fault_meet_raise(struct server *server, unsigned resource);
+void fault_raise_met(struct server *server, unsigned resource);
+
 /* Clocks as the run's bounds have them; `wild`: beyond them. */
 void fault_draw_server_clock(struct server *server);
 void fault_draw_client_clock(struct client *client);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "faults.h"
 #include "oracle.h"
 #include "world.h"
 
@@ -124,9 +125,13 @@ static bool replaces(const struct node_command *command, struct bytes *out)
     settle_role(server);
     bool errs = server->error && events_now() < server->error_until;
     bool greeting = command_is_greeting(command);
+    const struct command *next = command_next(command);
     command_begins(command);
-    if (!errs || (greeting && server->greets))
+    if (!errs || (greeting && server->greets)) {
+        if (world.is_audited && next && next->ask == ASK_RAISE && draw_once_in(2))
+            fault_meet_raise(server, next->resource);
         return false;
+    }
     bytes_add(out, "-", 1);
     bytes_add_text(out, server->error);
     bytes_add(out, "\r\n", 2);
@@ -162,7 +167,10 @@ static void reply_nonsense(struct bytes *out, size_t at)
 static void *executed(const struct node_command *command, struct bytes *out, size_t at)
 {
     struct server *server = server_of(command->node);
+    const struct command *ran = command_next(command);
     bool garbles = events_now() < server->garbage_until;
+    if (ran && ran->ask == ASK_RAISE)
+        fault_raise_met(server, ran->resource);
     if (garbles)
         reply_nonsense(out, at);
     return command_ran(command, (struct rl_word){out->data + at, out->len - at}, garbles);
