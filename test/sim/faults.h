@@ -11,8 +11,8 @@ struct server;
 void fault_strike(void);
 
 /*
- * What comes between an acquisition and the command that raises its fence on this server.
- * It is seldom by itself; then what was hidden from the command comes back.
+ * Around a command that raises a fence: between an acquisition and its raise there is so
+ * little time that faults hardly ever strike there by themselves.
  */
 void fault_meet_raise(struct server *server, unsigned resource);
 void fault_raise_met(struct server *server, unsigned resource);
