@@ -7,6 +7,8 @@
 static bool is_expected(const struct user *user, enum news news)
 {
     bool holds = user->phase == USER_HOLDING && user->is_held && !user->is_lost;
+    if (user->is_calling)
+        return false;
     switch (news) {
     case NEWS_HELD:
     case NEWS_FAILED: return user->phase == USER_ACQUIRING && user->is_acquiring;
@@ -118,6 +120,34 @@ static void judge_release(const struct user *user, const redlock_result *result)
                       user->client->index + 1, redlock_code_name(result->code), released);
 }
 
+/* What the servers and the client's clock have to do with why an acquire failed. */
+static void judge_failure(const struct user *user, const redlock_result *result)
+{
+    const struct plan *plan = &world.plan;
+    int64_t passed =
+        client_elapsed_since(user->client, user->boot, user->raw) / VIRTUAL_MS + 1;
+    bool sees_another = user->claim && user->claim->was_held | user->claim->garbled;
+    bool right = result->took_ms >= 0 && result->took_ms <= passed;
+    switch (result->code) {
+    case REDLOCK_TIMEOUT:
+        right = right && user->options.wait_ms > 0 && user->options.wait_ms <= passed &&
+                sees_another;
+        break;
+    case REDLOCK_TAKEN: right = right && sees_another; break;
+    case REDLOCK_DENIED:
+        right = right && (world.is_audited ||
+                          plan->weight[FAULT_REFUSE] + plan->weight[FAULT_RIGHT] > 0);
+        break;
+    default: break;
+    }
+    if (!right)
+        oracle_accuse(INVARIANT_TOLD,
+                      "client %u: %s after %lld ms, at most %lld by its clock, of %lld",
+                      user->client->index + 1, redlock_code_name(result->code),
+                      (long long)result->took_ms, (long long)passed,
+                      (long long)user->options.wait_ms);
+}
+
 void oracle_judge_callback(const struct user *user, enum news news)
 {
     if (!is_expected(user, news))
@@ -129,6 +159,8 @@ void oracle_judge_result(const struct user *user, enum news news,
                          const redlock_result *result)
 {
     judge_numbers(user, news, result);
+    if (news == NEWS_FAILED)
+        judge_failure(user, result);
     bool of_attempt = news == NEWS_HELD || news == NEWS_FAILED;
     if (!user->claim || strcmp(redlock_token(user->lease), user->claim->token) != 0)
         return; /* nothing was sent in this attempt */

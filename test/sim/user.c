@@ -195,12 +195,14 @@ static void acquire(struct user *user)
     struct rl_hand_over hand_over = {user->fences, user->joins_tail};
     redlock_code code;
     oracle_wants(user);
+    user->is_calling = true;
     if (user->fences > 1 || user->joins_tail)
         code = rl_hand_over_acquire(user->client->handle, key, strlen(key), &user->options,
                                     &hand_over, on_acquired, user, &user->lease);
     else
         code = redlock_acquire(user->client->handle, key, strlen(key), &user->options,
                                on_acquired, user, &user->lease);
+    user->is_calling = false;
     TRACE("client %u, user %u wants \"%s\" for %lld ms, waits %lld ms: %s",
           user->client->index + 1, user->index + 1, key, (long long)user->options.ttl_ms,
           (long long)user->options.wait_ms, redlock_code_name(code));
@@ -323,7 +325,9 @@ static void extend(struct user *user)
     bool was_extending = user->is_extending, was_lost = user->is_lost;
     bool holds =
         user->is_held && user->is_known && user_valid_ms(user) > user->options.margin_ms;
+    user->is_calling = true;
     redlock_code code = redlock_extend(user->lease, ttl, on_extension, user);
+    user->is_calling = false;
     TRACE("client %u, user %u extends to %lld ms: %s", user->client->index + 1,
           user->index + 1, (long long)ttl, redlock_code_name(code));
     if (code == REDLOCK_OK)
@@ -369,7 +373,9 @@ static void disown(struct user *user)
 static void release(struct user *user)
 {
     oracle_leaves(user, true);
+    user->is_calling = true;
     redlock_code code = redlock_release(user->lease, on_released, user);
+    user->is_calling = false;
     user->is_releasing = code == REDLOCK_OK;
     user->phase = USER_RELEASING;
     if (user_valid_ms(user) != 0)

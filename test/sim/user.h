@@ -45,7 +45,9 @@ struct user {
     bool is_acquiring, is_extending, is_releasing; /* a callback must come */
     bool is_known; /* the deadline is; not of an adopted token before it is extended */
     int64_t extending_ttl_ms;
+    bool is_calling;      /* it is inside a call that starts an operation */
     int64_t began;        /* true time */
+    int64_t boot, raw;    /* by its process */
     uint64_t left_in;     /* the iteration in which it gave the lock up */
     int64_t called_at;    /* when the last notification arrives */
     int64_t called_due;   /* it must try again before; CLOCK_NEVER */
