@@ -27,7 +27,7 @@ static bool read_all(struct rl_loop *loop, rl_time *ret_unslewed)
  * command would seem to be sent later than it was: its reply seems too early, and the
  * node's clock too fast. So the clocks are read again.
  */
-#define LOOKS_MAX 3
+#define LOOKS_MAX 8
 
 static rl_time read_other(struct rl_loop *loop)
 {

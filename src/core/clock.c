@@ -26,11 +26,13 @@ rl_time rl_clock_advance_apart(struct rl_clock *clock, rl_time boot, rl_time raw
 rl_time rl_clock_advance(struct rl_clock *clock, rl_time boot, rl_time raw)
 {
     bool back = boot < clock->boot || raw < clock->raw;
+    rl_time ahead = (boot - clock->boot) - (raw - clock->raw);
+    rl_time spread = rl_max(ahead, -ahead);
     rl_time at = time_at(clock, boot, raw);
     clock->now = rl_max(clock->now, at);
     clock->last.at = back ? clock->now : at;
     clock->last.boot = boot;
-    if (at - clock->base >= RL_CLOCK_FOLD || back) {
+    if (at - clock->base >= RL_CLOCK_FOLD || back || spread > RL_CLOCK_SPREAD) {
         clock->base = clock->last.at;
         clock->boot = boot;
         clock->raw = raw;

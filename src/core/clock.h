@@ -25,6 +25,13 @@ struct rl_clock {
 #define RL_CLOCK_FOLD (100 * RL_MS)
 
 /*
+ * So do steps of the two clocks that differ by more, in us. If the clock that is ahead now
+ * is slower later, the time that passes is counted only once the other one has overtaken
+ * it: so much is missing.
+ */
+#define RL_CLOCK_SPREAD INT64_C(100)
+
+/*
  * Within RL_CLOCK_GLANCE us of a reading of both clocks, CLOCK_BOOTTIME alone is enough.
  * Its step is lengthened by 1 / RL_CLOCK_SLEWED_PART, which is more than a time daemon can
  * slow it: the kernel slews by at most 10.05 % (tick and frequency). So the result is at

@@ -96,6 +96,35 @@ Test(clock, is_never_slower_than_the_faster_of_the_two)
     }
 }
 
+#define READINGS 200
+/* Clocks that are slewed as fast as that differ by RL_CLOCK_SPREAD after so long. */
+#define SLEW_MAX     100500 /* ppm */
+#define FOLDED_AFTER (RL_CLOCK_SPREAD * 1000000 / SLEW_MAX)
+
+/* A span may begin and end at any reading, also where the slew changes its direction. */
+Test(clock, between_any_two_readings_is_hardly_slower_than_either_clock)
+{
+    struct prng prng = {5};
+    for (unsigned run = 0; run < 200; run++) {
+        rl_time raw[READINGS] = {0}, boot[READINGS] = {0}, now[READINGS] = {0};
+        struct rl_clock clock = made(0, 0);
+        int64_t ppm = 0;
+        for (unsigned i = 1; i < READINGS; i++) {
+            rl_time passed = prng_below(&prng, prng_below(&prng, 2) ? 1000 : 60000);
+            if (prng_below(&prng, 4) == 0)
+                ppm = (int64_t)prng_below(&prng, 2 * SLEW_MAX) - SLEW_MAX;
+            raw[i] = raw[i - 1] + passed;
+            boot[i] = boot[i - 1] + passed + passed * ppm / 1000000;
+            now[i] = rl_clock_advance(&clock, boot[i], raw[i]);
+            for (unsigned j = 0; j < i; j++) {
+                rl_time span = rl_max(raw[i] - raw[j], boot[i] - boot[j]);
+                CHECK(now[i] - now[j] >= span - RL_CLOCK_SPREAD, "%lld instead of %lld",
+                      (long long)(now[i] - now[j]), (long long)span);
+            }
+        }
+    }
+}
+
 /* How many single reads lie between two reads of both clocks. */
 #define GLANCES 8
 
@@ -104,7 +133,7 @@ Test(clock, is_never_slower_than_the_faster_of_the_two)
  */
 Test(clock, a_single_read_is_never_slower_than_the_unslewed_clock)
 {
-    static const int slews[] = {-100500, -83333, -100, 0, 83333, 100500}; /* ppm */
+    static const int slews[] = {-SLEW_MAX, -83333, -100, 0, 83333, SLEW_MAX}; /* ppm */
     for (size_t i = 0; i < sizeof(slews) / sizeof(slews[0]); i++) {
         struct prng prng = {7 + i};
         rl_time nanos = 0, early = 0; /* of the true time; by how much it was fast */
@@ -119,7 +148,7 @@ Test(clock, a_single_read_is_never_slower_than_the_unslewed_clock)
             CHECK(clock.now >= raw && clock.now >= boot, "%lld after %lld",
                   (long long)clock.now, (long long)raw);
             CHECK(clock.now >= before, "it went back");
-            early = rl_max(early, clock.now - rl_max(raw, boot) - raw / RL_CLOCK_FOLD);
+            early = rl_max(early, clock.now - rl_max(raw, boot) - raw / FOLDED_AFTER);
         }
         CHECK(early <= RL_CLOCK_GLANCE / RL_CLOCK_SLEWED_PART + 2, "%lld us fast",
               (long long)early);
