@@ -117,6 +117,22 @@ Test(membership_clock, that_is_set_just_before_the_lift_costs_the_vote_again)
     cr_assert_eq(stores_active(&stores), 7);
 }
 
+/* Whose clock is wrong is asked now and then, not again at each reply. */
+Test(membership_clock, that_is_wrong_at_every_reply_costs_few_commands)
+{
+    struct stores stores;
+    struct agent agent;
+    open_timed(&stores, &agent, 5);
+    unsigned before = agent.commands;
+    for (rl_time end = stores.now + RL_SECOND; stores.now < end; stores.now += RL_MS) {
+        stores.store[1].off += RL_SECOND;
+        cr_assert_not(vote(&agent, 1));
+        agent_work(&agent);
+    }
+    cr_assert_leq(agent.commands - before,
+                  2 * stores.n * RL_SECOND / RL_MEMBER_POLL_INTERVAL);
+}
+
 /* Its registration is not complete: nothing has to restart, and nothing is lost. */
 Test(membership_clock, of_a_node_that_is_not_registered_changes_nothing)
 {

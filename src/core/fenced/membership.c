@@ -410,6 +410,21 @@ static bool is_our_fault(const struct rl_membership *membership, rl_time known_a
            now < membership->doubted_at + RL_CLOCK_RECENT;
 }
 
+/*
+ * To find out whose clock is wrong. A clock that stands still is wrong at every second
+ * reply, so the next look at all nodes comes a little later.
+ */
+static void look_at_all(struct rl_membership *membership, rl_time now)
+{
+    if (membership->look_at < now)
+        membership->look_at =
+            rl_max(now, rl_time_add_sat(membership->look_at, RL_MEMBER_POLL_INTERVAL));
+    for (unsigned i = 0; i < membership->params.n; i++) {
+        struct rl_member *member = &membership->member[i];
+        member->look_at = rl_min(member->look_at, membership->look_at);
+    }
+}
+
 bool rl_membership_time(struct rl_membership *membership, unsigned node, rl_time sent,
                         rl_time now, rl_time raw, rl_time reported)
 {
@@ -428,8 +443,7 @@ bool rl_membership_time(struct rl_membership *membership, unsigned node, rl_time
         member->clock_off = true;
         member->clock_off_at = now;
     }
-    for (unsigned i = 0; i < membership->params.n; i++)
-        membership->member[i].look_at = now; /* to find out whose clock is wrong */
+    look_at_all(membership, now);
     rl_membership_update(membership, now);
     return false;
 }

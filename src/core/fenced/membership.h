@@ -102,6 +102,7 @@ struct rl_membership {
     uint8_t newcomer;          /* REPLACE: the node that gets the index */
     struct rl_roster roster;   /* merged from the markers; deployment 0: not bound yet */
     rl_time learned_at;        /* when `roster` last changed */
+    rl_time look_at;    /* all are read, because a clock was wrong: the last or next time */
     rl_time doubted_at; /* when a majority seemed wrong, so our clock was; 0: never */
     struct rl_member member[RL_NODES_MAX];
 };
