@@ -159,14 +159,15 @@ static enum rl_fault fault_of_end(struct rl_connection *connection, enum rl_faul
 static void finish_connecting(struct rl_connection *connection)
 {
     int state = rl_stream_connected(connection->stream);
+    /* Reset: it was accepted, and closed before we saw that. */
+    enum rl_fault fault = state == -ECONNRESET ? RL_FAULT_CLOSED : RL_FAULT_CONNECT;
     if (state == -EINPROGRESS && rl_stream_want_write(connection->stream))
         return;
     connection->connected = state == 0 && rl_stream_want_read(connection->stream);
     if (connection->connected)
         connection->owner->connected(connection->arg);
     else
-        connection->owner->failed(connection->arg,
-                                  fault_of_end(connection, RL_FAULT_CONNECT));
+        connection->owner->failed(connection->arg, fault_of_end(connection, fault));
 }
 
 static void flush(struct rl_connection *connection)
