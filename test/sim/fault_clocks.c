@@ -57,7 +57,7 @@ static void draw_plain_clock(struct client *client)
         other = CLOCK_STOPPED;
     process_set_clocks(process, other, best);
     if (draw_once_in(4))
-        virtual_clock_step(&process->raw, events_now(), -draw_span(VIRTUAL_US, VIRTUAL_S));
+        virtual_clock_step(&process->raw, -draw_span(VIRTUAL_US, VIRTUAL_S));
 }
 
 void fault_draw_client_clock(struct client *client)
@@ -176,7 +176,7 @@ void fault_step(struct server *server)
         server->stepped = events_now();
     TRACE("the clock of server %u is stepped by %lld ms", server->index + 1,
           (long long)(by / VIRTUAL_MS));
-    virtual_clock_step(&server->node.clock, events_now(), by);
+    virtual_clock_step(&server->node.clock, by);
 }
 
 /* Until the clocks change their rates, or all is well; and of a fenced lock for a while. */
@@ -215,6 +215,6 @@ void fault_set_clock(struct server *server)
     if (by > 0 || server->is_fast)
         server->ahead_at = events_now();
     server->is_fast = false;
-    virtual_clock_step(&server->node.clock, events_now(), by);
+    virtual_clock_step(&server->node.clock, by);
     fault_draw_server_clock(server);
 }

@@ -334,7 +334,8 @@ static void judge_fence(const struct user *user, struct claim *claim)
 
 /* --- how long --- */
 
-#define ROUNDING (50 * VIRTUAL_US) /* the client counts us */
+/* How late the client's clock may be: RL_CLOCK_SPREAD, a glance, and it counts us. */
+#define ROUNDING (150 * VIRTUAL_US)
 
 /* Of the acquire or the adoption: at least so long ago, by the client's clock. ns */
 static int64_t age(const struct claim *claim)

@@ -124,8 +124,9 @@ static void judge_release(const struct user *user, const redlock_result *result)
 static void judge_failure(const struct user *user, const redlock_result *result)
 {
     const struct plan *plan = &world.plan;
-    int64_t passed =
-        client_elapsed_since(user->client, user->boot, user->raw) / VIRTUAL_MS + 1;
+    int64_t elapsed = client_elapsed_since(user->client, user->boot, user->raw);
+    /* An eighth: the client adds up the larger steps of two clocks. */
+    int64_t passed = elapsed / 8 * 9 / VIRTUAL_MS + 1;
     bool sees_another = user->claim && user->claim->was_held | user->claim->garbled;
     bool right = result->took_ms >= 0 && result->took_ms <= passed;
     switch (result->code) {

@@ -347,6 +347,8 @@ static void give(struct user *user)
     struct client *client = user->client;
     if (!user->is_held || !user->claim || world.phase != PHASE_STORM)
         return;
+    /* Read first: the process may be stopped in the middle of redlock_valid_ms(). */
+    const int64_t boot = client_boot(client), raw = client_raw(client);
     world.gift = (struct gift){
         .is_there = true,
         .resource = user->resource,
@@ -354,8 +356,8 @@ static void give(struct user *user)
         .process = client->number,
         .claim = user->claim,
         .valid_ms = user->is_known ? redlock_valid_ms(user->lease) : 0,
-        .boot = client_boot(client),
-        .raw = client_raw(client),
+        .boot = boot,
+        .raw = raw,
         .fence = redlock_fence(user->lease),
     };
 }

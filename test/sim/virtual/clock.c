@@ -11,7 +11,7 @@ static int64_t gained(int64_t span, int64_t ppm)
 int64_t virtual_clock_read(const struct virtual_clock *clock, int64_t now)
 {
     int64_t passed = now - clock->since;
-    return clock->value + passed + gained(passed, clock->ppm);
+    return clock->value + passed + (passed > 0 ? gained(passed, clock->ppm) : 0);
 }
 
 void virtual_clock_set_rate(struct virtual_clock *clock, int64_t now, int64_t ppm)
@@ -24,10 +24,20 @@ void virtual_clock_set_rate(struct virtual_clock *clock, int64_t now, int64_t pp
     };
 }
 
-void virtual_clock_step(struct virtual_clock *clock, int64_t now, int64_t by)
+void virtual_clock_step(struct virtual_clock *clock, int64_t by)
 {
-    virtual_clock_set_rate(clock, now, clock->ppm);
     clock->value += by;
+    clock->changes++;
+}
+
+void virtual_clock_hold(struct virtual_clock *clock, int64_t now, int64_t until)
+{
+    *clock = (struct virtual_clock){
+        .since = until,
+        .value = virtual_clock_read(clock, now),
+        .ppm = clock->ppm,
+        .changes = clock->changes + 1,
+    };
 }
 
 int64_t virtual_clock_when(const struct virtual_clock *clock, int64_t now, int64_t value)
@@ -36,6 +46,10 @@ int64_t virtual_clock_when(const struct virtual_clock *clock, int64_t now, int64
     int64_t rate = MILLION + clock->ppm;
     if (missing <= 0)
         return now;
+    if (now < clock->since) {
+        now = clock->since;
+        missing = value > clock->value ? value - clock->value : 0;
+    }
     if (rate <= 0 || missing / rate >= CLOCK_NEVER / MILLION - now / MILLION - 1)
         return CLOCK_NEVER;
     return now + missing / rate * MILLION + missing % rate * MILLION / rate + 1;

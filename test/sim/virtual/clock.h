@@ -18,7 +18,13 @@ int64_t virtual_clock_read(const struct virtual_clock *clock, int64_t now);
 
 /* From now on it runs at this rate, or reads `by` more. */
 void virtual_clock_set_rate(struct virtual_clock *clock, int64_t now, int64_t ppm);
-void virtual_clock_step(struct virtual_clock *clock, int64_t now, int64_t by);
+void virtual_clock_step(struct virtual_clock *clock, int64_t by);
+
+/*
+ * At `until` it reads what it reads now, and up to then less, at the true rate: the time
+ * that a machine is suspended counts elsewhere.
+ */
+void virtual_clock_hold(struct virtual_clock *clock, int64_t now, int64_t until);
 
 /* A true time at which it reads at least `value`, hardly later than the first; or NEVER. */
 int64_t virtual_clock_when(const struct virtual_clock *clock, int64_t now, int64_t value);

@@ -150,20 +150,13 @@ void process_stop(struct process *process, int64_t until)
         wake_at(process, events_now());
 }
 
-/* It reads then what it reads now, whatever its rate. */
-static void hold_still(struct virtual_clock *clock, int64_t now, int64_t until)
-{
-    virtual_clock_step(clock, now,
-                       virtual_clock_read(clock, now) - virtual_clock_read(clock, until));
-}
-
 void process_suspend(struct process *process, int64_t until, bool unnoticed)
 {
     int64_t now = events_now(), span = until - now;
     process_stop(process, until);
     process->suspended_until = until;
-    hold_still(&process->raw, now, until);
-    hold_still(&process->slewed, now, until);
+    virtual_clock_hold(&process->raw, now, until);
+    virtual_clock_hold(&process->slewed, now, until);
     if (!unnoticed)
         process->suspended += span;
     process_reschedule(process);
