@@ -49,6 +49,7 @@ bool oracle_clock_excuses(const struct claim *claim, unsigned node,
 void oracle_judge_queue(const struct client *client);
 void oracle_forget_calls(struct user *user);
 void oracle_attempt_ends(struct user *user);
+void oracle_judge_joining(const struct command *command);
 void oracle_judge_leaving(const struct command *command);
 
 void oracle_holders_begin(void);

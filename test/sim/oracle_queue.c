@@ -12,6 +12,11 @@
 #define SLOW_CLOCK 8 /* a client takes at most this part longer */
 #define QUEUE_END  "!queue"
 
+static bool may_fail(const struct server *server)
+{
+    return server->denied_until > events_now() || server->node.redis->config.is_replica;
+}
+
 bool oracle_judges_queue(const struct command *command)
 {
     return command && command->ask == ASK_RELEASE && command->claim &&
@@ -129,13 +134,32 @@ static const struct key *queue_of(const struct keyspace *keyspace, unsigned reso
     return key && key->type == KEY_ZSET ? key : NULL;
 }
 
+/* A client that queues itself removes no other waiter. */
+static void judge_others(const struct command *command, const struct key *before)
+{
+    const struct server *server = &world.server[command->server];
+    const struct key *after =
+        queue_of(&server->node.redis->keyspace, command->resource, server_ms(server));
+    struct rl_word own = {command->entry, strlen(command->entry)};
+    for (size_t i = 0; i < before->zset.items; i++) {
+        struct rl_word entry = bytes_word(&before->zset.item[i].member);
+        bool is_left = after && zset_find(&after->zset, entry) < after->zset.items;
+        if (!is_left && !word_is(entry, own))
+            oracle_accuse(INVARIANT_LIVENESS,
+                          "client %u queues itself, and removes a waiter on server %u",
+                          command->client + 1, command->server + 1);
+    }
+}
+
 /* The first waiter that is subscribed, and the one behind it. */
 void oracle_called(const struct command *command, const struct keyspace *before)
 {
     const struct server *server = &world.server[command->server];
     const struct key *queue = queue_of(before, command->resource, server_ms(server));
     bool found = false;
-    if (!queue || command->joins || command->truth != TRUTH_GRANTED)
+    if (queue && command->joins)
+        judge_others(command, queue);
+    if (!queue || command->joins || command->truth != TRUTH_GRANTED || may_fail(server))
         return;
     for (size_t i = 0; i < queue->zset.items; i++) {
         struct rl_word entry = bytes_word(&queue->zset.item[i].member);
@@ -150,7 +174,20 @@ void oracle_called(const struct command *command, const struct keyspace *before)
     }
 }
 
-/* --- the end of waiting --- */
+/* --- how long an entry stays --- */
+
+void oracle_judge_joining(const struct command *command)
+{
+    const struct server *server = &world.server[command->server];
+    const struct key *queue =
+        queue_of(&server->node.redis->keyspace, command->resource, server_ms(server));
+    bool unsure = command->truth == TRUTH_UNKNOWN || command->is_not_queued;
+    if (unsure || may_fail(server))
+        return;
+    if (queue && queue->expires == KEY_FOREVER)
+        oracle_accuse(INVARIANT_TTL, "the queue of client %u on server %u never expires",
+                      command->client + 1, command->server + 1);
+}
 
 void oracle_judge_leaving(const struct command *command)
 {
@@ -158,10 +195,8 @@ void oracle_judge_leaving(const struct command *command)
     const struct key *queue =
         queue_of(&server->node.redis->keyspace, command->resource, server_ms(server));
     struct rl_word own = {command->entry, strlen(command->entry)};
-    bool unsure = command->truth == TRUTH_UNKNOWN || command->is_not_queued ||
-                  server->denied_until > events_now() ||
-                  server->node.redis->config.is_replica;
-    if (unsure)
+    bool unsure = command->truth == TRUTH_UNKNOWN || command->is_not_queued;
+    if (unsure || may_fail(server))
         return;
     if (queue && zset_find(&queue->zset, own) < queue->zset.items)
         oracle_accuse(INVARIANT_LEFT, "an entry of client %u in a queue on server %u",

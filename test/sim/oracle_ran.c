@@ -121,6 +121,8 @@ void oracle_ran(struct command *command)
         oracle_judge_marker(server);
     if (command->node >= world.plan.n)
         return;
+    if (command->joins && command->truth != TRUTH_ERROR)
+        oracle_judge_joining(command);
     if (command->leaves && command->truth != TRUTH_ERROR)
         oracle_judge_leaving(command);
     if (command->claim && command->is_locking)

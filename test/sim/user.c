@@ -253,6 +253,10 @@ static void adopt(struct user *user)
         return;
     }
     oracle_adopted(user, gift.claim, left > 0);
+    if (redlock_fence(user->lease) != gift.fence)
+        oracle_accuse(INVARIANT_TOLD, "client %u adopts a fence of %lld as %lld",
+                      client->index + 1, (long long)gift.fence,
+                      (long long)redlock_fence(user->lease));
     plan_hold(user);
     user->extend_at = events_now();
     if (left <= 0 && user->end == USER_LETS_EXPIRE) { /* it knows no end of that */
