@@ -157,7 +157,9 @@ void rl_lease_acquire_vote(struct rl_lease *lease, const struct rl_view *view,
         break;
     case RL_LEASE_ABORTING: rl_lease_note_ballot(lease, event); break;
     case RL_LEASE_HELD:
-        if (lease->round.command != RL_CMD_EXTEND)
+        if (lease->round.command == RL_CMD_EXTEND)
+            rl_lease_note_late(lease, event, update);
+        else
             note_straggler(lease, event, update);
         break;
     case RL_LEASE_CLEANUP:

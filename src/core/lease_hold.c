@@ -69,6 +69,19 @@ void rl_lease_lose_quorum(struct rl_lease *lease, struct rl_update *update)
 }
 
 /*
+ * A reply to an earlier round has no vote in this one. But a node replies in order, so it
+ * is the latest that is known of its key.
+ */
+void rl_lease_note_late(struct rl_lease *lease, const struct rl_lease_event *event,
+                        struct rl_update *update)
+{
+    rl_lease_note_missing(lease, event);
+    lease->holding &= ~lease->missing;
+    if (rl_lease_quorum_is_gone(lease))
+        rl_lease_lose_quorum(lease, update);
+}
+
+/*
  * A recreated key never counts in the round that recreated it. A late reply may still win a
  * round that was lost, if the old deadline has not passed.
  */
@@ -143,8 +156,12 @@ void rl_lease_disown(struct rl_lease *lease, struct rl_update *update)
 void rl_lease_extend_vote(struct rl_lease *lease, const struct rl_view *view,
                           const struct rl_lease_event *event, struct rl_update *update)
 {
-    if (lease->state != RL_LEASE_HELD || event->seq != lease->round.seq)
+    if (lease->state != RL_LEASE_HELD)
         return;
+    if (event->seq != lease->round.seq) {
+        rl_lease_note_late(lease, event, update);
+        return;
+    }
     rl_lease_note_ballot(lease, event);
     rl_lease_note_missing(lease, event);
     rl_round_count(&lease->round, event->node, event->vote);

@@ -188,6 +188,30 @@ Test(extend, a_late_reply_to_an_older_round_is_no_vote_in_this_one)
     cr_assert_eq(lease_fixture.lease.valid, valid_from(start));
 }
 
+/* Two rounds, and the reply of node 3 to the first one comes during the second one. */
+static void check_late(enum rl_vote before, enum rl_vote late, enum rl_lease_state state)
+{
+    struct lease_fixture lease_fixture;
+    fixture_hold(&lease_fixture, 5, 0x07);
+    fixture_vote(&lease_fixture, 3, before);
+    fixture_extend(&lease_fixture, 0);
+    struct rl_update older = lease_fixture.sent;
+    fixture_votes(&lease_fixture, 0x07, RL_VOTE_GRANTED);
+    fixture_wait(&lease_fixture, RL_SECOND);
+    fixture_extend(&lease_fixture, 0);
+    fixture_answer(&lease_fixture, older, 3, late, -1);
+    fixture_votes(&lease_fixture, 0x03, RL_VOTE_GONE);
+    cr_assert_eq(lease_fixture.lease.state, state);
+}
+
+Test(extend, a_late_reply_to_an_older_round_tells_where_the_key_is)
+{
+    check_late(RL_VOTE_GRANTED, RL_VOTE_GONE, RL_LEASE_LOST);
+    check_late(RL_VOTE_GRANTED, RL_VOTE_GRANTED, RL_LEASE_HELD);
+    check_late(RL_VOTE_HELD, RL_VOTE_GRANTED, RL_LEASE_HELD);
+    check_late(RL_VOTE_HELD, RL_VOTE_UNKNOWN, RL_LEASE_LOST);
+}
+
 /*
  * One node hangs while the others reply in hundreds of rounds: round numbers must not
  * repeat.
