@@ -398,8 +398,10 @@ static void on_left(struct connection *connection)
 {
     struct account *account = connection->account;
     struct client *client = &world.client[connection->process_index];
+    unsigned node = client_node_at(client, connection->host);
+    oracle_left(client, node);
     if (account->is_subscribed)
-        oracle_unsubscribed(client, client_node_at(client, connection->host));
+        oracle_unsubscribed(client, node);
     account->is_subscribed = false;
 }
 

@@ -68,6 +68,7 @@ void oracle_begin(void);
 void oracle_said(struct command *command);
 void oracle_ran(struct command *command);
 void oracle_heard(const struct command *command, bool of_subscriber);
+void oracle_left(const struct client *client, unsigned node); /* it closed a connection */
 
 /* Parts of the marker of a server. */
 struct seal oracle_seal(const struct server *server);

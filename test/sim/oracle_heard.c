@@ -182,11 +182,23 @@ void oracle_heard(const struct command *command, bool of_subscriber)
         return;
     if (command->is_unsure)
         claim->garbled |= rl_bit(command->node);
-    if (command->ask == ASK_RELEASE)
+    if (command->ask == ASK_RELEASE) {
+        client->node[command->node].released_at = events_now();
         hear_release(client, command, claim);
+    }
     if (command->ask == ASK_RAISE && command->truth == TRUTH_GRANTED)
         claim->vote[command->node].fence = command->fence;
     hear_holder(command, claim);
     if (command->is_locking)
         hear_vote(client, command, claim);
+}
+
+/* What was behind another reply that made the client close the connection is not parsed. */
+void oracle_left(const struct client *client, unsigned node)
+{
+    if (node >= world.plan.n || client->node[node].released_at != events_now())
+        return;
+    for (unsigned i = 0; i < client->users; i++)
+        if (client->user[i].claim)
+            client->user[i].claim->garbled |= rl_bit(node);
 }
