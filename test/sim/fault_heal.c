@@ -86,6 +86,23 @@ static void mend_addresses(void)
     TRACE("the address of node %u leads to a server of its own now", last + 1);
 }
 
+/*
+ * Resets the connections to servers that their addresses do not lead to any more. A client
+ * keeps a connection to a server that replies, and refuses the same server at its right
+ * address. So it would do without the right server to the end.
+ */
+static void reset_misled(void)
+{
+    struct connection *next;
+    for (struct connection *connection = network.connection; connection;
+         connection = next) {
+        next = connection->next;
+        if (connection->stream &&
+            connection->server != network.address[connection->host].server)
+            connection_cut(connection, false);
+    }
+}
+
 /* Nobody meets it any more who connects anew: it ends, and so do its connections. */
 static bool is_left(unsigned server)
 {
@@ -115,6 +132,7 @@ void fault_heal(void)
     for (unsigned s = 0; s < SERVERS_MAX; s++)
         if (is_left(s))
             server_restart(&world.server[s], CLOCK_NEVER);
+    reset_misled();
     fault_set_network();
     for (unsigned c = 0; plan->fenced && c < world.clients; c++)
         fault_draw_client_clock(&world.client[c]);
