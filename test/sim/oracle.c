@@ -167,6 +167,8 @@ void oracle_wants(struct user *user)
 {
     user->claim = NULL;
     user->attempts = 0;
+    user->wait_boot = user->wait_raw = 0;
+    user->overdue_in = 0;
     user->entry[0] = '\0';
     user->is_trying = false;
     user->began = events_now();
@@ -257,9 +259,28 @@ static void judge_known(const struct user *user)
                       user->client->index + 1, trace_set(claim->surely_missing));
 }
 
+/* A wait that had ended before this iteration: the last attempt begins in it, if not yet.
+ */
+static void note_wait(struct user *user)
+{
+    const struct client *client = user->client;
+    if (!user->is_acquiring || user->options.wait_ms <= 0 || user->overdue_in)
+        return;
+    if (!user->wait_boot) {
+        user->wait_boot = client_boot(client);
+        user->wait_raw = client_raw(client);
+    }
+    int64_t since = events_now() - client->process.entered;
+    int64_t waited =
+        client_elapsed_since(client, user->wait_boot, user->wait_raw) - since / 8 * 9;
+    if (waited > user->options.wait_ms * VIRTUAL_MS + TIMER_SLACK)
+        user->overdue_in = client->process.iterations;
+}
+
 void oracle_iterated(struct client *client)
 {
     for (unsigned i = 0; client->handle && i < client->users; i++) {
+        note_wait(&client->user[i]);
         judge_decided(&client->user[i]);
         judge_known(&client->user[i]);
         if (client->user[i].is_lost && client->user[i].is_extending)

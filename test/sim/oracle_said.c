@@ -54,9 +54,19 @@ static void judge_asking(const struct command *command, struct claim *claim)
     claim->ttl_ms = claim->ttl_ms > command->ttl_ms ? claim->ttl_ms : command->ttl_ms;
 }
 
+/* Bytes that a socket did not take are written later. */
+static void judge_wait(const struct user *user)
+{
+    bool is_late = user->overdue_in && user->client->process.iterations > user->overdue_in;
+    if (is_late && user->attempts > 1 && world.plan.weight[FAULT_ROOM] == 0)
+        oracle_accuse(INVARIANT_AFTER, "client %u, user %u tries again after its wait",
+                      user->client->index + 1, user->index + 1);
+}
+
 static void say_acquire(const struct command *command, struct claim *claim)
 {
     if (claim->user && claim->asked == 0) {
+        judge_wait(claim->user);
         claim->user->is_trying = true;
         oracle_forget_calls(claim->user);
     }

@@ -45,9 +45,11 @@ struct user {
     bool is_acquiring, is_extending, is_releasing; /* a callback must come */
     bool is_known; /* the deadline is; not of an adopted token before it is extended */
     int64_t extending_ttl_ms;
-    bool is_calling;      /* it is inside a call that starts an operation */
-    int64_t began;        /* true time */
-    int64_t boot, raw;    /* by its process */
+    bool is_calling;             /* it is inside a call that starts an operation */
+    int64_t began;               /* true time */
+    int64_t boot, raw;           /* by its process */
+    int64_t wait_boot, wait_raw; /* the same, when its wait had begun; 0: not yet */
+    uint64_t overdue_in;  /* the iteration by which its wait has ended; 0: it waits */
     uint64_t left_in;     /* the iteration in which it gave the lock up */
     int64_t called_at;    /* when the last notification arrives */
     int64_t called_due;   /* it must try again before; CLOCK_NEVER */
