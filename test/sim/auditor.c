@@ -13,8 +13,7 @@
 
 static struct prng prng;
 static struct event due;
-static struct ready ready;
-static struct client *asked;
+static struct ready ready, founds;
 
 /* --- servers --- */
 
@@ -133,7 +132,7 @@ static void read_texts(struct client *client)
 
 static void ask(void *arg)
 {
-    (void)arg;
+    struct client *asked = arg;
     if (!asked->handle)
         return;
     switch (prng_below(&prng, 8)) {
@@ -148,15 +147,36 @@ static void ask(void *arg)
     }
 }
 
+static void make_ready(struct ready *ready, unsigned clients)
+{
+    struct client *client = &world.client[prng_below(&prng, clients)];
+    if (client->is_alive && client->handle && !ready->link) {
+        ready->arg = client;
+        process_make_ready(&client->process, ready);
+    }
+}
+
+static void found(void *arg)
+{
+    struct client *client = arg;
+    if (!client->handle)
+        return;
+    redlock_code code = redlock_admit(client->handle, REDLOCK_ADMIT_NEW, 0, NULL, NULL);
+    TRACE("client %u founds a deployment, too: %s", client->index + 1,
+          redlock_code_name(code));
+}
+
+void auditor_founds(void)
+{
+    if (world.is_audited)
+        make_ready(&founds, world.plan.clients);
+}
+
 static void on_due(void *arg)
 {
-    struct client *client = &world.client[prng_below(&prng, world.clients)];
     unsigned longest = (unsigned)(GAPS * world.plan.ttl_max / VIRTUAL_MS);
     (void)arg;
-    if (client->is_alive && client->handle && !ready.link) {
-        asked = client;
-        process_make_ready(&client->process, &ready);
-    }
+    make_ready(&ready, world.clients);
     if (world.phase == PHASE_STORM)
         event_at(&due, events_now() + (1 + prng_below(&prng, longest)) * VIRTUAL_MS);
 }
@@ -166,6 +186,7 @@ void auditor_begin(void)
     prng = (struct prng){~world.seed};
     due = (struct event){.happen = on_due};
     ready = (struct ready){.run = ask};
+    founds = (struct ready){.run = found};
     world.is_audited = world.seed % AUDITED == 0;
     if (!world.is_audited)
         return;

@@ -14,6 +14,10 @@ struct server;
 /* Draws from a seed of its own: the other runs stay as they are. */
 void auditor_begin(void);
 
+/* An operator founds a deployment: in these runs another client does so at the same moment.
+ */
+void auditor_founds(void);
+
 /* Whether the user of this server has no right to a command that a client sends. */
 bool auditor_denies(const struct server *server, const char *command);
 

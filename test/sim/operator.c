@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "auditor.h"
 #include "world.h"
 
 #define LOOK_AGAIN (250 * VIRTUAL_MS)
@@ -133,6 +134,9 @@ static void admit(void *arg)
     struct client *client = arg;
     if (client->admission == REDLOCK_ADMIT_AT_ONCE && has_been_active())
         client->admission = REDLOCK_ADMIT_NEW;
+    if (client->admission == REDLOCK_ADMIT_NEW ||
+        client->admission == REDLOCK_ADMIT_AT_ONCE)
+        auditor_founds();
     redlock_code code = redlock_admit(client->handle, client->admission, client->newcomer,
                                       on_admitted, client);
     client->is_admitting = code == REDLOCK_OK;
