@@ -62,10 +62,11 @@ struct claim {
     rl_node_set garbled; /* nonsense was read there, or before: perhaps it was believed */
     rl_node_set missing; /* heard to be so, once, and not granted since ... */
     rl_node_set surely_missing; /* ... in reply to what was asked last */
-    uint64_t asked_last;        /* in this iteration */
-    rl_node_set rests_on;       /* who granted what the user was told last ... */
-    uint64_t round;             /* ... which was asked for from this iteration on */
-    int64_t succeeded_at;       /* when it was told that; true time */
+    uint64_t gone_in;     /* the iteration in which a majority was missing last; 0: never */
+    uint64_t asked_last;  /* in this iteration */
+    rl_node_set rests_on; /* who granted what the user was told last ... */
+    uint64_t round;       /* ... which was asked for from this iteration on */
+    int64_t succeeded_at; /* when it was told that; true time */
     struct vote vote[NODES_MAX];
     int64_t pttl[NODES_MAX];     /* of what was heard to be there instead; -1: no expiry */
     rl_node_set held, gone;      /* what was heard last */

@@ -88,7 +88,9 @@ static void judge_loss(const struct user *user, const redlock_result *result)
     if (claim->user && claim->user != user) /* who has adopted it since is judged */
         return;
     bool ran_out = result->code == REDLOCK_EXPIRED || result->code == REDLOCK_MAX_HOLD;
-    bool known = rl_count(claim->missing) >= rl_majority(world.plan.n);
+    /* A grant that is read in the same iteration, but later, changes nothing. */
+    bool known = rl_count(claim->missing) >= rl_majority(world.plan.n) ||
+                 claim->gone_in == user->client->process.iterations;
     if (claim->is_lost)
         oracle_accuse(INVARIANT_LOST, "client %u is told twice", user->client->index + 1);
     if (ran_out && result->valid_ms > claim->options.margin_ms)
@@ -206,6 +208,7 @@ void oracle_adopted(struct user *user, struct claim *claim, bool known)
     if (!same || !known)
         claim->granted = claim->rests_on = 0;
     claim->missing = claim->surely_missing = 0;
+    claim->gone_in = 0;
     claim->asked = rl_all(world.plan.n);
     if (known)
         plan_loss_report(user);

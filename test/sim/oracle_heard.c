@@ -1,6 +1,7 @@
 /* The oracle on the replies that clients read. */
 #include <stdio.h>
 
+#include "core/quorum.h"
 #include "oracle_parts.h"
 #include "world.h"
 
@@ -24,6 +25,8 @@ static void hear_marker(struct acquainted *node, const struct command *command)
 static void miss(struct claim *claim, unsigned node, uint64_t iteration)
 {
     claim->missing |= rl_bit(node);
+    if (rl_count(claim->missing) >= rl_majority(world.plan.n))
+        claim->gone_in = world.client[claim->client].process.iterations;
     if (iteration >= claim->asked_last && world.plan.weight[FAULT_ROOM] == 0 &&
         !is_doubtful(claim, node))
         claim->surely_missing |= rl_bit(node);
