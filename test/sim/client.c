@@ -154,6 +154,8 @@ static void begin_process(struct client *client)
         client->process.slewed = before.slewed;
         client->process.suspended = before.suspended;
     }
+    if (before.host && events_now() < before.suspended_until) /* it wakes up now */
+        process_set_clocks(&client->process, before.raw.ppm, before.slewed.ppm);
     client->process.index = client->index;
     client->process.iterated = on_iterated;
     client->process.arg = client;

@@ -23,7 +23,7 @@ struct acquainted {
     bool is_duplicate;     /* its server is also another node of the list */
     uint64_t nonce;        /* of its marker, as it was read last */
     bool was_marked;       /* a marker was there once */
-    int64_t released_at;   /* when a reply to a release was read last; true time */
+    int64_t heard_at;      /* when a reply with a token was read last; true time */
     struct sample sample;
 };
 

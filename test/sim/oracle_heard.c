@@ -183,12 +183,11 @@ void oracle_heard(const struct command *command, bool of_subscriber)
         hear_marker(&client->node[command->node], command);
     if (!claim || claim_is_former(claim, command))
         return;
+    client->node[command->node].heard_at = events_now();
     if (command->is_unsure)
         claim->garbled |= rl_bit(command->node);
-    if (command->ask == ASK_RELEASE) {
-        client->node[command->node].released_at = events_now();
+    if (command->ask == ASK_RELEASE)
         hear_release(client, command, claim);
-    }
     if (command->ask == ASK_RAISE && command->truth == TRUTH_GRANTED)
         claim->vote[command->node].fence = command->fence;
     hear_holder(command, claim);
@@ -199,9 +198,13 @@ void oracle_heard(const struct command *command, bool of_subscriber)
 /* What was behind another reply that made the client close the connection is not parsed. */
 void oracle_left(const struct client *client, unsigned node)
 {
-    if (node >= world.plan.n || client->node[node].released_at != events_now())
+    if (node >= world.plan.n || client->node[node].heard_at != events_now())
         return;
-    for (unsigned i = 0; i < client->users; i++)
-        if (client->user[i].claim)
-            client->user[i].claim->garbled |= rl_bit(node);
+    for (unsigned i = 0; i < client->users; i++) {
+        struct claim *claim = client->user[i].claim;
+        if (!claim)
+            continue;
+        claim->garbled |= rl_bit(node);
+        claim->surely_missing &= ~rl_bit(node);
+    }
 }
