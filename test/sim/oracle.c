@@ -68,7 +68,9 @@ static void plan_loss_report(struct user *user)
     struct claim *claim = user->claim;
     const int64_t now = events_now();
     int64_t left_ms = 1;
-    claim->lost_due = now;
+    claim->lost_due = user->client->process.stopped_until; /* it is told after that */
+    if (claim->lost_due < now)
+        claim->lost_due = now;
     for (unsigned i = 0; i < LOOKS_MAX && left_ms > 0; i++) {
         events_pretend(claim->lost_due);
         left_ms = user_valid_ms(user) - claim->options.margin_ms;
