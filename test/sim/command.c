@@ -264,6 +264,18 @@ static void read_array(struct command *command, const char *text)
         command->told_us = strtoll(strchr(number, '\n') + 2, NULL, 10);
 }
 
+/* The server is a replica, loads, is in a cluster, or does not know the user any more. */
+static bool is_of_node(const char *error)
+{
+    static const char *const words[] = {"-LOADING ",     "-READONLY ", "-MASTERDOWN ",
+                                        "-CLUSTERDOWN ", "-MOVED ",    "-CROSSSLOT ",
+                                        "-NOAUTH "};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strncmp(error, words[i], strlen(words[i])) == 0)
+            return true;
+    return false;
+}
+
 /* What a reply says in truth, without asking the code that is tested. */
 static enum truth read_reply(struct command *command, struct rl_word reply)
 {
@@ -282,6 +294,7 @@ static enum truth read_reply(struct command *command, struct rl_word reply)
     default: break;
     }
     command->is_no_script = strncmp(text, "-NOSCRIPT", 9) == 0;
+    command->is_refusal = is_of_node(text);
     command->is_not_queued = true;
     if (strncmp(text, "-WRONGTYPE", 10) == 0) /* something else is there */
         return TRUTH_HELD;

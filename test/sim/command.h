@@ -54,6 +54,7 @@ struct command {
     /* When it was executed: */
     enum truth truth;
     bool is_no_script;
+    bool is_refusal;    /* an error of the node itself: it must be greeted again */
     bool is_not_queued; /* its queue entry could not be added or removed */
     int64_t ran;
     uint32_t nth; /* of all that servers executed */

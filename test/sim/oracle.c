@@ -264,8 +264,7 @@ static void judge_known(const struct user *user)
                       user->client->index + 1, trace_set(claim->surely_missing));
 }
 
-/* A wait that had ended before this iteration: the last attempt begins in it, if not yet.
- */
+/* Where the wait had ended before this iteration, the last attempt begins in it at last. */
 static void note_wait(struct user *user)
 {
     const struct client *client = user->client;

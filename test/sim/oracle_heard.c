@@ -93,6 +93,12 @@ static void hear_greeting(struct client *client, const struct command *command)
         !accepted; /* until then a lease may come that does not know it */
 }
 
+/* Until the next greeting. */
+static void hear_refusal(struct acquainted *node)
+{
+    node->barred_until = node->refused_until = CLOCK_NEVER;
+}
+
 static void hear_grant(const struct client *client, const struct command *command,
                        struct claim *claim)
 {
@@ -181,6 +187,8 @@ void oracle_heard(const struct command *command, bool of_subscriber)
         oracle_sample(client, command);
     if (command->ask == ASK_GREETING || command->ask == ASK_MARKER)
         hear_marker(&client->node[command->node], command);
+    if (command->is_refusal && !command->is_unsure)
+        hear_refusal(&client->node[command->node]);
     if (!claim || claim_is_former(claim, command))
         return;
     client->node[command->node].heard_at = events_now();
