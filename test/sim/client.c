@@ -195,10 +195,12 @@ static void free_all(void *arg)
 {
     struct client *client = arg;
     bool leases_first = draw_once_in(2);
+    oracle_frees(client);
     if (leases_first)
         free_leases(client, true);
     redlock_client_free(client->handle);
     client->handle = NULL;
+    oracle_freed(client);
     if (!leases_first)
         free_leases(client, true);
 }

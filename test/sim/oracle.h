@@ -113,6 +113,10 @@ void oracle_delayed(struct client *client, int64_t until);
  */
 void oracle_suspended(struct client *client);
 
+/* It frees its client: what its acquires have asked for is released by that. */
+void oracle_frees(const struct client *client);
+void oracle_freed(const struct client *client);
+
 /* Its process has gone; `freed`: its client was freed in order. */
 void oracle_ended(struct client *client, bool freed);
 

@@ -15,6 +15,48 @@ static bool should_be_clean(const struct claim *claim, unsigned server)
     return client_reaches(client, node) && client->node[node].server == server;
 }
 
+/* --- when a client is freed --- */
+
+/* What its acquires have asked for is released before the connections are closed. */
+static struct owed {
+    struct claim *claim;
+    rl_node_set nodes;
+} owed[USERS_MAX];
+
+static rl_node_set open_nodes(const struct client *client)
+{
+    rl_node_set nodes = 0;
+    for (const struct connection *connection = network.connection; connection;
+         connection = connection->next) {
+        unsigned node = client_node_at(client, connection->host);
+        if (connection->process == &client->process && node < world.plan.n &&
+            connection->stream && !connection->error && client_reaches(client, node))
+            nodes |= rl_bit(node);
+    }
+    return nodes;
+}
+
+void oracle_frees(const struct client *client)
+{
+    for (unsigned i = 0; i < USERS_MAX; i++) {
+        const struct user *user = &client->user[i];
+        struct claim *claim = i < client->users && user->is_trying ? user->claim : NULL;
+        owed[i] = (struct owed){.claim = claim};
+        if (claim && user->is_acquiring && world.plan.weight[FAULT_ROOM] == 0)
+            owed[i].nodes = claim->asked & ~claim->told & open_nodes(client);
+    }
+}
+
+void oracle_freed(const struct client *client)
+{
+    for (unsigned i = 0; i < USERS_MAX; i++)
+        if (owed[i].claim && owed[i].nodes & ~owed[i].claim->told)
+            oracle_accuse(INVARIANT_LEFT, "client %u is freed, and does not release %.8s",
+                          client->index + 1, owed[i].claim->token);
+}
+
+/* --- at the end of a run --- */
+
 static void look_at_user(const struct user *user, struct verdict *ret)
 {
     if (user->phase == USER_IDLE)
