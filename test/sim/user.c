@@ -10,6 +10,8 @@
 static void on_acquired(redlock_lease *lease, const redlock_result *result, void *arg);
 static void on_extension(redlock_lease *lease, const redlock_result *result, void *arg);
 static void on_released(redlock_lease *lease, const redlock_result *result, void *arg);
+static void extend(struct user *user);
+static void end_hold(struct user *user);
 
 /* --- times --- */
 
@@ -131,6 +133,10 @@ static void on_lost(redlock_lease *lease, const redlock_result *result, void *ar
     if (user->phase != USER_HOLDING)
         return;
     user->end = draw_once_in(8) ? USER_DISOWNS : USER_RELEASES;
+    if (draw_once_in(4)) { /* inside the callback */
+        end_hold(user);
+        return;
+    }
     user->end_at = events_now();
     if (world.phase != PHASE_END && draw_once_in(3))
         user->end_at += draw_span(VIRTUAL_US, world.plan.ttl_min);
@@ -146,30 +152,6 @@ static void on_renewed(redlock_lease *lease, const redlock_result *result, void 
     oracle_told(user, NEWS_RENEWED, result);
 }
 
-static void plan_hold(struct user *user)
-{
-    int64_t now = events_now(), longest = world.plan.ttl_min / 4;
-    if (world.phase == PHASE_STORM && draw_once_in(3))
-        longest = 3 * world.plan.ttl_max;
-    if (longest < world.plan.near)
-        longest = world.plan.near;
-    int64_t hold = draw_span(world.plan.near, longest);
-    user->phase = USER_HOLDING;
-    user->extend_at = draw_once_in(3) ? now + draw_between(0, hold) : CLOCK_NEVER;
-    switch (events_random(16)) {
-    case 0:
-    case 1: user->end = USER_DISOWNS; break;
-    case 2: user->end = USER_FREES; break;
-    case 3:
-    case 4: user->end = user->options.watchdog ? USER_RELEASES : USER_LETS_EXPIRE; break;
-    default: user->end = USER_RELEASES; break;
-    }
-    if (user->end == USER_LETS_EXPIRE && world.phase == PHASE_END)
-        user->end = USER_RELEASES;
-    user->end_at = user->end == USER_LETS_EXPIRE ? CLOCK_NEVER : now + hold;
-    user_plan(user);
-}
-
 static void on_acquired(redlock_lease *lease, const redlock_result *result, void *arg)
 {
     struct user *user = arg;
@@ -179,7 +161,7 @@ static void on_acquired(redlock_lease *lease, const redlock_result *result, void
     oracle_told(user, held ? NEWS_HELD : NEWS_FAILED, result);
     user->is_acquiring = false;
     if (held)
-        plan_hold(user);
+        user_plan_hold(user);
     else
         finish(user);
 }
@@ -257,7 +239,7 @@ static void adopt(struct user *user)
         oracle_accuse(INVARIANT_TOLD, "client %u adopts a fence of %lld as %lld",
                       client->index + 1, (long long)gift.fence,
                       (long long)redlock_fence(user->lease));
-    plan_hold(user);
+    user_plan_hold(user);
     user->extend_at = events_now();
     if (left <= 0 && user->end == USER_LETS_EXPIRE) { /* it knows no end of that */
         user->end = USER_RELEASES;
@@ -318,6 +300,10 @@ static void on_extension(redlock_lease *lease, const redlock_result *result, voi
     bool disowned = user->phase == USER_RELEASING && !user->is_releasing;
     if (disowned)
         finish(user);
+    else if (user->phase == USER_HOLDING && user->is_held && draw_once_in(8))
+        extend(user);
+    else if (user->phase == USER_HOLDING && draw_once_in(8))
+        end_hold(user);
 }
 
 static void extend(struct user *user)

@@ -90,5 +90,6 @@ int64_t user_valid_ms(const struct user *user);
 
 void user_want(struct user *user);
 int64_t user_draw_ttl(void); /* ms */
+void user_plan_hold(struct user *user);
 
 #endif

@@ -89,3 +89,27 @@ void user_want(struct user *user)
                        : 1;
     user->frees_inside = draw_once_in(2);
 }
+
+void user_plan_hold(struct user *user)
+{
+    int64_t now = events_now(), longest = world.plan.ttl_min / 4;
+    if (world.phase == PHASE_STORM && draw_once_in(3))
+        longest = 3 * world.plan.ttl_max;
+    if (longest < world.plan.near)
+        longest = world.plan.near;
+    int64_t hold = draw_span(world.plan.near, longest);
+    user->phase = USER_HOLDING;
+    user->extend_at = draw_once_in(3) ? now + draw_between(0, hold) : CLOCK_NEVER;
+    switch (events_random(16)) {
+    case 0:
+    case 1: user->end = USER_DISOWNS; break;
+    case 2: user->end = USER_FREES; break;
+    case 3:
+    case 4: user->end = user->options.watchdog ? USER_RELEASES : USER_LETS_EXPIRE; break;
+    default: user->end = USER_RELEASES; break;
+    }
+    if (user->end == USER_LETS_EXPIRE && world.phase == PHASE_END)
+        user->end = USER_RELEASES;
+    user->end_at = user->end == USER_LETS_EXPIRE ? CLOCK_NEVER : now + hold;
+    user_plan(user);
+}
