@@ -65,6 +65,12 @@ void oracle_garbled(struct client *client, unsigned node)
     doubt(client);
 }
 
+/* It measures how long a reply took by a clock that may be slewed, or a little ahead. */
+static int64_t believed_sent(int64_t sent, int64_t heard)
+{
+    return sent - (heard - sent) / RL_CLOCK_SLEWED_PART - RL_CLOCK_SPREAD * VIRTUAL_US;
+}
+
 void oracle_sample(struct client *client, const struct command *command)
 {
     struct sample *sample = &client->node[command->node].sample, old = *sample;
@@ -78,7 +84,7 @@ void oracle_sample(struct client *client, const struct command *command)
         .process = command->process,
         .history = command->history,
         .told = told,
-        .sent = command->said_raw,
+        .sent = believed_sent(command->said_raw, heard),
         .heard = heard,
         .at = events_now(),
         .clock_changes = command->clock_changes,
