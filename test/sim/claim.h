@@ -9,7 +9,7 @@
 #include "redlock/redlock.h"
 #include "seal.h"
 
-#define CLAIMS_MAX 4096
+#define CLAIMS_MAX 16384
 
 /* How a token's key left a server before its time. */
 struct loss {

@@ -211,6 +211,7 @@ void oracle_adopted(struct user *user, struct claim *claim, bool known)
         claim->granted = claim->rests_on = 0;
     claim->missing = claim->surely_missing = 0;
     claim->gone_in = 0;
+    claim->asked_last = client->process.iterations + 1; /* the rest is its former lease's */
     claim->asked = rl_all(world.plan.n);
     if (known)
         plan_loss_report(user);
