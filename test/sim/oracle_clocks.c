@@ -14,13 +14,23 @@ bool oracle_ran_ahead(unsigned server, int64_t since)
            (world.server[server].ahead_at > 0 && world.server[server].ahead_at >= since);
 }
 
+static int64_t drift_ppm(void)
+{
+    int64_t drift = world.plan.drift_ppm;
+    return drift > RL_CLOCK_PPM ? drift : RL_CLOCK_PPM;
+}
+
+/* How far a node's clock may move away in this time. */
+static int64_t drifted(int64_t span)
+{
+    return span / 1000000 * drift_ppm() / 2 + 2 * VIRTUAL_US;
+}
+
 /* What the clock guard bears without a word, from when one reply was asked for. */
 static int64_t borne(int64_t span)
 {
-    int64_t drift = world.plan.drift_ppm, ttl = world.plan.ttl_max;
-    drift = drift > RL_CLOCK_PPM ? drift : RL_CLOCK_PPM;
-    return (ttl / 1000000 * drift + 2 * VIRTUAL_MS) / 2 + span / 1000000 * drift / 2 +
-           2 * VIRTUAL_US;
+    return (world.plan.ttl_max / 1000000 * drift_ppm() + 2 * VIRTUAL_MS) / 2 +
+           drifted(span);
 }
 
 /*
@@ -71,6 +81,24 @@ static int64_t believed_sent(int64_t sent, int64_t heard)
     return sent - (heard - sent) / RL_CLOCK_SLEWED_PART - RL_CLOCK_SPREAD * VIRTUAL_US;
 }
 
+/*
+ * Bounds of how far the node is ahead: what a reply that was read late leaves open, an
+ * earlier one may have told. Returns how far this reply is outside of the earlier bounds;
+ * they stay as they were then, so that small changes add up.
+ */
+static int64_t narrow(struct sample *sample, const struct sample *old)
+{
+    int64_t moved = drifted(sample->heard - old->heard);
+    int64_t low = old->low - moved, high = old->high + moved;
+    int64_t above = sample->low - high, below = low - sample->high;
+    int64_t outside = above > below ? above : below;
+    if (outside > 0 || low > sample->low)
+        sample->low = low;
+    if (outside > 0 || high < sample->high)
+        sample->high = high;
+    return outside;
+}
+
 void oracle_sample(struct client *client, const struct command *command)
 {
     struct sample *sample = &client->node[command->node].sample, old = *sample;
@@ -86,6 +114,8 @@ void oracle_sample(struct client *client, const struct command *command)
         .told = told,
         .sent = believed_sent(command->said_raw, heard),
         .heard = heard,
+        .low = told - heard,
+        .high = told - command->said_raw + drifted(heard - command->said_raw),
         .at = events_now(),
         .clock_changes = command->clock_changes,
         .is_doubted = old.is_doubted,
@@ -96,9 +126,13 @@ void oracle_sample(struct client *client, const struct command *command)
     int64_t gained = (told - heard) - (old.told - old.sent);
     int64_t lost = (old.told - old.heard) - (told - command->said_raw);
     int64_t most = borne(heard - old.sent);
+    const struct sample latest = *sample;
     bool changed = command->clock_changes != old.clock_changes;
-    if (same && (changed || old.is_disturbed || gained > most / 4 || lost > most / 4))
+    bool moved = gained > most / 4 || lost > most / 4;
+    if (same && (narrow(sample, &old) > most / 4 || moved || changed || old.is_disturbed)) {
+        *sample = latest;
         note_fault(sample);
+    }
     if (!old.is_known || !same) {
         sample->is_doubted |= same; /* by what was told before that */
         doubt(client);

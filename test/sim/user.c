@@ -300,9 +300,11 @@ static void on_extension(redlock_lease *lease, const redlock_result *result, voi
     bool disowned = user->phase == USER_RELEASING && !user->is_releasing;
     if (disowned)
         finish(user);
-    else if (user->phase == USER_HOLDING && user->is_held && draw_once_in(8))
+    if (user->phase != USER_HOLDING || result->code == REDLOCK_CANCELLED)
+        return; /* cancelled: the client is freed */
+    if (user->is_held && draw_once_in(8))
         extend(user);
-    else if (user->phase == USER_HOLDING && draw_once_in(8))
+    else if (draw_once_in(8))
         end_hold(user);
 }
 
