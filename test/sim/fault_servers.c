@@ -335,13 +335,15 @@ void fault_garble(struct server *server)
 
 /*
  * What this client writes next on its connection is refused, for the marker that came with
- * the data is another than it knows, and nothing that it wrote before is under way.
+ * the data is another than it knows. Nothing that it wrote before is under way, and no
+ * reply, which may have the marker that came.
  */
 static bool would_notice(const struct client *client, const struct connection *connection,
                          const struct server *server)
 {
     unsigned node = client_node_at(client, connection->host);
-    return node < world.plan.n && command_is_idle(connection) &&
+    bool all_read = !connection->down.first && !connection->inbox;
+    return node < world.plan.n && command_is_idle(connection) && all_read &&
            client->node[node].process == server->process &&
            client->node[node].nonce != server_nonce(server);
 }
