@@ -132,6 +132,8 @@ static void hear_vote(const struct client *client, const struct command *command
     case TRUTH_ERROR:
         if (command->ask == ASK_ACQUIRE && !command->is_no_script)
             miss(claim, command->node, command->iteration);
+        else if (command->ask == ASK_ACQUIRE) /* until it is sent again */
+            claim->missing |= rl_bit(command->node);
         break;
     case TRUTH_HELD:
     case TRUTH_GONE:
