@@ -87,7 +87,7 @@ static void hear_greeting(struct client *client, const struct command *command)
                     !command->is_loading && !node->is_duplicate;
     node->barred_until = accepted ? node->quarantined_until : CLOCK_NEVER;
     node->refused_until = accepted ? 0 : CLOCK_NEVER;
-    if (node->has_forgotten)
+    if (node->has_forgotten && command->is_known)
         forget_all(client, command->node);
     node->has_forgotten &=
         !accepted; /* until then a lease may come that does not know it */
