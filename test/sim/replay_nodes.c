@@ -83,7 +83,8 @@ static void on_opened(struct connection *connection)
         return;
     unanswered[node] = 0;
     const struct line *next = expected(), *last = latest(node);
-    bool is_next = next && is_of_link(next, node) && next->at <= player_now();
+    bool is_now = next && (player.is_called || next->at <= player_now());
+    bool is_next = is_now && is_of_link(next, node);
     const struct line *like = is_next ? next : last;
     if (like && line_is(like, "fault", "CONNECT"))
         connection->error = ECONNREFUSED;
