@@ -193,6 +193,8 @@ static void deliver_reply(struct rl_node *node, const struct rl_op *op,
         rl_loop_refresh_clock(node->task.loop);
     if (!task->dead)
         task->class->replied(task, node->index, op, reply);
+    else if (task->class->replied_late)
+        task->class->replied_late(task, node->index, op, reply);
     if (node->task.loop->closing)
         return; /* rl_task_close_all() has set `pending` to 0 */
     rl_task_replied(task);

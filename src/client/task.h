@@ -28,6 +28,9 @@ struct rl_task_class {
     /* A node replied, or its connection ended first (then `reply` is NULL). */
     void (*replied)(struct rl_task *task, unsigned node, const struct rl_op *op,
                     const struct rl_reply *reply);
+    /* The same after the end of the task; NULL: it does not matter then. */
+    void (*replied_late)(struct rl_task *task, unsigned node, const struct rl_op *op,
+                         const struct rl_reply *reply);
     /* A node notifies this waiter (core/waiter.h). */
     void (*notified)(struct rl_task *task, unsigned node, unsigned position);
     bool (*is_releasing)(struct rl_task *task); /* true: a drain waits for this task */

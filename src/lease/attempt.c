@@ -365,6 +365,16 @@ void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *
                        });
 }
 
+/* The attempt is over, but the reply has the node's time and marker. */
+void rl_attempt_answer_late(struct rl_task *task, unsigned node, const struct rl_op *op,
+                            const struct rl_reply *reply)
+{
+    const struct rl_kind *kind = attempt_of(task)->config->kind;
+    struct rl_answer parsed;
+    if (kind->is_fenced && reply && rl_kind_read(kind, op->command, reply, &parsed))
+        rl_members_check_answer(&rl_client_of(task)->members, node, op, &parsed);
+}
+
 /* A release is under way, will follow, or is due on a node with an open connection. */
 bool rl_attempt_is_releasing(struct rl_task *task)
 {
@@ -398,6 +408,7 @@ static const struct rl_attempt_class separate_class = {
     .task.expire = rl_attempt_expire,
     .task.event = rl_attempt_event,
     .task.replied = rl_attempt_answer,
+    .task.replied_late = rl_attempt_answer_late,
     .task.is_releasing = rl_attempt_is_releasing,
     .task.close = rl_attempt_close,
     .task.destroy = destroy,

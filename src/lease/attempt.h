@@ -80,6 +80,8 @@ void rl_attempt_expire(struct rl_task *task);
 void rl_attempt_event(struct rl_task *task, enum rl_task_event event, unsigned node);
 void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *op,
                        const struct rl_reply *reply);
+void rl_attempt_answer_late(struct rl_task *task, unsigned node, const struct rl_op *op,
+                            const struct rl_reply *reply);
 bool rl_attempt_is_releasing(struct rl_task *task);
 void rl_attempt_close(struct rl_task *task);
 

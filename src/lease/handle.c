@@ -452,6 +452,7 @@ const struct rl_attempt_class rl_handle_class = {
     .task.expire = rl_attempt_expire,
     .task.event = on_event,
     .task.replied = rl_attempt_answer,
+    .task.replied_late = rl_attempt_answer_late,
     .task.notified = rl_waiting_notified,
     .task.is_releasing = rl_attempt_is_releasing,
     .task.close = close_lease,
