@@ -25,9 +25,9 @@ struct rl_clock {
 #define RL_CLOCK_FOLD (100 * RL_MS)
 
 /*
- * So do steps of the two clocks that differ by more, in us. If the clock that is ahead now
- * is slower later, the time that passes is counted only once the other one has overtaken
- * it: so much is missing.
+ * Steps of the two clocks that differ by more than this, in us, also move `base`. Otherwise
+ * a span that begins now would be counted too short by that difference, if the clock that
+ * is ahead runs slower from now on.
  */
 #define RL_CLOCK_SPREAD INT64_C(100)
 
