@@ -17,7 +17,7 @@ static bool should_be_clean(const struct claim *claim, unsigned server)
 
 /* --- when a client is freed --- */
 
-/* What its acquires have asked for is released before the connections are closed. */
+/* What its acquires may have stored is released before the connections are closed. */
 static struct owed {
     struct claim *claim;
     rl_node_set nodes;
@@ -43,7 +43,8 @@ void oracle_frees(const struct client *client)
         struct claim *claim = i < client->users && user->is_trying ? user->claim : NULL;
         owed[i] = (struct owed){.claim = claim};
         if (claim && user->is_acquiring && world.plan.weight[FAULT_ROOM] == 0)
-            owed[i].nodes = claim->asked & ~claim->told & open_nodes(client);
+            owed[i].nodes =
+                claim->asked & ~claim->told & ~claim->missing & open_nodes(client);
     }
 }
 
