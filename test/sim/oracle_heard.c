@@ -78,7 +78,7 @@ static void hear_process(struct client *client, const struct command *command)
 static void hear_greeting(struct client *client, const struct command *command)
 {
     struct acquainted *node = &client->node[command->node];
-    if (command->is_known) {
+    if (command->is_known && !command->is_unsure) {
         node->is_duplicate = is_duplicate(client, command);
         node->process = command->process;
         node->server = command->server;

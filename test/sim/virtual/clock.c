@@ -48,7 +48,9 @@ int64_t virtual_clock_when(const struct virtual_clock *clock, int64_t now, int64
         return now;
     if (now < clock->since) {
         now = clock->since;
-        missing = value > clock->value ? value - clock->value : 0;
+        missing = value - clock->value;
+        if (missing <= 0)
+            return now;
     }
     if (rate <= 0 || missing / rate >= CLOCK_NEVER / MILLION - now / MILLION - 1)
         return CLOCK_NEVER;
