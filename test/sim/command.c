@@ -116,6 +116,7 @@ static void parse_script(struct command *command, const struct request *request,
         copy_text(command->entry, sizeof(command->entry), arg[at]);
         command->joins = arg[at + 1].len > 0;
         command->leaves = !command->joins;
+        command->waited_us = number_of(arg[at + 1]);
     }
     bool begins = command->ask == ASK_ACQUIRE || command->joins;
     if (begins && !command->claim)
@@ -160,6 +161,7 @@ static void say(struct connection *connection, struct account *account)
         .client_number = client->number,
         .node = client_node_at(client, connection->host),
         .server = connection->server - 1,
+        .entered = client->process.entered,
         .said = events_now(),
         .iteration = client->process.iterations,
         .said_raw = virtual_clock_read(&client->process.raw, client->process.entered) +
@@ -294,6 +296,7 @@ static enum truth read_reply(struct command *command, struct rl_word reply)
     default: break;
     }
     command->is_no_script = strncmp(text, "-NOSCRIPT", 9) == 0;
+    command->is_called_late = strncmp(text, "-LATE", 5) == 0;
     command->is_refusal = is_of_node(text);
     command->is_not_queued = true;
     if (strncmp(text, "-WRONGTYPE", 10) == 0) /* something else is there */

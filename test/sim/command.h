@@ -41,19 +41,20 @@ struct command {
     bool is_locking; /* it asks for a vote: ACQUIRE or EXTEND */
     bool recreates;
     bool joins, leaves; /* the queue */
+    int64_t waited_us;  /* since it waits, as it says */
     bool is_straggler;  /* it came after its connection was closed */
     unsigned client, node, server, resource;
     uint32_t client_number; /* of its process */
     struct claim *claim;    /* NULL: no token of a client */
     int64_t ttl_ms;
     char entry[96];
-    int64_t said;       /* true time */
-    uint64_t iteration; /* of its process, then */
-    int64_t said_raw;   /* by the client's unslewed clock: not later than it may believe */
+    int64_t entered, said; /* true times: of its iteration, and when it was written */
+    uint64_t iteration;    /* of its process, then */
+    int64_t said_raw; /* by the client's unslewed clock: not later than it may believe */
 
     /* When it was executed: */
     enum truth truth;
-    bool is_no_script;
+    bool is_no_script, is_called_late; /* errors */
     bool is_refusal;    /* an error of the node itself: it must be greeted again */
     bool is_not_queued; /* its queue entry could not be added or removed */
     int64_t ran;

@@ -176,6 +176,7 @@ void oracle_wants(struct user *user)
     user->entry[0] = '\0';
     user->is_trying = false;
     user->began = events_now();
+    user->tried_at = 0;
     user->boot = client_boot(user->client);
     user->raw = client_raw(user->client);
     oracle_forget_calls(user);

@@ -47,6 +47,7 @@ bool oracle_clock_excuses(const struct claim *claim, unsigned node,
 
 /* A waiter that was notified has tried again by now. */
 void oracle_judge_queue(const struct client *client);
+void oracle_judge_recheck(struct user *user);
 void oracle_forget_calls(struct user *user);
 void oracle_attempt_ends(struct user *user);
 void oracle_judge_joining(const struct command *command);

@@ -9,7 +9,8 @@
 
 #define GRACE_MAX  (1500 * VIRTUAL_MS) /* a second, by a clock that may be slow */
 #define SLACK      (10 * VIRTUAL_MS)
-#define SLOW_CLOCK 8 /* a client takes at most this part longer */
+#define SLOW_CLOCK 8                   /* a client takes at most this part longer */
+#define RECHECK    (2050 * VIRTUAL_MS) /* a waiter in a queue tries at least so often */
 #define QUEUE_END  "!queue"
 
 static bool may_fail(const struct server *server)
@@ -176,6 +177,22 @@ void oracle_called(const struct command *command, const struct keyspace *before)
 
 /* --- how long an entry stays --- */
 
+/* Waiters are ordered by the time since when they wait. */
+static void judge_place(const struct command *command, const struct key *queue)
+{
+    const struct server *server = &world.server[command->server];
+    struct rl_word own = {command->entry, strlen(command->entry)};
+    size_t at = queue ? zset_find(&queue->zset, own) : 0;
+    if (!queue || at == queue->zset.items)
+        return;
+    double since = (double)(node_now(&server->node) - command->waited_us);
+    double off = queue->zset.item[at].score - since;
+    if (off < -1 || off > 1)
+        oracle_accuse(INVARIANT_LIVENESS,
+                      "client %u waits on server %u since %.0f us later than it should",
+                      command->client + 1, command->server + 1, off);
+}
+
 void oracle_judge_joining(const struct command *command)
 {
     const struct server *server = &world.server[command->server];
@@ -184,6 +201,7 @@ void oracle_judge_joining(const struct command *command)
     bool unsure = command->truth == TRUTH_UNKNOWN || command->is_not_queued;
     if (unsure || may_fail(server))
         return;
+    judge_place(command, queue);
     if (queue && queue->expires == KEY_FOREVER)
         oracle_accuse(INVARIANT_TTL, "the queue of client %u on server %u never expires",
                       command->client + 1, command->server + 1);
@@ -217,10 +235,42 @@ static bool can_try(const struct client *client)
     return votes >= world.plan.q;
 }
 
+/*
+ * Who waits tries again, also if nobody notifies it: judged when the attempt begins, for
+ * nothing else may have woken the client before.
+ */
+void oracle_judge_recheck(struct user *user)
+{
+    const redlock_lease_options *options = &user->options;
+    int64_t gap = options->retry_cap_ms > options->retry_base_ms ? options->retry_cap_ms
+                                                                 : options->retry_base_ms;
+    gap *= VIRTUAL_MS;
+    gap = gap < RECHECK ? RECHECK : gap;
+    int64_t due = user->tried_at;
+    due = due < user->trying_until ? user->trying_until : due;
+    due = due < user->client->process.resumed ? user->client->process.resumed : due;
+    due += gap + gap / SLOW_CLOCK + 2 * world.plan.far + SLACK;
+    bool by_policy = options->retry == REDLOCK_RETRY_CUSTOM;
+    if (user->tried_at > 0 && events_now() > due && !by_policy && !world.is_hindered)
+        oracle_accuse(INVARIANT_LIVENESS, "client %u, user %u tries again after %lld ms",
+                      user->client->index + 1, user->index + 1,
+                      (long long)((events_now() - user->tried_at) / VIRTUAL_MS));
+}
+
+/* What a waiter could not try is no delay of its own. */
+static void note_chances(struct client *client)
+{
+    bool can = can_try(client);
+    for (unsigned i = 0; i < client->users; i++)
+        if (!client->user[i].is_acquiring || !can)
+            client->user[i].tried_at = events_now();
+}
+
 void oracle_judge_queue(const struct client *client)
 {
     if (world.is_hindered || !client->handle)
         return;
+    note_chances((struct client *)client);
     for (unsigned i = 0; i < client->users; i++) {
         struct user *user = (struct user *)&client->user[i];
         int64_t awake = client->process.resumed;

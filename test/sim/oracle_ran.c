@@ -29,6 +29,19 @@ static void judge_lateness(const struct command *command)
                       command->server + 1, (long long)(late / VIRTUAL_MS));
 }
 
+#define SOON (VIRTUAL_S / 2) /* the clocks differ by less than the other half */
+
+/* A node calls a command late that was not. */
+static void judge_called_late(const struct command *command)
+{
+    bool sure = !world.plan.distant && !plan_disturbs(&world.plan) &&
+                world.plan.weight[FAULT_ROOM] == 0;
+    if (sure && command->is_called_late && command->ran - command->entered < SOON)
+        oracle_accuse(INVARIANT_LIVENESS, "client %u is late at server %u after %lld ms",
+                      command->client + 1, command->server + 1,
+                      (long long)((command->ran - command->entered) / VIRTUAL_MS));
+}
+
 static void store(const struct command *command, struct claim *claim)
 {
     const struct server *server = &world.server[command->server];
@@ -112,6 +125,22 @@ static void judge_told_key(const struct command *command, const struct server *s
                       (long long)command->pttl);
 }
 
+/* Nothing was wrong with the server, and it refused to delete the token. */
+static void judge_refused_release(const struct command *command,
+                                  const struct server *server)
+{
+    const struct key *lock = server_lock(server, command->resource);
+    bool excused = command->is_no_script || server->error_until > events_now() ||
+                   server->denied_until > events_now() || server->denied_call > 0 ||
+                   server->node.redis->config.is_replica ||
+                   server->node.redis->config.is_loading ||
+                   world.plan.weight[FAULT_FOREIGN] > 0 || world.is_audited;
+    if (command->truth == TRUTH_ERROR && !excused && lock &&
+        word_is(bytes_word(&lock->string), claim_word(command->claim)))
+        oracle_accuse(INVARIANT_LEFT, "server %u refuses to release %.8s",
+                      server->index + 1, command->claim->token);
+}
+
 void oracle_ran(struct command *command)
 {
     struct server *server = &world.server[command->server];
@@ -127,6 +156,9 @@ void oracle_ran(struct command *command)
         oracle_judge_leaving(command);
     if (command->claim && command->is_locking)
         run_locking(command, command->claim);
+    if (command->claim && command->ask == ASK_RELEASE)
+        judge_refused_release(command, server);
+    judge_called_late(command);
     if (command->ask != ASK_OTHER && world.plan.fenced)
         note_cut(command);
 }

@@ -67,6 +67,7 @@ static void say_acquire(const struct command *command, struct claim *claim)
 {
     if (claim->user && claim->asked == 0) {
         judge_wait(claim->user);
+        oracle_judge_recheck(claim->user);
         claim->user->is_trying = true;
         oracle_forget_calls(claim->user);
     }
@@ -95,6 +96,7 @@ static void say_release(const struct command *command, struct claim *claim)
     if (user && user->is_acquiring) {
         snprintf(user->entry, sizeof(user->entry), "%s",
                  command->joins ? command->entry : "");
+        user->tried_at = events_now();
         oracle_attempt_ends(user);
     }
     claim->told |= rl_bit(command->node);

@@ -53,6 +53,7 @@ struct user {
     uint64_t left_in;     /* the iteration in which it gave the lock up */
     int64_t called_at;    /* when the last notification arrives */
     int64_t called_due;   /* it must try again before; CLOCK_NEVER */
+    int64_t tried_at;     /* its last attempt ended, or it could not try; 0: never */
     bool is_trying;       /* an attempt is under way ... */
     int64_t trying_until; /* ... and has surely ended by then; true time */
     rl_node_set called_by,
