@@ -63,13 +63,18 @@ static const struct rl_task_class drain_class = {
     .destroy = rl_task_free,
 };
 
-/* The longest reply timeout of the nodes with an open connection. */
+/*
+ * The longest reply timeout of the nodes with an open connection. Before the startup
+ * barrier opens, of all nodes: they may still take connect_timeout to be connected.
+ */
 static rl_time default_timeout(const struct rl_nodes *nodes)
 {
+    bool starts = !rl_startup_barrier_is_open(&nodes->startup);
     rl_time longest = 0;
-    for (rl_node_set rest = nodes->view.open; rest; rest &= rest - 1)
+    for (rl_node_set rest = starts ? rl_all(nodes->n) : nodes->view.open; rest;
+         rest &= rest - 1)
         longest = rl_max(longest, rl_nodes_reply_timeout(nodes, rl_first(rest)));
-    return longest;
+    return longest + (starts ? nodes->options->connect_timeout_ms * RL_MS : 0);
 }
 
 static redlock_code start(redlock_client *client, int64_t timeout_ms,

@@ -46,21 +46,31 @@ static void drained(redlock_client *client, bool clean, void *arg)
     *(bool *)arg = true;
 }
 
-Test(fresh, a_drain_waits_for_a_release_that_waits_for_the_nodes)
+static void drain_new_client(int64_t timeout_ms)
 {
     struct quorum s;
     bool done = false;
     redlock_lease *lease = take_over(&s);
     cr_assert_eq(redlock_release(lease, NULL, NULL), REDLOCK_OK);
     redlock_lease_free(lease);
-    cr_assert_eq(redlock_client_drain(s.client, LOOP_PATIENCE_MS, drained, &done),
-                 REDLOCK_OK);
+    cr_assert_eq(redlock_client_drain(s.client, timeout_ms, drained, &done), REDLOCK_OK);
     LOOP_UNTIL(s.base, done);
     cr_assert_geq(servers_with(&s.servers, "job", NULL), 2);
     quorum_await_ready(&s); /* a node that greets late is reported late */
     quorum_drain(&s);
     cr_assert_eq(servers_with(&s.servers, "job", NULL), 3);
     quorum_close(&s);
+}
+
+Test(fresh, a_drain_waits_for_a_release_that_waits_for_the_nodes)
+{
+    drain_new_client(LOOP_PATIENCE_MS);
+}
+
+/* No node has a connection yet, so none has a reply timeout. */
+Test(fresh, a_drain_of_a_node_timeout_waits_for_the_nodes_to_connect)
+{
+    drain_new_client(REDLOCK_NODE_TIMEOUT);
 }
 
 Test(fresh, time_counts_only_when_the_loop_runs)
