@@ -25,7 +25,7 @@ def body(path):
 
 def main(out, *files):
     text = ["/* Made by lua/embed.py. */", "#ifndef RL_SCRIPTS_H", "#define RL_SCRIPTS_H", ""]
-    for path in map(pathlib.Path, files):
+    for bit, path in enumerate(map(pathlib.Path, files)):
         script = body(path)
         quoted = script.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         sha1 = hashlib.sha1(script.encode()).hexdigest()
@@ -34,6 +34,7 @@ def main(out, *files):
             f'    "{quoted}",',
             f"    {len(script)},",
             f'    "{sha1}",',
+            f"    {bit},",
             "};",
             "",
         ]

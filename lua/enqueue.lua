@@ -1,9 +1,9 @@
--- part: reads entry, waited; sets entered, queue, waits
--- The wait queue of KEYS[1]: a sorted set of queue entries. The score is the time since when
+-- part: reads entry, key, waited; sets entered, queue, waits
+-- The wait queue of a key: a sorted set of queue entries. The score is the time since when
 -- the waiter waits, in us of this node's clock. An entry is the channel to which the waiter's
 -- client subscribes, a space, and a number.
 -- The queue is optional and runs under pcall: if it fails, waiters wait longer.
-local queue = KEYS[1] .. '!queue'
+local queue = key .. '!queue'
 local waits = entry and waited ~= ''
 local entered = not entry or pcall(function()
   if not waits then
@@ -14,7 +14,7 @@ local entered = not entry or pcall(function()
   local since = time[1] * 1000000 + time[2] - tonumber(waited)
   redis.call('ZADD', queue, string.format('%.0f', since), entry)
   -- A waiter that is not notified tries again when the lock has ended.
-  local ms = redis.call('PTTL', KEYS[1]) + 60000
+  local ms = redis.call('PTTL', key) + 60000
   if redis.call('PTTL', queue) < ms then
     redis.call('PEXPIRE', queue, ms)
   end

@@ -16,7 +16,8 @@ if not ahead and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[4]) then
   redis.call('SET', KEYS[2], known, 'PX', '86400000')
   return '1 ' .. time[1] .. ' ' .. time[2] .. ' ' .. known
 end
-local value = redis.call('GET', KEYS[1])
+local key = KEYS[1]
+local value = redis.call('GET', key)
 if not value then
   return redis.error_reply('AHEAD of the clock')
 end

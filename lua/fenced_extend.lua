@@ -2,7 +2,8 @@
 -- and ARGV[6] '1': store the token again if the key is missing
 -- Returns code 1: extended, 0: gone, 2: recreated (no vote).
 -- Never shortens the life of a key, as plain_extend.lua. It also raises the fence.
-local value = redis.call('GET', KEYS[1])
+local key = KEYS[1]
+local value = redis.call('GET', key)
 -- with check_marker.lua
 if not marked then
   return redis.error_reply('MARKER is another')
@@ -10,8 +11,8 @@ elseif ahead then
   return redis.error_reply('AHEAD of the clock')
 end
 if value == ARGV[1] then
-  if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[4]) then
-    redis.call('PEXPIRE', KEYS[1], ARGV[4])
+  if redis.call('PTTL', key) < tonumber(ARGV[4]) then
+    redis.call('PEXPIRE', key, ARGV[4])
   end
   -- with store_fence.lua
   return '1 ' .. time[1] .. ' ' .. time[2] .. ' ' .. known
@@ -22,6 +23,6 @@ elseif ARGV[6] ~= '1' then
   return '0 ' .. time[1] .. ' ' .. time[2] .. ' ' .. known
 end
 -- with late.lua
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[4])
+redis.call('SET', key, ARGV[1], 'PX', ARGV[4])
 -- with store_fence.lua
 return '2 ' .. time[1] .. ' ' .. time[2] .. ' ' .. known

@@ -1,6 +1,7 @@
 -- with guard.lua
 -- Returns code 1: the token is stored and the fence is at least ARGV[2]; 0: gone.
-local value = redis.call('GET', KEYS[1])
+local key = KEYS[1]
+local value = redis.call('GET', key)
 -- with check_marker.lua
 if not marked then
   return redis.error_reply('MARKER is another')

@@ -4,13 +4,14 @@
 -- Returns code 1: released, 2: released and another client waits, 0: gone. If the key holds
 -- another value, {value, pttl, now}; a further 0 means that the queue could not be updated.
 -- It raises the fence in every case, unless the fence is too far ahead of the clock.
-local value = redis.call('GET', KEYS[1])
+local key = KEYS[1]
+local value = redis.call('GET', key)
 if not ahead then
   -- with store_fence.lua
 end
 local mine = value == ARGV[1]
 if mine then
-  redis.call('DEL', KEYS[1])
+  redis.call('DEL', key)
 end
 local entry, waited = ARGV[5] and ARGV[4], ARGV[5]
 -- with enqueue.lua

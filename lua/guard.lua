@@ -1,5 +1,5 @@
 -- part: sets ahead, fence, known, now, stored, time
--- The beginning of every script of a fenced lock.
+-- The beginning of every script of a fenced lock of one key.
 -- KEYS[1] resource, KEYS[2] its fence, KEYS[3] the node's marker
 -- ARGV[1] token, ARGV[2] the fence in us of the nodes' clocks: the node stores at least this,
 -- ARGV[3] the longest TTL in ms, the last ARGV how the marker begins. In commands that store

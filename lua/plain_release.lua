@@ -2,10 +2,11 @@
 -- ARGV[3] '' to remove it, or the time that the client has waited so far, in us, to add it
 -- Returns 1: released, 2: released and another client waits, 0: gone, {value, pttl}: another
 -- value; a further 0 means that the queue could not be updated.
-local value = redis.call('GET', KEYS[1])
+local key = KEYS[1]
+local value = redis.call('GET', key)
 local mine = value == ARGV[1]
 if mine then
-  redis.call('DEL', KEYS[1])
+  redis.call('DEL', key)
 end
 local entry, waited = ARGV[2], ARGV[3]
 -- with enqueue.lua
@@ -13,6 +14,6 @@ if mine then
   -- with notify.lua
   return awaited and 2 or 1
 elseif value then
-  return {string.sub(value, 1, 128), redis.call('PTTL', KEYS[1]), not entered and 0 or nil}
+  return {string.sub(value, 1, 128), redis.call('PTTL', key), not entered and 0 or nil}
 end
 return 0

@@ -66,6 +66,7 @@ struct event_base;
 
 #define REDLOCK_NODES_MAX  32
 #define REDLOCK_KEY_MAX    512 /* bytes, including the prefix */
+#define REDLOCK_KEYS_MAX   16  /* of one lease */
 #define REDLOCK_LABEL_MAX  64  /* bytes */
 #define REDLOCK_TOKEN_MAX  128 /* bytes */
 #define REDLOCK_TTL_MAX_MS 86400000
@@ -80,13 +81,14 @@ struct event_base;
 
 enum {
     /* arguments and options */
-    REDLOCK_FOREVER = -1,      /* a wait: without a limit */
-    REDLOCK_NODE_TIMEOUT = -2, /* a drain: as long as a node may take to reply */
-    REDLOCK_GIVE_UP = -1,      /* from a redlock_retry_fn: no further attempt */
-    REDLOCK_AUTO = 0,          /* the library chooses, or takes the lease's own value */
-    REDLOCK_ONE_ATTEMPT = 0,   /* a wait: no second attempt */
-    REDLOCK_UNLIMITED = 0,     /* max_hold_ms */
-    REDLOCK_NO_FENCE = 0,      /* a fencing token: none, or not known */
+    REDLOCK_FOREVER = -1, /* a wait: without a limit */
+    /* a drain: as long as a node may take to reply, and a new client to connect */
+    REDLOCK_NODE_TIMEOUT = -2,
+    REDLOCK_GIVE_UP = -1,    /* from a redlock_retry_fn: no further attempt */
+    REDLOCK_AUTO = 0,        /* the library chooses, or takes the lease's own value */
+    REDLOCK_ONE_ATTEMPT = 0, /* a wait: no second attempt */
+    REDLOCK_UNLIMITED = 0,   /* max_hold_ms */
+    REDLOCK_NO_FENCE = 0,    /* a fencing token: none, or not known */
     /* results */
     REDLOCK_UNKNOWN = -1, /* a time or a number that is not known */
     REDLOCK_NO_NODE = -1, /* the index of a node */
@@ -323,6 +325,7 @@ typedef struct redlock_node {
     int64_t remaining_us; /* until its key expires or its quarantine ends; or UNKNOWN */
     char holder[REDLOCK_TOKEN_MAX + 1]; /* the holder's label, or the value; printable */
     char value[REDLOCK_TOKEN_MAX + 1];  /* the raw value there, if it is text; else "" */
+    unsigned key; /* of several keys: the caller's number of the one that has this value */
 } redlock_node;
 
 /*
@@ -457,6 +460,28 @@ REDLOCK_API redlock_code redlock_acquire(redlock_client *client, const void *key
                                          redlock_lease_fn *callback, void *arg,
                                          redlock_lease **ret_lease);
 
+/* One of several keys. */
+typedef struct redlock_key {
+    const void *bytes;
+    size_t len;
+} redlock_key;
+
+/*
+ * Acquires several keys, up to REDLOCK_KEYS_MAX, all or nothing: one lease, one token, and,
+ * if it is fenced, one fencing token that is larger than every earlier one of each key. A
+ * node that lacks one of the keys lacks the lease. For everybody else each key is an
+ * ordinary lock. The order of the keys does not matter: there can be no deadlock, because
+ * nobody holds some of them while it waits for others. But where others always want single
+ * ones of them, a large set can wait for ever. redlock_explain() says which key was taken.
+ * Results: those of redlock_acquire().
+ * Errors: those of redlock_acquire(); BAD_KEY also if a key is given twice, or too many.
+ */
+REDLOCK_API redlock_code redlock_acquire_many(redlock_client *client,
+                                              const redlock_key *keys, size_t count,
+                                              const redlock_lease_options *options,
+                                              redlock_lease_fn *callback, void *arg,
+                                              redlock_lease **ret_lease);
+
 /*
  * Takes over a lock by its token. `valid_ms` is what is left of its validity now: what the
  * former holder knew, minus the time that has passed since. 0 or UNKNOWN: the lease is not
@@ -469,6 +494,16 @@ REDLOCK_API redlock_code redlock_adopt(redlock_client *client, const void *key,
                                        size_t key_len, const char *token, int64_t valid_ms,
                                        const redlock_lease_options *options,
                                        redlock_lease **ret_lease);
+
+/*
+ * The same for several keys, as of redlock_acquire_many().
+ * Errors: those of redlock_adopt().
+ */
+REDLOCK_API redlock_code redlock_adopt_many(redlock_client *client, const redlock_key *keys,
+                                            size_t count, const char *token,
+                                            int64_t valid_ms,
+                                            const redlock_lease_options *options,
+                                            redlock_lease **ret_lease);
 
 /*
  * Extends the lock to `ttl_ms` from now (AUTO: the lease's own TTL). A TTL shorter than

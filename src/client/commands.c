@@ -53,7 +53,7 @@ bool rl_nodes_send_raw(struct rl_nodes *nodes, struct rl_task *task, uint32_t se
     return true;
 }
 
-static rl_node_set without_script(const struct rl_nodes *nodes, uint32_t script,
+static rl_node_set without_script(const struct rl_nodes *nodes, rl_script_set script,
                                   rl_node_set to)
 {
     rl_node_set found = 0;
@@ -99,7 +99,7 @@ static rl_node_set send_to(struct rl_nodes *nodes, struct rl_task *task,
 rl_node_set rl_nodes_send(struct rl_nodes *nodes, struct rl_task *task,
                           const struct rl_message *message, rl_node_set to)
 {
-    uint32_t script = rl_kind_script_bit(message->kind, message->command);
+    rl_script_set script = rl_kind_script_bit(message->kind, message->command);
     rl_node_set whole = script ? without_script(nodes, script, to) : 0;
     rl_node_set failed = 0;
     if (to & ~whole)
@@ -131,7 +131,7 @@ bool rl_nodes_parse_reply(struct rl_nodes *nodes, const struct rl_kind *kind, un
         source->reconnect_fault = RL_FAULT_PROTOCOL;
         return true;
     }
-    uint32_t script = rl_kind_script_bit(kind, op->command);
+    rl_script_set script = rl_kind_script_bit(kind, op->command);
     if (ret_answer->fault != RL_FAULT_NOSCRIPT || !script || op->whole ||
         !rl_link_is_open(&source->link))
         return true;

@@ -31,33 +31,60 @@ static const struct rl_kind kinds[] = {
                 [RL_CMD_MARKER] = &rl_script_fenced_marker,
             },
     },
+    {
+        .mark = "p",
+        .is_of_sets = true,
+        .script =
+            {
+                [RL_CMD_ACQUIRE] = &rl_script_set_acquire,
+                [RL_CMD_EXTEND] = &rl_script_set_extend,
+                [RL_CMD_RELEASE] = &rl_script_set_release,
+            },
+    },
+    {
+        .mark = "f:",
+        .is_fenced = true,
+        .is_of_sets = true,
+        .script =
+            {
+                [RL_CMD_ACQUIRE] = &rl_script_fenced_set_acquire,
+                [RL_CMD_RAISE_FENCE] = &rl_script_fenced_set_raise,
+                [RL_CMD_EXTEND] = &rl_script_fenced_set_extend,
+                [RL_CMD_RELEASE] = &rl_script_fenced_set_release,
+            },
+    },
 };
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
+static bool begins_with(struct rl_word token, const char *mark)
+{
+    size_t i = 0;
+    while (mark[i] && i < token.len && token.text[i] == mark[i])
+        i++;
+    return !mark[i];
+}
+
 const struct rl_kind *rl_kind_of(struct rl_word token)
 {
-    for (size_t i = 0; i < KINDS; i++) {
-        size_t len = strlen(kinds[i].mark);
-        if (token.len >= len && memcmp(token.text, kinds[i].mark, len) == 0)
+    for (size_t i = 0; i < KINDS; i++)
+        if (begins_with(token, kinds[i].mark))
             return &kinds[i];
-    }
     return &kinds[0];
 }
 
-const struct rl_kind *rl_kind_that_is(bool fenced)
+const struct rl_kind *rl_kind_that_is(bool fenced, bool of_sets)
 {
     const struct rl_kind *kind = kinds;
-    while (kind->is_fenced != fenced)
+    while (kind->is_fenced != fenced || kind->is_of_sets != of_sets)
         kind++;
     return kind;
 }
 
-uint32_t rl_kind_script_bit(const struct rl_kind *kind, enum rl_command command)
+rl_script_set rl_kind_script_bit(const struct rl_kind *kind, enum rl_command command)
 {
-    size_t row = (size_t)(kind - kinds);
-    _Static_assert(KINDS * RL_COMMANDS <= 32, "a bit for each");
-    return kind->script[command] ? UINT32_C(1) << (row * RL_COMMANDS + command) : 0;
+    const struct rl_script *script = kind->script[command];
+    return script ? UINT64_C(1) << script->bit : 0;
 }
 
 const struct rl_kind *rl_kinds(size_t *ret_count)
@@ -90,8 +117,24 @@ static void put_word(struct rl_argv *argv, struct rl_word word)
     put(argv, word.text, word.len);
 }
 
+static void put_number(struct rl_argv *argv, int64_t value)
+{
+    assert(argv->numbers < RL_NUMBERS);
+    put_word(argv, digits(argv->digits[argv->numbers++], value));
+}
+
+/* A key of a set, by its position; scripts count from 1. */
+static void put_position(struct rl_argv *argv, unsigned key)
+{
+    if (key == RL_NO_KEY)
+        PUT(argv, "");
+    else
+        put_number(argv, key + 1);
+}
+
 /* Adds the queue entry of a waiter, or removes it. */
-static void put_queue_entry(struct rl_argv *argv, const struct rl_command_args *args)
+static void put_queue_entry(const struct rl_kind *kind, struct rl_argv *argv,
+                            const struct rl_command_args *args)
 {
     if (args->queue_entry.len == 0)
         return;
@@ -99,30 +142,50 @@ static void put_queue_entry(struct rl_argv *argv, const struct rl_command_args *
     if (args->waited < 0)
         PUT(argv, "");
     else
-        put_word(argv, digits(argv->digits[4], args->waited));
+        put_number(argv, args->waited);
+    if (!kind->is_of_sets)
+        return;
+    put_position(argv, args->queue_at);
+    put_position(argv, args->queue_from);
+}
+
+/* The number of keys, and the keys. */
+static void put_keys(const struct rl_kind *kind, struct rl_argv *argv,
+                     const struct rl_command_args *args)
+{
+    unsigned keys = kind->is_of_sets ? args->set_size : 1;
+    if (kind->is_fenced)
+        keys *= 2;
+    put_number(argv, keys + kind->is_fenced);
+    if (!kind->is_of_sets) {
+        put_word(argv, args->key);
+        if (kind->is_fenced)
+            put_word(argv, args->fence_key);
+    }
+    for (unsigned i = 0; kind->is_of_sets && i < keys; i++)
+        put_word(argv, args->set[i]);
+    if (kind->is_fenced)
+        put_word(argv, args->marker_key);
 }
 
 /* guard.lua reads most of these. An argument that a command does not read is not sent. */
-static void put_fenced(struct rl_argv *argv, enum rl_command command,
-                       const struct rl_command_args *args)
+static void put_fenced(const struct rl_kind *kind, enum rl_command command,
+                       const struct rl_command_args *args, struct rl_argv *argv)
 {
-    PUT(argv, "3");
-    put_word(argv, args->key);
-    put_word(argv, args->fence_key);
-    put_word(argv, args->marker_key);
+    put_keys(kind, argv, args);
     put_word(argv, args->token);
-    put_word(argv, digits(argv->digits[0], args->fence));
-    put_word(argv, digits(argv->digits[1], args->max_ttl_ms));
+    put_number(argv, args->fence);
+    put_number(argv, args->max_ttl_ms);
     if (command == RL_CMD_ACQUIRE || command == RL_CMD_EXTEND) {
-        put_word(argv, digits(argv->digits[2], args->ttl_ms));
-        put_word(argv, digits(argv->digits[3], args->sent_at));
+        put_number(argv, args->ttl_ms);
+        put_number(argv, args->sent_at);
     }
     if (command == RL_CMD_ACQUIRE)
-        put_word(argv, digits(argv->digits[4], args->fences));
+        put_number(argv, args->fences);
     else if (command == RL_CMD_EXTEND)
         put(argv, args->recreate ? "1" : "0", 1);
     else if (command == RL_CMD_RELEASE)
-        put_queue_entry(argv, args);
+        put_queue_entry(kind, argv, args);
     put_word(argv, args->nonce); /* the last argument: it differs from node to node */
 }
 
@@ -136,27 +199,25 @@ static void put_marker_command(struct rl_argv *argv, const struct rl_command_arg
     put_word(argv, args->wanted);
 }
 
-static void put_plain(struct rl_argv *argv, enum rl_command command,
-                      const struct rl_command_args *args)
+static void put_plain(const struct rl_kind *kind, enum rl_command command,
+                      const struct rl_command_args *args, struct rl_argv *argv)
 {
-    PUT(argv, "1");
-    put_word(argv, args->key);
-    if (command == RL_CMD_INSPECT || command == RL_CMD_BREAK)
-        return;
+    put_keys(kind, argv, args);
     put_word(argv, args->token);
     if (command == RL_CMD_RELEASE) {
-        put_queue_entry(argv, args);
+        put_queue_entry(kind, argv, args);
         return;
     }
-    put_word(argv, digits(argv->digits[0], args->ttl_ms));
-    put(argv, args->recreate ? "1" : "0", 1);
+    put_number(argv, args->ttl_ms);
+    if (command == RL_CMD_EXTEND)
+        put(argv, args->recreate ? "1" : "0", 1);
 }
 
 void rl_kind_argv(const struct rl_kind *kind, enum rl_command command, bool whole,
                   const struct rl_command_args *args, struct rl_argv *ret_argv)
 {
     const struct rl_script *script = kind->script[command];
-    ret_argv->words = 0;
+    ret_argv->words = ret_argv->numbers = 0;
     if (!script) {
         assert(command == RL_CMD_ACQUIRE);
         PUT(ret_argv, "SET");
@@ -164,7 +225,7 @@ void rl_kind_argv(const struct rl_kind *kind, enum rl_command command, bool whol
         put_word(ret_argv, args->token);
         PUT(ret_argv, "NX");
         PUT(ret_argv, "PX");
-        put_word(ret_argv, digits(ret_argv->digits[0], args->ttl_ms));
+        put_number(ret_argv, args->ttl_ms);
         return;
     }
     if (whole) {
@@ -174,12 +235,16 @@ void rl_kind_argv(const struct rl_kind *kind, enum rl_command command, bool whol
         PUT(ret_argv, "EVALSHA");
         put(ret_argv, script->sha1, 40);
     }
-    if (command == RL_CMD_MARKER)
+    if (command == RL_CMD_MARKER) {
         put_marker_command(ret_argv, args);
-    else if (kind->is_fenced && command != RL_CMD_INSPECT && command != RL_CMD_BREAK)
-        put_fenced(ret_argv, command, args);
-    else
-        put_plain(ret_argv, command, args);
+    } else if (command == RL_CMD_INSPECT || command == RL_CMD_BREAK) {
+        PUT(ret_argv, "1");
+        put_word(ret_argv, args->key);
+    } else if (kind->is_fenced) {
+        put_fenced(kind, command, args, ret_argv);
+    } else {
+        put_plain(kind, command, args, ret_argv);
+    }
 }
 
 /* A script that fails may have written before the error. */
@@ -205,26 +270,29 @@ static bool read_error(enum rl_command command, const struct rl_reply *reply,
 }
 
 /*
- * {value, remaining milliseconds}; a fenced kind adds the node's time. A release that could
- * not update the queue entry adds a 0.
+ * {value, remaining milliseconds}; a fenced kind adds the node's time, a kind of sets the
+ * number of the key. A release that could not update the queue entry adds a 0.
  */
-static bool read_value(enum rl_command command, const struct rl_reply *reply,
-                       bool is_fenced, struct rl_answer *answer)
+static bool read_value(const struct rl_kind *kind, enum rl_command command,
+                       const struct rl_reply *reply, struct rl_answer *answer)
 {
-    size_t usual = is_fenced ? 3 : 2;
+    const struct rl_reply *item = reply->item;
+    bool is_set = kind->is_of_sets;
+    size_t usual = 2U + kind->is_fenced + is_set, at = usual - 1;
     answer->not_queued = command == RL_CMD_RELEASE && reply->items == usual + 1;
-    if (reply->items != usual + answer->not_queued ||
-        reply->item[0].type != RL_REPLY_STRING)
+    if (reply->items != usual + answer->not_queued || item[0].type != RL_REPLY_STRING)
         return false;
     for (size_t i = 1; i < reply->items; i++)
-        if (reply->item[i].type != RL_REPLY_INTEGER)
+        if (item[i].type != RL_REPLY_INTEGER)
             return false;
-    if (answer->not_queued && reply->item[usual].integer != 0)
+    if ((answer->not_queued && item[usual].integer != 0) ||
+        (is_set && (item[at].integer < 1 || item[at].integer > RL_SET_MAX)))
         return false;
-    answer->time = is_fenced ? reply->item[2].integer : 0;
-    int64_t pttl = reply->item[1].integer;
+    answer->time = kind->is_fenced ? item[2].integer : 0;
+    answer->key = is_set ? (unsigned)item[at].integer - 1 : 0;
+    int64_t pttl = item[1].integer;
     answer->vote = RL_VOTE_HELD;
-    answer->value = (struct rl_word){reply->item[0].text, reply->item[0].len};
+    answer->value = (struct rl_word){item[0].text, item[0].len};
     answer->pttl = pttl < 0 ? -1 : pttl > INT32_MAX ? INT32_MAX : (int32_t)pttl;
     return true;
 }
@@ -276,12 +344,12 @@ static bool read_numbers(const struct rl_reply *reply, int64_t ret_number[ANSWER
 }
 
 /* "code seconds microseconds fence", by the node. An acquire has no code 0 (gone). */
-static bool read_fenced(enum rl_command command, const struct rl_reply *reply,
-                        struct rl_answer *answer)
+static bool read_fenced(const struct rl_kind *kind, enum rl_command command,
+                        const struct rl_reply *reply, struct rl_answer *answer)
 {
     int64_t number[ANSWER_NUMBERS];
     if (reply->type == RL_REPLY_ARRAY && reply->items >= 3)
-        return read_value(command, reply, true, answer);
+        return read_value(kind, command, reply, answer);
     if (reply->type != RL_REPLY_STRING || !read_numbers(reply, number) ||
         number[1] >= RL_NEVER / RL_SECOND || number[2] >= RL_SECOND)
         return false;
@@ -307,19 +375,21 @@ static bool read_marker(const struct rl_reply *reply, struct rl_answer *answer)
 static bool read_reply(const struct rl_kind *kind, enum rl_command command,
                        const struct rl_reply *reply, struct rl_answer *ret_answer)
 {
-    bool of_operators = command == RL_CMD_INSPECT || command == RL_CMD_BREAK;
     if (reply->type == RL_REPLY_ERROR)
         return read_error(command, reply, ret_answer);
     if (command == RL_CMD_MARKER)
         return read_marker(reply, ret_answer);
-    if (kind->is_fenced && !of_operators)
-        return read_fenced(command, reply, ret_answer);
-    if (command == RL_CMD_ACQUIRE)
+    if (command == RL_CMD_INSPECT || command == RL_CMD_BREAK)
+        kind = rl_kind_that_is(false, false);
+    if (kind->is_fenced)
+        return read_fenced(kind, command, reply, ret_answer);
+    if (!kind->script[command])
         return read_set(reply, ret_answer);
     if (reply->type == RL_REPLY_INTEGER)
-        return read_code(command, reply->integer, ret_answer);
+        return read_code(command, reply->integer, ret_answer) &&
+               (command != RL_CMD_ACQUIRE || ret_answer->vote == RL_VOTE_GRANTED);
     return reply->type == RL_REPLY_ARRAY && reply->items >= 2 &&
-           read_value(command, reply, false, ret_answer);
+           read_value(kind, command, reply, ret_answer);
 }
 
 bool rl_kind_read(const struct rl_kind *kind, enum rl_command command,

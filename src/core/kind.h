@@ -27,27 +27,38 @@ struct rl_reply {
     size_t items;
 };
 
-#define RL_WORDS_MAX 16
+#define RL_SET_MAX   16 /* keys of a set; REDLOCK_KEYS_MAX */
+#define RL_WORDS_MAX (2 * RL_SET_MAX + 16)
 #define RL_DIGITS    20
-#define RL_NUMBERS   5
+#define RL_NUMBERS   7
 
 /* A script; the build generates it from lua/. */
 struct rl_script {
     const char *body;
     size_t len;
     const char *sha1; /* 40 hex digits */
+    unsigned bit;     /* its number among all scripts, below RL_SCRIPTS_MAX */
 };
+
+/* A set of scripts. */
+typedef uint64_t rl_script_set;
+
+#define RL_SCRIPTS_MAX 64
 
 /* The arguments of a command. */
 struct rl_command_args {
     struct rl_word key, token;
+    const struct rl_word *set; /* kinds of sets, instead of `key`: all keys ... */
+    unsigned set_size;
     int64_t ttl_ms;
     bool recreate;
     struct rl_word queue_entry; /* RELEASE: entry in the wait queue; empty: none */
-    rl_time waited; /* RELEASE: add it, waiting for this long; below 0: remove it */
+    rl_time waited;      /* RELEASE: add it, waiting for this long; below 0: remove it */
+    unsigned queue_at;   /* ... a set: in the queue of this key ... */
+    unsigned queue_from; /* ... and not in the one of this key; or RL_NO_KEY */
     /* fenced kinds */
-    struct rl_word fence_key, marker_key;
-    struct rl_word nonce; /* RL_NONCE bytes: how the node's marker begins */
+    struct rl_word fence_key, marker_key; /* of a set: its fence keys follow its keys */
+    struct rl_word nonce;                 /* RL_NONCE bytes: how the node's marker begins */
     int64_t max_ttl_ms;
     int64_t fence;   /* the node stores at least this, us of the nodes' clocks */
     unsigned fences; /* ACQUIRE: how many to reserve; the node stores the last */
@@ -57,9 +68,12 @@ struct rl_command_args {
     struct rl_word expected, wanted;
 };
 
+#define RL_NO_KEY RL_SET_MAX
+
 struct rl_kind {
     const char *mark; /* its tokens begin with this */
     bool is_fenced;
+    bool is_of_sets; /* several keys, all or nothing */
     const struct rl_script *script[RL_COMMANDS];
 };
 
@@ -67,6 +81,7 @@ struct rl_kind {
 struct rl_argv {
     struct rl_word word[RL_WORDS_MAX];
     size_t words;
+    unsigned numbers;
     char digits[RL_NUMBERS][RL_DIGITS];
 };
 
@@ -74,6 +89,7 @@ struct rl_answer {
     enum rl_vote vote;
     enum rl_fault fault;
     int32_t pttl;         /* remaining TTL of another client's value, ms; -1: unknown */
+    unsigned key;         /* a set: the key that has this value */
     struct rl_word value; /* the value of the key; empty: unknown */
     int64_t fence;        /* that the node stores; 0: unknown or none */
     int64_t time;         /* of the node's clock, us; 0: unknown */
@@ -84,11 +100,11 @@ struct rl_answer {
 /* The kind of a token of this library; the plain kind for any other token. */
 const struct rl_kind *rl_kind_of(struct rl_word token);
 
-/* The kind of fenced locks, or of plain locks. */
-const struct rl_kind *rl_kind_that_is(bool fenced);
+/* The kind of fenced or plain locks of one key, or of a set of keys. */
+const struct rl_kind *rl_kind_that_is(bool fenced, bool of_sets);
 
-/* A bit for the script of this command, unique among all kinds; 0: it has no script. */
-uint32_t rl_kind_script_bit(const struct rl_kind *kind, enum rl_command command);
+/* The script of this command; empty: it has none. */
+rl_script_set rl_kind_script_bit(const struct rl_kind *kind, enum rl_command command);
 
 /* All kinds, as an array of *ret_count. */
 const struct rl_kind *rl_kinds(size_t *ret_count);

@@ -101,6 +101,7 @@ struct rl_lease_event {
     uint8_t node;                /* VOTE, READY, RESTARTED */
     enum rl_vote vote : 8;
     enum rl_fault fault : 8; /* VOTE */
+    uint8_t key;             /* VOTE: of a set, which one is another client's */
     uint32_t seq;            /* VOTE: the round that it belongs to */
     int32_t pttl;     /* VOTE: remaining TTL of another client's value, ms; -1: unknown */
     int64_t fence;    /* VOTE: the fence on the node, ADOPT: of the lease; 0: none */

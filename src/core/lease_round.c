@@ -116,6 +116,7 @@ void rl_lease_note_ballot(struct rl_lease *lease, const struct rl_lease_event *e
     struct rl_ballot *ballot = &lease->ballot[event->node];
     ballot->vote = event->vote;
     ballot->fault = event->fault;
+    ballot->key = event->key;
     ballot->latency = (uint32_t)rl_min(event->took, UINT32_MAX);
     if (event->pttl >= 0)
         ballot->pttl = event->pttl;

@@ -14,6 +14,7 @@
 struct rl_ballot {
     enum rl_vote vote : 8;
     enum rl_fault fault : 8;
+    uint8_t key;      /* of a set: which one holds another client's value */
     uint32_t latency; /* from the command to the reply, us */
     int32_t pttl; /* of another client's lock; ABSENT: until it may vote; ms, -1: unknown */
 };

@@ -152,6 +152,10 @@ static rl_node_set send_command(struct rl_attempt *attempt, const struct rl_upda
     message.command = update->command;
     message.seq = update->seq;
     message.args.key = key_of(attempt);
+    if (attempt->set) {
+        message.args.set = attempt->set->word;
+        message.args.set_size = attempt->set->count;
+    }
     message.args.token = (struct rl_word){rl_attempt_token(attempt), attempt->token_len};
     message.args.ttl_ms = attempt->lease.ttl / RL_MS;
     message.args.recreate = update->recreate;
@@ -359,6 +363,7 @@ void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *
                            .command = op->command,
                            .vote = parsed.vote,
                            .fault = parsed.fault,
+                           .key = (uint8_t)parsed.key,
                            .pttl = parsed.pttl,
                            .fence = parsed.fence,
                            .took = task->loop->boot - op->asked,
@@ -426,11 +431,12 @@ size_t rl_attempt_room(const struct rl_lease_config *config, size_t key_len,
 }
 
 void rl_attempt_init(struct rl_attempt *attempt, struct rl_lease_config *config, void *room,
-                     struct rl_word key, size_t token_len)
+                     struct rl_word key, struct rl_key_set *set, size_t token_len)
 {
     int64_t *fences = config->kind->is_fenced ? room : NULL;
     struct rl_ballot *ballot = fences ? (void *)(fences + config->params.n) : room;
     attempt->config = rl_lease_config_ref(config);
+    attempt->set = set ? rl_key_set_ref(set) : NULL;
     attempt->key_len = (uint16_t)key.len;
     attempt->token_len = (uint8_t)token_len;
     rl_lease_init(&attempt->lease, &config->params, ballot, fences);
@@ -443,7 +449,10 @@ void rl_attempt_clear(struct rl_attempt *attempt)
     free(attempt->value);
     attempt->value = NULL;
     rl_lease_config_unref(attempt->config);
+    if (attempt->set)
+        rl_key_set_unref(attempt->set);
     attempt->config = NULL;
+    attempt->set = NULL;
 }
 
 struct rl_attempt *rl_attempt_another(const struct rl_attempt *attempt)
@@ -453,7 +462,7 @@ struct rl_attempt *rl_attempt_another(const struct rl_attempt *attempt)
         rl_task_new(sizeof(*another) + room, attempt->task.loop, &separate_class.task);
     if (!another)
         return NULL;
-    rl_attempt_init(another, attempt->config, another + 1, key_of(attempt),
+    rl_attempt_init(another, attempt->config, another + 1, key_of(attempt), attempt->set,
                     attempt->token_len);
     another->lease.spread = attempt->lease.spread;
     another->number = attempt->number;

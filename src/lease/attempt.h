@@ -7,6 +7,7 @@
 #define RL_ATTEMPT_H
 
 #include "config.h"
+#include "key_set.h"
 
 /*
  * The class of a task that has an attempt. An attempt calls the last three with the task of
@@ -26,6 +27,7 @@ struct rl_attempt {
     struct rl_task task;   /* its class is an rl_attempt_class */
     struct rl_task *owner; /* the handle's task, which gets the reports; NULL: none */
     struct rl_lease_config *config;
+    struct rl_key_set *set; /* NULL: one key */
     char (*value)[REDLOCK_TOKEN_MAX +
                   1]; /* other holders' values per node; NULL: none seen */
     rl_time proposed; /* the nodes' time when the attempt began */
@@ -46,7 +48,7 @@ size_t rl_attempt_room(const struct rl_lease_config *config, size_t key_len,
  * destroy() must call rl_attempt_clear().
  */
 void rl_attempt_init(struct rl_attempt *attempt, struct rl_lease_config *config, void *room,
-                     struct rl_word key, size_t token_len);
+                     struct rl_word key, struct rl_key_set *set, size_t token_len);
 void rl_attempt_clear(struct rl_attempt *attempt);
 
 /* Makes a separate attempt with the same config and key. NULL: no memory. */

@@ -43,7 +43,7 @@ static redlock_code read_options(redlock_client *client, struct rl_lease_config 
     rl_lease_params_of(mine, &client->options, client->nodes.n, client->nodes.q,
                        &config->params);
     read_retry(config);
-    config->kind = rl_kind_that_is(mine->fenced);
+    config->kind = rl_kind_that_is(mine->fenced, config->of_sets);
     config->waits = mine->wait_ms != 0;
     return REDLOCK_OK;
 }
@@ -68,7 +68,7 @@ static bool options_equal(const redlock_lease_options *a, const redlock_lease_op
 
 redlock_code rl_lease_config_get(redlock_client *client,
                                  const redlock_lease_options *options, unsigned fences,
-                                 struct rl_lease_config **ret_config)
+                                 bool of_sets, struct rl_lease_config **ret_config)
 {
     redlock_lease_options defaults;
     if (!options) {
@@ -76,15 +76,18 @@ redlock_code rl_lease_config_get(redlock_client *client,
         options = &defaults;
     }
     struct rl_lease_config *last = client->config;
-    if (!last || last->fences != fences || !options_equal(options, &last->options)) {
+    if (!last || last->fences != fences || last->of_sets != of_sets ||
+        !options_equal(options, &last->options)) {
         struct rl_lease_config *config = calloc(1, sizeof(*config));
-        redlock_code code = config ? read_options(client, config, options)
-                                   : rl_fail_by_code(REDLOCK_NO_MEMORY);
+        if (!config)
+            return rl_fail_by_code(REDLOCK_NO_MEMORY);
+        config->fences = fences;
+        config->of_sets = of_sets;
+        redlock_code code = read_options(client, config, options);
         if (code != REDLOCK_OK) {
             free(config);
             return code;
         }
-        config->fences = fences;
         rl_lease_config_unref(last);
         last = client->config = rl_lease_config_ref(config);
     }

@@ -15,17 +15,18 @@ struct rl_lease_config {
     struct rl_retry retry;
     const struct rl_kind *kind;
     unsigned fences; /* how many to reserve, at least 1 */
+    bool of_sets;    /* of several keys */
     bool waits;
     size_t sharers;
 };
 
 /*
- * Returns the client's last config if `fences` and the options are equal, else a new one.
+ * Returns the client's last config if all of these are equal, else a new one.
  * The caller must call rl_lease_config_unref() once.
  */
 redlock_code rl_lease_config_get(redlock_client *client,
                                  const redlock_lease_options *options, unsigned fences,
-                                 struct rl_lease_config **ret_config);
+                                 bool of_sets, struct rl_lease_config **ret_config);
 
 struct rl_lease_config *rl_lease_config_ref(struct rl_lease_config *config);
 void rl_lease_config_unref(struct rl_lease_config *config); /* NULL is fine */

@@ -15,9 +15,9 @@ struct rl_hand_over {
     bool joins_tail; /* if it waits, it joins the wait queue before its first attempt */
 };
 
-/* redlock_acquire() for such a lease. */
-redlock_code rl_hand_over_acquire(redlock_client *client, const void *key, size_t key_len,
-                                  const redlock_lease_options *options,
+/* redlock_acquire_many() for such a lease. */
+redlock_code rl_hand_over_acquire(redlock_client *client, const redlock_key *keys,
+                                  size_t count, const redlock_lease_options *options,
                                   const struct rl_hand_over *hand_over,
                                   redlock_lease_fn *callback, void *arg,
                                   redlock_lease **ret_lease);

@@ -268,7 +268,7 @@ static void begin_attempt(redlock_lease *lease, enum rl_handle_state state)
     lease->state = state;
     lease->waiting.attempts += !joins;
     lease->waiting.next_attempt = RL_NEVER;
-    rl_waiter_attempt(&lease->waiting.waiter);
+    rl_waiting_attempt(lease);
     if (lease->attempt)
         rl_attempt_leave(lease->attempt);
     lease->attempt = NULL;

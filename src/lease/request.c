@@ -17,41 +17,61 @@ static bool is_usable(const redlock_lease *lease)
 
 /* Allocates a handle and its first attempt in one block. NULL: no memory. */
 static redlock_lease *allocate(redlock_client *client, struct rl_lease_config *config,
-                               struct rl_word key, size_t token_len)
+                               struct rl_word key, struct rl_key_set *set, size_t token_len)
 {
     redlock_lease *lease =
         rl_task_new(sizeof(*lease) + rl_attempt_room(config, key.len, token_len),
                     &client->loop, &rl_handle_class.task);
     if (!lease)
         return NULL;
-    rl_attempt_init(&lease->first, config, lease + 1, key, token_len);
+    rl_attempt_init(&lease->first, config, lease + 1, key, set, token_len);
     lease->first.lease.spread = rl_lease_spread(++client->leases);
     lease->first.number = rl_record_lease(client->leases);
     return lease;
 }
 
-/* `token`: the token to adopt; NULL: each attempt makes its own. */
-static redlock_code make_lease(redlock_client *client, const void *key, size_t key_len,
-                               const redlock_lease_options *options, unsigned fences,
-                               const char *token, redlock_lease **ret_lease)
+/* `set`: NULL, or the keys, of which `key` is the first. */
+static redlock_code make_lease_of(redlock_client *client, struct rl_word key,
+                                  struct rl_key_set *set,
+                                  const redlock_lease_options *options, unsigned fences,
+                                  const char *token, redlock_lease **ret_lease)
 {
-    char whole[REDLOCK_KEY_MAX];
-    struct rl_word whole_key = {whole, 0};
     struct rl_lease_config *config;
-    redlock_code code = rl_client_key(client, key, key_len, whole, &whole_key.len);
-    if (code == REDLOCK_OK)
-        code = rl_lease_config_get(client, options, fences, &config);
+    redlock_code code = rl_lease_config_get(client, options, fences, set != NULL, &config);
     if (code != REDLOCK_OK)
         return code;
     size_t token_len =
         token ? strlen(token) : rl_token_len(config->kind->mark, client->options.label);
-    *ret_lease = allocate(client, config, whole_key, token_len);
+    *ret_lease = allocate(client, config, key, set, token_len);
     rl_lease_config_unref(config);
     return *ret_lease ? REDLOCK_OK : rl_fail_by_code(REDLOCK_NO_MEMORY);
 }
 
-redlock_code rl_hand_over_acquire(redlock_client *client, const void *key, size_t key_len,
-                                  const redlock_lease_options *options,
+/* `token`: the token to adopt; NULL: each attempt makes its own. */
+static redlock_code make_lease(redlock_client *client, const redlock_key *keys,
+                               size_t count, const redlock_lease_options *options,
+                               unsigned fences, const char *token,
+                               redlock_lease **ret_lease)
+{
+    if (count == 1) {
+        char whole[REDLOCK_KEY_MAX];
+        struct rl_word key = {whole, 0};
+        redlock_code code = rl_client_key(client, keys->bytes, keys->len, whole, &key.len);
+        return code != REDLOCK_OK
+                   ? code
+                   : make_lease_of(client, key, NULL, options, fences, token, ret_lease);
+    }
+    struct rl_key_set *set;
+    redlock_code code = rl_key_set_new(client, keys, count, &set);
+    if (code != REDLOCK_OK)
+        return code;
+    code = make_lease_of(client, set->word[0], set, options, fences, token, ret_lease);
+    rl_key_set_unref(set);
+    return code;
+}
+
+redlock_code rl_hand_over_acquire(redlock_client *client, const redlock_key *keys,
+                                  size_t count, const redlock_lease_options *options,
                                   const struct rl_hand_over *hand_over,
                                   redlock_lease_fn *callback, void *arg,
                                   redlock_lease **ret_lease)
@@ -60,7 +80,7 @@ redlock_code rl_hand_over_acquire(redlock_client *client, const void *key, size_
     if (code != REDLOCK_OK)
         return code;
     redlock_lease *lease;
-    code = make_lease(client, key, key_len, options, hand_over->fences, NULL, &lease);
+    code = make_lease(client, keys, count, options, hand_over->fences, NULL, &lease);
     if (code == REDLOCK_OK) {
         const struct rl_lease_config *config = lease->first.config;
         lease->waiting.joins_tail = config->waits && hand_over->joins_tail;
@@ -79,13 +99,22 @@ redlock_code redlock_acquire(redlock_client *client, const void *key, size_t key
                              redlock_lease_fn *callback, void *arg,
                              redlock_lease **ret_lease)
 {
+    const redlock_key one = {key, key_len};
+    return redlock_acquire_many(client, &one, 1, options, callback, arg, ret_lease);
+}
+
+redlock_code redlock_acquire_many(redlock_client *client, const redlock_key *keys,
+                                  size_t count, const redlock_lease_options *options,
+                                  redlock_lease_fn *callback, void *arg,
+                                  redlock_lease **ret_lease)
+{
     static const struct rl_hand_over one_owner = {.fences = 1};
-    return rl_hand_over_acquire(client, key, key_len, options, &one_owner, callback, arg,
+    return rl_hand_over_acquire(client, keys, count, options, &one_owner, callback, arg,
                                 ret_lease);
 }
 
-static redlock_code make_adopted(redlock_client *client, const void *key, size_t key_len,
-                                 const char *token, int64_t valid_ms,
+static redlock_code make_adopted(redlock_client *client, const redlock_key *keys,
+                                 size_t count, const char *token, int64_t valid_ms,
                                  const redlock_lease_options *options,
                                  redlock_lease **ret_lease)
 {
@@ -102,7 +131,7 @@ static redlock_code make_adopted(redlock_client *client, const void *key, size_t
     mine.fenced = rl_kind_of((struct rl_word){token, token_len})->is_fenced;
     mine.fence = 0; /* not part of the shared config */
     redlock_lease *lease;
-    code = make_lease(client, key, key_len, &mine, 1, token, &lease);
+    code = make_lease(client, keys, count, &mine, 1, token, &lease);
     if (code != REDLOCK_OK)
         return code;
     lease->state = RL_HANDLE_IDLE;
@@ -126,10 +155,19 @@ redlock_code redlock_adopt(redlock_client *client, const void *key, size_t key_l
                            const char *token, int64_t valid_ms,
                            const redlock_lease_options *options, redlock_lease **ret_lease)
 {
+    const redlock_key one = {key, key_len};
+    return redlock_adopt_many(client, &one, 1, token, valid_ms, options, ret_lease);
+}
+
+redlock_code redlock_adopt_many(redlock_client *client, const redlock_key *keys,
+                                size_t count, const char *token, int64_t valid_ms,
+                                const redlock_lease_options *options,
+                                redlock_lease **ret_lease)
+{
     redlock_code code = rl_client_call(client);
     if (code != REDLOCK_OK)
         return code;
-    code = make_adopted(client, key, key_len, token, valid_ms, options, ret_lease);
+    code = make_adopted(client, keys, count, token, valid_ms, options, ret_lease);
     rl_loop_return(&client->loop);
     return code;
 }
@@ -382,6 +420,8 @@ size_t redlock_explain_sized(const redlock_lease *lease, redlock_node *nodes, si
             node.fault = REDLOCK_FAULT_TIMEOUT;
             node.text = limit_of(attempt, i);
         }
+        if (attempt->set && node.verdict == REDLOCK_VERDICT_HELD)
+            node.key = attempt->set->order[attempt->lease.ballot[i].key];
         rl_client_put_node(&node, i, nodes, size);
     }
     return lease->first.config->params.n;

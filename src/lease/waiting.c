@@ -108,6 +108,49 @@ void rl_waiting_notified(struct rl_task *task, unsigned node, unsigned position)
                                   node, position, task->loop->now, grace_of(lease)));
 }
 
+void rl_waiting_attempt(redlock_lease *lease)
+{
+    struct rl_waiting *waiting = &lease->waiting;
+    waiting->was_notified = waiting->waiter.second != 0;
+    waiting->has_queue = false;
+    rl_waiter_attempt(&waiting->waiter);
+}
+
+/* The key that was taken on most nodes, the first of those; `otherwise`: none was. */
+static unsigned most_taken(const redlock_lease *lease, unsigned otherwise)
+{
+    const struct rl_lease *core = rl_handle_core(lease);
+    unsigned nodes[RL_SET_MAX] = {0}, most = 0, found = otherwise;
+    for (unsigned i = 0; i < core->params->n; i++)
+        if (core->ballot[i].vote == RL_VOTE_HELD)
+            nodes[core->ballot[i].key]++;
+    for (unsigned key = 0; key < lease->first.set->count; key++)
+        if (nodes[key] > most) {
+            most = nodes[key];
+            found = key;
+        }
+    return found;
+}
+
+/*
+ * A set waits at one of its keys: at the one that was in its way on most nodes. Where it
+ * was notified and now leaves, or is still not the owner, the next waiter of that key is
+ * notified. Chosen once after an attempt, because a release may be sent again.
+ */
+static void choose_queue(redlock_lease *lease, bool goes_on)
+{
+    struct rl_waiting *waiting = &lease->waiting;
+    bool notified = waiting->was_notified || waiting->waiter.second != 0;
+    if (goes_on && waiting->has_queue)
+        return;
+    unsigned before = waiting->queue_at;
+    if (goes_on)
+        waiting->queue_at = (uint8_t)most_taken(lease, before);
+    waiting->queue_from =
+        (uint8_t)(notified || waiting->queue_at != before ? before : RL_NO_KEY);
+    waiting->has_queue = true;
+}
+
 /*
  * A waiter that can no longer be notified falls back to its retry policy. As soon as a
  * quorum of nodes can notify it, it tries once more, to join their queues.
@@ -150,6 +193,11 @@ void rl_waiting_set_queue_entry(struct rl_task *task, struct rl_command_args *ar
     args->queue_entry =
         rl_notifications_queue_entry(&client->notifications, lease->waiting.number);
     args->waited = goes_on ? client->loop.now - lease->waiting.began : -1;
+    if (lease->first.set) {
+        choose_queue(lease, goes_on);
+        args->queue_at = lease->waiting.queue_at;
+        args->queue_from = lease->waiting.queue_from;
+    }
 }
 
 void rl_waiting_queued(struct rl_task *task, unsigned node, rl_time sent)

@@ -16,12 +16,19 @@ struct rl_waiting {
     rl_time began;        /* wait_ms counts from then on */
     rl_time next_attempt; /* during an attempt: by a notification; RL_NEVER: none */
     struct rl_waiter waiter;
-    unsigned attempts : 30;
-    bool joins_tail : 1; /* the first attempt only joins the wait queue (hand_over.h) */
+    uint8_t queue_at;   /* of several keys: the one in whose queue it is ... */
+    uint8_t queue_from; /* ... and the one whose queue it leaves; or RL_NO_KEY */
+    unsigned attempts : 28;
+    bool was_notified : 1; /* before its last attempt, or since */
+    bool has_queue : 1;    /* since its last attempt, `queue_at` is chosen */
+    bool joins_tail : 1;   /* the first attempt only joins the wait queue (hand_over.h) */
 };
 
 /* When to try again after a failed attempt; RL_NEVER: not again. */
 rl_time rl_waiting_next_attempt(redlock_lease *lease);
+
+/* An attempt begins. */
+void rl_waiting_attempt(redlock_lease *lease);
 
 /* The same by the caller's retry policy alone. */
 rl_time rl_waiting_policy(redlock_lease *lease);

@@ -63,7 +63,7 @@ struct rl_connection {
     struct rl_greeting greeting;
     enum rl_fault
         server_fault;       /* the first error that came before the greeting was complete */
-    uint32_t known_scripts; /* scripts whose source was sent on this connection */
+    uint64_t known_scripts; /* scripts whose source was sent on this connection */
 
     struct rl_send_batch kept; /* unwritten bytes, from `kept_at` on; written first */
     size_t kept_at;

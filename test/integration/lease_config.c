@@ -26,7 +26,7 @@ TestSuite(lease_config, .init = open_client, .fini = close_client);
 static struct rl_lease_config *config_of(const redlock_lease_options *options)
 {
     struct rl_lease_config *config;
-    cr_assert_eq(rl_lease_config_get(client, options, fences, &config), REDLOCK_OK);
+    cr_assert_eq(rl_lease_config_get(client, options, fences, false, &config), REDLOCK_OK);
     return config;
 }
 

@@ -72,6 +72,7 @@ static const char *const shapes[] = {
     "DEL k",
     "DEL k k k",
     "PTTL k",
+    "TYPE k",
     "PEXPIRE k t",
     "PEXPIRE k -9223372036854775808",
     "PEXPIRE k 9223372036854775807",
@@ -102,6 +103,10 @@ static const char *const shapes[] = {
     "EVAL l 1 k v t 1",
     "EVAL l 3 k k k v t t t 1 v",
     "EVAL l 2 k k",
+    "EVAL l 2 k k v t",
+    "EVAL l 3 k k k v t 1",
+    "EVAL l 2 k k v m t 2 1",
+    "EVAL l 5 k k k k k v t t t t 1 v",
     "NOSUCH k v",
 };
 
@@ -203,7 +208,7 @@ static const char *const rights[] = {"get",     "set",  "time",  "pttl",    "pex
                                      "evalsha", "scan", "rpush", "flushall"};
 
 /* The scripts of the library. */
-#define LIBRARY_MAX 16
+#define LIBRARY_MAX 32
 static const struct rl_script *library[LIBRARY_MAX];
 static unsigned libraries;
 

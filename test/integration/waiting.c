@@ -55,8 +55,9 @@ Test(waiting, release_reports_a_waiter)
 static void join_tail(redlock_client *client, const redlock_lease_options *options,
                       struct reported *reported, redlock_lease **ret_lease)
 {
+    const redlock_key one = {"job", 3};
     static const struct rl_hand_over tail = {.fences = 1, .joins_tail = true};
-    cr_assert_eq(rl_hand_over_acquire(client, "job", 3, options, &tail, reported_note,
+    cr_assert_eq(rl_hand_over_acquire(client, &one, 1, options, &tail, reported_note,
                                       reported, ret_lease),
                  REDLOCK_OK);
 }

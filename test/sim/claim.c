@@ -69,7 +69,7 @@ struct claim *claim_new(const struct command *command, struct rl_word token)
     slot[slot_of(token)] = (uint16_t)(++count);
     claim->client = command->client;
     claim->client_number = client->number;
-    claim->resource = command->resource;
+    claim->resources = command->resources;
     claim->made = command->said;
     claim->ttl_ms = command->ttl_ms;
     claim->fences = 1;

@@ -38,9 +38,9 @@ struct user;
 struct claim {
     char token[REDLOCK_TOKEN_MAX + 1];
     size_t len;
-    unsigned client, resource;
-    uint32_t client_number; /* of the process that made it */
-    struct user *user;      /* who wants it, or holds it; NULL: nobody any more */
+    unsigned client, resources; /* a set */
+    uint32_t client_number;     /* of the process that made it */
+    struct user *user;          /* who wants it, or holds it; NULL: nobody any more */
     redlock_lease_options options;
     unsigned fences;
     int64_t made;        /* true time */

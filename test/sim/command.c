@@ -66,7 +66,8 @@ static const enum ask asks[RL_COMMANDS] = {
 };
 
 /* By the script's SHA-1 or its text. */
-static enum ask ask_of_script(struct rl_word script, bool whole, bool *ret_fenced)
+static enum ask ask_of_script(struct rl_word script, bool whole,
+                              const struct rl_kind **ret_kind)
 {
     size_t count;
     const struct rl_kind *kinds = rl_kinds(&count);
@@ -77,7 +78,7 @@ static enum ask ask_of_script(struct rl_word script, bool whole, bool *ret_fence
                 continue;
             const char *text = whole ? known->body : known->sha1;
             if (script.len == strlen(text) && memcmp(script.text, text, script.len) == 0) {
-                *ret_fenced = kinds[k].is_fenced;
+                *ret_kind = &kinds[k];
                 return asks[c];
             }
         }
@@ -91,19 +92,30 @@ static bool is_of_waiter(const struct command *command, bool fenced, size_t args
     return command->ask == ASK_RELEASE && args >= *ret_at + 2 + fenced;
 }
 
+/* The resource of the n-th key; 0: of none. */
+static unsigned nth_resource(const struct rl_word *key, struct rl_word n)
+{
+    return n.len > 0 ? world_resource(key[number_of(n) - 1]) : 0;
+}
+
 /* Words of a script: its hash, the number of keys, keys, arguments. */
 static void parse_script(struct command *command, const struct request *request, bool whole)
 {
-    bool fenced = false;
+    const struct rl_kind *kind = NULL;
     const struct rl_word *word = request->word;
     if (request->words < 4)
         return;
-    command->ask = ask_of_script(word[1], whole, &fenced);
+    command->ask = ask_of_script(word[1], whole, &kind);
+    bool fenced = kind && kind->is_fenced;
     size_t keys = (size_t)number_of(word[2]), args = request->words - 3 - keys, at;
     const struct rl_word *arg = word + 3 + keys;
     if (command->ask == ASK_OTHER || command->ask == ASK_MARKER)
         return;
-    command->resource = world_resource(word[3]);
+    command->is_of_set = kind->is_of_sets;
+    command->taken = command->queue = world_resource(word[3]);
+    command->resources = 1U << command->taken;
+    for (size_t i = 1; kind->is_of_sets && i < (fenced ? keys / 2 : keys); i++)
+        command->resources |= 1U << world_resource(word[3 + i]);
     if (args == 0)
         return;
     command->claim = claim_of(arg[0]);
@@ -117,6 +129,11 @@ static void parse_script(struct command *command, const struct request *request,
         command->joins = arg[at + 1].len > 0;
         command->leaves = !command->joins;
         command->waited_us = number_of(arg[at + 1]);
+        if (kind->is_of_sets) {
+            command->queue = nth_resource(word + 3, arg[at + 2]);
+            command->passes = arg[at + 3].len > 0;
+            command->passed = nth_resource(word + 3, arg[at + 3]);
+        }
     }
     bool begins = command->ask == ASK_ACQUIRE || command->joins;
     if (begins && !command->claim)
@@ -130,7 +147,8 @@ static void parse(struct command *command, const struct request *request)
     if (is(word[0], "SET") && is_of_world) {
         command->ask = ASK_ACQUIRE;
         command->is_locking = true;
-        command->resource = world_resource(word[1]);
+        command->taken = world_resource(word[1]);
+        command->resources = 1U << command->taken;
         command->ttl_ms = number_of(word[request->words - 1]);
         command->claim = claim_of(word[2]);
         if (!command->claim)
@@ -161,7 +179,6 @@ static void say(struct connection *connection, struct account *account)
         .client_number = client->number,
         .node = client_node_at(client, connection->host),
         .server = connection->server - 1,
-        .entered = client->process.entered,
         .said = events_now(),
         .iteration = client->process.iterations,
         .said_raw = virtual_clock_read(&client->process.raw, client->process.entered) +
@@ -249,6 +266,20 @@ static int64_t time_in(const char *text)
     return seconds * 1000000 + strtoll(end, NULL, 10);
 }
 
+/* The n-th resource of a set, by their names. */
+static unsigned nth_in(unsigned resources, unsigned long n)
+{
+    unsigned found = 0;
+    for (unsigned r = 0; r < RESOURCES_MAX; r++) {
+        unsigned long before = 0;
+        for (unsigned other = 0; other < RESOURCES_MAX; other++)
+            before += resources >> other & 1 && strcmp(world_key(other), world_key(r)) < 0;
+        if (resources >> r & 1 && before == n - 1)
+            found = r;
+    }
+    return found;
+}
+
 /* {value, pttl, ...}: what the simulated server wrote, so it is well formed. */
 static void read_array(struct command *command, const char *text)
 {
@@ -260,8 +291,13 @@ static void read_array(struct command *command, const char *text)
     copy_text(command->value, sizeof(command->value), (struct rl_word){value, len});
     const char *number = value + len + 2;
     command->pttl = strtoll(number + 1, NULL, 10);
-    long items = strtol(text + 1, NULL, 10);
-    command->is_not_queued = items == (world.plan.fenced ? 4 : 3);
+    long items = strtol(text + 1, NULL, 10), usual = 2 + world.plan.fenced;
+    command->is_not_queued = items == usual + command->is_of_set + 1;
+    for (long i = 1; command->is_of_set && i < usual; i++)
+        number = strchr(number, '\n') + 1;
+    if (command->is_of_set)
+        command->taken = nth_in(command->resources, strtoul(number + 1, NULL, 10));
+    number = value + len + 2;
     if (items >= 3 && world.plan.fenced)
         command->told_us = strtoll(strchr(number, '\n') + 2, NULL, 10);
 }
@@ -296,7 +332,6 @@ static enum truth read_reply(struct command *command, struct rl_word reply)
     default: break;
     }
     command->is_no_script = strncmp(text, "-NOSCRIPT", 9) == 0;
-    command->is_called_late = strncmp(text, "-LATE", 5) == 0;
     command->is_refusal = is_of_node(text);
     command->is_not_queued = true;
     if (strncmp(text, "-WRONGTYPE", 10) == 0) /* something else is there */
@@ -344,11 +379,10 @@ static void note_state(struct command *command, const struct account *account,
     if (command->ask == ASK_GREETING)
         command->told_us = account->time_us;
     else if (command->ask != ASK_OTHER && command->ask != ASK_MARKER) {
-        const struct key *lock = server_lock(server, command->resource);
-        bool ours = lock && command->claim &&
-                    word_is(bytes_word(&lock->string), claim_word(command->claim));
-        command->fence = server_fence(server, command->resource);
-        command->expires = ours ? lock->expires : 0;
+        command->fence = server_least_fence(server, command->resources);
+        command->expires = command->claim ? server_expires(server, command->resources,
+                                                           claim_word(command->claim))
+                                          : 0;
     }
 }
 

@@ -43,18 +43,23 @@ struct command {
     bool joins, leaves; /* the queue */
     int64_t waited_us;  /* since it waits, as it says */
     bool is_straggler;  /* it came after its connection was closed */
-    unsigned client, node, server, resource;
+    unsigned client, node, server;
+    bool is_of_set;
+    unsigned resources;     /* a set of those whose keys it names */
+    unsigned queue;         /* the resource in whose queue its entry is */
+    bool passes;            /* it was notified, or waited, where it does not wait now: */
+    unsigned passed;        /* in the queue of this resource */
     uint32_t client_number; /* of its process */
     struct claim *claim;    /* NULL: no token of a client */
     int64_t ttl_ms;
     char entry[96];
-    int64_t entered, said; /* true times: of its iteration, and when it was written */
-    uint64_t iteration;    /* of its process, then */
-    int64_t said_raw; /* by the client's unslewed clock: not later than it may believe */
+    int64_t said;       /* true time */
+    uint64_t iteration; /* of its process, then */
+    int64_t said_raw;   /* by the client's unslewed clock: not later than it may believe */
 
     /* When it was executed: */
     enum truth truth;
-    bool is_no_script, is_called_late; /* errors */
+    bool is_no_script;
     bool is_refusal;    /* an error of the node itself: it must be greeted again */
     bool is_not_queued; /* its queue entry could not be added or removed */
     int64_t ran;
@@ -64,7 +69,8 @@ struct command {
     uint64_t nonce;                    /* of the marker */
     int64_t told_us;                   /* the time of day that the reply has; 0: none */
     int64_t fence;                     /* that is stored beside the token then */
-    int64_t expires;                   /* of the token there, ms; 0: it is not there */
+    int64_t expires;                   /* of the token there, ms; 0: not at all keys */
+    unsigned taken;                    /* the resource whose key has this value: */
     char value[REDLOCK_TOKEN_MAX + 1]; /* that is there instead */
     int64_t pttl;
     bool is_garbled;    /* the reply is nonsense */

@@ -1,6 +1,6 @@
 /*
- * sim --seeds N [--from S|fresh] [--jobs N] [--json FILE] [--stop]
- * sim --minutes M [--from S] [--jobs N] [--json FILE]
+ * sim --seeds N [--from S|fresh] [--kind KIND] [--jobs N] [--json FILE] [--stop]
+ * sim --minutes M [--from S] [--kind KIND] [--jobs N] [--json FILE]
  * sim --seed S [--trace] [--storm N] [--without FAULTS]
  * sim --hash N [--from S]
  * sim --lua-lines N [--from S]
@@ -22,10 +22,12 @@
 #include "world.h"
 
 static const char usage_text[] =
-    "usage: sim --seeds N [--from S|fresh] [--jobs N] [--json FILE] [--stop]\n"
+    "usage: sim --seeds N [--from S|fresh] [--kind KIND] [--jobs N] [--json FILE] "
+    "[--stop]\n"
     "           plays N seeds, from 1 or S on, or from one that nobody has seen;\n"
+    "           --kind: those with locks of this kind, single or set;\n"
     "           --stop: until the first that breaks something\n"
-    "       sim --minutes M [--from S] [--jobs N] [--json FILE]\n"
+    "       sim --minutes M [--from S] [--kind KIND] [--jobs N] [--json FILE]\n"
     "           plays new seeds for so long\n"
     "       sim --seed S [--trace] [--storm N] [--without FAULTS]\n"
     "           plays one, and tells its story; if it breaks something, it is shortened:\n"
@@ -99,26 +101,39 @@ static void on_abort(int number)
 struct arguments {
     uint64_t seeds, from, seed, hash, minutes, jobs, lua_lines;
     const char *json, *replay;
-    bool trace, stop, has_seed;
+    bool trace, stop, has_seed, has_kind;
+    enum kind kind;
     struct cut cut;
 };
+
+/* The next one that is played, from `seed` on. */
+static uint64_t next_seed(const struct arguments *arguments, uint64_t seed)
+{
+    while (arguments->has_kind && plan_kind(seed) != arguments->kind)
+        seed++;
+    return seed;
+}
 
 /* Every `step`-th seed. */
 static void play_many(const struct arguments *arguments, uint64_t first, uint64_t step)
 {
     double end = seconds() + 60.0 * (double)arguments->minutes;
-    for (uint64_t i = first; arguments->minutes || i < arguments->seeds; i += step) {
+    uint64_t seed = next_seed(arguments, arguments->from);
+    for (uint64_t i = 0; arguments->minutes || i < arguments->seeds;
+         i++, seed = next_seed(arguments, seed + 1)) {
+        if (i % step != first)
+            continue;
         if (arguments->minutes && seconds() >= end)
             return;
-        world_play(arguments->from + i, NULL);
+        world_play(seed, NULL);
         if (world.verdict.broken == INVARIANT_NONE)
             continue;
         if (figures.violations <= REPORTS_MAX)
-            report(arguments->from + i);
+            report(seed);
         if (arguments->stop)
             return;
         if (figures.violations == 1)
-            tell_shortest(arguments->from + i, (struct cut){0});
+            tell_shortest(seed, (struct cut){0});
     }
 }
 
@@ -214,6 +229,8 @@ static bool read_arguments(char **argv, struct arguments *arguments)
                    arguments->jobs <= JOBS_MAX;
         else if (strcmp(name, "--from") == 0)
             read = read_from(*at, &arguments->from);
+        else if (strcmp(name, "--kind") == 0)
+            read = arguments->has_kind = *at && plan_find_kind(*at, &arguments->kind);
         else if (strcmp(name, "--hash") == 0)
             read = read_number(*at, &arguments->hash);
         else if (strcmp(name, "--lua-lines") == 0)

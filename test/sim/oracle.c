@@ -136,7 +136,7 @@ static void note_acquisition(const struct user *user)
     world.acquirers |= 1U << user->client->index;
     if (world.phase != PHASE_CALM)
         return;
-    world.wanted &= ~(1U << user->resource);
+    world.wanted &= ~user->resources;
     world.waiting &= ~(1U << user->client->index);
 }
 

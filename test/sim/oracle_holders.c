@@ -89,8 +89,8 @@ static bool rests_on_server(const struct claim *claim, unsigned server, int64_t 
     return false;
 }
 
-/* Calls `judge` for each valid lease of the resource but this one. */
-static void for_each_holder(const struct claim *but, unsigned resource,
+/* Calls `judge` for each valid lease of one of these resources but this one. */
+static void for_each_holder(const struct claim *but, unsigned resources,
                             void (*judge)(const struct claim *claim, const void *arg),
                             const void *arg)
 {
@@ -99,7 +99,7 @@ static void for_each_holder(const struct claim *but, unsigned resource,
             const struct user *user = &world.client[c].user[u];
             const struct claim *claim = user->claim;
             bool holds = world.client[c].is_alive && (user->is_held || user->is_lost);
-            if (holds && claim && claim != but && claim->resource == resource &&
+            if (holds && claim && claim != but && claim->resources & resources &&
                 oracle_is_valid(claim))
                 judge(claim, arg);
         }
@@ -128,7 +128,7 @@ static void judge_theft(const struct claim *theirs, const void *arg)
 
 void oracle_judge_storing(const struct command *command)
 {
-    for_each_holder(command->claim, command->resource, judge_theft, command);
+    for_each_holder(command->claim, command->resources, judge_theft, command);
 }
 
 /* --- what a lease rests on --- */
@@ -136,12 +136,12 @@ void oracle_judge_storing(const struct command *command)
 /* How long the key of a token stays, in true time. */
 static int64_t left_there(const struct claim *claim, const struct server *server)
 {
-    const struct key *key = server_lock(server, claim->resource);
+    int64_t expires = server_expires(server, claim->resources, claim_word(claim));
     int64_t now = virtual_clock_read(&server->node.clock, events_now());
-    if (!key || !word_is(bytes_word(&key->string), claim_word(claim)))
+    if (expires == 0)
         return 0;
     bool early = server->node.redis->keyspace.expires_early;
-    int64_t end = (key->expires + !early) * VIRTUAL_MS;
+    int64_t end = (expires + !early) * VIRTUAL_MS;
     return oracle_true_span(end - now, server->node.clock.ppm);
 }
 
@@ -278,7 +278,7 @@ static void judge_settled(const struct claim *claim, int64_t last)
         const struct vote *vote = &claim->vote[rl_first(rest)];
         const struct server *server = &world.server[vote->server];
         bool forgot = server->memory != vote->memory;
-        stores += forgot || server_fence(server, claim->resource) >= last;
+        stores += forgot || server_least_fence(server, claim->resources) >= last;
     }
     if (stores < world.plan.q)
         oracle_accuse(INVARIANT_SETTLED, "%u servers store that of client %u", stores,
@@ -289,10 +289,10 @@ static void judge_settled(const struct claim *claim, int64_t last)
  * Of two who acquired, and whose quorums share a server, the one that it granted later has
  * the larger tokens: also where the lock was broken meanwhile, so nothing is excused.
  */
-static void judge_order(const struct claim *claim, const struct vote *vote, int64_t first,
-                        int64_t last)
+static void judge_order(const struct claim *claim, unsigned resource,
+                        const struct vote *vote, int64_t first, int64_t last)
 {
-    struct turn_order *order = &orders[vote->server][claim->resource];
+    struct turn_order *order = &orders[vote->server][resource];
     for (unsigned i = 0; i < ORDER_MAX && i < order->count; i++) {
         bool later = vote->nth > order->grant[i].nth;
         bool rises = later ? first > order->grant[i].last : last < order->grant[i].first;
@@ -308,28 +308,34 @@ static void judge_order(const struct claim *claim, const struct vote *vote, int6
 }
 
 /* In the order in which they were acquired, fencing tokens rise: all that are reserved. */
-static void judge_fence(const struct user *user, struct claim *claim)
+static void judge_rise(const struct user *user, struct claim *claim, unsigned resource)
 {
     int64_t first = redlock_fence(user->lease), last = first + claim->fences - 1;
-    judge_settled(claim, last);
     for (rl_node_set rest = claim->granted; rest; rest &= rest - 1)
         if (claim->vote[rl_first(rest)].fence >= last)
-            judge_order(claim, &claim->vote[rl_first(rest)], first, last);
+            judge_order(claim, resource, &claim->vote[rl_first(rest)], first, last);
     if (user_valid_ms(user) == 0) /* it was stopped, and got the news too late */
         return;
-    if (first > highest[claim->resource].fence) {
-        highest[claim->resource].fence = last;
-        highest[claim->resource].claim = claim;
+    if (first > highest[resource].fence) {
+        highest[resource].fence = last;
+        highest[resource].claim = claim;
         return;
     }
     /* Both held it, or could have, beyond the bounds. */
     bool by_clock = false;
-    if (all_excused(claim, highest[claim->resource].claim, &by_clock))
+    if (all_excused(claim, highest[resource].claim, &by_clock))
         oracle_note_outside(by_clock ? BOUND_STEP : BOUND_MEMORY);
     else
         oracle_accuse(INVARIANT_RISING, "%lld of client %u is %lld too small",
                       (long long)first, claim->client + 1,
-                      (long long)(highest[claim->resource].fence - first + 1));
+                      (long long)(highest[resource].fence - first + 1));
+}
+
+static void judge_fence(const struct user *user, struct claim *claim)
+{
+    judge_settled(claim, redlock_fence(user->lease) + claim->fences - 1);
+    for (unsigned rest = claim->resources; rest; rest &= rest - 1)
+        judge_rise(user, claim, rl_first(rest));
 }
 
 /* --- how long --- */
@@ -392,5 +398,5 @@ void oracle_judge_success(struct user *user, const redlock_result *result, bool 
         return;
     if (world.plan.fenced)
         oracle_judge_seats(claim);
-    for_each_holder(claim, claim->resource, judge_other, claim);
+    for_each_holder(claim, claim->resources, judge_other, claim);
 }

@@ -140,7 +140,7 @@ static void judge_others(const struct command *command, const struct key *before
 {
     const struct server *server = &world.server[command->server];
     const struct key *after =
-        queue_of(&server->node.redis->keyspace, command->resource, server_ms(server));
+        queue_of(&server->node.redis->keyspace, command->queue, server_ms(server));
     struct rl_word own = {command->entry, strlen(command->entry)};
     for (size_t i = 0; i < before->zset.items; i++) {
         struct rl_word entry = bytes_word(&before->zset.item[i].member);
@@ -153,15 +153,10 @@ static void judge_others(const struct command *command, const struct key *before
 }
 
 /* The first waiter that is subscribed, and the one behind it. */
-void oracle_called(const struct command *command, const struct keyspace *before)
+static void note_calls(const struct command *command, const struct key *queue)
 {
     const struct server *server = &world.server[command->server];
-    const struct key *queue = queue_of(before, command->resource, server_ms(server));
     bool found = false;
-    if (queue && command->joins)
-        judge_others(command, queue);
-    if (!queue || command->joins || command->truth != TRUTH_GRANTED || may_fail(server))
-        return;
     for (size_t i = 0; i < queue->zset.items; i++) {
         struct rl_word entry = bytes_word(&queue->zset.item[i].member);
         struct rl_word own = {command->entry, strlen(command->entry)};
@@ -172,6 +167,21 @@ void oracle_called(const struct command *command, const struct keyspace *before)
         if (found)
             return;
         found = true;
+    }
+}
+
+void oracle_called(const struct command *command, const struct keyspace *before)
+{
+    const struct server *server = &world.server[command->server];
+    const struct key *queue = queue_of(before, command->queue, server_ms(server));
+    if (queue && command->joins && !command->passes)
+        judge_others(command, queue);
+    if (command->joins || command->truth != TRUTH_GRANTED || may_fail(server))
+        return;
+    for (unsigned rest = command->resources; rest; rest &= rest - 1) {
+        queue = queue_of(before, rl_first(rest), server_ms(server));
+        if (queue)
+            note_calls(command, queue);
     }
 }
 
@@ -193,30 +203,42 @@ static void judge_place(const struct command *command, const struct key *queue)
                       command->client + 1, command->server + 1, off);
 }
 
+static bool is_in_queue(const struct command *command, unsigned resource)
+{
+    const struct server *server = &world.server[command->server];
+    const struct key *queue =
+        queue_of(&server->node.redis->keyspace, resource, server_ms(server));
+    struct rl_word own = {command->entry, strlen(command->entry)};
+    return queue && zset_find(&queue->zset, own) < queue->zset.items;
+}
+
+static bool is_unsure(const struct command *command)
+{
+    return command->truth == TRUTH_UNKNOWN || command->is_not_queued ||
+           may_fail(&world.server[command->server]);
+}
+
 void oracle_judge_joining(const struct command *command)
 {
     const struct server *server = &world.server[command->server];
     const struct key *queue =
-        queue_of(&server->node.redis->keyspace, command->resource, server_ms(server));
-    bool unsure = command->truth == TRUTH_UNKNOWN || command->is_not_queued;
-    if (unsure || may_fail(server))
+        queue_of(&server->node.redis->keyspace, command->queue, server_ms(server));
+    if (is_unsure(command))
         return;
     judge_place(command, queue);
     if (queue && queue->expires == KEY_FOREVER)
         oracle_accuse(INVARIANT_TTL, "the queue of client %u on server %u never expires",
                       command->client + 1, command->server + 1);
+    if (command->passes && command->passed != command->queue &&
+        is_in_queue(command, command->passed))
+        oracle_accuse(INVARIANT_LEFT,
+                      "client %u moves on, and stays in a queue on server %u",
+                      command->client + 1, command->server + 1);
 }
 
 void oracle_judge_leaving(const struct command *command)
 {
-    const struct server *server = &world.server[command->server];
-    const struct key *queue =
-        queue_of(&server->node.redis->keyspace, command->resource, server_ms(server));
-    struct rl_word own = {command->entry, strlen(command->entry)};
-    bool unsure = command->truth == TRUTH_UNKNOWN || command->is_not_queued;
-    if (unsure || may_fail(server))
-        return;
-    if (queue && zset_find(&queue->zset, own) < queue->zset.items)
+    if (!is_unsure(command) && is_in_queue(command, command->queue))
         oracle_accuse(INVARIANT_LEFT, "an entry of client %u in a queue on server %u",
                       command->client + 1, command->server + 1);
 }
@@ -260,7 +282,10 @@ void oracle_judge_recheck(struct user *user)
 /* What a waiter could not try is no delay of its own. */
 static void note_chances(struct client *client)
 {
-    bool can = can_try(client);
+    bool waits = false;
+    for (unsigned i = 0; i < client->users; i++)
+        waits |= client->user[i].is_acquiring && !client->user[i].is_trying;
+    bool can = !waits || can_try(client);
     for (unsigned i = 0; i < client->users; i++)
         if (!client->user[i].is_acquiring || !can)
             client->user[i].tried_at = events_now();

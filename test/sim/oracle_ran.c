@@ -29,19 +29,6 @@ static void judge_lateness(const struct command *command)
                       command->server + 1, (long long)(late / VIRTUAL_MS));
 }
 
-#define SOON (VIRTUAL_S / 2) /* the clocks differ by less than the other half */
-
-/* A node calls a command late that was not. */
-static void judge_called_late(const struct command *command)
-{
-    bool sure = !world.plan.distant && !plan_disturbs(&world.plan) &&
-                world.plan.weight[FAULT_ROOM] == 0;
-    if (sure && command->is_called_late && command->ran - command->entered < SOON)
-        oracle_accuse(INVARIANT_LIVENESS, "client %u is late at server %u after %lld ms",
-                      command->client + 1, command->server + 1,
-                      (long long)((command->ran - command->entered) / VIRTUAL_MS));
-}
-
 static void store(const struct command *command, struct claim *claim)
 {
     const struct server *server = &world.server[command->server];
@@ -64,11 +51,27 @@ static void store(const struct command *command, struct claim *claim)
 static void note_cut(const struct command *command)
 {
     const struct server *server = &world.server[command->server];
-    const struct key *lock = server_lock(server, command->resource);
+    const struct key *lock = server_lock(server, command->taken);
     struct claim *there = lock ? claim_of(bytes_word(&lock->string)) : NULL;
     bool ours = there == command->claim;
     if (there && !ours && lock->expires < there->expires[command->server])
         there->expires[command->server] = lock->expires;
+}
+
+/* All of a set or nothing: a node grants the whole of it, and a refusal stores nothing. */
+static void judge_whole(const struct command *command, const struct claim *claim)
+{
+    const struct server *server = &world.server[command->server];
+    bool granted = command->truth == TRUTH_GRANTED && command->ask != ASK_RELEASE;
+    bool refused = command->truth == TRUTH_HELD && command->ask == ASK_ACQUIRE;
+    if (granted && command->expires == 0)
+        oracle_accuse(INVARIANT_WHOLE, "server %u grants %.8s, and lacks it at some key",
+                      command->server + 1, claim->token);
+    for (unsigned rest = command->resources; refused && rest; rest &= rest - 1)
+        if (claim->acquires[command->node] <= 1 && !claim->is_handed &&
+            server_expires(server, rest & -rest, claim_word(claim)) > 0)
+            oracle_accuse(INVARIANT_WHOLE, "server %u refuses %.8s, and stores it",
+                          command->server + 1, claim->token);
 }
 
 static void run_locking(const struct command *command, struct claim *claim)
@@ -97,46 +100,56 @@ static void run_locking(const struct command *command, struct claim *claim)
         store(command, claim);
 }
 
+#define UNNAMED "a value of another type" /* where the script has no right to ask */
+
+/* What a key holds, as a reply names it. */
+static struct rl_word shown(const struct key *key)
+{
+    static const struct rl_word list = {"a list", 6}, zset = {"a zset", 6};
+    return key->type == KEY_LIST   ? list
+           : key->type == KEY_ZSET ? zset
+                                   : bytes_word(&key->string);
+}
+
 /* Of a key that another value is in: the value, and how long it will be. */
 static void judge_told_key(const struct command *command, const struct server *server)
 {
-    const struct key *key = server_lock(server, command->resource);
+    const struct key *key = server_key(server, world_key(command->taken));
     if (command->truth != TRUTH_HELD || !command->value[0])
         return;
-    bool is_there = key && key->type == KEY_STRING;
     if (command->ask == ASK_BREAK) {
-        if (is_there)
+        if (key && key->type == KEY_STRING)
             oracle_accuse(INVARIANT_TOLD, "server %u still has what was broken",
                           server->index + 1);
         return;
     }
-    bool ends = is_there && key->expires != KEY_FOREVER;
+    struct rl_word there = key ? shown(key) : (struct rl_word){"", 0};
+    bool ends = key && key->expires != KEY_FOREVER;
     int64_t left = ends ? key->expires - server_ms(server) : -1;
     int64_t off = left - command->pttl;
-    bool same = is_there &&
-                strncmp(key->string.data, command->value, strlen(command->value)) == 0 &&
-                (strlen(command->value) == key->string.len ||
-                 strlen(command->value) == REDLOCK_TOKEN_MAX);
+    size_t len = strlen(command->value);
+    if (key && key->type != KEY_STRING && strcmp(command->value, UNNAMED) == 0)
+        there = (struct rl_word){UNNAMED, len};
+    bool same = key && len <= there.len && memcmp(there.text, command->value, len) == 0 &&
+                (len == there.len || len == REDLOCK_TOKEN_MAX);
     if (!same || off < -1 || off > 1)
         oracle_accuse(INVARIANT_TOLD,
                       "server %u has %.*s for %lld ms, and tells %s, %lld ms",
-                      server->index + 1, is_there ? (int)key->string.len : 0,
-                      is_there ? key->string.data : "", (long long)left, command->value,
-                      (long long)command->pttl);
+                      server->index + 1, (int)there.len, there.text, (long long)left,
+                      command->value, (long long)command->pttl);
 }
 
 /* Nothing was wrong with the server, and it refused to delete the token. */
 static void judge_refused_release(const struct command *command,
                                   const struct server *server)
 {
-    const struct key *lock = server_lock(server, command->resource);
     bool excused = command->is_no_script || server->error_until > events_now() ||
                    server->denied_until > events_now() || server->denied_call > 0 ||
                    server->node.redis->config.is_replica ||
                    server->node.redis->config.is_loading ||
                    world.plan.weight[FAULT_FOREIGN] > 0 || world.is_audited;
-    if (command->truth == TRUTH_ERROR && !excused && lock &&
-        word_is(bytes_word(&lock->string), claim_word(command->claim)))
+    if (command->truth == TRUTH_ERROR && !excused &&
+        server_expires(server, command->resources, claim_word(command->claim)) > 0)
         oracle_accuse(INVARIANT_LEFT, "server %u refuses to release %.8s",
                       server->index + 1, command->claim->token);
 }
@@ -158,7 +171,8 @@ void oracle_ran(struct command *command)
         run_locking(command, command->claim);
     if (command->claim && command->ask == ASK_RELEASE)
         judge_refused_release(command, server);
-    judge_called_late(command);
+    if (command->claim && command->is_of_set)
+        judge_whole(command, command->claim);
     if (command->ask != ASK_OTHER && world.plan.fenced)
         note_cut(command);
 }

@@ -1,5 +1,7 @@
 #include "plan.h"
 
+#include <string.h>
+
 #include "core/quorum.h"
 
 #define FENCED_DRIFT 1000 /* ppm */
@@ -142,7 +144,29 @@ void plan_cut(struct plan *plan, const struct cut *cut)
         }
 }
 
-void plan_draw(struct plan *plan)
+#define KINDS_EVERY 4 /* seeds: one of a kind besides single keys */
+
+enum kind plan_kind(uint64_t seed)
+{
+    return seed % KINDS_EVERY == KINDS_EVERY - 1 ? KIND_SET : KIND_SINGLE;
+}
+
+bool plan_find_kind(const char *name, enum kind *ret_kind)
+{
+    static const char *const names[] = {
+#define X(name, text) text,
+        KINDS(X)
+#undef X
+    };
+    for (unsigned i = 0; i < KIND_COUNT; i++)
+        if (strcmp(names[i], name) == 0) {
+            *ret_kind = (enum kind)i;
+            return true;
+        }
+    return false;
+}
+
+void plan_draw(struct plan *plan, uint64_t seed)
 {
     static const uint32_t drifts[] = {10000, 10000, 10000, 1000, 50000};
     *plan = (struct plan){
@@ -155,7 +179,10 @@ void plan_draw(struct plan *plan)
         .durable = draw_once_in(10),
         .wild = draw_once_in(16),
         .each = draw_once_in(8),
+        .kind = plan_kind(seed),
     };
+    if (plan->kind == KIND_SET && plan->resources == 1)
+        plan->resources = 2;
     draw_nodes(plan);
     plan->fenced = !plan->wild && !plan->durable && draw_once_in(3);
     if (plan->fenced) { /* the nodes' clocks must not part */

@@ -70,8 +70,21 @@ struct cut {
 
 _Static_assert(FAULT_COUNT <= 64, "a bit of `without` for each");
 
+/* Of the locks of a run: each seed has one. */
+#define KINDS(X)                                                                           \
+    X(SINGLE, "single")                                                                    \
+    X(SET, "set")
+
+enum kind {
+#define X(name, text) KIND_##name,
+    KINDS(X)
+#undef X
+        KIND_COUNT,
+};
+
 /* All times in ns. */
 struct plan {
+    enum kind kind;
     unsigned clients, users, resources, n, q;
     unsigned spares;
     unsigned events; /* of the storm */
@@ -101,7 +114,10 @@ struct plan {
 /* Something may happen after which a node has to get its vote back. */
 bool plan_disturbs(const struct plan *plan);
 
-void plan_draw(struct plan *plan);
+enum kind plan_kind(uint64_t seed);
+bool plan_find_kind(const char *name, enum kind *ret_kind); /* false: there is none */
+
+void plan_draw(struct plan *plan, uint64_t seed);
 void plan_cut(struct plan *plan, const struct cut *cut);
 
 /* How much a client's clock may lose, and a server's may gain: both use up the drift. */

@@ -49,6 +49,29 @@ int64_t server_fence(const struct server *server, unsigned resource)
     return fence;
 }
 
+int64_t server_least_fence(const struct server *server, unsigned resources)
+{
+    int64_t least = INT64_MAX;
+    for (unsigned rest = resources; rest; rest &= rest - 1) {
+        int64_t fence = server_fence(server, rl_first(rest));
+        least = fence < least ? fence : least;
+    }
+    return least;
+}
+
+int64_t server_expires(const struct server *server, unsigned resources,
+                       struct rl_word token)
+{
+    int64_t first = INT64_MAX;
+    for (unsigned rest = resources; rest; rest &= rest - 1) {
+        const struct key *lock = server_lock(server, rl_first(rest));
+        if (!lock || !word_is(bytes_word(&lock->string), token))
+            return 0;
+        first = lock->expires < first ? lock->expires : first;
+    }
+    return first;
+}
+
 const struct rl_marker *server_marker(const struct server *server)
 {
     const struct key *key = server_key(server, WORLD_MARKER);
@@ -129,7 +152,7 @@ static bool replaces(const struct node_command *command, struct bytes *out)
     command_begins(command);
     if (!errs || (greeting && server->greets)) {
         if (world.is_audited && next && next->ask == ASK_RAISE && draw_once_in(2))
-            fault_meet_raise(server, next->resource);
+            fault_meet_raise(server, next->taken);
         return false;
     }
     bytes_add(out, "-", 1);
@@ -170,7 +193,7 @@ static void *executed(const struct node_command *command, struct bytes *out, siz
     const struct command *ran = command_next(command);
     bool garbles = events_now() < server->garbage_until;
     if (ran && ran->ask == ASK_RAISE)
-        fault_raise_met(server, ran->resource);
+        fault_raise_met(server, ran->taken);
     if (garbles)
         reply_nonsense(out, at);
     return command_ran(command, (struct rl_word){out->data + at, out->len - at}, garbles);

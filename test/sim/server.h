@@ -53,6 +53,12 @@ const struct key *server_lock(const struct server *server, unsigned resource);
 /* What it stores as the fence; 0: nothing. */
 int64_t server_fence(const struct server *server, unsigned resource);
 
+/* Of a set of resources: the least fence; when the first key of this token ends, in ms, or
+   0: another one holds one of them. */
+int64_t server_least_fence(const struct server *server, unsigned resources);
+int64_t server_expires(const struct server *server, unsigned resources,
+                       struct rl_word token);
+
 /* Until it changes; NULL: it has none. */
 const struct rl_marker *server_marker(const struct server *server);
 

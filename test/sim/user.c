@@ -171,23 +171,39 @@ static bool may_fail(const struct user *user, redlock_code code)
     return code == REDLOCK_NO_MEMORY && user->client->process.failed_allocations > 0;
 }
 
+/* The keys of a set of resources. */
+static size_t keys_of(unsigned resources, redlock_key ret_key[RESOURCES_MAX])
+{
+    size_t count = 0;
+    for (unsigned rest = resources; rest; rest &= rest - 1) {
+        const char *name = world_key(rl_first(rest));
+        ret_key[count++] = (redlock_key){name, strlen(name)};
+    }
+    return count;
+}
+
 static void acquire(struct user *user)
 {
-    const char *key = world_key(user->resource);
+    redlock_key key[RESOURCES_MAX];
+    size_t keys = keys_of(user->resources, key);
     struct rl_hand_over hand_over = {user->fences, user->joins_tail};
     redlock_code code;
     oracle_wants(user);
     user->is_calling = true;
     if (user->fences > 1 || user->joins_tail)
-        code = rl_hand_over_acquire(user->client->handle, key, strlen(key), &user->options,
+        code = rl_hand_over_acquire(user->client->handle, key, keys, &user->options,
                                     &hand_over, on_acquired, user, &user->lease);
+    else if (keys > 1)
+        code = redlock_acquire_many(user->client->handle, key, keys, &user->options,
+                                    on_acquired, user, &user->lease);
     else
-        code = redlock_acquire(user->client->handle, key, strlen(key), &user->options,
+        code = redlock_acquire(user->client->handle, key->bytes, key->len, &user->options,
                                on_acquired, user, &user->lease);
     user->is_calling = false;
-    TRACE("client %u, user %u wants \"%s\" for %lld ms, waits %lld ms: %s",
-          user->client->index + 1, user->index + 1, key, (long long)user->options.ttl_ms,
-          (long long)user->options.wait_ms, redlock_code_name(code));
+    TRACE("client %u, user %u wants %s for %lld ms, waits %lld ms: %s",
+          user->client->index + 1, user->index + 1, world_names(user->resources),
+          (long long)user->options.ttl_ms, (long long)user->options.wait_ms,
+          redlock_code_name(code));
     if (code != REDLOCK_OK && !may_fail(user, code))
         oracle_accuse(INVARIANT_TOLD, "client %u: %s", user->client->index + 1,
                       redlock_last_error()->text);
@@ -213,17 +229,18 @@ static void adopt(struct user *user)
 {
     struct gift gift = world.gift; /* there may be another one, after the call */
     struct client *client = user->client;
-    const char *key = world_key(gift.resource);
+    redlock_key key[RESOURCES_MAX];
+    size_t keys = keys_of(gift.resources, key);
     int64_t left = left_of(&gift, client);
     world.gift.is_there = false;
-    user->resource = gift.resource;
+    user->resources = gift.resources;
     user->options.fence = gift.fence;
     oracle_wants(user);
     /* What passes before the library hears of the deadline is the caller's to subtract. */
     unsigned stall = client->process.faults.stall;
     client->process.faults.stall = 0;
-    redlock_code code = redlock_adopt(client->handle, key, strlen(key), gift.claim->token,
-                                      left, &user->options, &user->lease);
+    redlock_code code = redlock_adopt_many(client->handle, key, keys, gift.claim->token,
+                                           left, &user->options, &user->lease);
     client->process.faults.stall = stall;
     TRACE("client %u, user %u adopts %.8s with %lld ms: %s", client->index + 1,
           user->index + 1, gift.claim->token, (long long)left, redlock_code_name(code));
@@ -343,7 +360,7 @@ static void give(struct user *user)
     const int64_t boot = client_boot(client), raw = client_raw(client);
     world.gift = (struct gift){
         .is_there = true,
-        .resource = user->resource,
+        .resources = user->resources,
         .client = client->index,
         .process = client->number,
         .claim = user->claim,

@@ -23,7 +23,7 @@ enum user_end { USER_RELEASES, USER_DISOWNS, USER_FREES, USER_LETS_EXPIRE };
 
 struct user {
     struct client *client;
-    unsigned index, resource;
+    unsigned index, resources; /* a set: what it wants */
     enum user_phase phase;
     enum user_end end;
     struct event due;
@@ -65,7 +65,7 @@ struct user {
 /* A token that its holder has left, for a user that adopts it. */
 struct gift {
     bool is_there;
-    unsigned resource, client;
+    unsigned resources, client;
     uint32_t process;
     struct claim *claim;
     int64_t valid_ms;  /* when it was left ... */

@@ -72,10 +72,12 @@ static void want_terms(struct user *user)
 static void want_resource(struct user *user)
 {
     unsigned resources = world.plan.resources;
-    user->resource = (unsigned)events_random(resources);
-    while (world.phase == PHASE_CALM && world.wanted &&
-           !(world.wanted & 1U << user->resource))
-        user->resource = (user->resource + 1) % resources;
+    unsigned resource = (unsigned)events_random(resources);
+    while (world.phase == PHASE_CALM && world.wanted && !(world.wanted & 1U << resource))
+        resource = (resource + 1) % resources;
+    user->resources = 1U << resource;
+    if (world.plan.kind == KIND_SET && !draw_once_in(3))
+        user->resources |= (unsigned)events_random(UINT64_C(1) << resources);
 }
 
 void user_want(struct user *user)

@@ -24,6 +24,18 @@ const char *world_fence_key(unsigned resource)
     return fence_keys[resource];
 }
 
+const char *world_names(unsigned resources)
+{
+    static char text[64];
+    text[0] = '\0';
+    for (unsigned i = 0; i < RESOURCES_MAX; i++)
+        if (resources >> i & 1) {
+            strcat(text, text[0] ? " and " : "");
+            strcat(text, keys[i]);
+        }
+    return text;
+}
+
 unsigned world_resource(struct rl_word key)
 {
     unsigned i = 0;

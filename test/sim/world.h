@@ -74,6 +74,7 @@ void world_end(void);
 const char *world_key(unsigned resource);
 const char *world_fence_key(unsigned resource);
 unsigned world_resource(struct rl_word key);
+const char *world_names(unsigned resources); /* of a set; until the next call */
 
 /* The server that a client meets if it connects to this node now. */
 struct server *world_server_behind(unsigned host);

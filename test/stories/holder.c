@@ -62,9 +62,10 @@ static redlock_code act(const struct action *action)
                                &holder.lease);
     case JOIN: {
         struct rl_hand_over tail = {.fences = 1, .joins_tail = true};
+        const redlock_key one = {KEY, len};
         options->wait_ms = REDLOCK_FOREVER;
         options->retry = REDLOCK_RETRY_FIXED;
-        return rl_hand_over_acquire(holder.client, KEY, len, options, &tail, on_told,
+        return rl_hand_over_acquire(holder.client, &one, 1, options, &tail, on_told,
                                     &acquiring, &holder.lease);
     }
     case EXTEND: return redlock_extend(holder.lease, action->ms, on_told, &extending);

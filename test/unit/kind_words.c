@@ -197,17 +197,21 @@ Test(argv, of_a_fenced_lock)
 
 Test(kinds, each_script_has_its_own_bit)
 {
-    const struct rl_kind *plain = rl_kind_of(WORD("p")), *fenced = rl_kind_of(WORD("f:"));
-    uint32_t seen = 0;
-    for (int text = 0; text < RL_COMMANDS; text++) {
-        uint32_t bits[] = {rl_kind_script_bit(plain, (enum rl_command)text),
-                           rl_kind_script_bit(fenced, (enum rl_command)text)};
-        for (unsigned i = 0; i < 2; i++) {
-            cr_assert_eq(seen & bits[i], 0);
-            cr_assert_leq(rl_count(bits[i]), 1);
-            seen |= bits[i];
+    const struct rl_script *of_bit[RL_SCRIPTS_MAX] = {NULL};
+    size_t count;
+    const struct rl_kind *kind = rl_kinds(&count);
+    for (size_t i = 0; i < count; i++)
+        for (int text = 0; text < RL_COMMANDS; text++) {
+            const struct rl_script *script = kind[i].script[text];
+            rl_script_set bit = rl_kind_script_bit(&kind[i], (enum rl_command)text);
+            cr_assert_eq(bit, script ? UINT64_C(1) << script->bit : 0);
+            if (!script)
+                continue;
+            cr_assert_lt(script->bit, RL_SCRIPTS_MAX);
+            cr_assert(!of_bit[script->bit] || of_bit[script->bit] == script);
+            of_bit[script->bit] = script;
         }
-    }
+    const struct rl_kind *plain = rl_kind_of(WORD("p")), *fenced = rl_kind_of(WORD("f:"));
     cr_assert_eq(rl_kind_script_bit(plain, RL_CMD_ACQUIRE), 0, "SET is no script");
     cr_assert_neq(rl_kind_script_bit(fenced, RL_CMD_ACQUIRE), 0);
 }

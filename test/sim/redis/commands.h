@@ -8,6 +8,7 @@
 void command_get(struct call *call);
 void command_set(struct call *call);
 void command_del(struct call *call);
+void command_type(struct call *call);
 void command_pttl(struct call *call);
 void command_pexpire(struct call *call);
 void command_pexpiretime(struct call *call);

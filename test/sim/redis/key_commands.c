@@ -1,5 +1,6 @@
 #include <fnmatch.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "commands.h"
 #include "number.h"
@@ -99,6 +100,15 @@ void command_del(struct call *call)
         deleted++;
     }
     reply_integer(call->out, deleted);
+}
+
+void command_type(struct call *call)
+{
+    static const char *const names[] = {
+        [KEY_STRING] = "string", [KEY_ZSET] = "zset", [KEY_LIST] = "list"};
+    const struct key *key = call_key(call, 1);
+    const char *name = key ? names[key->type] : "none";
+    reply_status(call->out, (struct rl_word){name, strlen(name)});
 }
 
 void command_pttl(struct call *call)

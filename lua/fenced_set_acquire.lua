@@ -1,0 +1,30 @@
+-- with guard_set.lua
+-- and ARGV[6] the number of fences to reserve
+-- Returns code 1: the token is stored at all keys. The fence is larger than each stored one by
+-- at least ARGV[6]. If a key is taken, nothing is stored.
+-- with check_marker.lua
+if not marked then
+  return redis.error_reply('MARKER is another')
+end
+-- with late.lua
+known = ARGV[2]
+if stored + tonumber(ARGV[6]) > fence then
+  fence = stored + tonumber(ARGV[6])
+  known = string.format('%.0f', fence)
+  ahead = fence > now + 5000000
+end
+-- with look_at_set.lua
+if at or own[1] then
+  at, value = at or 1, value or ARGV[1]
+  local key = KEYS[at]
+  -- with held.lua
+  there[4] = at
+  return there
+elseif ahead then
+  return redis.error_reply('AHEAD of the clock')
+end
+for i = 1, count do
+  redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[4])
+  redis.call('SET', KEYS[count + i], known, 'PX', '86400000')
+end
+return '1 ' .. time[1] .. ' ' .. time[2] .. ' ' .. known

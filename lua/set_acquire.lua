@@ -1,0 +1,13 @@
+-- KEYS a set, ARGV[1] token, ARGV[2] ttl in ms
+-- Returns 1: the token is stored at all keys. If a key is taken, nothing is stored: then
+-- {value, pttl, n} of the first such key, the n-th.
+local count = #KEYS
+-- with look_at_set.lua
+if at or own[1] then
+  at, value = at or 1, value or ARGV[1]
+  return {string.sub(value, 1, 128), redis.call('PTTL', KEYS[at]), at}
+end
+for i = 1, count do
+  redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
+end
+return 1
