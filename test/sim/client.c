@@ -66,7 +66,7 @@ rl_node_set client_barred_nodes(const struct client *client)
     for (unsigned i = 0; i < world.plan.n; i++) {
         const struct acquainted *node = &client->node[i];
         int64_t until = world.plan.fenced ? node->refused_until : node->barred_until;
-        if (node->process == 0 || events_now() < until)
+        if ((node->process == 0 && !node->is_doubtful) || events_now() < until)
             nodes |= rl_bit(i);
     }
     return nodes;

@@ -21,6 +21,7 @@ struct acquainted {
     int64_t refused_until; /* the same, where the link's quarantine is not asked */
     bool has_forgotten;    /* it restarted, and has not been accepted since */
     bool is_duplicate;     /* its server is also another node of the list */
+    bool is_doubtful;      /* perhaps it is known by a greeting with nonsense in it */
     uint64_t nonce;        /* of its marker, as it was read last */
     bool was_marked;       /* a marker was there once */
     int64_t heard_at;      /* when a reply with a token was read last; true time */

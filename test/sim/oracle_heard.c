@@ -47,15 +47,21 @@ static void forget_all(const struct client *client, unsigned node)
     }
 }
 
+/* The node that was known first counts; where that is in doubt, either may. */
 static bool is_duplicate(const struct client *client, const struct command *command)
 {
+    bool found = false;
     for (unsigned i = 0; i < world.plan.n; i++) {
         const struct acquainted *other = &client->node[i];
-        if (i != command->node && !other->is_duplicate && other->process > 0 &&
-            other->server == command->server && other->process == command->process)
-            return true;
+        if (i == command->node || other->told_server != command->server ||
+            other->told_process != command->process)
+            continue;
+        if (other->is_doubtful)
+            return false;
+        found |= !other->is_duplicate && other->process > 0 &&
+                 other->server == command->server && other->process == command->process;
     }
-    return false;
+    return found && !client->node[command->node].is_doubtful;
 }
 
 /*
@@ -78,6 +84,7 @@ static void hear_process(struct client *client, const struct command *command)
 static void hear_greeting(struct client *client, const struct command *command)
 {
     struct acquainted *node = &client->node[command->node];
+    node->is_doubtful |= command->is_known && command->is_unsure;
     if (command->is_known && !command->is_unsure) {
         node->is_duplicate = is_duplicate(client, command);
         node->process = command->process;

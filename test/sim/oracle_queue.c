@@ -279,13 +279,13 @@ void oracle_judge_recheck(struct user *user)
                       (long long)((events_now() - user->tried_at) / VIRTUAL_MS));
 }
 
-/* What a waiter could not try is no delay of its own. */
+/* What a waiter could not try is no delay of its own: also where nobody replied to it. */
 static void note_chances(struct client *client)
 {
     bool waits = false;
     for (unsigned i = 0; i < client->users; i++)
-        waits |= client->user[i].is_acquiring && !client->user[i].is_trying;
-    bool can = !waits || can_try(client);
+        waits |= client->user[i].is_acquiring;
+    bool can = !world.is_hindered && (!waits || can_try(client));
     for (unsigned i = 0; i < client->users; i++)
         if (!client->user[i].is_acquiring || !can)
             client->user[i].tried_at = events_now();
@@ -293,9 +293,11 @@ static void note_chances(struct client *client)
 
 void oracle_judge_queue(const struct client *client)
 {
-    if (world.is_hindered || !client->handle)
+    if (!client->handle)
         return;
     note_chances((struct client *)client);
+    if (world.is_hindered)
+        return;
     for (unsigned i = 0; i < client->users; i++) {
         struct user *user = (struct user *)&client->user[i];
         int64_t awake = client->process.resumed;
