@@ -102,10 +102,13 @@ static void note_what_is_there(struct rl_ballot *ballot, struct rl_lease *lease,
         ballot->pttl = event->pttl;
     if (ballot->vote != RL_VOTE_HELD)
         return;
-    if (event->vote == RL_VOTE_GONE)
+    if (event->vote == RL_VOTE_GONE) {
         ballot->pttl = 0;
-    else if (event->vote == RL_VOTE_HELD)
-        ballot->fault = event->fault; /* what the key holds */
+    } else if (event->vote == RL_VOTE_HELD) { /* perhaps another key, or without expiry */
+        ballot->fault = event->fault;
+        ballot->key = event->key;
+        ballot->pttl = event->pttl;
+    }
 }
 
 void rl_lease_release_vote(struct rl_lease *lease, const struct rl_view *view,

@@ -133,11 +133,12 @@ static unsigned most_taken(const redlock_lease *lease, unsigned otherwise)
 }
 
 /*
- * A set waits at one of its keys: at the one that was in its way on most nodes. Where it
- * was notified and now leaves, or is still not the owner, the next waiter of that key is
- * notified. Chosen once after an attempt, because a release may be sent again.
+ * A set waits at one of its keys: at the one that was in its way on most nodes. The next
+ * waiter of a key is notified where the set moves to another, or was notified and gives up.
+ * A set that stays at a key notifies nobody: it could be itself, and without end.
+ * Chosen once after an attempt, because a release may be sent again.
  */
-static void choose_queue(redlock_lease *lease, bool goes_on)
+static void choose_queue(redlock_lease *lease, bool goes_on, bool was_queued)
 {
     struct rl_waiting *waiting = &lease->waiting;
     bool notified = waiting->was_notified || waiting->waiter.second != 0;
@@ -146,8 +147,8 @@ static void choose_queue(redlock_lease *lease, bool goes_on)
     unsigned before = waiting->queue_at;
     if (goes_on)
         waiting->queue_at = (uint8_t)most_taken(lease, before);
-    waiting->queue_from =
-        (uint8_t)(notified || waiting->queue_at != before ? before : RL_NO_KEY);
+    bool leaves = goes_on ? was_queued && waiting->queue_at != before : notified;
+    waiting->queue_from = (uint8_t)(leaves ? before : RL_NO_KEY);
     waiting->has_queue = true;
 }
 
@@ -186,7 +187,8 @@ void rl_waiting_set_queue_entry(struct rl_task *task, struct rl_command_args *ar
     bool goes_on = rl_handle_is_trying(lease) && lease->first.config->waits &&
                    rl_notifications_started(&client->notifications) &&
                    !rl_waiting_is_over(lease);
-    if (goes_on && !lease->waiting.number)
+    bool was_queued = lease->waiting.number != 0;
+    if (goes_on && !was_queued)
         lease->waiting.number = rl_waiter_table_add(&client->notifications.waiters, task);
     if (!lease->waiting.number)
         return;
@@ -194,7 +196,7 @@ void rl_waiting_set_queue_entry(struct rl_task *task, struct rl_command_args *ar
         rl_notifications_queue_entry(&client->notifications, lease->waiting.number);
     args->waited = goes_on ? client->loop.now - lease->waiting.began : -1;
     if (lease->first.set) {
-        choose_queue(lease, goes_on);
+        choose_queue(lease, goes_on, was_queued);
         args->queue_at = lease->waiting.queue_at;
         args->queue_from = lease->waiting.queue_from;
     }

@@ -145,7 +145,9 @@ static void hear_vote(const struct client *client, const struct command *command
     case TRUTH_HELD:
     case TRUTH_GONE:
     case TRUTH_RECREATED: forget(claim, command->node, command->iteration); break;
-    case TRUTH_UNKNOWN: break;
+    case TRUTH_UNKNOWN: /* nonsense may read like another's value */
+        claim->missing |= command->is_unsure ? rl_bit(command->node) : 0;
+        break;
     }
 }
 
@@ -160,7 +162,8 @@ static void hear_holder(const struct command *command, struct claim *claim)
     if (command->truth == TRUTH_GONE || command->truth == TRUTH_GRANTED)
         claim->gone |= bit;
     int64_t *pttl = &claim->pttl[command->node]; /* the least that was heard */
-    if (command->truth == TRUTH_HELD && (*pttl < 0 || command->pttl < *pttl))
+    bool expires = command->truth == TRUTH_HELD && command->pttl >= 0;
+    if (expires && (*pttl < 0 || command->pttl < *pttl))
         *pttl = command->pttl;
     snprintf(claim->value[command->node], sizeof(claim->value[0]), "%s", command->value);
 }
