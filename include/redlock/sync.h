@@ -224,6 +224,20 @@ REDLOCK_API redlock_code redlock_lock_for(redlock_sync *sync, const void *key,
                                           redlock_hold **ret_hold);
 
 /*
+ * Waits for several keys, all or nothing, as redlock_acquire_many(): one hold. `wait_ms` is
+ * REDLOCK_FOREVER, as redlock_lock(); above 0, as redlock_lock_for(); 0: one attempt, as
+ * redlock_try_lock(). Threads that want the same set follow each other. Those that want
+ * another set, or a single key, that has a key of this one meet it on the nodes: there is
+ * no order among them, and no hand-off.
+ * Errors: those of redlock_lock_for(), and TAKEN (wait_ms is 0); BAD_KEY also if a key is
+ * given twice, or too many; BAD_OPTION also: wait_ms is below -1.
+ */
+REDLOCK_API redlock_code redlock_lock_many(redlock_sync *sync, const redlock_key *keys,
+                                           size_t count, int64_t wait_ms,
+                                           const redlock_lock_options *options,
+                                           redlock_hold **ret_hold);
+
+/*
  * Takes over the lock that has this token, extends it to the TTL of the options, and waits
  * for the result. `valid_ms` is what is left of its validity, as the former holder knew it;
  * 0 or REDLOCK_UNKNOWN: not known. If it is known and the extension succeeds later, the
@@ -241,6 +255,16 @@ REDLOCK_API redlock_code redlock_lock_adopt(redlock_sync *sync, const void *key,
                                             redlock_hold **ret_hold);
 
 /*
+ * The same for several keys, as of redlock_lock_many().
+ * Errors: those of redlock_lock_adopt().
+ */
+REDLOCK_API redlock_code redlock_lock_adopt_many(redlock_sync *sync,
+                                                 const redlock_key *keys, size_t count,
+                                                 const char *token, int64_t valid_ms,
+                                                 const redlock_lock_options *options,
+                                                 redlock_hold **ret_hold);
+
+/*
  * Releases the lock that has this token, and waits until q nodes confirmed it. No hold of
  * this process may have that token.
  * Errors: GONE, TAKEN, UNCONFIRMED, BAD_KEY, BAD_TOKEN, NO_MEMORY, FORKED, CLOSED,
@@ -248,6 +272,14 @@ REDLOCK_API redlock_code redlock_lock_adopt(redlock_sync *sync, const void *key,
  */
 REDLOCK_API redlock_code redlock_lock_release(redlock_sync *sync, const void *key,
                                               size_t key_len, const char *token);
+
+/*
+ * The same for several keys.
+ * Errors: those of redlock_lock_release().
+ */
+REDLOCK_API redlock_code redlock_lock_release_many(redlock_sync *sync,
+                                                   const redlock_key *keys, size_t count,
+                                                   const char *token);
 
 enum {
     REDLOCK_CONFIRM = 1, /* wait until q nodes confirmed the release, and report it */

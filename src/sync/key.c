@@ -23,12 +23,48 @@ void rl_keys_free_all(struct rl_keys *keys)
         }
 }
 
-static size_t bucket_of(const char *text, size_t len)
+static int compare(const void *a, const void *b)
+{
+    const redlock_key *one = a, *other = b;
+    size_t len = one->len < other->len ? one->len : other->len;
+    int order = memcmp(one->bytes, other->bytes, len);
+    return order != 0 ? order : (one->len > other->len) - (one->len < other->len);
+}
+
+static size_t bucket_of(const redlock_key *of, size_t count)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
+    for (size_t i = 0; i < count; i++)
+        for (size_t at = 0; at < of[i].len; at++)
+            hash = (hash ^ ((const unsigned char *)of[i].bytes)[at]) *
+                   UINT64_C(0x100000001b3);
     return hash % RL_BUCKETS;
+}
+
+static bool is_key_of(const struct rl_key *key, const redlock_key *of, size_t count)
+{
+    bool equal = key->count == count;
+    for (size_t i = 0; equal && i < count; i++)
+        equal = compare(&key->of[i], &of[i]) == 0;
+    return equal;
+}
+
+/* A copy of the bytes goes behind the array. */
+static struct rl_key *new_key(const redlock_key *of, size_t count)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < count; i++)
+        len += of[i].len;
+    struct rl_key *key = calloc(1, sizeof(*key) + count * sizeof(*of) + len);
+    if (!key)
+        return NULL;
+    key->count = count;
+    char *bytes = (char *)&key->of[count];
+    for (size_t i = 0; i < count; i++) {
+        key->of[i] = (redlock_key){memcpy(bytes, of[i].bytes, of[i].len), of[i].len};
+        bytes += of[i].len;
+    }
+    return key;
 }
 
 static void advance(struct rl_loop_owner *loop, struct rl_job *job)
@@ -38,21 +74,20 @@ static void advance(struct rl_loop_owner *loop, struct rl_job *job)
     key->keys->advance(key);
 }
 
-struct rl_key *rl_key_get(struct rl_keys *keys, const void *text, size_t len)
+struct rl_key *rl_key_get(struct rl_keys *keys, redlock_key *of, size_t count)
 {
-    size_t bucket = bucket_of(text, len);
+    qsort(of, count, sizeof(*of), compare);
+    size_t bucket = bucket_of(of, count);
     struct rl_key *key;
     LIST_FOREACH (key, &keys->bucket[bucket], in_bucket)
-        if (key->len == len && memcmp(key->text, text, len) == 0)
+        if (is_key_of(key, of, count))
             return key;
-    key = calloc(1, sizeof(*key) + len);
+    key = new_key(of, count);
     if (!key)
         return NULL;
     key->job.run = advance;
     key->keys = keys;
     TAILQ_INIT(&key->waiters);
-    key->len = len;
-    memcpy(key->text, text, len);
     LIST_INSERT_HEAD(&keys->bucket[bucket], key, in_bucket);
     return key;
 }

@@ -1,6 +1,7 @@
 /*
- * A key among the threads of a process: the queue of threads that wait for it, in FIFO
- * order, and its process lease. Only key.c changes it.
+ * A key, or a set of keys, among the threads of a process: the queue of threads that wait
+ * for it, in FIFO order, and its process lease. Threads that want different sets with a
+ * common key meet on the nodes, as processes do. Only key.c changes it.
  */
 #ifndef RL_KEY_H
 #define RL_KEY_H
@@ -32,8 +33,8 @@ struct rl_key {
     struct rl_key_waiter *served; /* the lease is acquired for this one; NULL: it ended */
     struct rl_process_lease *lease;
     int64_t others_wait_until; /* another process waited at the last release */
-    size_t len;
-    char text[];
+    size_t count;     /* of `of`; their bytes follow */
+    redlock_key of[]; /* sorted */
 };
 
 struct rl_key_waiter {
@@ -54,8 +55,8 @@ void rl_keys_init(struct rl_keys *keys, struct rl_loop_owner *loop,
                   void (*advance)(struct rl_key *key));
 void rl_keys_free_all(struct rl_keys *keys);
 
-/* Finds or creates it; NULL: no memory. */
-struct rl_key *rl_key_get(struct rl_keys *keys, const void *text, size_t len);
+/* Sorts `of` bytewise, and finds or creates its key; NULL: no memory. */
+struct rl_key *rl_key_get(struct rl_keys *keys, redlock_key *of, size_t count);
 
 /* Has the loop owner call advance(). */
 void rl_key_schedule(struct rl_key *key);

@@ -121,14 +121,14 @@ static bool is_wanted(const struct rl_key *key)
     return !TAILQ_EMPTY(&key->waiters) || rl_process_lease_is_held(key->lease);
 }
 
-static redlock_code join(redlock_sync *sync, const void *key, size_t key_len,
+static redlock_code join(redlock_sync *sync, redlock_key *keys, size_t count,
                          struct rl_key_waiter *waiter)
 {
     if (sync->loop.closing)
         return rl_fail_by_code(REDLOCK_CLOSED);
     if (rl_stop_is_stopped(waiter->options->stop))
         return rl_fail_by_code(REDLOCK_CANCELLED);
-    waiter->key = rl_key_get(&sync->leases.keys, key, key_len);
+    waiter->key = rl_key_get(&sync->leases.keys, keys, count);
     if (!waiter->key)
         return rl_fail_by_code(REDLOCK_NO_MEMORY);
     if (waiter->one_attempt && is_wanted(waiter->key))
@@ -150,7 +150,7 @@ static void on_thread_end(struct rl_binding *binding)
 /*
  * All memory is allocated before the wait, so that nothing can fail when it gets the lock.
  */
-static redlock_code get_lock(redlock_sync *sync, const void *key, size_t key_len,
+static redlock_code get_lock(redlock_sync *sync, redlock_key *keys, size_t count,
                              struct rl_key_waiter *waiter, redlock_hold **ret_hold)
 {
     const redlock_lock_options *options = waiter->options;
@@ -163,7 +163,7 @@ static redlock_code get_lock(redlock_sync *sync, const void *key, size_t key_len
     if (waiter->hold && waiter->lease) {
         rl_process_lease_init(waiter->lease, &sync->leases, options);
         rl_loop_owner_lock(&sync->loop);
-        code = join(sync, key, key_len, waiter);
+        code = join(sync, keys, count, waiter);
         rl_loop_owner_unlock(&sync->loop);
     } else {
         code = rl_fail_by_code(REDLOCK_NO_MEMORY);
@@ -180,55 +180,87 @@ static redlock_code get_lock(redlock_sync *sync, const void *key, size_t key_len
     return REDLOCK_OK;
 }
 
+/* Before their bytes are copied; the client checks the rest. */
+static redlock_code check_keys(const redlock_key *keys, size_t count)
+{
+    if (count == 0 || count > REDLOCK_KEYS_MAX)
+        return rl_fail(REDLOCK_BAD_KEY, "%zu keys are given, and must be from 1 to %d",
+                       count, REDLOCK_KEYS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        if (keys[i].len == 0)
+            return rl_fail(REDLOCK_BAD_KEY, "the key is empty");
+        if (keys[i].len > REDLOCK_KEY_MAX)
+            return rl_fail(REDLOCK_BAD_KEY,
+                           "the key has %zu bytes, and must have at most %d", keys[i].len,
+                           REDLOCK_KEY_MAX);
+    }
+    return REDLOCK_OK;
+}
+
 /* `refusal`: why the arguments of the caller cannot be used; OK: they can. */
-static redlock_code lock_until(redlock_sync *sync, const void *key, size_t key_len,
+static redlock_code lock_until(redlock_sync *sync, const redlock_key *keys, size_t count,
                                struct rl_key_waiter waiter, redlock_code refusal,
                                const redlock_lock_options *options, redlock_hold **ret_hold)
 {
     redlock_lock_options mine;
+    redlock_key sorted[REDLOCK_KEYS_MAX];
     redlock_code code = rl_lock_begin(sync, options, &mine);
     waiter.options = &mine;
     if (code == REDLOCK_OK)
         code = refusal;
-    if (code == REDLOCK_OK && key_len == 0)
-        code = rl_fail(REDLOCK_BAD_KEY, "the key is empty");
-    if (code == REDLOCK_OK && key_len > REDLOCK_KEY_MAX)
-        code = rl_fail(REDLOCK_BAD_KEY, "the key has %zu bytes, and must have at most %d",
-                       key_len, REDLOCK_KEY_MAX);
     if (code == REDLOCK_OK)
-        code = get_lock(sync, key, key_len, &waiter, ret_hold);
+        code = check_keys(keys, count);
+    if (code == REDLOCK_OK) {
+        memcpy(sorted, keys, count * sizeof(*keys));
+        code = get_lock(sync, sorted, count, &waiter, ret_hold);
+    }
     return rl_failure_finish(mine.failure, code);
 }
 
 redlock_code redlock_lock(redlock_sync *sync, const void *key, size_t key_len,
                           const redlock_lock_options *options, redlock_hold **ret_hold)
 {
+    const redlock_key one = {key, key_len};
     struct rl_key_waiter waiter = {.deadline = RL_FOREVER};
-    return lock_until(sync, key, key_len, waiter, REDLOCK_OK, options, ret_hold);
+    return lock_until(sync, &one, 1, waiter, REDLOCK_OK, options, ret_hold);
 }
 
 redlock_code redlock_try_lock(redlock_sync *sync, const void *key, size_t key_len,
                               const redlock_lock_options *options, redlock_hold **ret_hold)
 {
+    const redlock_key one = {key, key_len};
     struct rl_key_waiter waiter = {.deadline = RL_FOREVER, .one_attempt = true};
-    return lock_until(sync, key, key_len, waiter, REDLOCK_OK, options, ret_hold);
+    return lock_until(sync, &one, 1, waiter, REDLOCK_OK, options, ret_hold);
 }
 
 redlock_code redlock_lock_for(redlock_sync *sync, const void *key, size_t key_len,
                               int64_t wait_ms, const redlock_lock_options *options,
                               redlock_hold **ret_hold)
 {
+    const redlock_key one = {key, key_len};
     struct rl_key_waiter waiter = {.deadline = rl_in_ms(wait_ms)};
     redlock_code refusal = rl_check_range("wait_ms", wait_ms, 0, INT64_MAX);
-    return lock_until(sync, key, key_len, waiter, refusal, options, ret_hold);
+    return lock_until(sync, &one, 1, waiter, refusal, options, ret_hold);
+}
+
+redlock_code redlock_lock_many(redlock_sync *sync, const redlock_key *keys, size_t count,
+                               int64_t wait_ms, const redlock_lock_options *options,
+                               redlock_hold **ret_hold)
+{
+    struct rl_key_waiter waiter = {
+        .deadline = wait_ms > 0 ? rl_in_ms(wait_ms) : RL_FOREVER,
+        .one_attempt = wait_ms == 0,
+    };
+    redlock_code refusal = rl_check_range("wait_ms", wait_ms, REDLOCK_FOREVER, INT64_MAX);
+    return lock_until(sync, keys, count, waiter, refusal, options, ret_hold);
 }
 
 /* --- by token --- */
 
-redlock_code redlock_lock_adopt(redlock_sync *sync, const void *key, size_t key_len,
-                                const char *token, int64_t valid_ms,
-                                const redlock_lock_options *options,
-                                redlock_hold **ret_hold)
+redlock_code redlock_lock_adopt_many(redlock_sync *sync, const redlock_key *keys,
+                                     size_t count, const char *token, int64_t valid_ms,
+                                     const redlock_lock_options *options,
+                                     redlock_hold **ret_hold)
 {
     struct rl_key_waiter waiter = {
         .deadline = RL_FOREVER,
@@ -240,14 +272,23 @@ redlock_code redlock_lock_adopt(redlock_sync *sync, const void *key, size_t key_
     redlock_code refusal = rl_check_token(token);
     if (refusal == REDLOCK_OK)
         refusal = rl_check_range("valid_ms", valid_ms, REDLOCK_UNKNOWN, INT64_MAX);
-    return lock_until(sync, key, key_len, waiter, refusal, options, ret_hold);
+    return lock_until(sync, keys, count, waiter, refusal, options, ret_hold);
+}
+
+redlock_code redlock_lock_adopt(redlock_sync *sync, const void *key, size_t key_len,
+                                const char *token, int64_t valid_ms,
+                                const redlock_lock_options *options,
+                                redlock_hold **ret_hold)
+{
+    const redlock_key one = {key, key_len};
+    return redlock_lock_adopt_many(sync, &one, 1, token, valid_ms, options, ret_hold);
 }
 
 struct release {
     struct rl_call call;
     redlock_sync *sync;
-    const void *key;
-    size_t key_len;
+    const redlock_key *keys;
+    size_t count;
     const char *token;
 };
 
@@ -272,8 +313,8 @@ static void begin_release(struct rl_loop_owner *loop, struct rl_job *job)
     if (release->sync->max_ttl_ms > 0 && options.ttl_ms > release->sync->max_ttl_ms)
         options.ttl_ms = release->sync->max_ttl_ms;
     redlock_code code =
-        redlock_adopt(release->sync->leases.client, release->key, release->key_len,
-                      release->token, REDLOCK_UNKNOWN, &options, &handle);
+        redlock_adopt_many(release->sync->leases.client, release->keys, release->count,
+                           release->token, REDLOCK_UNKNOWN, &options, &handle);
     if (code == REDLOCK_OK)
         code = redlock_release(handle, on_released, release);
     if (code == REDLOCK_OK)
@@ -283,14 +324,14 @@ static void begin_release(struct rl_loop_owner *loop, struct rl_job *job)
     rl_loop_owner_finish_wait(loop, &release->call.wait, code);
 }
 
-redlock_code redlock_lock_release(redlock_sync *sync, const void *key, size_t key_len,
-                                  const char *token)
+redlock_code redlock_lock_release_many(redlock_sync *sync, const redlock_key *keys,
+                                       size_t count, const char *token)
 {
     struct release release = {
         .call.job.run = begin_release,
         .sync = sync,
-        .key = key,
-        .key_len = key_len,
+        .keys = keys,
+        .count = count,
         .token = token,
     };
     redlock_code code = may_wait(sync);
@@ -301,4 +342,11 @@ redlock_code redlock_lock_release(redlock_sync *sync, const void *key, size_t ke
                               : rl_loop_owner_call(&sync->loop, &release.call);
     rl_loop_owner_unlock(&sync->loop);
     return code;
+}
+
+redlock_code redlock_lock_release(redlock_sync *sync, const void *key, size_t key_len,
+                                  const char *token)
+{
+    const redlock_key one = {key, key_len};
+    return redlock_lock_release_many(sync, &one, 1, token);
 }

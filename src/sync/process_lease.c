@@ -452,8 +452,8 @@ static redlock_code begin_adoption(const struct rl_key *key,
 {
     struct rl_process_lease *lease = waiter->lease;
     redlock_code code =
-        redlock_adopt(lease->leases->client, key->text, key->len, waiter->token,
-                      REDLOCK_UNKNOWN, options, &lease->handle);
+        redlock_adopt_many(lease->leases->client, key->of, key->count, waiter->token,
+                           REDLOCK_UNKNOWN, options, &lease->handle);
     if (code != REDLOCK_OK)
         return code;
     lease->abandoned = true;
@@ -476,10 +476,10 @@ static redlock_code begin_acquire(const struct rl_key *key,
         .fences = lease->options.fenced ? lease->handoffs_max + 1 : 1,
         .joins_tail = key->others_wait_until > rl_now_ms(),
     };
-    const redlock_key one = {key->text, key->len};
     return waiter->token ? begin_adoption(key, waiter, &options)
-                         : rl_hand_over_acquire(client, &one, 1, &options, &hand_over,
-                                                on_acquired, lease, &lease->handle);
+                         : rl_hand_over_acquire(client, key->of, key->count, &options,
+                                                &hand_over, on_acquired, lease,
+                                                &lease->handle);
 }
 
 static void acquire(struct rl_key *key, struct rl_key_waiter *waiter)

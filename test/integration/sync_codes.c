@@ -98,7 +98,7 @@ Test(sync_codes, of_nodes_that_refuse)
                  REDLOCK_OK);
     SYNC_QUORUM_UNTIL(connected(sync) == 3);
     expect_from(sync, "other", CALL_LOCK, CALL_ADOPT, REDLOCK_DENIED);
-    expect_from(sync, "other", CALL_RELEASE, CALL_RELEASE, REDLOCK_UNCONFIRMED);
+    expect_from(sync, "other", CALL_RELEASE_MANY, CALL_RELEASE, REDLOCK_UNCONFIRMED);
     redlock_hold *hold = hold_key(sync, "job");
     servers_do_first(&c.servers, 3, "ACL SETUSER app resetkeys ~other");
     cr_assert_eq(redlock_hold_extend(hold, 0), REDLOCK_DENIED);
@@ -113,7 +113,7 @@ Test(sync_codes, of_too_few_nodes)
     servers_kill_first(&c.servers, 2);
     SYNC_QUORUM_UNTIL(connected(c.sync) == 1);
     expect_from(c.sync, "job", CALL_TRY, CALL_ADOPT, REDLOCK_NO_QUORUM);
-    expect_from(c.sync, "job", CALL_RELEASE, CALL_RELEASE, REDLOCK_UNCONFIRMED);
+    expect_from(c.sync, "job", CALL_RELEASE_MANY, CALL_RELEASE, REDLOCK_UNCONFIRMED);
     cr_assert_eq(redlock_hold_extend(hold, 0), REDLOCK_NO_QUORUM);
     cr_assert_eq(redlock_unlock(hold, REDLOCK_CONFIRM), REDLOCK_UNCONFIRMED);
     redlock_hold_free(hold);
@@ -285,7 +285,7 @@ static void *use_stack(void *arg)
             return arg;
         redlock_hold_free(hold);
     }
-    EACH_CALL (call, CALL_ADOPT, CALL_RELEASE)
+    EACH_CALL (call, CALL_ADOPT_MANY, CALL_RELEASE)
         if (sync_quorum_fail(call, c.sync, "job", &options) != REDLOCK_GONE)
             return arg;
     return NULL;

@@ -208,16 +208,26 @@ redlock_code sync_quorum_fail(enum sync_quorum_call call, redlock_sync *sync,
     bool led = false;
     redlock_code code = REDLOCK_OK;
     size_t len = strlen(key);
+    const redlock_key two[] = {{key, len}, {"another", 7}};
     switch (call) {
     case CALL_LOCK: code = redlock_lock(sync, key, len, options, &hold); break;
     case CALL_TRY: code = redlock_try_lock(sync, key, len, options, &hold); break;
     case CALL_FOR: code = redlock_lock_for(sync, key, len, SOON_MS, options, &hold); break;
+    case CALL_MANY:
+        code = redlock_lock_many(sync, two, 2, SOON_MS, options, &hold);
+        break;
     case CALL_FLIGHT:
         code = redlock_single_flight(sync, key, len, SOON_MS, options, never_fly, NULL,
                                      &returned, &led);
         break;
+    case CALL_ADOPT_MANY:
+        code = redlock_lock_adopt_many(sync, two, 2, "ptoken", 0, options, &hold);
+        break;
     case CALL_ADOPT:
         code = redlock_lock_adopt(sync, key, len, "ptoken", 0, options, &hold);
+        break;
+    case CALL_RELEASE_MANY:
+        code = redlock_lock_release_many(sync, two, 2, "ptoken");
         break;
     case CALL_RELEASE: code = redlock_lock_release(sync, key, len, "ptoken"); break;
     }
@@ -292,7 +302,8 @@ static struct rl_key *find(redlock_sync *sync, const char *text)
     struct rl_key *key;
     for (size_t i = 0; i < RL_BUCKETS; i++)
         LIST_FOREACH (key, &sync->leases.keys.bucket[i], in_bucket)
-            if (key->len == strlen(text) && memcmp(key->text, text, key->len) == 0)
+            if (key->of[0].len == strlen(text) &&
+                memcmp(key->of[0].bytes, text, key->of[0].len) == 0)
                 return key;
     return NULL;
 }

@@ -81,8 +81,11 @@ enum sync_quorum_call {
     CALL_LOCK,
     CALL_TRY,
     CALL_FOR,
+    CALL_MANY,
     CALL_FLIGHT,
+    CALL_ADOPT_MANY,
     CALL_ADOPT,
+    CALL_RELEASE_MANY,
     CALL_RELEASE
 };
 
