@@ -61,6 +61,29 @@ static bool is_held_by_ours(const redlock_lease *lease)
     return true;
 }
 
+/* The key that was taken on most nodes, the first of those; `otherwise`: none was. */
+static unsigned most_taken(const redlock_lease *lease, unsigned otherwise)
+{
+    const struct rl_lease *core = rl_handle_core(lease);
+    unsigned nodes[RL_SET_MAX] = {0}, most = 0, found = otherwise;
+    for (unsigned i = 0; i < core->params->n; i++)
+        if (core->ballot[i].vote == RL_VOTE_HELD)
+            nodes[core->ballot[i].key]++;
+    for (unsigned key = 0; key < lease->first.set->count; key++)
+        if (nodes[key] > most) {
+            most = nodes[key];
+            found = key;
+        }
+    return found;
+}
+
+/* True if those who are in the way will notify this waiter where it waits. */
+static bool is_in_right_queue(const redlock_lease *lease)
+{
+    return is_held_by_ours(lease) &&
+           (!lease->first.set || most_taken(lease, RL_NO_KEY) == lease->waiting.queue_at);
+}
+
 /*
  * A queued waiter waits for a notification. In case none comes, it tries again when the
  * lock that it saw expires, and at least every RECHECK_GAP. If the lock is free when it
@@ -76,7 +99,7 @@ rl_time rl_waiting_next_attempt(redlock_lease *lease)
     if (at == RL_NEVER && !joined)
         return RL_NEVER;
     int64_t free_in = rl_free_in(core->ballot, core->params->n, core->params->q);
-    bool will_notify = is_queued(lease) && is_held_by_ours(lease);
+    bool will_notify = is_queued(lease) && is_in_right_queue(lease);
     if (joined && (!will_notify || free_in < 0))
         at = now;
     else if (joined && free_in == 0)
@@ -114,22 +137,6 @@ void rl_waiting_attempt(redlock_lease *lease)
     waiting->was_notified = waiting->waiter.second != 0;
     waiting->has_queue = false;
     rl_waiter_attempt(&waiting->waiter);
-}
-
-/* The key that was taken on most nodes, the first of those; `otherwise`: none was. */
-static unsigned most_taken(const redlock_lease *lease, unsigned otherwise)
-{
-    const struct rl_lease *core = rl_handle_core(lease);
-    unsigned nodes[RL_SET_MAX] = {0}, most = 0, found = otherwise;
-    for (unsigned i = 0; i < core->params->n; i++)
-        if (core->ballot[i].vote == RL_VOTE_HELD)
-            nodes[core->ballot[i].key]++;
-    for (unsigned key = 0; key < lease->first.set->count; key++)
-        if (nodes[key] > most) {
-            most = nodes[key];
-            found = key;
-        }
-    return found;
 }
 
 /*
