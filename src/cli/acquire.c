@@ -8,7 +8,7 @@
 
 const char cli_acquire_help[] =
     "Usage: redlock acquire [-t TTL] [-w WAIT | -n] [-E CODE] [--fence] [--token-file F]\n"
-    "                       KEY\n"
+    "                       [--and KEY2 ...] KEY\n"
     "Take the lock KEY, print its token on stdout, and exit without releasing the lock.\n"
     "No process extends it: it expires after the TTL unless you call extend or release.\n"
     "\n"
@@ -17,7 +17,7 @@ const char cli_acquire_help[] =
     "                            exit with CODE instead of 75\n"
     "      --fence               a fenced lock, on nodes that were admitted. Its fencing\n"
     "                            token is \"fence\" in F and with --json; without them it\n"
-    "                            is not printed\n"
+    "                            is not printed\n" CLI_AND_HELP
     "      --token-file F        also write token, fence and deadline to F as JSON, for\n"
     "                            extend and release\n"
     "\n"
@@ -79,7 +79,7 @@ static void print_failure(const struct acquire *acquire, redlock_code code)
     const redlock_node *holder = cli_holder(acquire->outcome.nodes, acquire->outcome.count);
     if (!acquire->cli->json)
         return;
-    json_t *object = json_pack("{s: o}", "key", cli_json_text(acquire->key));
+    json_t *object = cli_keys_json(&acquire->cli->keys);
     json_object_set_new(object, "holder",
                         holder ? cli_json_text(holder->holder) : json_null());
     json_object_set_new(object, "remaining_ms", cli_json_known(result->remaining_ms));
@@ -99,13 +99,14 @@ static int publish(const struct acquire *acquire)
         print_failure(acquire, REDLOCK_EXPIRED);
         return CLI_NO_QUORUM;
     }
-    if (file && !tokenfile_write(file, &held, acquire->key)) {
+    if (file && !tokenfile_write(file, &held, &acquire->cli->keys)) {
         cli_complain("%s: %s; %s is released", file, strerror(errno), acquire->key);
         return CLI_FAILED;
     }
-    bool printed = acquire->cli->json ? print_outcome(acquire, REDLOCK_OK,
-                                                      tokenfile_json(&held, acquire->key))
-                                      : printf("%s\n", held.token) > 0;
+    const struct cli *cli = acquire->cli;
+    bool printed =
+        cli->json ? print_outcome(acquire, REDLOCK_OK, tokenfile_json(&held, &cli->keys))
+                  : printf("%s\n", held.token) > 0;
     if (cli_flush() && printed)
         return CLI_OK;
     cli_complain("stdout: %s; %s is released", strerror(errno), acquire->key);
@@ -156,15 +157,15 @@ int cli_acquire(struct cli *cli, int argc, char **argv)
         {"token-file", 0, CLI_TEXT, &acquire.token_file},
         {NULL, 0, CLI_FLAG, NULL},
     };
-    acquire.key = argv[cli_parse(cli, argc, argv, own)];
+    acquire.key = cli_keys_begin(&cli->keys, argv[cli_parse(cli, argc, argv, own)]);
     if (acquire.token_file)
         tokenfile_check(acquire.token_file);
     cli->lease.watchdog = false; /* no process remains to extend it */
 
     cli_connect(cli);
-    redlock_code code =
-        redlock_acquire(cli->client, acquire.key, strlen(acquire.key), &cli->lease,
-                        cli_note_outcome, &acquire.outcome, &acquire.lease);
+    redlock_code code = redlock_acquire_many(
+        cli->client, cli->keys.of, cli_keys_count(&cli->keys), &cli->lease,
+        cli_note_outcome, &acquire.outcome, &acquire.lease);
     if (code != REDLOCK_OK)
         cli_fail_start(code, acquire.key);
     struct cli_signals signals;

@@ -43,7 +43,7 @@ static void add_row(struct table *table, const struct cli_option *row)
         [CLI_FLAG] = no_argument,           [CLI_TEXT] = required_argument,
         [CLI_DURATION] = required_argument, [CLI_NUMBER] = required_argument,
         [CLI_COUNT] = no_argument,          [CLI_LIST] = required_argument,
-        [CLI_ABSENT] = optional_argument,
+        [CLI_KEYS] = required_argument,     [CLI_ABSENT] = optional_argument,
     };
     size_t index = table->rows++;
     assert(index < OPTIONS_MAX);
@@ -136,6 +136,7 @@ static void take(const struct cli_option *row, char *text)
     switch (row->type) {
     case CLI_FLAG: *(bool *)row->into = true; break;
     case CLI_COUNT: ++*(int *)row->into; break;
+    case CLI_KEYS: wrong = cli_keys_add(row->into, text); break;
     case CLI_ABSENT: cli_fail(CLI_CONFIG, "--%s: TLS is not built in yet", row->name);
     default: wrong = cli_read_value(row->type, text, row->into);
     }

@@ -28,6 +28,12 @@ enum cli_exit {
 /* The value of a duration or number that is not set. */
 #define CLI_UNSAID INT64_MIN
 
+/* The keys of one lock: KEY, and those of --and (keys.c). */
+struct cli_keys {
+    redlock_key of[REDLOCK_KEYS_MAX]; /* the first is KEY */
+    size_t others;
+};
+
 /* The command line; environment and configuration file fill in what it does not set. */
 struct cli {
     const char *command; /* "run" */
@@ -40,6 +46,7 @@ struct cli {
     size_t uri_count;
     redlock_options options;
     redlock_lease_options lease; /* the TTL and, by CLI_HOLD_OPTIONS, the wait */
+    struct cli_keys keys;
     int64_t held_elsewhere; /* the exit code if another client holds the lock: 75 or -E */
     bool json, quiet, color;
     int verbose;
@@ -61,6 +68,7 @@ enum cli_type {
     CLI_NUMBER,   /* int64_t */
     CLI_COUNT,    /* int: how often the option is given */
     CLI_LIST,     /* const char *: comma-separated URIs, allocated; hidden in argv */
+    CLI_KEYS,     /* struct cli_keys: one more key */
     CLI_ABSENT,   /* not implemented yet: ends the process with CLI_CONFIG */
 };
 
@@ -74,7 +82,13 @@ struct cli_option {
     void *into;
 };
 
-/* -t, -w, -n, -E and --fence, for the commands that acquire. */
+/* --and, for the commands on a lock that may have several keys. */
+#define CLI_KEYS_OPTION(cli)                                                               \
+    {                                                                                      \
+        "and", 0, CLI_KEYS, &(cli)->keys                                                   \
+    }
+
+/* -t, -w, -n, -E, --fence and --and, for the commands that acquire. */
 #define CLI_TTL_OPTION(cli)                                                                \
     {                                                                                      \
         "ttl", 't', CLI_DURATION, &(cli)->lease.ttl_ms                                     \
@@ -85,13 +99,34 @@ struct cli_option {
     "                            time; default: wait without limit\n"                      \
     "  -n, --nonblock            the same as -w 0: try once, as soon as the nodes are\n"   \
     "                            connected, or after 1s (--timeout if longer)\n"
+#define CLI_AND_HELP                                                                       \
+    "      --and KEY2            several keys, all or nothing; may be given 15 times\n"
 #define CLI_HOLD_OPTIONS(cli)                                                              \
-    CLI_TTL_OPTION(cli), {"wait", 'w', CLI_DURATION, &(cli)->lease.wait_ms},               \
+    CLI_TTL_OPTION(cli), CLI_KEYS_OPTION(cli),                                             \
+        {"wait", 'w', CLI_DURATION, &(cli)->lease.wait_ms},                                \
         {"nonblock", 'n', CLI_FLAG, &(cli)->nonblock},                                     \
         {"fence", 0, CLI_FLAG, &(cli)->lease.fenced},                                      \
     {                                                                                      \
         "conflict-exit-code", 'E', CLI_NUMBER, &(cli)->held_elsewhere                      \
     }
+
+/* Adds the value of an --and. Returns what is wrong with it, or NULL. */
+const char *cli_keys_add(struct cli_keys *keys, const char *text);
+
+size_t cli_keys_count(const struct cli_keys *keys);
+
+/* Sets KEY; returns the name of the lock for messages: all its keys. */
+const char *cli_keys_begin(struct cli_keys *keys, const char *key);
+
+/* The key that `holder`, or NULL, has; else `name`. */
+const char *cli_keys_taken(const struct cli_keys *keys, const char *name,
+                           const redlock_node *holder);
+
+/* {"key": KEY}, and "keys" with all, if there are several. */
+json_t *cli_keys_json(const struct cli_keys *keys);
+
+/* Whether an object has these keys, in any order. */
+bool cli_keys_are(const struct cli_keys *keys, const json_t *object);
 
 /*
  * Overwrites the passwords in a list of URIs, which is a word of argv: other users see argv

@@ -100,10 +100,12 @@ void run_leave(struct run *run, const struct kill_tree_left *left)
 
 void run_print_json(const struct run *run)
 {
-    json_t *object =
-        json_pack("{s:o, s:s, s:o, s:s, s:i, s:I}", "key", cli_json_text(run->key), "kind",
+    json_t *object = cli_keys_json(&run->cli->keys);
+    json_object_update_new(
+        object,
+        json_pack("{s:s, s:o, s:s, s:i, s:I}", "kind",
                   run->cli->lease.fenced ? "fenced" : "plain", "fence",
                   run->fence > 0 ? json_integer(run->fence) : json_null(), "cause",
-                  run->cause, "exit", run->exit, "held_ms", (json_int_t)run->held_ms);
+                  run->cause, "exit", run->exit, "held_ms", (json_int_t)run->held_ms));
     cli_write_json(run->cli, object, stderr);
 }

@@ -87,11 +87,12 @@ static void say_taken(const struct cli *cli, const char *key, const redlock_resu
     const redlock_node *holder = cli_holder(nodes, count);
     const char *still = result->code == REDLOCK_TIMEOUT ? "the wait ran out: " : "";
     const char *name = holder ? holder->holder : "another";
+    const char *which = cli_keys_taken(&cli->keys, key, holder);
     if (result->remaining_ms >= 0)
-        cli_say(cli, "%s%s is held by %s, for another %s unless it is extended", still, key,
-                name, cli_span(span, result->remaining_ms));
+        cli_say(cli, "%s%s is held by %s, for another %s unless it is extended", still,
+                which, name, cli_span(span, result->remaining_ms));
     else
-        cli_say(cli, "%s%s is held by %s", still, key, name);
+        cli_say(cli, "%s%s is held by %s", still, which, name);
 }
 
 const char *cli_no_quorum(const redlock_result *result, bool denied)

@@ -17,7 +17,8 @@
 
 const char cli_run_help[] =
     "Usage: redlock run [-t TTL] [-w WAIT | -n] [-E CODE] [--fence] [--kill-after D]\n"
-    "                   [--spare-daemons] [--at-least D] KEY [--] CMD [ARG...]\n"
+    "                   [--spare-daemons] [--at-least D] [--and KEY2 ...]\n"
+    "                   KEY [--] CMD [ARG...]\n"
     "Take the lock KEY, run CMD while it is held, and release it. CMD never runs\n"
     "without the lock.\n"
     "\n"
@@ -28,7 +29,8 @@ const char cli_run_help[] =
     "                            exit with CODE instead of 75\n"
     "      --fence               a fenced lock, on nodes that were admitted. CMD also\n"
     "                            gets REDLOCK_FENCE, a number that rises with each\n"
-    "                            holder; the resource must refuse smaller numbers\n"
+    "                            holder; the resource must refuse smaller "
+    "numbers\n" CLI_AND_HELP
     "      --kill-after D        time from TERM to KILL, for the processes that CMD\n"
     "                            leaves behind, and for CMD if the lock is lost;\n"
     "                            default 5s, at most a quarter of the TTL\n"
@@ -144,7 +146,8 @@ static void start_command(struct run *run)
 {
     char text[KEEPER_ENVIRONMENT];
     int64_t left_ms = left_of(run, redlock_valid_ms(run->lease));
-    size_t size = child_add(text, 0, "REDLOCK_KEY=%s", run->key);
+    size_t size =
+        child_add(text, 0, "REDLOCK_KEY=%s", (const char *)run->cli->keys.of[0].bytes);
     size = child_add(text, size, "REDLOCK_TOKEN=%s", redlock_token(run->lease));
     size = child_add(text, size, "REDLOCK_TTL_MS=%" PRId64, run->cli->lease.ttl_ms);
     size = child_add(text, size, "REDLOCK_VALID_MS=%" PRId64, left_ms);
@@ -413,7 +416,7 @@ static void read_options(struct run *run, int argc, char **argv)
         {NULL, 0, CLI_FLAG, NULL},
     };
     int first = cli_parse(cli, argc, argv, own);
-    run->key = first < argc ? argv[first++] : "";
+    run->key = cli_keys_begin(&cli->keys, first < argc ? argv[first++] : "");
     if (first < argc && strcmp(argv[first], "--") == 0)
         first++;
     else if (first < argc && argv[first][0] == '-')
@@ -456,8 +459,9 @@ static void begin(struct run *run)
     if (!run->reports || !run->signals || !run->timer ||
         event_add(run->reports, NULL) != 0 || event_add(run->signals, NULL) != 0)
         cli_fail(CLI_FAILED, "run: no events: out of memory or descriptors");
-    redlock_code code = redlock_acquire(cli->client, run->key, strlen(run->key),
-                                        &cli->lease, on_acquired, run, &run->lease);
+    redlock_code code =
+        redlock_acquire_many(cli->client, cli->keys.of, cli_keys_count(&cli->keys),
+                             &cli->lease, on_acquired, run, &run->lease);
     if (code != REDLOCK_OK)
         cli_fail_start(code, run->key);
     cli_waiting_begin(&run->waiting, cli, run->key, &run->lease);

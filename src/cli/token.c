@@ -12,12 +12,13 @@
     "The token is read from --token-file, else from REDLOCK_TOKEN, else from stdin.\n"
 
 const char cli_extend_help[] =
-    "Usage: redlock extend [-t TTL] [--token-file F] KEY\n"
+    "Usage: redlock extend [-t TTL] [--token-file F] [--and KEY2 ...] KEY\n"
     "Extend the lock KEY: it then expires TTL from now.\n" TOKEN_SOURCES
     "\n"
     "  -t, --ttl TTL             default: the TTL in the token file, else 30s\n"
     "      --token-file F        the file that acquire wrote; extend writes the new\n"
     "                            deadline to it\n"
+    "      --and KEY2            the other keys of a lock of several keys\n"
     "\n"
     "With a token file, the extension succeeds only before the old deadline, so the lock\n"
     "was held without a gap. A bare token has no deadline: a majority must still store\n"
@@ -32,10 +33,11 @@ const char cli_extend_help[] =
     "78 configuration; 125 own failure.\n";
 
 const char cli_release_help[] =
-    "Usage: redlock release [--token-file F] KEY\n"
+    "Usage: redlock release [--token-file F] [--and KEY2 ...] KEY\n"
     "Release the lock KEY.\n" TOKEN_SOURCES
     "\n"
     "      --token-file F        the file that acquire wrote\n"
+    "      --and KEY2            the other keys of a lock of several keys\n"
     "\n"
     "Example:\n"
     "  echo \"$token\" | redlock release backup\n"
@@ -90,7 +92,7 @@ static void read_token(struct holding *holding)
     char *token = holding->file.token;
     const char *variable = getenv("REDLOCK_TOKEN");
     if (holding->path)
-        tokenfile_read(holding->path, holding->key, &holding->file);
+        tokenfile_read(holding->path, holding->key, &holding->cli->keys, &holding->file);
     else if (!variable)
         read_stdin(token);
     else if (variable[0] == '\0' || strlen(variable) > REDLOCK_TOKEN_MAX)
@@ -122,7 +124,7 @@ static bool print_code(struct holding *holding, redlock_code code)
 {
     char cause[CLI_CAUSE];
     return print_outcome(holding, cli_cause_name(code, cause),
-                         json_pack("{s: o}", "key", cli_json_text(holding->key)));
+                         cli_keys_json(&holding->cli->keys));
 }
 
 static int exit_of(const struct holding *holding)
@@ -177,8 +179,8 @@ static int report_failure(struct holding *holding)
     const redlock_code code = holding->outcome.result.code;
     const redlock_node *holder = cli_holder(holding->outcome.nodes, holding->outcome.count);
     if (code == REDLOCK_TAKEN && holder)
-        cli_say(cli, "%s is held by %s, no longer by this token", holding->key,
-                holder->holder);
+        cli_say(cli, "%s is held by %s, no longer by this token",
+                cli_keys_taken(&cli->keys, holding->key, holder), holder->holder);
     else if (code == REDLOCK_NO_QUORUM || code == REDLOCK_UNCONFIRMED ||
              code == REDLOCK_DENIED)
         report_too_few(holding);
@@ -210,9 +212,10 @@ static void wait_for_replies(struct holding *holding)
 
 static redlock_code adopt(struct holding *holding, int64_t valid_ms)
 {
-    return redlock_adopt(holding->cli->client, holding->key, strlen(holding->key),
-                         holding->file.token, valid_ms, &holding->cli->lease,
-                         &holding->lease);
+    const struct cli_keys *keys = &holding->cli->keys;
+    return redlock_adopt_many(holding->cli->client, keys->of, cli_keys_count(keys),
+                              holding->file.token, valid_ms, &holding->cli->lease,
+                              &holding->lease);
 }
 
 /*
@@ -248,7 +251,7 @@ static bool may_extend(struct holding *holding)
     cli_say(holding->cli, "%s is no longer held: %s %s", holding->key, holding->path,
             expired ? "is past its deadline" : "was written under another boot or clock");
     print_outcome(holding, expired ? "expired" : "other_boot",
-                  json_pack("{s: o}", "key", cli_json_text(holding->key)));
+                  cli_keys_json(&holding->cli->keys));
     return false;
 }
 
@@ -263,7 +266,7 @@ static int report_extended(struct holding *holding)
         holding->outcome.result.code = REDLOCK_EXPIRED;
         return report_failure(holding);
     }
-    if (holding->path && !tokenfile_write(holding->path, &holding->file, holding->key)) {
+    if (holding->path && !tokenfile_write(holding->path, &holding->file, &cli->keys)) {
         cli_complain("%s: %s; %s is extended, but the file has the old deadline",
                      holding->path, strerror(errno), holding->key);
         return CLI_FAILED;
@@ -273,7 +276,7 @@ static int report_extended(struct holding *holding)
                 "%s is extended; that it was held without a gap is unproven: a bare "
                 "token has no deadline, and another client may have held it meanwhile",
                 holding->key);
-    json_t *object = tokenfile_json(&holding->file, holding->key);
+    json_t *object = tokenfile_json(&holding->file, &cli->keys);
     json_object_set_new(object, "continuity",
                         json_string(holding->path ? "proven" : "unproven"));
     if (print_outcome(holding, "ok", object))
@@ -333,9 +336,10 @@ int cli_extend(struct cli *cli, int argc, char **argv)
     const struct cli_option own[] = {
         {"ttl", 't', CLI_DURATION, &ttl_ms},
         {"token-file", 0, CLI_TEXT, &holding.path},
+        CLI_KEYS_OPTION(cli),
         {NULL, 0, CLI_FLAG, NULL},
     };
-    holding.key = argv[cli_parse(cli, argc, argv, own)];
+    holding.key = cli_keys_begin(&cli->keys, argv[cli_parse(cli, argc, argv, own)]);
     read_token(&holding);
     if (ttl_ms != CLI_UNSAID)
         cli->lease.ttl_ms = ttl_ms;
@@ -366,9 +370,10 @@ int cli_release(struct cli *cli, int argc, char **argv)
     struct holding holding = {.cli = cli};
     const struct cli_option own[] = {
         {"token-file", 0, CLI_TEXT, &holding.path},
+        CLI_KEYS_OPTION(cli),
         {NULL, 0, CLI_FLAG, NULL},
     };
-    holding.key = argv[cli_parse(cli, argc, argv, own)];
+    holding.key = cli_keys_begin(&cli->keys, argv[cli_parse(cli, argc, argv, own)]);
     read_token(&holding);
     if (holding.path)
         cli->lease.ttl_ms = holding.file.ttl_ms;

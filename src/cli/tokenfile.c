@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
-#define FILE_MAX     8192
-#define FENCED_MARK  "f:" /* how the token of a fenced lock begins */
+#define FILE_MAX     65536 /* 17 keys of 512 bytes, each escaped */
+#define FENCED_MARK  "f:"  /* how the token of a fenced lock begins */
 #define FENCE_MOST   ((INT64_C(1) << 53) - 1)
 
 static void read_boot_id(char boot_id[TOKENFILE_BOOT_ID + 1])
@@ -64,14 +64,18 @@ const char *tokenfile_kind(const char *token)
     return strncmp(token, FENCED_MARK, sizeof(FENCED_MARK) - 1) == 0 ? "fenced" : "plain";
 }
 
-json_t *tokenfile_json(const struct tokenfile *file, const char *key)
+json_t *tokenfile_json(const struct tokenfile *file, const struct cli_keys *keys)
 {
-    return json_pack("{s:o, s:s, s:s, s:o, s:I, s:I, s:I, s:s*}", "key", cli_json_text(key),
-                     "token", file->token, "kind", tokenfile_kind(file->token), "fence",
-                     file->fence > 0 ? json_integer(file->fence) : json_null(), "ttl_ms",
-                     (json_int_t)file->ttl_ms, "valid_ms", (json_int_t)file->valid_ms,
-                     "deadline_us", (json_int_t)file->deadline_us, "boot_id",
-                     file->boot_id[0] ? file->boot_id : NULL);
+    json_t *object = cli_keys_json(keys);
+    json_object_update_new(
+        object,
+        json_pack("{s:s, s:s, s:o, s:I, s:I, s:I, s:s*}", "token", file->token, "kind",
+                  tokenfile_kind(file->token), "fence",
+                  file->fence > 0 ? json_integer(file->fence) : json_null(), "ttl_ms",
+                  (json_int_t)file->ttl_ms, "valid_ms", (json_int_t)file->valid_ms,
+                  "deadline_us", (json_int_t)file->deadline_us, "boot_id",
+                  file->boot_id[0] ? file->boot_id : NULL));
+    return object;
 }
 
 static void refuse_empty(const char *path)
@@ -120,9 +124,10 @@ static bool replace(const char *path, char *temporary, const json_t *object)
     return error == 0;
 }
 
-bool tokenfile_write(const char *path, const struct tokenfile *file, const char *key)
+bool tokenfile_write(const char *path, const struct tokenfile *file,
+                     const struct cli_keys *keys)
 {
-    json_t *object = tokenfile_json(file, key);
+    json_t *object = tokenfile_json(file, keys);
     char *temporary;
     if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
         temporary = NULL;
@@ -166,15 +171,8 @@ static bool take_fence(const json_t *object, const struct tokenfile *file, int64
            !json_object_get(object, "fence");
 }
 
-static bool is_for(const json_t *object, const char *key)
-{
-    json_t *wanted = cli_json_text(key);
-    bool equal = json_equal(wanted, json_object_get(object, "key"));
-    json_decref(wanted);
-    return equal;
-}
-
-void tokenfile_read(const char *path, const char *key, struct tokenfile *ret_file)
+void tokenfile_read(const char *path, const char *name, const struct cli_keys *keys,
+                    struct tokenfile *ret_file)
 {
     char text[FILE_MAX];
     json_error_t error;
@@ -196,7 +194,7 @@ void tokenfile_read(const char *path, const char *key, struct tokenfile *ret_fil
         !take_number(object, "valid_ms", REDLOCK_TTL_MAX_MS, &ret_file->valid_ms) ||
         !take_number(object, "deadline_us", INT64_MAX / 2, &ret_file->deadline_us))
         cli_fail(CLI_CONFIG, "%s: not a token file that this version understands", path);
-    if (!is_for(object, key))
-        cli_fail(CLI_USAGE, "%s: the token belongs to another key than %s", path, key);
+    if (!cli_keys_are(keys, object))
+        cli_fail(CLI_USAGE, "%s: the token belongs to another key than %s", path, name);
     json_decref(object);
 }

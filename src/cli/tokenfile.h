@@ -33,7 +33,7 @@ enum tokenfile_state tokenfile_left(const struct tokenfile *file, int64_t *ret_v
 /* "fenced" or "plain", read from the token. */
 const char *tokenfile_kind(const char *token);
 
-json_t *tokenfile_json(const struct tokenfile *file, const char *key);
+json_t *tokenfile_json(const struct tokenfile *file, const struct cli_keys *keys);
 
 /*
  * Ends the process if a token could not be stored at `path`. Call it before there is a
@@ -42,9 +42,14 @@ json_t *tokenfile_json(const struct tokenfile *file, const char *key);
 void tokenfile_check(const char *path);
 
 /* Replaces the file atomically, mode 0600. False, with errno, if that fails. */
-bool tokenfile_write(const char *path, const struct tokenfile *file, const char *key);
+bool tokenfile_write(const char *path, const struct tokenfile *file,
+                     const struct cli_keys *keys);
 
-/* Ends the process if the file does not exist, is malformed or belongs to another key. */
-void tokenfile_read(const char *path, const char *key, struct tokenfile *ret_file);
+/*
+ * Ends the process if the file does not exist, is malformed or belongs to other keys than
+ * these, whose name for messages is `name`.
+ */
+void tokenfile_read(const char *path, const char *name, const struct cli_keys *keys,
+                    struct tokenfile *ret_file);
 
 #endif

@@ -24,8 +24,8 @@ static void say(const struct cli_waiting *waiting, const redlock_node *nodes, si
         cli_say(waiting->cli, "%s: waiting: no quorum can be reached: %s", waiting->key,
                 faults);
     else if (holder)
-        cli_say(waiting->cli, "%s: waiting: it is held by %s", waiting->key,
-                holder->holder);
+        cli_say(waiting->cli, "%s: waiting: %s is held by %s", waiting->key,
+                cli_keys_taken(&waiting->cli->keys, "it", holder), holder->holder);
     else
         cli_say(waiting->cli, "%s: waiting: %s", waiting->key, faults);
     free(faults);
