@@ -20,6 +20,9 @@
  *     unlocks and queries that one; every other thread unlocks and queries the lost one. So
  *     while a mutex has two holds, a thread that locked it must not take over a guard of it
  *     from another thread.
+ *  6. redlock::guard locks by itself, without a mutex: one key or several, all or nothing.
+ *     Ask it, not a mutex, whether it is lost. redlock::scoped_lock does so with the keys
+ *     of mutexes, in one round; std::scoped_lock locks them one after the other.
  */
 #ifndef REDLOCK_HPP
 #define REDLOCK_HPP
@@ -34,6 +37,11 @@
 #include <string>
 #include <utility>
 #include <vector>
+#if defined(__has_include) && __cplusplus >= 202002L
+#if __has_include(<stop_token>)
+#include <stop_token>
+#endif
+#endif
 
 #include "sync.h"
 
@@ -94,13 +102,41 @@ class client
     std::unique_ptr<redlock_sync, free> sync_;
 };
 
+/* The defaults: redlock_lock_options_init(). */
+inline redlock_lock_options default_options()
+{
+    redlock_lock_options options;
+    redlock_lock_options_init(&options);
+    return options;
+}
+
+namespace detail
+{
+
+/* Compared as doubles: hours::max() does not fit into milliseconds. */
+template <class Rep, class Period>
+std::int64_t wait_ms(const std::chrono::duration<Rep, Period> &wait)
+{
+    using std::chrono::milliseconds;
+    const std::chrono::duration<double> asked = wait;
+    constexpr milliseconds shortest(0), longest(std::chrono::hours(24 * 365));
+    return (asked <= shortest  ? shortest
+            : asked >= longest ? longest
+                               : std::chrono::ceil<milliseconds>(wait))
+        .count();
+}
+
+} // namespace detail
+
+class scoped_lock;
+
 /* The lock on one key. Lockable and TimedLockable. */
 class mutex
 {
   public:
-    mutex(const client &nodes, std::string key) : sync_(nodes.get()), key_(std::move(key))
+    mutex(const client &nodes, std::string key)
+        : mutex(nodes, std::move(key), default_options())
     {
-        redlock_lock_options_init(&options_);
     }
 
     /*
@@ -136,16 +172,9 @@ class mutex
     template <class Rep, class Period>
     bool try_lock_for(const std::chrono::duration<Rep, Period> &wait)
     {
-        using std::chrono::milliseconds;
-        /* Compared as doubles: hours::max() does not fit into milliseconds. */
-        const std::chrono::duration<double> asked = wait;
-        constexpr milliseconds shortest(0), longest(std::chrono::hours(24 * 365));
-        const milliseconds ms = asked <= shortest  ? shortest
-                                : asked >= longest ? longest
-                                                   : std::chrono::ceil<milliseconds>(wait);
         redlock_hold *made = nullptr;
-        const redlock_code code =
-            redlock_lock_for(sync_, key_.data(), key_.size(), ms.count(), &options_, &made);
+        const redlock_code code = redlock_lock_for(sync_, key_.data(), key_.size(),
+                                                   detail::wait_ms(wait), &options_, &made);
         return keep(code, made);
     }
 
@@ -213,6 +242,8 @@ class mutex
     }
 
   private:
+    friend class scoped_lock;
+
     /* Shared: a thread may query a hold while another thread unlocks it. */
     using hold_ptr = std::shared_ptr<redlock_hold>;
 
@@ -286,6 +317,185 @@ class mutex
     redlock_lock_options options_;
     mutable std::mutex guard_; /* guards holds_; not held during a wait for a lock */
     std::vector<owned> holds_; /* not unlocked yet; more than one if one was lost */
+};
+
+/*
+ * A lock on one key or several keys, all or nothing (redlock_lock_many()), from its
+ * construction to its end. Movable; only one thread at a time may use it.
+ */
+class guard
+{
+  public:
+    /* Has no lock. */
+    guard() noexcept = default;
+
+    /* Waits without a limit. */
+    guard(const client &nodes, const std::vector<std::string> &keys,
+          const redlock_lock_options &options = default_options())
+        : guard(nodes.get(), keys, options, REDLOCK_FOREVER)
+    {
+    }
+
+    /* One attempt. If another owner has a key, the guard has no lock: see holder(). */
+    guard(const client &nodes, const std::vector<std::string> &keys, std::try_to_lock_t,
+          const redlock_lock_options &options = default_options())
+        : guard(nodes.get(), keys, options, 0)
+    {
+    }
+
+    /* Waits at most so long. If it gets no lock, see holder(). */
+    template <class Rep, class Period>
+    guard(const client &nodes, const std::vector<std::string> &keys,
+          const std::chrono::duration<Rep, Period> &wait,
+          const redlock_lock_options &options = default_options())
+        : guard(nodes.get(), keys, options, detail::wait_ms(wait))
+    {
+    }
+
+#ifdef __cpp_lib_jthread
+    /* Waits until a stop is requested: then the guard has no lock. */
+    guard(const client &nodes, const std::vector<std::string> &keys, std::stop_token stop,
+          redlock_lock_options options = default_options())
+    {
+        redlock_stop *made = nullptr;
+        if (redlock_stop_new(nodes.get(), &made) != REDLOCK_OK)
+            throw error(*redlock_last_error());
+        const std::unique_ptr<redlock_stop, void (*)(redlock_stop *)> mine(
+            made, redlock_stop_free);
+        options.stop = made;
+        const std::stop_callback stops(stop, [made] { redlock_stop_all(made); });
+        try {
+            lock(nodes.get(), keys, options, REDLOCK_FOREVER);
+        } catch (const error &why) {
+            if (why.code() != REDLOCK_CANCELLED || !stop.stop_requested())
+                throw;
+        }
+    }
+#endif
+
+    bool owns_lock() const noexcept
+    {
+        return hold_ != nullptr;
+    }
+
+    explicit operator bool() const noexcept
+    {
+        return owns_lock();
+    }
+
+    /* Who had the lock when it was refused, or "". */
+    const std::string &holder() const noexcept
+    {
+        return holder_;
+    }
+
+    /* Also true if the guard has no lock. */
+    bool lost() const noexcept
+    {
+        return !hold_ || redlock_hold_lost(hold_.get());
+    }
+
+    std::chrono::milliseconds valid() const noexcept
+    {
+        return std::chrono::milliseconds(hold_ ? redlock_hold_valid_ms(hold_.get()) : 0);
+    }
+
+    /* The fencing token; 0: the lock is not fenced. */
+    std::int64_t fence() const noexcept
+    {
+        return hold_ ? redlock_hold_fence(hold_.get()) : 0;
+    }
+
+    /* Extends to `ttl` from now; 0: to the lock's own TTL. */
+    void extend(std::chrono::milliseconds ttl = std::chrono::milliseconds(0))
+    {
+        if (!hold_)
+            throw error(REDLOCK_NOT_HELD);
+        if (redlock_hold_extend(hold_.get(), ttl.count()) != REDLOCK_OK)
+            throw error(*redlock_last_error());
+    }
+
+    /*
+     * Unlocks, and waits until a quorum has confirmed it (REDLOCK_CONFIRM). Throws if it
+     * was lost before, or is not confirmed; the guard has no lock then, either. The
+     * destructor unlocks without waiting, and never throws.
+     */
+    void unlock()
+    {
+        const hold_ptr mine = std::move(hold_);
+        if (!mine)
+            throw error(REDLOCK_NOT_HELD);
+        if (redlock_unlock(mine.get(), REDLOCK_CONFIRM) != REDLOCK_OK)
+            throw error(*redlock_last_error());
+    }
+
+    /* For functions that exist in C only; nullptr: the guard has no lock. */
+    redlock_hold *get() const noexcept
+    {
+        return hold_.get();
+    }
+
+  protected:
+    guard(redlock_sync *sync, const std::vector<std::string> &keys,
+          const redlock_lock_options &options, std::int64_t wait_ms)
+    {
+        lock(sync, keys, options, wait_ms);
+    }
+
+  private:
+    struct free {
+        void operator()(redlock_hold *hold) const noexcept
+        {
+            redlock_hold_free(hold);
+        }
+    };
+    using hold_ptr = std::unique_ptr<redlock_hold, free>;
+
+    void lock(redlock_sync *sync, const std::vector<std::string> &keys,
+              redlock_lock_options options, std::int64_t wait_ms)
+    {
+        std::vector<redlock_key> each;
+        for (const std::string &key : keys)
+            each.push_back({key.data(), key.size()});
+        redlock_failure failure;
+        redlock_failure_init(&failure);
+        options.failure = &failure;
+        redlock_hold *made = nullptr;
+        const redlock_code code =
+            redlock_lock_many(sync, each.data(), each.size(), wait_ms, &options, &made);
+        if (code == REDLOCK_TAKEN || code == REDLOCK_TIMEOUT)
+            holder_ = failure.holder;
+        else if (code != REDLOCK_OK)
+            throw error(*redlock_last_error());
+        hold_.reset(made);
+    }
+
+    hold_ptr hold_;
+    std::string holder_;
+};
+
+/*
+ * The keys of these mutexes of one client, in one round; the options are those of the
+ * first. The mutexes themselves stay unlocked.
+ */
+class scoped_lock : public guard
+{
+  public:
+    template <class... Mutexes>
+    explicit scoped_lock(const mutex &first, const Mutexes &...others)
+        : guard(common_client(first, others...), {first.key_, others.key_...},
+                first.options_, REDLOCK_FOREVER)
+    {
+    }
+
+  private:
+    template <class... Mutexes>
+    static redlock_sync *common_client(const mutex &first, const Mutexes &...others)
+    {
+        if (!((others.sync_ == first.sync_) && ...))
+            throw error(REDLOCK_BAD_OPTION);
+        return first.sync_;
+    }
 };
 
 } // namespace redlock

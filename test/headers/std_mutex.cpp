@@ -1,17 +1,17 @@
 /* redlock.hpp on real servers: std_mutex URI URI URI. Speaks TAP. */
 #include <redlock/admin.h>
-#include <redlock/redlock.hpp>
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <event2/event.h>
-#include <iostream>
 #include <mutex>
 #include <thread>
 #include <type_traits>
 #include <vector>
+
+#include "cases.hpp"
 
 using namespace std::chrono_literals;
 using steady = std::chrono::steady_clock;
@@ -25,62 +25,6 @@ static_assert(!std::is_copy_constructible_v<redlock::client>);
 static_assert(!std::is_copy_constructible_v<redlock::mutex>);
 static_assert(std::is_base_of_v<std::runtime_error, redlock::error>);
 static_assert(noexcept(std::declval<redlock::mutex &>().unlock()));
-
-std::vector<std::string> uris;
-
-/* Of a client whose nodes may be slow. */
-const redlock_options *patient()
-{
-    static const redlock_options options = [] {
-        redlock_options made;
-        redlock_options_init(&made);
-        made.node_timeout_ms = 5000;
-        return made;
-    }();
-    return &options;
-}
-
-class failed : public std::runtime_error
-{
-  public:
-    using std::runtime_error::runtime_error;
-};
-
-void check(bool holds, const char *what)
-{
-    if (!holds)
-        throw failed(what);
-}
-
-template <class Does> void expect_error(redlock_code code, Does does)
-{
-    try {
-        does();
-    } catch (const redlock::error &error) {
-        check(error.code() == code, redlock_code_name(error.code()));
-        check(error.what()[0] != '\0', "the error has a text");
-        return;
-    }
-    throw failed(redlock_code_name(code));
-}
-
-template <class Does> void in_threads(int count, Does does)
-{
-    std::vector<std::thread> threads;
-    std::atomic<bool> right{true};
-    for (int i = 0; i < count; i++)
-        threads.emplace_back([&, i] {
-            try {
-                does(i);
-            } catch (const std::exception &error) {
-                std::cerr << error.what() << '\n';
-                right = false;
-            }
-        });
-    for (std::thread &thread : threads)
-        thread.join();
-    check(right, "a thread threw an exception");
-}
 
 void one_mutex_for_all()
 {
@@ -447,10 +391,7 @@ void what_cannot_be_done()
     check(redlock_sync_nodes(nodes.get()) == uris.size(), "nodes");
 }
 
-const struct {
-    const char *text;
-    void (*does)();
-} cases[] = {
+const test_case cases[] = {
     {"one mutex for all threads", one_mutex_for_all},
     {"a mutex for each thread", a_mutex_for_each},
     {"two at once, in any order", both_in_any_order},
@@ -472,20 +413,5 @@ const struct {
 
 int main(int argc, char **argv)
 {
-    int number = 0, failures = 0;
-    uris.assign(argv + 1, argv + argc);
-    std::cout << "1.." << std::size(cases) << std::endl;
-    for (const auto &one : cases) {
-        bool right = true;
-        try {
-            one.does();
-        } catch (const std::exception &error) {
-            std::cerr << "# failed: " << one.text << ": " << error.what() << std::endl;
-            right = false;
-        }
-        failures += !right;
-        std::cout << (right ? "ok " : "not ok ") << ++number << " - " << one.text
-                  << std::endl;
-    }
-    return failures > 0;
+    return run(cases, std::size(cases), argc, argv);
 }
