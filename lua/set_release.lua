@@ -1,6 +1,6 @@
 -- KEYS a set, ARGV[1] token, and, if the client has a queue entry, ARGV[2] the entry, ARGV[3] ''
 -- to remove it, or the time that the client has waited so far, in us, to add it, ARGV[4] at
--- which key, the n-th, ARGV[5] at which key it was notified or waited before, or ''
+-- which key, the n-th, ARGV[5] the one that it leaves, or ''
 -- Returns 1: released at all keys, 2: the same, and another client waits, 0: some were gone.
 -- If a key holds another value, {value, pttl, n}; a further 0 means that the queue could not
 -- be updated.
