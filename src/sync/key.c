@@ -36,8 +36,8 @@ static size_t bucket_of(const redlock_key *of, size_t count)
     uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
     for (size_t i = 0; i < count; i++)
         for (size_t at = 0; at < of[i].len; at++)
-            hash = (hash ^ ((const unsigned char *)of[i].bytes)[at]) *
-                   UINT64_C(0x100000001b3);
+            hash =
+                (hash ^ ((const unsigned char *)of[i].bytes)[at]) * UINT64_C(0x100000001b3);
     return hash % RL_BUCKETS;
 }
 

@@ -33,8 +33,8 @@ struct rl_key {
     struct rl_key_waiter *served; /* the lease is acquired for this one; NULL: it ended */
     struct rl_process_lease *lease;
     int64_t others_wait_until; /* another process waited at the last release */
-    size_t count;     /* of `of`; their bytes follow */
-    redlock_key of[]; /* sorted */
+    size_t count;              /* of `of`; their bytes follow */
+    redlock_key of[];          /* sorted */
 };
 
 struct rl_key_waiter {

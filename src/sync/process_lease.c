@@ -476,10 +476,10 @@ static redlock_code begin_acquire(const struct rl_key *key,
         .fences = lease->options.fenced ? lease->handoffs_max + 1 : 1,
         .joins_tail = key->others_wait_until > rl_now_ms(),
     };
-    return waiter->token ? begin_adoption(key, waiter, &options)
-                         : rl_hand_over_acquire(client, key->of, key->count, &options,
-                                                &hand_over, on_acquired, lease,
-                                                &lease->handle);
+    return waiter->token
+               ? begin_adoption(key, waiter, &options)
+               : rl_hand_over_acquire(client, key->of, key->count, &options, &hand_over,
+                                      on_acquired, lease, &lease->handle);
 }
 
 static void acquire(struct rl_key *key, struct rl_key_waiter *waiter)

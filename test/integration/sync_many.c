@@ -44,7 +44,8 @@ static redlock_hold *hold_of(redlock_sync *sync, const redlock_key keys[2])
 Test(sync_many, locked_extended_and_unlocked)
 {
     redlock_hold *mine = hold_of(quorum.sync, pear_apple);
-    SYNC_QUORUM_UNTIL(servers_with(&quorum.servers, "apple", redlock_hold_token(mine)) == 3);
+    SYNC_QUORUM_UNTIL(servers_with(&quorum.servers, "apple", redlock_hold_token(mine)) ==
+                      3);
     SYNC_QUORUM_UNTIL(servers_with(&quorum.servers, "pear", redlock_hold_token(mine)) == 3);
     cr_assert_gt(redlock_hold_valid_ms(mine), 0);
     cr_assert_eq(redlock_hold_extend(mine, 0), REDLOCK_OK);
@@ -112,7 +113,8 @@ Test(sync_many, keys_that_cannot_be_a_set)
                  REDLOCK_BAD_KEY);
     many[3] = many[0];
     cr_assert_eq(redlock_lock_many(others, many, 4, 0, &options, &mine), REDLOCK_BAD_KEY);
-    cr_assert(strstr(redlock_last_error()->text, "twice"), "%s", redlock_last_error()->text);
+    cr_assert(strstr(redlock_last_error()->text, "twice"), "%s",
+              redlock_last_error()->text);
     cr_assert_eq(redlock_lock_many(others, many, 2, -2, &options, &mine),
                  REDLOCK_BAD_OPTION);
     cr_assert_null(mine);
@@ -136,7 +138,8 @@ static void *dine(void *seat)
     const redlock_key both[] = {forks[left], forks[right]};
     for (unsigned i = 0; i < MEALS; i++) {
         redlock_hold *hold = hold_of(left % 2 ? others : quorum.sync, both);
-        mistakes += atomic_fetch_add(&in_use[left], 1) + atomic_fetch_add(&in_use[right], 1);
+        mistakes +=
+            atomic_fetch_add(&in_use[left], 1) + atomic_fetch_add(&in_use[right], 1);
         in_use[left]--;
         in_use[right]--;
         redlock_hold_free(hold);

@@ -213,9 +213,7 @@ redlock_code sync_quorum_fail(enum sync_quorum_call call, redlock_sync *sync,
     case CALL_LOCK: code = redlock_lock(sync, key, len, options, &hold); break;
     case CALL_TRY: code = redlock_try_lock(sync, key, len, options, &hold); break;
     case CALL_FOR: code = redlock_lock_for(sync, key, len, SOON_MS, options, &hold); break;
-    case CALL_MANY:
-        code = redlock_lock_many(sync, two, 2, SOON_MS, options, &hold);
-        break;
+    case CALL_MANY: code = redlock_lock_many(sync, two, 2, SOON_MS, options, &hold); break;
     case CALL_FLIGHT:
         code = redlock_single_flight(sync, key, len, SOON_MS, options, never_fly, NULL,
                                      &returned, &led);
@@ -226,9 +224,7 @@ redlock_code sync_quorum_fail(enum sync_quorum_call call, redlock_sync *sync,
     case CALL_ADOPT:
         code = redlock_lock_adopt(sync, key, len, "ptoken", 0, options, &hold);
         break;
-    case CALL_RELEASE_MANY:
-        code = redlock_lock_release_many(sync, two, 2, "ptoken");
-        break;
+    case CALL_RELEASE_MANY: code = redlock_lock_release_many(sync, two, 2, "ptoken"); break;
     case CALL_RELEASE: code = redlock_lock_release(sync, key, len, "ptoken"); break;
     }
     return hold == mark && returned == RETURNED && !led ? code : REDLOCK_OK;
