@@ -135,6 +135,15 @@ static const struct key *queue_of(const struct keyspace *keyspace, unsigned reso
     return key && key->type == KEY_ZSET ? key : NULL;
 }
 
+static bool is_queued(const struct command *command, unsigned resource,
+                      struct rl_word entry)
+{
+    const struct server *server = &world.server[command->server];
+    const struct key *queue =
+        queue_of(&server->node.redis->keyspace, resource, server_ms(server));
+    return queue && zset_find(&queue->zset, entry) < queue->zset.items;
+}
+
 /* A client that queues itself removes no other waiter. */
 static void judge_others(const struct command *command, const struct key *before)
 {
@@ -153,7 +162,8 @@ static void judge_others(const struct command *command, const struct key *before
 }
 
 /* The first waiter that is subscribed, and the one behind it. */
-static void note_calls(const struct command *command, const struct key *queue)
+static void note_calls(const struct command *command, unsigned resource,
+                       const struct key *queue)
 {
     const struct server *server = &world.server[command->server];
     bool found = false;
@@ -167,6 +177,10 @@ static void note_calls(const struct command *command, const struct key *queue)
         if (found)
             return;
         found = true;
+        if (is_queued(command, resource, entry))
+            oracle_accuse(INVARIANT_LIVENESS,
+                          "server %u notifies a waiter, and keeps it first",
+                          command->server + 1);
     }
 }
 
@@ -181,7 +195,7 @@ void oracle_called(const struct command *command, const struct keyspace *before)
     for (unsigned rest = command->resources; rest; rest &= rest - 1) {
         queue = queue_of(before, rl_first(rest), server_ms(server));
         if (queue)
-            note_calls(command, queue);
+            note_calls(command, rl_first(rest), queue);
     }
 }
 
@@ -205,11 +219,8 @@ static void judge_place(const struct command *command, const struct key *queue)
 
 static bool is_in_queue(const struct command *command, unsigned resource)
 {
-    const struct server *server = &world.server[command->server];
-    const struct key *queue =
-        queue_of(&server->node.redis->keyspace, resource, server_ms(server));
-    struct rl_word own = {command->entry, strlen(command->entry)};
-    return queue && zset_find(&queue->zset, own) < queue->zset.items;
+    return is_queued(command, resource,
+                     (struct rl_word){command->entry, strlen(command->entry)});
 }
 
 static bool is_unsure(const struct command *command)

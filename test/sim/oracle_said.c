@@ -86,10 +86,22 @@ static void judge_joining(const struct command *command, const struct claim *cla
                       command->client + 1, command->node + 1);
 }
 
+/* A release of what a client has waited for removes its entry. */
+static void judge_entry(const struct command *command, const struct claim *claim,
+                        const struct user *user)
+{
+    bool waited = user && user->claim == claim && user->entry[0] && !user->is_acquiring;
+    bool is_first = !(claim->told & rl_bit(command->node));
+    if (waited && is_first && !command->joins && !command->leaves)
+        oracle_accuse(INVARIANT_LEFT, "client %u, user %u leaves an entry at node %u",
+                      command->client + 1, user->index + 1, command->node + 1);
+}
+
 static void say_release(const struct command *command, struct claim *claim)
 {
     struct user *user = claim->user;
     judge_joining(command, claim);
+    judge_entry(command, claim, user);
     if (user && user->claim == claim && user->is_held && !user->is_releasing)
         oracle_accuse(INVARIANT_AFTER, "client %u releases %.8s, which is held",
                       command->client + 1, claim->token);

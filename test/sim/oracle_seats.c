@@ -55,6 +55,11 @@ void oracle_judge_vote(const struct command *command)
 {
     const struct server *server = &world.server[command->server];
     bool votes = command->truth == TRUTH_GRANTED || command->truth == TRUTH_RECREATED;
+    if (votes && !command->seal.is_active)
+        oracle_accuse(INVARIANT_BARRED,
+                      "server %u votes for client %u, under no marker that "
+                      "is active",
+                      server->index + 1, command->client + 1);
     if (!votes || server->lost_at == CLOCK_NEVER)
         return;
     if (events_now() < server->lost_at + least_quarantine())
