@@ -237,6 +237,7 @@ bool client_kill(struct client *client, bool power)
     if (client->process.inside > 0)
         return false;
     client->process.is_powerless = power;
+    client->is_alive = false; /* the system closes its connections */
     process_ask(&client->process, free_as_child, client);
     end(client, false);
     return true;

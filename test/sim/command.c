@@ -450,6 +450,8 @@ static void on_left(struct connection *connection)
     struct client *client = &world.client[connection->process_index];
     unsigned node = client_node_at(client, connection->host);
     oracle_left(client, node);
+    if (!connection->is_aborted)
+        oracle_closed(client);
     if (account->is_subscribed)
         oracle_unsubscribed(client, node);
     account->is_subscribed = false;

@@ -36,8 +36,11 @@ static rl_node_set open_nodes(const struct client *client)
     return nodes;
 }
 
+static const struct client *freeing;
+
 void oracle_frees(const struct client *client)
 {
+    freeing = client;
     for (unsigned i = 0; i < USERS_MAX; i++) {
         const struct user *user = &client->user[i];
         struct claim *claim = i < client->users && user->is_trying ? user->claim : NULL;
@@ -50,11 +53,23 @@ void oracle_frees(const struct client *client)
 
 void oracle_freed(const struct client *client)
 {
+    freeing = NULL;
     for (unsigned i = 0; i < USERS_MAX; i++)
         if (owed[i].claim && owed[i].nodes & ~owed[i].claim->told &&
             owed[i].claim->failures == client->process.failed_allocations)
             oracle_accuse(INVARIANT_LEFT, "client %u is freed, and does not release %.8s",
                           client->index + 1, owed[i].claim->token);
+}
+
+/*
+ * Without a reset, what is not delivered yet may be executed much later: only a client that
+ * is freed wants that, for its releases.
+ */
+void oracle_closed(const struct client *client)
+{
+    if (client->is_alive && client->handle && freeing != client)
+        oracle_accuse(INVARIANT_HELD_UP, "client %u gives up a connection without a reset",
+                      client->index + 1);
 }
 
 /* --- at the end of a run --- */

@@ -288,11 +288,11 @@ static void drop_unsent(struct connection *connection)
 void connection_leave(struct connection *connection, bool is_aborted)
 {
     const struct process *process = connection->process;
+    connection->is_aborted |= is_aborted || process->is_powerless;
     if (connection->account)
         network.observer->left(connection);
     connection->stream = NULL;
     connection->process = NULL;
-    connection->is_aborted |= is_aborted || process->is_powerless;
     free_segments(connection, &connection->inbox);
     pipe_clear(connection, &connection->down);
     event_cancel(&connection->breaking);
