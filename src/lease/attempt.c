@@ -22,6 +22,19 @@ static size_t suffix_len(const struct rl_lease_config *config)
     return config->kind->is_fenced ? sizeof(RL_FENCE_SUFFIX) - 1 : 0;
 }
 
+static struct rl_key_set **set_of(const struct rl_attempt *attempt)
+{
+    void *rest = attempt->lease.fences ? (void *)attempt->lease.fences
+                                       : (void *)attempt->lease.ballot;
+    return (struct rl_key_set **)rest - 1;
+}
+
+struct rl_key_set *rl_attempt_set(const struct rl_attempt *attempt)
+{
+    bool has_set = attempt->config && attempt->config->kind->is_of_sets;
+    return has_set ? *set_of(attempt) : NULL;
+}
+
 static char *texts_of(const struct rl_attempt *attempt)
 {
     return (char *)(attempt->lease.ballot + attempt->lease.params->n);
@@ -152,9 +165,10 @@ static rl_node_set send_command(struct rl_attempt *attempt, const struct rl_upda
     message.command = update->command;
     message.seq = update->seq;
     message.args.key = key_of(attempt);
-    if (attempt->set) {
-        message.args.set = attempt->set->word;
-        message.args.set_size = attempt->set->count;
+    const struct rl_key_set *set = rl_attempt_set(attempt);
+    if (set) {
+        message.args.set = set->word;
+        message.args.set_size = set->count;
     }
     message.args.token = (struct rl_word){rl_attempt_token(attempt), attempt->token_len};
     message.args.ttl_ms = attempt->lease.ttl / RL_MS;
@@ -427,19 +441,22 @@ size_t rl_attempt_room(const struct rl_lease_config *config, size_t key_len,
 {
     size_t per_node =
         sizeof(struct rl_ballot) + (config->kind->is_fenced ? sizeof(int64_t) : 0);
-    return config->params.n * per_node + key_len + suffix_len(config) + token_len + 1;
+    size_t set = config->kind->is_of_sets ? sizeof(struct rl_key_set *) : 0;
+    return set + config->params.n * per_node + key_len + suffix_len(config) + token_len + 1;
 }
 
 void rl_attempt_init(struct rl_attempt *attempt, struct rl_lease_config *config, void *room,
                      struct rl_word key, struct rl_key_set *set, size_t token_len)
 {
-    int64_t *fences = config->kind->is_fenced ? room : NULL;
-    struct rl_ballot *ballot = fences ? (void *)(fences + config->params.n) : room;
+    void *rest = set ? (struct rl_key_set **)room + 1 : room;
+    int64_t *fences = config->kind->is_fenced ? rest : NULL;
+    struct rl_ballot *ballot = fences ? (void *)(fences + config->params.n) : rest;
     attempt->config = rl_lease_config_ref(config);
-    attempt->set = set ? rl_key_set_ref(set) : NULL;
     attempt->key_len = (uint16_t)key.len;
     attempt->token_len = (uint8_t)token_len;
     rl_lease_init(&attempt->lease, &config->params, ballot, fences);
+    if (set)
+        *set_of(attempt) = rl_key_set_ref(set);
     memcpy(texts_of(attempt), key.text, key.len);
     memcpy(texts_of(attempt) + key.len, RL_FENCE_SUFFIX, suffix_len(config));
 }
@@ -448,11 +465,10 @@ void rl_attempt_clear(struct rl_attempt *attempt)
 {
     free(attempt->value);
     attempt->value = NULL;
+    if (rl_attempt_set(attempt))
+        rl_key_set_unref(rl_attempt_set(attempt));
     rl_lease_config_unref(attempt->config);
-    if (attempt->set)
-        rl_key_set_unref(attempt->set);
     attempt->config = NULL;
-    attempt->set = NULL;
 }
 
 struct rl_attempt *rl_attempt_another(const struct rl_attempt *attempt)
@@ -462,8 +478,8 @@ struct rl_attempt *rl_attempt_another(const struct rl_attempt *attempt)
         rl_task_new(sizeof(*another) + room, attempt->task.loop, &separate_class.task);
     if (!another)
         return NULL;
-    rl_attempt_init(another, attempt->config, another + 1, key_of(attempt), attempt->set,
-                    attempt->token_len);
+    rl_attempt_init(another, attempt->config, another + 1, key_of(attempt),
+                    rl_attempt_set(attempt), attempt->token_len);
     another->lease.spread = attempt->lease.spread;
     another->number = attempt->number;
     return another;

@@ -27,7 +27,6 @@ struct rl_attempt {
     struct rl_task task;   /* its class is an rl_attempt_class */
     struct rl_task *owner; /* the handle's task, which gets the reports; NULL: none */
     struct rl_lease_config *config;
-    struct rl_key_set *set; /* NULL: one key */
     char (*value)[REDLOCK_TOKEN_MAX +
                   1]; /* other holders' values per node; NULL: none seen */
     rl_time proposed; /* the nodes' time when the attempt began */
@@ -36,8 +35,12 @@ struct rl_attempt {
     uint8_t token_len;
     bool has_waiters; /* other waiters were queued when it was released */
     struct rl_lease lease;
-    /* Its room holds: fences if it is fenced, ballots, key, fence key suffix, token. */
+    /* Its room holds: the set if it has one, fences if it is fenced, ballots, key, fence
+       key suffix, token. */
 };
+
+/* NULL: it has one key. */
+struct rl_key_set *rl_attempt_set(const struct rl_attempt *attempt);
 
 /* The bytes that an attempt needs for its room, which follows it in the same block. */
 size_t rl_attempt_room(const struct rl_lease_config *config, size_t key_len,

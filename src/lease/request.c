@@ -412,6 +412,7 @@ size_t redlock_explain_sized(const redlock_lease *lease, redlock_node *nodes, si
     if (!is_usable(lease) || !lease->attempt)
         return 0;
     const struct rl_attempt *attempt = lease->attempt;
+    const struct rl_key_set *set = rl_attempt_set(attempt);
     for (unsigned i = 0; i < lease->first.config->params.n && i < room; i++) {
         redlock_node node;
         rl_client_describe(rl_client_of(&lease->first.task), i, &attempt->lease.ballot[i],
@@ -420,8 +421,8 @@ size_t redlock_explain_sized(const redlock_lease *lease, redlock_node *nodes, si
             node.fault = REDLOCK_FAULT_TIMEOUT;
             node.text = limit_of(attempt, i);
         }
-        if (attempt->set && node.verdict == REDLOCK_VERDICT_HELD)
-            node.key = attempt->set->order[attempt->lease.ballot[i].key];
+        if (set && node.verdict == REDLOCK_VERDICT_HELD)
+            node.key = set->order[attempt->lease.ballot[i].key];
         rl_client_put_node(&node, i, nodes, size);
     }
     return lease->first.config->params.n;

@@ -69,7 +69,7 @@ static unsigned most_taken(const redlock_lease *lease, unsigned otherwise)
     for (unsigned i = 0; i < core->params->n; i++)
         if (core->ballot[i].vote == RL_VOTE_HELD)
             nodes[core->ballot[i].key]++;
-    for (unsigned key = 0; key < lease->first.set->count; key++)
+    for (unsigned key = 0; key < rl_attempt_set(&lease->first)->count; key++)
         if (nodes[key] > most) {
             most = nodes[key];
             found = key;
@@ -81,7 +81,8 @@ static unsigned most_taken(const redlock_lease *lease, unsigned otherwise)
 static bool is_in_right_queue(const redlock_lease *lease)
 {
     return is_held_by_ours(lease) &&
-           (!lease->first.set || most_taken(lease, RL_NO_KEY) == lease->waiting.queue_at);
+           (!rl_attempt_set(&lease->first) ||
+            most_taken(lease, RL_NO_KEY) == lease->waiting.queue_at);
 }
 
 /*
@@ -153,9 +154,9 @@ static void choose_queue(redlock_lease *lease, bool goes_on, bool was_queued)
         return;
     unsigned before = waiting->queue_at;
     if (goes_on)
-        waiting->queue_at = (uint8_t)most_taken(lease, before);
+        waiting->queue_at = most_taken(lease, before) & 31;
     bool leaves = goes_on ? was_queued && waiting->queue_at != before : notified;
-    waiting->queue_from = (uint8_t)(leaves ? before : RL_NO_KEY);
+    waiting->queue_from = leaves ? before & 31 : RL_NO_KEY;
     waiting->has_queue = true;
 }
 
@@ -202,7 +203,7 @@ void rl_waiting_set_queue_entry(struct rl_task *task, struct rl_command_args *ar
     args->queue_entry =
         rl_notifications_queue_entry(&client->notifications, lease->waiting.number);
     args->waited = goes_on ? client->loop.now - lease->waiting.began : -1;
-    if (lease->first.set) {
+    if (rl_attempt_set(&lease->first)) {
         choose_queue(lease, goes_on, was_queued);
         args->queue_at = lease->waiting.queue_at;
         args->queue_from = lease->waiting.queue_from;

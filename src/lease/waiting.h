@@ -11,17 +11,19 @@
 
 struct rl_command_args;
 
+#define RL_ATTEMPTS_MAX ((1U << 19) - 1)
+
 struct rl_waiting {
     uint64_t number;      /* in notifications; 0: it was never queued on a node */
     rl_time began;        /* wait_ms counts from then on */
     rl_time next_attempt; /* during an attempt: by a notification; RL_NEVER: none */
     struct rl_waiter waiter;
-    uint8_t queue_at;   /* of several keys: the one in whose queue it is ... */
-    uint8_t queue_from; /* ... and the one whose queue it leaves; or RL_NO_KEY */
-    unsigned attempts : 28;
-    bool was_notified : 1; /* before its last attempt, or since */
-    bool has_queue : 1;    /* since its last attempt, `queue_at` is chosen */
-    bool joins_tail : 1;   /* the first attempt only joins the wait queue (hand_over.h) */
+    unsigned attempts : 19;  /* at most RL_ATTEMPTS_MAX are counted */
+    unsigned queue_at : 5;   /* of several keys: the one in whose queue it is ... */
+    unsigned queue_from : 5; /* ... and the one whose queue it leaves; or RL_NO_KEY */
+    bool was_notified : 1;   /* before its last attempt, or since */
+    bool has_queue : 1;      /* since its last attempt, `queue_at` is chosen */
+    bool joins_tail : 1;     /* the first attempt only joins the wait queue (hand_over.h) */
 };
 
 /* When to try again after a failed attempt; RL_NEVER: not again. */
