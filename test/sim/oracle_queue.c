@@ -161,6 +161,16 @@ static void judge_others(const struct command *command, const struct key *before
     }
 }
 
+/* An entry that a set could not remove from the queue of another of its keys stays there.
+ */
+static bool leaves(const struct command *command, unsigned resource, struct rl_word entry)
+{
+    struct rl_word own = {command->entry, strlen(command->entry)};
+    bool is_told =
+        resource == command->queue || (command->passes && resource == command->passed);
+    return command->leaves && is_told && word_is(own, entry);
+}
+
 /* The first waiter that is subscribed, and the one behind it. */
 static void note_calls(const struct command *command, unsigned resource,
                        const struct key *queue)
@@ -169,9 +179,7 @@ static void note_calls(const struct command *command, unsigned resource,
     bool found = false;
     for (size_t i = 0; i < queue->zset.items; i++) {
         struct rl_word entry = bytes_word(&queue->zset.item[i].member);
-        struct rl_word own = {command->entry, strlen(command->entry)};
-        bool leaves = command->leaves && word_is(entry, own);
-        if (leaves || (!found && !is_heard(server, entry)))
+        if (leaves(command, resource, entry) || (!found && !is_heard(server, entry)))
             continue;
         note_call(command->server, entry, !found);
         if (found)
