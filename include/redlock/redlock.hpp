@@ -14,7 +14,8 @@
  *  3. Unlike a std::mutex, it can be lost while it is held. Check lost() in loops, and
  *     valid() right before work that must not be done twice. A thread that lost it still
  *     has to unlock it.
- *  4. A thread that locks a key twice waits for itself, as with std::mutex.
+ *  4. A thread that locks a key twice waits for itself, as with std::mutex. With a
+ *     redlock::recursive_mutex it gets the lock again, and has to unlock it as often.
  *  5. If the lock was lost, another thread may lock the mutex before the first thread
  *     unlocks it. Then the mutex has two holds. A thread that locked one of the two
  *     unlocks and queries that one; every other thread unlocks and queries the lost one. So
@@ -274,7 +275,7 @@ class mutex
 
     /*
      * The index of a hold, or holds_.size() if there is none. `own`: considers only holds
-     * that the calling thread locked. Of several holds, at most one is not lost. `lost`:
+     * that the calling thread locked. Those that are not lost are the same hold. `lost`:
      * prefers a lost one; otherwise the one that is not lost.
      */
     std::size_t choose(bool own, bool lost) const noexcept
@@ -316,7 +317,30 @@ class mutex
     std::string key_;
     redlock_lock_options options_;
     mutable std::mutex guard_; /* guards holds_; not held during a wait for a lock */
-    std::vector<owned> holds_; /* not unlocked yet; more than one if one was lost */
+    /* Not unlocked yet; more than one if one was lost, or its thread locked it again. */
+    std::vector<owned> holds_;
+};
+
+/* A mutex that its thread may lock again: the option `recursive`. */
+class recursive_mutex : public mutex
+{
+  public:
+    recursive_mutex(const client &nodes, std::string key)
+        : recursive_mutex(nodes, std::move(key), default_options())
+    {
+    }
+
+    recursive_mutex(const client &nodes, std::string key, redlock_lock_options options)
+        : mutex(nodes, std::move(key), recursive(options))
+    {
+    }
+
+  private:
+    static const redlock_lock_options &recursive(redlock_lock_options &options) noexcept
+    {
+        options.recursive = true;
+        return options;
+    }
 };
 
 /*

@@ -48,6 +48,7 @@ extern "C" {
 
 #define REDLOCK_HANDOFFS     16 /* in a row, from thread to thread */
 #define REDLOCK_HANDOFFS_MAX 63
+#define REDLOCK_DEPTH_MAX    1000000 /* how often one thread may lock with `recursive` */
 
 /* --- client --- */
 
@@ -181,6 +182,19 @@ typedef struct redlock_lock_options {
 
     redlock_failure *failure; /* written by each call that locks; may be NULL */
     int64_t fence;            /* for redlock_lock_adopt(): the fencing token, or NO_FENCE */
+
+    /*
+     * If the calling thread has the lock already, the call returns the same hold once more,
+     * whatever options it was locked with. It costs no round trip while a third of the TTL
+     * and `min_validity_ms` are left; otherwise the client first extends the lock to the
+     * longer of the two TTLs. The hold must be unlocked, and freed, as often as it was
+     * returned; the last time gives up the lock. The nodes know nothing of it. A lock that
+     * was lost is not entered: the call acquires it anew, with a hold of its own.
+     * Errors besides those of the call: BAD_OPTION (with `any_thread`; with `fenced`, and
+     * the lock is not), BUSY (more than REDLOCK_DEPTH_MAX times, or another thread is
+     * extending it), and those of redlock_hold_extend().
+     */
+    bool recursive;
 } redlock_lock_options;
 
 /* TTL 30 s, watchdog on, margin 0, REDLOCK_HANDOFFS. */
@@ -301,7 +315,8 @@ enum {
  * Errors: NOT_HELD (unlocked before, or its thread has ended), GONE, TAKEN, EXPIRED,
  * MAX_HOLD (it was lost before; what may be left of it is being released), CLOSED (it was
  * lost because the client was freed; it ends with its TTL, or was released then),
- * UNCONFIRMED, BAD_OPTION, FORKED, WOULD_DEADLOCK (only with REDLOCK_CONFIRM).
+ * UNCONFIRMED, BAD_OPTION, BUSY (REDLOCK_DISOWN, and the thread locked it more than once),
+ * FORKED, WOULD_DEADLOCK (only with REDLOCK_CONFIRM).
  */
 REDLOCK_API redlock_code redlock_unlock(redlock_hold *hold, unsigned how);
 
@@ -328,7 +343,8 @@ static inline size_t redlock_hold_explain(redlock_hold *hold, redlock_node *node
 }
 
 /*
- * Frees the handle, and unlocks if that was not done. If the on_lost of this hold is
+ * Frees the handle, and unlocks if that was not done. A hold that was returned more than
+ * once (`recursive`) is freed by the last of as many calls. If the on_lost of this hold is
  * running, the function waits until it has returned. After that nothing is called any more,
  * and the caller may free what on_lost used.
  */

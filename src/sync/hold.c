@@ -26,6 +26,7 @@ redlock_hold *rl_hold_new(struct rl_loop_owner *loop, const redlock_lock_options
     hold->loop = loop;
     hold->code = REDLOCK_NOT_HELD;
     hold->options = *options;
+    hold->handles = hold->depth = 1;
     atomic_store(&hold->lost, true);
     return hold;
 }

@@ -22,6 +22,9 @@ struct redlock_hold {
     bool in_callback;          /* on_lost is running */
     bool freed;                /* while on_lost was running */
     struct rl_binding binding; /* to the thread that locked, unless any_thread is set */
+    struct rl_thread *thread;  /* the same; NULL: none, or it has ended */
+    unsigned handles;          /* how often it was returned, and not freed */
+    unsigned depth;            /* how often it was returned, and not unlocked */
 };
 
 redlock_hold *rl_hold_new(struct rl_loop_owner *loop, const redlock_lock_options *options);

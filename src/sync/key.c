@@ -74,21 +74,28 @@ static void advance(struct rl_loop_owner *loop, struct rl_job *job)
     key->keys->advance(key);
 }
 
-struct rl_key *rl_key_get(struct rl_keys *keys, redlock_key *of, size_t count)
+struct rl_key *rl_key_find(const struct rl_keys *keys, redlock_key *of, size_t count)
 {
     qsort(of, count, sizeof(*of), compare);
-    size_t bucket = bucket_of(of, count);
     struct rl_key *key;
-    LIST_FOREACH (key, &keys->bucket[bucket], in_bucket)
+    LIST_FOREACH (key, &keys->bucket[bucket_of(of, count)], in_bucket)
         if (is_key_of(key, of, count))
             return key;
+    return NULL;
+}
+
+struct rl_key *rl_key_get(struct rl_keys *keys, redlock_key *of, size_t count)
+{
+    struct rl_key *key = rl_key_find(keys, of, count);
+    if (key)
+        return key;
     key = new_key(of, count);
     if (!key)
         return NULL;
     key->job.run = advance;
     key->keys = keys;
     TAILQ_INIT(&key->waiters);
-    LIST_INSERT_HEAD(&keys->bucket[bucket], key, in_bucket);
+    LIST_INSERT_HEAD(&keys->bucket[bucket_of(of, count)], key, in_bucket);
     return key;
 }
 

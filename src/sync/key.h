@@ -55,7 +55,10 @@ void rl_keys_init(struct rl_keys *keys, struct rl_loop_owner *loop,
                   void (*advance)(struct rl_key *key));
 void rl_keys_free_all(struct rl_keys *keys);
 
-/* Sorts `of` bytewise, and finds or creates its key; NULL: no memory. */
+/* Sorts `of` bytewise, and finds its key; NULL: no thread uses it. */
+struct rl_key *rl_key_find(const struct rl_keys *keys, redlock_key *of, size_t count);
+
+/* The same, and creates it if there is none; NULL: no memory. */
 struct rl_key *rl_key_get(struct rl_keys *keys, redlock_key *of, size_t count);
 
 /* Has the loop owner call advance(). */

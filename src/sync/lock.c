@@ -53,6 +53,10 @@ static redlock_code check_options(const redlock_sync *sync,
     redlock_code code = rl_lease_options_read(&lease, &read);
     if (code == REDLOCK_OK)
         code = rl_check_range("handoffs", options->handoffs, 0, REDLOCK_HANDOFFS_MAX);
+    if (code == REDLOCK_OK && options->recursive && options->any_thread)
+        code = rl_fail(REDLOCK_BAD_OPTION,
+                       "recursive and any_thread exclude each other: only the thread that "
+                       "locked may lock again");
     if (code == REDLOCK_OK && options->stop && options->stop->sync != sync)
         code = rl_fail(REDLOCK_BAD_OPTION, "stop belongs to another client");
     lease.margin_ms = lease.min_validity_ms = 0;
@@ -147,6 +151,59 @@ static void on_thread_end(struct rl_binding *binding)
         (redlock_hold *)((char *)binding - offsetof(struct redlock_hold, binding)));
 }
 
+/* --- locking again --- */
+
+static redlock_code extend_for(struct rl_process_lease *lease,
+                               const redlock_lock_options *options)
+{
+    int64_t ttl = lease->options.ttl_ms;
+    redlock_hold *hold = lease->owner;
+    if (rl_process_lease_has_left(lease, options->min_validity_ms))
+        return REDLOCK_OK;
+    redlock_code code =
+        rl_process_lease_extend(lease, options->ttl_ms > ttl ? options->ttl_ms : ttl);
+    if (code == REDLOCK_OK &&
+        (redlock_hold_lost(hold) || redlock_hold_valid_ms(hold) < options->min_validity_ms))
+        code = rl_fail_by_code(REDLOCK_EXPIRED);
+    return code;
+}
+
+static redlock_code enter(struct rl_process_lease *lease,
+                          const redlock_lock_options *options, redlock_hold **ret_hold)
+{
+    redlock_hold *hold = lease->owner;
+    if (options->fenced && !lease->options.fenced)
+        return rl_fail(REDLOCK_BAD_OPTION,
+                       "this thread has the lock, and not as a fenced one");
+    if (hold->handles == REDLOCK_DEPTH_MAX)
+        return rl_fail(REDLOCK_BUSY, "this thread has locked it %d times",
+                       REDLOCK_DEPTH_MAX);
+    redlock_code code = extend_for(lease, options);
+    if (code != REDLOCK_OK)
+        return code;
+    hold->handles++;
+    hold->depth++;
+    *ret_hold = hold;
+    return REDLOCK_OK;
+}
+
+/* True: the calling thread has the lock, and *ret_code is the result of locking it again.
+ */
+static bool lock_again(redlock_sync *sync, redlock_key *keys, size_t count,
+                       const redlock_lock_options *options, redlock_hold **ret_hold,
+                       redlock_code *ret_code)
+{
+    struct rl_thread *thread = rl_thread_here();
+    rl_loop_owner_lock(&sync->loop);
+    struct rl_key *key = rl_key_find(&sync->leases.keys, keys, count);
+    bool has = key && rl_process_lease_is_held(key->lease) && thread &&
+               key->lease->owner->thread == thread;
+    if (has)
+        *ret_code = enter(key->lease, options, ret_hold);
+    rl_loop_owner_unlock(&sync->loop);
+    return has;
+}
+
 /*
  * All memory is allocated before the wait, so that nothing can fail when it gets the lock.
  */
@@ -161,6 +218,7 @@ static redlock_code get_lock(redlock_sync *sync, redlock_key *keys, size_t count
     waiter->lease = malloc(sizeof(*waiter->lease));
     redlock_code code;
     if (waiter->hold && waiter->lease) {
+        waiter->hold->thread = thread;
         rl_process_lease_init(waiter->lease, &sync->leases, options);
         rl_loop_owner_lock(&sync->loop);
         code = join(sync, keys, count, waiter);
@@ -212,7 +270,9 @@ static redlock_code lock_until(redlock_sync *sync, const redlock_key *keys, size
         code = check_keys(keys, count);
     if (code == REDLOCK_OK) {
         memcpy(sorted, keys, count * sizeof(*keys));
-        code = get_lock(sync, sorted, count, &waiter, ret_hold);
+        if (!mine.recursive || waiter.token ||
+            !lock_again(sync, sorted, count, &mine, ret_hold, &code))
+            code = get_lock(sync, sorted, count, &waiter, ret_hold);
     }
     return rl_failure_finish(mine.failure, code);
 }

@@ -145,12 +145,18 @@ static struct rl_key_waiter *find_next_waiter(const struct rl_process_lease *lea
     return agree ? waiter : NULL;
 }
 
-static bool is_long_enough(const struct rl_process_lease *lease,
-                           const struct rl_key_waiter *next_waiter)
+bool rl_process_lease_has_left(const struct rl_process_lease *lease,
+                               int64_t min_validity_ms)
 {
     int64_t left = rl_until_left_ms(lease->until);
     return left > 0 && left >= lease->options.ttl_ms / 3 &&
-           left > lease->options.margin_ms && left >= next_waiter->options->min_validity_ms;
+           left > lease->options.margin_ms && left >= min_validity_ms;
+}
+
+static bool is_long_enough(const struct rl_process_lease *lease,
+                           const struct rl_key_waiter *next_waiter)
+{
+    return rl_process_lease_has_left(lease, next_waiter->options->min_validity_ms);
 }
 
 static void hand_on(struct rl_process_lease *lease, struct rl_key_waiter *next_waiter)

@@ -60,6 +60,10 @@ static inline bool rl_process_lease_is_held(const struct rl_process_lease *lease
     return lease && lease->state == RL_PROCESS_LEASE_HELD;
 }
 
+/* Enough is left for another owner, or for the same one again. */
+bool rl_process_lease_has_left(const struct rl_process_lease *lease,
+                               int64_t min_validity_ms);
+
 /* For the owner: extends the lock to `ttl_ms` from now, and waits for the result. */
 redlock_code rl_process_lease_extend(struct rl_process_lease *lease, int64_t ttl_ms);
 

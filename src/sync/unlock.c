@@ -9,6 +9,7 @@ void rl_unlock_abandon(redlock_hold *hold)
     rl_loop_owner_lock(hold->loop);
     if (hold->code == REDLOCK_OK)
         rl_hold_lose(hold, REDLOCK_NOT_HELD);
+    hold->thread = NULL;
     rl_hold_withdraw_report(hold);
     if (hold->lease)
         rl_process_lease_abandon(hold->lease);
@@ -30,6 +31,7 @@ static redlock_code give_up(redlock_hold *hold, unsigned how)
     if (code == REDLOCK_OK && how == REDLOCK_DISOWN && redlock_hold_valid_ms(hold) == 0)
         code = REDLOCK_EXPIRED;
     rl_hold_lose(hold, REDLOCK_NOT_HELD);
+    hold->thread = NULL;
     rl_hold_set_deadline(hold, (struct rl_until){0});
     if (!hold->lease)
         return code;
@@ -41,9 +43,26 @@ static redlock_code give_up(redlock_hold *hold, unsigned how)
     return code == REDLOCK_OK ? released : code;
 }
 
+/* True: its thread locked it more than once, so it still has the lock. */
+static bool leave(redlock_hold *hold, unsigned how, redlock_code *ret_code)
+{
+    rl_loop_owner_lock(hold->loop);
+    bool stays = hold->depth > 1;
+    *ret_code = stays ? hold->code : REDLOCK_OK;
+    if (stays && how == REDLOCK_DISOWN)
+        *ret_code = REDLOCK_BUSY;
+    else if (stays)
+        hold->depth--;
+    rl_loop_owner_unlock(hold->loop);
+    return stays;
+}
+
 static redlock_code unlock(redlock_hold *hold, unsigned how)
 {
     struct rl_loop_owner *loop = hold->loop; /* its callback may free the hold meanwhile */
+    redlock_code left;
+    if (leave(hold, how, &left))
+        return left;
     unbind(hold);
     rl_loop_owner_lock(loop);
     redlock_code code = give_up(hold, how);
@@ -54,6 +73,9 @@ static redlock_code unlock(redlock_hold *hold, unsigned how)
 /* The code of a hold, or of what was done with it. */
 static redlock_code fail_by_code(redlock_code code)
 {
+    if (code == REDLOCK_BUSY)
+        return rl_fail(code,
+                       "its thread locked it more than once: unlock the others first");
     if (code != REDLOCK_NOT_HELD)
         return rl_fail_by_code(code);
     return rl_fail(code, "the hold has no lock: it was unlocked, or its thread has ended");
@@ -71,9 +93,25 @@ redlock_code redlock_unlock(redlock_hold *hold, unsigned how)
     return code == REDLOCK_OK ? fail_by_code(unlock(hold, how)) : code;
 }
 
+/* True: other calls that returned this hold have yet to free it. */
+static bool drop_handle(redlock_hold *hold)
+{
+    bool ours = rl_hold_is_ours(hold);
+    if (ours)
+        rl_loop_owner_lock(hold->loop);
+    bool stays = hold->handles > 1;
+    if (stays && hold->depth == hold->handles)
+        hold->depth--;
+    if (stays)
+        hold->handles--;
+    if (ours)
+        rl_loop_owner_unlock(hold->loop);
+    return stays;
+}
+
 void redlock_hold_free(redlock_hold *hold)
 {
-    if (!hold)
+    if (!hold || drop_handle(hold))
         return;
     bool may_delete = true;
     if (rl_hold_is_ours(hold)) {
