@@ -391,6 +391,27 @@ void what_cannot_be_done()
     check(redlock_sync_nodes(nodes.get()) == uris.size(), "nodes");
 }
 
+/* A function that locks calls another one that does. */
+void locked_again()
+{
+    redlock::client nodes(uris, patient()), others(uris, patient());
+    redlock::recursive_mutex mutex(nodes, "again");
+    redlock::mutex other(others, "again");
+    std::unique_lock<redlock::recursive_mutex> outer(mutex);
+    {
+        std::lock_guard<redlock::recursive_mutex> inner(mutex);
+        std::unique_lock<redlock::recursive_mutex> third(mutex, std::try_to_lock);
+        check(third.owns_lock() && !mutex.lost() && mutex.valid() > 0ms, "three levels");
+    }
+    check(!other.try_lock() && !mutex.lost(), "one level");
+    in_threads(1, [&](int) { check(!mutex.try_lock(), "another thread"); });
+    mutex.extend(20s);
+    outer.unlock();
+    check(mutex.lost(), "none");
+    other.lock();
+    other.unlock();
+}
+
 const test_case cases[] = {
     {"one mutex for all threads", one_mutex_for_all},
     {"a mutex for each thread", a_mutex_for_each},
@@ -406,6 +427,7 @@ const test_case cases[] = {
     {"one thread locked both", one_thread_locked_both},
     {"all query it meanwhile", all_ask_meanwhile},
     {"it is lost", it_is_lost},
+    {"it is locked again", locked_again},
     {"an invalid call throws", what_cannot_be_done},
 };
 
