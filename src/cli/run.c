@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "nesting.h"
+
 #define KILL_AFTER_MS 5000
 #define STUCK_MS      7000 /* a keeper without a deadline has ended by then */
 #define TIMEOUT_SHARE                                                                      \
@@ -42,13 +44,15 @@ const char cli_run_help[] =
     "\n"
     "Options end at KEY. A CMD that begins with \"-\" goes after --.\n"
     "CMD runs without a shell, in a process group of its own, with REDLOCK_KEY,\n"
-    "REDLOCK_TOKEN, REDLOCK_TTL_MS and REDLOCK_VALID_MS in its environment. redlock\n"
-    "forwards TERM, INT, HUP, QUIT, USR1, USR2 and WINCH to that group. When CMD has\n"
-    "ended, with any exit code, redlock ends all descendants that CMD left behind, in\n"
-    "any process group or session, first by TERM, then by KILL; then it releases the\n"
-    "lock. A process that another service starts for CMD (cron, systemd, docker) is no\n"
-    "descendant. If redlock has no permission to signal a descendant, it prints the pid\n"
-    "and leaves the lock to its TTL.\n"
+    "REDLOCK_TOKEN, REDLOCK_TTL_MS, REDLOCK_VALID_MS and REDLOCK_HELD in its\n"
+    "environment. If CMD runs redlock run for the same key, that one would wait for\n"
+    "itself: it ends with 64, as soon as REDLOCK_HELD names the token of the holder.\n"
+    "redlock forwards TERM, INT, HUP, QUIT, USR1, USR2 and WINCH to that group. When\n"
+    "CMD has ended, with any exit code, redlock ends all descendants that CMD left\n"
+    "behind, in any process group or session, first by TERM, then by KILL; then it\n"
+    "releases the lock. A process that another service starts for CMD (cron, systemd,\n"
+    "docker) is no descendant. If redlock has no permission to signal a descendant, it\n"
+    "prints the pid and leaves the lock to its TTL.\n"
     "\n"
     "CMD and all its descendants, daemons too, are killed if the lock is lost, if\n"
     "redlock is killed, or if redlock or its keeper process is stopped for longer than\n"
@@ -60,7 +64,7 @@ const char cli_run_help[] =
     "\n"
     "With --json one object on stderr (stdout belongs to CMD) has the \"cause\" of the\n"
     "exit code: child, signalled, held_elsewhere, timeout, no_quorum, denied, lost,\n"
-    "bad_ttl, cannot_execute, not_found, failed.\n"
+    "nested, bad_ttl, cannot_execute, not_found, failed.\n"
     "\n"
     "Exit codes: CMD's own, 128+n if signal n ended it; 75 another client holds the\n"
     "lock, or the wait ran out; 69 no quorum; 77 refused; 64 usage; 78 configuration;\n"
@@ -151,6 +155,7 @@ static void start_command(struct run *run)
     size = child_add(text, size, "REDLOCK_TOKEN=%s", redlock_token(run->lease));
     size = child_add(text, size, "REDLOCK_TTL_MS=%" PRId64, run->cli->lease.ttl_ms);
     size = child_add(text, size, "REDLOCK_VALID_MS=%" PRId64, left_ms);
+    size = nesting_add(text, size, redlock_token(run->lease));
     if (run->fence > 0)
         size = child_add(text, size, "REDLOCK_FENCE=%" PRId64, run->fence);
     else /* the inherited one belongs to another lock */
@@ -378,12 +383,45 @@ static const char *cause_of(redlock_code code)
     }
 }
 
+#define NESTING_MS 20
+
+/* After each refusal, and not before: the nodes tell who has the lock. */
+static void check_nesting(evutil_socket_t fd, short what, void *arg)
+{
+    struct run *run = arg;
+    redlock_node nodes[REDLOCK_NODES_MAX];
+    size_t count = redlock_explain(run->lease, nodes, REDLOCK_NODES_MAX);
+    (void)fd;
+    (void)what;
+    if (run->is_nested ||
+        !nesting_waits_for_itself(nodes, count, redlock_client_quorum(run->cli->client)))
+        return;
+    run->is_nested = true;
+    redlock_cancel(run->lease);
+}
+
+static void begin_nesting(struct run *run)
+{
+    const struct timeval every = {.tv_usec = NESTING_MS * 1000};
+    run->nesting = event_new(run->cli->base, -1, EV_PERSIST, check_nesting, run);
+    if (!run->nesting || event_add(run->nesting, &every) != 0)
+        cli_fail(CLI_FAILED, "run: no events: out of memory or descriptors");
+}
+
+static void end_nesting(struct run *run)
+{
+    if (run->nesting)
+        event_free(run->nesting);
+    run->nesting = NULL;
+}
+
 static void on_acquired(redlock_lease *lease, const redlock_result *result, void *arg)
 {
     struct run *run = arg;
     redlock_node nodes[REDLOCK_NODES_MAX];
     size_t count = redlock_explain(lease, nodes, REDLOCK_NODES_MAX);
     cli_waiting_end(&run->waiting);
+    end_nesting(run);
     run->held = result->code == REDLOCK_OK;
     run->fence = redlock_fence(lease);
     run->since_us = keeper_clock();
@@ -391,6 +429,12 @@ static void on_acquired(redlock_lease *lease, const redlock_result *result, void
     if (run->signal != 0) {
         cli_say(run->cli, "%s: %s; the lock is not held", run->key, strsignal(run->signal));
         conclude(run, CLI_SIGNALLED + run->signal, "signalled");
+    } else if (!run->held && run->is_nested) {
+        cli_complain(
+            "%s: this command is part of the job that has the lock: it would wait "
+            "for itself",
+            run->key);
+        conclude(run, CLI_USAGE, "nested");
     } else if (!run->held) {
         cli_say_not_acquired(run->cli, run->key, result, nodes, count);
         conclude(run, cli_acquire_exit(result->code, (int)run->cli->held_elsewhere),
@@ -465,6 +509,8 @@ static void begin(struct run *run)
     if (code != REDLOCK_OK)
         cli_fail_start(code, run->key);
     cli_waiting_begin(&run->waiting, cli, run->key, &run->lease);
+    if (nesting_is_inner())
+        begin_nesting(run);
 }
 
 static void end(struct run *run)

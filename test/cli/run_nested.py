@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""redlock run in the command of redlock run: it says at once that it would wait for itself."""
+import json
+
+import lab
+from lab import PATIENT, case, check, equal, on, redlock
+
+INNER = 'exec "$0" run --json "$@" -- echo inner'
+
+
+def nested(quorum, outer, inner, script=INNER, **more):
+    """redlock run OUTER -- sh: redlock run INNER."""
+    return redlock("run", *PATIENT, *outer, "--", "sh", "-c", script, lab.program, *inner,
+                   env={**on(quorum), **more})
+
+
+def cause(done):
+    lines = [line for line in done.err.splitlines() if line.startswith("{")]
+    return json.loads(lines[-1])["cause"]
+
+
+@case("the same key: 64 and the reason, and all is released")
+def _(quorum):
+    done = nested(quorum, ["key"], ["key"]).expect(64, err="key: .*it would wait for itself")
+    equal([done.out, cause(done)], ["", "nested"], "output")
+    equal(quorum.keys(), 0, "keys that are left")
+
+
+@case("two levels further in, and one key of a set")
+def _(quorum):
+    script = 'exec "$0" run other -- "$0" run --and "$@" third -- echo inner'
+    nested(quorum, ["key"], ["key"], script).expect(64, err="it would wait for itself")
+    nested(quorum, ["--and", "more", "key"], ["more"]).expect(64, err="it would wait for itself")
+    equal(quorum.keys(), 0, "keys that are left")
+
+
+@case("another key is acquired")
+def _(quorum):
+    equal(nested(quorum, ["key"], ["other"]).expect(0).out, "inner\n", "output")
+
+
+@case("with -n it is refused as by any other holder")
+def _(quorum):
+    nested(quorum, ["key"], ["-n", "key"]).expect(75, err="is held by")
+
+
+@case("an outer run that has ended refuses nobody")
+def _(quorum):
+    held = redlock("run", *PATIENT, "key", "--", "sh", "-c", "echo $REDLOCK_HELD",
+                   env=on(quorum)).expect(0).out.strip()
+    check(held.startswith("p") and " " not in held, held)
+    quorum.occupy("key", value="other")
+    redlock("run", "-w", "100ms", "key", "--", "true",
+            env={**on(quorum), "REDLOCK_HELD": held}).expect(75)
+    redlock("run", "free", "--", "true", env={**on(quorum), "REDLOCK_HELD": held}).expect(0)
+
+
+@case("more tokens than fit: the outermost are left out")
+def _(quorum):
+    many = " ".join(f"p{i:031d}" for i in range(1000))
+    done = redlock("run", *PATIENT, "key", "--", "sh", "-c",
+                   "echo $REDLOCK_HELD; echo $REDLOCK_TOKEN",
+                   env={**on(quorum), "REDLOCK_HELD": many}).expect(0)
+    held, token = done.out.split("\n")[:2]
+    words = held.split()
+    equal([words[-1], words[-2], len(held) < 5000], [token, f"p{999:031d}", True], "tokens")
+
+
+lab.main()
