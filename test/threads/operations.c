@@ -137,6 +137,27 @@ static bool hurry(struct actor *actor)
     return done > 0;
 }
 
+/* It locks what it has once more, unless it is lost meanwhile. */
+static bool lock_again(struct actor *actor)
+{
+    redlock_hold *hold = NULL, *inner = NULL;
+    unsigned key = BUSY + actor_draw(actor, 2);
+    redlock_lock_options options = actor_options(actor, key);
+    options.recursive = true;
+    if (actor_expect(actor, "lock_for", actor_lock_for(actor, key, 500, &options, &hold),
+                     WAITED) != REDLOCK_OK)
+        return false;
+    oracle_enter(key, actor->slot, hold);
+    bool again = actor_expect(actor, "lock_for again",
+                              actor_lock_for(actor, key, 500, &options, &inner),
+                              WAITED | EXTENDED) == REDLOCK_OK;
+    if (again && inner == hold)
+        actor_expect(actor, "unlock once", redlock_unlock(inner, 0), UNLOCKED);
+    redlock_hold_free(inner);
+    actor_give_back(actor, key, hold);
+    return again;
+}
+
 static void show_stop(struct actor *actor, redlock_stop *stop)
 {
     pthread_mutex_lock(&actor->mutex);
@@ -402,6 +423,7 @@ const struct operation operations[] = {
     {"try_it", 200, try_it},
     {"wait_impatiently", 200, wait_impatiently},
     {"hurry", 50, hurry},
+    {"lock_again", 50, lock_again},
     {"wait_until_stopped", 300, wait_until_stopped},
     {"stop_another", 600, stop_another},
     {"let_another_unlock", 50, let_another_unlock},
