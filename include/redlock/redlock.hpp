@@ -15,7 +15,9 @@
  *     valid() right before work that must not be done twice. A thread that lost it still
  *     has to unlock it.
  *  4. A thread that locks a key twice waits for itself, as with std::mutex. With a
- *     redlock::recursive_mutex it gets the lock again, and has to unlock it as often.
+ *     redlock::recursive_mutex it gets the lock again, and has to unlock it as often. If
+ *     the lock was lost in between, locking it again throws: otherwise lost() and valid()
+ *     would tell the outer owner of another lock than its own.
  *  5. If the lock was lost, another thread may lock the mutex before the first thread
  *     unlocks it. Then the mutex has two holds. A thread that locked one of the two
  *     unlocks and queries that one; every other thread unlocks and queries the lost one. So
@@ -269,8 +271,20 @@ class mutex
             throw error(*redlock_last_error());
         hold_ptr mine(made, redlock_hold_free); /* unlocks if push_back() throws */
         std::lock_guard<std::mutex> guard(guard_);
+        if (options_.recursive && has_other(made))
+            throw error(redlock_error{REDLOCK_EXPIRED,
+                                      "this thread had the lock already, and lost it"});
         holds_.push_back({this_thread(), std::move(mine)});
         return true;
+    }
+
+    /* The calling thread has yet to unlock another hold: one that is lost. */
+    bool has_other(const redlock_hold *made) const noexcept
+    {
+        for (const owned &each : holds_)
+            if (each.thread == this_thread() && each.hold.get() != made)
+                return true;
+        return false;
     }
 
     /*

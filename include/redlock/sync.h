@@ -188,11 +188,12 @@ typedef struct redlock_lock_options {
      * whatever options it was locked with. It costs no round trip while a third of the TTL
      * and `min_validity_ms` are left; otherwise the client first extends the lock to the
      * longer of the two TTLs. The hold must be unlocked, and freed, as often as it was
-     * returned; the last time gives up the lock. The nodes know nothing of it. A lock that
-     * was lost is not entered: the call acquires it anew, with a hold of its own.
+     * returned; the last time gives up the lock. The nodes know nothing of it. If it
+     * was lost, the call acquires it anew, with another hold: the lost one stays lost.
      * Errors besides those of the call: BAD_OPTION (with `any_thread`; with `fenced`, and
      * the lock is not), BUSY (more than REDLOCK_DEPTH_MAX times, or another thread is
-     * extending it), and those of redlock_hold_extend().
+     * extending it), NOT_HELD (another thread is unlocking it), and those of
+     * redlock_hold_extend().
      */
     bool recursive;
 } redlock_lock_options;

@@ -11,14 +11,21 @@
 /* Adds, for the command, the tokens of the outer runs and of this one. */
 size_t nesting_add(char environment[KEEPER_ENVIRONMENT], size_t size, const char *token);
 
-/* This process was started by the command of another run, or says so. */
-bool nesting_is_inner(void);
+/* Of a run that waits for its lock. */
+struct nesting {
+    redlock_lease *const *lease;
+    unsigned quorum;
+    struct event *timer; /* NULL: it is no inner run, or does not wait any more */
+    bool found;          /* an outer run has the lock; the wait was cancelled */
+};
 
 /*
- * Whether outer runs have the lock: without the nodes that store one of their tokens there
- * is no quorum. The environment alone proves nothing: a daemon may have outlived its run.
- * `nodes` is what the nodes replied to an attempt.
+ * If this is an inner run, cancels its wait as soon as the nodes store tokens of outer
+ * runs, so many that there is no quorum without them. The environment alone proves nothing:
+ * a daemon may have outlived its run.
  */
-bool nesting_waits_for_itself(const redlock_node *nodes, size_t count, unsigned quorum);
+void nesting_begin(struct nesting *nesting, const struct cli *cli,
+                   redlock_lease *const *lease);
+void nesting_end(struct nesting *nesting);
 
 #endif

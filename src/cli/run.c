@@ -10,8 +10,6 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "nesting.h"
-
 #define KILL_AFTER_MS 5000
 #define STUCK_MS      7000 /* a keeper without a deadline has ended by then */
 #define TIMEOUT_SHARE                                                                      \
@@ -45,8 +43,8 @@ const char cli_run_help[] =
     "Options end at KEY. A CMD that begins with \"-\" goes after --.\n"
     "CMD runs without a shell, in a process group of its own, with REDLOCK_KEY,\n"
     "REDLOCK_TOKEN, REDLOCK_TTL_MS, REDLOCK_VALID_MS and REDLOCK_HELD in its\n"
-    "environment. If CMD runs redlock run for the same key, that one would wait for\n"
-    "itself: it ends with 64, as soon as REDLOCK_HELD names the token of the holder.\n"
+    "environment. A redlock run in CMD that wants the same key would wait for itself:\n"
+    "it ends with 64. It knows the outer runs by REDLOCK_HELD, their tokens.\n"
     "redlock forwards TERM, INT, HUP, QUIT, USR1, USR2 and WINCH to that group. When\n"
     "CMD has ended, with any exit code, redlock ends all descendants that CMD left\n"
     "behind, in any process group or session, first by TERM, then by KILL; then it\n"
@@ -383,45 +381,13 @@ static const char *cause_of(redlock_code code)
     }
 }
 
-#define NESTING_MS 20
-
-/* After each refusal, and not before: the nodes tell who has the lock. */
-static void check_nesting(evutil_socket_t fd, short what, void *arg)
-{
-    struct run *run = arg;
-    redlock_node nodes[REDLOCK_NODES_MAX];
-    size_t count = redlock_explain(run->lease, nodes, REDLOCK_NODES_MAX);
-    (void)fd;
-    (void)what;
-    if (run->is_nested ||
-        !nesting_waits_for_itself(nodes, count, redlock_client_quorum(run->cli->client)))
-        return;
-    run->is_nested = true;
-    redlock_cancel(run->lease);
-}
-
-static void begin_nesting(struct run *run)
-{
-    const struct timeval every = {.tv_usec = NESTING_MS * 1000};
-    run->nesting = event_new(run->cli->base, -1, EV_PERSIST, check_nesting, run);
-    if (!run->nesting || event_add(run->nesting, &every) != 0)
-        cli_fail(CLI_FAILED, "run: no events: out of memory or descriptors");
-}
-
-static void end_nesting(struct run *run)
-{
-    if (run->nesting)
-        event_free(run->nesting);
-    run->nesting = NULL;
-}
-
 static void on_acquired(redlock_lease *lease, const redlock_result *result, void *arg)
 {
     struct run *run = arg;
     redlock_node nodes[REDLOCK_NODES_MAX];
     size_t count = redlock_explain(lease, nodes, REDLOCK_NODES_MAX);
     cli_waiting_end(&run->waiting);
-    end_nesting(run);
+    nesting_end(&run->nesting);
     run->held = result->code == REDLOCK_OK;
     run->fence = redlock_fence(lease);
     run->since_us = keeper_clock();
@@ -429,7 +395,7 @@ static void on_acquired(redlock_lease *lease, const redlock_result *result, void
     if (run->signal != 0) {
         cli_say(run->cli, "%s: %s; the lock is not held", run->key, strsignal(run->signal));
         conclude(run, CLI_SIGNALLED + run->signal, "signalled");
-    } else if (!run->held && run->is_nested) {
+    } else if (!run->held && run->nesting.found) {
         cli_complain(
             "%s: this command is part of the job that has the lock: it would wait "
             "for itself",
@@ -509,8 +475,7 @@ static void begin(struct run *run)
     if (code != REDLOCK_OK)
         cli_fail_start(code, run->key);
     cli_waiting_begin(&run->waiting, cli, run->key, &run->lease);
-    if (nesting_is_inner())
-        begin_nesting(run);
+    nesting_begin(&run->nesting, cli, &run->lease);
 }
 
 static void end(struct run *run)

@@ -4,6 +4,7 @@
 
 #include "child.h"
 #include "cli.h"
+#include "nesting.h"
 
 #define KILL_AFTER_SHARE 4 /* --kill-after is at most the TTL divided by this */
 
@@ -33,13 +34,12 @@ struct run {
     redlock_lease *lease;
     struct child child;
     struct event *reports, *signals, *timer;
-    struct event *nesting; /* NULL: it is no inner run, or does not wait any more */
     struct cli_waiting waiting;
+    struct nesting nesting;
     enum run_stage stage;
     int64_t
         deadline_us; /* the last that the keeper confirmed, or an earlier one; 0: none */
     bool held, lost, ran, gave_up, done;
-    bool is_nested;   /* an outer run has the lock */
     int signal;       /* the signal that ended the wait; 0: none */
     int64_t since_us; /* when the lock was first held */
     int64_t held_ms;

@@ -26,9 +26,39 @@ redlock_hold *rl_hold_new(struct rl_loop_owner *loop, const redlock_lock_options
     hold->loop = loop;
     hold->code = REDLOCK_NOT_HELD;
     hold->options = *options;
-    hold->handles = hold->depth = 1;
+    atomic_store(&hold->uses, ((struct rl_uses){1, 1}));
     atomic_store(&hold->lost, true);
     return hold;
+}
+
+bool rl_hold_enter(redlock_hold *hold)
+{
+    struct rl_uses then, uses = atomic_load(&hold->uses);
+    do {
+        if (uses.levels == 0)
+            return false;
+        then = (struct rl_uses){uses.handles + 1, uses.levels + 1};
+    } while (!atomic_compare_exchange_weak(&hold->uses, &uses, then));
+    return true;
+}
+
+struct rl_uses rl_hold_leave(redlock_hold *hold)
+{
+    struct rl_uses then, uses = atomic_load(&hold->uses);
+    do
+        then = (struct rl_uses){uses.handles, uses.levels - (uses.levels > 0)};
+    while (!atomic_compare_exchange_weak(&hold->uses, &uses, then));
+    return uses;
+}
+
+struct rl_uses rl_hold_drop(redlock_hold *hold)
+{
+    struct rl_uses then, uses = atomic_load(&hold->uses);
+    do
+        then =
+            (struct rl_uses){uses.handles - 1, uses.levels - (uses.levels == uses.handles)};
+    while (!atomic_compare_exchange_weak(&hold->uses, &uses, then));
+    return uses;
 }
 
 void rl_hold_delete(redlock_hold *hold)

@@ -8,6 +8,11 @@
 
 struct rl_process_lease;
 
+/* How often a hold was returned and not freed (handles), and not unlocked (levels). */
+struct rl_uses {
+    uint32_t handles, levels;
+};
+
 struct redlock_hold {
     struct rl_job report; /* calls on_lost */
     struct rl_loop_owner *loop;
@@ -23,8 +28,7 @@ struct redlock_hold {
     bool freed;                /* while on_lost was running */
     struct rl_binding binding; /* to the thread that locked, unless any_thread is set */
     struct rl_thread *thread;  /* the same; NULL: none, or it has ended */
-    unsigned handles;          /* how often it was returned, and not freed */
-    unsigned depth;            /* how often it was returned, and not unlocked */
+    _Atomic(struct rl_uses) uses;
 };
 
 redlock_hold *rl_hold_new(struct rl_loop_owner *loop, const redlock_lock_options *options);
@@ -33,6 +37,15 @@ static inline bool rl_hold_is_ours(const redlock_hold *hold)
 {
     return rl_loop_owner_is_ours(hold->loop);
 }
+
+/*
+ * They need no mutex. No level is added after the last one was removed. rl_hold_drop()
+ * removes a handle, and its level unless that was removed before. Leaving and dropping
+ * return the uses before.
+ */
+bool rl_hold_enter(redlock_hold *hold);
+struct rl_uses rl_hold_leave(redlock_hold *hold);
+struct rl_uses rl_hold_drop(redlock_hold *hold);
 
 /* Frees it, without the mutex. The hold must have no lease and no other user. */
 void rl_hold_delete(redlock_hold *hold);

@@ -153,11 +153,10 @@ static void on_thread_end(struct rl_binding *binding)
 
 /* --- locking again --- */
 
-static redlock_code extend_for(struct rl_process_lease *lease,
-                               const redlock_lock_options *options)
+static redlock_code extend_for(redlock_hold *hold, const redlock_lock_options *options)
 {
+    struct rl_process_lease *lease = hold->lease;
     int64_t ttl = lease->options.ttl_ms;
-    redlock_hold *hold = lease->owner;
     if (rl_process_lease_has_left(lease, options->min_validity_ms))
         return REDLOCK_OK;
     redlock_code code =
@@ -168,27 +167,20 @@ static redlock_code extend_for(struct rl_process_lease *lease,
     return code;
 }
 
-static redlock_code enter(struct rl_process_lease *lease,
-                          const redlock_lock_options *options, redlock_hold **ret_hold)
+static redlock_code enter(redlock_hold *hold, const redlock_lock_options *options)
 {
-    redlock_hold *hold = lease->owner;
-    if (options->fenced && !lease->options.fenced)
+    if (options->fenced && !hold->lease->options.fenced)
         return rl_fail(REDLOCK_BAD_OPTION,
                        "this thread has the lock, and not as a fenced one");
-    if (hold->handles == REDLOCK_DEPTH_MAX)
+    if (atomic_load(&hold->uses).handles >= REDLOCK_DEPTH_MAX)
         return rl_fail(REDLOCK_BUSY, "this thread has locked it %d times",
                        REDLOCK_DEPTH_MAX);
-    redlock_code code = extend_for(lease, options);
-    if (code != REDLOCK_OK)
-        return code;
-    hold->handles++;
-    hold->depth++;
-    *ret_hold = hold;
+    if (!rl_hold_enter(hold))
+        return rl_fail(REDLOCK_NOT_HELD, "another thread is unlocking it");
     return REDLOCK_OK;
 }
 
-/* True: the calling thread has the lock, and *ret_code is the result of locking it again.
- */
+/* True: the calling thread has the lock; *ret_code: the result of locking it again. */
 static bool lock_again(redlock_sync *sync, redlock_key *keys, size_t count,
                        const redlock_lock_options *options, redlock_hold **ret_hold,
                        redlock_code *ret_code)
@@ -198,9 +190,15 @@ static bool lock_again(redlock_sync *sync, redlock_key *keys, size_t count,
     struct rl_key *key = rl_key_find(&sync->leases.keys, keys, count);
     bool has = key && rl_process_lease_is_held(key->lease) && thread &&
                key->lease->owner->thread == thread;
-    if (has)
-        *ret_code = enter(key->lease, options, ret_hold);
+    redlock_hold *hold = has ? key->lease->owner : NULL;
+    bool entered = has && (*ret_code = enter(hold, options)) == REDLOCK_OK;
+    if (entered) /* while this waits, another thread may unlock and free its use of it */
+        *ret_code = extend_for(hold, options);
     rl_loop_owner_unlock(&sync->loop);
+    if (entered && *ret_code != REDLOCK_OK)
+        rl_unlock_undo(hold);
+    else if (entered)
+        *ret_hold = hold;
     return has;
 }
 

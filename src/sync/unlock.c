@@ -43,31 +43,30 @@ static redlock_code give_up(redlock_hold *hold, unsigned how)
     return code == REDLOCK_OK ? released : code;
 }
 
-/* True: its thread locked it more than once, so it still has the lock. */
-static bool leave(redlock_hold *hold, unsigned how, redlock_code *ret_code)
-{
-    rl_loop_owner_lock(hold->loop);
-    bool stays = hold->depth > 1;
-    *ret_code = stays ? hold->code : REDLOCK_OK;
-    if (stays && how == REDLOCK_DISOWN)
-        *ret_code = REDLOCK_BUSY;
-    else if (stays)
-        hold->depth--;
-    rl_loop_owner_unlock(hold->loop);
-    return stays;
-}
-
-static redlock_code unlock(redlock_hold *hold, unsigned how)
+/* The last level was removed. */
+static redlock_code leave_lock(redlock_hold *hold, unsigned how)
 {
     struct rl_loop_owner *loop = hold->loop; /* its callback may free the hold meanwhile */
-    redlock_code left;
-    if (leave(hold, how, &left))
-        return left;
     unbind(hold);
     rl_loop_owner_lock(loop);
     redlock_code code = give_up(hold, how);
     rl_loop_owner_unlock(loop);
     return code;
+}
+
+static redlock_code code_of(redlock_hold *hold)
+{
+    rl_loop_owner_lock(hold->loop);
+    redlock_code code = hold->code;
+    rl_loop_owner_unlock(hold->loop);
+    return code;
+}
+
+static redlock_code unlock(redlock_hold *hold, unsigned how)
+{
+    if (how == REDLOCK_DISOWN && atomic_load(&hold->uses).levels > 1)
+        return REDLOCK_BUSY;
+    return rl_hold_leave(hold).levels > 1 ? code_of(hold) : leave_lock(hold, how);
 }
 
 /* The code of a hold, or of what was done with it. */
@@ -93,29 +92,13 @@ redlock_code redlock_unlock(redlock_hold *hold, unsigned how)
     return code == REDLOCK_OK ? fail_by_code(unlock(hold, how)) : code;
 }
 
-/* True: other calls that returned this hold have yet to free it. */
-static bool drop_handle(redlock_hold *hold)
-{
-    bool ours = rl_hold_is_ours(hold);
-    if (ours)
-        rl_loop_owner_lock(hold->loop);
-    bool stays = hold->handles > 1;
-    if (stays && hold->depth == hold->handles)
-        hold->depth--;
-    if (stays)
-        hold->handles--;
-    if (ours)
-        rl_loop_owner_unlock(hold->loop);
-    return stays;
-}
-
 void redlock_hold_free(redlock_hold *hold)
 {
-    if (!hold || drop_handle(hold))
+    if (!hold || rl_hold_drop(hold).handles > 1)
         return;
     bool may_delete = true;
     if (rl_hold_is_ours(hold)) {
-        (void)unlock(hold, 0);
+        (void)leave_lock(hold, 0);
         rl_loop_owner_lock(hold->loop);
         may_delete = rl_hold_finish_report(hold);
         rl_loop_owner_unlock(hold->loop);
@@ -124,6 +107,12 @@ void redlock_hold_free(redlock_hold *hold)
     }
     if (may_delete)
         rl_hold_delete(hold);
+}
+
+void rl_unlock_undo(redlock_hold *hold)
+{
+    (void)unlock(hold, 0);
+    redlock_hold_free(hold);
 }
 
 /* --- extending --- */

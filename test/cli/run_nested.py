@@ -50,9 +50,9 @@ def _(quorum):
                    env=on(quorum)).expect(0).out.strip()
     check(held.startswith("p") and " " not in held, held)
     quorum.occupy("key", value="other")
-    redlock("run", "-w", "100ms", "key", "--", "true",
+    redlock("run", *PATIENT, "-w", "300ms", "key", "--", "true",
             env={**on(quorum), "REDLOCK_HELD": held}).expect(75)
-    redlock("run", "free", "--", "true", env={**on(quorum), "REDLOCK_HELD": held}).expect(0)
+    redlock("run", *PATIENT, "free", "--", "true", env={**on(quorum), "REDLOCK_HELD": held}).expect(0)
 
 
 @case("more tokens than fit: the outermost are left out")

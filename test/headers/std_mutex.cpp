@@ -412,6 +412,25 @@ void locked_again()
     other.unlock();
 }
 
+/* lost() and valid() of the outer owner must not tell of the inner one's lock. */
+void lost_and_locked_again()
+{
+    redlock::client nodes(uris, patient());
+    redlock_lock_options options;
+    redlock_lock_options_init(&options);
+    options.ttl_ms = 1500;
+    options.watchdog = false;
+    redlock::recursive_mutex mutex(nodes, "lost", options);
+    mutex.lock();
+    while (!mutex.lost())
+        std::this_thread::sleep_for(10ms);
+    expect_error(REDLOCK_EXPIRED, [&] { mutex.lock(); });
+    check(mutex.lost() && mutex.valid() == 0ms, "it stays lost");
+    mutex.unlock();
+    mutex.lock();
+    mutex.unlock();
+}
+
 const test_case cases[] = {
     {"one mutex for all threads", one_mutex_for_all},
     {"a mutex for each thread", a_mutex_for_each},
@@ -428,6 +447,7 @@ const test_case cases[] = {
     {"all query it meanwhile", all_ask_meanwhile},
     {"it is lost", it_is_lost},
     {"it is locked again", locked_again},
+    {"it is lost and locked again", lost_and_locked_again},
     {"an invalid call throws", what_cannot_be_done},
 };
 

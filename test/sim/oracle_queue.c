@@ -161,8 +161,7 @@ static void judge_others(const struct command *command, const struct key *before
     }
 }
 
-/* An entry that a set could not remove from the queue of another of its keys stays there.
- */
+/* A set that did not tell its other keys' queues leaves only its own. */
 static bool leaves(const struct command *command, unsigned resource, struct rl_word entry)
 {
     struct rl_word own = {command->entry, strlen(command->entry)};
