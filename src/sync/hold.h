@@ -38,6 +38,12 @@ static inline bool rl_hold_is_ours(const redlock_hold *hold)
     return rl_loop_owner_is_ours(hold->loop);
 }
 
+static inline struct rl_uses rl_hold_uses(redlock_hold *hold)
+{
+    struct rl_uses uses = atomic_load(&hold->uses);
+    return uses;
+}
+
 /*
  * They need no mutex. No level is added after the last one was removed. rl_hold_drop()
  * removes a handle, and its level unless that was removed before. Leaving and dropping

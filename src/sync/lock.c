@@ -172,7 +172,7 @@ static redlock_code enter(redlock_hold *hold, const redlock_lock_options *option
     if (options->fenced && !hold->lease->options.fenced)
         return rl_fail(REDLOCK_BAD_OPTION,
                        "this thread has the lock, and not as a fenced one");
-    if (atomic_load(&hold->uses).handles >= REDLOCK_DEPTH_MAX)
+    if (rl_hold_uses(hold).handles >= REDLOCK_DEPTH_MAX)
         return rl_fail(REDLOCK_BUSY, "this thread has locked it %d times",
                        REDLOCK_DEPTH_MAX);
     if (!rl_hold_enter(hold))

@@ -64,7 +64,7 @@ static redlock_code code_of(redlock_hold *hold)
 
 static redlock_code unlock(redlock_hold *hold, unsigned how)
 {
-    if (how == REDLOCK_DISOWN && atomic_load(&hold->uses).levels > 1)
+    if (how == REDLOCK_DISOWN && rl_hold_uses(hold).levels > 1)
         return REDLOCK_BUSY;
     return rl_hold_leave(hold).levels > 1 ? code_of(hold) : leave_lock(hold, how);
 }
