@@ -23,7 +23,8 @@ bool rl_members_is_reserved_key(const char *key, size_t len)
 /* --- commands --- */
 
 static void act(struct rl_members *members);
-static void request_history(struct rl_members *members, unsigned node);
+static void request_history(struct rl_members *members,
+                            const struct rl_member_command *command);
 
 static void learn_time(struct rl_members *members, unsigned node, rl_time sent,
                        rl_time reported)
@@ -80,7 +81,7 @@ static void act(struct rl_members *members)
             rl_membership_command_failed(&members->membership, command.node, false,
                                          loop->now);
         else if (command.history)
-            request_history(members, command.node);
+            request_history(members, &command);
     }
     publish(members);
     rl_task_schedule(&members->task, rl_membership_next(&members->membership));
@@ -94,27 +95,28 @@ static void tick(struct rl_task *task)
 
 /* --- the history of a node's data --- */
 
-/* The `seq` of the INFO command. */
-#define ASK_HISTORY 1
-
 /*
  * If a node's master_replid has changed, the node was promoted to master again, or it got a
  * replica. The next greeting then finds that the marker belongs to another process. A
- * client whose connection stays open would not notice, so this client asks.
+ * client whose connection stays open would not notice, so this client asks. The `seq` of
+ * that INFO is the number of the request; of all other commands here it is 0.
  */
-static void request_history(struct rl_members *members, unsigned node)
+static void request_history(struct rl_members *members,
+                            const struct rl_member_command *command)
 {
     static const struct rl_word info[] = {{"INFO", 4}, {"replication", 11}};
-    rl_nodes_send_raw(members->nodes, &members->task, ASK_HISTORY, info, 2, node);
+    rl_nodes_send_raw(members->nodes, &members->task, command->history, info, 2,
+                      command->node);
 }
 
-static void read_history(struct rl_members *members, unsigned node,
+static void read_history(struct rl_members *members, unsigned node, uint32_t request,
                          const struct rl_reply *reply)
 {
     struct rl_word replid = {"", 0};
     if (reply->type == RL_REPLY_STRING)
         replid = rl_info_field(reply, "master_replid");
-    if (!rl_membership_history(&members->membership, node, replid, members->task.loop->now))
+    if (!rl_membership_history(&members->membership, node, request, replid,
+                               members->task.loop->now))
         members->nodes->node[node].reconnect_fault = RL_FAULT_OTHER_PROCESS;
 }
 
@@ -158,8 +160,8 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
     struct rl_answer parsed;
     if (!reply)
         return; /* the connection ended; on_disconnected() handles that */
-    if (op->seq == ASK_HISTORY) {
-        read_history(members, node, reply);
+    if (op->seq != 0) {
+        read_history(members, node, op->seq, reply);
         act(members);
         return;
     }

@@ -66,12 +66,13 @@ Test(membership_confirm, an_unknown_history_matters_only_while_it_is_needed)
     struct stores stores;
     struct agent agent;
     open_registered(&stores, &agent);
-    cr_assert(rl_membership_history(&agent.membership, 0, untold, stores.now));
+    cr_assert(rl_membership_history(&agent.membership, 0, 1, untold, stores.now));
     mismatch_marker(&agent, 0);
     agent_next_command(&agent);
     agent_do(&agent, 0);
     agent_reply_marker(&agent, 0);
-    cr_assert_not(rl_membership_history(&agent.membership, 0, untold, stores.now));
+    cr_assert_not(rl_membership_history(
+        &agent.membership, 0, agent.transit[0].command.history, untold, stores.now));
     cr_assert_eq(agent_state(&agent, 0), RL_MEMBER_UNCONFIRMED);
 }
 
@@ -88,6 +89,26 @@ Test(membership_confirm, a_read_that_fails_confirms_nothing)
     cr_assert(agent_reply_history(&agent, 0));
     cr_assert_eq(agent_state(&agent, 0), RL_MEMBER_UNCONFIRMED);
     agent_run(&agent, 2 * RL_MEMBER_RETRY_DELAY);
+    cr_assert_eq(agent_state(&agent, 0), RL_MEMBER_ACTIVE);
+}
+
+/* The reply to an earlier request comes while the marker is read again. */
+Test(membership_confirm, a_history_from_before_the_last_read_confirms_nothing)
+{
+    struct stores stores;
+    struct agent agent;
+    open_registered(&stores, &agent);
+    mismatch_marker(&agent, 0);
+    agent_next_command(&agent);
+    uint32_t earlier = agent.transit[0].command.history;
+    struct rl_word replid = {stores.store[0].process.replid, RL_RUN_ID};
+    agent_refuse(&agent, 0);
+    stores.now += RL_MEMBER_RETRY_DELAY;
+    cr_assert_eq(agent_next_command(&agent) & 1, 1);
+    cr_assert(rl_membership_history(&agent.membership, 0, earlier, replid, stores.now));
+    cr_assert_eq(agent_state(&agent, 0), RL_MEMBER_UNCONFIRMED);
+    agent_do(&agent, 0);
+    agent_reply(&agent, 0);
     cr_assert_eq(agent_state(&agent, 0), RL_MEMBER_ACTIVE);
 }
 

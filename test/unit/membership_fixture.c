@@ -284,7 +284,7 @@ bool agent_reply_history(struct agent *agent, unsigned node)
 {
     const struct transit *transit = &agent->transit[node];
     cr_assert(transit->command.history, "node %u got no history query", node);
-    return rl_membership_history(&agent->membership, node,
+    return rl_membership_history(&agent->membership, node, transit->command.history,
                                  (struct rl_word){transit->process.replid, RL_RUN_ID},
                                  agent->stores->now);
 }

@@ -307,7 +307,8 @@ void rl_membership_greeted(struct rl_membership *membership, unsigned node,
 {
     struct rl_member *member = &membership->member[node];
     member->greeted = true;
-    member->pending = member->claims = member->unconfirmed = member->confirming = false;
+    member->pending = member->claims = member->unconfirmed = false;
+    member->confirming = 0;
     member->retry_at = 0;
     if (!rl_process_equal(&member->process, process))
         member->pace.known = false; /* it may be the clock of another machine */
@@ -354,15 +355,16 @@ void rl_membership_marker_mismatch(struct rl_membership *membership, unsigned no
 }
 
 bool rl_membership_history(struct rl_membership *membership, unsigned node,
-                           struct rl_word replid, rl_time now)
+                           uint32_t request, struct rl_word replid, rl_time now)
 {
     struct rl_member *member = &membership->member[node];
     bool is_reported = replid.len == RL_RUN_ID;
     bool is_same =
         is_reported && memcmp(replid.text, member->process.replid, RL_RUN_ID) == 0;
-    bool confirms = member->confirming && is_same;
-    member->confirming = false;
-    if (member->unconfirmed && confirms) {
+    bool is_latest = request == member->confirming;
+    if (is_latest)
+        member->confirming = 0;
+    if (member->unconfirmed && is_latest && is_same) {
         member->unconfirmed = false;
         look_later(membership, node, now, now);
     }
@@ -383,7 +385,8 @@ void rl_membership_command_failed(struct rl_membership *membership, unsigned nod
                                   bool again, rl_time now)
 {
     struct rl_member *member = &membership->member[node];
-    member->pending = member->claims = member->confirming = false;
+    member->pending = member->claims = false;
+    member->confirming = 0;
     member->nonce = member->marked ? member->marker.nonce : 0;
     rl_membership_update(membership, now);
     member->look_at = member->retry_at =

@@ -63,13 +63,16 @@ struct rl_member {
     /* Its marker changed on this connection, at `changed_at`, and not by our command; or it
        refused a command because of its marker. Its history is not confirmed yet. */
     bool unconfirmed;
-    bool confirming; /* the client asked for its history, right after reading the marker */
     uint8_t claimed;
     uint8_t index; /* the last one this client saw at this address, as `last` */
     struct rl_incarnation last; /* generation 0: none */
     struct rl_process process;
     struct rl_marker marker;
-    uint64_t nonce; /* of the marker, or of the one that our command writes */
+    /* The client asked for its history, right after a command that reads the marker: the
+       number of that request; 0: none, or that command failed. */
+    uint32_t confirming;
+    uint32_t requests; /* for its history, so far */
+    uint64_t nonce;    /* of the marker, or of the one that our command writes */
     rl_time changed_at;
     struct rl_pace pace;
     rl_time clock_off_at;
@@ -110,9 +113,11 @@ struct rl_membership {
 /* A command to a node: read its marker, or compare and set it. */
 struct rl_member_command {
     uint8_t node;
-    bool history; /* right after it, request the master_replid of the node */
     bool write;
-    bool erase;              /* delete the marker */
+    bool erase; /* delete the marker */
+    /* Right after it, request the master_replid of the node: the number of that request; 0:
+       do not. */
+    uint32_t history;
     struct rl_marker wanted; /* replaces member[node].marker, or a missing one */
 };
 
@@ -168,11 +173,12 @@ void rl_membership_marker_mismatch(struct rl_membership *membership, unsigned no
                                    rl_time sent, rl_time now);
 
 /*
- * The node replied to the request for its history; `replid` is empty if the reply has none.
- * False: the history has changed or cannot be confirmed, so the caller must reconnect.
+ * The node replied to this request for its history; `replid` is empty if the reply has
+ * none. Only the request that followed the latest read confirms anything. False: the
+ * history has changed or cannot be confirmed, so the caller must reconnect.
  */
 bool rl_membership_history(struct rl_membership *membership, unsigned node,
-                           struct rl_word replid, rl_time now);
+                           uint32_t request, struct rl_word replid, rl_time now);
 
 /*
  * A grant that arrives while the node's history is not confirmed counts as UNKNOWN: the

@@ -130,10 +130,10 @@ static bool command_look(struct rl_membership *membership, unsigned node, rl_tim
     struct rl_member *member = &membership->member[node];
     if (now < member->look_at)
         return false;
-    bool history = member->unconfirmed || member->state == RL_MEMBER_ACTIVE;
-    *command = (struct rl_member_command){.node = (uint8_t)node, .history = history};
+    *command = (struct rl_member_command){.node = (uint8_t)node};
+    if (member->unconfirmed || member->state == RL_MEMBER_ACTIVE)
+        command->history = member->confirming = ++member->requests;
     member->pending = true;
-    member->confirming |= history;
     return true;
 }
 
