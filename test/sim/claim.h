@@ -32,6 +32,15 @@ struct vote {
     struct seal seal;
 };
 
+/* The latest round of extensions. */
+struct extension {
+    uint64_t iteration;         /* of its process, in which it was asked for; 0: none */
+    rl_node_set asked, granted; /* asked: those that have not refused */
+    int64_t ttl_ms;
+    int64_t due; /* it is lost, and the next one begins before; true time; 0: it is not */
+    bool is_unsure; /* since the last success, a command was sent twice */
+};
+
 struct command;
 struct user;
 
@@ -73,6 +82,7 @@ struct claim {
     rl_node_set was_held, voted; /* ever */
     char value[NODES_MAX][REDLOCK_TOKEN_MAX + 1];
     unsigned acquires[NODES_MAX]; /* that were executed */
+    struct extension extension;
 
     /* By servers: */
     rl_node_set is_ghost;       /* an old state, or a late message, brought it back */

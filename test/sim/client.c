@@ -172,6 +172,7 @@ void client_start(struct client *client)
     client->checks = client->drains = 0;
     client->born = events_now();
     client->doubts_until = 0;
+    client->knows_deployment = false;
     memset(client->node, 0, sizeof(client->node));
     process_call(&client->process, make, client);
     TRACE("client %u begins as process %u", client->index + 1, client->number);

@@ -23,6 +23,9 @@ struct acquainted {
     bool is_duplicate;     /* its server is also another node of the list */
     bool is_doubtful;      /* perhaps it is known by a greeting with nonsense in it */
     uint64_t nonce;        /* of its marker, as it was read last */
+    uint64_t refused;      /* a nonce that it refused since then; 0: none ... */
+    uint64_t refused_in;   /* ... as was read in this iteration */
+    bool is_greeted;       /* the marker was read on the connection that is there now */
     bool was_marked;       /* a marker was there once */
     int64_t heard_at;      /* when a reply with a token was read last; true time */
     struct sample sample;
@@ -44,8 +47,9 @@ struct client {
     struct user user[USERS_MAX];
     struct event returns;
     struct acquainted node[NODES_MAX];
-    int64_t doubts_until; /* of its own clock; true time */
-    int64_t second;       /* that is counted, and the commands in it */
+    bool knows_deployment; /* it had a marker of a majority at one moment */
+    int64_t doubts_until;  /* of its own clock; true time */
+    int64_t second;        /* that is counted, and the commands in it */
     unsigned commands;
 
     /* An operator's: */

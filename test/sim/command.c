@@ -5,6 +5,8 @@
 #include <strings.h>
 
 #include "core/kind.h"
+#include "core/marker.h"
+#include "faults.h"
 #include "oracle.h"
 #include "world.h"
 
@@ -54,6 +56,14 @@ static int64_t number_of(struct rl_word word)
     for (size_t i = 0; i < word.len && word.text[i] >= '0' && word.text[i] <= '9'; i++)
         number = 10 * number + (word.text[i] - '0');
     return number;
+}
+
+/* 0: the text of a node that may not vote. */
+static uint64_t nonce_of(struct rl_word word)
+{
+    char text[RL_NONCE + 1];
+    copy_text(text, sizeof(text), word);
+    return strtoull(text, NULL, 16);
 }
 
 /* --- what a process writes --- */
@@ -122,6 +132,8 @@ static void parse_script(struct command *command, const struct request *request,
     command->is_locking = command->ask == ASK_ACQUIRE || command->ask == ASK_EXTEND;
     if (command->is_locking)
         command->ttl_ms = number_of(arg[fenced ? 3 : 1]);
+    if (fenced)
+        command->said_nonce = nonce_of(arg[args - 1]);
     if (command->ask == ASK_EXTEND)
         command->recreates = is(arg[fenced ? 5 : 2], "1");
     if (is_of_waiter(command, fenced, args, &at)) {
@@ -333,6 +345,7 @@ static enum truth read_reply(struct command *command, struct rl_word reply)
     }
     command->is_no_script = strncmp(text, "-NOSCRIPT", 9) == 0;
     command->is_refusal = is_of_node(text);
+    command->is_mismatch = strncmp(text, "-MARKER ", 8) == 0;
     command->is_not_queued = true;
     if (strncmp(text, "-WRONGTYPE", 10) == 0) /* something else is there */
         return TRUTH_HELD;
@@ -417,6 +430,7 @@ void *command_ran(const struct node_command *command, struct rl_word reply, bool
               ask_names[ours->ask], ours->claim ? ours->claim->token : "", ours->client + 1,
               truths[ours->truth], ours->is_straggler ? ", too late" : "");
     oracle_ran(ours);
+    fault_delay_first_time(ours);
     if (ours->ask == ASK_BREAK)
         oracle_compare(server, &before, LOSS_BREAK);
     if (oracle_judges_queue(ours))
@@ -441,6 +455,7 @@ static void on_read(struct connection *connection, void *note)
     command->is_unsure = account->is_garbled;
     if (client->number == command->client_number)
         oracle_heard(command, !client_is_link(client, connection->owner));
+    fault_meet_late_time(command);
     free(command);
 }
 

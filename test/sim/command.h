@@ -53,14 +53,16 @@ struct command {
     struct claim *claim;    /* NULL: no token of a client */
     int64_t ttl_ms;
     char entry[96];
-    int64_t said;       /* true time */
-    uint64_t iteration; /* of its process, then */
-    int64_t said_raw;   /* by the client's unslewed clock: not later than it may believe */
+    int64_t said;        /* true time */
+    uint64_t iteration;  /* of its process, then */
+    int64_t said_raw;    /* by the client's unslewed clock: not later than it may believe */
+    uint64_t said_nonce; /* of the marker under which it asks; 0: none */
 
     /* When it was executed: */
     enum truth truth;
     bool is_no_script;
     bool is_refusal;    /* an error of the node itself: it must be greeted again */
+    bool is_mismatch;   /* the marker is another than the command says */
     bool is_not_queued; /* its queue entry could not be added or removed */
     int64_t ran;
     uint32_t nth; /* of all that servers executed */

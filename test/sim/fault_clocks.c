@@ -8,7 +8,8 @@
  */
 static bool is_steady(void)
 {
-    return world.plan.fenced && (!world.plan.hasty || world.phase != PHASE_STORM);
+    bool errs = world.plan.hasty && plan_disturbs(&world.plan);
+    return world.plan.fenced && (!errs || world.phase != PHASE_STORM);
 }
 
 #define STEADY     3     /* both together: two thirds of a half */
@@ -177,6 +178,41 @@ void fault_step(struct server *server)
     TRACE("the clock of server %u is stepped by %lld ms", server->index + 1,
           (long long)(by / VIRTUAL_MS));
     virtual_clock_step(&server->node.clock, by);
+}
+
+static bool may_be_stepped(const struct command *command)
+{
+    return world.plan.fenced && world.phase == PHASE_STORM && command->is_locking &&
+           world.plan.weight[FAULT_STEP] > 0 && command->node < world.plan.n &&
+           command->claim;
+}
+
+/* A lease that is not released everywhere is cleaned up for two TTLs at most. */
+#define OVER_TTLS 2
+
+void fault_delay_first_time(const struct command *command)
+{
+    const struct client *client = &world.client[command->client];
+    const struct server *server = &world.server[command->server];
+    if (!may_be_stepped(command) || world.plan.weight[FAULT_BLOCK] == 0 ||
+        client->node[command->node].sample.at > 0 || command->told_us == 0 ||
+        !draw_once_in(4))
+        return;
+    int64_t ttl = command->ttl_ms * VIRTUAL_MS;
+    int64_t span = draw_between(OVER_TTLS * ttl, 2 * OVER_TTLS * ttl);
+    world.faults[FAULT_BLOCK]++;
+    TRACE("the way back between client %u and server %u is blocked for %lld ms",
+          client->index + 1, server->index + 1, (long long)(span / VIRTUAL_MS));
+    fault_block(client->index, server->index, 2, events_now() + span);
+}
+
+void fault_meet_late_time(const struct command *command)
+{
+    if (!may_be_stepped(command) || command->told_us == 0 || !command->claim->is_over ||
+        !draw_once_in(4))
+        return;
+    world.faults[FAULT_STEP]++;
+    fault_step(&world.server[command->server]);
 }
 
 /* Until the clocks change their rates, or all is well; and of a fenced lock for a while. */

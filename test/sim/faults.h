@@ -17,6 +17,14 @@ void fault_strike(void);
 void fault_meet_raise(struct server *server, unsigned resource);
 void fault_raise_met(struct server *server, unsigned resource);
 
+/*
+ * Around a node's first reply with a time that a client reads: it comes after the attempt
+ * is over, and the clock is set right after that.
+ */
+struct command;
+void fault_delay_first_time(const struct command *command);
+void fault_meet_late_time(const struct command *command);
+
 /* Clocks as the run's bounds have them; `wild`: beyond them. */
 void fault_draw_server_clock(struct server *server);
 void fault_draw_client_clock(struct client *client);

@@ -152,6 +152,7 @@ void oracle_told(struct user *user, enum news news, const redlock_result *result
     if (claim && good) {
         oracle_judge_success(user, result, news == NEWS_HELD);
         claim->has_deadline = true;
+        claim->extension = (struct extension){0};
         user->is_known = true;
         plan_loss_report(user);
     }
@@ -212,6 +213,7 @@ void oracle_adopted(struct user *user, struct claim *claim, bool known)
         claim->granted = claim->rests_on = 0;
     claim->missing = claim->surely_missing = 0;
     claim->gone_in = 0;
+    claim->extension = (struct extension){0};
     claim->asked_last = client->process.iterations + 1; /* the rest is its former lease's */
     claim->asked = rl_all(world.plan.n);
     if (known)
@@ -294,6 +296,8 @@ void oracle_iterated(struct client *client)
                           client->index + 1, i + 1);
     }
     judge_deadlines();
+    if (client->handle)
+        oracle_extensions_iterated(client);
     oracle_clocks_iterated(client);
     oracle_judge_queue(client);
 }

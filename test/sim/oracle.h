@@ -69,8 +69,8 @@ void oracle_begin(void);
 void oracle_said(struct command *command);
 void oracle_ran(struct command *command);
 void oracle_heard(const struct command *command, bool of_subscriber);
-void oracle_left(const struct client *client, unsigned node); /* it closed a connection */
-void oracle_closed(const struct client *client);              /* and without a reset */
+void oracle_left(struct client *client, unsigned node); /* it closed a connection */
+void oracle_closed(const struct client *client);        /* and without a reset */
 
 /* Parts of the marker of a server. */
 struct seal oracle_seal(const struct server *server);

@@ -51,15 +51,6 @@ static void doubt(struct client *client)
         client->node[i].sample.seen_at = 0;
 }
 
-/* Before it knows a deployment nothing depends on clocks. */
-static bool knows_deployment(const struct client *client)
-{
-    unsigned marked = 0;
-    for (unsigned i = 0; i < world.plan.n; i++)
-        marked += client->node[i].nonce != 0;
-    return marked > world.plan.n / 2;
-}
-
 /* It may be one: the guard decides. The next reply may be the first again. */
 static void note_fault(struct sample *sample)
 {
@@ -107,7 +98,8 @@ void oracle_sample(struct client *client, const struct command *command)
                 old.history == command->history;
     bool doubts = events_now() < client->doubts_until;
     *sample = (struct sample){
-        .is_known = !doubts && knows_deployment(client),
+        /* Before it knows a deployment nothing depends on clocks. */
+        .is_known = !doubts && client->knows_deployment,
         .server = command->server,
         .process = command->process,
         .history = command->history,

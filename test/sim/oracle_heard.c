@@ -11,15 +11,29 @@ static bool is_doubtful(const struct claim *claim, unsigned node)
     return world.client[claim->client].node[node].sample.is_doubted;
 }
 
-static void hear_marker(struct acquainted *node, const struct command *command)
+static void hear_marker(struct client *client, const struct command *command)
 {
+    struct acquainted *node = &client->node[command->node];
+    unsigned marked = 0;
     bool is_later = command->said > node->sample.fault_at; /* asked for after the doubt */
     if (command->truth != TRUTH_GRANTED)
         return;
     if (command->seal.is_active && is_later)
         node->sample.is_doubted = false;
     node->nonce = command->nonce;
+    node->refused = 0;
     node->was_marked |= command->nonce != 0;
+    node->is_greeted = node->refused_until == 0; /* else the client does not use it */
+    for (unsigned i = 0; i < world.plan.n; i++)
+        marked += client->node[i].is_greeted && client->node[i].nonce != 0;
+    client->knows_deployment |= marked > world.plan.n / 2;
+}
+
+static void hear_mismatch(struct client *client, const struct command *command)
+{
+    struct acquainted *node = &client->node[command->node];
+    node->refused = command->said_nonce;
+    node->refused_in = client->process.iterations;
 }
 
 static void miss(struct claim *claim, unsigned node, uint64_t iteration)
@@ -198,9 +212,11 @@ void oracle_heard(const struct command *command, bool of_subscriber)
     else if (command->told_us > 0 && world.plan.fenced)
         oracle_sample(client, command);
     if (command->ask == ASK_GREETING || command->ask == ASK_MARKER)
-        hear_marker(&client->node[command->node], command);
+        hear_marker(client, command);
     if (command->is_refusal && !command->is_unsure)
         hear_refusal(&client->node[command->node]);
+    if (command->is_mismatch && !command->is_unsure)
+        hear_mismatch(client, command);
     if (!claim || claim_is_former(claim, command))
         return;
     client->node[command->node].heard_at = events_now();
@@ -210,15 +226,20 @@ void oracle_heard(const struct command *command, bool of_subscriber)
         hear_release(client, command, claim);
     if (command->ask == ASK_RAISE && command->truth == TRUTH_GRANTED)
         claim->vote[command->node].fence = command->fence;
+    if (command->ask == ASK_EXTEND)
+        oracle_hear_extension(command, claim);
     hear_holder(command, claim);
     if (command->is_locking)
         hear_vote(client, command, claim);
 }
 
 /* What was behind another reply that made the client close the connection is not parsed. */
-void oracle_left(const struct client *client, unsigned node)
+void oracle_left(struct client *client, unsigned node)
 {
-    if (node >= world.plan.n || client->node[node].heard_at != events_now())
+    if (node >= world.plan.n)
+        return;
+    client->node[node].is_greeted = false;
+    if (client->node[node].heard_at != events_now())
         return;
     for (unsigned i = 0; i < client->users; i++) {
         struct claim *claim = client->user[i].claim;

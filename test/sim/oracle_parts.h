@@ -53,6 +53,14 @@ void oracle_attempt_ends(struct user *user);
 void oracle_judge_joining(const struct command *command);
 void oracle_judge_leaving(const struct command *command);
 
+bool oracle_can_try(const struct client *client); /* q nodes may vote, as it believes */
+
+/* --- oracle_extensions.c --- */
+
+void oracle_say_extension(const struct command *command, struct claim *claim);
+void oracle_hear_extension(const struct command *command, struct claim *claim);
+void oracle_extensions_iterated(const struct client *client);
+
 void oracle_holders_begin(void);
 void oracle_seats_begin(void);
 

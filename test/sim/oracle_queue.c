@@ -262,7 +262,7 @@ void oracle_judge_leaving(const struct command *command)
 }
 
 /* An attempt without enough nodes that may vote ends before anything is sent. */
-static bool can_try(const struct client *client)
+bool oracle_can_try(const struct client *client)
 {
     redlock_node node[NODES_MAX];
     unsigned votes = 0;
@@ -303,7 +303,7 @@ static void note_chances(struct client *client)
     bool waits = false;
     for (unsigned i = 0; i < client->users; i++)
         waits |= client->user[i].is_acquiring;
-    bool can = !world.is_hindered && (!waits || can_try(client));
+    bool can = !world.is_hindered && (!waits || oracle_can_try(client));
     for (unsigned i = 0; i < client->users; i++)
         if (!client->user[i].is_acquiring || !can)
             client->user[i].tried_at = events_now();
@@ -324,7 +324,7 @@ void oracle_judge_queue(const struct client *client)
         due = due < user->called_due ? user->called_due : due;
         if (user->called_by == 0 || user->is_trying || !user->is_acquiring)
             continue;
-        if (!can_try(client)) /* so it may have tried, and sent nothing */
+        if (!oracle_can_try(client)) /* so it may have tried, and sent nothing */
             oracle_forget_calls(user);
         else if (events_now() > due)
             oracle_accuse(INVARIANT_LIVENESS,

@@ -29,6 +29,17 @@ static bool is_too_late(const struct command *command, const struct claim *claim
     return is_over && world.plan.weight[FAULT_ROOM] == 0;
 }
 
+/* Its marker changed, so its data may have: it is asked again once the marker was read. */
+static void judge_nonce(const struct command *command)
+{
+    const struct acquainted *node = &world.client[command->client].node[command->node];
+    if (node->refused != 0 && node->refused == command->said_nonce &&
+        command->iteration > node->refused_in && world.plan.weight[FAULT_ROOM] == 0)
+        oracle_accuse(INVARIANT_BARRED,
+                      "client %u asks node %u under the marker that it refused",
+                      command->client + 1, command->node + 1);
+}
+
 static void judge_asking(const struct command *command, struct claim *claim)
 {
     const struct client *client = &world.client[command->client];
@@ -48,6 +59,7 @@ static void judge_asking(const struct command *command, struct claim *claim)
                       command->node + 1,
                       node->barred_until == CLOCK_NEVER ? "which it must not use"
                                                         : "which is quarantined");
+    judge_nonce(command);
     claim->asked_last = command->iteration;
     int64_t until = events_now() + 2 * command->ttl_ms * VIRTUAL_MS;
     claim->clean_until = claim->clean_until > until ? claim->clean_until : until;
@@ -124,6 +136,8 @@ void oracle_said(struct command *command)
         return;
     if (command->is_locking)
         judge_asking(command, claim);
+    if (command->ask == ASK_EXTEND)
+        oracle_say_extension(command, claim);
     if (command->ask == ASK_ACQUIRE)
         say_acquire(command, claim);
     if (command->ask == ASK_RELEASE)

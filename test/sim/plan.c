@@ -68,13 +68,15 @@ static void draw_fenced(struct plan *plan)
     if (plan->slow)
         plan->events += 3000;
     plan->unadmitted = !plan->duplicate && draw_once_in(8);
-    plan->hasty = plan_disturbs(plan) && draw_once_in(4);
+    plan->hasty = draw_once_in(4);
     plan->distant = plan->n > 2 && stepped && draw_once_in(4);
     if (!plan->distant)
         return;
     unsigned first = (unsigned)events_random(plan->n);
     unsigned other = first + 1 + (unsigned)events_random(plan->n - 1);
-    plan->victims = rl_bit(first) | rl_bit(other % plan->n);
+    plan->victims = rl_bit(first);
+    if (plan->n >= 5) /* a minority: fences follow the median of the clocks */
+        plan->victims |= rl_bit(other % plan->n);
     plan->weight[FAULT_FORGET] = plan->weight[FAULT_FLUSH] = plan->weight[FAULT_SWAP] =
         plan->weight[FAULT_REPLACE] = 0;
 }
@@ -90,7 +92,7 @@ static void draw_faults(struct plan *plan)
     if (!plan->fenced || plan->n < 3) /* one node cannot be told from another */
         plan->weight[FAULT_SWAP] = plan->weight[FAULT_REPLACE] = plan->weight[FAULT_TYPO] =
             0;
-    if (plan->fenced && plan->duplicate && draw_once_in(2)) /* to the end */
+    if (plan->fenced && draw_once_in(plan->duplicate ? 2 : 8)) /* all votes stay */
         for (unsigned i = 0; i < COUNT(disturbing); i++)
             plan->weight[disturbing[i]] = 0;
     if (plan->fenced)

@@ -95,15 +95,15 @@ struct plan {
     int64_t gap;          /* between two faults, about */
     bool queues;          /* users wait in queues, and are notified */
     bool fenced;          /* the locks are */
-    bool distant;         /* the clocks of two of its servers are set by hours */
-    rl_node_set victims;  /* those two */
-    bool hasty;      /* their clients' clocks run faster than servers' clocks may err */
-    bool unadmitted; /* the deployment is yet to be admitted */
-    bool slow;       /* it lasts long, so that quarantines end and begin again */
-    int64_t idle;    /* users rest for so long now and then; 0: they do not */
-    bool durable;    /* the nodes are declared so: no quarantine */
-    bool duplicate;  /* two of the nodes are the same server */
-    bool wild;       /* the clocks leave the bounds, by so much */
+    bool distant;         /* the clocks of one or two of its servers are set by hours */
+    rl_node_set victims;  /* those */
+    bool hasty;           /* time daemons slew their clients' clocks */
+    bool unadmitted;      /* the deployment is yet to be admitted */
+    bool slow;            /* it lasts long, so that quarantines end and begin again */
+    int64_t idle;         /* users rest for so long now and then; 0: they do not */
+    bool durable;         /* the nodes are declared so: no quarantine */
+    bool duplicate;       /* two of the nodes are the same server */
+    bool wild;            /* the clocks leave the bounds, by so much */
     int32_t beyond_ppm;
     bool each;          /* in the calm each of the clients must acquire, not only one */
     bool named;         /* clients know the nodes by names */

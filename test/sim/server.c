@@ -151,7 +151,8 @@ static bool replaces(const struct node_command *command, struct bytes *out)
     const struct command *next = command_next(command);
     command_begins(command);
     if (!errs || (greeting && server->greets)) {
-        if (world.is_audited && next && next->ask == ASK_RAISE && draw_once_in(2))
+        bool meets = world.is_audited || world.plan.distant;
+        if (meets && next && next->ask == ASK_RAISE && draw_once_in(2))
             fault_meet_raise(server, next->taken);
         return false;
     }
