@@ -17,7 +17,8 @@ if not ahead and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[4]) then
   return '1 ' .. time[1] .. ' ' .. time[2] .. ' ' .. known
 end
 local key = KEYS[1]
-local value = redis.call('GET', key)
+-- with look.lua
+local value = found
 if not value then
   return redis.error_reply('AHEAD of the clock')
 end

@@ -3,7 +3,8 @@
 -- Returns code 1: extended, 0: gone, 2: recreated (no vote).
 -- Never shortens the life of a key, as plain_extend.lua. It also raises the fence.
 local key = KEYS[1]
-local value = redis.call('GET', key)
+-- with look.lua
+local value = found
 -- with check_marker.lua
 if not marked then
   return redis.error_reply('MARKER is another')

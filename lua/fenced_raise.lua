@@ -1,7 +1,8 @@
 -- with guard.lua
 -- Returns code 1: the token is stored and the fence is at least ARGV[2]; 0: gone.
 local key = KEYS[1]
-local value = redis.call('GET', key)
+-- with look.lua
+local value = found
 -- with check_marker.lua
 if not marked then
   return redis.error_reply('MARKER is another')

@@ -5,7 +5,8 @@
 -- another value, {value, pttl, now}; a further 0 means that the queue could not be updated.
 -- It raises the fence in every case, unless the fence is too far ahead of the clock.
 local key = KEYS[1]
-local value = redis.call('GET', key)
+-- with look.lua
+local value = found
 if not ahead then
   -- with store_fence.lua
 end

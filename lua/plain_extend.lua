@@ -3,16 +3,17 @@
 -- Returns 1: extended, 0: gone, 2: recreated (no vote), {value, pttl}: another value.
 -- Never shortens the life of a key: an older extension that arrives late must not undo a newer
 -- one.
-local value = redis.call('GET', KEYS[1])
-if value == ARGV[1] then
-  if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
-    redis.call('PEXPIRE', KEYS[1], ARGV[2])
+local key = KEYS[1]
+-- with look.lua
+if found == ARGV[1] then
+  if redis.call('PTTL', key) < tonumber(ARGV[2]) then
+    redis.call('PEXPIRE', key, ARGV[2])
   end
   return 1
-elseif value then
-  return {string.sub(value, 1, 128), redis.call('PTTL', KEYS[1])}
+elseif found then
+  return {string.sub(found, 1, 128), redis.call('PTTL', key)}
 elseif ARGV[3] == '1' then
-  redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
+  redis.call('SET', key, ARGV[1], 'NX', 'PX', ARGV[2])
   return 2
 end
 return 0

@@ -3,8 +3,8 @@
 -- Returns 1: released, 2: released and another client waits, 0: gone, {value, pttl}: another
 -- value; a further 0 means that the queue could not be updated.
 local key = KEYS[1]
-local value = redis.call('GET', key)
-local mine = value == ARGV[1]
+-- with look.lua
+local mine = found == ARGV[1]
 if mine then
   redis.call('DEL', key)
 end
@@ -13,7 +13,7 @@ local entry, waited = ARGV[2], ARGV[3]
 if mine then
   -- with notify.lua
   return awaited and 2 or 1
-elseif value then
-  return {string.sub(value, 1, 128), redis.call('PTTL', key), not entered and 0 or nil}
+elseif found then
+  return {string.sub(found, 1, 128), redis.call('PTTL', key), not entered and 0 or nil}
 end
 return 0

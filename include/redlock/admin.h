@@ -217,11 +217,13 @@ REDLOCK_API redlock_code redlock_check(redlock_client *client, unsigned how,
 
 /*
  * The least ACL rule for this client's prefix and user, as one command: "ACL SETUSER lock
- * ...". Its password is the word SECRET: replace it by yours. Writes at most `room` bytes,
- * the last of them NUL; returns the length of the whole rule in bytes, without the NUL.
+ * ...". Its password is the word SECRET: replace it by yours. `uses`: what the user does
+ * besides, or 0. Writes at most `room` bytes, the last of them NUL; returns the length of
+ * the whole rule in bytes, without the NUL.
  */
-REDLOCK_API size_t redlock_client_acl(const redlock_client *client, char *text,
-                                      size_t room);
+#define REDLOCK_ACL_REDISSON 1u /* locks in Redisson's layout */
+REDLOCK_API size_t redlock_client_acl(const redlock_client *client, unsigned uses,
+                                      char *text, size_t room);
 
 #ifdef __cplusplus
 }

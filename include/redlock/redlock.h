@@ -435,6 +435,14 @@ typedef struct redlock_lease_options {
     /* Called after each extension by the watchdog: `valid_ms` is the new validity. */
     redlock_lease_fn *on_extended;
     void *extended_arg;
+
+    /*
+     * Store the lock as Redisson's RLock does, so that Java services share the key: on each
+     * node a hash. It excludes, and is excluded by, a RedissonRedLock of one RLock per node
+     * without a lease time, and every lock of this library. Plain, and of one key.
+     * docs/kinds.md names the classes of Redisson that it does not exclude.
+     */
+    bool redisson;
 } redlock_lease_options;
 
 /* TTL 30 s, one attempt, watchdog on, margin 0, retries of 20 ms growing to 500 ms. */

@@ -196,6 +196,7 @@ typedef struct redlock_lock_options {
      * redlock_hold_extend().
      */
     bool recursive;
+    bool redisson; /* see redlock_lease_options */
 } redlock_lock_options;
 
 /* TTL 30 s, watchdog on, margin 0, REDLOCK_HANDOFFS. */

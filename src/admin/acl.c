@@ -67,7 +67,7 @@ static void add_calls(struct list *list, const struct rl_script *script)
 }
 
 /* The commands that the client sends, then those that the scripts call. */
-size_t rl_acl_rights(struct rl_acl_right ret_right[RL_ACL_RIGHTS_MAX])
+static size_t list_rights(bool redisson, struct rl_acl_right ret_right[RL_ACL_RIGHTS_MAX])
 {
     struct list list = {.right = ret_right};
     size_t kinds;
@@ -78,10 +78,17 @@ size_t rl_acl_rights(struct rl_acl_right ret_right[RL_ACL_RIGHTS_MAX])
     add(&list, "EVALSHA", 7);
     for (size_t i = 0; i < kinds; i++)
         for (size_t text = 0; text < RL_COMMANDS; text++)
-            if (kind[i].script[text])
+            if (kind[i].script[text] && (redisson || kind[i].form != RL_FORM_REDISSON))
                 add_calls(&list, kind[i].script[text]);
     add(&list, "TIME", 4);
+    if (redisson) /* under pcall() */
+        add(&list, "HEXISTS", 7);
     return list.count;
+}
+
+size_t rl_acl_rights(struct rl_acl_right ret_right[RL_ACL_RIGHTS_MAX])
+{
+    return list_rights(false, ret_right);
 }
 
 /* --- trying --- */
@@ -187,19 +194,22 @@ static void put_right(struct line *line, const char *name)
         put(line, (char)tolower((unsigned char)*name));
 }
 
-size_t rl_acl_rule(const char *user, const char *prefix, bool select, char *text,
-                   size_t room)
+size_t rl_acl_rule(const char *user, const char *prefix, bool select, bool redisson,
+                   char *text, size_t room)
 {
     struct line line = {.text = text, .room = room};
     struct rl_acl_right right[RL_ACL_RIGHTS_MAX];
-    size_t count = rl_acl_rights(right);
+    size_t count = list_rights(redisson, right);
     put_text(&line, "ACL SETUSER ");
     put_user(&line, user);
     put_text(&line, " reset on >SECRET ~");
     put_pattern(&line, prefix);
     put_text(&line, "* resetchannels &");
     put_pattern(&line, prefix);
-    put_text(&line, "!wake:* -@all");
+    put_text(&line, "!wake:*");
+    if (redisson)
+        put_text(&line, " &redisson_lock__channel:*");
+    put_text(&line, " -@all");
     put_right(&line, "INFO");
     for (size_t i = 0; i < count; i++)
         put_right(&line, right[i].name);

@@ -6,7 +6,8 @@
 
 #include "health_rules.h"
 
-/* Lists all rights, without a fault. Returns their number. */
+/* Lists all rights, without a fault, but those that only Redisson's layout needs. Returns
+   their number. */
 size_t rl_acl_rights(struct rl_acl_right ret_right[RL_ACL_RIGHTS_MAX]);
 
 #define RL_ACL_RIGHT_WORDS 6
@@ -24,9 +25,9 @@ enum rl_fault rl_acl_right_read(const struct rl_acl_right *right,
 
 /*
  * Writes the ACL rule as one line. Like snprintf(), returns its full length. `select`: add
- * the right to SELECT.
+ * the right to SELECT. `redisson`: add what locks in Redisson's layout need.
  */
-size_t rl_acl_rule(const char *user, const char *prefix, bool select, char *text,
-                   size_t room);
+size_t rl_acl_rule(const char *user, const char *prefix, bool select, bool redisson,
+                   char *text, size_t room);
 
 #endif

@@ -338,7 +338,8 @@ redlock_code redlock_check(redlock_client *client, unsigned how, redlock_check_f
     return code;
 }
 
-size_t redlock_client_acl(const redlock_client *client, char *text, size_t room)
+size_t redlock_client_acl(const redlock_client *client, unsigned uses, char *text,
+                          size_t room)
 {
     const redlock_options *options = &client->options;
     const char *user = NULL;
@@ -350,5 +351,5 @@ size_t redlock_client_acl(const redlock_client *client, char *text, size_t room)
     }
     user = user ? user : options->username;
     return rl_acl_rule(user ? user : "lock", options->prefix ? options->prefix : "", select,
-                       text, room);
+                       uses & REDLOCK_ACL_REDISSON, text, room);
 }

@@ -12,7 +12,7 @@
 #include "redlock/admin.h"
 
 /* The rights are listed by acl.h. */
-#define RL_ACL_RIGHTS_MAX 16
+#define RL_ACL_RIGHTS_MAX 24
 #define RL_ACL_RIGHT_NAME 24
 
 /*

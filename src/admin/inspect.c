@@ -24,7 +24,7 @@ struct inspection {
 static struct rl_message message_of(const struct inspection *inspection)
 {
     return (struct rl_message){
-        .kind = rl_kind_that_is(false, false),
+        .kind = rl_kind_that_is(false, RL_FORM_KEY),
         .command = inspection->command,
         .args = {.key = {inspection->key, inspection->key_len}},
     };

@@ -104,8 +104,10 @@ void run_print_json(const struct run *run)
     json_object_update_new(
         object,
         json_pack("{s:s, s:o, s:s, s:i, s:I}", "kind",
-                  run->cli->lease.fenced ? "fenced" : "plain", "fence",
-                  run->fence > 0 ? json_integer(run->fence) : json_null(), "cause",
+                  run->cli->lease.fenced     ? "fenced"
+                  : run->cli->lease.redisson ? "redisson"
+                                             : "plain",
+                  "fence", run->fence > 0 ? json_integer(run->fence) : json_null(), "cause",
                   run->cause, "exit", run->exit, "held_ms", (json_int_t)run->held_ms));
     cli_write_json(run->cli, object, stderr);
 }

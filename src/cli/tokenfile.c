@@ -11,7 +11,6 @@
 
 #define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
 #define FILE_MAX     65536 /* 17 keys of 512 bytes, each escaped */
-#define FENCED_MARK  "f:"  /* how the token of a fenced lock begins */
 #define FENCE_MOST   ((INT64_C(1) << 53) - 1)
 
 static void read_boot_id(char boot_id[TOKENFILE_BOOT_ID + 1])
@@ -61,7 +60,10 @@ enum tokenfile_state tokenfile_left(const struct tokenfile *file, int64_t *ret_v
 
 const char *tokenfile_kind(const char *token)
 {
-    return strncmp(token, FENCED_MARK, sizeof(FENCED_MARK) - 1) == 0 ? "fenced" : "plain";
+    bool has_mark = token[0] && token[1] == ':';
+    return has_mark && token[0] == 'f'   ? "fenced"
+           : has_mark && token[0] == 'r' ? "redisson"
+                                         : "plain";
 }
 
 json_t *tokenfile_json(const struct tokenfile *file, const struct cli_keys *keys)

@@ -307,14 +307,15 @@ static void add_lease(struct lines *lines, const redlock_client *client,
              " min_validity_ms=%" PRId64 " margin_ms=%" PRId64
              " watchdog=%d max_hold_ms=%" PRId64 " retry=%s retry_base_ms=%" PRId64
              " retry_cap_ms=%" PRId64 " spread=%u state=%s cause=%s valid_until=%" PRId64
-             " votes=%s",
+             " votes=%s%s",
              show_lease(line->number, number), show_bytes(line->key, key),
              has_token ? TOKEN_SHOWN : 0, line->token.text + TOKEN_AT, options->fenced,
              options->ttl_ms, options->wait_ms, options->min_validity_ms,
              options->margin_ms, options->watchdog, options->max_hold_ms,
              retries[options->retry], options->retry_base_ms, options->retry_cap_ms,
              lease->spread, lease_names[lease->state], cause_names[lease->cause],
-             lease->timed ? lease->valid - lines->began : -1, show_votes(lease, votes));
+             lease->timed ? lease->valid - lines->began : -1, show_votes(lease, votes),
+             options->redisson ? " redisson=1" : "");
 }
 
 static void add_leases(struct lines *lines, const redlock_client *client)

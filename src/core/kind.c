@@ -34,6 +34,7 @@ static const struct rl_kind kinds[] = {
     {
         .mark = "p",
         .is_of_sets = true,
+        .form = RL_FORM_SET,
         .script =
             {
                 [RL_CMD_ACQUIRE] = &rl_script_set_acquire,
@@ -45,12 +46,23 @@ static const struct rl_kind kinds[] = {
         .mark = "f:",
         .is_fenced = true,
         .is_of_sets = true,
+        .form = RL_FORM_SET,
         .script =
             {
                 [RL_CMD_ACQUIRE] = &rl_script_fenced_set_acquire,
                 [RL_CMD_RAISE_FENCE] = &rl_script_fenced_set_raise,
                 [RL_CMD_EXTEND] = &rl_script_fenced_set_extend,
                 [RL_CMD_RELEASE] = &rl_script_fenced_set_release,
+            },
+    },
+    {
+        .mark = "r:",
+        .form = RL_FORM_REDISSON,
+        .script =
+            {
+                [RL_CMD_ACQUIRE] = &rl_script_redisson_acquire,
+                [RL_CMD_EXTEND] = &rl_script_redisson_extend,
+                [RL_CMD_RELEASE] = &rl_script_redisson_release,
             },
     },
 };
@@ -73,10 +85,11 @@ const struct rl_kind *rl_kind_of(struct rl_word token)
     return &kinds[0];
 }
 
-const struct rl_kind *rl_kind_that_is(bool fenced, bool of_sets)
+const struct rl_kind *rl_kind_that_is(bool fenced, enum rl_form form)
 {
     const struct rl_kind *kind = kinds;
-    while (kind->is_fenced != fenced || kind->is_of_sets != of_sets)
+    assert(!fenced || form != RL_FORM_REDISSON);
+    while (kind->is_fenced != fenced || kind->form != form)
         kind++;
     return kind;
 }
@@ -380,7 +393,7 @@ static bool read_reply(const struct rl_kind *kind, enum rl_command command,
     if (command == RL_CMD_MARKER)
         return read_marker(reply, ret_answer);
     if (command == RL_CMD_INSPECT || command == RL_CMD_BREAK)
-        kind = rl_kind_that_is(false, false);
+        kind = rl_kind_that_is(false, RL_FORM_KEY);
     if (kind->is_fenced)
         return read_fenced(kind, command, reply, ret_answer);
     if (!kind->script[command])

@@ -70,10 +70,19 @@ struct rl_command_args {
 
 #define RL_NO_KEY RL_SET_MAX
 
+/* What a node stores. */
+enum rl_form {
+    RL_FORM_KEY,      /* the token at one key */
+    RL_FORM_SET,      /* the same token at several keys, all or nothing */
+    RL_FORM_REDISSON, /* a hash with the token as its field, as Redisson's RLock stores it
+                       */
+};
+
 struct rl_kind {
     const char *mark; /* its tokens begin with this */
     bool is_fenced;
-    bool is_of_sets; /* several keys, all or nothing */
+    bool is_of_sets; /* RL_FORM_SET */
+    enum rl_form form;
     const struct rl_script *script[RL_COMMANDS];
 };
 
@@ -100,8 +109,8 @@ struct rl_answer {
 /* The kind of a token of this library; the plain kind for any other token. */
 const struct rl_kind *rl_kind_of(struct rl_word token);
 
-/* The kind of fenced or plain locks of one key, or of a set of keys. */
-const struct rl_kind *rl_kind_that_is(bool fenced, bool of_sets);
+/* The kind of fenced or plain locks of this form; those of Redisson are plain. */
+const struct rl_kind *rl_kind_that_is(bool fenced, enum rl_form form);
 
 /* The script of this command; empty: it has none. */
 rl_script_set rl_kind_script_bit(const struct rl_kind *kind, enum rl_command command);

@@ -43,12 +43,17 @@ static redlock_code read_options(redlock_client *client, struct rl_lease_config 
     rl_lease_params_of(mine, &client->options, client->nodes.n, client->nodes.q,
                        &config->params);
     read_retry(config);
-    config->kind = rl_kind_that_is(mine->fenced, config->of_sets);
+    if (mine->redisson && (mine->fenced || config->of_sets))
+        return rl_fail(REDLOCK_BAD_OPTION,
+                       "redisson is set: such a lock has one key, and is not fenced");
+    config->kind = rl_kind_that_is(mine->fenced, config->of_sets  ? RL_FORM_SET
+                                                 : mine->redisson ? RL_FORM_REDISSON
+                                                                  : RL_FORM_KEY);
     config->waits = mine->wait_ms != 0;
     return REDLOCK_OK;
 }
 
-_Static_assert(offsetof(redlock_lease_options, extended_arg) + sizeof(void *) ==
+_Static_assert(offsetof(redlock_lease_options, redisson) + sizeof(void *) ==
                    sizeof(redlock_lease_options),
                "options_equal() compares each option: also the new last one");
 
@@ -63,7 +68,7 @@ static bool options_equal(const redlock_lease_options *a, const redlock_lease_op
            a->retry_cap_ms == b->retry_cap_ms && a->retry_fn == b->retry_fn &&
            a->retry_arg == b->retry_arg && a->on_lost == b->on_lost &&
            a->lost_arg == b->lost_arg && a->on_extended == b->on_extended &&
-           a->extended_arg == b->extended_arg;
+           a->extended_arg == b->extended_arg && a->redisson == b->redisson;
 }
 
 redlock_code rl_lease_config_get(redlock_client *client,

@@ -128,7 +128,9 @@ static redlock_code make_adopted(redlock_client *client, const redlock_key *keys
         return code;
     size_t token_len = strlen(token);
     int64_t fence = mine.fence;
-    mine.fenced = rl_kind_of((struct rl_word){token, token_len})->is_fenced;
+    const struct rl_kind *kind = rl_kind_of((struct rl_word){token, token_len});
+    mine.fenced = kind->is_fenced;
+    mine.redisson = kind->form == RL_FORM_REDISSON;
     mine.fence = 0; /* not part of the shared config */
     redlock_lease *lease;
     code = make_lease(client, keys, count, &mine, 1, token, &lease);

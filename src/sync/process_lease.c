@@ -139,7 +139,8 @@ static struct rl_key_waiter *find_next_waiter(const struct rl_process_lease *lea
 {
     struct rl_key_waiter *waiter = TAILQ_FIRST(&lease->key->waiters);
     const redlock_lock_options *a = &lease->options, *b = waiter ? waiter->options : NULL;
-    bool agree = b && !waiter->token && a->fenced == b->fenced && a->ttl_ms == b->ttl_ms &&
+    bool agree = b && !waiter->token && a->fenced == b->fenced &&
+                 a->redisson == b->redisson && a->ttl_ms == b->ttl_ms &&
                  a->margin_ms == b->margin_ms && a->watchdog == b->watchdog &&
                  a->max_hold_ms == 0 && b->max_hold_ms == 0;
     return agree ? waiter : NULL;
@@ -434,6 +435,7 @@ static redlock_lease_options lease_options(const struct rl_key_waiter *waiter,
     redlock_lease_options options;
     redlock_lease_options_init(&options);
     options.fenced = lease->options.fenced;
+    options.redisson = lease->options.redisson;
     options.fence = waiter->token ? lease->options.fence : 0;
     options.ttl_ms = lease->options.ttl_ms;
     options.wait_ms = waiter->one_attempt ? 0 : rl_left_ms(waiter->deadline);

@@ -229,10 +229,10 @@ Test(check, the_acl_rule_has_the_clients_prefix)
     struct quorum s;
     char text[400], shorter[4];
     quorum_open_fresh_with(&s, 3, &options);
-    size_t len = redlock_client_acl(s.client, text, sizeof(text));
+    size_t len = redlock_client_acl(s.client, 0, text, sizeof(text));
     cr_assert_eq(len, strlen(text));
     cr_assert_not_null(strstr(text, "ACL SETUSER app reset on >SECRET ~lock:* "));
-    cr_assert_eq(redlock_client_acl(s.client, shorter, sizeof(shorter)), len);
+    cr_assert_eq(redlock_client_acl(s.client, 0, shorter, sizeof(shorter)), len);
     cr_assert_str_eq(shorter, "ACL");
     quorum_close(&s);
 }

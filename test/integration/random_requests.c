@@ -25,7 +25,10 @@ static const struct rl_word keys[] = {
     {"z", 1},          {"lock:c!queue", 12},
     {"d\0f", 3},       {"d\0:f", 4},
     {"d\0e!queue", 9}, {"d\0f!queue", 9},
+    {"h", 1},
 };
+
+#define HASH_KEY (COUNT(keys) - 1)
 
 static const char *const values[] = {
     "", "p1", "f:1", "x", "0123456789abcdef active", "7", "a b", "!wake:live 1"};
@@ -91,6 +94,17 @@ static const char *const shapes[] = {
     "ZREM q m m",
     "PUBLISH c v",
     "RPUSH k v",
+    "HSET x m v",
+    "HSET x m i m v",
+    "HINCRBY x m 1",
+    "HINCRBY x m i",
+    "HINCRBY k m 9223372036854775807",
+    "HEXISTS x m",
+    "HDEL x m",
+    "HDEL x m m",
+    "HLEN x",
+    "HKEYS x",
+    "HGETALL x",
     "PING",
     "PING v",
     "CONFIG GET appendfsync",
@@ -203,9 +217,10 @@ static const char *const scripts[] = {
     "return {t[1] * 1000000 + t[2], redis.call('PTTL', 'z'), t.x .. 'y'}",
 };
 
-static const char *const rights[] = {"get",     "set",  "time",  "pttl",    "pexpire",
-                                     "del",     "zadd", "zrem",  "zrange",  "publish",
-                                     "evalsha", "scan", "rpush", "flushall"};
+static const char *const rights[] = {"get",     "set",  "time",    "pttl",     "pexpire",
+                                     "del",     "zadd", "zrem",    "zrange",   "publish",
+                                     "evalsha", "scan", "rpush",   "flushall", "hset",
+                                     "hincrby", "hdel", "hexists", "hkeys",    "hlen"};
 
 /* The scripts of the library. */
 #define LIBRARY_MAX 32
@@ -269,6 +284,7 @@ static struct rl_word of_kind(struct draft *draft, char kind)
     const struct rl_script *script = library[prng_below(prng, libraries)];
     switch (kind) {
     case 'k': return PICK(prng, keys);
+    case 'x': return keys[prng_below(prng, 4) ? HASH_KEY : prng_below(prng, COUNT(keys))];
     case 'q': return keys[prng_below(prng, 8) ? 12 : prng_below(prng, COUNT(keys))];
     case 'v': return operation_word(PICK(prng, values));
     case 'm': return operation_word(PICK(prng, members));
@@ -380,9 +396,11 @@ unsigned requests_for_all_keys(struct bytes *out)
         struct rl_word value[] = {operation_word("GET"), keys[i]};
         struct rl_word queue[] = {operation_word("ZRANGE"), keys[i], operation_word("0"),
                                   operation_word("-1"), operation_word("WITHSCORES")};
+        struct rl_word fields[] = {operation_word("HGETALL"), keys[i]};
         request_of_words(out, expires, COUNT(expires));
         request_of_words(out, value, COUNT(value));
         request_of_words(out, queue, COUNT(queue));
+        request_of_words(out, fields, COUNT(fields));
     }
-    return 3 * COUNT(keys);
+    return 4 * COUNT(keys);
 }

@@ -123,7 +123,7 @@ static void read_texts(struct client *client)
     size_t record = redlock_client_record(client->handle, text, room);
     bool right = room == 0 || (record < room ? strlen(text) == record
                                              : strlen(text) < room); /* whole lines */
-    size_t rule = redlock_client_acl(client->handle, text, room);
+    size_t rule = redlock_client_acl(client->handle, 0, text, room);
     right = right && (room == 0 || strlen(text) == (rule < room ? rule : room - 1));
     if (!right || rule == 0)
         oracle_accuse(INVARIANT_TOLD, "client %u: a text of %zu and one of %zu bytes",

@@ -211,19 +211,29 @@ void fault_break_key(struct server *server)
 static void put_foreign(struct server *server, const char *text, const char *value,
                         bool list)
 {
+    bool hash = list && world.plan.kind == KIND_REDISSON; /* of a Java service */
     struct rl_word name = {text, strlen(text)};
     struct keyspace *keyspace = &server->node.redis->keyspace;
     keyspace->keeps_expired = false;
     if (keyspace_find(keyspace, 0, name, server_ms(server)))
         return;
-    struct key *key = keyspace_add(keyspace, 0, name, list ? KEY_LIST : KEY_STRING);
+    struct key *key = keyspace_add(keyspace, 0, name,
+                                   hash   ? KEY_HASH
+                                   : list ? KEY_LIST
+                                          : KEY_STRING);
+    if (hash)
+        hash_set(&key->hash_value, (struct rl_word){"b98df5fa:37", 11},
+                 (struct rl_word){"1", 1});
     key->expires = server_ms(server) + fault_span() / VIRTUAL_MS;
     if (draw_once_in(4))
         key->expires =
             draw_once_in(2) ? KEY_FOREVER : server_ms(server) + 2 * INT64_C(0x7fffffff);
     key->list_len = 1;
     bytes_set(&key->string, (struct rl_word){value, strlen(value)});
-    TRACE("another program puts %s into \"%s\" on server %u", list ? "a list" : "a value",
+    TRACE("another program puts %s into \"%s\" on server %u",
+          hash   ? "a hash"
+          : list ? "a list"
+                 : "a value",
           name.text, server->index + 1);
 }
 

@@ -101,7 +101,7 @@ static void look_at_links(const struct client *client, struct verdict *ret)
 static void look_at_key(unsigned server, unsigned resource, struct verdict *ret)
 {
     const struct key *lock = server_lock(&world.server[server], resource);
-    const struct claim *claim = lock ? claim_of(bytes_word(&lock->string)) : NULL;
+    const struct claim *claim = lock ? claim_of(server_token(lock)) : NULL;
     if (!claim || !should_be_clean(claim, server))
         return;
     ret->broken = INVARIANT_LEFT;

@@ -146,11 +146,10 @@ void plan_cut(struct plan *plan, const struct cut *cut)
         }
 }
 
-#define KINDS_EVERY 4 /* seeds: one of a kind besides single keys */
-
 enum kind plan_kind(uint64_t seed)
 {
-    return seed % KINDS_EVERY == KINDS_EVERY - 1 ? KIND_SET : KIND_SINGLE;
+    static const enum kind kinds[] = {[3] = KIND_SET, [5] = KIND_REDISSON, [7] = KIND_SET};
+    return kinds[seed % COUNT(kinds)];
 }
 
 bool plan_find_kind(const char *name, enum kind *ret_kind)
@@ -186,7 +185,8 @@ void plan_draw(struct plan *plan, uint64_t seed)
     if (plan->kind == KIND_SET && plan->resources == 1)
         plan->resources = 2;
     draw_nodes(plan);
-    plan->fenced = !plan->wild && !plan->durable && draw_once_in(3);
+    plan->fenced =
+        !plan->wild && !plan->durable && plan->kind != KIND_REDISSON && draw_once_in(3);
     if (plan->fenced) { /* the nodes' clocks must not part */
         plan->drift_ppm = FENCED_DRIFT;
         plan->ttl_min = draw_span(80 * VIRTUAL_MS, 8 * VIRTUAL_S);

@@ -73,7 +73,8 @@ _Static_assert(FAULT_COUNT <= 64, "a bit of `without` for each");
 /* Of the locks of a run: each seed has one. */
 #define KINDS(X)                                                                           \
     X(SINGLE, "single")                                                                    \
-    X(SET, "set")
+    X(SET, "set")                                                                          \
+    X(REDISSON, "redisson")
 
 enum kind {
 #define X(name, text) KIND_##name,

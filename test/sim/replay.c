@@ -321,9 +321,12 @@ static int refuse(int code, const char *path, const char *why)
 /* Why it cannot be played; NULL: it can. */
 static const char *obstacle(const struct dump *dump)
 {
-    for (size_t i = 0; i < dump->lease.count; i++)
+    for (size_t i = 0; i < dump->lease.count; i++) {
         if (line_is(&dump->lease.line[i], "fenced", "1"))
             return "a fenced lock: its dump has neither markers nor the nodes' clocks";
+        if (line_is(&dump->lease.line[i], "redisson", "1"))
+            return "a lock in Redisson's layout";
+    }
     return NULL;
 }
 

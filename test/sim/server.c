@@ -30,10 +30,19 @@ const struct key *server_key(const struct server *server, const char *name)
                          server_ms(server));
 }
 
+struct rl_word server_token(const struct key *key)
+{
+    const struct hash *hash = &key->hash_value;
+    if (key->type == KEY_STRING)
+        return bytes_word(&key->string);
+    bool has_one = key->type == KEY_HASH && hash->fields == 1;
+    return has_one ? bytes_word(&hash->field[0].name) : (struct rl_word){"", 0};
+}
+
 const struct key *server_lock(const struct server *server, unsigned resource)
 {
     const struct key *key = server_key(server, world_key(resource));
-    return key && key->type == KEY_STRING ? key : NULL;
+    return key && server_token(key).len > 0 ? key : NULL;
 }
 
 int64_t server_fence(const struct server *server, unsigned resource)
@@ -65,7 +74,7 @@ int64_t server_expires(const struct server *server, unsigned resources,
     int64_t first = INT64_MAX;
     for (unsigned rest = resources; rest; rest &= rest - 1) {
         const struct key *lock = server_lock(server, rl_first(rest));
-        if (!lock || !word_is(bytes_word(&lock->string), token))
+        if (!lock || !word_is(server_token(lock), token))
             return 0;
         first = lock->expires < first ? lock->expires : first;
     }

@@ -47,7 +47,10 @@ void server_end(struct server *server);
 /* Its key, or NULL: there is none now, or it has expired. */
 const struct key *server_key(const struct server *server, const char *name);
 
-/* The token under a key; NULL: none. */
+/* The token that a key may have: a string, or the only field of a hash; else empty. */
+struct rl_word server_token(const struct key *key);
+
+/* The key with a token; NULL: none. */
 const struct key *server_lock(const struct server *server, unsigned resource);
 
 /* What it stores as the fence; 0: nothing. */

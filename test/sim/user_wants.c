@@ -56,6 +56,7 @@ static void want_terms(struct user *user)
     int64_t ttl = user_draw_ttl();
     redlock_lease_options_init(options);
     options->fenced = plan->fenced;
+    options->redisson = plan->kind == KIND_REDISSON && !draw_once_in(3);
     options->ttl_ms = ttl;
     options->watchdog = !draw_once_in(3);
     if (draw_once_in(3))

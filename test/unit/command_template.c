@@ -63,7 +63,8 @@ Test(template, gives_the_bytes_of_a_fresh_one)
         struct rl_command_args args = some_args(&prng, room);
         unsigned which = prng_below(&prng, 4);
         bool whole = prng_below(&prng, 2);
-        const struct rl_kind *kind = rl_kind_that_is(prng_below(&prng, 4) == 0, false);
+        const struct rl_kind *kind =
+            rl_kind_that_is(prng_below(&prng, 4) == 0, RL_FORM_KEY);
         struct rl_command_template *used = &template[which][whole];
         reused += used->kind != NULL;
         fresh.kind = NULL; /* nothing is left of the earlier command */

@@ -422,7 +422,7 @@ Test(acl_rights, of_the_scripts_are_complete_and_each_can_be_tried)
 static const char *acl(const char *user, const char *prefix, bool select)
 {
     static char text[512];
-    size_t len = rl_acl_rule(user, prefix, select, text, sizeof(text));
+    size_t len = rl_acl_rule(user, prefix, select, false, text, sizeof(text));
     cr_assert_eq(len, strlen(text));
     return text;
 }
@@ -444,8 +444,19 @@ Test(acl_rights, rule_has_every_right)
 Test(acl_rights, a_short_buffer_is_filled_and_terminated)
 {
     char text[8] = "xxxxxxx";
-    size_t len = rl_acl_rule("me", "", false, text, sizeof(text));
+    size_t len = rl_acl_rule("me", "", false, false, text, sizeof(text));
     cr_assert_str_eq(text, "ACL SET");
     cr_assert_gt(len, sizeof(text));
-    cr_assert_eq(rl_acl_rule("me", "", false, NULL, 0), len);
+    cr_assert_eq(rl_acl_rule("me", "", false, false, NULL, 0), len);
+}
+
+Test(acl_rights, of_redissons_layout_are_in_the_rule_if_it_is_used)
+{
+    char text[512];
+    rl_acl_rule("me", "a:", false, true, text, sizeof(text));
+    cr_assert_not_null(strstr(text, " &a:!wake:* &redisson_lock__channel:* -@all "));
+    cr_assert_not_null(strstr(text, " +hincrby +hdel "));
+    cr_assert_not_null(strstr(text, " +hexists "));
+    cr_assert_null(strstr(acl("me", "", false), "+h"));
+    cr_assert_null(strstr(acl("me", "", false), "redisson"));
 }

@@ -21,6 +21,15 @@ void command_zadd(struct call *call);
 void command_zrange(struct call *call);
 void command_zrem(struct call *call);
 
+/* hash_commands.c */
+void command_hset(struct call *call);
+void command_hincrby(struct call *call);
+void command_hexists(struct call *call);
+void command_hdel(struct call *call);
+void command_hlen(struct call *call);
+void command_hkeys(struct call *call);
+void command_hgetall(struct call *call);
+
 /* script_commands.c */
 void command_eval(struct call *call);
 void command_evalsha(struct call *call);

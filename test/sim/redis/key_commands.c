@@ -104,8 +104,10 @@ void command_del(struct call *call)
 
 void command_type(struct call *call)
 {
-    static const char *const names[] = {
-        [KEY_STRING] = "string", [KEY_ZSET] = "zset", [KEY_LIST] = "list"};
+    static const char *const names[] = {[KEY_STRING] = "string",
+                                        [KEY_ZSET] = "zset",
+                                        [KEY_LIST] = "list",
+                                        [KEY_HASH] = "hash"};
     const struct key *key = call_key(call, 1);
     const char *name = key ? names[key->type] : "none";
     reply_status(call->out, (struct rl_word){name, strlen(name)});

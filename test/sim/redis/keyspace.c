@@ -62,6 +62,7 @@ struct key *keyspace_add(struct keyspace *keyspace, unsigned db, struct rl_word 
     bytes_set(&key->name, name);
     key->string.len = 0;
     key->zset.items = 0;
+    key->hash_value.fields = 0;
     key->list_len = 0;
     return key;
 }
@@ -89,6 +90,7 @@ void keyspace_copy(struct keyspace *to, const struct keyspace *from)
         copy->list_len = key->list_len;
         bytes_set(&copy->string, bytes_word(&key->string));
         zset_copy(&copy->zset, &key->zset);
+        hash_copy(&copy->hash_value, &key->hash_value);
     }
 }
 
@@ -98,6 +100,7 @@ void keyspace_free(struct keyspace *keyspace)
         bytes_free(&keyspace->key[i].name);
         bytes_free(&keyspace->key[i].string);
         zset_free(&keyspace->key[i].zset);
+        hash_free(&keyspace->key[i].hash_value);
     }
     free(keyspace->key);
     *keyspace = (struct keyspace){0};

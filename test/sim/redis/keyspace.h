@@ -5,12 +5,14 @@
 #ifndef SIM_REDIS_KEYSPACE_H
 #define SIM_REDIS_KEYSPACE_H
 
+#include "hash.h"
 #include "zset.h"
 
 enum key_type {
     KEY_STRING,
     KEY_LIST, /* only how long it is */
     KEY_ZSET,
+    KEY_HASH,
 };
 
 #define KEY_FOREVER INT64_MAX
@@ -22,6 +24,7 @@ struct key {
     int64_t expires; /* in ms since 1970; KEY_FOREVER */
     struct bytes name, string;
     struct zset zset;
+    struct hash hash_value;
     int64_t list_len;
 };
 

@@ -1,0 +1,16 @@
+-- part: reads key; sets found
+-- What the key holds: a string, or of another type what names its holder: the only field of a
+-- hash, the first member of a sorted set, otherwise the type.
+local found = redis.pcall('GET', key)
+if found and found.err then
+  if string.sub(found.err, 1, 9) ~= 'WRONGTYPE' then
+    return found
+  end
+  local kind, names = redis.pcall('TYPE', key).ok, {}
+  if kind == 'hash' and redis.pcall('HLEN', key) == 1 then
+    names = redis.pcall('HKEYS', key)
+  elseif kind == 'zset' then
+    names = redis.pcall('ZRANGE', key, '0', '0')
+  end
+  found = names[1] or 'a ' .. (kind or 'value of another type')
+end
