@@ -38,7 +38,8 @@ struct extension {
     rl_node_set asked, granted; /* asked: those that have not refused */
     int64_t ttl_ms;
     int64_t due; /* it is lost, and the next one begins before; true time; 0: it is not */
-    bool is_unsure; /* since the last success, a command was sent twice */
+    unsigned failures; /* allocations of its process, before */
+    bool is_unsure;    /* a command of it was sent twice */
 };
 
 struct command;
@@ -83,6 +84,7 @@ struct claim {
     char value[NODES_MAX][REDLOCK_TOKEN_MAX + 1];
     unsigned acquires[NODES_MAX]; /* that were executed */
     struct extension extension;
+    uint64_t resent_in; /* the iteration in which an extension was sent again; 0: never */
 
     /* By servers: */
     rl_node_set is_ghost;       /* an old state, or a late message, brought it back */

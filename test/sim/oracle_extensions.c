@@ -28,7 +28,8 @@ static void begin(const struct command *command, struct claim *claim)
     const struct process *process = &world.client[command->client].process;
     int64_t due = extension->due < process->resumed + SLACK ? process->resumed + SLACK
                                                             : extension->due;
-    if (extension->due > 0 && is_judged(claim) && events_now() > due)
+    bool is_sent = extension->failures == process->failed_allocations;
+    if (extension->due > 0 && is_judged(claim) && is_sent && events_now() > due)
         oracle_accuse(INVARIANT_LIVENESS,
                       "%.8s of client %u is extended again %lld ms later than it should",
                       claim->token, command->client + 1,
@@ -36,12 +37,14 @@ static void begin(const struct command *command, struct claim *claim)
     *extension = (struct extension){
         .iteration = command->iteration,
         .ttl_ms = command->ttl_ms,
-        .is_unsure = extension->is_unsure,
+        .failures = process->failed_allocations,
     };
 }
 
 void oracle_say_extension(const struct command *command, struct claim *claim)
 {
+    if (command->iteration == claim->resent_in)
+        return;
     if (claim->extension.iteration != command->iteration)
         begin(command, claim);
     claim->extension.asked |= rl_bit(command->node);
@@ -50,8 +53,10 @@ void oracle_say_extension(const struct command *command, struct claim *claim)
 void oracle_hear_extension(const struct command *command, struct claim *claim)
 {
     struct extension *extension = &claim->extension;
-    extension->is_unsure |=
-        command->is_no_script; /* it is sent again, to that node alone */
+    if (command->is_no_script) { /* it is sent again, to that node alone */
+        extension->is_unsure = true;
+        claim->resent_in = world.client[command->client].process.iterations;
+    }
     if (command->iteration != extension->iteration || extension->is_unsure ||
         command->is_unsure)
         return;
