@@ -43,8 +43,10 @@ static void begin(const struct command *command, struct claim *claim)
 
 void oracle_say_extension(const struct command *command, struct claim *claim)
 {
-    if (command->iteration == claim->resent_in)
+    if (command->iteration == claim->resent_in) { /* or a new round */
+        claim->extension = (struct extension){.is_unsure = true};
         return;
+    }
     if (claim->extension.iteration != command->iteration)
         begin(command, claim);
     claim->extension.asked |= rl_bit(command->node);

@@ -89,6 +89,9 @@ static void run_locking(const struct command *command, struct claim *claim)
     if (command->ask == ASK_ACQUIRE && executed && ++claim->acquires[command->node] > 1)
         oracle_accuse(INVARIANT_AFTER, "%.8s of client %u, twice at node %u", claim->token,
                       command->client + 1, command->node + 1);
+    if (command->expires == KEY_FOREVER)
+        oracle_accuse(INVARIANT_TTL, "server %u keeps %.8s for ever", command->server + 1,
+                      claim->token);
     if (extended)
         judge_extension(command, claim);
     if (world.plan.fenced)

@@ -89,6 +89,8 @@ static void execute(struct redis_link *link, int64_t now)
     bool replaced =
         hooks->replaces && hooks->replaces(hooks->arg, call.word, call.words, call.out);
     redis->keyspace.keeps_expired = redis->config.is_replica;
+    if (hooks->now) /* the clock may have been set */
+        call.now = hooks->now(hooks->arg);
     if (!replaced)
         command_execute(&call);
     if (hooks->executed)

@@ -44,6 +44,7 @@ struct redis_hooks {
     /* After it. Its reply is `out` from `at` on, and may be changed. */
     void (*executed)(void *arg, const struct rl_word *word, size_t words, struct bytes *out,
                      size_t at);
+    int64_t (*now)(void *arg); /* the time of a command; NULL: as it was received */
     void *arg;
 };
 

@@ -134,6 +134,11 @@ static bool replaces(void *arg, const struct rl_word *word, size_t words, struct
     return node->class->replaces && node->class->replaces(&command, out);
 }
 
+static int64_t now(void *arg)
+{
+    return node_now(arg);
+}
+
 static void executed(void *arg, const struct rl_word *word, size_t words, struct bytes *out,
                      size_t at)
 {
@@ -287,5 +292,5 @@ void node_restart(struct node *node)
 void node_watch(struct node *node, const struct node_class *class)
 {
     node->class = class;
-    node->redis->hooks = (struct redis_hooks){replaces, executed, node};
+    node->redis->hooks = (struct redis_hooks){replaces, executed, now, node};
 }
