@@ -180,6 +180,8 @@ static void apply_options(struct cli *cli)
         cli_fail(CLI_USAGE, "-n and -w exclude each other");
     if (cli->nonblock)
         cli->lease.wait_ms = 0;
+    if (cli->lease.redisson && (cli->lease.fenced || cli->keys.others > 0))
+        cli_fail(CLI_USAGE, "--redisson excludes --fence and --and");
 }
 
 static void check_operands(const struct cli *cli, int count, char **operand)
