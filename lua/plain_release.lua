@@ -4,16 +4,8 @@
 -- value; a further 0 means that the queue could not be updated.
 local key = KEYS[1]
 -- with look.lua
-local mine = found == ARGV[1]
+local value, mine = found, found == ARGV[1]
 if mine then
   redis.call('DEL', key)
 end
-local entry, waited = ARGV[2], ARGV[3]
--- with enqueue.lua
-if mine then
-  -- with notify.lua
-  return awaited and 2 or 1
-elseif found then
-  return {string.sub(found, 1, 128), redis.call('PTTL', key), not entered and 0 or nil}
-end
-return 0
+-- with end_release.lua

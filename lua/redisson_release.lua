@@ -10,12 +10,4 @@ if mine then
   local name = string.find(key, '{', 1, true) and key or '{' .. key .. '}'
   redis.pcall('PUBLISH', 'redisson_lock__channel:' .. name, '0')
 end
-local entry, waited = ARGV[2], ARGV[3]
--- with enqueue.lua
-if mine then
-  -- with notify.lua
-  return awaited and 2 or 1
-elseif value then
-  return {string.sub(value, 1, 128), redis.call('PTTL', key), not entered and 0 or nil}
-end
-return 0
+-- with end_release.lua

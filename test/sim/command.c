@@ -247,7 +247,10 @@ bool command_is_greeting(const struct node_command *command)
 /* Whether the oracle needs the keys as they were before it. */
 static bool is_compared(const struct command *command)
 {
-    return command && (command->ask == ASK_BREAK || oracle_judges_queue(command));
+    bool may_overwrite = command && command->ask == ASK_ACQUIRE && command->claim &&
+                         world.plan.weight[FAULT_FOREIGN] > 0;
+    return command &&
+           (command->ask == ASK_BREAK || may_overwrite || oracle_judges_queue(command));
 }
 
 const struct command *command_next(const struct node_command *command)
@@ -433,6 +436,8 @@ void *command_ran(const struct node_command *command, struct rl_word reply, bool
     fault_delay_first_time(ours);
     if (ours->ask == ASK_BREAK)
         oracle_compare(server, &before, LOSS_BREAK);
+    if (ours->ask == ASK_ACQUIRE && ours->claim && world.plan.weight[FAULT_FOREIGN] > 0)
+        oracle_granted(ours, &before);
     if (oracle_judges_queue(ours))
         oracle_called(ours, &before);
     return ours;

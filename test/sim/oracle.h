@@ -72,6 +72,9 @@ void oracle_heard(const struct command *command, bool of_subscriber);
 void oracle_left(struct client *client, unsigned node); /* it closed a connection */
 void oracle_closed(const struct client *client);        /* and without a reset */
 
+/* It asked for a lock, where this was `before`. */
+void oracle_granted(const struct command *command, const struct keyspace *before);
+
 /* Parts of the marker of a server. */
 struct seal oracle_seal(const struct server *server);
 

@@ -187,6 +187,22 @@ void oracle_ran(struct command *command)
         note_cut(command);
 }
 
+/* Whatever is there is another's, also a list or another program's value. */
+void oracle_granted(const struct command *command, const struct keyspace *before)
+{
+    int64_t now = server_ms(&world.server[command->server]);
+    if (command->truth != TRUTH_GRANTED)
+        return;
+    for (unsigned rest = command->resources; rest; rest &= rest - 1) {
+        const char *name = world_key(rl_first(rest));
+        const struct key *key =
+            keyspace_peek(before, 0, (struct rl_word){name, strlen(name)}, now);
+        if (key)
+            oracle_accuse(INVARIANT_STOLEN, "server %u grants %.8s where \"%s\" is taken",
+                          command->server + 1, command->claim->token, name);
+    }
+}
+
 /* --- what servers lose --- */
 
 static uint64_t watchers(unsigned server)

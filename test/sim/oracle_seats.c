@@ -77,6 +77,8 @@ void oracle_judge_marker(const struct server *server)
     const struct rl_marker *marker = server_marker(server);
     if (!marker)
         return;
+    if (server_key(server, WORLD_MARKER)->expires != KEY_FOREVER)
+        oracle_accuse(INVARIANT_TTL, "the marker of server %u expires", server->index + 1);
     ((struct server *)server)->was_active |= marker->active;
     if (server->index == world.mistaken && marker->roster.deployment == world.deployment)
         oracle_accuse(INVARIANT_SEATED, "server %u, by a mistaken address",

@@ -106,15 +106,20 @@ static void judge_explanation(const struct user *user)
     }
 }
 
-/* Those who deleted the token have said so. */
+/* Those who deleted the token, or lacked it, have said so: q of them. */
 static void judge_release(const struct user *user, const redlock_result *result)
 {
-    rl_node_set unsure = user->claim->garbled;
-    unsigned released = rl_count(user->claim->released);
-    unsigned surely = rl_count(user->claim->released & ~unsure);
+    const struct claim *claim = user->claim;
+    rl_node_set unsure = claim->garbled;
+    rl_node_set lacking =
+        claim->released | claim->gone | claim->held | claim->missing | ~claim->voted;
+    unsigned released = rl_count(claim->released);
+    unsigned surely = rl_count(claim->released & ~unsure);
+    bool decided = rl_count((lacking | unsure) & rl_all(world.plan.n)) >= world.plan.q;
     bool right = result->code == REDLOCK_UNCONFIRMED ? surely < world.plan.q
-                 : result->code == REDLOCK_OK        ? released > 0
-                                                     : true;
+                 : result->code == REDLOCK_OK        ? decided && released > 0
+                 : result->code == REDLOCK_GONE || result->code == REDLOCK_TAKEN ? decided
+                                                                                 : true;
     if (!right)
         oracle_accuse(INVARIANT_TOLD, "client %u: %s, though %u nodes released it",
                       user->client->index + 1, redlock_code_name(result->code), released);
@@ -127,7 +132,11 @@ static void judge_failure(const struct user *user, const redlock_result *result)
     int64_t elapsed = client_elapsed_since(user->client, user->boot, user->raw);
     /* An eighth: the client adds up the larger steps of two clocks. */
     int64_t passed = elapsed / 8 * 9 / VIRTUAL_MS + 1;
-    bool sees_another = user->claim && user->claim->was_held | user->claim->garbled;
+    const struct claim *claim = user->claim;
+    /* What others hold takes up a quorum, with what this attempt was granted. */
+    bool sees_another =
+        claim && (claim->was_held | claim->garbled) &&
+        rl_count(claim->was_held | claim->voted | claim->garbled) >= world.plan.q;
     bool right = result->took_ms >= 0 && result->took_ms <= passed;
     switch (result->code) {
     case REDLOCK_TIMEOUT:
