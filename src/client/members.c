@@ -165,8 +165,8 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
         act(members);
         return;
     }
-    bool known = rl_nodes_parse_reply(members->nodes, rl_kind_that_is(true, RL_FORM_KEY), node,
-                                      op, reply, &parsed);
+    bool known = rl_nodes_parse_reply(members->nodes, rl_kind_that_is(true, RL_FORM_KEY),
+                                      node, op, reply, &parsed);
     if (parsed.vote != RL_VOTE_GRANTED) {
         rl_membership_command_failed(&members->membership, node, !known,
                                      members->task.loop->now);

@@ -55,6 +55,7 @@ static redlock_lease_options padded(const redlock_lease_options *options, int by
     COPY(min_validity_ms), COPY(margin_ms), COPY(watchdog), COPY(max_hold_ms);
     COPY(retry), COPY(retry_base_ms), COPY(retry_cap_ms), COPY(retry_fn);
     COPY(retry_arg), COPY(on_lost), COPY(lost_arg), COPY(on_extended), COPY(extended_arg);
+    COPY(redisson);
 #undef COPY
     return copy;
 }
