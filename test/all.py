@@ -65,6 +65,8 @@ VERBS = {
     "forget": [Row("forget", command="LOSSES=3 ACQUISITIONS=1000 ./dev forget",
                    figure=r'"(acquisitions)": (\d+), "losses"')],
     "jobs": [Row("jobs --runs 5", figure=r"^(\w+ +\d+ of \d+ runs .*)$")],
+    "redisson": [Row("redisson --alternations 50", figure=r"^(wake_p50_ms +[\d.]+)",
+                     unless=r"^(redisson is skipped[,:].*)$")],
     "tsan": [Row("tsan 2", figure=STRESS)],
     "helgrind": [Row("helgrind 2", figure=STRESS)],
     "bench rounds": [Row("bench rounds", figure=r"^ +8 +1 +\d+ +(\d+\.\d+ %)")],
