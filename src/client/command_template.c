@@ -34,7 +34,7 @@ static bool write_words(struct rl_command_template *template, const struct rl_wo
  */
 static bool is_usual(const struct rl_kind *kind, const struct rl_command_args *args)
 {
-    return !kind->is_fenced && !kind->is_of_sets && args->queue_entry.len == 0;
+    return !kind->is_fenced && !rl_kind_is_of_sets(kind) && args->queue_entry.len == 0;
 }
 
 static bool is_alike(const struct rl_command_template *template, const struct rl_kind *kind,

@@ -33,7 +33,6 @@ static const struct rl_kind kinds[] = {
     },
     {
         .mark = "p",
-        .is_of_sets = true,
         .form = RL_FORM_SET,
         .script =
             {
@@ -45,7 +44,6 @@ static const struct rl_kind kinds[] = {
     {
         .mark = "f:",
         .is_fenced = true,
-        .is_of_sets = true,
         .form = RL_FORM_SET,
         .script =
             {
@@ -156,7 +154,7 @@ static void put_queue_entry(const struct rl_kind *kind, struct rl_argv *argv,
         PUT(argv, "");
     else
         put_number(argv, args->waited);
-    if (!kind->is_of_sets)
+    if (!rl_kind_is_of_sets(kind))
         return;
     put_position(argv, args->queue_at);
     put_position(argv, args->queue_from);
@@ -166,16 +164,16 @@ static void put_queue_entry(const struct rl_kind *kind, struct rl_argv *argv,
 static void put_keys(const struct rl_kind *kind, struct rl_argv *argv,
                      const struct rl_command_args *args)
 {
-    unsigned keys = kind->is_of_sets ? args->set_size : 1;
+    unsigned keys = rl_kind_is_of_sets(kind) ? args->set_size : 1;
     if (kind->is_fenced)
         keys *= 2;
     put_number(argv, keys + kind->is_fenced);
-    if (!kind->is_of_sets) {
+    if (!rl_kind_is_of_sets(kind)) {
         put_word(argv, args->key);
         if (kind->is_fenced)
             put_word(argv, args->fence_key);
     }
-    for (unsigned i = 0; kind->is_of_sets && i < keys; i++)
+    for (unsigned i = 0; rl_kind_is_of_sets(kind) && i < keys; i++)
         put_word(argv, args->set[i]);
     if (kind->is_fenced)
         put_word(argv, args->marker_key);
@@ -290,7 +288,7 @@ static bool read_value(const struct rl_kind *kind, enum rl_command command,
                        const struct rl_reply *reply, struct rl_answer *answer)
 {
     const struct rl_reply *item = reply->item;
-    bool is_set = kind->is_of_sets;
+    bool is_set = rl_kind_is_of_sets(kind);
     size_t usual = 2U + kind->is_fenced + is_set, at = usual - 1;
     answer->not_queued = command == RL_CMD_RELEASE && reply->items == usual + 1;
     if (reply->items != usual + answer->not_queued || item[0].type != RL_REPLY_STRING)

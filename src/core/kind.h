@@ -81,10 +81,14 @@ enum rl_form {
 struct rl_kind {
     const char *mark; /* its tokens begin with this */
     bool is_fenced;
-    bool is_of_sets; /* RL_FORM_SET */
     enum rl_form form;
     const struct rl_script *script[RL_COMMANDS];
 };
+
+static inline bool rl_kind_is_of_sets(const struct rl_kind *kind)
+{
+    return kind->form == RL_FORM_SET;
+}
 
 /* The arguments of one command; `digits` holds the text of its numbers. */
 struct rl_argv {

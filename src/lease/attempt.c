@@ -31,7 +31,7 @@ static struct rl_key_set **set_of(const struct rl_attempt *attempt)
 
 struct rl_key_set *rl_attempt_set(const struct rl_attempt *attempt)
 {
-    bool has_set = attempt->config && attempt->config->kind->is_of_sets;
+    bool has_set = attempt->config && rl_kind_is_of_sets(attempt->config->kind);
     return has_set ? *set_of(attempt) : NULL;
 }
 
@@ -441,7 +441,7 @@ size_t rl_attempt_room(const struct rl_lease_config *config, size_t key_len,
 {
     size_t per_node =
         sizeof(struct rl_ballot) + (config->kind->is_fenced ? sizeof(int64_t) : 0);
-    size_t set = config->kind->is_of_sets ? sizeof(struct rl_key_set *) : 0;
+    size_t set = rl_kind_is_of_sets(config->kind) ? sizeof(struct rl_key_set *) : 0;
     return set + config->params.n * per_node + key_len + suffix_len(config) + token_len + 1;
 }
 

@@ -121,10 +121,10 @@ static void parse_script(struct command *command, const struct request *request,
     const struct rl_word *arg = word + 3 + keys;
     if (command->ask == ASK_OTHER || command->ask == ASK_MARKER)
         return;
-    command->is_of_set = kind->is_of_sets;
+    command->is_of_set = rl_kind_is_of_sets(kind);
     command->taken = command->queue = world_resource(word[3]);
     command->resources = 1U << command->taken;
-    for (size_t i = 1; kind->is_of_sets && i < (fenced ? keys / 2 : keys); i++)
+    for (size_t i = 1; rl_kind_is_of_sets(kind) && i < (fenced ? keys / 2 : keys); i++)
         command->resources |= 1U << world_resource(word[3 + i]);
     if (args == 0)
         return;
@@ -141,7 +141,7 @@ static void parse_script(struct command *command, const struct request *request,
         command->joins = arg[at + 1].len > 0;
         command->leaves = !command->joins;
         command->waited_us = number_of(arg[at + 1]);
-        if (kind->is_of_sets) {
+        if (rl_kind_is_of_sets(kind)) {
             command->queue = nth_resource(word + 3, arg[at + 2]);
             command->passes = arg[at + 3].len > 0;
             command->passed = nth_resource(word + 3, arg[at + 3]);
