@@ -386,8 +386,10 @@ void rl_nodes_use_ttl(struct rl_nodes *nodes, rl_time ttl)
     if (ttl <= nodes->max_ttl)
         return;
     nodes->max_ttl = ttl;
-    for (unsigned i = 0; i < nodes->n; i++)
-        nodes->node[i].link.params.quarantine = quarantine_of(nodes);
+    for (unsigned i = 0; i < nodes->n; i++) {
+        rl_link_set_quarantine(&nodes->node[i].link, quarantine_of(nodes));
+        rl_task_schedule(&nodes->node[i].task, nodes->loop->now);
+    }
 }
 
 void rl_nodes_start(struct rl_nodes *nodes)

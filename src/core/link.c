@@ -99,6 +99,13 @@ static void admit(struct rl_link *link, rl_time now)
     link->fault = quarantined ? RL_FAULT_QUARANTINE : RL_FAULT_NONE;
 }
 
+void rl_link_set_quarantine(struct rl_link *link, rl_time quarantine)
+{
+    link->params.quarantine = quarantine;
+    if (link->seen_restart > 0)
+        link->quarantine_until = rl_time_add_sat(link->seen_restart, quarantine);
+}
+
 /*
  * Records the run_id of every server that replies to the greeting, even if the link refuses
  * it. A node that is refused first, because it loads its data or is a duplicate, must not
@@ -111,7 +118,8 @@ static void recognise(struct rl_link *link, const struct rl_link_event *event)
         link->run_id[0] && memcmp(link->run_id, identity->process.run_id, RL_RUN_ID) != 0;
     if (another && link->params.quarantine > 0) {
         link->restarted = true;
-        link->quarantine_until = rl_time_add_sat(event->now, link->params.quarantine);
+        link->seen_restart = event->now;
+        rl_link_set_quarantine(link, link->params.quarantine);
     }
     link->duplicate = identity->is_duplicate;
     memcpy(link->run_id, identity->process.run_id, sizeof(link->run_id));
@@ -170,7 +178,7 @@ static enum rl_link_action tick(struct rl_link *link, const struct rl_link_event
         if (now >= rl_time_add_sat(link->oldest, timeout(link))) {
             link->state = RL_LINK_SUSPECT;
             link->fault = RL_FAULT_TIMEOUT;
-        } else if (link->state == RL_LINK_QUARANTINED) {
+        } else if (link->state != RL_LINK_SUSPECT) {
             admit(link, now);
         }
         return RL_LINK_NOTHING;

@@ -94,6 +94,7 @@ struct rl_link {
     rl_time since;            /* when connecting began */
     rl_time greeted_at;       /* when the greeting was sent */
     rl_time retry_at;         /* DOWN: when to connect again */
+    rl_time seen_restart;     /* when the last restart was; 0: none was seen */
     rl_time quarantine_until; /* the node does not vote before */
     rl_time oldest;     /* when the oldest outstanding command was sent; RL_NEVER: none */
     rl_time round_trip; /* smoothed; 0: not measured yet */
@@ -107,6 +108,10 @@ struct rl_link {
 
 void rl_link_init(struct rl_link *link, const struct rl_link_params *params, rl_time now);
 enum rl_link_action rl_link_step(struct rl_link *link, const struct rl_link_event *event);
+
+/* The client uses a longer TTL from now on: so long is the quarantine of its last restart,
+   too, also if the old one is over. Step the link with TICK then. */
+void rl_link_set_quarantine(struct rl_link *link, rl_time quarantine);
 
 /*
  * Whether the client must step the link with ANSWERED for this reply; `oldest` is as in the

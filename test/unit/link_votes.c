@@ -189,6 +189,26 @@ Test(quarantine, a_node_that_restarted_does_not_vote_until_all_ttls_have_passed)
     cr_assert_eq(link.state, RL_LINK_READY);
 }
 
+Test(quarantine, grows_with_the_longest_ttl_also_when_it_was_over)
+{
+    struct rl_identity second = link_identity('b');
+    struct rl_link link = link_in(RL_LINK_READY, now);
+    rl_link_set_quarantine(&link, link_params.quarantine);
+    link_event(&link, RL_LINK_TICK, now);
+    cr_assert_eq(link.state, RL_LINK_READY, "no restart was seen");
+    link_fail(&link, now, RL_FAULT_CLOSED, 0);
+    rl_time back = now + RL_SECOND, over = back + link_params.quarantine;
+    link_greet(&link, back, &second);
+    link_event(&link, RL_LINK_TICK, over);
+    cr_assert_eq(link.state, RL_LINK_READY);
+    rl_link_set_quarantine(&link, 2 * link_params.quarantine);
+    link_event(&link, RL_LINK_TICK, over);
+    cr_assert_eq(link.state, RL_LINK_QUARANTINED);
+    cr_assert_eq(rl_link_next(&link), over + link_params.quarantine);
+    link_event(&link, RL_LINK_TICK, over + link_params.quarantine);
+    cr_assert_eq(link.state, RL_LINK_READY);
+}
+
 Test(quarantine, lasts_through_suspicion)
 {
     struct rl_link link = link_in(RL_LINK_QUARANTINED, now);
