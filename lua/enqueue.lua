@@ -1,21 +1,43 @@
--- part: reads entry, key, waited; sets entered, queue, waits
+-- part: reads entry, key, life, waited; sets entered, intents, queue, waits
 -- The wait queue of a key: a sorted set of queue entries. The score is the time since when
 -- the waiter waits, in us of this node's clock. An entry is the channel to which the waiter's
--- client subscribes, a space, and a number.
+-- client subscribes, a space, and a number; of a reader, ' r' follows.
+-- A waiter that is no reader has an intent, too: no reader that has waited for a shorter time
+-- comes before it. The intent lasts for `life` ms, unless the waiter renews it: one that died
+-- must not keep readers out.
 -- The queue is optional and runs under pcall: if it fails, waiters wait longer.
-local queue = key .. '!queue'
+local queue, intents = key .. '!queue', key .. '!intent'
 local waits = entry and waited ~= ''
 local entered = not entry or pcall(function()
+  if life then
+    redis.call('ZREM', intents, entry)
+  end
   if not waits then
     redis.call('ZREM', queue, entry)
     return
   end
   local time = redis.call('TIME')
-  local since = time[1] * 1000000 + time[2] - tonumber(waited)
-  redis.call('ZADD', queue, string.format('%.0f', since), entry)
+  local now = time[1] * 1000000 + time[2]
+  redis.call('ZADD', queue, string.format('%.0f', now - tonumber(waited)), entry)
   -- A waiter that is not notified tries again when the lock has ended.
   local ms = redis.call('PTTL', key) + 60000
   if redis.call('PTTL', queue) < ms then
     redis.call('PEXPIRE', queue, ms)
+  end
+  ms = tonumber(life)
+  if ms then
+    redis.call('ZADD', intents, string.format('%.0f', now + ms * 1000), entry)
+    if redis.call('PTTL', intents) < ms then
+      redis.call('PEXPIRE', intents, ms)
+    end
+    -- One that was notified and died would stay behind all others.
+    local oldest = redis.call('ZRANGE', intents, '0', '0', 'WITHSCORES')
+    if tonumber(oldest[2]) < now then
+      redis.call('ZREM', intents, oldest[1])
+      local since = redis.pcall('ZSCORE', queue, oldest[1])
+      if type(since) == 'string' and tonumber(since) >= 4e15 then
+        redis.call('ZREM', queue, oldest[1])
+      end
+    end
   end
 end)

@@ -6,12 +6,7 @@ if not marked then
   return redis.error_reply('MARKER is another')
 end
 -- with late.lua
-known = ARGV[2]
-if stored + tonumber(ARGV[6]) > fence then
-  fence = stored + tonumber(ARGV[6])
-  known = string.format('%.0f', fence)
-  ahead = fence > now + 5000000
-end
+-- with reserve.lua
 if not ahead and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[4]) then
   redis.call('SET', KEYS[2], known, 'PX', '86400000')
   return '1 ' .. time[1] .. ' ' .. time[2] .. ' ' .. known

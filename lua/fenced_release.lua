@@ -1,6 +1,7 @@
 -- with guard.lua
 -- and, if the client has a queue entry, ARGV[4] the entry, ARGV[5] '' to remove it, or the
--- time that the client has waited so far, in us, to add it
+-- time that the client has waited so far, in us, to add it, ARGV[6] for how long it keeps
+-- readers out, in ms, or ''
 -- Returns code 1: released, 2: released and another client waits, 0: gone. If the key holds
 -- another value, {value, pttl, now}; a further 0 means that the queue could not be updated.
 -- It raises the fence in every case, unless the fence is too far ahead of the clock.
@@ -14,12 +15,16 @@ local mine = value == ARGV[1]
 if mine then
   redis.call('DEL', key)
 end
-local entry, waited = ARGV[5] and ARGV[4], ARGV[5]
+local entry, waited, life = ARGV[5] and ARGV[4], ARGV[5], ARGV[6]
 -- with enqueue.lua
-if mine then
+-- with may_notify.lua
+if mine or only_readers then
   -- with notify.lua
-  return (awaited and '2 ' or '1 ') .. time[1] .. ' ' .. time[2] .. ' ' .. known
-elseif value then
+  if mine then
+    return (awaited and '2 ' or '1 ') .. time[1] .. ' ' .. time[2] .. ' ' .. known
+  end
+end
+if value then
   -- with held.lua
   there[4] = not entered and 0 or nil
   return there

@@ -7,12 +7,7 @@ if not marked then
   return redis.error_reply('MARKER is another')
 end
 -- with late.lua
-known = ARGV[2]
-if stored + tonumber(ARGV[6]) > fence then
-  fence = stored + tonumber(ARGV[6])
-  known = string.format('%.0f', fence)
-  ahead = fence > now + 5000000
-end
+-- with reserve.lua
 -- with look_at_set.lua
 if at or own[1] then
   at, value = at or 1, value or ARGV[1]

@@ -12,7 +12,7 @@ end
 if own[1] then
   redis.call('DEL', unpack(own))
 end
-local entry, waited = ARGV[5] and ARGV[4], ARGV[5]
+local entry, waited, life = ARGV[5] and ARGV[4], ARGV[5], nil
 local key, before = KEYS[tonumber(entry and ARGV[6] or 1)], entry and KEYS[tonumber(ARGV[7])]
 -- with enqueue.lua
 -- with call_waiters.lua

@@ -1,32 +1,43 @@
--- part: reads queue, waits; sets awaited, entries
+-- part: reads intents, only_readers, queue, waits; sets awaited, entries
 -- Notifies the first waiter that is still subscribed, and the one after it in case the first
--- does not come. A waiter that cannot be notified still sets `awaited`, so that the release
--- can report it.
+-- does not come; or, if the first is a reader, all readers up to the next other waiter. A
+-- waiter that cannot be notified still sets `awaited`, so that the release can report it.
+-- A notified waiter with an intent keeps its entry, behind all others: a reader that comes now
+-- must not overtake it.
 -- The entries before the first waiter are dead: their clients crashed while the lock was held.
 -- A release removes up to 10,000 of them, which blocks the node for about 25 ms.
 -- A client that queues itself with this release notifies no waiter: it did not get the lock,
 -- and tries again as all others do.
-local entries = waits and {} or redis.pcall('ZRANGE', queue, '0', '1')
-local awaited = entries[1]
+local entries = waits and {} or redis.pcall('ZRANGE', queue, '0', '1', 'WITHSCORES')
+local awaited = entries[1] and tonumber(entries[2]) < 4e15
 if awaited then
   local function call(one, rank)
-    local channel, number = string.match(one or '', '^(.*) (%d+)$')
+    local channel, number = string.match(one or '', '^(.*) (%d+)')
     return channel and redis.call('PUBLISH', channel, number .. rank) > 0
   end
   pcall(function()
-    local i, last = 0, 1
+    local i, last, found = -1, 0, false
     for _ = 0, 10000 do
-      i = i + 1
+      i = i + 2
       if i > last then
-        entries = redis.call('ZRANGE', queue, '0', '100')
-        i, last = 1, 100
+        entries = redis.call('ZRANGE', queue, '0', '100', 'WITHSCORES')
+        i, last = 1, 200
       end
-      if not entries[i] then
+      local one, since = entries[i], tonumber(entries[i + 1])
+      local reads = string.sub(one or '', -2) == ' r'
+      if not one or since >= 4e15 or (found or only_readers) and not reads then
         return
       end
-      redis.call('ZREM', queue, entries[i])
-      if call(entries[i], ' 0') then
-        call(entries[i + 1], ' 1')
+      if type(redis.pcall('ZSCORE', intents, one)) == 'string' then
+        redis.call('ZADD', queue, string.format('%.0f', since + 4e15), one)
+      else
+        redis.call('ZREM', queue, one)
+      end
+      found = call(one, ' 0') or found
+      if found and not reads then
+        if tonumber(entries[i + 3] or 4e15) < 4e15 then
+          call(entries[i + 2], ' 1')
+        end
         return
       end
     end

@@ -1,8 +1,9 @@
 -- KEYS[1] resource, ARGV[1] token, and, if the client has a queue entry, ARGV[2] the entry,
--- ARGV[3] '' to remove it, or the time that the client has waited so far, in us, to add it
+-- ARGV[3] '' to remove it, or the time that the client has waited so far, in us, to add it,
+-- ARGV[4] for how long it keeps readers out, in ms, or ''
 -- Returns 1: released, 2: released and another client waits, 0: gone, {value, pttl}: another
 -- value; a further 0 means that the queue could not be updated.
-local key = KEYS[1]
+local key, entry, waited, life = KEYS[1], ARGV[2], ARGV[3], ARGV[4]
 -- with look.lua
 local value, mine = found, found == ARGV[1]
 if mine then

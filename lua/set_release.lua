@@ -9,7 +9,7 @@ local count = #KEYS
 if own[1] then
   redis.call('DEL', unpack(own))
 end
-local entry, waited = ARGV[3] and ARGV[2], ARGV[3]
+local entry, waited, life = ARGV[3] and ARGV[2], ARGV[3], nil
 local key, before = KEYS[tonumber(ARGV[4] or 1)], entry and KEYS[tonumber(ARGV[5])]
 -- with enqueue.lua
 -- with call_waiters.lua

@@ -222,6 +222,7 @@ REDLOCK_API redlock_code redlock_check(redlock_client *client, unsigned how,
  * the whole rule in bytes, without the NUL.
  */
 #define REDLOCK_ACL_REDISSON 1u /* locks in Redisson's layout */
+#define REDLOCK_ACL_SHARED   2u /* shared locks */
 REDLOCK_API size_t redlock_client_acl(const redlock_client *client, unsigned uses,
                                       char *text, size_t room);
 

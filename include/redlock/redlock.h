@@ -150,7 +150,7 @@ REDLOCK_API const char *redlock_version(void);
     X(UNSUPPORTED, 23, "this version does not support the requested feature")              \
     X(BAD_KEY, 24,                                                                         \
       "the key is empty, is longer than 512 bytes with its prefix, or ends in a reserved " \
-      "suffix: !fence, !marker, !queue")                                                   \
+      "suffix: !fence, !intent, !marker, !queue")                                          \
     X(BAD_TTL, 25,                                                                         \
       "the TTL is not above its margins, or is above 24 h, max_ttl_ms or the longest TTL " \
       "that the nodes were admitted for")                                                  \
@@ -443,6 +443,14 @@ typedef struct redlock_lease_options {
      * docs/kinds.md names the classes of Redisson that it does not exclude.
      */
     bool redisson;
+
+    /*
+     * A shared lock: many readers, or one writer, which is an ordinary lock of the same
+     * key, plain or fenced. A writer that waits goes before readers that have waited for a
+     * shorter time. Of one key. A resource that checks fencing tokens compares a write with
+     * the largest token of all, and a read with the largest token of a writer.
+     */
+    bool shared;
 } redlock_lease_options;
 
 /* TTL 30 s, one attempt, watchdog on, margin 0, retries of 20 ms growing to 500 ms. */
@@ -524,6 +532,18 @@ REDLOCK_API redlock_code redlock_adopt_many(redlock_client *client, const redloc
  */
 REDLOCK_API redlock_code redlock_extend(redlock_lease *lease, int64_t ttl_ms,
                                         redlock_lease_fn *callback, void *arg);
+
+/*
+ * Turns an exclusive lock into a shared one, without a gap: an extension by the lease's own
+ * TTL, after which other readers may come in. From this call on the lease is a reader's,
+ * whatever the result, and its token begins with another letter. There is no way back: two
+ * readers that want to write would wait for each other for ever.
+ * Results: those of redlock_extend().
+ * Errors: those of redlock_extend(); BAD_OPTION (it is shared, of several keys, or in
+ * Redisson's layout), NO_MEMORY.
+ */
+REDLOCK_API redlock_code redlock_downgrade(redlock_lease *lease, redlock_lease_fn *callback,
+                                           void *arg);
 
 /*
  * Releases the lock on all nodes, at the end of this loop iteration. From this call on the

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "redlock/admin.h"
+
 /*
  * SET XX and ZADD XX change nothing if the key does not exist. Yet the node refuses SET XX
  * for the same reasons as any SET: missing rights, memory, a full disk. EVALSHA uses a hash
@@ -28,6 +30,7 @@ static const struct {
     {"ZADD", RL_TO_WAIT, {KEY, "XX", "1", "-"}},
     {"ZRANGE", RL_TO_WAIT, {KEY, "0", "1"}},
     {"ZREM", RL_TO_WAIT, {KEY, "-"}},
+    {"ZSCORE", RL_TO_WAIT, {KEY, "-"}},
     {"PUBLISH", RL_TO_WAIT, {KEY, "-"}},
 };
 
@@ -66,8 +69,15 @@ static void add_calls(struct list *list, const struct rl_script *script)
     }
 }
 
+static bool is_used(enum rl_form form, unsigned uses)
+{
+    return form == RL_FORM_REDISSON ? uses & REDLOCK_ACL_REDISSON
+           : form == RL_FORM_SHARED ? uses & REDLOCK_ACL_SHARED
+                                    : true;
+}
+
 /* The commands that the client sends, then those that the scripts call. */
-static size_t list_rights(bool redisson, struct rl_acl_right ret_right[RL_ACL_RIGHTS_MAX])
+static size_t list_rights(unsigned uses, struct rl_acl_right ret_right[RL_ACL_RIGHTS_MAX])
 {
     struct list list = {.right = ret_right};
     size_t kinds;
@@ -78,17 +88,18 @@ static size_t list_rights(bool redisson, struct rl_acl_right ret_right[RL_ACL_RI
     add(&list, "EVALSHA", 7);
     for (size_t i = 0; i < kinds; i++)
         for (size_t text = 0; text < RL_COMMANDS; text++)
-            if (kind[i].script[text] && (redisson || kind[i].form != RL_FORM_REDISSON))
+            if (kind[i].script[text] && is_used(kind[i].form, uses))
                 add_calls(&list, kind[i].script[text]);
     add(&list, "TIME", 4);
-    if (redisson) /* under pcall() */
+    add(&list, "ZSCORE", 6); /* under pcall(), as the next one */
+    if (uses & REDLOCK_ACL_REDISSON)
         add(&list, "HEXISTS", 7);
     return list.count;
 }
 
 size_t rl_acl_rights(struct rl_acl_right ret_right[RL_ACL_RIGHTS_MAX])
 {
-    return list_rights(false, ret_right);
+    return list_rights(0, ret_right);
 }
 
 /* --- trying --- */
@@ -194,12 +205,12 @@ static void put_right(struct line *line, const char *name)
         put(line, (char)tolower((unsigned char)*name));
 }
 
-size_t rl_acl_rule(const char *user, const char *prefix, bool select, bool redisson,
+size_t rl_acl_rule(const char *user, const char *prefix, bool select, unsigned uses,
                    char *text, size_t room)
 {
     struct line line = {.text = text, .room = room};
     struct rl_acl_right right[RL_ACL_RIGHTS_MAX];
-    size_t count = list_rights(redisson, right);
+    size_t count = list_rights(uses, right);
     put_text(&line, "ACL SETUSER ");
     put_user(&line, user);
     put_text(&line, " reset on >SECRET ~");
@@ -207,7 +218,7 @@ size_t rl_acl_rule(const char *user, const char *prefix, bool select, bool redis
     put_text(&line, "* resetchannels &");
     put_pattern(&line, prefix);
     put_text(&line, "!wake:*");
-    if (redisson)
+    if (uses & REDLOCK_ACL_REDISSON)
         put_text(&line, " &redisson_lock__channel:*");
     put_text(&line, " -@all");
     put_right(&line, "INFO");

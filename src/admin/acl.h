@@ -6,7 +6,7 @@
 
 #include "health_rules.h"
 
-/* Lists all rights, without a fault, but those that only Redisson's layout needs. Returns
+/* Lists all rights, without a fault, but those of REDLOCK_ACL_REDISSON and so on. Returns
    their number. */
 size_t rl_acl_rights(struct rl_acl_right ret_right[RL_ACL_RIGHTS_MAX]);
 
@@ -25,9 +25,9 @@ enum rl_fault rl_acl_right_read(const struct rl_acl_right *right,
 
 /*
  * Writes the ACL rule as one line. Like snprintf(), returns its full length. `select`: add
- * the right to SELECT. `redisson`: add what locks in Redisson's layout need.
+ * the right to SELECT. `uses`: REDLOCK_ACL_REDISSON and so on.
  */
-size_t rl_acl_rule(const char *user, const char *prefix, bool select, bool redisson,
+size_t rl_acl_rule(const char *user, const char *prefix, bool select, unsigned uses,
                    char *text, size_t room);
 
 #endif

@@ -351,5 +351,5 @@ size_t redlock_client_acl(const redlock_client *client, unsigned uses, char *tex
     }
     user = user ? user : options->username;
     return rl_acl_rule(user ? user : "lock", options->prefix ? options->prefix : "", select,
-                       uses & REDLOCK_ACL_REDISSON, text, room);
+                       uses, text, room);
 }

@@ -11,6 +11,8 @@
 #define GROUPS       (RL_TOKEN_BYTES / GROUP_BYTES)
 #define DIGITS       (GROUPS * GROUP_DIGITS)
 
+_Static_assert(DIGITS == RL_TOKEN_DIGITS, "core/kind.c looks at them");
+
 static const char base32[] = "abcdefghijklmnopqrstuvwxyz234567";
 
 #define EACH_BYTE(byte) (UINT64_C(0x0101010101010101) * (byte))

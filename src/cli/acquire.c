@@ -8,7 +8,7 @@
 
 const char cli_acquire_help[] =
     "Usage: redlock acquire [-t TTL] [-w WAIT | -n] [-E CODE] [--fence] [--token-file F]\n"
-    "                       [--redisson] [--and KEY2 ...] KEY\n"
+    "                       [--shared] [--redisson] [--and KEY2 ...] KEY\n"
     "Take the lock KEY, print its token on stdout, and exit without releasing the lock.\n"
     "No process extends it: it expires after the TTL unless you call extend or release.\n"
     "\n"
@@ -17,7 +17,8 @@ const char cli_acquire_help[] =
     "                            exit with CODE instead of 75\n"
     "      --fence               a fenced lock, on nodes that were admitted. Its fencing\n"
     "                            token is \"fence\" in F and with --json; without them it\n"
-    "                            is not printed\n" CLI_AND_HELP CLI_REDISSON_HELP
+    "                            is not printed\n" CLI_SHARED_HELP CLI_AND_HELP
+        CLI_REDISSON_HELP
     "      --token-file F        also write token, fence and deadline to F as JSON, for\n"
     "                            extend and release\n"
     "\n"

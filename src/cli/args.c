@@ -182,6 +182,8 @@ static void apply_options(struct cli *cli)
         cli->lease.wait_ms = 0;
     if (cli->lease.redisson && (cli->lease.fenced || cli->keys.others > 0))
         cli_fail(CLI_USAGE, "--redisson excludes --fence and --and");
+    if (cli->lease.shared && (cli->lease.redisson || cli->keys.others > 0))
+        cli_fail(CLI_USAGE, "--shared excludes --redisson and --and");
 }
 
 static void check_operands(const struct cli *cli, int count, char **operand)

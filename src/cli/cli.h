@@ -88,7 +88,8 @@ struct cli_option {
         "and", 0, CLI_KEYS, &(cli)->keys                                                   \
     }
 
-/* -t, -w, -n, -E, --fence, --redisson and --and, for the commands that acquire. */
+/* -t, -w, -n, -E, --fence, --shared, --redisson and --and, for the commands that acquire.
+ */
 #define CLI_TTL_OPTION(cli)                                                                \
     {                                                                                      \
         "ttl", 't', CLI_DURATION, &(cli)->lease.ttl_ms                                     \
@@ -103,11 +104,15 @@ struct cli_option {
     "      --and KEY2            several keys, all or nothing; may be given 15 times\n"
 #define CLI_REDISSON_HELP                                                                  \
     "      --redisson            store the lock as Redisson's RLock, for Java services\n"
+#define CLI_SHARED_HELP                                                                    \
+    "      --shared              a shared lock: many hold it, but none beside one that\n"  \
+    "                            holds the lock without --shared\n"
 #define CLI_HOLD_OPTIONS(cli)                                                              \
     CLI_TTL_OPTION(cli), CLI_KEYS_OPTION(cli),                                             \
         {"wait", 'w', CLI_DURATION, &(cli)->lease.wait_ms},                                \
         {"nonblock", 'n', CLI_FLAG, &(cli)->nonblock},                                     \
         {"fence", 0, CLI_FLAG, &(cli)->lease.fenced},                                      \
+        {"shared", 0, CLI_FLAG, &(cli)->lease.shared},                                     \
         {"redisson", 0, CLI_FLAG, &(cli)->lease.redisson},                                 \
     {                                                                                      \
         "conflict-exit-code", 'E', CLI_NUMBER, &(cli)->held_elsewhere                      \

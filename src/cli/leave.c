@@ -98,16 +98,20 @@ void run_leave(struct run *run, const struct kill_tree_left *left)
     }
 }
 
+static const char *kind_of(const redlock_lease_options *options)
+{
+    if (options->shared)
+        return options->fenced ? "fenced shared" : "shared";
+    return options->fenced ? "fenced" : options->redisson ? "redisson" : "plain";
+}
+
 void run_print_json(const struct run *run)
 {
     json_t *object = cli_keys_json(&run->cli->keys);
     json_object_update_new(
         object,
-        json_pack("{s:s, s:o, s:s, s:i, s:I}", "kind",
-                  run->cli->lease.fenced     ? "fenced"
-                  : run->cli->lease.redisson ? "redisson"
-                                             : "plain",
-                  "fence", run->fence > 0 ? json_integer(run->fence) : json_null(), "cause",
+        json_pack("{s:s, s:o, s:s, s:i, s:I}", "kind", kind_of(&run->cli->lease), "fence",
+                  run->fence > 0 ? json_integer(run->fence) : json_null(), "cause",
                   run->cause, "exit", run->exit, "held_ms", (json_int_t)run->held_ms));
     cli_write_json(run->cli, object, stderr);
 }

@@ -17,8 +17,8 @@
 
 const char cli_run_help[] =
     "Usage: redlock run [-t TTL] [-w WAIT | -n] [-E CODE] [--fence] [--kill-after D]\n"
-    "                   [--spare-daemons] [--at-least D] [--redisson] [--and KEY2 ...]\n"
-    "                   KEY [--] CMD [ARG...]\n"
+    "                   [--spare-daemons] [--at-least D] [--shared] [--redisson]\n"
+    "                   [--and KEY2 ...] KEY [--] CMD [ARG...]\n"
     "Take the lock KEY, run CMD while it is held, and release it. CMD never runs\n"
     "without the lock.\n"
     "\n"
@@ -30,7 +30,7 @@ const char cli_run_help[] =
     "      --fence               a fenced lock, on nodes that were admitted. CMD also\n"
     "                            gets REDLOCK_FENCE, a number that rises with each\n"
     "                            holder; the resource must refuse smaller "
-    "numbers\n" CLI_AND_HELP CLI_REDISSON_HELP
+    "numbers\n" CLI_SHARED_HELP CLI_AND_HELP CLI_REDISSON_HELP
     "      --kill-after D        time from TERM to KILL, for the processes that CMD\n"
     "                            leaves behind, and for CMD if the lock is lost;\n"
     "                            default 5s, at most a quarter of the TTL\n"

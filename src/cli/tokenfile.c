@@ -61,9 +61,11 @@ enum tokenfile_state tokenfile_left(const struct tokenfile *file, int64_t *ret_v
 const char *tokenfile_kind(const char *token)
 {
     bool has_mark = token[0] && token[1] == ':';
-    return has_mark && token[0] == 'f'   ? "fenced"
-           : has_mark && token[0] == 'r' ? "redisson"
-                                         : "plain";
+    return has_mark && token[0] == 'f'    ? "fenced"
+           : has_mark && token[0] == 'r'  ? "redisson"
+           : has_mark && token[0] == 'g'  ? "fenced shared"
+           : !has_mark && token[0] == 's' ? "shared"
+                                          : "plain";
 }
 
 json_t *tokenfile_json(const struct tokenfile *file, const struct cli_keys *keys)

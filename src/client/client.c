@@ -126,8 +126,10 @@ redlock_code rl_client_key(const redlock_client *client, const void *key, size_t
     memcpy(ret_key + prefix_len, key, len);
     *ret_len = prefix_len + len;
     if (rl_members_is_reserved_key(ret_key, *ret_len))
-        return rl_fail(REDLOCK_BAD_KEY,
-                       "the key ends as those of this library do: !fence, !marker, !queue");
+        return rl_fail(
+            REDLOCK_BAD_KEY,
+            "the key ends as those of this library do: !fence, !intent, !marker, "
+            "!queue");
     return REDLOCK_OK;
 }
 

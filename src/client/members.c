@@ -5,8 +5,9 @@
 #include "io/system.h"
 #include "net/info.h"
 
-#define MARKER_KEY "!marker"
-#define QUEUE_MARK "!queue"
+#define MARKER_KEY  "!marker"
+#define QUEUE_MARK  "!queue"
+#define INTENT_MARK "!intent"
 
 static bool ends_with(const char *key, size_t len, const char *end)
 {
@@ -17,7 +18,7 @@ static bool ends_with(const char *key, size_t len, const char *end)
 bool rl_members_is_reserved_key(const char *key, size_t len)
 {
     return ends_with(key, len, MARKER_KEY) || ends_with(key, len, RL_FENCE_SUFFIX) ||
-           ends_with(key, len, QUEUE_MARK);
+           ends_with(key, len, QUEUE_MARK) || ends_with(key, len, INTENT_MARK);
 }
 
 /* --- commands --- */

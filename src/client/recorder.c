@@ -315,7 +315,9 @@ static void add_lease(struct lines *lines, const redlock_client *client,
              retries[options->retry], options->retry_base_ms, options->retry_cap_ms,
              lease->spread, lease_names[lease->state], cause_names[lease->cause],
              lease->timed ? lease->valid - lines->began : -1, show_votes(lease, votes),
-             options->redisson ? " redisson=1" : "");
+             options->redisson ? " redisson=1"
+             : options->shared ? " shared=1"
+                               : "");
 }
 
 static void add_leases(struct lines *lines, const redlock_client *client)

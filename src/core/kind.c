@@ -63,16 +63,48 @@ static const struct rl_kind kinds[] = {
                 [RL_CMD_RELEASE] = &rl_script_redisson_release,
             },
     },
+    {
+        .mark = "s",
+        .form = RL_FORM_SHARED,
+        .script =
+            {
+                [RL_CMD_ACQUIRE] = &rl_script_shared_acquire,
+                [RL_CMD_EXTEND] = &rl_script_shared_extend,
+                [RL_CMD_RELEASE] = &rl_script_shared_release,
+            },
+    },
+    {
+        .mark = "g:",
+        .is_fenced = true,
+        .form = RL_FORM_SHARED,
+        .script =
+            {
+                [RL_CMD_ACQUIRE] = &rl_script_fenced_shared_acquire,
+                [RL_CMD_RAISE_FENCE] = &rl_script_fenced_shared_raise,
+                [RL_CMD_EXTEND] = &rl_script_fenced_shared_extend,
+                [RL_CMD_RELEASE] = &rl_script_fenced_shared_release,
+            },
+    },
 };
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
+static bool has_digits(struct rl_word token, size_t at)
+{
+    for (size_t i = at; i < at + RL_TOKEN_DIGITS; i++)
+        if (i == token.len || !((token.text[i] >= 'a' && token.text[i] <= 'z') ||
+                                (token.text[i] >= '2' && token.text[i] <= '7')))
+            return false;
+    return true;
+}
+
+/* A single letter may also begin another program's value. */
 static bool begins_with(struct rl_word token, const char *mark)
 {
     size_t i = 0;
     while (mark[i] && i < token.len && token.text[i] == mark[i])
         i++;
-    return !mark[i];
+    return !mark[i] && (mark[i - 1] == ':' || has_digits(token, i));
 }
 
 const struct rl_kind *rl_kind_of(struct rl_word token)
@@ -154,10 +186,15 @@ static void put_queue_entry(const struct rl_kind *kind, struct rl_argv *argv,
         PUT(argv, "");
     else
         put_number(argv, args->waited);
-    if (!rl_kind_is_of_sets(kind))
-        return;
-    put_position(argv, args->queue_at);
-    put_position(argv, args->queue_from);
+    if (rl_kind_is_of_sets(kind)) {
+        put_position(argv, args->queue_at);
+        put_position(argv, args->queue_from);
+    } else if (kind->form != RL_FORM_SHARED) {
+        if (args->intent_ms > 0)
+            put_number(argv, args->intent_ms);
+        else
+            PUT(argv, "");
+    }
 }
 
 /* The number of keys, and the keys. */
@@ -179,6 +216,21 @@ static void put_keys(const struct rl_kind *kind, struct rl_argv *argv,
         put_word(argv, args->marker_key);
 }
 
+/* What a command has besides token, TTL and fence; the same for plain and fenced kinds. */
+static void put_of_form(const struct rl_kind *kind, enum rl_command command,
+                        const struct rl_command_args *args, struct rl_argv *argv)
+{
+    bool is_shared = kind->form == RL_FORM_SHARED;
+    if (command == RL_CMD_RELEASE)
+        put_queue_entry(kind, argv, args);
+    else if (command == RL_CMD_ACQUIRE && is_shared)
+        put_number(argv, args->waited);
+    else if (command == RL_CMD_EXTEND)
+        put(argv, args->recreate ? "1" : "0", 1);
+    if (command == RL_CMD_EXTEND && is_shared && args->queue_entry.len > 0)
+        put_word(argv, args->queue_entry);
+}
+
 /* guard.lua reads most of these. An argument that a command does not read is not sent. */
 static void put_fenced(const struct rl_kind *kind, enum rl_command command,
                        const struct rl_command_args *args, struct rl_argv *argv)
@@ -193,10 +245,7 @@ static void put_fenced(const struct rl_kind *kind, enum rl_command command,
     }
     if (command == RL_CMD_ACQUIRE)
         put_number(argv, args->fences);
-    else if (command == RL_CMD_EXTEND)
-        put(argv, args->recreate ? "1" : "0", 1);
-    else if (command == RL_CMD_RELEASE)
-        put_queue_entry(kind, argv, args);
+    put_of_form(kind, command, args, argv);
     put_word(argv, args->nonce); /* the last argument: it differs from node to node */
 }
 
@@ -215,13 +264,9 @@ static void put_plain(const struct rl_kind *kind, enum rl_command command,
 {
     put_keys(kind, argv, args);
     put_word(argv, args->token);
-    if (command == RL_CMD_RELEASE) {
-        put_queue_entry(kind, argv, args);
-        return;
-    }
-    put_number(argv, args->ttl_ms);
-    if (command == RL_CMD_EXTEND)
-        put(argv, args->recreate ? "1" : "0", 1);
+    if (command != RL_CMD_RELEASE)
+        put_number(argv, args->ttl_ms);
+    put_of_form(kind, command, args, argv);
 }
 
 void rl_kind_argv(const struct rl_kind *kind, enum rl_command command, bool whole,

@@ -30,7 +30,7 @@ struct rl_reply {
 #define RL_SET_MAX   16 /* keys of a set; REDLOCK_KEYS_MAX */
 #define RL_WORDS_MAX (2 * RL_SET_MAX + 16)
 #define RL_DIGITS    20
-#define RL_NUMBERS   7
+#define RL_NUMBERS   8
 
 /* A script; the build generates it from lua/. */
 struct rl_script {
@@ -54,6 +54,7 @@ struct rl_command_args {
     bool recreate;
     struct rl_word queue_entry; /* RELEASE: entry in the wait queue; empty: none */
     rl_time waited;      /* RELEASE: add it, waiting for this long; below 0: remove it */
+    int64_t intent_ms;   /* ... keep readers out for this long; 0: do not */
     unsigned queue_at;   /* ... a set: in the queue of this key ... */
     unsigned queue_from; /* ... and not in the one of this key; or RL_NO_KEY */
     /* fenced kinds */
@@ -76,6 +77,7 @@ enum rl_form {
     RL_FORM_SET,      /* the same token at several keys, all or nothing */
     RL_FORM_REDISSON, /* a hash with the token as its field, as Redisson's RLock stores it
                        */
+    RL_FORM_SHARED,   /* a sorted set of the tokens of all readers */
 };
 
 struct rl_kind {
@@ -112,6 +114,15 @@ struct rl_answer {
 
 /* The kind of a token of this library; the plain kind for any other token. */
 const struct rl_kind *rl_kind_of(struct rl_word token);
+
+/* What a node names to a reader that a waiting writer keeps out. */
+#define RL_WAITING_WRITER "a waiting writer"
+
+/*
+ * The mark of a kind of readers is as long as that of the writers: a downgrade changes the
+ * first letter of the token.
+ */
+#define RL_TOKEN_DIGITS 32
 
 /* The kind of fenced or plain locks of this form; those of Redisson are plain. */
 const struct rl_kind *rl_kind_that_is(bool fenced, enum rl_form form);

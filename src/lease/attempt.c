@@ -174,10 +174,13 @@ static rl_node_set send_command(struct rl_attempt *attempt, const struct rl_upda
     message.args.ttl_ms = attempt->lease.ttl / RL_MS;
     message.args.recreate = update->recreate;
     message.args.queue_entry.len = message.args.nonce.len = 0;
+    message.args.waited = 0;
     if (attempt->config->kind->is_fenced)
         add_fence(attempt, update->command, &message.args);
-    if (update->command == RL_CMD_RELEASE && attempt->owner)
-        class_of(attempt->owner)->set_queue_entry(attempt->owner, &message.args);
+    if (attempt->owner &&
+        (update->command == RL_CMD_RELEASE || message.kind->form == RL_FORM_SHARED))
+        class_of(attempt->owner)
+            ->set_waiting(attempt->owner, update->command, &message.args);
     record_sent(attempt, update, message.args.key);
     return rl_nodes_send(&rl_client_of(&attempt->task)->nodes, &attempt->task, &message,
                          update->send);
@@ -495,6 +498,17 @@ char *rl_attempt_own(struct rl_attempt *attempt, struct rl_task *owner)
     char *token = rl_attempt_token(attempt);
     token[0] = '\0';
     return token;
+}
+
+void rl_attempt_downgrade(struct rl_attempt *attempt, struct rl_lease_config *shared)
+{
+    char *token = rl_attempt_token(attempt);
+    rl_lease_config_ref(shared);
+    rl_lease_config_unref(attempt->config);
+    attempt->config = shared;
+    attempt->lease.params = &shared->params;
+    if (*token)
+        *token = *shared->kind->mark;
 }
 
 /* A release that is sent twice does no harm. */

@@ -17,8 +17,10 @@ struct rl_attempt_class {
     struct rl_task_class task;          /* must be first: the task points to it */
     void (*over)(struct rl_task *task); /* its attempt is over, and has no owner */
     void (*report)(struct rl_task *owner, unsigned reports); /* enum rl_report */
-    /* Sets in a release's arguments whether the owner stays in the wait queue or leaves. */
-    void (*set_queue_entry)(struct rl_task *owner, struct rl_command_args *args);
+    /* Sets in a command's arguments how long the owner has waited, and whether it stays in
+       the wait queue or leaves. */
+    void (*set_waiting)(struct rl_task *owner, enum rl_command command,
+                        struct rl_command_args *args);
     /* The node put the owner into its wait queue, by a command sent at `sent`. */
     void (*queued)(struct rl_task *owner, unsigned node, rl_time sent);
 };
@@ -64,6 +66,10 @@ struct rl_attempt *rl_attempt_another(const struct rl_attempt *attempt);
 char *rl_attempt_own(struct rl_attempt *attempt, struct rl_task *owner);
 
 char *rl_attempt_token(const struct rl_attempt *attempt);
+
+/* The attempt goes on with this config, which differs in the kind of lock only: its
+   readers' kind instead of its writers'. */
+void rl_attempt_downgrade(struct rl_attempt *attempt, struct rl_lease_config *shared);
 
 /* What the flight recorder shows of it. */
 void rl_attempt_describe(const struct rl_attempt *attempt, struct rl_lease_line *ret_line);

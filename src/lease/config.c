@@ -46,14 +46,18 @@ static redlock_code read_options(redlock_client *client, struct rl_lease_config 
     if (mine->redisson && (mine->fenced || config->of_sets))
         return rl_fail(REDLOCK_BAD_OPTION,
                        "redisson is set: such a lock has one key, and is not fenced");
+    if (mine->shared && (mine->redisson || config->of_sets))
+        return rl_fail(REDLOCK_BAD_OPTION,
+                       "shared is set: such a lock has one key, and is not of Redisson");
     config->kind = rl_kind_that_is(mine->fenced, config->of_sets  ? RL_FORM_SET
                                                  : mine->redisson ? RL_FORM_REDISSON
+                                                 : mine->shared   ? RL_FORM_SHARED
                                                                   : RL_FORM_KEY);
     config->waits = mine->wait_ms != 0;
     return REDLOCK_OK;
 }
 
-_Static_assert(offsetof(redlock_lease_options, redisson) + sizeof(void *) ==
+_Static_assert(offsetof(redlock_lease_options, shared) + sizeof(void *) - 1 ==
                    sizeof(redlock_lease_options),
                "options_equal() compares each option: also the new last one");
 
@@ -68,7 +72,8 @@ static bool options_equal(const redlock_lease_options *a, const redlock_lease_op
            a->retry_cap_ms == b->retry_cap_ms && a->retry_fn == b->retry_fn &&
            a->retry_arg == b->retry_arg && a->on_lost == b->on_lost &&
            a->lost_arg == b->lost_arg && a->on_extended == b->on_extended &&
-           a->extended_arg == b->extended_arg && a->redisson == b->redisson;
+           a->extended_arg == b->extended_arg && a->redisson == b->redisson &&
+           a->shared == b->shared;
 }
 
 redlock_code rl_lease_config_get(redlock_client *client,

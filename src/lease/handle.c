@@ -94,6 +94,7 @@ static void report_extended(redlock_lease *lease, redlock_code code)
 {
     if (lease->state == RL_HANDLE_EXTEND_WAITS || lease->state == RL_HANDLE_EXTENDING)
         lease->state = RL_HANDLE_IDLE;
+    lease->downgrades = false;
     if (code != REDLOCK_OK)
         record_told(lease, &lease->request, RL_RECORD_EXTEND, code);
     report(lease, &lease->request, code);
@@ -460,6 +461,6 @@ const struct rl_attempt_class rl_handle_class = {
     .task.describe = describe,
     .over = rl_handle_attempt_over,
     .report = rl_handle_report,
-    .set_queue_entry = rl_waiting_set_queue_entry,
+    .set_waiting = rl_waiting_set_args,
     .queued = rl_waiting_queued,
 };

@@ -131,6 +131,7 @@ static redlock_code make_adopted(redlock_client *client, const redlock_key *keys
     const struct rl_kind *kind = rl_kind_of((struct rl_word){token, token_len});
     mine.fenced = kind->is_fenced;
     mine.redisson = kind->form == RL_FORM_REDISSON;
+    mine.shared = kind->form == RL_FORM_SHARED;
     mine.fence = 0; /* not part of the shared config */
     redlock_lease *lease;
     code = make_lease(client, keys, count, &mine, 1, token, &lease);
@@ -221,25 +222,36 @@ static redlock_code check_ttl(const redlock_lease *lease, int64_t ttl_ms)
     return code;
 }
 
-static redlock_code ask_extension(redlock_lease *lease, int64_t ttl_ms,
-                                  redlock_lease_fn *callback, void *arg)
+static redlock_code check_held(const redlock_lease *lease)
 {
     const struct rl_lease *core = rl_handle_core(lease);
-    redlock_client *client = rl_client_of(&lease->first.task);
     if (!rl_handle_is_settled(lease) || !core || core->state != RL_LEASE_HELD)
         return fail_not_held(lease);
     if (lease->state != RL_HANDLE_IDLE)
         return rl_fail(REDLOCK_BUSY, "another extension of this lease is running");
-    redlock_code code = ttl_ms == REDLOCK_AUTO ? REDLOCK_OK : check_ttl(lease, ttl_ms);
-    if (code != REDLOCK_OK)
-        return code;
+    return REDLOCK_OK;
+}
+
+static void begin_extension(redlock_lease *lease, int64_t ttl_ms,
+                            redlock_lease_fn *callback, void *arg)
+{
     lease->request = (struct rl_request){callback, arg};
     lease->extend_ttl_ms = (int32_t)ttl_ms;
     rl_handle_record_asked(lease, RL_RECORD_EXTEND, ttl_ms);
     lease->state = RL_HANDLE_EXTEND_WAITS;
-    if (rl_startup_barrier_is_open(&client->nodes.startup))
+    if (rl_startup_barrier_is_open(&rl_client_of(&lease->first.task)->nodes.startup))
         rl_handle_extend(lease);
-    return REDLOCK_OK;
+}
+
+static redlock_code ask_extension(redlock_lease *lease, int64_t ttl_ms,
+                                  redlock_lease_fn *callback, void *arg)
+{
+    redlock_code code = check_held(lease);
+    if (code == REDLOCK_OK && ttl_ms != REDLOCK_AUTO)
+        code = check_ttl(lease, ttl_ms);
+    if (code == REDLOCK_OK)
+        begin_extension(lease, ttl_ms, callback, arg);
+    return code;
 }
 
 redlock_code redlock_extend(redlock_lease *lease, int64_t ttl_ms,
@@ -249,6 +261,41 @@ redlock_code redlock_extend(redlock_lease *lease, int64_t ttl_ms,
     if (code != REDLOCK_OK)
         return code;
     code = ask_extension(lease, ttl_ms, callback, arg);
+    rl_loop_return(lease->first.task.loop);
+    return code;
+}
+
+static redlock_code ask_downgrade(redlock_lease *lease, redlock_lease_fn *callback,
+                                  void *arg)
+{
+    const struct rl_lease_config *config = lease->first.config;
+    redlock_lease_options options = config->options;
+    struct rl_lease_config *shared;
+    redlock_code code = check_held(lease);
+    if (code != REDLOCK_OK)
+        return code;
+    if (config->kind->form != RL_FORM_KEY)
+        return rl_fail(REDLOCK_BAD_OPTION, "the lease is no exclusive lock of one key");
+    options.shared = true;
+    code = rl_lease_config_get(rl_client_of(&lease->first.task), &options, config->fences,
+                               false, &shared);
+    if (code != REDLOCK_OK)
+        return code;
+    if (lease->attempt != &lease->first)
+        rl_attempt_downgrade(lease->attempt, shared);
+    rl_attempt_downgrade(&lease->first, shared);
+    rl_lease_config_unref(shared);
+    lease->downgrades = true;
+    begin_extension(lease, REDLOCK_AUTO, callback, arg);
+    return REDLOCK_OK;
+}
+
+redlock_code redlock_downgrade(redlock_lease *lease, redlock_lease_fn *callback, void *arg)
+{
+    redlock_code code = begin_request(lease);
+    if (code != REDLOCK_OK)
+        return code;
+    code = ask_downgrade(lease, callback, arg);
     rl_loop_return(lease->first.task.loop);
     return code;
 }

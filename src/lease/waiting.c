@@ -1,10 +1,18 @@
 #include "waiting.h"
 
+#include <string.h>
+
+#include "base/token.h"
 #include "handle.h"
 
 #define GRACE_CAP   RL_SECOND
 #define RECHECK_GAP (2 * RL_SECOND)
 #define JITTER      (50 * RL_MS) /* so that not all waiters for one expiry try at once */
+
+/* A waiter renews its intent with each attempt: when it rechecks, and its nodes are slow.
+ */
+#define INTENT_LIFE     (RECHECK_GAP + RL_SECOND)
+#define INTENT_TIMEOUTS 4
 
 /* When the last attempt begins. */
 static rl_time give_up_at(const redlock_lease *lease)
@@ -50,13 +58,18 @@ rl_time rl_waiting_policy(redlock_lease *lease)
     return at;
 }
 
+static bool notifies(const char *value)
+{
+    return rl_token_is_ours(value) || strcmp(value, RL_WAITING_WRITER) == 0;
+}
+
 /* True if all values seen are redlock tokens: their holders notify waiters on release. */
 static bool is_held_by_ours(const redlock_lease *lease)
 {
     const struct rl_attempt *attempt = lease->attempt;
     for (unsigned i = 0; i < lease->first.config->params.n; i++)
         if (attempt->lease.ballot[i].vote == RL_VOTE_HELD &&
-            !(attempt->value && rl_token_is_ours(attempt->value[i])))
+            !(attempt->value && notifies(attempt->value[i])))
             return false;
     return true;
 }
@@ -185,12 +198,32 @@ void rl_waiting_event(struct rl_task *task, enum rl_task_event event, unsigned n
 }
 
 /*
+ * How long this waiter keeps readers out of the lock. 0 while too few nodes may vote: it
+ * could not follow them.
+ */
+static int64_t intent_ms(const redlock_lease *lease)
+{
+    const redlock_client *client = rl_client_of(&lease->first.task);
+    const struct rl_lease_params *params = &lease->first.config->params;
+    rl_node_set ready = client->nodes.view.ready;
+    rl_time timeout = 0;
+    if (lease->first.config->kind->is_fenced)
+        ready = client->members.active & client->nodes.awake;
+    if (rl_count(ready) < params->q)
+        return 0;
+    for (unsigned i = 0; i < params->n; i++)
+        timeout = rl_max(timeout, rl_lease_node_timeout(params->node_timeout, params->ttl,
+                                                        client->nodes.round_trip[i]));
+    return (INTENT_LIFE + INTENT_TIMEOUTS * timeout) / RL_MS;
+}
+
+/*
  * A waiter that got the lock or gave up leaves the queue with its release. A waiter that
  * cannot be notified is queued too, so that a release can report it.
  */
-void rl_waiting_set_queue_entry(struct rl_task *task, struct rl_command_args *args)
+static void set_queue_entry(redlock_lease *lease, struct rl_command_args *args)
 {
-    redlock_lease *lease = rl_handle_of(task);
+    struct rl_task *task = &lease->first.task;
     redlock_client *client = rl_client_of(task);
     bool goes_on = rl_handle_is_trying(lease) && lease->first.config->waits &&
                    rl_notifications_started(&client->notifications) &&
@@ -203,10 +236,27 @@ void rl_waiting_set_queue_entry(struct rl_task *task, struct rl_command_args *ar
     args->queue_entry =
         rl_notifications_queue_entry(&client->notifications, lease->waiting.number);
     args->waited = goes_on ? client->loop.now - lease->waiting.began : -1;
+    args->intent_ms = goes_on ? intent_ms(lease) : 0;
     if (rl_attempt_set(&lease->first)) {
         choose_queue(lease, goes_on, was_queued);
         args->queue_at = lease->waiting.queue_at;
         args->queue_from = lease->waiting.queue_from;
+    }
+}
+
+void rl_waiting_set_args(struct rl_task *task, enum rl_command command,
+                         struct rl_command_args *args)
+{
+    redlock_lease *lease = rl_handle_of(task);
+    struct rl_notifications *notifications = &rl_client_of(task)->notifications;
+    if (command == RL_CMD_RELEASE)
+        set_queue_entry(lease, args);
+    else if (command == RL_CMD_ACQUIRE)
+        args->waited = task->loop->now - lease->waiting.began;
+    else if (lease->downgrades && lease->waiting.number) {
+        args->queue_entry =
+            rl_notifications_queue_entry(notifications, lease->waiting.number);
+        args->waited = -1;
     }
 }
 

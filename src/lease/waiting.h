@@ -6,6 +6,7 @@
 #define RL_WAITING_H
 
 #include "client/task.h"
+#include "core/types.h"
 #include "core/waiter.h"
 #include "redlock/redlock.h"
 
@@ -42,6 +43,7 @@ bool rl_waiting_is_over(const redlock_lease *lease);
 void rl_waiting_notified(struct rl_task *task, unsigned node, unsigned position);
 void rl_waiting_event(struct rl_task *task, enum rl_task_event event, unsigned node);
 void rl_waiting_queued(struct rl_task *task, unsigned node, rl_time sent);
-void rl_waiting_set_queue_entry(struct rl_task *task, struct rl_command_args *args);
+void rl_waiting_set_args(struct rl_task *task, enum rl_command command,
+                         struct rl_command_args *args);
 
 #endif

@@ -359,7 +359,7 @@ Test(last_error, of_operators)
     FAILS(redlock_inspect(alone.client, "", 0, on_inspected, NULL), BAD_KEY,
           "the key is empty");
     FAILS(redlock_break(alone.client, "a!fence", 7, NULL, NULL), BAD_KEY,
-          "the key ends as those of this library do: !fence, !marker, !queue");
+          "the key ends as those of this library do: !fence, !intent, !marker, !queue");
     FAILS(redlock_check(alone.client, 0, NULL, NULL), BAD_OPTION, CALLBACK_IS_NULL);
     FAILS(redlock_admit(alone.client, (redlock_admission)5, 0, NULL, NULL), BAD_OPTION,
           "how is 5, and must be from 1 to 4");

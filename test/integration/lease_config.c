@@ -56,6 +56,7 @@ static redlock_lease_options padded(const redlock_lease_options *options, int by
     COPY(retry), COPY(retry_base_ms), COPY(retry_cap_ms), COPY(retry_fn);
     COPY(retry_arg), COPY(on_lost), COPY(lost_arg), COPY(on_extended), COPY(extended_arg);
     COPY(redisson);
+    COPY(shared);
 #undef COPY
     return copy;
 }

@@ -404,9 +404,9 @@ Test(acl_rights, of_the_scripts_are_complete_and_each_can_be_tried)
 {
     struct rl_acl_right right[RL_ACL_RIGHTS_MAX];
     struct rl_word word[RL_ACL_RIGHT_WORDS], key = {"lock:x", 6};
-    static const char *const expected[] = {"SET",  "EVAL",   "EVALSHA", "GET",
-                                           "PTTL", "DEL",    "PEXPIRE", "TIME",
-                                           "ZADD", "ZRANGE", "ZREM",    "PUBLISH"};
+    static const char *const expected[] = {"SET",  "EVAL",    "EVALSHA", "GET",  "PTTL",
+                                           "DEL",  "PEXPIRE", "TIME",    "ZADD", "ZRANGE",
+                                           "ZREM", "PUBLISH", "ZSCORE"};
     size_t count = rl_acl_rights(right);
     cr_assert_eq(count, sizeof(expected) / sizeof(expected[0]));
     for (size_t i = 0; i < count; i++) {
@@ -422,7 +422,7 @@ Test(acl_rights, of_the_scripts_are_complete_and_each_can_be_tried)
 static const char *acl(const char *user, const char *prefix, bool select)
 {
     static char text[512];
-    size_t len = rl_acl_rule(user, prefix, select, false, text, sizeof(text));
+    size_t len = rl_acl_rule(user, prefix, select, 0, text, sizeof(text));
     cr_assert_eq(len, strlen(text));
     return text;
 }
@@ -444,10 +444,10 @@ Test(acl_rights, rule_has_every_right)
 Test(acl_rights, a_short_buffer_is_filled_and_terminated)
 {
     char text[8] = "xxxxxxx";
-    size_t len = rl_acl_rule("me", "", false, false, text, sizeof(text));
+    size_t len = rl_acl_rule("me", "", false, 0, text, sizeof(text));
     cr_assert_str_eq(text, "ACL SET");
     cr_assert_gt(len, sizeof(text));
-    cr_assert_eq(rl_acl_rule("me", "", false, false, NULL, 0), len);
+    cr_assert_eq(rl_acl_rule("me", "", false, 0, NULL, 0), len);
 }
 
 Test(acl_rights, of_redissons_layout_are_in_the_rule_if_it_is_used)

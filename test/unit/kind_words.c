@@ -8,6 +8,7 @@
 #include "scripts.h"
 
 #define WORD(literal) ((struct rl_word){literal, sizeof(literal) - 1})
+#define DIGITS        "abcdefghijklmnopqrstuvwxyz234567"
 
 static const struct rl_command_args args = {
     .key = {"the key", 7},
@@ -140,17 +141,36 @@ Test(argv, with_a_queue_entry)
     waiting.waited = 1500;
     write_argv(RL_CMD_RELEASE, false, &waiting);
     EXPECT(WORD("EVALSHA"), sha1, WORD("1"), args.key, args.token, waiting.queue_entry,
-           WORD("1500"));
+           WORD("1500"), WORD(""));
+    waiting.intent_ms = 3200;
     waiting.waited = 0;
     write_argv(RL_CMD_RELEASE, false, &waiting);
     EXPECT(WORD("EVALSHA"), sha1, WORD("1"), args.key, args.token, waiting.queue_entry,
-           WORD("0"));
+           WORD("0"), WORD("3200"));
+    waiting.intent_ms = 0;
     waiting.waited = -1;
     write_argv(RL_CMD_RELEASE, false, &waiting);
     EXPECT(WORD("EVALSHA"), sha1, WORD("1"), args.key, args.token, waiting.queue_entry,
-           WORD(""));
+           WORD(""), WORD(""));
     write_argv(RL_CMD_EXTEND, false, &waiting);
     cr_assert_eq(command.words, 7, "only a release has one");
+}
+
+Test(argv, of_a_reader)
+{
+    struct rl_command_args reader = args;
+    reader.token = WORD("s" DIGITS);
+    reader.waited = 1500;
+    write_argv(RL_CMD_ACQUIRE, false, &reader);
+    EXPECT(WORD("EVALSHA"), ((struct rl_word){rl_script_shared_acquire.sha1, 40}),
+           WORD("1"), args.key, reader.token, WORD("30000"), WORD("1500"));
+    reader.queue_entry = WORD("!wake:0 7");
+    write_argv(RL_CMD_RELEASE, false, &reader);
+    EXPECT(WORD("EVALSHA"), ((struct rl_word){rl_script_shared_release.sha1, 40}),
+           WORD("1"), args.key, reader.token, reader.queue_entry, WORD("1500"));
+    write_argv(RL_CMD_EXTEND, false, &reader);
+    EXPECT(WORD("EVALSHA"), ((struct rl_word){rl_script_shared_extend.sha1, 40}), WORD("1"),
+           args.key, reader.token, WORD("30000"), WORD("0"), reader.queue_entry);
 }
 
 /* guard.lua reads them; the nonce is the last argument of every command. */
@@ -187,7 +207,7 @@ Test(argv, of_a_fenced_lock)
         else if (texts[i] == RL_CMD_EXTEND)
             EXPECT(COMMON, STORES, WORD("1"), about.nonce);
         else if (texts[i] == RL_CMD_RELEASE)
-            EXPECT(COMMON, about.queue_entry, WORD("1500"), about.nonce);
+            EXPECT(COMMON, about.queue_entry, WORD("1500"), WORD(""), about.nonce);
         else
             EXPECT(COMMON, about.nonce);
     }
@@ -226,4 +246,9 @@ Test(kinds, the_first_letter_of_a_token_names_it)
     cr_assert_eq(rl_kind_of(WORD("f00d-of-another-library")), plain);
     cr_assert_eq(rl_kind_of(WORD("")), plain, "and an unknown letter means plain");
     cr_assert_eq(rl_kind_of(WORD("0f3a-uuid-of-another-library")), plain);
+    cr_assert_eq(rl_kind_of(WORD("s" DIGITS))->form, RL_FORM_SHARED);
+    cr_assert_eq(rl_kind_of(WORD("s" DIGITS "@host:1"))->form, RL_FORM_SHARED);
+    cr_assert_eq(rl_kind_of(WORD("service-1")), plain);
+    cr_assert_eq(rl_kind_of(WORD("sabcdefghijklmnopqrstuvwxyz23456")), plain);
+    cr_assert_eq(rl_kind_of(WORD("g:123"))->form, RL_FORM_SHARED);
 }

@@ -1,0 +1,25 @@
+-- with guard.lua
+-- and ARGV[6] the number of fences to reserve, ARGV[7] how long the reader has waited, in us
+-- Returns code 1: acquired. The fence is larger than the stored one by at least ARGV[6].
+local key, ttl, waited = KEYS[1], ARGV[4], ARGV[7]
+-- with check_marker.lua
+if not marked then
+  return redis.error_reply('MARKER is another')
+end
+-- with late.lua
+-- with reserve.lua
+-- with look_at_readers.lua
+local holder = value
+-- with turn.lua
+if holder then
+  -- with held.lua
+  return there
+elseif value then
+  return {value, pttl, now}
+elseif ahead then
+  return redis.error_reply('AHEAD of the clock')
+end
+-- with cut_readers.lua
+-- with store_reader.lua
+redis.call('SET', KEYS[2], known, 'PX', '86400000')
+return '1 ' .. time[1] .. ' ' .. time[2] .. ' ' .. known

@@ -1,0 +1,19 @@
+-- part: reads key, time; sets clock, digits, first, mine, value, writer
+-- Readers: a sorted set of their tokens. The score is when the time of each is over, in ms of
+-- this node's clock; the key expires with the last. A sorted set without an expiry, or of other
+-- members, is another program's.
+-- `mine` is the score of the token. `writer`: the key holds it as a writer's, since before a
+-- downgrade. `value` is what the key holds if not readers.
+local clock = time[1] * 1000 + (time[2] - time[2] % 1000) / 1000
+local mine, value, writer = nil, nil, false
+local first = redis.pcall('ZRANGE', key, '0', '0')
+local digits = string.match(first[1] or '', '^s([a-z2-7]+)')
+  or string.match(first[1] or '', '^g:([a-z2-7]+)') or ''
+if #digits == 32 and redis.call('PTTL', key) >= 0 then
+  redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. clock)
+  mine = tonumber(redis.call('ZSCORE', key, ARGV[1]) or nil)
+elseif first.err or first[1] then
+  -- with look.lua
+  local mark = string.sub(ARGV[1], 1, 1) == 's' and 'p' or 'f'
+  value, writer = found, found == mark .. string.sub(ARGV[1], 2)
+end

@@ -1,0 +1,369 @@
+/* Shared locks on real servers: many readers, or one writer. */
+#include <criterion/criterion.h>
+
+#include "quorum.h"
+
+#define KEY "job"
+#define OTHER                                                                              \
+    "s"                                                                                    \
+    "abcdefghijklmnopqrstuvwxyz234567@other" /* another client's reader */
+
+static redlock_lease_options options_of_reader(void)
+{
+    redlock_lease_options options = quorum_quiet_options();
+    options.shared = true;
+    return options;
+}
+
+static redlock_lease_options options_of_fenced_reader(void)
+{
+    redlock_lease_options options = quorum_quiet_fenced_options();
+    options.shared = true;
+    return options;
+}
+
+static unsigned count_readers(struct quorum *s, long long readers)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < s->servers.n; i++)
+        count += servers_int(&s->servers, i, readers, "ZCARD " KEY);
+    return count;
+}
+
+/* A waiter of another program since `ms` ago, whose intent lasts for `left` ms. */
+static void wait_by_another(struct quorum *s, int ms, int left)
+{
+    for (unsigned i = 0; i < s->servers.n; i++) {
+        long long now = quorum_time_us(s, i);
+        servers_do(&s->servers, i, "ZADD " KEY "!queue %lld waiter", now - ms * 1000LL);
+        servers_do(&s->servers, i, "ZADD " KEY "!intent %lld waiter", now + left * 1000LL);
+    }
+}
+
+/* --- readers and writers --- */
+
+static void share(const redlock_lease_options *reader, const redlock_lease_options *writer)
+{
+    struct quorum s;
+    struct reported reported;
+    quorum_open_fenced(&s, 5, NULL);
+    redlock_lease *first = quorum_hold(&s, KEY, reader);
+    redlock_lease *second = quorum_hold(&s, KEY, reader);
+    quorum_drain(&s);
+    cr_assert_eq(count_readers(&s, 2), 5);
+    cr_assert_gt(servers_number(&s.servers, 0, "PTTL " KEY), 0);
+
+    redlock_lease *third = quorum_acquire(&s, KEY, writer, &reported);
+    cr_assert_eq(reported.result.code, REDLOCK_TAKEN);
+    cr_assert_gt(reported.result.remaining_ms, 0);
+    cr_assert_str_eq(quorum_node(third, 0)->value, redlock_token(first));
+    quorum_free_lease(&s, third);
+
+    cr_assert_eq(quorum_extend(&s, first, reader->fenced ? 0 : 600000), REDLOCK_OK);
+    quorum_drain(&s);
+    cr_assert(reader->fenced || servers_number(&s.servers, 4, "PTTL " KEY) > 500000);
+    cr_assert_eq(quorum_release(&s, first), REDLOCK_OK);
+    quorum_drain(&s);
+    cr_assert_eq(count_readers(&s, 1), 5);
+    cr_assert_lt(servers_number(&s.servers, 4, "PTTL " KEY), 500000,
+                 "the key expires with its last reader");
+    cr_assert_eq(quorum_release(&s, second), REDLOCK_OK);
+    quorum_drain(&s);
+
+    third = quorum_hold(&s, KEY, writer);
+    redlock_lease *fourth = quorum_acquire(&s, KEY, reader, &reported);
+    cr_assert_eq(reported.result.code, REDLOCK_TAKEN);
+    cr_assert_str_eq(quorum_node(fourth, 0)->value, redlock_token(third));
+    cr_assert_eq(quorum_release(&s, third), REDLOCK_OK);
+    redlock_lease_free(first);
+    redlock_lease_free(second);
+    redlock_lease_free(third);
+    redlock_lease_free(fourth);
+    quorum_expect_fences(&s, reader->fenced);
+    quorum_close(&s);
+}
+
+Test(shared, many_readers_or_one_writer)
+{
+    redlock_lease_options reader = options_of_reader(), writer = quorum_quiet_options();
+    share(&reader, &writer);
+}
+
+Test(shared, the_same_with_fencing_tokens)
+{
+    redlock_lease_options reader = options_of_fenced_reader(),
+                          writer = quorum_quiet_fenced_options();
+    share(&reader, &writer);
+}
+
+Test(shared, fencing_tokens_of_readers_and_writers_rise)
+{
+    struct quorum s;
+    redlock_lease_options reader = options_of_fenced_reader(),
+                          writer = quorum_quiet_fenced_options();
+    int64_t last = 0;
+    quorum_open_fenced(&s, 3, NULL);
+    for (unsigned i = 0; i < 6; i++) {
+        redlock_lease *lease = quorum_hold(&s, KEY, i % 3 ? &reader : &writer);
+        cr_assert_gt(redlock_fence(lease), last);
+        last = redlock_fence(lease);
+        cr_assert_eq(quorum_release(&s, lease), REDLOCK_OK);
+        redlock_lease_free(lease);
+    }
+    quorum_close(&s);
+}
+
+Test(shared, a_reader_that_expires_is_no_reader)
+{
+    struct quorum s;
+    redlock_lease_options reader = options_of_reader();
+    quorum_open(&s, 3);
+    redlock_lease *lease = quorum_hold(&s, KEY, &reader);
+    quorum_drain(&s);
+    for (unsigned i = 0; i < 3; i++)
+        servers_do(&s.servers, i, "ZADD " KEY " %lld " OTHER,
+                   (long long)quorum_time_us(&s, i) / 1000 - 1);
+    cr_assert_eq(count_readers(&s, 2), 3);
+    cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_OK);
+    quorum_drain(&s);
+    cr_assert_eq(count_readers(&s, 1), 3);
+    quorum_free_lease(&s, lease);
+    quorum_close_empty(&s);
+}
+
+/* Neither is ours: it would never be purged, or is not stored by us. */
+Test(shared, a_sorted_set_of_another_program_is_held_and_stays)
+{
+    struct quorum s;
+    struct reported reported;
+    redlock_lease_options reader = options_of_reader();
+    quorum_open(&s, 3);
+    servers_do(&s.servers, 0, "ZADD " KEY " 1 " OTHER); /* without an expiry */
+    servers_do(&s.servers, 1, "ZADD " KEY " 1 somebody");
+    servers_do(&s.servers, 1, "PEXPIRE " KEY " 600000");
+    redlock_lease *lease = quorum_acquire(&s, KEY, &reader, &reported);
+    cr_assert_eq(reported.result.code, REDLOCK_TAKEN);
+    cr_assert_str_eq(quorum_node(lease, 0)->value, OTHER);
+    cr_assert_str_eq(quorum_node(lease, 1)->value, "somebody");
+    quorum_free_lease(&s, lease);
+    cr_assert(servers_int(&s.servers, 0, 1, "ZCARD " KEY));
+    cr_assert(servers_int(&s.servers, 1, 1, "ZCARD " KEY));
+    cr_assert_gt(servers_number(&s.servers, 1, "PTTL " KEY), 500000);
+    quorum_close(&s);
+}
+
+/* A key without an expiry would lock for ever. */
+Test(shared, stores_nothing_where_it_may_not_set_the_expiry)
+{
+    struct quorum s;
+    struct reported reported;
+    redlock_lease_options reader = options_of_reader();
+    quorum_open(&s, 3);
+    servers_do_first(&s.servers, 2, "ACL SETUSER default -pexpire");
+    redlock_lease *lease = quorum_acquire(&s, KEY, &reader, &reported);
+    cr_assert_eq(reported.result.code, REDLOCK_NO_QUORUM);
+    quorum_free_lease(&s, lease);
+    quorum_close_empty(&s);
+}
+
+Test(shared, adopted_by_its_token)
+{
+    struct quorum s;
+    redlock_lease *adopted;
+    redlock_lease_options reader = options_of_reader();
+    quorum_open(&s, 3);
+    redlock_lease *lease = quorum_hold(&s, KEY, &reader);
+    quorum_drain(&s);
+    cr_assert_eq(redlock_adopt(s.client, KEY, strlen(KEY), redlock_token(lease),
+                               REDLOCK_UNKNOWN, NULL, &adopted),
+                 REDLOCK_OK);
+    redlock_disown(lease);
+    redlock_lease_free(lease);
+    cr_assert_eq(quorum_extend(&s, adopted, 0), REDLOCK_OK);
+    cr_assert_eq(quorum_release(&s, adopted), REDLOCK_OK);
+    redlock_lease_free(adopted);
+    quorum_close_empty(&s);
+}
+
+/* --- a waiter that is no reader goes first --- */
+
+Test(shared, a_waiting_writer_goes_before_a_new_reader)
+{
+    struct quorum s;
+    struct reported wrote, read;
+    redlock_lease_options reader = options_of_reader(), writer = quorum_quiet_options();
+    quorum_open(&s, 3);
+    redlock_client *other = quorum_client(&s, NULL);
+    writer.wait_ms = REDLOCK_FOREVER;
+    redlock_lease *first = quorum_hold(&s, KEY, &reader), *waiter;
+    cr_assert_eq(redlock_acquire(other, KEY, strlen(KEY), &writer, reported_note,
+                                 memset(&wrote, 0, sizeof(wrote)), &waiter),
+                 REDLOCK_OK);
+    LOOP_UNTIL(s.base, servers_int(&s.servers, 0, 1, "ZCARD " KEY "!intent") &&
+                           servers_int(&s.servers, 1, 1, "ZCARD " KEY "!intent") &&
+                           servers_int(&s.servers, 2, 1, "ZCARD " KEY "!intent"));
+    redlock_lease *second = quorum_acquire(&s, KEY, &reader, &read);
+    cr_assert_eq(read.result.code, REDLOCK_TAKEN);
+    cr_assert_str_eq(quorum_node(second, 0)->value, "a waiting writer");
+    cr_assert_eq(quorum_release(&s, first), REDLOCK_OK);
+    EXPECT_REPORTED(&s, &wrote, REDLOCK_OK);
+    cr_assert_eq(quorum_release(&s, waiter), REDLOCK_OK);
+    quorum_free_lease(&s, second);
+    second = quorum_hold(&s, KEY, &reader);
+    redlock_lease_free(first);
+    redlock_lease_free(waiter);
+    quorum_free_lease(&s, second);
+    redlock_client_free(other);
+    quorum_close_empty(&s);
+}
+
+/* Another program's lock ends, and a writer that waits for less long than the reader stays.
+ */
+Test(shared, who_has_waited_longer_goes_first)
+{
+    struct quorum s;
+    struct reported read = {0};
+    redlock_lease_options reader = options_of_reader();
+    quorum_open(&s, 3);
+    reader.wait_ms = REDLOCK_FOREVER;
+    servers_do_first(&s.servers, 3, "SET " KEY " somebody PX 600000");
+    redlock_lease *lease = quorum_start(&s, KEY, &reader, &read);
+    LOOP_UNTIL(s.base, quorum_count_votes(lease, "held") == 3);
+    wait_by_another(&s, 0, 3600000);
+    servers_do_first(&s.servers, 3, "DEL " KEY);
+    EXPECT_REPORTED(&s, &read, REDLOCK_OK);
+    servers_do_first(&s.servers, 3, "DEL " KEY "!queue " KEY "!intent");
+    quorum_free_lease(&s, lease);
+    quorum_close_empty(&s);
+}
+
+Test(shared, a_waiter_that_died_keeps_readers_out_no_longer_than_its_intent)
+{
+    struct quorum s;
+    struct reported read;
+    redlock_lease_options reader = options_of_reader();
+    quorum_open(&s, 3);
+    reader.wait_ms = REDLOCK_FOREVER;
+    wait_by_another(&s, 3600000, 500);
+    redlock_lease *lease = quorum_acquire(&s, KEY, &reader, &read);
+    cr_assert_eq(read.result.code, REDLOCK_OK);
+    cr_assert_gt(read.result.attempts, 1);
+    servers_do_first(&s.servers, 3, "DEL " KEY "!queue " KEY "!intent");
+    quorum_free_lease(&s, lease);
+    quorum_close_empty(&s);
+}
+
+/* --- downgrade --- */
+
+static redlock_code downgrade(struct quorum *s, redlock_lease *lease)
+{
+    struct reported reported = {0};
+    cr_assert_eq(redlock_downgrade(lease, reported_note, &reported), REDLOCK_OK);
+    LOOP_UNTIL(s->base, reported.times > 0);
+    return reported.result.code;
+}
+
+static void downgrade_a(const redlock_lease_options *writer,
+                        const redlock_lease_options *reader)
+{
+    struct quorum s;
+    struct reported reported;
+    redlock_lease *adopted;
+    quorum_open_fenced(&s, 3, NULL);
+    redlock_lease *lease = quorum_hold(&s, KEY, writer);
+    int64_t fence = redlock_fence(lease);
+    quorum_drain(&s);
+    cr_assert_eq(downgrade(&s, lease), REDLOCK_OK);
+    quorum_drain(&s);
+    cr_assert_eq(count_readers(&s, 1), 3);
+    cr_assert_eq(redlock_token(lease)[0], writer->fenced ? 'g' : 's');
+    cr_assert_eq(redlock_fence(lease), fence);
+    cr_assert_eq(redlock_downgrade(lease, NULL, NULL), REDLOCK_BAD_OPTION);
+
+    redlock_lease *second = quorum_hold(&s, KEY, reader);
+    redlock_lease *third = quorum_acquire(&s, KEY, writer, &reported);
+    cr_assert_eq(reported.result.code, REDLOCK_TAKEN);
+    cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_OK);
+    cr_assert_eq(redlock_adopt(s.client, KEY, strlen(KEY), redlock_token(lease),
+                               REDLOCK_UNKNOWN, NULL, &adopted),
+                 REDLOCK_OK);
+    redlock_disown(lease);
+    cr_assert_eq(quorum_extend(&s, adopted, 0), REDLOCK_OK);
+    cr_assert_eq(quorum_release(&s, adopted), REDLOCK_OK);
+    quorum_drain(&s);
+    cr_assert_eq(count_readers(&s, 1), 3);
+    redlock_lease_free(lease);
+    redlock_lease_free(adopted);
+    redlock_lease_free(third);
+    quorum_free_lease(&s, second);
+    quorum_expect_fences(&s, writer->fenced);
+    quorum_close(&s);
+}
+
+Test(shared, a_writer_downgrades)
+{
+    redlock_lease_options reader = options_of_reader(), writer = quorum_quiet_options();
+    downgrade_a(&writer, &reader);
+}
+
+Test(shared, a_fenced_writer_downgrades)
+{
+    redlock_lease_options reader = options_of_fenced_reader(),
+                          writer = quorum_quiet_fenced_options();
+    downgrade_a(&writer, &reader);
+}
+
+Test(shared, a_downgrade_reaches_a_node_later)
+{
+    struct quorum s;
+    redlock_lease_options writer = quorum_quiet_options();
+    quorum_open(&s, 3);
+    redlock_lease *lease = quorum_hold(&s, KEY, &writer);
+    quorum_drain(&s);
+    servers_stop(&s.servers, 2);
+    cr_assert_eq(downgrade(&s, lease), REDLOCK_OK);
+    servers_kill(&s.servers, 2);
+    cr_assert_eq(quorum_release(&s, lease), REDLOCK_OK);
+    quorum_free_lease(&s, lease);
+    quorum_close_empty(&s);
+}
+
+/* The lock must not be gone where only a right is missing. */
+Test(shared, a_downgrade_that_fails_leaves_the_lock)
+{
+    struct quorum s;
+    redlock_lease_options writer = quorum_quiet_options();
+    quorum_open(&s, 3);
+    redlock_lease *lease = quorum_hold(&s, KEY, &writer);
+    char token[REDLOCK_TOKEN_MAX + 1];
+    strcpy(token, redlock_token(lease));
+    quorum_drain(&s);
+    servers_do_first(&s.servers, 3, "ACL SETUSER default -zadd");
+    cr_assert_neq(downgrade(&s, lease), REDLOCK_OK);
+    cr_assert_eq(servers_with(&s.servers, KEY, token), 3);
+    cr_assert_gt(redlock_valid_ms(lease), 0);
+    servers_do_first(&s.servers, 3, "ACL SETUSER default +zadd");
+    cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_OK);
+    quorum_drain(&s);
+    cr_assert_eq(count_readers(&s, 1), 3);
+    quorum_free_lease(&s, lease);
+    quorum_close_empty(&s);
+}
+
+Test(shared, what_cannot_be_shared_is_refused)
+{
+    struct quorum s;
+    redlock_lease *lease = NULL;
+    redlock_lease_options options = options_of_reader();
+    const redlock_key keys[] = {{"a", 1}, {"b", 1}};
+    quorum_open(&s, 1);
+    cr_assert_eq(redlock_acquire_many(s.client, keys, 2, &options, NULL, NULL, &lease),
+                 REDLOCK_BAD_OPTION);
+    options.redisson = true;
+    cr_assert_eq(redlock_acquire(s.client, KEY, strlen(KEY), &options, NULL, NULL, &lease),
+                 REDLOCK_BAD_OPTION);
+    cr_assert_eq(redlock_acquire(s.client, KEY "!intent", strlen(KEY "!intent"), NULL, NULL,
+                                 NULL, &lease),
+                 REDLOCK_BAD_KEY);
+    quorum_close(&s);
+}
