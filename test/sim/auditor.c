@@ -97,6 +97,8 @@ static void on_drained(redlock_client *handle, bool clean, void *arg)
     if (client->drains == 0)
         oracle_accuse(INVARIANT_CALLBACK, "client %u: a drain", client->index + 1);
     client->drains = 0;
+    if (clean)
+        oracle_drained(client);
     TRACE("client %u is drained%s", client->index + 1, clean ? "" : ", as far as it goes");
 }
 

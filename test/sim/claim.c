@@ -18,16 +18,34 @@ void claims_begin(void)
     count = 0;
 }
 
+/* The first letter of a reader's token, and of the writer's that it was. */
+static char before_downgrade(char letter)
+{
+    return (char)(letter == 's' ? 'p' : letter == 'g' ? 'f' : letter);
+}
+
+bool claim_token_is(struct rl_word a, struct rl_word b)
+{
+    return a.len == b.len && a.len > 0 &&
+           before_downgrade(*a.text) == before_downgrade(*b.text) &&
+           memcmp(a.text + 1, b.text + 1, a.len - 1) == 0;
+}
+
 static size_t slot_of(struct rl_word token)
 {
     uint32_t hash = UINT32_C(2166136261);
-    for (size_t i = 0; i < token.len; i++)
+    for (size_t i = 1; i < token.len; i++)
         hash = (hash ^ (unsigned char)token.text[i]) * UINT32_C(16777619);
     size_t at = hash % SLOTS;
-    while (slot[at] && !(claims[slot[at] - 1].len == token.len &&
-                         memcmp(claims[slot[at] - 1].token, token.text, token.len) == 0))
+    while (slot[at] && !claim_token_is(claim_word(&claims[slot[at] - 1]), token))
         at = (at + 1) % SLOTS;
     return at;
+}
+
+void claim_downgrade(struct claim *claim)
+{
+    claim->options.shared = true;
+    claim->token[0] = claim->token[0] == 'p' ? 's' : 'g';
 }
 
 struct claim *claim_of(struct rl_word token)
@@ -90,6 +108,7 @@ struct claim *claim_new(const struct command *command, struct rl_word token)
         claim->user->claim = claim;
         claim->user->attempts += command->ask == ASK_ACQUIRE;
     } else { /* its handle was freed meanwhile */
+        claim->options.shared = *claim->token == 's' || *claim->token == 'g';
         claim_leave(claim, true);
     }
     return claim;

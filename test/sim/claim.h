@@ -82,6 +82,7 @@ struct claim {
     rl_node_set held, gone;      /* what was heard last */
     rl_node_set was_held, voted; /* ever */
     char value[NODES_MAX][REDLOCK_TOKEN_MAX + 1];
+    unsigned taken[NODES_MAX];    /* the resource that has it */
     unsigned acquires[NODES_MAX]; /* that were executed */
     struct extension extension;
     uint64_t resent_in; /* the iteration in which an extension was sent again; 0: never */
@@ -94,6 +95,12 @@ struct claim {
 };
 
 void claims_begin(void);
+
+/* The same token, perhaps before a downgrade, which changes its first letter. */
+bool claim_token_is(struct rl_word a, struct rl_word b);
+
+/* The user downgrades: from now on the token is a reader's. */
+void claim_downgrade(struct claim *claim);
 
 /* Of a token; NULL: none of a client. */
 struct claim *claim_of(struct rl_word token);

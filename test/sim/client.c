@@ -38,7 +38,7 @@ int64_t client_rate(const struct client *client)
 
 int64_t client_quarantine(void)
 {
-    int64_t ttl = world.plan.ttl_max;
+    int64_t ttl = plan_known_ttl(&world.plan);
     return world.plan.durable ? 0 : ttl + ttl / 1000000 * world.plan.drift_ppm + ttl / 10;
 }
 
@@ -90,7 +90,7 @@ static void set_options(redlock_options *options)
     options->quorum = plan->q;
     options->node_timeout_ms = (plan->node_timeout + VIRTUAL_MS - 1) / VIRTUAL_MS;
     options->drift_ppm = plan->drift_ppm;
-    options->max_ttl_ms = plan->ttl_max / VIRTUAL_MS;
+    options->max_ttl_ms = plan->automatic ? REDLOCK_AUTO : plan->ttl_max / VIRTUAL_MS;
     options->durable = plan->durable;
 }
 

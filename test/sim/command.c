@@ -30,6 +30,8 @@ struct account {
     int64_t time_us;
 };
 
+#define READER_MARK " r" /* of a queue entry */
+
 static uint32_t executions;
 static struct keyspace before; /* of a server whose release is judged */
 
@@ -136,8 +138,17 @@ static void parse_script(struct command *command, const struct request *request,
         command->said_nonce = nonce_of(arg[args - 1]);
     if (command->ask == ASK_EXTEND)
         command->recreates = is(arg[fenced ? 5 : 2], "1");
+    command->reads = kind->form == RL_FORM_SHARED;
+    if (command->reads && command->ask == ASK_ACQUIRE)
+        command->waited_us = number_of(arg[fenced ? 6 : 2]);
+    if (command->reads && command->ask == ASK_EXTEND && args > (fenced ? 7U : 3U))
+        copy_text(command->entry, sizeof(command->entry), arg[fenced ? 6 : 3]);
     if (is_of_waiter(command, fenced, args, &at)) {
-        copy_text(command->entry, sizeof(command->entry), arg[at]);
+        copy_text(command->entry, sizeof(command->entry) - 2, arg[at]);
+        if (kind->form == RL_FORM_SHARED)
+            strcat(command->entry, READER_MARK);
+        else if (!rl_kind_is_of_sets(kind))
+            command->intent_ms = number_of(arg[at + 2]);
         command->joins = arg[at + 1].len > 0;
         command->leaves = !command->joins;
         command->waited_us = number_of(arg[at + 1]);
@@ -472,6 +483,8 @@ static void on_left(struct connection *connection)
     oracle_left(client, node);
     if (!connection->is_aborted)
         oracle_closed(client);
+    if (connection->inbox && !connection->error)
+        oracle_unread(client);
     if (account->is_subscribed)
         oracle_unsubscribed(client, node);
     account->is_subscribed = false;
@@ -481,6 +494,26 @@ bool command_is_idle(const struct connection *connection)
 {
     const struct account *account = connection->account;
     return account && !account->first && account->unparsed.len == 0;
+}
+
+static bool is_awaited(const struct segment *segment)
+{
+    for (; segment; segment = segment->next) {
+        const struct command *command = segment->note;
+        if (command && command->claim)
+            return true;
+    }
+    return false;
+}
+
+bool command_is_awaited(const struct connection *connection)
+{
+    const struct account *account = connection->account;
+    for (const struct command *command = account ? account->first : NULL; command;
+         command = command->next)
+        if (command->claim)
+            return true;
+    return is_awaited(connection->down.first) || is_awaited(connection->inbox);
 }
 
 bool command_is_subscribed(const struct connection *connection)

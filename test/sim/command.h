@@ -40,8 +40,10 @@ struct command {
     enum ask ask;
     bool is_locking; /* it asks for a vote: ACQUIRE or EXTEND */
     bool recreates;
+    bool reads;         /* of a shared lock */
     bool joins, leaves; /* the queue */
     int64_t waited_us;  /* since it waits, as it says */
+    int64_t intent_ms;  /* for how long it keeps readers out; 0: not at all */
     bool is_straggler;  /* it came after its connection was closed */
     unsigned client, node, server;
     bool is_of_set;
@@ -52,7 +54,7 @@ struct command {
     uint32_t client_number; /* of its process */
     struct claim *claim;    /* NULL: no token of a client */
     int64_t ttl_ms;
-    char entry[96];
+    char entry[96];      /* EXTEND, a downgrade: that of the writer */
     int64_t said;        /* true time */
     uint64_t iteration;  /* of its process, then */
     int64_t said_raw;    /* by the client's unslewed clock: not later than it may believe */
@@ -89,6 +91,9 @@ void command_begin(void);
 
 /* Whether all that was written on it was executed. */
 bool command_is_idle(const struct connection *connection);
+
+/* Whether the process wrote there of a token, and has not read the reply. */
+bool command_is_awaited(const struct connection *connection);
 
 /* Whether the process knows that it gets messages on this connection. */
 bool command_is_subscribed(const struct connection *connection);

@@ -12,7 +12,8 @@ static void drop_foreign(struct server *server)
     for (unsigned r = 0; r < world.plan.resources; r++) {
         struct rl_word name = {world_key(r), strlen(world_key(r))};
         struct key *key = keyspace_find(keyspace, 0, name, server_ms(server));
-        if (key && !claim_of(server_token(key)))
+        struct token_there there;
+        if (key && !(server_holder(key, 0, &there) && claim_of(there.token)))
             keyspace_delete(keyspace, key);
         struct rl_word fence = {world_fence_key(r), strlen(world_fence_key(r))};
         key = keyspace_find(keyspace, 0, fence, server_ms(server));

@@ -333,5 +333,6 @@ void oracle_begin(void)
     claims_begin();
     command_begin();
     oracle_holders_begin();
+    oracle_turns_begin();
     oracle_seats_begin();
 }

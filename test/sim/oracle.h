@@ -34,6 +34,7 @@
     X(HOLD, "a lock is held for longer than max_hold_ms")                                  \
     X(TOLD, "what a user or an operator is told is not true")                              \
     X(LEFT, "a finished lease has left its key where a release could be sent")             \
+    X(TURN, "a reader comes before a writer that has waited longer")                       \
     X(LIVENESS, "nobody acquires or extends, though all is well")                          \
     X(FLOOD, "a client sends more than it may")                                            \
     X(MEMORY, "memory is left after a client was freed")
@@ -71,6 +72,10 @@ void oracle_ran(struct command *command);
 void oracle_heard(const struct command *command, bool of_subscriber);
 void oracle_left(struct client *client, unsigned node); /* it closed a connection */
 void oracle_closed(const struct client *client);        /* and without a reset */
+void oracle_unread(const struct client *client);        /* and input on it was not read */
+
+/* It is told that all nodes that it reaches have replied, and released its tokens. */
+void oracle_drained(const struct client *client);
 
 /* It asked for a lock, where this was `before`. */
 void oracle_granted(const struct command *command, const struct keyspace *before);

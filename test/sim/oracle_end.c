@@ -72,6 +72,43 @@ void oracle_closed(const struct client *client)
                       client->index + 1);
 }
 
+/* Then the kernel sends a reset, and drops what it has not delivered. */
+void oracle_unread(const struct client *client)
+{
+    if (freeing == client && world.plan.weight[FAULT_ROOM] == 0)
+        oracle_accuse(INVARIANT_LEFT, "client %u is freed, and drops its releases",
+                      client->index + 1);
+}
+
+/* --- when a client is drained --- */
+
+static void judge_clean_key(const struct client *client, unsigned server, unsigned resource)
+{
+    const struct key *lock = server_lock(&world.server[server], resource);
+    struct token_there there;
+    for (size_t i = 0; lock && server_holder(lock, i, &there); i++) {
+        const struct claim *claim = claim_of(there.token);
+        if (claim && &world.client[claim->client] == client &&
+            should_be_clean(claim, server))
+            oracle_accuse(INVARIANT_TOLD, "client %u is clean, and server %u has %.8s",
+                          client->index + 1, server + 1, claim->token);
+    }
+}
+
+void oracle_drained(const struct client *client)
+{
+    for (const struct connection *connection = network.connection; connection;
+         connection = connection->next)
+        if (connection->process == &client->process && connection->stream &&
+            client_is_link(client, connection->owner) && command_is_awaited(connection))
+            oracle_accuse(INVARIANT_TOLD,
+                          "client %u is clean, and node %u has yet to reply",
+                          client->index + 1, client_node_at(client, connection->host) + 1);
+    for (unsigned s = 0; s < SERVERS_MAX; s++)
+        for (unsigned r = 0; r < world.plan.resources; r++)
+            judge_clean_key(client, s, r);
+}
+
 /* --- at the end of a run --- */
 
 static void look_at_user(const struct user *user, struct verdict *ret)
@@ -101,11 +138,16 @@ static void look_at_links(const struct client *client, struct verdict *ret)
 static void look_at_key(unsigned server, unsigned resource, struct verdict *ret)
 {
     const struct key *lock = server_lock(&world.server[server], resource);
-    const struct claim *claim = lock ? claim_of(server_token(lock)) : NULL;
-    if (!claim || !should_be_clean(claim, server))
-        return;
-    ret->broken = INVARIANT_LEFT;
-    snprintf(ret->text, sizeof(ret->text), "%.8s on server %u", claim->token, server + 1);
+    struct token_there there;
+    for (size_t i = 0; lock && server_holder(lock, i, &there); i++) {
+        const struct claim *claim = claim_of(there.token);
+        if (!claim || there.expires < server_ms(&world.server[server]) ||
+            !should_be_clean(claim, server))
+            continue;
+        ret->broken = INVARIANT_LEFT;
+        snprintf(ret->text, sizeof(ret->text), "%.8s on server %u", claim->token,
+                 server + 1);
+    }
 }
 
 struct verdict oracle_open(void)

@@ -88,7 +88,7 @@ static void hear_process(struct client *client, const struct command *command)
     bool another =
         node->told_process != command->process || node->told_server != command->server;
     if (node->process != 0 && another && !world.plan.durable) {
-        node->quarantined_until = client->process.entered + world.plan.ttl_max;
+        node->quarantined_until = client->process.entered + plan_known_ttl(&world.plan);
         node->has_forgotten = true;
     }
     node->told_process = command->process;
@@ -180,6 +180,7 @@ static void hear_holder(const struct command *command, struct claim *claim)
     if (expires && (*pttl < 0 || command->pttl < *pttl))
         *pttl = command->pttl;
     snprintf(claim->value[command->node], sizeof(claim->value[0]), "%s", command->value);
+    claim->taken[command->node] = command->taken;
 }
 
 static void hear_release(struct client *client, const struct command *command,

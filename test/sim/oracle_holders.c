@@ -105,9 +105,15 @@ static void for_each_holder(const struct claim *but, unsigned resources,
         }
 }
 
+static bool both_read(const struct claim *a, const struct claim *b)
+{
+    return a->options.shared && b->options.shared;
+}
+
 static void judge_other(const struct claim *claim, const void *arg)
 {
-    judge_pair(arg, claim);
+    if (!both_read(claim, arg))
+        judge_pair(arg, claim);
 }
 
 /* No valid lease may rest on the server. */
@@ -115,7 +121,8 @@ static void judge_theft(const struct claim *theirs, const void *arg)
 {
     const struct command *command = arg;
     int64_t since;
-    if (world.plan.wild || !rests_on_server(theirs, command->server, &since))
+    if (world.plan.wild || !rests_on_server(theirs, command->server, &since) ||
+        both_read(theirs, command->claim))
         return;
     if (world.plan.fenced && oracle_ran_ahead(command->server, since))
         return;
@@ -256,13 +263,14 @@ static struct turn_order {
     struct {
         uint32_t memory, nth;
         int64_t first, last;
+        bool shared;
     } grant[ORDER_MAX];
 } orders[SERVERS_MAX][RESOURCES_MAX];
 
-static struct {
+static struct highest {
     int64_t fence;
     struct claim *claim;
-} highest[RESOURCES_MAX];
+} highest[RESOURCES_MAX][2]; /* of writers, and of readers */
 
 void oracle_holders_begin(void)
 {
@@ -296,7 +304,8 @@ static void judge_order(const struct claim *claim, unsigned resource,
     for (unsigned i = 0; i < ORDER_MAX && i < order->count; i++) {
         bool later = vote->nth > order->grant[i].nth;
         bool rises = later ? first > order->grant[i].last : last < order->grant[i].first;
-        if (order->grant[i].memory == vote->memory && !rises)
+        bool both_read = order->grant[i].shared && claim->options.shared;
+        if (order->grant[i].memory == vote->memory && !rises && !both_read)
             oracle_accuse(INVARIANT_RISING, "%lld of client %u, against server %u",
                           (long long)first, claim->client + 1, vote->server + 1);
     }
@@ -305,9 +314,28 @@ static void judge_order(const struct claim *claim, unsigned resource,
     order->grant[at].nth = vote->nth;
     order->grant[at].first = first;
     order->grant[at].last = last;
+    order->grant[at].shared = claim->options.shared;
 }
 
-/* In the order in which they were acquired, fencing tokens rise: all that are reserved. */
+/* Both held it, or could have, beyond the bounds; else the tokens had to rise. */
+static void judge_above(const struct claim *claim, int64_t first,
+                        const struct highest *earlier)
+{
+    bool by_clock = false;
+    if (first > earlier->fence)
+        return;
+    if (all_excused(claim, earlier->claim, &by_clock))
+        oracle_note_outside(by_clock ? BOUND_STEP : BOUND_MEMORY);
+    else
+        oracle_accuse(INVARIANT_RISING, "%lld of client %u is %lld too small",
+                      (long long)first, claim->client + 1,
+                      (long long)(earlier->fence - first + 1));
+}
+
+/*
+ * In the order in which they were acquired, fencing tokens rise: all that are reserved.
+ * Those of readers need not rise above those of other readers.
+ */
 static void judge_rise(const struct user *user, struct claim *claim, unsigned resource)
 {
     int64_t first = redlock_fence(user->lease), last = first + claim->fences - 1;
@@ -316,19 +344,13 @@ static void judge_rise(const struct user *user, struct claim *claim, unsigned re
             judge_order(claim, resource, &claim->vote[rl_first(rest)], first, last);
     if (user_valid_ms(user) == 0) /* it was stopped, and got the news too late */
         return;
-    if (first > highest[resource].fence) {
-        highest[resource].fence = last;
-        highest[resource].claim = claim;
-        return;
-    }
-    /* Both held it, or could have, beyond the bounds. */
-    bool by_clock = false;
-    if (all_excused(claim, highest[resource].claim, &by_clock))
-        oracle_note_outside(by_clock ? BOUND_STEP : BOUND_MEMORY);
-    else
-        oracle_accuse(INVARIANT_RISING, "%lld of client %u is %lld too small",
-                      (long long)first, claim->client + 1,
-                      (long long)(highest[resource].fence - first + 1));
+    struct highest *of_writers = &highest[resource][0], *of_readers = &highest[resource][1];
+    judge_above(claim, first, of_writers);
+    if (!claim->options.shared)
+        judge_above(claim, first, of_readers);
+    struct highest *own = claim->options.shared ? of_readers : of_writers;
+    if (last > own->fence)
+        *own = (struct highest){last, claim};
 }
 
 static void judge_fence(const struct user *user, struct claim *claim)

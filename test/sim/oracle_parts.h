@@ -55,6 +55,19 @@ void oracle_judge_leaving(const struct command *command);
 
 bool oracle_can_try(const struct client *client); /* q nodes may vote, as it believes */
 
+/* --- oracle_turns.c: a writer that waits goes first --- */
+
+void oracle_turns_begin(void);
+
+/* A server has entered a waiter in its queue, or has removed it. */
+void oracle_turn_begins(const struct command *command);
+void oracle_turn_ends(const struct command *command, bool is_sure);
+void oracle_turn_is_waived(const struct command *command); /* it downgrades */
+
+/* It has granted a reader, or refused it for a writer that waits. */
+void oracle_judge_turn(const struct command *command);
+void oracle_judge_refusal(const struct command *command);
+
 /* --- oracle_extensions.c --- */
 
 void oracle_say_extension(const struct command *command, struct claim *claim);

@@ -12,6 +12,7 @@
 #define SLOW_CLOCK 8                   /* a client takes at most this part longer */
 #define RECHECK    (2050 * VIRTUAL_MS) /* a waiter in a queue tries at least so often */
 #define QUEUE_END  "!queue"
+#define CALLED     4e15 /* is added to the score of a waiter that was notified */
 
 static bool may_fail(const struct server *server)
 {
@@ -125,6 +126,16 @@ static void note_call(unsigned server, struct rl_word entry, bool is_first)
     user->called_due = due < user->called_due ? due : user->called_due;
 }
 
+static bool is_called(const struct zset_item *item)
+{
+    return item->score >= CALLED;
+}
+
+static bool reads(struct rl_word entry)
+{
+    return entry.len > 2 && memcmp(entry.text + entry.len - 2, " r", 2) == 0;
+}
+
 static const struct key *queue_of(const struct keyspace *keyspace, unsigned resource,
                                   int64_t now)
 {
@@ -141,7 +152,8 @@ static bool is_queued(const struct command *command, unsigned resource,
     const struct server *server = &world.server[command->server];
     const struct key *queue =
         queue_of(&server->node.redis->keyspace, resource, server_ms(server));
-    return queue && zset_find(&queue->zset, entry) < queue->zset.items;
+    size_t i = queue ? zset_find(&queue->zset, entry) : 0;
+    return queue && i < queue->zset.items && !is_called(&queue->zset.item[i]);
 }
 
 /* A client that queues itself removes no other waiter. */
@@ -154,7 +166,7 @@ static void judge_others(const struct command *command, const struct key *before
     for (size_t i = 0; i < before->zset.items; i++) {
         struct rl_word entry = bytes_word(&before->zset.item[i].member);
         bool is_left = after && zset_find(&after->zset, entry) < after->zset.items;
-        if (!is_left && !word_is(entry, own))
+        if (!is_left && !word_is(entry, own) && !is_called(&before->zset.item[i]))
             oracle_accuse(INVARIANT_LIVENESS,
                           "client %u queues itself, and removes a waiter on server %u",
                           command->client + 1, command->server + 1);
@@ -170,20 +182,25 @@ static bool leaves(const struct command *command, unsigned resource, struct rl_w
     return command->leaves && is_told && word_is(own, entry);
 }
 
-/* The first waiter that is subscribed, and the one behind it. */
+/* The first waiter that is subscribed, and the one behind it; or all readers before the
+ * next other waiter. */
 static void note_calls(const struct command *command, unsigned resource,
                        const struct key *queue)
 {
     const struct server *server = &world.server[command->server];
-    bool found = false;
-    for (size_t i = 0; i < queue->zset.items; i++) {
+    bool found = false, found_reader = false;
+    for (size_t i = 0; i < queue->zset.items && !is_called(&queue->zset.item[i]); i++) {
         struct rl_word entry = bytes_word(&queue->zset.item[i].member);
-        if (leaves(command, resource, entry) || (!found && !is_heard(server, entry)))
+        if (leaves(command, resource, entry) ||
+            (!(found && !found_reader) && !is_heard(server, entry)))
             continue;
-        note_call(command->server, entry, !found);
-        if (found)
+        if (found_reader && !reads(entry))
+            return;
+        note_call(command->server, entry, !found || found_reader);
+        if (found && !found_reader)
             return;
         found = true;
+        found_reader = reads(entry);
         if (is_queued(command, resource, entry) && !world.plan.weight[FAULT_RIGHT])
             oracle_accuse(INVARIANT_LIVENESS,
                           "server %u notifies a waiter, and keeps it first",
@@ -201,7 +218,8 @@ void oracle_called(const struct command *command, const struct keyspace *before)
         return;
     for (unsigned rest = command->resources; rest; rest &= rest - 1) {
         queue = queue_of(before, rl_first(rest), server_ms(server));
-        if (queue)
+        bool is_free = !command->reads || !server_key(server, world_key(rl_first(rest)));
+        if (queue && is_free) /* else other readers still hold it */
             note_calls(command, rl_first(rest), queue);
     }
 }
@@ -244,6 +262,7 @@ void oracle_judge_joining(const struct command *command)
     if (is_unsure(command))
         return;
     judge_place(command, queue);
+    oracle_turn_begins(command);
     if (queue && queue->expires == KEY_FOREVER)
         oracle_accuse(INVARIANT_TTL, "the queue of client %u on server %u never expires",
                       command->client + 1, command->server + 1);
@@ -256,6 +275,7 @@ void oracle_judge_joining(const struct command *command)
 
 void oracle_judge_leaving(const struct command *command)
 {
+    oracle_turn_ends(command, !is_unsure(command));
     if (!is_unsure(command) && is_in_queue(command, command->queue))
         oracle_accuse(INVARIANT_LEFT, "an entry of client %u in a queue on server %u",
                       command->client + 1, command->server + 1);

@@ -1,6 +1,7 @@
 /* The oracle on what servers execute, and on what they lose. */
 #include <string.h>
 
+#include "core/kind.h"
 #include "oracle_parts.h"
 #include "world.h"
 
@@ -52,10 +53,15 @@ static void note_cut(const struct command *command)
 {
     const struct server *server = &world.server[command->server];
     const struct key *lock = server_lock(server, command->taken);
-    struct claim *there = lock ? claim_of(server_token(lock)) : NULL;
-    bool ours = there == command->claim;
-    if (there && !ours && lock->expires < there->expires[command->server])
-        there->expires[command->server] = lock->expires;
+    int64_t longest = server_ms(server) + world.plan.ttl_max / VIRTUAL_MS - 1;
+    struct token_there there;
+    for (size_t i = 0; lock && server_holder(lock, i, &there); i++) {
+        struct claim *claim = claim_of(there.token);
+        bool may_cut = lock->type != KEY_ZSET || there.expires >= longest;
+        if (claim && claim != command->claim && may_cut &&
+            there.expires < claim->expires[command->server])
+            claim->expires[command->server] = there.expires;
+    }
 }
 
 /* All of a set or nothing: a node grants the whole of it, and a refusal stores nothing. */
@@ -101,6 +107,8 @@ static void run_locking(const struct command *command, struct claim *claim)
         *loss = (struct loss){0};
     if (stored)
         store(command, claim);
+    if (command->reads && command->ask == ASK_ACQUIRE && granted)
+        oracle_judge_turn(command);
 }
 
 #define UNNAMED "a value of another type" /* where the script has no right to ask */
@@ -134,10 +142,15 @@ static void judge_told_key(const struct command *command, const struct server *s
     int64_t left = ends ? key->expires - server_ms(server) : -1;
     int64_t off = left - command->pttl;
     size_t len = strlen(command->value);
+    if (command->reads && strcmp(command->value, RL_WAITING_WRITER) == 0) {
+        oracle_judge_refusal(command);
+        return;
+    }
     bool is_vague =
         strcmp(command->value, UNNAMED) == 0 ||
         (strcmp(command->value, "a hash") == 0 &&
          (world.plan.weight[FAULT_RIGHT] > 0 || world.is_audited)); /* it lacks a right */
+    is_vague |= strcmp(command->value, "a zset") == 0 && world.plan.weight[FAULT_RIGHT] > 0;
     if (key && key->type != KEY_STRING && is_vague)
         there = (struct rl_word){command->value, len};
     bool same = key && len <= there.len && memcmp(there.text, command->value, len) == 0 &&
@@ -173,6 +186,8 @@ void oracle_ran(struct command *command)
         oracle_judge_marker(server);
     if (command->node >= world.plan.n)
         return;
+    if (command->ask == ASK_EXTEND && command->entry[0])
+        oracle_turn_is_waived(command);
     if (command->joins && command->truth != TRUTH_ERROR)
         oracle_judge_joining(command);
     if (command->leaves && command->truth != TRUTH_ERROR)
@@ -187,6 +202,13 @@ void oracle_ran(struct command *command)
         note_cut(command);
 }
 
+static bool holds_readers(const struct key *key)
+{
+    struct token_there there;
+    return key->type == KEY_ZSET && key->expires != KEY_FOREVER &&
+           server_holder(key, 0, &there) && claim_of(there.token);
+}
+
 /* Whatever is there is another's, also a list or another program's value. */
 void oracle_granted(const struct command *command, const struct keyspace *before)
 {
@@ -197,7 +219,7 @@ void oracle_granted(const struct command *command, const struct keyspace *before
         const char *name = world_key(rl_first(rest));
         const struct key *key =
             keyspace_peek(before, 0, (struct rl_word){name, strlen(name)}, now);
-        if (key)
+        if (key && !(command->claim->options.shared && holds_readers(key)))
             oracle_accuse(INVARIANT_STOLEN, "server %u grants %.8s where \"%s\" is taken",
                           command->server + 1, command->claim->token, name);
     }
@@ -220,35 +242,51 @@ void oracle_copied(const struct server *server)
 {
     const struct keyspace *keyspace = &server->node.redis->keyspace;
     for (size_t i = 0; i < keyspace->keys; i++) {
-        struct claim *claim = claim_of(server_token(&keyspace->key[i]));
-        if (claim)
-            claim->is_ghost |= rl_bit(server->index);
+        struct token_there there;
+        for (size_t k = 0; server_holder(&keyspace->key[i], k, &there); k++) {
+            struct claim *claim = claim_of(there.token);
+            if (claim)
+                claim->is_ghost |= rl_bit(server->index);
+        }
     }
+}
+
+static void compare(struct server *server, const struct key *key,
+                    const struct token_there *had, enum loss_cause cause)
+{
+    struct claim *claim = claim_of(had->token);
+    const struct key *left = keyspace_peek(&server->node.redis->keyspace, 0,
+                                           bytes_word(&key->name), server_ms(server));
+    struct token_there there;
+    size_t i = 0;
+    if (!claim)
+        return;
+    while (left && server_holder(left, i, &there) && !word_is(there.token, had->token))
+        i++;
+    bool same = left && server_holder(left, i, &there);
+    struct loss *loss = &claim->loss[server->index];
+    if (same && there.expires >= had->expires)
+        return;
+    *loss = (struct loss){
+        .at = events_now(),
+        .expires = had->expires > loss->expires ? had->expires : loss->expires,
+        .is_lost = true,
+        .is_broken = loss->is_broken || cause == LOSS_BREAK,
+        .is_restart = cause == LOSS_RESTART,
+        .watchers = watchers(server->index),
+    };
 }
 
 void oracle_compare(struct server *server, const struct keyspace *before,
                     enum loss_cause cause)
 {
-    int64_t now = server_ms(server);
     for (size_t i = 0; i < before->keys; i++) {
         const struct key *key = &before->key[i];
-        struct claim *claim = claim_of(server_token(key));
-        if (!claim || keyspace_is_expired(before, key, now))
+        struct token_there there;
+        if (keyspace_is_expired(before, key, server_ms(server)))
             continue;
-        const struct key *left =
-            keyspace_peek(&server->node.redis->keyspace, 0, bytes_word(&key->name), now);
-        bool same = left && word_is(server_token(left), server_token(key));
-        struct loss *loss = &claim->loss[server->index];
-        if (same && left->expires >= key->expires)
-            continue;
-        *loss = (struct loss){
-            .at = events_now(),
-            .expires = key->expires > loss->expires ? key->expires : loss->expires,
-            .is_lost = true,
-            .is_broken = loss->is_broken || cause == LOSS_BREAK,
-            .is_restart = cause == LOSS_RESTART,
-            .watchers = watchers(server->index),
-        };
+        for (size_t k = 0; server_holder(key, k, &there); k++)
+            compare(server, key, &there, cause);
     }
     if (cause == LOSS_RESTART)
         oracle_copied(server);

@@ -72,6 +72,16 @@ static void judge_remaining(const struct user *user, const redlock_result *resul
                       (long long)result->remaining_ms);
 }
 
+/* What the node has told last: the value, and of a set at which of the user's keys. */
+static bool is_held_as_told(const struct user *user, unsigned i, const redlock_node *node)
+{
+    const struct claim *claim = user->claim;
+    unsigned before = user->resources & (rl_bit(claim->taken[i]) - 1);
+    if (!node->value[0] || !claim->value[i][0])
+        return true;
+    return strcmp(node->value, claim->value[i]) == 0 && node->key == rl_count(before);
+}
+
 /* The explanation of an acquire, node by node. */
 static void judge_explanation(const struct user *user)
 {
@@ -86,8 +96,7 @@ static void judge_explanation(const struct user *user)
         switch (node[i].verdict) {
         case REDLOCK_VERDICT_GRANTED: right = claim->voted & bit; break;
         case REDLOCK_VERDICT_HELD:
-            right = claim->was_held & bit && (!node[i].value[0] || !claim->value[i][0] ||
-                                              strcmp(node[i].value, claim->value[i]) == 0);
+            right = claim->was_held & bit && is_held_as_told(user, i, &node[i]);
             break;
         case REDLOCK_VERDICT_SILENT: /* perhaps of what the socket has not taken yet */
         case REDLOCK_VERDICT_WAITING:

@@ -39,6 +39,12 @@ int32_t plan_gain(const struct plan *plan)
     return (int32_t)((drift - plan_loss(plan)) * 1000000 / (1000000 - drift));
 }
 
+int64_t plan_known_ttl(const struct plan *plan)
+{
+    int64_t least = plan->automatic ? VIRTUAL_S * 60 : 0;
+    return plan->ttl_max > least ? plan->ttl_max : least;
+}
+
 /* Also nonsense: if it can be read, it has a time, and shows a clock that was set. */
 static const enum fault disturbing[] = {
     FAULT_SUSPEND, FAULT_RESTART, FAULT_FORGET, FAULT_FLUSH,   FAULT_GARBAGE, FAULT_STEP,
@@ -148,7 +154,8 @@ void plan_cut(struct plan *plan, const struct cut *cut)
 
 enum kind plan_kind(uint64_t seed)
 {
-    static const enum kind kinds[] = {[3] = KIND_SET, [5] = KIND_REDISSON, [7] = KIND_SET};
+    static const enum kind kinds[] = {
+        [3] = KIND_SET, [5] = KIND_REDISSON, [6] = KIND_SHARED, [7] = KIND_SET};
     return kinds[seed % COUNT(kinds)];
 }
 
@@ -165,6 +172,19 @@ bool plan_find_kind(const char *name, enum kind *ret_kind)
             return true;
         }
     return false;
+}
+
+/* One TTL for all: of others that are longer than a minute a client would know nothing. */
+static void draw_automatic(struct plan *plan, uint64_t seed)
+{
+    plan->automatic = seed % 16 == 9 && !plan->fenced && !plan->durable;
+    if (!plan->automatic)
+        return;
+    bool is_long = seed / 16 % 2;
+    int64_t seconds = is_long ? 61 + (int64_t)(seed / 32 % 60) : 4;
+    plan->ttl_min = rl_max(plan->ttl_min, seconds * VIRTUAL_S);
+    plan->ttl_max = is_long ? plan->ttl_min : plan->ttl_max;
+    plan->ttl_max = rl_max(plan->ttl_max, plan->ttl_min);
 }
 
 void plan_draw(struct plan *plan, uint64_t seed)
@@ -195,6 +215,7 @@ void plan_draw(struct plan *plan, uint64_t seed)
     if (plan->wild)
         plan->beyond_ppm = (int32_t)draw_span(100, 300000);
     plan->ttl_max = plan->ttl_min * (1 + (int64_t)events_random(3));
+    draw_automatic(plan, seed);
     draw_network(plan);
     draw_faults(plan);
     int64_t longest = 4 * plan->ttl_min;

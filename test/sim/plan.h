@@ -74,7 +74,8 @@ _Static_assert(FAULT_COUNT <= 64, "a bit of `without` for each");
 #define KINDS(X)                                                                           \
     X(SINGLE, "single")                                                                    \
     X(SET, "set")                                                                          \
-    X(REDISSON, "redisson")
+    X(REDISSON, "redisson")                                                                \
+    X(SHARED, "shared")
 
 enum kind {
 #define X(name, text) KIND_##name,
@@ -103,6 +104,7 @@ struct plan {
     bool slow;            /* it lasts long, so that quarantines end and begin again */
     int64_t idle;         /* users rest for so long now and then; 0: they do not */
     bool durable;         /* the nodes are declared so: no quarantine */
+    bool automatic;       /* their clients know no max_ttl_ms but from the TTLs they use */
     bool duplicate;       /* two of the nodes are the same server */
     bool wild;            /* the clocks leave the bounds, by so much */
     int32_t beyond_ppm;
@@ -124,5 +126,8 @@ void plan_cut(struct plan *plan, const struct cut *cut);
 /* How much a client's clock may lose, and a server's may gain: both use up the drift. */
 int32_t plan_loss(const struct plan *plan);
 int32_t plan_gain(const struct plan *plan);
+
+/* The longest TTL that a client counts on when a node has restarted. */
+int64_t plan_known_ttl(const struct plan *plan);
 
 #endif

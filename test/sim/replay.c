@@ -326,6 +326,8 @@ static const char *obstacle(const struct dump *dump)
             return "a fenced lock: its dump has neither markers nor the nodes' clocks";
         if (line_is(&dump->lease.line[i], "redisson", "1"))
             return "a lock in Redisson's layout";
+        if (line_is(&dump->lease.line[i], "shared", "1"))
+            return "a shared lock";
     }
     return NULL;
 }

@@ -39,10 +39,26 @@ struct rl_word server_token(const struct key *key)
     return has_one ? bytes_word(&hash->field[0].name) : (struct rl_word){"", 0};
 }
 
+bool server_holder(const struct key *key, size_t i, struct token_there *ret_there)
+{
+    if (key->type != KEY_ZSET) {
+        *ret_there = (struct token_there){server_token(key), key->expires};
+        return i == 0 && ret_there->token.len > 0;
+    }
+    if (i >= key->zset.items)
+        return false;
+    int64_t score = (int64_t)key->zset.item[i].score;
+    bool never = key->expires == KEY_FOREVER;
+    *ret_there = (struct token_there){bytes_word(&key->zset.item[i].member),
+                                      never || key->expires < score ? key->expires : score};
+    return true;
+}
+
 const struct key *server_lock(const struct server *server, unsigned resource)
 {
     const struct key *key = server_key(server, world_key(resource));
-    return key && server_token(key).len > 0 ? key : NULL;
+    struct token_there there;
+    return key && server_holder(key, 0, &there) ? key : NULL;
 }
 
 int64_t server_fence(const struct server *server, unsigned resource)
@@ -74,9 +90,15 @@ int64_t server_expires(const struct server *server, unsigned resources,
     int64_t first = INT64_MAX;
     for (unsigned rest = resources; rest; rest &= rest - 1) {
         const struct key *lock = server_lock(server, rl_first(rest));
-        if (!lock || !word_is(server_token(lock), token))
+        struct token_there there;
+        size_t i = 0;
+        while (lock && server_holder(lock, i, &there) &&
+               !claim_token_is(there.token, token))
+            i++;
+        if (!lock || !server_holder(lock, i, &there) ||
+            (lock->type == KEY_ZSET && there.expires < server_ms(server)))
             return 0;
-        first = lock->expires < first ? lock->expires : first;
+        first = there.expires < first ? there.expires : first;
     }
     return first;
 }

@@ -50,6 +50,14 @@ const struct key *server_key(const struct server *server, const char *name);
 /* The token that a key may have: a string, or the only field of a hash; else empty. */
 struct rl_word server_token(const struct key *key);
 
+/* The i-th token that a key has, and until when, in ms: of a sorted set each reader's.
+   False: there are no more. */
+struct token_there {
+    struct rl_word token;
+    int64_t expires;
+};
+bool server_holder(const struct key *key, size_t i, struct token_there *ret_there);
+
 /* The key with a token; NULL: none. */
 const struct key *server_lock(const struct server *server, unsigned resource);
 

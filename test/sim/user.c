@@ -235,6 +235,7 @@ static void adopt(struct user *user)
     world.gift.is_there = false;
     user->resources = gift.resources;
     user->options.fence = gift.fence;
+    user->options.shared = gift.claim->options.shared;
     oracle_wants(user);
     /* What passes before the library hears of the deadline is the caller's to subtract. */
     unsigned stall = client->process.faults.stall;
@@ -325,6 +326,21 @@ static void on_extension(redlock_lease *lease, const redlock_result *result, voi
         end_hold(user);
 }
 
+/* A writer of shared locks may be content to read. */
+static redlock_code ask_extension(struct user *user, int64_t ttl)
+{
+    bool downgrades =
+        world.plan.kind == KIND_SHARED && !user->options.shared && draw_once_in(2);
+    if (!downgrades)
+        return redlock_extend(user->lease, ttl, on_extension, user);
+    redlock_code code = redlock_downgrade(user->lease, on_extension, user);
+    if (code == REDLOCK_OK) {
+        user->options.shared = true;
+        claim_downgrade(user->claim);
+    }
+    return code;
+}
+
 static void extend(struct user *user)
 {
     int64_t ttl = draw_once_in(2) ? user_draw_ttl() : REDLOCK_AUTO;
@@ -335,7 +351,7 @@ static void extend(struct user *user)
     bool holds =
         user->is_held && user->is_known && user_valid_ms(user) > user->options.margin_ms;
     user->is_calling = true;
-    redlock_code code = redlock_extend(user->lease, ttl, on_extension, user);
+    redlock_code code = ask_extension(user, ttl);
     user->is_calling = false;
     TRACE("client %u, user %u extends to %lld ms: %s", user->client->index + 1,
           user->index + 1, (long long)ttl, redlock_code_name(code));

@@ -135,3 +135,132 @@ void command_zrem(struct call *call)
         keyspace_delete(&call->redis->keyspace, key);
     reply_integer(call->out, removed);
 }
+
+void command_zscore(struct call *call)
+{
+    char score[NUMBER_ROOM];
+    const struct key *key = call_key(call, 1);
+    if (key && key->type != KEY_ZSET) {
+        reply_wrong_type(call->out);
+        return;
+    }
+    size_t i = key ? zset_find(&key->zset, call->word[2]) : 0;
+    if (!key || i == key->zset.items) {
+        reply_nil(call->out);
+        return;
+    }
+    size_t len = number_write_double(score, key->zset.item[i].score);
+    reply_bulk(call->out, (struct rl_word){score, len});
+}
+
+/* --- by scores --- */
+
+struct bound {
+    double score;
+    bool excludes;
+};
+
+static bool read_bound(struct rl_word word, struct bound *bound)
+{
+    bound->excludes = word.len > 0 && word.text[0] == '(';
+    word.text += bound->excludes;
+    word.len -= bound->excludes;
+    return number_double(word, &bound->score);
+}
+
+static bool read_bounds(const struct call *call, struct bound bound[2])
+{
+    if (read_bound(call->word[2], &bound[0]) && read_bound(call->word[3], &bound[1]))
+        return true;
+    reply_error_format(call->out, "ERR min or max is not a float");
+    return false;
+}
+
+static bool is_within(const struct bound bound[2], double score)
+{
+    bool above = bound[0].excludes ? score > bound[0].score : score >= bound[0].score;
+    bool below = bound[1].excludes ? score < bound[1].score : score <= bound[1].score;
+    return above && below;
+}
+
+/* The positions within the bounds, one after the other. */
+static void find_range(const struct zset *set, const struct bound bound[2],
+                       int64_t *ret_first, int64_t *ret_end)
+{
+    size_t first = 0;
+    while (set && first < set->items && !is_within(bound, set->item[first].score))
+        first++;
+    size_t end = first;
+    while (set && end < set->items && is_within(bound, set->item[end].score))
+        end++;
+    *ret_first = (int64_t)first;
+    *ret_end = (int64_t)end;
+}
+
+struct limits {
+    bool has_scores;
+    int64_t offset, count; /* below 0: all */
+};
+
+static bool read_limits(const struct call *call, struct limits *limits)
+{
+    *limits = (struct limits){.count = -1};
+    for (size_t i = 4; i < call->words; i++) {
+        if (word_is_option(call->word[i], "WITHSCORES")) {
+            limits->has_scores = true;
+        } else if (word_is_option(call->word[i], "LIMIT") && i + 2 < call->words) {
+            if (!number_integer(call->word[i + 1], &limits->offset) ||
+                !number_integer(call->word[i + 2], &limits->count)) {
+                reply_not_integer(call->out);
+                return false;
+            }
+            i += 2;
+        } else {
+            reply_syntax_error(call->out);
+            return false;
+        }
+    }
+    return true;
+}
+
+void command_zrangebyscore(struct call *call)
+{
+    struct limits limits;
+    struct bound bound[2];
+    int64_t first, end;
+    if (!read_limits(call, &limits) || !read_bounds(call, bound))
+        return;
+    const struct key *key = call_key(call, 1);
+    if (key && key->type != KEY_ZSET) {
+        reply_wrong_type(call->out);
+        return;
+    }
+    const struct zset *set = key ? &key->zset : NULL;
+    find_range(set, bound, &first, &end);
+    first = limits.offset < 0 ? end : first + rl_min(limits.offset, end - first);
+    if (limits.count >= 0)
+        end = first + rl_min(limits.count, end - first);
+    if (first < end)
+        reply_range(call, set, first, end - 1, limits.has_scores);
+    else
+        reply_array(call->out, 0);
+}
+
+void command_zremrangebyscore(struct call *call)
+{
+    struct bound bound[2];
+    int64_t first, end;
+    if (!read_bounds(call, bound))
+        return;
+    struct key *key = call_key(call, 1);
+    if (key && key->type != KEY_ZSET) {
+        reply_wrong_type(call->out);
+        return;
+    }
+    find_range(key ? &key->zset : NULL, bound, &first, &end);
+    for (int64_t i = first; i < end; i++)
+        zset_remove(&key->zset, (size_t)first);
+    if (key && key->zset.items == 0)
+        keyspace_delete(&call->redis->keyspace, key);
+    reply_integer(call->out, end - first);
+}

@@ -288,7 +288,8 @@ static void drop_unsent(struct connection *connection)
 void connection_leave(struct connection *connection, bool is_aborted)
 {
     const struct process *process = connection->process;
-    connection->is_aborted |= is_aborted || process->is_powerless;
+    /* Where input is left unread, the kernel sends a reset instead of a normal close. */
+    connection->is_aborted |= is_aborted || process->is_powerless || connection->inbox;
     if (connection->account)
         network.observer->left(connection);
     connection->stream = NULL;

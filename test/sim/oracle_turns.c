@@ -1,0 +1,128 @@
+/*
+ * The oracle on turns: no reader comes before a writer that has waited longer, as long as
+ * the writer says that it waits. What each server was told of that is kept here, whatever
+ * its keys are by now.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "oracle_parts.h"
+#include "world.h"
+
+#define TURNS_MAX  32 /* of a server: the oldest is overwritten */
+#define ROUNDING   2  /* us */
+#define INTENT_END "!intent"
+
+static struct turn {
+    char entry[96]; /* "": none */
+    unsigned resource;
+    uint32_t memory;      /* of the server ... */
+    uint32_t changes;     /* ... and of its clock: what expired does not come back */
+    bool is_waived;       /* by a downgrade */
+    int64_t since, until; /* us of its clock */
+} turns[SERVERS_MAX][TURNS_MAX];
+
+static unsigned next[SERVERS_MAX];
+
+void oracle_turns_begin(void)
+{
+    memset(turns, 0, sizeof(turns));
+    memset(next, 0, sizeof(next));
+}
+
+/* Of this entry, or one that nobody uses. */
+static struct turn *turn_of(unsigned server, const char *entry, bool adds)
+{
+    for (unsigned i = 0; i < TURNS_MAX; i++)
+        if (strcmp(turns[server][i].entry, entry) == 0)
+            return &turns[server][i];
+    return adds ? &turns[server][next[server]++ % TURNS_MAX] : NULL;
+}
+
+static bool has_intent(const struct command *command)
+{
+    const struct server *server = &world.server[command->server];
+    char name[64];
+    snprintf(name, sizeof(name), "%s" INTENT_END, world_key(command->queue));
+    const struct key *key = server_key(server, name);
+    struct rl_word own = {command->entry, strlen(command->entry)};
+    if (key && key->expires == KEY_FOREVER)
+        oracle_accuse(INVARIANT_TTL, "\"%s\" on server %u never expires", name,
+                      command->server + 1);
+    return key && key->type == KEY_ZSET && zset_find(&key->zset, own) < key->zset.items;
+}
+
+void oracle_turn_begins(const struct command *command)
+{
+    const struct server *server = &world.server[command->server];
+    int64_t now = node_now(&server->node);
+    if (command->reads || command->is_of_set)
+        return;
+    struct turn *turn = turn_of(command->server, command->entry, true);
+    *turn = (struct turn){
+        .resource = command->queue,
+        .memory = server->memory,
+        .changes = server->node.clock.changes,
+        .since = now - command->waited_us,
+        .until = now + command->intent_ms * 1000,
+    };
+    snprintf(turn->entry, sizeof(turn->entry), "%s", command->entry);
+}
+
+void oracle_turn_is_waived(const struct command *command)
+{
+    struct turn *turn = turn_of(command->server, command->entry, false);
+    if (turn)
+        turn->is_waived = true;
+}
+
+void oracle_turn_ends(const struct command *command, bool is_sure)
+{
+    char entry[sizeof(command->entry)];
+    snprintf(entry, sizeof(entry), "%s", command->entry);
+    if (command->reads) /* perhaps it waited as a writer, and has downgraded */
+        entry[strlen(entry) - 2] = '\0';
+    struct turn *turn = turn_of(command->server, entry, false);
+    if (turn)
+        *turn = (struct turn){0};
+    if (is_sure && !world.plan.weight[FAULT_RIGHT] && has_intent(command))
+        oracle_accuse(INVARIANT_LEFT, "an intent of client %u on server %u",
+                      command->client + 1, command->server + 1);
+}
+
+/* Of a writer that goes before the reader of this command; NULL: none. */
+static const struct turn *turn_before(const struct command *command, int64_t rounding)
+{
+    const struct server *server = &world.server[command->server];
+    int64_t now = node_now(&server->node), since = now - command->waited_us;
+    for (unsigned i = 0; i < TURNS_MAX; i++) {
+        const struct turn *turn = &turns[command->server][i];
+        if (turn->entry[0] && turn->resource == command->taken &&
+            turn->memory == server->memory && turn->changes == server->node.clock.changes &&
+            turn->until > now + rounding && turn->since + rounding < since)
+            return turn;
+    }
+    return NULL;
+}
+
+void oracle_judge_turn(const struct command *command)
+{
+    bool is_lame = world.plan.weight[FAULT_RIGHT] > 0 || world.is_audited;
+    const struct turn *turn = turn_before(command, ROUNDING);
+    if (turn && !turn->is_waived && !is_lame)
+        oracle_accuse(INVARIANT_TURN,
+                      "server %u grants %.8s, though \"%s\" has waited longer",
+                      command->server + 1, command->claim->token, turn->entry);
+}
+
+void oracle_judge_refusal(const struct command *command)
+{
+    const struct server *server = &world.server[command->server];
+    bool is_sure = server->memory == 0 && server->node.clock.changes == 0 &&
+                   world.plan.weight[FAULT_RIGHT] == 0 &&
+                   next[command->server] <= TURNS_MAX;
+    if (is_sure && !turn_before(command, -ROUNDING))
+        oracle_accuse(INVARIANT_TOLD,
+                      "server %u refuses %.8s for a writer that does not wait",
+                      command->server + 1, command->claim->token);
+}
