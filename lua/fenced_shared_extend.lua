@@ -3,7 +3,7 @@
 -- downgrades, ARGV[7] its queue entry
 -- Returns code 1: extended, 0: gone, 2: recreated (no vote). It also raises the fence.
 -- A downgrade is an extension, as in shared_extend.lua.
-local key, ttl, waiter = KEYS[1], ARGV[4], ARGV[8] and ARGV[7]
+local key, ttl, waiter = KEYS[1], ARGV[4], #ARGV == 8 and ARGV[7]
 -- with look_at_readers.lua
 -- with check_marker.lua
 if not marked then

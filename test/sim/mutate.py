@@ -24,7 +24,7 @@ import recipe
 TABLE = pathlib.Path(__file__).with_name("mutations.toml")
 ORACLE = pathlib.Path(__file__).with_name("oracle.h")
 RULES = [*range(1, 9), "clock", "validity", "callbacks", "reports", "liveness", "memory", "fence",
-         "marker", "turns", "sets", "redisson"]
+         "marker", "turns", "sets", "redisson", "shared"]
 
 
 # --- the table ---
@@ -218,7 +218,7 @@ def arguments():
     parser = argparse.ArgumentParser(prog="mutate.py")
     parser.add_argument("build")
     parser.add_argument("--json", metavar="FILE")
-    parser.add_argument("--only", metavar="NAME", help="those whose name contains this")
+    parser.add_argument("--only", metavar="NAME", help="those whose rule, or name, contains this")
     parser.add_argument("--seeds", type=int, default=100000)
     parser.add_argument("--tap", action="store_true", help="as a test: some of those that are not rare")
     return parser.parse_args()
@@ -227,7 +227,7 @@ def arguments():
 def main():
     asked = arguments()
     mutations = [one for one in read_table()
-                 if (asked.only or "") in one["name"] and not (asked.tap and one["rare"])]
+                 if (asked.only or "") in f"{one['rule']}: {one['name']}" and not (asked.tap and one["rare"])]
     if not mutations:
         raise SystemExit(f"no mutation is named {asked.only}")
     if asked.tap:
