@@ -14,8 +14,8 @@ import variables  # noqa: E402
 PAGE = (ROOT / "docs/protocol.md").read_text()
 SCRIPTS = {path.stem: embed.body(path) for path in sorted((ROOT / "lua").glob("*.lua"))
            if not variables.is_part(path)}
-# The first line of code below a heading that is the name of a script.
-COMMANDS = dict(re.findall(r"^### ([a-z_]+)\n\n    EVALSHA SHA1 (.*)$", PAGE, re.MULTILINE))
+# The code below a heading that is the name of a script.
+COMMANDS = dict(re.findall(r"^### ([a-z_]+)\n\n    EVALSHA SHA1 (.*(?:\n     +.*)*)$", PAGE, re.MULTILINE))
 
 
 def used(script, name):

@@ -539,8 +539,9 @@ REDLOCK_API redlock_code redlock_extend(redlock_lease *lease, int64_t ttl_ms,
  * whatever the result, and its token begins with another letter. There is no way back: two
  * readers that want to write would wait for each other for ever.
  * Results: those of redlock_extend().
- * Errors: those of redlock_extend(); BAD_OPTION (it is shared, of several keys, or in
- * Redisson's layout), NO_MEMORY.
+ * Errors: BUSY, NOT_HELD, BAD_OPTION (it is shared, of several keys, or in Redisson's
+ * layout), BAD_TOKEN (it was adopted, and is not one of this library), NO_MEMORY, FORKED,
+ * CLOSED.
  */
 REDLOCK_API redlock_code redlock_downgrade(redlock_lease *lease, redlock_lease_fn *callback,
                                            void *arg);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "base/token.h"
 #include "client/explain.h"
 #include "hand_over.h"
 #include "handle.h"
@@ -276,6 +277,8 @@ static redlock_code ask_downgrade(redlock_lease *lease, redlock_lease_fn *callba
         return code;
     if (config->kind->form != RL_FORM_KEY)
         return rl_fail(REDLOCK_BAD_OPTION, "the lease is no exclusive lock of one key");
+    if (!rl_token_is_ours(rl_attempt_token(lease->attempt)))
+        return rl_fail(REDLOCK_BAD_TOKEN, "the token is not one of this library");
     options.shared = true;
     code = rl_lease_config_get(rl_client_of(&lease->first.task), &options, config->fences,
                                false, &shared);

@@ -26,7 +26,10 @@ static void note_lost(redlock_lease *lease, const redlock_result *result, void *
     *(bool *)arg = true;
 }
 
-static redlock_lease *hold_by_token(const char *key, int64_t valid_ms, bool *ret_lost)
+#define TOKEN "pabcdefghijklmnopqrstuvwxyz234567"
+
+static redlock_lease *hold_by_token(const char *key, const char *token, int64_t valid_ms,
+                                    bool *ret_lost)
 {
     redlock_lease *lease = NULL;
     redlock_lease_options options;
@@ -34,7 +37,7 @@ static redlock_lease *hold_by_token(const char *key, int64_t valid_ms, bool *ret
     options.on_lost = ret_lost ? note_lost : NULL;
     options.lost_arg = ret_lost;
     SUCCEEDS(
-        redlock_adopt(alone.client, key, strlen(key), "token", valid_ms, &options, &lease));
+        redlock_adopt(alone.client, key, strlen(key), token, valid_ms, &options, &lease));
     return lease;
 }
 
@@ -47,7 +50,7 @@ static void open_alone(void)
     options.max_ttl_ms = 60000;
     alone.base = event_base_new();
     SUCCEEDS(redlock_client_new(alone.base, uri, 1, &options, &alone.client, NULL));
-    alone.lease = hold_by_token("held", 60000, NULL);
+    alone.lease = hold_by_token("held", TOKEN, 60000, NULL);
 }
 
 static void close_alone(void)
@@ -124,6 +127,11 @@ static redlock_code extend(void)
     return redlock_extend(alone.lease, 0, NULL, NULL);
 }
 
+static redlock_code downgrade(void)
+{
+    return redlock_downgrade(alone.lease, NULL, NULL);
+}
+
 static redlock_code release(void)
 {
     return redlock_release(alone.lease, NULL, NULL);
@@ -133,7 +141,8 @@ static const struct call of_client[] = {
     {"drain", drain},      {"acquire", acquire}, {"adopt", adopt}, {"inspect", inspect},
     {"break", break_lock}, {"check", check},     {"admit", admit},
 };
-static const struct call of_lease[] = {{"extend", extend}, {"release", release}};
+static const struct call of_lease[] = {
+    {"extend", extend}, {"downgrade", downgrade}, {"release", release}};
 
 Test(last_error, of_a_null_handle)
 {
@@ -179,7 +188,8 @@ Test(last_error, of_no_memory)
     open_alone();
     alloc_faults_begin(0, SIZE_MAX);
     alloc_faults_enter();
-    bool as_expected = ALL_FAIL_BY_CODE(of_client, NO_MEMORY);
+    bool as_expected =
+        ALL_FAIL_BY_CODE(of_client, NO_MEMORY) && downgrade() == REDLOCK_NO_MEMORY;
     redlock_code code = redlock_client_new(alone.base, uri, 1, NULL, &none, &error);
     alloc_faults_leave();
     alloc_faults_end();
@@ -339,13 +349,13 @@ Test(last_error, of_a_lease_that_is_not_held)
     cr_assert(
         ALL_FAIL(of_lease, NOT_HELD, "the lease is not held: its acquire has not ended"));
     redlock_lease_free(alone.lease);
-    alone.lease = hold_by_token("job", 60000, NULL);
+    alone.lease = hold_by_token("job", TOKEN, 60000, NULL);
     redlock_disown(alone.lease);
     cr_assert(ALL_FAIL(of_lease, NOT_HELD,
                        "the lease is not held: it was released or disowned, or its acquire "
                        "failed"));
     redlock_lease_free(alone.lease);
-    alone.lease = hold_by_token("job", 1, &lost);
+    alone.lease = hold_by_token("job", TOKEN, 1, &lost);
     LOOP_UNTIL(alone.base, lost);
     FAILS(extend(), NOT_HELD, "the lease is not held: it was lost");
     close_alone();

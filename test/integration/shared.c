@@ -350,6 +350,143 @@ Test(shared, a_downgrade_that_fails_leaves_the_lock)
     quorum_close_empty(&s);
 }
 
+/* A writer that is about to downgrade, and what is reported to it. */
+struct writer {
+    struct quorum s;
+    redlock_lease *lease;
+    struct reported lost, downgraded;
+};
+
+static void write_with(struct writer *writer, const redlock_lease_options *options)
+{
+    redlock_lease_options mine = *options;
+    memset(writer, 0, sizeof(*writer));
+    reported_on_lost(&mine, &writer->lost);
+    quorum_open(&writer->s, 3);
+    writer->lease = quorum_hold(&writer->s, KEY, &mine);
+    quorum_drain(&writer->s);
+}
+
+static void ask(struct writer *writer)
+{
+    cr_assert_eq(redlock_downgrade(writer->lease, reported_note, &writer->downgraded),
+                 REDLOCK_OK);
+}
+
+static void end_writer(struct writer *writer)
+{
+    redlock_lease_free(writer->lease);
+    quorum_close(&writer->s);
+}
+
+Test(shared, a_downgrade_where_nothing_is_left)
+{
+    struct writer writer;
+    redlock_lease_options options = quorum_quiet_options();
+    write_with(&writer, &options);
+    servers_do_first(&writer.s.servers, 3, "DEL " KEY);
+    ask(&writer);
+    EXPECT_REPORTED(&writer.s, &writer.downgraded, REDLOCK_GONE);
+    end_writer(&writer);
+}
+
+Test(shared, a_downgrade_where_another_holds)
+{
+    struct writer writer;
+    redlock_lease_options options = quorum_quiet_options();
+    write_with(&writer, &options);
+    servers_do_first(&writer.s.servers, 3, "SET " KEY " another");
+    ask(&writer);
+    EXPECT_REPORTED(&writer.s, &writer.downgraded, REDLOCK_TAKEN);
+    end_writer(&writer);
+}
+
+Test(shared, a_downgrade_without_rights)
+{
+    struct writer writer;
+    redlock_lease_options options = quorum_quiet_options();
+    write_with(&writer, &options);
+    servers_do_first(&writer.s.servers, 3, "ACL SETUSER default -eval -evalsha");
+    ask(&writer);
+    EXPECT_REPORTED(&writer.s, &writer.downgraded, REDLOCK_DENIED);
+    cr_assert_gt(redlock_valid_ms(writer.lease), 0);
+    end_writer(&writer);
+}
+
+Test(shared, a_downgrade_by_too_few_nodes)
+{
+    struct writer writer;
+    redlock_lease_options options = quorum_quiet_options();
+    write_with(&writer, &options);
+    servers_kill_first(&writer.s.servers, 2);
+    LOOP_UNTIL(writer.s.base, !quorum_is(writer.s.client, 0, "ready") &&
+                                  !quorum_is(writer.s.client, 1, "ready"));
+    ask(&writer);
+    EXPECT_REPORTED(&writer.s, &writer.downgraded, REDLOCK_NO_QUORUM);
+    end_writer(&writer);
+}
+
+Test(shared, a_downgrade_at_the_end_of_the_lease)
+{
+    struct writer writer;
+    redlock_lease_options options = quorum_quiet_options();
+    options.ttl_ms = 1000;
+    write_with(&writer, &options);
+    servers_stop_first(&writer.s.servers, 3);
+    ask(&writer);
+    EXPECT_REPORTED(&writer.s, &writer.downgraded, REDLOCK_EXPIRED);
+    end_writer(&writer);
+}
+
+Test(shared, a_downgrade_at_the_end_of_the_longest_hold)
+{
+    struct writer writer;
+    redlock_lease_options options = quorum_quiet_options();
+    options.ttl_ms = 60000;
+    options.max_hold_ms = 2000;
+    write_with(&writer, &options);
+    servers_stop_first(&writer.s.servers, 3);
+    ask(&writer);
+    EXPECT_REPORTED(&writer.s, &writer.downgraded, REDLOCK_MAX_HOLD);
+    end_writer(&writer);
+}
+
+Test(shared, a_downgrade_that_a_release_replaces)
+{
+    struct writer writer;
+    redlock_lease_options options = quorum_quiet_options();
+    write_with(&writer, &options);
+    ask(&writer);
+    cr_assert_eq(redlock_downgrade(writer.lease, NULL, NULL), REDLOCK_BUSY);
+    cr_assert_eq(redlock_release(writer.lease, NULL, NULL), REDLOCK_OK);
+    cr_assert_eq(redlock_downgrade(writer.lease, NULL, NULL), REDLOCK_NOT_HELD);
+    EXPECT_REPORTED(&writer.s, &writer.downgraded, REDLOCK_CANCELLED);
+    quorum_expect_empty(&writer.s);
+    end_writer(&writer);
+}
+
+/* Its TTL is longer than the nodes were admitted for. */
+Test(shared, a_downgrade_of_a_token_with_too_long_a_ttl)
+{
+    struct quorum s;
+    struct reported reported = {0};
+    redlock_lease *adopted;
+    redlock_lease_options options = quorum_quiet_fenced_options();
+    quorum_open_fenced(&s, 3, NULL);
+    redlock_lease *lease = quorum_hold_fenced(&s, KEY);
+    options.ttl_ms = 3600000;
+    options.fence = redlock_fence(lease);
+    cr_assert_eq(redlock_adopt(s.client, KEY, strlen(KEY), redlock_token(lease), 1000,
+                               &options, &adopted),
+                 REDLOCK_OK);
+    redlock_disown(lease);
+    cr_assert_eq(redlock_downgrade(adopted, reported_note, &reported), REDLOCK_OK);
+    EXPECT_REPORTED(&s, &reported, REDLOCK_BAD_TTL);
+    redlock_lease_free(lease);
+    redlock_lease_free(adopted);
+    quorum_close(&s);
+}
+
 Test(shared, what_cannot_be_shared_is_refused)
 {
     struct quorum s;
@@ -365,5 +502,12 @@ Test(shared, what_cannot_be_shared_is_refused)
     cr_assert_eq(redlock_acquire(s.client, KEY "!intent", strlen(KEY "!intent"), NULL, NULL,
                                  NULL, &lease),
                  REDLOCK_BAD_KEY);
+    options.redisson = false;
+    cr_assert_eq(
+        redlock_adopt(s.client, KEY, strlen(KEY), "of-another-library", 1000, NULL, &lease),
+        REDLOCK_OK);
+    cr_assert_eq(redlock_downgrade(lease, NULL, NULL), REDLOCK_BAD_TOKEN);
+    redlock_disown(lease);
+    redlock_lease_free(lease);
     quorum_close(&s);
 }
