@@ -1,8 +1,17 @@
 -- KEYS[1] resource
--- Returns 0 if it is free, or {value, pttl}.
+-- Returns 0 if it is free, or {value, pttl}; of a shared lock also up to 100 readers whose time is
+-- not over.
 local key = KEYS[1]
 -- with look.lua
 if found then
-  return {string.sub(found, 1, 128), redis.call('PTTL', key)}
+  local reply = {string.sub(found, 1, 128), redis.call('PTTL', key)}
+  local time = redis.call('TIME')
+  local list = redis.pcall('ZRANGE', key, '0', '99', 'WITHSCORES')
+  for i = 1, #list, 2 do
+    if tonumber(list[i + 1]) >= time[1] * 1000 then
+      reply[#reply + 1] = string.sub(list[i], 1, 128)
+    end
+  end
+  return reply
 end
 return 0

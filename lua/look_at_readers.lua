@@ -6,11 +6,14 @@
 -- downgrade. `value` is what the key holds if not readers.
 local clock = time[1] * 1000 + (time[2] - time[2] % 1000) / 1000
 local mine, value, writer = nil, nil, false
-local first = redis.pcall('ZRANGE', key, '0', '0')
+local first = redis.pcall('ZRANGE', key, '0', '0', 'WITHSCORES')
 local digits = string.match(first[1] or '', '^s([a-z2-7]+)')
   or string.match(first[1] or '', '^g:([a-z2-7]+)') or ''
 if #digits == 32 and redis.call('PTTL', key) >= 0 then
-  redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. clock)
+  while first[1] and tonumber(first[2]) < clock do
+    redis.call('ZREM', key, first[1])
+    first = redis.call('ZRANGE', key, '0', '0', 'WITHSCORES')
+  end
   mine = tonumber(redis.call('ZSCORE', key, ARGV[1]) or nil)
 elseif first.err or first[1] then
   -- with look.lua

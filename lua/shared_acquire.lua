@@ -4,6 +4,8 @@
 local key, ttl, waited = KEYS[1], ARGV[2], ARGV[3]
 local time = redis.call('TIME')
 -- with look_at_readers.lua
+-- An extension by another process has stored it: as SET NX, an acquire stores nothing over it.
+value = value or mine and ARGV[1]
 -- with turn.lua
 if value then
   return {string.sub(value, 1, 128), pttl}

@@ -89,6 +89,8 @@ typedef struct redlock_inspection {
     int64_t remaining_ms; /* until so many keys expired that a quorum is free; or UNKNOWN */
     const redlock_node *const *nodes;
     size_t count;
+    unsigned
+        readers; /* of a shared lock: how many q nodes have, of the first 100 of each */
 } redlock_inspection;
 
 typedef void redlock_inspect_fn(redlock_client *client,
@@ -222,7 +224,6 @@ REDLOCK_API redlock_code redlock_check(redlock_client *client, unsigned how,
  * the whole rule in bytes, without the NUL.
  */
 #define REDLOCK_ACL_REDISSON 1u /* locks in Redisson's layout */
-#define REDLOCK_ACL_SHARED   2u /* shared locks */
 REDLOCK_API size_t redlock_client_acl(const redlock_client *client, unsigned uses,
                                       char *text, size_t room);
 

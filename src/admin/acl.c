@@ -71,9 +71,7 @@ static void add_calls(struct list *list, const struct rl_script *script)
 
 static bool is_used(enum rl_form form, unsigned uses)
 {
-    return form == RL_FORM_REDISSON ? uses & REDLOCK_ACL_REDISSON
-           : form == RL_FORM_SHARED ? uses & REDLOCK_ACL_SHARED
-                                    : true;
+    return form != RL_FORM_REDISSON || uses & REDLOCK_ACL_REDISSON;
 }
 
 /* The commands that the client sends, then those that the scripts call. */
@@ -91,8 +89,7 @@ static size_t list_rights(unsigned uses, struct rl_acl_right ret_right[RL_ACL_RI
             if (kind[i].script[text] && is_used(kind[i].form, uses))
                 add_calls(&list, kind[i].script[text]);
     add(&list, "TIME", 4);
-    add(&list, "ZSCORE", 6); /* under pcall(), as the next one */
-    if (uses & REDLOCK_ACL_REDISSON)
+    if (uses & REDLOCK_ACL_REDISSON) /* under pcall() */
         add(&list, "HEXISTS", 7);
     return list.count;
 }

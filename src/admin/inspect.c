@@ -2,6 +2,7 @@
  * Inspections: inspect and break send one command to every node with an open connection. It
  * does not matter which client holds the lock.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/explain.h"
@@ -17,6 +18,10 @@ struct inspection {
     void *arg;
     struct rl_ballot ballot[RL_NODES_MAX];
     char value[RL_NODES_MAX][REDLOCK_TOKEN_MAX + 1];
+    struct readers {
+        char (*token)[REDLOCK_TOKEN_MAX + 1]; /* NULL: none, or no memory */
+        size_t count;
+    } readers[RL_NODES_MAX]; /* of a shared lock */
     size_t key_len;
     char key[REDLOCK_KEY_MAX];
 };
@@ -42,9 +47,44 @@ static unsigned agree(const struct inspection *inspection, unsigned n, unsigned 
     return count;
 }
 
-static void summarize(const struct inspection *inspection, redlock_inspection *report)
+static bool has_reader(const struct readers *readers, const char *token)
+{
+    for (size_t i = 0; i < readers->count; i++)
+        if (strcmp(readers->token[i], token) == 0)
+            return true;
+    return false;
+}
+
+/*
+ * The order of the readers differs from node to node. So the reader that most nodes have
+ * becomes the value of each of them.
+ */
+static void count_readers(struct inspection *inspection, redlock_inspection *report)
 {
     const redlock_client *client = rl_client_of(&inspection->task);
+    const char *most = NULL;
+    rl_node_set found = 0;
+    for (unsigned i = 0; i < client->nodes.n; i++)
+        for (size_t r = 0; r < inspection->readers[i].count; r++) {
+            const char *token = inspection->readers[i].token[r];
+            rl_node_set nodes = 0;
+            for (unsigned j = 0; j < client->nodes.n; j++)
+                if (has_reader(&inspection->readers[j], token))
+                    nodes |= rl_bit(j);
+            report->readers += rl_first(nodes) == i && rl_count(nodes) >= client->nodes.q;
+            if (rl_count(nodes) > rl_count(found)) {
+                found = nodes;
+                most = token;
+            }
+        }
+    for (; found; found &= found - 1)
+        strcpy(inspection->value[rl_first(found)], most);
+}
+
+static void summarize(struct inspection *inspection, redlock_inspection *report)
+{
+    const redlock_client *client = rl_client_of(&inspection->task);
+    count_readers(inspection, report);
     report->remaining_ms = rl_free_in(inspection->ballot, client->nodes.n, client->nodes.q);
     for (unsigned i = 0; i < client->nodes.n; i++) {
         report->free += inspection->ballot[i].vote == RL_VOTE_GONE;
@@ -128,6 +168,19 @@ static void tick(struct rl_task *task)
     finish(inspection, REDLOCK_OK);
 }
 
+static void keep_readers(const struct rl_answer *parsed, struct readers *ret_readers)
+{
+    if (parsed->readers == 0)
+        return;
+    ret_readers->token = calloc(parsed->readers, sizeof(*ret_readers->token));
+    for (size_t i = 0; ret_readers->token && i < parsed->readers; i++) {
+        const struct rl_reply *reader = &parsed->reader[i];
+        rl_client_keep_value((struct rl_word){reader->text, reader->len},
+                             ret_readers->token[i]);
+        ret_readers->count++;
+    }
+}
+
 static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
                    const struct rl_reply *reply)
 {
@@ -144,6 +197,7 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
     ballot->pttl = parsed.pttl;
     ballot->latency = (uint32_t)rl_min(task->loop->now - inspection->start, UINT32_MAX);
     rl_client_keep_value(parsed.value, inspection->value[node]);
+    keep_readers(&parsed, &inspection->readers[node]);
     inspection->waiting &= ~rl_bit(node);
     if (!inspection->waiting)
         finish(inspection, REDLOCK_OK);
@@ -161,12 +215,19 @@ static void close_inspection(struct rl_task *task)
     finish((struct inspection *)task, REDLOCK_CANCELLED);
 }
 
+static void destroy(struct rl_task *task)
+{
+    for (unsigned i = 0; i < RL_NODES_MAX; i++)
+        free(((struct inspection *)task)->readers[i].token);
+    rl_task_free(task);
+}
+
 static const struct rl_task_class inspection_class = {
     .tick = tick,
     .event = on_event,
     .replied = answer,
     .close = close_inspection,
-    .destroy = rl_task_free,
+    .destroy = destroy,
 };
 
 static redlock_code start(redlock_client *client, enum rl_command command, const void *key,

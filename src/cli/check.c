@@ -6,7 +6,7 @@
 #include <string.h>
 
 const char cli_check_help[] =
-    "Usage: redlock check [--strict] [--fence] [--acl [--shared] [--redisson]]\n"
+    "Usage: redlock check [--strict] [--fence] [--acl [--redisson]]\n"
     "Check whether the nodes are fit to hold locks. Print each finding, what to do about\n"
     "it, and the nodes that have it. Write no key and change no lock. The names of the\n"
     "findings, here and in JSON:\n"
@@ -31,7 +31,6 @@ const char cli_check_help[] =
     "      --acl                 contact no node: print the smallest ACL rule that a\n"
     "                            client needs, for --prefix and the user. Replace SECRET\n"
     "                            by a password\n"
-    "      --shared              with --acl: and for shared locks\n"
     "      --redisson            with --acl: and for locks in Redisson's layout\n"
     "\n"
     "Examples:\n"
@@ -305,8 +304,7 @@ static int ask_nodes(const struct cli *cli, unsigned how)
 
 static int print_acl(const struct cli *cli)
 {
-    unsigned uses = (cli->lease.redisson ? REDLOCK_ACL_REDISSON : 0) |
-                    (cli->lease.shared ? REDLOCK_ACL_SHARED : 0);
+    unsigned uses = cli->lease.redisson ? REDLOCK_ACL_REDISSON : 0;
     size_t room = redlock_client_acl(cli->client, uses, NULL, 0) + 1;
     char *rule = cli_need_memory(malloc(room));
     redlock_client_acl(cli->client, uses, rule, room);
@@ -325,14 +323,12 @@ int cli_check(struct cli *cli, int argc, char **argv)
         {"fence", 0, CLI_FLAG, &fence},
         {"acl", 0, CLI_FLAG, &acl},
         {"redisson", 0, CLI_FLAG, &cli->lease.redisson},
-        {"shared", 0, CLI_FLAG, &cli->lease.shared},
         {NULL, 0, CLI_FLAG, NULL},
     };
     cli->own_failure = CLI_NOT_TRIED;
     cli_parse(cli, argc, argv, own);
-    if ((cli->lease.redisson || cli->lease.shared) && !acl)
-        cli_fail(CLI_USAGE, "check: --%s takes --acl",
-                 cli->lease.shared ? "shared" : "redisson");
+    if (cli->lease.redisson && !acl)
+        cli_fail(CLI_USAGE, "check: --redisson takes --acl");
     cli_connect(cli);
     unsigned how = (strict ? REDLOCK_CHECK_STRICT : 0) | (fence ? REDLOCK_CHECK_FENCED : 0);
     int exit_code = acl ? print_acl(cli) : ask_nodes(cli, how);

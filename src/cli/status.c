@@ -57,6 +57,12 @@ static void print_summary(const struct status *status)
     unsigned reached = found->held + found->free;
     switch (inspection_state(&status->inspection)) {
     case INSPECTION_HELD:
+        if (found->readers > 0) {
+            printf("%s: read by %u on %u of %zu nodes, for another %s\n", key,
+                   found->readers, found->agreeing, found->count,
+                   cli_span(span, found->remaining_ms));
+            break;
+        }
         printf("%s: held by %s on %u of %zu nodes, for another %s\n", key,
                holder ? holder->holder : "another", found->agreeing, found->count,
                cli_span(span, found->remaining_ms));

@@ -353,6 +353,18 @@ static bool read_value(const struct rl_kind *kind, enum rl_command command,
     return true;
 }
 
+/* {value, remaining milliseconds}, and the readers of a shared lock. */
+static bool read_inspection(const struct rl_reply *reply, struct rl_answer *answer)
+{
+    const struct rl_reply pair = {.type = RL_REPLY_ARRAY, .item = reply->item, .items = 2};
+    for (size_t i = 2; i < reply->items; i++)
+        if (reply->item[i].type != RL_REPLY_STRING)
+            return false;
+    answer->reader = reply->item + 2;
+    answer->readers = reply->items - 2;
+    return read_value(rl_kind_that_is(false, RL_FORM_KEY), RL_CMD_INSPECT, &pair, answer);
+}
+
 /* Only OK is a grant: +PONG, for example, is the reply to another command. */
 static bool read_set(const struct rl_reply *reply, struct rl_answer *answer)
 {
@@ -435,6 +447,8 @@ static bool read_reply(const struct rl_kind *kind, enum rl_command command,
         return read_error(command, reply, ret_answer);
     if (command == RL_CMD_MARKER)
         return read_marker(reply, ret_answer);
+    if (command == RL_CMD_INSPECT && reply->type == RL_REPLY_ARRAY && reply->items > 2)
+        return read_inspection(reply, ret_answer);
     if (command == RL_CMD_INSPECT || command == RL_CMD_BREAK)
         kind = rl_kind_that_is(false, RL_FORM_KEY);
     if (kind->is_fenced)

@@ -106,10 +106,12 @@ struct rl_answer {
     int32_t pttl;         /* remaining TTL of another client's value, ms; -1: unknown */
     unsigned key;         /* a set: the key that has this value */
     struct rl_word value; /* the value of the key; empty: unknown */
-    int64_t fence;        /* that the node stores; 0: unknown or none */
-    int64_t time;         /* of the node's clock, us; 0: unknown */
-    bool has_waiters;     /* RELEASE: another client waits */
-    bool not_queued;      /* RELEASE: the node could not update the queue entry */
+    const struct rl_reply *reader; /* INSPECT: of a shared lock, each a string */
+    size_t readers;
+    int64_t fence;    /* that the node stores; 0: unknown or none */
+    int64_t time;     /* of the node's clock, us; 0: unknown */
+    bool has_waiters; /* RELEASE: another client waits */
+    bool not_queued;  /* RELEASE: the node could not update the queue entry */
 };
 
 /* The kind of a token of this library; the plain kind for any other token. */

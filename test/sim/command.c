@@ -317,6 +317,8 @@ static void read_array(struct command *command, const char *text)
     copy_text(command->value, sizeof(command->value), (struct rl_word){value, len});
     const char *number = value + len + 2;
     command->pttl = strtoll(number + 1, NULL, 10);
+    if (command->ask == ASK_INSPECT) /* what follows are the other readers */
+        return;
     long items = strtol(text + 1, NULL, 10), usual = 2 + world.plan.fenced;
     command->is_not_queued = items == usual + command->is_of_set + 1;
     for (long i = 1; command->is_of_set && i < usual; i++)

@@ -151,7 +151,10 @@ static void judge_told_key(const struct command *command, const struct server *s
         (strcmp(command->value, "a hash") == 0 &&
          (world.plan.weight[FAULT_RIGHT] > 0 || world.is_audited)); /* it lacks a right */
     is_vague |= strcmp(command->value, "a zset") == 0 && world.plan.weight[FAULT_RIGHT] > 0;
-    if (key && key->type != KEY_STRING && is_vague)
+    struct rl_word told = {command->value, len};
+    bool is_reader = key && key->type == KEY_ZSET &&
+                     zset_find(&key->zset, told) < key->zset.items; /* its own token */
+    if (key && key->type != KEY_STRING && (is_vague || is_reader))
         there = (struct rl_word){command->value, len};
     bool same = key && len <= there.len && memcmp(there.text, command->value, len) == 0 &&
                 (len == there.len || len == REDLOCK_TOKEN_MAX);

@@ -9,8 +9,8 @@
 #include "oracle_parts.h"
 #include "world.h"
 
-#define TURNS_MAX  32 /* of a server: the oldest is overwritten */
-#define ROUNDING   2  /* us */
+#define TURNS_MAX  32   /* of a server: the oldest is overwritten */
+#define ROUNDING   1001 /* us: keys expire in whole ms */
 #define INTENT_END "!intent"
 
 static struct turn {
@@ -109,10 +109,14 @@ void oracle_judge_turn(const struct command *command)
 {
     bool is_lame = world.plan.weight[FAULT_RIGHT] > 0 || world.is_audited;
     const struct turn *turn = turn_before(command, ROUNDING);
+    int64_t now = node_now(&world.server[command->server].node);
     if (turn && !turn->is_waived && !is_lame)
-        oracle_accuse(INVARIANT_TURN,
-                      "server %u grants %.8s, though \"%s\" has waited longer",
-                      command->server + 1, command->claim->token, turn->entry);
+        oracle_accuse(
+            INVARIANT_TURN,
+            "server %u grants %.8s, though \"%s\" has waited for %lld us, and does "
+            "for %lld us more",
+            command->server + 1, command->claim->token, turn->entry,
+            (long long)(now - turn->since), (long long)(turn->until - now));
 }
 
 void oracle_judge_refusal(const struct command *command)

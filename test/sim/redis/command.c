@@ -38,8 +38,6 @@ static const struct command commands[] = {
     {NAME("zrange"), command_zrange, -4, 0},
     {NAME("zrem"), command_zrem, -3, WRITES},
     {NAME("zscore"), command_zscore, 3, 0},
-    {NAME("zrangebyscore"), command_zrangebyscore, -4, 0},
-    {NAME("zremrangebyscore"), command_zremrangebyscore, 4, WRITES},
     {NAME("zadd"), command_zadd, -4, WRITES},
     {NAME("publish"), command_publish, 3, LOADING},
     {NAME("hexists"), command_hexists, 3, 0},

@@ -21,8 +21,6 @@ void command_zadd(struct call *call);
 void command_zrange(struct call *call);
 void command_zrem(struct call *call);
 void command_zscore(struct call *call);
-void command_zrangebyscore(struct call *call);
-void command_zremrangebyscore(struct call *call);
 
 /* hash_commands.c */
 void command_hset(struct call *call);
