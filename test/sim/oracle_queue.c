@@ -191,11 +191,11 @@ static void note_calls(const struct command *command, unsigned resource,
     bool found = false, found_reader = false;
     for (size_t i = 0; i < queue->zset.items && !is_called(&queue->zset.item[i]); i++) {
         struct rl_word entry = bytes_word(&queue->zset.item[i].member);
+        if (found_reader && !reads(entry))
+            return;
         if (leaves(command, resource, entry) ||
             (!(found && !found_reader) && !is_heard(server, entry)))
             continue;
-        if (found_reader && !reads(entry))
-            return;
         note_call(command->server, entry, !found || found_reader);
         if (found && !found_reader)
             return;
