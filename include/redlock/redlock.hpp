@@ -358,6 +358,99 @@ class recursive_mutex : public mutex
 };
 
 /*
+ * Many readers or one writer, for std::shared_lock and std::unique_lock: the option
+ * `shared`. A thread that has it as a reader cannot lock it as a writer: that throws
+ * (WOULD_DEADLOCK).
+ */
+class shared_mutex
+{
+  public:
+    shared_mutex(const client &nodes, std::string key)
+        : shared_mutex(nodes, std::move(key), default_options())
+    {
+    }
+
+    shared_mutex(const client &nodes, std::string key, redlock_lock_options options)
+        : writer_(nodes, key, options), reader_(nodes, std::move(key), shared(options))
+    {
+    }
+
+    void lock()
+    {
+        writer_.lock();
+    }
+
+    bool try_lock()
+    {
+        return writer_.try_lock();
+    }
+
+    template <class Rep, class Period>
+    bool try_lock_for(const std::chrono::duration<Rep, Period> &wait)
+    {
+        return writer_.try_lock_for(wait);
+    }
+
+    template <class Clock, class Duration>
+    bool try_lock_until(const std::chrono::time_point<Clock, Duration> &end)
+    {
+        return writer_.try_lock_until(end);
+    }
+
+    void unlock() noexcept
+    {
+        writer_.unlock();
+    }
+
+    void lock_shared()
+    {
+        reader_.lock();
+    }
+
+    bool try_lock_shared()
+    {
+        return reader_.try_lock();
+    }
+
+    template <class Rep, class Period>
+    bool try_lock_shared_for(const std::chrono::duration<Rep, Period> &wait)
+    {
+        return reader_.try_lock_for(wait);
+    }
+
+    template <class Clock, class Duration>
+    bool try_lock_shared_until(const std::chrono::time_point<Clock, Duration> &end)
+    {
+        return reader_.try_lock_until(end);
+    }
+
+    void unlock_shared() noexcept
+    {
+        reader_.unlock();
+    }
+
+    /* The hold of the calling thread: lost(), valid(), fence(), extend(). */
+    mutex &writer() noexcept
+    {
+        return writer_;
+    }
+
+    mutex &reader() noexcept
+    {
+        return reader_;
+    }
+
+  private:
+    static const redlock_lock_options &shared(redlock_lock_options &options) noexcept
+    {
+        options.shared = true;
+        return options;
+    }
+
+    mutex writer_, reader_;
+};
+
+/*
  * A lock on one key or several keys, all or nothing (redlock_lock_many()), from its
  * construction to its end. Movable; only one thread at a time may use it.
  */

@@ -197,6 +197,14 @@ typedef struct redlock_lock_options {
      */
     bool recursive;
     bool redisson; /* see redlock_lease_options */
+
+    /*
+     * Lock as a reader: see redlock_lease_options. Each reader has a lease of its own,
+     * which is never handed to another thread. A thread that has the lock as a reader
+     * cannot lock it as a writer: WOULD_DEADLOCK, at once. With `recursive` a thread that
+     * has the lock, as a reader or as a writer, gets the same hold once more.
+     */
+    bool shared;
 } redlock_lock_options;
 
 /* TTL 30 s, watchdog on, margin 0, REDLOCK_HANDOFFS. */

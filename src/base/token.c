@@ -91,6 +91,12 @@ bool rl_token_is_ours(const char *value)
     return end && (*end == '@' || *end == '\0');
 }
 
+bool rl_token_is_shared(const char *value)
+{
+    const struct rl_kind *kind = rl_kind_of((struct rl_word){value, strlen(value)});
+    return kind->form == RL_FORM_SHARED;
+}
+
 const char *rl_token_label(const char *value)
 {
     const char *end = end_of_digits(value);

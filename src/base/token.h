@@ -37,6 +37,9 @@ bool rl_token_make(struct rl_token_bits *bits, const char *mark, const char *lab
 /* Whether this looks like a redlock token: then its holder notifies waiters on release. */
 bool rl_token_is_ours(const char *value);
 
+/* Whether it is a redlock token of a reader. */
+bool rl_token_is_shared(const char *value);
+
 /* The label in `value`, if `value` looks like a redlock token with a label; else NULL. */
 const char *rl_token_label(const char *value);
 

@@ -16,7 +16,7 @@ void rl_keys_init(struct rl_keys *keys, struct rl_loop_owner *loop,
 void rl_keys_free_all(struct rl_keys *keys)
 {
     struct rl_key *key;
-    for (size_t i = 0; i < RL_BUCKETS; i++)
+    for (size_t i = 0; i <= RL_BUCKETS; i++)
         while ((key = LIST_FIRST(&keys->bucket[i]))) {
             LIST_REMOVE(key, in_bucket);
             free(key);
@@ -41,7 +41,7 @@ static size_t bucket_of(const redlock_key *of, size_t count)
     return hash % RL_BUCKETS;
 }
 
-static bool is_key_of(const struct rl_key *key, const redlock_key *of, size_t count)
+bool rl_key_is_of(const struct rl_key *key, const redlock_key *of, size_t count)
 {
     bool equal = key->count == count;
     for (size_t i = 0; equal && i < count; i++)
@@ -79,23 +79,25 @@ struct rl_key *rl_key_find(const struct rl_keys *keys, redlock_key *of, size_t c
     qsort(of, count, sizeof(*of), compare);
     struct rl_key *key;
     LIST_FOREACH (key, &keys->bucket[bucket_of(of, count)], in_bucket)
-        if (is_key_of(key, of, count))
+        if (rl_key_is_of(key, of, count))
             return key;
     return NULL;
 }
 
-struct rl_key *rl_key_get(struct rl_keys *keys, redlock_key *of, size_t count)
+struct rl_key *rl_key_get(struct rl_keys *keys, redlock_key *of, size_t count, bool alone)
 {
     struct rl_key *key = rl_key_find(keys, of, count);
-    if (key)
+    if (key && !alone)
         return key;
     key = new_key(of, count);
     if (!key)
         return NULL;
     key->job.run = advance;
     key->keys = keys;
+    key->alone = alone;
     TAILQ_INIT(&key->waiters);
-    LIST_INSERT_HEAD(&keys->bucket[bucket_of(of, count)], key, in_bucket);
+    size_t bucket = alone ? RL_BUCKETS : bucket_of(of, count);
+    LIST_INSERT_HEAD(&keys->bucket[bucket], key, in_bucket);
     return key;
 }
 
@@ -176,7 +178,7 @@ static void dismiss(struct rl_key *key, const redlock_stop *stop, bool all)
 void rl_keys_dismiss(struct rl_keys *keys, const redlock_stop *stop, bool all)
 {
     struct rl_key *key;
-    for (size_t i = 0; i < RL_BUCKETS; i++)
+    for (size_t i = 0; i <= RL_BUCKETS; i++)
         LIST_FOREACH (key, &keys->bucket[i], in_bucket)
             dismiss(key, stop, all);
 }
@@ -205,5 +207,5 @@ struct rl_key_waiter *rl_key_end_serving(struct rl_key *key)
 
 void rl_key_note_release(struct rl_key *key, bool others)
 {
-    key->others_wait_until = others ? rl_now_ms() + RL_OTHERS_WAIT_MS : 0;
+    key->others_wait_until = others && !key->alone ? rl_now_ms() + RL_OTHERS_WAIT_MS : 0;
 }

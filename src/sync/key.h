@@ -17,8 +17,8 @@ struct rl_key;
 /* All keys of a client. */
 struct rl_keys {
     struct rl_loop_owner *loop;
-    void (*advance)(struct rl_key *key); /* called by the loop owner */
-    LIST_HEAD(, rl_key) bucket[RL_BUCKETS];
+    void (*advance)(struct rl_key *key);        /* called by the loop owner */
+    LIST_HEAD(, rl_key) bucket[RL_BUCKETS + 1]; /* the last one: those that are `alone` */
     TAILQ_HEAD(, rl_key) idle;
     unsigned idle_count;
 };
@@ -29,6 +29,7 @@ struct rl_key {
     LIST_ENTRY(rl_key) in_bucket;
     TAILQ_ENTRY(rl_key) in_idle;
     bool idle;
+    bool alone; /* a reader's: for one waiter only, and not found */
     TAILQ_HEAD(, rl_key_waiter) waiters;
     struct rl_key_waiter *served; /* the lease is acquired for this one; NULL: it ended */
     struct rl_process_lease *lease;
@@ -58,8 +59,11 @@ void rl_keys_free_all(struct rl_keys *keys);
 /* Sorts `of` bytewise, and finds its key; NULL: no thread uses it. */
 struct rl_key *rl_key_find(const struct rl_keys *keys, redlock_key *of, size_t count);
 
-/* The same, and creates it if there is none; NULL: no memory. */
-struct rl_key *rl_key_get(struct rl_keys *keys, redlock_key *of, size_t count);
+/* The same, and creates it if there is none; `alone`: in any case. NULL: no memory. */
+struct rl_key *rl_key_get(struct rl_keys *keys, redlock_key *of, size_t count, bool alone);
+
+/* Whether the key is this set, which is sorted. */
+bool rl_key_is_of(const struct rl_key *key, const redlock_key *of, size_t count);
 
 /* Has the loop owner call advance(). */
 void rl_key_schedule(struct rl_key *key);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "base/token.h"
 #include "failure.h"
 #include "sync.h"
 
@@ -132,7 +133,7 @@ static redlock_code join(redlock_sync *sync, redlock_key *keys, size_t count,
         return rl_fail_by_code(REDLOCK_CLOSED);
     if (rl_stop_is_stopped(waiter->options->stop))
         return rl_fail_by_code(REDLOCK_CANCELLED);
-    waiter->key = rl_key_get(&sync->leases.keys, keys, count);
+    waiter->key = rl_key_get(&sync->leases.keys, keys, count, waiter->options->shared);
     if (!waiter->key)
         return rl_fail_by_code(REDLOCK_NO_MEMORY);
     if (waiter->one_attempt && is_wanted(waiter->key))
@@ -180,6 +181,43 @@ static redlock_code enter(redlock_hold *hold, const redlock_lock_options *option
     return REDLOCK_OK;
 }
 
+/* The lease by which the thread reads these keys; NULL: it does not. */
+static struct rl_process_lease *reads(const redlock_sync *sync,
+                                      const struct rl_thread *thread,
+                                      const redlock_key *keys, size_t count)
+{
+    struct rl_process_lease *lease;
+    LIST_FOREACH (lease, &sync->leases.all, link)
+        if (lease->key && lease->key->alone && rl_process_lease_is_held(lease) &&
+            lease->owner->thread == thread && rl_key_is_of(lease->key, keys, count))
+            return lease;
+    return NULL;
+}
+
+/* The lease of the thread that serves this call; NULL: none. `keys` get sorted. */
+static struct rl_process_lease *find_own(const redlock_sync *sync,
+                                         const struct rl_thread *thread, redlock_key *keys,
+                                         size_t count, bool shared)
+{
+    struct rl_key *key = rl_key_find(&sync->leases.keys, keys, count);
+    bool has =
+        key && rl_process_lease_is_held(key->lease) && key->lease->owner->thread == thread;
+    return has ? key->lease : shared ? reads(sync, thread, keys, count) : NULL;
+}
+
+/* It would wait for itself. */
+static redlock_code refuse_upgrade(redlock_sync *sync, redlock_key *keys, size_t count)
+{
+    const struct rl_thread *thread = rl_thread_here();
+    rl_loop_owner_lock(&sync->loop);
+    rl_key_find(&sync->leases.keys, keys, count); /* sorts them */
+    bool is_reader = thread && reads(sync, thread, keys, count);
+    rl_loop_owner_unlock(&sync->loop);
+    return is_reader ? rl_fail(REDLOCK_WOULD_DEADLOCK,
+                               "this thread has the lock as a reader: unlock that first")
+                     : REDLOCK_OK;
+}
+
 /* True: the calling thread has the lock; *ret_code: the result of locking it again. */
 static bool lock_again(redlock_sync *sync, redlock_key *keys, size_t count,
                        const redlock_lock_options *options, redlock_hold **ret_hold,
@@ -187,10 +225,10 @@ static bool lock_again(redlock_sync *sync, redlock_key *keys, size_t count,
 {
     struct rl_thread *thread = rl_thread_here();
     rl_loop_owner_lock(&sync->loop);
-    struct rl_key *key = rl_key_find(&sync->leases.keys, keys, count);
-    bool has = key && rl_process_lease_is_held(key->lease) && thread &&
-               key->lease->owner->thread == thread;
-    redlock_hold *hold = has ? key->lease->owner : NULL;
+    struct rl_process_lease *lease =
+        thread ? find_own(sync, thread, keys, count, options->shared) : NULL;
+    redlock_hold *hold = lease ? lease->owner : NULL;
+    bool has = lease != NULL;
     bool entered = has && (*ret_code = enter(hold, options)) == REDLOCK_OK;
     if (entered) /* while this waits, another thread may unlock and free its use of it */
         *ret_code = extend_for(hold, options);
@@ -268,6 +306,11 @@ static redlock_code lock_until(redlock_sync *sync, const redlock_key *keys, size
         code = check_keys(keys, count);
     if (code == REDLOCK_OK) {
         memcpy(sorted, keys, count * sizeof(*keys));
+        mine.shared |= waiter.token && rl_token_is_shared(waiter.token);
+        if (!mine.shared)
+            code = refuse_upgrade(sync, sorted, count);
+    }
+    if (code == REDLOCK_OK) {
         if (!mine.recursive || waiter.token ||
             !lock_again(sync, sorted, count, &mine, ret_hold, &code))
             code = get_lock(sync, sorted, count, &waiter, ret_hold);

@@ -1,12 +1,14 @@
 /* redlock.hpp on real servers: std_mutex URI URI URI. Speaks TAP. */
 #include <redlock/admin.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <event2/event.h>
 #include <mutex>
+#include <shared_mutex>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -412,6 +414,39 @@ void locked_again()
     other.unlock();
 }
 
+void read_and_written()
+{
+    redlock::client nodes(uris, patient());
+    redlock::shared_mutex mutex(nodes, "shared");
+    std::atomic<int> readers{0}, most{0}, writes{0};
+    in_threads(4, [&](int) {
+        std::shared_lock lock(mutex);
+        most = std::max(most.load(), ++readers);
+        check(!mutex.reader().lost() && mutex.reader().valid() > 0ms, "it is read");
+        while (most < 2)
+            std::this_thread::yield();
+        readers--;
+    });
+    check(most >= 2, "two read at one time");
+    in_threads(4, [&](int) {
+        for (int i = 0; i < 10; i++) {
+            std::unique_lock lock(mutex);
+            check(writes++ == 0, "one writer");
+            writes--;
+        }
+    });
+    std::shared_lock lock(mutex);
+    expect_error(REDLOCK_WOULD_DEADLOCK, [&] { mutex.lock(); });
+    in_threads(1, [&](int) {
+        check(!mutex.try_lock(), "no writer beside a reader");
+        std::shared_lock other(mutex, 10s);
+        check(other.owns_lock(), "but another reader");
+    });
+    lock.unlock();
+    check(mutex.try_lock(), "the reader has gone");
+    mutex.unlock();
+}
+
 /* lost() and valid() of the outer owner must not tell of the inner one's lock. */
 void lost_and_locked_again()
 {
@@ -448,6 +483,7 @@ const test_case cases[] = {
     {"it is lost", it_is_lost},
     {"it is locked again", locked_again},
     {"it is lost and locked again", lost_and_locked_again},
+    {"it is read and written", read_and_written},
     {"an invalid call throws", what_cannot_be_done},
 };
 
