@@ -9,5 +9,6 @@ end
 local last = not (value or writer) and redis.pcall('ZRANGE', key, '-1', '-1', 'WITHSCORES') or {}
 local left = last[1]
 if left then
-  redis.pcall('PEXPIRE', key, last[2] - clock)
+  local rest = last[2] - clock
+  redis.pcall('PEXPIRE', key, rest > 0 and rest or 1)
 end

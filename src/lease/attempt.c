@@ -340,6 +340,15 @@ static bool is_outdated(const struct rl_attempt *attempt, const struct rl_op *op
            op->sent <= rl_client_of(&attempt->task)->members.membership.learned_at;
 }
 
+/* The kind of lock that the attempt was when the command was sent: before a downgrade. */
+static const struct rl_kind *kind_of(const struct rl_attempt *attempt,
+                                     const struct rl_op *op)
+{
+    const struct rl_kind *kind = attempt->config->kind;
+    enum rl_form form = (enum rl_form)op->form;
+    return form == kind->form ? kind : rl_kind_that_is(kind->is_fenced, form);
+}
+
 /* Sends a command again, with the script's source. False: it must not or could not be. */
 RL_RARE static bool resend(struct rl_attempt *attempt, unsigned node,
                            const struct rl_op *op)
@@ -361,7 +370,7 @@ void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *
 {
     struct rl_attempt *attempt = attempt_of(task);
     struct rl_answer parsed;
-    if (!rl_nodes_parse_reply(&rl_client_of(task)->nodes, attempt->config->kind, node, op,
+    if (!rl_nodes_parse_reply(&rl_client_of(task)->nodes, kind_of(attempt, op), node, op,
                               reply, &parsed) &&
         resend(attempt, node, op))
         return;
@@ -391,7 +400,7 @@ void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *
 void rl_attempt_answer_late(struct rl_task *task, unsigned node, const struct rl_op *op,
                             const struct rl_reply *reply)
 {
-    const struct rl_kind *kind = attempt_of(task)->config->kind;
+    const struct rl_kind *kind = kind_of(attempt_of(task), op);
     struct rl_answer parsed;
     if (kind->is_fenced && reply && rl_kind_read(kind, op->command, reply, &parsed))
         rl_members_check_answer(&rl_client_of(task)->members, node, op, &parsed);

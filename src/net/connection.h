@@ -25,9 +25,11 @@ struct rl_op {
                       too long */
     uint32_t seq;
     enum rl_command command : 8;
-    bool recreate;
-    bool whole;       /* sent with the script's source */
-    bool joins_queue; /* adds an entry to the wait queue */
+    uint8_t
+        form; /* of the kind, enum rl_form: a lease that is downgraded changes its own */
+    bool recreate : 1;
+    bool whole : 1;       /* sent with the script's source */
+    bool joins_queue : 1; /* adds an entry to the wait queue */
 };
 
 /*

@@ -313,6 +313,24 @@ Test(shared, a_fenced_writer_downgrades)
     downgrade_a(&writer, &reader);
 }
 
+/* It is "+OK", which is no reply to a command of readers. */
+Test(shared, a_late_reply_to_the_acquire_comes_after_the_downgrade)
+{
+    struct quorum s;
+    redlock_lease_options writer = quorum_quiet_options();
+    quorum_open(&s, 3);
+    servers_stop(&s.servers, 2);
+    redlock_lease *lease = quorum_hold(&s, KEY, &writer);
+    cr_assert_eq(downgrade(&s, lease), REDLOCK_OK);
+    servers_cont(&s.servers, 2);
+    quorum_drain(&s);
+    cr_assert_eq(count_readers(&s, 1), 3);
+    cr_assert_str_eq(servers_info(&s.servers, 2, "stats", "total_connections_received"),
+                     servers_info(&s.servers, 1, "stats", "total_connections_received"));
+    quorum_free_lease(&s, lease);
+    quorum_close_empty(&s);
+}
+
 Test(shared, a_downgrade_reaches_a_node_later)
 {
     struct quorum s;
