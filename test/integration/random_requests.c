@@ -25,15 +25,20 @@ static const struct rl_word keys[] = {
     {"z", 1},          {"lock:c!queue", 12},
     {"d\0f", 3},       {"d\0:f", 4},
     {"d\0e!queue", 9}, {"d\0f!queue", 9},
+    {"a!intent", 8},   {"b!intent", 8},
     {"h", 1},
 };
+
+#define DIGITS "abcdefghijklmnopqrstuvwxyz234567"
 
 #define HASH_KEY (COUNT(keys) - 1)
 
 static const char *const values[] = {
-    "", "p1", "f:1", "x", "0123456789abcdef active", "7", "a b", "!wake:live 1"};
-static const char *const members[] = {"!wake:live 1", "!wake:live 2", "!wake:dead 3", "m",
-                                      ""};
+    "",          "p1",       "f:1",          "x",        "0123456789abcdef active",
+    "7",         "a b",      "!wake:live 1", "s" DIGITS, "p" DIGITS,
+    "g:" DIGITS, "f:" DIGITS};
+static const char *const members[] = {
+    "!wake:live 1", "!wake:live 2", "!wake:dead 3", "m", "", "!wake:live 1 r", "s" DIGITS};
 static const char *const scores[] = {"0",   "1",  "-1",  "0.5",  "1e3",
                                      "inf", "-0", "0x1", "-inf", "1700000000000000"};
 static const char *const channels[] = {CHANNEL, "c", "nobody"};
@@ -92,6 +97,7 @@ static const char *const shapes[] = {
     "ZRANGE q i i WITHSCORES",
     "ZREM q m",
     "ZREM q m m",
+    "ZSCORE q m",
     "PUBLISH c v",
     "RPUSH k v",
     "HSET x m v",
@@ -121,6 +127,9 @@ static const char *const shapes[] = {
     "EVAL l 3 k k k v t 1",
     "EVAL l 2 k k v m t 2 1",
     "EVAL l 5 k k k k k v t t t t 1 v",
+    "EVAL l 1 k v m t 2",
+    "EVAL l 3 k k k v t t t t 1 1 v",
+    "EVAL l 3 k k k v t t m t 1 v",
     "NOSUCH k v",
 };
 
@@ -217,10 +226,10 @@ static const char *const scripts[] = {
     "return {t[1] * 1000000 + t[2], redis.call('PTTL', 'z'), t.x .. 'y'}",
 };
 
-static const char *const rights[] = {"get",     "set",  "time",    "pttl",     "pexpire",
-                                     "del",     "zadd", "zrem",    "zrange",   "publish",
-                                     "evalsha", "scan", "rpush",   "flushall", "hset",
-                                     "hincrby", "hdel", "hexists", "hkeys",    "hlen"};
+static const char *const rights[] = {
+    "get",  "set",     "time",    "pttl",    "pexpire", "del",   "zadd",
+    "zrem", "zrange",  "publish", "evalsha", "scan",    "rpush", "flushall",
+    "hset", "hincrby", "hdel",    "hexists", "hkeys",   "hlen",  "zscore"};
 
 /* The scripts of the library. */
 #define LIBRARY_MAX 32
