@@ -36,6 +36,8 @@ static const struct {
      0, 0, false},
     {"local", cli_local, cli_local_help, "start private nodes, for development", 0, INT_MAX,
      true},
+    {"verify", cli_verify, cli_verify_help, "check logs of who held what", 1, INT_MAX,
+     true},
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
