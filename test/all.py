@@ -65,6 +65,7 @@ VERBS = {
     "forget": [Row("forget", command="LOSSES=3 ACQUISITIONS=1000 ./dev forget",
                    figure=r'"(acquisitions)": (\d+), "losses"')],
     "jobs": [Row("jobs --runs 5", figure=r"^(\w+ +\d+ of \d+ runs .*)$")],
+    "kinds": [Row("kinds --only mixed --seconds 10", figure=r"^mixed +(.*violations)$")],
     "redisson": [Row("redisson --alternations 50", figure=r"^(wake_p50_ms +[\d.]+)",
                      unless=r"^(redisson is skipped[,:].*)$")],
     "tsan": [Row("tsan 2", figure=STRESS)],

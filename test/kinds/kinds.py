@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Every kind of lock on five servers that die one after the other: kinds.py REDLOCK USER
+[--seconds N] [--only KIND] [--json FILE]
+
+For each kind 16 processes lock a few keys, hold them briefly, extend some and stall with others,
+while one node at a time is killed and returns empty. The next one is killed only when all may
+vote again. Then `redlock verify` reads who held what: no two held what only one may hold. At
+last two halves of the processes lock on different nodes, so that verify has something to find.
+"""
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+import pathlib  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "test/cli"))
+import lab  # noqa: E402
+
+PROCESSES = 16
+KEYS = 5
+NODES = 5
+KINDS = ("plain", "many", "redisson", "shared", "mixed", "fenced", "fenced-many",
+         "fenced-shared")
+PLAIN_S, FENCED_S = 5, 15  # between two deaths: at least the quarantine
+
+
+def is_fenced(kind):
+    return kind.startswith("fenced")
+
+
+def votes(quorum):
+    """How many nodes vote on fenced locks."""
+    found = json.loads(lab.redlock("check", "--fence", "--json", "--timeout", "5s",
+                                   env=lab.on(quorum)).out)
+    return sum(node["fenced"]["state"] == "active" for node in found["nodes"])
+
+
+def start(quorum, kind, folder, nodes_of):
+    return [lab.spawn([options.user, kind, str(i + 1), str(KEYS), f"{folder}/{i}.log"],
+                      env=lab.environment({"REDLOCK_NODES": nodes_of(i)}),
+                      stdout=subprocess.PIPE, text=True)
+            for i in range(PROCESSES)]
+
+
+def end(users):
+    for user in users:
+        user.terminate()
+    for user in users:
+        lab.equal(user.wait(lab.END_SECONDS), 0, "exit code of a user")
+
+
+def verify(folder):
+    logs = [f"{folder}/{i}.log" for i in range(PROCESSES)]
+    done = lab.redlock("verify", "--json", *logs)
+    lab.check(done.code in (0, 1), done.err)
+    return json.loads(done.out), done.err
+
+
+def kill_nodes(quorum, kind, until):
+    """One after the other, in any order; returns how many."""
+    prng, deaths = random.Random(1), 0
+    pause = FENCED_S if is_fenced(kind) else PLAIN_S
+    while time.monotonic() + pause < until:
+        server = prng.choice(quorum.servers)
+        server.kill()
+        server.start()
+        deaths += 1
+        again = time.monotonic() + pause
+        if is_fenced(kind):
+            lab.wait_for(lambda: votes(quorum) == NODES, "all votes")
+        time.sleep(max(0, again - time.monotonic()))
+    time.sleep(max(0, until - time.monotonic()))
+    return deaths
+
+
+def play(kind):
+    folder = tempfile.mkdtemp(dir=lab.folder)
+    with lab.Quorum(NODES) as quorum:
+        nodes = lab.on(quorum)["REDLOCK_NODES"]
+        if is_fenced(kind):
+            lab.redlock("admit", "--new", "--max-ttl", "2s", env=lab.on(quorum)).expect(0)
+        users = start(quorum, kind, folder, lambda i: nodes)
+        deaths = kill_nodes(quorum, kind, time.monotonic() + options.seconds)
+        end(users)
+    found, text = verify(folder)
+    if text:
+        print(text, file=sys.stderr)
+    return {"acquisitions": found["acquisitions"], "violations": found["violations"],
+            "deaths": deaths}
+
+
+def plant():
+    """Two groups that never meet."""
+    folder = tempfile.mkdtemp(dir=lab.folder)
+    with lab.Quorum(2) as quorum:
+        nodes = lab.on(quorum)["REDLOCK_NODES"].split(",")
+        users = start(quorum, "plain", folder, lambda i: nodes[i % 2])
+        time.sleep(min(2, options.seconds))
+        end(users)
+    found, _ = verify(folder)
+    return found
+
+
+def main():
+    rows, wrong = {}, 0
+    for kind in KINDS:
+        if options.only and kind != options.only:
+            continue
+        rows[kind] = play(kind)
+        wrong += rows[kind]["violations"] or not rows[kind]["acquisitions"]
+        print(f"{kind:<14}{rows[kind]['acquisitions']:>9} acquisitions, "
+              f"{rows[kind]['deaths']:>3} deaths, {rows[kind]['violations']:>3} violations",
+              flush=True)
+    planted = plant()
+    print(f"{'planted':<14}{planted['acquisitions']:>9} acquisitions, "
+          f"{planted['violations']} violations, to be found")
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps(
+            {"kinds": rows, "planted": planted}, indent=1) + "\n")
+    return 0 if not wrong and planted["violations"] > 0 else 1
+
+
+words = argparse.ArgumentParser(prog="./dev kinds")
+words.add_argument("redlock")
+words.add_argument("user")
+words.add_argument("--seconds", type=float, default=60, help="of each kind (%(default)s)")
+words.add_argument("--only", choices=KINDS)
+words.add_argument("--json", metavar="FILE")
+options = words.parse_args()
+lab.program = os.path.abspath(options.redlock)
+with tempfile.TemporaryDirectory(prefix="rl-", dir="/tmp") as lab.folder:
+    try:
+        code = main()
+    finally:
+        lab.kill_what_is_left()
+sys.exit(code)
