@@ -31,7 +31,7 @@ long long queue_entries(struct queue *queue)
     long long count = 0;
     for (unsigned i = 0; i < queue->s.servers.n; i++)
         if (runs(queue, i))
-            count += servers_number(&queue->s.servers, i, "ZCARD job!queue");
+            count += servers_number(&queue->s.servers, i, "ZCOUNT job!queue -inf (4e15");
     return count;
 }
 

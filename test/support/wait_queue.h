@@ -43,7 +43,8 @@ struct waiter *queue_start(struct queue *queue, const redlock_options *who,
 /* The same, and runs until the waiter is queued and subscribed on all nodes. */
 struct waiter *queue_join(struct queue *queue, const redlock_lease_options *options);
 
-/* How many entries the queues of all running nodes have. */
+/* How many entries the queues of all running nodes have, without those that were notified.
+ */
 long long queue_entries(struct queue *queue);
 
 /* The holder releases the lock; returns the result. */
