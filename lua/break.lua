@@ -5,7 +5,7 @@ local key = KEYS[1]
 if found then
   local pttl = redis.call('PTTL', key)
   redis.call('DEL', key)
-  local queue, intents, waits, only_readers = key .. '!queue', key .. '!intent', false, false
+  local queue, intents, waits, only_readers, freed = key .. '!queue', key .. '!intent', false, false, ''
   -- with notify.lua
   return {string.sub(found, 1, 128), pttl}
 end

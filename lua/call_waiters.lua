@@ -2,7 +2,7 @@
 -- A release notifies the first waiters of each key. A set that leaves the queue of a key, and
 -- did not get all its keys, notifies the next waiter of that key, if the key is free.
 local function call_next(name, waits)
-  local queue, intents, only_readers = name .. '!queue', name .. '!intent', false
+  local queue, intents, only_readers, freed = name .. '!queue', name .. '!intent', false, ''
   -- with notify.lua
   return awaited
 end

@@ -1,4 +1,4 @@
--- part: reads entry, key, life, mine, value, waited; sets entered, intents, only_readers, queue, waits
+-- part: reads entry, key, life, mine, value, waited; sets entered, freed, intents, only_readers, queue, waits
 -- The end of a release of one plain lock: its queue entry, and the reply.
 -- with enqueue.lua
 -- with may_notify.lua

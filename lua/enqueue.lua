@@ -1,4 +1,4 @@
--- part: reads entry, key, life, waited; sets entered, intents, queue, waits
+-- part: reads entry, key, life, waited; sets entered, freed, intents, queue, waits
 -- The wait queue of a key: a sorted set of queue entries. The score is the time since when
 -- the waiter waits, in us of this node's clock. An entry is the channel to which the waiter's
 -- client subscribes, a space, and a number; of a reader, ' r' follows.
@@ -6,7 +6,7 @@
 -- comes before it. The intent lasts for `life` ms, unless the waiter renews it: one that died
 -- must not keep readers out.
 -- The queue is optional and runs under pcall: if it fails, waiters wait longer.
-local queue, intents = key .. '!queue', key .. '!intent'
+local queue, intents, freed = key .. '!queue', key .. '!intent', ''
 local waits = entry and waited ~= ''
 local entered = not entry or pcall(function()
   if life then

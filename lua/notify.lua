@@ -1,4 +1,4 @@
--- part: reads intents, only_readers, queue, waits; sets awaited, entries
+-- part: reads freed, intents, only_readers, queue, waits; sets awaited, entries
 -- Notifies the first waiter that is still subscribed, and the one after it in case the first
 -- does not come; or, if the first is a reader, all readers up to the next other waiter. A
 -- waiter that cannot be notified still sets `awaited`, so that the release can report it.
@@ -6,6 +6,7 @@
 -- must not overtake it.
 -- The entries before the first waiter are dead: their clients crashed while the lock was held.
 -- A release removes up to 10,000 of them, which blocks the node for about 25 ms.
+-- `freed`: a space and the slot of a semaphore that is free now, or nothing.
 -- A client that queues itself with this release notifies no waiter: it did not get the lock,
 -- and tries again as all others do.
 local entries = waits and {} or redis.pcall('ZRANGE', queue, '0', '1', 'WITHSCORES')
@@ -13,7 +14,7 @@ local awaited = entries[1] and tonumber(entries[2]) < 4e15
 if awaited then
   local function call(one, rank)
     local channel, number = string.match(one or '', '^(.*) (%d+)')
-    return channel and redis.call('PUBLISH', channel, number .. rank) > 0
+    return channel and redis.call('PUBLISH', channel, number .. rank .. freed) > 0
   end
   pcall(function()
     local i, last, found = -1, 0, false

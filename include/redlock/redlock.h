@@ -67,6 +67,7 @@ struct event_base;
 #define REDLOCK_NODES_MAX  32
 #define REDLOCK_KEY_MAX    512 /* bytes, including the prefix */
 #define REDLOCK_KEYS_MAX   16  /* of one lease */
+#define REDLOCK_SLOTS_MAX  128 /* of a semaphore */
 #define REDLOCK_LABEL_MAX  64  /* bytes */
 #define REDLOCK_TOKEN_MAX  128 /* bytes */
 #define REDLOCK_TTL_MAX_MS 86400000
@@ -451,6 +452,16 @@ typedef struct redlock_lease_options {
      * the largest token of all, and a read with the largest token of a writer.
      */
     bool shared;
+
+    /*
+     * A semaphore: at most so many, up to REDLOCK_SLOTS_MAX, hold it at once; 0: it is none.
+     * Each holder has one slot (redlock_slot()), which is an ordinary lock of the key "KEY!1"
+     * to "KEY!k", plain or fenced; so fencing tokens rise for each slot, not for all. All
+     * clients must give the same number: among clients that do not, as many hold it as the
+     * largest number says. It does not exclude a lock of the key itself. redlock_adopt() takes
+     * the key of the slot.
+     */
+    unsigned slots;
 } redlock_lease_options;
 
 /* TTL 30 s, one attempt, watchdog on, margin 0, retries of 20 ms growing to 500 ms. */
@@ -589,6 +600,9 @@ REDLOCK_API int64_t redlock_valid_ms(const redlock_lease *lease);
  * fencing token.
  */
 REDLOCK_API int64_t redlock_fence(const redlock_lease *lease);
+
+/* The slot of a semaphore that the lease has, or tried last, from 1 on; 0: it is none. */
+REDLOCK_API unsigned redlock_slot(const redlock_lease *lease);
 
 /* The token as it is on the nodes; "" before the first attempt began. */
 REDLOCK_API const char *redlock_token(const redlock_lease *lease);

@@ -451,6 +451,70 @@ class shared_mutex
 };
 
 /*
+ * At most `slots` holders of one key among all processes that give the same number. Like
+ * std::counting_semaphore, any thread may release; but only what this object has acquired.
+ */
+class counting_semaphore
+{
+  public:
+    counting_semaphore(const client &nodes, std::string key, unsigned slots)
+        : counting_semaphore(nodes, std::move(key), slots, default_options())
+    {
+    }
+
+    counting_semaphore(const client &nodes, std::string key, unsigned slots,
+                       redlock_lock_options options)
+        : mutex_(nodes, std::move(key), with(options, slots))
+    {
+    }
+
+    void acquire()
+    {
+        mutex_.lock();
+    }
+
+    bool try_acquire()
+    {
+        return mutex_.try_lock();
+    }
+
+    template <class Rep, class Period>
+    bool try_acquire_for(const std::chrono::duration<Rep, Period> &wait)
+    {
+        return mutex_.try_lock_for(wait);
+    }
+
+    template <class Clock, class Duration>
+    bool try_acquire_until(const std::chrono::time_point<Clock, Duration> &end)
+    {
+        return mutex_.try_lock_until(end);
+    }
+
+    /* Releases a slot of the calling thread, else of another one; if one was lost, that. */
+    void release() noexcept
+    {
+        mutex_.unlock();
+    }
+
+    /* The hold of the calling thread: lost(), valid(), fence(), extend(). */
+    mutex &hold() noexcept
+    {
+        return mutex_;
+    }
+
+  private:
+    static const redlock_lock_options &with(redlock_lock_options &options,
+                                            unsigned slots) noexcept
+    {
+        options.slots = slots;
+        options.any_thread = true;
+        return options;
+    }
+
+    mutex mutex_;
+};
+
+/*
  * A lock on one key or several keys, all or nothing (redlock_lock_many()), from its
  * construction to its end. Movable; only one thread at a time may use it.
  */

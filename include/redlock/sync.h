@@ -205,6 +205,12 @@ typedef struct redlock_lock_options {
      * has the lock, as a reader or as a writer, gets the same hold once more.
      */
     bool shared;
+
+    /*
+     * A semaphore: see redlock_lease_options. Each holder has a lease of its own, and a thread
+     * may hold several slots: `recursive` is refused.
+     */
+    unsigned slots;
 } redlock_lock_options;
 
 /* TTL 30 s, watchdog on, margin 0, REDLOCK_HANDOFFS. */

@@ -173,6 +173,7 @@ static redlock_code check_times(const redlock_lease_options *options)
         {"margin_ms", options->margin_ms, 0, MS_MAX},
         {"max_hold_ms", options->max_hold_ms, 0, MS_MAX},
         {"fence", options->fence, 0, INT64_MAX},
+        {"slots", options->slots, 0, REDLOCK_SLOTS_MAX},
     };
     redlock_code code = CHECK_BOUNDS(bounds);
     if (code == REDLOCK_OK && options->max_hold_ms > 0 &&

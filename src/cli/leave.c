@@ -100,6 +100,8 @@ void run_leave(struct run *run, const struct kill_tree_left *left)
 
 static const char *kind_of(const redlock_lease_options *options)
 {
+    if (options->slots > 0)
+        return options->fenced ? "fenced slot" : "slot";
     if (options->shared)
         return options->fenced ? "fenced shared" : "shared";
     return options->fenced ? "fenced" : options->redisson ? "redisson" : "plain";

@@ -18,7 +18,7 @@
 const char cli_run_help[] =
     "Usage: redlock run [-t TTL] [-w WAIT | -n] [-E CODE] [--fence] [--kill-after D]\n"
     "                   [--spare-daemons] [--at-least D] [--shared] [--redisson]\n"
-    "                   [--and KEY2 ...] KEY [--] CMD [ARG...]\n"
+    "                   [--slots N] [--and KEY2 ...] KEY [--] CMD [ARG...]\n"
     "Take the lock KEY, run CMD while it is held, and release it. CMD never runs\n"
     "without the lock.\n"
     "\n"
@@ -31,6 +31,8 @@ const char cli_run_help[] =
     "                            gets REDLOCK_FENCE, a number that rises with each\n"
     "                            holder; the resource must refuse smaller "
     "numbers\n" CLI_SHARED_HELP CLI_AND_HELP CLI_REDISSON_HELP
+    "      --slots N             a semaphore: at most N hold it, all with the same N; CMD\n"
+    "                            also gets REDLOCK_SLOT, 1 to N, which no other has\n"
     "      --kill-after D        time from TERM to KILL, for the processes that CMD\n"
     "                            leaves behind, and for CMD if the lock is lost;\n"
     "                            default 5s, at most a quarter of the TTL\n"
@@ -154,6 +156,10 @@ static void start_command(struct run *run)
     size = child_add(text, size, "REDLOCK_TTL_MS=%" PRId64, run->cli->lease.ttl_ms);
     size = child_add(text, size, "REDLOCK_VALID_MS=%" PRId64, left_ms);
     size = nesting_add(text, size, redlock_token(run->lease));
+    if (run->cli->lease.slots > 0)
+        size = child_add(text, size, "REDLOCK_SLOT=%u", redlock_slot(run->lease));
+    else /* as the fence below */
+        size = child_add(text, size, "REDLOCK_SLOT");
     if (run->fence > 0)
         size = child_add(text, size, "REDLOCK_FENCE=%" PRId64, run->fence);
     else /* the inherited one belongs to another lock */
@@ -417,15 +423,21 @@ static void on_acquired(redlock_lease *lease, const redlock_result *result, void
 static void read_options(struct run *run, int argc, char **argv)
 {
     struct cli *cli = run->cli;
-    int64_t kill_after_ms = KILL_AFTER_MS;
+    int64_t kill_after_ms = KILL_AFTER_MS, slots = 0;
     const struct cli_option own[] = {
         CLI_HOLD_OPTIONS(cli),
+        {"slots", 0, CLI_NUMBER, &slots},
         {"kill-after", 0, CLI_DURATION, &kill_after_ms},
         {"at-least", 0, CLI_DURATION, &run->at_least_ms},
         {"spare-daemons", 0, CLI_FLAG, &run->spare_daemons},
         {NULL, 0, CLI_FLAG, NULL},
     };
     int first = cli_parse(cli, argc, argv, own);
+    if (slots > REDLOCK_SLOTS_MAX)
+        cli_fail(CLI_USAGE, "run: --slots is at most %d", REDLOCK_SLOTS_MAX);
+    if (slots > 0 && (cli->lease.shared || cli->lease.redisson || cli->keys.others > 0))
+        cli_fail(CLI_USAGE, "run: --slots excludes --shared, --redisson and --and");
+    cli->lease.slots = (unsigned)slots;
     run->key = cli_keys_begin(&cli->keys, first < argc ? argv[first++] : "");
     if (first < argc && strcmp(argv[first], "--") == 0)
         first++;

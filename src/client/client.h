@@ -20,6 +20,7 @@ struct redlock_client {
     struct rl_task *drain; /* at most one at a time; NULL: none */
     struct rl_task *admit; /* likewise */
     uint64_t leases;       /* how many were ever made */
+    unsigned last_slot;    /* of a semaphore, that was released last; 0: none was */
     void *config;          /* the last one of lease/config.h; no lease is left to share it
                               when the client is freed */
 };

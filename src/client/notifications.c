@@ -187,18 +187,22 @@ static void on_replied(void *arg, const struct rl_op *op, const struct rl_reply 
     }
 }
 
-/* Parses "NUMBER POSITION". */
+/* Parses "NUMBER POSITION", or "NUMBER POSITION SLOT" if a slot of a semaphore is free. */
 static bool read_notification(const struct rl_reply *reply, uint64_t *ret_number,
-                              unsigned *ret_position)
+                              unsigned *ret_position, unsigned *ret_slot)
 {
-    char text[RL_DIGITS + 4], end;
+    char text[RL_DIGITS + 8], end;
+    int used = 0;
     if (reply->items != 3 || reply->item[2].type != RL_REPLY_STRING ||
         reply->item[2].len >= sizeof(text))
         return false;
     memcpy(text, reply->item[2].text, reply->item[2].len);
     text[reply->item[2].len] = '\0';
-    return sscanf(text, "%" SCNu64 " %1u%c", ret_number, ret_position, &end) == 2 &&
-           *ret_position <= RL_WAITER_SECOND;
+    *ret_slot = 0;
+    int words = sscanf(text, "%" SCNu64 " %1u%n %3u%c", ret_number, ret_position, &used,
+                       ret_slot, &end);
+    return (words == 3 || (words == 2 && text[used] == '\0')) &&
+           *ret_position <= RL_WAITER_SECOND && *ret_slot <= RL_SLOTS_MAX;
 }
 
 /*
@@ -209,14 +213,14 @@ static void on_published(void *arg, const struct rl_reply *reply)
 {
     struct rl_subscriber *subscriber = arg;
     uint64_t number;
-    unsigned position;
+    unsigned position, slot;
     subscriber->parsed = subscriber->task.loop->now;
-    if (!read_notification(reply, &number, &position))
+    if (!read_notification(reply, &number, &position, &slot))
         return;
     struct rl_task *task =
         rl_waiter_table_find(&subscriber->notifications->waiters, number);
     if (task && !task->dead)
-        task->class->notified(task, subscriber->index, position);
+        task->class->notified(task, subscriber->index, position, slot);
 }
 
 static void on_failed(void *arg, enum rl_fault fault)

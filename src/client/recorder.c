@@ -317,6 +317,7 @@ static void add_lease(struct lines *lines, const redlock_client *client,
              lease->timed ? lease->valid - lines->began : -1, show_votes(lease, votes),
              options->redisson ? " redisson=1"
              : options->shared ? " shared=1"
+             : options->slots  ? " slots=1"
                                : "");
 }
 

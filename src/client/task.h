@@ -32,7 +32,7 @@ struct rl_task_class {
     void (*replied_late)(struct rl_task *task, unsigned node, const struct rl_op *op,
                          const struct rl_reply *reply);
     /* A node notifies this waiter (core/waiter.h). */
-    void (*notified)(struct rl_task *task, unsigned node, unsigned position);
+    void (*notified)(struct rl_task *task, unsigned node, unsigned position, unsigned slot);
     bool (*is_releasing)(struct rl_task *task); /* true: a drain waits for this task */
     void (*close)(
         struct rl_task *task); /* the client is being freed: report, then detach */

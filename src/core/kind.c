@@ -64,6 +64,27 @@ static const struct rl_kind kinds[] = {
             },
     },
     {
+        .mark = "p",
+        .form = RL_FORM_SLOT,
+        .script =
+            {
+                [RL_CMD_EXTEND] = &rl_script_plain_extend,
+                [RL_CMD_RELEASE] = &rl_script_slot_release,
+            },
+    },
+    {
+        .mark = "f:",
+        .is_fenced = true,
+        .form = RL_FORM_SLOT,
+        .script =
+            {
+                [RL_CMD_ACQUIRE] = &rl_script_fenced_acquire,
+                [RL_CMD_RAISE_FENCE] = &rl_script_fenced_raise,
+                [RL_CMD_EXTEND] = &rl_script_fenced_extend,
+                [RL_CMD_RELEASE] = &rl_script_fenced_slot_release,
+            },
+    },
+    {
         .mark = "s",
         .form = RL_FORM_SHARED,
         .script =
@@ -189,7 +210,7 @@ static void put_queue_entry(const struct rl_kind *kind, struct rl_argv *argv,
     if (rl_kind_is_of_sets(kind)) {
         put_position(argv, args->queue_at);
         put_position(argv, args->queue_from);
-    } else if (kind->form != RL_FORM_SHARED) {
+    } else if (kind->form != RL_FORM_SHARED && kind->form != RL_FORM_SLOT) {
         if (args->intent_ms > 0)
             put_number(argv, args->intent_ms);
         else
@@ -198,13 +219,14 @@ static void put_queue_entry(const struct rl_kind *kind, struct rl_argv *argv,
 }
 
 /* The number of keys, and the keys. */
-static void put_keys(const struct rl_kind *kind, struct rl_argv *argv,
-                     const struct rl_command_args *args)
+static void put_keys(const struct rl_kind *kind, enum rl_command command,
+                     struct rl_argv *argv, const struct rl_command_args *args)
 {
+    bool has_base = kind->form == RL_FORM_SLOT && command == RL_CMD_RELEASE;
     unsigned keys = rl_kind_is_of_sets(kind) ? args->set_size : 1;
     if (kind->is_fenced)
         keys *= 2;
-    put_number(argv, keys + kind->is_fenced);
+    put_number(argv, keys + has_base + kind->is_fenced);
     if (!rl_kind_is_of_sets(kind)) {
         put_word(argv, args->key);
         if (kind->is_fenced)
@@ -212,6 +234,8 @@ static void put_keys(const struct rl_kind *kind, struct rl_argv *argv,
     }
     for (unsigned i = 0; rl_kind_is_of_sets(kind) && i < keys; i++)
         put_word(argv, args->set[i]);
+    if (has_base)
+        put_word(argv, args->base);
     if (kind->is_fenced)
         put_word(argv, args->marker_key);
 }
@@ -221,6 +245,8 @@ static void put_of_form(const struct rl_kind *kind, enum rl_command command,
                         const struct rl_command_args *args, struct rl_argv *argv)
 {
     bool is_shared = kind->form == RL_FORM_SHARED;
+    if (command == RL_CMD_RELEASE && kind->form == RL_FORM_SLOT)
+        put_number(argv, args->slots);
     if (command == RL_CMD_RELEASE)
         put_queue_entry(kind, argv, args);
     else if (command == RL_CMD_ACQUIRE && is_shared)
@@ -235,7 +261,7 @@ static void put_of_form(const struct rl_kind *kind, enum rl_command command,
 static void put_fenced(const struct rl_kind *kind, enum rl_command command,
                        const struct rl_command_args *args, struct rl_argv *argv)
 {
-    put_keys(kind, argv, args);
+    put_keys(kind, command, argv, args);
     put_word(argv, args->token);
     put_number(argv, args->fence);
     put_number(argv, args->max_ttl_ms);
@@ -262,7 +288,7 @@ static void put_marker_command(struct rl_argv *argv, const struct rl_command_arg
 static void put_plain(const struct rl_kind *kind, enum rl_command command,
                       const struct rl_command_args *args, struct rl_argv *argv)
 {
-    put_keys(kind, argv, args);
+    put_keys(kind, command, argv, args);
     put_word(argv, args->token);
     if (command != RL_CMD_RELEASE)
         put_number(argv, args->ttl_ms);
@@ -365,6 +391,42 @@ static bool read_inspection(const struct rl_reply *reply, struct rl_answer *answ
     return read_value(rl_kind_that_is(false, RL_FORM_KEY), RL_CMD_INSPECT, &pair, answer);
 }
 
+/*
+ * {code, value, remaining milliseconds, free slots, queued}; a fenced kind adds the node's time
+ * and the fence.
+ */
+static bool read_slot_release(const struct rl_kind *kind, const struct rl_reply *reply,
+                              struct rl_answer *answer)
+{
+    static const enum rl_vote votes[] = {RL_VOTE_GONE, RL_VOTE_GRANTED, RL_VOTE_GRANTED,
+                                         RL_VOTE_HELD};
+    const struct rl_reply *item = reply->item;
+    if (reply->type != RL_REPLY_ARRAY || reply->items != 5U + 2 * kind->is_fenced)
+        return false;
+    for (size_t i = 0; i < reply->items; i++)
+        if (item[i].type != (i == 1 || i == 3 ? RL_REPLY_STRING : RL_REPLY_INTEGER))
+            return false;
+    if (item[0].integer < 0 || item[0].integer > 3 || item[3].len > RL_SLOTS_MAX ||
+        item[4].integer < 0 || item[4].integer > 1)
+        return false;
+    int64_t pttl = item[2].integer;
+    answer->vote = votes[item[0].integer];
+    answer->has_waiters = item[0].integer == 2;
+    answer->free = (struct rl_word){item[3].text, item[3].len};
+    answer->not_queued = item[4].integer == 0;
+    if (answer->vote == RL_VOTE_HELD) {
+        answer->value = (struct rl_word){item[1].text, item[1].len};
+        answer->pttl = pttl < 0 ? -1 : pttl > INT32_MAX ? INT32_MAX : (int32_t)pttl;
+    }
+    if (kind->is_fenced) {
+        if (item[5].integer < 0 || item[5].integer >= RL_NEVER || item[6].integer < 0)
+            return false;
+        answer->time = item[5].integer;
+        answer->fence = item[6].integer;
+    }
+    return true;
+}
+
 /* Only OK is a grant: +PONG, for example, is the reply to another command. */
 static bool read_set(const struct rl_reply *reply, struct rl_answer *answer)
 {
@@ -451,6 +513,8 @@ static bool read_reply(const struct rl_kind *kind, enum rl_command command,
         return read_inspection(reply, ret_answer);
     if (command == RL_CMD_INSPECT || command == RL_CMD_BREAK)
         kind = rl_kind_that_is(false, RL_FORM_KEY);
+    if (kind->form == RL_FORM_SLOT && command == RL_CMD_RELEASE)
+        return read_slot_release(kind, reply, ret_answer);
     if (kind->is_fenced)
         return read_fenced(kind, command, reply, ret_answer);
     if (!kind->script[command])

@@ -1,5 +1,6 @@
 #include "attempt.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,6 +44,17 @@ static char *texts_of(const struct rl_attempt *attempt)
 static struct rl_word key_of(const struct rl_attempt *attempt)
 {
     return (struct rl_word){texts_of(attempt), attempt->key_len};
+}
+
+/* What a slot adds to the key: "!1" to "!128". */
+static size_t slot_len(unsigned slot)
+{
+    return slot == 0 ? 0 : slot < 10 ? 2 : slot < 100 ? 3 : 4;
+}
+
+static struct rl_word base_of(const struct rl_attempt *attempt)
+{
+    return (struct rl_word){texts_of(attempt), attempt->key_len - slot_len(attempt->slot)};
 }
 
 static struct rl_word fence_key_of(const struct rl_attempt *attempt)
@@ -169,6 +181,10 @@ static rl_node_set send_command(struct rl_attempt *attempt, const struct rl_upda
     if (set) {
         message.args.set = set->word;
         message.args.set_size = set->count;
+    }
+    if (message.kind->form == RL_FORM_SLOT) {
+        message.args.base = base_of(attempt);
+        message.args.slots = attempt->config->options.slots;
     }
     message.args.token = (struct rl_word){rl_attempt_token(attempt), attempt->token_len};
     message.args.ttl_ms = attempt->lease.ttl / RL_MS;
@@ -315,6 +331,28 @@ void rl_attempt_event(struct rl_task *task, enum rl_task_event event, unsigned n
     rl_attempt_step(attempt, &step);
 }
 
+/* Of a semaphore a digit for each slot of each node follows them. */
+static bool make_values(struct rl_attempt *attempt)
+{
+    size_t each = sizeof(*attempt->value);
+    if (attempt->config->kind->form == RL_FORM_SLOT)
+        each += RL_SLOTS_MAX;
+    if (!attempt->value)
+        attempt->value = calloc(attempt->lease.params->n, each);
+    return attempt->value != NULL;
+}
+
+static char *free_slots_of(const struct rl_attempt *attempt, unsigned node)
+{
+    return (char *)(attempt->value + attempt->lease.params->n) +
+           (size_t)node * RL_SLOTS_MAX;
+}
+
+bool rl_attempt_sees_free(const struct rl_attempt *attempt, unsigned node, unsigned slot)
+{
+    return attempt->value && free_slots_of(attempt, node)[slot - 1] == '1';
+}
+
 /*
  * Keeps the other holder's value for redlock_explain(). If there is no memory, the value is
  * missing there.
@@ -322,11 +360,16 @@ void rl_attempt_event(struct rl_task *task, enum rl_task_event event, unsigned n
 RL_RARE static void note_value(struct rl_attempt *attempt, unsigned node,
                                struct rl_word value)
 {
-    if (!attempt->value)
-        attempt->value = calloc(attempt->lease.params->n, sizeof(*attempt->value));
-    if (!attempt->value)
-        return;
-    rl_client_keep_value(value, attempt->value[node]);
+    if (make_values(attempt))
+        rl_client_keep_value(value, attempt->value[node]);
+}
+
+/* Keeps which slots are free on the node. If there is no memory, they are not known. */
+RL_RARE static void note_free_slots(struct rl_attempt *attempt, unsigned node,
+                                    struct rl_word free)
+{
+    if (make_values(attempt))
+        memcpy(free_slots_of(attempt, node), free.text, free.len);
 }
 
 /*
@@ -376,6 +419,8 @@ void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *
         return;
     if (parsed.value.len > 0)
         note_value(attempt, node, parsed.value);
+    if (parsed.free.len > 0)
+        note_free_slots(attempt, node, parsed.free);
     if (attempt->config->kind->is_fenced)
         rl_members_check_answer(&rl_client_of(task)->members, node, op, &parsed);
     attempt->has_waiters |= parsed.has_waiters;
@@ -454,6 +499,8 @@ size_t rl_attempt_room(const struct rl_lease_config *config, size_t key_len,
     size_t per_node =
         sizeof(struct rl_ballot) + (config->kind->is_fenced ? sizeof(int64_t) : 0);
     size_t set = rl_kind_is_of_sets(config->kind) ? sizeof(struct rl_key_set *) : 0;
+    if (config->kind->form == RL_FORM_SLOT)
+        key_len += slot_len(RL_SLOTS_MAX);
     return set + config->params.n * per_node + key_len + suffix_len(config) + token_len + 1;
 }
 
@@ -464,8 +511,8 @@ void rl_attempt_init(struct rl_attempt *attempt, struct rl_lease_config *config,
     int64_t *fences = config->kind->is_fenced ? rest : NULL;
     struct rl_ballot *ballot = fences ? (void *)(fences + config->params.n) : rest;
     attempt->config = rl_lease_config_ref(config);
-    attempt->key_len = (uint16_t)key.len;
-    attempt->token_len = (uint8_t)token_len;
+    attempt->key_len = key.len & 2047;
+    attempt->token_len = token_len & 255;
     rl_lease_init(&attempt->lease, &config->params, ballot, fences);
     if (set)
         *set_of(attempt) = rl_key_set_ref(set);
@@ -485,16 +532,29 @@ void rl_attempt_clear(struct rl_attempt *attempt)
 
 struct rl_attempt *rl_attempt_another(const struct rl_attempt *attempt)
 {
-    size_t room = rl_attempt_room(attempt->config, attempt->key_len, attempt->token_len);
+    struct rl_word key = base_of(attempt);
+    size_t room = rl_attempt_room(attempt->config, key.len, attempt->token_len);
     struct rl_attempt *another =
         rl_task_new(sizeof(*another) + room, attempt->task.loop, &separate_class.task);
     if (!another)
         return NULL;
-    rl_attempt_init(another, attempt->config, another + 1, key_of(attempt),
-                    rl_attempt_set(attempt), attempt->token_len);
+    rl_attempt_init(another, attempt->config, another + 1, key, rl_attempt_set(attempt),
+                    attempt->token_len);
     another->lease.spread = attempt->lease.spread;
     another->number = attempt->number;
     return another;
+}
+
+void rl_attempt_choose_slot(struct rl_attempt *attempt, unsigned slot)
+{
+    char number[RL_DIGITS];
+    struct rl_word base = base_of(attempt);
+    char *at = texts_of(attempt) + base.len;
+    int len = snprintf(number, sizeof(number), "!%u", slot);
+    memcpy(at, number, (size_t)len);
+    memcpy(at + len, RL_FENCE_SUFFIX, suffix_len(attempt->config));
+    attempt->slot = slot & 255;
+    attempt->key_len = (base.len + (size_t)len) & 2047;
 }
 
 char *rl_attempt_own(struct rl_attempt *attempt, struct rl_task *owner)

@@ -33,9 +33,10 @@ struct rl_attempt {
                   1]; /* other holders' values per node; NULL: none seen */
     rl_time proposed; /* the nodes' time when the attempt began */
     uint32_t number;  /* rl_record_lease(), for the flight recorder */
-    uint16_t key_len;
-    uint8_t token_len;
-    bool has_waiters; /* other waiters were queued when it was released */
+    unsigned key_len : 11;
+    unsigned token_len : 8;
+    unsigned slot : 8;        /* of a semaphore: which one; 0: none is chosen yet */
+    unsigned has_waiters : 1; /* other waiters were queued when it was released */
     struct rl_lease lease;
     /* Its room holds: the set if it has one, fences if it is fenced, ballots, key, fence
        key suffix, token. */
@@ -66,6 +67,12 @@ struct rl_attempt *rl_attempt_another(const struct rl_attempt *attempt);
 char *rl_attempt_own(struct rl_attempt *attempt, struct rl_task *owner);
 
 char *rl_attempt_token(const struct rl_attempt *attempt);
+
+/* Of a semaphore: whether the slot is free on the node, as the release was told. */
+bool rl_attempt_sees_free(const struct rl_attempt *attempt, unsigned node, unsigned slot);
+
+/* Of a semaphore, before rl_attempt_own(): the key gets the number of the slot. */
+void rl_attempt_choose_slot(struct rl_attempt *attempt, unsigned slot);
 
 /* The attempt goes on with this config, which differs in the kind of lock only: its
    readers' kind instead of its writers'. */

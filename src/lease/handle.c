@@ -286,6 +286,8 @@ static void begin_attempt(redlock_lease *lease, enum rl_handle_state state)
     }
     if (!is_first)
         lease->attempt->number = rl_record_attempt(lease->first.number, ++lease->retries);
+    if (config->kind->form == RL_FORM_SLOT)
+        rl_attempt_choose_slot(lease->attempt, rl_waiting_slot(lease));
     char *token = rl_attempt_own(lease->attempt, &lease->first.task);
     if (!rl_token_make(&client->loop.token_bits, config->kind->mark, client->options.label,
                        token)) {
@@ -346,6 +348,8 @@ void rl_handle_extend(redlock_lease *lease)
 static void release(redlock_lease *lease)
 {
     lease->state = RL_HANDLE_RELEASING;
+    if (lease->attempt->slot > 0)
+        rl_client_of(&lease->first.task)->last_slot = lease->attempt->slot;
     rl_attempt_step(lease->attempt, &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
 }
 

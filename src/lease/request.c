@@ -31,6 +31,8 @@ static redlock_lease *allocate(redlock_client *client, struct rl_lease_config *c
     return lease;
 }
 
+#define SLOT_LEN_MAX 4 /* of "!128" */
+
 /* `set`: NULL, or the keys, of which `key` is the first. */
 static redlock_code make_lease_of(redlock_client *client, struct rl_word key,
                                   struct rl_key_set *set,
@@ -41,6 +43,13 @@ static redlock_code make_lease_of(redlock_client *client, struct rl_word key,
     redlock_code code = rl_lease_config_get(client, options, fences, set != NULL, &config);
     if (code != REDLOCK_OK)
         return code;
+    if (config->kind->form == RL_FORM_SLOT && key.len > REDLOCK_KEY_MAX - SLOT_LEN_MAX) {
+        rl_lease_config_unref(config);
+        return rl_fail(REDLOCK_BAD_KEY,
+                       "the key of a semaphore has %zu bytes with its prefix, and must have "
+                       "at most %d",
+                       key.len, REDLOCK_KEY_MAX - SLOT_LEN_MAX);
+    }
     size_t token_len =
         token ? strlen(token) : rl_token_len(config->kind->mark, client->options.label);
     *ret_lease = allocate(client, config, key, set, token_len);
@@ -114,6 +123,22 @@ redlock_code redlock_acquire_many(redlock_client *client, const redlock_key *key
                                 ret_lease);
 }
 
+/* "KEY!3": the slot, and where its number begins; 0: it is none of so many slots. */
+static unsigned read_slot(const redlock_key *key, unsigned slots, size_t *ret_len)
+{
+    const char *text = key->bytes;
+    size_t at = key->len;
+    unsigned slot = 0, scale = 1;
+    for (; at > 0 && text[at - 1] >= '0' && text[at - 1] <= '9' && scale <= 100; at--) {
+        slot += (unsigned)(text[at - 1] - '0') * scale;
+        scale *= 10;
+    }
+    bool is_slot = at > 1 && text[at - 1] == '!' && slot > 0 && slot <= slots &&
+                   at < key->len && text[at] != '0';
+    *ret_len = is_slot ? at - 1 : key->len;
+    return is_slot ? slot : 0;
+}
+
 static redlock_code make_adopted(redlock_client *client, const redlock_key *keys,
                                  size_t count, const char *token, int64_t valid_ms,
                                  const redlock_lease_options *options,
@@ -135,9 +160,21 @@ static redlock_code make_adopted(redlock_client *client, const redlock_key *keys
     mine.shared = kind->form == RL_FORM_SHARED;
     mine.fence = 0; /* not part of the shared config */
     redlock_lease *lease;
+    unsigned slot = 0;
+    redlock_key base;
+    if (mine.slots > 0 && count == 1) {
+        base = keys[0];
+        slot = read_slot(keys, mine.slots, &base.len);
+        if (slot == 0)
+            return rl_fail(REDLOCK_BAD_KEY, "the key does not end in the number of a slot, "
+                                            "as \"!3\"");
+        keys = &base;
+    }
     code = make_lease(client, keys, count, &mine, 1, token, &lease);
     if (code != REDLOCK_OK)
         return code;
+    if (slot > 0)
+        rl_attempt_choose_slot(&lease->first, slot);
     lease->state = RL_HANDLE_IDLE;
     if (mine.fenced)
         rl_members_enable(&client->members);
@@ -413,6 +450,11 @@ int64_t redlock_valid_ms(const redlock_lease *lease)
     if (!core || lease->state == RL_HANDLE_RELEASE_WAITS)
         return 0;
     return rl_lease_left(core, rl_loop_read_clock(lease->first.task.loop)) / RL_MS;
+}
+
+unsigned redlock_slot(const redlock_lease *lease)
+{
+    return lease && lease->attempt ? lease->attempt->slot : 0;
 }
 
 const char *redlock_token(const redlock_lease *lease)

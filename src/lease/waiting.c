@@ -9,6 +9,9 @@
 #define RECHECK_GAP (2 * RL_SECOND)
 #define JITTER      (50 * RL_MS) /* so that not all waiters for one expiry try at once */
 
+/* As long as a slot of a semaphore seems free, others may be faster so often in a row. */
+#define SEARCHES_MAX 3
+
 /* A waiter renews its intent with each attempt: when it rechecks, and its nodes are slow.
  */
 #define INTENT_LIFE     (RECHECK_GAP + RL_SECOND)
@@ -98,6 +101,73 @@ static bool is_in_right_queue(const redlock_lease *lease)
             most_taken(lease, RL_NO_KEY) == lease->waiting.queue_at);
 }
 
+/* --- semaphores --- */
+
+static unsigned next_slot(const struct rl_waiting *waiting)
+{
+    return waiting->queue_at | (waiting->queue_from & 7U) << 5;
+}
+
+static unsigned searches(const struct rl_waiting *waiting)
+{
+    return waiting->queue_from >> 3;
+}
+
+static void set_search(struct rl_waiting *waiting, unsigned slot, unsigned searches)
+{
+    waiting->queue_at = slot & 31;
+    waiting->queue_from = (slot >> 5 | searches << 3) & 31;
+}
+
+/*
+ * A slot of a semaphore that is free on q nodes, as the releases of the last attempt were told;
+ * any of them, so that not all clients want the same one. 0: there is none.
+ */
+static unsigned free_slot(const redlock_lease *lease)
+{
+    const struct rl_attempt *attempt = lease->attempt;
+    const struct rl_lease_config *config = lease->first.config;
+    unsigned found[RL_SLOTS_MAX], count = 0;
+    for (unsigned slot = 1; slot <= config->options.slots; slot++) {
+        unsigned nodes = 0;
+        for (unsigned i = 0; i < config->params.n; i++)
+            nodes += rl_attempt_sees_free(attempt, i, slot);
+        if (nodes >= config->params.q)
+            found[count++] = slot;
+    }
+    if (count == 0)
+        return 0;
+    return found[rl_uniform(rl_loop_random(lease->first.task.loop), count - 1)];
+}
+
+/* True: the last attempt was refused, and another slot is free: it is tried at once. */
+static bool finds_slot(redlock_lease *lease)
+{
+    struct rl_waiting *waiting = &lease->waiting;
+    const struct rl_lease_config *config = lease->first.config;
+    if (config->kind->form != RL_FORM_SLOT || (config->waits && rl_waiting_is_over(lease)))
+        return false;
+    unsigned slot = free_slot(lease);
+    bool tries = slot > 0 && searches(waiting) < SEARCHES_MAX;
+    set_search(waiting, tries ? slot : next_slot(waiting),
+               tries ? searches(waiting) + 1 : 0);
+    return tries;
+}
+
+unsigned rl_waiting_slot(redlock_lease *lease)
+{
+    redlock_client *client = rl_client_of(&lease->first.task);
+    unsigned slots = lease->first.config->options.slots;
+    unsigned slot = next_slot(&lease->waiting);
+    set_search(&lease->waiting, 0, searches(&lease->waiting));
+    if (slot == 0 && lease->waiting.attempts <= 1) /* the first: where it was before */
+        slot = client->last_slot;
+    client->last_slot = 0; /* the next one looks elsewhere */
+    return slot > 0 && slot <= slots
+               ? slot
+               : 1 + (unsigned)rl_uniform(rl_loop_random(&client->loop), slots - 1);
+}
+
 /*
  * A queued waiter waits for a notification. In case none comes, it tries again when the
  * lock that it saw expires, and at least every RECHECK_GAP. If the lock is free when it
@@ -108,7 +178,10 @@ rl_time rl_waiting_next_attempt(redlock_lease *lease)
 {
     const redlock_client *client = rl_client_of(&lease->first.task);
     const struct rl_lease *core = rl_handle_core(lease);
-    rl_time now = client->loop.now, at = rl_waiting_policy(lease);
+    rl_time now = client->loop.now;
+    if (finds_slot(lease))
+        return now;
+    rl_time at = rl_waiting_policy(lease);
     bool joined = lease->state == RL_HANDLE_JOINING;
     if (at == RL_NEVER && !joined)
         return RL_NEVER;
@@ -132,13 +205,16 @@ static void hasten(redlock_lease *lease, rl_time at)
         rl_task_schedule(&lease->first.task, lease->waiting.next_attempt);
 }
 
-void rl_waiting_notified(struct rl_task *task, unsigned node, unsigned position)
+void rl_waiting_notified(struct rl_task *task, unsigned node, unsigned position,
+                         unsigned slot)
 {
     redlock_lease *lease = rl_handle_of(task);
     struct rl_record *record =
         rl_loop_record(task->loop, RL_RECORD_NOTIFIED, lease->first.number);
     record->node = node & 0xff;
     record->state = position & 0xff;
+    if (slot > 0 && slot <= lease->first.config->options.slots)
+        set_search(&lease->waiting, slot, 0);
     if (rl_handle_is_acquiring(lease))
         hasten(lease,
                rl_waiter_notified(&lease->waiting.waiter, lease->first.config->params.q,

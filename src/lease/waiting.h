@@ -22,6 +22,8 @@ struct rl_waiting {
     unsigned attempts : 19;  /* at most RL_ATTEMPTS_MAX are counted */
     unsigned queue_at : 5;   /* of several keys: the one in whose queue it is ... */
     unsigned queue_from : 5; /* ... and the one whose queue it leaves; or RL_NO_KEY */
+    /* Of a semaphore these ten bits are the slot that the next attempt is for, 0: any, and how
+       many attempts in a row were for a slot that seemed free: next_slot(). */
     bool was_notified : 1;   /* before its last attempt, or since */
     bool has_queue : 1;      /* since its last attempt, `queue_at` is chosen */
     bool joins_tail : 1;     /* the first attempt only joins the wait queue (hand_over.h) */
@@ -29,6 +31,9 @@ struct rl_waiting {
 
 /* When to try again after a failed attempt; RL_NEVER: not again. */
 rl_time rl_waiting_next_attempt(redlock_lease *lease);
+
+/* Of a semaphore: the slot that the next attempt is for. */
+unsigned rl_waiting_slot(redlock_lease *lease);
 
 /* An attempt begins. */
 void rl_waiting_attempt(redlock_lease *lease);
@@ -40,7 +45,8 @@ rl_time rl_waiting_policy(redlock_lease *lease);
 bool rl_waiting_is_over(const redlock_lease *lease);
 
 /* Callbacks of the handle's class (client/task.h, attempt.h). */
-void rl_waiting_notified(struct rl_task *task, unsigned node, unsigned position);
+void rl_waiting_notified(struct rl_task *task, unsigned node, unsigned position,
+                         unsigned slot);
 void rl_waiting_event(struct rl_task *task, enum rl_task_event event, unsigned node);
 void rl_waiting_queued(struct rl_task *task, unsigned node, rl_time sent);
 void rl_waiting_set_args(struct rl_task *task, enum rl_command command,

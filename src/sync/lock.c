@@ -51,6 +51,7 @@ static redlock_code check_options(const redlock_sync *sync,
     lease.margin_ms = options->margin_ms;
     lease.max_hold_ms = options->max_hold_ms;
     lease.fence = options->fence;
+    lease.slots = options->slots;
     redlock_code code = rl_lease_options_read(&lease, &read);
     if (code == REDLOCK_OK)
         code = rl_check_range("handoffs", options->handoffs, 0, REDLOCK_HANDOFFS_MAX);
@@ -58,6 +59,9 @@ static redlock_code check_options(const redlock_sync *sync,
         code = rl_fail(REDLOCK_BAD_OPTION,
                        "recursive and any_thread exclude each other: only the thread that "
                        "locked may lock again");
+    if (code == REDLOCK_OK && options->recursive && options->slots > 0)
+        code = rl_fail(REDLOCK_BAD_OPTION, "recursive and slots exclude each other: a thread "
+                                           "may hold several slots");
     if (code == REDLOCK_OK && options->stop && options->stop->sync != sync)
         code = rl_fail(REDLOCK_BAD_OPTION, "stop belongs to another client");
     lease.margin_ms = lease.min_validity_ms = 0;
@@ -133,7 +137,8 @@ static redlock_code join(redlock_sync *sync, redlock_key *keys, size_t count,
         return rl_fail_by_code(REDLOCK_CLOSED);
     if (rl_stop_is_stopped(waiter->options->stop))
         return rl_fail_by_code(REDLOCK_CANCELLED);
-    waiter->key = rl_key_get(&sync->leases.keys, keys, count, waiter->options->shared);
+    bool alone = waiter->options->shared || waiter->options->slots > 0;
+    waiter->key = rl_key_get(&sync->leases.keys, keys, count, alone);
     if (!waiter->key)
         return rl_fail_by_code(REDLOCK_NO_MEMORY);
     if (waiter->one_attempt && is_wanted(waiter->key))
@@ -188,7 +193,7 @@ static struct rl_process_lease *reads(const redlock_sync *sync,
 {
     struct rl_process_lease *lease;
     LIST_FOREACH (lease, &sync->leases.all, link)
-        if (lease->key && lease->key->alone && rl_process_lease_is_held(lease) &&
+        if (lease->options.shared && lease->key && rl_process_lease_is_held(lease) &&
             lease->owner->thread == thread && rl_key_is_of(lease->key, keys, count))
             return lease;
     return NULL;
@@ -307,7 +312,7 @@ static redlock_code lock_until(redlock_sync *sync, const redlock_key *keys, size
     if (code == REDLOCK_OK) {
         memcpy(sorted, keys, count * sizeof(*keys));
         mine.shared |= waiter.token && rl_token_is_shared(waiter.token);
-        if (!mine.shared)
+        if (!mine.shared && mine.slots == 0)
             code = refuse_upgrade(sync, sorted, count);
     }
     if (code == REDLOCK_OK) {

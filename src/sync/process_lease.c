@@ -110,7 +110,9 @@ void rl_process_lease_init(struct rl_process_lease *lease, struct rl_process_lea
         .job.run = run_job,
         .leases = leases,
         .options = *options,
-        .handoffs_max = options->max_hold_ms > 0 || options->shared ? 0 : options->handoffs,
+        .handoffs_max = options->max_hold_ms > 0 || options->shared || options->slots > 0
+                            ? 0
+                            : options->handoffs,
     };
 }
 
@@ -437,6 +439,7 @@ static redlock_lease_options lease_options(const struct rl_key_waiter *waiter,
     options.fenced = lease->options.fenced;
     options.redisson = lease->options.redisson;
     options.shared = lease->options.shared;
+    options.slots = lease->options.slots;
     options.fence = waiter->token ? lease->options.fence : 0;
     options.ttl_ms = lease->options.ttl_ms;
     options.wait_ms = waiter->one_attempt ? 0 : rl_left_ms(waiter->deadline);

@@ -57,6 +57,7 @@ static redlock_lease_options padded(const redlock_lease_options *options, int by
     COPY(retry_arg), COPY(on_lost), COPY(lost_arg), COPY(on_extended), COPY(extended_arg);
     COPY(redisson);
     COPY(shared);
+    COPY(slots);
 #undef COPY
     return copy;
 }

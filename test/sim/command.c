@@ -97,10 +97,11 @@ static enum ask ask_of_script(struct rl_word script, bool whole,
     return ASK_OTHER;
 }
 
-static bool is_of_waiter(const struct command *command, bool fenced, size_t args,
-                         size_t *ret_at)
+static bool is_of_waiter(const struct command *command, const struct rl_kind *kind,
+                         size_t args, size_t *ret_at)
 {
-    *ret_at = fenced ? 3 : 1;
+    bool is_slot = kind && kind->form == RL_FORM_SLOT, fenced = kind && kind->is_fenced;
+    *ret_at = (fenced ? 3U : 1U) + is_slot;
     return command->ask == ASK_RELEASE && args >= *ret_at + 2 + fenced;
 }
 
@@ -143,11 +144,12 @@ static void parse_script(struct command *command, const struct request *request,
         command->waited_us = number_of(arg[fenced ? 6 : 2]);
     if (command->reads && command->ask == ASK_EXTEND && args > (fenced ? 7U : 3U))
         copy_text(command->entry, sizeof(command->entry), arg[fenced ? 6 : 3]);
-    if (is_of_waiter(command, fenced, args, &at)) {
+    command->is_of_slot = kind && kind->form == RL_FORM_SLOT;
+    if (is_of_waiter(command, kind, args, &at)) {
         copy_text(command->entry, sizeof(command->entry) - 2, arg[at]);
         if (kind->form == RL_FORM_SHARED)
             strcat(command->entry, READER_MARK);
-        else if (!rl_kind_is_of_sets(kind))
+        else if (!rl_kind_is_of_sets(kind) && !command->is_of_slot)
             command->intent_ms = number_of(arg[at + 2]);
         command->joins = arg[at + 1].len > 0;
         command->leaves = !command->joins;
@@ -330,6 +332,28 @@ static void read_array(struct command *command, const char *text)
         command->told_us = strtoll(strchr(number, '\n') + 2, NULL, 10);
 }
 
+/* {code, value, pttl, free, queued, ...}: the release of a slot. */
+static enum truth read_slot_release(struct command *command, const char *text)
+{
+    static const enum truth truths_of[] = {TRUTH_GONE, TRUTH_GRANTED, TRUTH_GRANTED,
+                                           TRUTH_HELD};
+    const char *code = strchr(text, '\n') + 1;
+    const char *length = strchr(code, '\n') + 1;
+    size_t len = strtoul(length + 1, NULL, 10);
+    const char *value = strchr(length, '\n') + 1, *pttl = value + len + 2;
+    const char *free = strchr(strchr(pttl, '\n') + 1, '\n') + 1;
+    const char *queued = strchr(free, '\n') + 1;
+    enum truth truth = truths_of[strtol(code + 1, NULL, 10)];
+    if (truth == TRUTH_HELD) {
+        copy_text(command->value, sizeof(command->value), (struct rl_word){value, len});
+        command->pttl = strtoll(pttl + 1, NULL, 10);
+    }
+    command->is_not_queued = queued[1] == '0';
+    if (world.plan.fenced)
+        command->told_us = strtoll(strchr(queued, '\n') + 2, NULL, 10);
+    return truth;
+}
+
 /* The server is a replica, loads, is in a cluster, or does not know the user any more. */
 static bool is_of_node(const char *error)
 {
@@ -351,7 +375,11 @@ static enum truth read_reply(struct command *command, struct rl_word reply)
     switch (text[0]) {
     case '+': return TRUTH_GRANTED;
     case ':': return truth_of_code(command, strtoll(text + 1, NULL, 10));
-    case '*': read_array(command, text); return TRUTH_HELD;
+    case '*':
+        if (command->is_of_slot && command->ask == ASK_RELEASE)
+            return read_slot_release(command, text);
+        read_array(command, text);
+        return TRUTH_HELD;
     case '$':
         if (text[1] == '-')
             return TRUTH_HELD;

@@ -41,6 +41,7 @@ struct command {
     bool is_locking; /* it asks for a vote: ACQUIRE or EXTEND */
     bool recreates;
     bool reads;         /* of a shared lock */
+    bool is_of_slot;    /* RELEASE: of a semaphore */
     bool joins, leaves; /* the queue */
     int64_t waited_us;  /* since it waits, as it says */
     int64_t intent_ms;  /* for how long it keeps readers out; 0: not at all */

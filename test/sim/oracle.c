@@ -136,7 +136,7 @@ static void note_acquisition(const struct user *user)
     world.acquirers |= 1U << user->client->index;
     if (world.phase != PHASE_CALM)
         return;
-    world.wanted &= ~user->resources;
+    world.wanted &= user->options.slots > 0 ? 0 : ~user->resources;
     world.waiting &= ~(1U << user->client->index);
 }
 

@@ -140,7 +140,7 @@ static const struct key *queue_of(const struct keyspace *keyspace, unsigned reso
                                   int64_t now)
 {
     char name[64];
-    int len = snprintf(name, sizeof(name), "%s" QUEUE_END, world_key(resource));
+    int len = snprintf(name, sizeof(name), "%s" QUEUE_END, world_queue_key(resource));
     const struct key *key =
         keyspace_peek(keyspace, 0, (struct rl_word){name, (size_t)len}, now);
     return key && key->type == KEY_ZSET ? key : NULL;

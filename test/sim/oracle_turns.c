@@ -56,7 +56,7 @@ void oracle_turn_begins(const struct command *command)
 {
     const struct server *server = &world.server[command->server];
     int64_t now = node_now(&server->node);
-    if (command->reads || command->is_of_set)
+    if (command->reads || command->is_of_set || command->intent_ms == 0)
         return;
     struct turn *turn = turn_of(command->server, command->entry, true);
     *turn = (struct turn){

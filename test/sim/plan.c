@@ -155,7 +155,8 @@ void plan_cut(struct plan *plan, const struct cut *cut)
 enum kind plan_kind(uint64_t seed)
 {
     static const enum kind kinds[] = {
-        [3] = KIND_SET, [5] = KIND_REDISSON, [6] = KIND_SHARED, [7] = KIND_SET};
+        [2] = KIND_SLOT,     [3] = KIND_SET,    [5] = KIND_REDISSON,
+        [6] = KIND_SHARED,   [7] = KIND_SET};
     return kinds[seed % COUNT(kinds)];
 }
 
@@ -202,7 +203,7 @@ void plan_draw(struct plan *plan, uint64_t seed)
         .each = draw_once_in(8),
         .kind = plan_kind(seed),
     };
-    if (plan->kind == KIND_SET && plan->resources == 1)
+    if ((plan->kind == KIND_SET || plan->kind == KIND_SLOT) && plan->resources == 1)
         plan->resources = 2;
     draw_nodes(plan);
     plan->fenced =

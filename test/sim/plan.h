@@ -75,7 +75,8 @@ _Static_assert(FAULT_COUNT <= 64, "a bit of `without` for each");
     X(SINGLE, "single")                                                                    \
     X(SET, "set")                                                                          \
     X(REDISSON, "redisson")                                                                \
-    X(SHARED, "shared")
+    X(SHARED, "shared")                                                                    \
+    X(SLOT, "slot")
 
 enum kind {
 #define X(name, text) KIND_##name,

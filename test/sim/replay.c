@@ -328,6 +328,8 @@ static const char *obstacle(const struct dump *dump)
             return "a lock in Redisson's layout";
         if (line_is(&dump->lease.line[i], "shared", "1"))
             return "a shared lock";
+        if (line_is(&dump->lease.line[i], "slots", "1"))
+            return "a semaphore";
     }
     return NULL;
 }

@@ -186,6 +186,8 @@ static void acquire(struct user *user)
 {
     redlock_key key[RESOURCES_MAX];
     size_t keys = keys_of(user->resources, key);
+    if (user->options.slots > 0) /* any of them */
+        key[0] = (redlock_key){WORLD_SEMAPHORE, strlen(WORLD_SEMAPHORE)};
     struct rl_hand_over hand_over = {user->fences, user->joins_tail};
     redlock_code code;
     oracle_wants(user);

@@ -13,15 +13,31 @@ struct figures figures;
 static const char *const keys[RESOURCES_MAX] = {"stock", "report", "leader", "invoice"};
 static const char *const fence_keys[RESOURCES_MAX] = {"stock!fence", "report!fence",
                                                       "leader!fence", "invoice!fence"};
+/* The slots of a semaphore. */
+static const char *const slots[RESOURCES_MAX] = {WORLD_SEMAPHORE "!1", WORLD_SEMAPHORE "!2",
+                                                 WORLD_SEMAPHORE "!3", WORLD_SEMAPHORE "!4"};
+static const char *const fence_slots[RESOURCES_MAX] = {
+    WORLD_SEMAPHORE "!1!fence", WORLD_SEMAPHORE "!2!fence", WORLD_SEMAPHORE "!3!fence",
+    WORLD_SEMAPHORE "!4!fence"};
+
+static bool has_slots(void)
+{
+    return world.plan.kind == KIND_SLOT;
+}
 
 const char *world_key(unsigned resource)
 {
-    return keys[resource];
+    return has_slots() ? slots[resource] : keys[resource];
 }
 
 const char *world_fence_key(unsigned resource)
 {
-    return fence_keys[resource];
+    return has_slots() ? fence_slots[resource] : fence_keys[resource];
+}
+
+const char *world_queue_key(unsigned resource)
+{
+    return has_slots() ? WORLD_SEMAPHORE : keys[resource];
 }
 
 const char *world_names(unsigned resources)
@@ -31,7 +47,7 @@ const char *world_names(unsigned resources)
     for (unsigned i = 0; i < RESOURCES_MAX; i++)
         if (resources >> i & 1) {
             strcat(text, text[0] ? " and " : "");
-            strcat(text, keys[i]);
+            strcat(text, world_key(i));
         }
     return text;
 }
@@ -40,7 +56,7 @@ unsigned world_resource(struct rl_word key)
 {
     unsigned i = 0;
     while (i < RESOURCES_MAX - 1 &&
-           !word_is(key, (struct rl_word){keys[i], strlen(keys[i])}))
+           !word_is(key, (struct rl_word){world_key(i), strlen(world_key(i))}))
         i++;
     return i;
 }

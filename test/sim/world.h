@@ -71,6 +71,11 @@ void world_play(uint64_t seed, const struct cut *cut);
 void world_begin(uint64_t seed, const struct cut *cut);
 void world_end(void);
 
+#define WORLD_SEMAPHORE "pool" /* in a run of slots: each resource is one */
+
+/* Whose queue the clients of a resource wait in. */
+const char *world_queue_key(unsigned resource);
+
 const char *world_key(unsigned resource);
 const char *world_fence_key(unsigned resource);
 unsigned world_resource(struct rl_word key);
