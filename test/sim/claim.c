@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "oracle.h"
 #include "world.h"
 
 #define SLOTS (2 * CLAIMS_MAX)
@@ -104,6 +105,9 @@ struct claim *claim_new(const struct command *command, struct rl_word token)
         claim->options = claim->user->options;
         if (claim->options.slots > 0) /* the library has chosen one */
             claim->user->resources = claim->resources;
+        if (claim->options.slots > 0 && claim->resources >> claim->options.slots)
+            oracle_accuse(INVARIANT_EXCLUSION, "client %u wants a slot beyond %u",
+                          client->index + 1, claim->options.slots);
         claim->fences = claim->user->fences;
         if (claim->user->claim && claim->user->claim->user == claim->user)
             claim_leave(claim->user->claim, true); /* its attempt has failed */

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""A semaphore by run --slots: at most N hold it, each with a slot of its own."""
+import json
+
+import lab
+from lab import PATIENT, case, check, equal, on, redlock
+
+
+def start(quorum, path, *words):
+    """Writes its slot to `path`, and runs until the path is gone."""
+    script = f"echo $REDLOCK_SLOT > {path}.new && mv {path}.new {path}; " \
+             f"while test -e {path}; do sleep 0.05; done"
+    return lab.start("run", *PATIENT, "--slots", "2", *words, "k", "--", "sh", "-c", script,
+                     env=on(quorum))
+
+
+@case("two of two run at a time, with different slots; a third is refused, or waits for one")
+def _(quorum):
+    paths = [lab.temporary("slot") for _ in range(3)]
+    running = [start(quorum, path) for path in paths[:2]]
+    for path in paths[:2]:
+        lab.wait_for(lambda: lab.os.path.exists(path), "a slot")
+    slots = sorted(lab.read(path).strip() for path in paths[:2])
+    equal(slots, ["1", "2"], "slots")
+    redlock("run", "-n", *PATIENT, "--slots", "2", "k", "--", "true",
+            env=on(quorum)).expect(75, err="held by")
+    third = start(quorum, paths[2], "-w", "600s")
+    lab.wait_for(lambda: all(server.call("EXISTS", "k!queue") for server in quorum.servers),
+                 "its place in the queue")
+    freed = lab.read(paths[1]).strip()
+    lab.os.unlink(paths[1])
+    equal(lab.finish(running[1]).code, 0, "exit code")
+    lab.wait_for(lambda: lab.os.path.exists(paths[2]), "the freed slot")
+    equal(lab.read(paths[2]).strip(), freed, "the slot of the third")
+    for path in (paths[0], paths[2]):
+        lab.os.unlink(path)
+    for process in (running[0], third):
+        equal(lab.finish(process).code, 0, "exit code")
+    equal(quorum.keys(), 0, "keys that are left")
+
+
+@case("the kind is in JSON; a run inside does not inherit the slot; what does not go together is refused")
+def _(quorum):
+    done = redlock("run", "-n", *PATIENT, "--json", "--slots", "3", "k", "--", "true",
+                   env=on(quorum)).expect(0)
+    equal(json.loads(done.err)["kind"], "slot", "kind")
+    inner = f"{lab.program} run -n --timeout 5s other -- sh -c 'echo \"<$REDLOCK_SLOT>\"'"
+    done = redlock("run", "-n", *PATIENT, "--slots", "3", "k", "--", "sh", "-c", inner,
+                   env=on(quorum)).expect(0)
+    check("<>" in done.out, done.out)
+    for words in (("--shared",), ("--redisson",), ("--and", "other")):
+        redlock("run", *PATIENT, "--slots", "2", *words, "k", "--", "true",
+                env=on(quorum)).expect(64, err="slots")
+    redlock("run", *PATIENT, "--slots", "129", "k", "--", "true",
+            env=on(quorum)).expect(64, err="at most 128")
+    equal(quorum.keys(), 0, "keys")
+
+
+lab.main(servers=3)
