@@ -454,12 +454,12 @@ typedef struct redlock_lease_options {
     bool shared;
 
     /*
-     * A semaphore: at most so many, up to REDLOCK_SLOTS_MAX, hold it at once; 0: it is none.
-     * Each holder has one slot (redlock_slot()), which is an ordinary lock of the key "KEY!1"
-     * to "KEY!k", plain or fenced; so fencing tokens rise for each slot, not for all. All
-     * clients must give the same number: among clients that do not, as many hold it as the
-     * largest number says. It does not exclude a lock of the key itself. redlock_adopt() takes
-     * the key of the slot.
+     * A semaphore: at most so many, up to REDLOCK_SLOTS_MAX, hold it at once; 0: it is
+     * none. Each holder has one slot (redlock_slot()), which is an ordinary lock of the key
+     * "KEY!1" to "KEY!k", plain or fenced; so fencing tokens rise for each slot, not for
+     * all. All clients must give the same number: among clients that do not, as many hold
+     * it as the largest number says. It does not exclude a lock of the key itself.
+     * redlock_adopt() takes the key of the slot.
      */
     unsigned slots;
 } redlock_lease_options;

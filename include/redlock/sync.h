@@ -207,8 +207,8 @@ typedef struct redlock_lock_options {
     bool shared;
 
     /*
-     * A semaphore: see redlock_lease_options. Each holder has a lease of its own, and a thread
-     * may hold several slots: `recursive` is refused.
+     * A semaphore: see redlock_lease_options. Each holder has a lease of its own, and a
+     * thread may hold several slots: `recursive` is refused.
      */
     unsigned slots;
 } redlock_lock_options;

@@ -319,10 +319,8 @@ int cli_check(struct cli *cli, int argc, char **argv)
 {
     bool strict = false, fence = false, acl = false;
     const struct cli_option own[] = {
-        {"strict", 0, CLI_FLAG, &strict},
-        {"fence", 0, CLI_FLAG, &fence},
-        {"acl", 0, CLI_FLAG, &acl},
-        {"redisson", 0, CLI_FLAG, &cli->lease.redisson},
+        {"strict", 0, CLI_FLAG, &strict}, {"fence", 0, CLI_FLAG, &fence},
+        {"acl", 0, CLI_FLAG, &acl},       {"redisson", 0, CLI_FLAG, &cli->lease.redisson},
         {NULL, 0, CLI_FLAG, NULL},
     };
     cli->own_failure = CLI_NOT_TRIED;

@@ -392,8 +392,8 @@ static bool read_inspection(const struct rl_reply *reply, struct rl_answer *answ
 }
 
 /*
- * {code, value, remaining milliseconds, free slots, queued}; a fenced kind adds the node's time
- * and the fence.
+ * {code, value, remaining milliseconds, free slots, queued}; a fenced kind adds the node's
+ * time and the fence.
  */
 static bool read_slot_release(const struct rl_kind *kind, const struct rl_reply *reply,
                               struct rl_answer *answer)

@@ -53,8 +53,8 @@ struct rl_command_args {
     unsigned set_size;
     int64_t ttl_ms;
     bool recreate;
-    struct rl_word base; /* a slot: the key without its number ... */
-    unsigned slots;      /* ... and how many there are */
+    struct rl_word base;        /* a slot: the key without its number ... */
+    unsigned slots;             /* ... and how many there are */
     struct rl_word queue_entry; /* RELEASE: entry in the wait queue; empty: none */
     rl_time waited;      /* RELEASE: add it, waiting for this long; below 0: remove it */
     int64_t intent_ms;   /* ... keep readers out for this long; 0: do not */
@@ -81,7 +81,7 @@ enum rl_form {
     RL_FORM_REDISSON, /* a hash with the token as its field, as Redisson's RLock stores it
                        */
     RL_FORM_SHARED,   /* a sorted set of the tokens of all readers */
-    RL_FORM_SLOT,     /* the token at one of the keys KEY!1 to KEY!k; clients queue at KEY */
+    RL_FORM_SLOT, /* the token at one of the keys KEY!1 to KEY!k; clients queue at KEY */
 };
 
 struct rl_kind {
@@ -110,7 +110,7 @@ struct rl_answer {
     int32_t pttl;         /* remaining TTL of another client's value, ms; -1: unknown */
     unsigned key;         /* a set: the key that has this value */
     struct rl_word value; /* the value of the key; empty: unknown */
-    struct rl_word free; /* RELEASE of a slot: a digit for each, '1': it is free there */
+    struct rl_word free;  /* RELEASE of a slot: a digit for each, '1': it is free there */
     const struct rl_reply *reader; /* INSPECT: of a shared lock, each a string */
     size_t readers;
     int64_t fence;    /* that the node stores; 0: unknown or none */

@@ -45,10 +45,11 @@ static redlock_code make_lease_of(redlock_client *client, struct rl_word key,
         return code;
     if (config->kind->form == RL_FORM_SLOT && key.len > REDLOCK_KEY_MAX - SLOT_LEN_MAX) {
         rl_lease_config_unref(config);
-        return rl_fail(REDLOCK_BAD_KEY,
-                       "the key of a semaphore has %zu bytes with its prefix, and must have "
-                       "at most %d",
-                       key.len, REDLOCK_KEY_MAX - SLOT_LEN_MAX);
+        return rl_fail(
+            REDLOCK_BAD_KEY,
+            "the key of a semaphore has %zu bytes with its prefix, and must have "
+            "at most %d",
+            key.len, REDLOCK_KEY_MAX - SLOT_LEN_MAX);
     }
     size_t token_len =
         token ? strlen(token) : rl_token_len(config->kind->mark, client->options.label);
@@ -166,8 +167,9 @@ static redlock_code make_adopted(redlock_client *client, const redlock_key *keys
         base = keys[0];
         slot = read_slot(keys, mine.slots, &base.len);
         if (slot == 0)
-            return rl_fail(REDLOCK_BAD_KEY, "the key does not end in the number of a slot, "
-                                            "as \"!3\"");
+            return rl_fail(REDLOCK_BAD_KEY,
+                           "the key does not end in the number of a slot, "
+                           "as \"!3\"");
         keys = &base;
     }
     code = make_lease(client, keys, count, &mine, 1, token, &lease);

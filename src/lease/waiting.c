@@ -120,8 +120,8 @@ static void set_search(struct rl_waiting *waiting, unsigned slot, unsigned searc
 }
 
 /*
- * A slot of a semaphore that is free on q nodes, as the releases of the last attempt were told;
- * any of them, so that not all clients want the same one. 0: there is none.
+ * A slot of a semaphore that is free on q nodes, as the releases of the last attempt were
+ * told; any of them, so that not all clients want the same one. 0: there is none.
  */
 static unsigned free_slot(const redlock_lease *lease)
 {

@@ -22,11 +22,11 @@ struct rl_waiting {
     unsigned attempts : 19;  /* at most RL_ATTEMPTS_MAX are counted */
     unsigned queue_at : 5;   /* of several keys: the one in whose queue it is ... */
     unsigned queue_from : 5; /* ... and the one whose queue it leaves; or RL_NO_KEY */
-    /* Of a semaphore these ten bits are the slot that the next attempt is for, 0: any, and how
-       many attempts in a row were for a slot that seemed free: next_slot(). */
-    bool was_notified : 1;   /* before its last attempt, or since */
-    bool has_queue : 1;      /* since its last attempt, `queue_at` is chosen */
-    bool joins_tail : 1;     /* the first attempt only joins the wait queue (hand_over.h) */
+    /* Of a semaphore these ten bits are the slot that the next attempt is for, 0: any, and
+       how many attempts in a row were for a slot that seemed free: next_slot(). */
+    bool was_notified : 1; /* before its last attempt, or since */
+    bool has_queue : 1;    /* since its last attempt, `queue_at` is chosen */
+    bool joins_tail : 1;   /* the first attempt only joins the wait queue (hand_over.h) */
 };
 
 /* When to try again after a failed attempt; RL_NEVER: not again. */

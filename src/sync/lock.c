@@ -60,8 +60,9 @@ static redlock_code check_options(const redlock_sync *sync,
                        "recursive and any_thread exclude each other: only the thread that "
                        "locked may lock again");
     if (code == REDLOCK_OK && options->recursive && options->slots > 0)
-        code = rl_fail(REDLOCK_BAD_OPTION, "recursive and slots exclude each other: a thread "
-                                           "may hold several slots");
+        code = rl_fail(REDLOCK_BAD_OPTION,
+                       "recursive and slots exclude each other: a thread "
+                       "may hold several slots");
     if (code == REDLOCK_OK && options->stop && options->stop->sync != sync)
         code = rl_fail(REDLOCK_BAD_OPTION, "stop belongs to another client");
     lease.margin_ms = lease.min_validity_ms = 0;

@@ -81,8 +81,8 @@ Test(slots, a_release_gives_its_slot_to_a_waiter)
     redlock_client *other = quorum_client(&s, NULL);
     hold_all(&s, &options, lease);
     options.wait_ms = REDLOCK_FOREVER;
-    cr_assert_eq(redlock_acquire(other, KEY, strlen(KEY), &options, reported_note, &reported,
-                                 &waiter),
+    cr_assert_eq(redlock_acquire(other, KEY, strlen(KEY), &options, reported_note,
+                                 &reported, &waiter),
                  REDLOCK_OK);
     LOOP_UNTIL(s.base, servers_with(&s.servers, KEY "!queue", NULL) == 0);
     cr_assert_eq(reported.times, 0);
@@ -155,9 +155,9 @@ Test(slots, adopted_by_its_token_and_key)
     cr_assert_eq(quorum_release(&s, adopted), REDLOCK_OK);
     redlock_lease_free(adopted);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        cr_assert_eq(redlock_adopt(s.client, bad[i], strlen(bad[i]), "token", 0, &options,
-                                   &adopted),
-                     REDLOCK_BAD_KEY, "%s", bad[i]);
+        cr_assert_eq(
+            redlock_adopt(s.client, bad[i], strlen(bad[i]), "token", 0, &options, &adopted),
+            REDLOCK_BAD_KEY, "%s", bad[i]);
     quorum_close_empty(&s);
 }
 
@@ -172,8 +172,9 @@ Test(slots, what_cannot_be_a_semaphore_is_refused)
     quorum_open(&s, 1);
     cr_assert_eq(redlock_acquire_many(s.client, keys, 2, &options, NULL, NULL, &lease),
                  REDLOCK_BAD_OPTION);
-    cr_assert_eq(redlock_acquire(s.client, key, sizeof(key) - 3, &options, NULL, NULL, &lease),
-                 REDLOCK_BAD_KEY);
+    cr_assert_eq(
+        redlock_acquire(s.client, key, sizeof(key) - 3, &options, NULL, NULL, &lease),
+        REDLOCK_BAD_KEY);
     options.shared = true;
     cr_assert_eq(redlock_acquire(s.client, KEY, strlen(KEY), &options, NULL, NULL, &lease),
                  REDLOCK_BAD_OPTION);

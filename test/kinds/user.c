@@ -158,7 +158,8 @@ static void lock(struct user *user)
 static size_t read_nodes(char *text, const char *ret_uri[NODES_MAX])
 {
     size_t count = 0;
-    for (char *word = strtok(text, ","); word && count < NODES_MAX; word = strtok(NULL, ","))
+    for (char *word = strtok(text, ","); word && count < NODES_MAX;
+         word = strtok(NULL, ","))
         ret_uri[count++] = word;
     return count;
 }

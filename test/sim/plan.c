@@ -154,9 +154,11 @@ void plan_cut(struct plan *plan, const struct cut *cut)
 
 enum kind plan_kind(uint64_t seed)
 {
-    static const enum kind kinds[] = {
-        [2] = KIND_SLOT,     [3] = KIND_SET,    [5] = KIND_REDISSON,
-        [6] = KIND_SHARED,   [7] = KIND_SET};
+    static const enum kind kinds[] = {[2] = KIND_SLOT,
+                                      [3] = KIND_SET,
+                                      [5] = KIND_REDISSON,
+                                      [6] = KIND_SHARED,
+                                      [7] = KIND_SET};
     return kinds[seed % COUNT(kinds)];
 }
 

@@ -14,8 +14,8 @@ static const char *const keys[RESOURCES_MAX] = {"stock", "report", "leader", "in
 static const char *const fence_keys[RESOURCES_MAX] = {"stock!fence", "report!fence",
                                                       "leader!fence", "invoice!fence"};
 /* The slots of a semaphore. */
-static const char *const slots[RESOURCES_MAX] = {WORLD_SEMAPHORE "!1", WORLD_SEMAPHORE "!2",
-                                                 WORLD_SEMAPHORE "!3", WORLD_SEMAPHORE "!4"};
+static const char *const slots[RESOURCES_MAX] = {
+    WORLD_SEMAPHORE "!1", WORLD_SEMAPHORE "!2", WORLD_SEMAPHORE "!3", WORLD_SEMAPHORE "!4"};
 static const char *const fence_slots[RESOURCES_MAX] = {
     WORLD_SEMAPHORE "!1!fence", WORLD_SEMAPHORE "!2!fence", WORLD_SEMAPHORE "!3!fence",
     WORLD_SEMAPHORE "!4!fence"};
