@@ -232,7 +232,7 @@ static const char *const rights[] = {
     "hset", "hincrby", "hdel",    "hexists", "hkeys",   "hlen",  "zscore"};
 
 /* The scripts of the library. */
-#define LIBRARY_MAX 32
+#define LIBRARY_MAX 64
 static const struct rl_script *library[LIBRARY_MAX];
 static unsigned libraries;
 
