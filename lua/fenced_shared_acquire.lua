@@ -21,6 +21,7 @@ elseif value then
 elseif ahead then
   return redis.error_reply('AHEAD of the clock')
 end
+local latest = clock + tonumber(ARGV[3])
 -- with cut_readers.lua
 -- with store_reader.lua
 redis.call('SET', KEYS[2], known, 'PX', '86400000')

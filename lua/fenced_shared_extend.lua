@@ -20,6 +20,7 @@ elseif not kept and ARGV[6] ~= '1' then
 elseif not kept then
   -- with late.lua
 end
+local latest = clock + tonumber(ARGV[3])
 -- with cut_readers.lua
 -- with store_reader.lua
 -- with store_fence.lua

@@ -3,11 +3,20 @@
 local pttl = redis.call('PTTL', key)
 -- A longer TTL than any fenced lock has means that the clock was set back. A client with
 -- another marker, as a release may have, does not know the longest TTL of this deployment.
-if pttl > tonumber(ARGV[3]) and string.find(value, '^[fg]:') then
+if pttl > tonumber(ARGV[3]) and string.find(value, '^[fgs]') then
   -- with check_marker.lua
-  if marked then
+  if marked and string.sub(value, 1, 2) == 'f:' then
     redis.call('PEXPIRE', key, ARGV[3])
     pttl = tonumber(ARGV[3])
+  elseif marked then
+    local clock = (now - now % 1000) / 1000
+    local latest = clock + tonumber(ARGV[3])
+    -- with cut_readers.lua
+    local last = redis.pcall('ZRANGE', key, '-1', '-1', 'WITHSCORES')
+    if last[2] then
+      pttl = last[2] - clock + 1000
+      redis.call('PEXPIRE', key, pttl)
+    end
   end
 end
 local there = {string.sub(value, 1, 128), pttl, now}

@@ -8,7 +8,8 @@ elseif mine then
 end
 local last = not (value or writer) and redis.pcall('ZRANGE', key, '-1', '-1', 'WITHSCORES') or {}
 local left = last[1]
-if left then
-  local rest = last[2] - clock
-  redis.pcall('PEXPIRE', key, rest > 0 and rest or 1)
+-- A second more: `clock` may have been read later than the command began, and the expiry counts
+-- from then.
+if left and redis.call('PTTL', key) > last[2] - clock + 1000 then
+  redis.pcall('PEXPIRE', key, last[2] - clock + 1000)
 end

@@ -7,6 +7,9 @@
 local clock = time[1] * 1000 + (time[2] - time[2] % 1000) / 1000
 local mine, value, writer = nil, nil, false
 local first = redis.pcall('ZRANGE', key, '0', '0', 'WITHSCORES')
+if first.err and string.sub(first.err, 1, 9) ~= 'WRONGTYPE' then
+  return first
+end
 local digits = string.match(first[1] or '', '^s([a-z2-7]+)')
   or string.match(first[1] or '', '^g:([a-z2-7]+)') or ''
 if #digits == 32 and redis.call('PTTL', key) >= 0 then

@@ -3,7 +3,7 @@
 -- Returns 1: released, 2: released, and another client waits for the free key, 0: gone,
 -- {value, pttl}: what keeps a reader out; a further 0 means that the queue could not be updated.
 local key, waited, life, only_readers = KEYS[1], ARGV[3], nil, false
-local waiter = ARGV[2] and ARGV[2]
+local waiter = ARGV[2]
 local entry = waiter and waiter .. ' r'
 local time = redis.call('TIME')
 -- with look_at_readers.lua

@@ -1,19 +1,27 @@
--- part: reads clock, key, mine, ttl, value, writer; sets ends, expires, left
+-- part: reads clock, key, mine, ttl, value, writer; sets ends, expires, left, ms
 -- Stores the token for `ttl` ms, but not for less than before. If that fails, all is as it was:
--- without an expiry the lock would never end.
-local ends, left = clock + tonumber(ttl), writer and redis.call('PTTL', key)
+-- without an expiry the lock would never end. The key's expiry is only raised: it counts from
+-- when the command began, and `clock` may be read later. First the expiry where that is
+-- possible: a full node lets a script store more after a command that needs no memory.
+local ends, left, expires = clock + tonumber(ttl), redis.call('PTTL', key), nil
 if writer then
+  left = left > 0 and left or 1
   redis.call('DEL', key)
 end
 if (mine or writer and clock + left or 0) > ends then
   ends = mine or clock + left
 end
-local expires = redis.pcall('ZADD', key, ends, ARGV[1])
-if type(expires) == 'number' then
-  local last = redis.pcall('ZRANGE', key, '-1', '-1', 'WITHSCORES')
-  expires = last.err and last or redis.pcall('PEXPIRE', key, last[2] - clock)
+local ms = left > ends - clock and left or ends - clock
+if mine then
+  expires = redis.pcall('PEXPIRE', key, ms)
 end
-if expires ~= 1 then
+if not mine or expires == 1 then
+  expires = redis.pcall('ZADD', key, ends, ARGV[1])
+end
+if not mine and type(expires) == 'number' then
+  expires = redis.pcall('PEXPIRE', key, ms)
+end
+if type(expires) == 'table' then
   if writer then
     redis.call('DEL', key)
     redis.call('SET', key, value, 'PX', left)
