@@ -9,11 +9,11 @@
 local queue, intents, freed = key .. '!queue', key .. '!intent', ''
 local waits = entry and waited ~= ''
 local entered = not entry or pcall(function()
-  if life then
-    redis.call('ZREM', intents, entry)
-  end
   if not waits then
     redis.call('ZREM', queue, entry)
+    if life then
+      redis.pcall('ZREM', intents, entry)
+    end
     return
   end
   local time = redis.call('TIME')
@@ -24,20 +24,22 @@ local entered = not entry or pcall(function()
   if redis.call('PTTL', queue) < ms then
     redis.call('PEXPIRE', queue, ms)
   end
+  -- One that was notified and died, or whose process has left the lock to another, would stay.
+  local last = redis.call('ZRANGE', queue, '-1', '-1', 'WITHSCORES')
+  if tonumber(last[2]) >= 4e15 then
+    local ends = redis.pcall('ZSCORE', intents, last[1])
+    if type(ends) ~= 'string' or tonumber(ends) < now then
+      redis.call('ZREM', queue, last[1])
+      redis.pcall('ZREM', intents, last[1])
+    end
+  end
   ms = tonumber(life)
   if ms then
     redis.call('ZADD', intents, string.format('%.0f', now + ms * 1000), entry)
     if redis.call('PTTL', intents) < ms then
       redis.call('PEXPIRE', intents, ms)
     end
-    -- One that was notified and died would stay behind all others.
-    local oldest = redis.call('ZRANGE', intents, '0', '0', 'WITHSCORES')
-    if tonumber(oldest[2]) < now then
-      redis.call('ZREM', intents, oldest[1])
-      local since = redis.pcall('ZSCORE', queue, oldest[1])
-      if type(since) == 'string' and tonumber(since) >= 4e15 then
-        redis.call('ZREM', queue, oldest[1])
-      end
-    end
+  elseif life then
+    redis.pcall('ZREM', intents, entry)
   end
 end)

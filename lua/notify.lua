@@ -26,7 +26,12 @@ if awaited then
       end
       local one, since = entries[i], tonumber(entries[i + 1])
       local reads = string.sub(one or '', -2) == ' r'
-      if not one or since >= 4e15 or (found or only_readers) and not reads then
+      if not one or since >= 4e15 then
+        return
+      elseif (found or only_readers) and not reads then
+        if found and not only_readers then
+          call(one, ' 1')
+        end
         return
       end
       if type(redis.pcall('ZSCORE', intents, one)) == 'string' then

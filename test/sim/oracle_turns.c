@@ -56,9 +56,13 @@ void oracle_turn_begins(const struct command *command)
 {
     const struct server *server = &world.server[command->server];
     int64_t now = node_now(&server->node);
-    if (command->reads || command->is_of_set || command->intent_ms == 0)
+    if (command->reads || command->is_of_set)
         return;
-    struct turn *turn = turn_of(command->server, command->entry, true);
+    struct turn *turn = turn_of(command->server, command->entry, command->intent_ms > 0);
+    if (turn && command->intent_ms == 0) /* it has too few nodes, and lets readers pass */
+        *turn = (struct turn){0};
+    if (command->intent_ms == 0)
+        return;
     *turn = (struct turn){
         .resource = command->queue,
         .memory = server->memory,
