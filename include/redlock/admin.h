@@ -89,8 +89,7 @@ typedef struct redlock_inspection {
     int64_t remaining_ms; /* until so many keys expired that a quorum is free; or UNKNOWN */
     const redlock_node *const *nodes;
     size_t count;
-    unsigned
-        readers; /* of a shared lock: how many q nodes have, of the first 100 of each */
+    unsigned readers; /* of a shared lock: how many q nodes have, of the first 30 of each */
 } redlock_inspection;
 
 typedef void redlock_inspect_fn(redlock_client *client,

@@ -168,16 +168,21 @@ static void tick(struct rl_task *task)
     finish(inspection, REDLOCK_OK);
 }
 
-static void keep_readers(const struct rl_answer *parsed, struct readers *ret_readers)
+/* The words of a text. If there is no memory, there are none. */
+static void keep_readers(struct rl_word text, struct readers *ret_readers)
 {
-    if (parsed->readers == 0)
-        return;
-    ret_readers->token = calloc(parsed->readers, sizeof(*ret_readers->token));
-    for (size_t i = 0; ret_readers->token && i < parsed->readers; i++) {
-        const struct rl_reply *reader = &parsed->reader[i];
-        rl_client_keep_value((struct rl_word){reader->text, reader->len},
+    size_t count = text.len > 0;
+    for (size_t i = 0; i < text.len; i++)
+        count += text.text[i] == ' ';
+    ret_readers->token = count > 0 ? calloc(count, sizeof(*ret_readers->token)) : NULL;
+    for (size_t from = 0, i = 0; ret_readers->token && from < text.len; i++) {
+        size_t len = 0;
+        while (from + len < text.len && text.text[from + len] != ' ')
+            len++;
+        rl_client_keep_value((struct rl_word){text.text + from, len},
                              ret_readers->token[i]);
         ret_readers->count++;
+        from += len + 1;
     }
 }
 
@@ -197,7 +202,7 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
     ballot->pttl = parsed.pttl;
     ballot->latency = (uint32_t)rl_min(task->loop->now - inspection->start, UINT32_MAX);
     rl_client_keep_value(parsed.value, inspection->value[node]);
-    keep_readers(&parsed, &inspection->readers[node]);
+    keep_readers(parsed.readers, &inspection->readers[node]);
     inspection->waiting &= ~rl_bit(node);
     if (!inspection->waiting)
         finish(inspection, REDLOCK_OK);

@@ -379,15 +379,13 @@ static bool read_value(const struct rl_kind *kind, enum rl_command command,
     return true;
 }
 
-/* {value, remaining milliseconds}, and the readers of a shared lock. */
+/* {value, remaining milliseconds, readers} of a shared lock. */
 static bool read_inspection(const struct rl_reply *reply, struct rl_answer *answer)
 {
     const struct rl_reply pair = {.type = RL_REPLY_ARRAY, .item = reply->item, .items = 2};
-    for (size_t i = 2; i < reply->items; i++)
-        if (reply->item[i].type != RL_REPLY_STRING)
-            return false;
-    answer->reader = reply->item + 2;
-    answer->readers = reply->items - 2;
+    if (reply->items != 3 || reply->item[2].type != RL_REPLY_STRING)
+        return false;
+    answer->readers = (struct rl_word){reply->item[2].text, reply->item[2].len};
     return read_value(rl_kind_that_is(false, RL_FORM_KEY), RL_CMD_INSPECT, &pair, answer);
 }
 

@@ -107,16 +107,15 @@ struct rl_argv {
 struct rl_answer {
     enum rl_vote vote;
     enum rl_fault fault;
-    int32_t pttl;         /* remaining TTL of another client's value, ms; -1: unknown */
-    unsigned key;         /* a set: the key that has this value */
-    struct rl_word value; /* the value of the key; empty: unknown */
-    struct rl_word free;  /* RELEASE of a slot: a digit for each, '1': it is free there */
-    const struct rl_reply *reader; /* INSPECT: of a shared lock, each a string */
-    size_t readers;
-    int64_t fence;    /* that the node stores; 0: unknown or none */
-    int64_t time;     /* of the node's clock, us; 0: unknown */
-    bool has_waiters; /* RELEASE: another client waits */
-    bool not_queued;  /* RELEASE: the node could not update the queue entry */
+    int32_t pttl;           /* remaining TTL of another client's value, ms; -1: unknown */
+    unsigned key;           /* a set: the key that has this value */
+    struct rl_word value;   /* the value of the key; empty: unknown */
+    struct rl_word free;    /* RELEASE of a slot: a digit for each, '1': it is free there */
+    struct rl_word readers; /* INSPECT: the tokens of a shared lock, a space between them */
+    int64_t fence;          /* that the node stores; 0: unknown or none */
+    int64_t time;           /* of the node's clock, us; 0: unknown */
+    bool has_waiters;       /* RELEASE: another client waits */
+    bool not_queued;        /* RELEASE: the node could not update the queue entry */
 };
 
 /* The kind of a token of this library; the plain kind for any other token. */
