@@ -309,7 +309,7 @@ class mutex
     {
         std::lock_guard<std::mutex> guard(guard_);
         std::size_t at = choose(true, true);
-        if (at == holds_.size())
+        if (at == holds_.size() && !options_.shared)
             at = choose(false, true);
         if (at == holds_.size())
             return nullptr;
@@ -322,7 +322,7 @@ class mutex
     {
         std::lock_guard<std::mutex> guard(guard_);
         std::size_t at = choose(true, false);
-        if (at == holds_.size())
+        if (at == holds_.size() && !options_.shared && options_.slots == 0)
             at = choose(false, true);
         return at == holds_.size() ? nullptr : holds_[at].hold;
     }
@@ -360,7 +360,9 @@ class recursive_mutex : public mutex
 /*
  * Many readers or one writer, for std::shared_lock and std::unique_lock: the option
  * `shared`. A thread that has it as a reader cannot lock it as a writer: that throws
- * (WOULD_DEADLOCK).
+ * (WOULD_DEADLOCK). As with std::shared_mutex, the thread that locked as a reader unlocks:
+ * among several readers no other one is known. For readers that move between threads use a
+ * guard with the option `shared`.
  */
 class shared_mutex
 {
@@ -371,7 +373,8 @@ class shared_mutex
     }
 
     shared_mutex(const client &nodes, std::string key, redlock_lock_options options)
-        : writer_(nodes, key, options), reader_(nodes, std::move(key), shared(options))
+        : writer_(nodes, key, shared(options, false)),
+          reader_(nodes, std::move(key), shared(options, true))
     {
     }
 
@@ -441,9 +444,10 @@ class shared_mutex
     }
 
   private:
-    static const redlock_lock_options &shared(redlock_lock_options &options) noexcept
+    static const redlock_lock_options &shared(redlock_lock_options &options,
+                                              bool shared) noexcept
     {
-        options.shared = true;
+        options.shared = shared;
         return options;
     }
 

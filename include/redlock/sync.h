@@ -201,8 +201,11 @@ typedef struct redlock_lock_options {
     /*
      * Lock as a reader: see redlock_lease_options. Each reader has a lease of its own,
      * which is never handed to another thread. A thread that has the lock as a reader
-     * cannot lock it as a writer: WOULD_DEADLOCK, at once. With `recursive` a thread that
-     * has the lock, as a reader or as a writer, gets the same hold once more.
+     * cannot lock it as a writer: WOULD_DEADLOCK, at once; with `any_thread` nobody knows
+     * who has it, and the call waits. With `recursive` a thread that has the lock, as a
+     * reader or as a writer, gets the same hold once more. Without, a thread must not read
+     * what it reads already: a writer that waits in between would wait for the first hold,
+     * and the second reader for that writer.
      */
     bool shared;
 

@@ -94,7 +94,8 @@ static void report_extended(redlock_lease *lease, redlock_code code)
 {
     if (lease->state == RL_HANDLE_EXTEND_WAITS || lease->state == RL_HANDLE_EXTENDING)
         lease->state = RL_HANDLE_IDLE;
-    lease->downgrades = false;
+    if (code == REDLOCK_OK)
+        lease->downgrades = false;
     if (code != REDLOCK_OK)
         record_told(lease, &lease->request, RL_RECORD_EXTEND, code);
     report(lease, &lease->request, code);

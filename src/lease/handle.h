@@ -57,7 +57,7 @@ struct redlock_lease {
     enum rl_handle_state state : 8;
     uint8_t reports; /* of the lease machine, kept until the end of the iteration */
     uint8_t retries; /* how many attempts followed the first one; wraps */
-    bool downgrades; /* its extension is a downgrade */
+    bool downgrades; /* its next extension is a downgrade, until one has succeeded */
     /* The room of the first attempt follows in the same block. */
 };
 

@@ -74,9 +74,13 @@ static void advance(struct rl_loop_owner *loop, struct rl_job *job)
     key->keys->advance(key);
 }
 
-struct rl_key *rl_key_find(const struct rl_keys *keys, redlock_key *of, size_t count)
+void rl_key_sort(redlock_key *of, size_t count)
 {
     qsort(of, count, sizeof(*of), compare);
+}
+
+struct rl_key *rl_key_find(const struct rl_keys *keys, const redlock_key *of, size_t count)
+{
     struct rl_key *key;
     LIST_FOREACH (key, &keys->bucket[bucket_of(of, count)], in_bucket)
         if (rl_key_is_of(key, of, count))
@@ -84,7 +88,8 @@ struct rl_key *rl_key_find(const struct rl_keys *keys, redlock_key *of, size_t c
     return NULL;
 }
 
-struct rl_key *rl_key_get(struct rl_keys *keys, redlock_key *of, size_t count, bool alone)
+struct rl_key *rl_key_get(struct rl_keys *keys, const redlock_key *of, size_t count,
+                          bool alone)
 {
     struct rl_key *key = rl_key_find(keys, of, count);
     if (key && !alone)

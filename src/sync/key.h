@@ -56,11 +56,15 @@ void rl_keys_init(struct rl_keys *keys, struct rl_loop_owner *loop,
                   void (*advance)(struct rl_key *key));
 void rl_keys_free_all(struct rl_keys *keys);
 
-/* Sorts `of` bytewise, and finds its key; NULL: no thread uses it. */
-struct rl_key *rl_key_find(const struct rl_keys *keys, redlock_key *of, size_t count);
+/* Sorts a set bytewise, for the functions below. */
+void rl_key_sort(redlock_key *of, size_t count);
+
+/* NULL: no thread uses this set. */
+struct rl_key *rl_key_find(const struct rl_keys *keys, const redlock_key *of, size_t count);
 
 /* The same, and creates it if there is none; `alone`: in any case. NULL: no memory. */
-struct rl_key *rl_key_get(struct rl_keys *keys, redlock_key *of, size_t count, bool alone);
+struct rl_key *rl_key_get(struct rl_keys *keys, const redlock_key *of, size_t count,
+                          bool alone);
 
 /* Whether the key is this set, which is sorted. */
 bool rl_key_is_of(const struct rl_key *key, const redlock_key *of, size_t count);

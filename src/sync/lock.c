@@ -131,6 +131,24 @@ static bool is_wanted(const struct rl_key *key)
     return !TAILQ_EMPTY(&key->waiters) || rl_process_lease_is_held(key->lease);
 }
 
+/*
+ * The lease by which the thread reads these sorted keys; NULL: it does not. A process has a
+ * reader only while a key is `alone`.
+ */
+static struct rl_process_lease *reads(const redlock_sync *sync,
+                                      const struct rl_thread *thread,
+                                      const redlock_key *keys, size_t count)
+{
+    struct rl_process_lease *lease;
+    if (!thread || LIST_EMPTY(&sync->leases.keys.bucket[RL_BUCKETS]))
+        return NULL;
+    LIST_FOREACH (lease, &sync->leases.all, link)
+        if (lease->options.shared && lease->key && rl_process_lease_is_held(lease) &&
+            lease->owner->thread == thread && rl_key_is_of(lease->key, keys, count))
+            return lease;
+    return NULL;
+}
+
 static redlock_code join(redlock_sync *sync, redlock_key *keys, size_t count,
                          struct rl_key_waiter *waiter)
 {
@@ -139,6 +157,10 @@ static redlock_code join(redlock_sync *sync, redlock_key *keys, size_t count,
     if (rl_stop_is_stopped(waiter->options->stop))
         return rl_fail_by_code(REDLOCK_CANCELLED);
     bool alone = waiter->options->shared || waiter->options->slots > 0;
+    rl_key_sort(keys, count);
+    if (!alone && reads(sync, waiter->hold->thread, keys, count))
+        return rl_fail(REDLOCK_WOULD_DEADLOCK,
+                       "this thread has the lock as a reader: unlock that first");
     waiter->key = rl_key_get(&sync->leases.keys, keys, count, alone);
     if (!waiter->key)
         return rl_fail_by_code(REDLOCK_NO_MEMORY);
@@ -187,41 +209,16 @@ static redlock_code enter(redlock_hold *hold, const redlock_lock_options *option
     return REDLOCK_OK;
 }
 
-/* The lease by which the thread reads these keys; NULL: it does not. */
-static struct rl_process_lease *reads(const redlock_sync *sync,
-                                      const struct rl_thread *thread,
-                                      const redlock_key *keys, size_t count)
-{
-    struct rl_process_lease *lease;
-    LIST_FOREACH (lease, &sync->leases.all, link)
-        if (lease->options.shared && lease->key && rl_process_lease_is_held(lease) &&
-            lease->owner->thread == thread && rl_key_is_of(lease->key, keys, count))
-            return lease;
-    return NULL;
-}
-
 /* The lease of the thread that serves this call; NULL: none. `keys` get sorted. */
 static struct rl_process_lease *find_own(const redlock_sync *sync,
                                          const struct rl_thread *thread, redlock_key *keys,
                                          size_t count, bool shared)
 {
+    rl_key_sort(keys, count);
     struct rl_key *key = rl_key_find(&sync->leases.keys, keys, count);
     bool has =
         key && rl_process_lease_is_held(key->lease) && key->lease->owner->thread == thread;
     return has ? key->lease : shared ? reads(sync, thread, keys, count) : NULL;
-}
-
-/* It would wait for itself. */
-static redlock_code refuse_upgrade(redlock_sync *sync, redlock_key *keys, size_t count)
-{
-    const struct rl_thread *thread = rl_thread_here();
-    rl_loop_owner_lock(&sync->loop);
-    rl_key_find(&sync->leases.keys, keys, count); /* sorts them */
-    bool is_reader = thread && reads(sync, thread, keys, count);
-    rl_loop_owner_unlock(&sync->loop);
-    return is_reader ? rl_fail(REDLOCK_WOULD_DEADLOCK,
-                               "this thread has the lock as a reader: unlock that first")
-                     : REDLOCK_OK;
 }
 
 /* True: the calling thread has the lock; *ret_code: the result of locking it again. */
@@ -313,8 +310,6 @@ static redlock_code lock_until(redlock_sync *sync, const redlock_key *keys, size
     if (code == REDLOCK_OK) {
         memcpy(sorted, keys, count * sizeof(*keys));
         mine.shared |= waiter.token && rl_token_is_shared(waiter.token);
-        if (!mine.shared && mine.slots == 0)
-            code = refuse_upgrade(sync, sorted, count);
     }
     if (code == REDLOCK_OK) {
         if (!mine.recursive || waiter.token ||
