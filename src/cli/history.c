@@ -138,7 +138,11 @@ static void acquired(struct reader *reader, int64_t time, const char *holder)
     for (; key; key = next_word(reader)) {
         hold->key =
             cli_need_memory(realloc(hold->key, (hold->keys + 1) * sizeof(*hold->key)));
-        hold->key[hold->keys++] = number_of_key(history, key);
+        size_t number = number_of_key(history, key);
+        for (size_t i = 0; i < hold->keys; i++)
+            if (hold->key[i] == number)
+                refuse(reader, "the key is given twice:", key);
+        hold->key[hold->keys++] = number;
     }
     struct history_hold *found = *(struct history_hold **)cli_need_memory(
         tsearch(hold, &history->by_holder, compare_holders));

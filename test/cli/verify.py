@@ -66,6 +66,7 @@ def _(quorum):
     verify(first, first).expect(65, err="before")
     verify(first, "2 released a", "3 released a").expect(65, err="before")
     verify(first, "2 released a", "3 extended a 9").expect(65, err="has released")
+    verify(first + " l k").expect(65, err="twice")
     verify(first, "2 released a more").expect(65, err="too many")
     redlock("verify").expect(64, err="LOG is missing")
     redlock("verify", "").expect(64, err="LOG is empty")
