@@ -4,8 +4,9 @@
 
 For each kind 16 processes lock a few keys, hold them briefly, extend some and stall with others,
 while one node at a time is killed and returns empty. The next one is killed only when all may
-vote again. Then `redlock verify` reads who held what: no two held what only one may hold. At
-last two halves of the processes lock on different nodes, so that verify has something to find.
+vote again. Then `redlock verify` reads who held what: no two held what only one may hold,
+and no four what three may. At last two halves of the processes take the slots of a semaphore on
+different nodes, so that verify has something to find.
 """
 import argparse
 import json
@@ -24,15 +25,19 @@ sys.path.insert(0, str(ROOT / "test/cli"))
 import lab  # noqa: E402
 
 PROCESSES = 16
-KEYS = 5
 NODES = 5
-KINDS = ("plain", "many", "redisson", "shared", "mixed", "fenced", "fenced-many",
-         "fenced-shared")
+KINDS = ("plain", "many", "redisson", "shared", "slots", "mixed", "fenced", "fenced-many",
+         "fenced-shared", "fenced-slots")
 PLAIN_S, FENCED_S = 5, 15  # between two deaths: at least the quarantine
 
 
 def is_fenced(kind):
     return kind.startswith("fenced")
+
+
+def keys(kind):
+    """So few that the processes often wait for each other."""
+    return 2 if "slots" in kind else 5
 
 
 def votes(quorum):
@@ -43,7 +48,7 @@ def votes(quorum):
 
 
 def start(quorum, kind, folder, nodes_of):
-    return [lab.spawn([options.user, kind, str(i + 1), str(KEYS), f"{folder}/{i}.log"],
+    return [lab.spawn([options.user, kind, str(i + 1), str(keys(kind)), f"{folder}/{i}.log"],
                       env=lab.environment({"REDLOCK_NODES": nodes_of(i)}),
                       stdout=subprocess.PIPE, text=True)
             for i in range(PROCESSES)]
@@ -97,11 +102,11 @@ def play(kind):
 
 
 def plant():
-    """Two groups that never meet."""
+    """A semaphore of two groups that never meet."""
     folder = tempfile.mkdtemp(dir=lab.folder)
     with lab.Quorum(2) as quorum:
         nodes = lab.on(quorum)["REDLOCK_NODES"].split(",")
-        users = start(quorum, "plain", folder, lambda i: nodes[i % 2])
+        users = start(quorum, "slots", folder, lambda i: nodes[i % 2])
         time.sleep(min(2, options.seconds))
         end(users)
     found, _ = verify(folder)

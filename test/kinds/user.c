@@ -17,6 +17,7 @@
 #define SET_MAX   3
 #define TTL_MS    2000
 #define WAIT_MS   1000
+#define SLOTS     3
 #define LONG      64   /* one hold of so many is extended for longer than its TTL */
 #define STALLED   128  /* one of so many lasts for longer than its TTL, and is not */
 #define BRIEF_US  3000 /* all others */
@@ -91,6 +92,7 @@ static void choose(struct user *user, struct choice *choice)
     options->fenced = strncmp(user->kind, "fenced", 6) == 0;
     bool shares = strstr(user->kind, "shared") || which == 1;
     options->shared = shares && draw(user, 3) > 0;
+    options->slots = strstr(user->kind, "slots") ? SLOTS : 0;
     options->redisson = is(user, "redisson") || which == 2;
     bool many = strstr(user->kind, "many") || which == 3;
     choose_keys(user, many ? 1 + draw(user, SET_MAX) : 1, choice);
@@ -105,8 +107,13 @@ static int64_t deadline_of(const redlock_hold *hold)
 static void log_acquired(struct user *user, const struct choice *choice,
                          const redlock_hold *hold, int64_t now)
 {
+    char mode[32] = "exclusive";
+    if (choice->options.shared)
+        strcpy(mode, "shared");
+    else if (choice->options.slots > 0)
+        snprintf(mode, sizeof(mode), "slots=%u", choice->options.slots);
     fprintf(user->log, "%" PRId64 " acquired %s %s %" PRId64, now, redlock_hold_token(hold),
-            choice->options.shared ? "shared" : "exclusive", deadline_of(hold));
+            mode, deadline_of(hold));
     for (size_t i = 0; i < choice->keys; i++)
         fprintf(user->log, " %s", choice->name[i]);
     fputc('\n', user->log);
