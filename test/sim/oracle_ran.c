@@ -165,17 +165,19 @@ static void judge_told_key(const struct command *command, const struct server *s
                       command->value, (long long)command->pttl);
 }
 
-/* Nothing was wrong with the server, and it refused to delete the token. */
-static void judge_refused_release(const struct command *command,
-                                  const struct server *server)
+/* Nothing was wrong with the server, and it did not delete the token. */
+static void judge_release(const struct command *command, const struct server *server)
 {
+    bool stays = server_expires(server, command->resources, claim_word(command->claim)) > 0;
     bool excused = command->is_no_script || server->error_until > events_now() ||
                    server->denied_until > events_now() || server->denied_call > 0 ||
                    server->node.redis->config.is_replica ||
                    server->node.redis->config.is_loading ||
                    world.plan.weight[FAULT_FOREIGN] > 0 || world.is_audited;
-    if (command->truth == TRUTH_ERROR && !excused &&
-        server_expires(server, command->resources, claim_word(command->claim)) > 0)
+    if (command->truth == TRUTH_GRANTED && stays)
+        oracle_accuse(INVARIANT_LEFT, "server %u says that it released %.8s, and has it",
+                      server->index + 1, command->claim->token);
+    if (command->truth == TRUTH_ERROR && !excused && stays)
         oracle_accuse(INVARIANT_LEFT, "server %u refuses to release %.8s",
                       server->index + 1, command->claim->token);
 }
@@ -198,7 +200,7 @@ void oracle_ran(struct command *command)
     if (command->claim && command->is_locking)
         run_locking(command, command->claim);
     if (command->claim && command->ask == ASK_RELEASE)
-        judge_refused_release(command, server);
+        judge_release(command, server);
     if (command->claim && command->is_of_set)
         judge_whole(command, command->claim);
     if (command->ask != ASK_OTHER && world.plan.fenced)
