@@ -1,6 +1,8 @@
 /*
- * A contender of the races (lap.h): libredlock itself. `cycle async` and `cycle fenced` run
- * all lanes in one loop, `cycle sync` a thread for each. Options of the client follow as
+ * A contender of the races (lap.h): libredlock itself. `cycle sync` runs a thread for each
+ * lane, and `cycle again` too: there each thread has the lock, and a cycle locks it once
+ * more. All others run all lanes in one loop: `async` with plain locks, `many` with sets of
+ * four keys, the rest with the kind of lock that they name. Options of the client follow as
  * NAME=NUMBER.
  */
 #include <event2/event.h>
@@ -26,8 +28,11 @@ static void expect(redlock_code code, const char *what)
 
 /* --- in a loop --- */
 
+#define SET_SIZE 4
+#define SLOTS    3
+
 struct lane {
-    char key[LAP_KEY + 1];
+    char key[SET_SIZE][LAP_KEY + 1];
     redlock_lease *lease;
     int64_t began;
 };
@@ -35,6 +40,7 @@ struct lane {
 static struct event_base *base;
 static redlock_client *client;
 static redlock_lease_options terms;
+static size_t set_size = 1;
 static struct lane lane[LAP_LANES_MAX];
 static unsigned running;
 static struct lap_log log;
@@ -107,8 +113,17 @@ static void on_acquired(redlock_lease *lease, const redlock_result *result, void
 static void begin_cycle(struct lane *self, int64_t now)
 {
     self->began = now;
-    expect(redlock_acquire(client, self->key, LAP_KEY, &terms, on_acquired, self,
-                           &self->lease),
+    redlock_key set[SET_SIZE];
+    if (set_size == 1) {
+        expect(redlock_acquire(client, self->key[0], LAP_KEY, &terms, on_acquired, self,
+                               &self->lease),
+               "acquire");
+        return;
+    }
+    for (size_t i = 0; i < set_size; i++)
+        set[i] = (redlock_key){self->key[i], LAP_KEY};
+    expect(redlock_acquire_many(client, set, set_size, &terms, on_acquired, self,
+                                &self->lease),
            "acquire");
 }
 
@@ -129,7 +144,7 @@ static void on_order(evutil_socket_t fd, short what, void *arg)
 }
 
 static void cycle_in_loop(const char *const *uris, size_t nodes,
-                          const redlock_options *options, bool fenced)
+                          const redlock_options *options, const char *kind)
 {
     redlock_error error;
     base = event_base_new();
@@ -137,9 +152,14 @@ static void cycle_in_loop(const char *const *uris, size_t nodes,
         lap_fail(error.text);
     redlock_lease_options_init(&terms);
     terms.ttl_ms = LAP_TTL_MS;
-    terms.fenced = fenced;
+    terms.fenced = strcmp(kind, "fenced") == 0;
+    terms.redisson = strcmp(kind, "redisson") == 0;
+    terms.shared = strcmp(kind, "shared") == 0;
+    terms.slots = strcmp(kind, "slots") == 0 ? SLOTS : 0;
+    set_size = strcmp(kind, "many") == 0 ? SET_SIZE : 1;
     for (unsigned i = 0; i < LAP_LANES_MAX; i++)
-        lap_key(i, lane[i].key);
+        for (unsigned j = 0; j < set_size; j++)
+            lap_key(j * LAP_LANES_MAX + i, lane[i].key[j]);
     struct event *orders = event_new(base, 0, EV_READ | EV_PERSIST, on_order, NULL);
     event_add(orders, NULL);
     lap_log_init(&log);
@@ -160,6 +180,7 @@ struct worker {
 };
 
 static redlock_sync *sync_nodes;
+static bool again;
 static struct worker worker[LAP_LANES_MAX];
 
 static void *cycle_in_thread(void *arg)
@@ -168,6 +189,10 @@ static void *cycle_in_thread(void *arg)
     redlock_lock_options options;
     redlock_lock_options_init(&options);
     options.ttl_ms = LAP_TTL_MS;
+    options.recursive = again;
+    redlock_hold *outer = NULL;
+    if (again)
+        expect(redlock_lock(sync_nodes, self->key, LAP_KEY, &options, &outer), "lock");
     int64_t now = lap_now();
     do {
         redlock_hold *hold;
@@ -183,6 +208,7 @@ static void *cycle_in_thread(void *arg)
         else
             self->log.failed++;
     } while (lap_goes_on(&lap, now));
+    redlock_hold_free(outer);
     return NULL;
 }
 
@@ -238,11 +264,14 @@ int main(int argc, char **argv)
     options.label = LAP_LABEL;
     for (int i = 2; i < argc; i++)
         set_option(&options, argv[i]);
-    if (strcmp(how, "async") == 0 || strcmp(how, "fenced") == 0)
-        cycle_in_loop(uri, nodes, &options, *how == 'f');
-    else if (strcmp(how, "sync") == 0)
+    again = strcmp(how, "again") == 0;
+    if (again || strcmp(how, "sync") == 0)
         cycle_in_threads(uri, nodes, &options);
+    else if (*how && strstr(" async fenced many redisson shared slots ", how))
+        cycle_in_loop(uri, nodes, &options, how);
     else
-        lap_fail("usage: cycle async|fenced|sync [OPTION=NUMBER...]");
+        lap_fail(
+            "usage: cycle async|fenced|many|redisson|shared|slots|sync|again "
+            "[OPTION=NUMBER...]");
     return EXIT_SUCCESS;
 }
