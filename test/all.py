@@ -75,6 +75,7 @@ VERBS = {
                              figure=r"^(threads16_vs_ideal) .* ([\d.]+) *(?:missed)?$")],
     "bench takeover": [Row("bench takeover --times 3 --seconds 3", figure=r"(p50 [\d.]+ ms)")],
     "bench floor": [Row("bench floor --rounds 3", figure=r"^(async_c1_p50) +([\d.]+)")],
+    "bench kinds": [Row("bench kinds --rounds 3", figure=r"^(shared_c64_throughput) +([\d.]+)")],
     "bench peers": [Row("bench peers --only redsync --rounds 1 --seconds 0.2",
                         figure=r"^(redsync_best) +([\d.]+) \(",
                         unless=r"^(redsync is skipped[,:].*)$")],
