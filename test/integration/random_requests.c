@@ -38,7 +38,8 @@ static const char *const values[] = {
     "7",         "a b",      "!wake:live 1", "s" DIGITS, "p" DIGITS,
     "g:" DIGITS, "f:" DIGITS};
 static const char *const members[] = {
-    "!wake:live 1", "!wake:live 2", "!wake:dead 3", "m", "", "!wake:live 1 r", "s" DIGITS};
+    "!wake:live 1",   "!wake:live 2", "!wake:dead 3", "m", "",
+    "!wake:live 1 r", ("s" DIGITS)};
 static const char *const scores[] = {"0",   "1",  "-1",  "0.5",  "1e3",
                                      "inf", "-0", "0x1", "-inf", "1700000000000000"};
 static const char *const channels[] = {CHANNEL, "c", "nobody"};
