@@ -159,6 +159,11 @@ static void on_acquired(redlock_lease *lease, const redlock_result *result, void
     if (!is_expected_from(user, lease))
         return;
     oracle_told(user, held ? NEWS_HELD : NEWS_FAILED, result);
+    bool has_slot = held && user->options.slots > 0;
+    if (has_slot && redlock_slot(lease) != rl_first(user->resources) + 1)
+        oracle_accuse(INVARIANT_TOLD, "client %u, user %u has slot %u, and is told %u",
+                      user->client->index + 1, user->index + 1,
+                      rl_first(user->resources) + 1, redlock_slot(lease));
     user->is_acquiring = false;
     if (held)
         user_plan_hold(user);
