@@ -39,6 +39,10 @@ local entered = not entry or pcall(function()
     if redis.call('PTTL', intents) < ms then
       redis.call('PEXPIRE', intents, ms)
     end
+    local oldest = redis.call('ZRANGE', intents, '0', '0', 'WITHSCORES')
+    if tonumber(oldest[2]) < now then
+      redis.call('ZREM', intents, oldest[1])
+    end
   elseif life then
     redis.pcall('ZREM', intents, entry)
   end

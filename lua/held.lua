@@ -5,16 +5,18 @@ local pttl = redis.call('PTTL', key)
 -- another marker, as a release may have, does not know the longest TTL of this deployment.
 if pttl > tonumber(ARGV[3]) and string.find(value, '^[fgs]') then
   -- with check_marker.lua
+  local member = value
+  -- with digits.lua
   if marked and string.sub(value, 1, 2) == 'f:' then
     redis.call('PEXPIRE', key, ARGV[3])
     pttl = tonumber(ARGV[3])
-  elseif marked then
+  elseif marked and #digits == 32 then
     local clock = (now - now % 1000) / 1000
     local latest = clock + tonumber(ARGV[3])
     -- with cut_readers.lua
     local last = redis.pcall('ZRANGE', key, '-1', '-1', 'WITHSCORES')
     if last[2] then
-      pttl = last[2] - clock + 1000
+      pttl = tonumber(last[2]) > clock and last[2] - clock + 1000 or 1
       redis.call('PEXPIRE', key, pttl)
     end
   end

@@ -1,4 +1,4 @@
--- part: reads key, time; sets clock, digits, first, mine, value, writer
+-- part: reads key, time; sets clock, digits, first, member, mine, value, writer
 -- Readers: a sorted set of their tokens. The score is when the time of each is over, in ms of
 -- this node's clock; the key expires with the last. A sorted set without an expiry, or of other
 -- members, is another program's.
@@ -10,8 +10,8 @@ local first = redis.pcall('ZRANGE', key, '0', '0', 'WITHSCORES')
 if first.err and string.sub(first.err, 1, 9) ~= 'WRONGTYPE' then
   return first
 end
-local digits = string.match(first[1] or '', '^s([a-z2-7]+)')
-  or string.match(first[1] or '', '^g:([a-z2-7]+)') or ''
+local member = first[1]
+-- with digits.lua
 if #digits == 32 and redis.call('PTTL', key) >= 0 then
   while first[1] and tonumber(first[2]) < clock do
     redis.call('ZREM', key, first[1])

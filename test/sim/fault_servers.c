@@ -212,6 +212,7 @@ static void put_foreign(struct server *server, const char *text, const char *val
                         bool list)
 {
     bool hash = list && world.plan.kind == KIND_REDISSON; /* of a Java service */
+    bool zset = list && world.plan.kind == KIND_SHARED;
     struct rl_word name = {text, strlen(text)};
     struct keyspace *keyspace = &server->node.redis->keyspace;
     keyspace->keeps_expired = false;
@@ -219,11 +220,14 @@ static void put_foreign(struct server *server, const char *text, const char *val
         return;
     struct key *key = keyspace_add(keyspace, 0, name,
                                    hash   ? KEY_HASH
+                                   : zset ? KEY_ZSET
                                    : list ? KEY_LIST
                                           : KEY_STRING);
     if (hash)
         hash_set(&key->hash_value, (struct rl_word){"b98df5fa:37", 11},
                  (struct rl_word){"1", 1});
+    if (zset)
+        zset_add(&key->zset, 1, (struct rl_word){value, strlen(value)});
     key->expires = server_ms(server) + fault_span() / VIRTUAL_MS;
     if (draw_once_in(4))
         key->expires =
@@ -232,6 +236,7 @@ static void put_foreign(struct server *server, const char *text, const char *val
     bytes_set(&key->string, (struct rl_word){value, strlen(value)});
     TRACE("another program puts %s into \"%s\" on server %u",
           hash   ? "a hash"
+          : zset ? "a sorted set"
           : list ? "a list"
                  : "a value",
           name.text, server->index + 1);

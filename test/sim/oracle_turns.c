@@ -109,8 +109,21 @@ static const struct turn *turn_before(const struct command *command, int64_t rou
     return NULL;
 }
 
+/* Twice: the client's clock may be fast. */
+static void judge_age(const struct command *command)
+{
+    const struct user *user = command->claim->user;
+    if (!user || user->claim != command->claim || !user->is_acquiring)
+        return;
+    int64_t age = (events_now() - user->began) / VIRTUAL_US;
+    if (command->waited_us > 2 * age + ROUNDING)
+        oracle_accuse(INVARIANT_TURN, "client %u has waited for %lld us, and says %lld",
+                      command->client + 1, (long long)age, (long long)command->waited_us);
+}
+
 void oracle_judge_turn(const struct command *command)
 {
+    judge_age(command);
     bool is_lame = world.plan.weight[FAULT_RIGHT] > 0 || world.is_audited;
     const struct turn *turn = turn_before(command, ROUNDING);
     int64_t now = node_now(&world.server[command->server].node);
