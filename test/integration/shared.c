@@ -132,23 +132,33 @@ Test(shared, a_reader_that_expires_is_no_reader)
 }
 
 /* Neither is ours: it would never be purged, or is not stored by us. */
-Test(shared, a_sorted_set_of_another_program_is_held_and_stays)
+static void meet_sorted_sets(struct quorum *s, const redlock_lease_options *options)
 {
-    struct quorum s;
     struct reported reported;
-    redlock_lease_options reader = options_of_reader();
-    quorum_open(&s, 3);
-    servers_do(&s.servers, 0, "ZADD " KEY " 1 " OTHER); /* without an expiry */
-    servers_do(&s.servers, 1, "ZADD " KEY " 1 somebody");
-    servers_do(&s.servers, 1, "PEXPIRE " KEY " 600000");
-    redlock_lease *lease = quorum_acquire(&s, KEY, &reader, &reported);
+    redlock_lease *lease = quorum_acquire(s, KEY, options, &reported);
     cr_assert_eq(reported.result.code, REDLOCK_TAKEN);
     cr_assert_str_eq(quorum_node(lease, 0)->value, OTHER);
     cr_assert_str_eq(quorum_node(lease, 1)->value, "somebody");
-    quorum_free_lease(&s, lease);
-    cr_assert(servers_int(&s.servers, 0, 1, "ZCARD " KEY));
-    cr_assert(servers_int(&s.servers, 1, 1, "ZCARD " KEY));
-    cr_assert_gt(servers_number(&s.servers, 1, "PTTL " KEY), 500000);
+    quorum_free_lease(s, lease);
+    cr_assert(servers_int(&s->servers, 0, 1, "ZCARD " KEY));
+    cr_assert(servers_int(&s->servers, 1, 1, "ZCARD " KEY));
+    cr_assert_gt(servers_number(&s->servers, 1, "PTTL " KEY), 500000);
+}
+
+/* The TTL of one is longer than that of any fenced lock. */
+Test(shared, a_sorted_set_of_another_program_is_held_and_stays)
+{
+    struct quorum s;
+    redlock_lease_options reader = options_of_reader();
+    redlock_lease_options fenced_reader = options_of_fenced_reader();
+    redlock_lease_options fenced_writer = quorum_quiet_fenced_options();
+    quorum_open_fenced(&s, 3, NULL);
+    servers_do(&s.servers, 0, "ZADD " KEY " 1 " OTHER); /* without an expiry */
+    servers_do(&s.servers, 1, "ZADD " KEY " 1 somebody");
+    servers_do(&s.servers, 1, "PEXPIRE " KEY " 600000");
+    meet_sorted_sets(&s, &reader);
+    meet_sorted_sets(&s, &fenced_reader);
+    meet_sorted_sets(&s, &fenced_writer);
     quorum_close(&s);
 }
 
