@@ -80,18 +80,6 @@ def microseconds(quorum, racer):
     return {name: usecs[name] / calls[name] for name in names if calls[name]}
 
 
-def show(figures, the_race):
-    print(f"{'':14} {'p50':>8} {'p99 us':>8} {'cycles/s':>9} {'CPU s/10k':>9} {'RSS MB':>7}")
-    for name, laps in the_race.medians().items():
-        print(f"{name:14} {laps['p50_us']:8.1f} {laps['p99_us']:8.1f} "
-              f"{laps['cycles_per_s']:9.0f} {laps['cpu_s_per_10k']:9.3f} "
-              f"{laps['rss_kb'] / 1024:7.1f}")
-    for name, where in RATIOS.items():
-        low, high = GOALS[name]
-        print(f"{name:24} {race.show_ratio(the_race.ratio(*where)):24} "
-              f"wanted {'>=' if low else '<='} {low or high}")
-
-
 def run(options):
     build = pathlib.Path(options.build).resolve()
     lab.program = str(build / "src/cli/redlock")
@@ -112,7 +100,7 @@ def run(options):
     figures["ranges"] = {name: the_race.ratio(*where)[1:] for name, where in RATIOS.items()}
     figures["medians"] = the_race.medians()
     figures["server_us"] = texts
-    show(figures, the_race)
+    race.show(the_race, RATIOS, GOALS)
     print("the servers' microseconds per command:", texts)
     race.write_json(options.json, figures)
     return 0 if race.judge(figures, GOALS) else 1

@@ -142,6 +142,19 @@ def show_ratio(ratio):
     return "{:.2f} ({:.2f}-{:.2f})".format(*ratio)
 
 
+def show(the_race, ratios, goals):
+    """What each entry took, and {name: (entry, the one that it is compared with, figure)}."""
+    print(f"{'':14} {'p50':>8} {'p99 us':>8} {'cycles/s':>9} {'CPU s/10k':>9} {'RSS MB':>7}")
+    for name, laps in the_race.medians().items():
+        print(f"{name:14} {laps['p50_us']:8.1f} {laps['p99_us']:8.1f} "
+              f"{laps['cycles_per_s']:9.0f} {laps['cpu_s_per_10k']:9.3f} "
+              f"{laps['rss_kb'] / 1024:7.1f}")
+    for name, where in ratios.items():
+        low, high = goals[name]
+        print(f"{name:24} {show_ratio(the_race.ratio(*where)):24} "
+              f"wanted {'>=' if low else '<='} {low or high}")
+
+
 def positive(kind):
     """For numbers of the command line."""
     def read(word):
