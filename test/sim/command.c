@@ -478,7 +478,7 @@ void *command_ran(const struct node_command *command, struct rl_word reply, bool
     if (ours->ask == ASK_BREAK)
         oracle_compare(server, &before, LOSS_BREAK);
     if (ours->ask == ASK_ACQUIRE && ours->claim && world.plan.weight[FAULT_FOREIGN] > 0)
-        oracle_granted(ours, &before);
+        oracle_judge_taken(ours, &before);
     if (oracle_judges_queue(ours))
         oracle_called(ours, &before);
     return ours;

@@ -78,7 +78,7 @@ void oracle_unread(const struct client *client);        /* and input on it was n
 void oracle_drained(const struct client *client);
 
 /* It asked for a lock, where this was `before`. */
-void oracle_granted(const struct command *command, const struct keyspace *before);
+void oracle_judge_taken(const struct command *command, const struct keyspace *before);
 
 /* Parts of the marker of a server. */
 struct seal oracle_seal(const struct server *server);

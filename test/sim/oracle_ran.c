@@ -214,17 +214,31 @@ static bool holds_readers(const struct key *key)
            server_holder(key, 0, &there) && claim_of(there.token);
 }
 
+/* What is no token of a lock is another program's. */
+static void judge_foreign(const struct command *command, const struct key *before,
+                          const char *name)
+{
+    struct token_there there;
+    const struct key *key = server_key(&world.server[command->server], name);
+    if (server_holder(before, 0, &there) && claim_of(there.token))
+        return;
+    if (!key || key->expires != before->expires)
+        oracle_accuse(INVARIANT_STOLEN, "server %u lets go of another program's \"%s\"",
+                      command->server + 1, name);
+}
+
 /* Whatever is there is another's, also a list or another program's value. */
-void oracle_granted(const struct command *command, const struct keyspace *before)
+void oracle_judge_taken(const struct command *command, const struct keyspace *before)
 {
     int64_t now = server_ms(&world.server[command->server]);
-    if (command->truth != TRUTH_GRANTED)
-        return;
     for (unsigned rest = command->resources; rest; rest &= rest - 1) {
         const char *name = world_key(rl_first(rest));
         const struct key *key =
             keyspace_peek(before, 0, (struct rl_word){name, strlen(name)}, now);
-        if (key && !(command->claim->options.shared && holds_readers(key)))
+        if (key)
+            judge_foreign(command, key, name);
+        if (command->truth == TRUTH_GRANTED && key &&
+            !(command->claim->options.shared && holds_readers(key)))
             oracle_accuse(INVARIANT_STOLEN, "server %u grants %.8s where \"%s\" is taken",
                           command->server + 1, command->claim->token, name);
     }
