@@ -90,8 +90,7 @@ struct cli_option {
         "and", 0, CLI_KEYS, &(cli)->keys                                                   \
     }
 
-/* -t, -w, -n, -E, --fence, --shared, --redisson and --and, for the commands that acquire.
- */
+/* For the commands that acquire: -t, -w, -n, -E, --fence, --shared, --redisson, --and. */
 #define CLI_TTL_OPTION(cli)                                                                \
     {                                                                                      \
         "ttl", 't', CLI_DURATION, &(cli)->lease.ttl_ms                                     \
