@@ -8,7 +8,7 @@
 
 const char cli_acquire_help[] =
     "Usage: redlock acquire [-t TTL] [-w WAIT | -n] [-E CODE] [--fence] [--token-file F]\n"
-    "                       [--shared] [--redisson] [--and KEY2 ...] KEY\n"
+    "                       [--shared] [--redisson] [--slots N] [--and KEY2 ...] KEY\n"
     "Take the lock KEY, print its token on stdout, and exit without releasing the lock.\n"
     "No process extends it: it expires after the TTL unless you call extend or release.\n"
     "\n"
@@ -19,6 +19,8 @@ const char cli_acquire_help[] =
     "                            token is \"fence\" in F and with --json; without them it\n"
     "                            is not printed\n" CLI_SHARED_HELP CLI_AND_HELP
         CLI_REDISSON_HELP
+    "      --slots N             a semaphore: at most N hold it, all with the same N. The\n"
+    "                            slot, 1 to N, is \"slot\" in F and with --json\n"
     "      --token-file F        also write token, fence and deadline to F as JSON, for\n"
     "                            extend and release\n"
     "\n"
@@ -92,7 +94,7 @@ static void print_failure(const struct acquire *acquire, redlock_code code)
  */
 static int publish(const struct acquire *acquire)
 {
-    struct tokenfile held;
+    struct tokenfile held = {.slots = acquire->cli->lease.slots};
     const char *file = acquire->token_file;
     if (!tokenfile_fill(&held, acquire->lease, acquire->cli->lease.ttl_ms)) {
         cli_say(acquire->cli, "%s: %s", acquire->key, redlock_code_text(REDLOCK_EXPIRED));

@@ -27,6 +27,7 @@ void cli_init(struct cli *cli)
     *cli = (struct cli){
         .own_failure = CLI_FAILED,
         .drift_ppm = CLI_UNSAID,
+        .slots = CLI_UNSAID,
         .held_elsewhere = CLI_HELD_ELSEWHERE,
     };
     redlock_options_init(&cli->options);
@@ -162,6 +163,24 @@ int cli_read_options(struct cli *cli, int argc, char **argv, const struct cli_op
     }
 }
 
+/* Refuses what does not go together, and derives `lease.slots`. */
+static void apply_kind(struct cli *cli)
+{
+    redlock_lease_options *lease = &cli->lease;
+    bool several = cli->keys.others > 0;
+    if (lease->redisson && (lease->fenced || several))
+        cli_fail(CLI_USAGE, "--redisson excludes --fence and --and");
+    if (lease->shared && (lease->redisson || several))
+        cli_fail(CLI_USAGE, "--shared excludes --redisson and --and");
+    if (cli->slots == CLI_UNSAID)
+        return;
+    if (cli->slots < 1 || cli->slots > REDLOCK_SLOTS_MAX)
+        cli_fail(CLI_USAGE, "--slots is from 1 to %d", REDLOCK_SLOTS_MAX);
+    if (lease->shared || lease->redisson || several)
+        cli_fail(CLI_USAGE, "--slots excludes --shared, --redisson and --and");
+    lease->slots = (unsigned)cli->slots;
+}
+
 /* Converts options that were given as text to the values that the program uses. */
 static void apply_options(struct cli *cli)
 {
@@ -180,10 +199,7 @@ static void apply_options(struct cli *cli)
         cli_fail(CLI_USAGE, "-n and -w exclude each other");
     if (cli->nonblock)
         cli->lease.wait_ms = 0;
-    if (cli->lease.redisson && (cli->lease.fenced || cli->keys.others > 0))
-        cli_fail(CLI_USAGE, "--redisson excludes --fence and --and");
-    if (cli->lease.shared && (cli->lease.redisson || cli->keys.others > 0))
-        cli_fail(CLI_USAGE, "--shared excludes --redisson and --and");
+    apply_kind(cli);
 }
 
 static void check_operands(const struct cli *cli, int count, char **operand)

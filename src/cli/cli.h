@@ -59,7 +59,7 @@ struct cli {
 
     /* As given by the user; cli_parse() derives the fields above from them. */
     const char *nodes, *config, *color_when;
-    int64_t drift_ppm;
+    int64_t drift_ppm, slots;
     bool nonblock, version, wants_help;
 };
 
@@ -90,7 +90,13 @@ struct cli_option {
         "and", 0, CLI_KEYS, &(cli)->keys                                                   \
     }
 
-/* For the commands that acquire: -t, -w, -n, -E, --fence, --shared, --redisson, --and. */
+/* --slots, for the commands on a semaphore. */
+#define CLI_SLOTS_OPTION(cli)                                                              \
+    {                                                                                      \
+        "slots", 0, CLI_NUMBER, &(cli)->slots                                              \
+    }
+
+/* For the commands that acquire: -t, -w, -n, -E, and the kind of lock. */
 #define CLI_TTL_OPTION(cli)                                                                \
     {                                                                                      \
         "ttl", 't', CLI_DURATION, &(cli)->lease.ttl_ms                                     \
@@ -114,7 +120,7 @@ struct cli_option {
         {"nonblock", 'n', CLI_FLAG, &(cli)->nonblock},                                     \
         {"fence", 0, CLI_FLAG, &(cli)->lease.fenced},                                      \
         {"shared", 0, CLI_FLAG, &(cli)->lease.shared},                                     \
-        {"redisson", 0, CLI_FLAG, &(cli)->lease.redisson},                                 \
+        {"redisson", 0, CLI_FLAG, &(cli)->lease.redisson}, CLI_SLOTS_OPTION(cli),          \
     {                                                                                      \
         "conflict-exit-code", 'E', CLI_NUMBER, &(cli)->held_elsewhere                      \
     }

@@ -423,21 +423,15 @@ static void on_acquired(redlock_lease *lease, const redlock_result *result, void
 static void read_options(struct run *run, int argc, char **argv)
 {
     struct cli *cli = run->cli;
-    int64_t kill_after_ms = KILL_AFTER_MS, slots = 0;
+    int64_t kill_after_ms = KILL_AFTER_MS;
     const struct cli_option own[] = {
         CLI_HOLD_OPTIONS(cli),
-        {"slots", 0, CLI_NUMBER, &slots},
         {"kill-after", 0, CLI_DURATION, &kill_after_ms},
         {"at-least", 0, CLI_DURATION, &run->at_least_ms},
         {"spare-daemons", 0, CLI_FLAG, &run->spare_daemons},
         {NULL, 0, CLI_FLAG, NULL},
     };
     int first = cli_parse(cli, argc, argv, own);
-    if (slots > REDLOCK_SLOTS_MAX)
-        cli_fail(CLI_USAGE, "run: --slots is at most %d", REDLOCK_SLOTS_MAX);
-    if (slots > 0 && (cli->lease.shared || cli->lease.redisson || cli->keys.others > 0))
-        cli_fail(CLI_USAGE, "run: --slots excludes --shared, --redisson and --and");
-    cli->lease.slots = (unsigned)slots;
     run->key = cli_keys_begin(&cli->keys, first < argc ? argv[first++] : "");
     if (first < argc && strcmp(argv[first], "--") == 0)
         first++;

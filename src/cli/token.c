@@ -3,6 +3,7 @@
 #include "tokenfile.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +12,18 @@
 #define TOKEN_SOURCES                                                                      \
     "The token is read from --token-file, else from REDLOCK_TOKEN, else from stdin.\n"
 
+#define SLOT_HELP                                                                          \
+    "      --slot I              a slot of the semaphore KEY; F has it, a bare token "     \
+    "has\n"                                                                                \
+    "                            not\n"
+
 const char cli_extend_help[] =
-    "Usage: redlock extend [-t TTL] [--token-file F] [--and KEY2 ...] KEY\n"
+    "Usage: redlock extend [-t TTL] [--token-file F] [--slot I] [--and KEY2 ...] KEY\n"
     "Extend the lock KEY: it then expires TTL from now.\n" TOKEN_SOURCES
     "\n"
     "  -t, --ttl TTL             default: the TTL in the token file, else 30s\n"
     "      --token-file F        the file that acquire wrote; extend writes the new\n"
-    "                            deadline to it\n"
+    "                            deadline to it\n" SLOT_HELP
     "      --and KEY2            the other keys of a lock of several keys\n"
     "\n"
     "With a token file, the extension succeeds only before the old deadline, so the lock\n"
@@ -33,10 +39,10 @@ const char cli_extend_help[] =
     "78 configuration; 125 own failure.\n";
 
 const char cli_release_help[] =
-    "Usage: redlock release [--token-file F] [--and KEY2 ...] KEY\n"
+    "Usage: redlock release [--token-file F] [--slot I] [--and KEY2 ...] KEY\n"
     "Release the lock KEY.\n" TOKEN_SOURCES
     "\n"
-    "      --token-file F        the file that acquire wrote\n"
+    "      --token-file F        the file that acquire wrote\n" SLOT_HELP
     "      --and KEY2            the other keys of a lock of several keys\n"
     "\n"
     "Example:\n"
@@ -52,6 +58,8 @@ struct holding {
     struct cli *cli;
     const char *key, *path;
     struct tokenfile file; /* always has the token, the rest only if there is a path */
+    int64_t slot;          /* --slot */
+    redlock_key slot_key;  /* of a semaphore; else NULL */
     redlock_lease *lease;
     struct cli_outcome outcome;
 };
@@ -102,6 +110,27 @@ static void read_token(struct holding *holding)
     else
         strcpy(token, variable);
     holding->cli->lease.fence = holding->file.fence;
+}
+
+/* Sets the key by which redlock_adopt() knows a slot: "KEY!3". */
+static void read_slot(struct holding *holding)
+{
+    struct cli *cli = holding->cli;
+    int64_t slot = holding->file.slot, slots = holding->file.slots;
+    if (holding->slot != CLI_UNSAID) {
+        if (holding->path || cli->keys.others > 0)
+            cli_fail(CLI_USAGE, "--slot excludes --token-file, which has it, and --and");
+        if (holding->slot < 1 || holding->slot > REDLOCK_SLOTS_MAX)
+            cli_fail(CLI_USAGE, "--slot is from 1 to %d", REDLOCK_SLOTS_MAX);
+        slot = slots = holding->slot;
+    }
+    if (slot == 0)
+        return;
+    char *key;
+    int len = asprintf(&key, "%s!%" PRId64, holding->key, slot);
+    cli_need_memory(len < 0 ? NULL : key);
+    holding->slot_key = (redlock_key){key, (size_t)len};
+    cli->lease.slots = (unsigned)slots;
 }
 
 /* False if stdout could not be written. */
@@ -213,9 +242,10 @@ static void wait_for_replies(struct holding *holding)
 static redlock_code adopt(struct holding *holding, int64_t valid_ms)
 {
     const struct cli_keys *keys = &holding->cli->keys;
-    return redlock_adopt_many(holding->cli->client, keys->of, cli_keys_count(keys),
-                              holding->file.token, valid_ms, &holding->cli->lease,
-                              &holding->lease);
+    bool is_slot = holding->slot_key.bytes;
+    return redlock_adopt_many(holding->cli->client, is_slot ? &holding->slot_key : keys->of,
+                              is_slot ? 1 : cli_keys_count(keys), holding->file.token,
+                              valid_ms, &holding->cli->lease, &holding->lease);
 }
 
 /*
@@ -331,16 +361,18 @@ static void free_lease(struct holding *holding)
 
 int cli_extend(struct cli *cli, int argc, char **argv)
 {
-    struct holding holding = {.cli = cli};
+    struct holding holding = {.cli = cli, .slot = CLI_UNSAID};
     int64_t ttl_ms = CLI_UNSAID;
     const struct cli_option own[] = {
         {"ttl", 't', CLI_DURATION, &ttl_ms},
         {"token-file", 0, CLI_TEXT, &holding.path},
+        {"slot", 0, CLI_NUMBER, &holding.slot},
         CLI_KEYS_OPTION(cli),
         {NULL, 0, CLI_FLAG, NULL},
     };
     holding.key = cli_keys_begin(&cli->keys, argv[cli_parse(cli, argc, argv, own)]);
     read_token(&holding);
+    read_slot(&holding);
     if (ttl_ms != CLI_UNSAID)
         cli->lease.ttl_ms = ttl_ms;
     else if (holding.path)
@@ -367,14 +399,16 @@ static int report_released(struct holding *holding)
 
 int cli_release(struct cli *cli, int argc, char **argv)
 {
-    struct holding holding = {.cli = cli};
+    struct holding holding = {.cli = cli, .slot = CLI_UNSAID};
     const struct cli_option own[] = {
         {"token-file", 0, CLI_TEXT, &holding.path},
+        {"slot", 0, CLI_NUMBER, &holding.slot},
         CLI_KEYS_OPTION(cli),
         {NULL, 0, CLI_FLAG, NULL},
     };
     holding.key = cli_keys_begin(&cli->keys, argv[cli_parse(cli, argc, argv, own)]);
     read_token(&holding);
+    read_slot(&holding);
     if (holding.path)
         cli->lease.ttl_ms = holding.file.ttl_ms;
     cli->lease.watchdog = false;

@@ -34,6 +34,8 @@ bool tokenfile_fill(struct tokenfile *file, const redlock_lease *lease, int64_t 
     int64_t now = cli_clock_us(CLOCK_BOOTTIME);
     *file = (struct tokenfile){
         .fence = redlock_fence(lease),
+        .slot = redlock_slot(lease),
+        .slots = file->slots,
         .ttl_ms = ttl_ms,
         .valid_ms = redlock_valid_ms(lease),
     };
@@ -81,6 +83,10 @@ json_t *tokenfile_json(const struct tokenfile *file, const struct cli_keys *keys
                   (json_int_t)file->ttl_ms, "valid_ms", (json_int_t)file->valid_ms,
                   "deadline_us", (json_int_t)file->deadline_us, "boot_id",
                   file->boot_id[0] ? file->boot_id : NULL));
+    if (file->slot > 0)
+        json_object_set_new(object, "slot", json_integer(file->slot));
+    if (file->slots > 0)
+        json_object_set_new(object, "slots", json_integer(file->slots));
     return object;
 }
 
@@ -177,6 +183,15 @@ static bool take_fence(const json_t *object, const struct tokenfile *file, int64
            !json_object_get(object, "fence");
 }
 
+/* Both are there, or neither. */
+static bool take_slot(const json_t *object, struct tokenfile *file)
+{
+    if (!json_object_get(object, "slot") && !json_object_get(object, "slots"))
+        return true;
+    return take_number(object, "slots", REDLOCK_SLOTS_MAX, &file->slots) &&
+           take_number(object, "slot", file->slots, &file->slot);
+}
+
 void tokenfile_read(const char *path, const char *name, const struct cli_keys *keys,
                     struct tokenfile *ret_file)
 {
@@ -195,7 +210,7 @@ void tokenfile_read(const char *path, const char *name, const struct cli_keys *k
     *ret_file = (struct tokenfile){.ttl_ms = 0};
     if (!take_text(object, "token", ret_file->token, sizeof(ret_file->token)) ||
         !take_text(object, "boot_id", ret_file->boot_id, sizeof(ret_file->boot_id)) ||
-        !take_fence(object, ret_file, &ret_file->fence) ||
+        !take_fence(object, ret_file, &ret_file->fence) || !take_slot(object, ret_file) ||
         !take_number(object, "ttl_ms", REDLOCK_TTL_MAX_MS, &ret_file->ttl_ms) ||
         !take_number(object, "valid_ms", REDLOCK_TTL_MAX_MS, &ret_file->valid_ms) ||
         !take_number(object, "deadline_us", INT64_MAX / 2, &ret_file->deadline_us))

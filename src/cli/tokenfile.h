@@ -14,6 +14,7 @@ struct tokenfile {
     char token[REDLOCK_TOKEN_MAX + 1];
     char boot_id[TOKENFILE_BOOT_ID + 1]; /* "": the system has none */
     int64_t fence;                       /* 0: the lock is plain, or the fence is unknown */
+    int64_t slot, slots;                 /* of a semaphore: which of how many; 0: unknown */
     int64_t ttl_ms, valid_ms;
     int64_t deadline_us; /* of CLOCK_BOOTTIME: the lock excludes others until then */
 };
@@ -24,7 +25,10 @@ enum tokenfile_state {
     TOKENFILE_OTHER_BOOT, /* the deadline is a time of another boot: it is unknown */
 };
 
-/* Fills it in from a held lease. False if the lease's validity has ended. */
+/*
+ * Fills it in from a held lease; `slots` stays as it is. False if the lease's validity has
+ * ended.
+ */
 bool tokenfile_fill(struct tokenfile *file, const redlock_lease *lease, int64_t ttl_ms);
 
 /* Whether the deadline has passed; `ret_valid_ms` is what remains, above 0 if VALID. */

@@ -51,8 +51,56 @@ def _(quorum):
     for words in (("--shared",), ("--redisson",), ("--and", "other")):
         redlock("run", *PATIENT, "--slots", "2", *words, "k", "--", "true",
                 env=on(quorum)).expect(64, err="slots")
-    redlock("run", *PATIENT, "--slots", "129", "k", "--", "true",
-            env=on(quorum)).expect(64, err="at most 128")
+    for number in ("0", "129"):
+        redlock("run", *PATIENT, "--slots", number, "k", "--", "true",
+                env=on(quorum)).expect(64, err="from 1 to 128")
+    equal(quorum.keys(), 0, "keys")
+
+
+def held(quorum, *words):
+    """The exit code of status, and how many slots are held."""
+    found = redlock("status", "--json", *PATIENT, "--slots", "2", "k", env=on(quorum))
+    return found.code, found.json()["held"]
+
+
+@case("acquired with a token file: the file has the slot, for extend and release")
+def _(quorum):
+    path, env = lab.temporary("token"), on(quorum)
+    redlock("acquire", "-n", *PATIENT, "-t", "60s", "--slots", "2", "--token-file", path, "k",
+            env=env).expect(0)
+    file = json.loads(lab.read(path))
+    equal(file["slots"], 2, "slots")
+    equal(file["key"], "k", "key")
+    equal(quorum.values(f"k!{file['slot']}"), [file["token"]] * 3, "the slot's values")
+    equal(held(quorum), (1, 1), "one is held, so it is free")
+    redlock("extend", *PATIENT, "-t", "100s", "--token-file", path, "k", env=env).expect(0)
+    equal(json.loads(lab.read(path))["slots"], 2, "slots after an extension")
+    check(quorum[0].call("PTTL", f"k!{file['slot']}") > 60000, "it is not extended")
+    redlock("release", *PATIENT, "--slot", "1", "--token-file", path, "k",
+            env=env).expect(64, err="--token-file")
+    redlock("release", *PATIENT, "--token-file", path, "k", env=env).expect(0)
+    redlock("release", *PATIENT, "--token-file", path, "k", env=env).expect(1)
+    equal(quorum.keys(), 0, "keys")
+
+
+@case("a bare token: its slot is named; status tells of each slot")
+def _(quorum):
+    env = on(quorum)
+    one, other = (redlock("acquire", "-n", *PATIENT, "--json", "--slots", "2", "k",
+                          env=env).expect(0).json() for _ in range(2))
+    equal({one["slot"], other["slot"]}, {1, 2}, "slots")
+    equal(held(quorum), (0, 2), "both are held")
+    redlock("acquire", "-n", *PATIENT, "--slots", "2", "k", env=env).expect(75, err="held by")
+    said = redlock("status", *PATIENT, "--slots", "2", "k", env=env).expect(0).out
+    check("k!1: held by" in said and "k: 2 of 2 slots are held" in said, said)
+    env["REDLOCK_TOKEN"] = one["token"]
+    redlock("extend", *PATIENT, "--slot", str(other["slot"]), "k", env=env).expect(2)
+    redlock("extend", *PATIENT, "--slot", str(one["slot"]), "k", env=env).expect(0)
+    redlock("release", *PATIENT, "--slot", str(one["slot"]), "k", env=env).expect(0)
+    equal(held(quorum), (1, 1), "one is free")
+    for number in ("0", "129"):
+        redlock("release", *PATIENT, "--slot", number, "k", env=env).expect(64, err="from 1 to 128")
+    redlock("break", *PATIENT, "--yes", f"k!{other['slot']}", env=env).expect(0)
     equal(quorum.keys(), 0, "keys")
 
 
