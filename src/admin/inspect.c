@@ -18,6 +18,7 @@ struct inspection {
     void *arg;
     struct rl_ballot ballot[RL_NODES_MAX];
     char value[RL_NODES_MAX][REDLOCK_TOKEN_MAX + 1];
+    uint32_t depth[RL_NODES_MAX];
     struct readers {
         char (*token)[REDLOCK_TOKEN_MAX + 1]; /* NULL: none, or no memory */
         size_t count;
@@ -92,8 +93,10 @@ static void summarize(struct inspection *inspection, redlock_inspection *report)
             continue;
         report->held++;
         unsigned count = agree(inspection, client->nodes.n, i);
-        if (count > report->agreeing)
-            report->agreeing = count;
+        if (count <= report->agreeing)
+            continue;
+        report->agreeing = count;
+        report->depth = inspection->depth[i];
     }
     if (report->code == REDLOCK_OK && report->held + report->free < client->nodes.q)
         report->code = rl_client_is_denied(client, inspection->ballot) ? REDLOCK_DENIED
@@ -202,6 +205,7 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
     ballot->pttl = parsed.pttl;
     ballot->latency = (uint32_t)rl_min(task->loop->now - inspection->start, UINT32_MAX);
     rl_client_keep_value(parsed.value, inspection->value[node]);
+    inspection->depth[node] = parsed.depth;
     keep_readers(parsed.readers, &inspection->readers[node]);
     inspection->waiting &= ~rl_bit(node);
     if (!inspection->waiting)

@@ -10,12 +10,15 @@
 #define WATCH_EVERY_MS 1000
 
 const char cli_status_help[] =
-    "Usage: redlock status [--watch] KEY\n"
+    "Usage: redlock status [--watch] [--slots N | --and KEY2 ...] KEY\n"
     "Show who holds the lock KEY: for each node, and in total. Change nothing.\n"
     "The time after a node is the remaining time of its key. \"for another\" is the time\n"
     "until enough keys have expired that a quorum is free; a refused acquire prints the\n"
     "same time.\n"
+    "With several keys or slots there is a line for each, and one for all of them.\n"
     "\n"
+    "      --slots N             the slots of the semaphore KEY: held if all of them are\n"
+    "      --and KEY2            the keys of a lock of several keys: held if one is\n"
     "      --watch               repeat once a second, until INT or TERM: redraw the\n"
     "                            screen on a terminal, else print a line per change\n"
     "\n"
@@ -27,12 +30,20 @@ const char cli_status_help[] =
     "majority is free; 69 no quorum reachable; 77 refused; 64 usage; 78 configuration;\n"
     "125 own failure.\n";
 
+/* One key: KEY, one of a set, or a slot of a semaphore. */
+struct part {
+    struct inspection inspection;
+    struct status *status;
+    const char *key;
+    char seen[REDLOCK_TOKEN_MAX + 16]; /* the state and value that were printed last */
+};
+
 struct status {
     const struct cli *cli;
-    const char *key;
+    const char *name; /* of all keys */
     struct event *timer;
-    struct inspection inspection;
-    char seen[REDLOCK_TOKEN_MAX + 16]; /* the state and value that were printed last */
+    struct part *part;
+    size_t parts, waiting;
     bool watch, redraw, done, failed;
 };
 
@@ -48,14 +59,33 @@ static int exit_of(enum inspection_state state)
     return codes[state];
 }
 
-/* "KEY: held by LABEL on 3 of 5 nodes, for another 12.3 s" */
-static void print_summary(const struct status *status)
+/*
+ * Of all parts. A set is free if all its keys are, a semaphore if one slot is. So an
+ * acquire is refused if this is HELD.
+ */
+static enum inspection_state state_of(const struct status *status)
 {
-    const redlock_inspection *found = &status->inspection.found;
-    const redlock_node *holder = cli_holder(status->inspection.nodes, found->count);
-    char span[CLI_SPAN], *key = cli_printable(status->key);
+    bool is_semaphore = status->cli->lease.slots > 0;
+    enum inspection_state decides = is_semaphore ? INSPECTION_FREE : INSPECTION_HELD;
+    enum inspection_state state = inspection_state(&status->part[0].inspection);
+    for (size_t i = 1; i < status->parts; i++) {
+        enum inspection_state other = inspection_state(&status->part[i].inspection);
+        if (other >= INSPECTION_NO_QUORUM)
+            return other;
+        if (other == decides || (other == INSPECTION_SPLIT && state != decides))
+            state = other;
+    }
+    return state;
+}
+
+/* "KEY: held by LABEL on 3 of 5 nodes, for another 12.3 s" */
+static void print_summary(const struct part *part)
+{
+    const redlock_inspection *found = &part->inspection.found;
+    const redlock_node *holder = cli_holder(part->inspection.nodes, found->count);
+    char span[CLI_SPAN], *key = cli_printable(part->key);
     unsigned reached = found->held + found->free;
-    switch (inspection_state(&status->inspection)) {
+    switch (inspection_state(&part->inspection)) {
     case INSPECTION_HELD:
         if (found->readers > 0) {
             printf("%s: read by %u on %u of %zu nodes, for another %s\n", key,
@@ -63,9 +93,12 @@ static void print_summary(const struct status *status)
                    cli_span(span, found->remaining_ms));
             break;
         }
-        printf("%s: held by %s on %u of %zu nodes, for another %s\n", key,
+        printf("%s: held by %s on %u of %zu nodes, for another %s", key,
                holder ? holder->holder : "another", found->agreeing, found->count,
                cli_span(span, found->remaining_ms));
+        if (found->depth > 1)
+            printf(", entered %u times", found->depth);
+        printf("\n");
         break;
     case INSPECTION_FREE:
         printf("%s: free on %u of %zu nodes\n", key, found->free, found->count);
@@ -83,11 +116,70 @@ static void print_summary(const struct status *status)
     free(key);
 }
 
+static unsigned count_held(const struct status *status)
+{
+    unsigned held = 0;
+    for (size_t i = 0; i < status->parts; i++)
+        held += inspection_state(&status->part[i].inspection) == INSPECTION_HELD;
+    return held;
+}
+
+/* Whether all keys have the same holder's token: they are one lock. */
+static bool is_one_lock(const struct status *status)
+{
+    const redlock_node *first = NULL;
+    for (size_t i = 0; i < status->parts; i++) {
+        const struct inspection *inspection = &status->part[i].inspection;
+        const redlock_node *holder = cli_holder(inspection->nodes, inspection->found.count);
+        if (inspection_state(inspection) != INSPECTION_HELD || !holder ||
+            !holder->value[0] || (first && strcmp(first->value, holder->value) != 0))
+            return false;
+        first = first ? first : holder;
+    }
+    return true;
+}
+
+/* "KEY: 2 of 3 slots are held", or "KEY, KEY2: held as one lock" */
+static void print_total(const struct status *status)
+{
+    char *name = cli_printable(status->name);
+    enum inspection_state state = state_of(status);
+    unsigned held = count_held(status);
+    if (state >= INSPECTION_NO_QUORUM)
+        printf("%s: unknown\n", name);
+    else if (status->cli->lease.slots > 0)
+        printf("%s: %u of %zu slots are held\n", name, held, status->parts);
+    else if (is_one_lock(status))
+        printf("%s: held as one lock\n", name);
+    else
+        printf("%s: %u of %zu keys are held\n", name, held, status->parts);
+    free(name);
+}
+
+static json_t *to_json(const struct status *status)
+{
+    const struct cli *cli = status->cli;
+    if (status->parts == 1 && cli->lease.slots == 0)
+        return inspection_json(&status->part[0].inspection, status->name);
+    json_t *object = cli_keys_json(&cli->keys), *each = json_array();
+    for (size_t i = 0; i < status->parts; i++)
+        json_array_append_new(
+            each, inspection_json(&status->part[i].inspection, status->part[i].key));
+    if (cli->lease.slots > 0)
+        json_object_set_new(object, "slots", json_integer(cli->lease.slots));
+    else
+        json_object_set_new(object, "one_lock", json_boolean(is_one_lock(status)));
+    json_object_set_new(object, "state", json_string(inspection_name(state_of(status))));
+    json_object_set_new(object, "held", json_integer(count_held(status)));
+    json_object_set_new(object, "each", each);
+    return object;
+}
+
 static bool print_json(const struct status *status)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    json_t *object = inspection_json(&status->inspection, status->key);
+    json_t *object = to_json(status);
     json_object_set_new(object, "unix_ms",
                         json_integer(now.tv_sec * 1000LL + now.tv_nsec / 1000000));
     return cli_print_json(status->cli, object);
@@ -103,42 +195,64 @@ static void print_time(void)
 }
 
 /* Whether the state or the holder differs from what was printed last. */
-static bool has_changed(struct status *status)
+static bool has_changed(struct part *part)
 {
-    char now[sizeof(status->seen)];
+    char now[sizeof(part->seen)];
     const redlock_node *holder =
-        cli_holder(status->inspection.nodes, status->inspection.found.count);
+        cli_holder(part->inspection.nodes, part->inspection.found.count);
     const char *value = !holder ? "" : holder->value[0] ? holder->value : holder->holder;
-    snprintf(now, sizeof(now), "%d %s", (int)inspection_state(&status->inspection), value);
-    bool changed = strcmp(now, status->seen) != 0;
-    memcpy(status->seen, now, sizeof(now));
+    snprintf(now, sizeof(now), "%d %s", (int)inspection_state(&part->inspection), value);
+    bool changed = strcmp(now, part->seen) != 0;
+    memcpy(part->seen, now, sizeof(now));
     return changed;
+}
+
+/* For a log: a line for each key that has changed, or JSON if one has. */
+static void show_changes(struct status *status)
+{
+    bool any = false;
+    for (size_t i = 0; i < status->parts; i++) {
+        bool changed = has_changed(&status->part[i]);
+        any |= changed;
+        if (!changed || status->cli->json)
+            continue;
+        print_time();
+        print_summary(&status->part[i]);
+    }
+    if (any && status->cli->json)
+        print_json(status);
 }
 
 static bool show(struct status *status)
 {
-    bool is_log = status->watch && !status->redraw;
-    if (is_log && !has_changed(status))
-        return true;
+    bool is_one = status->parts == 1;
+    if (status->watch && !status->redraw) {
+        show_changes(status);
+        return cli_flush();
+    }
     if (status->cli->json)
         return print_json(status);
     if (status->redraw) /* overwrites the previous output */
         printf("\033[H\033[J");
-    if (is_log)
-        print_time();
-    else
-        inspection_print_nodes(status->cli, &status->inspection, "held");
-    print_summary(status);
+    if (is_one)
+        inspection_print_nodes(status->cli, &status->part[0].inspection, "held");
+    for (size_t i = 0; i < status->parts; i++)
+        print_summary(&status->part[i]);
+    if (!is_one)
+        print_total(status);
     return cli_flush();
 }
 
 static void inspected(redlock_client *client, const redlock_inspection *found, void *arg)
 {
-    struct status *status = arg;
+    struct part *part = arg;
+    struct status *status = part->status;
     const struct timeval pause = {WATCH_EVERY_MS / 1000, WATCH_EVERY_MS % 1000 * 1000};
     if (status->done)
         return;
-    inspection_take(client, found, &status->inspection);
+    inspection_take(client, found, &part->inspection);
+    if (--status->waiting > 0)
+        return;
     status->failed = !show(status);
     if (status->failed)
         cli_complain("stdout: %s", strerror(errno));
@@ -152,10 +266,14 @@ static void inspect(evutil_socket_t fd, short what, void *arg)
     struct status *status = arg;
     (void)fd;
     (void)what;
-    redlock_code code = redlock_inspect(status->cli->client, status->key,
-                                        strlen(status->key), inspected, status);
-    if (code != REDLOCK_OK)
-        cli_fail_start(code, status->key);
+    status->waiting = status->parts;
+    for (size_t i = 0; i < status->parts; i++) {
+        const char *key = status->part[i].key;
+        redlock_code code = redlock_inspect(status->cli->client, key, strlen(key),
+                                            inspected, &status->part[i]);
+        if (code != REDLOCK_OK)
+            cli_fail_start(code, key);
+    }
 }
 
 static void interrupted(void *arg)
@@ -167,12 +285,36 @@ static void interrupted(void *arg)
 /* Prints one line on stderr if no quorum was reached, because stdout then has no result. */
 static void report_failure(const struct status *status)
 {
-    const struct inspection *inspection = &status->inspection;
-    if (exit_of(inspection_state(inspection)) < CLI_USAGE)
+    const struct part *part = status->part;
+    if (exit_of(state_of(status)) < CLI_USAGE)
         return;
-    char *faults = cli_faults(inspection->nodes, inspection->found.count);
-    cli_say(status->cli, "%s: %s", status->key, faults);
+    while (inspection_state(&part->inspection) < INSPECTION_NO_QUORUM)
+        part++;
+    char *faults = cli_faults(part->inspection.nodes, part->inspection.found.count);
+    cli_say(status->cli, "%s: %s", part->key, faults);
     free(faults);
+}
+
+/* The key of a part: KEY, one of --and, or "KEY!3". */
+static const char *key_of(const struct cli *cli, size_t number)
+{
+    char *slot;
+    if (cli->lease.slots == 0)
+        return cli->keys.of[number].bytes;
+    if (asprintf(&slot, "%s!%zu", (const char *)cli->keys.of[0].bytes, number + 1) < 0)
+        slot = NULL;
+    return cli_need_memory(slot);
+}
+
+static void make_parts(struct status *status)
+{
+    const struct cli *cli = status->cli;
+    status->parts = cli->lease.slots > 0 ? cli->lease.slots : cli_keys_count(&cli->keys);
+    status->part = cli_need_memory(calloc(status->parts, sizeof(*status->part)));
+    for (size_t i = 0; i < status->parts; i++) {
+        status->part[i].status = status;
+        status->part[i].key = key_of(cli, i);
+    }
 }
 
 int cli_status(struct cli *cli, int argc, char **argv)
@@ -180,10 +322,13 @@ int cli_status(struct cli *cli, int argc, char **argv)
     static struct status status;
     const struct cli_option own[] = {
         {"watch", 0, CLI_FLAG, &status.watch},
+        CLI_SLOTS_OPTION(cli),
+        CLI_KEYS_OPTION(cli),
         {NULL, 0, CLI_FLAG, NULL},
     };
     status.cli = cli;
-    status.key = argv[cli_parse(cli, argc, argv, own)];
+    status.name = cli_keys_begin(&cli->keys, argv[cli_parse(cli, argc, argv, own)]);
+    make_parts(&status);
     status.redraw = status.watch && !cli->json && isatty(STDOUT_FILENO);
 
     struct cli_signals signals;
@@ -197,9 +342,10 @@ int cli_status(struct cli *cli, int argc, char **argv)
     if (status.failed) {
         exit_code = CLI_FAILED;
     } else if (signals.number == 0) {
-        cli_say_nodes(cli, status.inspection.nodes, status.inspection.found.count);
+        const struct inspection *first = &status.part[0].inspection;
+        cli_say_nodes(cli, first->nodes, first->found.count);
         report_failure(&status);
-        exit_code = exit_of(inspection_state(&status.inspection));
+        exit_code = exit_of(state_of(&status));
     }
     event_free(status.timer);
     cli_signals_end(&signals);

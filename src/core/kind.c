@@ -379,13 +379,17 @@ static bool read_value(const struct rl_kind *kind, enum rl_command command,
     return true;
 }
 
-/* {value, remaining milliseconds, readers} of a shared lock. */
+/* {value, remaining milliseconds, readers, depth} */
 static bool read_inspection(const struct rl_reply *reply, struct rl_answer *answer)
 {
     const struct rl_reply pair = {.type = RL_REPLY_ARRAY, .item = reply->item, .items = 2};
-    if (reply->items != 3 || reply->item[2].type != RL_REPLY_STRING)
+    const struct rl_reply *readers = &reply->item[2], *depth = &reply->item[3];
+    if (reply->items != 4 || readers->type != RL_REPLY_STRING ||
+        depth->type != RL_REPLY_INTEGER)
         return false;
-    answer->readers = (struct rl_word){reply->item[2].text, reply->item[2].len};
+    answer->readers = (struct rl_word){readers->text, readers->len};
+    if (depth->integer > 0 && depth->integer <= UINT32_MAX)
+        answer->depth = (uint32_t)depth->integer;
     return read_value(rl_kind_that_is(false, RL_FORM_KEY), RL_CMD_INSPECT, &pair, answer);
 }
 
@@ -507,7 +511,7 @@ static bool read_reply(const struct rl_kind *kind, enum rl_command command,
         return read_error(command, reply, ret_answer);
     if (command == RL_CMD_MARKER)
         return read_marker(reply, ret_answer);
-    if (command == RL_CMD_INSPECT && reply->type == RL_REPLY_ARRAY && reply->items > 2)
+    if (command == RL_CMD_INSPECT && reply->type == RL_REPLY_ARRAY)
         return read_inspection(reply, ret_answer);
     if (command == RL_CMD_INSPECT || command == RL_CMD_BREAK)
         kind = rl_kind_that_is(false, RL_FORM_KEY);

@@ -34,8 +34,10 @@ def _(quorum):
                    env=on(quorum)).expect(0)
     equal(json.loads(done.err)["kind"], "redisson", "kind")
     for server in quorum.servers:
-        server.call("HINCRBY", "k", JAVA, 1)
+        server.call("HINCRBY", "k", JAVA, 3)
         server.call("PEXPIRE", "k", 600000)
+    matches(redlock("status", *PATIENT, "k", env=on(quorum)).expect(0).out,
+            f"held by {JAVA} on 3 of 3 nodes.*, entered 3 times", "status")
     refused = redlock("run", "-n", *PATIENT, "--redisson", "k", "--", "true", env=on(quorum))
     refused.expect(75, err=f"held by {JAVA}")
     process = lab.start("run", "-w", "600s", *PATIENT, "--redisson", "k", "--", "true",

@@ -41,6 +41,23 @@ def _(quorum):
     redlock("release", *PATIENT, *ALL, env=on(quorum), text=token).expect(1)
 
 
+@case("status shows each key, and whether one lock has all of them")
+def _(quorum):
+    def status(*words):
+        found = redlock("status", "--json", *PATIENT, *words, env=on(quorum)).json()
+        return found["state"], found["held"], found["one_lock"]
+    equal(status(*ALL), ("free", 0, False), "free")
+    token = acquire(quorum).expect(0).out.strip()
+    equal(status(*ALL), ("held", 3, True), "held as one")
+    equal(status("--and", "plum", "fig"), ("held", 1, False), "with another key")
+    said = redlock("status", *PATIENT, *ALL, env=on(quorum)).expect(0).out
+    check("fig: held by" in said and "pear, apple, fig: held as one lock" in said, said)
+    redlock("break", *PATIENT, "--yes", "fig", env=on(quorum)).expect(0)
+    equal(status(*ALL), ("held", 2, False), "broken")
+    redlock("extend", *PATIENT, *ALL, env=on(quorum), text=token).expect(1)
+    equal(quorum.keys(), 0, "keys that are left")
+
+
 @case("one taken key refuses the whole lock, and is named")
 def _(quorum):
     quorum.occupy("fig")
