@@ -30,6 +30,7 @@
 #ifndef REDLOCK_HPP
 #define REDLOCK_HPP
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -229,6 +230,13 @@ class mutex
         return mine ? redlock_hold_fence(mine.get()) : 0;
     }
 
+    /* The slot of a semaphore; 0: it is none, or not locked. */
+    unsigned slot() const noexcept
+    {
+        const hold_ptr mine = find();
+        return mine ? redlock_hold_slot(mine.get()) : 0;
+    }
+
     /* Extends to `ttl` from now; 0: to the lock's own TTL. */
     void extend(std::chrono::milliseconds ttl = std::chrono::milliseconds(0))
     {
@@ -246,6 +254,7 @@ class mutex
 
   private:
     friend class scoped_lock;
+    friend class shared_mutex;
 
     /* Shared: a thread may query a hold while another thread unlocks it. */
     using hold_ptr = std::shared_ptr<redlock_hold>;
@@ -261,6 +270,23 @@ class mutex
         static std::atomic<std::uint64_t> threads{0};
         thread_local const std::uint64_t number = ++threads;
         return number;
+    }
+
+    /* Turns the writer that has this mutex into a reader that has the other one. */
+    void downgrade(mutex &reader)
+    {
+        const hold_ptr mine = find();
+        if (!mine)
+            throw error(REDLOCK_NOT_HELD);
+        const redlock_code code = redlock_hold_downgrade(mine.get());
+        if (code == REDLOCK_OK || code == REDLOCK_NO_QUORUM || code == REDLOCK_DENIED) {
+            std::scoped_lock guard(guard_, reader.guard_);
+            const auto same = [&mine](const owned &each) { return each.hold == mine; };
+            holds_.erase(std::find_if(holds_.begin(), holds_.end(), same));
+            reader.holds_.push_back({this_thread(), mine});
+        }
+        if (code != REDLOCK_OK)
+            throw error(*redlock_last_error());
     }
 
     bool keep(redlock_code code, redlock_hold *made)
@@ -432,6 +458,16 @@ class shared_mutex
         reader_.unlock();
     }
 
+    /*
+     * Turns the writer into a reader, without a gap; then unlock_shared() unlocks. Throws
+     * (NO_QUORUM, DENIED) if too few nodes extended the lock: it is a reader then, too,
+     * until its validity ends. After any other error it is as it was.
+     */
+    void unlock_and_lock_shared()
+    {
+        writer_.downgrade(reader_);
+    }
+
     /* The hold of the calling thread: lost(), valid(), fence(), extend(). */
     mutex &writer() noexcept
     {
@@ -500,7 +536,7 @@ class counting_semaphore
         mutex_.unlock();
     }
 
-    /* The hold of the calling thread: lost(), valid(), fence(), extend(). */
+    /* The hold of the calling thread: lost(), valid(), fence(), slot(), extend(). */
     mutex &hold() noexcept
     {
         return mutex_;
@@ -611,6 +647,15 @@ class guard
         if (!hold_)
             throw error(REDLOCK_NOT_HELD);
         if (redlock_hold_extend(hold_.get(), ttl.count()) != REDLOCK_OK)
+            throw error(*redlock_last_error());
+    }
+
+    /* Turns a writer into a reader; see redlock_hold_downgrade(). */
+    void downgrade()
+    {
+        if (!hold_)
+            throw error(REDLOCK_NOT_HELD);
+        if (redlock_hold_downgrade(hold_.get()) != REDLOCK_OK)
             throw error(*redlock_last_error());
     }
 

@@ -349,6 +349,17 @@ REDLOCK_API redlock_code redlock_unlock(redlock_hold *hold, unsigned how);
 REDLOCK_API redlock_code redlock_hold_extend(redlock_hold *hold, int64_t ttl_ms);
 
 /*
+ * Turns a writer into a reader without a gap, and waits for the result; see
+ * redlock_downgrade(). The hold stays the same; its token changes, so no other thread may
+ * read the token meanwhile. With NO_QUORUM and DENIED the hold is a reader's, too, until
+ * its old deadline.
+ * Errors: those of redlock_hold_extend(); BUSY also: its thread locked it more than once;
+ * BAD_OPTION (it is a reader's, has several keys, is a slot, or is in Redisson's layout),
+ * BAD_TOKEN (it was adopted, and its token is not one of this library), NO_MEMORY.
+ */
+REDLOCK_API redlock_code redlock_hold_downgrade(redlock_hold *hold);
+
+/*
  * The nodes' replies to the last acquire or extension of this lock, as redlock_explain().
  * 0: the hold has no lock, the client is closed, or the call is made in a callback or in a
  * forked child.
@@ -385,6 +396,9 @@ REDLOCK_API int64_t redlock_hold_valid_ms(const redlock_hold *hold);
 
 /* The fencing token of this owner; see redlock_fence(). Each owner has its own. */
 REDLOCK_API int64_t redlock_hold_fence(const redlock_hold *hold);
+
+/* The slot of a semaphore that this owner has, or had, from 1 on; 0: it is none. */
+REDLOCK_API unsigned redlock_hold_slot(const redlock_hold *hold);
 
 /* The token as it is on the nodes: the token of this process. */
 REDLOCK_API const char *redlock_hold_token(const redlock_hold *hold);

@@ -69,11 +69,12 @@ void rl_hold_delete(redlock_hold *hold)
 }
 
 void rl_hold_attach(redlock_hold *hold, struct rl_process_lease *lease, int64_t fence,
-                    const char *token)
+                    unsigned slot, const char *token)
 {
     hold->lease = lease;
     hold->code = REDLOCK_OK;
     hold->fence = fence;
+    hold->slot = slot;
     memcpy(hold->token, token, sizeof(hold->token));
     atomic_store(&hold->lost, false);
 }
@@ -135,6 +136,11 @@ int64_t redlock_hold_valid_ms(const redlock_hold *hold)
 int64_t redlock_hold_fence(const redlock_hold *hold)
 {
     return hold->fence;
+}
+
+unsigned redlock_hold_slot(const redlock_hold *hold)
+{
+    return hold->slot;
 }
 
 const char *redlock_hold_token(const redlock_hold *hold)

@@ -22,6 +22,7 @@ struct redlock_hold {
     atomic_bool lost;
     _Atomic int64_t boot, unslewed; /* its deadline: struct rl_until */
     int64_t fence;
+    unsigned slot;
     char token[REDLOCK_TOKEN_MAX + 1];
     redlock_code why;          /* for on_lost */
     bool in_callback;          /* on_lost is running */
@@ -60,7 +61,7 @@ void rl_hold_delete(redlock_hold *hold);
 
 /* Gives the process lease to the hold; takes it from the hold. */
 void rl_hold_attach(redlock_hold *hold, struct rl_process_lease *lease, int64_t fence,
-                    const char *token);
+                    unsigned slot, const char *token);
 void rl_hold_detach(redlock_hold *hold);
 
 /* Sets the deadline that other threads read. */

@@ -14,6 +14,7 @@ struct rl_extension {
     struct rl_process_lease *lease;
     redlock_hold *hold;
     int64_t ttl_ms;
+    bool downgrades;
 };
 
 static void advance_key(struct rl_key *key);
@@ -41,7 +42,7 @@ static void set_owner(struct rl_process_lease *lease, redlock_hold *owner)
     if (!owner)
         return;
     rl_hold_set_deadline(owner, lease->until);
-    rl_hold_attach(owner, lease, fence, lease->token);
+    rl_hold_attach(owner, lease, fence, lease->slot, lease->token);
 }
 
 /* The loop owner frees it. */
@@ -321,6 +322,29 @@ static void on_released(redlock_lease *handle, const redlock_result *result, voi
 
 /* --- extending --- */
 
+/* A reader has a key of its own; the next waiter of the former one wants to write. */
+static redlock_code begin_downgrade(struct rl_process_lease *lease)
+{
+    struct rl_key *former = lease->key;
+    struct rl_key *own = rl_key_get(&lease->leases->keys, former->of, former->count, true);
+    if (!own)
+        return rl_fail_by_code(REDLOCK_NO_MEMORY);
+    redlock_code code = redlock_downgrade(lease->handle, on_extended, lease);
+    if (code != REDLOCK_OK) {
+        rl_key_retire(own);
+        return code;
+    }
+    rl_key_detach(former);
+    rl_key_schedule(former);
+    lease->key = own;
+    rl_key_attach(own, lease, NULL);
+    lease->options.shared = true;
+    lease->handoffs_max = 0;
+    snprintf(lease->token, sizeof(lease->token), "%s", redlock_token(lease->handle));
+    rl_hold_attach(lease->owner, lease, lease->owner->fence, 0, lease->token);
+    return REDLOCK_OK;
+}
+
 static void begin_extension(struct rl_loop_owner *loop, struct rl_job *job)
 {
     struct rl_extension *extension = (struct rl_extension *)job;
@@ -333,7 +357,9 @@ static void begin_extension(struct rl_loop_owner *loop, struct rl_job *job)
         end_extension(lease, REDLOCK_NOT_HELD);
         return;
     }
-    code = redlock_extend(lease->handle, extension->ttl_ms, on_extended, lease);
+    code = extension->downgrades
+               ? begin_downgrade(lease)
+               : redlock_extend(lease->handle, extension->ttl_ms, on_extended, lease);
     if (code == REDLOCK_OK && extension->ttl_ms > 0)
         lease->options.ttl_ms = extension->ttl_ms;
     note_validity(lease); /* a shorter TTL counts at once */
@@ -344,18 +370,25 @@ static void begin_extension(struct rl_loop_owner *loop, struct rl_job *job)
     end_extension(lease, code == REDLOCK_NOT_HELD ? REDLOCK_EXPIRED : code);
 }
 
-redlock_code rl_process_lease_extend(struct rl_process_lease *lease, int64_t ttl_ms)
+static redlock_code extend(struct rl_process_lease *lease, struct rl_extension extension)
 {
-    struct rl_extension extension = {
-        .call.job.run = begin_extension,
-        .lease = lease,
-        .hold = lease->owner,
-        .ttl_ms = ttl_ms,
-    };
+    extension.call.job.run = begin_extension;
+    extension.lease = lease;
+    extension.hold = lease->owner;
     if (lease->extension)
         return rl_fail(REDLOCK_BUSY, "another thread is extending this lock");
     lease->extension = &extension;
     return rl_loop_owner_call(loop_of(lease), &extension.call);
+}
+
+redlock_code rl_process_lease_extend(struct rl_process_lease *lease, int64_t ttl_ms)
+{
+    return extend(lease, (struct rl_extension){.ttl_ms = ttl_ms});
+}
+
+redlock_code rl_process_lease_downgrade(struct rl_process_lease *lease)
+{
+    return extend(lease, (struct rl_extension){.downgrades = true});
 }
 
 /* --- acquiring --- */
@@ -396,6 +429,7 @@ static void on_success(struct rl_process_lease *lease, struct rl_key_waiter *wai
 {
     struct rl_key_waiter *next_waiter = find_next_waiter(lease);
     lease->fence = redlock_fence(lease->handle);
+    lease->slot = redlock_slot(lease->handle);
     snprintf(lease->token, sizeof(lease->token), "%s", redlock_token(lease->handle));
     if (waiter)
         give(lease, waiter);

@@ -40,6 +40,7 @@ struct rl_process_lease {
     redlock_lock_options options;    /* those of the acquire; ttl_ms follows extensions */
     unsigned handoffs, handoffs_max; /* in a row */
     int64_t fence;                   /* of its first owner */
+    unsigned slot;
     char token[REDLOCK_TOKEN_MAX + 1];
     struct rl_until until;
     redlock_hold *owner;
@@ -66,6 +67,9 @@ bool rl_process_lease_has_left(const struct rl_process_lease *lease,
 
 /* For the owner: extends the lock to `ttl_ms` from now, and waits for the result. */
 redlock_code rl_process_lease_extend(struct rl_process_lease *lease, int64_t ttl_ms);
+
+/* The same by the lease's own TTL, and turns the owner into a reader. */
+redlock_code rl_process_lease_downgrade(struct rl_process_lease *lease);
 
 /*
  * The owner gives up the lock: it goes to the next waiter, or is released. Waits until the

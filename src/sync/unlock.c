@@ -117,7 +117,7 @@ void rl_unlock_undo(redlock_hold *hold)
 
 /* --- extending --- */
 
-redlock_code redlock_hold_extend(redlock_hold *hold, int64_t ttl_ms)
+static redlock_code extend(redlock_hold *hold, int64_t ttl_ms, bool downgrades)
 {
     if (!hold)
         return rl_fail(REDLOCK_NOT_HELD, "the hold is NULL");
@@ -126,8 +126,23 @@ redlock_code redlock_hold_extend(redlock_hold *hold, int64_t ttl_ms)
     if (code != REDLOCK_OK)
         return code;
     rl_loop_owner_lock(loop);
-    code = hold->code == REDLOCK_OK ? rl_process_lease_extend(hold->lease, ttl_ms)
-                                    : fail_by_code(hold->code);
+    if (hold->code != REDLOCK_OK)
+        code = fail_by_code(hold->code);
+    else if (downgrades && rl_hold_uses(hold).levels > 1)
+        code = fail_by_code(REDLOCK_BUSY);
+    else
+        code = downgrades ? rl_process_lease_downgrade(hold->lease)
+                          : rl_process_lease_extend(hold->lease, ttl_ms);
     rl_loop_owner_unlock(loop);
     return code;
+}
+
+redlock_code redlock_hold_extend(redlock_hold *hold, int64_t ttl_ms)
+{
+    return extend(hold, ttl_ms, false);
+}
+
+redlock_code redlock_hold_downgrade(redlock_hold *hold)
+{
+    return extend(hold, REDLOCK_AUTO, true);
 }

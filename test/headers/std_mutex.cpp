@@ -444,7 +444,37 @@ void read_and_written()
     });
     lock.unlock();
     check(mutex.try_lock(), "the reader has gone");
-    mutex.unlock();
+    mutex.unlock_and_lock_shared();
+    in_threads(1, [&](int) {
+        check(!mutex.try_lock(), "no writer beside what has become a reader");
+        std::shared_lock other(mutex, 10s);
+        check(other.owns_lock(), "but another reader");
+    });
+    mutex.unlock_shared();
+    expect_error(REDLOCK_NOT_HELD, [&] { mutex.unlock_and_lock_shared(); });
+    redlock::guard guard(nodes, {"shared"}, std::try_to_lock);
+    check(guard.owns_lock(), "all have gone");
+    guard.downgrade();
+    expect_error(REDLOCK_BAD_OPTION, [&] { guard.downgrade(); });
+}
+
+void slots()
+{
+    redlock::client nodes(uris, patient());
+    redlock::counting_semaphore three(nodes, "slots", 3);
+    std::atomic<int> inside{0};
+    in_threads(8, [&](int) {
+        three.acquire();
+        check(++inside <= 3, "at most three");
+        const unsigned slot = three.hold().slot();
+        check(slot >= 1 && slot <= 3, "a slot of three");
+        inside--;
+        three.release();
+    });
+    check(three.try_acquire() && three.try_acquire() && three.try_acquire(), "all three");
+    check(!three.try_acquire(), "and no more");
+    for (int i = 0; i < 3; i++)
+        three.release();
 }
 
 /* lost() and valid() of the outer owner must not tell of the inner one's lock. */
@@ -484,6 +514,7 @@ const test_case cases[] = {
     {"it is locked again", locked_again},
     {"it is lost and locked again", lost_and_locked_again},
     {"it is read and written", read_and_written},
+    {"three have a slot each", slots},
     {"an invalid call throws", what_cannot_be_done},
 };
 

@@ -119,6 +119,78 @@ Test(sync_shared, a_reader_that_wants_to_write_is_refused_at_once)
     unlock(hold);
 }
 
+static void *read_once(void *arg)
+{
+    redlock_hold *hold;
+    *(redlock_code *)arg = redlock_try_lock(quorum.sync, "job", 3, &reader, &hold);
+    if (*(redlock_code *)arg == REDLOCK_OK)
+        unlock(hold);
+    return NULL;
+}
+
+/* The next writer of the process then waits on the nodes, and a reader may come in. */
+Test(sync_shared, a_writer_becomes_a_reader)
+{
+    pthread_t other_writer, other_reader;
+    redlock_code code = REDLOCK_TAKEN;
+    bool reads = true;
+    redlock_hold *hold = lock(&writer), *again = NULL;
+    cr_assert_eq(redlock_hold_token(hold)[0], 'p');
+    cr_assert_eq(redlock_hold_downgrade(hold), REDLOCK_OK);
+    cr_assert_eq(redlock_hold_token(hold)[0], 's');
+    cr_assert(has_readers(1));
+    cr_assert_eq(pthread_create(&other_reader, NULL, read_once, &code), 0);
+    pthread_join(other_reader, NULL);
+    cr_assert_eq(code, REDLOCK_OK);
+    cr_assert_eq(redlock_lock(quorum.sync, "job", 3, &writer, &again),
+                 REDLOCK_WOULD_DEADLOCK);
+    cr_assert_eq(redlock_hold_downgrade(hold), REDLOCK_BAD_OPTION, "it reads already");
+    cr_assert_eq(redlock_hold_extend(hold, 0), REDLOCK_OK);
+
+    cr_assert_eq(pthread_create(&other_writer, NULL, write, &reads), 0);
+    SYNC_QUORUM_UNTIL(servers_int(&quorum.servers, 0, 1, "EXISTS job!intent"));
+    reads = false;
+    unlock(hold);
+    pthread_join(other_writer, NULL);
+    SYNC_QUORUM_UNTIL(servers_keys(&quorum.servers) == 0);
+}
+
+static void *wait_to_write(void *arg)
+{
+    redlock_hold *hold = lock(&writer);
+    *(bool *)arg = true;
+    unlock(hold);
+    return NULL;
+}
+
+Test(sync_shared, a_writer_that_waits_for_one_that_becomes_a_reader)
+{
+    pthread_t thread;
+    bool wrote = false;
+    redlock_hold *hold = lock(&writer);
+    cr_assert_eq(pthread_create(&thread, NULL, wait_to_write, &wrote), 0);
+    cr_assert_eq(redlock_hold_downgrade(hold), REDLOCK_OK);
+    SYNC_QUORUM_UNTIL(servers_int(&quorum.servers, 0, 1, "EXISTS job!intent"));
+    cr_assert_not(wrote);
+    unlock(hold);
+    pthread_join(thread, NULL);
+    cr_assert(wrote);
+    SYNC_QUORUM_UNTIL(servers_keys(&quorum.servers) == 0);
+}
+
+Test(sync_shared, what_is_locked_twice_or_unlocked_does_not_become_a_readers)
+{
+    writer.recursive = true;
+    redlock_hold *hold = lock(&writer);
+    cr_assert_eq(lock(&writer), hold);
+    cr_assert_eq(redlock_hold_downgrade(hold), REDLOCK_BUSY);
+    unlock(hold);
+    cr_assert_eq(redlock_unlock(hold, REDLOCK_CONFIRM), REDLOCK_OK);
+    cr_assert_eq(redlock_hold_downgrade(hold), REDLOCK_NOT_HELD);
+    cr_assert_eq(redlock_hold_downgrade(NULL), REDLOCK_NOT_HELD);
+    redlock_hold_free(hold);
+}
+
 Test(sync_shared, locked_again)
 {
     reader.recursive = writer.recursive = true;
