@@ -1,4 +1,4 @@
--- part: reads before, entry, own, waits; sets awaited, call_next
+-- part: reads before, entry, own, waits; sets awaited, call_next, queues
 -- A release notifies the first waiters of each key. A set that leaves the queue of a key, and
 -- did not get all its keys, notifies the next waiter of that key, if the key is free.
 local function call_next(name, waits)
@@ -6,9 +6,14 @@ local function call_next(name, waits)
   -- with notify.lua
   return awaited
 end
-local awaited = false
-for _, mine in ipairs(own) do
-  awaited = call_next(mine, waits) or awaited
+local awaited, queues = false, {}
+for i, mine in ipairs(own) do
+  queues[i] = mine .. '!queue'
+end
+if own[1] and redis.call('EXISTS', unpack(queues)) > 0 then
+  for _, mine in ipairs(own) do
+    awaited = call_next(mine, waits) or awaited
+  end
 end
 if before then
   redis.pcall('ZREM', before .. '!queue', entry)

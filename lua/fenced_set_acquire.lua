@@ -8,8 +8,8 @@ if not marked then
 end
 -- with late.lua
 -- with reserve.lua
--- with look_at_set.lua
-if at or own[1] then
+if redis.call('EXISTS', unpack(KEYS, 1, count)) > 0 then
+  -- with look_at_set.lua
   at, value = at or 1, value or ARGV[1]
   local key = KEYS[at]
   -- with held.lua

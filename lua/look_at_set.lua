@@ -1,13 +1,23 @@
--- part: reads count; sets at, own, value
+-- part: reads count; sets at, own, strings, texts, value
 -- Which of the first `count` keys hold the token, and what the first other taken one holds.
--- A key of another type than a string is another owner's, too.
-local own, at, value = {}, nil, nil
-for i = 1, count do
-  local key = KEYS[i]
-  -- with look.lua
-  if found == ARGV[1] then
-    own[#own + 1] = key
-  elseif found and not at then
-    at, value = i, found
+-- A key of another type than a string, which MGET takes for a missing one, is another owner's, too.
+local own, at, value, strings = {}, nil, nil, 0
+local texts = redis.call('MGET', unpack(KEYS, 1, count))
+for i, text in ipairs(texts) do
+  if text == ARGV[1] then
+    own[#own + 1] = KEYS[i]
+  elseif text and not at then
+    at, value = i, text
+  end
+  strings = text and strings + 1 or strings
+end
+if strings < count and redis.call('EXISTS', unpack(KEYS, 1, count)) > strings then
+  for i = 1, at or count do
+    local key = KEYS[i]
+    -- with look.lua
+    if found and found ~= ARGV[1] then
+      at, value = i, found
+      break
+    end
   end
 end

@@ -2,8 +2,8 @@
 -- Returns 1: the token is stored at all keys. If a key is taken, nothing is stored: then
 -- {value, pttl, n} of the first such key, the n-th.
 local count = #KEYS
--- with look_at_set.lua
-if at or own[1] then
+if redis.call('EXISTS', unpack(KEYS)) > 0 then
+  -- with look_at_set.lua
   at, value = at or 1, value or ARGV[1]
   return {string.sub(value, 1, 128), redis.call('PTTL', KEYS[at]), at}
 end

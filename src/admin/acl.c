@@ -26,6 +26,8 @@ static const struct {
     {"DEL", RL_TO_LOCK, {KEY}},
     {"EVAL", RL_TO_LOCK, {"return 0", "1", KEY}},
     {"EVALSHA", RL_TO_LOCK, {"0000000000000000000000000000000000000000", "1", KEY}},
+    {"MGET", RL_TO_LOCK_SETS, {KEY}},
+    {"EXISTS", RL_TO_LOCK_SETS, {KEY}},
     {"TIME", RL_TO_TELL_TIME, {NULL}},
     {"ZADD", RL_TO_WAIT, {KEY, "XX", "1", "-"}},
     {"ZRANGE", RL_TO_WAIT, {KEY, "0", "1"}},
@@ -89,8 +91,13 @@ static size_t list_rights(unsigned uses, struct rl_acl_right ret_right[RL_ACL_RI
             if (kind[i].script[text] && is_used(kind[i].form, uses))
                 add_calls(&list, kind[i].script[text]);
     add(&list, "TIME", 4);
-    if (uses & REDLOCK_ACL_REDISSON) /* under pcall() */
+    if (uses & REDLOCK_ACL_REDISSON) { /* under pcall(): an extension, and an inspection */
         add(&list, "HEXISTS", 7);
+        add(&list, "TYPE", 4);
+        add(&list, "HLEN", 4);
+        add(&list, "HKEYS", 5);
+        add(&list, "HGETALL", 7);
+    }
     return list.count;
 }
 

@@ -99,6 +99,11 @@ static bool lacks_time(const struct rl_health_context *all, unsigned node, char 
     return lacks_either(all, node, RL_TO_TELL_TIME, detail);
 }
 
+static bool refuses_sets(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    return lacks_either(all, node, RL_TO_LOCK_SETS, detail);
+}
+
 static bool cannot_notify(const struct rl_health_context *all, unsigned node, char *detail)
 {
     return lacks_either(all, node, RL_TO_WAIT, detail);
@@ -299,6 +304,9 @@ static const struct rl_rule rules[] = {
      "corrects it ends locks early: let NTP set the clock before Redis starts"},
     {"no_time", REDLOCK_WARNING, RL_ANY_USE, 0, lacks_time,
      "the node's clock cannot be compared: grant the user the right to TIME"},
+    {"no_sets", REDLOCK_WARNING, RL_ANY_USE, 0, refuses_sets,
+     "the node refuses locks of several keys: grant the rights that redlock check --acl "
+     "prints"},
     {"no_calls", REDLOCK_WARNING, RL_ANY_USE, 0, cannot_notify,
      "the node cannot notify waiters, so they poll for the lock: grant the rights that "
      "redlock check --acl prints"},

@@ -18,7 +18,7 @@
 /*
  * What a command is for: to lock, to compare clocks (TIME), or to queue and notify waiters.
  */
-enum rl_purpose { RL_TO_LOCK, RL_TO_TELL_TIME, RL_TO_WAIT };
+enum rl_purpose { RL_TO_LOCK, RL_TO_LOCK_SETS, RL_TO_TELL_TIME, RL_TO_WAIT };
 
 /* One command that a client needs, and the fault that the node reported for it. */
 struct rl_acl_right {

@@ -303,13 +303,17 @@ def _():
             quorum[2].call("ACL", "SETUSER", "me", "-" + name)
             expect(quorum, WARNINGS, [[], [], ["no_calls"]], f"^{name}$", *prefix, env=env)
             quorum[2].call("ACL", "SETUSER", "me", "+" + name)
+        for name in ("MGET", "EXISTS"):
+            quorum[2].call("ACL", "SETUSER", "me", "-" + name)
+            expect(quorum, WARNINGS, [[], [], ["no_sets"]], f"^{name}$", *prefix, env=env)
+            quorum[2].call("ACL", "SETUSER", "me", "+" + name)
         quorum[2].call("ACL", "SETUSER", "me", "resetchannels", "&other:*")
         expect(quorum, WARNINGS, [[], [], ["no_calls"]], "^PUBLISH$", *prefix, env=env)
         quorum[2].call("ACL", "SETUSER", "me", "&lock:*", "-config")
         found = expect(quorum, FIT, [[], [], ["fsync_unknown"]], "", *prefix, "--strict", env=env)
         equal(found["nodes"][2]["fsync"], None, "fsync")
         quorum[2].call("ACL", "SETUSER", "me", "+config")
-        expect(quorum, NO_QUORUM, [["no_right", "no_calls"]] * 3, "other:", "--prefix", "other:", env=env)
+        expect(quorum, NO_QUORUM, [["no_right", "no_sets", "no_calls"]] * 3, "other:", "--prefix", "other:", env=env)
 
 
 @case("a command that was renamed away")

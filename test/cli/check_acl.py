@@ -45,6 +45,8 @@ def story(quorum):
     step("status", "status", "k", said="on [23] of 3 nodes, for another 1?[0-9.]+ s")
     step("extend", "extend", "-t", "60s", "k")
     step("release", "release", "k")
+    env["REDLOCK_TOKEN"] = step("set", "acquire", "-n", "--and", "l", "k") or "none"
+    step("set", "release", "--and", "l", "k")
     step("run", "run", "-n", "k", "true")
     step("fence", "run", "-n", "-t", "20s", "--fence", "k", "true")
     step("read", "run", "--shared", "-n", "k", "true", said="^$")
@@ -66,7 +68,7 @@ def _():
         needed = {
             "+info": "acquire", "+set": "acquire", "+eval": "status", "+get": "status",
             "+pttl": "status", "+del": "release", "+pexpire": "extend", "+evalsha": "watch",
-            "+time": "check",
+            "+time": "check", "+exists": "set", "+mget": "set",
         }
         to_read = {"+zadd", "+zrange"}
         to_wait = to_read | {"+zrem", "+zscore", "+publish"}

@@ -73,6 +73,10 @@ static const char *const words[] = {"",
 /* Small letters stand for words of their kind. */
 static const char *const shapes[] = {
     "GET k",
+    "MGET k",
+    "MGET k x q k",
+    "EXISTS k",
+    "EXISTS k x k q",
     "SET k v",
     "SET k v PX t",
     "SET k v NX PX t",

@@ -34,6 +34,8 @@ static const struct command commands[] = {
     {NAME("pttl"), command_pttl, 2, 0},
     {NAME("pexpire"), command_pexpire, -3, WRITES},
     {NAME("del"), command_del, -2, WRITES},
+    {NAME("exists"), command_exists, -2, 0},
+    {NAME("mget"), command_mget, -2, 0},
     {NAME("type"), command_type, 2, 0},
     {NAME("zrange"), command_zrange, -4, 0},
     {NAME("zrem"), command_zrem, -3, WRITES},

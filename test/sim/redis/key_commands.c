@@ -20,6 +20,26 @@ void command_get(struct call *call)
         reply_bulk(call->out, bytes_word(&key->string));
 }
 
+void command_mget(struct call *call)
+{
+    reply_array(call->out, call->words - 1);
+    for (size_t i = 1; i < call->words; i++) {
+        const struct key *key = call_key(call, i);
+        if (key && key->type == KEY_STRING)
+            reply_bulk(call->out, bytes_word(&key->string));
+        else
+            reply_nil(call->out);
+    }
+}
+
+void command_exists(struct call *call)
+{
+    int64_t found = 0;
+    for (size_t i = 1; i < call->words; i++)
+        found += call_key(call, i) != NULL;
+    reply_integer(call->out, found);
+}
+
 /* The options of SET that are simulated. */
 struct set_options {
     bool nx, xx;
