@@ -176,10 +176,15 @@ class Workshop:
 
     def judge(self, numbered):
         number, mutation = numbered
-        program = self.make(mutation, f"mutant-{number}")
-        seed, what = play_until(program, self.seeds, mutation["breaks"])
         row = {"rule": mutation["rule"], "mutation": mutation["name"], "invariant": None,
-               "seed": seed, "seeds_tried": seed or self.seeds, "found": False, "why": None}
+               "seed": None, "seeds_tried": 0, "found": False, "why": None}
+        try:
+            program = self.make(mutation, f"mutant-{number}")
+        except SystemExit as failed:
+            row["why"] = f"it cannot be built: {failed}"
+            return row
+        seed, what = play_until(program, self.seeds, mutation["breaks"])
+        row["seed"], row["seeds_tried"] = seed, seed or self.seeds
         if not seed:
             row["why"] = f"not found: {what}"
             return row
