@@ -66,6 +66,8 @@ VERBS = {
                    figure=r'"(acquisitions)": (\d+), "losses"')],
     "jobs": [Row("jobs --runs 5", figure=r"^(\w+ +\d+ of \d+ runs .*)$")],
     "kinds": [Row("kinds --only mixed --seconds 10", figure=r"^mixed +(.*violations)$")],
+    "fairness": [Row("fairness --only philosophers --seconds 3",
+                     figure=r"(least_served_share [\d.]+)")],
     "redisson": [Row("redisson --alternations 50", figure=r"^(wake_p50_ms +[\d.]+)",
                      unless=r"^(redisson is skipped[,:].*)$")],
     "tsan": [Row("tsan 2", figure=STRESS)],

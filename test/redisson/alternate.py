@@ -4,8 +4,9 @@
 
 Both lock the key again and again. In the lock each makes one and the same directory, so an
 overlap cannot stay unseen. Prints how often the lock went from one to the other, how many
-overlaps there were, and how soon Redisson had the lock after a command had ended. It takes
-Java and Maven; without them it is skipped.
+overlaps there were, and how soon Redisson had the lock after a command had ended. Then it tries
+what docs/kinds.md says of Redisson's other locks. It takes Java and Maven; without them it is
+skipped.
 """
 import argparse
 import json
@@ -21,6 +22,7 @@ import threading
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "test/cli"))
+import combine  # noqa: E402
 import lab  # noqa: E402
 
 SOURCE = pathlib.Path(__file__).resolve().parent
@@ -46,6 +48,16 @@ def install():
     return done.returncode == 0
 
 
+def listening(quorum):
+    """The environment; Redisson has no unix sockets."""
+    ports = [server.listen() for server in quorum.servers]
+    return {"REDLOCK_NODES": ",".join(f"redis://127.0.0.1:{port}" for port in ports)}
+
+
+def java_words(*words):
+    return ["java", "-cp", f"{BUILT}/target/classes:{BUILT}/lib/*", *words]
+
+
 class Java:
     """Redisson's side; a thread counts what it prints."""
 
@@ -53,7 +65,7 @@ class Java:
         self.changes = self.overlaps = self.locks = 0
         self.wakes = []
         self.process = lab.spawn(
-            ["java", "-cp", f"{BUILT}/target/classes:{BUILT}/lib/*", "Alternate", folder, "job"],
+            java_words("Alternate", folder, "job"),
             env=lab.environment(env), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         lab.equal(self.process.stdout.readline().strip(), "ready", "what Redisson's side says")
         self.reader = threading.Thread(target=self.read)
@@ -77,8 +89,7 @@ class Java:
 
 def play(quorum, alternations):
     folder = tempfile.mkdtemp(dir=lab.folder)
-    ports = [server.listen() for server in quorum.servers]
-    env = {"REDLOCK_NODES": ",".join(f"redis://127.0.0.1:{port}" for port in ports)}
+    env = listening(quorum)
     java = Java(folder, env)
     ours = overlaps = 0
     while java.changes < alternations:
@@ -92,6 +103,17 @@ def play(quorum, alternations):
     return {"redlock": ours, "redisson": java.locks, "alternations": java.changes,
             "overlaps": overlaps + java.overlaps,
             "wake_p50_ms": statistics.median(java.wakes)}
+
+
+def try_others(quorum):
+    """How many cases are not as docs/kinds.md says."""
+    env, wrong = listening(quorum), 0
+    java = combine.Java(java_words("Combine"), env)
+    for name, is_so in combine.combine(quorum, java, env):
+        print("ok" if is_so else "not ok", "-", name, flush=True)
+        wrong += not is_so
+    java.end()
+    return wrong
 
 
 def main():
@@ -108,6 +130,8 @@ def main():
         try:
             with lab.Quorum(5) as quorum:
                 seen = play(quorum, options.alternations)
+            with lab.Quorum(5) as quorum:
+                seen["wrong_cases"] = try_others(quorum)
         finally:
             lab.kill_what_is_left()
     for name, value in seen.items():
@@ -117,7 +141,7 @@ def main():
     is_slow = seen["wake_p50_ms"] > WAKE_MS
     if is_slow:
         print(f"wake_p50_ms: missed, at most {WAKE_MS}")
-    return int(seen["overlaps"] > 0 or is_slow)
+    return int(seen["overlaps"] > 0 or seen["wrong_cases"] > 0 or is_slow)
 
 
 if __name__ == "__main__":
