@@ -90,6 +90,7 @@ typedef struct redlock_inspection {
     const redlock_node *const *nodes;
     size_t count;
     unsigned readers; /* of a shared lock: how many q nodes have, of the first 30 of each */
+    const char *const *reader; /* ... and their tokens; NULL: none, or no memory */
     /* in Redisson's layout: how often its owner has locked it, by one of `agreeing`; or 0
      */
     unsigned depth;

@@ -315,6 +315,9 @@ typedef enum redlock_verdict {
 REDLOCK_API const char *redlock_verdict_name(redlock_verdict verdict);
 REDLOCK_API const char *redlock_verdict_text(redlock_verdict verdict);
 
+/* The value of a node where a writer that waits keeps a reader out. */
+#define REDLOCK_WAITING_WRITER "a waiting writer"
+
 /* The state of one node, or its reply. Strings live as long as the client. */
 typedef struct redlock_node {
     const char *uri; /* without the password */

@@ -56,36 +56,59 @@ static bool has_reader(const struct readers *readers, const char *token)
     return false;
 }
 
+/* The nodes that have this reader. */
+static rl_node_set nodes_with(const struct inspection *inspection, unsigned n,
+                              const char *token)
+{
+    rl_node_set nodes = 0;
+    for (unsigned i = 0; i < n; i++)
+        if (has_reader(&inspection->readers[i], token))
+            nodes |= rl_bit(i);
+    return nodes;
+}
+
 /*
- * The order of the readers differs from node to node. So the reader that most nodes have
- * becomes the value of each of them.
+ * Counts the readers that q nodes have; writes them to `reader`, if that is not NULL. Their
+ * order differs from node to node. So the reader that most nodes have becomes the value of
+ * each of them.
  */
-static void count_readers(struct inspection *inspection, redlock_inspection *report)
+static unsigned count_readers(struct inspection *inspection, const char **reader)
 {
     const redlock_client *client = rl_client_of(&inspection->task);
     const char *most = NULL;
     rl_node_set found = 0;
+    unsigned count = 0;
     for (unsigned i = 0; i < client->nodes.n; i++)
         for (size_t r = 0; r < inspection->readers[i].count; r++) {
             const char *token = inspection->readers[i].token[r];
-            rl_node_set nodes = 0;
-            for (unsigned j = 0; j < client->nodes.n; j++)
-                if (has_reader(&inspection->readers[j], token))
-                    nodes |= rl_bit(j);
-            report->readers += rl_first(nodes) == i && rl_count(nodes) >= client->nodes.q;
+            rl_node_set nodes = nodes_with(inspection, client->nodes.n, token);
             if (rl_count(nodes) > rl_count(found)) {
                 found = nodes;
                 most = token;
             }
+            if (rl_first(nodes) != i || rl_count(nodes) < client->nodes.q)
+                continue;
+            if (reader)
+                reader[count] = token;
+            count++;
         }
     for (; found; found &= found - 1)
         strcpy(inspection->value[rl_first(found)], most);
+    return count;
+}
+
+/* An array for all readers of all nodes. NULL: there are none, or no memory. */
+static const char **new_readers(const struct inspection *inspection, unsigned n)
+{
+    size_t count = 0;
+    for (unsigned i = 0; i < n; i++)
+        count += inspection->readers[i].count;
+    return count > 0 ? malloc(count * sizeof(char *)) : NULL;
 }
 
 static void summarize(struct inspection *inspection, redlock_inspection *report)
 {
     const redlock_client *client = rl_client_of(&inspection->task);
-    count_readers(inspection, report);
     report->remaining_ms = rl_free_in(inspection->ballot, client->nodes.n, client->nodes.q);
     for (unsigned i = 0; i < client->nodes.n; i++) {
         report->free += inspection->ballot[i].vote == RL_VOTE_GONE;
@@ -114,16 +137,20 @@ static void finish(struct inspection *inspection, redlock_code code)
         .nodes = each,
         .count = client->nodes.n,
     };
+    const char **reader = new_readers(inspection, client->nodes.n);
     rl_client_note_absent(client, inspection->ballot, false);
+    report.readers = count_readers(inspection, reader);
+    report.reader = reader;
     summarize(inspection, &report);
     for (unsigned i = 0; i < client->nodes.n; i++) {
         rl_client_describe(client, i, &inspection->ballot[i], inspection->value[i],
                            &nodes[i]);
         each[i] = &nodes[i];
     }
-    rl_task_end(&inspection->task);
+    rl_task_end(&inspection->task); /* its memory stays until the callback has returned */
     if (inspection->callback)
         inspection->callback(client, &report, inspection->arg);
+    free(reader);
     rl_loop_called_back(&client->loop);
 }
 

@@ -10,7 +10,17 @@ void inspection_take(redlock_client *client, const redlock_inspection *found, vo
     inspection->found = *found;
     for (size_t i = 0; i < found->count; i++)
         inspection->nodes[i] = *found->nodes[i];
+    inspection->readers = 0;
+    for (size_t i = 0; found->reader && i < found->readers && i < INSPECTION_READERS; i++)
+        strcpy(inspection->reader[inspection->readers++], found->reader[i]);
+    inspection->found.reader = NULL; /* it ends with this call */
     inspection->done = true;
+}
+
+const char *inspection_label(const char *token)
+{
+    const char *at = strchr(token, '@');
+    return at ? at + 1 : token;
 }
 
 enum inspection_state inspection_state(const struct inspection *inspection)
@@ -70,16 +80,25 @@ void inspection_print_nodes(const struct cli *cli, const struct inspection *insp
         print_node(cli, &inspection->nodes[i], width, word_for_held);
 }
 
+static json_t *reading_json(const struct inspection *inspection)
+{
+    json_t *reading = json_array();
+    for (size_t i = 0; i < inspection->readers; i++)
+        json_array_append_new(reading,
+                              cli_json_text(inspection_label(inspection->reader[i])));
+    return reading;
+}
+
 json_t *inspection_json(const struct inspection *inspection, const char *key)
 {
     const redlock_inspection *found = &inspection->found;
     const redlock_node *holder = cli_holder(inspection->nodes, found->count);
     return json_pack(
-        "{s:o, s:s, s:o, s:i, s:i, s:o, s:i, s:i, s:i, s:i, s:o}", "key",
+        "{s:o, s:s, s:o, s:i, s:o, s:i, s:o, s:i, s:i, s:i, s:i, s:o}", "key",
         cli_json_text(key), "state", inspection_name(inspection_state(inspection)),
         "holder", holder ? cli_json_text(holder->holder) : json_null(), "readers",
-        found->readers, "depth", found->depth, "remaining_ms",
-        cli_json_known(holder ? found->remaining_ms : REDLOCK_UNKNOWN), "agreeing",
-        found->agreeing, "held", found->held, "free", found->free, "quorum", found->quorum,
-        "nodes", cli_nodes_json(inspection->nodes, found->count));
+        found->readers, "reading", reading_json(inspection), "depth", found->depth,
+        "remaining_ms", cli_json_known(holder ? found->remaining_ms : REDLOCK_UNKNOWN),
+        "agreeing", found->agreeing, "held", found->held, "free", found->free, "quorum",
+        found->quorum, "nodes", cli_nodes_json(inspection->nodes, found->count));
 }

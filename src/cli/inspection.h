@@ -15,9 +15,13 @@ enum inspection_state {
     INSPECTION_DENIED,
 };
 
+#define INSPECTION_READERS 30
+
 struct inspection {
     redlock_inspection found;
     redlock_node nodes[REDLOCK_NODES_MAX];
+    char reader[INSPECTION_READERS][REDLOCK_TOKEN_MAX + 1]; /* tokens */
+    size_t readers;                                         /* that are in `reader` */
     bool done;
 };
 
@@ -26,6 +30,9 @@ void inspection_take(redlock_client *client, const redlock_inspection *found, vo
 
 enum inspection_state inspection_state(const struct inspection *inspection);
 const char *inspection_name(enum inspection_state state);
+
+/* The label in a token of this library; else the whole token. */
+const char *inspection_label(const char *token);
 
 /* Prints one line per node on stdout: URI, state, holder and remaining time. */
 void inspection_print_nodes(const struct cli *cli, const struct inspection *inspection,

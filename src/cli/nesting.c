@@ -3,9 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VARIABLE "REDLOCK_HELD"
-#define HELD_MAX 4096 /* of more tokens than fit, the outermost are left out */
-#define EVERY_MS 20
+#define VARIABLE   "REDLOCK_HELD"
+#define HELD_MAX   4096 /* of more tokens than fit, the outermost are left out */
+#define EVERY_MS   20
+#define LOOK_TICKS 10 /* so many ticks from one inspection to the next */
 
 static const char *held(void)
 {
@@ -49,6 +50,43 @@ static bool waits_for_itself(const redlock_node *nodes, size_t count, unsigned q
     return count > 0 && others < quorum;
 }
 
+/* True: a writer that waits keeps this reader out, on so many nodes that the rest is no
+ * quorum. */
+static bool waits_for_a_writer(const redlock_node *nodes, size_t count, unsigned quorum)
+{
+    size_t others = 0;
+    for (size_t i = 0; i < count; i++)
+        others += strcmp(nodes[i].value, REDLOCK_WAITING_WRITER) != 0;
+    return count > 0 && others < quorum;
+}
+
+static void give_up(struct nesting *nesting)
+{
+    nesting->found = true;
+    redlock_cancel(*nesting->lease);
+}
+
+static void looked(redlock_client *client, const redlock_inspection *found, void *arg)
+{
+    struct nesting *nesting = arg;
+    bool reads = false;
+    (void)client;
+    nesting->looks = false;
+    for (unsigned i = 0; found->reader && i < found->readers; i++)
+        reads |= is_held(found->reader[i]);
+    if (reads && nesting->timer && !nesting->found)
+        give_up(nesting);
+}
+
+static void look(struct nesting *nesting)
+{
+    const redlock_key *key = &nesting->cli->keys.of[0];
+    if (nesting->looks || nesting->ticks % LOOK_TICKS != 0)
+        return;
+    nesting->looks = redlock_inspect(nesting->cli->client, key->bytes, key->len, looked,
+                                     nesting) == REDLOCK_OK;
+}
+
 /* A client that waits has no callback for an attempt that was refused. */
 static void check(evutil_socket_t fd, short what, void *arg)
 {
@@ -57,17 +95,21 @@ static void check(evutil_socket_t fd, short what, void *arg)
     size_t count = redlock_explain(*nesting->lease, nodes, REDLOCK_NODES_MAX);
     (void)fd;
     (void)what;
-    if (nesting->found || !waits_for_itself(nodes, count, nesting->quorum))
+    nesting->ticks++;
+    if (nesting->found)
         return;
-    nesting->found = true;
-    redlock_cancel(*nesting->lease);
+    if (waits_for_itself(nodes, count, nesting->quorum))
+        give_up(nesting);
+    else if (nesting->cli->lease.shared &&
+             waits_for_a_writer(nodes, count, nesting->quorum))
+        look(nesting);
 }
 
 void nesting_begin(struct nesting *nesting, const struct cli *cli,
                    redlock_lease *const *lease)
 {
     const struct timeval every = {.tv_usec = EVERY_MS * 1000};
-    *nesting = (struct nesting){.lease = lease};
+    *nesting = (struct nesting){.cli = cli, .lease = lease};
     if (!*held())
         return;
     nesting->quorum = redlock_client_quorum(cli->client);

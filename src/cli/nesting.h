@@ -13,16 +13,20 @@ size_t nesting_add(char environment[KEEPER_ENVIRONMENT], size_t size, const char
 
 /* Of a run that waits for its lock. */
 struct nesting {
+    const struct cli *cli;
     redlock_lease *const *lease;
     unsigned quorum;
     struct event *timer; /* NULL: it is no inner run, or does not wait any more */
-    bool found;          /* an outer run has the lock; the wait was cancelled */
+    unsigned ticks;
+    bool looks; /* an inspection is under way */
+    bool found; /* an outer run has the lock; the wait was cancelled */
 };
 
 /*
  * If this is an inner run, cancels its wait as soon as the nodes store tokens of outer
- * runs, so many that there is no quorum without them. The environment alone proves nothing:
- * a daemon may have outlived its run.
+ * runs, so many that there is no quorum without them; or, if it wants to read, and a writer
+ * that waits is in its way, as soon as an outer run is among the readers for which that
+ * writer waits. The environment alone proves nothing: a daemon may have outlived its run.
  */
 void nesting_begin(struct nesting *nesting, const struct cli *cli,
                    redlock_lease *const *lease);

@@ -78,6 +78,17 @@ static enum inspection_state state_of(const struct status *status)
     return state;
 }
 
+/* ": LABEL, LABEL" */
+static void print_readers(const struct inspection *inspection)
+{
+    for (size_t i = 0; i < inspection->readers; i++) {
+        char *label = cli_printable(inspection_label(inspection->reader[i]));
+        printf("%s%s", i == 0 ? ": " : ", ", label);
+        free(label);
+    }
+    printf("\n");
+}
+
 /* "KEY: held by LABEL on 3 of 5 nodes, for another 12.3 s" */
 static void print_summary(const struct part *part)
 {
@@ -88,9 +99,9 @@ static void print_summary(const struct part *part)
     switch (inspection_state(&part->inspection)) {
     case INSPECTION_HELD:
         if (found->readers > 0) {
-            printf("%s: read by %u on %u of %zu nodes, for another %s\n", key,
-                   found->readers, found->agreeing, found->count,
-                   cli_span(span, found->remaining_ms));
+            printf("%s: read by %u on %u of %zu nodes, for another %s", key, found->readers,
+                   found->agreeing, found->count, cli_span(span, found->remaining_ms));
+            print_readers(&part->inspection);
             break;
         }
         printf("%s: held by %s on %u of %zu nodes, for another %s", key,

@@ -122,9 +122,6 @@ struct rl_answer {
 /* The kind of a token of this library; the plain kind for any other token. */
 const struct rl_kind *rl_kind_of(struct rl_word token);
 
-/* What a node names to a reader that a waiting writer keeps out. */
-#define RL_WAITING_WRITER "a waiting writer"
-
 /*
  * The mark of a kind of readers is as long as that of the writers: a downgrade changes the
  * first letter of the token.

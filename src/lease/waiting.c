@@ -63,7 +63,7 @@ rl_time rl_waiting_policy(redlock_lease *lease)
 
 static bool notifies(const char *value)
 {
-    return rl_token_is_ours(value) || strcmp(value, RL_WAITING_WRITER) == 0;
+    return rl_token_is_ours(value) || strcmp(value, REDLOCK_WAITING_WRITER) == 0;
 }
 
 /* True if all values seen are redlock tokens: their holders notify waiters on release. */

@@ -34,6 +34,32 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys that are left")
 
 
+def is_waited_for(quorum):
+    return all(server.call("EXISTS", "key!intent") for server in quorum.servers)
+
+
+@case("a reader in a reader: it reads, too; but not if a writer waits for the outer one")
+def _(quorum):
+    shared = ["--shared", "key"]
+    equal(nested(quorum, shared, shared).expect(0).out, "inner\n", "without a writer")
+    nested(quorum, shared, ["key"]).expect(64, err="it would wait for itself")
+    gate = lab.temporary("gate")
+    script = f"while test ! -e {gate}; do sleep 0.05; done; {INNER}"
+    outer = lab.start("run", *PATIENT, *shared, "--", "sh", "-c", script, lab.program, *shared,
+                      env=on(quorum))
+    lab.wait_for(lambda: all(server.call("ZCARD", "key") for server in quorum.servers), "a reader")
+    writer = lab.start("run", *PATIENT, "key", "--", "echo", "wrote", env=on(quorum))
+    lab.wait_for(lambda: is_waited_for(quorum), "a writer that waits")
+    elsewhere = lab.start("run", *PATIENT, *shared, "--", "echo", "read",
+                          env={**on(quorum), "REDLOCK_HELD": "s" + 32 * "a" + "@ended"})
+    lab.write(gate, "")
+    done = lab.finish(outer).expect(64, err="it would wait for itself")
+    equal([done.out, cause(done)], ["", "nested"], "output")
+    equal(lab.finish(writer).expect(0).out, "wrote\n", "the writer")
+    equal(lab.finish(elsewhere).expect(0).out, "read\n", "a reader that was no part of it")
+    lab.wait_for(lambda: quorum.keys() == 0, "no keys")
+
+
 @case("another key is acquired")
 def _(quorum):
     equal(nested(quorum, ["key"], ["other"]).expect(0).out, "inner\n", "output")

@@ -20,9 +20,12 @@ def _(quorum):
     check(all(token.startswith("s") for token in tokens), tokens)
     equal([server.call("ZCARD", "k") for server in quorum.servers], [3, 3, 3], "readers")
     status = redlock("status", *PATIENT, "k", env=on(quorum)).expect(0).out
-    matches(status, "k: read by 3 on 3 of 3 nodes", "status")
+    labels = [token.partition("@")[2] for token in tokens]
+    matches(status, "k: read by 3 on 3 of 3 nodes, for another [0-9.]+ s: "
+            + ", ".join(3 * ["[^,]+"]) + "$", "status")
     found = json.loads(redlock("status", *PATIENT, "--json", "k", env=on(quorum)).expect(0).out)
     equal((found["state"], found["readers"]), ("held", 3), "as JSON")
+    equal(sorted(found["reading"]), sorted(labels), "who reads")
     redlock("acquire", "-n", *PATIENT, "k", env=on(quorum)).expect(75, err="held by")
     redlock("extend", *PATIENT, "-t", "60s", "k", env=on(quorum), text=tokens[0]).expect(0)
     for token in tokens:

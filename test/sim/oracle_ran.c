@@ -142,7 +142,7 @@ static void judge_told_key(const struct command *command, const struct server *s
     int64_t left = ends ? key->expires - server_ms(server) : -1;
     int64_t off = left - command->pttl;
     size_t len = strlen(command->value);
-    if (command->reads && strcmp(command->value, RL_WAITING_WRITER) == 0) {
+    if (command->reads && strcmp(command->value, REDLOCK_WAITING_WRITER) == 0) {
         oracle_judge_refusal(command);
         return;
     }
