@@ -16,17 +16,4 @@ if mine then
   redis.call('DEL', key)
 end
 local entry, waited, life = ARGV[5] and ARGV[4], ARGV[5], ARGV[6]
--- with enqueue.lua
--- with may_notify.lua
-if mine or only_readers then
-  -- with notify.lua
-  if mine then
-    return (awaited and '2 ' or '1 ') .. time[1] .. ' ' .. time[2] .. ' ' .. known
-  end
-end
-if value then
-  -- with held.lua
-  there[4] = not entered and 0 or nil
-  return there
-end
-return '0 ' .. time[1] .. ' ' .. time[2] .. ' ' .. known
+-- with end_fenced_release.lua

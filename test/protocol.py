@@ -57,7 +57,7 @@ class Protocol(unittest.TestCase):
     def test_keys_are_those_of_the_sources(self):
         sources = "".join(path.read_text() for folder in ("src", "lua")
                           for path in (ROOT / folder).rglob("*.[chl]*"))
-        for name in ("!fence", "!intent", "!queue", "!marker", "!wake:"):
+        for name in ("!fence", "!intent", "!queue", "!marker", "!term", "!watch", "!wake:"):
             with self.subTest(name):
                 self.assertIn(name, sources)
                 self.assertIn(name, PAGE)

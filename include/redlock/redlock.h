@@ -151,7 +151,7 @@ REDLOCK_API const char *redlock_version(void);
     X(UNSUPPORTED, 23, "this version does not support the requested feature")              \
     X(BAD_KEY, 24,                                                                         \
       "the key is empty, is longer than 512 bytes with its prefix, or ends in a reserved " \
-      "suffix: !fence, !intent, !marker, !queue")                                          \
+      "suffix: !fence, !intent, !marker, !queue, !term, !watch")                           \
     X(BAD_TTL, 25,                                                                         \
       "the TTL is not above its margins, or is above 24 h, max_ttl_ms or the longest TTL " \
       "that the nodes were admitted for")                                                  \
@@ -465,6 +465,14 @@ typedef struct redlock_lease_options {
      * redlock_adopt() takes the key of the slot.
      */
     unsigned slots;
+
+    /*
+     * An election: who holds the lock leads, and its fencing token is the number of the
+     * term. It is a fenced lock of one key, with `fenced`; its nodes also store the term,
+     * so that redlock_observe() tells others who leads. For every other lock it is a
+     * writer. All candidates set it.
+     */
+    bool elects;
 } redlock_lease_options;
 
 /* TTL 30 s, one attempt, watchdog on, margin 0, retries of 20 ms growing to 500 ms. */
@@ -622,6 +630,44 @@ static inline size_t redlock_explain(const redlock_lease *lease, redlock_node *n
 {
     return redlock_explain_sized(lease, nodes, room, sizeof(*nodes));
 }
+
+/* --- elections --- */
+
+/*
+ * A candidate acquires a lock with the options `fenced` and `elects`: it leads while it
+ * holds the lock, and its fencing token is the number of the term. There is at most one
+ * leader at a time, and terms rise. on_lost tells it that it does not lead any more; a
+ * release resigns.
+ *
+ * An observer is told who leads. That is a hint, and may be outdated when it arrives: a
+ * resource must compare the terms of what it is asked to do.
+ */
+typedef struct redlock_observer redlock_observer;
+
+typedef struct redlock_leader {
+    redlock_code
+        code;       /* OK; NO_QUORUM: too few nodes reply, so it is not known who leads */
+    int64_t term;   /* NO_FENCE: nobody leads, or it is not known */
+    const char *id; /* the leader's label; "": nobody's */
+    const char *token; /* its token on the nodes; "": nobody's */
+} redlock_leader;
+
+typedef void redlock_leader_fn(redlock_observer *observer, const redlock_leader *leader,
+                               void *arg);
+
+/*
+ * Calls back with who leads as soon as that is known, and again at each change: at once if
+ * the nodes notify the client, otherwise within about a second. It observes until the
+ * observer or the client is freed; the caller has to free the observer in any case.
+ * Results: OK, NO_QUORUM.
+ * Errors: BAD_KEY, BAD_OPTION (no callback), NO_MEMORY, FORKED, CLOSED.
+ */
+REDLOCK_API redlock_code redlock_observe(redlock_client *client, const void *key,
+                                         size_t key_len, redlock_leader_fn *callback,
+                                         void *arg, redlock_observer **ret_observer);
+
+/* Ends it without a callback, also inside of one. */
+REDLOCK_API void redlock_observer_free(redlock_observer *observer);
 
 #ifdef __cplusplus
 }

@@ -353,9 +353,11 @@ REDLOCK_API redlock_code redlock_hold_extend(redlock_hold *hold, int64_t ttl_ms)
  * redlock_downgrade(). The hold stays the same; its token changes, so no other thread may
  * read the token meanwhile. With NO_QUORUM and DENIED the hold is a reader's, too, until
  * its old deadline.
- * Errors: those of redlock_hold_extend(); BUSY also: its thread locked it more than once;
- * BAD_OPTION (it is a reader's, has several keys, is a slot, or is in Redisson's layout),
- * BAD_TOKEN (it was adopted, and its token is not one of this library), NO_MEMORY.
+ * Errors: BUSY (another thread is extending it, or its thread locked it more than once),
+ * NO_QUORUM, DENIED, NO_MEMORY, BAD_OPTION (it is a reader's, has several keys, is a slot
+ * or an election, or is in Redisson's layout), BAD_TOKEN (it was adopted, and its token is
+ * not one of this library); of a lock that was lost or given up: NOT_HELD, GONE, TAKEN,
+ * EXPIRED, MAX_HOLD, CLOSED; FORKED, WOULD_DEADLOCK.
  */
 REDLOCK_API redlock_code redlock_hold_downgrade(redlock_hold *hold);
 

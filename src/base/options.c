@@ -235,5 +235,6 @@ void rl_lease_params_of(const redlock_lease_options *options, const redlock_opti
         .drift_ppm = client->drift_ppm,
         .n = (uint8_t)n,
         .q = (uint8_t)q,
+        .settles = options->elects,
     };
 }

@@ -332,6 +332,9 @@ json_t *cli_cause(redlock_code code);
 bool cli_print_json(const struct cli *cli, json_t *object);
 bool cli_flush(void);
 
+/* Prints the time of day on stdout, in UTC, and a blank. */
+void cli_print_time(void);
+
 /*
  * The exit code of a command that has printed its result; CLI_FAILED, with a message that
  * has errno, if it could not be written.
@@ -350,6 +353,7 @@ void cli_say_record(const struct cli *cli);
 
 /* The subcommands: argv[0] is the command's own name. They return the exit code. */
 int cli_run(struct cli *cli, int argc, char **argv);
+int cli_elect(struct cli *cli, int argc, char **argv);
 int cli_acquire(struct cli *cli, int argc, char **argv);
 int cli_extend(struct cli *cli, int argc, char **argv);
 int cli_release(struct cli *cli, int argc, char **argv);
@@ -362,8 +366,8 @@ int cli_local(struct cli *cli, int argc, char **argv);
 int cli_verify(struct cli *cli, int argc, char **argv);
 
 /* Their help texts; cli_print_help() appends the global options. */
-extern const char cli_run_help[], cli_acquire_help[], cli_extend_help[], cli_release_help[],
-    cli_break_help[], cli_status_help[], cli_check_help[], cli_admit_help[],
-    cli_bench_help[], cli_local_help[], cli_verify_help[];
+extern const char cli_elect_help[], cli_run_help[], cli_acquire_help[], cli_extend_help[],
+    cli_release_help[], cli_break_help[], cli_status_help[], cli_check_help[],
+    cli_admit_help[], cli_bench_help[], cli_local_help[], cli_verify_help[];
 
 #endif

@@ -20,6 +20,8 @@ static const struct {
     bool alone;
 } commands[] = {
     {"run", cli_run, cli_run_help, "hold a lock while a command runs", 2, INT_MAX, false},
+    {"elect", cli_elect, cli_elect_help, "lead while a command runs, or see who leads", 1,
+     INT_MAX, false},
     {"acquire", cli_acquire, cli_acquire_help, "acquire a lock and print its token", 1, 1,
      false},
     {"extend", cli_extend, cli_extend_help, "extend a lock, by its token", 1, 1, false},

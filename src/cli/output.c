@@ -120,6 +120,15 @@ const char *cli_span(char buffer[CLI_SPAN], int64_t ms)
     return buffer;
 }
 
+void cli_print_time(void)
+{
+    char text[32];
+    time_t now = time(NULL);
+    struct tm utc;
+    strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    printf("%s ", text);
+}
+
 bool cli_flush(void)
 {
     /* Some file systems report a full disk only at close. */

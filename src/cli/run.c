@@ -10,8 +10,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#define KILL_AFTER_MS 5000
-#define STUCK_MS      7000 /* a keeper without a deadline has ended by then */
+#define STUCK_MS 7000 /* a keeper without a deadline has ended by then */
 #define TIMEOUT_SHARE                                                                      \
     2 /* of the lead: the keeper must reply within this part after the deadline */
 
@@ -161,6 +160,10 @@ static void start_command(struct run *run)
         size = child_add(text, size, "REDLOCK_SLOT=%u", redlock_slot(run->lease));
     else /* as the fence below */
         size = child_add(text, size, "REDLOCK_SLOT");
+    if (run->cli->lease.elects)
+        size = child_add(text, size, "REDLOCK_TERM=%" PRId64, run->fence);
+    else
+        size = child_add(text, size, "REDLOCK_TERM");
     if (run->fence > 0)
         size = child_add(text, size, "REDLOCK_FENCE=%" PRId64, run->fence);
     else /* the inherited one belongs to another lock */
@@ -433,17 +436,7 @@ static void read_options(struct run *run, int argc, char **argv)
         {NULL, 0, CLI_FLAG, NULL},
     };
     int first = cli_parse(cli, argc, argv, own);
-    run->key = cli_keys_begin(&cli->keys, first < argc ? argv[first++] : "");
-    if (first < argc && strcmp(argv[first], "--") == 0)
-        first++;
-    else if (first < argc && argv[first][0] == '-')
-        cli_fail(
-            CLI_USAGE,
-            "run: \"%s\" after the key is not an option: options go before the key, and a "
-            "command that begins with \"-\" goes after --",
-            argv[first]);
-    if (first >= argc)
-        cli_fail(CLI_USAGE, "run: no command after the key; redlock run --help");
+    run_read_command(run, argv, first, argc);
     if (run->at_least_ms > REDLOCK_TTL_MAX_MS)
         cli_fail(CLI_USAGE, "run: --at-least is at most %d h",
                  REDLOCK_TTL_MAX_MS / 3600000);
@@ -453,7 +446,30 @@ static void read_options(struct run *run, int argc, char **argv)
         cli_fail(CLI_USAGE,
                  "run: with --fence, this --at-least requires --ttl %" PRId64 "ms",
                  least_ms);
+    run_set_limits(run, kill_after_ms);
+}
+
+void run_read_command(struct run *run, char **argv, int first, int argc)
+{
+    const char *command = run->cli->command;
+    run->key = cli_keys_begin(&run->cli->keys, first < argc ? argv[first++] : "");
+    if (first < argc && strcmp(argv[first], "--") == 0)
+        first++;
+    else if (first < argc && argv[first][0] == '-')
+        cli_fail(
+            CLI_USAGE,
+            "%s: \"%s\" after the key is not an option: options go before the key, and "
+            "a command that begins with \"-\" goes after --",
+            command, argv[first]);
+    if (first >= argc)
+        cli_fail(CLI_USAGE, "%s: no command after the key; redlock %s --help", command,
+                 command);
     run->argv = argv + first;
+}
+
+void run_set_limits(struct run *run, int64_t kill_after_ms)
+{
+    struct cli *cli = run->cli;
     int64_t most = cli->lease.ttl_ms / KILL_AFTER_SHARE;
     int64_t lead_ms = cli->lease.ttl_ms / LEAD_SHARE;
     run->lead_ms = lead_ms < LEAD_MS ? lead_ms : LEAD_MS;
@@ -496,23 +512,29 @@ static void end(struct run *run)
     cli_disconnect(run->cli);
 }
 
-int cli_run(struct cli *cli, int argc, char **argv)
+void run_play(struct run *run)
 {
-    struct run run = {.cli = cli};
-    read_options(&run, argc, argv);
-    struct keeper_plan plan = {.argv = run.argv, .spare_daemons = run.spare_daemons};
-    if (!child_open(&run.child, &plan)) /* before connections are opened */
-        cli_fail(CLI_FAILED, "run: %s", strerror(errno));
+    const struct cli *cli = run->cli;
+    struct keeper_plan plan = {.argv = run->argv, .spare_daemons = run->spare_daemons};
+    if (!child_open(&run->child, &plan)) /* before connections are opened */
+        cli_fail(CLI_FAILED, "%s: %s", cli->command, strerror(errno));
     if (!kill_tree_can_see())
         cli_say(cli,
                 "%s: /proc does not show this pid namespace: processes that leave the "
                 "command's process group cannot be killed; if one is still alive at the "
                 "end, the lock is left to its TTL",
-                run.key);
-    begin(&run);
-    cli_wait(cli->base, &run.done);
-    end(&run);
+                run->key);
+    begin(run);
+    cli_wait(cli->base, &run->done);
+    end(run);
     if (cli->json)
-        run_print_json(&run);
+        run_print_json(run);
+}
+
+int cli_run(struct cli *cli, int argc, char **argv)
+{
+    struct run run = {.cli = cli};
+    read_options(&run, argc, argv);
+    run_play(&run);
     return run.exit;
 }

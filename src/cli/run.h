@@ -6,6 +6,7 @@
 #include "cli.h"
 #include "nesting.h"
 
+#define KILL_AFTER_MS    5000
 #define KILL_AFTER_SHARE 4 /* --kill-after is at most the TTL divided by this */
 
 /*
@@ -47,6 +48,16 @@ struct run {
     int exit;
     const char *cause; /* of the exit code; the first one is kept */
 };
+
+/* Sets the key and CMD, from `argv[first]` on; ends the process if they are missing. */
+void run_read_command(struct run *run, char **argv, int first, int argc);
+
+/* Sets how long before the end of the lock CMD is stopped, by the TTL; and the callbacks.
+ */
+void run_set_limits(struct run *run, int64_t kill_after_ms);
+
+/* Acquires the lock, runs CMD, and releases it: sets `exit`, `cause`, `lost` and `ran`. */
+void run_play(struct run *run);
 
 /* The TTL that lasts at least `ms` of our clock: the nodes' clocks may run faster. */
 int64_t run_ttl_for(const struct run *run, int64_t ms);

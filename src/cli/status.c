@@ -196,15 +196,6 @@ static bool print_json(const struct status *status)
     return cli_print_json(status->cli, object);
 }
 
-static void print_time(void)
-{
-    char text[32];
-    time_t now = time(NULL);
-    struct tm utc;
-    strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-    printf("%s ", text);
-}
-
 /* Whether the state or the holder differs from what was printed last. */
 static bool has_changed(struct part *part)
 {
@@ -227,7 +218,7 @@ static void show_changes(struct status *status)
         any |= changed;
         if (!changed || status->cli->json)
             continue;
-        print_time();
+        cli_print_time();
         print_summary(&status->part[i]);
     }
     if (any && status->cli->json)

@@ -129,7 +129,7 @@ redlock_code rl_client_key(const redlock_client *client, const void *key, size_t
         return rl_fail(
             REDLOCK_BAD_KEY,
             "the key ends as those of this library do: !fence, !intent, !marker, "
-            "!queue");
+            "!queue, !term, !watch");
     return REDLOCK_OK;
 }
 

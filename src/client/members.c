@@ -5,9 +5,7 @@
 #include "io/system.h"
 #include "net/info.h"
 
-#define MARKER_KEY  "!marker"
-#define QUEUE_MARK  "!queue"
-#define INTENT_MARK "!intent"
+#define MARKER_KEY "!marker"
 
 static bool ends_with(const char *key, size_t len, const char *end)
 {
@@ -17,8 +15,12 @@ static bool ends_with(const char *key, size_t len, const char *end)
 
 bool rl_members_is_reserved_key(const char *key, size_t len)
 {
-    return ends_with(key, len, MARKER_KEY) || ends_with(key, len, RL_FENCE_SUFFIX) ||
-           ends_with(key, len, QUEUE_MARK) || ends_with(key, len, INTENT_MARK);
+    static const char *const reserved[] = {MARKER_KEY, RL_FENCE_SUFFIX, "!queue",
+                                           "!intent",  "!term",         "!watch"};
+    bool is_reserved = false;
+    for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
+        is_reserved |= ends_with(key, len, reserved[i]);
+    return is_reserved;
 }
 
 /* --- commands --- */

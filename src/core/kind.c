@@ -15,6 +15,7 @@ static const struct rl_kind kinds[] = {
                 [RL_CMD_RELEASE] = &rl_script_plain_release,
                 [RL_CMD_INSPECT] = &rl_script_inspect,
                 [RL_CMD_BREAK] = &rl_script_break,
+                [RL_CMD_OBSERVE] = &rl_script_observe,
             },
     },
     {
@@ -85,6 +86,18 @@ static const struct rl_kind kinds[] = {
             },
     },
     {
+        .mark = "f:",
+        .is_fenced = true,
+        .form = RL_FORM_TERM,
+        .script =
+            {
+                [RL_CMD_ACQUIRE] = &rl_script_fenced_acquire,
+                [RL_CMD_RAISE_FENCE] = &rl_script_term_raise,
+                [RL_CMD_EXTEND] = &rl_script_term_extend,
+                [RL_CMD_RELEASE] = &rl_script_term_release,
+            },
+    },
+    {
         .mark = "s",
         .form = RL_FORM_SHARED,
         .script =
@@ -139,7 +152,7 @@ const struct rl_kind *rl_kind_of(struct rl_word token)
 const struct rl_kind *rl_kind_that_is(bool fenced, enum rl_form form)
 {
     const struct rl_kind *kind = kinds;
-    assert(!fenced || form != RL_FORM_REDISSON);
+    assert(fenced ? form != RL_FORM_REDISSON : form != RL_FORM_TERM);
     while (kind->is_fenced != fenced || kind->form != form)
         kind++;
     return kind;
@@ -295,6 +308,16 @@ static void put_plain(const struct rl_kind *kind, enum rl_command command,
     put_of_form(kind, command, args, argv);
 }
 
+static void put_observe(struct rl_argv *argv, const struct rl_command_args *args)
+{
+    PUT(argv, "1");
+    put_word(argv, args->key);
+    if (args->queue_entry.len > 0) {
+        put_word(argv, args->queue_entry);
+        put_number(argv, args->intent_ms);
+    }
+}
+
 void rl_kind_argv(const struct rl_kind *kind, enum rl_command command, bool whole,
                   const struct rl_command_args *args, struct rl_argv *ret_argv)
 {
@@ -322,6 +345,8 @@ void rl_kind_argv(const struct rl_kind *kind, enum rl_command command, bool whol
     } else if (command == RL_CMD_INSPECT || command == RL_CMD_BREAK) {
         PUT(ret_argv, "1");
         put_word(ret_argv, args->key);
+    } else if (command == RL_CMD_OBSERVE) {
+        put_observe(ret_argv, args);
     } else if (kind->is_fenced) {
         put_fenced(kind, command, args, ret_argv);
     } else {
@@ -445,7 +470,8 @@ static bool read_set(const struct rl_reply *reply, struct rl_answer *answer)
 static bool read_code(enum rl_command command, int64_t code, struct rl_answer *answer)
 {
     static const enum rl_vote votes[] = {RL_VOTE_GONE, RL_VOTE_GRANTED, RL_VOTE_RECREATED};
-    bool can_grant = command != RL_CMD_INSPECT && command != RL_CMD_BREAK;
+    bool can_grant =
+        command != RL_CMD_INSPECT && command != RL_CMD_BREAK && command != RL_CMD_OBSERVE;
     bool has_code_2 = command == RL_CMD_EXTEND || command == RL_CMD_RELEASE;
     int64_t most = has_code_2 ? 2 : can_grant;
     if (code < 0 || code > most)
@@ -511,9 +537,9 @@ static bool read_reply(const struct rl_kind *kind, enum rl_command command,
         return read_error(command, reply, ret_answer);
     if (command == RL_CMD_MARKER)
         return read_marker(reply, ret_answer);
-    if (command == RL_CMD_INSPECT && reply->type == RL_REPLY_ARRAY)
+    if (command == RL_CMD_INSPECT && reply->type == RL_REPLY_ARRAY && reply->items > 2)
         return read_inspection(reply, ret_answer);
-    if (command == RL_CMD_INSPECT || command == RL_CMD_BREAK)
+    if (command == RL_CMD_INSPECT || command == RL_CMD_BREAK || command == RL_CMD_OBSERVE)
         kind = rl_kind_that_is(false, RL_FORM_KEY);
     if (kind->form == RL_FORM_SLOT && command == RL_CMD_RELEASE)
         return read_slot_release(kind, reply, ret_answer);

@@ -55,9 +55,11 @@ struct rl_command_args {
     bool recreate;
     struct rl_word base;        /* a slot: the key without its number ... */
     unsigned slots;             /* ... and how many there are */
-    struct rl_word queue_entry; /* RELEASE: entry in the wait queue; empty: none */
+    struct rl_word queue_entry; /* RELEASE: entry in the wait queue; empty: none; OBSERVE:
+                                   where to be notified of changes */
     rl_time waited;      /* RELEASE: add it, waiting for this long; below 0: remove it */
-    int64_t intent_ms;   /* ... keep readers out for this long; 0: do not */
+    int64_t intent_ms;   /* ... keep readers out for this long; 0: do not; OBSERVE: for
+                            how long to be notified */
     unsigned queue_at;   /* ... a set: in the queue of this key ... */
     unsigned queue_from; /* ... and not in the one of this key; or RL_NO_KEY */
     /* fenced kinds */
@@ -82,6 +84,7 @@ enum rl_form {
                        */
     RL_FORM_SHARED,   /* a sorted set of the tokens of all readers */
     RL_FORM_SLOT, /* the token at one of the keys KEY!1 to KEY!k; clients queue at KEY */
+    RL_FORM_TERM, /* the token at one key, and beside it the term: an election */
 };
 
 struct rl_kind {

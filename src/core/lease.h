@@ -29,6 +29,7 @@ struct rl_lease_params {
     rl_time node_timeout; /* 0: computed from the measured round trip */
     uint32_t drift_ppm;
     uint8_t n, q;
+    bool settles; /* q nodes are always sent the fence, also if they have it: a term */
 };
 
 /* The per-node timeout, unless it is fixed: at least RL_NODE_TIMEOUT_MIN, at most

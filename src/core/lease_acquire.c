@@ -47,7 +47,8 @@ static void hold(struct rl_lease *lease, struct rl_update *update)
 /*
  * The fence of the lease is the largest fence of the grants. If q nodes store it, a later
  * acquire gets a larger one. So the granting nodes that stored less are sent a raise, and
- * the lease is held only when q nodes store the fence.
+ * the lease is held only when q nodes store the fence. A leader's term is stored with it:
+ * so all of them are sent the raise.
  */
 static void raise_fence(struct rl_lease *lease, const struct rl_view *view,
                         struct rl_update *update)
@@ -61,7 +62,7 @@ static void raise_fence(struct rl_lease *lease, const struct rl_view *view,
         int64_t granted = lease->fences[rl_first(rest)];
         lease->fence = lease->fence > granted ? lease->fence : granted;
     }
-    rl_node_set with_fence = nodes_with_fence(lease);
+    rl_node_set with_fence = lease->params->settles ? 0 : nodes_with_fence(lease);
     if (rl_count(with_fence) >= lease->params->q) {
         hold(lease, update);
         return;

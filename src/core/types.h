@@ -83,6 +83,7 @@ enum rl_command {
     RL_CMD_RELEASE,
     RL_CMD_INSPECT,
     RL_CMD_BREAK,
+    RL_CMD_OBSERVE,
     RL_CMD_MARKER, /* not a round: reads or sets a node's marker */
     RL_COMMANDS,
 };

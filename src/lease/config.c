@@ -52,16 +52,20 @@ static redlock_code read_options(redlock_client *client, struct rl_lease_config 
     if (mine->slots > 0 && (mine->redisson || mine->shared || config->of_sets))
         return rl_fail(REDLOCK_BAD_OPTION,
                        "slots is set: a semaphore has one key, and no other layout");
+    if (mine->elects && (!mine->fenced || mine->shared || mine->slots || config->of_sets))
+        return rl_fail(REDLOCK_BAD_OPTION,
+                       "elects is set: an election is fenced and exclusive, of one key");
     config->kind = rl_kind_that_is(mine->fenced, config->of_sets  ? RL_FORM_SET
                                                  : mine->redisson ? RL_FORM_REDISSON
                                                  : mine->shared   ? RL_FORM_SHARED
                                                  : mine->slots    ? RL_FORM_SLOT
+                                                 : mine->elects   ? RL_FORM_TERM
                                                                   : RL_FORM_KEY);
     config->waits = mine->wait_ms != 0;
     return REDLOCK_OK;
 }
 
-_Static_assert(offsetof(redlock_lease_options, slots) + sizeof(unsigned) ==
+_Static_assert(offsetof(redlock_lease_options, elects) + _Alignof(int64_t) ==
                    sizeof(redlock_lease_options),
                "options_equal() compares each option: also the new last one");
 
@@ -77,7 +81,7 @@ static bool options_equal(const redlock_lease_options *a, const redlock_lease_op
            a->retry_arg == b->retry_arg && a->on_lost == b->on_lost &&
            a->lost_arg == b->lost_arg && a->on_extended == b->on_extended &&
            a->extended_arg == b->extended_arg && a->redisson == b->redisson &&
-           a->shared == b->shared && a->slots == b->slots;
+           a->shared == b->shared && a->slots == b->slots && a->elects == b->elects;
 }
 
 redlock_code rl_lease_config_get(redlock_client *client,

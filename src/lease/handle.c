@@ -226,7 +226,8 @@ static void report_one(redlock_lease *lease, enum rl_report event)
         report_extended(lease, is_releasing(lease) ? REDLOCK_CANCELLED : REDLOCK_OK);
         break;
     case RL_REPORT_RENEWED:
-        if (is_releasing(lease)) /* since the callback before */
+        /* The caller may have released or disowned it in the callback before. */
+        if (is_releasing(lease) || rl_handle_core(lease)->state != RL_LEASE_HELD)
             break;
         report(lease, &(struct rl_request){options->on_extended, options->extended_arg},
                REDLOCK_OK);

@@ -107,6 +107,19 @@ static redlock_code inspect(void)
     return redlock_inspect(alone.client, "job", 3, on_inspected, NULL);
 }
 
+static void on_leader(redlock_observer *observer, const redlock_leader *leader, void *arg)
+{
+    (void)observer;
+    (void)leader;
+    (void)arg;
+}
+
+static redlock_code observe(void)
+{
+    redlock_observer *observer;
+    return redlock_observe(alone.client, "job", 3, on_leader, NULL, &observer);
+}
+
 static redlock_code break_lock(void)
 {
     return redlock_break(alone.client, "job", 3, NULL, NULL);
@@ -139,7 +152,7 @@ static redlock_code release(void)
 
 static const struct call of_client[] = {
     {"drain", drain},      {"acquire", acquire}, {"adopt", adopt}, {"inspect", inspect},
-    {"break", break_lock}, {"check", check},     {"admit", admit},
+    {"break", break_lock}, {"check", check},     {"admit", admit}, {"observe", observe},
 };
 static const struct call of_lease[] = {
     {"extend", extend}, {"downgrade", downgrade}, {"release", release}};
@@ -369,7 +382,8 @@ Test(last_error, of_operators)
     FAILS(redlock_inspect(alone.client, "", 0, on_inspected, NULL), BAD_KEY,
           "the key is empty");
     FAILS(redlock_break(alone.client, "a!fence", 7, NULL, NULL), BAD_KEY,
-          "the key ends as those of this library do: !fence, !intent, !marker, !queue");
+          "the key ends as those of this library do: !fence, !intent, !marker, !queue, "
+          "!term, !watch");
     FAILS(redlock_check(alone.client, 0, NULL, NULL), BAD_OPTION, CALLBACK_IS_NULL);
     FAILS(redlock_admit(alone.client, (redlock_admission)5, 0, NULL, NULL), BAD_OPTION,
           "how is 5, and must be from 1 to 4");

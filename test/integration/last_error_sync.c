@@ -56,6 +56,11 @@ static redlock_code single_flight(void)
                                  NULL);
 }
 
+static redlock_code hold_downgrade(void)
+{
+    return redlock_hold_downgrade(threads.hold);
+}
+
 static redlock_code hold_extend(void)
 {
     return redlock_hold_extend(threads.hold, 0);
@@ -79,7 +84,8 @@ static const struct call of_threads[] = {
     {"lock_release", lock_release},
     {"single_flight", single_flight},
 };
-static const struct call of_hold[] = {{"hold_extend", hold_extend}, {"unlock", unlock}};
+static const struct call of_hold[] = {
+    {"hold_extend", hold_extend}, {"hold_downgrade", hold_downgrade}, {"unlock", unlock}};
 static const struct call of_stop[] = {{"stop_new", stop_new}};
 
 static void fail_in_callback(redlock_hold *hold, redlock_code why, int64_t valid_ms,
@@ -236,7 +242,8 @@ Test(last_error_sync, of_arguments)
     FAILS(lock_key(long_key, sizeof(long_key)), BAD_KEY,
           "the key has 513 bytes, and must have at most 512");
     FAILS(lock_key("a!queue", 7), BAD_KEY,
-          "the key ends as those of this library do: !fence, !intent, !marker, !queue");
+          "the key ends as those of this library do: !fence, !intent, !marker, !queue, "
+          "!term, !watch");
     FAILS(redlock_lock_for(threads.sync, "job", 3, -1, NULL, &threads.none), BAD_OPTION,
           "wait_ms is -1, and must be at least 0");
     FAILS(single_flight_for(-2), BAD_OPTION, "wait_ms is -2, and must be at least -1");

@@ -102,6 +102,7 @@ Test(sync_codes, of_nodes_that_refuse)
     redlock_hold *hold = hold_key(sync, "job");
     servers_do_first(&c.servers, 3, "ACL SETUSER app resetkeys ~other");
     cr_assert_eq(redlock_hold_extend(hold, 0), REDLOCK_DENIED);
+    cr_assert_eq(redlock_hold_downgrade(hold), REDLOCK_DENIED);
     cr_assert_not(redlock_hold_lost(hold));
     redlock_hold_free(hold);
     redlock_sync_free(sync);
@@ -115,6 +116,7 @@ Test(sync_codes, of_too_few_nodes)
     expect_from(c.sync, "job", CALL_TRY, CALL_ADOPT, REDLOCK_NO_QUORUM);
     expect_from(c.sync, "job", CALL_RELEASE_MANY, CALL_RELEASE, REDLOCK_UNCONFIRMED);
     cr_assert_eq(redlock_hold_extend(hold, 0), REDLOCK_NO_QUORUM);
+    cr_assert_eq(redlock_hold_downgrade(hold), REDLOCK_NO_QUORUM);
     cr_assert_eq(redlock_unlock(hold, REDLOCK_CONFIRM), REDLOCK_UNCONFIRMED);
     redlock_hold_free(hold);
 }
@@ -236,7 +238,7 @@ Test(sync_codes, of_a_client_that_is_being_freed)
     pthread_t thread;
     struct worker leader;
     redlock_stop *stop = NULL;
-    redlock_code code[CALL_RELEASE + 4];
+    redlock_code code[CALL_RELEASE + 5];
     sem_init(&began, 0, 0);
     sem_init(&go, 0, 0);
     sem_init(&flying, 0, 0);
@@ -255,12 +257,13 @@ Test(sync_codes, of_a_client_that_is_being_freed)
     code[CALL_RELEASE + 1] = sync_quorum_fail(CALL_FLIGHT, c.sync, "flown", &options);
     code[CALL_RELEASE + 2] = redlock_stop_new(c.sync, &stop);
     code[CALL_RELEASE + 3] = redlock_hold_extend(hold, 0);
+    code[CALL_RELEASE + 4] = redlock_hold_downgrade(hold);
     sem_post(&land);
     worker_end(&leader);
     sem_post(&go);
     cr_assert_eq(pthread_join(thread, NULL), 0);
     c.sync = NULL;
-    for (size_t i = 0; i < CALL_RELEASE + 4; i++)
+    for (size_t i = 0; i < CALL_RELEASE + 5; i++)
         cr_assert_eq(code[i], REDLOCK_CLOSED, "%zu: %s", i, redlock_code_name(code[i]));
     cr_assert_null(stop);
     cr_assert_eq(leader.code, REDLOCK_OK);

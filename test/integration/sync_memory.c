@@ -12,7 +12,7 @@
 
 /* The results of the calls of one run. */
 struct story {
-    redlock_code new, stop, lock, extend, confirm, flight, try;
+    redlock_code new, stop, lock, extend, downgrade, confirm, flight, try;
     redlock_sync *sync;
     unsigned flown;
     int returned;
@@ -33,6 +33,7 @@ static void use(struct story *story, const redlock_lock_options *options)
     story->lock = redlock_lock_for(sync, "job", 3, 200, options, &hold);
     if (story->lock == REDLOCK_OK) {
         story->extend = redlock_hold_extend(hold, 0);
+        story->downgrade = redlock_hold_downgrade(hold);
         story->confirm = redlock_unlock(hold, REDLOCK_CONFIRM);
     }
     redlock_hold_free(hold);
@@ -76,8 +77,9 @@ static void tell_story(struct sync_quorum *c, struct story *story)
 
 static void expect_sense(const struct story *story, bool ran_out)
 {
-    const redlock_code codes[] = {story->new,     story->stop,   story->lock, story->extend,
-                                  story->confirm, story->flight, story->try};
+    const redlock_code codes[] = {story->new,    story->stop,      story->lock,
+                                  story->extend, story->downgrade, story->confirm,
+                                  story->flight, story->try};
     for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++)
         cr_assert(codes[i] == REDLOCK_OK ||
                       (ran_out &&

@@ -191,6 +191,53 @@ Test(sync_shared, what_is_locked_twice_or_unlocked_does_not_become_a_readers)
     redlock_hold_free(hold);
 }
 
+/* Another owner has the key on all nodes; or nobody has. */
+static redlock_code downgrade_where(const char *value)
+{
+    redlock_hold *hold = lock(&writer);
+    servers_do_first(&quorum.servers, 3, "DEL job");
+    if (value)
+        servers_do_first(&quorum.servers, 3, "SET job %s PX 600000", value);
+    redlock_code code = redlock_hold_downgrade(hold);
+    cr_assert_eq(redlock_unlock(hold, 0), code);
+    redlock_hold_free(hold);
+    servers_do_first(&quorum.servers, 3, "DEL job");
+    return code;
+}
+
+static redlock_code downgrade_late(void)
+{
+    redlock_hold *hold = lock(&writer);
+    SYNC_QUORUM_UNTIL(redlock_hold_lost(hold));
+    redlock_code code = redlock_hold_downgrade(hold);
+    redlock_hold_free(hold);
+    return code;
+}
+
+Test(sync_shared, what_was_lost_does_not_become_a_readers)
+{
+    cr_assert_eq(downgrade_where("other"), REDLOCK_TAKEN);
+    cr_assert_eq(downgrade_where(NULL), REDLOCK_GONE);
+    redlock_lock_options patient = writer;
+    writer.max_hold_ms = 200;
+    cr_assert_eq(downgrade_late(), REDLOCK_MAX_HOLD);
+    writer = patient;
+    writer.watchdog = false;
+    writer.ttl_ms = 300;
+    cr_assert_eq(downgrade_late(), REDLOCK_EXPIRED);
+}
+
+Test(sync_shared, a_token_of_another_program_does_not_become_a_readers)
+{
+    redlock_hold *hold = NULL;
+    servers_do_first(&quorum.servers, 3, "SET job other PX 600000");
+    cr_assert_eq(
+        redlock_lock_adopt(quorum.sync, "job", 3, "other", REDLOCK_UNKNOWN, &writer, &hold),
+        REDLOCK_OK);
+    cr_assert_eq(redlock_hold_downgrade(hold), REDLOCK_BAD_TOKEN);
+    unlock(hold);
+}
+
 Test(sync_shared, locked_again)
 {
     reader.recursive = writer.recursive = true;

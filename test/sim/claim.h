@@ -88,6 +88,8 @@ struct claim {
     uint64_t resent_in; /* the iteration in which an extension was sent again; 0: never */
 
     /* By servers: */
+    rl_node_set with_term;      /* that have stored it as a leader's ... */
+    int64_t term;               /* ... with this number */
     rl_node_set is_ghost;       /* an old state, or a late message, brought it back */
     unsigned node[SERVERS_MAX]; /* by which node of the list it was stored */
     struct loss loss[SERVERS_MAX];

@@ -94,6 +94,33 @@ static void set_options(redlock_options *options)
     options->durable = plan->durable;
 }
 
+/* At each change: who leads as q nodes say, and terms do not fall. */
+static void on_leader(redlock_observer *observer, const redlock_leader *leader, void *arg)
+{
+    struct client *client = arg;
+    (void)observer;
+    oracle_told_leader(client, leader);
+    trace_mix((uint64_t)leader->term);
+}
+
+static void observe(struct client *client)
+{
+    const char *key = world_key(0);
+    client->term = 0;
+    if (!client->handle || !world.plan.elects || client->index % 2 == 0)
+        return;
+    redlock_code code = redlock_observe(client->handle, key, strlen(key), on_leader, client,
+                                        &client->observer);
+    if (code != REDLOCK_OK && code != REDLOCK_NO_MEMORY)
+        oracle_accuse(INVARIANT_TOLD, "an observer: %s", redlock_last_error()->text);
+}
+
+static void free_observer(struct client *client)
+{
+    redlock_observer_free(client->observer);
+    client->observer = NULL;
+}
+
 static void make(void *arg)
 {
     struct client *client = arg;
@@ -113,6 +140,7 @@ static void make(void *arg)
     if (!expected)
         oracle_accuse(INVARIANT_TOLD, "client %u: %s", client->index + 1,
                       redlock_last_error()->text);
+    observe(client);
 }
 
 static void on_iterated(void *arg)
@@ -197,13 +225,17 @@ static void free_all(void *arg)
     struct client *client = arg;
     bool leases_first = draw_once_in(2);
     oracle_frees(client);
-    if (leases_first)
+    if (leases_first) {
         free_leases(client, true);
+        free_observer(client);
+    }
     redlock_client_free(client->handle);
     client->handle = NULL;
     oracle_freed(client);
-    if (!leases_first)
+    if (!leases_first) {
         free_leases(client, true);
+        free_observer(client);
+    }
 }
 
 static void count_faults(const struct process *process)
@@ -229,6 +261,7 @@ static void free_as_child(void *arg)
     struct client *client = arg;
     client->process.forks++;
     free_leases(client, false);
+    free_observer(client);
     redlock_client_free(client->handle);
     client->handle = NULL;
 }

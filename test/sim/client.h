@@ -34,7 +34,9 @@ struct acquainted {
 struct client {
     unsigned index;
     struct process process;
-    redlock_client *handle; /* NULL: there is none */
+    redlock_client *handle;     /* NULL: there is none */
+    redlock_observer *observer; /* of an election; NULL: none */
+    int64_t term;               /* the last that it was told of */
     bool is_alive;
     uint32_t number;             /* of its process, of all */
     int64_t born;                /* true time */

@@ -11,8 +11,8 @@
 #include "world.h"
 
 static const char *const ask_names[] = {
-    "other",   "greeting", "acquire", "raise",  "extend",
-    "release", "inspect",  "break",   "marker", "subscribe",
+    "other",   "greeting", "acquire", "raise",  "extend",    "release",
+    "inspect", "break",    "observe", "marker", "subscribe",
 };
 static const char *const truths[] = {"nonsense", "granted",   "held",
                                      "gone",     "recreated", "error"};
@@ -74,7 +74,7 @@ static const enum ask asks[RL_COMMANDS] = {
     [RL_CMD_ACQUIRE] = ASK_ACQUIRE, [RL_CMD_RAISE_FENCE] = ASK_RAISE,
     [RL_CMD_EXTEND] = ASK_EXTEND,   [RL_CMD_RELEASE] = ASK_RELEASE,
     [RL_CMD_INSPECT] = ASK_INSPECT, [RL_CMD_BREAK] = ASK_BREAK,
-    [RL_CMD_MARKER] = ASK_MARKER,
+    [RL_CMD_OBSERVE] = ASK_OBSERVE, [RL_CMD_MARKER] = ASK_MARKER,
 };
 
 /* By the script's SHA-1 or its text. */

@@ -19,6 +19,7 @@ enum ask {
     ASK_RELEASE,
     ASK_INSPECT,
     ASK_BREAK,
+    ASK_OBSERVE,
     ASK_MARKER,
     ASK_SUBSCRIBE,
 };

@@ -106,6 +106,9 @@ enum news {
 };
 void oracle_told(struct user *user, enum news news, const redlock_result *result);
 
+/* An observer is told who leads. */
+void oracle_told_leader(struct client *client, const redlock_leader *leader);
+
 /* It begins to acquire, and gives up what it wants or has. */
 void oracle_wants(struct user *user);
 void oracle_leaves(struct user *user, bool cleaned);

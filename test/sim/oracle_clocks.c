@@ -109,6 +109,7 @@ void oracle_sample(struct client *client, const struct command *command)
         .low = told - heard,
         .high = told - command->said_raw + drifted(heard - command->said_raw),
         .at = events_now(),
+        .is_further = same && old.at == events_now(),
         .clock_changes = command->clock_changes,
         .is_doubted = old.is_doubted,
         .fault_at = old.fault_at,
@@ -184,6 +185,8 @@ bool oracle_clock_bars(const struct client *client, unsigned node, const struct 
     const struct sample *sample = &client->node[node].sample;
     int64_t seen = seen_at(client, node);
     if (world.plan.weight[FAULT_ROOM] > 0) /* it is not known when it wrote a command */
+        return false;
+    if (sample->is_further && seen == vote->heard) /* perhaps by a reply after the vote */
         return false;
     return seen > 0 && seen <= vote->heard && sample->server == vote->server &&
            sample->seal.generation > 0 && sample->seal.id == vote->seal.id &&

@@ -291,6 +291,9 @@ static void judge_settled(const struct claim *claim, int64_t last)
     if (stores < world.plan.q)
         oracle_accuse(INVARIANT_SETTLED, "%u servers store that of client %u", stores,
                       claim->client + 1);
+    if (world.plan.elects && rl_count(claim->with_term) < world.plan.q)
+        oracle_accuse(INVARIANT_SETTLED, "client %u leads, and its term is on servers %s",
+                      claim->client + 1, trace_set(claim->with_term));
 }
 
 /*

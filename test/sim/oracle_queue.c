@@ -259,8 +259,10 @@ void oracle_judge_joining(const struct command *command)
     const struct server *server = &world.server[command->server];
     const struct key *queue =
         queue_of(&server->node.redis->keyspace, command->queue, server_ms(server));
-    if (is_unsure(command))
+    if (is_unsure(command)) {
+        oracle_turn_is_waived(command);
         return;
+    }
     judge_place(command, queue);
     oracle_turn_begins(command);
     if (queue && queue->expires == KEY_FOREVER)

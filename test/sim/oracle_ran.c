@@ -1,4 +1,6 @@
 /* The oracle on what servers execute, and on what they lose. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/kind.h"
@@ -80,6 +82,34 @@ static void judge_whole(const struct command *command, const struct claim *claim
                           command->server + 1, claim->token);
 }
 
+/* A term comes after the lock, with each extension, and ends with it. */
+static void note_term(const struct command *command, struct claim *claim)
+{
+    const struct server *server = &world.server[command->server];
+    char name[64], text[REDLOCK_TOKEN_MAX + 32];
+    snprintf(name, sizeof(name), "%s!term", world_key(command->taken));
+    const struct key *key = server_key(server, name);
+    struct rl_word word =
+        key && key->type == KEY_STRING ? bytes_word(&key->string) : (struct rl_word){"", 0};
+    snprintf(text, sizeof(text), "%.*s", (int)word.len, word.text);
+    const char *token = strchr(text, ' ');
+    bool is_there = token && strcmp(token + 1, claim->token) == 0;
+    bool granted = command->truth == TRUTH_GRANTED, ends = command->ask == ASK_RELEASE;
+    bool comes =
+        (command->ask == ASK_RAISE && granted) ||
+        (command->ask == ASK_EXTEND && (granted || command->truth == TRUTH_RECREATED));
+    if (comes && !is_there && world.plan.weight[FAULT_RIGHT] == 0)
+        oracle_accuse(INVARIANT_SETTLED, "server %u: %.8s has no term", command->server + 1,
+                      claim->token);
+    if (is_there && (command->ask == ASK_ACQUIRE || (ends && granted)))
+        oracle_accuse(INVARIANT_LEFT, "server %u: %.8s has a term %s", command->server + 1,
+                      claim->token, ends ? "after its release" : "before it leads");
+    if (!is_there)
+        return;
+    claim->term = strtoll(text, NULL, 10);
+    claim->with_term |= rl_bit(command->server);
+}
+
 static void run_locking(const struct command *command, struct claim *claim)
 {
     bool granted = command->truth == TRUTH_GRANTED;
@@ -129,7 +159,7 @@ static struct rl_word shown(const struct key *key)
 static void judge_told_key(const struct command *command, const struct server *server)
 {
     const struct key *key = server_key(server, world_key(command->taken));
-    if (command->truth != TRUTH_HELD || !command->value[0])
+    if (command->truth != TRUTH_HELD || !command->value[0] || command->ask == ASK_OBSERVE)
         return;
     if (command->ask == ASK_BREAK) {
         if (key && server_token(key).len > 0)
@@ -201,6 +231,8 @@ void oracle_ran(struct command *command)
         run_locking(command, command->claim);
     if (command->claim && command->ask == ASK_RELEASE)
         judge_release(command, server);
+    if (command->claim && world.plan.elects)
+        note_term(command, command->claim);
     if (command->claim && command->is_of_set)
         judge_whole(command, command->claim);
     if (command->ask != ASK_OTHER && world.plan.fenced)
@@ -221,6 +253,11 @@ static void judge_foreign(const struct command *command, const struct key *befor
     struct token_there there;
     const struct key *key = server_key(&world.server[command->server], name);
     if (server_holder(before, 0, &there) && claim_of(there.token))
+        return;
+    /* Of a fenced lock of any client: one that lasts too long is cut (held.lua). */
+    bool may_cut = before->type == KEY_STRING && before->string.len > 1 &&
+                   memcmp(before->string.data, "f:", 2) == 0;
+    if (key && may_cut && key->expires < before->expires)
         return;
     if (!key || key->expires != before->expires)
         oracle_accuse(INVARIANT_STOLEN, "server %u lets go of another program's \"%s\"",

@@ -26,7 +26,9 @@ static bool is_too_late(const struct command *command, const struct claim *claim
     uint64_t iteration = client->process.iterations;
     bool is_over = (claim->is_lost && iteration > claim->lost_in) ||
                    (claim->is_over && iteration > claim->over_since);
-    return is_over && world.plan.weight[FAULT_ROOM] == 0;
+    /* The release follows in the same write. */
+    bool is_resent = command->ask == ASK_EXTEND && claim->resent_in == command->iteration;
+    return is_over && !is_resent && world.plan.weight[FAULT_ROOM] == 0;
 }
 
 /* Its marker changed, so its data may have: it is asked again once the marker was read. */

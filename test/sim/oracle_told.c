@@ -4,6 +4,28 @@
 #include "oracle_parts.h"
 #include "world.h"
 
+/* It leads, or has led: q servers have stored its term. Terms do not fall. */
+void oracle_told_leader(struct client *client, const redlock_leader *leader)
+{
+    const struct rl_word token = {leader->token, strlen(leader->token)};
+    const struct claim *claim = leader->term > 0 ? claim_of(token) : NULL;
+    TRACE("client %u is told that %.8s leads, in term %lld: %s", client->index + 1,
+          leader->token, (long long)leader->term, redlock_code_name(leader->code));
+    if (leader->code != REDLOCK_OK && leader->code != REDLOCK_NO_QUORUM)
+        oracle_accuse(INVARIANT_TOLD, "an observer is told %s",
+                      redlock_code_name(leader->code));
+    if (leader->term == REDLOCK_NO_FENCE)
+        return;
+    if (!claim || claim->term != leader->term || rl_count(claim->with_term) < world.plan.q)
+        oracle_accuse(INVARIANT_TOLD, "client %u: %.8s leads in term %lld, by servers %s",
+                      client->index + 1, leader->token, (long long)leader->term,
+                      trace_set(claim ? claim->with_term : 0));
+    if (leader->term < client->term)
+        oracle_accuse(INVARIANT_RISING, "client %u: term %lld after %lld",
+                      client->index + 1, (long long)leader->term, (long long)client->term);
+    client->term = leader->term;
+}
+
 static bool is_expected(const struct user *user, enum news news)
 {
     bool holds = user->phase == USER_HOLDING && user->is_held && !user->is_lost;

@@ -98,6 +98,7 @@ struct plan {
     int64_t gap;          /* between two faults, about */
     bool queues;          /* users wait in queues, and are notified */
     bool fenced;          /* the locks are */
+    bool elects;          /* they are elections */
     bool distant;         /* the clocks of one or two of its servers are set by hours */
     rl_node_set victims;  /* those */
     bool hasty;           /* time daemons slew their clients' clocks */

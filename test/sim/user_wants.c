@@ -56,6 +56,7 @@ static void want_terms(struct user *user)
     int64_t ttl = user_draw_ttl();
     redlock_lease_options_init(options);
     options->fenced = plan->fenced;
+    options->elects = plan->elects;
     options->redisson = plan->kind == KIND_REDISSON && !draw_once_in(3);
     options->shared = plan->kind == KIND_SHARED && !draw_once_in(3);
     options->slots = plan->kind == KIND_SLOT ? plan->resources : 0;
@@ -89,7 +90,7 @@ void user_want(struct user *user)
     want_retry(user);
     want_resource(user);
     user->joins_tail = world.plan.queues && user->options.wait_ms != 0 && draw_once_in(4);
-    user->fences = world.plan.fenced && draw_once_in(2)
+    user->fences = world.plan.fenced && !world.plan.elects && draw_once_in(2)
                        ? 2 + (unsigned)events_random(FENCES_MAX - 1)
                        : 1;
     user->frees_inside = draw_once_in(2);

@@ -121,6 +121,25 @@ Test(reply, another_holders_value_and_its_remaining_time)
     }
 }
 
+/* Of a shared lock, and of a Java owner. */
+Test(reply, the_readers_and_the_depth_that_an_inspection_finds)
+{
+    struct rl_reply item[4] = {{.type = RL_REPLY_STRING, TEXT("x")},
+                               number(1),
+                               {.type = RL_REPLY_STRING, TEXT("sa sb")},
+                               number(3)};
+    cr_assert(reads(RL_CMD_INSPECT, pair(item, 4)));
+    cr_assert_eq(answer.readers.text, item[2].text);
+    cr_assert_eq(answer.readers.len, 5);
+    cr_assert_eq(answer.depth, 3);
+    item[3] = number(-1);
+    cr_assert(reads(RL_CMD_INSPECT, pair(item, 4)));
+    cr_assert_eq(answer.depth, 0);
+    item[3] = item[2];
+    cr_assert_not(reads(RL_CMD_INSPECT, pair(item, 4)));
+    cr_assert_not(reads(RL_CMD_INSPECT, pair(item, 3)));
+}
+
 /* A second number 0: a release without room for the queue entry, and nothing else. */
 Test(reply, whether_the_queue_entry_was_written)
 {

@@ -1,0 +1,11 @@
+-- part: reads key
+-- Those who watch an election, in a sorted set; the score is when they are no longer there. They
+-- look again by themselves, so nothing depends on this.
+pcall(function()
+  for _, one in ipairs(redis.call('ZRANGE', key .. '!watch', '0', '99')) do
+    local channel, number = string.match(one, '^(.*) (%d+)$')
+    if channel then
+      redis.call('PUBLISH', channel, number .. ' 0')
+    end
+  end
+end)

@@ -1,0 +1,166 @@
+/* redlock elect: leads while a command runs, again and again; or shows who leads. */
+#include "run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define PAUSE_MS 1000 /* after an attempt that failed */
+
+const char cli_elect_help[] =
+    "Usage: redlock elect [--id TEXT] [-t TTL] [--kill-after D] NAME [--] CMD [ARG...]\n"
+    "       redlock elect --observe NAME\n"
+    "Campaign for NAME, on nodes that were admitted for fenced locks; run CMD while this\n"
+    "candidate leads; campaign again when it does not lead any more. At most one leads at\n"
+    "a time. CMD is stopped before its leadership ends, as by redlock run.\n"
+    "\n"
+    "      --id TEXT             what observers see; default host:pid\n"
+    "  -t, --ttl TTL             how long a leader that died goes on leading; default 30s\n"
+    "      --kill-after D        time from TERM to KILL; default 5s, at most a quarter of\n"
+    "                            the TTL\n"
+    "      --spare-daemons       at the end of CMD, do not end processes that have\n"
+    "                            called setsid(2)\n"
+    "      --observe             take no part: print each change of leader as it happens\n"
+    "\n"
+    "CMD gets REDLOCK_TERM, the number of the term: it rises with each leader, and each\n"
+    "resource that CMD uses must refuse smaller ones (it is also REDLOCK_FENCE). When CMD\n"
+    "ends, the leader resigns, and redlock ends with CMD's exit code. TERM and INT are\n"
+    "forwarded to CMD; a candidate that does not lead ends at once.\n"
+    "\n"
+    "Examples:\n"
+    "  redlock elect -t 10s scheduler -- my-scheduler\n"
+    "  redlock elect --observe --json scheduler | jq -r .leader\n"
+    "\n"
+    "Exit codes: CMD's own, 128+n if signal n ended it or the wait; 77 refused; 64 usage;\n"
+    "78 configuration; 125 own failure; 126 CMD cannot be executed; 127 CMD is not "
+    "found.\n";
+
+/* --- leading --- */
+
+/* Whether a campaign may end otherwise if it is tried again. */
+static bool goes_on(const struct run *run)
+{
+    return strcmp(run->cause, "lost") == 0 || strcmp(run->cause, "no_quorum") == 0;
+}
+
+static void pause_between(void)
+{
+    const struct timespec pause = {PAUSE_MS / 1000, PAUSE_MS % 1000 * 1000000};
+    nanosleep(&pause, NULL); /* a signal ends it */
+}
+
+/* One term after the other, each by a keeper and connections of its own. */
+static int lead(const struct run *first, int64_t kill_after_ms)
+{
+    for (;;) {
+        struct run run = *first;
+        run_set_limits(&run, kill_after_ms);
+        run_play(&run);
+        if (run.signal != 0 || !goes_on(&run))
+            return run.exit;
+        if (!run.held)
+            pause_between();
+    }
+}
+
+/* --- observing --- */
+
+struct observer {
+    const struct cli *cli;
+    const char *name;
+    bool done, failed;
+};
+
+static bool print_json(const struct observer *observer, const redlock_leader *leader)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    bool leads = leader->term > 0;
+    json_t *object = json_pack(
+        "{s:o, s:o, s:o, s:o, s:I}", "name", cli_json_text(observer->name), "leader",
+        leads ? cli_json_text(leader->id) : json_null(), "term",
+        leads ? json_integer(leader->term) : json_null(), "cause", cli_cause(leader->code),
+        "unix_ms", (json_int_t)now.tv_sec * 1000 + now.tv_nsec / 1000000);
+    return cli_print_json(observer->cli, object);
+}
+
+/* "TIME NAME: ID leads, term T" */
+static bool print_line(const struct observer *observer, const redlock_leader *leader)
+{
+    char *name = cli_printable(observer->name), *id = cli_printable(leader->id);
+    cli_print_time();
+    if (leader->code != REDLOCK_OK)
+        printf("%s: unknown: too few nodes reply\n", name);
+    else if (leader->term == REDLOCK_NO_FENCE)
+        printf("%s: nobody leads\n", name);
+    else
+        printf("%s: %s leads, term %" PRId64 "\n", name, id, leader->term);
+    free(name);
+    free(id);
+    return cli_flush();
+}
+
+static void changed(redlock_observer *handle, const redlock_leader *leader, void *arg)
+{
+    struct observer *observer = arg;
+    (void)handle;
+    if (observer->done)
+        return;
+    observer->failed = !(observer->cli->json ? print_json(observer, leader)
+                                             : print_line(observer, leader));
+    if (observer->failed)
+        cli_complain("stdout: %s", strerror(errno));
+    observer->done = observer->failed;
+}
+
+static void interrupted(void *arg)
+{
+    ((struct observer *)arg)->done = true;
+}
+
+static int observe(struct cli *cli, const char *name)
+{
+    struct observer observer = {.cli = cli, .name = name};
+    struct cli_signals signals;
+    redlock_observer *handle;
+    cli_connect(cli);
+    redlock_code code =
+        redlock_observe(cli->client, name, strlen(name), changed, &observer, &handle);
+    if (code != REDLOCK_OK)
+        cli_fail_start(code, name);
+    cli_signals_begin(&signals, cli->base, interrupted, &observer);
+    cli_wait(cli->base, &observer.done);
+    int exit_code = observer.failed ? CLI_FAILED : CLI_SIGNALLED + signals.number;
+    redlock_observer_free(handle);
+    cli_signals_end(&signals);
+    cli_disconnect(cli);
+    return exit_code;
+}
+
+int cli_elect(struct cli *cli, int argc, char **argv)
+{
+    struct run run = {.cli = cli};
+    int64_t kill_after_ms = KILL_AFTER_MS;
+    bool observes = false;
+    const struct cli_option own[] = {
+        CLI_TTL_OPTION(cli),
+        {"id", 0, CLI_TEXT, &cli->options.label},
+        {"kill-after", 0, CLI_DURATION, &kill_after_ms},
+        {"spare-daemons", 0, CLI_FLAG, &run.spare_daemons},
+        {"observe", 0, CLI_FLAG, &observes},
+        {NULL, 0, CLI_FLAG, NULL},
+    };
+    int first = cli_parse(cli, argc, argv, own);
+    cli->lease.fenced = cli->lease.elects = true;
+    cli->lease.wait_ms = REDLOCK_FOREVER;
+    if (observes && argc - first > 1)
+        cli_fail(CLI_USAGE, "elect: --observe takes no command");
+    if (observes)
+        return observe(cli, argv[first]);
+    run_read_command(&run, argv, first, argc);
+    return lead(&run, kill_after_ms);
+}

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""redlock elect: candidates that lead one after the other, and observers."""
+import json
+import signal
+
+import lab
+from lab import PATIENT, case, check, equal, on, redlock
+
+
+def admit(quorum):
+    redlock("admit", "--new", "--at-once", *PATIENT, env=on(quorum)).expect(0)
+
+
+class Candidate:
+    """Its CMD writes its term, and leads until it is ended."""
+
+    def __init__(self, quorum, name, *words):
+        self.path = lab.temporary(name)
+        script = f'echo "$REDLOCK_TERM $REDLOCK_FENCE" > {self.path}.new && ' \
+                 f"mv {self.path}.new {self.path}; exec sleep 600"
+        self.process = lab.start("elect", *PATIENT, "--id", name, *words, "job", "--",
+                                 "sh", "-c", script, env=on(quorum))
+
+    def leads(self):
+        return lab.os.path.exists(self.path)
+
+    def term(self):
+        lab.wait_for(self.leads, "a leader")
+        term, fence = map(int, lab.read(self.path).split())
+        equal(term, fence, "the fencing token")
+        return term
+
+    def resign(self):
+        self.process.terminate()
+        return lab.finish(self.process).expect(143)
+
+
+class Observer:
+    def __init__(self, quorum):
+        self.process = lab.start("elect", *PATIENT, "--observe", "--json", "job", env=on(quorum))
+
+    def sees(self, leader, term):
+        """The next line."""
+        line = json.loads(self.process.stdout.readline())
+        equal((line["name"], line["leader"], line["term"]), ("job", leader, term), "what it sees")
+
+    def end(self):
+        self.process.terminate()
+        equal(lab.finish(self.process).code, 143, "exit code")
+
+
+@case("one leads after the other, with terms that rise; an observer sees each change")
+def _(quorum):
+    admit(quorum)
+    observer = Observer(quorum)
+    observer.sees(None, None)
+    one = Candidate(quorum, "one")
+    first = one.term()
+    observer.sees("one", first)
+    other = Candidate(quorum, "other")
+    lab.wait_for(lambda: all(server.call("EXISTS", "job!queue") for server in quorum.servers),
+                 "the other in the queue")
+    check(not other.leads(), "two lead")
+    one.resign()
+    second = other.term()
+    check(second > first, "terms rise")
+    seen = [json.loads(observer.process.stdout.readline())["leader"]]
+    if seen == [None]:
+        seen.append(json.loads(observer.process.stdout.readline())["leader"])
+    equal(seen[-1], "other", "the leader that an observer sees")
+    other.resign()
+    observer.sees(None, None)
+    observer.end()
+
+
+@case("a leader that is killed leads until its TTL has passed; then another one does")
+def _(quorum):
+    admit(quorum)
+    one = Candidate(quorum, "one", "-t", "2s")
+    first = one.term()
+    other = Candidate(quorum, "other", "-t", "2s")
+    one.process.send_signal(signal.SIGKILL)
+    check(other.term() > first, "terms rise")
+    lab.finish(one.process)
+    other.resign()
+
+
+@case("who does not lead any more stops CMD, and campaigns again")
+def _(quorum):
+    admit(quorum)
+    one = Candidate(quorum, "one", "-t", "2s")
+    first = one.term()
+    lab.os.unlink(one.path)
+    redlock("break", *PATIENT, "--yes", "job", env=on(quorum)).expect(0)
+    check(one.term() > first, "a later term")
+    check("the command is stopped" in one.resign().err, "it says so")
+
+
+@case("CMD ends: the leader resigns with its exit code; a candidate that waits ends at once")
+def _(quorum):
+    admit(quorum)
+    redlock("elect", *PATIENT, "job", "--", "sh", "-c", "exit 7", env=on(quorum)).expect(7)
+    equal(quorum.values("job"), [None] * 3, "values")
+    equal([server.call("EXISTS", "job!term") for server in quorum.servers], [0] * 3, "terms")
+    one = Candidate(quorum, "one")
+    one.term()
+    other = Candidate(quorum, "other")
+    lab.wait_for(lambda: all(server.call("EXISTS", "job!queue") for server in quorum.servers),
+                 "the other in the queue")
+    other.resign()
+    check(not other.leads(), "two lead")
+    one.resign()
+
+
+@case("an observer on a terminal-less stdout prints lines; what is refused")
+def _(quorum):
+    admit(quorum)
+    process = lab.start("elect", *PATIENT, "--observe", "job", env=on(quorum))
+    line = process.stdout.readline().decode()
+    check(line.endswith("Z job: nobody leads\n"), line)
+    process.terminate()
+    lab.finish(process)
+    redlock("elect", "--observe", "job", "true", env=on(quorum)).expect(64, err="--observe")
+    redlock("elect", "job", env=on(quorum)).expect(64, err="no command")
+    redlock("elect", "--id", "x" * 65, "job", "true", env=on(quorum)).expect(78, err="label")
+
+
+lab.main(servers=3)

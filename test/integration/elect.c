@@ -1,0 +1,155 @@
+/* Elections on real servers: candidates, terms, and observers. */
+#include <criterion/criterion.h>
+
+#include "quorum.h"
+
+#define KEY "job"
+
+struct seen {
+    unsigned times;
+    redlock_code code;
+    int64_t term;
+    char id[REDLOCK_LABEL_MAX + 1], token[REDLOCK_TOKEN_MAX + 1];
+};
+
+static void note(redlock_observer *observer, const redlock_leader *leader, void *arg)
+{
+    struct seen *seen = arg;
+    (void)observer;
+    seen->times++;
+    seen->code = leader->code;
+    seen->term = leader->term;
+    snprintf(seen->id, sizeof(seen->id), "%s", leader->id);
+    snprintf(seen->token, sizeof(seen->token), "%s", leader->token);
+}
+
+static redlock_lease_options options_of_candidate(void)
+{
+    redlock_lease_options options = quorum_quiet_fenced_options();
+    options.elects = true;
+    return options;
+}
+
+static redlock_observer *observe(redlock_client *client, struct seen *seen)
+{
+    redlock_observer *observer = NULL;
+    memset(seen, 0, sizeof(*seen));
+    cr_assert_eq(redlock_observe(client, KEY, strlen(KEY), note, seen, &observer),
+                 REDLOCK_OK);
+    return observer;
+}
+
+Test(elect, an_observer_sees_each_term_and_each_resignation)
+{
+    struct quorum s;
+    struct seen seen;
+    redlock_lease_options options = options_of_candidate();
+    quorum_open_fenced(&s, 5, NULL);
+    redlock_client *other = quorum_client(&s, NULL);
+    redlock_observer *observer = observe(other, &seen);
+    LOOP_UNTIL(s.base, seen.times == 1);
+    cr_assert_eq(seen.code, REDLOCK_OK);
+    cr_assert_eq(seen.term, REDLOCK_NO_FENCE);
+    cr_assert_str_empty(seen.id);
+    int64_t last = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        redlock_lease *lease = quorum_hold(&s, KEY, &options);
+        LOOP_UNTIL(s.base, seen.times == 2 * i + 2);
+        cr_assert_eq(seen.term, redlock_fence(lease));
+        cr_assert_str_eq(seen.token, redlock_token(lease));
+        cr_assert_gt(seen.term, last);
+        last = seen.term;
+        cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_OK);
+        cr_assert_eq(quorum_release(&s, lease), REDLOCK_OK);
+        LOOP_UNTIL(s.base, seen.times == 2 * i + 3);
+        cr_assert_eq(seen.term, REDLOCK_NO_FENCE);
+        redlock_lease_free(lease);
+    }
+    redlock_observer_free(observer);
+    redlock_client_free(other);
+    quorum_close(&s);
+}
+
+/* The fence was raised by an attempt that failed, and is no term. */
+Test(elect, a_lock_without_a_term_has_no_leader)
+{
+    struct quorum s;
+    struct seen seen;
+    redlock_lease_options fenced = quorum_quiet_fenced_options();
+    quorum_open_fenced(&s, 3, NULL);
+    redlock_lease *lease = quorum_hold(&s, KEY, &fenced);
+    redlock_observer *observer = observe(s.client, &seen);
+    LOOP_UNTIL(s.base, seen.times == 1);
+    cr_assert_eq(seen.term, REDLOCK_NO_FENCE);
+    redlock_observer_free(observer);
+    quorum_free_lease(&s, lease);
+    quorum_close(&s);
+}
+
+Test(elect, too_few_nodes_and_the_leader_after_them)
+{
+    struct quorum s;
+    struct seen seen;
+    redlock_lease_options options = options_of_candidate();
+    quorum_open_fenced(&s, 3, NULL);
+    redlock_lease *lease = quorum_hold(&s, KEY, &options);
+    redlock_observer *observer = observe(s.client, &seen);
+    LOOP_UNTIL(s.base, seen.times == 1);
+    cr_assert_eq(seen.term, redlock_fence(lease));
+    servers_stop_first(&s.servers, 2);
+    LOOP_UNTIL(s.base, seen.times == 2);
+    cr_assert_eq(seen.code, REDLOCK_NO_QUORUM);
+    servers_cont_first(&s.servers, 2);
+    LOOP_UNTIL(s.base, seen.times == 3);
+    cr_assert_eq(seen.code, REDLOCK_OK);
+    redlock_observer_free(observer);
+    quorum_free_lease(&s, lease);
+    quorum_close(&s);
+}
+
+static void free_it(redlock_observer *observer, const redlock_leader *leader, void *arg)
+{
+    (void)leader;
+    redlock_observer_free(observer);
+    ++*(unsigned *)arg;
+}
+
+Test(elect, an_observer_is_freed_in_its_callback_or_after_its_client)
+{
+    struct quorum s;
+    struct seen seen;
+    unsigned calls = 0;
+    redlock_observer *observer;
+    quorum_open_fenced(&s, 3, NULL);
+    redlock_client *other = quorum_client(&s, NULL);
+    redlock_observer *last = observe(other, &seen);
+    cr_assert_eq(redlock_observe(s.client, KEY, strlen(KEY), free_it, &calls, &observer),
+                 REDLOCK_OK);
+    LOOP_UNTIL(s.base, calls == 1);
+    redlock_client_free(other);
+    redlock_observer_free(last);
+    redlock_observer_free(NULL);
+    quorum_close(&s);
+}
+
+Test(elect, what_is_no_election_is_refused)
+{
+    struct quorum s;
+    redlock_observer *observer;
+    redlock_lease *lease;
+    redlock_lease_options options = options_of_candidate();
+    quorum_open_fenced(&s, 3, NULL);
+    cr_assert_eq(redlock_observe(s.client, KEY, strlen(KEY), NULL, NULL, &observer),
+                 REDLOCK_BAD_OPTION);
+    cr_assert_eq(
+        redlock_observe(s.client, KEY "!term", strlen(KEY "!term"), note, NULL, &observer),
+        REDLOCK_BAD_KEY);
+    options.shared = true;
+    cr_assert_eq(redlock_acquire(s.client, KEY, strlen(KEY), &options, NULL, NULL, &lease),
+                 REDLOCK_BAD_OPTION);
+    options = options_of_candidate();
+    options.fenced = false;
+    cr_assert_eq(redlock_acquire(s.client, KEY, strlen(KEY), &options, NULL, NULL, &lease),
+                 REDLOCK_BAD_OPTION);
+    quorum_close(&s);
+}
