@@ -214,6 +214,13 @@ typedef struct redlock_lock_options {
      * thread may hold several slots: `recursive` is refused.
      */
     unsigned slots;
+
+    /*
+     * An election, with `fenced`: see redlock_lease_options. Who has the hold leads; its
+     * fencing token is the number of the term, on_lost says that it does not lead any more,
+     * and unlocking resigns. The lead is never handed to another thread.
+     */
+    bool elects;
 } redlock_lock_options;
 
 /* TTL 30 s, watchdog on, margin 0, REDLOCK_HANDOFFS. */

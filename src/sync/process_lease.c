@@ -111,7 +111,8 @@ void rl_process_lease_init(struct rl_process_lease *lease, struct rl_process_lea
         .job.run = run_job,
         .leases = leases,
         .options = *options,
-        .handoffs_max = options->max_hold_ms > 0 || options->shared || options->slots > 0
+        .handoffs_max = options->max_hold_ms > 0 || options->shared || options->slots > 0 ||
+                                options->elects
                             ? 0
                             : options->handoffs,
     };
@@ -142,7 +143,7 @@ static struct rl_key_waiter *find_next_waiter(const struct rl_process_lease *lea
 {
     struct rl_key_waiter *waiter = TAILQ_FIRST(&lease->key->waiters);
     const redlock_lock_options *a = &lease->options, *b = waiter ? waiter->options : NULL;
-    bool agree = b && !waiter->token && a->fenced == b->fenced &&
+    bool agree = b && !waiter->token && a->fenced == b->fenced && a->elects == b->elects &&
                  a->redisson == b->redisson && a->ttl_ms == b->ttl_ms &&
                  a->margin_ms == b->margin_ms && a->watchdog == b->watchdog &&
                  a->max_hold_ms == 0 && b->max_hold_ms == 0;
@@ -474,6 +475,7 @@ static redlock_lease_options lease_options(const struct rl_key_waiter *waiter,
     options.redisson = lease->options.redisson;
     options.shared = lease->options.shared;
     options.slots = lease->options.slots;
+    options.elects = lease->options.elects;
     options.fence = waiter->token ? lease->options.fence : 0;
     options.ttl_ms = lease->options.ttl_ms;
     options.wait_ms = waiter->one_attempt ? 0 : rl_left_ms(waiter->deadline);

@@ -61,6 +61,39 @@ Test(sync_queue, each_owner_has_a_fencing_token_of_its_own)
     sync_quorum_close(&c);
 }
 
+/* Each is elected on the nodes, with a term of its own. */
+Test(sync_queue, a_lead_is_not_handed_to_another_thread)
+{
+    struct sync_quorum c;
+    struct worker worker[2];
+    redlock_lock_options options = sync_quorum_lock_options();
+    char term[2][REDLOCK_TOKEN_MAX + 32];
+    options.fenced = options.elects = true;
+    sync_quorum_open_fenced(&c, 3);
+    for (unsigned i = 0; i < 2; i++) {
+        worker_start(&worker[i], c.sync, "job", &options);
+        worker_do(&worker[i], job_lock);
+        SYNC_QUORUM_UNTIL(i == 0 ? sync_quorum_held(c.sync, "job")
+                                 : sync_quorum_waiting(c.sync, "job") == 1);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        cr_assert_eq(worker_await(&worker[i]), REDLOCK_OK);
+        redlock_hold *hold = worker[i].hold;
+        snprintf(term[i], sizeof(term[i]), "%lld %s", (long long)redlock_hold_fence(hold),
+                 redlock_hold_token(hold));
+        unsigned nodes = 0;
+        for (unsigned node = 0; node < 3; node++)
+            nodes += servers_text(&c.servers, node, term[i], "GET job!term");
+        cr_assert_geq(nodes, 2);
+        cr_assert_eq(worker_done(&worker[i], job_unlock), REDLOCK_OK);
+    }
+    cr_assert_str_neq(strchr(term[0], ' '), strchr(term[1], ' '), "two tokens");
+    for (unsigned i = 0; i < 2; i++)
+        worker_end(&worker[i]);
+    SYNC_QUORUM_UNTIL(servers_with(&c.servers, "job!term", term[1]) == 0);
+    sync_quorum_close(&c);
+}
+
 /* In many threads of two processes: every owner's token is larger than the one before. */
 struct ledger {
     _Atomic int64_t last;
