@@ -68,6 +68,7 @@ VERBS = {
     "kinds": [Row("kinds --only mixed --seconds 10", figure=r"^mixed +(.*violations)$")],
     "fairness": [Row("fairness --only philosophers --seconds 3",
                      figure=r"(least_served_share [\d.]+)")],
+    "election": [Row("election --seconds 40", figure=r"^(terms +\d+)")],
     "redisson": [Row("redisson --alternations 50", figure=r"^(wake_p50_ms +[\d.]+)",
                      unless=r"^(redisson is skipped[,:].*)$")],
     "tsan": [Row("tsan 2", figure=STRESS)],

@@ -31,7 +31,7 @@ SLACK_S = 0.5  # for the machine
 LOOK_S = 2  # a waiter tries again at least so often
 ENTRIES = 100  # how often a writer comes to readers, and a reader to writers
 KILLS = 10
-TURN = re.compile(r"# waited (\d+) slot (\d+)\n(\d+) acquired .*\n")
+TURN = re.compile(r"# waited (\d+) \w+ (\d+)\n(\d+) acquired .*\n")
 
 
 LOGS = []  # of all processes of a story

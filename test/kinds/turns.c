@@ -1,15 +1,19 @@
 /*
  * A process that locks the same keys again and again, until SIGTERM or so many times, and
- * writes a log for `redlock verify` with a comment for each turn, "# waited US slot N":
+ * writes a log for `redlock verify` with a comment for each turn, "# waited US slot N", or
+ * "# waited US term N":
  * turns MODE HOLD_US PAUSE_US TIMES KEY...
- * MODE: exclusive, shared, or slots=K; "new:" before it: by a new client each time. TIMES
- * 0: no limit. The nodes are in REDLOCK_NODES.
+ * MODE: exclusive, shared, slots=K, or leader, which holds until it is lost, and writes its
+ * term to the file STORAGE again and again unless a larger one is there ("# stored TERM",
+ * "# refused TERM"); "new:" before it: by a new client each time. TIMES 0: no limit. The
+ * nodes are in REDLOCK_NODES.
  */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,6 +21,7 @@
 
 #define NODES_MAX 32
 #define TTL_MS    2000
+#define LEAD_US   20000
 #define LINES     1024 /* bytes */
 
 struct turns {
@@ -27,7 +32,7 @@ struct turns {
     redlock_lock_options options;
     redlock_key key[REDLOCK_KEYS_MAX];
     size_t keys;
-    bool renews;
+    bool renews, leads;
     useconds_t hold_us, pause_us;
     unsigned seed;
 };
@@ -82,10 +87,12 @@ static void tell_acquired(const struct turns *turns, const redlock_hold *hold,
     char lines[LINES];
     int64_t now = now_us();
     int64_t until = now + redlock_hold_valid_ms(hold) * 1000;
-    int len = snprintf(lines, sizeof(lines),
-                       "# waited %" PRId64 " slot %u\n%" PRId64 " acquired %s %s %" PRId64,
-                       now - begun, redlock_hold_slot(hold), now, redlock_hold_token(hold),
-                       turns->mode, until);
+    int64_t number = turns->leads ? redlock_hold_fence(hold) : redlock_hold_slot(hold);
+    int len =
+        snprintf(lines, sizeof(lines),
+                 "# waited %" PRId64 " %s %" PRId64 "\n%" PRId64 " acquired %s %s %" PRId64,
+                 now - begun, turns->leads ? "term" : "slot", number, now,
+                 redlock_hold_token(hold), turns->mode, until);
     for (size_t i = 0; i < turns->keys && len < LINES; i++)
         len += snprintf(lines + len, (size_t)(LINES - len), " %s",
                         (const char *)turns->key[i].bytes);
@@ -101,6 +108,41 @@ static void tell_released(const redlock_hold *hold)
                        redlock_hold_token(hold)));
 }
 
+/* A resource that compares terms. */
+static void store(int64_t term)
+{
+    char line[LINES], text[32] = "";
+    FILE *file = fopen(getenv("STORAGE"), "r+e");
+    if (!file || flock(fileno(file), LOCK_EX) != 0)
+        fail("storage");
+    bool is_old = fgets(text, sizeof(text), file) && strtoll(text, NULL, 10) > term;
+    rewind(file);
+    if (!is_old)
+        fprintf(file, "%" PRId64 "\n", term);
+    fclose(file);
+    put(line, snprintf(line, sizeof(line), "# %s %" PRId64 "\n",
+                       is_old ? "refused" : "stored", term));
+}
+
+/* It writes before it looks whether it still leads, as a program may do that was stopped.
+ */
+static void lead(const redlock_hold *hold)
+{
+    char line[LINES];
+    int64_t until = 0;
+    for (;;) {
+        store(redlock_hold_fence(hold));
+        int64_t now = now_us(), left = redlock_hold_valid_ms(hold);
+        if (ends || redlock_hold_lost(hold) || left == 0)
+            return;
+        if (now + left * 1000 > until + LEAD_US && until > 0)
+            put(line, snprintf(line, sizeof(line), "%" PRId64 " extended %s %" PRId64 "\n",
+                               now, redlock_hold_token(hold), now + left * 1000));
+        until = now + left * 1000 > until ? now + left * 1000 : until;
+        usleep(LEAD_US);
+    }
+}
+
 static void take_turn(struct turns *turns)
 {
     redlock_hold *hold;
@@ -110,7 +152,10 @@ static void take_turn(struct turns *turns)
     if (code != REDLOCK_OK)
         fail("lock");
     tell_acquired(turns, hold, begun);
-    wait_us(turns, turns->hold_us);
+    if (turns->leads)
+        lead(hold);
+    else
+        wait_us(turns, turns->hold_us);
     tell_released(hold);
     redlock_unlock(hold, 0);
     redlock_hold_free(hold);
@@ -124,6 +169,10 @@ static void read_mode(struct turns *turns, const char *mode)
     redlock_lock_options_init(&turns->options);
     turns->options.ttl_ms = TTL_MS;
     turns->options.shared = strcmp(mode, "shared") == 0;
+    turns->leads = strcmp(mode, "leader") == 0;
+    turns->options.fenced = turns->options.elects = turns->leads;
+    if (turns->leads)
+        turns->mode = "exclusive";
     if (strncmp(mode, "slots=", 6) == 0)
         turns->options.slots = (unsigned)atoi(mode + 6);
 }
