@@ -109,11 +109,11 @@ void oracle_sample(struct client *client, const struct command *command)
         .low = told - heard,
         .high = told - command->said_raw + drifted(heard - command->said_raw),
         .at = events_now(),
-        .is_further = same && old.at == events_now(),
         .clock_changes = command->clock_changes,
         .is_doubted = old.is_doubted,
         .fault_at = old.fault_at,
         .seen_at = same ? old.seen_at : 0,
+        .is_further = old.is_further,
         .seal = old.seal,
     };
     int64_t gained = (told - heard) - (old.told - old.sent);
@@ -138,6 +138,7 @@ void oracle_sample(struct client *client, const struct command *command)
             client->index + 1, command->server + 1, (long long)(gained / 1000),
             (long long)((heard - old.sent) / 1000000), (long long)(most / 1000));
         sample->seen_at = events_now();
+        sample->is_further = old.at == events_now();
         /* In quarantine it has no vote to lose. */
         sample->seal = command->seal;
         if (!sample->seal.is_active)

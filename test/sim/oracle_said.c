@@ -56,7 +56,8 @@ static void judge_asking(const struct command *command, struct claim *claim)
                       : claim->is_lost ? "lost"
                       : claim->is_over ? "given up"
                                        : "released there");
-    if (node->process > 0 && client_barred_nodes(client) & rl_bit(command->node))
+    if (node->process > 0 && !node->is_doubtful &&
+        client_barred_nodes(client) & rl_bit(command->node))
         oracle_accuse(INVARIANT_BARRED, "client %u asks node %u, %s", command->client + 1,
                       command->node + 1,
                       node->barred_until == CLOCK_NEVER ? "which it must not use"
