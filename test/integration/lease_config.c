@@ -58,6 +58,7 @@ static redlock_lease_options padded(const redlock_lease_options *options, int by
     COPY(redisson);
     COPY(shared);
     COPY(slots);
+    COPY(elects);
 #undef COPY
     return copy;
 }
@@ -95,6 +96,7 @@ Test(lease_config, differs_if_any_option_does)
 {
     int arg;
     EXPECT_OTHER(options.fenced = true);
+    EXPECT_OTHER(options.slots = 2);
     EXPECT_OTHER(options.fence = 7);
     EXPECT_OTHER(fences++);
     EXPECT_OTHER(options.ttl_ms++);
@@ -112,4 +114,18 @@ Test(lease_config, differs_if_any_option_does)
     EXPECT_OTHER(options.lost_arg = &arg);
     EXPECT_OTHER(options.on_extended = report);
     EXPECT_OTHER(options.extended_arg = &arg);
+}
+
+Test(lease_config, differs_for_an_election)
+{
+    redlock_lease_options options;
+    redlock_lease_options_init(&options);
+    options.fenced = true;
+    struct rl_lease_config *usual = config_of(&options);
+    options.elects = true;
+    struct rl_lease_config *other = config_of(&options);
+    cr_assert_neq(usual, other);
+    cr_assert_neq(usual->kind, other->kind);
+    rl_lease_config_unref(usual);
+    rl_lease_config_unref(other);
 }
