@@ -386,6 +386,7 @@ int cli_extend(struct cli *cli, int argc, char **argv)
     free_lease(&holding);
     cli_drain(cli);
     cli_disconnect(cli);
+    free((void *)holding.slot_key.bytes);
     return exit_code;
 }
 
@@ -425,5 +426,6 @@ int cli_release(struct cli *cli, int argc, char **argv)
     cli_drain(cli);
     redlock_lease_free(holding.lease);
     cli_disconnect(cli);
+    free((void *)holding.slot_key.bytes);
     return exit_code;
 }

@@ -116,8 +116,10 @@ static void on_leader(redlock_observer *observer, const redlock_leader *leader, 
 
 static redlock_code observe(void)
 {
-    redlock_observer *observer;
-    return redlock_observe(alone.client, "job", 3, on_leader, NULL, &observer);
+    redlock_observer *observer = NULL;
+    redlock_code code = redlock_observe(alone.client, "job", 3, on_leader, NULL, &observer);
+    redlock_observer_free(observer);
+    return code;
 }
 
 static redlock_code break_lock(void)
