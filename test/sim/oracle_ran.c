@@ -106,6 +106,9 @@ static void note_term(const struct command *command, struct claim *claim)
                       claim->token, ends ? "after its release" : "before it leads");
     if (!is_there)
         return;
+    if (comes && key->expires + 1 < command->expires && world.plan.weight[FAULT_RIGHT] == 0)
+        oracle_accuse(INVARIANT_SETTLED, "server %u: the term of %.8s ends before the lock",
+                      command->server + 1, claim->token);
     claim->term = strtoll(text, NULL, 10);
     claim->with_term |= rl_bit(command->server);
 }
