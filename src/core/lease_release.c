@@ -94,7 +94,9 @@ void rl_lease_release_again(struct rl_lease *lease, const struct rl_view *view,
 static void note_what_is_there(struct rl_ballot *ballot, struct rl_lease *lease,
                                const struct rl_lease_event *event)
 {
-    if (ballot->vote == RL_VOTE_WAITING) { /* the release was its only command */
+    bool was_replaced = ballot->vote == RL_VOTE_GRANTED && event->vote == RL_VOTE_HELD;
+    /* WAITING: the release was its only command. */
+    if (ballot->vote == RL_VOTE_WAITING || was_replaced) {
         rl_lease_note_ballot(lease, event);
         return;
     }
