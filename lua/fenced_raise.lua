@@ -3,12 +3,7 @@
 local key = KEYS[1]
 -- with look.lua
 local value = found
--- with check_marker.lua
-if not marked then
-  return redis.error_reply('MARKER is another')
-elseif ahead then
-  return redis.error_reply('AHEAD of the clock')
-end
+-- with may_vote.lua
 if value == ARGV[1] then
   -- with store_fence.lua
   return '1 ' .. time[1] .. ' ' .. time[2] .. ' ' .. known

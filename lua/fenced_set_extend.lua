@@ -2,12 +2,7 @@
 -- and ARGV[6] '1': store the token again at the keys that are missing, if none holds another value
 -- Returns code 1: extended at all keys, 0: some are gone, 2: recreated (no vote).
 -- Extends what it can, as set_extend.lua. It also raises the fences.
--- with check_marker.lua
-if not marked then
-  return redis.error_reply('MARKER is another')
-elseif ahead then
-  return redis.error_reply('AHEAD of the clock')
-end
+-- with may_vote.lua
 -- with look_at_set.lua
 for _, mine in ipairs(own) do
   if redis.call('PTTL', mine) < tonumber(ARGV[4]) then

@@ -1,12 +1,7 @@
 -- with guard_set.lua
 -- Returns code 1: the token is stored at all keys and their fences are at least ARGV[2]; 0: it
 -- is gone from some.
--- with check_marker.lua
-if not marked then
-  return redis.error_reply('MARKER is another')
-elseif ahead then
-  return redis.error_reply('AHEAD of the clock')
-end
+-- with may_vote.lua
 -- with look_at_set.lua
 if at then
   local key = KEYS[at]

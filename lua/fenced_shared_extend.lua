@@ -5,12 +5,7 @@
 -- A downgrade is an extension, as in shared_extend.lua.
 local key, ttl, waiter = KEYS[1], ARGV[4], #ARGV == 8 and ARGV[7]
 -- with look_at_readers.lua
--- with check_marker.lua
-if not marked then
-  return redis.error_reply('MARKER is another')
-elseif ahead then
-  return redis.error_reply('AHEAD of the clock')
-end
+-- with may_vote.lua
 local kept = mine or writer
 if value and not writer then
   -- with held.lua

@@ -5,12 +5,7 @@
 local key = KEYS[1]
 -- with look.lua
 local value = found
--- with check_marker.lua
-if not marked then
-  return redis.error_reply('MARKER is another')
-elseif ahead then
-  return redis.error_reply('AHEAD of the clock')
-end
+-- with may_vote.lua
 local code = '1 '
 if value and value ~= ARGV[1] then
   -- with held.lua

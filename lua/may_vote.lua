@@ -1,0 +1,8 @@
+-- part: reads ahead; sets marked
+-- A node that may not vote, or whose clock is far behind the fence, changes nothing.
+-- with check_marker.lua
+if not marked then
+  return redis.error_reply('MARKER is another')
+elseif ahead then
+  return redis.error_reply('AHEAD of the clock')
+end
