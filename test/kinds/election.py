@@ -6,28 +6,24 @@ Five processes campaign on five servers. In turn the leader is killed, stopped u
 ended, cut off from all servers, or told to resign. `redlock verify` reads when each led; a file
 that compares terms takes what they write; observers tell what they have seen.
 """
-import argparse
 import asyncio
 import json
-import os
 import pathlib
 import re
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 
 sys.dont_write_bytecode = True
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "test/cli"))
+import slow  # noqa: E402
 import lab  # noqa: E402
 
 CANDIDATES, OBSERVERS, NODES = 5, 2, 5
 TTL_S = 2
-TURN_S = 10  # from one blow to the next
+TURN_S = 10  # from one fault to the next
 SEEN_S, SEEN_MEDIAN_S = 1.2, 0.2  # until an observer tells of an election
 TURN = re.compile(r"# waited (\d+) term (\d+)\n(\d+) acquired .*\n")
 
@@ -76,17 +72,17 @@ class Relay:
 
 
 class Candidate:
-    def __init__(self, quorum):
-        self.relay = Relay(quorum)
+    def __init__(self, quorum, storage):
+        self.relay, self.storage = Relay(quorum), storage
         self.logs = []
         self.begin()
 
     def begin(self):
         self.logs.append(lab.temporary("log"))
         with open(self.logs[-1], "wb") as output:
-            self.process = lab.spawn([options.turns, "leader", "0", "0", "0", "job"],
+            self.process = lab.spawn([options.program, "leader", "0", "0", "0", "job"],
                                      env=lab.environment({"REDLOCK_NODES": ",".join(self.relay.uris),
-                                                          "STORAGE": storage}), stdout=output)
+                                                          "STORAGE": self.storage}), stdout=output)
 
     def terms(self):
         """(number, time of the election) of each."""
@@ -145,29 +141,29 @@ def resign(leader):
     return leader.begin
 
 
-BLOWS = {"kill": kill, "stop": stop, "cut": cut, "resign": resign}
+FAULTS = {"kill": kill, "stop": stop, "cut": cut, "resign": resign}
 
 
-def strike(candidates, name):
-    """Seconds from the blow to the next election."""
+def cause(candidates, name):
+    """Seconds from the fault to the next election."""
     term, _, leader = latest(candidates)
     begun = now_us()
-    mend = BLOWS[name](leader)
+    repair = FAULTS[name](leader)
     lab.wait_for(lambda: latest(candidates)[0] > term, "the next leader")
     delay = (latest(candidates)[1] - begun) / 1e6
     time.sleep(TTL_S if name in ("stop", "cut") else 0)
-    mend()
+    repair()
     return delay
 
 
 def play(quorum, candidates):
-    delays = {name: [] for name in BLOWS}
+    delays = {name: [] for name in FAULTS}
     lab.wait_for(lambda: latest(candidates), "a leader")
     until = time.monotonic() + options.seconds
     while time.monotonic() < until:
-        for name in BLOWS:
+        for name in FAULTS:
             begun = time.monotonic()
-            delays[name].append(strike(candidates, name))
+            delays[name].append(cause(candidates, name))
             time.sleep(max(0, min(TURN_S, options.seconds / 8) - (time.monotonic() - begun)))
     return delays
 
@@ -204,7 +200,8 @@ def main():
         lab.redlock("admit", "--new", "--at-once", "--max-ttl", f"{TTL_S}s", env=lab.on(quorum)).expect(0)
         observers = [Observer(quorum) for _ in range(OBSERVERS)]
         lab.wait_for(lambda: all(observer.lines for observer in observers), "observers")
-        candidates = [Candidate(quorum) for _ in range(CANDIDATES)]
+        storage = lab.write(lab.temporary("storage"), "0\n")
+        candidates = [Candidate(quorum, storage) for _ in range(CANDIDATES)]
         delays = play(quorum, candidates)
         leader = latest(candidates)[2]
         for candidate in candidates:
@@ -227,17 +224,5 @@ def main():
     return int(not all(targets.values()))
 
 
-words = argparse.ArgumentParser(prog="./dev election")
-words.add_argument("redlock")
-words.add_argument("turns")
-words.add_argument("--seconds", type=float, default=600, help="(%(default)s)")
-words.add_argument("--json", metavar="FILE")
-options = words.parse_args()
-lab.program = os.path.abspath(options.redlock)
-with tempfile.TemporaryDirectory(prefix="rl-", dir="/tmp") as lab.folder:
-    storage = lab.write(lab.temporary("storage"), "0\n")
-    try:
-        code = main()
-    finally:
-        lab.kill_what_is_left()
-sys.exit(code)
+options = slow.arguments("election", 600)
+slow.run(main)

@@ -5,22 +5,17 @@
 Philosophers, a set beside clients of its single keys, readers and writers, semaphores whose
 holders are killed. All on five real servers, each participant a process of its own.
 """
-import argparse
 import contextlib
 import json
-import os
 import pathlib
 import re
 import signal
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 
 sys.dont_write_bytecode = True
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "test/cli"))
+import slow  # noqa: E402
 import lab  # noqa: E402
 
 NODES = 5
@@ -43,7 +38,7 @@ class Process:
     def __init__(self, quorum, mode, hold_us, pause_us, keys, times=0):
         self.path = lab.temporary("log")
         LOGS.append(self.path)
-        words = [options.turns, mode, str(hold_us), str(pause_us), str(times), *keys]
+        words = [options.program, mode, str(hold_us), str(pause_us), str(times), *keys]
         with open(self.path, "wb") as output:
             self.process = lab.spawn(words, env=lab.environment(lab.on(quorum)), stdout=output)
 
@@ -256,17 +251,5 @@ def main():
     return int(bool(missed))
 
 
-words = argparse.ArgumentParser(prog="./dev fairness")
-words.add_argument("redlock")
-words.add_argument("turns")
-words.add_argument("--seconds", type=float, default=60, help="of most stories (%(default)s)")
-words.add_argument("--only", choices=STORIES)
-words.add_argument("--json", metavar="FILE")
-options = words.parse_args()
-lab.program = os.path.abspath(options.redlock)
-with tempfile.TemporaryDirectory(prefix="rl-", dir="/tmp") as lab.folder:
-    try:
-        code = main()
-    finally:
-        lab.kill_what_is_left()
-sys.exit(code)
+options = slow.arguments("fairness", 60, "of most stories", STORIES)
+slow.run(main)

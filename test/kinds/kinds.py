@@ -8,9 +8,8 @@ vote again. Then `redlock verify` reads who held what: no two held what only one
 and no four what three may. At last two halves of the processes take the slots of a semaphore on
 different nodes, so that verify has something to find.
 """
-import argparse
 import json
-import os
+import pathlib
 import random
 import subprocess
 import sys
@@ -18,10 +17,7 @@ import tempfile
 import time
 
 sys.dont_write_bytecode = True
-import pathlib  # noqa: E402
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "test/cli"))
+import slow  # noqa: E402
 import lab  # noqa: E402
 
 PROCESSES = 16
@@ -48,7 +44,7 @@ def votes(quorum):
 
 
 def start(quorum, kind, folder, nodes_of):
-    return [lab.spawn([options.user, kind, str(i + 1), str(keys(kind)), f"{folder}/{i}.log"],
+    return [lab.spawn([options.program, kind, str(i + 1), str(keys(kind)), f"{folder}/{i}.log"],
                       env=lab.environment({"REDLOCK_NODES": nodes_of(i)}),
                       stdout=subprocess.PIPE, text=True)
             for i in range(PROCESSES)]
@@ -132,17 +128,5 @@ def main():
     return 0 if not wrong and planted["violations"] > 0 else 1
 
 
-words = argparse.ArgumentParser(prog="./dev kinds")
-words.add_argument("redlock")
-words.add_argument("user")
-words.add_argument("--seconds", type=float, default=60, help="of each kind (%(default)s)")
-words.add_argument("--only", choices=KINDS)
-words.add_argument("--json", metavar="FILE")
-options = words.parse_args()
-lab.program = os.path.abspath(options.redlock)
-with tempfile.TemporaryDirectory(prefix="rl-", dir="/tmp") as lab.folder:
-    try:
-        code = main()
-    finally:
-        lab.kill_what_is_left()
-sys.exit(code)
+options = slow.arguments("kinds", 60, "of each kind", KINDS)
+slow.run(main)

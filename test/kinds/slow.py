@@ -1,0 +1,36 @@
+"""What the long runs of this folder share: their options, the built programs, and the end."""
+import argparse
+import os
+import pathlib
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "test/cli"))
+import lab  # noqa: E402
+
+
+def arguments(name, seconds, about_seconds="", only=()):
+    """REDLOCK PROGRAM [--seconds N] [--only ONE] [--json FILE]"""
+    words = argparse.ArgumentParser(prog=f"./dev {name}")
+    words.add_argument("redlock")
+    words.add_argument("program")
+    words.add_argument("--seconds", type=float, default=seconds,
+                       help=f"{about_seconds} (%(default)s)".strip())
+    if only:
+        words.add_argument("--only", choices=only)
+    words.add_argument("--json", metavar="FILE")
+    options = words.parse_args()
+    lab.program = os.path.abspath(options.redlock)
+    return options
+
+
+def run(main):
+    """Ends with the code of main(), and leaves no process and no file."""
+    with tempfile.TemporaryDirectory(prefix="rl-", dir="/tmp") as lab.folder:
+        try:
+            code = main()
+        finally:
+            lab.kill_what_is_left()
+    sys.exit(code)
