@@ -5,6 +5,11 @@
 
 #define KEY "job"
 
+/* On a busy machine replies may be late: then an observer is told that, too. */
+#define UNTIL_SEEN(s, seen, number)                                                        \
+    LOOP_UNTIL((s)->base,                                                                  \
+               (seen).times > 0 && (seen).code == REDLOCK_OK && (seen).term == (number))
+
 struct seen {
     unsigned times;
     redlock_code code;
@@ -47,22 +52,18 @@ Test(elect, an_observer_sees_each_term_and_each_resignation)
     quorum_open_fenced(&s, 5, NULL);
     redlock_client *other = quorum_client(&s, NULL);
     redlock_observer *observer = observe(other, &seen);
-    LOOP_UNTIL(s.base, seen.times == 1);
-    cr_assert_eq(seen.code, REDLOCK_OK);
-    cr_assert_eq(seen.term, REDLOCK_NO_FENCE);
+    UNTIL_SEEN(&s, seen, REDLOCK_NO_FENCE);
     cr_assert_str_empty(seen.id);
     int64_t last = 0;
     for (unsigned i = 0; i < 3; i++) {
         redlock_lease *lease = quorum_hold(&s, KEY, &options);
-        LOOP_UNTIL(s.base, seen.times == 2 * i + 2);
-        cr_assert_eq(seen.term, redlock_fence(lease));
+        UNTIL_SEEN(&s, seen, redlock_fence(lease));
         cr_assert_str_eq(seen.token, redlock_token(lease));
-        cr_assert_gt(seen.term, last);
-        last = seen.term;
+        cr_assert_gt(redlock_fence(lease), last);
+        last = redlock_fence(lease);
         cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_OK);
         cr_assert_eq(quorum_release(&s, lease), REDLOCK_OK);
-        LOOP_UNTIL(s.base, seen.times == 2 * i + 3);
-        cr_assert_eq(seen.term, REDLOCK_NO_FENCE);
+        UNTIL_SEEN(&s, seen, REDLOCK_NO_FENCE);
         redlock_lease_free(lease);
     }
     redlock_observer_free(observer);
@@ -79,8 +80,7 @@ Test(elect, a_lock_without_a_term_has_no_leader)
     quorum_open_fenced(&s, 3, NULL);
     redlock_lease *lease = quorum_hold(&s, KEY, &fenced);
     redlock_observer *observer = observe(s.client, &seen);
-    LOOP_UNTIL(s.base, seen.times == 1);
-    cr_assert_eq(seen.term, REDLOCK_NO_FENCE);
+    UNTIL_SEEN(&s, seen, REDLOCK_NO_FENCE);
     redlock_observer_free(observer);
     quorum_free_lease(&s, lease);
     quorum_close(&s);
@@ -94,14 +94,11 @@ Test(elect, too_few_nodes_and_the_leader_after_them)
     quorum_open_fenced(&s, 3, NULL);
     redlock_lease *lease = quorum_hold(&s, KEY, &options);
     redlock_observer *observer = observe(s.client, &seen);
-    LOOP_UNTIL(s.base, seen.times == 1);
-    cr_assert_eq(seen.term, redlock_fence(lease));
+    UNTIL_SEEN(&s, seen, redlock_fence(lease));
     servers_stop_first(&s.servers, 2);
-    LOOP_UNTIL(s.base, seen.times == 2);
-    cr_assert_eq(seen.code, REDLOCK_NO_QUORUM);
+    LOOP_UNTIL(s.base, seen.code == REDLOCK_NO_QUORUM);
     servers_cont_first(&s.servers, 2);
-    LOOP_UNTIL(s.base, seen.times == 3);
-    cr_assert_eq(seen.code, REDLOCK_OK);
+    UNTIL_SEEN(&s, seen, redlock_fence(lease));
     redlock_observer_free(observer);
     quorum_free_lease(&s, lease);
     quorum_close(&s);

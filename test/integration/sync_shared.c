@@ -219,11 +219,11 @@ Test(sync_shared, what_was_lost_does_not_become_a_readers)
     cr_assert_eq(downgrade_where("other"), REDLOCK_TAKEN);
     cr_assert_eq(downgrade_where(NULL), REDLOCK_GONE);
     redlock_lock_options patient = writer;
-    writer.max_hold_ms = 200;
+    writer.max_hold_ms = 400;
     cr_assert_eq(downgrade_late(), REDLOCK_MAX_HOLD);
     writer = patient;
     writer.watchdog = false;
-    writer.ttl_ms = 300;
+    writer.ttl_ms = 600;
     cr_assert_eq(downgrade_late(), REDLOCK_EXPIRED);
 }
 
