@@ -282,8 +282,11 @@ class mutex
         if (code == REDLOCK_OK || code == REDLOCK_NO_QUORUM || code == REDLOCK_DENIED) {
             std::scoped_lock guard(guard_, reader.guard_);
             const auto same = [&mine](const owned &each) { return each.hold == mine; };
-            holds_.erase(std::find_if(holds_.begin(), holds_.end(), same));
-            reader.holds_.push_back({this_thread(), mine});
+            const auto at = std::find_if(holds_.begin(), holds_.end(), same);
+            if (at != holds_.end()) { /* another thread may have unlocked it meanwhile */
+                holds_.erase(at);
+                reader.holds_.push_back({this_thread(), mine});
+            }
         }
         if (code != REDLOCK_OK)
             throw error(*redlock_last_error());

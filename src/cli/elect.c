@@ -50,7 +50,7 @@ static bool goes_on(const struct run *run)
 static void pause_between(void)
 {
     const struct timespec pause = {PAUSE_MS / 1000, PAUSE_MS % 1000 * 1000000};
-    nanosleep(&pause, NULL); /* a signal ends it */
+    nanosleep(&pause, NULL);
 }
 
 /* One term after the other, each by a keeper and connections of its own. */
