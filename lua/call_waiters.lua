@@ -1,4 +1,4 @@
--- part: reads before, entry, own, waits; sets awaited, call_next, queues
+-- part: reads before, entry, own, waits; sets awaited, call_next, queues_of
 -- A release notifies the first waiters of each key. A set that leaves the queue of a key, and
 -- did not get all its keys, notifies the next waiter of that key, if the key is free.
 local function call_next(name, waits)
@@ -6,11 +6,13 @@ local function call_next(name, waits)
   -- with notify.lua
   return awaited
 end
-local awaited, queues = false, {}
-for i, mine in ipairs(own) do
-  queues[i] = mine .. '!queue'
+local function queues_of(key, ...)
+  if key then
+    return key .. '!queue', queues_of(...)
+  end
 end
-if own[1] and redis.call('EXISTS', unpack(queues)) > 0 then
+local awaited = false
+if own[1] and redis.call('EXISTS', queues_of(unpack(own))) > 0 then
   for _, mine in ipairs(own) do
     awaited = call_next(mine, waits) or awaited
   end

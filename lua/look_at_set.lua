@@ -1,10 +1,11 @@
--- part: reads count; sets at, own, strings, texts, value
+-- part: reads count; sets at, own, strings, texts, token, value
 -- Which of the first `count` keys hold the token, and what the first other taken one holds.
 -- A key of another type than a string, which MGET takes for a missing one, is another owner's, too.
-local own, at, value, strings = {}, nil, nil, 0
+local own, token, at, value, strings = {}, ARGV[1], nil, nil, 0
 local texts = redis.call('MGET', unpack(KEYS, 1, count))
-for i, text in ipairs(texts) do
-  if text == ARGV[1] then
+for i = 1, count do
+  local text = texts[i]
+  if text == token then
     own[#own + 1] = KEYS[i]
   elseif text and not at then
     at, value = i, text
@@ -15,7 +16,7 @@ if strings < count and redis.call('EXISTS', unpack(KEYS, 1, count)) > strings th
   for i = 1, at or count do
     local key = KEYS[i]
     -- with look.lua
-    if found and found ~= ARGV[1] then
+    if found and found ~= token then
       at, value = i, found
       break
     end

@@ -7,7 +7,8 @@ if redis.call('EXISTS', unpack(KEYS)) > 0 then
   at, value = at or 1, value or ARGV[1]
   return {string.sub(value, 1, 128), redis.call('PTTL', KEYS[at]), at}
 end
+local call, token, ttl = redis.call, ARGV[1], ARGV[2]
 for i = 1, count do
-  redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
+  call('SET', KEYS[i], token, 'PX', ttl)
 end
 return 1

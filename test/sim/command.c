@@ -139,6 +139,7 @@ static void parse_script(struct command *command, const struct request *request,
         command->said_nonce = nonce_of(arg[args - 1]);
     if (command->ask == ASK_EXTEND)
         command->recreates = is(arg[fenced ? 5 : 2], "1");
+    command->is_bare = command->ask == ASK_EXTEND && fenced && is(arg[1], "0");
     command->reads = kind->form == RL_FORM_SHARED;
     if (command->reads && command->ask == ASK_ACQUIRE)
         command->waited_us = number_of(arg[fenced ? 6 : 2]);
@@ -274,8 +275,12 @@ const struct command *command_next(const struct node_command *command)
 
 void command_begins(const struct node_command *command)
 {
-    if (is_compared(command_next(command)))
+    struct server *server = (struct server *)command->node;
+    struct command *next = ((struct account *)command->link->connection->account)->first;
+    if (is_compared(next))
         keyspace_copy(&before, &command->node->redis->keyspace);
+    if (next && next->ask == ASK_EXTEND && next->claim)
+        next->expired = server_expires(server, next->resources, claim_word(next->claim));
 }
 
 static enum truth truth_of_code(const struct command *command, int64_t code)

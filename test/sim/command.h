@@ -41,6 +41,7 @@ struct command {
     enum ask ask;
     bool is_locking; /* it asks for a vote: ACQUIRE or EXTEND */
     bool recreates;
+    bool is_bare;       /* EXTEND: of a token whose fence the client does not know */
     bool reads;         /* of a shared lock */
     bool is_of_slot;    /* RELEASE: of a semaphore */
     bool joins, leaves; /* the queue */
@@ -76,6 +77,7 @@ struct command {
     int64_t told_us;                   /* the time of day that the reply has; 0: none */
     int64_t fence;                     /* that is stored beside the token then */
     int64_t expires;                   /* of the token there, ms; 0: not at all keys */
+    int64_t expired;                   /* EXTEND: the same, right before it */
     unsigned taken;                    /* the resource whose key has this value: */
     char value[REDLOCK_TOKEN_MAX + 1]; /* that is there instead */
     int64_t pttl;

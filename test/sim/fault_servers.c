@@ -251,10 +251,13 @@ void fault_put_foreign(struct server *server)
                 draw_once_in(2));
 }
 
-/* The key is deleted, and another fenced lock, or what looks like it, is there. */
+/* The key is deleted, and another fenced lock, or what looks like it, is there; of a set
+ * perhaps nothing is, while its other keys stay. */
 static void put_another(struct server *server, unsigned resource)
 {
     delete (server, resource);
+    if (world.plan.kind == KIND_SET && draw_once_in(2))
+        return;
     put_foreign(server, world_key(resource), "f:someone", false);
 }
 
@@ -287,7 +290,8 @@ void fault_raise_met(struct server *server, unsigned resource)
 void fault_meet_raise(struct server *server, unsigned resource)
 {
     static const enum fault faults[] = {FAULT_STEP, FAULT_BREAK, FAULT_FOREIGN};
-    enum fault fault = faults[events_random(3)];
+    bool is_set = world.plan.kind == KIND_SET; /* its raises are rare */
+    enum fault fault = is_set && draw_once_in(2) ? FAULT_BREAK : faults[events_random(3)];
     if (world.plan.weight[fault] == 0 || world.phase != PHASE_STORM)
         return;
     world.faults[fault]++;

@@ -82,7 +82,7 @@ static void judge_whole(const struct command *command, const struct claim *claim
                           command->server + 1, claim->token);
 }
 
-/* A term comes after the lock, with each extension, and ends with it. */
+/* A term comes after the lock, with each extension that knows it, and ends with it. */
 static void note_term(const struct command *command, struct claim *claim)
 {
     const struct server *server = &world.server[command->server];
@@ -95,9 +95,9 @@ static void note_term(const struct command *command, struct claim *claim)
     const char *token = strchr(text, ' ');
     bool is_there = token && strcmp(token + 1, claim->token) == 0;
     bool granted = command->truth == TRUTH_GRANTED, ends = command->ask == ASK_RELEASE;
-    bool comes =
-        (command->ask == ASK_RAISE && granted) ||
-        (command->ask == ASK_EXTEND && (granted || command->truth == TRUTH_RECREATED));
+    bool comes = (command->ask == ASK_RAISE && granted) ||
+                 (command->ask == ASK_EXTEND && !command->is_bare &&
+                  (granted || command->truth == TRUTH_RECREATED));
     if (comes && !is_there && world.plan.weight[FAULT_RIGHT] == 0)
         oracle_accuse(INVARIANT_SETTLED, "server %u: %.8s has no term", command->server + 1,
                       claim->token);
@@ -133,6 +133,9 @@ static void run_locking(const struct command *command, struct claim *claim)
     if (command->expires == KEY_FOREVER)
         oracle_accuse(INVARIANT_TTL, "server %u keeps %.8s for ever", command->server + 1,
                       claim->token);
+    if (extended && command->expired == 0)
+        oracle_accuse(INVARIANT_QUORUM, "server %u extends %.8s, which it did not have",
+                      command->server + 1, claim->token);
     if (extended)
         judge_extension(command, claim);
     if (world.plan.fenced)

@@ -182,8 +182,9 @@ static bool replaces(const struct node_command *command, struct bytes *out)
     const struct command *next = command_next(command);
     command_begins(command);
     if (!errs || (greeting && server->greets)) {
+        bool raises = next && next->ask == ASK_RAISE, is_set = raises && next->is_of_set;
         bool meets = world.is_audited || world.plan.distant;
-        if (meets && next && next->ask == ASK_RAISE && draw_once_in(2))
+        if (is_set || (meets && raises && draw_once_in(2)))
             fault_meet_raise(server, next->taken);
         return false;
     }

@@ -241,6 +241,8 @@ static void adopt(struct user *user)
     int64_t left = left_of(&gift, client);
     world.gift.is_there = false;
     user->resources = gift.resources;
+    if (world.plan.elects && draw_once_in(4)) /* `redlock extend` of a bare token */
+        gift.fence = 0;
     user->options.fence = gift.fence;
     user->options.shared = gift.claim->options.shared;
     oracle_wants(user);
