@@ -69,6 +69,7 @@ VERBS = {
     "fairness": [Row("fairness --only philosophers --seconds 3",
                      figure=r"(least_served_share [\d.]+)")],
     "election": [Row("election --seconds 40", figure=r"^(terms +\d+)")],
+    "once": [Row("once --seconds 15", figure=r"^(once_periods +\d+)")],
     "redisson": [Row("redisson --alternations 50", figure=r"^(wake_p50_ms +[\d.]+)",
                      unless=r"^(redisson is skipped[,:].*)$")],
     "tsan": [Row("tsan 2", figure=STRESS)],

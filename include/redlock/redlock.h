@@ -72,6 +72,9 @@ struct event_base;
 #define REDLOCK_TOKEN_MAX  128 /* bytes */
 #define REDLOCK_TTL_MAX_MS 86400000
 
+/* The longest TTL of a record (redlock_lease_options.record): 62 days. */
+#define REDLOCK_RECORD_MAX_MS INT64_C(5356800000)
+
 #define REDLOCK_PORT                6379
 #define REDLOCK_TTL_MS              30000
 #define REDLOCK_DRIFT_PPM           10000 /* 1 % */
@@ -271,6 +274,13 @@ REDLOCK_API redlock_code redlock_client_drain(redlock_client *client, int64_t ti
 REDLOCK_API size_t redlock_client_nodes(const redlock_client *client);
 REDLOCK_API unsigned redlock_client_quorum(const redlock_client *client);
 
+/*
+ * The nodes' time of day in microseconds since 1970: the median of what they told when they
+ * were greeted, or later, and what has passed since then. It errs by half a round trip, and
+ * by what the clocks drift apart. UNKNOWN: fewer than q nodes have told it.
+ */
+REDLOCK_API int64_t redlock_client_nodes_time(redlock_client *client);
+
 /* The faults of faults.h: REDLOCK_FAULT_NONE, REDLOCK_FAULT_TIMEOUT ... */
 typedef enum redlock_fault {
 #define X(name, prefix, text) REDLOCK_FAULT_##name,
@@ -323,10 +333,11 @@ typedef struct redlock_node {
     const char *uri; /* without the password */
     redlock_verdict verdict;
     redlock_fault fault;
-    const char *text;     /* of the fault, or the limit that the node exceeded */
-    bool denied;          /* the fault is about credentials, an ACL or protected mode */
-    int64_t latency_us;   /* UNKNOWN: no reply */
-    int64_t remaining_us; /* until its key expires or its quarantine ends; or UNKNOWN */
+    const char *text;   /* of the fault, or the limit that the node exceeded */
+    bool denied;        /* the fault is about credentials, an ACL or protected mode */
+    int64_t latency_us; /* UNKNOWN: no reply */
+    /* until its key expires or its quarantine ends, at most 24 days; or UNKNOWN */
+    int64_t remaining_us;
     char holder[REDLOCK_TOKEN_MAX + 1]; /* the holder's label, or the value; printable */
     char value[REDLOCK_TOKEN_MAX + 1];  /* the raw value there, if it is text; else "" */
     unsigned key; /* of several keys: the caller's number of the one that has this value */
@@ -473,6 +484,15 @@ typedef struct redlock_lease_options {
      * writer. All candidates set it.
      */
     bool elects;
+
+    /*
+     * A record that something was done, for others to find: redlock_extend() may keep it
+     * for up to REDLOCK_RECORD_MAX_MS, whatever max_ttl_ms is; then redlock_disown() it. It
+     * is acquired as an ordinary lock, plain and of one key. Once it is kept for longer
+     * than max_ttl_ms, no quarantine protects it: it lasts while fewer than q nodes lose
+     * it, so the nodes should be durable.
+     */
+    bool record;
 } redlock_lease_options;
 
 /* TTL 30 s, one attempt, watchdog on, margin 0, retries of 20 ms growing to 500 ms. */

@@ -199,14 +199,16 @@ redlock_code rl_lease_options_read(const redlock_lease_options *options,
 }
 
 redlock_code rl_ttl_check(const redlock_options *client, const redlock_lease_options *lease,
-                          int64_t ttl_ms)
+                          int64_t ttl_ms, bool is_kept)
 {
+    int64_t most_ms = is_kept ? REDLOCK_RECORD_MAX_MS : REDLOCK_TTL_MAX_MS;
     int64_t least_ms = lease->margin_ms > lease->min_validity_ms ? lease->margin_ms
                                                                  : lease->min_validity_ms;
-    if (ttl_ms <= 0 || ttl_ms > REDLOCK_TTL_MAX_MS)
+    if (ttl_ms <= 0 || ttl_ms > most_ms)
         return rl_fail(REDLOCK_BAD_TTL,
-                       "the TTL is %" PRId64 " ms, and must be from 1 to %d ms (%d h)",
-                       ttl_ms, REDLOCK_TTL_MAX_MS, REDLOCK_TTL_MAX_MS / 3600000);
+                       "the TTL is %" PRId64 " ms, and must be from 1 to %" PRId64
+                       " ms (%" PRId64 " h)",
+                       ttl_ms, most_ms, most_ms / 3600000);
     rl_time valid = rl_valid_until(0, ttl_ms * RL_MS, client->drift_ppm);
     if (valid <= least_ms * RL_MS)
         return rl_fail(REDLOCK_BAD_TTL,
@@ -214,7 +216,7 @@ redlock_code rl_ttl_check(const redlock_options *client, const redlock_lease_opt
                        " ms are left after the drift: margin_ms and min_validity_ms want "
                        "more than %" PRId64 " ms",
                        ttl_ms, valid > 0 ? valid / RL_MS : 0, least_ms);
-    if (client->max_ttl_ms > 0 && ttl_ms > client->max_ttl_ms)
+    if (!is_kept && client->max_ttl_ms > 0 && ttl_ms > client->max_ttl_ms)
         return rl_fail(REDLOCK_BAD_TTL,
                        "the TTL is %" PRId64 " ms, and max_ttl_ms is %" PRId64, ttl_ms,
                        client->max_ttl_ms);

@@ -18,9 +18,12 @@ void rl_options_clear(redlock_options *options);
 redlock_code rl_lease_options_read(const redlock_lease_options *options,
                                    redlock_lease_options *copy);
 
-/* A TTL minus the drift must be larger than both margin_ms and min_validity_ms. */
+/*
+ * A TTL minus the drift must be larger than both margin_ms and min_validity_ms. `is_kept`:
+ * of a record, which may be kept for longer than any lock.
+ */
 redlock_code rl_ttl_check(const redlock_options *client, const redlock_lease_options *lease,
-                          int64_t ttl_ms);
+                          int64_t ttl_ms, bool is_kept);
 
 /* Converts the options to the parameters of the lease machine. */
 void rl_lease_params_of(const redlock_lease_options *options, const redlock_options *client,

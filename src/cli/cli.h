@@ -38,9 +38,10 @@ struct cli_keys {
 
 /* The command line; environment and configuration file fill in what it does not set. */
 struct cli {
-    const char *command; /* "run" */
-    const char *help;    /* its help text */
-    bool alone;          /* needs no nodes: neither environment nor file is read */
+    const char *command;   /* "run" */
+    const char *help;      /* its help text */
+    const char *more_help; /* the rest of it; or NULL */
+    bool alone;            /* needs no nodes: neither environment nor file is read */
     int operands_least, operands_most;
     int own_failure; /* the exit code if no client can be made: 125, or the command's own */
 
@@ -66,7 +67,8 @@ struct cli {
 enum cli_type {
     CLI_FLAG,     /* bool: set to true */
     CLI_TEXT,     /* const char * */
-    CLI_DURATION, /* int64_t, milliseconds: 250ms, 30s, 5m, 1h; a bare number is seconds */
+    CLI_DURATION, /* int64_t, milliseconds: 250ms, 30s, 5m, 1h, 1d; a bare number is seconds
+                   */
     CLI_NUMBER,   /* int64_t */
     CLI_COUNT,    /* int: how often the option is given */
     CLI_LIST,     /* const char *: comma-separated URIs, allocated; hidden in argv */
@@ -366,8 +368,9 @@ int cli_local(struct cli *cli, int argc, char **argv);
 int cli_verify(struct cli *cli, int argc, char **argv);
 
 /* Their help texts; cli_print_help() appends the global options. */
-extern const char cli_elect_help[], cli_run_help[], cli_acquire_help[], cli_extend_help[],
-    cli_release_help[], cli_break_help[], cli_status_help[], cli_check_help[],
-    cli_admit_help[], cli_bench_help[], cli_local_help[], cli_verify_help[];
+extern const char cli_elect_help[], cli_run_help[], cli_once_help[], cli_acquire_help[],
+    cli_extend_help[], cli_release_help[], cli_break_help[], cli_status_help[],
+    cli_check_help[], cli_admit_help[], cli_bench_help[], cli_local_help[],
+    cli_verify_help[];
 
 #endif

@@ -33,7 +33,7 @@ static const char globals[] =
     "  -V, --version             print the version\n"
     "  -h, --help                print this help, or the help of a command\n"
     "\n"
-    "Durations: 250ms, 30s, 5m, 1h, 0.5s; a bare number is seconds.\n"
+    "Durations: 250ms, 30s, 5m, 1h, 1d, 0.5s; a bare number is seconds.\n"
     "Environment: REDLOCK_NODES, REDLOCK_CONFIG, REDLOCK_USERNAME, REDLOCK_PASSWORD,\n"
     "REDLOCK_PASSWORD_FILE, REDLOCK_TTL, REDLOCK_WAIT, NO_COLOR.\n"
     "An option overrides the environment; the environment overrides the file.\n"
@@ -55,7 +55,7 @@ void cli_end_help(const char *more)
 
 void cli_print_help(const struct cli *cli)
 {
-    printf("%s", cli->help);
+    printf("%s%s", cli->help, cli->more_help ? cli->more_help : "");
     cli_end_help("");
 }
 

@@ -16,7 +16,7 @@ static void on_released(redlock_lease *lease, const redlock_result *result, void
     run->done = true;
 }
 
-static void release(struct run *run)
+void run_release(struct run *run)
 {
     if (redlock_release(run->lease, on_released, run) != REDLOCK_OK)
         run->done = true;
@@ -91,10 +91,12 @@ void run_leave(struct run *run, const struct kill_tree_left *left)
         say_left(run, left);
         redlock_disown(run->lease);
         run->done = true;
+    } else if (run->may_have_run && run->once.period_ms > 0) {
+        run_leave_once(run);
     } else if (run->ran && !run->lost && left_of_at_least(run) > 0) {
         keep(run);
     } else {
-        release(run);
+        run_release(run);
     }
 }
 
@@ -110,6 +112,8 @@ static const char *kind_of(const redlock_lease_options *options)
 void run_print_json(const struct run *run)
 {
     json_t *object = cli_keys_json(&run->cli->keys);
+    if (run->once.period_ms > 0)
+        json_object_set_new(object, "once", run_once_json(run));
     json_object_update_new(
         object,
         json_pack("{s:s, s:o, s:s, s:i, s:I}", "kind", kind_of(&run->cli->lease), "fence",

@@ -18,28 +18,32 @@ static const struct {
     const char *summary;
     int operands_least, operands_most;
     bool alone;
+    const char *more_help;
 } commands[] = {
-    {"run", cli_run, cli_run_help, "hold a lock while a command runs", 2, INT_MAX, false},
+    {"run", cli_run, cli_run_help, "hold a lock while a command runs", 2, INT_MAX, false,
+     cli_once_help},
     {"elect", cli_elect, cli_elect_help, "lead while a command runs, or see who leads", 1,
-     INT_MAX, false},
+     INT_MAX, false, NULL},
     {"acquire", cli_acquire, cli_acquire_help, "acquire a lock and print its token", 1, 1,
-     false},
-    {"extend", cli_extend, cli_extend_help, "extend a lock, by its token", 1, 1, false},
-    {"release", cli_release, cli_release_help, "release a lock, by its token", 1, 1, false},
+     false, NULL},
+    {"extend", cli_extend, cli_extend_help, "extend a lock, by its token", 1, 1, false,
+     NULL},
+    {"release", cli_release, cli_release_help, "release a lock, by its token", 1, 1, false,
+     NULL},
     {"break", cli_break, cli_break_help, "remove a lock, even if a client holds it", 1, 1,
-     false},
+     false, NULL},
     {"status", cli_status, cli_status_help, "show who holds a lock, for each node", 1, 1,
-     false},
+     false, NULL},
     {"check", cli_check, cli_check_help, "check whether the nodes are fit to hold locks", 0,
-     0, false},
+     0, false, NULL},
     {"admit", cli_admit, cli_admit_help, "make the nodes a deployment of fenced locks", 0,
-     0, false},
+     0, false, NULL},
     {"bench", cli_bench, cli_bench_help, "measure the time to acquire and release a lock",
-     0, 0, false},
+     0, 0, false, NULL},
     {"local", cli_local, cli_local_help, "start private nodes, for development", 0, INT_MAX,
-     true},
-    {"verify", cli_verify, cli_verify_help, "check logs of who held what", 1, INT_MAX,
-     true},
+     true, NULL},
+    {"verify", cli_verify, cli_verify_help, "check logs of who held what", 1, INT_MAX, true,
+     NULL},
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -111,6 +115,7 @@ int main(int argc, char **argv)
             continue;
         cli.command = commands[i].name;
         cli.help = commands[i].help;
+        cli.more_help = commands[i].more_help;
         cli.operands_least = commands[i].operands_least;
         cli.operands_most = commands[i].operands_most;
         cli.alone = commands[i].alone;

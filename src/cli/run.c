@@ -71,7 +71,7 @@ const char cli_run_help[] =
     "124 the lock was lost and CMD was stopped; 125 own failure; 126 CMD cannot be\n"
     "executed; 127 CMD is not found.\n";
 
-static void conclude(struct run *run, int code, const char *cause)
+void run_conclude(struct run *run, int code, const char *cause)
 {
     if (run->cause)
         return;
@@ -122,7 +122,7 @@ static int64_t next_deadline_us(const struct run *run)
     return now + left_of(run, redlock_valid_ms(run->lease)) * 1000;
 }
 
-static void finish(struct run *run)
+void run_finish(struct run *run)
 {
     if (run->stage >= ENDING)
         return;
@@ -137,16 +137,17 @@ static void finish(struct run *run)
 static void command_is_late(struct run *run)
 {
     run->lost = true;
+    run->may_have_run = false;
     cli_complain(
         "%s: the lock expired before the command was started; the command is not run",
         run->key);
     cli_say_record(run->cli);
-    conclude(run, CLI_LOST, "lost");
-    finish(run);
+    run_conclude(run, CLI_LOST, "lost");
+    run_finish(run);
 }
 
 /* Reads the clock after everything that may take time. The keeper reads it again. */
-static void start_command(struct run *run)
+void run_start_command(struct run *run)
 {
     char text[KEEPER_ENVIRONMENT];
     int64_t left_ms = left_of(run, redlock_valid_ms(run->lease));
@@ -173,6 +174,7 @@ static void start_command(struct run *run)
         return;
     }
     run->stage = RUNNING;
+    run->may_have_run = true;
     event_del(run->signals); /* until CMD runs and can receive signals */
     expect_by(run, next_deadline_us(run));
     child_start(&run->child, run->deadline_us, text, size);
@@ -191,7 +193,7 @@ static void stop_command(struct run *run, int64_t valid_ms, const char *why)
                 run->key, why);
         return;
     }
-    conclude(run, CLI_LOST, "lost");
+    run_conclude(run, CLI_LOST, "lost");
     cli_complain("%s: the lock is lost, the command is stopped: %s", run->key, why);
     run->stage = STOPPING;
     if (left_us(run) > 0) {
@@ -223,7 +225,7 @@ static void give_up_keeper(struct run *run)
     if (run->stage == RUNNING) {
         cli_complain("%s: the keeper process does not reply; the command is stopped",
                      run->key);
-        conclude(run, CLI_FAILED, "failed");
+        run_conclude(run, CLI_FAILED, "failed");
     }
     run->gave_up = true;
     child_signal(&run->child, SIGKILL);
@@ -256,19 +258,20 @@ static void command_ended(struct run *run, int status)
 {
     run->ran = true;
     if (WIFSIGNALED(status))
-        conclude(run, CLI_SIGNALLED + WTERMSIG(status), "signalled");
+        run_conclude(run, CLI_SIGNALLED + WTERMSIG(status), "signalled");
     else
-        conclude(run, WEXITSTATUS(status), "child");
-    finish(run);
+        run_conclude(run, WEXITSTATUS(status), "child");
+    run_finish(run);
 }
 
 static void command_refused(struct run *run, int error)
 {
     bool missing = error == ENOENT;
+    run->may_have_run = false;
     cli_complain("%s: %s", run->argv[0], strerror(error));
-    conclude(run, missing ? CLI_NOT_FOUND : CLI_CANNOT_EXECUTE,
-             missing ? "not_found" : "cannot_execute");
-    finish(run);
+    run_conclude(run, missing ? CLI_NOT_FOUND : CLI_CANNOT_EXECUTE,
+                 missing ? "not_found" : "cannot_execute");
+    run_finish(run);
 }
 
 /* A confirmed deadline applies only if no earlier one was set. */
@@ -301,7 +304,7 @@ static void handle_report(struct run *run, struct keeper_report report)
         if (!run->gave_up)
             cli_complain("%s: the keeper process was killed, and the command with it",
                          run->key);
-        conclude(run, CLI_FAILED, "failed");
+        run_conclude(run, CLI_FAILED, "failed");
         __attribute__((fallthrough));
     case KEEPER_SWEPT: run_leave(run, report.value ? NULL : &report.left); break;
     default: break;
@@ -398,28 +401,33 @@ static void on_acquired(redlock_lease *lease, const redlock_result *result, void
     size_t count = redlock_explain(lease, nodes, REDLOCK_NODES_MAX);
     cli_waiting_end(&run->waiting);
     nesting_end(&run->nesting);
+    once_wait_ends(&run->once);
     run->held = result->code == REDLOCK_OK;
     run->fence = redlock_fence(lease);
     run->since_us = keeper_clock();
     cli_say_nodes(run->cli, nodes, count);
     if (run->signal != 0) {
         cli_say(run->cli, "%s: %s; the lock is not held", run->key, strsignal(run->signal));
-        conclude(run, CLI_SIGNALLED + run->signal, "signalled");
+        run_conclude(run, CLI_SIGNALLED + run->signal, "signalled");
     } else if (!run->held && run->nesting.found) {
         cli_complain(
             "%s: this command is part of the job that has the lock: it would wait "
             "for itself",
             run->key);
-        conclude(run, CLI_USAGE, "nested");
+        run_conclude(run, CLI_USAGE, "nested");
+    } else if (!run->held && run->once.taken) {
+        run_say_taken(run);
     } else if (!run->held) {
         cli_say_not_acquired(run->cli, run->key, result, nodes, count);
-        conclude(run, cli_acquire_exit(result->code, (int)run->cli->held_elsewhere),
-                 cause_of(result->code));
+        run_conclude(run, cli_acquire_exit(result->code, (int)run->cli->held_elsewhere),
+                     cause_of(result->code));
     }
     if (run->cause)
-        finish(run);
+        run_finish(run);
+    else if (run->once.period_ms > 0)
+        run_start_once(run);
     else
-        start_command(run);
+        run_start_command(run);
 }
 
 /* --- setup --- */
@@ -433,10 +441,13 @@ static void read_options(struct run *run, int argc, char **argv)
         {"kill-after", 0, CLI_DURATION, &kill_after_ms},
         {"at-least", 0, CLI_DURATION, &run->at_least_ms},
         {"spare-daemons", 0, CLI_FLAG, &run->spare_daemons},
+        ONCE_OPTIONS(&run->once),
         {NULL, 0, CLI_FLAG, NULL},
     };
     int first = cli_parse(cli, argc, argv, own);
     run_read_command(run, argv, first, argc);
+    if (run->once.period_ms > 0 || run->once.id || run->once.retry)
+        run_read_once(run);
     if (run->at_least_ms > REDLOCK_TTL_MAX_MS)
         cli_fail(CLI_USAGE, "run: --at-least is at most %d h",
                  REDLOCK_TTL_MAX_MS / 3600000);
@@ -492,6 +503,11 @@ static void begin(struct run *run)
     if (!run->reports || !run->signals || !run->timer ||
         event_add(run->reports, NULL) != 0 || event_add(run->signals, NULL) != 0)
         cli_fail(CLI_FAILED, "run: no events: out of memory or descriptors");
+}
+
+static void acquire(struct run *run)
+{
+    struct cli *cli = run->cli;
     redlock_code code =
         redlock_acquire_many(cli->client, cli->keys.of, cli_keys_count(&cli->keys),
                              &cli->lease, on_acquired, run, &run->lease);
@@ -499,6 +515,8 @@ static void begin(struct run *run)
         cli_fail_start(code, run->key);
     cli_waiting_begin(&run->waiting, cli, run->key, &run->lease);
     nesting_begin(&run->nesting, cli, &run->lease);
+    if (run->once.period_ms > 0)
+        once_wait(&run->once, &run->lease);
 }
 
 static void end(struct run *run)
@@ -525,6 +543,8 @@ void run_play(struct run *run)
                 "end, the lock is left to its TTL",
                 run->key);
     begin(run);
+    if (run->once.period_ms == 0 || run_may_ask_once(run))
+        acquire(run);
     cli_wait(cli->base, &run->done);
     end(run);
     if (cli->json)

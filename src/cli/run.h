@@ -5,6 +5,7 @@
 #include "child.h"
 #include "cli.h"
 #include "nesting.h"
+#include "once.h"
 
 #define KILL_AFTER_MS    5000
 #define KILL_AFTER_SHARE 4 /* --kill-after is at most the TTL divided by this */
@@ -37,10 +38,12 @@ struct run {
     struct event *reports, *signals, *timer;
     struct cli_waiting waiting;
     struct nesting nesting;
+    struct once once;
     enum run_stage stage;
     int64_t
         deadline_us; /* the last that the keeper confirmed, or an earlier one; 0: none */
     bool held, lost, ran, gave_up, done;
+    bool may_have_run; /* CMD: unless it is known that it did not start */
     int signal;       /* the signal that ended the wait; 0: none */
     int64_t since_us; /* when the lock was first held */
     int64_t held_ms;
@@ -55,6 +58,30 @@ void run_read_command(struct run *run, char **argv, int first, int argc);
 /* Sets how long before the end of the lock CMD is stopped, by the TTL; and the callbacks.
  */
 void run_set_limits(struct run *run, int64_t kill_after_ms);
+
+/* The exit code, and its cause for programs; the first one counts. */
+void run_conclude(struct run *run, int code, const char *cause);
+
+/* CMD has ended, or never starts: the keeper ends what is left of it, then run_leave(). */
+void run_finish(struct run *run);
+
+/* The lock is held: starts CMD, unless it is too late. */
+void run_start_command(struct run *run);
+
+/*
+ * Of --once-per (run_once.c): reads the options; tells, before the lock is asked for,
+ * whether this host may ask, or else concludes; says that another host has the period;
+ * starts CMD, after the record if that comes first; leaves the lock, and sets `done`.
+ */
+void run_read_once(struct run *run);
+bool run_may_ask_once(struct run *run);
+void run_say_taken(struct run *run);
+void run_start_once(struct run *run);
+void run_leave_once(struct run *run);
+json_t *run_once_json(const struct run *run);
+
+/* Releases the lock, and sets `done` when that has ended. */
+void run_release(struct run *run);
 
 /* Acquires the lock, runs CMD, and releases it: sets `exit`, `cause`, `lost` and `ran`. */
 void run_play(struct run *run);

@@ -14,7 +14,8 @@ static int64_t unit_ms(const char *unit)
     static const struct {
         const char *name;
         int64_t ms;
-    } units[] = {{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}};
+    } units[] = {{"", 1000},   {"ms", 1},      {"s", 1000},
+                 {"m", 60000}, {"h", 3600000}, {"d", 86400000}};
     for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
         if (strcmp(unit, units[i].name) == 0)
             return units[i].ms;
@@ -30,7 +31,7 @@ static const char *read_duration(const char *text, int64_t *ret_ms)
     size_t part = point ? strspn(text + whole + 1, digits) : 0;
     int64_t scale = unit_ms(text + whole + point + part);
     if (whole == 0 || (point && part == 0) || scale == 0)
-        return "is not a duration (250ms, 30s, 5m, 1h; a bare number is seconds)";
+        return "is not a duration (250ms, 30s, 5m, 1h, 1d; a bare number is seconds)";
     if (whole > 12 || part > 9)
         return "is a duration with too many digits";
     int64_t ms = 0, share = 0, shares = 1;

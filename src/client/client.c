@@ -142,3 +142,14 @@ unsigned redlock_client_quorum(const redlock_client *client)
 {
     return client->nodes.q;
 }
+
+int64_t redlock_client_nodes_time(redlock_client *client)
+{
+    const struct rl_node_time *time = client->members.time;
+    unsigned known = 0;
+    for (unsigned i = 0; i < client->nodes.n; i++)
+        known += time[i].known;
+    if (known < client->nodes.q)
+        return REDLOCK_UNKNOWN;
+    return rl_node_time_median(time, client->nodes.n, rl_loop_read_clock(&client->loop));
+}

@@ -36,7 +36,7 @@ static redlock_code read_options(redlock_client *client, struct rl_lease_config 
     redlock_code code = rl_lease_options_read(options, &config->options);
     if (code != REDLOCK_OK)
         return code;
-    code = rl_ttl_check(&client->options, mine, mine->ttl_ms);
+    code = rl_ttl_check(&client->options, mine, mine->ttl_ms, false);
     if (code != REDLOCK_OK)
         return code;
     rl_nodes_use_ttl(&client->nodes, mine->ttl_ms * RL_MS);
@@ -55,6 +55,10 @@ static redlock_code read_options(redlock_client *client, struct rl_lease_config 
     if (mine->elects && (!mine->fenced || mine->shared || mine->slots || config->of_sets))
         return rl_fail(REDLOCK_BAD_OPTION,
                        "elects is set: an election is fenced and exclusive, of one key");
+    if (mine->record &&
+        (mine->fenced || mine->shared || mine->redisson || mine->slots || config->of_sets))
+        return rl_fail(REDLOCK_BAD_OPTION,
+                       "record is set: such a lock has one key, and is plain");
     config->kind = rl_kind_that_is(mine->fenced, config->of_sets  ? RL_FORM_SET
                                                  : mine->redisson ? RL_FORM_REDISSON
                                                  : mine->shared   ? RL_FORM_SHARED
@@ -65,8 +69,7 @@ static redlock_code read_options(redlock_client *client, struct rl_lease_config 
     return REDLOCK_OK;
 }
 
-_Static_assert(offsetof(redlock_lease_options, elects) + _Alignof(int64_t) ==
-                   sizeof(redlock_lease_options),
+_Static_assert(offsetof(redlock_lease_options, record) + 7 == sizeof(redlock_lease_options),
                "options_equal() compares each option: also the new last one");
 
 /* Field by field: the padding of the caller's struct is undefined. */
@@ -81,7 +84,8 @@ static bool options_equal(const redlock_lease_options *a, const redlock_lease_op
            a->retry_arg == b->retry_arg && a->on_lost == b->on_lost &&
            a->lost_arg == b->lost_arg && a->on_extended == b->on_extended &&
            a->extended_arg == b->extended_arg && a->redisson == b->redisson &&
-           a->shared == b->shared && a->slots == b->slots && a->elects == b->elects;
+           a->shared == b->shared && a->slots == b->slots && a->elects == b->elects &&
+           a->record == b->record;
 }
 
 redlock_code rl_lease_config_get(redlock_client *client,

@@ -53,7 +53,7 @@ struct redlock_lease {
     struct rl_waiting waiting;
     struct rl_request request; /* the acquire, then an extension */
     struct rl_request release;
-    int32_t extend_ttl_ms; /* 0: the TTL of the lease */
+    int64_t extend_ttl_ms; /* 0: the TTL of the lease */
     enum rl_handle_state state : 8;
     uint8_t reports; /* of the lease machine, kept until the end of the iteration */
     uint8_t retries; /* how many attempts followed the first one; wraps */

@@ -249,8 +249,9 @@ static redlock_code check_ttl(const redlock_lease *lease, int64_t ttl_ms)
 {
     redlock_client *client = rl_client_of(&lease->first.task);
     const struct rl_lease_config *config = lease->first.config;
-    redlock_code code = rl_ttl_check(&client->options, &config->options, ttl_ms);
-    if (code == REDLOCK_OK)
+    bool is_kept = config->options.record;
+    redlock_code code = rl_ttl_check(&client->options, &config->options, ttl_ms, is_kept);
+    if (code == REDLOCK_OK && !is_kept)
         rl_nodes_use_ttl(&client->nodes, ttl_ms * RL_MS);
     if (code == REDLOCK_OK && config->kind->is_fenced &&
         !rl_members_allow_ttl(&client->members, ttl_ms * RL_MS))
@@ -276,7 +277,7 @@ static void begin_extension(redlock_lease *lease, int64_t ttl_ms,
                             redlock_lease_fn *callback, void *arg)
 {
     lease->request = (struct rl_request){callback, arg};
-    lease->extend_ttl_ms = (int32_t)ttl_ms;
+    lease->extend_ttl_ms = ttl_ms;
     rl_handle_record_asked(lease, RL_RECORD_EXTEND, ttl_ms);
     lease->state = RL_HANDLE_EXTEND_WAITS;
     if (rl_startup_barrier_is_open(&rl_client_of(&lease->first.task)->nodes.startup))

@@ -59,6 +59,7 @@ static redlock_lease_options padded(const redlock_lease_options *options, int by
     COPY(shared);
     COPY(slots);
     COPY(elects);
+    COPY(record);
 #undef COPY
     return copy;
 }
@@ -126,6 +127,18 @@ Test(lease_config, differs_for_an_election)
     struct rl_lease_config *other = config_of(&options);
     cr_assert_neq(usual, other);
     cr_assert_neq(usual->kind, other->kind);
+    rl_lease_config_unref(usual);
+    rl_lease_config_unref(other);
+}
+
+Test(lease_config, differs_for_a_record)
+{
+    redlock_lease_options options;
+    redlock_lease_options_init(&options);
+    struct rl_lease_config *usual = config_of(&options);
+    options.record = true;
+    struct rl_lease_config *other = config_of(&options);
+    cr_assert_neq(usual, other);
     rl_lease_config_unref(usual);
     rl_lease_config_unref(other);
 }

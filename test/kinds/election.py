@@ -214,14 +214,7 @@ def main():
             observer.process.terminate()
             observer.process.wait(lab.END_SECONDS)
     found, targets = judge(candidates, observers, delays)
-    for name, value in found.items():
-        print(f"{name:<14}{value}")
-    for name, is_met in targets.items():
-        if not is_met:
-            print(f"missed: {name} is {found[name]}")
-    if options.json:
-        pathlib.Path(options.json).write_text(json.dumps(found, indent=1) + "\n")
-    return int(not all(targets.values()))
+    return slow.tell(found, targets, options.json)
 
 
 options = slow.arguments("election", 600)

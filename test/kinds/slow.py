@@ -1,5 +1,6 @@
 """What the long runs of this folder share: their options, the built programs, and the end."""
 import argparse
+import json
 import os
 import pathlib
 import sys
@@ -24,6 +25,18 @@ def arguments(name, seconds, about_seconds="", only=()):
     options = words.parse_args()
     lab.program = os.path.abspath(options.redlock)
     return options
+
+
+def tell(found, targets, path):
+    """Prints the figures, and those whose target is missed; returns the exit code."""
+    for name, value in found.items():
+        print(f"{name:<24}{value}")
+    for name, is_met in targets.items():
+        if not is_met:
+            print(f"missed: {name} is {found[name]}")
+    if path:
+        pathlib.Path(path).write_text(json.dumps(found, indent=1) + "\n")
+    return int(not all(targets.values()))
 
 
 def run(main):

@@ -1,0 +1,153 @@
+#include "once.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define PERIOD_MIN_MS 1000
+#define PERIOD_MAX_MS (REDLOCK_RECORD_MAX_MS / 2)
+#define TTL_SHARE     3 /* the lock's TTL is at most the period divided by this */
+#define RECORD_SHARE                                                                       \
+    2 /* a key that lasts longer than the period divided by this is a record */
+#define CLOCK_SHARE 4 /* a clock is off by at most the period divided by this */
+#define LOOK_MS     1000
+
+const char cli_once_help[] =
+    "\n"
+    "Once per period:\n"
+    "      --once-per D          run CMD once in each period of length D among all hosts:\n"
+    "                            1s to 31d, counted in UTC. Start it away from the\n"
+    "                            periods' boundaries. If another host has the period, it\n"
+    "                            ends with 75; -E 0 makes that a success\n"
+    "      --once-id TEXT        the name of the period, instead of its number: a local\n"
+    "                            day is --once-per 1d --once-id \"$(date +%F)\"\n"
+    "      --retry               until one run has succeeded: if CMD or its host fails,\n"
+    "                            another host that waits runs it again\n"
+    "The lock is KEY@ID. It stays as a record to the end of the next period. By default "
+    "it\n"
+    "is stored before CMD starts, and CMD runs at most once, also if it fails or its host\n"
+    "dies. With --retry it is stored after CMD has ended with 0, so CMD runs again if its\n"
+    "host dies between the two. Both hold as long as fewer than a quorum of the nodes\n"
+    "lose the key: they should be durable. A host whose clock is off by more than D/4 is\n"
+    "refused: 78. -t is at most D/3; -w ends with the period. --json also knows the\n"
+    "causes taken and clock, and \"once\": what it did, who has the period, and by how\n"
+    "much this clock is ahead.\n";
+
+static int64_t now_us(void)
+{
+    return cli_clock_us(CLOCK_REALTIME);
+}
+
+static int64_t lesser(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void check_options(const struct once *once, const struct cli *cli)
+{
+    const redlock_lease_options *lease = &cli->lease;
+    if (once->period_ms == 0)
+        cli_fail(CLI_USAGE, "run: --once-id and --retry need --once-per");
+    if (once->period_ms < PERIOD_MIN_MS || once->period_ms > PERIOD_MAX_MS)
+        cli_fail(CLI_USAGE, "run: --once-per is from 1s to 31d");
+    if (lease->fenced || lease->shared || lease->redisson || cli->slots > 0 ||
+        cli->keys.others > 0)
+        cli_fail(CLI_USAGE,
+                 "run: --once-per is for plain locks of one key: without "
+                 "--fence, --shared, --redisson, --slots and --and");
+}
+
+char *once_begin(struct once *once, struct cli *cli, const char *key)
+{
+    char number[24], *name;
+    int64_t now_ms = now_us() / 1000, period_ms = once->period_ms;
+    check_options(once, cli);
+    once->cli = cli;
+    once->begun_ms = once->id ? now_ms : now_ms - now_ms % period_ms;
+    snprintf(number, sizeof(number), "%" PRId64, now_ms / period_ms);
+    const char *id = once->id ? once->id : number;
+    size_t size = strlen(key) + strlen(id) + 2;
+    name = cli_need_memory(malloc(size));
+    snprintf(name, size, "%s@%s", key, id);
+    cli->lease.record = true;
+    cli->lease.ttl_ms = lesser(cli->lease.ttl_ms, period_ms / TTL_SHARE);
+    int64_t rest_ms = once->begun_ms + period_ms - now_ms;
+    if (cli->lease.wait_ms == REDLOCK_FOREVER || cli->lease.wait_ms > rest_ms)
+        cli->lease.wait_ms = rest_ms;
+    return name;
+}
+
+bool once_clock_is_fine(const struct once *once, int64_t *ret_off_ms)
+{
+    int64_t theirs = redlock_client_nodes_time(once->cli->client);
+    *ret_off_ms = theirs == REDLOCK_UNKNOWN ? 0 : (now_us() - theirs) / 1000;
+    return llabs(*ret_off_ms) <= once->period_ms / CLOCK_SHARE;
+}
+
+int64_t once_left_ms(const struct once *once)
+{
+    int64_t end_ms = once->begun_ms + 2 * once->period_ms, now_ms = now_us() / 1000;
+    return end_ms > now_ms ? end_ms - now_ms : 0;
+}
+
+/* --- whether a record is there --- */
+
+/* A lock of the period lasts for a part of it; a record, at least for all of the next. */
+static void look_is_done(redlock_client *client, const redlock_inspection *found, void *arg)
+{
+    struct once *once = arg;
+    struct inspection *inspection = &once->inspection;
+    inspection_take(client, found, inspection);
+    once->taken = inspection_state(inspection) == INSPECTION_HELD &&
+                  found->remaining_ms > once->period_ms / RECORD_SHARE;
+    if (once->taken && once->timer)
+        redlock_cancel(*once->lease);
+}
+
+static bool look(struct once *once)
+{
+    const redlock_key *key = &once->cli->keys.of[0];
+    once->inspection.done = false;
+    return redlock_inspect(once->cli->client, key->bytes, key->len, look_is_done, once) ==
+           REDLOCK_OK;
+}
+
+void once_ask(struct once *once)
+{
+    if (look(once))
+        cli_wait(once->cli->base, &once->inspection.done);
+}
+
+static void tick(evutil_socket_t fd, short what, void *arg)
+{
+    struct once *once = arg;
+    (void)fd;
+    (void)what;
+    if (once->inspection.done && !once->taken && !look(once))
+        once->inspection.done = true;
+}
+
+void once_wait(struct once *once, redlock_lease *const *lease)
+{
+    const struct timeval every = {LOOK_MS / 1000, LOOK_MS % 1000 * 1000};
+    once->lease = lease;
+    once->timer = event_new(once->cli->base, -1, EV_PERSIST, tick, once);
+    if (!once->timer || event_add(once->timer, &every) != 0)
+        cli_fail(CLI_FAILED, "run: no events: out of memory or descriptors");
+}
+
+void once_wait_ends(struct once *once)
+{
+    if (once->timer)
+        event_free(once->timer);
+    once->timer = NULL;
+}
+
+const char *once_holder(const struct once *once)
+{
+    const struct inspection *inspection = &once->inspection;
+    const redlock_node *holder = cli_holder(inspection->nodes, inspection->found.count);
+    return holder ? holder->holder : "another";
+}

@@ -1,0 +1,129 @@
+/* redlock run --once-per: what a run does otherwise. */
+#include "run.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+void run_read_once(struct run *run)
+{
+    struct cli *cli = run->cli;
+    if (run->at_least_ms > 0)
+        cli_fail(CLI_USAGE, "run: --once-per and --at-least exclude each other");
+    run->key = cli_keys_begin(&cli->keys, once_begin(&run->once, cli, run->key));
+}
+
+void run_say_taken(struct run *run)
+{
+    cli_say(run->cli, "%s: taken by %s", run->key, once_holder(&run->once));
+    run_conclude(run, (int)run->cli->held_elsewhere, "taken");
+}
+
+/* A host whose clock is wrong is in another period than it believes. */
+static bool has_time(struct run *run)
+{
+    char span[CLI_SPAN];
+    int64_t *off_ms = &run->once.off_ms;
+    if (once_clock_is_fine(&run->once, off_ms))
+        return true;
+    cli_complain("%s: refused: the clock of this host is %s %s of the nodes' clocks",
+                 run->key, cli_span(span, *off_ms > 0 ? *off_ms : -*off_ms),
+                 *off_ms > 0 ? "ahead" : "behind");
+    run_conclude(run, CLI_CONFIG, "clock");
+    return false;
+}
+
+bool run_may_ask_once(struct run *run)
+{
+    once_ask(&run->once);
+    if (run->signal != 0)
+        run_conclude(run, CLI_SIGNALLED + run->signal, "signalled");
+    else if (has_time(run) && run->once.taken)
+        run_say_taken(run);
+    if (run->cause)
+        run_finish(run);
+    return !run->cause;
+}
+
+/* The TTL, on the nodes' clocks, of a record that is kept so long. */
+static int64_t record_ttl(const struct run *run, int64_t left_ms)
+{
+    int64_t wanted = run_ttl_for(run, left_ms) + run->cli->lease.margin_ms;
+    return wanted < REDLOCK_RECORD_MAX_MS ? wanted : REDLOCK_RECORD_MAX_MS;
+}
+
+static void on_taken(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    struct run *run = arg;
+    (void)lease;
+    if (run->signal != 0) {
+        run_conclude(run, CLI_SIGNALLED + run->signal, "signalled");
+    } else if (result->code != REDLOCK_OK) {
+        cli_complain("%s: the record of the period could not be stored: %s", run->key,
+                     redlock_code_text(result->code));
+        run_conclude(run, CLI_NO_QUORUM, "no_quorum");
+    }
+    if (run->cause)
+        run_finish(run);
+    else
+        run_start_command(run);
+}
+
+void run_start_once(struct run *run)
+{
+    int64_t left_ms = once_left_ms(&run->once);
+    if (!run->cli->options.durable)
+        cli_say(run->cli,
+                "%s: if a quorum of the nodes forgets the record, it runs again; --durable "
+                "says that they do not",
+                run->key);
+    if (!has_time(run)) {
+        run_finish(run);
+    } else if (run->once.retry) {
+        run_start_command(run);
+    } else {
+        redlock_code code =
+            redlock_extend(run->lease, record_ttl(run, left_ms), on_taken, run);
+        if (code != REDLOCK_OK)
+            on_taken(run->lease, &(redlock_result){.code = code}, run);
+    }
+}
+
+static void on_recorded(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    struct run *run = arg;
+    if (result->code != REDLOCK_OK)
+        cli_complain("%s: the success could not be recorded, it may run again: %s",
+                     run->key, redlock_code_text(result->code));
+    redlock_disown(lease);
+    run->done = true;
+}
+
+/* By default the record is there since before CMD started. */
+void run_leave_once(struct run *run)
+{
+    bool succeeded = strcmp(run->cause, "child") == 0 && run->exit == CLI_OK;
+    int64_t left_ms = once_left_ms(&run->once);
+    if (!run->once.retry) {
+        redlock_disown(run->lease);
+        run->done = true;
+    } else if (succeeded && !run->lost && left_ms > 0) {
+        redlock_code code =
+            redlock_extend(run->lease, record_ttl(run, left_ms), on_recorded, run);
+        if (code != REDLOCK_OK)
+            on_recorded(run->lease, &(redlock_result){.code = code}, run);
+    } else {
+        run_release(run);
+    }
+}
+
+json_t *run_once_json(const struct run *run)
+{
+    const struct once *once = &run->once;
+    const char *did = run->may_have_run                  ? "ran"
+                      : once->taken                      ? "taken"
+                      : strcmp(run->cause, "clock") == 0 ? "refused"
+                                                         : "nothing";
+    return json_pack("{s:s, s:o, s:I}", "did", did, "holder",
+                     once->taken ? cli_json_text(once_holder(once)) : json_null(),
+                     "clock_off_ms", (json_int_t)once->off_ms);
+}
