@@ -55,6 +55,7 @@ struct claim {
     unsigned fences;
     int64_t made;        /* true time */
     int64_t ttl_ms;      /* the longest that was asked for */
+    int64_t kept_until;  /* it was disowned, and excludes others until then; true time */
     int64_t clean_until; /* its process takes the key away where it can, but not later */
     unsigned failures;   /* allocations of its process, before it was first asked for */
     bool is_cleaned;     /* it is to: the user wants it no more */

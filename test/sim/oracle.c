@@ -203,6 +203,7 @@ void oracle_adopted(struct user *user, struct claim *claim, bool known)
     user->is_known = known;
     claim->options = user->options;
     claim->is_handed = true;
+    claim->kept_until = 0;
     claim->is_over = claim->is_lost = claim->is_cleaned = false;
     claim->has_deadline = known;
     claim->client = client->index;

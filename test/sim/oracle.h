@@ -113,6 +113,9 @@ void oracle_told_leader(struct client *client, const redlock_leader *leader);
 void oracle_wants(struct user *user);
 void oracle_leaves(struct user *user, bool cleaned);
 
+/* It is about to disown what it holds, which excludes others for as long as it was told. */
+void oracle_keeps(const struct user *user);
+
 /* It has adopted a token; `known`: with its deadline. */
 void oracle_adopted(struct user *user, struct claim *claim, bool known);
 

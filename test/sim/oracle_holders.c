@@ -22,6 +22,8 @@ static bool is_lost_unseen(const struct claim *claim, unsigned server, unsigned 
         return loss->is_broken;
     if (!loss->is_lost)
         return false;
+    if (claim->options.record) /* no quarantine lasts as long */
+        return true;
     bool watched =
         loss->watchers & oracle_watcher(other->index, node) && other->born <= loss->at;
     return !loss->is_restart || world.plan.durable || !watched;
@@ -103,6 +105,12 @@ static void for_each_holder(const struct claim *but, unsigned resources,
                 oracle_is_valid(claim))
                 judge(claim, arg);
         }
+    for (size_t i = 0; i < claims_count(); i++) {
+        const struct claim *claim = claim_at(i);
+        if (claim != but && claim->kept_until > events_now() &&
+            claim->resources & resources)
+            judge(claim, arg);
+    }
 }
 
 static bool both_read(const struct claim *a, const struct claim *b)
@@ -223,6 +231,12 @@ static rl_node_set counted(const struct client *client, const struct claim *clai
 static int64_t held_for(const struct user *user)
 {
     return oracle_true_span(user_valid_ms(user) * VIRTUAL_MS, client_rate(user->client));
+}
+
+void oracle_keeps(const struct user *user)
+{
+    if (user->is_held && user->is_known && user->claim)
+        user->claim->kept_until = events_now() + held_for(user);
 }
 
 void oracle_judge_late_grant(struct claim *claim, unsigned node)

@@ -211,6 +211,7 @@ void plan_draw(struct plan *plan, uint64_t seed)
     plan->fenced =
         !plan->wild && !plan->durable && plan->kind != KIND_REDISSON && draw_once_in(3);
     plan->elects = plan->fenced && plan->kind == KIND_SINGLE && seed % 8 == 4;
+    plan->records = !plan->fenced && plan->kind == KIND_SINGLE && seed % 16 == 8;
     if (plan->fenced) { /* the nodes' clocks must not part */
         plan->drift_ppm = FENCED_DRIFT;
         plan->ttl_min = draw_span(80 * VIRTUAL_MS, 8 * VIRTUAL_S);

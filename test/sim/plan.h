@@ -99,6 +99,7 @@ struct plan {
     bool queues;          /* users wait in queues, and are notified */
     bool fenced;          /* the locks are */
     bool elects;          /* they are elections */
+    bool records;         /* locks become records, which outlast ttl_max */
     bool distant;         /* the clocks of one or two of its servers are set by hours */
     rl_node_set victims;  /* those */
     bool hasty;           /* time daemons slew their clients' clocks */

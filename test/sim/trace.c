@@ -47,6 +47,7 @@ void trace_begin(void)
             world.seed, plan->clients, plan->users, plan->resources, plan->n, plan->q,
             plan->fenced    ? ", fenced"
             : plan->durable ? ", durable"
+            : plan->records ? ", records"
                             : "",
             plan->duplicate ? ", of which two are the same server" : "",
             plan->wild ? ", and clocks beyond the bounds" : "");

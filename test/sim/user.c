@@ -353,6 +353,8 @@ static redlock_code ask_extension(struct user *user, int64_t ttl)
 static void extend(struct user *user)
 {
     int64_t ttl = draw_once_in(2) ? user_draw_ttl() : REDLOCK_AUTO;
+    if (user->options.record && world.phase == PHASE_STORM)
+        ttl = user_draw_record();
     user->extend_at = CLOCK_NEVER;
     if (draw_once_in(2))
         user->extend_at = events_now() + draw_span(world.plan.near, world.plan.ttl_max);
@@ -399,6 +401,7 @@ static void give(struct user *user)
 static void disown(struct user *user)
 {
     give(user);
+    oracle_keeps(user);
     oracle_leaves(user, false);
     redlock_disown(user->lease);
     user->phase = USER_RELEASING;

@@ -91,6 +91,7 @@ int64_t user_valid_ms(const struct user *user);
 
 void user_want(struct user *user);
 int64_t user_draw_ttl(void); /* ms */
+int64_t user_draw_record(void);
 void user_plan_hold(struct user *user);
 
 #endif

@@ -48,6 +48,13 @@ int64_t user_draw_ttl(void)
     return draw_between(ms(world.plan.ttl_min), ms(world.plan.ttl_max));
 }
 
+#define RECORD_TTLS 4
+
+int64_t user_draw_record(void)
+{
+    return draw_between(ms(world.plan.ttl_min), RECORD_TTLS * ms(world.plan.ttl_max));
+}
+
 /* The library refuses options whose margin or least validity would use up the rest. */
 static void want_terms(struct user *user)
 {
@@ -57,6 +64,7 @@ static void want_terms(struct user *user)
     redlock_lease_options_init(options);
     options->fenced = plan->fenced;
     options->elects = plan->elects;
+    options->record = plan->records;
     options->redisson = plan->kind == KIND_REDISSON && !draw_once_in(3);
     options->shared = plan->kind == KIND_SHARED && !draw_once_in(3);
     options->slots = plan->kind == KIND_SLOT ? plan->resources : 0;
@@ -113,6 +121,10 @@ void user_plan_hold(struct user *user)
     case 3:
     case 4: user->end = user->options.watchdog ? USER_RELEASES : USER_LETS_EXPIRE; break;
     default: user->end = USER_RELEASES; break;
+    }
+    if (user->options.record && world.phase == PHASE_STORM) {
+        user->extend_at = now;
+        user->end = draw_once_in(4) ? user->end : USER_DISOWNS;
     }
     if (user->end == USER_LETS_EXPIRE && world.phase == PHASE_END)
         user->end = USER_RELEASES;
