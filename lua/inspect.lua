@@ -1,7 +1,7 @@
 -- KEYS[1] resource
--- Returns 0 if it is free, or {value, pttl, readers, depth}. `readers`, of a shared lock: up to 30
+-- Returns 0 if it is free, or {value, pttl, readers, depth, waiting, fence}. `readers`, of a shared lock: up to 30
 -- whose time is not over, a space between them. `depth`, in Redisson's layout: how often the owner
--- has locked it.
+-- has locked it. `waiting`: how many wait, of the first 100. `fence`: that is stored, or 0.
 local key = KEYS[1]
 -- with look.lua
 if found then
@@ -16,6 +16,13 @@ if found then
   if found ~= 'a hash' then
     depth = tonumber(redis.pcall('HGETALL', key)[2])
   end
-  return {string.sub(found, 1, 128), redis.call('PTTL', key), readers, depth or 0}
+  local queue, waiting = redis.pcall('ZRANGE', key .. '!queue', '0', '99', 'WITHSCORES'), 0
+  for i = 1, #queue, 2 do
+    waiting = waiting + (tonumber(queue[i + 1]) < 4e15 and 1 or 0)
+  end
+  local stored = string.find(found, '^[fg]:') and redis.pcall('GET', key .. '!fence')
+  local number = tonumber(type(stored) == 'string' and stored) or 0
+  local fence = number > 0 and number <= 9007199254740991 and number or 0
+  return {string.sub(found, 1, 128), redis.call('PTTL', key), readers, depth or 0, waiting, fence}
 end
 return 0

@@ -10,7 +10,7 @@ It knows as much of Lua as the scripts use.
 """
 import re
 
-GLOBALS = {"ARGV", "KEYS", "ipairs", "pcall", "redis", "string", "tonumber", "type", "unpack"}
+GLOBALS = {"ARGV", "KEYS", "ipairs", "pcall", "redis", "string", "table", "tonumber", "type", "unpack"}
 KEYWORDS = set("and break do else elseif end false for function if in local nil not or repeat "
                "return then true until while".split())
 WITH, PART = "-- with ", "-- part:"

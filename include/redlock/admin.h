@@ -94,6 +94,8 @@ typedef struct redlock_inspection {
     /* in Redisson's layout: how often its owner has locked it, by one of `agreeing`; or 0
      */
     unsigned depth;
+    unsigned waiting; /* how many wait, up to 100: the most that a node has */
+    int64_t fence;    /* the largest that a node with this value stores; or NO_FENCE */
 } redlock_inspection;
 
 typedef void redlock_inspect_fn(redlock_client *client,
@@ -118,6 +120,39 @@ REDLOCK_API redlock_code redlock_inspect(redlock_client *client, const void *key
 REDLOCK_API redlock_code redlock_break(redlock_client *client, const void *key,
                                        size_t key_len, redlock_inspect_fn *callback,
                                        void *arg);
+
+/* --- listing all locks --- */
+
+/* One key. `inspection` is NULL at the end, and then `code` is how it went. */
+typedef struct redlock_listed {
+    redlock_code code;
+    const void *key; /* without the client's prefix */
+    size_t key_len;
+    const redlock_inspection *inspection;
+} redlock_listed;
+
+typedef void redlock_list_fn(redlock_client *client, const redlock_listed *listed,
+                             void *arg);
+
+enum {
+    REDLOCK_LIST_FOREIGN = 1, /* also keys that hold no token of this library */
+};
+
+/*
+ * Finds all locks whose keys begin with `prefix` (without the client's own), and inspects
+ * each as redlock_inspect() does. It scans one node after the other in small steps, with
+ * pauses, so that others are not delayed; a key that a node scanned before has, too, is not
+ * listed again. Keys that come or go meanwhile may be missed, and one may be listed twice,
+ * as with SCAN. The memory that it takes does not depend on their number. The user needs
+ * the rights to SCAN and EXISTS besides. `how`: the flags above, or 0.
+ * Results: OK, NO_QUORUM (fewer than q nodes could be scanned: some locks may be missing),
+ * DENIED, CANCELLED (the client was freed), NO_MEMORY; of the last call.
+ * Errors: BAD_KEY (the prefix is too long), BAD_OPTION (no callback), NO_MEMORY, FORKED,
+ * CLOSED.
+ */
+REDLOCK_API redlock_code redlock_list(redlock_client *client, const void *prefix,
+                                      size_t prefix_len, unsigned how,
+                                      redlock_list_fn *callback, void *arg);
 
 /* --- checking the nodes --- */
 
@@ -227,6 +262,7 @@ REDLOCK_API redlock_code redlock_check(redlock_client *client, unsigned how,
  * the whole rule in bytes, without the NUL.
  */
 #define REDLOCK_ACL_REDISSON 1u /* locks in Redisson's layout */
+#define REDLOCK_ACL_LIST     2u /* redlock_list() */
 REDLOCK_API size_t redlock_client_acl(const redlock_client *client, unsigned uses,
                                       char *text, size_t room);
 

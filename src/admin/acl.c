@@ -98,6 +98,12 @@ static size_t list_rights(unsigned uses, struct rl_acl_right ret_right[RL_ACL_RI
         add(&list, "HKEYS", 5);
         add(&list, "HGETALL", 7);
     }
+    if (uses & REDLOCK_ACL_LIST) {
+        add(&list, "SCAN", 4);
+        add(&list, "TYPE", 4);
+        add(&list, "HLEN", 4);
+        add(&list, "HKEYS", 5);
+    }
     return list.count;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "client/client.h"
+#include "pattern.h"
 #include "redlock/admin.h"
 
 #define POLL_GAP (50 * RL_MS)
@@ -23,7 +24,7 @@ struct admit {
     redlock_admit_fn *callback;
     void *arg;
     char text[REDLOCK_KEY_MAX + 16];
-    char pattern[2 * REDLOCK_KEY_MAX + 2]; /* of keys with the client's prefix */
+    char pattern[RL_PATTERN_MAX]; /* of keys with the client's prefix */
 };
 
 static void finish(struct admit *admit, redlock_code code, int node, const char *text)
@@ -51,17 +52,6 @@ static bool scan(struct admit *admit, unsigned node, struct rl_word cursor)
     };
     return rl_nodes_send_raw(&rl_client_of(&admit->task)->nodes, &admit->task, 0, word, 5,
                              node);
-}
-
-/* Writes a glob pattern that matches exactly the prefix, then anything. */
-static void write_pattern(const char *prefix, char *pattern)
-{
-    for (; *prefix; prefix++) {
-        if (strchr("*?[]\\^-", *prefix))
-            *pattern++ = '\\';
-        *pattern++ = *prefix;
-    }
-    strcpy(pattern, "*");
 }
 
 /* --- begin --- */
@@ -250,7 +240,7 @@ static redlock_code make(redlock_client *client, redlock_admission how, size_t n
     admit->arg = arg;
     admit->deadline =
         rl_time_add_sat(client->loop.now, client->options.connect_timeout_ms * RL_MS);
-    write_pattern(client->options.prefix ? client->options.prefix : "", admit->pattern);
+    rl_pattern_of("", 0, client->options.prefix, admit->pattern);
     client->admit = &admit->task;
     rl_task_schedule(&admit->task, client->loop.now);
     return REDLOCK_OK;

@@ -18,7 +18,8 @@ struct inspection {
     void *arg;
     struct rl_ballot ballot[RL_NODES_MAX];
     char value[RL_NODES_MAX][REDLOCK_TOKEN_MAX + 1];
-    uint32_t depth[RL_NODES_MAX];
+    uint32_t depth[RL_NODES_MAX], queued[RL_NODES_MAX];
+    int64_t fence[RL_NODES_MAX];
     struct readers {
         char (*token)[REDLOCK_TOKEN_MAX + 1]; /* NULL: none, or no memory */
         size_t count;
@@ -46,6 +47,17 @@ static unsigned agree(const struct inspection *inspection, unsigned n, unsigned 
         count += inspection->ballot[j].vote == RL_VOTE_HELD &&
                  strcmp(inspection->value[j], inspection->value[i]) == 0;
     return count;
+}
+
+/* The largest fence of those that have the same value as node `i`. */
+static int64_t highest_fence(const struct inspection *inspection, unsigned n, unsigned i)
+{
+    int64_t highest = 0;
+    for (unsigned j = 0; j < n; j++)
+        if (inspection->ballot[j].vote == RL_VOTE_HELD &&
+            strcmp(inspection->value[j], inspection->value[i]) == 0)
+            highest = rl_max(highest, inspection->fence[j]);
+    return highest;
 }
 
 static bool has_reader(const struct readers *readers, const char *token)
@@ -115,11 +127,13 @@ static void summarize(struct inspection *inspection, redlock_inspection *report)
         if (inspection->ballot[i].vote != RL_VOTE_HELD)
             continue;
         report->held++;
+        report->waiting = (unsigned)rl_max(report->waiting, inspection->queued[i]);
         unsigned count = agree(inspection, client->nodes.n, i);
         if (count <= report->agreeing)
             continue;
         report->agreeing = count;
         report->depth = inspection->depth[i];
+        report->fence = highest_fence(inspection, client->nodes.n, i);
     }
     if (report->code == REDLOCK_OK && report->held + report->free < client->nodes.q)
         report->code = rl_client_is_denied(client, inspection->ballot) ? REDLOCK_DENIED
@@ -233,6 +247,8 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
     ballot->latency = (uint32_t)rl_min(task->loop->now - inspection->start, UINT32_MAX);
     rl_client_keep_value(parsed.value, inspection->value[node]);
     inspection->depth[node] = parsed.depth;
+    inspection->queued[node] = parsed.waiting;
+    inspection->fence[node] = parsed.fence;
     keep_readers(parsed.readers, &inspection->readers[node]);
     inspection->waiting &= ~rl_bit(node);
     if (!inspection->waiting)

@@ -74,6 +74,11 @@ bool rl_token_make(struct rl_token_bits *bits, const char *mark, const char *lab
     return true;
 }
 
+void rl_token_mark_set(const char *mark, char *token)
+{
+    memcpy(token + strlen(mark), RL_TOKEN_OF_SET, strlen(RL_TOKEN_OF_SET));
+}
+
 /* The end of the base32 digits; NULL: `value` is not a redlock token. */
 static const char *end_of_digits(const char *value)
 {

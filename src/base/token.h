@@ -34,6 +34,13 @@ size_t rl_token_len(const char *mark, const char *label);
 bool rl_token_make(struct rl_token_bits *bits, const char *mark, const char *label,
                    char *ret_token);
 
+/*
+ * Marks the token as that of a lock of several keys, in place of its first digits: so who
+ * finds one of the keys knows that there are others. 140 random bits are left.
+ */
+#define RL_TOKEN_OF_SET "many"
+void rl_token_mark_set(const char *mark, char *token);
+
 /* Whether this looks like a redlock token: then its holder notifies waiters on release. */
 bool rl_token_is_ours(const char *value);
 

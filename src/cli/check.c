@@ -6,7 +6,7 @@
 #include <string.h>
 
 const char cli_check_help[] =
-    "Usage: redlock check [--strict] [--fence] [--acl [--redisson]]\n"
+    "Usage: redlock check [--strict] [--fence] [--acl [--redisson] [--list]]\n"
     "Check whether the nodes are fit to hold locks. Print each finding, what to do about\n"
     "it, and the nodes that have it. Write no key and change no lock. The names of the\n"
     "findings, here and in JSON:\n"
@@ -32,6 +32,7 @@ const char cli_check_help[] =
     "                            client needs, for --prefix and the user. Replace SECRET\n"
     "                            by a password\n"
     "      --redisson            with --acl: and for locks in Redisson's layout\n"
+    "      --list                with --acl: and for redlock list\n"
     "\n"
     "Examples:\n"
     "  redlock check --strict || exit\n"
@@ -302,9 +303,10 @@ static int ask_nodes(const struct cli *cli, unsigned how)
     return cli_exit_printed(call.printed, exit_of(call.health));
 }
 
-static int print_acl(const struct cli *cli)
+static int print_acl(const struct cli *cli, bool lists)
 {
-    unsigned uses = cli->lease.redisson ? REDLOCK_ACL_REDISSON : 0;
+    unsigned uses =
+        (cli->lease.redisson ? REDLOCK_ACL_REDISSON : 0) | (lists ? REDLOCK_ACL_LIST : 0);
     size_t room = redlock_client_acl(cli->client, uses, NULL, 0) + 1;
     char *rule = cli_need_memory(malloc(room));
     redlock_client_acl(cli->client, uses, rule, room);
@@ -317,19 +319,19 @@ static int print_acl(const struct cli *cli)
 
 int cli_check(struct cli *cli, int argc, char **argv)
 {
-    bool strict = false, fence = false, acl = false;
+    bool strict = false, fence = false, acl = false, lists = false;
     const struct cli_option own[] = {
         {"strict", 0, CLI_FLAG, &strict}, {"fence", 0, CLI_FLAG, &fence},
         {"acl", 0, CLI_FLAG, &acl},       {"redisson", 0, CLI_FLAG, &cli->lease.redisson},
-        {NULL, 0, CLI_FLAG, NULL},
+        {"list", 0, CLI_FLAG, &lists},    {NULL, 0, CLI_FLAG, NULL},
     };
     cli->own_failure = CLI_NOT_TRIED;
     cli_parse(cli, argc, argv, own);
-    if (cli->lease.redisson && !acl)
-        cli_fail(CLI_USAGE, "check: --redisson takes --acl");
+    if ((cli->lease.redisson || lists) && !acl)
+        cli_fail(CLI_USAGE, "check: --redisson and --list take --acl");
     cli_connect(cli);
     unsigned how = (strict ? REDLOCK_CHECK_STRICT : 0) | (fence ? REDLOCK_CHECK_FENCED : 0);
-    int exit_code = acl ? print_acl(cli) : ask_nodes(cli, how);
+    int exit_code = acl ? print_acl(cli, lists) : ask_nodes(cli, how);
     cli_disconnect(cli);
     return exit_code;
 }

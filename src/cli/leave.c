@@ -16,7 +16,7 @@ static void on_released(redlock_lease *lease, const redlock_result *result, void
     run->done = true;
 }
 
-void run_release(struct run *run)
+static void release(struct run *run)
 {
     if (redlock_release(run->lease, on_released, run) != REDLOCK_OK)
         run->done = true;
@@ -37,11 +37,6 @@ static void on_kept(redlock_lease *lease, const redlock_result *result, void *ar
                      cli_span(span, redlock_valid_ms(lease)));
     redlock_disown(lease);
     run->done = true;
-}
-
-int64_t run_ttl_for(const struct run *run, int64_t ms)
-{
-    return ms + ms * run->cli->options.drift_ppm / 500000 + 10;
 }
 
 /*
@@ -92,11 +87,12 @@ void run_leave(struct run *run, const struct kill_tree_left *left)
         redlock_disown(run->lease);
         run->done = true;
     } else if (run->may_have_run && run->once.period_ms > 0) {
-        run_leave_once(run);
+        if (!run_keeps_once(run))
+            release(run);
     } else if (run->ran && !run->lost && left_of_at_least(run) > 0) {
         keep(run);
     } else {
-        run_release(run);
+        release(run);
     }
 }
 

@@ -34,6 +34,7 @@ static const struct {
      false, NULL},
     {"status", cli_status, cli_status_help, "show who holds a lock, for each node", 1, 1,
      false, NULL},
+    {"list", cli_list, cli_list_help, "show all locks", 0, 1, false, NULL},
     {"check", cli_check, cli_check_help, "check whether the nodes are fit to hold locks", 0,
      0, false, NULL},
     {"admit", cli_admit, cli_admit_help, "make the nodes a deployment of fenced locks", 0,

@@ -71,14 +71,6 @@ const char cli_run_help[] =
     "124 the lock was lost and CMD was stopped; 125 own failure; 126 CMD cannot be\n"
     "executed; 127 CMD is not found.\n";
 
-void run_conclude(struct run *run, int code, const char *cause)
-{
-    if (run->cause)
-        return;
-    run->exit = code;
-    run->cause = cause;
-}
-
 static void set_timer(struct run *run, int64_t ms)
 {
     struct timeval after = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
@@ -122,7 +114,7 @@ static int64_t next_deadline_us(const struct run *run)
     return now + left_of(run, redlock_valid_ms(run->lease)) * 1000;
 }
 
-void run_finish(struct run *run)
+static void finish(struct run *run)
 {
     if (run->stage >= ENDING)
         return;
@@ -143,11 +135,11 @@ static void command_is_late(struct run *run)
         run->key);
     cli_say_record(run->cli);
     run_conclude(run, CLI_LOST, "lost");
-    run_finish(run);
+    finish(run);
 }
 
 /* Reads the clock after everything that may take time. The keeper reads it again. */
-void run_start_command(struct run *run)
+static void start_command(struct run *run)
 {
     char text[KEEPER_ENVIRONMENT];
     int64_t left_ms = left_of(run, redlock_valid_ms(run->lease));
@@ -261,7 +253,7 @@ static void command_ended(struct run *run, int status)
         run_conclude(run, CLI_SIGNALLED + WTERMSIG(status), "signalled");
     else
         run_conclude(run, WEXITSTATUS(status), "child");
-    run_finish(run);
+    finish(run);
 }
 
 static void command_refused(struct run *run, int error)
@@ -271,7 +263,7 @@ static void command_refused(struct run *run, int error)
     cli_complain("%s: %s", run->argv[0], strerror(error));
     run_conclude(run, missing ? CLI_NOT_FOUND : CLI_CANNOT_EXECUTE,
                  missing ? "not_found" : "cannot_execute");
-    run_finish(run);
+    finish(run);
 }
 
 /* A confirmed deadline applies only if no earlier one was set. */
@@ -394,6 +386,15 @@ static const char *cause_of(redlock_code code)
     }
 }
 
+/* Unless it is concluded, the lock is held. */
+static void proceed(struct run *run)
+{
+    if (run->cause)
+        finish(run);
+    else
+        start_command(run);
+}
+
 static void on_acquired(redlock_lease *lease, const redlock_result *result, void *arg)
 {
     struct run *run = arg;
@@ -422,12 +423,10 @@ static void on_acquired(redlock_lease *lease, const redlock_result *result, void
         run_conclude(run, cli_acquire_exit(result->code, (int)run->cli->held_elsewhere),
                      cause_of(result->code));
     }
-    if (run->cause)
-        run_finish(run);
-    else if (run->once.period_ms > 0)
-        run_start_once(run);
+    if (!run->cause && run->once.period_ms > 0)
+        run_begin_once(run, proceed);
     else
-        run_start_command(run);
+        proceed(run);
 }
 
 /* --- setup --- */
@@ -543,7 +542,11 @@ void run_play(struct run *run)
                 "end, the lock is left to its TTL",
                 run->key);
     begin(run);
-    if (run->once.period_ms == 0 || run_may_ask_once(run))
+    if (run->once.period_ms > 0)
+        run_ask_once(run);
+    if (run->cause)
+        finish(run);
+    else
         acquire(run);
     cli_wait(cli->base, &run->done);
     end(run);

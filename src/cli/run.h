@@ -39,13 +39,14 @@ struct run {
     struct cli_waiting waiting;
     struct nesting nesting;
     struct once once;
+    void (*proceed)(struct run *run); /* once the record is stored */
     enum run_stage stage;
     int64_t
         deadline_us; /* the last that the keeper confirmed, or an earlier one; 0: none */
     bool held, lost, ran, gave_up, done;
     bool may_have_run; /* CMD: unless it is known that it did not start */
-    int signal;       /* the signal that ended the wait; 0: none */
-    int64_t since_us; /* when the lock was first held */
+    int signal;        /* the signal that ended the wait; 0: none */
+    int64_t since_us;  /* when the lock was first held */
     int64_t held_ms;
     int64_t fence; /* 0: the lock is plain, or was not held */
     int exit;
@@ -60,34 +61,37 @@ void run_read_command(struct run *run, char **argv, int first, int argc);
 void run_set_limits(struct run *run, int64_t kill_after_ms);
 
 /* The exit code, and its cause for programs; the first one counts. */
-void run_conclude(struct run *run, int code, const char *cause);
+static inline void run_conclude(struct run *run, int code, const char *cause)
+{
+    run->exit = run->cause ? run->exit : code;
+    run->cause = run->cause ? run->cause : cause;
+}
 
-/* CMD has ended, or never starts: the keeper ends what is left of it, then run_leave(). */
-void run_finish(struct run *run);
-
-/* The lock is held: starts CMD, unless it is too late. */
-void run_start_command(struct run *run);
+/* The TTL that lasts at least `ms` of our clock: the nodes' clocks may run faster. */
+static inline int64_t run_ttl_for(const struct run *run, int64_t ms)
+{
+    return ms + ms * run->cli->options.drift_ppm / 500000 + 10;
+}
 
 /*
- * Of --once-per (run_once.c): reads the options; tells, before the lock is asked for,
- * whether this host may ask, or else concludes; says that another host has the period;
- * starts CMD, after the record if that comes first; leaves the lock, and sets `done`.
+ * Of --once-per (run_once.c): reads the options; asks the nodes before the lock is
+ * acquired, and concludes if this host may not run CMD; says that another host has the
+ * period.
  */
 void run_read_once(struct run *run);
-bool run_may_ask_once(struct run *run);
+void run_ask_once(struct run *run);
 void run_say_taken(struct run *run);
-void run_start_once(struct run *run);
-void run_leave_once(struct run *run);
-json_t *run_once_json(const struct run *run);
 
-/* Releases the lock, and sets `done` when that has ended. */
-void run_release(struct run *run);
+/* The lock is held: calls `proceed` when the record is stored, if that comes before CMD. */
+void run_begin_once(struct run *run, void (*proceed)(struct run *run));
+
+/* CMD has ended. False: the lock is to be released; else `done` will be set. */
+bool run_keeps_once(struct run *run);
+
+json_t *run_once_json(const struct run *run);
 
 /* Acquires the lock, runs CMD, and releases it: sets `exit`, `cause`, `lost` and `ran`. */
 void run_play(struct run *run);
-
-/* The TTL that lasts at least `ms` of our clock: the nodes' clocks may run faster. */
-int64_t run_ttl_for(const struct run *run, int64_t ms);
 
 /*
  * Called when the command and its descendants are gone. Releases the lock, or keeps it for

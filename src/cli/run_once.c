@@ -32,16 +32,13 @@ static bool has_time(struct run *run)
     return false;
 }
 
-bool run_may_ask_once(struct run *run)
+void run_ask_once(struct run *run)
 {
     once_ask(&run->once);
     if (run->signal != 0)
         run_conclude(run, CLI_SIGNALLED + run->signal, "signalled");
     else if (has_time(run) && run->once.taken)
         run_say_taken(run);
-    if (run->cause)
-        run_finish(run);
-    return !run->cause;
 }
 
 /* The TTL, on the nodes' clocks, of a record that is kept so long. */
@@ -62,24 +59,20 @@ static void on_taken(redlock_lease *lease, const redlock_result *result, void *a
                      redlock_code_text(result->code));
         run_conclude(run, CLI_NO_QUORUM, "no_quorum");
     }
-    if (run->cause)
-        run_finish(run);
-    else
-        run_start_command(run);
+    run->proceed(run);
 }
 
-void run_start_once(struct run *run)
+void run_begin_once(struct run *run, void (*proceed)(struct run *run))
 {
+    run->proceed = proceed;
     int64_t left_ms = once_left_ms(&run->once);
     if (!run->cli->options.durable)
         cli_say(run->cli,
                 "%s: if a quorum of the nodes forgets the record, it runs again; --durable "
                 "says that they do not",
                 run->key);
-    if (!has_time(run)) {
-        run_finish(run);
-    } else if (run->once.retry) {
-        run_start_command(run);
+    if (!has_time(run) || run->once.retry) {
+        proceed(run);
     } else {
         redlock_code code =
             redlock_extend(run->lease, record_ttl(run, left_ms), on_taken, run);
@@ -99,7 +92,7 @@ static void on_recorded(redlock_lease *lease, const redlock_result *result, void
 }
 
 /* By default the record is there since before CMD started. */
-void run_leave_once(struct run *run)
+bool run_keeps_once(struct run *run)
 {
     bool succeeded = strcmp(run->cause, "child") == 0 && run->exit == CLI_OK;
     int64_t left_ms = once_left_ms(&run->once);
@@ -112,8 +105,9 @@ void run_leave_once(struct run *run)
         if (code != REDLOCK_OK)
             on_recorded(run->lease, &(redlock_result){.code = code}, run);
     } else {
-        run_release(run);
+        return false;
     }
+    return true;
 }
 
 json_t *run_once_json(const struct run *run)

@@ -16,6 +16,7 @@ static const struct rl_kind kinds[] = {
                 [RL_CMD_INSPECT] = &rl_script_inspect,
                 [RL_CMD_BREAK] = &rl_script_break,
                 [RL_CMD_OBSERVE] = &rl_script_observe,
+                [RL_CMD_LIST] = &rl_script_list,
             },
     },
     {
@@ -404,14 +405,18 @@ static bool read_value(const struct rl_kind *kind, enum rl_command command,
     return true;
 }
 
-/* {value, remaining milliseconds, readers, depth} */
+/* {value, remaining milliseconds, readers, depth, waiting, fence} */
 static bool read_inspection(const struct rl_reply *reply, struct rl_answer *answer)
 {
     const struct rl_reply pair = {.type = RL_REPLY_ARRAY, .item = reply->item, .items = 2};
     const struct rl_reply *readers = &reply->item[2], *depth = &reply->item[3];
-    if (reply->items != 4 || readers->type != RL_REPLY_STRING ||
-        depth->type != RL_REPLY_INTEGER)
+    const struct rl_reply *waiting = &reply->item[4], *fence = &reply->item[5];
+    if (reply->items != 6 || readers->type != RL_REPLY_STRING ||
+        depth->type != RL_REPLY_INTEGER || waiting->type != RL_REPLY_INTEGER ||
+        fence->type != RL_REPLY_INTEGER || fence->integer < 0)
         return false;
+    answer->waiting = (uint32_t)rl_clamp(waiting->integer, 0, INT32_MAX);
+    answer->fence = fence->integer;
     answer->readers = (struct rl_word){readers->text, readers->len};
     if (depth->integer > 0 && depth->integer <= UINT32_MAX)
         answer->depth = (uint32_t)depth->integer;

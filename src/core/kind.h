@@ -116,6 +116,7 @@ struct rl_answer {
     struct rl_word free;    /* RELEASE of a slot: a digit for each, '1': it is free there */
     struct rl_word readers; /* INSPECT: the tokens of a shared lock, a space between them */
     uint32_t depth;         /* INSPECT: how often the owner of a hash has locked it; or 0 */
+    uint32_t waiting;       /* INSPECT: how many are in the queue, up to 100 */
     int64_t fence;          /* that the node stores; 0: unknown or none */
     int64_t time;           /* of the node's clock, us; 0: unknown */
     bool has_waiters;       /* RELEASE: another client waits */

@@ -84,6 +84,7 @@ enum rl_command {
     RL_CMD_INSPECT,
     RL_CMD_BREAK,
     RL_CMD_OBSERVE,
+    RL_CMD_LIST,   /* not a round: one page of a node's keys */
     RL_CMD_MARKER, /* not a round: reads or sets a node's marker */
     RL_COMMANDS,
 };

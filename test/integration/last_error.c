@@ -122,6 +122,18 @@ static redlock_code observe(void)
     return code;
 }
 
+static void on_listed(redlock_client *client, const redlock_listed *listed, void *arg)
+{
+    (void)client;
+    (void)listed;
+    (void)arg;
+}
+
+static redlock_code list(void)
+{
+    return redlock_list(alone.client, "job", 3, 0, on_listed, NULL);
+}
+
 static redlock_code break_lock(void)
 {
     return redlock_break(alone.client, "job", 3, NULL, NULL);
@@ -153,8 +165,9 @@ static redlock_code release(void)
 }
 
 static const struct call of_client[] = {
-    {"drain", drain},      {"acquire", acquire}, {"adopt", adopt}, {"inspect", inspect},
-    {"break", break_lock}, {"check", check},     {"admit", admit}, {"observe", observe},
+    {"drain", drain},     {"acquire", acquire},  {"adopt", adopt},
+    {"inspect", inspect}, {"break", break_lock}, {"check", check},
+    {"admit", admit},     {"observe", observe},  {"list", list},
 };
 static const struct call of_lease[] = {
     {"extend", extend}, {"downgrade", downgrade}, {"release", release}};

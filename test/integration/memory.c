@@ -289,6 +289,29 @@ Test(memory, an_admission_reports_it)
     quorum_close(&s);
 }
 
+static void note_end(redlock_client *client, const redlock_listed *listed, void *arg)
+{
+    struct seen *seen = arg;
+    (void)client;
+    cr_assert_null(listed->inspection);
+    cr_assert_eq(listed->code, REDLOCK_NO_MEMORY, "%s", redlock_code_name(listed->code));
+    seen->times++;
+}
+
+Test(memory, a_list_reports_it)
+{
+    struct quorum s;
+    struct seen seen = {0};
+    event_set_log_callback(say_nothing);
+    quorum_open(&s, 3);
+    servers_do_first(&s.servers, 3, "SET job paaaaaaaabbbbbbbbccccccccdddddddd");
+    cr_assert_eq(redlock_list(s.client, "", 0, 0, note_end, &seen), REDLOCK_OK);
+    alloc_faults_begin(0, FOREVER);
+    UNTIL(&s, seen.times > 0);
+    cr_assert(alloc_faults_end());
+    quorum_close(&s);
+}
+
 Test(memory, one_allocation_fails)
 {
     fail_in_turn(1, false);

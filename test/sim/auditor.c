@@ -132,12 +132,31 @@ static void read_texts(struct client *client)
                       client->index + 1, record, rule);
 }
 
+static void on_listed(redlock_client *handle, const redlock_listed *listed, void *arg)
+{
+    struct client *client = arg;
+    (void)handle;
+    if (client->lists == 0 || (listed->inspection != NULL) != (listed->key != NULL))
+        oracle_accuse(INVARIANT_CALLBACK, "client %u: a list", client->index + 1);
+    client->lists -= !listed->inspection;
+}
+
+static void list(struct client *client)
+{
+    unsigned how = prng_below(&prng, 2); /* FOREIGN */
+    redlock_code code = redlock_list(client->handle, "", 0, how, on_listed, client);
+    client->lists += code == REDLOCK_OK;
+    if (code != REDLOCK_OK && !may_fail(client, code))
+        oracle_accuse(INVARIANT_TOLD, "client %u: a list: %s", client->index + 1,
+                      redlock_code_name(code));
+}
+
 static void ask(void *arg)
 {
     struct client *asked = arg;
     if (!asked->handle)
         return;
-    switch (prng_below(&prng, 8)) {
+    switch (prng_below(&prng, 9)) {
     case 0:
     case 1:
     case 2: check(asked); break;
@@ -145,6 +164,7 @@ static void ask(void *arg)
     case 4: drain(asked); break;
     case 5:
     case 6: read_texts(asked); break;
+    case 7: list(asked); break;
     default: mistakes_make(asked); break;
     }
 }

@@ -197,7 +197,7 @@ void client_start(struct client *client)
     begin_process(client);
     client->is_alive = true;
     client->ends = client->is_admitting = false;
-    client->checks = client->drains = 0;
+    client->checks = client->drains = client->lists = 0;
     client->born = events_now();
     client->doubts_until = 0;
     client->knows_deployment = false;
@@ -283,7 +283,7 @@ bool client_finish(struct client *client)
         return false;
     client->process.faults = (struct process_faults){0};
     process_call(&client->process, free_all, client);
-    if (client->checks + client->drains > 0)
+    if (client->checks + client->drains + client->lists > 0)
         oracle_accuse(INVARIANT_CALLBACK,
                       "client %u is freed, and a check or a drain waits",
                       client->index + 1);

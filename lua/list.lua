@@ -1,0 +1,25 @@
+-- ARGV[1] cursor of a scan, ARGV[2] pattern, ARGV[3] how many keys of the page to skip, ARGV[4]
+-- '1': also the keys that hold no token
+-- Returns {cursor, skip, keys}: where to go on, '0' and 0: it was the last page; each key after
+-- its length and a space. As many as fit into a reply; those of a lock's own keys are left out.
+local page = redis.pcall('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', '32')
+if page.err then
+  return redis.error_reply('NOPERM ' .. page.err)
+end
+local keys, size = {}, 0
+for i, key in ipairs(page[2]) do
+  local own = ' ' .. (string.match(key, '!(%a+)$') or '') .. ' '
+  if i > tonumber(ARGV[3]) and not string.find(' fence intent marker queue term watch ', own, 1, true) then
+    -- with look.lua
+    local digits = string.match(found or '', '^[prs]:?([a-z2-7]+)')
+      or string.match(found or '', '^[fg]:([a-z2-7]+)') or ''
+    if ARGV[4] == '1' and found or #digits == 32 then
+      if size + #key > 3000 then
+        return {ARGV[1], i - 1, table.concat(keys)}
+      end
+      keys[#keys + 1] = #key .. ' ' .. key
+      size = size + #key + 5
+    end
+  end
+end
+return {page[1], 0, table.concat(keys)}

@@ -1,0 +1,351 @@
+/*
+ * Lists all locks: scans one node after the other, page by page. A key that a node scanned
+ * before has, too, was listed already; all others are inspected, a few at a time.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/client.h"
+#include "net/resp.h"
+#include "pattern.h"
+#include "redlock/admin.h"
+
+#define POLL_GAP   (50 * RL_MS) /* until all nodes were tried */
+#define TOGETHER   16           /* keys that are looked at at a time */
+#define PAUSE      RL_MS /* at least, between two pages; and as long as a page took */
+#define CURSOR     24
+#define PAGE_WORDS 7
+
+struct list;
+
+/* A key of the page that is looked at. */
+struct look {
+    struct list *list; /* NULL: it has ended meanwhile */
+    size_t len;
+    char key[REDLOCK_KEY_MAX]; /* with the client's prefix */
+};
+
+struct list {
+    struct rl_task task;
+    redlock_list_fn *callback;
+    void *arg;
+    bool foreign, begun, denied;
+    rl_time deadline;
+    rl_node_set to_scan, scanned; /* `scanned`: to the end */
+    unsigned node;                /* that is being scanned */
+    char cursor[CURSOR], skip[CURSOR];
+    bool waits; /* for a page */
+    bool is_last;
+    rl_time paged;           /* when the page was asked for */
+    char keys[RL_RESP_TEXT]; /* of the page: each after its length and a space */
+    size_t len, at;
+    struct look *look[TOGETHER];
+    unsigned looks;
+    size_t pattern_len;
+    char pattern[RL_PATTERN_MAX];
+};
+
+static void finish(struct list *list, redlock_code code)
+{
+    redlock_client *client = rl_client_of(&list->task);
+    const redlock_listed end = {.code = code};
+    for (unsigned i = 0; i < TOGETHER; i++)
+        if (list->look[i])
+            list->look[i]->list = NULL;
+    rl_task_end(&list->task);
+    list->callback(client, &end, list->arg);
+    rl_loop_called_back(&client->loop);
+}
+
+/* --- one key --- */
+
+static void go_on(struct list *list);
+
+static void drop_look(struct list *list, struct look *look)
+{
+    for (unsigned i = 0; i < TOGETHER; i++)
+        if (list->look[i] == look)
+            list->look[i] = NULL;
+    list->looks--;
+    free(look);
+}
+
+/* Whether a node that was scanned before has it: then it was listed with that one. */
+static bool is_listed(const struct list *list, const redlock_inspection *inspection)
+{
+    for (rl_node_set rest = list->scanned; rest; rest &= rest - 1)
+        if (inspection->nodes[rl_first(rest)]->verdict == REDLOCK_VERDICT_HELD)
+            return true;
+    return false;
+}
+
+static void on_inspected(redlock_client *client, const redlock_inspection *inspection,
+                         void *arg)
+{
+    struct look *look = arg;
+    struct list *list = look->list;
+    if (!list) {
+        free(look);
+        return;
+    }
+    const char *prefix = client->options.prefix ? client->options.prefix : "";
+    size_t prefix_len = strlen(prefix);
+    const redlock_listed listed = {
+        .code = inspection->code,
+        .key = look->key + prefix_len,
+        .key_len = look->len - prefix_len,
+        .inspection = inspection,
+    };
+    if (inspection->held > 0 && !is_listed(list, inspection))
+        list->callback(client, &listed, list->arg);
+    list = look->list; /* the callback may have freed the client */
+    if (!list) {
+        free(look);
+        return;
+    }
+    drop_look(list, look);
+    go_on(list);
+}
+
+static bool inspect(struct list *list, struct look *look)
+{
+    redlock_client *client = rl_client_of(&list->task);
+    size_t prefix = client->options.prefix ? strlen(client->options.prefix) : 0;
+    return redlock_inspect(client, look->key + prefix, look->len - prefix, on_inspected,
+                           look) == REDLOCK_OK;
+}
+
+/* Asks a node that was scanned before; in its absence, all. */
+static bool look_at(struct list *list, struct look *look, unsigned slot)
+{
+    redlock_client *client = rl_client_of(&list->task);
+    const struct rl_word word[] = {{"EXISTS", 6}, {look->key, look->len}};
+    rl_node_set before = list->scanned & client->nodes.view.open;
+    if (before &&
+        rl_nodes_send_raw(&client->nodes, &list->task, 1 + slot, word, 2, rl_first(before)))
+        return true;
+    return inspect(list, look);
+}
+
+/* Another program's key may be longer than one of a lock. False: there is none any more. */
+static bool take_key(struct list *list, struct look *look)
+{
+    while (list->at < list->len) {
+        size_t at = list->at, len = 0;
+        while (at < list->len && list->keys[at] != ' ')
+            len = 10 * len + (size_t)(list->keys[at++] - '0');
+        at++;
+        if (at >= list->len || len > list->len - at)
+            break;
+        list->at = at + len;
+        look->len = len;
+        if (len > sizeof(look->key))
+            continue;
+        memcpy(look->key, list->keys + at, len);
+        return true;
+    }
+    list->at = list->len;
+    return false;
+}
+
+/* False: no memory. */
+static bool begin_look(struct list *list, unsigned slot)
+{
+    struct look *look = calloc(1, sizeof(*look));
+    if (!look)
+        return false;
+    look->list = list;
+    list->look[slot] = look;
+    list->looks++;
+    bool is_found = take_key(list, look), looks = is_found && look_at(list, look, slot);
+    if (!looks)
+        drop_look(list, look);
+    return looks || !is_found;
+}
+
+/* --- one page --- */
+
+static void ask_for_page(struct list *list)
+{
+    redlock_client *client = rl_client_of(&list->task);
+    const struct rl_script *script =
+        rl_kind_that_is(false, RL_FORM_KEY)->script[RL_CMD_LIST];
+    const struct rl_word word[PAGE_WORDS] = {
+        {"EVAL", 4},
+        {script->body, script->len},
+        {"0", 1},
+        {list->cursor, strlen(list->cursor)},
+        {list->pattern, list->pattern_len},
+        {list->skip, strlen(list->skip)},
+        {list->foreign ? "1" : "0", 1},
+    };
+    list->paged = client->loop.now;
+    list->waits =
+        rl_nodes_send_raw(&client->nodes, &list->task, 0, word, PAGE_WORDS, list->node);
+    if (!list->waits)
+        finish(list, REDLOCK_NO_MEMORY);
+}
+
+static bool is_open(const struct list *list)
+{
+    return rl_client_of(&list->task)->nodes.view.open & rl_bit(list->node);
+}
+
+static void scan_next_node(struct list *list)
+{
+    const redlock_client *client = rl_client_of(&list->task);
+    list->to_scan &= client->nodes.view.open;
+    if (!list->to_scan) {
+        finish(list, rl_count(list->scanned) >= client->nodes.q ? REDLOCK_OK
+                     : list->denied                             ? REDLOCK_DENIED
+                                                                : REDLOCK_NO_QUORUM);
+        return;
+    }
+    list->node = rl_first(list->to_scan);
+    list->to_scan &= list->to_scan - 1;
+    strcpy(list->cursor, "0");
+    strcpy(list->skip, "0");
+    ask_for_page(list);
+}
+
+static void pause(struct list *list)
+{
+    rl_time now = list->task.loop->now;
+    rl_task_schedule(&list->task, rl_time_add_sat(now, rl_max(now - list->paged, PAUSE)));
+}
+
+/* After a page, or a key of it. */
+static void go_on(struct list *list)
+{
+    for (unsigned i = 0; i < TOGETHER && list->at < list->len; i++)
+        if (!list->look[i] && !begin_look(list, i)) {
+            finish(list, REDLOCK_NO_MEMORY);
+            return;
+        }
+    if (list->looks > 0 || list->waits)
+        return;
+    if (list->is_last)
+        list->scanned |= rl_bit(list->node);
+    pause(list);
+}
+
+static bool read_page(struct list *list, const struct rl_reply *reply)
+{
+    const struct rl_reply *cursor = &reply->item[0], *skip = &reply->item[1],
+                          *keys = &reply->item[2];
+    if (reply->type != RL_REPLY_ARRAY || reply->items != 3 ||
+        cursor->type != RL_REPLY_STRING || cursor->len == 0 ||
+        cursor->len >= sizeof(list->cursor) || skip->type != RL_REPLY_INTEGER ||
+        keys->type != RL_REPLY_STRING || keys->len > sizeof(list->keys))
+        return false;
+    memcpy(list->cursor, cursor->text, cursor->len);
+    list->cursor[cursor->len] = '\0';
+    snprintf(list->skip, sizeof(list->skip), "%" PRId64, skip->integer);
+    memcpy(list->keys, keys->text, keys->len);
+    list->len = keys->len;
+    list->at = 0;
+    list->is_last = strcmp(list->cursor, "0") == 0 && skip->integer == 0;
+    return true;
+}
+
+static void answer_page(struct list *list, const struct rl_reply *reply)
+{
+    list->waits = false;
+    if (reply && read_page(list, reply)) {
+        go_on(list);
+        return;
+    }
+    if (reply && reply->type == RL_REPLY_ERROR)
+        list->denied |= rl_fault_is_denial(rl_fault_of_error(reply->text, reply->len));
+    scan_next_node(list);
+}
+
+/* 1: it is there, and was listed. */
+static void answer_look(struct list *list, struct look *look, const struct rl_reply *reply)
+{
+    bool is_there = reply && reply->type == RL_REPLY_INTEGER && reply->integer == 1;
+    if (!is_there && inspect(list, look))
+        return;
+    drop_look(list, look);
+    go_on(list);
+}
+
+static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
+                   const struct rl_reply *reply)
+{
+    struct list *list = (struct list *)task;
+    (void)node;
+    if (op->seq == 0)
+        answer_page(list, reply);
+    else
+        answer_look(list, list->look[op->seq - 1], reply);
+}
+
+static void tick(struct rl_task *task)
+{
+    struct list *list = (struct list *)task;
+    const redlock_client *client = rl_client_of(task);
+    rl_node_set all = rl_all(client->nodes.n);
+    rl_heap_drop(&task->loop->heap, &task->due);
+    if (!list->begun && rl_startup_tried(&client->nodes) != all &&
+        client->loop.now < list->deadline) {
+        rl_task_schedule(task, rl_min(list->deadline, client->loop.now + POLL_GAP));
+    } else if (!list->begun) {
+        list->begun = true;
+        list->to_scan = client->nodes.view.open;
+        scan_next_node(list);
+    } else if (list->is_last || !is_open(list)) {
+        list->is_last = false;
+        scan_next_node(list);
+    } else {
+        ask_for_page(list);
+    }
+}
+
+static void close_list(struct rl_task *task)
+{
+    finish((struct list *)task, REDLOCK_CANCELLED);
+}
+
+static const struct rl_task_class list_class = {
+    .tick = tick,
+    .replied = answer,
+    .close = close_list,
+    .destroy = rl_task_free,
+};
+
+static redlock_code start(redlock_client *client, const void *prefix, size_t prefix_len,
+                          unsigned how, redlock_list_fn *callback, void *arg)
+{
+    const char *ours = client->options.prefix ? client->options.prefix : "";
+    if (!callback)
+        return rl_fail(REDLOCK_BAD_OPTION, "callback is NULL, and must be a function");
+    if (prefix_len > REDLOCK_KEY_MAX - strlen(ours))
+        return rl_fail(REDLOCK_BAD_KEY,
+                       "the prefix has %zu bytes: at most %zu are possible", prefix_len,
+                       REDLOCK_KEY_MAX - strlen(ours));
+    struct list *list = rl_task_new(sizeof(*list), &client->loop, &list_class);
+    if (!list)
+        return rl_fail_by_code(REDLOCK_NO_MEMORY);
+    list->callback = callback;
+    list->arg = arg;
+    list->foreign = how & REDLOCK_LIST_FOREIGN;
+    list->pattern_len = rl_pattern_of(prefix, prefix_len, ours, list->pattern);
+    list->deadline =
+        rl_time_add_sat(client->loop.now, client->options.connect_timeout_ms * RL_MS);
+    rl_task_schedule(&list->task, client->loop.now);
+    return REDLOCK_OK;
+}
+
+redlock_code redlock_list(redlock_client *client, const void *prefix, size_t prefix_len,
+                          unsigned how, redlock_list_fn *callback, void *arg)
+{
+    redlock_code code = rl_client_call(client);
+    if (code != REDLOCK_OK)
+        return code;
+    code = start(client, prefix, prefix_len, how, callback, arg);
+    rl_loop_return(&client->loop);
+    return code;
+}

@@ -1,0 +1,146 @@
+/* redlock list: all locks on these nodes. */
+#include "row.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char cli_list_help[] =
+    "Usage: redlock list [--foreign] [--json] [PREFIX]\n"
+    "Print all locks whose keys begin with PREFIX (by default, all), as they are found.\n"
+    "Take and change nothing. A lock of several keys is one row, at the end; a slot of a\n"
+    "semaphore is a row of its own.\n"
+    "\n"
+    "      --foreign             also keys that hold no token of redlock; with a PREFIX\n"
+    "                            they are always shown\n"
+    "\n"
+    "NODES is how many store what most of them store. A lock is \"split\" if no quorum\n"
+    "stores one token and no quorum is free; \"orphaned\" if nobody holds it and keys are\n"
+    "left on some nodes, until they expire. FOR is the time until a quorum can be free;\n"
+    "WAIT is how many wait, up to 100. The nodes are scanned by SCAN, in small steps: a\n"
+    "key that comes or goes meanwhile may be missed, or be there twice.\n"
+    "The user needs two rights besides: +scan +exists.\n"
+    "\n"
+    "Examples:\n"
+    "  redlock list nightly\n"
+    "  redlock list --json | jq -r 'select(.state != \"held\") | .key'\n"
+    "\n"
+    "Exit codes: 0 all nodes that are needed were scanned; 69 fewer: locks may be "
+    "missing;\n"
+    "77 refused; 64 usage; 78 configuration; 125 own failure.\n";
+
+struct list {
+    const struct cli *cli;
+    struct row *set; /* locks of several keys: one row each */
+    size_t sets, room;
+    redlock_code code;
+    bool done, failed;
+};
+
+static void print(struct list *list, const struct row *row)
+{
+    if (list->failed)
+        return;
+    if (list->cli->json) {
+        list->failed = !cli_print_json(list->cli, row_json(row));
+    } else {
+        row_print(list->cli, row);
+        list->failed = !cli_flush();
+    }
+    if (list->failed)
+        cli_complain("stdout: %s", strerror(errno));
+    list->done |= list->failed;
+}
+
+static void keep_set(struct list *list, struct row *row)
+{
+    for (size_t i = 0; i < list->sets; i++)
+        if (strcmp(list->set[i].token, row->token) == 0) {
+            row_join(&list->set[i], row);
+            row_free(row);
+            return;
+        }
+    if (list->sets == list->room) {
+        list->room = 2 * list->room + 8;
+        list->set = cli_need_memory(realloc(list->set, list->room * sizeof(*list->set)));
+    }
+    list->set[list->sets++] = *row;
+}
+
+static void found(redlock_client *client, const redlock_listed *listed, void *arg)
+{
+    struct list *list = arg;
+    struct row row;
+    (void)client;
+    if (!listed->inspection) {
+        list->code = listed->code;
+        list->done = true;
+        return;
+    }
+    row_take(&row, listed);
+    if (row.of_set) {
+        keep_set(list, &row);
+        return;
+    }
+    print(list, &row);
+    row_free(&row);
+}
+
+static void interrupted(void *arg)
+{
+    ((struct list *)arg)->done = true;
+}
+
+static int exit_of(struct list *list, int signal)
+{
+    if (list->failed)
+        return CLI_FAILED;
+    if (signal != 0)
+        return CLI_SIGNALLED + signal;
+    if (list->code == REDLOCK_OK)
+        return CLI_OK;
+    redlock_node nodes[REDLOCK_NODES_MAX];
+    size_t count = redlock_client_explain(list->cli->client, nodes, REDLOCK_NODES_MAX);
+    char *faults = cli_faults(nodes, count);
+    if (list->code == REDLOCK_DENIED)
+        cli_complain("list: refused: the user needs the rights +scan and +exists");
+    else
+        cli_complain("list: too few nodes were scanned, locks may be missing: %s", faults);
+    free(faults);
+    return list->code == REDLOCK_DENIED      ? CLI_DENIED
+           : list->code == REDLOCK_NO_QUORUM ? CLI_NO_QUORUM
+                                             : CLI_FAILED;
+}
+
+int cli_list(struct cli *cli, int argc, char **argv)
+{
+    struct list list = {.cli = cli};
+    struct cli_signals signals;
+    bool foreign = false;
+    const struct cli_option own[] = {
+        {"foreign", 0, CLI_FLAG, &foreign},
+        {NULL, 0, CLI_FLAG, NULL},
+    };
+    int first = cli_parse(cli, argc, argv, own);
+    const char *prefix = first < argc ? argv[first] : "";
+    cli_connect(cli);
+    redlock_code code =
+        redlock_list(cli->client, prefix, strlen(prefix),
+                     foreign || *prefix ? REDLOCK_LIST_FOREIGN : 0, found, &list);
+    if (code != REDLOCK_OK)
+        cli_fail_start(code, prefix);
+    if (!cli->json)
+        row_print_head();
+    cli_signals_begin(&signals, cli->base, interrupted, &list);
+    cli_wait(cli->base, &list.done);
+    for (size_t i = 0; i < list.sets; i++) {
+        print(&list, &list.set[i]);
+        row_free(&list.set[i]);
+    }
+    free(list.set);
+    int exit_code = exit_of(&list, signals.number);
+    cli_signals_end(&signals);
+    cli_disconnect(cli);
+    return exit_code;
+}

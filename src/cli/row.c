@@ -1,0 +1,153 @@
+#include "row.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inspection.h"
+
+#define OF_SET "many" /* how the digits of its token begin: docs/protocol.md */
+
+static const char *const marks[] = {"p", "f:", "r:", "s", "g:"};
+static const char *const kinds[] = {"plain", "fenced", "redisson", "shared",
+                                    "fenced shared"};
+#define KINDS (sizeof(marks) / sizeof(marks[0]))
+
+/* The kind of a token, by its number; KINDS: it is none. */
+static size_t kind_of(const char *token)
+{
+    for (size_t i = 0; i < KINDS; i++) {
+        size_t mark = strlen(marks[i]);
+        if (strncmp(token, marks[i], mark) == 0 &&
+            strspn(token + mark, "abcdefghijklmnopqrstuvwxyz234567") == 32)
+            return i;
+    }
+    return KINDS;
+}
+
+/* "KEY!3" is the third slot of KEY. */
+static unsigned cut_slot(char *key)
+{
+    char *mark = strrchr(key, '!'), *end;
+    if (!mark || mark == key || mark[1] < '1' || mark[1] > '9')
+        return 0;
+    unsigned long slot = strtoul(mark + 1, &end, 10);
+    if (*end || slot > REDLOCK_SLOTS_MAX)
+        return 0;
+    *mark = '\0';
+    return (unsigned)slot;
+}
+
+static enum row_state state_of(const redlock_inspection *found, bool is_token)
+{
+    if (found->code != REDLOCK_OK)
+        return ROW_UNKNOWN;
+    if (!is_token)
+        return ROW_FOREIGN;
+    if (found->agreeing >= found->quorum || found->readers > 0)
+        return ROW_HELD;
+    return found->free >= found->quorum ? ROW_ORPHANED : ROW_SPLIT;
+}
+
+const char *row_state_name(enum row_state state)
+{
+    static const char *const names[] = {
+        [ROW_HELD] = "held",       [ROW_SPLIT] = "split",     [ROW_ORPHANED] = "orphaned",
+        [ROW_FOREIGN] = "foreign", [ROW_UNKNOWN] = "unknown",
+    };
+    return names[state];
+}
+
+void row_take(struct row *row, const redlock_listed *listed)
+{
+    static struct inspection inspection;
+    const redlock_inspection *found = listed->inspection;
+    inspection_take(NULL, found, &inspection);
+    const redlock_node *holder = cli_holder(inspection.nodes, found->count);
+    *row = (struct row){
+        .key = cli_need_memory(malloc(listed->key_len + 1)),
+        .nodes = found->agreeing,
+        .count = (unsigned)found->count,
+        .readers = found->readers,
+        .waiting = found->waiting,
+        .remaining_ms = found->remaining_ms,
+        .fence = found->fence,
+    };
+    memcpy(row->key, listed->key, listed->key_len);
+    row->key[listed->key_len] = '\0';
+    if (holder) {
+        strcpy(row->token, holder->value);
+        strcpy(row->holder, holder->holder);
+    }
+    size_t kind = kind_of(row->token);
+    row->state = state_of(found, kind < KINDS);
+    row->kind = kind < KINDS ? kinds[kind] : "foreign";
+    if (kind < 2) {
+        row->of_set =
+            strncmp(row->token + strlen(marks[kind]), OF_SET, strlen(OF_SET)) == 0;
+        row->slot = row->of_set ? 0 : cut_slot(row->key);
+    }
+}
+
+void row_free(struct row *row)
+{
+    free(row->key);
+    row->key = NULL;
+}
+
+void row_join(struct row *row, const struct row *other)
+{
+    size_t size = strlen(row->key) + strlen(other->key) + 3;
+    row->key = cli_need_memory(realloc(row->key, size));
+    strcat(strcat(row->key, ", "), other->key);
+    row->nodes = other->nodes < row->nodes ? other->nodes : row->nodes;
+    row->state = other->state > row->state ? other->state : row->state;
+    row->waiting = other->waiting > row->waiting ? other->waiting : row->waiting;
+    if (other->remaining_ms > row->remaining_ms)
+        row->remaining_ms = other->remaining_ms;
+}
+
+void row_print_head(void)
+{
+    printf("%-32s  %-13s  %-9s  %-5s  %10s  %4s  %s\n", "KEY", "KIND", "STATE", "NODES",
+           "FOR", "WAIT", "HOLDER");
+}
+
+/* "host:4711", "3 readers", "slot 2: host:4711", "host:4711, fence 17" */
+static void print_holder(const struct row *row)
+{
+    char *holder = cli_printable(row->holder);
+    if (row->slot > 0)
+        printf("slot %u: ", row->slot);
+    if (row->readers > 1)
+        printf("%u readers", row->readers);
+    else
+        printf("%s", holder);
+    if (row->fence > 0)
+        printf(", fence %lld", (long long)row->fence);
+    free(holder);
+}
+
+void row_print(const struct cli *cli, const struct row *row)
+{
+    char span[CLI_SPAN], *key = cli_printable(row->key);
+    const char *color = !cli->color ? "" : row->state == ROW_HELD ? CLI_GREEN : CLI_YELLOW;
+    printf("%-32s  %-13s  %s%-9s%s  %2u/%-2u  %10s  %4u  ", key, row->kind, color,
+           row_state_name(row->state), cli->color ? CLI_PLAIN : "", row->nodes, row->count,
+           cli_span(span, row->remaining_ms), row->waiting);
+    print_holder(row);
+    printf("\n");
+    free(key);
+}
+
+json_t *row_json(const struct row *row)
+{
+    return json_pack("{s:o, s:s, s:s, s:o, s:i, s:i, s:o, s:o, s:o, s:i, s:i}", "key",
+                     cli_json_text(row->key), "kind", row->kind, "state",
+                     row_state_name(row->state), "holder", cli_json_known_text(row->holder),
+                     "agreeing", (int)row->nodes, "nodes", (int)row->count, "remaining_ms",
+                     cli_json_known(row->remaining_ms), "fence",
+                     row->fence > 0 ? json_integer(row->fence) : json_null(), "slot",
+                     row->slot > 0 ? json_integer(row->slot) : json_null(), "readers",
+                     (int)row->readers, "waiting", (int)row->waiting);
+}

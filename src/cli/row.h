@@ -1,0 +1,41 @@
+/* One lock, as redlock list and redlock top show it. */
+#ifndef CLI_ROW_H
+#define CLI_ROW_H
+
+#include "cli.h"
+
+enum row_state {
+    ROW_HELD,
+    ROW_SPLIT,    /* no value is on a quorum, and no quorum is free */
+    ROW_ORPHANED, /* nobody holds it, and keys are left on a minority of the nodes */
+    ROW_FOREIGN,  /* held by another program */
+    ROW_UNKNOWN,  /* too few nodes replied */
+};
+
+struct row {
+    char *key; /* allocated: with all keys of a set, ", " between them */
+    char token[REDLOCK_TOKEN_MAX + 1];
+    char holder[REDLOCK_TOKEN_MAX + 1];
+    const char *kind;
+    enum row_state state;
+    unsigned slot; /* of a semaphore, whose key is `key`; or 0 */
+    unsigned nodes, count, readers, waiting;
+    int64_t remaining_ms, fence;
+    bool of_set; /* there are other keys with this token */
+};
+
+/* What was found at a key. Ends the process if there is no memory. */
+void row_take(struct row *row, const redlock_listed *listed);
+void row_free(struct row *row);
+
+/* A lock of several keys: adds the key of `other`. */
+void row_join(struct row *row, const struct row *other);
+
+/* One line; False: stdout. row_print_head() prints the names of the columns. */
+void row_print_head(void);
+void row_print(const struct cli *cli, const struct row *row);
+json_t *row_json(const struct row *row);
+
+const char *row_state_name(enum row_state state);
+
+#endif

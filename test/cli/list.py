@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""redlock list: all locks on the nodes."""
+import json
+
+import lab
+from lab import PATIENT, case, check, equal, on, redlock
+
+TOKEN = "p" + "abcdefgh" * 4 + "@someone:1"
+
+
+def listed(quorum, *words, code=0):
+    """{key: row}"""
+    outcome = redlock("list", *PATIENT, "--json", *words, env=on(quorum)).expect(code)
+    rows = [json.loads(line) for line in outcome.out.splitlines()]
+    equal(len({row["key"] for row in rows}), len(rows), "a key is there twice")
+    return {row["key"]: row for row in rows}
+
+
+def acquire(quorum, *words):
+    redlock("acquire", *PATIENT, "-n", "-t", "10m", *words, env=on(quorum)).expect(0)
+
+
+@case("each kind of lock has a row, with its holder; a lock of several keys has one")
+def _(quorum):
+    redlock("admit", *PATIENT, "--new", "--at-once", "--max-ttl", "10m", env=on(quorum)).expect(0)
+    for words in (["plain"], ["--fence", "fenced"], ["--shared", "read"], ["--shared", "read"],
+                  ["--redisson", "java"], ["--slots", "2", "pool"], ["--slots", "2", "pool"],
+                  ["--and", "b", "--and", "c", "a"], ["--fence", "--and", "y", "x"]):
+        acquire(quorum, *words)
+    outcome = redlock("list", *PATIENT, "--json", env=on(quorum)).expect(0)
+    rows = [json.loads(line) for line in outcome.out.splitlines()]
+    found = sorted((row["key"], row["kind"], row["slot"], row["readers"]) for row in rows
+                   if "," not in row["key"])
+    equal(found, [("fenced", "fenced", None, 0), ("java", "redisson", None, 0),
+                  ("plain", "plain", None, 0), ("pool", "plain", 1, 0), ("pool", "plain", 2, 0),
+                  ("read", "shared", None, 2)], "rows")
+    equal(sorted((sorted(row["key"].split(", ")), row["kind"]) for row in rows[-2:]),
+          [(["a", "b", "c"], "plain"), (["x", "y"], "fenced")], "the last rows")
+    for row in rows:
+        equal((row["state"], row["agreeing"], row["nodes"], row["waiting"]), ("held", 5, 5, 0),
+              row["key"])
+        check(0 < row["remaining_ms"] <= 600000, row)
+        lab.matches(row["holder"], r":\d+$", "holder")
+        equal(row["fence"] is not None, row["kind"] == "fenced", "a fence")
+
+
+@case("what is split, orphaned or foreign is marked; a key on any node is found")
+def _(quorum):
+    for index in range(5):
+        quorum[index].call("SET", "split", f"{TOKEN}{index % 3}", "PX", 600000)
+    quorum[3].call("SET", "orphan", TOKEN, "PX", 600000)
+    quorum[4].call("SET", "orphan", TOKEN, "PX", 600000)
+    for index in range(4):
+        quorum[index].call("SET", "held", TOKEN, "PX", 600000)
+    quorum[0].call("SET", "foreign", "someone's", "PX", 600000)
+    quorum[0].call("RPUSH", "list", "1")
+    rows = listed(quorum)
+    equal({key: (row["state"], row["agreeing"]) for key, row in rows.items()},
+          {"split": ("split", 2), "orphan": ("orphaned", 2), "held": ("held", 4)}, "rows")
+    equal({key for key, row in listed(quorum, "--foreign").items() if row["state"] == "foreign"},
+          {"foreign", "list"}, "foreign keys")
+    equal(set(listed(quorum, "l")), {"list"}, "with a prefix")
+
+
+@case("a prefix is no pattern; that of the client is left out")
+def _(quorum):
+    for key in ("a*b", "axb", "a[1]", "other"):
+        acquire(quorum, key)
+        acquire(quorum, "--prefix", "us:", key)
+    equal(set(listed(quorum, "a*")), {"a*b"}, "keys")
+    equal(set(listed(quorum, "a[")), {"a[1]"}, "keys")
+    equal(set(listed(quorum, "--prefix", "us:")), {"a*b", "axb", "a[1]", "other"}, "keys")
+    equal(len(listed(quorum)), 8, "keys")
+
+
+@case("many locks, and keys as long as they may be")
+def _(quorum):
+    names = [f"job:{i}:" + "x" * (i % 500) for i in range(2000)]
+    for server in quorum.servers:
+        server.call("EVAL", "for i, key in ipairs(KEYS) do redis.call('SET', key, ARGV[1] .. i, "
+                    "'PX', '600000') end", len(names), *names, TOKEN)
+        server.call("SET", "y" * 2000, TOKEN, "PX", 600000)  # too long for a lock
+    equal(set(listed(quorum)), set(names), "keys")
+
+
+@case("who waits is counted")
+def _(quorum):
+    acquire(quorum, "k")
+    waiter = lab.start("run", *PATIENT, "k", "--", "true", env=on(quorum))
+    lab.wait_for(lambda: listed(quorum)["k"]["waiting"] == 1, "a waiter")
+    waiter.terminate()
+    lab.finish(waiter).expect(143)
+
+
+@case("with too few nodes it says that locks may be missing; a user without the right is refused")
+def _(quorum):
+    acquire(quorum, "k")
+    for server in quorum.servers:
+        server.call("ACL", "SETUSER", "weak", "on", "nopass", "~*", "&*", "+@all", "-scan")
+    redlock("list", *PATIENT, "--user", "weak", env=on(quorum, REDLOCK_PASSWORD="x")).expect(
+        77, err=r"\+scan")
+    quorum.kill(0, 1)
+    equal(set(listed(quorum)), {"k"}, "keys")
+    quorum.kill(2)
+    outcome = redlock("list", *PATIENT, "--json", env=on(quorum)).expect(69, err="may be missing")
+    equal([json.loads(line)["state"] for line in outcome.out.splitlines()], ["unknown"], "rows")
+
+
+@case("a user with the rights that check prints for it lists all")
+def _(quorum):
+    acquire(quorum, "--redisson", "java")
+    acquire(quorum, "k")
+    rule = redlock("check", *PATIENT, "--acl", "--list", "--user", "lister",
+                   env=on(quorum)).expect(0).out.replace("SECRET", "x").split()
+    for server in quorum.servers:
+        equal(server.call(*rule), "OK", "ACL SETUSER")
+    outcome = redlock("list", *PATIENT, "--json", "--user", "lister",
+                      env=on(quorum, REDLOCK_PASSWORD="x")).expect(0)
+    equal({json.loads(line)["kind"] for line in outcome.out.splitlines()}, {"plain", "redisson"},
+          "kinds")
+
+
+@case("output that nobody reads any more ends it")
+def _(quorum):
+    acquire(quorum, "k")
+    process = lab.start("list", *PATIENT, env=on(quorum))
+    process.stdout.close()
+    equal(process.wait(lab.END_SECONDS), 125, "exit code")
+    lab.matches(process.stderr.read().decode(), "stdout", "stderr")
+
+
+lab.main()

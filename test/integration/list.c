@@ -1,0 +1,131 @@
+/* All locks on the nodes: redlock_list(). */
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+#include "quorum.h"
+#include "redlock/admin.h"
+
+#define LOCKS 200
+
+struct seen {
+    unsigned keys, ends;
+    redlock_code code;
+    bool found[LOCKS];
+    bool frees; /* the client, at the first key */
+};
+
+static void note(redlock_client *client, const redlock_listed *listed, void *arg)
+{
+    struct seen *seen = arg;
+    unsigned number;
+    if (!listed->inspection) {
+        cr_assert_null(listed->key);
+        seen->ends++;
+        seen->code = listed->code;
+        return;
+    }
+    char text[32];
+    cr_assert_eq(seen->ends, 0);
+    snprintf(text, sizeof(text), "%.*s", (int)listed->key_len, (const char *)listed->key);
+    cr_assert_eq(sscanf(text, "job:%u", &number), 1, "%s", text);
+    cr_assert_not(seen->found[number], "%s is there twice", text);
+    seen->found[number] = true;
+    seen->keys++;
+    cr_assert_eq(listed->inspection->agreeing, listed->inspection->held);
+    if (seen->frees)
+        redlock_client_free(client);
+}
+
+static redlock_code list(struct quorum *s, struct seen *seen)
+{
+    *seen = (struct seen){0};
+    cr_assert_eq(redlock_list(s->client, "job:", 4, 0, note, seen), REDLOCK_OK);
+    LOOP_UNTIL(s->base, seen->ends > 0);
+    return seen->code;
+}
+
+/* Lock i is on all nodes, or on node i % 3 only. */
+static void fill(struct quorum *s)
+{
+    for (unsigned i = 0; i < LOCKS; i++)
+        for (unsigned node = 0; node < 3; node++)
+            if (i % 4 != 0 || node == i % 3)
+                servers_do(&s->servers, node,
+                           "SET job:%u paaaaaaaabbbbbbbbccccccccdddddddd", i);
+}
+
+Test(list, each_lock_once)
+{
+    struct quorum s;
+    struct seen seen;
+    quorum_open(&s, 3);
+    cr_assert_eq(list(&s, &seen), REDLOCK_OK);
+    cr_assert_eq(seen.keys, 0);
+    fill(&s);
+    cr_assert_eq(list(&s, &seen), REDLOCK_OK);
+    cr_assert_eq(seen.keys, LOCKS);
+    quorum_close(&s);
+}
+
+Test(list, too_few_nodes)
+{
+    struct quorum s;
+    struct seen seen;
+    quorum_open(&s, 3);
+    fill(&s);
+    servers_kill(&s.servers, 0);
+    cr_assert_eq(list(&s, &seen), REDLOCK_OK);
+    servers_kill(&s.servers, 1);
+    cr_assert_eq(list(&s, &seen), REDLOCK_NO_QUORUM);
+    quorum_close(&s);
+}
+
+Test(list, a_user_without_the_right)
+{
+    struct quorum s;
+    struct seen seen;
+    quorum_open(&s, 3);
+    for (unsigned i = 0; i < 3; i++)
+        servers_do(&s.servers, i, "ACL SETUSER default -scan");
+    cr_assert_eq(list(&s, &seen), REDLOCK_DENIED);
+    quorum_close(&s);
+}
+
+Test(list, the_client_is_freed)
+{
+    struct quorum s;
+    struct seen seen = {0};
+    quorum_open(&s, 3);
+    fill(&s);
+    cr_assert_eq(redlock_list(s.client, "", 0, 0, note, &seen), REDLOCK_OK);
+    redlock_client_free(s.client);
+    s.client = NULL;
+    cr_assert_eq(seen.ends, 1);
+    cr_assert_eq(seen.code, REDLOCK_CANCELLED);
+    quorum_close(&s);
+}
+
+Test(list, the_client_is_freed_in_a_callback)
+{
+    struct quorum s;
+    struct seen seen = {.frees = true};
+    quorum_open(&s, 3);
+    fill(&s);
+    cr_assert_eq(redlock_list(s.client, "", 0, 0, note, &seen), REDLOCK_OK);
+    s.client = NULL;
+    LOOP_UNTIL(s.base, seen.ends > 0);
+    cr_assert_eq(seen.keys, 1);
+    cr_assert_eq(seen.code, REDLOCK_CANCELLED);
+    quorum_close(&s);
+}
+
+Test(list, bad_arguments)
+{
+    static char prefix[REDLOCK_KEY_MAX + 1];
+    struct quorum s;
+    quorum_open(&s, 1);
+    cr_assert_eq(redlock_list(s.client, "", 0, 0, NULL, NULL), REDLOCK_BAD_OPTION);
+    cr_assert_eq(redlock_list(s.client, prefix, sizeof(prefix), 0, note, NULL),
+                 REDLOCK_BAD_KEY);
+    quorum_close(&s);
+}
