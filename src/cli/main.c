@@ -34,6 +34,8 @@ static const struct {
      false, NULL},
     {"status", cli_status, cli_status_help, "show who holds a lock, for each node", 1, 1,
      false, NULL},
+    {"wait", cli_wait_free, cli_wait_help, "wait until a lock is free, and take nothing", 1,
+     1, false, NULL},
     {"list", cli_list, cli_list_help, "show all locks", 0, 1, false, NULL},
     {"check", cli_check, cli_check_help, "check whether the nodes are fit to hold locks", 0,
      0, false, NULL},

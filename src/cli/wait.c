@@ -1,0 +1,133 @@
+/* redlock wait: returns when a lock is free, and takes nothing. */
+#include "inspection.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define EVERY_MS 200
+
+const char cli_wait_help[] =
+    "Usage: redlock wait [-w WAIT] [--and KEY2 ...] KEY\n"
+    "Return when the lock KEY is free, and take nothing: another client may take it "
+    "before\n"
+    "you do. To do something while nobody else has the lock, use run or acquire.\n"
+    "\n"
+    "  -w, --wait WAIT           give up after this long; default: wait without limit\n"
+    "      --and KEY2            until this one is free, too\n"
+    "\n"
+    "Example:\n"
+    "  redlock wait -w 10m deploy && run-smoke-tests\n"
+    "\n"
+    "Exit codes: 0 free; 75 the wait ran out; 69 the same, and no quorum was reachable;\n"
+    "77 refused; 64 usage; 78 configuration; 125 own failure.\n";
+
+struct wait {
+    const struct cli *cli;
+    struct inspection inspection;
+    struct event *timer, *limit;
+    size_t key; /* that is looked at: those before it were free */
+    enum inspection_state state;
+    bool done, ran_out;
+};
+
+static const redlock_key *key_of(const struct wait *wait)
+{
+    return &wait->cli->keys.of[wait->key];
+}
+
+static void on_inspected(redlock_client *client, const redlock_inspection *found, void *arg)
+{
+    const struct timeval pause = {.tv_usec = EVERY_MS * 1000};
+    struct wait *wait = arg;
+    inspection_take(client, found, &wait->inspection);
+    wait->state = inspection_state(&wait->inspection);
+    if (wait->done)
+        return;
+    bool is_free = wait->state == INSPECTION_FREE;
+    bool is_last = wait->key + 1 == cli_keys_count(&wait->cli->keys);
+    wait->done = (is_free && is_last) || wait->state == INSPECTION_DENIED || wait->ran_out;
+    wait->key = is_free && !is_last ? wait->key + 1 : wait->key;
+    if (!wait->done)
+        event_add(wait->timer, &pause);
+}
+
+static void look(struct wait *wait)
+{
+    const redlock_key *key = key_of(wait);
+    redlock_code code =
+        redlock_inspect(wait->cli->client, key->bytes, key->len, on_inspected, wait);
+    if (code != REDLOCK_OK)
+        cli_fail_start(code, key->bytes);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    look(arg);
+}
+
+/* It looks once more. */
+static void on_limit(evutil_socket_t fd, short what, void *arg)
+{
+    struct wait *wait = arg;
+    (void)fd;
+    (void)what;
+    wait->ran_out = true;
+    if (event_del(wait->timer) == 0 && wait->inspection.done)
+        look(wait);
+}
+
+static void interrupted(void *arg)
+{
+    ((struct wait *)arg)->done = true;
+}
+
+static int exit_of(const struct wait *wait, int signal)
+{
+    const redlock_inspection *found = &wait->inspection.found;
+    const char *key = key_of(wait)->bytes;
+    if (signal != 0)
+        return CLI_SIGNALLED + signal;
+    if (wait->state == INSPECTION_FREE)
+        return CLI_OK;
+    if (wait->state == INSPECTION_HELD || wait->state == INSPECTION_SPLIT) {
+        const redlock_node *holder = cli_holder(wait->inspection.nodes, found->count);
+        cli_say(wait->cli, "%s: the wait ran out: held by %s", key,
+                holder ? holder->holder : "another");
+        return CLI_HELD_ELSEWHERE;
+    }
+    char *faults = cli_faults(wait->inspection.nodes, found->count);
+    cli_say(wait->cli, "%s: %s", key, faults);
+    free(faults);
+    return wait->state == INSPECTION_DENIED ? CLI_DENIED : CLI_NO_QUORUM;
+}
+
+int cli_wait_free(struct cli *cli, int argc, char **argv)
+{
+    static struct wait wait;
+    struct cli_signals signals;
+    const struct cli_option own[] = {
+        {"wait", 'w', CLI_DURATION, &cli->lease.wait_ms},
+        CLI_KEYS_OPTION(cli),
+        {NULL, 0, CLI_FLAG, NULL},
+    };
+    wait.cli = cli;
+    cli_keys_begin(&cli->keys, argv[cli_parse(cli, argc, argv, own)]);
+    cli_connect(cli);
+    wait.timer = cli_need_memory(evtimer_new(cli->base, on_timer, &wait));
+    wait.limit = cli_need_memory(evtimer_new(cli->base, on_limit, &wait));
+    int64_t ms = cli->lease.wait_ms;
+    const struct timeval limit = {ms / 1000, ms % 1000 * 1000};
+    if (ms != REDLOCK_FOREVER)
+        event_add(wait.limit, &limit);
+    cli_signals_begin(&signals, cli->base, interrupted, &wait);
+    look(&wait);
+    cli_wait(cli->base, &wait.done);
+    int exit_code = exit_of(&wait, signals.number);
+    cli_signals_end(&signals);
+    event_free(wait.timer);
+    event_free(wait.limit);
+    cli_disconnect(cli);
+    return exit_code;
+}
