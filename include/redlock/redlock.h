@@ -154,7 +154,7 @@ REDLOCK_API const char *redlock_version(void);
     X(UNSUPPORTED, 23, "this version does not support the requested feature")              \
     X(BAD_KEY, 24,                                                                         \
       "the key is empty, is longer than 512 bytes with its prefix, or ends in a reserved " \
-      "suffix: !fence, !intent, !marker, !queue, !term, !watch")                           \
+      "suffix: !fence, !hold, !intent, !marker, !queue, !term, !watch")                    \
     X(BAD_TTL, 25,                                                                         \
       "the TTL is not above its margins, or is above 24 h, max_ttl_ms or the longest TTL " \
       "that the nodes were admitted for")                                                  \
@@ -617,6 +617,31 @@ REDLOCK_API void redlock_disown(redlock_lease *lease);
  * held or was lost: both in the background and without a callback.
  */
 REDLOCK_API void redlock_lease_free(redlock_lease *lease);
+
+/* --- a TTL that learns: for holders that nobody extends --- */
+
+/* `longest_ms`: of the recent holds of the key; 0: none is known; UNKNOWN: too few answers.
+ */
+typedef void redlock_hold_time_fn(redlock_client *client, int64_t longest_ms, void *arg);
+
+/*
+ * Asks the nodes how long the key was held lately: the largest of q answers. Called right
+ * before redlock_acquire() it takes no round trip of its own: q answers come before q
+ * grants. Twice that time is a TTL that a hold is unlikely to outlive; extend the lock to
+ * it. Errors: BAD_KEY, BAD_OPTION (no callback), NO_MEMORY, FORKED, CLOSED.
+ */
+REDLOCK_API redlock_code redlock_hold_time(redlock_client *client, const void *key,
+                                           size_t key_len, redlock_hold_time_fn *callback,
+                                           void *arg);
+
+/*
+ * Tells the nodes that a hold of the key ends now, after `held_ms`. They remember the
+ * longest for 24 h, and each further hold takes 0.6 % away from it. Tell twice the time of a
+ * hold that outlived its TTL. It is sent with what is sent next, and nothing reports it.
+ * Errors: BAD_KEY, BAD_OPTION (held_ms is out of range), NO_MEMORY, FORKED, CLOSED.
+ */
+REDLOCK_API redlock_code redlock_note_hold_time(redlock_client *client, const void *key,
+                                                size_t key_len, int64_t held_ms);
 
 /*
  * How long from now the lock is certainly held; 0: it is not held. Reads the clock anew.

@@ -1,9 +1,11 @@
 #include "cli.h"
+#include "learn.h"
 #include "tokenfile.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 const char cli_acquire_help[] =
@@ -12,7 +14,11 @@ const char cli_acquire_help[] =
     "Take the lock KEY, print its token on stdout, and exit without releasing the lock.\n"
     "No process extends it: it expires after the TTL unless you call extend or release.\n"
     "\n"
-    "  -t, --ttl TTL             how long the lock lasts; default 30s\n" CLI_WAIT_HELP
+    "  -t, --ttl TTL             how long the lock lasts; default 30s. auto: twice the\n"
+    "                            longest of the last holds, at least the default, at\n"
+    "                            most --max-ttl or 1m. release learns from the\n"
+    "                            --token-file, which it needs, how long each "
+    "was\n" CLI_WAIT_HELP
     "  -E, --conflict-exit-code CODE\n"
     "                            exit with CODE instead of 75\n"
     "      --fence               a fenced lock, on nodes that were admitted. Its fencing\n"
@@ -40,6 +46,8 @@ struct acquire {
     const char *key, *token_file;
     redlock_lease *lease;
     struct cli_outcome outcome;
+    struct learn learn;
+    int64_t begun_us; /* -t auto: not later than it was acquired */
 };
 
 static void released(redlock_lease *lease, const redlock_result *result, void *arg)
@@ -61,6 +69,9 @@ static void wait_for_end(struct acquire *acquire)
     cli_waiting_begin(&waiting, acquire->cli, acquire->key, &acquire->lease);
     cli_wait(acquire->cli->base, &acquire->outcome.done);
     cli_waiting_end(&waiting);
+    if (acquire->cli->ttl_learns)
+        acquire->begun_us =
+            cli_clock_us(CLOCK_BOOTTIME) - acquire->outcome.result.took_ms * 1000;
 }
 
 /* Prints the JSON of any outcome; `cause` is its name. */
@@ -94,9 +105,13 @@ static void print_failure(const struct acquire *acquire, redlock_code code)
  */
 static int publish(const struct acquire *acquire)
 {
-    struct tokenfile held = {.slots = acquire->cli->lease.slots};
+    struct tokenfile held = {.slots = acquire->cli->lease.slots,
+                             .begun_us = acquire->begun_us};
     const char *file = acquire->token_file;
-    if (!tokenfile_fill(&held, acquire->lease, acquire->cli->lease.ttl_ms)) {
+    int64_t ttl_ms = acquire->cli->ttl_learns
+                         ? learn_extend(&acquire->learn, acquire->cli, acquire->lease)
+                         : acquire->cli->lease.ttl_ms;
+    if (!tokenfile_fill(&held, acquire->lease, ttl_ms)) {
         cli_say(acquire->cli, "%s: %s", acquire->key, redlock_code_text(REDLOCK_EXPIRED));
         cli_say_record(acquire->cli);
         print_failure(acquire, REDLOCK_EXPIRED);
@@ -164,8 +179,12 @@ int cli_acquire(struct cli *cli, int argc, char **argv)
     if (acquire.token_file)
         tokenfile_check(acquire.token_file);
     cli->lease.watchdog = false; /* no process remains to extend it */
+    if (cli->ttl_learns && (!acquire.token_file || cli->keys.others > 0))
+        cli_fail(CLI_USAGE, "acquire: --ttl auto needs --token-file, and one key");
 
     cli_connect(cli);
+    if (cli->ttl_learns)
+        learn_ask(&acquire.learn, cli);
     redlock_code code = redlock_acquire_many(
         cli->client, cli->keys.of, cli_keys_count(&cli->keys), &cli->lease,
         cli_note_outcome, &acquire.outcome, &acquire.lease);

@@ -43,8 +43,9 @@ static void add_row(struct table *table, const struct cli_option *row)
     static const int arguments[] = {
         [CLI_FLAG] = no_argument,           [CLI_TEXT] = required_argument,
         [CLI_DURATION] = required_argument, [CLI_NUMBER] = required_argument,
-        [CLI_COUNT] = no_argument,          [CLI_LIST] = required_argument,
-        [CLI_KEYS] = required_argument,     [CLI_ABSENT] = optional_argument,
+        [CLI_TTL] = required_argument,      [CLI_COUNT] = no_argument,
+        [CLI_LIST] = required_argument,     [CLI_KEYS] = required_argument,
+        [CLI_ABSENT] = optional_argument,
     };
     size_t index = table->rows++;
     assert(index < OPTIONS_MAX);
@@ -224,6 +225,9 @@ int cli_parse(struct cli *cli, int argc, char **argv, const struct cli_option *o
         cli_print_version();
     apply_options(cli);
     check_operands(cli, argc - operand, argv + operand);
+    if (cli->ttl_learns && strcmp(cli->command, "acquire") != 0)
+        cli_fail(CLI_USAGE, "%s: --ttl auto is for acquire: here the lock is extended",
+                 cli->command);
     if (!cli->alone) {
         cli_need_files(cli, 0);
         cli_configure(cli);

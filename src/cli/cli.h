@@ -61,6 +61,7 @@ struct cli {
     /* As given by the user; cli_parse() derives the fields above from them. */
     const char *nodes, *config, *color_when;
     int64_t drift_ppm, slots;
+    bool ttl_learns; /* -t auto: lease.ttl_ms is the least */
     bool nonblock, version, wants_help;
 };
 
@@ -69,6 +70,7 @@ enum cli_type {
     CLI_TEXT,     /* const char * */
     CLI_DURATION, /* int64_t, milliseconds: 250ms, 30s, 5m, 1h, 1d; a bare number is seconds
                    */
+    CLI_TTL,      /* struct cli: a duration, or "auto" */
     CLI_NUMBER,   /* int64_t */
     CLI_COUNT,    /* int: how often the option is given */
     CLI_LIST,     /* const char *: comma-separated URIs, allocated; hidden in argv */
@@ -101,7 +103,7 @@ struct cli_option {
 /* For the commands that acquire: -t, -w, -n, -E, and the kind of lock. */
 #define CLI_TTL_OPTION(cli)                                                                \
     {                                                                                      \
-        "ttl", 't', CLI_DURATION, &(cli)->lease.ttl_ms                                     \
+        "ttl", 't', CLI_TTL, (cli)                                                         \
     }
 #define CLI_WAIT_HELP                                                                      \
     "  -w, --wait WAIT           wait at most this long while another client holds the\n"  \

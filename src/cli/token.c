@@ -1,5 +1,6 @@
 /* extend and release: the commands for the holder of a token. */
 #include "cli.h"
+#include "learn.h"
 #include "tokenfile.h"
 
 #include <errno.h>
@@ -415,6 +416,8 @@ int cli_release(struct cli *cli, int argc, char **argv)
     cli->lease.watchdog = false;
 
     cli_connect(cli);
+    if (holding.file.begun_us > 0)
+        learn_tell(cli, holding.file.begun_us, holding.file.ttl_ms);
     redlock_code code = adopt(&holding, 0); /* a release needs no deadline */
     if (code == REDLOCK_OK)
         code = redlock_release(holding.lease, cli_note_outcome, &holding.outcome);

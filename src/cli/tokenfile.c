@@ -36,6 +36,7 @@ bool tokenfile_fill(struct tokenfile *file, const redlock_lease *lease, int64_t 
         .fence = redlock_fence(lease),
         .slot = redlock_slot(lease),
         .slots = file->slots,
+        .begun_us = file->begun_us,
         .ttl_ms = ttl_ms,
         .valid_ms = redlock_valid_ms(lease),
     };
@@ -87,6 +88,8 @@ json_t *tokenfile_json(const struct tokenfile *file, const struct cli_keys *keys
         json_object_set_new(object, "slot", json_integer(file->slot));
     if (file->slots > 0)
         json_object_set_new(object, "slots", json_integer(file->slots));
+    if (file->begun_us > 0)
+        json_object_set_new(object, "begun_us", json_integer(file->begun_us));
     return object;
 }
 
@@ -213,7 +216,9 @@ void tokenfile_read(const char *path, const char *name, const struct cli_keys *k
         !take_fence(object, ret_file, &ret_file->fence) || !take_slot(object, ret_file) ||
         !take_number(object, "ttl_ms", REDLOCK_TTL_MAX_MS, &ret_file->ttl_ms) ||
         !take_number(object, "valid_ms", REDLOCK_TTL_MAX_MS, &ret_file->valid_ms) ||
-        !take_number(object, "deadline_us", INT64_MAX / 2, &ret_file->deadline_us))
+        !take_number(object, "deadline_us", INT64_MAX / 2, &ret_file->deadline_us) ||
+        (json_object_get(object, "begun_us") &&
+         !take_number(object, "begun_us", INT64_MAX / 2, &ret_file->begun_us)))
         cli_fail(CLI_CONFIG, "%s: not a token file that this version understands", path);
     if (!cli_keys_are(keys, object))
         cli_fail(CLI_USAGE, "%s: the token belongs to another key than %s", path, name);

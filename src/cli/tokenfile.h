@@ -16,6 +16,7 @@ struct tokenfile {
     int64_t fence;                       /* 0: the lock is plain, or the fence is unknown */
     int64_t slot, slots;                 /* of a semaphore: which of how many; 0: unknown */
     int64_t ttl_ms, valid_ms;
+    int64_t begun_us; /* of CLOCK_BOOTTIME: its release tells how long it was held; or 0 */
     int64_t deadline_us; /* of CLOCK_BOOTTIME: the lock excludes others until then */
 };
 
@@ -26,8 +27,8 @@ enum tokenfile_state {
 };
 
 /*
- * Fills it in from a held lease; `slots` stays as it is. False if the lease's validity has
- * ended.
+ * Fills it in from a held lease; `slots` and `begun_us` stay as they are. False if the
+ * lease's validity has ended.
  */
 bool tokenfile_fill(struct tokenfile *file, const redlock_lease *lease, int64_t ttl_ms);
 

@@ -50,6 +50,12 @@ static const char *read_duration(const char *text, int64_t *ret_ms)
     return NULL;
 }
 
+static const char *read_ttl(const char *text, struct cli *cli)
+{
+    cli->ttl_learns = strcmp(text, "auto") == 0;
+    return cli->ttl_learns ? NULL : read_duration(text, &cli->lease.ttl_ms);
+}
+
 static const char *read_number(const char *text, int64_t *ret_number)
 {
     size_t len = strspn(text, "0123456789");
@@ -84,6 +90,7 @@ const char *cli_read_value(enum cli_type type, const char *text, void *into)
     switch (type) {
     case CLI_FLAG: return read_flag(text, into);
     case CLI_DURATION: return read_duration(text, into);
+    case CLI_TTL: return read_ttl(text, into);
     case CLI_NUMBER: return read_number(text, into);
     case CLI_LIST: return read_list(text, into);
     default: *(const char **)into = text; return NULL;

@@ -128,7 +128,7 @@ redlock_code rl_client_key(const redlock_client *client, const void *key, size_t
     if (rl_members_is_reserved_key(ret_key, *ret_len))
         return rl_fail(
             REDLOCK_BAD_KEY,
-            "the key ends as those of this library do: !fence, !intent, !marker, "
+            "the key ends as those of this library do: !fence, !hold, !intent, !marker, "
             "!queue, !term, !watch");
     return REDLOCK_OK;
 }

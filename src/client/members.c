@@ -15,8 +15,9 @@ static bool ends_with(const char *key, size_t len, const char *end)
 
 bool rl_members_is_reserved_key(const char *key, size_t len)
 {
-    static const char *const reserved[] = {MARKER_KEY, RL_FENCE_SUFFIX, "!queue",
-                                           "!intent",  "!term",         "!watch"};
+    static const char *const reserved[] = {MARKER_KEY, RL_FENCE_SUFFIX, RL_HOLD_SUFFIX,
+                                           "!queue",   "!intent",       "!term",
+                                           "!watch"};
     bool is_reserved = false;
     for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
         is_reserved |= ends_with(key, len, reserved[i]);

@@ -9,6 +9,9 @@
 /* The key of a lock's fence is the lock's key with this suffix. */
 #define RL_FENCE_SUFFIX "!fence"
 
+/* And that of how long it was held lately, with this one. */
+#define RL_HOLD_SUFFIX "!hold"
+
 struct rl_members {
     struct rl_task task;
     struct rl_nodes *nodes;

@@ -17,6 +17,7 @@ static const struct rl_kind kinds[] = {
                 [RL_CMD_BREAK] = &rl_script_break,
                 [RL_CMD_OBSERVE] = &rl_script_observe,
                 [RL_CMD_LIST] = &rl_script_list,
+                [RL_CMD_NOTE_HOLD] = &rl_script_note_hold,
             },
     },
     {

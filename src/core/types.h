@@ -84,8 +84,9 @@ enum rl_command {
     RL_CMD_INSPECT,
     RL_CMD_BREAK,
     RL_CMD_OBSERVE,
-    RL_CMD_LIST,   /* not a round: one page of a node's keys */
-    RL_CMD_MARKER, /* not a round: reads or sets a node's marker */
+    RL_CMD_NOTE_HOLD, /* not a round: how long a key was held */
+    RL_CMD_LIST,      /* not a round: one page of a node's keys */
+    RL_CMD_MARKER,    /* not a round: reads or sets a node's marker */
     RL_COMMANDS,
 };
 

@@ -122,6 +122,23 @@ static redlock_code observe(void)
     return code;
 }
 
+static void on_hold_time(redlock_client *client, int64_t longest_ms, void *arg)
+{
+    (void)client;
+    (void)longest_ms;
+    (void)arg;
+}
+
+static redlock_code hold_time(void)
+{
+    return redlock_hold_time(alone.client, "job", 3, on_hold_time, NULL);
+}
+
+static redlock_code note_hold_time(void)
+{
+    return redlock_note_hold_time(alone.client, "job", 3, 1);
+}
+
 static void on_listed(redlock_client *client, const redlock_listed *listed, void *arg)
 {
     (void)client;
@@ -165,9 +182,17 @@ static redlock_code release(void)
 }
 
 static const struct call of_client[] = {
-    {"drain", drain},     {"acquire", acquire},  {"adopt", adopt},
-    {"inspect", inspect}, {"break", break_lock}, {"check", check},
-    {"admit", admit},     {"observe", observe},  {"list", list},
+    {"drain", drain},
+    {"acquire", acquire},
+    {"adopt", adopt},
+    {"inspect", inspect},
+    {"break", break_lock},
+    {"check", check},
+    {"admit", admit},
+    {"observe", observe},
+    {"list", list},
+    {"hold_time", hold_time},
+    {"note_hold_time", note_hold_time},
 };
 static const struct call of_lease[] = {
     {"extend", extend}, {"downgrade", downgrade}, {"release", release}};
@@ -397,7 +422,8 @@ Test(last_error, of_operators)
     FAILS(redlock_inspect(alone.client, "", 0, on_inspected, NULL), BAD_KEY,
           "the key is empty");
     FAILS(redlock_break(alone.client, "a!fence", 7, NULL, NULL), BAD_KEY,
-          "the key ends as those of this library do: !fence, !intent, !marker, !queue, "
+          "the key ends as those of this library do: !fence, !hold, !intent, !marker, "
+          "!queue, "
           "!term, !watch");
     FAILS(redlock_check(alone.client, 0, NULL, NULL), BAD_OPTION, CALLBACK_IS_NULL);
     FAILS(redlock_admit(alone.client, (redlock_admission)5, 0, NULL, NULL), BAD_OPTION,

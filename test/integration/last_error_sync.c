@@ -242,7 +242,8 @@ Test(last_error_sync, of_arguments)
     FAILS(lock_key(long_key, sizeof(long_key)), BAD_KEY,
           "the key has 513 bytes, and must have at most 512");
     FAILS(lock_key("a!queue", 7), BAD_KEY,
-          "the key ends as those of this library do: !fence, !intent, !marker, !queue, "
+          "the key ends as those of this library do: !fence, !hold, !intent, !marker, "
+          "!queue, "
           "!term, !watch");
     FAILS(redlock_lock_for(threads.sync, "job", 3, -1, NULL, &threads.none), BAD_OPTION,
           "wait_ms is -1, and must be at least 0");

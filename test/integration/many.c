@@ -214,10 +214,10 @@ Test(many, bad_keys_are_refused)
     quorum_open(&s, 1);
     expect_refused(&s, twice, 3, "a key is given twice: number 3");
     expect_refused(&s, empty, 2, "the key is empty");
-    expect_refused(
-        &s, reserved, 2,
-        "the key ends as those of this library do: !fence, !intent, !marker, !queue, "
-        "!term, !watch");
+    expect_refused(&s, reserved, 2,
+                   "the key ends as those of this library do: !fence, !hold, !intent, "
+                   "!marker, !queue, "
+                   "!term, !watch");
     expect_refused(&s, many, REDLOCK_KEYS_MAX + 1,
                    "17 keys are given, and must be from 1 to 16");
     expect_refused(&s, NULL, 0, "0 keys are given, and must be from 1 to 16");

@@ -151,12 +151,36 @@ static void list(struct client *client)
                       redlock_code_name(code));
 }
 
+static void on_hold_time(redlock_client *handle, int64_t longest_ms, void *arg)
+{
+    struct client *client = arg;
+    (void)handle;
+    if (client->lists == 0 || longest_ms < REDLOCK_UNKNOWN)
+        oracle_accuse(INVARIANT_CALLBACK, "client %u: a hold of %lld ms", client->index + 1,
+                      (long long)longest_ms);
+    client->lists--;
+}
+
+static void learn(struct client *client)
+{
+    const char *key = world_key(prng_below(&prng, world.plan.resources));
+    redlock_code code =
+        redlock_hold_time(client->handle, key, strlen(key), on_hold_time, client);
+    client->lists += code == REDLOCK_OK;
+    if (code == REDLOCK_OK)
+        code = redlock_note_hold_time(client->handle, key, strlen(key),
+                                      prng_below(&prng, 10000));
+    if (code != REDLOCK_OK && !may_fail(client, code))
+        oracle_accuse(INVARIANT_TOLD, "client %u: a hold: %s", client->index + 1,
+                      redlock_code_name(code));
+}
+
 static void ask(void *arg)
 {
     struct client *asked = arg;
     if (!asked->handle)
         return;
-    switch (prng_below(&prng, 9)) {
+    switch (prng_below(&prng, 10)) {
     case 0:
     case 1:
     case 2: check(asked); break;
@@ -165,6 +189,7 @@ static void ask(void *arg)
     case 5:
     case 6: read_texts(asked); break;
     case 7: list(asked); break;
+    case 8: learn(asked); break;
     default: mistakes_make(asked); break;
     }
 }

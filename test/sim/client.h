@@ -45,7 +45,7 @@ struct client {
     bool ends;                   /* it frees its client at the next chance */
     bool raw_is_good; /* its unslewed clock keeps to the bounds; else the other */
     unsigned users;
-    unsigned checks, drains, lists; /* that are yet to be told of */
+    unsigned checks, drains, lists; /* lists: or hold times; that are yet to be told of */
     struct user user[USERS_MAX];
     struct event returns;
     struct acquainted node[NODES_MAX];
