@@ -45,7 +45,7 @@ static void print(struct list *list, const struct row *row)
     if (list->cli->json) {
         list->failed = !cli_print_json(list->cli, row_json(row));
     } else {
-        row_print(list->cli, row);
+        row_print(row, list->cli->color, stdout);
         list->failed = !cli_flush();
     }
     if (list->failed)
@@ -131,7 +131,7 @@ int cli_list(struct cli *cli, int argc, char **argv)
     if (code != REDLOCK_OK)
         cli_fail_start(code, prefix);
     if (!cli->json)
-        row_print_head();
+        row_print_head(stdout);
     cli_signals_begin(&signals, cli->base, interrupted, &list);
     cli_wait(cli->base, &list.done);
     for (size_t i = 0; i < list.sets; i++) {

@@ -34,6 +34,7 @@ static const struct {
      false, NULL},
     {"status", cli_status, cli_status_help, "show who holds a lock, for each node", 1, 1,
      false, NULL},
+    {"top", cli_top, cli_top_help, "show all locks, again and again", 0, 1, false, NULL},
     {"wait", cli_wait_free, cli_wait_help, "wait until a lock is free, and take nothing", 1,
      1, false, NULL},
     {"list", cli_list, cli_list_help, "show all locks", 0, 1, false, NULL},

@@ -107,37 +107,44 @@ void row_join(struct row *row, const struct row *other)
         row->remaining_ms = other->remaining_ms;
 }
 
-void row_print_head(void)
+void row_print_head(FILE *to)
 {
-    printf("%-32s  %-13s  %-9s  %-5s  %10s  %4s  %s\n", "KEY", "KIND", "STATE", "NODES",
-           "FOR", "WAIT", "HOLDER");
+    fprintf(to, "%-24s  %4s  %11s  %5s  %-24s  %s\n", "KEY", "WAIT", "FOR", "NODES",
+            "HOLDER", "KIND");
 }
 
-/* "host:4711", "3 readers", "slot 2: host:4711", "host:4711, fence 17" */
-static void print_holder(const struct row *row)
+/* "host:4711", "3 readers", "slot 2: host:4711", "split: host:4711, fence 17" */
+static char *holder_of(const struct row *row)
 {
-    char *holder = cli_printable(row->holder);
+    char *text = NULL, *holder = cli_printable(row->holder);
+    size_t size = 0;
+    FILE *to = open_memstream(&text, &size);
+    cli_need_memory(to);
+    if (row->state != ROW_HELD)
+        fprintf(to, "%s: ", row_state_name(row->state));
     if (row->slot > 0)
-        printf("slot %u: ", row->slot);
+        fprintf(to, "slot %u: ", row->slot);
     if (row->readers > 1)
-        printf("%u readers", row->readers);
+        fprintf(to, "%u readers", row->readers);
     else
-        printf("%s", holder);
+        fprintf(to, "%s", holder);
     if (row->fence > 0)
-        printf(", fence %lld", (long long)row->fence);
+        fprintf(to, ", fence %lld", (long long)row->fence);
+    if (fclose(to) != 0)
+        cli_need_memory(NULL);
     free(holder);
+    return text;
 }
 
-void row_print(const struct cli *cli, const struct row *row)
+void row_print(const struct row *row, bool color, FILE *to)
 {
-    char span[CLI_SPAN], *key = cli_printable(row->key);
-    const char *color = !cli->color ? "" : row->state == ROW_HELD ? CLI_GREEN : CLI_YELLOW;
-    printf("%-32s  %-13s  %s%-9s%s  %2u/%-2u  %10s  %4u  ", key, row->kind, color,
-           row_state_name(row->state), cli->color ? CLI_PLAIN : "", row->nodes, row->count,
-           cli_span(span, row->remaining_ms), row->waiting);
-    print_holder(row);
-    printf("\n");
+    char span[CLI_SPAN], *key = cli_printable(row->key), *holder = holder_of(row);
+    const char *begin = !color ? "" : row->state == ROW_HELD ? CLI_GREEN : CLI_YELLOW;
+    fprintf(to, "%-24s  %4u  %11s  %2u/%-2u  %s%-24s%s  %s\n", key, row->waiting,
+            cli_span(span, row->remaining_ms), row->nodes, row->count, begin, holder,
+            color ? CLI_PLAIN : "", row->kind);
     free(key);
+    free(holder);
 }
 
 json_t *row_json(const struct row *row)

@@ -4,6 +4,8 @@
 
 #include "cli.h"
 
+#include <stdio.h>
+
 enum row_state {
     ROW_HELD,
     ROW_SPLIT,    /* no value is on a quorum, and no quorum is free */
@@ -31,9 +33,9 @@ void row_free(struct row *row);
 /* A lock of several keys: adds the key of `other`. */
 void row_join(struct row *row, const struct row *other);
 
-/* One line; False: stdout. row_print_head() prints the names of the columns. */
-void row_print_head(void);
-void row_print(const struct cli *cli, const struct row *row);
+/* One line. row_print_head() prints the names of the columns. */
+void row_print_head(FILE *to);
+void row_print(const struct row *row, bool color, FILE *to);
 json_t *row_json(const struct row *row);
 
 const char *row_state_name(enum row_state state);

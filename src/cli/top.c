@@ -1,0 +1,324 @@
+/* redlock top: all locks, live. */
+#include "row.h"
+#include "screen.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EVERY_MS 2000
+#define LESS     1024 /* rows that there is room for at first */
+
+const char cli_top_help[] =
+    "Usage: redlock top [--sort BY] [--every D] [--foreign] [--json] [PREFIX]\n"
+    "Show all locks whose keys begin with PREFIX, again and again, until INT or TERM:\n"
+    "redraw the screen on a terminal, else print a table each time. Change nothing.\n"
+    "\n"
+    "      --sort BY             waiters: those that most wait for first (default);\n"
+    "                            age: those that this command has seen for longest first;\n"
+    "                            left: those whose time is over soonest first; key\n"
+    "      --every D             the pause between two looks; default 2s\n"
+    "      --foreign             also keys that hold no token of redlock; with a PREFIX\n"
+    "                            they are always shown\n"
+    "\n"
+    "AGE is for how long this command has seen the holder; the other columns are those of\n"
+    "redlock list, and so are the rights that it needs.\n"
+    "\n"
+    "Exit codes: 128+n ended by signal n; 69 too few nodes could be scanned; 77 refused;\n"
+    "64 usage; 78 configuration; 125 own failure.\n";
+
+struct entry {
+    struct row row;
+    int64_t since_us; /* when its holder was first seen */
+};
+
+struct table {
+    struct entry *entry;
+    size_t count, room;
+};
+
+struct top {
+    struct cli *cli;
+    const char *prefix, *sort;
+    int64_t every_ms;
+    unsigned how;
+    int (*compare)(const void *, const void *);
+    struct table shown, next; /* `shown` is sorted by `compare`; `next` is being read */
+    redlock_code code;
+    struct event *timer;
+    struct screen screen;
+    bool redraws, done, failed;
+};
+
+/* --- the order --- */
+
+static int by_key(const void *a, const void *b)
+{
+    const struct entry *one = a, *other = b;
+    int order = strcmp(one->row.key, other->row.key);
+    return order != 0 ? order : (int)one->row.slot - (int)other->row.slot;
+}
+
+static int by_number(int64_t one, int64_t other, const void *a, const void *b)
+{
+    return one < other ? -1 : one > other ? 1 : by_key(a, b);
+}
+
+static int by_waiters(const void *a, const void *b)
+{
+    const struct entry *one = a, *other = b;
+    return by_number(-(int64_t)one->row.waiting, -(int64_t)other->row.waiting, a, b);
+}
+
+static int by_age(const void *a, const void *b)
+{
+    return by_number(((const struct entry *)a)->since_us,
+                     ((const struct entry *)b)->since_us, a, b);
+}
+
+static int by_left(const void *a, const void *b)
+{
+    return by_number(((const struct entry *)a)->row.remaining_ms,
+                     ((const struct entry *)b)->row.remaining_ms, a, b);
+}
+
+static const struct {
+    const char *name;
+    int (*compare)(const void *, const void *);
+} orders[] = {{"waiters", by_waiters}, {"age", by_age}, {"left", by_left}, {"key", by_key}};
+
+static void choose_order(struct top *top)
+{
+    for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++)
+        if (strcmp(top->sort, orders[i].name) == 0)
+            top->compare = orders[i].compare;
+    if (!top->compare)
+        cli_fail(CLI_USAGE, "top: --sort is waiters, age, left or key");
+}
+
+static void sort(struct table *table, int (*compare)(const void *, const void *))
+{
+    if (table->count > 0)
+        qsort(table->entry, table->count, sizeof(*table->entry), compare);
+}
+
+/* --- the table --- */
+
+static void add(struct table *table, const struct row *row)
+{
+    if (table->count == table->room) {
+        table->room = table->room ? 2 * table->room : LESS;
+        table->entry =
+            cli_need_memory(realloc(table->entry, table->room * sizeof(*table->entry)));
+    }
+    table->entry[table->count++] =
+        (struct entry){.row = *row, .since_us = cli_clock_us(CLOCK_MONOTONIC)};
+}
+
+static void empty(struct table *table)
+{
+    for (size_t i = 0; i < table->count; i++)
+        row_free(&table->entry[i].row);
+    table->count = 0;
+}
+
+/* Who has held it since the last look is as old as that. `old` is sorted by keys. */
+static void keep_ages(struct table *table, const struct table *old)
+{
+    for (size_t i = 0; i < table->count && old->count > 0; i++) {
+        struct entry *entry = &table->entry[i];
+        const struct entry *was =
+            bsearch(entry, old->entry, old->count, sizeof(*entry), by_key);
+        if (was && strcmp(was->row.token, entry->row.token) == 0)
+            entry->since_us = was->since_us;
+    }
+}
+
+/* Locks of several keys: a row each. SCAN may have told a key twice. Sorted by keys. */
+static void join(struct table *table)
+{
+    size_t count = 0;
+    sort(table, by_key);
+    for (size_t i = 0; i < table->count; i++) {
+        struct row *row = &table->entry[i].row;
+        size_t same = 0;
+        bool is_twice =
+            count > 0 && by_key(&table->entry[count - 1], &table->entry[i]) == 0;
+        while (row->of_set && same < count &&
+               strcmp(table->entry[same].row.token, row->token) != 0)
+            same++;
+        if (!is_twice && row->of_set && same < count)
+            row_join(&table->entry[same].row, row);
+        if (is_twice || (row->of_set && same < count))
+            row_free(row);
+        else
+            table->entry[count++] = table->entry[i];
+    }
+    table->count = count;
+    sort(table, by_key);
+}
+
+/* --- showing --- */
+
+static void write_title(const struct top *top, FILE *to)
+{
+    redlock_node nodes[REDLOCK_NODES_MAX];
+    size_t count = redlock_client_explain(top->cli->client, nodes, REDLOCK_NODES_MAX);
+    unsigned waited = 0;
+    for (size_t i = 0; i < top->shown.count; i++)
+        waited += top->shown.entry[i].row.waiting > 0;
+    fprintf(to,
+            "redlock top%s%s: %zu locks, %u of them waited for; %zu of %zu nodes reply\n\n",
+            *top->prefix ? " " : "", top->prefix, top->shown.count, waited,
+            count - cli_count_faults(nodes, count), count);
+}
+
+static char *write_table(const struct top *top)
+{
+    char *text = NULL, span[CLI_SPAN];
+    size_t size = 0;
+    FILE *to = open_memstream(&text, &size);
+    cli_need_memory(to);
+    write_title(top, to);
+    fprintf(to, "%11s  ", "AGE");
+    row_print_head(to);
+    for (size_t i = 0; i < top->shown.count; i++) {
+        const struct entry *entry = &top->shown.entry[i];
+        int64_t age_us = cli_clock_us(CLOCK_MONOTONIC) - entry->since_us;
+        fprintf(to, "%11s  ", cli_span(span, age_us / 1000));
+        row_print(&entry->row, false, to);
+    }
+    if (fclose(to) != 0)
+        cli_need_memory(NULL);
+    return text;
+}
+
+static bool print_json(const struct top *top)
+{
+    bool printed = true;
+    for (size_t i = 0; printed && i < top->shown.count; i++) {
+        const struct entry *entry = &top->shown.entry[i];
+        json_t *object = row_json(&entry->row);
+        int64_t age_us = cli_clock_us(CLOCK_MONOTONIC) - entry->since_us;
+        json_object_set_new(object, "age_ms", json_integer(age_us / 1000));
+        printed = cli_print_json(top->cli, object);
+    }
+    return printed;
+}
+
+static void show(void *arg)
+{
+    struct top *top = arg;
+    if (top->failed)
+        return;
+    if (top->cli->json) {
+        top->failed = !print_json(top);
+    } else {
+        char *text = write_table(top);
+        top->failed =
+            top->redraws ? !screen_show(text) : printf("%s\n", text) < 0 || !cli_flush();
+        free(text);
+    }
+    if (top->failed)
+        top->done = true;
+}
+
+/* --- looking --- */
+
+static void found(redlock_client *client, const redlock_listed *listed, void *arg)
+{
+    const struct timeval pause = {((struct top *)arg)->every_ms / 1000,
+                                  ((struct top *)arg)->every_ms % 1000 * 1000};
+    struct top *top = arg;
+    struct row row;
+    (void)client;
+    if (listed->inspection) {
+        row_take(&row, listed);
+        add(&top->next, &row);
+        return;
+    }
+    top->code = listed->code;
+    top->done |= top->code != REDLOCK_OK;
+    if (top->done)
+        return;
+    join(&top->next);
+    sort(&top->shown, by_key);
+    keep_ages(&top->next, &top->shown);
+    empty(&top->shown);
+    struct table old = top->shown;
+    top->shown = top->next;
+    top->next = old;
+    sort(&top->shown, top->compare);
+    show(top);
+    event_add(top->timer, &pause);
+}
+
+static void look(evutil_socket_t fd, short what, void *arg)
+{
+    struct top *top = arg;
+    (void)fd;
+    (void)what;
+    redlock_code code = redlock_list(top->cli->client, top->prefix, strlen(top->prefix),
+                                     top->how, found, top);
+    if (code != REDLOCK_OK)
+        top->done = true;
+}
+
+static void interrupted(void *arg)
+{
+    ((struct top *)arg)->done = true;
+}
+
+static int exit_of(const struct top *top, int signal)
+{
+    if (top->failed) {
+        cli_complain("stdout: %s", strerror(errno));
+        return CLI_FAILED;
+    }
+    if (signal != 0)
+        return CLI_SIGNALLED + signal;
+    if (top->code == REDLOCK_DENIED)
+        cli_complain("top: refused: the user needs the rights +scan and +exists");
+    else
+        cli_complain("top: too few nodes could be scanned");
+    return top->code == REDLOCK_DENIED ? CLI_DENIED : CLI_NO_QUORUM;
+}
+
+int cli_top(struct cli *cli, int argc, char **argv)
+{
+    struct top top = {.cli = cli, .sort = "waiters", .every_ms = EVERY_MS};
+    struct cli_signals signals;
+    bool foreign = false;
+    const struct cli_option own[] = {
+        {"sort", 0, CLI_TEXT, &top.sort},
+        {"every", 0, CLI_DURATION, &top.every_ms},
+        {"foreign", 0, CLI_FLAG, &foreign},
+        {NULL, 0, CLI_FLAG, NULL},
+    };
+    int first = cli_parse(cli, argc, argv, own);
+    top.prefix = first < argc ? argv[first] : "";
+    top.how = foreign || *top.prefix ? REDLOCK_LIST_FOREIGN : 0;
+    choose_order(&top);
+    cli_connect(cli);
+    top.timer = cli_need_memory(evtimer_new(cli->base, look, &top));
+    cli_signals_begin(&signals, cli->base, interrupted, &top);
+    top.redraws = !cli->json && isatty(STDOUT_FILENO);
+    if (top.redraws)
+        screen_begin(&top.screen, cli->base, show, &top);
+    look(-1, 0, &top);
+    cli_wait(cli->base, &top.done);
+    if (top.redraws)
+        screen_end(&top.screen);
+    int exit_code = exit_of(&top, signals.number);
+    cli_signals_end(&signals);
+    event_free(top.timer);
+    cli_disconnect(cli);
+    empty(&top.shown);
+    empty(&top.next);
+    free(top.shown.entry);
+    free(top.next.entry);
+    return exit_code;
+}
