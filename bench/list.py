@@ -6,6 +6,7 @@ Five private servers with so many locks. While they are listed, another client t
 its own, one at a time; its laps without a list and with one take turns.
 """
 import pathlib
+import signal
 import subprocess
 import sys
 import threading
@@ -31,32 +32,32 @@ def fill(quorum, locks):
 
 
 class Lister:
-    """Lists, and starts again, until it is stopped."""
+    """Lists all of them."""
 
     def __init__(self, quorum):
-        self.env, self.stops = lab.on(quorum), False
-        self.found = []
-        self.thread = threading.Thread(target=self.run)
+        self.begun, self.first, self.lines, self.rss_kb = time.monotonic(), None, 0, 0
+        self.process = subprocess.Popen([lab.program, "list", "--json"], stdout=subprocess.PIPE,
+                                        env=lab.environment(lab.on(quorum)))
+        self.thread = threading.Thread(target=self.read)
+        self.thread.start()
 
-    def one(self):
-        begun, first, lines = time.monotonic(), None, 0
-        process = subprocess.Popen([lab.program, "list", "--json"], stdout=subprocess.PIPE,
-                                   env=lab.environment(self.env))
-        for _ in process.stdout:
-            first = first or time.monotonic() - begun
-            lines += 1
-            if lines % 10000 == 0:
-                rss = int(pathlib.Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * 4
-            if self.stops and self.found:
-                process.kill()
-        process.wait()
-        if process.returncode == 0:
-            self.found.append({"first_s": first, "lines": lines, "rss_kb": rss,
-                               "seconds": time.monotonic() - begun})
+    def read(self):
+        for _ in self.process.stdout:
+            self.first = self.first or time.monotonic() - self.begun
+            self.lines += 1
+            if self.lines % 1000 == 0:
+                status = pathlib.Path(f"/proc/{self.process.pid}/statm").read_text()
+                self.rss_kb = max(self.rss_kb, int(status.split()[1]) * 4)
 
-    def run(self):
-        while not self.stops or not self.found:
-            self.one()
+    def stop(self):
+        self.process.terminate()
+        return self.finish(-signal.SIGTERM, 143)
+
+    def finish(self, *codes):
+        self.thread.join()
+        lab.check(self.process.wait() in (0, *codes), "redlock list has failed")
+        return [{"first_s": self.first, "lines": self.lines, "rss_kb": self.rss_kb,
+                 "seconds": time.monotonic() - self.begun}]
 
 
 def run(options):
@@ -67,24 +68,18 @@ def run(options):
         fill(quorum, options.locks)
         racer = race.Racer("async", [build / "bench/cycle", "async", race.PATIENT], quorum)
         racer.lap(1, race.WARM_UP_S)
-        lister = None
+        found = []
         for index in range(options.rounds):
             pair = {}
             for listing in (index % 2 == 0, index % 2 == 1):
-                if listing:
-                    one = Lister(quorum)
-                    one.found = [None] if lister else []
-                    one.thread.start()
+                lister = Lister(quorum) if listing else None
                 pair[listing] = racer.lap(1, options.seconds)
-                if listing:
-                    one.stops = True
-                    one.thread.join()
-                    lister = lister or one
-            laps.append(pair["p99_us"] if False else
-                        pair[True]["p99_us"] / pair[False]["p99_us"])
+                found += lister.stop() if lister else []
+            laps.append(pair[True]["p99_us"] / pair[False]["p99_us"])
             print(f"round {index + 1} of {options.rounds}", file=sys.stderr, flush=True)
+        found += Lister(quorum).finish()
         racer.close()
-    found = lister.found[0]
+    found = found[-1]
     figures = {"first_line_s": found["first_s"], "listed_of_all": found["lines"] / options.locks,
                "all_s": found["seconds"], "rss_mb": found["rss_kb"] / 1024,
                "acquire_p99": race.statistics.median(laps)}

@@ -13,7 +13,7 @@
 #include "redlock/admin.h"
 
 #define POLL_GAP   (50 * RL_MS) /* until all nodes were tried */
-#define TOGETHER   16           /* keys that are looked at at a time */
+#define TOGETHER   4            /* keys that are looked at at a time */
 #define PAUSE      RL_MS /* at least, between two pages; and as long as a page took */
 #define CURSOR     24
 #define PAGE_WORDS 7

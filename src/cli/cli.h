@@ -209,6 +209,9 @@ struct cli_outcome {
 /* A callback; its argument is a struct cli_outcome. */
 void cli_note_outcome(redlock_lease *lease, const redlock_result *result, void *outcome);
 
+/* Other programs of this host go first: for a command that reads much. */
+void cli_step_back(void);
+
 /* Runs the loop until `*done`. */
 void cli_wait(struct event_base *base, const bool *done);
 

@@ -124,6 +124,7 @@ int cli_list(struct cli *cli, int argc, char **argv)
     };
     int first = cli_parse(cli, argc, argv, own);
     const char *prefix = first < argc ? argv[first] : "";
+    cli_step_back();
     cli_connect(cli);
     redlock_code code =
         redlock_list(cli->client, prefix, strlen(prefix),

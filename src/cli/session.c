@@ -15,6 +15,8 @@
 #define FILES_BESIDE 12
 #define FILES_MAX    (FILES_BESIDE + REDLOCK_NODES_MAX)
 
+#define NICE 19
+
 static int exit_of_failed_start(redlock_code code)
 {
     switch (code) {
@@ -85,6 +87,12 @@ void cli_connect(struct cli *cli)
     if (code != REDLOCK_OK)
         cli_fail(exit_code == CLI_FAILED ? cli->own_failure : exit_code, "%s",
                  redlock_last_error()->text);
+}
+
+void cli_step_back(void)
+{
+    int priority = nice(NICE);
+    (void)priority; /* if that fails, it goes on as it is */
 }
 
 void cli_disconnect(struct cli *cli)

@@ -302,6 +302,7 @@ int cli_top(struct cli *cli, int argc, char **argv)
     top.prefix = first < argc ? argv[first] : "";
     top.how = foreign || *top.prefix ? REDLOCK_LIST_FOREIGN : 0;
     choose_order(&top);
+    cli_step_back();
     cli_connect(cli);
     top.timer = cli_need_memory(evtimer_new(cli->base, look, &top));
     cli_signals_begin(&signals, cli->base, interrupted, &top);
