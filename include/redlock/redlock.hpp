@@ -35,6 +35,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -384,6 +385,94 @@ class recursive_mutex : public mutex
         options.recursive = true;
         return options;
     }
+};
+
+/*
+ * A candidate of an election, on nodes that were admitted: a fenced mutex with the option
+ * `elects`. It leads while it is locked; lost() tells that it does not lead any more.
+ */
+class election : public mutex
+{
+  public:
+    election(const client &nodes, std::string name)
+        : election(nodes, std::move(name), default_options())
+    {
+    }
+
+    election(const client &nodes, std::string name, redlock_lock_options options)
+        : mutex(nodes, std::move(name), elects(options))
+    {
+    }
+
+    /* Waits until it leads. */
+    void campaign()
+    {
+        lock();
+    }
+
+    void resign() noexcept
+    {
+        unlock();
+    }
+
+    /* The number of the term, for every request that the leader makes; 0: it does not lead.
+     */
+    std::int64_t term() const noexcept
+    {
+        return fence();
+    }
+
+  private:
+    static const redlock_lock_options &elects(redlock_lock_options &options) noexcept
+    {
+        options.fenced = options.elects = true;
+        return options;
+    }
+};
+
+/* Who leads an election, as far as it is known. */
+struct leader {
+    redlock_code code; /* OK; NO_QUORUM: it is not known */
+    std::int64_t term; /* 0: nobody leads */
+    std::string id;
+};
+
+/*
+ * Calls `changed` in the client's thread with who leads, and at each change, until its
+ * destructor has returned. An exception in `changed` ends the program.
+ */
+class observer
+{
+  public:
+    observer(const client &nodes, const std::string &name,
+             std::function<void(const leader &)> changed)
+        : changed_(std::move(changed))
+    {
+        redlock_sync_observer *made = nullptr;
+        if (redlock_sync_observe(nodes.get(), name.data(), name.size(), call, this,
+                                 &made) != REDLOCK_OK)
+            throw error(*redlock_last_error());
+        handle_.reset(made);
+    }
+
+    observer(const observer &) = delete;
+    observer &operator=(const observer &) = delete;
+
+  private:
+    static void call(redlock_sync_observer *, const redlock_leader *now, void *arg) noexcept
+    {
+        static_cast<observer *>(arg)->changed_(leader{now->code, now->term, now->id});
+    }
+
+    struct free {
+        void operator()(redlock_sync_observer *handle) const noexcept
+        {
+            redlock_sync_observer_free(handle);
+        }
+    };
+
+    std::function<void(const leader &)> changed_;
+    std::unique_ptr<redlock_sync_observer, free> handle_; /* ended before changed_ */
 };
 
 /*

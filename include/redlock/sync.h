@@ -440,6 +440,30 @@ REDLOCK_API redlock_code redlock_single_flight(redlock_sync *sync, const void *k
                                                redlock_flight_fn *fn, void *arg,
                                                int *ret_returned, bool *ret_led);
 
+/* --- elections --- */
+
+/* Who leads; see redlock_observe(). A candidate locks with the option `elects`. */
+typedef struct redlock_sync_observer redlock_sync_observer;
+typedef void redlock_sync_leader_fn(redlock_sync_observer *observer,
+                                    const redlock_leader *leader, void *arg);
+
+/*
+ * Calls back, in the client's thread, with who leads as soon as that is known, and at each
+ * change; if changes follow each other while the callback runs, only with the last of them.
+ * It ends with the client at the latest.
+ * Errors: BAD_KEY, BAD_OPTION (no callback), NO_MEMORY, FORKED, CLOSED, WOULD_DEADLOCK.
+ */
+REDLOCK_API redlock_code redlock_sync_observe(redlock_sync *sync, const void *key,
+                                              size_t key_len,
+                                              redlock_sync_leader_fn *callback, void *arg,
+                                              redlock_sync_observer **ret_observer);
+
+/*
+ * Ends it, also in a callback. After that its callback does not run, unless this is called
+ * in the callback of any client: then a running one may still end.
+ */
+REDLOCK_API void redlock_sync_observer_free(redlock_sync_observer *observer);
+
 #ifdef __cplusplus
 }
 #endif

@@ -66,7 +66,8 @@ static redlock_code check_options(const redlock_sync *sync,
     if (code == REDLOCK_OK && options->stop && options->stop->sync != sync)
         code = rl_fail(REDLOCK_BAD_OPTION, "stop belongs to another client");
     lease.margin_ms = lease.min_validity_ms = 0;
-    return code == REDLOCK_OK ? rl_ttl_check(&client, &lease, options->ttl_ms, false) : code;
+    return code == REDLOCK_OK ? rl_ttl_check(&client, &lease, options->ttl_ms, false)
+                              : code;
 }
 
 redlock_code rl_lock_begin(redlock_sync *sync, const redlock_lock_options *options,

@@ -33,6 +33,7 @@ static void end_all(redlock_sync *sync)
     rl_keys_dismiss(&sync->leases.keys, NULL, true);
     rl_single_flights_dismiss(&sync->flights, NULL, true);
     rl_process_leases_take_all(&sync->leases);
+    rl_sync_observers_end(&sync->observers);
 }
 
 static void begin_end(struct rl_loop_owner *loop, struct rl_job *job)

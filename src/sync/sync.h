@@ -2,6 +2,7 @@
 #ifndef RL_SYNC_H
 #define RL_SYNC_H
 
+#include "observer.h"
 #include "process_lease.h"
 #include "single_flight.h"
 
@@ -9,6 +10,7 @@ struct redlock_sync {
     struct rl_loop_owner loop; /* first: it begins the memory block */
     struct rl_process_leases leases;
     struct rl_single_flights flights;
+    struct rl_sync_observers observers;
     pthread_t thread;
     struct rl_job close;
     bool detached; /* the client's thread frees everything by itself */

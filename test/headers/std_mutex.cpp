@@ -496,7 +496,35 @@ void lost_and_locked_again()
     mutex.unlock();
 }
 
+void elections()
+{
+    redlock::client nodes(uris, patient()), others(uris, patient());
+    std::mutex guard;
+    std::condition_variable changed;
+    std::int64_t seen = -1;
+    redlock::observer observer(others, "leads", [&](const redlock::leader &now) {
+        std::lock_guard lock(guard);
+        seen = now.code == REDLOCK_OK ? now.term : -1;
+        changed.notify_all();
+    });
+    const auto sees = [&](std::int64_t term) {
+        std::unique_lock lock(guard);
+        check(changed.wait_for(lock, 60s, [&] { return seen == term; }), "what it sees");
+    };
+    redlock::election candidate(nodes, "leads");
+    sees(0);
+    for (std::int64_t last = 0, i = 0; i < 2; i++) {
+        candidate.campaign();
+        check(candidate.term() > last && !candidate.lost(), "it leads");
+        last = candidate.term();
+        sees(last);
+        candidate.resign();
+        sees(0);
+    }
+}
+
 const test_case cases[] = {
+    {"a candidate leads, and an observer sees it", elections},
     {"one mutex for all threads", one_mutex_for_all},
     {"a mutex for each thread", a_mutex_for_each},
     {"two at once, in any order", both_in_any_order},

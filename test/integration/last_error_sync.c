@@ -76,6 +76,23 @@ static redlock_code stop_new(void)
     return redlock_stop_new(threads.sync, &threads.stop);
 }
 
+static void on_leader(redlock_sync_observer *observer, const redlock_leader *leader,
+                      void *arg)
+{
+    (void)observer;
+    (void)leader;
+    (void)arg;
+}
+
+static redlock_code observe(void)
+{
+    redlock_sync_observer *observer = NULL;
+    redlock_code code =
+        redlock_sync_observe(threads.sync, "job", 3, on_leader, NULL, &observer);
+    redlock_sync_observer_free(observer);
+    return code;
+}
+
 static const struct call of_threads[] = {
     {"lock", lock},
     {"try_lock", try_lock},
@@ -83,6 +100,7 @@ static const struct call of_threads[] = {
     {"lock_adopt", lock_adopt},
     {"lock_release", lock_release},
     {"single_flight", single_flight},
+    {"sync_observe", observe},
 };
 static const struct call of_hold[] = {
     {"hold_extend", hold_extend}, {"hold_downgrade", hold_downgrade}, {"unlock", unlock}};

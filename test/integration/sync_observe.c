@@ -1,0 +1,133 @@
+/* Observers of elections, for threads: redlock_sync_observe(). */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "worker_threads.h"
+
+struct seen {
+    _Atomic int64_t term; /* the last that was told */
+    atomic_uint times;
+    atomic_bool blocks, frees;
+};
+
+static void note(redlock_sync_observer *observer, const redlock_leader *leader, void *arg)
+{
+    struct seen *seen = arg;
+    atomic_store(&seen->term, leader->code == REDLOCK_OK ? leader->term : -1);
+    atomic_fetch_add(&seen->times, 1);
+    while (atomic_load(&seen->blocks))
+        sync_quorum_run_for(1);
+    if (atomic_load(&seen->frees))
+        redlock_sync_observer_free(observer);
+}
+
+static redlock_sync_observer *observe(redlock_sync *sync, struct seen *seen)
+{
+    redlock_sync_observer *observer = NULL;
+    cr_assert_eq(redlock_sync_observe(sync, "job", 3, note, seen, &observer), REDLOCK_OK);
+    return observer;
+}
+
+static redlock_hold *lead(redlock_sync *sync)
+{
+    redlock_lock_options options = sync_quorum_lock_options();
+    redlock_hold *hold = NULL;
+    options.fenced = options.elects = true;
+    cr_assert_eq(redlock_lock(sync, "job", 3, &options, &hold), REDLOCK_OK);
+    return hold;
+}
+
+Test(sync_observe, each_term_and_each_resignation)
+{
+    struct sync_quorum c;
+    struct seen seen = {.term = -2};
+    sync_quorum_open_fenced(&c, 3);
+    redlock_sync *other = sync_quorum_sync(&c);
+    redlock_sync_observer *observer = observe(other, &seen);
+    SYNC_QUORUM_UNTIL(seen.term == 0);
+    for (int i = 0; i < 3; i++) {
+        redlock_hold *hold = lead(c.sync);
+        SYNC_QUORUM_UNTIL(seen.term == redlock_hold_fence(hold));
+        redlock_hold_free(hold);
+        SYNC_QUORUM_UNTIL(seen.term == 0);
+    }
+    redlock_sync_observer_free(observer);
+    unsigned times = seen.times;
+    redlock_hold *hold = lead(c.sync);
+    sync_quorum_run_for(200);
+    cr_assert_eq(seen.times, times, "it is told after its end");
+    redlock_hold_free(hold);
+    redlock_sync_free(other);
+    sync_quorum_close(&c);
+}
+
+static void *free_it(void *observer)
+{
+    redlock_sync_observer_free(observer);
+    return NULL;
+}
+
+Test(sync_observe, the_end_waits_for_a_running_callback)
+{
+    struct sync_quorum c;
+    struct seen seen = {.blocks = true};
+    pthread_t thread;
+    sync_quorum_open_fenced(&c, 3);
+    redlock_sync_observer *observer = observe(c.sync, &seen);
+    SYNC_QUORUM_UNTIL(seen.times == 1);
+    pthread_create(&thread, NULL, free_it, observer);
+    sync_quorum_run_for(100);
+    cr_assert_eq(pthread_tryjoin_np(thread, NULL), EBUSY);
+    atomic_store(&seen.blocks, false);
+    pthread_join(thread, NULL);
+    cr_assert_eq(seen.times, 1);
+    sync_quorum_close(&c);
+}
+
+Test(sync_observe, it_ends_in_its_callback)
+{
+    struct sync_quorum c;
+    struct seen seen = {.frees = true};
+    sync_quorum_open_fenced(&c, 3);
+    observe(c.sync, &seen);
+    SYNC_QUORUM_UNTIL(seen.times == 1);
+    redlock_hold *hold = lead(c.sync);
+    redlock_hold_free(hold);
+    sync_quorum_run_for(100);
+    cr_assert_eq(seen.times, 1);
+    sync_quorum_close(&c);
+}
+
+Test(sync_observe, the_client_ends_first)
+{
+    struct sync_quorum c;
+    struct seen seen[2] = {{.term = 0}};
+    sync_quorum_open_fenced(&c, 3);
+    redlock_sync_observer *first = observe(c.sync, &seen[0]);
+    redlock_sync_observer *second = observe(c.sync, &seen[1]);
+    SYNC_QUORUM_UNTIL(seen[0].times > 0 && seen[1].times > 0);
+    redlock_sync_observer_free(first); /* may still be under way */
+    sync_quorum_free_client(&c);
+    redlock_sync_observer_free(second);
+    redlock_sync_observer_free(NULL);
+    sync_quorum_close(&c);
+}
+
+Test(sync_observe, bad_arguments)
+{
+    struct sync_quorum c;
+    struct seen seen = {.term = 0};
+    redlock_sync_observer *observer = NULL;
+    sync_quorum_open(&c, 3);
+    cr_assert_eq(redlock_sync_observe(c.sync, "job", 3, NULL, NULL, &observer),
+                 REDLOCK_BAD_OPTION);
+    cr_assert_eq(redlock_sync_observe(c.sync, "", 0, note, &seen, &observer),
+                 REDLOCK_BAD_KEY);
+    cr_assert_str_neq(redlock_last_error()->text, "");
+    cr_assert_eq(redlock_sync_observe(NULL, "job", 3, note, &seen, &observer),
+                 REDLOCK_CLOSED);
+    cr_assert_null(observer);
+    sync_quorum_close(&c);
+}
