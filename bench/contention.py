@@ -133,7 +133,7 @@ class Bench:
         self.storage = lab.Server(self.quorum.home, 50)
         self.storage.start()
         script = self.storage.call("SCRIPT", "LOAD", (
-            ROOT / "docs/examples/fenced_register.lua").read_text())
+            ROOT / "contrib/fence/redis.lua").read_text())
         self.words += ["-s", self.storage.path, "-r", script]
 
     def run(self, name, seconds):

@@ -93,7 +93,7 @@ def main(redlock, worker, option=None, path=None):
             storage = lab.Server(quorum.home, 50)
             storage.start()
             script = storage.call("SCRIPT", "LOAD", (
-                ROOT / "docs/examples/fenced_register.lua").read_text())
+                ROOT / "contrib/fence/redis.lua").read_text())
             print("processes  keys  acquired/s  in one round  scripts per acquire and node")
             for processes, keys in RUNS:
                 one = run(quorum, storage, script, processes, keys)

@@ -32,7 +32,7 @@ ACQUISITIONS = int(os.environ.get("ACQUISITIONS", "100000"))
 LOST_AT_ONCE = 2  # of five
 OLD_LIVES = 20  # seconds, at most, beside the server that took its address
 LAST = 10  # seconds, in which a worker must still acquire
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "docs/examples/fenced_register.lua"
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "contrib/fence/redis.lua"
 MARKER = "!marker"
 
 

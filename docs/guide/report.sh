@@ -1,0 +1,13 @@
+#!/bin/sh
+# Writes the report of one period:
+#   redlock run --once-per 1d report -- ./report.sh FOLDER
+set -eu
+: "${REDLOCK_KEY:?is not set: start this by redlock run --once-per}"
+folder=${1:?usage: $0 FOLDER}
+period=${REDLOCK_KEY#*@}
+
+# The rename makes the report appear as a whole, also if this runs twice.
+new=$(mktemp "$folder/.new.XXXXXX")
+trap 'rm -f "$new"' EXIT
+echo "report of period $period" > "$new"
+mv "$new" "$folder/$period"
