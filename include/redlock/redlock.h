@@ -636,8 +636,8 @@ REDLOCK_API redlock_code redlock_hold_time(redlock_client *client, const void *k
 
 /*
  * Tells the nodes that a hold of the key ends now, after `held_ms`. They remember the
- * longest for 24 h, and each further hold takes 0.6 % away from it. Tell twice the time of a
- * hold that outlived its TTL. It is sent with what is sent next, and nothing reports it.
+ * longest for 24 h, and each further hold takes 0.6 % away from it. Tell twice the time of
+ * a hold that outlived its TTL. It is sent with what is sent next, and nothing reports it.
  * Errors: BAD_KEY, BAD_OPTION (held_ms is out of range), NO_MEMORY, FORKED, CLOSED.
  */
 REDLOCK_API redlock_code redlock_note_hold_time(redlock_client *client, const void *key,
