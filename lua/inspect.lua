@@ -1,7 +1,8 @@
 -- KEYS[1] resource
--- Returns 0 if it is free, or {value, pttl, readers, depth, waiting, fence}. `readers`, of a shared lock: up to 30
--- whose time is not over, a space between them. `depth`, in Redisson's layout: how often the owner
--- has locked it. `waiting`: how many wait, of the first 100. `fence`: that is stored, or 0.
+-- Returns 0 if it is free, or {value, pttl, readers, depth, waiting, fence}. `readers`, of a
+-- shared lock: up to 30 whose time is not over, a space between them. `depth`, in Redisson's
+-- layout: how often the owner has locked it. `waiting`: how many wait, of the first 100. `fence`:
+-- that is stored, or 0.
 local key = KEYS[1]
 -- with look.lua
 if found then
