@@ -23,6 +23,7 @@ struct list;
 /* A key of the page that is looked at. */
 struct look {
     struct list *list; /* NULL: it has ended meanwhile */
+    bool inspects;     /* its inspection will call back; else a node is asked */
     size_t len;
     char key[REDLOCK_KEY_MAX]; /* with the client's prefix */
 };
@@ -51,9 +52,13 @@ static void finish(struct list *list, redlock_code code)
 {
     redlock_client *client = rl_client_of(&list->task);
     const redlock_listed end = {.code = code};
-    for (unsigned i = 0; i < TOGETHER; i++)
-        if (list->look[i])
-            list->look[i]->list = NULL;
+    for (unsigned i = 0; i < TOGETHER; i++) {
+        struct look *look = list->look[i];
+        if (look && look->inspects)
+            look->list = NULL;
+        else
+            free(look);
+    }
     rl_task_end(&list->task);
     list->callback(client, &end, list->arg);
     rl_loop_called_back(&client->loop);
@@ -113,8 +118,9 @@ static bool inspect(struct list *list, struct look *look)
 {
     redlock_client *client = rl_client_of(&list->task);
     size_t prefix = client->options.prefix ? strlen(client->options.prefix) : 0;
-    return redlock_inspect(client, look->key + prefix, look->len - prefix, on_inspected,
-                           look) == REDLOCK_OK;
+    look->inspects = redlock_inspect(client, look->key + prefix, look->len - prefix,
+                                     on_inspected, look) == REDLOCK_OK;
+    return look->inspects;
 }
 
 /* Asks a node that was scanned before; in its absence, all. */
