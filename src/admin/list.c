@@ -110,8 +110,10 @@ static void on_inspected(redlock_client *client, const redlock_inspection *inspe
         free(look);
         return;
     }
+    bool is_over = inspection->code == REDLOCK_CANCELLED; /* the client is being freed */
     drop_look(list, look);
-    go_on(list);
+    if (!is_over)
+        go_on(list);
 }
 
 static bool inspect(struct list *list, struct look *look)
