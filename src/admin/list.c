@@ -58,6 +58,7 @@ static void finish(struct list *list, redlock_code code)
             look->list = NULL;
         else
             free(look);
+        list->look[i] = NULL;
     }
     rl_task_end(&list->task);
     list->callback(client, &end, list->arg);
@@ -317,11 +318,19 @@ static void close_list(struct rl_task *task)
     finish((struct list *)task, REDLOCK_CANCELLED);
 }
 
+/* With the client, perhaps without an end: then no inspection calls back either. */
+static void destroy(struct rl_task *task)
+{
+    for (unsigned i = 0; i < TOGETHER; i++)
+        free(((struct list *)task)->look[i]);
+    rl_task_free(task);
+}
+
 static const struct rl_task_class list_class = {
     .tick = tick,
     .replied = answer,
     .close = close_list,
-    .destroy = rl_task_free,
+    .destroy = destroy,
 };
 
 static redlock_code start(redlock_client *client, const void *prefix, size_t prefix_len,
