@@ -245,18 +245,19 @@ static void judge_deadlines(void)
     }
 }
 
+/* A grant in one read with nonsense before it is not seen: the connection is given up. */
 static void judge_decided(const struct user *user)
 {
     const struct claim *claim = user->claim;
-    rl_node_set servers = 0;
+    rl_node_set servers = 0, seen = claim ? claim->granted & ~claim->garbled : 0;
     if (!user->is_acquiring || !user->is_trying || !claim || claim->is_over ||
         world.plan.fenced || world.plan.weight[FAULT_ROOM] > 0 || oracle_is_expired(claim))
         return;
     if (user->client->process.failed_allocations > claim->failures) /* it may end by that */
         return;
-    for (rl_node_set rest = claim->granted; rest; rest &= rest - 1)
+    for (rl_node_set rest = seen; rest; rest &= rest - 1)
         servers |= rl_bit(claim->vote[rl_first(rest)].server);
-    if (rl_count(servers) >= world.plan.q && rl_count(claim->granted) >= world.plan.q)
+    if (rl_count(servers) >= world.plan.q && rl_count(seen) >= world.plan.q)
         oracle_accuse(INVARIANT_DECIDED, "client %u waits for more",
                       user->client->index + 1);
 }
