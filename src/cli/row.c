@@ -5,24 +5,16 @@
 #include <string.h>
 
 #include "inspection.h"
+#include "tokenfile.h"
 
 #define OF_SET "many" /* how the digits of its token begin: docs/protocol.md */
 
-static const char *const marks[] = {"p", "f:", "r:", "s", "g:"};
-static const char *const kinds[] = {"plain", "fenced", "redisson", "shared",
-                                    "fenced shared"};
-#define KINDS (sizeof(marks) / sizeof(marks[0]))
-
-/* The kind of a token, by its number; KINDS: it is none. */
-static size_t kind_of(const char *token)
+/* The digits of a token of this library; NULL: it is none. */
+static const char *digits_of(const char *token)
 {
-    for (size_t i = 0; i < KINDS; i++) {
-        size_t mark = strlen(marks[i]);
-        if (strncmp(token, marks[i], mark) == 0 &&
-            strspn(token + mark, "abcdefghijklmnopqrstuvwxyz234567") == 32)
-            return i;
-    }
-    return KINDS;
+    const char *digits = token[0] && token[1] == ':' ? token + 2 : token + 1;
+    bool has_mark = token[0] && strchr("pfrsg", token[0]);
+    return has_mark && strspn(digits, TOKENFILE_BASE32) == 32 ? digits : NULL;
 }
 
 /* "KEY!3" is the third slot of KEY. */
@@ -79,12 +71,11 @@ void row_take(struct row *row, const redlock_listed *listed)
         strcpy(row->token, holder->value);
         strcpy(row->holder, holder->holder);
     }
-    size_t kind = kind_of(row->token);
-    row->state = state_of(found, kind < KINDS);
-    row->kind = kind < KINDS ? kinds[kind] : "foreign";
-    if (kind < 2) {
-        row->of_set =
-            strncmp(row->token + strlen(marks[kind]), OF_SET, strlen(OF_SET)) == 0;
+    const char *digits = digits_of(row->token);
+    row->state = state_of(found, digits != NULL);
+    row->kind = digits ? tokenfile_kind(row->token) : "foreign";
+    if (digits && strchr("pf", row->token[0])) {
+        row->of_set = strncmp(digits, OF_SET, strlen(OF_SET)) == 0;
         row->slot = row->of_set ? 0 : cut_slot(row->key);
     }
 }

@@ -11,7 +11,6 @@
 
 #define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
 #define FILE_MAX     65536 /* 17 keys of 512 bytes, each escaped */
-#define BASE32       "abcdefghijklmnopqrstuvwxyz234567"
 #define FENCE_MOST   ((INT64_C(1) << 53) - 1)
 
 static void read_boot_id(char boot_id[TOKENFILE_BOOT_ID + 1])
@@ -65,7 +64,7 @@ enum tokenfile_state tokenfile_left(const struct tokenfile *file, int64_t *ret_v
 const char *tokenfile_kind(const char *token)
 {
     bool has_mark = token[0] && token[1] == ':';
-    bool is_shared = token[0] == 's' && strspn(token + 1, BASE32) == 32;
+    bool is_shared = token[0] == 's' && strspn(token + 1, TOKENFILE_BASE32) == 32;
     return has_mark && token[0] == 'f'   ? "fenced"
            : has_mark && token[0] == 'r' ? "redisson"
            : has_mark && token[0] == 'g' ? "fenced shared"
