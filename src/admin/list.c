@@ -87,31 +87,39 @@ static bool is_listed(const struct list *list, const redlock_inspection *inspect
     return false;
 }
 
+/* The length of the client's prefix, with which each key begins. */
+static size_t prefix_of(const struct list *list)
+{
+    const char *prefix = rl_client_of(&list->task)->options.prefix;
+    return prefix ? strlen(prefix) : 0;
+}
+
+static void tell(struct list *list, const struct look *look,
+                 const redlock_inspection *inspection)
+{
+    const redlock_listed listed = {
+        .code = inspection->code,
+        .key = look->key + prefix_of(list),
+        .key_len = look->len - prefix_of(list),
+        .inspection = inspection,
+    };
+    list->callback(rl_client_of(&list->task), &listed, list->arg);
+}
+
 static void on_inspected(redlock_client *client, const redlock_inspection *inspection,
                          void *arg)
 {
     struct look *look = arg;
+    bool is_over = inspection->code == REDLOCK_CANCELLED; /* the list will be told, too */
+    (void)client;
+    if (look->list && !is_over && inspection->held > 0 &&
+        !is_listed(look->list, inspection))
+        tell(look->list, look, inspection);
     struct list *list = look->list;
-    if (!list) {
+    if (!list) { /* it has ended, perhaps in the callback */
         free(look);
         return;
     }
-    const char *prefix = client->options.prefix ? client->options.prefix : "";
-    size_t prefix_len = strlen(prefix);
-    const redlock_listed listed = {
-        .code = inspection->code,
-        .key = look->key + prefix_len,
-        .key_len = look->len - prefix_len,
-        .inspection = inspection,
-    };
-    if (inspection->held > 0 && !is_listed(list, inspection))
-        list->callback(client, &listed, list->arg);
-    list = look->list; /* the callback may have freed the client */
-    if (!list) {
-        free(look);
-        return;
-    }
-    bool is_over = inspection->code == REDLOCK_CANCELLED; /* the client is being freed */
     drop_look(list, look);
     if (!is_over)
         go_on(list);
@@ -120,7 +128,7 @@ static void on_inspected(redlock_client *client, const redlock_inspection *inspe
 static bool inspect(struct list *list, struct look *look)
 {
     redlock_client *client = rl_client_of(&list->task);
-    size_t prefix = client->options.prefix ? strlen(client->options.prefix) : 0;
+    size_t prefix = prefix_of(list);
     look->inspects = redlock_inspect(client, look->key + prefix, look->len - prefix,
                                      on_inspected, look) == REDLOCK_OK;
     return look->inspects;
@@ -138,7 +146,7 @@ static bool look_at(struct list *list, struct look *look, unsigned slot)
     return inspect(list, look);
 }
 
-/* Another program's key may be longer than one of a lock. False: there is none any more. */
+/* Another program's key may be longer than one of a lock, or empty. False: none is left. */
 static bool take_key(struct list *list, struct look *look)
 {
     while (list->at < list->len) {
@@ -150,7 +158,7 @@ static bool take_key(struct list *list, struct look *look)
             break;
         list->at = at + len;
         look->len = len;
-        if (len > sizeof(look->key))
+        if (len > sizeof(look->key) || len <= prefix_of(list))
             continue;
         memcpy(look->key, list->keys + at, len);
         return true;
