@@ -5,6 +5,12 @@
 
 #include "sync.h"
 
+/* What the user is told. */
+struct news {
+    redlock_leader leader; /* its texts are these: */
+    char id[REDLOCK_TOKEN_MAX + 1], token[REDLOCK_TOKEN_MAX + 1];
+};
+
 struct redlock_sync_observer {
     struct rl_call start;
     struct rl_job stop, report;
@@ -15,8 +21,7 @@ struct redlock_sync_observer {
     redlock_observer *handle; /* only the loop owner uses it */
     redlock_sync_leader_fn *callback;
     void *arg;
-    redlock_leader latest; /* that is to be told; its texts are these: */
-    char id[REDLOCK_TOKEN_MAX + 1], token[REDLOCK_TOKEN_MAX + 1];
+    struct news latest;
     bool in_callback, freed;
 };
 
@@ -43,13 +48,12 @@ static redlock_sync_observer *observer_of_stop(struct rl_job *job)
 static void report(struct rl_loop_owner *loop, struct rl_job *job)
 {
     redlock_sync_observer *observer = observer_of_report(job);
-    const redlock_sync_observer copy = *observer;
-    redlock_leader leader = copy.latest;
-    leader.id = copy.id;
-    leader.token = copy.token;
+    struct news news = observer->latest;
+    news.leader.id = news.id;
+    news.leader.token = news.token;
     observer->in_callback = true;
     rl_loop_owner_unlock(loop);
-    observer->callback(observer, &leader, observer->arg);
+    observer->callback(observer, &news.leader, observer->arg);
     rl_loop_owner_lock(loop);
     observer->in_callback = false;
     if (observer->freed && !observer->handle)
@@ -63,9 +67,9 @@ static void on_changed(redlock_observer *handle, const redlock_leader *leader, v
     struct rl_loop_owner *loop = &observer->sync->loop;
     (void)handle;
     rl_loop_owner_lock(loop);
-    observer->latest = *leader;
-    strcpy(observer->id, leader->id);
-    strcpy(observer->token, leader->token);
+    observer->latest.leader = *leader;
+    strcpy(observer->latest.id, leader->id);
+    strcpy(observer->latest.token, leader->token);
     if (!observer->freed)
         rl_job_post_report(loop, &observer->report);
     rl_loop_owner_unlock(loop);

@@ -348,6 +348,43 @@ static bool fly_together(struct actor *actor)
     return code == REDLOCK_OK && !flew;
 }
 
+/* --- observers --- */
+
+/* On the stack of the thread that observes: what comes after the end would be seen. */
+struct sight {
+    struct actor *actor;
+    atomic_uint times;
+    bool is_over;
+};
+
+static void on_leader(redlock_sync_observer *observer, const redlock_leader *leader,
+                      void *arg)
+{
+    struct sight *sight = arg;
+    (void)observer;
+    actor_expect_true(sight->actor, !sight->is_over, "nothing is told after the end");
+    actor_expect_true(sight->actor, leader->term >= 0 && leader->id, "a term");
+    add(&sight->times, 1);
+    if (leader->term % 2)
+        actor_pause_us(1000);
+}
+
+static bool observe(struct actor *actor)
+{
+    const struct key *key = &operations_keys[CROWDED];
+    struct sight sight = {.actor = actor};
+    redlock_sync_observer *observer = NULL;
+    if (actor_expect(actor, "observe",
+                     redlock_sync_observe(actor->sync, key->name, strlen(key->name),
+                                          on_leader, &sight, &observer),
+                     BIT(OK)) != REDLOCK_OK)
+        return false;
+    actor_pause_us(actor_draw(actor, 30000));
+    redlock_sync_observer_free(observer);
+    sight.is_over = true;
+    return read_of(&sight.times) > 0;
+}
+
 /* --- others --- */
 
 /*
@@ -357,6 +394,7 @@ static void be_inert(struct actor *actor, redlock_hold *hold)
 {
     redlock_hold *none = NULL;
     redlock_stop *stop = NULL;
+    redlock_sync_observer *observer = NULL;
     redlock_node node[5];
     const char *key = operations_keys[CALM].name;
     bool right[] = {
@@ -370,6 +408,8 @@ static void be_inert(struct actor *actor, redlock_hold *hold)
         redlock_stop_new(actor->sync, &stop) == REDLOCK_FORKED,
         redlock_sync_explain(actor->sync, node, 5) == 0,
         redlock_single_flight(actor->sync, key, 4, 0, NULL, fly, actor, NULL, NULL) ==
+            REDLOCK_FORKED,
+        redlock_sync_observe(actor->sync, key, 4, on_leader, actor, &observer) ==
             REDLOCK_FORKED,
     };
     redlock_hold_free(hold);
@@ -432,6 +472,7 @@ const struct operation operations[] = {
     {"fly_together", 200, fly_together},
     {"fork_while_it_holds", 10, fork_while_it_holds},
     {"look_around", 50, look_around},
+    {"observe", 50, observe},
     {0},
 };
 
