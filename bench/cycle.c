@@ -3,7 +3,7 @@
  * lane, and `cycle again` too: there each thread has the lock, and a cycle locks it once
  * more. All others run all lanes in one loop: `async` with plain locks, `many` with sets of
  * four keys, the rest with the kind of lock that they name. Options of the client follow as
- * NAME=NUMBER.
+ * NAME=NUMBER, or cacert=FILE.
  */
 #include <event2/event.h>
 #include <inttypes.h>
@@ -247,11 +247,17 @@ static void cycle_in_threads(const char *const *uris, size_t nodes,
 static void set_option(redlock_options *options, const char *word)
 {
     int durable;
+    static const char cacert[] = "cacert=";
+    if (strncmp(word, cacert, strlen(cacert)) == 0) {
+        options->tls_ca_file = word + strlen(cacert);
+        return;
+    }
     if (sscanf(word, "node_timeout_ms=%" SCNd64, &options->node_timeout_ms) == 1 ||
         sscanf(word, "max_ttl_ms=%" SCNd64, &options->max_ttl_ms) == 1)
         return;
     if (sscanf(word, "durable=%d", &durable) != 1)
-        lap_fail("an option is node_timeout_ms, max_ttl_ms or durable, =NUMBER");
+        lap_fail(
+            "an option is node_timeout_ms, max_ttl_ms or durable, =NUMBER, or cacert=FILE");
     options->durable = durable;
 }
 

@@ -80,6 +80,7 @@ VERBS = {
     "bench takeover": [Row("bench takeover --times 3 --seconds 3", figure=r"(p50 [\d.]+ ms)")],
     "bench floor": [Row("bench floor --rounds 3", figure=r"^(async_c1_p50) +([\d.]+)")],
     "bench kinds": [Row("bench kinds --rounds 3", figure=r"^(shared_c64_throughput) +([\d.]+)")],
+    "bench tls": [Row("bench tls --rounds 3", figure=r"^(tls_c64_throughput) +([\d.]+)")],
     "bench list": [Row("bench list --locks 5000 --rounds 3 --seconds 0.3",
                        figure=r"^(listed_of_all +[\d.]+)")],
     "bench peers": [Row("bench peers --only redsync --rounds 1 --seconds 0.2",

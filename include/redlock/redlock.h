@@ -123,9 +123,11 @@ REDLOCK_API const char *redlock_version(void);
       "the operation was cancelled; the lock is not held, and what was set is being "      \
       "released")                                                                          \
     X(DENIED, 6,                                                                           \
-      "the nodes refused the user, the password, a permission or this host; nothing was "  \
-      "acquired or extended, and a held lock is held until its old deadline: correct the " \
-      "credentials, the ACL or protected mode")                                            \
+      "the nodes refused the user, the password, a permission, this host or its "          \
+      "certificate, or have certificates that are not accepted; nothing was acquired or "  \
+      "extended, and a held lock is held until its old deadline: correct the "             \
+      "credentials, "                                                                      \
+      "the ACL, protected mode or the certificates")                                       \
     X(GONE, 7,                                                                             \
       "the nodes no longer store this token: it was released, broken or forgotten; the "   \
       "lock is not held: stop now")                                                        \
@@ -232,6 +234,20 @@ typedef struct redlock_options {
      */
     int64_t max_ttl_ms;
     bool durable; /* the nodes never forget: appendfsync always, and no replicas */
+
+    /*
+     * TLS 1.2 or later, for nodes whose URI begins with rediss://. The certificate of a
+     * node must be signed by a CA of these files, and must name the URI's host: a name, or
+     * an address among its addresses. PEM files; each is read again when a connection
+     * begins and it was changed.
+     */
+    bool tls;                  /* also for redis:// */
+    bool tls_insecure;         /* accept any certificate: for tests */
+    const char *tls_ca_file;   /* neither a file nor a folder: the system's CAs */
+    const char *tls_ca_dir;    /* of certificates that are named by openssl rehash */
+    const char *tls_cert_file; /* the client's certificate and its chain; default none */
+    const char *tls_key_file;  /* its key; default: it is in tls_cert_file */
+    const char *tls_name;      /* expected of every node instead of its host; sent as SNI */
 } redlock_options;
 
 REDLOCK_API void redlock_options_init_sized(redlock_options *options, size_t size);
@@ -242,10 +258,11 @@ static inline void redlock_options_init(redlock_options *options)
 
 /*
  * Creates a client of these nodes on this loop. It connects in the background; the nodes
- * may be down. URIs: redis://[user[:password]@]host[:port][/db], unix:///path[?db=N]. The
- * loop does not end while the client exists. On failure `ret_error`, if not NULL, is a copy
- * of redlock_last_error().
- * Errors: BAD_NODES, BAD_URI, DUPLICATE_NODE, UNSUPPORTED, BAD_OPTION, NO_MEMORY, SYSTEM.
+ * may be down. URIs: redis://[user[:password]@]host[:port][/db], the same with rediss://
+ * (TLS), unix:///path[?db=N]. UNSUPPORTED: a TLS file cannot be used, or this build has no
+ * TLS. The loop does not end while the client exists. On failure `ret_error`, if not NULL,
+ * is a copy of redlock_last_error(). Errors: BAD_NODES, BAD_URI, DUPLICATE_NODE,
+ * UNSUPPORTED, BAD_OPTION, NO_MEMORY, SYSTEM.
  */
 REDLOCK_API redlock_code redlock_client_new(struct event_base *base,
                                             const char *const *uris, size_t count,

@@ -126,8 +126,10 @@ redlock_code rl_options_copy(const redlock_options *options, size_t nodes,
     redlock_code code = check(&copy, nodes);
     if (code != REDLOCK_OK)
         return code;
-    const char **texts[] = {&copy.username, &copy.password, &copy.password_file,
-                            &copy.prefix, &copy.label};
+    const char **texts[] = {&copy.username,   &copy.password,      &copy.password_file,
+                            &copy.prefix,     &copy.label,         &copy.tls_ca_file,
+                            &copy.tls_ca_dir, &copy.tls_cert_file, &copy.tls_key_file,
+                            &copy.tls_name};
     size_t count = sizeof(texts) / sizeof(texts[0]);
     bool copied = true;
     for (size_t i = 0; i < count; i++)
@@ -149,6 +151,11 @@ void rl_options_clear(redlock_options *options)
     free((char *)options->password_file);
     free((char *)options->prefix);
     free((char *)options->label);
+    free((char *)options->tls_ca_file);
+    free((char *)options->tls_ca_dir);
+    free((char *)options->tls_cert_file);
+    free((char *)options->tls_key_file);
+    free((char *)options->tls_name);
     *options = (redlock_options){0};
 }
 

@@ -45,7 +45,6 @@ static void add_row(struct table *table, const struct cli_option *row)
         [CLI_DURATION] = required_argument, [CLI_NUMBER] = required_argument,
         [CLI_TTL] = required_argument,      [CLI_COUNT] = no_argument,
         [CLI_LIST] = required_argument,     [CLI_KEYS] = required_argument,
-        [CLI_ABSENT] = optional_argument,
     };
     size_t index = table->rows++;
     assert(index < OPTIONS_MAX);
@@ -70,11 +69,13 @@ static void fill_table(struct table *table, struct cli *cli, const struct cli_op
         {"timeout", 0, CLI_DURATION, &cli->options.node_timeout_ms},
         {"max-ttl", 0, CLI_DURATION, &cli->options.max_ttl_ms},
         {"durable", 0, CLI_FLAG, &cli->options.durable},
-        {"cacert", 0, CLI_ABSENT, NULL},
-        {"cert", 0, CLI_ABSENT, NULL},
-        {"key", 0, CLI_ABSENT, NULL},
-        {"sni", 0, CLI_ABSENT, NULL},
-        {"insecure", 0, CLI_ABSENT, NULL},
+        {"tls", 0, CLI_FLAG, &cli->options.tls},
+        {"cacert", 0, CLI_TEXT, &cli->options.tls_ca_file},
+        {"cacertdir", 0, CLI_TEXT, &cli->options.tls_ca_dir},
+        {"cert", 0, CLI_TEXT, &cli->options.tls_cert_file},
+        {"key", 0, CLI_TEXT, &cli->options.tls_key_file},
+        {"sni", 0, CLI_TEXT, &cli->options.tls_name},
+        {"insecure", 0, CLI_FLAG, &cli->options.tls_insecure},
         {"json", 0, CLI_FLAG, &cli->json},
         {"quiet", 'q', CLI_FLAG, &cli->quiet},
         {"verbose", 'v', CLI_COUNT, &cli->verbose},
@@ -139,7 +140,6 @@ static void take(const struct cli_option *row, char *text)
     case CLI_FLAG: *(bool *)row->into = true; break;
     case CLI_COUNT: ++*(int *)row->into; break;
     case CLI_KEYS: wrong = cli_keys_add(row->into, text); break;
-    case CLI_ABSENT: cli_fail(CLI_CONFIG, "--%s: TLS is not built in yet", row->name);
     default: wrong = cli_read_value(row->type, text, row->into);
     }
     if (row->type == CLI_LIST)

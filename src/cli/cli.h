@@ -75,7 +75,6 @@ enum cli_type {
     CLI_COUNT,    /* int: how often the option is given */
     CLI_LIST,     /* const char *: comma-separated URIs, allocated; hidden in argv */
     CLI_KEYS,     /* struct cli_keys: one more key */
-    CLI_ABSENT,   /* not implemented yet: ends the process with CLI_CONFIG */
 };
 
 /*

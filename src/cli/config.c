@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SETTINGS 11
+#define SETTINGS 18
 #define URIS_MAX                                                                           \
     1024 /* far above the library's limit, which the library reports itself                \
           */
@@ -46,6 +46,13 @@ static void list_settings(struct cli *cli, struct setting settings[SETTINGS])
         {"max-ttl", NULL, CLI_DURATION, &cli->options.max_ttl_ms, false},
         {"drift-ppm", NULL, CLI_NUMBER, &cli->drift_ppm, false},
         {"durable", NULL, CLI_FLAG, &cli->options.durable, false},
+        {"tls", NULL, CLI_FLAG, &cli->options.tls, false},
+        {"cacert", "REDLOCK_CACERT", CLI_TEXT, &cli->options.tls_ca_file, false},
+        {"cacertdir", "REDLOCK_CACERTDIR", CLI_TEXT, &cli->options.tls_ca_dir, false},
+        {"cert", "REDLOCK_CERT", CLI_TEXT, &cli->options.tls_cert_file, false},
+        {"key", "REDLOCK_KEY", CLI_TEXT, &cli->options.tls_key_file, false},
+        {"sni", NULL, CLI_TEXT, &cli->options.tls_name, false},
+        {"insecure", NULL, CLI_FLAG, &cli->options.tls_insecure, false},
     };
     memcpy(settings, all, sizeof(all));
     for (size_t i = 0; i < SETTINGS; i++)

@@ -1,4 +1,5 @@
 /* redlock local: a private quorum that exists while a command, or redlock itself, runs. */
+#include "certificates.h"
 #include "child.h"
 #include "cli.h"
 #include "deployment.h"
@@ -17,7 +18,7 @@
 #define END_MAX_MS      10000 /* a keeper that has not ended by then is stuck */
 
 const char cli_local_help[] =
-    "Usage: redlock local [-n N] [-- CMD [ARG...]]\n"
+    "Usage: redlock local [-n N] [--tls] [-- CMD [ARG...]]\n"
     "Start N private redis-servers (or valkey-servers) on unix sockets in a new folder,\n"
     "for development and tests, and run CMD with REDLOCK_NODES set to them. Without CMD,\n"
     "print the commands that set REDLOCK_NODES, and run until INT, TERM or HUP. The\n"
@@ -26,7 +27,9 @@ const char cli_local_help[] =
     "is left.\n"
     "\n"
     "  -n, --count N             the number of servers, 1 to 32; default 5\n"
-    "      --tls                 not built in yet\n"
+    "      --tls                 by TLS on ports of 127.0.0.1: REDLOCK_CACERT, "
+    "REDLOCK_CERT\n"
+    "                            and REDLOCK_KEY name a new CA, and the client's files\n"
     "\n"
     "CMD gets REDLOCK_NODES, and REDLOCK_LOCAL_DIR with the path of the folder. To start\n"
     "a stopped server again: redis-server $REDLOCK_LOCAL_DIR/3.conf; its log is 3.log.\n"
@@ -34,7 +37,7 @@ const char cli_local_help[] =
     "environment.\n"
     "\n"
     "Exit codes: CMD's own, 128+n if signal n ended it; 0 without CMD; 64 usage;\n"
-    "78 not built in; 125 own failure; 126 CMD cannot be executed; 127 CMD or\n"
+    "78 no TLS in this build; 125 own failure; 126 CMD cannot be executed; 127 CMD or\n"
     "redis-server is not found.\n";
 
 enum stage {
@@ -74,6 +77,17 @@ static void fail(struct local *local, int code, const char *what, const char *wh
 
 /* --- the servers answer --- */
 
+#define TLS_FILES 3
+
+/* What the client of TLS servers needs, in the servers' folder. */
+static const struct {
+    const char *variable, *name, *key; /* `key` in JSON */
+} tls_files[TLS_FILES] = {
+    {"REDLOCK_CACERT", "ca.crt", "cacert"},
+    {"REDLOCK_CERT", "client.crt", "cert"},
+    {"REDLOCK_KEY", "client.key", "key"},
+};
+
 /*
  * These servers have no users and no passwords: those of other nodes must not reach them.
  */
@@ -86,6 +100,12 @@ static void start_command(struct local *local, const char *list)
     size = child_add(text, size, "REDLOCK_USERNAME");
     size = child_add(text, size, "REDLOCK_PASSWORD");
     size = child_add(text, size, "REDLOCK_PASSWORD_FILE");
+    size = child_add(text, size, "REDLOCK_CACERTDIR");
+    for (int i = 0; i < TLS_FILES; i++)
+        size = local->servers->tls
+                   ? child_add(text, size, "%s=%s/%s", tls_files[i].variable,
+                               local->servers->folder, tls_files[i].name)
+                   : child_add(text, size, "%s", tls_files[i].variable);
     child_start(&local->child, KEEPER_NEVER, text, size);
 }
 
@@ -94,11 +114,18 @@ static void print_nodes(struct local *local, const char *list)
     if (local->cli->json) {
         json_t *object =
             json_pack("{s:s, s:s}", "nodes", list, "folder", local->servers->folder);
+        for (int i = 0; i < TLS_FILES && local->servers->tls; i++)
+            json_object_set_new(
+                object, tls_files[i].key,
+                json_sprintf("%s/%s", local->servers->folder, tls_files[i].name));
         cli_print_json(local->cli, object);
         return;
     }
     printf("export REDLOCK_NODES=%s\nexport REDLOCK_LOCAL_DIR=%s\n", list,
            local->servers->folder);
+    for (int i = 0; i < TLS_FILES && local->servers->tls; i++)
+        printf("export %s=%s/%s\n", tls_files[i].variable, local->servers->folder,
+               tls_files[i].name);
     if (fflush(stdout) != 0)
         fail(local, CLI_FAILED, "stdout", strerror(errno));
     else
@@ -109,7 +136,7 @@ static void print_nodes(struct local *local, const char *list)
 static void all_ready(struct local *local)
 {
     char list[SERVERS_LIST];
-    servers_list(local->servers, list);
+    servers_list(local->servers, false, list);
     char *failure = deployment_found(local->cli, list);
     if (failure) {
         fail(local, CLI_FAILED, "local", failure);
@@ -117,6 +144,7 @@ static void all_ready(struct local *local)
         return;
     }
     local->stage = RUNNING;
+    servers_list(local->servers, local->servers->tls, list);
     if (local->argv)
         start_command(local, list);
     else
@@ -239,17 +267,19 @@ int cli_local(struct cli *cli, int argc, char **argv)
     int64_t count = SERVERS_DEFAULT;
     const struct cli_option own[] = {
         {"count", 'n', CLI_NUMBER, &count},
-        {"tls", 0, CLI_ABSENT, NULL},
         {0},
     };
     int first = cli_parse(cli, argc, argv, own);
+    const char *missing = cli->options.tls ? certificates_missing() : NULL;
+    if (missing)
+        cli_fail(CLI_CONFIG, "local: %s", missing);
     if (count < 1 || count > SERVERS_MAX)
         cli_fail(CLI_USAGE, "local: -n is 1 to %d", SERVERS_MAX);
     cli_need_files(cli, (size_t)count);
     struct local local = {.cli = cli, .argv = first < argc ? argv + first : NULL};
     char text[256];
     int code = CLI_FAILED;
-    local.servers = servers_new((int)count, &code, text, sizeof(text));
+    local.servers = servers_new((int)count, cli->options.tls, &code, text, sizeof(text));
     if (!local.servers)
         cli_fail(code, "local: %s", text);
     struct keeper_plan plan = {local.argv, .begin = servers_begin, .end = servers_end};

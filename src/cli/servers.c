@@ -1,11 +1,14 @@
 #include "servers.h"
 
+#include "certificates.h"
 #include "cli.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -70,7 +73,7 @@ static bool find_folder(struct servers *servers, char *ret_text, size_t room)
     return true;
 }
 
-struct servers *servers_new(int count, int *ret_exit, char *ret_text, size_t room)
+struct servers *servers_new(int count, bool tls, int *ret_exit, char *ret_text, size_t room)
 {
     struct servers *servers = mmap(NULL, sizeof(*servers), PROT_READ | PROT_WRITE,
                                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -80,6 +83,7 @@ struct servers *servers_new(int count, int *ret_exit, char *ret_text, size_t roo
         return NULL;
     }
     servers->count = count;
+    servers->tls = tls;
     if (!find_program("redis-server", servers->program, sizeof(servers->program)) &&
         !find_program("valkey-server", servers->program, sizeof(servers->program))) {
         *ret_exit = CLI_NOT_FOUND;
@@ -104,17 +108,50 @@ static void name_file(const struct servers *servers, int index, const char *kind
     snprintf(ret_path, SERVERS_PATH, "%s/%d.%s", servers->folder, index + 1, kind);
 }
 
-void servers_list(const struct servers *servers, char ret_list[SERVERS_LIST])
+void servers_list(const struct servers *servers, bool tls, char ret_list[SERVERS_LIST])
 {
     char *to = ret_list;
     for (int i = 0; i < servers->count; i++) {
+        const char *comma = i > 0 ? "," : "";
         char path[SERVERS_PATH];
         name_file(servers, i, "sock", path);
-        to += sprintf(to, "%sunix://%s", i > 0 ? "," : "", path);
+        to += tls ? sprintf(to, "%srediss://127.0.0.1:%d", comma, servers->ports[i])
+                  : sprintf(to, "%sunix://%s", comma, path);
     }
 }
 
 /* --- in the keeper --- */
+
+/*
+ * Lets the kernel choose a port. The socket that has it stays open, and never listens: so a
+ * server that sets SO_REUSEADDR can use the port, and nobody else gets it. False: errno.
+ */
+static bool reserve_port(int *ret_port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(address);
+    int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool has_port = fd >= 0 &&
+                    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
+                    bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
+                    getsockname(fd, (struct sockaddr *)&address, &len) == 0;
+    *ret_port = ntohs(address.sin_port);
+    return has_port;
+}
+
+static void write_tls(FILE *file, const struct servers *servers, int index)
+{
+    const char *folder = servers->folder;
+    fprintf(file,
+            "bind 127.0.0.1\n"
+            "tls-port %d\n"
+            "tls-cert-file %s/server.crt\n"
+            "tls-key-file %s/server.key\n"
+            "tls-ca-cert-file %s/ca.crt\n"
+            "tls-auth-clients yes\n",
+            servers->ports[index], folder, folder, folder);
+}
 
 static bool write_configuration(const struct servers *servers, int index)
 {
@@ -138,6 +175,8 @@ static bool write_configuration(const struct servers *servers, int index)
             "daemonize no\n"
             "enable-debug-command local\n",
             index + 1, servers->count, socket, servers->folder, log, index + 1);
+    if (servers->tls)
+        write_tls(file, servers, index);
     bool written = !ferror(file);
     return fclose(file) == 0 && written;
 }
@@ -176,8 +215,12 @@ void servers_begin(void *arg)
     servers->made = mkdtemp(servers->folder) != NULL;
     if (!servers->made)
         servers->error = errno;
+    else if (servers->tls && !certificates_make(servers->folder))
+        servers->error = errno;
     for (int i = 0; i < servers->count && servers->error == 0; i++) {
-        if (!write_configuration(servers, i)) {
+        errno = 0;
+        if ((servers->tls && !reserve_port(&servers->ports[i])) ||
+            !write_configuration(servers, i)) {
             servers->error = errno ? errno : EIO;
             return;
         }

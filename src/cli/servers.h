@@ -1,4 +1,5 @@
-/* A private quorum: Redis servers on unix sockets in a folder of their own. */
+/* A private quorum: Redis servers on unix sockets in a folder of their own; and, with TLS,
+   on ports of 127.0.0.1. */
 #ifndef CLI_SERVERS_H
 #define CLI_SERVERS_H
 
@@ -14,18 +15,21 @@
 /* Lies in memory that redlock and the keeper share: the keeper writes, redlock reads. */
 struct servers {
     int count;
+    bool tls;
     char program[4096];          /* redis-server or valkey-server, with its path */
     char folder[SERVERS_FOLDER]; /* the path that mkdtemp() made, or its template */
     bool made;                   /* the folder exists */
     int error; /* errno of the step that failed while the servers were started */
     pid_t pids[SERVERS_MAX];
+    int ports[SERVERS_MAX]; /* with TLS */
 };
 
 /*
  * Decides what to start and where. Returns NULL if that fails; `ret_text` is then one line
  * with the reason.
  */
-struct servers *servers_new(int count, int *ret_exit, char *ret_text, size_t room);
+struct servers *servers_new(int count, bool tls, int *ret_exit, char *ret_text,
+                            size_t room);
 void servers_free(struct servers *servers);
 
 /* The keeper's `begin` and `end`. */
@@ -49,7 +53,7 @@ enum servers_state servers_look(const struct servers *servers, int index);
 void servers_last_words(const struct servers *servers, int index, char *ret_text,
                         size_t room);
 
-/* "unix:///folder/1.sock,unix:///..." */
-void servers_list(const struct servers *servers, char ret_list[SERVERS_LIST]);
+/* "unix:///folder/1.sock,unix:///..."; or, with TLS, "rediss://127.0.0.1:40001,..." */
+void servers_list(const struct servers *servers, bool tls, char ret_list[SERVERS_LIST]);
 
 #endif

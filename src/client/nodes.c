@@ -329,12 +329,29 @@ bool rl_nodes_init(struct rl_nodes *nodes, struct rl_loop *loop,
     return true;
 }
 
+static redlock_code begin_tls(struct rl_nodes *nodes)
+{
+    const redlock_options *options = nodes->options;
+    const struct rl_tls_options tls = {
+        .ca_file = options->tls_ca_file,
+        .ca_dir = options->tls_ca_dir,
+        .cert_file = options->tls_cert_file,
+        .key_file = options->tls_key_file,
+        .name = options->tls_name,
+        .insecure = options->tls_insecure,
+    };
+    char why[192];
+    nodes->tls = rl_tls_new(&tls, why, sizeof(why));
+    return nodes->tls ? REDLOCK_OK : rl_fail(REDLOCK_UNSUPPORTED, "TLS: %s", why);
+}
+
 redlock_code rl_nodes_parse_uris(struct rl_nodes *nodes, const char *const *uris)
 {
+    redlock_code code;
     for (unsigned i = 0; i < nodes->n; i++) {
         struct rl_node *node = &nodes->node[i];
         errno = 0;
-        const char *why = rl_uri_parse(uris[i], &node->uri);
+        const char *why = rl_uri_parse(uris[i], nodes->options->tls, &node->uri);
         if (why && errno == ENOMEM)
             return rl_fail_by_code(REDLOCK_NO_MEMORY);
         const char *scheme = why ? rl_uri_missing_scheme(uris[i]) : NULL;
@@ -345,11 +362,10 @@ redlock_code rl_nodes_parse_uris(struct rl_nodes *nodes, const char *const *uris
         if (why) /* the message omits the URI: it may contain a password */
             return rl_fail(REDLOCK_BAD_URI, "node %u: the URI is malformed: %s", i + 1,
                            why);
+        if (node->uri.tls && !nodes->tls && (code = begin_tls(nodes)) != REDLOCK_OK)
+            return code;
         rl_connection_init(&node->connection, &nodes->resolver, &nodes->batch, &node->uri,
-                           &node_handler, node);
-        if (node->uri.tls)
-            return rl_fail(REDLOCK_UNSUPPORTED, "node %u: rediss:// is not built in yet",
-                           i + 1);
+                           nodes->tls, &node_handler, node);
         for (unsigned j = 0; j < i; j++)
             if (rl_uri_same(&nodes->node[j].uri, &node->uri))
                 return rl_fail(REDLOCK_DUPLICATE_NODE, "nodes %u and %u are the same: %s",
@@ -426,4 +442,5 @@ void rl_nodes_close(struct rl_nodes *nodes, bool forked)
             rl_command_template_clear(&nodes->template[command][i]);
     rl_send_batch_free(&nodes->batch);
     free(nodes->node);
+    rl_tls_free(nodes->tls);
 }

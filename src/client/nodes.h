@@ -46,6 +46,7 @@ struct rl_nodes {
     unsigned n, q;
     struct rl_node *node;
     struct rl_resolver resolver;
+    struct rl_tls *tls; /* NULL: no node wants it */
     char nonce[RL_NODES_MAX]
               [RL_NONCE];      /* per node, ends its fenced commands; membership sets it */
     struct rl_word marker_key; /* read at each greeting; membership sets it */

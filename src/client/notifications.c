@@ -250,7 +250,7 @@ static bool make_subscriber(struct rl_notifications *notifications, unsigned i)
     subscriber->notifications = notifications;
     subscriber->index = i;
     rl_connection_init(&subscriber->connection, &nodes->resolver, &nodes->batch,
-                       &nodes->node[i].uri, &subscriber_handler, subscriber);
+                       &nodes->node[i].uri, nodes->tls, &subscriber_handler, subscriber);
     return true;
 }
 

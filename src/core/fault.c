@@ -42,8 +42,18 @@ const char *rl_fault_text(enum rl_fault fault)
 
 bool rl_fault_is_denial(enum rl_fault fault)
 {
-    return fault == RL_FAULT_NOAUTH || fault == RL_FAULT_WRONGPASS ||
-           fault == RL_FAULT_NOPERM || fault == RL_FAULT_PROTECTED;
+    switch (fault) {
+    case RL_FAULT_NOAUTH:
+    case RL_FAULT_WRONGPASS:
+    case RL_FAULT_NOPERM:
+    case RL_FAULT_PROTECTED:
+    case RL_FAULT_TLS_CA:
+    case RL_FAULT_TLS_NAME:
+    case RL_FAULT_TLS_EXPIRED:
+    case RL_FAULT_TLS_CERTIFICATE:
+    case RL_FAULT_TLS_CLIENT: return true;
+    default: return false;
+    }
 }
 
 bool rl_fault_is_of_node(enum rl_fault fault)

@@ -18,7 +18,8 @@ enum rl_fault rl_fault_of_error(const char *text, size_t len);
 const char *rl_fault_name(enum rl_fault fault);
 const char *rl_fault_text(enum rl_fault fault);
 
-/* The server refuses the user, the address or the command: a quick retry cannot help. */
+/* The server refuses the user, the address, the command or the client's certificate, or we
+   refuse the server's: a quick retry cannot help. */
 bool rl_fault_is_denial(enum rl_fault fault);
 
 /* The node cannot vote at all now: the client must greet it again. */

@@ -43,7 +43,12 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     const struct rl_stream *stream = arg;
     (void)fd;
     (void)what;
-    stream->owner->readable(stream->arg);
+    if (!stream->handshaking) {
+        stream->owner->readable(stream->arg);
+        return;
+    }
+    event_del(stream->readable);
+    stream->owner->writable(stream->arg);
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *arg)
@@ -54,8 +59,10 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
     stream->owner->writable(stream->arg);
 }
 
-static void free_stream(struct rl_stream *stream)
+static void free_stream(struct rl_stream *stream, bool notify)
 {
+    if (stream->channel)
+        rl_tls_end(stream->channel, notify);
     if (stream->readable)
         event_free(stream->readable);
     if (stream->writable)
@@ -64,8 +71,8 @@ static void free_stream(struct rl_stream *stream)
 }
 
 int rl_stream_open(struct event_base *base, const struct rl_address *address,
-                   const struct rl_stream_handler *owner, void *arg,
-                   struct rl_stream **ret_stream)
+                   struct rl_tls_peer *peer, const struct rl_stream_handler *owner,
+                   void *arg, struct rl_stream **ret_stream)
 {
     int fd = begin_to_connect(address);
     if (fd < 0)
@@ -78,6 +85,7 @@ int rl_stream_open(struct event_base *base, const struct rl_address *address,
     *stream = (struct rl_stream){
         .owner = owner,
         .arg = arg,
+        .peer = peer,
         .fd = fd,
         .readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, stream),
         .writable = event_new(base, fd, EV_WRITE, on_writable, stream),
@@ -90,7 +98,8 @@ int rl_stream_open(struct event_base *base, const struct rl_address *address,
     return 0;
 }
 
-int rl_stream_connected(const struct rl_stream *stream)
+/* Returns 0 once the socket is connected, -EINPROGRESS before, or -errno. */
+static int connected(const struct rl_stream *stream)
 {
     int error = 0;
     socklen_t len = sizeof(error);
@@ -104,10 +113,42 @@ int rl_stream_connected(const struct rl_stream *stream)
     return 0;
 }
 
+static int shake_hands(struct rl_stream *stream)
+{
+    bool writes;
+    if (!stream->channel)
+        stream->channel = rl_tls_begin(stream->peer, stream->fd, &stream->fault);
+    if (!stream->channel)
+        return -EPROTO;
+    int done = rl_tls_handshake(stream->channel, &writes);
+    stream->handshaking = done == -EAGAIN;
+    if (!stream->handshaking)
+        return done;
+    bool waits = writes ? rl_stream_want_write(stream) : rl_stream_want_read(stream);
+    return waits ? -EINPROGRESS : -ENOMEM;
+}
+
+int rl_stream_connect(struct rl_stream *stream)
+{
+    int done = stream->channel ? 0 : connected(stream);
+    if (done == 0 && stream->peer->tls)
+        return shake_hands(stream);
+    if (done == -EINPROGRESS && !rl_stream_want_write(stream))
+        return -ENOMEM;
+    return done;
+}
+
+enum rl_fault rl_stream_fault(const struct rl_stream *stream)
+{
+    return stream->channel ? rl_tls_fault(stream->channel) : stream->fault;
+}
+
 /* --- reading and writing --- */
 
 bool rl_stream_want_read(struct rl_stream *stream)
 {
+    if (stream->channel && rl_tls_has_more(stream->channel))
+        event_active(stream->readable, EV_READ, 0);
     return event_add(stream->readable, NULL) == 0;
 }
 
@@ -121,9 +162,20 @@ bool rl_stream_want_write(struct rl_stream *stream)
     return event_add(stream->writable, NULL) == 0;
 }
 
+/* What the channel has already taken from the socket makes no event of the socket. */
+static ssize_t read_channel(const struct rl_stream *stream, char *buffer, size_t room)
+{
+    ssize_t got = rl_tls_read(stream->channel, buffer, room);
+    if (got > 0 && rl_tls_has_more(stream->channel))
+        event_active(stream->readable, EV_READ, 0);
+    return got;
+}
+
 ssize_t rl_stream_read(const struct rl_stream *stream, char *buffer, size_t room)
 {
     ssize_t got;
+    if (stream->channel)
+        return read_channel(stream, buffer, room);
     do
         got = recv(stream->fd, buffer, room, 0);
     while (got < 0 && errno == EINTR);
@@ -133,6 +185,8 @@ ssize_t rl_stream_read(const struct rl_stream *stream, char *buffer, size_t room
 ssize_t rl_stream_write(const struct rl_stream *stream, const char *bytes, size_t len)
 {
     ssize_t put;
+    if (stream->channel)
+        return rl_tls_write(stream->channel, bytes, len);
     do
         put = send(stream->fd, bytes, len, MSG_NOSIGNAL);
     while (put < 0 && errno == EINTR);
@@ -155,20 +209,22 @@ void rl_stream_abort(struct rl_stream *stream)
     (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
     if (connect(fd, &nowhere, sizeof(nowhere)) < 0)
         (void)shutdown(fd, SHUT_RDWR);
-    free_stream(stream);
+    free_stream(stream, false);
     close(fd);
 }
 
 void rl_stream_close(struct rl_stream *stream)
 {
     int fd = stream->fd;
+    free_stream(stream, true);
     (void)shutdown(fd, SHUT_WR); /* not SHUT_RD: a late reply would cause a reset */
-    free_stream(stream);
     close(fd);
 }
 
 void rl_stream_forget(struct rl_stream *stream)
 {
+    if (stream->channel)
+        rl_tls_end(stream->channel, false);
     close(stream->fd);
     free(stream);
 }

@@ -1,4 +1,5 @@
-/* A byte stream to one address: a non-blocking socket and its events. */
+/* A byte stream to one address: a non-blocking socket and its events, with TLS or without.
+ */
 #ifndef RL_STREAM_H
 #define RL_STREAM_H
 
@@ -6,6 +7,8 @@
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+
+#include "tls.h"
 
 struct event_base;
 struct rl_stream;
@@ -25,15 +28,21 @@ struct rl_stream_handler {
 #define RL_STREAM_USER_TIMEOUT_MS 20000
 
 /*
- * Begins to connect. `writable` is called when that has succeeded or failed. Returns 0, or
- * -errno and no stream.
+ * Begins to connect. `writable` is called when rl_stream_connect() can go on. The peer must
+ * outlive the stream. Returns 0, or -errno and no stream.
  */
 int rl_stream_open(struct event_base *base, const struct rl_address *address,
-                   const struct rl_stream_handler *owner, void *arg,
-                   struct rl_stream **ret_stream);
+                   struct rl_tls_peer *peer, const struct rl_stream_handler *owner,
+                   void *arg, struct rl_stream **ret_stream);
 
-/* Returns 0 once connected, -EINPROGRESS before, or -errno. */
-int rl_stream_connected(const struct rl_stream *stream);
+/*
+ * Goes on connecting. Returns 0 once bytes can be exchanged, or -errno; -EINPROGRESS:
+ * `writable` will be called again.
+ */
+int rl_stream_connect(struct rl_stream *stream);
+
+/* Why TLS ended the stream; NONE: it did not, or there is none. */
+enum rl_fault rl_stream_fault(const struct rl_stream *stream);
 
 /* `readable` is called whenever bytes, or the peer's end, can be read; until stopped. */
 bool rl_stream_want_read(struct rl_stream *stream);

@@ -7,6 +7,10 @@
 struct rl_stream {
     const struct rl_stream_handler *owner;
     void *arg;
+    struct rl_tls_peer *peer;
+    struct rl_tls_channel *channel; /* NULL: plain text, or not connected yet */
+    enum rl_fault fault;            /* why the channel could not begin */
+    bool handshaking;
     int fd;
     struct event *readable, *writable;
 };

@@ -14,7 +14,8 @@
 
 void rl_connection_init(struct rl_connection *connection, struct rl_resolver *resolver,
                         const struct rl_send_batch *batch, const struct rl_uri *uri,
-                        const struct rl_connection_handler *owner, void *arg)
+                        struct rl_tls *tls, const struct rl_connection_handler *owner,
+                        void *arg)
 {
     *connection = (struct rl_connection){
         .owner = owner,
@@ -22,6 +23,7 @@ void rl_connection_init(struct rl_connection *connection, struct rl_resolver *re
         .resolver = resolver,
         .batch = batch,
         .uri = uri,
+        .peer = {.tls = uri->tls ? tls : NULL, .host = uri->host},
     };
 }
 
@@ -74,8 +76,8 @@ static const struct rl_stream_handler handler = {on_readable, on_writable};
 static enum rl_fault open_stream(struct rl_connection *connection,
                                  const struct rl_address *address)
 {
-    int error = rl_stream_open(connection->resolver->base, address, &handler, connection,
-                               &connection->stream);
+    int error = rl_stream_open(connection->resolver->base, address, &connection->peer,
+                               &handler, connection, &connection->stream);
     if (error == -EMFILE || error == -ENFILE)
         return RL_FAULT_FILES;
     if (error != 0)
@@ -151,17 +153,21 @@ static void read_reason(struct rl_connection *connection)
 static enum rl_fault fault_of_end(struct rl_connection *connection, enum rl_fault fault)
 {
     bool greeted = connection->connected && !connection->greeting_now;
-    if (!greeted)
+    bool in_handshake = !connection->connected && connection->peer.tls;
+    if (!greeted && !in_handshake)
         read_reason(connection);
-    return connection->server_fault != RL_FAULT_NONE ? connection->server_fault : fault;
+    if (connection->server_fault != RL_FAULT_NONE)
+        return connection->server_fault;
+    enum rl_fault tls = rl_stream_fault(connection->stream);
+    return tls != RL_FAULT_NONE ? tls : fault;
 }
 
 static void finish_connecting(struct rl_connection *connection)
 {
-    int state = rl_stream_connected(connection->stream);
+    int state = rl_stream_connect(connection->stream);
     /* Reset: it was accepted, and closed before we saw that. */
     enum rl_fault fault = state == -ECONNRESET ? RL_FAULT_CLOSED : RL_FAULT_CONNECT;
-    if (state == -EINPROGRESS && rl_stream_want_write(connection->stream))
+    if (state == -EINPROGRESS)
         return;
     connection->connected = state == 0 && rl_stream_want_read(connection->stream);
     if (connection->connected)
@@ -226,6 +232,7 @@ void rl_connection_clear(struct rl_connection *connection, bool forked)
             discard_input(connection);
         disconnect(connection, rl_stream_close);
     }
+    rl_tls_peer_clear(&connection->peer);
     rl_send_batch_free(&connection->kept);
     free(connection->op);
     connection->op = NULL;

@@ -54,6 +54,7 @@ struct rl_connection {
     void *arg;
     struct rl_resolver *resolver; /* its `base` is also the connection's */
     const struct rl_uri *uri;
+    struct rl_tls_peer peer;
 
     struct rl_stream *stream; /* NULL: none */
     bool connected;
@@ -76,10 +77,12 @@ struct rl_connection {
     size_t op_first, op_count, op_room;
 };
 
-/* The resolver, the batch and the URI must outlive the connection. */
+/* The resolver, the batch, the URI and the TLS context must outlive the connection. `tls`
+   is for a URI that wants TLS. */
 void rl_connection_init(struct rl_connection *connection, struct rl_resolver *resolver,
                         const struct rl_send_batch *batch, const struct rl_uri *uri,
-                        const struct rl_connection_handler *owner, void *arg);
+                        struct rl_tls *tls, const struct rl_connection_handler *owner,
+                        void *arg);
 
 /* Forgets the outstanding commands and stops reading. Queued bytes can still be written. */
 void rl_connection_stop_reading(struct rl_connection *connection);

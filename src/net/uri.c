@@ -132,7 +132,7 @@ static void show(struct rl_uri *uri)
         snprintf(uri->shown, sizeof(uri->shown), "unix://%s%s", uri->path, db);
 }
 
-const char *rl_uri_parse(const char *text, struct rl_uri *ret_uri)
+const char *rl_uri_parse(const char *text, bool always_tls, struct rl_uri *ret_uri)
 {
     struct rl_uri uri = {0};
     struct evhttp_uri *parsed = evhttp_uri_parse_with_flags(text, 0);
@@ -144,6 +144,7 @@ const char *rl_uri_parse(const char *text, struct rl_uri *ret_uri)
         rl_uri_clear(&uri);
         return why;
     }
+    uri.tls |= always_tls && uri.host;
     show(&uri);
     *ret_uri = uri;
     return NULL;

@@ -18,10 +18,10 @@ struct rl_uri {
 };
 
 /*
- * Returns NULL, or a short phrase that describes the error. After an error there is nothing
- * to clear. If memory ran out, errno is ENOMEM.
+ * `always_tls`: redis:// means rediss://. Returns NULL, or a short phrase that describes
+ * the error. After an error there is nothing to clear. If memory ran out, errno is ENOMEM.
  */
-const char *rl_uri_parse(const char *text, struct rl_uri *ret_uri);
+const char *rl_uri_parse(const char *text, bool always_tls, struct rl_uri *ret_uri);
 void rl_uri_clear(struct rl_uri *uri);
 
 /*

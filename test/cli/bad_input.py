@@ -48,11 +48,10 @@ def _(quorum):
         check("hush" not in line, f"a secret: {line}")
 
 
-@case("rediss:// and the options of TLS: 78, not built in yet")
+@case("rediss:// with files that are not there: 78")
 def _(quorum):
-    refused(78, "not built in yet", "status", "-N", "rediss://host", "k")
-    for option in ("--cacert=x", "--cert=x", "--key=x", "--sni=x", "--insecure"):
-        refused(78, "not built in yet", "status", option, "k", env=on(quorum))
+    for option in ("--cacert", "--cacertdir", "--cert", "--key"):
+        refused(78, "/none: ", "status", option, "/none", "-N", "rediss://host", "k")
 
 
 @case("a node that is named twice: 78, also by another spelling")

@@ -198,12 +198,27 @@ def _():
     nothing_is_left()
 
 
-@case("126 and 127 for the command, 127 where no server is installed, 78 for --tls")
+@case("126 and 127 for the command, 127 where no server is installed")
 def _():
     local("-n", "1", "--", "/").expect(126)
     local("-n", "1", "--", "no-such-program").expect(127, err="no-such-program")
     local("--", "true", env={"PATH": "/nowhere"}).expect(127, err="redis-server")
-    local("--tls", "--", "true").expect(78, err="not built in yet")
+    nothing_is_left()
+
+
+@case("--tls: the command locks by TLS with the files that it is told")
+def _():
+    script = 'case $REDLOCK_NODES in rediss://*) redlock run --fence k true;; esac && ' \
+             'ls "$REDLOCK_CACERT" "$REDLOCK_CERT" "$REDLOCK_KEY" | wc -l'
+    path = f"{os.path.dirname(lab.program)}:{os.environ['PATH']}"
+    local("-n", "3", "--tls", "--", "sh", "-c", script, env={"PATH": path}).expect(0, out="3\n")
+    process = start("local", "--json", "-n", "1", "--tls")
+    said = json.loads(process.stdout.readline())
+    check(said["nodes"].startswith("rediss://127.0.0.1:"), f"{said}")
+    for name in ("cacert", "cert", "key"):
+        check(os.path.dirname(said[name]) == said["folder"], f"{said}")
+    process.terminate()
+    process.communicate()
     nothing_is_left()
 
 

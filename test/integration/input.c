@@ -163,10 +163,14 @@ Test(input, duplicate_nodes)
         refuse(same[i], 2, NULL, REDLOCK_DUPLICATE_NODE);
 }
 
-Test(input, tls_is_not_built_in)
+/* Also in a build without TLS. */
+Test(input, tls_with_a_file_that_is_not_there)
 {
     static const char *const uri[] = {SOCKET, "rediss://host"};
-    refuse(uri, 2, NULL, REDLOCK_UNSUPPORTED);
+    redlock_options options;
+    redlock_options_init(&options);
+    options.tls_ca_file = "/tmp/redlock-test-nothing.crt";
+    refuse(uri, 2, &options, REDLOCK_UNSUPPORTED);
 }
 
 static void refuse_option(const redlock_options *options)

@@ -304,8 +304,6 @@ Test(last_error, of_making_a_client)
           "node 1: the URI is malformed: it is not redis://host[:port] or unix:///path");
     FAILS(make_client("redis://a", "redis://a:6379"), DUPLICATE_NODE,
           "nodes 1 and 2 are the same: redis://a:6379");
-    FAILS(make_client("rediss://a", NULL), UNSUPPORTED,
-          "node 1: rediss:// is not built in yet");
     close_alone();
 }
 

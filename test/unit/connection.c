@@ -90,7 +90,7 @@ static void connect_peer(unsigned i)
     peer[i].listener = socket(AF_UNIX, SOCK_STREAM, 0);
     cr_assert_eq(bind(peer[i].listener, (struct sockaddr *)at, sizeof(*at)), 0);
     cr_assert_eq(listen(peer[i].listener, 1), 0);
-    rl_connection_init(&peer[i].node, &resolver, &batch, &peer[i].uri, &owner, &peer[i]);
+    rl_connection_init(&peer[i].node, &resolver, &batch, &peer[i].uri, NULL, &owner, &peer[i]);
     rl_connection_connect(&peer[i].node);
     while (!peer[i].connected)
         event_base_loop(base, EVLOOP_ONCE);
@@ -320,7 +320,7 @@ Test(connection, reports_what_the_server_sent_before_a_reset)
     cr_assert_eq(getsockname(listener, (struct sockaddr *)&at, &len), 0);
     char host[] = "127.0.0.1";
     struct rl_uri uri = {.host = host, .port = ntohs(at.sin_port)};
-    rl_connection_init(&peer[0].node, &resolver, &batch, &uri, &owner, &peer[0]);
+    rl_connection_init(&peer[0].node, &resolver, &batch, &uri, NULL, &owner, &peer[0]);
     rl_connection_connect(&peer[0].node);
     int fd = accept(listener, NULL, NULL);
     cr_assert_eq(send(fd, says, strlen(says), 0), (ssize_t)strlen(says));

@@ -85,7 +85,7 @@ Test(connection_close, delivers_what_was_written_although_input_is_unread)
     struct rl_connection node;
     struct rl_segment segment;
     int listener = listen_anywhere(&uri.port);
-    rl_connection_init(&node, &resolver, &batch, &uri, &owner, NULL);
+    rl_connection_init(&node, &resolver, &batch, &uri, NULL, &owner, NULL);
     rl_connection_connect(&node);
     while (!connected)
         event_base_loop(base, EVLOOP_ONCE);

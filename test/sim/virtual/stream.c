@@ -61,9 +61,11 @@ static void on_writable(void *arg)
 }
 
 int rl_stream_open(struct event_base *base, const struct rl_address *address,
-                   const struct rl_stream_handler *owner, void *arg,
-                   struct rl_stream **ret_stream)
+                   struct rl_tls_peer *peer, const struct rl_stream_handler *owner,
+                   void *arg, struct rl_stream **ret_stream)
 {
+    assert(!peer->tls);
+    (void)peer;
     const struct sockaddr_in *in = (const struct sockaddr_in *)&address->addr;
     unsigned host = ntohl(in->sin_addr.s_addr) - NET_FIRST;
     assert(in->sin_family == AF_INET && host < NETWORK_HOSTS);
@@ -92,12 +94,20 @@ int rl_stream_open(struct event_base *base, const struct rl_address *address,
     return 0;
 }
 
-int rl_stream_connected(const struct rl_stream *stream)
+int rl_stream_connect(struct rl_stream *stream)
 {
     const struct connection *connection = stream->connection;
     if (connection->error)
         return -connection->error;
-    return connection->is_connected ? 0 : -EINPROGRESS;
+    if (connection->is_connected)
+        return 0;
+    return rl_stream_want_write(stream) ? -EINPROGRESS : -ENOMEM;
+}
+
+enum rl_fault rl_stream_fault(const struct rl_stream *stream)
+{
+    (void)stream;
+    return RL_FAULT_NONE;
 }
 
 bool rl_stream_want_read(struct rl_stream *stream)

@@ -1,0 +1,113 @@
+#include "certificates.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <openssl/ec.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define VALID_S (365L * 24 * 3600)
+
+/* Before now, for a clock that is set back a little. */
+#define SLACK_S 3600L
+
+/* A certificate and its key. */
+struct identity {
+    X509 *certificate;
+    EVP_PKEY *key;
+};
+
+static void free_identity(struct identity *identity)
+{
+    X509_free(identity->certificate);
+    EVP_PKEY_free(identity->key);
+}
+
+static bool set_names(X509 *certificate, const X509 *issuer, const char *name)
+{
+    X509_NAME *subject = X509_get_subject_name(certificate);
+    return X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC,
+                                      (const unsigned char *)name, -1, -1, 0) == 1 &&
+           X509_set_issuer_name(certificate, X509_get_subject_name(issuer)) == 1;
+}
+
+static bool add_extension(X509 *certificate, const X509 *issuer, int id, const char *text)
+{
+    X509V3_CTX context;
+    X509V3_set_ctx(&context, (X509 *)issuer, certificate, NULL, NULL, 0);
+    X509_EXTENSION *extension = X509V3_EXT_conf_nid(NULL, &context, id, text);
+    bool added = extension && X509_add_ext(certificate, extension, -1) == 1;
+    X509_EXTENSION_free(extension);
+    return added;
+}
+
+/* `issuer` NULL: it signs itself, and is a CA. */
+static bool make(struct identity *identity, const struct identity *issuer, long serial,
+                 const char *name, const char *addresses)
+{
+    identity->key = EVP_EC_gen("P-256");
+    identity->certificate = X509_new();
+    X509 *certificate = identity->certificate;
+    if (!identity->key || !certificate)
+        return false;
+    const struct identity *signer = issuer ? issuer : identity;
+    return X509_set_version(certificate, X509_VERSION_3) == 1 &&
+           ASN1_INTEGER_set(X509_get_serialNumber(certificate), serial) == 1 &&
+           X509_gmtime_adj(X509_getm_notBefore(certificate), -SLACK_S) &&
+           X509_gmtime_adj(X509_getm_notAfter(certificate), VALID_S) &&
+           X509_set_pubkey(certificate, identity->key) == 1 &&
+           set_names(certificate, signer->certificate, name) &&
+           add_extension(certificate, signer->certificate, NID_basic_constraints,
+                         issuer ? "critical,CA:FALSE" : "critical,CA:TRUE") &&
+           (!addresses || add_extension(certificate, signer->certificate,
+                                        NID_subject_alt_name, addresses)) &&
+           X509_sign(certificate, signer->key, EVP_sha256()) > 0;
+}
+
+static FILE *create(const char *folder, const char *name, const char *kind)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/%s.%s", folder, name, kind);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    return fd < 0 ? NULL : fdopen(fd, "w");
+}
+
+static bool write_identity(const struct identity *identity, const char *folder,
+                           const char *name)
+{
+    FILE *certificate = create(folder, name, "crt"), *key = create(folder, name, "key");
+    bool written = certificate && key &&
+                   PEM_write_X509(certificate, identity->certificate) == 1 &&
+                   PEM_write_PrivateKey(key, identity->key, NULL, NULL, 0, NULL, NULL) == 1;
+    if (certificate && fclose(certificate) != 0)
+        written = false;
+    if (key && fclose(key) != 0)
+        written = false;
+    return written;
+}
+
+const char *certificates_missing(void)
+{
+    return NULL;
+}
+
+bool certificates_make(const char *folder)
+{
+    struct identity ca = {0}, server = {0}, client = {0};
+    errno = 0;
+    bool made = make(&ca, NULL, 1, "redlock local CA", NULL) &&
+                make(&server, &ca, 2, "localhost", "DNS:localhost,IP:127.0.0.1,IP:::1") &&
+                make(&client, &ca, 3, "redlock client", NULL) &&
+                write_identity(&ca, folder, "ca") &&
+                write_identity(&server, folder, "server") &&
+                write_identity(&client, folder, "client");
+    free_identity(&ca);
+    free_identity(&server);
+    free_identity(&client);
+    if (!made && errno == 0)
+        errno = ENOMEM;
+    return made;
+}

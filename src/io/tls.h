@@ -1,0 +1,71 @@
+/*
+ * TLS above a stream's descriptor: the client's context, each peer's session, and the
+ * channel of one connection. tls_absent.c is for builds without OpenSSL.
+ */
+#ifndef RL_TLS_H
+#define RL_TLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "core/fault.h"
+
+/* The context that all connections of one client share. */
+struct rl_tls;
+struct rl_tls_channel;
+struct ssl_session_st;
+
+struct rl_tls_options {
+    const char *ca_file, *ca_dir;     /* both NULL: the system's */
+    const char *cert_file, *key_file; /* of the client; key_file NULL: in cert_file */
+    const char *name; /* sent, and expected in the certificate; NULL: the host's */
+    bool insecure;    /* accept any certificate */
+};
+
+/* What is kept of a node between two connections. */
+struct rl_tls_peer {
+    struct rl_tls *tls;             /* NULL: the node is spoken to in plain text */
+    const char *host;               /* must outlive the peer */
+    struct ssl_session_st *session; /* to resume; NULL: none */
+    unsigned generation;            /* of the files that the session was made with */
+    bool speaks_tls;                /* a handshake has succeeded */
+};
+
+/*
+ * Reads the files. The strings of `options` must outlive the context. NULL: `ret_text` says
+ * which file cannot be used, or that TLS is no part of this build.
+ */
+struct rl_tls *rl_tls_new(const struct rl_tls_options *options, char *ret_text,
+                          size_t room);
+void rl_tls_free(struct rl_tls *tls);
+
+void rl_tls_peer_clear(struct rl_tls_peer *peer);
+
+/*
+ * Begins TLS on a connected descriptor, which stays the caller's. Reads the files again if
+ * they were changed. NULL: `ret_fault` is TLS_FILES or MEMORY.
+ */
+struct rl_tls_channel *rl_tls_begin(struct rl_tls_peer *peer, int fd,
+                                    enum rl_fault *ret_fault);
+
+/*
+ * Goes on with the handshake. Returns 0 when it is done, or -errno; -EAGAIN: call it again
+ * once the descriptor is readable, or writable if `ret_writes`.
+ */
+int rl_tls_handshake(struct rl_tls_channel *channel, bool *ret_writes);
+
+/* As rl_stream_read() and rl_stream_write(). After -EAGAIN write the same bytes again. */
+ssize_t rl_tls_read(struct rl_tls_channel *channel, char *buffer, size_t room);
+ssize_t rl_tls_write(struct rl_tls_channel *channel, const char *bytes, size_t len);
+
+/* Whether bytes were taken from the descriptor that rl_tls_read() has not returned. */
+bool rl_tls_has_more(const struct rl_tls_channel *channel);
+
+/* Why TLS ended the connection; NONE: it did not. */
+enum rl_fault rl_tls_fault(const struct rl_tls_channel *channel);
+
+/* Frees the channel. `notify`: tells the peer that nothing follows. */
+void rl_tls_end(struct rl_tls_channel *channel, bool notify);
+
+#endif

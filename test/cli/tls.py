@@ -1,0 +1,263 @@
+#!/usr/bin/env python3
+"""rediss://: right and wrong certificates, files that are replaced, sessions, long replies."""
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+
+import lab
+from certificates import Authority, old_dates, serve
+from lab import case, check, equal, finish, redlock, start
+
+ALERT_PROTOCOL_VERSION = bytes.fromhex("15030100020246")
+
+
+class Nodes:
+    """The quorum by TLS: a CA, a certificate of the servers, and one of the client."""
+
+    def __init__(self, quorum, host="127.0.0.1", **server):
+        self.quorum, self.host = quorum, host
+        self.authority = Authority("a CA")
+        self.client = self.authority.sign("client")
+        pair = self.authority.sign("server", **server)
+        self.ports = [serve(one, self.authority, pair) for one in quorum.servers]
+
+    def env(self, host=None, **more):
+        nodes = ",".join(f"rediss://{host or self.host}:{port}" for port in self.ports)
+        cert, key = self.client
+        return {"REDLOCK_NODES": nodes, "REDLOCK_CACERT": self.authority.cert,
+                "REDLOCK_CERT": cert, "REDLOCK_KEY": key, **patient(), **more}
+
+
+def patient():
+    path = os.path.join(lab.folder, "patience")
+    if not os.path.exists(path):
+        lab.write(path, f"timeout = {lab.PATIENCE}\n")
+    return {"REDLOCK_CONFIG": path}
+
+
+def refused(code, why, env, *words):
+    """A lock is refused, by one line that says why."""
+    outcome = redlock("run", "-w", "10s", *words, "k", "true", env=env).expect(code, err=why)
+    equal(outcome.err.count(why), 1, f"lines with the reason in {outcome}")
+
+
+@case("a name, an address, and each command")
+def _(quorum):
+    nodes = Nodes(quorum)
+    for host in ("127.0.0.1", "localhost"):
+        redlock("run", "k", "true", env=nodes.env(host)).expect(0)
+    env = nodes.env()
+    redlock("admit", "--new", "--at-once", env=env).expect(0)
+    redlock("run", "--fence", "k", "true", env=env).expect(0)
+    token = redlock("acquire", "k", env=env).expect(0).out.strip()
+    check("rediss://127.0.0.1:" in redlock("status", "k", env=env).expect(0).out, "no URI")
+    waiter = start("run", "k", "true", env=env)
+    lab.wait_for(lambda: all(server.call("EXISTS", "k!queue") for server in quorum.servers),
+                 "a waiter")
+    redlock("release", "k", env={**env, "REDLOCK_TOKEN": token}).expect(0)
+    finish(waiter).expect(0)
+    redlock("check", "--json", env=env)
+
+
+@case("--tls, the options, the configuration file")
+def _(quorum):
+    nodes = Nodes(quorum)
+    uris = nodes.env()["REDLOCK_NODES"].replace("rediss", "redis")
+    cert, key = nodes.client
+    words = ["--tls", "--cacert", nodes.authority.cert, "--cert", cert, "--key", key]
+    redlock("run", "-N", uris, *words, "k", "true", env=patient()).expect(0)
+    path = lab.write(lab.temporary("conf"), f"nodes = {uris}\ntls = yes\ncert = {cert}\n"
+                     f"key = {key}\ninsecure = yes\ntimeout = {lab.PATIENCE}\n")
+    redlock("run", "--config", path, "k", "true").expect(0)
+    both = lab.write(lab.temporary("both"), lab.read(cert) + lab.read(key))
+    redlock("run", "-N", uris, "--tls", "--cacert", nodes.authority.cert, "--cert", both, "k",
+            "true", env=patient()).expect(0)
+    folder = os.path.dirname(lab.temporary("x"))
+    shutil.copy(nodes.authority.cert, os.path.join(folder, "ca.pem"))
+    subprocess.run(["openssl", "rehash", folder], check=True)
+    redlock("run", "--cacertdir", folder, "k", "true", env=nodes.env(REDLOCK_CACERT="")).expect(0)
+
+
+@case("a certificate for another name, or another address: 77")
+def _(quorum):
+    nodes = Nodes(quorum, addresses="DNS:redis.example,IP:127.0.0.9")
+    why = "the server's certificate is for another name or address"
+    for host in ("127.0.0.1", "localhost"):
+        refused(77, why, nodes.env(host))
+    redlock("run", "--sni", "redis.example", "k", "true", env=nodes.env()).expect(0)
+
+
+@case("an unknown CA, an expired certificate: 77; --insecure accepts them")
+def _(quorum):
+    nodes = Nodes(quorum, dates=old_dates())
+    refused(77, "has expired or is not valid yet", nodes.env())
+    refused(77, "is signed by an unknown CA", nodes.env(REDLOCK_CACERT=Authority("another").cert))
+    redlock("run", "--insecure", "k", "true", env=nodes.env(REDLOCK_CACERT="")).expect(0)
+
+
+@case("no client certificate, or one of another CA: 77")
+def _(quorum):
+    nodes = Nodes(quorum)
+    why = "the server requires a client certificate that it accepts"
+    refused(77, why, nodes.env(REDLOCK_CERT="", REDLOCK_KEY=""))
+    cert, key = Authority("another").sign("stranger")
+    refused(77, why, nodes.env(REDLOCK_CERT=cert, REDLOCK_KEY=key))
+    for server in quorum.servers:
+        server.call("CONFIG", "SET", "tls-protocols", "TLSv1.2")
+    refused(77, why, nodes.env(REDLOCK_CERT="", REDLOCK_KEY=""))
+    redlock("run", "k", "true", env=nodes.env()).expect(0)
+    for server in quorum.servers:
+        server.call("CONFIG", "SET", "tls-protocols", "")
+
+
+@case("a port that speaks plain text, whatever the length of the name: 69")
+def _(quorum):
+    ports = [server.listen() for server in quorum.servers]
+    for length in (1, 63, 120, 200):
+        nodes = ",".join(f"rediss://127.0.0.1:{port}" for port in ports)
+        words = ["-N", nodes, "--sni", ".".join("x" * 60 for _ in range(4))[:length]]
+        outcome = redlock("run", "-n", *words, "k", "true", env=patient())
+        outcome.expect(69, err="the server's port speaks plain text: use redis://")
+
+
+@case("plain text to a port that speaks TLS: 69; a server of an old version: 69")
+def _(quorum):
+    nodes = Nodes(quorum)
+    uris = nodes.env()["REDLOCK_NODES"].replace("rediss", "redis")
+    redlock("run", "-n", "-N", uris, "k", "true", env=patient()).expect(69, err="closed")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def answer():
+            with listener.accept()[0] as old:
+                old.recv(65536)
+                old.sendall(ALERT_PROTOCOL_VERSION)
+        thread = threading.Thread(target=answer)
+        thread.start()
+        uri = f"rediss://127.0.0.1:{listener.getsockname()[1]}"
+        redlock("run", "-n", "-N", uri, "k", "true", env=patient()).expect(
+            69, err="no version .1.2 or later. or cipher in common")
+        thread.join()
+
+
+@case("files that cannot be used: 78, and the file's name")
+def _(quorum):
+    nodes = Nodes(quorum)
+    empty, (cert, key) = lab.write(lab.temporary("empty"), ""), nodes.client
+    other = nodes.authority.sign("other")[1]
+    for variables, name in ((dict(REDLOCK_CACERT="/none"), "/none: "),
+                            (dict(REDLOCK_CACERT=empty), f"{empty}: "),
+                            (dict(REDLOCK_CACERTDIR="/none"), "/none: "),
+                            (dict(REDLOCK_CERT="/none"), "/none: "),
+                            (dict(REDLOCK_KEY="/none"), "/none: "),
+                            (dict(REDLOCK_KEY=other), f"{other}: ")):
+        outcome = redlock("run", "k", "true", env=nodes.env(**variables)).expect(78, err=name)
+        equal(outcome.err.count("\n"), 1, f"lines of {outcome}")
+
+
+@case("files that are replaced are used at the next connection")
+def _(quorum):
+    nodes = Nodes(quorum)
+    path = lab.temporary("beats")
+    holder = start("run", "-t", "30s", "k", *lab.beat(path), env=nodes.env())
+    lab.wait_for_beats(path)
+    new = Authority("a new CA")
+    for theirs, ours in zip((new.cert, *new.sign("client")), (nodes.authority.cert, *nodes.client)):
+        shutil.copy(theirs, ours + ".new")
+        os.rename(ours + ".new", ours)
+    cert, key = new.sign("server")
+    for server in quorum.servers:
+        server.call("CONFIG", "SET", "tls-cert-file", cert, "tls-key-file", key,
+                    "tls-ca-cert-file", new.cert)
+        clients = server.call("CLIENT", "LIST", "TYPE", "normal")
+        before = {line.split()[0][3:] for line in clients.splitlines() if "127.0.0.1" in line}
+        check(before, "no connection of the holder")
+        for number in before:
+            server.call("CLIENT", "KILL", "ID", number)
+
+        def is_back(server=server):
+            clients = server.call("CLIENT", "LIST", "TYPE", "normal")
+            return "addr=127.0.0.1" in clients and "cmd=info" not in clients
+        lab.wait_for(is_back, "a new connection")
+    holder.terminate()
+    finish(holder).expect(143)
+
+
+class Proxy:
+    """Ends TLS in front of a server; sends bytes one by one if `crumbs`."""
+
+    def __init__(self, server, authority, version=ssl.TLSVersion.TLSv1_3, crumbs=False):
+        self.path, self.crumbs, self.reused = server.path, crumbs, []
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(*authority.sign("proxy"))
+        self.context.maximum_version = version
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                raw = self.listener.accept()[0]
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(raw,), daemon=True).start()
+
+    def serve(self, raw):
+        try:
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            near = self.context.wrap_socket(raw, server_side=True)
+            self.reused.append(near.session_reused)
+            with near, socket.socket(socket.AF_UNIX) as far:
+                far.connect(self.path)
+                threading.Thread(target=self.carry, args=(near, far), daemon=True).start()
+                while reply := far.recv(65536):
+                    step = 1 if self.crumbs else len(reply)
+                    for at in range(0, len(reply), step):
+                        near.sendall(reply[at:at + step])
+                near.shutdown(socket.SHUT_RDWR)  # also ends carry()
+        except OSError:
+            pass  # the client is gone
+
+    @staticmethod
+    def carry(near, far):
+        try:
+            while data := near.recv(65536):
+                far.sendall(data)
+            far.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # one end is gone
+
+
+@case("a session is resumed at the next connection, by TLS 1.2 and 1.3; replies in crumbs")
+def _(quorum):
+    authority = Authority("a CA")
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        proxy = Proxy(quorum[0], authority, version, crumbs=True)
+        env = {**patient(), "REDLOCK_CACERT": authority.cert,
+               "REDLOCK_NODES": f"rediss://localhost:{proxy.port}"}
+        path = lab.temporary("beats")
+        holder = start("run", "-t", "30s", "k", *lab.beat(path), env=env)
+        lab.wait_for_beats(path)
+        quorum[0].call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        lab.wait_for(lambda proxy=proxy: True in proxy.reused, "a resumed session")
+        equal(proxy.reused[0], False, "the first connection resumes nothing")
+        holder.terminate()
+        finish(holder).expect(143)
+        proxy.listener.close()
+
+
+@case("replies that are longer than many records")
+def _(quorum):
+    nodes = Nodes(quorum)
+    script = "for i = 1, 3000 do redis.call('SET', string.rep('k', 200) .. i, " \
+             "'p' .. string.rep('a', 32) .. '@host:' .. i, 'PX', 600000) end"
+    for server in quorum.servers:
+        server.call("EVAL", script, 0)
+    out = redlock("list", env=nodes.env()).expect(0).out
+    check(out.count("\n") >= 3000, f"only {len(out.splitlines())} lines")
+
+
+if __name__ == "__main__":
+    lab.main()
