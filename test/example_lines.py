@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Do the lines in README.md and docs/examples/README.md build the examples? Speaks TAP.
+"""Do the lines of the pages build the programs of docs/examples and docs/guide? Speaks TAP.
 
 usage: example_lines.py BUILD_DIR
 
 Installs the library into a temporary folder, then runs each line that begins with cc or c++,
-as it is printed, in a copy of the examples. Each C and C++ file must be in such a line.
+as it is printed, in a copy of both folders.
+Each C and C++ file of a folder must be in a line of a page of that folder.
 """
 import os
 import pathlib
@@ -15,8 +16,9 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-EXAMPLES = pathlib.Path("docs/examples")
-PAGES = {"README.md": ".", "docs/examples/README.md": EXAMPLES}  # page: where its lines are run
+FOLDERS = ("docs/examples", "docs/guide")
+PAGES = ["README.md", *(str(page.relative_to(ROOT)) for folder in FOLDERS
+                        for page in sorted((ROOT / folder).glob("*.md")))]
 
 
 def install(build, folder):
@@ -35,22 +37,26 @@ def main(build):
     with tempfile.TemporaryDirectory() as folder:
         installed, tree = pathlib.Path(folder, "installed"), pathlib.Path(folder, "tree")
         environment = install(build, installed)
-        shutil.copytree(ROOT / EXAMPLES, tree / EXAMPLES)
+        for name in FOLDERS:
+            shutil.copytree(ROOT / name, tree / name)
         lines = [(page, line) for page in PAGES
                  for line in re.findall(r"^    (c(?:c|\+\+) .*)$", (ROOT / page).read_text(), re.M)]
-        sources = sorted(path.name for path in (ROOT / EXAMPLES).glob("*.c*"))
+        sources = [(name, path.name) for name in FOLDERS
+                   for path in sorted((ROOT / name).iterdir()) if path.suffix in (".c", ".cpp")]
         failed = 0
         print(f"1..{len(lines) + len(sources)}")
         for number, (page, line) in enumerate(lines, 1):
-            done = subprocess.run(line, shell=True, cwd=tree / PAGES[page], env=environment,
+            done = subprocess.run(line, shell=True, cwd=(tree / page).parent, env=environment,
                                   text=True, stderr=subprocess.PIPE)
             print(done.stderr, file=sys.stderr, end="")
             failed += done.returncode != 0
             print(f"{'not ok' if done.returncode else 'ok'} {number} - {page}: {line}")
-        words = {word for page, line in lines if page != "README.md" for word in line.split()}
+        words = {(str(pathlib.Path(page).parent), word) for page, line in lines
+                 for word in line.split()}
         for number, source in enumerate(sources, len(lines) + 1):
             failed += source not in words
-            print(f"{'ok' if source in words else 'not ok'} {number} - a line has {source}")
+            print(f"{'ok' if source in words else 'not ok'} {number} - "
+                  f"a line has {'/'.join(source)}")
     sys.exit(failed > 0)
 
 
