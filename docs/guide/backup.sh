@@ -9,6 +9,7 @@ folder=${1:?usage: $0 FOLDER FILE} file=${2:?usage: $0 FOLDER FILE}
 
 new=$(mktemp "$file.XXXXXX")
 trap 'rm -f "$new"' EXIT
+trap 'exit 143' HUP INT TERM # otherwise dash does not run the trap of EXIT
 tar -C "$folder" -cf "$new" .
 mv "$new" "$file"
 echo "$file is written"

@@ -9,5 +9,6 @@ period=${REDLOCK_KEY#*@}
 # The rename makes the report appear as a whole, also if this runs twice.
 new=$(mktemp "$folder/.new.XXXXXX")
 trap 'rm -f "$new"' EXIT
+trap 'exit 143' HUP INT TERM # otherwise dash does not run the trap of EXIT
 echo "report of period $period" > "$new"
 mv "$new" "$folder/$period"

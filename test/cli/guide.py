@@ -42,10 +42,10 @@ class Place:
         (top / "contrib").symlink_to(ROOT / "contrib")
         for name in built():
             (self.guide / name).symlink_to(BUILT / name)
-        programs = top / "programs"
-        programs.mkdir()
-        (programs / "redlock").symlink_to(lab.program)
-        self.path = f"{programs}:{os.environ['PATH']}"
+        self.programs = top / "programs"
+        self.programs.mkdir()
+        (self.programs / "redlock").symlink_to(lab.program)
+        self.path = f"{self.programs}:{os.environ['PATH']}"
 
     def environment(self, **more):
         more = {"REDLOCK_TTL": TTL, **more}
@@ -261,7 +261,17 @@ def _(quorum):
 def _(quorum):
     if is_missing("tar"):
         return
-    run_page("flock.md", quorum)
+    place = run_page("flock.md", quorum)
+    before = sorted(os.listdir(place.guide))
+    begun = lab.temporary("begun")
+    slow = place.programs / "tar"
+    slow.write_text(f"#!/bin/sh\n: > {begun}; sleep 60\n")
+    slow.chmod(0o755)
+    script = place.start("./backup.sh", "data", "data.tar")
+    lab.wait_for(lambda: os.path.exists(begun), "an archive that is being written")
+    script.send_signal(signal.SIGTERM)
+    lab.finish(script).expect(143)
+    equal(sorted(os.listdir(place.guide)), before, "files after TERM")
 
 
 @case("moving: a lock of an old client excludes, and is excluded")
