@@ -147,6 +147,13 @@ def _(_quorum):
         check(text.count("\n") <= PROGRAM_LINES, f"{name} has {text.count(chr(10))} lines")
 
 
+@case("redlock local starts as many servers as this test has")
+def _(quorum):
+    done = redlock("local", "--", "sh", "-c", "echo $REDLOCK_NODES")
+    done.expect(0)
+    equal(done.out.count(","), quorum.nodes.count(","), "commas between nodes")
+
+
 @case("the index names each page; links between pages have targets")
 def _(_quorum):
     index = lab.read(GUIDE / "README.md")
@@ -277,11 +284,11 @@ def _(quorum):
 @case("moving: a lock of an old client excludes, and is excluded")
 def _(quorum):
     place = run_page("moving.md", quorum)
-    quorum.occupy("k", (0, 1))
+    quorum.occupy("k", (0, 1, 2))
     process = place.start("./old-client.sh", "lock", "k", "token")
-    lab.finish(process).expect(1, out="lock k: 1 of 3 nodes agree\n")
-    equal(quorum.values("k"), ["foreign", "foreign", None], "what is left")
+    lab.finish(process).expect(1, out="lock k: 2 of 5 nodes agree\n")
+    equal(quorum.values("k"), [*3 * ["foreign"], None, None], "what is left")
 
 
 if __name__ == "__main__":
-    lab.main(3)
+    lab.main()
