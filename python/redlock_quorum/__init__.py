@@ -1,0 +1,35 @@
+"""A lock on a majority of independent Redis masters: libredlock for Python.
+
+    client = redlock_quorum.Client(["redis://a", "redis://b", "redis://c"])
+    with client.lock("backup", ttl=30) as hold:
+        ...
+
+Times are seconds (int or float) or a timedelta. While a lock is held and its deadline has not
+passed, no other client of the same nodes holds it. `hold.lost` and `hold.valid()` tell whether
+that is still so; only a resource that compares fencing tokens (`hold.fence`) is safe against a
+holder that was paused. In asyncio use AsyncClient.
+"""
+from ._admin import Finding, Inspection, NodeHealth, Report
+from ._asyncio import AsyncClient, AsyncElection, AsyncHold, AsyncLock
+from ._errors import (
+    BadInput, Busy, Cancelled, Closed, Denied, Forked, InUse, Lost, NoQuorum, NotAcquired, NotHeld,
+    RedlockError, Reply, SystemFailure, Unconfirmed, Unsupported, WaitTimeout, WouldDeadlock)
+from ._native import lib as _lib
+from ._native import text_of as _text_of
+from ._threads import Client, Election, Hold, Leader, Lock, LockOptions, Observer
+from ._values import Options
+
+__all__ = [
+    "AsyncClient", "AsyncElection", "AsyncHold", "AsyncLock", "BadInput", "Busy", "Cancelled",
+    "Client", "Closed", "Denied", "Election", "Finding", "Forked", "Hold", "InUse", "Inspection",
+    "Leader", "Lock", "LockOptions", "Lost", "NoQuorum", "NodeHealth", "NotAcquired", "NotHeld",
+    "Observer", "Options", "RedlockError", "Reply", "Report", "SystemFailure", "Unconfirmed",
+    "Unsupported", "WaitTimeout", "WouldDeadlock", "library_version",
+]
+
+__version__ = "0.2.0"
+
+
+def library_version() -> str:
+    """The version of libredlock.so.1 that runs."""
+    return _text_of(_lib.redlock_version())

@@ -1,0 +1,646 @@
+"""Locks for asyncio: thousands of them, on one thread of C (see _engine.py)."""
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Callable, Iterable
+from types import TracebackType
+from typing import Any
+
+from ._admin import Inspection, Report, start_check, start_inspect, start_list
+from ._engine import ON_ACQUIRED, ON_EXTENDED, ON_RELEASED, Engine, Lease, address
+from ._errors import (
+    Busy, Closed, Lost, RedlockError, Reply, Unconfirmed, make_error, of_last_call,
+    replies_of)
+from ._native import NULL, Arguments, ffi, lib
+from ._registry import Registry, argument, callback, log
+from ._threads import Leader, LockOptions, _ttl_ms, _unsigned, leader_of
+from ._values import Duration, Key, Options, to_key, to_keys, to_ms, to_wait_ms
+
+OnLostAsync = Callable[["AsyncHold", Lost], object]
+
+
+class _Result:
+    """A future of a loop, which the engine's thread sets. A loop that has ended gets nothing."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.future: asyncio.Future[None] = loop.create_future()
+        # Its exception is of use only to who waits: a cancelled task does not.
+        self.future.add_done_callback(lambda it: it.cancelled() or it.exception())
+
+    def set(self, error: RedlockError | None) -> None:
+        _call_in(self._loop, self._set, error)
+
+    def _set(self, error: RedlockError | None) -> None:
+        if self.future.done():
+            return
+        if error:
+            self.future.set_exception(error)
+        else:
+            self.future.set_result(None)
+
+
+def _call_in(loop: asyncio.AbstractEventLoop, function: Callable[..., object],
+             *arguments: object) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is closed
+        loop.call_soon_threadsafe(function, *arguments)
+
+
+class _AsyncLease(Lease):
+    """Jobs and callbacks of an AsyncHold, all in the engine's thread, but for __init__."""
+
+    def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(engine)
+        self.loop = loop
+        self.result: _Result | None = None
+        self.hold: AsyncHold | None = None  # set when it is acquired
+        self.over = False  # released or abandoned: nothing more is reported
+
+    def begin_acquire(self, keys: list[bytes], options: Any) -> None:
+        if self.over:
+            return  # cancelled before it began
+        if self.engine.client == NULL:
+            self._finish(make_error(lib.REDLOCK_CLOSED))
+            return
+        arguments = Arguments(keys)
+        made = ffi.new("redlock_lease **")
+        code = lib.redlock_acquire_many(
+            self.engine.client, arguments.keys(keys), len(keys), options, ON_ACQUIRED,
+            self.engine.argument, made)
+        if code == lib.REDLOCK_OK:
+            self._keep(made[0])
+        else:
+            self._finish(of_last_call())
+
+    def begin_adopt(self, key: bytes, token: bytes, valid_ms: int, options: Any) -> None:
+        if self.engine.client == NULL:
+            self._finish(make_error(lib.REDLOCK_CLOSED))
+            return
+        made = ffi.new("redlock_lease **")
+        code = lib.redlock_adopt(self.engine.client, key, len(key), token, valid_ms, options,
+                                 made)
+        if code != lib.REDLOCK_OK:
+            self._finish(of_last_call())
+            return
+        self._keep(made[0])
+        self.begin_extend(lib.REDLOCK_AUTO, adopting=True)
+
+    def _keep(self, pointer: Any) -> None:
+        self.pointer = pointer
+        self.engine.leases[address(pointer)] = self
+
+    def begin_extend(self, ttl_ms: int, adopting: bool = False) -> None:
+        self.adopting = adopting
+        if self.pointer is None:
+            self._finish(make_error(lib.REDLOCK_NOT_HELD))
+        elif lib.redlock_extend(self.pointer, ttl_ms, ON_EXTENDED,
+                                self.engine.argument) != lib.REDLOCK_OK:
+            self._finish(of_last_call(held=True))
+        else:
+            self.note_validity()  # a shorter TTL counts at once
+
+    def begin_downgrade(self) -> None:
+        self.adopting = False
+        if self.pointer is None:
+            self._finish(make_error(lib.REDLOCK_NOT_HELD))
+        elif lib.redlock_downgrade(self.pointer, ON_EXTENDED,
+                                   self.engine.argument) != lib.REDLOCK_OK:
+            self._finish(of_last_call(held=True))
+
+    def begin_release(self) -> None:
+        """The lease is freed when the release has ended, whoever still waits for it."""
+        self.over = True
+        if self.pointer is None:
+            self._finish(make_error(lib.REDLOCK_CLOSED, "the client was closed"))
+        elif lib.redlock_release(self.pointer, ON_RELEASED,
+                                 self.engine.argument) != lib.REDLOCK_OK:
+            error = of_last_call(held=True)  # it was lost: freeing it releases what is left
+            self.free()
+            self._finish(error)
+
+    def begin_disown(self) -> None:
+        self.over = True
+        if self.pointer is not None:
+            lib.redlock_disown(self.pointer)
+            self.free()
+        self._finish(None)
+
+    def abandon(self) -> None:
+        """Cancels the acquire; releases what was granted, also if it has just ended well."""
+        self.over = True
+        self.free()
+
+    def _finish(self, error: RedlockError | None) -> None:
+        result, self.result = self.result, None
+        if result:
+            result.set(error)
+
+    # --- callbacks ---
+
+    def on_acquired(self, result: Any) -> None:
+        if result.code == lib.REDLOCK_OK:
+            self.note_acquired()
+            self._finish(None)
+        else:
+            error = self.failed(result, acquiring=True)
+            self.free()
+            self._finish(error)
+
+    def on_extended(self, result: Any) -> None:
+        self.note_validity()
+        self.token = ffi.string(lib.redlock_token(self.pointer)).decode()
+        if result.code == lib.REDLOCK_OK:
+            self.fence = int(lib.redlock_fence(self.pointer))
+            self._finish(None)
+            return
+        error = self.failed(result)
+        if self.adopting:  # the token is still the caller's
+            self.over = True
+            lib.redlock_disown(self.pointer)
+            self.free()
+        self._finish(error)
+
+    def on_released(self, result: Any) -> None:
+        error = None if result.code == lib.REDLOCK_OK else self.failed(result)
+        if error and error.code == "CANCELLED":
+            error = make_error(lib.REDLOCK_UNCONFIRMED, nodes=error.nodes)
+        self.free()
+        self._finish(error)
+
+    def on_lost(self, result: Any) -> None:
+        self.note_validity()
+        self._report_loss(make_error(result.code, held=True, nodes=self.replies()))
+
+    def on_closed(self) -> None:
+        if not self.over:
+            self._report_loss(make_error(lib.REDLOCK_CLOSED))
+
+    def _report_loss(self, why: RedlockError) -> None:
+        lost = why if isinstance(why, Lost) else Lost(why.code, why.text)
+        self.why = lost
+        if self.hold:
+            _call_in(self.loop, self.hold._set_lost, lost)
+
+    why: Lost | None = None
+    adopting = False
+
+
+class AsyncHold:
+    """A lock that is held, from acquire() to release(). Used in the loop that acquired it.
+
+    The client keeps it until it is released: a hold that the program forgets stays locked.
+    """
+
+    def __init__(self, lease: _AsyncLease, keys: list[bytes],
+                 on_lost: OnLostAsync | None) -> None:
+        self._lease = lease
+        self._on_lost = on_lost
+        self._released = False
+        self._lost = asyncio.Event()
+        self._lock: AsyncLock | None = None  # None: it was adopted
+        self.keys = tuple(keys)
+        # Why the release at the end of a `with` was not confirmed, or that it was lost before.
+        self.release_error: RedlockError | None = None
+        lease.hold = self
+        if lease.why:  # between the acquire and now
+            self._set_lost(lease.why)
+
+    def __repr__(self) -> str:
+        return f"<AsyncHold of {b' '.join(self.keys)!r}, valid for {self.valid():.3f} s>"
+
+    @property
+    def token(self) -> str:
+        return self._lease.token
+
+    @property
+    def holder(self) -> str:
+        """How other clients see this holder: the label of the client, by default HOST:PID."""
+        return self._lease.token.partition("@")[2]
+
+    @property
+    def fence(self) -> int | None:
+        """The fencing token; None: the lock is not fenced."""
+        return self._lease.fence or None
+
+    @property
+    def term(self) -> int | None:
+        """Of an election: the number of the term, which is the fencing token."""
+        return self.fence
+
+    @property
+    def slot(self) -> int | None:
+        return self._lease.slot or None
+
+    @property
+    def lost(self) -> bool:
+        """Whether the lock was lost or released, as far as it is known. It does not read the
+        clock: valid() does."""
+        return self._released or self._lease.why is not None or self._is_forked()
+
+    @property
+    def why_lost(self) -> Lost | None:
+        return self._lease.why
+
+    async def wait_lost(self) -> None:
+        """Waits until the lock is lost or released."""
+        if not self.lost:
+            await self._lost.wait()
+
+    def valid_ms(self) -> int:
+        """How many ms from now the lock is certainly held; 0: it is not held."""
+        return 0 if self._released else self._lease.valid_ms()
+
+    def valid(self) -> float:
+        """How many seconds from now the lock is certainly held; 0: it is not held."""
+        return self.valid_ms() / 1000
+
+    def check(self) -> None:
+        """Raises Lost if the lock is not held: right before what must not be done twice."""
+        if self.lost or self.valid_ms() == 0:
+            raise self.why_lost or make_error(lib.REDLOCK_EXPIRED, held=True)
+
+    async def extend(self, ttl: Duration | None = None) -> None:
+        """Extends the lock to `ttl` from now; None: to its own TTL."""
+        ms = lib.REDLOCK_AUTO if ttl is None else _ttl_ms(ttl)
+        await self._change(lambda: self._lease.begin_extend(ms))
+
+    async def downgrade(self) -> None:
+        """Turns a writer into a reader without a gap. The token changes."""
+        await self._change(self._lease.begin_downgrade)
+
+    async def _change(self, begin: Callable[[], None]) -> None:
+        if self._released:
+            raise make_error(lib.REDLOCK_NOT_HELD)
+        if self._lease.result:
+            raise make_error(lib.REDLOCK_BUSY)
+        await self._run(begin)
+
+    async def _run(self, begin: Callable[[], None]) -> None:
+        result = _Result(asyncio.get_running_loop())
+
+        def job() -> None:
+            self._lease.result = result
+            begin()
+        self._lease.engine.post(job)
+        await result.future
+
+    async def release(self) -> None:
+        """Releases the lock, and waits until a quorum has confirmed it.
+
+        Raises Lost if it was lost before, and Unconfirmed if too few nodes replied. The lock is
+        not held afterwards, either way. If the task is cancelled meanwhile, the release goes on.
+        """
+        if self._released:
+            raise make_error(lib.REDLOCK_NOT_HELD)
+        self._end()
+        why = self._lease.why
+        if not why and self._lease.valid_ms() == 0:
+            why = Lost("EXPIRED", "the deadline has passed; the lock is not held")
+        try:
+            await self._run(self._lease.begin_release)
+        except RedlockError as error:
+            raise why or error from None
+        if why:
+            raise why
+
+    async def disown(self) -> str:
+        """Leaves the lock on the nodes for another holder of its token, which it returns."""
+        if self._released:
+            raise make_error(lib.REDLOCK_NOT_HELD)
+        self._end()
+        await self._run(self._lease.begin_disown)
+        return self.token
+
+    def _end(self) -> None:
+        self._released = True
+        self._lost.set()
+        if self._lock:
+            self._lock._note_release(self)
+
+    def _set_lost(self, why: Lost) -> None:
+        if self._released:
+            return
+        self._lost.set()
+        if self._on_lost:
+            self._on_lost(self, why)
+
+    def _is_forked(self) -> bool:
+        return self._lease.engine.pid != os.getpid()
+
+    async def _leave(self, error: BaseException | None) -> None:
+        """The end of a `with`. It never hides the exception of the body."""
+        try:
+            await self.release()
+        except (Lost, Unconfirmed, Closed) as why:
+            self.release_error = why
+            if error is not None:
+                error.add_note(f"redlock: the lock at the end: {why}")
+            elif isinstance(why, Unconfirmed):
+                log.warning("%s", why)  # nobody else had the lock meanwhile
+            else:
+                raise
+        except RedlockError as why:  # released in the body
+            self.release_error = why
+            if error is None and why.code != "NOT_HELD":
+                raise
+
+
+class AsyncLock:
+    """A lock on one key or several keys, for the tasks of asyncio."""
+
+    def __init__(self, engine: Engine, keys: list[bytes], ttl: Duration, options: LockOptions,
+                 on_lost: OnLostAsync | None = None, **flags: Any) -> None:
+        self._engine = engine
+        self._keys = keys
+        self._ttl_ms = _ttl_ms(ttl)
+        self._options = options
+        self._on_lost = on_lost
+        self._flags = flags
+        self._held: list[tuple[asyncio.Task[Any] | None, AsyncHold]] = []
+
+    async def acquire(self, timeout: Duration | None = None) -> AsyncHold:
+        """Waits for the lock, at most so long; None: without a limit; 0: one attempt.
+
+        Raises Busy, NoQuorum ... If the task is cancelled, the acquire ends, and what the nodes
+        granted is released.
+        """
+        native = self._native(to_wait_ms(timeout))
+        loop = asyncio.get_running_loop()
+        lease = _AsyncLease(self._engine, loop)
+        lease.result = result = _Result(loop)
+        self._engine.post(lambda: lease.begin_acquire(self._keys, native))
+        try:
+            await result.future
+        except RedlockError:
+            raise
+        except BaseException:  # cancelled: also if the lock has come at the same time
+            with contextlib.suppress(RedlockError):  # a closed client has ended it
+                self._engine.post(lease.abandon)
+            raise
+        hold = AsyncHold(lease, self._keys, self._on_lost)
+        self._held.append((asyncio.current_task(), hold))
+        hold._lock = self
+        return hold
+
+    async def try_acquire(self) -> AsyncHold | None:
+        """One attempt; None: another owner has the lock."""
+        try:
+            return await self.acquire(0)
+        except Busy:
+            return None
+
+    async def release(self) -> None:
+        """Releases what this task acquired last by this object."""
+        hold = self._mine()
+        if not hold:
+            raise make_error(lib.REDLOCK_NOT_HELD,
+                             "this task acquired no lock by this object that it has not "
+                             "released")
+        await hold.release()
+
+    async def __aenter__(self) -> AsyncHold:
+        return await self.acquire()
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                        trace: TracebackType | None) -> None:
+        hold = self._mine()
+        if hold:
+            await hold._leave(error)
+
+    def _mine(self) -> AsyncHold | None:
+        """What this task acquired last and has not released."""
+        task = asyncio.current_task()
+        return next((hold for owner, hold in reversed(self._held) if owner is task), None)
+
+    def _note_release(self, hold: AsyncHold) -> None:
+        self._held = [entry for entry in self._held if entry[1] is not hold]
+
+    def _native(self, wait_ms: int) -> Any:
+        options = self._options
+        if options.release_on_close:
+            raise make_error(lib.REDLOCK_BAD_OPTION, "release_on_close is for threads only")
+        made = self._engine.lease_options()
+        made.ttl_ms = self._ttl_ms
+        made.wait_ms = wait_ms
+        made.min_validity_ms = to_ms(options.min_validity, "min_validity", up=True)
+        made.margin_ms = to_ms(options.margin, "margin", up=True)
+        made.watchdog = options.watchdog
+        made.max_hold_ms = to_ms(options.max_hold, "max_hold")
+        for name, value in self._flags.items():
+            setattr(made, name, value)
+        return made
+
+
+class AsyncElection(AsyncLock):
+    """A candidate of an election: it leads while it holds the lock."""
+
+    campaign = AsyncLock.acquire
+    resign = AsyncLock.release
+
+
+_leaders: Registry[Callable[[Leader], None]] = Registry()
+
+
+def _report_leader(_observer: Any, leader: Any, arg: Any) -> None:
+    tell = _leaders.find(arg)
+    if tell:
+        tell(leader_of(leader))
+
+
+_ON_LEADER = callback("void (*)(redlock_observer *, const redlock_leader *, void *)",
+                      _report_leader)
+
+
+class AsyncClient:
+    """A client of these nodes for asyncio. One thread, which no lock adds to, does its work.
+
+    `nodes` and `options` as of Client. It may be made outside of a loop, and used by several.
+    """
+
+    def __init__(self, nodes: Iterable[str] | str | None = None,
+                 options: Options | None = None) -> None:
+        self._engine = Engine(nodes, options)
+
+    @property
+    def node_count(self) -> int:
+        return self._engine.node_count
+
+    @property
+    def quorum(self) -> int:
+        return self._engine.quorum
+
+    def lock(self, key: Key, ttl: Duration = 30, *, fenced: bool = False,
+             redisson: bool = False, on_lost: OnLostAsync | None = None,
+             options: LockOptions = LockOptions()) -> AsyncLock:
+        """The lock on this key; `ttl` in seconds. It is extended until it is released, also
+        while the loop is busy. `on_lost(hold, why)` is called in the loop."""
+        return AsyncLock(self._engine, [to_key(key)], ttl, options, on_lost, fenced=fenced,
+                         redisson=redisson)
+
+    def shared(self, key: Key, ttl: Duration = 30, *, fenced: bool = False,
+               on_lost: OnLostAsync | None = None,
+               options: LockOptions = LockOptions()) -> AsyncLock:
+        """The same as a reader: any number of readers, or one writer, which is lock()."""
+        return AsyncLock(self._engine, [to_key(key)], ttl, options, on_lost, fenced=fenced,
+                         shared=True)
+
+    def lock_many(self, keys: Iterable[Key], ttl: Duration = 30, *, fenced: bool = False,
+                  on_lost: OnLostAsync | None = None,
+                  options: LockOptions = LockOptions()) -> AsyncLock:
+        """Several keys, all or nothing, in one round."""
+        return AsyncLock(self._engine, to_keys(keys), ttl, options, on_lost, fenced=fenced)
+
+    def slots(self, key: Key, count: int, ttl: Duration = 30, *, fenced: bool = False,
+              on_lost: OnLostAsync | None = None,
+              options: LockOptions = LockOptions()) -> AsyncLock:
+        """A semaphore: at most `count` holders at a time; all clients give the same count."""
+        if count < 1:
+            raise make_error(lib.REDLOCK_BAD_OPTION,
+                             f"slots is {count}, and must be from 1 to {lib.REDLOCK_SLOTS_MAX}")
+        return AsyncLock(self._engine, [to_key(key)], ttl, options, on_lost, fenced=fenced,
+                         slots=_unsigned("slots", count))
+
+    def election(self, name: Key, ttl: Duration = 30, *, on_lost: OnLostAsync | None = None,
+                 options: LockOptions = LockOptions()) -> AsyncElection:
+        """A candidate of this election, on nodes that were admitted."""
+        return AsyncElection(self._engine, [to_key(name)], ttl, options, on_lost, fenced=True,
+                             elects=True)
+
+    async def adopt(self, key: Key, token: str, ttl: Duration = 30, *,
+                    valid: Duration | None = None, fence: int | None = None,
+                    on_lost: OnLostAsync | None = None,
+                    options: LockOptions = LockOptions()) -> AsyncHold:
+        """Takes over the lock that has this token, and extends it; see redlock_adopt()."""
+        key_bytes = to_key(key)
+        lock = AsyncLock(self._engine, [key_bytes], ttl, options, on_lost,
+                         fenced=fence is not None, fence=fence or lib.REDLOCK_NO_FENCE)
+        native = lock._native(0)
+        valid_ms = lib.REDLOCK_UNKNOWN if valid is None else to_ms(valid, "valid")
+        lease = _AsyncLease(self._engine, asyncio.get_running_loop())
+        lease.result = result = _Result(lease.loop)
+        self._engine.post(
+            lambda: lease.begin_adopt(key_bytes, token.encode(), valid_ms, native))
+        try:
+            await result.future
+        except RedlockError:
+            raise
+        except BaseException:  # the token is still the caller's
+            with contextlib.suppress(RedlockError):
+                self._engine.post(lease.begin_disown)
+            raise
+        return AsyncHold(lease, [key_bytes], on_lost)
+
+    async def observe(self, name: Key) -> AsyncIterator[Leader]:
+        """Who leads the election, and each change, until the iteration is ended."""
+        loop = asyncio.get_running_loop()
+        changes: asyncio.Queue[Leader | RedlockError] = asyncio.Queue()
+        key, engine = to_key(name), self._engine
+        number = _leaders.add(lambda leader: _call_in(loop, changes.put_nowait, leader))
+        handle: list[Any] = []
+
+        def closed() -> None:
+            _call_in(loop, changes.put_nowait, make_error(lib.REDLOCK_CLOSED))
+
+        def begin() -> None:
+            made = ffi.new("redlock_observer **")
+            if engine.client == NULL:
+                closed()
+            elif lib.redlock_observe(engine.client, key, len(key), _ON_LEADER,
+                                     argument(number), made) == lib.REDLOCK_OK:
+                handle.append(made[0])
+                engine.closing.append(end)
+                engine.closing.append(closed)
+            else:
+                _call_in(loop, changes.put_nowait, of_last_call())
+
+        def end() -> None:
+            if handle:
+                lib.redlock_observer_free(handle.pop())
+
+        def leave() -> None:
+            end()
+            for job in (end, closed):
+                if job in engine.closing:
+                    engine.closing.remove(job)
+        engine.post(begin)
+        try:
+            while True:
+                change = await changes.get()
+                if isinstance(change, RedlockError):
+                    raise change
+                yield change
+        finally:
+            _leaders.remove(number)
+            with contextlib.suppress(RedlockError):
+                engine.post(leave)
+
+    async def explain(self) -> tuple[Reply, ...]:
+        """The state of the connection to each node."""
+        found: list[Reply] = []
+        result = _Result(asyncio.get_running_loop())
+
+        def job() -> None:
+            if self._engine.client != NULL:
+                nodes = ffi.new("redlock_node[]", lib.REDLOCK_NODES_MAX)
+                found.extend(replies_of(nodes, lib.redlock_client_explain_sized(
+                    self._engine.client, nodes, lib.REDLOCK_NODES_MAX,
+                    ffi.sizeof("redlock_node"))))
+            result.set(None)
+        self._engine.post(job)
+        await result.future
+        return tuple(found)
+
+    async def inspect(self, key: Key) -> Inspection:
+        """Who holds the key on which node. Changes nothing."""
+        key_bytes = to_key(key)
+        async for found in self._told(
+                lambda tell: start_inspect(self._engine, key_bytes, tell)):
+            assert isinstance(found, Inspection)
+            return found
+        raise make_error(lib.REDLOCK_CLOSED)
+
+    async def list(self, prefix: Key = "") -> AsyncIterator[Inspection]:
+        """All locks whose keys begin so, as they are found. Takes the right to SCAN."""
+        prefix_bytes = to_key(prefix)
+        async for found in self._told(
+                lambda tell: start_list(self._engine, prefix_bytes, tell)):
+            assert isinstance(found, Inspection)
+            yield found
+
+    async def check(self, *, strict: bool = False, fenced: bool = False) -> Report:
+        """Whether these nodes are fit to hold locks, with each finding; writes nothing."""
+        async for found in self._told(lambda tell: start_check(
+                self._engine, tell, strict=strict, fenced=fenced)):
+            assert isinstance(found, Report)
+            return found
+        raise make_error(lib.REDLOCK_CLOSED)
+
+    @staticmethod
+    async def _told(start: Callable[[Callable[[Any], None]], None]) -> AsyncIterator[
+            Inspection | Report]:
+        loop = asyncio.get_running_loop()
+        told: asyncio.Queue[Any] = asyncio.Queue()
+        start(lambda value: _call_in(loop, told.put_nowait, value))
+        while (value := await told.get()) is not None:
+            if isinstance(value, RedlockError):
+                raise value
+            yield value
+
+    async def aclose(self) -> None:
+        """Ends all operations and the thread. What is held is lost to its owner, and stays on
+        the nodes until its TTL ends, because the owner may still be at work."""
+        loop = asyncio.get_running_loop()
+        # One thread, for the time of one node timeout at most.
+        await loop.run_in_executor(None, self._engine.close)
+
+    def close(self) -> None:
+        """The same, for a program whose loop has ended: it blocks."""
+        self._engine.close()
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()

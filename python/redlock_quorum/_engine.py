@@ -1,0 +1,310 @@
+"""A client of redlock/redlock.h on an event loop of libevent, in one thread.
+
+The thread is in C while nothing happens: it extends leases without taking the interpreter's
+lock. Everything of the client is used in that thread only. Other threads post jobs, and get
+results through a function that the job was given, for example call_soon_threadsafe().
+"""
+from __future__ import annotations
+
+import atexit
+import collections
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ._errors import RedlockError, Reply, make_error, of_last_call, replies_of
+from ._native import NULL, Arguments, ffi, lib
+from ._registry import Registry, argument, callback, log
+from ._values import Options, settle
+
+Job = Callable[[], None]
+
+
+# --- the clocks of a deadline ---
+
+def _clocks_begin() -> tuple[int, int]:
+    """CLOCK_BOOTTIME, and the clock that no time daemon slews, in ns: not too late.
+
+    As rl_clocks_begin() in src/base/system_clock.c, which has the reasons.
+    """
+    boot = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    monotonic = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    return boot, time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW) + boot - monotonic
+
+
+def _clocks_end() -> tuple[int, int]:
+    """The same, not too early."""
+    raw = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+    monotonic = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    boot = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    return boot, raw + boot - monotonic
+
+
+class Lease:
+    """One lease. Its functions that C calls run in the engine's thread."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.pointer: Any = None  # only the engine's thread uses it
+        self.token = ""
+        self.fence = 0
+        self.slot = 0
+        self._until = (0, 0)
+
+    # --- any thread ---
+
+    def valid_ms(self) -> int:
+        if self.engine.pid != os.getpid():
+            return 0
+        boot, unslewed = _clocks_end()
+        left = min(self._until[0] - boot, self._until[1] - unslewed)
+        return max(0, left // 1_000_000)
+
+    # --- the engine's thread ---
+
+    def note_validity(self) -> None:
+        begin = _clocks_begin()  # before redlock_valid_ms() reads a clock
+        valid = int(lib.redlock_valid_ms(self.pointer)) * 1_000_000
+        self._until = (begin[0] + valid, begin[1] + valid) if valid > 0 else (0, 0)
+
+    def note_acquired(self) -> None:
+        self.note_validity()
+        self.token = ffi.string(lib.redlock_token(self.pointer)).decode()
+        self.fence = int(lib.redlock_fence(self.pointer))
+        self.slot = int(lib.redlock_slot(self.pointer))
+
+    def replies(self) -> tuple[Reply, ...]:
+        nodes = ffi.new("redlock_node[]", lib.REDLOCK_NODES_MAX)
+        count = lib.redlock_explain_sized(self.pointer, nodes, lib.REDLOCK_NODES_MAX,
+                                          ffi.sizeof("redlock_node"))
+        return replies_of(nodes, count)
+
+    def free(self) -> None:
+        """Also cancels a running acquire, and releases what is held, in the background."""
+        if self.pointer is not None:
+            self.engine.leases.pop(address(self.pointer), None)
+            lib.redlock_lease_free(self.pointer)
+            self.pointer = None
+
+    def failed(self, result: Any, *, acquiring: bool = False) -> RedlockError:
+        nodes = self.replies()
+        holder = next((node.holder for node in nodes if node.verdict == "held"), "")
+        left = None if result.remaining_ms < 0 else result.remaining_ms / 1000
+        text = ""
+        if acquiring and holder and result.code in (lib.REDLOCK_TAKEN, lib.REDLOCK_TIMEOUT):
+            text = f"{holder} has the lock" + (
+                "" if left is None else f" for another {left:.3f} s")
+        return make_error(result.code, text, acquiring=acquiring, held=not acquiring,
+                          holder=holder, remaining=left, nodes=nodes)
+
+    def on_acquired(self, result: Any) -> None:
+        raise NotImplementedError
+
+    def on_extended(self, result: Any) -> None:
+        raise NotImplementedError
+
+    def on_released(self, result: Any) -> None:
+        raise NotImplementedError
+
+    def on_lost(self, result: Any) -> None:
+        raise NotImplementedError
+
+    def on_closed(self) -> None:
+        """The engine ends; the lease is freed after this."""
+        raise NotImplementedError
+
+
+def address(pointer: Any) -> int:
+    return int(ffi.cast("uintptr_t", pointer))
+
+
+_engines: Registry[Engine] = Registry()
+
+
+def _lease_callback(name: str) -> Any:
+    def call(pointer: Any, result: Any, arg: Any) -> None:
+        engine = _engines.find(arg)
+        lease = engine.leases.get(address(pointer)) if engine else None
+        if lease:
+            getattr(lease, name)(result)
+    return callback("void (*)(redlock_lease *, const redlock_result *, void *)", call)
+
+
+ON_ACQUIRED = _lease_callback("on_acquired")
+ON_EXTENDED = _lease_callback("on_extended")
+ON_RELEASED = _lease_callback("on_released")
+_ON_LOST = _lease_callback("on_lost")
+
+
+def _renewed(pointer: Any, _result: Any, arg: Any) -> None:
+    engine = _engines.find(arg)
+    lease = engine.leases.get(address(pointer)) if engine else None
+    if lease:
+        lease.note_validity()
+
+
+def _woken(_fd: int, _what: int, arg: Any) -> None:
+    engine = _engines.find(arg)
+    if engine:
+        engine._run_jobs()
+
+
+def _drained(_client: Any, _clean: bool, arg: Any) -> None:
+    engine = _engines.find(arg)
+    if engine:
+        lib.event_base_loopbreak(engine._base)
+
+
+_ON_RENEWED = callback("void (*)(redlock_lease *, const redlock_result *, void *)", _renewed)
+_ON_WOKEN = callback("void (*)(int, short, void *)", _woken)
+_ON_DRAINED = callback("void (*)(redlock_client *, bool, void *)", _drained)
+
+
+class Engine:
+    """The thread, its loop and its client."""
+
+    def __init__(self, nodes: Iterable[str] | str | None, options: Options | None) -> None:
+        uris, native = settle(nodes, options)
+        self.pid = os.getpid()
+        self.leases: dict[int, Lease] = {}
+        self.closing: list[Job] = []  # called in the thread when the engine ends
+        self._jobs: collections.deque[Job] = collections.deque()
+        self._guard = threading.Lock()  # no job is posted after the last one has run
+        self._closed = False
+        self._woken, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._number = _engines.add(self)
+        self._base: Any = NULL
+        self._event: Any = NULL
+        self.client: Any = NULL
+        self._thread: threading.Thread | None = None
+        try:
+            self._open(uris, native.struct)
+        except BaseException:
+            self._put_away()
+            raise
+
+    def _open(self, uris: Arguments, options: Any) -> None:
+        self._base = lib.event_base_new()
+        if self._base == NULL:
+            raise make_error(lib.REDLOCK_SYSTEM, "cannot create an event loop")
+        self._event = lib.event_new(self._base, self._woken,
+                                    lib.EVENT_READ | lib.EVENT_PERSIST, _ON_WOKEN,
+                                    argument(self._number))
+        if self._event == NULL or lib.event_add(self._event, NULL) != 0:
+            raise make_error(lib.REDLOCK_SYSTEM, "cannot create an event")
+        made = ffi.new("redlock_client **")
+        if lib.redlock_client_new(self._base, uris.strings(), uris.count, options, made,
+                                  NULL) != lib.REDLOCK_OK:
+            raise of_last_call()
+        self.client = made[0]
+        self.quorum = int(lib.redlock_client_quorum(self.client))
+        self.node_count = int(lib.redlock_client_nodes(self.client))
+        # A daemon: at the end of the process _at_exit() ends it, after all other threads.
+        self._thread = threading.Thread(target=self._run, name="redlock", daemon=True)
+        self._thread.start()
+        _open_engines.add(self)
+
+    @property
+    def argument(self) -> Any:
+        return argument(self._number)
+
+    def post(self, job: Job) -> None:
+        """Has the thread call job(). Raises Closed or Forked, and then it is not called."""
+        if self.pid != os.getpid():
+            raise make_error(lib.REDLOCK_FORKED)
+        with self._guard:
+            if self._closed:
+                raise make_error(lib.REDLOCK_CLOSED, "the client was closed")
+            self._jobs.append(job)
+            self._notify()
+
+    def _notify(self) -> None:
+        try:
+            os.write(self._wake, b"\0")
+        except BlockingIOError:
+            pass  # it is readable already
+
+    def lease_options(self) -> Any:
+        made = ffi.new("redlock_lease_options *")
+        lib.redlock_lease_options_init_sized(made, ffi.sizeof("redlock_lease_options"))
+        made.on_lost = _ON_LOST
+        made.on_extended = _ON_RENEWED
+        made.lost_arg = made.extended_arg = self.argument
+        return made
+
+    def close(self, *, wait: bool = True) -> None:
+        """Ends all operations with CANCELLED, after the releases that were begun. Leases that
+        are held stay on the nodes until their TTL ends."""
+        if self.pid != os.getpid():
+            return
+        with self._guard:
+            if not self._closed:
+                self._closed = True
+                self._jobs.append(self._begin_end)
+                self._notify()
+        if wait and self._thread and threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    # --- the thread ---
+
+    def _run(self) -> None:
+        failed = lib.event_base_loop(self._base, lib.EVENT_NO_EXIT_ON_EMPTY)
+        if failed:
+            log.error("the event loop of redlock_quorum has failed")
+        with self._guard:
+            self._closed = True
+        for lease in list(self.leases.values()):
+            self._call(lease.on_closed)
+        for job in self.closing:
+            self._call(job)
+        client, self.client = self.client, NULL
+        lib.redlock_client_free(client)  # before the leases: held ones are not released
+        self._run_jobs()  # they find no client
+        for lease in list(self.leases.values()):
+            lease.free()
+        _open_engines.discard(self)
+        self._put_away()
+
+    def _begin_end(self) -> None:
+        if lib.redlock_client_drain(self.client, lib.REDLOCK_NODE_TIMEOUT, _ON_DRAINED,
+                                    self.argument) != lib.REDLOCK_OK:
+            lib.event_base_loopbreak(self._base)
+
+    def _run_jobs(self) -> None:
+        try:
+            os.read(self._woken, 4096)
+        except BlockingIOError:
+            pass
+        while self._jobs:
+            self._call(self._jobs.popleft())
+
+    @staticmethod
+    def _call(job: Job) -> None:
+        try:
+            job()
+        except BaseException:
+            log.exception("an exception in the thread of redlock_quorum")
+
+    def _put_away(self) -> None:
+        if self._event != NULL:
+            lib.event_free(self._event)
+        if self._base != NULL:
+            lib.event_base_free(self._base)
+        self._event = self._base = NULL
+        os.close(self._woken)
+        os.close(self._wake)
+        _engines.remove(self._number)
+
+
+_open_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+
+
+def _at_exit() -> None:
+    for engine in list(_open_engines):
+        engine.close()
+
+
+atexit.register(_at_exit)

@@ -1,0 +1,184 @@
+"""Exceptions: one class for each thing that a caller can do about it."""
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ._native import NULL, ffi, last_error, lib, name_of, text_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Reply:
+    """What one node did in the last round, or the state that it is in."""
+    uri: str
+    verdict: str  # granted, held, silent, down ...: REDLOCK_VERDICTS in redlock.h
+    fault: str    # TIMEOUT, NOPERM ...; "" if there is none
+    text: str     # of the fault, or the limit that the node exceeded
+    holder: str   # who holds the key there; "": nobody, or it is not known
+    latency: float | None    # seconds; None: no reply
+    remaining: float | None  # seconds until its key or its quarantine ends; None: not known
+    key: int      # of several keys: the index of the one that has this value
+
+    def __str__(self) -> str:
+        parts = [self.verdict]
+        if self.holder:
+            parts.append(f"by {self.holder}")
+        if self.remaining is not None:
+            parts.append(f"for another {self.remaining:.3f} s")
+        if self.text:
+            parts.append(f"({self.text})")
+        return f"{self.uri}: {' '.join(parts)}"
+
+
+def _seconds(microseconds: int) -> float | None:
+    return None if microseconds < 0 else microseconds / 1e6
+
+
+def reply_of(node: Any) -> Reply:
+    fault = text_of(lib.redlock_fault_name(node.fault))
+    text = text_of(node.text)
+    if fault == "NONE" and text == text_of(lib.redlock_fault_text(node.fault)):
+        text = ""
+    return Reply(
+        uri=text_of(node.uri), verdict=text_of(lib.redlock_verdict_name(node.verdict)),
+        fault="" if fault == "NONE" else fault, text=text,
+        holder=text_of(node.holder), latency=_seconds(node.latency_us),
+        remaining=_seconds(node.remaining_us), key=int(node.key))
+
+
+def replies_of(nodes: Any, count: int) -> tuple[Reply, ...]:
+    return tuple(reply_of(nodes[at]) for at in range(count))
+
+
+class RedlockError(Exception):
+    """A call of libredlock failed. str() has the reason, then a line for each node."""
+
+    def __init__(self, code: str, text: str, *, holder: str = "",
+                 remaining: float | None = None, nodes: tuple[Reply, ...] = ()) -> None:
+        super().__init__(code, text)
+        self.code = code            # TAKEN, NO_QUORUM ...: REDLOCK_CODES in redlock.h
+        self.text = text
+        self.holder = holder        # who has the lock; "": not known
+        self.remaining = remaining  # seconds until the lock can be free; None: not known
+        self.nodes = nodes
+
+    def __str__(self) -> str:
+        return "\n  ".join([f"{self.code}: {self.text}", *map(str, self.nodes)])
+
+
+class NotAcquired(RedlockError):
+    """The lock was not acquired: too little of the TTL was left, or see the subclasses."""
+
+
+class Busy(NotAcquired):
+    """Another owner has the lock. It is not held here."""
+
+
+class WaitTimeout(Busy):
+    """Another owner had the lock until the wait time ended. It is not held here."""
+
+
+class NoQuorum(NotAcquired):
+    """Too few nodes replied or may vote. After a failed extension the lock is held until its
+    old deadline."""
+
+
+class Denied(RedlockError):
+    """The nodes refused the user, the password, a permission or this host."""
+
+
+class Lost(RedlockError):
+    """The lock is not held any more, or not for long enough: stop the work."""
+
+
+class Unconfirmed(RedlockError):
+    """Too few nodes confirmed a release. The lock is not held here; what is left expires."""
+
+
+class Cancelled(RedlockError):
+    """The wait was ended, or the client was closed. The lock is not held here."""
+
+
+class NotHeld(RedlockError):
+    """The hold has no lock: it was released before."""
+
+
+class BadInput(RedlockError, ValueError):
+    """An argument or an option is wrong. Nothing was started."""
+
+
+class Unsupported(RedlockError):
+    """This version of the library does not support the requested feature."""
+
+
+class InUse(RedlockError):
+    """Another operation of this kind is running. Nothing was started."""
+
+
+class WouldDeadlock(RedlockError):
+    """The call would wait for itself. Nothing was started."""
+
+
+class Forked(RedlockError):
+    """The client belongs to the parent process. Create a new one."""
+
+
+class Closed(RedlockError):
+    """The client was closed. What this process held ends with its TTL at the latest."""
+
+
+class SystemFailure(RedlockError):
+    """A system call or an allocation failed. The lock is not held by this call."""
+
+
+_CLASSES: dict[str, type[RedlockError]] = {
+    "TAKEN": Busy, "TIMEOUT": WaitTimeout, "NO_QUORUM": NoQuorum, "EXPIRED": Lost,
+    "CANCELLED": Cancelled, "DENIED": Denied, "GONE": Lost, "UNCONFIRMED": Unconfirmed,
+    "MAX_HOLD": Lost, "BAD_NODES": BadInput, "BAD_URI": BadInput, "DUPLICATE_NODE": BadInput,
+    "UNSUPPORTED": Unsupported, "BAD_KEY": BadInput, "BAD_TTL": BadInput,
+    "BAD_TOKEN": BadInput, "BAD_OPTION": BadInput, "NO_MEMORY": SystemFailure, "BUSY": InUse,
+    "NOT_HELD": NotHeld, "FORKED": Forked, "CLOSED": Closed, "SYSTEM": SystemFailure,
+    "WOULD_DEADLOCK": WouldDeadlock,
+}
+# Of an acquire: the lock is not held yet, so it cannot be lost.
+_NOT_ACQUIRED: dict[str, type[RedlockError]] = {"EXPIRED": NotAcquired}
+# Of a lock that was held: that another owner has it means that it is lost.
+_OF_A_HOLD: dict[str, type[RedlockError]] = {"TAKEN": Lost}
+
+
+def make_error(code: int, text: str = "", *, acquiring: bool = False, held: bool = False,
+               holder: str = "", remaining: float | None = None,
+               nodes: tuple[Reply, ...] = ()) -> RedlockError:
+    name = name_of(code)
+    made = _CLASSES.get(name, RedlockError)
+    if acquiring:
+        made = _NOT_ACQUIRED.get(name, made)
+    elif held:
+        made = _OF_A_HOLD.get(name, made)
+    return made(name, text or text_of(lib.redlock_code_text(code)),
+                holder=holder, remaining=remaining, nodes=nodes)
+
+
+def of_last_call(*, held: bool = False) -> RedlockError:
+    """Why the last call of this thread failed."""
+    code, text = last_error()
+    return make_error(code, text, held=held)
+
+
+class Failure:
+    """A redlock_failure with room for the replies of all nodes."""
+
+    def __init__(self) -> None:
+        self.struct = ffi.new("redlock_failure *")
+        lib.redlock_failure_init_sized(self.struct, ffi.sizeof("redlock_failure"),
+                                       ffi.sizeof("redlock_node"))
+        self._nodes = ffi.new("redlock_node[]", lib.REDLOCK_NODES_MAX)
+        self.struct.nodes = self._nodes
+        self.struct.room = lib.REDLOCK_NODES_MAX
+
+    def error(self) -> RedlockError:
+        it = self.struct
+        left = None if it.remaining_ms < 0 else it.remaining_ms / 1000
+        return make_error(it.error.code, text_of(it.error.text), acquiring=True,
+                          holder=text_of(it.holder), remaining=left,
+                          nodes=() if it.nodes == NULL else replies_of(it.nodes, it.count))

@@ -1,0 +1,69 @@
+"""The C library: how it is found, and conversions of its values.
+
+Everything of cffi is typed Any: its own types are not known to mypy.
+"""
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
+from ._cdef import CDEF
+
+NAME = "libredlock.so.1"
+
+
+def _open() -> tuple[Any, Any]:
+    made: Any = importlib.import_module("cffi").FFI()
+    made.cdef(CDEF)
+    name = os.environ.get("REDLOCK_LIBRARY") or NAME
+    try:
+        # RTLD_GLOBAL is not set: the names of libevent are found through libredlock.
+        return made, made.dlopen(name, made.RTLD_NOW)
+    except OSError as why:
+        raise ImportError(
+            f"cannot load {name}: {why}. Install libredlock and run ldconfig, or set "
+            "REDLOCK_LIBRARY to the path of libredlock.so.1") from why
+
+
+ffi, lib = _open()
+NULL: Any = ffi.NULL
+
+
+def text_of(chars: Any) -> str:
+    """A C string; "" if it is NULL."""
+    if chars == NULL:
+        return ""
+    found: bytes = ffi.string(chars)
+    return found.decode("utf-8", "backslashreplace")
+
+
+def name_of(code: int) -> str:
+    return text_of(lib.redlock_code_name(code))
+
+
+def last_error() -> tuple[int, str]:
+    """Code and text of the last call of this thread that failed."""
+    error = lib.redlock_last_error()
+    return int(error.code), text_of(error.text)
+
+
+class Arguments:
+    """Keys or URIs as C arrays, with the memory that they are in."""
+
+    def __init__(self, items: list[bytes]) -> None:
+        self._kept = [ffi.from_buffer("char[]", item + b"\0") for item in items]
+        self.count = len(items)
+
+    def strings(self) -> Any:
+        array = ffi.new("char *[]", self._kept)
+        self._kept.append(array)
+        return ffi.cast("const char *const *", array)
+
+    def keys(self, items: list[bytes]) -> Any:
+        array = ffi.new("redlock_key[]", max(self.count, 1))
+        for at, item in enumerate(items):
+            array[at].bytes = self._kept[at]
+            array[at].len = len(item)
+        self._kept.append(array)
+        return array

@@ -1,0 +1,762 @@
+"""Locks for threads, on redlock/sync.h."""
+from __future__ import annotations
+
+import atexit
+import contextlib
+import dataclasses
+import os
+import queue
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import Any
+
+from ._admin import Admin, Finding, Inspection, NodeHealth, Report
+from ._errors import (
+    Busy, Closed, Failure, Lost, NotAcquired, RedlockError, Reply, Unconfirmed, make_error,
+    of_last_call, replies_of)
+from ._native import NULL, Arguments, ffi, lib, text_of
+from ._registry import Registry, argument, callback, in_callback, log
+from ._values import Duration, Key, Options, settle, to_key, to_keys, to_ms, to_wait_ms
+
+__all__ = ["Client", "Election", "Hold", "Leader", "Lock", "LockOptions", "Observer",
+           "Finding", "Inspection", "NodeHealth", "Report"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LockOptions:
+    """What few locks need; see redlock_lock_options in redlock/sync.h."""
+    min_validity: Duration = 0  # with less left, the lock is not acquired
+    margin: Duration = 0        # the loss is reported this long before the deadline
+    watchdog: bool = True       # extend after a third of the TTL
+    max_hold: Duration = 0      # the longest time to hold the lock; 0: no limit
+    handoffs: int = 16          # from thread to thread, before other processes may acquire
+    release_on_close: bool = False  # Client.close() releases the lock, if it is held then
+
+
+Keys = list[bytes]
+Stops = list[Any]
+Found = list["Hold | BaseException"]
+OnLost = Callable[["Hold", Lost], object]
+
+
+class _Loss:
+    """Where the client's thread reports that a lock is lost, maybe before its hold exists."""
+
+    def __init__(self, on_lost: OnLost | None) -> None:
+        self.event = threading.Event()
+        self.why: Lost | None = None
+        self._on_lost = on_lost
+        self._hold: weakref.ref[Hold] | None = None
+        self._guard = threading.Lock()
+
+    def report(self, code: int) -> None:
+        why = make_error(code, held=True)
+        with self._guard:
+            self.why = why if isinstance(why, Lost) else Lost(why.code, why.text)
+            hold = self._hold
+        self.event.set()
+        if hold:
+            self._tell(hold())
+
+    def bind(self, hold: Hold) -> None:
+        with self._guard:
+            self._hold = weakref.ref(hold)
+            lost = self.why is not None
+        if lost:
+            self._tell(hold)
+
+    def _tell(self, hold: Hold | None) -> None:
+        if self._on_lost and hold is not None and self.why is not None:
+            try:
+                self._on_lost(hold, self.why)
+            except BaseException:
+                log.exception("an exception in on_lost")
+
+
+_losses: Registry[_Loss] = Registry()
+
+
+def _report_loss(_hold: Any, why: int, _valid_ms: int, arg: Any) -> None:
+    loss = _losses.find(arg)
+    if loss:
+        loss.report(why)
+
+
+_on_lost = callback("void (*)(redlock_hold *, redlock_code, int64_t, void *)", _report_loss)
+
+
+class Hold:
+    """A lock that is held, from acquire() to release(). Any thread may use it.
+
+    The client keeps it until it is released: a hold that the program forgets stays locked.
+    """
+
+    def __init__(self, client: Client, pointer: Any, number: int, loss: _Loss,
+                 keys: Keys) -> None:
+        def free(hold: Any) -> None:  # when no thread can use it any more
+            lib.redlock_hold_free(hold)
+            _losses.remove(number)
+        self._pointer = ffi.gc(pointer, free)
+        self._client = client
+        self._loss = loss
+        self._levels = 1
+        self._locks: list[Lock] = []  # of each level, unless it was adopted
+        self._guard = threading.Lock()
+        self.keys = tuple(keys)
+        # Why the release at the end of a `with` was not confirmed, or that it was lost before.
+        self.release_error: RedlockError | None = None
+
+    def __repr__(self) -> str:
+        return f"<Hold of {b' '.join(self.keys)!r}, valid for {self.valid():.3f} s>"
+
+    @property
+    def token(self) -> str:
+        """The token as it is on the nodes."""
+        return text_of(lib.redlock_hold_token(self._pointer))
+
+    @property
+    def holder(self) -> str:
+        """How other clients see this holder: the label of the client, by default HOST:PID."""
+        return self.token.partition("@")[2]
+
+    @property
+    def fence(self) -> int | None:
+        """The fencing token; None: the lock is not fenced."""
+        return int(lib.redlock_hold_fence(self._pointer)) or None
+
+    @property
+    def term(self) -> int | None:
+        """Of an election: the number of the term, which is the fencing token."""
+        return self.fence
+
+    @property
+    def slot(self) -> int | None:
+        """The slot of a semaphore, from 1 on; None: it is none."""
+        return int(lib.redlock_hold_slot(self._pointer)) or None
+
+    @property
+    def lost(self) -> bool:
+        """Whether the lock was lost or released: one atomic load, for inner loops."""
+        return bool(lib.redlock_hold_lost(self._pointer))
+
+    @property
+    def why_lost(self) -> Lost | None:
+        return self._loss.why
+
+    def wait_lost(self, timeout: Duration | None = None) -> bool:
+        """Waits until the lock is lost, at most so long; False: it is not."""
+        if self.lost:
+            return True
+        self._loss.event.wait(None if timeout is None else to_ms(timeout, "timeout") / 1000)
+        return self.lost
+
+    def valid_ms(self) -> int:
+        """How many ms from now the lock is certainly held; 0: it is not held."""
+        return int(lib.redlock_hold_valid_ms(self._pointer))
+
+    def valid(self) -> float:
+        """How many seconds from now the lock is certainly held; 0: it is not held."""
+        return self.valid_ms() / 1000
+
+    def check(self) -> None:
+        """Raises Lost if the lock is not held: right before what must not be done twice."""
+        if self.lost or self.valid_ms() == 0:
+            raise self.why_lost or make_error(lib.REDLOCK_EXPIRED, held=True)
+
+    def extend(self, ttl: Duration | None = None) -> None:
+        """Extends the lock to `ttl` from now; None: to its own TTL. Waits for the result."""
+        ms = lib.REDLOCK_AUTO if ttl is None else _ttl_ms(ttl)
+        if lib.redlock_hold_extend(self._pointer, ms) != lib.REDLOCK_OK:
+            raise of_last_call(held=True)
+
+    def downgrade(self) -> None:
+        """Turns a writer into a reader without a gap. The token changes."""
+        if lib.redlock_hold_downgrade(self._pointer) != lib.REDLOCK_OK:
+            raise of_last_call(held=True)
+
+    def explain(self) -> tuple[Reply, ...]:
+        """The nodes' replies to the last acquire or extension."""
+        nodes = ffi.new("redlock_node[]", lib.REDLOCK_NODES_MAX)
+        count = lib.redlock_hold_explain_sized(
+            self._pointer, nodes, lib.REDLOCK_NODES_MAX, ffi.sizeof("redlock_node"))
+        return replies_of(nodes, count)
+
+    def release(self, *, confirm: bool = True) -> None:
+        """Releases the lock, by default until a quorum has confirmed it.
+
+        Raises Lost if it was lost before, and Unconfirmed if too few nodes replied. The lock is
+        not held afterwards, either way.
+        """
+        self._unlock(lib.REDLOCK_CONFIRM if confirm else 0)
+
+    def disown(self) -> str:
+        """Leaves the lock on the nodes for another holder of its token, which it returns."""
+        token = self.token
+        self._unlock(lib.REDLOCK_DISOWN)
+        return token
+
+    def _unlock(self, how: int) -> None:
+        code = lib.redlock_unlock(self._pointer, how)
+        error = of_last_call(held=True) if code != lib.REDLOCK_OK else None
+        kept = error and error.code in ("WOULD_DEADLOCK", "BUSY", "BAD_OPTION")
+        if not kept:  # otherwise it is held as before
+            with self._guard:
+                self._levels -= 1
+                inner = self._levels > 0
+            if self._locks:
+                self._locks.pop()._note_release(self)
+            if inner:
+                lib.redlock_hold_free(self._pointer)  # one use of it
+            else:
+                self._client._forget(self)
+        if error:
+            raise error
+
+    def _leave(self, error: BaseException | None) -> None:
+        """The end of a `with`. It never hides the exception of the body."""
+        try:
+            self.release()
+        except (Lost, Unconfirmed, Closed) as why:
+            self.release_error = why
+            if error is not None:
+                error.add_note(f"redlock: the lock at the end: {why}")
+            elif isinstance(why, Unconfirmed):
+                log.warning("%s", why)  # nobody else had the lock meanwhile
+            else:
+                raise
+        except RedlockError as why:  # released in the body, or by another thread
+            self.release_error = why
+            if error is None and why.code != "NOT_HELD":
+                raise
+
+
+def _ttl_ms(ttl: Duration) -> int:
+    """0 would mean the default in C: here it is refused as every TTL that is too short."""
+    return to_ms(ttl, "ttl") or -1
+
+
+class Lock:
+    """A lock on one key or several keys. The nodes know of it only while it is held.
+
+    It may be used again and by many threads. Only the key counts: two Lock objects of one key
+    exclude each other.
+    """
+
+    def __init__(self, client: Client, keys: Keys, ttl: Duration, options: LockOptions,
+                 on_lost: OnLost | None = None, **flags: Any) -> None:
+        self._client = client
+        self._keys = keys
+        self._ttl_ms = _ttl_ms(ttl)
+        self._options = options
+        self._on_lost = on_lost
+        self._flags = flags
+        self._held: list[tuple[int, Hold]] = []  # with the thread that acquired
+
+    def acquire(self, timeout: Duration | None = None) -> Hold:
+        """Waits for the lock, at most so long; None: without a limit; 0: one attempt.
+
+        Raises Busy, NoQuorum ... Without a limit it waits also for nodes that are down.
+        """
+        wait_ms = to_wait_ms(timeout)
+        hold = self._client._acquire(self._keys, wait_ms, self._native, self._on_lost)
+        self._held.append((threading.get_ident(), hold))
+        hold._locks.append(self)
+        return hold
+
+    def try_acquire(self) -> Hold | None:
+        """One attempt; None: another owner has the lock."""
+        try:
+            return self.acquire(0)
+        except Busy:
+            return None
+
+    def release(self, *, confirm: bool = True) -> None:
+        """Releases what this thread acquired last by this object; see Hold.release()."""
+        hold = self._mine()
+        if not hold:
+            raise make_error(lib.REDLOCK_NOT_HELD,
+                             "this thread acquired no lock by this object that it has not "
+                             "released")
+        hold.release(confirm=confirm)
+
+    def __enter__(self) -> Hold:
+        return self.acquire()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        hold = self._mine()
+        if hold:
+            hold._leave(error)
+
+    def _mine(self) -> Hold | None:
+        """What the calling thread acquired last and has not released."""
+        here = threading.get_ident()
+        return next((hold for thread, hold in reversed(self._held.copy()) if thread == here),
+                    None)
+
+    def _note_release(self, hold: Hold) -> None:
+        for entry in reversed(self._held.copy()):
+            if entry[1] is hold:
+                self._held.remove(entry)
+                return
+
+    def _native(self) -> Any:
+        made = ffi.new("redlock_lock_options *")
+        lib.redlock_lock_options_init_sized(made, ffi.sizeof("redlock_lock_options"))
+        options = self._options
+        made.ttl_ms = self._ttl_ms
+        made.min_validity_ms = to_ms(options.min_validity, "min_validity", up=True)
+        made.margin_ms = to_ms(options.margin, "margin", up=True)
+        made.watchdog = options.watchdog
+        made.max_hold_ms = to_ms(options.max_hold, "max_hold")
+        made.handoffs = _unsigned("handoffs", options.handoffs)
+        made.release_on_free = options.release_on_close
+        made.any_thread = not self._flags.get("recursive", False)
+        for name, value in self._flags.items():
+            setattr(made, name, value)
+        return made
+
+
+def _unsigned(name: str, value: int) -> int:
+    if not 0 <= value < 2 ** 32:
+        raise make_error(lib.REDLOCK_BAD_OPTION, f"{name} is {value}, out of range")
+    return value
+
+
+class Election(Lock):
+    """A candidate of an election: it leads while it holds the lock. `hold.term` is the number
+    of its term, for every request that it makes as the leader."""
+
+    campaign = Lock.acquire
+    resign = Lock.release
+
+
+@dataclasses.dataclass(frozen=True)
+class Leader:
+    """Who leads an election, as far as it is known: a hint, which may be outdated."""
+    known: bool       # False: too few nodes reply
+    term: int | None  # None: nobody leads, or it is not known
+    id: str           # the leader's label
+    token: str
+
+
+class Observer:
+    """Knows who leads an election, and each change, until it is closed."""
+
+    def __init__(self, changed: Callable[[Leader], object] | None) -> None:
+        self.leader: Leader | None = None  # None: nothing is known yet
+        self._changed = changed
+        self._changes: queue.SimpleQueue[Leader | None] = queue.SimpleQueue()
+        self._close: Callable[[], None] = lambda: None
+
+    def next(self, timeout: Duration | None = None) -> Leader | None:
+        """Waits for the next change, at most so long; None: there was none."""
+        seconds = None if timeout is None else to_ms(timeout, "timeout", up=True) / 1000
+        try:
+            return self._changes.get(timeout=seconds)
+        except queue.Empty:
+            return None
+
+    def __iter__(self) -> Iterator[Leader]:
+        """Each change, until the observer is closed."""
+        return iter(self._changes.get, None)
+
+    def close(self) -> None:
+        self._close()
+
+    def __enter__(self) -> Observer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _report(self, leader: Leader) -> None:
+        self.leader = leader
+        self._changes.put(leader)
+        if self._changed:
+            self._changed(leader)
+
+
+_observers: Registry[Observer] = Registry()
+
+
+def leader_of(struct: Any) -> Leader:
+    return Leader(known=struct.code == lib.REDLOCK_OK, term=int(struct.term) or None,
+                  id=text_of(struct.id), token=text_of(struct.token))
+
+
+def _report_leader(_observer: Any, leader: Any, arg: Any) -> None:
+    observer = _observers.find(arg)
+    if observer:
+        observer._report(leader_of(leader))
+
+
+_on_leader = callback(
+    "void (*)(redlock_sync_observer *, const redlock_leader *, void *)", _report_leader)
+
+# Until they are closed: a client that the program forgets keeps its locks, as its holds do.
+_open_clients: set[Client] = set()
+
+
+class Client:
+    """A client of these nodes, with one thread of its own, for all threads of the process.
+
+    `nodes`: URIs, or one text of URIs with commas between them; None: as the command `redlock`
+    finds them (REDLOCK_NODES, REDLOCK_CONFIG). It connects in the background.
+    """
+
+    def __init__(self, nodes: Iterable[str] | str | None = None,
+                 options: Options | None = None) -> None:
+        uris, native = settle(nodes, options)
+        made = ffi.new("redlock_sync **")
+        if lib.redlock_sync_new(uris.strings(), uris.count, native.struct, made,
+                                NULL) != lib.REDLOCK_OK:
+            raise of_last_call()
+        self._pointer = made[0]
+        self._pid = os.getpid()
+        self._nodes, self._options = nodes, options
+        self._holds: dict[int, Hold] = {}  # not released yet, by their address
+        self._observed: dict[int, Any] = {}
+        self._admin: Admin | None = None
+        self._stops: set[Any] = set()
+        self._calls = 0
+        self._closed = False
+        self._guard = threading.Condition()
+        _open_clients.add(self)
+
+    # --- locks ---
+
+    def lock(self, key: Key, ttl: Duration = 30, *, fenced: bool = False,
+             recursive: bool = False, redisson: bool = False, on_lost: OnLost | None = None,
+             options: LockOptions = LockOptions()) -> Lock:
+        """The lock on this key; `ttl` in seconds. It is extended until it is released.
+
+        `recursive`: its thread may lock it again; then only that thread may release it.
+        `on_lost(hold, why)` is called in the client's thread if the lock is lost: it must
+        return soon, and must not wait for nodes.
+        """
+        return Lock(self, [to_key(key)], ttl, options, on_lost, fenced=fenced,
+                    recursive=recursive, redisson=redisson)
+
+    def shared(self, key: Key, ttl: Duration = 30, *, fenced: bool = False,
+               recursive: bool = False, on_lost: OnLost | None = None,
+               options: LockOptions = LockOptions()) -> Lock:
+        """The same as a reader: any number of readers, or one writer, which is lock()."""
+        return Lock(self, [to_key(key)], ttl, options, on_lost, fenced=fenced,
+                    recursive=recursive, shared=True)
+
+    def lock_many(self, keys: Iterable[Key], ttl: Duration = 30, *, fenced: bool = False,
+                  recursive: bool = False, on_lost: OnLost | None = None,
+                  options: LockOptions = LockOptions()) -> Lock:
+        """Several keys, all or nothing, in one round."""
+        return Lock(self, to_keys(keys), ttl, options, on_lost, fenced=fenced,
+                    recursive=recursive)
+
+    def slots(self, key: Key, count: int, ttl: Duration = 30, *, fenced: bool = False,
+              on_lost: OnLost | None = None, options: LockOptions = LockOptions()) -> Lock:
+        """A semaphore: at most `count` holders at a time; all clients give the same count."""
+        if count < 1:
+            raise make_error(lib.REDLOCK_BAD_OPTION,
+                             f"slots is {count}, and must be from 1 to {lib.REDLOCK_SLOTS_MAX}")
+        return Lock(self, [to_key(key)], ttl, options, on_lost, fenced=fenced,
+                    slots=_unsigned("slots", count))
+
+    def election(self, name: Key, ttl: Duration = 30, *, on_lost: OnLost | None = None,
+                 options: LockOptions = LockOptions()) -> Election:
+        """A candidate of this election, on nodes that were admitted."""
+        return Election(self, [to_key(name)], ttl, options, on_lost, fenced=True, elects=True)
+
+    def adopt(self, key: Key, token: str, ttl: Duration = 30, *,
+              valid: Duration | None = None, fence: int | None = None,
+              on_lost: OnLost | None = None, options: LockOptions = LockOptions()) -> Hold:
+        """Takes over the lock that has this token, and extends it; see redlock_lock_adopt().
+
+        `valid`: what is left of its validity, as the former holder knew it; None: not known.
+        """
+        key_bytes = to_key(key)
+        lock = Lock(self, [key_bytes], ttl, options, on_lost, fenced=fence is not None,
+                    fence=fence or lib.REDLOCK_NO_FENCE)
+        valid_ms = lib.REDLOCK_UNKNOWN if valid is None else to_ms(valid, "valid")
+        text = token.encode()
+
+        def adopt(pointer: Any, options: Any, made: Any) -> int:
+            return int(lib.redlock_lock_adopt(pointer, key_bytes, len(key_bytes), text, valid_ms,
+                                              options, made))
+        return self._make_hold([key_bytes], lock._native(), on_lost, adopt)
+
+    def observe(self, name: Key, changed: Callable[[Leader], object] | None = None) -> Observer:
+        """Observes an election. `changed` is called in the client's thread."""
+        key = to_key(name)
+        observer = Observer(changed)
+        number = _observers.add(observer)
+        made = ffi.new("redlock_sync_observer **")
+        with self._using() as pointer:
+            code = lib.redlock_sync_observe(pointer, key, len(key), _on_leader,
+                                            argument(number), made)
+        if code != lib.REDLOCK_OK:
+            _observers.remove(number)
+            raise of_last_call()
+        self._observed[number] = made[0]
+
+        def close() -> None:
+            handle = self._observed.pop(number, None)
+            if handle is not None:
+                _observers.remove(number)
+                lib.redlock_sync_observer_free(handle)
+                observer._changes.put(None)
+        observer._close = close
+        return observer
+
+    # --- the nodes ---
+
+    @property
+    def node_count(self) -> int:
+        with self._using() as pointer:
+            return int(lib.redlock_sync_nodes(pointer))
+
+    @property
+    def quorum(self) -> int:
+        with self._using() as pointer:
+            return int(lib.redlock_sync_quorum(pointer))
+
+    def explain(self) -> tuple[Reply, ...]:
+        """The state of the connection to each node."""
+        nodes = ffi.new("redlock_node[]", lib.REDLOCK_NODES_MAX)
+        with self._using() as pointer:
+            count = lib.redlock_sync_explain_sized(
+                pointer, nodes, lib.REDLOCK_NODES_MAX, ffi.sizeof("redlock_node"))
+        return replies_of(nodes, count)
+
+    def record(self) -> str:
+        """The flight recorder: the last 256 events, for example when a lock was lost."""
+        room = 1 << 16
+        with self._using() as pointer:
+            text = ffi.new("char[]", room)
+            needed = lib.redlock_sync_record(pointer, text, room)
+        return text_of(text) if needed else ""
+
+    def inspect(self, key: Key) -> Inspection:
+        """Who holds the key on which node. Changes nothing."""
+        return self._administration().inspect(to_key(key))
+
+    def list(self, prefix: Key = "") -> Iterator[Inspection]:
+        """All locks whose keys begin so, as they are found. Takes the right to SCAN."""
+        return self._administration().list(to_key(prefix))
+
+    def check(self, *, strict: bool = False, fenced: bool = False) -> Report:
+        """Whether these nodes are fit to hold locks, with each finding; writes nothing."""
+        return self._administration().check(strict=strict, fenced=fenced)
+
+    def _administration(self) -> Admin:
+        """A second client, on a loop of its own: redlock/sync.h has no such calls."""
+        with self._using():
+            with self._guard:
+                if not self._admin:
+                    self._admin = Admin(self._nodes, self._options)
+                return self._admin
+
+    # --- the end ---
+
+    def close(self) -> None:
+        """Ends all waits (Cancelled) and the client's thread.
+
+        What is held is lost to its owner, and stays on the nodes until its TTL ends, because
+        the owner may still be at work; with `release_on_close` it is released.
+        """
+        if self._pid != os.getpid():
+            return
+        if in_callback():
+            raise make_error(lib.REDLOCK_WOULD_DEADLOCK)
+        with self._guard:
+            if self._closed:
+                return
+            self._closed = True
+            for stop in self._stops:
+                lib.redlock_stop_all(stop)
+            while self._calls > 0:
+                self._guard.wait()
+        for number in list(self._observed):
+            observer = _observers.find(argument(number))
+            if observer:
+                observer.close()
+        if self._admin:
+            self._admin.close()
+        lib.redlock_sync_free(self._pointer)
+        self._holds.clear()
+        _open_clients.discard(self)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextlib.contextmanager
+    def _using(self) -> Iterator[Any]:
+        """The pointer, which close() does not free meanwhile."""
+        if self._pid != os.getpid():
+            raise make_error(lib.REDLOCK_FORKED)
+        with self._guard:
+            if self._closed:
+                raise make_error(lib.REDLOCK_CLOSED, "the client was closed")
+            self._calls += 1
+        try:
+            yield self._pointer
+        finally:
+            with self._guard:
+                self._calls -= 1
+                self._guard.notify_all()
+
+    # --- acquiring ---
+
+    def _acquire(self, keys: Keys, wait_ms: int, native: Callable[[], Any],
+                 on_lost: OnLost | None) -> Hold:
+        def attempt(wait: int) -> Hold:
+            arguments = Arguments(keys)
+            array = arguments.keys(keys)
+
+            def lock(pointer: Any, options: Any, made: Any) -> int:
+                return int(lib.redlock_lock_many(pointer, array, len(keys), wait, options, made))
+            return self._make_hold(keys, native(), on_lost, lock)
+        options = native()
+        if wait_ms == 0 or options.recursive or not _signals_come_here():
+            return attempt(wait_ms)
+        # The C library goes on waiting after a signal, and Python runs its handlers only in
+        # this thread. So another thread waits, if there is a wait.
+        begun = time.monotonic()
+        try:
+            return attempt(0)
+        except NotAcquired:
+            if wait_ms > 0:
+                wait_ms = max(0, wait_ms - int((time.monotonic() - begun) * 1000))
+            return self._wait_elsewhere(lambda: attempt(wait_ms))
+
+    def _wait_elsewhere(self, attempt: Callable[[], Hold]) -> Hold:
+        found: Found = []
+        stop: Stops = []
+
+        def wait() -> None:
+            _own_stop.stops = stop
+            try:
+                found.append(attempt())
+            except BaseException as why:
+                found.append(why)
+        thread = threading.Thread(target=wait, name="redlock-wait", daemon=True)
+        try:
+            thread.start()
+            thread.join()
+        except BaseException:  # KeyboardInterrupt, or what a signal handler raises
+            while thread.is_alive():
+                with contextlib.suppress(BaseException):
+                    self._end_waits(stop)
+                    thread.join(0.05)
+            if found and isinstance(found[0], Hold):
+                with contextlib.suppress(RedlockError):
+                    found[0].release(confirm=False)
+            raise
+        if isinstance(found[0], Hold):
+            return found[0]
+        raise found[0]
+
+    def _end_waits(self, stops: Stops) -> None:
+        with self._guard:  # under it a stop is removed before it is freed
+            for stop in list(stops):
+                if stop in self._stops:
+                    lib.redlock_stop_all(stop)
+
+    def _make_hold(self, keys: Keys, options: Any, on_lost: OnLost | None,
+                   lock: Callable[[Any, Any, Any], int]) -> Hold:
+        failure = Failure()
+        loss = _Loss(on_lost)
+        number = _losses.add(loss)
+        made = ffi.new("redlock_hold **")
+        options.failure = failure.struct
+        options.on_lost = _on_lost
+        options.lost_arg = argument(number)
+        with self._using() as pointer, self._stop_of(pointer) as stop:
+            options.stop = stop
+            code = lock(pointer, options, made)
+        if code != lib.REDLOCK_OK:
+            _losses.remove(number)
+            error = failure.error()
+            if error.code == "CANCELLED" and self._closed:
+                raise make_error(lib.REDLOCK_CLOSED, "the client was closed")
+            raise error
+        return self._keep(made[0], number, loss, keys)
+
+    def _keep(self, pointer: Any, number: int, loss: _Loss, keys: Keys) -> Hold:
+        address = int(ffi.cast("uintptr_t", pointer))
+        with self._guard:
+            known = self._holds.get(address)
+            if known:  # `recursive`: the same hold once more
+                with known._guard:
+                    known._levels += 1
+                _losses.remove(number)
+                return known
+            hold = Hold(self, pointer, number, loss, keys)
+            self._holds[address] = hold
+        loss.bind(hold)
+        return hold
+
+    def _forget(self, hold: Hold) -> None:
+        with self._guard:
+            self._holds.pop(int(ffi.cast("uintptr_t", hold._pointer)), None)
+
+    @contextlib.contextmanager
+    def _stop_of(self, pointer: Any) -> Iterator[Any]:
+        """Ends the wait of one call: when the client is closed, or on a signal."""
+        made = ffi.new("redlock_stop **")
+        if lib.redlock_stop_new(pointer, made) != lib.REDLOCK_OK:
+            raise of_last_call()
+        stop = made[0]
+        mine: Stops = getattr(_own_stop, "stops", [])
+        with self._guard:
+            self._stops.add(stop)
+            if self._closed:
+                lib.redlock_stop_all(stop)
+        mine.append(stop)
+        try:
+            yield stop
+        finally:
+            mine.remove(stop)
+            with self._guard:
+                self._stops.discard(stop)
+            lib.redlock_stop_free(stop)
+
+
+_own_stop = threading.local()
+
+
+def _signals_come_here() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+# --- fork, and the end of the process ---
+
+def _after_fork() -> None:
+    """In the child: a thread that does not exist there may have held these."""
+    for client in _open_clients:
+        client._guard = threading.Condition()
+        client._calls = 0
+        client._stops = set()
+        for hold in client._holds.values():
+            hold._guard = threading.Lock()
+            hold._loss._guard = threading.Lock()
+    # Inert, and kept: freeing what the parent's threads were using is not safe in Python.
+    _of_the_parent.extend(_open_clients)
+    _open_clients.clear()
+
+
+_of_the_parent: list[Client] = []
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _at_exit() -> None:
+    for client in list(_open_clients):
+        client.close()
+
+
+atexit.register(_at_exit)

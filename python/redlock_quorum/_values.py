@@ -1,0 +1,197 @@
+"""What callers give: durations, keys, nodes, options of a client, and the configuration."""
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import math
+import os
+import re
+from collections.abc import Iterable
+from typing import Any, Union
+
+from ._errors import BadInput
+from ._native import Arguments, ffi, lib
+
+# A number is seconds.
+Duration = Union[int, float, datetime.timedelta]
+Key = Union[str, bytes]
+
+
+def _bad(code: str, text: str) -> BadInput:
+    return BadInput(code, text)
+
+
+def to_ms(value: Duration, name: str, *, up: bool = False) -> int:
+    """Milliseconds, rounded down; `up`: rounded up, so that no wait is too short."""
+    seconds = value.total_seconds() if isinstance(value, datetime.timedelta) else value
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        raise TypeError(f"{name} is a number of seconds or a timedelta, not {value!r}")
+    if not math.isfinite(seconds):
+        raise _bad("BAD_OPTION", f"{name} is {seconds}, and must be finite")
+    if abs(seconds) >= 2 ** 53 / 1000:
+        raise _bad("BAD_OPTION", f"{name} is {seconds} s, which is too long")
+    # 0.07 * 1000 is 70.00000000000001: less than 1 us counts as an error of the float.
+    exact = round(seconds * 1000, 3)
+    return math.ceil(exact) if up else math.floor(exact)
+
+
+def to_wait_ms(value: Duration | None) -> int:
+    """None: without a limit."""
+    if value is None:
+        return int(lib.REDLOCK_FOREVER)
+    wait = to_ms(value, "timeout", up=True)
+    if wait < 0:
+        raise _bad("BAD_OPTION", f"timeout is {value}, and must be at least 0, or None")
+    return wait
+
+
+def to_key(value: Key) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes):
+        return value
+    raise TypeError(f"a key is a str or bytes, not {value!r}")
+
+
+def to_keys(values: Iterable[Key]) -> list[bytes]:
+    if isinstance(values, (str, bytes)):
+        raise TypeError("several keys are a list of str or bytes, not one of them")
+    return [to_key(value) for value in values]
+
+
+# --- options of a client ---
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """redlock_options. None, and 0: the library's default."""
+    username: str | None = None
+    password: str | None = dataclasses.field(default=None, repr=False)
+    password_file: str | None = None
+    prefix: str | None = None
+    label: str | None = None
+    quorum: int = 0
+    node_timeout: Duration = 0
+    connect_timeout: Duration | None = None
+    drift_ppm: int | None = None
+    max_ttl: Duration = 0
+    durable: bool = False
+
+
+class NativeOptions:
+    """A redlock_options, with the memory of its strings."""
+
+    def __init__(self, options: Options) -> None:
+        self.struct = ffi.new("redlock_options *")
+        lib.redlock_options_init_sized(self.struct, ffi.sizeof("redlock_options"))
+        self._kept: list[Any] = []
+        for name in ("username", "password", "password_file", "prefix", "label"):
+            text: str | None = getattr(options, name)
+            if text is not None:
+                if "\0" in text:
+                    raise _bad("BAD_OPTION", f"{name} has a NUL byte")
+                self._kept.append(ffi.new("char[]", text.encode()))
+                setattr(self.struct, name, self._kept[-1])
+        if not 0 <= options.quorum <= lib.REDLOCK_NODES_MAX:
+            raise _bad("BAD_OPTION", f"quorum is {options.quorum}, and must be from 0 to "
+                                     f"{lib.REDLOCK_NODES_MAX}")
+        self.struct.quorum = options.quorum
+        self.struct.node_timeout_ms = to_ms(options.node_timeout, "node_timeout", up=True)
+        if options.connect_timeout is not None:
+            self.struct.connect_timeout_ms = to_ms(options.connect_timeout, "connect_timeout",
+                                                   up=True)
+        if options.drift_ppm is not None:
+            if not 0 <= options.drift_ppm < 2 ** 32:
+                raise _bad("BAD_OPTION", f"drift_ppm is {options.drift_ppm}, out of range")
+            self.struct.drift_ppm = options.drift_ppm
+        self.struct.max_ttl_ms = to_ms(options.max_ttl, "max_ttl")
+        self.struct.durable = options.durable
+
+
+# --- nodes, and the configuration of the command `redlock` ---
+
+_UNITS = {"ms": 0.001, "": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_SETTINGS = {"username": "username", "password-file": "password_file", "prefix": "prefix",
+             "timeout": "node_timeout", "max-ttl": "max_ttl", "drift-ppm": "drift_ppm",
+             "durable": "durable"}
+_OF_THE_COMMAND = {"nodes", "ttl", "wait"}
+
+
+def _read_duration(text: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([a-z]*)", text)
+    if not found or found[2] not in _UNITS:
+        raise ValueError(f"{text!r} is not a duration (250ms, 30s, 5m, 1h, 1d)")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def _read_setting(name: str, text: str) -> Any:
+    if name in ("timeout", "max-ttl"):
+        return _read_duration(text)
+    if name == "drift-ppm":
+        return int(text)
+    if name == "durable":
+        if text not in ("yes", "no"):
+            raise ValueError(f"{text!r} is neither yes nor no")
+        return text == "yes"
+    return text
+
+
+def _read_file(path: str) -> dict[str, str]:
+    """{key: value} of the configuration file of the command; see redlock --help."""
+    found: dict[str, str] = {}
+    with open(path, encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, 1):
+            line = line.strip(" \t\r\n")
+            if not line or line.startswith("#"):
+                continue
+            key, equals, value = (part.strip(" \t") for part in line.partition("="))
+            if not equals or not value:
+                raise _bad("BAD_OPTION", f"{path}:{number}: the line is not key = value")
+            if key not in _SETTINGS and key not in _OF_THE_COMMAND:
+                raise _bad("BAD_OPTION", f'{path}:{number}: unknown key "{key}"')
+            if key in found:
+                raise _bad("BAD_OPTION", f'{path}:{number}: "{key}" is already set')
+            found[key] = value
+    return found
+
+
+def _split(text: str) -> list[str]:
+    return [uri.strip() for uri in text.split(",")]
+
+
+def from_environment() -> tuple[list[str], Options]:
+    """Nodes and options as the command finds them: the environment, then REDLOCK_CONFIG."""
+    path = os.environ.get("REDLOCK_CONFIG")
+    file = _read_file(path) if path else {}
+    made: dict[str, Any] = {}
+    for key, name in _SETTINGS.items():
+        if key in file:
+            try:
+                made[name] = _read_setting(key, file[key])
+            except ValueError as why:
+                raise _bad("BAD_OPTION", f"{path}: {key}: {why}") from None
+    for variable, name in (("REDLOCK_USERNAME", "username"),
+                           ("REDLOCK_PASSWORD_FILE", "password_file"),
+                           ("REDLOCK_PASSWORD", "password")):
+        if os.environ.get(variable):
+            made[name] = os.environ[variable]
+    if "password" in made:
+        made.pop("password_file", None)
+    nodes = os.environ.get("REDLOCK_NODES") or file.get("nodes")
+    if not nodes:
+        raise _bad("BAD_NODES", "no nodes: give a list of URIs, or set REDLOCK_NODES or "
+                                "REDLOCK_CONFIG")
+    return _split(nodes), Options(**made)
+
+
+def settle(nodes: Iterable[str] | str | None,
+           options: Options | None) -> tuple[Arguments, NativeOptions]:
+    """What redlock_client_new() takes. `nodes`: None: those of the environment."""
+    if nodes is None:
+        uris, found = from_environment()
+        options = options or found
+    else:
+        uris = _split(nodes) if isinstance(nodes, str) else list(nodes)
+    for uri in uris:
+        if not isinstance(uri, str) or "\0" in uri:
+            raise _bad("BAD_URI", f"{uri!r} is no URI of a node")
+    return (Arguments([uri.encode() for uri in uris]), NativeOptions(options or Options()))
