@@ -636,26 +636,37 @@ class Client:
 
     def _wait_elsewhere(self, attempt: Callable[[], Hold]) -> Hold:
         found: Found = []
-        stop: Stops = []
+        stops: Stops = []
+        guard, done = threading.Lock(), threading.Event()
+        is_unwanted = False
 
         def wait() -> None:
-            _own_stop.stops = stop
+            _own_stops.list = stops
             try:
-                found.append(attempt())
+                result: Hold | BaseException = attempt()
             except BaseException as why:
-                found.append(why)
+                result = why
+            with guard:
+                if not is_unwanted:
+                    found.append(result)
+                elif isinstance(result, Hold):
+                    with contextlib.suppress(RedlockError):
+                        result.release(confirm=False)
+            done.set()
         thread = threading.Thread(target=wait, name="redlock-wait", daemon=True)
         try:
             thread.start()
-            thread.join()
+            done.wait()  # not join(): after an exception in it, the thread counts as ended
         except BaseException:  # KeyboardInterrupt, or what a signal handler raises
-            while thread.is_alive():
+            with guard:
+                is_unwanted = True
+                if found and isinstance(found[0], Hold):
+                    with contextlib.suppress(RedlockError):
+                        found[0].release(confirm=False)
+            while thread.ident is not None and not done.is_set():
                 with contextlib.suppress(BaseException):
-                    self._end_waits(stop)
-                    thread.join(0.05)
-            if found and isinstance(found[0], Hold):
-                with contextlib.suppress(RedlockError):
-                    found[0].release(confirm=False)
+                    self._end_waits(stops)
+                    done.wait(0.05)
             raise
         if isinstance(found[0], Hold):
             return found[0]
@@ -712,7 +723,7 @@ class Client:
         if lib.redlock_stop_new(pointer, made) != lib.REDLOCK_OK:
             raise of_last_call()
         stop = made[0]
-        mine: Stops = getattr(_own_stop, "stops", [])
+        mine: Stops = getattr(_own_stops, "list", [])
         with self._guard:
             self._stops.add(stop)
             if self._closed:
@@ -727,7 +738,7 @@ class Client:
             lib.redlock_stop_free(stop)
 
 
-_own_stop = threading.local()
+_own_stops = threading.local()
 
 
 def _signals_come_here() -> bool:

@@ -1,0 +1,55 @@
+"""Five private servers, and clients of them. What is held and not released ends with a test."""
+import os
+import pathlib
+import sys
+import tempfile
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.dont_write_bytecode = True
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "test/cli")]
+COMMAND = os.environ["REDLOCK_COMMAND"]
+_arguments, sys.argv = sys.argv, ["lab", COMMAND]
+import lab  # noqa: E402
+sys.argv = _arguments
+import redlock_quorum  # noqa: E402
+
+# A server of a busy machine is not taken for one that hangs.
+PATIENT = redlock_quorum.Options(node_timeout=5)
+
+
+@pytest.fixture(scope="session")
+def servers():
+    with tempfile.TemporaryDirectory(prefix="rl-", dir="/tmp") as lab.folder:
+        try:
+            with lab.Quorum(5) as quorum:
+                yield quorum
+        finally:
+            lab.kill_what_is_left()
+
+
+@pytest.fixture
+def quorum(servers):
+    servers.reset()
+    return servers
+
+
+@pytest.fixture
+def admitted(quorum):
+    """The same as a deployment of fenced locks."""
+    lab.redlock("admit", "--new", "--at-once", *lab.PATIENT, env=lab.on(quorum)).expect(0)
+    return quorum
+
+
+@pytest.fixture
+def client(quorum):
+    with redlock_quorum.Client(quorum.uris, PATIENT) as made:
+        yield made
+
+
+@pytest.fixture
+def other(quorum):
+    with redlock_quorum.Client(quorum.uris, redlock_quorum.Options(
+            node_timeout=5, label="other")) as made:
+        yield made

@@ -1,0 +1,306 @@
+"""AsyncClient: locks for the tasks of asyncio."""
+import asyncio
+import contextlib
+import functools
+import os
+import threading
+import time
+
+import lab
+import pytest
+from conftest import PATIENT
+
+import redlock_quorum as rq
+
+
+def runs(test):
+    """A coroutine as a test: with a client of the servers, on a loop of its own."""
+    @functools.wraps(test)
+    def run(quorum):
+        async def main():
+            async with rq.AsyncClient(quorum.uris, PATIENT) as client:
+                await asyncio.wait_for(test(client, quorum), 4 * lab.STATE_SECONDS)
+        asyncio.run(main())
+    del run.__wrapped__  # whose arguments pytest would take for fixtures
+    return run
+
+
+async def until(condition, what):
+    give_up = time.monotonic() + lab.STATE_SECONDS
+    while True:
+        found = condition()
+        if asyncio.iscoroutine(found):
+            found = await found
+        if found:
+            return
+        assert time.monotonic() < give_up, f"waited in vain for: {what}"
+        await asyncio.sleep(0.005)
+
+
+async def a_waiter(client, key):
+    async def waits():
+        return (await client.inspect(key)).waiting > 0
+    await until(waits, "a waiter")
+
+
+@runs
+async def test_a_lock_is_held_and_released(client, quorum):
+    async with client.lock("k") as hold:
+        assert not hold.lost
+        assert 0 < hold.valid_ms() <= 30000
+        assert set(quorum.values("k")) == {hold.token}
+        await hold.extend(60)
+        assert hold.valid() > 30
+        assert await client.lock("k").try_acquire() is None
+        with pytest.raises(rq.WaitTimeout) as late:
+            await client.lock("k").acquire(0.05)
+        assert late.value.holder == hold.holder
+        assert "held by" in str(late.value)
+    assert hold.lost and hold.valid_ms() == 0
+    assert quorum.keys() == 0
+    with pytest.raises(rq.NotHeld):
+        await hold.release()
+
+
+@runs
+async def test_tasks_take_turns(client, quorum):
+    count = 0
+
+    async def work():
+        nonlocal count
+        for _ in range(5):
+            async with client.lock("k"):
+                before = count
+                await asyncio.sleep(0)
+                count = before + 1
+    await asyncio.gather(*(work() for _ in range(8)))
+    assert count == 40
+
+
+@runs
+async def test_a_thousand_locks_take_no_threads(client, quorum):
+    before = threading.active_count()
+    locks = [client.lock(f"k{number}") for number in range(1000)]
+    holds = await asyncio.gather(*(lock.acquire() for lock in locks))
+    assert threading.active_count() == before
+    assert all(hold.valid() > 0 for hold in holds)
+    await asyncio.gather(*(hold.release() for hold in holds))
+    assert client._engine.leases == {}
+    assert quorum.keys() == 0
+
+
+@runs
+async def test_the_other_kinds(client, quorum):
+    async with client.shared("s"), client.shared("s"):
+        assert await client.lock("s").try_acquire() is None
+    async with client.lock("s") as writer:
+        await writer.downgrade()
+        async with client.shared("s"):
+            pass
+    async with client.lock_many(["a", "b"]):
+        assert await client.lock("b").try_acquire() is None
+    async with client.slots("n", 2) as one, client.slots("n", 2) as two:
+        assert {one.slot, two.slot} == {1, 2}
+    async with client.lock("r", redisson=True):
+        assert quorum[0].call("TYPE", "r") == "hash"
+    token = await (await client.lock("k").acquire()).disown()
+    hold = await client.adopt("k", token, valid=10)
+    assert hold.token == token
+    await hold.release()
+
+
+@runs
+async def test_an_election(client, quorum):
+    lab.redlock("admit", "--new", "--at-once", *lab.PATIENT, env=lab.on(quorum)).expect(0)
+    async with contextlib.aclosing(client.observe("e")) as changes:
+        assert (await anext(changes)).term is None
+        async with client.election("e") as lead:
+            assert (await anext(changes)).term == lead.term > 0
+        assert (await anext(changes)).term is None
+
+
+@runs
+async def test_a_waiting_acquire_is_cancelled(client, quorum):
+    async with client.lock("k"):
+        task = asyncio.create_task(client.lock("k").acquire())
+        await a_waiter(client, "k")
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await until(lambda: len(client._engine.leases) == 1, "one lease")
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(client.lock("k").acquire(), 0.05)
+    await (await client.lock("k").acquire(60)).release()
+
+
+@runs
+async def test_an_acquire_is_cancelled_at_any_time(client, quorum):
+    for turn in range(60):
+        task = asyncio.create_task(client.lock("k").acquire())
+        for _ in range(turn % 6):
+            await asyncio.sleep(0.0005 * (turn % 7))
+        task.cancel()
+        try:
+            hold = await task
+        except asyncio.CancelledError:
+            continue
+        await hold.release()
+    await (await client.lock("k").acquire(60)).release()
+    await until(lambda: not client._engine.leases, "no lease")
+    await until(lambda: quorum.keys() == 0, "no key")
+
+
+@runs
+async def test_a_release_is_cancelled(client, quorum):
+    for turn in range(20):
+        hold = await client.lock("k").acquire(60)
+        task = asyncio.create_task(hold.release())
+        if turn % 2:
+            await asyncio.sleep(0)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        if not hold.lost:  # it was cancelled before it began
+            await hold.release()
+    await until(lambda: not client._engine.leases, "no lease")
+    await until(lambda: quorum.keys() == 0, "no key")
+
+
+@runs
+async def test_a_body_is_cancelled(client, quorum):
+    entered = asyncio.Event()
+
+    async def work():
+        async with client.lock("k"):
+            entered.set()
+            await asyncio.Event().wait()
+    task = asyncio.create_task(work())
+    await entered.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert quorum.keys() == 0
+
+
+@runs
+async def test_nodes_that_die(client, quorum):
+    seen = []
+    hold = await client.lock("k", ttl=1.5,
+                             on_lost=lambda hold, why: seen.append((hold, why))).acquire()
+    quorum.kill(0, 1)
+    await hold.extend()
+    quorum.kill(2)
+    await asyncio.wait_for(hold.wait_lost(), lab.STATE_SECONDS)
+    assert hold.why_lost.code == "EXPIRED"
+    assert seen == [(hold, hold.why_lost)]
+    assert hold.valid_ms() == 0
+    with pytest.raises(rq.Lost):
+        await hold.release()
+    with pytest.raises(rq.NoQuorum) as refused:
+        await client.lock("k").acquire(0)
+    assert len(refused.value.nodes) == 5
+
+
+@runs
+async def test_a_loss_in_a_with(client, quorum):
+    once = rq.LockOptions(watchdog=False)
+    with pytest.raises(rq.Lost):
+        async with client.lock("k", ttl=0.5, options=once) as hold:
+            await hold.wait_lost()
+    with pytest.raises(ZeroDivisionError) as shown:
+        async with client.lock("k", ttl=0.5, options=once) as hold:
+            await hold.wait_lost()
+            raise ZeroDivisionError
+    assert "EXPIRED" in shown.value.__notes__[0]
+
+
+@runs
+async def test_a_lock_is_extended_while_the_loop_is_busy(client, quorum):
+    hold = await client.lock("k", ttl=1).acquire()
+    time.sleep(2.5)  # blocks the loop
+    assert not hold.lost and hold.valid_ms() > 0
+    await hold.release()
+
+
+@runs
+async def test_a_loop_that_is_blocked_sees_the_deadline(client, quorum):
+    hold = await client.lock("k", ttl=0.5, options=rq.LockOptions(watchdog=False)).acquire()
+    time.sleep(0.7)
+    assert hold.valid_ms() == 0
+    with pytest.raises(rq.Lost):
+        await hold.release()
+
+
+@runs
+async def test_bad_input(client, quorum):
+    for lock, code in ((client.lock(""), "BAD_KEY"), (client.lock("k", ttl=0), "BAD_TTL"),
+                       (client.lock_many(["a", "a"]), "BAD_KEY")):
+        with pytest.raises(rq.BadInput) as refused:
+            await lock.acquire()
+        assert refused.value.code == code
+
+
+@runs
+async def test_inspect_list_check(client, quorum):
+    async with client.lock("job:1") as hold:
+        assert (await client.inspect("job:1")).holder == hold.holder
+        assert [each.key async for each in client.list("job:")] == [b"job:1"]
+    assert await client.check()
+    assert len(await client.explain()) == client.node_count == 5
+
+
+def test_close_ends_everything(quorum):
+    async def main():
+        client = rq.AsyncClient(quorum.uris, PATIENT)
+        hold = await client.lock("k").acquire()
+        waiter = asyncio.create_task(client.lock("k").acquire())
+        await a_waiter(client, "k")
+        await client.aclose()
+        with pytest.raises((rq.Cancelled, rq.Closed)):
+            await waiter
+        await asyncio.wait_for(hold.wait_lost(), lab.STATE_SECONDS)
+        with pytest.raises(rq.Closed):
+            await client.lock("k").acquire()
+        await client.aclose()
+    asyncio.run(main())
+    assert None not in quorum.values("k")  # until its TTL ends
+
+
+def test_several_loops_and_a_loop_that_has_ended(quorum):
+    client = rq.AsyncClient(quorum.uris, PATIENT)
+    holds = []
+
+    async def acquire():
+        holds.append(await client.lock(f"k{len(holds)}", ttl=1,
+                                       on_lost=lambda *_: None).acquire())
+    for _ in range(2):
+        asyncio.run(acquire())
+    assert not any(hold.lost for hold in holds)
+    quorum.kill(0, 1, 2)
+    lab.wait_for(lambda: all(hold.lost for hold in holds), "two losses")
+    client.close()
+
+
+def test_fork(quorum):
+    from test_threads import child
+    client = rq.AsyncClient(quorum.uris, PATIENT)
+    hold = asyncio.run(_acquire(client))
+
+    def check():
+        async def fails():
+            assert hold.lost and hold.valid_ms() == 0
+            with pytest.raises(rq.Forked):
+                await client.lock("l").acquire()
+            with pytest.raises(rq.Forked):
+                await hold.extend()
+            client.close()
+            async with rq.AsyncClient(quorum.uris, PATIENT) as mine:
+                assert await mine.lock("k").try_acquire() is None
+        asyncio.run(fails())
+    assert child(check) == 0
+    assert not hold.lost and hold.valid_ms() > 0
+    client.close()
+
+
+async def _acquire(client):
+    return await client.lock("k").acquire()

@@ -1,0 +1,92 @@
+"""The types, the examples, the pages, and the wheel and the sdist."""
+import importlib.util
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import redlock_quorum
+
+PYTHON = pathlib.Path(__file__).resolve().parents[1]
+MYPY = shutil.which("mypy")
+BACKEND = importlib.util.find_spec("mesonpy")
+
+
+def run(*words, **more):
+    done = subprocess.run([*map(str, words)], text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, **more)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+@pytest.mark.skipif(not MYPY, reason="mypy is not installed")
+def test_types(tmp_path):
+    run(MYPY, "--strict", "--python-version", "3.11", "--cache-dir", tmp_path, "redlock_quorum",
+        *sorted(PYTHON.glob("examples/*.py")), cwd=PYTHON)
+
+
+@pytest.mark.parametrize("name, shown", [
+    ("threads.py", "This runs while no other client holds the lock.\n" * 4),
+    ("tasks.py", "1000 locks are held.\n"),
+])
+def test_examples(quorum, name, shown):
+    assert run(sys.executable, f"examples/{name}", *quorum.uris, cwd=PYTHON,
+               env={**os.environ, "PYTHONPATH": str(PYTHON)}) == shown
+
+
+def test_the_readme(quorum):
+    """Each block of Python in README.md runs, with the nodes of REDLOCK_NODES."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", (PYTHON / "README.md").read_text(),
+                        re.M | re.S)
+    assert blocks
+    for block in blocks:
+        exec(compile(block.replace('["redis://a", "redis://b", "redis://c"]',
+                                   repr(quorum.uris)), "README.md", "exec"), {})
+
+
+def test_the_build_names_each_file():
+    named = set(re.findall(r"redlock_quorum/[\w.]+", (PYTHON / "meson.build").read_text()))
+    assert named == {f"redlock_quorum/{path.name}"
+                     for path in (PYTHON / "redlock_quorum").iterdir() if path.is_file()}
+
+
+# Builds by the backend alone: no network, no isolation.
+BUILD = "import mesonpy, sys; print(mesonpy.build_{}(sys.argv[1]))"
+USE = """
+import sys, redlock_quorum
+assert redlock_quorum.__file__.startswith(sys.prefix), redlock_quorum.__file__
+with redlock_quorum.Client(sys.argv[1:], redlock_quorum.Options(node_timeout=5)) as client:
+    with client.lock("wheel") as hold:
+        print(hold.valid() > 0)
+"""
+
+
+@pytest.mark.skipif(not BACKEND, reason="mesonpy is not installed")
+def test_wheel_and_sdist(quorum, tmp_path):
+    tree, out = tmp_path / "tree", tmp_path / "out"
+    out.mkdir()
+    shutil.copytree(PYTHON, tree, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    if shutil.which("git"):  # of which meson makes the sdist
+        for words in (["init", "-q"], ["add", "-A"],
+                      ["-c", "user.name=test", "-c", "user.email=test", "commit", "-qm", "all"]):
+            run("git", *words, cwd=tree)
+        run(sys.executable, "-c", BUILD.format("sdist"), out, cwd=tree)
+        [archive] = out.glob("*.tar.gz")
+        tree = tmp_path / "unpacked"
+        shutil.unpack_archive(archive, tree)
+        [tree] = tree.iterdir()
+    run(sys.executable, "-c", BUILD.format("wheel"), out, cwd=tree)
+    [wheel] = out.glob("*.whl")
+    assert wheel.name == f"redlock_quorum-{redlock_quorum.__version__}-py3-none-any.whl"
+    run(sys.executable, "-m", "venv", "--without-pip", "--system-site-packages", tmp_path / "venv")
+    python = tmp_path / "venv/bin/python"
+    [packages] = tmp_path.glob("venv/lib/*/site-packages")
+    if importlib.util.find_spec("pip"):
+        run(python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", wheel)
+    else:
+        shutil.unpack_archive(wheel, packages, "zip")  # what pip does with such a wheel
+    assert run(python, "-c", USE, *quorum.uris, cwd=tmp_path) == "True\n"

@@ -1,0 +1,371 @@
+"""Client: locks for threads."""
+import datetime
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import lab
+import pytest
+
+import redlock_quorum as rq
+
+
+def in_thread(function):
+    found = []
+
+    def run():
+        try:
+            found.append(function())
+        except BaseException as why:
+            found.append(why)
+    thread = threading.Thread(target=run)
+    thread.start()
+
+    def result():
+        thread.join(lab.STATE_SECONDS)
+        assert found, "the thread does not end"
+        if isinstance(found[0], BaseException):
+            raise found[0]
+        return found[0]
+    return result
+
+
+def test_a_lock_is_held_and_released(client, quorum):
+    with client.lock("k", ttl=datetime.timedelta(seconds=30)) as hold:
+        assert not hold.lost
+        assert 0 < hold.valid_ms() <= 30000
+        assert set(quorum.values("k")) == {hold.token}
+        assert hold.holder.endswith(f":{os.getpid()}")
+        assert hold.fence is None
+        assert {reply.verdict for reply in hold.explain()} <= {"granted", "waiting"}
+        hold.extend(60)
+        assert hold.valid() > 30
+        hold.check()
+    assert quorum.keys() == 0
+    assert hold.lost and hold.valid_ms() == 0
+    with pytest.raises(rq.Lost):
+        hold.check()
+    with pytest.raises(rq.NotHeld):
+        hold.release()
+
+
+def test_another_owner(client, other):
+    with other.lock("k") as hold:
+        assert client.lock("k").try_acquire() is None
+        with pytest.raises(rq.Busy) as refused:
+            client.lock("k").acquire(timeout=0)
+        with pytest.raises(rq.WaitTimeout) as late:
+            client.lock("k").acquire(timeout=0.05)
+        assert refused.value.code == "TAKEN"
+        for error in (refused.value, late.value):
+            assert error.holder == "other"
+            assert 0 < error.remaining <= 30
+            assert sum(node.holder == "other" for node in error.nodes) >= 3
+            assert "held by other" in str(error)
+        waiter = in_thread(lambda: client.lock("k").acquire(60))
+        lab.wait_for(lambda: other.inspect("k").waiting, "a waiter")
+        hold.release()
+    waiter().release()
+
+
+def test_a_hold_that_is_forgotten_stays_locked(client, other):
+    import gc
+    client.lock("k").acquire()
+    gc.collect()
+    assert other.lock("k").try_acquire() is None
+
+
+def test_threads_take_turns(client):
+    count = 0
+
+    def work():
+        nonlocal count
+        for _ in range(10):
+            with lock:
+                before = count
+                threading.Event().wait(0.0005)
+                count = before + 1
+    lock = client.lock("k")
+    results = [in_thread(work) for _ in range(4)]
+    for result in results:
+        result()
+    assert count == 40
+
+
+def test_release_by_the_lock(client):
+    lock = client.lock("k")
+    lock.acquire()
+    lock.release()
+    with pytest.raises(rq.NotHeld):
+        lock.release()
+
+
+def test_recursive(client, other):
+    with client.lock("k", recursive=True) as outer:
+        with client.lock("k", recursive=True) as inner:
+            assert inner is outer
+        assert not outer.lost
+        assert other.lock("k").try_acquire() is None
+    other.lock("k").acquire(5).release()
+
+
+def test_shared_and_many_and_slots_and_redisson(client, other, quorum):
+    with client.shared("s"), other.shared("s"):
+        assert client.lock("s").try_acquire() is None
+    with client.lock("s") as writer:
+        writer.downgrade()
+        other.shared("s").acquire(5).release()
+    with client.lock_many(["a", b"b"]):
+        assert other.lock("b").try_acquire() is None
+    with client.slots("n", 2) as one, client.slots("n", 2) as two:
+        assert {one.slot, two.slot} == {1, 2}
+        assert other.slots("n", 2).try_acquire() is None
+    with client.lock("r", redisson=True):
+        assert quorum[0].call("TYPE", "r") == "hash"
+        assert other.lock("r").try_acquire() is None
+
+
+def test_fences_rise(admitted, client, other):
+    with client.lock("k", fenced=True) as hold:
+        first = hold.fence
+    with other.lock("k", fenced=True) as hold:
+        assert hold.fence > first > 0
+
+
+def test_an_election(admitted, client, other):
+    with client.observe("e") as observer:
+        assert observer.next(60).term is None
+        with other.election("e") as lead:
+            seen = observer.next(60)
+            assert (seen.id, seen.term) == ("other", lead.term)
+        assert observer.next(60).term is None
+
+
+def test_adopt_and_disown(client, other):
+    token = client.lock("k").acquire().disown()
+    hold = other.adopt("k", token, valid=10)
+    assert hold.token == token
+    hold.release()
+    with pytest.raises(rq.Lost):
+        other.adopt("k", token)
+
+
+@pytest.mark.parametrize("make, code", [
+    (lambda client: client.lock("").acquire(), "BAD_KEY"),
+    (lambda client: client.lock("k" * 600).acquire(), "BAD_KEY"),
+    (lambda client: client.lock("k", ttl=0).acquire(), "BAD_TTL"),
+    (lambda client: client.lock("k", ttl=-5).acquire(), "BAD_TTL"),
+    (lambda client: client.lock("k", ttl=10 ** 6).acquire(), "BAD_TTL"),
+    (lambda client: client.lock("k").acquire(-1), "BAD_OPTION"),
+    (lambda client: client.lock("k", ttl=float("nan")).acquire(), "BAD_OPTION"),
+    (lambda client: client.lock_many(["a", "a"]).acquire(), "BAD_KEY"),
+    (lambda client: client.lock_many([]).acquire(), "BAD_KEY"),
+    (lambda client: client.slots("k", 0), "BAD_OPTION"),
+    (lambda client: rq.Client([]), "BAD_NODES"),
+    (lambda client: rq.Client(["nonsense"]), "BAD_URI"),
+    (lambda client: rq.Client(["redis://a", "redis://a"]), "DUPLICATE_NODE"),
+    (lambda client: rq.AsyncClient(["nonsense"]), "BAD_URI"),
+])
+def test_bad_input(client, make, code):
+    with pytest.raises(rq.BadInput) as refused:
+        make(client)
+    assert refused.value.code == code
+    assert isinstance(refused.value, ValueError)
+
+
+def test_types(client):
+    for wrong in (lambda: client.lock(5), lambda: client.lock("k", ttl="30"),
+                  lambda: client.lock_many("ab")):
+        with pytest.raises(TypeError):
+            wrong()
+
+
+def test_nodes_that_die(client, quorum):
+    told = threading.Event()
+    seen = []
+
+    def on_lost(hold, why):
+        seen.append((hold, why))
+        told.set()
+    hold = client.lock("k", ttl=1.5, on_lost=on_lost).acquire()
+    quorum.kill(0, 1)
+    hold.extend()
+    assert not hold.lost
+    quorum.kill(2)
+    with pytest.raises(rq.NoQuorum) as refused:
+        hold.extend()
+    assert len(refused.value.nodes) in (0, 5)
+    assert hold.wait_lost(lab.STATE_SECONDS)
+    assert told.wait(lab.STATE_SECONDS)
+    assert seen == [(hold, hold.why_lost)]
+    assert hold.why_lost.code == "EXPIRED"
+    with pytest.raises(rq.Lost):
+        hold.release()
+    with pytest.raises(rq.NoQuorum) as refused:
+        client.lock("k").acquire(0)
+    assert len(refused.value.nodes) == 5
+    assert "sock: " in str(refused.value)
+
+
+def test_a_loss_in_a_with(client, quorum):
+    with pytest.raises(rq.Lost):
+        with client.lock("k", ttl=0.5, options=rq.LockOptions(watchdog=False)) as hold:
+            assert hold.wait_lost(lab.STATE_SECONDS)
+    with pytest.raises(ZeroDivisionError) as shown:
+        with client.lock("k", ttl=0.5, options=rq.LockOptions(watchdog=False)) as hold:
+            assert hold.wait_lost(lab.STATE_SECONDS)
+            raise ZeroDivisionError
+    assert "EXPIRED" in shown.value.__notes__[0]
+    assert isinstance(hold.release_error, rq.Lost)
+
+
+def test_a_release_that_is_not_confirmed(client, quorum, caplog):
+    hold = client.lock("k").acquire()
+    quorum.kill(0, 1, 2)
+    with pytest.raises(rq.Unconfirmed):
+        hold.release()
+    assert hold.lost
+
+
+def test_an_exception_in_on_lost_is_logged(client, caplog):
+    hold = client.lock("k", ttl=0.5, on_lost=lambda *_: 1 / 0,
+                       options=rq.LockOptions(watchdog=False)).acquire()
+    assert hold.wait_lost(lab.STATE_SECONDS)
+    lab.wait_for(lambda: "ZeroDivisionError" in caplog.text, "a line of the log")
+
+
+def test_calls_that_wait_are_refused_in_a_callback(client):
+    found = []
+
+    def on_lost(_hold, _why):
+        for call in (client.lock("l").acquire, client.close):
+            with pytest.raises(rq.WouldDeadlock):
+                call()
+            found.append(1)
+    client.lock("k", ttl=0.5, on_lost=on_lost,
+                options=rq.LockOptions(watchdog=False)).acquire()
+    lab.wait_for(lambda: len(found) == 2, "two calls that are refused")
+
+
+def test_close_ends_waits(quorum, client, other):
+    closing = rq.Client(quorum.uris, rq.Options(node_timeout=5))
+    with other.lock("k"):
+        waiter = in_thread(closing.lock("k").acquire)
+        lab.wait_for(lambda: other.inspect("k").waiting, "a waiter")
+        held = closing.lock("h").acquire()
+        closing.close()
+        with pytest.raises(rq.Closed):
+            waiter()
+    assert held.lost
+    with pytest.raises(rq.Closed):
+        closing.lock("k").acquire()
+    assert client.lock("h").try_acquire() is None  # until its TTL ends
+
+
+def test_a_signal_ends_a_wait(client, other):
+    class Stopped(Exception):
+        pass
+
+    def stop(*_):
+        raise Stopped
+    before = signal.signal(signal.SIGUSR1, stop)
+    try:
+        with other.lock("k"):
+            def interrupt():
+                lab.wait_for(lambda: other.inspect("k").waiting, "a waiter")
+                os.kill(os.getpid(), signal.SIGUSR1)
+            result = in_thread(interrupt)
+            with pytest.raises(Stopped):
+                client.lock("k").acquire()
+            result()
+        other.lock("k").acquire(60).release()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_inspect_list_check(client, other):
+    with other.lock("job:1") as hold, client.lock("x"):
+        found = client.inspect("job:1")
+        assert (found.holder, found.held) == ("other", 5)
+        assert [each.key for each in client.list("job:")] == [b"job:1"]
+        assert hold.holder == "other"
+    assert client.check()
+    assert {finding.code for node in client.check().nodes for finding in node.findings} >= {
+        "forgets"}
+    assert len(client.explain()) == client.node_count == 5
+    assert client.quorum == 3
+    assert "acquire" in client.record()
+
+
+def test_the_configuration_of_the_command(quorum, monkeypatch, tmp_path):
+    path = tmp_path / "config"
+    path.write_text(f"# ours\nnodes = {','.join(quorum.uris)}\nprefix = p:\ntimeout = 5s\n")
+    monkeypatch.delenv("REDLOCK_NODES", raising=False)
+    monkeypatch.setenv("REDLOCK_CONFIG", str(path))
+    with rq.Client() as found, found.lock("k"):
+        assert quorum[0].call("EXISTS", "p:k") == 1
+    path.write_text("nonsense = 1\n")
+    with pytest.raises(rq.BadInput):
+        rq.Client()
+
+
+# --- fork, and the end of a process ---
+
+def child(function):
+    """Its exit code, after a fork."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            function()
+            os._exit(0)
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_fork(client, quorum):
+    hold = client.lock("k").acquire()
+    waiting = in_thread(lambda: client.lock("k").acquire(60))
+
+    def check():
+        assert hold.lost and hold.valid_ms() == 0
+        for call in (hold.release, hold.extend, client.lock("k").acquire,
+                     lambda: client.observe("k")):
+            with pytest.raises(rq.Forked):
+                call()
+        client.close()
+        with rq.Client(quorum.uris, rq.Options(node_timeout=5)) as mine:
+            assert mine.lock("k").try_acquire() is None
+            mine.lock("l").acquire().release()
+    assert child(check) == 0
+    assert not hold.lost
+    hold.release()
+    waiting().release()
+
+
+PROGRAM = """
+import sys, threading, redlock_quorum as rq
+client = rq.Client(sys.argv[1:], rq.Options(node_timeout=5))
+client.lock("released").acquire().release(confirm=False)
+kept = client.lock("kept").acquire()
+def wait():
+    try:
+        client.lock("kept").acquire()
+    except rq.Closed:
+        pass
+threading.Thread(target=wait, daemon=True).start()
+engine = rq.AsyncClient(sys.argv[1:])
+"""
+
+
+def test_the_end_of_the_interpreter(quorum):
+    done = subprocess.run([sys.executable, "-c", PROGRAM, *quorum.uris], text=True,
+                          cwd=os.path.dirname(os.path.dirname(__file__)),
+                          stderr=subprocess.PIPE, timeout=lab.STATE_SECONDS)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert set(quorum.values("released")) == {None}
+    assert None not in quorum.values("kept")
