@@ -20,7 +20,7 @@ import race  # noqa: E402
 from race import lab  # noqa: E402
 
 BEAT_S = 0.005
-GOALS = {"heartbeat_p99": (None, 2), "threads_for_locks": (None, 0), "lost": (None, 0)}
+GOALS = {"heartbeat_p99": (None, 2)}
 
 
 async def lap(seconds):
@@ -42,8 +42,8 @@ async def holding(client, options, numbers):
     numbers["acquire_s"].append(time.monotonic() - begun)
     # From now on each lock is extended within the lap.
     seen = await lap(options.seconds)
-    numbers["threads"].append(threading.active_count() - threads)
-    numbers["lost"].append(sum(hold.lost or hold.valid_ms() == 0 for hold in holds))
+    lost = sum(hold.lost or hold.valid_ms() == 0 for hold in holds)
+    lab.equal((lost, threading.active_count() - threads), (0, 0), "lost locks, threads of locks")
     begun = time.monotonic()
     await asyncio.gather(*(hold.release() for hold in holds))
     numbers["release_s"].append(time.monotonic() - begun)
@@ -51,7 +51,7 @@ async def holding(client, options, numbers):
 
 
 async def rounds(module, quorum, options):
-    numbers = {"acquire_s": [], "release_s": [], "threads": [], "lost": []}
+    numbers = {"acquire_s": [], "release_s": []}
     found = []
     async with module.AsyncClient(quorum.uris, module.Options(node_timeout=1)) as client:
         await lap(race.WARM_UP_S)
@@ -75,18 +75,16 @@ def run(options):
     with lab.Quorum(5) as quorum:
         found, numbers = asyncio.run(rounds(redlock_quorum, quorum, options))
 
-    def median(values):
-        return race.statistics.median(values)
+    median = statistics.median
     ratios = [pair[True]["p99_us"] / pair[False]["p99_us"] for pair in found]
     figures = {
         "heartbeat_p99": median(ratios), "heartbeat_p99_least": min(ratios),
         "heartbeat_p99_most": max(ratios),
-        "threads_for_locks": max(numbers["threads"]), "lost": sum(numbers["lost"]),
         "acquire_all_s": median(numbers["acquire_s"]),
         "release_all_s": median(numbers["release_s"])}
     for held, name in ((False, "alone"), (True, "holding")):
         for figure in found[0][held]:
-            figures[f"{name}_{figure}"] = statistics.median(pair[held][figure] for pair in found)
+            figures[f"{name}_{figure}"] = median(pair[held][figure] for pair in found)
     for name, value in figures.items():
         print(f"{name:24}{value:.3f}")
     race.write_json(options.json, figures)
