@@ -95,7 +95,7 @@ def _report(it: Any) -> Report:
 
 
 # What is told of one request: values, then None or an error.
-Tell = Callable[["Inspection | Report | RedlockError | None"], None]
+Tell = Callable[["Inspection | Report | RedlockError | None"], object]
 
 
 @dataclasses.dataclass

@@ -18,6 +18,7 @@ from ._registry import Registry, argument, callback, log
 from ._threads import Leader, LockOptions, _ttl_ms, _unsigned, leader_of
 from ._values import Duration, Key, Options, to_key, to_keys, to_ms, to_wait_ms
 
+Held = list[tuple["asyncio.Task[Any] | None", "AsyncHold"]]
 OnLostAsync = Callable[["AsyncHold", Lost], object]
 
 
@@ -30,8 +31,9 @@ class _Result:
         # Its exception is of use only to who waits: a cancelled task does not.
         self.future.add_done_callback(lambda it: it.cancelled() or it.exception())
 
-    def set(self, error: RedlockError | None) -> None:
-        _call_in(self._loop, self._set, error)
+    def set(self, error: RedlockError | None) -> bool:
+        """False: the loop is closed, and nobody waits any more."""
+        return _call_in(self._loop, self._set, error)
 
     def _set(self, error: RedlockError | None) -> None:
         if self.future.done():
@@ -43,9 +45,12 @@ class _Result:
 
 
 def _call_in(loop: asyncio.AbstractEventLoop, function: Callable[..., object],
-             *arguments: object) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop is closed
+             *arguments: object) -> bool:
+    try:
         loop.call_soon_threadsafe(function, *arguments)
+    except RuntimeError:  # the loop is closed
+        return False
+    return True
 
 
 class _AsyncLease(Lease):
@@ -132,17 +137,17 @@ class _AsyncLease(Lease):
         self.over = True
         self.free()
 
-    def _finish(self, error: RedlockError | None) -> None:
+    def _finish(self, error: RedlockError | None) -> bool:
         result, self.result = self.result, None
-        if result:
-            result.set(error)
+        return not result or result.set(error)
 
     # --- callbacks ---
 
     def on_acquired(self, result: Any) -> None:
         if result.code == lib.REDLOCK_OK:
             self.note_acquired()
-            self._finish(None)
+            if not self._finish(None):
+                self.abandon()
         else:
             error = self.failed(result, acquiring=True)
             self.free()
@@ -200,6 +205,7 @@ class AsyncHold:
         self._released = False
         self._lost = asyncio.Event()
         self._lock: AsyncLock | None = None  # None: it was adopted
+        self._is_told = False
         self.keys = tuple(keys)
         # Why the release at the end of a `with` was not confirmed, or that it was lost before.
         self.release_error: RedlockError | None = None
@@ -301,7 +307,8 @@ class AsyncHold:
         try:
             await self._run(self._lease.begin_release)
         except RedlockError as error:
-            raise why or error from None
+            raise (why or self._lease.why or error) from None
+        why = why or self._lease.why  # it may have been lost just before the release
         if why:
             raise why
 
@@ -320,8 +327,9 @@ class AsyncHold:
             self._lock._note_release(self)
 
     def _set_lost(self, why: Lost) -> None:
-        if self._released:
+        if self._released or self._is_told:
             return
+        self._is_told = True
         self._lost.set()
         if self._on_lost:
             self._on_lost(self, why)
@@ -331,6 +339,8 @@ class AsyncHold:
 
     async def _leave(self, error: BaseException | None) -> None:
         """The end of a `with`. It never hides the exception of the body."""
+        if self._released:
+            return  # in the body
         try:
             await self.release()
         except (Lost, Unconfirmed, Closed) as why:
@@ -341,10 +351,11 @@ class AsyncHold:
                 log.warning("%s", why)  # nobody else had the lock meanwhile
             else:
                 raise
-        except RedlockError as why:  # released in the body
+        except RedlockError as why:
             self.release_error = why
-            if error is None and why.code != "NOT_HELD":
+            if error is None:
                 raise
+            error.add_note(f"redlock: the lock at the end: {why}")
 
 
 class AsyncLock:
@@ -358,7 +369,9 @@ class AsyncLock:
         self._options = options
         self._on_lost = on_lost
         self._flags = flags
-        self._held: list[tuple[asyncio.Task[Any] | None, AsyncHold]] = []
+        # By their tasks: not released yet, and by an `async with` that has not ended.
+        self._held: Held = []
+        self._entered: Held = []
 
     async def acquire(self, timeout: Duration | None = None) -> AsyncHold:
         """Waits for the lock, at most so long; None: without a limit; 0: one attempt.
@@ -393,7 +406,7 @@ class AsyncLock:
 
     async def release(self) -> None:
         """Releases what this task acquired last by this object."""
-        hold = self._mine()
+        hold = self._last(self._held)
         if not hold:
             raise make_error(lib.REDLOCK_NOT_HELD,
                              "this task acquired no lock by this object that it has not "
@@ -401,18 +414,22 @@ class AsyncLock:
         await hold.release()
 
     async def __aenter__(self) -> AsyncHold:
-        return await self.acquire()
+        hold = await self.acquire()
+        self._entered.append((asyncio.current_task(), hold))
+        return hold
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
                         trace: TracebackType | None) -> None:
-        hold = self._mine()
+        hold = self._last(self._entered)
         if hold:
+            self._entered = [entry for entry in self._entered if entry[1] is not hold]
             await hold._leave(error)
 
-    def _mine(self) -> AsyncHold | None:
-        """What this task acquired last and has not released."""
+    @staticmethod
+    def _last(held: Held) -> AsyncHold | None:
+        """The last one of this task."""
         task = asyncio.current_task()
-        return next((hold for owner, hold in reversed(self._held) if owner is task), None)
+        return next((hold for owner, hold in reversed(held) if owner is task), None)
 
     def _note_release(self, hold: AsyncHold) -> None:
         self._held = [entry for entry in self._held if entry[1] is not hold]
@@ -440,7 +457,7 @@ class AsyncElection(AsyncLock):
     resign = AsyncLock.release
 
 
-_leaders: Registry[Callable[[Leader], None]] = Registry()
+_leaders: Registry[Callable[[Leader], object]] = Registry()
 
 
 def _report_leader(_observer: Any, leader: Any, arg: Any) -> None:
@@ -618,7 +635,7 @@ class AsyncClient:
         raise make_error(lib.REDLOCK_CLOSED)
 
     @staticmethod
-    async def _told(start: Callable[[Callable[[Any], None]], None]) -> AsyncIterator[
+    async def _told(start: Callable[[Callable[[Any], object]], None]) -> AsyncIterator[
             Inspection | Report]:
         loop = asyncio.get_running_loop()
         told: asyncio.Queue[Any] = asyncio.Queue()

@@ -38,6 +38,7 @@ class LockOptions:
 
 Keys = list[bytes]
 Stops = list[Any]
+Uses = list["_Use"]
 Found = list["Hold | BaseException"]
 OnLost = Callable[["Hold", Lost], object]
 
@@ -103,7 +104,7 @@ class Hold:
         self._client = client
         self._loss = loss
         self._levels = 1
-        self._locks: list[Lock] = []  # of each level, unless it was adopted
+        self._uses: list[_Use] = []  # of each level, unless it was adopted
         self._guard = threading.Lock()
         self.keys = tuple(keys)
         # Why the release at the end of a `with` was not confirmed, or that it was lost before.
@@ -206,8 +207,8 @@ class Hold:
             with self._guard:
                 self._levels -= 1
                 inner = self._levels > 0
-            if self._locks:
-                self._locks.pop()._note_release(self)
+            if self._uses:
+                self._uses.pop().end()
             if inner:
                 lib.redlock_hold_free(self._pointer)  # one use of it
             else:
@@ -227,15 +228,32 @@ class Hold:
                 log.warning("%s", why)  # nobody else had the lock meanwhile
             else:
                 raise
-        except RedlockError as why:  # released in the body, or by another thread
+        except RedlockError as why:
             self.release_error = why
-            if error is None and why.code != "NOT_HELD":
+            if error is None:
                 raise
+            error.add_note(f"redlock: the lock at the end: {why}")
 
 
 def _ttl_ms(ttl: Duration) -> int:
     """0 would mean the default in C: here it is refused as every TTL that is too short."""
     return to_ms(ttl, "ttl") or -1
+
+
+class _Use:
+    """One acquire by a Lock, until it is released."""
+
+    def __init__(self, lock: Lock, hold: Hold) -> None:
+        self.lock = lock
+        self.thread = threading.get_ident()
+        self.hold = hold
+        self.is_over = False
+        lock._uses.append(self)
+        hold._uses.append(self)
+
+    def end(self) -> None:
+        self.is_over = True
+        self.lock._uses.remove(self)
 
 
 class Lock:
@@ -253,18 +271,15 @@ class Lock:
         self._options = options
         self._on_lost = on_lost
         self._flags = flags
-        self._held: list[tuple[int, Hold]] = []  # with the thread that acquired
+        self._uses: list[_Use] = []     # not released yet
+        self._entered: list[_Use] = []  # by a `with` that has not ended
 
     def acquire(self, timeout: Duration | None = None) -> Hold:
         """Waits for the lock, at most so long; None: without a limit; 0: one attempt.
 
         Raises Busy, NoQuorum ... Without a limit it waits also for nodes that are down.
         """
-        wait_ms = to_wait_ms(timeout)
-        hold = self._client._acquire(self._keys, wait_ms, self._native, self._on_lost)
-        self._held.append((threading.get_ident(), hold))
-        hold._locks.append(self)
-        return hold
+        return self._use(timeout).hold
 
     def try_acquire(self) -> Hold | None:
         """One attempt; None: another owner has the lock."""
@@ -275,33 +290,35 @@ class Lock:
 
     def release(self, *, confirm: bool = True) -> None:
         """Releases what this thread acquired last by this object; see Hold.release()."""
-        hold = self._mine()
-        if not hold:
+        use = self._last(self._uses)
+        if not use:
             raise make_error(lib.REDLOCK_NOT_HELD,
                              "this thread acquired no lock by this object that it has not "
                              "released")
-        hold.release(confirm=confirm)
+        use.hold.release(confirm=confirm)
 
     def __enter__(self) -> Hold:
-        return self.acquire()
+        use = self._use(None)
+        self._entered.append(use)
+        return use.hold
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
-        hold = self._mine()
-        if hold:
-            hold._leave(error)
+        use = self._last(self._entered)
+        if use:
+            self._entered.remove(use)
+            if not use.is_over:  # otherwise the body has released it
+                use.hold._leave(error)
 
-    def _mine(self) -> Hold | None:
-        """What the calling thread acquired last and has not released."""
+    def _use(self, timeout: Duration | None) -> _Use:
+        return _Use(self, self._client._acquire(self._keys, to_wait_ms(timeout), self._native,
+                                                self._on_lost))
+
+    @staticmethod
+    def _last(uses: Uses) -> _Use | None:
+        """The last one of the calling thread."""
         here = threading.get_ident()
-        return next((hold for thread, hold in reversed(self._held.copy()) if thread == here),
-                    None)
-
-    def _note_release(self, hold: Hold) -> None:
-        for entry in reversed(self._held.copy()):
-            if entry[1] is hold:
-                self._held.remove(entry)
-                return
+        return next((use for use in reversed(uses.copy()) if use.thread == here), None)
 
     def _native(self) -> Any:
         made = ffi.new("redlock_lock_options *")
@@ -687,9 +704,16 @@ class Client:
         options.failure = failure.struct
         options.on_lost = _on_lost
         options.lost_arg = argument(number)
-        with self._using() as pointer, self._stop_of(pointer) as stop:
-            options.stop = stop
-            code = lock(pointer, options, made)
+        is_kept = False
+        try:
+            with self._using() as pointer, self._stop_of(pointer) as stop:
+                options.stop = stop
+                code = lock(pointer, options, made)
+            is_kept = True
+        finally:
+            if not is_kept and made[0] != NULL:  # a signal handler raised just now
+                lib.redlock_unlock(made[0], 0)
+                lib.redlock_hold_free(made[0])
         if code != lib.REDLOCK_OK:
             _losses.remove(number)
             error = failure.error()

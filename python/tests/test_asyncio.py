@@ -63,6 +63,16 @@ async def test_a_lock_is_held_and_released(client, quorum):
 
 
 @runs
+async def test_released_in_the_body(client, quorum):
+    lock = client.slots("s", 2)
+    async with lock as outer:
+        async with lock as inner:
+            await inner.release()
+        assert not outer.lost
+    assert outer.lost and quorum.keys() == 0
+
+
+@runs
 async def test_tasks_take_turns(client, quorum):
     count = 0
 

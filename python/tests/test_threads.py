@@ -108,7 +108,21 @@ def test_recursive(client, other):
             assert inner is outer
         assert not outer.lost
         assert other.lock("k").try_acquire() is None
+        with client.lock("k", recursive=True) as inner:
+            inner.release()
+        assert not outer.lost  # the end of the inner `with` does not release the outer one
     other.lock("k").acquire(5).release()
+
+
+def test_released_in_the_body(client):
+    lock = client.lock("k")
+    with lock as hold:
+        hold.release()
+    assert hold.release_error is None
+    with client.slots("s", 2) as outer:
+        with client.slots("s", 2) as inner:
+            inner.release()
+        assert not outer.lost
 
 
 def test_shared_and_many_and_slots_and_redisson(client, other, quorum):
