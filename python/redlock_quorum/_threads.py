@@ -171,12 +171,18 @@ class Hold:
         """Extends the lock to `ttl` from now; None: to its own TTL. Waits for the result."""
         ms = lib.REDLOCK_AUTO if ttl is None else _ttl_ms(ttl)
         if lib.redlock_hold_extend(self._pointer, ms) != lib.REDLOCK_OK:
-            raise of_last_call(held=True)
+            raise self._failed()
 
     def downgrade(self) -> None:
         """Turns a writer into a reader without a gap. The token changes."""
         if lib.redlock_hold_downgrade(self._pointer) != lib.REDLOCK_OK:
-            raise of_last_call(held=True)
+            raise self._failed()
+
+    def _failed(self) -> RedlockError:
+        error = of_last_call(held=True)
+        if error.code in ("NO_QUORUM", "DENIED"):
+            error.nodes = self.explain()
+        return error
 
     def explain(self) -> tuple[Reply, ...]:
         """The nodes' replies to the last acquire or extension."""

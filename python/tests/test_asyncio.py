@@ -195,7 +195,7 @@ async def test_a_body_is_cancelled(client, quorum):
 @runs
 async def test_nodes_that_die(client, quorum):
     seen = []
-    hold = await client.lock("k", ttl=1.5,
+    hold = await client.lock("k", ttl=3,
                              on_lost=lambda hold, why: seen.append((hold, why))).acquire()
     quorum.kill(0, 1)
     await hold.extend()
@@ -215,10 +215,10 @@ async def test_nodes_that_die(client, quorum):
 async def test_a_loss_in_a_with(client, quorum):
     once = rq.LockOptions(watchdog=False)
     with pytest.raises(rq.Lost):
-        async with client.lock("k", ttl=0.5, options=once) as hold:
+        async with client.lock("k", ttl=1, options=once) as hold:
             await hold.wait_lost()
     with pytest.raises(ZeroDivisionError) as shown:
-        async with client.lock("k", ttl=0.5, options=once) as hold:
+        async with client.lock("k", ttl=1, options=once) as hold:
             await hold.wait_lost()
             raise ZeroDivisionError
     assert "EXPIRED" in shown.value.__notes__[0]
@@ -226,16 +226,22 @@ async def test_a_loss_in_a_with(client, quorum):
 
 @runs
 async def test_a_lock_is_extended_while_the_loop_is_busy(client, quorum):
-    hold = await client.lock("k", ttl=1).acquire()
-    time.sleep(2.5)  # blocks the loop
-    assert not hold.lost and hold.valid_ms() > 0
+    hold = await client.lock("k", ttl=6).acquire()
+    before = hold.valid_ms()
+
+    def is_extended():  # it falls until then
+        nonlocal before
+        latest, before = before, hold.valid_ms()
+        return before > latest
+    lab.wait_for(is_extended, "an extension")  # blocks the loop
+    assert not hold.lost
     await hold.release()
 
 
 @runs
 async def test_a_loop_that_is_blocked_sees_the_deadline(client, quorum):
-    hold = await client.lock("k", ttl=0.5, options=rq.LockOptions(watchdog=False)).acquire()
-    time.sleep(0.7)
+    hold = await client.lock("k", ttl=1, options=rq.LockOptions(watchdog=False)).acquire()
+    time.sleep(1.1)
     assert hold.valid_ms() == 0
     with pytest.raises(rq.Lost):
         await hold.release()
@@ -281,7 +287,7 @@ def test_several_loops_and_a_loop_that_has_ended(quorum):
     holds = []
 
     async def acquire():
-        holds.append(await client.lock(f"k{len(holds)}", ttl=1,
+        holds.append(await client.lock(f"k{len(holds)}", ttl=3,
                                        on_lost=lambda *_: None).acquire())
     for _ in range(2):
         asyncio.run(acquire())

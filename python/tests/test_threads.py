@@ -203,14 +203,14 @@ def test_nodes_that_die(client, quorum):
     def on_lost(hold, why):
         seen.append((hold, why))
         told.set()
-    hold = client.lock("k", ttl=1.5, on_lost=on_lost).acquire()
+    hold = client.lock("k", ttl=3, on_lost=on_lost).acquire()
     quorum.kill(0, 1)
     hold.extend()
     assert not hold.lost
     quorum.kill(2)
     with pytest.raises(rq.NoQuorum) as refused:
         hold.extend()
-    assert len(refused.value.nodes) in (0, 5)
+    assert len(refused.value.nodes) == 5
     assert hold.wait_lost(lab.STATE_SECONDS)
     assert told.wait(lab.STATE_SECONDS)
     assert seen == [(hold, hold.why_lost)]
@@ -225,10 +225,10 @@ def test_nodes_that_die(client, quorum):
 
 def test_a_loss_in_a_with(client, quorum):
     with pytest.raises(rq.Lost):
-        with client.lock("k", ttl=0.5, options=rq.LockOptions(watchdog=False)) as hold:
+        with client.lock("k", ttl=1, options=rq.LockOptions(watchdog=False)) as hold:
             assert hold.wait_lost(lab.STATE_SECONDS)
     with pytest.raises(ZeroDivisionError) as shown:
-        with client.lock("k", ttl=0.5, options=rq.LockOptions(watchdog=False)) as hold:
+        with client.lock("k", ttl=1, options=rq.LockOptions(watchdog=False)) as hold:
             assert hold.wait_lost(lab.STATE_SECONDS)
             raise ZeroDivisionError
     assert "EXPIRED" in shown.value.__notes__[0]
@@ -244,7 +244,7 @@ def test_a_release_that_is_not_confirmed(client, quorum, caplog):
 
 
 def test_an_exception_in_on_lost_is_logged(client, caplog):
-    hold = client.lock("k", ttl=0.5, on_lost=lambda *_: 1 / 0,
+    hold = client.lock("k", ttl=1, on_lost=lambda *_: 1 / 0,
                        options=rq.LockOptions(watchdog=False)).acquire()
     assert hold.wait_lost(lab.STATE_SECONDS)
     lab.wait_for(lambda: "ZeroDivisionError" in caplog.text, "a line of the log")
@@ -258,7 +258,7 @@ def test_calls_that_wait_are_refused_in_a_callback(client):
             with pytest.raises(rq.WouldDeadlock):
                 call()
             found.append(1)
-    client.lock("k", ttl=0.5, on_lost=on_lost,
+    client.lock("k", ttl=1, on_lost=on_lost,
                 options=rq.LockOptions(watchdog=False)).acquire()
     lab.wait_for(lambda: len(found) == 2, "two calls that are refused")
 
