@@ -67,6 +67,13 @@ typedef struct redlock_options {
     uint32_t drift_ppm;
     int64_t max_ttl_ms;
     _Bool durable;
+    _Bool tls;
+    _Bool tls_insecure;
+    const char *tls_ca_file;
+    const char *tls_ca_dir;
+    const char *tls_cert_file;
+    const char *tls_key_file;
+    const char *tls_name;
 } redlock_options;
 void redlock_options_init_sized(redlock_options *options, size_t size);
 redlock_code redlock_client_new(struct event_base *base, const char *const *uris, size_t count, const redlock_options *options, redlock_client **ret_client, redlock_error *ret_error);
@@ -119,6 +126,15 @@ typedef enum redlock_fault {
     REDLOCK_FAULT_QUARANTINE,
     REDLOCK_FAULT_MEMORY,
     REDLOCK_FAULT_FILES,
+    REDLOCK_FAULT_TLS_CA,
+    REDLOCK_FAULT_TLS_NAME,
+    REDLOCK_FAULT_TLS_EXPIRED,
+    REDLOCK_FAULT_TLS_CERTIFICATE,
+    REDLOCK_FAULT_TLS_CLIENT,
+    REDLOCK_FAULT_TLS_PLAINTEXT,
+    REDLOCK_FAULT_TLS_VERSION,
+    REDLOCK_FAULT_TLS_FILES,
+    REDLOCK_FAULT_TLS,
 } redlock_fault;
 const char *redlock_fault_name(redlock_fault fault);
 const char *redlock_fault_text(redlock_fault fault);

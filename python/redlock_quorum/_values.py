@@ -75,6 +75,13 @@ class Options:
     drift_ppm: int | None = None
     max_ttl: Duration = 0
     durable: bool = False
+    tls: bool = False
+    tls_insecure: bool = False
+    tls_ca_file: str | None = None
+    tls_ca_dir: str | None = None
+    tls_cert_file: str | None = None
+    tls_key_file: str | None = None
+    tls_name: str | None = None
 
 
 class NativeOptions:
@@ -84,7 +91,8 @@ class NativeOptions:
         self.struct = ffi.new("redlock_options *")
         lib.redlock_options_init_sized(self.struct, ffi.sizeof("redlock_options"))
         self._kept: list[Any] = []
-        for name in ("username", "password", "password_file", "prefix", "label"):
+        for name in ("username", "password", "password_file", "prefix", "label", "tls_ca_file",
+                     "tls_ca_dir", "tls_cert_file", "tls_key_file", "tls_name"):
             text: str | None = getattr(options, name)
             if text is not None:
                 if "\0" in text:
@@ -104,7 +112,8 @@ class NativeOptions:
                 raise _bad("BAD_OPTION", f"drift_ppm is {options.drift_ppm}, out of range")
             self.struct.drift_ppm = options.drift_ppm
         self.struct.max_ttl_ms = to_ms(options.max_ttl, "max_ttl")
-        self.struct.durable = options.durable
+        for name in ("durable", "tls", "tls_insecure"):
+            setattr(self.struct, name, getattr(options, name))
 
 
 # --- nodes, and the configuration of the command `redlock` ---
@@ -112,7 +121,9 @@ class NativeOptions:
 _UNITS = {"ms": 0.001, "": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _SETTINGS = {"username": "username", "password-file": "password_file", "prefix": "prefix",
              "timeout": "node_timeout", "max-ttl": "max_ttl", "drift-ppm": "drift_ppm",
-             "durable": "durable"}
+             "durable": "durable", "tls": "tls", "cacert": "tls_ca_file",
+             "cacertdir": "tls_ca_dir", "cert": "tls_cert_file", "key": "tls_key_file",
+             "sni": "tls_name", "insecure": "tls_insecure"}
 _OF_THE_COMMAND = {"nodes", "ttl", "wait"}
 
 
@@ -128,7 +139,7 @@ def _read_setting(name: str, text: str) -> Any:
         return _read_duration(text)
     if name == "drift-ppm":
         return int(text)
-    if name == "durable":
+    if name in ("durable", "tls", "insecure"):
         if text not in ("yes", "no"):
             raise ValueError(f"{text!r} is neither yes nor no")
         return text == "yes"
@@ -171,7 +182,11 @@ def from_environment() -> tuple[list[str], Options]:
                 raise _bad("BAD_OPTION", f"{path}: {key}: {why}") from None
     for variable, name in (("REDLOCK_USERNAME", "username"),
                            ("REDLOCK_PASSWORD_FILE", "password_file"),
-                           ("REDLOCK_PASSWORD", "password")):
+                           ("REDLOCK_PASSWORD", "password"),
+                           ("REDLOCK_CACERT", "tls_ca_file"),
+                           ("REDLOCK_CACERTDIR", "tls_ca_dir"),
+                           ("REDLOCK_CERT", "tls_cert_file"),
+                           ("REDLOCK_KEY", "tls_key_file")):
         if os.environ.get(variable):
             made[name] = os.environ[variable]
     if "password" in made:

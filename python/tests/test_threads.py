@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 
+import certificates
 import lab
 import pytest
 
@@ -383,3 +384,17 @@ def test_the_end_of_the_interpreter(quorum):
     assert (done.returncode, done.stderr) == (0, "")
     assert set(quorum.values("released")) == {None}
     assert None not in quorum.values("kept")
+
+
+def test_tls(quorum):
+    authority = certificates.Authority("python")
+    pair = authority.sign("server")
+    ports = [certificates.serve(server, authority, pair, clients="no")
+             for server in quorum.servers]
+    nodes = [f"rediss://127.0.0.1:{port}" for port in ports]
+    options = rq.Options(node_timeout=5, tls_ca_file=authority.cert)
+    with rq.Client(nodes, options) as made, made.lock("k") as hold:
+        assert hold.valid()
+    with rq.Client(nodes, rq.Options(node_timeout=5)) as made:
+        with pytest.raises(rq.Denied, match="unknown CA"):
+            made.lock("k").acquire(timeout=0)
