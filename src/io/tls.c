@@ -98,7 +98,8 @@ static SSL_CTX *make_context(const struct rl_tls_options *options, const char **
     return NULL;
 }
 
-SSL_CTX *rl_tls_context(struct rl_tls *tls)
+/* Reads the files again if one was changed. NULL: one of them is bad. */
+static SSL_CTX *current(struct rl_tls *tls)
 {
     struct stamp stamps[FILES];
     const char *bad;
@@ -150,18 +151,18 @@ void rl_tls_free(struct rl_tls *tls)
     free(tls);
 }
 
-unsigned rl_tls_generation(const struct rl_tls *tls)
+/* A session of an older context may stand on another CA. */
+struct rl_tls_channel *rl_tls_begin(struct rl_tls_peer *peer, int fd,
+                                    enum rl_fault *ret_fault)
 {
-    return tls->generation;
-}
-
-const struct rl_tls_options *rl_tls_options(const struct rl_tls *tls)
-{
-    return &tls->options;
-}
-
-void rl_tls_peer_clear(struct rl_tls_peer *peer)
-{
-    SSL_SESSION_free(peer->session);
-    peer->session = NULL;
+    struct rl_tls *tls = peer->tls;
+    SSL_CTX *context = current(tls);
+    *ret_fault = context ? RL_FAULT_MEMORY : RL_FAULT_TLS_FILES;
+    if (!context)
+        return NULL;
+    if (peer->generation != tls->generation)
+        rl_tls_peer_clear(peer);
+    peer->generation = tls->generation;
+    return rl_tls_channel_new(peer, context,
+                              tls->options.name ? tls->options.name : peer->host, fd);
 }

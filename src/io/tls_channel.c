@@ -160,6 +160,12 @@ static bool set_name(SSL *ssl, const char *name)
     return SSL_set_tlsext_host_name(ssl, name) == 1 && SSL_set1_host(ssl, name) == 1;
 }
 
+void rl_tls_peer_clear(struct rl_tls_peer *peer)
+{
+    SSL_SESSION_free(peer->session);
+    peer->session = NULL;
+}
+
 int rl_tls_keep_session(SSL *ssl, SSL_SESSION *session)
 {
     struct rl_tls_peer *peer = ((struct rl_tls_channel *)SSL_get_app_data(ssl))->peer;
@@ -170,20 +176,15 @@ int rl_tls_keep_session(SSL *ssl, SSL_SESSION *session)
 
 static bool resume(const struct rl_tls_channel *channel, SSL *ssl)
 {
-    struct rl_tls_peer *peer = channel->peer;
-    unsigned generation = rl_tls_generation(peer->tls);
-    if (peer->generation != generation)
-        rl_tls_peer_clear(peer);
-    peer->generation = generation;
-    return !peer->session || SSL_set_session(ssl, peer->session) == 1;
+    SSL_SESSION *session = channel->peer->session;
+    return !session || SSL_set_session(ssl, session) == 1;
 }
 
-static SSL *new_ssl(struct rl_tls_channel *channel, SSL_CTX *context)
+static SSL *new_ssl(struct rl_tls_channel *channel, SSL_CTX *context, const char *name)
 {
-    const char *name = rl_tls_options(channel->peer->tls)->name;
     SSL *ssl = SSL_new(context);
-    if (ssl && SSL_set_app_data(ssl, channel) == 1 &&
-        set_name(ssl, name ? name : channel->peer->host) && resume(channel, ssl)) {
+    if (ssl && SSL_set_app_data(ssl, channel) == 1 && set_name(ssl, name) &&
+        resume(channel, ssl)) {
         SSL_set_connect_state(ssl);
         return ssl;
     }
@@ -219,9 +220,9 @@ int rl_tls_fill(SSL *ssl, unsigned type, unsigned context, const unsigned char *
 }
 
 /* Makes a greeting that is not sent. False: no memory. */
-static bool find_filler(struct rl_tls_channel *channel, SSL_CTX *context)
+static bool find_filler(struct rl_tls_channel *channel, SSL_CTX *context, const char *name)
 {
-    SSL *ssl = new_ssl(channel, context);
+    SSL *ssl = new_ssl(channel, context, name);
     BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
     bool can = ssl && in && out;
     if (can) {
@@ -243,19 +244,17 @@ static bool find_filler(struct rl_tls_channel *channel, SSL_CTX *context)
 
 /* --- beginning --- */
 
-struct rl_tls_channel *rl_tls_begin(struct rl_tls_peer *peer, int fd,
-                                    enum rl_fault *ret_fault)
+struct rl_tls_channel *rl_tls_channel_new(struct rl_tls_peer *peer, SSL_CTX *context,
+                                          const char *name, int fd)
 {
-    SSL_CTX *context = rl_tls_context(peer->tls);
-    struct rl_tls_channel *channel = context ? calloc(1, sizeof(*channel)) : NULL;
-    ERR_clear_error();
-    *ret_fault = context ? RL_FAULT_MEMORY : RL_FAULT_TLS_FILES;
+    struct rl_tls_channel *channel = calloc(1, sizeof(*channel));
     if (!channel)
         return NULL;
+    ERR_clear_error();
     channel->peer = peer;
     channel->fd = fd;
-    if (peer->speaks_tls || find_filler(channel, context))
-        channel->ssl = new_ssl(channel, context);
+    if (peer->speaks_tls || find_filler(channel, context, name))
+        channel->ssl = new_ssl(channel, context, name);
     if (channel->ssl && set_bio(channel))
         return channel;
     rl_tls_end(channel, false);
