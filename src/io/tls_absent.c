@@ -8,7 +8,7 @@
 struct rl_tls *rl_tls_new(const struct rl_tls_options *options, char *ret_text, size_t room)
 {
     (void)options;
-    snprintf(ret_text, room, "TLS is no part of this build (meson: -Dtls=enabled)");
+    snprintf(ret_text, room, "it is no part of this build (meson: -Dtls=enabled)");
     return NULL;
 }
 

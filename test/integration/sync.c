@@ -225,14 +225,16 @@ Test(sync, bad_input)
     cr_assert_eq(error.code, REDLOCK_BAD_NODES);
     const char *uri[] = {"http://nowhere"};
     cr_assert_eq(redlock_sync_new(uri, 1, NULL, &nobody, NULL), REDLOCK_BAD_URI);
-    uri[0] = "rediss://nowhere";
-    cr_assert_eq(redlock_sync_new(uri, 1, NULL, &nobody, NULL), REDLOCK_UNSUPPORTED);
     const char *twice[] = {"redis://nowhere", "redis://nowhere"};
     cr_assert_eq(redlock_sync_new(twice, 2, NULL, &nobody, NULL), REDLOCK_DUPLICATE_NODE);
     redlock_options impossible = sync_quorum_options();
     impossible.quorum = 4;
     cr_assert_eq(redlock_sync_new(c.servers.uri, 3, &impossible, &nobody, NULL),
                  REDLOCK_BAD_OPTION);
+    uri[0] = "rediss://nowhere";
+    redlock_options tls = sync_quorum_options();
+    tls.tls_ca_file = "/tmp/redlock-test-nothing.crt";
+    cr_assert_eq(redlock_sync_new(uri, 1, &tls, &nobody, NULL), REDLOCK_UNSUPPORTED);
     cr_assert_null(nobody);
     redlock_sync_free(NULL);
     redlock_stop_all(NULL);

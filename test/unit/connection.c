@@ -90,7 +90,8 @@ static void connect_peer(unsigned i)
     peer[i].listener = socket(AF_UNIX, SOCK_STREAM, 0);
     cr_assert_eq(bind(peer[i].listener, (struct sockaddr *)at, sizeof(*at)), 0);
     cr_assert_eq(listen(peer[i].listener, 1), 0);
-    rl_connection_init(&peer[i].node, &resolver, &batch, &peer[i].uri, NULL, &owner, &peer[i]);
+    rl_connection_init(&peer[i].node, &resolver, &batch, &peer[i].uri, NULL, &owner,
+                       &peer[i]);
     rl_connection_connect(&peer[i].node);
     while (!peer[i].connected)
         event_base_loop(base, EVLOOP_ONCE);

@@ -162,9 +162,8 @@ Test(backoff, is_slow_where_a_quick_retry_cannot_help)
 {
     for (int i = 0; i < RL_FAULT_COUNT; i++) {
         enum rl_fault fault = (enum rl_fault)i;
-        bool hopeless = fault == RL_FAULT_NOAUTH || fault == RL_FAULT_WRONGPASS ||
-                        fault == RL_FAULT_NOPERM || fault == RL_FAULT_PROTECTED ||
-                        fault == RL_FAULT_CLUSTER || fault == RL_FAULT_DUPLICATE;
+        bool hopeless = rl_fault_is_denial(fault) || fault == RL_FAULT_CLUSTER ||
+                        fault == RL_FAULT_DUPLICATE;
         struct rl_link link = link_in(RL_LINK_GREETING, now);
         link.failures = 1000;
         link_fail(&link, now, fault, 0);
