@@ -39,7 +39,8 @@ const char cli_acquire_help[] =
     "\n"
     "Exit codes: 0 the lock is held and its token was printed; 75 another client holds\n"
     "it, or the wait ran out; 69 no quorum; 77 refused; 64 usage; 78 configuration;\n"
-    "125 own failure. The lock is held only if the exit code is 0.\n";
+    "125 own failure; 128+n ended by signal n. The lock is held only if the exit code is\n"
+    "0.\n";
 
 struct acquire {
     struct cli *cli;

@@ -28,7 +28,7 @@ const char cli_list_help[] =
     "\n"
     "Exit codes: 0 all nodes that are needed were scanned; 69 fewer: locks may be "
     "missing;\n"
-    "77 refused; 64 usage; 78 configuration; 125 own failure.\n";
+    "77 refused; 64 usage; 78 configuration; 125 own failure; 128+n ended by signal n.\n";
 
 struct list {
     const struct cli *cli;

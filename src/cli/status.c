@@ -28,7 +28,7 @@ const char cli_status_help[] =
     "\n"
     "Exit codes: 0 held; 1 free; 2 split: no majority stores the same value, and no\n"
     "majority is free; 69 no quorum reachable; 77 refused; 64 usage; 78 configuration;\n"
-    "125 own failure.\n";
+    "125 own failure; 128+n ended by signal n.\n";
 
 /* One key: KEY, one of a set, or a slot of a semaphore. */
 struct part {

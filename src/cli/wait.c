@@ -19,7 +19,7 @@ const char cli_wait_help[] =
     "  redlock wait -w 10m deploy && run-smoke-tests\n"
     "\n"
     "Exit codes: 0 free; 75 the wait ran out; 69 the same, and no quorum was reachable;\n"
-    "77 refused; 64 usage; 78 configuration; 125 own failure.\n";
+    "77 refused; 64 usage; 78 configuration; 125 own failure; 128+n ended by signal n.\n";
 
 struct wait {
     const struct cli *cli;
