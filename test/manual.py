@@ -314,6 +314,20 @@ class Command(unittest.TestCase):
                 shown = [term for term, _ in PAGES[file].definitions("EXIT STATUS")]
                 self.assertEqual(sorted(shown), sorted(codes_of(text)))
 
+    def test_findings_and_causes(self):
+        """The names of the findings of check, and the causes of run, are on their pages."""
+        found = HELPS["redlock-check.1"].partition("defects: ")[2].partition("--strict")[0]
+        names = set(re.findall(r"\b[a-z]+_[a-z_]+\b|^    [a-z]+\b", found, re.MULTILINE))
+        causes = HELPS["redlock-run.1"].partition("exit code: ")[2].partition(".")[0]
+        self.assertGreater(min(len(names), causes.count(",")), 5)
+        for file, section, words in (("redlock-check.1", "FINDINGS", names),
+                                     ("redlock-run.1", "OUTPUT", causes.split(","))):
+            shown = [word for term, _ in PAGES[file].definitions(section)
+                     for word in term.split(", ")]
+            for word in words:
+                with self.subTest(word):
+                    self.assertIn(word.strip(), shown)
+
     def test_configuration(self):
         rows = re.findall(r'^ +{(NULL|"[\w-]+"), (NULL|"\w+"), CLI_\w+, ',
                           (ROOT / "src/cli/config.c").read_text(), re.MULTILINE)
@@ -367,6 +381,11 @@ class Form(unittest.TestCase):
     def test_names(self):
         names = [f"{name}.{page.number}" for page in PAGES.values() for name in page.names]
         self.assertEqual(sorted(names), sorted(set(names)))
+
+    def test_each_term_is_one_line(self):
+        for page in PAGES.values():
+            wrapped = re.findall(r"^[^\s#`].*\n[^\s#`].*\n(?=\t)", page.prose, re.MULTILINE)
+            self.assertEqual(wrapped, [], page.file)
 
     def test_lines(self):
         for page in PAGES.values():

@@ -19,8 +19,9 @@
  *     started operation calls back exactly once, unless its lease is freed before. The
  *     callback runs from the loop or from redlock_client_free(), never inside the call that
  *     started the operation. An operation that did not start calls nothing. A callback may
- *     be NULL. Exceptions: redlock_inspect(), redlock_check() and redlock_client_drain()
- *     only report, and refuse NULL with BAD_OPTION.
+ *     be NULL. Exceptions: redlock_inspect(), redlock_check(), redlock_list(),
+ *     redlock_observe(), redlock_hold_time() and redlock_client_drain() only report, and
+ *     refuse NULL with BAD_OPTION.
  *  4. Inside a callback every call is allowed, also freeing the lease or the client.
  *  5. Ownership. The caller that receives a handle frees it, once, with the one function of
  *     its type. free(NULL) is allowed. Arguments are copied. What a callback receives is
@@ -207,7 +208,10 @@ typedef struct redlock_client redlock_client;
 typedef struct redlock_options {
     size_t size; /* set by redlock_options_init() */
 
-    /* Credentials for nodes whose URI has none. The file is read at each connection. */
+    /*
+     * Credentials for nodes whose URI has none. The file is read at each connection: its
+     * first line, at most 511 bytes, is used instead of `password` if it can be read.
+     */
     const char *username;
     const char *password;
     const char *password_file;
@@ -288,6 +292,7 @@ typedef void redlock_drain_fn(redlock_client *client, bool clean, void *arg);
 REDLOCK_API redlock_code redlock_client_drain(redlock_client *client, int64_t timeout_ms,
                                               redlock_drain_fn *callback, void *arg);
 
+/* The number of nodes, and of those that a quorum needs. The client must not be NULL. */
 REDLOCK_API size_t redlock_client_nodes(const redlock_client *client);
 REDLOCK_API unsigned redlock_client_quorum(const redlock_client *client);
 
@@ -489,8 +494,8 @@ typedef struct redlock_lease_options {
      * none. Each holder has one slot (redlock_slot()), which is an ordinary lock of the key
      * "KEY!1" to "KEY!k", plain or fenced; so fencing tokens rise for each slot, not for
      * all. All clients must give the same number: among clients that do not, as many hold
-     * it as the largest number says. It does not exclude a lock of the key itself.
-     * redlock_adopt() takes the key of the slot.
+     * it as the largest number says. It does not exclude a lock of the key itself. The key
+     * has at most 508 bytes with its prefix. redlock_adopt() takes the key of the slot.
      */
     unsigned slots;
 
@@ -598,9 +603,9 @@ REDLOCK_API redlock_code redlock_extend(redlock_lease *lease, int64_t ttl_ms,
  * whatever the result, and its token begins with another letter. There is no way back: two
  * readers that want to write would wait for each other for ever.
  * Results: those of redlock_extend().
- * Errors: BUSY, NOT_HELD, BAD_OPTION (it is shared, of several keys, or in Redisson's
- * layout), BAD_TOKEN (it was adopted, and is not one of this library), NO_MEMORY, FORKED,
- * CLOSED.
+ * Errors: BUSY, NOT_HELD, BAD_OPTION (it is shared, of several keys, a slot, an election,
+ * or in Redisson's layout), BAD_TOKEN (it was adopted, and is not one of this library),
+ * NO_MEMORY, FORKED, CLOSED.
  */
 REDLOCK_API redlock_code redlock_downgrade(redlock_lease *lease, redlock_lease_fn *callback,
                                            void *arg);
@@ -683,7 +688,8 @@ REDLOCK_API const char *redlock_token(const redlock_lease *lease);
 /*
  * The last outcome, node by node. If a reply came too late or not at all, the node's `text`
  * names the limit that it missed and the option that changes the limit. Writes at most
- * `room` elements; returns the number of nodes.
+ * `room` elements; returns the number of nodes. 0: the lease is NULL or has made no
+ * attempt, its client was freed, or this is a forked child.
  */
 REDLOCK_API size_t redlock_explain_sized(const redlock_lease *lease, redlock_node *nodes,
                                          size_t room, size_t size);
