@@ -316,8 +316,9 @@ class Command(unittest.TestCase):
 
     def test_findings_and_causes(self):
         """The names of the findings of check, and the causes of run, are on their pages."""
-        found = HELPS["redlock-check.1"].partition("defects: ")[2].partition("--strict")[0]
-        names = set(re.findall(r"\b[a-z]+_[a-z_]+\b|^    [a-z]+\b", found, re.MULTILINE))
+        rules = "".join((ROOT / "src/admin" / file).read_text()
+                        for file in ("health_rules.c", "member_rules.c"))
+        names = re.findall(r'^    {"(\w+)", REDLOCK_', rules, re.MULTILINE)
         causes = HELPS["redlock-run.1"].partition("exit code: ")[2].partition(".")[0]
         self.assertGreater(min(len(names), causes.count(",")), 5)
         for file, section, words in (("redlock-check.1", "FINDINGS", names),
@@ -327,6 +328,9 @@ class Command(unittest.TestCase):
             for word in words:
                 with self.subTest(word):
                     self.assertIn(word.strip(), shown)
+        findings = [word for term, _ in PAGES["redlock-check.1"].definitions("FINDINGS")
+                    for word in term.split(", ")]
+        self.assertEqual(sorted(findings), sorted(set(names)))
 
     def test_configuration(self):
         rows = re.findall(r'^ +{(NULL|"[\w-]+"), (NULL|"\w+"), CLI_\w+, ',
