@@ -11,8 +11,8 @@ import sys
 
 def names_of(page):
     """All names under NAME: `redlock_cancel` is on the page redlock_acquire.3."""
-    text = page.read_text().split(".SH NAME\n.P\n")[1].replace("\\&", "").replace("\n", " ")
-    return text.split(" - ")[0].split(", ")
+    text = re.split(r"\.SH NAME\n(?:\.PP?\n)?", page.read_text())[1]
+    return text.replace("\\&", "").replace("\n", " ").split(" - ")[0].split(", ")
 
 
 def main(mandoc, folder, *files):
