@@ -7,7 +7,6 @@ Installs the library into a temporary folder, then runs each line that begins wi
 as it is printed, in a copy of both folders.
 Each C and C++ file of a folder must be in a line of a page of that folder.
 """
-import os
 import pathlib
 import re
 import shutil
@@ -15,28 +14,18 @@ import subprocess
 import sys
 import tempfile
 
+from installed import install
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = ("docs/examples", "docs/guide")
 PAGES = ["README.md", *(str(page.relative_to(ROOT)) for folder in FOLDERS
                         for page in sorted((ROOT / folder).glob("*.md")))]
 
 
-def install(build, folder):
-    """The environment in which pkg-config finds the installed library."""
-    subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet",
-                    "--destdir", folder], check=True, stdout=sys.stderr)
-    [description] = folder.rglob("redlock.pc")
-    text, count = re.subn(r"^prefix=", f"prefix={folder}", description.read_text(), flags=re.M)
-    if count != 1:
-        sys.exit(f"{description} has {count} prefixes")
-    description.write_text(text)
-    return {**os.environ, "PKG_CONFIG_PATH": str(description.parent)}
-
-
 def main(build):
     with tempfile.TemporaryDirectory() as folder:
         installed, tree = pathlib.Path(folder, "installed"), pathlib.Path(folder, "tree")
-        environment = install(build, installed)
+        _, environment = install(build, installed)
         for name in FOLDERS:
             shutil.copytree(ROOT / name, tree / name)
         lines = [(page, line) for page in PAGES
