@@ -103,6 +103,10 @@ VERBS = {
     "layers": [Row("layers", figure=r"^(\d+ rooms, \d+ groups: .*)$")],
     "life": [Row("life", figure=r"^(9\. `redlock_lease_free.*)$")],
     "coverage": [Row("coverage", figure=r"^(\d+ of \d+ branches: .*)$")],
+    "abi": [Row("abi", figure=r"^(compatible with the baseline)$")],
+    "abi --update": [Row("abi --update", in_copy=True, figure=r"^(\d+ files changed)$",
+                         command="./dev abi --update && "
+                                 "echo $(git diff --name-only | wc -l) files changed")],
     "format": [Row("format", in_copy=True, figure=r"^(\d+ files changed)$",
                    command="./dev format && echo $(git diff --name-only | wc -l) files changed")],
     "upgrade [CASE...]": [Row("upgrade", figure=r"^(ok \d+) - ",

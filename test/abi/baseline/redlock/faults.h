@@ -1,0 +1,52 @@
+#ifndef REDLOCK_FAULTS_H
+#define REDLOCK_FAULTS_H
+#define REDLOCK_FAULTS(X) \
+    X(NONE, NULL, "no fault") \
+    X(MAXCLIENTS, "ERR max number of clients", \
+      "the server has reached its maxclients limit") \
+    X(ERR, "ERR", "the server replied with an error") \
+    X(NOSCRIPT, "NOSCRIPT", "the script is not in the server's cache") \
+    X(LOADING, "LOADING", "the server is loading its data") \
+    X(BUSY, "BUSY", "the server is busy running a script") \
+    X(READONLY, "READONLY", "the server is a read-only replica") \
+    X(MASTERDOWN, "MASTERDOWN", "the server is a replica without its master") \
+    X(CLUSTERDOWN, "CLUSTERDOWN", "the server is a cluster node") \
+    X(MOVED, "MOVED", "the server is a cluster node") \
+    X(CROSSSLOT, "CROSSSLOT", "the server is a cluster node") \
+    X(PROTECTED, "DENIED", \
+      "the server is in protected mode and refuses clients from other machines") \
+    X(NOAUTH, "NOAUTH", "the server requires a password") \
+    X(WRONGPASS, "WRONGPASS", "the server rejected the user or password") \
+    X(NOPERM, "NOPERM", "the user lacks a right (ACL)") \
+    X(OOM, "OOM", "the server has reached its maxmemory limit") \
+    X(MISCONF, "MISCONF", "the server cannot save its data and refuses writes") \
+    X(NOREPLICAS, "NOREPLICAS", "the server has too few replicas and refuses writes") \
+    X(WRONGTYPE, "WRONGTYPE", "the key holds a value that is not a lock") \
+    X(LATE, "LATE", "the command arrived too late to store a lock") \
+    X(AHEAD, "AHEAD", "the fence is too far ahead of the server's clock") \
+    X(MARKER, "MARKER", "the node's marker has changed: the client reads it again") \
+    X(FENCE, "FENCE", "the key's fence is not a number: another program wrote it") \
+    X(UNMARKED, NULL, \
+      "the node has no marker: it was never admitted (redlock admit --new), or lost its " \
+      "marker (redlock admit --wait)") \
+    X(NO_MAJORITY, NULL, "too few nodes of its deployment were found") \
+    X(OTHER_DEPLOYMENT, NULL, "the node belongs to another deployment") \
+    X(REPLACED, NULL, "another server has replaced the node in its deployment") \
+    X(OTHER_PROCESS, NULL, \
+      "the node restarted or failed over and is not admitted again yet") \
+    X(MEMBER_QUARANTINE, NULL, \
+      "the node may have forgotten locks: its marker puts it in quarantine") \
+    X(CLOCK, NULL, "the node's clock was set, stands still, or runs too fast or too slow") \
+    X(CONNECTING, NULL, "not connected yet") \
+    X(RESOLVE, NULL, "the host name does not resolve") \
+    X(CONNECT, NULL, "the connection was refused or failed") \
+    X(CLOSED, NULL, "the connection was closed") \
+    X(TIMEOUT, NULL, "no reply in time") \
+    X(PROTOCOL, NULL, "the server sent an unexpected or malformed reply") \
+    X(REPLICA, NULL, "the server is a replica, not a master") \
+    X(CLUSTER, NULL, "the server is in cluster mode") \
+    X(DUPLICATE, NULL, "the server is already a node under another address") \
+    X(QUARANTINE, NULL, "the server restarted and may have forgotten locks: quarantined") \
+    X(MEMORY, NULL, "this process is out of memory") \
+    X(FILES, NULL, "this process has no free file descriptor: raise its limit (ulimit -n)")
+#endif

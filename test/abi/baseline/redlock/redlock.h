@@ -1,0 +1,326 @@
+#ifndef REDLOCK_H
+#define REDLOCK_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "faults.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
+#if defined(__GNUC__)
+#define REDLOCK_API __attribute__((visibility("default")))
+#else
+#define REDLOCK_API
+#endif
+struct event_base;
+#define REDLOCK_NODES_MAX 32
+#define REDLOCK_KEY_MAX 512
+#define REDLOCK_KEYS_MAX 16
+#define REDLOCK_SLOTS_MAX 128
+#define REDLOCK_LABEL_MAX 64
+#define REDLOCK_TOKEN_MAX 128
+#define REDLOCK_TTL_MAX_MS 86400000
+#define REDLOCK_RECORD_MAX_MS INT64_C(5356800000)
+#define REDLOCK_PORT 6379
+#define REDLOCK_TTL_MS 30000
+#define REDLOCK_DRIFT_PPM 10000
+#define REDLOCK_CONNECT_TIMEOUT_MS 1000
+#define REDLOCK_QUARANTINE_FLOOR_MS 60000
+enum {
+    REDLOCK_FOREVER = -1,
+    REDLOCK_NODE_TIMEOUT = -2,
+    REDLOCK_GIVE_UP = -1,
+    REDLOCK_AUTO = 0,
+    REDLOCK_ONE_ATTEMPT = 0,
+    REDLOCK_UNLIMITED = 0,
+    REDLOCK_NO_FENCE = 0,
+    REDLOCK_UNKNOWN = -1,
+    REDLOCK_NO_NODE = -1,
+};
+REDLOCK_API const char *redlock_version(void);
+#define REDLOCK_CODES(X) \
+    X(OK, 0, "done: the lock is held, extended or released, as requested") \
+    X(TAKEN, 1, "another owner holds the lock; it is not held here: retry later") \
+    X(TIMEOUT, 2, \
+      "another owner held the lock until the wait time ended; it is not held here: retry " \
+      "later, or wait longer") \
+    X(NO_QUORUM, 3, \
+      "too few nodes replied, or too few may vote (a node that restarted is quarantined, " \
+      "for another remaining_ms); after a failed extension the lock is held until its " \
+      "old deadline, otherwise it is not held: check the nodes") \
+    X(EXPIRED, 4, \
+      "too little of the TTL is left: it ended, or fell to margin_ms, or to less than " \
+      "min_validity_ms during an acquire; the lock is not held: stop now, or use a " \
+      "longer " \
+      "TTL") \
+    X(CANCELLED, 5, \
+      "the operation was cancelled; the lock is not held, and what was set is being " \
+      "released") \
+    X(DENIED, 6, \
+      "the nodes refused the user, the password, a permission or this host; nothing was " \
+      "acquired or extended, and a held lock is held until its old deadline: correct the " \
+      "credentials, the ACL or protected mode") \
+    X(GONE, 7, \
+      "the nodes no longer store this token: it was released, broken or forgotten; the " \
+      "lock is not held: stop now") \
+    X(UNCONFIRMED, 8, \
+      "too few nodes confirmed the release; the lock is not held here; its remaining " \
+      "keys are released when their nodes return, or expire") \
+    X(MAX_HOLD, 9, \
+      "max_hold_ms is over: the lock is not extended any more and ends with its " \
+      "validity: " \
+      "stop now") \
+    X(NOT_EMPTY, 10, \
+      "a node already has a marker or keys; nothing was changed: use empty nodes") \
+    X(UNREACHED, 11, \
+      "not every node replies; nothing was changed: retry when all nodes are reachable") \
+    X(UNADMITTED, 12, \
+      "the nodes belong to no deployment of fenced locks: admit them first") \
+    X(MEMBER_INACTIVE, 13, \
+      "another node does not vote yet; nothing was changed: wait until it votes") \
+    X(WRONG_DEPLOYMENT, 14, \
+      "a node belongs to another deployment; nothing was changed: correct the list of " \
+      "nodes") \
+    X(BAD_NODES, 20, \
+      "no node is configured, or more than REDLOCK_NODES_MAX: correct the configuration") \
+    X(BAD_URI, 21, "the URI of a node is malformed: correct the configuration") \
+    X(DUPLICATE_NODE, 22, "a node is configured twice: correct the configuration") \
+    X(UNSUPPORTED, 23, "this version does not support the requested feature") \
+    X(BAD_KEY, 24, \
+      "the key is empty, is longer than 512 bytes with its prefix, or ends in a reserved " \
+      "suffix: !fence, !hold, !intent, !marker, !queue, !term, !watch") \
+    X(BAD_TTL, 25, \
+      "the TTL is not above its margins, or is above 24 h, max_ttl_ms or the longest TTL " \
+      "that the nodes were admitted for") \
+    X(BAD_TOKEN, 26, "the token is empty or longer than 128 bytes") \
+    X(BAD_OPTION, 27, "an option is out of its range: redlock_last_error() names it") \
+    X(NO_MEMORY, 28, "out of memory; the lock is not held by this call") \
+    X(BUSY, 29, \
+      "another operation of this kind is running; nothing was started: wait for it") \
+    X(NOT_HELD, 30, \
+      "the lease is not in a state that allows this call; nothing was started") \
+    X(FORKED, 31, "the handle belongs to the parent process: create a new client") \
+    X(CLOSED, 32, \
+      "the client was freed; what this process held ends with its TTL at the latest") \
+    X(SYSTEM, 33, "a system call failed; the lock is not held by this call") \
+    X(WOULD_DEADLOCK, 34, \
+      "this call would block inside a callback; nothing was started: make it from " \
+      "another thread")
+typedef enum redlock_code {
+#define X(name,number,text) REDLOCK_ ##name = number,
+    REDLOCK_CODES(X)
+#undef X
+} redlock_code;
+REDLOCK_API const char *redlock_code_name(redlock_code code);
+REDLOCK_API const char *redlock_code_text(redlock_code code);
+typedef struct redlock_error {
+    redlock_code code;
+    char text[256];
+} redlock_error;
+REDLOCK_API const redlock_error *redlock_last_error(void);
+typedef struct redlock_client redlock_client;
+typedef struct redlock_options {
+    size_t size;
+    const char *username;
+    const char *password;
+    const char *password_file;
+    const char *prefix;
+    const char *label;
+    unsigned quorum;
+    int64_t node_timeout_ms;
+    int64_t connect_timeout_ms;
+    uint32_t drift_ppm;
+    int64_t max_ttl_ms;
+    bool durable;
+} redlock_options;
+REDLOCK_API void redlock_options_init_sized(redlock_options *options, size_t size);
+static inline void redlock_options_init(redlock_options *options)
+{
+    redlock_options_init_sized(options, sizeof(*options));
+}
+REDLOCK_API redlock_code redlock_client_new(struct event_base *base,
+                                            const char *const *uris, size_t count,
+                                            const redlock_options *options,
+                                            redlock_client **ret_client,
+                                            redlock_error *ret_error);
+REDLOCK_API void redlock_client_free(redlock_client *client);
+typedef void redlock_drain_fn(redlock_client *client, bool clean, void *arg);
+REDLOCK_API redlock_code redlock_client_drain(redlock_client *client, int64_t timeout_ms,
+                                              redlock_drain_fn *callback, void *arg);
+REDLOCK_API size_t redlock_client_nodes(const redlock_client *client);
+REDLOCK_API unsigned redlock_client_quorum(const redlock_client *client);
+REDLOCK_API int64_t redlock_client_nodes_time(redlock_client *client);
+typedef enum redlock_fault {
+#define X(name,prefix,text) REDLOCK_FAULT_ ##name,
+    REDLOCK_FAULTS(X)
+#undef X
+} redlock_fault;
+REDLOCK_API const char *redlock_fault_name(redlock_fault fault);
+REDLOCK_API const char *redlock_fault_text(redlock_fault fault);
+#define REDLOCK_VERDICTS(X) \
+                                                                                           \
+    X(UNASKED, "unasked", "the client sent it nothing") \
+    X(WAITING, "waiting", "the client waits for its reply") \
+    X(GRANTED, "granted", "it acquired, extended or released, as requested") \
+    X(HELD, "held", "its key holds another value") \
+    X(GONE, "gone", "its key is missing") \
+    X(RECREATED, "recreated", "an extension found no key and stored the token again") \
+    X(ERROR, "error", "it refused with an error; nothing was changed") \
+    X(UNKNOWN, "unknown", "the command may have been executed; no reply confirms it") \
+    X(SILENT, "silent", "it did not reply in time") \
+    X(ABSENT, "absent", "it could not vote when the round began, or cannot vote now") \
+                                                                                           \
+    X(DOWN, "down", "it is not connected") \
+    X(CONNECTING, "connecting", "the client connects to it") \
+    X(GREETING, "greeting", "it has not replied to the first commands yet") \
+    X(READY, "ready", "it is connected and may vote") \
+    X(SUSPECT, "suspect", "its replies are late") \
+    X(QUARANTINED, "quarantined", "it restarted and does not vote yet") \
+                                                                                           \
+    X(ACTIVE, "active", "it may vote on fenced locks")
+typedef enum redlock_verdict {
+#define X(verdict,name,text) REDLOCK_VERDICT_ ##verdict,
+    REDLOCK_VERDICTS(X)
+#undef X
+} redlock_verdict;
+REDLOCK_API const char *redlock_verdict_name(redlock_verdict verdict);
+REDLOCK_API const char *redlock_verdict_text(redlock_verdict verdict);
+#define REDLOCK_WAITING_WRITER "a waiting writer"
+typedef struct redlock_node {
+    const char *uri;
+    redlock_verdict verdict;
+    redlock_fault fault;
+    const char *text;
+    bool denied;
+    int64_t latency_us;
+    int64_t remaining_us;
+    char holder[REDLOCK_TOKEN_MAX + 1];
+    char value[REDLOCK_TOKEN_MAX + 1];
+    unsigned key;
+} redlock_node;
+REDLOCK_API size_t redlock_client_explain_sized(const redlock_client *client,
+                                                redlock_node *nodes, size_t room,
+                                                size_t size);
+static inline size_t redlock_client_explain(const redlock_client *client,
+                                            redlock_node *nodes, size_t room)
+{
+    return redlock_client_explain_sized(client, nodes, room, sizeof(*nodes));
+}
+REDLOCK_API size_t redlock_client_record(const redlock_client *client, char *text,
+                                         size_t room);
+typedef struct redlock_lease redlock_lease;
+typedef struct redlock_result {
+    redlock_code code;
+    unsigned nodes, quorum;
+    unsigned granted;
+    unsigned attempts;
+    int64_t took_ms;
+    int64_t valid_ms;
+    int64_t remaining_ms;
+} redlock_result;
+typedef void redlock_lease_fn(redlock_lease *lease, const redlock_result *result,
+                              void *arg);
+typedef enum redlock_retry {
+    REDLOCK_RETRY_EXPONENTIAL,
+    REDLOCK_RETRY_FIXED,
+    REDLOCK_RETRY_NONE,
+    REDLOCK_RETRY_CUSTOM,
+} redlock_retry;
+typedef int64_t redlock_retry_fn(unsigned attempt, uint64_t random, void *arg);
+typedef struct redlock_lease_options {
+    size_t size;
+    bool fenced;
+    int64_t fence;
+    int64_t ttl_ms;
+    int64_t wait_ms;
+    int64_t min_validity_ms;
+    int64_t margin_ms;
+    bool watchdog;
+    int64_t max_hold_ms;
+    redlock_retry retry;
+    int64_t retry_base_ms, retry_cap_ms;
+    redlock_retry_fn *retry_fn;
+    void *retry_arg;
+    redlock_lease_fn *on_lost;
+    void *lost_arg;
+    redlock_lease_fn *on_extended;
+    void *extended_arg;
+    bool redisson;
+    bool shared;
+    unsigned slots;
+    bool elects;
+    bool record;
+} redlock_lease_options;
+REDLOCK_API void redlock_lease_options_init_sized(redlock_lease_options *options,
+                                                  size_t size);
+static inline void redlock_lease_options_init(redlock_lease_options *options)
+{
+    redlock_lease_options_init_sized(options, sizeof(*options));
+}
+REDLOCK_API redlock_code redlock_acquire(redlock_client *client, const void *key,
+                                         size_t key_len,
+                                         const redlock_lease_options *options,
+                                         redlock_lease_fn *callback, void *arg,
+                                         redlock_lease **ret_lease);
+typedef struct redlock_key {
+    const void *bytes;
+    size_t len;
+} redlock_key;
+REDLOCK_API redlock_code redlock_acquire_many(redlock_client *client,
+                                              const redlock_key *keys, size_t count,
+                                              const redlock_lease_options *options,
+                                              redlock_lease_fn *callback, void *arg,
+                                              redlock_lease **ret_lease);
+REDLOCK_API redlock_code redlock_adopt(redlock_client *client, const void *key,
+                                       size_t key_len, const char *token, int64_t valid_ms,
+                                       const redlock_lease_options *options,
+                                       redlock_lease **ret_lease);
+REDLOCK_API redlock_code redlock_adopt_many(redlock_client *client, const redlock_key *keys,
+                                            size_t count, const char *token,
+                                            int64_t valid_ms,
+                                            const redlock_lease_options *options,
+                                            redlock_lease **ret_lease);
+REDLOCK_API redlock_code redlock_extend(redlock_lease *lease, int64_t ttl_ms,
+                                        redlock_lease_fn *callback, void *arg);
+REDLOCK_API redlock_code redlock_downgrade(redlock_lease *lease, redlock_lease_fn *callback,
+                                           void *arg);
+REDLOCK_API redlock_code redlock_release(redlock_lease *lease, redlock_lease_fn *callback,
+                                         void *arg);
+REDLOCK_API void redlock_cancel(redlock_lease *lease);
+REDLOCK_API void redlock_disown(redlock_lease *lease);
+REDLOCK_API void redlock_lease_free(redlock_lease *lease);
+typedef void redlock_hold_time_fn(redlock_client *client, int64_t longest_ms, void *arg);
+REDLOCK_API redlock_code redlock_hold_time(redlock_client *client, const void *key,
+                                           size_t key_len, redlock_hold_time_fn *callback,
+                                           void *arg);
+REDLOCK_API redlock_code redlock_note_hold_time(redlock_client *client, const void *key,
+                                                size_t key_len, int64_t held_ms);
+REDLOCK_API int64_t redlock_valid_ms(const redlock_lease *lease);
+REDLOCK_API int64_t redlock_fence(const redlock_lease *lease);
+REDLOCK_API unsigned redlock_slot(const redlock_lease *lease);
+REDLOCK_API const char *redlock_token(const redlock_lease *lease);
+REDLOCK_API size_t redlock_explain_sized(const redlock_lease *lease, redlock_node *nodes,
+                                         size_t room, size_t size);
+static inline size_t redlock_explain(const redlock_lease *lease, redlock_node *nodes,
+                                     size_t room)
+{
+    return redlock_explain_sized(lease, nodes, room, sizeof(*nodes));
+}
+typedef struct redlock_observer redlock_observer;
+typedef struct redlock_leader {
+    redlock_code
+        code;
+    int64_t term;
+    const char *id;
+    const char *token;
+} redlock_leader;
+typedef void redlock_leader_fn(redlock_observer *observer, const redlock_leader *leader,
+                               void *arg);
+REDLOCK_API redlock_code redlock_observe(redlock_client *client, const void *key,
+                                         size_t key_len, redlock_leader_fn *callback,
+                                         void *arg, redlock_observer **ret_observer);
+REDLOCK_API void redlock_observer_free(redlock_observer *observer);
+#ifdef __cplusplus
+}
+#endif
+#endif
