@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""systemd accepts the units of contrib/systemd, and redlock their commands. Speaks TAP."""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "test/cli"))
+import lab  # noqa: E402
+from lab import case, check, equal  # noqa: E402
+
+COMMAND = re.compile(r"^ExecStart=/usr/bin/redlock (.*) -- (/\S+)$", re.MULTILINE)
+CHILD = ["sh", "-c", "echo ran; kill $PPID"]  # redlock elect runs until it is ended
+
+
+def add_cases(unit):
+    text = unit.read_text()
+
+    @case(f"{unit.name}: its command runs")
+    def _(quorum):
+        lab.redlock("admit", "--new", "--at-once", env=lab.on(quorum)).expect(0)
+        words = COMMAND.search(text)[1].replace("%H", "host").split()
+        done = lab.redlock(*words, "--", *CHILD, env=lab.on(quorum))
+        equal(done.out, "ran\n", f"it prints; {done.err}")
+
+    if shutil.which("systemd-analyze"):
+        @case(f"{unit.name}: systemd-analyze verify")
+        def _(_):
+            copy = pathlib.Path(lab.temporary("units"), unit.name)
+            copy.parent.mkdir()
+            copy.write_text(text.replace("/usr/bin/redlock", lab.program))
+            done = subprocess.run(["systemd-analyze", "verify", "--man=no", copy], text=True,
+                                  capture_output=True, check=False)
+            check(unit.name not in done.stderr and done.returncode == 0, done.stderr)
+
+
+for path in sorted((ROOT / "contrib/systemd").glob("*.service")):
+    add_cases(path)
+lab.main()
