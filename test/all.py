@@ -112,6 +112,7 @@ VERBS = {
     "upgrade [CASE...]": [Row("upgrade", figure=r"^(ok \d+) - ",
                               unless=r"^(upgrade is skipped: .*)$")],
     "on RELEASE VERB...": [Row("on trixie demo", figure=r"^(As told: .*)$")],
+    "package": [Row("package", figure=r"^(nothing is left after the purge)$")],
     "install-test": [Row("on trixie install-test")],
     "all [ROW...]": [Row("all", never="it prints this table")],
     "clean": [Row("clean", in_copy=True, figure=r"^(build/ is gone)$",

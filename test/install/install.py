@@ -122,6 +122,8 @@ def subproject(quorum):
 def version(_):
     found = call("pkg-config", "--modversion", "redlock").strip()
     equal(lab.redlock("--version").out, f"redlock {found}\n", "the version of the command")
+    line = (ROOT / "debian/changelog").read_text().splitlines()[0]
+    check(line.startswith(f"redlock ({found}) "), f"debian/changelog has another version: {line}")
 
 
 lab.main()
