@@ -150,7 +150,8 @@ static void on_renewed(redlock_lease *lease, const redlock_result *result, void 
     if (!is_expected_from(user, lease))
         return;
     if (user->phase != USER_HOLDING)
-        oracle_accuse(INVARIANT_CALLBACK, "client %u, user %u: an extension of what is over",
+        oracle_accuse(INVARIANT_CALLBACK,
+                      "client %u, user %u: an extension of what is over",
                       user->client->index + 1, user->index + 1);
     oracle_told(user, NEWS_RENEWED, result);
 }
