@@ -43,12 +43,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     const struct rl_stream *stream = arg;
     (void)fd;
     (void)what;
-    if (!stream->handshaking) {
-        stream->owner->readable(stream->arg);
-        return;
-    }
-    event_del(stream->readable);
-    stream->owner->writable(stream->arg);
+    stream->owner->readable(stream->arg);
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *arg)
@@ -67,6 +62,8 @@ static void free_stream(struct rl_stream *stream, bool notify)
         event_free(stream->readable);
     if (stream->writable)
         event_free(stream->writable);
+    if (stream->handshake)
+        event_free(stream->handshake);
     free(stream);
 }
 
@@ -118,13 +115,16 @@ static int shake_hands(struct rl_stream *stream)
     bool writes;
     if (!stream->channel)
         stream->channel = rl_tls_begin(stream->peer, stream->fd, &stream->fault);
+    if (!stream->handshake)
+        stream->handshake = event_new(event_get_base(stream->readable), stream->fd, EV_READ,
+                                      on_writable, stream);
     if (!stream->channel)
         return -EPROTO;
     int done = rl_tls_handshake(stream->channel, &writes);
-    stream->handshaking = done == -EAGAIN;
-    if (!stream->handshaking)
+    if (done != -EAGAIN)
         return done;
-    bool waits = writes ? rl_stream_want_write(stream) : rl_stream_want_read(stream);
+    bool waits = writes ? rl_stream_want_write(stream)
+                        : stream->handshake && event_add(stream->handshake, NULL) == 0;
     return waits ? -EINPROGRESS : -ENOMEM;
 }
 
@@ -163,12 +163,19 @@ bool rl_stream_want_write(struct rl_stream *stream)
 }
 
 /* What the channel has already taken from the socket makes no event of the socket. */
-static ssize_t read_channel(const struct rl_stream *stream, char *buffer, size_t room)
+static RL_RARE ssize_t read_channel(const struct rl_stream *stream, char *buffer,
+                                    size_t room)
 {
     ssize_t got = rl_tls_read(stream->channel, buffer, room);
     if (got > 0 && rl_tls_has_more(stream->channel))
         event_active(stream->readable, EV_READ, 0);
     return got;
+}
+
+static RL_RARE ssize_t write_channel(const struct rl_stream *stream, const char *bytes,
+                                     size_t len)
+{
+    return rl_tls_write(stream->channel, bytes, len);
 }
 
 ssize_t rl_stream_read(const struct rl_stream *stream, char *buffer, size_t room)
@@ -186,7 +193,7 @@ ssize_t rl_stream_write(const struct rl_stream *stream, const char *bytes, size_
 {
     ssize_t put;
     if (stream->channel)
-        return rl_tls_write(stream->channel, bytes, len);
+        return write_channel(stream, bytes, len);
     do
         put = send(stream->fd, bytes, len, MSG_NOSIGNAL);
     while (put < 0 && errno == EINTR);

@@ -10,9 +10,9 @@ struct rl_stream {
     struct rl_tls_peer *peer;
     struct rl_tls_channel *channel; /* NULL: plain text, or not connected yet */
     enum rl_fault fault;            /* why the channel could not begin */
-    bool handshaking;
     int fd;
     struct event *readable, *writable;
+    struct event *handshake; /* that the socket is readable; NULL: no handshake waits */
 };
 
 #endif
