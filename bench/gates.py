@@ -22,9 +22,9 @@ LAPS = 3  # a client reads the markers every 10 s: that falls into some laps
 # Commands and bytes are exact. A process allocates a block or two of its own. Instructions
 # depend on the compiler. With several nodes they also depend on how many replies the client
 # finds ready at once, which load moves by a tenth. That a stream may have TLS costs one test in
-# each read and write: 0.6 %.
+# each read and write, 0.6 %; two runs differ by as much.
 BOUNDS = {
-    "async_instructions": 8550, "fenced_instructions": 14150,
+    "async_instructions": 8600, "fenced_instructions": 14250,
     "async_allocations": 1.1, "fenced_allocations": 1.1,
     "async_commands": 5, "fenced_commands": 12,
     "async_bytes": 257, "fenced_bytes": 541,
