@@ -79,7 +79,7 @@ def cpp(quorum):
 
 def by_cmake(quorum, *options):
     folder = project("CMakeLists.txt", "hold.c", "hold.cpp")
-    call("cmake", "-B", "build", *options, cwd=folder)
+    call("cmake", "-G", "Ninja", "-B", "build", *options, cwd=folder)
     call("cmake", "--build", "build", cwd=folder)
     equal(call(folder / "build/hold_c", *quorum.uris), HELD, "the C program prints")
     equal(call(folder / "build/hold_cpp", *quorum.uris), HELD_CPP, "the C++ program prints")
@@ -103,7 +103,7 @@ def cmake_version(_):
     folder = project("CMakeLists.txt", "hold.c", "hold.cpp")
     text = (folder / "CMakeLists.txt").read_text()
     (folder / "CMakeLists.txt").write_text(text.replace("redlock 0.2", "redlock 0.1"))
-    done = subprocess.run(["cmake", "-B", "build"], cwd=folder, env=installed()[1],
+    done = subprocess.run(["cmake", "-G", "Ninja", "-B", "build"], cwd=folder, env=installed()[1],
                           capture_output=True, text=True, check=False)
     check(done.returncode != 0 and "0.2.0" in done.stderr, done.stderr)
 
