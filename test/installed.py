@@ -21,5 +21,6 @@ def install(build, folder):
     [description] = pathlib.Path(folder).rglob("redlock.pc")
     library = description.parent.parent
     return library, {**os.environ, "PKG_CONFIG_PATH": str(description.parent),
-                     "CMAKE_PREFIX_PATH": str(pathlib.Path(folder, PREFIX)),
+                     # CMake of Debian does not search lib64, where it may be.
+                     "redlock_DIR": str(library / "cmake/redlock"),
                      "LD_LIBRARY_PATH": str(library)}
