@@ -201,6 +201,52 @@ typedef struct redlock_error {
  */
 REDLOCK_API const redlock_error *redlock_last_error(void);
 
+/* --- events and traces: what a client reports besides results --- */
+
+typedef enum redlock_level {
+    REDLOCK_LEVEL_ERROR,   /* a lock was lost, or a node is configured wrong */
+    REDLOCK_LEVEL_WARNING, /* it works, with less margin */
+    REDLOCK_LEVEL_INFO,
+} redlock_level;
+
+/* "error" */
+REDLOCK_API const char *redlock_level_name(redlock_level level);
+
+/* A text, or a number if `text` is NULL. */
+typedef struct redlock_field {
+    const char *name;
+    const char *text; /* `len` bytes, any of them, and a NUL */
+    size_t len;
+    int64_t number; /* a time is in the unit in which the name ends */
+} redlock_field;
+
+/* One event. docs/telemetry.md lists the names, and the fields of each. */
+typedef struct redlock_event {
+    redlock_level level;
+    const char *name; /* "node_disconnected" */
+    const redlock_field *fields;
+    size_t count;
+} redlock_event;
+
+typedef void redlock_log_fn(const redlock_event *event, void *arg);
+
+/* The begin or the end of an operation that has started. */
+typedef struct redlock_span {
+    bool ended;
+    const char *operation; /* "acquire", "extend" or "release" */
+    /* The number of its lease. A lease has at most one operation of each name at a time. */
+    uint64_t lease;
+    const void *key; /* with its prefix; of several keys one of them */
+    size_t key_len;
+    const char *kind; /* "plain", "fenced", "shared" ...: docs/telemetry.md */
+    /* at the end: */
+    redlock_code code; /* CANCELLED also if the lease was freed before */
+    unsigned attempts; /* that the acquire took */
+    int64_t duration_us;
+} redlock_span;
+
+typedef void redlock_trace_fn(const redlock_span *span, void *arg);
+
 /* --- client --- */
 
 typedef struct redlock_client redlock_client;
@@ -252,6 +298,18 @@ typedef struct redlock_options {
     const char *tls_cert_file; /* the client's certificate and its chain; default none */
     const char *tls_key_file;  /* its key; default: it is in tls_cert_file */
     const char *tls_name;      /* expected of every node instead of its host; sent as SNI */
+
+    /*
+     * Called with what happened: with each event, and at the begin and the end of each
+     * operation. NULL: not called. They are called at the end of the loop iteration, in the
+     * order in which it happened, and by redlock_client_free() for the last time. They get
+     * no password and no token. If too many wait, the newest are dropped and counted
+     * (redlock_stats.events_dropped).
+     */
+    redlock_log_fn *log;
+    void *log_arg;
+    redlock_trace_fn *trace;
+    void *trace_arg;
 } redlock_options;
 
 REDLOCK_API void redlock_options_init_sized(redlock_options *options, size_t size);

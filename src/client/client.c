@@ -70,6 +70,10 @@ static redlock_code make(struct event_base *base, const char *const *uris, size_
         free_client(client, false);
         return code;
     }
+    client->loop.events.log = client->options.log;
+    client->loop.events.log_arg = client->options.log_arg;
+    client->loop.events.trace = client->options.trace;
+    client->loop.events.trace_arg = client->options.trace_arg;
     rl_loop_enter(&client->loop);
     rl_nodes_start(&client->nodes);
     rl_loop_leave(&client->loop);
@@ -105,6 +109,9 @@ void redlock_client_free(redlock_client *client)
     rl_task_close_all(&client->loop);
     rl_nodes_stop_reading(&client->nodes);
     rl_notifications_stop_reading(&client->notifications);
+    rl_events_pass_on(&client->loop.events);
+    client->loop.events.log = NULL; /* nothing is passed on after this call */
+    client->loop.events.trace = NULL;
     rl_loop_leave(&client->loop);
 }
 

@@ -204,6 +204,8 @@ static void on_end(void *arg)
     loop->class->write(loop);
     loop->wants_end = loop->ends = false;
     loop->class->ended(loop);
+    if (loop->events.len > 0)
+        rl_events_pass_on(&loop->events);
     set_timer(loop);
     rl_loop_leave(loop);
 }
@@ -236,4 +238,5 @@ void rl_loop_close(struct rl_loop *loop, bool forked)
     if (loop->timer)
         rl_timer_free(loop->timer, forked);
     rl_heap_free(&loop->heap);
+    rl_events_free(&loop->events);
 }

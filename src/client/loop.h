@@ -12,6 +12,7 @@
 
 #include "base/token.h"
 #include "core/clock.h"
+#include "events.h"
 #include "recorder.h"
 #include "redlock/redlock.h"
 #include "task.h"
@@ -49,6 +50,7 @@ struct rl_loop {
     struct rl_task *soon, **soon_end; /* tick at the end of this iteration, in this order */
 
     struct rl_recorder recorder;
+    struct rl_events events;
 };
 
 void rl_loop_init(struct rl_loop *loop, struct event_base *base,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "io/system.h"
+#include "link_events.h"
 #include "net/info.h"
 
 #define MARKER_KEY "!marker"
@@ -57,13 +58,27 @@ static bool send_command(struct rl_members *members,
            0;
 }
 
+/* Which nodes may vote on fenced locks changes. */
+RL_RARE static void add_events(struct rl_members *members, rl_node_set active)
+{
+    for (rl_node_set rest = active ^ members->active; rest; rest &= rest - 1) {
+        unsigned i = rl_first(rest);
+        bool is_active = active & rl_bit(i);
+        rl_node_log(&members->nodes->node[i],
+                    is_active ? rl_event_member_active : rl_event_member_inactive,
+                    is_active ? RL_FAULT_NONE : rl_members_fault(members, i));
+    }
+}
+
 /* Writes down which nodes may vote, and what each fenced command to them ends with. */
 static void publish(struct rl_members *members)
 {
     struct rl_nodes *nodes = members->nodes;
     rl_node_set active = rl_membership_active(&members->membership);
-    if (active != members->active)
+    if (active != members->active) {
         rl_loop_record(nodes->loop, RL_RECORD_MEMBERS, 0)->nodes = active;
+        add_events(members, active);
+    }
     members->active = active;
     for (unsigned i = 0; i < nodes->n; i++)
         rl_membership_nonce(&members->membership, i, nodes->nonce[i]);

@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/histogram.h"
 #include "base/options.h"
 #include "io/system.h"
+#include "link_events.h"
 
 /* Updates the view, from which the leases read the state of this node's link. */
 static void update_view(struct rl_node *node)
@@ -106,26 +108,35 @@ RL_RARE static void record_link(struct rl_node *node, const struct rl_link_event
     record->link.restarted = link->restarted;
 }
 
-static void step_link(struct rl_node *node, struct rl_link_event event)
+/* All other events. */
+RL_RARE static void change_link(struct rl_node *node, struct rl_link_event event)
 {
     struct rl_nodes *nodes = node->nodes;
-    rl_loop_refresh_clock(nodes->loop);
-    event.now = nodes->loop->now;
-    if (is_usual(&node->link, &event)) {
-        rl_link_step(&node->link, &event);
-        nodes->round_trip[node->index] = node->link.round_trip;
-        rl_task_schedule(&node->task, rl_link_next(&node->link));
-        return;
-    }
     if (event.type != RL_LINK_SENT && event.type != RL_LINK_ANSWERED)
         event.random = rl_loop_random(nodes->loop);
+    const struct rl_link before = node->link;
     enum rl_link_action action = rl_link_step(&node->link, &event);
     record_link(node, &event);
+    rl_link_note_change(node, &before);
     update_view(node);
     if (!rl_link_is_open(&node->link))
         nodes->handler->disconnected(nodes->arg, node->index);
     if (action != RL_LINK_NOTHING)
         act(node, action);
+    rl_task_schedule(&node->task, rl_link_next(&node->link));
+}
+
+static void step_link(struct rl_node *node, struct rl_link_event event)
+{
+    struct rl_nodes *nodes = node->nodes;
+    rl_loop_refresh_clock(nodes->loop);
+    event.now = nodes->loop->now;
+    if (!is_usual(&node->link, &event)) {
+        change_link(node, event);
+        return;
+    }
+    rl_link_step(&node->link, &event);
+    nodes->round_trip[node->index] = node->link.round_trip;
     rl_task_schedule(&node->task, rl_link_next(&node->link));
 }
 
@@ -212,6 +223,9 @@ static void update_link(struct rl_node *node, rl_time sent)
 RL_RARE static void handle_fault(struct rl_node *node, const struct rl_reply *reply)
 {
     enum rl_fault fault = node->reconnect_fault;
+    if (reply->type == RL_REPLY_ERROR &&
+        rl_fault_of_error(reply->text, reply->len) != RL_FAULT_NOSCRIPT)
+        node->stats.errors++;
     if (fault == RL_FAULT_NONE) {
         fault = rl_fault_of_error(reply->text, reply->len);
         if (!rl_fault_is_of_node(fault))
@@ -226,6 +240,7 @@ RL_RARE static void handle_fault(struct rl_node *node, const struct rl_reply *re
 static void on_replied(void *arg, const struct rl_op *op, const struct rl_reply *reply)
 {
     struct rl_node *node = arg;
+    rl_histogram_add(&node->stats.round_trip, node->task.loop->boot - op->asked);
     if (!rl_link_is_ready(&node->link))
         update_link(node, op->sent);
     else if (node->took == 0)
@@ -237,7 +252,9 @@ static void on_replied(void *arg, const struct rl_op *op, const struct rl_reply 
 
 static void on_dropped(void *arg, const struct rl_op *op)
 {
-    deliver_reply(arg, op, NULL);
+    struct rl_node *node = arg;
+    node->stats.unanswered++;
+    deliver_reply(node, op, NULL);
 }
 
 static void on_failed(void *arg, enum rl_fault fault)

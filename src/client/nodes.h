@@ -10,6 +10,7 @@
 #include "core/link.h"
 #include "loop.h"
 #include "net/connection.h"
+#include "redlock/stats.h"
 
 struct rl_nodes;
 
@@ -31,6 +32,8 @@ struct rl_node {
     /* The state and the fault of the link in its last event that was recorded. */
     enum rl_link_state recorded_state;
     enum rl_fault recorded_fault;
+    enum rl_fault logged_fault; /* why it cannot be reached; NONE: it was since */
+    redlock_node_stats stats;   /* its counters; the rest: stats.c */
     struct rl_connection connection;
     struct rl_uri uri;
 };

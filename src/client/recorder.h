@@ -109,6 +109,12 @@ static inline uint32_t rl_record_lease(uint64_t lease)
     return (uint32_t)lease << 8 | 1;
 }
 
+/* The lease's number again, which wraps at 2^24. */
+static inline uint32_t rl_record_lease_of(uint32_t attempt)
+{
+    return attempt >> 8;
+}
+
 /* The number of a later attempt, from that of the first. */
 static inline uint32_t rl_record_attempt(uint32_t first, unsigned retries)
 {

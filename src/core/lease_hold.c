@@ -23,8 +23,7 @@ void rl_lease_lose(struct rl_lease *lease, enum rl_cause cause, struct rl_update
 
 static void report_not_extended(struct rl_lease *lease, struct rl_update *update)
 {
-    if (lease->by_request)
-        update->reports |= RL_REPORT_NOT_EXTENDED;
+    update->reports |= lease->by_request ? RL_REPORT_NOT_EXTENDED : RL_REPORT_NOT_RENEWED;
     lease->by_request = false;
 }
 

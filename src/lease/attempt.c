@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/explain.h"
+#include "telemetry.h"
 
 static struct rl_attempt *attempt_of(struct rl_task *task)
 {
@@ -36,36 +37,20 @@ struct rl_key_set *rl_attempt_set(const struct rl_attempt *attempt)
     return has_set ? *set_of(attempt) : NULL;
 }
 
-static char *texts_of(const struct rl_attempt *attempt)
-{
-    return (char *)(attempt->lease.ballot + attempt->lease.params->n);
-}
-
 static struct rl_word key_of(const struct rl_attempt *attempt)
 {
-    return (struct rl_word){texts_of(attempt), attempt->key_len};
-}
-
-/* What a slot adds to the key: "!1" to "!128". */
-static size_t slot_len(unsigned slot)
-{
-    return slot == 0 ? 0 : slot < 10 ? 2 : slot < 100 ? 3 : 4;
-}
-
-static struct rl_word base_of(const struct rl_attempt *attempt)
-{
-    return (struct rl_word){texts_of(attempt), attempt->key_len - slot_len(attempt->slot)};
+    return (struct rl_word){rl_attempt_texts(attempt), attempt->key_len};
 }
 
 static struct rl_word fence_key_of(const struct rl_attempt *attempt)
 {
-    return (struct rl_word){texts_of(attempt),
+    return (struct rl_word){rl_attempt_texts(attempt),
                             attempt->key_len + suffix_len(attempt->config)};
 }
 
 char *rl_attempt_token(const struct rl_attempt *attempt)
 {
-    return texts_of(attempt) + attempt->key_len + suffix_len(attempt->config);
+    return rl_attempt_texts(attempt) + attempt->key_len + suffix_len(attempt->config);
 }
 
 /* --- recording --- */
@@ -183,7 +168,7 @@ static rl_node_set send_command(struct rl_attempt *attempt, const struct rl_upda
         message.args.set_size = set->count;
     }
     if (message.kind->form == RL_FORM_SLOT) {
-        message.args.base = base_of(attempt);
+        message.args.base = rl_attempt_base(attempt);
         message.args.slots = attempt->config->options.slots;
     }
     message.args.token = (struct rl_word){rl_attempt_token(attempt), attempt->token_len};
@@ -268,12 +253,16 @@ static void follow(struct rl_attempt *attempt, const struct rl_update *update)
 {
     redlock_client *client = rl_client_of(&attempt->task);
     rl_node_set failed = 0;
-    if (update->send)
+    if (update->send) {
+        client->stats.rounds[update->command]++;
         failed = send_command(attempt, update);
+    }
     rl_node_set counted = attempt->lease.round.waiting | attempt->lease.round.granted;
     if ((update->send || update->reports) && counted != rl_all(client->nodes.n))
         rl_client_note_absent(client, attempt->lease.ballot,
                               attempt->config->kind->is_fenced);
+    if (update->reports)
+        rl_telemetry_reported(attempt, update->reports);
     reschedule(attempt);
     if (update->reports && attempt->owner) {
         record_result(attempt, update->reports);
@@ -306,8 +295,10 @@ void rl_attempt_tick(struct rl_task *task)
     if (attempt->lease.state == RL_LEASE_NEW)
         return;
     static const struct rl_lease_event event = {.type = RL_EVENT_TICK};
+    rl_node_set silent = attempt->lease.silent;
     record_step(attempt, &event);
     rl_attempt_step(attempt, &event);
+    rl_telemetry_silent(attempt, attempt->lease.silent & ~silent);
 }
 
 void rl_attempt_expire(struct rl_task *task)
@@ -413,6 +404,8 @@ void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *
 {
     struct rl_attempt *attempt = attempt_of(task);
     struct rl_answer parsed;
+    if (attempt->lease.silent && reply)
+        rl_telemetry_late(attempt, node);
     if (!rl_nodes_parse_reply(&rl_client_of(task)->nodes, kind_of(attempt, op), node, op,
                               reply, &parsed) &&
         resend(attempt, node, op))
@@ -447,6 +440,8 @@ void rl_attempt_answer_late(struct rl_task *task, unsigned node, const struct rl
 {
     const struct rl_kind *kind = kind_of(attempt_of(task), op);
     struct rl_answer parsed;
+    if (attempt_of(task)->lease.silent && reply)
+        rl_telemetry_late(attempt_of(task), node);
     if (kind->is_fenced && reply && rl_kind_read(kind, op->command, reply, &parsed))
         rl_members_check_answer(&rl_client_of(task)->members, node, op, &parsed);
 }
@@ -500,7 +495,7 @@ size_t rl_attempt_room(const struct rl_lease_config *config, size_t key_len,
         sizeof(struct rl_ballot) + (config->kind->is_fenced ? sizeof(int64_t) : 0);
     size_t set = rl_kind_is_of_sets(config->kind) ? sizeof(struct rl_key_set *) : 0;
     if (config->kind->form == RL_FORM_SLOT)
-        key_len += slot_len(RL_SLOTS_MAX);
+        key_len += rl_attempt_slot_len(RL_SLOTS_MAX);
     return set + config->params.n * per_node + key_len + suffix_len(config) + token_len + 1;
 }
 
@@ -516,8 +511,8 @@ void rl_attempt_init(struct rl_attempt *attempt, struct rl_lease_config *config,
     rl_lease_init(&attempt->lease, &config->params, ballot, fences);
     if (set)
         *set_of(attempt) = rl_key_set_ref(set);
-    memcpy(texts_of(attempt), key.text, key.len);
-    memcpy(texts_of(attempt) + key.len, RL_FENCE_SUFFIX, suffix_len(config));
+    memcpy(rl_attempt_texts(attempt), key.text, key.len);
+    memcpy(rl_attempt_texts(attempt) + key.len, RL_FENCE_SUFFIX, suffix_len(config));
 }
 
 void rl_attempt_clear(struct rl_attempt *attempt)
@@ -532,7 +527,7 @@ void rl_attempt_clear(struct rl_attempt *attempt)
 
 struct rl_attempt *rl_attempt_another(const struct rl_attempt *attempt)
 {
-    struct rl_word key = base_of(attempt);
+    struct rl_word key = rl_attempt_base(attempt);
     size_t room = rl_attempt_room(attempt->config, key.len, attempt->token_len);
     struct rl_attempt *another =
         rl_task_new(sizeof(*another) + room, attempt->task.loop, &separate_class.task);
@@ -548,8 +543,8 @@ struct rl_attempt *rl_attempt_another(const struct rl_attempt *attempt)
 void rl_attempt_choose_slot(struct rl_attempt *attempt, unsigned slot)
 {
     char number[RL_DIGITS];
-    struct rl_word base = base_of(attempt);
-    char *at = texts_of(attempt) + base.len;
+    struct rl_word base = rl_attempt_base(attempt);
+    char *at = rl_attempt_texts(attempt) + base.len;
     int len = snprintf(number, sizeof(number), "!%u", slot);
     memcpy(at, number, (size_t)len);
     memcpy(at + len, RL_FENCE_SUFFIX, suffix_len(attempt->config));
@@ -590,16 +585,33 @@ void rl_attempt_withdraw(struct rl_attempt *attempt)
                                 });
 }
 
+void rl_attempt_release(struct rl_attempt *attempt)
+{
+    rl_attempt_step(attempt, &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
+    rl_telemetry_hold_ends(attempt, &rl_stats_of(&attempt->task)->released);
+}
+
+void rl_attempt_disown(struct rl_attempt *attempt)
+{
+    rl_attempt_step(attempt, &(struct rl_lease_event){.type = RL_EVENT_DISOWN});
+    rl_telemetry_hold_ends(attempt, &rl_stats_of(&attempt->task)->disowned);
+}
+
 bool rl_attempt_is_past(const struct rl_attempt *attempt)
 {
     return attempt->lease.state == RL_LEASE_CLEANUP ||
            attempt->lease.state == RL_LEASE_OVER;
 }
 
+RL_RARE static void give_up(struct rl_attempt *attempt)
+{
+    rl_attempt_release(attempt);
+}
+
 void rl_attempt_leave(struct rl_attempt *attempt)
 {
     if (!rl_attempt_is_past(attempt))
-        rl_attempt_step(attempt, &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
+        give_up(attempt);
     attempt->owner = NULL;
     if (attempt->lease.state == RL_LEASE_OVER)
         class_of(&attempt->task)->over(&attempt->task);

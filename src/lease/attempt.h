@@ -37,10 +37,30 @@ struct rl_attempt {
     unsigned token_len : 8;
     unsigned slot : 8;        /* of a semaphore: which one; 0: none is chosen yet */
     unsigned has_waiters : 1; /* other waiters were queued when it was released */
+    unsigned holds : 1;       /* telemetry.h: it is held, since ... */
+    rl_time held_since;
     struct rl_lease lease;
     /* Its room holds: the set if it has one, fences if it is fenced, ballots, key, fence
        key suffix, token. */
 };
+
+static inline char *rl_attempt_texts(const struct rl_attempt *attempt)
+{
+    return (char *)(attempt->lease.ballot + attempt->lease.params->n);
+}
+
+/* What a slot adds to the key: "!1" to "!128". */
+static inline size_t rl_attempt_slot_len(unsigned slot)
+{
+    return slot == 0 ? 0 : slot < 10 ? 2 : slot < 100 ? 3 : 4;
+}
+
+/* The key, of a semaphore without the slot. */
+static inline struct rl_word rl_attempt_base(const struct rl_attempt *attempt)
+{
+    return (struct rl_word){rl_attempt_texts(attempt),
+                            attempt->key_len - rl_attempt_slot_len(attempt->slot)};
+}
 
 /* NULL: it has one key. */
 struct rl_key_set *rl_attempt_set(const struct rl_attempt *attempt);
@@ -82,6 +102,10 @@ void rl_attempt_downgrade(struct rl_attempt *attempt, struct rl_lease_config *sh
 void rl_attempt_describe(const struct rl_attempt *attempt, struct rl_lease_line *ret_line);
 
 void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *event);
+
+/* The steps RELEASE and DISOWN; after them it does not hold the lock. */
+void rl_attempt_release(struct rl_attempt *attempt);
+void rl_attempt_disown(struct rl_attempt *attempt);
 
 /* The owner does not wait any more: removes its entries from the wait queues. */
 void rl_attempt_withdraw(struct rl_attempt *attempt);

@@ -4,20 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cause.h"
 #include "client/explain.h"
+#include "telemetry.h"
 
 /* --- reports to the caller --- */
-
-static const redlock_code code_of[] = {
-    [RL_CAUSE_NONE] = REDLOCK_OK,
-    [RL_CAUSE_TAKEN] = REDLOCK_TAKEN,
-    [RL_CAUSE_NO_QUORUM] = REDLOCK_NO_QUORUM,
-    [RL_CAUSE_EXPIRED] = REDLOCK_EXPIRED,
-    [RL_CAUSE_CANCELLED] = REDLOCK_CANCELLED,
-    [RL_CAUSE_GONE] = REDLOCK_GONE,
-    [RL_CAUSE_MAX_HOLD] = REDLOCK_MAX_HOLD,
-    [RL_CAUSE_UNCONFIRMED] = REDLOCK_UNCONFIRMED,
-};
 
 static bool is_releasing(const redlock_lease *lease)
 {
@@ -96,6 +87,7 @@ static void report_extended(redlock_lease *lease, redlock_code code)
         lease->state = RL_HANDLE_IDLE;
     if (code == REDLOCK_OK)
         lease->downgrades = false;
+    rl_telemetry_extend_ends(lease, code);
     if (code != REDLOCK_OK)
         record_told(lease, &lease->request, RL_RECORD_EXTEND, code);
     report(lease, &lease->request, code);
@@ -103,8 +95,10 @@ static void report_extended(redlock_lease *lease, redlock_code code)
 
 static void report_released(redlock_lease *lease, redlock_code code)
 {
-    if (is_releasing(lease))
+    if (is_releasing(lease)) {
         lease->state = RL_HANDLE_IDLE;
+        rl_telemetry_release_ends(lease, code);
+    }
     if (code != REDLOCK_OK)
         record_told(lease, &lease->release, RL_RECORD_RELEASE, code);
     report(lease, &lease->release, code);
@@ -119,7 +113,7 @@ static redlock_code failure_of(const redlock_lease *lease)
     if (core->cause == RL_CAUSE_NO_QUORUM &&
         rl_client_is_denied(rl_client_of(&lease->first.task), core->ballot))
         return REDLOCK_DENIED;
-    return code_of[core->cause];
+    return rl_code_of(core->cause);
 }
 
 static void finish_acquire(redlock_lease *lease, redlock_code code)
@@ -129,6 +123,7 @@ static void finish_acquire(redlock_lease *lease, redlock_code code)
     if (code == REDLOCK_TAKEN && lease->first.config->waits && rl_waiting_is_over(lease))
         code = REDLOCK_TIMEOUT;
     lease->state = RL_HANDLE_IDLE;
+    rl_telemetry_acquire_ends(lease, code);
     /*
      * The last release may have left this waiter queued. A notification sent to it would be
      * wasted, so it leaves the queues.
@@ -148,6 +143,7 @@ static bool is_worth_a_retry(redlock_code code)
 static void delay(redlock_lease *lease, rl_time at)
 {
     lease->state = RL_HANDLE_DELAYED;
+    lease->waited = true;
     lease->waiting.next_attempt = at;
     rl_loop_record(lease->first.task.loop, RL_RECORD_DELAYED, lease->first.number)->until =
         at;
@@ -191,7 +187,7 @@ static redlock_code code_of_lost_extension(const redlock_lease *lease)
     if (is_releasing(lease))
         return REDLOCK_CANCELLED;
     if (core->state == RL_LEASE_LOST)
-        return code_of[core->cause];
+        return rl_code_of(core->cause);
     if (core->state != RL_LEASE_HELD)
         return REDLOCK_CANCELLED;
     if (is_too_long(lease))
@@ -204,7 +200,7 @@ static redlock_code code_of_lost_extension(const redlock_lease *lease)
 static void report_lost(redlock_lease *lease)
 {
     const redlock_lease_options *options = &lease->first.config->options;
-    redlock_code code = code_of[rl_handle_core(lease)->cause];
+    redlock_code code = rl_code_of(rl_handle_core(lease)->cause);
     struct rl_request on_lost = {options->on_lost, options->lost_arg};
     record_told(lease, &on_lost, RL_RECORD_LOSS, code);
     report(lease, &on_lost, code);
@@ -232,8 +228,9 @@ static void report_one(redlock_lease *lease, enum rl_report event)
         report(lease, &(struct rl_request){options->on_extended, options->extended_arg},
                REDLOCK_OK);
         break;
+    case RL_REPORT_NOT_RENEWED: break; /* it is only counted */
     case RL_REPORT_RELEASED:
-        report_released(lease, code_of[rl_handle_core(lease)->cause]);
+        report_released(lease, rl_code_of(rl_handle_core(lease)->cause));
         break;
     }
 }
@@ -300,6 +297,7 @@ static void begin_attempt(redlock_lease *lease, enum rl_handle_state state)
     }
     if (rl_kind_is_of_sets(config->kind))
         rl_token_mark_set(config->kind->mark, token);
+    client->stats.shown.attempts++;
     rl_attempt_step(lease->attempt, &(struct rl_lease_event){
                                         .type = joins ? RL_EVENT_ENQUEUE : RL_EVENT_START,
                                     });
@@ -354,7 +352,7 @@ static void release(redlock_lease *lease)
     lease->state = RL_HANDLE_RELEASING;
     if (lease->attempt->slot > 0)
         rl_client_of(&lease->first.task)->last_slot = lease->attempt->slot;
-    rl_attempt_step(lease->attempt, &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
+    rl_attempt_release(lease->attempt);
 }
 
 /* --- callbacks of the task --- */

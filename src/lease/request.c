@@ -8,6 +8,7 @@
 #include "client/explain.h"
 #include "hand_over.h"
 #include "handle.h"
+#include "telemetry.h"
 
 static bool is_usable(const redlock_lease *lease)
 {
@@ -98,6 +99,8 @@ redlock_code rl_hand_over_acquire(redlock_client *client, const redlock_key *key
         lease->request = (struct rl_request){callback, arg};
         if (config->kind->is_fenced)
             rl_members_enable(&client->members);
+        client->stats.shown.acquires++;
+        rl_telemetry_begins(lease, RL_OPERATION_ACQUIRE);
         rl_handle_begin_soon(lease);
         *ret_lease = lease;
     }
@@ -190,6 +193,9 @@ static redlock_code make_adopted(redlock_client *client, const redlock_key *keys
                         .deadline = valid_ms > 0 ? client->loop.now + valid : 0,
                         .fence = mine.fenced ? fence : 0,
                     });
+    client->stats.shown.adoptions++;
+    if (valid_ms > 0)
+        rl_telemetry_hold_begins(lease->attempt);
     *ret_lease = lease;
     return REDLOCK_OK;
 }
@@ -278,6 +284,7 @@ static void begin_extension(redlock_lease *lease, int64_t ttl_ms,
 {
     lease->request = (struct rl_request){callback, arg};
     lease->extend_ttl_ms = ttl_ms;
+    rl_telemetry_extend_begins(lease);
     rl_handle_record_asked(lease, RL_RECORD_EXTEND, ttl_ms);
     lease->state = RL_HANDLE_EXTEND_WAITS;
     if (rl_startup_barrier_is_open(&rl_client_of(&lease->first.task)->nodes.startup))
@@ -363,6 +370,7 @@ redlock_code redlock_release(redlock_lease *lease, redlock_lease_fn *callback, v
         end_extension(lease);
         lease->release = (struct rl_request){callback, arg};
         lease->state = RL_HANDLE_RELEASE_WAITS;
+        rl_telemetry_release_begins(lease);
         rl_task_schedule_soon(&lease->first.task);
     } else {
         code = fail_not_held(lease);
@@ -397,7 +405,7 @@ void redlock_disown(redlock_lease *lease)
     if (rl_handle_is_settled(lease) && lease->attempt) {
         rl_handle_record_asked(lease, RL_RECORD_DISOWN, 0);
         end_extension(lease);
-        rl_attempt_step(lease->attempt, &(struct rl_lease_event){.type = RL_EVENT_DISOWN});
+        rl_attempt_disown(lease->attempt);
     }
     rl_loop_return(lease->first.task.loop);
 }
@@ -427,7 +435,7 @@ void redlock_lease_free(redlock_lease *lease)
         return;
     struct rl_loop *loop = lease->first.task.loop;
     bool was_queued = rl_handle_is_acquiring(lease) && lease->waiting.number;
-    bool release_waits = lease->state == RL_HANDLE_RELEASE_WAITS;
+    enum rl_handle_state state = lease->state;
     lease->state = RL_HANDLE_FREED;
     if (!loop) {
         free(lease);
@@ -436,9 +444,10 @@ void redlock_lease_free(redlock_lease *lease)
     if (!rl_loop_is_ours(loop))
         return; /* redlock_client_free() frees it */
     rl_loop_enter(loop);
+    rl_telemetry_freed(lease, state);
     if (lease->attempt && !loop->closing)
         let_go(lease, was_queued);
-    else if (release_waits)
+    else if (state == RL_HANDLE_RELEASE_WAITS)
         rl_attempt_step(lease->attempt, &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
     lease->attempt = NULL;
     rl_handle_attempt_over(&lease->first.task);

@@ -16,7 +16,7 @@
             cr_assert(condition, __VA_ARGS__);                                             \
     } while (0)
 
-#define REPORT_KINDS 7
+#define REPORT_KINDS 8
 
 struct lease_fixture {
     struct rl_lease lease;

@@ -1,0 +1,183 @@
+/*
+ * What a client has done so far, as numbers: counters, histograms and the state of its
+ * nodes; and the same as text for Prometheus. docs/telemetry.md lists all of them.
+ *
+ * A client counts at all times, in memory of fixed size. Counters begin at 0 with the
+ * client and never go down. They count exactly. Each operation that has started has one
+ * result, once it has ended: so the number of operations is the sum of their results, plus
+ * those that are still running.
+ */
+#ifndef REDLOCK_STATS_H
+#define REDLOCK_STATS_H
+
+#include "sync.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- histograms --- */
+
+#define REDLOCK_BUCKETS 144
+
+/*
+ * How often values occurred, in microseconds from 0 to 2^37 (38 hours); longer ones count
+ * as the longest. Each power of two is divided into four buckets of the same width.
+ */
+typedef struct redlock_histogram {
+    uint64_t sum_us; /* of all values */
+    uint64_t bucket[REDLOCK_BUCKETS];
+} redlock_histogram;
+
+/* The number of values. */
+REDLOCK_API uint64_t redlock_histogram_count(const redlock_histogram *histogram);
+
+/*
+ * The upper end of the bucket, in microseconds: its values are below it, and not below that
+ * of the bucket before. UNKNOWN: there is no such bucket.
+ */
+REDLOCK_API int64_t redlock_histogram_bound(unsigned bucket);
+
+/*
+ * The value, in microseconds, that this part of all values do not exceed: 0.99 for the 99th
+ * percentile. `part` is from 0 to 1. The true value is at most the result, and the result
+ * is at most a quarter above it, or 1 above it. UNKNOWN: there are no values.
+ */
+REDLOCK_API int64_t redlock_histogram_quantile(const redlock_histogram *histogram,
+                                               double part);
+
+/* --- counters --- */
+
+/* The size of an array of counters, one for each redlock_code. */
+#define REDLOCK_RESULTS 48
+
+/* One node. Commands are those of locks, and all others but the greeting. */
+typedef struct redlock_node_stats {
+    const char *uri;   /* without the password; lives as long as the client */
+    bool connected;    /* it has replied to the greeting */
+    bool votes;        /* it may vote on plain locks now */
+    bool votes_fenced; /* it may vote on fenced locks now; false if the client uses none */
+
+    /* commands == replies + unanswered + those without a reply yet */
+    uint64_t commands;   /* that were queued for it, also if they were never written */
+    uint64_t replies;    /* to them */
+    uint64_t unanswered; /* whose connection ended before the reply came */
+    uint64_t errors;     /* error replies to commands of locks, as the votes ERROR */
+
+    /* It did not reply within its timeout to a command of a round that asked for votes, or
+       to a release. */
+    uint64_t timeouts;
+    /* Its reply came after that, to the same attempt. After several timeouts of one attempt
+       without a reply in between it counts once. */
+    uint64_t late_replies;
+
+    /* connects == disconnects + 1 if it is connected */
+    uint64_t connects;         /* it replied to the greeting, and may be used */
+    uint64_t disconnects;      /* such a connection ended */
+    uint64_t connect_failures; /* connecting or greeting failed, or the node was refused */
+    uint64_t suspicions;       /* its replies were late: it stopped voting */
+    uint64_t restarts;         /* a greeting showed another process than before */
+    uint64_t quarantines;      /* of its connection: it restarted, and does not vote */
+
+    redlock_histogram round_trip; /* of each reply, from the command */
+} redlock_node_stats;
+
+/*
+ * A client. Arrays are indexed by redlock_code: acquire_results[REDLOCK_TAKEN].
+ *
+ *     acquires   == sum of acquire_results + acquiring
+ *     attempts   == sum of attempt_results + running
+ *     extensions == sum of extension_results + running
+ *     releases   == sum of release_results + running
+ *     holds      == released + disowned + sum of losses + held
+ */
+typedef struct redlock_stats {
+    size_t size, node_size;    /* set by redlock_stats_init() */
+    redlock_node_stats *nodes; /* room for the nodes, set by the caller; or NULL */
+    size_t room, count;        /* of elements; count: those that were written */
+    unsigned quorum;
+    unsigned votes, votes_fenced; /* how many nodes may vote now */
+
+    /*
+     * Acquires by the caller. CANCELLED: also those whose lease was freed before they
+     * ended. An acquire ends after one attempt or several.
+     */
+    uint64_t acquires;
+    uint64_t acquire_results[REDLOCK_RESULTS];
+    uint64_t acquiring; /* now */
+
+    /* Attempts; also those that only joined the wait queue, which end with TAKEN or
+       NO_QUORUM. One that was not sent, for lack of nodes, ends with NO_QUORUM. */
+    uint64_t attempts;
+    uint64_t attempt_results[REDLOCK_RESULTS];
+
+    /* Rounds: commands that were sent to several nodes at once. */
+    uint64_t acquire_rounds, raise_fence_rounds, extend_rounds;
+    uint64_t release_rounds; /* also those of failed attempts, and repeated ones */
+
+    /*
+     * Locks that were held: acquired, or adopted with a known validity or once they were
+     * extended. Each ends in one way.
+     */
+    uint64_t adoptions; /* redlock_adopt() returned OK */
+    uint64_t holds;
+    uint64_t held;                    /* now */
+    uint64_t released;                /* by redlock_release() or redlock_lease_free() */
+    uint64_t disowned;                /* by redlock_disown() */
+    uint64_t losses[REDLOCK_RESULTS]; /* EXPIRED, GONE, TAKEN, MAX_HOLD */
+
+    /* redlock_extend() and redlock_downgrade(); CANCELLED: also freed before the result. */
+    uint64_t extensions;
+    uint64_t extension_results[REDLOCK_RESULTS];
+    /* By the watchdog. A try that failed is repeated until the deadline. If a late reply
+       completes it, it counts in both. */
+    uint64_t renewals, renewals_failed;
+
+    /* redlock_release(); CANCELLED: also freed before the result. */
+    uint64_t releases;
+    uint64_t release_results[REDLOCK_RESULTS];
+
+    uint64_t hand_offs;      /* from thread to thread without a round; of redlock_sync */
+    uint64_t events_dropped; /* not passed to `log` or `trace`: too many, or no memory */
+
+    redlock_histogram acquire_time; /* of acquires that ended with OK: of the whole wait */
+    redlock_histogram refuse_time;  /* of acquires that ended with another result */
+    redlock_histogram wait_time;    /* of all that had to wait after their first attempt */
+    redlock_histogram hold_time;    /* of holds, at their end */
+    redlock_histogram validity;     /* that was left when an attempt succeeded */
+} redlock_stats;
+
+/* Clears it, and sets both sizes. */
+REDLOCK_API void redlock_stats_init_sized(redlock_stats *stats, size_t size,
+                                          size_t node_size);
+static inline void redlock_stats_init(redlock_stats *stats)
+{
+    redlock_stats_init_sized(stats, sizeof(*stats), sizeof(redlock_node_stats));
+}
+
+/*
+ * Copies the numbers of the client to `stats`, and those of its nodes to `stats->nodes`, at
+ * most `stats->room` of them. From the client's thread, also in a callback. It sends
+ * nothing and allocates nothing.
+ * Errors: BAD_OPTION (redlock_stats_init() was not called), FORKED, CLOSED.
+ */
+REDLOCK_API redlock_code redlock_client_stats(const redlock_client *client,
+                                              redlock_stats *stats);
+
+/* --- Prometheus --- */
+
+/*
+ * Writes the numbers as text for Prometheus, with a NUL, if it has at most `room` bytes;
+ * otherwise an empty text. Returns the length of the whole text, without the NUL. `text`
+ * may be NULL if `room` is 0. The names are those of docs/telemetry.md and stay as they
+ * are. Times are in seconds. The label `node` is the node's URI without its password. It
+ * uses no client: `stats` is what redlock_client_stats() wrote, while that client exists.
+ */
+REDLOCK_API size_t redlock_stats_prometheus(const redlock_stats *stats, char *text,
+                                            size_t room);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,358 @@
+/*
+ * The numbers of a client as text in the format of Prometheus. A metric is a row of one of
+ * the tables; docs/telemetry.md has a row for each, too.
+ */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "histogram.h"
+#include "options.h"
+
+/* --- writing --- */
+
+/* Beyond its room the text is only counted. */
+struct text {
+    char *bytes;
+    size_t room, len;
+};
+
+__attribute__((format(printf, 2, 3))) static void put(struct text *text, const char *format,
+                                                      ...)
+{
+    size_t left = text->len < text->room ? text->room - text->len : 0;
+    va_list values;
+    va_start(values, format);
+    int len = vsnprintf(left > 0 ? text->bytes + text->len : NULL, left, format, values);
+    va_end(values);
+    text->len += len > 0 ? (size_t)len : 0;
+}
+
+static void put_head(struct text *text, const char *name, const char *type,
+                     const char *help)
+{
+    put(text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+/* Microseconds as seconds: exact, and without zeros at the end. */
+#define SECONDS 32
+
+static const char *seconds(uint64_t us, char ret_text[SECONDS])
+{
+    int len =
+        snprintf(ret_text, SECONDS, "%" PRIu64 ".%06" PRIu64, us / 1000000, us % 1000000);
+    while (ret_text[len - 1] == '0')
+        len--;
+    len -= ret_text[len - 1] == '.';
+    ret_text[len] = '\0';
+    return ret_text;
+}
+
+/* --- a client --- */
+
+#define AT(member) offsetof(redlock_stats, member)
+
+/* Of one number. */
+static const struct {
+    const char *name, *type, *help;
+    size_t at;
+    bool small; /* an unsigned, not a uint64_t */
+} numbers[] = {
+    {"redlock_quorum", "gauge", "Nodes that must grant.", AT(quorum), true},
+    {"redlock_voting_nodes", "gauge", "Nodes that may vote on plain locks.", AT(votes),
+     true},
+    {"redlock_voting_nodes_fenced", "gauge",
+     "Nodes that may vote on fenced locks; 0 if the client uses none.", AT(votes_fenced),
+     true},
+    {"redlock_acquiring", "gauge", "Acquires that are running.", AT(acquiring), false},
+    {"redlock_held", "gauge", "Locks that are held.", AT(held), false},
+    {"redlock_holds_total", "counter", "Locks that were held, acquired or adopted.",
+     AT(holds), false},
+    {"redlock_adoptions_total", "counter", "Locks that were taken over by their token.",
+     AT(adoptions), false},
+    {"redlock_hand_offs_total", "counter",
+     "Locks that went from thread to thread without a round.", AT(hand_offs), false},
+    {"redlock_events_dropped_total", "counter", "Events that log and trace did not get.",
+     AT(events_dropped), false},
+};
+
+#define CODES 10
+
+/* Of one number for each code; the usual codes are also shown if they did not occur. */
+static const struct {
+    const char *name, *label, *help;
+    size_t at;
+    redlock_code usual[CODES]; /* up to the second OK */
+} results[] = {
+    {"redlock_acquires_total",
+     "result",
+     "Acquires that have ended.",
+     AT(acquire_results),
+     {REDLOCK_OK, REDLOCK_TAKEN, REDLOCK_TIMEOUT, REDLOCK_NO_QUORUM, REDLOCK_EXPIRED,
+      REDLOCK_CANCELLED, REDLOCK_DENIED, REDLOCK_BAD_TTL, REDLOCK_NO_MEMORY,
+      REDLOCK_SYSTEM}},
+    {"redlock_attempts_total",
+     "result",
+     "Attempts of acquires that have ended.",
+     AT(attempt_results),
+     {REDLOCK_OK, REDLOCK_TAKEN, REDLOCK_NO_QUORUM, REDLOCK_EXPIRED, REDLOCK_CANCELLED,
+      REDLOCK_DENIED}},
+    {"redlock_losses_total",
+     "cause",
+     "Held locks that were lost.",
+     AT(losses),
+     {REDLOCK_EXPIRED, REDLOCK_GONE, REDLOCK_TAKEN, REDLOCK_MAX_HOLD}},
+    {"redlock_extensions_total",
+     "result",
+     "Extensions by the caller that have ended.",
+     AT(extension_results),
+     {REDLOCK_OK, REDLOCK_NO_QUORUM, REDLOCK_DENIED, REDLOCK_EXPIRED, REDLOCK_GONE,
+      REDLOCK_TAKEN, REDLOCK_MAX_HOLD, REDLOCK_CANCELLED, REDLOCK_BAD_TTL}},
+    {"redlock_releases_total",
+     "result",
+     "Releases by the caller that have ended.",
+     AT(release_results),
+     {REDLOCK_OK, REDLOCK_GONE, REDLOCK_TAKEN, REDLOCK_UNCONFIRMED, REDLOCK_CANCELLED}},
+};
+
+#define KINDS 4
+
+/* Of one number for each of a few words. */
+static const struct {
+    const char *name, *label, *help;
+    struct {
+        const char *word;
+        size_t at;
+    } kind[KINDS];
+} kinds[] = {
+    {"redlock_rounds_total",
+     "command",
+     "Commands that were sent to several nodes at once.",
+     {{"acquire", AT(acquire_rounds)},
+      {"raise_fence", AT(raise_fence_rounds)},
+      {"extend", AT(extend_rounds)},
+      {"release", AT(release_rounds)}}},
+    {"redlock_renewals_total",
+     "result",
+     "Extensions by the watchdog.",
+     {{"ok", AT(renewals)}, {"failed", AT(renewals_failed)}}},
+    {"redlock_holds_ended_total",
+     "how",
+     "Held locks that were given up; lost ones: redlock_losses_total.",
+     {{"released", AT(released)}, {"disowned", AT(disowned)}}},
+};
+
+/* Powers of two microseconds: the bounds of a histogram that are shown. */
+#define SHORT_FROM 5  /* 32 us */
+#define SHORT_TO   24 /* 17 s */
+#define LONG_FROM  10 /* 1 ms */
+#define LONG_TO    36 /* 19 h */
+
+static const struct {
+    const char *name, *help;
+    size_t at;
+    unsigned from, to;
+} histograms[] = {
+    {"redlock_acquire_seconds", "Acquires that succeeded, with all their attempts.",
+     AT(acquire_time), SHORT_FROM, LONG_TO},
+    {"redlock_refuse_seconds", "Acquires that did not succeed, with all their attempts.",
+     AT(refuse_time), SHORT_FROM, LONG_TO},
+    {"redlock_wait_seconds", "Acquires that had to wait after an attempt.", AT(wait_time),
+     LONG_FROM, LONG_TO},
+    {"redlock_hold_seconds", "Locks that were held, at their end.", AT(hold_time),
+     LONG_FROM, LONG_TO},
+    {"redlock_validity_seconds", "Validity that was left when an attempt succeeded.",
+     AT(validity), LONG_FROM, LONG_TO},
+};
+
+#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
+
+static uint64_t number_at(const void *from, size_t at)
+{
+    uint64_t number;
+    memcpy(&number, (const char *)from + at, sizeof(number));
+    return number;
+}
+
+static void put_numbers(struct text *text, const redlock_stats *stats)
+{
+    for (size_t i = 0; i < COUNT(numbers); i++) {
+        unsigned small;
+        memcpy(&small, (const char *)stats + numbers[i].at, sizeof(small));
+        put_head(text, numbers[i].name, numbers[i].type, numbers[i].help);
+        put(text, "%s %" PRIu64 "\n", numbers[i].name,
+            numbers[i].small ? small : number_at(stats, numbers[i].at));
+    }
+}
+
+static bool is_usual(const redlock_code usual[CODES], unsigned code)
+{
+    for (unsigned i = 0; i < CODES && (i == 0 || usual[i] != REDLOCK_OK); i++)
+        if ((unsigned)usual[i] == code)
+            return true;
+    return false;
+}
+
+static void put_results(struct text *text, const redlock_stats *stats)
+{
+    for (size_t i = 0; i < COUNT(results); i++) {
+        put_head(text, results[i].name, "counter", results[i].help);
+        for (unsigned code = 0; code < REDLOCK_RESULTS; code++) {
+            uint64_t number = number_at(stats, results[i].at + code * sizeof(uint64_t));
+            char name[32];
+            if (number == 0 && !is_usual(results[i].usual, code))
+                continue;
+            snprintf(name, sizeof(name), "%s", redlock_code_name((redlock_code)code));
+            for (char *c = name; *c; c++)
+                *c = (char)tolower((unsigned char)*c);
+            put(text, "%s{%s=\"%s\"} %" PRIu64 "\n", results[i].name, results[i].label,
+                name, number);
+        }
+    }
+}
+
+static void put_kinds(struct text *text, const redlock_stats *stats)
+{
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        put_head(text, kinds[i].name, "counter", kinds[i].help);
+        for (unsigned k = 0; k < KINDS && kinds[i].kind[k].word; k++)
+            put(text, "%s{%s=\"%s\"} %" PRIu64 "\n", kinds[i].name, kinds[i].label,
+                kinds[i].kind[k].word, number_at(stats, kinds[i].kind[k].at));
+    }
+}
+
+/* `label`: "" or `node="..."`. */
+static void put_histogram(struct text *text, const char *name, const char *label,
+                          const redlock_histogram *histogram, unsigned from, unsigned to)
+{
+    char value[SECONDS];
+    uint64_t count = 0;
+    const char *comma = label[0] ? "," : "", *open = label[0] ? "{" : "",
+               *close = label[0] ? "}" : "";
+    for (unsigned bucket = 0, power = from; bucket < REDLOCK_BUCKETS; bucket++) {
+        int64_t bound = redlock_histogram_bound(bucket);
+        count += histogram->bucket[bucket];
+        if (power > to || bound != INT64_C(1) << power)
+            continue;
+        put(text, "%s_bucket{%s%sle=\"%s\"} %" PRIu64 "\n", name, label, comma,
+            seconds((uint64_t)bound, value), count);
+        power++;
+    }
+    put(text, "%s_bucket{%s%sle=\"+Inf\"} %" PRIu64 "\n", name, label, comma, count);
+    put(text, "%s_sum%s%s%s %s\n", name, open, label, close,
+        seconds(histogram->sum_us, value));
+    put(text, "%s_count%s%s%s %" PRIu64 "\n", name, open, label, close, count);
+}
+
+static void put_histograms(struct text *text, const redlock_stats *stats)
+{
+    for (size_t i = 0; i < COUNT(histograms); i++) {
+        put_head(text, histograms[i].name, "histogram", histograms[i].help);
+        put_histogram(text, histograms[i].name, "",
+                      (const void *)((const char *)stats + histograms[i].at),
+                      histograms[i].from, histograms[i].to);
+    }
+}
+
+/* --- its nodes --- */
+
+#define NODE(member) offsetof(redlock_node_stats, member)
+
+static const struct {
+    const char *name, *type, *help;
+    size_t at;
+    bool flag; /* a bool, not a uint64_t */
+} node_numbers[] = {
+    {"redlock_node_connected", "gauge", "1: the node has replied to the greeting.",
+     NODE(connected), true},
+    {"redlock_node_votes", "gauge", "1: the node may vote on plain locks.", NODE(votes),
+     true},
+    {"redlock_node_votes_fenced", "gauge", "1: the node may vote on fenced locks.",
+     NODE(votes_fenced), true},
+    {"redlock_node_commands_total", "counter", "Commands for the node.", NODE(commands),
+     false},
+    {"redlock_node_unanswered_total", "counter",
+     "Commands whose connection ended before the reply.", NODE(unanswered), false},
+    {"redlock_node_errors_total", "counter", "Error replies.", NODE(errors), false},
+    {"redlock_node_timeouts_total", "counter", "Replies that did not come in time.",
+     NODE(timeouts), false},
+    {"redlock_node_late_replies_total", "counter", "Replies that came after their timeout.",
+     NODE(late_replies), false},
+    {"redlock_node_connects_total", "counter", "Connections that could be used.",
+     NODE(connects), false},
+    {"redlock_node_disconnects_total", "counter", "Such connections that ended.",
+     NODE(disconnects), false},
+    {"redlock_node_connect_failures_total", "counter",
+     "Connections that failed or were refused.", NODE(connect_failures), false},
+    {"redlock_node_suspicions_total", "counter",
+     "Times that the node stopped voting because its replies were late.", NODE(suspicions),
+     false},
+    {"redlock_node_restarts_total", "counter", "Restarts of the node.", NODE(restarts),
+     false},
+    {"redlock_node_quarantines_total", "counter",
+     "Times that the node stopped voting because it had restarted.", NODE(quarantines),
+     false},
+};
+
+#define LABEL 700 /* a URI, escaped */
+
+/* node="URI"; a backslash, a quote and a line feed are escaped. */
+static const char *label_of(const redlock_node_stats *node, char ret_label[LABEL])
+{
+    char *end = ret_label + sprintf(ret_label, "node=\"");
+    for (const char *c = node->uri ? node->uri : ""; *c && end < ret_label + LABEL - 4; c++)
+        if (*c == '\n')
+            end += sprintf(end, "\\n");
+        else
+            end += sprintf(end, *c == '\\' || *c == '"' ? "\\%c" : "%c", *c);
+    strcpy(end, "\"");
+    return ret_label;
+}
+
+static redlock_node_stats node_at(const redlock_stats *stats, size_t i)
+{
+    redlock_node_stats node;
+    rl_copy_sized(&node, sizeof(node), (const char *)stats->nodes + i * stats->node_size,
+                  stats->node_size);
+    return node;
+}
+
+static void put_nodes(struct text *text, const redlock_stats *stats)
+{
+    static const char round_trip[] = "redlock_node_round_trip_seconds";
+    char label[LABEL];
+    for (size_t i = 0; i < COUNT(node_numbers); i++) {
+        put_head(text, node_numbers[i].name, node_numbers[i].type, node_numbers[i].help);
+        for (size_t k = 0; k < stats->count; k++) {
+            redlock_node_stats node = node_at(stats, k);
+            const char *flag = (const char *)&node + node_numbers[i].at;
+            put(text, "%s{%s} %" PRIu64 "\n", node_numbers[i].name, label_of(&node, label),
+                node_numbers[i].flag ? *(const bool *)flag
+                                     : number_at(&node, node_numbers[i].at));
+        }
+    }
+    put_head(text, round_trip, "histogram", "From a command to its reply.");
+    for (size_t k = 0; k < stats->count; k++) {
+        redlock_node_stats node = node_at(stats, k);
+        put_histogram(text, round_trip, label_of(&node, label), &node.round_trip,
+                      SHORT_FROM, SHORT_TO);
+    }
+}
+
+size_t redlock_stats_prometheus(const redlock_stats *stats, char *bytes, size_t room)
+{
+    struct text text = {.bytes = bytes, .room = room};
+    redlock_stats all;
+    rl_copy_sized(&all, sizeof(all), stats, stats->size);
+    put_numbers(&text, &all);
+    put_results(&text, &all);
+    put_kinds(&text, &all);
+    put_histograms(&text, &all);
+    if (all.count > 0)
+        put_nodes(&text, &all);
+    if (text.len >= room && room > 0)
+        bytes[0] = '\0';
+    return text.len;
+}

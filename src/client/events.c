@@ -1,0 +1,194 @@
+#include "events.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ROOM_LEAST ((size_t)4096)
+#define ROOM_MOST  ((size_t)1 << 20) /* bytes that wait at most */
+#define ALIGNMENT  _Alignof(struct rl_event)
+
+/* --- adding --- */
+
+static bool is_span(enum rl_event_name name)
+{
+    return name >= RL_EVENT_COUNT;
+}
+
+static size_t size_of(const struct rl_event *event)
+{
+    size_t size = sizeof(*event) + event->key_len;
+    return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static bool grow(struct rl_events *events, size_t wanted)
+{
+    size_t room = events->room ? events->room : ROOM_LEAST;
+    while (room < wanted)
+        room *= 2;
+    char *bytes = room <= ROOM_MOST ? realloc(events->bytes, room) : NULL;
+    if (!bytes)
+        return false;
+    events->bytes = bytes;
+    events->room = room;
+    return true;
+}
+
+RL_RARE void rl_events_add(struct rl_events *events, const struct rl_event *event,
+                           struct rl_word key)
+{
+    struct rl_event mine = *event;
+    if (is_span(event->name) ? !events->trace : !events->log)
+        return;
+    mine.key_len = key.len;
+    size_t len = events->len + size_of(&mine);
+    if (len > events->room && !grow(events, len)) {
+        events->dropped++;
+        return;
+    }
+    memcpy(events->bytes + events->len, &mine, sizeof(mine));
+    if (key.len > 0)
+        memcpy(events->bytes + events->len + sizeof(mine), key.text, key.len);
+    events->len = len;
+}
+
+void rl_events_free(struct rl_events *events)
+{
+    free(events->bytes);
+    events->bytes = NULL;
+    events->at = events->len = events->room = 0;
+}
+
+/* --- passing on --- */
+
+#define FIELDS_MAX 8
+
+struct fields {
+    redlock_field field[FIELDS_MAX];
+    size_t count;
+};
+
+static void add_text(struct fields *fields, const char *name, const char *text, size_t len)
+{
+    fields->field[fields->count++] =
+        (redlock_field){.name = name, .text = text, .len = len};
+}
+
+static void add_word(struct fields *fields, const char *name, const char *text)
+{
+    add_text(fields, name, text, strlen(text));
+}
+
+static void add_number(struct fields *fields, const char *name, int64_t number)
+{
+    fields->field[fields->count++] = (redlock_field){.name = name, .number = number};
+}
+
+static void add_node(struct fields *fields, const struct rl_event *event)
+{
+    add_number(fields, "node", event->node);
+    add_word(fields, "uri", event->uri);
+    if (event->fault == RL_FAULT_NONE)
+        return;
+    add_word(fields, "fault", rl_fault_name(event->fault));
+    add_word(fields, "text", rl_fault_text(event->fault));
+}
+
+static void add_lease(struct fields *fields, const struct rl_event *event, const char *key)
+{
+    add_number(fields, "lease", (int64_t)event->lease);
+    add_text(fields, "key", key, event->key_len);
+    add_word(fields, "kind", event->kind);
+    add_word(fields, "code", redlock_code_name(event->code));
+    if (event->name == rl_event_acquire_refused || event->name == rl_event_acquire_failed) {
+        add_number(fields, "attempts", event->attempts);
+        add_number(fields, "duration_us", event->took);
+    } else {
+        add_number(fields, "valid_us", event->valid);
+    }
+}
+
+static void pass_event(const struct rl_events *events, const struct rl_event *event,
+                       const char *key)
+{
+    static const struct {
+        const char *name;
+        redlock_level level;
+    } names[] = {
+#define X(name, level) {#name, REDLOCK_LEVEL_##level},
+        RL_EVENT_NAMES(X)
+#undef X
+    };
+    struct fields fields = {.count = 0};
+    if (event->uri)
+        add_node(&fields, event);
+    else
+        add_lease(&fields, event, key);
+    events->log(
+        &(redlock_event){
+            .level = names[event->name].level,
+            .name = names[event->name].name,
+            .fields = fields.field,
+            .count = fields.count,
+        },
+        events->log_arg);
+}
+
+static void pass_span(const struct rl_events *events, const struct rl_event *event,
+                      const char *key)
+{
+    static const char *const operations[] = {
+        [RL_OPERATION_ACQUIRE] = "acquire",
+        [RL_OPERATION_EXTEND] = "extend",
+        [RL_OPERATION_RELEASE] = "release",
+    };
+    events->trace(
+        &(redlock_span){
+            .ended = event->name == rl_event_span_ends,
+            .operation = operations[event->operation],
+            .lease = event->lease,
+            .key = key,
+            .key_len = event->key_len,
+            .kind = event->kind,
+            .code = event->code,
+            .attempts = event->attempts,
+            .duration_us = event->took,
+        },
+        events->trace_arg);
+}
+
+/* A callback may add more, and so move those that wait: it gets a copy. */
+static void pass_first(struct rl_events *events)
+{
+    struct rl_event event;
+    char key[REDLOCK_KEY_MAX + 1];
+    memcpy(&event, events->bytes + events->at, sizeof(event));
+    memcpy(key, events->bytes + events->at + sizeof(event), event.key_len);
+    key[event.key_len] = '\0';
+    events->at += size_of(&event);
+    if (is_span(event.name))
+        pass_span(events, &event, key);
+    else
+        pass_event(events, &event, key);
+}
+
+/*
+ * A callback that frees the client passes on the rest: then nothing waits any more when it
+ * returns.
+ */
+void rl_events_pass_on(struct rl_events *events)
+{
+    size_t end = events->len;
+    while (events->at < end && end <= events->len)
+        pass_first(events);
+    if (events->at == 0)
+        return;
+    memmove(events->bytes, events->bytes + events->at, events->len - events->at);
+    events->len -= events->at;
+    events->at = 0;
+}
+
+const char *redlock_level_name(redlock_level level)
+{
+    static const char *const names[] = {"error", "warning", "info"};
+    return level < sizeof(names) / sizeof(names[0]) ? names[level] : "?";
+}

@@ -1,0 +1,79 @@
+/*
+ * The events and spans that wait to be passed to the caller's `log` and `trace`. Each part
+ * of the client adds them where they happen. The loop passes them on when the iteration
+ * ends: then the callbacks may do anything. A client without these callbacks queues
+ * nothing.
+ */
+#ifndef RL_EVENTS_H
+#define RL_EVENTS_H
+
+#include "core/fault.h"
+#include "redlock/redlock.h"
+
+/* name, level */
+#define RL_EVENT_NAMES(X)                                                                  \
+    X(node_connected, INFO)                                                                \
+    X(node_unreachable, WARNING)                                                           \
+    X(node_refused, ERROR)                                                                 \
+    X(node_disconnected, WARNING)                                                          \
+    X(node_suspect, WARNING)                                                               \
+    X(node_recovered, INFO)                                                                \
+    X(node_restarted, WARNING)                                                             \
+    X(node_quarantined, WARNING)                                                           \
+    X(node_quarantine_ended, INFO)                                                         \
+    X(member_active, INFO)                                                                 \
+    X(member_inactive, WARNING)                                                            \
+    X(acquire_refused, INFO)                                                               \
+    X(acquire_failed, WARNING)                                                             \
+    X(lock_lost, ERROR)                                                                    \
+    X(extension_failed, WARNING)                                                           \
+    X(renewal_failed, WARNING)                                                             \
+    X(release_failed, WARNING)
+
+enum rl_event_name {
+#define X(name, level) rl_event_##name,
+    RL_EVENT_NAMES(X)
+#undef X
+        RL_EVENT_COUNT,
+    rl_event_span_begins = RL_EVENT_COUNT,
+    rl_event_span_ends,
+};
+
+/* An operation of a caller. */
+enum rl_operation { RL_OPERATION_ACQUIRE, RL_OPERATION_EXTEND, RL_OPERATION_RELEASE };
+
+/* One of a node has `node`, `uri` and `fault`; one of a lease the rest. */
+struct rl_event {
+    enum rl_event_name name;
+    unsigned node;
+    const char *uri;
+    enum rl_fault fault;
+
+    enum rl_operation operation;
+    uint64_t lease;
+    const char *kind;
+    redlock_code code;
+    unsigned attempts;
+    rl_time took, valid;
+    size_t key_len;
+};
+
+struct rl_events {
+    redlock_log_fn *log;
+    redlock_trace_fn *trace;
+    void *log_arg, *trace_arg;
+    char *bytes; /* those that wait: each an rl_event and its key */
+    size_t at, len, room;
+    uint64_t dropped;
+};
+
+void rl_events_free(struct rl_events *events);
+
+/* Adds one, if the caller wants it. */
+void rl_events_add(struct rl_events *events, const struct rl_event *event,
+                   struct rl_word key);
+
+/* Passes on those that wait. More that their callbacks add are left for the next time. */
+void rl_events_pass_on(struct rl_events *events);
+
+#endif

@@ -1,0 +1,84 @@
+#include "link_events.h"
+
+#include <string.h>
+
+void rl_node_log(const struct rl_node *node, enum rl_event_name name, enum rl_fault fault)
+{
+    rl_events_add(&node->task.loop->events,
+                  &(struct rl_event){
+                      .name = name,
+                      .node = node->index,
+                      .uri = node->uri.shown,
+                      .fault = fault,
+                  },
+                  (struct rl_word){0});
+}
+
+/* Only a change of its configuration, or of the client's, helps. */
+static bool is_misconfigured(enum rl_fault fault)
+{
+    return rl_fault_is_denial(fault) || fault == RL_FAULT_CLUSTER ||
+           fault == RL_FAULT_REPLICA || fault == RL_FAULT_DUPLICATE ||
+           fault == RL_FAULT_PROTOCOL;
+}
+
+/* Of a node that stays down, the first failure and each new fault. */
+static void log_failure(struct rl_node *node)
+{
+    enum rl_fault fault = node->link.fault;
+    if (fault == node->logged_fault)
+        return;
+    node->logged_fault = fault;
+    rl_node_log(node,
+                is_misconfigured(fault) ? rl_event_node_refused : rl_event_node_unreachable,
+                fault);
+}
+
+/* From one state of an open link to another. */
+static void note_vote(struct rl_node *node, enum rl_link_state before)
+{
+    enum rl_link_state state = node->link.state;
+    enum rl_fault fault = node->link.fault;
+    node->stats.suspicions += state == RL_LINK_SUSPECT;
+    node->stats.quarantines += state == RL_LINK_QUARANTINED;
+    if (state == RL_LINK_SUSPECT)
+        rl_node_log(node, rl_event_node_suspect, fault);
+    else if (before == RL_LINK_SUSPECT)
+        rl_node_log(node, rl_event_node_recovered, RL_FAULT_NONE);
+    if (state == RL_LINK_QUARANTINED)
+        rl_node_log(node, rl_event_node_quarantined, fault);
+    else if (before == RL_LINK_QUARANTINED && state == RL_LINK_READY)
+        rl_node_log(node, rl_event_node_quarantine_ended, RL_FAULT_NONE);
+}
+
+static void note_restart(struct rl_node *node, const struct rl_link *before)
+{
+    if (!before->run_id[0] ||
+        memcmp(before->run_id, node->link.run_id, sizeof(before->run_id)) == 0)
+        return;
+    node->stats.restarts++;
+    rl_node_log(node, rl_event_node_restarted, RL_FAULT_NONE);
+}
+
+RL_RARE void rl_link_note_change(struct rl_node *node, const struct rl_link *before)
+{
+    const struct rl_link *link = &node->link;
+    bool was_open = rl_link_is_open(before), is_open = rl_link_is_open(link);
+    note_restart(node, before);
+    if (link->state == before->state)
+        return;
+    if (is_open && !was_open) {
+        node->stats.connects++;
+        node->logged_fault = RL_FAULT_NONE;
+        rl_node_log(node, rl_event_node_connected, RL_FAULT_NONE);
+    }
+    if (is_open) {
+        note_vote(node, was_open ? before->state : RL_LINK_READY);
+    } else if (was_open) {
+        node->stats.disconnects++;
+        rl_node_log(node, rl_event_node_disconnected, link->fault);
+    } else if (link->state == RL_LINK_DOWN) {
+        node->stats.connect_failures++;
+        log_failure(node);
+    }
+}

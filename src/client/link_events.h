@@ -1,0 +1,15 @@
+/*
+ * What a change of a node's link means to the node's counters, and to the caller's `log`.
+ */
+#ifndef RL_LINK_EVENTS_H
+#define RL_LINK_EVENTS_H
+
+#include "nodes.h"
+
+/* The link has made a step; `before`: as it was. */
+void rl_link_note_change(struct rl_node *node, const struct rl_link *before);
+
+/* Adds an event of the node. */
+void rl_node_log(const struct rl_node *node, enum rl_event_name name, enum rl_fault fault);
+
+#endif
