@@ -164,6 +164,13 @@ static inline void redlock_stats_init(redlock_stats *stats)
 REDLOCK_API redlock_code redlock_client_stats(const redlock_client *client,
                                               redlock_stats *stats);
 
+/*
+ * The same of a client for threads, from any thread: all numbers are of one instant. A lock
+ * that goes from thread to thread is one lease here.
+ * Errors: BAD_OPTION (redlock_stats_init() was not called), FORKED, CLOSED, WOULD_DEADLOCK.
+ */
+REDLOCK_API redlock_code redlock_sync_stats(redlock_sync *sync, redlock_stats *stats);
+
 /* --- Prometheus --- */
 
 /*

@@ -167,6 +167,7 @@ static bool is_long_enough(const struct rl_process_lease *lease,
 static void hand_on(struct rl_process_lease *lease, struct rl_key_waiter *next_waiter)
 {
     lease->handoffs++;
+    lease->leases->hand_offs++;
     give(lease, next_waiter);
 }
 

@@ -16,6 +16,7 @@
 struct rl_process_leases {
     struct rl_keys keys; /* must be first: a key's `keys` points to it */
     redlock_client *client;
+    uint64_t hand_offs; /* without a round */
     LIST_HEAD(, rl_process_lease) all;
 };
 

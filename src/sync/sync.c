@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "base/options.h"
+
 /* --- the end --- */
 
 static void on_drained(redlock_client *client, bool clean, void *arg)
@@ -54,9 +56,13 @@ static void put_away(redlock_sync *sync)
     rl_loop_owner_unref(&sync->loop);
 }
 
+/* The end of the asynchronous client is reported, too, to `log` and `trace`. */
 static void close_client(redlock_sync *sync)
 {
     redlock_client_free(sync->leases.client);
+    rl_loop_owner_lock(&sync->loop);
+    rl_loop_owner_run_rest(&sync->loop);
+    rl_loop_owner_unlock(&sync->loop);
     rl_loop_owner_close(&sync->loop);
 }
 
@@ -90,9 +96,23 @@ static bool start_thread(redlock_sync *sync)
     return started;
 }
 
+/* A copy with this client's own callbacks; the asynchronous client checks the rest. */
+static const redlock_options *own_options(redlock_sync *sync,
+                                          const redlock_options *options,
+                                          redlock_options *mine)
+{
+    if (!options || options->size < offsetof(redlock_options, log))
+        return options;
+    rl_copy_sized(mine, sizeof(*mine), options, options->size);
+    mine->size = options->size < sizeof(*mine) ? options->size : sizeof(*mine);
+    rl_sync_telemetry_init(&sync->telemetry, &sync->loop, mine);
+    return mine;
+}
+
 static redlock_code make(const char *const *uris, size_t count,
                          const redlock_options *options, redlock_sync **ret_sync)
 {
+    redlock_options mine;
     redlock_client *client;
     redlock_sync *sync = calloc(1, sizeof(*sync));
     if (!sync)
@@ -104,7 +124,8 @@ static redlock_code make(const char *const *uris, size_t count,
                        "cannot create an event loop: out of memory "
                        "or file descriptors (ulimit -n)");
     if (code == REDLOCK_OK)
-        code = redlock_client_new(sync->loop.base, uris, count, options, &client, NULL);
+        code = redlock_client_new(sync->loop.base, uris, count,
+                                  own_options(sync, options, &mine), &client, NULL);
     if (code == REDLOCK_OK) {
         rl_process_leases_init(&sync->leases, &sync->loop, client);
         sync->nodes = redlock_client_nodes(client);

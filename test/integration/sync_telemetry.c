@@ -1,0 +1,160 @@
+/* Numbers, events and spans of a client for threads. */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "child.h"
+#include "redlock/stats.h"
+#include "worker_threads.h"
+
+static uint64_t sum_of(const uint64_t results[REDLOCK_RESULTS])
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < REDLOCK_RESULTS; i++)
+        sum += results[i];
+    return sum;
+}
+
+static redlock_stats stats_of(redlock_sync *sync)
+{
+    redlock_stats stats;
+    redlock_stats_init(&stats);
+    cr_assert_eq(redlock_sync_stats(sync, &stats), REDLOCK_OK);
+    return stats;
+}
+
+#define WORKERS 4
+#define ROUNDS  50
+
+static void job_many(struct worker *worker)
+{
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        redlock_hold *hold;
+        worker->code = redlock_lock(worker->sync, worker->key, 1, &worker->options, &hold);
+        cr_assert_eq(worker->code, REDLOCK_OK);
+        redlock_unlock(hold, 0);
+        redlock_hold_free(hold);
+    }
+}
+
+/* Each lock of a thread is a grant of the nodes, or was handed to it by another thread. */
+Test(sync_telemetry, locks_of_threads_add_up)
+{
+    struct sync_quorum c;
+    struct worker worker[WORKERS];
+    redlock_lock_options options = sync_quorum_lock_options();
+    sync_quorum_open(&c, 3);
+    for (unsigned i = 0; i < WORKERS; i++)
+        worker_start(&worker[i], c.sync, "k", &options);
+    for (unsigned i = 0; i < WORKERS; i++)
+        worker_do(&worker[i], job_many);
+    while (worker_is_busy(&worker[0])) { /* a snapshot at any time */
+        redlock_stats stats = stats_of(c.sync);
+        cr_assert_eq(stats.acquires, sum_of(stats.acquire_results) + stats.acquiring);
+        cr_assert_eq(stats.holds, stats.released + stats.held);
+    }
+    for (unsigned i = 0; i < WORKERS; i++) {
+        worker_await(&worker[i]);
+        worker_end(&worker[i]);
+    }
+    SYNC_QUORUM_UNTIL(stats_of(c.sync).held == 0);
+    redlock_stats stats = stats_of(c.sync);
+    cr_assert_eq(stats.acquire_results[REDLOCK_OK] + stats.hand_offs, WORKERS * ROUNDS);
+    cr_assert_eq(stats.holds, stats.acquire_results[REDLOCK_OK]);
+    sync_quorum_close(&c);
+}
+
+struct book {
+    redlock_sync *sync;
+    pthread_t thread;
+    atomic_uint events, spans, begun;
+    atomic_int code; /* of a call inside */
+    atomic_bool is_wrong;
+};
+
+static void note_event(const redlock_event *event, void *arg)
+{
+    struct book *book = arg;
+    if (strcmp(event->name, "node_connected") != 0 || event->count != 2 ||
+        strncmp(event->fields[1].text, "unix://", 7) != 0)
+        book->is_wrong = true;
+    book->thread = pthread_self();
+    atomic_fetch_add(&book->events, 1);
+}
+
+static void note_span(const redlock_span *span, void *arg)
+{
+    struct book *book = arg;
+    if (span->key_len != 1 || *(const char *)span->key != 'k' ||
+        !pthread_equal(book->thread, pthread_self()))
+        book->is_wrong = true;
+    if (!span->ended)
+        atomic_fetch_add(&book->begun, 1);
+    if (book->sync) {
+        redlock_stats stats;
+        redlock_stats_init(&stats);
+        book->code = (int)redlock_sync_stats(book->sync, &stats);
+    }
+    atomic_fetch_add(&book->spans, 1);
+}
+
+/* They are called in the client's thread, whichever thread runs the loop. */
+Test(sync_telemetry, events_in_the_thread_of_the_client)
+{
+    enum { TIMES = 30 };
+    struct sync_quorum c;
+    struct book book = {0};
+    redlock_options options = sync_quorum_options();
+    redlock_sync *sync;
+    options.log = note_event;
+    options.trace = note_span;
+    options.log_arg = options.trace_arg = &book;
+    sync_quorum_open(&c, 3);
+    cr_assert_eq(redlock_sync_new(c.servers.uri, 3, &options, &sync, NULL), REDLOCK_OK);
+    SYNC_QUORUM_UNTIL(book.events == 3);
+    for (unsigned i = 0; i < TIMES; i++) {
+        redlock_lock_options lock = sync_quorum_lock_options();
+        redlock_hold *hold;
+        cr_assert_eq(redlock_lock(sync, "k", 1, &lock, &hold), REDLOCK_OK);
+        cr_assert_eq(redlock_unlock(hold, REDLOCK_CONFIRM), REDLOCK_OK);
+        redlock_hold_free(hold);
+    }
+    book.sync = sync;
+    SYNC_QUORUM_UNTIL(book.spans == 4 * TIMES);
+    book.sync = NULL;
+    redlock_sync_free(sync);
+    cr_assert_eq(book.spans, 4 * TIMES);
+    cr_assert_eq(book.begun, 2 * TIMES);
+    cr_assert_not(book.is_wrong);
+    sync_quorum_close(&c);
+}
+
+Test(sync_telemetry, codes)
+{
+    struct sync_quorum c;
+    struct book book = {0};
+    redlock_stats stats = {0};
+    redlock_options options = sync_quorum_options();
+    redlock_lock_options lock = sync_quorum_lock_options();
+    redlock_sync *sync;
+    redlock_hold *hold;
+    sync_quorum_open(&c, 3);
+    cr_assert_eq(redlock_sync_stats(c.sync, &stats), REDLOCK_BAD_OPTION);
+    redlock_stats_init(&stats);
+    cr_assert_eq(redlock_sync_stats(NULL, &stats), REDLOCK_CLOSED);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(redlock_sync_stats(c.sync, &stats) != REDLOCK_FORKED);
+    child_expect(child);
+    options.trace = note_span;
+    options.trace_arg = &book;
+    cr_assert_eq(redlock_sync_new(c.servers.uri, 3, &options, &sync, NULL), REDLOCK_OK);
+    book.sync = sync;
+    cr_assert_eq(redlock_lock(sync, "k", 1, &lock, &hold), REDLOCK_OK);
+    SYNC_QUORUM_UNTIL(book.spans >= 2);
+    cr_assert_eq(book.code, REDLOCK_WOULD_DEADLOCK);
+    redlock_hold_free(hold);
+    redlock_sync_free(sync);
+    sync_quorum_close(&c);
+}
