@@ -202,6 +202,7 @@ void client_start(struct client *client)
     client->doubts_until = 0;
     client->knows_deployment = false;
     memset(client->node, 0, sizeof(client->node));
+    client->counts = (struct counts){0};
     process_call(&client->process, make, client);
     TRACE("client %u begins as process %u", client->index + 1, client->number);
     for (unsigned i = 0; i < client->users; i++)
@@ -224,6 +225,8 @@ static void free_all(void *arg)
 {
     struct client *client = arg;
     bool leases_first = draw_once_in(2);
+    if (client->handle)
+        oracle_judge_counts(client);
     oracle_frees(client);
     if (leases_first) {
         free_leases(client, true);

@@ -6,6 +6,7 @@
 #define SIM_CLIENT_H
 
 #include "redlock/admin.h"
+#include "redlock/stats.h"
 #include "seal.h"
 #include "user.h"
 #include "virtual/process.h"
@@ -31,6 +32,18 @@ struct acquainted {
     struct sample sample;
 };
 
+/* What its users asked it for. */
+enum wish { WISH_ACQUIRE, WISH_ADOPT, WISH_EXTEND, WISH_RELEASE, WISHES };
+
+#define NEWS_MAX 8 /* of enum news */
+
+/* The oracle's account of what its users asked and were told, since the process began. */
+struct counts {
+    uint64_t asked[WISHES];
+    uint64_t told[NEWS_MAX][REDLOCK_RESULTS];
+    unsigned iterations;
+};
+
 struct client {
     unsigned index;
     struct process process;
@@ -45,6 +58,7 @@ struct client {
     bool ends;                   /* it frees its client at the next chance */
     bool raw_is_good; /* its unslewed clock keeps to the bounds; else the other */
     unsigned users;
+    struct counts counts;
     unsigned checks, drains, lists; /* lists: or hold times; that are yet to be told of */
     struct user user[USERS_MAX];
     struct event returns;

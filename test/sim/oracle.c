@@ -149,6 +149,7 @@ void oracle_told(struct user *user, enum news news, const redlock_result *result
     TRACE("client %u, user %u: %s, valid for %lld ms", user->client->index + 1,
           user->index + 1, redlock_code_name(result->code), (long long)result->valid_ms);
     oracle_judge_callback(user, news);
+    oracle_count_news(user->client, news, result->code);
     bool good = news == NEWS_HELD || news == NEWS_EXTENDED || news == NEWS_RENEWED;
     if (claim && good) {
         oracle_judge_success(user, result, news == NEWS_HELD);
@@ -299,8 +300,10 @@ void oracle_iterated(struct client *client)
                           client->index + 1, i + 1);
     }
     judge_deadlines();
-    if (client->handle)
+    if (client->handle) {
         oracle_extensions_iterated(client);
+        oracle_counts_iterated(client);
+    }
     oracle_clocks_iterated(client);
     oracle_judge_queue(client);
 }

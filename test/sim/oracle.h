@@ -106,6 +106,12 @@ enum news {
 };
 void oracle_told(struct user *user, enum news news, const redlock_result *result);
 
+/* It has asked for this, and that has started. */
+void oracle_asked(struct client *client, enum wish wish);
+
+/* What the client counts is what its users know. */
+void oracle_judge_counts(struct client *client);
+
 /* An observer is told who leads. */
 void oracle_told_leader(struct client *client, const redlock_leader *leader);
 

@@ -43,6 +43,11 @@ bool oracle_clock_bars(const struct client *client, unsigned node, const struct 
 bool oracle_clock_excuses(const struct claim *claim, unsigned node,
                           const struct client *other);
 
+/* --- oracle_counts.c --- */
+
+void oracle_count_news(struct client *client, enum news news, redlock_code code);
+void oracle_counts_iterated(struct client *client);
+
 /* --- oracle_queue.c --- */
 
 /* A waiter that was notified has tried again by now. */

@@ -219,6 +219,8 @@ static void acquire(struct user *user)
         oracle_accuse(INVARIANT_TOLD, "client %u: %s", user->client->index + 1,
                       redlock_last_error()->text);
     user->is_acquiring = code == REDLOCK_OK;
+    if (user->is_acquiring)
+        oracle_asked(user->client, WISH_ACQUIRE);
     user->phase = user->is_acquiring ? USER_ACQUIRING : USER_IDLE;
     if (!user->is_acquiring)
         rest(user);
@@ -265,6 +267,7 @@ static void adopt(struct user *user)
         rest(user);
         return;
     }
+    oracle_asked(client, WISH_ADOPT);
     oracle_adopted(user, gift.claim, left > 0);
     if (redlock_fence(user->lease) != gift.fence)
         oracle_accuse(INVARIANT_TOLD, "client %u adopts a fence of %lld as %lld",
@@ -370,8 +373,10 @@ static void extend(struct user *user)
     user->is_calling = false;
     TRACE("client %u, user %u extends to %lld ms: %s", user->client->index + 1,
           user->index + 1, (long long)ttl, redlock_code_name(code));
-    if (code == REDLOCK_OK)
+    if (code == REDLOCK_OK) {
         user->is_extending = true;
+        oracle_asked(user->client, WISH_EXTEND);
+    }
     bool wrong = (code == REDLOCK_BUSY && !was_extending) ||
                  (code == REDLOCK_OK && (was_extending || was_lost)) ||
                  (code == REDLOCK_NOT_HELD && holds &&
@@ -420,6 +425,8 @@ static void release(struct user *user)
     redlock_code code = redlock_release(user->lease, on_released, user);
     user->is_calling = false;
     user->is_releasing = code == REDLOCK_OK;
+    if (user->is_releasing)
+        oracle_asked(user->client, WISH_RELEASE);
     user->phase = USER_RELEASING;
     if (user_valid_ms(user) != 0)
         oracle_accuse(INVARIANT_TOLD, "client %u holds what it releases",
