@@ -173,15 +173,25 @@ REDLOCK_API redlock_code redlock_sync_stats(redlock_sync *sync, redlock_stats *s
 
 /* --- Prometheus --- */
 
+/* A label of every sample. The name is a letter or "_", and more of these and digits. */
+typedef struct redlock_label {
+    const char *name, *value;
+} redlock_label;
+
 /*
  * Writes the numbers as text for Prometheus, with a NUL, if it has at most `room` bytes;
- * otherwise an empty text. Returns the length of the whole text, without the NUL. `text`
- * may be NULL if `room` is 0. The names are those of docs/telemetry.md and stay as they
- * are. Times are in seconds. The label `node` is the node's URI without its password. It
- * uses no client: `stats` is what redlock_client_stats() wrote, while that client exists.
+ * otherwise an empty text. Returns the length of the whole text, without the NUL. `bytes`
+ * may be NULL if `room` is 0. It uses no client: `stats` is what redlock_client_stats()
+ * wrote, and that client must still exist, because it has the URIs.
+ *
+ * The names are those of docs/telemetry.md and stay as they are. Times are in seconds. The
+ * label `node` is the node's URI without its password. `labels` come first; where the
+ * texts of several clients meet, these must differ. Values are escaped: any text is
+ * possible, and a byte that is not UTF-8 becomes \xNN.
  */
-REDLOCK_API size_t redlock_stats_prometheus(const redlock_stats *stats, char *text,
-                                            size_t room);
+REDLOCK_API size_t redlock_stats_prometheus(const redlock_stats *stats,
+                                            const redlock_label *labels, size_t count,
+                                            char *bytes, size_t room);
 
 #ifdef __cplusplus
 }

@@ -4,37 +4,14 @@
  */
 #include <ctype.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "histogram.h"
 #include "options.h"
+#include "samples.h"
 
-/* --- writing --- */
-
-/* Beyond its room the text is only counted. */
-struct text {
-    char *bytes;
-    size_t room, len;
-};
-
-__attribute__((format(printf, 2, 3))) static void put(struct text *text, const char *format,
-                                                      ...)
-{
-    size_t left = text->len < text->room ? text->room - text->len : 0;
-    va_list values;
-    va_start(values, format);
-    int len = vsnprintf(left > 0 ? text->bytes + text->len : NULL, left, format, values);
-    va_end(values);
-    text->len += len > 0 ? (size_t)len : 0;
-}
-
-static void put_head(struct text *text, const char *name, const char *type,
-                     const char *help)
-{
-    put(text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
+#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 
 /* Microseconds as seconds: exact, and without zeros at the end. */
 #define SECONDS 32
@@ -167,8 +144,6 @@ static const struct {
      AT(validity), LONG_FROM, LONG_TO},
 };
 
-#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
-
 static uint64_t number_at(const void *from, size_t at)
 {
     uint64_t number;
@@ -176,14 +151,14 @@ static uint64_t number_at(const void *from, size_t at)
     return number;
 }
 
-static void put_numbers(struct text *text, const redlock_stats *stats)
+static void put_numbers(struct rl_samples *text, const redlock_stats *stats)
 {
     for (size_t i = 0; i < COUNT(numbers); i++) {
         unsigned small;
         memcpy(&small, (const char *)stats + numbers[i].at, sizeof(small));
-        put_head(text, numbers[i].name, numbers[i].type, numbers[i].help);
-        put(text, "%s %" PRIu64 "\n", numbers[i].name,
-            numbers[i].small ? small : number_at(stats, numbers[i].at));
+        rl_samples_head(text, numbers[i].name, numbers[i].type, numbers[i].help);
+        rl_samples_begin(text, numbers[i].name, "");
+        rl_samples_end(text, numbers[i].small ? small : number_at(stats, numbers[i].at));
     }
 }
 
@@ -195,10 +170,10 @@ static bool is_usual(const redlock_code usual[CODES], unsigned code)
     return false;
 }
 
-static void put_results(struct text *text, const redlock_stats *stats)
+static void put_results(struct rl_samples *text, const redlock_stats *stats)
 {
     for (size_t i = 0; i < COUNT(results); i++) {
-        put_head(text, results[i].name, "counter", results[i].help);
+        rl_samples_head(text, results[i].name, "counter", results[i].help);
         for (unsigned code = 0; code < REDLOCK_RESULTS; code++) {
             uint64_t number = number_at(stats, results[i].at + code * sizeof(uint64_t));
             char name[32];
@@ -207,50 +182,63 @@ static void put_results(struct text *text, const redlock_stats *stats)
             snprintf(name, sizeof(name), "%s", redlock_code_name((redlock_code)code));
             for (char *c = name; *c; c++)
                 *c = (char)tolower((unsigned char)*c);
-            put(text, "%s{%s=\"%s\"} %" PRIu64 "\n", results[i].name, results[i].label,
-                name, number);
+            rl_samples_begin(text, results[i].name, "");
+            rl_samples_label(text, results[i].label, name);
+            rl_samples_end(text, number);
         }
     }
 }
 
-static void put_kinds(struct text *text, const redlock_stats *stats)
+static void put_kinds(struct rl_samples *text, const redlock_stats *stats)
 {
     for (size_t i = 0; i < COUNT(kinds); i++) {
-        put_head(text, kinds[i].name, "counter", kinds[i].help);
-        for (unsigned k = 0; k < KINDS && kinds[i].kind[k].word; k++)
-            put(text, "%s{%s=\"%s\"} %" PRIu64 "\n", kinds[i].name, kinds[i].label,
-                kinds[i].kind[k].word, number_at(stats, kinds[i].kind[k].at));
+        rl_samples_head(text, kinds[i].name, "counter", kinds[i].help);
+        for (unsigned k = 0; k < KINDS && kinds[i].kind[k].word; k++) {
+            rl_samples_begin(text, kinds[i].name, "");
+            rl_samples_label(text, kinds[i].label, kinds[i].kind[k].word);
+            rl_samples_end(text, number_at(stats, kinds[i].kind[k].at));
+        }
     }
 }
 
-/* `label`: "" or `node="..."`. */
-static void put_histogram(struct text *text, const char *name, const char *label,
+/* `node`: its URI; NULL: the histogram is of the client. */
+static void begin_part(struct rl_samples *text, const char *name, const char *suffix,
+                       const char *node)
+{
+    rl_samples_begin(text, name, suffix);
+    if (node)
+        rl_samples_label(text, "node", node);
+}
+
+static void put_histogram(struct rl_samples *text, const char *name, const char *node,
                           const redlock_histogram *histogram, unsigned from, unsigned to)
 {
     char value[SECONDS];
     uint64_t count = 0;
-    const char *comma = label[0] ? "," : "", *open = label[0] ? "{" : "",
-               *close = label[0] ? "}" : "";
     for (unsigned bucket = 0, power = from; bucket < REDLOCK_BUCKETS; bucket++) {
         int64_t bound = redlock_histogram_bound(bucket);
         count += histogram->bucket[bucket];
         if (power > to || bound != INT64_C(1) << power)
             continue;
-        put(text, "%s_bucket{%s%sle=\"%s\"} %" PRIu64 "\n", name, label, comma,
-            seconds((uint64_t)bound, value), count);
+        begin_part(text, name, "_bucket", node);
+        rl_samples_label(text, "le", seconds((uint64_t)bound, value));
+        rl_samples_end(text, count);
         power++;
     }
-    put(text, "%s_bucket{%s%sle=\"+Inf\"} %" PRIu64 "\n", name, label, comma, count);
-    put(text, "%s_sum%s%s%s %s\n", name, open, label, close,
-        seconds(histogram->sum_us, value));
-    put(text, "%s_count%s%s%s %" PRIu64 "\n", name, open, label, close, count);
+    begin_part(text, name, "_bucket", node);
+    rl_samples_label(text, "le", "+Inf");
+    rl_samples_end(text, count);
+    begin_part(text, name, "_sum", node);
+    rl_samples_end_text(text, seconds(histogram->sum_us, value));
+    begin_part(text, name, "_count", node);
+    rl_samples_end(text, count);
 }
 
-static void put_histograms(struct text *text, const redlock_stats *stats)
+static void put_histograms(struct rl_samples *text, const redlock_stats *stats)
 {
     for (size_t i = 0; i < COUNT(histograms); i++) {
-        put_head(text, histograms[i].name, "histogram", histograms[i].help);
-        put_histogram(text, histograms[i].name, "",
+        rl_samples_head(text, histograms[i].name, "histogram", histograms[i].help);
+        put_histogram(text, histograms[i].name, NULL,
                       (const void *)((const char *)stats + histograms[i].at),
                       histograms[i].from, histograms[i].to);
     }
@@ -296,21 +284,6 @@ static const struct {
      false},
 };
 
-#define LABEL 700 /* a URI, escaped */
-
-/* node="URI"; a backslash, a quote and a line feed are escaped. */
-static const char *label_of(const redlock_node_stats *node, char ret_label[LABEL])
-{
-    char *end = ret_label + sprintf(ret_label, "node=\"");
-    for (const char *c = node->uri ? node->uri : ""; *c && end < ret_label + LABEL - 4; c++)
-        if (*c == '\n')
-            end += sprintf(end, "\\n");
-        else
-            end += sprintf(end, *c == '\\' || *c == '"' ? "\\%c" : "%c", *c);
-    strcpy(end, "\"");
-    return ret_label;
-}
-
 static redlock_node_stats node_at(const redlock_stats *stats, size_t i)
 {
     redlock_node_stats node;
@@ -319,31 +292,33 @@ static redlock_node_stats node_at(const redlock_stats *stats, size_t i)
     return node;
 }
 
-static void put_nodes(struct text *text, const redlock_stats *stats)
+static void put_nodes(struct rl_samples *text, const redlock_stats *stats)
 {
     static const char round_trip[] = "redlock_node_round_trip_seconds";
-    char label[LABEL];
     for (size_t i = 0; i < COUNT(node_numbers); i++) {
-        put_head(text, node_numbers[i].name, node_numbers[i].type, node_numbers[i].help);
+        rl_samples_head(text, node_numbers[i].name, node_numbers[i].type,
+                        node_numbers[i].help);
         for (size_t k = 0; k < stats->count; k++) {
             redlock_node_stats node = node_at(stats, k);
             const char *flag = (const char *)&node + node_numbers[i].at;
-            put(text, "%s{%s} %" PRIu64 "\n", node_numbers[i].name, label_of(&node, label),
-                node_numbers[i].flag ? *(const bool *)flag
+            begin_part(text, node_numbers[i].name, "", node.uri);
+            rl_samples_end(text, node_numbers[i].flag
+                                     ? *(const bool *)flag
                                      : number_at(&node, node_numbers[i].at));
         }
     }
-    put_head(text, round_trip, "histogram", "From a command to its reply.");
+    rl_samples_head(text, round_trip, "histogram", "From a command to its reply.");
     for (size_t k = 0; k < stats->count; k++) {
         redlock_node_stats node = node_at(stats, k);
-        put_histogram(text, round_trip, label_of(&node, label), &node.round_trip,
-                      SHORT_FROM, SHORT_TO);
+        put_histogram(text, round_trip, node.uri, &node.round_trip, SHORT_FROM, SHORT_TO);
     }
 }
 
-size_t redlock_stats_prometheus(const redlock_stats *stats, char *bytes, size_t room)
+size_t redlock_stats_prometheus(const redlock_stats *stats, const redlock_label *labels,
+                                size_t count, char *bytes, size_t room)
 {
-    struct text text = {.bytes = bytes, .room = room};
+    struct rl_samples text = {
+        .bytes = bytes, .room = room, .labels = labels, .label_count = count};
     redlock_stats all;
     rl_copy_sized(&all, sizeof(all), stats, stats->size);
     put_numbers(&text, &all);

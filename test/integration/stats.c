@@ -341,12 +341,12 @@ static char *text_of(const redlock_client *client)
 {
     struct numbers n = numbers_of(client);
     n.client.nodes = n.node;
-    size_t len = redlock_stats_prometheus(&n.client, NULL, 0);
+    size_t len = redlock_stats_prometheus(&n.client, NULL, 0, NULL, 0);
     char *text = malloc(len + 1);
-    cr_assert_eq(redlock_stats_prometheus(&n.client, text, len + 1), len);
+    cr_assert_eq(redlock_stats_prometheus(&n.client, NULL, 0, text, len + 1), len);
     EXPECT(strlen(text), len);
     char small[100] = "x";
-    cr_assert_eq(redlock_stats_prometheus(&n.client, small, sizeof(small)), len);
+    cr_assert_eq(redlock_stats_prometheus(&n.client, NULL, 0, small, sizeof(small)), len);
     cr_assert_str_empty(small, "it is whole, or empty");
     return text;
 }
@@ -378,12 +378,17 @@ Test(stats, a_label_of_any_node)
 {
     redlock_stats stats;
     redlock_node_stats node = {.uri = "unix:///a\"b\\c\nd"};
+    const redlock_label label = {"job", "nacht\xc3\xa4 \xff\xc3"};
     static char text[100000];
     redlock_stats_init(&stats);
     stats.nodes = &node;
     stats.count = 1;
-    cr_assert_lt(redlock_stats_prometheus(&stats, text, sizeof(text)), sizeof(text));
-    cr_assert(strstr(text, "redlock_node_votes{node=\"unix:///a\\\"b\\\\c\\nd\"} 0\n"));
+    cr_assert_lt(redlock_stats_prometheus(&stats, &label, 1, text, sizeof(text)),
+                 sizeof(text));
+    cr_assert(strstr(text,
+                     "redlock_node_votes{job=\"nacht\xc3\xa4 \\\\xff\\\\xc3\","
+                     "node=\"unix:///a\\\"b\\\\c\\nd\"} 0\n"));
+    cr_assert(strstr(text, "redlock_held{job=\"nacht\xc3\xa4 \\\\xff\\\\xc3\"} 0\n"));
 }
 
 Test(stats, no_password)
