@@ -38,10 +38,10 @@ struct cli_keys {
 
 /* The command line; environment and configuration file fill in what it does not set. */
 struct cli {
-    const char *command;   /* "run" */
-    const char *help;      /* its help text */
-    const char *more_help; /* the rest of it; or NULL */
-    bool alone;            /* needs no nodes: neither environment nor file is read */
+    const char *command;          /* "run" */
+    const char *help;             /* its help text */
+    const char *const *more_help; /* the rest of it, up to NULL; or NULL */
+    bool alone;                   /* needs no nodes: neither environment nor file is read */
     int operands_least, operands_most;
     int own_failure; /* the exit code if no client can be made: 125, or the command's own */
 
@@ -375,9 +375,9 @@ int cli_local(struct cli *cli, int argc, char **argv);
 int cli_verify(struct cli *cli, int argc, char **argv);
 
 /* Their help texts; cli_print_help() appends the global options. */
-extern const char cli_elect_help[], cli_run_help[], cli_once_help[], cli_acquire_help[],
-    cli_extend_help[], cli_release_help[], cli_break_help[], cli_status_help[],
-    cli_check_help[], cli_admit_help[], cli_bench_help[], cli_local_help[],
-    cli_verify_help[], cli_list_help[], cli_wait_help[], cli_top_help[];
+extern const char cli_elect_help[], cli_run_help[], cli_once_help[], cli_stats_file_help[],
+    cli_acquire_help[], cli_extend_help[], cli_release_help[], cli_break_help[],
+    cli_status_help[], cli_check_help[], cli_admit_help[], cli_bench_help[],
+    cli_local_help[], cli_verify_help[], cli_list_help[], cli_wait_help[], cli_top_help[];
 
 #endif

@@ -151,6 +151,7 @@ int cli_elect(struct cli *cli, int argc, char **argv)
         {"id", 0, CLI_TEXT, &cli->options.label},
         {"kill-after", 0, CLI_DURATION, &kill_after_ms},
         {"spare-daemons", 0, CLI_FLAG, &run.spare_daemons},
+        STATS_FILE_OPTION(&run.stats_file),
         {"observe", 0, CLI_FLAG, &observes},
         {NULL, 0, CLI_FLAG, NULL},
     };

@@ -66,7 +66,9 @@ void cli_end_help(const char *more)
 
 void cli_print_help(const struct cli *cli)
 {
-    printf("%s%s", cli->help, cli->more_help ? cli->more_help : "");
+    printf("%s", cli->help);
+    for (const char *const *more = cli->more_help; more && *more; more++)
+        printf("%s", *more);
     cli_end_help("");
 }
 

@@ -11,6 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
+static const char *const run_more[] = {cli_once_help, cli_stats_file_help, NULL};
+static const char *const elect_more[] = {cli_stats_file_help, NULL};
+
 static const struct {
     const char *name;
     int (*main)(struct cli *cli, int argc, char **argv);
@@ -18,12 +21,12 @@ static const struct {
     const char *summary;
     int operands_least, operands_most;
     bool alone;
-    const char *more_help;
+    const char *const *more_help;
 } commands[] = {
     {"run", cli_run, cli_run_help, "hold a lock while a command runs", 2, INT_MAX, false,
-     cli_once_help},
+     run_more},
     {"elect", cli_elect, cli_elect_help, "lead while a command runs, or see who leads", 1,
-     INT_MAX, false, NULL},
+     INT_MAX, false, elect_more},
     {"acquire", cli_acquire, cli_acquire_help, "acquire a lock and print its token", 1, 1,
      false, NULL},
     {"extend", cli_extend, cli_extend_help, "extend a lock, by its token", 1, 1, false,

@@ -440,6 +440,7 @@ static void read_options(struct run *run, int argc, char **argv)
         {"kill-after", 0, CLI_DURATION, &kill_after_ms},
         {"at-least", 0, CLI_DURATION, &run->at_least_ms},
         {"spare-daemons", 0, CLI_FLAG, &run->spare_daemons},
+        STATS_FILE_OPTION(&run->stats_file),
         ONCE_OPTIONS(&run->once),
         {NULL, 0, CLI_FLAG, NULL},
     };
@@ -475,6 +476,7 @@ void run_read_command(struct run *run, char **argv, int first, int argc)
         cli_fail(CLI_USAGE, "%s: no command after the key; redlock %s --help", command,
                  command);
     run->argv = argv + first;
+    stats_file_check(&run->stats_file);
 }
 
 void run_set_limits(struct run *run, int64_t kill_after_ms)
@@ -494,6 +496,7 @@ static void begin(struct run *run)
 {
     struct cli *cli = run->cli;
     cli_connect(cli);
+    stats_file_begin(&run->stats_file, cli, run->key);
     run->reports =
         event_new(cli->base, run->child.reports, EV_READ | EV_PERSIST, on_reports, run);
     run->signals =
@@ -523,6 +526,7 @@ static void end(struct run *run)
     child_close(&run->child);
     redlock_lease_free(run->lease); /* releases what it still holds, unless disowned */
     cli_drain(run->cli);
+    stats_file_end(&run->stats_file);
     event_free(run->reports);
     event_free(run->signals);
     event_free(run->timer);

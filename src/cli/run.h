@@ -6,6 +6,7 @@
 #include "cli.h"
 #include "nesting.h"
 #include "once.h"
+#include "stats_file.h"
 
 #define KILL_AFTER_MS    5000
 #define KILL_AFTER_SHARE 4 /* --kill-after is at most the TTL divided by this */
@@ -39,6 +40,7 @@ struct run {
     struct cli_waiting waiting;
     struct nesting nesting;
     struct once once;
+    struct stats_file stats_file;
     void (*proceed)(struct run *run); /* once the record is stored */
     enum run_stage stage;
     int64_t
