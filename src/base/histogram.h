@@ -22,7 +22,8 @@ static inline unsigned rl_histogram_bucket(rl_time value)
 static inline void rl_histogram_add(redlock_histogram *histogram, rl_time value)
 {
     histogram->sum_us += (uint64_t)value;
-    histogram->bucket[rl_histogram_bucket(rl_min(value, RL_HISTOGRAM_MOST))]++;
+    rl_time counted = value < RL_HISTOGRAM_MOST ? value : RL_HISTOGRAM_MOST;
+    histogram->bucket[rl_histogram_bucket(counted)]++;
 }
 
 #endif

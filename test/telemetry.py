@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""docs/telemetry.md agrees with the code, and the alert rules with both."""
+import pathlib
+import re
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGE = (ROOT / "docs/telemetry.md").read_text()
+TEXT = (ROOT / "src/base/prometheus.c").read_text()
+HEADER = (ROOT / "include/redlock/stats.h").read_text()
+RULES = (ROOT / "contrib/prometheus/redlock.rules.yml").read_text()
+SUFFIX = r"_(?:bucket|sum|count)$"
+
+
+def items():
+    """The items of the lists "- `name`, ...: meaning", each in one line."""
+    found = re.findall(r"^- (`\w+`, .*(?:\n  .*)*)", PAGE, re.MULTILINE)
+    return [re.sub(r"\s+", " ", item) for item in found]
+
+
+def words(cell):
+    return re.findall(r"`(\w+)`", cell)
+
+
+def struct(name):
+    """The members of a struct of stats.h."""
+    body = re.search(rf"typedef struct {name} {{(.*?)}} {name};", HEADER, re.DOTALL)[1]
+    body = re.sub(r"/\*.*?\*/", "", body, flags=re.DOTALL)
+    return {member for declared in re.findall(r"^ *[\w ]+?[ *]+([\w\[\], ]+);", body, re.MULTILINE)
+            for member in re.findall(r"\b([a-z]\w*)\b(?:\[\w+\])?", declared)}
+
+
+ITEM = re.compile(r"`(redlock_\w+)`, (\w+)(?: by (`\w+`))?, from (.*?): ")
+METRICS = {found[1]: (words(found[4]), found[2], words(found[3] or ""))
+           for found in map(ITEM.match, items()) if found}
+EVENTS = dict(found.groups() for found in
+              map(re.compile(r"`(\w+)`, (\w+): ").match, items()) if found)
+
+
+class Telemetry(unittest.TestCase):
+    def test_each_metric_of_the_code_is_listed(self):
+        shown = set(re.findall(r'"(redlock_\w+)"', TEXT))
+        self.assertEqual(sorted(shown), sorted(METRICS))
+
+    def test_names_say_the_type_and_the_unit(self):
+        for name, (_, kind, _) in METRICS.items():
+            with self.subTest(name):
+                self.assertEqual(name.endswith("_total"), kind == "counter")
+                self.assertEqual(name.endswith("_seconds"), kind == "histogram")
+
+    def test_types_are_those_of_the_code(self):
+        for name, kind in re.findall(r'"(redlock_\w+)", "(gauge|counter)"', TEXT):
+            self.assertEqual(METRICS[name][1], kind, name)
+
+    def test_each_member_is_listed(self):
+        begun = {"acquires", "attempts", "extensions", "releases", "replies"}
+        none = {"size", "node_size", "nodes", "room", "count", "uri"}
+        members = {member for found, _, _ in METRICS.values() for member in found}
+        declared = struct("redlock_stats") | struct("redlock_node_stats")
+        self.assertEqual(sorted(declared - none), sorted(members | begun))
+
+    def test_members_are_those_of_the_code(self):
+        for name, (members, _, _) in METRICS.items():
+            for member in members:
+                self.assertRegex(TEXT, rf"(AT|NODE)\({member}\)|->{member}|\.{member}\b", name)
+
+    def test_labels_are_those_of_the_code(self):
+        labels = dict(re.findall(r'"(redlock_\w+)",\s+"(\w+)",\s+"', TEXT))
+        for name, (_, _, told) in METRICS.items():
+            known = ["node"] if name.startswith("redlock_node_") else [labels[name]] \
+                if labels.get(name) in ("result", "cause", "command", "how") else []
+            self.assertEqual(told, known, name)
+
+    def test_each_event_is_listed(self):
+        text = (ROOT / "src/client/events.h").read_text()
+        self.assertEqual(EVENTS, {name: level.lower()
+                                  for name, level in re.findall(r"X\((\w+), ([A-Z]+)\)", text)})
+
+    def test_each_kind_is_named(self):
+        text = (ROOT / "src/lease/telemetry.c").read_text()
+        kinds = set(re.findall(r'"(\w+)"', re.search(r"names\[\]\[2\] = {(.*?)};", text,
+                                                     re.DOTALL)[1]))
+        told = re.search(r"^`kind` is (.*?)\n\n", PAGE, re.DOTALL | re.MULTILINE)[1]
+        self.assertEqual(set(words(told)), kinds)
+
+    def test_rules_use_metrics_that_exist(self):
+        used = {re.sub(SUFFIX, "", name) for name in re.findall(r"\bredlock_\w+", RULES)}
+        self.assertTrue(used)
+        self.assertLessEqual(used, set(METRICS))
+
+    def test_each_alert_is_explained_and_tested(self):
+        alerts = set(re.findall(r"alert: (\w+)", RULES))
+        page = (ROOT / "contrib/prometheus/README.md").read_text()
+        tests = (ROOT / "contrib/prometheus/redlock.test.yml").read_text()
+        self.assertEqual(alerts, set(re.findall(r"^- (Redlock\w+)", page, re.MULTILINE)))
+        self.assertEqual(alerts, set(re.findall(r"alertname: (\w+)", tests)))
+
+
+if __name__ == "__main__":
+    unittest.main()
