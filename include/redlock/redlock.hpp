@@ -48,6 +48,7 @@
 #endif
 #endif
 
+#include "stats.h"
 #include "sync.h"
 
 namespace redlock
@@ -91,6 +92,32 @@ class client
         sync_.reset(made);
     }
 
+    /* What it has done so far, without its nodes: redlock_sync_stats(). */
+    redlock_stats stats() const
+    {
+        redlock_stats found;
+        redlock_stats_init(&found);
+        ask(found);
+        return found;
+    }
+
+    /* The same with its nodes, as text for Prometheus: redlock_stats_prometheus(). */
+    std::string prometheus(const std::vector<redlock_label> &labels = {}) const
+    {
+        std::vector<redlock_node_stats> nodes(redlock_sync_nodes(get()));
+        redlock_stats found;
+        redlock_stats_init(&found);
+        found.nodes = nodes.data();
+        found.room = nodes.size();
+        ask(found);
+        std::string text(
+            redlock_stats_prometheus(&found, labels.data(), labels.size(), nullptr, 0) + 1,
+            '\0');
+        text.resize(redlock_stats_prometheus(&found, labels.data(), labels.size(), &text[0],
+                                             text.size()));
+        return text;
+    }
+
     /* For functions that exist in C only. */
     redlock_sync *get() const noexcept
     {
@@ -98,6 +125,12 @@ class client
     }
 
   private:
+    void ask(redlock_stats &found) const
+    {
+        if (redlock_sync_stats(get(), &found) != REDLOCK_OK)
+            throw error(*redlock_last_error());
+    }
+
     struct free {
         void operator()(redlock_sync *sync) const noexcept
         {

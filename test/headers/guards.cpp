@@ -53,6 +53,19 @@ void an_unlock_is_confirmed()
     check(!mine, "it has no lock");
 }
 
+void a_client_counts()
+{
+    redlock::client nodes(uris, patient());
+    redlock::guard(nodes, {"counted"}).unlock();
+    check(nodes.stats().acquire_results[REDLOCK_OK] == 1, "one acquire");
+    std::string text = nodes.prometheus({{"job", "test"}});
+    check(text.find("\nredlock_acquires_total{job=\"test\",result=\"ok\"} 1\n") !=
+              std::string::npos,
+          "it is in the text");
+    check(text.find("redlock_node_votes{job=\"test\",node=\"") != std::string::npos,
+          "so are the nodes");
+}
+
 void mutexes_in_one_round()
 {
     redlock::client nodes(uris, patient()), others(uris, patient());
@@ -94,6 +107,7 @@ const test_case cases[] = {
     {"a guard holds one key", a_guard_holds_one_key},
     {"a guard holds several keys", a_guard_holds_several_keys},
     {"an unlock is confirmed", an_unlock_is_confirmed},
+    {"a client counts", a_client_counts},
     {"mutexes in one round", mutexes_in_one_round},
     {"a stop ends the wait", a_stop_ends_the_wait},
 };
