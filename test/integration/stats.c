@@ -243,7 +243,7 @@ Test(stats, of_a_node_that_hangs)
     struct quorum s;
     redlock_options client = quorum_options();
     redlock_lease_options options = quorum_quiet_options();
-    client.node_timeout_ms = 100;
+    client.node_timeout_ms = 1000;
     quorum_open_with(&s, 3, &client);
     servers_stop(&s.servers, 0);
     redlock_lease *lease = quorum_hold(&s, "k", &options);

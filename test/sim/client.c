@@ -83,6 +83,27 @@ bool client_is_link(const struct client *client, const void *owner)
 
 /* --- the process --- */
 
+static void on_span(const redlock_span *span, void *arg)
+{
+    oracle_told_span(arg, span);
+}
+
+static void on_event(const redlock_event *event, void *arg)
+{
+    const struct client *client = arg;
+    TRACE("client %u logs %s", client->index + 1, event->name);
+}
+
+/* Every second client has them. */
+static void set_callbacks(struct client *client, redlock_options *options)
+{
+    if (client->index % 2 == 0)
+        return;
+    options->log = on_event;
+    options->trace = on_span;
+    options->log_arg = options->trace_arg = client;
+}
+
 static void set_options(redlock_options *options)
 {
     const struct plan *plan = &world.plan;
@@ -128,6 +149,7 @@ static void make(void *arg)
     const char *uris[NODES_MAX];
     redlock_options options;
     set_options(&options);
+    set_callbacks(client, &options);
     for (unsigned i = 0; i < world.plan.n; i++) {
         snprintf(text[i], sizeof(text[i]), "redis://%s%u",
                  world.plan.named ? "node" : "10.0.0.", client->address[i]);
@@ -235,6 +257,7 @@ static void free_all(void *arg)
     redlock_client_free(client->handle);
     client->handle = NULL;
     oracle_freed(client);
+    oracle_judge_spans(client);
     if (!leases_first) {
         free_leases(client, true);
         free_observer(client);

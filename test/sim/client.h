@@ -41,6 +41,7 @@ enum wish { WISH_ACQUIRE, WISH_ADOPT, WISH_EXTEND, WISH_RELEASE, WISHES };
 struct counts {
     uint64_t asked[WISHES];
     uint64_t told[NEWS_MAX][REDLOCK_RESULTS];
+    uint64_t spans_begun, spans_ended;
     unsigned iterations;
 };
 

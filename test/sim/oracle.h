@@ -112,6 +112,12 @@ void oracle_asked(struct client *client, enum wish wish);
 /* What the client counts is what its users know. */
 void oracle_judge_counts(struct client *client);
 
+/* An operation begins or ends, as `trace` is told; when the client is freed, all have
+ * ended.
+ */
+void oracle_told_span(struct client *client, const redlock_span *span);
+void oracle_judge_spans(const struct client *client);
+
 /* An observer is told who leads. */
 void oracle_told_leader(struct client *client, const redlock_leader *leader);
 

@@ -134,6 +134,29 @@ void oracle_judge_counts(struct client *client)
         judge_node(client, &question.node[i]);
 }
 
+void oracle_told_span(struct client *client, const redlock_span *span)
+{
+    if (span->ended)
+        client->counts.spans_ended++;
+    else
+        client->counts.spans_begun++;
+    if (client->counts.spans_ended > client->counts.spans_begun &&
+        client->process.failed_allocations == 0)
+        oracle_accuse(INVARIANT_CALLBACK, "client %u: a span ends that did not begin",
+                      client->index + 1);
+}
+
+/* Without memory some are dropped. */
+void oracle_judge_spans(const struct client *client)
+{
+    const struct counts *counts = &client->counts;
+    if (client->index % 2 == 1 && client->process.failed_allocations == 0 &&
+        (counts->spans_begun != counts->spans_ended ||
+         counts->spans_begun != counts->asked[WISH_ACQUIRE] + counts->asked[WISH_EXTEND] +
+                                    counts->asked[WISH_RELEASE]))
+        accuse(client, "spans", counts->spans_begun, counts->spans_ended);
+}
+
 void oracle_counts_iterated(struct client *client)
 {
     if (++client->counts.iterations % EACH_ITERATIONS == 0)
