@@ -264,9 +264,10 @@ static void follow(struct rl_attempt *attempt, const struct rl_update *update)
     if (update->reports)
         rl_telemetry_reported(attempt, update->reports);
     reschedule(attempt);
-    if (update->reports && attempt->owner) {
-        record_result(attempt, update->reports);
-        class_of(attempt->owner)->report(attempt->owner, update->reports);
+    unsigned reports = update->reports & ~(unsigned)RL_REPORT_NOT_RENEWED;
+    if (reports && attempt->owner) {
+        record_result(attempt, reports);
+        class_of(attempt->owner)->report(attempt->owner, reports);
     }
     if (failed)
         refuse(attempt, update, failed);

@@ -16,7 +16,8 @@
 struct rl_attempt_class {
     struct rl_task_class task;          /* must be first: the task points to it */
     void (*over)(struct rl_task *task); /* its attempt is over, and has no owner */
-    void (*report)(struct rl_task *owner, unsigned reports); /* enum rl_report */
+    void (*report)(struct rl_task *owner, unsigned reports); /* enum rl_report, but for
+                                                                 NOT_RENEWED */
     /* Sets in a command's arguments how long the owner has waited, and whether it stays in
        the wait queue or leaves. */
     void (*set_waiting)(struct rl_task *owner, enum rl_command command,

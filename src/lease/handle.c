@@ -228,7 +228,8 @@ static void report_one(redlock_lease *lease, enum rl_report event)
         report(lease, &(struct rl_request){options->on_extended, options->extended_arg},
                REDLOCK_OK);
         break;
-    case RL_REPORT_NOT_RENEWED: break; /* it is only counted */
+    case RL_REPORT_NOT_RENEWED:
+        break; /* the attempt counts it, and passes it on to nobody */
     case RL_REPORT_RELEASED:
         report_released(lease, rl_code_of(rl_handle_core(lease)->cause));
         break;
