@@ -120,8 +120,8 @@ void redlock_client_free(redlock_client *client)
 redlock_code rl_client_key(const redlock_client *client, const void *key, size_t len,
                            char ret_key[REDLOCK_KEY_MAX], size_t *ret_len)
 {
-    const char *prefix = client->options.prefix ? client->options.prefix : "";
-    size_t prefix_len = strlen(prefix);
+    const char *prefix = client->options.prefix;
+    size_t prefix_len = prefix ? strlen(prefix) : 0;
     if (len == 0)
         return rl_fail(REDLOCK_BAD_KEY, "the key is empty");
     if (len > REDLOCK_KEY_MAX - prefix_len)
@@ -129,7 +129,8 @@ redlock_code rl_client_key(const redlock_client *client, const void *key, size_t
                        "the key has %zu bytes and the prefix %zu: together at most %d are "
                        "possible",
                        len, prefix_len, REDLOCK_KEY_MAX);
-    memcpy(ret_key, prefix, prefix_len);
+    if (prefix_len > 0)
+        memcpy(ret_key, prefix, prefix_len);
     memcpy(ret_key + prefix_len, key, len);
     *ret_len = prefix_len + len;
     if (rl_members_is_reserved_key(ret_key, *ret_len))

@@ -513,7 +513,9 @@ void rl_attempt_init(struct rl_attempt *attempt, struct rl_lease_config *config,
     if (set)
         *set_of(attempt) = rl_key_set_ref(set);
     memcpy(rl_attempt_texts(attempt), key.text, key.len);
-    memcpy(rl_attempt_texts(attempt) + key.len, RL_FENCE_SUFFIX, suffix_len(config));
+    if (fences)
+        memcpy(rl_attempt_texts(attempt) + key.len, RL_FENCE_SUFFIX,
+               sizeof(RL_FENCE_SUFFIX) - 1);
 }
 
 void rl_attempt_clear(struct rl_attempt *attempt)

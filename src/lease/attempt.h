@@ -38,8 +38,7 @@ struct rl_attempt {
     unsigned token_len : 8;
     unsigned slot : 8;        /* of a semaphore: which one; 0: none is chosen yet */
     unsigned has_waiters : 1; /* other waiters were queued when it was released */
-    unsigned holds : 1;       /* telemetry.h: it is held, since ... */
-    rl_time held_since;
+    rl_time held_since;       /* telemetry.h; 0: it is not held */
     struct rl_lease lease;
     /* Its room holds: the set if it has one, fences if it is fenced, ballots, key, fence
        key suffix, token. */

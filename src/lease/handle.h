@@ -54,14 +54,14 @@ struct redlock_lease {
     struct rl_request request; /* the acquire, then an extension */
     struct rl_request release;
     int64_t extend_ttl_ms;               /* 0: the TTL of the lease */
-    rl_time extend_began, release_began; /* the last ones */
+    rl_time extend_began, release_began; /* the last ones; of a release if it is traced */
     enum rl_handle_state state : 8;
-    uint8_t reports; /* of the lease machine, kept until the end of the iteration */
-    uint8_t retries; /* how many attempts followed the first one; wraps */
-    bool downgrades; /* its next extension is a downgrade, until one has succeeded */
-    bool extends;    /* the result of an extension is to be reported */
-    bool waited;     /* the acquire had to wait after an attempt */
-    bool is_traced;  /* by the caller's `trace` */
+    uint8_t reports;    /* of the lease machine, kept until the end of the iteration */
+    uint8_t retries;    /* how many attempts followed the first one; wraps */
+    bool downgrades;    /* its next extension is a downgrade, until one has succeeded */
+    bool extends;       /* the result of an extension is to be reported */
+    bool waited : 1;    /* the acquire had to wait after an attempt */
+    bool is_traced : 1; /* by the caller's `trace` */
     /* The room of the first attempt follows in the same block. */
 };
 

@@ -57,6 +57,8 @@ static void add_span(const redlock_lease *lease, enum rl_event_name name,
 RL_RARE void rl_telemetry_span_begins(redlock_lease *lease, enum rl_operation operation)
 {
     lease->is_traced = true;
+    if (operation == RL_OPERATION_RELEASE)
+        lease->release_began = lease->first.task.loop->now;
     add_span(lease, rl_event_span_begins, operation, REDLOCK_OK, 0);
 }
 
@@ -91,18 +93,19 @@ static redlock_code code_of_failure(const struct rl_attempt *attempt)
 /* A bare token was adopted, and its first extension has succeeded. */
 static void note_extended(struct rl_attempt *attempt)
 {
-    if (!attempt->holds && attempt->lease.state == RL_LEASE_HELD)
+    if (attempt->held_since == 0 && attempt->lease.state == RL_LEASE_HELD)
         rl_telemetry_hold_begins(attempt);
 }
 
 void rl_telemetry_hold_ends(struct rl_attempt *attempt, uint64_t *counter)
 {
-    if (!attempt->holds)
+    rl_time since = attempt->held_since;
+    if (since == 0)
         return;
-    attempt->holds = false;
+    attempt->held_since = 0;
     ++*counter;
     rl_histogram_add(&rl_stats_of(&attempt->task)->hold_time,
-                     attempt->task.loop->now - attempt->held_since);
+                     attempt->task.loop->now - since);
 }
 
 static void note_lost(struct rl_attempt *attempt)
@@ -190,7 +193,7 @@ RL_RARE void rl_telemetry_release_ends_rarely(const redlock_lease *lease, redloc
              lease->first.task.loop->now - lease->release_began);
 }
 
-void rl_telemetry_freed(redlock_lease *lease, enum rl_handle_state state)
+RL_RARE void rl_telemetry_cancelled(redlock_lease *lease, enum rl_handle_state state)
 {
     if (state < RL_HANDLE_IDLE)
         rl_telemetry_acquire_ends(lease, REDLOCK_CANCELLED);

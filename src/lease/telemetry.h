@@ -23,7 +23,6 @@ void rl_telemetry_rare(struct rl_attempt *attempt, unsigned reports);
 
 static inline void rl_telemetry_hold_begins(struct rl_attempt *attempt)
 {
-    attempt->holds = true;
     attempt->held_since = attempt->task.loop->now;
     rl_stats_of(&attempt->task)->holds++;
 }
@@ -71,7 +70,7 @@ static inline void rl_telemetry_acquire_ends(const redlock_lease *lease, redlock
         rl_histogram_add(&stats->acquire_time,
                          lease->first.task.loop->now - lease->waiting.began);
     stats->acquire_results[code]++;
-    if (code != REDLOCK_OK || lease->waited || lease->is_traced)
+    if (code != REDLOCK_OK || (lease->waited | lease->is_traced))
         rl_telemetry_acquire_ends_rarely(lease, code);
 }
 
@@ -81,7 +80,6 @@ void rl_telemetry_extend_ends(redlock_lease *lease, redlock_code code);
 static inline void rl_telemetry_release_begins(redlock_lease *lease)
 {
     rl_stats_of(&lease->first.task)->releases++;
-    lease->release_began = lease->first.task.loop->now;
     rl_telemetry_begins(lease, RL_OPERATION_RELEASE);
 }
 
@@ -95,7 +93,13 @@ static inline void rl_telemetry_release_ends(const redlock_lease *lease, redlock
         rl_telemetry_release_ends_rarely(lease, code);
 }
 
-/* The caller frees the lease: what is running ends with CANCELLED. */
-void rl_telemetry_freed(redlock_lease *lease, enum rl_handle_state state);
+/* The caller frees the lease in this state: what is running ends with CANCELLED. */
+void rl_telemetry_cancelled(redlock_lease *lease, enum rl_handle_state state);
+
+static inline void rl_telemetry_freed(redlock_lease *lease, enum rl_handle_state state)
+{
+    if (state != RL_HANDLE_IDLE || lease->extends)
+        rl_telemetry_cancelled(lease, state);
+}
 
 #endif
