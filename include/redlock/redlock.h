@@ -304,7 +304,7 @@ typedef struct redlock_options {
      * operation. NULL: not called. They are called at the end of the loop iteration, in the
      * order in which it happened, and by redlock_client_free() for the last time. They get
      * no password and no token. If too many wait, the newest are dropped and counted
-     * (redlock_stats.events_dropped).
+     * (redlock_stats.events_dropped). A client for threads calls them in its own thread.
      */
     redlock_log_fn *log;
     void *log_arg;
