@@ -104,6 +104,7 @@ VERBS = {
     "life": [Row("life", figure=r"^(9\. `redlock_lease_free.*)$")],
     "coverage": [Row("coverage", figure=r"^(\d+ of \d+ branches: .*)$")],
     "abi": [Row("abi", figure=r"^(compatible with the baseline)$")],
+    "alerts": [Row("alerts", figure=r"SUCCESS: (\d+ rules) found")],
     "abi --update": [Row("abi --update", in_copy=True, figure=r"^(\d+ files changed)$",
                          command="./dev abi --update && "
                                  "echo $(git diff --name-only | wc -l) files changed")],

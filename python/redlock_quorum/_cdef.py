@@ -53,6 +53,37 @@ typedef struct redlock_error {
     char text[256];
 } redlock_error;
 const redlock_error *redlock_last_error(void);
+typedef enum redlock_level {
+    REDLOCK_LEVEL_ERROR,
+    REDLOCK_LEVEL_WARNING,
+    REDLOCK_LEVEL_INFO,
+} redlock_level;
+const char *redlock_level_name(redlock_level level);
+typedef struct redlock_field {
+    const char *name;
+    const char *text;
+    size_t len;
+    int64_t number;
+} redlock_field;
+typedef struct redlock_event {
+    redlock_level level;
+    const char *name;
+    const redlock_field *fields;
+    size_t count;
+} redlock_event;
+typedef void redlock_log_fn(const redlock_event *event, void *arg);
+typedef struct redlock_span {
+    _Bool ended;
+    const char *operation;
+    uint64_t lease;
+    const void *key;
+    size_t key_len;
+    const char *kind;
+    redlock_code code;
+    unsigned attempts;
+    int64_t duration_us;
+} redlock_span;
+typedef void redlock_trace_fn(const redlock_span *span, void *arg);
 typedef struct redlock_client redlock_client;
 typedef struct redlock_options {
     size_t size;
@@ -74,6 +105,10 @@ typedef struct redlock_options {
     const char *tls_cert_file;
     const char *tls_key_file;
     const char *tls_name;
+    redlock_log_fn *log;
+    void *log_arg;
+    redlock_trace_fn *trace;
+    void *trace_arg;
 } redlock_options;
 void redlock_options_init_sized(redlock_options *options, size_t size);
 redlock_code redlock_client_new(struct event_base *base, const char *const *uris, size_t count, const redlock_options *options, redlock_client **ret_client, redlock_error *ret_error);

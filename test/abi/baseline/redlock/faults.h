@@ -48,5 +48,16 @@
     X(DUPLICATE, NULL, "the server is already a node under another address") \
     X(QUARANTINE, NULL, "the server restarted and may have forgotten locks: quarantined") \
     X(MEMORY, NULL, "this process is out of memory") \
-    X(FILES, NULL, "this process has no free file descriptor: raise its limit (ulimit -n)")
+    X(FILES, NULL, \
+      "this process has no free file descriptor: raise its limit (ulimit -n)") \
+    X(TLS_CA, NULL, "TLS: the server's certificate is signed by an unknown CA") \
+    X(TLS_NAME, NULL, "TLS: the server's certificate is for another name or address") \
+    X(TLS_EXPIRED, NULL, "TLS: the server's certificate has expired or is not valid yet") \
+    X(TLS_CERTIFICATE, NULL, "TLS: the server's certificate is not acceptable") \
+    X(TLS_CLIENT, NULL, "TLS: the server requires a client certificate that it accepts") \
+    X(TLS_PLAINTEXT, NULL, "TLS: the server's port speaks plain text: use redis://") \
+    X(TLS_VERSION, NULL, \
+      "TLS: the server has no version (1.2 or later) or cipher in common") \
+    X(TLS_FILES, NULL, "TLS: a CA, certificate or key file cannot be used") \
+    X(TLS, NULL, "TLS: the handshake or the encryption failed")
 #endif

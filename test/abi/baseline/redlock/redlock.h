@@ -57,9 +57,11 @@ REDLOCK_API const char *redlock_version(void);
       "the operation was cancelled; the lock is not held, and what was set is being " \
       "released") \
     X(DENIED, 6, \
-      "the nodes refused the user, the password, a permission or this host; nothing was " \
-      "acquired or extended, and a held lock is held until its old deadline: correct the " \
-      "credentials, the ACL or protected mode") \
+      "the nodes refused the user, the password, a permission, this host or its " \
+      "certificate, or have certificates that are not accepted; nothing was acquired or " \
+      "extended, and a held lock is held until its old deadline: correct the " \
+      "credentials, " \
+      "the ACL, protected mode or the certificates") \
     X(GONE, 7, \
       "the nodes no longer store this token: it was released, broken or forgotten; the " \
       "lock is not held: stop now") \
@@ -118,6 +120,37 @@ typedef struct redlock_error {
     char text[256];
 } redlock_error;
 REDLOCK_API const redlock_error *redlock_last_error(void);
+typedef enum redlock_level {
+    REDLOCK_LEVEL_ERROR,
+    REDLOCK_LEVEL_WARNING,
+    REDLOCK_LEVEL_INFO,
+} redlock_level;
+REDLOCK_API const char *redlock_level_name(redlock_level level);
+typedef struct redlock_field {
+    const char *name;
+    const char *text;
+    size_t len;
+    int64_t number;
+} redlock_field;
+typedef struct redlock_event {
+    redlock_level level;
+    const char *name;
+    const redlock_field *fields;
+    size_t count;
+} redlock_event;
+typedef void redlock_log_fn(const redlock_event *event, void *arg);
+typedef struct redlock_span {
+    bool ended;
+    const char *operation;
+    uint64_t lease;
+    const void *key;
+    size_t key_len;
+    const char *kind;
+    redlock_code code;
+    unsigned attempts;
+    int64_t duration_us;
+} redlock_span;
+typedef void redlock_trace_fn(const redlock_span *span, void *arg);
 typedef struct redlock_client redlock_client;
 typedef struct redlock_options {
     size_t size;
@@ -132,6 +165,17 @@ typedef struct redlock_options {
     uint32_t drift_ppm;
     int64_t max_ttl_ms;
     bool durable;
+    bool tls;
+    bool tls_insecure;
+    const char *tls_ca_file;
+    const char *tls_ca_dir;
+    const char *tls_cert_file;
+    const char *tls_key_file;
+    const char *tls_name;
+    redlock_log_fn *log;
+    void *log_arg;
+    redlock_trace_fn *trace;
+    void *trace_arg;
 } redlock_options;
 REDLOCK_API void redlock_options_init_sized(redlock_options *options, size_t size);
 static inline void redlock_options_init(redlock_options *options)
