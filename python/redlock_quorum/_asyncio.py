@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Callable, Iterable
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from ._admin import Inspection, Report, start_check, start_inspect, start_list
 from ._engine import ON_ACQUIRED, ON_EXTENDED, ON_RELEASED, Engine, Lease, address
@@ -15,9 +15,11 @@ from ._errors import (
     replies_of)
 from ._native import NULL, Arguments, ffi, lib
 from ._registry import Registry, argument, callback, log
+from ._stats import prometheus_text
 from ._threads import Leader, LockOptions, _ttl_ms, _unsigned, leader_of
 from ._values import Duration, Key, Options, to_key, to_keys, to_ms, to_wait_ms
 
+Read = TypeVar("Read")
 Held = list[tuple["asyncio.Task[Any] | None", "AsyncHold"]]
 OnLostAsync = Callable[["AsyncHold", Lost], object]
 
@@ -595,19 +597,36 @@ class AsyncClient:
 
     async def explain(self) -> tuple[Reply, ...]:
         """The state of the connection to each node."""
-        found: list[Reply] = []
+        def read(client: Any) -> tuple[Reply, ...]:
+            nodes = ffi.new("redlock_node[]", lib.REDLOCK_NODES_MAX)
+            return replies_of(nodes, lib.redlock_client_explain_sized(
+                client, nodes, lib.REDLOCK_NODES_MAX, ffi.sizeof("redlock_node")))
+        return await self._read(read, ())
+
+    async def prometheus(self, **labels: str) -> str:
+        """What this client has counted, as text for Prometheus, with these labels.
+
+        docs/telemetry.md lists the metrics.
+        """
+        return await self._read(lambda client: prometheus_text(
+            lambda stats: int(lib.redlock_client_stats(client, stats)), labels), "")
+
+    async def _read(self, read: Callable[[Any], Read], closed: Read) -> Read:
+        """What `read` returns in the client's thread, or `closed`."""
+        found: list[Read] = [closed]
         result = _Result(asyncio.get_running_loop())
 
         def job() -> None:
-            if self._engine.client != NULL:
-                nodes = ffi.new("redlock_node[]", lib.REDLOCK_NODES_MAX)
-                found.extend(replies_of(nodes, lib.redlock_client_explain_sized(
-                    self._engine.client, nodes, lib.REDLOCK_NODES_MAX,
-                    ffi.sizeof("redlock_node"))))
-            result.set(None)
+            why: RedlockError | None = None
+            try:
+                if self._engine.client != NULL:
+                    found[0] = read(self._engine.client)
+            except RedlockError as error:
+                why = error
+            result.set(why)
         self._engine.post(job)
         await result.future
-        return tuple(found)
+        return found[0]
 
     async def inspect(self, key: Key) -> Inspection:
         """Who holds the key on which node. Changes nothing."""

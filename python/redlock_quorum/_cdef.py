@@ -469,6 +469,78 @@ enum {
 };
 redlock_code redlock_check(redlock_client *client, unsigned how, redlock_check_fn *callback, void *arg);
 size_t redlock_client_acl(const redlock_client *client, unsigned uses, char *text, size_t room);
+typedef struct redlock_histogram {
+    uint64_t sum_us;
+    uint64_t bucket[144];
+} redlock_histogram;
+uint64_t redlock_histogram_count(const redlock_histogram *histogram);
+int64_t redlock_histogram_bound(unsigned bucket);
+int64_t redlock_histogram_quantile(const redlock_histogram *histogram, double part);
+typedef struct redlock_node_stats {
+    const char *uri;
+    _Bool connected;
+    _Bool votes;
+    _Bool votes_fenced;
+    uint64_t commands;
+    uint64_t replies;
+    uint64_t unanswered;
+    uint64_t errors;
+    uint64_t timeouts;
+    uint64_t late_replies;
+    uint64_t connects;
+    uint64_t disconnects;
+    uint64_t connect_failures;
+    uint64_t suspicions;
+    uint64_t restarts;
+    uint64_t quarantines;
+    redlock_histogram round_trip;
+} redlock_node_stats;
+typedef struct redlock_stats {
+    size_t size,
+    node_size;
+    redlock_node_stats *nodes;
+    size_t room,
+    count;
+    unsigned quorum;
+    unsigned votes,
+    votes_fenced;
+    uint64_t acquires;
+    uint64_t acquire_results[48];
+    uint64_t acquiring;
+    uint64_t attempts;
+    uint64_t attempt_results[48];
+    uint64_t acquire_rounds,
+    raise_fence_rounds,
+    extend_rounds;
+    uint64_t release_rounds;
+    uint64_t adoptions;
+    uint64_t holds;
+    uint64_t held;
+    uint64_t released;
+    uint64_t disowned;
+    uint64_t losses[48];
+    uint64_t extensions;
+    uint64_t extension_results[48];
+    uint64_t renewals,
+    renewals_failed;
+    uint64_t releases;
+    uint64_t release_results[48];
+    uint64_t hand_offs;
+    uint64_t events_dropped;
+    redlock_histogram acquire_time;
+    redlock_histogram refuse_time;
+    redlock_histogram wait_time;
+    redlock_histogram hold_time;
+    redlock_histogram validity;
+} redlock_stats;
+void redlock_stats_init_sized(redlock_stats *stats, size_t size, size_t node_size);
+redlock_code redlock_client_stats(const redlock_client *client, redlock_stats *stats);
+redlock_code redlock_sync_stats(redlock_sync *sync, redlock_stats *stats);
+typedef struct redlock_label {
+    const char *name,
+    *value;
+} redlock_label;
+size_t redlock_stats_prometheus(const redlock_stats *stats, const redlock_label *labels, size_t count, char *bytes, size_t room);
 #define REDLOCK_NODES_MAX 32
 #define REDLOCK_KEY_MAX 512
 #define REDLOCK_KEYS_MAX 16
@@ -487,6 +559,8 @@ size_t redlock_client_acl(const redlock_client *client, unsigned uses, char *tex
 #define REDLOCK_DEPTH_MAX 1000000
 #define REDLOCK_ACL_REDISSON 1
 #define REDLOCK_ACL_LIST 2
+#define REDLOCK_BUCKETS 144
+#define REDLOCK_RESULTS 48
 struct event_base *event_base_new(void);
 void event_base_free(struct event_base *);
 int event_base_loop(struct event_base *, int);

@@ -19,6 +19,7 @@ from ._errors import (
     of_last_call, replies_of)
 from ._native import NULL, Arguments, ffi, lib, text_of
 from ._registry import Registry, argument, callback, in_callback, log
+from ._stats import prometheus_text
 from ._values import Duration, Key, Options, settle, to_key, to_keys, to_ms, to_wait_ms
 
 __all__ = ["Client", "Election", "Hold", "Leader", "Lock", "LockOptions", "Observer",
@@ -560,6 +561,15 @@ class Client:
             text = ffi.new("char[]", room)
             needed = lib.redlock_sync_record(pointer, text, room)
         return text_of(text) if needed else ""
+
+    def prometheus(self, **labels: str) -> str:
+        """What this client has counted, as text for Prometheus, with these labels.
+
+        docs/telemetry.md lists the metrics.
+        """
+        with self._using() as pointer:
+            return prometheus_text(lambda stats: int(lib.redlock_sync_stats(pointer, stats)),
+                                   labels)
 
     def inspect(self, key: Key) -> Inspection:
         """Who holds the key on which node. Changes nothing."""

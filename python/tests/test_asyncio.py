@@ -48,7 +48,7 @@ async def test_a_lock_is_held_and_released(client, quorum):
     async with client.lock("k") as hold:
         assert not hold.lost
         assert 0 < hold.valid_ms() <= 30000
-        assert set(quorum.values("k")) == {hold.token}
+        await until(lambda: set(quorum.values("k")) == {hold.token}, "its token on all nodes")
         await hold.extend(60)
         assert hold.valid() > 30
         assert await client.lock("k").try_acquire() is None
@@ -57,7 +57,7 @@ async def test_a_lock_is_held_and_released(client, quorum):
         assert late.value.holder == hold.holder
         assert "held by" in str(late.value)
     assert hold.lost and hold.valid_ms() == 0
-    assert quorum.keys() == 0
+    await until(lambda: quorum.keys() == 0, "no key")
     with pytest.raises(rq.NotHeld):
         await hold.release()
 
@@ -69,7 +69,8 @@ async def test_released_in_the_body(client, quorum):
         async with lock as inner:
             await inner.release()
         assert not outer.lost
-    assert outer.lost and quorum.keys() == 0
+    assert outer.lost
+    await until(lambda: quorum.keys() == 0, "no key")
 
 
 @runs
@@ -96,7 +97,7 @@ async def test_a_thousand_locks_take_no_threads(client, quorum):
     assert all(hold.valid() > 0 for hold in holds)
     await asyncio.gather(*(hold.release() for hold in holds))
     assert client._engine.leases == {}
-    assert quorum.keys() == 0
+    await until(lambda: quorum.keys() == 0, "no key")
 
 
 @runs
@@ -112,7 +113,7 @@ async def test_the_other_kinds(client, quorum):
     async with client.slots("n", 2) as one, client.slots("n", 2) as two:
         assert {one.slot, two.slot} == {1, 2}
     async with client.lock("r", redisson=True):
-        assert quorum[0].call("TYPE", "r") == "hash"
+        await until(lambda: quorum[0].call("TYPE", "r") == "hash", "a hash")
     token = await (await client.lock("k").acquire()).disown()
     hold = await client.adopt("k", token, valid=10)
     assert hold.token == token
@@ -189,7 +190,7 @@ async def test_a_body_is_cancelled(client, quorum):
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert quorum.keys() == 0
+    await until(lambda: quorum.keys() == 0, "no key")
 
 
 @runs
@@ -263,6 +264,10 @@ async def test_inspect_list_check(client, quorum):
         assert [each.key async for each in client.list("job:")] == [b"job:1"]
     assert await client.check()
     assert len(await client.explain()) == client.node_count == 5
+    text = await client.prometheus(job="a")
+    assert 'redlock_holds_ended_total{job="a",how="released"} 1' in text.splitlines()
+    with pytest.raises(rq.BadInput):
+        await client.prometheus(é="x")
 
 
 def test_close_ends_everything(quorum):
@@ -279,7 +284,7 @@ def test_close_ends_everything(quorum):
             await client.lock("k").acquire()
         await client.aclose()
     asyncio.run(main())
-    assert None not in quorum.values("k")  # until its TTL ends
+    assert quorum.values("k").count(None) <= 2  # until its TTL ends
 
 
 def test_several_loops_and_a_loop_that_has_ended(quorum):

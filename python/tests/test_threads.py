@@ -37,14 +37,14 @@ def test_a_lock_is_held_and_released(client, quorum):
     with client.lock("k", ttl=datetime.timedelta(seconds=30)) as hold:
         assert not hold.lost
         assert 0 < hold.valid_ms() <= 30000
-        assert set(quorum.values("k")) == {hold.token}
+        lab.wait_for(lambda: set(quorum.values("k")) == {hold.token}, "its token on all nodes")
         assert hold.holder.endswith(f":{os.getpid()}")
         assert hold.fence is None
         assert {reply.verdict for reply in hold.explain()} <= {"granted", "waiting"}
         hold.extend(60)
         assert hold.valid() > 30
         hold.check()
-    assert quorum.keys() == 0
+    lab.wait_for(lambda: quorum.keys() == 0, "no key")
     assert hold.lost and hold.valid_ms() == 0
     with pytest.raises(rq.Lost):
         hold.check()
@@ -138,7 +138,7 @@ def test_shared_and_many_and_slots_and_redisson(client, other, quorum):
         assert {one.slot, two.slot} == {1, 2}
         assert other.slots("n", 2).try_acquire() is None
     with client.lock("r", redisson=True):
-        assert quorum[0].call("TYPE", "r") == "hash"
+        lab.wait_for(lambda: quorum[0].call("TYPE", "r") == "hash", "a hash")
         assert other.lock("r").try_acquire() is None
 
 
@@ -314,13 +314,23 @@ def test_inspect_list_check(client, other):
     assert "acquire" in client.record()
 
 
+def test_prometheus(client):
+    for _ in range(3):
+        with client.lock("k"):
+            pass
+    text = client.prometheus(job='a "b"')
+    assert r'redlock_acquires_total{job="a \"b\"",result="ok"} 3' in text.splitlines()
+    with pytest.raises(rq.BadInput):
+        client.prometheus(é="x")
+
+
 def test_the_configuration_of_the_command(quorum, monkeypatch, tmp_path):
     path = tmp_path / "config"
     path.write_text(f"# ours\nnodes = {','.join(quorum.uris)}\nprefix = p:\ntimeout = 5s\n")
     monkeypatch.delenv("REDLOCK_NODES", raising=False)
     monkeypatch.setenv("REDLOCK_CONFIG", str(path))
     with rq.Client() as found, found.lock("k"):
-        assert quorum[0].call("EXISTS", "p:k") == 1
+        lab.wait_for(lambda: quorum[0].call("EXISTS", "p:k"), "a key with the prefix")
     path.write_text("nonsense = 1\n")
     with pytest.raises(rq.BadInput):
         rq.Client()
@@ -382,8 +392,8 @@ def test_the_end_of_the_interpreter(quorum):
                           cwd=os.path.dirname(os.path.dirname(__file__)),
                           stderr=subprocess.PIPE, timeout=lab.STATE_SECONDS)
     assert (done.returncode, done.stderr) == (0, "")
-    assert set(quorum.values("released")) == {None}
-    assert None not in quorum.values("kept")
+    lab.wait_for(lambda: set(quorum.values("released")) == {None}, "the release")
+    assert quorum.values("kept").count(None) <= 2
 
 
 def test_tls(quorum):
