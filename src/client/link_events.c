@@ -19,7 +19,8 @@ static bool is_misconfigured(enum rl_fault fault)
 {
     return rl_fault_is_denial(fault) || fault == RL_FAULT_CLUSTER ||
            fault == RL_FAULT_REPLICA || fault == RL_FAULT_DUPLICATE ||
-           fault == RL_FAULT_PROTOCOL;
+           fault == RL_FAULT_PROTOCOL || fault == RL_FAULT_TLS_PLAINTEXT ||
+           fault == RL_FAULT_TLS_VERSION || fault == RL_FAULT_TLS_FILES;
 }
 
 /* Of a node that stays down, the first failure and each new fault. */

@@ -13,7 +13,7 @@ SKIPPED = 77  # an exit code for meson
 GROWTH = [
     ("a function more", "REDLOCK_API const char *redlock_version(void);",
      "REDLOCK_API const char *redlock_version(void);\nREDLOCK_API void redlock_more(void);"),
-    ("an option more", "    bool durable;\n", "    bool durable;\n    int64_t more[4];\n"),
+    ("an option more", "    void *trace_arg;\n", "    void *trace_arg;\n    int64_t more[4];\n"),
     ("a code more", "typedef enum redlock_code {", "#define MORE REDLOCK_MORE = 99,\n"
      "typedef enum redlock_code { MORE"),
 ]
