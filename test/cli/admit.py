@@ -2,9 +2,10 @@
 """redlock admit: nodes become a deployment and stay one; an admission is complete or leaves nothing."""
 import os
 import signal
+import time
 
 import lab
-from fencing import (ADMITTED, QUARANTINE_S, SHORT, TTL, fence, found, is_without_a_vote, marker, state, states,
+from fencing import (ADMITTED, LOOK_SECONDS, QUARANTINE_S, SHORT, TTL, fence, found, is_without_a_vote, marker, state, states,
                      together)
 from lab import case, check, equal, matches, on, redlock
 
@@ -242,7 +243,7 @@ def flushed():
             fences.append(int(fence(quorum).expect(0).out))
             check(fences[-1] > fences[-2], f"the fences {fences[-2:]}")
         while is_without_a_vote(quorum[1], vote):
-            pass
+            time.sleep(LOOK_SECONDS)
         check(len(fences) > 5, f"{len(fences)} locks meanwhile")
         lab.finish(process).expect(0)
         vote()

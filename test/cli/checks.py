@@ -4,6 +4,7 @@ import time
 
 # Longer than any condition takes on a loaded machine: a test that waits this long has failed.
 STATE_SECONDS = 60
+PAUSES = 0.005, 0.05  # between two looks: the first ones, and the last ones
 
 
 class Failed(Exception):
@@ -37,10 +38,11 @@ def check_numbers(value, where):
 
 def wait_for(condition, what, seconds=STATE_SECONDS):
     """Waits until condition() is true, and returns its result."""
-    give_up = time.monotonic() + seconds
+    give_up, pause = time.monotonic() + seconds, PAUSES[0]
     while True:
         found = condition()
         if found:
             return found
         check(time.monotonic() < give_up, f"waited {seconds} s in vain for: {what}")
-        time.sleep(0.005)
+        time.sleep(pause)
+        pause = min(1.1 * pause, PAUSES[1])

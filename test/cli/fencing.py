@@ -11,6 +11,7 @@ SHORT = ("--max-ttl", TTL)
 # Of such a deployment. A client waits a tenth longer on its own clock, which may be fast: it
 # counts the time between two reads of both clocks as passed on both.
 QUARANTINE_S = 11
+LOOK_SECONDS = 0.1  # between two looks at a node in quarantine
 
 # stderr of an admission that succeeds: on a busy machine it reports what it waits for.
 ADMITTED = r"^(redlock: admit: waiting: [^\n]*\n)*$"
