@@ -7,6 +7,7 @@ row, and those that share the row; and of a header in its row, the functions nam
 Files that call each other in a circle must be one of the groups that the document lists.
 """
 import collections
+import functools
 import json
 import pathlib
 import re
@@ -67,6 +68,7 @@ def objects(build):
             for entry in entries if re.match(r"src/(librl_\w+\.a|cli/redlock)\.p/", entry["output"])}
 
 
+@functools.cache
 def symbols(path):
     """What the object defines, and what it needs."""
     lines = subprocess.run(["nm", path], check=True, capture_output=True, text=True).stdout

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Each public header alone, and each pair of them, twice and in both orders, as C11 and as
-C++17, with all warnings.
+"""Each public header alone, and all of them twice, in both orders, as C11 and as C++17, with
+all warnings.
 
 Speaks TAP. A missing compiler is skipped. A warning fails the test only
 with --werror: newer compilers warn of more.
 """
-import itertools
 import pathlib
 import shutil
 import subprocess
@@ -34,9 +33,9 @@ def main():
     plan, failed = [], 0
     for language, (compilers, words, headers) in LANGUAGES.items():
         each = [[header] for header in headers]
-        orders = [list(order) * 2 for order in itertools.permutations(headers, 2)]
         for compiler in compilers:
-            plan += [(compiler, language, words, some) for some in each + orders]
+            plan += [(compiler, language, words, some)
+                     for some in [*each, headers * 2, headers[::-1] * 2]]
     print(f"1..{len(plan)}")
     for number, (compiler, language, words, headers) in enumerate(plan, 1):
         name = f"{number} - {compiler} {' '.join(headers)}"
