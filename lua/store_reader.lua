@@ -1,9 +1,10 @@
--- part: reads clock, key, mine, ttl, value, writer; sets ends, expires, left, ms
+-- part: reads clock, first, key, mine, ttl, value, writer; sets ends, expires, left, ms
 -- Stores the token for `ttl` ms, but not for less than before. If that fails, all is as it was:
 -- without an expiry the lock would never end. The key's expiry is only raised: it counts from
 -- when the command began, and `clock` may be read later. First the expiry where that is
 -- possible: a full node lets a script store more after a command that needs no memory.
-local ends, left, expires = clock + tonumber(ttl), redis.call('PTTL', key), nil
+local ends, expires = clock + tonumber(ttl), nil
+local left = (first[1] or writer) and redis.call('PTTL', key) or -2
 if writer then
   left = left > 0 and left or 1
   redis.call('DEL', key)
