@@ -296,7 +296,7 @@ typedef struct redlock_options {
     const char *tls_ca_file;   /* neither a file nor a folder: the system's CAs */
     const char *tls_ca_dir;    /* of certificates that are named by openssl rehash */
     const char *tls_cert_file; /* the client's certificate and its chain; default none */
-    const char *tls_key_file;  /* its key; default: it is in tls_cert_file */
+    const char *tls_key_file;  /* its key, not encrypted; default: in tls_cert_file */
     const char *tls_name;      /* expected of every node instead of its host; sent as SNI */
 
     /*

@@ -173,7 +173,10 @@ REDLOCK_API redlock_code redlock_sync_stats(redlock_sync *sync, redlock_stats *s
 
 /* --- Prometheus --- */
 
-/* A label of every sample. The name is a letter or "_", and more of these and digits. */
+/*
+ * A label of every sample. The name is a letter or "_", and more of these and digits; node,
+ * result, cause, command, how and le are taken.
+ */
 typedef struct redlock_label {
     const char *name, *value;
 } redlock_label;

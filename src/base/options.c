@@ -87,6 +87,8 @@ static redlock_code check(const redlock_options *options, size_t nodes)
         return rl_fail(REDLOCK_BAD_OPTION,
                        "prefix has %zu bytes, and must have less than %d", prefix,
                        REDLOCK_KEY_MAX);
+    if (options->tls_name && !options->tls_name[0])
+        return rl_fail(REDLOCK_BAD_OPTION, "tls_name is empty");
     return CHECK_BOUNDS(bounds);
 }
 

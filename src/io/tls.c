@@ -70,8 +70,26 @@ static const char *load_files(SSL_CTX *context, const struct rl_tls_options *opt
 
 /* --- the context --- */
 
+/* OpenSSL's own would ask at the terminal, in the event loop. */
+static int no_password(char *buffer, int room, int writes, void *arg)
+{
+    (void)buffer;
+    (void)room;
+    (void)writes;
+    (void)arg;
+    return -1;
+}
+
+/* The machine's configuration may ask for a later version. */
+static bool set_version(SSL_CTX *context)
+{
+    return SSL_CTX_get_min_proto_version(context) >= TLS1_2_VERSION ||
+           SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1;
+}
+
 static bool set_up(SSL_CTX *context, bool insecure)
 {
+    SSL_CTX_set_default_passwd_cb(context, no_password);
     SSL_CTX_set_mode(context,
                      SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     /* A peer that dies says no goodbye: that does not spoil the session. Replies have
@@ -82,7 +100,7 @@ static bool set_up(SSL_CTX *context, bool insecure)
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT |
                                                 SSL_SESS_CACHE_NO_INTERNAL_STORE);
     SSL_CTX_sess_set_new_cb(context, rl_tls_keep_session);
-    return SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
+    return set_version(context) &&
            SSL_CTX_add_custom_ext(context, FILLER, SSL_EXT_CLIENT_HELLO, rl_tls_fill, NULL,
                                   NULL, NULL, NULL) == 1;
 }
@@ -108,6 +126,7 @@ static SSL_CTX *current(struct rl_tls *tls)
         return tls->context;
     SSL_CTX_free(tls->context);
     tls->context = make_context(&tls->options, &bad);
+    ERR_clear_error(); /* the caller's thread may use OpenSSL, too */
     memcpy(tls->stamp, stamps, sizeof(stamps));
     tls->generation++;
     return tls->context;
@@ -139,6 +158,7 @@ struct rl_tls *rl_tls_new(const struct rl_tls_options *options, char *ret_text, 
         snprintf(ret_text, room, "%s: %s", bad, why());
     else
         snprintf(ret_text, room, "out of memory");
+    ERR_clear_error();
     free(tls);
     return NULL;
 }

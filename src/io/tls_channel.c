@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#define HOST_MAX 255 /* bytes of a name in DNS, and in SNI */
+
 struct rl_tls_channel {
     struct rl_tls_peer *peer;
     SSL *ssl;
@@ -156,8 +158,17 @@ static bool set_name(SSL *ssl, const char *name)
             inet_pton(AF_INET6, address, bytes) == 1)
             return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), address) == 1;
     }
-    SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-    return SSL_set_tlsext_host_name(ssl, name) == 1 && SSL_set1_host(ssl, name) == 1;
+    /* A dot at the end means that no domain is added; no certificate has it. */
+    char host[HOST_MAX + 1];
+    len = strlen(name);
+    if (len > HOST_MAX)
+        return false;
+    memcpy(host, name, len + 1);
+    if (len > 1 && host[len - 1] == '.')
+        host[len - 1] = '\0';
+    SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
+                               X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
+    return SSL_set_tlsext_host_name(ssl, host) == 1 && SSL_set1_host(ssl, host) == 1;
 }
 
 void rl_tls_peer_clear(struct rl_tls_peer *peer)
@@ -284,12 +295,15 @@ bool rl_tls_has_more(const struct rl_tls_channel *channel)
 ssize_t rl_tls_read(struct rl_tls_channel *channel, char *buffer, size_t room)
 {
     size_t all = 0;
+    if (channel->fault)
+        return -EPROTO;
     do {
         size_t got = 0;
         ERR_clear_error();
         int result = SSL_read_ex(channel->ssl, buffer + all, room - all, &got);
         if (result != 1) {
             int error = error_of(channel, result);
+            ERR_clear_error();
             return all > 0 ? (ssize_t)all : error;
         }
         all += got;
@@ -300,6 +314,8 @@ ssize_t rl_tls_read(struct rl_tls_channel *channel, char *buffer, size_t room)
 ssize_t rl_tls_write(struct rl_tls_channel *channel, const char *bytes, size_t len)
 {
     size_t put = 0;
+    if (channel->fault)
+        return -EPROTO;
     ERR_clear_error();
     int result = SSL_write_ex(channel->ssl, bytes, len, &put);
     if (result == 1)

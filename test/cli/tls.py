@@ -8,7 +8,7 @@ import subprocess
 import threading
 
 import lab
-from certificates import Authority, old_dates, serve
+from certificates import Authority, old_dates, openssl, serve
 from lab import case, check, equal, finish, redlock, start
 
 ALERT_PROTOCOL_VERSION = bytes.fromhex("15030100020246")
@@ -87,7 +87,10 @@ def _(quorum):
     why = "the server's certificate is for another name or address"
     for host in ("127.0.0.1", "localhost"):
         refused(77, why, nodes.env(host))
-    redlock("run", "--sni", "redis.example", "k", "true", env=nodes.env()).expect(0)
+    for name in ("redis.example", "redis.example."):
+        redlock("run", "--sni", name, "k", "true", env=nodes.env()).expect(0)
+    refused(77, why, Nodes(quorum, addresses="IP:127.0.0.9").env(), "--sni", "server")  # its CN
+    redlock("run", "--sni", "", "k", "true", env=nodes.env()).expect(78, err="tls_name is empty")
 
 
 @case("an unknown CA, an expired certificate: 77; --insecure accepts them")
@@ -146,7 +149,10 @@ def _(quorum):
     nodes = Nodes(quorum)
     empty, (cert, key) = lab.write(lab.temporary("empty"), ""), nodes.client
     other = nodes.authority.sign("other")[1]
+    encrypted = lab.temporary("encrypted")
+    openssl("pkey", "-in", key, "-aes256", "-passout", "pass:secret", "-out", encrypted)
     for variables, name in ((dict(REDLOCK_CACERT="/none"), "/none: "),
+                            (dict(REDLOCK_KEY=encrypted), f"{encrypted}: "),
                             (dict(REDLOCK_CACERT=empty), f"{empty}: "),
                             (dict(REDLOCK_CACERTDIR="/none"), "/none: "),
                             (dict(REDLOCK_CERT="/none"), "/none: "),
