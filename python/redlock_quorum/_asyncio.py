@@ -33,11 +33,11 @@ class _Result:
         # Its exception is of use only to who waits: a cancelled task does not.
         self.future.add_done_callback(lambda it: it.cancelled() or it.exception())
 
-    def set(self, error: RedlockError | None) -> bool:
+    def set(self, error: Exception | None) -> bool:
         """False: the loop is closed, and nobody waits any more."""
         return _call_in(self._loop, self._set, error)
 
-    def _set(self, error: RedlockError | None) -> None:
+    def _set(self, error: Exception | None) -> None:
         if self.future.done():
             return
         if error:
@@ -617,11 +617,11 @@ class AsyncClient:
         result = _Result(asyncio.get_running_loop())
 
         def job() -> None:
-            why: RedlockError | None = None
+            why: Exception | None = None
             try:
                 if self._engine.client != NULL:
                     found[0] = read(self._engine.client)
-            except RedlockError as error:
+            except Exception as error:  # also of a label that is no text
                 why = error
             result.set(why)
         self._engine.post(job)

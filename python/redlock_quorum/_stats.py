@@ -7,6 +7,8 @@ from typing import Any
 from ._errors import make_error, of_last_call
 from ._native import NULL, ffi, lib
 
+TAKEN = {"node", "result", "cause", "command", "how", "le"}  # by the metrics themselves
+
 
 def prometheus_text(read: Callable[[Any], int], labels: Mapping[str, str]) -> str:
     """`read` fills the stats by its client, which must exist until this function returns."""
@@ -20,8 +22,9 @@ def prometheus_text(read: Callable[[Any], int], labels: Mapping[str, str]) -> st
     kept = []  # the memory of the labels
     array = ffi.new("redlock_label[]", len(labels))
     for label, pair in zip(array, labels.items()):
-        if not pair[0].isascii():
-            raise make_error(lib.REDLOCK_BAD_OPTION, f"the label {pair[0]!r} is not ASCII")
+        if pair[0] in TAKEN or not pair[0].isascii():
+            raise make_error(lib.REDLOCK_BAD_OPTION,
+                             f"the label {pair[0]!r} is taken, or not ASCII")
         name, value = (ffi.new("char[]", text.encode()) for text in pair)
         label.name, label.value = name, value
         kept += [name, value]

@@ -268,6 +268,8 @@ async def test_inspect_list_check(client, quorum):
     assert 'redlock_holds_ended_total{job="a",how="released"} 1' in text.splitlines()
     with pytest.raises(rq.BadInput):
         await client.prometheus(é="x")
+    with pytest.raises(AttributeError):
+        await client.prometheus(job=3)
 
 
 def test_close_ends_everything(quorum):

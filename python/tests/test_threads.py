@@ -322,6 +322,8 @@ def test_prometheus(client):
     assert r'redlock_acquires_total{job="a \"b\"",result="ok"} 3' in text.splitlines()
     with pytest.raises(rq.BadInput):
         client.prometheus(é="x")
+    with pytest.raises(rq.BadInput):
+        client.prometheus(node="x")
 
 
 def test_the_configuration_of_the_command(quorum, monkeypatch, tmp_path):
