@@ -50,6 +50,7 @@ def story(quorum):
     step("run", "run", "-n", "k", "true")
     step("fence", "run", "-n", "-t", "20s", "--fence", "k", "true")
     step("read", "run", "--shared", "-n", "k", "true", said="^$")
+    step("slots", "run", "--slots", "2", "-n", "k", "true")
     step("admit", "admit", "--wait", "-w", "1s")
     step("check", "check", "--strict", "--fence", said="3 of 3 nodes are fit")
     if not failed:
@@ -65,6 +66,7 @@ def _():
         for server in quorum.servers:
             equal(server.call(*words), "OK", "the rule")
         equal(story(quorum), set(), "steps that fail")
+        redlock("elect", *WORDS, "-t", "20s", "k", "true", env=on(quorum, **RULE_USER)).expect(0)
         needed = {
             "+info": "acquire", "+set": "acquire", "+eval": "status", "+get": "status",
             "+pttl": "status", "+del": "release", "+pexpire": "extend", "+evalsha": "watch",
@@ -79,6 +81,8 @@ def _():
                 server.call(*(one for one in words if one != word))
             failed = story(quorum)
             check({step, "check"} <= failed, f"without {word} these fail: {failed}")
+            found = redlock("check", *WORDS, env=on(quorum, **RULE_USER))
+            matches(found.out, rf"\b{word[1:].upper()}\b", f"check without {word}")
         for word in (*to_wait, "&lock:!wake:*"):
             for server in quorum.servers:
                 server.call(*(one for one in words if one != word))

@@ -140,6 +140,29 @@ def _(quorum, one, other):
         equal(quorum.values("k"), [None] * 5, "values")
 
 
+TIMES = 15
+LOGGED = """\
+t=$(date +%s%6N)
+echo "$t acquired $$-$t exclusive $((t + 5000000)) k" >>"$1"
+sleep 0.01
+echo "$(date +%s%6N) released $$-$t" >>"$1"
+"""
+
+
+@case("two processes of each release hold the lock in turn, and no two at a time: redlock verify")
+def _(quorum):
+    script = lab.write(lab.temporary("logged"), LOGGED)
+    repeat = f'for i in $(seq {TIMES}); do "$0" "$@" || exit; done'
+    for kind in both_kinds(quorum, NEW):
+        logs = [lab.temporary("log") for _ in range(4)]
+        workers = [lab.spawn(["sh", "-c", repeat, release.path, "run", *PATIENT, "-t", "5s", *kind,
+                              "k", "sh", script, log], env=lab.environment(on(quorum)))
+                   for release, log in zip((OLD, NEW, OLD, NEW), logs)]
+        equal([worker.wait(lab.END_SECONDS) for worker in workers], [0] * 4, "exit codes")
+        done = lab.redlock("verify", "--json", *logs).expect(0).json()
+        equal((done["acquisitions"], done["violations"]), (4 * TIMES, 0), f"by verify {kind}")
+
+
 # --- waiting ---
 
 class Heard:
