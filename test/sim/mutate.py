@@ -97,7 +97,7 @@ def shortens(program, seed, what):
     return bool(again) and re.search(rf"^seed {seed}: {what}\b", again, re.MULTILINE) is not None
 
 
-TESTED = 24  # as a test, about: it may not take long
+TESTED = 16  # as a test, about: it may not take long
 OTHERS_MAX = 20  # seeds that break something that the mutation does not name
 
 
