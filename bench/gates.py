@@ -21,10 +21,10 @@ LAPS = 3  # a client reads the markers every 10 s: that falls into some laps
 
 # Commands and bytes are exact. A process allocates a block or two of its own. Instructions
 # depend on the compiler. With several nodes they also depend on how many replies the client
-# finds ready at once, which load moves by a tenth. That a stream may have TLS costs one test in
-# each read and write, 0.6 %; two runs differ by as much.
+# finds ready at once, which load moves by a tenth. Two runs on one node differ by up to 1.5 %,
+# so the least of LAPS counts; the bounds are 1.5 % above that.
 BOUNDS = {
-    "async_instructions": 8600, "fenced_instructions": 14250,
+    "async_instructions": 8720, "fenced_instructions": 14350,
     "async_allocations": 1.1, "fenced_allocations": 1.1,
     "async_commands": 5, "fenced_commands": 12,
     "async_bytes": 257, "fenced_bytes": 541,
@@ -57,8 +57,9 @@ def measure(options, build, quorum, one, how):
     commands, sent = traffic(options, build, quorum, how)
     calls = allocations.count(options, build, quorum, how, words)[f"{how}_c1"]
     return {
-        f"{how}_instructions": instructions.measure(options, one, how, words, 1)[
-            "PROGRAM TOTALS"],
+        f"{how}_instructions": min(
+            instructions.measure(options, one, how, words, 1)["PROGRAM TOTALS"]
+            for _ in range(LAPS)),
         f"{how}_allocations": sum(calls[kind] for kind in allocations.KINDS if kind != "free"),
         f"{how}_commands": commands,
         f"{how}_bytes": sent,

@@ -159,6 +159,7 @@ def _(quorum):
                               "k", "sh", script, log], env=lab.environment(on(quorum)))
                    for release, log in zip((OLD, NEW, OLD, NEW), logs)]
         equal([worker.wait(lab.END_SECONDS) for worker in workers], [0] * 4, "exit codes")
+        lab.program = NEW.path
         done = lab.redlock("verify", "--json", *logs).expect(0).json()
         equal((done["acquisitions"], done["violations"]), (4 * TIMES, 0), f"by verify {kind}")
 
