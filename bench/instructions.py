@@ -27,7 +27,7 @@ def one_run(quorum, name, words, lanes, cycles):
         path = lab.temporary("profile")
         racer = race.Racer(name, [
             "valgrind", "--quiet", "--tool=callgrind", f"--callgrind-out-file={path}",
-            "--toggle-collect=lap_end", "--collect-atstart=yes", *words], quorum)
+            "--toggle-collect=lap_end*", "--collect-atstart=yes", *words], quorum)
         lap = racer.lap(lanes, f"{cycles}c")
         racer.finish()
         if lap["failed"] == 0:

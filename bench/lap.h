@@ -82,8 +82,9 @@ void lap_begin(struct lap *lap, const struct lap_order *order);
 /* Whether a lane that ended a cycle begins another. Any thread may call it. */
 bool lap_goes_on(struct lap *lap, int64_t now);
 
-/* Reports what all these threads did since, and empties their logs. */
-void lap_end(struct lap *lap, struct lap_log *log, size_t logs);
+/* Reports what all these threads did since, and empties their logs. Never inlined, so that
+ * instructions.py can leave it out. */
+__attribute__((noinline)) void lap_end(struct lap *lap, struct lap_log *log, size_t logs);
 
 /* Says why on stderr, and exits. */
 _Noreturn void lap_fail(const char *why);
