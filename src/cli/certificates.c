@@ -1,5 +1,6 @@
 #include "certificates.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,6 +15,39 @@
 /* Before now, for a clock that is set back a little. */
 #define SLACK_S 3600L
 
+/* Of libcrypto; other commands do not wait until it is loaded. */
+#define EACH(F)                                                                            \
+    F(ASN1_INTEGER_set)                                                                    \
+    F(EVP_PKEY_Q_keygen)                                                                   \
+    F(EVP_PKEY_free)                                                                       \
+    F(EVP_sha256)                                                                          \
+    F(PEM_write_PrivateKey)                                                                \
+    F(PEM_write_X509)                                                                      \
+    F(X509V3_EXT_conf_nid)                                                                 \
+    F(X509V3_set_ctx)                                                                      \
+    F(X509_EXTENSION_free)                                                                 \
+    F(X509_NAME_add_entry_by_txt)                                                          \
+    F(X509_add_ext)                                                                        \
+    F(X509_free)                                                                           \
+    F(X509_get_serialNumber)                                                               \
+    F(X509_get_subject_name)                                                               \
+    F(X509_getm_notAfter)                                                                  \
+    F(X509_getm_notBefore)                                                                 \
+    F(X509_gmtime_adj)                                                                     \
+    F(X509_new)                                                                            \
+    F(X509_set_issuer_name)                                                                \
+    F(X509_set_pubkey)                                                                     \
+    F(X509_set_version)                                                                    \
+    F(X509_sign)
+#define TEXT(word)        #word
+#define LIBRARY_OF(major) "libcrypto.so." TEXT(major)
+#define LIBRARY           LIBRARY_OF(OPENSSL_SHLIB_VERSION)
+
+static struct {
+#define FIELD(name) __typeof__(name) *name;
+    EACH(FIELD)
+} crypto;
+
 /* A certificate and its key. */
 struct identity {
     X509 *certificate;
@@ -22,25 +56,26 @@ struct identity {
 
 static void free_identity(struct identity *identity)
 {
-    X509_free(identity->certificate);
-    EVP_PKEY_free(identity->key);
+    crypto.X509_free(identity->certificate);
+    crypto.EVP_PKEY_free(identity->key);
 }
 
 static bool set_names(X509 *certificate, const X509 *issuer, const char *name)
 {
-    X509_NAME *subject = X509_get_subject_name(certificate);
-    return X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC,
-                                      (const unsigned char *)name, -1, -1, 0) == 1 &&
-           X509_set_issuer_name(certificate, X509_get_subject_name(issuer)) == 1;
+    X509_NAME *subject = crypto.X509_get_subject_name(certificate);
+    return crypto.X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC,
+                                             (const unsigned char *)name, -1, -1, 0) == 1 &&
+           crypto.X509_set_issuer_name(certificate, crypto.X509_get_subject_name(issuer)) ==
+               1;
 }
 
 static bool add_extension(X509 *certificate, const X509 *issuer, int id, const char *text)
 {
     X509V3_CTX context;
-    X509V3_set_ctx(&context, (X509 *)issuer, certificate, NULL, NULL, 0);
-    X509_EXTENSION *extension = X509V3_EXT_conf_nid(NULL, &context, id, text);
-    bool added = extension && X509_add_ext(certificate, extension, -1) == 1;
-    X509_EXTENSION_free(extension);
+    crypto.X509V3_set_ctx(&context, (X509 *)issuer, certificate, NULL, NULL, 0);
+    X509_EXTENSION *extension = crypto.X509V3_EXT_conf_nid(NULL, &context, id, text);
+    bool added = extension && crypto.X509_add_ext(certificate, extension, -1) == 1;
+    crypto.X509_EXTENSION_free(extension);
     return added;
 }
 
@@ -48,23 +83,24 @@ static bool add_extension(X509 *certificate, const X509 *issuer, int id, const c
 static bool make(struct identity *identity, const struct identity *issuer, long serial,
                  const char *name, const char *addresses)
 {
-    identity->key = EVP_EC_gen("P-256");
-    identity->certificate = X509_new();
+    identity->key = crypto.EVP_PKEY_Q_keygen(NULL, NULL, "EC", "P-256");
+    identity->certificate = crypto.X509_new();
     X509 *certificate = identity->certificate;
     if (!identity->key || !certificate)
         return false;
     const struct identity *signer = issuer ? issuer : identity;
-    return X509_set_version(certificate, X509_VERSION_3) == 1 &&
-           ASN1_INTEGER_set(X509_get_serialNumber(certificate), serial) == 1 &&
-           X509_gmtime_adj(X509_getm_notBefore(certificate), -SLACK_S) &&
-           X509_gmtime_adj(X509_getm_notAfter(certificate), VALID_S) &&
-           X509_set_pubkey(certificate, identity->key) == 1 &&
+    return crypto.X509_set_version(certificate, X509_VERSION_3) == 1 &&
+           crypto.ASN1_INTEGER_set(crypto.X509_get_serialNumber(certificate), serial) ==
+               1 &&
+           crypto.X509_gmtime_adj(crypto.X509_getm_notBefore(certificate), -SLACK_S) &&
+           crypto.X509_gmtime_adj(crypto.X509_getm_notAfter(certificate), VALID_S) &&
+           crypto.X509_set_pubkey(certificate, identity->key) == 1 &&
            set_names(certificate, signer->certificate, name) &&
            add_extension(certificate, signer->certificate, NID_basic_constraints,
                          issuer ? "critical,CA:FALSE" : "critical,CA:TRUE") &&
            (!addresses || add_extension(certificate, signer->certificate,
                                         NID_subject_alt_name, addresses)) &&
-           X509_sign(certificate, signer->key, EVP_sha256()) > 0;
+           crypto.X509_sign(certificate, signer->key, crypto.EVP_sha256()) > 0;
 }
 
 static FILE *create(const char *folder, const char *name, const char *kind)
@@ -79,9 +115,10 @@ static bool write_identity(const struct identity *identity, const char *folder,
                            const char *name)
 {
     FILE *certificate = create(folder, name, "crt"), *key = create(folder, name, "key");
-    bool written = certificate && key &&
-                   PEM_write_X509(certificate, identity->certificate) == 1 &&
-                   PEM_write_PrivateKey(key, identity->key, NULL, NULL, 0, NULL, NULL) == 1;
+    bool written =
+        certificate && key &&
+        crypto.PEM_write_X509(certificate, identity->certificate) == 1 &&
+        crypto.PEM_write_PrivateKey(key, identity->key, NULL, NULL, 0, NULL, NULL) == 1;
     if (certificate && fclose(certificate) != 0)
         written = false;
     if (key && fclose(key) != 0)
@@ -91,6 +128,11 @@ static bool write_identity(const struct identity *identity, const char *folder,
 
 const char *certificates_missing(void)
 {
+    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+#define LOAD(name)                                                                         \
+    if (!library || !(*(void **)&crypto.name = dlsym(library, #name)))                     \
+        return dlerror();
+    EACH(LOAD)
     return NULL;
 }
 

@@ -4,13 +4,12 @@
 
 #include <stdbool.h>
 
-/* NULL, or why certificates cannot be made: then redlock was built without TLS. */
+/* NULL, or why certificates cannot be made. Call it before certificates_make(). */
 const char *certificates_missing(void);
 
 /*
- * Writes into the folder ca.crt and ca.key, server.crt and server.key (localhost,
- * 127.0.0.1,
- * ::1), client.crt and client.key, valid for a year. False: errno says why.
+ * Writes into the folder ca.crt and ca.key, server.crt and server.key (for localhost,
+ * 127.0.0.1 and ::1), client.crt and client.key, valid for a year. False: errno says why.
  */
 bool certificates_make(const char *folder);
 

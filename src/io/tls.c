@@ -1,7 +1,6 @@
 #include "tls_parts.h"
 
 #include <errno.h>
-#include <openssl/err.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,6 +143,11 @@ static const char *why(void)
 
 struct rl_tls *rl_tls_new(const struct rl_tls_options *options, char *ret_text, size_t room)
 {
+    const char *missing = rl_openssl_load();
+    if (missing) {
+        snprintf(ret_text, room, "%s", missing);
+        return NULL;
+    }
     struct rl_tls *tls = calloc(1, sizeof(*tls));
     const char *bad = NULL;
     if (tls) {

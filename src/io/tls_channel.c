@@ -4,8 +4,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
-#include <openssl/err.h>
-#include <openssl/x509v3.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -173,7 +171,8 @@ static bool set_name(SSL *ssl, const char *name)
 
 void rl_tls_peer_clear(struct rl_tls_peer *peer)
 {
-    SSL_SESSION_free(peer->session);
+    if (peer->session) /* else OpenSSL may not be loaded */
+        SSL_SESSION_free(peer->session);
     peer->session = NULL;
 }
 

@@ -2,8 +2,7 @@
 #ifndef RL_TLS_PARTS_H
 #define RL_TLS_PARTS_H
 
-#include <openssl/ssl.h>
-
+#include "openssl.h"
 #include "tls.h"
 
 /* `name`: expected of the peer. NULL: no memory. */

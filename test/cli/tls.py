@@ -162,6 +162,20 @@ def _(quorum):
         equal(outcome.err.count("\n"), 1, f"lines of {outcome}")
 
 
+@case("OpenSSL is loaded for rediss:// alone; without it: 78")
+def _(quorum):
+    folder = lab.temporary("libraries")
+    os.mkdir(folder)
+    for library in ("libssl", "libcrypto"):
+        lab.write(os.path.join(folder, f"{library}.so.3"), "")
+    without = {"LD_LIBRARY_PATH": folder}
+    redlock("run", "k", "true", env={**lab.on(quorum), **without}).expect(0)
+    redlock("status", "k", env={**Nodes(quorum).env(), **without}).expect(
+        78, err=f"TLS: {folder}/libssl.so.3: file too short")
+    redlock("local", "--tls", "--", "true", env=without).expect(
+        78, err=f"local: {folder}/libcrypto.so.3: file too short")
+
+
 @case("files that are replaced are used at the next connection")
 def _(quorum):
     nodes = Nodes(quorum)
