@@ -37,6 +37,12 @@ struct rl_key_set *rl_attempt_set(const struct rl_attempt *attempt)
     return has_set ? *set_of(attempt) : NULL;
 }
 
+/* Of a fenced one: the nodes' time when the attempt began. */
+static rl_time *proposed_of(const struct rl_attempt *attempt)
+{
+    return attempt->lease.fences + attempt->lease.params->n;
+}
+
 static struct rl_word key_of(const struct rl_attempt *attempt)
 {
     return (struct rl_word){rl_attempt_texts(attempt), attempt->key_len};
@@ -144,9 +150,9 @@ static void add_fence(const struct rl_attempt *attempt, enum rl_command command,
     args->nonce = (struct rl_word){unmarked, sizeof(unmarked)};
     args->max_ttl_ms = client->members.membership.roster.max_ttl_ms;
     args->fences = attempt->config->fences;
-    args->fence = proposes ? rl_fence_last(attempt->proposed, attempt->config->fences)
+    args->fence = proposes ? rl_fence_last(*proposed_of(attempt), attempt->config->fences)
                            : attempt->lease.fence;
-    args->sent_at = proposes ? attempt->proposed
+    args->sent_at = proposes ? *proposed_of(attempt)
                              : rl_node_time_median(client->members.time, client->nodes.n,
                                                    client->loop.now);
 }
@@ -492,12 +498,12 @@ static const struct rl_attempt_class separate_class = {
 size_t rl_attempt_room(const struct rl_lease_config *config, size_t key_len,
                        size_t token_len)
 {
-    size_t per_node =
-        sizeof(struct rl_ballot) + (config->kind->is_fenced ? sizeof(int64_t) : 0);
+    size_t fences = config->kind->is_fenced ? (config->params.n + 1) * sizeof(int64_t) : 0;
+    size_t ballots = config->params.n * sizeof(struct rl_ballot);
     size_t set = rl_kind_is_of_sets(config->kind) ? sizeof(struct rl_key_set *) : 0;
     if (config->kind->form == RL_FORM_SLOT)
         key_len += rl_attempt_slot_len(RL_SLOTS_MAX);
-    return set + config->params.n * per_node + key_len + suffix_len(config) + token_len + 1;
+    return set + fences + ballots + key_len + suffix_len(config) + token_len + 1;
 }
 
 void rl_attempt_init(struct rl_attempt *attempt, struct rl_lease_config *config, void *room,
@@ -505,7 +511,7 @@ void rl_attempt_init(struct rl_attempt *attempt, struct rl_lease_config *config,
 {
     void *rest = set ? (struct rl_key_set **)room + 1 : room;
     int64_t *fences = config->kind->is_fenced ? rest : NULL;
-    struct rl_ballot *ballot = fences ? (void *)(fences + config->params.n) : rest;
+    struct rl_ballot *ballot = fences ? (void *)(fences + config->params.n + 1) : rest;
     attempt->config = rl_lease_config_ref(config);
     attempt->key_len = key.len & 2047;
     attempt->token_len = token_len & 255;
@@ -560,7 +566,7 @@ char *rl_attempt_own(struct rl_attempt *attempt, struct rl_task *owner)
     const redlock_client *client = rl_client_of(&attempt->task);
     attempt->owner = owner;
     if (attempt->config->kind->is_fenced)
-        attempt->proposed =
+        *proposed_of(attempt) =
             rl_node_time_median(client->members.time, client->nodes.n, client->loop.now);
     char *token = rl_attempt_token(attempt);
     token[0] = '\0';

@@ -32,7 +32,6 @@ struct rl_attempt {
     struct rl_lease_config *config;
     char (*value)[REDLOCK_TOKEN_MAX +
                   1]; /* other holders' values per node; NULL: none seen */
-    rl_time proposed; /* the nodes' time when the attempt began */
     uint32_t number;  /* rl_record_lease(), for the flight recorder */
     unsigned key_len : 11;
     unsigned token_len : 8;
@@ -40,8 +39,8 @@ struct rl_attempt {
     unsigned has_waiters : 1; /* other waiters were queued when it was released */
     rl_time held_since;       /* telemetry.h; 0: it is not held */
     struct rl_lease lease;
-    /* Its room holds: the set if it has one, fences if it is fenced, ballots, key, fence
-       key suffix, token. */
+    /* Its room holds: the set if it has one, fences and the proposed one if it is fenced,
+       ballots, key, fence key suffix, token. */
 };
 
 static inline char *rl_attempt_texts(const struct rl_attempt *attempt)

@@ -283,7 +283,7 @@ static void begin_extension(redlock_lease *lease, int64_t ttl_ms,
                             redlock_lease_fn *callback, void *arg)
 {
     lease->request = (struct rl_request){callback, arg};
-    lease->extend_ttl_ms = ttl_ms;
+    lease->extend_ttl_ms = (uint64_t)ttl_ms & ((UINT64_C(1) << RL_TTL_BITS) - 1);
     rl_telemetry_extend_begins(lease);
     rl_handle_record_asked(lease, RL_RECORD_EXTEND, ttl_ms);
     lease->state = RL_HANDLE_EXTEND_WAITS;

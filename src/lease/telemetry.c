@@ -58,7 +58,7 @@ RL_RARE void rl_telemetry_span_begins(redlock_lease *lease, enum rl_operation op
 {
     lease->is_traced = true;
     if (operation == RL_OPERATION_RELEASE)
-        lease->release_began = lease->first.task.loop->now;
+        lease->waiting.began = lease->first.task.loop->now;
     add_span(lease, rl_event_span_begins, operation, REDLOCK_OK, 0);
 }
 
@@ -167,7 +167,7 @@ void rl_telemetry_extend_begins(redlock_lease *lease)
 {
     rl_stats_of(&lease->first.task)->extensions++;
     lease->extends = true;
-    lease->extend_began = lease->first.task.loop->now;
+    lease->waiting.extend_began = lease->first.task.loop->now;
     rl_telemetry_begins(lease, RL_OPERATION_EXTEND);
 }
 
@@ -182,7 +182,7 @@ void rl_telemetry_extend_ends(redlock_lease *lease, redlock_code code)
         log_code(lease->attempt ? lease->attempt : &lease->first, rl_event_extension_failed,
                  code);
     add_span(lease, rl_event_span_ends, RL_OPERATION_EXTEND, code,
-             loop->now - lease->extend_began);
+             loop->now - lease->waiting.extend_began);
 }
 
 RL_RARE void rl_telemetry_release_ends_rarely(const redlock_lease *lease, redlock_code code)
@@ -190,7 +190,7 @@ RL_RARE void rl_telemetry_release_ends_rarely(const redlock_lease *lease, redloc
     if (code != REDLOCK_OK && code != REDLOCK_CANCELLED)
         log_code(&lease->first, rl_event_release_failed, code);
     add_span(lease, rl_event_span_ends, RL_OPERATION_RELEASE, code,
-             lease->first.task.loop->now - lease->release_began);
+             lease->first.task.loop->now - lease->waiting.began);
 }
 
 RL_RARE void rl_telemetry_cancelled(redlock_lease *lease, enum rl_handle_state state)

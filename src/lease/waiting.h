@@ -15,9 +15,12 @@ struct rl_command_args;
 #define RL_ATTEMPTS_MAX ((1U << 19) - 1)
 
 struct rl_waiting {
-    uint64_t number;      /* in notifications; 0: it was never queued on a node */
-    rl_time began;        /* wait_ms counts from then on */
-    rl_time next_attempt; /* during an attempt: by a notification; RL_NEVER: none */
+    uint64_t number; /* in notifications; 0: it was never queued on a node */
+    rl_time began;   /* the acquire: wait_ms counts from then on; or a traced release */
+    union {
+        rl_time next_attempt; /* during an attempt: by a notification; RL_NEVER: none */
+        rl_time extend_began; /* when the acquire has ended: the last extension */
+    };
     struct rl_waiter waiter;
     unsigned attempts : 19;  /* at most RL_ATTEMPTS_MAX are counted */
     unsigned queue_at : 5;   /* of several keys: the one in whose queue it is ... */
