@@ -23,6 +23,8 @@ NO_TOKENS = ("", "x", "-1", "0", "1.5", "nan", "inf", str(MOST + 1), str(MOST + 
 HOSTILE = "it's \"$(x)\" `x` \\ ; -- \n\t%s \u20ac"
 TTL = "10m"  # longer than any case takes
 RECORD = "CREATE TABLE record (name TEXT PRIMARY KEY, value TEXT NOT NULL);"
+FORGET = ("DROP SCHEMA IF EXISTS redlock, public CASCADE", "CREATE SCHEMA public",
+          "DROP ROLE IF EXISTS writer")
 REFUSED, RETRY, ABORTED = "RL001", "40001", "25P02"  # SQLSTATE
 ISOLATIONS = ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 
@@ -141,15 +143,21 @@ class OnPostgresql:
     def missing():
         return None if postgresql_server.find_binaries() else "PostgreSQL"
 
-    @staticmethod
+    server = None  # for all cases: initdb takes longer than they do
+    at_end = contextlib.ExitStack()
+
+    @classmethod
     @contextlib.contextmanager
-    def resource(_quorum):
-        with postgresql_server.Server() as server:
-            with contextlib.closing(server.connect()) as session:
-                for _ in range(2):  # it may be run again
-                    session.call(script("postgresql.sql"))
-                session.call(RECORD)
-            yield server.folder
+    def resource(cls, _quorum):
+        if not cls.server:
+            cls.server = cls.at_end.enter_context(postgresql_server.Server())
+        with contextlib.closing(cls.server.connect()) as session:
+            for statement in FORGET:
+                session.call(statement)
+            for _ in range(2):  # it may be run again
+                session.call(script("postgresql.sql"))
+            session.call(RECORD)
+        yield cls.server.folder
 
     @staticmethod
     def words(where):
@@ -616,4 +624,5 @@ def _(kind, where, quorum):
           "the old job was not refused")
 
 
-lab.main(servers=1)
+with OnPostgresql.at_end:
+    lab.main(servers=1)

@@ -8,6 +8,7 @@ import signal
 import socket
 import struct
 import subprocess
+import tempfile
 
 import lab
 from checks import STATE_SECONDS, check, equal, wait_for
@@ -101,7 +102,8 @@ class Server:
     """A cluster of its own in a temporary folder, on a unix socket there, without TCP."""
 
     def __init__(self):
-        self.folder = lab.temporary("postgresql")
+        # Not in lab.folder, which a server for all cases outlives.
+        self.folder = os.path.join(tempfile.mkdtemp(prefix="rl-", dir="/tmp"), "postgresql")
         self.data = os.path.join(self.folder, "data")
         self.log = os.path.join(self.folder, "log")
         env = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}
@@ -116,8 +118,7 @@ class Server:
         user = next((pwd.getpwnam(name) for name in USERS if has_user(name)), None)
         check(user, f"root needs one of the users {USERS} for PostgreSQL")
         self.options.update(user=user.pw_uid, group=user.pw_gid, extra_groups=[])
-        for path in (lab.folder, os.path.dirname(self.folder)):
-            os.chmod(path, 0o711)  # this user enters, and lists nothing
+        os.chmod(os.path.dirname(self.folder), 0o711)  # this user enters, and lists nothing
         os.chown(self.folder, user.pw_uid, user.pw_gid)
 
     def __enter__(self):
@@ -129,10 +130,9 @@ class Server:
             raise
         return self
 
-    def __exit__(self, kind, *_):
+    def __exit__(self, *_):
         try:
-            if kind is None:
-                self.stop()
+            self.stop()
         finally:
             self.kill()
 
