@@ -21,8 +21,8 @@ LAPS = 3  # a client reads the markers every 10 s: that falls into some laps
 
 # Commands and bytes are exact. A process allocates a block or two of its own. Instructions
 # depend on the compiler. With several nodes they also depend on how many replies the client
-# finds ready at once, which load moves by a tenth. Two runs on one node differ by 0.5 %, and the
-# more, the fewer cycles they have: so the least of LAPS counts.
+# finds ready at once, which load moves by a tenth. Two runs on one node differ by 1 %, so the
+# least of LAPS counts.
 BOUNDS = {
     "async_instructions": 8350, "fenced_instructions": 14000,
     "async_allocations": 1.1, "fenced_allocations": 1.1,

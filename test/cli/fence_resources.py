@@ -25,6 +25,8 @@ TTL = "10m"  # longer than any case takes
 RECORD = "CREATE TABLE record (name TEXT PRIMARY KEY, value TEXT NOT NULL);"
 FORGET = ("DROP SCHEMA IF EXISTS redlock, public CASCADE", "CREATE SCHEMA public",
           "DROP ROLE IF EXISTS writer")
+OTHERS = ("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+          "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()")
 REFUSED, RETRY, ABORTED = "RL001", "40001", "25P02"  # SQLSTATE
 ISOLATIONS = ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 
@@ -152,6 +154,8 @@ class OnPostgresql:
         if not cls.server:
             cls.server = cls.at_end.enter_context(postgresql_server.Server())
         with contextlib.closing(cls.server.connect()) as session:
+            # An open session may hold what is dropped.
+            wait_for(lambda: session.call(OTHERS) == [], "the end of all other sessions")
             for statement in FORGET:
                 session.call(statement)
             for _ in range(2):  # it may be run again
@@ -591,11 +595,11 @@ def _(kind, where, quorum):
     ready, gate = lab.temporary("ready"), lab.temporary("gate")
     os.mkfifo(gate)
     write = ("sh", SHELL, kind.KIND, kind.words(where), "r")
-    wait = ('echo $$ $REDLOCK_FENCE >"$1.new"; mv "$1.new" "$1"; read -r _ <"$2"; shift 2; '
-            'exec "$@"')
+    # Without a child: one that ends beside a stopped parent would never stand still.
+    wait = 'echo $$ $REDLOCK_FENCE >"$1"; read -r _ <"$2"; shift 2; exec "$@"'
     holder = lab.start("run", "-n", "-t", TTL, "--fence", "k", "--", "sh", "-c", wait, "sh",
                        ready, gate, *write, "old", env=on(quorum))
-    wait_for(lambda: os.path.exists(ready), "a job that is about to write")
+    wait_for(lambda: os.path.exists(ready) and lab.read(ready), "a job that is about to write")
     pid, older = map(int, lab.read(ready).split())
     stopped = list(lab.marked())  # redlock, its keeper and the job
     check({holder.pid, pid} < set(stopped), f"{holder.pid} and {pid} are not in {stopped}")
