@@ -161,6 +161,63 @@ Test(callbacks, disowned_while_it_extends)
     quorum_close(&s);
 }
 
+/*
+ * A lock of three nodes is taken over by its token, and so extended at once: by node 0, for
+ * node 1 is stopped and node 2 killed before.
+ */
+static redlock_lease *adopt_own(struct quorum *s, struct reported *renewed)
+{
+    char token[REDLOCK_TOKEN_MAX + 1];
+    redlock_lease_options options = quorum_quiet_options();
+    options.ttl_ms = 30000;
+    redlock_lease *lease = quorum_hold(s, "job", &options);
+    strcpy(token, redlock_token(lease));
+    redlock_disown(lease);
+    redlock_lease_free(lease);
+    quorum_drain(s);
+    servers_stop(&s->servers, 1);
+    servers_kill(&s->servers, 2);
+    options.ttl_ms = 300000;
+    options.watchdog = true;
+    options.on_extended = reported_note;
+    options.extended_arg = renewed;
+    cr_assert_eq(redlock_adopt(s->client, "job", 3, token, 20000, &options, &lease),
+                 REDLOCK_OK);
+    return lease;
+}
+
+static void disown_at_once(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    reported_note(lease, result, arg);
+    redlock_disown(lease);
+}
+
+/*
+ * The watchdog's extension is granted by the last reply, and the caller's, which waits for
+ * it, cannot begin any more: the callback of the second ends the hold, so none is called
+ * for the first.
+ */
+Test(callbacks, disowned_when_an_extension_by_the_watchdog_succeeds)
+{
+    struct quorum s;
+    struct reported renewed = {0}, extended = {0};
+    quorum_open(&s, 3);
+    redlock_lease *lease = adopt_own(&s, &renewed);
+    LOOP_UNTIL(s.base, servers_number(&s.servers, 0, "PTTL job") > 30000);
+    cr_assert_eq(redlock_extend(lease, 0, disown_at_once, &extended), REDLOCK_OK);
+    servers_settle(&s.servers); /* node 0 has replied */
+    servers_kill(&s.servers, 0);
+    LOOP_UNTIL(s.base, !quorum_is(s.client, 0, "ready"));
+    cr_assert_eq(extended.times + renewed.times, 0);
+    servers_cont(&s.servers, 1);
+    EXPECT_REPORTED(&s, &extended, REDLOCK_NO_QUORUM);
+    loop_run_for(s.base, 20);
+    cr_assert_eq(renewed.times, 0);
+    cr_assert_eq(extended.times, 1);
+    redlock_lease_free(lease);
+    quorum_close(&s);
+}
+
 /* A release that was started cannot be undone. */
 Test(callbacks, disowned_while_it_is_released)
 {
