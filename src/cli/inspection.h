@@ -1,5 +1,5 @@
 /*
- * Shared by status and break: the state of a key on every node, as redlock_inspect()
+ * Shared by status, wait and break: the state of a key on every node, as redlock_inspect()
  * reports it.
  */
 #ifndef CLI_INSPECTION_H

@@ -18,6 +18,8 @@ const char cli_wait_help[] =
     "Example:\n"
     "  redlock wait -w 10m deploy && run-smoke-tests\n"
     "\n"
+    "With --json it prints what it saw last, as status does.\n"
+    "\n"
     "Exit codes: 0 free; 75 the wait ran out; 69 the same, and no quorum was reachable;\n"
     "77 refused; 64 usage; 78 configuration; 125 own failure; 128+n ended by signal n.\n";
 
@@ -103,6 +105,12 @@ static int exit_of(const struct wait *wait, int signal)
     return wait->state == INSPECTION_DENIED ? CLI_DENIED : CLI_NO_QUORUM;
 }
 
+static bool print(const struct wait *wait)
+{
+    return cli_print_json(wait->cli,
+                          inspection_json(&wait->inspection, key_of(wait)->bytes));
+}
+
 int cli_wait_free(struct cli *cli, int argc, char **argv)
 {
     static struct wait wait;
@@ -125,6 +133,8 @@ int cli_wait_free(struct cli *cli, int argc, char **argv)
     look(&wait);
     cli_wait(cli->base, &wait.done);
     int exit_code = exit_of(&wait, signals.number);
+    if (cli->json && wait.inspection.done)
+        exit_code = cli_exit_printed(print(&wait), exit_code);
     cli_signals_end(&signals);
     event_free(wait.timer);
     event_free(wait.limit);

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """redlock wait: until a lock is free."""
+import json
 import re
 import signal
 
@@ -62,6 +63,16 @@ def _(quorum):
     lab.finish(process).expect(130)
     quorum.kill(0, 1, 2)
     lab.finish(wait(quorum, "-w", "300ms", "k")).expect(69)
+
+
+@case("with --json it prints the last look, also when the wait runs out")
+def _(quorum):
+    seen = json.loads(lab.finish(wait(quorum, "--json", "k")).expect(0, err="^$").out)
+    equal((seen["key"], seen["state"], seen["free"]), ("k", "free", 5), "a free key")
+    quorum.occupy("b")
+    process = wait(quorum, "--json", "-w", "300ms", "--and", "b", "k")
+    seen = json.loads(lab.finish(process).expect(75).out)
+    equal((seen["key"], seen["state"], seen["holder"] is None), ("b", "held", False), "held")
 
 
 lab.main()
