@@ -339,6 +339,15 @@ class AsyncHold:
     def _is_forked(self) -> bool:
         return self._lease.engine.pid != os.getpid()
 
+    async def __aenter__(self) -> AsyncHold:
+        """`async with await lock.acquire(5) as hold:` releases it at the end, unless the body
+        has."""
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                        trace: TracebackType | None) -> None:
+        await self._leave(error)
+
     async def _leave(self, error: BaseException | None) -> None:
         """The end of a `with`. It never hides the exception of the body."""
         if self._released:

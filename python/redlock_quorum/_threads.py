@@ -106,6 +106,7 @@ class Hold:
         self._loss = loss
         self._levels = 1
         self._uses: list[_Use] = []  # of each level, unless it was adopted
+        self._entered: list[int] = []  # levels at the begin of each `with`
         self._guard = threading.Lock()
         self.keys = tuple(keys)
         # Why the release at the end of a `with` was not confirmed, or that it was lost before.
@@ -222,6 +223,16 @@ class Hold:
                 self._client._forget(self)
         if error:
             raise error
+
+    def __enter__(self) -> Hold:
+        """`with lock.acquire(5) as hold:` releases it at the end, unless the body has."""
+        self._entered.append(self._levels)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        if self._entered.pop() <= self._levels:
+            self._leave(error)
 
     def _leave(self, error: BaseException | None) -> None:
         """The end of a `with`. It never hides the exception of the body."""

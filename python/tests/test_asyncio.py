@@ -63,6 +63,19 @@ async def test_a_lock_is_held_and_released(client, quorum):
 
 
 @runs
+async def test_a_hold_in_a_with(client, quorum):
+    async with await client.lock("k").acquire(5) as hold:
+        assert await client.lock("k").try_acquire() is None
+    assert hold.lost and hold.release_error is None
+    async with await client.lock("k").acquire(5) as hold:
+        await hold.release()
+    with pytest.raises(ZeroDivisionError):
+        async with await client.lock("k").acquire(5) as hold:
+            raise ZeroDivisionError
+    assert hold.lost
+
+
+@runs
 async def test_released_in_the_body(client, quorum):
     lock = client.slots("s", 2)
     async with lock as outer:

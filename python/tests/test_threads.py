@@ -126,6 +126,25 @@ def test_released_in_the_body(client):
         assert not outer.lost
 
 
+def test_a_hold_in_a_with(client, other):
+    with client.lock("k").acquire(5) as hold:
+        assert other.lock("k").try_acquire() is None
+    assert hold.lost and hold.release_error is None
+    with other.lock("k").acquire(5) as hold:
+        hold.release()
+    recursive = client.lock("k", recursive=True)
+    with recursive.acquire(5) as outer:
+        with recursive.acquire() as inner:
+            assert inner is outer
+        with recursive.acquire() as inner:
+            inner.release()
+        assert not outer.lost
+    with pytest.raises(ZeroDivisionError):
+        with other.lock("k").acquire(5) as hold:
+            raise ZeroDivisionError
+    assert hold.lost
+
+
 def test_shared_and_many_and_slots_and_redisson(client, other, quorum):
     with client.shared("s"), other.shared("s"):
         assert client.lock("s").try_acquire() is None
