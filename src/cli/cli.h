@@ -375,9 +375,10 @@ int cli_local(struct cli *cli, int argc, char **argv);
 int cli_verify(struct cli *cli, int argc, char **argv);
 
 /* Their help texts; cli_print_help() appends the global options. */
-extern const char cli_elect_help[], cli_run_help[], cli_once_help[], cli_stats_file_help[],
-    cli_acquire_help[], cli_extend_help[], cli_release_help[], cli_break_help[],
-    cli_status_help[], cli_check_help[], cli_admit_help[], cli_bench_help[],
-    cli_local_help[], cli_verify_help[], cli_list_help[], cli_wait_help[], cli_top_help[];
+extern const char cli_elect_help[], cli_run_help[], cli_run_examples[], cli_once_help[],
+    cli_stats_file_help[], cli_acquire_help[], cli_extend_help[], cli_release_help[],
+    cli_break_help[], cli_status_help[], cli_check_help[], cli_admit_help[],
+    cli_bench_help[], cli_local_help[], cli_verify_help[], cli_list_help[], cli_wait_help[],
+    cli_top_help[];
 
 #endif

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const run_more[] = {cli_once_help, cli_stats_file_help, NULL};
+static const char *const run_more[] = {cli_run_examples, cli_once_help, cli_stats_file_help,
+                                       NULL};
 static const char *const elect_more[] = {cli_stats_file_help, NULL};
 
 static const struct {
@@ -113,6 +114,10 @@ int main(int argc, char **argv)
     int first = cli_read_options(&cli, argc, argv, NULL);
     if (cli.version)
         cli_print_version();
+    if (first < argc && strcmp(argv[first], "help") == 0) { /* as many commands have it */
+        cli.wants_help = true;
+        first++;
+    }
     if (first >= argc && cli.wants_help)
         print_help();
     if (first >= argc)

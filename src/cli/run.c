@@ -71,6 +71,13 @@ const char cli_run_help[] =
     "124 the lock was lost and CMD was stopped; 125 own failure; 126 CMD cannot be\n"
     "executed; 127 CMD is not found.\n";
 
+const char cli_run_examples[] =
+    "\n"
+    "Examples:\n"
+    "  redlock run nightly -- ./backup.sh\n"
+    "  redlock run -w 10s nightly -- ./backup.sh    # wait, but not for long\n"
+    "  redlock run -n -E 0 nightly -- ./backup.sh   # skip it if another host does it\n";
+
 static void set_timer(struct run *run, int64_t ms)
 {
     struct timeval after = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};

@@ -132,12 +132,22 @@ static void show(struct rl_uri *uri)
         snprintf(uri->shown, sizeof(uri->shown), "unix://%s%s", uri->path, db);
 }
 
+/* As in REDLOCK_NODES. A "/" in a password is encoded, so it has none of these. */
+static bool is_list(const char *text)
+{
+    return strstr(text, ",redis://") || strstr(text, ",rediss://") ||
+           strstr(text, ",unix://");
+}
+
 const char *rl_uri_parse(const char *text, bool always_tls, struct rl_uri *ret_uri)
 {
     struct rl_uri uri = {0};
+    if (is_list(text))
+        return "it is a list: each URI is an element of its own";
     struct evhttp_uri *parsed = evhttp_uri_parse_with_flags(text, 0);
     const char *why = parsed ? parse_parts(parsed, &uri)
-                             : "it is not redis://host[:port] or unix:///path";
+                             : "it is not redis://host[:port] or unix:///path, or its port "
+                               "is above 65535";
     if (parsed)
         evhttp_uri_free(parsed);
     if (why) {

@@ -1,6 +1,7 @@
 #include "failure.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/options.h"
@@ -36,6 +37,25 @@ static redlock_code fail_by_holder(redlock_code code, const char *holder,
                    remaining_ms);
 }
 
+/* "2 of 3 nodes failed; redis://b: connection refused; ...", as far as there is room. */
+static redlock_code fail_by_faults(redlock_code code, const redlock_node *nodes,
+                                   size_t count)
+{
+    char text[sizeof(redlock_last_error()->text)];
+    size_t faulty = 0, len = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (nodes[i].fault == REDLOCK_FAULT_NONE)
+            continue;
+        faulty++;
+        if (len < sizeof(text))
+            len += (size_t)snprintf(text + len, sizeof(text) - len, "; %s: %s",
+                                    nodes[i].uri, nodes[i].text);
+    }
+    if (faulty == 0)
+        return rl_fail_by_code(code);
+    return rl_fail(code, "%zu of %zu nodes failed%s", faulty, count, text);
+}
+
 /* As the first node says that has another value; "": not known. */
 static const char *holder_of(const redlock_node *nodes, size_t count, redlock_code code)
 {
@@ -52,7 +72,10 @@ void rl_failure_by_nodes(redlock_failure *failure, redlock_code code,
     redlock_node nodes[REDLOCK_NODES_MAX];
     size_t count = redlock_explain(lease, nodes, REDLOCK_NODES_MAX);
     const char *holder = holder_of(nodes, count, code);
-    fail_by_holder(code, holder, remaining_ms);
+    if (code == REDLOCK_NO_QUORUM || code == REDLOCK_DENIED)
+        fail_by_faults(code, nodes, count);
+    else
+        fail_by_holder(code, holder, remaining_ms);
     if (!failure)
         return;
     failure->remaining_ms = remaining_ms;

@@ -214,6 +214,7 @@ def _(quorum):
         outcome = redlock(*words, "--help").expect(0, err="^$")
         matches(outcome.out, r"^Usage: redlock", f"help of {command}")
         equal(redlock(*words, "-h").expect(0).out, outcome.out, "-h")
+        equal(redlock("help", *words).expect(0).out, outcome.out, "help")
     matches(redlock("--help").out, r"run.*acquire.*extend.*release.*break.*status.*check.*bench.*local", "commands")
 
 

@@ -300,8 +300,15 @@ Test(last_error, of_making_a_client)
           BAD_NODES, "33 nodes are more than 32");
     FAILS(make_client("host:1", NULL), BAD_URI,
           "node 1: the URI has no scheme: did you mean redis://host:1?");
-    FAILS(make_client("redis://a:b", NULL), BAD_URI,
-          "node 1: the URI is malformed: it is not redis://host[:port] or unix:///path");
+    const char *form =
+        "node 1: the URI is malformed: it is not redis://host[:port] or "
+        "unix:///path, or its port is above 65535";
+    FAILS(make_client("redis://a:b", NULL), BAD_URI, form);
+    FAILS(make_client("redis://a:99999", NULL), BAD_URI, form);
+    const char *list =
+        "node 1: the URI is malformed: it is a list: each URI is an element of its own";
+    FAILS(make_client("redis://a,redis://b", NULL), BAD_URI, list);
+    FAILS(make_client("unix:///a,unix:///b", NULL), BAD_URI, list);
     FAILS(make_client("redis://a", "redis://a:6379"), DUPLICATE_NODE,
           "nodes 1 and 2 are the same: redis://a:6379");
     close_alone();

@@ -323,6 +323,17 @@ Test(last_error_sync, of_a_lock_that_is_taken)
     close_threads();
 }
 
+/* Each node that failed is named, and why. */
+Test(last_error_sync, of_too_few_nodes)
+{
+    open_threads(NULL);
+    servers_kill(&threads.quorum.servers, 0);
+    cr_assert_eq(try_lock(), REDLOCK_NO_QUORUM);
+    cr_assert(strstr(redlock_last_error()->text, "1 of 1 nodes failed; "));
+    cr_assert(strstr(redlock_last_error()->text, threads.quorum.servers.uri[0]));
+    close_threads();
+}
+
 static void *wait_for_job(void *arg)
 {
     redlock_lock_options options;
