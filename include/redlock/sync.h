@@ -234,7 +234,8 @@ static inline void redlock_lock_options_init(redlock_lock_options *options)
 /*
  * Waits for `key` without a limit. The caller has to unlock and free the hold. NULL
  * options: the defaults. The function does not fail because nodes are down: it waits for
- * them.
+ * them. A thread that has the lock and locks it again without `recursive` waits until
+ * another thread unlocks it.
  * Errors: CANCELLED, DENIED, BAD_KEY, BAD_TTL, BAD_OPTION, NO_MEMORY, SYSTEM, FORKED,
  * CLOSED, WOULD_DEADLOCK.
  */
