@@ -18,11 +18,12 @@ static inline unsigned rl_histogram_bucket(rl_time value)
     return (shift << RL_HISTOGRAM_BITS) + (unsigned)(value >> shift);
 }
 
-/* `value`: at least 0. */
+/* `value`: at least 0; one below, by a mistake elsewhere, counts as the largest. */
 static inline void rl_histogram_add(redlock_histogram *histogram, rl_time value)
 {
     histogram->sum_us += (uint64_t)value;
-    rl_time counted = value < RL_HISTOGRAM_MOST ? value : RL_HISTOGRAM_MOST;
+    bool fits = (uint64_t)value < (uint64_t)RL_HISTOGRAM_MOST;
+    rl_time counted = fits ? value : RL_HISTOGRAM_MOST;
     histogram->bucket[rl_histogram_bucket(counted)]++;
 }
 

@@ -79,5 +79,7 @@ Test(client_histogram, longer_values_count_as_the_longest)
     cr_assert_eq(redlock_histogram_quantile(&histogram, 0.5), REDLOCK_UNKNOWN, "no value");
     rl_histogram_add(&histogram, RL_HISTOGRAM_MOST + 1);
     rl_histogram_add(&histogram, INT64_MAX);
-    cr_assert_eq(histogram.bucket[REDLOCK_BUCKETS - 1], 2);
+    rl_histogram_add(&histogram, -1);
+    rl_histogram_add(&histogram, INT64_MIN);
+    cr_assert_eq(histogram.bucket[REDLOCK_BUCKETS - 1], 4);
 }
