@@ -29,14 +29,14 @@ static bool write_words(struct rl_command_template *template, const struct rl_wo
 }
 
 /*
- * Only such a command can be reused. A set has many keys, a fenced command also contains
- * times, and a command with a queue entry, or of a reader that has waited, contains how
- * long the caller has waited.
+ * Only such a command can be reused. A set has many keys, the release of a slot names its
+ * semaphore, too, a fenced command also contains times, and a command with a queue entry,
+ * or of a reader that has waited, contains how long the caller has waited.
  */
 static bool is_usual(const struct rl_kind *kind, const struct rl_command_args *args)
 {
-    return !kind->is_fenced && !rl_kind_is_of_sets(kind) && args->queue_entry.len == 0 &&
-           args->waited == 0;
+    return !kind->is_fenced && !rl_kind_is_of_sets(kind) && kind->form != RL_FORM_SLOT &&
+           args->queue_entry.len == 0 && args->waited == 0;
 }
 
 static bool is_alike(const struct rl_command_template *template, const struct rl_kind *kind,

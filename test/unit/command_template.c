@@ -20,13 +20,15 @@ static struct rl_word some_word(struct prng *prng, char *room)
     return (struct rl_word){room, len};
 }
 
-static struct rl_command_args some_args(struct prng *prng, char room[6][32])
+static struct rl_command_args some_args(struct prng *prng, char room[7][32])
 {
     struct rl_command_args args = {
         .key = some_word(prng, room[0]),
         .token = some_word(prng, room[1]),
         .ttl_ms = 99 + prng_below(prng, 3),
         .recreate = prng_below(prng, 2),
+        .base = some_word(prng, room[5]),
+        .slots = 1 + prng_below(prng, 2),
         .fence_key = some_word(prng, room[2]),
         .marker_key = some_word(prng, room[3]),
         .nonce = {letters, RL_NONCE},
@@ -59,12 +61,14 @@ Test(template, gives_the_bytes_of_a_fresh_one)
     unsigned reused = 0;
     memset(letters, 'n', sizeof(letters));
     for (unsigned run = 0; run < RUNS; run++) {
-        char room[6][32];
+        char room[7][32];
         struct rl_command_args args = some_args(&prng, room);
         unsigned which = prng_below(&prng, 4);
         bool whole = prng_below(&prng, 2);
-        const struct rl_kind *kind =
-            rl_kind_that_is(prng_below(&prng, 4) == 0, RL_FORM_KEY);
+        const struct rl_kind *kind = rl_kind_that_is(
+            prng_below(&prng, 4) == 0,
+            texts[which] == RL_CMD_RELEASE && prng_below(&prng, 2) ? RL_FORM_SLOT
+                                                                   : RL_FORM_KEY);
         struct rl_command_template *used = &template[which][whole];
         reused += used->kind != NULL;
         fresh.kind = NULL; /* nothing is left of the earlier command */
