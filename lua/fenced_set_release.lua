@@ -5,12 +5,13 @@
 -- gone. If a key holds another value, {value, pttl, now, n}; a further 0 means that the queue
 -- could not be updated. It raises the fences in every case, unless the fence is too far ahead of
 -- the clock.
-if not ahead then
-  -- with store_set_fence.lua
-end
+-- A full node lets a script take memory only after it has written: the key is deleted first.
 -- with look_at_set.lua
 if own[1] then
   redis.call('DEL', unpack(own))
+end
+if not ahead then
+  -- with store_set_fence.lua
 end
 local entry, waited, life = ARGV[5] and ARGV[4], ARGV[5], nil
 local key, before = KEYS[tonumber(entry and ARGV[6] or 1)], entry and KEYS[tonumber(ARGV[7])]

@@ -4,14 +4,15 @@
 -- Returns code 1: released, 2: released, and another client waits for the free key, 0: gone. If
 -- the key holds another value, {value, pttl, now}; a further 0 means that the queue could not be
 -- updated. It raises the fence in every case, unless the fence is too far ahead of the clock.
+-- A full node lets a script take memory only after it has written: the key is deleted first.
 local key, waited, life, only_readers = KEYS[1], ARGV[5], nil, false
 local waiter = ARGV[5] and ARGV[4]
 local entry = waiter and waiter .. ' r'
 -- with look_at_readers.lua
+-- with leave_readers.lua
 if not ahead then
   -- with store_fence.lua
 end
--- with leave_readers.lua
 -- with enqueue.lua
 if entry and not waits then
   -- with waits_no_more.lua

@@ -4,19 +4,20 @@
 -- client has waited so far, in us, to add it
 -- Returns {code, value, pttl, free, queued, now, fence}, as slot_release.lua. It raises the fence
 -- in every case, unless the fence is too far ahead of the clock.
+-- A full node lets a script take memory only after it has written: the key is deleted first.
 local key, slots, life, only_readers = KEYS[1], ARGV[4], nil, false
 local entry, waited = ARGV[6] and ARGV[5], ARGV[6]
 -- with look.lua
 local value, mine = found, found == ARGV[1]
-if not ahead then
-  -- with store_fence.lua
-end
 local left = redis.call('PTTL', key)
 if mine then
   redis.call('DEL', key)
 elseif value then
   -- with held.lua
   left = there[2]
+end
+if not ahead then
+  -- with store_fence.lua
 end
 key = KEYS[3]
 -- with enqueue.lua

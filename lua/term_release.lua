@@ -5,16 +5,17 @@
 -- Returns code 1: released, 2: released and another client waits, 0: gone. If the key holds
 -- another value, {value, pttl, now}; a further 0 means that the queue could not be updated.
 -- As fenced_release.lua; the term ends.
+-- A full node lets a script take memory only after it has written: the key is deleted first.
 local key = KEYS[1]
 -- with look.lua
 local value = found
-if not ahead then
-  -- with store_fence.lua
-end
 local mine = value == ARGV[1]
 if mine then
   redis.call('DEL', key, key .. '!term')
   -- with notify_observers.lua
+end
+if not ahead then
+  -- with store_fence.lua
 end
 local entry, waited, life = ARGV[5] and ARGV[4], ARGV[5], ARGV[6]
 -- with end_fenced_release.lua

@@ -278,6 +278,47 @@ Test(refusals, no_memory_on_the_server)
     quorum_close(&s);
 }
 
+/* Acquires a fenced lock of each kind, under a key of its own. */
+static unsigned hold_each_fenced_kind(struct quorum *s, redlock_lease *ret_held[])
+{
+    static const char *const names[] = {"single", "set", "reader", "semaphore", "leader"};
+    for (unsigned i = 0; i < 5; i++) {
+        struct reported reported = {0};
+        redlock_lease_options options = quorum_quiet_fenced_options();
+        redlock_key keys[] = {{names[i], strlen(names[i])}, {"other", 5}};
+        options.shared = i == 2;
+        options.slots = i == 3 ? 2 : 0;
+        options.elects = i == 4;
+        cr_assert_eq(redlock_acquire_many(s->client, keys, i == 1 ? 2 : 1, &options,
+                                          reported_note, &reported, &ret_held[i]),
+                     REDLOCK_OK);
+        LOOP_UNTIL(s->base, reported.times > 0);
+        cr_assert_eq(reported.result.code, REDLOCK_OK);
+    }
+    return 5;
+}
+
+/* Also where a node's fence has to be raised, which takes memory. */
+Test(refusals, no_memory_for_fenced_locks)
+{
+    struct quorum s;
+    redlock_lease *held[5];
+    quorum_open_fenced(&s, 3, NULL);
+    unsigned count = hold_each_fenced_kind(&s, held);
+    quorum_drain(&s);
+    servers_do_first(&s.servers, 3, "EVAL %s 0",
+                     "for _, key in ipairs(redis.call('KEYS', '*!fence')) do "
+                     "redis.call('SET', key, 1, 'PX', 60000) end");
+    servers_do_first(&s.servers, 3, "CONFIG SET maxmemory 1");
+    for (unsigned i = 0; i < count; i++) {
+        redlock_code code = quorum_release(&s, held[i]);
+        cr_assert_eq(code, REDLOCK_OK, "%u: %s", i, redlock_code_name(code));
+        redlock_lease_free(held[i]);
+    }
+    quorum_expect_fences(&s, 6);
+    quorum_close(&s);
+}
+
 Test(refusals, too_few_replicas)
 {
     struct quorum s;
