@@ -9,7 +9,7 @@ end
 local keys, size = {}, 0
 for i, key in ipairs(page[2]) do
   local own = ' ' .. (string.match(key, '!(%a+)$') or '') .. ' '
-  if i > tonumber(ARGV[3]) and not string.find(' fence hold intent marker queue term watch ', own, 1, true) then
+  if i > tonumber(ARGV[3]) and #key <= 512 and not string.find(' fence hold intent marker queue term watch ', own, 1, true) then
     -- with look.lua
     local digits = string.match(found or '', '^[prs]:?([a-z2-7]+)')
       or string.match(found or '', '^[fg]:([a-z2-7]+)') or ''

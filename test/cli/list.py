@@ -82,6 +82,9 @@ def _(quorum):
         for key in ("y" * 2000, ""):  # no lock can have these
             server.call("SET", key, TOKEN, "PX", 600000)
     equal(set(listed(quorum)), set(names), "keys")
+    for server in quorum.servers:
+        server.call("SET", "job:" + "z" * 5000, "large")
+    equal(set(listed(quorum, "--foreign")), set(names), "keys")
 
 
 @case("who waits is counted")
