@@ -1,5 +1,7 @@
 #include "resolver.h"
 
+#include "file_stamp.h"
+
 #include <event2/dns.h>
 #include <event2/util.h>
 #include <netdb.h>
@@ -8,9 +10,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DNS_FLAGS (EVDNS_BASE_INITIALIZE_NAMESERVERS | EVDNS_BASE_DISABLE_WHEN_INACTIVE)
+#define HOSTS   "/etc/hosts"
+#define SERVERS "/etc/resolv.conf"
+
+/*
+ * A name has addresses of two kinds. With less patience for the second one, libevent goes
+ * on with a request after it has called back.
+ */
+#define PATIENCE "3600"
+
+/*
+ * What is known of hosts and name servers. Calls of libevent that read it may be queued in
+ * the loop when it is retired: so it lives until each request has called back.
+ */
+struct rl_names {
+    struct evdns_base *dns;
+    unsigned requests; /* that have not called back */
+    bool is_retired;   /* no further request begins */
+    struct rl_file_stamp hosts, servers;
+};
 
 struct rl_resolve {
+    struct rl_names *names;
     struct evdns_getaddrinfo_request *dns;
     rl_resolve_fn *done; /* NULL once cancelled */
     void *arg;
@@ -56,6 +77,53 @@ static bool parse_numeric(const char *host, const char *port,
     return picked;
 }
 
+static void free_if_unused(struct rl_names *names)
+{
+    if (!names->is_retired || names->requests > 0)
+        return;
+    evdns_base_free(names->dns, 0);
+    free(names);
+}
+
+/* Closes its sockets at once. */
+static void retire(struct rl_names *names)
+{
+    evdns_base_clear_nameservers_and_suspend(names->dns);
+    names->is_retired = true;
+    free_if_unused(names);
+}
+
+/* A file that is missing, or names no server, leaves the defaults: what is in HOSTS counts.
+ */
+static struct rl_names *read_names(struct event_base *base)
+{
+    struct rl_names *names = calloc(1, sizeof(*names));
+    if (!names)
+        return NULL;
+    *names =
+        (struct rl_names){.dns = evdns_base_new(base, EVDNS_BASE_DISABLE_WHEN_INACTIVE),
+                          .hosts = rl_file_stamp(HOSTS),
+                          .servers = rl_file_stamp(SERVERS)};
+    if (!names->dns) {
+        free(names);
+        return NULL;
+    }
+    evdns_base_resolv_conf_parse(names->dns, DNS_OPTIONS_ALL, SERVERS);
+    evdns_base_set_option(names->dns, "getaddrinfo-allow-skew:", PATIENCE);
+    return names;
+}
+
+static struct rl_names *current(struct rl_resolver *resolver)
+{
+    const struct rl_names *names = resolver->names;
+    if (names && !(rl_file_stamp_equal(names->hosts, rl_file_stamp(HOSTS)) &&
+                   rl_file_stamp_equal(names->servers, rl_file_stamp(SERVERS))))
+        rl_resolver_clear(resolver);
+    if (!resolver->names)
+        resolver->names = read_names(resolver->base);
+    return resolver->names;
+}
+
 static void resolved(int result, struct evutil_addrinfo *list, void *arg)
 {
     struct rl_resolve *request = arg;
@@ -65,6 +133,8 @@ static void resolved(int result, struct evutil_addrinfo *list, void *arg)
         evutil_freeaddrinfo(list);
     if (request->done)
         request->done(picked ? &address : NULL, request->arg);
+    request->names->requests--;
+    free_if_unused(request->names);
     free(request);
 }
 
@@ -80,17 +150,18 @@ struct rl_resolve *rl_resolve_start(struct rl_resolver *resolver, const char *ho
         done(&address, arg);
         return NULL;
     }
-    if (!resolver->dns)
-        resolver->dns = evdns_base_new(resolver->base, DNS_FLAGS);
-    struct rl_resolve *request = resolver->dns ? calloc(1, sizeof(*request)) : NULL;
+    struct rl_names *known = current(resolver);
+    struct rl_resolve *request = known ? calloc(1, sizeof(*request)) : NULL;
     if (!request) {
         done(NULL, arg);
         return NULL;
     }
-    *request = (struct rl_resolve){.done = done, .arg = arg, .address_turn = address_turn};
+    *request = (struct rl_resolve){
+        .names = known, .done = done, .arg = arg, .address_turn = address_turn};
+    known->requests++;
     /* `resolved` may run before this returns, and free the request; then `dns` is NULL. */
     struct evdns_getaddrinfo_request *dns =
-        evdns_getaddrinfo(resolver->dns, host, service, &names, resolved, request);
+        evdns_getaddrinfo(known->dns, host, service, &names, resolved, request);
     if (!dns)
         return NULL;
     request->dns = dns;
@@ -105,7 +176,7 @@ void rl_resolve_cancel(struct rl_resolve *request)
 
 void rl_resolver_clear(struct rl_resolver *resolver)
 {
-    if (resolver->dns)
-        evdns_base_free(resolver->dns, 1);
-    resolver->dns = NULL;
+    if (resolver->names)
+        retire(resolver->names);
+    resolver->names = NULL;
 }

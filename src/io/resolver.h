@@ -5,10 +5,11 @@
 #include "stream.h"
 
 struct event_base;
+struct rl_names;
 
 struct rl_resolver {
     struct event_base *base;
-    struct evdns_base *dns; /* created when the first name is resolved */
+    struct rl_names *names; /* created when the first name is resolved */
 };
 
 struct rl_resolve;
@@ -18,8 +19,9 @@ typedef void rl_resolve_fn(const struct rl_address *address, void *arg);
 
 /*
  * Resolves a name or a numeric address. If a name has several addresses, `address_turn`
- * modulo their number selects one. Returns a request that can be cancelled, or NULL: `done`
- * was called already. There is no timeout here: the link has one.
+ * modulo their number selects one. /etc/hosts and /etc/resolv.conf are read again if they
+ * have changed. Returns a request that can be cancelled, or NULL: `done` was called
+ * already. There is no timeout here: the link has one.
  */
 struct rl_resolve *rl_resolve_start(struct rl_resolver *resolver, const char *host,
                                     int port, unsigned address_turn, rl_resolve_fn *done,
@@ -28,6 +30,7 @@ struct rl_resolve *rl_resolve_start(struct rl_resolver *resolver, const char *ho
 /* After this, `done` is not called. */
 void rl_resolve_cancel(struct rl_resolve *request);
 
+/* After this the loop may go on; it calls nothing back. All requests are cancelled. */
 void rl_resolver_clear(struct rl_resolver *resolver);
 
 #endif

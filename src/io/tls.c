@@ -1,3 +1,4 @@
+#include "file_stamp.h"
 #include "tls_parts.h"
 
 #include <errno.h>
@@ -11,38 +12,28 @@
 /* A reserved extension that servers must ignore (GREASE, RFC 8701). */
 #define FILLER 0x0a0a
 
-/* What tells one version of a file from another. All 0: there is no such file. */
-struct stamp {
-    dev_t device;
-    ino_t inode;
-    off_t size;
-    struct timespec modified, changed;
-};
-
 struct rl_tls {
     struct rl_tls_options options;
-    struct stamp stamp[FILES];
+    struct rl_file_stamp stamp[FILES];
     SSL_CTX *context; /* NULL: a file is bad */
     unsigned generation;
 };
 
 /* --- the files --- */
 
-static void take_stamps(const struct rl_tls_options *options, struct stamp stamps[FILES])
+/* Whether a file differs from when this was called before. */
+static bool take_stamps(struct rl_tls *tls)
 {
+    const struct rl_tls_options *options = &tls->options;
     const char *const paths[FILES] = {options->ca_file, options->ca_dir, options->cert_file,
                                       options->key_file};
-    memset(stamps, 0, FILES * sizeof(*stamps)); /* also the padding: they are compared */
+    bool changed = false;
     for (int i = 0; i < FILES; i++) {
-        struct stat file;
-        if (!paths[i] || stat(paths[i], &file) != 0)
-            continue;
-        stamps[i].device = file.st_dev;
-        stamps[i].inode = file.st_ino;
-        stamps[i].size = file.st_size;
-        stamps[i].modified = file.st_mtim;
-        stamps[i].changed = file.st_ctim;
+        struct rl_file_stamp stamp = rl_file_stamp(paths[i]);
+        changed |= !rl_file_stamp_equal(stamp, tls->stamp[i]);
+        tls->stamp[i] = stamp;
     }
+    return changed;
 }
 
 /* Returns the path that cannot be used, or NULL. */
@@ -118,15 +109,12 @@ static SSL_CTX *make_context(const struct rl_tls_options *options, const char **
 /* Reads the files again if one was changed. NULL: one of them is bad. */
 static SSL_CTX *current(struct rl_tls *tls)
 {
-    struct stamp stamps[FILES];
     const char *bad;
-    take_stamps(&tls->options, stamps);
-    if (tls->context && memcmp(stamps, tls->stamp, sizeof(stamps)) == 0)
+    if (!take_stamps(tls) && tls->context)
         return tls->context;
     SSL_CTX_free(tls->context);
     tls->context = make_context(&tls->options, &bad);
     ERR_clear_error(); /* the caller's thread may use OpenSSL, too */
-    memcpy(tls->stamp, stamps, sizeof(stamps));
     tls->generation++;
     return tls->context;
 }
@@ -152,7 +140,7 @@ struct rl_tls *rl_tls_new(const struct rl_tls_options *options, char *ret_text, 
     const char *bad = NULL;
     if (tls) {
         tls->options = *options;
-        take_stamps(options, tls->stamp);
+        take_stamps(tls);
         ERR_clear_error();
         tls->context = make_context(options, &bad);
     }

@@ -17,6 +17,7 @@ import lab
 from lab import case, check, redlock
 
 INSIDE = "RESOLVING_INSIDE"
+RESOLV_CONF = "/etc/resolv.conf"
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 A, IN = 1, 1
 
@@ -32,7 +33,7 @@ def use_name_server():
     """Puts a resolv.conf of its own over the machine's; the namespace ends with the process."""
     with tempfile.NamedTemporaryFile("w", suffix=".conf", delete=False) as file:
         file.write("nameserver 127.0.0.1\n")
-    target = os.path.realpath("/etc/resolv.conf")
+    target = os.path.realpath(RESOLV_CONF)
     libc = ctypes.CDLL(None, use_errno=True)
     bound = libc.mount(file.name.encode(), target.encode(), None, 4096, None)  # MS_BIND
     os.unlink(file.name)
@@ -126,6 +127,48 @@ def _(quorum):
         path = lab.temporary("beats")
         env = nodes(quorum, f"redis://node.test:{port}")
         holder = lab.start("run", "-t", "2s", "k", *lab.beat(path), env=env)
+        lab.wait_for(lambda: quorum.values("k")[0], "the lock on the node that is named")
+        holder.terminate()
+        lab.finish(holder).expect(143)
+
+
+class Servers:
+    """/etc/resolv.conf with this text, while a case runs."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def __enter__(self):
+        self.before = lab.read(RESOLV_CONF)
+        self.write(self.text)
+        return self
+
+    def __exit__(self, *_):
+        self.write(self.before)
+
+    def write(self, text):
+        with open(RESOLV_CONF, "w") as file:
+            file.write(text)
+
+
+@case("no name server: the names of /etc/hosts resolve")
+def _(quorum):
+    with Servers("# none\n"):
+        env = nodes(quorum, f"redis://localhost:{quorum[0].listen()}")
+        redlock("acquire", *lab.PATIENT, "k", env=env).expect(0)
+        out = redlock("status", *lab.PATIENT, "k", env=env).out
+    check("on 5 of 5 nodes" in out, out)
+
+
+@case("a new name server in /etc/resolv.conf is asked from the next connection on")
+def _(quorum):
+    port = quorum[0].listen()
+    with Servers("nameserver 127.0.0.9\n") as servers, NameServer(addresses("127.0.0.1")):
+        path = lab.temporary("beats")
+        env = nodes(quorum, f"redis://node.test:{port}")
+        holder = lab.start("run", "-t", "2s", "k", *lab.beat(path), env=env)
+        lab.wait_for(lambda: quorum.values("k")[1], "a lock without that node")
+        servers.write("nameserver 127.0.0.1\n")
         lab.wait_for(lambda: quorum.values("k")[0], "the lock on the node that is named")
         holder.terminate()
         lab.finish(holder).expect(143)

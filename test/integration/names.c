@@ -134,6 +134,26 @@ Test(names, a_name_that_gets_no_reply)
     quorum_close(&s);
 }
 
+/* The resolver still has calls in the loop, which goes on. */
+Test(names, the_loop_goes_on_after_the_client)
+{
+    struct quorum s;
+    struct reported reported = {0};
+    redlock_options options = quorum_options();
+    options.connect_timeout_ms = 60000;
+    open_tcp(&s, "127.0.0.1");
+    for (int i = 0; i < 20; i++) {
+        meet_as(&s, &options, "redis://no-such-host.invalid");
+        event_base_loop(s.base, EVLOOP_NONBLOCK);
+    }
+    redlock_client_free(s.client);
+    s.client = quorum_client(&s, NULL);
+    redlock_lease *lease = quorum_start(&s, "job", NULL, &reported);
+    EXPECT_REPORTED(&s, &reported, REDLOCK_OK);
+    quorum_free_lease(&s, lease);
+    quorum_close(&s);
+}
+
 Test(names, a_port_without_a_listener)
 {
     struct quorum s;

@@ -91,5 +91,5 @@ void rl_resolve_cancel(struct rl_resolve *request)
 
 void rl_resolver_clear(struct rl_resolver *resolver)
 {
-    resolver->dns = NULL;
+    resolver->names = NULL;
 }
