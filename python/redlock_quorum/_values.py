@@ -186,7 +186,7 @@ def from_environment() -> tuple[list[str], Options]:
                            ("REDLOCK_CACERT", "tls_ca_file"),
                            ("REDLOCK_CACERTDIR", "tls_ca_dir"),
                            ("REDLOCK_CERT", "tls_cert_file"),
-                           ("REDLOCK_KEY", "tls_key_file")):
+                           ("REDLOCK_CERT_KEY", "tls_key_file")):
         if os.environ.get(variable):
             made[name] = os.environ[variable]
     if "password" in made:

@@ -50,7 +50,7 @@ static void list_settings(struct cli *cli, struct setting settings[SETTINGS])
         {"cacert", "REDLOCK_CACERT", CLI_TEXT, &cli->options.tls_ca_file, false},
         {"cacertdir", "REDLOCK_CACERTDIR", CLI_TEXT, &cli->options.tls_ca_dir, false},
         {"cert", "REDLOCK_CERT", CLI_TEXT, &cli->options.tls_cert_file, false},
-        {"key", "REDLOCK_KEY", CLI_TEXT, &cli->options.tls_key_file, false},
+        {"key", "REDLOCK_CERT_KEY", CLI_TEXT, &cli->options.tls_key_file, false},
         {"sni", NULL, CLI_TEXT, &cli->options.tls_name, false},
         {"insecure", NULL, CLI_FLAG, &cli->options.tls_insecure, false},
     };

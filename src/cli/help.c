@@ -45,8 +45,8 @@ static const char globals[] =
     "\n"
     "Durations: 250ms, 30s, 5m, 1h, 1d, 0.5s; a bare number is seconds.\n"
     "Environment: REDLOCK_NODES, REDLOCK_CONFIG, REDLOCK_USERNAME, REDLOCK_PASSWORD,\n"
-    "REDLOCK_PASSWORD_FILE, REDLOCK_CACERT, REDLOCK_CACERTDIR, REDLOCK_CERT, REDLOCK_KEY,\n"
-    "REDLOCK_TTL, REDLOCK_WAIT, NO_COLOR.\n"
+    "REDLOCK_PASSWORD_FILE, REDLOCK_CACERT, REDLOCK_CACERTDIR, REDLOCK_CERT,\n"
+    "REDLOCK_CERT_KEY, REDLOCK_TTL, REDLOCK_WAIT, NO_COLOR.\n"
     "An option overrides the environment; the environment overrides the file.\n"
     "A password in -N is visible in ps until redlock has overwritten it, and stays in the\n"
     "shell's history: put it into the environment or a password file.\n";

@@ -27,9 +27,9 @@ const char cli_local_help[] =
     "is left.\n"
     "\n"
     "  -n, --count N             the number of servers, 1 to 32; default 5\n"
-    "      --tls                 by TLS on ports of 127.0.0.1: REDLOCK_CACERT, "
-    "REDLOCK_CERT\n"
-    "                            and REDLOCK_KEY name a new CA, and the client's files\n"
+    "      --tls                 by TLS on ports of 127.0.0.1: REDLOCK_CACERT,\n"
+    "                            REDLOCK_CERT and REDLOCK_CERT_KEY name a new CA, and the\n"
+    "                            client's files\n"
     "\n"
     "CMD gets REDLOCK_NODES, and REDLOCK_LOCAL_DIR with the path of the folder. To start\n"
     "a stopped server again: redis-server $REDLOCK_LOCAL_DIR/3.conf; its log is 3.log.\n"
@@ -85,7 +85,7 @@ static const struct {
 } tls_files[TLS_FILES] = {
     {"REDLOCK_CACERT", "ca.crt", "cacert"},
     {"REDLOCK_CERT", "client.crt", "cert"},
-    {"REDLOCK_KEY", "client.key", "key"},
+    {"REDLOCK_CERT_KEY", "client.key", "key"},
 };
 
 /*
@@ -284,6 +284,7 @@ int cli_local(struct cli *cli, int argc, char **argv)
         cli_fail(code, "local: %s", text);
     struct keeper_plan plan = {local.argv, .begin = servers_begin, .end = servers_end};
     plan.arg = local.servers;
+    sigprocmask(SIG_BLOCK, NULL, &plan.mask);
     local.give_up_us = keeper_clock() + START_MAX_US;
     if (!child_open(&local.child, &plan))
         cli_fail(CLI_FAILED, "local: %s", strerror(errno));

@@ -209,7 +209,7 @@ def _():
 @case("--tls: the command locks by TLS with the files that it is told")
 def _():
     script = 'case $REDLOCK_NODES in rediss://*) redlock run --fence k true;; esac && ' \
-             'ls "$REDLOCK_CACERT" "$REDLOCK_CERT" "$REDLOCK_KEY" | wc -l'
+             'ls "$REDLOCK_CACERT" "$REDLOCK_CERT" "$REDLOCK_CERT_KEY" | wc -l'
     path = f"{os.path.dirname(lab.program)}:{os.environ['PATH']}"
     local("-n", "3", "--tls", "--", "sh", "-c", script, env={"PATH": path}).expect(0, out="3\n")
     process = start("local", "--json", "-n", "1", "--tls")

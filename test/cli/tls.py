@@ -28,7 +28,7 @@ class Nodes:
         nodes = ",".join(f"rediss://{host or self.host}:{port}" for port in self.ports)
         cert, key = self.client
         return {"REDLOCK_NODES": nodes, "REDLOCK_CACERT": self.authority.cert,
-                "REDLOCK_CERT": cert, "REDLOCK_KEY": key, **patient(), **more}
+                "REDLOCK_CERT": cert, "REDLOCK_CERT_KEY": key, **patient(), **more}
 
 
 def patient():
@@ -59,6 +59,7 @@ def _(quorum):
                  "a waiter")
     redlock("release", "k", env={**env, "REDLOCK_TOKEN": token}).expect(0)
     finish(waiter).expect(0)
+    redlock("run", "k", "--", lab.program, "run", "inner", "--", "true", env=env).expect(0)
     redlock("check", "--json", env=env)
 
 
@@ -105,12 +106,12 @@ def _(quorum):
 def _(quorum):
     nodes = Nodes(quorum)
     why = "the server requires a client certificate that it accepts"
-    refused(77, why, nodes.env(REDLOCK_CERT="", REDLOCK_KEY=""))
+    refused(77, why, nodes.env(REDLOCK_CERT="", REDLOCK_CERT_KEY=""))
     cert, key = Authority("another").sign("stranger")
-    refused(77, why, nodes.env(REDLOCK_CERT=cert, REDLOCK_KEY=key))
+    refused(77, why, nodes.env(REDLOCK_CERT=cert, REDLOCK_CERT_KEY=key))
     for server in quorum.servers:
         server.call("CONFIG", "SET", "tls-protocols", "TLSv1.2")
-    refused(77, why, nodes.env(REDLOCK_CERT="", REDLOCK_KEY=""))
+    refused(77, why, nodes.env(REDLOCK_CERT="", REDLOCK_CERT_KEY=""))
     redlock("run", "k", "true", env=nodes.env()).expect(0)
     for server in quorum.servers:
         server.call("CONFIG", "SET", "tls-protocols", "")
@@ -152,12 +153,12 @@ def _(quorum):
     encrypted = lab.temporary("encrypted")
     openssl("pkey", "-in", key, "-aes256", "-passout", "pass:secret", "-out", encrypted)
     for variables, name in ((dict(REDLOCK_CACERT="/none"), "/none: "),
-                            (dict(REDLOCK_KEY=encrypted), f"{encrypted}: "),
+                            (dict(REDLOCK_CERT_KEY=encrypted), f"{encrypted}: "),
                             (dict(REDLOCK_CACERT=empty), f"{empty}: "),
                             (dict(REDLOCK_CACERTDIR="/none"), "/none: "),
                             (dict(REDLOCK_CERT="/none"), "/none: "),
-                            (dict(REDLOCK_KEY="/none"), "/none: "),
-                            (dict(REDLOCK_KEY=other), f"{other}: ")):
+                            (dict(REDLOCK_CERT_KEY="/none"), "/none: "),
+                            (dict(REDLOCK_CERT_KEY=other), f"{other}: ")):
         outcome = redlock("run", "k", "true", env=nodes.env(**variables)).expect(78, err=name)
         equal(outcome.err.count("\n"), 1, f"lines of {outcome}")
 
