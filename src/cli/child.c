@@ -131,7 +131,7 @@ static bool has_children(void)
     return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
 }
 
-bool child_open(struct child *child, struct keeper_plan *plan)
+bool child_open(struct child *child, const struct keeper_plan *plan)
 {
     sigset_t handled, blocked;
     int ends[2];
@@ -140,7 +140,7 @@ bool child_open(struct child *child, struct keeper_plan *plan)
     set_of_signals(&handled, child->terminal >= 0);
     blocked = handled;
     sigaddset(&blocked, SIGTTOU);
-    sigprocmask(SIG_BLOCK, &blocked, &plan->mask);
+    sigprocmask(SIG_BLOCK, &blocked, NULL);
     signal(SIGCHLD, SIG_DFL); /* if it were ignored, no child could be waited for */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     child->signals = signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);

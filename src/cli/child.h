@@ -19,10 +19,10 @@ struct child {
 
 /*
  * Starts the keeper. Call it before anything is opened that CMD must not inherit. From then
- * on signals come by child_next_signal(). Fills in the mask of `plan`, which must live as
- * long as the child. False, with errno: it failed.
+ * on signals come by child_next_signal(); they stay blocked when the child is closed.
+ * `plan` must live as long as the child. False, with errno: it failed.
  */
-bool child_open(struct child *child, struct keeper_plan *plan);
+bool child_open(struct child *child, const struct keeper_plan *plan);
 
 /*
  * Adds an entry to the environment of CMD, which has `size` bytes, and returns its new

@@ -62,6 +62,8 @@ static int lead(const struct run *first, int64_t kill_after_ms)
         run_play(&run);
         if (run.signal != 0 || !goes_on(&run))
             return run.exit;
+        if (run.told_to_end != 0)
+            return CLI_SIGNALLED + run.told_to_end;
         if (!run.held)
             pause_between();
     }

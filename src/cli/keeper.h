@@ -29,7 +29,7 @@
 
 struct keeper_plan {
     char **argv;        /* CMD; NULL: none */
-    sigset_t mask;      /* of CMD */
+    sigset_t mask;      /* of CMD: the one that redlock was started with */
     bool spare_daemons; /* descendants in other sessions survive the end of CMD */
 
     /*

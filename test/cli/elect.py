@@ -2,6 +2,7 @@
 """redlock elect: candidates that lead one after the other, and observers."""
 import json
 import signal
+import sys
 
 import lab
 from lab import PATIENT, case, check, equal, on, redlock
@@ -94,6 +95,56 @@ def _(quorum):
     redlock("break", *PATIENT, "--yes", "job", env=on(quorum)).expect(0)
     check(one.term() > first, "a later term")
     check("the command is stopped" in one.resign().err, "it says so")
+
+
+# Notes what it sees, and goes on.
+NOTES = """
+import signal, sys, time
+def note(text):
+    with open(sys.argv[1], "a") as file:
+        file.write(text + chr(10))
+if sys.argv[2] == "goes on":
+    signal.signal(signal.SIGTERM, lambda *_: note("told to end"))
+note("begun: " + repr(signal.pthread_sigmask(signal.SIG_BLOCK, [])))
+while True:
+    time.sleep(600)
+"""
+
+
+def begin_notes(quorum, does):
+    """A candidate, and a function that returns what its CMD has noted."""
+    path = lab.write(lab.temporary("notes"), "")
+    process = lab.start("elect", *PATIENT, "-t", "2s", "job", "--",
+                        sys.executable, "-c", NOTES, path, does, env=on(quorum))
+    return process, lambda: lab.read(path).splitlines()
+
+
+def break_it(quorum):
+    redlock("break", *PATIENT, "--yes", "job", env=on(quorum)).expect(0)
+
+
+@case("in each term CMD begins with the signals that redlock began with")
+def _(quorum):
+    admit(quorum)
+    process, notes = begin_notes(quorum, "ends")
+    lab.wait_for(lambda: len(notes()) == 1, "a leader")
+    break_it(quorum)
+    lab.wait_for(lambda: len(notes()) == 2, "a later term")
+    process.terminate()
+    lab.finish(process).expect(143)
+    equal(notes(), ["begun: set()"] * 2, "blocked signals")
+
+
+@case("who was told to end, and then does not lead any more, does not campaign again")
+def _(quorum):
+    admit(quorum)
+    process, notes = begin_notes(quorum, "goes on")
+    lab.wait_for(lambda: len(notes()) == 1, "a leader")
+    process.terminate()
+    lab.wait_for(lambda: len(notes()) == 2, "CMD that was told")
+    break_it(quorum)
+    lab.finish(process).expect(143, err="the command is stopped")
+    equal(sum("begun" in note for note in notes()), 1, "terms")
 
 
 @case("CMD ends: the leader resigns with its exit code; a candidate that waits ends at once")
