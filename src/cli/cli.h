@@ -30,6 +30,9 @@ enum cli_exit {
 /* The value of a duration or number that is not set. */
 #define CLI_UNSAID INT64_MIN
 
+/* A failed extension is tried again after the TTL divided by this. */
+#define CLI_RETRY_SHARE 20
+
 /* The keys of one lock: KEY, and those of --and (keys.c). */
 struct cli_keys {
     redlock_key of[REDLOCK_KEYS_MAX]; /* the first is KEY */

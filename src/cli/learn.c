@@ -2,8 +2,7 @@
 
 #include <time.h>
 
-#define TIMES       2  /* the longest hold, in the TTL */
-#define RETRY_SHARE 20 /* of the TTL, until a failed extension is tried again */
+#define TIMES 2 /* the longest hold, in the TTL */
 
 static void told(redlock_client *client, int64_t longest_ms, void *arg)
 {
@@ -50,7 +49,7 @@ int64_t learn_extend(const struct learn *learn, const struct cli *cli, redlock_l
             return ttl_ms;
         if (outcome.result.code != REDLOCK_NO_QUORUM)
             break;
-        pause_for(cli->lease.ttl_ms / RETRY_SHARE);
+        pause_for(cli->lease.ttl_ms / CLI_RETRY_SHARE);
     }
     return cli->lease.ttl_ms;
 }

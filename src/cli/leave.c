@@ -27,15 +27,14 @@ static int64_t left_of_at_least(const struct run *run)
     return run->at_least_ms - (keeper_clock() - run->since_us) / 1000;
 }
 
-static void on_kept(redlock_lease *lease, const redlock_result *result, void *arg)
+static void on_kept(struct run *run, redlock_code code)
 {
-    struct run *run = arg;
     char span[CLI_SPAN];
-    if (redlock_valid_ms(lease) < left_of_at_least(run))
+    int64_t valid_ms = redlock_valid_ms(run->lease);
+    if (valid_ms < left_of_at_least(run))
         cli_complain("%s: --at-least: %s; it may be free in %s", run->key,
-                     redlock_code_text(result->code),
-                     cli_span(span, redlock_valid_ms(lease)));
-    redlock_disown(lease);
+                     redlock_code_text(code), cli_span(span, valid_ms));
+    redlock_disown(run->lease);
     run->done = true;
 }
 
@@ -47,7 +46,10 @@ static void keep(struct run *run)
 {
     int64_t left = left_of_at_least(run);
     int64_t wanted = run_ttl_for(run, left) + run->cli->lease.margin_ms;
-    int64_t most = run->cli->lease.fenced ? run->cli->lease.ttl_ms : REDLOCK_TTL_MAX_MS;
+    const struct cli *cli = run->cli;
+    int64_t most = cli->lease.fenced             ? cli->lease.ttl_ms
+                   : cli->options.max_ttl_ms > 0 ? cli->options.max_ttl_ms
+                                                 : REDLOCK_TTL_MAX_MS;
     if (wanted > most)
         wanted = most;
     if (left <= redlock_valid_ms(run->lease)) {
@@ -55,9 +57,7 @@ static void keep(struct run *run)
         run->done = true;
         return;
     }
-    redlock_code code = redlock_extend(run->lease, wanted, on_kept, run);
-    if (code != REDLOCK_OK)
-        on_kept(run->lease, &(redlock_result){.code = code}, run);
+    run_extend_last(run, wanted, on_kept);
 }
 
 /* Prints the pids, as many as were recorded. */

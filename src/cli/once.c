@@ -79,11 +79,19 @@ char *once_begin(struct once *once, struct cli *cli, const char *key)
     return name;
 }
 
-bool once_clock_is_fine(const struct once *once, int64_t *ret_off_ms)
+/* The clock may have been set since the period was chosen by it. */
+int64_t once_clock_error(struct once *once)
 {
     int64_t theirs = redlock_client_nodes_time(once->cli->client);
-    *ret_off_ms = theirs == REDLOCK_UNKNOWN ? 0 : (now_us() - theirs) / 1000;
-    return llabs(*ret_off_ms) <= once->period_ms / CLOCK_SHARE;
+    if (theirs == REDLOCK_UNKNOWN)
+        return 0;
+    int64_t end_ms = once->begun_ms + once->period_ms;
+    int64_t early_ms = once->begun_ms - theirs / 1000, late_ms = theirs / 1000 - end_ms;
+    once->off_ms = (now_us() - theirs) / 1000;
+    int64_t error_ms = early_ms > llabs(once->off_ms)  ? early_ms
+                       : late_ms > llabs(once->off_ms) ? -late_ms
+                                                       : once->off_ms;
+    return llabs(error_ms) > once->period_ms / CLOCK_SHARE ? error_ms : 0;
 }
 
 int64_t once_left_ms(const struct once *once)

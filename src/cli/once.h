@@ -37,10 +37,10 @@ struct once {
 char *once_begin(struct once *once, struct cli *cli, const char *key);
 
 /*
- * Whether this host's clock agrees with the nodes'; true also if too few of them have told
- * the time. `ret_off_ms`: by how much this clock is ahead.
+ * By how much this host's clock is ahead of the nodes', or was when it chose the period if
+ * that is more, in ms; 0 if it agrees with them, or too few of them have told the time.
  */
-bool once_clock_is_fine(const struct once *once, int64_t *ret_off_ms);
+int64_t once_clock_error(struct once *once);
 
 /* Asks the nodes, runs the loop until they have replied, and sets `taken`. */
 void once_ask(struct once *once);

@@ -348,14 +348,17 @@ static void on_signal(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     int number = child_next_signal(&run->child);
-    bool ends = number == SIGTERM || number == SIGINT || number == SIGHUP;
+    bool ends = number == SIGTERM || number == SIGINT;
+    bool ends_wait = ends || number == SIGHUP || number == SIGQUIT;
+    if (run->stage == RUNNING ? ends : ends_wait)
+        run->told_to_end = number;
     if (number == SIGCONT) {
         resumed(run);
     } else if (number > 0 && (run->stage == RUNNING || run->stage == STOPPING)) {
         child_signal(&run->child, number);
     } else if (run->stage == WAITING && number == SIGTSTP) {
         child_suspend(&run->child, number);
-    } else if (run->stage == WAITING && (ends || number == SIGQUIT)) {
+    } else if (run->stage == WAITING && ends_wait) {
         run->signal = number;
         redlock_cancel(run->lease);
     }
@@ -424,7 +427,7 @@ static void on_acquired(redlock_lease *lease, const redlock_result *result, void
             run->key);
         run_conclude(run, CLI_USAGE, "nested");
     } else if (!run->held && run->once.taken) {
-        run_say_taken(run);
+        run_judge_once(run);
     } else if (!run->held) {
         cli_say_not_acquired(run->cli, run->key, result, nodes, count);
         run_conclude(run, cli_acquire_exit(result->code, (int)run->cli->held_elsewhere),
@@ -464,6 +467,12 @@ static void read_options(struct run *run, int argc, char **argv)
         cli_fail(CLI_USAGE,
                  "run: with --fence, this --at-least requires --ttl %" PRId64 "ms",
                  least_ms);
+    if (cli->options.max_ttl_ms > 0 && least_ms > cli->options.max_ttl_ms)
+        cli_fail(CLI_USAGE,
+                 "run: this --at-least requires a max-ttl of %" PRId64
+                 "ms, here and in all "
+                 "other clients",
+                 least_ms);
     run_set_limits(run, kill_after_ms);
 }
 
@@ -483,6 +492,7 @@ void run_read_command(struct run *run, char **argv, int first, int argc)
         cli_fail(CLI_USAGE, "%s: no command after the key; redlock %s --help", command,
                  command);
     run->argv = argv + first;
+    sigprocmask(SIG_BLOCK, NULL, &run->mask);
     stats_file_check(&run->stats_file);
 }
 
@@ -543,7 +553,8 @@ static void end(struct run *run)
 void run_play(struct run *run)
 {
     const struct cli *cli = run->cli;
-    struct keeper_plan plan = {.argv = run->argv, .spare_daemons = run->spare_daemons};
+    struct keeper_plan plan = {
+        .argv = run->argv, .mask = run->mask, .spare_daemons = run->spare_daemons};
     if (!child_open(&run->child, &plan)) /* before connections are opened */
         cli_fail(CLI_FAILED, "%s: %s", cli->command, strerror(errno));
     if (!kill_tree_can_see())

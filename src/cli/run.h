@@ -29,7 +29,8 @@ enum run_stage {
 struct run {
     struct cli *cli;
     const char *key;
-    char **argv; /* CMD */
+    char **argv;   /* CMD */
+    sigset_t mask; /* of CMD: that of redlock, before a run blocks signals */
     int64_t at_least_ms;
     int64_t kill_after_ms; /* from SIGTERM to SIGKILL */
     bool spare_daemons;
@@ -42,12 +43,15 @@ struct run {
     struct once once;
     struct stats_file stats_file;
     void (*proceed)(struct run *run); /* once the record is stored */
+    int64_t last_ttl_ms;              /* of run_extend_last() */
+    void (*extended_last)(struct run *run, redlock_code code);
     enum run_stage stage;
     int64_t
         deadline_us; /* the last that the keeper confirmed, or an earlier one; 0: none */
     bool held, lost, ran, gave_up, done;
     bool may_have_run; /* CMD: unless it is known that it did not start */
     int signal;        /* the signal that ended the wait; 0: none */
+    int told_to_end;   /* the signal that came while CMD ran, or later; 0: none */
     int64_t since_us;  /* when the lock was first held */
     int64_t held_ms;
     int64_t fence; /* 0: the lock is plain, or was not held */
@@ -77,12 +81,11 @@ static inline int64_t run_ttl_for(const struct run *run, int64_t ms)
 
 /*
  * Of --once-per (run_once.c): reads the options; asks the nodes before the lock is
- * acquired, and concludes if this host may not run CMD; says that another host has the
- * period.
+ * acquired; concludes if the clock of this host is wrong, or another host has the period.
  */
 void run_read_once(struct run *run);
 void run_ask_once(struct run *run);
-void run_say_taken(struct run *run);
+void run_judge_once(struct run *run);
 
 /* The lock is held: calls `proceed` when the record is stored, if that comes before CMD. */
 void run_begin_once(struct run *run, void (*proceed)(struct run *run));
@@ -101,6 +104,13 @@ void run_play(struct run *run);
  * left to its TTL.
  */
 void run_leave(struct run *run, const struct kill_tree_left *left);
+
+/*
+ * CMD has ended: extends the lock, and tries again while it is held and too few nodes
+ * reply, unless redlock is told to end.
+ */
+void run_extend_last(struct run *run, int64_t ttl_ms,
+                     void (*then)(struct run *run, redlock_code code));
 
 /* Prints the result on stderr: stdout belongs to CMD. */
 void run_print_json(const struct run *run);

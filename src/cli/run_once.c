@@ -12,24 +12,27 @@ void run_read_once(struct run *run)
     run->key = cli_keys_begin(&cli->keys, once_begin(&run->once, cli, run->key));
 }
 
-void run_say_taken(struct run *run)
-{
-    cli_say(run->cli, "%s: taken by %s", run->key, once_holder(&run->once));
-    run_conclude(run, (int)run->cli->held_elsewhere, "taken");
-}
-
 /* A host whose clock is wrong is in another period than it believes. */
 static bool has_time(struct run *run)
 {
     char span[CLI_SPAN];
-    int64_t *off_ms = &run->once.off_ms;
-    if (once_clock_is_fine(&run->once, off_ms))
+    int64_t error_ms = once_clock_error(&run->once), off_ms = run->once.off_ms;
+    if (error_ms == 0)
         return true;
-    cli_complain("%s: refused: the clock of this host is %s %s of the nodes' clocks",
-                 run->key, cli_span(span, *off_ms > 0 ? *off_ms : -*off_ms),
-                 *off_ms > 0 ? "ahead" : "behind");
+    cli_complain("%s: refused: the clock of this host %s %s %s of the nodes' clocks",
+                 run->key, error_ms == off_ms ? "is" : "was",
+                 cli_span(span, error_ms > 0 ? error_ms : -error_ms),
+                 error_ms > 0 ? "ahead" : "behind");
     run_conclude(run, CLI_CONFIG, "clock");
     return false;
+}
+
+void run_judge_once(struct run *run)
+{
+    if (!has_time(run) || !run->once.taken)
+        return;
+    cli_say(run->cli, "%s: taken by %s", run->key, once_holder(&run->once));
+    run_conclude(run, (int)run->cli->held_elsewhere, "taken");
 }
 
 void run_ask_once(struct run *run)
@@ -37,8 +40,8 @@ void run_ask_once(struct run *run)
     once_ask(&run->once);
     if (run->signal != 0)
         run_conclude(run, CLI_SIGNALLED + run->signal, "signalled");
-    else if (has_time(run) && run->once.taken)
-        run_say_taken(run);
+    else
+        run_judge_once(run);
 }
 
 /* The TTL, on the nodes' clocks, of a record that is kept so long. */
@@ -81,13 +84,12 @@ void run_begin_once(struct run *run, void (*proceed)(struct run *run))
     }
 }
 
-static void on_recorded(redlock_lease *lease, const redlock_result *result, void *arg)
+static void on_recorded(struct run *run, redlock_code code)
 {
-    struct run *run = arg;
-    if (result->code != REDLOCK_OK)
+    if (code != REDLOCK_OK)
         cli_complain("%s: the success could not be recorded, it may run again: %s",
-                     run->key, redlock_code_text(result->code));
-    redlock_disown(lease);
+                     run->key, redlock_code_text(code));
+    redlock_disown(run->lease);
     run->done = true;
 }
 
@@ -100,10 +102,7 @@ bool run_keeps_once(struct run *run)
         redlock_disown(run->lease);
         run->done = true;
     } else if (succeeded && !run->lost && left_ms > 0) {
-        redlock_code code =
-            redlock_extend(run->lease, record_ttl(run, left_ms), on_recorded, run);
-        if (code != REDLOCK_OK)
-            on_recorded(run->lease, &(redlock_result){.code = code}, run);
+        run_extend_last(run, record_ttl(run, left_ms), on_recorded);
     } else {
         return false;
     }

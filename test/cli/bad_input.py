@@ -117,10 +117,18 @@ def _(quorum):
     redlock("acquire", "--max-ttl", "10s", "-t", "10s", "k", env=on(quorum)).expect(0)
 
 
+@case("--at-least above --max-ttl: 64")
+def _(quorum):
+    words = ("-n", "--max-ttl", "1m", "--at-least")
+    refused(64, "max-ttl of 6", "run", *words, "10m", "k", "true", env=on(quorum))
+    redlock("run", *words, "50s", "k", "true", env=on(quorum)).expect(0, err="^$")
+    check(all(server.call("PTTL", "k") > 40000 for server in quorum.servers), "it is kept")
+
+
 @case("malformed durations: 64")
 def _(quorum):
     for text in ("", "x", "1x", "-1", "1.", ".5", "1e3", " 1", "1 s", "0x10", "1s1s", "1,5s",
-                 "0.1ms", "0.0001", "nan", "1S", "99999999999999999999"):
+                 "0.1ms", "0.0001", "nan", "1S", "213503982335d", "99999999999999999999"):
         for option in ("--ttl", "--wait", "--timeout", "--max-ttl"):
             refused(64, option, "acquire", f"{option}={text}", "k", env=on(quorum))
         refused(64, "--kill-after", "run", "--kill-after", text, "k", "true", env=on(quorum))

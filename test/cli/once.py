@@ -128,6 +128,22 @@ def _(quorum):
                         + ("ahead" if ahead_us > 0 else "behind"), "stderr")
 
 
+@case("a host whose clock is set while it waits does not run in the period of the wrong clock")
+def _(quorum):
+    clock = WrongClock(lab.temporary("clock"))
+    noon_us = (43200 - int(time.time()) % 86400) * 1000000
+    clock.jump(noon_us - 2 * 24 * HOUR_US)
+    quorum.kill(0, 1, 2)
+    host = lab.start("run", *PATIENT, "--json", "--once-per", "1d", "job", "--", "true",
+                     env=on(quorum, **clock.environment()))
+    lab.matches(host.stderr.readline().decode(), "no quorum can be reached", "what it says")
+    clock.mend()
+    quorum.start()
+    outcome = lab.finish(host).expect(78, err="the clock of this host was .* behind")
+    equal(json.loads(outcome.err.splitlines()[-1])["once"]["did"], "refused", "what it did")
+    equal(quorum.keys(), 0, "keys")
+
+
 @case("without an id the key has the number of the period")
 def _(quorum):
     before = int(time.time()) // 3600

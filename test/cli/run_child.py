@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 
 import lab
 from lab import PATIENT, case, check, equal, finish, on, redlock
@@ -259,6 +260,21 @@ def _(quorum):
     run(quorum, "-t", "300ms", "--at-least", "20s", "k", "true").expect(0)
     check(quorum.expires_us("k") >= begun + 20000000, "the lock is free too early")
     check(quorum.expires_us("k") <= lab.now_us() + 21000000, "the lock is free too late")
+
+
+@case("--at-least, and nodes that do not reply for a while when the command ends")
+def _(quorum):
+    stopped = quorum.servers[:3]
+    stop = "kill -STOP " + " ".join(str(server.process.pid) for server in stopped)
+    process = start(quorum, "--timeout", "300ms", "--at-least", "10m", "-t", "2m", "k",
+                    "sh", "-c", stop)
+    lab.wait_for(lambda: {lab.state(server.process.pid) for server in stopped} == {"T"},
+                 "servers that stand still")
+    time.sleep(1)  # longer than the first attempt takes
+    for server in stopped:
+        server.go_on()
+    finish(process).expect(0, err="^$")
+    check(quorum.expires_us("k") > lab.now_us() + 400000000, "it is not kept for so long")
 
 
 @case("--at-least also when the command fails, not when it was never run")
