@@ -41,6 +41,13 @@ static bool is_held(const char *value)
     return false;
 }
 
+const char *nesting_token(const char *key)
+{
+    const char *token = getenv("REDLOCK_TOKEN"), *of = getenv("REDLOCK_KEY");
+    bool is_of_another = token && of && is_held(token) && strcmp(of, key) != 0;
+    return is_of_another ? NULL : token;
+}
+
 /* True: without the nodes that store a token of an outer run there is no quorum. */
 static bool waits_for_itself(const redlock_node *nodes, size_t count, unsigned quorum)
 {

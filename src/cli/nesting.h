@@ -11,6 +11,10 @@
 /* Adds, for the command, the tokens of the outer runs and of this one. */
 size_t nesting_add(char environment[KEEPER_ENVIRONMENT], size_t size, const char *token);
 
+/* The variable REDLOCK_TOKEN, unless an outer run set it for a lock of another key; or
+ * NULL. */
+const char *nesting_token(const char *key);
+
 /* Of a run that waits for its lock. */
 struct nesting {
     const struct cli *cli;

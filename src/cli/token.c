@@ -1,6 +1,7 @@
 /* extend and release: the commands for the holder of a token. */
 #include "cli.h"
 #include "learn.h"
+#include "nesting.h"
 #include "tokenfile.h"
 
 #include <errno.h>
@@ -11,7 +12,9 @@
 #include <unistd.h>
 
 #define TOKEN_SOURCES                                                                      \
-    "The token is read from --token-file, else from REDLOCK_TOKEN, else from stdin.\n"
+    "The token is read from --token-file, else from REDLOCK_TOKEN, else from stdin. In "   \
+    "a\n"                                                                                  \
+    "command of redlock run, that run's REDLOCK_TOKEN counts for its own KEY only.\n"
 
 #define SLOT_HELP                                                                          \
     "      --slot I              a slot of the semaphore KEY; F has it, a bare token "     \
@@ -99,7 +102,7 @@ static void read_stdin(char token[REDLOCK_TOKEN_MAX + 1])
 static void read_token(struct holding *holding)
 {
     char *token = holding->file.token;
-    const char *variable = getenv("REDLOCK_TOKEN");
+    const char *variable = nesting_token(holding->key);
     if (holding->path)
         tokenfile_read(holding->path, holding->key, &holding->cli->keys, &holding->file);
     else if (!variable)
@@ -320,11 +323,11 @@ static int report_extended(struct holding *holding)
 static void report_unasked(struct holding *holding)
 {
     struct cli_outcome *outcome = &holding->outcome;
-    bool is_fenced = strcmp(tokenfile_kind(holding->file.token), "fenced") == 0;
     const redlock_client *client = holding->cli->client;
     outcome->count =
-        is_fenced ? redlock_client_members(client, outcome->nodes, REDLOCK_NODES_MAX)
-                  : redlock_client_explain(client, outcome->nodes, REDLOCK_NODES_MAX);
+        tokenfile_is_fenced(holding->file.token)
+            ? redlock_client_members(client, outcome->nodes, REDLOCK_NODES_MAX)
+            : redlock_client_explain(client, outcome->nodes, REDLOCK_NODES_MAX);
 }
 
 static int extend(struct holding *holding)
@@ -391,6 +394,13 @@ int cli_extend(struct cli *cli, int argc, char **argv)
     return exit_code;
 }
 
+/* Its times are by the clock that this process reads. */
+static bool is_of_this_boot(const struct tokenfile *file)
+{
+    int64_t left;
+    return tokenfile_left(file, &left) != TOKENFILE_OTHER_BOOT;
+}
+
 static int report_released(struct holding *holding)
 {
     if (print_code(holding, REDLOCK_OK))
@@ -413,10 +423,12 @@ int cli_release(struct cli *cli, int argc, char **argv)
     read_slot(&holding);
     if (holding.path)
         cli->lease.ttl_ms = holding.file.ttl_ms;
+    if (cli->options.max_ttl_ms > 0 && cli->lease.ttl_ms > cli->options.max_ttl_ms)
+        cli->lease.ttl_ms = cli->options.max_ttl_ms; /* a release asks for no time */
     cli->lease.watchdog = false;
 
     cli_connect(cli);
-    if (holding.file.begun_us > 0)
+    if (holding.file.begun_us > 0 && is_of_this_boot(&holding.file))
         learn_tell(cli, holding.file.begun_us, holding.file.ttl_ms);
     redlock_code code = adopt(&holding, 0); /* a release needs no deadline */
     if (code == REDLOCK_OK)

@@ -72,6 +72,11 @@ const char *tokenfile_kind(const char *token)
                                          : "plain";
 }
 
+bool tokenfile_is_fenced(const char *token)
+{
+    return strncmp(tokenfile_kind(token), "fenced", strlen("fenced")) == 0;
+}
+
 json_t *tokenfile_json(const struct tokenfile *file, const struct cli_keys *keys)
 {
     json_t *object = cli_keys_json(keys);
@@ -179,7 +184,7 @@ static bool take_fence(const json_t *object, const struct tokenfile *file, int64
     if (!take_text(object, "kind", kind, sizeof(kind)) ||
         strcmp(kind, tokenfile_kind(file->token)) != 0)
         return false;
-    if (strcmp(kind, "fenced") == 0)
+    if (tokenfile_is_fenced(file->token))
         return take_number(object, "fence", FENCE_MOST, to);
     return json_is_null(json_object_get(object, "fence")) ||
            !json_object_get(object, "fence");

@@ -38,6 +38,7 @@ enum tokenfile_state tokenfile_left(const struct tokenfile *file, int64_t *ret_v
 
 /* "fenced", "plain" and so on, read from the token. */
 const char *tokenfile_kind(const char *token);
+bool tokenfile_is_fenced(const char *token);
 
 json_t *tokenfile_json(const struct tokenfile *file, const struct cli_keys *keys);
 

@@ -89,6 +89,16 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys")
 
 
+@case("the file of another boot has no time that could be told")
+def _(quorum):
+    hold = Hold(quorum)
+    content = json.loads(lab.read(hold.file))
+    content["boot_id"] = "00000000-0000-0000-0000-000000000000"
+    lab.write(hold.file, json.dumps(content))
+    equal(hold.release(7000), 0, "a release")
+    equal(quorum.keys(), 0, "keys")
+
+
 def outlived(quorum, times_ms):
     """Those of the holds that outlived their TTL."""
     found = []

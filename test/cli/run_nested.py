@@ -65,6 +65,14 @@ def _(quorum):
     equal(nested(quorum, ["key"], ["other"]).expect(0).out, "inner\n", "output")
 
 
+@case("in CMD the token of the run counts for its own key only; for another one stdin does")
+def _(quorum):
+    script = ('token=$("$0" acquire "$@" inner) && echo "$token" | "$0" release "$@" inner && '
+              '"$0" extend "$@" key </dev/null')
+    nested(quorum, ["key"], PATIENT, script).expect(0, err="key is extended")
+    equal(quorum.keys(), 0, "keys that are left")
+
+
 @case("with -n it is refused as by any other holder")
 def _(quorum):
     nested(quorum, ["key"], ["-n", "key"]).expect(75, err="is held by")

@@ -79,6 +79,28 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys")
 
 
+@case("a reader's file that has a fence: extend, release")
+def _(quorum):
+    redlock("admit", "--new", "--at-once", *PATIENT, env=on(quorum)).expect(0)
+    kept = Kept(quorum, "--fence", "--shared")
+    equal(kept.content()["kind"], "fenced shared", "kind")
+    kept.call("extend").expect(0, out="", err="^$")
+    kept.change(fence=None)
+    kept.call("release").expect(78, err="not a token file")
+    kept.change(fence=1)
+    kept.call("release").expect(0, out="", err="^$")
+
+
+@case("a release does not care for --max-ttl, whose TTL it does not use")
+def _(quorum):
+    kept = Kept(quorum, "-t", "20s")
+    kept.call("release", "--max-ttl", "10s").expect(0)
+    token = redlock("acquire", *PATIENT, "-t", "5s", "k", env=on(quorum)).expect(0).out.strip()
+    redlock("release", *PATIENT, "--max-ttl", "10s", "k",
+            env=on(quorum, REDLOCK_TOKEN=token)).expect(0)
+    equal(quorum.keys(), 0, "keys")
+
+
 @case("extend --json reports that continuity is proven; with a bare token that it is not")
 def _(quorum):
     kept = Kept(quorum)
