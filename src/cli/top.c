@@ -263,8 +263,8 @@ static void look(evutil_socket_t fd, short what, void *arg)
     (void)what;
     redlock_code code = redlock_list(top->cli->client, top->prefix, strlen(top->prefix),
                                      top->how, found, top);
-    if (code != REDLOCK_OK)
-        top->done = true;
+    top->code = code;
+    top->done = code != REDLOCK_OK;
 }
 
 static void interrupted(void *arg)
@@ -280,6 +280,8 @@ static int exit_of(const struct top *top, int signal)
     }
     if (signal != 0)
         return CLI_SIGNALLED + signal;
+    if (top->code != REDLOCK_DENIED && top->code != REDLOCK_NO_QUORUM)
+        cli_fail_start(top->code, top->prefix);
     if (top->code == REDLOCK_DENIED)
         cli_complain("top: refused: the user needs the rights +scan and +exists");
     else

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define DURATION_MAX_MS 10000000000000 /* three centuries: fits into microseconds */
+#define DIGITS_MAX      11             /* so many, of days, do not overflow */
 
 /*
  * The milliseconds of a unit; 0 if it is unknown. A bare number is seconds, as in flock(1).
@@ -32,7 +33,7 @@ static const char *read_duration(const char *text, int64_t *ret_ms)
     int64_t scale = unit_ms(text + whole + point + part);
     if (whole == 0 || (point && part == 0) || scale == 0)
         return "is not a duration (250ms, 30s, 5m, 1h, 1d; a bare number is seconds)";
-    if (whole > 12 || part > 9)
+    if (whole > DIGITS_MAX || part > 9)
         return "is a duration with too many digits";
     int64_t ms = 0, share = 0, shares = 1;
     for (size_t i = 0; i < whole; i++)

@@ -107,6 +107,7 @@ def _(quorum):
 @case("too few nodes, and bad options")
 def _(quorum):
     redlock("top", "--sort", "size", env=on(quorum)).expect(64, err="--sort")
+    redlock("top", "x" * 513, env=on(quorum)).expect(64, err="prefix")
     quorum.kill(0, 1, 2)
     redlock("top", *PATIENT, env=on(quorum)).expect(69)
 
