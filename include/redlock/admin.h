@@ -23,7 +23,8 @@ typedef enum redlock_admission {
      * of the client's prefix. TTLs of the deployment's locks are limited to the option
      * max_ttl_ms, or if that is 0 to REDLOCK_QUARANTINE_FLOOR_MS. The nodes vote after a
      * quarantine, because they may have been a deployment before and have lost their
-     * memory.
+     * memory. It is computed from this max_ttl_ms, which must not be below that of the
+     * earlier deployment.
      * Results: NOT_EMPTY, UNREACHED.
      */
     REDLOCK_ADMIT_NEW = 1,
