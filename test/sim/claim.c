@@ -103,11 +103,12 @@ struct claim *claim_new(const struct command *command, struct rl_word token)
     claim->user = user_of(client, claim);
     if (claim->user) {
         claim->options = claim->user->options;
-        if (claim->options.slots > 0) /* the library has chosen one */
-            claim->user->resources = claim->resources;
-        if (claim->options.slots > 0 && claim->resources >> claim->options.slots)
+        if (claim->options.slots > 0 && /* the library chooses one */
+            claim->resources & ~world_semaphore_of(rl_first(claim->user->resources)))
             oracle_accuse(INVARIANT_EXCLUSION, "client %u wants a slot beyond %u",
                           client->index + 1, claim->options.slots);
+        if (claim->options.slots > 0)
+            claim->user->resources = claim->resources;
         claim->fences = claim->user->fences;
         if (claim->user->claim && claim->user->claim->user == claim->user)
             claim_leave(claim->user->claim, true); /* its attempt has failed */

@@ -137,7 +137,8 @@ static void note_acquisition(const struct user *user)
     world.acquirers |= 1U << user->client->index;
     if (world.phase != PHASE_CALM)
         return;
-    world.wanted &= user->options.slots > 0 ? 0 : ~user->resources;
+    world.wanted &= user->options.slots > 0 ? ~world_semaphore_of(rl_first(user->resources))
+                                            : ~user->resources;
     world.waiting &= ~(1U << user->client->index);
 }
 

@@ -205,6 +205,9 @@ void plan_draw(struct plan *plan, uint64_t seed)
         .each = draw_once_in(8),
         .kind = plan_kind(seed),
     };
+    plan->semaphores = plan->kind == KIND_SLOT && seed % 16 == 10 ? 2 : 1;
+    if (plan->semaphores > 1)
+        plan->resources = RESOURCES_MAX;
     if ((plan->kind == KIND_SET || plan->kind == KIND_SLOT) && plan->resources == 1)
         plan->resources = 2;
     draw_nodes(plan);

@@ -88,6 +88,7 @@ enum kind {
 /* All times in ns. */
 struct plan {
     enum kind kind;
+    unsigned semaphores; /* of slots: the resources are shared out among so many */
     unsigned clients, users, resources, n, q;
     unsigned spares;
     unsigned events; /* of the storm */

@@ -163,11 +163,10 @@ static void on_acquired(redlock_lease *lease, const redlock_result *result, void
     if (!is_expected_from(user, lease))
         return;
     oracle_told(user, held ? NEWS_HELD : NEWS_FAILED, result);
-    bool has_slot = held && user->options.slots > 0;
-    if (has_slot && redlock_slot(lease) != rl_first(user->resources) + 1)
+    unsigned slot = world_slot(rl_first(user->resources));
+    if (held && user->options.slots > 0 && redlock_slot(lease) != slot)
         oracle_accuse(INVARIANT_TOLD, "client %u, user %u has slot %u, and is told %u",
-                      user->client->index + 1, user->index + 1,
-                      rl_first(user->resources) + 1, redlock_slot(lease));
+                      user->client->index + 1, user->index + 1, slot, redlock_slot(lease));
     user->is_acquiring = false;
     if (held)
         user_plan_hold(user);
@@ -195,8 +194,9 @@ static void acquire(struct user *user)
 {
     redlock_key key[RESOURCES_MAX];
     size_t keys = keys_of(user->resources, key);
-    if (user->options.slots > 0) /* any of them */
-        key[0] = (redlock_key){WORLD_SEMAPHORE, strlen(WORLD_SEMAPHORE)};
+    const char *semaphore = world_queue_key(rl_first(user->resources));
+    if (user->options.slots > 0) /* any slot of it */
+        key[0] = (redlock_key){semaphore, strlen(semaphore)};
     struct rl_hand_over hand_over = {user->fences, user->joins_tail};
     redlock_code code;
     oracle_wants(user);

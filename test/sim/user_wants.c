@@ -67,7 +67,7 @@ static void want_terms(struct user *user)
     options->record = plan->records;
     options->redisson = plan->kind == KIND_REDISSON && !draw_once_in(3);
     options->shared = plan->kind == KIND_SHARED && !draw_once_in(3);
-    options->slots = plan->kind == KIND_SLOT ? plan->resources : 0;
+    options->slots = plan->kind == KIND_SLOT ? world_slots() : 0;
     options->ttl_ms = ttl;
     options->watchdog = !draw_once_in(3);
     if (draw_once_in(3))

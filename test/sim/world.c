@@ -1,5 +1,6 @@
 #include "world.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "faults.h"
@@ -13,16 +14,41 @@ struct figures figures;
 static const char *const keys[RESOURCES_MAX] = {"stock", "report", "leader", "invoice"};
 static const char *const fence_keys[RESOURCES_MAX] = {"stock!fence", "report!fence",
                                                       "leader!fence", "invoice!fence"};
-/* The slots of a semaphore. */
-static const char *const slots[RESOURCES_MAX] = {
-    WORLD_SEMAPHORE "!1", WORLD_SEMAPHORE "!2", WORLD_SEMAPHORE "!3", WORLD_SEMAPHORE "!4"};
-static const char *const fence_slots[RESOURCES_MAX] = {
-    WORLD_SEMAPHORE "!1!fence", WORLD_SEMAPHORE "!2!fence", WORLD_SEMAPHORE "!3!fence",
-    WORLD_SEMAPHORE "!4!fence"};
+/* Of one length, as are the keys of their slots. */
+static const char *const semaphores[] = {"pool", "vats"};
+static char slots[RESOURCES_MAX][16], fence_slots[RESOURCES_MAX][24];
 
 static bool has_slots(void)
 {
     return world.plan.kind == KIND_SLOT;
+}
+
+unsigned world_slots(void)
+{
+    return world.plan.resources / world.plan.semaphores;
+}
+
+unsigned world_slot(unsigned resource)
+{
+    return resource / world.plan.semaphores + 1;
+}
+
+unsigned world_semaphore_of(unsigned resource)
+{
+    unsigned all = 0;
+    for (unsigned i = 0; i < world.plan.resources; i++)
+        if (i % world.plan.semaphores == resource % world.plan.semaphores)
+            all |= 1U << i;
+    return all;
+}
+
+void world_name_slots(void)
+{
+    for (unsigned i = 0; i < RESOURCES_MAX; i++) {
+        snprintf(slots[i], sizeof(slots[i]), "%s!%u", semaphores[i % world.plan.semaphores],
+                 world_slot(i));
+        snprintf(fence_slots[i], sizeof(fence_slots[i]), "%s!fence", slots[i]);
+    }
 }
 
 const char *world_key(unsigned resource)
@@ -37,7 +63,7 @@ const char *world_fence_key(unsigned resource)
 
 const char *world_queue_key(unsigned resource)
 {
-    return has_slots() ? WORLD_SEMAPHORE : keys[resource];
+    return has_slots() ? semaphores[resource % world.plan.semaphores] : keys[resource];
 }
 
 const char *world_names(unsigned resources)

@@ -71,9 +71,14 @@ void world_play(uint64_t seed, const struct cut *cut);
 void world_begin(uint64_t seed, const struct cut *cut);
 void world_end(void);
 
-#define WORLD_SEMAPHORE "pool" /* in a run of slots: each resource is one */
+/* In a run of slots each resource is one: how many slots a semaphore has, the number of a
+ * resource in its own, and all resources of that. */
+unsigned world_slots(void);
+unsigned world_slot(unsigned resource);
+unsigned world_semaphore_of(unsigned resource);
+void world_name_slots(void);
 
-/* Whose queue the clients of a resource wait in. */
+/* Whose queue the clients of a resource wait in: a slot's semaphore. */
 const char *world_queue_key(unsigned resource);
 
 const char *world_key(unsigned resource);

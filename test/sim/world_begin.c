@@ -127,6 +127,7 @@ void world_begin(uint64_t seed, const struct cut *cut)
     network.observer = &command_observer;
     skip_to_begin();
     plan_draw(&world.plan, world.seed);
+    world_name_slots();
     if (cut)
         plan_cut(&world.plan, cut);
     world.clients = world.plan.clients + world.plan.fenced;
