@@ -61,7 +61,8 @@ class _AsyncLease(Lease):
     def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(engine)
         self.loop = loop
-        self.result: _Result | None = None
+        self.result: _Result | None = None  # of the acquire, the release or the disown
+        self.extension: _Result | None = None  # also of a downgrade, and of an adoption
         self.hold: AsyncHold | None = None  # set when it is acquired
         self.over = False  # released or abandoned: nothing more is reported
 
@@ -83,13 +84,13 @@ class _AsyncLease(Lease):
 
     def begin_adopt(self, key: bytes, token: bytes, valid_ms: int, options: Any) -> None:
         if self.engine.client == NULL:
-            self._finish(make_error(lib.REDLOCK_CLOSED))
+            self._finish_extension(make_error(lib.REDLOCK_CLOSED))
             return
         made = ffi.new("redlock_lease **")
         code = lib.redlock_adopt(self.engine.client, key, len(key), token, valid_ms, options,
                                  made)
         if code != lib.REDLOCK_OK:
-            self._finish(of_last_call())
+            self._finish_extension(of_last_call())
             return
         self._keep(made[0])
         self.begin_extend(lib.REDLOCK_AUTO, adopting=True)
@@ -101,20 +102,20 @@ class _AsyncLease(Lease):
     def begin_extend(self, ttl_ms: int, adopting: bool = False) -> None:
         self.adopting = adopting
         if self.pointer is None:
-            self._finish(make_error(lib.REDLOCK_NOT_HELD))
+            self._finish_extension(make_error(lib.REDLOCK_NOT_HELD))
         elif lib.redlock_extend(self.pointer, ttl_ms, ON_EXTENDED,
                                 self.engine.argument) != lib.REDLOCK_OK:
-            self._finish(of_last_call(held=True))
+            self._finish_extension(of_last_call(held=True))
         else:
             self.note_validity()  # a shorter TTL counts at once
 
     def begin_downgrade(self) -> None:
         self.adopting = False
         if self.pointer is None:
-            self._finish(make_error(lib.REDLOCK_NOT_HELD))
+            self._finish_extension(make_error(lib.REDLOCK_NOT_HELD))
         elif lib.redlock_downgrade(self.pointer, ON_EXTENDED,
                                    self.engine.argument) != lib.REDLOCK_OK:
-            self._finish(of_last_call(held=True))
+            self._finish_extension(of_last_call(held=True))
 
     def begin_release(self) -> None:
         """The lease is freed when the release has ended, whoever still waits for it."""
@@ -139,9 +140,20 @@ class _AsyncLease(Lease):
         self.over = True
         self.free()
 
+    def free(self) -> None:
+        """C no longer reports a running extension: this does."""
+        super().free()
+        if self.extension:
+            self._finish_extension(make_error(lib.REDLOCK_CANCELLED))
+
     def _finish(self, error: RedlockError | None) -> bool:
         result, self.result = self.result, None
         return not result or result.set(error)
+
+    def _finish_extension(self, error: RedlockError | None) -> None:
+        result, self.extension = self.extension, None
+        if result:
+            result.set(error)
 
     # --- callbacks ---
 
@@ -160,14 +172,13 @@ class _AsyncLease(Lease):
         self.token = ffi.string(lib.redlock_token(self.pointer)).decode()
         if result.code == lib.REDLOCK_OK:
             self.fence = int(lib.redlock_fence(self.pointer))
-            self._finish(None)
+            self._finish_extension(None)
             return
-        error = self.failed(result)
+        self._finish_extension(self.failed(result))
         if self.adopting:  # the token is still the caller's
             self.over = True
             lib.redlock_disown(self.pointer)
             self.free()
-        self._finish(error)
 
     def on_released(self, result: Any) -> None:
         error = None if result.code == lib.REDLOCK_OK else self.failed(result)
@@ -270,7 +281,11 @@ class AsyncHold:
             raise self.why_lost or make_error(lib.REDLOCK_EXPIRED, held=True)
 
     async def extend(self, ttl: Duration | None = None) -> None:
-        """Extends the lock to `ttl` from now; None: to its own TTL."""
+        """Extends the lock to `ttl` from now; None: to its own TTL.
+
+        Raises InUse while another extension runs, also one whose task was cancelled, and
+        Cancelled if the lock is released or disowned meanwhile.
+        """
         ms = lib.REDLOCK_AUTO if ttl is None else _ttl_ms(ttl)
         await self._change(lambda: self._lease.begin_extend(ms))
 
@@ -281,17 +296,20 @@ class AsyncHold:
     async def _change(self, begin: Callable[[], None]) -> None:
         if self._released:
             raise make_error(lib.REDLOCK_NOT_HELD)
-        if self._lease.result:
+        if self._lease.extension:
             raise make_error(lib.REDLOCK_BUSY)
-        await self._run(begin)
+        # Set before the job runs, so that a second call in the meantime is refused.
+        self._lease.extension = result = _Result(asyncio.get_running_loop())
+        try:
+            self._lease.engine.post(begin)
+        except RedlockError:
+            self._lease.extension = None
+            raise
+        await result.future
 
     async def _run(self, begin: Callable[[], None]) -> None:
-        result = _Result(asyncio.get_running_loop())
-
-        def job() -> None:
-            self._lease.result = result
-            begin()
-        self._lease.engine.post(job)
+        self._lease.result = result = _Result(asyncio.get_running_loop())
+        self._lease.engine.post(begin)
         await result.future
 
     async def release(self) -> None:
@@ -547,7 +565,7 @@ class AsyncClient:
         native = lock._native(0)
         valid_ms = lib.REDLOCK_UNKNOWN if valid is None else to_ms(valid, "valid")
         lease = _AsyncLease(self._engine, asyncio.get_running_loop())
-        lease.result = result = _Result(lease.loop)
+        lease.extension = result = _Result(lease.loop)
         self._engine.post(
             lambda: lease.begin_adopt(key_bytes, token.encode(), valid_ms, native))
         try:

@@ -43,6 +43,23 @@ async def a_waiter(client, key):
     await until(waits, "a waiter")
 
 
+@contextlib.contextmanager
+def stopped(client):
+    """The client's thread does nothing meanwhile; afterwards it does all that was posted."""
+    go_on = threading.Event()
+    client._engine.post(lambda: go_on.wait(lab.STATE_SECONDS))
+    try:
+        yield
+    finally:
+        go_on.set()
+
+
+async def ends(awaitable):
+    """Its result, or the exception that it raises."""
+    return (await asyncio.wait_for(
+        asyncio.gather(awaitable, return_exceptions=True), lab.STATE_SECONDS))[0]
+
+
 @runs
 async def test_a_lock_is_held_and_released(client, quorum):
     async with client.lock("k") as hold:
@@ -188,6 +205,47 @@ async def test_a_release_is_cancelled(client, quorum):
             await hold.release()
     await until(lambda: not client._engine.leases, "no lease")
     await until(lambda: quorum.keys() == 0, "no key")
+
+
+@runs
+async def test_a_release_during_an_extension(client, quorum):
+    hold = await client.lock("k").acquire()
+    with stopped(client):
+        extension = asyncio.create_task(hold.extend())
+        await asyncio.sleep(0)
+        release = asyncio.create_task(hold.release())
+        await asyncio.sleep(0)
+    assert await ends(release) is None
+    assert isinstance(await ends(extension), rq.Cancelled)
+    async with client.lock("k") as hold:
+        with stopped(client):
+            extension = asyncio.create_task(hold.extend())
+            await asyncio.sleep(0)
+            extension.cancel()
+            assert isinstance(await ends(hold.extend()), rq.InUse)  # it goes on
+    await until(lambda: not client._engine.leases, "no lease")
+
+
+@runs
+async def test_two_extensions_at_a_time(client, quorum):
+    async with client.lock("k") as hold:
+        with stopped(client):
+            one, two = asyncio.create_task(hold.extend()), asyncio.create_task(hold.extend())
+            assert isinstance(await ends(two), rq.InUse)
+        assert await ends(one) is None
+        await hold.extend()
+
+
+@runs
+async def test_a_disown_during_an_extension(client, quorum):
+    hold = await client.lock("k").acquire()
+    with stopped(client):
+        extension = asyncio.create_task(hold.extend())
+        await asyncio.sleep(0)
+        disown = asyncio.create_task(hold.disown())
+        await asyncio.sleep(0)
+    assert await ends(disown) == hold.token
+    assert isinstance(await ends(extension), rq.Cancelled)
 
 
 @runs
