@@ -16,7 +16,8 @@ from ._errors import (
 from ._native import NULL, Arguments, ffi, lib
 from ._registry import Registry, argument, callback, log
 from ._stats import prometheus_text
-from ._threads import Leader, LockOptions, _ttl_ms, _unsigned, leader_of
+from ._threads import (
+    Leader, LockOptions, _ttl_ms, _unsigned, leader_of, report_unknown_exit)
 from ._values import Duration, Key, Options, to_key, to_keys, to_ms, to_wait_ms
 
 Read = TypeVar("Read")
@@ -388,7 +389,11 @@ class AsyncHold:
 
 
 class AsyncLock:
-    """A lock on one key or several keys, for the tasks of asyncio."""
+    """A lock on one key or several keys, for the tasks of asyncio.
+
+    `async with lock:` knows its hold by the task. One that may end in another task than it
+    began in, for example around a `yield`, is `async with await lock.acquire() as hold:`.
+    """
 
     def __init__(self, engine: Engine, keys: list[bytes], ttl: Duration, options: LockOptions,
                  on_lost: OnLostAsync | None = None, **flags: Any) -> None:
@@ -434,7 +439,12 @@ class AsyncLock:
             return None
 
     async def release(self) -> None:
-        """Releases what this task acquired last by this object."""
+        """Releases what this task acquired last by this object.
+
+        If this task has no lock by this object, that of a task that has ended, as wait_for()
+        has one in Python 3.11. Raises NotHeld if there is none: AsyncHold.release() releases a
+        lock of another task.
+        """
         hold = self._last(self._held)
         if not hold:
             raise make_error(lib.REDLOCK_NOT_HELD,
@@ -449,16 +459,22 @@ class AsyncLock:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
                         trace: TracebackType | None) -> None:
+        # It may end in another task than it began in.
         hold = self._last(self._entered)
-        if hold:
-            self._entered = [entry for entry in self._entered if entry[1] is not hold]
-            await hold._leave(error)
+        if not hold and len(self._entered) == 1:
+            hold = self._entered[0][1]
+        if not hold:
+            report_unknown_exit("task", error)
+            return
+        self._entered = [entry for entry in self._entered if entry[1] is not hold]
+        await hold._leave(error)
 
     @staticmethod
     def _last(held: Held) -> AsyncHold | None:
-        """The last one of this task."""
-        task = asyncio.current_task()
-        return next((hold for owner, hold in reversed(held) if owner is task), None)
+        """The last one of this task, or else of a task that has ended."""
+        task, latest = asyncio.current_task(), held[::-1]
+        return next((hold for owner, hold in latest if owner is task), None) or next(
+            (hold for owner, hold in latest if not owner or owner.done()), None)
 
     def _note_release(self, hold: AsyncHold) -> None:
         self._held = [entry for entry in self._held if entry[1] is not hold]

@@ -258,12 +258,24 @@ def _ttl_ms(ttl: Duration) -> int:
     return to_ms(ttl, "ttl") or -1
 
 
+def report_unknown_exit(owner: str, error: BaseException | None) -> None:
+    """A `with` on a lock has ended, and it is not known which hold is its own."""
+    unknown = make_error(lib.REDLOCK_NOT_HELD,
+                         f"this {owner} did not begin this `with`, so it is not known which "
+                         "lock to release; it is still held, and extended: use `with` on the "
+                         "hold that acquire() returns")
+    if error is None:
+        raise unknown
+    error.add_note(f"redlock: the lock at the end: {unknown}")
+    log.error("%s", unknown)  # what a generator is closed with is shown to nobody
+
+
 class _Use:
     """One acquire by a Lock, until it is released."""
 
     def __init__(self, lock: Lock, hold: Hold) -> None:
         self.lock = lock
-        self.thread = threading.get_ident()
+        self.thread = threading.current_thread()  # not its number, which may be used again
         self.hold = hold
         self.is_over = False
         lock._uses.append(self)
@@ -278,7 +290,8 @@ class Lock:
     """A lock on one key or several keys. The nodes know of it only while it is held.
 
     It may be used again and by many threads. Only the key counts: two Lock objects of one key
-    exclude each other.
+    exclude each other. `with lock:` knows its hold by the thread. A `with` that may end in
+    another thread than it began in is `with lock.acquire() as hold:`, which needs no thread.
     """
 
     def __init__(self, client: Client, keys: Keys, ttl: Duration, options: LockOptions,
@@ -307,7 +320,11 @@ class Lock:
             return None
 
     def release(self, *, confirm: bool = True) -> None:
-        """Releases what this thread acquired last by this object; see Hold.release()."""
+        """Releases what this thread acquired last by this object; see Hold.release().
+
+        If this thread has no lock by this object, that of a thread that has ended. Raises
+        NotHeld if there is none: Hold.release() releases a lock of another thread.
+        """
         use = self._last(self._uses)
         if not use:
             raise make_error(lib.REDLOCK_NOT_HELD,
@@ -322,11 +339,24 @@ class Lock:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
-        use = self._last(self._entered)
-        if use:
-            self._entered.remove(use)
-            if not use.is_over:  # otherwise the body has released it
-                use.hold._leave(error)
+        use = self._take_entered()
+        if not use:
+            report_unknown_exit("thread", error)
+        elif not use.is_over:  # otherwise the body has released it
+            use.hold._leave(error)
+
+    def _take_entered(self) -> _Use | None:
+        """Which `with` ends now. It may end in another thread than it began in: then the only
+        one, or the last one of a thread that has ended; None: several threads are in one."""
+        while True:
+            use = self._last(self._entered)
+            if not use and len(entered := self._entered.copy()) == 1:
+                use = entered[0]
+            if not use:
+                return None
+            with contextlib.suppress(ValueError):  # another thread has taken it
+                self._entered.remove(use)
+                return use
 
     def _use(self, timeout: Duration | None) -> _Use:
         return _Use(self, self._client._acquire(self._keys, to_wait_ms(timeout), self._native,
@@ -334,9 +364,10 @@ class Lock:
 
     @staticmethod
     def _last(uses: Uses) -> _Use | None:
-        """The last one of the calling thread."""
-        here = threading.get_ident()
-        return next((use for use in reversed(uses.copy()) if use.thread == here), None)
+        """The last one of the calling thread, or else of a thread that has ended."""
+        here, latest = threading.current_thread(), uses[::-1]
+        return next((use for use in latest if use.thread is here), None) or next(
+            (use for use in latest if not use.thread.is_alive()), None)
 
     def _native(self) -> Any:
         made = ffi.new("redlock_lock_options *")

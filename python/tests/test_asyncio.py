@@ -104,6 +104,53 @@ async def test_released_in_the_body(client, quorum):
 
 
 @runs
+async def test_a_with_ends_in_another_task(client, quorum):
+    async def numbers(lock):
+        async with lock:
+            yield 1
+            yield 2
+    async for _ in numbers(client.lock("k")):
+        break  # the loop closes the generator in another task
+    await until(lambda: quorum.keys() == 0, "no key")
+    lock = client.slots("s", 3)
+    others = [numbers(lock), numbers(lock)]
+    tasks = [asyncio.create_task(_first_and_wait(each)) for each in others]
+    await until(lambda: len(lock._entered) == 2, "two holds")
+    with pytest.raises(rq.NotHeld):
+        await lock.__aexit__(None, None, None)
+    body = ZeroDivisionError()
+    await lock.__aexit__(type(body), body, None)
+    assert "NOT_HELD" in body.__notes__[0]
+    async with lock as mine:
+        pass
+    assert mine.lost
+    assert not any(hold.lost for _, hold in lock._entered)
+    for task in tasks:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+    for each in others:
+        await each.aclose()
+    await until(lambda: quorum.keys() == 0, "no key")
+
+
+async def _first_and_wait(numbers):
+    await anext(numbers)
+    await asyncio.Event().wait()
+
+
+@runs
+async def test_release_by_the_lock_in_another_task(client, quorum):
+    lock = client.lock("k")
+    await asyncio.create_task(lock.acquire())
+    await lock.release()  # its task has ended
+    await lock.acquire()
+    with pytest.raises(rq.NotHeld):
+        await asyncio.create_task(lock.release())
+    await lock.release()
+
+
+@runs
 async def test_tasks_take_turns(client, quorum):
     count = 0
 

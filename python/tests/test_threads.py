@@ -145,6 +145,62 @@ def test_a_hold_in_a_with(client, other):
     assert hold.lost
 
 
+def test_a_with_ends_in_another_thread(client, quorum, caplog):
+    lock = client.slots("s", 3)
+    go_on = threading.Event()
+
+    def enter(waits):
+        entered.append(lock.__enter__())
+        if waits:
+            assert go_on.wait(lab.STATE_SECONDS)
+
+    def leave(error=None):
+        lock.__exit__(type(error), error, None)
+
+    def enters(waits, count=1):
+        threads.append(in_thread(lambda: enter(waits)))
+        lab.wait_for(lambda: len(entered) == count, "a hold")
+        if not waits:
+            threads.pop()()
+    entered, threads = [], []
+    enters(waits=False)
+    leave()  # its thread has ended
+    assert entered.pop().lost
+    enters(waits=True)
+    leave()  # it is the only one
+    assert entered.pop().lost
+    enters(waits=True)
+    enters(waits=True, count=2)
+    with pytest.raises(rq.NotHeld):
+        leave()
+    body = ZeroDivisionError()
+    leave(body)
+    assert "NOT_HELD" in body.__notes__[0] and "NOT_HELD" in caplog.text
+    with lock as mine:
+        pass
+    assert mine.lost
+    assert not any(hold.lost for hold in entered)
+    enters(waits=False, count=3)
+    leave()  # that of the thread that has ended
+    assert [hold.lost for hold in entered] == [False, False, True]
+    go_on.set()
+    for thread in threads:
+        thread()
+    leave()
+    leave()
+    lab.wait_for(lambda: quorum.keys() == 0, "no key")
+
+
+def test_release_by_the_lock_in_another_thread(client):
+    lock = client.lock("k")
+    in_thread(lock.acquire)()
+    lock.release()  # its thread has ended
+    lock.acquire()
+    with pytest.raises(rq.NotHeld):
+        in_thread(lock.release)()
+    lock.release()
+
+
 def test_shared_and_many_and_slots_and_redisson(client, other, quorum):
     with client.shared("s"), other.shared("s"):
         assert client.lock("s").try_acquire() is None
