@@ -18,7 +18,7 @@ from typing import Any
 from ._errors import RedlockError, Reply, make_error, of_last_call, replies_of
 from ._native import NULL, Arguments, ffi, lib
 from ._registry import Registry, argument, callback, log
-from ._values import Options, settle
+from ._values import Options, settle, to_native
 
 Job = Callable[[], None]
 
@@ -167,7 +167,7 @@ class Engine:
     """The thread, its loop and its client."""
 
     def __init__(self, nodes: Iterable[str] | str | None, options: Options | None) -> None:
-        uris, native = settle(nodes, options)
+        uris, native = to_native(*settle(nodes, options))
         self.pid = os.getpid()
         self.leases: dict[int, Lease] = {}
         self.closing: list[Job] = []  # called in the thread when the engine ends

@@ -20,7 +20,8 @@ from ._errors import (
 from ._native import NULL, Arguments, ffi, lib, text_of
 from ._registry import Registry, argument, callback, in_callback, log
 from ._stats import prometheus_text
-from ._values import Duration, Key, Options, settle, to_key, to_keys, to_ms, to_wait_ms
+from ._values import (
+    Duration, Key, Options, settle, to_key, to_keys, to_ms, to_native, to_wait_ms)
 
 __all__ = ["Client", "Election", "Hold", "Leader", "Lock", "LockOptions", "Observer",
            "Finding", "Inspection", "NodeHealth", "Report"]
@@ -471,19 +472,21 @@ class Client:
     """A client of these nodes, with one thread of its own, for all threads of the process.
 
     `nodes`: URIs, or one text of URIs with commas between them; None: as the command `redlock`
-    finds them (REDLOCK_NODES, REDLOCK_CONFIG). It connects in the background.
+    finds them (REDLOCK_NODES, REDLOCK_CONFIG), with the options that are set there; those that
+    differ from their defaults in `options` win. It connects in the background.
     """
 
     def __init__(self, nodes: Iterable[str] | str | None = None,
                  options: Options | None = None) -> None:
-        uris, native = settle(nodes, options)
+        # Settled once: a second client of the same nodes is made later.
+        self._nodes, self._options = settle(nodes, options)
+        uris, native = to_native(self._nodes, self._options)
         made = ffi.new("redlock_sync **")
         if lib.redlock_sync_new(uris.strings(), uris.count, native.struct, made,
                                 NULL) != lib.REDLOCK_OK:
             raise of_last_call()
         self._pointer = made[0]
         self._pid = os.getpid()
-        self._nodes, self._options = nodes, options
         self._holds: dict[int, Hold] = {}  # not released yet, by their address
         self._observed: dict[int, Any] = {}
         self._admin: Admin | None = None

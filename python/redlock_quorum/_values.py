@@ -63,7 +63,11 @@ def to_keys(values: Iterable[Key]) -> list[bytes]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options:
-    """redlock_options. None, and 0: the library's default."""
+    """redlock_options. None, and 0: the library's default.
+
+    If a client takes its nodes from the environment, a field at its default leaves what the
+    environment or the configuration file sets.
+    """
     username: str | None = None
     password: str | None = dataclasses.field(default=None, repr=False)
     password_file: str | None = None
@@ -198,15 +202,31 @@ def from_environment() -> tuple[list[str], Options]:
     return _split(nodes), Options(**made)
 
 
+def _merge(options: Options, found: Options) -> Options:
+    """`options`, and what was found where they are at their defaults."""
+    given = {field.name: value for field in dataclasses.fields(Options)
+             if (value := getattr(options, field.name)) != field.default}
+    if "password" in given or "password_file" in given:  # one of them replaces both
+        found = dataclasses.replace(found, password=None, password_file=None)
+    return dataclasses.replace(found, **given)
+
+
 def settle(nodes: Iterable[str] | str | None,
-           options: Options | None) -> tuple[Arguments, NativeOptions]:
-    """What redlock_client_new() takes. `nodes`: None: those of the environment."""
+           options: Options | None) -> tuple[list[str], Options]:
+    """The nodes and the options of a client. `nodes`: None: those of the environment, and then
+    also the options that are set there and not in `options`."""
+    options = options or Options()
     if nodes is None:
         uris, found = from_environment()
-        options = options or found
+        options = _merge(options, found)
     else:
         uris = _split(nodes) if isinstance(nodes, str) else list(nodes)
     for uri in uris:
         if not isinstance(uri, str) or "\0" in uri:
             raise _bad("BAD_URI", f"{uri!r} is no URI of a node")
-    return (Arguments([uri.encode() for uri in uris]), NativeOptions(options or Options()))
+    return uris, options
+
+
+def to_native(uris: list[str], options: Options) -> tuple[Arguments, NativeOptions]:
+    """What redlock_client_new() takes."""
+    return Arguments([uri.encode() for uri in uris]), NativeOptions(options)
