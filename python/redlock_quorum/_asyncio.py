@@ -79,6 +79,7 @@ class _AsyncLease(Lease):
             self.engine.client, arguments.keys(keys), len(keys), options, ON_ACQUIRED,
             self.engine.argument, made)
         if code == lib.REDLOCK_OK:
+            self.acquiring = True
             self._keep(made[0])
         else:
             self._finish(of_last_call())
@@ -159,6 +160,7 @@ class _AsyncLease(Lease):
     # --- callbacks ---
 
     def on_acquired(self, result: Any) -> None:
+        self.acquiring = False
         if result.code == lib.REDLOCK_OK:
             self.note_acquired()
             if not self._finish(None):
@@ -192,6 +194,11 @@ class _AsyncLease(Lease):
         self.note_validity()
         self._report_loss(make_error(result.code, held=True, nodes=self.replies()))
 
+    def on_closing(self) -> None:
+        if self.acquiring:  # otherwise a release could still let it have a lock that it loses
+            self.abandon()
+            self._finish(make_error(lib.REDLOCK_CLOSED))
+
     def on_closed(self) -> None:
         if not self.over:
             self._report_loss(make_error(lib.REDLOCK_CLOSED))
@@ -204,6 +211,7 @@ class _AsyncLease(Lease):
 
     why: Lost | None = None
     adopting = False
+    acquiring = False
 
 
 class AsyncHold:

@@ -112,6 +112,10 @@ class Lease:
     def on_lost(self, result: Any) -> None:
         raise NotImplementedError
 
+    def on_closing(self) -> None:
+        """The engine begins to end: it waits for releases, and acquires nothing more."""
+        raise NotImplementedError
+
     def on_closed(self) -> None:
         """The engine ends; the lease is freed after this."""
         raise NotImplementedError
@@ -236,8 +240,8 @@ class Engine:
         return made
 
     def close(self, *, wait: bool = True) -> None:
-        """Ends all operations with CANCELLED, after the releases that were begun. Leases that
-        are held stay on the nodes until their TTL ends."""
+        """Ends acquires with CLOSED, and after the releases that were begun all else with
+        CANCELLED. Leases that are held stay on the nodes until their TTL ends."""
         if self.pid != os.getpid():
             return
         with self._guard:
@@ -269,6 +273,8 @@ class Engine:
         self._put_away()
 
     def _begin_end(self) -> None:
+        for lease in list(self.leases.values()):
+            self._call(lease.on_closing)
         if lib.redlock_client_drain(self.client, lib.REDLOCK_NODE_TIMEOUT, _ON_DRAINED,
                                     self.argument) != lib.REDLOCK_OK:
             lib.event_base_loopbreak(self._base)
