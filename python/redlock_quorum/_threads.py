@@ -491,8 +491,9 @@ class Client:
         self._observed: dict[int, Any] = {}
         self._admin: Admin | None = None
         self._stops: set[Any] = set()
-        self._calls = 0
+        self._callers: list[int] = []  # the threads that are in _using()
         self._closed = False
+        self._frees_later = False  # close() left it to the last one in _using()
         self._guard = threading.Condition()
         _open_clients.add(self)
 
@@ -561,14 +562,6 @@ class Client:
         key = to_key(name)
         observer = Observer(changed)
         number = _observers.add(observer)
-        made = ffi.new("redlock_sync_observer **")
-        with self._using() as pointer:
-            code = lib.redlock_sync_observe(pointer, key, len(key), _on_leader,
-                                            argument(number), made)
-        if code != lib.REDLOCK_OK:
-            _observers.remove(number)
-            raise of_last_call()
-        self._observed[number] = made[0]
 
         def close() -> None:
             handle = self._observed.pop(number, None)
@@ -577,6 +570,14 @@ class Client:
                 lib.redlock_sync_observer_free(handle)
                 observer._changes.put(None)
         observer._close = close
+        made = ffi.new("redlock_sync_observer **")
+        with self._using() as pointer:  # the end of it may free the client
+            code = lib.redlock_sync_observe(pointer, key, len(key), _on_leader,
+                                            argument(number), made)
+            if code != lib.REDLOCK_OK:
+                _observers.remove(number)
+                raise of_last_call()
+            self._observed[number] = made[0]
         return observer
 
     # --- the nodes ---
@@ -642,7 +643,8 @@ class Client:
         """Ends all waits (Cancelled) and the client's thread.
 
         What is held is lost to its owner, and stays on the nodes until its TTL ends, because
-        the owner may still be at work; with `release_on_close` it is released.
+        the owner may still be at work; with `release_on_close` it is released. In a signal
+        handler that interrupts a call of this client, the client ends with that call.
         """
         if self._pid != os.getpid():
             return
@@ -654,8 +656,14 @@ class Client:
             self._closed = True
             for stop in self._stops:
                 lib.redlock_stop_all(stop)
-            while self._calls > 0:
+            if threading.get_ident() in self._callers:
+                self._frees_later = True  # this signal handler would wait for itself
+                return
+            while self._callers:
                 self._guard.wait()
+        self._free()
+
+    def _free(self) -> None:
         for number in list(self._observed):
             observer = _observers.find(argument(number))
             if observer:
@@ -680,13 +688,16 @@ class Client:
         with self._guard:
             if self._closed:
                 raise make_error(lib.REDLOCK_CLOSED, "the client was closed")
-            self._calls += 1
+            self._callers.append(threading.get_ident())
         try:
             yield self._pointer
         finally:
             with self._guard:
-                self._calls -= 1
+                self._callers.remove(threading.get_ident())
                 self._guard.notify_all()
+                is_last = self._frees_later and not self._callers
+            if is_last:
+                self._free()
 
     # --- acquiring ---
 
@@ -834,9 +845,11 @@ def _signals_come_here() -> bool:
 
 def _after_fork() -> None:
     """In the child: a thread that does not exist there may have held these."""
+    here = threading.get_ident()
     for client in _open_clients:
         client._guard = threading.Condition()
-        client._calls = 0
+        client._callers = [caller for caller in client._callers if caller == here]
+        client._frees_later = False  # the client belongs to the parent
         client._stops = set()
         for hold in client._holds.values():
             hold._guard = threading.Lock()

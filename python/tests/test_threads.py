@@ -375,6 +375,42 @@ def test_a_signal_ends_a_wait(client, other):
         signal.signal(signal.SIGUSR1, before)
 
 
+CLOSED_IN_A_HANDLER = """
+import os, signal, sys, threading, redlock_quorum as rq
+client, other = (rq.Client(sys.argv[1:], rq.Options(node_timeout=5)) for _ in range(2))
+signal.signal(signal.SIGUSR1, lambda *_: client.close())
+held = other.lock("k").acquire()
+def interrupt():
+    while not other.inspect("k").waiting:
+        pass
+    os.kill(os.getpid(), signal.SIGUSR1)  # its handler runs when the wait in C has ended
+    held.release()
+threading.Thread(target=interrupt).start()
+observer = client.observe("e")
+hold = client.lock("k", recursive=True).acquire(60)
+print(hold.lost, client._closed, next((each for each in observer if each.term), None))
+try:
+    client.lock("k").acquire()
+except rq.Closed:
+    print("closed")
+client.close()
+other.close()
+"""
+
+
+def run_program(program, quorum):
+    done = subprocess.run([sys.executable, "-c", program, *quorum.uris], text=True,
+                          cwd=os.path.dirname(os.path.dirname(__file__)),
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          timeout=lab.STATE_SECONDS)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_close_in_a_signal_handler(quorum):
+    assert run_program(CLOSED_IN_A_HANDLER, quorum) == "True True None\nclosed\n"
+
+
 def test_inspect_list_check(client, other):
     with other.lock("job:1") as hold, client.lock("x"):
         found = client.inspect("job:1")
@@ -499,10 +535,7 @@ engine = rq.AsyncClient(sys.argv[1:])
 
 
 def test_the_end_of_the_interpreter(quorum):
-    done = subprocess.run([sys.executable, "-c", PROGRAM, *quorum.uris], text=True,
-                          cwd=os.path.dirname(os.path.dirname(__file__)),
-                          stderr=subprocess.PIPE, timeout=lab.STATE_SECONDS)
-    assert (done.returncode, done.stderr) == (0, "")
+    run_program(PROGRAM, quorum)
     lab.wait_for(lambda: set(quorum.values("released")) == {None}, "the release")
     assert quorum.values("kept").count(None) <= 2
 
