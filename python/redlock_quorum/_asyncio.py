@@ -67,6 +67,17 @@ class _AsyncLease(Lease):
         self.hold: AsyncHold | None = None  # set when it is acquired
         self.over = False  # released or abandoned: nothing more is reported
 
+    def job(self, result: _Result, begin: Callable[[], None]) -> Callable[[], None]:
+        """`begin` as a job of the engine. An exception in it ends the wait for the result."""
+        def run() -> None:
+            try:
+                begin()
+            except Exception as error:
+                if self.extension is result:
+                    self.extension = None
+                result.set(error)
+        return run
+
     def begin_acquire(self, keys: list[bytes], options: Any) -> None:
         if self.over:
             return  # cancelled before it began
@@ -310,7 +321,7 @@ class AsyncHold:
         # Set before the job runs, so that a second call in the meantime is refused.
         self._lease.extension = result = _Result(asyncio.get_running_loop())
         try:
-            self._lease.engine.post(begin)
+            self._lease.engine.post(self._lease.job(result, begin))
         except RedlockError:
             self._lease.extension = None
             raise
@@ -318,7 +329,7 @@ class AsyncHold:
 
     async def _run(self, begin: Callable[[], None]) -> None:
         self._lease.result = result = _Result(asyncio.get_running_loop())
-        self._lease.engine.post(begin)
+        self._lease.engine.post(self._lease.job(result, begin))
         await result.future
 
     async def release(self) -> None:
@@ -425,7 +436,8 @@ class AsyncLock:
         loop = asyncio.get_running_loop()
         lease = _AsyncLease(self._engine, loop)
         lease.result = result = _Result(loop)
-        self._engine.post(lambda: lease.begin_acquire(self._keys, native))
+        self._engine.post(lease.job(
+            result, lambda: lease.begin_acquire(self._keys, native)))
         try:
             await result.future
         except RedlockError:
@@ -583,15 +595,15 @@ class AsyncClient:
                     on_lost: OnLostAsync | None = None,
                     options: LockOptions = LockOptions()) -> AsyncHold:
         """Takes over the lock that has this token, and extends it; see redlock_adopt()."""
-        key_bytes = to_key(key)
+        key_bytes, token_bytes = to_key(key), token.encode()
         lock = AsyncLock(self._engine, [key_bytes], ttl, options, on_lost,
                          fenced=fence is not None, fence=fence or lib.REDLOCK_NO_FENCE)
         native = lock._native(0)
         valid_ms = lib.REDLOCK_UNKNOWN if valid is None else to_ms(valid, "valid")
         lease = _AsyncLease(self._engine, asyncio.get_running_loop())
         lease.extension = result = _Result(lease.loop)
-        self._engine.post(
-            lambda: lease.begin_adopt(key_bytes, token.encode(), valid_ms, native))
+        self._engine.post(lease.job(
+            result, lambda: lease.begin_adopt(key_bytes, token_bytes, valid_ms, native)))
         try:
             await result.future
         except RedlockError:

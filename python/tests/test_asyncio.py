@@ -376,6 +376,16 @@ async def test_bad_input(client, quorum):
 
 
 @runs
+async def test_an_exception_in_the_clients_thread(client, quorum):
+    assert isinstance(await ends(client.adopt("k", None)), AttributeError)
+    async with client.lock("k") as hold:
+        hold._lease.begin_extend = lambda _ms: 1 / 0
+        assert isinstance(await ends(hold.extend()), ZeroDivisionError)
+        del hold._lease.begin_extend
+        await hold.extend()
+
+
+@runs
 async def test_inspect_list_check(client, quorum):
     async with client.lock("job:1") as hold:
         assert (await client.inspect("job:1")).holder == hold.holder
