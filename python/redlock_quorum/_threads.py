@@ -151,7 +151,7 @@ class Hold:
         return self._loss.why
 
     def wait_lost(self, timeout: Duration | None = None) -> bool:
-        """Waits until the lock is lost, at most so long; False: it is not."""
+        """Waits until the lock is lost or released, at most so long; False: it is not."""
         if self.lost:
             return True
         self._loss.event.wait(None if timeout is None else to_ms(timeout, "timeout") / 1000)
@@ -222,6 +222,7 @@ class Hold:
                 lib.redlock_hold_free(self._pointer)  # one use of it
             else:
                 self._client._forget(self)
+                self._loss.event.set()  # wait_lost() in another thread ends
         if error:
             raise error
 
@@ -854,6 +855,7 @@ def _after_fork() -> None:
         for hold in client._holds.values():
             hold._guard = threading.Lock()
             hold._loss._guard = threading.Lock()
+            hold._loss.event = threading.Event()
     # Inert, and kept: freeing what the parent's threads were using is not safe in Python.
     _of_the_parent.extend(_open_clients)
     _open_clients.clear()

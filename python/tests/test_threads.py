@@ -299,6 +299,20 @@ def test_nodes_that_die(client, quorum):
     assert "sock: " in str(refused.value)
 
 
+def test_a_release_ends_a_wait_for_a_loss(client):
+    recursive = client.lock("k", recursive=True)
+    with recursive as hold:
+        wait, waits = hold._loss.event.wait, threading.Event()
+        hold._loss.event.wait = lambda seconds: waits.set() or wait(seconds)
+        waiting = in_thread(lambda: hold.wait_lost(2 * lab.STATE_SECONDS))
+        assert waits.wait(lab.STATE_SECONDS)
+        with recursive:
+            pass
+        assert not hold.wait_lost(0)
+    assert waiting()
+    assert hold.why_lost is None
+
+
 def test_a_loss_in_a_with(client, quorum):
     with pytest.raises(rq.Lost):
         with client.lock("k", ttl=1, options=rq.LockOptions(watchdog=False)) as hold:
