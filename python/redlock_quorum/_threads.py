@@ -421,16 +421,19 @@ class Observer:
         self._close: Callable[[], None] = lambda: None
 
     def next(self, timeout: Duration | None = None) -> Leader | None:
-        """Waits for the next change, at most so long; None: there was none."""
+        """Waits for the next change, at most so long; None: none came, or it is closed."""
         seconds = None if timeout is None else to_ms(timeout, "timeout", up=True) / 1000
         try:
-            return self._changes.get(timeout=seconds)
+            change = self._changes.get(timeout=seconds)
         except queue.Empty:
             return None
+        if change is None:  # closed, also for all others that wait, and from now on
+            self._changes.put(None)
+        return change
 
     def __iter__(self) -> Iterator[Leader]:
         """Each change, until the observer is closed."""
-        return iter(self._changes.get, None)
+        return iter(self.next, None)
 
     def close(self) -> None:
         self._close()

@@ -21,7 +21,7 @@ def in_thread(function):
             found.append(function())
         except BaseException as why:
             found.append(why)
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=run, daemon=True)  # one that hangs fails its test only
     thread.start()
 
     def result():
@@ -231,6 +231,17 @@ def test_an_election(admitted, client, other):
             seen = observer.next(60)
             assert (seen.id, seen.term) == ("other", lead.term)
         assert observer.next(60).term is None
+
+
+def test_an_observer_that_is_closed(admitted, client):
+    observer = client.observe("e")
+    assert observer.next(60).term is None
+    waiting = [in_thread(lambda: observer.next(2 * lab.STATE_SECONDS)),
+               in_thread(lambda: list(observer))]
+    observer.close()
+    assert [each() for each in waiting] == [None, []]
+    assert in_thread(observer.next)() is None
+    assert in_thread(lambda: list(observer))() == []
 
 
 def test_adopt_and_disown(client, other):
