@@ -81,7 +81,7 @@ class _AsyncLease(Lease):
     def begin_acquire(self, keys: list[bytes], options: Any) -> None:
         if self.over:
             return  # cancelled before it began
-        if self.engine.client == NULL:
+        if self.engine.closed:
             self._finish(make_error(lib.REDLOCK_CLOSED))
             return
         arguments = Arguments(keys)
@@ -735,7 +735,8 @@ class AsyncClient:
         await loop.run_in_executor(None, self._engine.close)
 
     def close(self) -> None:
-        """The same, for a program whose loop has ended: it blocks."""
+        """The same, for a program whose loop has ended: it blocks, unless a signal handler
+        calls it that interrupted a call of this client."""
         self._engine.close()
 
     async def __aenter__(self) -> AsyncClient:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import atexit
 import collections
+import contextlib
 import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ._errors import RedlockError, Reply, make_error, of_last_call, replies_of
@@ -176,8 +177,10 @@ class Engine:
         self.leases: dict[int, Lease] = {}
         self.closing: list[Job] = []  # called in the thread when the engine ends
         self._jobs: collections.deque[Job] = collections.deque()
-        self._guard = threading.Lock()  # no job is posted after the last one has run
-        self._closed = False
+        # No job is posted after the last one has run. A signal handler may enter it again.
+        self._guard = threading.RLock()
+        self._inside: set[int] = set()  # the threads that are in it, or about to be
+        self.closed = False  # close() was called, or the loop has failed
         self._woken, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._number = _engines.add(self)
         self._base: Any = NULL
@@ -219,11 +222,24 @@ class Engine:
         """Has the thread call job(). Raises Closed or Forked, and then it is not called."""
         if self.pid != os.getpid():
             raise make_error(lib.REDLOCK_FORKED)
-        with self._guard:
-            if self._closed:
+        with self._guarded():
+            if self.closed:
                 raise make_error(lib.REDLOCK_CLOSED, "the client was closed")
             self._jobs.append(job)
             self._notify()
+
+    @contextlib.contextmanager
+    def _guarded(self) -> Iterator[bool]:
+        """Holds the guard. True: in a signal handler that interrupted another holder."""
+        here = threading.get_ident()
+        is_inner = here in self._inside
+        try:
+            self._inside.add(here)  # first, so that no signal comes in between
+            with self._guard:
+                yield is_inner
+        finally:
+            if not is_inner:
+                self._inside.discard(here)
 
     def _notify(self) -> None:
         try:
@@ -241,16 +257,21 @@ class Engine:
 
     def close(self, *, wait: bool = True) -> None:
         """Ends acquires with CLOSED, and after the releases that were begun all else with
-        CANCELLED. Leases that are held stay on the nodes until their TTL ends."""
+        CANCELLED. Leases that are held stay on the nodes until their TTL ends.
+
+        In a signal handler that interrupted post() or close() it does not wait: the thread
+        needs the guard to end.
+        """
         if self.pid != os.getpid():
             return
-        with self._guard:
-            if not self._closed:
-                self._closed = True
+        with self._guarded() as is_inner:
+            if not self.closed:
+                self.closed = True
                 self._jobs.append(self._begin_end)
                 self._notify()
-        if wait and self._thread and threading.current_thread() is not self._thread:
-            self._thread.join()
+        thread = self._thread
+        if wait and not is_inner and thread and threading.current_thread() is not thread:
+            thread.join()
 
     # --- the thread ---
 
@@ -258,8 +279,8 @@ class Engine:
         failed = lib.event_base_loop(self._base, lib.EVENT_NO_EXIT_ON_EMPTY)
         if failed:
             log.error("the event loop of redlock_quorum has failed")
-        with self._guard:
-            self._closed = True
+        with self._guarded():
+            self.closed = True
         for lease in list(self.leases.values()):
             self._call(lease.on_closed)
         for job in self.closing:
@@ -275,8 +296,9 @@ class Engine:
     def _begin_end(self) -> None:
         for lease in list(self.leases.values()):
             self._call(lease.on_closing)
-        if lib.redlock_client_drain(self.client, lib.REDLOCK_NODE_TIMEOUT, _ON_DRAINED,
-                                    self.argument) != lib.REDLOCK_OK:
+        code = lib.redlock_client_drain(self.client, lib.REDLOCK_NODE_TIMEOUT, _ON_DRAINED,
+                                        self.argument)
+        if code not in (lib.REDLOCK_OK, lib.REDLOCK_BUSY):  # busy: it has begun already
             lib.event_base_loopbreak(self._base)
 
     def _run_jobs(self) -> None:

@@ -429,7 +429,7 @@ def test_nothing_is_acquired_after_close(quorum):
             begun = asyncio.create_task(free.acquire())
             await asyncio.sleep(0)
             closing = asyncio.create_task(client.aclose())
-            await until(lambda: client._engine._closed, "the begin of the end")
+            await until(lambda: client._engine.closed, "the begin of the end")
         assert await ends(closing) is None
         assert await ends(release) is None
         for acquire in (waiter, begun):
@@ -437,6 +437,33 @@ def test_nothing_is_acquired_after_close(quorum):
     asyncio.run(main())
     for key in ("k", "free"):
         lab.wait_for(lambda: set(quorum.values(key)) == {None}, "no key")
+
+
+CLOSED_IN_A_HANDLER = """
+import asyncio, os, signal, sys, redlock_quorum as rq
+client = rq.AsyncClient(sys.argv[1:], rq.Options(node_timeout=5))
+engine = client._engine
+signal.signal(signal.SIGUSR1, lambda *_: client.close())
+def notify(notify=engine._notify):
+    del engine._notify
+    os.kill(os.getpid(), signal.SIGUSR1)
+    notify()
+async def main():
+    await client.explain()
+    engine._notify = notify  # which post() calls under its guard
+    try:
+        await client.lock("k").acquire()
+    except rq.Closed:
+        print("closed")
+asyncio.run(main())
+client.close()
+print(engine._thread.is_alive())
+"""
+
+
+def test_close_in_a_signal_handler(quorum):
+    from test_threads import run_program
+    assert run_program(CLOSED_IN_A_HANDLER, quorum) == "closed\nFalse\n"
 
 
 def test_several_loops_and_a_loop_that_has_ended(quorum):
