@@ -165,8 +165,11 @@ typedef struct redlock_lock_options {
     /*
      * Called once, in the client's thread, if the lock is lost while this owner has it.
      * `why` is the reason. `valid_ms` is how long the lock still excludes others. The
-     * callback may unlock and free the hold. It is not called for a thread that has ended.
-     * Results: EXPIRED, GONE, TAKEN, MAX_HOLD, CANCELLED (the client was freed).
+     * callback may unlock the hold, and free it unless it is that of a single flight. It
+     * may run before the call that locked has returned: if it frees the hold then, that
+     * call returns OK, and its caller must not use the hold. It is not called for a thread
+     * that has ended. Results: EXPIRED, GONE, TAKEN, MAX_HOLD, CANCELLED (the client was
+     * freed).
      */
     redlock_lost_fn *on_lost;
     void *lost_arg;

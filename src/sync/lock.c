@@ -246,6 +246,8 @@ static bool lock_again(redlock_sync *sync, redlock_key *keys, size_t count,
 
 /*
  * All memory is allocated before the wait, so that nothing can fail when it gets the lock.
+ * From then on on_lost may free the hold, also before this thread runs: it is bound before,
+ * and not used after that.
  */
 static redlock_code get_lock(redlock_sync *sync, redlock_key *keys, size_t count,
                              struct rl_key_waiter *waiter, redlock_hold **ret_hold)
@@ -259,6 +261,8 @@ static redlock_code get_lock(redlock_sync *sync, redlock_key *keys, size_t count
     redlock_code code;
     if (waiter->hold && waiter->lease) {
         waiter->hold->thread = thread;
+        if (thread)
+            rl_thread_bind(thread, &waiter->hold->binding, on_thread_end);
         rl_process_lease_init(waiter->lease, &sync->leases, options);
         rl_loop_owner_lock(&sync->loop);
         code = join(sync, keys, count, waiter);
@@ -268,12 +272,13 @@ static redlock_code get_lock(redlock_sync *sync, redlock_key *keys, size_t count
     }
     free(waiter->lease);
     if (code != REDLOCK_OK) {
-        if (waiter->hold)
+        if (waiter->hold) {
+            if (thread)
+                rl_thread_unbind(&waiter->hold->binding);
             rl_hold_delete(waiter->hold);
+        }
         return code;
     }
-    if (thread)
-        rl_thread_bind(thread, &waiter->hold->binding, on_thread_end);
     *ret_hold = waiter->hold;
     return REDLOCK_OK;
 }

@@ -1,6 +1,9 @@
 /* Lost locks of threads: each loss is reported once, and the next thread continues. */
 #include <criterion/criterion.h>
+#include <errno.h>
+#include <sched.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdatomic.h>
 
 #include "worker_threads.h"
@@ -319,6 +322,53 @@ Test(sync_loss, callback_frees_the_hold)
     break_key(&c);
     SYNC_QUORUM_UNTIL(seen.times > 0);
     sync_quorum_close(&c);
+}
+
+static atomic_uint signals;
+static atomic_bool blocks;
+
+static void block_in_handler(int number)
+{
+    int error = errno;
+    (void)number;
+    atomic_fetch_add(&signals, 1);
+    while (atomic_load(&blocks))
+        sched_yield();
+    errno = error;
+}
+
+/*
+ * The lock is handed off to a thread that does not run, and lost before that thread's call
+ * has returned. After that the library uses no memory of the hold.
+ */
+Test(sync_loss, callback_frees_the_hold_before_its_call_returns)
+{
+    struct sync_quorum c;
+    struct worker holder, waiting;
+    struct seen seen = {.more = free_it};
+    redlock_lock_options options = short_options(NULL);
+    struct sigaction action = {.sa_handler = block_in_handler};
+    cr_assert_eq(sigaction(SIGUSR1, &action, NULL), 0);
+    options.on_lost = NULL;
+    sync_quorum_open(&c, 3);
+    worker_start_holding(&holder, c.sync, "job", &options);
+    options = short_options(&seen);
+    worker_start_waiting(&waiting, c.sync, "job", &options);
+    cr_assert_eq(sync_quorum_loop_owner(c.sync), SYNC_QUORUM_CLIENT);
+    atomic_store(&blocks, true);
+    cr_assert_eq(pthread_kill(waiting.thread, SIGUSR1), 0);
+    SYNC_QUORUM_UNTIL(signals == 1);
+    cr_assert_eq(worker_done(&holder, job_unlock), REDLOCK_OK);
+    break_key(&c);
+    SYNC_QUORUM_UNTIL(seen.times > 0);
+    cr_assert(worker_is_busy(&waiting));
+    atomic_store(&blocks, false);
+    cr_assert_eq(worker_await(&waiting), REDLOCK_OK);
+    waiting.hold = NULL; /* the callback has freed it */
+    worker_end(&waiting);
+    worker_end(&holder);
+    sync_quorum_close(&c);
+    cr_assert_eq(seen.times, 1);
 }
 
 static void free_client(struct seen *seen, redlock_hold *hold)
