@@ -75,7 +75,10 @@ class error : public std::runtime_error
     redlock_code code_;
 };
 
-/* A client of these nodes, with its thread. It must outlive its mutexes. */
+/*
+ * A client of these nodes, with its thread. It must outlive its mutexes. In a callback of
+ * any client its destructor does not wait for that thread: see redlock_sync_free().
+ */
 class client
 {
   public:
@@ -472,7 +475,9 @@ struct leader {
 
 /*
  * Calls `changed` in the client's thread with who leads, and at each change, until its
- * destructor has returned. An exception in `changed` ends the program.
+ * destructor has returned. An exception in `changed` ends the program. Do not destroy the
+ * observer in a callback of any client: there the destructor does not wait for a running
+ * `changed`, because two callbacks could wait for each other.
  */
 class observer
 {

@@ -69,7 +69,8 @@ REDLOCK_API redlock_code redlock_sync_new(const char *const *uris, size_t count,
  * are lost to their owners. They stay until their TTL ends, because an owner may still be
  * at work. Locks with the option `release_on_free` are released instead. The caller still
  * has to free its holds and stops. The function returns when no thread waits any more. In a
- * callback it returns at once, and the client does the rest when the callback has returned.
+ * callback of any client it returns at once, because two callbacks could wait for each
+ * other: the client's thread does the rest, and its callbacks may still run.
  */
 REDLOCK_API void redlock_sync_free(redlock_sync *sync);
 
@@ -389,7 +390,9 @@ static inline size_t redlock_hold_explain(redlock_hold *hold, redlock_node *node
  * Frees the handle, and unlocks if that was not done. A hold that was returned more than
  * once (`recursive`) is freed by the last of as many calls. If the on_lost of this hold is
  * running, the function waits until it has returned. After that nothing is called any more,
- * and the caller may free what on_lost used.
+ * and the caller may free what on_lost used. In the callback of any client the function
+ * does not wait, because two callbacks could wait for each other: a running on_lost may
+ * still end after it.
  */
 REDLOCK_API void redlock_hold_free(redlock_hold *hold);
 

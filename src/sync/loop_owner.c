@@ -59,20 +59,15 @@
 #define RL_LOOP_FREE_MS 2
 #define RL_SINGLE_WAITS 8 /* single waits in a row after which the loop is left free */
 
-/* Compared by generation: in a forked child `loop` may point to memory that was freed. */
+/* The generation, because a forked child's thread is no client's thread any more. */
 static _Thread_local struct {
-    const struct rl_loop_owner *loop;
+    bool is_client_thread;
     unsigned generation;
 } here;
 
 bool rl_loop_owner_in_any_thread(void)
 {
-    return here.loop && here.generation == rl_system_fork_generation();
-}
-
-bool rl_loop_owner_in_thread_of(const struct rl_loop_owner *loop)
-{
-    return rl_loop_owner_in_any_thread() && here.loop == loop;
+    return here.is_client_thread && here.generation == rl_system_fork_generation();
 }
 
 static bool is_current(const struct rl_loop_owner *loop)
@@ -554,7 +549,7 @@ static void run_own(struct rl_loop_owner *loop)
 
 void rl_loop_owner_run_thread(struct rl_loop_owner *loop)
 {
-    here.loop = loop;
+    here.is_client_thread = true;
     here.generation = loop->generation;
     rl_loop_owner_lock(loop);
     loop->client_thread.thread = pthread_self();

@@ -134,8 +134,7 @@ void rl_loop_owner_run_thread(struct rl_loop_owner *loop);
 /* FORKED or WOULD_DEADLOCK: the calling thread must not wait. */
 redlock_code rl_loop_owner_may_wait(const struct rl_loop_owner *loop);
 
-/* Whether the calling thread is the thread of any client; of this client. */
+/* Whether the calling thread is the thread of any client. */
 bool rl_loop_owner_in_any_thread(void);
-bool rl_loop_owner_in_thread_of(const struct rl_loop_owner *loop);
 
 #endif

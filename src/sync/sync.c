@@ -45,7 +45,7 @@ static void begin_end(struct rl_loop_owner *loop, struct rl_job *job)
     rl_job_post(loop, job);
 }
 
-/* The client's thread has ended, or never started. */
+/* The client's thread is at its end, or never started. */
 static void put_away(redlock_sync *sync)
 {
     rl_loop_owner_lock(&sync->loop);
@@ -75,9 +75,12 @@ static void *run(void *arg)
     rl_loop_owner_begin_close(&sync->loop); /* also if the loop failed */
     end_all(sync);
     rl_loop_owner_run_rest(&sync->loop);
-    bool detached = sync->detached;
     rl_loop_owner_unlock(&sync->loop);
     close_client(sync);
+    rl_loop_owner_lock(&sync->loop);
+    sync->ended = true;
+    bool detached = sync->detached;
+    rl_loop_owner_unlock(&sync->loop);
     if (detached)
         put_away(sync);
     return NULL;
@@ -153,6 +156,12 @@ redlock_code redlock_sync_new(const char *const *uris, size_t count,
     return code;
 }
 
+static void join_thread(redlock_sync *sync)
+{
+    pthread_join(sync->thread, NULL);
+    put_away(sync);
+}
+
 void redlock_sync_free(redlock_sync *sync)
 {
     if (!sync)
@@ -163,18 +172,18 @@ void redlock_sync_free(redlock_sync *sync)
         rl_loop_owner_unref(loop);
         return;
     }
-    bool detached = rl_loop_owner_in_thread_of(loop); /* it cannot join itself */
     rl_loop_owner_lock(loop);
     rl_loop_owner_begin_close(loop);
+    if (!loop->over) /* else the loop failed, and the thread ends by itself */
+        rl_job_post(loop, &sync->close);
+    /* Two callbacks that free each other's client must not wait for each other. */
+    bool detached = rl_loop_owner_in_any_thread() && !sync->ended;
     sync->detached = detached;
-    rl_job_post(loop, &sync->close);
+    if (detached)
+        pthread_detach(sync->thread);
     rl_loop_owner_unlock(loop);
-    if (detached) {
-        pthread_detach(pthread_self());
-        return;
-    }
-    pthread_join(sync->thread, NULL);
-    put_away(sync);
+    if (!detached)
+        join_thread(sync);
 }
 
 /* --- queries --- */

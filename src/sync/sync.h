@@ -16,6 +16,7 @@ struct redlock_sync {
     pthread_t thread;
     struct rl_job close;
     bool detached; /* the client's thread frees everything by itself */
+    bool ended;    /* that thread calls nothing any more */
     size_t nodes;
     unsigned quorum;
     int64_t max_ttl_ms; /* of the client's options */

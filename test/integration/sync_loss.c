@@ -402,6 +402,49 @@ Test(sync_loss, callback_frees_the_client)
     sync_quorum_close(&c);
 }
 
+static void free_when_both_run(struct seen *seen, redlock_hold *hold)
+{
+    while (sem_wait(&seen->go) != 0)
+        ;
+    free_client(seen, hold);
+}
+
+/* Neither waits for the other one. */
+Test(sync_loss, callbacks_free_the_client_of_each_other)
+{
+    struct sync_quorum c;
+    struct seen seen[2] = {{.more = free_when_both_run}, {.more = free_when_both_run}};
+    redlock_sync *sync[2];
+    redlock_hold *hold[2] = {NULL, NULL}, *other[2] = {NULL, NULL};
+    sync_quorum_open(&c, 3);
+    sync[0] = c.sync;
+    sync[1] = sync_quorum_sync(&c);
+    c.sync = NULL;
+    for (unsigned i = 0; i < 2; i++) {
+        const char *key = i > 0 ? "another" : "job", *more = i > 0 ? "fourth" : "third";
+        redlock_lock_options options = short_options(&seen[i]);
+        sem_init(&seen[i].go, 0, 0);
+        seen[i].sync = sync[1 - i];
+        cr_assert_eq(redlock_lock(sync[i], key, strlen(key), &options, &hold[i]),
+                     REDLOCK_OK);
+        cr_assert_eq(redlock_lock(sync[i], more, strlen(more), NULL, &other[i]),
+                     REDLOCK_OK);
+    }
+    servers_do_first(&c.servers, c.servers.n, "DEL job another");
+    SYNC_QUORUM_UNTIL(seen[0].begun > 0 && seen[1].begun > 0);
+    sem_post(&seen[0].go);
+    sem_post(&seen[1].go);
+    SYNC_QUORUM_UNTIL(seen[0].times > 0 && seen[1].times > 0);
+    for (unsigned i = 0; i < 2; i++) {
+        SYNC_QUORUM_UNTIL(redlock_hold_lost(other[i]));
+        cr_assert_eq(redlock_unlock(other[i], 0), REDLOCK_CLOSED);
+        redlock_hold_free(other[i]);
+        redlock_hold_free(hold[i]);
+        sem_destroy(&seen[i].go);
+    }
+    sync_quorum_close(&c);
+}
+
 /*
  * The thread that frees the hold waits for its callback: the callback's data may be freed
  * right after.
