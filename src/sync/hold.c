@@ -110,13 +110,10 @@ void rl_hold_withdraw_report(redlock_hold *hold)
 
 bool rl_hold_finish_report(redlock_hold *hold)
 {
-    int state;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
     while (hold->in_callback && !rl_loop_owner_in_any_thread())
         rl_loop_owner_await_change(hold->loop);
     rl_hold_withdraw_report(hold);
     hold->freed = true;
-    pthread_setcancelstate(state, NULL);
     return !hold->in_callback;
 }
 

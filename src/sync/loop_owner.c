@@ -228,7 +228,10 @@ void rl_loop_owner_end(struct rl_loop_owner *loop)
 
 void rl_loop_owner_await_change(struct rl_loop_owner *loop)
 {
+    int state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state); /* the mutex is held */
     pthread_cond_wait(&loop->changed, &loop->monitor.mutex);
+    pthread_setcancelstate(state, NULL);
 }
 
 /* --- a thread that waits --- */

@@ -158,7 +158,10 @@ redlock_code redlock_sync_new(const char *const *uris, size_t count,
 
 static void join_thread(redlock_sync *sync)
 {
+    int state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
     pthread_join(sync->thread, NULL);
+    pthread_setcancelstate(state, NULL);
     put_away(sync);
 }
 

@@ -1,5 +1,6 @@
 /* Clients for threads that are freed while threads use them. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdatomic.h>
 
 #include "worker_threads.h"
@@ -223,5 +224,59 @@ Test(sync_free, client_is_freed_while_threads_work)
         servers_do_first(&c.servers, c.servers.n, "FLUSHALL");
         c.sync = sync_quorum_sync(&c);
     }
+    sync_quorum_close(&c);
+}
+
+/* --- a thread that is cancelled --- */
+
+struct canceller {
+    redlock_sync *sync;
+    atomic_bool blocks, in_callback, freed;
+};
+
+static void block(redlock_hold *hold, redlock_code why, int64_t valid_ms, void *arg)
+{
+    struct canceller *canceller = arg;
+    (void)hold;
+    (void)why;
+    (void)valid_ms;
+    atomic_store(&canceller->in_callback, true);
+    while (atomic_load(&canceller->blocks))
+        sync_quorum_run_for(1);
+}
+
+/* The cancellation takes effect at the first cancellation point. */
+static void *free_cancelled(void *arg)
+{
+    struct canceller *canceller = arg;
+    pthread_cancel(pthread_self());
+    redlock_sync_free(canceller->sync);
+    atomic_store(&canceller->freed, true);
+    pthread_testcancel();
+    return NULL;
+}
+
+Test(sync_free, cancelled_thread_frees_the_client)
+{
+    struct sync_quorum c;
+    struct canceller canceller = {.blocks = true};
+    pthread_t thread;
+    void *returned = NULL;
+    redlock_lock_options options = sync_quorum_lock_options();
+    options.on_lost = block;
+    options.lost_arg = &canceller;
+    sync_quorum_open(&c, 3);
+    redlock_hold *hold = hold_key(&c, "job", &options);
+    canceller.sync = c.sync;
+    c.sync = NULL;
+    cr_assert_eq(pthread_create(&thread, NULL, free_cancelled, &canceller), 0);
+    SYNC_QUORUM_UNTIL(canceller.in_callback);
+    sync_quorum_run_for(50);
+    cr_assert_eq(pthread_tryjoin_np(thread, NULL), EBUSY);
+    atomic_store(&canceller.blocks, false);
+    cr_assert_eq(pthread_join(thread, &returned), 0);
+    cr_assert(canceller.freed);
+    cr_assert_eq(returned, PTHREAD_CANCELED);
+    redlock_hold_free(hold);
     sync_quorum_close(&c);
 }

@@ -86,6 +86,42 @@ Test(sync_observe, the_end_waits_for_a_running_callback)
     sync_quorum_close(&c);
 }
 
+struct canceller {
+    redlock_sync_observer *observer;
+    atomic_bool freed;
+};
+
+/* The cancellation takes effect at the first cancellation point. */
+static void *free_it_cancelled(void *arg)
+{
+    struct canceller *canceller = arg;
+    pthread_cancel(pthread_self());
+    redlock_sync_observer_free(canceller->observer);
+    atomic_store(&canceller->freed, true);
+    pthread_testcancel();
+    return NULL;
+}
+
+Test(sync_observe, the_end_in_a_cancelled_thread_waits_for_a_running_callback)
+{
+    struct sync_quorum c;
+    struct seen seen = {.blocks = true};
+    struct canceller canceller = {.freed = false};
+    pthread_t thread;
+    void *returned = NULL;
+    sync_quorum_open_fenced(&c, 3);
+    canceller.observer = observe(c.sync, &seen);
+    SYNC_QUORUM_UNTIL(seen.times == 1);
+    pthread_create(&thread, NULL, free_it_cancelled, &canceller);
+    sync_quorum_run_for(100);
+    cr_assert_eq(pthread_tryjoin_np(thread, NULL), EBUSY);
+    atomic_store(&seen.blocks, false);
+    pthread_join(thread, &returned);
+    cr_assert(canceller.freed);
+    cr_assert_eq(returned, PTHREAD_CANCELED);
+    sync_quorum_close(&c);
+}
+
 Test(sync_observe, it_ends_in_its_callback)
 {
     struct sync_quorum c;
