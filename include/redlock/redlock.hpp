@@ -154,17 +154,30 @@ inline redlock_lock_options default_options()
 namespace detail
 {
 
+inline constexpr std::chrono::milliseconds shortest_wait(0);
+inline constexpr std::chrono::milliseconds longest_wait(std::chrono::hours(24 * 365));
+
 /* Compared as doubles: hours::max() does not fit into milliseconds. */
 template <class Rep, class Period>
 std::int64_t wait_ms(const std::chrono::duration<Rep, Period> &wait)
 {
     using std::chrono::milliseconds;
     const std::chrono::duration<double> asked = wait;
-    constexpr milliseconds shortest(0), longest(std::chrono::hours(24 * 365));
-    return (asked <= shortest  ? shortest
-            : asked >= longest ? longest
-                               : std::chrono::ceil<milliseconds>(wait))
+    return (asked <= shortest_wait  ? shortest_wait
+            : asked >= longest_wait ? longest_wait
+                                    : std::chrono::ceil<milliseconds>(wait))
         .count();
+}
+
+/* Subtracted as doubles first: max() and min() do not fit into the unit of the clock. */
+template <class Clock, class Duration>
+std::int64_t wait_ms_until(const std::chrono::time_point<Clock, Duration> &end)
+{
+    using seconds = std::chrono::duration<double>;
+    const typename Clock::time_point now = Clock::now();
+    const seconds left = seconds(end.time_since_epoch()) - seconds(now.time_since_epoch());
+    return left <= shortest_wait || left >= longest_wait ? wait_ms(left)
+                                                         : wait_ms(end - now);
 }
 
 } // namespace detail
@@ -213,16 +226,13 @@ class mutex
     template <class Rep, class Period>
     bool try_lock_for(const std::chrono::duration<Rep, Period> &wait)
     {
-        redlock_hold *made = nullptr;
-        const redlock_code code = redlock_lock_for(sync_, key_.data(), key_.size(),
-                                                   detail::wait_ms(wait), &options_, &made);
-        return keep(code, made);
+        return try_lock_for_ms(detail::wait_ms(wait));
     }
 
     template <class Clock, class Duration>
     bool try_lock_until(const std::chrono::time_point<Clock, Duration> &end)
     {
-        return try_lock_for(end - Clock::now());
+        return try_lock_for_ms(detail::wait_ms_until(end));
     }
 
     /* Takes over the lock that has this token; see redlock_lock_adopt(). */
@@ -327,6 +337,14 @@ class mutex
         }
         if (code != REDLOCK_OK)
             throw error(*redlock_last_error());
+    }
+
+    bool try_lock_for_ms(std::int64_t wait_ms)
+    {
+        redlock_hold *made = nullptr;
+        const redlock_code code =
+            redlock_lock_for(sync_, key_.data(), key_.size(), wait_ms, &options_, &made);
+        return keep(code, made);
     }
 
     bool keep(redlock_code code, redlock_hold *made)

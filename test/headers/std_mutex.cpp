@@ -89,6 +89,7 @@ void another_has_it()
     check(!theirs.try_lock_for(-5s), "try_lock_for in the past");
     check(!theirs.try_lock_for(0.01s), "try_lock_for a part of a second");
     check(!theirs.try_lock_until(begin + 100ms), "try_lock_until");
+    check(!theirs.try_lock_until(steady::time_point::min()), "the first time that exists");
     check(steady::now() >= begin + 100ms, "it did wait");
     std::unique_lock trial(theirs, std::try_to_lock);
     check(!trial.owns_lock(), "unique_lock with try_to_lock");
@@ -97,6 +98,30 @@ void another_has_it()
     in_threads(1, [&](int) { check(!mine.try_lock(), "another thread has it"); });
     check(!mine.try_lock_for(20ms), "a thread waits for itself");
     check(!mine.lost(), "it is held as before");
+}
+
+/* The longest times do not fit into the unit of the clock. */
+void it_waits_until_the_end_of_time()
+{
+    using seconds =
+        std::chrono::time_point<std::chrono::system_clock, std::chrono::seconds>;
+    using hours = std::chrono::time_point<steady, std::chrono::hours>;
+    redlock::client nodes(uris, patient()), others(uris, patient());
+    redlock::mutex mine(nodes, "end"), theirs(others, "end");
+    for (bool is_steady : {false, true}) {
+        mine.lock();
+        in_threads(2, [&](int number) {
+            if (number == 0) {
+                std::this_thread::sleep_for(50ms);
+                mine.unlock();
+            } else {
+                check(is_steady ? theirs.try_lock_until(hours::max())
+                                : theirs.try_lock_until(seconds::max()),
+                      "it waits");
+                theirs.unlock();
+            }
+        });
+    }
 }
 
 void it_is_given_back()
@@ -529,6 +554,7 @@ const test_case cases[] = {
     {"a mutex for each thread", a_mutex_for_each},
     {"two at once, in any order", both_in_any_order},
     {"another has it", another_has_it},
+    {"it waits until the end of time", it_waits_until_the_end_of_time},
     {"it is released", it_is_given_back},
     {"a guard is moved to another thread", a_guard_is_moved},
     {"a guard outlives the thread that locked", a_guard_outlives_its_thread},
