@@ -319,24 +319,40 @@ class mutex
         return number;
     }
 
-    /* Turns the writer that has this mutex into a reader that has the other one. */
+    /*
+     * Turns the writer that has this mutex into a reader that has the other one. It is
+     * added there first, so that no lack of memory can separate a hold from both.
+     */
     void downgrade(mutex &reader)
     {
         const hold_ptr mine = find();
         if (!mine)
             throw error(REDLOCK_NOT_HELD);
+        {
+            std::lock_guard<std::mutex> guard(reader.guard_);
+            reader.holds_.push_back({this_thread(), mine});
+        }
         const redlock_code code = redlock_hold_downgrade(mine.get());
-        if (code == REDLOCK_OK || code == REDLOCK_NO_QUORUM || code == REDLOCK_DENIED) {
+        {
             std::scoped_lock guard(guard_, reader.guard_);
-            const auto same = [&mine](const owned &each) { return each.hold == mine; };
-            const auto at = std::find_if(holds_.begin(), holds_.end(), same);
-            if (at != holds_.end()) { /* another thread may have unlocked it meanwhile */
-                holds_.erase(at);
-                reader.holds_.push_back({this_thread(), mine});
-            }
+            const bool reads =
+                code == REDLOCK_OK || code == REDLOCK_NO_QUORUM || code == REDLOCK_DENIED;
+            if (!reads || !remove(mine)) /* another thread may have unlocked it meanwhile */
+                reader.remove(mine);
         }
         if (code != REDLOCK_OK)
             throw error(*redlock_last_error());
+    }
+
+    /* With the guard locked. */
+    bool remove(const hold_ptr &hold) noexcept
+    {
+        const auto same = [&hold](const owned &each) { return each.hold == hold; };
+        const auto at = std::find_if(holds_.begin(), holds_.end(), same);
+        if (at == holds_.end())
+            return false;
+        holds_.erase(at);
+        return true;
     }
 
     bool try_lock_for_ms(std::int64_t wait_ms)

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <event2/event.h>
 #include <mutex>
+#include <new>
 #include <shared_mutex>
 #include <thread>
 #include <type_traits>
@@ -17,6 +18,27 @@
 
 using namespace std::chrono_literals;
 using steady = std::chrono::steady_clock;
+
+/* No memory, for the calling thread. */
+static thread_local bool no_memory;
+
+void *operator new(std::size_t size)
+{
+    void *memory = no_memory ? nullptr : std::malloc(size);
+    if (!memory)
+        throw std::bad_alloc();
+    return memory;
+}
+
+void operator delete(void *memory) noexcept
+{
+    std::free(memory);
+}
+
+void operator delete(void *memory, std::size_t) noexcept
+{
+    std::free(memory);
+}
 
 namespace
 {
@@ -483,6 +505,29 @@ void read_and_written()
     expect_error(REDLOCK_BAD_OPTION, [&] { guard.downgrade(); });
 }
 
+/* The lock stays with the writer. */
+void downgraded_without_memory()
+{
+    redlock::client nodes(uris, patient());
+    redlock::shared_mutex mutex(nodes, "memory");
+    mutex.lock();
+    bool failed = false;
+    no_memory = true;
+    try {
+        mutex.unlock_and_lock_shared();
+    } catch (const std::bad_alloc &) {
+        failed = true;
+    }
+    no_memory = false;
+    check(failed, "it throws");
+    check(!mutex.writer().lost() && mutex.reader().lost(), "it is a writer still");
+    in_threads(1, [&](int) { check(!mutex.try_lock_shared(), "no reader beside it"); });
+    mutex.unlock_and_lock_shared();
+    check(mutex.writer().lost() && !mutex.reader().lost(), "it is a reader");
+    mutex.unlock_shared();
+    is_free("memory");
+}
+
 void slots()
 {
     redlock::client nodes(uris, patient());
@@ -568,6 +613,7 @@ const test_case cases[] = {
     {"it is locked again", locked_again},
     {"it is lost and locked again", lost_and_locked_again},
     {"it is read and written", read_and_written},
+    {"it is downgraded without memory", downgraded_without_memory},
     {"three have a slot each", slots},
     {"an invalid call throws", what_cannot_be_done},
 };
