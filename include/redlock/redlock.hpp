@@ -752,10 +752,16 @@ class guard
     }
 
 #ifdef __cpp_lib_jthread
-    /* Waits until a stop is requested: then the guard has no lock. */
+    /*
+     * Waits until a stop is requested: then the guard has no lock. The options must not
+     * name a stop of their own: that throws (BAD_OPTION).
+     */
     guard(const client &nodes, const std::vector<std::string> &keys, std::stop_token stop,
           redlock_lock_options options = default_options())
     {
+        if (options.stop)
+            throw error(redlock_error{REDLOCK_BAD_OPTION,
+                                      "stop is set, and a std::stop_token is given"});
         redlock_stop *made = nullptr;
         if (redlock_stop_new(nodes.get(), &made) != REDLOCK_OK)
             throw error(*redlock_last_error());

@@ -100,6 +100,11 @@ void a_stop_ends_the_wait()
     });
     check(!redlock::guard(nodes, {"free"}, source.get_token()), "it was stopped before");
     expect_error(REDLOCK_BAD_KEY, [&] { redlock::guard(nodes, {""}, std::stop_token()); });
+    redlock_lock_options options = redlock::default_options();
+    check(redlock_stop_new(nodes.get(), &options.stop) == REDLOCK_OK, "another stop");
+    expect_error(REDLOCK_BAD_OPTION,
+                 [&] { redlock::guard(nodes, {"two"}, std::stop_token(), options); });
+    redlock_stop_free(options.stop);
 #endif
 }
 
