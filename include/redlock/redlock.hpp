@@ -311,8 +311,11 @@ class mutex
         hold_ptr hold;
     };
 
-    /* A number that no other thread ever has. */
-    static std::uint64_t this_thread() noexcept
+    /*
+     * A number that no other thread ever has. All shared objects of a program share it,
+     * also those that are compiled with -fvisibility=hidden.
+     */
+    REDLOCK_API static std::uint64_t this_thread() noexcept
     {
         static std::atomic<std::uint64_t> threads{0};
         thread_local const std::uint64_t number = ++threads;
