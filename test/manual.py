@@ -108,8 +108,8 @@ def members(body):
 
 
 def enumerators(body):
-    generated = re.search(r"#define X\([^)]*\) (REDLOCK_\w*?)##.*?(REDLOCK_\w+)\(X\)", body,
-                          re.DOTALL)
+    generated = re.search(r"#define \w+\([^)]*\) (REDLOCK_\w*?)##.*?(REDLOCK_\w+)\(REDLOCK_X_\)",
+                          body, re.DOTALL)
     if generated:
         return [generated[1] + row for row in ROWS[generated[2]]]
     return re.findall(r"\b(REDLOCK_\w+)", re.sub(r"=[^,]*", "", body))

@@ -187,9 +187,9 @@ typedef struct redlock_finding {
     X(ACTIVE, "active", "it may vote on fenced locks")
 
 typedef enum redlock_member_state {
-#define X(state, name, text) REDLOCK_MEMBER_##state,
-    REDLOCK_MEMBER_STATES(X)
-#undef X
+#define REDLOCK_X_(state, name, text) REDLOCK_MEMBER_##state,
+    REDLOCK_MEMBER_STATES(REDLOCK_X_)
+#undef REDLOCK_X_
 } redlock_member_state;
 
 /* "active", and its text. Never NULL. */

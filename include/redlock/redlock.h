@@ -177,9 +177,9 @@ REDLOCK_API const char *redlock_version(void);
       "another thread")
 
 typedef enum redlock_code {
-#define X(name, number, text) REDLOCK_##name = number,
-    REDLOCK_CODES(X)
-#undef X
+#define REDLOCK_X_(name, number, text) REDLOCK_##name = number,
+    REDLOCK_CODES(REDLOCK_X_)
+#undef REDLOCK_X_
 } redlock_code;
 
 /* "TAKEN", and the text above. Never NULL. */
@@ -363,9 +363,9 @@ REDLOCK_API int64_t redlock_client_nodes_time(redlock_client *client);
 
 /* The faults of faults.h: REDLOCK_FAULT_NONE, REDLOCK_FAULT_TIMEOUT ... */
 typedef enum redlock_fault {
-#define X(name, prefix, text) REDLOCK_FAULT_##name,
-    REDLOCK_FAULTS(X)
-#undef X
+#define REDLOCK_X_(name, prefix, text) REDLOCK_FAULT_##name,
+    REDLOCK_FAULTS(REDLOCK_X_)
+#undef REDLOCK_X_
 } redlock_fault;
 
 /* "TIMEOUT", and its text. Never NULL. */
@@ -396,9 +396,9 @@ REDLOCK_API const char *redlock_fault_text(redlock_fault fault);
     X(ACTIVE, "active", "it may vote on fenced locks")
 
 typedef enum redlock_verdict {
-#define X(verdict, name, text) REDLOCK_VERDICT_##verdict,
-    REDLOCK_VERDICTS(X)
-#undef X
+#define REDLOCK_X_(verdict, name, text) REDLOCK_VERDICT_##verdict,
+    REDLOCK_VERDICTS(REDLOCK_X_)
+#undef REDLOCK_X_
 } redlock_verdict;
 
 /* "granted", and its text. Never NULL. */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Each public header alone, and all of them twice, in both orders, as C11 and as C++17, with
-all warnings. In a program that is compiled with
+all warnings. The headers keep the program's macros. In a program that is compiled with
 -fvisibility=hidden, all shared objects have the same numbers of threads in redlock.hpp.
 
 Speaks TAP. A missing compiler is skipped. A warning fails the test only
@@ -27,7 +27,7 @@ def compile_headers(compiler, language, words, headers):
     text = "".join(f"#include <redlock/{header}>\n" for header in headers)
     done = subprocess.run(
         [compiler, "-x", language, *words, *WARNINGS, f"-I{INCLUDE}", "-fsyntax-only", "-"],
-        input=text + "int main(void) { return 0; }\n", text=True, stderr=subprocess.PIPE)
+        input="#define X 1\n" + text + "int main(void) { return X - 1; }\n", text=True, stderr=subprocess.PIPE)
     return done.returncode, done.stderr
 
 

@@ -86,9 +86,9 @@ typedef struct redlock_finding {
     X(UNCONFIRMED, "unconfirmed", "its marker has changed and is read again") \
     X(ACTIVE, "active", "it may vote on fenced locks")
 typedef enum redlock_member_state {
-#define X(state,name,text) REDLOCK_MEMBER_ ##state,
-    REDLOCK_MEMBER_STATES(X)
-#undef X
+#define REDLOCK_X_(state,name,text) REDLOCK_MEMBER_ ##state,
+    REDLOCK_MEMBER_STATES(REDLOCK_X_)
+#undef REDLOCK_X_
 } redlock_member_state;
 REDLOCK_API const char *redlock_member_state_name(redlock_member_state state);
 REDLOCK_API const char *redlock_member_state_text(redlock_member_state state);

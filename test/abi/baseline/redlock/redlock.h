@@ -109,9 +109,9 @@ REDLOCK_API const char *redlock_version(void);
       "this call would block inside a callback; nothing was started: make it from " \
       "another thread")
 typedef enum redlock_code {
-#define X(name,number,text) REDLOCK_ ##name = number,
-    REDLOCK_CODES(X)
-#undef X
+#define REDLOCK_X_(name,number,text) REDLOCK_ ##name = number,
+    REDLOCK_CODES(REDLOCK_X_)
+#undef REDLOCK_X_
 } redlock_code;
 REDLOCK_API const char *redlock_code_name(redlock_code code);
 REDLOCK_API const char *redlock_code_text(redlock_code code);
@@ -195,9 +195,9 @@ REDLOCK_API size_t redlock_client_nodes(const redlock_client *client);
 REDLOCK_API unsigned redlock_client_quorum(const redlock_client *client);
 REDLOCK_API int64_t redlock_client_nodes_time(redlock_client *client);
 typedef enum redlock_fault {
-#define X(name,prefix,text) REDLOCK_FAULT_ ##name,
-    REDLOCK_FAULTS(X)
-#undef X
+#define REDLOCK_X_(name,prefix,text) REDLOCK_FAULT_ ##name,
+    REDLOCK_FAULTS(REDLOCK_X_)
+#undef REDLOCK_X_
 } redlock_fault;
 REDLOCK_API const char *redlock_fault_name(redlock_fault fault);
 REDLOCK_API const char *redlock_fault_text(redlock_fault fault);
@@ -223,9 +223,9 @@ REDLOCK_API const char *redlock_fault_text(redlock_fault fault);
                                                                                            \
     X(ACTIVE, "active", "it may vote on fenced locks")
 typedef enum redlock_verdict {
-#define X(verdict,name,text) REDLOCK_VERDICT_ ##verdict,
-    REDLOCK_VERDICTS(X)
-#undef X
+#define REDLOCK_X_(verdict,name,text) REDLOCK_VERDICT_ ##verdict,
+    REDLOCK_VERDICTS(REDLOCK_X_)
+#undef REDLOCK_X_
 } redlock_verdict;
 REDLOCK_API const char *redlock_verdict_name(redlock_verdict verdict);
 REDLOCK_API const char *redlock_verdict_text(redlock_verdict verdict);
