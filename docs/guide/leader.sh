@@ -5,7 +5,9 @@
 set -u
 term=${REDLOCK_TERM:?is not set: start this by redlock elect}
 store=${1:?usage: $0 SOCKET [COUNT]} count=${2:-0}
-script=$(dirname "$0")/../../contrib/fence/redis.lua
+here=$(dirname "$0")
+script=$here/../../contrib/fence/redis.lua
+[ -e "$script" ] || script=$here/../examples/fence/redis.lua # in a Debian package
 
 # The store refuses a term that is smaller than one that it has seen.
 write() {

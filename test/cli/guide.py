@@ -195,6 +195,16 @@ def _(quorum):
         lab.finish(process).expect(143)
 
 
+@case("election: leader.sh where Debian's package installs it")
+def _(quorum):
+    place = Place(quorum)
+    docs = place.guide.parent
+    (docs.parent / "contrib").unlink()
+    (docs / "examples").symlink_to(ROOT / "contrib")
+    written = place.bash("./leader.sh $REDLOCK_LOCAL_DIR/1.sock 1", REDLOCK_TERM="1")
+    equal(written, "term 1: step 1\n", "it writes")
+
+
 @case("inventory: each item is sold once, and a late write is refused")
 def _(quorum):
     if "shop" not in built():
