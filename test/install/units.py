@@ -26,6 +26,10 @@ def add_cases(unit):
         done = lab.redlock(*words, "--", *CHILD, env=lab.on(quorum))
         equal(done.out, "ran\n", f"it prints; {done.err}")
 
+    @case(f"{unit.name}: systemd starts it again without a limit")
+    def _(_):
+        check("Restart=always\n" in text and "StartLimitIntervalSec=0\n" in text, text)
+
     if shutil.which("systemd-analyze"):
         @case(f"{unit.name}: systemd-analyze verify")
         def _(_):
