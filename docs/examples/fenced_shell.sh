@@ -9,6 +9,7 @@
 set -u
 
 contrib=$(dirname "$0")/../../contrib/fence
+[ -e "$contrib" ] || contrib=$(dirname "$0")/../../redlock-tools/examples/fence # Debian
 fence=${REDLOCK_FENCE:?is not set: this runs under redlock run --fence}
 usage="usage: $0 redis|sqlite|postgresql WHERE RECORD VALUE"
 store=${1:?$usage} where=${2:?$usage} record=${3:?$usage} value=${4?$usage}
