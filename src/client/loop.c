@@ -167,14 +167,15 @@ static void tick_due(struct rl_loop *loop)
 #define SLEEP_WHOLE (8 * RL_MS)
 
 /*
- * Uses the timer even for a task that is already due. If the end-of-iteration event made
- * itself active, libevent would run it again before it polls any socket. A task that
- * retries at once could then keep the loop from reading any reply or signal.
+ * Uses the timer even for a task that is already due, and for what the last callbacks of
+ * the iteration began. If the end-of-iteration event made itself active, libevent would run
+ * it again before it polls any socket. A task or a callback that retries at once could then
+ * keep the loop from reading any reply or signal.
  */
 static void set_timer(struct rl_loop *loop)
 {
     rl_time now = loop->now;
-    rl_time first = loop->soon ? now : rl_heap_first(&loop->heap);
+    rl_time first = loop->soon || loop->wants_end ? now : rl_heap_first(&loop->heap);
     if (first == RL_NEVER || (loop->armed_for > now && loop->armed_for <= first))
         return;
     rl_time delay = rl_max(first - now, 1), latest = now + delay;
@@ -202,11 +203,12 @@ static void on_end(void *arg)
     rl_task_run_soon(loop);
     rl_token_bits_drop(&loop->token_bits);
     loop->class->write(loop);
-    loop->wants_end = loop->ends = false;
+    loop->wants_end = false;
     loop->class->ended(loop);
     if (loop->events.len > 0)
         rl_events_pass_on(&loop->events);
     set_timer(loop);
+    loop->wants_end = loop->ends = false;
     rl_loop_leave(loop);
 }
 

@@ -154,6 +154,27 @@ Test(leave, a_drain_that_times_out_is_not_clean)
     quorum_close(&s);
 }
 
+static void drain_again(redlock_client *client, bool clean, void *arg)
+{
+    bool *done = arg;
+    *done = clean;
+    if (!clean)
+        cr_assert_eq(redlock_client_drain(client, 0, drain_again, done), REDLOCK_OK);
+}
+
+/* The loop reads replies between two calls, and so it becomes clean. */
+Test(leave, a_drain_by_polling)
+{
+    struct quorum s;
+    bool done = false;
+    quorum_open(&s, 5);
+    redlock_lease_free(quorum_hold(&s, "job", NULL));
+    drain_again(s.client, false, &done);
+    LOOP_UNTIL(s.base, done);
+    cr_assert_eq(servers_keys(&s.servers), 0);
+    quorum_close(&s);
+}
+
 /* --- adopting --- */
 
 Test(leave, adopt_with_a_deadline)
