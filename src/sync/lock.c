@@ -140,13 +140,13 @@ static struct rl_process_lease *reads(const redlock_sync *sync,
                                       const struct rl_thread *thread,
                                       const redlock_key *keys, size_t count)
 {
-    struct rl_process_lease *lease;
-    if (!thread || LIST_EMPTY(&sync->leases.keys.bucket[RL_BUCKETS]))
-        return NULL;
-    LIST_FOREACH (lease, &sync->leases.all, link)
-        if (lease->options.shared && lease->key && rl_process_lease_is_held(lease) &&
-            lease->owner->thread == thread && rl_key_is_of(lease->key, keys, count))
+    const struct rl_key *key;
+    LIST_FOREACH (key, &sync->leases.keys.bucket[RL_BUCKETS], in_bucket) {
+        struct rl_process_lease *lease = key->lease;
+        if (thread && lease && lease->options.shared && rl_process_lease_is_held(lease) &&
+            lease->owner->thread == thread && rl_key_is_of(key, keys, count))
             return lease;
+    }
     return NULL;
 }
 
