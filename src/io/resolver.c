@@ -4,11 +4,13 @@
 
 #include <event2/dns.h>
 #include <event2/util.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define HOSTS   "/etc/hosts"
 #define SERVERS "/etc/resolv.conf"
@@ -18,6 +20,13 @@
  * on with a request after it has called back.
  */
 #define PATIENCE "3600"
+
+/*
+ * The link has the timeout of a whole request, which is shorter than libevent's patience
+ * with one server. In s; without a point, which a locale may write otherwise.
+ */
+#define NEXT_SERVER_AFTER "2e-1"
+#define ATTEMPTS          "255"
 
 /*
  * What is known of hosts and name servers. Calls of libevent that read it may be queued in
@@ -93,8 +102,17 @@ static void retire(struct rl_names *names)
     free_if_unused(names);
 }
 
-/* A file that is missing, or names no server, leaves the defaults: what is in HOSTS counts.
- */
+/* As rl_file_stamp(), but of a file that cannot be opened now: it is to be read again. */
+static struct rl_file_stamp stamp_to_read(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return rl_file_stamp(NULL);
+    close(fd);
+    return rl_file_stamp(path);
+}
+
+/* If a file is missing, or names no server, the other one counts. */
 static struct rl_names *read_names(struct event_base *base)
 {
     struct rl_names *names = calloc(1, sizeof(*names));
@@ -102,14 +120,17 @@ static struct rl_names *read_names(struct event_base *base)
         return NULL;
     *names =
         (struct rl_names){.dns = evdns_base_new(base, EVDNS_BASE_DISABLE_WHEN_INACTIVE),
-                          .hosts = rl_file_stamp(HOSTS),
-                          .servers = rl_file_stamp(SERVERS)};
+                          .hosts = stamp_to_read(HOSTS),
+                          .servers = stamp_to_read(SERVERS)};
     if (!names->dns) {
         free(names);
         return NULL;
     }
     evdns_base_resolv_conf_parse(names->dns, DNS_OPTIONS_ALL, SERVERS);
     evdns_base_set_option(names->dns, "getaddrinfo-allow-skew:", PATIENCE);
+    evdns_base_set_option(names->dns, "timeout:", NEXT_SERVER_AFTER);
+    evdns_base_set_option(names->dns, "attempts:", ATTEMPTS);
+    evdns_base_set_option(names->dns, "max-timeouts:", ATTEMPTS);
     return names;
 }
 

@@ -7,14 +7,21 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+/* A connection that is idle for minutes is cut by many firewalls, and its node votes late.
+ */
+#define KEEPALIVE_IDLE_S  30
+#define KEEPALIVE_EVERY_S 10
+
 /* --- connecting --- */
 
 static void set_tcp_options(int fd)
 {
-    int on = 1;
+    int on = 1, idle_s = KEEPALIVE_IDLE_S, every_s = KEEPALIVE_EVERY_S;
     unsigned timeout = RL_STREAM_USER_TIMEOUT_MS;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof(every_s));
     (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof(timeout));
 }
 

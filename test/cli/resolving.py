@@ -160,6 +160,21 @@ def _(quorum):
     check("on 5 of 5 nodes" in out, out)
 
 
+@case("a name server that does not reply beside one that does")
+def _(quorum):
+    port = quorum[0].listen()
+    with Servers("nameserver 127.0.0.9\nnameserver 127.0.0.1\n"), \
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent, \
+            NameServer(addresses("127.0.0.1")):
+        silent.bind(("127.0.0.9", 53))
+        path = lab.temporary("beats")
+        env = nodes(quorum, f"redis://node.test:{port}")
+        holder = lab.start("run", "-t", "2s", "k", *lab.beat(path), env=env)
+        lab.wait_for(lambda: quorum.values("k")[0], "the lock on the node that is named")
+        holder.terminate()
+        lab.finish(holder).expect(143)
+
+
 @case("a new name server in /etc/resolv.conf is asked from the next connection on")
 def _(quorum):
     port = quorum[0].listen()
