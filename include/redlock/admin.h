@@ -58,8 +58,8 @@ typedef void redlock_admit_fn(redlock_client *client, const redlock_admitted *re
  * Begins when the client has tried every node. Calls back when all nodes vote, or when the
  * admission is not possible. Only one admission runs at a time. Only REPLACE uses `node`.
  * All modes except WAIT need the permission to SCAN.
- * Results: OK, DENIED (SCAN is refused), NO_MEMORY, CANCELLED (the client was freed), and
- * those of the mode.
+ * Results: OK, DENIED (SCAN or the marker is refused), NO_MEMORY, CANCELLED (the client was
+ * freed), and those of the mode.
  * Errors: BUSY, BAD_OPTION (no such mode or node), NO_MEMORY, FORKED, CLOSED.
  */
 REDLOCK_API redlock_code redlock_admit(redlock_client *client, redlock_admission how,

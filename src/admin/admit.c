@@ -136,6 +136,40 @@ static bool newcomer_may_have_keys(const struct admit *admit)
            client->members.membership.member[admit->newcomer].state == RL_MEMBER_UNMARKED;
 }
 
+/* A node that refuses the commands to its marker; n: none. */
+static unsigned find_denial(const redlock_client *client)
+{
+    unsigned i = 0;
+    while (i < client->nodes.n && !rl_fault_is_denial(client->members.refusal[i]))
+        i++;
+    return i;
+}
+
+static void go_on(struct admit *admit)
+{
+    const redlock_client *client = rl_client_of(&admit->task);
+    unsigned denied = find_denial(client);
+    switch (rl_admission_progress(&client->members.membership)) {
+    case RL_ADMISSION_DONE: finish(admit, REDLOCK_OK, -1, ""); break;
+    case RL_ADMISSION_LOST_RACE:
+        if (is_new(admit))
+            finish(admit, REDLOCK_NOT_EMPTY, -1,
+                   "another admits these nodes at the same time");
+        else
+            finish(admit, REDLOCK_NOT_EMPTY, (int)admit->newcomer,
+                   "another server got its member index meanwhile: delete its marker, and "
+                   "replace again");
+        break;
+    case RL_ADMISSION_RUNNING:
+        if (denied < client->nodes.n)
+            finish(admit, REDLOCK_DENIED, (int)denied,
+                   rl_fault_text(client->members.refusal[denied]));
+        else
+            rl_task_schedule(&admit->task, client->loop.now + POLL_GAP);
+        break;
+    }
+}
+
 static void tick(struct rl_task *task)
 {
     struct admit *admit = (struct admit *)task;
@@ -158,13 +192,7 @@ static void tick(struct rl_task *task)
     }
     if (admit->scanning)
         return;
-    switch (rl_admission_progress(&client->members.membership)) {
-    case RL_ADMISSION_DONE: finish(admit, REDLOCK_OK, -1, ""); break;
-    case RL_ADMISSION_LOST_RACE:
-        finish(admit, REDLOCK_NOT_EMPTY, -1, "another admits these nodes at the same time");
-        break;
-    case RL_ADMISSION_RUNNING: rl_task_schedule(task, client->loop.now + POLL_GAP); break;
-    }
+    go_on(admit);
 }
 
 /* The key may be a marker that another operator's admission has just written. */

@@ -9,8 +9,9 @@
 #include "redlock/redlock.h"
 
 #define LOOK_EVERY    RL_SECOND
-#define SETTLES_AFTER (50 * RL_MS) /* nodes that differ are asked again */
-#define WATCH_MS      5000         /* for how long a node remembers an observer */
+#define SETTLES_AFTER (50 * RL_MS)    /* nodes that differ are asked again */
+#define DIFFERS_MAX   (2 * RL_SECOND) /* after that it is not known who leads */
+#define WATCH_MS      5000            /* for how long a node remembers an observer */
 
 struct observation;
 
@@ -25,6 +26,7 @@ struct observation {
     void *arg;
     uint64_t number; /* in the table of waiters; 0: no memory */
     rl_time began;
+    rl_time agreed;   /* when the nodes that replied last agreed */
     bool asks, again; /* a round is under way; another one follows it at once */
     uint8_t round;    /* replies to an earlier one are ignored */
     rl_node_set waiting;
@@ -111,9 +113,12 @@ static void end_round(struct observation *observation, const char *leader)
     unsigned votes =
         count(observation, RL_VOTE_HELD, NULL) + count(observation, RL_VOTE_GONE, NULL);
     rl_time now = client->loop.now;
-    bool knows = leader || (votes < client->nodes.q && !is_starting(observation));
     bool differ = !leader && votes >= client->nodes.q;
-    bool soon = differ || is_starting(observation);
+    observation->agreed = differ ? observation->agreed : now;
+    bool in_time =
+        differ ? now - observation->agreed < DIFFERS_MAX : is_starting(observation);
+    bool knows = leader || !in_time;
+    bool soon = in_time || is_starting(observation);
     observation->asks = false;
     observation->waiting = 0;
     rl_heap_drop(&observation->task.loop->heap, &observation->task.due);
@@ -274,7 +279,7 @@ static redlock_code start(redlock_client *client, const void *key, size_t key_le
     observation->observer = observer;
     observation->callback = callback;
     observation->arg = arg;
-    observation->began = client->loop.now;
+    observation->began = observation->agreed = client->loop.now;
     rl_members_enable(&client->members);
     rl_notifications_start(&client->notifications);
     observation->number =

@@ -243,17 +243,24 @@ static void report_unfinished(const struct admit *admit, int signal)
 }
 
 /* The state after a refusal, and what to do. */
-static const char *next_step(redlock_code code)
+static const char *next_step(const struct admit *admit)
 {
-    switch (code) {
-    case REDLOCK_UNREACHED: return "all nodes must reply; nothing was changed";
+    switch (admit->code) {
+    case REDLOCK_UNREACHED:
+        return admit->how == REDLOCK_ADMIT_WAIT || admit->how == REDLOCK_ADMIT_REPLACE
+                   ? "all nodes must reply; nothing was changed; if it is dead for good, "
+                     "put "
+                     "an empty server into the list in its place, and admit --wait"
+                   : "all nodes must reply; nothing was changed";
     case REDLOCK_MEMBER_INACTIVE:
-        return "nothing was changed; redlock admit --wait waits for it";
+        return "nothing was changed; redlock admit --wait waits for it, with NEW in place "
+               "of "
+               "OLD in the list";
     case REDLOCK_NOT_EMPTY:
     case REDLOCK_UNADMITTED:
-    case REDLOCK_WRONG_DEPLOYMENT:
-    case REDLOCK_DENIED: return "nothing was changed";
-    default: return redlock_code_text(code);
+    case REDLOCK_WRONG_DEPLOYMENT: return "nothing was changed";
+    case REDLOCK_DENIED: return "correct the rights of its user";
+    default: return redlock_code_text(admit->code);
     }
 }
 
@@ -264,8 +271,8 @@ static void report_failure(const struct admit *admit, int signal)
     if (admit->code == REDLOCK_CANCELLED)
         report_unfinished(admit, signal);
     else
-        cli_say(admit->cli, "%s: %s%s%s", who, text, text[0] ? ": " : "",
-                next_step(admit->code));
+        cli_say(admit->cli, "%s: %s%s%s%s", who, text, text[0] ? ": " : "",
+                next_step(admit), next_step_of_wait(admit));
     if (admit->code == REDLOCK_UNADMITTED || admit->code == REDLOCK_WRONG_DEPLOYMENT)
         cli_say_admission(admit->cli, admit->nodes, admit->count,
                           redlock_client_quorum(admit->cli->client));

@@ -183,6 +183,9 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
     }
     bool known = rl_nodes_parse_reply(members->nodes, rl_kind_that_is(true, RL_FORM_KEY),
                                       node, op, reply, &parsed);
+    if (known)
+        members->refusal[node] =
+            parsed.vote == RL_VOTE_GRANTED ? RL_FAULT_NONE : parsed.fault;
     if (parsed.vote != RL_VOTE_GRANTED) {
         rl_membership_command_failed(&members->membership, node, !known,
                                      members->task.loop->now);
@@ -232,6 +235,7 @@ static void on_greeted(void *arg, unsigned node, const struct rl_identity *ident
 {
     struct rl_members *members = arg;
     struct rl_word marker = {identity->marker, identity->marker_len};
+    members->refusal[node] = RL_FAULT_NONE;
     learn_time(members, node, members->nodes->node[node].link.greeted_at, identity->time);
     rl_membership_greeted(&members->membership, node, &identity->process, marker,
                           members->task.loop->now);
@@ -294,9 +298,12 @@ enum rl_fault rl_members_fault(const struct rl_members *members, unsigned node)
         [RL_MEMBER_UNCONFIRMED] = RL_FAULT_MARKER,
         [RL_MEMBER_ACTIVE] = RL_FAULT_NONE,
     };
-    return members->nodes->awake & rl_bit(node)
-               ? faults[members->membership.member[node].state]
-               : members->nodes->node[node].link.fault;
+    enum rl_member_state state = members->membership.member[node].state;
+    if (!(members->nodes->awake & rl_bit(node)))
+        return members->nodes->node[node].link.fault;
+    return state != RL_MEMBER_ACTIVE && members->refusal[node] != RL_FAULT_NONE
+               ? members->refusal[node]
+               : faults[state];
 }
 
 bool rl_members_allow_ttl(const struct rl_members *members, rl_time ttl)

@@ -17,6 +17,7 @@ struct rl_members {
     struct rl_nodes *nodes;
     struct rl_membership membership;
     struct rl_node_time time[RL_NODES_MAX];
+    enum rl_fault refusal[RL_NODES_MAX]; /* of the last command to its marker; or NONE */
     rl_node_set active; /* nodes whose markers allow them to vote on fenced locks */
     size_t marker_key_len;
     char marker_key[REDLOCK_KEY_MAX + 8];

@@ -22,8 +22,13 @@ static bool starts_with_word(const char *text, size_t len, const char *prefix)
     return i == len || text[i] == ' ';
 }
 
+/* Redis 7.0 has no word of its own for a right that a script lacks. */
+static const char script_denial[] = "ERR The user executing the script can't";
+
 enum rl_fault rl_fault_of_error(const char *text, size_t len)
 {
+    if (starts_with_word(text, len, script_denial))
+        return RL_FAULT_NOPERM;
     for (int i = 0; i < RL_FAULT_COUNT; i++)
         if (faults[i].prefix && starts_with_word(text, len, faults[i].prefix))
             return (enum rl_fault)i;

@@ -234,6 +234,67 @@ Test(admit, of_a_user_without_scan)
     quorum_close(&s);
 }
 
+/* It would not end by itself. */
+Test(admit, of_a_user_without_the_marker)
+{
+    struct quorum s;
+    redlock_options options = quorum_options();
+    options.username = "app";
+    options.password = "secret";
+    quorum_open(&s, 3);
+    servers_do(&s.servers, 1, "ACL SETUSER app on >secret ~* &* +@all -set");
+    servers_do(&s.servers, 0, "ACL SETUSER app on >secret ~* &* +@all");
+    servers_do(&s.servers, 2, "ACL SETUSER app on >secret ~* &* +@all");
+    redlock_client_free(s.client);
+    s.client = quorum_client(&s, &options);
+    quorum_await_ready(&s);
+    struct admitted admitted;
+    cr_assert_eq(quorum_admit(&s, REDLOCK_ADMIT_NEW, 0, &admitted), REDLOCK_DENIED);
+    cr_assert_eq(admitted.result.node, 1);
+    cr_assert_not_null(strstr(admitted.text, "ACL"), "%s", admitted.text);
+    quorum_close(&s);
+}
+
+/* A client of servers 0, 1 and `third`. */
+static redlock_client *client_of(struct quorum *s, unsigned third)
+{
+    const char *const uris[] = {s->servers.uri[0], s->servers.uri[1],
+                                s->servers.uri[third]};
+    redlock_options options = quorum_options();
+    redlock_client *client = NULL;
+    cr_assert_eq(redlock_client_new(s->base, uris, 3, &options, &client, NULL), REDLOCK_OK);
+    return client;
+}
+
+/* Two operators replace one node by different servers: who loses is told. */
+Test(admit, replaces_by_two_at_once)
+{
+    struct quorum s;
+    struct admitted of[2] = {0};
+    redlock_client *client[2];
+    quorum_open_fresh(&s, 5);
+    redlock_client_free(s.client);
+    s.client = client_of(&s, 2);
+    expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, -1, "");
+    redlock_client_free(s.client);
+    s.client = NULL;
+    servers_kill(&s.servers, 2);
+    for (unsigned i = 0; i < 2; i++) {
+        client[i] = client_of(&s, 3 + i);
+        cr_assert_eq(
+            redlock_admit(client[i], REDLOCK_ADMIT_REPLACE, 2, admitted_note, &of[i]),
+            REDLOCK_OK);
+    }
+    LOOP_UNTIL(s.base, of[0].times + of[1].times > 0);
+    const struct admitted *loser = &of[of[0].times == 0];
+    cr_assert_eq(loser->result.code, REDLOCK_NOT_EMPTY, "%s: %s",
+                 redlock_code_name(loser->result.code), loser->text);
+    cr_assert_not_null(strstr(loser->text, "got its member index"), "%s", loser->text);
+    redlock_client_free(client[0]);
+    redlock_client_free(client[1]);
+    quorum_close(&s);
+}
+
 Test(admit, refuses_invalid_options)
 {
     struct quorum s;

@@ -104,6 +104,28 @@ Test(elect, too_few_nodes_and_the_leader_after_them)
     quorum_close(&s);
 }
 
+/* What node 2 has does not count: it does not reply. */
+Test(elect, nodes_that_go_on_to_differ)
+{
+    struct quorum s;
+    struct seen seen;
+    redlock_lease_options options = options_of_candidate();
+    quorum_open_fenced(&s, 3, NULL);
+    redlock_lease *lease = quorum_hold(&s, KEY, &options);
+    redlock_observer *observer = observe(s.client, &seen);
+    UNTIL_SEEN(&s, seen, redlock_fence(lease));
+    cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_OK); /* the term is on all nodes */
+    quorum_drain(&s);
+    servers_stop(&s.servers, 2);
+    servers_do(&s.servers, 1, "DEL " KEY " " KEY "!term");
+    LOOP_UNTIL(s.base, seen.code == REDLOCK_NO_QUORUM);
+    servers_cont(&s.servers, 2);
+    UNTIL_SEEN(&s, seen, redlock_fence(lease));
+    redlock_observer_free(observer);
+    quorum_free_lease(&s, lease);
+    quorum_close(&s);
+}
+
 static void free_it(redlock_observer *observer, const redlock_leader *leader, void *arg)
 {
     (void)leader;

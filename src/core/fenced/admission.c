@@ -156,6 +156,9 @@ enum rl_admission_state rl_admission_progress(const struct rl_membership *member
 {
     if (membership->lost_race)
         return membership->rolling_back ? RL_ADMISSION_RUNNING : RL_ADMISSION_LOST_RACE;
+    if (membership->admission == RL_ADMIT_REPLACE &&
+        membership->member[membership->newcomer].state == RL_MEMBER_REPLACED)
+        return RL_ADMISSION_LOST_RACE;
     return rl_membership_active(membership) == rl_all(membership->params.n)
                ? RL_ADMISSION_DONE
                : RL_ADMISSION_RUNNING;
