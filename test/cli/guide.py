@@ -269,6 +269,33 @@ def _(quorum):
     check("0010-again.sql: rolled back\n1,2,3\n" in applied, applied)
 
 
+@case("migration: a file that leaves its transaction open is rolled back; wrong folders")
+def _(quorum):
+    if is_missing("sqlite3"):
+        return
+    place = Place(quorum)
+    folder = place.guide / "migrations"
+
+    def deploy():
+        return lab.finish(place.start("redlock", "run", "migrate:shop", "--", "sh", "migrate.sh",
+                                      "shop.db", "migrations"))
+
+    folder.mkdir()
+    for text in ("CREATE TABLE item (name TEXT); -- done", "CREATE TABLE item (name TEXT); /* open",
+                 "CREATE TABLE item (name TEXT);\n.quit\n", "ROLLBACK; BEGIN;\n"):
+        (folder / "001-items.sql").write_text(text)
+        done = deploy()
+        equal((done.code, done.out.splitlines()[-1:]), (1, ["001-items.sql: rolled back"]), text)
+        equal(place.bash("sqlite3 shop.db .tables"), "schema_version\n", text)
+    (folder / "001-items.sql").rename(folder / "000-items.sql")
+    done = deploy()
+    check(done.code != 0 and "numbers begin at 1" in done.out, done.out)
+    (folder / "000-items.sql").unlink()
+    deploy().expect(1, out="migrations has no migration\n")
+    folder.rmdir()
+    deploy().expect(1, out="migrations has no migration\n")
+
+
 @case("rate: so many runs in a period, and no more")
 def _(quorum):
     in_one_day(lambda quorum: run_page("rate.md", quorum), quorum)
