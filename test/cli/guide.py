@@ -190,9 +190,11 @@ def _(quorum):
                          quorum[0].path)
     shown = re.search("^    .*Z (.*host-a leads.*)$", lab.read(GUIDE / "election.md"), re.M)[1]
     matches(observer.stdout.readline().decode(), f"Z {pattern(shown)}\n", "the observer")
-    for process in (leader, observer):
-        process.send_signal(signal.SIGTERM)
-        lab.finish(process).expect(143)
+    leader.send_signal(signal.SIGTERM)
+    lab.finish(leader).expect(143)
+    matches(observer.stdout.readline().decode(), "Z scheduler: nobody leads\n", "the observer")
+    observer.send_signal(signal.SIGTERM)
+    lab.finish(observer).expect(143)
 
 
 @case("election: leader.sh where Debian's package installs it")

@@ -12,7 +12,7 @@ sys.path.insert(0, str(ROOT / "test/cli"))
 import lab  # noqa: E402
 from lab import case, check, equal  # noqa: E402
 
-COMMAND = re.compile(r"^ExecStart=/usr/bin/redlock (.*) -- (/\S+)$", re.MULTILINE)
+COMMAND = re.compile(r"^ExecStart=redlock (.*) -- (/\S+)$", re.MULTILINE)
 CHILD = ["sh", "-c", "echo ran; kill $PPID"]  # redlock elect runs until it is ended
 
 
@@ -35,7 +35,7 @@ def add_cases(unit):
         def _(_):
             copy = pathlib.Path(lab.temporary("units"), unit.name)
             copy.parent.mkdir()
-            copy.write_text(text.replace("/usr/bin/redlock", lab.program))
+            copy.write_text(text.replace("ExecStart=redlock", f"ExecStart={lab.program}"))
             done = subprocess.run(["systemd-analyze", "verify", "--man=no", copy], text=True,
                                   capture_output=True, check=False)
             check(unit.name not in done.stderr and done.returncode == 0, done.stderr)
