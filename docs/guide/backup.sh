@@ -5,7 +5,7 @@ folder=${1:?usage: $0 FOLDER FILE} file=${2:?usage: $0 FOLDER FILE}
 
 # With flock this was:
 #   [ "${FLOCKER:-}" = "$0" ] || exec env FLOCKER="$0" flock -n -E 75 "$0" "$0" "$@"
-[ "${REDLOCK_KEY:-}" = backup ] || exec redlock run -n backup -- "$0" "$@"
+[ "${REDLOCK_KEY:-}" = backup ] || exec redlock run -n backup -- sh "$0" "$@"
 
 new=$(mktemp "$file.XXXXXX")
 trap 'rm -f "$new"' EXIT

@@ -36,6 +36,7 @@ static int make(redlock_hold *hold, void *draft)
     bool made = copy(in, out) && !redlock_hold_lost(hold) && rename(draft, page) == 0;
     close(in);
     close(out);
+    unlink(draft); /* fails if it was renamed */
     return made ? 1 : -1;
 }
 
@@ -46,7 +47,7 @@ int main(int argc, char **argv)
     int result = 0;
     if (argc < 4 || redlock_sync_new((const char *const *)argv + 3, (size_t)argc - 3, NULL,
                                      &nodes, NULL))
-        return 64;
+        return fputs("usage: cache SOURCE PAGE redis://a ...\n", stderr), 64;
     source = argv[1], page = argv[2];
     snprintf(draft, sizeof(draft), "%s.%d", page, getpid());
     if (!is_fresh() && redlock_single_flight(nodes, page, strlen(page), 60000, NULL, make,

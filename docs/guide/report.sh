@@ -11,4 +11,5 @@ new=$(mktemp "$folder/.new.XXXXXX")
 trap 'rm -f "$new"' EXIT
 trap 'exit 143' HUP INT TERM # otherwise dash does not run the trap of EXIT
 echo "report of period $period" > "$new"
+chmod 644 "$new" # mktemp lets only its owner read it
 mv "$new" "$folder/$period"

@@ -25,7 +25,7 @@ while :; do
   for path in "$work"/todo/*; do
     [ -e "$path" ] || continue
     name=${path##*/}
-    redlock run -q -n "task:$name" -- "$0" "$work" "$name"
+    redlock run -q -n "task:$name" -- sh "$0" "$work" "$name"
     code=$?
     case $code in
     0) ;;
