@@ -67,7 +67,7 @@ def _(quorum):
     grant("--redisson")
     redlock("run", "-n", *PATIENT, "--redisson", "k", "--", "true", env=on(quorum, **me)).expect(0)
     grant()
-    redlock("run", "-n", *PATIENT, "--redisson", "k", "--", "true", env=on(quorum, **me)).expect(69)
+    redlock("run", "-n", *PATIENT, "--redisson", "k", "--", "true", env=on(quorum, **me)).expect(77)
     redlock("run", "-n", *PATIENT, "k", "--", "true", env=on(quorum, **me)).expect(0)
     equal(quorum.keys(), 0, "keys that are left")
 
