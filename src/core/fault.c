@@ -22,12 +22,16 @@ static bool starts_with_word(const char *text, size_t len, const char *prefix)
     return i == len || text[i] == ' ';
 }
 
-/* Redis 7.0 has no word of its own for a right that a script lacks. */
-static const char script_denial[] = "ERR The user executing the script can't";
+/* A right that a script lacks: of Redis 7.0, and of later ones. There is no word for it. */
+static bool is_script_denial(const char *text, size_t len)
+{
+    return starts_with_word(text, len, "ERR The user executing the script can't") ||
+           starts_with_word(text, len, "ERR ACL failure in script:");
+}
 
 enum rl_fault rl_fault_of_error(const char *text, size_t len)
 {
-    if (starts_with_word(text, len, script_denial))
+    if (is_script_denial(text, len))
         return RL_FAULT_NOPERM;
     for (int i = 0; i < RL_FAULT_COUNT; i++)
         if (faults[i].prefix && starts_with_word(text, len, faults[i].prefix))

@@ -272,9 +272,11 @@ Test(faults, are_named_by_the_first_word_of_the_error)
     REDLOCK_FAULTS(X)
 #undef X
     cr_assert_eq(rl_fault_of_error("oom in lower case", 17), RL_FAULT_ERR);
-    static const char denial[] =
-        "ERR The user executing the script can't run this command or subcommand script: 7";
-    cr_assert_eq(rl_fault_of_error(denial, sizeof(denial) - 1), RL_FAULT_NOPERM);
+    static const char *const denials[] = {
+        "ERR The user executing the script can't run this command or subcommand script: 7",
+        "ERR ACL failure in script: User app has no permissions to run the 'set' command"};
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(rl_fault_of_error(denials[i], strlen(denials[i])), RL_FAULT_NOPERM);
     cr_assert_eq(rl_fault_of_error("", 0), RL_FAULT_ERR);
     cr_assert_str_eq(rl_fault_name(RL_FAULT_COUNT), "?");
     cr_assert_str_eq(rl_fault_text(RL_FAULT_COUNT), "?");
