@@ -1,7 +1,8 @@
 -- ARGV[1] cursor of a scan, ARGV[2] pattern, ARGV[3] how many keys of the page to skip, ARGV[4]
 -- '1': also the keys that hold no token
 -- Returns {cursor, skip, keys}: where to go on, '0' and 0: it was the last page; each key after
--- its length and a space. As many as fit into a reply; those of a lock's own keys are left out.
+-- its length and a space. As many as fit into a reply; a lock's own keys, and
+-- those that are longer than a lock's may be, are left out.
 local page = redis.pcall('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', '32')
 if page.err then
   return redis.error_reply('NOPERM ' .. page.err)

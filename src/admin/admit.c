@@ -157,8 +157,7 @@ static void go_on(struct admit *admit)
                    "another admits these nodes at the same time");
         else
             finish(admit, REDLOCK_NOT_EMPTY, (int)admit->newcomer,
-                   "another server got its member index meanwhile: delete its marker, and "
-                   "replace again");
+                   "another server got its member index meanwhile");
         break;
     case RL_ADMISSION_RUNNING:
         if (denied < client->nodes.n)

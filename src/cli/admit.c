@@ -242,6 +242,12 @@ static void report_unfinished(const struct admit *admit, int signal)
     free(line);
 }
 
+/* The newcomer has a marker, of a member index that another server got. */
+static bool is_replaced(const struct admit *admit)
+{
+    return admit->node >= 0 && admit->nodes[admit->node].fault == REDLOCK_FAULT_REPLACED;
+}
+
 /* The state after a refusal, and what to do. */
 static const char *next_step(const struct admit *admit)
 {
@@ -257,6 +263,8 @@ static const char *next_step(const struct admit *admit)
                "of "
                "OLD in the list";
     case REDLOCK_NOT_EMPTY:
+        return is_replaced(admit) ? "delete its marker, and replace again"
+                                  : "nothing was changed";
     case REDLOCK_UNADMITTED:
     case REDLOCK_WRONG_DEPLOYMENT: return "nothing was changed";
     case REDLOCK_DENIED: return "correct the rights of its user";
@@ -272,7 +280,8 @@ static void report_failure(const struct admit *admit, int signal)
         report_unfinished(admit, signal);
     else
         cli_say(admit->cli, "%s: %s%s%s%s", who, text, text[0] ? ": " : "",
-                next_step(admit), next_step_of_wait(admit));
+                next_step(admit),
+                admit->code == REDLOCK_DENIED ? next_step_of_wait(admit) : "");
     if (admit->code == REDLOCK_UNADMITTED || admit->code == REDLOCK_WRONG_DEPLOYMENT)
         cli_say_admission(admit->cli, admit->nodes, admit->count,
                           redlock_client_quorum(admit->cli->client));

@@ -469,9 +469,7 @@ static void read_options(struct run *run, int argc, char **argv)
                  least_ms);
     if (cli->options.max_ttl_ms > 0 && least_ms > cli->options.max_ttl_ms)
         cli_fail(CLI_USAGE,
-                 "run: this --at-least requires a max-ttl of %" PRId64
-                 "ms, here and in all "
-                 "other clients",
+                 "run: this --at-least requires a max-ttl of %" PRId64 "ms in all clients",
                  least_ms);
     run_set_limits(run, kill_after_ms);
 }

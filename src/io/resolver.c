@@ -134,6 +134,8 @@ static struct rl_names *read_names(struct event_base *base)
     return names;
 }
 
+/* A request that is under way when a file has changed gets no reply: the link asks again.
+ */
 static struct rl_names *current(struct rl_resolver *resolver)
 {
     const struct rl_names *names = resolver->names;

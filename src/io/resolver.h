@@ -30,7 +30,7 @@ struct rl_resolve *rl_resolve_start(struct rl_resolver *resolver, const char *ho
 /* After this, `done` is not called. */
 void rl_resolve_cancel(struct rl_resolve *request);
 
-/* After this the loop may go on; it calls nothing back. All requests are cancelled. */
+/* Call it when all requests were cancelled. The loop may go on after it. */
 void rl_resolver_clear(struct rl_resolver *resolver);
 
 #endif

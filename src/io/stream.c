@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A connection that is idle for minutes is cut by many firewalls, and its node votes late.
- */
+/* Many firewalls cut a connection that is idle for minutes. */
 #define KEEPALIVE_IDLE_S  30
 #define KEEPALIVE_EVERY_S 10
 

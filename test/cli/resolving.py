@@ -3,6 +3,7 @@
 
 In a network and a mount namespace of its own, so that 127.0.0.1:53 is the only name server.
 """
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -98,6 +99,20 @@ def locks(quorum, answer, port):
         return redlock("status", "k", env=env).out
 
 
+@contextlib.contextmanager
+def holder_of(quorum, port):
+    """A lock is held and extended meanwhile; the first node is named."""
+    env = nodes(quorum, f"redis://node.test:{port}")
+    holder = lab.start("run", "-t", "2s", "k", *lab.beat(lab.temporary("beats")), env=env)
+    yield
+    holder.terminate()
+    lab.finish(holder).expect(143)
+
+
+def await_named(quorum):
+    lab.wait_for(lambda: quorum.values("k")[0], "the lock on the node that is named")
+
+
 @case("a name server that never replies: a quorum of the others holds the lock")
 def _(quorum):
     out = locks(quorum, lambda question: None, quorum[0].listen())
@@ -124,12 +139,8 @@ def _(quorum):
     port = quorum[0].listen()
     quorum[0].call("CONFIG", "SET", "bind", "127.0.0.1")
     with NameServer(addresses("127.0.0.7", "127.0.0.8", "127.0.0.1")):
-        path = lab.temporary("beats")
-        env = nodes(quorum, f"redis://node.test:{port}")
-        holder = lab.start("run", "-t", "2s", "k", *lab.beat(path), env=env)
-        lab.wait_for(lambda: quorum.values("k")[0], "the lock on the node that is named")
-        holder.terminate()
-        lab.finish(holder).expect(143)
+        with holder_of(quorum, port):
+            await_named(quorum)
 
 
 class Servers:
@@ -167,26 +178,18 @@ def _(quorum):
             socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent, \
             NameServer(addresses("127.0.0.1")):
         silent.bind(("127.0.0.9", 53))
-        path = lab.temporary("beats")
-        env = nodes(quorum, f"redis://node.test:{port}")
-        holder = lab.start("run", "-t", "2s", "k", *lab.beat(path), env=env)
-        lab.wait_for(lambda: quorum.values("k")[0], "the lock on the node that is named")
-        holder.terminate()
-        lab.finish(holder).expect(143)
+        with holder_of(quorum, port):
+            await_named(quorum)
 
 
 @case("a new name server in /etc/resolv.conf is asked from the next connection on")
 def _(quorum):
     port = quorum[0].listen()
     with Servers("nameserver 127.0.0.9\n") as servers, NameServer(addresses("127.0.0.1")):
-        path = lab.temporary("beats")
-        env = nodes(quorum, f"redis://node.test:{port}")
-        holder = lab.start("run", "-t", "2s", "k", *lab.beat(path), env=env)
-        lab.wait_for(lambda: quorum.values("k")[1], "a lock without that node")
-        servers.write("nameserver 127.0.0.1\n")
-        lab.wait_for(lambda: quorum.values("k")[0], "the lock on the node that is named")
-        holder.terminate()
-        lab.finish(holder).expect(143)
+        with holder_of(quorum, port):
+            lab.wait_for(lambda: quorum.values("k")[1], "a lock without that node")
+            servers.write("nameserver 127.0.0.1\n")
+            await_named(quorum)
 
 
 if __name__ == "__main__":

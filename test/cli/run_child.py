@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """redlock run and its command: what the command gets, which signals, and what it leaves behind."""
+import contextlib
 import os
 import re
 import signal
 import subprocess
-import time
 
 import lab
 from lab import PATIENT, case, check, equal, finish, on, redlock
@@ -24,6 +24,15 @@ def start_script(quorum, script, *words, **more):
     process = start(quorum, *words, "k", "sh", "-c", script, env={"ready": ready}, **more)
     lab.wait_for(lambda: os.path.exists(ready) or process.poll() is not None, "the script")
     return process
+
+
+def sockets(pid):
+    """Of a process: what tells one of its sockets from another."""
+    found = set()
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError):  # it was closed meanwhile
+            found.add(os.readlink(f"/proc/{pid}/fd/{fd}"))
+    return {name for name in found if name.startswith("socket:")}
 
 
 # --- what the command gets ---
@@ -270,7 +279,9 @@ def _(quorum):
                     "sh", "-c", stop)
     lab.wait_for(lambda: {lab.state(server.process.pid) for server in stopped} == {"T"},
                  "servers that stand still")
-    time.sleep(1)  # longer than the first attempt takes
+    before = sockets(process.pid)
+    lab.wait_for(lambda: sockets(process.pid) - before or process.poll() is not None,
+                 "a connection that was given up, after the first attempt")
     for server in stopped:
         server.go_on()
     finish(process).expect(0, err="^$")

@@ -31,8 +31,7 @@ enum rl_admission_state {
     RL_ADMISSION_RUNNING,
     RL_ADMISSION_DONE,
     /* NEW, AT_ONCE: another client was first; our markers are removed again. REPLACE:
-       another server got the member index; the newcomer keeps its marker, and never votes.
-     */
+       another server got the member index; the newcomer has a marker, and no vote. */
     RL_ADMISSION_LOST_RACE,
 };
 
