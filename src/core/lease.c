@@ -96,7 +96,6 @@ struct rl_update rl_lease_step(struct rl_lease *lease, const struct rl_view *vie
                                const struct rl_lease_event *event)
 {
     enum rl_lease_state state = lease->state;
-    bool decided = lease->decided;
     struct rl_update update = {0};
     expire(lease, view, &update);
     switch (event->type) {
@@ -125,7 +124,7 @@ struct rl_update rl_lease_step(struct rl_lease *lease, const struct rl_view *vie
     case RL_EVENT_TICK: tick(lease, view, &update); break;
     }
     update.sooner = update.send || update.reports || lease->state != state ||
-                    lease->decided != decided || event->type == RL_EVENT_TICK;
+                    event->type == RL_EVENT_TICK;
     return update;
 }
 
