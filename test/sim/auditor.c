@@ -9,6 +9,7 @@
 
 #define AUDITED  8 /* one run in so many */
 #define GAPS     6 /* between two questions: at most so many of the longest TTL */
+#define CROWDED  4 /* one of those in so many */
 #define TEXT_MAX 4096
 
 static struct prng prng;
@@ -36,12 +37,30 @@ static void vary(struct redis_config *config)
     config->replicas = prng_below(&prng, 3);
 }
 
+#define LONG_KEYS 8
+#define LONG_KEY  500 /* bytes: more of them than a page of a list has room for */
+
+/* Of another program. */
+static void crowd(struct keyspace *keyspace)
+{
+    char name[LONG_KEY];
+    memset(name, '!', sizeof(name));
+    for (unsigned i = 0; i < LONG_KEYS; i++) {
+        name[1] = (char)('0' + i);
+        struct key *key =
+            keyspace_add(keyspace, 0, (struct rl_word){name, sizeof(name)}, KEY_STRING);
+        bytes_set(&key->string, (struct rl_word){"1", 1});
+    }
+}
+
 bool auditor_denies(const struct server *server, const char *command)
 {
-    /* Those that only a check sends by themselves. */
-    static const char *const commands[] = {"TIME", "PTTL", "PUBLISH", "ZADD", "CONFIG"};
+    /* Those that only a check sends by themselves, and that of a list. */
+    static const char *const commands[] = {"time", "pttl",       "publish",
+                                           "zadd", "config|get", "scan"};
     unsigned which = (unsigned)((world.seed / AUDITED + server->index) % 16);
-    return world.is_audited && which < sizeof(commands) / sizeof(commands[0]) &&
+    return world.is_audited && world.phase == PHASE_STORM &&
+           which < sizeof(commands) / sizeof(commands[0]) &&
            strcmp(commands[which], command) == 0;
 }
 
@@ -237,7 +256,11 @@ void auditor_begin(void)
     world.is_audited = world.seed % AUDITED == 0;
     if (!world.is_audited)
         return;
-    for (unsigned i = 0; i < SERVERS_MAX; i++)
-        vary(&world.server[i].node.redis->config);
+    for (unsigned i = 0; i < SERVERS_MAX; i++) {
+        struct redis *redis = world.server[i].node.redis;
+        vary(&redis->config);
+        if (world.seed / AUDITED % CROWDED == 0)
+            crowd(&redis->keyspace);
+    }
     event_at(&due, events_now() + VIRTUAL_MS);
 }

@@ -111,6 +111,12 @@ static unsigned nth_resource(const struct rl_word *key, struct rl_word n)
     return n.len > 0 ? world_resource(key[number_of(n) - 1]) : 0;
 }
 
+/* Others are of programs that the oracle does not judge. */
+static bool is_of_world(struct rl_word key)
+{
+    return key.len > 0 && key.text[0] != '!';
+}
+
 /* Words of a script: its hash, the number of keys, keys, arguments. */
 static void parse_script(struct command *command, const struct request *request, bool whole)
 {
@@ -122,6 +128,8 @@ static void parse_script(struct command *command, const struct request *request,
     bool fenced = kind && kind->is_fenced;
     size_t keys = (size_t)number_of(word[2]), args = request->words - 3 - keys, at;
     const struct rl_word *arg = word + 3 + keys;
+    if (command->ask != ASK_MARKER && !is_of_world(word[3]))
+        command->ask = ASK_OTHER;
     if (command->ask == ASK_OTHER || command->ask == ASK_MARKER)
         return;
     command->is_of_set = rl_kind_is_of_sets(kind);
@@ -169,8 +177,7 @@ static void parse_script(struct command *command, const struct request *request,
 static void parse(struct command *command, const struct request *request)
 {
     const struct rl_word *word = request->word;
-    bool is_of_world = request->words > 1 && word[1].len > 0 && word[1].text[0] != '!';
-    if (is(word[0], "SET") && is_of_world) {
+    if (is(word[0], "SET") && request->words > 1 && is_of_world(word[1])) {
         command->ask = ASK_ACQUIRE;
         command->is_locking = true;
         command->taken = world_resource(word[1]);

@@ -161,9 +161,10 @@ static struct server *server_of(const struct node *node)
 static bool denies(void *arg, const char *command, unsigned call)
 {
     const struct server *server = arg;
-    if (call == 0)
-        return auditor_denies(server, command);
-    return call == server->denied_call && events_now() < server->denied_until;
+    bool is_list = strcmp(command, "scan") == 0;
+    if ((call == 0 || is_list) && auditor_denies(server, command))
+        return true;
+    return call > 0 && call == server->denied_call && events_now() < server->denied_until;
 }
 
 static void settle_role(struct server *server)
