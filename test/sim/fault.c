@@ -167,7 +167,7 @@ static void strike(enum fault fault, struct client *client, unsigned node,
     case FAULT_RIGHT: fault_deny(server); break;
     case FAULT_GARBAGE: fault_garble(server); break;
     case FAULT_DEMOTE: fault_demote(server); break;
-    case FAULT_STEP: fault_step(server); break;
+    case FAULT_STEP: fault_step_some(server); break;
     case FAULT_SLEW: fault_slew(server); break;
     case FAULT_FREEZE: fault_freeze(server); break;
     case FAULT_SWAP: fault_swap(node); break;

@@ -116,9 +116,16 @@ static void on_clock_ends(void *arg)
     fault_draw_server_clock(server);
 }
 
+static void on_steps(void *arg)
+{
+    if (world.phase == PHASE_STORM)
+        fault_step(arg);
+}
+
 void fault_begin_clock(struct server *server)
 {
     server->clock_ends = (struct event){.happen = on_clock_ends, .arg = server};
+    server->steps = (struct event){.happen = on_steps, .arg = server};
     fault_draw_server_clock(server);
 }
 
@@ -178,6 +185,19 @@ void fault_step(struct server *server)
     TRACE("the clock of server %u is stepped by %lld ms", server->index + 1,
           (long long)(by / VIRTUAL_MS));
     virtual_clock_step(&server->node.clock, by);
+}
+
+#define ASKED_WITHIN (2 * VIRTUAL_S)
+
+/* They ask one time server, each at a moment of its own. */
+void fault_step_some(struct server *server)
+{
+    bool some = world.plan.kind == KIND_MEMBERS && draw_once_in(2);
+    fault_step(server);
+    for (unsigned i = 0; some && i < SERVERS_MAX; i++)
+        if (draw_once_in(2))
+            event_at(&world.server[i].steps,
+                     events_now() + draw_span(VIRTUAL_MS, ASKED_WITHIN));
 }
 
 static bool may_be_stepped(const struct command *command)

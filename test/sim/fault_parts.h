@@ -18,6 +18,7 @@ void fault_block_path(const struct client *client, const struct server *server,
 void fault_begin_clock(struct server *server);
 void fault_slew(struct server *server);
 void fault_step(struct server *server);
+void fault_step_some(struct server *server);
 void fault_freeze(struct server *server);
 void fault_set_clock(struct server *server);
 

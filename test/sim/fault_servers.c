@@ -105,6 +105,11 @@ static void split(unsigned node)
     TRACE("client %u meets it, and of the others %s, for %lld ms", client->index + 1,
           trace_set(met), ms(span));
     reset(client, world.address[node]);
+    if (world.plan.kind == KIND_MEMBERS) { /* what is begun meanwhile can come to its end */
+        world.quiet_until = events_now() + span;
+        if (draw_once_in(2))
+            return;
+    }
     for (unsigned c = 0; c < world.clients; c++)
         for (unsigned i = 0; i < n; i++)
             if (i != node && (c == client->index) == !(met & rl_bit(i)))
@@ -139,7 +144,7 @@ void fault_swap(unsigned node)
         return;
     TRACE("at the address of node %u there is server %u now", node + 1, new->index + 1);
     network.address[host].server = new->index + 1;
-    if (world.plan.slow && draw_once_in(2))
+    if (world.plan.slow && (world.plan.kind == KIND_MEMBERS || draw_once_in(2)))
         split(node);
 }
 

@@ -25,7 +25,7 @@ static const char usage_text[] =
     "usage: sim --seeds N [--from S|fresh] [--kind KIND] [--jobs N] [--json FILE] "
     "[--stop]\n"
     "           plays N seeds, from 1 or S on, or from one that nobody has seen;\n"
-    "           --kind: those with locks of this kind, single or set;\n"
+    "           --kind: those of this kind: single, set, redisson, shared, slot, members;\n"
     "           --stop: until the first that breaks something\n"
     "       sim --minutes M [--from S] [--kind KIND] [--jobs N] [--json FILE]\n"
     "           plays new seeds for so long\n"

@@ -109,6 +109,37 @@ static void draw_faults(struct plan *plan)
         plan->weights += plan->weight[i];
 }
 
+/*
+ * Of a fenced lock: its members change, or their clocks do, and little else happens. So
+ * quarantines begin and end while some clients still are where the others were before.
+ */
+static void draw_changes(struct plan *plan)
+{
+    static const enum fault members[] = {
+        FAULT_RESTART, FAULT_FORGET, FAULT_FLUSH, FAULT_DEMOTE,    FAULT_SWAP,
+        FAULT_REPLACE, FAULT_CUT,    FAULT_BLOCK, FAULT_PARTITION,
+    };
+    static const enum fault clocks[] = {
+        FAULT_STEP,  FAULT_SLEW,  FAULT_FREEZE, FAULT_SUSPEND, FAULT_PAUSE,
+        FAULT_STALL, FAULT_SPIKE, FAULT_BLOCK,  FAULT_CUT,     FAULT_RESTART,
+    };
+    bool is_of_clocks = draw_once_in(2);
+    unsigned count = is_of_clocks ? COUNT(clocks) : COUNT(members);
+    plan->weights = 0;
+    for (unsigned i = 0; i < FAULT_COUNT; i++)
+        plan->weight[i] = 0;
+    for (unsigned i = 0; i < count; i++) {
+        enum fault fault = is_of_clocks ? clocks[i] : members[i];
+        plan->weight[fault] = draw_once_in(3) ? 0 : 1 + (unsigned)events_random(8);
+        plan->weights += plan->weight[fault];
+    }
+    plan->slow = !is_of_clocks;
+    plan->idle = is_of_clocks ? 0 : draw_span(VIRTUAL_S, 20 * VIRTUAL_S);
+    plan->events = (is_of_clocks ? 1500 : 4000) + (unsigned)events_random(2500);
+    plan->distant = plan->unadmitted = false;
+    plan->gap = draw_span(VIRTUAL_S, 16 * VIRTUAL_S);
+}
+
 /* --- the rest --- */
 
 static int64_t least(int64_t a, int64_t b)
@@ -132,10 +163,12 @@ static void draw_network(struct plan *plan)
 static void draw_nodes(struct plan *plan)
 {
     static const unsigned others[] = {1, 3, 7};
-    plan->n = draw_once_in(5) ? others[events_random(COUNT(others))] : 5;
+    /* One node has no majority to come back by. */
+    unsigned first = plan->kind == KIND_MEMBERS;
+    plan->n = draw_once_in(5) ? others[first + events_random(COUNT(others) - first)] : 5;
     plan->q = rl_majority(plan->n);
     plan->spares = SPARES;
-    plan->duplicate = plan->n > 1 && draw_once_in(20);
+    plan->duplicate = plan->n > 1 && plan->kind != KIND_MEMBERS && draw_once_in(20);
     bool more = draw_once_in(6);
     if (more && !plan->duplicate && plan->q < plan->n) /* or nothing would be acquired */
         plan->q += 1 + (unsigned)events_random(plan->n - plan->q);
@@ -159,7 +192,7 @@ enum kind plan_kind(uint64_t seed)
                                       [5] = KIND_REDISSON,
                                       [6] = KIND_SHARED,
                                       [7] = KIND_SET};
-    return kinds[seed % COUNT(kinds)];
+    return seed % (2 * COUNT(kinds)) == 1 ? KIND_MEMBERS : kinds[seed % COUNT(kinds)];
 }
 
 bool plan_find_kind(const char *name, enum kind *ret_kind)
@@ -193,6 +226,7 @@ static void draw_automatic(struct plan *plan, uint64_t seed)
 void plan_draw(struct plan *plan, uint64_t seed)
 {
     static const uint32_t drifts[] = {10000, 10000, 10000, 1000, 50000};
+    bool changes = plan_kind(seed) == KIND_MEMBERS;
     *plan = (struct plan){
         .clients = 3 + (unsigned)events_random(USING_MAX - 2),
         .users = 1 + (unsigned)events_random(USERS_MAX),
@@ -200,8 +234,8 @@ void plan_draw(struct plan *plan, uint64_t seed)
         .events = 1000 + (unsigned)events_random(1400),
         .drift_ppm = drifts[events_random(COUNT(drifts))],
         .ttl_min = draw_span(80 * VIRTUAL_MS, 16 * VIRTUAL_S),
-        .durable = draw_once_in(10),
-        .wild = draw_once_in(16),
+        .durable = !changes && draw_once_in(10),
+        .wild = !changes && draw_once_in(16),
         .each = draw_once_in(8),
         .kind = plan_kind(seed),
     };
@@ -211,13 +245,13 @@ void plan_draw(struct plan *plan, uint64_t seed)
     if ((plan->kind == KIND_SET || plan->kind == KIND_SLOT) && plan->resources == 1)
         plan->resources = 2;
     draw_nodes(plan);
-    plan->fenced =
-        !plan->wild && !plan->durable && plan->kind != KIND_REDISSON && draw_once_in(3);
+    bool may_be_fenced = !plan->wild && !plan->durable && plan->kind != KIND_REDISSON;
+    plan->fenced = changes || (may_be_fenced && draw_once_in(3));
     plan->elects = plan->fenced && plan->kind == KIND_SINGLE && seed % 8 == 4;
     plan->records = !plan->fenced && plan->kind == KIND_SINGLE && seed % 16 == 8;
     if (plan->fenced) { /* the nodes' clocks must not part */
         plan->drift_ppm = FENCED_DRIFT;
-        plan->ttl_min = draw_span(80 * VIRTUAL_MS, 8 * VIRTUAL_S);
+        plan->ttl_min = draw_span(80 * VIRTUAL_MS, (changes ? 4 : 8) * VIRTUAL_S);
     }
     plan->ttl_min = (plan->ttl_min / VIRTUAL_MS) * VIRTUAL_MS;
     if (plan->wild)
@@ -230,4 +264,6 @@ void plan_draw(struct plan *plan, uint64_t seed)
     if (plan->fenced && longest < 8 * VIRTUAL_S)
         longest = 8 * VIRTUAL_S;
     plan->gap = draw_span(plan->slow ? VIRTUAL_S : plan->ttl_min / 16, longest);
+    if (plan->kind == KIND_MEMBERS)
+        draw_changes(plan);
 }

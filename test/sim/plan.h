@@ -70,13 +70,14 @@ struct cut {
 
 _Static_assert(FAULT_COUNT <= 64, "a bit of `without` for each");
 
-/* Of the locks of a run: each seed has one. */
+/* Of the locks of a run, or of what happens in it: each seed has one. */
 #define KINDS(X)                                                                           \
     X(SINGLE, "single")                                                                    \
     X(SET, "set")                                                                          \
     X(REDISSON, "redisson")                                                                \
     X(SHARED, "shared")                                                                    \
-    X(SLOT, "slot")
+    X(SLOT, "slot")                                                                        \
+    X(MEMBERS, "members") /* fenced ones, whose members change: see draw_changes() */
 
 enum kind {
 #define X(name, text) KIND_##name,

@@ -53,6 +53,7 @@ struct world {
     uint64_t deployment; /* the first one */
     struct gift gift;
     struct event fault;
+    int64_t quiet_until; /* no fault before */
     struct trace trace;
     struct verdict verdict;
     uint64_t faults[FAULT_COUNT];

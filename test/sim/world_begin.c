@@ -18,8 +18,8 @@ static void on_fault(void *arg)
     for (unsigned i = 0; i < SERVERS_MAX; i++)
         if (draw_once_in(2))
             keyspace_copy(&world.server[i].saved, &world.server[i].node.redis->keyspace);
-    event_at(&world.fault,
-             events_now() + draw_span(world.plan.gap / 4 + 1, 2 * world.plan.gap));
+    int64_t next = events_now() + draw_span(world.plan.gap / 4 + 1, 2 * world.plan.gap);
+    event_at(&world.fault, rl_max(next, world.quiet_until));
 }
 
 /* The deployment was admitted before any client came. */
