@@ -38,9 +38,9 @@ static void vary(struct redis_config *config)
 }
 
 #define LONG_KEYS 8
-#define LONG_KEY  500 /* bytes: more of them than a page of a list has room for */
+#define LONG_KEY  500 /* bytes: a page of a list has no room for all of them */
 
-/* Of another program. */
+/* Adds keys of another program. */
 static void crowd(struct keyspace *keyspace)
 {
     char name[LONG_KEY];
@@ -55,7 +55,7 @@ static void crowd(struct keyspace *keyspace)
 
 bool auditor_denies(const struct server *server, const char *command)
 {
-    /* Those that only a check sends by themselves, and that of a list. */
+    /* A check sends each of these outside scripts; a list sends SCAN in a script. */
     static const char *const commands[] = {"time", "pttl",       "publish",
                                            "zadd", "config|get", "scan"};
     unsigned which = (unsigned)((world.seed / AUDITED + server->index) % 16);

@@ -111,7 +111,7 @@ static unsigned nth_resource(const struct rl_word *key, struct rl_word n)
     return n.len > 0 ? world_resource(key[number_of(n) - 1]) : 0;
 }
 
-/* Others are of programs that the oracle does not judge. */
+/* The oracle does not judge other keys: markers, and those of another program. */
 static bool is_of_world(struct rl_word key)
 {
     return key.len > 0 && key.text[0] != '!';

@@ -187,9 +187,9 @@ void fault_step(struct server *server)
     virtual_clock_step(&server->node.clock, by);
 }
 
-#define ASKED_WITHIN (2 * VIRTUAL_S)
+#define MISLED_WITHIN (2 * VIRTUAL_S)
 
-/* They ask one time server, each at a moment of its own. */
+/* One time server misleads several nodes, one after the other. */
 void fault_step_some(struct server *server)
 {
     bool some = world.plan.kind == KIND_MEMBERS && draw_once_in(2);
@@ -197,7 +197,7 @@ void fault_step_some(struct server *server)
     for (unsigned i = 0; some && i < SERVERS_MAX; i++)
         if (draw_once_in(2))
             event_at(&world.server[i].steps,
-                     events_now() + draw_span(VIRTUAL_MS, ASKED_WITHIN));
+                     events_now() + draw_span(VIRTUAL_MS, MISLED_WITHIN));
 }
 
 static bool may_be_stepped(const struct command *command)

@@ -105,7 +105,7 @@ static void split(unsigned node)
     TRACE("client %u meets it, and of the others %s, for %lld ms", client->index + 1,
           trace_set(met), ms(span));
     reset(client, world.address[node]);
-    if (world.plan.kind == KIND_MEMBERS) { /* what is begun meanwhile can come to its end */
+    if (world.plan.kind == KIND_MEMBERS) { /* so that a quarantine can end */
         world.quiet_until = events_now() + span;
         if (draw_once_in(2))
             return;

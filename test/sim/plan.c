@@ -110,8 +110,8 @@ static void draw_faults(struct plan *plan)
 }
 
 /*
- * Of a fenced lock: its members change, or their clocks do, and little else happens. So
- * quarantines begin and end while some clients still are where the others were before.
+ * Only members change, or only their clocks are set; few other faults strike. So
+ * quarantines begin and end while some clients still use the servers of before.
  */
 static void draw_changes(struct plan *plan)
 {

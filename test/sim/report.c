@@ -69,11 +69,11 @@ bool report_write_json(const char *path, uint64_t from, double took)
 
 #define ENOUGH 2000 /* schedules: in so many each fault strikes */
 
-bool report_print_faults(void)
+bool report_print_faults(bool all_kinds)
 {
     bool all = true;
     for (unsigned i = 0; i < FAULT_COUNT; i++) {
-        bool never = figures.faults[i] == 0 && figures.schedules >= ENOUGH;
+        bool never = all_kinds && figures.faults[i] == 0 && figures.schedules >= ENOUGH;
         printf("%12" PRIu64 "  %s%s\n", figures.faults[i], fault_text((enum fault)i),
                never ? ": NEVER" : "");
         all = all && !never;

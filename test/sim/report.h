@@ -11,8 +11,10 @@ struct figures;
 void report_print(uint64_t from, double took);
 bool report_write_json(const char *path, uint64_t from, double took);
 
-/* How often each fault struck. False: one never did, in many runs. */
-bool report_print_faults(void);
+/* Prints how often each fault struck. `all_kinds`: the runs were of all kinds. Returns
+ * false if a fault never struck in many such runs; one kind of run does not have all
+ * faults. */
+bool report_print_faults(bool all_kinds);
 
 /* Adds the figures of another process. */
 void report_add(const struct figures *more);

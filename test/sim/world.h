@@ -53,7 +53,7 @@ struct world {
     uint64_t deployment; /* the first one */
     struct gift gift;
     struct event fault;
-    int64_t quiet_until; /* no fault before */
+    int64_t quiet_until; /* no fault strikes before this time */
     struct trace trace;
     struct verdict verdict;
     uint64_t faults[FAULT_COUNT];
