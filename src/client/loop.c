@@ -230,7 +230,7 @@ bool rl_loop_open(struct rl_loop *loop)
 {
     struct rl_clocks clocks = rl_clocks_begin();
     rl_clock_init(&loop->clock, clocks.boot, clocks.unslewed);
-    loop->recorder.began = rl_loop_read_clock(loop);
+    rl_recorder_init(&loop->recorder, rl_loop_read_clock(loop));
     loop->timer = rl_timer_new(loop->base, &handler, loop);
     return loop->timer != NULL;
 }

@@ -101,9 +101,9 @@ RL_RARE static void record_link(struct rl_node *node, const struct rl_link_event
     node->recorded_state = link->state;
     node->recorded_fault = link->fault;
     struct rl_record *record = rl_loop_record(node->task.loop, RL_RECORD_LINK, 0);
-    record->what = event->type;
-    record->node = node->index & 0xff;
-    record->state = link->state;
+    record->head.what = event->type;
+    record->head.node = node->index & 0xff;
+    record->head.state = link->state;
     record->link.fault = (uint8_t)link->fault;
     record->link.restarted = link->restarted;
 }

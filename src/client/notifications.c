@@ -38,8 +38,8 @@ static void record_state(const struct rl_subscriber *subscriber)
 {
     struct rl_record *record =
         rl_loop_record(subscriber->task.loop, RL_RECORD_SUBSCRIBED, 0);
-    record->node = subscriber->index & 0xff;
-    record->state = subscriber->state == SUBSCRIBED;
+    record->head.node = subscriber->index & 0xff;
+    record->head.state = subscriber->state == SUBSCRIBED;
 }
 
 /* --- the connection --- */

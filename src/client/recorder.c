@@ -143,40 +143,42 @@ static const char *show_lease(uint32_t number, char ret_text[LEASE_ROOM])
 static void add_sent(struct lines *lines, const struct rl_record *record)
 {
     char lease[LEASE_ROOM], nodes[SET_ROOM], key[BYTES_ROOM], more[BYTES_ROOM + 10];
-    if (record->what == RL_CMD_ACQUIRE) {
-        const char *end = record->sent.key + RL_RECORD_KEY;
-        struct rl_word bytes = {end - record->node, record->node};
+    if (record->head.what == RL_CMD_ACQUIRE) {
+        const char *end = (const char *)(&record->sent.key_end + 1);
+        size_t len = rl_min(record->sent.key_len, sizeof(record->sent.key_end));
+        struct rl_word bytes = {end - len, len};
         snprintf(more, sizeof(more), "key_end=%s", show_bytes(bytes, key));
     } else {
         snprintf(more, sizeof(more), "recreate=%d", record->sent.recreate);
     }
     add_line(lines, record->at, "sent %s command=%s round=%" PRIu32 " nodes=%s state=%s %s",
-             show_lease(record->lease, lease), command_names[record->what],
+             show_lease(record->lease, lease), command_names[record->head.what],
              record->sent.round, show_set(record->sent.nodes, nodes),
-             lease_names[record->state], more);
+             lease_names[record->head.state], more);
 }
 
 static void add_reply(struct lines *lines, const struct rl_record *record)
 {
     char lease[LEASE_ROOM];
+    const struct rl_lease_event *event = &record->event;
     add_line(lines, record->at,
-             "reply %s node=%u command=%s round=%u vote=%s fault=%s pttl_ms=%" PRId32
-             " fence=%" PRId64,
-             show_lease(record->lease, lease), record->node, command_names[record->what],
-             record->reply.round, vote_name(record->state),
-             rl_fault_name(record->reply.fault), record->reply.pttl, record->reply.fence);
+             "reply %s node=%u command=%s round=%" PRIu32
+             " vote=%s fault=%s pttl_ms=%" PRId32 " fence=%" PRId64,
+             show_lease(record->lease, lease), event->node, command_names[event->command],
+             event->seq, vote_name(event->vote), rl_fault_name(event->fault), event->pttl,
+             event->fence);
 }
 
 static void add_step(struct lines *lines, const struct rl_record *record)
 {
     char lease[LEASE_ROOM], granted[SET_ROOM], waiting[SET_ROOM], missing[SET_ROOM];
     char node[16] = "-";
-    if (record->what != RL_EVENT_TICK)
-        sprintf(node, "%u", record->node);
+    if (record->step.by != RL_EVENT_TICK)
+        sprintf(node, "%u", record->head.node);
     add_line(lines, record->at,
              "step %s by=%s node=%s state=%s cause=%s granted=%s waiting=%s missing=%s",
-             show_lease(record->lease, lease), event_names[record->what], node,
-             lease_names[record->state], cause_names[record->step.cause],
+             show_lease(record->lease, lease), event_names[record->step.by], node,
+             lease_names[record->step.state], cause_names[record->step.cause],
              show_set(record->step.granted, granted),
              show_set(record->step.waiting, waiting),
              show_set(record->step.missing, missing));
@@ -199,8 +201,8 @@ static void add_result(struct lines *lines, const struct rl_record *record)
 {
     char lease[LEASE_ROOM], reports[REPORTS_ROOM];
     add_line(lines, record->at, "result %s of=%s cause=%s valid_until=%" PRId64,
-             show_lease(record->lease, lease), show_reports(record->what, reports),
-             cause_names[record->state], record->until - lines->began);
+             show_lease(record->lease, lease), show_reports(record->head.what, reports),
+             cause_names[record->head.state], record->until - lines->began);
 }
 
 static void add_event(struct lines *lines, const struct rl_record *record)
@@ -208,34 +210,37 @@ static void add_event(struct lines *lines, const struct rl_record *record)
     char nodes[SET_ROOM];
     unsigned lease = record->lease >> 8;
     rl_time at = record->at;
-    switch (record->type) {
+    switch (record->head.type) {
     case RL_RECORD_SENT: add_sent(lines, record); break;
     case RL_RECORD_REPLY: add_reply(lines, record); break;
     case RL_RECORD_STEP: add_step(lines, record); break;
     case RL_RECORD_RESULT: add_result(lines, record); break;
     case RL_RECORD_ASKED:
         add_line(lines, at, "asked lease=%u what=%s ms=%" PRId64, lease,
-                 what_names[record->what], record->ms);
+                 what_names[record->head.what], record->ms);
         break;
     case RL_RECORD_TOLD:
         add_line(lines, at, "told lease=%u what=%s code=%s valid_ms=%" PRId64, lease,
-                 what_names[record->what], redlock_code_name(record->state), record->ms);
+                 what_names[record->head.what], redlock_code_name(record->head.state),
+                 record->ms);
         break;
     case RL_RECORD_DELAYED:
         add_line(lines, at, "delayed lease=%u until=%" PRId64, lease,
                  record->until == RL_NEVER ? -1 : record->until - lines->began);
         break;
     case RL_RECORD_NOTIFIED:
-        add_line(lines, at, "notified lease=%u node=%u position=%u", lease, record->node,
-                 record->state);
+        add_line(lines, at, "notified lease=%u node=%u position=%u", lease,
+                 record->head.node, record->head.state);
         break;
     case RL_RECORD_LINK:
         add_line(lines, at, "link node=%u by=%s state=%s fault=%s restarted=%d",
-                 record->node, link_event_names[record->what], link_name(record->state),
-                 rl_fault_name(record->link.fault), record->link.restarted);
+                 record->head.node, link_event_names[record->head.what],
+                 link_name(record->head.state), rl_fault_name(record->link.fault),
+                 record->link.restarted);
         break;
     case RL_RECORD_SUBSCRIBED:
-        add_line(lines, at, "subscribed node=%u on=%u", record->node, record->state);
+        add_line(lines, at, "subscribed node=%u on=%u", record->head.node,
+                 record->head.state);
         break;
     case RL_RECORD_STARTUP:
         add_line(lines, at, "startup ready=%s", show_set(record->nodes, nodes));
@@ -245,13 +250,15 @@ static void add_event(struct lines *lines, const struct rl_record *record)
         break;
     default: break;
     }
+    if (rl_record_lines(record) > 1)
+        add_result(lines, record);
 }
 
 static void add_events(struct lines *lines, const struct rl_recorder *recorder)
 {
-    unsigned next = recorder->next / sizeof(recorder->record[0]);
-    for (unsigned i = 0; i < RL_RECORDS; i++)
-        add_event(lines, &recorder->record[(next + i) % RL_RECORDS]);
+    const struct rl_record *record = recorder->next;
+    for (unsigned i = 0; i < RL_RECORDS; i++, record = record->next)
+        add_event(lines, record);
 }
 
 /* --- the client, its leases and its nodes --- */
@@ -260,8 +267,7 @@ static void add_client(struct lines *lines, const redlock_client *client)
 {
     const struct rl_recorder *recorder = &client->loop.recorder;
     const redlock_options *options = &client->options;
-    unsigned next = recorder->next / sizeof(recorder->record[0]);
-    bool is_full = recorder->record[next].type != RL_RECORD_NONE;
+    bool is_full = recorder->next->head.type != RL_RECORD_NONE;
     add_line(lines, client->loop.now, "record format=%d version=%s full=%d", FORMAT_VERSION,
              redlock_version(), is_full);
     add_line(lines, client->loop.now,

@@ -11,8 +11,6 @@
 
 #define RL_RECORDS 256
 
-#define RL_RECORD_KEY 8 /* how many bytes of a key are recorded: the last ones */
-
 enum rl_record_type {
     RL_RECORD_NONE, /* nothing was recorded here yet */
     RL_RECORD_SENT,
@@ -44,10 +42,10 @@ enum rl_record_what {
 /*
  * One event. "event" is an enum rl_lease_event_type: why the lease machine makes a step.
  *
- *     type        what     node           state     members of the union
- *     SENT        command  bytes of key   of lease  sent; recreate: not of an ACQUIRE
- *     REPLY       command  node           vote      reply: a vote, also if no reply came
- *     STEP        event    if it has one  of lease  step: before a step, by anything else
+ *     type        what     node           state     other members
+ *     SENT        command                 of lease  sent
+ *     REPLY       reports                 cause     event: a vote, also if no reply came
+ *     STEP        reports  if it has one  cause     step: before a step, by anything else
  *     RESULT      reports                 cause     until: the deadline
  *     ASKED       what                              ms: a TTL, a validity, or 0
  *     TOLD        what                    code      ms: the validity
@@ -58,50 +56,62 @@ enum rl_record_what {
  *     STARTUP                                       nodes: ready when the barrier opened
  *     MEMBERS                                       nodes: active from now on
  *
- * States are those after the event, but before a STEP. Members that are not listed keep old
- * values. The small ones are bit-fields because a store through a pointer to uint8_t could
- * change any object, so that the compiler would read all of them again.
+ * A REPLY and a STEP are also a RESULT if they have reports. States are those after the
+ * event, but before a STEP. Members that are not listed keep old values.
  */
 struct rl_record {
+    struct rl_record *next; /* all are a ring: the oldest follows the newest */
     rl_time at;
     uint32_t lease; /* rl_record_lease(); 0: none */
-    unsigned type : 8, what : 8, node : 8, state : 8;
+    /* Bit-fields, because a store through a pointer to uint8_t could change any object, so
+       that the compiler would read all of them again. Four, so that one store sets them. */
+    struct rl_record_head {
+        unsigned type : 8, what : 8, node : 8, state : 8;
+    } head;
+    rl_time until;
     union {
         struct {
             rl_node_set nodes;
             uint32_t round;
-            union {
-                char key[RL_RECORD_KEY]; /* of an ACQUIRE; a shorter key ends here */
-                bool recreate;
-            };
+            uint64_t key_end; /* of an ACQUIRE: its last bytes, as they are in memory */
+            uint16_t key_len; /* of an ACQUIRE: of the whole key */
+            bool recreate;
         } sent;
-        struct {
-            int64_t fence;
-            int32_t pttl;
-            uint16_t round; /* modulo 65536 */
-            uint16_t fault;
-        } reply;
+        struct rl_lease_event event;
         struct {
             rl_node_set granted, waiting, missing;
-            uint8_t cause;
+            uint8_t by, state, cause;
         } step;
         struct {
             uint8_t fault;
             bool restarted;
         } link;
         int64_t ms;
-        rl_time until;
         rl_node_set nodes;
     };
 };
 
-_Static_assert(sizeof(struct rl_record) == 32, "a record has 32 bytes");
-
 struct rl_recorder {
-    rl_time began; /* the times in the text count from here */
-    uint32_t next; /* in bytes: an index would need more instructions */
+    rl_time began;          /* the times in the text count from here */
+    struct rl_record *next; /* the oldest one: it is overwritten next */
     struct rl_record record[RL_RECORDS];
 };
+
+static inline void rl_recorder_init(struct rl_recorder *recorder, rl_time now)
+{
+    recorder->began = now;
+    recorder->next = recorder->record;
+    for (unsigned i = 0; i < RL_RECORDS; i++)
+        recorder->record[i].next = &recorder->record[(i + 1) % RL_RECORDS];
+}
+
+/* How many lines of the text tell of it. */
+static inline unsigned rl_record_lines(const struct rl_record *record)
+{
+    bool has_result =
+        record->head.type == RL_RECORD_REPLY || record->head.type == RL_RECORD_STEP;
+    return (record->head.type != RL_RECORD_NONE) + (has_result && record->head.what);
+}
 
 /* The number of a lease's first attempt: the lease's, and 1 in the last byte. Both wrap. */
 static inline uint32_t rl_record_lease(uint64_t lease)
@@ -122,18 +132,17 @@ static inline uint32_t rl_record_attempt(uint32_t first, unsigned retries)
 }
 
 /*
- * Returns the record of a new event, which overwrites the oldest. The caller sets the
- * members that belong to its type. `lease`: 0: none.
+ * Returns the record of a new event, which overwrites the oldest. `what`, `node` and
+ * `state` are 0. The caller sets the members that belong to its type. `lease`: 0: none.
  */
 static inline struct rl_record *rl_recorder_add(struct rl_recorder *recorder, rl_time now,
                                                 enum rl_record_type type, uint32_t lease)
 {
-    struct rl_record *record =
-        (struct rl_record *)((char *)recorder->record + recorder->next);
-    recorder->next = (recorder->next + sizeof(*record)) % sizeof(recorder->record);
+    struct rl_record *record = recorder->next;
+    recorder->next = record->next;
     record->at = now;
     record->lease = lease;
-    record->type = type;
+    record->head = (struct rl_record_head){.type = type};
     return record;
 }
 

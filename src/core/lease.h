@@ -99,16 +99,18 @@ enum rl_lease_event_type {
 struct rl_lease_event {
     enum rl_lease_event_type type : 8;
     enum rl_command command : 8; /* VOTE */
-    uint8_t node;                /* VOTE, READY, RESTARTED */
+    unsigned node : 8;           /* VOTE, READY, RESTARTED */
     enum rl_vote vote : 8;
     enum rl_fault fault : 8; /* VOTE */
-    uint8_t key;             /* VOTE: of a set, which one is another client's */
+    unsigned key : 8;        /* VOTE: of a set, which one is another client's */
     uint32_t seq;            /* VOTE: the round that it belongs to */
-    int32_t pttl;     /* VOTE: remaining TTL of another client's value, ms; -1: unknown */
-    int64_t fence;    /* VOTE: the fence on the node, ADOPT: of the lease; 0: none */
-    rl_time took;     /* VOTE: from the command to the reply */
-    rl_time ttl;      /* EXTEND */
-    rl_time deadline; /* ADOPT; 0: unknown */
+    int32_t pttl;  /* VOTE: remaining TTL of another client's value, ms; -1: unknown */
+    int64_t fence; /* VOTE: the fence on the node, ADOPT: of the lease; 0: none */
+    union {
+        rl_time took;     /* VOTE: from the command to the reply */
+        rl_time ttl;      /* EXTEND */
+        rl_time deadline; /* ADOPT; 0: unknown */
+    };
 };
 
 /* The time, and the state of the nodes, at a step. */

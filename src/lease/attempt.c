@@ -74,63 +74,59 @@ void rl_attempt_describe(const struct rl_attempt *attempt, struct rl_lease_line 
 
 /*
  * An acquire is recorded with the end of its key. In the room, the ballots come before the
- * key: so eight bytes can be read even if the key is shorter.
+ * key: so all of `key_end` can be read even if the key is shorter.
  */
 static void record_sent(const struct rl_attempt *attempt, const struct rl_update *update,
                         struct rl_word key)
 {
     struct rl_record *record =
         rl_loop_record(attempt->task.loop, RL_RECORD_SENT, attempt->number);
-    record->what = update->command;
-    record->state = attempt->lease.state;
+    record->head.what = update->command;
+    record->head.state = attempt->lease.state;
     record->sent.nodes = update->send;
     record->sent.round = update->seq;
+    record->sent.recreate = update->recreate;
     if (update->command == RL_CMD_ACQUIRE) {
-        record->node = key.len < RL_RECORD_KEY ? key.len & 0xff : RL_RECORD_KEY;
-        memcpy(record->sent.key, key.text + key.len - RL_RECORD_KEY, RL_RECORD_KEY);
-    } else {
-        record->sent.recreate = update->recreate;
+        uint64_t end; /* a memcpy() into the record could change any object */
+        memcpy(&end, key.text + key.len - sizeof(end), sizeof(end));
+        record->sent.key_end = end;
+        record->sent.key_len = (uint16_t)key.len;
     }
 }
 
-_Static_assert(sizeof(struct rl_ballot) >= RL_RECORD_KEY, "see record_sent()");
+_Static_assert(sizeof(struct rl_ballot) >= sizeof(uint64_t), "see record_sent()");
 
-static void record_reply(const struct rl_attempt *attempt,
-                         const struct rl_lease_event *event)
+/* The caller makes the vote in the record itself: that saves a copy. */
+static struct rl_record *record_reply(const struct rl_attempt *attempt)
 {
-    struct rl_record *record =
-        rl_loop_record(attempt->task.loop, RL_RECORD_REPLY, attempt->number);
-    record->what = event->command;
-    record->node = event->node;
-    record->state = event->vote;
-    record->reply.round = (uint16_t)event->seq;
-    record->reply.fault = (uint16_t)event->fault;
-    record->reply.pttl = event->pttl;
-    record->reply.fence = event->fence;
+    return rl_loop_record(attempt->task.loop, RL_RECORD_REPLY, attempt->number);
 }
 
 /* What makes it step, if that is neither a vote nor a request, which are recorded. */
-RL_RARE static void record_step(const struct rl_attempt *attempt,
-                                const struct rl_lease_event *event)
+RL_RARE static struct rl_record *record_step(const struct rl_attempt *attempt,
+                                             const struct rl_lease_event *event)
 {
     const struct rl_lease *lease = &attempt->lease;
     struct rl_record *record =
         rl_loop_record(attempt->task.loop, RL_RECORD_STEP, attempt->number);
-    record->what = event->type;
-    record->node = event->node;
-    record->state = lease->state;
+    record->head.node = event->node;
+    record->step.by = (uint8_t)event->type;
+    record->step.state = (uint8_t)lease->state;
     record->step.cause = (uint8_t)lease->cause;
     record->step.granted = lease->round.granted;
     record->step.waiting = lease->round.waiting;
     record->step.missing = lease->missing;
+    return record;
 }
 
-static void record_result(const struct rl_attempt *attempt, unsigned reports)
+/* `record`: of the event that has this result; NULL: it gets a record of its own. */
+static void record_result(const struct rl_attempt *attempt, unsigned reports,
+                          struct rl_record *record)
 {
-    struct rl_record *record =
-        rl_loop_record(attempt->task.loop, RL_RECORD_RESULT, attempt->number);
-    record->what = reports & 0xff;
-    record->state = attempt->lease.cause;
+    if (!record)
+        record = rl_loop_record(attempt->task.loop, RL_RECORD_RESULT, attempt->number);
+    record->head.what = reports & 0xff;
+    record->head.state = attempt->lease.cause;
     record->until = attempt->lease.valid;
 }
 
@@ -220,27 +216,27 @@ static const struct rl_view *view_of(const struct rl_attempt *attempt,
     return fenced;
 }
 
-static void take_vote(struct rl_attempt *attempt, const struct rl_lease_event *event)
-{
-    record_reply(attempt, event);
-    rl_attempt_step(attempt, event);
-}
+static void step(struct rl_attempt *attempt, const struct rl_lease_event *event,
+                 struct rl_record *record);
 
 /* A node to which nothing could be sent, for lack of memory, counts as a refusal. */
 RL_RARE static void refuse(struct rl_attempt *attempt, const struct rl_update *update,
                            rl_node_set nodes)
 {
     rl_loop_refresh_clock(attempt->task.loop);
-    for (rl_node_set rest = nodes; rest; rest &= rest - 1)
-        take_vote(attempt, &(struct rl_lease_event){
-                               .type = RL_EVENT_VOTE,
-                               .node = (uint8_t)rl_first(rest),
-                               .seq = update->seq,
-                               .command = update->command,
-                               .vote = RL_VOTE_ERROR,
-                               .fault = RL_FAULT_MEMORY,
-                               .pttl = -1,
-                           });
+    for (rl_node_set rest = nodes; rest; rest &= rest - 1) {
+        struct rl_record *record = record_reply(attempt);
+        record->event = (struct rl_lease_event){
+            .type = RL_EVENT_VOTE,
+            .node = (uint8_t)rl_first(rest),
+            .seq = update->seq,
+            .command = update->command,
+            .vote = RL_VOTE_ERROR,
+            .fault = RL_FAULT_MEMORY,
+            .pttl = -1,
+        };
+        step(attempt, &record->event, record);
+    }
 }
 
 static void reschedule(struct rl_attempt *attempt)
@@ -255,13 +251,15 @@ static void reschedule(struct rl_attempt *attempt)
 }
 
 /* Sends the commands of the lease machine and passes on its reports. */
-static void follow(struct rl_attempt *attempt, const struct rl_update *update)
+static void follow(struct rl_attempt *attempt, const struct rl_update *update,
+                   struct rl_record *record)
 {
     redlock_client *client = rl_client_of(&attempt->task);
     rl_node_set failed = 0;
     if (update->send) {
         client->stats.rounds[update->command]++;
         failed = send_command(attempt, update);
+        record = NULL; /* the result comes after what was sent */
     }
     rl_node_set counted = attempt->lease.round.waiting | attempt->lease.round.granted;
     if ((update->send || update->reports) && counted != rl_all(client->nodes.n))
@@ -272,7 +270,7 @@ static void follow(struct rl_attempt *attempt, const struct rl_update *update)
     reschedule(attempt);
     unsigned reports = update->reports & ~(unsigned)RL_REPORT_NOT_RENEWED;
     if (reports && attempt->owner) {
-        record_result(attempt, reports);
+        record_result(attempt, reports, record);
         class_of(attempt->owner)->report(attempt->owner, reports);
     }
     if (failed)
@@ -282,7 +280,8 @@ static void follow(struct rl_attempt *attempt, const struct rl_update *update)
 /*
  * Most replies change nothing yet, because the round waits for others: then `sooner` is 0.
  */
-void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *event)
+static void step(struct rl_attempt *attempt, const struct rl_lease_event *event,
+                 struct rl_record *record)
 {
     struct rl_view fenced;
     if (attempt->lease.state == RL_LEASE_OVER)
@@ -290,7 +289,12 @@ void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *ev
     struct rl_update update =
         rl_lease_step(&attempt->lease, view_of(attempt, event, &fenced), event);
     if (update.sooner)
-        follow(attempt, &update);
+        follow(attempt, &update, record);
+}
+
+void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *event)
+{
+    step(attempt, event, NULL);
 }
 
 /* --- task callbacks --- */
@@ -303,8 +307,7 @@ void rl_attempt_tick(struct rl_task *task)
         return;
     static const struct rl_lease_event event = {.type = RL_EVENT_TICK};
     rl_node_set silent = attempt->lease.silent;
-    record_step(attempt, &event);
-    rl_attempt_step(attempt, &event);
+    step(attempt, &event, record_step(attempt, &event));
     rl_telemetry_silent(attempt, attempt->lease.silent & ~silent);
 }
 
@@ -321,12 +324,11 @@ void rl_attempt_event(struct rl_task *task, enum rl_task_event event, unsigned n
     bool ready = event == RL_TASK_READY && attempt->lease.state == RL_LEASE_CLEANUP;
     if (!ready && event != RL_TASK_RESTARTED)
         return;
-    struct rl_lease_event step = {
+    struct rl_lease_event change = {
         .type = ready ? RL_EVENT_READY : RL_EVENT_RESTARTED,
         .node = (uint8_t)node,
     };
-    record_step(attempt, &step);
-    rl_attempt_step(attempt, &step);
+    step(attempt, &change, record_step(attempt, &change));
 }
 
 /* Of a semaphore a digit for each slot of each node follows them. */
@@ -427,18 +429,20 @@ void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *
     if (op->joins_queue && attempt->owner && reply && parsed.fault == RL_FAULT_NONE &&
         !parsed.not_queued)
         class_of(attempt->owner)->queued(attempt->owner, node, op->sent);
-    take_vote(attempt, &(struct rl_lease_event){
-                           .type = RL_EVENT_VOTE,
-                           .node = (uint8_t)node,
-                           .seq = op->seq,
-                           .command = op->command,
-                           .vote = parsed.vote,
-                           .fault = parsed.fault,
-                           .key = (uint8_t)parsed.key,
-                           .pttl = parsed.pttl,
-                           .fence = parsed.fence,
-                           .took = task->loop->boot - op->asked,
-                       });
+    struct rl_record *record = record_reply(attempt);
+    record->event = (struct rl_lease_event){
+        .type = RL_EVENT_VOTE,
+        .node = (uint8_t)node,
+        .seq = op->seq,
+        .command = op->command,
+        .vote = parsed.vote,
+        .fault = parsed.fault,
+        .key = (uint8_t)parsed.key,
+        .pttl = parsed.pttl,
+        .fence = parsed.fence,
+        .took = task->loop->boot - op->asked,
+    };
+    step(attempt, &record->event, record);
 }
 
 /* The attempt is over, but the reply has the node's time and marker. */

@@ -47,7 +47,7 @@ RL_RARE void rl_handle_record_asked(const redlock_lease *lease, enum rl_record_w
 {
     struct rl_record *record =
         rl_loop_record(lease->first.task.loop, RL_RECORD_ASKED, lease->first.number);
-    record->what = what;
+    record->head.what = what;
     record->ms = ms;
 }
 
@@ -62,8 +62,8 @@ RL_RARE static void record_told(const redlock_lease *lease,
     struct rl_loop *loop = lease->first.task.loop;
     const struct rl_lease *core = rl_handle_core(lease);
     struct rl_record *record = rl_loop_record(loop, RL_RECORD_TOLD, lease->first.number);
-    record->what = what;
-    record->state = code;
+    record->head.what = what;
+    record->head.state = code;
     record->ms = core ? rl_lease_left(core, loop->now) / RL_MS : 0;
 }
 
@@ -128,10 +128,11 @@ static void finish_acquire(redlock_lease *lease, redlock_code code)
      * The last release may have left this waiter queued. A notification sent to it would be
      * wasted, so it leaves the queues.
      */
-    if (code != REDLOCK_OK && lease->waiting.number && lease->attempt && !cancelled)
-        rl_attempt_withdraw(lease->attempt);
-    if (code != REDLOCK_OK)
+    if (code != REDLOCK_OK) {
+        if (lease->waiting.number && lease->attempt && !cancelled)
+            rl_attempt_withdraw(lease->attempt);
         record_told(lease, &lease->request, RL_RECORD_ACQUIRE, code);
+    }
     report(lease, &lease->request, code);
 }
 

@@ -211,8 +211,8 @@ void rl_waiting_notified(struct rl_task *task, unsigned node, unsigned position,
     redlock_lease *lease = rl_handle_of(task);
     struct rl_record *record =
         rl_loop_record(task->loop, RL_RECORD_NOTIFIED, lease->first.number);
-    record->node = node & 0xff;
-    record->state = position & 0xff;
+    record->head.node = node & 0xff;
+    record->head.state = position & 0xff;
     if (slot > 0 && slot <= lease->first.config->options.slots)
         set_search(&lease->waiting, slot, 0);
     if (rl_handle_is_acquiring(lease))

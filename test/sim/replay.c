@@ -85,6 +85,8 @@ static void make_client(void *arg)
     }
     *(redlock_code *)arg = redlock_client_new(process_loop(&player.process), uris, count,
                                               &options, &player.client, NULL);
+    if (player.client)
+        player.recorded = player.client->loop.recorder.record;
 }
 
 /* Its clock reads 2 us more than CLOCK_BOOTTIME: rl_clock_glance(). */
@@ -194,15 +196,23 @@ static void go_on(void)
     player.drawn = 0;
 }
 
+size_t player_recorded(void)
+{
+    size_t lines = 0;
+    for (const struct rl_record *record = player.recorded;
+         record != player.client->loop.recorder.next; record = record->next)
+        lines += rl_record_lines(record);
+    return lines;
+}
+
 /* Compares what the client has recorded since the last call. Returns whether it has. */
 static bool compare(void)
 {
-    uint32_t at = player.client->loop.recorder.next, size = sizeof(struct rl_record);
-    size_t fresh = (at - player.recorded) / size % RL_RECORDS;
+    size_t fresh = player_recorded();
     struct dump replayed;
     if (fresh == 0)
         return false;
-    player.recorded = at;
+    player.recorded = player.client->loop.recorder.next;
     char *text = record_of_client();
     if (dump_parse(&replayed, text))
         abort();

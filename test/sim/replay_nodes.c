@@ -65,9 +65,7 @@ static enum rl_link_state link_state(unsigned node)
 /* The event that the client records next. */
 static const struct line *expected(void)
 {
-    const struct rl_recorder *recorder = &player.client->loop.recorder;
-    size_t at = player.next +
-                (recorder->next - player.recorded) / sizeof(struct rl_record) % RL_RECORDS;
+    size_t at = player.next + player_recorded();
     return at < player.dump->event.count ? player_event(at) : NULL;
 }
 

@@ -15,7 +15,7 @@ struct player {
     bool differs;
     struct process process;
     redlock_client *client;
-    uint32_t recorded; /* where the client's recorder goes on */
+    const struct rl_record *recorded; /* where the client's recorder goes on */
 };
 
 extern struct player player;
@@ -24,6 +24,9 @@ static inline const struct line *player_event(size_t index)
 {
     return &player.dump->event.line[index];
 }
+
+/* How many events the client has recorded since they were compared last. */
+size_t player_recorded(void);
 
 /* The client's last time, as a time of the dump. */
 rl_time player_now(void);

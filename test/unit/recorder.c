@@ -17,7 +17,8 @@ static void open_client(void)
 {
     struct rl_loop *loop = &client.loop;
     loop->list.prev = loop->list.next = &loop->list;
-    loop->recorder.began = loop->now = BEGAN;
+    loop->now = BEGAN;
+    rl_recorder_init(&loop->recorder, BEGAN);
 }
 
 TestSuite(recorder, .init = open_client);
@@ -28,7 +29,7 @@ static void ask(int64_t number)
     client.loop.now = BEGAN + number;
     struct rl_record *record =
         rl_loop_record(&client.loop, RL_RECORD_ASKED, rl_record_lease(3));
-    record->what = RL_RECORD_EXTEND;
+    record->head.what = RL_RECORD_EXTEND;
     record->ms = number;
 }
 
@@ -104,21 +105,24 @@ static struct rl_record *add(enum rl_record_type type)
 static void expect_line(const char *line)
 {
     cr_assert_str_eq(events(), line);
-    client.loop.recorder = (struct rl_recorder){.began = BEGAN};
+    memset(&client.loop.recorder, 0, sizeof(client.loop.recorder));
+    rl_recorder_init(&client.loop.recorder, BEGAN);
     client.loop.now += 5;
 }
 
 static void add_acquire(const char *key)
 {
     struct rl_record *record = add(RL_RECORD_SENT);
-    size_t len = strlen(key) < RL_RECORD_KEY ? strlen(key) : RL_RECORD_KEY;
-    record->what = RL_CMD_ACQUIRE;
-    record->node = len & 0xff;
-    record->state = RL_LEASE_ACQUIRING;
+    size_t room = sizeof(record->sent.key_end),
+           len = strlen(key) < room ? strlen(key) : room;
+    char *end = (char *)&record->sent.key_end;
+    record->head.what = RL_CMD_ACQUIRE;
+    record->head.state = RL_LEASE_ACQUIRING;
     record->sent.nodes = 0x15;
     record->sent.round = 1;
-    memset(record->sent.key, '?', RL_RECORD_KEY);
-    memcpy(record->sent.key + RL_RECORD_KEY - len, key + strlen(key) - len, len);
+    record->sent.key_len = (uint16_t)strlen(key);
+    memset(end, '?', room);
+    memcpy(end + room - len, key + strlen(key) - len, len);
 }
 
 Test(recorder, commands)
@@ -132,8 +136,8 @@ Test(recorder, commands)
         "5 sent lease=7 attempt=2 command=acquire round=1 nodes=0,2,4 "
         "state=acquiring key_end=k\\x0a\n");
     struct rl_record *record = add(RL_RECORD_SENT);
-    record->what = RL_CMD_EXTEND;
-    record->state = RL_LEASE_HELD;
+    record->head.what = RL_CMD_EXTEND;
+    record->head.state = RL_LEASE_HELD;
     record->sent.nodes = 1;
     record->sent.round = 70000;
     record->sent.recreate = true;
@@ -141,24 +145,27 @@ Test(recorder, commands)
         "10 sent lease=7 attempt=2 command=extend round=70000 nodes=0 state=held "
         "recreate=1\n");
     record = add(RL_RECORD_REPLY);
-    record->what = RL_CMD_RAISE_FENCE;
-    record->node = 31;
-    record->state = RL_VOTE_ERROR;
-    record->reply.round = 2;
-    record->reply.fault = RL_FAULT_OOM;
-    record->reply.pttl = -1;
-    record->reply.fence = 1700000000000000;
+    record->event = (struct rl_lease_event){
+        .type = RL_EVENT_VOTE,
+        .command = RL_CMD_RAISE_FENCE,
+        .node = 31,
+        .vote = RL_VOTE_ERROR,
+        .fault = RL_FAULT_OOM,
+        .seq = 70000,
+        .pttl = -1,
+        .fence = 1700000000000000,
+    };
     expect_line(
-        "15 reply lease=7 attempt=2 node=31 command=raise_fence round=2 vote=error "
+        "15 reply lease=7 attempt=2 node=31 command=raise_fence round=70000 vote=error "
         "fault=OOM pttl_ms=-1 fence=1700000000000000\n");
 }
 
 static void add_step(enum rl_lease_event_type by)
 {
     struct rl_record *record = add(RL_RECORD_STEP);
-    record->what = by;
-    record->node = 2;
-    record->state = RL_LEASE_HELD;
+    record->head.node = 2;
+    record->step.by = by;
+    record->step.state = RL_LEASE_HELD;
     record->step.cause = RL_CAUSE_NO_QUORUM;
     record->step.granted = 0;
     record->step.waiting = 1;
@@ -179,12 +186,16 @@ Test(recorder, steps)
     expect_line(line);
 }
 
+static void set_result(struct rl_record *record, unsigned reports, enum rl_cause cause)
+{
+    record->head.what = reports & 0xff;
+    record->head.state = cause;
+    record->until = BEGAN + 70;
+}
+
 static void add_result(unsigned reports, enum rl_cause cause)
 {
-    struct rl_record *record = add(RL_RECORD_RESULT);
-    record->what = reports & 0xff;
-    record->state = cause;
-    record->until = BEGAN + 70;
+    set_result(add(RL_RECORD_RESULT), reports, cause);
 }
 
 Test(recorder, results)
@@ -207,11 +218,32 @@ Test(recorder, results)
         "valid_until=70\n");
 }
 
+/* A reply that decides a round, and a step, have their result in the same record. */
+Test(recorder, events_with_a_result)
+{
+    struct rl_record *record = add(RL_RECORD_REPLY);
+    record->event = (struct rl_lease_event){
+        .type = RL_EVENT_VOTE, .vote = RL_VOTE_GRANTED, .seq = 1, .pttl = -1};
+    cr_assert_eq(rl_record_lines(record), 1);
+    set_result(record, RL_REPORT_HELD, RL_CAUSE_NONE);
+    cr_assert_eq(rl_record_lines(record), 2);
+    expect_line(
+        "0 reply lease=7 attempt=2 node=0 command=acquire round=1 vote=granted fault=NONE "
+        "pttl_ms=-1 fence=0\n"
+        "0 result lease=7 attempt=2 of=acquire cause=NONE valid_until=70\n");
+    add_step(RL_EVENT_TICK);
+    record = client.loop.recorder.record;
+    set_result(record, RL_REPORT_LOST, RL_CAUSE_EXPIRED);
+    const char *result = strchr(events(), '\n') + 1;
+    cr_assert_str_eq(result,
+                     "5 result lease=7 attempt=2 of=loss cause=EXPIRED valid_until=70\n");
+}
+
 Test(recorder, the_caller)
 {
     struct rl_record *record = add(RL_RECORD_TOLD);
-    record->what = RL_RECORD_LOSS;
-    record->state = REDLOCK_EXPIRED;
+    record->head.what = RL_RECORD_LOSS;
+    record->head.state = REDLOCK_EXPIRED;
     record->ms = 17;
     expect_line("0 told lease=7 what=loss code=EXPIRED valid_ms=17\n");
     add(RL_RECORD_DELAYED)->until = BEGAN + 30;
@@ -219,23 +251,23 @@ Test(recorder, the_caller)
     add(RL_RECORD_DELAYED)->until = RL_NEVER;
     expect_line("10 delayed lease=7 until=-1\n");
     record = add(RL_RECORD_NOTIFIED);
-    record->node = 1;
-    record->state = 0;
+    record->head.node = 1;
+    record->head.state = 0;
     expect_line("15 notified lease=7 node=1 position=0\n");
 }
 
 Test(recorder, nodes)
 {
     struct rl_record *record = add(RL_RECORD_LINK);
-    record->what = RL_LINK_FAILED;
-    record->node = 1;
-    record->state = RL_LINK_DOWN;
+    record->head.what = RL_LINK_FAILED;
+    record->head.node = 1;
+    record->head.state = RL_LINK_DOWN;
     record->link.fault = RL_FAULT_CONNECT;
     record->link.restarted = false;
     expect_line("0 link node=1 by=failed state=down fault=CONNECT restarted=0\n");
     record = add(RL_RECORD_SUBSCRIBED);
-    record->node = 1;
-    record->state = true;
+    record->head.node = 1;
+    record->head.state = true;
     expect_line("5 subscribed node=1 on=1\n");
     add(RL_RECORD_STARTUP)->nodes = 3;
     expect_line("10 startup ready=0,1\n");
