@@ -406,7 +406,7 @@ static void judge_time(const struct user *user, const struct claim *claim,
                        const redlock_result *result, bool held)
 {
     const struct process *process = &user->client->process;
-    bool excused = process->resumed == events_now();
+    bool excused = process_was_interrupted(process);
     int64_t hold = claim->options.max_hold_ms;
     if (held && !excused && age(claim) >= validity_of(claim))
         oracle_accuse(INVARIANT_DEADLINE, "%.8s of client %u", claim->token,

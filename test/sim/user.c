@@ -380,7 +380,7 @@ static void extend(struct user *user)
     bool wrong = (code == REDLOCK_BUSY && !was_extending) ||
                  (code == REDLOCK_OK && (was_extending || was_lost)) ||
                  (code == REDLOCK_NOT_HELD && holds &&
-                  user->client->process.resumed != events_now());
+                  !process_was_interrupted(&user->client->process));
     if (wrong)
         oracle_accuse(INVARIANT_TOLD, "client %u: an extension: %s",
                       user->client->index + 1, redlock_code_name(code));

@@ -104,6 +104,15 @@ bool process_may_fail(const struct process *process, unsigned once_in);
 /* It may be stopped here, in the middle of a call, while all others go on. */
 void process_may_stall(struct process *process);
 
+/*
+ * It has just come back from standing still in the middle of what it does: so what it read
+ * of a clock before may be old. If it stood still before it began, it is not.
+ */
+static inline bool process_was_interrupted(const struct process *process)
+{
+    return process->resumed == events_now() && process->resumed > process->entered;
+}
+
 /* Sets the timers anew. */
 void process_reschedule(struct process *process);
 
