@@ -82,7 +82,10 @@ static void judge_whole(const struct command *command, const struct claim *claim
                           command->server + 1, claim->token);
 }
 
-/* A term comes after the lock, with each extension that knows it, and ends with it. */
+/*
+ * A term comes after the lock, with each extension that knows it, and ends with it. In the
+ * last millisecond of the lock 0 ms are left: for so long nothing can be stored.
+ */
 static void note_term(const struct command *command, struct claim *claim)
 {
     const struct server *server = &world.server[command->server];
@@ -98,7 +101,8 @@ static void note_term(const struct command *command, struct claim *claim)
     bool comes = (command->ask == ASK_RAISE && granted) ||
                  (command->ask == ASK_EXTEND && !command->is_bare &&
                   (granted || command->truth == TRUTH_RECREATED));
-    if (comes && !is_there && world.plan.weight[FAULT_RIGHT] == 0)
+    bool ends_now = command->expires <= server_ms(server);
+    if (comes && !is_there && !ends_now && world.plan.weight[FAULT_RIGHT] == 0)
         oracle_accuse(INVARIANT_SETTLED, "server %u: %.8s has no term", command->server + 1,
                       claim->token);
     /* Of a token that was handed over, a late acquire may find what was stored again. */
@@ -106,6 +110,8 @@ static void note_term(const struct command *command, struct claim *claim)
     if (is_there && (early || (ends && granted)))
         oracle_accuse(INVARIANT_LEFT, "server %u: %.8s has a term %s", command->server + 1,
                       claim->token, ends ? "after its release" : "before it leads");
+    if (comes && ends_now)
+        claim->with_term |= rl_bit(command->server);
     if (!is_there)
         return;
     if (comes && key->expires + 1 < command->expires && world.plan.weight[FAULT_RIGHT] == 0)
