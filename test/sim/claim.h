@@ -11,13 +11,16 @@
 
 #define CLAIMS_MAX 16384
 
-/* How a token's key left a server before its time. */
+/*
+ * How a token's keys left a server before their time: those of a set one by one. Ends when
+ * they are stored again.
+ */
 struct loss {
-    int64_t at;      /* true time */
-    int64_t expires; /* what the server had said, ms */
+    int64_t first, at; /* true times of the first one, and the last */
+    int64_t expires;   /* what the server had said, ms */
     bool is_lost;
     bool is_broken;    /* deleted by hand, once at least */
-    bool is_restart;   /* those who watch can know */
+    bool is_restart;   /* each time: those who watch can know */
     uint64_t watchers; /* clients that had greeted the server before, each by which node */
 };
 

@@ -25,7 +25,7 @@ static bool is_lost_unseen(const struct claim *claim, unsigned server, unsigned 
     if (claim->options.record) /* no quarantine lasts as long */
         return true;
     bool watched =
-        loss->watchers & oracle_watcher(other->index, node) && other->born <= loss->at;
+        loss->watchers & oracle_watcher(other->index, node) && other->born <= loss->first;
     return !loss->is_restart || world.plan.durable || !watched;
 }
 

@@ -337,13 +337,15 @@ static void compare(struct server *server, const struct key *key,
     struct loss *loss = &claim->loss[server->index];
     if (same && there.expires >= had->expires)
         return;
+    bool again = loss->is_lost;
     *loss = (struct loss){
+        .first = again ? loss->first : events_now(),
         .at = events_now(),
         .expires = had->expires > loss->expires ? had->expires : loss->expires,
         .is_lost = true,
         .is_broken = loss->is_broken || cause == LOSS_BREAK,
-        .is_restart = cause == LOSS_RESTART,
-        .watchers = watchers(server->index),
+        .is_restart = cause == LOSS_RESTART && (!again || loss->is_restart),
+        .watchers = watchers(server->index) & (again ? loss->watchers : UINT64_MAX),
     };
 }
 
