@@ -137,7 +137,8 @@ void rl_lease_adopt(struct rl_lease *lease, const struct rl_view *view,
     lease->timed = event->deadline > 0;
     lease->valid = rl_min(event->deadline, lease->hold_until);
     lease->fence = event->fence;
-    lease->until = rl_time_add_sat(view->now, 2 * lease->ttl);
+    rl_time left = rl_max(lease->ttl, event->deadline - view->now);
+    lease->until = rl_time_add_sat(view->now, 2 * left);
     lease->next_round = view->now;
 }
 

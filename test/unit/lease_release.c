@@ -241,6 +241,25 @@ Test(cleanup, an_adopted_token_may_be_on_every_node)
     cr_assert_eq(lease_fixture.update.reports, RL_REPORT_RELEASED);
 }
 
+/* Its former holder had a longer TTL than the one that adopts it. */
+Test(cleanup, of_an_adopted_token_lasts_until_after_its_deadline)
+{
+    struct lease_fixture lease_fixture;
+    struct rl_lease_params params = fixture_params(3, 2);
+    fixture_init(&lease_fixture, &params);
+    fixture_adopt(&lease_fixture, start + 60 * ttl);
+    fixture_at(&lease_fixture, start + 59 * ttl);
+    lease_fixture.view.open = lease_fixture.view.ready = 0x3;
+    fixture_event(&lease_fixture, RL_EVENT_RELEASE);
+    fixture_votes(&lease_fixture, 0x3, RL_VOTE_GRANTED);
+    cr_assert_eq(lease_fixture.lease.state, RL_LEASE_CLEANUP);
+    fixture_wait(&lease_fixture, ttl / 2);
+    ready_again(&lease_fixture, 2);
+    cr_assert_eq(lease_fixture.update.send, 0x4);
+    fixture_vote(&lease_fixture, 2, RL_VOTE_GRANTED);
+    cr_assert_eq(lease_fixture.lease.state, RL_LEASE_OVER);
+}
+
 Test(aborting, waits_one_timeout_at_most_for_its_releases)
 {
     struct lease_fixture lease_fixture;
