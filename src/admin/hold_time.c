@@ -37,10 +37,11 @@ static bool send_to(struct hold_time *hold, unsigned node)
     redlock_client *client = rl_client_of(&hold->task);
     const struct rl_script *script =
         rl_kind_that_is(false, RL_FORM_KEY)->script[RL_CMD_NOTE_HOLD];
-    char name[REDLOCK_KEY_MAX + sizeof(RL_HOLD_SUFFIX)];
+    const size_t end_len = sizeof(RL_HOLD_SUFFIX) - 1;
+    char name[REDLOCK_KEY_MAX + sizeof(RL_HOLD_SUFFIX) - 1];
     memcpy(name, hold->key, hold->key_len);
-    memcpy(name + hold->key_len, RL_HOLD_SUFFIX, sizeof(RL_HOLD_SUFFIX));
-    const struct rl_word ask[] = {{"GET", 3}, {name, strlen(name)}};
+    memcpy(name + hold->key_len, RL_HOLD_SUFFIX, end_len);
+    const struct rl_word ask[] = {{"GET", 3}, {name, hold->key_len + end_len}};
     const struct rl_word tell[] = {{"EVAL", 4},
                                    {script->body, script->len},
                                    {"1", 1},

@@ -16,12 +16,17 @@ static void note(redlock_client *client, int64_t longest_ms, void *arg)
     seen->longest_ms = longest_ms;
 }
 
-static int64_t ask(struct quorum *s)
+static int64_t ask_of(struct quorum *s, const char *key, size_t len)
 {
     struct seen seen = {0};
-    cr_assert_eq(redlock_hold_time(s->client, "job", 3, note, &seen), REDLOCK_OK);
+    cr_assert_eq(redlock_hold_time(s->client, key, len, note, &seen), REDLOCK_OK);
     LOOP_UNTIL(s->base, seen.times > 0);
     return seen.longest_ms;
+}
+
+static int64_t ask(struct quorum *s)
+{
+    return ask_of(s, "job", 3);
 }
 
 Test(hold_time, the_longest_is_remembered)
@@ -35,6 +40,17 @@ Test(hold_time, the_longest_is_remembered)
     cr_assert_eq(ask(&s), 4970);
     cr_assert_eq(redlock_note_hold_time(s.client, "job", 3, 6000), REDLOCK_OK);
     cr_assert_eq(ask(&s), 6000);
+    quorum_close(&s);
+}
+
+Test(hold_time, a_key_may_have_any_bytes)
+{
+    struct quorum s;
+    quorum_open(&s, 3);
+    cr_assert_eq(redlock_note_hold_time(s.client, "job\0a", 5, 5000), REDLOCK_OK);
+    cr_assert_eq(ask_of(&s, "job\0a", 5), 5000);
+    cr_assert_eq(ask_of(&s, "job\0b", 5), 0);
+    cr_assert_eq(ask(&s), 0);
     quorum_close(&s);
 }
 
