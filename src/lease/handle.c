@@ -271,20 +271,22 @@ static void begin_attempt(redlock_lease *lease, enum rl_handle_state state)
     lease->waiting.attempts += !joins && lease->waiting.attempts < RL_ATTEMPTS_MAX;
     lease->waiting.next_attempt = RL_NEVER;
     rl_waiting_attempt(lease);
-    if (lease->attempt)
-        rl_attempt_leave(lease->attempt);
-    lease->attempt = NULL;
     if (config->kind->is_fenced &&
         !rl_members_allow_ttl(&client->members, config->params.ttl)) {
         finish_acquire(lease, REDLOCK_BAD_TTL);
         return;
     }
     bool is_first = lease->first.lease.state == RL_LEASE_NEW;
-    lease->attempt = is_first ? &lease->first : rl_attempt_another(&lease->first);
-    if (!lease->attempt) {
+    struct rl_attempt *attempt =
+        is_first ? &lease->first : rl_attempt_another(&lease->first);
+    if (!attempt) {
         finish_acquire(lease, REDLOCK_NO_MEMORY);
         return;
     }
+    /* Not before: the last attempt may have to leave the wait queues. */
+    if (lease->attempt)
+        rl_attempt_leave(lease->attempt);
+    lease->attempt = attempt;
     if (!is_first)
         lease->attempt->number = rl_record_attempt(lease->first.number, ++lease->retries);
     if (config->kind->form == RL_FORM_SLOT)
