@@ -9,7 +9,7 @@
 
 #define READ_SIZE       4096 /* bytes, on the stack of the thread that runs the loop */
 #define READS_PER_EVENT 16
-#define OP_ROOM         64 /* the ring's first size; it doubles as needed */
+#define OP_ROOM         4 /* the ring's first size; it doubles as needed */
 #define OP_KEPT         8192
 
 void rl_connection_init(struct rl_connection *connection, struct rl_resolver *resolver,
