@@ -266,6 +266,41 @@ Test(memory, a_second_attempt_reports_it)
     quorum_close(&s);
 }
 
+static bool are_queued(struct quorum *s, int64_t count)
+{
+    for (unsigned i = 0; i < 3; i++)
+        if (!servers_int(&s->servers, i, count, "ZCARD job!queue"))
+            return false;
+    return true;
+}
+
+/* The first waiter makes its client listen, so that the second one is queued, too. */
+Test(memory, a_waiter_without_a_second_attempt_leaves_the_queues)
+{
+    struct quorum s;
+    struct reported first = {0}, second = {0};
+    redlock_lease *lease;
+    redlock_lease_options options = quorum_lease_options();
+    options.wait_ms = REDLOCK_FOREVER;
+    event_set_log_callback(say_nothing);
+    quorum_open(&s, 3);
+    servers_do_first(&s.servers, 3, "SET job other");
+    redlock_lease *waiter = quorum_start(&s, "job", &options, &first);
+    LOOP_UNTIL(s.base, are_queued(&s, 1));
+    options.retry = REDLOCK_RETRY_CUSTOM;
+    options.retry_fn = use_up_memory;
+    alloc_faults_begin(0, FOREVER);
+    cr_assert_eq(
+        redlock_acquire(s.client, "job", 3, &options, note_with_memory, &second, &lease),
+        REDLOCK_OK);
+    EXPECT_REPORTED(&s, &second, REDLOCK_NO_MEMORY);
+    cr_assert(alloc_faults_end());
+    LOOP_UNTIL(s.base, are_queued(&s, 1));
+    redlock_lease_free(lease);
+    redlock_lease_free(waiter);
+    quorum_close(&s);
+}
+
 /* The commands that scan for keys with a long prefix do not fit into the send batch. */
 Test(memory, an_admission_reports_it)
 {
