@@ -11,6 +11,7 @@
 
 #define TURNS_MAX  32   /* of a server: the oldest is overwritten */
 #define ROUNDING   1001 /* us: keys expire in whole ms */
+#define FIRST_RATE 1    /* the change with which each server's clock begins */
 #define INTENT_END "!intent"
 
 static struct turn {
@@ -18,7 +19,7 @@ static struct turn {
     unsigned resource;
     uint32_t memory;      /* of the server ... */
     uint32_t changes;     /* ... and of its clock: what expired does not come back */
-    bool is_waived;       /* by a downgrade */
+    bool is_waived;       /* perhaps: it need not go first, and may */
     int64_t since, until; /* us of its clock */
 } turns[SERVERS_MAX][TURNS_MAX];
 
@@ -83,12 +84,14 @@ void oracle_turn_is_waived(const struct command *command)
 void oracle_turn_ends(const struct command *command, bool is_sure)
 {
     char entry[sizeof(command->entry)];
-    snprintf(entry, sizeof(entry), "%s", command->entry);
-    if (command->reads) /* perhaps it waited as a writer, and has downgraded */
-        entry[strlen(entry) - 2] = '\0';
+    int len = snprintf(entry, sizeof(entry), "%s", command->entry);
+    if (len > 2 && strcmp(entry + len - 2, " r") == 0) /* perhaps it has downgraded */
+        entry[len - 2] = '\0';
     struct turn *turn = turn_of(command->server, entry, false);
-    if (turn)
+    if (turn && is_sure)
         *turn = (struct turn){0};
+    else if (turn)
+        turn->is_waived = true;
     if (is_sure && !world.plan.weight[FAULT_RIGHT] && has_intent(command))
         oracle_accuse(INVARIANT_LEFT, "an intent of client %u on server %u",
                       command->client + 1, command->server + 1);
@@ -139,7 +142,7 @@ void oracle_judge_turn(const struct command *command)
 void oracle_judge_refusal(const struct command *command)
 {
     const struct server *server = &world.server[command->server];
-    bool is_sure = server->memory == 0 && server->node.clock.changes == 0 &&
+    bool is_sure = server->memory == 0 && server->node.clock.changes <= FIRST_RATE &&
                    world.plan.weight[FAULT_RIGHT] == 0 &&
                    next[command->server] <= TURNS_MAX;
     if (is_sure && !turn_before(command, -ROUNDING))
