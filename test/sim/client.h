@@ -51,6 +51,7 @@ struct client {
     redlock_client *handle;     /* NULL: there is none */
     redlock_observer *observer; /* of an election; NULL: none */
     int64_t term;               /* the last that it was told of */
+    int64_t informed_at;        /* when it knew who leads, or could not; true time */
     bool is_alive;
     uint32_t number;             /* of its process, of all */
     int64_t born;                /* true time */
@@ -60,6 +61,7 @@ struct client {
     bool raw_is_good; /* its unslewed clock keeps to the bounds; else the other */
     unsigned users;
     struct counts counts;
+    unsigned failures;              /* allocations of its process, before this iteration */
     unsigned checks, drains, lists; /* lists: or hold times; that are yet to be told of */
     struct user user[USERS_MAX];
     struct event returns;

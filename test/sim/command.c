@@ -284,6 +284,8 @@ void command_begins(const struct node_command *command)
 {
     struct server *server = (struct server *)command->node;
     struct command *next = ((struct account *)command->link->connection->account)->first;
+    struct bytes *published = &command->node->redis->published;
+    bytes_drop(published, published->len);
     if (is_compared(next))
         keyspace_copy(&before, &command->node->redis->keyspace);
     if (next && next->ask == ASK_EXTEND && next->claim)

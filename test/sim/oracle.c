@@ -167,8 +167,10 @@ void oracle_told(struct user *user, enum news news, const redlock_result *result
     judge_keeping(user, news, result);
     if (news == NEWS_FAILED)
         claim_leave(claim, true);
-    if (news == NEWS_HELD)
+    if (news == NEWS_HELD) {
         note_acquisition(user);
+        user->queued_at = 0; /* it leaves with its release */
+    }
 }
 
 void oracle_wants(struct user *user)
@@ -307,6 +309,11 @@ void oracle_iterated(struct client *client)
     }
     oracle_clocks_iterated(client);
     oracle_judge_queue(client);
+    if (client->handle)
+        oracle_judge_quitters(client);
+    if (client->observer)
+        oracle_judge_observer(client);
+    client->failures = client->process.failed_allocations;
 }
 
 void oracle_delayed(struct client *client, int64_t until)

@@ -48,6 +48,11 @@ bool oracle_clock_excuses(const struct claim *claim, unsigned node,
 void oracle_count_news(struct client *client, enum news news, redlock_code code);
 void oracle_counts_iterated(struct client *client);
 
+/* --- oracle_told.c --- */
+
+/* An observer has been told by now who leads. */
+void oracle_judge_observer(struct client *client);
+
 /* --- oracle_queue.c --- */
 
 /* A waiter that was notified has tried again by now. */
@@ -57,6 +62,10 @@ void oracle_forget_calls(struct user *user);
 void oracle_attempt_ends(struct user *user);
 void oracle_judge_joining(const struct command *command);
 void oracle_judge_leaving(const struct command *command);
+void oracle_judge_downgrade(const struct command *command);
+void oracle_say_entry(const struct command *command);
+void oracle_say_greeting(const struct command *command);
+void oracle_judge_quitters(struct client *client);
 
 bool oracle_can_try(const struct client *client); /* q nodes may vote, as it believes */
 
@@ -67,7 +76,7 @@ void oracle_turns_begin(void);
 /* A server has entered a waiter in its queue, or has removed it. */
 void oracle_turn_begins(const struct command *command);
 void oracle_turn_ends(const struct command *command, bool is_sure);
-void oracle_turn_is_waived(const struct command *command); /* it downgrades */
+void oracle_turn_is_waived(const struct command *command); /* perhaps */
 
 /* It has granted a reader, or refused it for a writer that waits. */
 void oracle_judge_turn(const struct command *command);

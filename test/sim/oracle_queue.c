@@ -260,6 +260,8 @@ void oracle_judge_joining(const struct command *command)
     const struct key *queue =
         queue_of(&server->node.redis->keyspace, command->queue, server_ms(server));
     if (is_unsure(command)) {
+        if (command->intent_ms > 0)
+            oracle_turn_begins(command);
         oracle_turn_is_waived(command);
         return;
     }
@@ -281,6 +283,15 @@ void oracle_judge_leaving(const struct command *command)
     if (!is_unsure(command) && is_in_queue(command, command->queue))
         oracle_accuse(INVARIANT_LEFT, "an entry of client %u in a queue on server %u",
                       command->client + 1, command->server + 1);
+}
+
+/* Who downgrades has waited as a writer, and lets readers in. */
+void oracle_judge_downgrade(const struct command *command)
+{
+    if (command->truth == TRUTH_GRANTED && world.plan.weight[FAULT_RIGHT] == 0)
+        oracle_judge_leaving(command);
+    else
+        oracle_turn_is_waived(command);
 }
 
 /* An attempt without enough nodes that may vote ends before anything is sent. */
@@ -329,6 +340,59 @@ static void note_chances(struct client *client)
     for (unsigned i = 0; i < client->users; i++)
         if (!client->user[i].is_acquiring || !can)
             client->user[i].tried_at = events_now();
+}
+
+/* --- who waits no more --- */
+
+/* A user joins a queue, or leaves it: that also with a token that was never stored. */
+void oracle_say_entry(const struct command *command)
+{
+    struct client *client = &world.client[command->client];
+    struct user *user = command->claim ? command->claim->user : NULL;
+    rl_node_set bit = rl_bit(command->node);
+    if (command->joins && user && user->is_acquiring) {
+        bool same = strcmp(user->queued_as, command->entry) == 0;
+        snprintf(user->queued_as, sizeof(user->queued_as), "%s", command->entry);
+        user->queued_at = same ? user->queued_at | bit : bit;
+    }
+    for (unsigned i = 0; command->leaves && i < client->users; i++)
+        if (strcmp(client->user[i].queued_as, command->entry) == 0)
+            client->user[i].queued_at &= ~bit;
+}
+
+/* What was in a queue before this connection cannot be removed at once. */
+void oracle_say_greeting(const struct command *command)
+{
+    struct client *client = &world.client[command->client];
+    for (unsigned i = 0; command->node < world.plan.n && i < client->users; i++)
+        client->user[i].queued_at &= ~rl_bit(command->node);
+}
+
+static rl_node_set ready_nodes(const struct client *client)
+{
+    redlock_node node[NODES_MAX];
+    rl_node_set ready = 0;
+    size_t count = redlock_client_explain(client->handle, node, NODES_MAX);
+    for (size_t i = 0; i < count; i++)
+        ready |= node[i].verdict == REDLOCK_VERDICT_READY ? rl_bit((unsigned)i) : 0;
+    return ready;
+}
+
+/* Who waits no more, and has not got the lock, has left the queues of all ready nodes. */
+void oracle_judge_quitters(struct client *client)
+{
+    bool excused = client->process.failed_allocations != client->failures ||
+                   world.plan.weight[FAULT_ROOM] > 0;
+    for (unsigned i = 0; i < client->users; i++) {
+        struct user *user = &client->user[i];
+        if (user->is_acquiring || user->queued_at == 0)
+            continue;
+        rl_node_set left_out = user->queued_at & ready_nodes(client);
+        if (!excused && left_out)
+            oracle_accuse(INVARIANT_LEFT, "client %u, user %u stays queued at nodes %s",
+                          client->index + 1, i + 1, trace_set(left_out));
+        user->queued_at = 0;
+    }
 }
 
 void oracle_judge_queue(const struct client *client)

@@ -209,6 +209,21 @@ static void judge_told_key(const struct command *command, const struct server *s
                       command->value, (long long)command->pttl);
 }
 
+#define REDISSON_MARK 'r' /* begins the tokens of this kind of lock */
+
+/* Redisson's clients wait for this message, the first; it needs a right. */
+static void judge_message(const struct command *command, const struct server *server)
+{
+    char wanted[96];
+    struct rl_word said = bytes_word(&server->node.redis->published);
+    int len = snprintf(wanted, sizeof(wanted), "redisson_lock__channel:{%s} 0\n",
+                       world_key(command->taken));
+    bool is_lame = world.plan.weight[FAULT_RIGHT] > 0 || world.is_audited;
+    if (!is_lame && (said.len < (size_t)len || memcmp(said.text, wanted, (size_t)len) != 0))
+        oracle_accuse(INVARIANT_LIVENESS, "server %u releases %.8s, and does not say it",
+                      server->index + 1, command->claim->token);
+}
+
 /* Nothing was wrong with the server, and it did not delete the token. */
 static void judge_release(const struct command *command, const struct server *server)
 {
@@ -221,6 +236,8 @@ static void judge_release(const struct command *command, const struct server *se
     if (command->truth == TRUTH_GRANTED && stays)
         oracle_accuse(INVARIANT_LEFT, "server %u says that it released %.8s, and has it",
                       server->index + 1, command->claim->token);
+    if (command->truth == TRUTH_GRANTED && command->claim->token[0] == REDISSON_MARK)
+        judge_message(command, server);
     if (command->truth == TRUTH_ERROR && !excused && stays)
         oracle_accuse(INVARIANT_LEFT, "server %u refuses to release %.8s",
                       server->index + 1, command->claim->token);
@@ -236,7 +253,7 @@ void oracle_ran(struct command *command)
     if (command->node >= world.plan.n)
         return;
     if (command->ask == ASK_EXTEND && command->entry[0])
-        oracle_turn_is_waived(command);
+        oracle_judge_downgrade(command);
     if (command->joins && command->truth != TRUTH_ERROR)
         oracle_judge_joining(command);
     if (command->leaves && command->truth != TRUTH_ERROR)

@@ -1,4 +1,5 @@
 /* The oracle on what users are told. */
+#include <stdio.h>
 #include <string.h>
 
 #include "oracle_parts.h"
@@ -24,6 +25,55 @@ void oracle_told_leader(struct client *client, const redlock_leader *leader)
         oracle_accuse(INVARIANT_RISING, "client %u: term %lld after %lld",
                       client->index + 1, (long long)leader->term, (long long)client->term);
     client->term = leader->term;
+}
+
+#define INFORMED_IN (4 * VIRTUAL_S) /* it asks each second, and waits for replies */
+
+/* Who leads what is observed; NULL: nobody. */
+static const struct claim *leader(void)
+{
+    for (unsigned c = 0; c < world.plan.clients; c++)
+        for (unsigned u = 0; world.client[c].is_alive && u < world.client[c].users; u++) {
+            const struct user *user = &world.client[c].user[u];
+            const struct claim *claim = user->claim;
+            if (user->is_held && claim && claim->resources & 1 && oracle_is_valid(claim))
+                return claim;
+        }
+    return NULL;
+}
+
+/* Nodes with a vote, as it believes, that have the leader's term. */
+static unsigned informants(const struct client *client, const struct claim *claim)
+{
+    redlock_node node[NODES_MAX];
+    size_t count = redlock_client_members(client->handle, node, NODES_MAX);
+    char name[64];
+    unsigned found = 0;
+    snprintf(name, sizeof(name), "%s!term", world_key(0));
+    for (size_t i = 0; i < count; i++) {
+        const struct key *key = server_key(&world.server[client->node[i].server], name);
+        struct rl_word word = key && key->type == KEY_STRING ? bytes_word(&key->string)
+                                                             : (struct rl_word){"", 0};
+        found += node[i].verdict == REDLOCK_VERDICT_ACTIVE && word.len > claim->len &&
+                 memcmp(word.text + word.len - claim->len, claim->token, claim->len) == 0;
+    }
+    return found;
+}
+
+void oracle_judge_observer(struct client *client)
+{
+    const struct claim *claim = world.is_hindered ? NULL : leader();
+    if (!claim || world.phase != PHASE_CALM || client->term == claim->term ||
+        informants(client, claim) < world.plan.q) {
+        client->informed_at = events_now();
+        return;
+    }
+    int64_t since = client->informed_at;
+    since = since < claim->succeeded_at ? claim->succeeded_at : since;
+    since = since < client->process.resumed ? client->process.resumed : since;
+    if (events_now() > since + INFORMED_IN)
+        oracle_accuse(INVARIANT_TOLD, "client %u is not told that %.8s leads in term %lld",
+                      client->index + 1, claim->token, (long long)claim->term);
 }
 
 static bool is_expected(const struct user *user, enum news news)

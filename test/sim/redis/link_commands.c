@@ -98,6 +98,11 @@ void command_subscribe(struct call *call)
 void command_publish(struct call *call)
 {
     int64_t receivers = 0;
+    struct bytes *published = &call->redis->published;
+    bytes_add(published, call->word[1].text, call->word[1].len);
+    bytes_add_text(published, " ");
+    bytes_add(published, call->word[2].text, call->word[2].len);
+    bytes_add_text(published, "\n");
     for (size_t i = 0; i < call->redis->links; i++) {
         struct redis_link *link = call->redis->link[i];
         if (!has_subscribed(link, call->word[1]))

@@ -38,6 +38,7 @@ void redis_free(struct redis *redis)
     keyspace_free(&redis->keyspace);
     scripts_free(redis->scripts);
     request_free(&redis->request);
+    bytes_free(&redis->published);
     free(redis->link);
     free(redis);
 }

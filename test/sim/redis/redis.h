@@ -59,6 +59,7 @@ struct redis {
     struct request request;
     struct redis_link **link;
     size_t links, room;
+    struct bytes published; /* "CHANNEL MESSAGE\n" of each; to be dropped */
 };
 
 /* One connection of a client. */
