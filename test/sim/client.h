@@ -29,6 +29,7 @@ struct acquainted {
     bool is_greeted;       /* the marker was read on the connection that is there now */
     bool was_marked;       /* a marker was there once */
     int64_t heard_at;      /* when a reply with a token was read last; true time */
+    int64_t deaf_since;    /* it waits there, and is not subscribed; true time; 0: it is */
     struct sample sample;
 };
 

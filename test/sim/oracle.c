@@ -310,6 +310,8 @@ void oracle_iterated(struct client *client)
     oracle_clocks_iterated(client);
     oracle_judge_queue(client);
     if (client->handle)
+        oracle_judge_listening(client);
+    if (client->handle)
         oracle_judge_quitters(client);
     if (client->observer)
         oracle_judge_observer(client);

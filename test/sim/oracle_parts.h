@@ -66,6 +66,7 @@ void oracle_judge_downgrade(const struct command *command);
 void oracle_say_entry(const struct command *command);
 void oracle_say_greeting(const struct command *command);
 void oracle_judge_quitters(struct client *client);
+void oracle_judge_listening(struct client *client);
 
 bool oracle_can_try(const struct client *client); /* q nodes may vote, as it believes */
 

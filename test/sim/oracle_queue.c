@@ -395,6 +395,40 @@ void oracle_judge_quitters(struct client *client)
     }
 }
 
+/* It looks after 12 s whether the connection still is, and pauses for 5 s at most. */
+#define LISTENS_IN (22 * VIRTUAL_S)
+
+/* The nodes in whose queues a user of the client waits. */
+static rl_node_set waits_at(const struct client *client)
+{
+    rl_node_set nodes = 0;
+    for (unsigned i = 0; i < client->users; i++)
+        nodes |= client->user[i].is_acquiring ? client->user[i].queued_at : 0;
+    return nodes;
+}
+
+/* Where a client's users wait, and the node is ready, it is subscribed. */
+void oracle_judge_listening(struct client *client)
+{
+    rl_node_set waits = world.is_hindered ? 0 : waits_at(client), heard;
+    if (waits && world.phase == PHASE_CALM && world.plan.weight[FAULT_RIGHT] == 0)
+        waits &= ready_nodes(client);
+    else
+        waits = 0;
+    for (unsigned i = 0; i < world.plan.n; i++) {
+        struct acquainted *node = &client->node[i];
+        int64_t since = node->deaf_since;
+        since = since < client->process.resumed ? client->process.resumed : since;
+        if (!(waits & rl_bit(i)) || arrival(client, node->server, &heard) != CLOCK_NEVER)
+            node->deaf_since = 0;
+        else if (node->deaf_since == 0)
+            node->deaf_since = events_now();
+        else if (events_now() > since + LISTENS_IN)
+            oracle_accuse(INVARIANT_LIVENESS, "client %u does not listen to node %u",
+                          client->index + 1, i + 1);
+    }
+}
+
 void oracle_judge_queue(const struct client *client)
 {
     if (!client->handle)
