@@ -407,7 +407,7 @@ static rl_node_set waits_at(const struct client *client)
     return nodes;
 }
 
-/* Where a client's users wait, and the node is ready, it is subscribed. */
+/* Where a client's users wait, and the node is ready and well, it is subscribed. */
 void oracle_judge_listening(struct client *client)
 {
     rl_node_set waits = world.is_hindered ? 0 : waits_at(client), heard;
@@ -419,7 +419,8 @@ void oracle_judge_listening(struct client *client)
         struct acquainted *node = &client->node[i];
         int64_t since = node->deaf_since;
         since = since < client->process.resumed ? client->process.resumed : since;
-        if (!(waits & rl_bit(i)) || arrival(client, node->server, &heard) != CLOCK_NEVER)
+        bool must = waits & rl_bit(i) && world.healed >> node->server & 1;
+        if (!must || arrival(client, node->server, &heard) != CLOCK_NEVER)
             node->deaf_since = 0;
         else if (node->deaf_since == 0)
             node->deaf_since = events_now();
