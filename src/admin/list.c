@@ -286,7 +286,10 @@ static void answer_look(struct list *list, struct look *look, const struct rl_re
     if (!is_there && inspect(list, look))
         return;
     drop_look(list, look);
-    go_on(list);
+    if (is_there)
+        go_on(list);
+    else
+        finish(list, REDLOCK_NO_MEMORY);
 }
 
 static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
