@@ -244,25 +244,31 @@ static void note_with_memory(redlock_lease *lease, const redlock_result *result,
     reported_note(lease, result, arg);
 }
 
-Test(memory, a_second_attempt_reports_it)
+/* The acquire of a key that another client holds. */
+static void expect_no_second_attempt(struct quorum *s)
 {
-    struct quorum s;
     struct reported reported = {0};
     redlock_lease *lease;
     redlock_lease_options options = quorum_lease_options();
     options.wait_ms = REDLOCK_FOREVER;
     options.retry = REDLOCK_RETRY_CUSTOM;
     options.retry_fn = use_up_memory;
+    alloc_faults_begin(0, FOREVER);
+    cr_assert_eq(
+        redlock_acquire(s->client, "job", 3, &options, note_with_memory, &reported, &lease),
+        REDLOCK_OK);
+    EXPECT_REPORTED(s, &reported, REDLOCK_NO_MEMORY);
+    cr_assert(alloc_faults_end());
+    redlock_lease_free(lease);
+}
+
+Test(memory, a_second_attempt_reports_it)
+{
+    struct quorum s;
     event_set_log_callback(say_nothing);
     quorum_open(&s, 3);
     servers_do_first(&s.servers, 3, "SET job other");
-    alloc_faults_begin(0, FOREVER);
-    cr_assert_eq(
-        redlock_acquire(s.client, "job", 3, &options, note_with_memory, &reported, &lease),
-        REDLOCK_OK);
-    EXPECT_REPORTED(&s, &reported, REDLOCK_NO_MEMORY);
-    cr_assert(alloc_faults_end());
-    redlock_lease_free(lease);
+    expect_no_second_attempt(&s);
     quorum_close(&s);
 }
 
@@ -274,29 +280,20 @@ static bool are_queued(struct quorum *s, int64_t count)
     return true;
 }
 
-/* The first waiter makes its client listen, so that the second one is queued, too. */
+/* The first waiter makes its client subscribe, so that the second one is queued, too. */
 Test(memory, a_waiter_without_a_second_attempt_leaves_the_queues)
 {
     struct quorum s;
-    struct reported first = {0}, second = {0};
-    redlock_lease *lease;
+    struct reported reported = {0};
     redlock_lease_options options = quorum_lease_options();
     options.wait_ms = REDLOCK_FOREVER;
     event_set_log_callback(say_nothing);
     quorum_open(&s, 3);
     servers_do_first(&s.servers, 3, "SET job other");
-    redlock_lease *waiter = quorum_start(&s, "job", &options, &first);
+    redlock_lease *waiter = quorum_start(&s, "job", &options, &reported);
     LOOP_UNTIL(s.base, are_queued(&s, 1));
-    options.retry = REDLOCK_RETRY_CUSTOM;
-    options.retry_fn = use_up_memory;
-    alloc_faults_begin(0, FOREVER);
-    cr_assert_eq(
-        redlock_acquire(s.client, "job", 3, &options, note_with_memory, &second, &lease),
-        REDLOCK_OK);
-    EXPECT_REPORTED(&s, &second, REDLOCK_NO_MEMORY);
-    cr_assert(alloc_faults_end());
+    expect_no_second_attempt(&s);
     LOOP_UNTIL(s.base, are_queued(&s, 1));
-    redlock_lease_free(lease);
     redlock_lease_free(waiter);
     quorum_close(&s);
 }

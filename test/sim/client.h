@@ -29,7 +29,7 @@ struct acquainted {
     bool is_greeted;       /* the marker was read on the connection that is there now */
     bool was_marked;       /* a marker was there once */
     int64_t heard_at;      /* when a reply with a token was read last; true time */
-    int64_t deaf_since;    /* it waits there, and is not subscribed; true time; 0: it is */
+    int64_t unsubscribed_since; /* though it waits there; true time; 0: it is subscribed */
     struct sample sample;
 };
 
@@ -52,7 +52,7 @@ struct client {
     redlock_client *handle;     /* NULL: there is none */
     redlock_observer *observer; /* of an election; NULL: none */
     int64_t term;               /* the last that it was told of */
-    int64_t informed_at;        /* when it knew who leads, or could not; true time */
+    int64_t knew_leader_at;     /* or could not know; true time */
     bool is_alive;
     uint32_t number;             /* of its process, of all */
     int64_t born;                /* true time */

@@ -310,9 +310,9 @@ void oracle_iterated(struct client *client)
     oracle_clocks_iterated(client);
     oracle_judge_queue(client);
     if (client->handle)
-        oracle_judge_listening(client);
+        oracle_judge_subscriptions(client);
     if (client->handle)
-        oracle_judge_quitters(client);
+        oracle_judge_leavers(client);
     if (client->observer)
         oracle_judge_observer(client);
     client->failures = client->process.failed_allocations;

@@ -63,10 +63,10 @@ void oracle_attempt_ends(struct user *user);
 void oracle_judge_joining(const struct command *command);
 void oracle_judge_leaving(const struct command *command);
 void oracle_judge_downgrade(const struct command *command);
-void oracle_say_entry(const struct command *command);
-void oracle_say_greeting(const struct command *command);
-void oracle_judge_quitters(struct client *client);
-void oracle_judge_listening(struct client *client);
+void oracle_note_entry(const struct command *command);
+void oracle_note_greeting(const struct command *command);
+void oracle_judge_leavers(struct client *client);
+void oracle_judge_subscriptions(struct client *client);
 
 bool oracle_can_try(const struct client *client); /* q nodes may vote, as it believes */
 

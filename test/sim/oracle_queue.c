@@ -345,7 +345,7 @@ static void note_chances(struct client *client)
 /* --- who waits no more --- */
 
 /* A user joins a queue, or leaves it: that also with a token that was never stored. */
-void oracle_say_entry(const struct command *command)
+void oracle_note_entry(const struct command *command)
 {
     struct client *client = &world.client[command->client];
     struct user *user = command->claim ? command->claim->user : NULL;
@@ -361,7 +361,7 @@ void oracle_say_entry(const struct command *command)
 }
 
 /* What was in a queue before this connection cannot be removed at once. */
-void oracle_say_greeting(const struct command *command)
+void oracle_note_greeting(const struct command *command)
 {
     struct client *client = &world.client[command->client];
     for (unsigned i = 0; command->node < world.plan.n && i < client->users; i++)
@@ -378,8 +378,8 @@ static rl_node_set ready_nodes(const struct client *client)
     return ready;
 }
 
-/* Who waits no more, and has not got the lock, has left the queues of all ready nodes. */
-void oracle_judge_quitters(struct client *client)
+/* A user that waits no more and has no lock has left the queues of all ready nodes. */
+void oracle_judge_leavers(struct client *client)
 {
     bool excused = client->process.failed_allocations != client->failures ||
                    world.plan.weight[FAULT_ROOM] > 0;
@@ -395,8 +395,8 @@ void oracle_judge_quitters(struct client *client)
     }
 }
 
-/* It looks after 12 s whether the connection still is, and pauses for 5 s at most. */
-#define LISTENS_IN (22 * VIRTUAL_S)
+/* It checks an idle connection after 12 s, and pauses for 5 s at most to reconnect. */
+#define SUBSCRIBED_WITHIN (22 * VIRTUAL_S)
 
 /* The nodes in whose queues a user of the client waits. */
 static rl_node_set waits_at(const struct client *client)
@@ -408,24 +408,24 @@ static rl_node_set waits_at(const struct client *client)
 }
 
 /* Where a client's users wait, and the node is ready and well, it is subscribed. */
-void oracle_judge_listening(struct client *client)
+void oracle_judge_subscriptions(struct client *client)
 {
-    rl_node_set waits = world.is_hindered ? 0 : waits_at(client), heard;
+    rl_node_set waits = world.is_hindered ? 0 : waits_at(client), subscribed;
     if (waits && world.phase == PHASE_CALM && world.plan.weight[FAULT_RIGHT] == 0)
         waits &= ready_nodes(client);
     else
         waits = 0;
     for (unsigned i = 0; i < world.plan.n; i++) {
         struct acquainted *node = &client->node[i];
-        int64_t since = node->deaf_since;
+        int64_t since = node->unsubscribed_since;
         since = since < client->process.resumed ? client->process.resumed : since;
         bool must = waits & rl_bit(i) && world.healed >> node->server & 1;
-        if (!must || arrival(client, node->server, &heard) != CLOCK_NEVER)
-            node->deaf_since = 0;
-        else if (node->deaf_since == 0)
-            node->deaf_since = events_now();
-        else if (events_now() > since + LISTENS_IN)
-            oracle_accuse(INVARIANT_LIVENESS, "client %u does not listen to node %u",
+        if (!must || arrival(client, node->server, &subscribed) != CLOCK_NEVER)
+            node->unsubscribed_since = 0;
+        else if (node->unsubscribed_since == 0)
+            node->unsubscribed_since = events_now();
+        else if (events_now() > since + SUBSCRIBED_WITHIN)
+            oracle_accuse(INVARIANT_LIVENESS, "client %u is not subscribed at node %u",
                           client->index + 1, i + 1);
     }
 }

@@ -136,9 +136,9 @@ void oracle_said(struct command *command)
     struct claim *claim = command->claim;
     count_commands(client);
     if (command->ask == ASK_GREETING)
-        oracle_say_greeting(command);
+        oracle_note_greeting(command);
     if (command->ask == ASK_RELEASE)
-        oracle_say_entry(command);
+        oracle_note_entry(command);
     if (!claim || command->node >= world.plan.n)
         return;
     if (command->is_locking)

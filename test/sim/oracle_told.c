@@ -27,7 +27,7 @@ void oracle_told_leader(struct client *client, const redlock_leader *leader)
     client->term = leader->term;
 }
 
-#define INFORMED_IN (4 * VIRTUAL_S) /* it asks each second, and waits for replies */
+#define TOLD_WITHIN (4 * VIRTUAL_S) /* it asks each second, and waits for replies */
 
 /* Who leads what is observed; NULL: nobody. */
 static const struct claim *leader(void)
@@ -43,7 +43,7 @@ static const struct claim *leader(void)
 }
 
 /* Nodes with a vote, as it believes, that have the leader's term. */
-static unsigned informants(const struct client *client, const struct claim *claim)
+static unsigned nodes_with_term(const struct client *client, const struct claim *claim)
 {
     redlock_node node[NODES_MAX];
     size_t count = redlock_client_members(client->handle, node, NODES_MAX);
@@ -64,14 +64,14 @@ void oracle_judge_observer(struct client *client)
 {
     const struct claim *claim = world.is_hindered ? NULL : leader();
     if (!claim || world.phase != PHASE_CALM || client->term == claim->term ||
-        informants(client, claim) < world.plan.q) {
-        client->informed_at = events_now();
+        nodes_with_term(client, claim) < world.plan.q) {
+        client->knew_leader_at = events_now();
         return;
     }
-    int64_t since = client->informed_at;
+    int64_t since = client->knew_leader_at;
     since = since < claim->succeeded_at ? claim->succeeded_at : since;
     since = since < client->process.resumed ? client->process.resumed : since;
-    if (events_now() > since + INFORMED_IN)
+    if (events_now() > since + TOLD_WITHIN)
         oracle_accuse(INVARIANT_TOLD, "client %u is not told that %.8s leads in term %lld",
                       client->index + 1, claim->token, (long long)claim->term);
 }
