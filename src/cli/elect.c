@@ -36,15 +36,15 @@ const char cli_elect_help[] =
     "  redlock elect --observe --json scheduler | jq -r .leader\n"
     "\n"
     "Exit codes: CMD's own, 128+n if signal n ended it or the wait; 77 refused; 64 usage;\n"
-    "78 configuration; 125 own failure; 126 CMD cannot be executed; 127 CMD is not "
-    "found.\n";
+    "78 configuration; 124 the leadership was lost, and CMD had ended when that was\n"
+    "noticed; 125 own failure; 126 CMD cannot be executed; 127 CMD is not found.\n";
 
 /* --- leading --- */
 
 /* Whether a campaign may end otherwise if it is tried again. */
 static bool goes_on(const struct run *run)
 {
-    return strcmp(run->cause, "lost") == 0 || strcmp(run->cause, "no_quorum") == 0;
+    return run->stopped || strcmp(run->cause, "no_quorum") == 0;
 }
 
 static void pause_between(void)

@@ -45,3 +45,18 @@ void run_extend_last(struct run *run, int64_t ttl_ms,
     run->extended_last = then;
     extend_last(run);
 }
+
+/* If the lock is gone, on_lost has told it. An extension never ends a lock earlier. */
+static void on_checked(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    struct run *run = arg;
+    (void)result;
+    redlock_disown(lease);
+    run->done = true;
+}
+
+void run_check_and_disown(struct run *run, int64_t ttl_ms)
+{
+    if (redlock_extend(run->lease, ttl_ms, on_checked, run) != REDLOCK_OK)
+        on_checked(run->lease, NULL, run);
+}

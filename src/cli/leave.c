@@ -7,17 +7,45 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+void run_was_lost(struct run *run)
+{
+    if (!run->ran || run->stopped)
+        return;
+    run->lost = true;
+    run->exit = CLI_LOST;
+    run->cause = "lost";
+    cli_complain(
+        "%s: the lock was lost while the command ran: another client may have "
+        "held it",
+        run->key);
+}
+
+/* So many nodes did not store the lock any more that another client may have held it. */
+static bool is_missing(const redlock_lease *lease)
+{
+    redlock_node nodes[REDLOCK_NODES_MAX];
+    size_t missing = 0, count = redlock_explain(lease, nodes, REDLOCK_NODES_MAX);
+    for (size_t i = 0; i < count; i++)
+        missing += nodes[i].verdict == REDLOCK_VERDICT_GONE ||
+                   nodes[i].verdict == REDLOCK_VERDICT_HELD ||
+                   nodes[i].verdict == REDLOCK_VERDICT_UNASKED;
+    return missing > count / 2;
+}
+
+/* After the deadline the nodes may have let the lock expire. */
 static void on_released(redlock_lease *lease, const redlock_result *result, void *arg)
 {
     struct run *run = arg;
-    (void)lease;
-    if (result->code != REDLOCK_OK && run->ran && !run->lost)
+    if (keeper_clock() < run->valid_until_us && is_missing(lease))
+        run_was_lost(run);
+    else if (result->code != REDLOCK_OK && run->ran && !run->lost)
         cli_say(run->cli, "%s: the release: %s", run->key, redlock_code_text(result->code));
     run->done = true;
 }
 
 static void release(struct run *run)
 {
+    run->valid_until_us = keeper_clock() + redlock_valid_ms(run->lease) * 1000;
     if (redlock_release(run->lease, on_released, run) != REDLOCK_OK)
         run->done = true;
 }
@@ -31,6 +59,10 @@ static void on_kept(struct run *run, redlock_code code)
 {
     char span[CLI_SPAN];
     int64_t valid_ms = redlock_valid_ms(run->lease);
+    if (code == REDLOCK_GONE || code == REDLOCK_TAKEN) { /* run_was_lost() */
+        release(run);
+        return;
+    }
     if (valid_ms < left_of_at_least(run))
         cli_complain("%s: --at-least: %s; it may be free in %s", run->key,
                      redlock_code_text(code), cli_span(span, valid_ms));
@@ -52,9 +84,9 @@ static void keep(struct run *run)
                                                  : REDLOCK_TTL_MAX_MS;
     if (wanted > most)
         wanted = most;
-    if (left <= redlock_valid_ms(run->lease)) {
-        redlock_disown(run->lease);
-        run->done = true;
+    int64_t valid_ms = redlock_valid_ms(run->lease);
+    if (left <= valid_ms) {
+        run_check_and_disown(run, valid_ms);
         return;
     }
     run_extend_last(run, wanted, on_kept);

@@ -33,8 +33,8 @@ const char cli_run_help[] =
     "      --slots N             a semaphore: at most N hold it, all with the same N; CMD\n"
     "                            also gets REDLOCK_SLOT, 1 to N, which no other has\n"
     "      --kill-after D        time from TERM to KILL, for the processes that CMD\n"
-    "                            leaves behind, and for CMD if the lock is lost;\n"
-    "                            default 5s, at most a quarter of the TTL\n"
+    "                            leaves behind, and for CMD if the lock cannot be\n"
+    "                            extended; default 5s, at most a quarter of the TTL\n"
     "      --spare-daemons       at the end of CMD, do not end processes that have\n"
     "                            called setsid(2)\n"
     "      --at-least D          keep the lock for at least D, or until its TTL ends,\n"
@@ -56,11 +56,10 @@ const char cli_run_help[] =
     "\n"
     "CMD and all its descendants, daemons too, are killed if the lock is lost, if\n"
     "redlock is killed, or if redlock or its keeper process is stopped for longer than\n"
-    "the lock lasts. They are killed at once if redlock or the keeper was killed.\n"
-    "Otherwise they are killed a sixteenth of the TTL, at most 250ms, before the lock's\n"
-    "validity ends. redlock may have no permission to kill a program of another user\n"
-    "(set-user-ID, sudo). If the lock has expired before CMD is started, CMD is not run:\n"
-    "124.\n"
+    "the lock lasts: at once, without TERM, if the nodes do not store the lock any more\n"
+    "(redlock break), or redlock or the keeper was killed; otherwise a sixteenth of the\n"
+    "TTL, at most 250ms, before the lock's validity ends. If the lock has expired before\n"
+    "CMD is started, CMD is not run: 124.\n"
     "\n"
     "With --json one object on stderr (stdout belongs to CMD) has the \"cause\" of the\n"
     "exit code: child, signalled, held_elsewhere, timeout, no_quorum, denied, lost,\n"
@@ -68,8 +67,8 @@ const char cli_run_help[] =
     "\n"
     "Exit codes: CMD's own, 128+n if signal n ended it; 75 another client holds the\n"
     "lock, or the wait ran out; 69 no quorum; 77 refused; 64 usage; 78 configuration;\n"
-    "124 the lock was lost and CMD was stopped; 125 own failure; 126 CMD cannot be\n"
-    "executed; 127 CMD is not found.\n";
+    "124 the lock was lost: CMD was stopped, or had ended when that was noticed; 125 own\n"
+    "failure; 126 CMD cannot be executed; 127 CMD is not found.\n";
 
 const char cli_run_examples[] =
     "\n"
@@ -135,7 +134,7 @@ static void finish(struct run *run)
 
 static void command_is_late(struct run *run)
 {
-    run->lost = true;
+    run->lost = run->stopped = true;
     run->may_have_run = false;
     cli_complain(
         "%s: the lock expired before the command was started; the command is not run",
@@ -192,6 +191,7 @@ static void stop_command(struct run *run, int64_t valid_ms, const char *why)
                 run->key, why);
         return;
     }
+    run->stopped = true;
     run_conclude(run, CLI_LOST, "lost");
     cli_complain("%s: the lock is lost, the command is stopped: %s", run->key, why);
     run->stage = STOPPING;
@@ -372,6 +372,8 @@ static void on_lost(redlock_lease *lease, const redlock_result *result, void *ar
     (void)lease;
     catch_up(run);
     lose(run, result->valid_ms, redlock_code_text(result->code));
+    if (result->code == REDLOCK_GONE || result->code == REDLOCK_TAKEN)
+        run_was_lost(run);
 }
 
 static void on_extended(redlock_lease *lease, const redlock_result *result, void *arg)

@@ -21,7 +21,7 @@
 enum run_stage {
     WAITING,  /* for the lock */
     RUNNING,  /* CMD runs or is being started */
-    STOPPING, /* the lock is lost: CMD was sent SIGTERM and will be killed */
+    STOPPING, /* the lock is lost: CMD is being killed, after SIGTERM if there is time */
     ENDING,   /* CMD has ended, or never ran; the processes that it left are being ended */
     LEAVING,  /* the lock is being released, or kept */
 };
@@ -32,7 +32,7 @@ struct run {
     char **argv;   /* CMD */
     sigset_t mask; /* of CMD: that of redlock, before a run blocks signals */
     int64_t at_least_ms;
-    int64_t kill_after_ms; /* from SIGTERM to SIGKILL */
+    int64_t kill_after_ms; /* from SIGTERM to SIGKILL; a lock that is gone leaves no time */
     bool spare_daemons;
     int64_t lead_ms; /* from the end of CMD to the end of the validity */
     redlock_lease *lease;
@@ -49,12 +49,14 @@ struct run {
     int64_t
         deadline_us; /* the last that the keeper confirmed, or an earlier one; 0: none */
     bool held, lost, ran, gave_up, done;
+    bool stopped;      /* CMD, or not started, because the lock was lost */
     bool may_have_run; /* CMD: unless it is known that it did not start */
     int signal;        /* the signal that ended the wait; 0: none */
     int told_to_end;   /* the signal that came while CMD ran, or later; 0: none */
     int64_t since_us;  /* when the lock was first held */
     int64_t held_ms;
-    int64_t fence; /* 0: the lock is plain, or was not held */
+    int64_t valid_until_us; /* as its release began */
+    int64_t fence;          /* 0: the lock is plain, or was not held */
     int exit;
     const char *cause; /* of the exit code; the first one is kept */
 };
@@ -95,7 +97,7 @@ bool run_keeps_once(struct run *run);
 
 json_t *run_once_json(const struct run *run);
 
-/* Acquires the lock, runs CMD, and releases it: sets `exit`, `cause`, `lost` and `ran`. */
+/* Acquires the lock, runs CMD, and releases it: sets `exit`, `cause`, `stopped`, `ran`. */
 void run_play(struct run *run);
 
 /*
@@ -104,6 +106,15 @@ void run_play(struct run *run);
  * left to its TTL.
  */
 void run_leave(struct run *run, const struct kill_tree_left *left);
+
+/*
+ * The nodes do not store the lock any more, by a reply from before its deadline: another
+ * client may have held it beside CMD. Replaces the exit code, unless CMD was stopped.
+ */
+void run_was_lost(struct run *run);
+
+/* CMD has ended: asks the nodes once for the lock, and leaves it to them for `ttl_ms`. */
+void run_check_and_disown(struct run *run, int64_t ttl_ms);
 
 /*
  * CMD has ended: extends the lock, and tries again while it is held and too few nodes

@@ -99,8 +99,7 @@ bool run_keeps_once(struct run *run)
     bool succeeded = strcmp(run->cause, "child") == 0 && run->exit == CLI_OK;
     int64_t left_ms = once_left_ms(&run->once);
     if (!run->once.retry) {
-        redlock_disown(run->lease);
-        run->done = true;
+        run_check_and_disown(run, record_ttl(run, left_ms > 0 ? left_ms : 0));
     } else if (succeeded && !run->lost && left_ms > 0) {
         run_extend_last(run, record_ttl(run, left_ms), on_recorded);
     } else {

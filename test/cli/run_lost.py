@@ -315,13 +315,14 @@ def _(quorum):
 
 # --- other clients ---
 
-@case("break during a run: the command is stopped within a TTL, 124")
+@case("break during a run: the command is killed within a TTL, and gets no TERM, 124")
 def _(quorum):
-    job = Job(quorum)
+    job = Job(quorum, "--kill-after", "1h", trap="'echo >$heard' TERM")
     redlock("break", "--yes", "k", env=on(quorum)).expect(0)
     broken = lab.now_us()
     job.end(124, err="the lock is lost")
     job.died_before(broken + LONG_US, "a TTL after the break")
+    check(not os.path.exists(job.heard), "the command got TERM")
 
 
 @case("another client takes the lock after a break: 124, and its lock stays")
