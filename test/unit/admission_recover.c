@@ -128,6 +128,58 @@ Test(admission_recover, lifts_no_node_while_a_node_is_missing)
     }
 }
 
+/* Whichever node has yet to learn of the others: no quarantine begins before it knows all.
+ */
+Test(admission_recover, begins_no_quarantine_before_all_nodes_know)
+{
+    for (unsigned last = 0; last < 5; last++) {
+        struct stores stores;
+        struct agent agent;
+        open_lost(&stores, &agent, 5, 7, false);
+        agent_run(&agent, RL_SECOND);
+        wait_for_all(&agent);
+        for (unsigned turn = 0; turn < 10; turn++) {
+            rl_node_set out = agent_next_command(&agent) & ~rl_bit(last);
+            for (; out; out &= out - 1)
+                agent_carry(&agent, rl_first(out));
+            stores.now += RL_MEMBER_POLL_INTERVAL;
+        }
+        for (unsigned i = 0; i < 3; i++)
+            cr_assert_eq(rl_membership_quarantine_left(&agent.membership, i, stores.now),
+                         RL_NEVER, "node %u, without node %u", i, last);
+        agent_carry(&agent, last);
+        agent_run(&agent, RL_SECOND);
+        for (unsigned i = 0; i < 3; i++)
+            cr_assert_neq(rl_membership_quarantine_left(&agent.membership, i, stores.now),
+                          RL_NEVER, "node %u, with node %u", i, last);
+    }
+}
+
+/* All nodes know it before and after, but not at one moment. */
+Test(admission_recover, does_not_count_a_node_that_forgets_between_two_reads)
+{
+    struct stores stores;
+    struct agent agent;
+    open_lost(&stores, &agent, 5, 7, false);
+    agent_run(&agent, RL_SECOND);
+    wait_for_all(&agent);
+    while (agent.membership.member[0].watch.witnesses != 31) {
+        for (rl_node_set out = agent_next_command(&agent); out; out &= out - 1)
+            agent_carry(&agent, rl_first(out));
+        stores.now += RL_MS;
+    }
+    struct rl_marker marker = stores_marker(&stores, 1);
+    marker.roster.member[1] = (struct rl_incarnation){9, 9};
+    marker.nonce++;
+    stores_put(&stores, 1, &marker); /* another client's: it has forgotten since */
+    for (rl_node_set out = agent_next_command(&agent); out; out &= out - 1)
+        agent_carry(&agent, rl_first(out));
+    cr_assert_eq(rl_membership_quarantine_left(&agent.membership, 0, stores.now), RL_NEVER);
+    agent_run(&agent, RL_SECOND);
+    cr_assert_neq(rl_membership_quarantine_left(&agent.membership, 0, stores.now),
+                  RL_NEVER);
+}
+
 /*
  * One node forgets again meanwhile: only its own quarantine begins anew, but all nodes must
  * know it.

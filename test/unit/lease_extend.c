@@ -298,3 +298,30 @@ Test(extend, no_reply_is_no_proof_that_a_key_is_gone)
     fixture_tick(&lease_fixture);
     cr_assert_eq(lease_fixture.lease.state, RL_LEASE_HELD);
 }
+
+/* --- sending a command again: the node did not know its script --- */
+
+Test(resend, goes_on_with_the_round_and_no_longer)
+{
+    struct lease_fixture lease_fixture;
+    fixture_start(&lease_fixture, 5);
+    const struct rl_lease *lease = &lease_fixture.lease;
+    uint32_t acquire = lease_fixture.sent.seq;
+    cr_assert(rl_lease_resend_is_safe(lease, RL_CMD_ACQUIRE, acquire));
+    fixture_votes(&lease_fixture, 0x07, RL_VOTE_GRANTED);
+    cr_assert(rl_lease_resend_is_safe(lease, RL_CMD_ACQUIRE, acquire));
+    fixture_extend(&lease_fixture, 0);
+    uint32_t first = lease_fixture.sent.seq;
+    cr_assert_not(rl_lease_resend_is_safe(lease, RL_CMD_ACQUIRE, acquire),
+                  "an extension has been sent since");
+    cr_assert(rl_lease_resend_is_safe(lease, RL_CMD_EXTEND, first));
+    fixture_votes(&lease_fixture, 0x07, RL_VOTE_GRANTED);
+    fixture_extend(&lease_fixture, 2 * ttl);
+    uint32_t second = lease_fixture.sent.seq;
+    cr_assert_not(rl_lease_resend_is_safe(lease, RL_CMD_EXTEND, first), "an earlier round");
+    cr_assert(rl_lease_resend_is_safe(lease, RL_CMD_EXTEND, second));
+    fixture_event(&lease_fixture, RL_EVENT_RELEASE);
+    cr_assert_not(rl_lease_resend_is_safe(lease, RL_CMD_EXTEND, second),
+                  "the node would store the token after its release");
+    cr_assert(rl_lease_resend_is_safe(lease, RL_CMD_RELEASE, lease_fixture.sent.seq));
+}

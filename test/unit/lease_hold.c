@@ -322,6 +322,27 @@ Test(adopt, with_a_deadline_it_is_held_until_then)
     cr_assert_eq(lease_fixture.view.now, start + 5 * RL_SECOND);
 }
 
+/* The deadline of a bare token is that of its first round: this must not end before it is
+ * won. */
+Test(adopt, without_a_deadline_a_round_that_is_late_by_the_margin_is_lost)
+{
+    for (int late = 0; late < 2; late++) {
+        struct lease_fixture lease_fixture;
+        struct rl_lease_params params = watched();
+        params.margin = 2 * RL_SECOND;
+        params.node_timeout = 2 * ttl;
+        fixture_init(&lease_fixture, &params);
+        fixture_adopt(&lease_fixture, 0);
+        fixture_extend(&lease_fixture, 0);
+        fixture_at(&lease_fixture, valid - params.margin - 1 + late);
+        fixture_votes(&lease_fixture, 0x07, RL_VOTE_GRANTED);
+        cr_assert_eq(lease_fixture.update.reports,
+                     late ? RL_REPORT_NOT_EXTENDED : RL_REPORT_EXTENDED);
+        cr_assert_eq(rl_lease_left(&lease_fixture.lease, lease_fixture.view.now),
+                     late ? 0 : params.margin + 1);
+    }
+}
+
 Test(adopt, the_longest_hold_begins_with_the_adoption)
 {
     struct lease_fixture lease_fixture;

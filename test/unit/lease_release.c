@@ -229,6 +229,59 @@ Test(cleanup, lasts_as_long_as_the_longest_ttl_that_was_sent)
     cr_assert_eq(lease_fixture.lease.state, RL_LEASE_OVER);
 }
 
+/* By then the first TTL has passed more than twice. */
+Test(cleanup, lasts_for_two_ttls_from_the_last_extension_on)
+{
+    for (unsigned longer = 1; longer <= 6; longer += 5) {
+        struct lease_fixture lease_fixture;
+        fixture_hold(&lease_fixture, 5, 0x1f);
+        for (unsigned i = 0; i < 5; i++) {
+            fixture_wait(&lease_fixture, ttl / 2);
+            fixture_extend(&lease_fixture, longer * ttl);
+            fixture_votes(&lease_fixture, 0x1f, RL_VOTE_GRANTED);
+        }
+        cut(&lease_fixture, 4);
+        fixture_wait(&lease_fixture, longer * ttl / 2);
+        fixture_event(&lease_fixture, RL_EVENT_RELEASE);
+        fixture_votes(&lease_fixture, 0x0f, RL_VOTE_GRANTED);
+        cr_assert_eq(lease_fixture.lease.state, RL_LEASE_CLEANUP);
+        fixture_wait(&lease_fixture, longer * ttl);
+        ready_again(&lease_fixture, 4);
+        cr_assert_eq(lease_fixture.update.command, RL_CMD_RELEASE);
+        cr_assert_eq(lease_fixture.update.send, 0x10, "%u TTLs", longer);
+        fixture_vote(&lease_fixture, 4, RL_VOTE_GRANTED);
+        cr_assert_eq(lease_fixture.lease.state, RL_LEASE_OVER);
+    }
+}
+
+/* An extension may store the token where the acquire did not: by then it was refused, or
+ * the node was away. */
+Test(cleanup, includes_nodes_that_only_an_extension_was_sent_to)
+{
+    struct lease_fixture lease_fixture;
+    struct rl_lease_params params = fixture_params(5, 3);
+    fixture_init(&lease_fixture, &params);
+    lease_fixture.view.ready = 0x0f;
+    fixture_event(&lease_fixture, RL_EVENT_START);
+    struct rl_update acquire = lease_fixture.sent;
+    fixture_votes(&lease_fixture, 0x07, RL_VOTE_GRANTED);
+    lease_fixture.view.ready = 0x1f;
+    fixture_extend(&lease_fixture, 0);
+    fixture_votes(&lease_fixture, 0x07, RL_VOTE_GRANTED);
+    fixture_answer(&lease_fixture, acquire, 3, RL_VOTE_HELD, 10);
+    cut(&lease_fixture, 3);
+    cut(&lease_fixture, 4);
+    fixture_event(&lease_fixture, RL_EVENT_RELEASE);
+    fixture_votes(&lease_fixture, 0x07, RL_VOTE_GRANTED);
+    for (unsigned node = 3; node < 5; node++) {
+        ready_again(&lease_fixture, node);
+        cr_assert_eq(lease_fixture.update.command, RL_CMD_RELEASE);
+        cr_assert_eq(lease_fixture.update.send, rl_bit(node));
+        fixture_vote(&lease_fixture, node, RL_VOTE_GRANTED);
+    }
+    cr_assert_eq(lease_fixture.lease.state, RL_LEASE_OVER);
+}
+
 Test(cleanup, an_adopted_token_may_be_on_every_node)
 {
     struct lease_fixture lease_fixture;

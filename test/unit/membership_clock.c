@@ -49,6 +49,35 @@ Test(membership_clock, of_a_node_that_is_set_costs_its_vote_at_once)
     cr_assert_eq(agent_active(&agent), 5);
 }
 
+/* Its keys may have ended while no client was connected. */
+Test(membership_clock, of_a_node_that_is_set_while_it_is_away_costs_its_vote)
+{
+    struct stores stores;
+    struct agent agent;
+    open_timed(&stores, &agent, 3);
+    agent_disconnected(&agent, 1);
+    set_clock(&stores, 1);
+    stores.now += RL_SECOND;
+    agent_greet(&agent, 1);
+    cr_assert_not(vote(&agent, 1), "by what it reported on the connection before");
+    cr_assert_eq(agent_state(&agent, 1), RL_MEMBER_CLOCK);
+}
+
+/* The server may run on another machine now. */
+Test(membership_clock, of_another_process_is_measured_anew)
+{
+    struct stores stores;
+    struct agent agent;
+    open_timed(&stores, &agent, 3);
+    stores_restart(&stores, 1, true);
+    set_clock(&stores, 1);
+    agent_greet_again(&agent, 1);
+    cr_assert(vote(&agent, 1));
+    agent_greet_again(&agent, 1);
+    set_clock(&stores, 1);
+    cr_assert_not(vote(&agent, 1));
+}
+
 Test(membership_clock, of_a_node_that_was_set_needs_a_new_incarnation)
 {
     struct stores stores;

@@ -110,6 +110,33 @@ Test(membership_unlearn, keeps_what_is_being_registered)
     cr_assert_eq(agent_active(&agent), 23);
 }
 
+/* Older data may have brought the marker back: what this node knew may be known again. */
+Test(membership_unlearn, keeps_what_an_unconfirmed_marker_lacks)
+{
+    struct stores stores;
+    struct agent agent;
+    open_with_a_spare(&stores, &agent);
+    struct rl_marker older = stores_marker(&stores, 0);
+    assign_the_spare(&agent);
+    cr_assert_eq(agent_next_command(&agent), 15);
+    agent_carry(&agent, 0);
+    for (unsigned i = 1; i < 4; i++)
+        agent_refuse(&agent, i);
+    struct store known = stores.store[0];
+    stores_put(&stores, 0, &older);
+    rl_membership_marker_mismatch(&agent.membership, 0, stores.now, stores.now);
+    cr_assert_eq(agent_next_command(&agent) & 1, 1);
+    agent_do(&agent, 0);
+    agent_reply_marker(&agent, 0);
+    swap_addresses(&agent);
+    cr_assert_eq(agent_state(&agent, 0), RL_MEMBER_UNCONFIRMED);
+    cr_assert_eq(agent.membership.roster.member[4].generation, 2);
+    stores.store[0] = known;
+    agent_greet_again(&agent, 0);
+    cr_assert_eq(agent.membership.roster.member[4].generation, 2);
+    cr_assert_eq(agent_state(&agent, 3), RL_MEMBER_REPLACED);
+}
+
 /* A server that returns to older data at the address that had the index gets it back. */
 Test(membership_unlearn, keeps_other_indexes)
 {
