@@ -1,0 +1,402 @@
+/*
+ * What every script of a fenced lock has to check and to store, for each form of lock, on a
+ * simulated server: a node whose marker has another nonce has no vote, and the fence of a
+ * lock only rises, is stored by each operation, and then lives for a day.
+ */
+#include <criterion/criterion.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/kind.h"
+#include "sim/redis/redis.h"
+#include "sim/redis/reply.h"
+
+#define NOW      (INT64_C(1700000000) * RL_SECOND)
+#define TTL_MS   1000
+#define DAY_MS   86400000
+#define FENCE    (NOW + 100)
+#define LOWER    (FENCE - 50)
+#define HIGHER   (FENCE + 50)
+#define DIGITS   "abcdefghijklmnopqrstuvwxyz234567"
+#define MARKER   "!marker"
+#define NONCE    "0123456789abcdef"
+#define EACH(it) (size_t it = 0; it < sizeof(it##s) / sizeof(it##s[0]); it++)
+
+static const enum rl_form forms[] = {RL_FORM_KEY, RL_FORM_SET, RL_FORM_SHARED, RL_FORM_SLOT,
+                                     RL_FORM_TERM};
+/* Commands that vote: a release needs no vote. */
+static const enum rl_command votes[] = {RL_CMD_ACQUIRE, RL_CMD_RAISE_FENCE, RL_CMD_EXTEND};
+
+static struct redis *redis;
+static struct redis_link *client;
+static rl_time now;
+
+static void open_server(void)
+{
+    const struct redis_config config = {.version = "7.0.15"};
+    redis = redis_new(&config);
+    client = redis_connect(redis);
+}
+
+static void close_server(void)
+{
+    redis_free(redis);
+}
+
+TestSuite(fenced_scripts, .init = open_server, .fini = close_server);
+
+static struct rl_word word_of(const char *text)
+{
+    return (struct rl_word){text, strlen(text)};
+}
+
+/* --- commands --- */
+
+static void receive(const struct rl_word *word, size_t words)
+{
+    struct bytes request = {0};
+    reply_array(&request, words);
+    for (size_t i = 0; i < words; i++)
+        reply_bulk(&request, word[i]);
+    client->out.len = 0;
+    redis_receive(client, bytes_word(&request), now);
+    bytes_free(&request);
+}
+
+static void set(const char *key, const char *value)
+{
+    struct rl_word words[] = {word_of("SET"), word_of(key), word_of(value)};
+    receive(words, 3);
+}
+
+static void drop(const char *key)
+{
+    struct rl_word words[] = {word_of("DEL"), word_of(key)};
+    receive(words, 2);
+}
+
+static const struct rl_word keys_of_set[] = {
+    {"a", 1}, {"b", 1}, {"a!fence", 7}, {"b!fence", 7}};
+
+static const char *key_of(enum rl_form form)
+{
+    return form == RL_FORM_SLOT ? "a!1" : "a";
+}
+
+static const char *fence_key_of(enum rl_form form)
+{
+    return form == RL_FORM_SLOT ? "a!1!fence" : "a!fence";
+}
+
+static struct rl_command_args args_of(enum rl_form form)
+{
+    return (struct rl_command_args){
+        .key = word_of(key_of(form)),
+        .set = keys_of_set,
+        .set_size = 2,
+        .base = word_of("a"),
+        .slots = 2,
+        .fence_key = word_of(fence_key_of(form)),
+        .marker_key = word_of(MARKER),
+        .nonce = word_of(NONCE),
+        .token = word_of(form == RL_FORM_SHARED ? "g:" DIGITS : "f:" DIGITS),
+        .ttl_ms = TTL_MS,
+        .max_ttl_ms = 60000,
+        .fence = FENCE,
+        .fences = 1,
+        .sent_at = now,
+    };
+}
+
+static void perform(enum rl_form form, enum rl_command command,
+                    const struct rl_command_args *args)
+{
+    struct rl_argv argv;
+    rl_kind_argv(rl_kind_that_is(true, form), command, true, args, &argv);
+    receive(argv.word, argv.words);
+}
+
+static bool replied(const char *text)
+{
+    return client->out.len > 0 &&
+           memmem(client->out.data, client->out.len, text, strlen(text)) != NULL;
+}
+
+/* --- what the server stores --- */
+
+static const struct key *find(const char *name)
+{
+    return keyspace_find(&redis->keyspace, 0, word_of(name), now / RL_MS);
+}
+
+static bool is_locked(enum rl_form form)
+{
+    return find(key_of(form)) && (form != RL_FORM_SET || find("b"));
+}
+
+static int64_t fence_at(const char *name)
+{
+    const struct key *key = find(name);
+    char text[32] = "0";
+    if (key)
+        snprintf(text, sizeof(text), "%.*s", (int)key->string.len, key->string.data);
+    return strtoll(text, NULL, 10);
+}
+
+/* The least of a set. */
+static int64_t stored_fence(enum rl_form form)
+{
+    int64_t fence = fence_at(fence_key_of(form));
+    int64_t other = form == RL_FORM_SET ? fence_at("b!fence") : fence;
+    return other < fence ? other : fence;
+}
+
+static bool lives_for_a_day(const char *name)
+{
+    const struct key *key = find(name);
+    return key && key->expires == now / RL_MS + DAY_MS;
+}
+
+/* The lock, acquired half a TTL ago, and this fence. */
+static void hold(enum rl_form form, int64_t fence)
+{
+    char text[32];
+    now = NOW;
+    struct rl_command_args args = args_of(form);
+    keyspace_clear(&redis->keyspace);
+    set(MARKER, NONCE " and more");
+    perform(form, RL_CMD_ACQUIRE, &args);
+    cr_assert(is_locked(form), "form %d: %.*s", form, (int)client->out.len,
+              client->out.data);
+    cr_assert_eq(stored_fence(form), FENCE, "form %d", form);
+    snprintf(text, sizeof(text), "%" PRId64, fence);
+    set(fence_key_of(form), text);
+    if (form == RL_FORM_SET)
+        set("b!fence", text);
+    now += TTL_MS / 2 * RL_MS;
+}
+
+static void free_lock(enum rl_form form)
+{
+    drop(key_of(form));
+    drop("b");
+}
+
+/* --- the marker --- */
+
+static void refuses_without_its_marker(enum rl_form form, enum rl_command command,
+                                       const char *marker, bool recreates)
+{
+    hold(form, LOWER);
+    struct rl_command_args args = args_of(form);
+    args.ttl_ms = 2 * TTL_MS;
+    args.recreate = recreates;
+    if (recreates || command == RL_CMD_ACQUIRE)
+        free_lock(form);
+    if (marker)
+        set(MARKER, marker);
+    else
+        drop(MARKER);
+    const struct key *key = find(key_of(form));
+    int64_t expires = key ? key->expires : 0;
+    perform(form, command, &args);
+    cr_expect(replied("-MARKER "), "form %d, command %d, marker %s: %.*s", form, command,
+              marker ? marker : "none", (int)client->out.len, client->out.data);
+    key = find(key_of(form));
+    cr_expect_eq(key ? key->expires : 0, expires, "form %d, command %d", form, command);
+    cr_expect_eq(stored_fence(form), LOWER, "form %d, command %d", form, command);
+    cr_expect_null(find("a!term"), "form %d, command %d", form, command);
+}
+
+Test(fenced_scripts, a_node_with_another_marker_has_no_vote)
+{
+    static const char *const markers[] = {"fedcba9876543210 and more", "0123456789abcde",
+                                          "", NULL};
+    for EACH (form)
+        for EACH (marker) {
+            for EACH (vote)
+                refuses_without_its_marker(forms[form], votes[vote], markers[marker],
+                                           false);
+            refuses_without_its_marker(forms[form], RL_CMD_EXTEND, markers[marker], true);
+        }
+}
+
+/* It stores nothing that could exclude others, so it needs no vote. */
+Test(fenced_scripts, a_node_with_another_marker_releases)
+{
+    for EACH (form) {
+        struct rl_command_args args = args_of(forms[form]);
+        hold(forms[form], LOWER);
+        set(MARKER, "fedcba9876543210 and more");
+        perform(forms[form], RL_CMD_RELEASE, &args);
+        cr_expect_not(replied("MARKER"), "form %d", forms[form]);
+        cr_expect_not(is_locked(forms[form]), "form %d", forms[form]);
+        cr_expect_eq(stored_fence(forms[form]), FENCE, "form %d", forms[form]);
+    }
+}
+
+/* --- the fence --- */
+
+enum situation { HELD, GONE, TAKEN };
+
+/* What a command leaves where the fence was `before`, and whether it stored it. */
+static void stores_fence(enum rl_form form, enum rl_command command,
+                         enum situation situation, int64_t before)
+{
+    struct rl_command_args args = args_of(form);
+    bool acquires = command == RL_CMD_ACQUIRE;
+    char reply[32];
+    hold(form, before);
+    args.sent_at = now;
+    args.recreate = command == RL_CMD_EXTEND && situation == GONE;
+    if (situation != HELD)
+        free_lock(form);
+    if (situation == TAKEN)
+        set(key_of(form), "of another program");
+    perform(form, command, &args);
+    int64_t expected = before < FENCE ? FENCE : before + acquires;
+    cr_expect_eq(stored_fence(form), expected,
+                 "form %d, command %d, situation %d, before %" PRId64 ": %.*s", form,
+                 command, situation, before, (int)client->out.len, client->out.data);
+    snprintf(reply, sizeof(reply), "%" PRId64 "\r\n", expected);
+    cr_expect(situation == TAKEN || replied(reply), "form %d, command %d", form, command);
+    if (expected != before) {
+        cr_expect(lives_for_a_day(fence_key_of(form)), "form %d, command %d, situation %d",
+                  form, command, situation);
+        cr_expect(form != RL_FORM_SET || lives_for_a_day("b!fence"), "command %d", command);
+    }
+}
+
+/* Also where it finds the lock gone, and stores it again or releases it. */
+Test(fenced_scripts, each_operation_stores_the_fence_for_a_day)
+{
+    static const int64_t befores[] = {0, LOWER, FENCE, HIGHER};
+    for EACH (form)
+        for EACH (before) {
+            stores_fence(forms[form], RL_CMD_ACQUIRE, GONE, befores[before]);
+            stores_fence(forms[form], RL_CMD_RAISE_FENCE, HELD, befores[before]);
+            stores_fence(forms[form], RL_CMD_EXTEND, HELD, befores[before]);
+            stores_fence(forms[form], RL_CMD_EXTEND, GONE, befores[before]);
+            stores_fence(forms[form], RL_CMD_RELEASE, HELD, befores[before]);
+            stores_fence(forms[form], RL_CMD_RELEASE, GONE, befores[before]);
+            stores_fence(forms[form], RL_CMD_RELEASE, TAKEN, befores[before]);
+        }
+}
+
+/* A set has one fence: the largest of its keys', in either order. */
+Test(fenced_scripts, all_keys_of_a_set_get_the_largest_fence)
+{
+    static const enum rl_command commands[] = {RL_CMD_ACQUIRE, RL_CMD_RAISE_FENCE,
+                                               RL_CMD_EXTEND, RL_CMD_RELEASE};
+    static const char *const fence_keys[] = {"a!fence", "b!fence"};
+    char text[32];
+    snprintf(text, sizeof(text), "%" PRId64, HIGHER);
+    for EACH (command)
+        for EACH (fence_key) {
+            struct rl_command_args args = args_of(RL_FORM_SET);
+            bool acquires = commands[command] == RL_CMD_ACQUIRE;
+            hold(RL_FORM_SET, LOWER);
+            set(fence_keys[fence_key], text);
+            if (acquires)
+                free_lock(RL_FORM_SET);
+            args.sent_at = now;
+            perform(RL_FORM_SET, commands[command], &args);
+            for (size_t i = 0; i < 2; i++) {
+                cr_expect_eq(fence_at(fence_keys[i]), HIGHER + acquires, "command %d",
+                             commands[command]);
+                cr_expect(lives_for_a_day(fence_keys[i]), "command %d", commands[command]);
+            }
+        }
+}
+
+/* An acquire reserves as many fences as it says, above what the node stores. */
+Test(fenced_scripts, an_acquire_reserves_its_fences)
+{
+    for EACH (form) {
+        struct rl_command_args args = args_of(forms[form]);
+        hold(forms[form], FENCE - 2);
+        free_lock(forms[form]);
+        args.sent_at = now;
+        args.fences = 17;
+        perform(forms[form], RL_CMD_ACQUIRE, &args);
+        cr_expect_eq(stored_fence(forms[form]), FENCE + 15, "form %d", forms[form]);
+    }
+}
+
+static void refuses_with(enum rl_form form, enum rl_command command, bool is_gone,
+                         const struct rl_command_args *args, const char *error)
+{
+    if (is_gone)
+        free_lock(form);
+    perform(form, command, args);
+    cr_expect(replied(error), "form %d, command %d: %.*s instead of %s", form, command,
+              (int)client->out.len, client->out.data, error);
+    cr_expect_eq(is_locked(form), !is_gone, "form %d, command %d", form, command);
+}
+
+#define TOO_FAR (5 * RL_SECOND + 1)
+
+/* Such a fence would stay ahead of a node that forgot it, even after its quarantine. */
+Test(fenced_scripts, a_fence_ahead_of_the_clock_is_not_stored)
+{
+    for EACH (form) {
+        for EACH (vote) {
+            hold(forms[form], LOWER);
+            struct rl_command_args args = args_of(forms[form]);
+            args.fence = now + TOO_FAR;
+            refuses_with(forms[form], votes[vote], votes[vote] == RL_CMD_ACQUIRE, &args,
+                         "-AHEAD ");
+            cr_expect_eq(stored_fence(forms[form]), LOWER, "form %d", forms[form]);
+        }
+        hold(forms[form], LOWER);
+        struct rl_command_args args = args_of(forms[form]);
+        args.fence = now + TOO_FAR;
+        perform(forms[form], RL_CMD_RELEASE, &args);
+        cr_expect_not(is_locked(forms[form]), "a release is done, form %d", forms[form]);
+        cr_expect_eq(stored_fence(forms[form]), LOWER, "form %d", forms[form]);
+    }
+}
+
+/* The last fence that an acquire would reserve counts. */
+Test(fenced_scripts, an_acquire_above_a_fence_that_is_too_far_ahead_is_refused)
+{
+    for EACH (form) {
+        hold(forms[form], NOW + TTL_MS / 2 * RL_MS + TOO_FAR - 1);
+        struct rl_command_args args = args_of(forms[form]);
+        refuses_with(forms[form], RL_CMD_ACQUIRE, true, &args, "-AHEAD ");
+    }
+}
+
+Test(fenced_scripts, a_command_that_was_sent_more_than_a_second_ago_stores_no_lock)
+{
+    for EACH (form) {
+        hold(forms[form], LOWER);
+        struct rl_command_args args = args_of(forms[form]);
+        args.sent_at = now - RL_SECOND - 1;
+        args.recreate = true;
+        refuses_with(forms[form], RL_CMD_ACQUIRE, true, &args, "-LATE ");
+        refuses_with(forms[form], RL_CMD_EXTEND, true, &args, "-LATE ");
+        hold(forms[form], LOWER);
+        perform(forms[form], RL_CMD_EXTEND, &args);
+        cr_expect_not(replied("LATE"), "an extension extends, form %d", forms[form]);
+    }
+}
+
+/* tonumber() reads `nan`, which is neither above nor below any number. */
+Test(fenced_scripts, a_fence_that_is_no_number_is_refused)
+{
+    static const char *const texts[] = {"abc", "nan", ""};
+    for EACH (form)
+        for EACH (text) {
+            struct rl_command_args args = args_of(forms[form]);
+            for EACH (vote) {
+                hold(forms[form], LOWER);
+                set(forms[form] == RL_FORM_SET ? "b!fence" : fence_key_of(forms[form]),
+                    texts[text]);
+                refuses_with(forms[form], votes[vote], votes[vote] == RL_CMD_ACQUIRE, &args,
+                             "-FENCE ");
+            }
+            refuses_with(forms[form], RL_CMD_RELEASE, true, &args, "-FENCE ");
+        }
+}
