@@ -396,66 +396,6 @@ Test(sync, handed_over_a_limited_number_of_times)
     sync_quorum_close(&c);
 }
 
-/* A thread with other options gets a lease of its own. */
-Test(sync, handed_over_only_with_equal_options)
-{
-    struct sync_quorum c;
-    struct worker worker[2];
-    redlock_lock_options odd[5];
-    sync_quorum_open(&c, 3);
-    for (unsigned i = 0; i < 5; i++)
-        odd[i] = sync_quorum_lock_options();
-    odd[0].ttl_ms = 50000;
-    odd[1].margin_ms = 10;
-    odd[2].watchdog = false;
-    odd[3].max_hold_ms = 600000;
-    odd[4].min_validity_ms = 100; /* this one does not matter */
-    for (unsigned i = 0; i < 10; i++) {
-        queue_up(&c, worker, 1, i < 5 ? NULL : &odd[i - 5]);
-        worker_start_waiting(&worker[1], c.sync, "job", i < 5 ? &odd[i] : NULL);
-        cr_assert_eq(worker_done(&worker[0], job_confirm), REDLOCK_OK);
-        cr_assert_eq(worker_await(&worker[1]), REDLOCK_OK);
-        bool same = strcmp(redlock_hold_token(worker[0].hold),
-                           redlock_hold_token(worker[1].hold)) == 0;
-        cr_assert_eq(same, i % 5 == 4, "%u", i);
-        cr_assert_eq(worker_done(&worker[1], job_unlock), REDLOCK_OK);
-        worker_end(&worker[0]);
-        worker_end(&worker[1]);
-    }
-    sync_quorum_close(&c);
-}
-
-static bool has_run_a_script(struct sync_quorum *c)
-{
-    return servers_info(&c->servers, 0, "commandstats", "cmdstat_eval") ||
-           servers_info(&c->servers, 0, "commandstats", "cmdstat_evalsha");
-}
-
-/* Too little is left for the next thread: the lease is extended first. */
-Test(sync, extended_before_it_is_handed_over)
-{
-    struct sync_quorum c;
-    struct worker worker[2];
-    redlock_lock_options options = sync_quorum_lock_options();
-    sync_quorum_open(&c, 3);
-    options.watchdog = false;
-    worker_start_holding(&worker[0], c.sync, "job", &options);
-    options.min_validity_ms = 59300; /* of 59398 */
-    worker_start(&worker[1], c.sync, "job", &options);
-    SYNC_QUORUM_UNTIL(redlock_hold_valid_ms(worker[0].hold) < options.min_validity_ms);
-    worker_do(&worker[1], job_lock);
-    SYNC_QUORUM_UNTIL(sync_quorum_waiting(c.sync, "job") == 1);
-    cr_assert_not(has_run_a_script(&c));
-    cr_assert_eq(worker_done(&worker[0], job_confirm), REDLOCK_OK);
-    cr_assert_eq(worker_await(&worker[1]), REDLOCK_OK);
-    cr_assert_str_eq(redlock_hold_token(worker[1].hold),
-                     redlock_hold_token(worker[0].hold));
-    SYNC_QUORUM_UNTIL(has_run_a_script(&c));
-    worker_end(&worker[0]);
-    worker_end(&worker[1]);
-    sync_quorum_close(&c);
-}
-
 Test(sync, waiting_threads_time_out)
 {
     struct sync_quorum c;

@@ -143,42 +143,6 @@ Test(sync_queue, fencing_tokens_rise_from_owner_to_owner)
     sync_quorum_close(&c);
 }
 
-/* --- hand-over --- */
-
-/*
- * A lease with less than a third of its TTL left is extended before the next thread gets
- * it: with a late watchdog that thread would have almost no time left.
- */
-Test(sync_queue, a_lease_is_extended_before_the_hand_over_if_little_is_left)
-{
-    struct sync_quorum c;
-    struct worker first, next;
-    redlock_lock_options options = sync_quorum_lock_options();
-    const int64_t third = options.ttl_ms / 3, slack = third / 2;
-    options.watchdog = false;
-    sync_quorum_open(&c, 3);
-    for (int round = 0; round < 2; round++) {
-        int64_t left = round ? third - 1 : third + slack;
-        worker_start(&first, c.sync, "job", &options);
-        worker_start(&next, c.sync, "job", &options);
-        cr_assert_eq(worker_done(&first, job_lock), REDLOCK_OK);
-        worker_do(&next, job_lock);
-        SYNC_QUORUM_UNTIL(sync_quorum_waiting(c.sync, "job") == 1);
-        sync_quorum_set_left(c.sync, "job", left);
-        cr_assert_eq(worker_done(&first, job_unlock), REDLOCK_OK);
-        cr_assert_eq(worker_await(&next), REDLOCK_OK);
-        cr_assert_str_eq(redlock_hold_token(next.hold), redlock_hold_token(first.hold));
-        if (round)
-            cr_assert_gt(redlock_hold_valid_ms(next.hold), left, "it is not extended");
-        else
-            cr_assert_leq(redlock_hold_valid_ms(next.hold), left, "it cost a round");
-        cr_assert_eq(worker_done(&next, job_confirm), REDLOCK_OK);
-        worker_end(&first);
-        worker_end(&next);
-    }
-    sync_quorum_close(&c);
-}
-
 /* --- the queue --- */
 
 static atomic_uint locks; /* of all greedy workers */

@@ -123,6 +123,76 @@ Test(sync_recursive, extended_if_little_is_left)
         redlock_hold_free(hold);
 }
 
+/* The longest TTL that was asked for stays, also for what the watchdog does later. */
+Test(sync_recursive, a_shorter_ttl_shortens_nothing)
+{
+    options.watchdog = false;
+    options.ttl_ms = 60000;
+    redlock_hold *hold = lock();
+    options.ttl_ms = 1000;
+    cr_assert_eq(lock(), hold);
+    cr_assert_gt(redlock_hold_valid_ms(hold), 30000);
+    sync_quorum_set_left(quorum.sync, "key", 15000);
+    cr_assert_eq(lock(), hold);
+    cr_assert_gt(redlock_hold_valid_ms(hold), 30000, "it is extended to its own TTL");
+    options.ttl_ms = 120000;
+    options.min_validity_ms = 90000;
+    cr_assert_eq(lock(), hold);
+    options.ttl_ms = 1000;
+    options.min_validity_ms = 0;
+    sync_quorum_set_left(quorum.sync, "key", 30000);
+    cr_assert_eq(lock(), hold);
+    cr_assert_gt(redlock_hold_valid_ms(hold), 90000, "to the longer one from then on");
+    cr_assert_eq(redlock_hold_extend(hold, REDLOCK_AUTO), REDLOCK_OK);
+    cr_assert_gt(redlock_hold_valid_ms(hold), 90000);
+    for (unsigned i = 0; i < 5; i++)
+        redlock_hold_free(hold);
+}
+
+static void job_lock_again(struct worker *worker)
+{
+    redlock_hold *inner = NULL;
+    worker->code =
+        redlock_lock(worker->sync, worker->key, strlen(worker->key), &options, &inner);
+}
+
+#define ENOUGH_MS 59000
+#define SLOW_MS   450 /* longer than what an extension leaves above that */
+
+/* The thread still has it, as often as before. */
+Test(sync_recursive, refused_if_it_is_extended_too_slowly)
+{
+    struct worker worker;
+    options.watchdog = false;
+    worker_start_holding(&worker, quorum.sync, "key", &options);
+    options.min_validity_ms = ENOUGH_MS;
+    sync_quorum_set_left(quorum.sync, "key", ENOUGH_MS - 1);
+    servers_stop_first(&quorum.servers, 3);
+    worker_do(&worker, job_lock_again);
+    sync_quorum_run_for(SLOW_MS);
+    servers_cont_first(&quorum.servers, 3);
+    cr_assert_eq(worker_await(&worker), REDLOCK_EXPIRED);
+    cr_assert(!redlock_hold_lost(worker.hold));
+    cr_assert_eq(worker_done(&worker, job_unlock), REDLOCK_OK);
+    SYNC_QUORUM_UNTIL(servers_keys(&quorum.servers) == 0);
+    worker_end(&worker);
+}
+
+/* The margin is that of the lock, not of the further level. */
+Test(sync_recursive, extended_if_less_than_its_margin_is_left)
+{
+    options.watchdog = false;
+    options.ttl_ms = 60000;
+    options.margin_ms = 40000;
+    redlock_hold *hold = lock();
+    options.margin_ms = 0;
+    sync_quorum_set_left(quorum.sync, "key", 30000);
+    cr_assert_eq(lock(), hold);
+    cr_assert_gt(redlock_hold_valid_ms(hold), 40000);
+    for (unsigned i = 0; i < 2; i++)
+        redlock_hold_free(hold);
+}
+
 /* It can be extended nowhere: the thread still has it, as often as before. */
 Test(sync_recursive, refused_if_too_little_is_left)
 {
