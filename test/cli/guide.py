@@ -8,6 +8,7 @@ import signal
 import time
 
 import lab
+import processes
 from lab import case, check, equal, matches, on, redlock
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -115,8 +116,7 @@ def admit(quorum):
 
 
 def children(pid):
-    return [one for one in lab.marked()
-            if lab.read(f"/proc/{one}/stat").rpartition(")")[2].split()[1] == str(pid)]
+    return [one for one in lab.marked() if processes.state_and_parent(one)[1] == pid]
 
 
 def day():

@@ -20,13 +20,18 @@ def spawn(words, **more):
     return subprocess.Popen(words, preexec_fn=die_with_us, **more)
 
 
-def state(pid):
-    """The state in /proc: R, S, T, Z ...; "" if there is no such process."""
+def state_and_parent(pid):
+    """The state in /proc: R, S, T, Z ..., and the parent's pid; ("", 0) if it has ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0].decode()
+            name, parent = file.read().rpartition(b")")[2].split()[:2]
+            return name.decode(), int(parent)
     except (FileNotFoundError, ProcessLookupError):
-        return ""
+        return "", 0
+
+
+def state(pid):
+    return state_and_parent(pid)[0]
 
 
 def is_alive(pid):
