@@ -658,8 +658,9 @@ class shared_mutex
 };
 
 /*
- * At most `slots` holders of one key among all processes that give the same number. Like
- * std::counting_semaphore, any thread may release; but only what this object has acquired.
+ * At most `slots` holders of one key, at least 1, among all processes that give the same
+ * number. Like std::counting_semaphore, any thread may release; but only what this object
+ * has acquired.
  */
 class counting_semaphore
 {
@@ -710,9 +711,11 @@ class counting_semaphore
     }
 
   private:
-    static const redlock_lock_options &with(redlock_lock_options &options,
-                                            unsigned slots) noexcept
+    /* Without slots it would be a mutex. */
+    static const redlock_lock_options &with(redlock_lock_options &options, unsigned slots)
     {
+        if (slots == 0)
+            throw error(REDLOCK_BAD_OPTION);
         options.slots = slots;
         options.any_thread = true;
         return options;

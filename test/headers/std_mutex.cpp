@@ -545,6 +545,13 @@ void slots()
     check(!three.try_acquire(), "and no more");
     for (int i = 0; i < 3; i++)
         three.release();
+    redlock_code code = REDLOCK_OK;
+    try {
+        redlock::counting_semaphore none(nodes, "slots", 0);
+    } catch (const redlock::error &why) {
+        code = why.code();
+    }
+    check(code == REDLOCK_BAD_OPTION, "no semaphore without slots");
 }
 
 /* lost() and valid() of the outer owner must not tell of the inner one's lock. */
