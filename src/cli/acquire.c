@@ -1,5 +1,6 @@
 #include "cli.h"
 #include "learn.h"
+#include "nesting.h"
 #include "tokenfile.h"
 
 #include <errno.h>
@@ -38,15 +39,16 @@ const char cli_acquire_help[] =
     "  fence=$(jq .fence /run/backup.lock)\n"
     "\n"
     "Exit codes: 0 the lock is held and its token was printed; 75 another client holds\n"
-    "it, or the wait ran out; 69 no quorum; 77 refused; 64 usage; 78 configuration;\n"
-    "125 own failure; 128+n ended by signal n. The lock is held only if the exit code is\n"
-    "0.\n";
+    "it, or the wait ran out; 69 no quorum; 77 refused; 64 usage, or a redlock run around\n"
+    "this command has the lock; 78 configuration; 125 own failure; 128+n ended by signal\n"
+    "n. The lock is held only if the exit code is 0.\n";
 
 struct acquire {
     struct cli *cli;
     const char *key, *token_file;
     redlock_lease *lease;
     struct cli_outcome outcome;
+    struct nesting nesting;
     struct learn learn;
     int64_t begun_us; /* -t auto: not later than it was acquired */
 };
@@ -68,8 +70,10 @@ static void wait_for_end(struct acquire *acquire)
 {
     struct cli_waiting waiting;
     cli_waiting_begin(&waiting, acquire->cli, acquire->key, &acquire->lease);
+    nesting_begin(&acquire->nesting, acquire->cli, &acquire->lease);
     cli_wait(acquire->cli->base, &acquire->outcome.done);
     cli_waiting_end(&waiting);
+    nesting_end(&acquire->nesting);
     if (acquire->cli->ttl_learns)
         acquire->begun_us =
             cli_clock_us(CLOCK_BOOTTIME) - acquire->outcome.result.took_ms * 1000;
@@ -157,6 +161,11 @@ static int conclude(struct acquire *acquire, int signal)
     }
     if (code == REDLOCK_OK)
         give_back(acquire);
+    else if (acquire->nesting.found) {
+        nesting_complain(acquire->key);
+        print_failure(acquire, code);
+        return CLI_USAGE;
+    }
     if (signal != 0) {
         cli_say(cli, "%s: %s; the lock is not held", acquire->key, strsignal(signal));
         print_failure(acquire, REDLOCK_CANCELLED);

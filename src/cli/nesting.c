@@ -122,7 +122,7 @@ void nesting_begin(struct nesting *nesting, const struct cli *cli,
     nesting->quorum = redlock_client_quorum(cli->client);
     nesting->timer = event_new(cli->base, -1, EV_PERSIST, check, nesting);
     if (!nesting->timer || event_add(nesting->timer, &every) != 0)
-        cli_fail(CLI_FAILED, "run: no events: out of memory or descriptors");
+        cli_fail(CLI_FAILED, "%s: no events: out of memory or descriptors", cli->command);
 }
 
 void nesting_end(struct nesting *nesting)
@@ -130,4 +130,21 @@ void nesting_end(struct nesting *nesting)
     if (nesting->timer)
         event_free(nesting->timer);
     nesting->timer = NULL;
+}
+
+bool nesting_has(const struct inspection *inspection)
+{
+    const redlock_inspection *found = &inspection->found;
+    bool reads = false;
+    for (size_t i = 0; i < inspection->readers; i++)
+        reads |= is_held(inspection->reader[i]);
+    return reads || waits_for_itself(inspection->nodes, found->count, found->quorum);
+}
+
+void nesting_complain(const char *key)
+{
+    cli_complain(
+        "%s: this command is part of the job that has the lock: it would wait for "
+        "itself",
+        key);
 }

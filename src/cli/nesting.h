@@ -1,12 +1,14 @@
 /*
- * A redlock run in the command of another one. The environment tells it the tokens of all
- * outer runs. If it wants a lock that one of these has, it would wait for itself for ever.
+ * A redlock run, acquire or wait in the command of a redlock run. The environment tells it
+ * the tokens of all outer runs. If it wants a lock that one of these has, it would wait for
+ * itself for ever.
  */
 #ifndef CLI_NESTING_H
 #define CLI_NESTING_H
 
 #include "child.h"
 #include "cli.h"
+#include "inspection.h"
 
 /* Adds, for the command, the tokens of the outer runs and of this one. */
 size_t nesting_add(char environment[KEEPER_ENVIRONMENT], size_t size, const char *token);
@@ -15,7 +17,7 @@ size_t nesting_add(char environment[KEEPER_ENVIRONMENT], size_t size, const char
  * NULL. */
 const char *nesting_token(const char *key);
 
-/* Of a run that waits for its lock. */
+/* Of a command that waits for its lock. */
 struct nesting {
     const struct cli *cli;
     redlock_lease *const *lease;
@@ -35,5 +37,11 @@ struct nesting {
 void nesting_begin(struct nesting *nesting, const struct cli *cli,
                    redlock_lease *const *lease);
 void nesting_end(struct nesting *nesting);
+
+/* The same by what was found at one key: an outer run has it, or is among its readers. */
+bool nesting_has(const struct inspection *inspection);
+
+/* Prints that the command would wait for itself. */
+void nesting_complain(const char *key);
 
 #endif

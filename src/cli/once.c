@@ -48,8 +48,10 @@ static int64_t lesser(int64_t a, int64_t b)
 static void check_options(const struct once *once, const struct cli *cli)
 {
     const redlock_lease_options *lease = &cli->lease;
-    if (once->period_ms == 0)
+    if (once->period_ms == CLI_UNSAID)
         cli_fail(CLI_USAGE, "run: --once-id and --retry need --once-per");
+    if (once->id && once->id[0] == '\0')
+        cli_fail(CLI_USAGE, "run: --once-id is empty");
     if (once->period_ms < PERIOD_MIN_MS || once->period_ms > PERIOD_MAX_MS)
         cli_fail(CLI_USAGE, "run: --once-per is from 1s to 31d");
     if (lease->fenced || lease->shared || lease->redisson || cli->slots > 0 ||

@@ -9,7 +9,7 @@
 #include "inspection.h"
 
 struct once {
-    int64_t period_ms; /* 0: the run is not of this kind */
+    int64_t period_ms; /* not above 0: the run is not of this kind */
     const char *id;    /* of the period; NULL: its number, counted in UTC from 1970 on */
     bool retry;        /* the record is stored after a success, and not before CMD starts */
 

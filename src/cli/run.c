@@ -423,10 +423,7 @@ static void on_acquired(redlock_lease *lease, const redlock_result *result, void
         cli_say(run->cli, "%s: %s; the lock is not held", run->key, strsignal(run->signal));
         run_conclude(run, CLI_SIGNALLED + run->signal, "signalled");
     } else if (!run->held && run->nesting.found) {
-        cli_complain(
-            "%s: this command is part of the job that has the lock: it would wait "
-            "for itself",
-            run->key);
+        nesting_complain(run->key);
         run_conclude(run, CLI_USAGE, "nested");
     } else if (!run->held && run->once.taken) {
         run_judge_once(run);
@@ -458,7 +455,7 @@ static void read_options(struct run *run, int argc, char **argv)
     };
     int first = cli_parse(cli, argc, argv, own);
     run_read_command(run, argv, first, argc);
-    if (run->once.period_ms > 0 || run->once.id || run->once.retry)
+    if (run->once.period_ms != CLI_UNSAID || run->once.id || run->once.retry)
         run_read_once(run);
     if (run->at_least_ms > REDLOCK_TTL_MAX_MS)
         cli_fail(CLI_USAGE, "run: --at-least is at most %d h",
@@ -578,7 +575,7 @@ void run_play(struct run *run)
 
 int cli_run(struct cli *cli, int argc, char **argv)
 {
-    struct run run = {.cli = cli};
+    struct run run = {.cli = cli, .once.period_ms = CLI_UNSAID};
     read_options(&run, argc, argv);
     run_play(&run);
     return run.exit;

@@ -1,5 +1,6 @@
 /* redlock wait: returns when a lock is free, and takes nothing. */
 #include "inspection.h"
+#include "nesting.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,8 @@ const char cli_wait_help[] =
     "With --json it prints what it saw last, as status does.\n"
     "\n"
     "Exit codes: 0 free; 75 the wait ran out; 69 the same, and no quorum was reachable;\n"
-    "77 refused; 64 usage; 78 configuration; 125 own failure; 128+n ended by signal n.\n";
+    "77 refused; 64 usage, or a redlock run around this command has the lock; 78\n"
+    "configuration; 125 own failure; 128+n ended by signal n.\n";
 
 struct wait {
     const struct cli *cli;
@@ -30,6 +32,7 @@ struct wait {
     size_t key; /* that is looked at: those before it were free */
     enum inspection_state state;
     bool done, ran_out;
+    bool is_nested; /* a redlock run around this command has the lock */
 };
 
 static const redlock_key *key_of(const struct wait *wait)
@@ -47,7 +50,9 @@ static void on_inspected(redlock_client *client, const redlock_inspection *found
         return;
     bool is_free = wait->state == INSPECTION_FREE;
     bool is_last = wait->key + 1 == cli_keys_count(&wait->cli->keys);
-    wait->done = (is_free && is_last) || wait->state == INSPECTION_DENIED || wait->ran_out;
+    wait->is_nested = nesting_has(&wait->inspection);
+    wait->done = (is_free && is_last) || wait->state == INSPECTION_DENIED ||
+                 wait->is_nested || wait->ran_out;
     wait->key = is_free && !is_last ? wait->key + 1 : wait->key;
     if (!wait->done)
         event_add(wait->timer, &pause);
@@ -93,6 +98,10 @@ static int exit_of(const struct wait *wait, int signal)
         return CLI_SIGNALLED + signal;
     if (wait->state == INSPECTION_FREE)
         return CLI_OK;
+    if (wait->is_nested) {
+        nesting_complain(key);
+        return CLI_USAGE;
+    }
     if (wait->state == INSPECTION_HELD || wait->state == INSPECTION_SPLIT) {
         const redlock_node *holder = cli_holder(wait->inspection.nodes, found->count);
         cli_say(wait->cli, "%s: the wait ran out: held by %s", key,

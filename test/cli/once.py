@@ -167,6 +167,7 @@ def _(quorum):
 @case("options that do not go together")
 def _(quorum):
     for words in (["--once-id", "x"], ["--retry"], ["--once-per", "32d"], ["--once-per", "500ms"],
+                  ["--once-per", "0"], ["--once-per", "1d", "--once-id", ""],
                   [*DAY, "--fence"], [*DAY, "--shared"], [*DAY, "--redisson"],
                   [*DAY, "--slots", "2"], [*DAY, "--and", "k"], [*DAY, "--at-least", "1s"]):
         redlock("run", *words, "job", "--", "true", env=on(quorum)).expect(64, err="--")

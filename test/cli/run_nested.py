@@ -60,6 +60,20 @@ def _(quorum):
     lab.wait_for(lambda: quorum.keys() == 0, "no keys")
 
 
+@case("acquire and wait inside of a run of the same key: 64 and the reason, and all is released")
+def _(quorum):
+    for words in (["acquire", "key"], ["acquire", "--json", "key"], ["wait", "key"],
+                  ["wait", "--and", "key", "other"], ["elect", "key", "true"]):
+        outer = ["--fence", "key"] if words[0] == "elect" else ["key"]
+        if words[0] == "elect":
+            redlock("admit", *PATIENT, "--new", "--at-once", env=on(quorum)).expect(0)
+        nested(quorum, outer, [*words[:1], *PATIENT, *words[1:]], 'exec "$0" "$@"').expect(
+            64, err="key: .*it would wait for itself")
+    shared = ["--shared", "key"]
+    nested(quorum, shared, ["wait", *PATIENT, "key"], 'exec "$0" "$@"').expect(64, err="itself")
+    nested(quorum, ["key"], ["wait", *PATIENT, "other"], 'exec "$0" "$@"').expect(0)
+
+
 @case("another key is acquired")
 def _(quorum):
     equal(nested(quorum, ["key"], ["other"]).expect(0).out, "inner\n", "output")
