@@ -19,7 +19,7 @@ from lab import case, on, redlock, start  # noqa: E402
 from readme_lines import session_lines  # noqa: E402
 from terminal import Terminal  # noqa: E402
 
-ROWS, COLUMNS, LINE, WIDTH = 14, 80, 18, 8.4
+ROWS, COLUMNS, TOP_COLUMNS, LINE, WIDTH = 14, 80, 104, 18, 8.4
 PROMPT = "$ "
 TYPING_SECONDS = 0.3
 LOCKS = (("--fence", "orders"), ("--shared", "report"), ("--shared", "report"),
@@ -65,7 +65,7 @@ def _(quorum):
                 env=on(quorum, REDLOCK_CONFIG=config)).expect(0)
     waiters = [start("run", "orders", "--", "true", env=on(quorum)) for _ in range(3)]
     with Terminal([lab.program, "top"], on(quorum)) as terminal:
-        terminal.resize(ROWS, COLUMNS)
+        terminal.resize(ROWS, TOP_COLUMNS)
         screen = terminal.expect(r"(?s)\x1b\[H(redlock top: 6 locks, 1 of them(?:(?!\x1b\[H).)*)\x1b\[J")[1]
         terminal.type("\x03")
         terminal.end(130)

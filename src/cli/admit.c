@@ -319,7 +319,7 @@ static bool print_json(const struct admit *admit)
 static bool print_text(const struct admit *admit)
 {
     char *configuration = configuration_of(admit);
-    if (admit->code == REDLOCK_OK)
+    if (admit->code == REDLOCK_OK && !admit->cli->quiet)
         printf(
             "%zu of %zu nodes vote on fenced locks; every client's configuration is\n%s\n",
             admit->count, admit->count, configuration);

@@ -40,6 +40,8 @@ static bool print(const struct cli *cli, const char *key,
         json_object_set_new(object, "cause", cli_cause(found->code));
         return cli_print_json(cli, object);
     }
+    if (cli->quiet)
+        return true;
     char *name = cli_printable(key);
     inspection_print_nodes(cli, inspection, "removed");
     if (found->held > 0)

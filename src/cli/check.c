@@ -276,7 +276,8 @@ static void checked(redlock_client *client, const redlock_health_report *health_
     if (call->cli->json) {
         call->printed = print_json(call->cli, health_report, call->how);
     } else {
-        print_table(call->cli, health_report);
+        if (!call->cli->quiet)
+            print_table(call->cli, health_report);
         call->printed = cli_flush();
     }
     call->done = true;

@@ -37,6 +37,7 @@ enum cli_exit {
 struct cli_keys {
     redlock_key of[REDLOCK_KEYS_MAX]; /* the first is KEY */
     size_t others;
+    char *name; /* if there are several: all of them, allocated */
 };
 
 /* The command line; environment and configuration file fill in what it does not set. */
@@ -349,6 +350,12 @@ void cli_print_time(void);
  * has errno, if it could not be written.
  */
 int cli_exit_printed(bool printed, int exit_code);
+
+/*
+ * The same for each part of a longer output; 0: go on. If the reader has closed the pipe,
+ * as head(1) does, it prints nothing and returns the code of a program that SIGPIPE ended.
+ */
+int cli_exit_streamed(bool printed);
 
 /* Writes the same line to another stream. */
 bool cli_write_json(const struct cli *cli, json_t *object, FILE *stream);

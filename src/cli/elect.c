@@ -1,7 +1,6 @@
 /* redlock elect: leads while a command runs, again and again; or shows who leads. */
 #include "run.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -74,7 +73,8 @@ static int lead(const struct run *first, int64_t kill_after_ms)
 struct observer {
     const struct cli *cli;
     const char *name;
-    bool done, failed;
+    bool done;
+    int failed; /* the exit code if stdout could not be written; or 0 */
 };
 
 static bool print_json(const struct observer *observer, const redlock_leader *leader)
@@ -112,11 +112,9 @@ static void changed(redlock_observer *handle, const redlock_leader *leader, void
     (void)handle;
     if (observer->done)
         return;
-    observer->failed = !(observer->cli->json ? print_json(observer, leader)
-                                             : print_line(observer, leader));
-    if (observer->failed)
-        cli_complain("stdout: %s", strerror(errno));
-    observer->done = observer->failed;
+    observer->failed = cli_exit_streamed(
+        observer->cli->json ? print_json(observer, leader) : print_line(observer, leader));
+    observer->done = observer->failed != 0;
 }
 
 static void interrupted(void *arg)
@@ -136,11 +134,22 @@ static int observe(struct cli *cli, const char *name)
         cli_fail_start(code, name);
     cli_signals_begin(&signals, cli->base, interrupted, &observer);
     cli_wait(cli->base, &observer.done);
-    int exit_code = observer.failed ? CLI_FAILED : CLI_SIGNALLED + signals.number;
+    int exit_code = observer.failed ? observer.failed : CLI_SIGNALLED + signals.number;
     redlock_observer_free(handle);
     cli_signals_end(&signals);
     cli_disconnect(cli);
     return exit_code;
+}
+
+/* It becomes the label of the client: one word of printable ASCII. */
+static void check_id(const char *id)
+{
+    size_t len = 0;
+    while (id[len] > ' ' && id[len] <= '~')
+        len++;
+    if (len == 0 || id[len] != '\0' || len > REDLOCK_LABEL_MAX)
+        cli_fail(CLI_USAGE, "elect: --id is not one word of at most %d printable bytes",
+                 REDLOCK_LABEL_MAX);
 }
 
 int cli_elect(struct cli *cli, int argc, char **argv)
@@ -158,6 +167,8 @@ int cli_elect(struct cli *cli, int argc, char **argv)
         {NULL, 0, CLI_FLAG, NULL},
     };
     int first = cli_parse(cli, argc, argv, own);
+    if (cli->options.label)
+        check_id(cli->options.label);
     cli->lease.fenced = cli->lease.elects = true;
     cli->lease.wait_ms = REDLOCK_FOREVER;
     if (observes && argc - first > 1)

@@ -23,17 +23,16 @@ size_t cli_keys_count(const struct cli_keys *keys)
 const char *cli_keys_begin(struct cli_keys *keys, const char *key)
 {
     size_t count = cli_keys_count(keys), size = 0;
-    char *name = NULL;
     keys->of[0] = (redlock_key){key, strlen(key)};
     if (count == 1)
         return key;
-    FILE *stream = open_memstream(&name, &size);
+    FILE *stream = open_memstream(&keys->name, &size);
     cli_need_memory(stream);
     for (size_t i = 0; i < count; i++)
         fprintf(stream, "%s%s", i == 0 ? "" : ", ", (const char *)keys->of[i].bytes);
     if (fclose(stream) != 0)
         cli_need_memory(NULL);
-    return name;
+    return keys->name;
 }
 
 const char *cli_keys_taken(const struct cli_keys *keys, const char *name,

@@ -1,7 +1,6 @@
 /* redlock list: all locks on these nodes. */
 #include "row.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +34,8 @@ struct list {
     struct row *set; /* locks of several keys: one row each */
     size_t sets, room;
     redlock_code code;
-    bool done, failed;
+    bool done;
+    int failed; /* the exit code if stdout could not be written; or 0 */
 };
 
 static void print(struct list *list, const struct row *row)
@@ -43,14 +43,12 @@ static void print(struct list *list, const struct row *row)
     if (list->failed)
         return;
     if (list->cli->json) {
-        list->failed = !cli_print_json(list->cli, row_json(row));
+        list->failed = cli_exit_streamed(cli_print_json(list->cli, row_json(row)));
     } else {
-        row_print(row, list->cli->color, stdout);
-        list->failed = !cli_flush();
+        row_print(row, SIZE_MAX, list->cli->color, stdout);
+        list->failed = cli_exit_streamed(cli_flush());
     }
-    if (list->failed)
-        cli_complain("stdout: %s", strerror(errno));
-    list->done |= list->failed;
+    list->done |= list->failed != 0;
 }
 
 static void keep_set(struct list *list, struct row *row)
@@ -58,7 +56,6 @@ static void keep_set(struct list *list, struct row *row)
     for (size_t i = 0; i < list->sets; i++)
         if (strcmp(list->set[i].token, row->token) == 0) {
             row_join(&list->set[i], row);
-            row_free(row);
             return;
         }
     if (list->sets == list->room) {
@@ -95,7 +92,7 @@ static void interrupted(void *arg)
 static int exit_of(struct list *list, int signal)
 {
     if (list->failed)
-        return CLI_FAILED;
+        return list->failed;
     if (signal != 0)
         return CLI_SIGNALLED + signal;
     if (list->code == REDLOCK_OK)
@@ -132,7 +129,7 @@ int cli_list(struct cli *cli, int argc, char **argv)
     if (code != REDLOCK_OK)
         cli_fail_start(code, prefix);
     if (!cli->json)
-        row_print_head(stdout);
+        row_print_head(stdout, SIZE_MAX);
     cli_signals_begin(&signals, cli->base, interrupted, &list);
     cli_wait(cli->base, &list.done);
     for (size_t i = 0; i < list.sets; i++) {

@@ -1,7 +1,9 @@
 #include "cli.h"
+#include "tokenfile.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +42,19 @@ char *cli_printable(const char *text)
     return escape(text, is_control);
 }
 
+/* A token that was given in the place of another word stays secret: "p***@host". */
+static void hide_tokens(char *text)
+{
+    for (char *at = text; *at; at++) {
+        size_t len = strspn(at, TOKENFILE_BASE32);
+        bool is_plain = len == TOKENFILE_DIGITS + 1 && (*at == 'p' || *at == 's');
+        bool is_other = len == TOKENFILE_DIGITS && at > text && at[-1] == ':';
+        if (is_plain || is_other)
+            memset(at + is_plain, '*', TOKENFILE_DIGITS);
+        at += len > 0 ? len - 1 : 0;
+    }
+}
+
 /* Uses one write, so that the lines of several processes do not mix. */
 static void write_line(const char *format, va_list arguments)
 {
@@ -50,6 +65,7 @@ static void write_line(const char *format, va_list arguments)
         _exit(CLI_FAILED);
     }
     char *printable = cli_printable(text);
+    hide_tokens(printable);
     int len = asprintf(&line, "redlock: %s\n", printable);
     if (len > 0)
         (void)!write(STDERR_FILENO, line, (size_t)len);
@@ -143,6 +159,12 @@ int cli_exit_printed(bool printed, int exit_code)
         return exit_code;
     cli_complain("stdout: %s", strerror(errno));
     return CLI_FAILED;
+}
+
+int cli_exit_streamed(bool printed)
+{
+    return !printed && errno == EPIPE ? CLI_SIGNALLED + SIGPIPE
+                                      : cli_exit_printed(printed, CLI_OK);
 }
 
 /* --- JSON --- */

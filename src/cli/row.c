@@ -7,14 +7,15 @@
 #include "inspection.h"
 #include "tokenfile.h"
 
-#define OF_SET "many" /* how the digits of its token begin: docs/protocol.md */
+#define KEY_WIDTH 24
+#define OF_SET    "many" /* how the digits of its token begin: docs/protocol.md */
 
 /* The digits of a token of this library; NULL: it is none. */
 static const char *digits_of(const char *token)
 {
     const char *digits = token[0] && token[1] == ':' ? token + 2 : token + 1;
     bool has_mark = token[0] && strchr("pfrsg", token[0]);
-    return has_mark && strspn(digits, TOKENFILE_BASE32) == 32 ? digits : NULL;
+    return has_mark && strspn(digits, TOKENFILE_BASE32) == TOKENFILE_DIGITS ? digits : NULL;
 }
 
 /* "KEY!3" is the third slot of KEY. */
@@ -57,7 +58,8 @@ void row_take(struct row *row, const redlock_listed *listed)
     inspection_take(NULL, found, &inspection);
     const redlock_node *holder = cli_holder(inspection.nodes, found->count);
     *row = (struct row){
-        .key = cli_need_memory(malloc(listed->key_len + 1)),
+        .key = {cli_need_memory(malloc(listed->key_len + 1))},
+        .keys = 1,
         .nodes = found->agreeing,
         .count = (unsigned)found->count,
         .readers = found->readers,
@@ -65,8 +67,8 @@ void row_take(struct row *row, const redlock_listed *listed)
         .remaining_ms = found->remaining_ms,
         .fence = found->fence,
     };
-    memcpy(row->key, listed->key, listed->key_len);
-    row->key[listed->key_len] = '\0';
+    memcpy(row->key[0], listed->key, listed->key_len);
+    row->key[0][listed->key_len] = '\0';
     if (holder) {
         strcpy(row->token, holder->value);
         strcpy(row->holder, holder->holder);
@@ -76,21 +78,36 @@ void row_take(struct row *row, const redlock_listed *listed)
     row->kind = digits ? tokenfile_kind(row->token) : "foreign";
     if (digits && strchr("pf", row->token[0])) {
         row->of_set = strncmp(digits, OF_SET, strlen(OF_SET)) == 0;
-        row->slot = row->of_set ? 0 : cut_slot(row->key);
+        row->slot = row->of_set ? 0 : cut_slot(row->key[0]);
     }
 }
 
 void row_free(struct row *row)
 {
-    free(row->key);
-    row->key = NULL;
+    while (row->keys > 0)
+        free(row->key[--row->keys]);
 }
 
-void row_join(struct row *row, const struct row *other)
+/* SCAN may return a key twice. */
+static void add_key(struct row *row, char *key)
 {
-    size_t size = strlen(row->key) + strlen(other->key) + 3;
-    row->key = cli_need_memory(realloc(row->key, size));
-    strcat(strcat(row->key, ", "), other->key);
+    unsigned at = 0;
+    while (at < row->keys && strcmp(row->key[at], key) < 0)
+        at++;
+    bool is_twice = at < row->keys && strcmp(row->key[at], key) == 0;
+    if (is_twice || row->keys == REDLOCK_KEYS_MAX) {
+        free(key);
+        return;
+    }
+    memmove(&row->key[at + 1], &row->key[at], (row->keys - at) * sizeof(row->key[0]));
+    row->key[at] = key;
+    row->keys++;
+}
+
+void row_join(struct row *row, struct row *other)
+{
+    while (other->keys > 0)
+        add_key(row, other->key[--other->keys]);
     row->nodes = other->nodes < row->nodes ? other->nodes : row->nodes;
     row->state = other->state > row->state ? other->state : row->state;
     row->waiting = other->waiting > row->waiting ? other->waiting : row->waiting;
@@ -98,10 +115,36 @@ void row_join(struct row *row, const struct row *other)
         row->remaining_ms = other->remaining_ms;
 }
 
-void row_print_head(FILE *to)
+static int key_width(size_t key_most)
 {
-    fprintf(to, "%-24s  %4s  %11s  %5s  %-24s  %s\n", "KEY", "WAIT", "FOR", "NODES",
-            "HOLDER", "KIND");
+    return (int)(key_most < KEY_WIDTH ? key_most : KEY_WIDTH);
+}
+
+void row_print_head(FILE *to, size_t key_most)
+{
+    fprintf(to, "%-*s  %-24s  %4s  %11s  %5s  %s\n", key_width(key_most), "KEY", "HOLDER",
+            "WAIT", "FOR", "NODES", "KIND");
+}
+
+/* "KEY", "KEY, KEY2". Cuts no character of UTF-8 in two. */
+static char *keys_of(const struct row *row, size_t most)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *to = open_memstream(&text, &size);
+    cli_need_memory(to);
+    for (unsigned i = 0; i < row->keys; i++) {
+        char *key = cli_printable(row->key[i]);
+        fprintf(to, "%s%s", i == 0 ? "" : ", ", key);
+        free(key);
+    }
+    if (fclose(to) != 0)
+        cli_need_memory(NULL);
+    while (most > 0 && most < size && ((unsigned char)text[most] & 0xc0) == 0x80)
+        most--;
+    if (most < size)
+        text[most] = '\0';
+    return text;
 }
 
 /* "host:4711", "3 readers", "slot 2: host:4711", "split: host:4711, fence 17" */
@@ -127,25 +170,32 @@ static char *holder_of(const struct row *row)
     return text;
 }
 
-void row_print(const struct row *row, bool color, FILE *to)
+void row_print(const struct row *row, size_t key_most, bool color, FILE *to)
 {
-    char span[CLI_SPAN], *key = cli_printable(row->key), *holder = holder_of(row);
+    char span[CLI_SPAN], *keys = keys_of(row, key_most), *holder = holder_of(row);
     const char *begin = !color ? "" : row->state == ROW_HELD ? CLI_GREEN : CLI_YELLOW;
-    fprintf(to, "%-24s  %4u  %11s  %2u/%-2u  %s%-24s%s  %s\n", key, row->waiting,
-            cli_span(span, row->remaining_ms), row->nodes, row->count, begin, holder,
-            color ? CLI_PLAIN : "", row->kind);
-    free(key);
+    fprintf(to, "%-*s  %s%-24s%s  %4u  %11s  %2u/%-2u  %s\n", key_width(key_most), keys,
+            begin, holder, color ? CLI_PLAIN : "", row->waiting,
+            cli_span(span, row->remaining_ms), row->nodes, row->count, row->kind);
+    free(keys);
     free(holder);
 }
 
 json_t *row_json(const struct row *row)
 {
-    return json_pack("{s:o, s:s, s:s, s:o, s:i, s:i, s:o, s:o, s:o, s:i, s:i}", "key",
-                     cli_json_text(row->key), "kind", row->kind, "state",
-                     row_state_name(row->state), "holder", cli_json_known_text(row->holder),
-                     "agreeing", (int)row->nodes, "nodes", (int)row->count, "remaining_ms",
-                     cli_json_known(row->remaining_ms), "fence",
-                     row->fence > 0 ? json_integer(row->fence) : json_null(), "slot",
-                     row->slot > 0 ? json_integer(row->slot) : json_null(), "readers",
-                     (int)row->readers, "waiting", (int)row->waiting);
+    json_t *object = json_pack(
+        "{s:o, s:s, s:s, s:o, s:i, s:i, s:o, s:o, s:o, s:i, s:i}", "key",
+        cli_json_text(row->key[0]), "kind", row->kind, "state", row_state_name(row->state),
+        "holder", cli_json_known_text(row->holder), "agreeing", (int)row->nodes, "nodes",
+        (int)row->count, "remaining_ms", cli_json_known(row->remaining_ms), "fence",
+        row->fence > 0 ? json_integer(row->fence) : json_null(), "slot",
+        row->slot > 0 ? json_integer(row->slot) : json_null(), "readers", (int)row->readers,
+        "waiting", (int)row->waiting);
+    if (!row->of_set)
+        return object;
+    json_t *keys = json_array();
+    for (unsigned i = 0; i < row->keys; i++)
+        json_array_append_new(keys, cli_json_text(row->key[i]));
+    json_object_set_new(object, "keys", keys);
+    return object;
 }

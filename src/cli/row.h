@@ -15,12 +15,13 @@ enum row_state {
 };
 
 struct row {
-    char *key; /* allocated: with all keys of a set, ", " between them */
+    char *key[REDLOCK_KEYS_MAX]; /* allocated, and sorted; several if it is a set */
+    unsigned keys;
     char token[REDLOCK_TOKEN_MAX + 1];
     char holder[REDLOCK_TOKEN_MAX + 1];
     const char *kind;
     enum row_state state;
-    unsigned slot; /* of a semaphore, whose key is `key`; or 0 */
+    unsigned slot; /* of a semaphore, whose key is key[0]; or 0 */
     unsigned nodes, count, readers, waiting;
     int64_t remaining_ms, fence;
     bool of_set; /* there are other keys with this token */
@@ -30,12 +31,15 @@ struct row {
 void row_take(struct row *row, const redlock_listed *listed);
 void row_free(struct row *row);
 
-/* A lock of several keys: adds the key of `other`. */
-void row_join(struct row *row, const struct row *other);
+/* A lock of several keys: adds the key of `other`, and frees `other`. */
+void row_join(struct row *row, struct row *other);
 
-/* One line. row_print_head() prints the names of the columns. */
-void row_print_head(FILE *to);
-void row_print(const struct row *row, bool color, FILE *to);
+/*
+ * One line. row_print_head() prints the names of the columns. `key_most` is the most bytes
+ * that are printed of the keys.
+ */
+void row_print_head(FILE *to, size_t key_most);
+void row_print(const struct row *row, size_t key_most, bool color, FILE *to);
 json_t *row_json(const struct row *row);
 
 const char *row_state_name(enum row_state state);

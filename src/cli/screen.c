@@ -18,6 +18,40 @@ static void write_now(const char *text)
     cli_flush();
 }
 
+/* Keys come at once, and are not shown. A process in the background would be stopped. */
+static void enter(struct screen *screen)
+{
+    screen->reads_keys = tcgetpgrp(STDIN_FILENO) == getpgrp() &&
+                         tcgetattr(STDIN_FILENO, &screen->terminal) == 0;
+    if (screen->reads_keys) {
+        struct termios keys = screen->terminal;
+        keys.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+        tcsetattr(STDIN_FILENO, TCSANOW, &keys);
+        event_add(screen->typed, NULL);
+    }
+    write_now(ENTER);
+}
+
+static void leave(struct screen *screen)
+{
+    if (screen->reads_keys)
+        tcsetattr(STDIN_FILENO, TCSANOW, &screen->terminal);
+    event_del(screen->typed);
+    write_now(LEAVE);
+}
+
+static void on_typed(evutil_socket_t fd, short what, void *arg)
+{
+    struct screen *screen = arg;
+    char keys[64];
+    ssize_t got = read(fd, keys, sizeof(keys));
+    (void)what;
+    if (got <= 0)
+        event_del(screen->typed);
+    else if (memchr(keys, 'q', (size_t)got))
+        screen->quit(screen->arg);
+}
+
 static void on_resized(evutil_socket_t fd, short what, void *arg)
 {
     struct screen *screen = arg;
@@ -30,15 +64,14 @@ static void on_stopped(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     (void)what;
-    (void)arg;
-    write_now(LEAVE);
+    leave(arg);
     raise(SIGSTOP);
 }
 
 /* Also after a SIGSTOP, of which a process is not told. */
 static void on_continued(evutil_socket_t fd, short what, void *arg)
 {
-    write_now(ENTER);
+    enter(arg);
     on_resized(fd, what, arg);
 }
 
@@ -52,22 +85,26 @@ static struct event *catch (struct screen *screen, struct event_base *base, int 
 }
 
 void screen_begin(struct screen *screen, struct event_base *base, void (*redraw)(void *arg),
-                  void *arg)
+                  void (*quit)(void *arg), void *arg)
 {
     screen->redraw = redraw;
+    screen->quit = quit;
     screen->arg = arg;
     screen->resized = catch (screen, base, SIGWINCH, on_resized);
     screen->stopped = catch (screen, base, SIGTSTP, on_stopped);
     screen->continued = catch (screen, base, SIGCONT, on_continued);
-    write_now(ENTER);
+    screen->typed = cli_need_memory(
+        event_new(base, STDIN_FILENO, EV_READ | EV_PERSIST, on_typed, screen));
+    enter(screen);
 }
 
 void screen_end(struct screen *screen)
 {
+    leave(screen);
     event_free(screen->resized);
     event_free(screen->stopped);
     event_free(screen->continued);
-    write_now(LEAVE);
+    event_free(screen->typed);
 }
 
 /* As many bytes of a line as have this many characters. */
@@ -83,12 +120,23 @@ static size_t bytes_of(const char *line, size_t len, size_t characters)
     return at;
 }
 
+static struct winsize size_of_terminal(void)
+{
+    struct winsize size = {0};
+    ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+    if (size.ws_row == 0 || size.ws_col == 0)
+        size = (struct winsize){.ws_row = 24, .ws_col = 80};
+    return size;
+}
+
+size_t screen_columns(void)
+{
+    return size_of_terminal().ws_col;
+}
+
 bool screen_show(const char *text)
 {
-    struct winsize size = {.ws_row = 24, .ws_col = 80};
-    ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
-    size_t rows = size.ws_row > 0 ? size.ws_row : 24;
-    size_t columns = size.ws_col > 0 ? size.ws_col : 80;
+    size_t rows = size_of_terminal().ws_row, columns = screen_columns();
     fputs(HOME, stdout);
     for (size_t i = 0; i < rows && *text; i++) {
         size_t len = strcspn(text, "\n");

@@ -7,16 +7,23 @@
 
 #include "cli.h"
 
+#include <termios.h>
+
 struct screen {
-    struct event *resized, *stopped, *continued;
+    struct event *resized, *stopped, *continued, *typed;
     void (*redraw)(void *arg); /* its size has changed, or it is ours again */
+    void (*quit)(void *arg);   /* q was typed */
     void *arg;
+    bool reads_keys;         /* of stdin, ... */
+    struct termios terminal; /* ... whose settings were these before */
 };
 
 /* Takes the screen of stdout, until screen_end(). */
 void screen_begin(struct screen *screen, struct event_base *base, void (*redraw)(void *arg),
-                  void *arg);
+                  void (*quit)(void *arg), void *arg);
 void screen_end(struct screen *screen);
+
+size_t screen_columns(void);
 
 /* Shows the lines of `text` from the top, as many and as much of each as fit. */
 bool screen_show(const char *text);

@@ -1,6 +1,5 @@
 #include "inspection.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +43,8 @@ struct status {
     struct event *timer;
     struct part *part;
     size_t parts, waiting;
-    bool watch, redraw, done, failed;
+    bool watch, redraw, done;
+    int failed; /* the exit code if stdout could not be written; or 0 */
 };
 
 static int exit_of(enum inspection_state state)
@@ -216,7 +216,7 @@ static void show_changes(struct status *status)
     for (size_t i = 0; i < status->parts; i++) {
         bool changed = has_changed(&status->part[i]);
         any |= changed;
-        if (!changed || status->cli->json)
+        if (!changed || status->cli->json || status->cli->quiet)
             continue;
         cli_print_time();
         print_summary(&status->part[i]);
@@ -234,6 +234,8 @@ static bool show(struct status *status)
     }
     if (status->cli->json)
         return print_json(status);
+    if (status->cli->quiet)
+        return true;
     if (status->redraw) /* overwrites the previous output */
         printf("\033[H\033[J");
     if (is_one)
@@ -255,9 +257,7 @@ static void inspected(redlock_client *client, const redlock_inspection *found, v
     inspection_take(client, found, &part->inspection);
     if (--status->waiting > 0)
         return;
-    status->failed = !show(status);
-    if (status->failed)
-        cli_complain("stdout: %s", strerror(errno));
+    status->failed = cli_exit_streamed(show(status));
     status->done = status->failed || !status->watch;
     if (!status->done)
         event_add(status->timer, &pause);
@@ -342,7 +342,7 @@ int cli_status(struct cli *cli, int argc, char **argv)
 
     int exit_code = CLI_SIGNALLED + signals.number;
     if (status.failed) {
-        exit_code = CLI_FAILED;
+        exit_code = status.failed;
     } else if (signals.number == 0) {
         const struct inspection *first = &status.part[0].inspection;
         cli_say_nodes(cli, first->nodes, first->found.count);

@@ -64,7 +64,8 @@ enum tokenfile_state tokenfile_left(const struct tokenfile *file, int64_t *ret_v
 const char *tokenfile_kind(const char *token)
 {
     bool has_mark = token[0] && token[1] == ':';
-    bool is_shared = token[0] == 's' && strspn(token + 1, TOKENFILE_BASE32) == 32;
+    bool is_shared =
+        token[0] == 's' && strspn(token + 1, TOKENFILE_BASE32) == TOKENFILE_DIGITS;
     return has_mark && token[0] == 'f'   ? "fenced"
            : has_mark && token[0] == 'r' ? "redisson"
            : has_mark && token[0] == 'g' ? "fenced shared"

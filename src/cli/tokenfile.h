@@ -10,6 +10,7 @@
 
 #define TOKENFILE_BOOT_ID 36
 #define TOKENFILE_BASE32  "abcdefghijklmnopqrstuvwxyz234567" /* the digits of tokens */
+#define TOKENFILE_DIGITS  32                                 /* how many a token has */
 
 struct tokenfile {
     char token[REDLOCK_TOKEN_MAX + 1];

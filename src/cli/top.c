@@ -2,32 +2,37 @@
 #include "row.h"
 #include "screen.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#define EVERY_MS 2000
-#define LESS     1024 /* rows that there is room for at first */
+#define EVERY_MS     2000
+#define EVERY_MIN_MS 100
+#define LESS         1024 /* rows that there is room for at first */
+
+#define BESIDE_KEY 39 /* columns: the age and the holder */
+#define KEY_LEAST  8  /* columns */
 
 const char cli_top_help[] =
     "Usage: redlock top [--sort BY] [--every D] [--foreign] [--json] [PREFIX]\n"
     "Show all locks whose keys begin with PREFIX, again and again, until INT or TERM:\n"
-    "redraw the screen on a terminal, else print a table each time. Change nothing.\n"
+    "redraw the screen on a terminal, where q ends it, too, else print a table each time.\n"
+    "Change nothing.\n"
     "\n"
     "      --sort BY             waiters: those that most wait for first (default);\n"
     "                            age: those that this command has seen for longest first;\n"
     "                            left: those whose time is over soonest first; key\n"
-    "      --every D             the pause between two looks; default 2s\n"
+    "      --every D             the pause between two looks; default 2s, at least 100ms\n"
     "      --foreign             also keys that hold no token of redlock; with a PREFIX\n"
     "                            they are always shown\n"
     "\n"
     "AGE is for how long this command has seen the holder; the other columns are those of\n"
     "redlock list, and so are the rights that it needs.\n"
     "\n"
-    "Exit codes: 128+n ended by signal n; 69 too few nodes could be scanned; 77 refused;\n"
+    "Exit codes: 0 ended by q; 128+n ended by signal n; 69 too few nodes could be scanned; "
+    "77 refused;\n"
     "64 usage; 78 configuration; 125 own failure.\n";
 
 struct entry {
@@ -50,7 +55,8 @@ struct top {
     redlock_code code;
     struct event *timer;
     struct screen screen;
-    bool redraws, done, failed;
+    bool redraws, quits, done;
+    int failed; /* the exit code if stdout could not be written; or 0 */
 };
 
 /* --- the order --- */
@@ -58,7 +64,7 @@ struct top {
 static int by_key(const void *a, const void *b)
 {
     const struct entry *one = a, *other = b;
-    int order = strcmp(one->row.key, other->row.key);
+    int order = strcmp(one->row.key[0], other->row.key[0]);
     return order != 0 ? order : (int)one->row.slot - (int)other->row.slot;
 }
 
@@ -150,9 +156,9 @@ static void join(struct table *table)
         while (row->of_set && same < count &&
                strcmp(table->entry[same].row.token, row->token) != 0)
             same++;
-        if (!is_twice && row->of_set && same < count)
+        if (row->of_set && same < count)
             row_join(&table->entry[same].row, row);
-        if (is_twice || (row->of_set && same < count))
+        else if (is_twice)
             row_free(row);
         else
             table->entry[count++] = table->entry[i];
@@ -176,20 +182,27 @@ static void write_title(const struct top *top, FILE *to)
             count - cli_count_faults(nodes, count), count);
 }
 
+/* On a terminal the keys are cut, so that the holders are seen. */
+static size_t key_most_of(const struct top *top)
+{
+    size_t columns = top->redraws ? screen_columns() : SIZE_MAX;
+    return columns > BESIDE_KEY + KEY_LEAST ? columns - BESIDE_KEY : KEY_LEAST;
+}
+
 static char *write_table(const struct top *top)
 {
     char *text = NULL, span[CLI_SPAN];
-    size_t size = 0;
+    size_t size = 0, key_most = key_most_of(top);
     FILE *to = open_memstream(&text, &size);
     cli_need_memory(to);
     write_title(top, to);
     fprintf(to, "%11s  ", "AGE");
-    row_print_head(to);
+    row_print_head(to, key_most);
     for (size_t i = 0; i < top->shown.count; i++) {
         const struct entry *entry = &top->shown.entry[i];
         int64_t age_us = cli_clock_us(CLOCK_MONOTONIC) - entry->since_us;
         fprintf(to, "%11s  ", cli_span(span, age_us / 1000));
-        row_print(&entry->row, false, to);
+        row_print(&entry->row, key_most, false, to);
     }
     if (fclose(to) != 0)
         cli_need_memory(NULL);
@@ -215,15 +228,14 @@ static void show(void *arg)
     if (top->failed)
         return;
     if (top->cli->json) {
-        top->failed = !print_json(top);
+        top->failed = cli_exit_streamed(print_json(top));
     } else {
         char *text = write_table(top);
-        top->failed =
-            top->redraws ? !screen_show(text) : printf("%s\n", text) < 0 || !cli_flush();
+        top->failed = cli_exit_streamed(
+            top->redraws ? screen_show(text) : printf("%s\n", text) >= 0 && cli_flush());
         free(text);
     }
-    if (top->failed)
-        top->done = true;
+    top->done |= top->failed != 0;
 }
 
 /* --- looking --- */
@@ -272,12 +284,18 @@ static void interrupted(void *arg)
     ((struct top *)arg)->done = true;
 }
 
+static void quit(void *arg)
+{
+    struct top *top = arg;
+    top->quits = top->done = true;
+}
+
 static int exit_of(const struct top *top, int signal)
 {
-    if (top->failed) {
-        cli_complain("stdout: %s", strerror(errno));
-        return CLI_FAILED;
-    }
+    if (top->quits)
+        return CLI_OK;
+    if (top->failed)
+        return top->failed;
     if (signal != 0)
         return CLI_SIGNALLED + signal;
     if (top->code != REDLOCK_DENIED && top->code != REDLOCK_NO_QUORUM)
@@ -304,13 +322,15 @@ int cli_top(struct cli *cli, int argc, char **argv)
     top.prefix = first < argc ? argv[first] : "";
     top.how = foreign || *top.prefix ? REDLOCK_LIST_FOREIGN : 0;
     choose_order(&top);
+    if (top.every_ms < EVERY_MIN_MS)
+        cli_fail(CLI_USAGE, "top: --every is at least %dms", EVERY_MIN_MS);
     cli_step_back();
     cli_connect(cli);
     top.timer = cli_need_memory(evtimer_new(cli->base, look, &top));
     cli_signals_begin(&signals, cli->base, interrupted, &top);
     top.redraws = !cli->json && isatty(STDOUT_FILENO);
     if (top.redraws)
-        screen_begin(&top.screen, cli->base, show, &top);
+        screen_begin(&top.screen, cli->base, show, quit, &top);
     look(-1, 0, &top);
     cli_wait(cli->base, &top.done);
     if (top.redraws)

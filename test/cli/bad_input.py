@@ -157,6 +157,21 @@ def _(quorum):
     refused(64, "--color", "status", "--color=blue", "k", env=on(quorum))
 
 
+@case("elect --id that is no label: 64, and the error names --id")
+def _(quorum):
+    for text in ("", "a b", "x" * 65, "\x1b[31m", "a\nb"):
+        refused(64, "--id", "elect", "--id", text, "k", "true", env=on(quorum))
+
+
+@case("-q: nothing about the outcome")
+def _(quorum):
+    redlock("status", "-q", "k", env=on(quorum)).expect(1, out="", err="^$")
+    redlock("break", "-q", "--yes", "k", env=on(quorum)).expect(0, out="", err="^$")
+    redlock("check", "-q", env=on(quorum)).expect(1, out="", err="^$")
+    equal(redlock("status", "-q", "--json", "k", env=on(quorum)).expect(1).json()["state"], "free",
+          "with --json")
+
+
 @case("operands that are missing or too many: 64")
 def _(quorum):
     for command in COMMANDS:
@@ -219,6 +234,18 @@ def _(quorum):
         refused(64, "no token", command, "k", env=on(quorum))
         for text in ("a\nb\n", "x" * 129 + "\n", "x" * 10000, "a\0b\n", "a\rb\n"):
             refused(64, "not one token", command, "k", env=on(quorum), text=text)
+
+
+@case("a token in the place of another word: the error does not print it")
+def _(quorum):
+    digits = "abcdefgh" * 4
+    for mark in ("p", "s", "f:", "g:", "r:"):
+        token = f"{mark}{digits}@host:1"
+        for words in (["release", "k", token], ["extend", "k", token], ["status", "k", token],
+                      ["run", token], ["release", token], [token], ["acquire", "-t", token, "k"],
+                      ["acquire", f"--{token}", "k"], ["release", "--token-file", token, "k"]):
+            outcome = redlock(*words, env=on(quorum, REDLOCK_TOKEN="pfoo@me"))
+            check(outcome.code != 0 and outcome.err and digits not in outcome.err, outcome.err)
 
 
 @case("a token with the line end of another system: 64, and the lock stays")

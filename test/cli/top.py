@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import termios
 
 import lab
 from lab import PATIENT, case, check, equal, on, redlock, start
@@ -17,7 +18,7 @@ def acquire(quorum, *words):
 
 
 def top(quorum, *words):
-    return Terminal([lab.program, "top", *PATIENT, "--every", "50ms", *words], on(quorum))
+    return Terminal([lab.program, "top", *PATIENT, "--every", "100ms", *words], on(quorum))
 
 
 def stops(terminal):
@@ -30,7 +31,7 @@ def stops(terminal):
 def _(quorum):
     acquire(quorum, "first")
     with top(quorum) as terminal:
-        terminal.expect("(?s)" + re.escape(ENTER) + r".*redlock top: 1 locks.*first +0 +9 min \d+ s +5/5 ")
+        terminal.expect("(?s)" + re.escape(ENTER) + r".*redlock top: 1 locks.*first +\S+:\d+ +0 +9 min ")
         acquire(quorum, "second")
         terminal.expect(r"\x1b\[Hredlock top: 2 locks")
         terminal.seen = ""
@@ -82,14 +83,15 @@ def _(quorum):
     acquire(quorum, "a")
     acquire(quorum, "--and", "c", "b")
     waiter = start("run", *PATIENT, "a", "--", "true", env=on(quorum))
-    process = start("top", *PATIENT, "--every", "20ms", "--json", env=on(quorum))
+    process = start("top", *PATIENT, "--every", "100ms", "--json", env=on(quorum))
     seen = {}
     for line in process.stdout:
         row = json.loads(line)
         seen.setdefault(row["key"], []).append(row)
         if len(seen.get("a", [])) > 3 and seen["a"][-1]["waiting"] == 1:
             break
-    equal(set(seen), {"a", "b, c"}, "keys")
+    equal(set(seen), {"a", "b"}, "keys")
+    equal(seen["b"][0]["keys"], ["b", "c"], "the keys of a set")
     ages = [row["age_ms"] for row in seen["a"]]
     equal(ages, sorted(ages), "ages")
     process.terminate()
@@ -97,15 +99,40 @@ def _(quorum):
     equal(lab.finish(process).code, 143, "exit code")
     waiter.terminate()
     lab.finish(waiter).expect(143)
-    process = start("top", *PATIENT, "--every", "20ms", "--sort", "left", env=on(quorum))
+    process = start("top", *PATIENT, "--every", "100ms", "--sort", "left", env=on(quorum))
     lab.matches(process.stdout.readline().decode(), "redlock top: 2 locks", "the first line")
     process.terminate()
     process.stdout.read()
     equal(lab.finish(process).code, 143, "exit code")
 
 
+@case("q ends it, also after Ctrl-Z; without a terminal for input it does not matter")
+def _(quorum):
+    acquire(quorum, "k")
+    with top(quorum) as terminal:
+        terminal.expect("1 locks")
+        terminal.type("\x1a")
+        stops(terminal)
+        os.kill(terminal.process.pid, signal.SIGCONT)
+        terminal.expect("(?s)" + re.escape(ENTER) + ".*1 locks")
+        terminal.type("q")
+        terminal.end(0)
+        check(termios.tcgetattr(terminal.master)[3] & termios.ECHO, "the terminal does not echo")
+
+
+@case("a narrow terminal shows holders; keys are cut")
+def _(quorum):
+    acquire(quorum, "job:" + "x" * 100)
+    with top(quorum) as terminal:
+        terminal.resize(10, 60)
+        terminal.expect(r"job:x{17}  \S+:\d+")
+        terminal.type("q")
+        terminal.end(0)
+
+
 @case("too few nodes, and bad options")
 def _(quorum):
+    redlock("top", "--every", "0", env=on(quorum)).expect(64, err="--every")
     redlock("top", "--sort", "size", env=on(quorum)).expect(64, err="--sort")
     redlock("top", "x" * 513, env=on(quorum)).expect(64, err="prefix")
     quorum.kill(0, 1, 2)
