@@ -2,7 +2,10 @@
 #include "run.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define SET_MS 1000 /* a clock whose error has changed by so much was set meanwhile */
 
 void run_read_once(struct run *run)
 {
@@ -20,7 +23,7 @@ static bool has_time(struct run *run)
     if (error_ms == 0)
         return true;
     cli_complain("%s: refused: the clock of this host %s %s %s of the nodes' clocks",
-                 run->key, error_ms == off_ms ? "is" : "was",
+                 run->key, llabs(error_ms - off_ms) < SET_MS ? "is" : "was",
                  cli_span(span, error_ms > 0 ? error_ms : -error_ms),
                  error_ms > 0 ? "ahead" : "behind");
     run_conclude(run, CLI_CONFIG, "clock");
