@@ -12,7 +12,7 @@ from ._admin import Inspection, Report, start_check, start_inspect, start_list
 from ._engine import ON_ACQUIRED, ON_EXTENDED, ON_RELEASED, Engine, Lease, address
 from ._errors import (
     Busy, Closed, Lost, RedlockError, Reply, Unconfirmed, make_error, of_last_call,
-    replies_of)
+    released, replies_of)
 from ._native import NULL, Arguments, ffi, lib
 from ._registry import Registry, argument, callback, log
 from ._stats import prometheus_text
@@ -115,20 +115,27 @@ class _AsyncLease(Lease):
     def begin_extend(self, ttl_ms: int, adopting: bool = False) -> None:
         self.adopting = adopting
         if self.pointer is None:
-            self._finish_extension(make_error(lib.REDLOCK_NOT_HELD))
+            self._finish_extension(make_error(lib.REDLOCK_CLOSED))
         elif lib.redlock_extend(self.pointer, ttl_ms, ON_EXTENDED,
                                 self.engine.argument) != lib.REDLOCK_OK:
-            self._finish_extension(of_last_call(held=True))
+            self._finish_extension(self._refused())
         else:
             self.note_validity()  # a shorter TTL counts at once
 
     def begin_downgrade(self) -> None:
         self.adopting = False
         if self.pointer is None:
-            self._finish_extension(make_error(lib.REDLOCK_NOT_HELD))
+            self._finish_extension(make_error(lib.REDLOCK_CLOSED))
         elif lib.redlock_downgrade(self.pointer, ON_EXTENDED,
                                    self.engine.argument) != lib.REDLOCK_OK:
-            self._finish_extension(of_last_call(held=True))
+            self._finish_extension(self._refused())
+
+    def _refused(self) -> RedlockError:
+        """C refused to extend a lock that was not released: NOT_HELD means that it is lost."""
+        error = of_last_call(held=True)
+        if error.code != "NOT_HELD":
+            return error
+        return self.why or make_error(lib.REDLOCK_EXPIRED, held=True)
 
     def begin_release(self) -> None:
         """The lease is freed when the release has ended, whoever still waits for it."""
@@ -143,9 +150,11 @@ class _AsyncLease(Lease):
 
     def begin_disown(self) -> None:
         self.over = True
-        if self.pointer is not None:
-            lib.redlock_disown(self.pointer)
-            self.free()
+        if self.pointer is None:
+            self._finish(make_error(lib.REDLOCK_CLOSED, "the client was closed"))
+            return
+        lib.redlock_disown(self.pointer)
+        self.free()
         self._finish(None)
 
     def abandon(self) -> None:
@@ -296,8 +305,11 @@ class AsyncHold:
         return self.valid_ms() / 1000
 
     def check(self) -> None:
-        """Raises Lost if the lock is not held: right before what must not be done twice."""
+        """Raises Lost if the lock was lost, and NotHeld if it was released or disowned: right
+        before what must not be done twice."""
         if self.lost or self.valid_ms() == 0:
+            if self._released and not self.why_lost:
+                raise released()
             raise self.why_lost or make_error(lib.REDLOCK_EXPIRED, held=True)
 
     async def extend(self, ttl: Duration | None = None) -> None:
@@ -315,7 +327,7 @@ class AsyncHold:
 
     async def _change(self, begin: Callable[[], None]) -> None:
         if self._released:
-            raise make_error(lib.REDLOCK_NOT_HELD)
+            raise released()
         if self._lease.extension:
             raise make_error(lib.REDLOCK_BUSY)
         # Set before the job runs, so that a second call in the meantime is refused.
@@ -338,27 +350,32 @@ class AsyncHold:
         Raises Lost if it was lost before, and Unconfirmed if too few nodes replied. The lock is
         not held afterwards, either way. If the task is cancelled meanwhile, the release goes on.
         """
+        await self._give_up(self._lease.begin_release)
+
+    async def disown(self) -> str:
+        """Leaves the lock on the nodes for another holder of its token, which it returns.
+
+        Raises Lost if it was lost before.
+        """
+        await self._give_up(self._lease.begin_disown)
+        return self.token
+
+    async def _give_up(self, begin: Callable[[], None]) -> None:
         if self._released:
-            raise make_error(lib.REDLOCK_NOT_HELD)
+            raise released()
         self._end()
         why = self._lease.why
         if not why and self._lease.valid_ms() == 0:
             why = Lost("EXPIRED", "the deadline has passed; the lock is not held")
         try:
-            await self._run(self._lease.begin_release)
+            await self._run(begin)
+        except Closed:
+            raise
         except RedlockError as error:
             raise (why or self._lease.why or error) from None
         why = why or self._lease.why  # it may have been lost just before the release
         if why:
             raise why
-
-    async def disown(self) -> str:
-        """Leaves the lock on the nodes for another holder of its token, which it returns."""
-        if self._released:
-            raise make_error(lib.REDLOCK_NOT_HELD)
-        self._end()
-        await self._run(self._lease.begin_disown)
-        return self.token
 
     def _end(self) -> None:
         self._released = True
@@ -380,6 +397,8 @@ class AsyncHold:
     async def __aenter__(self) -> AsyncHold:
         """`async with await lock.acquire(5) as hold:` releases it at the end, unless the body
         has."""
+        if self._released:
+            raise released()  # the body would run without the lock
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,

@@ -159,6 +159,12 @@ def make_error(code: int, text: str = "", *, acquiring: bool = False, held: bool
                 holder=holder, remaining=remaining, nodes=nodes)
 
 
+def released() -> RedlockError:
+    """Of a hold that its owner gave up."""
+    return make_error(lib.REDLOCK_NOT_HELD,
+                      "the hold has no lock: it was released or disowned before")
+
+
 def of_last_call(*, held: bool = False) -> RedlockError:
     """Why the last call of this thread failed."""
     code, text = last_error()

@@ -16,7 +16,7 @@ from typing import Any
 from ._admin import Admin, Finding, Inspection, NodeHealth, Report
 from ._errors import (
     Busy, Closed, Failure, Lost, NotAcquired, RedlockError, Reply, Unconfirmed, make_error,
-    of_last_call, replies_of)
+    of_last_call, released, replies_of)
 from ._native import NULL, Arguments, ffi, lib, text_of
 from ._registry import Registry, argument, callback, in_callback, log
 from ._stats import prometheus_text
@@ -56,6 +56,8 @@ class _Loss:
         self._guard = threading.Lock()
 
     def report(self, code: int) -> None:
+        if code == lib.REDLOCK_CANCELLED:  # of a lock that is held: by the end of the client
+            code = lib.REDLOCK_CLOSED
         why = make_error(code, held=True)
         with self._guard:
             self.why = why if isinstance(why, Lost) else Lost(why.code, why.text)
@@ -166,8 +168,11 @@ class Hold:
         return self.valid_ms() / 1000
 
     def check(self) -> None:
-        """Raises Lost if the lock is not held: right before what must not be done twice."""
+        """Raises Lost if the lock was lost, and NotHeld if it was released or disowned: right
+        before what must not be done twice."""
         if self.lost or self.valid_ms() == 0:
+            if self._levels == 0 and not self.why_lost:
+                raise released()
             raise self.why_lost or make_error(lib.REDLOCK_EXPIRED, held=True)
 
     def extend(self, ttl: Duration | None = None) -> None:
@@ -203,7 +208,10 @@ class Hold:
         self._unlock(lib.REDLOCK_CONFIRM if confirm else 0)
 
     def disown(self) -> str:
-        """Leaves the lock on the nodes for another holder of its token, which it returns."""
+        """Leaves the lock on the nodes for another holder of its token, which it returns.
+
+        Raises Lost if it was lost before.
+        """
         token = self.token
         self._unlock(lib.REDLOCK_DISOWN)
         return token
@@ -228,6 +236,8 @@ class Hold:
 
     def __enter__(self) -> Hold:
         """`with lock.acquire(5) as hold:` releases it at the end, unless the body has."""
+        if self._levels == 0:
+            raise released()  # the body would run without the lock
         self._entered.append(self._levels)
         return self
 

@@ -46,7 +46,7 @@ def test_a_lock_is_held_and_released(client, quorum):
         hold.check()
     lab.wait_for(lambda: quorum.keys() == 0, "no key")
     assert hold.lost and hold.valid_ms() == 0
-    with pytest.raises(rq.Lost):
+    with pytest.raises(rq.NotHeld):
         hold.check()
     with pytest.raises(rq.NotHeld):
         hold.release()
