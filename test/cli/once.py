@@ -76,6 +76,7 @@ def _(quorum):
     host.wait()
     run(count_into(path), quorum=quorum).expect(75)
     equal(ran(path), 1, "runs")
+    lab.nothing_is_left()
 
 
 @case("--retry: until one has succeeded; who waits takes over from a host that dies")
