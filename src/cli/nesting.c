@@ -26,6 +26,16 @@ size_t nesting_add(char environment[KEEPER_ENVIRONMENT], size_t size, const char
                      token);
 }
 
+static unsigned count_held(void)
+{
+    unsigned count = 0;
+    for (const char *word = held(); *word; count++) {
+        word += strcspn(word, " ");
+        word += strspn(word, " ");
+    }
+    return count;
+}
+
 /* `value` is one of the words that a space separates. */
 static bool is_held(const char *value)
 {
@@ -117,7 +127,7 @@ void nesting_begin(struct nesting *nesting, const struct cli *cli,
 {
     const struct timeval every = {.tv_usec = EVERY_MS * 1000};
     *nesting = (struct nesting){.cli = cli, .lease = lease};
-    if (!*held())
+    if (!*held() || cli->lease.slots > count_held()) /* another slot can become free */
         return;
     nesting->quorum = redlock_client_quorum(cli->client);
     nesting->timer = event_new(cli->base, -1, EV_PERSIST, check, nesting);

@@ -74,6 +74,14 @@ def _(quorum):
     nested(quorum, ["key"], ["wait", *PATIENT, "other"], 'exec "$0" "$@"').expect(0)
 
 
+@case("a semaphore: a slot that no outer run has may become free")
+def _(quorum):
+    slots = ["--slots", "2", "pool"]
+    redlock("acquire", *PATIENT, "-t", "2s", *slots, env=on(quorum)).expect(0)
+    equal(nested(quorum, slots, slots).expect(0).out, "inner\n", "the other slot")
+    nested(quorum, ["--slots", "1", "one"], ["--slots", "1", "one"]).expect(64, err="itself")
+
+
 @case("another key is acquired")
 def _(quorum):
     equal(nested(quorum, ["key"], ["other"]).expect(0).out, "inner\n", "output")

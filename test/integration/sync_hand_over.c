@@ -130,8 +130,10 @@ Test(sync_hand_over, not_of_a_slot)
 /* An owner may lower the limit of hand-overs in a row; as many fences are reserved. */
 Test(sync_hand_over, as_often_as_each_owner_allows)
 {
-    static const unsigned handoffs[][3] = {{16, 0, 16}, {0, 16, 16}, {1, 16, 16}, {2, 1, 1}};
-    static const bool handed[][2] = {{true, false}, {false, true}, {true, false}, {true, false}};
+    static const unsigned handoffs[][3] = {
+        {16, 0, 16}, {0, 16, 16}, {1, 16, 16}, {2, 1, 1}};
+    static const bool handed[][2] = {
+        {true, false}, {false, true}, {true, false}, {true, false}};
     for (size_t i = 0; i < sizeof(handoffs) / sizeof(handoffs[0]); i++) {
         struct worker worker[3];
         redlock_lock_options options = sync_quorum_lock_options();
