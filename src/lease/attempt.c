@@ -132,7 +132,8 @@ static void record_result(const struct rl_attempt *attempt, unsigned reports,
 
 /* --- sending --- */
 
-static const char unmarked[RL_NONCE] = "----------------";
+static const char unmarked[] = "----------------";
+_Static_assert(sizeof(unmarked) - 1 == RL_NONCE, "as long as a nonce");
 
 /* An acquire proposes the same fence to all nodes, also when it is sent again to a node. */
 static void add_fence(const struct rl_attempt *attempt, enum rl_command command,
@@ -143,7 +144,7 @@ static void add_fence(const struct rl_attempt *attempt, enum rl_command command,
     args->fence_key = fence_key_of(attempt);
     args->marker_key =
         (struct rl_word){client->members.marker_key, client->members.marker_key_len};
-    args->nonce = (struct rl_word){unmarked, sizeof(unmarked)};
+    args->nonce = (struct rl_word){unmarked, RL_NONCE};
     args->max_ttl_ms = client->members.membership.roster.max_ttl_ms;
     args->fences = attempt->config->fences;
     args->fence = proposes ? rl_fence_last(*proposed_of(attempt), attempt->config->fences)
