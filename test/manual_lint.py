@@ -12,12 +12,13 @@ import subprocess
 import sys
 
 SKIPPED = 77
-# What mandoc says about the form of everything that scdoc writes (1.11.2 and 1.11.3), not
+# What mandoc says about the form of everything that scdoc writes (1.11.2 to 1.11.5), not
 # about what a page has: it puts .P where mandoc needs none, does not wrap the lines of the
-# source, and a title is the name of the page as it is.
+# source, a title is the name of the page as it is, and 1.11.5 escapes the hyphens of a date.
 OF_SCDOC = ("WARNING: skipping paragraph macro: PP",
             "STYLE: input text line longer than 80 bytes",
-            "STYLE: lower case character in document title")
+            "STYLE: lower case character in document title",
+            "WARNING: cannot parse date, using it verbatim: TH 20")
 LINK = re.compile(r"\.so (man\d/[\w.-]+)\n")
 
 

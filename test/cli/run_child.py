@@ -69,7 +69,7 @@ def _(quorum):
 @case("other descriptors are inherited too, and none of redlock's own")
 def _(quorum):
     reader, writer = os.pipe()
-    outcome = run(quorum, "k", "sh", "-c", f"echo hello >&{writer}; ls /proc/self/fd",
+    outcome = run(quorum, "k", "sh", "-c", f"echo hello >/dev/fd/{writer}; ls /dev/fd",
                   pass_fds=[writer]).expect(0)
     os.close(writer)
     equal(os.read(reader, 100), b"hello\n", "what came through the pipe")
