@@ -26,11 +26,12 @@ SANITIZERS = {
     "LSAN_OPTIONS": f"suppressions={LANES}/lsan.supp:print_suppressions=0",
     "UBSAN_OPTIONS": "print_stacktrace=1",
 }
+CASE_SECONDS = {"valgrind": "3000", "sanitizers": "1500"}  # these are slower
 
 
 def run(tool, command, folder):
     log = os.path.join(folder, "log")
-    environment = dict(os.environ, REDLOCK_WATCHED=tool)
+    environment = dict(os.environ, REDLOCK_WATCHED=tool, REDLOCK_CASE_SECONDS=CASE_SECONDS[tool])
     if tool == "valgrind":
         command = VALGRIND + [f"--log-file={log}.%p"] + command
     else:

@@ -1,11 +1,13 @@
 /*
  * Planted mistakes: watched.py must make each test red; bite.py checks that.
- * Without watched.py nothing finds the mistakes, so the tests are skipped.
+ * Without watched.py nothing finds the mistakes, so the tests are skipped. A hang is found
+ * in each lane; case_limit.py checks that.
  */
 #include <criterion/criterion.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SIZE 16
 
@@ -60,4 +62,15 @@ __attribute__((noinline)) static void planted_undefined(void)
 Test(planted, undefined, .init = skip_unless_watched)
 {
     planted_undefined();
+}
+
+Test(planted, hang)
+{
+    cr_assert_geq(fork(), 0);
+    for (;;)
+        pause();
+}
+
+Test(planted, no_hang)
+{
 }
