@@ -28,9 +28,9 @@
  *     valid until the callback returns.
  *  6. Outputs (ret_...) are the last parameters and are unchanged on failure.
  *  7. After fork() the child's handles are inert: calls return REDLOCK_FORKED, the
- *     free functions only free memory, and nothing is sent. The child has to create a new
- *     client. A child that was forked in a callback must not return to the loop that it
- *     shares with its parent.
+ *     free functions only free memory, and nothing is sent or reported. The child has to
+ *     create a new client, on another event_base or on this one after event_reinit(). A
+ *     child that was forked in a callback must not return from that callback.
  *  8. Codes. REDLOCK_OK is 0. REDLOCK_CODES has the meaning of each code;
  *     redlock_code_text() returns the same text. The comment on a function lists the codes
  *     other than OK that it returns ("Errors") and the codes that its callback gets

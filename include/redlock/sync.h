@@ -29,7 +29,7 @@
  *     calls are allowed. A callback should return soon: until then it may delay all others.
  *  5. After fork() the child's handles are inert: every call returns REDLOCK_FORKED, and a
  *     hold is lost. The free functions only free memory, where that is safe. Memory that
- *     the client was using, and its connections, stay until the child ends or calls exec().
+ *     the client was using, and its descriptors, stay until the child ends or calls exec().
  *     The parent keeps the locks that it held. The child has to create a new client. A
  *     child that was forked in a callback must not return from that callback.
  *  6. Signals. The client's thread receives no signals. A signal never ends a wait. A

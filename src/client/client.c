@@ -18,7 +18,7 @@ static void free_client(redlock_client *client, bool forked)
 {
     rl_notifications_close(&client->notifications, forked);
     rl_nodes_close(&client->nodes, forked);
-    rl_loop_close(&client->loop, forked);
+    rl_loop_close(&client->loop);
     rl_options_clear(&client->options);
     free(client->config);
     free(client);

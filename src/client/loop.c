@@ -235,10 +235,10 @@ bool rl_loop_open(struct rl_loop *loop)
     return loop->timer != NULL;
 }
 
-void rl_loop_close(struct rl_loop *loop, bool forked)
+void rl_loop_close(struct rl_loop *loop)
 {
     if (loop->timer)
-        rl_timer_free(loop->timer, forked);
+        rl_timer_free(loop->timer);
     rl_heap_free(&loop->heap);
     rl_events_free(&loop->events);
 }

@@ -58,11 +58,10 @@ void rl_loop_init(struct rl_loop *loop, struct event_base *base,
 
 /*
  * Make and free the loop's events. False: libevent or the system refused; the caller must
- * still call rl_loop_close(). `forked`: in a forked child, which must not use its event
- * loop, because that shares the parent's epoll.
+ * still call rl_loop_close().
  */
 bool rl_loop_open(struct rl_loop *loop);
-void rl_loop_close(struct rl_loop *loop, bool forked);
+void rl_loop_close(struct rl_loop *loop);
 
 /* --- entering and leaving the client --- */
 

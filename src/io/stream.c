@@ -49,7 +49,8 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     const struct rl_stream *stream = arg;
     (void)fd;
     (void)what;
-    stream->owner->readable(stream->arg);
+    if (!stream->file.is_inert)
+        stream->owner->readable(stream->arg);
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *arg)
@@ -57,19 +58,22 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
     const struct rl_stream *stream = arg;
     (void)fd;
     (void)what;
-    stream->owner->writable(stream->arg);
+    if (!stream->file.is_inert)
+        stream->owner->writable(stream->arg);
 }
 
-static void free_stream(struct rl_stream *stream, bool notify)
+/* Closes the descriptor. */
+static void free_stream(struct rl_stream *stream)
 {
     if (stream->channel)
-        rl_tls_end(stream->channel, notify);
+        rl_tls_end(stream->channel, false);
     if (stream->readable)
         event_free(stream->readable);
     if (stream->writable)
         event_free(stream->writable);
     if (stream->handshake)
         event_free(stream->handshake);
+    rl_loop_fd_close(&stream->file);
     free(stream);
 }
 
@@ -89,10 +93,10 @@ int rl_stream_open(struct event_base *base, const struct rl_address *address,
         .owner = owner,
         .arg = arg,
         .peer = peer,
-        .fd = fd,
         .readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, stream),
         .writable = event_new(base, fd, EV_WRITE, on_writable, stream),
     };
+    rl_loop_fd_init(&stream->file, fd);
     if (!stream->readable || !stream->writable || !rl_stream_want_write(stream)) {
         rl_stream_abort(stream);
         return -ENOMEM;
@@ -106,12 +110,12 @@ static int connected(const struct rl_stream *stream)
 {
     int error = 0;
     socklen_t len = sizeof(error);
-    if (getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
+    if (getsockopt(stream->file.fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
         return -errno;
     if (error != 0)
         return -error;
     struct rl_address peer = {.len = sizeof(peer.addr)};
-    if (getpeername(stream->fd, (struct sockaddr *)&peer.addr, &peer.len) < 0)
+    if (getpeername(stream->file.fd, (struct sockaddr *)&peer.addr, &peer.len) < 0)
         return errno == ENOTCONN ? -EINPROGRESS : -errno;
     return 0;
 }
@@ -120,10 +124,10 @@ static int shake_hands(struct rl_stream *stream)
 {
     bool writes;
     if (!stream->channel)
-        stream->channel = rl_tls_begin(stream->peer, stream->fd, &stream->fault);
+        stream->channel = rl_tls_begin(stream->peer, stream->file.fd, &stream->fault);
     if (!stream->handshake)
-        stream->handshake = event_new(event_get_base(stream->readable), stream->fd, EV_READ,
-                                      on_writable, stream);
+        stream->handshake = event_new(event_get_base(stream->readable), stream->file.fd,
+                                      EV_READ, on_writable, stream);
     if (!stream->channel)
         return -EPROTO;
     int done = rl_tls_handshake(stream->channel, &writes);
@@ -190,7 +194,7 @@ ssize_t rl_stream_read(const struct rl_stream *stream, char *buffer, size_t room
     if (stream->channel)
         return read_channel(stream, buffer, room);
     do
-        got = recv(stream->fd, buffer, room, 0);
+        got = recv(stream->file.fd, buffer, room, 0);
     while (got < 0 && errno == EINTR);
     return got < 0 ? -errno : got;
 }
@@ -201,7 +205,7 @@ ssize_t rl_stream_write(const struct rl_stream *stream, const char *bytes, size_
     if (stream->channel)
         return write_channel(stream, bytes, len);
     do
-        put = send(stream->fd, bytes, len, MSG_NOSIGNAL);
+        put = send(stream->file.fd, bytes, len, MSG_NOSIGNAL);
     while (put < 0 && errno == EINTR);
     return put < 0 ? -errno : put;
 }
@@ -216,28 +220,26 @@ ssize_t rl_stream_write(const struct rl_stream *stream, const char *bytes, size_
  */
 void rl_stream_abort(struct rl_stream *stream)
 {
-    int fd = stream->fd;
+    int fd = stream->file.fd;
     struct linger reset = {.l_onoff = 1, .l_linger = 0};
     struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
     (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
     if (connect(fd, &nowhere, sizeof(nowhere)) < 0)
         (void)shutdown(fd, SHUT_RDWR);
-    free_stream(stream, false);
-    close(fd);
+    free_stream(stream);
 }
 
 void rl_stream_close(struct rl_stream *stream)
 {
-    int fd = stream->fd;
-    free_stream(stream, true);
-    (void)shutdown(fd, SHUT_WR); /* not SHUT_RD: a late reply would cause a reset */
-    close(fd);
+    if (stream->channel)
+        rl_tls_end(stream->channel, true);
+    stream->channel = NULL;
+    /* Not SHUT_RD: a late reply would cause a reset. */
+    (void)shutdown(stream->file.fd, SHUT_WR);
+    free_stream(stream);
 }
 
 void rl_stream_forget(struct rl_stream *stream)
 {
-    if (stream->channel)
-        rl_tls_end(stream->channel, false);
-    close(stream->fd);
-    free(stream);
+    free_stream(stream);
 }

@@ -69,8 +69,7 @@ void rl_stream_abort(struct rl_stream *stream);
 /* Ends the connection after the written bytes, also while a forked child has a copy. */
 void rl_stream_close(struct rl_stream *stream);
 
-/* For a forked child: closes its copy of the descriptor, and leaves the event loop alone.
- */
+/* For a forked child, in which the stream is inert: frees it, and the peer sees nothing. */
 void rl_stream_forget(struct rl_stream *stream);
 
 #endif

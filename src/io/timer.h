@@ -28,7 +28,7 @@ bool rl_timer_set(struct rl_timer *timer, int64_t at);
 /* `ended` is called once. */
 void rl_timer_want_end(struct rl_timer *timer);
 
-/* A forked child must not use its event loop, which shares the parent's epoll. */
-void rl_timer_free(struct rl_timer *timer, bool forked);
+/* Also in a forked child, where the timer neither fires nor ends an iteration. */
+void rl_timer_free(struct rl_timer *timer);
 
 #endif

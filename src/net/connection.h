@@ -89,7 +89,7 @@ void rl_connection_stop_reading(struct rl_connection *connection);
 
 /*
  * Writes what the socket accepts at once, closes, and frees the memory. Does not call the
- * owner. `forked`: in a forked child, which writes nothing and must not use the loop.
+ * owner. `forked`: in a forked child, which writes nothing.
  */
 void rl_connection_clear(struct rl_connection *connection, bool forked);
 

@@ -1,7 +1,7 @@
 /*
- * A forked child holds copies of the client's descriptors. A connection that the client
- * gives up or closes ends all the same, for the server and for what the kernel has not
- * delivered yet.
+ * Another process may hold copies of the client's descriptors: after _Fork(), which does
+ * not call what the library does after fork(). A connection that the client gives up or
+ * closes ends all the same, for the server and for what the kernel has not delivered yet.
  */
 #include <criterion/criterion.h>
 #include <signal.h>
@@ -20,7 +20,7 @@
 /* The child that holds them does nothing else; it dies with the test. */
 static pid_t hold_copies(void)
 {
-    pid_t child = fork();
+    pid_t child = _Fork();
     cr_assert_geq(child, 0);
     if (child > 0)
         return child;

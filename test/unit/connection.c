@@ -97,7 +97,7 @@ static void connect_peer(unsigned i)
         event_base_loop(base, EVLOOP_ONCE);
     peer[i].fd = accept4(peer[i].listener, NULL, NULL, SOCK_NONBLOCK);
     cr_assert_geq(peer[i].fd, 0);
-    set_small(peer[i].node.stream->fd, SO_SNDBUF);
+    set_small(peer[i].node.stream->file.fd, SO_SNDBUF);
     unlink(at->sun_path);
 }
 

@@ -91,15 +91,15 @@ Test(connection_close, delivers_what_was_written_although_input_is_unread)
         event_base_loop(base, EVLOOP_ONCE);
     int server = accept(listener, NULL, NULL);
     cr_assert_geq(server, 0);
-    set_room(node.stream->fd, SO_SNDBUF, LARGE);
+    set_room(node.stream->file.fd, SO_SNDBUF, LARGE);
     cr_assert(rl_send_batch_add(&batch, text, sizeof(text), &segment));
     cr_assert(rl_connection_send(&node, &(struct rl_op){.sent = 1}, segment));
     cr_assert_eq(rl_connection_flush(&node), RL_FAULT_NONE);
     cr_assert_eq(node.kept.len, 0, "the kernel has taken everything");
-    cr_assert_gt(bytes_of(node.stream->fd, SIOCOUTQ), 0,
+    cr_assert_gt(bytes_of(node.stream->file.fd, SIOCOUTQ), 0,
                  "and part of it is not delivered yet");
     cr_assert_eq(write(server, "+OK\r\n", 5), 5);
-    while (bytes_of(node.stream->fd, SIOCINQ) < 5)
+    while (bytes_of(node.stream->file.fd, SIOCINQ) < 5)
         usleep(1000);
     rl_connection_clear(&node, false);
     cr_assert_eq(read_to_the_end(server), WRITTEN);

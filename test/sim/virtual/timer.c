@@ -83,10 +83,9 @@ void rl_timer_want_end(struct rl_timer *timer)
     process_make_ready(timer->process, &timer->ended);
 }
 
-void rl_timer_free(struct rl_timer *timer, bool forked)
+void rl_timer_free(struct rl_timer *timer)
 {
     struct rl_timer **link = &timer->process->timer;
-    (void)forked;
     while (*link != timer)
         link = &(*link)->next;
     *link = timer->next;

@@ -1,0 +1,67 @@
+#include "loop_fd.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct rl_loop_fd all = {.prev = &all, .next = &all}; /* head of a ring */
+
+/* A timer that is not set: neither readable nor writable. Without one, `fd` stays closed.
+ */
+static void replace(int fd)
+{
+    close(fd);
+    int inert = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (inert < 0 || inert == fd)
+        return;
+    (void)dup3(inert, fd, O_CLOEXEC);
+    close(inert);
+}
+
+static void lock(void)
+{
+    pthread_mutex_lock(&mutex);
+}
+
+static void unlock(void)
+{
+    pthread_mutex_unlock(&mutex);
+}
+
+static void in_child(void)
+{
+    for (struct rl_loop_fd *file = all.next; file != &all; file = file->next) {
+        replace(file->fd);
+        file->is_inert = true;
+    }
+    unlock();
+}
+
+/* fork() takes the mutex, so that a child finds the ring consistent. */
+static void watch_forks(void)
+{
+    (void)pthread_atfork(lock, unlock, in_child);
+}
+
+void rl_loop_fd_init(struct rl_loop_fd *file, int fd)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+    lock();
+    *file = (struct rl_loop_fd){.fd = fd, .prev = all.prev, .next = &all};
+    all.prev->next = file;
+    all.prev = file;
+    unlock();
+}
+
+void rl_loop_fd_close(struct rl_loop_fd *file)
+{
+    lock();
+    file->prev->next = file->next;
+    file->next->prev = file->prev;
+    unlock();
+    close(file->fd);
+}
