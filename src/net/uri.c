@@ -50,6 +50,14 @@ static const char *parse_userinfo(const char *userinfo, struct rl_uri *uri)
     return NULL;
 }
 
+static bool has_only(const char *text, const char *others)
+{
+    for (const char *c = text; *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr(others, *c))
+            return false;
+    return true;
+}
+
 static const char *parse_host(const char *host, struct rl_uri *uri)
 {
     if (!host || !*host)
@@ -59,15 +67,33 @@ static const char *parse_host(const char *host, struct rl_uri *uri)
     uri->host = bracketed ? decode(host + 1, len - 2) : decode(host, len);
     if (!uri->host || !*uri->host)
         return "the host is malformed";
-    for (const char *c = uri->host; *c; c++)
-        if (!isalnum((unsigned char)*c) && !strchr(bracketed ? ":.%" : "-._", *c))
-            return "the host has a character that no host has";
+    return has_only(uri->host, bracketed ? ":." : "-._")
+               ? NULL
+               : "the host has a character that no host has";
+}
+
+/* Appends it to the host, as getaddrinfo(3) expects it: fe80::1%eth0. */
+static const char *parse_zone(const char *zone, struct rl_uri *uri)
+{
+    char *name = decode(zone, strlen(zone));
+    char *host = NULL;
+    bool valid = name && *name && strchr(uri->host, ':') && has_only(name, "-._~");
+    if (valid && asprintf(&host, "%s%%%s", uri->host, name) < 0)
+        host = NULL;
+    free(name);
+    if (!host)
+        return "the zone of the address is malformed";
+    free(uri->host);
+    uri->host = host;
     return NULL;
 }
 
-static const char *parse_network(const struct evhttp_uri *parsed, struct rl_uri *uri)
+static const char *parse_network(const struct evhttp_uri *parsed, const char *zone,
+                                 struct rl_uri *uri)
 {
     const char *why = parse_host(evhttp_uri_get_host(parsed), uri);
+    if (!why && zone)
+        why = parse_zone(zone, uri);
     if (why)
         return why;
     int port = evhttp_uri_get_port(parsed);
@@ -100,7 +126,8 @@ static const char *parse_unix(const struct evhttp_uri *parsed, struct rl_uri *ur
     return uri->db < 0 ? "the query is not db=N" : NULL;
 }
 
-static const char *parse_parts(const struct evhttp_uri *parsed, struct rl_uri *uri)
+static const char *parse_parts(const struct evhttp_uri *parsed, const char *zone,
+                               struct rl_uri *uri)
 {
     const char *scheme = evhttp_uri_get_scheme(parsed);
     if (!scheme)
@@ -112,22 +139,29 @@ static const char *parse_parts(const struct evhttp_uri *parsed, struct rl_uri *u
         return why;
     uri->tls = strcasecmp(scheme, "rediss") == 0;
     if (uri->tls || strcasecmp(scheme, "redis") == 0)
-        return parse_network(parsed, uri);
+        return parse_network(parsed, zone, uri);
     if (strcasecmp(scheme, "unix") == 0)
         return parse_unix(parsed, uri);
     return "its scheme is neither redis, rediss nor unix";
 }
 
+static void show_network(struct rl_uri *uri, const char *db)
+{
+    bool v6 = strchr(uri->host, ':') != NULL;
+    size_t len = strcspn(uri->host, "%");
+    const char *zone = uri->host[len] ? uri->host + len + 1 : NULL;
+    snprintf(uri->shown, sizeof(uri->shown), "%s://%s%.*s%s%s%s:%d%s",
+             uri->tls ? "rediss" : "redis", v6 ? "[" : "", (int)len, uri->host,
+             zone ? "%25" : "", zone ? zone : "", v6 ? "]" : "", uri->port, db);
+}
+
 static void show(struct rl_uri *uri)
 {
-    bool v6 = uri->host && strchr(uri->host, ':');
     char db[16] = "";
     if (uri->db > 0)
         snprintf(db, sizeof(db), uri->host ? "/%d" : "?db=%d", uri->db);
     if (uri->host)
-        snprintf(uri->shown, sizeof(uri->shown), "%s://%s%s%s:%d%s",
-                 uri->tls ? "rediss" : "redis", v6 ? "[" : "", uri->host, v6 ? "]" : "",
-                 uri->port, db);
+        show_network(uri, db);
     else
         snprintf(uri->shown, sizeof(uri->shown), "unix://%s%s", uri->path, db);
 }
@@ -139,17 +173,45 @@ static bool is_list(const char *text)
            strstr(text, ",unix://");
 }
 
-const char *rl_uri_parse(const char *text, bool always_tls, struct rl_uri *ret_uri)
+/*
+ * Libevent does not know the zones of RFC 6874, [fe80::1%25eth0]: removes it from the text.
+ * No other part of a URI may have a bracket. Returns the zone, encoded, or NULL.
+ */
+static char *cut_zone(char *text)
 {
-    struct rl_uri uri = {0};
-    if (is_list(text))
-        return "it is a list: each URI is an element of its own";
-    struct evhttp_uri *parsed = evhttp_uri_parse_with_flags(text, 0);
-    const char *why = parsed ? parse_parts(parsed, &uri)
+    char *open = strchr(text, '[');
+    char *zone = open ? strstr(open, "%25") : NULL;
+    char *close = open ? strchr(open, ']') : NULL;
+    if (!zone || !close || zone > close)
+        return NULL;
+    char *cut = strndup(zone + 3, (size_t)(close - zone) - 3);
+    if (cut)
+        memmove(zone, close, strlen(close) + 1);
+    return cut;
+}
+
+static const char *parse(const char *text, struct rl_uri *uri)
+{
+    char *whole = strdup(text);
+    if (!whole)
+        return "no memory";
+    char *zone = cut_zone(whole);
+    struct evhttp_uri *parsed = evhttp_uri_parse_with_flags(whole, 0);
+    const char *why = parsed ? parse_parts(parsed, zone, uri)
                              : "it is not redis://host[:port] or unix:///path, or its port "
                                "is above 65535";
     if (parsed)
         evhttp_uri_free(parsed);
+    free(zone);
+    free(whole);
+    return why;
+}
+
+const char *rl_uri_parse(const char *text, bool always_tls, struct rl_uri *ret_uri)
+{
+    struct rl_uri uri = {0};
+    const char *why = is_list(text) ? "it is a list: each URI is an element of its own"
+                                    : parse(text, &uri);
     if (why) {
         rl_uri_clear(&uri);
         return why;
@@ -178,14 +240,18 @@ void rl_uri_clear(struct rl_uri *uri)
     *uri = (struct rl_uri){0};
 }
 
-static bool same_text(const char *a, const char *b)
+/* The name of an interface is case-sensitive. */
+static bool same_host(const char *a, const char *b)
 {
-    return a && b ? strcasecmp(a, b) == 0 : a == b;
+    if (!a || !b)
+        return a == b;
+    size_t len = strcspn(a, "%");
+    return strncasecmp(a, b, len) == 0 && strcmp(a + len, b + strcspn(b, "%")) == 0;
 }
 
 bool rl_uri_same(const struct rl_uri *a, const struct rl_uri *b)
 {
     if (a->path || b->path)
         return a->path && b->path && strcmp(a->path, b->path) == 0;
-    return a->port == b->port && same_text(a->host, b->host);
+    return a->port == b->port && same_host(a->host, b->host);
 }

@@ -73,6 +73,13 @@ Test(input, malformed_uris)
         "redis://ho%20st",
         "redis://[::1",
         "redis://[::1]x",
+        "redis://[fe80::1%eth0]", /* RFC 6874: %25 */
+        "redis://[fe80::1%25]",
+        "redis://[fe80::1%25eth0",
+        "redis://[fe80::1%25et%20h0]",
+        "redis://[fe80::1%25et%00h0]",
+        "redis://[fe80::1%25eth0%25eth1]",
+        "redis://host%25eth0",
         "redis://::1",
         "redis://host:6379\r\nX",
         "http://host",
@@ -132,6 +139,8 @@ Test(input, good_uris)
         {"redis://us%40er:se%3Acret%2f@host:65535", "redis://host:65535"},
         {"REDIS://Host", "redis://Host:6379"},
         {"redis://[::1]:7000/15", "redis://[::1]:7000/15"},
+        {"redis://[fe80::1%25eth0]", "redis://[fe80::1%25eth0]:6379"},
+        {"redis://a:b@[FE80::1%25br%2D0.5]:7/1", "redis://[FE80::1%25br-0.5]:7/1"},
         {"redis://my-host_1.example.", "redis://my-host_1.example.:6379"},
         {"unix:///tmp/a%20b.sock", "unix:///tmp/a b.sock"},
         {"unix:///tmp/x.sock?db=3", "unix:///tmp/x.sock?db=3"},
@@ -156,11 +165,24 @@ Test(input, duplicate_nodes)
         {"redis://host:6379", "redis://host"},
         {"redis://host", "redis://user:secret@HOST:6379/3"},
         {"redis://[::1]:1", "redis://[::1]:1"},
+        {"redis://[fe80::A%25eth0]:1", "redis://[FE80::a%25eth%30]:1"},
         {"unix:///tmp/a.sock", "unix:///tmp/a.sock?db=1"},
         {"unix:///tmp/a.sock", "unix:///tmp/%61.sock"},
     };
     for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++)
         refuse(same[i], 2, NULL, REDLOCK_DUPLICATE_NODE);
+}
+
+/* One address may exist on each interface; and these are case-sensitive. */
+Test(input, one_address_in_two_zones)
+{
+    static const char *const uris[] = {"redis://[fe80::1%25eth0]",
+                                       "redis://[fe80::1%25ETH0]", "redis://[fe80::1]"};
+    struct event_base *base = event_base_new();
+    redlock_client *client = NULL;
+    cr_assert_eq(redlock_client_new(base, uris, 3, NULL, &client, NULL), REDLOCK_OK);
+    redlock_client_free(client);
+    event_base_free(base);
 }
 
 /* Also in a build without TLS. */
