@@ -223,6 +223,8 @@ void client_start(struct client *client)
     client->born = events_now();
     client->doubts_until = 0;
     client->knows_deployment = false;
+    client->learned_at = 0;
+    memset(client->generation, 0, sizeof(client->generation));
     memset(client->node, 0, sizeof(client->node));
     client->counts = (struct counts){0};
     process_call(&client->process, make, client);

@@ -30,6 +30,8 @@ struct acquainted {
     bool was_marked;       /* a marker was there once */
     int64_t heard_at;      /* when a reply with a token was read last; true time */
     int64_t unsubscribed_since; /* though it waits there; true time; 0: it is subscribed */
+    int64_t awaits_since;       /* a reply; true time; 0: it has read one since it asked */
+    uint64_t suspect_in;        /* it has been suspect since this iteration; 0: it is not */
     struct sample sample;
 };
 
@@ -67,9 +69,13 @@ struct client {
     struct user user[USERS_MAX];
     struct event returns;
     struct acquainted node[NODES_MAX];
-    bool knows_deployment; /* it had a marker of a majority at one moment */
-    int64_t doubts_until;  /* of its own clock; true time */
-    int64_t second;        /* that is counted, and the commands in it */
+    bool knows_deployment;          /* it had a marker of a majority at one moment */
+    uint32_t generation[NODES_MAX]; /* the latest of each member index that it was told */
+    int64_t learned_at;             /* when that was a later one; true time ... */
+    uint64_t learned_in;            /* ... in this iteration ... */
+    unsigned learned_by;            /* ... from this node */
+    int64_t doubts_until;           /* of its own clock; true time */
+    int64_t second;                 /* that is counted, and the commands in it */
     unsigned commands;
 
     /* An operator's: */

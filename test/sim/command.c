@@ -432,6 +432,13 @@ static void note_greeting(struct account *account, struct command *ours,
         account->is_loading = !is_fine || config->is_loading;
 }
 
+static void note_generations(struct command *command, const struct server *server)
+{
+    const struct rl_marker *marker = server_marker(server);
+    for (unsigned i = 0; marker && i < world.plan.n; i++)
+        command->generation[i] = marker->roster.member[i].generation;
+}
+
 static void note_state(struct command *command, const struct account *account,
                        struct server *server)
 {
@@ -447,6 +454,8 @@ static void note_state(struct command *command, const struct account *account,
     command->is_cluster = account->is_cluster;
     command->is_loading = account->is_loading;
     command->is_known = account->is_known && account->process == server->process;
+    if (command->ask == ASK_GREETING || command->ask == ASK_MARKER)
+        note_generations(command, server);
     if (command->ask == ASK_GREETING)
         command->told_us = account->time_us;
     else if (command->ask != ASK_OTHER && command->ask != ASK_MARKER) {
@@ -560,10 +569,15 @@ bool command_is_awaited(const struct connection *connection)
     return is_awaited(connection->down.first) || is_awaited(connection->inbox);
 }
 
-bool command_is_subscribed(const struct connection *connection)
+bool command_was_subscribed(const struct connection *connection)
 {
     const struct account *account = connection->account;
-    return account && account->is_subscribed && !connection->error &&
+    return account && account->is_subscribed;
+}
+
+bool command_is_subscribed(const struct connection *connection)
+{
+    return command_was_subscribed(connection) && !connection->error &&
            !connection->is_half_closed;
 }
 

@@ -6,6 +6,7 @@
 #define SIM_COMMAND_H
 
 #include "core/types.h"
+#include "plan.h"
 #include "redlock/redlock.h"
 #include "seal.h"
 #include "virtual/node.h"
@@ -74,6 +75,7 @@ struct command {
     uint32_t memory, process, history, clock_changes;
     struct seal seal;
     uint64_t nonce;                    /* of the marker */
+    uint32_t generation[NODES_MAX];    /* that the marker has of each member index */
     int64_t told_us;                   /* the time of day that the reply has; 0: none */
     int64_t fence;                     /* that is stored beside the token then */
     int64_t expires;                   /* of the token there, ms; 0: not at all keys */
@@ -101,6 +103,9 @@ bool command_is_awaited(const struct connection *connection);
 
 /* Whether the process knows that it gets messages on this connection. */
 bool command_is_subscribed(const struct connection *connection);
+
+/* The same, also if the connection has ended since and the process has yet to read that. */
+bool command_was_subscribed(const struct connection *connection);
 
 /* Of those that a server executes. */
 bool command_is_greeting(const struct node_command *command);

@@ -104,6 +104,17 @@ static void cut(const struct client *client, unsigned node, bool half)
     }
 }
 
+/* As where a firewall forgets a connection on which nothing is sent for long. */
+static void lose_subscriptions(const struct client *client)
+{
+    TRACE("subscriptions of client %u are lost", client->index + 1);
+    for (struct connection *connection = network.connection; connection;
+         connection = connection->next)
+        if (connection->stream && connection->process == &client->process &&
+            command_is_subscribed(connection) && !draw_once_in(3))
+            connection_lose(connection);
+}
+
 static void confuse_name(unsigned node)
 {
     struct address *address = &network.address[world.address[node]];
@@ -155,6 +166,7 @@ static void strike(enum fault fault, struct client *client, unsigned node,
     case FAULT_PARTITION: part(); break;
     case FAULT_CUT: cut(client, node, false); break;
     case FAULT_HALF: cut(client, node, true); break;
+    case FAULT_VANISH: lose_subscriptions(client); break;
     case FAULT_NAME: confuse_name(node); break;
     case FAULT_STOP: fault_hang(server); break;
     case FAULT_RESTART: fault_restart(server, false); break;
@@ -163,6 +175,7 @@ static void strike(enum fault fault, struct client *client, unsigned node,
     case FAULT_BREAK: fault_break_key(server); break;
     case FAULT_FOREIGN: fault_put_foreign(server); break;
     case FAULT_SCRIPTS: redis_forget_scripts(server->node.redis); break;
+    case FAULT_UNLOAD: fault_unload(server); break;
     case FAULT_REFUSE: fault_refuse(server, fault_span()); break;
     case FAULT_RIGHT: fault_deny(server); break;
     case FAULT_GARBAGE: fault_garble(server); break;

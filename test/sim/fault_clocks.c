@@ -193,6 +193,8 @@ void fault_step(struct server *server)
 void fault_step_some(struct server *server)
 {
     bool some = world.plan.kind == KIND_MEMBERS && draw_once_in(2);
+    if (world.plan.fenced && draw_once_in(4)) /* while no client is connected */
+        node_hang_up(&server->node);
     fault_step(server);
     for (unsigned i = 0; some && i < SERVERS_MAX; i++)
         if (draw_once_in(2))

@@ -27,6 +27,8 @@ void fault_set_clock(struct server *server);
 void fault_hang(struct server *server);
 void fault_restart(struct server *server, bool forgets);
 void fault_flush_some(struct server *server);
+void fault_begin_memory(struct server *server);
+void fault_unload(struct server *server);
 void fault_break_key(struct server *server);
 void fault_put_foreign(struct server *server);
 void fault_refuse(struct server *server, int64_t span);

@@ -74,6 +74,36 @@ void fault_flush_some(struct server *server)
             flush(&world.server[i]);
 }
 
+static void on_forgets(void *arg)
+{
+    if (world.phase == PHASE_STORM)
+        flush(arg);
+}
+
+void fault_begin_memory(struct server *server)
+{
+    server->forgets = (struct event){.happen = on_forgets, .arg = server};
+}
+
+#define UNLOADED_MAX (2 * VIRTUAL_S)
+
+/*
+ * A command that another node cannot execute is to be sent again: by then its client may
+ * know that this one forgot, for the reply is late.
+ */
+void fault_unload(struct server *server)
+{
+    struct server *other = world_server_behind(world.address[events_random(world.plan.n)]);
+    int64_t now = events_now(), span = draw_between(0, UNLOADED_MAX);
+    TRACE("SCRIPT FLUSH on server %u, whose replies are late by %lld ms", other->index + 1,
+          ms(span));
+    redis_forget_scripts(other->node.redis);
+    for (unsigned c = 0; c < world.clients; c++)
+        fault_block(c, other->index, 2, now + span);
+    if (server != other)
+        event_at(&server->forgets, now + draw_between(0, span / 2));
+}
+
 /* --- another server at an address --- */
 
 #define SPLIT_MIN (13 * VIRTUAL_S) /* longer than most quarantines */

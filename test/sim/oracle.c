@@ -183,6 +183,9 @@ void oracle_wants(struct user *user)
     user->is_trying = false;
     user->began = events_now();
     user->tried_at = 0;
+    user->notifiable = 0;
+    user->failures = process_failures(&user->client->process);
+    user->notifiable_until = 0;
     user->boot = client_boot(user->client);
     user->raw = client_raw(user->client);
     oracle_forget_calls(user);
@@ -306,11 +309,14 @@ void oracle_iterated(struct client *client)
     if (client->handle) {
         oracle_extensions_iterated(client);
         oracle_counts_iterated(client);
+        oracle_note_suspects(client);
     }
     oracle_clocks_iterated(client);
     oracle_judge_queue(client);
     if (client->handle)
         oracle_judge_subscriptions(client);
+    if (client->handle)
+        oracle_judge_lost_subscriptions(client);
     if (client->handle)
         oracle_judge_leavers(client);
     if (client->observer)

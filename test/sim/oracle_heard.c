@@ -27,6 +27,8 @@ static void hear_marker(struct client *client, const struct command *command)
     for (unsigned i = 0; i < world.plan.n; i++)
         marked += client->node[i].is_greeted && client->node[i].nonce != 0;
     client->knows_deployment |= marked > world.plan.n / 2;
+    if (node->is_greeted)
+        oracle_learn(client, command);
 }
 
 static void hear_mismatch(struct client *client, const struct command *command)
@@ -204,6 +206,7 @@ void oracle_heard(const struct command *command, bool of_subscriber)
     struct claim *claim = command->claim;
     if (of_subscriber || command->node >= world.plan.n)
         return;
+    client->node[command->node].awaits_since = client->node[command->node].suspect_in = 0;
     if (command->tells_process)
         hear_process(client, command);
     if (command->ask == ASK_GREETING)
@@ -229,6 +232,8 @@ void oracle_heard(const struct command *command, bool of_subscriber)
         claim->vote[command->node].fence = command->fence;
     if (command->ask == ASK_EXTEND)
         oracle_hear_extension(command, claim);
+    if (command->is_no_script)
+        oracle_note_unknown(command, claim);
     hear_holder(command, claim);
     if (command->is_locking)
         hear_vote(client, command, claim);
@@ -240,6 +245,8 @@ void oracle_left(struct client *client, unsigned node)
     if (node >= world.plan.n)
         return;
     client->node[node].is_greeted = false;
+    if (client->learned_by == node && client->learned_in == client->process.iterations)
+        client->learned_at = 0;
     if (client->node[node].heard_at != events_now())
         return;
     for (unsigned i = 0; i < client->users; i++) {

@@ -67,6 +67,7 @@ void oracle_note_entry(const struct command *command);
 void oracle_note_greeting(const struct command *command);
 void oracle_judge_leavers(struct client *client);
 void oracle_judge_subscriptions(struct client *client);
+void oracle_judge_lost_subscriptions(const struct client *client);
 
 bool oracle_can_try(const struct client *client); /* q nodes may vote, as it believes */
 
@@ -82,6 +83,16 @@ void oracle_turn_is_waived(const struct command *command); /* perhaps */
 /* It has granted a reader, or refused it for a writer that waits. */
 void oracle_judge_turn(const struct command *command);
 void oracle_judge_refusal(const struct command *command);
+
+/* --- oracle_said.c --- */
+
+void oracle_note_suspects(struct client *client); /* an iteration has ended */
+
+/* --- oracle_resent.c: what is sent again, because a node did not know its script --- */
+
+void oracle_judge_again(const struct command *command, struct claim *claim);
+void oracle_note_unknown(const struct command *command, struct claim *claim);
+void oracle_learn(struct client *client, const struct command *command); /* a marker */
 
 /* --- oracle_extensions.c --- */
 

@@ -73,10 +73,19 @@ void oracle_attempt_ends(struct user *user)
     user->trying_until = events_now() + timeout + timeout / SLOW_CLOCK;
 }
 
+static bool is_notifiable(const struct user *user)
+{
+    return rl_count(user->notifiable) >= world.plan.q;
+}
+
 void oracle_unsubscribed(const struct client *client, unsigned node)
 {
     for (unsigned i = 0; i < client->users && node < world.plan.n; i++) {
         struct user *user = (struct user *)&client->user[i];
+        bool was_notifiable = is_notifiable(user);
+        user->notifiable &= ~rl_bit(node);
+        if (was_notifiable && !is_notifiable(user))
+            user->notifiable_until = events_now();
         user->called_by &= ~rl_bit(node);
         user->first_by &= ~rl_bit(node);
         if (rl_count(user->called_by) < world.plan.q)
@@ -94,7 +103,7 @@ static int64_t arrival(const struct client *client, unsigned server, rl_node_set
         unsigned node = client_node_at(client, connection->host);
         bool ours = connection->stream && connection->process == &client->process;
         if (!ours || connection->server != server + 1 || node >= world.plan.n ||
-            !command_is_subscribed(connection) ||
+            !command_is_subscribed(connection) || connection->lost_at > 0 ||
             connection_path(connection)->down_blocked > events_now())
             continue;
         *ret_nodes |= rl_bit(node);
@@ -318,13 +327,17 @@ void oracle_judge_recheck(struct user *user)
     int64_t gap = options->retry_cap_ms > options->retry_base_ms ? options->retry_cap_ms
                                                                  : options->retry_base_ms;
     gap *= VIRTUAL_MS;
-    gap = gap < RECHECK ? RECHECK : gap;
+    gap = gap < RECHECK && (is_notifiable(user) || !user->entry[0]) ? RECHECK : gap;
     int64_t due = user->tried_at;
+    due = due < user->notifiable_until ? user->notifiable_until : due;
     due = due < user->trying_until ? user->trying_until : due;
     due = due < user->client->process.resumed ? user->client->process.resumed : due;
     due += gap + gap / SLOW_CLOCK + 2 * world.plan.far + SLACK;
     bool by_policy = options->retry == REDLOCK_RETRY_CUSTOM;
-    if (user->tried_at > 0 && events_now() > due && !by_policy && !world.is_hindered)
+    /* What it lacked may have ended an attempt before anything was sent, or its name. */
+    bool lacked = user->failures != process_failures(&user->client->process);
+    if (!lacked && user->tried_at > 0 && events_now() > due && !by_policy &&
+        !world.is_hindered)
         oracle_accuse(INVARIANT_LIVENESS, "client %u, user %u tries again after %lld ms",
                       user->client->index + 1, user->index + 1,
                       (long long)((events_now() - user->tried_at) / VIRTUAL_MS));
@@ -344,16 +357,38 @@ static void note_chances(struct client *client)
 
 /* --- who waits no more --- */
 
+/* As far as the client can know. */
+static bool is_subscribed(const struct client *client, unsigned node)
+{
+    for (const struct connection *connection = network.connection; connection;
+         connection = connection->next)
+        if (connection->stream && connection->process == &client->process &&
+            client_node_at(client, connection->host) == node &&
+            command_was_subscribed(connection))
+            return true;
+    return false;
+}
+
+/* Whose attempt it is, or was: it may be over. */
+static struct user *waiter_with(struct client *client, const struct claim *claim)
+{
+    for (unsigned i = 0; claim && i < client->users; i++)
+        if (client->user[i].claim == claim && client->user[i].is_acquiring)
+            return &client->user[i];
+    return NULL;
+}
+
 /* A user joins a queue, or leaves it: that also with a token that was never stored. */
 void oracle_note_entry(const struct command *command)
 {
     struct client *client = &world.client[command->client];
-    struct user *user = command->claim ? command->claim->user : NULL;
+    struct user *user = waiter_with(client, command->claim);
     rl_node_set bit = rl_bit(command->node);
-    if (command->joins && user && user->is_acquiring) {
+    if (command->joins && user) {
         bool same = strcmp(user->queued_as, command->entry) == 0;
         snprintf(user->queued_as, sizeof(user->queued_as), "%s", command->entry);
         user->queued_at = same ? user->queued_at | bit : bit;
+        user->notifiable |= is_subscribed(client, command->node) ? bit : 0;
     }
     for (unsigned i = 0; command->leaves && i < client->users; i++)
         if (strcmp(client->user[i].queued_as, command->entry) == 0)
@@ -427,6 +462,24 @@ void oracle_judge_subscriptions(struct client *client)
         else if (events_now() > since + SUBSCRIBED_WITHIN)
             oracle_accuse(INVARIANT_LIVENESS, "client %u is not subscribed at node %u",
                           client->index + 1, i + 1);
+    }
+}
+
+/* The same: without a message for 10 s it asks, and it waits for 2 s for the reply. */
+#define NOTICED_WITHIN (12 * VIRTUAL_S / SLOW_CLOCK * (SLOW_CLOCK + 1) + SLACK)
+
+void oracle_judge_lost_subscriptions(const struct client *client)
+{
+    const struct process *process = &client->process;
+    for (const struct connection *connection = network.connection;
+         connection && world.plan.weight[FAULT_VANISH] > 0; connection = connection->next) {
+        int64_t since = connection->lost_at;
+        since = since < process->resumed ? process->resumed : since;
+        if (connection->process == process && connection->stream &&
+            connection->lost_at > 0 && events_now() > since + NOTICED_WITHIN)
+            oracle_accuse(INVARIANT_LIVENESS,
+                          "client %u takes a lost subscription at node %u for one",
+                          client->index + 1, client_node_at(client, connection->host) + 1);
     }
 }
 

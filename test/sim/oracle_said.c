@@ -42,6 +42,40 @@ static void judge_nonce(const struct command *command)
                       command->client + 1, command->node + 1);
 }
 
+/* A node that keeps silent is not asked until it replies. */
+static void judge_suspect(const struct command *command)
+{
+    struct acquainted *node = &world.client[command->client].node[command->node];
+    bool asks = command->is_locking || command->ask == ASK_RAISE;
+    if (asks && world.plan.weight[FAULT_ROOM] == 0 && node->suspect_in > 0 &&
+        node->suspect_in < command->iteration)
+        oracle_accuse(INVARIANT_BARRED, "client %u asks node %u, which is suspect",
+                      command->client + 1, command->node + 1);
+    if (command->ask >= ASK_ACQUIRE && command->ask != ASK_SUBSCRIBE &&
+        node->awaits_since == 0)
+        node->awaits_since = events_now();
+}
+
+/* By its clock, which may be faster, a node is suspect after 50 ms at least. */
+#define SUSPECT_AFTER (40 * VIRTUAL_MS)
+
+void oracle_note_suspects(struct client *client)
+{
+    redlock_node node[NODES_MAX];
+    bool any = false;
+    for (unsigned i = 0; i < world.plan.n; i++)
+        any |= client->node[i].awaits_since > 0 &&
+               events_now() >= client->node[i].awaits_since + SUSPECT_AFTER;
+    size_t count = any ? redlock_client_explain(client->handle, node, NODES_MAX) : 0;
+    for (size_t i = 0; i < world.plan.n; i++) {
+        bool is_suspect = i < count && node[i].verdict == REDLOCK_VERDICT_SUSPECT;
+        if (!is_suspect)
+            client->node[i].suspect_in = 0;
+        else if (client->node[i].suspect_in == 0)
+            client->node[i].suspect_in = client->process.iterations;
+    }
+}
+
 static void judge_asking(const struct command *command, struct claim *claim)
 {
     const struct client *client = &world.client[command->client];
@@ -84,6 +118,9 @@ static void say_acquire(const struct command *command, struct claim *claim)
         judge_wait(claim->user);
         oracle_judge_recheck(claim->user);
         claim->user->is_trying = true;
+        claim->user->notifiable = 0;
+        claim->user->notifiable_until = 0;
+        claim->user->failures = process_failures(&world.client[command->client].process);
         oracle_forget_calls(claim->user);
     }
     claim->asked |= rl_bit(command->node);
@@ -141,6 +178,8 @@ void oracle_said(struct command *command)
         oracle_note_entry(command);
     if (!claim || command->node >= world.plan.n)
         return;
+    judge_suspect(command);
+    oracle_judge_again(command, claim);
     if (command->is_locking)
         judge_asking(command, claim);
     if (command->ask == ASK_EXTEND)

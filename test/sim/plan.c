@@ -48,7 +48,7 @@ int64_t plan_known_ttl(const struct plan *plan)
 /* Also nonsense: if it can be read, it has a time, and shows a clock that was set. */
 static const enum fault disturbing[] = {
     FAULT_SUSPEND, FAULT_RESTART, FAULT_FORGET, FAULT_FLUSH,   FAULT_GARBAGE, FAULT_STEP,
-    FAULT_SLEW,    FAULT_FREEZE,  FAULT_SWAP,   FAULT_REPLACE, FAULT_TYPO,
+    FAULT_SLEW,    FAULT_FREEZE,  FAULT_SWAP,   FAULT_REPLACE, FAULT_TYPO,    FAULT_UNLOAD,
 };
 
 bool plan_disturbs(const struct plan *plan)
@@ -84,7 +84,7 @@ static void draw_fenced(struct plan *plan)
     if (plan->n >= 5) /* a minority: fences follow the median of the clocks */
         plan->victims |= rl_bit(other % plan->n);
     plan->weight[FAULT_FORGET] = plan->weight[FAULT_FLUSH] = plan->weight[FAULT_SWAP] =
-        plan->weight[FAULT_REPLACE] = 0;
+        plan->weight[FAULT_REPLACE] = plan->weight[FAULT_UNLOAD] = 0;
 }
 
 /* Where the bounds allow a restart to forget, or not, follows from the rest. */
@@ -97,7 +97,7 @@ static void draw_faults(struct plan *plan)
         plan->weight[FAULT_FORGET] = 0;
     if (!plan->fenced || plan->n < 3) /* one node cannot be told from another */
         plan->weight[FAULT_SWAP] = plan->weight[FAULT_REPLACE] = plan->weight[FAULT_TYPO] =
-            0;
+            plan->weight[FAULT_UNLOAD] = 0;
     if (plan->fenced && draw_once_in(plan->duplicate ? 2 : 8)) /* all votes stay */
         for (unsigned i = 0; i < COUNT(disturbing); i++)
             plan->weight[disturbing[i]] = 0;
@@ -116,8 +116,8 @@ static void draw_faults(struct plan *plan)
 static void draw_changes(struct plan *plan)
 {
     static const enum fault members[] = {
-        FAULT_RESTART, FAULT_FORGET, FAULT_FLUSH, FAULT_DEMOTE,    FAULT_SWAP,
-        FAULT_REPLACE, FAULT_CUT,    FAULT_BLOCK, FAULT_PARTITION,
+        FAULT_RESTART, FAULT_FORGET,  FAULT_FLUSH, FAULT_UNLOAD, FAULT_DEMOTE,
+        FAULT_SWAP,    FAULT_REPLACE, FAULT_CUT,   FAULT_BLOCK,  FAULT_PARTITION,
     };
     static const enum fault clocks[] = {
         FAULT_STEP,  FAULT_SLEW,  FAULT_FREEZE, FAULT_SUSPEND, FAULT_PAUSE,

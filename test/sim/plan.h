@@ -29,6 +29,7 @@
     X(PARTITION, "some clients are separated from some servers")                           \
     X(CUT, "a connection is reset from outside")                                           \
     X(HALF, "a connection is half-closed: its server goes on reading")                     \
+    X(VANISH, "a subscription's connection is lost, and neither side is told")             \
     X(SPIKE, "a message is slow")                                                          \
     X(LOSS, "a message is lost, and sent again")                                           \
     X(SPLIT, "a message arrives in two parts")                                             \
@@ -41,6 +42,7 @@
     X(BREAK, "a key is deleted by hand")                                                   \
     X(FOREIGN, "another program's value, or a list, is in a key")                          \
     X(SCRIPTS, "SCRIPT FLUSH")                                                             \
+    X(UNLOAD, "SCRIPT FLUSH and slow replies, and another server forgets")                 \
     X(REFUSE, "a server replies with errors for a while")                                  \
     X(RIGHT, "a script ends in the middle, because a right is missing")                    \
     X(GARBAGE, "a server replies what cannot be a reply")                                  \

@@ -28,7 +28,7 @@ struct server {
     struct keyspace saved; /* what a restart finds that forgets the latest */
     uint32_t process;      /* its number, from 1 on */
     uint32_t history;      /* of its data */
-    struct event resumes, clock_ends, steps;
+    struct event resumes, clock_ends, steps, forgets;
     struct marker_read marker_read;
 
     /* Of the oracle: */

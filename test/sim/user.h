@@ -57,11 +57,14 @@ struct user {
     bool is_trying;       /* an attempt is under way ... */
     int64_t trying_until; /* ... and has surely ended by then; true time */
     rl_node_set called_by,
-        first_by;          /* nodes that have notified it since its last attempt */
-    char entry[96];        /* in the queues; "": none */
-    char queued_as[96];    /* the same, also when it does not wait any more ... */
-    rl_node_set queued_at; /* ... of these nodes, on the connections of now */
-    unsigned attempts;     /* tokens that were seen */
+        first_by;             /* nodes that have notified it since its last attempt */
+    char entry[96];           /* in the queues; "": none */
+    char queued_as[96];       /* the same, also when it does not wait any more ... */
+    rl_node_set queued_at;    /* ... of these nodes, on the connections of now */
+    rl_node_set notifiable;   /* it was queued there since it is subscribed there ... */
+    int64_t notifiable_until; /* ... at q nodes, before this true time; 0: it is */
+    unsigned failures;        /* of its process, before its last attempt */
+    unsigned attempts;        /* tokens that were seen */
 };
 
 /* A token that its holder has left, for a user that adopts it. */

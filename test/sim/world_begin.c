@@ -59,6 +59,7 @@ static void begin_servers(void)
         struct server *server = &world.server[i];
         server_begin(server, i);
         fault_begin_clock(server);
+        fault_begin_memory(server);
         if (i < world.plan.n)
             world.address[i] = i + 1;
         else if (i < world.plan.n + SPARES)

@@ -264,7 +264,10 @@ void connection_send(struct connection *connection, const char *bytes, size_t le
 {
     struct segment *segment = pipe_add(&connection->up, bytes, len);
     int64_t timeout = events_now() + RL_STREAM_USER_TIMEOUT_MS * VIRTUAL_MS;
-    pipe_send(connection, &connection->up, UP, segment);
+    if (connection->lost_at > 0)
+        segment->arrives = NETWORK_NEVER;
+    else
+        pipe_send(connection, &connection->up, UP, segment);
     if (segment->arrives > timeout && !event_is_scheduled(&connection->breaking))
         event_at(&connection->breaking, timeout);
     network_note(bytes, len);
@@ -300,6 +303,11 @@ void connection_leave(struct connection *connection, bool is_aborted)
     event_cancel(&connection->connecting);
     if (connection->is_aborted)
         drop_unsent(connection);
+    if (connection->lost_at > 0) {
+        pipe_clear(connection, &connection->up);
+        forget_if_over(connection);
+        return;
+    }
     if (process->is_powerless) {
         event_at(&connection->vanishing,
                  events_now() + draw_span(VANISHED_MIN, VANISHED_MAX));
@@ -317,7 +325,8 @@ void connection_leave(struct connection *connection, bool is_aborted)
 void connection_write(struct connection *connection, const char *bytes, size_t len,
                       void *note)
 {
-    if (!connection->stream || connection->is_half_closed) { /* nobody reads it */
+    if (!connection->stream || connection->is_half_closed ||
+        connection->lost_at > 0) { /* nobody reads it */
         if (note && network.observer && network.observer->dropped)
             network.observer->dropped(connection, note);
         return;
@@ -330,7 +339,7 @@ void connection_write(struct connection *connection, const char *bytes, size_t l
 
 static void send_end(struct connection *connection)
 {
-    if (!connection->stream || connection->is_half_closed)
+    if (!connection->stream || connection->is_half_closed || connection->lost_at > 0)
         return;
     struct segment *end = pipe_add(&connection->down, NULL, 0);
     end->is_end = true;
@@ -357,7 +366,7 @@ static void break_for_process(struct connection *connection)
     bool lost;
     int64_t at = network_arrival(connection_path(connection), DOWN, events_now(), &lost);
     at = at < connection->down.arrives ? connection->down.arrives : at;
-    if (connection->stream && at != NETWORK_NEVER)
+    if (connection->stream && at != NETWORK_NEVER && connection->lost_at == 0)
         event_at(&connection->breaking, at);
 }
 
@@ -380,4 +389,14 @@ void connection_cut(struct connection *connection, bool unseen)
     at = at < connection->up.arrives ? connection->up.arrives : at;
     if (connection->peer && at != NETWORK_NEVER)
         event_at(&connection->vanishing, at);
+}
+
+void connection_lose(struct connection *connection)
+{
+    if (connection->lost_at > 0)
+        return;
+    connection->lost_at = events_now();
+    pipe_clear(connection, &connection->up);
+    pipe_clear(connection, &connection->down);
+    event_at(&connection->vanishing, events_now() + draw_span(VANISHED_MIN, VANISHED_MAX));
 }

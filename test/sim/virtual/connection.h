@@ -40,6 +40,7 @@ struct connection {
     bool is_held;        /* a test lets the process see nothing new; stream_changed() */
     int error;           /* what the process gets, once it has read the rest */
     bool is_half_closed; /* the server's side: nothing that it writes is sent */
+    int64_t lost_at;     /* from then on nothing gets through; 0: it does */
     bool has_ended;      /* nothing follows what has arrived at the process */
     struct segment *inbox, **inbox_last; /* what has, and was not read */
     struct pipe up, down;
@@ -73,6 +74,10 @@ void connection_break(struct connection *connection);
 
 /* Resets it from outside; `unseen`: the server does not notice for a while. */
 void connection_cut(struct connection *connection, bool unseen);
+
+/* Nothing gets through any more, either way, and neither side is told: the server gives it
+ * up after a while, and the process when it misses a reply. */
+void connection_lose(struct connection *connection);
 
 /* The process reads the end; what it writes is still executed, and nobody reads the
  * replies. */

@@ -88,6 +88,12 @@ bool process_run_one(struct process *process, bool newest);
 void process_make_ready(struct process *process, struct ready *ready);
 void ready_forget(struct process *process, struct ready *ready);
 
+/* How often it was refused memory or random numbers. */
+static inline unsigned process_failures(const struct process *process)
+{
+    return process->failed_allocations + process->failed_randoms;
+}
+
 /* Nothing of it runs before this time. */
 void process_stop(struct process *process, int64_t until);
 
