@@ -246,7 +246,8 @@ static bool same_host(const char *a, const char *b)
     if (!a || !b)
         return a == b;
     size_t len = strcspn(a, "%");
-    return strncasecmp(a, b, len) == 0 && strcmp(a + len, b + strcspn(b, "%")) == 0;
+    return strcspn(b, "%") == len && strncasecmp(a, b, len) == 0 &&
+           strcmp(a + len, b + len) == 0;
 }
 
 bool rl_uri_same(const struct rl_uri *a, const struct rl_uri *b)

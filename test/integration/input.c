@@ -185,6 +185,18 @@ Test(input, one_address_in_two_zones)
     event_base_free(base);
 }
 
+Test(input, a_name_that_begins_with_another_one)
+{
+    static const char *const uris[] = {"redis://node1", "redis://node10", "redis://node"};
+    struct event_base *base = event_base_new();
+    redlock_client *client = NULL;
+    redlock_error error = {0};
+    cr_assert_eq(redlock_client_new(base, uris, 3, NULL, &client, &error), REDLOCK_OK, "%s",
+                 error.text);
+    redlock_client_free(client);
+    event_base_free(base);
+}
+
 /* Also in a build without TLS. */
 Test(input, tls_with_a_file_that_is_not_there)
 {
