@@ -12,16 +12,16 @@
 #include "sim/redis/redis.h"
 #include "sim/redis/reply.h"
 
-#define NOW      (INT64_C(1700000000) * RL_SECOND)
-#define TTL_MS   1000
-#define DAY_MS   86400000
-#define FENCE    (NOW + 100)
-#define LOWER    (FENCE - 50)
-#define HIGHER   (FENCE + 50)
-#define DIGITS   "abcdefghijklmnopqrstuvwxyz234567"
-#define MARKER   "!marker"
-#define NONCE    "0123456789abcdef"
-#define EACH(it) (size_t it = 0; it < sizeof(it##s) / sizeof(it##s[0]); it++)
+#define NOW          (INT64_C(1700000000) * RL_SECOND)
+#define TTL_MS       1000
+#define DAY_MS       86400000
+#define FENCE        (NOW + 100)
+#define LOWER        (FENCE - 50)
+#define HIGHER       (FENCE + 50)
+#define DIGITS       "abcdefghijklmnopqrstuvwxyz234567"
+#define MARKER       "!marker"
+#define NONCE        "0123456789abcdef"
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static const enum rl_form forms[] = {RL_FORM_KEY, RL_FORM_SET, RL_FORM_SHARED, RL_FORM_SLOT,
                                      RL_FORM_TERM};
@@ -213,32 +213,27 @@ Test(fenced_scripts, a_node_with_another_marker_has_no_vote)
 {
     static const char *const markers[] = {"fedcba9876543210 and more", "0123456789abcde",
                                           "", NULL};
-    for
-        EACH(form)
-        for
-            EACH(marker)
-            {
-            for
-                EACH(vote)
-            refuses_without_its_marker(forms[form], votes[vote], markers[marker], false);
+    for (size_t form = 0; form < COUNT(forms); form++)
+        for (size_t marker = 0; marker < COUNT(markers); marker++) {
+            for (size_t vote = 0; vote < COUNT(votes); vote++)
+                refuses_without_its_marker(forms[form], votes[vote], markers[marker],
+                                           false);
             refuses_without_its_marker(forms[form], RL_CMD_EXTEND, markers[marker], true);
-            }
+        }
 }
 
 /* It stores nothing that could exclude others, so it needs no vote. */
 Test(fenced_scripts, a_node_with_another_marker_releases)
 {
-    for
-        EACH(form)
-        {
-            struct rl_command_args args = args_of(forms[form]);
-            hold(forms[form], LOWER);
-            set(MARKER, "fedcba9876543210 and more");
-            perform(forms[form], RL_CMD_RELEASE, &args);
-            cr_expect_not(replied("MARKER"), "form %d", forms[form]);
-            cr_expect_not(is_locked(forms[form]), "form %d", forms[form]);
-            cr_expect_eq(stored_fence(forms[form]), FENCE, "form %d", forms[form]);
-        }
+    for (size_t form = 0; form < COUNT(forms); form++) {
+        struct rl_command_args args = args_of(forms[form]);
+        hold(forms[form], LOWER);
+        set(MARKER, "fedcba9876543210 and more");
+        perform(forms[form], RL_CMD_RELEASE, &args);
+        cr_expect_not(replied("MARKER"), "form %d", forms[form]);
+        cr_expect_not(is_locked(forms[form]), "form %d", forms[form]);
+        cr_expect_eq(stored_fence(forms[form]), FENCE, "form %d", forms[form]);
+    }
 }
 
 /* --- the fence --- */
@@ -277,19 +272,16 @@ static void stores_fence(enum rl_form form, enum rl_command command,
 Test(fenced_scripts, each_operation_stores_the_fence_for_a_day)
 {
     static const int64_t befores[] = {0, LOWER, FENCE, HIGHER};
-    for
-        EACH(form)
-        for
-            EACH(before)
-            {
-                stores_fence(forms[form], RL_CMD_ACQUIRE, GONE, befores[before]);
-                stores_fence(forms[form], RL_CMD_RAISE_FENCE, HELD, befores[before]);
-                stores_fence(forms[form], RL_CMD_EXTEND, HELD, befores[before]);
-                stores_fence(forms[form], RL_CMD_EXTEND, GONE, befores[before]);
-                stores_fence(forms[form], RL_CMD_RELEASE, HELD, befores[before]);
-                stores_fence(forms[form], RL_CMD_RELEASE, GONE, befores[before]);
-                stores_fence(forms[form], RL_CMD_RELEASE, TAKEN, befores[before]);
-            }
+    for (size_t form = 0; form < COUNT(forms); form++)
+        for (size_t before = 0; before < COUNT(befores); before++) {
+            stores_fence(forms[form], RL_CMD_ACQUIRE, GONE, befores[before]);
+            stores_fence(forms[form], RL_CMD_RAISE_FENCE, HELD, befores[before]);
+            stores_fence(forms[form], RL_CMD_EXTEND, HELD, befores[before]);
+            stores_fence(forms[form], RL_CMD_EXTEND, GONE, befores[before]);
+            stores_fence(forms[form], RL_CMD_RELEASE, HELD, befores[before]);
+            stores_fence(forms[form], RL_CMD_RELEASE, GONE, befores[before]);
+            stores_fence(forms[form], RL_CMD_RELEASE, TAKEN, befores[before]);
+        }
 }
 
 /* A set has one fence: the largest of its keys', in either order. */
@@ -300,42 +292,36 @@ Test(fenced_scripts, all_keys_of_a_set_get_the_largest_fence)
     static const char *const fence_keys[] = {"a!fence", "b!fence"};
     char text[32];
     snprintf(text, sizeof(text), "%" PRId64, HIGHER);
-    for
-        EACH(command)
-        for
-            EACH(fence_key)
-            {
-                struct rl_command_args args = args_of(RL_FORM_SET);
-                bool acquires = commands[command] == RL_CMD_ACQUIRE;
-                hold(RL_FORM_SET, LOWER);
-                set(fence_keys[fence_key], text);
-                if (acquires)
-                    free_lock(RL_FORM_SET);
-                args.sent_at = now;
-                perform(RL_FORM_SET, commands[command], &args);
-                for (size_t i = 0; i < 2; i++) {
-                    cr_expect_eq(fence_at(fence_keys[i]), HIGHER + acquires, "command %d",
-                                 commands[command]);
-                    cr_expect(lives_for_a_day(fence_keys[i]), "command %d",
-                              commands[command]);
-                }
+    for (size_t command = 0; command < COUNT(commands); command++)
+        for (size_t fence_key = 0; fence_key < COUNT(fence_keys); fence_key++) {
+            struct rl_command_args args = args_of(RL_FORM_SET);
+            bool acquires = commands[command] == RL_CMD_ACQUIRE;
+            hold(RL_FORM_SET, LOWER);
+            set(fence_keys[fence_key], text);
+            if (acquires)
+                free_lock(RL_FORM_SET);
+            args.sent_at = now;
+            perform(RL_FORM_SET, commands[command], &args);
+            for (size_t i = 0; i < 2; i++) {
+                cr_expect_eq(fence_at(fence_keys[i]), HIGHER + acquires, "command %d",
+                             commands[command]);
+                cr_expect(lives_for_a_day(fence_keys[i]), "command %d", commands[command]);
             }
+        }
 }
 
 /* An acquire reserves as many fences as it says, above what the node stores. */
 Test(fenced_scripts, an_acquire_reserves_its_fences)
 {
-    for
-        EACH(form)
-        {
-            struct rl_command_args args = args_of(forms[form]);
-            hold(forms[form], FENCE - 2);
-            free_lock(forms[form]);
-            args.sent_at = now;
-            args.fences = 17;
-            perform(forms[form], RL_CMD_ACQUIRE, &args);
-            cr_expect_eq(stored_fence(forms[form]), FENCE + 15, "form %d", forms[form]);
-        }
+    for (size_t form = 0; form < COUNT(forms); form++) {
+        struct rl_command_args args = args_of(forms[form]);
+        hold(forms[form], FENCE - 2);
+        free_lock(forms[form]);
+        args.sent_at = now;
+        args.fences = 17;
+        perform(forms[form], RL_CMD_ACQUIRE, &args);
+        cr_expect_eq(stored_fence(forms[form]), FENCE + 15, "form %d", forms[form]);
+    }
 }
 
 static void refuses_with(enum rl_form form, enum rl_command command, bool is_gone,
@@ -354,76 +340,63 @@ static void refuses_with(enum rl_form form, enum rl_command command, bool is_gon
 /* Such a fence would stay ahead of a node that forgot it, even after its quarantine. */
 Test(fenced_scripts, a_fence_ahead_of_the_clock_is_not_stored)
 {
-    for
-        EACH(form)
-        {
-        for
-            EACH(vote)
-            {
-                hold(forms[form], LOWER);
-                struct rl_command_args args = args_of(forms[form]);
-                args.fence = now + TOO_FAR;
-                refuses_with(forms[form], votes[vote], votes[vote] == RL_CMD_ACQUIRE, &args,
-                             "-AHEAD ");
-                cr_expect_eq(stored_fence(forms[form]), LOWER, "form %d", forms[form]);
-            }
+    for (size_t form = 0; form < COUNT(forms); form++) {
+        for (size_t vote = 0; vote < COUNT(votes); vote++) {
+            hold(forms[form], LOWER);
+            struct rl_command_args args = args_of(forms[form]);
+            args.fence = now + TOO_FAR;
+            refuses_with(forms[form], votes[vote], votes[vote] == RL_CMD_ACQUIRE, &args,
+                         "-AHEAD ");
+            cr_expect_eq(stored_fence(forms[form]), LOWER, "form %d", forms[form]);
+        }
         hold(forms[form], LOWER);
         struct rl_command_args args = args_of(forms[form]);
         args.fence = now + TOO_FAR;
         perform(forms[form], RL_CMD_RELEASE, &args);
         cr_expect_not(is_locked(forms[form]), "a release is done, form %d", forms[form]);
         cr_expect_eq(stored_fence(forms[form]), LOWER, "form %d", forms[form]);
-        }
+    }
 }
 
 /* The last fence that an acquire would reserve counts. */
 Test(fenced_scripts, an_acquire_above_a_fence_that_is_too_far_ahead_is_refused)
 {
-    for
-        EACH(form)
-        {
-            hold(forms[form], NOW + TTL_MS / 2 * RL_MS + TOO_FAR - 1);
-            struct rl_command_args args = args_of(forms[form]);
-            refuses_with(forms[form], RL_CMD_ACQUIRE, true, &args, "-AHEAD ");
-        }
+    for (size_t form = 0; form < COUNT(forms); form++) {
+        hold(forms[form], NOW + TTL_MS / 2 * RL_MS + TOO_FAR - 1);
+        struct rl_command_args args = args_of(forms[form]);
+        refuses_with(forms[form], RL_CMD_ACQUIRE, true, &args, "-AHEAD ");
+    }
 }
 
 Test(fenced_scripts, a_command_that_was_sent_more_than_a_second_ago_stores_no_lock)
 {
-    for
-        EACH(form)
-        {
-            hold(forms[form], LOWER);
-            struct rl_command_args args = args_of(forms[form]);
-            args.sent_at = now - RL_SECOND - 1;
-            args.recreate = true;
-            refuses_with(forms[form], RL_CMD_ACQUIRE, true, &args, "-LATE ");
-            refuses_with(forms[form], RL_CMD_EXTEND, true, &args, "-LATE ");
-            hold(forms[form], LOWER);
-            perform(forms[form], RL_CMD_EXTEND, &args);
-            cr_expect_not(replied("LATE"), "an extension extends, form %d", forms[form]);
-        }
+    for (size_t form = 0; form < COUNT(forms); form++) {
+        hold(forms[form], LOWER);
+        struct rl_command_args args = args_of(forms[form]);
+        args.sent_at = now - RL_SECOND - 1;
+        args.recreate = true;
+        refuses_with(forms[form], RL_CMD_ACQUIRE, true, &args, "-LATE ");
+        refuses_with(forms[form], RL_CMD_EXTEND, true, &args, "-LATE ");
+        hold(forms[form], LOWER);
+        perform(forms[form], RL_CMD_EXTEND, &args);
+        cr_expect_not(replied("LATE"), "an extension extends, form %d", forms[form]);
+    }
 }
 
 /* tonumber() reads `nan`, which is neither above nor below any number. */
 Test(fenced_scripts, a_fence_that_is_no_number_is_refused)
 {
     static const char *const texts[] = {"abc", "nan", ""};
-    for
-        EACH(form)
-        for
-            EACH(text)
-            {
-                struct rl_command_args args = args_of(forms[form]);
-            for
-                EACH(vote)
-                {
-                    hold(forms[form], LOWER);
-                    set(forms[form] == RL_FORM_SET ? "b!fence" : fence_key_of(forms[form]),
-                        texts[text]);
-                    refuses_with(forms[form], votes[vote], votes[vote] == RL_CMD_ACQUIRE,
-                                 &args, "-FENCE ");
-                }
-            refuses_with(forms[form], RL_CMD_RELEASE, true, &args, "-FENCE ");
+    for (size_t form = 0; form < COUNT(forms); form++)
+        for (size_t text = 0; text < COUNT(texts); text++) {
+            struct rl_command_args args = args_of(forms[form]);
+            for (size_t vote = 0; vote < COUNT(votes); vote++) {
+                hold(forms[form], LOWER);
+                set(forms[form] == RL_FORM_SET ? "b!fence" : fence_key_of(forms[form]),
+                    texts[text]);
+                refuses_with(forms[form], votes[vote], votes[vote] == RL_CMD_ACQUIRE, &args,
+                             "-FENCE ");
             }
+            refuses_with(forms[form], RL_CMD_RELEASE, true, &args, "-FENCE ");
+        }
 }
