@@ -177,6 +177,72 @@ Test(virtual_lock, needs_a_majority)
     cr_assert_eq(told(&user[0], acquire), REDLOCK_OK);
 }
 
+/* --- two leases of one client --- */
+
+#define SHORT_MS 2000
+
+static struct {
+    unsigned lost, granted; /* after how many others it was told so, from 1 on */
+    unsigned count;
+} heard;
+
+static redlock_lease *other;
+
+static void on_lost(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    (void)arg;
+    cr_assert_eq(lease, user[0].lease);
+    cr_assert_eq(result->code, REDLOCK_EXPIRED);
+    heard.lost = ++heard.count;
+}
+
+static void on_granted(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    (void)arg;
+    cr_assert_eq(lease, other);
+    cr_assert_eq(result->code, REDLOCK_OK);
+    heard.granted = ++heard.count;
+}
+
+static void acquire_other(void *arg)
+{
+    struct user *mine = arg;
+    redlock_lease_options options = mine->options;
+    options.ttl_ms = TTL_MS;
+    options.on_lost = NULL;
+    cr_assert_eq(
+        redlock_acquire(mine->client, "other", 5, &options, on_granted, mine, &other),
+        REDLOCK_OK);
+}
+
+static void free_other(void *arg)
+{
+    (void)arg;
+    redlock_lease_free(other);
+}
+
+/*
+ * The process is stopped until the first lease has expired. Replies to the second one came
+ * meanwhile: the loss is reported before any of them is processed.
+ */
+Test(virtual_lock, loss_is_told_before_the_reply_to_another_lease)
+{
+    struct process *process = &user[0].process;
+    user[0].options.watchdog = false;
+    user[0].options.ttl_ms = SHORT_MS;
+    user[0].options.on_lost = on_lost;
+    cr_assert_eq(told(&user[0], acquire), REDLOCK_OK);
+    process_call(process, acquire_other, &user[0]);
+    while (keys() <= NODES) /* the second one is stored somewhere */
+        cr_assert(events_step(events_now() + VIRTUAL_S));
+    cr_assert_eq(heard.count, 0);
+    process_stop(process, events_now() + SHORT_MS * VIRTUAL_MS);
+    run_until(events_now() + 2 * SHORT_MS * VIRTUAL_MS);
+    cr_assert_eq(heard.lost, 1);
+    cr_assert_eq(heard.granted, 2);
+    process_call(process, free_other, NULL);
+}
+
 static void on_admitted(redlock_client *client, const redlock_admitted *result, void *arg)
 {
     struct user *mine = arg;
