@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "busy_client.h"
@@ -61,7 +62,24 @@ Test(loop_owner, is_stopped)
     busy_client_close(&client);
 }
 
-/* A thread of its own process holds the lock: only the deadline ends its wait. */
+static atomic_long naps;
+
+static void job_wait(struct worker *worker)
+{
+    struct rusage before, after;
+    getrusage(RUSAGE_THREAD, &before);
+    job_lock_for(worker);
+    getrusage(RUSAGE_THREAD, &after);
+    naps = after.ru_nvcsw - before.ru_nvcsw;
+}
+
+#define WAIT_MS  300
+#define NAPS_MAX 100 /* it needs 4 */
+
+/*
+ * A thread of its own process holds the lock: only the deadline ends its wait, and it
+ * sleeps until then.
+ */
 Test(loop_owner, has_a_deadline)
 {
     struct busy_client client;
@@ -70,10 +88,13 @@ Test(loop_owner, has_a_deadline)
     for (unsigned i = 0; i < 2; i++)
         worker_start(&worker[i], client.c.sync, "job", NULL);
     cr_assert_eq(worker_done(&worker[0], job_lock), REDLOCK_OK);
-    worker[1].wait_ms = 300;
-    worker_do(&worker[1], job_lock_for);
+    worker[1].wait_ms = WAIT_MS;
+    int64_t begun = sync_quorum_clock_ms();
+    worker_do(&worker[1], job_wait);
     SYNC_QUORUM_UNTIL(sync_quorum_loop_owner(client.c.sync) == SYNC_QUORUM_CALLER);
     cr_assert_eq(worker_await(&worker[1]), REDLOCK_TIMEOUT);
+    cr_assert_geq(sync_quorum_clock_ms() - begun, WAIT_MS);
+    cr_assert_leq(naps, NAPS_MAX);
     worker_end(&worker[0]);
     worker_end(&worker[1]);
     busy_client_close(&client);

@@ -404,8 +404,11 @@ Test(sync, waiting_threads_time_out)
     queue_up(&c, worker, 4, NULL);
     redlock_hold *none = NULL;
     cr_assert_eq(redlock_try_lock(c.sync, "job", 3, NULL, &none), REDLOCK_TAKEN);
-    cr_assert_eq(redlock_lock_for(c.sync, "job", 3, 20, NULL, &none), REDLOCK_TIMEOUT);
-    cr_assert_eq(redlock_lock_for(c.sync, "job", 3, 0, NULL, &none), REDLOCK_TIMEOUT);
+    for (int64_t ms = 0; ms < 200; ms = 3 * ms + 1) {
+        int64_t begun = sync_quorum_clock_ms();
+        cr_assert_eq(redlock_lock_for(c.sync, "job", 3, ms, NULL, &none), REDLOCK_TIMEOUT);
+        cr_assert_geq(sync_quorum_clock_ms() - begun, ms);
+    }
     cr_assert_eq(sync_quorum_waiting(c.sync, "job"), 3);
     for (unsigned i = 0; i < 4; i++) {
         cr_assert_eq(worker_await(&worker[i]), REDLOCK_OK);
