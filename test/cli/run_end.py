@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """redlock run and what its command leaves behind: all of it ends before the lock is free."""
+import errno
 import os
 import shlex
 import shutil
@@ -204,12 +205,25 @@ def _(quorum):
     path = lab.temporary("beats")
     script = (f"timeout 300 {beat(path)} & (setsid {beat(path)} >/dev/null 2>&1 &) ; "
               + until_beats(path, 2))
-    process = start(quorum, script, env=lab.keeper_shim(SHIM_NO_LISTS="1"))
+    process = start(quorum, script, env=lab.keeper_shim(SHIM_NO_LISTS=str(errno.ENOENT)))
     lab.wait_for_beats(path)
     free = free_since(quorum)
     finish(process).expect(0, err="^$")
     died_before(path, free, 2)
-    redlock("run", "k", "true", env=on(quorum, **lab.keeper_shim(SHIM_NO_LISTS="1"))).expect(0, err="^$")
+    redlock("run", "k", "true", env=on(quorum, **lab.keeper_shim(SHIM_NO_LISTS=str(errno.ENOENT)))).expect(0, err="^$")
+
+
+@case("lists of children that cannot be read, for lack of descriptors: nothing is taken for "
+      "the end of all, and the lock is left to its TTL")
+def _(quorum):
+    path = lab.temporary("beats")
+    process = start(quorum, f"setsid {beat(path)} >/dev/null 2>&1 & " + until_beats(path), "-t", "30s",
+                    env=lab.keeper_shim(SHIM_NO_LISTS=str(errno.EMFILE)))
+    finish(process).expect(0, err="the lock is left to its TTL")
+    check(None not in quorum.values("k"), "the lock was given back")
+    [pid] = lab.named(lab.marked(), r"beat\.py")
+    os.kill(pid, signal.SIGKILL)
+    lab.nothing_is_left()
 
 
 @case("a pid namespace without a /proc of its own: a warning names what cannot be "

@@ -159,6 +159,37 @@ def _(quorum):
     lab.nothing_is_left()
 
 
+@case("the command dies of KILL while the keeper looks for its children: they die, too")
+def _(quorum):
+    job = Job(quorum, more=lab.keeper_shim(SHIM_LATE_KILL="1"))
+    job.process.kill()
+    job.process.communicate()
+    lab.nothing_is_left()
+
+
+# From the start to the loss: for replies, reconnects and extensions. They need 120 and 6.
+WAKES_MAX = {"redlock": 300, "the keeper": 100}
+
+
+@case("redlock and the keeper sleep while the lock is held, and until it is lost")
+def _(quorum):
+    sets = lab.write(lab.temporary("sets"), "")
+    job = Job(quorum, ttl="6s", more=lab.keeper_shim(SHIM_TIMER=sets))
+    slept = [sleeps(job.process.pid)]
+    first = quorum.expires_us("k")
+    lab.wait_for(lambda: quorum.expires_us("k") > first, "an extension")
+    quorum.kill(0, 1, 2)
+
+    def is_over():
+        with contextlib.suppress(FileNotFoundError, TypeError):  # TypeError: it is a zombie
+            slept.append(sleeps(job.process.pid))
+        return job.process.poll() is not None
+    lab.wait_for(is_over, "the end of redlock")
+    job.end(124)
+    for who, wakes in (("redlock", slept[-1]), ("the keeper", os.path.getsize(sets))):
+        check(wakes <= WAKES_MAX[who], f"{who} woke up {wakes} times")
+
+
 # --- the keeper ---
 
 @case("the keeper is killed: all descendants are dead before the lock is released")
