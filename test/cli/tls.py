@@ -9,7 +9,7 @@ import threading
 
 import lab
 from certificates import Authority, old_dates, openssl, serve
-from lab import case, check, equal, finish, redlock, start
+from lab import case, check, equal, finish, matches, redlock, start
 
 ALERT_PROTOCOL_VERSION = bytes.fromhex("15030100020246")
 
@@ -187,8 +187,7 @@ def _(quorum):
     lab.wait_for_beats(path)
     new = Authority("a new CA")
     for theirs, ours in zip((new.cert, *new.sign("client")), (nodes.authority.cert, *nodes.client)):
-        shutil.copy(theirs, ours + ".new")
-        os.rename(ours + ".new", ours)
+        replace(ours, theirs)
     cert, key = new.sign("server")
     for server in quorum.servers:
         server.call("CONFIG", "SET", "tls-cert-file", cert, "tls-key-file", key,
@@ -207,14 +206,25 @@ def _(quorum):
     finish(holder).expect(143)
 
 
-class Proxy:
-    """Ends TLS in front of a server; sends bytes one by one if `crumbs`."""
+VERSIONS = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 
-    def __init__(self, server, authority, version=ssl.TLSVersion.TLSv1_3, crumbs=False):
-        self.path, self.crumbs, self.reused = server.path, crumbs, []
+
+class Proxy:
+    """Ends TLS in front of a server; sends bytes one by one if `crumbs`.
+
+    `seen` has for each handshake "resumed" or "whole", and the client's name if `asks` for its
+    certificate; or "failed", and why.
+
+    """
+
+    def __init__(self, server, authority, version=VERSIONS[-1], crumbs=False, asks=False):
+        self.path, self.crumbs, self.seen = server.path, crumbs, []
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.load_cert_chain(*authority.sign("proxy"))
         self.context.maximum_version = version
+        if asks:
+            self.context.load_verify_locations(authority.cert)
+            self.context.verify_mode = ssl.CERT_REQUIRED
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
@@ -231,7 +241,8 @@ class Proxy:
         try:
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             near = self.context.wrap_socket(raw, server_side=True)
-            self.reused.append(near.session_reused)
+            name = (near.getpeercert() or {}).get("subject", (((None, None),),))[0][0][1]
+            self.seen.append(("resumed" if near.session_reused else "whole", name))
             with near, socket.socket(socket.AF_UNIX) as far:
                 far.connect(self.path)
                 threading.Thread(target=self.carry, args=(near, far), daemon=True).start()
@@ -240,6 +251,8 @@ class Proxy:
                     for at in range(0, len(reply), step):
                         near.sendall(reply[at:at + step])
                 near.shutdown(socket.SHUT_RDWR)  # also ends carry()
+        except ssl.SSLError as error:
+            self.seen.append(("failed", str(error)))
         except OSError:
             pass  # the client is gone
 
@@ -253,19 +266,92 @@ class Proxy:
             pass  # one end is gone
 
 
+def hold(proxy, ttl="30s", **files):
+    """A `redlock run` that has connected through the proxy."""
+    path = lab.temporary("beats")
+    env = {**patient(), "REDLOCK_NODES": f"rediss://localhost:{proxy.port}", **files}
+    # A key of its own: a release may not reach a node that is being connected.
+    holder = start("-vv", "run", "-t", ttl, str(proxy.port), *lab.beat(path), env=env)
+    lab.wait_for_beats(path)
+    return holder
+
+
+def reconnect(server, proxy):
+    """Cuts the connection, and returns what the proxy saw of the next one."""
+    before = len(proxy.seen)
+    server.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    return lab.wait_for(lambda: proxy.seen[before:], "a new connection")[0]
+
+
+def is_refused(handshake):
+    equal(handshake[0], "failed", f"a handshake with another CA, {handshake}")
+    matches(handshake[1].lower(), "unknown.ca", "what the client says")
+
+
+def replace(path, by):
+    """With another inode, as most programs do it."""
+    shutil.copy(by, path + ".new")
+    os.rename(path + ".new", path)
+
+
 @case("a session is resumed at the next connection, by TLS 1.2 and 1.3; replies in crumbs")
 def _(quorum):
     authority = Authority("a CA")
-    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+    for version in VERSIONS:
         proxy = Proxy(quorum[0], authority, version, crumbs=True)
-        env = {**patient(), "REDLOCK_CACERT": authority.cert,
-               "REDLOCK_NODES": f"rediss://localhost:{proxy.port}"}
-        path = lab.temporary("beats")
-        holder = start("run", "-t", "30s", "k", *lab.beat(path), env=env)
-        lab.wait_for_beats(path)
-        quorum[0].call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-        lab.wait_for(lambda proxy=proxy: True in proxy.reused, "a resumed session")
-        equal(proxy.reused[0], False, "the first connection resumes nothing")
+        holder = hold(proxy, REDLOCK_CACERT=authority.cert)
+        equal(reconnect(quorum[0], proxy), ("resumed", None), "the second connection")
+        equal(proxy.seen[0], ("whole", None), "the first connection")
+        holder.terminate()
+        finish(holder).expect(143)
+        proxy.listener.close()
+
+
+@case("no session of before a change of a file is resumed: another CA, and the node is refused")
+def _(quorum):
+    for version in VERSIONS:
+        authority, other = Authority("a CA"), Authority("another CA")
+        ours = shutil.copy(authority.cert, lab.temporary("ca.crt"))
+        proxy = Proxy(quorum[0], authority, version)
+        holder = hold(proxy, ttl="10s", REDLOCK_CACERT=ours)
+        equal(reconnect(quorum[0], proxy), ("resumed", None), "with the same CA")
+        replace(ours, other.cert)
+        is_refused(reconnect(quorum[0], proxy))
+        if version != VERSIONS[-1]:
+            holder.terminate()
+            finish(holder).expect(143)
+        else:
+            finish(holder).expect(124, err="state=down fault=TLS_CA")
+        proxy.listener.close()
+
+
+@case("no session of before a change of a file is resumed: another folder of CAs")
+def _(quorum):
+    authority, other = Authority("a CA"), Authority("another CA")
+    folder = os.path.dirname(lab.temporary("x"))
+    path = shutil.copy(authority.cert, os.path.join(folder, "ca.pem"))
+    subprocess.run(["openssl", "rehash", folder], check=True)
+    proxy = Proxy(quorum[0], authority)
+    holder = hold(proxy, REDLOCK_CACERTDIR=folder)
+    replace(path, other.cert)
+    subprocess.run(["openssl", "rehash", folder], check=True)
+    is_refused(reconnect(quorum[0], proxy))
+    holder.terminate()
+    finish(holder).expect(143)
+    proxy.listener.close()
+
+
+@case("no session of before a change of a file is resumed: another certificate and key")
+def _(quorum):
+    for version in VERSIONS:
+        authority = Authority("a CA")
+        proxy = Proxy(quorum[0], authority, version, asks=True)
+        cert, key = (shutil.copy(path, lab.temporary("ours")) for path in authority.sign("one"))
+        holder = hold(proxy, REDLOCK_CACERT=authority.cert, REDLOCK_CERT=cert, REDLOCK_CERT_KEY=key)
+        equal(reconnect(quorum[0], proxy), ("resumed", "one"), "with the same certificate")
+        for ours, theirs in zip((key, cert), reversed(authority.sign("two"))):
+            replace(ours, theirs)
+        equal(reconnect(quorum[0], proxy), ("whole", "two"), "with another certificate")
         holder.terminate()
         finish(holder).expect(143)
         proxy.listener.close()
