@@ -13,7 +13,7 @@
 struct seen {
     unsigned times;
     redlock_code code;
-    int64_t term;
+    int64_t term, largest;
     char id[REDLOCK_LABEL_MAX + 1], token[REDLOCK_TOKEN_MAX + 1];
 };
 
@@ -24,6 +24,8 @@ static void note(redlock_observer *observer, const redlock_leader *leader, void 
     seen->times++;
     seen->code = leader->code;
     seen->term = leader->term;
+    if (leader->term > seen->largest)
+        seen->largest = leader->term;
     snprintf(seen->id, sizeof(seen->id), "%s", leader->id);
     snprintf(seen->token, sizeof(seen->token), "%s", leader->token);
 }
@@ -83,6 +85,57 @@ Test(elect, a_lock_without_a_term_has_no_leader)
     UNTIL_SEEN(&s, seen, REDLOCK_NO_FENCE);
     redlock_observer_free(observer);
     quorum_free_lease(&s, lease);
+    quorum_close(&s);
+}
+
+#define OTHER "f:abcdefghijklmnopqrstuvwxyz234567"
+
+/* The lock went in another way than by resigning: what is left of the term names nobody. */
+Test(elect, a_term_of_a_token_that_holds_no_more_has_no_leader)
+{
+    struct quorum s;
+    struct seen seen;
+    redlock_lease_options options = options_of_candidate();
+    quorum_open_fenced(&s, 3, NULL);
+    redlock_lease *lease = quorum_hold(&s, KEY, &options);
+    cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_OK); /* the term is on all nodes */
+    quorum_drain(&s);
+    redlock_observer *observer = observe(s.client, &seen);
+    UNTIL_SEEN(&s, seen, redlock_fence(lease));
+    servers_do_first(&s.servers, 3, "DEL " KEY);
+    UNTIL_SEEN(&s, seen, REDLOCK_NO_FENCE);
+    redlock_observer_free(observer);
+    servers_do_first(&s.servers, 3, "SET " KEY " " OTHER " PX 60000");
+    observer = observe(s.client, &seen);
+    UNTIL_SEEN(&s, seen, REDLOCK_NO_FENCE);
+    cr_assert_eq(seen.largest, REDLOCK_NO_FENCE);
+    cr_assert_eq(servers_with(&s.servers, KEY "!term", NULL), 0, "it is still there");
+    redlock_observer_free(observer);
+    redlock_lease_free(lease);
+    quorum_close(&s);
+}
+
+/* A delayed command of an earlier leader stored its token and its term again. */
+Test(elect, a_smaller_term_than_before_has_no_leader)
+{
+    struct quorum s;
+    struct seen seen;
+    char text[REDLOCK_TOKEN_MAX + 32];
+    redlock_lease_options options = options_of_candidate();
+    quorum_open_fenced(&s, 3, NULL);
+    redlock_lease *lease = quorum_hold(&s, KEY, &options);
+    int64_t term = redlock_fence(lease);
+    redlock_observer *observer = observe(s.client, &seen);
+    UNTIL_SEEN(&s, seen, term);
+    snprintf(text, sizeof(text), "%lld " OTHER, (long long)term - 1);
+    servers_do_first(&s.servers, 3, "SET " KEY " " OTHER " PX 60000");
+    servers_do_first(&s.servers, 3, "SET " KEY "!term %s PX 60000", text);
+    UNTIL_SEEN(&s, seen, REDLOCK_NO_FENCE);
+    redlock_observer_free(observer);
+    observer = observe(s.client, &seen); /* another one has not seen the larger term */
+    UNTIL_SEEN(&s, seen, term - 1);
+    redlock_observer_free(observer);
+    redlock_lease_free(lease);
     quorum_close(&s);
 }
 
