@@ -9,7 +9,7 @@ from typing import Any
 
 from ._engine import Engine
 from ._errors import RedlockError, Reply, make_error, of_last_call, reply_of
-from ._native import NULL, ffi, lib, text_of
+from ._native import NULL, Handle, ffi, lib, text_of
 from ._registry import Registry, argument, callback
 from ._values import Options
 
@@ -178,7 +178,7 @@ def start_check(engine: Engine, tell: Tell, *, strict: bool, fenced: bool) -> No
         lib.redlock_check(engine.client, how, _ON_CHECKED, arg)))
 
 
-class Admin:
+class Admin(Handle):
     """The same for threads that wait."""
 
     def __init__(self, nodes: Iterable[str] | str | None, options: Options | None) -> None:

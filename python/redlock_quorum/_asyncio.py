@@ -4,21 +4,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterable
 from types import TracebackType
 from typing import Any, TypeVar
 
 from ._admin import Inspection, Report, start_check, start_inspect, start_list
-from ._engine import ON_ACQUIRED, ON_EXTENDED, ON_RELEASED, Engine, Lease, address
+from ._engine import ON_ACQUIRED, ON_EXTENDED, ON_RELEASED, Engine, Lease
 from ._errors import (
     Busy, Closed, Lost, RedlockError, Reply, Unconfirmed, make_error, of_last_call,
     released, replies_of)
-from ._native import NULL, Arguments, ffi, lib
+from ._forgotten import Forgotten, warn, warn_of_hold
+from ._native import NULL, Arguments, Handle, address, ffi, lib
 from ._registry import Registry, argument, callback, log
 from ._stats import prometheus_text
 from ._threads import (
     Leader, LockOptions, _ttl_ms, _unsigned, leader_of, report_unknown_exit)
-from ._values import Duration, Key, Options, to_key, to_keys, to_ms, to_wait_ms
+from ._values import (
+    Duration, Key, Options, checked, to_key, to_keys, to_ms, to_token, to_wait_ms)
 
 Read = TypeVar("Read")
 Held = list[tuple["asyncio.Task[Any] | None", "AsyncHold"]]
@@ -64,7 +67,8 @@ class _AsyncLease(Lease):
         self.loop = loop
         self.result: _Result | None = None  # of the acquire, the release or the disown
         self.extension: _Result | None = None  # also of a downgrade, and of an adoption
-        self.hold: AsyncHold | None = None  # set when it is acquired
+        # Set when it is acquired, until the hold is given up.
+        self.forgotten: _ForgottenHold | None = None
         self.over = False  # released or abandoned: nothing more is reported
 
     def job(self, result: _Result, begin: Callable[[], None]) -> Callable[[], None]:
@@ -226,22 +230,41 @@ class _AsyncLease(Lease):
     def _report_loss(self, why: RedlockError) -> None:
         lost = why if isinstance(why, Lost) else Lost(why.code, why.text)
         self.why = lost
-        if self.hold:
-            _call_in(self.loop, self.hold._set_lost, lost)
+        hold = self.forgotten and self.forgotten()
+        if hold:
+            _call_in(self.loop, hold._set_lost, lost)
 
     why: Lost | None = None
     adopting = False
     acquiring = False
 
 
-class AsyncHold:
+class _ForgottenHold(Forgotten):
+    """Its lease keeps it, until the hold is given up."""
+
+    def __init__(self, hold: AsyncHold) -> None:
+        super().__init__(hold)
+        self.lease = hold._lease
+        self.keys = hold.keys
+
+    def end(self) -> None:
+        """It is not released: what it was for may still be going on."""
+        lease, self.lease.forgotten = self.lease, None
+        with contextlib.suppress(RedlockError):  # the client was closed
+            lease.engine.post(lease.begin_disown)
+            if not lease.why:
+                warn_of_hold(self.keys)
+
+
+class AsyncHold(Handle):
     """A lock that is held, from acquire() to release(). Used in the loop that acquired it.
 
-    The client keeps it until it is released: a hold that the program forgets stays locked.
+    One that the program forgets is not released, and is no longer extended.
     """
 
-    def __init__(self, lease: _AsyncLease, keys: list[bytes],
+    def __init__(self, client: AsyncClient, lease: _AsyncLease, keys: list[bytes],
                  on_lost: OnLostAsync | None) -> None:
+        self._client = client
         self._lease = lease
         self._on_lost = on_lost
         self._released = False
@@ -251,7 +274,7 @@ class AsyncHold:
         self.keys = tuple(keys)
         # Why the release at the end of a `with` was not confirmed, or that it was lost before.
         self.release_error: RedlockError | None = None
-        lease.hold = self
+        lease.forgotten = _ForgottenHold(self)
         if lease.why:  # between the acquire and now
             self._set_lost(lease.why)
 
@@ -379,6 +402,7 @@ class AsyncHold:
 
     def _end(self) -> None:
         self._released = True
+        self._lease.forgotten = None
         self._lost.set()
         if self._lock:
             self._lock._note_release(self)
@@ -426,19 +450,21 @@ class AsyncHold:
             error.add_note(f"redlock: the lock at the end: {why}")
 
 
-class AsyncLock:
+class AsyncLock(Handle):
     """A lock on one key or several keys, for the tasks of asyncio.
 
     `async with lock:` knows its hold by the task. One that may end in another task than it
     began in, for example around a `yield`, is `async with await lock.acquire() as hold:`.
     """
 
-    def __init__(self, engine: Engine, keys: list[bytes], ttl: Duration, options: LockOptions,
-                 on_lost: OnLostAsync | None = None, **flags: Any) -> None:
-        self._engine = engine
+    def __init__(self, client: AsyncClient, keys: list[bytes], ttl: Duration,
+                 options: LockOptions, on_lost: OnLostAsync | None = None,
+                 **flags: Any) -> None:
+        self._client = client
+        self._engine = client._engine
         self._keys = keys
         self._ttl_ms = _ttl_ms(ttl)
-        self._options = options
+        self._options = checked(options, LockOptions)
         self._on_lost = on_lost
         self._flags = flags
         # By their tasks: not released yet, and by an `async with` that has not ended.
@@ -465,7 +491,7 @@ class AsyncLock:
             with contextlib.suppress(RedlockError):  # a closed client has ended it
                 self._engine.post(lease.abandon)
             raise
-        hold = AsyncHold(lease, self._keys, self._on_lost)
+        hold = AsyncHold(self._client, lease, self._keys, self._on_lost)
         self._held.append((asyncio.current_task(), hold))
         hold._lock = self
         return hold
@@ -554,7 +580,21 @@ _ON_LEADER = callback("void (*)(redlock_observer *, const redlock_leader *, void
                       _report_leader)
 
 
-class AsyncClient:
+class _ForgottenClient(Forgotten):
+    """Its engine keeps it, until the engine has ended."""
+
+    def __init__(self, client: AsyncClient) -> None:
+        super().__init__(client)
+        self.engine = client._engine
+
+    def end(self) -> None:
+        if not self.engine.closed:
+            self.engine.close(wait=False)
+            warn("an AsyncClient was not closed, and nothing refers to it any more: it is closed. "
+                 "Close it, or use `async with`")
+
+
+class AsyncClient(Handle):
     """A client of these nodes for asyncio. One thread, which no lock adds to, does its work.
 
     `nodes` and `options` as of Client. It may be made outside of a loop, and used by several.
@@ -563,6 +603,7 @@ class AsyncClient:
     def __init__(self, nodes: Iterable[str] | str | None = None,
                  options: Options | None = None) -> None:
         self._engine = Engine(nodes, options)
+        self._engine.forgotten = _ForgottenClient(self)
 
     @property
     def node_count(self) -> int:
@@ -577,21 +618,21 @@ class AsyncClient:
              options: LockOptions = LockOptions()) -> AsyncLock:
         """The lock on this key; `ttl` in seconds. It is extended until it is released, also
         while the loop is busy. `on_lost(hold, why)` is called in the loop."""
-        return AsyncLock(self._engine, [to_key(key)], ttl, options, on_lost, fenced=fenced,
+        return AsyncLock(self, [to_key(key)], ttl, options, on_lost, fenced=fenced,
                          redisson=redisson)
 
     def shared(self, key: Key, ttl: Duration = 30, *, fenced: bool = False,
                on_lost: OnLostAsync | None = None,
                options: LockOptions = LockOptions()) -> AsyncLock:
         """The same as a reader: any number of readers, or one writer, which is lock()."""
-        return AsyncLock(self._engine, [to_key(key)], ttl, options, on_lost, fenced=fenced,
+        return AsyncLock(self, [to_key(key)], ttl, options, on_lost, fenced=fenced,
                          shared=True)
 
     def lock_many(self, keys: Iterable[Key], ttl: Duration = 30, *, fenced: bool = False,
                   on_lost: OnLostAsync | None = None,
                   options: LockOptions = LockOptions()) -> AsyncLock:
         """Several keys, all or nothing, in one round."""
-        return AsyncLock(self._engine, to_keys(keys), ttl, options, on_lost, fenced=fenced)
+        return AsyncLock(self, to_keys(keys), ttl, options, on_lost, fenced=fenced)
 
     def slots(self, key: Key, count: int, ttl: Duration = 30, *, fenced: bool = False,
               on_lost: OnLostAsync | None = None,
@@ -600,13 +641,13 @@ class AsyncClient:
         if count < 1:
             raise make_error(lib.REDLOCK_BAD_OPTION,
                              f"slots is {count}, and must be from 1 to {lib.REDLOCK_SLOTS_MAX}")
-        return AsyncLock(self._engine, [to_key(key)], ttl, options, on_lost, fenced=fenced,
+        return AsyncLock(self, [to_key(key)], ttl, options, on_lost, fenced=fenced,
                          slots=_unsigned("slots", count))
 
     def election(self, name: Key, ttl: Duration = 30, *, on_lost: OnLostAsync | None = None,
                  options: LockOptions = LockOptions()) -> AsyncElection:
         """A candidate of this election, on nodes that were admitted."""
-        return AsyncElection(self._engine, [to_key(name)], ttl, options, on_lost, fenced=True,
+        return AsyncElection(self, [to_key(name)], ttl, options, on_lost, fenced=True,
                              elects=True)
 
     async def adopt(self, key: Key, token: str, ttl: Duration = 30, *,
@@ -614,8 +655,8 @@ class AsyncClient:
                     on_lost: OnLostAsync | None = None,
                     options: LockOptions = LockOptions()) -> AsyncHold:
         """Takes over the lock that has this token, and extends it; see redlock_adopt()."""
-        key_bytes, token_bytes = to_key(key), token.encode()
-        lock = AsyncLock(self._engine, [key_bytes], ttl, options, on_lost,
+        key_bytes, token_bytes = to_key(key), to_token(token)
+        lock = AsyncLock(self, [key_bytes], ttl, options, on_lost,
                          fenced=fence is not None, fence=fence or lib.REDLOCK_NO_FENCE)
         native = lock._native(0)
         valid_ms = lib.REDLOCK_UNKNOWN if valid is None else to_ms(valid, "valid")
@@ -631,7 +672,7 @@ class AsyncClient:
             with contextlib.suppress(RedlockError):
                 self._engine.post(lease.begin_disown)
             raise
-        return AsyncHold(lease, [key_bytes], on_lost)
+        return AsyncHold(self, lease, [key_bytes], on_lost)
 
     async def observe(self, name: Key) -> AsyncIterator[Leader]:
         """Who leads the election, and each change, until the iteration is ended."""

@@ -12,12 +12,12 @@ import contextlib
 import os
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ._errors import RedlockError, Reply, make_error, of_last_call, replies_of
-from ._native import NULL, Arguments, ffi, lib
+from ._forgotten import AT_EXIT, Forgotten
+from ._native import NULL, Arguments, Handle, address, ffi, lib
 from ._registry import Registry, argument, callback, log
 from ._values import Options, settle, to_native
 
@@ -44,7 +44,7 @@ def _clocks_end() -> tuple[int, int]:
     return boot, raw + boot - monotonic
 
 
-class Lease:
+class Lease(Handle):
     """One lease. Its functions that C calls run in the engine's thread."""
 
     def __init__(self, engine: Engine) -> None:
@@ -122,10 +122,6 @@ class Lease:
         raise NotImplementedError
 
 
-def address(pointer: Any) -> int:
-    return int(ffi.cast("uintptr_t", pointer))
-
-
 _engines: Registry[Engine] = Registry()
 
 
@@ -168,7 +164,7 @@ _ON_WOKEN = callback("void (*)(int, short, void *)", _woken)
 _ON_DRAINED = callback("void (*)(redlock_client *, bool, void *)", _drained)
 
 
-class Engine:
+class Engine(Handle):
     """The thread, its loop and its client."""
 
     def __init__(self, nodes: Iterable[str] | str | None, options: Options | None) -> None:
@@ -180,13 +176,14 @@ class Engine:
         # No job is posted after the last one has run. A signal handler may enter it again.
         self._guard = threading.RLock()
         self._inside: set[int] = set()  # the threads that are in it, or about to be
-        self.closed = False  # close() was called, or the loop has failed
+        self.closed = ""  # why: close() was called, or the loop has failed
         self._woken, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._number = _engines.add(self)
         self._base: Any = NULL
         self._event: Any = NULL
         self.client: Any = NULL
         self._thread: threading.Thread | None = None
+        self.forgotten: Forgotten | None = None  # kept: of the client that uses the engine
         try:
             self._open(uris, native.struct)
         except BaseException:
@@ -212,7 +209,6 @@ class Engine:
         # A daemon: at the end of the process _at_exit() ends it, after all other threads.
         self._thread = threading.Thread(target=self._run, name="redlock", daemon=True)
         self._thread.start()
-        _open_engines.add(self)
 
     @property
     def argument(self) -> Any:
@@ -224,7 +220,7 @@ class Engine:
             raise make_error(lib.REDLOCK_FORKED)
         with self._guarded():
             if self.closed:
-                raise make_error(lib.REDLOCK_CLOSED, "the client was closed")
+                raise make_error(lib.REDLOCK_CLOSED, self.closed)
             self._jobs.append(job)
             self._notify()
 
@@ -255,7 +251,7 @@ class Engine:
         made.lost_arg = made.extended_arg = self.argument
         return made
 
-    def close(self, *, wait: bool = True) -> None:
+    def close(self, *, wait: bool = True, why: str = "the client was closed") -> None:
         """Ends acquires with CLOSED, and after the releases that were begun all else with
         CANCELLED. Leases that are held stay on the nodes until their TTL ends.
 
@@ -266,7 +262,7 @@ class Engine:
             return
         with self._guarded() as is_inner:
             if not self.closed:
-                self.closed = True
+                self.closed = why
                 self._jobs.append(self._begin_end)
                 self._notify()
         thread = self._thread
@@ -280,7 +276,7 @@ class Engine:
         if failed:
             log.error("the event loop of redlock_quorum has failed")
         with self._guarded():
-            self.closed = True
+            self.closed = self.closed or "the event loop of the client has failed"
         for lease in list(self.leases.values()):
             self._call(lease.on_closed)
         for job in self.closing:
@@ -290,7 +286,6 @@ class Engine:
         self._run_jobs()  # they find no client
         for lease in list(self.leases.values()):
             lease.free()
-        _open_engines.discard(self)
         self._put_away()
 
     def _begin_end(self) -> None:
@@ -324,15 +319,13 @@ class Engine:
         self._event = self._base = NULL
         os.close(self._woken)
         os.close(self._wake)
+        self.forgotten = None
         _engines.remove(self._number)
 
 
-_open_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
-
-
 def _at_exit() -> None:
-    for engine in list(_open_engines):
-        engine.close()
+    for engine in _engines.all():
+        engine.close(why=AT_EXIT)
 
 
 atexit.register(_at_exit)

@@ -48,6 +48,18 @@ def last_error() -> tuple[int, str]:
     return int(error.code), text_of(error.text)
 
 
+def address(pointer: Any) -> int:
+    return int(ffi.cast("uintptr_t", pointer))
+
+
+class Handle:
+    """What refers to memory of C. A copy would use that memory when it is freed."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(f"{type(self).__name__} cannot be copied or pickled: it is bound to this "
+                        "process and its connections")
+
+
 class Arguments:
     """Keys or URIs as C arrays, with the memory that they are in."""
 

@@ -29,9 +29,16 @@ class Registry(Generic[T]):
     def find(self, arg: Any) -> T | None:
         return self._objects.get(int(ffi.cast("uintptr_t", arg)))
 
-    def remove(self, number: int) -> None:
-        if number in self._objects:
+    def all(self) -> list[T]:
+        return list(self._objects.values())
+
+    def remove(self, number: int) -> bool:
+        """False: it was removed before."""
+        try:
             del self._objects[number]
+        except KeyError:
+            return False
+        return True
 
 
 def argument(number: int) -> Any:

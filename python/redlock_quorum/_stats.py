@@ -25,6 +25,8 @@ def prometheus_text(read: Callable[[Any], int], labels: Mapping[str, str]) -> st
         if pair[0] in TAKEN or not pair[0].isascii():
             raise make_error(lib.REDLOCK_BAD_OPTION,
                              f"the label {pair[0]!r} is taken, or not ASCII")
+        if not isinstance(pair[1], str):
+            raise TypeError(f"the label {pair[0]} is a str, not {pair[1]!r}")
         name, value = (ffi.new("char[]", text.encode()) for text in pair)
         label.name, label.value = name, value
         kept += [name, value]

@@ -17,11 +17,13 @@ from ._admin import Admin, Finding, Inspection, NodeHealth, Report
 from ._errors import (
     Busy, Closed, Failure, Lost, NotAcquired, RedlockError, Reply, Unconfirmed, make_error,
     of_last_call, released, replies_of)
-from ._native import NULL, Arguments, ffi, lib, text_of
+from ._forgotten import AT_EXIT, Forgotten, warn, warn_of_hold
+from ._native import NULL, Arguments, Handle, address, ffi, lib, text_of
 from ._registry import Registry, argument, callback, in_callback, log
 from ._stats import prometheus_text
 from ._values import (
-    Duration, Key, Options, settle, to_key, to_keys, to_ms, to_native, to_wait_ms)
+    Duration, Key, Options, checked, settle, to_key, to_keys, to_ms, to_native, to_token,
+    to_wait_ms)
 
 __all__ = ["Client", "Election", "Hold", "Leader", "Lock", "LockOptions", "Observer",
            "Finding", "Inspection", "NodeHealth", "Report"]
@@ -48,10 +50,9 @@ OnLost = Callable[["Hold", Lost], object]
 class _Loss:
     """Where the client's thread reports that a lock is lost, maybe before its hold exists."""
 
-    def __init__(self, on_lost: OnLost | None) -> None:
+    def __init__(self) -> None:
         self.event = threading.Event()
         self.why: Lost | None = None
-        self._on_lost = on_lost
         self._hold: weakref.ref[Hold] | None = None
         self._guard = threading.Lock()
 
@@ -74,9 +75,9 @@ class _Loss:
             self._tell(hold)
 
     def _tell(self, hold: Hold | None) -> None:
-        if self._on_lost and hold is not None and self.why is not None:
+        if hold is not None and hold._on_lost and self.why is not None:
             try:
-                self._on_lost(hold, self.why)
+                hold._on_lost(hold, self.why)
             except BaseException:
                 log.exception("an exception in on_lost")
 
@@ -93,24 +94,60 @@ def _report_loss(_hold: Any, why: int, _valid_ms: int, arg: Any) -> None:
 _on_lost = callback("void (*)(redlock_hold *, redlock_code, int64_t, void *)", _report_loss)
 
 
-class Hold:
+class _Levels:
+    """How often a hold is locked: once, or more often with `recursive`."""
+
+    def __init__(self) -> None:
+        self.count = 1
+        self.guard = threading.Lock()
+
+
+class _Kept(Forgotten):
+    """What the client keeps of a hold that is not released, also if the program forgets it."""
+
+    def __init__(self, hold: Hold, number: int) -> None:
+        super().__init__(hold)
+        self.number = number  # of its loss
+        self.levels = hold._levels
+        self.pointer = hold._pointer
+        self.keys = hold.keys
+        self.holds = hold._client._holds
+
+    def drop(self) -> bool:
+        """False: it was released, or ended, before."""
+        _losses.remove(self.number)
+        at = address(self.pointer)
+        return self.holds.get(at) is self and self.holds.pop(at, None) is self
+
+    def end(self) -> None:
+        """It is not released: what it was for may still be going on."""
+        if not self.drop():
+            return
+        is_lost = lib.redlock_hold_lost(self.pointer)
+        for _ in range(1, self.levels.count):
+            lib.redlock_unlock(self.pointer, 0)
+            lib.redlock_hold_free(self.pointer)  # one use of it
+        lib.redlock_unlock(self.pointer, lib.REDLOCK_DISOWN)
+        if not is_lost:
+            warn_of_hold(self.keys)
+
+
+class Hold(Handle):
     """A lock that is held, from acquire() to release(). Any thread may use it.
 
-    The client keeps it until it is released: a hold that the program forgets stays locked.
+    One that the program forgets is not released, and is no longer extended.
     """
 
-    def __init__(self, client: Client, pointer: Any, number: int, loss: _Loss,
-                 keys: Keys) -> None:
-        def free(hold: Any) -> None:  # when no thread can use it any more
-            lib.redlock_hold_free(hold)
-            _losses.remove(number)
-        self._pointer = ffi.gc(pointer, free)
+    def __init__(self, client: Client, pointer: Any, loss: _Loss, keys: Keys,
+                 on_lost: OnLost | None) -> None:
+        # By a function in C: see _forgotten.py. When it runs, no thread can use the hold.
+        self._pointer = ffi.gc(pointer, lib.redlock_hold_free)
         self._client = client
         self._loss = loss
-        self._levels = 1
+        self._on_lost = on_lost
+        self._levels = _Levels()
         self._uses: list[_Use] = []  # of each level, unless it was adopted
         self._entered: list[int] = []  # levels at the begin of each `with`
-        self._guard = threading.Lock()
         self.keys = tuple(keys)
         # Why the release at the end of a `with` was not confirmed, or that it was lost before.
         self.release_error: RedlockError | None = None
@@ -171,7 +208,7 @@ class Hold:
         """Raises Lost if the lock was lost, and NotHeld if it was released or disowned: right
         before what must not be done twice."""
         if self.lost or self.valid_ms() == 0:
-            if self._levels == 0 and not self.why_lost:
+            if self._levels.count == 0 and not self.why_lost:
                 raise released()
             raise self.why_lost or make_error(lib.REDLOCK_EXPIRED, held=True)
 
@@ -188,6 +225,8 @@ class Hold:
 
     def _failed(self) -> RedlockError:
         error = of_last_call(held=True)
+        if error.code == "CLOSED":
+            return make_error(lib.REDLOCK_CLOSED, self._client._closed)
         if error.code in ("NO_QUORUM", "DENIED"):
             error.nodes = self.explain()
         return error
@@ -218,12 +257,12 @@ class Hold:
 
     def _unlock(self, how: int) -> None:
         code = lib.redlock_unlock(self._pointer, how)
-        error = of_last_call(held=True) if code != lib.REDLOCK_OK else None
+        error = self._failed() if code != lib.REDLOCK_OK else None
         kept = error and error.code in ("WOULD_DEADLOCK", "BUSY", "BAD_OPTION")
         if not kept:  # otherwise it is held as before
-            with self._guard:
-                self._levels -= 1
-                inner = self._levels > 0
+            with self._levels.guard:
+                self._levels.count -= 1
+                inner = self._levels.count > 0
             if self._uses:
                 self._uses.pop().end()
             if inner:
@@ -236,14 +275,14 @@ class Hold:
 
     def __enter__(self) -> Hold:
         """`with lock.acquire(5) as hold:` releases it at the end, unless the body has."""
-        if self._levels == 0:
+        if self._levels.count == 0:
             raise released()  # the body would run without the lock
-        self._entered.append(self._levels)
+        self._entered.append(self._levels.count)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
-        if self._entered.pop() <= self._levels:
+        if self._entered.pop() <= self._levels.count:
             self._leave(error)
 
     def _leave(self, error: BaseException | None) -> None:
@@ -266,8 +305,11 @@ class Hold:
 
 
 def _ttl_ms(ttl: Duration) -> int:
-    """0 would mean the default in C: here it is refused as every TTL that is too short."""
-    return to_ms(ttl, "ttl") or -1
+    ms = to_ms(ttl, "ttl")
+    if ms == 0:  # in C the default
+        raise make_error(lib.REDLOCK_BAD_TTL, f"ttl={ttl!r} is too short: it is in seconds, and "
+                                              "at least 0.001")
+    return ms
 
 
 def report_unknown_exit(owner: str, error: BaseException | None) -> None:
@@ -298,7 +340,7 @@ class _Use:
         self.lock._uses.remove(self)
 
 
-class Lock:
+class Lock(Handle):
     """A lock on one key or several keys. The nodes know of it only while it is held.
 
     It may be used again and by many threads. Only the key counts: two Lock objects of one key
@@ -311,7 +353,7 @@ class Lock:
         self._client = client
         self._keys = keys
         self._ttl_ms = _ttl_ms(ttl)
-        self._options = options
+        self._options = checked(options, LockOptions)
         self._on_lost = on_lost
         self._flags = flags
         self._uses: list[_Use] = []     # not released yet
@@ -421,14 +463,15 @@ class Leader:
     token: str
 
 
-class Observer:
+class Observer(Handle):
     """Knows who leads an election, and each change, until it is closed."""
 
     def __init__(self, changed: Callable[[Leader], object] | None) -> None:
         self.leader: Leader | None = None  # None: nothing is known yet
         self._changed = changed
         self._changes: queue.SimpleQueue[Leader | None] = queue.SimpleQueue()
-        self._close: Callable[[], None] = lambda: None
+        self._client: Client | None = None
+        self._number = 0
 
     def next(self, timeout: Duration | None = None) -> Leader | None:
         """Waits for the next change, at most so long; None: none came, or it is closed."""
@@ -446,7 +489,9 @@ class Observer:
         return iter(self.next, None)
 
     def close(self) -> None:
-        self._close()
+        observed = self._client._observed.get(self._number) if self._client else None
+        if observed:
+            observed.close()
 
     def __enter__(self) -> Observer:
         return self
@@ -461,7 +506,7 @@ class Observer:
             self._changed(leader)
 
 
-_observers: Registry[Observer] = Registry()
+_observers: Registry[weakref.ref[Observer]] = Registry()
 
 
 def leader_of(struct: Any) -> Leader:
@@ -470,19 +515,80 @@ def leader_of(struct: Any) -> Leader:
 
 
 def _report_leader(_observer: Any, leader: Any, arg: Any) -> None:
-    observer = _observers.find(arg)
+    found = _observers.find(arg)
+    observer = found() if found else None
     if observer:
         observer._report(leader_of(leader))
+
+
+class _Observed(Forgotten):
+    """What the client keeps of an observer that is not closed."""
+
+    def __init__(self, observer: Observer, number: int, observed: dict[int, _Observed]) -> None:
+        super().__init__(observer)
+        self.number = number
+        self.observed = observed
+        self.changes = observer._changes
+        # One that calls back is kept, as nobody needs the object.
+        self.kept = observer if observer._changed else None
+        self.handle: Any = NULL
+
+    def close(self) -> bool:
+        """False: it was closed before."""
+        if self.observed.pop(self.number, None) is not self:
+            return False
+        _observers.remove(self.number)
+        lib.redlock_sync_observer_free(self.handle)
+        self.kept = None
+        self.changes.put(None)
+        return True
+
+    def end(self) -> None:
+        if self.close():
+            warn("an Observer was not closed, and nothing refers to it any more: it is closed")
 
 
 _on_leader = callback(
     "void (*)(redlock_sync_observer *, const redlock_leader *, void *)", _report_leader)
 
-# Until they are closed: a client that the program forgets keeps its locks, as its holds do.
-_open_clients: set[Client] = set()
+
+class _OpenClient(Forgotten):
+    """What has to be freed of a client. Nothing refers to a client whose holds, locks or
+    observers are in use: these refer to it."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client)
+        self.pointer = client._pointer
+        self.holds = client._holds
+        self.observed = client._observed
+        self.admins = client._admins
+        self.number = _open_clients.add(self)
+
+    def free(self) -> bool:
+        """False: it was freed before."""
+        if not _open_clients.remove(self.number):
+            return False
+        for observed in list(self.observed.values()):
+            observed.close()
+        for admin in self.admins:
+            admin.close()
+        lib.redlock_sync_free(self.pointer)
+        for kept in list(self.holds.values()):
+            kept.drop()
+        return True
+
+    def end(self) -> None:
+        for kept in list(self.holds.values()):
+            kept.end()
+        if self.free():
+            warn("a Client was not closed, and nothing refers to it any more: it is closed. "
+                 "Close it, or use `with`")
 
 
-class Client:
+_open_clients: Registry[_OpenClient] = Registry()
+
+
+class Client(Handle):
     """A client of these nodes, with one thread of its own, for all threads of the process.
 
     `nodes`: URIs, or one text of URIs with commas between them; None: as the command `redlock`
@@ -501,15 +607,15 @@ class Client:
             raise of_last_call()
         self._pointer = made[0]
         self._pid = os.getpid()
-        self._holds: dict[int, Hold] = {}  # not released yet, by their address
-        self._observed: dict[int, Any] = {}
-        self._admin: Admin | None = None
+        self._holds: dict[int, _Kept] = {}  # not released yet, by their address
+        self._observed: dict[int, _Observed] = {}
+        self._admins: list[Admin] = []  # one at most
         self._stops: set[Any] = set()
         self._callers: list[int] = []  # the threads that are in _using()
-        self._closed = False
+        self._closed = ""  # why calls are refused
         self._frees_later = False  # close() left it to the last one in _using()
         self._guard = threading.Condition()
-        _open_clients.add(self)
+        self._number = _OpenClient(self).number
 
     # --- locks ---
 
@@ -564,7 +670,7 @@ class Client:
         lock = Lock(self, [key_bytes], ttl, options, on_lost, fenced=fence is not None,
                     fence=fence or lib.REDLOCK_NO_FENCE)
         valid_ms = lib.REDLOCK_UNKNOWN if valid is None else to_ms(valid, "valid")
-        text = token.encode()
+        text = to_token(token)
 
         def adopt(pointer: Any, options: Any, made: Any) -> int:
             return int(lib.redlock_lock_adopt(pointer, key_bytes, len(key_bytes), text, valid_ms,
@@ -575,15 +681,7 @@ class Client:
         """Observes an election. `changed` is called in the client's thread."""
         key = to_key(name)
         observer = Observer(changed)
-        number = _observers.add(observer)
-
-        def close() -> None:
-            handle = self._observed.pop(number, None)
-            if handle is not None:
-                _observers.remove(number)
-                lib.redlock_sync_observer_free(handle)
-                observer._changes.put(None)
-        observer._close = close
+        number = _observers.add(weakref.ref(observer))
         made = ffi.new("redlock_sync_observer **")
         with self._using() as pointer:  # the end of it may free the client
             code = lib.redlock_sync_observe(pointer, key, len(key), _on_leader,
@@ -591,7 +689,11 @@ class Client:
             if code != lib.REDLOCK_OK:
                 _observers.remove(number)
                 raise of_last_call()
-            self._observed[number] = made[0]
+            observed = _Observed(observer, number, self._observed)
+            observed.handle = made[0]
+            self._observed[number] = observed
+        observer._client = self
+        observer._number = number
         return observer
 
     # --- the nodes ---
@@ -647,9 +749,9 @@ class Client:
         """A second client, on a loop of its own: redlock/sync.h has no such calls."""
         with self._using():
             with self._guard:
-                if not self._admin:
-                    self._admin = Admin(self._nodes, self._options)
-                return self._admin
+                if not self._admins:
+                    self._admins.append(Admin(self._nodes, self._options))
+                return self._admins[0]
 
     # --- the end ---
 
@@ -664,10 +766,13 @@ class Client:
             return
         if in_callback():
             raise make_error(lib.REDLOCK_WOULD_DEADLOCK)
+        self._close("the client was closed")
+
+    def _close(self, why: str) -> None:
         with self._guard:
             if self._closed:
                 return
-            self._closed = True
+            self._closed = why
             for stop in self._stops:
                 lib.redlock_stop_all(stop)
             if threading.get_ident() in self._callers:
@@ -678,15 +783,9 @@ class Client:
         self._free()
 
     def _free(self) -> None:
-        for number in list(self._observed):
-            observer = _observers.find(argument(number))
-            if observer:
-                observer.close()
-        if self._admin:
-            self._admin.close()
-        lib.redlock_sync_free(self._pointer)
-        self._holds.clear()
-        _open_clients.discard(self)
+        found = _open_clients.find(argument(self._number))
+        if found:
+            found.free()
 
     def __enter__(self) -> Client:
         return self
@@ -701,7 +800,7 @@ class Client:
             raise make_error(lib.REDLOCK_FORKED)
         with self._guard:
             if self._closed:
-                raise make_error(lib.REDLOCK_CLOSED, "the client was closed")
+                raise make_error(lib.REDLOCK_CLOSED, self._closed)
             self._callers.append(threading.get_ident())
         try:
             yield self._pointer
@@ -784,7 +883,7 @@ class Client:
     def _make_hold(self, keys: Keys, options: Any, on_lost: OnLost | None,
                    lock: Callable[[Any, Any, Any], int]) -> Hold:
         failure = Failure()
-        loss = _Loss(on_lost)
+        loss = _Loss()
         number = _losses.add(loss)
         made = ffi.new("redlock_hold **")
         options.failure = failure.struct
@@ -804,27 +903,33 @@ class Client:
             _losses.remove(number)
             error = failure.error()
             if error.code == "CANCELLED" and self._closed:
-                raise make_error(lib.REDLOCK_CLOSED, "the client was closed")
+                raise make_error(lib.REDLOCK_CLOSED, self._closed)
             raise error
-        return self._keep(made[0], number, loss, keys)
+        return self._keep(made[0], number, loss, keys, on_lost)
 
-    def _keep(self, pointer: Any, number: int, loss: _Loss, keys: Keys) -> Hold:
-        address = int(ffi.cast("uintptr_t", pointer))
+    def _keep(self, pointer: Any, number: int, loss: _Loss, keys: Keys,
+              on_lost: OnLost | None) -> Hold:
+        at = address(pointer)
         with self._guard:
-            known = self._holds.get(address)
+            kept = self._holds.get(at)
+            known: Hold | None = kept() if kept else None
             if known:  # `recursive`: the same hold once more
-                with known._guard:
-                    known._levels += 1
+                with known._levels.guard:
+                    known._levels.count += 1
                 _losses.remove(number)
                 return known
-            hold = Hold(self, pointer, number, loss, keys)
-            self._holds[address] = hold
+            hold = Hold(self, pointer, loss, keys, on_lost)
+            if kept:  # forgotten, and locked again by its thread
+                hold._levels.count = kept.levels.count
+                kept.drop()
+            self._holds[at] = _Kept(hold, number)
         loss.bind(hold)
         return hold
 
     def _forget(self, hold: Hold) -> None:
-        with self._guard:
-            self._holds.pop(int(ffi.cast("uintptr_t", hold._pointer)), None)
+        kept = self._holds.get(address(hold._pointer))
+        if kept:
+            kept.drop()
 
     @contextlib.contextmanager
     def _stop_of(self, pointer: Any) -> Iterator[Any]:
@@ -860,27 +965,36 @@ def _signals_come_here() -> bool:
 def _after_fork() -> None:
     """In the child: a thread that does not exist there may have held these."""
     here = threading.get_ident()
-    for client in _open_clients:
+    for each in _open_clients.all():
+        _of_the_parent.append(each)
+        _open_clients.remove(each.number)
+        for kept in each.holds.values():
+            kept.levels.guard = threading.Lock()
+            hold = kept()
+            if hold:
+                hold._loss._guard = threading.Lock()
+                hold._loss.event = threading.Event()
+        client = each()
+        if not client:
+            continue
         client._guard = threading.Condition()
         client._callers = [caller for caller in client._callers if caller == here]
         client._frees_later = False  # the client belongs to the parent
         client._stops = set()
-        for hold in client._holds.values():
-            hold._guard = threading.Lock()
-            hold._loss._guard = threading.Lock()
-            hold._loss.event = threading.Event()
-    # Inert, and kept: freeing what the parent's threads were using is not safe in Python.
-    _of_the_parent.extend(_open_clients)
-    _open_clients.clear()
 
 
-_of_the_parent: list[Client] = []
+# Inert, and kept: freeing what the parent's threads were using is not safe in Python.
+_of_the_parent: list[_OpenClient] = []
 os.register_at_fork(after_in_child=_after_fork)
 
 
 def _at_exit() -> None:
-    for client in list(_open_clients):
-        client.close()
+    for each in _open_clients.all():
+        client = each()
+        if client:
+            client._close(AT_EXIT)
+        else:
+            each.end()
 
 
 atexit.register(_at_exit)

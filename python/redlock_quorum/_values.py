@@ -7,7 +7,7 @@ import math
 import os
 import re
 from collections.abc import Iterable
-from typing import Any, Union
+from typing import Any, TypeVar, Union
 
 from ._errors import BadInput
 from ._native import Arguments, ffi, lib
@@ -15,6 +15,7 @@ from ._native import Arguments, ffi, lib
 # A number is seconds.
 Duration = Union[int, float, datetime.timedelta]
 Key = Union[str, bytes]
+Given = TypeVar("Given")
 
 
 def _bad(code: str, text: str) -> BadInput:
@@ -59,6 +60,19 @@ def to_keys(values: Iterable[Key]) -> list[bytes]:
     return [to_key(value) for value in values]
 
 
+def to_token(value: str) -> bytes:
+    if not isinstance(value, str):
+        raise TypeError(f"a token is a str, not {value!r}")
+    return value.encode()
+
+
+def checked(options: Given, kind: type[Given]) -> Given:
+    if not isinstance(options, kind):
+        raise TypeError(f"options is a redlock_quorum.{kind.__name__}, not a "
+                        f"{type(options).__name__}")
+    return options
+
+
 # --- options of a client ---
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -99,6 +113,8 @@ class NativeOptions:
                      "tls_ca_dir", "tls_cert_file", "tls_key_file", "tls_name"):
             text: str | None = getattr(options, name)
             if text is not None:
+                if not isinstance(text, str):
+                    raise TypeError(f"{name} is a str, not a {type(text).__name__}")
                 if "\0" in text:
                     raise _bad("BAD_OPTION", f"{name} has a NUL byte")
                 self._kept.append(ffi.new("char[]", text.encode()))
@@ -215,7 +231,7 @@ def settle(nodes: Iterable[str] | str | None,
            options: Options | None) -> tuple[list[str], Options]:
     """The nodes and the options of a client. `nodes`: None: those of the environment, and then
     also the options that are set there and not in `options`."""
-    options = options or Options()
+    options = Options() if options is None else checked(options, Options)
     if nodes is None:
         uris, found = from_environment()
         options = _merge(options, found)
