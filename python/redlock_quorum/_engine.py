@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from . import _greenlets
 from ._errors import RedlockError, Reply, make_error, of_last_call, replies_of
 from ._forgotten import AT_EXIT, Forgotten
 from ._native import NULL, Arguments, Handle, address, ffi, lib
@@ -168,6 +169,7 @@ class Engine(Handle):
     """The thread, its loop and its client."""
 
     def __init__(self, nodes: Iterable[str] | str | None, options: Options | None) -> None:
+        _greenlets.refuse()
         uris, native = to_native(*settle(nodes, options))
         self.pid = os.getpid()
         self.leases: dict[int, Lease] = {}

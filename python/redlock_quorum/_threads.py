@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any
 
+from . import _greenlets
 from ._admin import Admin, Finding, Inspection, NodeHealth, Report
 from ._errors import (
     Busy, Closed, Failure, Lost, NotAcquired, RedlockError, Reply, Unconfirmed, make_error,
@@ -598,6 +599,7 @@ class Client(Handle):
 
     def __init__(self, nodes: Iterable[str] | str | None = None,
                  options: Options | None = None) -> None:
+        _greenlets.refuse()
         # Settled once: a second client of the same nodes is made later.
         self._nodes, self._options = settle(nodes, options)
         uris, native = to_native(self._nodes, self._options)
@@ -823,6 +825,7 @@ class Client(Handle):
             def lock(pointer: Any, options: Any, made: Any) -> int:
                 return int(lib.redlock_lock_many(pointer, array, len(keys), wait, options, made))
             return self._make_hold(keys, native(), on_lost, lock)
+        _greenlets.refuse()
         options = native()
         if wait_ms == 0 or options.recursive or not _signals_come_here():
             return attempt(wait_ms)
