@@ -173,14 +173,16 @@ Test(input, duplicate_nodes)
         refuse(same[i], 2, NULL, REDLOCK_DUPLICATE_NODE);
 }
 
-/* One address may exist on each interface; and these are case-sensitive. */
-Test(input, one_address_in_two_zones)
+/* One address may exist on each interface, whose names are case-sensitive. */
+Test(input, hosts_that_are_not_the_same)
 {
-    static const char *const uris[] = {"redis://[fe80::1%25eth0]",
-                                       "redis://[fe80::1%25ETH0]", "redis://[fe80::1]"};
+    static const char *const uris[] = {
+        "redis://[fe80::1%25eth0]", "redis://[fe80::1%25ETH0]", "redis://[fe80::1%25eth]",
+        "redis://[fe80::1]",        "redis://[fe80::11]",       "redis://10.0.0.10",
+        "redis://10.0.0.1",         "redis://10.0.0.101"};
     struct event_base *base = event_base_new();
     redlock_client *client = NULL;
-    cr_assert_eq(redlock_client_new(base, uris, 3, NULL, &client, NULL), REDLOCK_OK);
+    cr_assert_eq(redlock_client_new(base, uris, 8, NULL, &client, NULL), REDLOCK_OK);
     redlock_client_free(client);
     event_base_free(base);
 }
