@@ -4,10 +4,15 @@
  * test/cli/wrongclock.py writes it. Only the time of day is wrong; all other clocks stay
  * correct.
  *
+ * Valkey 9.1 asks for the time of day only once in a millisecond, and adds what the counter
+ * of the processor has counted since. It does so where /proc/cpuinfo says that this counter
+ * is constant, so the program cannot open that file.
+ *
  * The true time comes from the kernel, not from the C library: a C library function would
  * call this shim again, or would not be resolved yet when the constructor of another
  * library reads the time.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -142,4 +147,15 @@ time_t time(time_t *now)
     if (now)
         *now = precise.tv_sec;
     return precise.tv_sec;
+}
+
+FILE *fopen(const char *restrict path, const char *restrict mode)
+{
+    FILE *(*next)(const char *, const char *) = NULL;
+    if (lie && strcmp(path, "/proc/cpuinfo") == 0) {
+        errno = ENOENT;
+        return NULL;
+    }
+    *(void **)&next = dlsym(RTLD_NEXT, "fopen");
+    return next(path, mode);
 }
