@@ -14,7 +14,8 @@ struct both_servers {
     struct servers servers;
     struct lie *lie;
     struct redis *redis;
-    char version[32];
+    char version[32]; /* as the real one reports */
+    char server[48];  /* which it is, for known_differences.h */
     rl_time now;
     const char *denied; /* the command that the simulated server refuses; NULL: none */
     unsigned marks;

@@ -41,7 +41,7 @@ static const char *const members[] = {
     "!wake:live 1",   "!wake:live 2", "!wake:dead 3", "m", "",
     "!wake:live 1 r", ("s" DIGITS)};
 static const char *const scores[] = {"0",   "1",  "-1",  "0.5",  "1e3",
-                                     "inf", "-0", "0x1", "-inf", "1700000000000000"};
+                                     "inf", "-0", "1e1", "-inf", "1700000000000000"};
 static const char *const channels[] = {CHANNEL, "c", "nobody"};
 static const char *const positions[] = {"0", "1", "-1", "2", "-100", "100"};
 

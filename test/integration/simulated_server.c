@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "both_servers.h"
+#include "known_differences.h"
 #include "random_requests.h"
 
 #define REQUESTS  300000
@@ -37,7 +38,7 @@ static const char *const required[] = {
     "-ERR unknown command",
     "-ERR unknown subcommand",
     "-ERR wrong number of arguments for 'script|load'",
-    "-ERR Wrong number of args calling Redis command from script script: ",
+    "-ERR Wrong number of args calling ",
     "-WRONGTYPE Operation against a key holding the wrong kind of value script: ",
     "-READONLY You can't write against a read only replica. script: ",
     "-ERR Error compiling script",
@@ -207,9 +208,12 @@ static void play_texts(struct both_servers *servers, struct prng *prng,
 
 Test(simulated_server, authenticates_as_a_real_one)
 {
-    /* Redis 8.0.2 loses the reply to an AUTH that fails behind another command. */
+    /*
+     * Redis 8.0.2 loses the reply to an AUTH that fails behind another command. To a client
+     * that has not authenticated, Valkey 9.1 does not tell whether a command exists.
+     */
     static const char *const protected[][TEXTS + 1] = {
-        {"GET a", "NOSUCH", "GET", "PING", "TIME"},
+        {"GET a", "PING", "TIME"},
         {"AUTH wrong", "PING"},
         {"AUTH default wrong", "GET a"},
         {"AUTH nobody secret", "INFO nosuch"},
@@ -220,6 +224,7 @@ Test(simulated_server, authenticates_as_a_real_one)
         {"AUTH x", "PING"},
         {"AUTH default x", "PING"},
         {"AUTH nobody x", "PING"},
+        {"NOSUCH", "GET"},
         {"SELECT x", "SELECT -1", "SELECT 99999999999", "SELECT 15", "PING"},
     };
     struct both_servers servers;
@@ -287,7 +292,7 @@ static bool has_line(const char *text, const char *line, size_t len)
 
 static void expect_lines(struct both_servers *servers, const char *section)
 {
-    struct bytes request = {0};
+    struct bytes request = {0}, info = {0};
     struct redis_link *link = redis_connect(servers->redis);
     redisReply *real = servers_run(&servers->servers, 0, "INFO %s", section);
     struct rl_word words[] = {operation_word("INFO"), operation_word(section)};
@@ -295,14 +300,18 @@ static void expect_lines(struct both_servers *servers, const char *section)
     request_of_words(&request, words, 2);
     redis_receive(link, bytes_word(&request), servers->now);
     bytes_add(&link->out, "", 1);
+    bytes_add(&info, real->str, real->len + 1);
+    known_differences_remove(servers->server, &link->out);
+    known_differences_remove(servers->server, &info);
     char *text = strchr(link->out.data, '\n') + 1;
     for (char *line = strtok(text, "\r\n"); line; line = strtok(NULL, "\r\n"), lines++)
-        cr_expect(has_line(real->str, line, strlen(line)), "%s has no line %s", section,
+        cr_expect(has_line(info.data, line, strlen(line)), "%s has no line %s", section,
                   line);
     cr_expect_geq(lines, 2, "%s", section);
     freeReplyObject(real);
     redis_disconnect(link);
     bytes_free(&request);
+    bytes_free(&info);
 }
 
 Test(simulated_server, reports_what_a_real_one_reports)
