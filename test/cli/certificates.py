@@ -3,6 +3,7 @@ import os
 import subprocess
 
 import lab
+from redis_server import need_tls
 
 EXPIRED = ("-not_before", "20200101000000Z", "-not_after", "20200102000000Z")
 
@@ -45,6 +46,7 @@ class Authority:
 
 def serve(server, authority, pair, clients="yes"):
     """Opens a TLS port of the server and returns its number."""
+    need_tls()
     cert, key = pair
 
     def try_one():

@@ -11,6 +11,10 @@ class Failed(Exception):
     pass
 
 
+class Skipped(Exception):
+    """The case needs what this server or machine does not have."""
+
+
 def check(condition, text):
     if not condition:
         raise Failed(text)

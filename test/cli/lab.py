@@ -16,7 +16,7 @@ import time
 import traceback
 
 from checks import (  # noqa: F401
-    STATE_SECONDS, Failed, check, check_numbers, equal, matches, wait_for)
+    STATE_SECONDS, Failed, Skipped, check, check_numbers, equal, matches, wait_for)
 from processes import are_asleep, die_with_us, is_alive, libc, spawn, state  # noqa: F401
 from redis_server import Redis, RedisError, Server, free_port  # noqa: F401
 from wrongclock import WrongClock
@@ -340,7 +340,7 @@ def overdue(*_):
 
 
 def run_case(text, function, quorum):
-    """Returns whether the case passed; if not, prints why."""
+    """Returns whether the case passed, and why it was skipped; if it failed, prints why."""
     try:
         signal.alarm(CASE_SECONDS)
         if quorum:
@@ -351,7 +351,9 @@ def run_case(text, function, quorum):
         signal.alarm(0)
         left = marked()
         check(not left, f"left behind: {left}")
-        return True
+        return True, ""
+    except Skipped as why:
+        return True, f" # SKIP {why}"
     except Failed as failure:
         say(f"failed: {text}")
         where = traceback.extract_tb(failure.__traceback__)
@@ -366,7 +368,7 @@ def run_case(text, function, quorum):
         kill_what_is_left()
     if quorum:
         quorum.kill(*range(len(quorum.servers)))  # the next case gets servers in their first state
-    return False
+    return False, ""
 
 
 def run_cases(quorum):
@@ -375,9 +377,9 @@ def run_cases(quorum):
     print(f"1..{len(wanted)}", flush=True)
     for number, (text, function) in enumerate(wanted, 1):
         begun = time.monotonic()
-        passed = run_case(text, function, quorum)
+        passed, skipped = run_case(text, function, quorum)
         failed += not passed
-        print(f"{'ok' if passed else 'not ok'} {number} - {text}", flush=True)
+        print(f"{'ok' if passed else 'not ok'} {number} - {text}{skipped}", flush=True)
         if os.environ.get("LAB_TIMES"):
             say(f"{time.monotonic() - begun:.2f} s")
     return failed

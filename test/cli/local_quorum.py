@@ -8,6 +8,7 @@ import subprocess
 
 import lab
 from lab import case, check, equal, finish, matches, redlock, start
+from redis_server import need_tls
 
 COUNT_KEYS = 'for n in $(echo "$REDLOCK_NODES" | tr , " "); do redis-cli -s "${n#unix://}" PING; done'
 
@@ -211,6 +212,7 @@ def _():
     script = 'case $REDLOCK_NODES in rediss://*) redlock run --fence k true;; esac && ' \
              'ls "$REDLOCK_CACERT" "$REDLOCK_CERT" "$REDLOCK_CERT_KEY" | wc -l'
     path = f"{os.path.dirname(lab.program)}:{os.environ['PATH']}"
+    need_tls()
     local("-n", "3", "--tls", "--", "sh", "-c", script, env={"PATH": path}).expect(0, out="3\n")
     process = start("local", "--json", "-n", "1", "--tls")
     said = json.loads(process.stdout.readline())

@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 
-from checks import STATE_SECONDS, check, wait_for
+from checks import STATE_SECONDS, Skipped, check, wait_for
 from processes import spawn, state
 
 
@@ -143,3 +143,12 @@ def find_server():
     found = shutil.which("redis-server") or shutil.which("valkey-server")
     check(found, "neither redis-server nor valkey-server is installed")
     return found
+
+
+def need_tls():
+    """Skips the case if the server was built without TLS; Valkey 9.1 then dies of CONFIG SET."""
+    done = subprocess.run([find_server(), "--port", "0", "--tls-port", "1", "--tls-cert-file",
+                           "/none"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=STATE_SECONDS, check=False)
+    if "Failed to configure TLS" not in done.stdout:
+        raise Skipped("the server is built without TLS")
