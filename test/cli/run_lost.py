@@ -168,13 +168,13 @@ def _(quorum):
 
 
 # From the start to the loss: for replies, reconnects and extensions. They need 120 and 6.
-WAKES_MAX = {"redlock": 300, "the keeper": 100}
+WAKES_MAX = {"redlock": 250, "the keeper": 100}
 
 
 @case("redlock and the keeper sleep while the lock is held, and until it is lost")
 def _(quorum):
     sets = lab.write(lab.temporary("sets"), "")
-    job = Job(quorum, ttl="6s", more=lab.keeper_shim(SHIM_TIMER=sets))
+    job = Job(quorum, ttl="6400ms", more=lab.keeper_shim(SHIM_TIMER=sets))
     slept = [sleeps(job.process.pid)]
     first = quorum.expires_us("k")
     lab.wait_for(lambda: quorum.expires_us("k") > first, "an extension")
