@@ -1,133 +1,11 @@
-/*
- * The library itself in virtual time: its clients, the bytes that they write, and the
- * scripts of lua/ in simulated servers. Nothing here depends on the machine.
- */
+/* A lock from its beginning to its end, in virtual time. */
 #include <criterion/criterion.h>
 
 #include "redlock/admin.h"
-#include "redlock/redlock.h"
 #include "sim/virtual/network.h"
-#include "sim/virtual/node.h"
-#include "sim/virtual/process.h"
+#include "virtual_fixture.h"
 
-#define NODES    5
-#define CLIENTS  2
-#define LONG     (120 * VIRTUAL_S)
-#define TTL_MS   30000
-#define MAJORITY 3
-
-static struct node node[NODES];
-
-/* A process with one client, one lease, and what it was told. */
-struct user {
-    struct process process;
-    redlock_client *client;
-    redlock_lease *lease;
-    redlock_lease_options options;
-    unsigned told;
-    redlock_code code;
-};
-
-static struct user user[CLIENTS];
-
-static void on_told(redlock_lease *lease, const redlock_result *result, void *arg)
-{
-    struct user *mine = arg;
-    (void)lease;
-    mine->code = result->code;
-    mine->told++;
-}
-
-static void make_client(void *arg)
-{
-    struct user *mine = arg;
-    const char *uris[] = {"redis://10.0.0.1", "redis://node2", "redis://node3",
-                          "redis://10.0.0.4:6379", "redis://node5"};
-    redlock_code code = redlock_client_new(process_loop(&mine->process), uris, NODES, NULL,
-                                           &mine->client, NULL);
-    cr_assert_eq(code, REDLOCK_OK, "%s", redlock_last_error()->text);
-    redlock_lease_options_init(&mine->options);
-    mine->options.ttl_ms = TTL_MS;
-}
-
-static void acquire(void *arg)
-{
-    struct user *mine = arg;
-    cr_assert_eq(redlock_acquire(mine->client, "job", 3, &mine->options, on_told, mine,
-                                 &mine->lease),
-                 REDLOCK_OK);
-}
-
-static void free_lease(void *arg)
-{
-    struct user *mine = arg;
-    redlock_lease_free(mine->lease);
-    mine->lease = NULL;
-}
-
-static void release(void *arg)
-{
-    struct user *mine = arg;
-    cr_assert_eq(redlock_release(mine->lease, on_told, mine), REDLOCK_OK);
-}
-
-static void end_client(void *arg)
-{
-    struct user *mine = arg;
-    free_lease(mine);
-    redlock_client_free(mine->client);
-}
-
-static void setup(void)
-{
-    events_begin(1);
-    network_begin();
-    for (unsigned i = 0; i < NODES; i++)
-        node_begin(&node[i], i + 1);
-    for (unsigned i = 0; i < CLIENTS; i++) {
-        process_begin(&user[i].process, "host", 100 + i);
-        process_call(&user[i].process, make_client, &user[i]);
-    }
-}
-
-static void run_until(int64_t until)
-{
-    while (events_step(until))
-        ;
-}
-
-/* Until it is told once more. */
-static redlock_code told(struct user *mine, void (*action)(void *arg))
-{
-    unsigned before = mine->told;
-    process_call(&mine->process, action, mine);
-    while (mine->told == before)
-        cr_assert(events_step(events_now() + LONG), "nothing happens");
-    return mine->code;
-}
-
-static unsigned keys(void)
-{
-    unsigned count = 0;
-    for (unsigned i = 0; i < NODES; i++)
-        count += (unsigned)node[i].redis->keyspace.keys;
-    return count;
-}
-
-static void teardown(void)
-{
-    for (unsigned i = 0; i < CLIENTS; i++)
-        process_call(&user[i].process, end_client, &user[i]);
-    run_until(events_now() + VIRTUAL_S);
-    for (unsigned i = 0; i < CLIENTS; i++)
-        process_end(&user[i].process);
-    for (unsigned i = 0; i < NODES; i++)
-        node_end(&node[i]);
-    network_end();
-    events_end();
-}
-
-TestSuite(virtual_lock, .init = setup, .fini = teardown);
+TestSuite(virtual_lock, .init = virtual_setup, .fini = virtual_teardown);
 
 static int64_t valid;
 
@@ -139,27 +17,27 @@ static void look(void *arg)
 
 Test(virtual_lock, is_held_extended_and_released)
 {
-    cr_assert_eq(told(&user[0], acquire), REDLOCK_OK);
-    run_until(events_now() + VIRTUAL_MS);
-    cr_assert_eq(keys(), NODES);
+    cr_assert_eq(user_told(&user[0], user_acquire), REDLOCK_OK);
+    virtual_run_until(events_now() + VIRTUAL_MS);
+    cr_assert_eq(virtual_keys(), NODES);
     cr_assert_lt(events_now(), VIRTUAL_S);
-    run_until(events_now() + 2 * TTL_MS * VIRTUAL_MS);
+    virtual_run_until(events_now() + 2 * TTL_MS * VIRTUAL_MS);
     process_call(&user[0].process, look, &user[0]);
     cr_assert_gt(valid, TTL_MS / 2, "the watchdog extends it");
-    cr_assert_eq(told(&user[0], release), REDLOCK_OK);
-    run_until(events_now() + VIRTUAL_S);
-    cr_assert_eq(keys(), 0);
+    cr_assert_eq(user_told(&user[0], user_release), REDLOCK_OK);
+    virtual_run_until(events_now() + VIRTUAL_S);
+    cr_assert_eq(virtual_keys(), 0);
 }
 
 Test(virtual_lock, wakes_a_waiter)
 {
     user[1].options.wait_ms = REDLOCK_FOREVER;
-    cr_assert_eq(told(&user[0], acquire), REDLOCK_OK);
-    process_call(&user[1].process, acquire, &user[1]);
-    run_until(events_now() + 10 * VIRTUAL_S);
+    cr_assert_eq(user_told(&user[0], user_acquire), REDLOCK_OK);
+    process_call(&user[1].process, user_acquire, &user[1]);
+    virtual_run_until(events_now() + 10 * VIRTUAL_S);
     cr_assert_eq(user[1].told, 0);
     int64_t released = events_now();
-    process_call(&user[0].process, release, &user[0]);
+    process_call(&user[0].process, user_release, &user[0]);
     while (user[1].told == 0)
         cr_assert(events_step(released + LONG));
     cr_assert_eq(user[1].code, REDLOCK_OK);
@@ -170,11 +48,11 @@ Test(virtual_lock, needs_a_majority)
 {
     for (unsigned i = 0; i < MAJORITY; i++)
         network_block(i + 1, CLOCK_NEVER);
-    cr_assert_eq(told(&user[0], acquire), REDLOCK_NO_QUORUM);
+    cr_assert_eq(user_told(&user[0], user_acquire), REDLOCK_NO_QUORUM);
     network_block(1, 0);
-    run_until(events_now() + LONG);
-    process_call(&user[0].process, free_lease, &user[0]);
-    cr_assert_eq(told(&user[0], acquire), REDLOCK_OK);
+    virtual_run_until(events_now() + LONG);
+    process_call(&user[0].process, user_free_lease, &user[0]);
+    cr_assert_eq(user_told(&user[0], user_acquire), REDLOCK_OK);
 }
 
 /* --- two leases of one client --- */
@@ -231,13 +109,13 @@ Test(virtual_lock, loss_is_told_before_the_reply_to_another_lease)
     user[0].options.watchdog = false;
     user[0].options.ttl_ms = SHORT_MS;
     user[0].options.on_lost = on_lost;
-    cr_assert_eq(told(&user[0], acquire), REDLOCK_OK);
+    cr_assert_eq(user_told(&user[0], user_acquire), REDLOCK_OK);
     process_call(process, acquire_other, &user[0]);
-    while (keys() <= NODES) /* the second one is stored somewhere */
+    while (virtual_keys() <= NODES) /* the second one is stored somewhere */
         cr_assert(events_step(events_now() + VIRTUAL_S));
     cr_assert_eq(heard.count, 0);
     process_stop(process, events_now() + SHORT_MS * VIRTUAL_MS);
-    run_until(events_now() + 2 * SHORT_MS * VIRTUAL_MS);
+    virtual_run_until(events_now() + 2 * SHORT_MS * VIRTUAL_MS);
     cr_assert_eq(heard.lost, 1);
     cr_assert_eq(heard.granted, 2);
     process_call(process, free_other, NULL);
@@ -275,16 +153,16 @@ static int64_t fence_of(struct user *mine)
 /* A majority restarts without its data while the lock is held. */
 Test(virtual_lock, that_is_fenced_is_never_given_twice)
 {
-    cr_assert_eq(told(&user[0], admit), REDLOCK_OK);
+    cr_assert_eq(user_told(&user[0], admit), REDLOCK_OK);
     user[0].options.fenced = user[1].options.fenced = true;
     user[0].options.watchdog = false;
-    cr_assert_eq(told(&user[0], acquire), REDLOCK_OK);
+    cr_assert_eq(user_told(&user[0], user_acquire), REDLOCK_OK);
     int64_t first = fence_of(&user[0]);
     cr_assert_gt(first, 0);
     for (unsigned i = 0; i < MAJORITY; i++)
         node_restart(&node[i]);
     user[1].options.wait_ms = REDLOCK_FOREVER;
-    process_call(&user[1].process, acquire, &user[1]);
+    process_call(&user[1].process, user_acquire, &user[1]);
     int64_t until = events_now() + TTL_MS * VIRTUAL_MS / 2;
     while (events_step(until))
         cr_assert_eq(user[1].told, 0, "the first is still valid");
@@ -295,13 +173,13 @@ Test(virtual_lock, is_the_same_in_each_run)
 {
     uint64_t trace[2];
     for (int i = 0; i < 2; i++) {
-        teardown();
+        virtual_teardown();
         for (unsigned j = 0; j < CLIENTS; j++)
             user[j] = (struct user){0};
-        setup();
-        (void)told(&user[0], acquire);
-        (void)told(&user[1], acquire);
-        run_until(events_now() + LONG);
+        virtual_setup();
+        (void)user_told(&user[0], user_acquire);
+        (void)user_told(&user[1], user_acquire);
+        virtual_run_until(events_now() + LONG);
         trace[i] = network.trace;
     }
     cr_assert_eq(trace[0], trace[1]);

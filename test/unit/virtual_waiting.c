@@ -1,0 +1,214 @@
+/* A waiter and its subscriptions, in virtual time: when nobody would notify it. */
+#include <criterion/criterion.h>
+
+#include "sim/redis/reply.h"
+#include "sim/virtual/network.h"
+#include "virtual_fixture.h"
+
+#define HOLDER (&user[0])
+#define WAITER (&user[1])
+
+/* The retry policy of a waiter that nobody notifies, and replies. */
+#define POLICY (600 * VIRTUAL_MS)
+
+/* It counts on being notified for so long; then it tries by itself. */
+#define RECHECK (2 * VIRTUAL_S)
+
+/* What the waiter's client has sent to a node. */
+static struct {
+    unsigned attempts, pings, subscribes;
+} sent[NODES];
+
+static bool refuses_to_subscribe, holds_subscriptions, slow_release;
+
+static bool is_of_waiter(const struct node_link *link)
+{
+    return link->connection->process == &WAITER->process;
+}
+
+static bool is_subscription(const struct node_link *link)
+{
+    return is_of_waiter(link) && link->redis_link->channels > 0;
+}
+
+static bool is(const struct node_command *command, const char *name)
+{
+    return word_is_option(command->word[0], name);
+}
+
+static bool on_command(const struct node_command *command, struct bytes *out)
+{
+    bool subscribes = is(command, "SUBSCRIBE");
+    if (!is_of_waiter(command->link))
+        return false;
+    sent[command->node - node].attempts += is(command, "SET");
+    sent[command->node - node].subscribes += subscribes;
+    sent[command->node - node].pings +=
+        is(command, "PING") && is_subscription(command->link);
+    if (subscribes && refuses_to_subscribe)
+        reply_error_format(out, "NOPERM no right to subscribe");
+    return subscribes && refuses_to_subscribe;
+}
+
+#define SLOW (20 * VIRTUAL_MS)
+
+static bool next_is_slow;
+
+static int64_t draw_delay(int64_t latency)
+{
+    bool is_slow = next_is_slow;
+    next_is_slow = false;
+    return is_slow ? SLOW : latency;
+}
+
+/* The reply follows at once; a release is a script. */
+static void *on_executed(const struct node_command *command, struct bytes *out, size_t at)
+{
+    (void)out;
+    (void)at;
+    bool is_script = is(command, "EVAL") || is(command, "EVALSHA");
+    next_is_slow = slow_release && is_of_waiter(command->link) && is_script;
+    if (holds_subscriptions && is_subscription(command->link))
+        command->link->connection->is_held = true;
+    return NULL;
+}
+
+static const struct node_class node_class = {.replaces = on_command,
+                                             .executed = on_executed};
+
+static void setup(void)
+{
+    virtual_setup();
+    memset(sent, 0, sizeof(sent));
+    network.draw_delay = draw_delay;
+    for (unsigned i = 0; i < NODES; i++)
+        node_watch(&node[i], &node_class);
+    cr_assert_eq(user_told(HOLDER, user_acquire), REDLOCK_OK);
+    WAITER->options.wait_ms = REDLOCK_FOREVER;
+}
+
+TestSuite(virtual_waiting, .init = setup, .fini = virtual_teardown);
+
+static void begin_to_wait(void)
+{
+    virtual_run_until(events_now() + VIRTUAL_S); /* the client is connected */
+    process_call(&WAITER->process, user_acquire, WAITER);
+}
+
+static void next_attempt(void)
+{
+    for (unsigned before = sent[0].attempts; sent[0].attempts == before;)
+        cr_assert(events_step(events_now() + LONG));
+}
+
+/* The subscription on a node; NULL: there is none. */
+static struct node_link *subscription(unsigned i)
+{
+    struct node_link *link = node[i].link;
+    while (link && !is_subscription(link))
+        link = link->next;
+    return link;
+}
+
+static unsigned subscriptions(void)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < NODES; i++)
+        count += subscription(i) != NULL;
+    return count;
+}
+
+/* A waiter that q nodes can notify leaves it to them, and rechecks seldom. */
+Test(virtual_waiting, relies_on_its_subscriptions)
+{
+    begin_to_wait();
+    virtual_run_until(events_now() + 10 * VIRTUAL_S);
+    cr_assert_eq(subscriptions(), NODES);
+    next_attempt();
+    unsigned before = sent[0].attempts;
+    virtual_run_until(events_now() + RECHECK);
+    cr_assert_eq(sent[0].attempts, before);
+}
+
+/* Too few nodes can notify it now: it follows its retry policy, from then on. */
+Test(virtual_waiting, learns_that_its_subscriptions_have_ended)
+{
+    begin_to_wait();
+    virtual_run_until(events_now() + 10 * VIRTUAL_S);
+    next_attempt();
+    virtual_run_until(events_now() + SLOW);
+    unsigned before = sent[0].attempts;
+    refuses_to_subscribe = true;
+    for (unsigned i = 0; i < MAJORITY; i++)
+        node_break(subscription(i));
+    virtual_run_until(events_now() + POLICY);
+    cr_assert_gt(sent[0].attempts, before, "it waits for a notification");
+    virtual_run_until(events_now() + 10 * POLICY);
+    cr_assert_geq(sent[0].attempts, before + 10);
+    refuses_to_subscribe = false;
+}
+
+/* The replies to SUBSCRIBE arrive now. */
+static void let_subscriptions_go(void)
+{
+    holds_subscriptions = false;
+    for (unsigned i = 0; i < NODES; i++) {
+        struct connection *connection = subscription(i)->connection;
+        connection->is_held = false;
+        stream_changed(connection->stream);
+    }
+}
+
+/*
+ * The node queued it before it was subscribed, and a release in between would have notified
+ * nobody: so it does not rely on that, although it is subscribed when the reply comes.
+ */
+Test(virtual_waiting, does_not_rely_on_a_queue_entry_of_before_the_subscription)
+{
+    holds_subscriptions = true;
+    begin_to_wait();
+    next_attempt();
+    cr_assert_eq(subscriptions(), 0);
+    next_attempt(); /* it has begun to subscribe */
+    slow_release = true;
+    virtual_run_until(events_now() + VIRTUAL_MS);
+    slow_release = false;
+    cr_assert_eq(subscriptions(), NODES);
+    let_subscriptions_go();
+    virtual_run_until(events_now() + SLOW);
+    unsigned before = sent[0].attempts;
+    virtual_run_until(events_now() + POLICY);
+    cr_assert_eq(sent[0].attempts, before + 1, "it tries again, to be queued anew");
+    virtual_run_until(events_now() + RECHECK - POLICY);
+    cr_assert_eq(sent[0].attempts, before + 1, "now it relies on it");
+}
+
+#define IDLE (10 * VIRTUAL_S) /* without any message: is it still there? */
+
+Test(virtual_waiting, probes_an_idle_subscription)
+{
+    begin_to_wait();
+    virtual_run_until(events_now() + 6 * IDLE);
+    for (unsigned i = 0; i < NODES; i++) {
+        cr_assert_geq(sent[i].pings, 5);
+        cr_assert_leq(sent[i].pings, 6);
+        cr_assert_eq(sent[i].subscribes, 1);
+    }
+}
+
+/* Nothing gets through, and neither side was told: the probe has no reply. */
+Test(virtual_waiting, subscribes_again_where_a_probe_has_no_reply)
+{
+    begin_to_wait();
+    virtual_run_until(events_now() + VIRTUAL_S);
+    for (unsigned i = 0; i < MAJORITY; i++)
+        connection_lose(subscription(i)->connection);
+    virtual_run_until(events_now() + IDLE + 4 * VIRTUAL_S);
+    for (unsigned i = 0; i < NODES; i++)
+        cr_assert_eq(sent[i].subscribes, i < MAJORITY ? 2 : 1);
+    int64_t released = events_now();
+    process_call(&HOLDER->process, user_release, HOLDER);
+    while (WAITER->told == 0)
+        cr_assert(events_step(released + LONG));
+    cr_assert_lt(events_now() - released, 20 * VIRTUAL_MS, "notified, not polled");
+}
