@@ -115,21 +115,46 @@ Test(elect, a_term_of_a_token_that_holds_no_more_has_no_leader)
     quorum_close(&s);
 }
 
+static void store_term(struct quorum *s, unsigned i, const char *token, int64_t term)
+{
+    char text[REDLOCK_TOKEN_MAX + 32];
+    snprintf(text, sizeof(text), "%lld %s", (long long)term, token);
+    servers_do(&s->servers, i, "SET " KEY " %s PX 60000", token);
+    servers_do(&s->servers, i, "SET " KEY "!term %s PX 60000", text);
+}
+
+/* Each node names a leader, and no two the same: nobody knows who leads. */
+Test(elect, nodes_that_name_different_leaders)
+{
+    static const char *const tokens[] = {"f:one", "f:two", "f:three"};
+    struct quorum s;
+    struct seen seen;
+    quorum_open_fenced(&s, 3, NULL);
+    for (unsigned i = 0; i < 3; i++)
+        store_term(&s, i, tokens[i], 7);
+    redlock_observer *observer = observe(s.client, &seen);
+    LOOP_UNTIL(s.base, seen.code == REDLOCK_NO_QUORUM);
+    cr_assert_eq(seen.largest, REDLOCK_NO_FENCE);
+    store_term(&s, 1, tokens[0], 7);
+    UNTIL_SEEN(&s, seen, 7);
+    cr_assert_str_eq(seen.token, tokens[0]);
+    redlock_observer_free(observer);
+    quorum_close(&s);
+}
+
 /* A delayed command of an earlier leader stored its token and its term again. */
 Test(elect, a_smaller_term_than_before_has_no_leader)
 {
     struct quorum s;
     struct seen seen;
-    char text[REDLOCK_TOKEN_MAX + 32];
     redlock_lease_options options = options_of_candidate();
     quorum_open_fenced(&s, 3, NULL);
     redlock_lease *lease = quorum_hold(&s, KEY, &options);
     int64_t term = redlock_fence(lease);
     redlock_observer *observer = observe(s.client, &seen);
     UNTIL_SEEN(&s, seen, term);
-    snprintf(text, sizeof(text), "%lld " OTHER, (long long)term - 1);
-    servers_do_first(&s.servers, 3, "SET " KEY " " OTHER " PX 60000");
-    servers_do_first(&s.servers, 3, "SET " KEY "!term %s PX 60000", text);
+    for (unsigned i = 0; i < 3; i++)
+        store_term(&s, i, OTHER, term - 1);
     UNTIL_SEEN(&s, seen, REDLOCK_NO_FENCE);
     redlock_observer_free(observer);
     observer = observe(s.client, &seen); /* another one has not seen the larger term */
