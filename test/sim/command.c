@@ -235,7 +235,11 @@ static void on_written(struct connection *connection, const char *bytes, size_t 
     bytes_add(unparsed, bytes, len);
     while (done < unparsed->len) {
         struct rl_word rest = {unparsed->data + done, unparsed->len - done};
-        if (request_read(&account->request, rest, &used) != REQUEST_WHOLE)
+        enum request_state state = request_read(&account->request, rest, &used);
+        if (state == REQUEST_BROKEN)
+            oracle_accuse(INVARIANT_WHOLE, "client %u writes what is no request: %s",
+                          connection->process_index + 1, account->request.error);
+        if (state != REQUEST_WHOLE)
             break;
         say(connection, account);
         done += used;

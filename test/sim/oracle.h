@@ -14,7 +14,7 @@
 
 #define INVARIANTS(X)                                                                      \
     X(EXCLUSION, "two leases of one resource are valid at one true instant")               \
-    X(WHOLE, "a set of keys is granted in part")                                           \
+    X(WHOLE, "a set of keys is granted in part, or a request is written in part")          \
     X(STOLEN, "a node on which a valid lease rests has stored another's token")            \
     X(QUORUM, "a lease is held or extended by fewer grants than q")                        \
     X(OUTLIVES, "a lease is held for longer than its keys will be there")                  \

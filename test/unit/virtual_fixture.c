@@ -2,6 +2,7 @@
 
 #include <criterion/criterion.h>
 
+#include "redlock/admin.h"
 #include "sim/virtual/network.h"
 
 struct node node[NODES];
@@ -46,6 +47,21 @@ void user_release(void *arg)
 {
     struct user *mine = arg;
     cr_assert_eq(redlock_release(mine->lease, on_told, mine), REDLOCK_OK);
+}
+
+static void on_admitted(redlock_client *client, const redlock_admitted *result, void *arg)
+{
+    struct user *mine = arg;
+    (void)client;
+    mine->code = result->code;
+    mine->told++;
+}
+
+void user_admit(void *arg)
+{
+    struct user *mine = arg;
+    cr_assert_eq(redlock_admit(mine->client, REDLOCK_ADMIT_AT_ONCE, 0, on_admitted, mine),
+                 REDLOCK_OK);
 }
 
 static void end_client(void *arg)

@@ -44,5 +44,6 @@ redlock_code user_told(struct user *mine, void (*action)(void *arg));
 void user_acquire(void *arg);
 void user_release(void *arg);
 void user_free_lease(void *arg);
+void user_admit(void *arg); /* all nodes, at once */
 
 #endif

@@ -1,7 +1,6 @@
 /* A lock from its beginning to its end, in virtual time. */
 #include <criterion/criterion.h>
 
-#include "redlock/admin.h"
 #include "sim/virtual/network.h"
 #include "virtual_fixture.h"
 
@@ -121,21 +120,6 @@ Test(virtual_lock, loss_is_told_before_the_reply_to_another_lease)
     process_call(process, free_other, NULL);
 }
 
-static void on_admitted(redlock_client *client, const redlock_admitted *result, void *arg)
-{
-    struct user *mine = arg;
-    (void)client;
-    mine->code = result->code;
-    mine->told++;
-}
-
-static void admit(void *arg)
-{
-    struct user *mine = arg;
-    cr_assert_eq(redlock_admit(mine->client, REDLOCK_ADMIT_AT_ONCE, 0, on_admitted, mine),
-                 REDLOCK_OK);
-}
-
 static int64_t fence;
 
 static void read_fence(void *arg)
@@ -153,7 +137,7 @@ static int64_t fence_of(struct user *mine)
 /* A majority restarts without its data while the lock is held. */
 Test(virtual_lock, that_is_fenced_is_never_given_twice)
 {
-    cr_assert_eq(user_told(&user[0], admit), REDLOCK_OK);
+    cr_assert_eq(user_told(&user[0], user_admit), REDLOCK_OK);
     user[0].options.fenced = user[1].options.fenced = true;
     user[0].options.watchdog = false;
     cr_assert_eq(user_told(&user[0], user_acquire), REDLOCK_OK);

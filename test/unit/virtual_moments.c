@@ -1,0 +1,226 @@
+/*
+ * Moments that the simulator hardly ever reaches, made by hand. Each was found by a mistake
+ * that somebody planted there.
+ */
+#include "virtual_fixture.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "redlock/admin.h"
+#include "sim/virtual/network.h"
+
+TestSuite(virtual_moments, .init = virtual_setup, .fini = virtual_teardown);
+
+static void run_for(int64_t span)
+{
+    virtual_run_until(events_now() + span);
+}
+
+/* NULL: the node has no such key. */
+static struct key *key_on(unsigned i, const char *name)
+{
+    struct rl_word word = {name, strlen(name)};
+    return keyspace_find(&node[i].redis->keyspace, 0, word, node_now(&node[i]) / 1000);
+}
+
+static void block_replies(unsigned i, int64_t span)
+{
+    network.path[0][i + 1].down_blocked = events_now() + span;
+}
+
+static void on_result(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    struct user *mine = arg;
+    (void)lease;
+    mine->code = result->code;
+    mine->told++;
+}
+
+/* --- observers --- */
+
+static int64_t terms[8];
+static unsigned terms_count;
+
+static void on_leader(redlock_observer *observer, const redlock_leader *leader, void *arg)
+{
+    (void)observer;
+    (void)arg;
+    cr_assert_lt(terms_count, 8);
+    terms[terms_count++] = leader->term;
+}
+
+static redlock_observer *observer;
+
+static void observe(void *arg)
+{
+    struct user *mine = arg;
+    cr_assert_eq(redlock_observe(mine->client, "job", 3, on_leader, NULL, &observer),
+                 REDLOCK_OK);
+}
+
+static void stop_observing(void *arg)
+{
+    (void)arg;
+    redlock_observer_free(observer);
+}
+
+static void put(unsigned i, const char *name, struct rl_word value)
+{
+    struct keyspace *keyspace = &node[i].redis->keyspace;
+    struct key *key =
+        keyspace_add(keyspace, 0, (struct rl_word){name, strlen(name)}, KEY_STRING);
+    bytes_set(&key->string, value);
+}
+
+/* As an extension may that was delayed, and finds free nodes. */
+Test(virtual_moments, an_earlier_term_that_is_stored_again_is_not_told)
+{
+    struct bytes earlier = {0};
+    cr_assert_eq(user_told(&user[1], user_admit), REDLOCK_OK);
+    user[1].options.fenced = user[1].options.elects = true;
+    terms_count = 0;
+    process_call(&user[0].process, observe, &user[0]);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(user_told(&user[1], user_acquire), REDLOCK_OK);
+        run_for(2 * VIRTUAL_S);
+        for (unsigned k = 0; earlier.len == 0 && k < NODES; k++)
+            if (key_on(k, "job!term"))
+                bytes_set(&earlier, bytes_word(&key_on(k, "job!term")->string));
+        cr_assert_eq(user_told(&user[1], user_release), REDLOCK_OK);
+        run_for(2 * VIRTUAL_S);
+        process_call(&user[1].process, user_free_lease, &user[1]);
+    }
+    unsigned count = terms_count;
+    cr_assert_gt(count, 3);
+    cr_assert_gt(terms[count - 2], terms[count - 4], "two terms, and after each nobody");
+    struct rl_word term = bytes_word(&earlier);
+    size_t token = strcspn(earlier.data, " ") + 1;
+    for (unsigned k = 0; k < MAJORITY; k++) {
+        put(k, "job!term", term);
+        put(k, "job", (struct rl_word){term.text + token, term.len - token});
+    }
+    run_for(10 * VIRTUAL_S);
+    cr_assert_eq(terms_count, count);
+    bytes_free(&earlier);
+    process_call(&user[0].process, stop_observing, NULL);
+}
+
+/* --- releases and extensions --- */
+
+static void release_without_memory(void *arg)
+{
+    struct user *mine = arg;
+    mine->process.faults.no_memory = 1;
+    (void)redlock_release(mine->lease, on_result, mine);
+}
+
+/* A release has a script that was not sent before: it does not fit into what is there. */
+Test(virtual_moments, a_release_for_which_there_was_no_memory_is_sent_later)
+{
+    cr_assert_eq(user_told(&user[0], user_acquire), REDLOCK_OK);
+    run_for(VIRTUAL_MS);
+    cr_assert_eq(virtual_keys(), NODES);
+    process_call(&user[0].process, release_without_memory, &user[0]);
+    run_for(VIRTUAL_MS);
+    cr_assert_gt(user[0].process.failed_allocations, 0);
+    cr_assert_eq(virtual_keys(), NODES);
+    user[0].process.faults.no_memory = 0;
+    run_for(VIRTUAL_S);
+    cr_assert_eq(virtual_keys(), 0);
+}
+
+static int64_t longer_ms;
+
+static void extend(void *arg)
+{
+    struct user *mine = arg;
+    cr_assert_eq(redlock_extend(mine->lease, longer_ms, on_result, mine), REDLOCK_OK);
+}
+
+static redlock_verdict verdict;
+
+static void explain(void *arg)
+{
+    struct user *mine = arg;
+    redlock_node nodes[NODES];
+    cr_assert_eq(redlock_client_explain(mine->client, nodes, NODES), NODES);
+    verdict = nodes[0].verdict;
+}
+
+/* This client does not know max_ttl_ms but from the TTLs that it uses. */
+Test(virtual_moments, a_longer_ttl_of_an_extension_makes_quarantines_longer)
+{
+    cr_assert_eq(user_told(&user[0], user_acquire), REDLOCK_OK);
+    longer_ms = 10 * TTL_MS;
+    cr_assert_eq(user_told(&user[0], extend), REDLOCK_OK);
+    node_restart(&node[0]);
+    run_for(longer_ms * VIRTUAL_MS);
+    process_call(&user[0].process, explain, &user[0]);
+    cr_assert_eq(verdict, REDLOCK_VERDICT_QUARANTINED);
+    run_for(longer_ms * VIRTUAL_MS / 5);
+    process_call(&user[0].process, explain, &user[0]);
+    cr_assert_eq(verdict, REDLOCK_VERDICT_READY);
+}
+
+/* It says when it was sent itself: a node that lost the key stores it again. */
+Test(virtual_moments, an_extension_of_a_fenced_lock_recreates_a_key_after_any_time)
+{
+    cr_assert_eq(user_told(&user[0], user_admit), REDLOCK_OK);
+    user[0].options.fenced = true;
+    cr_assert_eq(user_told(&user[0], user_acquire), REDLOCK_OK);
+    run_for(3 * TTL_MS * VIRTUAL_MS);
+    keyspace_delete(&node[4].redis->keyspace, key_on(4, "job"));
+    run_for(TTL_MS * VIRTUAL_MS / 2);
+    cr_assert_not_null(key_on(4, "job"));
+}
+
+/* --- shared locks --- */
+
+static void downgrade(void *arg)
+{
+    struct user *mine = arg;
+    cr_assert_eq(redlock_downgrade(mine->lease, on_result, mine), REDLOCK_OK);
+}
+
+Test(virtual_moments, a_late_reply_of_before_a_downgrade_is_read_as_a_writers)
+{
+    run_for(VIRTUAL_S);
+    const struct node_link *link = node[4].link;
+    block_replies(4, VIRTUAL_S / 2);
+    cr_assert_eq(user_told(&user[0], user_acquire), REDLOCK_OK);
+    cr_assert_eq(user_told(&user[0], downgrade), REDLOCK_OK);
+    run_for(VIRTUAL_S);
+    process_call(&user[0].process, explain, &user[0]);
+    cr_assert_eq(node[4].link, link, "the connection lasts");
+    cr_assert_eq(user_told(&user[0], user_release), REDLOCK_OK);
+}
+
+/* The first reader's time was longer: the key ends with the second one's. */
+static void leave_early(void)
+{
+    user[0].options.shared = user[1].options.shared = true;
+    user[0].options.ttl_ms = 2 * TTL_MS;
+    user[1].options.watchdog = false;
+    user[1].options.wait_ms = TTL_MS; /* it may have to read the markers first */
+    cr_assert_eq(user_told(&user[0], user_acquire), REDLOCK_OK);
+    cr_assert_eq(user_told(&user[1], user_acquire), REDLOCK_OK);
+    int64_t now = node_now(&node[0]) / 1000;
+    cr_assert_gt(key_on(0, "job")->expires, now + 3 * TTL_MS / 2);
+    cr_assert_eq(user_told(&user[0], user_release), REDLOCK_OK);
+    run_for(VIRTUAL_S);
+    for (unsigned i = 0; i < NODES; i++)
+        cr_assert_lt(key_on(i, "job")->expires, now + 3 * TTL_MS / 2);
+}
+
+Test(virtual_moments, a_reader_that_leaves_lets_the_key_end_with_the_others)
+{
+    leave_early();
+}
+
+Test(virtual_moments, a_fenced_reader_that_leaves_lets_the_key_end_with_the_others)
+{
+    user[0].options.fenced = user[1].options.fenced = true;
+    cr_assert_eq(user_told(&user[0], user_admit), REDLOCK_OK);
+    leave_early();
+}
