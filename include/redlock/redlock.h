@@ -553,7 +553,8 @@ typedef struct redlock_lease_options {
      * "KEY!1" to "KEY!k", plain or fenced; so fencing tokens rise for each slot, not for
      * all. All clients must give the same number: among clients that do not, as many hold
      * it as the largest number says. It does not exclude a lock of the key itself. The key
-     * has at most 508 bytes with its prefix. redlock_adopt() takes the key of the slot.
+     * has at most 508 bytes with its prefix. redlock_adopt() takes the key of the slot; it
+     * needs no `slots` then: the token says that it is of one.
      */
     unsigned slots;
 
@@ -561,7 +562,7 @@ typedef struct redlock_lease_options {
      * An election: who holds the lock leads, and its fencing token is the number of the
      * term. It is a fenced lock of one key, with `fenced`; its nodes also store the term,
      * so that redlock_observe() tells others who leads. For every other lock it is a
-     * writer. All candidates set it.
+     * writer. All candidates set it; redlock_adopt() knows it by the token.
      */
     bool elects;
 

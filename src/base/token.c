@@ -74,9 +74,9 @@ bool rl_token_make(struct rl_token_bits *bits, const char *mark, const char *lab
     return true;
 }
 
-void rl_token_mark_set(const char *mark, char *token)
+void rl_token_mark(const char *mark, const char *word, char *token)
 {
-    memcpy(token + strlen(mark), RL_TOKEN_OF_SET, strlen(RL_TOKEN_OF_SET));
+    memcpy(token + strlen(mark), word, strlen(word));
 }
 
 /* The end of the base32 digits; NULL: `value` is not a redlock token. */

@@ -35,11 +35,10 @@ bool rl_token_make(struct rl_token_bits *bits, const char *mark, const char *lab
                    char *ret_token);
 
 /*
- * Marks the token as that of a lock of several keys, in place of its first digits: so who
- * finds one of the keys knows that there are others. 140 random bits are left.
+ * Marks the token by a word in place of its first digits, so that who finds it knows what
+ * it is of: several keys, a semaphore, an election. 140 random bits are left.
  */
-#define RL_TOKEN_OF_SET "many"
-void rl_token_mark_set(const char *mark, char *token);
+void rl_token_mark(const char *mark, const char *word, char *token);
 
 /* Whether this looks like a redlock token: then its holder notifies waiters on release. */
 bool rl_token_is_ours(const char *value);

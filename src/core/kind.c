@@ -36,6 +36,7 @@ static const struct rl_kind kinds[] = {
     },
     {
         .mark = "p",
+        .word = "many",
         .form = RL_FORM_SET,
         .script =
             {
@@ -46,6 +47,7 @@ static const struct rl_kind kinds[] = {
     },
     {
         .mark = "f:",
+        .word = "many",
         .is_fenced = true,
         .form = RL_FORM_SET,
         .script =
@@ -68,6 +70,7 @@ static const struct rl_kind kinds[] = {
     },
     {
         .mark = "p",
+        .word = "slot",
         .form = RL_FORM_SLOT,
         .script =
             {
@@ -77,6 +80,7 @@ static const struct rl_kind kinds[] = {
     },
     {
         .mark = "f:",
+        .word = "slot",
         .is_fenced = true,
         .form = RL_FORM_SLOT,
         .script =
@@ -89,6 +93,7 @@ static const struct rl_kind kinds[] = {
     },
     {
         .mark = "f:",
+        .word = "term",
         .is_fenced = true,
         .form = RL_FORM_TERM,
         .script =
@@ -134,19 +139,29 @@ static bool has_digits(struct rl_word token, size_t at)
     return true;
 }
 
-/* A single letter may also begin another program's value. */
-static bool begins_with(struct rl_word token, const char *mark)
+/* Where it ends in the token; 0: it does not begin at `at`. */
+static size_t end_of(struct rl_word token, size_t at, const char *begin)
 {
-    size_t i = 0;
-    while (mark[i] && i < token.len && token.text[i] == mark[i])
-        i++;
-    return !mark[i] && (mark[i - 1] == ':' || has_digits(token, i));
+    for (; *begin; begin++, at++)
+        if (at >= token.len || token.text[at] != *begin)
+            return 0;
+    return at;
 }
 
+/* A single letter, and a word behind it, may also begin another program's value. */
+static bool is_of(const struct rl_kind *kind, struct rl_word token)
+{
+    size_t at = end_of(token, 0, kind->mark);
+    if (at == 0 || (kind->word && !end_of(token, at, kind->word)))
+        return false;
+    return has_digits(token, at) || (token.text[at - 1] == ':' && !kind->word);
+}
+
+/* Those with a word come after those without. */
 const struct rl_kind *rl_kind_of(struct rl_word token)
 {
-    for (size_t i = 0; i < KINDS; i++)
-        if (begins_with(token, kinds[i].mark))
+    for (size_t i = KINDS; i-- > 0;)
+        if (is_of(&kinds[i], token))
             return &kinds[i];
     return &kinds[0];
 }

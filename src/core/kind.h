@@ -88,7 +88,8 @@ enum rl_form {
 };
 
 struct rl_kind {
-    const char *mark; /* its tokens begin with this */
+    const char *mark; /* its tokens begin with this ... */
+    const char *word; /* ... and their digits with this; NULL: all digits are random */
     bool is_fenced;
     enum rl_form form;
     const struct rl_script *script[RL_COMMANDS];

@@ -299,8 +299,8 @@ static void begin_attempt(redlock_lease *lease, enum rl_handle_state state)
         finish_acquire(lease, REDLOCK_SYSTEM);
         return;
     }
-    if (rl_kind_is_of_sets(config->kind))
-        rl_token_mark_set(config->kind->mark, token);
+    if (config->kind->word)
+        rl_token_mark(config->kind->mark, config->kind->word, token);
     client->stats.shown.attempts++;
     rl_attempt_step(lease->attempt, &(struct rl_lease_event){
                                         .type = joins ? RL_EVENT_ENQUEUE : RL_EVENT_START,

@@ -162,17 +162,20 @@ static redlock_code make_adopted(redlock_client *client, const redlock_key *keys
     mine.fenced = kind->is_fenced;
     mine.redisson = kind->form == RL_FORM_REDISSON;
     mine.shared = kind->form == RL_FORM_SHARED;
+    mine.elects |= kind->form == RL_FORM_TERM && count == 1;
     mine.fence = 0; /* not part of the shared config */
     redlock_lease *lease;
     unsigned slot = 0;
     redlock_key base;
-    if (mine.slots > 0 && count == 1) {
+    if (count == 1 && (mine.slots > 0 || kind->form == RL_FORM_SLOT)) {
         base = keys[0];
-        slot = read_slot(keys, mine.slots, &base.len);
-        if (slot == 0)
+        slot = read_slot(keys, mine.slots > 0 ? mine.slots : REDLOCK_SLOTS_MAX, &base.len);
+        if (slot == 0 && mine.slots > 0)
             return rl_fail(REDLOCK_BAD_KEY,
                            "the key does not end in the number of a slot, "
                            "as \"!3\"");
+        if (mine.slots == 0)
+            mine.slots = slot;
         keys = &base;
     }
     code = make_lease(client, keys, count, &mine, 1, token, &lease);

@@ -204,6 +204,45 @@ Test(elect, nodes_that_go_on_to_differ)
     quorum_close(&s);
 }
 
+/* A quorum has the term; one node may have it only after an extension that knows it. */
+static unsigned terms_that_last(struct quorum *s, int64_t ms)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < s->servers.n; i++)
+        count += servers_number(&s->servers, i, "PTTL " KEY "!term") > ms;
+    return count;
+}
+
+/* Who adopts a lead by its token leads, though neither option nor fence says so. */
+Test(elect, a_lead_is_adopted_by_its_token)
+{
+    struct quorum s;
+    struct seen seen;
+    redlock_lease *adopted;
+    redlock_lease_options options = options_of_candidate();
+    options.ttl_ms /= 4;
+    quorum_open_fenced(&s, 3, NULL);
+    redlock_client *other = quorum_client(&s, NULL);
+    redlock_lease *lease = quorum_hold(&s, KEY, &options);
+    redlock_observer *observer = observe(other, &seen);
+    UNTIL_SEEN(&s, seen, redlock_fence(lease));
+    quorum_drain(&s);
+    options = quorum_quiet_options();
+    cr_assert_eq(redlock_adopt(other, KEY, strlen(KEY), redlock_token(lease),
+                               REDLOCK_UNKNOWN, &options, &adopted),
+                 REDLOCK_OK);
+    redlock_disown(lease);
+    redlock_lease_free(lease);
+    cr_assert_eq(quorum_extend(&s, adopted, 0), REDLOCK_OK);
+    LOOP_UNTIL(s.base, terms_that_last(&s, options.ttl_ms / 2) >= 2);
+    cr_assert_eq(quorum_release(&s, adopted), REDLOCK_OK);
+    UNTIL_SEEN(&s, seen, REDLOCK_NO_FENCE);
+    redlock_lease_free(adopted);
+    redlock_observer_free(observer);
+    redlock_client_free(other);
+    quorum_close(&s);
+}
+
 static void free_it(redlock_observer *observer, const redlock_leader *leader, void *arg)
 {
     (void)leader;

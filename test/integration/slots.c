@@ -99,6 +99,90 @@ Test(slots, a_release_gives_its_slot_to_a_waiter)
     quorum_close_empty(&s);
 }
 
+static bool all_queued(struct quorum *s)
+{
+    long long entries = 0, subscribers = 0;
+    for (unsigned i = 0; i < s->servers.n; i++) {
+        redisReply *reply = servers_run(&s->servers, i, "PUBSUB CHANNELS !wake:*");
+        subscribers += (long long)reply->elements;
+        freeReplyObject(reply);
+        entries += servers_number(&s->servers, i, "ZCARD " KEY "!queue");
+    }
+    return entries >= s->servers.n && subscribers >= s->servers.n;
+}
+
+static int64_t until_all_queued(unsigned attempt, uint64_t random, void *arg)
+{
+    (void)attempt;
+    (void)random;
+    return all_queued(arg) ? 3600000 : 5;
+}
+
+/* Who has nothing but the key of the slot and the token: `gives_up` gets these. */
+static void expect_waiter_is_notified(const redlock_lease_options *of,
+                                      void (*gives_up)(struct quorum *s, const char *key,
+                                                       const char *token))
+{
+    struct quorum s;
+    struct reported reported = {0};
+    char key[16];
+    redlock_lease_options options = *of;
+    quorum_open_fenced(&s, 3, NULL);
+    redlock_lease *lease = quorum_hold(&s, KEY, &options), *waiter;
+    redlock_client *other = quorum_client(&s, NULL);
+    options.wait_ms = REDLOCK_FOREVER;
+    options.retry = REDLOCK_RETRY_CUSTOM; /* only a notification wakes it */
+    options.retry_fn = until_all_queued;
+    options.retry_arg = &s;
+    cr_assert_eq(redlock_acquire(other, KEY, strlen(KEY), &options, reported_note,
+                                 &reported, &waiter),
+                 REDLOCK_OK);
+    LOOP_UNTIL(s.base, all_queued(&s));
+    snprintf(key, sizeof(key), KEY "!%u", redlock_slot(lease));
+    gives_up(&s, key, redlock_token(lease));
+    EXPECT_REPORTED(&s, &reported, REDLOCK_OK);
+    redlock_disown(lease);
+    redlock_lease_free(lease);
+    quorum_free_lease(&s, waiter);
+    redlock_client_free(other);
+    quorum_close(&s);
+}
+
+static void release_by_token(struct quorum *s, const char *key, const char *token)
+{
+    redlock_lease *adopted;
+    redlock_lease_options options = quorum_quiet_options(); /* no word of slots */
+    cr_assert_eq(redlock_adopt(s->client, key, strlen(key), token, REDLOCK_UNKNOWN,
+                               &options, &adopted),
+                 REDLOCK_OK);
+    cr_assert_eq(quorum_release(s, adopted), REDLOCK_OK);
+    redlock_lease_free(adopted);
+}
+
+static void break_it(struct quorum *s, const char *key, const char *token)
+{
+    (void)token;
+    cr_assert_eq(redlock_break(s->client, key, strlen(key), NULL, NULL), REDLOCK_OK);
+}
+
+Test(slots, a_slot_that_is_released_by_its_token_notifies)
+{
+    redlock_lease_options options = options_of_slots(1);
+    expect_waiter_is_notified(&options, release_by_token);
+    options = quorum_quiet_fenced_options();
+    options.slots = 1;
+    expect_waiter_is_notified(&options, release_by_token);
+}
+
+Test(slots, a_slot_that_is_broken_notifies)
+{
+    redlock_lease_options options = options_of_slots(1);
+    expect_waiter_is_notified(&options, break_it);
+    options = quorum_quiet_fenced_options();
+    options.slots = 1;
+    expect_waiter_is_notified(&options, break_it);
+}
+
 /* All but the last one are taken: the nodes say which is free. */
 Test(slots, the_only_free_one_of_many_is_found)
 {

@@ -252,3 +252,18 @@ Test(kinds, the_first_letter_of_a_token_names_it)
     cr_assert_eq(rl_kind_of(WORD("sabcdefghijklmnopqrstuvwxyz23456")), plain);
     cr_assert_eq(rl_kind_of(WORD("g:123"))->form, RL_FORM_SHARED);
 }
+
+/* Only before as many digits as a token has: so no other program's value is taken for one.
+ */
+Test(kinds, a_word_behind_the_letter_names_what_the_lock_is_part_of)
+{
+#define REST "efghijklmnopqrstuvwxyz234567"
+    cr_assert_eq(rl_kind_of(WORD("pslot" REST "@host:1"))->form, RL_FORM_SLOT);
+    cr_assert_not(rl_kind_of(WORD("pslot" REST))->is_fenced);
+    cr_assert(rl_kind_of(WORD("f:slot" REST))->is_fenced);
+    cr_assert_eq(rl_kind_of(WORD("f:term" REST))->form, RL_FORM_TERM);
+    cr_assert_eq(rl_kind_of(WORD("pterm" REST))->form, RL_FORM_KEY, "none is plain");
+    cr_assert_eq(rl_kind_of(WORD("pslot-machine"))->form, RL_FORM_KEY);
+    cr_assert_eq(rl_kind_of(WORD("f:slot-machine"))->form, RL_FORM_KEY);
+    cr_assert_eq(rl_kind_of(WORD("f:terminal"))->form, RL_FORM_KEY);
+}
