@@ -1,6 +1,6 @@
--- part: reads before, entry, own, waits; sets awaited, call_next, queues_of
--- A release notifies the first waiters of each key. A set that leaves the queue of a key, and
--- did not get all its keys, notifies the next waiter of that key, if the key is free.
+-- part: reads before, entry, gone, key, own, waits; sets awaited, call_next, free, queues_of
+-- A release notifies the first waiters of each key. A set that moves to the queue of another key
+-- notifies the next waiter of the one that it leaves, if that is free.
 local function call_next(name, waits)
   local queue, intents, only_readers, freed = name .. '!queue', name .. '!intent', false, ''
   -- with notify.lua
@@ -19,7 +19,8 @@ if own[1] and redis.call('EXISTS', queues_of(unpack(own))) > 0 then
 end
 if before then
   redis.pcall('ZREM', before .. '!queue', entry)
-  if (waits or not own[1]) and redis.call('PTTL', before) == -2 then
-    call_next(before, false)
-  end
+end
+local free = before or gone and not own[1] and key
+if free and redis.call('PTTL', free) == -2 then
+  call_next(free, false)
 end

@@ -1,8 +1,8 @@
--- part: reads entry, key, known, life, mine, now, time, value, waited; sets entered, freed, intents, only_readers, queue, waits
+-- part: reads entry, key, known, life, mine, now, time, value, waited; sets entered, freed, gone, intents, notifies, only_readers, queue, waits
 -- The end of a release of one fenced lock: its queue entry, and the reply.
 -- with enqueue.lua
 -- with may_notify.lua
-if mine or only_readers then
+if notifies or only_readers then
   -- with notify.lua
   if mine then
     return (awaited and '2 ' or '1 ') .. time[1] .. ' ' .. time[2] .. ' ' .. known

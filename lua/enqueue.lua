@@ -1,15 +1,18 @@
--- part: reads entry, key, life, waited; sets entered, freed, intents, queue, waits
+-- part: reads entry, key, life, waited; sets entered, freed, gone, intents, queue, waits
 -- The wait queue of a key: a sorted set of queue entries. The score is the time since when
 -- the waiter waits, in us of this node's clock. An entry is the channel to which the waiter's
 -- client subscribes, a space, and a number; of a reader, ' r' follows.
 -- A waiter that is no reader has an intent, too: no reader that has waited for a shorter time
 -- comes before it. The intent lasts for `life` ms, unless the waiter renews it: one that died
 -- must not keep readers out.
+-- `gone`: a waiter that leaves had been notified. If the key is free, the next one is notified:
+-- the notification found nobody who tries.
 -- The queue is optional and runs under pcall: if it fails, waiters wait longer.
-local queue, intents, freed = key .. '!queue', key .. '!intent', ''
+local queue, intents, freed, gone = key .. '!queue', key .. '!intent', '', false
 local waits = entry and waited ~= ''
 local entered = not entry or pcall(function()
   if not waits then
+    gone = tonumber(redis.call('ZSCORE', queue, entry) or 4e15) >= 4e15
     redis.call('ZREM', queue, entry)
     if life then
       redis.pcall('ZREM', intents, entry)

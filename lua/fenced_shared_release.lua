@@ -17,9 +17,11 @@ end
 if entry and not waits then
   -- with waits_no_more.lua
 end
-if released and not left then
+if not left and (released or gone and not value) then
   -- with notify.lua
-  return (awaited and '2 ' or '1 ') .. time[1] .. ' ' .. time[2] .. ' ' .. known
+  if released then
+    return (awaited and '2 ' or '1 ') .. time[1] .. ' ' .. time[2] .. ' ' .. known
+  end
 elseif released then
   return '1 ' .. time[1] .. ' ' .. time[2] .. ' ' .. known
 elseif value then

@@ -23,9 +23,12 @@ key = KEYS[3]
 -- with enqueue.lua
 -- with free_slots.lua
 local queued, code = entered and 1 or 0, value and 3 or 0
-if mine then
-  freed = ' ' .. string.match(KEYS[1], '%d+$')
+local slot = mine and string.match(KEYS[1], '%d+$') or gone and string.find(free, '1')
+if slot then
+  freed = ' ' .. slot
   -- with notify.lua
-  code, value = awaited and 2 or 1, ''
+  if mine then
+    code, value = awaited and 2 or 1, ''
+  end
 end
 return {code, string.sub(value or '', 1, 128), left, free, queued, now, tonumber(known)}

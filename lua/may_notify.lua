@@ -1,4 +1,5 @@
--- part: reads entry, mine, value, waits; sets only_readers
+-- part: reads entry, gone, mine, value, waits; sets notifies, only_readers
 -- A waiter that gives up may have kept readers out of a key that is free, or that readers hold.
-local only_readers = not mine and entry and not waits
+local notifies = mine or gone and not value
+local only_readers = not notifies and entry and not waits
   and (not value or string.find(value, '^[sg]'))

@@ -12,9 +12,11 @@ local time = redis.call('TIME')
 if entry and not waits then
   -- with waits_no_more.lua
 end
-if released and not left then
+if not left and (released or gone and not value) then
   -- with notify.lua
-  return awaited and 2 or 1
+  if released then
+    return awaited and 2 or 1
+  end
 elseif released then
   return 1
 end

@@ -14,9 +14,12 @@ key = KEYS[2]
 -- with enqueue.lua
 -- with free_slots.lua
 local queued = entered and 1 or 0
-if mine then
-  freed = ' ' .. string.match(KEYS[1], '%d+$')
+local slot = mine and string.match(KEYS[1], '%d+$') or gone and string.find(free, '1')
+if slot then
+  freed = ' ' .. slot
   -- with notify.lua
-  return {awaited and 2 or 1, '', 0, free, queued}
+  if mine then
+    return {awaited and 2 or 1, '', 0, free, queued}
+  end
 end
 return {found and 3 or 0, string.sub(found or '', 1, 128), pttl, free, queued}

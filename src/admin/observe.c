@@ -210,7 +210,7 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
         end_round(observation, leader);
 }
 
-static void on_notified(struct rl_task *task, unsigned node, unsigned position,
+static bool on_notified(struct rl_task *task, unsigned node, unsigned position,
                         unsigned slot)
 {
     struct observation *observation = (struct observation *)task;
@@ -220,6 +220,7 @@ static void on_notified(struct rl_task *task, unsigned node, unsigned position,
     observation->again = observation->asks;
     if (!observation->asks)
         rl_task_schedule(task, task->loop->now);
+    return true;
 }
 
 static void on_event(struct rl_task *task, enum rl_task_event event, unsigned node)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands.h"
 #include "core/retry.h"
 #include "core/waiter.h"
 #include "io/system.h"
@@ -137,9 +138,20 @@ static void on_event(struct rl_task *task, enum rl_task_event event, unsigned no
         begin(subscriber);
 }
 
+/* The reply to pass_on(): it only shows whether the node knows the script. */
+static void on_passed_on(struct rl_task *task, unsigned node, const struct rl_op *op,
+                         const struct rl_reply *reply)
+{
+    struct rl_nodes *nodes = ((struct rl_subscriber *)task)->notifications->nodes;
+    struct rl_answer answer;
+    (void)rl_nodes_parse_reply(nodes, rl_kind_that_is(false, (enum rl_form)op->form), node,
+                               op, reply, &answer);
+}
+
 static const struct rl_task_class subscriber_class = {
     .tick = tick,
     .event = on_event,
+    .replied = on_passed_on,
 };
 
 /* --- messages from the node --- */
@@ -187,22 +199,59 @@ static void on_replied(void *arg, const struct rl_op *op, const struct rl_reply 
     }
 }
 
-/* Parses "NUMBER POSITION", or "NUMBER POSITION SLOT" if a slot of a semaphore is free. */
-static bool read_notification(const struct rl_reply *reply, uint64_t *ret_number,
-                              unsigned *ret_position, unsigned *ret_slot)
+struct notification {
+    uint64_t number;
+    unsigned position, slot; /* of a semaphore: which one is free; 0: none is said */
+    struct rl_word key;      /* empty: by an older release */
+};
+
+/* Parses "NUMBER POSITION SLOT KEY", or of an older release "NUMBER POSITION[ SLOT]". */
+static bool read_notification(const struct rl_reply *reply, struct notification *ret)
 {
-    char text[RL_DIGITS + 8], end;
-    int used = 0;
-    if (reply->items != 3 || reply->item[2].type != RL_REPLY_STRING ||
-        reply->item[2].len >= sizeof(text))
+    char text[RL_DIGITS + 8];
+    int numbers = 0, used = 0;
+    *ret = (struct notification){0};
+    if (reply->items != 3 || reply->item[2].type != RL_REPLY_STRING)
         return false;
-    memcpy(text, reply->item[2].text, reply->item[2].len);
-    text[reply->item[2].len] = '\0';
-    *ret_slot = 0;
-    int words = sscanf(text, "%" SCNu64 " %1u%n %3u%c", ret_number, ret_position, &used,
-                       ret_slot, &end);
-    return (words == 3 || (words == 2 && text[used] == '\0')) &&
-           *ret_position <= RL_WAITER_SECOND && *ret_slot <= RL_SLOTS_MAX;
+    struct rl_word all = {reply->item[2].text, reply->item[2].len};
+    size_t len = all.len < sizeof(text) ? all.len : sizeof(text) - 1;
+    memcpy(text, all.text, len);
+    text[len] = '\0';
+    if (sscanf(text, "%" SCNu64 " %1u%n %3u%n", &ret->number, &ret->position, &numbers,
+               &ret->slot, &used) < 2)
+        return false;
+    size_t end = (size_t)(used > 0 ? used : numbers);
+    if (used > 0 && end + 1 < all.len && all.len - end - 1 <= REDLOCK_KEY_MAX)
+        ret->key = (struct rl_word){all.text + end + 1, all.len - end - 1};
+    return (end == all.len || (ret->key.len > 0 && all.text[end] == ' ')) &&
+           ret->position <= RL_WAITER_SECOND && ret->slot <= RL_SLOTS_MAX;
+}
+
+/*
+ * Nobody here waits under this number, so the notification is for the next waiter. The
+ * token is one that no lock has.
+ */
+static void pass_on(struct rl_subscriber *subscriber, const struct notification *call)
+{
+    struct rl_nodes *nodes = subscriber->notifications->nodes;
+    struct rl_word entry =
+        rl_notifications_queue_entry(subscriber->notifications, call->number);
+    char slot[REDLOCK_KEY_MAX + RL_DIGITS];
+    struct rl_message message = {
+        .kind = rl_kind_that_is(false, call->slot > 0 ? RL_FORM_SLOT : RL_FORM_KEY),
+        .command = RL_CMD_RELEASE,
+        .args = {.key = call->key, .token = entry, .queue_entry = entry, .waited = -1},
+    };
+    if (!(nodes->view.open & rl_bit(subscriber->index)) || call->key.len == 0)
+        return;
+    if (call->slot > 0) {
+        memcpy(slot, call->key.text, call->key.len);
+        int len = snprintf(slot + call->key.len, RL_DIGITS, "!%u", call->slot);
+        message.args.key = (struct rl_word){slot, call->key.len + (size_t)len};
+        message.args.base = call->key;
+        message.args.slots = call->slot;
+    }
+    (void)rl_nodes_send(nodes, &subscriber->task, &message, rl_bit(subscriber->index));
 }
 
 /*
@@ -212,15 +261,15 @@ static bool read_notification(const struct rl_reply *reply, uint64_t *ret_number
 static void on_published(void *arg, const struct rl_reply *reply)
 {
     struct rl_subscriber *subscriber = arg;
-    uint64_t number;
-    unsigned position, slot;
+    struct notification call;
     subscriber->parsed = subscriber->task.loop->now;
-    if (!read_notification(reply, &number, &position, &slot))
+    if (!read_notification(reply, &call))
         return;
     struct rl_task *task =
-        rl_waiter_table_find(&subscriber->notifications->waiters, number);
-    if (task && !task->dead)
-        task->class->notified(task, subscriber->index, position, slot);
+        rl_waiter_table_find(&subscriber->notifications->waiters, call.number);
+    if (!task || task->dead ||
+        !task->class->notified(task, subscriber->index, call.position, call.slot))
+        pass_on(subscriber, &call);
 }
 
 static void on_failed(void *arg, enum rl_fault fault)
@@ -262,7 +311,7 @@ static bool name_channel(struct rl_notifications *notifications)
     if (!rl_system_random(&random, sizeof(random), true))
         return false;
     int len = snprintf(notifications->entry, sizeof(notifications->entry),
-                       "%s!wake:%0*" PRIx64, prefix ? prefix : "", CHANNEL_DIGITS, random);
+                       "%s!wake:k%0*" PRIx64, prefix ? prefix : "", CHANNEL_DIGITS, random);
     notifications->channel_len = (size_t)len;
     return true;
 }

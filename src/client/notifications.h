@@ -9,10 +9,10 @@
 #include "nodes.h"
 #include "waiter_table.h"
 
-/* "PREFIX!wake:CHANNEL NUMBER" */
+/* "PREFIX!wake:kCHANNEL NUMBER" */
 #define RL_CHANNEL_BYTES 8
 #define RL_QUEUE_ENTRY_ROOM                                                                \
-    (REDLOCK_KEY_MAX + sizeof("!wake:") + 2 * RL_CHANNEL_BYTES + 1 + RL_DIGITS + 1)
+    (REDLOCK_KEY_MAX + sizeof("!wake:k") + 2 * RL_CHANNEL_BYTES + 1 + RL_DIGITS + 1)
 
 struct rl_subscriber;
 

@@ -135,6 +135,9 @@ static void record_result(const struct rl_attempt *attempt, unsigned reports,
 static const char unmarked[] = "----------------";
 _Static_assert(sizeof(unmarked) - 1 == RL_NONCE, "as long as a nonce");
 
+/* The round of a command that only leaves the wait queues: no vote. */
+#define NO_ROUND 0
+
 /* An acquire proposes the same fence to all nodes, also when it is sent again to a node. */
 static void add_fence(const struct rl_attempt *attempt, enum rl_command command,
                       struct rl_command_args *args)
@@ -181,6 +184,10 @@ static rl_node_set send_command(struct rl_attempt *attempt, const struct rl_upda
     message.args.waited = 0;
     if (attempt->config->kind->is_fenced)
         add_fence(attempt, update->command, &message.args);
+    if (update->seq == NO_ROUND) { /* with the NUL no node stores it: the lock may stay */
+        message.args.token.len++;
+        message.args.fence = 0;
+    }
     if (attempt->owner &&
         (update->command == RL_CMD_RELEASE || message.kind->form == RL_FORM_SHARED))
         class_of(attempt->owner)
@@ -420,12 +427,14 @@ void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *
                               reply, &parsed) &&
         resend(attempt, node, op))
         return;
+    if (attempt->config->kind->is_fenced)
+        rl_members_check_answer(&rl_client_of(task)->members, node, op, &parsed);
+    if (op->seq == NO_ROUND)
+        return;
     if (parsed.value.len > 0)
         note_value(attempt, node, parsed.value);
     if (parsed.free.len > 0)
         note_free_slots(attempt, node, parsed.free);
-    if (attempt->config->kind->is_fenced)
-        rl_members_check_answer(&rl_client_of(task)->members, node, op, &parsed);
     attempt->has_waiters |= parsed.has_waiters;
     if (op->joins_queue && attempt->owner && reply && parsed.fault == RL_FAULT_NONE &&
         !parsed.not_queued)
@@ -589,14 +598,15 @@ void rl_attempt_downgrade(struct rl_attempt *attempt, struct rl_lease_config *sh
         *token = *shared->kind->mark;
 }
 
-/* A release that is sent twice does no harm. */
-void rl_attempt_withdraw(struct rl_attempt *attempt)
+void rl_attempt_withdraw(struct rl_attempt *attempt, rl_node_set nodes)
 {
-    (void)send_command(attempt, &(struct rl_update){
-                                    .send = rl_client_of(&attempt->task)->nodes.view.open,
-                                    .command = RL_CMD_RELEASE,
-                                    .seq = attempt->lease.round.seq,
-                                });
+    nodes &= rl_client_of(&attempt->task)->nodes.view.open;
+    if (nodes)
+        (void)send_command(attempt, &(struct rl_update){
+                                        .send = nodes,
+                                        .command = RL_CMD_RELEASE,
+                                        .seq = NO_ROUND,
+                                    });
 }
 
 void rl_attempt_release(struct rl_attempt *attempt)

@@ -106,8 +106,9 @@ void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *ev
 void rl_attempt_release(struct rl_attempt *attempt);
 void rl_attempt_disown(struct rl_attempt *attempt);
 
-/* The owner does not wait any more: removes its entries from the wait queues. */
-void rl_attempt_withdraw(struct rl_attempt *attempt);
+/* The owner does not wait any more: removes its entries from the wait queues of these
+   nodes, and leaves the lock as it is. */
+void rl_attempt_withdraw(struct rl_attempt *attempt, rl_node_set nodes);
 
 /* Nothing is left to report; only the cleanup of an unconfirmed release may still run. */
 bool rl_attempt_is_past(const struct rl_attempt *attempt);

@@ -119,7 +119,6 @@ static redlock_code failure_of(const redlock_lease *lease)
 static void finish_acquire(redlock_lease *lease, redlock_code code)
 {
     assert(rl_handle_is_acquiring(lease));
-    bool cancelled = lease->state == RL_HANDLE_CANCELLED;
     if (code == REDLOCK_TAKEN && lease->first.config->waits && rl_waiting_is_over(lease))
         code = REDLOCK_TIMEOUT;
     lease->state = RL_HANDLE_IDLE;
@@ -129,11 +128,16 @@ static void finish_acquire(redlock_lease *lease, redlock_code code)
      * wasted, so it leaves the queues.
      */
     if (code != REDLOCK_OK) {
-        if (lease->waiting.number && lease->attempt && !cancelled)
-            rl_attempt_withdraw(lease->attempt);
+        rl_handle_withdraw(lease, ~(rl_node_set)0);
         record_told(lease, &lease->request, RL_RECORD_ACQUIRE, code);
     }
     report(lease, &lease->request, code);
+}
+
+void rl_handle_withdraw(redlock_lease *lease, rl_node_set nodes)
+{
+    if (lease->waiting.number && lease->attempt)
+        rl_attempt_withdraw(lease->attempt, nodes);
 }
 
 static bool is_worth_a_retry(redlock_code code)
@@ -356,6 +360,8 @@ static void release(redlock_lease *lease)
     lease->state = RL_HANDLE_RELEASING;
     if (lease->attempt->slot > 0)
         rl_client_of(&lease->first.task)->last_slot = lease->attempt->slot;
+    /* It may be queued where this attempt asked for nothing. */
+    rl_handle_withdraw(lease, ~rl_handle_core(lease)->touched);
     rl_attempt_release(lease->attempt);
 }
 
@@ -424,6 +430,9 @@ static void close_lease(struct rl_task *task)
     if (rl_handle_is_acquiring(lease)) {
         lease->state = RL_HANDLE_CANCELLED;
         finish_acquire(lease, REDLOCK_CANCELLED);
+    } else if (rl_handle_is_settled(lease) && lease->attempt &&
+               !rl_attempt_is_past(lease->attempt)) {
+        rl_handle_withdraw(lease, ~(rl_node_set)0); /* its lock stays */
     }
     report_extended(lease, REDLOCK_CANCELLED);
     report_released(lease, REDLOCK_CANCELLED);

@@ -112,6 +112,9 @@ void rl_handle_extend(redlock_lease *lease); /* as soon as the startup barrier i
 /* Reports events (enum rl_report); inside a call of the caller: when the iteration ends. */
 void rl_handle_report(struct rl_task *owner, unsigned reports);
 
+/* A waiter leaves the queues of these nodes, if no release to them says so. */
+void rl_handle_withdraw(redlock_lease *lease, rl_node_set nodes);
+
 /* Ends a handle that the caller has freed, if its first attempt has nothing left to do. */
 void rl_handle_attempt_over(struct rl_task *task);
 

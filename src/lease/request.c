@@ -395,8 +395,6 @@ void redlock_cancel(redlock_lease *lease)
                             &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
         else
             rl_handle_report(&lease->first.task, RL_REPORT_FAILED);
-        if (lease->waiting.number)
-            rl_attempt_withdraw(lease->attempt);
     }
     rl_loop_return(lease->first.task.loop);
 }
@@ -408,6 +406,8 @@ void redlock_disown(redlock_lease *lease)
     if (rl_handle_is_settled(lease) && lease->attempt) {
         rl_handle_record_asked(lease, RL_RECORD_DISOWN, 0);
         end_extension(lease);
+        if (!rl_attempt_is_past(lease->attempt))
+            rl_handle_withdraw(lease, ~(rl_node_set)0);
         rl_attempt_disown(lease->attempt);
     }
     rl_loop_return(lease->first.task.loop);
@@ -427,7 +427,7 @@ static void let_go(redlock_lease *lease, bool was_queued)
         return;
     rl_handle_record_asked(lease, RL_RECORD_FREE, 0);
     if (was_queued)
-        rl_attempt_withdraw(lease->attempt);
+        rl_handle_withdraw(lease, ~(rl_node_set)0);
     rl_attempt_leave(lease->attempt);
     rl_loop_return(&client->loop);
 }
@@ -437,7 +437,9 @@ void redlock_lease_free(redlock_lease *lease)
     if (!lease)
         return;
     struct rl_loop *loop = lease->first.task.loop;
-    bool was_queued = rl_handle_is_acquiring(lease) && lease->waiting.number;
+    bool was_queued =
+        lease->waiting.number && lease->attempt &&
+        (rl_handle_is_acquiring(lease) || !rl_attempt_is_past(lease->attempt));
     enum rl_handle_state state = lease->state;
     lease->state = RL_HANDLE_FREED;
     if (!loop) {

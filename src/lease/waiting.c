@@ -205,7 +205,7 @@ static void hasten(redlock_lease *lease, rl_time at)
         rl_task_schedule(&lease->first.task, lease->waiting.next_attempt);
 }
 
-void rl_waiting_notified(struct rl_task *task, unsigned node, unsigned position,
+bool rl_waiting_notified(struct rl_task *task, unsigned node, unsigned position,
                          unsigned slot)
 {
     redlock_lease *lease = rl_handle_of(task);
@@ -215,37 +215,36 @@ void rl_waiting_notified(struct rl_task *task, unsigned node, unsigned position,
     record->head.state = position & 0xff;
     if (slot > 0 && slot <= lease->first.config->options.slots)
         set_search(&lease->waiting, slot, 0);
-    if (rl_handle_is_acquiring(lease))
-        hasten(lease,
-               rl_waiter_notified(&lease->waiting.waiter, lease->first.config->params.q,
-                                  node, position, task->loop->now, grace_of(lease)));
+    if (!rl_handle_is_acquiring(lease)) /* the release of a lock that it has passes it on */
+        return lease->attempt && !rl_attempt_is_past(lease->attempt);
+    hasten(lease, rl_waiter_notified(&lease->waiting.waiter, lease->first.config->params.q,
+                                     node, position, task->loop->now, grace_of(lease)));
+    return true;
 }
 
 void rl_waiting_attempt(redlock_lease *lease)
 {
     struct rl_waiting *waiting = &lease->waiting;
-    waiting->was_notified = waiting->waiter.second != 0;
     waiting->has_queue = false;
     rl_waiter_attempt(&waiting->waiter);
 }
 
 /*
  * A set waits at one of its keys: at the one that was in its way on most nodes. The next
- * waiter of a key is notified where the set moves to another, or was notified and gives up.
- * A set that stays at a key notifies nobody: it could be itself, and without end.
+ * waiter of a key is notified where the set moves to another. A set that stays at a key
+ * notifies nobody: it could be itself, and without end.
  * Chosen once after an attempt, because a release may be sent again.
  */
 static void choose_queue(redlock_lease *lease, bool goes_on, bool was_queued)
 {
     struct rl_waiting *waiting = &lease->waiting;
-    bool notified = waiting->was_notified || waiting->waiter.second != 0;
     if (goes_on && waiting->has_queue)
         return;
     unsigned before = waiting->queue_at;
     if (goes_on)
         waiting->queue_at = most_taken(lease, before) & 31;
-    bool leaves = goes_on ? was_queued && waiting->queue_at != before : notified;
-    waiting->queue_from = leaves ? before & 31 : RL_NO_KEY;
+    bool moves = goes_on && was_queued && waiting->queue_at != before;
+    waiting->queue_from = moves ? before & 31 : RL_NO_KEY;
     waiting->has_queue = true;
 }
 

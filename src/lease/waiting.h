@@ -27,9 +27,8 @@ struct rl_waiting {
     unsigned queue_from : 5; /* ... and the one whose queue it leaves; or RL_NO_KEY */
     /* Of a semaphore these ten bits are the slot that the next attempt is for, 0: any, and
        how many attempts in a row were for a slot that seemed free: next_slot(). */
-    bool was_notified : 1; /* before its last attempt, or since */
-    bool has_queue : 1;    /* since its last attempt, `queue_at` is chosen */
-    bool joins_tail : 1;   /* the first attempt only joins the wait queue (hand_over.h) */
+    bool has_queue : 1;  /* since its last attempt, `queue_at` is chosen */
+    bool joins_tail : 1; /* the first attempt only joins the wait queue (hand_over.h) */
 };
 
 /* When to try again after a failed attempt; RL_NEVER: not again. */
@@ -48,7 +47,7 @@ rl_time rl_waiting_policy(redlock_lease *lease);
 bool rl_waiting_is_over(const redlock_lease *lease);
 
 /* Callbacks of the handle's class (client/task.h, attempt.h). */
-void rl_waiting_notified(struct rl_task *task, unsigned node, unsigned position,
+bool rl_waiting_notified(struct rl_task *task, unsigned node, unsigned position,
                          unsigned slot);
 void rl_waiting_event(struct rl_task *task, enum rl_task_event event, unsigned node);
 void rl_waiting_queued(struct rl_task *task, unsigned node, rl_time sent);

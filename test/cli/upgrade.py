@@ -199,6 +199,12 @@ def nobody_waits(quorum):
                    for server in quorum.servers)
 
 
+def short(message):
+    """As older releases send it: the present one tells present ones the slot and the key, too."""
+    text = " ".join(message)
+    return text.removesuffix(" 0 k") if "!wake:k" in text else text
+
+
 @both("one waits for the lock of the other, is notified of the release, and gets it")
 def _(quorum, one, other):
     for kind in both_kinds(quorum, one):
@@ -208,7 +214,7 @@ def _(quorum, one, other):
         queued = [queue[0] for queue in entries(quorum)]
         heard = [Heard(server) for server in quorum.servers]
         one.call(quorum, "release", *PATIENT, "k", token=token).expect(0)
-        equal([" ".join(node.next()) for node in heard], [f"{entry} 0" for entry in queued],
+        equal([short(node.next()) for node in heard], [f"{entry} 0" for entry in queued],
               "notifications")
         other_token = lab.finish(waiter).expect(0).out.strip()
         check(quorum.values("k").count(other_token) >= 3, f"values {quorum.values('k')}")
@@ -227,7 +233,7 @@ def _(quorum, one, other):
         first, second = entries(quorum)[0]
         heard = Heard(quorum[0])
         other.call(quorum, "release", *PATIENT, "k", token=token).expect(0)
-        equal([" ".join(heard.next()) for _ in range(2)], [f"{first} 0", f"{second} 1"],
+        equal([short(heard.next()) for _ in range(2)], [f"{first} 0", f"{second} 1"],
               "notifications")
         for waiter in waiters:
             lab.finish(waiter).expect(0)
