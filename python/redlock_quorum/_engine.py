@@ -189,6 +189,7 @@ class Engine(Handle):
         try:
             self._open(uris, native.struct)
         except BaseException:
+            lib.redlock_client_free(self.client)
             self._put_away()
             raise
 

@@ -6,6 +6,7 @@ finalizers are functions written in C, and what remains to be done is done in a 
 """
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import threading
@@ -67,9 +68,11 @@ def _start() -> None:
         return
     with _guard:
         if not _thread:
-            _thread = threading.Thread(target=_run, args=(_gone,), name="redlock-forgotten",
-                                       daemon=True)
-            _thread.start()
+            made = threading.Thread(target=_run, args=(_gone,), name="redlock-forgotten",
+                                    daemon=True)
+            with contextlib.suppress(RuntimeError):  # no more threads: the next one tries again
+                made.start()
+                _thread = made
 
 
 def _run(gone: Any) -> None:

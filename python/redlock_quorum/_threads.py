@@ -79,7 +79,7 @@ class _Loss:
         if hold is not None and hold._on_lost and self.why is not None:
             try:
                 hold._on_lost(hold, self.why)
-            except BaseException:
+            except Exception:  # bind() may be interrupted by ctrl-C, which is not to be lost
                 log.exception("an exception in on_lost")
 
 

@@ -57,6 +57,7 @@ async def check_state(client, close, state):
     for hold in holds.values():
         if state == LOST:
             await settled(hold.wait_lost())
+            lab.wait_for(lambda: hold.why_lost, "the reason, from the client's thread")
         elif state == RELEASED:
             await settled(hold.release())
         elif state == DISOWNED:

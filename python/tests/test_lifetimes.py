@@ -155,6 +155,18 @@ def test_an_async_client_that_is_forgotten(quorum, before):
     lab.wait_for(lambda: used() == before, "the end of its thread and descriptors")
 
 
+def test_no_more_threads(quorum, before, monkeypatch):
+    def fail(_thread):
+        raise RuntimeError("can't start new thread")
+    with monkeypatch.context() as patched:
+        patched.setattr("threading.Thread.start", fail)
+        with pytest.raises(RuntimeError):
+            rq.AsyncClient(quorum.uris, PATIENT)
+        patched.setattr("redlock_quorum._forgotten._thread", None)
+        rq.Client(quorum.uris, PATIENT).close()
+    assert used() == before
+
+
 def test_an_observer_that_is_forgotten(client):
     with a_warning("an Observer was not closed"):
         client.observe("e")
