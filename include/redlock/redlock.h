@@ -263,7 +263,8 @@ typedef struct redlock_options {
     const char *password_file;
 
     const char *prefix; /* put before every key; default none */
-    const char *label;  /* names the holder to others; default host:pid */
+    /* Names the holder to others, and the client in CLIENT LIST; default host:pid. */
+    const char *label;
 
     unsigned quorum; /* q, from the majority to all nodes; AUTO: the majority */
     /*

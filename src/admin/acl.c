@@ -236,6 +236,7 @@ size_t rl_acl_rule(const char *user, const char *prefix, bool select, unsigned u
         put_right(&line, right[i].name);
     put_right(&line, "SUBSCRIBE");
     put_right(&line, "PING");
+    put_right(&line, "CLIENT|SETNAME");
     if (select)
         put_right(&line, "SELECT");
     if (room > 0)

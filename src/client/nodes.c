@@ -32,6 +32,7 @@ static char *read_password(const char *path)
 
 bool rl_node_greet(const struct rl_node *node, struct rl_connection *connection)
 {
+    bool is_named = !node->connection.name_refused && !connection->name_refused;
     const struct rl_nodes *nodes = node->nodes;
     const redlock_options *options = nodes->options;
     const struct rl_uri *uri = &node->uri;
@@ -45,6 +46,7 @@ bool rl_node_greet(const struct rl_node *node, struct rl_connection *connection)
                                   : options->password,
         .db = uri->db,
         .marker_key = nodes->marker_key,
+        .name = is_named ? options->label : NULL,
     };
     bool sent = rl_connection_greet(connection, &who);
     free(from_file);

@@ -356,10 +356,12 @@ static bool is_message(const struct rl_reply *reply)
 static void take_reply(struct rl_connection *connection, const struct rl_reply *reply)
 {
     if (connection->greeting_now) {
-        note_error(connection, reply);
+        if (rl_greeting_step(&connection->greeting) != RL_GREET_NAME)
+            note_error(connection, reply);
         if (!rl_greeting_read(&connection->greeting, reply))
             return;
         connection->greeting_now = false;
+        connection->name_refused |= connection->greeting.name_refused;
         connection->server_fault = RL_FAULT_NONE;
         connection->owner->greeted(connection->arg, &connection->greeting.identity);
         return;

@@ -64,6 +64,7 @@ struct rl_connection {
     struct rl_resp *resp;
     bool greeting_now;
     struct rl_greeting greeting;
+    bool name_refused; /* by the node; each refusal is an entry in its ACL LOG */
     enum rl_fault
         server_fault;       /* the first error that came before the greeting was complete */
     uint64_t known_scripts; /* scripts whose source was sent on this connection */

@@ -39,6 +39,13 @@ static bool add_credentials(struct rl_greeting *greeting, struct rl_send_batch *
     return true;
 }
 
+static bool add_name(struct rl_greeting *greeting, struct rl_send_batch *batch,
+                     const char *name)
+{
+    struct rl_word words[] = {word("CLIENT"), word("SETNAME"), word(name)};
+    return add(greeting, batch, RL_GREET_NAME, words, 3);
+}
+
 bool rl_greeting_begin(struct rl_greeting *greeting, const struct rl_credentials *who,
                        struct rl_send_batch *batch)
 {
@@ -58,6 +65,8 @@ bool rl_greeting_begin(struct rl_greeting *greeting, const struct rl_credentials
         if (!add(greeting, batch, step, info, 2))
             return false;
     }
+    if (who->name && !add_name(greeting, batch, who->name))
+        return false;
     struct rl_word get[] = {word("GET"), who->marker_key};
     return add(greeting, batch, RL_GREET_MARKER, get, 2);
 }
@@ -95,6 +104,7 @@ static void read_section(struct rl_greeting *greeting, enum rl_greeting_step ste
         identity->is_loading = rl_info_is(rl_info_field(reply, "loading"), "1") ||
                                rl_info_is(rl_info_field(reply, "async_loading"), "1");
         break;
+    case RL_GREET_NAME: break;
     case RL_GREET_MARKER:
         identity->marker_len =
             reply->len < RL_MARKER_MAX + 1 ? reply->len : RL_MARKER_MAX + 1;
@@ -112,6 +122,8 @@ bool rl_greeting_read(struct rl_greeting *greeting, const struct rl_reply *reply
                    (reply->type == RL_REPLY_NIL || reply->type == RL_REPLY_ERROR);
     if (is_none) {
         /* No marker, or no right to read it: only fenced locks need it and report that. */
+    } else if (step == RL_GREET_NAME) {
+        greeting->name_refused = reply->type == RL_REPLY_ERROR && *denied == RL_FAULT_NONE;
     } else if (reply->type == RL_REPLY_ERROR) {
         enum rl_fault fault = rl_fault_of_error(reply->text, reply->len);
         if (step == RL_GREET_AUTH && fault == RL_FAULT_ERR)

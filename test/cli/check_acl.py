@@ -74,7 +74,7 @@ def _():
         }
         to_read = {"+zadd", "+zrange"}
         to_wait = to_read | {"+zrem", "+zscore", "+publish"}
-        untold = {"+subscribe", "+ping"}
+        untold = {"+subscribe", "+ping", "+client|setname"}
         equal({word for word in words if word.startswith("+")}, set(needed) | to_wait | untold, "rights")
         for word, step in needed.items():
             for server in quorum.servers:

@@ -219,6 +219,9 @@ Test(simulated_server, authenticates_as_a_real_one)
         {"AUTH nobody secret", "INFO nosuch"},
         {"AUTH default secret", "PING", "SELECT 1", "GET a", "SELECT 16"},
         {"AUTH secret", "PING", "AUTH", "AUTH a b c", "GET a"},
+        {"CLIENT SETNAME a", "AUTH secret", "CLIENT SETNAME a:1", "CLIENT SETNAME \x01",
+         "CLIENT SETNAME a b"},
+        {"AUTH secret", "CLIENT NOSUCH", "CLIENT"},
     };
     static const char *const open[][TEXTS + 1] = {
         {"AUTH x", "PING"},

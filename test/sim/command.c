@@ -266,7 +266,8 @@ bool command_is_greeting(const struct node_command *command)
 {
     struct rl_word name = command->word[0];
     return is(name, "INFO") || is(name, "GET") || is(name, "PING") ||
-           is(name, "SUBSCRIBE") || is(name, "AUTH") || is(name, "SELECT");
+           is(name, "SUBSCRIBE") || is(name, "AUTH") || is(name, "SELECT") ||
+           is(name, "CLIENT");
 }
 
 /* Whether the oracle needs the keys as they were before it. */

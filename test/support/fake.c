@@ -141,7 +141,7 @@ static size_t parse(const char *bytes, size_t len, char word[2][WORD])
 
 static void count(struct fake *fake, const char *name)
 {
-    static const char *const greeting[] = {"INFO", "AUTH", "SELECT", "GET"};
+    static const char *const greeting[] = {"INFO", "AUTH", "SELECT", "GET", "CLIENT"};
     for (size_t i = 0; i < sizeof(greeting) / sizeof(greeting[0]); i++)
         if (strcasecmp(name, greeting[i]) == 0)
             return;

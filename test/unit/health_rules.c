@@ -433,6 +433,7 @@ Test(acl_rights, rule_has_every_right)
                               "ACL SETUSER me reset on >SECRET ~lock:* resetchannels "
                               "&lock:!wake:* -@all +info +set +eval +evalsha "));
     cr_assert_null(strstr(acl("me", "lock:", false), "+select"));
+    cr_assert_not_null(strstr(acl("me", "lock:", false), " +client|setname"));
     cr_assert_not_null(strstr(acl("me", "lock:", true), "+select"));
     cr_assert_not_null(strstr(acl("me", "", false), " ~* "));
     cr_assert_not_null(strstr(acl("me", "a*[b]\\ \"", false), " ~a\\*\\[b\\]\\\\??* "));

@@ -56,6 +56,7 @@ static const struct command commands[] = {
     {NAME("subscribe"), command_subscribe, -2, NO_SCRIPT | LOADING | SUBSCRIBED},
     {NAME("auth"), command_auth, -2, NO_SCRIPT | LOADING | NO_AUTH},
     {NAME("select"), command_select, 2, NO_SCRIPT | LOADING},
+    {NAME("client|setname"), command_client_setname, 3, NO_SCRIPT | LOADING},
     {NAME("scan"), command_scan, -2, 0},
     {NAME("pexpiretime"), command_pexpiretime, 2, 0},
     {NAME("rpush"), command_rpush, -3, WRITES},
@@ -70,6 +71,7 @@ static const struct command commands[] = {
 
 /* Those with subcommands. */
 static const struct command containers[] = {
+    {NAME("client"), NULL, -2, 0},
     {NAME("config"), NULL, -2, 0},
     {NAME("script"), NULL, -2, 0},
 };

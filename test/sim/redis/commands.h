@@ -44,6 +44,7 @@ void command_script_flush(struct call *call);
 void command_auth(struct call *call);
 void command_select(struct call *call);
 void command_ping(struct call *call);
+void command_client_setname(struct call *call);
 void command_subscribe(struct call *call);
 void command_publish(struct call *call);
 

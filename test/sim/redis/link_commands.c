@@ -65,6 +65,20 @@ void command_ping(struct call *call)
     }
 }
 
+/* The name is for people, and nothing here shows it. */
+void command_client_setname(struct call *call)
+{
+    struct rl_word name = call->word[2];
+    for (size_t i = 0; i < name.len; i++)
+        if (name.text[i] < '!' || name.text[i] > '~') {
+            reply_error_format(call->out,
+                               "ERR Client names cannot contain spaces, "
+                               "newlines or special characters.");
+            return;
+        }
+    reply_ok(call->out);
+}
+
 /* --- channels --- */
 
 static bool has_subscribed(const struct redis_link *link, struct rl_word channel)
