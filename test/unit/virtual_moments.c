@@ -224,3 +224,61 @@ Test(virtual_moments, a_fenced_reader_that_leaves_lets_the_key_end_with_the_othe
     cr_assert_eq(user_told(&user[0], user_admit), REDLOCK_OK);
     leave_early();
 }
+
+/* --- sets that wait --- */
+
+#define SETS 2
+
+static redlock_lease *set[SETS];
+
+static void on_set(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    (void)lease;
+    (void)result;
+    (void)arg;
+}
+
+static void want_sets(void *arg)
+{
+    static const redlock_key both[] = {{"job", 3}, {"zoo", 3}};
+    struct user *mine = arg;
+    mine->options.wait_ms = REDLOCK_FOREVER;
+    for (unsigned i = 0; i < SETS; i++)
+        cr_assert_eq(redlock_acquire_many(mine->client, both, 2, &mine->options, on_set,
+                                          NULL, &set[i]),
+                     REDLOCK_OK);
+}
+
+static void free_sets(void *arg)
+{
+    (void)arg;
+    for (unsigned i = 0; i < SETS; i++)
+        redlock_lease_free(set[i]);
+}
+
+static int64_t constant_delay(int64_t latency)
+{
+    return latency;
+}
+
+/* The first two are notified and give up, while they try; the third was not notified. */
+Test(virtual_moments, sets_that_were_notified_and_give_up_pass_it_on)
+{
+    network.draw_delay = constant_delay;
+    for (unsigned k = 0; k < NODES; k++)
+        put(k, "zoo", (struct rl_word){"anothers", 8});
+    cr_assert_eq(user_told(&user[1], user_acquire), REDLOCK_OK);
+    process_call(&user[0].process, want_sets, &user[0]);
+    run_for(3 * VIRTUAL_S);
+    process_call(&user[0].process, user_acquire, &user[0]);
+    run_for(3 * VIRTUAL_S);
+    process_call(&user[1].process, user_release, &user[1]);
+    while (key_on(NODES - 1, "job"))
+        cr_assert(events_step(events_now() + LONG));
+    run_for(2 * network.path[0][1].latency);
+    cr_assert_eq(user[0].told, 0);
+    process_call(&user[0].process, free_sets, NULL);
+    run_for(VIRTUAL_S / 2);
+    cr_assert_eq(user[0].told, 1);
+    cr_assert_eq(user[0].code, REDLOCK_OK);
+}
