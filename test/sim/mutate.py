@@ -224,7 +224,7 @@ def arguments():
     parser.add_argument("build")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--only", metavar="NAME", help="those whose rule, or name, contains this")
-    parser.add_argument("--seeds", type=int, default=100000)
+    parser.add_argument("--seeds", type=int, default=6000)
     parser.add_argument("--tap", action="store_true", help="as a test: some of those that are not rare")
     return parser.parse_args()
 
