@@ -459,7 +459,11 @@ typedef struct redlock_lease redlock_lease;
 typedef struct redlock_result {
     redlock_code code;
     unsigned nodes, quorum;
-    unsigned granted;  /* nodes that granted; after a failure, late grants count too */
+    /*
+     * Nodes that granted in the last round, also late after a failure. If too few may vote
+     * for an extension, none is asked, and those that may vote count as they did before.
+     */
+    unsigned granted;
     unsigned attempts; /* attempts that the acquire took */
     int64_t took_ms;   /* duration of the last attempt, or of the round */
     int64_t valid_ms;  /* how long from now the lock is certainly held; 0: it is not held */
@@ -747,7 +751,8 @@ REDLOCK_API const char *redlock_token(const redlock_lease *lease);
 
 /*
  * The last outcome, node by node. If a reply came too late or not at all, the node's `text`
- * names the limit that it missed and the option that changes the limit. Writes at most
+ * names the limit that it missed and the option that changes the limit. A node that could
+ * not vote when an extension was due is ABSENT, and its fault says why. Writes at most
  * `room` elements; returns the number of nodes. 0: the lease is NULL or has made no
  * attempt, its client was freed, or this is a forked child.
  */

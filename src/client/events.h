@@ -28,6 +28,7 @@
     X(lock_lost, ERROR)                                                                    \
     X(extension_failed, WARNING)                                                           \
     X(renewal_failed, WARNING)                                                             \
+    X(renewal_recovered, INFO)                                                             \
     X(release_failed, WARNING)
 
 enum rl_event_name {

@@ -21,6 +21,14 @@ void rl_lease_lose(struct rl_lease *lease, enum rl_cause cause, struct rl_update
     lease->cause = cause;
 }
 
+/* Too few nodes may vote, so that none is asked: those that may not are absent. */
+static void note_absent(struct rl_lease *lease, const struct rl_view *view)
+{
+    for (unsigned node = 0; node < lease->params->n; node++)
+        if (!(view->ready & rl_bit(node)))
+            lease->ballot[node] = (struct rl_ballot){.vote = RL_VOTE_ABSENT, .pttl = -1};
+}
+
 static void report_not_extended(struct rl_lease *lease, struct rl_update *update)
 {
     update->reports |= lease->by_request ? RL_REPORT_NOT_EXTENDED : RL_REPORT_NOT_RENEWED;
@@ -43,6 +51,7 @@ void rl_lease_begin_extend(struct rl_lease *lease, const struct rl_view *view,
     lease->next_round =
         rl_time_add_sat(view->now, rl_max(lease->ttl / RL_RETRY_SHARE, RL_MS));
     if (!reachable) {
+        note_absent(lease, view);
         lease->cause = RL_CAUSE_NO_QUORUM;
         report_not_extended(lease, update);
         return;

@@ -270,7 +270,9 @@ static void follow(struct rl_attempt *attempt, const struct rl_update *update,
         record = NULL; /* the result comes after what was sent */
     }
     rl_node_set counted = attempt->lease.round.waiting | attempt->lease.round.granted;
-    if ((update->send || update->reports) && counted != rl_all(client->nodes.n))
+    unsigned failed_extension = RL_REPORT_NOT_RENEWED | RL_REPORT_NOT_EXTENDED;
+    if ((update->reports & failed_extension) ||
+        ((update->send || update->reports) && counted != rl_all(client->nodes.n)))
         rl_client_note_absent(client, attempt->lease.ballot,
                               attempt->config->kind->is_fenced);
     if (update->reports)

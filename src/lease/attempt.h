@@ -35,9 +35,10 @@ struct rl_attempt {
     uint32_t number;  /* rl_record_lease(), for the flight recorder */
     unsigned key_len : 11;
     unsigned token_len : 8;
-    unsigned slot : 8;        /* of a semaphore: which one; 0: none is chosen yet */
-    unsigned has_waiters : 1; /* other waiters were queued when it was released */
-    rl_time held_since;       /* telemetry.h; 0: it is not held */
+    unsigned slot : 8;           /* of a semaphore: which one; 0: none is chosen yet */
+    unsigned has_waiters : 1;    /* other waiters were queued when it was released */
+    unsigned fails_to_renew : 1; /* the watchdog's last try failed */
+    rl_time held_since;          /* telemetry.h; 0: it is not held */
     struct rl_lease lease;
     /* Its room holds: the set if it has one, fences and the proposed one if it is fenced,
        ballots, key, fence key suffix, token. */

@@ -29,12 +29,12 @@ static redlock_result result_of(const redlock_lease *lease, redlock_code code)
     if (!core || core->state == RL_LEASE_NEW)
         return result;
     unsigned n = core->params->n;
-    bool held = core->state == RL_LEASE_HELD;
-    for (unsigned i = 0; !held && i < n; i++)
+    bool held = core->state == RL_LEASE_HELD, granted = held && code == REDLOCK_OK;
+    for (unsigned i = 0; !granted && i < n; i++)
         result.granted += core->ballot[i].vote == RL_VOTE_GRANTED;
-    if (held)
+    if (granted)
         result.granted = rl_count(core->holding);
-    bool enough = held ? code == REDLOCK_OK : result.granted >= core->params->q;
+    bool enough = held ? granted : result.granted >= core->params->q;
     result.took_ms = (client->loop.now - core->round.start) / RL_MS;
     if (lease->state != RL_HANDLE_RELEASE_WAITS)
         result.valid_ms = rl_lease_left(core, client->loop.now) / RL_MS;

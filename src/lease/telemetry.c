@@ -90,11 +90,23 @@ static redlock_code code_of_failure(const struct rl_attempt *attempt)
     return is_denied ? REDLOCK_DENIED : code;
 }
 
-/* A bare token was adopted, and its first extension has succeeded. */
+/* If a bare token was adopted, and this is its first extension, it is held from now on. */
 static void note_extended(struct rl_attempt *attempt)
 {
     if (attempt->held_since == 0 && attempt->lease.state == RL_LEASE_HELD)
         rl_telemetry_hold_begins(attempt);
+    if (attempt->fails_to_renew)
+        log_code(attempt, rl_event_renewal_recovered, REDLOCK_OK);
+    attempt->fails_to_renew = false;
+}
+
+/* Each try counts; the first one that fails is an event. */
+static void note_not_renewed(struct rl_attempt *attempt)
+{
+    rl_stats_of(&attempt->task)->renewals_failed++;
+    if (!attempt->fails_to_renew)
+        log_code(attempt, rl_event_renewal_failed, code_of_failure(attempt));
+    attempt->fails_to_renew = true;
 }
 
 void rl_telemetry_hold_ends(struct rl_attempt *attempt, uint64_t *counter)
@@ -129,10 +141,8 @@ RL_RARE void rl_telemetry_rare(struct rl_attempt *attempt, unsigned reports)
         note_extended(attempt);
     if (reports & RL_REPORT_RENEWED)
         stats->renewals++;
-    if (reports & RL_REPORT_NOT_RENEWED) {
-        stats->renewals_failed++;
-        log_code(attempt, rl_event_renewal_failed, rl_code_of(attempt->lease.cause));
-    }
+    if (reports & RL_REPORT_NOT_RENEWED)
+        note_not_renewed(attempt);
 }
 
 /* --- operations of the caller --- */

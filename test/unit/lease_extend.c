@@ -57,6 +57,9 @@ Test(extend, without_a_quorum_of_nodes_nothing_is_sent)
     cr_assert_eq(lease_fixture.update.reports, RL_REPORT_NOT_EXTENDED);
     cr_assert_eq(lease_fixture.lease.state, RL_LEASE_HELD);
     cr_assert_eq(lease_fixture.lease.valid, valid_from(start));
+    for (unsigned node = 0; node < 5; node++)
+        cr_assert_eq(lease_fixture.ballot[node].vote,
+                     node < 2 ? RL_VOTE_GRANTED : RL_VOTE_ABSENT, "node %u", node);
 }
 
 /*
