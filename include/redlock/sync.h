@@ -375,8 +375,9 @@ REDLOCK_API redlock_code redlock_hold_downgrade(redlock_hold *hold);
 
 /*
  * The nodes' replies to the last acquire or extension of this lock, as redlock_explain().
- * 0: the hold has no lock, the client is closed, or the call is made in a callback or in a
- * forked child.
+ * If it was lost, those of the moment of its loss: also in on_lost, and after the unlock.
+ * 0: the hold has no lock, the client is closed, there was no memory for those of the loss,
+ * or the call is made in a forked child, or in a callback about a lock that is held.
  */
 REDLOCK_API size_t redlock_hold_explain_sized(redlock_hold *hold, redlock_node *nodes,
                                               size_t room, size_t size);

@@ -228,7 +228,7 @@ class _AsyncLease(Lease):
             self._report_loss(make_error(lib.REDLOCK_CLOSED))
 
     def _report_loss(self, why: RedlockError) -> None:
-        lost = why if isinstance(why, Lost) else Lost(why.code, why.text)
+        lost = why if isinstance(why, Lost) else Lost(why.code, why.text, nodes=why.nodes)
         self.why = lost
         hold = self.forgotten and self.forgotten()
         if hold:

@@ -57,12 +57,13 @@ class _Loss:
         self._hold: weakref.ref[Hold] | None = None
         self._guard = threading.Lock()
 
-    def report(self, code: int) -> None:
+    def report(self, code: int, nodes: tuple[Reply, ...]) -> None:
         if code == lib.REDLOCK_CANCELLED:  # of a lock that is held: by the end of the client
             code = lib.REDLOCK_CLOSED
-        why = make_error(code, held=True)
+        why = make_error(code, held=True, nodes=nodes)
         with self._guard:
-            self.why = why if isinstance(why, Lost) else Lost(why.code, why.text)
+            self.why = (why if isinstance(why, Lost)
+                        else Lost(why.code, why.text, nodes=why.nodes))
             hold = self._hold
         self.event.set()
         if hold:
@@ -86,10 +87,17 @@ class _Loss:
 _losses: Registry[_Loss] = Registry()
 
 
-def _report_loss(_hold: Any, why: int, _valid_ms: int, arg: Any) -> None:
+def _explain(hold: Any) -> tuple[Reply, ...]:
+    nodes = ffi.new("redlock_node[]", lib.REDLOCK_NODES_MAX)
+    count = lib.redlock_hold_explain_sized(hold, nodes, lib.REDLOCK_NODES_MAX,
+                                           ffi.sizeof("redlock_node"))
+    return replies_of(nodes, count)
+
+
+def _report_loss(hold: Any, why: int, _valid_ms: int, arg: Any) -> None:
     loss = _losses.find(arg)
     if loss:
-        loss.report(why)
+        loss.report(why, _explain(hold))
 
 
 _on_lost = callback("void (*)(redlock_hold *, redlock_code, int64_t, void *)", _report_loss)
@@ -234,10 +242,7 @@ class Hold(Handle):
 
     def explain(self) -> tuple[Reply, ...]:
         """The nodes' replies to the last acquire or extension."""
-        nodes = ffi.new("redlock_node[]", lib.REDLOCK_NODES_MAX)
-        count = lib.redlock_hold_explain_sized(
-            self._pointer, nodes, lib.REDLOCK_NODES_MAX, ffi.sizeof("redlock_node"))
-        return replies_of(nodes, count)
+        return _explain(self._pointer)
 
     def release(self, *, confirm: bool = True) -> None:
         """Releases the lock, by default until a quorum has confirmed it.

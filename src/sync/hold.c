@@ -64,6 +64,7 @@ struct rl_uses rl_hold_drop(redlock_hold *hold)
 void rl_hold_delete(redlock_hold *hold)
 {
     struct rl_loop_owner *loop = hold->loop;
+    free(hold->nodes);
     free(hold);
     rl_loop_owner_unref(loop);
 }
@@ -88,6 +89,14 @@ void rl_hold_set_deadline(redlock_hold *hold, struct rl_until until)
 {
     atomic_store(&hold->boot, until.boot);
     atomic_store(&hold->unslewed, until.unslewed);
+}
+
+void rl_hold_keep_nodes(redlock_hold *hold, const redlock_lease *lease)
+{
+    size_t count = redlock_explain(lease, NULL, 0);
+    hold->nodes = calloc(count, sizeof(*hold->nodes));
+    if (hold->nodes)
+        hold->node_count = redlock_explain(lease, hold->nodes, count);
 }
 
 void rl_hold_lose(redlock_hold *hold, redlock_code why)

@@ -24,7 +24,9 @@ struct redlock_hold {
     int64_t fence;
     unsigned slot;
     char token[REDLOCK_TOKEN_MAX + 1];
-    redlock_code why;          /* for on_lost */
+    redlock_code why;    /* for on_lost */
+    redlock_node *nodes; /* as the lock was lost; NULL: it was not, or no memory */
+    size_t node_count;
     bool in_callback;          /* on_lost is running */
     bool freed;                /* while on_lost was running */
     struct rl_binding binding; /* to the thread that locked, unless any_thread is set */
@@ -66,6 +68,9 @@ void rl_hold_detach(redlock_hold *hold);
 
 /* Sets the deadline that other threads read. */
 void rl_hold_set_deadline(redlock_hold *hold, struct rl_until until);
+
+/* Keeps the nodes of the lease, which is lost, for as long as the hold. */
+void rl_hold_keep_nodes(redlock_hold *hold, const redlock_lease *lease);
 
 /* Marks the hold as lost for this reason; schedules its on_lost. */
 void rl_hold_lose(redlock_hold *hold, redlock_code why);

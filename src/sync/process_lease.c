@@ -259,7 +259,6 @@ static void on_lost(redlock_lease *handle, const redlock_result *result, void *a
 {
     struct rl_process_lease *lease = arg;
     struct rl_loop_owner *loop = loop_of(lease);
-    (void)handle;
     rl_loop_owner_lock(loop);
     struct rl_key *key = lease->key;
     redlock_hold *owner = lease->owner;
@@ -267,6 +266,7 @@ static void on_lost(redlock_lease *handle, const redlock_result *result, void *a
     if (lease->state == RL_PROCESS_LEASE_HELD) {
         lease->state = RL_PROCESS_LEASE_LOST;
         detach(lease);
+        rl_hold_keep_nodes(owner, handle);
         rl_hold_lose(owner, result->code);
         rl_hold_report_lost(owner, result->code);
         advance_key(key);

@@ -259,9 +259,27 @@ size_t redlock_sync_record(redlock_sync *sync, char *text, size_t room)
     return run_explanation(&sync->loop, &record);
 }
 
+/* Of a hold that was lost: as they were then. They end with the client, as its strings. */
+static size_t copy_kept_nodes(redlock_hold *hold, redlock_node *nodes, size_t room,
+                              size_t size)
+{
+    if (!rl_hold_is_ours(hold))
+        return 0;
+    rl_loop_owner_lock(hold->loop);
+    size_t count = hold->loop->closing ? 0 : hold->node_count;
+    for (size_t i = 0; i < count && i < room; i++)
+        rl_copy_sized((char *)nodes + i * size, size, &hold->nodes[i],
+                      sizeof(hold->nodes[i]));
+    rl_loop_owner_unlock(hold->loop);
+    return count;
+}
+
 size_t redlock_hold_explain_sized(redlock_hold *hold, redlock_node *nodes, size_t room,
                                   size_t size)
 {
+    size_t count = copy_kept_nodes(hold, nodes, room, size);
+    if (count > 0)
+        return count;
     struct explanation explanation = {
         .call.job.run = explain, .hold = hold, .nodes = nodes, .room = room, .size = size};
     return run_explanation(hold->loop, &explanation);

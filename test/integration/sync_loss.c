@@ -270,6 +270,46 @@ Test(sync_loss, noticed_by_the_owner_first)
 
 /* --- inside the callback --- */
 
+static redlock_node node[3];
+
+static void expect_two_dead(redlock_hold *hold)
+{
+    cr_assert_eq(redlock_hold_explain(hold, node, 3), 3);
+    for (unsigned i = 0; i < 3; i++)
+        cr_assert_eq(node[i].verdict,
+                     i < 2 ? REDLOCK_VERDICT_ABSENT : REDLOCK_VERDICT_GRANTED, "%s: %s",
+                     node[i].uri, redlock_verdict_name(node[i].verdict));
+    cr_assert_eq(node[0].fault, REDLOCK_FAULT_CONNECT);
+}
+
+static void note_nodes(struct seen *seen, redlock_hold *hold)
+{
+    (void)seen;
+    expect_two_dead(hold);
+}
+
+/* In on_lost, after it, and after the unlock; not if the client is closed. */
+Test(sync_loss, names_the_nodes_that_failed)
+{
+    struct sync_quorum c;
+    struct worker worker;
+    struct seen seen = {.more = note_nodes};
+    redlock_lock_options options = short_options(&seen);
+    sync_quorum_open(&c, 3);
+    worker_start_holding(&worker, c.sync, "job", &options);
+    SYNC_QUORUM_UNTIL(servers_with(&c.servers, "job", redlock_hold_token(worker.hold)) ==
+                      3);
+    servers_kill_first(&c.servers, 2);
+    SYNC_QUORUM_UNTIL(seen.times > 0);
+    expect_two_dead(worker.hold);
+    cr_assert_eq(worker_done(&worker, job_unlock), REDLOCK_EXPIRED);
+    expect_two_dead(worker.hold);
+    sync_quorum_free_client(&c);
+    cr_assert_eq(redlock_hold_explain(worker.hold, node, 3), 0);
+    worker_end(&worker);
+    sync_quorum_close(&c);
+}
+
 static void try_to_wait(struct seen *seen, redlock_hold *hold)
 {
     redlock_node node[3];

@@ -1,0 +1,72 @@
+"""Why a lock was lost: the nodes that failed are told, not those of the last success."""
+import asyncio
+import gc
+
+import lab
+import pytest
+import redlock_quorum
+
+TTL = 3.0
+
+
+def expect_dead(why, faults):
+    """Of five nodes the first three failed, for one of these reasons."""
+    assert why.code == "EXPIRED"
+    assert len(why.nodes) == 5
+    for node in why.nodes[:3]:
+        assert node.fault in faults and node.verdict != "granted", str(node)
+    assert "granted" in {node.verdict for node in why.nodes[3:]}
+
+
+def kill(quorum):
+    quorum.kill(0, 1, 2)
+
+
+def stop(quorum):
+    for server in quorum.servers[:3]:
+        server.stop()
+
+
+@pytest.fixture
+def nodes(quorum):
+    yield quorum
+    for server in quorum.servers[:3]:
+        if server.is_running():
+            server.go_on()
+
+
+WAYS = pytest.mark.parametrize("fail, faults", [(kill, {"CONNECT"}), (stop, {"TIMEOUT"})])
+
+
+@pytest.fixture
+def options():
+    return redlock_quorum.Options(node_timeout=0.5)
+
+
+@WAYS
+def test_threads(nodes, options, fail, faults):
+    seen = []
+    with redlock_quorum.Client(nodes.uris, options) as client:
+        hold = client.lock("job", TTL, on_lost=lambda hold, why: seen.append(why)).acquire()
+        fail(nodes)
+        assert hold.wait_lost(lab.STATE_SECONDS)
+        expect_dead(hold.why_lost, faults)
+        lab.wait_for(lambda: seen, "on_lost")
+        assert seen == [hold.why_lost]
+        assert hold.explain() == hold.why_lost.nodes
+        assert str(hold.why_lost).count("\n") == 5
+        with pytest.raises(redlock_quorum.Lost):
+            hold.release()
+    del hold
+    gc.collect()
+
+
+@WAYS
+def test_asyncio(nodes, options, fail, faults):
+    async def main():
+        async with redlock_quorum.AsyncClient(nodes.uris, options) as client:
+            hold = await client.lock("job", TTL).acquire()
+            fail(nodes)
+            await asyncio.wait_for(hold.wait_lost(), lab.STATE_SECONDS)
+            expect_dead(hold.why_lost, faults)
+    asyncio.run(main())
