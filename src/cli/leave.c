@@ -36,10 +36,12 @@ static bool is_missing(const redlock_lease *lease)
 static void on_released(redlock_lease *lease, const redlock_result *result, void *arg)
 {
     struct run *run = arg;
-    if (keeper_clock() < run->valid_until_us && is_missing(lease))
+    if (keeper_clock() < run->valid_until_us && run->ran && is_missing(lease)) {
+        run_tell_nodes(run);
         run_was_lost(run);
-    else if (result->code != REDLOCK_OK && run->ran && !run->lost)
+    } else if (result->code != REDLOCK_OK && run->ran && !run->lost) {
         cli_say(run->cli, "%s: the release: %s", run->key, redlock_code_text(result->code));
+    }
     run->done = true;
 }
 
@@ -147,5 +149,7 @@ void run_print_json(const struct run *run)
         json_pack("{s:s, s:o, s:s, s:i, s:I}", "kind", kind_of(&run->cli->lease), "fence",
                   run->fence > 0 ? json_integer(run->fence) : json_null(), "cause",
                   run->cause, "exit", run->exit, "held_ms", (json_int_t)run->held_ms));
+    if (run->nodes)
+        json_object_set_new(object, "nodes", run->nodes);
     cli_write_json(run->cli, object, stderr);
 }

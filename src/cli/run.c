@@ -179,21 +179,22 @@ static void start_command(struct run *run)
 }
 
 /* TERM now, unless the end is reached; KILL at the end. */
-static void stop_command(struct run *run, int64_t valid_ms, const char *why)
+static void stop_command(struct run *run, int64_t valid_ms, redlock_code code)
 {
     int64_t deadline_us = keeper_clock() + left_of(run, valid_ms) * 1000;
     expect_by(run, deadline_us < run->deadline_us ? deadline_us : run->deadline_us);
     child_hold(&run->child, run->deadline_us);
-    if (run->stage == ENDING) {
-        if (run->ran)
-            cli_complain(
-                "%s: the lock is lost, processes that the command left are killed: %s",
-                run->key, why);
+    char *why = run_why_lost(run, code);
+    if (run->stage == RUNNING || run->ran)
+        cli_complain("%s: the lock is lost, %s: %s", run->key,
+                     run->stage == RUNNING ? "the command is stopped"
+                                           : "processes that the command left are killed",
+                     why);
+    free(why);
+    if (run->stage == ENDING)
         return;
-    }
     run->stopped = true;
     run_conclude(run, CLI_LOST, "lost");
-    cli_complain("%s: the lock is lost, the command is stopped: %s", run->key, why);
     run->stage = STOPPING;
     if (left_us(run) > 0) {
         child_signal(&run->child, SIGTERM);
@@ -205,14 +206,15 @@ static void stop_command(struct run *run, int64_t valid_ms, const char *why)
  * The lock is lost or about to expire: `valid_ms` is its remaining validity. The events are
  * printed last: if stderr blocks, the keeper still kills the command in time.
  */
-static void lose(struct run *run, int64_t valid_ms, const char *why)
+static void lose(struct run *run, int64_t valid_ms, redlock_code code)
 {
     bool is_first = !run->lost;
     run->lost = true;
     if (!is_first)
         return;
     if (run->stage == RUNNING || run->stage == ENDING)
-        stop_command(run, valid_ms, why);
+        stop_command(run, valid_ms, code);
+    run_tell_nodes(run);
     cli_say_record(run->cli);
 }
 
@@ -220,7 +222,7 @@ static void lose(struct run *run, int64_t valid_ms, const char *why)
 static void give_up_keeper(struct run *run)
 {
     if (run->stage == RUNNING && left_of(run, redlock_valid_ms(run->lease)) == 0)
-        lose(run, 0, redlock_code_text(REDLOCK_EXPIRED));
+        lose(run, 0, REDLOCK_EXPIRED);
     if (run->stage == RUNNING) {
         cli_complain("%s: the keeper process does not reply; the command is stopped",
                      run->key);
@@ -297,7 +299,7 @@ static void handle_report(struct run *run, struct keeper_report report)
         if (run->stage == RUNNING && child_suspend(&run->child, (int)report.value))
             resumed(run);
         break;
-    case KEEPER_EXPIRED: lose(run, 0, redlock_code_text(REDLOCK_EXPIRED)); break;
+    case KEEPER_EXPIRED: lose(run, 0, REDLOCK_EXPIRED); break;
     case KEEPER_ENDED: command_ended(run, (int)report.value); break;
     case KEEPER_KILLED:
         if (!run->gave_up)
@@ -339,7 +341,7 @@ static void resumed(struct run *run)
     if (left_of(run, redlock_valid_ms(run->lease)) > 0)
         child_resume(&run->child);
     else
-        lose(run, 0, redlock_code_text(REDLOCK_EXPIRED));
+        lose(run, 0, REDLOCK_EXPIRED);
 }
 
 static void on_signal(evutil_socket_t fd, short what, void *arg)
@@ -371,7 +373,7 @@ static void on_lost(redlock_lease *lease, const redlock_result *result, void *ar
     struct run *run = arg;
     (void)lease;
     catch_up(run);
-    lose(run, result->valid_ms, redlock_code_text(result->code));
+    lose(run, result->valid_ms, result->code);
     if (result->code == REDLOCK_GONE || result->code == REDLOCK_TAKEN)
         run_was_lost(run);
 }
@@ -418,7 +420,7 @@ static void on_acquired(redlock_lease *lease, const redlock_result *result, void
     run->held = result->code == REDLOCK_OK;
     run->fence = redlock_fence(lease);
     run->since_us = keeper_clock();
-    cli_say_nodes(run->cli, nodes, count);
+    run_tell_nodes(run);
     if (run->signal != 0) {
         cli_say(run->cli, "%s: %s; the lock is not held", run->key, strsignal(run->signal));
         run_conclude(run, CLI_SIGNALLED + run->signal, "signalled");
@@ -509,6 +511,8 @@ void run_set_limits(struct run *run, int64_t kill_after_ms)
 static void begin(struct run *run)
 {
     struct cli *cli = run->cli;
+    cli->options.log = run_note_event;
+    cli->options.log_arg = run;
     cli_connect(cli);
     stats_file_begin(&run->stats_file, cli, run->key);
     run->reports =

@@ -57,6 +57,7 @@ struct run {
     int64_t held_ms;
     int64_t valid_until_us; /* as its release began */
     int64_t fence;          /* 0: the lock is plain, or was not held */
+    json_t *nodes;          /* with --json: of the acquire, or of the loss */
     int exit;
     const char *cause; /* of the exit code; the first one is kept */
 };
@@ -122,6 +123,16 @@ void run_check_and_disown(struct run *run, int64_t ttl_ms);
  */
 void run_extend_last(struct run *run, int64_t ttl_ms,
                      void (*then)(struct run *run, redlock_code code));
+
+/* Prints the nodes of the last outcome with -v, and keeps them for --json. */
+void run_tell_nodes(struct run *run);
+
+/* Why the lock is lost: which nodes failed, if that is the reason. The caller frees it. */
+char *run_why_lost(const struct run *run, redlock_code code);
+
+/* The client's log: warns once if the lock cannot be extended, and says when it can again.
+ */
+void run_note_event(const redlock_event *event, void *arg);
 
 /* Prints the result on stderr: stdout belongs to CMD. */
 void run_print_json(const struct run *run);
