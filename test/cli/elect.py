@@ -173,7 +173,7 @@ def _(quorum):
     lab.finish(process)
     redlock("elect", "--observe", "job", "true", env=on(quorum)).expect(64, err="--observe")
     redlock("elect", "job", env=on(quorum)).expect(64, err="no command")
-    redlock("elect", "--id", "x" * 65, "job", "true", env=on(quorum)).expect(64, err="label")
+    redlock("elect", "--id", "x" * 65, "job", "true", env=on(quorum)).expect(64, err="--id")
 
 
 lab.main(servers=3)
