@@ -7,6 +7,7 @@
 static struct event_base *base;
 static redlock_client *client;
 static unsigned fences = 1; /* to reserve */
+static bool of_sets;
 
 static void open_client(void)
 {
@@ -26,7 +27,8 @@ TestSuite(lease_config, .init = open_client, .fini = close_client);
 static struct rl_lease_config *config_of(const redlock_lease_options *options)
 {
     struct rl_lease_config *config;
-    cr_assert_eq(rl_lease_config_get(client, options, fences, false, &config), REDLOCK_OK);
+    cr_assert_eq(rl_lease_config_get(client, options, fences, of_sets, &config),
+                 REDLOCK_OK);
     return config;
 }
 
@@ -97,9 +99,13 @@ Test(lease_config, differs_if_any_option_does)
 {
     int arg;
     EXPECT_OTHER(options.fenced = true);
+    EXPECT_OTHER(options.redisson = true);
+    EXPECT_OTHER(options.shared = true);
     EXPECT_OTHER(options.slots = 2);
     EXPECT_OTHER(options.fence = 7);
     EXPECT_OTHER(fences++);
+    EXPECT_OTHER(of_sets = true);
+    of_sets = false;
     EXPECT_OTHER(options.ttl_ms++);
     EXPECT_OTHER(options.wait_ms++);
     EXPECT_OTHER(options.min_validity_ms++);
