@@ -8,7 +8,11 @@
 #include "tokenfile.h"
 
 #define KEY_WIDTH 24
-#define OF_SET    "many" /* how the digits of its token begin: docs/protocol.md */
+
+/* How the digits of tokens begin: docs/protocol.md. */
+#define OF_SET      "many"
+#define OF_ELECTION "term"
+#define OF_RECORD   "once"
 
 /* The digits of a token of this library; NULL: it is none. */
 static const char *digits_of(const char *token)
@@ -29,6 +33,23 @@ static unsigned cut_slot(char *key)
         return 0;
     *mark = '\0';
     return (unsigned)slot;
+}
+
+static bool begins_with(const char *digits, const char *word)
+{
+    return strncmp(digits, word, strlen(word)) == 0;
+}
+
+static const char *kind_of(const struct row *row, const char *digits)
+{
+    bool is_fenced = row->token[0] == 'f';
+    if (!digits)
+        return "foreign";
+    if (row->slot > 0)
+        return is_fenced ? "fenced slot" : "slot";
+    return begins_with(digits, OF_ELECTION) ? "election"
+           : begins_with(digits, OF_RECORD) ? "record"
+                                            : tokenfile_kind(row->token);
 }
 
 static enum row_state state_of(const redlock_inspection *found, bool is_token)
@@ -75,11 +96,11 @@ void row_take(struct row *row, const redlock_listed *listed)
     }
     const char *digits = digits_of(row->token);
     row->state = state_of(found, digits != NULL);
-    row->kind = digits ? tokenfile_kind(row->token) : "foreign";
     if (digits && strchr("pf", row->token[0])) {
-        row->of_set = strncmp(digits, OF_SET, strlen(OF_SET)) == 0;
+        row->of_set = begins_with(digits, OF_SET);
         row->slot = row->of_set ? 0 : cut_slot(row->key[0]);
     }
+    row->kind = kind_of(row, digits);
 }
 
 void row_free(struct row *row)

@@ -303,8 +303,9 @@ static void begin_attempt(redlock_lease *lease, enum rl_handle_state state)
         finish_acquire(lease, REDLOCK_SYSTEM);
         return;
     }
-    if (config->kind->word)
-        rl_token_mark(config->kind->mark, config->kind->word, token);
+    const char *word = config->options.record ? RL_TOKEN_OF_RECORD : config->kind->word;
+    if (word)
+        rl_token_mark(config->kind->mark, word, token);
     client->stats.shown.attempts++;
     rl_attempt_step(lease->attempt, &(struct rl_lease_event){
                                         .type = joins ? RL_EVENT_ENQUEUE : RL_EVENT_START,

@@ -33,7 +33,7 @@ def _(quorum):
     found = sorted((row["key"], row["kind"], row["slot"], row["readers"]) for row in rows
                    if "keys" not in row)
     equal(found, [("fenced", "fenced", None, 0), ("java", "redisson", None, 0),
-                  ("plain", "plain", None, 0), ("pool", "plain", 1, 0), ("pool", "plain", 2, 0),
+                  ("plain", "plain", None, 0), ("pool", "slot", 1, 0), ("pool", "slot", 2, 0),
                   ("read", "shared", None, 2)], "rows")
     equal(sorted((row["key"], row["keys"], row["kind"]) for row in rows[-2:]),
           [("a", ["a", "b", "c"], "plain"), ("x", ["x", "y"], "fenced")], "the last rows")
@@ -43,6 +43,20 @@ def _(quorum):
         check(0 < row["remaining_ms"] <= 600000, row)
         lab.matches(row["holder"], r":\d+$", "holder")
         equal(row["fence"] is not None, row["kind"] == "fenced", "a fence")
+
+
+@case("an election and a record have kinds of their own")
+def _(quorum):
+    redlock("admit", *PATIENT, "--new", "--at-once", "--max-ttl", "10m", env=on(quorum)).expect(0)
+    acquire(quorum, "--fence", "--slots", "2", "pool")
+    leader = lab.start("elect", *PATIENT, "job", "--", "sleep", "1000", env=on(quorum))
+    lab.wait_for(lambda: "job" in listed(quorum), "a leader")
+    redlock("run", *PATIENT, "--once-per", "1d", "--once-id", "x", "daily", "true",
+            env=on(quorum)).expect(0)
+    equal({key: row["kind"] for key, row in listed(quorum).items()},
+          {"pool": "fenced slot", "job": "election", "daily@x": "record"}, "kinds")
+    leader.terminate()
+    lab.finish(leader)
 
 
 @case("what is split, orphaned or foreign is marked; a key on any node is found")
