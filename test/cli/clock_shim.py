@@ -229,4 +229,19 @@ def _(quorum):
             check(abs(node["offset_us"] - us) <= node["offset_err_us"] + SLACK, f"{node}")
 
 
+@case("a clock that stands still from the start of its server costs that vote; check names it")
+def _(quorum):
+    with durable(wrong=[1]) as nodes:
+        nodes[1].clock.freeze()
+        nodes.kill(1)
+        nodes.start()
+        redlock("acquire", "-t", "1s", "k", env=on(nodes)).expect(0)  # and never released
+        lab.wait_for(lambda: [value is None for value in nodes.values("k")] == [True, False, True],
+                     "the end of the keys where time passes")
+        redlock("run", "-n", "k", "true", env=on(nodes)).expect(0)
+        found = redlock("check", "--json", env=on(nodes)).expect(1).json()
+        codes = [[one["code"] for one in node["findings"]] for node in found["nodes"]]
+        equal(codes, [[], ["clock_off"], []], "findings")
+
+
 lab.main(servers=2, wrong=[0])

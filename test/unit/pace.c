@@ -191,6 +191,20 @@ Test(pace, a_clock_beyond_twice_the_rate_is_found_when_the_slack_is_exceeded)
         }
 }
 
+/* As that of Valkey 9.1: up to 1 ms ahead, for as long at most, and back again. */
+Test(pace, allows_a_clock_that_is_read_ahead_now_and_then)
+{
+    struct node node = fresh();
+    for (unsigned i = 0; i < 1000; i++) {
+        node.now += 10 * RL_SECOND;
+        node.off = RL_MS;
+        cr_assert(read_clock(&node), "%u", i);
+        node.now += RL_MS;
+        node.off = 0;
+        cr_assert(read_clock(&node), "%u", i);
+    }
+}
+
 /* --- clocks that stand still --- */
 
 Test(pace, finds_a_clock_that_stands_still)
