@@ -31,6 +31,10 @@
  *     free functions only free memory, and nothing is sent or reported. The child has to
  *     create a new client, on another event_base or on this one after event_reinit(). A
  *     child that was forked in a callback must not return from that callback.
+ *     Lookups of host names go on in the parent alone; the child's client begins its own.
+ *     If the parent was looking up a name during the fork, the C library may leave the
+ *     child unable to resolve names: then its client reports TIMEOUT for such nodes.
+ *     Numeric addresses and sockets always work.
  *  8. Codes. REDLOCK_OK is 0. REDLOCK_CODES has the meaning of each code;
  *     redlock_code_text() returns the same text. The comment on a function lists the codes
  *     other than OK that it returns ("Errors") and the codes that its callback gets
@@ -322,7 +326,11 @@ static inline void redlock_options_init(redlock_options *options)
 /*
  * Creates a client of these nodes on this loop. It connects in the background; the nodes
  * may be down. URIs: redis://[user[:password]@]host[:port][/db], the same with rediss://
- * (TLS), unix:///path[?db=N]. UNSUPPORTED: a TLS file cannot be used, or this build has no
+ * (TLS), unix:///path[?db=N]. A host is a name, an IPv4 address, or an IPv6 address in
+ * brackets, with a zone if needed: [fe80::1%25eth0]. Names are looked up by getaddrinfo(3)
+ * in threads of the library, at most 16 in the process. Such a thread may outlive the
+ * client: a plugin that contains a static libredlock must not be unloaded by dlclose().
+ * UNSUPPORTED: a TLS file cannot be used, or this build has no
  * TLS. The loop does not end while the client exists. On failure `ret_error`, if not NULL,
  * is a copy of redlock_last_error(). Errors: BAD_NODES, BAD_URI, DUPLICATE_NODE,
  * UNSUPPORTED, BAD_OPTION, NO_MEMORY, SYSTEM.

@@ -9,11 +9,13 @@
 #include <unistd.h>
 
 /*
- * File descriptors that a command needs besides one for each node: 3 of the event loop, the
- * client's timer, up to 5 of the resolver, and those that are open only briefly.
+ * File descriptors that a command needs: of a node its connection, or before that the
+ * sockets of two lookups of its name, for IPv4 and for IPv6. Besides, 3 of the event loop,
+ * the client's timer, one that wakes it after a lookup, and those that are open briefly.
  */
-#define FILES_BESIDE 12
-#define FILES_MAX    (FILES_BESIDE + REDLOCK_NODES_MAX)
+#define FILES_OF_NODE 2
+#define FILES_BESIDE  9
+#define FILES_MAX     (FILES_BESIDE + FILES_OF_NODE * REDLOCK_NODES_MAX)
 
 #define NICE 19
 
@@ -35,7 +37,8 @@ static int exit_of_failed_start(redlock_code code)
 void cli_need_files(const struct cli *cli, size_t nodes)
 {
     int file[FILES_MAX];
-    size_t needed = FILES_BESIDE + (nodes < REDLOCK_NODES_MAX ? nodes : REDLOCK_NODES_MAX);
+    size_t most = nodes < REDLOCK_NODES_MAX ? nodes : REDLOCK_NODES_MAX;
+    size_t needed = FILES_BESIDE + FILES_OF_NODE * most;
     size_t opened = 0;
     while (opened < needed &&
            (file[opened] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0)) >= 0)

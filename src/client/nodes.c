@@ -454,8 +454,7 @@ void rl_nodes_close(struct rl_nodes *nodes, bool forked)
         rl_connection_clear(&nodes->node[i].connection, forked);
         rl_uri_clear(&nodes->node[i].uri);
     }
-    if (!forked)
-        rl_resolver_clear(&nodes->resolver);
+    rl_resolver_clear(&nodes->resolver);
     for (unsigned command = 0; command < RL_COMMANDS; command++)
         for (unsigned i = 0; i < RL_TEMPLATES; i++)
             rl_command_template_clear(&nodes->template[command][i]);

@@ -1,205 +1,238 @@
 #include "resolver.h"
 
-#include "file_stamp.h"
-
-#include <event2/dns.h>
-#include <event2/util.h>
-#include <fcntl.h>
+#include <arpa/inet.h>
+#include <errno.h>
+#include <event2/event.h>
 #include <netdb.h>
-#include <stdbool.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
-#define HOSTS   "/etc/hosts"
-#define SERVERS "/etc/resolv.conf"
+#include "system.h"
 
-/*
- * A name has addresses of two kinds. With less patience for the second one, libevent goes
- * on with a request after it has called back.
- */
-#define PATIENCE "3600"
-
-/*
- * The link has the timeout of a whole request, which is shorter than libevent's patience
- * with one server. In s; without a point, which a locale may write otherwise.
- */
-#define NEXT_SERVER_AFTER "2e-1"
-#define ATTEMPTS          "255"
-
-/*
- * What is known of hosts and name servers. Calls of libevent that read it may be queued in
- * the loop when it is retired: so it lives until each request has called back.
- */
-struct rl_names {
-    struct evdns_base *dns;
-    unsigned requests; /* that have not called back */
-    bool is_retired;   /* no further request begins */
-    struct rl_file_stamp hosts, servers;
-};
+#define RESOLUTION_DELAY_US INT64_C(50000)
+#define US_PER_SECOND       1000000
 
 struct rl_resolve {
-    struct rl_names *names;
-    struct evdns_getaddrinfo_request *dns;
-    rl_resolve_fn *done; /* NULL once cancelled */
+    struct rl_resolver *resolver;
+    const char *host;
+    int port;
+    rl_resolve_fn *done;
     void *arg;
-    unsigned address_turn;
+    struct rl_name_user user;        /* .name is NULL: none yet */
+    struct rl_resolve *next, **link; /* link: NULL: it does not wait */
+    int64_t late_at; /* when it stops waiting for the rest; 0: it has no address yet */
+    struct rl_addresses answer;
 };
 
-static bool pick(const struct addrinfo *list, unsigned address_turn,
-                 struct rl_address *ret_address)
+static int64_t now_us(void)
 {
-    unsigned count = 0;
-    for (const struct addrinfo *at = list; at; at = at->ai_next)
-        count++;
-    if (count == 0)
-        return false;
-    for (address_turn %= count; address_turn > 0; address_turn--)
-        list = list->ai_next;
-    if (list->ai_addrlen > sizeof(ret_address->addr))
-        return false;
-    memcpy(&ret_address->addr, list->ai_addr, list->ai_addrlen);
-    ret_address->len = list->ai_addrlen;
-    return true;
+    return rl_system_clock_ns(CLOCK_MONOTONIC) / 1000;
 }
 
-static struct addrinfo hints_with(int flags)
+/* --- numeric addresses --- */
+
+static bool is_numeric(const struct rl_resolve *request)
 {
-    return (struct addrinfo){
-        .ai_family = AF_UNSPEC,
-        .ai_socktype = SOCK_STREAM,
-        .ai_protocol = IPPROTO_TCP,
-        .ai_flags = flags,
-    };
+    struct in_addr ignored;
+    return strchr(request->host, ':') || inet_aton(request->host, &ignored);
 }
 
-static bool parse_numeric(const char *host, const char *port,
-                          struct rl_address *ret_address)
+/* Of a zone, the interface may be missing: so this may fail, and succeed later. */
+static void parse_numeric(struct rl_resolve *request)
 {
-    const struct addrinfo hints = hints_with(AI_NUMERICHOST | AI_NUMERICSERV);
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
+    struct rl_addresses *answer = &request->answer;
     struct addrinfo *list;
-    if (getaddrinfo(host, port, &hints, &list) != 0)
-        return false;
-    bool picked = pick(list, 0, ret_address);
-    freeaddrinfo(list);
-    return picked;
-}
-
-static void free_if_unused(struct rl_names *names)
-{
-    if (!names->is_retired || names->requests > 0)
+    int error = getaddrinfo(request->host, NULL, &hints, &list);
+    answer->count = error == 0;
+    if (error != 0) {
+        snprintf(answer->reason, sizeof(answer->reason), "%s", gai_strerror(error));
         return;
-    evdns_base_free(names->dns, 0);
-    free(names);
+    }
+    memcpy(&answer->address[0].addr, list->ai_addr, list->ai_addrlen);
+    answer->address[0].len = list->ai_addrlen;
+    freeaddrinfo(list);
 }
 
-/* Closes its sockets at once. */
-static void retire(struct rl_names *names)
+/* --- waiting --- */
+
+static void stop_waiting(struct rl_resolve *request)
 {
-    evdns_base_clear_nameservers_and_suspend(names->dns);
-    names->is_retired = true;
-    free_if_unused(names);
+    if (!request->link)
+        return;
+    *request->link = request->next;
+    if (request->next)
+        request->next->link = request->link;
+    request->link = NULL;
 }
 
-/* As rl_file_stamp(), but of a file that cannot be opened now: it is to be read again. */
-static struct rl_file_stamp stamp_to_read(const char *path)
+static void wait_for_lookups(struct rl_resolve *request)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct rl_resolver *resolver = request->resolver;
+    request->late_at = 0;
+    request->next = resolver->waiting;
+    request->link = &resolver->waiting;
+    if (request->next)
+        request->next->link = &request->next;
+    resolver->waiting = request;
+}
+
+/* Returns whether the request need not wait any more. */
+static bool is_over(struct rl_resolve *request, int64_t now)
+{
+    rl_name_read(&request->user, &request->answer);
+    if (request->answer.is_whole)
+        return true;
+    if (request->answer.count > 0 && request->late_at == 0)
+        request->late_at = now + RESOLUTION_DELAY_US;
+    return request->answer.count > 0 && now >= request->late_at;
+}
+
+static void set_timer(const struct rl_resolver *resolver, int64_t now)
+{
+    int64_t first = INT64_MAX;
+    for (const struct rl_resolve *at = resolver->waiting; at; at = at->next)
+        if (at->late_at > 0 && at->late_at < first)
+            first = at->late_at;
+    if (first == INT64_MAX)
+        return;
+    int64_t left = first > now ? first - now : 0;
+    struct timeval delay = {.tv_sec = left / US_PER_SECOND,
+                            .tv_usec = left % US_PER_SECOND};
+    event_add(resolver->late, &delay);
+}
+
+static void set_port(struct rl_address *address, int port)
+{
+    if (address->addr.ss_family == AF_INET)
+        ((struct sockaddr_in *)&address->addr)->sin_port = htons((uint16_t)port);
+    else
+        ((struct sockaddr_in6 *)&address->addr)->sin6_port = htons((uint16_t)port);
+}
+
+static void finish(struct rl_resolve *request)
+{
+    struct rl_addresses *answer = &request->answer;
+    for (unsigned i = 0; i < answer->count; i++)
+        set_port(&answer->address[i], request->port);
+    request->done(answer->address, answer->count, answer->reason, request->arg);
+}
+
+/* `done` may free the client: so it is called last, for one request at a time. */
+static void on_event(evutil_socket_t fd, short what, void *arg)
+{
+    struct rl_resolver *resolver = arg;
+    int64_t now = now_us();
+    uint64_t times;
+    if (resolver->wake.is_inert)
+        return;
+    if (what & EV_READ)
+        (void)!read(fd, &times, sizeof(times));
+    for (struct rl_resolve *request = resolver->waiting; request; request = request->next)
+        if (is_over(request, now)) {
+            event_active(resolver->late, EV_TIMEOUT, 0);
+            stop_waiting(request);
+            finish(request);
+            return;
+        }
+    set_timer(resolver, now);
+}
+
+/* --- requests --- */
+
+static void close_resolver(struct rl_resolver *resolver)
+{
+    if (resolver->late)
+        event_free(resolver->late);
+    if (resolver->woken)
+        event_free(resolver->woken);
+    resolver->woken = resolver->late = NULL;
+    rl_loop_fd_close(&resolver->wake);
+}
+
+/* Returns 0, or the error number. */
+static int open_resolver(struct rl_resolver *resolver)
+{
+    if (resolver->woken)
+        return 0;
+    int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (fd < 0)
-        return rl_file_stamp(NULL);
-    close(fd);
-    return rl_file_stamp(path);
+        return errno;
+    rl_loop_fd_init(&resolver->wake, fd);
+    resolver->late = evtimer_new(resolver->base, on_event, resolver);
+    resolver->woken =
+        event_new(resolver->base, fd, EV_READ | EV_PERSIST, on_event, resolver);
+    if (resolver->late && resolver->woken && event_add(resolver->woken, NULL) == 0)
+        return 0;
+    close_resolver(resolver);
+    return ENOMEM;
 }
 
-/* If a file is missing, or names no server, the other one counts. */
-static struct rl_names *read_names(struct event_base *base)
+/* Returns 0, or the error number. */
+static int use_name(struct rl_resolve *request)
 {
-    struct rl_names *names = calloc(1, sizeof(*names));
-    if (!names)
-        return NULL;
-    *names =
-        (struct rl_names){.dns = evdns_base_new(base, EVDNS_BASE_DISABLE_WHEN_INACTIVE),
-                          .hosts = stamp_to_read(HOSTS),
-                          .servers = stamp_to_read(SERVERS)};
-    if (!names->dns) {
-        free(names);
-        return NULL;
-    }
-    evdns_base_resolv_conf_parse(names->dns, DNS_OPTIONS_ALL, SERVERS);
-    evdns_base_set_option(names->dns, "getaddrinfo-allow-skew:", PATIENCE);
-    evdns_base_set_option(names->dns, "timeout:", NEXT_SERVER_AFTER);
-    evdns_base_set_option(names->dns, "attempts:", ATTEMPTS);
-    evdns_base_set_option(names->dns, "max-timeouts:", ATTEMPTS);
-    return names;
+    int error = open_resolver(request->resolver);
+    if (error != 0 || request->user.name)
+        return error;
+    return rl_name_use(&request->user, request->host, request->resolver->wake.fd) ? 0
+                                                                                  : ENOMEM;
 }
 
-/* A request that is under way when a file has changed gets no reply: the link asks again.
- */
-static struct rl_names *current(struct rl_resolver *resolver)
+struct rl_resolve *rl_resolve_new(struct rl_resolver *resolver, const char *host, int port,
+                                  rl_resolve_fn *done, void *arg)
 {
-    const struct rl_names *names = resolver->names;
-    if (names && !(rl_file_stamp_equal(names->hosts, rl_file_stamp(HOSTS)) &&
-                   rl_file_stamp_equal(names->servers, rl_file_stamp(SERVERS))))
-        rl_resolver_clear(resolver);
-    if (!resolver->names)
-        resolver->names = read_names(resolver->base);
-    return resolver->names;
-}
-
-static void resolved(int result, struct evutil_addrinfo *list, void *arg)
-{
-    struct rl_resolve *request = arg;
-    struct rl_address address;
-    bool picked = result == 0 && pick(list, request->address_turn, &address);
-    if (list)
-        evutil_freeaddrinfo(list);
-    if (request->done)
-        request->done(picked ? &address : NULL, request->arg);
-    request->names->requests--;
-    free_if_unused(request->names);
-    free(request);
-}
-
-struct rl_resolve *rl_resolve_start(struct rl_resolver *resolver, const char *host,
-                                    int port, unsigned address_turn, rl_resolve_fn *done,
-                                    void *arg)
-{
-    const struct evutil_addrinfo names = hints_with(EVUTIL_AI_ADDRCONFIG);
-    char service[8];
-    struct rl_address address;
-    snprintf(service, sizeof(service), "%d", port);
-    if (parse_numeric(host, service, &address)) {
-        done(&address, arg);
-        return NULL;
-    }
-    struct rl_names *known = current(resolver);
-    struct rl_resolve *request = known ? calloc(1, sizeof(*request)) : NULL;
-    if (!request) {
-        done(NULL, arg);
-        return NULL;
-    }
-    *request = (struct rl_resolve){
-        .names = known, .done = done, .arg = arg, .address_turn = address_turn};
-    known->requests++;
-    /* `resolved` may run before this returns, and free the request; then `dns` is NULL. */
-    struct evdns_getaddrinfo_request *dns =
-        evdns_getaddrinfo(known->dns, host, service, &names, resolved, request);
-    if (!dns)
-        return NULL;
-    request->dns = dns;
+    struct rl_resolve *request = malloc(sizeof(*request));
+    if (request)
+        *request = (struct rl_resolve){
+            .resolver = resolver, .host = host, .port = port, .done = done, .arg = arg};
     return request;
+}
+
+void rl_resolve_start(struct rl_resolve *request)
+{
+    if (is_numeric(request)) {
+        parse_numeric(request);
+        finish(request);
+        return;
+    }
+    int error = use_name(request);
+    if (error != 0) {
+        request->done(NULL, 0, strerror(error), request->arg);
+        return;
+    }
+    int64_t now = now_us();
+    rl_name_look_up(&request->user);
+    wait_for_lookups(request);
+    if (!is_over(request, now)) {
+        set_timer(request->resolver, now);
+        return;
+    }
+    stop_waiting(request);
+    finish(request);
 }
 
 void rl_resolve_cancel(struct rl_resolve *request)
 {
-    request->done = NULL;
-    evdns_getaddrinfo_cancel(request->dns);
+    stop_waiting(request);
+}
+
+/* A forked child leaves the names alone, which are its parent's. */
+void rl_resolve_free(struct rl_resolve *request)
+{
+    if (!request)
+        return;
+    stop_waiting(request);
+    if (request->user.name && !request->resolver->wake.is_inert)
+        rl_name_leave(&request->user);
+    free(request);
 }
 
 void rl_resolver_clear(struct rl_resolver *resolver)
 {
-    if (resolver->names)
-        retire(resolver->names);
-    resolver->names = NULL;
+    if (resolver->woken)
+        close_resolver(resolver);
 }

@@ -2,35 +2,45 @@
 #ifndef RL_RESOLVER_H
 #define RL_RESOLVER_H
 
-#include "stream.h"
+#include "lookup.h"
+#include "loop_fd.h"
 
+struct event;
 struct event_base;
-struct rl_names;
-
-struct rl_resolver {
-    struct event_base *base;
-    struct rl_names *names; /* created when the first name is resolved */
-};
-
 struct rl_resolve;
 
-/* `address` is NULL if the name does not resolve. */
-typedef void rl_resolve_fn(const struct rl_address *address, void *arg);
+/* Of one client. */
+struct rl_resolver {
+    struct event_base *base;
+    struct rl_loop_fd wake;     /* these are created when the first name is resolved */
+    struct event *woken, *late; /* NULL: not yet */
+    struct rl_resolve *waiting;
+};
 
 /*
- * Resolves a name or a numeric address. If a name has several addresses, `address_turn`
- * modulo their number selects one. /etc/hosts and /etc/resolv.conf are read again if they
- * have changed. Returns a request that can be cancelled, or NULL: `done` was called
- * already. There is no timeout here: the link has one.
+ * With no address, `reason` says why, in the resolver's own words. The addresses are valid
+ * until the request is started again or freed, the reason until this returns.
  */
-struct rl_resolve *rl_resolve_start(struct rl_resolver *resolver, const char *host,
-                                    int port, unsigned address_turn, rl_resolve_fn *done,
-                                    void *arg);
+typedef void rl_resolve_fn(const struct rl_address *addresses, unsigned count,
+                           const char *reason, void *arg);
 
-/* After this, `done` is not called. */
+/* Prepares to resolve a name or a numeric address. Returns NULL if there is no memory. */
+struct rl_resolve *rl_resolve_new(struct rl_resolver *resolver, const char *host, int port,
+                                  rl_resolve_fn *done, void *arg);
+
+/*
+ * Calls `done`, possibly before it returns. As soon as there are addresses of one family,
+ * or some from an earlier lookup, it waits for the rest for at most 50 ms (the resolution
+ * delay of RFC 8305). There is no other timeout here: the link has one.
+ */
+void rl_resolve_start(struct rl_resolve *request);
+
+/* After this, `done` is not called. It can be started again. */
 void rl_resolve_cancel(struct rl_resolve *request);
 
-/* Call it when all requests were cancelled. The loop may go on after it. */
+void rl_resolve_free(struct rl_resolve *request);
+
+/* Call it when all requests are freed. The loop may go on after it. */
 void rl_resolver_clear(struct rl_resolver *resolver);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
+#include <signal.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -47,6 +47,19 @@ unsigned rl_system_fork_generation(void)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
     return generation;
+}
+
+int rl_system_start_thread(pthread_t *ret_thread, const char *name, void *(*run)(void *arg),
+                           void *arg)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(ret_thread, NULL, run, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error == 0)
+        pthread_setname_np(*ret_thread, name);
+    return error;
 }
 
 bool rl_system_host_name(char *ret_name, size_t room)

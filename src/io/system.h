@@ -8,6 +8,7 @@
 #ifndef RL_SYSTEM_H
 #define RL_SYSTEM_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,6 +28,13 @@ bool rl_system_random(void *bytes, size_t len, bool wait);
  * child.
  */
 unsigned rl_system_fork_generation(void);
+
+/*
+ * Starts a thread with all signals blocked: they are for the program's own threads. `name`:
+ * at most 15 bytes. Returns 0, or the error number of pthread_create().
+ */
+int rl_system_start_thread(pthread_t *ret_thread, const char *name, void *(*run)(void *arg),
+                           void *arg);
 
 /* False: it has no name, or one longer than `room` - 1 bytes. */
 bool rl_system_host_name(char *ret_name, size_t room);

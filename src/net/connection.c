@@ -51,16 +51,29 @@ static void drop_queue(struct rl_connection *connection)
     connection->segment = (struct rl_segment){0};
 }
 
-static void disconnect(struct rl_connection *connection, void (*end)(struct rl_stream *))
+static void end_stream(struct rl_connection *connection, void (*end)(struct rl_stream *))
 {
-    if (connection->resolving)
-        rl_resolve_cancel(connection->resolving);
-    connection->resolving = NULL;
     rl_resp_free(connection->resp);
     connection->resp = NULL;
     if (connection->stream)
         end(connection->stream);
     connection->stream = NULL;
+}
+
+/* The next try begins with the address after this one. */
+static void note_silent(struct rl_connection *connection)
+{
+    bool greeted = connection->connected && !connection->greeting_now;
+    if (connection->stream && !greeted && connection->address_count > 1)
+        connection->silent = connection->addresses[connection->address_at];
+}
+
+static void disconnect(struct rl_connection *connection, void (*end)(struct rl_stream *))
+{
+    note_silent(connection);
+    if (connection->resolve)
+        rl_resolve_cancel(connection->resolve);
+    end_stream(connection, end);
     connection->connected = false;
     connection->greeting_now = false;
     connection->server_fault = RL_FAULT_NONE;
@@ -86,42 +99,81 @@ static enum rl_fault open_stream(struct rl_connection *connection,
     return connection->resp ? RL_FAULT_NONE : RL_FAULT_MEMORY;
 }
 
-static void connect_to(struct rl_connection *connection, const struct rl_address *address)
+/* Begins to connect to the next address with which that is possible. */
+static enum rl_fault open_next(struct rl_connection *connection)
 {
-    enum rl_fault fault = open_stream(connection, address);
+    enum rl_fault fault = RL_FAULT_CONNECT;
+    while (fault == RL_FAULT_CONNECT && connection->untried > 0) {
+        connection->address_at = (connection->address_at + 1) % connection->address_count;
+        connection->untried--;
+        fault = open_stream(connection, &connection->addresses[connection->address_at]);
+    }
+    return fault;
+}
+
+static void report_fault(struct rl_connection *connection, enum rl_fault fault)
+{
     if (fault != RL_FAULT_NONE)
         connection->owner->failed(connection->arg, fault);
 }
 
-static void on_resolved(const struct rl_address *address, void *arg)
+static bool is_same(const struct rl_address *a, const struct rl_address *b)
+{
+    return a->len == b->len && memcmp(&a->addr, &b->addr, a->len) == 0;
+}
+
+/* So that the first one that is tried follows the silent one, if there is one. */
+static void take_addresses(struct rl_connection *connection,
+                           const struct rl_address *addresses, unsigned count)
+{
+    unsigned at = 0;
+    while (at < count && !is_same(&addresses[at], &connection->silent))
+        at++;
+    connection->addresses = addresses;
+    connection->address_count = connection->untried = count;
+    connection->address_at = at < count ? at : count - 1;
+}
+
+/* `reason` is for messages that say more than the fault does. */
+static void on_resolved(const struct rl_address *addresses, unsigned count,
+                        const char *reason, void *arg)
 {
     struct rl_connection *connection = arg;
+    enum rl_fault fault = RL_FAULT_RESOLVE;
+    (void)reason;
     connection->owner->enter(connection->arg);
-    connection->resolving = NULL;
-    if (address)
-        connect_to(connection, address);
-    else
-        connection->owner->failed(connection->arg, RL_FAULT_RESOLVE);
+    if (count > 0) {
+        take_addresses(connection, addresses, count);
+        fault = open_next(connection);
+    }
+    report_fault(connection, fault);
     connection->owner->leave(connection->arg);
+}
+
+static enum rl_fault connect_to_path(struct rl_connection *connection, const char *path)
+{
+    struct rl_address address = {.len = sizeof(struct sockaddr_un)};
+    struct sockaddr_un *un = (struct sockaddr_un *)&address.addr;
+    un->sun_family = AF_UNIX;
+    strncpy(un->sun_path, path, sizeof(un->sun_path) - 1);
+    return open_stream(connection, &address);
 }
 
 void rl_connection_connect(struct rl_connection *connection)
 {
-    assert(!connection->stream && !connection->resolving);
+    assert(!connection->stream);
     const struct rl_uri *uri = connection->uri;
     if (uri->path) {
-        struct rl_address address = {.len = sizeof(struct sockaddr_un)};
-        struct sockaddr_un *un = (struct sockaddr_un *)&address.addr;
-        un->sun_family = AF_UNIX;
-        strncpy(un->sun_path, uri->path, sizeof(un->sun_path) - 1);
-        connect_to(connection, &address);
+        report_fault(connection, connect_to_path(connection, uri->path));
         return;
     }
-    struct rl_resolve *request =
-        rl_resolve_start(connection->resolver, uri->host, uri->port,
-                         connection->address_turn++, on_resolved, connection);
-    if (request)
-        connection->resolving = request;
+    if (!connection->resolve)
+        connection->resolve = rl_resolve_new(connection->resolver, uri->host, uri->port,
+                                             on_resolved, connection);
+    if (connection->resolve)
+        rl_resolve_start(connection->resolve);
+    else
+        report_fault(connection, RL_FAULT_MEMORY);
 }
 
 static void note_error(struct rl_connection *connection, const struct rl_reply *reply)
@@ -170,17 +222,16 @@ static void finish_connecting(struct rl_connection *connection)
     if (state == -EINPROGRESS)
         return;
     connection->connected = state == 0 && rl_stream_want_read(connection->stream);
-    if (connection->connected)
+    if (connection->connected) {
         connection->owner->connected(connection->arg);
-    else
-        connection->owner->failed(connection->arg, fault_of_end(connection, fault));
-}
-
-static void flush(struct rl_connection *connection)
-{
-    enum rl_fault fault = rl_connection_flush(connection);
-    if (fault != RL_FAULT_NONE)
-        connection->owner->failed(connection->arg, fault);
+        return;
+    }
+    fault = fault_of_end(connection, fault);
+    if (fault == RL_FAULT_CONNECT && connection->untried > 0) {
+        end_stream(connection, rl_stream_abort);
+        fault = open_next(connection);
+    }
+    report_fault(connection, fault);
 }
 
 static void on_writable(void *arg)
@@ -190,7 +241,7 @@ static void on_writable(void *arg)
     if (connection->stream && !connection->connected)
         finish_connecting(connection);
     else if (connection->stream)
-        flush(connection);
+        report_fault(connection, rl_connection_flush(connection));
     connection->owner->leave(connection->arg);
 }
 
@@ -232,6 +283,8 @@ void rl_connection_clear(struct rl_connection *connection, bool forked)
             discard_input(connection);
         disconnect(connection, rl_stream_close);
     }
+    rl_resolve_free(connection->resolve);
+    connection->resolve = NULL;
     rl_tls_peer_clear(&connection->peer);
     rl_send_batch_free(&connection->kept);
     free(connection->op);

@@ -58,9 +58,13 @@ struct rl_connection {
 
     struct rl_stream *stream; /* NULL: none */
     bool connected;
-    bool reading_stopped;  /* ignore all input from now on */
-    unsigned address_turn; /* which of the host's addresses to use next */
-    struct rl_resolve *resolving;
+    bool reading_stopped;       /* ignore all input from now on */
+    struct rl_resolve *resolve; /* NULL: of a unix socket, or not needed yet */
+    /* The host's addresses, while it connects: those in `untried` follow `at`, in a ring.
+     */
+    const struct rl_address *addresses;
+    unsigned address_count, address_at, untried;
+    struct rl_address silent; /* the last one that did not greet; .len 0: none */
     struct rl_resp *resp;
     bool greeting_now;
     struct rl_greeting greeting;
@@ -94,7 +98,11 @@ void rl_connection_stop_reading(struct rl_connection *connection);
  */
 void rl_connection_clear(struct rl_connection *connection, bool forked);
 
-/* Reports `connected` or `failed` to the owner, possibly before it returns. */
+/*
+ * Reports `connected` or `failed` to the owner, possibly before it returns. Tries the
+ * addresses of a name one after the other, as long as they cannot be connected to. One that
+ * has not greeted when the owner aborts is tried last next time.
+ */
 void rl_connection_connect(struct rl_connection *connection);
 
 /* Queues the greeting. The owner later gets `greeted` or `failed`. False: no memory. */

@@ -1,9 +1,9 @@
 #include "sync.h"
 
-#include <signal.h>
 #include <stdlib.h>
 
 #include "base/options.h"
+#include "io/system.h"
 
 /* --- the end --- */
 
@@ -86,19 +86,6 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* The thread starts with all signals blocked. */
-static bool start_thread(redlock_sync *sync)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(&sync->thread, NULL, run, sync) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (started)
-        pthread_setname_np(sync->thread, "redlock");
-    return started;
-}
-
 /* A copy with this client's own callbacks; the asynchronous client checks the rest. */
 static const redlock_options *own_options(redlock_sync *sync,
                                           const redlock_options *options,
@@ -134,7 +121,7 @@ static redlock_code make(const char *const *uris, size_t count,
         sync->nodes = redlock_client_nodes(client);
         sync->quorum = redlock_client_quorum(client);
         sync->max_ttl_ms = options ? options->max_ttl_ms : 0;
-        if (!start_thread(sync))
+        if (rl_system_start_thread(&sync->thread, "redlock", run, sync) != 0)
             code = rl_fail(REDLOCK_SYSTEM, "cannot start a thread");
     }
     if (code != REDLOCK_OK) {

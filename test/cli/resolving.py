@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Nodes that are named: a name server that is silent, lies, or knows several addresses.
+"""Nodes that are named: a name server that is silent, fails, lies, or knows several addresses.
 
 In a network and a mount namespace of its own, so that 127.0.0.1:53 is the only name server.
 """
@@ -15,12 +15,14 @@ import tempfile
 import threading
 
 import lab
-from lab import case, check, redlock
+from lab import case, check, equal, redlock
 
 INSIDE = "RESOLVING_INSIDE"
-RESOLV_CONF = "/etc/resolv.conf"
-SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
-A, IN = 1, 1
+RESOLV_CONF, NSSWITCH_CONF = "/etc/resolv.conf", "/etc/nsswitch.conf"
+SIOCGIFFLAGS, SIOCSIFFLAGS, SIOCSIFADDR, IFF_UP = 0x8913, 0x8914, 0x8916, 1
+MS_BIND = 4096
+A, AAAA, IN = 1, 28, 1
+SERVFAIL = 2
 
 
 def raise_loopback():
@@ -30,13 +32,15 @@ def raise_loopback():
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | IFF_UP))
 
 
-def use_name_server():
-    """Puts a resolv.conf of its own over the machine's; the namespace ends with the process."""
+def put_over(target, text):
+    """Puts a file over the machine's one; the namespace ends with the process."""
+    if not os.path.exists(target):
+        return False
     with tempfile.NamedTemporaryFile("w", suffix=".conf", delete=False) as file:
-        file.write("nameserver 127.0.0.1\n")
-    target = os.path.realpath(RESOLV_CONF)
+        file.write(text)
+    os.chmod(file.name, 0o644)
     libc = ctypes.CDLL(None, use_errno=True)
-    bound = libc.mount(file.name.encode(), target.encode(), None, 4096, None)  # MS_BIND
+    bound = libc.mount(file.name.encode(), os.path.realpath(target).encode(), None, MS_BIND, None)
     os.unlink(file.name)
     return bound == 0
 
@@ -72,16 +76,28 @@ class NameServer:
                 self.socket.sendto(reply, sender)
 
 
-def addresses(*texts, number=None):
-    """A reply with these addresses to the question; `number`: instead of the question's."""
+def reply(question, known, number=None):
+    """`known`: the addresses, or the code of an error; `number`: instead of the question's."""
+    kind = struct.unpack("!H", question[-4:-2])[0]
+    code, texts = (known, ()) if isinstance(known, int) else (0, known)
+    head = (number or question[:2]) + struct.pack("!HHHHH", 0x8180 | code, 1, len(texts), 0, 0)
+    rows = b""
+    for text in texts:
+        address = socket.inet_pton(socket.AF_INET6 if kind == AAAA else socket.AF_INET, text)
+        rows += b"\xc0\x0c" + struct.pack("!HHIH", kind, IN, 1, len(address)) + address
+    return head + question[12:] + rows
+
+
+def answers(ipv4, ipv6, number=None):
+    """To questions for addresses of each family: as reply(), or None: not at all."""
     def answer(question):
-        kind = struct.unpack("!H", question[-4:-2])[0]
-        known = texts if kind == A else ()
-        head = (number or question[:2]) + struct.pack("!HHHHH", 0x8180, 1, len(known), 0, 0)
-        rows = b"".join(b"\xc0\x0c" + struct.pack("!HHIH", A, IN, 1, 4) + socket.inet_aton(text)
-                        for text in known)
-        return head + question[12:] + rows
+        known = {A: ipv4, AAAA: ipv6}.get(struct.unpack("!H", question[-4:-2])[0], ())
+        return None if known is None else reply(question, known, number)
     return answer
+
+
+def addresses(*texts):
+    return answers(texts, ())
 
 
 def nodes(quorum, uri):
@@ -97,6 +113,24 @@ def locks(quorum, answer, port):
         redlock("run", "k", "true", env=env).expect(0)
         lab.wait_for(lambda: server.asked > 0, "a question")
         return redlock("status", "k", env=env).out
+
+
+def only(uri):
+    """These nodes, and the time that they and their lookups take on a busy machine."""
+    path = lab.write(lab.temporary("conf"), "timeout = 20s\n")
+    return {"REDLOCK_NODES": uri, "REDLOCK_CONFIG": path}
+
+
+@contextlib.contextmanager
+def bound(server, address):
+    """The server listens there and on no other address; gives the port."""
+    before = [server.call("CONFIG", "GET", name)[1] for name in ("bind", "protected-mode")]
+    port = server.listen()
+    server.call("CONFIG", "SET", "protected-mode", "no")
+    server.call("CONFIG", "SET", "bind", address)
+    yield port
+    server.call("CONFIG", "SET", "bind", before[0])
+    server.call("CONFIG", "SET", "protected-mode", before[1])
 
 
 @contextlib.contextmanager
@@ -123,7 +157,7 @@ def _(quorum):
 def _(quorum):
     port = quorum[0].listen()
     for answer in (lambda question: os.urandom(40), lambda question: question[:12],
-                   addresses("127.0.0.1", number=b"\xff\xff"), addresses()):
+                   answers(["127.0.0.1"], ["::1"], number=b"\xff\xff"), addresses()):
         out = locks(quorum, answer, port)
         check("free on 4 of 5 nodes" in out, out)
 
@@ -143,14 +177,14 @@ def _(quorum):
             await_named(quorum)
 
 
-class Servers:
-    """/etc/resolv.conf with this text, while a case runs."""
+class Configuration:
+    """A file of /etc with this text, while a case runs."""
 
-    def __init__(self, text):
-        self.text = text
+    def __init__(self, path, text):
+        self.path, self.text = path, text
 
     def __enter__(self):
-        self.before = lab.read(RESOLV_CONF)
+        self.before = lab.read(self.path)
         self.write(self.text)
         return self
 
@@ -158,13 +192,17 @@ class Servers:
         self.write(self.before)
 
     def write(self, text):
-        with open(RESOLV_CONF, "w") as file:
+        with open(self.path, "w") as file:
             file.write(text)
+
+
+def servers(text):
+    return Configuration(RESOLV_CONF, text)
 
 
 @case("no name server: the names of /etc/hosts resolve")
 def _(quorum):
-    with Servers("# none\n"):
+    with servers("# none\n"):
         env = nodes(quorum, f"redis://localhost:{quorum[0].listen()}")
         redlock("acquire", *lab.PATIENT, "k", env=env).expect(0)
         out = redlock("status", *lab.PATIENT, "k", env=env).out
@@ -174,7 +212,7 @@ def _(quorum):
 @case("a name server that does not reply beside one that does")
 def _(quorum):
     port = quorum[0].listen()
-    with Servers("nameserver 127.0.0.9\nnameserver 127.0.0.1\n"), \
+    with servers("nameserver 127.0.0.9\nnameserver 127.0.0.1\n"), \
             socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent, \
             NameServer(addresses("127.0.0.1")):
         silent.bind(("127.0.0.9", 53))
@@ -185,18 +223,136 @@ def _(quorum):
 @case("a new name server in /etc/resolv.conf is asked from the next connection on")
 def _(quorum):
     port = quorum[0].listen()
-    with Servers("nameserver 127.0.0.9\n") as servers, NameServer(addresses("127.0.0.1")):
+    with servers("nameserver 127.0.0.9\n") as file, NameServer(addresses("127.0.0.1")):
         with holder_of(quorum, port):
             lab.wait_for(lambda: quorum.values("k")[1], "a lock without that node")
-            servers.write("nameserver 127.0.0.1\n")
+            file.write("nameserver 127.0.0.1\n")
             await_named(quorum)
+
+
+# --- how many questions, and how soon ---
+
+def few(seconds, names=1):
+    """Questions: 8 per name at once, and again every 5 s while it fails."""
+    return 8 * names * (1 + seconds // 5)
+
+
+@case("all names end in SERVFAIL: few questions for as long as a run waits")
+def _(quorum):
+    uris = ",".join(f"redis://{name}.test:{quorum[0].listen()}" for name in "abc")
+    with NameServer(answers(SERVFAIL, SERVFAIL)) as server:
+        outcome = redlock("run", "-w", "6s", "k", "true", env=only(uris)).expect(69)
+    check(0 < server.asked <= few(outcome.seconds, 3), f"{server.asked} questions: {outcome}")
+
+
+def expect_run(quorum, answer):
+    """One lookup finds the node."""
+    port = quorum[0].listen()
+    with NameServer(answer) as server:
+        outcome = redlock("run", "-n", "k", "true", env=only(f"redis://node.test:{port}"))
+        outcome.expect(0)
+    check(0 < server.asked <= few(outcome.seconds), f"{server.asked} questions: {outcome}")
+
+
+@case("IPv4 is answered, and IPv6 ends in SERVFAIL")
+def _(quorum):
+    expect_run(quorum, answers(["127.0.0.1"], SERVFAIL))
+
+
+@case("IPv4 is answered, and IPv6 never")
+def _(quorum):
+    expect_run(quorum, answers(["127.0.0.1"], None))
+
+
+# --- IPv6 ---
+
+def has_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        lab.say("skipped: no IPv6 here")
+        return False
+    return True
+
+
+@case("a name that has only an IPv6 address, where IPv4 has one, too")
+def _(quorum):
+    if not has_ipv6():
+        return
+    with bound(quorum[0], "::1") as port, NameServer(answers((), ["::1"])):
+        redlock("run", "-n", "k", "true", env=only(f"redis://node.test:{port}")).expect(0)
+
+
+@case("an IPv6 address with a zone")
+def _(quorum):
+    if not has_ipv6():
+        return
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as any_socket:
+        request = socket.inet_pton(socket.AF_INET6, "fe80::1") + struct.pack(
+            "=Ii", 64, socket.if_nametoindex("lo"))
+        with contextlib.suppress(FileExistsError):
+            fcntl.ioctl(any_socket, SIOCSIFADDR, request)
+    with bound(quorum[0], "::") as port:
+        uri = f"redis://[fe80::1%25lo]:{port}"
+        redlock("acquire", "-n", "k", env=only(uri)).expect(0)
+        out = redlock("status", "--json", "k", env=only(uri)).out
+        check(f'"{uri}"' in out, out)
+        redlock("run", "-n", "k", "true", env=only(uri.replace("%25lo", "%25none"))).expect(69)
+
+
+# --- several addresses ---
+
+@case("a name with two addresses, of which the first refuses: every command uses the second")
+def _(quorum):
+    with bound(quorum[0], "127.0.0.9") as port, \
+            NameServer(addresses("127.0.0.1", "127.0.0.9")):
+        env = only(f"redis://node.test:{port}")
+        redlock("run", "-n", "k", "true", env=env).expect(0)
+        token = redlock("acquire", "-w", "20s", "k", env=env).expect(0).out.strip()
+        env["REDLOCK_TOKEN"] = token
+        redlock("status", "k", env=env).expect(0)
+        redlock("extend", "k", env=env).expect(0)
+        check("1 of 1" in redlock("check", env=env).out, "check reaches the node")
+        redlock("release", "k", env=env).expect(0)
+        equal(quorum[0].call("EXISTS", "k"), 0, "the key after the release")
+
+
+# --- without a name server, and with another one ---
+
+@case("a name server that fails, or is silent, after the first connection: no vote is lost")
+def _(quorum):
+    port = quorum[0].listen()
+    with NameServer(addresses("127.0.0.1")) as server:
+        env = only(f"redis://node.test:{port}")
+        holder = lab.start("run", "-t", "20s", "k", *lab.beat(lab.temporary("beats")), env=env)
+        lab.wait_for(lambda: quorum[0].call("EXISTS", "k"), "the lock")
+        for outage in (answers(SERVFAIL, SERVFAIL), answers(None, None)):
+            server.answer = outage
+            lab.wait_for(lambda: quorum[0].call("PTTL", "k") < 19000, "a second of the TTL")
+            quorum[0].call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+            lab.wait_for(lambda: quorum[0].call("PTTL", "k") > 19000, "an extension")
+        holder.terminate()
+        lab.finish(holder).expect(143)
+
+
+@case("a name of another service of nsswitch.conf")
+def _(quorum):
+    if not os.path.exists(os.path.join(os.environ.get("NSS_FOLDER", ""), "libnss_made.so.2")):
+        lab.say("skipped: the module is not built")
+        return
+    with Configuration(NSSWITCH_CONF, "hosts: files made\n"):
+        env = only(f"redis://made.test:{quorum[0].listen()}")
+        env["LD_LIBRARY_PATH"] = os.environ["NSS_FOLDER"]
+        redlock("run", "-n", "k", "true", env=env).expect(0)
 
 
 if __name__ == "__main__":
     if os.environ.get(INSIDE):
         raise_loopback()
-        if not use_name_server():
-            print("1..0 # SKIP /etc/resolv.conf cannot be replaced")
+        if not (put_over(RESOLV_CONF, "nameserver 127.0.0.1\n") and
+                put_over(NSSWITCH_CONF, "hosts: files dns\n")):
+            print("1..0 # SKIP /etc/resolv.conf and nsswitch.conf cannot be replaced")
             sys.exit(0)
         lab.main()
     unshare = ["unshare", "--mount", "--net", *([] if os.getuid() == 0 else

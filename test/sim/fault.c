@@ -115,10 +115,17 @@ static void lose_subscriptions(const struct client *client)
             connection_lose(connection);
 }
 
+#define REASONS 3
+
 static void confuse_name(unsigned node)
 {
+    static const char *const reasons[REASONS] = {"Name or service not known",
+                                                 "Temporary failure in name resolution",
+                                                 "No address associated with hostname"};
     struct address *address = &network.address[world.address[node]];
-    address->is_unknown = draw_once_in(2);
+    address->reason = draw_once_in(2) ? reasons[events_random(REASONS)] : NULL;
+    address->dead[0] = draw_once_in(2) ? NETWORK_SILENT : 0;
+    address->dead[1] = draw_once_in(2) ? NETWORK_REFUSES : 0;
     address->lookup_delay = draw_span(VIRTUAL_MS, fault_span());
 }
 

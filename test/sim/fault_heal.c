@@ -127,7 +127,8 @@ void fault_heal(void)
         for (unsigned s = 0; s < SERVERS_MAX; s++)
             network.path[c][s + 1].up_blocked = network.path[c][s + 1].down_blocked = 0;
     for (unsigned i = 0; i < NETWORK_HOSTS; i++)
-        network.address[i] = (struct address){network.address[i].server, false, VIRTUAL_MS};
+        network.address[i] = (struct address){.server = network.address[i].server,
+                                              .lookup_delay = VIRTUAL_MS};
     for (unsigned i = 0; i < plan->n; i++)
         heal_server(world_server_behind(world.address[order[i]]), all || i < plan->q);
     for (unsigned s = 0; s < SERVERS_MAX; s++)

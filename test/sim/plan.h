@@ -34,7 +34,7 @@
     X(LOSS, "a message is lost, and sent again")                                           \
     X(SPLIT, "a message arrives in two parts")                                             \
     X(ROOM, "sockets accept only a few bytes at a time")                                   \
-    X(NAME, "names resolve late, or not at all")                                           \
+    X(NAME, "names resolve late, to dead addresses, too, or not at all")                   \
     X(STOP, "a server hangs, and reads later what it was sent")                            \
     X(RESTART, "a server restarts with all its data")                                      \
     X(FORGET, "a server restarts without its data, or without the latest")                 \

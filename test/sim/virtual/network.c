@@ -34,6 +34,8 @@ void network_begin(void)
         for (unsigned p = 0; p < NETWORK_PROCESSES; p++)
             network.path[p][i].latency = LATENCY;
     }
+    for (unsigned p = 0; p < NETWORK_PROCESSES; p++)
+        network.path[p][NETWORK_SILENT].up_blocked = NETWORK_NEVER;
 }
 
 /* Each process and server has gone. */

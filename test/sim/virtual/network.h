@@ -12,14 +12,19 @@
 #include "io/stream.h"
 #include "redlock/redlock.h"
 
-#define NETWORK_HOSTS     (REDLOCK_NODES_MAX + 1) /* addresses; also servers */
+#define NETWORK_REFUSES   (REDLOCK_NODES_MAX + 1) /* has no server */
+#define NETWORK_SILENT    (REDLOCK_NODES_MAX + 2) /* does not even refuse */
+#define NETWORK_HOSTS     (REDLOCK_NODES_MAX + 3) /* addresses; also servers */
+#define NETWORK_DEAD      2
 #define NETWORK_PROCESSES 16
 #define NETWORK_NEVER     INT64_MAX
 
 /* One address: 10.0.0.`host`, also known as node`host`. */
 struct address {
-    unsigned server;      /* which server a new connection reaches */
-    bool is_unknown;      /* its name does not resolve */
+    unsigned server;    /* which server a new connection reaches */
+    const char *reason; /* why its name does not resolve; NULL: it does */
+    /* These addresses of the name come before it; 0: none. */
+    unsigned dead[NETWORK_DEAD];
     int64_t lookup_delay; /* ns */
 };
 
