@@ -90,9 +90,10 @@ struct claim {
     unsigned acquires[NODES_MAX]; /* that were executed */
     struct extension extension;
     uint64_t resent_in; /* the iteration in which an extension was sent again; 0: never */
-    rl_node_set to_resend;       /* did not know the script of what asked for a vote ... */
-    int64_t asked_at[NODES_MAX]; /* ... which was sent then; true time */
-    rl_node_set to_recreate;     /* did not know that of an extension that recreates */
+    rl_node_set to_resend;        /* did not know the script of a command ... */
+    int64_t resend_of[NODES_MAX]; /* ... that was sent then; true time */
+    rl_node_set to_recreate;      /* the same, of an extension that recreates */
+    rl_node_set extended_again;   /* were sent an extension in iteration `resent_in` */
 
     /* By servers: */
     rl_node_set with_term;      /* that have stored it as a leader's ... */

@@ -309,6 +309,7 @@ void oracle_iterated(struct client *client)
     if (client->handle) {
         oracle_extensions_iterated(client);
         oracle_counts_iterated(client);
+        oracle_resent_iterated(client);
         oracle_note_suspects(client);
     }
     oracle_clocks_iterated(client);

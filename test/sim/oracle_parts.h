@@ -92,6 +92,7 @@ void oracle_note_suspects(struct client *client); /* an iteration has ended */
 
 void oracle_judge_again(const struct command *command, struct claim *claim);
 void oracle_note_unknown(const struct command *command, struct claim *claim);
+void oracle_resent_iterated(const struct client *client);
 void oracle_learn(struct client *client, const struct command *command); /* a marker */
 
 /* --- oracle_extensions.c --- */

@@ -327,7 +327,9 @@ void oracle_judge_recheck(struct user *user)
     int64_t gap = options->retry_cap_ms > options->retry_base_ms ? options->retry_cap_ms
                                                                  : options->retry_base_ms;
     gap *= VIRTUAL_MS;
-    gap = gap < RECHECK && (is_notifiable(user) || !user->entry[0]) ? RECHECK : gap;
+    bool waits_for_messages =
+        is_notifiable(user) || !user->entry[0] || options->retry == REDLOCK_RETRY_NONE;
+    gap = gap < RECHECK && waits_for_messages ? RECHECK : gap;
     int64_t due = user->tried_at;
     due = due < user->notifiable_until ? user->notifiable_until : due;
     due = due < user->trying_until ? user->trying_until : due;
