@@ -1,4 +1,5 @@
-/* redlock run: what it tells of its nodes while it holds the lock, and when that is lost. */
+/* redlock run: what it tells of its nodes while it holds the lock, and when that is lost.
+ */
 #include "run.h"
 
 #include <stdlib.h>

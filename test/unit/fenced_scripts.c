@@ -454,5 +454,7 @@ Test(fenced_scripts, the_same_of_readers_in_the_way_of_a_writer)
         cr_expect(cut >= MAX_TTL_MS && cut <= MAX_TTL_MS + 1000, "%" PRId64, cut);
         cr_expect_eq(look(writers[i], "g:" OTHER_DIGITS, true, "fedcba9876543210"),
                      TOO_LONG_MS);
+        cr_expect_geq(look(writers[i], "s" OTHER_DIGITS, true, NONCE), TOO_LONG_MS,
+                      "a reader of a plain lock");
     }
 }
