@@ -213,15 +213,16 @@ class Proxy:
     """Ends TLS in front of a server; sends bytes one by one if `crumbs`.
 
     `seen` has for each handshake "resumed" or "whole", and the client's name if `asks` for its
-    certificate; or "failed", and why.
+    certificate; or "failed", and why. `names`: what clients called the server (SNI).
 
     """
 
     def __init__(self, server, authority, version=VERSIONS[-1], crumbs=False, asks=False):
-        self.path, self.crumbs, self.seen = server.path, crumbs, []
+        self.path, self.crumbs, self.seen, self.names = server.path, crumbs, [], []
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.load_cert_chain(*authority.sign("proxy"))
         self.context.maximum_version = version
+        self.context.sni_callback = lambda _socket, name, _context: self.names.append(name)
         if asks:
             self.context.load_verify_locations(authority.cert)
             self.context.verify_mode = ssl.CERT_REQUIRED
@@ -354,6 +355,21 @@ def _(quorum):
         equal(reconnect(quorum[0], proxy), ("whole", "two"), "with another certificate")
         holder.terminate()
         finish(holder).expect(143)
+        proxy.listener.close()
+
+
+@case("the name that the server is called: that of --sni, else the host's; never an address")
+def _(quorum):
+    authority = Authority("a CA")
+    for host, sni, name in (("localhost", None, "localhost"), ("127.0.0.1", None, None),
+                            ("127.0.0.1", "redis.example", "redis.example"),
+                            ("localhost", "redis.example.", "redis.example"),
+                            ("localhost", "127.0.0.9", None)):
+        proxy = Proxy(quorum[0], authority)
+        words = ["--sni", sni] if sni else []
+        redlock("run", "-N", f"rediss://{host}:{proxy.port}", "--insecure", *words, "k", "true",
+                env=patient()).expect(0)
+        equal(set(proxy.names), {name}, f"what {host} was called, with --sni {sni}")
         proxy.listener.close()
 
 
