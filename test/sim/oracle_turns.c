@@ -142,7 +142,9 @@ void oracle_judge_turn(const struct command *command)
 void oracle_judge_refusal(const struct command *command)
 {
     const struct server *server = &world.server[command->server];
-    bool is_sure = server->memory == 0 && server->node.clock.changes <= FIRST_RATE &&
+    /* Others may have got a copy of the data, with intents in it. */
+    bool is_sure = server->memory == 0 && server->index < world.plan.n &&
+                   server->node.clock.changes <= FIRST_RATE &&
                    world.plan.weight[FAULT_RIGHT] == 0 &&
                    next[command->server] <= TURNS_MAX;
     if (is_sure && !turn_before(command, -ROUNDING))

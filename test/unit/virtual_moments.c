@@ -24,6 +24,7 @@ static struct key *key_on(unsigned i, const char *name)
     return keyspace_find(&node[i].redis->keyspace, 0, word, node_now(&node[i]) / 1000);
 }
 
+/* Of one node, to both clients. */
 static void block_replies(unsigned i, int64_t span)
 {
     network.path[0][i + 1].down_blocked = events_now() + span;
@@ -173,6 +174,45 @@ Test(virtual_moments, an_extension_of_a_fenced_lock_recreates_a_key_after_any_ti
     keyspace_delete(&node[4].redis->keyspace, key_on(4, "job"));
     run_for(TTL_MS * VIRTUAL_MS / 2);
     cr_assert_not_null(key_on(4, "job"));
+}
+
+/* --- clocks --- */
+
+static redlock_verdict member;
+
+static void look_at_member(void *arg)
+{
+    struct user *mine = arg;
+    redlock_node nodes[NODES];
+    cr_assert_eq(redlock_client_members(mine->client, nodes, NODES), NODES);
+    member = nodes[NODES - 1].verdict;
+}
+
+/*
+ * The first reply with this node's time comes after the attempt is over. It is what later
+ * ones are compared with: the clock is set right after it.
+ */
+Test(virtual_moments, a_reply_to_an_attempt_that_is_over_tells_the_time_of_its_node)
+{
+    cr_assert_eq(user_told(&user[0], user_admit), REDLOCK_OK);
+    for (unsigned i = 0; i < NODES; i++)
+        node_hang_up(&node[i]);
+    run_for(VIRTUAL_S);
+    user[1].options.fenced = true;
+    user[1].options.ttl_ms = 100;
+    user[1].options.watchdog = false;
+    block_replies(NODES - 1, VIRTUAL_S / 2);
+    cr_assert_eq(user_told(&user[1], user_acquire), REDLOCK_OK);
+    cr_assert_eq(user_told(&user[1], user_release), REDLOCK_OK);
+    process_call(&user[1].process, user_free_lease, &user[1]);
+    run_for(VIRTUAL_S);
+    process_call(&user[1].process, look_at_member, &user[1]);
+    cr_assert_eq(member, REDLOCK_VERDICT_ACTIVE);
+    virtual_clock_step(&node[NODES - 1].clock, VIRTUAL_S * 4 / 5);
+    cr_assert_eq(user_told(&user[1], user_acquire), REDLOCK_OK);
+    run_for(VIRTUAL_S / 4);
+    process_call(&user[1].process, look_at_member, &user[1]);
+    cr_assert_neq(member, REDLOCK_VERDICT_ACTIVE);
 }
 
 /* --- shared locks --- */
