@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "redlock/admin.h"
+#include "sim/redis/reply.h"
 #include "sim/virtual/network.h"
 
 TestSuite(virtual_moments, .init = virtual_setup, .fini = virtual_teardown);
@@ -129,6 +130,52 @@ Test(virtual_moments, a_release_for_which_there_was_no_memory_is_sent_later)
     user[0].process.faults.no_memory = 0;
     run_for(VIRTUAL_S);
     cr_assert_eq(virtual_keys(), 0);
+}
+
+static bool refuses_releases(const struct node_command *command, struct bytes *out)
+{
+    bool is_script = word_is_option(command->word[0], "EVAL") ||
+                     word_is_option(command->word[0], "EVALSHA");
+    if (is_script)
+        reply_error_format(out, "BUSY for a while");
+    return is_script;
+}
+
+static const struct node_class refusing = {.replaces = refuses_releases};
+static const struct node_class usual = {0};
+
+static bool is_drained, is_clean;
+
+static void on_drained(redlock_client *client, bool clean, void *arg)
+{
+    (void)client;
+    (void)arg;
+    is_drained = true;
+    is_clean = clean;
+}
+
+static void drain(void *arg)
+{
+    struct user *mine = arg;
+    cr_assert_eq(redlock_client_drain(mine->client, REDLOCK_FOREVER, on_drained, NULL),
+                 REDLOCK_OK);
+}
+
+/* All have replied, and one of them with an error: the release is sent again. */
+Test(virtual_moments, a_drain_waits_for_a_release_that_a_node_refused)
+{
+    cr_assert_eq(user_told(&user[0], user_acquire), REDLOCK_OK);
+    node_watch(&node[0], &refusing);
+    cr_assert_eq(user_told(&user[0], user_release), REDLOCK_OK);
+    run_for(VIRTUAL_S / 4);
+    process_call(&user[0].process, drain, &user[0]);
+    run_for(4 * VIRTUAL_S);
+    cr_assert_not(is_drained);
+    cr_assert_not_null(key_on(0, "job"));
+    node_watch(&node[0], &usual);
+    run_for(VIRTUAL_S);
+    cr_assert(is_drained && is_clean);
+    cr_assert_null(key_on(0, "job"));
 }
 
 static int64_t longer_ms;
