@@ -5,20 +5,17 @@ import subprocess
 import sys
 
 PREFIX = "usr/local"
-NAMED = ("redlock.pc", "redlock-config.cmake")  # the files that name the prefix
 
 
 def install(build, folder):
     """Returns the folder of the library, and the environment in which programs find it."""
     subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet",
                     "--destdir", folder], check=True, stdout=sys.stderr)
-    for name in NAMED:
-        [path] = pathlib.Path(folder).rglob(name)
-        text = path.read_text()
-        if f"/{PREFIX}" not in text:
-            sys.exit(f"{path} does not name /{PREFIX}")
-        path.write_text(text.replace(f"/{PREFIX}", f"{folder}/{PREFIX}"))
     [description] = pathlib.Path(folder).rglob("redlock.pc")
+    text = description.read_text()
+    if f"/{PREFIX}" not in text:
+        sys.exit(f"{description} does not name /{PREFIX}")
+    description.write_text(text.replace(f"/{PREFIX}", f"{folder}/{PREFIX}"))
     library = description.parent.parent
     return library, {**os.environ, "PKG_CONFIG_PATH": str(description.parent),
                      # CMake of Debian does not search lib64, where it may be.

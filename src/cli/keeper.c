@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -119,7 +120,7 @@ static void close_other_files(const struct keeper *keeper)
             if (kept[i] >= 0 && (unsigned)kept[i] >= from && (unsigned)kept[i] < next)
                 next = (unsigned)kept[i];
         if (next > from)
-            close_range(from, next == UINT_MAX ? UINT_MAX : next - 1, 0);
+            (void)syscall(SYS_close_range, from, next == UINT_MAX ? UINT_MAX : next - 1, 0);
         from = next + 1; /* wraps to 0 after the last */
     }
 }
@@ -295,8 +296,7 @@ static void command_has_ended(struct keeper *keeper, const siginfo_t *info)
     if (keeper->exec >= 0)
         read_exec_result(keeper);
     if (keeper->started)
-        report(keeper, KEEPER_ENDED,
-               W_EXITCODE(exited ? info->si_status : 0, exited ? 0 : info->si_status));
+        report(keeper, KEEPER_ENDED, exited ? info->si_status << 8 : info->si_status);
     if (keeper->ending == NOT_ENDING && kill_tree_is_over(&keeper->kill_tree))
         finish(keeper, true);
 }

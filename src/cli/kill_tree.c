@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -202,12 +202,12 @@ static bool is_dead(pid_t child)
 static void signal_descendant(const struct process *process, int number)
 {
     struct process now;
-    int fd = pidfd_open(process->pid, 0);
+    int fd = (int)syscall(SYS_pidfd_open, process->pid, 0);
     if (fd < 0)
         return;
     if (process_read(process->pid, &now) &&
         (now.parent == process->parent || now.parent == getpid()))
-        pidfd_send_signal(fd, number, NULL, 0);
+        (void)syscall(SYS_pidfd_send_signal, fd, number, NULL, 0);
     close(fd);
 }
 

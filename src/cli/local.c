@@ -153,7 +153,7 @@ static void all_ready(struct local *local)
 
 static void server_failed(struct local *local, const char *what)
 {
-    char last_line[256], text[320];
+    char last_line[256], text[sizeof(last_line) + 128];
     servers_last_words(local->servers, local->ready, last_line, sizeof(last_line));
     snprintf(text, sizeof(text), "server %d %s%s%s", local->ready + 1, what,
              last_line[0] ? ": " : "", last_line);

@@ -18,6 +18,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -200,7 +201,7 @@ _Noreturn static void become_server(const struct servers *servers, int index, pi
         perror(log);
         _exit(EXIT_FAILURE);
     }
-    close_range(STDERR_FILENO + 1, UINT_MAX, 0);
+    (void)syscall(SYS_close_range, STDERR_FILENO + 1, UINT_MAX, 0);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     execl(servers->program, servers->program, configuration, (char *)NULL);

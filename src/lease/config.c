@@ -69,7 +69,8 @@ static redlock_code read_options(redlock_client *client, struct rl_lease_config 
     return REDLOCK_OK;
 }
 
-_Static_assert(offsetof(redlock_lease_options, record) + 7 == sizeof(redlock_lease_options),
+_Static_assert(sizeof(redlock_lease_options) - offsetof(redlock_lease_options, record) <=
+                   _Alignof(redlock_lease_options),
                "options_equal() compares each option: also the new last one");
 
 /* Field by field: the padding of the caller's struct is undefined. */

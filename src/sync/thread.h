@@ -3,7 +3,8 @@
 #define RL_THREAD_H
 
 #include <stdbool.h>
-#include <sys/queue.h>
+
+#include "queue.h"
 
 struct rl_thread;
 

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "io/system.h"
 
 #define WAKES 128 /* if more are done, some are woken while the mutex is held */
 
@@ -71,14 +72,40 @@ void rl_wait_end(struct rl_monitor *monitor, struct rl_wait *wait)
     pthread_setcancelstate(wait->cancel_state, NULL);
 }
 
-bool rl_wait_sleep(struct rl_monitor *monitor, struct rl_wait *wait, int64_t deadline)
+#define NS_PER_MS INT64_C(1000000)
+
+#ifdef RL_HAS_SEM_CLOCKWAIT
+static int wait_until(sem_t *woken, int64_t deadline)
 {
     struct timespec until = {.tv_sec = deadline / 1000,
-                             .tv_nsec = deadline % 1000 * 1000000};
+                             .tv_nsec = deadline % 1000 * NS_PER_MS};
+    return sem_clockwait(woken, CLOCK_MONOTONIC, &until);
+}
+#else
+#define SLICE_MS 10
+
+/* By the time of day, which may be set meanwhile: so it looks at the deadline often. */
+static int wait_until(sem_t *woken, int64_t deadline)
+{
+    int64_t left;
+    int failed;
+    do {
+        left = rl_left_ms(deadline);
+        int64_t slice = left < SLICE_MS ? left : SLICE_MS;
+        int64_t ns = rl_system_clock_ns(CLOCK_REALTIME) + slice * NS_PER_MS;
+        struct timespec until = {.tv_sec = ns / (1000 * NS_PER_MS),
+                                 .tv_nsec = ns % (1000 * NS_PER_MS)};
+        failed = sem_timedwait(woken, &until);
+    } while (failed && errno == ETIMEDOUT && left > 0);
+    return failed;
+}
+#endif
+
+bool rl_wait_sleep(struct rl_monitor *monitor, struct rl_wait *wait, int64_t deadline)
+{
     rl_monitor_unlock(monitor);
-    int failed = deadline == RL_FOREVER
-                     ? sem_wait(&wait->woken)
-                     : sem_clockwait(&wait->woken, CLOCK_MONOTONIC, &until);
+    int failed = deadline == RL_FOREVER ? sem_wait(&wait->woken)
+                                        : wait_until(&wait->woken, deadline);
     bool in_time = !failed || errno == EINTR;
     rl_monitor_lock(monitor);
     wait->received += !failed;

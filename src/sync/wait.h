@@ -10,8 +10,8 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdbool.h>
-#include <sys/queue.h>
 
+#include "queue.h"
 #include "redlock/redlock.h"
 #include "time.h"
 

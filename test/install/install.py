@@ -113,9 +113,42 @@ def subproject(quorum):
     folder = project("superproject/meson.build", "hold.c")
     (folder / "subprojects").mkdir()
     (folder / "subprojects/redlock").symlink_to(ROOT)
-    call("meson", "setup", "--buildtype=plain", "build", cwd=folder)
+    call("meson", "setup", "--buildtype=plain", "-Dredlock:cli=disabled", "build", cwd=folder)
+    log = (folder / "build/meson-logs/meson-log.txt").read_text()
+    check("hiredis" in log and "jansson" not in log, "without the command it needs jansson")
     call("ninja", "-C", "build", "hold", cwd=folder)
     equal(call(folder / "build/hold", *quorum.uris), HELD, "it prints")
+
+
+@functools.cache
+def moved():
+    """A build as README's, which was installed for a prefix of its own, and then moved."""
+    build, prefix = lab.temporary("lto"), pathlib.Path(lab.temporary("prefix"))
+    call("meson", "setup", "-Doptimization=1", "-Db_lto=true", "-Dtests=false", "-Dman=disabled",
+         "--libdir=lib", f"--prefix={prefix}", build, ROOT)
+    call("ninja", "-C", build)
+    call("meson", "install", "-C", build, "--quiet")
+    return prefix.rename(lab.temporary("moved"))
+
+
+@case("a private prefix that was moved: the command finds its library; CMake does, too")
+def private_prefix(quorum):
+    place = moved()
+    shown = subprocess.run(["env", "-i", place / "bin/redlock", "--version"], capture_output=True,
+                           text=True, check=False)
+    check(shown.returncode == 0, f"exit {shown.returncode}: {shown.stderr}")
+    by_cmake(quorum, f"-Dredlock_DIR={place}/lib/cmake/redlock", f"-DCMAKE_BUILD_RPATH={place}/lib")
+
+
+@case("the static library of a build with LTO links by gcc and clang, without -flto")
+def static_lto(quorum):
+    place = moved()
+    for compiler in ("gcc", "clang"):
+        folder = project("hold.c")
+        call(compiler, "hold.c", "-o", "hold", f"-I{place}/include", place / "lib/libredlock.a",
+             "-fno-lto", "-lhiredis", "-levent_extra", "-levent_core", "-lpthread", "-ldl", cwd=folder)
+        check("libredlock.so.1" not in needs(folder / "hold"), "it has the shared library")
+        equal(call(folder / "hold", *quorum.uris), HELD, "it prints")
 
 
 @case("one version everywhere")

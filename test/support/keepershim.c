@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -131,12 +132,20 @@ int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
     return next(type, id, info, options);
 }
 
-int pidfd_open(pid_t pid, unsigned flags)
+/* pidfd_open(), which not every C library has as a function. */
+long syscall(long number, ...)
 {
-    int (*next)(pid_t, unsigned);
-    find("pidfd_open", &next);
-    wait_if("SHIM_LATE_PIDFD");
-    return next(pid, flags);
+    long (*next)(long, ...);
+    long word[6];
+    va_list words;
+    find("syscall", &next);
+    va_start(words, number);
+    for (int i = 0; i < 6; i++)
+        word[i] = va_arg(words, long);
+    va_end(words);
+    if (number == SYS_pidfd_open)
+        wait_if("SHIM_LATE_PIDFD");
+    return next(number, word[0], word[1], word[2], word[3], word[4], word[5]);
 }
 
 static pid_t late_group; /* its KILL is still to come; below 0: it has come */
