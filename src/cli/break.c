@@ -9,7 +9,8 @@ const char cli_break_help[] =
     "Usage: redlock break --yes KEY\n"
     "Remove the lock KEY from every node that can be reached, even if a client holds it,\n"
     "and print the holder. For operators: a holder that still runs learns of it only at\n"
-    "its next extension. Until then two clients may believe that they hold the lock.\n"
+    "its next extension, up to a third of its TTL later. Until then two clients may\n"
+    "believe that they hold the lock: stop the holder first, or wait that long.\n"
     "\n"
     "      --yes                 confirm; required\n"
     "\n"
@@ -25,6 +26,27 @@ static int exit_of(enum inspection_state state)
     if (state == INSPECTION_DENIED)
         return CLI_DENIED;
     return state == INSPECTION_NO_QUORUM ? CLI_NO_QUORUM : CLI_OK;
+}
+
+/*
+ * By when the holder knows. What was left is at most its TTL, and it extends at a third of
+ * that: so its next extension comes within a third of what was left. A holder that does
+ * not extend stops at its deadline, within the rest.
+ */
+static void print_notice(const struct inspection *inspection)
+{
+    char third[CLI_SPAN], rest[CLI_SPAN];
+    int64_t left_us = 0;
+    for (size_t i = 0; i < inspection->found.count; i++)
+        if (inspection->nodes[i].remaining_us > left_us)
+            left_us = inspection->nodes[i].remaining_us;
+    if (left_us > 0)
+        printf(
+            "a holder that still runs acts until its next extension, up to %s, or if "
+            "it does not extend, up to %s: stop it, or start nothing before that\n",
+            cli_span(third, left_us / 3000), cli_span(rest, left_us / 1000));
+    else
+        printf("a holder that still runs acts until its next extension: stop it first\n");
 }
 
 /* Prints the result. The caller also prints a failure on stderr. */
@@ -50,6 +72,8 @@ static bool print(const struct cli *cli, const char *key,
                found->agreeing);
     else
         printf("%s: nothing to remove\n", name);
+    if (found->held > 0)
+        print_notice(inspection);
     free(name);
     return cli_flush();
 }
