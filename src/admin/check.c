@@ -119,6 +119,7 @@ static void evaluate(struct check *check, redlock_health_report *report)
         .durable = client->options.durable,
         .fenced = check->how & REDLOCK_CHECK_FENCED,
         .allowance = allowance_of(client),
+        .quarantine = client->nodes.node[0].link.params.quarantine,
     };
     rl_clock_offsets(check->probe, check->health, client->nodes.n);
     for (unsigned i = 0; i < client->nodes.n; i++) {

@@ -158,9 +158,20 @@ static bool may_evict(const struct rl_health_context *all, unsigned node, char *
     return has_evicting_policy(it) && it->maxmemory == 0;
 }
 
+/* What a restart costs the clients that see it. */
+static void show_absence(const struct rl_health_context *all, char *detail)
+{
+    if (all->quarantine > 0)
+        rl_detail_add(detail,
+                      "; a client keeps a node that restarted out for %.1f s, less with a "
+                      "shorter max-ttl",
+                      (double)all->quarantine / RL_SECOND);
+}
+
 static bool loses_all(const struct rl_health_context *all, unsigned node, char *detail)
 {
     rl_detail_add(detail, "appendonly no");
+    show_absence(all, detail);
     return all->probes[node].appendonly == RL_NO;
 }
 
@@ -168,6 +179,7 @@ static bool loses_seconds(const struct rl_health_context *all, unsigned node, ch
 {
     const char *fsync = all->nodes[node].fsync;
     rl_detail_add(detail, "appendfsync %s", fsync);
+    show_absence(all, detail);
     return all->probes[node].appendonly == RL_YES && fsync[0] &&
            strcmp(fsync, "always") != 0;
 }

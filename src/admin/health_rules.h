@@ -62,7 +62,8 @@ struct rl_health_context {
     unsigned n;
     const char *prefix;
     bool strict, durable, fenced;
-    rl_time allowance; /* how far a clock may differ from the median */
+    rl_time allowance;  /* how far a clock may differ from the median */
+    rl_time quarantine; /* of a node that restarts; 0: none, the nodes are durable */
 };
 
 #define RL_FINDINGS_MAX 40

@@ -50,6 +50,10 @@ static redlock_code fail_by_faults(redlock_code code, const redlock_node *nodes,
         if (len < sizeof(text))
             len += (size_t)snprintf(text + len, sizeof(text) - len, "; %s: %s",
                                     nodes[i].uri, nodes[i].text);
+        if (len < sizeof(text) && nodes[i].remaining_us >= 0) /* of a quarantine */
+            len += (size_t)snprintf(text + len, sizeof(text) - len,
+                                    ", for another %" PRId64 " ms",
+                                    nodes[i].remaining_us / 1000);
     }
     if (faulty == 0)
         return rl_fail_by_code(code);

@@ -77,6 +77,26 @@ Test(sync_codes, of_bad_arguments)
     redlock_hold_free(hold);
 }
 
+static bool names_a_quarantine(void)
+{
+    static const char words[] = "quarantined, for another ";
+    redlock_hold *hold = NULL;
+    cr_assert_eq(redlock_try_lock(c.sync, "job", 3, &options, &hold), REDLOCK_NO_QUORUM);
+    const char *found = strstr(redlock_last_error()->text, words);
+    return found && found[sizeof(words) - 1] >= '1' && found[sizeof(words) - 1] <= '9';
+}
+
+/* The text says that they are quarantined, and for how long. */
+Test(sync_codes, of_nodes_that_restarted)
+{
+    redlock_hold *hold = hold_key(c.sync, "job");
+    for (unsigned i = 0; i < 2; i++)
+        servers_restart(&c.servers, i);
+    SYNC_QUORUM_UNTIL(connected(c.sync) == 1 && redlock_hold_lost(hold));
+    redlock_hold_free(hold);
+    SYNC_QUORUM_UNTIL(names_a_quarantine());
+}
+
 Test(sync_codes, without_a_client)
 {
     redlock_stop *stop = NULL;

@@ -186,6 +186,12 @@ Test(health_rules, restarts)
     make_forgetful("none", RL_NO);
     probe[2].appendonly = RL_NO;
     expect(REDLOCK_WARNING, "forgets", "appendonly no");
+    all.quarantine = 66602 * RL_MS;
+    expect(
+        REDLOCK_WARNING, "forgets",
+        "appendonly no; a client keeps a node that restarted out for 66.6 s, less with a "
+        "shorter max-ttl");
+    all.quarantine = 0;
     make_forgetful("everysec", RL_NO);
     expect(REDLOCK_WARNING, "forgets_seconds", "appendfsync everysec");
     make_forgetful("no", RL_NO);
