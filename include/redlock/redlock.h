@@ -330,8 +330,9 @@ static inline void redlock_options_init(redlock_options *options)
  * brackets, with a zone if needed: [fe80::1%25eth0]. Names are looked up by getaddrinfo(3)
  * in threads of the library, at most 16 in the process. Such a thread may outlive the
  * client: a plugin that contains a static libredlock must not be unloaded by dlclose().
- * UNSUPPORTED: a TLS file cannot be used, or this build has no
- * TLS. The loop does not end while the client exists. On failure `ret_error`, if not NULL,
+ * UNSUPPORTED: a TLS file cannot be used, or this build has no TLS. The loop does not end
+ * while the client exists. `base` must outlive the client: call event_base_free() after
+ * redlock_client_free(). On failure `ret_error`, if not NULL,
  * is a copy of redlock_last_error(). Errors: BAD_NODES, BAD_URI, DUPLICATE_NODE,
  * UNSUPPORTED, BAD_OPTION, NO_MEMORY, SYSTEM.
  */

@@ -46,6 +46,7 @@ struct keeper {
     int redlock, timer, children; /* commands, the deadline, SIGCHLD */
     int exec;     /* pipe with the errno of a failed exec; -1: read already */
     int terminal; /* redlock is gone, and its group gets the terminal back; -1: no */
+    pid_t parent; /* redlock */
     pid_t home;   /* redlock's process group */
     pid_t cmd;    /* CMD's pid and process group; 0: not started */
     bool started, ended, foreground;
@@ -172,7 +173,21 @@ static void set_deadline(struct keeper *keeper, int64_t deadline_us)
 
 /* --- CMD --- */
 
-#define TOO_LATE 0 /* used instead of an errno */
+#define TOO_LATE 0  /* used instead of an errno */
+#define PID_ROOM 32 /* "WATCHDOG_PID=4194304" */
+
+/*
+ * systemd names the process for which its sockets and its watchdog are by its pid. That is
+ * redlock's; the program for which they are is CMD. Its files are inherited as they are.
+ */
+static void take_over_pid(const struct keeper *keeper, const char *variable,
+                          const char *value, char room[PID_ROOM])
+{
+    if (!value || strtol(value, NULL, 10) != keeper->parent)
+        return;
+    snprintf(room, PID_ROOM, "%s=%d", variable, (int)getpid());
+    putenv(room);
+}
 
 /*
  * Runs in CMD, between fork and exec. It reads the clock last: nothing that may take time
@@ -191,6 +206,9 @@ _Noreturn static void become_command(const struct keeper *keeper, pid_t parent,
         _exit(EXIT_FAILURE);
     for (size_t at = 0; at < command->size; at += strlen(command->environment + at) + 1)
         putenv(command->environment + at);
+    char listen[PID_ROOM], watchdog[PID_ROOM];
+    take_over_pid(keeper, "LISTEN_PID", getenv("LISTEN_PID"), listen);
+    take_over_pid(keeper, "WATCHDOG_PID", getenv("WATCHDOG_PID"), watchdog);
     sigprocmask(SIG_SETMASK, &keeper->plan->mask, NULL);
     int error = TOO_LATE;
     if (time_left(keeper) > 0) {
@@ -213,7 +231,7 @@ static void start_command(struct keeper *keeper, struct keeper_command *command)
         return;
     }
     if (pipe2(ends, O_CLOEXEC) != 0) {
-        report(keeper, KEEPER_REFUSED, errno);
+        report(keeper, KEEPER_FAILED, errno);
         return;
     }
     pid_t pid = fork();
@@ -225,7 +243,7 @@ static void start_command(struct keeper *keeper, struct keeper_command *command)
     close(ends[1]);
     if (pid < 0) {
         close(ends[0]);
-        report(keeper, KEEPER_REFUSED, error);
+        report(keeper, KEEPER_FAILED, error);
         return;
     }
     setpgid(pid, pid); /* parent and child both set it, so the order does not matter */
@@ -477,7 +495,8 @@ static bool open_files(struct keeper *keeper)
 
 void keeper_main(const struct keeper_plan *plan, int redlock)
 {
-    struct keeper keeper = {.plan = plan, .redlock = redlock, .exec = -1, .terminal = -1};
+    struct keeper keeper = {
+        .plan = plan, .redlock = redlock, .exec = -1, .terminal = -1, .parent = getppid()};
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, NULL);

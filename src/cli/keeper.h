@@ -70,6 +70,7 @@ enum keeper_event {
     KEEPER_STARTED, /* CMD runs; value: its pid, which is its group's number */
     KEEPER_LATE,    /* CMD was not executed: the deadline had passed */
     KEEPER_REFUSED, /* CMD could not be executed; value: errno */
+    KEEPER_FAILED,  /* there was no process or pipe for CMD; value: errno */
     KEEPER_STOPPED, /* CMD was stopped; value: the signal */
     KEEPER_HELD,    /* value: the deadline that the last HOLD set */
     KEEPER_EXPIRED, /* the deadline has passed: CMD and its descendants are being killed */

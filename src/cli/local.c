@@ -196,6 +196,10 @@ static void handle_report(struct local *local, struct keeper_report report)
         fail(local, report.value == ENOENT ? CLI_NOT_FOUND : CLI_CANNOT_EXECUTE,
              local->argv[0], strerror((int)report.value));
         break;
+    case KEEPER_FAILED:
+        fail(local, CLI_FAILED, "no process could be made for the command",
+             strerror((int)report.value));
+        break;
     case KEEPER_STOPPED:
         if (child_suspend(&local->child, (int)report.value))
             child_resume(&local->child);

@@ -275,6 +275,16 @@ static void command_refused(struct run *run, int error)
     finish(run);
 }
 
+/* No process could be made for CMD: that says nothing about CMD. */
+static void no_process(struct run *run, int error)
+{
+    run->may_have_run = false;
+    cli_complain("%s: no process could be made for the command: %s; the command is not run",
+                 run->key, strerror(error));
+    run_conclude(run, CLI_FAILED, "failed");
+    finish(run);
+}
+
 /* A confirmed deadline applies only if no earlier one was set. */
 static void keeper_holds(struct run *run, int64_t deadline_us)
 {
@@ -294,6 +304,7 @@ static void handle_report(struct run *run, struct keeper_report report)
         break;
     case KEEPER_LATE: command_is_late(run); break;
     case KEEPER_REFUSED: command_refused(run, (int)report.value); break;
+    case KEEPER_FAILED: no_process(run, (int)report.value); break;
     case KEEPER_HELD: keeper_holds(run, report.value); break;
     case KEEPER_STOPPED:
         if (run->stage == RUNNING && child_suspend(&run->child, (int)report.value))
@@ -557,7 +568,8 @@ void run_play(struct run *run)
     struct keeper_plan plan = {
         .argv = run->argv, .mask = run->mask, .spare_daemons = run->spare_daemons};
     if (!child_open(&run->child, &plan)) /* before connections are opened */
-        cli_fail(CLI_FAILED, "%s: %s", cli->command, strerror(errno));
+        cli_fail(CLI_FAILED, "%s: no keeper process could be made: %s", cli->command,
+                 strerror(errno));
     if (!kill_tree_can_see())
         cli_say(cli,
                 "%s: /proc does not show this pid namespace: processes that leave the "

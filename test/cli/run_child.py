@@ -4,10 +4,12 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
+import sys
 
 import lab
-from lab import PATIENT, case, check, equal, finish, on, redlock
+from lab import PATIENT, case, check, equal, finish, matches, on, redlock
 
 
 def run(quorum, *words, env=None, **more):
@@ -49,6 +51,45 @@ def _(quorum):
     check(40000 < int(found["REDLOCK_VALID_MS"]) < 99000, f"validity {found['REDLOCK_VALID_MS']}")
     check(40000 < int(left) <= 100000, f"PTTL {left}")
     equal(quorum.keys(), 0, "keys after the end")
+
+
+@case("systemd's sockets and its watchdog are for the command, by its own pid")
+def _(quorum):
+    def begin(pid):  # redlock has our pid at first, and then its own
+        script = ("import os, sys; os.dup2(int(sys.argv.pop(1)), 3); "
+                  f"os.environ['LISTEN_PID'] = os.environ['WATCHDOG_PID'] = str({pid}); "
+                  "os.execv(sys.argv[1], sys.argv[1:])")
+        command = ("echo $LISTEN_PID $WATCHDOG_PID $$ $LISTEN_FDS $LISTEN_FDNAMES; "
+                   "readlink /proc/self/fd/3")
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(lab.temporary("socket"))
+            listening.listen()
+            number = listening.fileno()
+            name = os.readlink(f"/proc/self/fd/{number}")
+            process = lab.spawn([sys.executable, "-c", script, str(number), lab.program, "run",
+                                 "k", "--", "sh", "-c", command], pass_fds=(number,),
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE,
+                                env=lab.environment(on(quorum, LISTEN_FDS="1",
+                                                       LISTEN_FDNAMES="web")))
+            outcome = finish(process).expect(0)
+        (listen, watchdog, own, fds, names), [inherited] = map(
+            str.split, outcome.out.splitlines())
+        equal((fds, names, inherited), ("1", "web", name), "files")
+        return listen, watchdog, own
+    listen, watchdog, own = begin("os.getpid()")
+    equal((listen, watchdog), (own, own), "pids")
+    listen, watchdog, own = begin("1")  # they are for another process
+    equal((listen, watchdog), ("1", "1"), "pids of another process")
+
+
+@case("no process can be made for the command: 125, and that is what is said")
+def _(quorum):
+    env = lab.keeper_shim(SHIM_NO_FORK="1")
+    outcome = run(quorum, "--json", "k", "echo", "hello", env=env)
+    outcome.expect(125, err="no process could be made for the command: Resource temp", out="")
+    matches(outcome.err, '"cause":"failed"', "stderr")
+    equal(quorum.keys(), 0, "keys")
 
 
 @case("the environment of an outer lock is replaced")

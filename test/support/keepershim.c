@@ -4,6 +4,7 @@
  * enables one function:
  *
  *     SHIM_FORKED=FILE   the keeper creates this file before it forks
+ *     SHIM_NO_FORK=1     the keeper cannot fork
  *     SHIM_HOLD=FIFO     between fork and exec the child of the keeper writes its pid to
  *                        FIFO.pid, and waits until the FIFO is opened for writing
  *     SHIM_NO_LISTS=ERRNO  to open /proc/PID/task/TID/children fails with this number
@@ -64,6 +65,10 @@ pid_t fork(void)
     find("fork", &next);
     if (path && is_keeper())
         write_file(path, getpid());
+    if (getenv("SHIM_NO_FORK") && is_keeper()) {
+        errno = EAGAIN;
+        return -1;
+    }
     return next();
 }
 
