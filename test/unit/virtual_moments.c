@@ -262,6 +262,36 @@ Test(virtual_moments, a_reply_to_an_attempt_that_is_over_tells_the_time_of_its_n
     cr_assert_neq(member, REDLOCK_VERDICT_ACTIVE);
 }
 
+/* --- an operator --- */
+
+static void on_broken(redlock_client *client, const redlock_inspection *inspection,
+                      void *arg)
+{
+    struct user *mine = arg;
+    (void)client;
+    mine->code = inspection->code;
+    mine->told++;
+}
+
+static void break_lock(void *arg)
+{
+    struct user *mine = arg;
+    cr_assert_eq(redlock_break(mine->client, "job", 3, on_broken, mine), REDLOCK_OK);
+}
+
+Test(virtual_moments, a_lock_that_is_broken_leaves_its_fence)
+{
+    cr_assert_eq(user_told(&user[0], user_admit), REDLOCK_OK);
+    user[0].options.fenced = true;
+    cr_assert_eq(user_told(&user[0], user_acquire), REDLOCK_OK);
+    cr_assert_eq(user_told(&user[1], break_lock), REDLOCK_OK);
+    run_for(VIRTUAL_S);
+    for (unsigned i = 0; i < NODES; i++) {
+        cr_assert_null(key_on(i, "job"));
+        cr_assert_not_null(key_on(i, "job!fence"));
+    }
+}
+
 /* --- shared locks --- */
 
 static void downgrade(void *arg)
