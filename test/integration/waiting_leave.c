@@ -261,23 +261,27 @@ Test(waiting_leave, a_waiter_that_was_notified_and_gives_up)
         expect_passed_on(&kinds[i]);
 }
 
-/* Its client is subscribed, and knows nothing of a waiter with such a number. */
-Test(waiting_leave, entries_that_a_living_client_has_forgotten)
+/*
+ * Their client is subscribed. Under the first number a wait has ended; it knows nothing of
+ * the others.
+ */
+Test(waiting_leave, entries_that_a_living_client_has_left)
 {
     struct queue queue;
-    char entry[128], forgotten[160];
+    char entry[128], other[160];
     redlock_lease_options options = queue_relying_options(&queue);
     queue_open(&queue, NODES);
     queue_join(&queue, &options);
     queue_join(&queue, &options);
     read_first_entry(&queue.s, entry, sizeof(entry));
-    *strrchr(entry, ' ') = '\0';
-    redlock_lease_free(queue.waiter[0].lease);
-    queue.waiter[0].lease = NULL;
+    redlock_cancel(queue.waiter[0].lease);
+    EXPECT_REPORTED(&queue.s, &queue.waiter[0].reported, REDLOCK_CANCELLED);
     LOOP_UNTIL(queue.s.base, queue_entries(&queue) == NODES);
-    for (unsigned i = 1; i <= 4; i++) {
-        snprintf(forgotten, sizeof(forgotten), "%s %u", entry, 1000 + i);
-        servers_do_first(&queue.s.servers, NODES, "ZADD job!queue %u %s", i, forgotten);
+    servers_do_first(&queue.s.servers, NODES, "ZADD job!queue 1 %s", entry);
+    *strrchr(entry, ' ') = '\0';
+    for (unsigned i = 2; i <= 4; i++) {
+        snprintf(other, sizeof(other), "%s %u", entry, 1000 + i);
+        servers_do_first(&queue.s.servers, NODES, "ZADD job!queue %u %s", i, other);
     }
     cr_assert_eq(queue_release(&queue), REDLOCK_OK);
     EXPECT_REPORTED(&queue.s, &queue.waiter[1].reported, REDLOCK_OK);

@@ -153,7 +153,10 @@ static void parse_script(struct command *command, const struct request *request,
         command->waited_us = number_of(arg[fenced ? 6 : 2]);
     if (command->reads && command->ask == ASK_EXTEND && args > (fenced ? 7U : 3U))
         copy_text(command->entry, sizeof(command->entry), arg[fenced ? 6 : 3]);
+    command->is_fenced = fenced;
     command->is_of_slot = kind && kind->form == RL_FORM_SLOT;
+    if (command->is_of_slot && command->ask == ASK_RELEASE)
+        command->slots = (unsigned)number_of(arg[fenced ? 3 : 1]);
     if (is_of_waiter(command, kind, args, &at)) {
         copy_text(command->entry, sizeof(command->entry) - 2, arg[at]);
         if (kind->form == RL_FORM_SHARED)
@@ -340,14 +343,14 @@ static void read_array(struct command *command, const char *text)
     command->pttl = strtoll(number + 1, NULL, 10);
     if (command->ask == ASK_INSPECT) /* what follows are the other readers */
         return;
-    long items = strtol(text + 1, NULL, 10), usual = 2 + world.plan.fenced;
+    long items = strtol(text + 1, NULL, 10), usual = 2 + command->is_fenced;
     command->is_not_queued = items == usual + command->is_of_set + 1;
     for (long i = 1; command->is_of_set && i < usual; i++)
         number = strchr(number, '\n') + 1;
     if (command->is_of_set)
         command->taken = nth_in(command->resources, strtoul(number + 1, NULL, 10));
     number = value + len + 2;
-    if (items >= 3 && world.plan.fenced)
+    if (items >= 3 && command->is_fenced)
         command->told_us = strtoll(strchr(number, '\n') + 2, NULL, 10);
 }
 
@@ -368,7 +371,7 @@ static enum truth read_slot_release(struct command *command, const char *text)
         command->pttl = strtoll(pttl + 1, NULL, 10);
     }
     command->is_not_queued = queued[1] == '0';
-    if (world.plan.fenced)
+    if (command->is_fenced)
         command->told_us = strtoll(strchr(queued, '\n') + 2, NULL, 10);
     return truth;
 }

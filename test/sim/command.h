@@ -44,7 +44,9 @@ struct command {
     bool recreates;
     bool is_bare;       /* EXTEND: of a token whose fence the client does not know */
     bool reads;         /* of a shared lock */
-    bool is_of_slot;    /* RELEASE: of a semaphore */
+    bool is_fenced;     /* by its script */
+    bool is_of_slot;    /* RELEASE: of a semaphore ... */
+    unsigned slots;     /* ... of which it says so many */
     bool joins, leaves; /* the queue */
     int64_t waited_us;  /* since it waits, as it says */
     int64_t intent_ms;  /* for how long it keeps readers out; 0: not at all */

@@ -167,10 +167,8 @@ void oracle_told(struct user *user, enum news news, const redlock_result *result
     judge_keeping(user, news, result);
     if (news == NEWS_FAILED)
         claim_leave(claim, true);
-    if (news == NEWS_HELD) {
+    if (news == NEWS_HELD)
         note_acquisition(user);
-        user->queued_at = 0; /* it leaves with its release */
-    }
 }
 
 void oracle_wants(struct user *user)
@@ -357,5 +355,6 @@ void oracle_begin(void)
     command_begin();
     oracle_holders_begin();
     oracle_turns_begin();
+    oracle_passes_begin();
     oracle_seats_begin();
 }

@@ -21,6 +21,7 @@ static bool should_be_clean(const struct claim *claim, unsigned server)
 static struct owed {
     struct claim *claim;
     rl_node_set nodes;
+    rl_node_set queued; /* its entries are taken away, too */
 } owed[USERS_MAX];
 
 static rl_node_set open_nodes(const struct client *client)
@@ -45,6 +46,8 @@ void oracle_frees(const struct client *client)
         const struct user *user = &client->user[i];
         struct claim *claim = i < client->users && user->is_trying ? user->claim : NULL;
         owed[i] = (struct owed){.claim = claim};
+        if (i < client->users && world.plan.weight[FAULT_ROOM] == 0)
+            owed[i].queued = user->queued_at & open_nodes(client);
         if (claim && user->is_acquiring && world.plan.weight[FAULT_ROOM] == 0)
             owed[i].nodes =
                 claim->asked & ~claim->told & ~claim->missing & open_nodes(client);
@@ -54,6 +57,10 @@ void oracle_frees(const struct client *client)
 void oracle_freed(const struct client *client)
 {
     freeing = NULL;
+    for (unsigned i = 0; i < USERS_MAX; i++)
+        if (owed[i].queued & client->user[i].queued_at)
+            oracle_accuse(INVARIANT_LEFT, "client %u is freed, and user %u stays queued",
+                          client->index + 1, i + 1);
     for (unsigned i = 0; i < USERS_MAX; i++)
         if (owed[i].claim && owed[i].nodes & ~owed[i].claim->told &&
             owed[i].claim->failures == client->process.failed_allocations)

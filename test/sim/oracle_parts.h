@@ -55,6 +55,17 @@ void oracle_judge_observer(struct client *client);
 
 /* --- oracle_queue.c --- */
 
+bool oracle_is_calm(void);
+bool oracle_entry_reads(struct rl_word entry); /* it is of a reader */
+
+/* The nodes that may vote on plain locks, as the client has it. */
+rl_node_set oracle_ready_nodes(const struct client *client);
+
+/* When a message of this server can have arrived; NEVER: it does not. The nodes of the list
+ * that it is. */
+int64_t oracle_arrival(const struct client *client, unsigned server,
+                       rl_node_set *ret_nodes);
+
 /* A waiter that was notified has tried again by now. */
 void oracle_judge_queue(const struct client *client);
 void oracle_judge_recheck(struct user *user);
@@ -70,6 +81,15 @@ void oracle_judge_subscriptions(struct client *client);
 void oracle_judge_lost_subscriptions(const struct client *client);
 
 bool oracle_can_try(const struct client *client); /* q nodes may vote, as it believes */
+
+/* --- oracle_passes.c: notifications for those who wait no more --- */
+
+void oracle_passes_begin(void);
+void oracle_note_pass(unsigned server, struct rl_word entry); /* it was notified */
+
+/* It is passed on, or need not be; `entry` NULL: all of these nodes. */
+void oracle_drop_passes(const struct client *client, rl_node_set nodes, const char *entry);
+void oracle_judge_passes(const struct client *client);
 
 /* --- oracle_turns.c: a writer that waits goes first --- */
 

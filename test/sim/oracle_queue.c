@@ -19,10 +19,17 @@ static bool may_fail(const struct server *server)
     return server->denied_until > events_now() || server->node.redis->config.is_replica;
 }
 
+bool oracle_is_calm(void)
+{
+    return world.phase == PHASE_CALM && !world.is_hindered;
+}
+
 bool oracle_judges_queue(const struct command *command)
 {
-    return command && command->ask == ASK_RELEASE && command->claim &&
-           world.phase == PHASE_CALM && !world.is_hindered && world.plan.queues;
+    if (!command || !world.plan.queues)
+        return false;
+    bool releases = command->ask == ASK_RELEASE && (command->claim || command->leaves);
+    return (releases && oracle_is_calm()) || command->ask == ASK_BREAK;
 }
 
 /* --- who waits --- */
@@ -54,6 +61,16 @@ static bool is_heard(const struct server *server, struct rl_word entry)
     return false;
 }
 
+rl_node_set oracle_ready_nodes(const struct client *client)
+{
+    redlock_node node[NODES_MAX];
+    rl_node_set ready = 0;
+    size_t count = redlock_client_explain(client->handle, node, NODES_MAX);
+    for (size_t i = 0; i < count; i++)
+        ready |= node[i].verdict == REDLOCK_VERDICT_READY ? rl_bit((unsigned)i) : 0;
+    return ready;
+}
+
 /* --- notifications --- */
 
 void oracle_forget_calls(struct user *user)
@@ -80,6 +97,8 @@ static bool is_notifiable(const struct user *user)
 
 void oracle_unsubscribed(const struct client *client, unsigned node)
 {
+    if (node < world.plan.n)
+        oracle_drop_passes(client, rl_bit(node), NULL);
     for (unsigned i = 0; i < client->users && node < world.plan.n; i++) {
         struct user *user = (struct user *)&client->user[i];
         bool was_notifiable = is_notifiable(user);
@@ -94,7 +113,7 @@ void oracle_unsubscribed(const struct client *client, unsigned node)
 }
 
 /* When the message of this server can have arrived; NEVER: it does not. */
-static int64_t arrival(const struct client *client, unsigned server, rl_node_set *ret_nodes)
+int64_t oracle_arrival(const struct client *client, unsigned server, rl_node_set *ret_nodes)
 {
     int64_t at = CLOCK_NEVER;
     *ret_nodes = 0;
@@ -113,13 +132,22 @@ static int64_t arrival(const struct client *client, unsigned server, rl_node_set
     return at;
 }
 
+bool oracle_entry_reads(struct rl_word entry)
+{
+    return entry.len > 2 && memcmp(entry.text + entry.len - 2, " r", 2) == 0;
+}
+
 static void note_call(unsigned server, struct rl_word entry, bool is_first)
 {
     rl_node_set nodes;
     struct user *user = waiter_of(entry);
-    if (!user)
+    if (!oracle_is_calm())
         return;
-    int64_t at = arrival(user->client, server, &nodes), grace = 2 * GRACE_MAX;
+    if (!user) {
+        oracle_note_pass(server, entry);
+        return;
+    }
+    int64_t at = oracle_arrival(user->client, server, &nodes), grace = 2 * GRACE_MAX;
     if (at == CLOCK_NEVER)
         return;
     user->called_by |= nodes;
@@ -138,11 +166,6 @@ static void note_call(unsigned server, struct rl_word entry, bool is_first)
 static bool is_called(const struct zset_item *item)
 {
     return item->score >= CALLED;
-}
-
-static bool reads(struct rl_word entry)
-{
-    return entry.len > 2 && memcmp(entry.text + entry.len - 2, " r", 2) == 0;
 }
 
 static const struct key *queue_of(const struct keyspace *keyspace, unsigned resource,
@@ -200,7 +223,7 @@ static void note_calls(const struct command *command, unsigned resource,
     bool found = false, found_reader = false;
     for (size_t i = 0; i < queue->zset.items && !is_called(&queue->zset.item[i]); i++) {
         struct rl_word entry = bytes_word(&queue->zset.item[i].member);
-        if (found_reader && !reads(entry))
+        if (found_reader && !oracle_entry_reads(entry))
             return;
         if (leaves(command, resource, entry) ||
             (!(found && !found_reader) && !is_heard(server, entry)))
@@ -209,12 +232,37 @@ static void note_calls(const struct command *command, unsigned resource,
         if (found && !found_reader)
             return;
         found = true;
-        found_reader = reads(entry);
+        found_reader = oracle_entry_reads(entry);
         if (is_queued(command, resource, entry) && !world.plan.weight[FAULT_RIGHT])
             oracle_accuse(INVARIANT_LIVENESS,
                           "server %u notifies a waiter, and keeps it first",
                           command->server + 1);
     }
+}
+
+/* The key, or one of the slots. */
+static bool is_free(const struct command *command)
+{
+    const struct server *server = &world.server[command->server];
+    if (!command->is_of_slot)
+        return !server_key(server, world_key(command->queue));
+    for (unsigned rest = world_semaphore_of(command->queue); rest; rest &= rest - 1)
+        if (world_slot(rl_first(rest)) <= command->slots &&
+            !server_key(server, world_key(rl_first(rest))))
+            return true;
+    return false;
+}
+
+/* It leaves the queue of a free key, after a notification that nobody acts on. */
+static bool passes_on(const struct command *command, const struct key *before)
+{
+    struct rl_word own = {command->entry, strlen(command->entry)};
+    size_t i = before ? zset_find(&before->zset, own) : 0;
+    bool waits = before && i < before->zset.items && !is_called(&before->zset.item[i]);
+    bool is_left = command->truth == TRUTH_GONE || command->truth == TRUTH_HELD;
+    bool has_some = command->is_of_set && command->claim; /* of its keys, perhaps */
+    return command->leaves && is_left && !command->is_not_queued && !waits && !has_some &&
+           is_free(command);
 }
 
 void oracle_called(const struct command *command, const struct keyspace *before)
@@ -223,9 +271,14 @@ void oracle_called(const struct command *command, const struct keyspace *before)
     const struct key *queue = queue_of(before, command->queue, server_ms(server));
     if (queue && command->joins && !command->passes)
         judge_others(command, queue);
-    if (command->joins || command->truth != TRUTH_GRANTED || may_fail(server))
+    struct rl_word value = {command->value, strlen(command->value)};
+    bool breaks =
+        command->ask == ASK_BREAK && command->truth == TRUTH_HELD && claim_of(value);
+    bool gives_up = command->truth == TRUTH_GRANTED || breaks;
+    if (command->joins || may_fail(server) || !(gives_up || passes_on(command, queue)))
         return;
-    for (unsigned rest = command->resources; rest; rest &= rest - 1) {
+    unsigned queues = gives_up ? command->resources : 1U << command->queue;
+    for (unsigned rest = queues; rest; rest &= rest - 1) {
         queue = queue_of(before, rl_first(rest), server_ms(server));
         bool is_free = !command->reads || !server_key(server, world_key(rl_first(rest)));
         if (queue && is_free) /* else other readers still hold it */
@@ -392,9 +445,20 @@ void oracle_note_entry(const struct command *command)
         user->queued_at = same ? user->queued_at | bit : bit;
         user->notifiable |= is_subscribed(client, command->node) ? bit : 0;
     }
-    for (unsigned i = 0; command->leaves && i < client->users; i++)
-        if (strcmp(client->user[i].queued_as, command->entry) == 0)
+    if (!command->leaves)
+        return;
+    char entry[sizeof(command->entry)];
+    snprintf(entry, sizeof(entry), "%s", command->entry);
+    char *mark = strstr(entry, " r");
+    for (unsigned i = 0; i < client->users; i++)
+        if (strcmp(client->user[i].queued_as, entry) == 0)
             client->user[i].queued_at &= ~bit;
+    if (mark) /* perhaps it waited as a writer, and has downgraded */
+        *mark = '\0';
+    for (unsigned i = 0; i < client->users; i++)
+        if (strcmp(client->user[i].queued_as, entry) == 0)
+            client->user[i].queued_at &= ~bit;
+    oracle_drop_passes(client, bit, entry);
 }
 
 /* What was in a queue before this connection cannot be removed at once. */
@@ -403,28 +467,22 @@ void oracle_note_greeting(const struct command *command)
     struct client *client = &world.client[command->client];
     for (unsigned i = 0; command->node < world.plan.n && i < client->users; i++)
         client->user[i].queued_at &= ~rl_bit(command->node);
+    if (command->node < world.plan.n)
+        oracle_drop_passes(client, rl_bit(command->node), NULL);
 }
 
-static rl_node_set ready_nodes(const struct client *client)
-{
-    redlock_node node[NODES_MAX];
-    rl_node_set ready = 0;
-    size_t count = redlock_client_explain(client->handle, node, NODES_MAX);
-    for (size_t i = 0; i < count; i++)
-        ready |= node[i].verdict == REDLOCK_VERDICT_READY ? rl_bit((unsigned)i) : 0;
-    return ready;
-}
-
-/* A user that waits no more and has no lock has left the queues of all ready nodes. */
+/* A user that waits no more and has no lock, whatever has become of that, has left the
+ * queues of all ready nodes. */
 void oracle_judge_leavers(struct client *client)
 {
     bool excused = client->process.failed_allocations != client->failures ||
                    world.plan.weight[FAULT_ROOM] > 0;
     for (unsigned i = 0; i < client->users; i++) {
         struct user *user = &client->user[i];
-        if (user->is_acquiring || user->queued_at == 0)
+        bool has_it = user->phase == USER_HOLDING || user->is_releasing;
+        if (user->is_acquiring || has_it || user->queued_at == 0)
             continue;
-        rl_node_set left_out = user->queued_at & ready_nodes(client);
+        rl_node_set left_out = user->queued_at & oracle_ready_nodes(client);
         if (!excused && left_out)
             oracle_accuse(INVARIANT_LEFT, "client %u, user %u stays queued at nodes %s",
                           client->index + 1, i + 1, trace_set(left_out));
@@ -449,7 +507,7 @@ void oracle_judge_subscriptions(struct client *client)
 {
     rl_node_set waits = world.is_hindered ? 0 : waits_at(client), subscribed;
     if (waits && world.phase == PHASE_CALM && world.plan.weight[FAULT_RIGHT] == 0)
-        waits &= ready_nodes(client);
+        waits &= oracle_ready_nodes(client);
     else
         waits = 0;
     for (unsigned i = 0; i < world.plan.n; i++) {
@@ -457,7 +515,7 @@ void oracle_judge_subscriptions(struct client *client)
         int64_t since = node->unsubscribed_since;
         since = since < client->process.resumed ? client->process.resumed : since;
         bool must = waits & rl_bit(i) && world.healed >> node->server & 1;
-        if (!must || arrival(client, node->server, &subscribed) != CLOCK_NEVER)
+        if (!must || oracle_arrival(client, node->server, &subscribed) != CLOCK_NEVER)
             node->unsubscribed_since = 0;
         else if (node->unsubscribed_since == 0)
             node->unsubscribed_since = events_now();
@@ -490,6 +548,7 @@ void oracle_judge_queue(const struct client *client)
     if (!client->handle)
         return;
     note_chances((struct client *)client);
+    oracle_judge_passes(client);
     if (world.is_hindered)
         return;
     for (unsigned i = 0; i < client->users; i++) {

@@ -251,12 +251,15 @@ static void adopt(struct user *user)
         gift.fence = 0;
     user->options.fence = gift.fence;
     user->options.shared = gift.claim->options.shared;
+    redlock_lease_options untold = user->options; /* what the token says by itself */
+    untold.shared = untold.elects = untold.redisson = untold.fenced = false;
+    untold.slots = 0;
     oracle_wants(user);
     /* What passes before the library hears of the deadline is the caller's to subtract. */
     unsigned stall = client->process.faults.stall;
     client->process.faults.stall = 0;
     redlock_code code = redlock_adopt_many(client->handle, key, keys, gift.claim->token,
-                                           left, &user->options, &user->lease);
+                                           left, &untold, &user->lease);
     client->process.faults.stall = stall;
     TRACE("client %u, user %u adopts %.8s with %lld ms: %s", client->index + 1,
           user->index + 1, gift.claim->token, (long long)left, redlock_code_name(code));
