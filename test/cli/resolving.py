@@ -266,21 +266,46 @@ def _(quorum):
 
 # --- IPv6 ---
 
-def has_ipv6():
+def can_bind(address, index=0):
     try:
         with socket.socket(socket.AF_INET6) as probe:
-            probe.bind(("::1", 0))
+            probe.bind((address, 0, 0, index))
+        return True
     except OSError:
-        lab.say("skipped: no IPv6 here")
         return False
-    return True
 
 
-@case("a name that has only an IPv6 address, where IPv4 has one, too")
+def has_ipv6():
+    found = can_bind("::1")
+    if not found:
+        lab.say("skipped: no IPv6 here")
+    return found
+
+
+def add_ipv6(text):
+    """An address of the loopback interface."""
+    index = socket.if_nametoindex("lo")
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as any_socket, \
+            contextlib.suppress(FileExistsError):
+        fcntl.ioctl(any_socket, SIOCSIFADDR, socket.inet_pton(socket.AF_INET6, text) +
+                    struct.pack("=Ii", 128, index))
+    lab.wait_for(lambda: can_bind(text, index), f"{text} on the loopback interface")
+
+
+def add_ipv4(text):
+    """As add_ipv6()."""
+    with socket.socket() as any_socket:
+        fcntl.ioctl(any_socket, SIOCSIFADDR, struct.pack("16sHH4s8x", b"lo:1", socket.AF_INET, 0,
+                                                         socket.inet_aton(text)))
+
+
+@case("a name that has only a unique local IPv6 address, on a host with an IPv4 address")
 def _(quorum):
     if not has_ipv6():
         return
-    with bound(quorum[0], "::1") as port, NameServer(answers((), ["::1"])):
+    add_ipv4("10.83.0.1")
+    add_ipv6("fd00::1")
+    with bound(quorum[0], "fd00::1") as port, NameServer(answers((), ["fd00::1"])):
         redlock("run", "-n", "k", "true", env=only(f"redis://node.test:{port}")).expect(0)
 
 
@@ -288,12 +313,8 @@ def _(quorum):
 def _(quorum):
     if not has_ipv6():
         return
-    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as any_socket:
-        request = socket.inet_pton(socket.AF_INET6, "fe80::1") + struct.pack(
-            "=Ii", 64, socket.if_nametoindex("lo"))
-        with contextlib.suppress(FileExistsError):
-            fcntl.ioctl(any_socket, SIOCSIFADDR, request)
-    with bound(quorum[0], "::") as port:
+    add_ipv6("fe80::1")
+    with bound(quorum[0], "fe80::1%lo") as port:
         uri = f"redis://[fe80::1%25lo]:{port}"
         redlock("acquire", "-n", "k", env=only(uri)).expect(0)
         out = redlock("status", "--json", "k", env=only(uri)).out
