@@ -39,7 +39,9 @@ typedef enum redlock_admission {
     REDLOCK_ADMIT_WAIT,
     /*
      * Gives the node `node` the member index that no other node has. That node must have no
-     * marker and no key of the client's prefix, and all other nodes must vote.
+     * marker and no key of the client's prefix, and all other nodes must vote. If another
+     * admission replaces one of these meanwhile: MEMBER_INACTIVE, and `node` is that one;
+     * continue by WAIT with its successor in the list.
      * Results: NOT_EMPTY, UNREACHED, UNADMITTED, MEMBER_INACTIVE.
      */
     REDLOCK_ADMIT_REPLACE,

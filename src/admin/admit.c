@@ -8,6 +8,10 @@
 
 #define POLL_GAP (50 * RL_MS)
 
+/* How long a member is REPLACED for certain: its marker was read several times meanwhile.
+ */
+#define REPLACED_FOR (4 * RL_MEMBER_RETRY_DELAY)
+
 /* Scans one page of keys with the client's prefix; returns the next cursor and one key. */
 static const char page[] =
     "local page = redis.pcall('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', 1000)\n"
@@ -21,6 +25,8 @@ struct admit {
     bool begun;
     rl_node_set scanning; /* nodes whose keys are not completely scanned yet */
     rl_time deadline;
+    rl_time
+        vacant_at; /* REPLACE: when another node was first REPLACED; RL_NEVER: none is */
     redlock_admit_fn *callback;
     void *arg;
     char text[REDLOCK_KEY_MAX + 16];
@@ -145,10 +151,28 @@ static unsigned find_denial(const redlock_client *client)
     return i;
 }
 
+/*
+ * REPLACE: another node of the list that does not vote any more, because another admission
+ * gave its member index away meanwhile; n: none.
+ */
+static unsigned find_other_replaced(struct admit *admit)
+{
+    const redlock_client *client = rl_client_of(&admit->task);
+    const struct rl_member *member = client->members.membership.member;
+    unsigned i = 0, n = client->nodes.n;
+    while (i < n && (i == admit->newcomer || member[i].state != RL_MEMBER_REPLACED))
+        i++;
+    if (i == n || admit->how != REDLOCK_ADMIT_REPLACE)
+        admit->vacant_at = RL_NEVER;
+    else
+        admit->vacant_at = rl_min(admit->vacant_at, client->loop.now);
+    return client->loop.now - REPLACED_FOR >= admit->vacant_at ? i : n;
+}
+
 static void go_on(struct admit *admit)
 {
     const redlock_client *client = rl_client_of(&admit->task);
-    unsigned denied = find_denial(client);
+    unsigned denied = find_denial(client), replaced = find_other_replaced(admit);
     switch (rl_admission_progress(&client->members.membership)) {
     case RL_ADMISSION_DONE: finish(admit, REDLOCK_OK, -1, ""); break;
     case RL_ADMISSION_LOST_RACE:
@@ -163,6 +187,8 @@ static void go_on(struct admit *admit)
         if (denied < client->nodes.n)
             finish(admit, REDLOCK_DENIED, (int)denied,
                    rl_fault_text(client->members.refusal[denied]));
+        else if (replaced < client->nodes.n)
+            refuse(admit, RL_ADMISSION_MEMBER_INACTIVE, replaced);
         else
             rl_task_schedule(&admit->task, client->loop.now + POLL_GAP);
         break;
@@ -263,6 +289,7 @@ static redlock_code make(redlock_client *client, redlock_admission how, size_t n
         return rl_fail_by_code(REDLOCK_NO_MEMORY);
     admit->how = how;
     admit->newcomer = (unsigned)node;
+    admit->vacant_at = RL_NEVER;
     admit->callback = callback;
     admit->arg = arg;
     admit->deadline =

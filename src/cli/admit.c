@@ -242,7 +242,7 @@ static void report_unfinished(const struct admit *admit, int signal)
     free(line);
 }
 
-/* The newcomer has a marker, of a member index that another server got. */
+/* The node has a marker, of a member index that another server got. */
 static bool is_replaced(const struct admit *admit)
 {
     return admit->node >= 0 && admit->nodes[admit->node].fault == REDLOCK_FAULT_REPLACED;
@@ -259,9 +259,11 @@ static const char *next_step(const struct admit *admit)
                      "an empty server into the list in its place, and admit --wait"
                    : "all nodes must reply; nothing was changed";
     case REDLOCK_MEMBER_INACTIVE:
-        return "nothing was changed; redlock admit --wait waits for it, with NEW in place "
-               "of "
-               "OLD in the list";
+        return is_replaced(admit)
+                   ? "put its successor into the list instead, and NEW in place of OLD; "
+                     "then redlock admit --wait"
+                   : "nothing was changed; redlock admit --wait waits for it, with NEW in "
+                     "place of OLD in the list";
     case REDLOCK_NOT_EMPTY:
         return is_replaced(admit) ? "delete its marker, and replace again"
                                   : "nothing was changed";

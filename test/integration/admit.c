@@ -255,15 +255,63 @@ Test(admit, of_a_user_without_the_marker)
     quorum_close(&s);
 }
 
-/* A client of servers 0, 1 and `third`. */
-static redlock_client *client_of(struct quorum *s, unsigned third)
+static redlock_client *client_of_nodes(struct quorum *s, unsigned first, unsigned second,
+                                       unsigned third)
 {
-    const char *const uris[] = {s->servers.uri[0], s->servers.uri[1],
+    const char *const uris[] = {s->servers.uri[first], s->servers.uri[second],
                                 s->servers.uri[third]};
     redlock_options options = quorum_options();
     redlock_client *client = NULL;
     cr_assert_eq(redlock_client_new(s->base, uris, 3, &options, &client, NULL), REDLOCK_OK);
     return client;
+}
+
+static redlock_client *client_of(struct quorum *s, unsigned third)
+{
+    return client_of_nodes(s, 0, 1, third);
+}
+
+/* Its list has the node that the other operator replaces. */
+static void expect_other(const struct admitted *admitted, int node)
+{
+    cr_assert_eq(admitted->result.code, REDLOCK_MEMBER_INACTIVE, "%s: %s",
+                 redlock_code_name(admitted->result.code), admitted->text);
+    cr_assert_eq(admitted->result.node, node);
+    cr_assert_not_null(strstr(admitted->text, "replaced"), "%s", admitted->text);
+}
+
+/*
+ * Two operators replace two nodes of one deployment. Who sees that ends, and names the node
+ * that the other one has replaced. Both new servers can be admitted together.
+ */
+Test(admit, replaces_two_nodes_at_once)
+{
+    struct quorum s;
+    struct admitted of[2] = {0};
+    redlock_client *client[2];
+    quorum_open_fresh(&s, 5);
+    redlock_client_free(s.client);
+    s.client = client_of(&s, 2);
+    expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, -1, "");
+    redlock_client_free(s.client);
+    client[0] = client_of_nodes(&s, 3, 1, 2);
+    client[1] = client_of_nodes(&s, 0, 4, 2);
+    for (unsigned i = 0; i < 2; i++)
+        cr_assert_eq(
+            redlock_admit(client[i], REDLOCK_ADMIT_REPLACE, i, admitted_note, &of[i]),
+            REDLOCK_OK);
+    for (unsigned i = 0; i < 2; i++) {
+        LOOP_UNTIL(s.base, of[i].times > 0);
+        expect_other(&of[i], i == 0 ? 1 : 0);
+        redlock_client_free(client[i]);
+    }
+    s.client = client_of_nodes(&s, 3, 4, 2);
+    cr_assert_eq(redlock_admit(s.client, REDLOCK_ADMIT_WAIT, 0, admitted_note, &of[0]),
+                 REDLOCK_OK);
+    for (unsigned i = 0; i < 2; i++) /* it only waits for the quarantines, of a minute */
+        LOOP_UNTIL(s.base, quorum_member_is(s.client, i, "MEMBER_QUARANTINE") &&
+                               quorum_member(s.client, i)->remaining_us > 0);
+    quorum_close(&s);
 }
 
 /* Two operators replace one node by different servers: who loses is told. */
