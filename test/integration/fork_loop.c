@@ -3,6 +3,7 @@
  * inert there, and the parent's connections stay as they are.
  */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -130,12 +131,29 @@ static void run_the_shared_loop(struct parent *p)
 
 /* --- the parent --- */
 
+/* Three nodes, the first one by its host's name, so that the loop has the resolver's
+ * events. */
+static void open_quorum(struct quorum *s)
+{
+    static char uri[64];
+    servers_start(&s->servers, 3, NULL);
+    servers_kill(&s->servers, 0);
+    servers_choose_port(&s->servers, 0, "127.0.0.1 -::1");
+    servers_launch(&s->servers, 0);
+    snprintf(uri, sizeof(uri), "redis://localhost:%d", s->servers.server[0].port);
+    s->servers.uri[0] = uri;
+    s->base = event_base_new();
+    s->client = quorum_client(s, NULL);
+    quorum_await_ready(s);
+    cr_assert_eq(quorum_admit(s, REDLOCK_ADMIT_AT_ONCE, 0, NULL), REDLOCK_OK);
+}
+
 /* A lock, an attempt whose replies arrive, and an observer. */
 static void open_parent(struct parent *p)
 {
     redlock_lease_options options = quorum_lease_options();
     memset(p, 0, sizeof(*p));
-    quorum_open_fenced(&p->quorum, 3, NULL);
+    open_quorum(&p->quorum);
     reported_on_lost(&options, &p->lost);
     p->held = quorum_hold(&p->quorum, "job", &options);
     cr_assert_eq(redlock_observe(p->quorum.client, "lead", 4, note_leader, &p->leaders,
