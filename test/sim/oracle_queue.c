@@ -211,6 +211,8 @@ static bool leaves(const struct command *command, unsigned resource, struct rl_w
     struct rl_word own = {command->entry, strlen(command->entry)};
     bool is_told =
         resource == command->queue || (command->passes && resource == command->passed);
+    if (oracle_entry_reads(own) && !oracle_entry_reads(entry))
+        own.len -= 2; /* it waited as a writer, and has downgraded */
     return command->leaves && is_told && word_is(own, entry);
 }
 
@@ -483,6 +485,8 @@ void oracle_judge_leavers(struct client *client)
         if (user->is_acquiring || has_it || user->queued_at == 0)
             continue;
         rl_node_set left_out = user->queued_at & oracle_ready_nodes(client);
+        if (user->claim) /* its token is released there as soon as that is possible */
+            left_out &= ~(user->claim->asked & ~user->claim->told);
         if (!excused && left_out)
             oracle_accuse(INVARIANT_LEFT, "client %u, user %u stays queued at nodes %s",
                           client->index + 1, i + 1, trace_set(left_out));

@@ -147,7 +147,7 @@ void oracle_judge_refusal(const struct command *command)
                    server->node.clock.changes <= FIRST_RATE &&
                    world.plan.weight[FAULT_RIGHT] == 0 &&
                    next[command->server] <= TURNS_MAX;
-    if (is_sure && !turn_before(command, -ROUNDING))
+    if (is_sure && command->claim && !turn_before(command, -ROUNDING))
         oracle_accuse(INVARIANT_TOLD,
                       "server %u refuses %.8s for a writer that does not wait",
                       command->server + 1, command->claim->token);
