@@ -6,7 +6,7 @@
 -- comes before it. The intent lasts for `life` ms, unless the waiter renews it: one that died
 -- must not keep readers out.
 -- `gone`: a waiter that leaves had been notified. If the key is free, the next one is notified:
--- the notification found nobody who tries.
+-- the notified waiter does not try.
 -- The queue is optional and runs under pcall: if it fails, waiters wait longer.
 local queue, intents, freed, gone = key .. '!queue', key .. '!intent', '', false
 local waits = entry and waited ~= ''

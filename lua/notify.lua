@@ -7,7 +7,7 @@
 -- The entries before the first waiter are dead: their clients crashed while the lock was held.
 -- A release removes up to 10,000 of them, which blocks the node for about 25 ms.
 -- `freed`: a space and the slot of a semaphore that is free now, or nothing.
--- A channel that begins with a k is told the key, too: its client then leaves the queue for a
+-- A channel that begins with a k gets the key, too: its client then leaves the queue for a
 -- waiter that it does not know, and so notifies the next one.
 -- A client that queues itself with this release notifies no waiter: it did not get the lock,
 -- and tries again as all others do.

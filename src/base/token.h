@@ -35,8 +35,9 @@ bool rl_token_make(struct rl_token_bits *bits, const char *mark, const char *lab
                    char *ret_token);
 
 /*
- * Marks the token by a word in place of its first digits, so that who finds it knows what
- * it is of: several keys, a semaphore, an election, a record. 140 random bits are left.
+ * Marks the token by a word in place of its first digits, so that a client that finds it
+ * knows what it is of: several keys, a semaphore, an election, a record. 140 random bits
+ * are left.
  */
 #define RL_TOKEN_OF_RECORD "once"
 void rl_token_mark(const char *mark, const char *word, char *token);

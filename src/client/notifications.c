@@ -201,7 +201,7 @@ static void on_replied(void *arg, const struct rl_op *op, const struct rl_reply 
 
 struct notification {
     uint64_t number;
-    unsigned position, slot; /* of a semaphore: which one is free; 0: none is said */
+    unsigned position, slot; /* of a semaphore: which one is free; 0: none is named */
     struct rl_word key;      /* empty: by an older release */
 };
 

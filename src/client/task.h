@@ -31,7 +31,7 @@ struct rl_task_class {
     /* The same after the end of the task; NULL: it does not matter then. */
     void (*replied_late)(struct rl_task *task, unsigned node, const struct rl_op *op,
                          const struct rl_reply *reply);
-    /* A node notifies this waiter (core/waiter.h). False: it waits no more. */
+    /* A node notifies this waiter (core/waiter.h). False: its wait has ended. */
     bool (*notified)(struct rl_task *task, unsigned node, unsigned position, unsigned slot);
     bool (*is_releasing)(struct rl_task *task); /* true: a drain waits for this task */
     void (*close)(

@@ -77,7 +77,7 @@ static struct table *get_table(void)
     return known;
 }
 
-/* For who has used a name since the last fork, so that there is a table. */
+/* The caller has used a name since the last fork, so there is a table. */
 static struct table *lock_table(void)
 {
     struct table *table = atomic_load(&tables);
