@@ -142,6 +142,24 @@ Test(elect, nodes_that_name_different_leaders)
     quorum_close(&s);
 }
 
+/* At no moment is there no leader. */
+Test(elect, a_leader_follows_another_at_once)
+{
+    struct quorum s;
+    struct seen seen;
+    quorum_open_fenced(&s, 3, NULL);
+    for (unsigned i = 0; i < 3; i++)
+        store_term(&s, i, "f:one", 7);
+    redlock_observer *observer = observe(s.client, &seen);
+    UNTIL_SEEN(&s, seen, 7);
+    for (unsigned i = 0; i < 3; i++)
+        store_term(&s, i, "f:two", 8);
+    UNTIL_SEEN(&s, seen, 8);
+    cr_assert_str_eq(seen.token, "f:two");
+    redlock_observer_free(observer);
+    quorum_close(&s);
+}
+
 /* A delayed command of an earlier leader stored its token and its term again. */
 Test(elect, a_smaller_term_than_before_has_no_leader)
 {
