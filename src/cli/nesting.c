@@ -3,27 +3,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VARIABLE   "REDLOCK_HELD"
 #define HELD_MAX   4096 /* of more tokens than fit, the outermost are left out */
 #define EVERY_MS   20
 #define LOOK_TICKS 10 /* so many ticks from one inspection to the next */
 
 static const char *held(void)
 {
-    const char *tokens = getenv(VARIABLE);
+    const char *tokens = getenv(NESTING_VARIABLE);
     return tokens ? tokens : "";
 }
 
-size_t nesting_add(char environment[KEEPER_ENVIRONMENT], size_t size, const char *token)
+const char *nesting_outer(void)
 {
     const char *outer = held();
     size_t len = strlen(outer);
-    if (len > HELD_MAX) {
-        const char *end = strchr(outer + len - HELD_MAX - 1, ' ');
-        outer = end ? end + 1 : "";
-    }
-    return child_add(environment, size, VARIABLE "=%s%s%s", outer, *outer ? " " : "",
-                     token);
+    if (len <= HELD_MAX)
+        return outer;
+    const char *end = strchr(outer + len - HELD_MAX - 1, ' ');
+    return end ? end + 1 : "";
 }
 
 static unsigned count_held(void)

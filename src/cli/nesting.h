@@ -6,12 +6,14 @@
 #ifndef CLI_NESTING_H
 #define CLI_NESTING_H
 
-#include "child.h"
 #include "cli.h"
 #include "inspection.h"
 
-/* Adds, for the command, the tokens of the outer runs and of this one. */
-size_t nesting_add(char environment[KEEPER_ENVIRONMENT], size_t size, const char *token);
+/* The variable that tells an inner command the tokens of all outer runs. */
+#define NESTING_VARIABLE "REDLOCK_HELD"
+
+/* Its value here, "" if there is none. If it is long, the outermost runs are left out. */
+const char *nesting_outer(void);
 
 /* The variable REDLOCK_TOKEN, unless an outer run set it for a lock of another key; or
  * NULL. */

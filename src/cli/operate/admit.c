@@ -1,8 +1,8 @@
 /*
  * redlock admit: makes nodes a deployment of fenced locks, and readmits and replaces them.
  */
-#include "bench/progress.h"
 #include "cli.h"
+#include "progress.h"
 
 #include <errno.h>
 #include <stdio.h>

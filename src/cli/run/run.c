@@ -148,13 +148,15 @@ static void command_is_late(struct run *run)
 static void start_command(struct run *run)
 {
     char text[KEEPER_ENVIRONMENT];
+    const char *outer = nesting_outer(), *token = redlock_token(run->lease);
     int64_t left_ms = left_of(run, redlock_valid_ms(run->lease));
     size_t size =
         child_add(text, 0, "REDLOCK_KEY=%s", (const char *)run->cli->keys.of[0].bytes);
-    size = child_add(text, size, "REDLOCK_TOKEN=%s", redlock_token(run->lease));
+    size = child_add(text, size, "REDLOCK_TOKEN=%s", token);
     size = child_add(text, size, "REDLOCK_TTL_MS=%" PRId64, run->cli->lease.ttl_ms);
     size = child_add(text, size, "REDLOCK_VALID_MS=%" PRId64, left_ms);
-    size = nesting_add(text, size, redlock_token(run->lease));
+    size =
+        child_add(text, size, NESTING_VARIABLE "=%s%s%s", outer, *outer ? " " : "", token);
     if (run->cli->lease.slots > 0)
         size = child_add(text, size, "REDLOCK_SLOT=%u", redlock_slot(run->lease));
     else /* as the fence below */

@@ -1,6 +1,6 @@
 /*
- * redlock run, after the command: releases the lock, or keeps it for --at-least, and prints
- * the result.
+ * The end of a redlock run, after its command: releases the lock, or keeps it for
+ * --at-least, and prints the result.
  */
 #include "run.h"
 

@@ -1,8 +1,8 @@
 /* redlock local: a private quorum that exists while a command, or redlock itself, runs. */
 #include "certificates.h"
-#include "child.h"
 #include "cli.h"
 #include "deployment.h"
+#include "run/child.h"
 #include "servers.h"
 
 #include <errno.h>

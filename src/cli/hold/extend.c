@@ -1,0 +1,170 @@
+#include "holding.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char cli_extend_help[] =
+    "Usage: redlock extend [-t TTL] [--token-file F] [--slot I] [--and KEY2 ...] KEY\n"
+    "Extend the lock KEY: it then expires TTL from now.\n" TOKEN_SOURCES
+    "\n"
+    "  -t, --ttl TTL             default: the TTL in the token file, else 30s\n"
+    "      --token-file F        the file that acquire wrote; extend writes the new\n"
+    "                            deadline to it\n" SLOT_HELP
+    "      --and KEY2            the other keys of a lock of several keys\n"
+    "\n"
+    "With a token file, the extension succeeds only before the old deadline, so the lock\n"
+    "was held without a gap. A bare token has no deadline: a majority must still store\n"
+    "it, and another client may have held the lock in between. A fenced lock keeps its\n"
+    "fence; its TTL is at most the one that the nodes were admitted for.\n"
+    "\n"
+    "Example:\n"
+    "  redlock extend -t 1m --token-file /run/backup.lock backup || stop_at_once\n"
+    "\n"
+    "Exit codes: 0 extended; 1 gone, or past its deadline; 2 another client holds it;\n"
+    "69 no quorum: the lock is held until its old deadline; 77 refused; 64 usage;\n"
+    "78 configuration; 125 own failure.\n";
+
+#define PAUSE_MAX_MS 10 /* between reading the clock and adopting the lease */
+
+/*
+ * redlock_adopt() takes the validity as a duration, so time that passes until the library
+ * reads its clock would be added to it. So PAUSE_MAX_MS is subtracted, and after a longer
+ * pause it is done again.
+ */
+static redlock_code adopt_timed(struct holding *holding)
+{
+    for (;;) {
+        int64_t left, before = cli_clock_us(CLOCK_BOOTTIME);
+        if (tokenfile_left(&holding->file, &left) != TOKENFILE_VALID ||
+            left <= PAUSE_MAX_MS)
+            return REDLOCK_EXPIRED;
+        redlock_code code = holding_adopt(holding, left - PAUSE_MAX_MS);
+        int64_t took = cli_clock_us(CLOCK_BOOTTIME) - before;
+        if (code != REDLOCK_OK || took < PAUSE_MAX_MS * 1000)
+            return code;
+        redlock_disown(holding->lease);
+        redlock_lease_free(holding->lease);
+        holding->lease = NULL;
+    }
+}
+
+/* Whether the lock may be extended before the file's deadline; if not, prints why. */
+static bool may_extend(struct holding *holding)
+{
+    int64_t left;
+    enum tokenfile_state state = tokenfile_left(&holding->file, &left);
+    if (state == TOKENFILE_VALID)
+        return true;
+    bool expired = state == TOKENFILE_EXPIRED;
+    cli_say(holding->cli, "%s is no longer held: %s %s", holding->key, holding->path,
+            expired ? "is past its deadline" : "was written under another boot or clock");
+    holding_print(holding, expired ? "expired" : "other_boot",
+                  cli_keys_json(&holding->cli->keys));
+    return false;
+}
+
+/*
+ * After a successful extension: stores the new deadline; for a bare token, prints that the
+ * lock may not have been held without a gap.
+ */
+static int report_extended(struct holding *holding)
+{
+    const struct cli *cli = holding->cli;
+    if (!tokenfile_fill(&holding->file, holding->lease, cli->lease.ttl_ms)) {
+        holding->outcome.result.code = REDLOCK_EXPIRED;
+        return holding_report_failure(holding);
+    }
+    if (holding->path && !tokenfile_write(holding->path, &holding->file, &cli->keys)) {
+        cli_complain("%s: %s; %s is extended, but the file has the old deadline",
+                     holding->path, strerror(errno), holding->key);
+        return CLI_FAILED;
+    }
+    if (!holding->path)
+        cli_say(cli,
+                "%s is extended; that it was held without a gap is unproven: a bare "
+                "token has no deadline, and another client may have held it meanwhile",
+                holding->key);
+    json_t *object = tokenfile_json(&holding->file, &cli->keys);
+    json_object_set_new(object, "continuity",
+                        json_string(holding->path ? "proven" : "unproven"));
+    if (holding_print(holding, "ok", object))
+        return CLI_OK;
+    cli_complain("stdout: %s; %s is extended", strerror(errno), holding->key);
+    return CLI_FAILED;
+}
+
+/* No node was sent the round: the connections or the markers have the reason. */
+static void report_unasked(struct holding *holding)
+{
+    struct cli_outcome *outcome = &holding->outcome;
+    const redlock_client *client = holding->cli->client;
+    outcome->count =
+        tokenfile_is_fenced(holding->file.token)
+            ? redlock_client_members(client, outcome->nodes, REDLOCK_NODES_MAX)
+            : redlock_client_explain(client, outcome->nodes, REDLOCK_NODES_MAX);
+}
+
+static int extend(struct holding *holding)
+{
+    redlock_code code = holding->path ? adopt_timed(holding) : holding_adopt(holding, 0);
+    if (code == REDLOCK_OK)
+        code = redlock_extend(holding->lease, 0, cli_note_outcome, &holding->outcome);
+    if (code == REDLOCK_EXPIRED || code == REDLOCK_NOT_HELD) {
+        holding->outcome.result.code = REDLOCK_EXPIRED;
+        return holding_report_failure(holding);
+    }
+    if (code != REDLOCK_OK)
+        cli_fail_start(code, holding->key);
+    holding_wait(holding);
+    if (cli_count_faults(holding->outcome.nodes, holding->outcome.count) == 0 &&
+        holding->outcome.result.code == REDLOCK_NO_QUORUM)
+        report_unasked(holding);
+    return holding->outcome.result.code == REDLOCK_OK ? report_extended(holding)
+                                                      : holding_report_failure(holding);
+}
+
+/*
+ * A round that found the lock lost may have recreated the key on nodes that had lost it.
+ * There the key would keep other clients out, and a later extension would find it and take
+ * the lock as held. So the handle of a lost lock is not disowned: freeing it releases the
+ * lock.
+ */
+static void free_lease(struct holding *holding)
+{
+    bool lost = holding_is_lost(holding->outcome.result.code);
+    if (holding->lease && !(holding->outcome.done && lost))
+        redlock_disown(holding->lease);
+    redlock_lease_free(holding->lease);
+}
+
+int cli_extend(struct cli *cli, int argc, char **argv)
+{
+    struct holding holding = {.cli = cli, .slot = CLI_UNSAID};
+    int64_t ttl_ms = CLI_UNSAID;
+    const struct cli_option own[] = {
+        {"ttl", 't', CLI_DURATION, &ttl_ms},
+        {"token-file", 0, CLI_TEXT, &holding.path},
+        {"slot", 0, CLI_NUMBER, &holding.slot},
+        CLI_KEYS_OPTION(cli),
+        {NULL, 0, CLI_FLAG, NULL},
+    };
+    holding.key = cli_keys_begin(&cli->keys, argv[cli_parse(cli, argc, argv, own)]);
+    holding_read_token(&holding);
+    holding_read_slot(&holding);
+    if (ttl_ms != CLI_UNSAID)
+        cli->lease.ttl_ms = ttl_ms;
+    else if (holding.path)
+        cli->lease.ttl_ms = holding.file.ttl_ms;
+    cli->lease.watchdog = false; /* no process remains to extend it */
+    if (holding.path && !may_extend(&holding))
+        return CLI_GONE;
+
+    cli_connect(cli);
+    int exit_code = extend(&holding);
+    free_lease(&holding);
+    cli_drain(cli);
+    cli_disconnect(cli);
+    free((void *)holding.slot_key.bytes);
+    return exit_code;
+}
