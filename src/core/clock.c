@@ -11,6 +11,7 @@ void rl_clock_init(struct rl_clock *clock, rl_time boot, rl_time raw)
     };
 }
 
+/* The larger step (safety.md, The validity and the clock). */
 static rl_time time_at(const struct rl_clock *clock, rl_time boot, rl_time raw)
 {
     rl_time step = rl_max(boot - clock->boot, raw - clock->raw);
@@ -23,6 +24,7 @@ rl_time rl_clock_advance_apart(struct rl_clock *clock, rl_time boot, rl_time raw
     return clock->now;
 }
 
+/* (safety.md, The validity and the clock) */
 rl_time rl_clock_advance(struct rl_clock *clock, rl_time boot, rl_time raw)
 {
     bool back = boot < clock->boot || raw < clock->raw;
@@ -43,7 +45,7 @@ rl_time rl_clock_advance(struct rl_clock *clock, rl_time boot, rl_time raw)
 /*
  * Adds 2 us for rounding. The time between two rounded readings may exceed their difference
  * by almost 1 us. The difference of the other clock's rounded readings may exceed that time
- * by almost 1 us.
+ * by almost 1 us (safety.md, The validity and the clock).
  */
 bool rl_clock_glance(struct rl_clock *clock, rl_time boot)
 {

@@ -29,6 +29,7 @@ static bool is_script_denial(const char *text, size_t len)
            starts_with_word(text, len, "ERR ACL failure in script:");
 }
 
+/* (safety.md, rule 4) */
 enum rl_fault rl_fault_of_error(const char *text, size_t len)
 {
     if (is_script_denial(text, len))
@@ -65,6 +66,7 @@ bool rl_fault_is_denial(enum rl_fault fault)
     }
 }
 
+/* (safety.md, rule 4) */
 bool rl_fault_is_of_node(enum rl_fault fault)
 {
     switch (fault) {

@@ -28,12 +28,14 @@ unsigned rl_node_time_middle(const struct rl_node_time *time, unsigned n)
     return n;
 }
 
+/* (safety.md, The token) */
 rl_time rl_node_time_median(const struct rl_node_time *time, unsigned n, rl_time now)
 {
     unsigned middle = rl_node_time_middle(time, n);
     return middle < n ? now + time[middle].ahead : 0;
 }
 
+/* (safety.md, The token) */
 int64_t rl_fence_last(int64_t first, unsigned fences)
 {
     return first + (int64_t)fences - 1;

@@ -302,7 +302,7 @@ static void put_fenced(const struct rl_kind *kind, enum rl_command command,
     if (command == RL_CMD_ACQUIRE)
         put_number(argv, args->fences);
     put_of_form(kind, command, args, argv);
-    put_word(argv, args->nonce); /* the last argument: it differs from node to node */
+    put_word(argv, args->nonce); /* differs from node to node (safety.md, The marker) */
 }
 
 static void put_marker_command(struct rl_argv *argv, const struct rl_command_args *args)
@@ -371,7 +371,7 @@ void rl_kind_argv(const struct rl_kind *kind, enum rl_command command, bool whol
     }
 }
 
-/* A script that fails may have written before the error. */
+/* A script that fails may have written before the error (safety.md, rule 4). */
 static bool is_from_inside_a_script(const struct rl_reply *reply)
 {
     static const char mark[] = " script: ";
@@ -381,7 +381,8 @@ static bool is_from_inside_a_script(const struct rl_reply *reply)
     return false;
 }
 
-/* A script gets WRONGTYPE before it writes: nothing was changed, and the key is taken. */
+/* A script gets WRONGTYPE before it writes: nothing was changed, and the key is taken
+   (safety.md, rule 4). */
 static bool read_error(enum rl_command command, const struct rl_reply *reply,
                        struct rl_answer *answer)
 {
@@ -475,7 +476,8 @@ static bool read_slot_release(const struct rl_kind *kind, const struct rl_reply 
     return true;
 }
 
-/* Only OK is a grant: +PONG, for example, is the reply to another command. */
+/* Only OK is a grant: +PONG, for example, is the reply to another command (safety.md,
+   rule 4). */
 static bool read_set(const struct rl_reply *reply, struct rl_answer *answer)
 {
     if (reply->type == RL_REPLY_NIL)
@@ -488,6 +490,7 @@ static bool read_set(const struct rl_reply *reply, struct rl_answer *answer)
     return true;
 }
 
+/* RECREATED is no grant (safety.md, rule 5). */
 static bool read_code(enum rl_command command, int64_t code, struct rl_answer *answer)
 {
     static const enum rl_vote votes[] = {RL_VOTE_GONE, RL_VOTE_GRANTED, RL_VOTE_RECREATED};
@@ -575,6 +578,7 @@ static bool read_reply(const struct rl_kind *kind, enum rl_command command,
            read_value(kind, command, reply, ret_answer);
 }
 
+/* (safety.md, rule 4) */
 bool rl_kind_read(const struct rl_kind *kind, enum rl_command command,
                   const struct rl_reply *reply, struct rl_answer *ret_answer)
 {

@@ -6,6 +6,7 @@ void rl_lease_init(struct rl_lease *lease, const struct rl_lease_params *params,
                    struct rl_ballot *ballot, int64_t *fences)
 {
     assert(params->n >= 1 && params->n <= RL_NODES_MAX);
+    /* (safety.md, Why a majority excludes) */
     assert(params->q >= rl_majority(params->n) && params->q <= params->n);
     for (unsigned node = 0; node < params->n; node++) {
         ballot[node] = (struct rl_ballot){.vote = RL_VOTE_UNASKED, .pttl = -1};
@@ -34,7 +35,8 @@ static void vote(struct rl_lease *lease, const struct rl_view *view,
     }
 }
 
-/* Counts nodes whose timeout has passed as SILENT, and decides the round. */
+/* Counts nodes whose timeout has passed as SILENT, and decides the round (safety.md,
+   rule 1). */
 static void count_silent(struct rl_lease *lease, const struct rl_view *view,
                          struct rl_update *update)
 {
@@ -69,14 +71,17 @@ static void tick(struct rl_lease *lease, const struct rl_view *view,
 {
     if (lease->round.waiting)
         count_silent(lease, view, update);
+    /* (safety.md, rule 7) */
     if (lease->state == RL_LEASE_HELD && !update->send && rl_lease_round_is_over(lease) &&
         rl_lease_extension_is_due(lease, view->now))
         rl_lease_begin_extend(lease, view, update);
+    /* (safety.md, rule 3) */
     if (lease->state == RL_LEASE_CLEANUP && view->now >= lease->next_round)
         rl_lease_release_again(lease, view, rl_all(lease->params->n), update);
 }
 
-/* First in every step: a deadline that has passed counts, whatever event arrived. */
+/* First in every step: a deadline that has passed counts, whatever event arrived
+   (safety.md, rule 6). */
 static void expire(struct rl_lease *lease, const struct rl_view *view,
                    struct rl_update *update)
 {
@@ -87,9 +92,10 @@ static void expire(struct rl_lease *lease, const struct rl_view *view,
             update);
     else if (lease->state == RL_LEASE_ACQUIRING &&
              now >= lease->valid - rl_lease_least_validity(lease))
+        /* (safety.md, The validity and the clock) */
         rl_lease_abort(lease, view, RL_CAUSE_EXPIRED, update);
     else if (lease->state == RL_LEASE_CLEANUP && now >= lease->until)
-        lease->state = RL_LEASE_OVER;
+        lease->state = RL_LEASE_OVER; /* every copy has expired (safety.md, rule 3) */
 }
 
 struct rl_update rl_lease_step(struct rl_lease *lease, const struct rl_view *view,
@@ -103,7 +109,7 @@ struct rl_update rl_lease_step(struct rl_lease *lease, const struct rl_view *vie
     case RL_EVENT_ENQUEUE: rl_lease_enqueue(lease, view, &update); break;
     case RL_EVENT_ADOPT: rl_lease_adopt(lease, view, event); break;
     case RL_EVENT_VOTE: vote(lease, view, event, &update); break;
-    case RL_EVENT_READY:
+    case RL_EVENT_READY: /* (safety.md, rule 3) */
         if (lease->state == RL_LEASE_CLEANUP)
             rl_lease_release_again(lease, view, rl_bit(event->node), &update);
         break;
@@ -146,6 +152,7 @@ rl_time rl_lease_next(const struct rl_lease *lease)
     }
 }
 
+/* (safety.md, rules 2 and 3) */
 bool rl_lease_resend_is_safe(const struct rl_lease *lease, enum rl_command command,
                              uint32_t seq)
 {
@@ -153,6 +160,7 @@ bool rl_lease_resend_is_safe(const struct rl_lease *lease, enum rl_command comma
     return command == RL_CMD_RELEASE || (goes_on && seq == lease->round.seq);
 }
 
+/* (safety.md, rule 6) */
 rl_time rl_lease_left(const struct rl_lease *lease, rl_time now)
 {
     bool held = lease->state == RL_LEASE_HELD;

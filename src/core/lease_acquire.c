@@ -16,6 +16,7 @@ void rl_lease_report_failed(struct rl_lease *lease, const struct rl_view *view,
     rl_lease_begin_cleanup(lease, view->now);
 }
 
+/* (safety.md, rule 3) */
 void rl_lease_abort(struct rl_lease *lease, const struct rl_view *view, enum rl_cause cause,
                     struct rl_update *update)
 {
@@ -48,7 +49,7 @@ static void hold(struct rl_lease *lease, struct rl_update *update)
  * The fence of the lease is the largest fence of the grants. If q nodes store it, a later
  * acquire gets a larger one. So the granting nodes that stored less are sent a raise, and
  * the lease is held only when q nodes store the fence. A leader's term is stored with it:
- * so all of them are sent the raise.
+ * so all of them are sent the raise (safety.md, The token, Elections).
  */
 static void raise_fence(struct rl_lease *lease, const struct rl_view *view,
                         struct rl_update *update)
@@ -73,6 +74,7 @@ static void raise_fence(struct rl_lease *lease, const struct rl_view *view,
     rl_lease_decide_acquire(lease, view, update);
 }
 
+/* (safety.md, rule 1) */
 void rl_lease_decide_acquire(struct rl_lease *lease, const struct rl_view *view,
                              struct rl_update *update)
 {
@@ -96,6 +98,7 @@ void rl_lease_start(struct rl_lease *lease, const struct rl_view *view,
     lease->hold_until = rl_time_add_sat(view->now, lease->params->max_hold);
     lease->valid = rl_lease_valid_until(lease, view->now);
     lease->next_round = rl_lease_extend_at(lease, view->now);
+    /* (safety.md, rule 1) */
     if (rl_count(view->ready & rl_all(lease->params->n)) < lease->params->q) {
         struct rl_update nothing = {0};
         struct rl_view none_ready = *view;
@@ -110,7 +113,7 @@ void rl_lease_start(struct rl_lease *lease, const struct rl_view *view,
 /*
  * No node stores the token. The release queues the waiter and gets the holder's value.
  * Nodes that may not vote get nothing: a queue on a node without a marker would prevent
- * admission.
+ * admission (safety.md, Waiting).
  */
 void rl_lease_enqueue(struct rl_lease *lease, const struct rl_view *view,
                       struct rl_update *update)
@@ -126,7 +129,8 @@ void rl_lease_enqueue(struct rl_lease *lease, const struct rl_view *view,
     rl_lease_abort(lease, view, RL_CAUSE_NONE, update);
 }
 
-/* A reply to the acquire that arrives after the lease is held, before any extension. */
+/* A reply to the acquire that arrives after the lease is held, before any extension
+   (safety.md, rule 5). */
 static void note_straggler(struct rl_lease *lease, const struct rl_lease_event *event,
                            struct rl_update *update)
 {
@@ -145,6 +149,7 @@ void rl_lease_acquire_vote(struct rl_lease *lease, const struct rl_view *view,
                            const struct rl_lease_event *event, struct rl_update *update)
 {
     bool stored_nothing = event->vote == RL_VOTE_HELD || event->vote == RL_VOTE_ERROR;
+    /* (safety.md, rule 3) */
     if (stored_nothing && !(lease->extended & rl_bit(event->node)))
         lease->dirty &= ~rl_bit(event->node);
     switch (lease->state) {
@@ -152,7 +157,7 @@ void rl_lease_acquire_vote(struct rl_lease *lease, const struct rl_view *view,
         rl_lease_note_ballot(lease, event);
         rl_lease_note_missing(lease, event);
         if (event->seq != lease->round.seq)
-            break; /* the fence is being raised: a late reply does not take part in that */
+            break; /* it is no vote on raising the fence (safety.md, rule 2) */
         rl_round_count(&lease->round, event->node, event->vote);
         rl_lease_decide_acquire(lease, view, update);
         break;
@@ -171,7 +176,8 @@ void rl_lease_acquire_vote(struct rl_lease *lease, const struct rl_view *view,
     }
 }
 
-/* If the token is gone from the node, it did not raise the fence: its grant is void. */
+/* If the token is gone from the node, it did not raise the fence: its grant is void
+   (safety.md, The token). */
 void rl_lease_raise_vote(struct rl_lease *lease, const struct rl_view *view,
                          const struct rl_lease_event *event, struct rl_update *update)
 {

@@ -9,6 +9,7 @@ bool rl_lease_round_is_over(const struct rl_lease *lease)
     return lease->decided || !lease->round.waiting;
 }
 
+/* LOST is reported once, before any other report (safety.md, rule 6). */
 void rl_lease_lose(struct rl_lease *lease, enum rl_cause cause, struct rl_update *update)
 {
     assert(lease->state == RL_LEASE_HELD);
@@ -37,7 +38,7 @@ static void report_not_extended(struct rl_lease *lease, struct rl_update *update
 
 /*
  * `ttl` is always the TTL of the last round that was sent. A win of an older round does not
- * confirm a longer TTL that the caller requested since.
+ * confirm a longer TTL that the caller requested since (safety.md, rule 5).
  */
 void rl_lease_begin_extend(struct rl_lease *lease, const struct rl_view *view,
                            struct rl_update *update)
@@ -57,13 +58,15 @@ void rl_lease_begin_extend(struct rl_lease *lease, const struct rl_view *view,
         return;
     }
     rl_lease_begin_vote(lease, view, RL_CMD_EXTEND, update);
+    /* A bare token recreates no key. A shorter TTL takes effect at once, whether the round
+       is won or lost (safety.md, rule 5). */
     update->recreate = lease->timed;
-    /* A shorter TTL takes effect at once, whether the round is won or lost. */
     if (lease->timed)
         lease->valid = rl_min(lease->valid, rl_lease_valid_until(lease, view->now));
 }
 
-/* A majority is known not to store our token: another client may hold the lock there. */
+/* A majority is known not to store our token: another client may hold the lock there
+   (safety.md, rule 5). */
 bool rl_lease_quorum_is_gone(const struct rl_lease *lease)
 {
     return rl_count(lease->missing) >= rl_majority(lease->params->n);
@@ -78,7 +81,7 @@ void rl_lease_lose_quorum(struct rl_lease *lease, struct rl_update *update)
 
 /*
  * A reply to an earlier round has no vote in this one. But a node replies in order, so it
- * is the latest that is known of its key.
+ * is the latest that is known of its key (safety.md, rules 2 and 5).
  */
 void rl_lease_note_late(struct rl_lease *lease, const struct rl_lease_event *event,
                         struct rl_update *update)
@@ -91,7 +94,7 @@ void rl_lease_note_late(struct rl_lease *lease, const struct rl_lease_event *eve
 
 /*
  * A recreated key never counts in the round that recreated it. A late reply may still win a
- * round that was lost, if the old deadline has not passed.
+ * round that was lost, if the old deadline has not passed (safety.md, rule 5).
  */
 void rl_lease_decide_extend(struct rl_lease *lease, const struct rl_view *view,
                             struct rl_update *update)
@@ -129,12 +132,14 @@ void rl_lease_decide_extend(struct rl_lease *lease, const struct rl_view *view,
         rl_lease_begin_extend(lease, view, update);
 }
 
+/* (safety.md, rule 7) */
 bool rl_lease_extension_is_due(const struct rl_lease *lease, rl_time now)
 {
     return lease->params->extend_every > 0 && lease->timed && now >= lease->next_round &&
            lease->valid < lease->hold_until;
 }
 
+/* A deadline that is not known is not assumed (safety.md, rule 5). */
 void rl_lease_adopt(struct rl_lease *lease, const struct rl_view *view,
                     const struct rl_lease_event *event)
 {
@@ -151,7 +156,8 @@ void rl_lease_adopt(struct rl_lease *lease, const struct rl_view *view,
     lease->next_round = view->now;
 }
 
-/* The token stays on the nodes. A release that was requested is not undone. */
+/* The token stays on the nodes. A release that was requested is not undone
+   (safety.md, rule 7). */
 void rl_lease_disown(struct rl_lease *lease, struct rl_update *update)
 {
     if (lease->state != RL_LEASE_HELD && lease->state != RL_LEASE_LOST)
@@ -167,6 +173,7 @@ void rl_lease_extend_vote(struct rl_lease *lease, const struct rl_view *view,
 {
     if (lease->state != RL_LEASE_HELD)
         return;
+    /* (safety.md, rule 2) */
     if (event->seq != lease->round.seq) {
         rl_lease_note_late(lease, event, update);
         return;
@@ -179,7 +186,7 @@ void rl_lease_extend_vote(struct rl_lease *lease, const struct rl_view *view,
 
 /*
  * The grant of a restarted node is void, whether the round is decided or not. If the node
- * has not replied yet, it does not store the token either.
+ * has not replied yet, it does not store the token either (safety.md, rules 5 and 8).
  */
 void rl_lease_node_restarted(struct rl_lease *lease, const struct rl_view *view,
                              unsigned node, struct rl_update *update)

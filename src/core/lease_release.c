@@ -1,14 +1,15 @@
 /* The release of a lease, and the cleanup of tokens that nodes may still store. */
 #include "lease_parts.h"
 
-/* Sends the release to every open node that was sent the token. */
+/* Sends the release to every open node that was sent the token (safety.md, rule 3). */
 void rl_lease_begin_release(struct rl_lease *lease, const struct rl_view *view,
                             struct rl_update *update)
 {
     rl_lease_begin_round(lease, view, RL_CMD_RELEASE, lease->touched & view->open, update);
 }
 
-/* The outcome is reported. Tokens that remain on nodes are released later, or expire. */
+/* The outcome is reported. Tokens that remain on nodes are released later, or expire
+   (safety.md, rule 3). */
 void rl_lease_begin_cleanup(struct rl_lease *lease, rl_time now)
 {
     if (!lease->dirty) {
@@ -33,7 +34,8 @@ static enum rl_cause cause_of_release(const struct rl_lease *lease, unsigned don
     return taken > 0 ? RL_CAUSE_TAKEN : RL_CAUSE_GONE;
 }
 
-/* Decided when q nodes deleted our key, or when no reply is outstanding. */
+/* Decided when q nodes deleted our key, or when no reply is outstanding (safety.md,
+   rule 1). */
 void rl_lease_decide_release(struct rl_lease *lease, const struct rl_view *view,
                              struct rl_update *update)
 {
@@ -80,7 +82,8 @@ void rl_lease_release(struct rl_lease *lease, const struct rl_view *view,
         rl_lease_decide_release(lease, view, update);
 }
 
-/* Sends the release again to nodes that did not confirm it and have none outstanding. */
+/* Sends the release again to nodes that did not confirm it and have none outstanding
+   (safety.md, rule 3). */
 void rl_lease_release_again(struct rl_lease *lease, const struct rl_view *view,
                             rl_node_set where, struct rl_update *update)
 {
@@ -118,6 +121,7 @@ void rl_lease_release_vote(struct rl_lease *lease, const struct rl_view *view,
 {
     rl_node_set bit = rl_bit(event->node);
     lease->unanswered &= ~bit;
+    /* These confirm the release (safety.md, rule 3). */
     if (event->vote == RL_VOTE_GRANTED || event->vote == RL_VOTE_GONE ||
         event->vote == RL_VOTE_HELD)
         lease->dirty &= ~bit;

@@ -4,6 +4,7 @@
 /* Of 256, by the golden ratio. It is odd, so 256 consecutive values differ. */
 #define GOLDEN_STEP 159
 
+/* (safety.md, How to operate it) */
 rl_time rl_lease_node_timeout(rl_time node_timeout, rl_time ttl, rl_time round_trip)
 {
     if (node_timeout > 0)
@@ -11,17 +12,20 @@ rl_time rl_lease_node_timeout(rl_time node_timeout, rl_time ttl, rl_time round_t
     return rl_clamp(4 * round_trip, RL_NODE_TIMEOUT_MIN, ttl / RL_NODE_TIMEOUT_SHARE);
 }
 
-/* The validity that a won acquire must leave: min_validity, and more than the margin. */
+/* The validity that a won acquire must leave: min_validity, and more than the margin
+   (safety.md, The validity and the clock). */
 rl_time rl_lease_least_validity(const struct rl_lease *lease)
 {
     return rl_max(lease->params->min_validity, lease->params->margin + 1);
 }
 
+/* (safety.md, rule 6) */
 rl_time rl_lease_lost_at(const struct rl_lease *lease)
 {
     return lease->timed ? lease->valid - lease->params->margin : RL_NEVER;
 }
 
+/* (safety.md, The validity and the clock, rule 7) */
 rl_time rl_lease_valid_until(const struct rl_lease *lease, rl_time start)
 {
     rl_time valid = rl_valid_until(start, lease->ttl, lease->params->drift_ppm);
@@ -36,7 +40,8 @@ uint8_t rl_lease_spread(uint64_t number)
 /*
  * When the watchdog extends a key that was set at `start`. Leases that were acquired at one
  * moment are extended at different times. Otherwise their number could exceed what the
- * nodes can process, and the extensions that the nodes process last would be late.
+ * nodes can process, and the extensions that the nodes process last would be late
+ * (safety.md, rule 7).
  */
 rl_time rl_lease_extend_at(const struct rl_lease *lease, rl_time start)
 {
@@ -62,7 +67,8 @@ static rl_time least_timeout(const struct rl_lease *lease)
     return rl_lease_node_timeout(lease->params->node_timeout, lease->ttl, 0);
 }
 
-/* Begins a round at the nodes of `ask`; leaves all ballots unchanged. */
+/* Begins a round at the nodes of `ask`; leaves all ballots unchanged. A vote of an
+   earlier round does not count in it (safety.md, rule 2). */
 void rl_lease_begin_round(struct rl_lease *lease, const struct rl_view *view,
                           enum rl_command command, rl_node_set ask,
                           struct rl_update *update)
@@ -78,7 +84,7 @@ void rl_lease_begin_round(struct rl_lease *lease, const struct rl_view *view,
     update->send = ask;
     update->command = command;
     update->seq = lease->round.seq;
-    if (command == RL_CMD_ACQUIRE || command == RL_CMD_EXTEND) {
+    if (command == RL_CMD_ACQUIRE || command == RL_CMD_EXTEND) { /* (safety.md, rule 3) */
         lease->until = rl_max(lease->until, rl_time_add_sat(view->now, 2 * lease->ttl));
         lease->touched |= ask;
         lease->dirty |= ask;
@@ -88,7 +94,8 @@ void rl_lease_begin_round(struct rl_lease *lease, const struct rl_view *view,
     }
 }
 
-/* Begins a round that asks for votes: resets the ballot of every node. */
+/* Begins a round that asks for votes: resets the ballot of every node. A node that
+   is not ready refuses (safety.md, rules 1 and 8). */
 void rl_lease_begin_vote(struct rl_lease *lease, const struct rl_view *view,
                          enum rl_command command, struct rl_update *update)
 {
@@ -124,7 +131,7 @@ void rl_lease_note_ballot(struct rl_lease *lease, const struct rl_lease_event *e
         lease->fences[event->node] = event->fence;
 }
 
-/* Records whether the vote shows that the node stores our token. */
+/* Records whether the vote shows that the node stores our token (safety.md, rule 5). */
 void rl_lease_note_missing(struct rl_lease *lease, const struct rl_lease_event *event)
 {
     rl_node_set bit = rl_bit(event->node);

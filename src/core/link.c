@@ -27,11 +27,13 @@ static rl_time give_up_at(const struct rl_link *link)
     return rl_time_add_sat(link->oldest, rl_max(RL_GIVE_UP, 4 * timeout(link)));
 }
 
+/* Only a READY node votes (safety.md, rule 8). */
 bool rl_link_is_ready(const struct rl_link *link)
 {
     return link->state == RL_LINK_READY;
 }
 
+/* These nodes get releases (safety.md, rules 3 and 8). */
 bool rl_link_is_open(const struct rl_link *link)
 {
     return link->state >= RL_LINK_READY;
@@ -68,6 +70,7 @@ static void go_down(struct rl_link *link, const struct rl_link_event *event,
     link->failures++;
 }
 
+/* The node must not execute what it has not received yet (safety.md, rule 3). */
 static enum rl_link_action abort_link(struct rl_link *link,
                                       const struct rl_link_event *event,
                                       enum rl_fault fault)
@@ -76,6 +79,7 @@ static enum rl_link_action abort_link(struct rl_link *link,
     return RL_LINK_ABORT;
 }
 
+/* Each of these nodes would break A4 (safety.md, rule 8). */
 static enum rl_fault evaluate(const struct rl_identity *identity)
 {
     if (identity->denied != RL_FAULT_NONE)
@@ -91,7 +95,8 @@ static enum rl_fault evaluate(const struct rl_identity *identity)
     return identity->process.run_id[0] ? RL_FAULT_NONE : RL_FAULT_PROTOCOL;
 }
 
-/* QUARANTINED while locks that the node may have forgotten can be held; then READY. */
+/* QUARANTINED while locks that the node may have forgotten can be held; then READY
+   (safety.md, rule 8). */
 static void admit(struct rl_link *link, rl_time now)
 {
     bool quarantined = now < link->quarantine_until;
@@ -99,6 +104,7 @@ static void admit(struct rl_link *link, rl_time now)
     link->fault = quarantined ? RL_FAULT_QUARANTINE : RL_FAULT_NONE;
 }
 
+/* (safety.md, rule 8) */
 void rl_link_set_quarantine(struct rl_link *link, rl_time quarantine)
 {
     link->params.quarantine = quarantine;
@@ -109,7 +115,8 @@ void rl_link_set_quarantine(struct rl_link *link, rl_time quarantine)
 /*
  * Records the run_id of every server that replies to the greeting, even if the link refuses
  * it. A node that is refused first, because it loads its data or is a duplicate, must not
- * look like a new one when the link accepts it later: the restart would go unnoticed.
+ * look like a new one when the link accepts it later: the restart would go unnoticed
+ * (safety.md, rule 8).
  */
 static void recognise(struct rl_link *link, const struct rl_link_event *event)
 {
@@ -172,7 +179,7 @@ static enum rl_link_action tick(struct rl_link *link, const struct rl_link_event
         return abort_link(link, event, RL_FAULT_TIMEOUT);
     case RL_LINK_QUARANTINED:
     case RL_LINK_READY:
-    case RL_LINK_SUSPECT:
+    case RL_LINK_SUSPECT: /* a release must not overtake (safety.md, rule 3) */
         if (now >= give_up_at(link))
             return abort_link(link, event, RL_FAULT_TIMEOUT);
         if (now >= rl_time_add_sat(link->oldest, timeout(link))) {

@@ -206,12 +206,14 @@ bool rl_marker_read(struct rl_word text, struct rl_marker *ret_marker)
 
 /* --- comparing --- */
 
+/* (safety.md, The marker) */
 bool rl_process_equal(const struct rl_process *a, const struct rl_process *b)
 {
     return memcmp(a->run_id, b->run_id, RL_RUN_ID) == 0 &&
            memcmp(a->replid, b->replid, RL_RUN_ID) == 0;
 }
 
+/* (safety.md, How a node comes back) */
 void rl_roster_merge(struct rl_roster *roster, const struct rl_roster *other)
 {
     assert(roster->deployment == other->deployment && roster->n == other->n);

@@ -2,11 +2,13 @@
 
 #include <assert.h>
 
+/* (safety.md, Why a majority excludes) */
 unsigned rl_majority(unsigned n)
 {
     return n / 2 + 1;
 }
 
+/* (safety.md, rule 1) */
 enum rl_round_state rl_round_evaluate(const struct rl_round *round, unsigned q)
 {
     assert((round->granted & round->waiting) == 0);
@@ -15,6 +17,7 @@ enum rl_round_state rl_round_evaluate(const struct rl_round *round, unsigned q)
     return rl_count(round->granted | round->waiting) < q ? RL_ROUND_LOST : RL_ROUND_OPEN;
 }
 
+/* (safety.md, rule 1) */
 void rl_round_count(struct rl_round *round, unsigned node, enum rl_vote vote)
 {
     rl_node_set bit = rl_bit(node);
@@ -25,6 +28,7 @@ void rl_round_count(struct rl_round *round, unsigned node, enum rl_vote vote)
         round->granted &= ~bit;
 }
 
+/* (safety.md, The validity and the clock) */
 rl_time rl_valid_until(rl_time start, rl_time ttl, uint32_t drift_ppm)
 {
     rl_time whole = ttl / 1000000 * drift_ppm;
@@ -75,6 +79,7 @@ static int64_t free_in(const struct rl_ballot *ballot, unsigned n, unsigned q, b
     return best;
 }
 
+/* (safety.md, Waiting) */
 int64_t rl_free_in(const struct rl_ballot *ballot, unsigned n, unsigned q)
 {
     return free_in(ballot, n, q, false);

@@ -24,6 +24,7 @@ rl_time rl_waiter_notified(struct rl_waiter *waiter, unsigned q, unsigned node,
     waiter->second |= rl_bit(node);
     if (position == RL_WAITER_FIRST)
         waiter->first |= rl_bit(node);
+    /* (safety.md, Waiting) */
     if (rl_count(waiter->first) >= q)
         return now;
     bool is_second = rl_count(waiter->second) >= q;

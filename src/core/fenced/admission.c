@@ -20,6 +20,7 @@ static unsigned find_other(const struct rl_membership *membership, rl_node_set f
     return other ? rl_first(other) : membership->params.n;
 }
 
+/* All nodes are empty (safety.md, A deployment of fenced locks). */
 static enum rl_admission_error refuse_new(const struct rl_membership *membership,
                                           unsigned *node)
 {
@@ -43,6 +44,7 @@ static const struct rl_roster *find_only(const struct rl_membership *membership)
     return only;
 }
 
+/* (safety.md, How a node comes back) */
 static enum rl_admission_error refuse_wait(const struct rl_membership *membership,
                                            unsigned *node)
 {
@@ -58,6 +60,7 @@ static enum rl_admission_error refuse_wait(const struct rl_membership *membershi
     return is_known ? RL_ADMISSION_OK : RL_ADMISSION_UNADMITTED;
 }
 
+/* (safety.md, Replacing a node) */
 static enum rl_admission_error refuse_replace(const struct rl_membership *membership,
                                               unsigned *node)
 {

@@ -16,6 +16,7 @@ void rl_membership_init(struct rl_membership *membership,
     }
 }
 
+/* (safety.md, The token) */
 rl_time rl_membership_quarantine(const struct rl_membership *membership)
 {
     rl_time ttl = membership->roster.max_ttl_ms * RL_MS;
@@ -38,6 +39,7 @@ rl_node_set rl_membership_active(const struct rl_membership *membership)
     return rl_membership_in_states(membership, RL_STATE_BIT(ACTIVE));
 }
 
+/* (safety.md, The marker) */
 void rl_membership_nonce(const struct rl_membership *membership, unsigned node,
                          char ret_nonce[RL_NONCE])
 {
@@ -74,7 +76,7 @@ static unsigned count_same(const struct rl_membership *membership,
 /*
  * Binds the client to the deployment that the markers of a majority name. The client stays
  * bound until a majority names another one. Then the old deployment was lost and a new one
- * was made, and this client knows no more than a new client.
+ * was made, and this client knows no more than a new client (safety.md, The marker).
  */
 static void bind(struct rl_membership *membership)
 {
@@ -118,7 +120,7 @@ static bool is_open(const struct rl_membership *membership, unsigned index)
  * newer, and that server would never get a vote from this client. So if all nodes have
  * reported what they know and none has the incarnation, this client drops it, and also what
  * it watched of quarantines. It then knows no more than a new client, which has watched
- * nothing either.
+ * nothing either (safety.md, How a node comes back).
  */
 static void unlearn(struct rl_membership *membership)
 {
@@ -133,6 +135,7 @@ static void unlearn(struct rl_membership *membership)
         membership->member[i].watch = (struct rl_quarantine_watch){.since = RL_NEVER};
 }
 
+/* (safety.md, The marker) */
 static enum rl_member_state state_of(const struct rl_membership *membership,
                                      const struct rl_member *member)
 {
@@ -161,6 +164,7 @@ static enum rl_member_state state_of(const struct rl_membership *membership,
     return member->unconfirmed ? RL_MEMBER_UNCONFIRMED : RL_MEMBER_ACTIVE;
 }
 
+/* (safety.md, How a node comes back) */
 bool rl_membership_is_recovering(const struct rl_membership *membership)
 {
     if (membership->admission < RL_ADMIT_NEW || membership->admission > RL_ADMIT_WAIT)
@@ -172,6 +176,7 @@ bool rl_membership_is_recovering(const struct rl_membership *membership)
            (active | quarantined) == rl_all(membership->params.n);
 }
 
+/* (safety.md, How a node comes back) */
 rl_node_set rl_membership_knowing(const struct rl_membership *membership, unsigned node)
 {
     const struct rl_marker *newest = &membership->member[node].marker;
@@ -192,7 +197,8 @@ rl_node_set rl_membership_knowing(const struct rl_membership *membership, unsign
 /*
  * An incarnation is registered when a majority has it *at one moment*. Otherwise a node
  * that had it could forget it before the next node gets it. So when enough nodes have it,
- * the client reads their markers once more: the moment lies between the two reads.
+ * the client reads their markers once more: the moment lies between the two reads
+ * (safety.md, How a node comes back).
  */
 static void watch(struct rl_membership *membership, unsigned node, rl_time now)
 {
@@ -281,7 +287,7 @@ static bool learn(struct rl_membership *membership, unsigned node, struct rl_wor
 }
 
 /* Until the node's history is confirmed, the node has no vote, and the client only reads
-   its marker. The request for the history follows that read. */
+   its marker. The request for the history follows that read (safety.md, The marker). */
 static void require_history(struct rl_member *member, rl_time now)
 {
     member->unconfirmed = true;
@@ -354,6 +360,7 @@ void rl_membership_marker_mismatch(struct rl_membership *membership, unsigned no
     rl_membership_update(membership, now);
 }
 
+/* (safety.md, The marker) */
 bool rl_membership_history(struct rl_membership *membership, unsigned node,
                            uint32_t request, struct rl_word replid, rl_time now)
 {
@@ -371,6 +378,7 @@ bool rl_membership_history(struct rl_membership *membership, unsigned node,
     return is_same || (!is_reported && !member->unconfirmed);
 }
 
+/* (safety.md, The marker) */
 void rl_membership_check_grant(const struct rl_membership *membership, unsigned node,
                                enum rl_command command, struct rl_answer *answer)
 {
@@ -393,7 +401,8 @@ void rl_membership_command_failed(struct rl_membership *membership, unsigned nod
         again ? now : rl_time_add_sat(now, RL_MEMBER_RETRY_DELAY);
 }
 
-/* Allows half the drift that keys tolerate; the other half is for what no reply shows. */
+/* Allows half the drift that keys tolerate; the other half is for what no reply shows
+   (safety.md, Clocks). */
 static bool is_in_time(struct rl_membership *membership, struct rl_member *member,
                        rl_time took, rl_time raw, rl_time reported)
 {
@@ -405,7 +414,8 @@ static bool is_in_time(struct rl_membership *membership, struct rl_member *membe
     return rl_pace_note(&member->pace, raw - took, raw, reported, ppm / 2, slack);
 }
 
-/* Our last reading of the node's clock is from before our clock was found wrong. */
+/* Our last reading of the node's clock is from before our clock was found wrong
+   (safety.md, Clocks). */
 static bool is_our_fault(const struct rl_membership *membership, rl_time known_at,
                          rl_time now)
 {
@@ -428,6 +438,7 @@ static void look_at_all(struct rl_membership *membership, rl_time now)
     }
 }
 
+/* (safety.md, Clocks) */
 bool rl_membership_time(struct rl_membership *membership, unsigned node, rl_time sent,
                         rl_time now, rl_time raw, rl_time reported)
 {
@@ -451,6 +462,7 @@ bool rl_membership_time(struct rl_membership *membership, unsigned node, rl_time
     return false;
 }
 
+/* (safety.md, Clocks) */
 void rl_membership_check_own_clock(struct rl_membership *membership, rl_time now)
 {
     unsigned off = 0;

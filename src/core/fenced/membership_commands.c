@@ -36,7 +36,8 @@ bool rl_member_is_lost(const struct rl_member *member)
 }
 
 /* The index that the operator's request gives to this node; n: none. The operator attests
-   that these are the right nodes, so all of them must be greeted. */
+   that these are the right nodes, so all of them must be greeted (safety.md, How a
+   node comes back). */
 static unsigned index_by_operator(const struct rl_membership *membership, unsigned node)
 {
     const struct rl_member *member = &membership->member[node];
@@ -54,7 +55,8 @@ static unsigned index_by_operator(const struct rl_membership *membership, unsign
 /*
  * The member index to assign to this node with a new incarnation; n: none. A client that
  * finds an empty server may have a wrong address. So without an operator, a node gets an
- * index back only if this client saw that index last at the same address.
+ * index back only if this client saw that index last at the same address (safety.md, How a
+ * node comes back).
  */
 static unsigned index_for(const struct rl_membership *membership, unsigned node,
                           rl_time now)
@@ -92,10 +94,11 @@ static bool command_write(struct rl_membership *membership, unsigned node, bool 
             },
     };
     member->pending = true;
-    member->nonce = nonce; /* later commands to the node run after this one */
+    member->nonce = nonce; /* later commands run after this one (safety.md, The marker) */
     return true;
 }
 
+/* A later incarnation, in quarantine (safety.md, How a node comes back). */
 static bool command_assign(struct rl_membership *membership, unsigned node, unsigned index,
                            const uint64_t random[2], struct rl_member_command *command)
 {
@@ -108,7 +111,8 @@ static bool command_assign(struct rl_membership *membership, unsigned node, unsi
     return true;
 }
 
-/* The marker of this node lacks the incarnation of a quarantined node. */
+/* The marker of this node lacks the incarnation of a quarantined node (safety.md, How a
+   node comes back). */
 static bool has_to_learn(const struct rl_membership *membership, unsigned node)
 {
     const struct rl_member *member = &membership->member[node];
@@ -124,6 +128,7 @@ static bool has_to_learn(const struct rl_membership *membership, unsigned node)
     return false;
 }
 
+/* (safety.md, The marker) */
 static bool command_look(struct rl_membership *membership, unsigned node, rl_time now,
                          struct rl_member_command *command)
 {
@@ -137,7 +142,8 @@ static bool command_look(struct rl_membership *membership, unsigned node, rl_tim
     return true;
 }
 
-/* Its quarantine is over; or AT_ONCE has marked all nodes, and no quarantine is needed. */
+/* Its quarantine is over; or AT_ONCE has marked all nodes, and no quarantine is needed
+   (safety.md, How a node comes back, A deployment of fenced locks). */
 static bool is_to_be_lifted(const struct rl_membership *membership,
                             const struct rl_member *member, rl_time now)
 {

@@ -23,6 +23,7 @@ static rl_time gap_of(rl_time low, rl_time high, rl_time other_low, rl_time othe
     return rl_max(rl_max(low - other_high, other_low - high), 0);
 }
 
+/* (safety.md, Clocks) */
 bool rl_pace_note(struct rl_pace *pace, rl_time sent, rl_time received, rl_time reported,
                   uint32_t ppm, rl_time slack)
 {
