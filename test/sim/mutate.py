@@ -17,52 +17,9 @@ import sys
 import tempfile
 import threading
 import time
-import tomllib
 
+import mutations as table
 import recipe
-
-TABLE = pathlib.Path(__file__).with_name("mutations.toml")
-ORACLE = pathlib.Path(__file__).with_name("oracle.h")
-RULES = [*range(1, 9), "clock", "validity", "callbacks", "reports", "liveness", "memory", "fence",
-         "marker", "turns", "sets", "redisson", "shared", "slots", "terms", "records"]
-
-
-# --- the table ---
-
-def fail(mutation, text):
-    raise SystemExit(f"{TABLE.name}: {mutation.get('name', mutation)}: {text}")
-
-
-def invariants():
-    return re.findall(r"^    X\((\w+), \"", ORACLE.read_text(), re.MULTILINE)
-
-
-def patched(mutation):
-    """The text of the file with the mutation in it."""
-    text = (recipe.ROOT / mutation["file"]).read_text()
-    count = text.count(mutation["old"])
-    if count != 1:
-        fail(mutation, f"the old text is in {mutation['file']} {count} times, not once")
-    return text.replace(mutation["old"], mutation["new"])
-
-
-def read_table():
-    mutations = tomllib.loads(TABLE.read_text())["mutation"]
-    known = set(invariants())
-    for mutation in mutations:
-        mutation.setdefault("rare", False)
-        if set(mutation) != {"rule", "name", "rare", "file", "old", "new", "breaks"}:
-            fail(mutation, "it has other fields than rule, name, rare, file, old, new, breaks")
-        if mutation["rule"] not in RULES:
-            fail(mutation, f"there is no rule {mutation['rule']}")
-        if not mutation["breaks"] or not known.issuperset(mutation["breaks"]):
-            fail(mutation, f"the oracle does not know all of {mutation['breaks']}")
-        patched(mutation)
-    names = [mutation["name"] for mutation in mutations]
-    for name in names:
-        if names.count(name) > 1:
-            raise SystemExit(f"{TABLE.name}: two are named {name}")
-    return mutations
 
 
 # --- playing ---
@@ -136,7 +93,7 @@ def embed(mutation, folder):
     """A folder with scripts.h, made of the scripts in lua/ with the mutation in one."""
     scripts = folder / "lua"
     shutil.copytree(recipe.ROOT / "lua", scripts)
-    (scripts / pathlib.Path(mutation["file"]).name).write_text(patched(mutation))
+    (scripts / mutation["source"].name).write_text(mutation["text"])
     whole = [path for path in sorted(scripts.glob("*.lua"))
              if not path.read_text().startswith("-- part")]
     recipe.run([sys.executable, scripts / "embed.py", folder / "scripts.h", *whole], folder)
@@ -158,15 +115,15 @@ class Workshop:
     def make(self, mutation, name):
         folder = self.folder / name
         folder.mkdir()
-        source = recipe.ROOT / mutation["file"]
+        source = mutation["source"]
         if source.suffix == ".lua":
             changed = {unit: (unit.source, [embed(mutation, folder)])
                        for unit in self.users_of_scripts()}
         elif source in self.units:
-            (folder / source.name).write_text(patched(mutation))
+            (folder / source.name).write_text(mutation["text"])
             changed = {self.units[source]: (folder / source.name, [])}
         else:
-            fail(mutation, f"the simulator is not made of {mutation['file']}")
+            table.fail(mutation, f"the simulator is not made of {source}")
         objects = [unit.object for unit in self.units.values() if unit not in changed]
         for number, (unit, (copy, first)) in enumerate(changed.items()):
             objects.append(folder / f"{number}.o")
@@ -231,7 +188,7 @@ def arguments():
 
 def main():
     asked = arguments()
-    mutations = [one for one in read_table()
+    mutations = [one for one in table.read_table()
                  if (asked.only or "") in f"{one['rule']}: {one['name']}" and not (asked.tap and one["rare"])]
     if not mutations:
         raise SystemExit(f"no mutation is named {asked.only}")
