@@ -8,6 +8,7 @@ Files that call each other in a circle must be one of the groups that the docume
 """
 import collections
 import functools
+import itertools
 import json
 import pathlib
 import re
@@ -93,6 +94,27 @@ def calls(build):
                 yield source, home[name], name
 
 
+def inline_home():
+    """{function: file} of the headers' inline functions: the file with the header's name."""
+    home = {}
+    for path in SRC.rglob("*.h"):
+        source = path.with_suffix(".c")
+        for name in re.findall(r"^static inline [^;{]*?\b(\w+)\(", path.read_text(), re.MULTILINE):
+            home[name] = source if source.exists() else path
+    return home
+
+
+def inline_calls():
+    """The same of inline functions, which leave no symbol."""
+    home = inline_home()
+    for path in sorted(SRC.rglob("*.[ch]")):
+        source = path.with_suffix(".c")
+        user = source if source.exists() else path
+        for name in sorted(set(re.findall(r"\b(\w+)\(", path.read_text()))):
+            if home.get(name, user) != user:
+                yield user, home[name], name
+
+
 # --- the rules ---
 
 def header_of(used):
@@ -147,7 +169,7 @@ def circles(edges):
 
 def wrong_circles(groups, build):
     edges = collections.defaultdict(set)
-    for user, used, name in calls(build):
+    for user, used, name in itertools.chain(calls(build), inline_calls()):
         if not name.startswith("redlock_"):
             edges[user].add(used)
             edges[used]

@@ -43,7 +43,7 @@ const char cli_elect_help[] =
 /* Whether a campaign may end otherwise if it is tried again. */
 static bool goes_on(const struct run *run)
 {
-    return run->stopped || strcmp(run->cause, "no_quorum") == 0;
+    return run->stopped || run->cause == BY_NO_QUORUM;
 }
 
 static void pause_between(void)

@@ -13,7 +13,7 @@ void run_was_lost(struct run *run)
         return;
     run->lost = true;
     run->exit = CLI_LOST;
-    run->cause = "lost";
+    run->cause = BY_LOSS;
     cli_complain(
         "%s: the lock was lost while the command ran: another client may have "
         "held it",
@@ -145,10 +145,10 @@ void run_print_json(const struct run *run)
     if (run->once.period_ms > 0)
         json_object_set_new(object, "once", run_once_json(run));
     json_object_update_new(
-        object,
-        json_pack("{s:s, s:o, s:s, s:i, s:I}", "kind", kind_of(&run->cli->lease), "fence",
-                  run->fence > 0 ? json_integer(run->fence) : json_null(), "cause",
-                  run->cause, "exit", run->exit, "held_ms", (json_int_t)run->held_ms));
+        object, json_pack("{s:s, s:o, s:s, s:i, s:I}", "kind", kind_of(&run->cli->lease),
+                          "fence", run->fence > 0 ? json_integer(run->fence) : json_null(),
+                          "cause", run_cause_name(run->cause), "exit", run->exit, "held_ms",
+                          (json_int_t)run->held_ms));
     if (run->nodes)
         json_object_set_new(object, "nodes", run->nodes);
     cli_write_json(run->cli, object, stderr);

@@ -4,6 +4,11 @@
  */
 #include "run.h"
 
+int64_t run_ttl_for(const struct run *run, int64_t ms)
+{
+    return ms + ms * run->cli->options.drift_ppm / 500000 + 10;
+}
+
 static void extend_last(struct run *run);
 
 static void on_pause_ended(evutil_socket_t fd, short what, void *arg)

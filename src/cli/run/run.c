@@ -140,7 +140,7 @@ static void command_is_late(struct run *run)
         "%s: the lock expired before the command was started; the command is not run",
         run->key);
     cli_say_record(run->cli);
-    run_conclude(run, CLI_LOST, "lost");
+    run_conclude(run, CLI_LOST, BY_LOSS);
     finish(run);
 }
 
@@ -196,7 +196,7 @@ static void stop_command(struct run *run, int64_t valid_ms, redlock_code code)
     if (run->stage == ENDING)
         return;
     run->stopped = true;
-    run_conclude(run, CLI_LOST, "lost");
+    run_conclude(run, CLI_LOST, BY_LOSS);
     run->stage = STOPPING;
     if (left_us(run) > 0) {
         child_signal(&run->child, SIGTERM);
@@ -228,7 +228,7 @@ static void give_up_keeper(struct run *run)
     if (run->stage == RUNNING) {
         cli_complain("%s: the keeper process does not reply; the command is stopped",
                      run->key);
-        run_conclude(run, CLI_FAILED, "failed");
+        run_conclude(run, CLI_FAILED, BY_FAILURE);
     }
     run->gave_up = true;
     child_signal(&run->child, SIGKILL);
@@ -261,9 +261,9 @@ static void command_ended(struct run *run, int status)
 {
     run->ran = true;
     if (WIFSIGNALED(status))
-        run_conclude(run, CLI_SIGNALLED + WTERMSIG(status), "signalled");
+        run_conclude(run, CLI_SIGNALLED + WTERMSIG(status), BY_SIGNAL);
     else
-        run_conclude(run, WEXITSTATUS(status), "child");
+        run_conclude(run, WEXITSTATUS(status), BY_CHILD);
     finish(run);
 }
 
@@ -273,7 +273,7 @@ static void command_refused(struct run *run, int error)
     run->may_have_run = false;
     cli_complain("%s: %s", run->argv[0], strerror(error));
     run_conclude(run, missing ? CLI_NOT_FOUND : CLI_CANNOT_EXECUTE,
-                 missing ? "not_found" : "cannot_execute");
+                 missing ? BY_ABSENCE : BY_EXECUTION);
     finish(run);
 }
 
@@ -283,7 +283,7 @@ static void no_process(struct run *run, int error)
     run->may_have_run = false;
     cli_complain("%s: no process could be made for the command: %s; the command is not run",
                  run->key, strerror(error));
-    run_conclude(run, CLI_FAILED, "failed");
+    run_conclude(run, CLI_FAILED, BY_FAILURE);
     finish(run);
 }
 
@@ -318,7 +318,7 @@ static void handle_report(struct run *run, struct keeper_report report)
         if (!run->gave_up)
             cli_complain("%s: the keeper process was killed, and the command with it",
                          run->key);
-        run_conclude(run, CLI_FAILED, "failed");
+        run_conclude(run, CLI_FAILED, BY_FAILURE);
         __attribute__((fallthrough));
     case KEEPER_SWEPT: run_leave(run, report.value ? NULL : &report.left); break;
     default: break;
@@ -400,23 +400,23 @@ static void on_extended(redlock_lease *lease, const redlock_result *result, void
         child_hold(&run->child, next_deadline_us(run));
 }
 
-static const char *cause_of(redlock_code code)
+static enum run_cause cause_of(redlock_code code)
 {
     switch (code) {
-    case REDLOCK_TAKEN: return "held_elsewhere";
-    case REDLOCK_TIMEOUT: return "timeout";
+    case REDLOCK_TAKEN: return BY_HOLDER;
+    case REDLOCK_TIMEOUT: return BY_TIMEOUT;
     case REDLOCK_NO_QUORUM:
-    case REDLOCK_EXPIRED: return "no_quorum";
-    case REDLOCK_DENIED: return "denied";
-    case REDLOCK_BAD_TTL: return "bad_ttl";
-    default: return "failed";
+    case REDLOCK_EXPIRED: return BY_NO_QUORUM;
+    case REDLOCK_DENIED: return BY_DENIAL;
+    case REDLOCK_BAD_TTL: return BY_TTL;
+    default: return BY_FAILURE;
     }
 }
 
 /* Unless it is concluded, the lock is held. */
 static void proceed(struct run *run)
 {
-    if (run->cause)
+    if (run->cause != NOT_CONCLUDED)
         finish(run);
     else
         start_command(run);
@@ -436,10 +436,10 @@ static void on_acquired(redlock_lease *lease, const redlock_result *result, void
     run_tell_nodes(run);
     if (run->signal != 0) {
         cli_say(run->cli, "%s: %s; the lock is not held", run->key, strsignal(run->signal));
-        run_conclude(run, CLI_SIGNALLED + run->signal, "signalled");
+        run_conclude(run, CLI_SIGNALLED + run->signal, BY_SIGNAL);
     } else if (!run->held && run->nesting.found) {
         nesting_complain(run->key);
-        run_conclude(run, CLI_USAGE, "nested");
+        run_conclude(run, CLI_USAGE, BY_NESTING);
     } else if (!run->held && run->once.taken) {
         run_judge_once(run);
     } else if (!run->held) {
@@ -447,7 +447,7 @@ static void on_acquired(redlock_lease *lease, const redlock_result *result, void
         run_conclude(run, cli_acquire_exit(result->code, (int)run->cli->held_elsewhere),
                      cause_of(result->code));
     }
-    if (!run->cause && run->once.period_ms > 0)
+    if (run->cause == NOT_CONCLUDED && run->once.period_ms > 0)
         run_begin_once(run, proceed);
     else
         proceed(run);
@@ -581,7 +581,7 @@ void run_play(struct run *run)
     begin(run);
     if (run->once.period_ms > 0)
         run_ask_once(run);
-    if (run->cause)
+    if (run->cause != NOT_CONCLUDED)
         finish(run);
     else
         acquire(run);

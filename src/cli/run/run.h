@@ -26,6 +26,25 @@ enum run_stage {
     LEAVING,  /* the lock is being released, or kept */
 };
 
+/* Why a run has its exit code. */
+enum run_cause {
+    NOT_CONCLUDED,
+    BY_CHILD, /* the exit code of CMD */
+    BY_SIGNAL,
+    BY_HOLDER, /* another client holds the lock */
+    BY_TIMEOUT,
+    BY_NO_QUORUM,
+    BY_DENIAL,
+    BY_LOSS,
+    BY_NESTING,
+    BY_TTL,
+    BY_EXECUTION, /* CMD cannot be executed */
+    BY_ABSENCE,   /* CMD is not found */
+    BY_FAILURE,
+    BY_RECORD, /* --once-per: the period is taken */
+    BY_CLOCK,  /* --once-per: the clock of this host is wrong */
+};
+
 struct run {
     struct cli *cli;
     const char *key;
@@ -59,7 +78,7 @@ struct run {
     int64_t fence;          /* 0: the lock is plain, or was not held */
     json_t *nodes;          /* with --json: of the acquire, or of the loss */
     int exit;
-    const char *cause; /* of the exit code; the first one is kept */
+    enum run_cause cause; /* of the exit code; the first one is kept */
 };
 
 /* Sets the key and CMD, from `argv[first]` on; ends the process if they are missing. */
@@ -69,18 +88,14 @@ void run_read_command(struct run *run, char **argv, int first, int argc);
  */
 void run_set_limits(struct run *run, int64_t kill_after_ms);
 
-/* The exit code, and its cause for programs; the first one counts. */
-static inline void run_conclude(struct run *run, int code, const char *cause)
-{
-    run->exit = run->cause ? run->exit : code;
-    run->cause = run->cause ? run->cause : cause;
-}
+/* The exit code, and its cause; the first one counts. */
+void run_conclude(struct run *run, int code, enum run_cause cause);
+
+/* For programs: "held_elsewhere". */
+const char *run_cause_name(enum run_cause cause);
 
 /* The TTL that lasts at least `ms` of our clock: the nodes' clocks may run faster. */
-static inline int64_t run_ttl_for(const struct run *run, int64_t ms)
-{
-    return ms + ms * run->cli->options.drift_ppm / 500000 + 10;
-}
+int64_t run_ttl_for(const struct run *run, int64_t ms);
 
 /*
  * Of --once-per (run_once.c): reads the options; asks the nodes before the lock is

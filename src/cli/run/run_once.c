@@ -26,7 +26,7 @@ static bool has_time(struct run *run)
                  run->key, llabs(error_ms - off_ms) < SET_MS ? "is" : "was",
                  cli_span(span, error_ms > 0 ? error_ms : -error_ms),
                  error_ms > 0 ? "ahead" : "behind");
-    run_conclude(run, CLI_CONFIG, "clock");
+    run_conclude(run, CLI_CONFIG, BY_CLOCK);
     return false;
 }
 
@@ -35,14 +35,14 @@ void run_judge_once(struct run *run)
     if (!has_time(run) || !run->once.taken)
         return;
     cli_say(run->cli, "%s: taken by %s", run->key, once_holder(&run->once));
-    run_conclude(run, (int)run->cli->held_elsewhere, "taken");
+    run_conclude(run, (int)run->cli->held_elsewhere, BY_RECORD);
 }
 
 void run_ask_once(struct run *run)
 {
     once_ask(&run->once);
     if (run->signal != 0)
-        run_conclude(run, CLI_SIGNALLED + run->signal, "signalled");
+        run_conclude(run, CLI_SIGNALLED + run->signal, BY_SIGNAL);
     else
         run_judge_once(run);
 }
@@ -59,11 +59,11 @@ static void on_taken(redlock_lease *lease, const redlock_result *result, void *a
     struct run *run = arg;
     (void)lease;
     if (run->signal != 0) {
-        run_conclude(run, CLI_SIGNALLED + run->signal, "signalled");
+        run_conclude(run, CLI_SIGNALLED + run->signal, BY_SIGNAL);
     } else if (result->code != REDLOCK_OK) {
         cli_complain("%s: the record of the period could not be stored: %s", run->key,
                      redlock_code_text(result->code));
-        run_conclude(run, CLI_NO_QUORUM, "no_quorum");
+        run_conclude(run, CLI_NO_QUORUM, BY_NO_QUORUM);
     }
     run->proceed(run);
 }
@@ -99,7 +99,7 @@ static void on_recorded(struct run *run, redlock_code code)
 /* By default the record is there since before CMD started. */
 bool run_keeps_once(struct run *run)
 {
-    bool succeeded = strcmp(run->cause, "child") == 0 && run->exit == CLI_OK;
+    bool succeeded = run->cause == BY_CHILD && run->exit == CLI_OK;
     int64_t left_ms = once_left_ms(&run->once);
     if (!run->once.retry) {
         run_check_and_disown(run, record_ttl(run, left_ms > 0 ? left_ms : 0));
@@ -114,10 +114,10 @@ bool run_keeps_once(struct run *run)
 json_t *run_once_json(const struct run *run)
 {
     const struct once *once = &run->once;
-    const char *did = run->may_have_run                  ? "ran"
-                      : once->taken                      ? "taken"
-                      : strcmp(run->cause, "clock") == 0 ? "refused"
-                                                         : "nothing";
+    const char *did = run->may_have_run        ? "ran"
+                      : once->taken            ? "taken"
+                      : run->cause == BY_CLOCK ? "refused"
+                                               : "nothing";
     return json_pack("{s:s, s:o, s:I}", "did", did, "holder",
                      once->taken ? cli_json_text(once_holder(once)) : json_null(),
                      "clock_off_ms", (json_int_t)once->off_ms);
