@@ -22,15 +22,4 @@ struct redlock_sync {
     int64_t max_ttl_ms; /* of the client's options */
 };
 
-/* A stop: ends waits from another thread. Only stop.c changes it. */
-struct redlock_stop {
-    redlock_sync *sync;
-    bool stopped;
-};
-
-static inline bool rl_stop_is_stopped(const redlock_stop *stop)
-{
-    return stop && stop->stopped;
-}
-
 #endif

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 
 #include "queue.h"
-#include "redlock/redlock.h"
+#include "redlock/sync.h"
 #include "time.h"
 
 struct rl_wait {
@@ -26,6 +26,17 @@ struct rl_wait {
     redlock_error error; /* of that code, by the thread that failed; or OK: not known */
     int cancel_state;    /* of the thread: a cancelled thread still has to end its wait */
 };
+
+/* A stop: ends waits from another thread. Only stop.c changes it. */
+struct redlock_stop {
+    redlock_sync *sync;
+    bool stopped;
+};
+
+static inline bool rl_stop_is_stopped(const redlock_stop *stop)
+{
+    return stop && stop->stopped;
+}
 
 TAILQ_HEAD(rl_waits, rl_wait);
 
