@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The minimal ACL rule that `check --acl` prints, given to real servers unchanged."""
+import pathlib
 import re
 import shlex
 
@@ -100,6 +101,8 @@ def _():
     matches(rule(nodes="redis://me:hush@nobody.invalid/3"), r" me reset .*~\* .*\+select\n$", "rule")
     check("hush" not in rule(nodes="redis://me:hush@nobody.invalid/3"), "a secret")
     matches(rule("--user", "you"), "^ACL SETUSER you ", "user")
+    page = lab.read(pathlib.Path(__file__).resolve().parents[2] / "docs/production.md")
+    check(rule("--prefix", "lock:").strip() in " ".join(page.split()), "docs/production.md")
     found = redlock("check", "--acl", "--json", "-N", "redis://nobody.invalid").expect(0).json()
     equal((found["schema"], found["acl"] + "\n"), ("redlock.check/1", rule()), "JSON")
 
