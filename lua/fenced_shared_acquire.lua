@@ -9,7 +9,6 @@ end
 -- with late.lua
 -- with reserve.lua
 -- with look_at_readers.lua
--- As in shared_acquire.lua.
 value = value or mine and ARGV[1]
 local holder = value
 -- with turn.lua

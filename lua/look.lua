@@ -1,5 +1,5 @@
 -- part: reads key; sets found
--- What the key holds: a string, or of another type what names its holder: the only field of a
+-- The holder of the key: a string; of another type what names its holder: the only field of a
 -- hash, the first member of a sorted set, otherwise the type.
 local found = redis.pcall('GET', key)
 if found and found.err then

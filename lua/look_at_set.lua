@@ -1,6 +1,7 @@
 -- part: reads count; sets at, own, strings, texts, token, value
--- Which of the first `count` keys hold the token, and what the first other taken one holds.
--- A key of another type than a string, which MGET takes for a missing one, is another owner's, too.
+-- The ones of the first `count` keys that hold the token, and what the first other taken one
+-- holds. A key of another type than a string, which MGET takes for a missing one, is another
+-- owner's, too.
 local own, token, at, value, strings = {}, ARGV[1], nil, nil, 0
 local texts = redis.call('MGET', unpack(KEYS, 1, count))
 for i = 1, count do

@@ -1,6 +1,6 @@
 -- part: reads key
--- Those who watch an election, in a sorted set; the score is when they are no longer there. They
--- look again by themselves, so nothing depends on this.
+-- The observers of an election, in a sorted set; the score is when each ends. They look again
+-- by themselves, so nothing depends on this.
 pcall(function()
   for _, one in ipairs(redis.call('ZRANGE', key .. '!watch', '0', '99')) do
     local channel, number = string.match(one, '^(.*) (%d+)$')

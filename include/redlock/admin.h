@@ -28,7 +28,7 @@ typedef enum redlock_admission {
      * Results: NOT_EMPTY, UNREACHED.
      */
     REDLOCK_ADMIT_NEW = 1,
-    /* As NEW, but the nodes vote at once: for servers that never held a fenced lock. */
+    /* NEW, but the nodes vote at once: for servers that never held a fenced lock. */
     REDLOCK_ADMIT_AT_ONCE,
     /*
      * Waits until all nodes vote. A node without a marker gets a member index that no other
@@ -68,7 +68,7 @@ REDLOCK_API redlock_code redlock_admit(redlock_client *client, redlock_admission
                                        size_t node, redlock_admit_fn *callback, void *arg);
 
 /*
- * As redlock_client_explain(), but shows whether each node may vote on fenced locks. If it
+ * Like redlock_client_explain(), shows whether each node may vote on fenced locks. If it
  * may, `verdict` is ACTIVE; otherwise `fault` has the reason. `remaining_us` is what is
  * left of its quarantine; UNKNOWN: it is not quarantined, or its registration is not
  * complete.
@@ -215,7 +215,7 @@ typedef struct redlock_node_health {
     const redlock_finding *const *findings;
     size_t count;
 
-    /* As a node of fenced locks: */
+    /* Its state for fenced locks: */
     redlock_member_state member_state;
     int64_t member_index;  /* in its deployment */
     int64_t generation;    /* of the member index: 1 + how often it was assigned anew */

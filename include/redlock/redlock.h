@@ -382,7 +382,7 @@ typedef enum redlock_fault {
 REDLOCK_API const char *redlock_fault_name(redlock_fault fault);
 REDLOCK_API const char *redlock_fault_text(redlock_fault fault);
 
-/* What a node did, or the state that it is in. New ones are appended. */
+/* The vote or the state of a node. New ones are appended. */
 #define REDLOCK_VERDICTS(X)                                                                \
     /* its vote in a round */                                                              \
     X(UNASKED, "unasked", "the client sent it nothing")                                    \
@@ -649,7 +649,7 @@ REDLOCK_API redlock_code redlock_adopt(redlock_client *client, const void *key,
                                        redlock_lease **ret_lease);
 
 /*
- * The same for several keys, as of redlock_acquire_many().
+ * Adopts several keys of redlock_acquire_many().
  * Errors: those of redlock_adopt().
  */
 REDLOCK_API redlock_code redlock_adopt_many(redlock_client *client, const redlock_key *keys,

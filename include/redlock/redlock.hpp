@@ -95,7 +95,7 @@ class client
         sync_.reset(made);
     }
 
-    /* What it has done so far, without its nodes: redlock_sync_stats(). */
+    /* The client's numbers, without its nodes: redlock_sync_stats(). */
     redlock_stats stats() const
     {
         redlock_stats found;
@@ -104,7 +104,7 @@ class client
         return found;
     }
 
-    /* The same with its nodes, as text for Prometheus: redlock_stats_prometheus(). */
+    /* Numbers and nodes as text for Prometheus: redlock_stats_prometheus(). */
     std::string prometheus(const std::vector<redlock_label> &labels = {}) const
     {
         std::vector<redlock_node_stats> nodes(redlock_sync_nodes(get()));
@@ -347,7 +347,6 @@ class mutex
             throw error(*redlock_last_error());
     }
 
-    /* With the guard locked. */
     bool remove(const hold_ptr &hold) noexcept
     {
         const auto same = [&hold](const owned &each) { return each.hold == hold; };
@@ -434,7 +433,7 @@ class mutex
     std::string key_;
     redlock_lock_options options_;
     mutable std::mutex guard_; /* guards holds_; not held during a wait for a lock */
-    /* Not unlocked yet; more than one if one was lost, or its thread locked it again. */
+    /* More than one if one was lost, or its thread locked it again. */
     std::vector<owned> holds_;
 };
 
@@ -503,7 +502,7 @@ class election : public mutex
     }
 };
 
-/* Who leads an election, as far as it is known. */
+/* The leader of an election, as far as it is known. */
 struct leader {
     redlock_code code; /* OK; NO_QUORUM: it is not known */
     std::int64_t term; /* 0: nobody leads */
@@ -794,7 +793,7 @@ class guard
         return owns_lock();
     }
 
-    /* Who had the lock when it was refused, or "". */
+    /* The holder when it was refused, or "". */
     const std::string &holder() const noexcept
     {
         return holder_;

@@ -21,7 +21,7 @@ extern "C" {
 #define REDLOCK_BUCKETS 144
 
 /*
- * How often values occurred, in microseconds from 0 to 2^37 (38 hours); longer ones count
+ * Counts of values, in microseconds from 0 to 2^37 (38 hours); longer ones count
  * as the longest. Each power of two is divided into four buckets of the same width.
  */
 typedef struct redlock_histogram {
@@ -64,10 +64,9 @@ typedef struct redlock_node_stats {
     uint64_t unanswered; /* whose connection ended before the reply came */
     uint64_t errors;     /* error replies to commands of locks, as the votes ERROR */
 
-    /* It did not reply within its timeout to a command of a round that asked for votes, or
-       to a release. */
+    /* Timeouts: no reply to a command of a round that asked for votes, or to a release. */
     uint64_t timeouts;
-    /* Its reply came after that, to the same attempt. After several timeouts of one attempt
+    /* Replies after that, to the same attempt. After several timeouts of one attempt
        without a reply in between it counts once. */
     uint64_t late_replies;
 
@@ -129,8 +128,8 @@ typedef struct redlock_stats {
     /* redlock_extend() and redlock_downgrade(); CANCELLED: also freed before the result. */
     uint64_t extensions;
     uint64_t extension_results[REDLOCK_RESULTS];
-    /* By the watchdog. A try that failed is repeated until the deadline. If a late reply
-       completes it, it counts in both. */
+    /* Watchdog extensions. A try that failed is repeated until the deadline. If a late
+       reply completes it, it counts in both. */
     uint64_t renewals, renewals_failed;
 
     /* redlock_release(); CANCELLED: also freed before the result. */
@@ -165,8 +164,8 @@ REDLOCK_API redlock_code redlock_client_stats(const redlock_client *client,
                                               redlock_stats *stats);
 
 /*
- * The same of a client for threads, from any thread: all numbers are of one instant. A lock
- * that goes from thread to thread is one lease here.
+ * Copies the numbers of a client for threads, from any thread: all are of one instant. A
+ * lock that goes from thread to thread is one lease here.
  * Errors: BAD_OPTION (redlock_stats_init() was not called), FORKED, CLOSED, WOULD_DEADLOCK.
  */
 REDLOCK_API redlock_code redlock_sync_stats(redlock_sync *sync, redlock_stats *stats);

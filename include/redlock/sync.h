@@ -300,7 +300,7 @@ REDLOCK_API redlock_code redlock_lock_adopt(redlock_sync *sync, const void *key,
                                             redlock_hold **ret_hold);
 
 /*
- * The same for several keys, as of redlock_lock_many().
+ * Adopts several keys of redlock_lock_many().
  * Errors: those of redlock_lock_adopt().
  */
 REDLOCK_API redlock_code redlock_lock_adopt_many(redlock_sync *sync,
@@ -319,7 +319,7 @@ REDLOCK_API redlock_code redlock_lock_release(redlock_sync *sync, const void *ke
                                               size_t key_len, const char *token);
 
 /*
- * The same for several keys.
+ * Releases several keys.
  * Errors: those of redlock_lock_release().
  */
 REDLOCK_API redlock_code redlock_lock_release_many(redlock_sync *sync,
@@ -398,7 +398,7 @@ static inline size_t redlock_hold_explain(redlock_hold *hold, redlock_node *node
 REDLOCK_API void redlock_hold_free(redlock_hold *hold);
 
 /*
- * Whether the lock was lost or unlocked: one atomic load, for use in the innermost loop. It
+ * The lock was lost or unlocked: one atomic load, for use in the innermost loop. It
  * becomes true as soon as the client knows of the loss. redlock_hold_valid_ms() reads the
  * clock, and its result is correct even if the whole process was stopped.
  */
@@ -450,7 +450,7 @@ REDLOCK_API redlock_code redlock_single_flight(redlock_sync *sync, const void *k
 
 /* --- elections --- */
 
-/* Who leads; see redlock_observe(). A candidate locks with the option `elects`. */
+/* The leader; see redlock_observe(). A candidate locks with the option `elects`. */
 typedef struct redlock_sync_observer redlock_sync_observer;
 typedef void redlock_sync_leader_fn(redlock_sync_observer *observer,
                                     const redlock_leader *leader, void *arg);

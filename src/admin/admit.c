@@ -8,8 +8,7 @@
 
 #define POLL_GAP (50 * RL_MS)
 
-/* How long a member is REPLACED for certain: its marker was read several times meanwhile.
- */
+/* A member is REPLACED for certain after this: its marker was read several times. */
 #define REPLACED_FOR (4 * RL_MEMBER_RETRY_DELAY)
 
 /* Scans one page of keys with the client's prefix; returns the next cursor and one key. */

@@ -28,7 +28,7 @@ struct check {
 
 /* --- reporting --- */
 
-/* How far a clock may be off, in one step: the drift bound for the default TTL. */
+/* The largest step of a clock: the drift bound for the default TTL. */
 static rl_time allowance_of(const redlock_client *client)
 {
     rl_time ttl = REDLOCK_TTL_MS * RL_MS;

@@ -30,7 +30,7 @@ static enum rl_fault fault_of(const struct rl_health_context *all, unsigned node
 #define OF_REPLICA (FAULT(REPLICA) | FAULT(READONLY) | FAULT(MASTERDOWN))
 #define OF_CLUSTER (FAULT(CLUSTER) | FAULT(CLUSTERDOWN) | FAULT(MOVED) | FAULT(CROSSSLOT))
 
-/* Those with a rule of their own. */
+/* Faults with an own rule. */
 #define NAMED                                                                              \
     (UNREACHED | REFUSED | OF_REPLICA | OF_CLUSTER | FAULT(NONE) | FAULT(NOPERM) |         \
      FAULT(PROTECTED) | FAULT(MAXCLIENTS) | FAULT(LOADING) | FAULT(DUPLICATE) |            \
@@ -158,7 +158,7 @@ static bool may_evict(const struct rl_health_context *all, unsigned node, char *
     return has_evicting_policy(it) && it->maxmemory == 0;
 }
 
-/* What a restart costs the clients that see it. */
+/* A restart costs a vote for a while. */
 static void show_absence(const struct rl_health_context *all, char *detail)
 {
     if (all->quarantine > 0)

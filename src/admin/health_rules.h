@@ -15,9 +15,7 @@
 #define RL_ACL_RIGHTS_MAX 24
 #define RL_ACL_RIGHT_NAME 24
 
-/*
- * What a command is for: to lock, to compare clocks (TIME), or to queue and notify waiters.
- */
+/* A command locks, compares clocks (TIME), or queues and notifies waiters. */
 enum rl_purpose { RL_TO_LOCK, RL_TO_LOCK_SETS, RL_TO_TELL_TIME, RL_TO_WAIT };
 
 /* One command that a client needs, and the fault that the node reported for it. */
@@ -42,7 +40,7 @@ struct rl_member_probe {
     rl_time quarantine;           /* the total length of a quarantine */
 };
 
-/* What a check learned about one node. All zero: nothing. */
+/* Findings about one node. All zero: none. */
 struct rl_probe {
     enum rl_fault fault; /* why the node does not vote; NONE: it votes */
     bool db;             /* its URI names a database */

@@ -1,4 +1,4 @@
-/* How long a key was held lately: a task asks the nodes, or tells them. */
+/* The recent hold times of a key: a task asks the nodes, or tells them. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

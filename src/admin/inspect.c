@@ -39,7 +39,7 @@ static struct rl_message message_of(const struct inspection *inspection)
 
 /* --- reporting --- */
 
-/* How many nodes have the same value as node `i`. */
+/* Counts the nodes with the value of node `i`. */
 static unsigned agree(const struct inspection *inspection, unsigned n, unsigned i)
 {
     unsigned count = 0;

@@ -78,7 +78,7 @@ static void drop_look(struct list *list, struct look *look)
     free(look);
 }
 
-/* Whether a node that was scanned before has it: then it was listed with that one. */
+/* A node that was scanned before has it: then it was listed with that one. */
 static bool is_listed(const struct list *list, const redlock_inspection *inspection)
 {
     for (rl_node_set rest = list->scanned; rest; rest &= rest - 1)
@@ -233,7 +233,7 @@ static void pause(struct list *list)
     rl_task_schedule(&list->task, rl_time_add_sat(now, rl_max(now - list->paged, PAUSE)));
 }
 
-/* After a page, or a key of it. */
+/* Follows a page, or a key of it. */
 static void go_on(struct list *list)
 {
     for (unsigned i = 0; i < TOGETHER && list->at < list->len; i++)
@@ -329,7 +329,7 @@ static void close_list(struct rl_task *task)
     finish((struct list *)task, REDLOCK_CANCELLED);
 }
 
-/* With the client, perhaps without an end: then no inspection calls back either. */
+/* The client is freed, perhaps early: then no inspection calls back either. */
 static void destroy(struct rl_task *task)
 {
     for (unsigned i = 0; i < TOGETHER; i++)

@@ -8,7 +8,7 @@
 redlock_code rl_fail(redlock_code code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The same, with the text of the code. OK: changes nothing. */
+/* Uses the text of the code. OK: changes nothing. */
 redlock_code rl_fail_by_code(redlock_code code);
 
 /* BAD_OPTION if the value is not in the range, which includes its limits. */

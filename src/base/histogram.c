@@ -24,7 +24,7 @@ int64_t redlock_histogram_bound(unsigned bucket)
     return (int64_t)(leading + 1) << shift;
 }
 
-/* How many values from the smallest on; at least 1. */
+/* The rank from the smallest; at least 1. */
 static uint64_t rank_of(uint64_t count, double part)
 {
     double exact = part * (double)count;

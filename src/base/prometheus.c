@@ -31,7 +31,6 @@ static const char *seconds(uint64_t us, char ret_text[SECONDS])
 
 #define AT(member) offsetof(redlock_stats, member)
 
-/* Of one number. */
 static const struct {
     const char *name, *type, *help;
     size_t at;
@@ -57,7 +56,7 @@ static const struct {
 
 #define CODES 10
 
-/* Of one number for each code; the usual codes are also shown if they did not occur. */
+/* One number for each code; the usual codes are shown even if they did not occur. */
 static const struct {
     const char *name, *label, *help;
     size_t at;
@@ -96,7 +95,7 @@ static const struct {
 
 #define KINDS 4
 
-/* Of one number for each of a few words. */
+/* One number for each of a few words. */
 static const struct {
     const char *name, *label, *help;
     struct {

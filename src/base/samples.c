@@ -23,7 +23,7 @@ void rl_samples_head(struct rl_samples *text, const char *name, const char *type
     put(text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-/* How many bytes of UTF-8 begin the text; 0: it is none. */
+/* The bytes of the first UTF-8 character; 0: it is none. */
 static size_t utf8_len(const unsigned char *text)
 {
     static const struct {

@@ -14,7 +14,7 @@ int64_t rl_clock_unslewed_ns(int64_t *ret_raw, int64_t *ret_boot)
     return *ret_raw + *ret_boot - monotonic;
 }
 
-/* Here the order is reversed: such time is subtracted, so the result is never too high. */
+/* The order is reversed here: such time is subtracted, so the result is never too high. */
 struct rl_clocks rl_clocks_begin(void)
 {
     int64_t boot = rl_system_clock_ns(CLOCK_BOOTTIME),
@@ -23,7 +23,7 @@ struct rl_clocks rl_clocks_begin(void)
     return (struct rl_clocks){boot / 1000, unslewed / 1000};
 }
 
-/* The same method as rl_clock_glance(). See RL_CLOCK_GLANCE for why it suffices. */
+/* Uses the method of rl_clock_glance(). See RL_CLOCK_GLANCE for why it suffices. */
 struct rl_clocks rl_clocks_end(void)
 {
     static _Thread_local struct rl_clocks last;

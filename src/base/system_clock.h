@@ -20,18 +20,17 @@
  */
 int64_t rl_clock_unslewed_ns(int64_t *ret_raw, int64_t *ret_boot);
 
-/* In us. */
 struct rl_clocks {
     int64_t boot, unslewed;
 };
 
-/* For the start of a span: at most the clocks' values when this returns. */
+/* A span starts: at most the clocks' values when this returns. */
 struct rl_clocks rl_clocks_begin(void);
 
 /*
- * For the end of a span: at least the clocks' values at the time of the call. If this
- * thread read all clocks here less than RL_CLOCK_GLANCE (us) ago, it reads only
- * CLOCK_BOOTTIME; `unslewed` is then up to 33 us too high.
+ * A span ends: at least the clocks' values at the time of the call. If this thread read all
+ * clocks here less than RL_CLOCK_GLANCE (us) ago, it reads only CLOCK_BOOTTIME; `unslewed`
+ * is then up to 33 us too high.
  */
 struct rl_clocks rl_clocks_end(void);
 

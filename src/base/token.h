@@ -42,10 +42,10 @@ bool rl_token_make(struct rl_token_bits *bits, const char *mark, const char *lab
 #define RL_TOKEN_OF_RECORD "once"
 void rl_token_mark(const char *mark, const char *word, char *token);
 
-/* Whether this looks like a redlock token: then its holder notifies waiters on release. */
+/* The value looks like a redlock token: its holder notifies waiters on release. */
 bool rl_token_is_ours(const char *value);
 
-/* Whether it is a redlock token of a reader. */
+/* The value is a redlock token of a reader. */
 bool rl_token_is_shared(const char *value);
 
 /* The label in `value`, if `value` looks like a redlock token with a label; else NULL. */

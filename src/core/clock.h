@@ -53,8 +53,8 @@ rl_time rl_clock_advance(struct rl_clock *clock, rl_time boot, rl_time raw);
  */
 #define RL_CLOCK_APART INT64_C(100)
 
-/* The same with readings that are further apart: the process was stopped in between. Only
-   `now` advances. */
+/* Readings that are further apart, because the process was stopped in between, advance only
+   `now`. */
 rl_time rl_clock_advance_apart(struct rl_clock *clock, rl_time boot, rl_time raw);
 
 /* Advances `now` by this reading alone. False: read both clocks instead. */

@@ -10,7 +10,7 @@ static const struct {
 #undef X
 };
 
-/* Whether `text` begins with `prefix`, followed by a space or by the end of `text`. */
+/* `text` begins with `prefix`, followed by a space or by the end of `text`. */
 static bool starts_with_word(const char *text, size_t len, const char *prefix)
 {
     size_t i = 0;

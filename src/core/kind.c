@@ -139,7 +139,7 @@ static bool has_digits(struct rl_word token, size_t at)
     return true;
 }
 
-/* Where it ends in the token; 0: it does not begin at `at`. */
+/* The end of `begin` at `at`; 0: it is not there. */
 static size_t end_of(struct rl_word token, size_t at, const char *begin)
 {
     for (; *begin; begin++, at++)
@@ -157,7 +157,7 @@ static bool is_of(const struct rl_kind *kind, struct rl_word token)
     return has_digits(token, at) || (token.text[at - 1] == ':' && !kind->word);
 }
 
-/* Those with a word come after those without. */
+/* Kinds with a word come after those without. */
 const struct rl_kind *rl_kind_of(struct rl_word token)
 {
     for (size_t i = KINDS; i-- > 0;)
@@ -270,7 +270,7 @@ static void put_keys(const struct rl_kind *kind, enum rl_command command,
         put_word(argv, args->marker_key);
 }
 
-/* What a command has besides token, TTL and fence; the same for plain and fenced kinds. */
+/* The arguments besides token, TTL and fence, the same for plain and fenced kinds. */
 static void put_of_form(const struct rl_kind *kind, enum rl_command command,
                         const struct rl_command_args *args, struct rl_argv *argv)
 {

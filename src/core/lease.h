@@ -121,10 +121,8 @@ struct rl_view {
     const rl_time *round_trip; /* per node, smoothed; 0: unknown */
 };
 
-/*
- * What to report to the caller, in this order. LOST comes first: a holder must learn that
- * it lost the lock before it gets any other report.
- */
+/* Reports to the caller, in this order. LOST comes first: a holder must learn that it lost
+   the lock before it gets any other report. */
 enum rl_report {
     RL_REPORT_LOST = 1 << 0,
     RL_REPORT_HELD = 1 << 1,
@@ -193,14 +191,12 @@ uint8_t rl_lease_spread(uint64_t number);
 /* The latest time of the next step with TICK; RL_NEVER: none is needed. */
 rl_time rl_lease_next(const struct rl_lease *lease);
 
-/*
- * Whether this command of round `seq` may be sent again. A command that stores the token
- * must not follow the release: the node would store the token after it was released.
- */
+/* This command of round `seq` may be sent again. A command that stores the token must not
+   follow the release: the node would store the token after it was released. */
 bool rl_lease_resend_is_safe(const struct rl_lease *lease, enum rl_command command,
                              uint32_t seq);
 
-/* For how long from `now` the lock is certainly held; 0: it is not held. */
+/* The lock is certainly held for so long from `now`; 0: it is not. */
 rl_time rl_lease_left(const struct rl_lease *lease, rl_time now);
 
 /* The fencing token; 0: none, or the lease was never held. */

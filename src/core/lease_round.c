@@ -1,7 +1,7 @@
 /* Common to all rounds of a lease: how they begin, and how votes are recorded. */
 #include "lease_parts.h"
 
-/* Of 256, by the golden ratio. It is odd, so 256 consecutive values differ. */
+/* The golden ratio of 256. It is odd, so 256 consecutive values differ. */
 #define GOLDEN_STEP 159
 
 /* (safety.md, How to operate it) */

@@ -114,11 +114,10 @@ enum rl_link_action rl_link_step(struct rl_link *link, const struct rl_link_even
 void rl_link_set_quarantine(struct rl_link *link, rl_time quarantine);
 
 /*
- * Whether the client must step the link with ANSWERED for this reply; `oldest` is as in the
- * event. For a READY node, only the last reply to the commands that were sent within
- * RL_LINK_GRAIN updates the link. While the oldest outstanding command is older than half
- * the node timeout, each reply updates it: it is a sign of life and a sample of a longer
- * round trip.
+ * The client must step the link with ANSWERED for this reply; `oldest` is as in the event.
+ * For a READY node, only the last reply to the commands that were sent within RL_LINK_GRAIN
+ * updates the link. While the oldest outstanding command is older than half the node
+ * timeout, each reply updates it: it is a sign of life and a sample of a longer round trip.
  */
 bool rl_link_wants_reply(const struct rl_link *link, rl_time now, rl_time oldest);
 

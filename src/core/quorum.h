@@ -55,7 +55,7 @@ rl_time rl_valid_until(rl_time start, rl_time ttl, uint32_t drift_ppm);
  */
 int64_t rl_free_in(const struct rl_ballot *ballot, unsigned n, unsigned q);
 
-/* The same, but absent nodes count too, from when they may vote. */
+/* Also counts absent nodes, from when they may vote. */
 int64_t rl_quorum_in(const struct rl_ballot *ballot, unsigned n, unsigned q);
 
 #define RL_DRIFT_FLOOR (2 * RL_MS)

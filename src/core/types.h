@@ -65,8 +65,8 @@ static inline rl_time rl_time_add_sat(rl_time a, rl_time b)
     return a > RL_NEVER - b ? RL_NEVER : a + b;
 }
 
-/* For functions that a healthy quorum never calls: the compiler moves them away from the
-   hot code. */
+/* Functions that a healthy quorum never calls: the compiler moves them away from the hot
+   code. */
 #define RL_RARE __attribute__((cold, noinline))
 
 /* Bytes without a terminating NUL. */

@@ -39,7 +39,7 @@ void rl_waiter_dequeued(struct rl_waiter *waiter, unsigned node);
 rl_time rl_waiter_notified(struct rl_waiter *waiter, unsigned q, unsigned node,
                            unsigned position, rl_time now, rl_time grace);
 
-/* Whether q nodes can notify it. If false, the retry policy applies. */
+/* q nodes can notify it. False: the retry policy applies. */
 bool rl_waiter_is_queued(const struct rl_waiter *waiter, unsigned q);
 
 #endif

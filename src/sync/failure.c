@@ -60,7 +60,7 @@ static redlock_code fail_by_faults(redlock_code code, const redlock_node *nodes,
     return rl_fail(code, "%zu of %zu nodes failed%s", faulty, count, text);
 }
 
-/* As the first node says that has another value; "": not known. */
+/* The holder, by the first node that names one; "": unknown. */
 static const char *holder_of(const redlock_node *nodes, size_t count, redlock_code code)
 {
     bool is_held = code == REDLOCK_TAKEN || code == REDLOCK_TIMEOUT;

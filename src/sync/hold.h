@@ -8,7 +8,7 @@
 
 struct rl_process_lease;
 
-/* How often a hold was returned and not freed (handles), and not unlocked (levels). */
+/* Returned and not yet freed (handles), and not yet unlocked (levels). */
 struct rl_uses {
     uint32_t handles, levels;
 };
@@ -48,7 +48,7 @@ static inline struct rl_uses rl_hold_uses(redlock_hold *hold)
 }
 
 /*
- * They need no mutex. No level is added after the last one was removed. rl_hold_drop()
+ * No mutex is needed. No level is added after the last one was removed. rl_hold_drop()
  * removes a handle, and its level unless that was removed before. Leaving and dropping
  * return the uses before.
  */

@@ -62,11 +62,11 @@ void rl_key_sort(redlock_key *of, size_t count);
 /* NULL: no thread uses this set. */
 struct rl_key *rl_key_find(const struct rl_keys *keys, const redlock_key *of, size_t count);
 
-/* The same, and creates it if there is none; `alone`: in any case. NULL: no memory. */
+/* Also creates it if there is none; `alone`: in any case. NULL: no memory. */
 struct rl_key *rl_key_get(struct rl_keys *keys, const redlock_key *of, size_t count,
                           bool alone);
 
-/* Whether the key is this set, which is sorted. */
+/* The key is this set, which is sorted. */
 bool rl_key_is_of(const struct rl_key *key, const redlock_key *of, size_t count);
 
 /* Has the loop owner call advance(). */
@@ -82,7 +82,7 @@ void rl_key_join(struct rl_key_waiter *waiter);
 /* Ends a wait: removes it from the queue, and wakes it. */
 void rl_key_answer(struct rl_key_waiter *waiter, redlock_code code);
 
-/* The same, by another thread than the loop owner: an acquire may be under way for it. */
+/* Another thread than the loop owner ends a wait: an acquire may be under way for it. */
 void rl_key_dismiss(struct rl_key_waiter *waiter, redlock_code code);
 
 /* Dismisses, with CANCELLED, the waiters whose options name this stop; `all`: every one. */

@@ -40,7 +40,7 @@ static redlock_code may_wait(const redlock_sync *sync)
                 : rl_fail(REDLOCK_CLOSED, "the client is NULL");
 }
 
-/* What needs the client's own options is checked by the loop owner. */
+/* The loop owner checks what needs the client's own options. */
 static redlock_code check_options(const redlock_sync *sync,
                                   const redlock_lock_options *options)
 {
@@ -98,7 +98,7 @@ static bool is_being_served(const struct rl_key_waiter *waiter)
     return TAILQ_FIRST(&key->waiters) == waiter && !rl_process_lease_is_held(key->lease);
 }
 
-/* How long the thread that holds the lock may keep it, or REDLOCK_UNKNOWN. */
+/* The remaining time of the thread that holds the lock, or REDLOCK_UNKNOWN. */
 static int64_t held_for(const struct rl_key *key)
 {
     return rl_process_lease_is_held(key->lease) ? rl_until_left_ms(key->lease->until)
@@ -283,7 +283,7 @@ static redlock_code get_lock(redlock_sync *sync, redlock_key *keys, size_t count
     return REDLOCK_OK;
 }
 
-/* Before their bytes are copied; the client checks the rest. */
+/* Needed before the copy; the client checks the rest. */
 static redlock_code check_keys(const redlock_key *keys, size_t count)
 {
     if (count == 0 || count > REDLOCK_KEYS_MAX)

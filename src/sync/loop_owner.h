@@ -134,7 +134,7 @@ void rl_loop_owner_run_thread(struct rl_loop_owner *loop);
 /* FORKED or WOULD_DEADLOCK: the calling thread must not wait. */
 redlock_code rl_loop_owner_may_wait(const struct rl_loop_owner *loop);
 
-/* Whether the calling thread is the thread of any client. */
+/* The calling thread is the thread of a client. */
 bool rl_loop_owner_in_any_thread(void);
 
 #endif

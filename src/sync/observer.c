@@ -5,7 +5,6 @@
 
 #include "sync.h"
 
-/* What the user is told. */
 struct news {
     redlock_leader leader; /* its texts are these: */
     char id[REDLOCK_TOKEN_MAX + 1], token[REDLOCK_TOKEN_MAX + 1];

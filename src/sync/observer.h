@@ -8,7 +8,8 @@
 
 LIST_HEAD(rl_sync_observers, redlock_sync_observer);
 
-/* With the mutex held, by the loop owner: the client ends, and nobody is told any more. */
+/* The loop owner, with the mutex held: the client ends and notifies no observer any more.
+ */
 void rl_sync_observers_end(struct rl_sync_observers *observers);
 
 #endif

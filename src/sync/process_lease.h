@@ -66,10 +66,10 @@ static inline bool rl_process_lease_is_held(const struct rl_process_lease *lease
 bool rl_process_lease_has_left(const struct rl_process_lease *lease,
                                int64_t min_validity_ms);
 
-/* For the owner: extends the lock to `ttl_ms` from now, and waits for the result. */
+/* The owner extends the lock to `ttl_ms` from now, and waits for the result. */
 redlock_code rl_process_lease_extend(struct rl_process_lease *lease, int64_t ttl_ms);
 
-/* The same by the lease's own TTL, and turns the owner into a reader. */
+/* Extends by the lease's own TTL, and turns the owner into a reader. */
 redlock_code rl_process_lease_downgrade(struct rl_process_lease *lease);
 
 /*

@@ -4,7 +4,7 @@
 
 #include "hold.h"
 
-/* Those of a client. Only single_flight.c changes them. */
+/* A client's flights. Only single_flight.c changes them. */
 struct rl_single_flights {
     LIST_HEAD(, rl_single_flight) all;
 };
@@ -18,7 +18,7 @@ struct rl_follower {
     bool leader_failed; /* the leader did not get the lock, or its thread has ended */
 };
 
-/* On the stack of the leader. */
+/* On the leader's stack. */
 struct rl_single_flight {
     LIST_ENTRY(rl_single_flight) link;
     TAILQ_HEAD(, rl_follower) followers;
@@ -29,8 +29,7 @@ struct rl_single_flight {
     size_t key_len;
 };
 
-/* With the mutex held: ends the waits of followers that name this stop; `all`: each wait.
- */
+/* Ends the waits of followers that name this stop; `all`: each wait. Needs the mutex. */
 void rl_single_flights_dismiss(struct rl_single_flights *flights, const redlock_stop *stop,
                                bool all);
 

@@ -246,7 +246,7 @@ size_t redlock_sync_record(redlock_sync *sync, char *text, size_t room)
     return run_explanation(&sync->loop, &record);
 }
 
-/* Of a hold that was lost: as they were then. They end with the client, as its strings. */
+/* The nodes as the hold was lost. Their strings end with the client. */
 static size_t copy_kept_nodes(redlock_hold *hold, redlock_node *nodes, size_t room,
                               size_t size)
 {

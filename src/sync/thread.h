@@ -1,4 +1,4 @@
-/* What belongs to a thread: when the thread ends, the owner of each binding is called. */
+/* Objects that belong to a thread: at its end the owner of each binding is called. */
 #ifndef RL_THREAD_H
 #define RL_THREAD_H
 

@@ -24,7 +24,7 @@ static void unbind(redlock_hold *hold)
         rl_thread_unbind(&hold->binding);
 }
 
-/* From now on the hold does not hold the lock. */
+/* The hold gives up the lock. */
 static redlock_code give_up(redlock_hold *hold, unsigned how)
 {
     redlock_code code = hold->code;

@@ -84,7 +84,7 @@ static int wait_until(sem_t *woken, int64_t deadline)
 #else
 #define SLICE_MS 10
 
-/* By the time of day, which may be set meanwhile: so it looks at the deadline often. */
+/* Waits by the time of day, which may be set: so it looks at the deadline often. */
 static int wait_until(sem_t *woken, int64_t deadline)
 {
     int64_t left;

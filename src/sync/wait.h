@@ -59,13 +59,13 @@ void rl_wait_init(struct rl_wait *wait);
 void rl_wait_begin(struct rl_wait *wait);
 void rl_wait_end(struct rl_monitor *monitor, struct rl_wait *wait);
 
-/* Until the wait is woken. False: the deadline (as rl_now_ms()) has come. */
+/* Sleeps until woken. False: the deadline (as rl_now_ms()) has come. */
 bool rl_wait_sleep(struct rl_monitor *monitor, struct rl_wait *wait, int64_t deadline);
 
 /* The code of a wait that is done; if it failed, it becomes this thread's last error. */
 redlock_code rl_wait_result(const struct rl_wait *wait);
 
-/* With the mutex held: wakes it when the mutex is unlocked, or at once. */
+/* Wake it when the mutex is unlocked, or at once. Both need the mutex. */
 void rl_wait_wake_later(struct rl_monitor *monitor, struct rl_wait *wait);
 void rl_wait_wake(struct rl_wait *wait);
 

@@ -48,7 +48,7 @@ void rl_admission_end(struct rl_membership *membership);
 rl_time rl_membership_quarantine_left(const struct rl_membership *membership, unsigned node,
                                       rl_time now);
 
-/* For membership.c: the client read a node's marker. */
+/* The client read a node's marker. */
 void rl_admission_marker_read(struct rl_membership *membership, unsigned node);
 
 #endif

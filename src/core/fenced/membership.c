@@ -59,7 +59,7 @@ static bool is_ours(const struct rl_membership *membership, const struct rl_memb
            roster->deployment == membership->roster.deployment;
 }
 
-/* How many greeted nodes have a marker of the same deployment as this node. */
+/* The number of greeted nodes with a marker of this node's deployment. */
 static unsigned count_same(const struct rl_membership *membership,
                            const struct rl_member *as)
 {
@@ -97,8 +97,8 @@ static void bind(struct rl_membership *membership)
     }
 }
 
-/* Whether a node has the latest incarnation of this index, may still report it, or would
-   get the index back. */
+/* A node has the latest incarnation of this index, may still report it, or would get the
+   index back. */
 static bool is_open(const struct rl_membership *membership, unsigned index)
 {
     struct rl_incarnation latest = membership->roster.member[index];
@@ -225,8 +225,8 @@ static void watch(struct rl_membership *membership, unsigned node, rl_time now)
     }
 }
 
-/* How often to read the marker of a node in this state. For an ACTIVE node rarely: a vote
-   would show a change. For a node that may vote soon, often. */
+/* The interval between reads of a marker: long for an ACTIVE node, because a vote would
+   show a change; short for a node that may vote soon. */
 static rl_time poll_interval(enum rl_member_state state)
 {
     if (state == RL_MEMBER_ACTIVE)
@@ -423,10 +423,8 @@ static bool is_our_fault(const struct rl_membership *membership, rl_time known_a
            now < membership->doubted_at + RL_CLOCK_RECENT;
 }
 
-/*
- * To find out whose clock is wrong. A clock that stands still is wrong at every second
- * reply, so the next look at all nodes comes a little later.
- */
+/* Finds out whose clock is wrong. A clock that stands still is wrong at every second reply,
+   so the next look at all nodes comes a little later. */
 static void look_at_all(struct rl_membership *membership, rl_time now)
 {
     if (membership->look_at < now)

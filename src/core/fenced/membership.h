@@ -27,7 +27,7 @@ enum rl_member_state {
     RL_MEMBER_UNSEEN,      /* not greeted on this connection */
     RL_MEMBER_UNMARKED,    /* no marker: it was never admitted, or lost its marker */
     RL_MEMBER_NO_MAJORITY, /* marked, but no majority of one deployment was seen */
-    /* Of another deployment, or of one with another number of nodes. */
+    /* Its deployment is another, or has another number of nodes. */
     RL_MEMBER_OTHER_DEPLOYMENT,
     RL_MEMBER_REPLACED,      /* its member index has a newer incarnation */
     RL_MEMBER_OTHER_PROCESS, /* the marker was written for another process */
@@ -86,7 +86,7 @@ struct rl_membership_params {
     uint32_t drift_ppm;
 };
 
-/* What the operator requested (admission.h). */
+/* The operator's request (admission.h). */
 enum rl_admission_mode {
     RL_ADMIT_NOTHING,
     RL_ADMIT_NEW,     /* make a deployment of nodes without a marker */
@@ -126,8 +126,8 @@ struct rl_member_command {
 /* A command that is older than this by the node's clock locks nothing. */
 #define RL_LATENESS RL_SECOND
 
-/* How often the client reads the marker of a node that is quarantined or in a later state,
-   and of an ACTIVE one. The markers of all others: every RL_MEMBER_RETRY_DELAY. */
+/* The interval between reads of the marker of a node that is quarantined or in a later
+   state, and of an ACTIVE one. All others: every RL_MEMBER_RETRY_DELAY. */
 #define RL_MEMBER_POLL_INTERVAL  (250 * RL_MS)
 #define RL_MEMBER_PROBE_INTERVAL (10 * RL_SECOND)
 
@@ -229,7 +229,7 @@ rl_node_set rl_membership_active(const struct rl_membership *membership);
 void rl_membership_nonce(const struct rl_membership *membership, unsigned node,
                          char ret_nonce[RL_NONCE]);
 
-/* How long the quarantine lasts after the registration, by our clock. */
+/* The length of the quarantine after the registration, by our clock. */
 rl_time rl_membership_quarantine(const struct rl_membership *membership);
 
 #endif
