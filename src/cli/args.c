@@ -207,13 +207,12 @@ static void check_operands(const struct cli *cli, int count, char **operand)
 {
     static const char *const names[] = {"KEY", "CMD"};
     if (count < cli->operands_least)
-        cli_fail(CLI_USAGE, "%s: %s is missing", cli->command,
-                 cli->alone ? "LOG" : names[count]);
+        cli_fail(CLI_USAGE, "%s: %s is missing", cli->command, names[count]);
     if (count > cli->operands_most)
         cli_fail(CLI_USAGE, "%s: too many operands: \"%s\"", cli->command,
                  operand[cli->operands_most]);
     if (cli->operands_least > 0 && operand[0][0] == '\0')
-        cli_fail(CLI_USAGE, "%s: %s is empty", cli->command, cli->alone ? "LOG" : "KEY");
+        cli_fail(CLI_USAGE, "%s: KEY is empty", cli->command);
 }
 
 int cli_parse(struct cli *cli, int argc, char **argv, const struct cli_option *own)

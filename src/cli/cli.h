@@ -14,8 +14,6 @@ enum cli_exit {
     CLI_GONE = 1,   /* extend, release: the nodes do not store the token */
     CLI_OTHERS = 2, /* extend, release: another client holds the key */
     CLI_USAGE = 64,
-    CLI_DATA = 65,     /* verify: a line of a log cannot be read */
-    CLI_NO_INPUT = 66, /* verify: a log cannot be read */
     CLI_NO_QUORUM = 69,
     CLI_HELD_ELSEWHERE = 75, /* -E overrides */
     CLI_DENIED = 77,
@@ -382,13 +380,11 @@ int cli_check(struct cli *cli, int argc, char **argv);
 int cli_admit(struct cli *cli, int argc, char **argv);
 int cli_bench(struct cli *cli, int argc, char **argv);
 int cli_local(struct cli *cli, int argc, char **argv);
-int cli_verify(struct cli *cli, int argc, char **argv);
 
 /* Their help texts; cli_print_help() appends the global options. */
 extern const char cli_elect_help[], cli_run_help[], cli_run_examples[], cli_once_help[],
     cli_stats_file_help[], cli_acquire_help[], cli_extend_help[], cli_release_help[],
     cli_break_help[], cli_status_help[], cli_check_help[], cli_admit_help[],
-    cli_bench_help[], cli_local_help[], cli_verify_help[], cli_list_help[], cli_wait_help[],
-    cli_top_help[];
+    cli_bench_help[], cli_local_help[], cli_list_help[], cli_wait_help[], cli_top_help[];
 
 #endif

@@ -50,8 +50,6 @@ static const struct {
      0, 0, false, NULL},
     {"local", cli_local, cli_local_help, "start private nodes, for development", 0, INT_MAX,
      true, NULL},
-    {"verify", cli_verify, cli_verify_help, "check logs of who held what", 1, INT_MAX, true,
-     NULL},
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))

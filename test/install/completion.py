@@ -145,7 +145,6 @@ def has_values(complete):
     wanted = {
         "redlock run --color ": {"auto", "always", "never"},
         "redlock acquire --token-file redlock.b": {"redlock.bash"},
-        "redlock verify redlock.b": {"redlock.bash"},
         "redlock -N unix:/a,unix:/b relea": {"release"},
         "redlock run -t 3s k basenam": {"basename"},
         "redlock acquire -t ": set(),

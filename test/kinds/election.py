@@ -3,7 +3,7 @@
 [--seconds N] [--json FILE]
 
 Five processes campaign on five servers. In turn the leader is killed, stopped until its lead has
-ended, cut off from all servers, or told to resign. `redlock verify` reads when each led; a file
+ended, cut off from all servers, or told to resign. judge.py reads when each led; a file
 that compares terms takes what they write; observers tell what they have seen.
 """
 import asyncio
@@ -19,6 +19,7 @@ import time
 
 sys.dont_write_bytecode = True
 import slow  # noqa: E402
+import judge as judging  # noqa: E402
 import lab  # noqa: E402
 
 CANDIDATES, OBSERVERS, NODES = 5, 2, 5
@@ -171,7 +172,7 @@ def play(quorum, candidates):
 def judge(candidates, observers, delays):
     terms = sorted((at, term) for one in candidates for term, at in one.terms())
     logs = [log for one in candidates for log in one.logs]
-    violations = lab.redlock("verify", "--json", *logs).json()["violations"]
+    violations = judging.judge(logs).violations
     late, missed = [], 0
     for observer in observers:
         seen = observer.seen()

@@ -16,6 +16,7 @@ import time
 
 sys.dont_write_bytecode = True
 import slow  # noqa: E402
+import judge  # noqa: E402
 import lab  # noqa: E402
 
 NODES = 5
@@ -210,12 +211,6 @@ def rounds(processes, mode):
     return story
 
 
-def violations():
-    done = lab.redlock("verify", "--json", *LOGS)
-    lab.check(done.code in (0, 1), done.err)
-    return done.json()["violations"]
-
-
 STORIES = {
     "philosophers": philosophers,
     "set-beside-singles": set_beside_singles,
@@ -239,7 +234,7 @@ def main():
         LOGS.clear()
         with lab.Quorum(NODES) as quorum:
             seen[name], targets = story(quorum)
-        seen[name]["violations"] = violations()
+        seen[name]["violations"] = judge.judge(LOGS).violations
         targets.append(("violations", seen[name]["violations"] == 0))
         print(f"{name:<21}" + ", ".join(f"{what} {value}" for what, value in seen[name].items()),
               flush=True)

@@ -4,9 +4,9 @@
 
 For each kind 16 processes lock a few keys, hold them briefly, extend some and stall with others,
 while one node at a time is killed and returns empty. The next one is killed only when all may
-vote again. Then `redlock verify` reads who held what: no two held what only one may hold,
+vote again. Then judge.py reads who held what: no two held what only one may hold,
 and no four what three may. At last two halves of the processes take the slots of a semaphore on
-different nodes, so that verify has something to find.
+different nodes, so that the judge has something to find.
 """
 import json
 import pathlib
@@ -18,6 +18,7 @@ import time
 
 sys.dont_write_bytecode = True
 import slow  # noqa: E402
+import judge as judging  # noqa: E402
 import lab  # noqa: E402
 
 PROCESSES = 16
@@ -57,11 +58,8 @@ def end(users):
         lab.equal(user.wait(lab.END_SECONDS), 0, "exit code of a user")
 
 
-def verify(folder):
-    logs = [f"{folder}/{i}.log" for i in range(PROCESSES)]
-    done = lab.redlock("verify", "--json", *logs)
-    lab.check(done.code in (0, 1), done.err)
-    return json.loads(done.out), done.err
+def judge(folder):
+    return judging.judge(f"{folder}/{i}.log" for i in range(PROCESSES))
 
 
 def kill_nodes(quorum, kind, until):
@@ -90,11 +88,10 @@ def play(kind):
         users = start(quorum, kind, folder, lambda i: nodes)
         deaths = kill_nodes(quorum, kind, time.monotonic() + options.seconds)
         end(users)
-    found, text = verify(folder)
-    if text:
-        print(text, file=sys.stderr)
-    return {"acquisitions": found["acquisitions"], "violations": found["violations"],
-            "deaths": deaths}
+    found = judge(folder)
+    if found.text:
+        print(found.text, file=sys.stderr)
+    return {"acquisitions": found.acquisitions, "violations": found.violations, "deaths": deaths}
 
 
 def plant():
@@ -105,8 +102,7 @@ def plant():
         users = start(quorum, "slots", folder, lambda i: nodes[i % 2])
         time.sleep(min(2, options.seconds))
         end(users)
-    found, _ = verify(folder)
-    return found
+    return judge(folder)
 
 
 def main():
@@ -120,12 +116,12 @@ def main():
               f"{rows[kind]['deaths']:>3} deaths, {rows[kind]['violations']:>3} violations",
               flush=True)
     planted = plant()
-    print(f"{'planted':<14}{planted['acquisitions']:>9} acquisitions, "
-          f"{planted['violations']} violations, to be found")
+    print(f"{'planted':<14}{planted.acquisitions:>9} acquisitions, "
+          f"{planted.violations} violations, to be found")
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(
-            {"kinds": rows, "planted": planted}, indent=1) + "\n")
-    return 0 if not wrong and planted["violations"] > 0 else 1
+            {"kinds": rows, "planted": planted._asdict()}, indent=1) + "\n")
+    return 0 if not wrong and planted.violations > 0 else 1
 
 
 options = slow.arguments("kinds", 60, "of each kind", KINDS)

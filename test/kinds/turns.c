@@ -1,6 +1,6 @@
 /*
  * A process that locks the same keys again and again, until SIGTERM or so many times, and
- * writes a log for `redlock verify` with a comment for each turn, "# waited US slot N", or
+ * writes a log for test/cli/judge.py with a comment for each turn, "# waited US slot N", or
  * "# waited US term N":
  * turns MODE HOLD_US PAUSE_US TIMES KEY...
  * MODE: exclusive, shared, slots=K, or leader, which holds until it is lost, and writes its

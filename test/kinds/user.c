@@ -1,6 +1,6 @@
 /*
  * One of many processes that lock keys of one kind until SIGTERM, and log who held what for
- * `redlock verify`: user KIND SEED KEYS LOG. The nodes are in REDLOCK_NODES. Times are
+ * test/cli/judge.py: user KIND SEED KEYS LOG. The nodes are in REDLOCK_NODES. Times are
  * CLOCK_MONOTONIC, us.
  */
 #include <inttypes.h>
