@@ -57,8 +57,6 @@ VERBS = {
     "sim --seeds N": [Row("sim --seeds 200", figure=r"(\d+ schedules) .* (\d+ violations)")],
     "sim --minutes M": [Row("sim --minutes 1", figure=r"(\d+ schedules) .* (\d+ violations)")],
     "sim --seed S": [Row("sim --seed 1 --trace", figure=r"(\d+ acquisitions), (\d+ events)")],
-    "sim --replay FILE": [Row("sim --replay test/sim/dumps/lost.txt",
-                              figure=r"^the same (\d+ events)")],
     "sim --mutations": [Row("sim --mutations --only 'a grant too few'",
                             figure=r"(\d+ mutations, \d+ found)")],
     "slow": [Row("slow", figure=COUNTS)],

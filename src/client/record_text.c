@@ -272,11 +272,9 @@ static void add_client(struct lines *lines, const redlock_client *client)
              redlock_version(), is_full);
     add_line(lines, client->loop.now,
              "client nodes=%u quorum=%u drift_ppm=%" PRIu32 " node_timeout_ms=%" PRId64
-             " connect_timeout_ms=%" PRId64 " max_ttl_ms=%" PRId64
-             " durable=%d began_us=%" PRId64,
+             " connect_timeout_ms=%" PRId64 " max_ttl_ms=%" PRId64 " durable=%d",
              client->nodes.n, client->nodes.q, options->drift_ppm, options->node_timeout_ms,
-             options->connect_timeout_ms, options->max_ttl_ms, options->durable,
-             recorder->began);
+             options->connect_timeout_ms, options->max_ttl_ms, options->durable);
 }
 
 /* "granted,silent:TIMEOUT,..." of the last round, node by node */
@@ -312,14 +310,14 @@ static void add_lease(struct lines *lines, const redlock_client *client,
              "lease %s key=%s token=%.*s fenced=%d ttl_ms=%" PRId64 " wait_ms=%" PRId64
              " min_validity_ms=%" PRId64 " margin_ms=%" PRId64
              " watchdog=%d max_hold_ms=%" PRId64 " retry=%s retry_base_ms=%" PRId64
-             " retry_cap_ms=%" PRId64 " spread=%u state=%s cause=%s valid_until=%" PRId64
+             " retry_cap_ms=%" PRId64 " state=%s cause=%s valid_until=%" PRId64
              " votes=%s%s",
              show_lease(line->number, number), show_bytes(line->key, key),
              has_token ? TOKEN_SHOWN : 0, line->token.text + TOKEN_AT, options->fenced,
              options->ttl_ms, options->wait_ms, options->min_validity_ms,
              options->margin_ms, options->watchdog, options->max_hold_ms,
              retries[options->retry], options->retry_base_ms, options->retry_cap_ms,
-             lease->spread, lease_names[lease->state], cause_names[lease->cause],
+             lease_names[lease->state], cause_names[lease->cause],
              lease->timed ? lease->valid - lines->began : -1, show_votes(lease, votes),
              options->redisson ? " redisson=1"
              : options->shared ? " shared=1"

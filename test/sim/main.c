@@ -4,7 +4,6 @@
  * sim --seed S [--trace] [--storm N] [--without FAULTS]
  * sim --hash N [--from S]
  * sim --lua-lines N [--from S]
- * sim --replay FILE
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -16,7 +15,6 @@
 #include <unistd.h>
 
 #include "redis/script_lines.h"
-#include "replay.h"
 #include "report.h"
 #include "shorten.h"
 #include "world.h"
@@ -34,8 +32,7 @@ static const char usage_text[] =
     "           to the first N events of the storm, without some of the faults\n"
     "       sim --hash N [--from S]   prints one hash of the traces of N seeds\n"
     "       sim --lua-lines N [--from S]\n"
-    "           prints the lines of the scripts that N seeds do not execute\n"
-    "       sim --replay FILE         plays what a client's flight recorder printed\n";
+    "           prints the lines of the scripts that N seeds do not execute\n";
 
 #define REPORTS_MAX 10
 #define JOBS_MAX    64
@@ -100,7 +97,7 @@ static void on_abort(int number)
 
 struct arguments {
     uint64_t seeds, from, seed, hash, minutes, jobs, lua_lines;
-    const char *json, *replay;
+    const char *json;
     bool trace, stop, has_seed, has_kind;
     enum kind kind;
     struct cut cut;
@@ -243,8 +240,6 @@ static bool read_arguments(char **argv, struct arguments *arguments)
             read = *at && shorten_read_names(*at, &arguments->cut.without);
         else if (strcmp(name, "--json") == 0)
             read = (arguments->json = *at) != NULL;
-        else if (strcmp(name, "--replay") == 0)
-            read = (arguments->replay = *at) != NULL;
         if (!read) /* also where the value is missing: there the words end */
             return false;
     }
@@ -256,7 +251,7 @@ static bool read_arguments(char **argv, struct arguments *arguments)
         !(arguments->minutes && read_from("fresh", &arguments->from)))
         arguments->from = 1;
     return arguments->seeds > 0 || arguments->minutes > 0 || arguments->has_seed ||
-           arguments->hash > 0 || arguments->lua_lines > 0 || arguments->replay;
+           arguments->hash > 0 || arguments->lua_lines > 0;
 }
 
 /* One that breaks something is shortened, unless it is traced. */
@@ -302,8 +297,6 @@ int main(int argc, char **argv)
     (void)argc;
     if (!read_arguments(argv, &arguments))
         return usage();
-    if (arguments.replay)
-        return replay(arguments.replay);
     signal(SIGABRT, on_abort);
     setvbuf(stdout, NULL, _IOLBF, 0); /* what was told before an assertion fails is read */
     if (arguments.has_seed)

@@ -32,7 +32,6 @@ struct user {
     int64_t cancel_at; /* it does not want to wait any longer */
     int64_t extend_at, end_at;
     redlock_lease_options options;
-    bool custom_retry;
     bool joins_tail;      /* first of all it queues behind those who wait already */
     unsigned fences;      /* tokens that it reserves; from 1 */
     redlock_lease *lease; /* NULL: none */
@@ -43,11 +42,10 @@ struct user {
     bool is_held;        /* told so, and not lost, released or left since */
     bool is_lost;
     bool is_acquiring, is_extending, is_releasing; /* a callback must come */
-    bool is_known; /* the deadline is; not of an adopted token before it is extended */
-    int64_t extending_ttl_ms;
-    bool is_calling;             /* it is inside a call that starts an operation */
-    int64_t began;               /* true time */
-    int64_t boot, raw;           /* by its process */
+    bool is_known;     /* the deadline is; not of an adopted token before it is extended */
+    bool is_calling;   /* it is inside a call that starts an operation */
+    int64_t began;     /* true time */
+    int64_t boot, raw; /* by its process */
     int64_t wait_boot, wait_raw; /* the same, when its wait had begun; 0: not yet */
     uint64_t overdue_in;  /* the iteration by which its wait has ended; 0: it waits */
     uint64_t left_in;     /* the iteration in which it gave the lock up */

@@ -123,8 +123,6 @@ struct rl_member_command {
 
 /* A fence is at most this far ahead of a node's clock. */
 #define RL_KAPPA (5 * RL_SECOND)
-/* A command that is older than this by the node's clock locks nothing. */
-#define RL_LATENESS RL_SECOND
 
 /* The interval between reads of the marker of a node that is quarantined or in a later
    state, and of an ACTIVE one. All others: every RL_MEMBER_RETRY_DELAY. */

@@ -84,12 +84,6 @@ static void leave(struct process *process, struct process *before)
         wake_at(process, events_now());
 }
 
-static void run_ready(struct process *process, struct ready *ready)
-{
-    ready_forget(process, ready);
-    ready->run(ready->arg);
-}
-
 static void iterate(void *arg)
 {
     struct process *process = arg;
@@ -101,24 +95,14 @@ static void iterate(void *arg)
     }
     struct process *before = enter(process);
     process->iterations++;
-    while (process->first)
-        run_ready(process, process->first);
+    while (process->first) {
+        struct ready *ready = process->first;
+        ready_forget(process, ready);
+        ready->run(ready->arg);
+    }
     if (process->iterated)
         process->iterated(process->arg);
     leave(process, before);
-}
-
-bool process_run_one(struct process *process, bool newest)
-{
-    struct ready *ready = process->first;
-    if (!ready)
-        return false;
-    while (newest && ready->next)
-        ready = ready->next;
-    struct process *before = enter(process);
-    run_ready(process, ready);
-    leave(process, before);
-    return true;
 }
 
 void process_call(struct process *process, void (*run)(void *arg), void *arg)

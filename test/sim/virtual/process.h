@@ -78,12 +78,6 @@ void process_call(struct process *process, void (*run)(void *arg), void *arg);
 /* The same, for a question that changes nothing; also while it is stopped. */
 void process_ask(struct process *process, void (*run)(void *arg), void *arg);
 
-/*
- * Runs one thing that is ready, also while the process is stopped: for a test that decides
- * what happens when. `newest`: what became ready last, else first. False: nothing is ready.
- */
-bool process_run_one(struct process *process, bool newest);
-
 /* It runs in the next iteration; does nothing if it is ready already. */
 void process_make_ready(struct process *process, struct ready *ready);
 void ready_forget(struct process *process, struct ready *ready);
