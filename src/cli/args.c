@@ -161,6 +161,7 @@ int cli_read_options(struct cli *cli, int argc, char **argv, const struct cli_op
         if (answer == '?' || answer == ':')
             fail_option(answer, argv);
         take(find_row(&table, answer), optarg);
+        cli->brief_help |= answer == 'h';
     }
 }
 

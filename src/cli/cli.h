@@ -38,12 +38,16 @@ struct cli_keys {
     char *name; /* if there are several: all of them, allocated */
 };
 
+/* The help text of a command: -h prints the first part, --help both. */
+struct cli_help {
+    const char *brief, *more;
+};
+
 /* The command line; environment and configuration file fill in what it does not set. */
 struct cli {
-    const char *command;          /* "run" */
-    const char *help;             /* its help text */
-    const char *const *more_help; /* the rest of it, up to NULL; or NULL */
-    bool alone;                   /* needs no nodes: neither environment nor file is read */
+    const char *command; /* "run" */
+    const struct cli_help *help;
+    bool alone; /* needs no nodes: neither environment nor file is read */
     int operands_least, operands_most;
     int own_failure; /* the exit code if no client can be made: 125, or the command's own */
 
@@ -65,6 +69,7 @@ struct cli {
     int64_t drift_ppm, slots;
     bool ttl_learns; /* -t auto: lease.ttl_ms is the least */
     bool nonblock, version, wants_help;
+    bool brief_help; /* -h, not --help */
 };
 
 enum cli_type {
@@ -107,18 +112,19 @@ struct cli_option {
         "ttl", 't', CLI_TTL, (cli)                                                         \
     }
 #define CLI_WAIT_HELP                                                                      \
-    "  -w, --wait WAIT           wait at most this long while another client holds the\n"  \
-    "                            lock or no quorum can be reached, then try one last\n"    \
-    "                            time; default: wait without limit\n"                      \
-    "  -n, --nonblock            the same as -w 0: try once, as soon as the nodes are\n"   \
-    "                            connected, or after 1s (--timeout if longer)\n"
-#define CLI_AND_HELP                                                                       \
-    "      --and KEY2            several keys, all or nothing; may be given 15 times\n"
-#define CLI_REDISSON_HELP                                                                  \
-    "      --redisson            store the lock as Redisson's RLock, for Java services\n"
-#define CLI_SHARED_HELP                                                                    \
-    "      --shared              a shared lock: many hold it, but none beside one that\n"  \
-    "                            holds the lock without --shared\n"
+    "  -w, --wait WAIT           wait at most this long; default: without limit\n"         \
+    "  -n, --nonblock            try once: the same as -w 0\n"
+#define CLI_KIND_HELP                                                                      \
+    "  -E, --conflict-exit-code CODE\n"                                                    \
+    "                            exit with CODE instead of 75\n"                           \
+    "      --and KEY2            several keys, all or nothing; may be given 15 times\n"    \
+    "      --shared              a shared lock: many hold it, or one without --shared\n"   \
+    "      --redisson            stored as Redisson's RLock, for Java services\n"
+#define CLI_KILL_HELP                                                                      \
+    "      --kill-after D        time from TERM to KILL; default 5s, at most TTL / 4\n"    \
+    "      --spare-daemons       do not end processes that have called setsid(2)\n"
+#define CLI_STATS_FILE_HELP                                                                \
+    "      --stats-file F        write counters to F, for Prometheus' node_exporter\n"
 #define CLI_HOLD_OPTIONS(cli)                                                              \
     CLI_TTL_OPTION(cli), CLI_KEYS_OPTION(cli),                                             \
         {"wait", 'w', CLI_DURATION, &(cli)->lease.wait_ms},                                \
@@ -381,10 +387,10 @@ int cli_admit(struct cli *cli, int argc, char **argv);
 int cli_bench(struct cli *cli, int argc, char **argv);
 int cli_local(struct cli *cli, int argc, char **argv);
 
-/* Their help texts; cli_print_help() appends the global options. */
-extern const char cli_elect_help[], cli_run_help[], cli_run_examples[], cli_once_help[],
-    cli_stats_file_help[], cli_acquire_help[], cli_extend_help[], cli_release_help[],
-    cli_break_help[], cli_status_help[], cli_check_help[], cli_admit_help[],
-    cli_bench_help[], cli_local_help[], cli_list_help[], cli_wait_help[], cli_top_help[];
+/* Their help texts. */
+extern const struct cli_help cli_elect_help, cli_run_help, cli_acquire_help,
+    cli_extend_help, cli_release_help, cli_break_help, cli_status_help, cli_check_help,
+    cli_admit_help, cli_bench_help, cli_local_help, cli_list_help, cli_wait_help,
+    cli_top_help;
 
 #endif

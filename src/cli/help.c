@@ -8,25 +8,22 @@
 static const char globals[] =
     "\n"
     "Options of every command, before or after its name:\n"
-    "  -N, --nodes URI[,URI...]  the Redis masters. May be given more than once; the "
-    "lists\n"
-    "                            are concatenated\n"
-    "                            redis://[user[:pass]@]host[:port][/db], rediss://... "
-    "(TLS),\n"
-    "                            unix:///path[?db=N]\n"
-    "      --config FILE         lines \"key = value\"; keys: nodes, ttl, wait, username,\n"
-    "                            password-file, prefix, timeout, max-ttl, drift-ppm,\n"
-    "                            durable, tls, cacert, cacertdir, cert, key, sni, "
-    "insecure\n"
+    "  -N, --nodes URI[,URI...]  redis://[user[:pass]@]host[:port][/db], rediss://\n"
+    "                            (TLS) or unix:///path[?db=N]: the Redis masters\n"
+    "      --config FILE         lines \"key = value\": redlock.conf(5)\n"
     "      --user NAME           the user for URIs that have none\n"
     "      --prefix TEXT         put before each key\n"
-    "      --timeout D           wait this long for a node; 0 or unset: 4 x its round "
-    "trip,\n"
-    "                            at least 50ms, at most a tenth of the TTL\n"
-    "      --max-ttl D           the longest TTL that any client uses; a longer one is\n"
-    "                            refused\n"
-    "      --durable             the nodes keep their keys over a restart: appendfsync\n"
-    "                            always, no replicas\n"
+    "      --timeout D           wait this long for a node; default: 4 x its round trip\n"
+    "      --max-ttl D           the longest TTL that any client uses\n"
+    "      --durable             the nodes keep their keys over a restart\n"
+    "      --json                print one JSON object per line on stdout\n"
+    "  -q, --quiet               print nothing about the outcome; use the exit code\n"
+    "  -v, --verbose             print the reply of each node; -vv: what led to a loss\n"
+    "      --color WHEN          auto, always or never\n"
+    "  -V, --version             print the version\n"
+    "  -h, --help                -h: a short help; --help: all of it; also of a command\n";
+
+static const char more_globals[] =
     "      --tls                 redis:// means rediss://\n"
     "      --cacert FILE         the CAs that sign the nodes' certificates\n"
     "      --cacertdir DIR       a folder of them; with neither, the system's\n"
@@ -34,22 +31,18 @@ static const char globals[] =
     "      --key FILE            its key; default: it is in the same file\n"
     "      --sni NAME            the name in the nodes' certificates; default: their "
     "hosts\n"
-    "      --insecure            accept any certificate: for tests\n"
-    "      --json                print one JSON object per line on stdout\n"
-    "  -q, --quiet               print nothing about the outcome; use the exit code\n"
-    "  -v, --verbose             print the reply of each node on stderr; -vv: if the lock\n"
-    "                            is lost, also the client's last 256 events\n"
-    "      --color WHEN          auto, always or never\n"
-    "  -V, --version             print the version\n"
-    "  -h, --help                print this help, or the help of a command\n"
-    "\n"
+    "      --insecure            accept any certificate: for tests\n\n"
     "Durations: 250ms, 30s, 5m, 1h, 1d, 0.5s; a bare number is seconds.\n"
     "Environment: REDLOCK_NODES, REDLOCK_CONFIG, REDLOCK_USERNAME, REDLOCK_PASSWORD,\n"
     "REDLOCK_PASSWORD_FILE, REDLOCK_CACERT, REDLOCK_CACERTDIR, REDLOCK_CERT,\n"
-    "REDLOCK_CERT_KEY, REDLOCK_TTL, REDLOCK_WAIT, NO_COLOR.\n"
-    "An option overrides the environment; the environment overrides the file.\n"
-    "A password in -N is visible in ps until redlock has overwritten it, and stays in the\n"
-    "shell's history: put it into the environment or a password file.\n";
+    "REDLOCK_CERT_KEY, REDLOCK_TTL, REDLOCK_WAIT, NO_COLOR. An option overrides it, and\n"
+    "it overrides the file. A password in -N is visible in ps for a moment.\n";
+
+static const char codes[] =
+    "\n"
+    "Exit codes: 75 another client holds the lock, 69 no quorum reachable, 77 user or\n"
+    "right refused, 64 usage, 78 configuration, 125 own failure, 128+n ended by signal n.\n"
+    "More: redlock COMMAND --help, and the manual: redlock(1), redlock-COMMAND(1)\n";
 
 _Noreturn static void end_of_output(void)
 {
@@ -58,18 +51,23 @@ _Noreturn static void end_of_output(void)
     exit(CLI_OK);
 }
 
-void cli_end_help(const char *more)
+void cli_end_help(bool brief)
 {
-    printf("%s%s", globals, more);
+    printf("%s%s", globals,
+           brief ? "\nTLS, environment, exit codes: redlock --help\n" : "");
+    if (!brief)
+        printf("%s%s", more_globals, codes);
     end_of_output();
 }
 
 void cli_print_help(const struct cli *cli)
 {
-    printf("%s", cli->help);
-    for (const char *const *more = cli->more_help; more && *more; more++)
-        printf("%s", *more);
-    cli_end_help("");
+    if (cli->brief_help)
+        printf("%s\nOptions of every command: redlock -h. More: redlock %s --help\n",
+               cli->help->brief, cli->command);
+    else
+        printf("%s%s%s%s", cli->help->brief, cli->help->more, globals, more_globals);
+    end_of_output();
 }
 
 void cli_print_version(void)

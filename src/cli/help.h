@@ -4,11 +4,11 @@
 
 #include "cli.h"
 
-/* The help of the command. */
+/* The help of the command: after -h its brief part. */
 _Noreturn void cli_print_help(const struct cli *cli);
 
-/* The rest of a help text: the options of every command, and `more`. */
-_Noreturn void cli_end_help(const char *more);
+/* The rest of the help of redlock itself: the options of every command. */
+_Noreturn void cli_end_help(bool brief);
 
 _Noreturn void cli_print_version(void);
 

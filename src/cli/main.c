@@ -11,45 +11,38 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const run_more[] = {cli_run_examples, cli_once_help, cli_stats_file_help,
-                                       NULL};
-static const char *const elect_more[] = {cli_stats_file_help, NULL};
-
 static const struct {
     const char *name;
     int (*main)(struct cli *cli, int argc, char **argv);
-    const char *help;
+    const struct cli_help *help;
     const char *summary;
     int operands_least, operands_most;
     bool alone;
-    const char *const *more_help;
 } commands[] = {
-    {"run", cli_run, cli_run_help, "hold a lock while a command runs", 2, INT_MAX, false,
-     run_more},
-    {"elect", cli_elect, cli_elect_help, "lead while a command runs, or see who leads", 1,
-     INT_MAX, false, elect_more},
-    {"acquire", cli_acquire, cli_acquire_help, "acquire a lock and print its token", 1, 1,
-     false, NULL},
-    {"extend", cli_extend, cli_extend_help, "extend a lock, by its token", 1, 1, false,
-     NULL},
-    {"release", cli_release, cli_release_help, "release a lock, by its token", 1, 1, false,
-     NULL},
-    {"break", cli_break, cli_break_help, "remove a lock, even if a client holds it", 1, 1,
-     false, NULL},
-    {"status", cli_status, cli_status_help, "show who holds a lock, for each node", 1, 1,
-     false, NULL},
-    {"top", cli_top, cli_top_help, "show all locks, again and again", 0, 1, false, NULL},
-    {"wait", cli_wait_free, cli_wait_help, "wait until a lock is free, and take nothing", 1,
-     1, false, NULL},
-    {"list", cli_list, cli_list_help, "show all locks", 0, 1, false, NULL},
-    {"check", cli_check, cli_check_help, "check whether the nodes are fit to hold locks", 0,
-     0, false, NULL},
-    {"admit", cli_admit, cli_admit_help, "make the nodes a deployment of fenced locks", 0,
-     0, false, NULL},
-    {"bench", cli_bench, cli_bench_help, "measure the time to acquire and release a lock",
-     0, 0, false, NULL},
-    {"local", cli_local, cli_local_help, "start private nodes, for development", 0, INT_MAX,
-     true, NULL},
+    {"run", cli_run, &cli_run_help, "hold a lock while a command runs", 2, INT_MAX, false},
+    {"elect", cli_elect, &cli_elect_help, "lead while a command runs, or see who leads", 1,
+     INT_MAX, false},
+    {"acquire", cli_acquire, &cli_acquire_help, "acquire a lock and print its token", 1, 1,
+     false},
+    {"extend", cli_extend, &cli_extend_help, "extend a lock, by its token", 1, 1, false},
+    {"release", cli_release, &cli_release_help, "release a lock, by its token", 1, 1,
+     false},
+    {"break", cli_break, &cli_break_help, "remove a lock, even if a client holds it", 1, 1,
+     false},
+    {"status", cli_status, &cli_status_help, "show who holds a lock, for each node", 1, 1,
+     false},
+    {"top", cli_top, &cli_top_help, "show all locks, again and again", 0, 1, false},
+    {"wait", cli_wait_free, &cli_wait_help, "wait until a lock is free, and take nothing",
+     1, 1, false},
+    {"list", cli_list, &cli_list_help, "show all locks", 0, 1, false},
+    {"check", cli_check, &cli_check_help, "check whether the nodes are fit to hold locks",
+     0, 0, false},
+    {"admit", cli_admit, &cli_admit_help, "make the nodes a deployment of fenced locks", 0,
+     0, false},
+    {"bench", cli_bench, &cli_bench_help, "measure the time to acquire and release a lock",
+     0, 0, false},
+    {"local", cli_local, &cli_local_help, "start private nodes, for development", 0,
+     INT_MAX, true},
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -58,19 +51,13 @@ static const char usage[] =
     "Usage: redlock [OPTION]... COMMAND [OPTION]... KEY\n"
     "Hold a lock on a majority of N independent Redis masters (Linux only).\n";
 
-static const char codes[] =
-    "\n"
-    "Exit codes: 75 another client holds the lock, 69 no quorum reachable, 77 user or\n"
-    "right refused, 64 usage, 78 configuration, 125 own failure, 128+n ended by signal n.\n"
-    "More: redlock COMMAND --help\n";
-
 /* Of redlock itself. */
-_Noreturn static void print_help(void)
+_Noreturn static void print_help(bool brief)
 {
     printf("%s\nCommands:\n", usage);
     for (size_t i = 0; i < COMMANDS; i++)
         printf("  %-8s  %s\n", commands[i].name, commands[i].summary);
-    cli_end_help(codes);
+    cli_end_help(brief);
 }
 
 static void ignore(int signal)
@@ -117,7 +104,7 @@ int main(int argc, char **argv)
         first++;
     }
     if (first >= argc && cli.wants_help)
-        print_help();
+        print_help(cli.brief_help);
     if (first >= argc)
         cli_fail(CLI_USAGE, "no command; redlock --help lists them");
     for (size_t i = 0; i < COMMANDS; i++) {
@@ -125,7 +112,6 @@ int main(int argc, char **argv)
             continue;
         cli.command = commands[i].name;
         cli.help = commands[i].help;
-        cli.more_help = commands[i].more_help;
         cli.operands_least = commands[i].operands_least;
         cli.operands_most = commands[i].operands_most;
         cli.alone = commands[i].alone;

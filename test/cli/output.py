@@ -206,15 +206,24 @@ def _(quorum):
             matches(second, "k: held by someone", "second")
 
 
-@case("--help and --version: on stdout, 0")
+@case("--help, -h and --version: on stdout, 0; -h is the short one")
 def _(quorum):
     matches(redlock("--version").expect(0, err="^$").out, r"^redlock \d+\.\d+\.\d+\n$", "version")
-    for command in ("", "run", "acquire", "extend", "release", "break", "status", "check",
-                    "bench", "local"):
+    listed = re.search(r"(?<=Commands:\n)(?:  .*\n)+", redlock("--help").out).group()
+    commands = re.findall(r"^  (\w+)", listed, re.MULTILINE)
+    check(len(commands) > 10, listed)
+    for command in ("", *commands):
         words = [command] if command else []
         outcome = redlock(*words, "--help").expect(0, err="^$")
         matches(outcome.out, r"^Usage: redlock", f"help of {command}")
-        equal(redlock(*words, "-h").expect(0).out, outcome.out, "-h")
+        brief = redlock(*words, "-h").expect(0, err="^$").out
+        check(brief.count("\n") <= 40, f"-h of {command} has {brief.count(chr(10))} lines")
+        own = outcome.out.partition("\nOptions of every")[0]
+        option = re.compile(r"^ {2,6}(?:-\w, )?--.*$", re.MULTILINE)
+        equal(option.findall(brief.partition("\nOptions of every")[0]), option.findall(own), "options")
+        check("Example:" in brief or not command, f"no example: {brief}")
+        for paragraph in brief.split("\n\n")[:-1]:
+            check(paragraph in outcome.out, f"--help of {command} lacks: {paragraph}")
         equal(redlock("help", *words).expect(0).out, outcome.out, "help")
     matches(redlock("--help").out, r"run.*acquire.*extend.*release.*break.*status.*check.*bench.*local", "commands")
 

@@ -9,39 +9,26 @@
 #include <time.h>
 #include <unistd.h>
 
-const char cli_acquire_help[] =
-    "Usage: redlock acquire [-t TTL] [-w WAIT | -n] [-E CODE] [--fence] [--token-file F]\n"
-    "                       [--shared] [--redisson] [--slots N] [--and KEY2 ...] KEY\n"
+const struct cli_help cli_acquire_help = {
+    "Usage: redlock acquire [OPTION]... KEY\n"
     "Take the lock KEY, print its token on stdout, and exit without releasing the lock.\n"
-    "No process extends it: it expires after the TTL unless you call extend or release.\n"
-    "\n"
-    "  -t, --ttl TTL             how long the lock lasts; default 30s. auto: twice the\n"
-    "                            longest of the last holds, at least the default, at\n"
-    "                            most --max-ttl or 1m. release learns from the\n"
-    "                            --token-file, which it needs, how long each "
-    "was\n" CLI_WAIT_HELP
-    "  -E, --conflict-exit-code CODE\n"
-    "                            exit with CODE instead of 75\n"
-    "      --fence               a fenced lock, on nodes that were admitted. Its fencing\n"
-    "                            token is \"fence\" in F and with --json; without them it\n"
-    "                            is not printed\n" CLI_SHARED_HELP CLI_AND_HELP
-        CLI_REDISSON_HELP
-    "      --slots N             a semaphore: at most N hold it, all with the same N. The\n"
-    "                            slot, 1 to N, is \"slot\" in F and with --json\n"
-    "      --token-file F        also write token, fence and deadline to F as JSON, for\n"
-    "                            extend and release\n"
-    "\n"
-    "Examples:\n"
+    "No process extends it: it expires after the TTL unless you call extend or release.\n\n"
+    "  -t, --ttl TTL             how long it lasts; default 30s; auto: "
+    "learned\n" CLI_WAIT_HELP CLI_KIND_HELP
+    "      --fence               a fenced lock, on admitted nodes; its \"fence\" is in F\n"
+    "      --slots N             at most N hold it at once; its \"slot\" is in F\n"
+    "      --token-file F        write token, fence and deadline to F, as JSON\n\n"
+    "Example:\n"
+    "  redlock acquire -n -t 1m --token-file /run/backup.lock backup >/dev/null || exit\n",
     "  token=$(redlock acquire -t 1m -w 10s backup) || exit\n"
-    "  REDLOCK_TOKEN=$token redlock release backup\n"
-    "\n"
-    "  redlock acquire -n --fence --token-file /run/backup.lock backup >/dev/null || exit\n"
-    "  fence=$(jq .fence /run/backup.lock)\n"
-    "\n"
-    "Exit codes: 0 the lock is held and its token was printed; 75 another client holds\n"
-    "it, or the wait ran out; 69 no quorum; 77 refused; 64 usage, or a redlock run around\n"
-    "this command has the lock; 78 configuration; 125 own failure; 128+n ended by signal\n"
-    "n. The lock is held only if the exit code is 0.\n";
+    "  REDLOCK_TOKEN=$token redlock release backup\n\n"
+    "-t auto is twice the longest of the last holds, from the default to --max-ttl or\n"
+    "1m. release learns from the token file, which it needs, how long each was.\n\n"
+    "Exit codes: 0 the lock is held and its token was printed; 75 another client\n"
+    "holds it, or the wait ran out; 69 no quorum; 77 refused; 64 usage, or a redlock\n"
+    "run around this command has the lock; 78 configuration; 125 own failure; 128+n\n"
+    "ended by signal n. The lock is held only if the exit code is 0.\n",
+};
 
 struct acquire {
     struct cli *cli;

@@ -4,26 +4,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char cli_extend_help[] =
-    "Usage: redlock extend [-t TTL] [--token-file F] [--slot I] [--and KEY2 ...] KEY\n"
+const struct cli_help cli_extend_help = {
+    "Usage: redlock extend [OPTION]... KEY\n"
     "Extend the lock KEY: it then expires TTL from now.\n" TOKEN_SOURCES
     "\n"
     "  -t, --ttl TTL             default: the TTL in the token file, else 30s\n"
-    "      --token-file F        the file that acquire wrote; extend writes the new\n"
-    "                            deadline to it\n" SLOT_HELP
-    "      --and KEY2            the other keys of a lock of several keys\n"
-    "\n"
-    "With a token file, the extension succeeds only before the old deadline, so the lock\n"
-    "was held without a gap. A bare token has no deadline: a majority must still store\n"
-    "it, and another client may have held the lock in between. A fenced lock keeps its\n"
-    "fence; its TTL is at most the one that the nodes were admitted for.\n"
+    "      --token-file F        what acquire wrote; it gets the new deadline\n" SLOT_HELP
     "\n"
     "Example:\n"
-    "  redlock extend -t 1m --token-file /run/backup.lock backup || stop_at_once\n"
+    "  redlock extend -t 1m --token-file /run/backup.lock backup || stop_at_once\n",
     "\n"
+    "With a token file, the extension succeeds only before the old deadline, so the\n"
+    "lock was held without a gap. A bare token has no deadline: a majority must still\n"
+    "store it, and another client may have held the lock in between.\n\n"
     "Exit codes: 0 extended; 1 gone, or past its deadline; 2 another client holds it;\n"
-    "69 no quorum: the lock is held until its old deadline; 77 refused; 64 usage;\n"
-    "78 configuration; 125 own failure.\n";
+    "69 no quorum: the lock is held until its old deadline; 77 refused; 64 usage; 78\n"
+    "configuration; 125 own failure.\n",
+};
 
 #define PAUSE_MAX_MS 10 /* between reading the clock and adopting the lease */
 

@@ -10,9 +10,8 @@
     "command of redlock run, that run's REDLOCK_TOKEN counts for its own KEY only.\n"
 
 #define SLOT_HELP                                                                          \
-    "      --slot I              a slot of the semaphore KEY; F has it, a bare token "     \
-    "has\n"                                                                                \
-    "                            not\n"
+    "      --slot I              a slot of the semaphore KEY, with a bare token\n"         \
+    "      --and KEY2            the other keys of a lock of several keys\n"
 
 struct holding {
     struct cli *cli;

@@ -5,19 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char cli_release_help[] =
-    "Usage: redlock release [--token-file F] [--slot I] [--and KEY2 ...] KEY\n"
+const struct cli_help cli_release_help = {
+    "Usage: redlock release [OPTION]... KEY\n"
     "Release the lock KEY.\n" TOKEN_SOURCES
     "\n"
     "      --token-file F        the file that acquire wrote\n" SLOT_HELP
-    "      --and KEY2            the other keys of a lock of several keys\n"
     "\n"
     "Example:\n"
-    "  echo \"$token\" | redlock release backup\n"
+    "  echo \"$token\" | redlock release backup\n",
     "\n"
     "Exit codes: 0 released; 1 gone: it had ended before; 2 another client holds it;\n"
-    "69 too few nodes confirmed the release: what is left on the others expires;\n"
-    "77 refused; 64 usage; 78 configuration; 125 own failure.\n";
+    "69 too few nodes confirmed the release: what is left on the others expires; 77\n"
+    "refused; 64 usage; 78 configuration; 125 own failure.\n",
+};
 
 /* Its times are by the clock that this process reads. */
 static bool is_of_this_boot(const struct tokenfile *file)

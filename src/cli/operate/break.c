@@ -5,21 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char cli_break_help[] =
+const struct cli_help cli_break_help = {
     "Usage: redlock break --yes KEY\n"
     "Remove the lock KEY from every node that can be reached, even if a client holds it,\n"
-    "and print the holder. For operators: a holder that still runs learns of it only at\n"
-    "its next extension, up to a third of its TTL later. Until then two clients may\n"
-    "believe that they hold the lock: stop the holder first, or wait that long.\n"
-    "\n"
-    "      --yes                 confirm; required\n"
-    "\n"
+    "and print the holder. A holder that still runs learns of it only at its next\n"
+    "extension, up to a third of its TTL later: stop it first, or wait that long.\n\n"
+    "      --yes                 confirm; required\n\n"
     "Example:\n"
-    "  redlock status backup; redlock break --yes backup\n"
+    "  redlock status backup; redlock break --yes backup\n",
     "\n"
     "Exit codes: 0 a quorum replied, and the lock is removed; 69 no quorum reachable:\n"
     "the lock may still be held; 77 refused; 64 usage; 78 configuration; 125 own\n"
-    "failure.\n";
+    "failure.\n",
+};
 
 static int exit_of(enum inspection_state state)
 {

@@ -5,44 +5,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char cli_check_help[] =
+const struct cli_help cli_check_help = {
     "Usage: redlock check [--strict] [--fence] [--acl [--redisson] [--list]]\n"
     "Check whether the nodes are fit to hold locks. Print each finding, what to do about\n"
-    "it, and the nodes that have it. Write no key and change no lock. The names of the\n"
-    "findings, here and in JSON:\n"
-    "\n"
-    "  defects: the node is not fit:\n"
-    "    unreachable protected_mode too_many_clients wrong_password loading replica\n"
-    "    cluster same_server restarted fails\n"
-    "    no_right no_command over_memory refuses_writes evicts\n"
-    "  warnings: locks work now; a restart, an eviction or another event can break them:\n"
-    "    forgets forgets_seconds forgets_in_rewrite has_replicas (about restarts: defects\n"
-    "    with --durable), could_evict clock_off no_time no_sets no_calls\n"
-    "    other_version debug\n"
-    "  warnings if some node has a marker: this node cannot vote on fenced locks, but\n"
-    "  plain locks work (defects with --fence, also if no node has a marker):\n"
-    "    unmarked no_majority other_deployment replaced other_process quarantined\n"
-    "    clock_set behind\n"
-    "  notes: what the user may not read; they do not change the exit code:\n"
-    "    memory_unknown fsync_unknown\n"
-    "\n"
+    "it, and the nodes that have it. Write no key and change no lock.\n\n"
     "      --strict              treat each warning as a defect; a note stays a note\n"
     "      --fence               the nodes are to hold fenced locks\n"
-    "      --acl                 contact no node: print the smallest ACL rule that a\n"
-    "                            client needs, for --prefix and the user. Replace SECRET\n"
-    "                            by a password\n"
+    "      --acl                 contact no node: print the smallest ACL rule of a client\n"
     "      --redisson            with --acl: and for locks in Redisson's layout\n"
-    "      --list                with --acl: and for redlock list\n"
+    "      --list                with --acl: and for redlock list\n\n"
+    "Example:\n"
+    "  redlock check --json | jq -r '.nodes[] | .uri + \" \" + .findings[].code'\n",
     "\n"
-    "Examples:\n"
-    "  redlock check --strict || exit\n"
-    "  redlock check --json | jq -r '.nodes[] | .uri + \" \" + .findings[].code'\n"
-    "  redlock check --prefix lock: --acl\n"
-    "\n"
-    "Exit codes: 0 all nodes are fit, and nothing was found; 1 a quorum of nodes is fit,\n"
-    "but something was found; 2 fewer nodes than a quorum are fit; 3 no node was\n"
+    "A defect: the node is not fit. A warning: locks work now; a restart, an eviction\n"
+    "or another event can break them. A note: the user may not read a setting.\n\n"
+    "Exit codes: 0 all nodes are fit, and nothing was found; 1 a quorum of nodes is\n"
+    "fit, but something was found; 2 fewer nodes than a quorum are fit; 3 no node was\n"
     "queried, for lack of memory or file descriptors; 64 usage; 78 configuration; 125\n"
-    "own failure.\n";
+    "own failure.\n",
+};
 
 #define CLI_NOT_TRIED 3
 #define COLUMNS       6 /* columns between STATE and the findings */

@@ -17,28 +17,26 @@
 #define LOOK_AGAIN_MS   10
 #define END_MAX_MS      10000 /* a keeper that has not ended by then is stuck */
 
-const char cli_local_help[] =
+const struct cli_help cli_local_help = {
     "Usage: redlock local [-n N] [--tls] [-- CMD [ARG...]]\n"
     "Start N private redis-servers (or valkey-servers) on unix sockets in a new folder,\n"
-    "for development and tests, and run CMD with REDLOCK_NODES set to them. Without CMD,\n"
-    "print the commands that set REDLOCK_NODES, and run until INT, TERM or HUP. The\n"
-    "servers are admitted, so they also hold fenced locks, with TTLs up to --max-ttl. At\n"
-    "the end, also if redlock or CMD is killed, no process (CMD's included) and no file\n"
-    "is left.\n"
-    "\n"
+    "and run CMD with REDLOCK_NODES set to them. Without CMD, print the commands that set\n"
+    "REDLOCK_NODES, and run until INT, TERM or HUP. At the end nothing is left.\n\n"
     "  -n, --count N             the number of servers, 1 to 32; default 5\n"
-    "      --tls                 by TLS on ports of 127.0.0.1: REDLOCK_CACERT,\n"
-    "                            REDLOCK_CERT and REDLOCK_CERT_KEY name a new CA, and the\n"
-    "                            client's files\n"
+    "      --tls                 by TLS on ports of 127.0.0.1, with a new CA\n\n"
+    "Example:\n"
+    "  redlock local -n 3 -- bash\n",
     "\n"
-    "CMD gets REDLOCK_NODES, and REDLOCK_LOCAL_DIR with the path of the folder. To start\n"
-    "a stopped server again: redis-server $REDLOCK_LOCAL_DIR/3.conf; its log is 3.log.\n"
-    "The configuration file, user and password of other nodes are removed from CMD's\n"
-    "environment.\n"
-    "\n"
-    "Exit codes: CMD's own, 128+n if signal n ended it; 0 without CMD; 64 usage;\n"
-    "78 no TLS in this build; 125 own failure; 126 CMD cannot be executed; 127 CMD or\n"
-    "redis-server is not found.\n";
+    "The servers are admitted: they hold fenced locks, too, with TTLs up to\n"
+    "--max-ttl. REDLOCK_LOCAL_DIR is their folder: redis-server\n"
+    "$REDLOCK_LOCAL_DIR/3.conf starts a stopped server again, its log is 3.log. With\n"
+    "--tls REDLOCK_CACERT, REDLOCK_CERT and REDLOCK_CERT_KEY name the files. The\n"
+    "configuration file, user and password of other nodes are removed from CMD's\n"
+    "environment.\n\n"
+    "Exit codes: CMD's own, 128+n if signal n ended it; 0 without CMD; 64 usage; 78\n"
+    "no TLS in this build; 125 own failure; 126 CMD cannot be executed; 127 CMD or\n"
+    "redis-server is not found.\n",
+};
 
 enum stage {
     STARTING, /* the servers are starting */

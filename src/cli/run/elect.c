@@ -10,33 +10,30 @@
 
 #define PAUSE_MS 1000 /* after an attempt that failed */
 
-const char cli_elect_help[] =
-    "Usage: redlock elect [--id TEXT] [-t TTL] [--kill-after D] NAME [--] CMD [ARG...]\n"
+const struct cli_help cli_elect_help = {
+    "Usage: redlock elect [OPTION]... NAME [--] CMD [ARG...]\n"
     "       redlock elect --observe NAME\n"
-    "Campaign for NAME, on nodes that were admitted for fenced locks; run CMD while this\n"
-    "candidate leads; campaign again when it does not lead any more. At most one leads at\n"
-    "a time. CMD is stopped before its leadership ends, as by redlock run.\n"
-    "\n"
+    "Campaign for NAME, on admitted nodes; run CMD while this candidate leads; campaign\n"
+    "again when it does not lead any more. At most one leads at a time.\n\n"
     "      --id TEXT             what observers see; default host:pid\n"
-    "  -t, --ttl TTL             how long a leader that died goes on leading; default 30s\n"
-    "      --kill-after D        time from TERM to KILL; default 5s, at most a quarter of\n"
-    "                            the TTL\n"
-    "      --spare-daemons       at the end of CMD, do not end processes that have\n"
-    "                            called setsid(2)\n"
-    "      --observe             take no part: print each change of leader as it happens\n"
+    "  -t, --ttl TTL             how long a dead leader still leads; default "
+    "30s\n" CLI_KILL_HELP
+    "      --observe             take no part: print each change of "
+    "leader\n" CLI_STATS_FILE_HELP
     "\n"
-    "CMD gets REDLOCK_TERM, the number of the term: it rises with each leader, and each\n"
-    "resource that CMD uses must refuse smaller ones (it is also REDLOCK_FENCE). When CMD\n"
-    "ends, the leader resigns, and redlock ends with CMD's exit code. TERM and INT are\n"
-    "forwarded to CMD; a candidate that does not lead ends at once.\n"
-    "\n"
-    "Examples:\n"
-    "  redlock elect -t 10s scheduler -- my-scheduler\n"
-    "  redlock elect --observe --json scheduler | jq -r .leader\n"
-    "\n"
-    "Exit codes: CMD's own, 128+n if signal n ended it or the wait; 77 refused; 64 usage;\n"
-    "78 configuration; 124 the leadership was lost, and CMD had ended when that was\n"
-    "noticed; 125 own failure; 126 CMD cannot be executed; 127 CMD is not found.\n";
+    "Example:\n"
+    "  redlock elect -t 10s scheduler -- my-scheduler\n",
+    "  redlock elect --observe --json scheduler | jq -r .leader\n\n"
+    "CMD gets REDLOCK_TERM, the number of the term: it rises with each leader, and\n"
+    "each resource that CMD uses must refuse smaller ones (it is also REDLOCK_FENCE).\n"
+    "CMD is stopped before its leadership ends, as by redlock run. When CMD ends, the\n"
+    "leader resigns. TERM and INT are forwarded to CMD; a candidate that does not\n"
+    "lead ends.\n\n"
+    "Exit codes: CMD's own, 128+n if signal n ended it or the wait; 77 refused; 64\n"
+    "usage; 78 configuration; 124 the leadership was lost, and CMD had ended when\n"
+    "that was noticed; 125 own failure; 126 CMD cannot be executed; 127 CMD is not\n"
+    "found.\n",
+};
 
 /* --- leading --- */
 

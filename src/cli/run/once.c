@@ -14,27 +14,6 @@
 #define CLOCK_SHARE 4 /* a clock is off by at most the period divided by this */
 #define LOOK_MS     1000
 
-const char cli_once_help[] =
-    "\n"
-    "Once per period:\n"
-    "      --once-per D          run CMD once in each period of length D among all hosts:\n"
-    "                            1s to 31d, counted in UTC. Start it away from the\n"
-    "                            periods' boundaries. If another host has the period, it\n"
-    "                            ends with 75; -E 0 makes that a success\n"
-    "      --once-id TEXT        the name of the period, instead of its number: a local\n"
-    "                            day is --once-per 1d --once-id \"$(date +%F)\"\n"
-    "      --retry               until one run has succeeded: if CMD or its host fails,\n"
-    "                            another host that waits runs it again\n"
-    "The lock is KEY@ID. It stays as a record to the end of the next period. By default "
-    "it\n"
-    "is stored before CMD starts, and CMD runs at most once, also if it fails or its host\n"
-    "dies. With --retry it is stored after CMD has ended with 0, so CMD runs again if its\n"
-    "host dies between the two. Both hold as long as fewer than a quorum of the nodes\n"
-    "lose the key: they should be durable. A host whose clock is off by more than D/4 is\n"
-    "refused: 78. -t is at most D/3; -w ends with the period. --json also knows the\n"
-    "causes taken and clock, and \"once\": what it did, who has the period, and by how\n"
-    "much this clock is ahead.\n";
-
 static int64_t now_us(void)
 {
     return cli_clock_us(CLOCK_REALTIME);

@@ -14,68 +14,43 @@
 #define TIMEOUT_SHARE                                                                      \
     2 /* of the lead: the keeper must reply within this part after the deadline */
 
-const char cli_run_help[] =
-    "Usage: redlock run [-t TTL] [-w WAIT | -n] [-E CODE] [--fence] [--kill-after D]\n"
-    "                   [--spare-daemons] [--at-least D] [--shared] [--redisson]\n"
-    "                   [--slots N] [--and KEY2 ...] KEY [--] CMD [ARG...]\n"
-    "Take the lock KEY, run CMD while it is held, and release it. CMD never runs\n"
-    "without the lock.\n"
+const struct cli_help cli_run_help = {
+    "Usage: redlock run [OPTION]... KEY [--] CMD [ARG...]\n"
+    "Take the lock KEY, run CMD while it is held, and release it. CMD never runs without\n"
+    "the lock. Options end at KEY. There is no shell: use sh -c '...'.\n\n"
+    "  -t, --ttl TTL             how long it lasts if this host dies; default "
+    "30s\n" CLI_WAIT_HELP CLI_KIND_HELP
+    "      --fence               a fenced lock, on admitted nodes; CMD gets REDLOCK_FENCE\n"
+    "      --slots N             at most N hold it; CMD gets REDLOCK_SLOT\n" CLI_KILL_HELP
+    "      --at-least D          keep the lock for D, even if CMD ends sooner\n"
+    "      --once-per D          run CMD once in each period among all hosts: 1s to 31d\n"
+    "      --once-id TEXT        the name of the period: \"$(date +%F)\" is the local day\n"
+    "      --retry               until one run of the period succeeds\n" CLI_STATS_FILE_HELP
     "\n"
-    "  -t, --ttl TTL             the lock expires this long after its last extension;\n"
-    "                            default 30s. While CMD runs, redlock extends it when\n"
-    "                            a third of the TTL has passed, or sooner\n" CLI_WAIT_HELP
-    "  -E, --conflict-exit-code CODE\n"
-    "                            exit with CODE instead of 75\n"
-    "      --fence               a fenced lock, on nodes that were admitted. CMD also\n"
-    "                            gets REDLOCK_FENCE, a number that rises with each\n"
-    "                            holder; the resource must refuse smaller "
-    "numbers\n" CLI_SHARED_HELP CLI_AND_HELP CLI_REDISSON_HELP
-    "      --slots N             a semaphore: at most N hold it, all with the same N; CMD\n"
-    "                            also gets REDLOCK_SLOT, 1 to N, which no other has\n"
-    "      --kill-after D        time from TERM to KILL, for the processes that CMD\n"
-    "                            leaves behind, and for CMD if the lock cannot be\n"
-    "                            extended; default 5s, at most a quarter of the TTL\n"
-    "      --spare-daemons       at the end of CMD, do not end processes that have\n"
-    "                            called setsid(2)\n"
-    "      --at-least D          keep the lock for at least D, or until its TTL ends,\n"
-    "                            even if CMD ends sooner: a cron job on many hosts\n"
-    "                            then runs once. With --fence, D is less than the TTL\n"
-    "\n"
-    "Options end at KEY. A CMD that begins with \"-\" goes after --.\n"
-    "CMD runs without a shell, in a process group of its own, with REDLOCK_KEY,\n"
-    "REDLOCK_TOKEN, REDLOCK_TTL_MS, REDLOCK_VALID_MS and REDLOCK_HELD in its\n"
-    "environment. A redlock run in CMD that wants the same key would wait for itself:\n"
-    "it ends with 64. It knows the outer runs "
-    "by REDLOCK_HELD, their tokens.\n"
-    "redlock forwards TERM, INT, HUP, QUIT, USR1, USR2 and WINCH to that group. When\n"
-    "CMD has ended, with any exit code, redlock ends all descendants that CMD left\n"
-    "behind, in any process group or session, first by TERM, then by KILL; then it\n"
-    "releases the lock. A process that another service starts for CMD (cron, systemd,\n"
-    "docker) is no descendant. If redlock has no permission to signal a descendant, it\n"
-    "prints the pid and leaves the lock to its TTL.\n"
-    "\n"
-    "CMD and all its descendants, daemons too, are killed if the lock is lost, if\n"
-    "redlock is killed, or if redlock or its keeper process is stopped for longer than\n"
-    "the lock lasts: at once, without TERM, if the nodes do not store the lock any more\n"
-    "(redlock break), or redlock or the keeper was killed; otherwise a sixteenth of the\n"
-    "TTL, at most 250ms, before the lock's validity ends. If the lock has expired before\n"
-    "CMD is started, CMD is not run: 124.\n"
-    "\n"
+    "Example:\n"
+    "  redlock run -w 10s nightly -- ./backup.sh\n",
+    "  redlock run -n -E 0 nightly -- ./backup.sh   # skip it if another host does it\n"
+    "  redlock run -q -E 0 --once-per 1d nightly -- ./backup.sh   # cron on many hosts\n\n"
+    "CMD gets REDLOCK_KEY, REDLOCK_TOKEN, REDLOCK_TTL_MS, REDLOCK_VALID_MS and\n"
+    "REDLOCK_HELD, the tokens of all runs around it, and the signals TERM, INT, HUP,\n"
+    "QUIT, USR1, USR2 and WINCH. When it has ended, redlock ends all its descendants,\n"
+    "first by TERM, then by KILL, and releases the lock. A process that another\n"
+    "service starts for CMD (cron, systemd, docker) is no descendant.\n\n"
+    "CMD and its descendants, daemons too, are killed if the lock is lost, if redlock\n"
+    "is killed, or if redlock or its keeper process is stopped for longer than the\n"
+    "lock lasts: without TERM if the nodes do not store the lock any more (redlock\n"
+    "break).\n\n"
+    "--once-per takes the lock KEY@ID, which stays as a record to the end of the next\n"
+    "period, on durable nodes. It is stored before CMD starts, or with --retry after\n"
+    "CMD has ended with 0. A host whose clock is off by more than D/4 is refused.\n\n"
     "With --json one object on stderr (stdout belongs to CMD) has the \"cause\" of the\n"
     "exit code: child, signalled, held_elsewhere, timeout, no_quorum, denied, lost,\n"
-    "nested, bad_ttl, cannot_execute, not_found, failed.\n"
-    "\n"
+    "nested, bad_ttl, cannot_execute, not_found, failed, taken, clock.\n\n"
     "Exit codes: CMD's own, 128+n if signal n ended it; 75 another client holds the\n"
-    "lock, or the wait ran out; 69 no quorum; 77 refused; 64 usage; 78 configuration;\n"
-    "124 the lock was lost: CMD was stopped, or had ended when that was noticed; 125 own\n"
-    "failure; 126 CMD cannot be executed; 127 CMD is not found.\n";
-
-const char cli_run_examples[] =
-    "\n"
-    "Examples:\n"
-    "  redlock run nightly -- ./backup.sh\n"
-    "  redlock run -w 10s nightly -- ./backup.sh    # wait, but not for long\n"
-    "  redlock run -n -E 0 nightly -- ./backup.sh   # skip it if another host does it\n";
+    "lock or has the period, or the wait ran out; 69 no quorum; 77 refused; 64 usage;\n"
+    "78 configuration; 124 the lock was lost: CMD was stopped, or had ended when that\n"
+    "was noticed; 125 own failure; 126 CMD cannot be executed; 127 CMD is not found.\n",
+};
 
 static void set_timer(struct run *run, int64_t ms)
 {

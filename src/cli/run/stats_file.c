@@ -12,16 +12,6 @@
 #define EVERY_S   15 /* as often as Prometheus asks by default, or more often */
 #define FILE_MODE 0644
 
-const char cli_stats_file_help[] =
-    "\n"
-    "Counters:\n"
-    "      --stats-file F        write the client's counters to the file F, every 15s and "
-    "at\n"
-    "                            the end, for the textfile collector of Prometheus'\n"
-    "                            node_exporter: one file, which ends in .prom, for each\n"
-    "                            KEY, on a local file system. docs/telemetry.md lists "
-    "them\n";
-
 /* A pipe or a device would be replaced by the file. */
 void stats_file_check(const struct stats_file *file)
 {

@@ -5,29 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char cli_list_help[] =
-    "Usage: redlock list [--foreign] [--json] [PREFIX]\n"
-    "Print all locks whose keys begin with PREFIX (by default, all), as they are found.\n"
-    "Take and change nothing. A lock of several keys is one row, at the end; a slot of a\n"
-    "semaphore is a row of its own.\n"
-    "\n"
-    "      --foreign             also keys that hold no token of redlock; with a PREFIX\n"
-    "                            they are always shown\n"
+const struct cli_help cli_list_help = {
+    "Usage: redlock list [--foreign] [PREFIX]\n"
+    "Print all locks whose keys begin with PREFIX (by default, all), as they are found.\n\n"
+    "      --foreign             also keys without a token of redlock, as with a PREFIX\n\n"
+    "Example:\n"
+    "  redlock list --json | jq -r 'select(.state != \"held\") | .key'\n",
     "\n"
     "NODES is how many store what most of them store. A lock is \"split\" if no quorum\n"
-    "stores one token and no quorum is free; \"orphaned\" if nobody holds it and keys are\n"
-    "left on some nodes, until they expire. FOR is the time until a quorum can be free;\n"
-    "WAIT is how many wait, up to 100. The nodes are scanned by SCAN, in small steps: a\n"
-    "key that comes or goes meanwhile may be missed, or be there twice.\n"
-    "The user needs two rights besides: +scan +exists.\n"
-    "\n"
-    "Examples:\n"
-    "  redlock list nightly\n"
-    "  redlock list --json | jq -r 'select(.state != \"held\") | .key'\n"
-    "\n"
-    "Exit codes: 0 all nodes that are needed were scanned; 69 fewer: locks may be "
-    "missing;\n"
-    "77 refused; 64 usage; 78 configuration; 125 own failure; 128+n ended by signal n.\n";
+    "stores one token and no quorum is free; \"orphaned\" if nobody holds it and keys\n"
+    "are left on some nodes, until they expire. FOR is the time until a quorum can be\n"
+    "free; WAIT is how many wait, up to 100. A key that comes or goes meanwhile may\n"
+    "be missed, or be there twice. The user needs two rights besides: +scan +exists.\n\n"
+    "Exit codes: 0 all nodes that are needed were scanned; 69 fewer: locks may be\n"
+    "missing; 77 refused; 64 usage; 78 configuration; 125 own failure; 128+n ended by\n"
+    "signal n.\n",
+};
 
 struct list {
     const struct cli *cli;

@@ -8,26 +8,22 @@
 
 #define WATCH_EVERY_MS 1000
 
-const char cli_status_help[] =
-    "Usage: redlock status [--watch] [--slots N | --and KEY2 ...] KEY\n"
-    "Show who holds the lock KEY: for each node, and in total. Change nothing.\n"
-    "The time after a node is the remaining time of its key. \"for another\" is the time\n"
-    "until enough keys have expired that a quorum is free; a refused acquire prints the\n"
-    "same time.\n"
-    "With several keys or slots there is a line for each, and one for all of them.\n"
-    "\n"
+const struct cli_help cli_status_help = {
+    "Usage: redlock status [OPTION]... KEY\n"
+    "Show who holds the lock KEY: for each node, and in total. Change nothing.\n\n"
     "      --slots N             the slots of the semaphore KEY: held if all of them are\n"
     "      --and KEY2            the keys of a lock of several keys: held if one is\n"
-    "      --watch               repeat once a second, until INT or TERM: redraw the\n"
-    "                            screen on a terminal, else print a line per change\n"
+    "      --watch               repeat once a second: redraw, or print a line per "
+    "change\n\n"
+    "Example:\n"
+    "  redlock status --json backup | jq -r .holder\n",
     "\n"
-    "Examples:\n"
-    "  redlock status backup\n"
-    "  redlock status --json backup | jq -r .holder\n"
-    "\n"
+    "The time after a node is the remaining time of its key; \"for another\" is the\n"
+    "time until enough keys have expired that a quorum is free.\n\n"
     "Exit codes: 0 held; 1 free; 2 split: no majority stores the same value, and no\n"
-    "majority is free; 69 no quorum reachable; 77 refused; 64 usage; 78 configuration;\n"
-    "125 own failure; 128+n ended by signal n.\n";
+    "majority is free; 69 no quorum reachable; 77 refused; 64 usage; 78\n"
+    "configuration; 125 own failure; 128+n ended by signal n.\n",
+};
 
 /* One key: KEY, one of a set, or a slot of a semaphore. */
 struct part {

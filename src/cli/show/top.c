@@ -15,25 +15,22 @@
 #define BESIDE_KEY 39 /* columns: the age and the holder */
 #define KEY_LEAST  8  /* columns */
 
-const char cli_top_help[] =
-    "Usage: redlock top [--sort BY] [--every D] [--foreign] [--json] [PREFIX]\n"
-    "Show all locks whose keys begin with PREFIX, again and again, until INT or TERM:\n"
-    "redraw the screen on a terminal, where q ends it, too, else print a table each time.\n"
-    "Change nothing.\n"
-    "\n"
-    "      --sort BY             waiters: those that most wait for first (default);\n"
-    "                            age: those that this command has seen for longest first;\n"
+const struct cli_help cli_top_help = {
+    "Usage: redlock top [OPTION]... [PREFIX]\n"
+    "Show all locks whose keys begin with PREFIX, again and again, until q, INT or "
+    "TERM.\n\n"
+    "      --sort BY             waiters (default): those that most wait for first; age;\n"
     "                            left: those whose time is over soonest first; key\n"
     "      --every D             the pause between two looks; default 2s, at least 100ms\n"
-    "      --foreign             also keys that hold no token of redlock; with a PREFIX\n"
-    "                            they are always shown\n"
+    "      --foreign             also keys without a token of redlock, as with a PREFIX\n\n"
+    "Example:\n"
+    "  redlock top --sort left nightly\n",
     "\n"
-    "AGE is for how long this command has seen the holder; the other columns are those of\n"
-    "redlock list, and so are the rights that it needs.\n"
-    "\n"
-    "Exit codes: 0 ended by q; 128+n ended by signal n; 69 too few nodes could be scanned; "
-    "77 refused;\n"
-    "64 usage; 78 configuration; 125 own failure.\n";
+    "AGE is for how long this command has seen the holder; the other columns are\n"
+    "those of redlock list, and so are the rights that it needs.\n\n"
+    "Exit codes: 0 ended by q; 128+n ended by signal n; 69 too few nodes could be\n"
+    "scanned; 77 refused; 64 usage; 78 configuration; 125 own failure.\n",
+};
 
 struct entry {
     struct row row;

@@ -7,23 +7,19 @@
 
 #define EVERY_MS 200
 
-const char cli_wait_help[] =
-    "Usage: redlock wait [-w WAIT] [--and KEY2 ...] KEY\n"
-    "Return when the lock KEY is free, and take nothing: another client may take it "
-    "before\n"
-    "you do. To do something while nobody else has the lock, use run or acquire.\n"
-    "\n"
+const struct cli_help cli_wait_help = {
+    "Usage: redlock wait [-w WAIT] [--and KEY2]... KEY\n"
+    "Return when the lock KEY is free. Another client may take it before you do: to do\n"
+    "something while nobody else has the lock, use run or acquire.\n\n"
     "  -w, --wait WAIT           give up after this long; default: wait without limit\n"
-    "      --and KEY2            until this one is free, too\n"
-    "\n"
+    "      --and KEY2            until this one is free, too\n\n"
     "Example:\n"
-    "  redlock wait -w 10m deploy && run-smoke-tests\n"
+    "  redlock wait -w 10m deploy && run-smoke-tests\n",
     "\n"
-    "With --json it prints what it saw last, as status does.\n"
-    "\n"
-    "Exit codes: 0 free; 75 the wait ran out; 69 the same, and no quorum was reachable;\n"
-    "77 refused; 64 usage, or a redlock run around this command has the lock; 78\n"
-    "configuration; 125 own failure; 128+n ended by signal n.\n";
+    "Exit codes: 0 free; 75 the wait ran out; 69 the same, and no quorum was\n"
+    "reachable; 77 refused; 64 usage, or a redlock run around this command has the\n"
+    "lock; 78 configuration; 125 own failure; 128+n ended by signal n.\n",
+};
 
 struct wait {
     const struct cli *cli;
