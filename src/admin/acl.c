@@ -45,7 +45,7 @@ struct list {
     size_t count;
 };
 
-static void add(struct list *list, const char *name, size_t len)
+static void acl_add(struct list *list, const char *name, size_t len)
 {
     for (size_t i = 0; i < list->count; i++)
         if (strlen(list->right[i].name) == len &&
@@ -67,7 +67,7 @@ static void add_calls(struct list *list, const struct rl_script *script)
     for (size_t i = 0; i + len <= script->len; i++) {
         const char *name = script->body + i + len;
         if (memcmp(script->body + i, mark, len) == 0)
-            add(list, name, strcspn(name, "'"));
+            acl_add(list, name, strcspn(name, "'"));
     }
 }
 
@@ -83,26 +83,26 @@ static size_t list_rights(unsigned uses, struct rl_acl_right ret_right[RL_ACL_RI
     size_t kinds;
     const struct rl_kind *kind = rl_kinds(&kinds);
     memset(ret_right, 0, RL_ACL_RIGHTS_MAX * sizeof(*ret_right));
-    add(&list, "SET", 3);
-    add(&list, "EVAL", 4);
-    add(&list, "EVALSHA", 7);
+    acl_add(&list, "SET", 3);
+    acl_add(&list, "EVAL", 4);
+    acl_add(&list, "EVALSHA", 7);
     for (size_t i = 0; i < kinds; i++)
         for (size_t text = 0; text < RL_COMMANDS; text++)
             if (kind[i].script[text] && is_used(kind[i].form, uses))
                 add_calls(&list, kind[i].script[text]);
-    add(&list, "TIME", 4);
+    acl_add(&list, "TIME", 4);
     if (uses & REDLOCK_ACL_REDISSON) { /* under pcall(): an extension, and an inspection */
-        add(&list, "HEXISTS", 7);
-        add(&list, "TYPE", 4);
-        add(&list, "HLEN", 4);
-        add(&list, "HKEYS", 5);
-        add(&list, "HGETALL", 7);
+        acl_add(&list, "HEXISTS", 7);
+        acl_add(&list, "TYPE", 4);
+        acl_add(&list, "HLEN", 4);
+        acl_add(&list, "HKEYS", 5);
+        acl_add(&list, "HGETALL", 7);
     }
     if (uses & REDLOCK_ACL_LIST) {
-        add(&list, "SCAN", 4);
-        add(&list, "TYPE", 4);
-        add(&list, "HLEN", 4);
-        add(&list, "HKEYS", 5);
+        acl_add(&list, "SCAN", 4);
+        acl_add(&list, "TYPE", 4);
+        acl_add(&list, "HLEN", 4);
+        acl_add(&list, "HKEYS", 5);
     }
     return list.count;
 }
@@ -148,7 +148,7 @@ struct line {
     size_t room, len;
 };
 
-static void put(struct line *line, char c)
+static void acl_put(struct line *line, char c)
 {
     if (line->len + 1 < line->room)
         line->text[line->len] = c;
@@ -158,7 +158,7 @@ static void put(struct line *line, char c)
 static void put_text(struct line *line, const char *text)
 {
     while (*text)
-        put(line, *text++);
+        acl_put(line, *text++);
 }
 
 /*
@@ -170,30 +170,30 @@ static void put_pattern(struct line *line, const char *prefix)
 {
     for (; *prefix; prefix++) {
         if (!isgraph((unsigned char)*prefix) || strchr("\"'", *prefix)) {
-            put(line, '?');
+            acl_put(line, '?');
             continue;
         }
         if (strchr("*?[]^\\", *prefix))
-            put(line, '\\');
-        put(line, *prefix);
+            acl_put(line, '\\');
+        acl_put(line, *prefix);
     }
 }
 
 static void put_quoted(struct line *line, const char *name)
 {
     char code[8];
-    put(line, '"');
+    acl_put(line, '"');
     for (; *name; name++) {
         if (strchr("\"\\", *name))
-            put(line, '\\');
+            acl_put(line, '\\');
         if (isprint((unsigned char)*name)) {
-            put(line, *name);
+            acl_put(line, *name);
         } else {
             snprintf(code, sizeof(code), "\\x%02x", (unsigned char)*name);
             put_text(line, code);
         }
     }
-    put(line, '"');
+    acl_put(line, '"');
 }
 
 /* Writes the user as one redis-cli word: quoted if it has a quote or a blank. */
@@ -212,7 +212,7 @@ static void put_right(struct line *line, const char *name)
 {
     put_text(line, " +");
     for (; *name; name++)
-        put(line, (char)tolower((unsigned char)*name));
+        acl_put(line, (char)tolower((unsigned char)*name));
 }
 
 size_t rl_acl_rule(const char *user, const char *prefix, bool select, unsigned uses,

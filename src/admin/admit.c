@@ -32,7 +32,7 @@ struct admit {
     char pattern[RL_PATTERN_MAX]; /* of keys with the client's prefix */
 };
 
-static void finish(struct admit *admit, redlock_code code, int node, const char *text)
+static void admit_finish(struct admit *admit, redlock_code code, int node, const char *text)
 {
     redlock_client *client = rl_client_of(&admit->task);
     redlock_admitted result = {.code = code, .node = node, .text = text};
@@ -77,10 +77,10 @@ static void refuse(struct admit *admit, enum rl_admission_error refusal, unsigne
     const char *text = refusal == RL_ADMISSION_NOT_EMPTY ? "it has a marker"
                        : fault != RL_FAULT_NONE          ? rl_fault_text(fault)
                                                          : "";
-    finish(admit, codes[refusal], node < client->nodes.n ? (int)node : -1, text);
+    admit_finish(admit, codes[refusal], node < client->nodes.n ? (int)node : -1, text);
 }
 
-static void begin(struct admit *admit)
+static void admit_begin(struct admit *admit)
 {
     static const enum rl_admission_mode ways[] = {
         [REDLOCK_ADMIT_NEW] = RL_ADMIT_NEW,
@@ -111,7 +111,7 @@ static void scan_all(struct admit *admit, rl_node_set nodes)
     admit->scanning = nodes;
     for (rl_node_set rest = nodes; rest; rest &= rest - 1)
         if (!scan(admit, rl_first(rest), (struct rl_word){"0", 1})) {
-            finish(admit, REDLOCK_NO_MEMORY, (int)rl_first(rest), "");
+            admit_finish(admit, REDLOCK_NO_MEMORY, (int)rl_first(rest), "");
             return;
         }
 }
@@ -173,19 +173,19 @@ static void go_on(struct admit *admit)
     const redlock_client *client = rl_client_of(&admit->task);
     unsigned denied = find_denial(client), replaced = find_other_replaced(admit);
     switch (rl_admission_progress(&client->members.membership)) {
-    case RL_ADMISSION_DONE: finish(admit, REDLOCK_OK, -1, ""); break;
+    case RL_ADMISSION_DONE: admit_finish(admit, REDLOCK_OK, -1, ""); break;
     case RL_ADMISSION_LOST_RACE:
         if (is_new(admit))
-            finish(admit, REDLOCK_NOT_EMPTY, -1,
-                   "another admits these nodes at the same time");
+            admit_finish(admit, REDLOCK_NOT_EMPTY, -1,
+                         "another admits these nodes at the same time");
         else
-            finish(admit, REDLOCK_NOT_EMPTY, (int)admit->newcomer,
-                   "another server got its member index meanwhile");
+            admit_finish(admit, REDLOCK_NOT_EMPTY, (int)admit->newcomer,
+                         "another server got its member index meanwhile");
         break;
     case RL_ADMISSION_RUNNING:
         if (denied < client->nodes.n)
-            finish(admit, REDLOCK_DENIED, (int)denied,
-                   rl_fault_text(client->members.refusal[denied]));
+            admit_finish(admit, REDLOCK_DENIED, (int)denied,
+                         rl_fault_text(client->members.refusal[denied]));
         else if (replaced < client->nodes.n)
             refuse(admit, RL_ADMISSION_MEMBER_INACTIVE, replaced);
         else
@@ -194,7 +194,7 @@ static void go_on(struct admit *admit)
     }
 }
 
-static void tick(struct rl_task *task)
+static void admit_tick(struct rl_task *task)
 {
     struct admit *admit = (struct admit *)task;
     redlock_client *client = rl_client_of(task);
@@ -211,7 +211,7 @@ static void tick(struct rl_task *task)
         else if (newcomer_may_have_keys(admit))
             scan_all(admit, rl_bit(admit->newcomer));
         else
-            begin(admit);
+            admit_begin(admit);
         return;
     }
     if (admit->scanning)
@@ -232,8 +232,8 @@ static void report_key(struct admit *admit, struct rl_word key)
                  key.text);
 }
 
-static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
-                   const struct rl_reply *reply)
+static void admit_answer(struct rl_task *task, unsigned node, const struct rl_op *op,
+                         const struct rl_reply *reply)
 {
     struct admit *admit = (struct admit *)task;
     (void)op;
@@ -241,39 +241,39 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
         refuse(admit, RL_ADMISSION_UNREACHED, node);
     } else if (reply->type == RL_REPLY_ERROR) {
         enum rl_fault fault = rl_fault_of_error(reply->text, reply->len);
-        finish(admit, rl_fault_is_denial(fault) ? REDLOCK_DENIED : REDLOCK_UNREACHED,
-               (int)node, rl_fault_text(fault));
+        admit_finish(admit, rl_fault_is_denial(fault) ? REDLOCK_DENIED : REDLOCK_UNREACHED,
+                     (int)node, rl_fault_text(fault));
     } else if (reply->type != RL_REPLY_ARRAY || reply->items != 2 ||
                reply->item[0].type != RL_REPLY_STRING ||
                reply->item[1].type != RL_REPLY_STRING) {
-        finish(admit, REDLOCK_UNREACHED, (int)node, rl_fault_text(RL_FAULT_PROTOCOL));
+        admit_finish(admit, REDLOCK_UNREACHED, (int)node, rl_fault_text(RL_FAULT_PROTOCOL));
     } else if (reply->item[1].len > 0) {
         report_key(admit, (struct rl_word){reply->item[1].text, reply->item[1].len});
-        finish(admit, REDLOCK_NOT_EMPTY, (int)node, admit->text);
+        admit_finish(admit, REDLOCK_NOT_EMPTY, (int)node, admit->text);
     } else if (reply->item[0].len != 1 || reply->item[0].text[0] != '0') {
         if (!scan(admit, node, (struct rl_word){reply->item[0].text, reply->item[0].len}))
-            finish(admit, REDLOCK_NO_MEMORY, (int)node, "");
+            admit_finish(admit, REDLOCK_NO_MEMORY, (int)node, "");
     } else {
         admit->scanning &= ~rl_bit(node);
         if (!admit->scanning)
-            begin(admit);
+            admit_begin(admit);
     }
 }
 
 static void close_admit(struct rl_task *task)
 {
-    finish((struct admit *)task, REDLOCK_CANCELLED, -1, "");
+    admit_finish((struct admit *)task, REDLOCK_CANCELLED, -1, "");
 }
 
 static const struct rl_task_class admit_class = {
-    .tick = tick,
-    .replied = answer,
+    .tick = admit_tick,
+    .replied = admit_answer,
     .close = close_admit,
     .destroy = rl_task_free,
 };
 
-static redlock_code make(redlock_client *client, redlock_admission how, size_t node,
-                         redlock_admit_fn *callback, void *arg)
+static redlock_code admit_make(redlock_client *client, redlock_admission how, size_t node,
+                               redlock_admit_fn *callback, void *arg)
 {
     if (client->admit)
         return rl_fail(REDLOCK_BUSY, "another admission of this client is running");
@@ -305,7 +305,7 @@ redlock_code redlock_admit(redlock_client *client, redlock_admission how, size_t
     redlock_code code = rl_client_call(client);
     if (code != REDLOCK_OK)
         return code;
-    code = make(client, how, node, callback, arg);
+    code = admit_make(client, how, node, callback, arg);
     rl_loop_return(&client->loop);
     return code;
 }

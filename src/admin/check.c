@@ -59,7 +59,7 @@ static void note_links(struct check *check)
 _Static_assert((int)REDLOCK_MEMBER_ACTIVE == RL_MEMBER_ACTIVE, "in the same order");
 
 /* True if some node knows a newer incarnation of a member than this marker's roster. */
-static bool is_outdated(const struct rl_roster *known, const struct rl_roster *roster)
+static bool check_is_outdated(const struct rl_roster *known, const struct rl_roster *roster)
 {
     for (unsigned i = 0; i < roster->n; i++)
         if (roster->deployment == known->deployment && roster->n == known->n &&
@@ -77,7 +77,7 @@ static void note_marker(const struct rl_membership *membership,
     shown->members = roster->n;
     shown->deployment = roster->deployment;
     shown->majority_deployment = membership->roster.deployment;
-    shown->outdated = is_outdated(&membership->roster, roster);
+    shown->outdated = check_is_outdated(&membership->roster, roster);
     shown->latest =
         is_ours ? membership->roster.member[member->marker.index].generation : 0;
     shown->same_run =
@@ -136,7 +136,7 @@ static void evaluate(struct check *check, redlock_health_report *report)
     report->health = rl_health_overall(check->health, client->nodes.n, client->nodes.q);
 }
 
-static void finish(struct check *check, redlock_code code)
+static void check_finish(struct check *check, redlock_code code)
 {
     redlock_client *client = rl_client_of(&check->task);
     redlock_health_report report = {
@@ -194,7 +194,7 @@ static rl_time timeout_of(const redlock_client *client)
            RL_MS;
 }
 
-static void send_all(struct check *check)
+static void check_send_all(struct check *check)
 {
     redlock_client *client = rl_client_of(&check->task);
     check->asked = true;
@@ -211,7 +211,7 @@ static void send_all(struct check *check)
 }
 
 /* Also called before the deadline, whenever something may have changed. */
-static void tick(struct rl_task *task)
+static void check_tick(struct rl_task *task)
 {
     struct check *check = (struct check *)task;
     redlock_client *client = rl_client_of(task);
@@ -224,7 +224,7 @@ static void tick(struct rl_task *task)
     bool late = client->loop.now >= check->deadline;
     if (!check->asked &&
         (late || rl_startup_tried(&client->nodes) == rl_all(client->nodes.n))) {
-        send_all(check);
+        check_send_all(check);
         late = false;
     }
     if (!check->asked || (!late && !is_answered(check))) {
@@ -234,13 +234,13 @@ static void tick(struct rl_task *task)
     for (unsigned i = 0; i < client->nodes.n; i++)
         if (check->waiting[i] > 0)
             check->probe[i].fault = RL_FAULT_TIMEOUT;
-    finish(check, REDLOCK_OK);
+    check_finish(check, REDLOCK_OK);
 }
 
 /* --- replies --- */
 
-static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
-                   const struct rl_reply *reply)
+static void check_answer(struct rl_task *task, unsigned node, const struct rl_op *op,
+                         const struct rl_reply *reply)
 {
     struct check *check = (struct check *)task;
     redlock_client *client = rl_client_of(task);
@@ -258,7 +258,7 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
 
 /* --- start and end --- */
 
-static void on_event(struct rl_task *task, enum rl_task_event event, unsigned node)
+static void check_on_event(struct rl_task *task, enum rl_task_event event, unsigned node)
 {
     (void)node;
     if ((event == RL_TASK_TRIED || event == RL_TASK_STARTUP_OVER) &&
@@ -268,13 +268,13 @@ static void on_event(struct rl_task *task, enum rl_task_event event, unsigned no
 
 static void close_check(struct rl_task *task)
 {
-    finish((struct check *)task, REDLOCK_CANCELLED);
+    check_finish((struct check *)task, REDLOCK_CANCELLED);
 }
 
 static const struct rl_task_class check_class = {
-    .tick = tick,
-    .event = on_event,
-    .replied = answer,
+    .tick = check_tick,
+    .event = check_on_event,
+    .replied = check_answer,
     .close = close_check,
     .destroy = rl_task_free,
 };
@@ -311,8 +311,8 @@ static void describe_as_unknown(struct check *check)
     }
 }
 
-static redlock_code start(redlock_client *client, unsigned how, redlock_check_fn *callback,
-                          void *arg)
+static redlock_code check_start(redlock_client *client, unsigned how,
+                                redlock_check_fn *callback, void *arg)
 {
     if (!callback)
         return rl_fail(REDLOCK_BAD_OPTION, "callback is NULL, and must be a function");
@@ -324,7 +324,7 @@ static redlock_code start(redlock_client *client, unsigned how, redlock_check_fn
     check->arg = arg;
     choose_key(check);
     describe_as_unknown(check);
-    on_event(&check->task, RL_TASK_STARTUP_OVER, 0); /* if it was over before */
+    check_on_event(&check->task, RL_TASK_STARTUP_OVER, 0); /* if it was over before */
     return REDLOCK_OK;
 }
 
@@ -334,7 +334,7 @@ redlock_code redlock_check(redlock_client *client, unsigned how, redlock_check_f
     redlock_code code = rl_client_call(client);
     if (code != REDLOCK_OK)
         return code;
-    code = start(client, how, callback, arg);
+    code = check_start(client, how, callback, arg);
     rl_loop_return(&client->loop);
     return code;
 }

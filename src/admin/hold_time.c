@@ -23,7 +23,7 @@ struct hold_time {
     char key[REDLOCK_KEY_MAX];
 };
 
-static void finish(struct hold_time *hold, bool is_known)
+static void hold_time_finish(struct hold_time *hold, bool is_known)
 {
     redlock_client *client = rl_client_of(&hold->task);
     rl_task_end(&hold->task);
@@ -52,7 +52,7 @@ static bool send_to(struct hold_time *hold, unsigned node)
                : rl_nodes_send_raw(&client->nodes, &hold->task, 0, tell, 5, node);
 }
 
-static void send_all(struct hold_time *hold)
+static void hold_time_send_all(struct hold_time *hold)
 {
     redlock_client *client = rl_client_of(&hold->task);
     hold->asked = true;
@@ -68,19 +68,19 @@ static void send_all(struct hold_time *hold)
     if (hold->waiting)
         rl_task_schedule(&hold->task, hold->deadline);
     else
-        finish(hold, false);
+        hold_time_finish(hold, false);
 }
 
-static void tick(struct rl_task *task)
+static void hold_time_tick(struct rl_task *task)
 {
     struct hold_time *hold = (struct hold_time *)task;
     rl_heap_drop(&task->loop->heap, &task->due);
     if (!hold->asked)
-        send_all(hold);
+        hold_time_send_all(hold);
     else if (task->loop->now < hold->deadline)
         rl_task_schedule(task, hold->deadline);
     else
-        finish(hold, false);
+        hold_time_finish(hold, false);
 }
 
 /* Nothing is stored: it was held for no time. False: the reply is no answer. */
@@ -99,8 +99,8 @@ static bool read_answer(const struct rl_reply *reply, int64_t *ret_ms)
     return true;
 }
 
-static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
-                   const struct rl_reply *reply)
+static void hold_time_answer(struct rl_task *task, unsigned node, const struct rl_op *op,
+                             const struct rl_reply *reply)
 {
     struct hold_time *hold = (struct hold_time *)task;
     int64_t ms;
@@ -112,10 +112,11 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
     }
     bool is_known = hold->answers >= rl_client_of(task)->nodes.q;
     if (!hold->waiting || (is_known && hold->callback))
-        finish(hold, is_known);
+        hold_time_finish(hold, is_known);
 }
 
-static void on_event(struct rl_task *task, enum rl_task_event event, unsigned node)
+static void hold_time_on_event(struct rl_task *task, enum rl_task_event event,
+                               unsigned node)
 {
     (void)node;
     if (event == RL_TASK_STARTUP_OVER)
@@ -124,19 +125,20 @@ static void on_event(struct rl_task *task, enum rl_task_event event, unsigned no
 
 static void close_hold_time(struct rl_task *task)
 {
-    finish((struct hold_time *)task, false);
+    hold_time_finish((struct hold_time *)task, false);
 }
 
 static const struct rl_task_class hold_time_class = {
-    .tick = tick,
-    .event = on_event,
-    .replied = answer,
+    .tick = hold_time_tick,
+    .event = hold_time_on_event,
+    .replied = hold_time_answer,
     .close = close_hold_time,
     .destroy = rl_task_free,
 };
 
-static redlock_code start(redlock_client *client, const void *key, size_t key_len,
-                          redlock_hold_time_fn *callback, void *arg, int64_t held_ms)
+static redlock_code hold_time_start(redlock_client *client, const void *key, size_t key_len,
+                                    redlock_hold_time_fn *callback, void *arg,
+                                    int64_t held_ms)
 {
     struct hold_time *hold = rl_task_new(sizeof(*hold), &client->loop, &hold_time_class);
     if (!hold)
@@ -161,7 +163,7 @@ redlock_code redlock_hold_time(redlock_client *client, const void *key, size_t k
     if (code != REDLOCK_OK)
         return code;
     code = callback
-               ? start(client, key, key_len, callback, arg, 0)
+               ? hold_time_start(client, key, key_len, callback, arg, 0)
                : rl_fail(REDLOCK_BAD_OPTION, "callback is NULL, and must be a function");
     rl_loop_return(&client->loop);
     return code;
@@ -175,7 +177,7 @@ redlock_code redlock_note_hold_time(redlock_client *client, const void *key, siz
         return code;
     code = rl_check_range("held_ms", held_ms, 0, REDLOCK_RECORD_MAX_MS);
     if (code == REDLOCK_OK)
-        code = start(client, key, key_len, NULL, NULL, held_ms);
+        code = hold_time_start(client, key, key_len, NULL, NULL, held_ms);
     rl_loop_return(&client->loop);
     return code;
 }

@@ -140,7 +140,7 @@ static void summarize(struct inspection *inspection, redlock_inspection *report)
                                                                        : REDLOCK_NO_QUORUM;
 }
 
-static void finish(struct inspection *inspection, redlock_code code)
+static void inspect_finish(struct inspection *inspection, redlock_code code)
 {
     redlock_client *client = rl_client_of(&inspection->task);
     redlock_node nodes[RL_NODES_MAX];
@@ -170,7 +170,7 @@ static void finish(struct inspection *inspection, redlock_code code)
 
 /* --- sending --- */
 
-static void send_all(struct inspection *inspection)
+static void inspect_send_all(struct inspection *inspection)
 {
     redlock_client *client = rl_client_of(&inspection->task);
     struct rl_message message = message_of(inspection);
@@ -192,13 +192,13 @@ static void send_all(struct inspection *inspection)
     rl_task_schedule(&inspection->task, inspection->deadline);
 }
 
-static void tick(struct rl_task *task)
+static void inspect_tick(struct rl_task *task)
 {
     struct inspection *inspection = (struct inspection *)task;
     redlock_client *client = rl_client_of(task);
     rl_heap_drop(&client->loop.heap, &task->due);
     if (!inspection->asked) {
-        send_all(inspection);
+        inspect_send_all(inspection);
         return;
     }
     if (inspection->waiting && client->loop.now < inspection->deadline) {
@@ -209,7 +209,7 @@ static void tick(struct rl_task *task)
         inspection->ballot[rl_first(rest)].vote = RL_VOTE_SILENT;
         inspection->ballot[rl_first(rest)].fault = RL_FAULT_TIMEOUT;
     }
-    finish(inspection, REDLOCK_OK);
+    inspect_finish(inspection, REDLOCK_OK);
 }
 
 /* The words of a text. If there is no memory, there are none. */
@@ -230,8 +230,8 @@ static void keep_readers(struct rl_word text, struct readers *ret_readers)
     }
 }
 
-static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
-                   const struct rl_reply *reply)
+static void inspect_answer(struct rl_task *task, unsigned node, const struct rl_op *op,
+                           const struct rl_reply *reply)
 {
     struct inspection *inspection = (struct inspection *)task;
     struct rl_message message = message_of(inspection);
@@ -252,10 +252,10 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
     keep_readers(parsed.readers, &inspection->readers[node]);
     inspection->waiting &= ~rl_bit(node);
     if (!inspection->waiting)
-        finish(inspection, REDLOCK_OK);
+        inspect_finish(inspection, REDLOCK_OK);
 }
 
-static void on_event(struct rl_task *task, enum rl_task_event event, unsigned node)
+static void inspect_on_event(struct rl_task *task, enum rl_task_event event, unsigned node)
 {
     (void)node;
     if (event == RL_TASK_STARTUP_OVER)
@@ -264,10 +264,10 @@ static void on_event(struct rl_task *task, enum rl_task_event event, unsigned no
 
 static void close_inspection(struct rl_task *task)
 {
-    finish((struct inspection *)task, REDLOCK_CANCELLED);
+    inspect_finish((struct inspection *)task, REDLOCK_CANCELLED);
 }
 
-static void destroy(struct rl_task *task)
+static void inspect_destroy(struct rl_task *task)
 {
     for (unsigned i = 0; i < RL_NODES_MAX; i++)
         free(((struct inspection *)task)->readers[i].token);
@@ -275,15 +275,16 @@ static void destroy(struct rl_task *task)
 }
 
 static const struct rl_task_class inspection_class = {
-    .tick = tick,
-    .event = on_event,
-    .replied = answer,
+    .tick = inspect_tick,
+    .event = inspect_on_event,
+    .replied = inspect_answer,
     .close = close_inspection,
-    .destroy = destroy,
+    .destroy = inspect_destroy,
 };
 
-static redlock_code start(redlock_client *client, enum rl_command command, const void *key,
-                          size_t key_len, redlock_inspect_fn *callback, void *arg)
+static redlock_code inspect_start(redlock_client *client, enum rl_command command,
+                                  const void *key, size_t key_len,
+                                  redlock_inspect_fn *callback, void *arg)
 {
     if (!callback && command == RL_CMD_INSPECT)
         return rl_fail(REDLOCK_BAD_OPTION, "callback is NULL, and must be a function");
@@ -311,7 +312,7 @@ static redlock_code call(redlock_client *client, enum rl_command command, const 
     redlock_code code = rl_client_call(client);
     if (code != REDLOCK_OK)
         return code;
-    code = start(client, command, key, key_len, callback, arg);
+    code = inspect_start(client, command, key, key_len, callback, arg);
     rl_loop_return(&client->loop);
     return code;
 }

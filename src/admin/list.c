@@ -48,7 +48,7 @@ struct list {
     char pattern[RL_PATTERN_MAX];
 };
 
-static void finish(struct list *list, redlock_code code)
+static void list_finish(struct list *list, redlock_code code)
 {
     redlock_client *client = rl_client_of(&list->task);
     const redlock_listed end = {.code = code};
@@ -94,8 +94,8 @@ static size_t prefix_of(const struct list *list)
     return prefix ? strlen(prefix) : 0;
 }
 
-static void tell(struct list *list, const struct look *look,
-                 const redlock_inspection *inspection)
+static void list_tell(struct list *list, const struct look *look,
+                      const redlock_inspection *inspection)
 {
     const redlock_listed listed = {
         .code = inspection->code,
@@ -114,7 +114,7 @@ static void on_inspected(redlock_client *client, const redlock_inspection *inspe
     (void)client;
     if (look->list && !is_over && inspection->held > 0 &&
         !is_listed(look->list, inspection))
-        tell(look->list, look, inspection);
+        list_tell(look->list, look, inspection);
     struct list *list = look->list;
     if (!list) { /* it has ended, perhaps in the callback */
         free(look);
@@ -202,7 +202,7 @@ static void ask_for_page(struct list *list)
     list->waits =
         rl_nodes_send_raw(&client->nodes, &list->task, 0, word, PAGE_WORDS, list->node);
     if (!list->waits)
-        finish(list, REDLOCK_NO_MEMORY);
+        list_finish(list, REDLOCK_NO_MEMORY);
 }
 
 static bool is_open(const struct list *list)
@@ -215,9 +215,9 @@ static void scan_next_node(struct list *list)
     const redlock_client *client = rl_client_of(&list->task);
     list->to_scan &= client->nodes.view.open;
     if (!list->to_scan) {
-        finish(list, rl_count(list->scanned) >= client->nodes.q ? REDLOCK_OK
-                     : list->denied                             ? REDLOCK_DENIED
-                                                                : REDLOCK_NO_QUORUM);
+        list_finish(list, rl_count(list->scanned) >= client->nodes.q ? REDLOCK_OK
+                          : list->denied                             ? REDLOCK_DENIED
+                                                                     : REDLOCK_NO_QUORUM);
         return;
     }
     list->node = rl_first(list->to_scan);
@@ -238,7 +238,7 @@ static void go_on(struct list *list)
 {
     for (unsigned i = 0; i < TOGETHER && list->at < list->len; i++)
         if (!list->look[i] && !begin_look(list, i)) {
-            finish(list, REDLOCK_NO_MEMORY);
+            list_finish(list, REDLOCK_NO_MEMORY);
             return;
         }
     if (list->looks > 0 || list->waits)
@@ -289,11 +289,11 @@ static void answer_look(struct list *list, struct look *look, const struct rl_re
     if (is_there)
         go_on(list);
     else
-        finish(list, REDLOCK_NO_MEMORY);
+        list_finish(list, REDLOCK_NO_MEMORY);
 }
 
-static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
-                   const struct rl_reply *reply)
+static void list_answer(struct rl_task *task, unsigned node, const struct rl_op *op,
+                        const struct rl_reply *reply)
 {
     struct list *list = (struct list *)task;
     (void)node;
@@ -303,7 +303,7 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
         answer_look(list, list->look[op->seq - 1], reply);
 }
 
-static void tick(struct rl_task *task)
+static void list_tick(struct rl_task *task)
 {
     struct list *list = (struct list *)task;
     const redlock_client *client = rl_client_of(task);
@@ -326,11 +326,11 @@ static void tick(struct rl_task *task)
 
 static void close_list(struct rl_task *task)
 {
-    finish((struct list *)task, REDLOCK_CANCELLED);
+    list_finish((struct list *)task, REDLOCK_CANCELLED);
 }
 
 /* The client is freed, perhaps early: then no inspection calls back either. */
-static void destroy(struct rl_task *task)
+static void list_destroy(struct rl_task *task)
 {
     for (unsigned i = 0; i < TOGETHER; i++)
         free(((struct list *)task)->look[i]);
@@ -338,14 +338,15 @@ static void destroy(struct rl_task *task)
 }
 
 static const struct rl_task_class list_class = {
-    .tick = tick,
-    .replied = answer,
+    .tick = list_tick,
+    .replied = list_answer,
     .close = close_list,
-    .destroy = destroy,
+    .destroy = list_destroy,
 };
 
-static redlock_code start(redlock_client *client, const void *prefix, size_t prefix_len,
-                          unsigned how, redlock_list_fn *callback, void *arg)
+static redlock_code list_start(redlock_client *client, const void *prefix,
+                               size_t prefix_len, unsigned how, redlock_list_fn *callback,
+                               void *arg)
 {
     const char *ours = client->options.prefix ? client->options.prefix : "";
     if (!callback)
@@ -373,7 +374,7 @@ redlock_code redlock_list(redlock_client *client, const void *prefix, size_t pre
     redlock_code code = rl_client_call(client);
     if (code != REDLOCK_OK)
         return code;
-    code = start(client, prefix, prefix_len, how, callback, arg);
+    code = list_start(client, prefix, prefix_len, how, callback, arg);
     rl_loop_return(&client->loop);
     return code;
 }

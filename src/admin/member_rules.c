@@ -60,7 +60,8 @@ static bool show_quarantine(const struct rl_health_context *all, unsigned node,
     return true;
 }
 
-static bool is_outdated(const struct rl_health_context *all, unsigned node, char *detail)
+static bool member_rules_is_outdated(const struct rl_health_context *all, unsigned node,
+                                     char *detail)
 {
     (void)detail;
     return member_of(all, node)->outdated;
@@ -93,7 +94,8 @@ const struct rl_rule rl_member_rules[RL_MEMBER_RULES] = {
     {"clock_set", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(CLOCK), NULL,
      "the node's clock was set, stands still, or runs too fast or too slow, so the node "
      "has no vote on fenced locks: fix the clock"},
-    {"behind", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(ACTIVE), is_outdated,
+    {"behind", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(ACTIVE),
+     member_rules_is_outdated,
      "the node does not know the latest members of its deployment, which other nodes know: "
      "make sure that all clients can reach it"},
 };

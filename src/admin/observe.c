@@ -43,7 +43,8 @@ struct observation {
 
 /* --- telling --- */
 
-static void tell(struct observation *observation, redlock_code code, const char *value)
+static void observe_tell(struct observation *observation, redlock_code code,
+                         const char *value)
 {
     redlock_client *client = rl_client_of(&observation->task);
     char *token;
@@ -128,7 +129,8 @@ static void end_round(struct observation *observation, const char *leader)
     observation->again = false;
     leader = unless_outdated(observation, leader);
     if (knows)
-        tell(observation, leader ? REDLOCK_OK : REDLOCK_NO_QUORUM, leader ? leader : "");
+        observe_tell(observation, leader ? REDLOCK_OK : REDLOCK_NO_QUORUM,
+                     leader ? leader : "");
 }
 
 /* --- asking --- */
@@ -176,12 +178,12 @@ static void begin_round(struct observation *observation)
     rl_task_schedule(&observation->task, observation->deadline);
 }
 
-static void tick(struct rl_task *task)
+static void observe_tick(struct rl_task *task)
 {
     struct observation *observation = (struct observation *)task;
     rl_heap_drop(&task->loop->heap, &task->due);
     if (!rl_startup_barrier_is_open(&rl_client_of(task)->nodes.startup))
-        return; /* on_event() goes on */
+        return; /* observe_on_event() goes on */
     if (!observation->asks)
         begin_round(observation);
     else if (observation->waiting && task->loop->now < observation->deadline)
@@ -190,8 +192,8 @@ static void tick(struct rl_task *task)
         end_round(observation, find_leader(observation));
 }
 
-static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
-                   const struct rl_reply *reply)
+static void observe_answer(struct rl_task *task, unsigned node, const struct rl_op *op,
+                           const struct rl_reply *reply)
 {
     struct observation *observation = (struct observation *)task;
     redlock_client *client = rl_client_of(task);
@@ -223,7 +225,7 @@ static bool on_notified(struct rl_task *task, unsigned node, unsigned position,
     return true;
 }
 
-static void on_event(struct rl_task *task, enum rl_task_event event, unsigned node)
+static void observe_on_event(struct rl_task *task, enum rl_task_event event, unsigned node)
 {
     struct observation *observation = (struct observation *)task;
     (void)node;
@@ -234,7 +236,7 @@ static void on_event(struct rl_task *task, enum rl_task_event event, unsigned no
 
 /* --- begin and end --- */
 
-static void end(struct observation *observation)
+static void observe_end(struct observation *observation)
 {
     redlock_client *client = rl_client_of(&observation->task);
     if (observation->observer)
@@ -245,21 +247,21 @@ static void end(struct observation *observation)
 
 static void close_observation(struct rl_task *task)
 {
-    end((struct observation *)task);
+    observe_end((struct observation *)task);
 }
 
 static const struct rl_task_class observation_class = {
-    .tick = tick,
-    .event = on_event,
-    .replied = answer,
+    .tick = observe_tick,
+    .event = observe_on_event,
+    .replied = observe_answer,
     .notified = on_notified,
     .close = close_observation,
     .destroy = rl_task_free,
 };
 
-static redlock_code start(redlock_client *client, const void *key, size_t key_len,
-                          redlock_leader_fn *callback, void *arg,
-                          redlock_observer **ret_observer)
+static redlock_code observe_start(redlock_client *client, const void *key, size_t key_len,
+                                  redlock_leader_fn *callback, void *arg,
+                                  redlock_observer **ret_observer)
 {
     if (!callback)
         return rl_fail(REDLOCK_BAD_OPTION, "callback is NULL, and must be a function");
@@ -297,7 +299,7 @@ redlock_code redlock_observe(redlock_client *client, const void *key, size_t key
     redlock_code code = rl_client_call(client);
     if (code != REDLOCK_OK)
         return code;
-    code = start(client, key, key_len, callback, arg, ret_observer);
+    code = observe_start(client, key, key_len, callback, arg, ret_observer);
     rl_loop_return(&client->loop);
     return code;
 }
@@ -307,7 +309,7 @@ void redlock_observer_free(redlock_observer *observer)
     struct observation *observation = observer ? observer->observation : NULL;
     redlock_client *client = observation ? rl_client_of(&observation->task) : NULL;
     if (client && rl_client_call(client) == REDLOCK_OK) {
-        end(observation);
+        observe_end(observation);
         rl_loop_return(&client->loop);
     } else if (observation) {
         observation->observer = NULL; /* a forked child: the client frees the rest */

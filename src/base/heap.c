@@ -30,7 +30,7 @@ void rl_heap_free(struct rl_heap *heap)
 /* Four children per entry: half as many levels as with two, and the four are adjacent. */
 #define CHILDREN 4
 
-static void put(struct rl_heap *heap, size_t i, struct rl_slot slot)
+static void heap_put(struct rl_heap *heap, size_t i, struct rl_slot slot)
 {
     heap->slot[i] = slot;
     slot.due->position = i + 1;
@@ -63,15 +63,15 @@ static void sift(struct rl_heap *heap, size_t i, struct rl_slot slot)
         parent = (i - 1) / CHILDREN;
         if (all[parent].at <= slot.at)
             break;
-        put(heap, i, all[parent]);
+        heap_put(heap, i, all[parent]);
     }
     for (size_t child; first_child(i) < heap->count; i = child) {
         child = earliest_child(heap, i);
         if (slot.at <= all[child].at)
             break;
-        put(heap, i, all[child]);
+        heap_put(heap, i, all[child]);
     }
-    put(heap, i, slot);
+    heap_put(heap, i, slot);
 }
 
 static struct rl_due *chain(const struct rl_heap *heap, size_t i, rl_time now,

@@ -108,7 +108,7 @@ static char *default_label(void)
 }
 
 /* Copies as much as the caller's version of the struct has. False: `size` is not set. */
-static bool take(void *copy, size_t room, const void *options, size_t size)
+static bool options_take(void *copy, size_t room, const void *options, size_t size)
 {
     if (size < 2 * sizeof(size_t))
         return false;
@@ -121,7 +121,7 @@ redlock_code rl_options_copy(const redlock_options *options, size_t nodes,
 {
     redlock_options copy;
     redlock_options_init(&copy);
-    if (options && !take(&copy, sizeof(copy), options, options->size))
+    if (options && !options_take(&copy, sizeof(copy), options, options->size))
         return rl_fail(REDLOCK_BAD_OPTION,
                        "size is not set: make the options by redlock_options_init()");
     copy.size = sizeof(copy);
@@ -199,7 +199,7 @@ redlock_code rl_lease_options_read(const redlock_lease_options *options,
                                    redlock_lease_options *copy)
 {
     redlock_lease_options_init(copy);
-    if (options && !take(copy, sizeof(*copy), options, options->size))
+    if (options && !options_take(copy, sizeof(*copy), options, options->size))
         return rl_fail(REDLOCK_BAD_OPTION,
                        "size is not set: make the options by redlock_lease_options_init()");
     copy->size = sizeof(*copy);

@@ -161,7 +161,7 @@ static void put_numbers(struct rl_samples *text, const redlock_stats *stats)
     }
 }
 
-static bool is_usual(const redlock_code usual[CODES], unsigned code)
+static bool prometheus_is_usual(const redlock_code usual[CODES], unsigned code)
 {
     for (unsigned i = 0; i < CODES && (i == 0 || usual[i] != REDLOCK_OK); i++)
         if ((unsigned)usual[i] == code)
@@ -176,7 +176,7 @@ static void put_results(struct rl_samples *text, const redlock_stats *stats)
         for (unsigned code = 0; code < REDLOCK_RESULTS; code++) {
             uint64_t number = number_at(stats, results[i].at + code * sizeof(uint64_t));
             char name[32];
-            if (number == 0 && !is_usual(results[i].usual, code))
+            if (number == 0 && !prometheus_is_usual(results[i].usual, code))
                 continue;
             snprintf(name, sizeof(name), "%s", redlock_code_name((redlock_code)code));
             for (char *c = name; *c; c++)

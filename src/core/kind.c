@@ -198,20 +198,20 @@ static struct rl_word digits(char buffer[RL_DIGITS], int64_t value)
     return (struct rl_word){at, (size_t)(buffer + RL_DIGITS - at)};
 }
 
-static void put(struct rl_argv *argv, const char *text, size_t len)
+static void kind_put(struct rl_argv *argv, const char *text, size_t len)
 {
     assert(argv->words < RL_WORDS_MAX);
     argv->word[argv->words++] = (struct rl_word){text, len};
 }
 
-#define PUT(argv, literal) put(argv, literal, sizeof(literal) - 1)
+#define PUT(argv, literal) kind_put(argv, literal, sizeof(literal) - 1)
 
 static void put_word(struct rl_argv *argv, struct rl_word word)
 {
-    put(argv, word.text, word.len);
+    kind_put(argv, word.text, word.len);
 }
 
-static void put_number(struct rl_argv *argv, int64_t value)
+static void kind_put_number(struct rl_argv *argv, int64_t value)
 {
     assert(argv->numbers < RL_NUMBERS);
     put_word(argv, digits(argv->digits[argv->numbers++], value));
@@ -223,7 +223,7 @@ static void put_position(struct rl_argv *argv, unsigned key)
     if (key == RL_NO_KEY)
         PUT(argv, "");
     else
-        put_number(argv, key + 1);
+        kind_put_number(argv, key + 1);
 }
 
 /* Adds the queue entry of a waiter, or removes it. */
@@ -236,13 +236,13 @@ static void put_queue_entry(const struct rl_kind *kind, struct rl_argv *argv,
     if (args->waited < 0)
         PUT(argv, "");
     else
-        put_number(argv, args->waited);
+        kind_put_number(argv, args->waited);
     if (rl_kind_is_of_sets(kind)) {
         put_position(argv, args->queue_at);
         put_position(argv, args->queue_from);
     } else if (kind->form != RL_FORM_SHARED && kind->form != RL_FORM_SLOT) {
         if (args->intent_ms > 0)
-            put_number(argv, args->intent_ms);
+            kind_put_number(argv, args->intent_ms);
         else
             PUT(argv, "");
     }
@@ -256,7 +256,7 @@ static void put_keys(const struct rl_kind *kind, enum rl_command command,
     unsigned keys = rl_kind_is_of_sets(kind) ? args->set_size : 1;
     if (kind->is_fenced)
         keys *= 2;
-    put_number(argv, keys + has_base + kind->is_fenced);
+    kind_put_number(argv, keys + has_base + kind->is_fenced);
     if (!rl_kind_is_of_sets(kind)) {
         put_word(argv, args->key);
         if (kind->is_fenced)
@@ -276,13 +276,13 @@ static void put_of_form(const struct rl_kind *kind, enum rl_command command,
 {
     bool is_shared = kind->form == RL_FORM_SHARED;
     if (command == RL_CMD_RELEASE && kind->form == RL_FORM_SLOT)
-        put_number(argv, args->slots);
+        kind_put_number(argv, args->slots);
     if (command == RL_CMD_RELEASE)
         put_queue_entry(kind, argv, args);
     else if (command == RL_CMD_ACQUIRE && is_shared)
-        put_number(argv, args->waited);
+        kind_put_number(argv, args->waited);
     else if (command == RL_CMD_EXTEND)
-        put(argv, args->recreate ? "1" : "0", 1);
+        kind_put(argv, args->recreate ? "1" : "0", 1);
     if (command == RL_CMD_EXTEND && is_shared && args->queue_entry.len > 0)
         put_word(argv, args->queue_entry);
 }
@@ -293,14 +293,14 @@ static void put_fenced(const struct rl_kind *kind, enum rl_command command,
 {
     put_keys(kind, command, argv, args);
     put_word(argv, args->token);
-    put_number(argv, args->fence);
-    put_number(argv, args->max_ttl_ms);
+    kind_put_number(argv, args->fence);
+    kind_put_number(argv, args->max_ttl_ms);
     if (command == RL_CMD_ACQUIRE || command == RL_CMD_EXTEND) {
-        put_number(argv, args->ttl_ms);
-        put_number(argv, args->sent_at);
+        kind_put_number(argv, args->ttl_ms);
+        kind_put_number(argv, args->sent_at);
     }
     if (command == RL_CMD_ACQUIRE)
-        put_number(argv, args->fences);
+        kind_put_number(argv, args->fences);
     put_of_form(kind, command, args, argv);
     put_word(argv, args->nonce); /* differs from node to node (safety.md, The marker) */
 }
@@ -321,7 +321,7 @@ static void put_plain(const struct rl_kind *kind, enum rl_command command,
     put_keys(kind, command, argv, args);
     put_word(argv, args->token);
     if (command != RL_CMD_RELEASE)
-        put_number(argv, args->ttl_ms);
+        kind_put_number(argv, args->ttl_ms);
     put_of_form(kind, command, args, argv);
 }
 
@@ -331,7 +331,7 @@ static void put_observe(struct rl_argv *argv, const struct rl_command_args *args
     put_word(argv, args->key);
     if (args->queue_entry.len > 0) {
         put_word(argv, args->queue_entry);
-        put_number(argv, args->intent_ms);
+        kind_put_number(argv, args->intent_ms);
     }
 }
 
@@ -347,15 +347,15 @@ void rl_kind_argv(const struct rl_kind *kind, enum rl_command command, bool whol
         put_word(ret_argv, args->token);
         PUT(ret_argv, "NX");
         PUT(ret_argv, "PX");
-        put_number(ret_argv, args->ttl_ms);
+        kind_put_number(ret_argv, args->ttl_ms);
         return;
     }
     if (whole) {
         PUT(ret_argv, "EVAL");
-        put(ret_argv, script->body, script->len);
+        kind_put(ret_argv, script->body, script->len);
     } else {
         PUT(ret_argv, "EVALSHA");
-        put(ret_argv, script->sha1, 40);
+        kind_put(ret_argv, script->sha1, 40);
     }
     if (command == RL_CMD_MARKER) {
         put_marker_command(ret_argv, args);

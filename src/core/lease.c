@@ -66,8 +66,8 @@ static void count_silent(struct rl_lease *lease, const struct rl_view *view,
         rl_lease_report_failed(lease, view, update);
 }
 
-static void tick(struct rl_lease *lease, const struct rl_view *view,
-                 struct rl_update *update)
+static void lease_tick(struct rl_lease *lease, const struct rl_view *view,
+                       struct rl_update *update)
 {
     if (lease->round.waiting)
         count_silent(lease, view, update);
@@ -127,7 +127,7 @@ struct rl_update rl_lease_step(struct rl_lease *lease, const struct rl_view *vie
     case RL_EVENT_RELEASE: rl_lease_release(lease, view, &update); break;
     case RL_EVENT_DISOWN: rl_lease_disown(lease, &update); break;
     case RL_EVENT_EXPIRE: break;
-    case RL_EVENT_TICK: tick(lease, view, &update); break;
+    case RL_EVENT_TICK: lease_tick(lease, view, &update); break;
     }
     update.sooner = update.send || update.reports || lease->state != state ||
                     event->type == RL_EVENT_TICK;

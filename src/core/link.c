@@ -162,7 +162,8 @@ static void answered(struct rl_link *link, const struct rl_link_event *event)
     link->round_trip = (7 * link->round_trip + sample + 7) / 8;
 }
 
-static enum rl_link_action tick(struct rl_link *link, const struct rl_link_event *event)
+static enum rl_link_action link_tick(struct rl_link *link,
+                                     const struct rl_link_event *event)
 {
     rl_time now = event->now;
     switch (link->state) {
@@ -196,7 +197,7 @@ static enum rl_link_action tick(struct rl_link *link, const struct rl_link_event
 enum rl_link_action rl_link_step(struct rl_link *link, const struct rl_link_event *event)
 {
     switch (event->type) {
-    case RL_LINK_TICK: return tick(link, event);
+    case RL_LINK_TICK: return link_tick(link, event);
     case RL_LINK_CONNECTED:
         assert(link->state == RL_LINK_CONNECTING);
         link->state = RL_LINK_GREETING;

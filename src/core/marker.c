@@ -23,7 +23,7 @@ static void put_id(struct writer *writer, uint64_t id)
     writer->at += ID_DIGITS;
 }
 
-static void put_number(struct writer *writer, uint64_t value)
+static void marker_put_number(struct writer *writer, uint64_t value)
 {
     char digits[20];
     size_t count = 0;
@@ -60,18 +60,18 @@ size_t rl_marker_write(const struct rl_marker *marker, char text[RL_MARKER_MAX])
     else
         put_text(&writer, quarantined, sizeof(quarantined) - 1);
     put_space(&writer);
-    put_number(&writer, marker->index);
+    marker_put_number(&writer, marker->index);
     put_space(&writer);
     put_id(&writer, roster->deployment);
     put_space(&writer);
-    put_number(&writer, (uint64_t)roster->max_ttl_ms);
+    marker_put_number(&writer, (uint64_t)roster->max_ttl_ms);
     put_space(&writer);
     put_text(&writer, marker->process.run_id, RL_RUN_ID);
     put_space(&writer);
     put_text(&writer, marker->process.replid, RL_RUN_ID);
     for (unsigned i = 0; i < roster->n; i++) {
         put_space(&writer);
-        put_number(&writer, roster->member[i].generation);
+        marker_put_number(&writer, roster->member[i].generation);
         *writer.at++ = '.';
         put_id(&writer, roster->member[i].id);
     }

@@ -170,7 +170,7 @@ void rl_key_dismiss(struct rl_key_waiter *waiter, redlock_code code)
     rl_key_schedule(key);
 }
 
-static void dismiss(struct rl_key *key, const redlock_stop *stop, bool all)
+static void key_dismiss(struct rl_key *key, const redlock_stop *stop, bool all)
 {
     struct rl_key_waiter *waiter = TAILQ_FIRST(&key->waiters), *next;
     for (; waiter; waiter = next) {
@@ -185,7 +185,7 @@ void rl_keys_dismiss(struct rl_keys *keys, const redlock_stop *stop, bool all)
     struct rl_key *key;
     for (size_t i = 0; i <= RL_BUCKETS; i++)
         LIST_FOREACH (key, &keys->bucket[i], in_bucket)
-            dismiss(key, stop, all);
+            key_dismiss(key, stop, all);
 }
 
 /* --- for its process lease --- */

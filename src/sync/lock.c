@@ -105,7 +105,7 @@ static int64_t held_for(const struct rl_key *key)
                                                 : REDLOCK_UNKNOWN;
 }
 
-static void dismiss(struct rl_key_waiter *waiter)
+static void lock_dismiss(struct rl_key_waiter *waiter)
 {
     rl_failure_by_thread(waiter->options->failure, REDLOCK_TIMEOUT, held_for(waiter->key));
     waiter->wait.error = *redlock_last_error();
@@ -122,7 +122,7 @@ static void wait_until_served(redlock_sync *sync, struct rl_key_waiter *waiter)
         if (is_being_served(waiter))
             deadline = RL_FOREVER;
         else
-            dismiss(waiter);
+            lock_dismiss(waiter);
     }
 }
 
@@ -197,7 +197,7 @@ static redlock_code extend_for(redlock_hold *hold, const redlock_lock_options *o
     return code;
 }
 
-static redlock_code enter(redlock_hold *hold, const redlock_lock_options *options)
+static redlock_code lock_enter(redlock_hold *hold, const redlock_lock_options *options)
 {
     if (options->fenced && !hold->lease->options.fenced)
         return rl_fail(REDLOCK_BAD_OPTION,
@@ -233,7 +233,7 @@ static bool lock_again(redlock_sync *sync, redlock_key *keys, size_t count,
         thread ? find_own(sync, thread, keys, count, options->shared) : NULL;
     redlock_hold *hold = lease ? lease->owner : NULL;
     bool has = lease != NULL;
-    bool entered = has && (*ret_code = enter(hold, options)) == REDLOCK_OK;
+    bool entered = has && (*ret_code = lock_enter(hold, options)) == REDLOCK_OK;
     if (entered) /* while this waits, another thread may unlock and free its use of it */
         *ret_code = extend_for(hold, options);
     rl_loop_owner_unlock(&sync->loop);
@@ -400,7 +400,7 @@ struct release {
     const char *token;
 };
 
-static void on_released(redlock_lease *handle, const redlock_result *result, void *arg)
+static void lock_on_released(redlock_lease *handle, const redlock_result *result, void *arg)
 {
     struct release *release = arg;
     struct rl_loop_owner *loop = &release->sync->loop;
@@ -424,7 +424,7 @@ static void begin_release(struct rl_loop_owner *loop, struct rl_job *job)
         redlock_adopt_many(release->sync->leases.client, release->keys, release->count,
                            release->token, REDLOCK_UNKNOWN, &options, &handle);
     if (code == REDLOCK_OK)
-        code = redlock_release(handle, on_released, release);
+        code = redlock_release(handle, lock_on_released, release);
     if (code == REDLOCK_OK)
         return;
     release->call.wait.error = *redlock_last_error();

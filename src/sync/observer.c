@@ -44,7 +44,7 @@ static redlock_sync_observer *observer_of_stop(struct rl_job *job)
 }
 
 /* The client's thread, with the mutex held: the user is told without it, and of a copy. */
-static void report(struct rl_loop_owner *loop, struct rl_job *job)
+static void observer_report(struct rl_loop_owner *loop, struct rl_job *job)
 {
     redlock_sync_observer *observer = observer_of_report(job);
     struct news news = observer->latest;
@@ -76,7 +76,7 @@ static void on_changed(redlock_observer *handle, const redlock_leader *leader, v
 
 /* --- begin and end --- */
 
-static void start(struct rl_loop_owner *loop, struct rl_job *job)
+static void observer_start(struct rl_loop_owner *loop, struct rl_job *job)
 {
     redlock_sync_observer *observer = (redlock_sync_observer *)job;
     redlock_code code =
@@ -89,7 +89,7 @@ static void start(struct rl_loop_owner *loop, struct rl_job *job)
     rl_loop_owner_finish_wait(loop, &observer->start.wait, code);
 }
 
-static void end(redlock_sync_observer *observer)
+static void observer_end(redlock_sync_observer *observer)
 {
     redlock_observer_free(observer->handle);
     observer->handle = NULL;
@@ -101,7 +101,7 @@ static void stop(struct rl_loop_owner *loop, struct rl_job *job)
 {
     redlock_sync_observer *observer = observer_of_stop(job);
     (void)loop;
-    end(observer);
+    observer_end(observer);
     if (!observer->in_callback)
         delete_observer(observer);
 }
@@ -111,7 +111,7 @@ void rl_sync_observers_end(struct rl_sync_observers *observers)
     redlock_sync_observer *observer;
     while ((observer = LIST_FIRST(observers))) {
         rl_job_cancel(&observer->stop);
-        end(observer);
+        observer_end(observer);
         if (observer->freed && !observer->in_callback)
             delete_observer(observer);
     }
@@ -130,9 +130,9 @@ redlock_code redlock_sync_observe(redlock_sync *sync, const void *key, size_t ke
         code == REDLOCK_OK ? calloc(1, sizeof(*observer)) : NULL;
     if (!observer)
         return code == REDLOCK_OK ? rl_fail_by_code(REDLOCK_NO_MEMORY) : code;
-    observer->start.job.run = start;
+    observer->start.job.run = observer_start;
     observer->stop.run = stop;
-    observer->report.run = report;
+    observer->report.run = observer_report;
     observer->sync = sync;
     observer->key = key;
     observer->key_len = key_len;

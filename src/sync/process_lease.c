@@ -309,7 +309,8 @@ static void on_extended(redlock_lease *handle, const redlock_result *result, voi
     rl_loop_owner_unlock(loop);
 }
 
-static void on_released(redlock_lease *handle, const redlock_result *result, void *arg)
+static void process_lease_on_released(redlock_lease *handle, const redlock_result *result,
+                                      void *arg)
 {
     struct rl_process_lease *lease = arg;
     struct rl_key *key = lease->key;
@@ -372,7 +373,8 @@ static void begin_extension(struct rl_loop_owner *loop, struct rl_job *job)
     end_extension(lease, code == REDLOCK_NOT_HELD ? REDLOCK_EXPIRED : code);
 }
 
-static redlock_code extend(struct rl_process_lease *lease, struct rl_extension extension)
+static redlock_code process_lease_extend(struct rl_process_lease *lease,
+                                         struct rl_extension extension)
 {
     extension.call.job.run = begin_extension;
     extension.lease = lease;
@@ -385,12 +387,12 @@ static redlock_code extend(struct rl_process_lease *lease, struct rl_extension e
 
 redlock_code rl_process_lease_extend(struct rl_process_lease *lease, int64_t ttl_ms)
 {
-    return extend(lease, (struct rl_extension){.ttl_ms = ttl_ms});
+    return process_lease_extend(lease, (struct rl_extension){.ttl_ms = ttl_ms});
 }
 
 redlock_code rl_process_lease_downgrade(struct rl_process_lease *lease)
 {
-    return extend(lease, (struct rl_extension){.downgrades = true});
+    return process_lease_extend(lease, (struct rl_extension){.downgrades = true});
 }
 
 /* --- acquiring --- */
@@ -408,8 +410,8 @@ static bool try_again(struct rl_process_lease *lease, struct rl_key_waiter *wait
     return true;
 }
 
-static void fail(struct rl_process_lease *lease, struct rl_key_waiter *waiter,
-                 redlock_code code, int64_t remaining_ms)
+static void process_lease_fail(struct rl_process_lease *lease, struct rl_key_waiter *waiter,
+                               redlock_code code, int64_t remaining_ms)
 {
     if (waiter && try_again(lease, waiter, code))
         return;
@@ -460,7 +462,7 @@ static void on_acquired(redlock_lease *handle, const redlock_result *result, voi
         rl_until_left_ms(waiter->valid) == 0)
         code = REDLOCK_EXPIRED;
     if (code != REDLOCK_OK)
-        fail(lease, waiter, code, result->remaining_ms);
+        process_lease_fail(lease, waiter, code, result->remaining_ms);
     else
         on_success(lease, waiter);
     advance_key(key);
@@ -556,7 +558,8 @@ static bool begin_operation(struct rl_process_lease *lease)
     case RL_PROCESS_LEASE_HANDING_OFF:
         return redlock_extend(lease->handle, 0, on_extended, lease) == REDLOCK_OK;
     case RL_PROCESS_LEASE_RELEASING:
-        return redlock_release(lease->handle, on_released, lease) == REDLOCK_OK;
+        return redlock_release(lease->handle, process_lease_on_released, lease) ==
+               REDLOCK_OK;
     default: return true;
     }
 }

@@ -8,7 +8,8 @@
 
 /* --- followers --- */
 
-static struct rl_single_flight *find(redlock_sync *sync, const void *key, size_t key_len)
+static struct rl_single_flight *single_flight_find(redlock_sync *sync, const void *key,
+                                                   size_t key_len)
 {
     struct rl_single_flight *flight;
     LIST_FOREACH (flight, &sync->flights.all, link)
@@ -17,8 +18,9 @@ static struct rl_single_flight *find(redlock_sync *sync, const void *key, size_t
     return flight;
 }
 
-static void dismiss(struct rl_single_flight *flight, struct rl_follower *follower,
-                    redlock_code code, int returned)
+static void single_flight_dismiss(struct rl_single_flight *flight,
+                                  struct rl_follower *follower, redlock_code code,
+                                  int returned)
 {
     TAILQ_REMOVE(&flight->followers, follower, link);
     follower->returned = returned;
@@ -34,7 +36,7 @@ void rl_single_flights_dismiss(struct rl_single_flights *flights, const redlock_
         for (; follower; follower = next) {
             next = TAILQ_NEXT(follower, link);
             if (all || follower->stop == stop)
-                dismiss(flight, follower, REDLOCK_CANCELLED, 0);
+                single_flight_dismiss(flight, follower, REDLOCK_CANCELLED, 0);
         }
     }
 }
@@ -57,7 +59,7 @@ static redlock_code follow(redlock_sync *sync, struct rl_single_flight *flight,
             !follower.wait.done) {
             rl_fail(REDLOCK_TIMEOUT, "another thread of this process does the work still");
             follower.wait.error = *redlock_last_error();
-            dismiss(flight, &follower, REDLOCK_TIMEOUT, 0);
+            single_flight_dismiss(flight, &follower, REDLOCK_TIMEOUT, 0);
         }
     rl_loop_owner_end_wait(&sync->loop, &follower.wait);
     if (follower.wait.code == REDLOCK_OK)
@@ -81,7 +83,7 @@ static void finish_flight(struct rl_single_flight *flight, redlock_code code, in
     LIST_REMOVE(flight, link);
     while ((follower = TAILQ_FIRST(&flight->followers))) {
         follower->leader_failed = code != REDLOCK_OK;
-        dismiss(flight, follower, code, returned);
+        single_flight_dismiss(flight, follower, code, returned);
     }
     rl_loop_owner_unlock(&flight->sync->loop);
 }
@@ -137,7 +139,7 @@ static bool lead_or_follow(struct rl_single_flight *flight, int64_t deadline,
     redlock_sync *sync = flight->sync;
     bool leader_failed = false;
     rl_loop_owner_lock(&sync->loop);
-    struct rl_single_flight *other = find(sync, flight->key, flight->key_len);
+    struct rl_single_flight *other = single_flight_find(sync, flight->key, flight->key_len);
     *ret = (struct outcome){.led = !other};
     if (other) {
         ret->code =

@@ -99,8 +99,8 @@ static const redlock_options *own_options(redlock_sync *sync,
     return mine;
 }
 
-static redlock_code make(const char *const *uris, size_t count,
-                         const redlock_options *options, redlock_sync **ret_sync)
+static redlock_code sync_make(const char *const *uris, size_t count,
+                              const redlock_options *options, redlock_sync **ret_sync)
 {
     redlock_options mine;
     redlock_client *client;
@@ -137,7 +137,7 @@ redlock_code redlock_sync_new(const char *const *uris, size_t count,
                               const redlock_options *options, redlock_sync **ret_sync,
                               redlock_error *ret_error)
 {
-    redlock_code code = make(uris, count, options, ret_sync);
+    redlock_code code = sync_make(uris, count, options, ret_sync);
     if (code != REDLOCK_OK && ret_error)
         *ret_error = *redlock_last_error();
     return code;

@@ -58,7 +58,7 @@ static const char *copy_text(char **end, const char *text, size_t len)
 }
 
 /* The loop owner, without the mutex. Names are constants. */
-static void on_event(const redlock_event *event, void *arg)
+static void telemetry_on_event(const redlock_event *event, void *arg)
 {
     size_t room = sizeof(struct report) + event->count * sizeof(redlock_field);
     for (size_t i = 0; i < event->count; i++)
@@ -100,7 +100,7 @@ void rl_sync_telemetry_init(struct rl_sync_telemetry *telemetry, struct rl_loop_
         .trace = options->trace,
         .trace_arg = options->trace_arg,
     };
-    options->log = options->log ? on_event : NULL;
+    options->log = options->log ? telemetry_on_event : NULL;
     options->trace = options->trace ? on_span : NULL;
     options->log_arg = options->trace_arg = telemetry;
 }
@@ -113,7 +113,7 @@ struct question {
     redlock_stats *stats;
 };
 
-static void answer(struct rl_loop_owner *loop, struct rl_job *job)
+static void telemetry_answer(struct rl_loop_owner *loop, struct rl_job *job)
 {
     struct question *question = (struct question *)job;
     redlock_code code =
@@ -134,7 +134,8 @@ static void add_own(const redlock_sync *sync, redlock_stats *stats)
 
 redlock_code redlock_sync_stats(redlock_sync *sync, redlock_stats *stats)
 {
-    struct question question = {.call.job.run = answer, .sync = sync, .stats = stats};
+    struct question question = {
+        .call.job.run = telemetry_answer, .sync = sync, .stats = stats};
     if (!sync)
         return rl_fail(REDLOCK_CLOSED, "the client is NULL");
     redlock_code code = rl_loop_owner_may_wait(&sync->loop);

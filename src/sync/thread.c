@@ -12,7 +12,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t here;
 static bool has_key;
 
-static void enter(void)
+static void thread_enter(void)
 {
     pthread_mutex_lock(&mutex);
 }
@@ -22,11 +22,11 @@ static void leave(void)
     pthread_mutex_unlock(&mutex);
 }
 
-static void end(void *arg)
+static void thread_end(void *arg)
 {
     struct rl_thread *thread = arg;
     struct rl_binding *binding;
-    enter();
+    thread_enter();
     while ((binding = LIST_FIRST(&thread->bindings))) {
         LIST_REMOVE(binding, link);
         binding->bound = false;
@@ -37,16 +37,16 @@ static void end(void *arg)
 }
 
 /* fork() takes the mutex, so that a child finds the lists consistent. */
-static void begin(void)
+static void thread_begin(void)
 {
-    has_key =
-        pthread_key_create(&here, end) == 0 && pthread_atfork(enter, leave, leave) == 0;
+    has_key = pthread_key_create(&here, thread_end) == 0 &&
+              pthread_atfork(thread_enter, leave, leave) == 0;
 }
 
 struct rl_thread *rl_thread_here(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, begin);
+    pthread_once(&once, thread_begin);
     if (!has_key)
         return NULL;
     struct rl_thread *thread = pthread_getspecific(here);
@@ -63,7 +63,7 @@ struct rl_thread *rl_thread_here(void)
 void rl_thread_bind(struct rl_thread *thread, struct rl_binding *binding,
                     void (*on_thread_end)(struct rl_binding *binding))
 {
-    enter();
+    thread_enter();
     binding->on_thread_end = on_thread_end;
     binding->bound = true;
     LIST_INSERT_HEAD(&thread->bindings, binding, link);
@@ -72,7 +72,7 @@ void rl_thread_bind(struct rl_thread *thread, struct rl_binding *binding,
 
 void rl_thread_unbind(struct rl_binding *binding)
 {
-    enter();
+    thread_enter();
     if (binding->bound)
         LIST_REMOVE(binding, link);
     binding->bound = false;

@@ -25,7 +25,7 @@ static void unbind(redlock_hold *hold)
 }
 
 /* The hold gives up the lock. */
-static redlock_code give_up(redlock_hold *hold, unsigned how)
+static redlock_code unlock_give_up(redlock_hold *hold, unsigned how)
 {
     redlock_code code = hold->code;
     if (code == REDLOCK_OK && how == REDLOCK_DISOWN && redlock_hold_valid_ms(hold) == 0)
@@ -49,7 +49,7 @@ static redlock_code leave_lock(redlock_hold *hold, unsigned how)
     struct rl_loop_owner *loop = hold->loop; /* its callback may free the hold meanwhile */
     unbind(hold);
     rl_loop_owner_lock(loop);
-    redlock_code code = give_up(hold, how);
+    redlock_code code = unlock_give_up(hold, how);
     rl_loop_owner_unlock(loop);
     return code;
 }
@@ -117,7 +117,7 @@ void rl_unlock_undo(redlock_hold *hold)
 
 /* --- extending --- */
 
-static redlock_code extend(redlock_hold *hold, int64_t ttl_ms, bool downgrades)
+static redlock_code unlock_extend(redlock_hold *hold, int64_t ttl_ms, bool downgrades)
 {
     if (!hold)
         return rl_fail(REDLOCK_NOT_HELD, "the hold is NULL");
@@ -139,10 +139,10 @@ static redlock_code extend(redlock_hold *hold, int64_t ttl_ms, bool downgrades)
 
 redlock_code redlock_hold_extend(redlock_hold *hold, int64_t ttl_ms)
 {
-    return extend(hold, ttl_ms, false);
+    return unlock_extend(hold, ttl_ms, false);
 }
 
 redlock_code redlock_hold_downgrade(redlock_hold *hold)
 {
-    return extend(hold, REDLOCK_AUTO, true);
+    return unlock_extend(hold, REDLOCK_AUTO, true);
 }

@@ -106,7 +106,7 @@ static void ended(void *arg, const struct cycle *cycle)
         call->phase = PHASE_STOPPING;
 }
 
-static void interrupted(void *arg)
+static void bench_interrupted(void *arg)
 {
     struct call *call = arg;
     if (call->phase == PHASE_OPENING)
@@ -176,7 +176,7 @@ static bool write_files(struct bench *bench)
 }
 
 /* Prints why no lock was held. */
-static void report_failure(const struct call *call)
+static void bench_report_failure(const struct call *call)
 {
     cli_say_not_acquired(call->bench.cli, "bench: a lock", &call->failure, call->nodes,
                          call->node_count);
@@ -189,29 +189,29 @@ static bool print_nothing(const struct call *call)
     if (call->bench.signal)
         cli_say(cli, "bench: %s: nothing was measured", strsignal(call->bench.signal));
     else
-        report_failure(call);
+        bench_report_failure(call);
     return !cli->json ||
            cli_print_json(cli, json_pack("{s:o, s:o}", "cause", cli_cause(code), "nodes",
                                          cli_nodes_json(call->nodes, call->node_count)));
 }
 
-static bool print(const struct bench *bench)
+static bool bench_print_result(const struct bench *bench)
 {
     return bench->cli->json ? cli_print_json(bench->cli, bench_json(bench))
                             : bench_print(bench);
 }
 
-static int conclude(struct call *call)
+static int bench_conclude(struct call *call)
 {
     struct bench *bench = &call->bench;
     bool measured = bench->bench_result.cycles > 0;
     bench->cause = bench->bench_result.held > 0 ? REDLOCK_OK : call->failure.code;
     cli_say_nodes(bench->cli, call->nodes, call->node_count);
-    bool printed = measured ? print(bench) : print_nothing(call);
+    bool printed = measured ? bench_print_result(bench) : print_nothing(call);
     if (!printed)
         cli_complain("stdout: %s", strerror(errno));
     if (measured && bench->cause != REDLOCK_OK)
-        report_failure(call);
+        bench_report_failure(call);
     bool written = !measured || write_files(bench);
     if (!printed || !written)
         return CLI_FAILED;
@@ -296,7 +296,7 @@ static void measure(struct call *call)
 static void measure_for_files(struct call *call)
 {
     struct cli_signals signals;
-    cli_signals_begin(&signals, call->bench.cli->base, interrupted, call);
+    cli_signals_begin(&signals, call->bench.cli->base, bench_interrupted, call);
     open_files(&call->bench);
     measure(call);
     call->bench.signal = signals.number;
@@ -326,7 +326,7 @@ int cli_bench(struct cli *cli, int argc, char **argv)
         cli_fail(CLI_FAILED, "out of memory");
     workers_begin(workers, 0, 1);
     measure_for_files(&call);
-    int exit_code = conclude(&call);
+    int exit_code = bench_conclude(&call);
     workers_free(workers);
     bench_result_free(&bench->bench_result);
     cli_disconnect(cli);

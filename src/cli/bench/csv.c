@@ -19,7 +19,7 @@ static void write_quoted(FILE *stream, const char *text)
     fputc('"', stream);
 }
 
-static void begin(struct bench *bench)
+static void csv_begin(struct bench *bench)
 {
     outfile_begin(&bench->csv);
     fprintf(bench->csv.stream,
@@ -37,7 +37,7 @@ void bench_csv_row(struct bench *bench, const struct cycle *cycle)
     if (!bench->csv.path)
         return;
     if (!bench->csv.stream)
-        begin(bench);
+        csv_begin(bench);
     FILE *stream = bench->csv.stream;
     fprintf(stream, "%lld,%u,%s,%lld,%lld,",
             (long long)(cycle->begun_us - bench->bench_result.began_us), cycle->worker,

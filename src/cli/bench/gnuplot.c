@@ -30,7 +30,7 @@ static int spawn(pid_t *ret_pid, int in, int out)
     return error;
 }
 
-static int start(struct gnuplot *gnuplot)
+static int gnuplot_start(struct gnuplot *gnuplot)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
@@ -50,7 +50,7 @@ int gnuplot_begin(struct gnuplot *gnuplot)
     gnuplot->drawn = memfd_create("picture", MFD_CLOEXEC);
     if (gnuplot->drawn < 0)
         return errno;
-    int error = start(gnuplot);
+    int error = gnuplot_start(gnuplot);
     if (error)
         gnuplot_free(gnuplot);
     return error;

@@ -71,7 +71,7 @@ void outfile_begin(struct outfile *file)
         cli_fail(CLI_FAILED, "%s: %s", file->path, strerror(errno));
 }
 
-static void fail(struct outfile *file)
+static void outfile_fail(struct outfile *file)
 {
     if (file->error)
         return;
@@ -82,7 +82,7 @@ static void fail(struct outfile *file)
 void outfile_note(struct outfile *file)
 {
     if (file->stream && ferror(file->stream))
-        fail(file);
+        outfile_fail(file);
 }
 
 bool outfile_end(struct outfile *file)
@@ -90,9 +90,9 @@ bool outfile_end(struct outfile *file)
     if (!file->stream)
         return true;
     if (fflush(file->stream) != 0)
-        fail(file);
+        outfile_fail(file);
     if (fclose(file->stream) != 0)
-        fail(file);
+        outfile_fail(file);
     file->stream = NULL;
     return !file->error;
 }

@@ -164,8 +164,8 @@ static bool has_cycle(const struct timeline_slot *slot)
 }
 
 /* If no cycle began in the interval, the node keeps its state. */
-static enum state state_of(const struct timeline_slot *slot, unsigned node,
-                           enum state before)
+static enum state plot_time_state_of(const struct timeline_slot *slot, unsigned node,
+                                     enum state before)
 {
     if (!has_cycle(slot))
         return before;
@@ -195,7 +195,7 @@ static void write_boxes(const struct plot *plot, unsigned node, double row)
         from++;
     write_box(plot, row, from, timeline->used, GRANTED);
     for (size_t i = from; i < timeline->used; i++) {
-        enum state next = state_of(&timeline->slot[i], node, state);
+        enum state next = plot_time_state_of(&timeline->slot[i], node, state);
         if (next != state && state != GRANTED)
             write_box(plot, row, from, i, state);
         if (next != state)

@@ -41,7 +41,7 @@ void bench_result_free(struct bench_result *bench_result)
     timeline_free(&bench_result->timeline);
 }
 
-static void add(struct bench_result_model *model, int64_t latency, uint64_t weight)
+static void result_add(struct bench_result_model *model, int64_t latency, uint64_t weight)
 {
     if (latency == ORDER_STATS_NEVER)
         model->never += weight;
@@ -84,14 +84,16 @@ static void take_models(struct bench_result *bench_result, const struct cycle *c
     for (unsigned i = 0; i < n; i++)
         latency[i] = cycle_latency(&cycle->node[i]);
     order_stats_sort(&order_stats, latency, n);
-    add(&bench_result->all, order_stats_quorum(&order_stats, q), 1);
+    result_add(&bench_result->all, order_stats_quorum(&order_stats, q), 1);
     if (order_stats_quorum(&order_stats, q) < ORDER_STATS_UNKNOWN)
         bench_result->node[order_stats.node[q - 1]].last++;
     for (unsigned i = 0; i < n; i++)
-        add(&bench_result->node[i].without, order_stats_without(&order_stats, q, i), 1);
+        result_add(&bench_result->node[i].without, order_stats_without(&order_stats, q, i),
+                   1);
     for (unsigned m = 1; m < n; m++)
         for (unsigned k = 0; k < n; k++)
-            add(&bench_result->fewer[m], order_stats.latency[k], bench_result->share[m][k]);
+            result_add(&bench_result->fewer[m], order_stats.latency[k],
+                       bench_result->share[m][k]);
 }
 
 static void take_outages(struct bench_result *bench_result, const struct cycle *cycle,

@@ -94,7 +94,7 @@ static void pause_ended(evutil_socket_t fd, short what, void *arg)
     begin_cycle(arg);
 }
 
-static void released(redlock_lease *lease, const redlock_result *result, void *arg)
+static void workers_released(redlock_lease *lease, const redlock_result *result, void *arg)
 {
     struct worker *worker = arg;
     (void)lease;
@@ -104,11 +104,11 @@ static void released(redlock_lease *lease, const redlock_result *result, void *a
     begin_cycle(worker);
 }
 
-static void release(struct worker *worker)
+static void workers_release(struct worker *worker)
 {
     worker->state = WORKER_RELEASING;
     worker->release_began = cli_clock_us(CLOCK_MONOTONIC);
-    redlock_code code = redlock_release(worker->lease, released, worker);
+    redlock_code code = redlock_release(worker->lease, workers_released, worker);
     if (code != REDLOCK_OK)
         cli_fail_start(code, worker->key);
 }
@@ -208,7 +208,7 @@ void workers_run(struct workers *workers)
         for (unsigned i = 0; i < workers->count; i++) {
             struct worker *worker = &workers->worker[i];
             if (worker->state == WORKER_HOLDING && (read_replies(worker) || worker->lost))
-                release(worker);
+                workers_release(worker);
         }
     }
 }

@@ -130,7 +130,7 @@ void rl_admission_end(struct rl_membership *membership)
 }
 
 /* Another client was first: our markers must not stay on a part of the nodes. */
-static void give_up(struct rl_membership *membership, unsigned node)
+static void admission_give_up(struct rl_membership *membership, unsigned node)
 {
     membership->rolling_back = rl_all(membership->params.n) & ~rl_bit(node);
     membership->bootstrapping = 0;
@@ -149,7 +149,7 @@ void rl_admission_marker_read(struct rl_membership *membership, unsigned node)
     if (is_ours)
         membership->bootstrapping &= ~bit;
     else if (membership->bootstrapping & bit && !is_empty)
-        give_up(membership, node);
+        admission_give_up(membership, node);
     if (membership->lost_race && !membership->rolling_back)
         /* No node may get a member index of our own deployment any more. */
         membership->roster = (struct rl_roster){0};

@@ -136,8 +136,8 @@ static void unlearn(struct rl_membership *membership)
 }
 
 /* (safety.md, The marker) */
-static enum rl_member_state state_of(const struct rl_membership *membership,
-                                     const struct rl_member *member)
+static enum rl_member_state membership_state_of(const struct rl_membership *membership,
+                                                const struct rl_member *member)
 {
     const struct rl_marker *marker = &member->marker;
     if (!member->greeted)
@@ -246,7 +246,7 @@ void rl_membership_update(struct rl_membership *membership, rl_time now)
         membership->learned_at = now;
     for (unsigned i = 0; i < membership->params.n; i++) {
         struct rl_member *member = &membership->member[i];
-        member->state = state_of(membership, member);
+        member->state = membership_state_of(membership, member);
         if (member->greeted && member->state != RL_MEMBER_ACTIVE)
             member->look_at =
                 rl_min(member->look_at, rl_time_add_sat(now, poll_interval(member->state)));

@@ -5,7 +5,8 @@ static rl_time share(rl_time span, uint32_t ppm)
     return span / 1000000 * ppm + span % 1000000 * ppm / 1000000;
 }
 
-static void start(struct rl_pace *pace, rl_time high, rl_time received, rl_time reported)
+static void pace_start(struct rl_pace *pace, rl_time high, rl_time received,
+                       rl_time reported)
 {
     *pace = (struct rl_pace){
         .known = true,
@@ -30,7 +31,7 @@ bool rl_pace_note(struct rl_pace *pace, rl_time sent, rl_time received, rl_time 
     /* The node may have read its clock right after `sent`, and gained on us since then. */
     rl_time most = reported - sent + share(received - sent, ppm);
     if (!pace->known) {
-        start(pace, most, received, reported);
+        pace_start(pace, most, received, reported);
         return true;
     }
     rl_time allowed = share(received - pace->at, ppm) + 1;
@@ -40,11 +41,11 @@ bool rl_pace_note(struct rl_pace *pace, rl_time sent, rl_time received, rl_time 
     rl_time excess = rl_max(pace->excess - allowed, 0) + gap;
     rl_time since = reported == pace->reported ? pace->since : received;
     if (excess > slack || sent - since >= RL_PACE_STILL) {
-        start(pace, most, received, reported);
+        pace_start(pace, most, received, reported);
         return false;
     }
     bool ahead = reported - received > high;
-    start(pace, most, received, reported);
+    pace_start(pace, most, received, reported);
     pace->excess = excess;
     pace->since = since;
     if (gap > 0) /* the nearest possible offset: the change counts only once */
