@@ -98,7 +98,6 @@ VERBS = {
     "bench instructions": [Row("bench instructions --cycles 500",
                                figure=r"^(64 in flight): .*: (x [\d.]+)$")],
     "layers": [Row("layers", figure=r"^(\d+ rooms, \d+ groups: .*)$")],
-    "life": [Row("life", figure=r"^(9\. `redlock_lease_free.*)$")],
     "coverage": [Row("coverage", figure=r"^(\d+ of \d+ branches: .*)$")],
     "abi": [Row("abi", figure=r"^(compatible with the baseline)$")],
     "alerts": [Row("alerts", figure=r"SUCCESS: (\d+ rules) found")],
