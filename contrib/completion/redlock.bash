@@ -33,9 +33,6 @@ _redlock() {
       mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$word")
     elif [[ $help == *' CMD '* ]]; then
       mapfile -t COMPREPLY < <(compgen -c -- "$word")
-    elif [[ $help == *' LOG...'* ]]; then
-      compopt -o filenames
-      mapfile -t COMPREPLY < <(compgen -f -- "$word")
     fi
     ;;
   esac

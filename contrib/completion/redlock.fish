@@ -29,7 +29,7 @@ function __redlock_value
         sed -nE "s/^(  |  -., |      )$option(, --[a-z-]+)? ([^ ]+)( .*|\$)/\3/p"
 end
 
-# Whether the usage names this operand: COMMAND, CMD or LOG...
+# Whether the usage names this operand: COMMAND or CMD
 function __redlock_takes
     test -z "$(__redlock_value)" && __redlock_help | string match -q "* $argv[1]*"
 end
@@ -39,5 +39,4 @@ complete -c redlock -n '__redlock_takes COMMAND' -a '(__redlock_commands)'
 complete -c redlock -n 'string match -q -- "-*" (commandline -ct)' -a '(__redlock_options)'
 complete -c redlock -n 'contains -- (__redlock_value) FILE F F.svg' -F
 complete -c redlock -n 'test "$(__redlock_value)" = WHEN' -a 'auto always never'
-complete -c redlock -n '__redlock_takes LOG' -F
 complete -c redlock -n '__redlock_takes CMD' -a '(__fish_complete_command)'
