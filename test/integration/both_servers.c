@@ -15,7 +15,7 @@
 #define TEXT_MAX  600  /* of what a failure shows */
 #define PIECE_MAX 2000 /* bytes that the simulated server reads at once, now and then */
 
-/* As in clockshim.c. */
+/* See clockshim.c. */
 struct lie {
     _Atomic uint64_t turn;
     _Atomic int64_t anchor, offset, rate;
@@ -68,7 +68,7 @@ static void copy_field(struct both_servers *both, const char *section, const cha
     snprintf(text, room, "%s", servers_info(&both->servers, 0, section, field));
 }
 
-/* As a server with the options of support/servers.c is. */
+/* Starts it with the options of support/servers.c. */
 void both_servers_start(struct both_servers *both)
 {
     struct redis_config config = {

@@ -36,7 +36,6 @@ void both_servers_start(struct both_servers *servers);
 void both_servers_end(struct both_servers *servers);
 void both_servers_set_clock(struct both_servers *servers, rl_time now);
 
-/* Whether both are replicas. */
 void both_servers_set_replica(struct both_servers *servers, bool is_replica);
 
 struct both both_connect(struct both_servers *servers);
@@ -49,7 +48,7 @@ void both_disconnect(struct both *both);
 void both_play(struct both_servers *servers, const struct both *both, bool is_subscribed,
                struct prng *prng);
 
-/* The same on a connection that ends with it. */
+/* Plays on a connection that ends with it. */
 void both_play_alone(struct both_servers *servers, struct prng *prng);
 
 /* Compares the messages up to one that `publisher` sends to `channel` now. */

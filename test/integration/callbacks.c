@@ -83,7 +83,7 @@ Test(callbacks, fenced_lease_freed_at_each_moment)
     free_at_each_moment(&s, &options);
 }
 
-/* What an acquire has set is released, also if the acquire ends with its client. */
+/* An acquired key is released, also if the acquire ends with its client. */
 Test(callbacks, client_freed_at_each_moment)
 {
     struct quorum s;

@@ -41,7 +41,7 @@ Test(client_thread, client_follows_a_thread_that_ran_the_loop)
     busy_client_close(&client);
 }
 
-/* What a thread left when it ended: no thread waits for that. */
+/* A thread left work when it ended: no thread waits for it. */
 Test(client_thread, client_does_work_that_no_thread_waits_for)
 {
     struct busy_client client;

@@ -7,7 +7,7 @@
 
 #include "quorum.h"
 
-/* As in clockshim.c. */
+/* See clockshim.c. */
 struct lie {
     _Atomic uint64_t turn;
     _Atomic int64_t anchor, offset, rate;

@@ -200,7 +200,7 @@ Test(elect, too_few_nodes_and_the_leader_after_them)
     quorum_close(&s);
 }
 
-/* What node 2 has does not count: it does not reply. */
+/* Node 2's term does not count: it does not reply. */
 Test(elect, nodes_that_go_on_to_differ)
 {
     struct quorum s;

@@ -222,7 +222,7 @@ static void note_much(const redlock_event *event, void *arg)
     ++*(unsigned *)arg;
 }
 
-/* What does not fit is dropped, and counted. */
+/* Excess events are dropped, and counted. */
 Test(events, too_many_at_once)
 {
     enum { MANY = 20000 };

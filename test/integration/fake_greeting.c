@@ -44,7 +44,7 @@ Test(fake_greeting, invalid_greetings)
     "from the loopback interface.\r\n"
 #define TOO_MANY "-ERR max number of clients reached\r\n"
 
-/* What a server sends before it closes, without any command. */
+/* A server's bytes before it closes, without any command. */
 static const struct {
     const char *says, *fault;
 } reasons[] = {

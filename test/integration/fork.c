@@ -201,7 +201,7 @@ static void fork_inside(redlock_lease *lease, const redlock_result *result, void
         child_expect(forker->child);
 }
 
-/* What was queued is sent by the parent, once, even if the child returns. */
+/* The parent sends queued commands once, even if the child returns. */
 Test(fork, child_that_returns_from_a_callback)
 {
     struct quorum s;

@@ -165,7 +165,7 @@ static void open_parent(struct parent *p)
     event_base_loop(p->quorum.base, EVLOOP_ONCE); /* sends the commands */
 }
 
-/* Whether each node has replied to one greeting, and never gone. */
+/* Each node has replied to one greeting, and never gone. */
 static void expect_first_connections(struct quorum *s)
 {
     redlock_node_stats node[3];

@@ -70,7 +70,7 @@ Test(hold_time, it_is_known_when_the_lock_is_acquired)
     quorum_close(&s);
 }
 
-/* As redlock acquire and release do, with a least TTL of 1 s. Returns the TTL. */
+/* Holds like redlock acquire and release, with a least TTL of 1 s. Returns the TTL. */
 static int64_t hold(struct quorum *s, int64_t held_ms, unsigned *lost)
 {
     int64_t longest = ask(s), ttl = 2 * longest > 1000 ? 2 * longest : 1000;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Of an error: a text, at most so many bytes after it, and what follows it and stays. */
+/* An error: a text, at most so many bytes after it, and what follows it and stays. */
 struct difference {
     const char *server, *text;
     size_t most;
@@ -23,7 +23,7 @@ static const struct difference differences[] = {
     {"valkey 9.1", "C", 0, "ommand arguments"},
     /* The name of a script: its engines need not have one. */
     {"valkey 9.1", "script: ", 42, "on @user_script"},
-    /* Whether a command or its subcommand is unknown to a script. */
+    /* A command or its subcommand is unknown to a script. */
     {"valkey 9.1", "Unknown command called from script", 0, ""},
     {"valkey 9.1", "unknown subcommand '", 200, " on @user_script"},
     {"valkey 9.1", "unknown subcommand '", 200, "\r\n"},

@@ -1,7 +1,5 @@
-/*
- * What later servers word otherwise than the simulated one, where nothing depends on it.
- * docs/simulator.md has this list, too.
- */
+/* Words of later servers that differ from those of the simulated one, where nothing depends
+   on it. docs/simulator.md has this list, too. */
 #ifndef TEST_KNOWN_DIFFERENCES_H
 #define TEST_KNOWN_DIFFERENCES_H
 

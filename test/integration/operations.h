@@ -53,7 +53,7 @@ struct rl_word operation_word(const char *text);
 /* Equal texts, among those that operations store; they live on. */
 struct rl_word operation_value(struct rl_word text);
 
-/* The same for an entry in a queue, and the key of that queue. */
+/* An entry in a queue, and the key of that queue. */
 struct rl_word operation_place(struct rl_word text);
 struct rl_word operation_queue(struct operation *operation);
 

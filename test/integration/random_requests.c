@@ -162,7 +162,7 @@ static const char *const rare_shapes[] = {
     "FLUSHALL", "SCRIPT FLUSH", "FLUSHALL ASYNC", "SCRIPT FLUSH SYNC",
     "SELECT 1", "SELECT 0",     "SELECT 0",       "SELECT 99"};
 
-/* What a script may do with a command. */
+/* Scripts around a command. */
 static const char *const wrappers[] = {
     "return redis.call(unpack(ARGV))",
     "return {redis.pcall(unpack(ARGV))}",
@@ -174,7 +174,7 @@ static const char *const wrappers[] = {
     "redis.call('DEL', 'a', 'b') return type(redis.call(unpack(ARGV)))",
 };
 
-/* What may become of values, and of errors. */
+/* Scripts that convert values and errors. */
 static const char *const scripts[] = {
     "return {1, 2.9, -2.9, 'a', false, true, nil, 3}",
     "return {{}, {1, {2, 'x'}}, 1e300, -1e300, 0/0, 1/0}",

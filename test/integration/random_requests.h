@@ -20,7 +20,7 @@ void random_request(struct bytes *out, struct prng *prng, rl_time now, rl_time e
 /* Appends one request of these words. */
 void request_of_words(struct bytes *out, const struct rl_word *word, size_t words);
 
-/* The same of a text with blanks between the words; returns 1. */
+/* Appends a text with blanks between the words; returns 1. */
 unsigned request_of_text(struct bytes *out, const char *text);
 
 /* Appends the requests that read all keys of this database; returns how many. */

@@ -14,7 +14,7 @@ static const char *record_of(const redlock_client *client)
     return text;
 }
 
-/* What follows the last line that has `words`; the test fails if none has. */
+/* Text after the last line that has `words`; the test fails if none has. */
 static const char *after(const char *text, const char *words)
 {
     const char *last = NULL;

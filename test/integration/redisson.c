@@ -13,7 +13,7 @@ static redlock_lease_options options_of_redisson(void)
     return options;
 }
 
-/* As RLock.lock() stores it: HINCRBY and PEXPIRE. */
+/* Locks like RLock.lock(): HINCRBY and PEXPIRE. */
 static void lock_by_java(struct quorum *s, unsigned nodes)
 {
     servers_do_first(&s->servers, nodes, "HINCRBY " KEY " " JAVA " 1");
@@ -138,7 +138,7 @@ Test(redisson, stores_nothing_where_it_may_not_set_the_expiry)
     quorum_close_empty(&s);
 }
 
-/* What RLock's waiters are subscribed to. */
+/* RLock's waiters subscribe to it. */
 Test(redisson, a_release_wakes_javas_waiters)
 {
     struct quorum s;

@@ -133,7 +133,7 @@ Test(restart, of_a_durable_server_counts_at_once)
     quorum_close(&s);
 }
 
-/* The same process on a new connection has forgotten nothing. */
+/* A process on a new connection has forgotten nothing. */
 Test(restart, of_a_connection_only)
 {
     struct quorum s;

@@ -128,7 +128,7 @@ static void play_as_replica(struct play *play)
     both_servers_set_replica(&play->servers, false);
 }
 
-/* What a subscriber may not do is refused. */
+/* A subscriber's other commands fail. */
 static void play_subscriber(struct play *play)
 {
     static const char *const texts[] = {"GET a", "PING",   "PUBLISH c x", "SUBSCRIBE c d",
@@ -243,7 +243,7 @@ Test(simulated_server, authenticates_as_a_real_one)
     both_servers_end(&servers);
 }
 
-/* Of each length, around the blocks of SHA-1. */
+/* Each length, around the blocks of SHA-1. */
 Test(simulated_server, names_scripts_as_a_real_one)
 {
     char body[3 * 64];

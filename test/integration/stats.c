@@ -269,7 +269,7 @@ Test(stats, of_a_node_that_refuses)
     quorum_close(&s);
 }
 
-/* What an older program calls: its structs end earlier. */
+/* Structs of an older program end earlier. */
 Test(stats, structs_of_other_sizes)
 {
     struct quorum s;

@@ -49,7 +49,7 @@ Test(sync, default_options_and_freeing_unlocks)
     sync_quorum_close(&c);
 }
 
-/* What was unlocked is released before the client ends. */
+/* An unlocked lock is released before the client ends. */
 Test(sync, client_is_freed_right_after_unlocking)
 {
     struct sync_quorum c;

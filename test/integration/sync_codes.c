@@ -314,7 +314,7 @@ static void *use_stack(void *arg)
     return NULL;
 }
 
-/* As the header says. Sanitizers use more. */
+/* The header's bound. Sanitizers use more. */
 Test(sync_codes, calls_use_little_stack)
 {
     pthread_attr_t attr;

@@ -65,7 +65,7 @@ static void note_release(redlock_hold *hold, redlock_code why, int64_t valid_ms,
     atomic_fetch_add(reported, right ? 1 : 1000);
 }
 
-/* As in a program of an older version: a field that it does not know is off. */
+/* A program of an older version: a field that it does not know is off. */
 static redlock_lock_options older_options(void)
 {
     redlock_lock_options options = sync_quorum_lock_options();
@@ -161,7 +161,7 @@ Test(sync_free, client_is_freed_while_nodes_are_silent)
     sync_quorum_close(&c);
 }
 
-/* The same while a lock is extended for the next waiter. */
+/* A lock is extended for the next waiter meanwhile. */
 Test(sync_free, client_is_freed_while_a_lock_is_handed_over)
 {
     struct sync_quorum c;

@@ -208,7 +208,7 @@ Test(sync_recursive, refused_if_too_little_is_left)
     redlock_hold_free(hold);
 }
 
-/* What was lost is not entered: it is acquired anew, and both are unlocked. */
+/* A lost lock is not entered: it is acquired anew, and both are unlocked. */
 Test(sync_recursive, lost_in_between)
 {
     redlock_hold *lost = lock();

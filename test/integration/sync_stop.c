@@ -59,7 +59,7 @@ Test(sync_stop, last_waiter_stops)
     give_up(2);
 }
 
-/* What is held stays held, and a wait without this stop continues. */
+/* A held lock stays held, and a wait without this stop continues. */
 Test(sync_stop, stop_is_for_waits)
 {
     struct sync_quorum c;

@@ -90,7 +90,7 @@ Test(waiting, a_former_holder_joins_the_tail)
     queue_close(&queue);
 }
 
-/* And if no waiter is left, it gets the lock. */
+/* With no waiter left, it gets the lock. */
 Test(waiting, a_former_holder_gets_a_free_lock)
 {
     struct queue queue;
@@ -131,7 +131,7 @@ Test(waiting, dead_waiters_are_skipped)
     queue_close(&queue);
 }
 
-/* As many entries as a release passes over, half of them of one client. */
+/* A release passes over so many entries, half of them of one client. */
 #define DEAD "10000"
 
 static void add_dead_entries(struct queue *queue)

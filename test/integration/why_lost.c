@@ -6,7 +6,7 @@
 
 #define TTL_MS 3000
 
-/* What `log` and `on_lost` got. */
+/* Calls of `log` and `on_lost`. */
 struct book {
     unsigned failed, recovered;
     redlock_lease *lease;
@@ -30,7 +30,7 @@ static void note_loss(redlock_lease *lease, const redlock_result *result, void *
     reported_note(lease, result, &book->lost);
 }
 
-/* Of three nodes; each has `node_timeout_ms` to reply. */
+/* Three nodes; each has `node_timeout_ms` to reply. */
 static void hold(struct quorum *s, struct book *book, int64_t node_timeout_ms,
                  int64_t ttl_ms, bool watchdog)
 {

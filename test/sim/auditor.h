@@ -18,7 +18,7 @@ void auditor_begin(void);
  */
 void auditor_founds(void);
 
-/* Whether the user of this server has no right to a command that a client sends. */
+/* The user of this server has no right to a command that a client sends. */
 bool auditor_denies(const struct server *server, const char *command);
 
 #endif

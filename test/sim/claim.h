@@ -106,13 +106,13 @@ struct claim {
 
 void claims_begin(void);
 
-/* The same token, perhaps before a downgrade, which changes its first letter. */
+/* One token, perhaps before a downgrade, which changes its first letter. */
 bool claim_token_is(struct rl_word a, struct rl_word b);
 
 /* The user downgrades: from now on the token is a reader's. */
 void claim_downgrade(struct claim *claim);
 
-/* Of a token; NULL: none of a client. */
+/* The claim of a token; NULL: none. */
 struct claim *claim_of(struct rl_word token);
 
 /* A token that is new. */

@@ -283,7 +283,7 @@ static void end(struct client *client, bool freed)
     oracle_ended(client, freed);
 }
 
-/* What a forked child may do with the handles: free their memory. */
+/* A forked child frees the handles' memory. */
 static void free_as_child(void *arg)
 {
     struct client *client = arg;

@@ -35,7 +35,7 @@ struct acquainted {
     struct sample sample;
 };
 
-/* What its users asked it for. */
+/* Requests of its users. */
 enum wish { WISH_ACQUIRE, WISH_ADOPT, WISH_EXTEND, WISH_RELEASE, WISHES };
 
 #define NEWS_MAX 8 /* of enum news */
@@ -100,15 +100,15 @@ void client_start(struct client *client);
 bool client_kill(struct client *client, bool power);
 bool client_finish(struct client *client);
 
-/* Whether it has an open connection to the server at a node's address. */
+/* The client has an open connection to the server at a node's address. */
 bool client_reaches(const struct client *client, unsigned node);
 
 /* Nodes that it must not ask for a vote now, as it was told. Others may be asked in vain,
  * if their connections end before the command is written. */
 rl_node_set client_barred_nodes(const struct client *client);
 
-/* Whether a stream is that of a node's votes, and not that of its notifications: this is
- * not in the bytes of its greeting. `owner`: the argument of its handler. */
+/* The stream is that of a node's votes, and not that of its notifications: this is not in
+   the bytes of its greeting. `owner`: the argument of its handler. */
 bool client_is_link(const struct client *client, const void *owner);
 
 /* The node of its list at an address; NODES_MAX: none. */

@@ -17,7 +17,7 @@ static const char *const ask_names[] = {
 static const char *const truths[] = {"nonsense", "granted",   "held",
                                      "gone",     "recreated", "error"};
 
-/* What is known of a connection: what was written and not executed, and the greeting. */
+/* The state of a connection: what was written and not executed, and the greeting. */
 struct account {
     struct request request;
     struct bytes unparsed; /* the begin of a command whose rest is not written yet */
@@ -273,7 +273,7 @@ bool command_is_greeting(const struct node_command *command)
            is(name, "CLIENT");
 }
 
-/* Whether the oracle needs the keys as they were before it. */
+/* The oracle needs the keys as they were before it. */
 static bool is_compared(const struct command *command)
 {
     bool may_overwrite = command && command->ask == ASK_ACQUIRE && command->claim &&
@@ -388,7 +388,7 @@ static bool is_of_node(const char *error)
     return false;
 }
 
-/* What a reply says in truth, without asking the code that is tested. */
+/* The truth of a reply, without asking the code that is tested. */
 static enum truth read_reply(struct command *command, struct rl_word reply)
 {
     char text[512];

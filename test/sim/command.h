@@ -25,7 +25,7 @@ enum ask {
     ASK_SUBSCRIBE,
 };
 
-/* What a reply says in truth. */
+/* The truth of a reply. */
 enum truth {
     TRUTH_UNKNOWN, /* nonsense, or an error after a part of it was done */
     TRUTH_GRANTED,
@@ -97,19 +97,19 @@ extern const struct network_observer command_observer;
 
 void command_begin(void);
 
-/* Whether all that was written on it was executed. */
+/* All that was written on it was executed. */
 bool command_is_idle(const struct connection *connection);
 
-/* Whether the process wrote there of a token, and has not read the reply. */
+/* The process wrote there of a token, and has not read the reply. */
 bool command_is_awaited(const struct connection *connection);
 
-/* Whether the process knows that it gets messages on this connection. */
+/* The process knows that it gets messages on this connection. */
 bool command_is_subscribed(const struct connection *connection);
 
-/* The same, also if the connection has ended since and the process has yet to read that. */
+/* This is also true if the connection has ended and the process has yet to read that. */
 bool command_was_subscribed(const struct connection *connection);
 
-/* Of those that a server executes. */
+/* Commands that a server executes. */
 bool command_is_greeting(const struct node_command *command);
 const struct command *command_next(const struct node_command *command);
 void command_begins(const struct node_command *command);

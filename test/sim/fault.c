@@ -104,7 +104,7 @@ static void cut(const struct client *client, unsigned node, bool half)
     }
 }
 
-/* As where a firewall forgets a connection on which nothing is sent for long. */
+/* A firewall forgets a connection on which nothing is sent for long. */
 static void lose_subscriptions(const struct client *client)
 {
     TRACE("subscriptions of client %u are lost", client->index + 1);

@@ -1,4 +1,4 @@
-/* What goes wrong with clocks. */
+/* Faults of clocks. */
 #include "fault_parts.h"
 #include "world.h"
 
@@ -159,8 +159,7 @@ static void rush(struct server *server)
     retune(server, span);
 }
 
-/* What keys can bear is a step ahead once in a TTL, by what the drift allows for the
- * shortest one. */
+/* Keys can bear one step ahead in a TTL, by what the drift allows for the shortest one. */
 static int64_t bearable_step(const struct server *server)
 {
     const struct plan *plan = &world.plan;

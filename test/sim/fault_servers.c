@@ -1,4 +1,4 @@
-/* What goes wrong with servers. */
+/* Faults of servers. */
 #include <stdio.h>
 #include <string.h>
 
@@ -63,7 +63,7 @@ static void flush(struct server *server)
     keyspace_free(&before);
 }
 
-/* Of a fenced lock any number of them at once. */
+/* Fenced locks bear any number at once. */
 void fault_flush_some(struct server *server)
 {
     bool all = world.plan.fenced && draw_once_in(6);
@@ -147,7 +147,7 @@ static void split(unsigned node)
                             events_now() + span);
 }
 
-/* As a replica that is promoted. */
+/* A replica is promoted. */
 static void copy(struct server *to, const struct server *from)
 {
     struct keyspace *keyspace = &to->node.redis->keyspace;
@@ -388,9 +388,9 @@ void fault_garble(struct server *server)
 /* --- what it is --- */
 
 /*
- * What this client writes next on its connection is refused, for the marker that came with
- * the data is another than it knows. Nothing that it wrote before is under way, and no
- * reply, which may have the marker that came.
+ * The next command of this client on this connection is refused: the marker that came with
+ * the data is not the one that it knows. No earlier command is under way, and no reply,
+ * which may have the marker that came.
  */
 static bool would_notice(const struct client *client, const struct connection *connection,
                          const struct server *server)

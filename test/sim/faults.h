@@ -1,4 +1,4 @@
-/* What goes wrong in a run. */
+/* Faults of a run. */
 #ifndef SIM_FAULTS_H
 #define SIM_FAULTS_H
 

@@ -20,7 +20,7 @@ MISSED = re.compile(r"script (\w+), line (\d+) is never executed: ")
 
 
 def sources(path):
-    """Of each line of a script, in its order: (file, line, text)."""
+    """Each line of a script, in its order: (file, line, text)."""
     for number, line in enumerate(map(str.strip, path.read_text().splitlines()), 1):
         if line.startswith(variables.WITH):
             yield from sources(path.parent / line.removeprefix(variables.WITH))

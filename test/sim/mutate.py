@@ -59,7 +59,7 @@ OTHERS_MAX = 20  # seeds that break something that the mutation does not name
 
 
 def play_until(program, seeds, breaks):
-    """The same, until one of `breaks`: what else a mutation breaks may be broken sooner."""
+    """Runs until one of `breaks`: what else a mutation breaks may be broken sooner."""
     first, others = 1, []
     while True:
         seed, what = play(program, seeds + 1 - first, first)

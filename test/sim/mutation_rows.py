@@ -36,7 +36,7 @@ return 0
 """
 FILES = {"src/core/first.c": FIRST, "src/second.c": SECOND, "lua/look.lua": SCRIPT}
 
-# What is changed, in which file, the change, and what becomes of the file; or why not.
+# The definition, its file, the change, and the file with it; or why not.
 RIGHT = (
     ("step", "src/core/first.c", "-if (a > 1)\n-    return a;\n+if (a)\n+    return 2;\n",
      FIRST.replace("a > 1", "a").replace("return a", "return 2")),

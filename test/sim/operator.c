@@ -75,7 +75,7 @@ void operator_founds(void)
     begin(draw_once_in(4) ? REDLOCK_ADMIT_NEW : REDLOCK_ADMIT_AT_ONCE);
 }
 
-/* What nobody can give a vote: it is emptied by hand, and admitted as a new one. */
+/* A server that nobody can give a vote is emptied by hand, and admitted anew. */
 static void empty(unsigned node)
 {
     struct server *server = world_server_behind(world.address[node]);

@@ -11,7 +11,7 @@ void operator_recovers(void);
 /* The node at this place of the configuration becomes a new server. */
 void operator_replaces(unsigned node);
 
-/* Of servers that nobody has used yet, while clients wait already. */
+/* Servers that nobody has used yet, while clients wait already. */
 void operator_founds(void);
 
 /* Prepares the operator's client, of an empty world. */

@@ -99,7 +99,7 @@ static void judge_loss(const struct user *user, const redlock_result *result)
         oracle_accuse(INVARIANT_LOST, "client %u is told %lld ms before it is due",
                       user->client->index + 1,
                       (long long)(result->valid_ms - claim->options.margin_ms));
-    /* Of an adopted token its former client may have heard something else. */
+    /* The former client of an adopted token may have heard something else. */
     if (!ran_out && !known && !claim->is_handed)
         oracle_accuse(INVARIANT_LOST,
                       "%.8s of client %u may still have a majority: only %s are gone",

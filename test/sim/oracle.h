@@ -50,7 +50,7 @@ enum invariant {
 const char *invariant_name(enum invariant invariant);
 const char *invariant_text(enum invariant invariant);
 
-/* What a lock does not promise (docs/safety.md): counted apart. */
+/* Not promised by a lock (docs/safety.md): counted apart. */
 enum bound { BOUND_CLOCK, BOUND_STEP, BOUND_MEMORY, BOUND_COUNT };
 
 struct verdict {
@@ -109,7 +109,7 @@ void oracle_told(struct user *user, enum news news, const redlock_result *result
 /* It has asked for this, and that has started. */
 void oracle_asked(struct client *client, enum wish wish);
 
-/* What the client counts is what its users know. */
+/* The client counts what its users know. */
 void oracle_judge_counts(struct client *client);
 
 /* An operation begins or ends, as `trace` is told; when the client is freed, all have
@@ -150,7 +150,7 @@ void oracle_ended(struct client *client, bool freed);
 
 /* --- queues --- */
 
-/* Whether the command is a release whose notifications are judged; `before`: the keys. */
+/* The command is a release whose notifications are judged; `before`: the keys. */
 bool oracle_judges_queue(const struct command *command);
 void oracle_called(const struct command *command, const struct keyspace *before);
 

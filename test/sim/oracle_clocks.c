@@ -26,7 +26,7 @@ static int64_t drifted(int64_t span)
     return span / 1000000 * drift_ppm() / 2 + 2 * VIRTUAL_US;
 }
 
-/* What the clock guard bears without a word, from when one reply was asked for. */
+/* The clock guard bears this without a word, from when one reply was asked for. */
 static int64_t borne(int64_t span)
 {
     return (world.plan.ttl_max / 1000000 * drift_ppm() + 2 * VIRTUAL_MS) / 2 +

@@ -17,7 +17,7 @@ static bool should_be_clean(const struct claim *claim, unsigned server)
 
 /* --- when a client is freed --- */
 
-/* What its acquires may have stored is released before the connections are closed. */
+/* Keys of its acquires are released before the connections are closed. */
 static struct owed {
     struct claim *claim;
     rl_node_set nodes;

@@ -239,7 +239,7 @@ void oracle_heard(const struct command *command, bool of_subscriber)
         hear_vote(client, command, claim);
 }
 
-/* What was behind another reply that made the client close the connection is not parsed. */
+/* Replies behind one that made the client close the connection are not parsed. */
 void oracle_left(struct client *client, unsigned node)
 {
     if (node >= world.plan.n)

@@ -48,7 +48,7 @@ static bool is_excused(const struct claim *ours, unsigned our_node,
     return *ret_by_clock;
 }
 
-/* Whether each server that both rest on has an excuse. */
+/* Each server that both rest on has an excuse. */
 static bool all_excused(const struct claim *ours, const struct claim *theirs,
                         bool *ret_by_clock)
 {
@@ -270,7 +270,7 @@ static void judge_grants(const struct user *user, struct claim *claim)
 
 /* --- fencing tokens --- */
 
-/* Of those who acquired: when one server granted it, and the tokens. */
+/* Owners: when one server granted each, and the tokens. */
 #define ORDER_MAX 16
 static struct turn_order {
     unsigned count; /* ever: the latest are kept */
@@ -310,10 +310,8 @@ static void judge_settled(const struct claim *claim, int64_t last)
                       claim->client + 1, trace_set(claim->with_term));
 }
 
-/*
- * Of two who acquired, and whose quorums share a server, the one that it granted later has
- * the larger tokens: also where the lock was broken meanwhile, so nothing is excused.
- */
+/* If the quorums of two owners share a server, the one that it granted later has the larger
+   tokens: also where the lock was broken meanwhile, so nothing is excused. */
 static void judge_order(const struct claim *claim, unsigned resource,
                         const struct vote *vote, int64_t first, int64_t last)
 {
@@ -382,7 +380,7 @@ static void judge_fence(const struct user *user, struct claim *claim)
 /* How late the client's clock may be: RL_CLOCK_SPREAD, a glance, and it counts us. */
 #define ROUNDING (150 * VIRTUAL_US)
 
-/* Of the acquire or the adoption: at least so long ago, by the client's clock. ns */
+/* The acquire or the adoption was at least so long ago, by the client's clock. ns */
 static int64_t age(const struct claim *claim)
 {
     return client_elapsed_since(&world.client[claim->client], claim->boot, claim->raw);

@@ -391,7 +391,7 @@ void oracle_judge_recheck(struct user *user)
     due = due < user->client->process.resumed ? user->client->process.resumed : due;
     due += gap + gap / SLOW_CLOCK + 2 * world.plan.far + SLACK;
     bool by_policy = options->retry == REDLOCK_RETRY_CUSTOM;
-    /* What it lacked may have ended an attempt before anything was sent, or its name. */
+    /* A lack may have ended an attempt before anything was sent, or its name. */
     bool lacked = user->failures != process_failures(&user->client->process);
     if (!lacked && user->tried_at > 0 && events_now() > due && !by_policy &&
         !world.is_hindered)
@@ -400,7 +400,7 @@ void oracle_judge_recheck(struct user *user)
                       (long long)((events_now() - user->tried_at) / VIRTUAL_MS));
 }
 
-/* What a waiter could not try is no delay of its own: also where nobody replied to it. */
+/* A delay without a chance to try is not the waiter's: also where nobody replied to it. */
 static void note_chances(struct client *client)
 {
     bool waits = false;
@@ -414,7 +414,7 @@ static void note_chances(struct client *client)
 
 /* --- who waits no more --- */
 
-/* As far as the client can know. */
+/* The client believes so. */
 static bool is_subscribed(const struct client *client, unsigned node)
 {
     for (const struct connection *connection = network.connection; connection;
@@ -463,7 +463,7 @@ void oracle_note_entry(const struct command *command)
     oracle_drop_passes(client, bit, entry);
 }
 
-/* What was in a queue before this connection cannot be removed at once. */
+/* Entries from before this connection cannot be removed at once. */
 void oracle_note_greeting(const struct command *command)
 {
     struct client *client = &world.client[command->client];
@@ -529,7 +529,7 @@ void oracle_judge_subscriptions(struct client *client)
     }
 }
 
-/* The same: without a message for 10 s it asks, and it waits for 2 s for the reply. */
+/* Without a message for 10 s it asks, and it waits for 2 s for the reply. */
 #define NOTICED_WITHIN (12 * VIRTUAL_S / SLOW_CLOCK * (SLOW_CLOCK + 1) + SLACK)
 
 void oracle_judge_lost_subscriptions(const struct client *client)

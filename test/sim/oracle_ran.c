@@ -9,7 +9,7 @@
 
 /* --- what the servers do --- */
 
-/* What a server has lost, it may have got back as it was once. */
+/* A server may have got back lost data, as they were once. */
 static void judge_extension(const struct command *command, struct claim *claim)
 {
     int64_t before = claim->expires[command->server];
@@ -105,7 +105,7 @@ static void note_term(const struct command *command, struct claim *claim)
     if (comes && !is_there && !ends_now && world.plan.weight[FAULT_RIGHT] == 0)
         oracle_accuse(INVARIANT_SETTLED, "server %u: %.8s has no term", command->server + 1,
                       claim->token);
-    /* Of a token that was handed over, a late acquire may find what was stored again. */
+    /* A late acquire of a token that was handed over may find what was stored again. */
     bool early = command->ask == ASK_ACQUIRE && !claim->is_handed;
     if (is_there && (early || (ends && granted)))
         oracle_accuse(INVARIANT_LEFT, "server %u: %.8s has a term %s", command->server + 1,
@@ -157,7 +157,7 @@ static void run_locking(const struct command *command, struct claim *claim)
 
 #define UNNAMED "a value of another type" /* where the script has no right to ask */
 
-/* What a key holds, as a reply names it. */
+/* A key's value, as a reply names it. */
 static struct rl_word shown(const struct key *key)
 {
     static const struct rl_word list = {"a list", 6}, hash = {"a hash", 6};
@@ -169,7 +169,7 @@ static struct rl_word shown(const struct key *key)
                                                       : hash;
 }
 
-/* Of a key that another value is in: the value, and how long it will be. */
+/* A reply names the key's other value, and how long it will be. */
 static void judge_told_key(const struct command *command, const struct server *server)
 {
     const struct key *key = server_key(server, world_key(command->taken));
@@ -279,7 +279,7 @@ static bool holds_readers(const struct key *key)
            server_holder(key, 0, &there) && claim_of(there.token);
 }
 
-/* What is no token of a lock is another program's. */
+/* A value that is no token is another program's. */
 static void judge_foreign(const struct command *command, const struct key *before,
                           const char *name)
 {
@@ -287,7 +287,7 @@ static void judge_foreign(const struct command *command, const struct key *befor
     const struct key *key = server_key(&world.server[command->server], name);
     if (server_holder(before, 0, &there) && claim_of(there.token))
         return;
-    /* Of a fenced lock of any client: one that lasts too long is cut (held.lua). */
+    /* A fenced lock of any client: one that lasts too long is cut (held.lua). */
     bool may_cut = before->type == KEY_STRING && before->string.len > 1 &&
                    memcmp(before->string.data, "f:", 2) == 0;
     if (key && may_cut && key->expires < before->expires)

@@ -6,7 +6,7 @@
 #include "oracle_parts.h"
 #include "world.h"
 
-/* What had votes, and was followed by another of its member index. */
+/* Each had votes, and was followed by another of its member index. */
 #define FALLEN_MAX 64
 struct holder {
     struct seal seal;
@@ -43,7 +43,7 @@ struct seal oracle_seal(const struct server *server)
 #define FENCE_QUARANTINE                                                                   \
     (11 * VIRTUAL_S) /* a fence may be 5 s ahead of a clock, twice, + 1 s */
 
-/* As long as a lease that rests on what was forgotten, or a fence ahead of all clocks. */
+/* Covers a lease that rests on what was forgotten, and a fence ahead of all clocks. */
 static int64_t least_quarantine(void)
 {
     int64_t ttl = world.plan.ttl_max;

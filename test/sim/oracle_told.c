@@ -144,7 +144,7 @@ static void judge_remaining(const struct user *user, const redlock_result *resul
                       (long long)result->remaining_ms);
 }
 
-/* What the node has told last: the value, and of a set at which of the user's keys. */
+/* The node's last report: the value, and of a set at which of the user's keys. */
 static bool is_held_as_told(const struct user *user, unsigned i, const redlock_node *node)
 {
     const struct claim *claim = user->claim;
@@ -206,7 +206,7 @@ static void judge_release(const struct user *user, const redlock_result *result)
                       user->client->index + 1, redlock_code_name(result->code), released);
 }
 
-/* What the servers and the client's clock have to do with why an acquire failed. */
+/* Compares why an acquire failed with the servers and the client's clock. */
 static void judge_failure(const struct user *user, const redlock_result *result)
 {
     const struct plan *plan = &world.plan;
@@ -214,7 +214,7 @@ static void judge_failure(const struct user *user, const redlock_result *result)
     /* An eighth: the client adds up the larger steps of two clocks. */
     int64_t passed = elapsed / 8 * 9 / VIRTUAL_MS + 1;
     const struct claim *claim = user->claim;
-    /* What others hold takes up a quorum, with what this attempt was granted. */
+    /* Others' keys take up a quorum, with what this attempt was granted. */
     bool sees_another =
         claim && (claim->was_held | claim->garbled) &&
         rl_count(claim->was_held | claim->voted | claim->garbled) >= world.plan.q;

@@ -31,7 +31,7 @@ void oracle_turns_begin(void)
     memset(next, 0, sizeof(next));
 }
 
-/* Of this entry, or one that nobody uses. */
+/* This entry's, or one that nobody uses. */
 static struct turn *turn_of(unsigned server, const char *entry, bool adds)
 {
     for (unsigned i = 0; i < TURNS_MAX; i++)
@@ -97,7 +97,7 @@ void oracle_turn_ends(const struct command *command, bool is_sure)
                       command->client + 1, command->server + 1);
 }
 
-/* Of a writer that goes before the reader of this command; NULL: none. */
+/* The writer that goes before the reader of this command; NULL: none. */
 static const struct turn *turn_before(const struct command *command, int64_t rounding)
 {
     const struct server *server = &world.server[command->server];

@@ -1,5 +1,5 @@
 /*
- * What one run is like: drawn from its seed, so that runs differ in kind and not only in
+ * The plan of one run, drawn from its seed, so that runs differ in kind and not only in
  * detail. Each fault is left out of about half of them: what is calm in one respect gets
  * further in the others. Source: Groce and others, Swarm Testing, ISSTA 2012.
  */
@@ -64,7 +64,7 @@ enum fault {
 const char *fault_name(enum fault fault);
 const char *fault_text(enum fault fault);
 
-/* What is left out of a run, to make it shorter. */
+/* Parts left out of a run, to make it shorter. */
 struct cut {
     uint64_t events;  /* the storm has no more; 0: as drawn */
     uint64_t without; /* a set of faults */
@@ -72,7 +72,7 @@ struct cut {
 
 _Static_assert(FAULT_COUNT <= 64, "a bit of `without` for each");
 
-/* Of the locks of a run, or of what happens in it: each seed has one. */
+/* Kinds of locks, or of events, of a run: each seed has one. */
 #define KINDS(X)                                                                           \
     X(SINGLE, "single")                                                                    \
     X(SET, "set")                                                                          \

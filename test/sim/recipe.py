@@ -78,7 +78,7 @@ def link(compiler, flags, objects, target, build):
 
 
 def side_by_side(function, items):
-    """What function(item) returns for each, in order; as many at once as there are cores."""
+    """The results of function(item), in order; as many at once as there are cores."""
     with concurrent.futures.ThreadPoolExecutor(CORES) as pool:
         try:
             yield from pool.map(function, items)

@@ -1,4 +1,4 @@
-/* What many runs have shown together. */
+/* The results of many runs. */
 #ifndef SIM_REPORT_H
 #define SIM_REPORT_H
 

@@ -19,7 +19,7 @@ LEVELS = ("-O0", "-O2")
 
 
 def plain_flags(unit):
-    """What the source itself asks for; the rest belongs to another compiler."""
+    """Flags of the source itself; the rest belongs to another compiler."""
     return [flag for flag in unit.flags if flag.startswith(("-I", "-D", "-std"))]
 
 

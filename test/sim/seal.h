@@ -12,7 +12,7 @@ struct seal {
     bool is_active;
 };
 
-/* What a node told a client of its clock, the last time. ns, but `told`: us. */
+/* A node's last report of its clock to a client. ns, but `told`: us. */
 struct sample {
     bool is_known;
     unsigned server;

@@ -31,7 +31,7 @@ struct server {
     struct event resumes, clock_ends, steps, forgets;
     struct marker_read marker_read;
 
-    /* Of the oracle: */
+    /* Oracle: */
     uint32_t memory;  /* how often it has lost something that it stored */
     bool was_active;  /* it may have voted */
     int64_t lost_at;  /* its memory since that, the last time; CLOCK_NEVER: it never did */
@@ -61,11 +61,11 @@ bool server_holder(const struct key *key, size_t i, struct token_there *ret_ther
 /* The key with a token; NULL: none. */
 const struct key *server_lock(const struct server *server, unsigned resource);
 
-/* What it stores as the fence; 0: nothing. */
+/* Its fence; 0: nothing. */
 int64_t server_fence(const struct server *server, unsigned resource);
 
-/* Of a set of resources: the least fence; when the first key of this token ends, in ms, or
-   0: another one holds one of them. */
+/* A set of resources: the least fence; when the first key of this token ends, in ms, or 0:
+   another one holds one of them. */
 int64_t server_least_fence(const struct server *server, unsigned resources);
 int64_t server_expires(const struct server *server, unsigned resources,
                        struct rl_word token);

@@ -8,7 +8,7 @@
 
 #include "plan.h"
 
-/* Of a seed whose run, with this cut, breaks something. It plays some hundred runs. */
+/* Shortens a run that, with this cut, breaks something. It plays some hundred runs. */
 struct cut shorten(uint64_t seed, struct cut cut);
 
 /* The arguments that play it: " --storm N --without NAMES", or nothing. */

@@ -16,7 +16,7 @@ struct trace {
 
 void trace_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* What a run must have in common with itself. */
+/* Two runs of a seed have the same trace. */
 void trace_mix(uint64_t value);
 
 /* The members of a set, counted from 1; valid until the next call but one. */

@@ -255,7 +255,7 @@ static void adopt(struct user *user)
     untold.shared = untold.elects = untold.redisson = untold.fenced = false;
     untold.slots = 0;
     oracle_wants(user);
-    /* What passes before the library hears of the deadline is the caller's to subtract. */
+    /* The time until the library hears of the deadline is the caller's to subtract. */
     unsigned stall = client->process.faults.stall;
     client->process.faults.stall = 0;
     redlock_code code = redlock_adopt_many(client->handle, key, keys, gift.claim->token,

@@ -37,7 +37,7 @@ struct user {
     redlock_lease *lease; /* NULL: none */
     bool frees_inside;    /* it frees its lease in the callback */
 
-    /* What it has been told, and is yet to be told: the oracle's account. */
+    /* Reports that it got, and is yet to get: the oracle's account. */
     struct claim *claim; /* of its latest token; NULL: none yet */
     bool is_held;        /* told so, and not lost, released or left since */
     bool is_lost;

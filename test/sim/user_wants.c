@@ -1,4 +1,4 @@
-/* What a user wants, and how it waits for that. */
+/* A user's wishes, and how it waits for them. */
 #include "core/quorum.h"
 #include "world.h"
 

@@ -14,7 +14,7 @@ struct figures figures;
 static const char *const keys[RESOURCES_MAX] = {"stock", "report", "leader", "invoice"};
 static const char *const fence_keys[RESOURCES_MAX] = {"stock!fence", "report!fence",
                                                       "leader!fence", "invoice!fence"};
-/* Of one length, as are the keys of their slots. */
+/* All of one length, as are the keys of their slots. */
 static const char *const semaphores[] = {"pool", "vats"};
 static char slots[RESOURCES_MAX][16], fence_slots[RESOURCES_MAX][24];
 

@@ -14,7 +14,7 @@
 #include "server.h"
 #include "trace.h"
 
-/* Of the servers, about, when the true time is 0. ns since 1970. */
+/* Servers' time, about, when the true time is 0. ns since 1970. */
 #define WORLD_TIME_OF_DAY (INT64_C(1800000000) * VIRTUAL_S)
 #define WORLD_MARKER      "!marker"
 

@@ -39,7 +39,7 @@ struct rival {
 /* Another process holds the lock "theirs". */
 struct rival rival_lock(struct busy_client *client);
 
-/* The same, and the worker waits for that lock and runs the loop. */
+/* The worker also waits for that lock and runs the loop. */
 struct rival rival_block(struct busy_client *client, struct worker *worker,
                          const redlock_lock_options *options);
 

@@ -6,7 +6,7 @@
 
 #include "quorum.h"
 
-/* What each callback does, and how often they were called. */
+/* Each callback's action, and how often they were called. */
 struct caller {
     struct quorum *quorum;
     bool frees_lease, frees_client;

@@ -15,7 +15,7 @@ struct fake_quorum {
 void fake_quorum_open_with(struct fake_quorum *f, const struct fake_line *script,
                            const redlock_options *options);
 
-/* The same, and runs until the three nodes are ready. */
+/* Also runs until the three nodes are ready. */
 void fake_quorum_open(struct fake_quorum *f, const struct fake_line *script);
 
 /* Runs until the three nodes are ready. */

@@ -28,7 +28,7 @@ redlock_lease_options quorum_quiet_options(void); /* without a watchdog */
 void quorum_open(struct quorum *quorum, unsigned n);
 void quorum_open_with(struct quorum *quorum, unsigned n, const redlock_options *options);
 
-/* The same; the client has greeted no node yet. */
+/* The client has greeted no node yet. */
 void quorum_open_fresh(struct quorum *quorum, unsigned n);
 void quorum_open_fresh_with(struct quorum *quorum, unsigned n,
                             const redlock_options *options);
@@ -39,7 +39,7 @@ redlock_client *quorum_client(struct quorum *quorum, const redlock_options *opti
 /* Frees what still exists and ends the servers. */
 void quorum_close(struct quorum *quorum);
 
-/* The same, but drains before, after which no key may exist. */
+/* Drains before, after which no key may exist. */
 void quorum_close_empty(struct quorum *quorum);
 
 /* --- reports --- */
@@ -75,7 +75,7 @@ redlock_lease *quorum_acquire(struct quorum *quorum, const char *key,
                               const redlock_lease_options *options,
                               struct reported *reported);
 
-/* The same; the lock must be held. */
+/* The lock must be held. */
 redlock_lease *quorum_hold(struct quorum *quorum, const char *key,
                            const redlock_lease_options *options);
 
@@ -142,7 +142,7 @@ bool quorum_member_is(const redlock_client *client, unsigned i, const char *faul
 const redlock_node *quorum_node(const redlock_lease *lease, unsigned i);
 const redlock_node *quorum_link(const redlock_client *client, unsigned i);
 
-/* Whether node i's connection is in this state. */
+/* Node i's connection is in this state. */
 bool quorum_is(const redlock_client *client, unsigned i, const char *state);
 
 /* How many nodes have this verdict in the last outcome. */

@@ -22,7 +22,7 @@
 
 /* --- processes --- */
 
-/* What is ended if the test is aborted, when the test's own variables are gone. */
+/* Ended if the test is aborted, when the test's own variables are gone. */
 static struct {
     pid_t pid[SERVERS_MAX];
     char folder[64];

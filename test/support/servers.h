@@ -48,7 +48,7 @@ void servers_cont(struct servers *servers, unsigned i);    /* SIGCONT */
 void servers_kill(struct servers *servers, unsigned i);    /* SIGKILL: loses its memory */
 void servers_restart(struct servers *servers, unsigned i); /* kill and launch */
 
-/* The same with the first `n` servers. */
+/* Only the first `n` servers. */
 void servers_stop_first(struct servers *servers, unsigned n);
 void servers_cont_first(struct servers *servers, unsigned n);
 void servers_kill_first(struct servers *servers, unsigned n);
@@ -60,7 +60,7 @@ redisReply *servers_run(struct servers *servers, unsigned i, const char *format,
 void servers_do(struct servers *servers, unsigned i, const char *format, ...);
 void servers_do_first(struct servers *servers, unsigned n, const char *format, ...);
 
-/* Whether the reply is this integer, or this text. */
+/* The reply is this integer, or this text. */
 bool servers_int(struct servers *servers, unsigned i, long long value, const char *format,
                  ...);
 bool servers_text(struct servers *servers, unsigned i, const char *text, const char *format,

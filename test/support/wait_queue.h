@@ -30,17 +30,15 @@ void queue_close(struct queue *queue); /* frees what still exists */
 /* A waiter that waits without limit, and rechecks every hour. */
 redlock_lease_options queue_patient_options(void);
 
-/*
- * The same, but the caller's policy, which is always followed, rechecks until the waiter is
- * queued on all nodes, and then never.
- */
+/* The caller's policy, which is always followed, rechecks until the waiter is queued on all
+   nodes, and then never. */
 redlock_lease_options queue_relying_options(struct queue *queue);
 
 /* Starts a waiter with a client of its own; NULL: of the fixture's options. */
 struct waiter *queue_start(struct queue *queue, const redlock_options *who,
                            const redlock_lease_options *options);
 
-/* The same, and runs until the waiter is queued and subscribed on all nodes. */
+/* Also runs until the waiter is queued and subscribed on all nodes. */
 struct waiter *queue_join(struct queue *queue, const redlock_lease_options *options);
 
 /* How many entries the queues of all running nodes have, without those that were notified.

@@ -58,7 +58,7 @@ redlock_code worker_await(struct worker *worker);
 bool worker_is_busy(struct worker *worker);
 void worker_end(struct worker *worker); /* ends the thread, then frees the hold */
 
-/* The same, and waits for it. */
+/* Also waits for it. */
 redlock_code worker_done(struct worker *worker, worker_job *job);
 
 /* Starts it, and it holds the lock. */
