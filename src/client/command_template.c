@@ -1,5 +1,6 @@
 #include "command_template.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,22 +30,30 @@ static bool write_words(struct rl_command_template *template, const struct rl_wo
 }
 
 /*
- * Only such a command can be reused. A set has many keys, the release of a slot names its
- * semaphore, too, a fenced command also contains times, and a command with a queue entry,
- * or of a reader that has waited, contains how long the caller has waited.
+ * Only such a command can be reused: it has no arguments but key, token, TTL and
+ * `recreate`. Any other argument, also a new one of `struct rl_command_args`, is not 0.
  */
-static bool is_usual(const struct rl_kind *kind, const struct rl_command_args *args)
+static bool is_usual(const struct rl_command_args *args)
 {
-    return !kind->is_fenced && !rl_kind_is_of_sets(kind) && kind->form != RL_FORM_SLOT &&
-           args->queue_entry.len == 0 && args->waited == 0;
+    static const struct rl_command_args none;
+    return memcmp(&args->set, &none.set,
+                  offsetof(struct rl_command_args, recreate) -
+                      offsetof(struct rl_command_args, set)) == 0;
 }
+
+_Static_assert(offsetof(struct rl_command_args, set) ==
+                       offsetof(struct rl_command_args, ttl_ms) + sizeof(int64_t) &&
+                   sizeof(struct rl_command_args) -
+                           offsetof(struct rl_command_args, recreate) <=
+                       _Alignof(struct rl_command_args),
+               "is_usual() and is_alike() look at each argument");
 
 static bool is_alike(const struct rl_command_template *template, const struct rl_kind *kind,
                      const struct rl_command_args *args)
 {
-    return template->kind == kind && is_usual(kind, args) &&
-           template->key_len == args->key.len && template->token_len == args->token.len &&
-           template->ttl_ms == args->ttl_ms && template->recreate == args->recreate;
+    return template->kind == kind && template->key_len == args->key.len &&
+           template->token_len == args->token.len && template->ttl_ms == args->ttl_ms &&
+           template->recreate == args->recreate && is_usual(args);
 }
 
 /* The offset of an argument in the encoded bytes; 0: the command does not contain it. */
@@ -84,7 +93,7 @@ bool rl_command_template_write(struct rl_command_template *template,
     rl_kind_argv(kind, command, whole, args, &argv);
     if (!write_words(template, argv.word, argv.words))
         return false;
-    if (is_usual(kind, args))
+    if (is_usual(args))
         note(template, kind, &argv, args);
     return true;
 }

@@ -49,9 +49,8 @@ static bool send_command(struct rl_members *members,
         .args =
             {
                 .marker_key = {members->marker_key, members->marker_key_len},
-                .write = command->write,
                 .expected = {expected, expected_len},
-                .wanted = {wanted, wanted_len},
+                .wanted = {command->write ? wanted : NULL, wanted_len},
             },
     };
     return rl_nodes_send(members->nodes, &members->task, &message, rl_bit(command->node)) ==

@@ -309,7 +309,7 @@ static void put_marker_command(struct rl_argv *argv, const struct rl_command_arg
 {
     PUT(argv, "1");
     put_word(argv, args->marker_key);
-    if (!args->write)
+    if (!args->wanted.text)
         return;
     put_word(argv, args->expected);
     put_word(argv, args->wanted);

@@ -46,32 +46,33 @@ typedef uint64_t rl_script_set;
 
 #define RL_SCRIPTS_MAX 64
 
-/* The arguments of a command. */
+/*
+ * The arguments of a command; those that it does not need are 0. From `set` to `fences`:
+ * what a plain lock of one key needs only if it waits.
+ */
 struct rl_command_args {
     struct rl_word key, token;
-    const struct rl_word *set; /* kinds of sets, instead of `key`: all keys ... */
-    unsigned set_size;
     int64_t ttl_ms;
-    bool recreate;
-    struct rl_word base;        /* a slot: the key without its number ... */
-    unsigned slots;             /* ... and how many there are */
+    const struct rl_word *set;  /* kinds of sets, instead of `key`: all keys, `set_size` */
+    struct rl_word base;        /* a slot: the key without its number; one of `slots` */
     struct rl_word queue_entry; /* RELEASE: entry in the wait queue; empty: none; OBSERVE:
                                    where to be notified of changes */
-    rl_time waited;      /* RELEASE: add it, waiting for this long; below 0: remove it */
-    int64_t intent_ms;   /* ... keep readers out for this long; 0: do not; OBSERVE: for
-                            how long to be notified */
-    unsigned queue_at;   /* ... a set: in the queue of this key ... */
-    unsigned queue_from; /* ... and not in the one of this key; or RL_NO_KEY */
+    rl_time waited;    /* RELEASE: add it, waiting for this long; below 0: remove it */
+    int64_t intent_ms; /* ... keep readers out for this long; 0: do not; OBSERVE: for
+                          how long to be notified */
     /* fenced kinds */
     struct rl_word fence_key, marker_key; /* of a set: its fence keys follow its keys */
     struct rl_word nonce;                 /* RL_NONCE bytes: how the node's marker begins */
     int64_t max_ttl_ms;
     int64_t fence;   /* the node stores at least this, us of the nodes' clocks */
-    unsigned fences; /* ACQUIRE: how many to reserve; the node stores the last */
     int64_t sent_at; /* when the command is sent, by those clocks */
-    /* MARKER: if `write`, set the marker to `wanted` if it equals `expected` */
-    bool write;
-    struct rl_word expected, wanted;
+    struct rl_word expected, wanted; /* MARKER: if its text is not NULL, set the marker to
+                                        `wanted` if it equals `expected` */
+    unsigned set_size, slots;
+    unsigned queue_at;   /* RELEASE of a set: in the queue of this key ... */
+    unsigned queue_from; /* ... and not in the one of this key; or RL_NO_KEY */
+    unsigned fences;     /* ACQUIRE: how many to reserve; the node stores the last */
+    bool recreate;
 };
 
 #define RL_NO_KEY RL_SET_MAX

@@ -30,40 +30,53 @@ struct rl_attempt {
     struct rl_task task;   /* its class is an rl_attempt_class */
     struct rl_task *owner; /* the handle's task, which gets the reports; NULL: none */
     struct rl_lease_config *config;
+    struct rl_key_set *set; /* NULL: it has one key */
+    char *token; /* in its room, and a NUL; then its key, and RL_FENCE_SUFFIX if fenced */
     char (*value)[REDLOCK_TOKEN_MAX +
-                  1]; /* other holders' values per node; NULL: none seen */
-    uint32_t number;  /* rl_record_lease(), for the flight recorder */
-    unsigned key_len : 11;
-    unsigned token_len : 8;
-    unsigned slot : 8;           /* of a semaphore: which one; 0: none is chosen yet */
-    unsigned has_waiters : 1;    /* other waiters were queued when it was released */
-    unsigned fails_to_renew : 1; /* the watchdog's last try failed */
-    rl_time held_since;          /* telemetry.h; 0: it is not held */
+                  1];   /* other holders' values per node; NULL: none seen */
+    rl_time held_since; /* telemetry.h; 0: it is not held */
+    uint32_t number;    /* rl_record_lease(), for the flight recorder */
+    uint16_t key_len;
+    uint8_t token_len;
+    uint8_t slot;        /* of a semaphore: which one; 0: none is chosen yet */
+    bool has_waiters;    /* other waiters were queued when it was released */
+    bool fails_to_renew; /* the watchdog's last try failed */
     struct rl_lease lease;
-    /* Its room holds: the set if it has one, fences and the proposed one if it is fenced,
-       ballots, key, fence key suffix, token. */
+    /* Its room holds fences and ballots, too; layout_of() in attempt.c. */
 };
 
-static inline char *rl_attempt_texts(const struct rl_attempt *attempt)
+_Static_assert(REDLOCK_KEY_MAX <= UINT16_MAX && REDLOCK_TOKEN_MAX <= UINT8_MAX &&
+                   RL_SLOTS_MAX <= UINT8_MAX,
+               "the fields of an attempt have room for their values");
+
+static inline const struct rl_attempt_class *rl_attempt_class_of(const struct rl_task *task)
 {
-    return (char *)(attempt->lease.ballot + attempt->lease.params->n);
+    return (const struct rl_attempt_class *)task->class;
 }
+
+static inline struct rl_word rl_attempt_key(const struct rl_attempt *attempt)
+{
+    return (struct rl_word){attempt->token + attempt->token_len + 1, attempt->key_len};
+}
+
+#define RL_SLOT_LEN_MAX 4 /* of "!128" */
 
 /* What a slot adds to the key: "!1" to "!128". */
 static inline size_t rl_attempt_slot_len(unsigned slot)
 {
-    return slot == 0 ? 0 : slot < 10 ? 2 : slot < 100 ? 3 : 4;
+    return slot == 0 ? 0 : slot < 10 ? 2 : slot < 100 ? 3 : RL_SLOT_LEN_MAX;
 }
 
 /* The key, of a semaphore without the slot. */
 static inline struct rl_word rl_attempt_base(const struct rl_attempt *attempt)
 {
-    return (struct rl_word){rl_attempt_texts(attempt),
-                            attempt->key_len - rl_attempt_slot_len(attempt->slot)};
+    struct rl_word key = rl_attempt_key(attempt);
+    return (struct rl_word){key.text, key.len - rl_attempt_slot_len(attempt->slot)};
 }
 
-/* NULL: it has one key. */
-struct rl_key_set *rl_attempt_set(const struct rl_attempt *attempt);
+/* If it is fenced: the key of its fence, and the nodes' time when the attempt began. */
+struct rl_word rl_attempt_fence_key(const struct rl_attempt *attempt);
+rl_time rl_attempt_proposed(const struct rl_attempt *attempt);
 
 /* The bytes that an attempt needs for its room, which follows it in the same block. */
 size_t rl_attempt_room(const struct rl_lease_config *config, size_t key_len,
@@ -71,25 +84,18 @@ size_t rl_attempt_room(const struct rl_lease_config *config, size_t key_len,
 
 /*
  * The attempt and its room must be zeroed. The caller sets up the task; the task's
- * destroy() must call rl_attempt_clear().
+ * destroy() must call rl_attempt_clear(). `set`: NULL, or its keys, of which `key` is the
+ * first.
  */
 void rl_attempt_init(struct rl_attempt *attempt, struct rl_lease_config *config, void *room,
                      struct rl_word key, struct rl_key_set *set, size_t token_len);
 void rl_attempt_clear(struct rl_attempt *attempt);
-
-/* Makes a separate attempt with the same config and key. NULL: no memory. */
-struct rl_attempt *rl_attempt_another(const struct rl_attempt *attempt);
 
 /*
  * Sets the owner; call it before the first step. Returns the buffer for the token, which
  * has room for `token_len` bytes and a NUL.
  */
 char *rl_attempt_own(struct rl_attempt *attempt, struct rl_task *owner);
-
-char *rl_attempt_token(const struct rl_attempt *attempt);
-
-/* Of a semaphore: whether the slot is free on the node, as the release was told. */
-bool rl_attempt_sees_free(const struct rl_attempt *attempt, unsigned node, unsigned slot);
 
 /* Of a semaphore, before rl_attempt_own(): the key gets the number of the slot. */
 void rl_attempt_choose_slot(struct rl_attempt *attempt, unsigned slot);
@@ -101,31 +107,13 @@ void rl_attempt_downgrade(struct rl_attempt *attempt, struct rl_lease_config *sh
 /* What the flight recorder shows of it. */
 void rl_attempt_describe(const struct rl_attempt *attempt, struct rl_lease_line *ret_line);
 
-void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *event);
-
-/* The steps RELEASE and DISOWN; after them it does not hold the lock. */
-void rl_attempt_release(struct rl_attempt *attempt);
-void rl_attempt_disown(struct rl_attempt *attempt);
-
-/* The owner does not wait any more: removes its entries from the wait queues of these
-   nodes, and leaves the lock as it is. */
-void rl_attempt_withdraw(struct rl_attempt *attempt, rl_node_set nodes);
-
-/* Nothing is left to report; only the cleanup of an unconfirmed release may still run. */
-bool rl_attempt_is_past(const struct rl_attempt *attempt);
-
-/* Detaches the owner. What may be left on the nodes is released in the background. */
-void rl_attempt_leave(struct rl_attempt *attempt);
-
-/* The callbacks of its task (client.h); the handle's task uses them, too. */
-void rl_attempt_tick(struct rl_task *task);
-void rl_attempt_expire(struct rl_task *task);
-void rl_attempt_event(struct rl_task *task, enum rl_task_event event, unsigned node);
-void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *op,
-                       const struct rl_reply *reply);
-void rl_attempt_answer_late(struct rl_task *task, unsigned node, const struct rl_op *op,
-                            const struct rl_reply *reply);
-bool rl_attempt_is_releasing(struct rl_task *task);
-void rl_attempt_close(struct rl_task *task);
+/*
+ * Keep another holder's value for redlock_explain(), and of a semaphore which slots are
+ * free on the node, as its release was told. If there is no memory, they are not known.
+ */
+void rl_attempt_note_value(struct rl_attempt *attempt, unsigned node, struct rl_word value);
+void rl_attempt_note_free_slots(struct rl_attempt *attempt, unsigned node,
+                                struct rl_word free);
+bool rl_attempt_sees_free(const struct rl_attempt *attempt, unsigned node, unsigned slot);
 
 #endif

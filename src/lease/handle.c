@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attempt_commands.h"
 #include "cause.h"
 #include "client/explain.h"
 #include "telemetry.h"
@@ -272,7 +273,7 @@ static void begin_attempt(redlock_lease *lease, enum rl_handle_state state)
     const struct rl_lease_config *config = lease->first.config;
     bool joins = state == RL_HANDLE_JOINING;
     lease->state = state;
-    lease->waiting.attempts += !joins && lease->waiting.attempts < RL_ATTEMPTS_MAX;
+    lease->waiting.attempts += !joins;
     lease->waiting.next_attempt = RL_NEVER;
     rl_waiting_attempt(lease);
     if (config->kind->is_fenced &&

@@ -6,7 +6,7 @@
 #ifndef RL_HANDLE_H
 #define RL_HANDLE_H
 
-#include "attempt.h"
+#include "attempt_task.h"
 #include "waiting.h"
 
 /*

@@ -32,8 +32,6 @@ static redlock_lease *allocate(redlock_client *client, struct rl_lease_config *c
     return lease;
 }
 
-#define SLOT_LEN_MAX 4 /* of "!128" */
-
 /* `set`: NULL, or the keys, of which `key` is the first. */
 static redlock_code make_lease_of(redlock_client *client, struct rl_word key,
                                   struct rl_key_set *set,
@@ -44,13 +42,13 @@ static redlock_code make_lease_of(redlock_client *client, struct rl_word key,
     redlock_code code = rl_lease_config_get(client, options, fences, set != NULL, &config);
     if (code != REDLOCK_OK)
         return code;
-    if (config->kind->form == RL_FORM_SLOT && key.len > REDLOCK_KEY_MAX - SLOT_LEN_MAX) {
+    if (config->kind->form == RL_FORM_SLOT && key.len > REDLOCK_KEY_MAX - RL_SLOT_LEN_MAX) {
         rl_lease_config_unref(config);
         return rl_fail(
             REDLOCK_BAD_KEY,
             "the key of a semaphore has %zu bytes with its prefix, and must have "
             "at most %d",
-            key.len, REDLOCK_KEY_MAX - SLOT_LEN_MAX);
+            key.len, REDLOCK_KEY_MAX - RL_SLOT_LEN_MAX);
     }
     size_t token_len =
         token ? strlen(token) : rl_token_len(config->kind->mark, client->options.label);
@@ -327,7 +325,7 @@ static redlock_code ask_downgrade(redlock_lease *lease, redlock_lease_fn *callba
         return code;
     if (config->kind->form != RL_FORM_KEY)
         return rl_fail(REDLOCK_BAD_OPTION, "the lease is no exclusive lock of one key");
-    if (!rl_token_is_ours(rl_attempt_token(lease->attempt)))
+    if (!rl_token_is_ours(lease->attempt->token))
         return rl_fail(REDLOCK_BAD_TOKEN, "the token is not one of this library");
     options.shared = true;
     code = rl_lease_config_get(rl_client_of(&lease->first.task), &options, config->fences,
@@ -476,7 +474,7 @@ unsigned redlock_slot(const redlock_lease *lease)
 
 const char *redlock_token(const redlock_lease *lease)
 {
-    return lease && lease->attempt ? rl_attempt_token(lease->attempt) : "";
+    return lease && lease->attempt ? lease->attempt->token : "";
 }
 
 int64_t redlock_fence(const redlock_lease *lease)
@@ -523,7 +521,7 @@ size_t redlock_explain_sized(const redlock_lease *lease, redlock_node *nodes, si
     if (!is_usable(lease) || !lease->attempt)
         return 0;
     const struct rl_attempt *attempt = lease->attempt;
-    const struct rl_key_set *set = rl_attempt_set(attempt);
+    const struct rl_key_set *set = attempt->set;
     for (unsigned i = 0; i < lease->first.config->params.n && i < room; i++) {
         redlock_node node;
         rl_client_describe(rl_client_of(&lease->first.task), i, &attempt->lease.ballot[i],

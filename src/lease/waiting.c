@@ -85,7 +85,7 @@ static unsigned most_taken(const redlock_lease *lease, unsigned otherwise)
     for (unsigned i = 0; i < core->params->n; i++)
         if (core->ballot[i].vote == RL_VOTE_HELD)
             nodes[core->ballot[i].key]++;
-    for (unsigned key = 0; key < rl_attempt_set(&lease->first)->count; key++)
+    for (unsigned key = 0; key < lease->first.set->count; key++)
         if (nodes[key] > most) {
             most = nodes[key];
             found = key;
@@ -97,27 +97,10 @@ static unsigned most_taken(const redlock_lease *lease, unsigned otherwise)
 static bool is_in_right_queue(const redlock_lease *lease)
 {
     return is_held_by_ours(lease) &&
-           (!rl_attempt_set(&lease->first) ||
-            most_taken(lease, RL_NO_KEY) == lease->waiting.queue_at);
+           (!lease->first.set || most_taken(lease, RL_NO_KEY) == lease->waiting.queue_at);
 }
 
 /* --- semaphores --- */
-
-static unsigned next_slot(const struct rl_waiting *waiting)
-{
-    return waiting->queue_at | (waiting->queue_from & 7U) << 5;
-}
-
-static unsigned searches(const struct rl_waiting *waiting)
-{
-    return waiting->queue_from >> 3;
-}
-
-static void set_search(struct rl_waiting *waiting, unsigned slot, unsigned searches)
-{
-    waiting->queue_at = slot & 31;
-    waiting->queue_from = (slot >> 5 | searches << 3) & 31;
-}
 
 /*
  * A slot of a semaphore that is free on q nodes, as the releases of the last attempt were
@@ -148,9 +131,10 @@ static bool finds_slot(redlock_lease *lease)
     if (config->kind->form != RL_FORM_SLOT || (config->waits && rl_waiting_is_over(lease)))
         return false;
     unsigned slot = free_slot(lease);
-    bool tries = slot > 0 && searches(waiting) < SEARCHES_MAX;
-    set_search(waiting, tries ? slot : next_slot(waiting),
-               tries ? searches(waiting) + 1 : 0);
+    bool tries = slot > 0 && waiting->searches < SEARCHES_MAX;
+    if (tries)
+        waiting->slot = (uint8_t)slot;
+    waiting->searches = tries ? waiting->searches + 1 : 0;
     return tries;
 }
 
@@ -158,8 +142,8 @@ unsigned rl_waiting_slot(redlock_lease *lease)
 {
     redlock_client *client = rl_client_of(&lease->first.task);
     unsigned slots = lease->first.config->options.slots;
-    unsigned slot = next_slot(&lease->waiting);
-    set_search(&lease->waiting, 0, searches(&lease->waiting));
+    unsigned slot = lease->waiting.slot;
+    lease->waiting.slot = 0;
     if (slot == 0 && lease->waiting.attempts <= 1) /* the first: where it was before */
         slot = client->last_slot;
     client->last_slot = 0; /* the next one looks elsewhere */
@@ -213,8 +197,10 @@ bool rl_waiting_notified(struct rl_task *task, unsigned node, unsigned position,
         rl_loop_record(task->loop, RL_RECORD_NOTIFIED, lease->first.number);
     record->head.node = node & 0xff;
     record->head.state = position & 0xff;
-    if (slot > 0 && slot <= lease->first.config->options.slots)
-        set_search(&lease->waiting, slot, 0);
+    if (slot > 0 && slot <= lease->first.config->options.slots) {
+        lease->waiting.slot = (uint8_t)slot;
+        lease->waiting.searches = 0;
+    }
     if (!rl_handle_is_acquiring(lease)) /* the release of a lock that it has passes it on */
         return lease->attempt && !rl_attempt_is_past(lease->attempt);
     hasten(lease, rl_waiter_notified(&lease->waiting.waiter, lease->first.config->params.q,
@@ -240,11 +226,11 @@ static void choose_queue(redlock_lease *lease, bool goes_on, bool was_queued)
     struct rl_waiting *waiting = &lease->waiting;
     if (goes_on && waiting->has_queue)
         return;
-    unsigned before = waiting->queue_at;
+    uint8_t before = waiting->queue_at;
     if (goes_on)
-        waiting->queue_at = most_taken(lease, before) & 31;
+        waiting->queue_at = (uint8_t)most_taken(lease, before);
     bool moves = goes_on && was_queued && waiting->queue_at != before;
-    waiting->queue_from = moves ? before & 31 : RL_NO_KEY;
+    waiting->queue_from = moves ? before : RL_NO_KEY;
     waiting->has_queue = true;
 }
 
@@ -312,7 +298,7 @@ static void set_queue_entry(redlock_lease *lease, struct rl_command_args *args)
         rl_notifications_queue_entry(&client->notifications, lease->waiting.number);
     args->waited = goes_on ? client->loop.now - lease->waiting.began : -1;
     args->intent_ms = goes_on ? intent_ms(lease) : 0;
-    if (rl_attempt_set(&lease->first)) {
+    if (lease->first.set) {
         choose_queue(lease, goes_on, was_queued);
         args->queue_at = lease->waiting.queue_at;
         args->queue_from = lease->waiting.queue_from;

@@ -12,8 +12,6 @@
 
 struct rl_command_args;
 
-#define RL_ATTEMPTS_MAX ((1U << 19) - 1)
-
 struct rl_waiting {
     uint64_t number; /* in notifications; 0: it was never queued on a node */
     rl_time began;   /* the acquire: wait_ms counts from then on; or a traced release */
@@ -22,13 +20,15 @@ struct rl_waiting {
         rl_time extend_began; /* when the acquire has ended: the last extension */
     };
     struct rl_waiter waiter;
-    unsigned attempts : 19;  /* at most RL_ATTEMPTS_MAX are counted */
-    unsigned queue_at : 5;   /* of several keys: the one in whose queue it is ... */
-    unsigned queue_from : 5; /* ... and the one whose queue it leaves; or RL_NO_KEY */
-    /* Of a semaphore these ten bits are the slot that the next attempt is for, 0: any, and
-       how many attempts in a row were for a slot that seemed free: next_slot(). */
-    bool has_queue : 1;  /* since its last attempt, `queue_at` is chosen */
-    bool joins_tail : 1; /* the first attempt only joins the wait queue (hand_over.h) */
+    unsigned attempts; /* that have begun; it wraps */
+    /* Of a set: the key in whose queue it is, and the one whose queue it leaves; or
+       RL_NO_KEY. */
+    uint8_t queue_at, queue_from;
+    /* Of a semaphore: the slot that the next attempt is for, 0: any; and how many attempts
+       in a row were for a slot that seemed free. */
+    uint8_t slot, searches;
+    bool has_queue;  /* since its last attempt, `queue_at` is chosen */
+    bool joins_tail; /* the first attempt only joins the wait queue (hand_over.h) */
 };
 
 /* When to try again after a failed attempt; RL_NEVER: not again. */

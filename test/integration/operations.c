@@ -344,11 +344,12 @@ void operation_make(struct operation *operation, struct prng *prng, rl_time now,
         .marker_key = marker_keys[prng_below(prng, 8) == 0],
         .nonce = nonces[prng_below(prng, 12) ? 0 : prng_below(prng, COUNT(nonces))],
         .max_ttl_ms = some_max_ttl(prng),
-        .write = prng_below(prng, 3) > 0,
         .expected = some_marker(prng, 2),
         .wanted = some_marker(prng, 12),
         .recreate = prng_below(prng, 3) > 0,
     };
+    if (prng_below(prng, 3) == 0) /* the marker is only read */
+        operation->args.wanted.text = NULL;
     if (operation->act == ACT_COMMAND) {
         make_command(operation, prng);
         return;

@@ -1,0 +1,129 @@
+#include "attempt_commands.h"
+
+#include <string.h>
+
+#include "client/commands.h"
+
+/*
+ * An acquire is recorded with the end of its key. In the room, the ballots come before the
+ * key: so all of `key_end` can be read even if the key is shorter.
+ */
+static void record_sent(const struct rl_attempt *attempt, const struct rl_update *update,
+                        struct rl_word key)
+{
+    struct rl_record *record =
+        rl_loop_record(attempt->task.loop, RL_RECORD_SENT, attempt->number);
+    record->head.what = update->command;
+    record->head.state = attempt->lease.state;
+    record->sent.nodes = update->send;
+    record->sent.round = update->seq;
+    record->sent.recreate = update->recreate;
+    if (update->command == RL_CMD_ACQUIRE) {
+        uint64_t end; /* a memcpy() into the record could change any object */
+        memcpy(&end, key.text + key.len - sizeof(end), sizeof(end));
+        record->sent.key_end = end;
+        record->sent.key_len = (uint16_t)key.len;
+    }
+}
+
+_Static_assert(sizeof(struct rl_ballot) >= sizeof(uint64_t), "see record_sent()");
+
+static const char unmarked[] = "----------------";
+_Static_assert(sizeof(unmarked) - 1 == RL_NONCE, "as long as a nonce");
+
+/* An acquire proposes the same fence to all nodes, also when it is sent again to a node. */
+static void add_fence(const struct rl_attempt *attempt, enum rl_command command,
+                      struct rl_command_args *args)
+{
+    const redlock_client *client = rl_client_of(&attempt->task);
+    bool proposes = command == RL_CMD_ACQUIRE;
+    args->fence_key = rl_attempt_fence_key(attempt);
+    args->marker_key =
+        (struct rl_word){client->members.marker_key, client->members.marker_key_len};
+    args->nonce = (struct rl_word){unmarked, RL_NONCE};
+    args->max_ttl_ms = client->members.membership.roster.max_ttl_ms;
+    args->fences = attempt->config->fences;
+    args->fence = proposes
+                      ? rl_fence_last(rl_attempt_proposed(attempt), attempt->config->fences)
+                      : attempt->lease.fence;
+    args->sent_at = proposes ? rl_attempt_proposed(attempt)
+                             : rl_node_time_median(client->members.time, client->nodes.n,
+                                                   client->loop.now);
+}
+
+rl_node_set rl_attempt_send(struct rl_attempt *attempt, const struct rl_update *update)
+{
+    const struct rl_lease_config *config = attempt->config;
+    struct rl_message message = {
+        .kind = config->kind,
+        .command = update->command,
+        .seq = update->seq,
+        .args =
+            {
+                .key = rl_attempt_key(attempt),
+                .token = {attempt->token, attempt->token_len},
+                .ttl_ms = attempt->lease.ttl / RL_MS,
+                .recreate = update->recreate,
+            },
+    };
+    if (attempt->set) {
+        message.args.set = attempt->set->word;
+        message.args.set_size = attempt->set->count;
+    }
+    if (config->kind->form == RL_FORM_SLOT) {
+        message.args.base = rl_attempt_base(attempt);
+        message.args.slots = config->options.slots;
+    }
+    if (config->kind->is_fenced)
+        add_fence(attempt, update->command, &message.args);
+    if (update->seq ==
+        RL_NO_ROUND) { /* with the NUL no node stores it: the lock may stay */
+        message.args.token.len++;
+        message.args.fence = 0;
+    }
+    if (attempt->owner &&
+        (update->command == RL_CMD_RELEASE || config->kind->form == RL_FORM_SHARED))
+        rl_attempt_class_of(attempt->owner)
+            ->set_waiting(attempt->owner, update->command, &message.args);
+    record_sent(attempt, update, message.args.key);
+    return rl_nodes_send(&rl_client_of(&attempt->task)->nodes, &attempt->task, &message,
+                         update->send);
+}
+
+/*
+ * True if the client has learned of a newer incarnation of any member since this command
+ * was sent. A command that is sent again would be granted under the new marker, and would
+ * count in the same round as votes of the old incarnation.
+ */
+static bool is_outdated(const struct rl_attempt *attempt, const struct rl_op *op)
+{
+    return attempt->config->kind->is_fenced && op->command != RL_CMD_RELEASE &&
+           op->sent <= rl_client_of(&attempt->task)->members.membership.learned_at;
+}
+
+/* Sends a command again, with the script's source. False: it must not or could not be. */
+RL_RARE bool rl_attempt_resend(struct rl_attempt *attempt, unsigned node,
+                               const struct rl_op *op)
+{
+    if (!rl_lease_resend_is_safe(&attempt->lease, op->command, op->seq) ||
+        is_outdated(attempt, op))
+        return false;
+    rl_loop_refresh_clock(attempt->task.loop);
+    return rl_attempt_send(attempt, &(struct rl_update){
+                                        .send = rl_bit(node),
+                                        .command = op->command,
+                                        .recreate = op->recreate,
+                                        .seq = op->seq,
+                                    }) == 0;
+}
+
+void rl_attempt_withdraw(struct rl_attempt *attempt, rl_node_set nodes)
+{
+    nodes &= rl_client_of(&attempt->task)->nodes.view.open;
+    if (nodes)
+        (void)rl_attempt_send(attempt, &(struct rl_update){
+                                           .send = nodes,
+                                           .command = RL_CMD_RELEASE,
+                                           .seq = RL_NO_ROUND,
+                                       });
+}
