@@ -5,7 +5,8 @@ Prints a row as each verb ends: name, result, seconds, figure. A failure does no
 others. The exit code is 1 if a row failed. ROWs select the rows whose names begin so.
 The output of each verb is in build/all/ROW.log, the table in build/all/table.txt.
 
-A line of `./dev help` without an entry in VERBS is an error: no verb can be forgotten.
+A line of `./dev help`, try, bench or check without an entry in VERBS is an error: no verb can be
+forgotten.
 """
 import dataclasses
 import os
@@ -40,12 +41,14 @@ class Row:
     never: str = ""        # why it is not run
 
 
+GROUPS = ("try", "bench", "check")  # without a name each prints its own lines of help
 COUNTS = r"^(\d+ passed, \d+ failed)$"
 STRESS = r"^(\d+ counted, .*)$"
 
 # Each line of the help text as far as its description begins, and what is run for it.
 VERBS = {
     "setup": [Row("setup")],
+    **{f"{group} [NAME]": [Row(group)] for group in GROUPS},
     "build": [Row("build")],
     "demo": [Row("demo", figure=r"^(As told: .*)$")],
     "test": [Row("test", figure=COUNTS)],
@@ -59,19 +62,19 @@ VERBS = {
     "sim --seed S": [Row("sim --seed 1 --trace", figure=r"(\d+ acquisitions), (\d+ events)")],
     "sim --mutations": [Row("sim --mutations --only 'a grant too few'",
                             figure=r"(\d+ mutations, \d+ found)")],
-    "slow": [Row("slow", figure=COUNTS)],
-    "forget": [Row("forget", command="LOSSES=3 ACQUISITIONS=1000 ./dev forget",
+    "check slow": [Row("check slow", figure=COUNTS)],
+    "try forget": [Row("try forget", command="LOSSES=3 ACQUISITIONS=1000 ./dev try forget",
                    figure=r'"(acquisitions)": (\d+), "losses"')],
-    "jobs": [Row("jobs --runs 5", figure=r"^(\w+ +\d+ of \d+ runs .*)$")],
-    "kinds": [Row("kinds --only mixed --seconds 10", figure=r"^mixed +(.*violations)$")],
-    "fairness": [Row("fairness --only philosophers --seconds 3",
+    "try jobs": [Row("try jobs --runs 5", figure=r"^(\w+ +\d+ of \d+ runs .*)$")],
+    "try kinds": [Row("try kinds --only mixed --seconds 10", figure=r"^mixed +(.*violations)$")],
+    "try fairness": [Row("try fairness --only philosophers --seconds 3",
                      figure=r"(least_served_share [\d.]+)")],
-    "election": [Row("election --seconds 40", figure=r"^(terms +\d+)")],
-    "once": [Row("once --seconds 15", figure=r"^(once_periods +\d+)")],
-    "redisson": [Row("redisson --alternations 50", figure=r"^(wake_p50_ms +[\d.]+)",
+    "try election": [Row("try election --seconds 40", figure=r"^(terms +\d+)")],
+    "try once": [Row("try once --seconds 15", figure=r"^(once_periods +\d+)")],
+    "try redisson": [Row("try redisson --alternations 50", figure=r"^(wake_p50_ms +[\d.]+)",
                      unless=r"^(redisson is skipped[,:].*)$")],
-    "tsan": [Row("tsan 2", figure=STRESS)],
-    "helgrind": [Row("helgrind 2", figure=STRESS)],
+    "check tsan": [Row("check tsan 2", figure=STRESS)],
+    "check helgrind": [Row("check helgrind 2", figure=STRESS)],
     "bench rounds": [Row("bench rounds", figure=r"^ +8 +1 +\d+ +(\d+\.\d+ %)")],
     "bench contention": [Row("bench contention --only alone,threads16 --seconds 1 --rounds 1",
                              figure=r"^(threads16_vs_ideal) .* ([\d.]+) *(?:missed)?$")],
@@ -97,30 +100,32 @@ VERBS = {
     "bench gates": [Row("bench gates", figure=r"^(async_instructions +\d+)")],
     "bench instructions": [Row("bench instructions --cycles 500",
                                figure=r"^(64 in flight): .*: (x [\d.]+)$")],
-    "layers": [Row("layers", figure=r"^(\d+ rooms, \d+ groups: .*)$")],
-    "coverage": [Row("coverage", figure=r"^(\d+ of \d+ branches: .*)$")],
-    "abi": [Row("abi", figure=r"^(compatible with the baseline)$")],
-    "alerts": [Row("alerts", figure=r"SUCCESS: (\d+ rules) found")],
-    "abi --update": [Row("abi --update", in_copy=True, figure=r"^(\d+ files changed)$",
-                         command="./dev abi --update && "
+    "check layers": [Row("check layers", figure=r"^(\d+ rooms, \d+ groups: .*)$")],
+    "check coverage": [Row("check coverage", figure=r"^(\d+ of \d+ branches: .*)$")],
+    "check abi": [Row("check abi", figure=r"^(compatible with the baseline)$")],
+    "check alerts": [Row("check alerts", figure=r"SUCCESS: (\d+ rules) found")],
+    "check abi --update": [Row("check abi --update", in_copy=True, figure=r"^(\d+ files changed)$",
+                         command="./dev check abi --update && "
                                  "echo $(git diff --name-only | wc -l) files changed")],
     "format": [Row("format", in_copy=True, figure=r"^(\d+ files changed)$",
                    command="./dev format && echo $(git diff --name-only | wc -l) files changed")],
-    "upgrade [CASE...]": [Row("upgrade", figure=r"^(ok \d+) - ",
+    "check upgrade [CASE...]": [Row("check upgrade", figure=r"^(ok \d+) - ",
                               unless=r"^(upgrade is skipped: .*)$")],
     "on RELEASE VERB...": [Row("on trixie demo", figure=r"^(As told: .*)$")],
     "package": [Row("package", figure=r"^(nothing is left after the purge)$")],
-    "install-test": [Row("on trixie install-test")],
+    "check install-test": [Row("on trixie check install-test")],
     "all [ROW...]": [Row("all", never="it prints this table")],
     "clean": [Row("clean", in_copy=True, figure=r"^(build/ is gone)$",
                   command="mkdir -p build/gcc && ./dev clean && [ ! -e build ] && "
                           "echo build/ is gone")],
 }
 
+
 def verbs_of_help(root):
-    shown = subprocess.run(["./dev", "help"], cwd=root, check=True, capture_output=True, text=True)
+    shown = "".join(subprocess.run(["./dev", what], cwd=root, check=True, capture_output=True,
+                                   text=True).stdout for what in ("help", *GROUPS))
     return [re.split(r"\s{2,}", line)[0].removeprefix("./dev ")
-            for line in shown.stdout.splitlines() if line.startswith("./dev ")]
+            for line in shown.splitlines() if line.startswith("./dev ")]
 
 
 def plan(verbs, entries):

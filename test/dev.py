@@ -179,9 +179,28 @@ class All(unittest.TestCase):
         self.assertEqual(self.play(entries(), wanted=["nothing"]), everything.USAGE)
 
     def test_every_verb_that_dev_knows_is_in_the_help_text(self):
-        known = (HERE.parent / "dev").read_text().split('case "${1:-help}" in')[1]
-        shown = {verb.split()[0] for verb in everything.verbs_of_help(HERE.parent)}
-        self.assertEqual(set(re.findall(r"^([\w-]+)\)", known, re.MULTILINE)), shown)
+        text = (HERE.parent / "dev").read_text()
+        shown = everything.verbs_of_help(HERE.parent)
+        known = set(re.findall(r"^([\w-]+)\)", text.split('case "${1:-help}" in')[1], re.MULTILINE))
+        self.assertEqual(known, {verb.split()[0] for verb in shown})
+        for group in everything.GROUPS:
+            body = text.split(f"\n{group}() {{\n")[1].split("\n}\n")[0]
+            labels = " ".join(re.findall(r"^  ([a-z][\w |-]*)\)", body, re.MULTILINE))
+            self.assertEqual(set(re.findall(r"[\w-]+", labels)),
+                             {verb.split()[1] for verb in shown if verb.startswith(f"{group} ")}
+                             - {"[NAME]"})
+
+    def test_the_help_fits_one_screen(self):
+        for group in ("help", *everything.GROUPS):
+            done = subprocess.run([HERE.parent / "dev", group], capture_output=True, text=True,
+                                  check=True)
+            self.assertLessEqual(len(done.stdout.splitlines()), 24, group)
+
+    def test_an_unknown_name_of_a_group_is_a_usage_error(self):
+        for words in (["nothing"], *([group, "nothing"] for group in everything.GROUPS)):
+            done = subprocess.run([HERE.parent / "dev", *words], capture_output=True, text=True,
+                                  check=False)
+            self.assertEqual((done.returncode, done.stdout), (everything.USAGE, ""), words)
 
     def test_every_verb_of_the_help_text_has_an_entry(self):
         _, wrong = everything.plan(everything.verbs_of_help(HERE.parent), everything.VERBS)

@@ -107,7 +107,7 @@ def main(word):
         return
     if not is_compatible(headers, read(BASELINE)):
         sys.exit("Programs that use this library would have to be built again. "
-                 "./dev abi --update makes the present headers the baseline.")
+                 "./dev check abi --update makes the present headers the baseline.")
     if not is_built_from(word, headers):
         sys.exit(f"{word} is not what the headers declare")
     print("compatible with the baseline")

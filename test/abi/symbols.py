@@ -61,7 +61,7 @@ def compare(library):
                                  ("no public function, but in", found - declared()))
              for name in sorted(names)]
     if wrong:
-        sys.exit("\n".join([*wrong, "./dev abi --update writes the lists by the headers"]))
+        sys.exit("\n".join([*wrong, "./dev check abi --update writes the lists by the headers"]))
     print(f"{len(declared())} public functions")
 
 

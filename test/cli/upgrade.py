@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A rolling upgrade: two releases of the command on the same nodes: upgrade.py NEW OLD [CASE...]
 
-./dev upgrade builds the old one from the history and runs this. Each case is played in both
+./dev check upgrade builds the old one from the history and runs this. Each case is played in both
 directions. docs/protocol.md says what one release may rely on of the other.
 """
 import os

@@ -188,7 +188,7 @@ def play(what, quorum, runs):
 
 def main():
     global fast
-    words = argparse.ArgumentParser(prog="./dev jobs")
+    words = argparse.ArgumentParser(prog="./dev try jobs")
     words.add_argument("redlock")
     words.add_argument("fast")
     words.add_argument("--runs", type=int, default=100, help="of each kind (%(default)s)")

@@ -14,7 +14,7 @@ import lab  # noqa: E402
 
 def arguments(name, seconds, about_seconds="", only=()):
     """REDLOCK PROGRAM [--seconds N] [--only ONE] [--json FILE]"""
-    words = argparse.ArgumentParser(prog=f"./dev {name}")
+    words = argparse.ArgumentParser(prog=f"./dev try {name}")
     words.add_argument("redlock")
     words.add_argument("program")
     words.add_argument("--seconds", type=float, default=seconds,

@@ -117,7 +117,7 @@ def try_others(quorum):
 
 
 def main():
-    words = argparse.ArgumentParser(prog="./dev redisson")
+    words = argparse.ArgumentParser(prog="./dev try redisson")
     words.add_argument("redlock")
     words.add_argument("--alternations", type=int, default=1000,
                        help="from redlock to Redisson (%(default)s)")
