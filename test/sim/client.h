@@ -89,14 +89,14 @@ struct client {
 /* Nothing of it has begun. */
 void client_init(struct client *client, unsigned index);
 
-/* It has the faults of the present phase. */
+/* The client has the faults of the present phase. */
 void client_calm(struct client *client);
 
 /* A new process begins. */
 void client_start(struct client *client);
 
-/* It is killed, perhaps with its machine; or frees its client and ends. False: it is in the
- * middle of a call. */
+/* The client is killed, perhaps with its machine; or frees its client and ends. False: it
+   is in the middle of a call. */
 bool client_kill(struct client *client, bool power);
 bool client_finish(struct client *client);
 
@@ -119,7 +119,7 @@ int64_t client_elapsed_since(const struct client *client, int64_t boot, int64_t 
 int64_t client_boot(const struct client *client);
 int64_t client_raw(const struct client *client); /* unslewed, with suspensions */
 
-/* How fast its clock runs at most, in ppm. */
+/* The highest rate of its clock, in ppm. */
 int64_t client_rate(const struct client *client);
 
 int64_t client_quarantine(void); /* of a node that restarted, ns */

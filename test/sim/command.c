@@ -77,7 +77,7 @@ static const enum ask asks[RL_COMMANDS] = {
     [RL_CMD_OBSERVE] = ASK_OBSERVE, [RL_CMD_MARKER] = ASK_MARKER,
 };
 
-/* By the script's SHA-1 or its text. */
+/* Finds it by the script's SHA-1 or its text. */
 static enum ask ask_of_script(struct rl_word script, bool whole,
                               const struct rl_kind **ret_kind)
 {

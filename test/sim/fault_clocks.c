@@ -70,7 +70,7 @@ void fault_draw_client_clock(struct client *client)
     oracle_delayed(client, 0);
 }
 
-/* It gains at most its share; where clocks are stepped, a step is that. */
+/* A clock gains at most its share; where clocks are stepped, a step is that. */
 void fault_draw_server_clock(struct server *server)
 {
     int64_t most = plan_gain(&world.plan) / (is_steady() ? STEADY : 1);
@@ -91,8 +91,8 @@ void fault_draw_server_clock(struct server *server)
 #define RUSH_MIN 2000 /* ppm */
 #define RUSH_MAX 100000
 
-/* How far this server's clock may be off the others', so that something is promised still.
- */
+/* The bound of this server's clock against the others', so that something is promised
+   still. */
 static int64_t bound_of(const struct server *server)
 {
     if (!world.plan.distant)
@@ -236,7 +236,8 @@ void fault_meet_late_time(const struct command *command)
     fault_step(&world.server[command->server]);
 }
 
-/* Until the clocks change their rates, or all is well; and of a fenced lock for a while. */
+/* Stops the clock until the clocks change their rates, or all is well; and of a fenced lock
+   for a while. */
 void fault_freeze(struct server *server)
 {
     int64_t most = bound_of(server) + off_by(server);

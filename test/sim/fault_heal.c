@@ -1,4 +1,4 @@
-/* How all that is wrong ends, as far as a majority goes. */
+/* All faults end, as far as a majority goes. */
 #include <string.h>
 
 #include "fault_parts.h"
@@ -24,8 +24,8 @@ static void drop_foreign(struct server *server)
 
 #define LONG (3600 * VIRTUAL_S)
 
-/* Those that stay broken hang, are down, cannot be reached or reply with errors, for good.
- */
+/* Servers that stay broken hang, are down, cannot be reached or reply with errors, for
+   good. */
 static void leave_broken(struct server *server)
 {
     switch (events_random(5)) {
@@ -43,7 +43,7 @@ static void leave_broken(struct server *server)
     }
 }
 
-/* They come back with the configuration that is right by now. */
+/* Clients come back with the configuration that is right by now. */
 static void heal_client(struct client *client)
 {
     bool outdated = memcmp(client->address, world.address, sizeof(client->address)) != 0;

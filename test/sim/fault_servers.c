@@ -157,10 +157,8 @@ static void copy(struct server *to, const struct server *from)
     oracle_copied(to);
 }
 
-/*
- * Who connects from now on meets another server: a new one, empty or with what the old one
- * had; or one that was there before.
- */
+/* New connections meet another server: a new one, empty or with what the old one had; or
+   one that was there before. */
 void fault_swap(unsigned node)
 {
     unsigned host = world.address[node];
@@ -226,7 +224,7 @@ static void break_lock(void *arg)
         oracle_accuse(INVARIANT_TOLD, "an inspection: %s", redlock_last_error()->text);
 }
 
-/* By hand on one server, or by the library on all. */
+/* Breaks by hand on one server, or by the library on all. */
 void fault_break_key(struct server *server)
 {
     struct breaking breaking = {
@@ -420,9 +418,9 @@ static void hang_up_on_others(struct server *server)
 }
 
 /*
- * It was the replica of its own replica, and has its data: another history in the same
- * process. The operator closes the connections, as Sentinel does; or it is a master again
- * so soon that only those are closed whose clients could not notice.
+ * The server was the replica of its own replica, and has its data: another history in the
+ * same process. The operator closes the connections, as Sentinel does; or it is a master
+ * again so soon that only those are closed whose clients could not notice.
  */
 static void follow(struct server *server)
 {

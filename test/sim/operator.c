@@ -21,8 +21,8 @@ static void begin(redlock_admission how)
     client_start(client);
 }
 
-/* How many of the nodes as they are configured now could vote, each with an index of its
- * own. */
+/* Counts the nodes that, as configured now, could vote, each with an index of its
+   own. */
 static unsigned count_fit(void)
 {
     const struct rl_marker *marker[NODES_MAX];

@@ -113,7 +113,7 @@ static bool is_calm(const struct plan *plan)
     return plan->weights == 0 && !plan->wild && !plan->hasty;
 }
 
-/* Where nothing goes wrong the watchdog keeps what it watches, and who asks is served. */
+/* Without faults the watchdog keeps its locks, and each request is served. */
 static void judge_keeping(const struct user *user, enum news news,
                           const redlock_result *result)
 {
@@ -276,7 +276,7 @@ static void judge_known(const struct user *user)
                       user->client->index + 1, trace_set(claim->surely_missing));
 }
 
-/* Where the wait had ended before this iteration, the last attempt begins in it at last. */
+/* If the wait had ended before this iteration, the last attempt begins in it at last. */
 static void note_wait(struct user *user)
 {
     const struct client *client = user->client;

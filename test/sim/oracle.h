@@ -74,10 +74,11 @@ void oracle_left(struct client *client, unsigned node); /* it closed a connectio
 void oracle_closed(const struct client *client);        /* and without a reset */
 void oracle_unread(const struct client *client);        /* and input on it was not read */
 
-/* It is told that all nodes that it reaches have replied, and released its tokens. */
+/* The client is told that all nodes that it reaches have replied, and released its tokens.
+ */
 void oracle_drained(const struct client *client);
 
-/* It asked for a lock, where this was `before`. */
+/* The client asked for a lock, where this was `before`. */
 void oracle_judge_taken(const struct command *command, const struct keyspace *before);
 
 /* Parts of the marker of a server. */
@@ -90,7 +91,7 @@ enum loss_cause { LOSS_RESTART, LOSS_FLUSH, LOSS_BREAK };
 void oracle_compare(struct server *server, const struct keyspace *before,
                     enum loss_cause cause);
 
-/* It has by now what it, or another one, had at some earlier time. */
+/* The server has what it, or another one, had at some earlier time. */
 void oracle_copied(const struct server *server);
 
 /* --- users --- */
@@ -106,7 +107,7 @@ enum news {
 };
 void oracle_told(struct user *user, enum news news, const redlock_result *result);
 
-/* It has asked for this, and that has started. */
+/* A user has asked for this, and that has started. */
 void oracle_asked(struct client *client, enum wish wish);
 
 /* The client counts what its users know. */
@@ -121,14 +122,15 @@ void oracle_judge_spans(const struct client *client);
 /* An observer is told who leads. */
 void oracle_told_leader(struct client *client, const redlock_leader *leader);
 
-/* It begins to acquire, and gives up what it wants or has. */
+/* The user begins to acquire, and gives up what it wants or has. */
 void oracle_wants(struct user *user);
 void oracle_leaves(struct user *user, bool cleaned);
 
-/* It is about to disown what it holds, which excludes others for as long as it was told. */
+/* The user is about to disown what it holds, which excludes others for as long as it was
+   told. */
 void oracle_keeps(const struct user *user);
 
-/* It has adopted a token; `known`: with its deadline. */
+/* The user has adopted a token; `known`: with its deadline. */
 void oracle_adopted(struct user *user, struct claim *claim, bool known);
 
 /* An iteration of a client's loop has ended. */
@@ -137,15 +139,15 @@ void oracle_iterated(struct client *client);
 /* A client's clocks have changed their rates, or it was stopped. */
 void oracle_delayed(struct client *client, int64_t until);
 
-/* Its machine is suspended: all nodes will seem to have gained, so it doubts its own clock.
- */
+/* The client's machine is suspended: all nodes will seem to have gained, so it doubts its
+   own clock. */
 void oracle_suspended(struct client *client);
 
-/* It frees its client: what its acquires have asked for is released by that. */
+/* A process frees its client: what its acquires have asked for is released by that. */
 void oracle_frees(const struct client *client);
 void oracle_freed(const struct client *client);
 
-/* Its process has gone; `freed`: its client was freed in order. */
+/* The client's process has gone; `freed`: its client was freed in order. */
 void oracle_ended(struct client *client, bool freed);
 
 /* --- queues --- */

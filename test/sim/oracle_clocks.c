@@ -20,7 +20,7 @@ static int64_t drift_ppm(void)
     return drift > RL_CLOCK_PPM ? drift : RL_CLOCK_PPM;
 }
 
-/* How far a node's clock may move away in this time. */
+/* The drift of a node's clock in this time. */
 static int64_t drifted(int64_t span)
 {
     return span / 1000000 * drift_ppm() / 2 + 2 * VIRTUAL_US;
@@ -51,7 +51,7 @@ static void doubt(struct client *client)
         client->node[i].sample.seen_at = 0;
 }
 
-/* It may be one: the guard decides. The next reply may be the first again. */
+/* The sample may be one: the guard decides. The next reply may be the first again. */
 static void note_fault(struct sample *sample)
 {
     sample->fault_at = events_now();
@@ -66,7 +66,8 @@ void oracle_garbled(struct client *client, unsigned node)
     doubt(client);
 }
 
-/* It measures how long a reply took by a clock that may be slewed, or a little ahead. */
+/* The client measures how long a reply took by a clock that may be slewed, or a little
+   ahead. */
 static int64_t believed_sent(int64_t sent, int64_t heard)
 {
     return sent - (heard - sent) / RL_CLOCK_SLEWED_PART - RL_CLOCK_SPREAD * VIRTUAL_US;
@@ -98,7 +99,7 @@ void oracle_sample(struct client *client, const struct command *command)
                 old.history == command->history;
     bool doubts = events_now() < client->doubts_until;
     *sample = (struct sample){
-        /* Before it knows a deployment nothing depends on clocks. */
+        /* Before the client knows a deployment nothing depends on clocks. */
         .is_known = !doubts && client->knows_deployment,
         .server = command->server,
         .process = command->process,
@@ -139,7 +140,7 @@ void oracle_sample(struct client *client, const struct command *command)
             (long long)((heard - old.sent) / 1000000), (long long)(most / 1000));
         sample->seen_at = events_now();
         sample->is_further = old.at == events_now();
-        /* In quarantine it has no vote to lose. */
+        /* In quarantine a node has no vote to lose. */
         sample->seal = command->seal;
         if (!sample->seal.is_active)
             sample->seal.generation = 0;

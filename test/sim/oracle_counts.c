@@ -47,7 +47,7 @@ static uint64_t sum_of(const uint64_t results[REDLOCK_RESULTS])
     return sum;
 }
 
-/* Who frees a lease is not told that its operation is cancelled. */
+/* The owner that frees a lease gets no report of its operation. */
 static void judge_results(const struct client *client, const char *what,
                           const uint64_t results[REDLOCK_RESULTS], const uint64_t *good,
                           const uint64_t *bad)

@@ -4,7 +4,7 @@
 #include "oracle_parts.h"
 #include "world.h"
 
-/* Its process had a second and more to send the release to the node that stored it. */
+/* The process had a second and more to send the release to the node that stored it. */
 static bool should_be_clean(const struct claim *claim, unsigned server)
 {
     const struct client *client = &world.client[claim->client];
@@ -102,7 +102,7 @@ static void judge_clean_key(const struct client *client, unsigned server, unsign
     }
 }
 
-/* Where a socket may take bytes late, a token may be stored long after it was asked for. */
+/* If a socket may take bytes late, a token may be stored long after it was asked for. */
 void oracle_drained(const struct client *client)
 {
     for (const struct connection *connection = network.connection; connection;

@@ -116,7 +116,7 @@ static void hear_greeting(struct client *client, const struct command *command)
         !accepted; /* until then a lease may come that does not know it */
 }
 
-/* Until the next greeting. */
+/* Refused until the next greeting. */
 static void hear_refusal(struct acquainted *node)
 {
     node->barred_until = node->refused_until = CLOCK_NEVER;

@@ -148,7 +148,7 @@ void oracle_judge_storing(const struct command *command)
 
 /* --- what a lease rests on --- */
 
-/* How long the key of a token stays, in true time. */
+/* The remaining true time of a token's key. */
 static int64_t left_there(const struct claim *claim, const struct server *server)
 {
     int64_t expires = server_expires(server, claim->resources, claim_word(claim));
@@ -227,7 +227,7 @@ static rl_node_set counted(const struct client *client, const struct claim *clai
     return nodes;
 }
 
-/* How long the user holds it, in true time. */
+/* The user's remaining hold, in true time. */
 static int64_t held_for(const struct user *user)
 {
     return oracle_true_span(user_valid_ms(user) * VIRTUAL_MS, client_rate(user->client));
@@ -347,10 +347,8 @@ static void judge_above(const struct claim *claim, int64_t first,
                       (long long)(earlier->fence - first + 1));
 }
 
-/*
- * In the order in which they were acquired, fencing tokens rise: all that are reserved.
- * Those of readers need not rise above those of other readers.
- */
+/* Fencing tokens rise in the order of the acquires: all that are reserved. Those of readers
+   need not rise above those of other readers. */
 static void judge_rise(const struct user *user, struct claim *claim, unsigned resource)
 {
     int64_t first = redlock_fence(user->lease), last = first + claim->fences - 1;
@@ -377,7 +375,7 @@ static void judge_fence(const struct user *user, struct claim *claim)
 
 /* --- how long --- */
 
-/* How late the client's clock may be: RL_CLOCK_SPREAD, a glance, and it counts us. */
+/* The lag of the client's clock: RL_CLOCK_SPREAD, a glance, and it counts us. */
 #define ROUNDING (150 * VIRTUAL_US)
 
 /* The acquire or the adoption was at least so long ago, by the client's clock. ns */
@@ -386,7 +384,7 @@ static int64_t age(const struct claim *claim)
     return client_elapsed_since(&world.client[claim->client], claim->boot, claim->raw);
 }
 
-/* By the slowest clock. */
+/* The validity by the slowest clock. */
 static int64_t validity_of(const struct claim *claim)
 {
     int64_t ttl = claim->options.ttl_ms * VIRTUAL_MS;

@@ -6,14 +6,14 @@
 
 void oracle_note_outside(enum bound bound);
 
-/* That the client has greeted the server by this node of its list: a bit of `watchers`. */
+/* The client greeted the server by this node of its list: a bit of `watchers`. */
 static inline uint64_t oracle_watcher(unsigned client, unsigned node)
 {
     _Static_assert(CLIENTS_MAX * NODES_MAX <= 64, "a bit for each");
     return UINT64_C(1) << (client * NODES_MAX + node);
 }
 
-/* How long a clock of this rate takes for it, in true time; NEVER. ns */
+/* The true time of a span by a clock of this rate; NEVER. ns */
 int64_t oracle_true_span(int64_t span, int64_t ppm);
 
 /* --- oracle_seats.c: which servers may vote on fenced locks --- */
@@ -27,7 +27,7 @@ void oracle_judge_seats(const struct claim *claim);
 
 /* --- oracle_clocks.c: what servers' clocks excuse --- */
 
-/* Its clock has gained more than it may since then. */
+/* The server's clock has gained more than it may since then. */
 bool oracle_ran_ahead(unsigned server, int64_t since);
 
 /* A node told its time. */
@@ -39,7 +39,7 @@ void oracle_clocks_iterated(struct client *client);
 /* The client has seen that the clock of the server was set: its vote must not count. */
 bool oracle_clock_bars(const struct client *client, unsigned node, const struct vote *vote);
 
-/* It has, after it voted for the lease; and this client could not see that. */
+/* The clock has, after the vote for the lease; and this client could not see that. */
 bool oracle_clock_excuses(const struct claim *claim, unsigned node,
                           const struct client *other);
 
@@ -87,7 +87,7 @@ bool oracle_can_try(const struct client *client); /* q nodes may vote, as it bel
 void oracle_passes_begin(void);
 void oracle_note_pass(unsigned server, struct rl_word entry); /* it was notified */
 
-/* It is passed on, or need not be; `entry` NULL: all of these nodes. */
+/* The notification is passed on, or need not be; `entry` NULL: all of these nodes. */
 void oracle_drop_passes(const struct client *client, rl_node_set nodes, const char *entry);
 void oracle_judge_passes(const struct client *client);
 
@@ -100,7 +100,7 @@ void oracle_turn_begins(const struct command *command);
 void oracle_turn_ends(const struct command *command, bool is_sure);
 void oracle_turn_is_waived(const struct command *command); /* perhaps */
 
-/* It has granted a reader, or refused it for a writer that waits. */
+/* The server has granted a reader, or refused it for a writer that waits. */
 void oracle_judge_turn(const struct command *command);
 void oracle_judge_refusal(const struct command *command);
 
@@ -129,7 +129,7 @@ void oracle_seats_begin(void);
 /* The holder would be told so if it asked now. */
 bool oracle_is_valid(const struct claim *claim);
 
-/* By its client's clock it may be too late to acquire it. */
+/* The client's clock may show that it is too late. */
 bool oracle_is_expired(const struct claim *claim);
 
 /* A lease was acquired (`held`) or extended, for so long. */

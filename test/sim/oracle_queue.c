@@ -255,7 +255,7 @@ static bool is_free(const struct command *command)
     return false;
 }
 
-/* It leaves the queue of a free key, after a notification that nobody acts on. */
+/* The waiter leaves the queue of a free key, after a notification that nobody acts on. */
 static bool passes_on(const struct command *command, const struct key *before)
 {
     struct rl_word own = {command->entry, strlen(command->entry)};
@@ -349,7 +349,7 @@ void oracle_judge_leaving(const struct command *command)
                       command->client + 1, command->server + 1);
 }
 
-/* Who downgrades has waited as a writer, and lets readers in. */
+/* An owner that downgrades has waited as a writer, and lets readers in. */
 void oracle_judge_downgrade(const struct command *command)
 {
     if (command->truth == TRUTH_GRANTED && world.plan.weight[FAULT_RIGHT] == 0)
@@ -372,10 +372,8 @@ bool oracle_can_try(const struct client *client)
     return votes >= world.plan.q;
 }
 
-/*
- * Who waits tries again, also if nobody notifies it: judged when the attempt begins, for
- * nothing else may have woken the client before.
- */
+/* A waiter tries again, also if nobody notifies it: judged when the attempt begins, for
+   nothing else may have woken the client before. */
 void oracle_judge_recheck(struct user *user)
 {
     const redlock_lease_options *options = &user->options;
@@ -494,7 +492,8 @@ void oracle_judge_leavers(struct client *client)
     }
 }
 
-/* It checks an idle connection after 12 s, and pauses for 5 s at most to reconnect. */
+/* The client checks an idle connection after 12 s, and pauses for 5 s at most to reconnect.
+ */
 #define SUBSCRIBED_WITHIN (22 * VIRTUAL_S)
 
 /* The nodes in whose queues a user of the client waits. */
@@ -506,7 +505,7 @@ static rl_node_set waits_at(const struct client *client)
     return nodes;
 }
 
-/* Where a client's users wait, and the node is ready and well, it is subscribed. */
+/* If a client's users wait, and the node is ready and well, the client is subscribed. */
 void oracle_judge_subscriptions(struct client *client)
 {
     rl_node_set waits = world.is_hindered ? 0 : waits_at(client), subscribed;

@@ -146,7 +146,8 @@ static void run_locking(const struct command *command, struct claim *claim)
         judge_extension(command, claim);
     if (world.plan.fenced)
         oracle_judge_vote(command);
-    /* It is there again, and for as long as it was: an old message may have stored it. */
+    /* The key is there again, and for as long as it was: an old message may have stored it.
+     */
     if ((stored || extended) && command->expires >= loss->expires)
         *loss = (struct loss){0};
     if (stored)

@@ -31,7 +31,8 @@ static bool is_too_late(const struct command *command, const struct claim *claim
     return is_over && !is_resent && world.plan.weight[FAULT_ROOM] == 0;
 }
 
-/* Its marker changed, so its data may have: it is asked again once the marker was read. */
+/* The node's marker changed, so its data may have: it is asked again once the marker was
+   read. */
 static void judge_nonce(const struct command *command)
 {
     const struct acquainted *node = &world.client[command->client].node[command->node];
@@ -56,7 +57,7 @@ static void judge_suspect(const struct command *command)
         node->awaits_since = events_now();
 }
 
-/* By its clock, which may be faster, a node is suspect after 50 ms at least. */
+/* By the client's clock, which may be faster, a node is suspect after 50 ms at least. */
 #define SUSPECT_AFTER (40 * VIRTUAL_MS)
 
 void oracle_note_suspects(struct client *client)
@@ -128,7 +129,7 @@ static void say_acquire(const struct command *command, struct claim *claim)
     claim->surely_missing &= ~rl_bit(command->node);
 }
 
-/* Its queue would be a key on a server that is to be admitted as an empty one. */
+/* A queue would be a key on a server that is to be admitted as an empty one. */
 static void judge_joining(const struct command *command, const struct claim *claim)
 {
     const struct acquainted *node = &world.client[command->client].node[command->node];

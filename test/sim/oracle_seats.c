@@ -99,7 +99,7 @@ static struct holder holder_of(const struct vote *vote)
     return (struct holder){vote->seal, vote->server, vote->memory};
 }
 
-/* It has votes from now on, and what had them before has none any more. */
+/* The holder has votes now; the one before has none any more. */
 static void take_seat(const struct holder *holder)
 {
     struct holder *last = &latest[holder->seal.index];

@@ -5,7 +5,7 @@
 #include "oracle_parts.h"
 #include "world.h"
 
-/* It leads, or has led: q servers have stored its term. Terms do not fall. */
+/* The client leads, or has led: q servers have stored its term. Terms do not fall. */
 void oracle_told_leader(struct client *client, const redlock_leader *leader)
 {
     const struct rl_word token = {leader->token, strlen(leader->token)};
@@ -29,7 +29,7 @@ void oracle_told_leader(struct client *client, const redlock_leader *leader)
 
 #define TOLD_WITHIN (4 * VIRTUAL_S) /* it asks each second, and waits for replies */
 
-/* Who leads what is observed; NULL: nobody. */
+/* The leader that is observed; NULL: nobody. */
 static const struct claim *leader(void)
 {
     for (unsigned c = 0; c < world.plan.clients; c++)
@@ -120,7 +120,7 @@ static void judge_numbers(const struct user *user, enum news news,
                       (long long)result->remaining_ms, trace_set(claim ? claim->voted : 0));
 }
 
-/* How many nodes are or will be free in so many ms, as far as this attempt was told. */
+/* Counts nodes that are or will be free in so many ms, as far as this attempt was told. */
 static unsigned free_by(const struct claim *claim, int64_t in)
 {
     unsigned free = 0;
@@ -187,7 +187,7 @@ static void judge_explanation(const struct user *user)
     }
 }
 
-/* Those who deleted the token, or lacked it, have said so: q of them. */
+/* q nodes have reported that they deleted the token, or lacked it. */
 static void judge_release(const struct user *user, const redlock_result *result)
 {
     const struct claim *claim = user->claim;

@@ -45,7 +45,7 @@ int64_t plan_known_ttl(const struct plan *plan)
     return plan->ttl_max > least ? plan->ttl_max : least;
 }
 
-/* Also nonsense: if it can be read, it has a time, and shows a clock that was set. */
+/* Nonsense, too: if it can be read, it has a time, and shows a clock that was set. */
 static const enum fault disturbing[] = {
     FAULT_SUSPEND, FAULT_RESTART, FAULT_FORGET, FAULT_FLUSH,   FAULT_GARBAGE, FAULT_STEP,
     FAULT_SLEW,    FAULT_FREEZE,  FAULT_SWAP,   FAULT_REPLACE, FAULT_TYPO,    FAULT_UNLOAD,

@@ -130,7 +130,7 @@ bool plan_find_kind(const char *name, enum kind *ret_kind); /* false: there is n
 void plan_draw(struct plan *plan, uint64_t seed);
 void plan_cut(struct plan *plan, const struct cut *cut);
 
-/* How much a client's clock may lose, and a server's may gain: both use up the drift. */
+/* The loss of a client's clock, and the gain of a server's: both use up the drift. */
 int32_t plan_loss(const struct plan *plan);
 int32_t plan_gain(const struct plan *plan);
 

@@ -44,7 +44,7 @@ struct server {
 void server_begin(struct server *server, unsigned index);
 void server_end(struct server *server);
 
-/* Its key, or NULL: there is none now, or it has expired. */
+/* The server's key, or NULL: there is none now, or it has expired. */
 const struct key *server_key(const struct server *server, const char *name);
 
 /* The token that a key may have: a string, or the only field of a hash; else empty. */
@@ -70,25 +70,25 @@ int64_t server_least_fence(const struct server *server, unsigned resources);
 int64_t server_expires(const struct server *server, unsigned resources,
                        struct rl_word token);
 
-/* Until it changes; NULL: it has none. */
+/* Valid until it changes; NULL: none. */
 const struct rl_marker *server_marker(const struct server *server);
 
 uint64_t server_nonce(const struct server *server); /* 0: it has no marker */
 
-/* Its marker becomes this, of its own process. */
+/* The server's marker becomes this, of its own process. */
 void server_mark(struct server *server, struct rl_marker *marker);
 
-/* Its id, as INFO tells it. */
+/* The id, as INFO tells it. */
 void server_describe(const struct server *server, struct rl_process *ret_process);
 
 int64_t server_ms(const struct server *server); /* as it counts */
 
 void server_hang(struct server *server, int64_t until);
 
-/* It ends, and is there again at `until` as another process. */
+/* The server ends, and is there again at `until` as another process. */
 void server_restart(struct server *server, int64_t until);
 
-/* It no longer has all that it had in `before`; `restart`: those who watch can know. */
+/* The server lost something of `before`; `restart`: a watching client can know. */
 void server_forgot(struct server *server, const struct keyspace *before, bool restart);
 
 /* A copy of all keys; keyspace_free() it. */

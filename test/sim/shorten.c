@@ -15,7 +15,7 @@ static void pass(int number)
     _exit(INVARIANT_NONE);
 }
 
-/* In a child: a shorter run may fail an assertion, which ends the process. */
+/* Runs in a child: a shorter run may fail an assertion, which ends the process. */
 static bool still_breaks(uint64_t seed, const struct cut *cut, enum invariant invariant)
 {
     int status = 0;

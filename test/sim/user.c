@@ -227,8 +227,7 @@ static void acquire(struct user *user)
     user_plan(user);
 }
 
-/* How much of the deadline is left, if it is the same process; UNKNOWN: the user does not
- * know. */
+/* The rest of the deadline, if it is the same process; UNKNOWN: the user does not know. */
 static int64_t left_of(const struct gift *gift, const struct client *client)
 {
     if (gift->process != client->number || draw_once_in(3))

@@ -78,16 +78,16 @@ struct gift {
 
 void user_begin(struct user *user, struct client *client, unsigned index);
 
-/* Its process has gone; `freed`: the client was freed in order. */
+/* The user's process has gone; `freed`: the client was freed in order. */
 void user_end(struct user *user, bool freed);
 
-/* It gives up whatever it wants or has, and wants nothing more. */
+/* The user gives up all that it wants or has, for good. */
 void user_stop(struct user *user);
 
-/* It is woken at these of its times. */
+/* The user is woken at these of its times. */
 void user_plan(struct user *user);
 
-/* How long it holds, if it asks now, in ms. It may be in the middle of a call. */
+/* The user's validity, if it asks now, in ms. It may be in the middle of a call. */
 int64_t user_valid_ms(const struct user *user);
 
 /* --- user_wants.c --- */

@@ -171,7 +171,7 @@ static void calm(void)
                       rl_first(world.waiting) + 1);
 }
 
-/* To be given up, to connect and to greet, and between releases; and slow replies. */
+/* Time to be given up, to connect and to greet, and between releases; and slow replies. */
 static int64_t time_to_end(void)
 {
     return 2 * HINDRANCE + 4 * VIRTUAL_S + 40 * world.plan.far + world.plan.ttl_min / 2;
@@ -181,7 +181,7 @@ static int64_t time_to_end(void)
 
 #define LOOK (250 * VIRTUAL_MS)
 
-/* Until nothing is open; now and then to the end, for what comes later, and must not. */
+/* Runs until nothing is open; now and then to the end, to see what must not come. */
 static void run_to_end(int64_t end)
 {
     bool lasts = draw_once_in(8);

@@ -72,8 +72,8 @@ void world_play(uint64_t seed, const struct cut *cut);
 void world_begin(uint64_t seed, const struct cut *cut);
 void world_end(void);
 
-/* In a run of slots each resource is one: how many slots a semaphore has, the number of a
- * resource in its own, and all resources of that. */
+/* Each resource of a run of slots is one: the slots of a semaphore, the number of a
+   resource in its own, and all resources of that. */
 unsigned world_slots(void);
 unsigned world_slot(unsigned resource);
 unsigned world_semaphore_of(unsigned resource);

@@ -1,4 +1,4 @@
-/* How a run begins: clocks, servers and clients, as they are drawn; and how it ends. */
+/* The begin of a run: clocks, servers and clients, as they are drawn; and how it ends. */
 #include <string.h>
 
 #include "auditor.h"

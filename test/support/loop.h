@@ -5,7 +5,7 @@
 #include <event2/event.h>
 #include <stdint.h>
 
-/* How long a condition may take before the test fails. */
+/* The test fails if a condition takes longer. */
 #define LOOP_PATIENCE_MS 30000
 
 int64_t loop_clock_ms(void);

@@ -135,17 +135,15 @@ bool quorum_member_is(const redlock_client *client, unsigned i, const char *faul
 
 /* --- nodes --- */
 
-/*
- * How one node replied in the last outcome, or the state of its connection; valid until the
- * next call.
- */
+/* One node's reply in the last outcome, or the state of its connection; valid until the
+   next call. */
 const redlock_node *quorum_node(const redlock_lease *lease, unsigned i);
 const redlock_node *quorum_link(const redlock_client *client, unsigned i);
 
 /* Node i's connection is in this state. */
 bool quorum_is(const redlock_client *client, unsigned i, const char *state);
 
-/* How many nodes have this verdict in the last outcome. */
+/* Counts nodes with this verdict in the last outcome. */
 unsigned quorum_count_votes(const redlock_lease *lease, const char *verdict);
 
 /* Runs until all nodes are ready. */

@@ -38,7 +38,7 @@ static void redirect(struct servers *servers, unsigned i)
         _exit(126);
 }
 
-/* In the child: becomes the server, and dies with the test. */
+/* The child becomes the server, and dies with the test. */
 static void become_server(struct servers *servers, unsigned i, pid_t parent)
 {
     struct server *server = &servers->server[i];

@@ -76,10 +76,10 @@ long long servers_number(struct servers *servers, unsigned i, const char *format
  */
 void servers_settle(struct servers *servers);
 
-/* On how many running servers the key has this value; for NULL: does not exist. */
+/* Counts running servers on which the key has this value; for NULL: does not exist. */
 unsigned servers_with(struct servers *servers, const char *key, const char *value);
 
-/* How many keys exist on all running servers. */
+/* Counts the keys on all running servers. */
 long long servers_keys(struct servers *servers);
 
 /* One field of INFO, as text; valid until the next call. */

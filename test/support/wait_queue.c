@@ -35,7 +35,7 @@ long long queue_entries(struct queue *queue)
     return count;
 }
 
-/* How many clients are subscribed on all running nodes. */
+/* Counts the subscribers on all running nodes. */
 static long long subscribers(struct queue *queue)
 {
     long long count = 0;

@@ -41,7 +41,7 @@ struct waiter *queue_start(struct queue *queue, const redlock_options *who,
 /* Also runs until the waiter is queued and subscribed on all nodes. */
 struct waiter *queue_join(struct queue *queue, const redlock_lease_options *options);
 
-/* How many entries the queues of all running nodes have, without those that were notified.
+/* Counts the entries in the queues of all running nodes, without those that were notified.
  */
 long long queue_entries(struct queue *queue);
 

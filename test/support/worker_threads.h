@@ -69,7 +69,7 @@ void worker_start_holding(struct worker *worker, redlock_sync *sync, const char 
 void worker_start_waiting(struct worker *worker, redlock_sync *sync, const char *key,
                           const redlock_lock_options *options);
 
-/* It gets the lock that it waits for or has it; it releases the lock and ends. */
+/* The worker gets the lock or has it; it releases the lock and ends. */
 void worker_finish(struct worker *worker);
 
 worker_job job_lock, job_try, job_lock_for, job_unlock, job_confirm, job_extend;
@@ -92,7 +92,7 @@ enum sync_quorum_call {
 #define EACH_CALL(call, first, last)                                                       \
     for (enum sync_quorum_call call = (first); call <= (last); call++)
 
-/* Its code; OK also if it changed an output although it failed. */
+/* The call's code; OK also if it changed an output although it failed. */
 redlock_code sync_quorum_fail(enum sync_quorum_call call, redlock_sync *sync,
                               const char *key, const redlock_lock_options *options);
 
@@ -102,7 +102,7 @@ redlock_code sync_quorum_fail(enum sync_quorum_call call, redlock_sync *sync,
 void sync_quorum_enter(redlock_sync *sync);
 void sync_quorum_leave(redlock_sync *sync);
 
-/* How many threads wait for the key, and whether one holds it. */
+/* The number of threads that wait for the key; whether one holds it. */
 unsigned sync_quorum_waiting(redlock_sync *sync, const char *key);
 bool sync_quorum_held(redlock_sync *sync, const char *key);
 
@@ -112,7 +112,7 @@ void sync_quorum_set_left(redlock_sync *sync, const char *key, int64_t left_ms);
 /* Keys that a thread needs, or that are being released. */
 unsigned sync_quorum_keys(redlock_sync *sync);
 
-/* Who runs the client's loop. */
+/* The thread that runs the client's loop. */
 enum sync_quorum_loop_owner { SYNC_QUORUM_NOBODY, SYNC_QUORUM_CLIENT, SYNC_QUORUM_CALLER };
 enum sync_quorum_loop_owner sync_quorum_loop_owner(redlock_sync *sync);
 
@@ -121,7 +121,7 @@ enum sync_quorum_loop_owner sync_quorum_loop_owner(redlock_sync *sync);
  */
 void sync_quorum_relieve(redlock_sync *sync);
 
-/* How many threads wait for the result of another one's single flight. */
+/* Counts the threads that wait for another one's single flight. */
 unsigned sync_quorum_followers(redlock_sync *sync);
 
 /* --- waiting for a state --- */

@@ -69,7 +69,7 @@ static const struct command commands[] = {
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
-/* Those with subcommands. */
+/* Commands with subcommands. */
 static const struct command containers[] = {
     {NAME("client"), NULL, -2, 0},
     {NAME("config"), NULL, -2, 0},
@@ -178,7 +178,7 @@ static void reply_denied(const struct call *call, const struct command *command)
 
 #define READONLY "READONLY You can't write against a read only replica."
 
-/* In the order of Redis' own checks. */
+/* Checks in the order of Redis. */
 static bool may_run(const struct call *call, const struct command *command)
 {
     const struct redis_config *config = &call->redis->config;

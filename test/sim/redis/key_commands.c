@@ -245,7 +245,7 @@ static bool matches(const struct scan *scan, const struct key *key)
     return result;
 }
 
-/* In the order in which they are stored; the cursor is the position. */
+/* Keys in the order in which they are stored; the cursor is the position. */
 static void reply_page(struct call *call, const struct scan *scan)
 {
     struct keyspace *keyspace = &call->redis->keyspace;

@@ -38,10 +38,10 @@ struct redis_config {
 
 /* What a test wants to do, and to see, of the commands of clients; each may be NULL. */
 struct redis_hooks {
-    /* Before one. True: it has replied to `out` instead of the server. */
+    /* Before a command. True: it has replied to `out` instead of the server. */
     bool (*replaces)(void *arg, const struct rl_word *word, size_t words,
                      struct bytes *out);
-    /* After it. Its reply is `out` from `at` on, and may be changed. */
+    /* After a command. Its reply is `out` from `at` on, and may be changed. */
     void (*executed)(void *arg, const struct rl_word *word, size_t words, struct bytes *out,
                      size_t at);
     int64_t (*now)(void *arg); /* the time of a command; NULL: as it was received */

@@ -22,7 +22,7 @@ struct script {
     struct script *next;
 };
 
-/* Those that one server knows. */
+/* The scripts of one server. */
 struct scripts {
     struct script **known;
     size_t count, room;
@@ -32,7 +32,7 @@ struct scripts *scripts_new(void);
 void scripts_free(struct scripts *scripts);
 void scripts_forget(struct scripts *scripts);
 
-/* By its SHA-1 in any case; NULL: the server does not know it. */
+/* Finds a script by its SHA-1 in any case; NULL: the server does not know it. */
 const struct script *scripts_find(const struct scripts *scripts, struct rl_word sha1);
 
 /* Compiles a script that is not known yet; NULL: the error was replied. */

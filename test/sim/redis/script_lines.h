@@ -8,11 +8,11 @@
 
 struct lua_State;
 
-/* From now on, until the process ends. */
+/* Watches from now on, until the process ends. */
 void script_lines_watch(void);
 bool script_lines_are_watched(void);
 
-/* Before this script is executed. */
+/* Called before this script is executed. */
 void script_lines_begin(struct lua_State *lua, struct script *script);
 
 /* Prints those that were not executed of all scripts from `first` on; true: there is none.

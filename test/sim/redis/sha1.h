@@ -6,7 +6,7 @@
 
 #define SHA1_DIGITS 40
 
-/* In lower-case hexadecimal digits. */
+/* Lower-case hexadecimal digits. */
 void sha1_digits(struct rl_word text, char ret_digits[SHA1_DIGITS + 1]);
 
 #endif

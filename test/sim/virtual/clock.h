@@ -16,7 +16,7 @@ struct virtual_clock {
 
 int64_t virtual_clock_read(const struct virtual_clock *clock, int64_t now);
 
-/* From now on it runs at this rate, or reads `by` more. */
+/* The clock runs now at this rate, or reads `by` more. */
 void virtual_clock_set_rate(struct virtual_clock *clock, int64_t now, int64_t ppm);
 void virtual_clock_step(struct virtual_clock *clock, int64_t by);
 

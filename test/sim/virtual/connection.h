@@ -67,7 +67,7 @@ void connection_write(struct connection *connection, const char *bytes, size_t l
 /* Ends it; what was written before still arrives. No function is called for it. */
 void connection_close(struct connection *connection);
 
-/* Its process has ended: the kernel refuses all that arrives from now on. */
+/* The process has ended: the kernel refuses all that arrives from now on. */
 void connection_break(struct connection *connection);
 
 /* --- for tests --- */
@@ -83,7 +83,7 @@ void connection_lose(struct connection *connection);
  * replies. */
 void connection_half_close(struct connection *connection);
 
-/* It is gone for both sides at once, without a word. */
+/* The connection is gone for both sides at once, without a word. */
 void connection_forget(struct connection *connection);
 
 /* --- for stream.c --- */

@@ -30,7 +30,7 @@ int64_t events_now(void);
 /* What events_now() says from now on, for a question that changes nothing; put it back. */
 void events_pretend(int64_t at);
 
-/* In [0, below). */
+/* A number in [0, below). */
 uint64_t events_random(uint64_t below);
 
 /* A number of [low, high]; and one whose magnitude is drawn first. */

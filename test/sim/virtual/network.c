@@ -64,8 +64,8 @@ int64_t network_arrival(const struct path *path, enum direction direction, int64
     if (blocked == NETWORK_NEVER || at == NETWORK_NEVER)
         return NETWORK_NEVER;
     if (blocked > at) {
-        /* It was sent again at ever longer intervals: the last one is about as long as all
-           before. */
+        /* The segment was sent again at ever longer intervals: the last one is about as
+           long as all before. */
         int64_t next = blocked - at;
         next = next < RETRANSMISSION ? RETRANSMISSION : next;
         next = next > RETRANSMISSION_MAX ? RETRANSMISSION_MAX : next;

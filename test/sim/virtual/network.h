@@ -52,7 +52,7 @@ struct network_observer {
     void (*opened)(struct connection *connection);
     /* The process has written these bytes. */
     void (*written)(struct connection *connection, const char *bytes, size_t len);
-    /* It has read all bytes that were written with this note; or never will. */
+    /* The peer has read all bytes that were written with this note; or never will. */
     void (*read)(struct connection *connection, void *note);
     void (*dropped)(struct connection *connection, void *note);
     /* The process has closed it; and nothing of it is left. Called if it has an account. */
@@ -60,7 +60,7 @@ struct network_observer {
     void (*gone)(struct connection *connection);
 };
 
-/* How often that has happened. */
+/* Counts of faults. */
 struct network_counts {
     uint64_t spikes, losses, cuts, partial_writes;
 };

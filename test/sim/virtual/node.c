@@ -252,10 +252,8 @@ static struct node_link *draw_link(struct node *node, bool is_accepted)
     return drawn;
 }
 
-/*
- * It reads what is in its sockets: of one connection in order, of several in any order; but
- * connections that it has yet to accept come last.
- */
+/* The node reads what is in its sockets: of one connection in order, of several in any
+   order; but connections that it has yet to accept come last. */
 static void read_unread(struct node *node, bool is_accepted)
 {
     struct node_link *link;

@@ -53,29 +53,29 @@ struct node {
     struct node_link *reader;
 };
 
-/* It listens at 10.0.0.`index`. */
+/* The node listens at 10.0.0.`index`. */
 void node_begin(struct node *node, unsigned index);
 void node_end(struct node *node);
 
-/* Its time of day, in us. */
+/* The node's time of day, in us. */
 int64_t node_now(const struct node *node);
 
-/* It reads nothing; or goes on, also after it was down. */
+/* The node reads nothing; or goes on, also after it was down. */
 void node_hang(struct node *node);
 void node_resume(struct node *node);
 
-/* Its process ends; the keys stay, and scripts and connections are lost. Another process
- * may take its place: node_resume(). */
+/* The node's process ends; the keys stay, and scripts and connections are lost. Another
+   process may take its place: node_resume(). */
 void node_stop(struct node *node);
 
-/* It restarts at once without its data. */
+/* The node restarts at once without its data. */
 void node_restart(struct node *node);
 
 /* All connections to it are reset; or one. */
 void node_hang_up(struct node *node);
 void node_break(struct node_link *link);
 
-/* From now on it tells all that it executes. */
+/* The node reports all that it executes. */
 void node_watch(struct node *node, const struct node_class *class);
 
 void node_draw_id(char ret_id[REDIS_ID + 1]);

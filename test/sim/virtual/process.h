@@ -78,11 +78,11 @@ void process_call(struct process *process, void (*run)(void *arg), void *arg);
 /* The same, for a question that changes nothing; also while it is stopped. */
 void process_ask(struct process *process, void (*run)(void *arg), void *arg);
 
-/* It runs in the next iteration; does nothing if it is ready already. */
+/* `ready` runs in the next iteration; does nothing if it is ready already. */
 void process_make_ready(struct process *process, struct ready *ready);
 void ready_forget(struct process *process, struct ready *ready);
 
-/* How often it was refused memory or random numbers. */
+/* Counts refusals of memory or random numbers. */
 static inline unsigned process_failures(const struct process *process)
 {
     return process->failed_allocations + process->failed_randoms;
@@ -95,19 +95,17 @@ void process_stop(struct process *process, int64_t until);
  * `unnoticed`: CLOCK_BOOTTIME, too. */
 void process_suspend(struct process *process, int64_t until, bool unnoticed);
 
-/* From now on its clocks err by so much: the raw one, and the one that is slewed. */
+/* The process' clocks now err by so much: the raw one, and the one that is slewed. */
 void process_set_clocks(struct process *process, int64_t raw_ppm, int64_t slewed_ppm);
 
 /* Draws whether what happens once in so many times happens now. */
 bool process_may_fail(const struct process *process, unsigned once_in);
 
-/* It may be stopped here, in the middle of a call, while all others go on. */
+/* The process may stop here, in the middle of a call, while all others go on. */
 void process_may_stall(struct process *process);
 
-/*
- * It has just come back from standing still in the middle of what it does: so what it read
- * of a clock before may be old. If it stood still before it began, it is not.
- */
+/* The process has just come back from standing still in the middle of what it does: so what
+   it read of a clock before may be old. If it stood still before it began, it is not. */
 static inline bool process_was_interrupted(const struct process *process)
 {
     return process->resumed == events_now() && process->resumed > process->entered;
@@ -116,7 +114,7 @@ static inline bool process_was_interrupted(const struct process *process)
 /* Sets the timers anew. */
 void process_reschedule(struct process *process);
 
-/* Its lookups end without an answer. */
+/* Lookups end without an answer. */
 void process_forget_lookups(struct process *process);
 
 #endif
