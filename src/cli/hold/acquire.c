@@ -16,7 +16,7 @@ const struct cli_help cli_acquire_help = {
     "  -t, --ttl TTL             how long it lasts; default 30s; auto: "
     "learned\n" CLI_WAIT_HELP CLI_KIND_HELP
     "      --fence               a fenced lock, on admitted nodes; its \"fence\" is in F\n"
-    "      --slots N             at most N hold it at once; its \"slot\" is in F\n"
+    "      --slots N             a semaphore, the same N for all; \"slot\" is in F\n"
     "      --token-file F        write token, fence and deadline to F, as JSON\n\n"
     "Example:\n"
     "  redlock acquire -n -t 1m --token-file /run/backup.lock backup >/dev/null || exit\n",

@@ -21,7 +21,8 @@ const struct cli_help cli_run_help = {
     "  -t, --ttl TTL             how long it lasts if this host dies; default "
     "30s\n" CLI_WAIT_HELP CLI_KIND_HELP
     "      --fence               a fenced lock, on admitted nodes; CMD gets REDLOCK_FENCE\n"
-    "      --slots N             at most N hold it; CMD gets REDLOCK_SLOT\n" CLI_KILL_HELP
+    "      --slots N             a semaphore, the same N for all: "
+    "REDLOCK_SLOT\n" CLI_KILL_HELP
     "      --at-least D          keep the lock for D, even if CMD ends sooner\n"
     "      --once-per D          run CMD once in each period among all hosts: 1s to 31d\n"
     "      --once-id TEXT        the name of the period: \"$(date +%F)\" is the local day\n"
