@@ -109,7 +109,7 @@ static void connect_storage(struct contender *self)
         fail("no storage");
 }
 
-/* Whether the storage accepted the write. */
+/* The storage accepted the write. */
 static bool store(struct contender *self, int64_t fence)
 {
     wire_aside(true);

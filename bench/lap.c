@@ -60,7 +60,7 @@ bool lap_read_order(struct lap_order *ret_order)
 
 /* --- keys --- */
 
-/* Of this process: several may have laps at once. */
+/* A key of this process: several may have laps at once. */
 void lap_key(unsigned lane, char ret_key[LAP_KEY + 1])
 {
     snprintf(ret_key, LAP_KEY + 1, "bench:%010u%05u", (unsigned)getpid(), lane);

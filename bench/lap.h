@@ -79,7 +79,7 @@ struct lap {
 
 void lap_begin(struct lap *lap, const struct lap_order *order);
 
-/* Whether a lane that ended a cycle begins another. Any thread may call it. */
+/* A lane that ended a cycle begins another. Any thread may call it. */
 bool lap_goes_on(struct lap *lap, int64_t now);
 
 /* Reports what all these threads did since, and empties their logs. Never inlined, so that

@@ -15,7 +15,7 @@
 #define LOSS      1000
 #define TTL_LOCKS 1000 /* for each of the short TTLs */
 
-/* Of clients with default options: a minute, the drift and a tenth (src/client/nodes.c). */
+/* Clients with default options: a minute, the drift and a tenth (src/client/nodes.c). */
 #define QUARANTINE (66602 * RL_MS)
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

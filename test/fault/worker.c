@@ -69,7 +69,7 @@ static void on_released(redlock_lease *lease, const redlock_result *result, void
     later(arg);
 }
 
-/* Whether the storage accepted the write. */
+/* The storage accepted the write. */
 static bool store(struct worker *worker, int64_t fence)
 {
     redisReply *reply =

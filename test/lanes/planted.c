@@ -25,7 +25,7 @@ Test(planted, nothing, .init = skip_unless_watched)
     free(block);
 }
 
-/* The same size and function as criterion's own leak, which alone is suppressed. */
+/* Size and function of criterion's own leak, which alone is suppressed. */
 __attribute__((noinline)) static void planted_leak(void)
 {
     char *volatile lost = strdup("tap:/dev/stdout");

@@ -46,7 +46,7 @@ const struct rl_attempt *holder_attempt(void);
 /* Everything happens that is due until this time of the story, ns. */
 void holder_run(int64_t until);
 
-/* What the client takes for this time of its own, in ms of the story. */
+/* The client's time as ms of the story. */
 int64_t holder_ms(rl_time time);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "core/types.h"
 
-/* What the client has sent. */
+/* Commands that were sent. */
 struct sent {
     rl_node_set to[RL_COMMANDS];
     bool recreates;     /* EXTEND: where the key is missing */
@@ -18,7 +18,7 @@ struct sent {
 void nodes_begin(unsigned n);
 void nodes_end(void);
 
-/* What was sent since the last call. */
+/* Commands sent since the last call. */
 struct sent nodes_take_sent(void);
 
 /* To which command of the lock a node has to reply next; RL_COMMANDS: none. */

@@ -12,7 +12,7 @@
 static char text[TEXT];
 static size_t count_at; /* where it ends with a mere count, which the next one replaces */
 
-/* What was shown last, and of which attempt (0: none); the attempt before the step. */
+/* The last shown state, and of which attempt (0: none); the attempt before the step. */
 static struct rl_lease shown;
 static enum rl_link_state link_shown[RL_NODES_MAX];
 static uint32_t shown_of, before;

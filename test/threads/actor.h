@@ -1,7 +1,5 @@
-/*
- * What operations are made of: calls of one thread, and the codes that the header allows
- * for each. Any other code ends the program.
- */
+/* Parts of operations: calls of one thread, and the codes that the header allows for each.
+   Any other code ends the program. */
 #ifndef TEST_ACTOR_H
 #define TEST_ACTOR_H
 
@@ -15,7 +13,7 @@
 #define UNLOCKED (BIT(OK) | BIT(EXPIRED))
 #define EXTENDED (BIT(OK) | BIT(NO_QUORUM) | BIT(EXPIRED))
 
-/* And if the key is deleted under its holder. */
+/* Codes if the key is deleted under its holder. */
 #define ROBBERY (BIT(GONE) | BIT(TAKEN))
 
 /* `code`, which must be among the allowed ones. */
@@ -36,7 +34,7 @@ redlock_code actor_lock(struct actor *actor, unsigned key,
 redlock_code actor_lock_for(struct actor *actor, unsigned key, int64_t wait_ms,
                             const redlock_lock_options *options, redlock_hold **ret_hold);
 
-/* What holders do. */
+/* The work of holders. */
 void actor_use(struct actor *actor, redlock_hold *hold);
 
 /* Unlocks it in one of several ways, and frees it. */

@@ -1,7 +1,5 @@
-/*
- * What the threads of the stress test do, one operation after the other, drawn by prng. An
- * operation that gets a code which the header does not allow there ends the program.
- */
+/* Operations of the stress test's threads, drawn by prng. An operation that gets a code
+   which the header does not allow there ends the program. */
 #ifndef TEST_OPERATIONS_H
 #define TEST_OPERATIONS_H
 
@@ -48,13 +46,13 @@ unsigned operations_count(void);
 /* Runs one. */
 void operations_next(struct actor *actor);
 
-/* Whether each had an effect at least once. */
+/* Each had an effect at least once. */
 bool operations_were_all_done(void);
 
 /* Only the holder of the key CALM may access it. */
 extern unsigned long calm_count;
 
-/* Of ROBBED: how often on_lost was called. */
+/* ROBBED: calls of on_lost. */
 extern atomic_uint operations_lost;
 
 /* Single flights: begun, and those whose caller reported that it led. */

@@ -36,7 +36,7 @@ static void put(unsigned slot, unsigned key, redlock_hold *hold)
     pthread_mutex_unlock(&slots[slot].mutex);
 }
 
-/* As long as its slot is locked, the other thread cannot begin to unlock. */
+/* While its slot is locked, the other thread cannot begin to unlock. */
 static void report_overlap(unsigned key, unsigned other, unsigned slot,
                            const redlock_hold *mine)
 {

@@ -40,7 +40,7 @@ static bool does_all; /* it is long enough for each operation */
 static atomic_bool ends;
 static atomic_uint lone; /* the group of threads that runs alone; 0: all run */
 
-/* Of the process that starts the servers. */
+/* Ends the process that starts the servers. */
 _Noreturn void plain_fail(void)
 {
     oracle_fail();

@@ -1,7 +1,5 @@
-/*
- * What an operator may request, how the progress is reported, and how a server replaces
- * another.
- */
+/* The requests of an operator, how the progress is reported, and how a server replaces
+   another. */
 #include "membership_fixture.h"
 
 static enum rl_admission_error admit(struct agent *agent, enum rl_admission_mode how,

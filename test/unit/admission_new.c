@@ -190,7 +190,7 @@ Test(admission_new, does_not_overwrite_another_clients_marker)
         cr_assert_eq(stores_marker(&stores, i).nonce, marker[i].nonce, "node %u", i);
 }
 
-/* The same in a rollback: another client has written there since. */
+/* A rollback: another client has written there since. */
 Test(admission_new, does_not_erase_another_clients_marker)
 {
     struct stores stores;

@@ -1,4 +1,4 @@
-/* What the cycles add up to, compared with a plain sum. */
+/* The sums of cycles, compared with a plain sum. */
 #include <criterion/criterion.h>
 #include <inttypes.h>
 
@@ -144,12 +144,12 @@ Test(bench_result, results_of_other_nodes_match_a_hand_computed_case)
     for (unsigned i = 0; i < 5; i++)
         cr_assert_eq(histogram_at(&bench_result.node[i].without.latency, 500000),
                      without[i]);
-    /* Of three nodes, the second: 20 in 3 sets, 30 in 4, 40 in 3. */
+    /* The second of three nodes: 20 in 3 sets, 30 in 4, 40 in 3. */
     cr_assert_eq(bench_result.fewer[3].latency.total, 10);
     cr_assert_eq(histogram_at(&bench_result.fewer[3].latency, 300000), 20);
     cr_assert_eq(histogram_at(&bench_result.fewer[3].latency, 700000), 30);
     cr_assert_eq(histogram_at(&bench_result.fewer[3].latency, 700001), 40);
-    /* Of two nodes, both: the slower one. */
+    /* Both of two nodes: the slower one. */
     cr_assert_eq(histogram_at(&bench_result.fewer[2].latency, 100000), 20);
     cr_assert_eq(histogram_at(&bench_result.fewer[2].latency, 600001), 50);
     bench_result_free(&bench_result);
@@ -173,7 +173,7 @@ Test(bench_result, a_ready_node_counts_as_one_that_would_have_granted)
         cr_assert_eq(bench_result.node[i].failing, i < 3);
         cr_assert_eq(bench_result.timeline.slot[0].other[i], i < 3);
     }
-    /* Of one, that one; of two and three, both of the two. */
+    /* One of one; of two and three, both of the two. */
     const uint64_t untimed[] = {0, 2, 1, 3}, never[] = {0, 3, 9, 7};
     for (unsigned m = 1; m <= 3; m++) {
         cr_assert_eq(bench_result.fewer[m].untimed, untimed[m]);

@@ -12,7 +12,7 @@
 
 static char letters[64];
 
-/* Of few lengths, so that many are equal. */
+/* Words of few lengths, so that many are equal. */
 static struct rl_word some_word(struct prng *prng, char *room)
 {
     size_t len = 1 + prng_below(prng, 3) * 9;

@@ -1,5 +1,5 @@
 /*
- * What every script of a fenced lock has to check and to store, for each form of lock, on a
+ * The checks and writes of every script of a fenced lock, for each form of lock, on a
  * simulated server: a node whose marker has another nonce has no vote, and the fence of a
  * lock only rises, is stored by each operation, and then lives for a day.
  */
@@ -243,7 +243,7 @@ Test(fenced_scripts, a_node_with_another_marker_releases)
 
 enum situation { HELD, GONE, TAKEN };
 
-/* What a command leaves where the fence was `before`, and whether it stored it. */
+/* Checks the result of a command where the fence was `before`, and whether it stored it. */
 static void stores_fence(enum rl_form form, enum rl_command command,
                          enum situation situation, int64_t before)
 {

@@ -1,4 +1,4 @@
-/* What histograms report, compared with an exact sort. */
+/* Reports of histograms, compared with an exact sort. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static const uint32_t percentiles[] = {0,      1,      1000,   100000, 250000, 5
     index < sizeof(array) / sizeof((array)[0]);                                            \
     index++
 
-/* Of any size up to 2^bits; small values as often as large ones. */
+/* A value up to 2^bits; small values as often as large ones. */
 static int64_t draw(struct prng *prng, unsigned bits)
 {
     return (int64_t)(prng_bits(prng) >> (63 - prng_below(prng, bits)));

@@ -121,7 +121,7 @@ Test(reply, another_holders_value_and_its_remaining_time)
     }
 }
 
-/* Of a shared lock, and of a Java owner. */
+/* A shared lock, and a Java owner. */
 Test(reply, what_an_inspection_finds)
 {
     struct rl_reply item[6] = {{.type = RL_REPLY_STRING, TEXT("x")},

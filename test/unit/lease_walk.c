@@ -91,7 +91,7 @@ static void step(struct walk *walk, struct rl_lease_event event)
     check(walk);
 }
 
-/* What Redis and the scripts do. */
+/* Acts as Redis and the scripts. */
 static enum rl_vote carry_out(struct walk *walk, struct node *node, struct pending *pending)
 {
     bool free = node->owner == NOBODY;

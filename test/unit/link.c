@@ -6,7 +6,7 @@
 
 static const rl_time now = 100 * RL_SECOND;
 
-/* What each event does in each state, where it may occur at all. */
+/* The effect of each event in each state, where it may occur at all. */
 static const struct {
     enum rl_link_state state;
     enum rl_link_event_type event;

@@ -99,7 +99,7 @@ Test(suspect, the_timeout_follows_the_round_trip)
     cr_assert_geq(link.round_trip, 1, "never 0 again: that means unknown");
 }
 
-/* As in its owner's step: a reply that the link does not need is not passed on. */
+/* A reply that the link does not need is not passed on. */
 static void reply_at(struct rl_link *link, rl_time at, rl_time sent, rl_time oldest)
 {
     if (rl_link_wants_reply(link, at, oldest))
@@ -241,9 +241,7 @@ Test(quarantine, survives_a_greeting_that_failed)
     cr_assert_not(link.restarted, "once");
 }
 
-/*
- * The same server under two addresses: after its restart the other one may connect first.
- */
+/* One server under two addresses: after its restart the other one may connect first. */
 Test(quarantine, applies_to_a_server_that_was_only_refused_before)
 {
     struct rl_identity first = link_identity('a'), second = link_identity('b');

@@ -241,7 +241,7 @@ Test(marker, has_no_text_that_is_a_character_longer_or_shorter)
     }
 }
 
-/* The same number, written in another way. */
+/* One number, written in another way. */
 Test(marker, has_one_way_to_write_a_number)
 {
     static const char *const texts[] = {

@@ -42,7 +42,7 @@ Test(member_state, is_unseen_before_a_greeting_and_after_the_end)
 
 /* --- every state, and which one counts where several would apply --- */
 
-/* What may be wrong with node 0, one bit each. */
+/* Defects of node 0, one bit each. */
 enum wrong {
     UNGREETED = 1,
     GARBLED = 2,
@@ -264,10 +264,7 @@ Test(member_state, the_client_binds_to_the_deployment_of_a_majority)
     }
 }
 
-/*
- * As long as a majority is of it: a deployment that is created after a loss of all replaces
- * it.
- */
+/* A deployment that is created after a loss of all replaces the old one. */
 Test(member_state, the_client_stays_bound_until_a_majority_is_of_another)
 {
     struct stores stores;

@@ -105,7 +105,7 @@ void agent_run(struct agent *agent, rl_time span);
 enum rl_member_state agent_state(const struct agent *agent, unsigned node);
 rl_node_set agent_active(const struct agent *agent);
 
-/* Whether the agent would send the nonce of the marker that the store has. */
+/* The agent would send the nonce of the marker that the store has. */
 bool agent_may_have_a_grant(const struct agent *agent, unsigned node);
 
 #endif

@@ -49,7 +49,7 @@ Test(membership_witnesses, must_know_at_one_moment)
     cr_assert_eq(stores_active(&stores), 2, "no node was left to attest for the other");
 }
 
-/* The same, but the loss is noticed only at each possible moment afterwards. */
+/* The loss is noticed only at each possible moment afterwards. */
 Test(membership_witnesses, do_not_count_if_they_forgot_before_the_second_poll)
 {
     for (unsigned forgetful = 0; forgetful < 3; forgetful++)
@@ -270,7 +270,7 @@ static void make_other(struct stores *stores, unsigned i, enum other other)
         stores_forget(stores, i);
 }
 
-/* Whether the last node, in quarantine, is lifted when the others are in these states. */
+/* The last node, in quarantine, is lifted when the others are in these states. */
 static bool is_lifted(unsigned n, const enum other *other)
 {
     struct stores stores;

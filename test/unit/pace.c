@@ -191,7 +191,7 @@ Test(pace, a_clock_beyond_twice_the_rate_is_found_when_the_slack_is_exceeded)
         }
 }
 
-/* As that of Valkey 9.1: up to 1 ms ahead, for as long at most, and back again. */
+/* Valkey 9.1: up to 1 ms ahead, for as long at most, and back again. */
 Test(pace, allows_a_clock_that_is_read_ahead_now_and_then)
 {
     struct node node = fresh();
@@ -287,10 +287,7 @@ Test(pace, allows_the_rate_while_a_reply_is_not_read)
         }
 }
 
-/*
- * And no more than that: counted from the command, because a lease is valid from there,
- * too.
- */
+/* Counted from the command, because a lease is valid from there, too. */
 Test(pace, finds_what_exceeds_the_rate_while_a_reply_is_not_read)
 {
     rl_time stopped = 4 * SLACK / PPM * 1000000;
@@ -316,7 +313,7 @@ Test(pace, is_as_precise_as_the_best_reply)
     cr_assert_not(read_clock(&node));
 }
 
-/* As far as the round trip can explain a difference, it counts as no step. */
+/* A difference that the round trip can explain counts as no step. */
 Test(pace, gives_the_node_the_benefit_of_the_round_trip)
 {
     struct node node = fresh();

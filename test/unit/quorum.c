@@ -19,7 +19,7 @@ static void read_pattern(unsigned pattern, unsigned n, int *ret_answer)
         ret_answer[i] = (int)(pattern % 3);
 }
 
-/* Whether q of n grant, when the silent nodes vote as the bits of `future`. */
+/* q of n grant, when the silent nodes vote as the bits of `future`. */
 static bool would_win(const int *answer, unsigned n, unsigned q, unsigned future)
 {
     unsigned grants = 0;
@@ -109,7 +109,7 @@ Test(quorum, every_pattern_of_7_nodes)
     play_all(7);
 }
 
-/* The same where the futures are too many to try: by counting. */
+/* Too many futures to try: by counting. */
 Test(quorum, random_patterns_up_to_the_most_nodes)
 {
     struct prng prng = {1};
@@ -268,7 +268,7 @@ Test(free_in, is_unknown_if_too_few_report_it)
     struct rl_ballot enough[5] = {HELD_FOR(10), HELD_FOR(20), HELD_FOR(-1), NODE(SILENT),
                                   NODE(GONE)};
     check_free(enough, 20);
-    /* What a node reported in an earlier round counts for nothing if it is silent now. */
+    /* A report of an earlier round does not count if the node is silent now. */
     struct rl_ballot stale[5] = {
         HELD_FOR(10), HELD_FOR(20), {.vote = RL_VOTE_SILENT}, NODE(ERROR), NODE(ERROR)};
     check_free(stale, -1);

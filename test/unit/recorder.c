@@ -74,7 +74,7 @@ Test(recorder, the_last_256_events_in_their_order)
     }
 }
 
-/* As much of the end as fits, from the beginning of a line. */
+/* The end that fits, from the beginning of a line. */
 Test(recorder, a_text_that_is_too_long)
 {
     for (int64_t number = 0; number < 10; number++)

@@ -33,7 +33,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(v
 
 enum { V4, V6, FAMILIES };
 
-/* What a lookup of any name finds. */
+/* Every lookup finds this. */
 static struct zone {
     int error; /* EAI_... */
     bool is_silent;

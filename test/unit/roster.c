@@ -1,4 +1,4 @@
-/* What two rosters know together, and which incarnation of an index is the later one. */
+/* The merge of two rosters, and which incarnation of an index is the later one. */
 #include <string.h>
 
 #include "core/marker.h"

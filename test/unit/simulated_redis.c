@@ -1,7 +1,5 @@
-/*
- * What test/integration/simulated_server.c cannot compare with a real server: faults that a
- * test of the simulator makes. The replies are those that Redis gives.
- */
+/* Cases that test/integration/simulated_server.c cannot compare with a real server: faults
+   that a test of the simulator makes. The replies are those that Redis gives. */
 #include <criterion/criterion.h>
 
 #include "core/kind.h"

@@ -2,7 +2,7 @@
 #include "lease_fixture.h"
 #include "prng.h"
 
-/* The same sum in 128 bits, where nothing can overflow; rounded to the safe side. */
+/* The sum in 128 bits, where nothing can overflow; rounded to the safe side. */
 static rl_time oracle(rl_time start, rl_time ttl, uint32_t ppm)
 {
     __extension__ typedef __int128 wide;

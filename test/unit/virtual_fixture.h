@@ -28,7 +28,7 @@ struct user {
 extern struct node node[NODES];
 extern struct user user[CLIENTS];
 
-/* Of a test suite. */
+/* For a test suite. */
 void virtual_setup(void);
 void virtual_teardown(void);
 

@@ -25,7 +25,7 @@ static struct key *key_on(unsigned i, const char *name)
     return keyspace_find(&node[i].redis->keyspace, 0, word, node_now(&node[i]) / 1000);
 }
 
-/* Of one node, to both clients. */
+/* Blocks one node's replies to both clients. */
 static void block_replies(unsigned i, int64_t span)
 {
     network.path[0][i + 1].down_blocked = events_now() + span;
@@ -75,7 +75,7 @@ static void put(unsigned i, const char *name, struct rl_word value)
     bytes_set(&key->string, value);
 }
 
-/* As an extension may that was delayed, and finds free nodes. */
+/* A delayed extension finds free nodes. */
 Test(virtual_moments, an_earlier_term_that_is_stored_again_is_not_told)
 {
     struct bytes earlier = {0};

@@ -14,7 +14,7 @@
 /* It counts on being notified for so long; then it tries by itself. */
 #define RECHECK (2 * VIRTUAL_S)
 
-/* What the waiter's client has sent to a node. */
+/* The commands of the waiter's client to a node. */
 static struct {
     unsigned attempts, pings, subscribes;
 } sent[NODES];
