@@ -134,7 +134,7 @@ static void read_line(struct setting settings[SETTINGS], unsigned seen[SETTINGS]
         cli_fail(CLI_CONFIG, "%s:%u: %s: \"%s\" %s", file, number, key, value, wrong);
 }
 
-/* Of UTF-8: some editors write it at the beginning of a file, where users do not see it. */
+/* UTF-8: some editors write it at the beginning of a file, where users do not see it. */
 static const char byte_order_mark[] = "\xef\xbb\xbf";
 
 static void read_file(struct setting settings[SETTINGS], const char *name)

@@ -1,4 +1,4 @@
-/* What the command line does not set. */
+/* Values that the command line does not set. */
 #ifndef CLI_CONFIG_H
 #define CLI_CONFIG_H
 

@@ -54,7 +54,7 @@ json_t *cli_keys_json(const struct cli_keys *keys)
     return object;
 }
 
-/* Whether each of `some` is among `all`. */
+/* Each of `some` is among `all`. */
 static bool are_among(const json_t *some, const json_t *all)
 {
     for (size_t i = 0; i < json_array_size(some); i++) {

@@ -51,7 +51,6 @@ static const char usage[] =
     "Usage: redlock [OPTION]... COMMAND [OPTION]... KEY\n"
     "Hold a lock on a majority of N independent Redis masters (Linux only).\n";
 
-/* Of redlock itself. */
 _Noreturn static void print_help(bool brief)
 {
     printf("%s\nCommands:\n", usage);

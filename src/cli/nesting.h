@@ -19,7 +19,7 @@ const char *nesting_outer(void);
  * NULL. */
 const char *nesting_token(const char *key);
 
-/* Of a command that waits for its lock. */
+/* A command waits for its lock. */
 struct nesting {
     const struct cli *cli;
     redlock_lease *const *lease;
@@ -40,7 +40,7 @@ void nesting_begin(struct nesting *nesting, const struct cli *cli,
                    redlock_lease *const *lease);
 void nesting_end(struct nesting *nesting);
 
-/* The same by what was found at one key: an outer run has it, or is among its readers. */
+/* Judges by what was found at one key: an outer run has it, or is among its readers. */
 bool nesting_has(const struct inspection *inspection);
 
 /* Prints that the command would wait for itself. */

@@ -51,7 +51,7 @@ static void redraw(struct progress *progress, char *lines)
     free(text);
 }
 
-static void tick(evutil_socket_t fd, short what, void *arg)
+static void progress_tick(evutil_socket_t fd, short what, void *arg)
 {
     struct progress *progress = arg;
     (void)fd;
@@ -78,7 +78,7 @@ void progress_begin(struct progress *progress, const struct cli *cli, progress_f
     int ms = progress->redraws ? REDRAW_MS : TICK_MS;
     const struct timeval every = {ms / 1000, ms % 1000 * 1000};
     if (!cli->quiet)
-        progress->timer = event_new(cli->base, -1, EV_PERSIST, tick, progress);
+        progress->timer = event_new(cli->base, -1, EV_PERSIST, progress_tick, progress);
     if (progress->timer)
         evtimer_add(progress->timer, &every);
 }

@@ -9,7 +9,7 @@
 
 #define TICKS_PER_LINE 10 /* ticks of one second */
 
-/* Whether too many nodes failed: the others are no quorum, even if the lock is free. */
+/* Too many nodes failed: the others are no quorum, even if the lock is free. */
 static bool lacks_quorum(const redlock_node *nodes, size_t count, unsigned quorum)
 {
     return count - cli_count_faults(nodes, count) < quorum;
@@ -47,7 +47,7 @@ static size_t explain(const struct cli_waiting *waiting, redlock_node *nodes)
  * A problem that waiting alone does not solve is reported at the next second, everything
  * else every 10 s.
  */
-static void tick(evutil_socket_t fd, short what, void *arg)
+static void waiting_tick(evutil_socket_t fd, short what, void *arg)
 {
     struct cli_waiting *waiting = arg;
     redlock_node nodes[REDLOCK_NODES_MAX];
@@ -68,7 +68,7 @@ void cli_waiting_begin(struct cli_waiting *waiting, const struct cli *cli, const
     const struct timeval every = {1, 0};
     *waiting = (struct cli_waiting){.cli = cli, .key = key, .lease = lease};
     waiting->quorum = redlock_client_quorum(cli->client);
-    waiting->timer = event_new(cli->base, -1, EV_PERSIST, tick, waiting);
+    waiting->timer = event_new(cli->base, -1, EV_PERSIST, waiting_tick, waiting);
     if (waiting->timer)
         evtimer_add(waiting->timer, &every);
 }

@@ -1,6 +1,4 @@
-/*
- * What a change of a node's link means to the node's counters, and to the caller's `log`.
- */
+/* A change of a node's link, for the node's counters and the caller's `log`. */
 #ifndef RL_LINK_EVENTS_H
 #define RL_LINK_EVENTS_H
 

@@ -17,7 +17,7 @@
 #include "redlock/redlock.h"
 #include "task.h"
 
-/* What the loop calls in its owner. */
+/* Calls of the loop to its owner. */
 struct rl_loop_class {
     void (*write)(struct rl_loop *loop); /* an iteration ends: write the queued commands */
     void (*ended)(struct rl_loop *loop); /* after that; may begin new work */

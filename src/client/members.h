@@ -9,7 +9,7 @@
 /* The key of a lock's fence is the lock's key with this suffix. */
 #define RL_FENCE_SUFFIX "!fence"
 
-/* And that of how long it was held lately, with this one. */
+/* Its recent hold times are at the key with this. */
 #define RL_HOLD_SUFFIX "!hold"
 
 struct rl_members {

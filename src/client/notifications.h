@@ -49,7 +49,7 @@ struct rl_word rl_notifications_queue_entry(struct rl_notifications *notificatio
 
 void rl_notifications_stop_reading(struct rl_notifications *notifications);
 
-/* As rl_connection_clear(). */
+/* See rl_connection_clear(). */
 void rl_notifications_close(struct rl_notifications *notifications, bool forked);
 
 #endif

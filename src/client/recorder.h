@@ -27,7 +27,7 @@ enum rl_record_type {
     RL_RECORD_MEMBERS,
 };
 
-/* What the caller asked for, or was told about. */
+/* The caller's requests, and the reports to it. */
 enum rl_record_what {
     RL_RECORD_ACQUIRE,
     RL_RECORD_ADOPT,
@@ -146,7 +146,7 @@ static inline struct rl_record *rl_recorder_add(struct rl_recorder *recorder, rl
     return record;
 }
 
-/* What the text shows of a lease that still exists, besides its events. */
+/* The text's line of a lease that still exists, besides its events. */
 struct rl_lease_line {
     uint32_t number; /* rl_record_lease() */
     const struct rl_lease *lease;

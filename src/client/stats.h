@@ -1,4 +1,4 @@
-/* What a client counts, for redlock_client_stats(). */
+/* The counters of a client, for redlock_client_stats(). */
 #ifndef RL_STATS_H
 #define RL_STATS_H
 

@@ -41,7 +41,7 @@ static void defer_free(struct rl_task *task)
     task->loop->deferred = task;
 }
 
-static void destroy(struct rl_task *task)
+static void task_destroy(struct rl_task *task)
 {
     if (task->class->destroy)
         task->class->destroy(task);
@@ -55,7 +55,7 @@ void rl_task_free_deferred(struct rl_loop *loop)
         task->prev->next = task->next;
         task->next->prev = task->prev;
         loop->tasks--;
-        destroy(task);
+        task_destroy(task);
     }
 }
 
@@ -129,7 +129,7 @@ void rl_task_destroy_all(struct rl_loop *loop)
 {
     for (struct rl_task *task = loop->list.next; task != &loop->list;) {
         struct rl_task *next = task->next;
-        destroy(task);
+        task_destroy(task);
         task = next;
     }
 }

@@ -10,7 +10,7 @@ struct rl_op;
 struct rl_reply;
 struct rl_task;
 
-/* What all tasks are told. */
+/* Events for all tasks. */
 enum rl_task_event {
     RL_TASK_STARTUP_OVER, /* the startup barrier opened; no node */
     RL_TASK_TRIED,        /* the node's greeting ended or failed */
@@ -28,7 +28,7 @@ struct rl_task_class {
     /* A node replied, or its connection ended first (then `reply` is NULL). */
     void (*replied)(struct rl_task *task, unsigned node, const struct rl_op *op,
                     const struct rl_reply *reply);
-    /* The same after the end of the task; NULL: it does not matter then. */
+    /* Replies after the end of the task; NULL: it does not matter then. */
     void (*replied_late)(struct rl_task *task, unsigned node, const struct rl_op *op,
                          const struct rl_reply *reply);
     /* A node notifies this waiter (core/waiter.h). False: its wait has ended. */
@@ -59,7 +59,7 @@ struct rl_task {
 void *rl_task_new(size_t size, struct rl_loop *loop, const struct rl_task_class *class);
 void rl_task_free(struct rl_task *task);
 
-/* The same for a task that is part of the client. False: no memory. */
+/* For a task that is part of the client. False: no memory. */
 bool rl_task_init(struct rl_task *task, struct rl_loop *loop,
                   const struct rl_task_class *class);
 

@@ -33,7 +33,8 @@ uint64_t rl_waiter_table_add(struct rl_waiter_table *table, struct rl_task *task
     return slot->number;
 }
 
-static struct rl_waiter_slot *find(const struct rl_waiter_table *table, uint64_t number)
+static struct rl_waiter_slot *waiter_table_find(const struct rl_waiter_table *table,
+                                                uint64_t number)
 {
     uint64_t i = number >> COUNT_BITS;
     bool found = number && i < table->slots && table->slot[i].number == number;
@@ -42,13 +43,13 @@ static struct rl_waiter_slot *find(const struct rl_waiter_table *table, uint64_t
 
 struct rl_task *rl_waiter_table_find(const struct rl_waiter_table *table, uint64_t number)
 {
-    const struct rl_waiter_slot *slot = find(table, number);
+    const struct rl_waiter_slot *slot = waiter_table_find(table, number);
     return slot ? slot->task : NULL;
 }
 
 void rl_waiter_table_remove(struct rl_waiter_table *table, uint64_t number)
 {
-    struct rl_waiter_slot *slot = find(table, number);
+    struct rl_waiter_slot *slot = waiter_table_find(table, number);
     if (!slot)
         return;
     *slot = (struct rl_waiter_slot){.next_free = table->first_free};

@@ -21,7 +21,7 @@ static const int family[RL_LOOKUP_FAMILIES] = {AF_INET, AF_INET6};
 
 enum lookup_state { IDLE, QUEUED, RUNNING };
 
-/* Of one name and family. */
+/* The lookup of one name and family. */
 struct lookup {
     struct rl_name *name;
     int family;

@@ -39,7 +39,7 @@ void rl_name_leave(struct rl_name_user *user);
 void rl_name_look_up(const struct rl_name_user *user);
 
 /*
- * What is known now. The family that was answered first comes first, and a family whose
+ * The known addresses. The family that was answered first comes first, and a family whose
  * lookup runs or failed, with its last known addresses, last. An answer that there is no
  * such name or address also ends what was known.
  */

@@ -11,7 +11,7 @@ static struct rl_loop_fd all = {.prev = &all, .next = &all}; /* head of a ring *
 
 /* A timer that is not set: neither readable nor writable. Without one, `fd` stays closed.
  */
-static void replace(int fd)
+static void loop_fd_replace(int fd)
 {
     close(fd);
     int inert = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
@@ -34,7 +34,7 @@ static void unlock(void)
 static void in_child(void)
 {
     for (struct rl_loop_fd *file = all.next; file != &all; file = file->next) {
-        replace(file->fd);
+        loop_fd_replace(file->fd);
         file->is_inert = true;
     }
     unlock();

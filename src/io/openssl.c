@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-/* Of the release whose headers are included: in another one functions may differ. */
+/* The release whose headers are included: in another one functions may differ. */
 #define TEXT(word)        #word
 #define LIBRARY_OF(major) "libssl.so." TEXT(major)
 #define LIBRARY           LIBRARY_OF(OPENSSL_SHLIB_VERSION)

@@ -41,7 +41,7 @@ static bool is_numeric(const struct rl_resolve *request)
     return strchr(request->host, ':') || inet_aton(request->host, &ignored);
 }
 
-/* Of a zone, the interface may be missing: so this may fail, and succeed later. */
+/* The interface of a zone may be missing: so this may fail, and succeed later. */
 static void parse_numeric(struct rl_resolve *request)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
@@ -92,7 +92,7 @@ static bool is_over(struct rl_resolve *request, int64_t now)
     return request->answer.count > 0 && now >= request->late_at;
 }
 
-static void set_timer(const struct rl_resolver *resolver, int64_t now)
+static void resolver_set_timer(const struct rl_resolver *resolver, int64_t now)
 {
     int64_t first = INT64_MAX;
     for (const struct rl_resolve *at = resolver->waiting; at; at = at->next)
@@ -114,7 +114,7 @@ static void set_port(struct rl_address *address, int port)
         ((struct sockaddr_in6 *)&address->addr)->sin6_port = htons((uint16_t)port);
 }
 
-static void finish(struct rl_resolve *request)
+static void resolver_finish(struct rl_resolve *request)
 {
     struct rl_addresses *answer = &request->answer;
     for (unsigned i = 0; i < answer->count; i++)
@@ -123,7 +123,7 @@ static void finish(struct rl_resolve *request)
 }
 
 /* `done` may free the client: so it is called last, for one request at a time. */
-static void on_event(evutil_socket_t fd, short what, void *arg)
+static void resolver_on_event(evutil_socket_t fd, short what, void *arg)
 {
     struct rl_resolver *resolver = arg;
     int64_t now = now_us();
@@ -136,10 +136,10 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
         if (is_over(request, now)) {
             event_active(resolver->late, EV_TIMEOUT, 0);
             stop_waiting(request);
-            finish(request);
+            resolver_finish(request);
             return;
         }
-    set_timer(resolver, now);
+    resolver_set_timer(resolver, now);
 }
 
 /* --- requests --- */
@@ -163,9 +163,9 @@ static int open_resolver(struct rl_resolver *resolver)
     if (fd < 0)
         return errno;
     rl_loop_fd_init(&resolver->wake, fd);
-    resolver->late = evtimer_new(resolver->base, on_event, resolver);
+    resolver->late = evtimer_new(resolver->base, resolver_on_event, resolver);
     resolver->woken =
-        event_new(resolver->base, fd, EV_READ | EV_PERSIST, on_event, resolver);
+        event_new(resolver->base, fd, EV_READ | EV_PERSIST, resolver_on_event, resolver);
     if (resolver->late && resolver->woken && event_add(resolver->woken, NULL) == 0)
         return 0;
     close_resolver(resolver);
@@ -196,7 +196,7 @@ void rl_resolve_start(struct rl_resolve *request)
 {
     if (is_numeric(request)) {
         parse_numeric(request);
-        finish(request);
+        resolver_finish(request);
         return;
     }
     int error = use_name(request);
@@ -208,11 +208,11 @@ void rl_resolve_start(struct rl_resolve *request)
     rl_name_look_up(&request->user);
     wait_for_lookups(request);
     if (!is_over(request, now)) {
-        set_timer(request->resolver, now);
+        resolver_set_timer(request->resolver, now);
         return;
     }
     stop_waiting(request);
-    finish(request);
+    resolver_finish(request);
 }
 
 void rl_resolve_cancel(struct rl_resolve *request)

@@ -9,7 +9,6 @@ struct event;
 struct event_base;
 struct rl_resolve;
 
-/* Of one client. */
 struct rl_resolver {
     struct event_base *base;
     struct rl_loop_fd wake;     /* these are created when the first name is resolved */

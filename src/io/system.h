@@ -1,6 +1,5 @@
 /*
- * What the library asks the operating system: clocks, random numbers, and about its process
- * and machine.
+ * Calls to the operating system: clocks, random numbers, and about the process and machine.
  *
  * The folder io/ is all that a client takes from outside, besides memory: these calls, the
  * event loop (timer.h), sockets (stream.h) and name resolution (resolver.h).

@@ -1,5 +1,4 @@
-/* What a client needs of an event loop besides sockets: one timer, and the iteration's end.
- */
+/* A client's needs of an event loop besides sockets: a timer, and the iteration's end. */
 #ifndef RL_TIMER_H
 #define RL_TIMER_H
 

@@ -61,7 +61,7 @@ static inline struct rl_word rl_attempt_key(const struct rl_attempt *attempt)
 
 #define RL_SLOT_LEN_MAX 4 /* of "!128" */
 
-/* What a slot adds to the key: "!1" to "!128". */
+/* The suffix of a slot's key: "!1" to "!128". */
 static inline size_t rl_attempt_slot_len(unsigned slot)
 {
     return slot == 0 ? 0 : slot < 10 ? 2 : slot < 100 ? 3 : RL_SLOT_LEN_MAX;
@@ -97,14 +97,14 @@ void rl_attempt_clear(struct rl_attempt *attempt);
  */
 char *rl_attempt_own(struct rl_attempt *attempt, struct rl_task *owner);
 
-/* Of a semaphore, before rl_attempt_own(): the key gets the number of the slot. */
+/* Called before rl_attempt_own(): the key gets the number of the slot. */
 void rl_attempt_choose_slot(struct rl_attempt *attempt, unsigned slot);
 
 /* The attempt goes on with this config, which differs in the kind of lock only: its
    readers' kind instead of its writers'. */
 void rl_attempt_downgrade(struct rl_attempt *attempt, struct rl_lease_config *shared);
 
-/* What the flight recorder shows of it. */
+/* The flight recorder's line of it. */
 void rl_attempt_describe(const struct rl_attempt *attempt, struct rl_lease_line *ret_line);
 
 /*

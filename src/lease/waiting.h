@@ -40,7 +40,7 @@ unsigned rl_waiting_slot(redlock_lease *lease);
 /* An attempt begins. */
 void rl_waiting_attempt(redlock_lease *lease);
 
-/* The same by the caller's retry policy alone. */
+/* The time by the caller's retry policy alone. */
 rl_time rl_waiting_policy(redlock_lease *lease);
 
 /* The wait time has ended. */

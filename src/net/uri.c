@@ -155,7 +155,7 @@ static void show_network(struct rl_uri *uri, const char *db)
              zone ? "%25" : "", zone ? zone : "", v6 ? "]" : "", uri->port, db);
 }
 
-static void show(struct rl_uri *uri)
+static void uri_show(struct rl_uri *uri)
 {
     char db[16] = "";
     if (uri->db > 0)
@@ -166,7 +166,7 @@ static void show(struct rl_uri *uri)
         snprintf(uri->shown, sizeof(uri->shown), "unix://%s%s", uri->path, db);
 }
 
-/* As in REDLOCK_NODES. A "/" in a password is encoded, so it has none of these. */
+/* A list as in REDLOCK_NODES. A "/" in a password is encoded, so it has none of these. */
 static bool is_list(const char *text)
 {
     return strstr(text, ",redis://") || strstr(text, ",rediss://") ||
@@ -217,7 +217,7 @@ const char *rl_uri_parse(const char *text, bool always_tls, struct rl_uri *ret_u
         return why;
     }
     uri.tls |= always_tls && uri.host;
-    show(&uri);
+    uri_show(&uri);
     *ret_uri = uri;
     return NULL;
 }

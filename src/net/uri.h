@@ -30,7 +30,7 @@ void rl_uri_clear(struct rl_uri *uri);
  */
 const char *rl_uri_missing_scheme(const char *text);
 
-/* Whether both name the same server, judged by their text alone. */
+/* Both name the same server, judged by their text alone. */
 bool rl_uri_same(const struct rl_uri *a, const struct rl_uri *b);
 
 #endif

@@ -42,8 +42,7 @@ uint64_t order_stats_sets(unsigned n, unsigned m)
     return sets;
 }
 
-/*
- * Of the m nodes, one less than the majority are faster than k, and the others are slower.
+/* One less than the majority of the m nodes are faster than k, and the others are slower.
  */
 uint64_t order_stats_share(unsigned n, unsigned m, unsigned k)
 {

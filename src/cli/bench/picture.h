@@ -31,7 +31,7 @@ struct picture_mark {
     double x, end, label; /* where the curve ends, and the height of the name, in ms */
 };
 
-/* Of the curve of a node. If there are more nodes than colours, some curves are dashed. */
+/* The curve of a node. If there are more nodes than colours, some curves are dashed. */
 const char *picture_color(unsigned node);
 const char *picture_dash(unsigned node);
 

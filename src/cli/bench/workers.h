@@ -16,8 +16,7 @@ struct worker;
 struct workers {
     const struct cli *cli;
 
-    /* Whether a cycle may begin; if it counts, sets cycle->counted. False: the worker ends.
-     */
+    /* A cycle may begin; if it counts, sets cycle->counted. False: the worker ends. */
     bool (*may_begin)(void *arg, struct cycle *cycle);
     /* A cycle has ended. `nodes` has the result of its acquire for each node. */
     void (*ended)(void *arg, const struct cycle *cycle);

@@ -47,7 +47,7 @@ static void released(redlock_lease *lease, const redlock_result *result, void *a
     *(bool *)arg = true;
 }
 
-static void interrupted(void *arg)
+static void acquire_interrupted(void *arg)
 {
     struct acquire *acquire = arg;
     redlock_cancel(acquire->lease);
@@ -188,7 +188,7 @@ int cli_acquire(struct cli *cli, int argc, char **argv)
     if (code != REDLOCK_OK)
         cli_fail_start(code, acquire.key);
     struct cli_signals signals;
-    cli_signals_begin(&signals, cli->base, interrupted, &acquire);
+    cli_signals_begin(&signals, cli->base, acquire_interrupted, &acquire);
     wait_for_end(&acquire);
     int exit_code = conclude(&acquire, signals.number);
     cli_drain(cli);

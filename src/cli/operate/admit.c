@@ -104,7 +104,8 @@ static void replace_node(struct admit *admit, char *argument)
     cli_fail(CLI_CONFIG, "admit: --replace: OLD is not one of the nodes");
 }
 
-static void read_options(struct admit *admit, int argc, char **argv, int64_t *within_ms)
+static void admit_read_options(struct admit *admit, int argc, char **argv,
+                               int64_t *within_ms)
 {
     bool is_new = false, at_once = false, waits = false;
     const char *replace = NULL;
@@ -133,7 +134,7 @@ static void read_options(struct admit *admit, int argc, char **argv, int64_t *wi
 
 /* --- the end of it --- */
 
-static void end(struct admit *admit, redlock_code code, int node, const char *text)
+static void admit_end(struct admit *admit, redlock_code code, int node, const char *text)
 {
     if (admit->done)
         return; /* interrupted; the client is being freed */
@@ -148,12 +149,12 @@ static void end(struct admit *admit, redlock_code code, int node, const char *te
 static void admitted(redlock_client *client, const redlock_admitted *result, void *arg)
 {
     (void)client;
-    end(arg, result->code, result->node, result->text);
+    admit_end(arg, result->code, result->node, result->text);
 }
 
-static void interrupted(void *arg)
+static void admit_interrupted(void *arg)
 {
-    end(arg, REDLOCK_CANCELLED, -1, "");
+    admit_end(arg, REDLOCK_CANCELLED, -1, "");
 }
 
 static void too_late(evutil_socket_t fd, short what, void *arg)
@@ -162,10 +163,10 @@ static void too_late(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     admit->late = !admit->done;
-    end(admit, REDLOCK_CANCELLED, -1, "");
+    admit_end(admit, REDLOCK_CANCELLED, -1, "");
 }
 
-static int exit_of(const struct admit *admit)
+static int admit_exit_of(const struct admit *admit)
 {
     switch (admit->code) {
     case REDLOCK_OK: return CLI_OK;
@@ -182,9 +183,7 @@ static int exit_of(const struct admit *admit)
     }
 }
 
-/*
- * What continues an admission that has begun. "": none has begun, and nothing was changed.
- */
+/* Continues an admission that has begun. "": none has begun, and nothing was changed. */
 static const char *next_step_of_wait(const struct admit *admit)
 {
     size_t quarantined = 0, votes = 0;
@@ -289,7 +288,7 @@ static char *configuration_of(const struct admit *admit)
     return text;
 }
 
-static bool print_json(const struct admit *admit)
+static bool admit_print_json(const struct admit *admit)
 {
     bool late = admit->late;
     char *configuration = configuration_of(admit);
@@ -320,8 +319,8 @@ static int conclude(const struct admit *admit, int signal)
     cli_say_nodes(admit->cli, admit->nodes, admit->count);
     if (admit->code != REDLOCK_OK)
         report_failure(admit, signal);
-    return cli_exit_printed(admit->cli->json ? print_json(admit) : print_text(admit),
-                            signal ? CLI_SIGNALLED + signal : exit_of(admit));
+    return cli_exit_printed(admit->cli->json ? admit_print_json(admit) : print_text(admit),
+                            signal ? CLI_SIGNALLED + signal : admit_exit_of(admit));
 }
 
 int cli_admit(struct cli *cli, int argc, char **argv)
@@ -329,7 +328,7 @@ int cli_admit(struct cli *cli, int argc, char **argv)
     static struct admit admit;
     int64_t within_ms = CLI_UNSAID;
     admit.cli = cli;
-    read_options(&admit, argc, argv, &within_ms);
+    admit_read_options(&admit, argc, argv, &within_ms);
 
     struct cli_signals signals;
     struct progress progress;
@@ -339,7 +338,7 @@ int cli_admit(struct cli *cli, int argc, char **argv)
         redlock_admit(cli->client, admit.how, admit.newcomer, admitted, &admit);
     if (code != REDLOCK_OK)
         cli_fail(CLI_FAILED, "admit: %s", redlock_last_error()->text);
-    cli_signals_begin(&signals, cli->base, interrupted, &admit);
+    cli_signals_begin(&signals, cli->base, admit_interrupted, &admit);
     progress_begin(&progress, cli, write_progress, &admit);
     if (within_ms != CLI_UNSAID) {
         struct timeval at = {within_ms / 1000, within_ms % 1000 * 1000};

@@ -19,7 +19,7 @@ const struct cli_help cli_break_help = {
     "failure.\n",
 };
 
-static int exit_of(enum inspection_state state)
+static int break_exit_of(enum inspection_state state)
 {
     if (state == INSPECTION_DENIED)
         return CLI_DENIED;
@@ -48,8 +48,8 @@ static void print_notice(const struct inspection *inspection)
 }
 
 /* Prints the result. The caller also prints a failure on stderr. */
-static bool print(const struct cli *cli, const char *key,
-                  const struct inspection *inspection)
+static bool break_print(const struct cli *cli, const char *key,
+                        const struct inspection *inspection)
 {
     const redlock_inspection *found = &inspection->found;
     const redlock_node *holder = cli_holder(inspection->nodes, found->count);
@@ -95,9 +95,9 @@ int cli_break(struct cli *cli, int argc, char **argv)
     if (code != REDLOCK_OK)
         cli_fail_start(code, key);
     cli_wait(cli->base, &inspection.done);
-    int exit_code = exit_of(inspection_state(&inspection));
+    int exit_code = break_exit_of(inspection_state(&inspection));
     cli_say_nodes(cli, inspection.nodes, inspection.found.count);
-    if (!print(cli, key, &inspection)) {
+    if (!break_print(cli, key, &inspection)) {
         cli_complain("stdout: %s", strerror(errno));
         exit_code = CLI_FAILED;
     } else if (exit_code != CLI_OK) {

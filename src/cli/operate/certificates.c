@@ -15,7 +15,7 @@
 /* Before now, for a clock that is set back a little. */
 #define SLACK_S 3600L
 
-/* Of libcrypto; other commands do not wait until it is loaded. */
+/* Functions of libcrypto; other commands do not wait until it is loaded. */
 #define EACH(F)                                                                            \
     F(ASN1_INTEGER_set)                                                                    \
     F(EVP_PKEY_Q_keygen)                                                                   \

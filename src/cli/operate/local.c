@@ -57,7 +57,7 @@ struct local {
     int exit;
 };
 
-static void end(struct local *local, int code)
+static void local_end(struct local *local, int code)
 {
     if (local->stage >= ENDING)
         return;
@@ -70,14 +70,14 @@ static void fail(struct local *local, int code, const char *what, const char *wh
 {
     if (local->stage < ENDING)
         cli_complain("%s: %s", what, why);
-    end(local, code);
+    local_end(local, code);
 }
 
 /* --- the servers answer --- */
 
 #define TLS_FILES 3
 
-/* What the client of TLS servers needs, in the servers' folder. */
+/* The needs of a client of TLS servers, in the servers' folder. */
 static const struct {
     const char *variable, *name, *key; /* `key` in JSON */
 } tls_files[TLS_FILES] = {
@@ -89,7 +89,7 @@ static const struct {
 /*
  * These servers have no users and no passwords: those of other nodes must not reach them.
  */
-static void start_command(struct local *local, const char *list)
+static void local_start_command(struct local *local, const char *list)
 {
     char text[KEEPER_ENVIRONMENT];
     size_t size = child_add(text, 0, "REDLOCK_NODES=%s", list);
@@ -144,7 +144,7 @@ static void all_ready(struct local *local)
     local->stage = RUNNING;
     servers_list(local->servers, local->servers->tls, list);
     if (local->argv)
-        start_command(local, list);
+        local_start_command(local, list);
     else
         print_nodes(local, list);
 }
@@ -203,9 +203,9 @@ static void handle_report(struct local *local, struct keeper_report report)
             child_resume(&local->child);
         break;
     case KEEPER_ENDED:
-        end(local, WIFSIGNALED((int)report.value)
-                       ? CLI_SIGNALLED + WTERMSIG((int)report.value)
-                       : WEXITSTATUS((int)report.value));
+        local_end(local, WIFSIGNALED((int)report.value)
+                             ? CLI_SIGNALLED + WTERMSIG((int)report.value)
+                             : WEXITSTATUS((int)report.value));
         break;
     case KEEPER_KILLED:
         fail(local, CLI_FAILED, "the keeper process",
@@ -234,9 +234,9 @@ static void handle_signal(struct local *local, int number)
     else if (number == SIGTSTP)
         child_suspend(&local->child, number);
     else if (asks || number == SIGQUIT)
-        end(local, asks && !local->argv && local->stage == RUNNING
-                       ? CLI_OK
-                       : CLI_SIGNALLED + number);
+        local_end(local, asks && !local->argv && local->stage == RUNNING
+                             ? CLI_OK
+                             : CLI_SIGNALLED + number);
 }
 
 static int timeout_ms(const struct local *local)

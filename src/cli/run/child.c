@@ -161,7 +161,8 @@ bool child_open(struct child *child, const struct keeper_plan *plan)
  * A command that cannot be sent is dropped: the keeper keeps its deadline, and ends CMD
  * then.
  */
-static void send_command(const struct child *child, const struct keeper_command *command)
+static void child_send_command(const struct child *child,
+                               const struct keeper_command *command)
 {
     size_t size = offsetof(struct keeper_command, environment) + command->size;
     (void)!send(child->reports, command, size, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -183,20 +184,20 @@ void child_start(const struct child *child, int64_t deadline_us, const char *env
     start.foreground = wants_terminal(child);
     start.size = size < sizeof(start.environment) ? size : sizeof(start.environment);
     memcpy(start.environment, environment, start.size);
-    send_command(child, &start);
+    child_send_command(child, &start);
 }
 
 void child_hold(const struct child *child, int64_t deadline_us)
 {
     struct keeper_command hold = {.verb = KEEPER_HOLD, .deadline_us = deadline_us};
-    send_command(child, &hold);
+    child_send_command(child, &hold);
 }
 
 void child_finish(struct child *child, int64_t grace_us)
 {
     struct keeper_command finish = {.verb = KEEPER_FINISH, .grace_us = grace_us};
     child->finishing = true;
-    send_command(child, &finish);
+    child_send_command(child, &finish);
 }
 
 void child_give_up(const struct child *child)

@@ -149,7 +149,7 @@ static int64_t time_left(const struct keeper *keeper)
 }
 
 /* The timer runs on the clock that may be slow, so a long sleep is split into parts. */
-static void set_timer(const struct keeper *keeper)
+static void keeper_set_timer(const struct keeper *keeper)
 {
     int64_t left = time_left(keeper);
     if (left > SLEEP_WHOLE_US)
@@ -168,7 +168,7 @@ static void set_deadline(struct keeper *keeper, int64_t deadline_us)
     keeper->deadline_us = deadline_us;
     keeper->unslewed_deadline_us =
         deadline_us == KEEPER_NEVER ? KEEPER_NEVER : unslewed + left;
-    set_timer(keeper);
+    keeper_set_timer(keeper);
 }
 
 /* --- CMD --- */
@@ -219,7 +219,7 @@ _Noreturn static void become_command(const struct keeper *keeper, pid_t parent,
     _exit(EXIT_FAILURE);
 }
 
-static void start_command(struct keeper *keeper, struct keeper_command *command)
+static void keeper_start_command(struct keeper *keeper, struct keeper_command *command)
 {
     int ends[2];
     pid_t self = getpid();
@@ -432,7 +432,7 @@ static void take_commands(struct keeper *keeper)
             return;
         }
         switch (command.verb) {
-        case KEEPER_START: start_command(keeper, &command); break;
+        case KEEPER_START: keeper_start_command(keeper, &command); break;
         case KEEPER_HOLD: take_new_deadline(keeper, command.deadline_us); break;
         case KEEPER_FINISH: begin_to_finish(keeper, command.grace_us);
         }
@@ -449,7 +449,7 @@ static void watch_deadline(struct keeper *keeper)
     bool woken = read(keeper->timer, &times, sizeof(times)) == sizeof(times);
     if (keeper->cmd == 0 || keeper->ending == KILLING || time_left(keeper) > 0) {
         if (woken)
-            set_timer(keeper);
+            keeper_set_timer(keeper);
         return;
     }
     set_deadline(keeper, KEEPER_NEVER);

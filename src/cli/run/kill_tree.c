@@ -76,7 +76,7 @@ struct tree {
     bool whole; /* no error while it was read */
 };
 
-static void add(struct tree *tree, pid_t pid, pid_t parent)
+static void kill_tree_add(struct tree *tree, pid_t pid, pid_t parent)
 {
     if (tree->count == tree->room) {
         size_t room = tree->room ? 2 * tree->room : 64;
@@ -106,7 +106,7 @@ static int add_children_of_thread(struct tree *tree, pid_t pid, int thread)
     if (!file)
         return errno;
     while (fscanf(file, "%d", &child) == 1)
-        add(tree, child, pid);
+        kill_tree_add(tree, child, pid);
     int error = ferror(file) ? EIO : 0;
     fclose(file);
     return error;
@@ -135,7 +135,7 @@ static void read_all(struct tree *all)
         struct process process;
         if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
             process_read((pid_t)atoi(entry->d_name), &process))
-            add(all, process.pid, process.parent);
+            kill_tree_add(all, process.pid, process.parent);
     }
     if (proc)
         closedir(proc);
@@ -145,7 +145,7 @@ static void add_from_all(struct tree *tree, const struct tree *all, pid_t parent
 {
     for (size_t i = 0; i < all->count; i++)
         if (all->process[i].parent == parent)
-            add(tree, all->process[i].pid, parent);
+            kill_tree_add(tree, all->process[i].pid, parent);
 }
 
 /*

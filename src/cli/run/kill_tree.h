@@ -27,7 +27,7 @@ struct kill_tree {
     struct kill_tree_left left; /* of the last scan */
 };
 
-/* Whether /proc exists and shows the processes of this pid namespace. */
+/* /proc exists and shows the processes of this pid namespace. */
 bool kill_tree_can_see(void);
 
 /* True: certainly nothing is left. False: scan with kill_tree_look(). */

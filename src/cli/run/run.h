@@ -97,10 +97,8 @@ const char *run_cause_name(enum run_cause cause);
 /* The TTL that lasts at least `ms` of our clock: the nodes' clocks may run faster. */
 int64_t run_ttl_for(const struct run *run, int64_t ms);
 
-/*
- * Of --once-per (run_once.c): reads the options; asks the nodes before the lock is
- * acquired; concludes if the clock of this host is wrong, or another host has the period.
- */
+/* --once-per (run_once.c): reads the options; asks the nodes before the lock is acquired;
+   concludes if the clock of this host is wrong, or another host has the period. */
 void run_read_once(struct run *run);
 void run_ask_once(struct run *run);
 void run_judge_once(struct run *run);

@@ -57,7 +57,7 @@ static bool write_all(int fd, const char *text, size_t len)
 }
 
 /* A reader finds the old file or the new one, never a part of it. */
-static bool replace(const char *path, const char *text, size_t len)
+static bool stats_file_replace(const char *path, const char *text, size_t len)
 {
     char draft[PATH_MAX];
     if (snprintf(draft, sizeof(draft), "%s.XXXXXX", path) >= (int)sizeof(draft)) {
@@ -81,7 +81,7 @@ static void write_file(struct stats_file *file)
 {
     size_t len;
     char *text = text_of(file, &len);
-    bool written = text && replace(file->path, text, len);
+    bool written = text && stats_file_replace(file->path, text, len);
     if (!written && !file->failed)
         cli_complain("--stats-file: %s: %s", file->path,
                      text ? strerror(errno) : "out of memory");
@@ -89,7 +89,7 @@ static void write_file(struct stats_file *file)
     free(text);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void stats_file_on_timer(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     (void)what;
@@ -103,7 +103,7 @@ void stats_file_begin(struct stats_file *file, const struct cli *cli, const char
         return;
     file->cli = cli;
     file->key = key;
-    file->timer = event_new(cli->base, -1, EV_PERSIST, on_timer, file);
+    file->timer = event_new(cli->base, -1, EV_PERSIST, stats_file_on_timer, file);
     if (!file->timer || event_add(file->timer, &every) != 0)
         cli_fail(CLI_FAILED, "--stats-file: no events: out of memory");
 }

@@ -107,7 +107,7 @@ void screen_end(struct screen *screen)
     event_free(screen->typed);
 }
 
-/* As many bytes of a line as have this many characters. */
+/* The bytes of this many characters of a line. */
 static size_t bytes_of(const char *line, size_t len, size_t characters)
 {
     size_t at = 0;

@@ -43,7 +43,7 @@ struct status {
     int failed; /* the exit code if stdout could not be written; or 0 */
 };
 
-static int exit_of(enum inspection_state state)
+static int status_exit_of(enum inspection_state state)
 {
     static const int codes[] = {
         [INSPECTION_HELD] = 0,
@@ -55,11 +55,9 @@ static int exit_of(enum inspection_state state)
     return codes[state];
 }
 
-/*
- * Of all parts. A set is free if all its keys are, a semaphore if one slot is. So an
- * acquire is refused if this is HELD.
- */
-static enum inspection_state state_of(const struct status *status)
+/* All parts count. A set is free if all its keys are, a semaphore if one slot is. So an
+   acquire is refused if this is HELD. */
+static enum inspection_state status_state_of(const struct status *status)
 {
     bool is_semaphore = status->cli->lease.slots > 0;
     enum inspection_state decides = is_semaphore ? INSPECTION_FREE : INSPECTION_HELD;
@@ -131,7 +129,7 @@ static unsigned count_held(const struct status *status)
     return held;
 }
 
-/* Whether all keys have the same holder's token: they are one lock. */
+/* All keys have the same holder's token: they are one lock. */
 static bool is_one_lock(const struct status *status)
 {
     const redlock_node *first = NULL;
@@ -150,7 +148,7 @@ static bool is_one_lock(const struct status *status)
 static void print_total(const struct status *status)
 {
     char *name = cli_printable(status->name);
-    enum inspection_state state = state_of(status);
+    enum inspection_state state = status_state_of(status);
     unsigned held = count_held(status);
     if (state >= INSPECTION_NO_QUORUM)
         printf("%s: unknown\n", name);
@@ -176,13 +174,14 @@ static json_t *to_json(const struct status *status)
         json_object_set_new(object, "slots", json_integer(cli->lease.slots));
     else
         json_object_set_new(object, "one_lock", json_boolean(is_one_lock(status)));
-    json_object_set_new(object, "state", json_string(inspection_name(state_of(status))));
+    json_object_set_new(object, "state",
+                        json_string(inspection_name(status_state_of(status))));
     json_object_set_new(object, "held", json_integer(count_held(status)));
     json_object_set_new(object, "each", each);
     return object;
 }
 
-static bool print_json(const struct status *status)
+static bool status_print_json(const struct status *status)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -192,7 +191,7 @@ static bool print_json(const struct status *status)
     return cli_print_json(status->cli, object);
 }
 
-/* Whether the state or the holder differs from what was printed last. */
+/* The state or the holder differs from what was printed last. */
 static bool has_changed(struct part *part)
 {
     char now[sizeof(part->seen)];
@@ -218,10 +217,10 @@ static void show_changes(struct status *status)
         print_summary(&status->part[i]);
     }
     if (any && status->cli->json)
-        print_json(status);
+        status_print_json(status);
 }
 
-static bool show(struct status *status)
+static bool status_show(struct status *status)
 {
     bool is_one = status->parts == 1;
     if (status->watch && !status->redraw) {
@@ -229,7 +228,7 @@ static bool show(struct status *status)
         return cli_flush();
     }
     if (status->cli->json)
-        return print_json(status);
+        return status_print_json(status);
     if (status->cli->quiet)
         return true;
     if (status->redraw) /* overwrites the previous output */
@@ -253,7 +252,7 @@ static void inspected(redlock_client *client, const redlock_inspection *found, v
     inspection_take(client, found, &part->inspection);
     if (--status->waiting > 0)
         return;
-    status->failed = cli_exit_streamed(show(status));
+    status->failed = cli_exit_streamed(status_show(status));
     status->done = status->failed || !status->watch;
     if (!status->done)
         event_add(status->timer, &pause);
@@ -274,7 +273,7 @@ static void inspect(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-static void interrupted(void *arg)
+static void status_interrupted(void *arg)
 {
     struct status *status = arg;
     status->done = true;
@@ -284,7 +283,7 @@ static void interrupted(void *arg)
 static void report_failure(const struct status *status)
 {
     const struct part *part = status->part;
-    if (exit_of(state_of(status)) < CLI_USAGE)
+    if (status_exit_of(status_state_of(status)) < CLI_USAGE)
         return;
     while (inspection_state(&part->inspection) < INSPECTION_NO_QUORUM)
         part++;
@@ -332,7 +331,7 @@ int cli_status(struct cli *cli, int argc, char **argv)
     struct cli_signals signals;
     cli_connect(cli);
     status.timer = cli_need_memory(evtimer_new(cli->base, inspect, &status));
-    cli_signals_begin(&signals, cli->base, interrupted, &status);
+    cli_signals_begin(&signals, cli->base, status_interrupted, &status);
     inspect(-1, 0, &status);
     cli_wait(cli->base, &status.done);
 
@@ -343,7 +342,7 @@ int cli_status(struct cli *cli, int argc, char **argv)
         const struct inspection *first = &status.part[0].inspection;
         cli_say_nodes(cli, first->nodes, first->found.count);
         report_failure(&status);
-        exit_code = exit_of(state_of(&status));
+        exit_code = status_exit_of(status_state_of(&status));
     }
     event_free(status.timer);
     cli_signals_end(&signals);

@@ -54,7 +54,7 @@ static void on_inspected(redlock_client *client, const redlock_inspection *found
         event_add(wait->timer, &pause);
 }
 
-static void look(struct wait *wait)
+static void wait_look(struct wait *wait)
 {
     const redlock_key *key = key_of(wait);
     redlock_code code =
@@ -63,11 +63,11 @@ static void look(struct wait *wait)
         cli_fail_start(code, key->bytes);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void wait_on_timer(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     (void)what;
-    look(arg);
+    wait_look(arg);
 }
 
 /* It looks once more. */
@@ -78,15 +78,15 @@ static void on_limit(evutil_socket_t fd, short what, void *arg)
     (void)what;
     wait->ran_out = true;
     if (event_del(wait->timer) == 0 && wait->inspection.done)
-        look(wait);
+        wait_look(wait);
 }
 
-static void interrupted(void *arg)
+static void wait_interrupted(void *arg)
 {
     ((struct wait *)arg)->done = true;
 }
 
-static int exit_of(const struct wait *wait, int signal)
+static int wait_exit_of(const struct wait *wait, int signal)
 {
     const redlock_inspection *found = &wait->inspection.found;
     const char *key = key_of(wait)->bytes;
@@ -110,7 +110,7 @@ static int exit_of(const struct wait *wait, int signal)
     return wait->state == INSPECTION_DENIED ? CLI_DENIED : CLI_NO_QUORUM;
 }
 
-static bool print(const struct wait *wait)
+static bool wait_print(const struct wait *wait)
 {
     return cli_print_json(wait->cli,
                           inspection_json(&wait->inspection, key_of(wait)->bytes));
@@ -128,18 +128,18 @@ int cli_wait_free(struct cli *cli, int argc, char **argv)
     wait.cli = cli;
     cli_keys_begin(&cli->keys, argv[cli_parse(cli, argc, argv, own)]);
     cli_connect(cli);
-    wait.timer = cli_need_memory(evtimer_new(cli->base, on_timer, &wait));
+    wait.timer = cli_need_memory(evtimer_new(cli->base, wait_on_timer, &wait));
     wait.limit = cli_need_memory(evtimer_new(cli->base, on_limit, &wait));
     int64_t ms = cli->lease.wait_ms;
     const struct timeval limit = {ms / 1000, ms % 1000 * 1000};
     if (ms != REDLOCK_FOREVER)
         event_add(wait.limit, &limit);
-    cli_signals_begin(&signals, cli->base, interrupted, &wait);
-    look(&wait);
+    cli_signals_begin(&signals, cli->base, wait_interrupted, &wait);
+    wait_look(&wait);
     cli_wait(cli->base, &wait.done);
-    int exit_code = exit_of(&wait, signals.number);
+    int exit_code = wait_exit_of(&wait, signals.number);
     if (cli->json && wait.inspection.done)
-        exit_code = cli_exit_printed(print(&wait), exit_code);
+        exit_code = cli_exit_printed(wait_print(&wait), exit_code);
     cli_signals_end(&signals);
     event_free(wait.timer);
     event_free(wait.limit);
