@@ -129,7 +129,8 @@ void rl_admission_end(struct rl_membership *membership)
     membership->lost_race = false;
 }
 
-/* Another client was first: our markers must not stay on a part of the nodes. */
+/* Another client was first: our markers must not stay on a part of the nodes (safety.md,
+   A deployment of fenced locks). */
 static void admission_give_up(struct rl_membership *membership, unsigned node)
 {
     membership->rolling_back = rl_all(membership->params.n) & ~rl_bit(node);

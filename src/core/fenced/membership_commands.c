@@ -63,7 +63,7 @@ static unsigned index_for(const struct rl_membership *membership, unsigned node,
 {
     const struct rl_member *member = &membership->member[node];
     switch (member->state) {
-    case RL_MEMBER_CLOCK:
+    case RL_MEMBER_CLOCK: /* (safety.md, Clocks) */
         return now < member->clock_off_at + RL_CLOCK_PAUSE ? membership->params.n
                                                            : member->marker.index;
     case RL_MEMBER_UNMARKED:
