@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "timer.h"
+
 /* The exit codes; those of sysexits(3) and timeout(1) where these define one. */
 enum cli_exit {
     CLI_OK = 0,
@@ -268,7 +270,7 @@ struct cli_waiting {
     unsigned quorum;
     unsigned ticks;
     bool told; /* it was reported that no quorum can be reached */
-    struct event *timer;
+    struct cli_timer timer;
 };
 void cli_waiting_begin(struct cli_waiting *waiting, const struct cli *cli, const char *key,
                        redlock_lease *const *lease);

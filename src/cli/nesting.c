@@ -88,7 +88,7 @@ static void looked(redlock_client *client, const redlock_inspection *found, void
     nesting->looks = false;
     for (unsigned i = 0; found->reader && i < found->readers; i++)
         reads |= is_held(found->reader[i]);
-    if (reads && nesting->timer && !nesting->found)
+    if (reads && nesting->timer.event && !nesting->found)
         give_up(nesting);
 }
 
@@ -102,13 +102,11 @@ static void look(struct nesting *nesting)
 }
 
 /* A client that waits has no callback for an attempt that was refused. */
-static void check(evutil_socket_t fd, short what, void *arg)
+static void check(void *arg)
 {
     struct nesting *nesting = arg;
     redlock_node nodes[REDLOCK_NODES_MAX];
     size_t count = redlock_explain(*nesting->lease, nodes, REDLOCK_NODES_MAX);
-    (void)fd;
-    (void)what;
     nesting->ticks++;
     if (nesting->found)
         return;
@@ -122,23 +120,18 @@ static void check(evutil_socket_t fd, short what, void *arg)
 void nesting_begin(struct nesting *nesting, const struct cli *cli,
                    redlock_lease *const *lease)
 {
-    const struct timeval every = {.tv_usec = EVERY_MS * 1000};
     *nesting = (struct nesting){.cli = cli, .lease = lease};
     if (cli->lease.wait_ms == 0) /* it is told who holds the lock, at once */
         return;
     if (!*held() || cli->lease.slots > count_held()) /* another slot can become free */
         return;
     nesting->quorum = redlock_client_quorum(cli->client);
-    nesting->timer = event_new(cli->base, -1, EV_PERSIST, check, nesting);
-    if (!nesting->timer || event_add(nesting->timer, &every) != 0)
-        cli_fail(CLI_FAILED, "%s: no events: out of memory or descriptors", cli->command);
+    cli_timer_begin(&nesting->timer, cli->base, EVERY_MS, check, nesting);
 }
 
 void nesting_end(struct nesting *nesting)
 {
-    if (nesting->timer)
-        event_free(nesting->timer);
-    nesting->timer = NULL;
+    cli_timer_end(&nesting->timer);
 }
 
 bool nesting_has(const struct inspection *inspection)

@@ -24,7 +24,7 @@ struct nesting {
     const struct cli *cli;
     redlock_lease *const *lease;
     unsigned quorum;
-    struct event *timer; /* NULL: it is no inner run, or does not wait any more */
+    struct cli_timer timer; /* it is an inner run, and waits */
     unsigned ticks;
     bool looks; /* an inspection is under way */
     bool found; /* an outer run has the lock; the wait was cancelled */

@@ -51,11 +51,9 @@ static void redraw(struct progress *progress, char *lines)
     free(text);
 }
 
-static void progress_tick(evutil_socket_t fd, short what, void *arg)
+static void progress_tick(void *arg)
 {
     struct progress *progress = arg;
-    (void)fd;
-    (void)what;
     if (!progress->redraws && progress->ticks++ % TICKS_PER_LINE != 0)
         return;
     char *text = text_of(progress);
@@ -75,17 +73,12 @@ void progress_begin(struct progress *progress, const struct cli *cli, progress_f
         .arg = arg,
         .redraws = isatty(STDERR_FILENO),
     };
-    int ms = progress->redraws ? REDRAW_MS : TICK_MS;
-    const struct timeval every = {ms / 1000, ms % 1000 * 1000};
     if (!cli->quiet)
-        progress->timer = event_new(cli->base, -1, EV_PERSIST, progress_tick, progress);
-    if (progress->timer)
-        evtimer_add(progress->timer, &every);
+        cli_timer_begin(&progress->timer, cli->base,
+                        progress->redraws ? REDRAW_MS : TICK_MS, progress_tick, progress);
 }
 
 void progress_end(struct progress *progress)
 {
-    if (progress->timer)
-        event_free(progress->timer);
-    progress->timer = NULL;
+    cli_timer_end(&progress->timer);
 }

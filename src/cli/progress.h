@@ -17,7 +17,7 @@ struct progress {
     const struct cli *cli;
     progress_fn *write;
     const void *arg;
-    struct event *timer;
+    struct cli_timer timer;
     bool redraws;
     unsigned ticks;
     size_t lines; /* currently on the terminal */

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TICKS_PER_LINE 10 /* ticks of one second */
+#define TICK_MS        1000
+#define TICKS_PER_LINE 10
 
 /* Too many nodes failed: the others are no quorum, even if the lock is free. */
 static bool lacks_quorum(const redlock_node *nodes, size_t count, unsigned quorum)
@@ -47,7 +48,7 @@ static size_t explain(const struct cli_waiting *waiting, redlock_node *nodes)
  * A problem that waiting alone does not solve is reported at the next second, everything
  * else every 10 s.
  */
-static void waiting_tick(evutil_socket_t fd, short what, void *arg)
+static void waiting_tick(void *arg)
 {
     struct cli_waiting *waiting = arg;
     redlock_node nodes[REDLOCK_NODES_MAX];
@@ -55,8 +56,6 @@ static void waiting_tick(evutil_socket_t fd, short what, void *arg)
     bool is_due = ++waiting->ticks % TICKS_PER_LINE == 0;
     bool fails = lacks_quorum(nodes, count, waiting->quorum) ||
                  cli_wants_admission(nodes, count, waiting->quorum);
-    (void)fd;
-    (void)what;
     if (is_due || (fails && !waiting->told))
         say(waiting, nodes, count);
     waiting->told = fails || (waiting->told && !is_due); /* at most twice in 10 s */
@@ -65,17 +64,12 @@ static void waiting_tick(evutil_socket_t fd, short what, void *arg)
 void cli_waiting_begin(struct cli_waiting *waiting, const struct cli *cli, const char *key,
                        redlock_lease *const *lease)
 {
-    const struct timeval every = {1, 0};
     *waiting = (struct cli_waiting){.cli = cli, .key = key, .lease = lease};
     waiting->quorum = redlock_client_quorum(cli->client);
-    waiting->timer = event_new(cli->base, -1, EV_PERSIST, waiting_tick, waiting);
-    if (waiting->timer)
-        evtimer_add(waiting->timer, &every);
+    cli_timer_begin(&waiting->timer, cli->base, TICK_MS, waiting_tick, waiting);
 }
 
 void cli_waiting_end(struct cli_waiting *waiting)
 {
-    if (waiting->timer)
-        event_free(waiting->timer);
-    waiting->timer = NULL;
+    cli_timer_end(&waiting->timer);
 }

@@ -25,7 +25,7 @@ struct worker {
     bool lost;
     redlock_lease *lease;
     int64_t release_began;
-    struct event *pause;
+    struct cli_timer pause;
     struct cycle cycle;
 };
 
@@ -78,20 +78,13 @@ static bool read_replies(struct worker *worker)
 
 /* --- a cycle --- */
 
-static void begin_cycle(struct worker *worker);
+static void begin_cycle(void *arg);
 
 static void end_cycle(struct worker *worker)
 {
     redlock_lease_free(worker->lease);
     worker->lease = NULL;
     worker->workers->ended(worker->workers->arg, &worker->cycle);
-}
-
-static void pause_ended(evutil_socket_t fd, short what, void *arg)
-{
-    (void)fd;
-    (void)what;
-    begin_cycle(arg);
 }
 
 static void workers_released(redlock_lease *lease, const redlock_result *result, void *arg)
@@ -123,7 +116,6 @@ static void lost(redlock_lease *lease, const redlock_result *result, void *arg)
 
 static void acquired(redlock_lease *lease, const redlock_result *result, void *arg)
 {
-    const struct timeval pause = {PAUSE_MS / 1000, PAUSE_MS % 1000 * 1000};
     struct worker *worker = arg;
     (void)lease;
     worker->cycle.acquire_us = cli_clock_us(CLOCK_MONOTONIC) - worker->cycle.begun_us;
@@ -135,11 +127,12 @@ static void acquired(redlock_lease *lease, const redlock_result *result, void *a
     cycle_drop_late(&worker->cycle);
     worker->state = WORKER_PAUSING;
     end_cycle(worker);
-    event_add(worker->pause, &pause);
+    cli_timer_set(&worker->pause, PAUSE_MS);
 }
 
-static void begin_cycle(struct worker *worker)
+static void begin_cycle(void *arg)
 {
+    struct worker *worker = arg;
     struct workers *workers = worker->workers;
     redlock_lease_options options = workers->cli->lease;
     worker->cycle = (struct cycle){.worker = worker->index, .release_us = -1};
@@ -179,8 +172,7 @@ void workers_init(struct workers *workers, unsigned count)
         worker->index = i;
         snprintf(worker->key, sizeof(worker->key), "redlock-bench:%016" PRIx64 ":%u",
                  random, i);
-        worker->pause =
-            cli_need_memory(evtimer_new(workers->cli->base, pause_ended, worker));
+        cli_timer_begin(&worker->pause, workers->cli->base, 0, begin_cycle, worker);
     }
 }
 
@@ -216,7 +208,7 @@ void workers_run(struct workers *workers)
 void workers_free(struct workers *workers)
 {
     for (unsigned i = 0; i < workers->count; i++)
-        event_free(workers->worker[i].pause);
+        cli_timer_end(&workers->worker[i].pause);
     free(workers->worker);
     workers->worker = NULL;
 }

@@ -157,11 +157,9 @@ static void admit_interrupted(void *arg)
     admit_end(arg, REDLOCK_CANCELLED, -1, "");
 }
 
-static void too_late(evutil_socket_t fd, short what, void *arg)
+static void too_late(void *arg)
 {
     struct admit *admit = arg;
-    (void)fd;
-    (void)what;
     admit->late = !admit->done;
     admit_end(admit, REDLOCK_CANCELLED, -1, "");
 }
@@ -332,22 +330,21 @@ int cli_admit(struct cli *cli, int argc, char **argv)
 
     struct cli_signals signals;
     struct progress progress;
+    struct cli_timer limit;
     cli_connect(cli);
-    struct event *limit = cli_need_memory(evtimer_new(cli->base, too_late, &admit));
+    cli_timer_begin(&limit, cli->base, 0, too_late, &admit);
     redlock_code code =
         redlock_admit(cli->client, admit.how, admit.newcomer, admitted, &admit);
     if (code != REDLOCK_OK)
         cli_fail(CLI_FAILED, "admit: %s", redlock_last_error()->text);
     cli_signals_begin(&signals, cli->base, admit_interrupted, &admit);
     progress_begin(&progress, cli, write_progress, &admit);
-    if (within_ms != CLI_UNSAID) {
-        struct timeval at = {within_ms / 1000, within_ms % 1000 * 1000};
-        event_add(limit, &at);
-    }
+    if (within_ms != CLI_UNSAID)
+        cli_timer_set(&limit, within_ms);
     cli_wait(cli->base, &admit.done);
     progress_end(&progress);
     int exit_code = conclude(&admit, signals.number);
-    event_free(limit);
+    cli_timer_end(&limit);
     cli_drain(cli);
     cli_signals_end(&signals);
     cli_disconnect(cli);

@@ -76,14 +76,12 @@ struct observer {
 
 static bool print_json(const struct observer *observer, const redlock_leader *leader)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
     bool leads = leader->term > 0;
     json_t *object = json_pack(
         "{s:o, s:o, s:o, s:o, s:I}", "name", cli_json_text(observer->name), "leader",
         leads ? cli_json_text(leader->id) : json_null(), "term",
         leads ? json_integer(leader->term) : json_null(), "cause", cli_cause(leader->code),
-        "unix_ms", (json_int_t)now.tv_sec * 1000 + now.tv_nsec / 1000000);
+        "unix_ms", (json_int_t)cli_clock_us(CLOCK_REALTIME) / 1000);
     return cli_print_json(observer->cli, object);
 }
 

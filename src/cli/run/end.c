@@ -110,7 +110,7 @@ static void say_left(const struct run *run, const struct kill_tree_left *left)
 void run_leave(struct run *run, const struct kill_tree_left *left)
 {
     run->stage = LEAVING;
-    event_del(run->timer);
+    cli_timer_stop(&run->timer);
     if (!run->held) {
         run->done = true;
         return;

@@ -91,7 +91,7 @@ static void look_is_done(redlock_client *client, const redlock_inspection *found
     inspection_take(client, found, inspection);
     once->taken = inspection_state(inspection) == INSPECTION_HELD &&
                   found->remaining_ms > once->period_ms / RECORD_SHARE;
-    if (once->taken && once->timer)
+    if (once->taken && once->timer.event)
         redlock_cancel(*once->lease);
 }
 
@@ -109,29 +109,22 @@ void once_ask(struct once *once)
         cli_wait(once->cli->base, &once->inspection.done);
 }
 
-static void tick(evutil_socket_t fd, short what, void *arg)
+static void tick(void *arg)
 {
     struct once *once = arg;
-    (void)fd;
-    (void)what;
     if (once->inspection.done && !once->taken && !look(once))
         once->inspection.done = true;
 }
 
 void once_wait(struct once *once, redlock_lease *const *lease)
 {
-    const struct timeval every = {LOOK_MS / 1000, LOOK_MS % 1000 * 1000};
     once->lease = lease;
-    once->timer = event_new(once->cli->base, -1, EV_PERSIST, tick, once);
-    if (!once->timer || event_add(once->timer, &every) != 0)
-        cli_fail(CLI_FAILED, "run: no events: out of memory or descriptors");
+    cli_timer_begin(&once->timer, once->cli->base, LOOK_MS, tick, once);
 }
 
 void once_wait_ends(struct once *once)
 {
-    if (once->timer)
-        event_free(once->timer);
-    once->timer = NULL;
+    cli_timer_end(&once->timer);
 }
 
 const char *once_holder(const struct once *once)

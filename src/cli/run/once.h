@@ -16,7 +16,7 @@ struct once {
     int64_t begun_ms; /* when the period began, or CMD was asked for by an id; unix time */
     const struct cli *cli;
     redlock_lease *const *lease; /* that waits */
-    struct event *timer;         /* NULL: nobody waits */
+    struct cli_timer timer;      /* it waits */
     struct inspection inspection;
     bool taken;     /* a record of the period is there */
     int64_t off_ms; /* by how much this host's clock is ahead of the nodes' */

@@ -53,12 +53,6 @@ const struct cli_help cli_run_help = {
     "was noticed; 125 own failure; 126 CMD cannot be executed; 127 CMD is not found.\n",
 };
 
-static void set_timer(struct run *run, int64_t ms)
-{
-    struct timeval after = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
-    event_add(run->timer, &after);
-}
-
 /* How long CMD may run, given the remaining validity of the lock. */
 static int64_t left_of(const struct run *run, int64_t valid_ms)
 {
@@ -84,7 +78,7 @@ static void expect_by(struct run *run, int64_t deadline_us)
 {
     run->deadline_us = deadline_us;
     int64_t left = left_us(run);
-    set_timer(run, left > 0 ? left / 1000 + 1 : 0);
+    cli_timer_set(&run->timer, left > 0 ? left / 1000 + 1 : 0);
 }
 
 /*
@@ -214,11 +208,9 @@ static void give_up_keeper(struct run *run)
 static void catch_up(struct run *run);
 
 /* Handles the keeper's reports first, even if the timer runs late. */
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void on_timer(void *arg)
 {
     struct run *run = arg;
-    (void)fd;
-    (void)what;
     catch_up(run);
     if (run->child.over)
         return;
@@ -228,7 +220,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     if (left > 0)
         expect_by(run, run->deadline_us);
     else if (left > -timeout_us(run))
-        set_timer(run, (left + timeout_us(run)) / 1000 + 1);
+        cli_timer_set(&run->timer, (left + timeout_us(run)) / 1000 + 1);
     else
         give_up_keeper(run);
 }
@@ -508,9 +500,9 @@ static void begin(struct run *run)
         event_new(cli->base, run->child.reports, EV_READ | EV_PERSIST, on_reports, run);
     run->signals =
         event_new(cli->base, run->child.signals, EV_READ | EV_PERSIST, on_signal, run);
-    run->timer = evtimer_new(cli->base, on_timer, run);
-    if (!run->reports || !run->signals || !run->timer ||
-        event_add(run->reports, NULL) != 0 || event_add(run->signals, NULL) != 0)
+    cli_timer_begin(&run->timer, cli->base, 0, on_timer, run);
+    if (!run->reports || !run->signals || event_add(run->reports, NULL) != 0 ||
+        event_add(run->signals, NULL) != 0)
         cli_fail(CLI_FAILED, "run: no events: out of memory or descriptors");
 }
 
@@ -536,7 +528,7 @@ static void end(struct run *run)
     stats_file_end(&run->stats_file);
     event_free(run->reports);
     event_free(run->signals);
-    event_free(run->timer);
+    cli_timer_end(&run->timer);
     cli_disconnect(run->cli);
 }
 

@@ -56,7 +56,8 @@ struct run {
     int64_t lead_ms; /* from the end of CMD to the end of the validity */
     redlock_lease *lease;
     struct child child;
-    struct event *reports, *signals, *timer;
+    struct event *reports, *signals;
+    struct cli_timer timer;
     struct cli_waiting waiting;
     struct nesting nesting;
     struct once once;

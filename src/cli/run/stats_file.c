@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define EVERY_S   15 /* as often as Prometheus asks by default, or more often */
+#define EVERY_MS  15000 /* as often as Prometheus asks by default, or more often */
 #define FILE_MODE 0644
 
 /* A pipe or a device would be replaced by the file. */
@@ -77,8 +77,9 @@ static bool stats_file_replace(const char *path, const char *text, size_t len)
     return false;
 }
 
-static void write_file(struct stats_file *file)
+static void write_file(void *arg)
 {
+    struct stats_file *file = arg;
     size_t len;
     char *text = text_of(file, &len);
     bool written = text && stats_file_replace(file->path, text, len);
@@ -89,23 +90,13 @@ static void write_file(struct stats_file *file)
     free(text);
 }
 
-static void stats_file_on_timer(evutil_socket_t fd, short what, void *arg)
-{
-    (void)fd;
-    (void)what;
-    write_file(arg);
-}
-
 void stats_file_begin(struct stats_file *file, const struct cli *cli, const char *key)
 {
-    const struct timeval every = {.tv_sec = EVERY_S};
     if (!file->path)
         return;
     file->cli = cli;
     file->key = key;
-    file->timer = event_new(cli->base, -1, EV_PERSIST, stats_file_on_timer, file);
-    if (!file->timer || event_add(file->timer, &every) != 0)
-        cli_fail(CLI_FAILED, "--stats-file: no events: out of memory");
+    cli_timer_begin(&file->timer, cli->base, EVERY_MS, write_file, file);
 }
 
 void stats_file_end(struct stats_file *file)
@@ -113,5 +104,5 @@ void stats_file_end(struct stats_file *file)
     if (!file->path)
         return;
     write_file(file);
-    event_free(file->timer);
+    cli_timer_end(&file->timer);
 }

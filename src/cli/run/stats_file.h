@@ -12,7 +12,7 @@ struct stats_file {
     const char *path; /* NULL: none is wanted */
     const char *key;  /* the label `key` of each sample */
     const struct cli *cli;
-    struct event *timer;
+    struct cli_timer timer;
     bool failed;
 };
 

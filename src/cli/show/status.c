@@ -36,7 +36,7 @@ struct part {
 struct status {
     const struct cli *cli;
     const char *name; /* of all keys */
-    struct event *timer;
+    struct cli_timer timer;
     struct part *part;
     size_t parts, waiting;
     bool watch, redraw, done;
@@ -183,11 +183,9 @@ static json_t *to_json(const struct status *status)
 
 static bool status_print_json(const struct status *status)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
     json_t *object = to_json(status);
     json_object_set_new(object, "unix_ms",
-                        json_integer(now.tv_sec * 1000LL + now.tv_nsec / 1000000));
+                        json_integer(cli_clock_us(CLOCK_REALTIME) / 1000));
     return cli_print_json(status->cli, object);
 }
 
@@ -246,7 +244,6 @@ static void inspected(redlock_client *client, const redlock_inspection *found, v
 {
     struct part *part = arg;
     struct status *status = part->status;
-    const struct timeval pause = {WATCH_EVERY_MS / 1000, WATCH_EVERY_MS % 1000 * 1000};
     if (status->done)
         return;
     inspection_take(client, found, &part->inspection);
@@ -255,14 +252,12 @@ static void inspected(redlock_client *client, const redlock_inspection *found, v
     status->failed = cli_exit_streamed(status_show(status));
     status->done = status->failed || !status->watch;
     if (!status->done)
-        event_add(status->timer, &pause);
+        cli_timer_set(&status->timer, WATCH_EVERY_MS);
 }
 
-static void inspect(evutil_socket_t fd, short what, void *arg)
+static void inspect(void *arg)
 {
     struct status *status = arg;
-    (void)fd;
-    (void)what;
     status->waiting = status->parts;
     for (size_t i = 0; i < status->parts; i++) {
         const char *key = status->part[i].key;
@@ -330,9 +325,9 @@ int cli_status(struct cli *cli, int argc, char **argv)
 
     struct cli_signals signals;
     cli_connect(cli);
-    status.timer = cli_need_memory(evtimer_new(cli->base, inspect, &status));
+    cli_timer_begin(&status.timer, cli->base, 0, inspect, &status);
     cli_signals_begin(&signals, cli->base, status_interrupted, &status);
-    inspect(-1, 0, &status);
+    inspect(&status);
     cli_wait(cli->base, &status.done);
 
     int exit_code = CLI_SIGNALLED + signals.number;
@@ -344,7 +339,7 @@ int cli_status(struct cli *cli, int argc, char **argv)
         report_failure(&status);
         exit_code = status_exit_of(status_state_of(&status));
     }
-    event_free(status.timer);
+    cli_timer_end(&status.timer);
     cli_signals_end(&signals);
     cli_disconnect(cli);
     return exit_code;

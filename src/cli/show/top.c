@@ -50,7 +50,7 @@ struct top {
     int (*compare)(const void *, const void *);
     struct table shown, next; /* `shown` is sorted by `compare`; `next` is being read */
     redlock_code code;
-    struct event *timer;
+    struct cli_timer timer;
     struct screen screen;
     bool redraws, quits, done;
     int failed; /* the exit code if stdout could not be written; or 0 */
@@ -239,8 +239,6 @@ static void show(void *arg)
 
 static void found(redlock_client *client, const redlock_listed *listed, void *arg)
 {
-    const struct timeval pause = {((struct top *)arg)->every_ms / 1000,
-                                  ((struct top *)arg)->every_ms % 1000 * 1000};
     struct top *top = arg;
     struct row row;
     (void)client;
@@ -262,14 +260,12 @@ static void found(redlock_client *client, const redlock_listed *listed, void *ar
     top->next = old;
     sort(&top->shown, top->compare);
     show(top);
-    event_add(top->timer, &pause);
+    cli_timer_set(&top->timer, top->every_ms);
 }
 
-static void look(evutil_socket_t fd, short what, void *arg)
+static void look(void *arg)
 {
     struct top *top = arg;
-    (void)fd;
-    (void)what;
     redlock_code code = redlock_list(top->cli->client, top->prefix, strlen(top->prefix),
                                      top->how, found, top);
     top->code = code;
@@ -323,18 +319,18 @@ int cli_top(struct cli *cli, int argc, char **argv)
         cli_fail(CLI_USAGE, "top: --every is at least %dms", EVERY_MIN_MS);
     cli_step_back();
     cli_connect(cli);
-    top.timer = cli_need_memory(evtimer_new(cli->base, look, &top));
+    cli_timer_begin(&top.timer, cli->base, 0, look, &top);
     cli_signals_begin(&signals, cli->base, interrupted, &top);
     top.redraws = !cli->json && isatty(STDOUT_FILENO);
     if (top.redraws)
         screen_begin(&top.screen, cli->base, show, quit, &top);
-    look(-1, 0, &top);
+    look(&top);
     cli_wait(cli->base, &top.done);
     if (top.redraws)
         screen_end(&top.screen);
     int exit_code = exit_of(&top, signals.number);
     cli_signals_end(&signals);
-    event_free(top.timer);
+    cli_timer_end(&top.timer);
     cli_disconnect(cli);
     empty(&top.shown);
     empty(&top.next);

@@ -24,7 +24,7 @@ const struct cli_help cli_wait_help = {
 struct wait {
     const struct cli *cli;
     struct inspection inspection;
-    struct event *timer, *limit;
+    struct cli_timer timer, limit;
     size_t key; /* that is looked at: those before it were free */
     enum inspection_state state;
     bool done, ran_out;
@@ -38,7 +38,6 @@ static const redlock_key *key_of(const struct wait *wait)
 
 static void on_inspected(redlock_client *client, const redlock_inspection *found, void *arg)
 {
-    const struct timeval pause = {.tv_usec = EVERY_MS * 1000};
     struct wait *wait = arg;
     inspection_take(client, found, &wait->inspection);
     wait->state = inspection_state(&wait->inspection);
@@ -51,11 +50,12 @@ static void on_inspected(redlock_client *client, const redlock_inspection *found
                  wait->is_nested || wait->ran_out;
     wait->key = is_free && !is_last ? wait->key + 1 : wait->key;
     if (!wait->done)
-        event_add(wait->timer, &pause);
+        cli_timer_set(&wait->timer, EVERY_MS);
 }
 
-static void wait_look(struct wait *wait)
+static void wait_look(void *arg)
 {
+    struct wait *wait = arg;
     const redlock_key *key = key_of(wait);
     redlock_code code =
         redlock_inspect(wait->cli->client, key->bytes, key->len, on_inspected, wait);
@@ -63,21 +63,13 @@ static void wait_look(struct wait *wait)
         cli_fail_start(code, key->bytes);
 }
 
-static void wait_on_timer(evutil_socket_t fd, short what, void *arg)
-{
-    (void)fd;
-    (void)what;
-    wait_look(arg);
-}
-
 /* It looks once more. */
-static void on_limit(evutil_socket_t fd, short what, void *arg)
+static void on_limit(void *arg)
 {
     struct wait *wait = arg;
-    (void)fd;
-    (void)what;
     wait->ran_out = true;
-    if (event_del(wait->timer) == 0 && wait->inspection.done)
+    cli_timer_stop(&wait->timer);
+    if (wait->inspection.done)
         wait_look(wait);
 }
 
@@ -128,12 +120,10 @@ int cli_wait_free(struct cli *cli, int argc, char **argv)
     wait.cli = cli;
     cli_keys_begin(&cli->keys, argv[cli_parse(cli, argc, argv, own)]);
     cli_connect(cli);
-    wait.timer = cli_need_memory(evtimer_new(cli->base, wait_on_timer, &wait));
-    wait.limit = cli_need_memory(evtimer_new(cli->base, on_limit, &wait));
-    int64_t ms = cli->lease.wait_ms;
-    const struct timeval limit = {ms / 1000, ms % 1000 * 1000};
-    if (ms != REDLOCK_FOREVER)
-        event_add(wait.limit, &limit);
+    cli_timer_begin(&wait.timer, cli->base, 0, wait_look, &wait);
+    cli_timer_begin(&wait.limit, cli->base, 0, on_limit, &wait);
+    if (cli->lease.wait_ms != REDLOCK_FOREVER)
+        cli_timer_set(&wait.limit, cli->lease.wait_ms);
     cli_signals_begin(&signals, cli->base, wait_interrupted, &wait);
     wait_look(&wait);
     cli_wait(cli->base, &wait.done);
@@ -141,8 +131,8 @@ int cli_wait_free(struct cli *cli, int argc, char **argv)
     if (cli->json && wait.inspection.done)
         exit_code = cli_exit_printed(wait_print(&wait), exit_code);
     cli_signals_end(&signals);
-    event_free(wait.timer);
-    event_free(wait.limit);
+    cli_timer_end(&wait.timer);
+    cli_timer_end(&wait.limit);
     cli_disconnect(cli);
     return exit_code;
 }
