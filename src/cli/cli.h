@@ -221,6 +221,9 @@ void cli_note_outcome(redlock_lease *lease, const redlock_result *result, void *
 /* Other programs of this host go first: for a command that reads much. */
 void cli_step_back(void);
 
+/* Sleeps: no event is handled meanwhile. */
+void cli_sleep(int64_t ms);
+
 /* Runs the loop until `*done`. */
 void cli_wait(struct event_base *base, const bool *done);
 
@@ -244,6 +247,9 @@ struct cli_signals {
 };
 void cli_signals_begin(struct cli_signals *signals, struct event_base *base,
                        void (*caught)(void *arg), void *arg);
+
+/* Sets a bool: as `caught`, for a command that waits for nothing else then. */
+void cli_set(void *flag);
 void cli_signals_end(struct cli_signals *signals);
 
 /* The exit code for the result of an acquire; `held_elsewhere` is 75 or the value of -E. */
@@ -275,6 +281,15 @@ struct cli_waiting {
 void cli_waiting_begin(struct cli_waiting *waiting, const struct cli *cli, const char *key,
                        redlock_lease *const *lease);
 void cli_waiting_end(struct cli_waiting *waiting);
+
+/* A text that is printed to. cli_text_end() returns it; the caller frees it. */
+struct cli_text {
+    char *bytes;
+    size_t size;
+    FILE *to;
+};
+FILE *cli_text_begin(struct cli_text *text);
+char *cli_text_end(struct cli_text *text);
 
 /* Colors of a terminal. */
 #define CLI_RED    "\033[31m"
@@ -365,6 +380,9 @@ int cli_exit_streamed(bool printed);
 
 /* Writes the same line to another stream. */
 bool cli_write_json(const struct cli *cli, json_t *object, FILE *stream);
+
+/* Adds what an acquire, extend or release prints: "granted", "quorum", "nodes". */
+void cli_add_outcome(json_t *object, const struct cli_outcome *outcome);
 
 /* The result for each node: as an array of objects, and as lines on stderr with -v. */
 json_t *cli_nodes_json(const redlock_node *nodes, size_t count);

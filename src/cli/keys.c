@@ -22,16 +22,15 @@ size_t cli_keys_count(const struct cli_keys *keys)
 
 const char *cli_keys_begin(struct cli_keys *keys, const char *key)
 {
-    size_t count = cli_keys_count(keys), size = 0;
+    size_t count = cli_keys_count(keys);
+    struct cli_text text;
     keys->of[0] = (redlock_key){key, strlen(key)};
     if (count == 1)
         return key;
-    FILE *stream = open_memstream(&keys->name, &size);
-    cli_need_memory(stream);
+    FILE *stream = cli_text_begin(&text);
     for (size_t i = 0; i < count; i++)
         fprintf(stream, "%s%s", i == 0 ? "" : ", ", (const char *)keys->of[i].bytes);
-    if (fclose(stream) != 0)
-        cli_need_memory(NULL);
+    keys->name = cli_text_end(&text);
     return keys->name;
 }
 

@@ -108,6 +108,17 @@ void cli_say(const struct cli *cli, const char *format, ...)
     va_end(arguments);
 }
 
+FILE *cli_text_begin(struct cli_text *text)
+{
+    text->to = cli_need_memory(open_memstream(&text->bytes, &text->size));
+    return text->to;
+}
+
+char *cli_text_end(struct cli_text *text)
+{
+    return cli_need_memory(fclose(text->to) == 0 ? text->bytes : NULL);
+}
+
 int64_t cli_clock_us(clockid_t clock)
 {
     struct timespec now;
@@ -240,6 +251,13 @@ json_t *cli_nodes_json(const redlock_node *nodes, size_t count)
         json_array_append_new(array, object);
     }
     return array;
+}
+
+void cli_add_outcome(json_t *object, const struct cli_outcome *outcome)
+{
+    json_object_set_new(object, "granted", json_integer(outcome->result.granted));
+    json_object_set_new(object, "quorum", json_integer(outcome->result.quorum));
+    json_object_set_new(object, "nodes", cli_nodes_json(outcome->nodes, outcome->count));
 }
 
 void cli_say_nodes(const struct cli *cli, const redlock_node *nodes, size_t count)

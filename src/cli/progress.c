@@ -20,23 +20,18 @@
 /* The caller frees the text. */
 static char *text_of(const struct progress *progress)
 {
-    char *text = NULL;
-    size_t len = 0;
-    FILE *stream = cli_need_memory(open_memstream(&text, &len));
-    progress->write(progress->arg, progress->redraws, stream);
-    if (fclose(stream) != 0)
-        cli_fail(CLI_FAILED, "out of memory");
-    return text;
+    struct cli_text text;
+    progress->write(progress->arg, progress->redraws, cli_text_begin(&text));
+    return cli_text_end(&text);
 }
 
 /* Overwrites the previous output with one write, so that it does not flicker. */
 static void redraw(struct progress *progress, char *lines)
 {
-    char *text = NULL, *line;
-    size_t len = 0, before = progress->lines, count = 0;
-    FILE *stream = open_memstream(&text, &len);
-    if (!stream)
-        return;
+    char *line;
+    size_t before = progress->lines, count = 0;
+    struct cli_text text;
+    FILE *stream = cli_text_begin(&text);
     fprintf(stream, NARROW);
     if (before > 0)
         fprintf(stream, UP, before);
@@ -45,10 +40,10 @@ static void redraw(struct progress *progress, char *lines)
     for (size_t i = count; i < before; i++)
         fprintf(stream, CLEAR "\n");
     fprintf(stream, WIDE);
-    if (fclose(stream) == 0)
-        (void)!write(STDERR_FILENO, text, len);
+    cli_text_end(&text);
+    (void)!write(STDERR_FILENO, text.bytes, text.size);
     progress->lines = before > count ? before : count;
-    free(text);
+    free(text.bytes);
 }
 
 static void progress_tick(void *arg)

@@ -54,9 +54,9 @@ size_t cli_count_faults(const redlock_node *nodes, size_t count)
 
 char *cli_faults(const redlock_node *nodes, size_t count)
 {
-    char *text = NULL, span[CLI_SPAN];
-    size_t len = 0;
-    FILE *stream = cli_need_memory(open_memstream(&text, &len));
+    char span[CLI_SPAN];
+    struct cli_text text;
+    FILE *stream = cli_text_begin(&text);
     fprintf(stream, "%zu of %zu nodes failed", cli_count_faults(nodes, count), count);
     for (size_t i = 0; i < count; i++) {
         if (!is_faulty(&nodes[i]) || is_reported(nodes, i))
@@ -74,9 +74,7 @@ char *cli_faults(const redlock_node *nodes, size_t count)
         if (longest_us >= 0) /* of a quarantine */
             fprintf(stream, ", for another %s", cli_span(span, longest_us / 1000));
     }
-    if (fclose(stream) != 0)
-        cli_fail(CLI_FAILED, "out of memory");
-    return text;
+    return cli_text_end(&text);
 }
 
 /* "KEY is held by LABEL, for another 12.3 s" */

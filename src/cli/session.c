@@ -98,6 +98,12 @@ void cli_step_back(void)
     (void)priority; /* if that fails, it goes on as it is */
 }
 
+void cli_sleep(int64_t ms)
+{
+    const struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+    nanosleep(&time, NULL);
+}
+
 void cli_disconnect(struct cli *cli)
 {
     redlock_client_free(cli->client);
@@ -137,6 +143,11 @@ void cli_drain(const struct cli *cli)
     if (redlock_client_drain(cli->client, REDLOCK_NODE_TIMEOUT, drained, &done) ==
         REDLOCK_OK)
         cli_wait(cli->base, &done);
+}
+
+void cli_set(void *flag)
+{
+    *(bool *)flag = true;
 }
 
 static const int signal_numbers[CLI_SIGNALS] = {SIGHUP, SIGINT, SIGTERM};

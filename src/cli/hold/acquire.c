@@ -40,13 +40,6 @@ struct acquire {
     int64_t begun_us; /* -t auto: not later than it was acquired */
 };
 
-static void released(redlock_lease *lease, const redlock_result *result, void *arg)
-{
-    (void)lease;
-    (void)result;
-    *(bool *)arg = true;
-}
-
 static void acquire_interrupted(void *arg)
 {
     struct acquire *acquire = arg;
@@ -69,13 +62,9 @@ static void wait_for_end(struct acquire *acquire)
 /* Prints the JSON of any outcome; `cause` is its name. */
 static bool print_outcome(const struct acquire *acquire, redlock_code code, json_t *object)
 {
-    const redlock_result *result = &acquire->outcome.result;
     json_object_set_new(object, "cause", cli_cause(code));
-    json_object_set_new(object, "granted", json_integer(result->granted));
-    json_object_set_new(object, "quorum", json_integer(result->quorum));
-    json_object_set_new(object, "attempts", json_integer(result->attempts));
-    json_object_set_new(object, "nodes",
-                        cli_nodes_json(acquire->outcome.nodes, acquire->outcome.count));
+    json_object_set_new(object, "attempts", json_integer(acquire->outcome.result.attempts));
+    cli_add_outcome(object, &acquire->outcome);
     return cli_print_json(acquire->cli, object);
 }
 
@@ -128,9 +117,9 @@ static int publish(const struct acquire *acquire)
 /* Releases a lock that was not handed to the caller. */
 static void give_back(struct acquire *acquire)
 {
-    bool done = false;
-    if (redlock_release(acquire->lease, released, &done) == REDLOCK_OK)
-        cli_wait(acquire->cli->base, &done);
+    struct cli_outcome outcome = {.done = false};
+    if (redlock_release(acquire->lease, cli_note_outcome, &outcome) == REDLOCK_OK)
+        cli_wait(acquire->cli->base, &outcome.done);
 }
 
 static int conclude(struct acquire *acquire, int signal)

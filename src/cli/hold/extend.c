@@ -146,9 +146,7 @@ int cli_extend(struct cli *cli, int argc, char **argv)
         CLI_KEYS_OPTION(cli),
         {NULL, 0, CLI_FLAG, NULL},
     };
-    holding.key = cli_keys_begin(&cli->keys, argv[cli_parse(cli, argc, argv, own)]);
-    holding_read_token(&holding);
-    holding_read_slot(&holding);
+    holding_read(&holding, argc, argv, own);
     if (ttl_ms != CLI_UNSAID)
         cli->lease.ttl_ms = ttl_ms;
     else if (holding.path)

@@ -39,7 +39,7 @@ static void read_stdin(char token[REDLOCK_TOKEN_MAX + 1])
     token[len] = '\0';
 }
 
-void holding_read_token(struct holding *holding)
+static void read_token(struct holding *holding)
 {
     char *token = holding->file.token;
     const char *variable = nesting_token(holding->key);
@@ -56,7 +56,8 @@ void holding_read_token(struct holding *holding)
     holding->cli->lease.fence = holding->file.fence;
 }
 
-void holding_read_slot(struct holding *holding)
+/* Sets the key by which redlock_adopt() knows a slot: "KEY!3". */
+static void read_slot(struct holding *holding)
 {
     struct cli *cli = holding->cli;
     int64_t slot = holding->file.slot, slots = holding->file.slots;
@@ -76,18 +77,23 @@ void holding_read_slot(struct holding *holding)
     cli->lease.slots = (unsigned)slots;
 }
 
+void holding_read(struct holding *holding, int argc, char **argv,
+                  const struct cli_option *own)
+{
+    struct cli *cli = holding->cli;
+    holding->key = cli_keys_begin(&cli->keys, argv[cli_parse(cli, argc, argv, own)]);
+    read_token(holding);
+    read_slot(holding);
+}
+
 bool holding_print(struct holding *holding, const char *cause, json_t *object)
 {
-    const redlock_result *result = &holding->outcome.result;
     if (!holding->cli->json) {
         json_decref(object);
         return true;
     }
     json_object_set_new(object, "cause", json_string(cause));
-    json_object_set_new(object, "granted", json_integer(result->granted));
-    json_object_set_new(object, "quorum", json_integer(result->quorum));
-    json_object_set_new(object, "nodes",
-                        cli_nodes_json(holding->outcome.nodes, holding->outcome.count));
+    cli_add_outcome(object, &holding->outcome);
     return cli_print_json(holding->cli, object);
 }
 

@@ -23,12 +23,12 @@ struct holding {
     struct cli_outcome outcome;
 };
 
-/* Reads the token file; else REDLOCK_TOKEN, else stdin. Ends the process if it is no token.
+/*
+ * Reads the command line, and the token: from --token-file, else from REDLOCK_TOKEN, else
+ * from stdin. Ends the process if that is no token.
  */
-void holding_read_token(struct holding *holding);
-
-/* Sets the key by which redlock_adopt() knows a slot: "KEY!3". */
-void holding_read_slot(struct holding *holding);
+void holding_read(struct holding *holding, int argc, char **argv,
+                  const struct cli_option *own);
 
 redlock_code holding_adopt(struct holding *holding, int64_t valid_ms);
 

@@ -31,12 +31,6 @@ static int64_t ttl_of(const struct learn *learn, const struct cli *cli)
     return wanted > cli->lease.ttl_ms ? wanted : cli->lease.ttl_ms;
 }
 
-static void pause_for(int64_t ms)
-{
-    const struct timespec pause = {ms / 1000, ms % 1000 * 1000000};
-    nanosleep(&pause, NULL);
-}
-
 int64_t learn_extend(const struct learn *learn, const struct cli *cli, redlock_lease *lease)
 {
     int64_t ttl_ms = ttl_of(learn, cli);
@@ -49,7 +43,7 @@ int64_t learn_extend(const struct learn *learn, const struct cli *cli, redlock_l
             return ttl_ms;
         if (outcome.result.code != REDLOCK_NO_QUORUM)
             break;
-        pause_for(cli->lease.ttl_ms / CLI_RETRY_SHARE);
+        cli_sleep(cli->lease.ttl_ms / CLI_RETRY_SHARE);
     }
     return cli->lease.ttl_ms;
 }

@@ -43,9 +43,7 @@ int cli_release(struct cli *cli, int argc, char **argv)
         CLI_KEYS_OPTION(cli),
         {NULL, 0, CLI_FLAG, NULL},
     };
-    holding.key = cli_keys_begin(&cli->keys, argv[cli_parse(cli, argc, argv, own)]);
-    holding_read_token(&holding);
-    holding_read_slot(&holding);
+    holding_read(&holding, argc, argv, own);
     if (holding.path)
         cli->lease.ttl_ms = holding.file.ttl_ms;
     if (cli->options.max_ttl_ms > 0 && cli->lease.ttl_ms > cli->options.max_ttl_ms)

@@ -214,12 +214,9 @@ static void write_progress(const void *arg, bool is_terminal, FILE *stream)
 
 static void report_unfinished(const struct admit *admit, int signal)
 {
-    char *line = NULL;
-    size_t len = 0;
-    FILE *stream = cli_need_memory(open_memstream(&line, &len));
-    cli_write_member_states(admit->nodes, admit->count, stream);
-    if (fclose(stream) != 0)
-        cli_fail(CLI_FAILED, "out of memory");
+    struct cli_text text;
+    cli_write_member_states(admit->nodes, admit->count, cli_text_begin(&text));
+    char *line = cli_text_end(&text);
     cli_say(admit->cli, "%s: %s%s", signal ? strsignal(signal) : "the wait ran out", line,
             next_step_of_wait(admit));
     free(line);
@@ -275,15 +272,12 @@ static void report_failure(const struct admit *admit, int signal)
 /* The nodes in the form of a configuration file, without passwords. */
 static char *configuration_of(const struct admit *admit)
 {
-    char *text = NULL;
-    size_t len = 0;
-    FILE *stream = cli_need_memory(open_memstream(&text, &len));
+    struct cli_text text;
+    FILE *stream = cli_text_begin(&text);
     fprintf(stream, "nodes = ");
     for (size_t i = 0; i < admit->count; i++)
         fprintf(stream, "%s%s", i > 0 ? "," : "", admit->nodes[i].uri);
-    if (fclose(stream) != 0)
-        cli_fail(CLI_FAILED, "out of memory");
-    return text;
+    return cli_text_end(&text);
 }
 
 static bool admit_print_json(const struct admit *admit)

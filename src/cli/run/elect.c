@@ -43,12 +43,6 @@ static bool goes_on(const struct run *run)
     return run->stopped || run->cause == BY_NO_QUORUM;
 }
 
-static void pause_between(void)
-{
-    const struct timespec pause = {PAUSE_MS / 1000, PAUSE_MS % 1000 * 1000000};
-    nanosleep(&pause, NULL);
-}
-
 /* One term after the other, each by a keeper and connections of its own. */
 static int lead(const struct run *first, int64_t kill_after_ms)
 {
@@ -61,7 +55,7 @@ static int lead(const struct run *first, int64_t kill_after_ms)
         if (run.told_to_end != 0)
             return CLI_SIGNALLED + run.told_to_end;
         if (!run.held)
-            pause_between();
+            cli_sleep(PAUSE_MS);
     }
 }
 
@@ -112,11 +106,6 @@ static void changed(redlock_observer *handle, const redlock_leader *leader, void
     observer->done = observer->failed != 0;
 }
 
-static void interrupted(void *arg)
-{
-    ((struct observer *)arg)->done = true;
-}
-
 static int observe(struct cli *cli, const char *name)
 {
     struct observer observer = {.cli = cli, .name = name};
@@ -127,7 +116,7 @@ static int observe(struct cli *cli, const char *name)
         redlock_observe(cli->client, name, strlen(name), changed, &observer, &handle);
     if (code != REDLOCK_OK)
         cli_fail_start(code, name);
-    cli_signals_begin(&signals, cli->base, interrupted, &observer);
+    cli_signals_begin(&signals, cli->base, cli_set, &observer.done);
     cli_wait(cli->base, &observer.done);
     int exit_code = observer.failed ? observer.failed : CLI_SIGNALLED + signals.number;
     redlock_observer_free(handle);

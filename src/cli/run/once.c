@@ -14,11 +14,6 @@
 #define CLOCK_SHARE 4 /* a clock is off by at most the period divided by this */
 #define LOOK_MS     1000
 
-static int64_t now_us(void)
-{
-    return cli_clock_us(CLOCK_REALTIME);
-}
-
 static int64_t lesser(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -43,7 +38,7 @@ static void check_options(const struct once *once, const struct cli *cli)
 char *once_begin(struct once *once, struct cli *cli, const char *key)
 {
     char number[24], *name;
-    int64_t now_ms = now_us() / 1000, period_ms = once->period_ms;
+    int64_t now_ms = cli_clock_us(CLOCK_REALTIME) / 1000, period_ms = once->period_ms;
     check_options(once, cli);
     once->cli = cli;
     once->begun_ms = once->id ? now_ms : now_ms - now_ms % period_ms;
@@ -68,7 +63,7 @@ int64_t once_clock_error(struct once *once)
         return 0;
     int64_t end_ms = once->begun_ms + once->period_ms;
     int64_t early_ms = once->begun_ms - theirs / 1000, late_ms = theirs / 1000 - end_ms;
-    once->off_ms = (now_us() - theirs) / 1000;
+    once->off_ms = (cli_clock_us(CLOCK_REALTIME) - theirs) / 1000;
     int64_t error_ms = early_ms > llabs(once->off_ms)  ? early_ms
                        : late_ms > llabs(once->off_ms) ? -late_ms
                                                        : once->off_ms;
@@ -77,7 +72,8 @@ int64_t once_clock_error(struct once *once)
 
 int64_t once_left_ms(const struct once *once)
 {
-    int64_t end_ms = once->begun_ms + 2 * once->period_ms, now_ms = now_us() / 1000;
+    int64_t end_ms = once->begun_ms + 2 * once->period_ms,
+            now_ms = cli_clock_us(CLOCK_REALTIME) / 1000;
     return end_ms > now_ms ? end_ms - now_ms : 0;
 }
 

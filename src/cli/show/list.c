@@ -77,11 +77,6 @@ static void found(redlock_client *client, const redlock_listed *listed, void *ar
     row_free(&row);
 }
 
-static void interrupted(void *arg)
-{
-    ((struct list *)arg)->done = true;
-}
-
 static int exit_of(struct list *list, int signal)
 {
     if (list->failed)
@@ -123,7 +118,7 @@ int cli_list(struct cli *cli, int argc, char **argv)
         cli_fail_start(code, prefix);
     if (!cli->json)
         row_print_head(stdout, SIZE_MAX);
-    cli_signals_begin(&signals, cli->base, interrupted, &list);
+    cli_signals_begin(&signals, cli->base, cli_set, &list.done);
     cli_wait(cli->base, &list.done);
     for (size_t i = 0; i < list.sets; i++) {
         print(&list, &list.set[i]);

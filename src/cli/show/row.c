@@ -63,7 +63,7 @@ static enum row_state state_of(const redlock_inspection *found, bool is_token)
     return found->free >= found->quorum ? ROW_ORPHANED : ROW_SPLIT;
 }
 
-const char *row_state_name(enum row_state state)
+static const char *row_state_name(enum row_state state)
 {
     static const char *const names[] = {
         [ROW_HELD] = "held",       [ROW_SPLIT] = "split",     [ROW_ORPHANED] = "orphaned",
@@ -150,20 +150,17 @@ void row_print_head(FILE *to, size_t key_most)
 /* "KEY", "KEY, KEY2". Cuts no character of UTF-8 in two. */
 static char *keys_of(const struct row *row, size_t most)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *to = open_memstream(&text, &size);
-    cli_need_memory(to);
+    struct cli_text printed;
+    FILE *to = cli_text_begin(&printed);
     for (unsigned i = 0; i < row->keys; i++) {
         char *key = cli_printable(row->key[i]);
         fprintf(to, "%s%s", i == 0 ? "" : ", ", key);
         free(key);
     }
-    if (fclose(to) != 0)
-        cli_need_memory(NULL);
-    while (most > 0 && most < size && ((unsigned char)text[most] & 0xc0) == 0x80)
+    char *text = cli_text_end(&printed);
+    while (most > 0 && most < printed.size && ((unsigned char)text[most] & 0xc0) == 0x80)
         most--;
-    if (most < size)
+    if (most < printed.size)
         text[most] = '\0';
     return text;
 }
@@ -171,10 +168,9 @@ static char *keys_of(const struct row *row, size_t most)
 /* "host:4711", "3 readers", "slot 2: host:4711", "split: host:4711, fence 17" */
 static char *holder_of(const struct row *row)
 {
-    char *text = NULL, *holder = cli_printable(row->holder);
-    size_t size = 0;
-    FILE *to = open_memstream(&text, &size);
-    cli_need_memory(to);
+    char *holder = cli_printable(row->holder);
+    struct cli_text text;
+    FILE *to = cli_text_begin(&text);
     if (row->state != ROW_HELD)
         fprintf(to, "%s: ", row_state_name(row->state));
     if (row->slot > 0)
@@ -185,10 +181,8 @@ static char *holder_of(const struct row *row)
         fprintf(to, "%s", holder);
     if (row->fence > 0)
         fprintf(to, ", fence %lld", (long long)row->fence);
-    if (fclose(to) != 0)
-        cli_need_memory(NULL);
     free(holder);
-    return text;
+    return cli_text_end(&text);
 }
 
 void row_print(const struct row *row, size_t key_most, bool color, FILE *to)

@@ -42,6 +42,4 @@ void row_print_head(FILE *to, size_t key_most);
 void row_print(const struct row *row, size_t key_most, bool color, FILE *to);
 json_t *row_json(const struct row *row);
 
-const char *row_state_name(enum row_state state);
-
 #endif

@@ -268,12 +268,6 @@ static void inspect(void *arg)
     }
 }
 
-static void status_interrupted(void *arg)
-{
-    struct status *status = arg;
-    status->done = true;
-}
-
 /* Prints one line on stderr if no quorum was reached, because stdout then has no result. */
 static void report_failure(const struct status *status)
 {
@@ -326,7 +320,7 @@ int cli_status(struct cli *cli, int argc, char **argv)
     struct cli_signals signals;
     cli_connect(cli);
     cli_timer_begin(&status.timer, cli->base, 0, inspect, &status);
-    cli_signals_begin(&signals, cli->base, status_interrupted, &status);
+    cli_signals_begin(&signals, cli->base, cli_set, &status.done);
     inspect(&status);
     cli_wait(cli->base, &status.done);
 

@@ -188,10 +188,10 @@ static size_t key_most_of(const struct top *top)
 
 static char *write_table(const struct top *top)
 {
-    char *text = NULL, span[CLI_SPAN];
-    size_t size = 0, key_most = key_most_of(top);
-    FILE *to = open_memstream(&text, &size);
-    cli_need_memory(to);
+    char span[CLI_SPAN];
+    size_t key_most = key_most_of(top);
+    struct cli_text text;
+    FILE *to = cli_text_begin(&text);
     write_title(top, to);
     fprintf(to, "%11s  ", "AGE");
     row_print_head(to, key_most);
@@ -201,9 +201,7 @@ static char *write_table(const struct top *top)
         fprintf(to, "%11s  ", cli_span(span, age_us / 1000));
         row_print(&entry->row, key_most, false, to);
     }
-    if (fclose(to) != 0)
-        cli_need_memory(NULL);
-    return text;
+    return cli_text_end(&text);
 }
 
 static bool print_json(const struct top *top)
@@ -272,11 +270,6 @@ static void look(void *arg)
     top->done = code != REDLOCK_OK;
 }
 
-static void interrupted(void *arg)
-{
-    ((struct top *)arg)->done = true;
-}
-
 static void quit(void *arg)
 {
     struct top *top = arg;
@@ -320,7 +313,7 @@ int cli_top(struct cli *cli, int argc, char **argv)
     cli_step_back();
     cli_connect(cli);
     cli_timer_begin(&top.timer, cli->base, 0, look, &top);
-    cli_signals_begin(&signals, cli->base, interrupted, &top);
+    cli_signals_begin(&signals, cli->base, cli_set, &top.done);
     top.redraws = !cli->json && isatty(STDOUT_FILENO);
     if (top.redraws)
         screen_begin(&top.screen, cli->base, show, quit, &top);

@@ -73,11 +73,6 @@ static void on_limit(void *arg)
         wait_look(wait);
 }
 
-static void wait_interrupted(void *arg)
-{
-    ((struct wait *)arg)->done = true;
-}
-
 static int wait_exit_of(const struct wait *wait, int signal)
 {
     const redlock_inspection *found = &wait->inspection.found;
@@ -124,7 +119,7 @@ int cli_wait_free(struct cli *cli, int argc, char **argv)
     cli_timer_begin(&wait.limit, cli->base, 0, on_limit, &wait);
     if (cli->lease.wait_ms != REDLOCK_FOREVER)
         cli_timer_set(&wait.limit, cli->lease.wait_ms);
-    cli_signals_begin(&signals, cli->base, wait_interrupted, &wait);
+    cli_signals_begin(&signals, cli->base, cli_set, &wait.done);
     wait_look(&wait);
     cli_wait(cli->base, &wait.done);
     int exit_code = wait_exit_of(&wait, signals.number);
