@@ -129,8 +129,8 @@ struct rl_update rl_lease_step(struct rl_lease *lease, const struct rl_view *vie
     case RL_EVENT_EXPIRE: break;
     case RL_EVENT_TICK: lease_tick(lease, view, &update); break;
     }
-    update.sooner = update.send || update.reports || lease->state != state ||
-                    event->type == RL_EVENT_TICK;
+    update.reschedule = update.send || update.reports || lease->state != state ||
+                        event->type == RL_EVENT_TICK;
     return update;
 }
 

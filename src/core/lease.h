@@ -140,7 +140,7 @@ struct rl_update {
     bool recreate; /* EXTEND: store the token again where the key is missing */
     uint32_t seq;
     unsigned reports;
-    bool sooner; /* rl_lease_next() may be earlier than before, or has passed */
+    bool reschedule; /* rl_lease_next() may be earlier than before, or has passed */
 };
 
 struct rl_lease {

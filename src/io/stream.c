@@ -53,13 +53,13 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
         stream->owner->readable(stream->arg);
 }
 
-static void on_writable(evutil_socket_t fd, short what, void *arg)
+static void on_proceed(evutil_socket_t fd, short what, void *arg)
 {
     const struct rl_stream *stream = arg;
     (void)fd;
     (void)what;
     if (!stream->file.is_inert)
-        stream->owner->writable(stream->arg);
+        stream->owner->proceed(stream->arg);
 }
 
 /* Closes the descriptor. */
@@ -94,7 +94,7 @@ int rl_stream_open(struct event_base *base, const struct rl_address *address,
         .arg = arg,
         .peer = peer,
         .readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, stream),
-        .writable = event_new(base, fd, EV_WRITE, on_writable, stream),
+        .writable = event_new(base, fd, EV_WRITE, on_proceed, stream),
     };
     rl_loop_fd_init(&stream->file, fd);
     if (!stream->readable || !stream->writable || !rl_stream_want_write(stream)) {
@@ -127,7 +127,7 @@ static int shake_hands(struct rl_stream *stream)
         stream->channel = rl_tls_begin(stream->peer, stream->file.fd, &stream->fault);
     if (!stream->handshake)
         stream->handshake = event_new(event_get_base(stream->readable), stream->file.fd,
-                                      EV_READ, on_writable, stream);
+                                      EV_READ, on_proceed, stream);
     if (!stream->channel)
         return -EPROTO;
     int done = rl_tls_handshake(stream->channel, &writes);

@@ -21,14 +21,14 @@ struct rl_address {
 /* Neither is called from a call of this header. */
 struct rl_stream_handler {
     void (*readable)(void *arg);
-    void (*writable)(void *arg);
+    void (*proceed)(void *arg); /* connecting can go on, or writing */
 };
 
 /* TCP_USER_TIMEOUT: the kernel ends the stream if data stays undelivered for this long. */
 #define RL_STREAM_USER_TIMEOUT_MS 20000
 
 /*
- * Begins to connect. `writable` is called when rl_stream_connect() can go on. The peer must
+ * Begins to connect. `proceed` is called when rl_stream_connect() can go on. The peer must
  * outlive the stream. Returns 0, or -errno and no stream.
  */
 int rl_stream_open(struct event_base *base, const struct rl_address *address,
@@ -37,7 +37,7 @@ int rl_stream_open(struct event_base *base, const struct rl_address *address,
 
 /*
  * Goes on connecting. Returns 0 once bytes can be exchanged, or -errno; -EINPROGRESS:
- * `writable` will be called again.
+ * `proceed` will be called again.
  */
 int rl_stream_connect(struct rl_stream *stream);
 
@@ -48,7 +48,7 @@ enum rl_fault rl_stream_fault(const struct rl_stream *stream);
 bool rl_stream_want_read(struct rl_stream *stream);
 void rl_stream_stop_reading(struct rl_stream *stream);
 
-/* `writable` is called once. False: no memory. */
+/* `proceed` is called once. False: no memory. */
 bool rl_stream_want_write(struct rl_stream *stream);
 
 /*

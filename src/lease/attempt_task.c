@@ -141,7 +141,8 @@ static void follow(struct rl_attempt *attempt, const struct rl_update *update,
 }
 
 /*
- * Most replies change nothing yet, because the round waits for others: then `sooner` is 0.
+ * Most replies change nothing yet, because the round waits for others: then `reschedule` is
+ * false.
  */
 static void step(struct rl_attempt *attempt, const struct rl_lease_event *event,
                  struct rl_record *record)
@@ -151,7 +152,7 @@ static void step(struct rl_attempt *attempt, const struct rl_lease_event *event,
         return;
     struct rl_update update =
         rl_lease_step(&attempt->lease, view_of(attempt, event, &fenced), event);
-    if (update.sooner)
+    if (update.reschedule)
         follow(attempt, &update, record);
 }
 

@@ -82,9 +82,9 @@ static void disconnect(struct rl_connection *connection, void (*end)(struct rl_s
 }
 
 static void on_readable(void *arg);
-static void on_writable(void *arg);
+static void on_proceed(void *arg);
 
-static const struct rl_stream_handler handler = {on_readable, on_writable};
+static const struct rl_stream_handler handler = {on_readable, on_proceed};
 
 static enum rl_fault open_stream(struct rl_connection *connection,
                                  const struct rl_address *address)
@@ -234,7 +234,7 @@ static void finish_connecting(struct rl_connection *connection)
     report_fault(connection, fault);
 }
 
-static void on_writable(void *arg)
+static void on_proceed(void *arg)
 {
     struct rl_connection *connection = arg;
     connection->owner->enter(connection->arg);

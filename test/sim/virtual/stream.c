@@ -53,11 +53,11 @@ static void on_readable(void *arg)
     stream->owner->readable(stream->arg);
 }
 
-static void on_writable(void *arg)
+static void on_proceed(void *arg)
 {
     struct rl_stream *stream = arg;
     stream->wants_write = false;
-    stream->owner->writable(stream->arg);
+    stream->owner->proceed(stream->arg);
 }
 
 int rl_stream_open(struct event_base *base, const struct rl_address *address,
@@ -86,7 +86,7 @@ int rl_stream_open(struct event_base *base, const struct rl_address *address,
         .connection = connection,
         .wants_write = true,
         .readable = {.run = on_readable, .arg = stream},
-        .writable = {.run = on_writable, .arg = stream},
+        .writable = {.run = on_proceed, .arg = stream},
     };
     connection->stream = stream;
     connection->owner = arg;
