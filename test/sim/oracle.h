@@ -44,7 +44,6 @@ enum invariant {
 #define X(name, text) INVARIANT_##name,
     INVARIANTS(X)
 #undef X
-        INVARIANT_COUNT,
 };
 
 const char *invariant_name(enum invariant invariant);
