@@ -86,7 +86,7 @@ def quantile(ordered, share):
 
 
 def figures(logs, workers):
-    """Of what was granted in the window; a wait that outlasted it counts for the maximum."""
+    """Grants in the window; a wait that outlasted it counts for the maximum."""
     seen, seconds = logs.seen, (logs.end - logs.begin) / 1e6
     lab.check(len(seen) > 1, "nobody acquired")
     changes = sum(a.who != b.who for a, b in zip(seen, seen[1:]))

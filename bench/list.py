@@ -21,7 +21,7 @@ GOALS = {"first_line_s": (None, 1), "listed_of_all": (1, None), "acquire_p99": (
 
 
 def fill(quorum, locks):
-    """The same locks on all servers, by tokens that look as if others had made them."""
+    """Equal locks on all servers, by tokens that look as if others had made them."""
     for server in quorum.servers:
         for first in range(0, locks, BATCH):
             words = [f"job:{i}@{i % 97}" for i in range(first, min(first + BATCH, locks))]

@@ -50,7 +50,7 @@ class Racer:
         return line.strip()
 
     def lap(self, lanes, end, meanwhile=None):
-        """What it measured, with what follows from it; `end` as in lap.h."""
+        """Its figures, with what follows from them; `end` as in lap.h."""
         self.process.stdin.write(f"{lanes} {end}\n")
         self.process.stdin.flush()
         if meanwhile:
@@ -94,7 +94,7 @@ def count_of(quorum, section, pattern):
 
 
 def ticks():
-    """Of all processors until now: (what the host has taken away, all)."""
+    """All processors until now: (what the host has taken away, all)."""
     words = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
     return int(words[7]), sum(map(int, words))
 
@@ -129,7 +129,7 @@ class Race:
         return statistics.median(laps[name][figure] for laps in self.rounds)
 
     def ratio(self, name, other, figure):
-        """Of one entry's figure to another's: (median, least, most) over the rounds."""
+        """One entry's figure to another's: (median, least, most) over the rounds."""
         ratios = [laps[name][figure] / laps[other][figure] for laps in self.rounds]
         return statistics.median(ratios), min(ratios), max(ratios)
 

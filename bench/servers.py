@@ -27,7 +27,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_us(quorum):
-    """Of all servers, user and system."""
+    """All servers, user and system."""
     total = 0
     for server in quorum.servers:
         fields = pathlib.Path(f"/proc/{server.process.pid}/stat").read_text()

@@ -105,7 +105,7 @@ def cut_off(quorum, seconds):
 
 
 def contend(what, contender, quorum, seconds, extra=None, meanwhile=time.sleep):
-    """Whether the lock changed its owner in each second."""
+    """The lock changed its owner in each second."""
     print(f"{what}: changes of owner in each second", flush=True)
     with Crowd(contender, quorum, CROWD, [], extra) as crowd:
         logs = crowd.measure(seconds, meanwhile)

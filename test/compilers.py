@@ -51,7 +51,7 @@ def compilations():
 
 
 def failures(compiler, *options):
-    """What the compiler prints about each file that it refuses."""
+    """Messages of the compiler about each file that it refuses."""
     def compile_one(words):
         done = subprocess.run([*compiler, *words, *options, "-Werror", "-o", os.devnull],
                               cwd=BUILD, capture_output=True, text=True, check=False)
@@ -61,7 +61,7 @@ def failures(compiler, *options):
 
 
 def works(compiler):
-    """Whether this compiler is here, with a C library."""
+    """This compiler is here, with a C library."""
     if not shutil.which(compiler[0]):
         return False
     return subprocess.run([*compiler, "-fsyntax-only", "-xc", "-"], input="#include <stdio.h>\n",

@@ -72,7 +72,7 @@ def objects(build):
 
 @functools.cache
 def symbols(path):
-    """What the object defines, and what it needs."""
+    """The symbols that it defines, and needs."""
     lines = subprocess.run(["nm", path], check=True, capture_output=True, text=True).stdout
     defined, needed = set(), set()
     for line in lines.splitlines():
@@ -105,7 +105,7 @@ def inline_home():
 
 
 def inline_calls():
-    """The same of inline functions, which leave no symbol."""
+    """Calls of inline functions, which leave no symbol."""
     home = inline_home()
     for path in sorted(SRC.rglob("*.[ch]")):
         source = path.with_suffix(".c")
@@ -122,7 +122,7 @@ def header_of(used):
 
 
 def prefixes(uses, other):
-    """Of the functions of single headers of a room: rl_hand_over_ for lease/hand_over.h."""
+    """Functions of single headers of a room: rl_hand_over_ for lease/hand_over.h."""
     return [f"rl_{use[len(other) + 1:-2]}_" for use in uses
             if use.startswith(other + "/") and use.endswith(".h")]
 

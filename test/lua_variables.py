@@ -23,7 +23,7 @@ PART = """-- part: reads now; sets late
 local late = now - tonumber(ARGV[1])
 """
 
-# What is wrong, script, part, and what the message has.
+# The mistake, script, part, and text of the message.
 MISTAKES = (
     ("a part reads what its first line does not name",
      SCRIPT, PART.replace("reads now; ", ""), "reads now, which part.lua does not declare"),

@@ -48,7 +48,7 @@ def model(told, values, what):
 
 
 def qth(latencies, needed):
-    """Of the nodes that granted; None if too few did."""
+    """Counts nodes that granted; None if too few did."""
     granted = sorted(one for one in latencies if one is not None)
     return granted[needed - 1] if len(granted) >= needed else None
 
@@ -270,7 +270,7 @@ def _(quorum):
 
 
 def pending(pid):
-    """Whether a signal is pending."""
+    """A signal is pending."""
     found = re.findall(r"(?:SigPnd|ShdPnd):\s*([0-9a-f]+)", lab.read(f"/proc/{pid}/status"))
     return any(int(mask, 16) for mask in found)
 

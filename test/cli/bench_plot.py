@@ -45,7 +45,7 @@ draw "$@"
 
 
 def recorded(path):
-    """The same, for one that stores its script there."""
+    """One that stores its script there."""
     return gnuplot_that(f"""printf '%s\\n' "$script" >{path}""")
 
 
@@ -63,7 +63,7 @@ def near(got, wanted, what):
 
 
 def check_lines(rows, slots, seconds):
-    """Whether the line is broken where nothing was held though it was tried, and only there."""
+    """The line is broken where nothing was held though it was tried, and only there."""
     lines, is_line = [], False
     for index, slot in enumerate(slots):
         if slot["count"] > 0:
@@ -83,7 +83,7 @@ def check_lines(rows, slots, seconds):
 
 
 def check_strip(rows, slots, node, seconds):
-    """Whether each interval has the node's state in it, or the one before if no cycle began."""
+    """Each interval has the node's state in it, or the one before if no cycle began."""
     colors = {"0xf1f3f5": "granted", "0xd64545": "silent", "0x9aa5b1": "other"}
     states, drawn = [], [None] * len(slots)
     for slot in slots:
@@ -99,7 +99,7 @@ def check_strip(rows, slots, node, seconds):
 
 
 def check_times(script, whole):
-    """Whether the picture over time shows the contents of the file."""
+    """The picture over time shows the contents of the file."""
     data, slots = blocks(lab.read(script)), whole["timeline"]["slots"]
     seconds = whole["timeline"]["interval_ms"] / 1000
     check_lines(data["times"], slots, seconds)

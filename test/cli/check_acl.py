@@ -13,7 +13,7 @@ WORDS = ("--prefix", "lock:", *PATIENT)
 
 
 def watch(quorum, env):
-    """Whether a second command on the same connection gets the same reply as the first."""
+    """A second command on the same connection gets the same reply as the first."""
     process = lab.start("status", "--watch", *WORDS, "k", env=env)
     said = process.stdout.readline().decode()
     for server in quorum.servers:

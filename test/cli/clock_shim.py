@@ -47,7 +47,7 @@ def ahead(server):
 
 
 def is_off(server, ppm, us):
-    """Whether it is surely off by more than this, in the direction of the rate."""
+    """It is surely off by more than this, in the direction of the rate."""
     least, most = ahead(server)
     return least > us if ppm > 0 else most < -us
 

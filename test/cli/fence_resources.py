@@ -98,7 +98,7 @@ class OnSqlite:
         return where
 
     def fence(self, name, fence):
-        """Whether the token is accepted. The transaction stays open."""
+        """The token is accepted. The transaction stays open."""
         try:
             self.base.execute("INSERT INTO redlock_fence VALUES (?, ?)", (name, fence))
             return True

@@ -22,7 +22,7 @@ FAULTS = {
 
 
 def findings(quorum):
-    """What `redlock check` finds on the node."""
+    """Findings of `redlock check` on the node."""
     node = redlock("check", "--json", env=on(quorum)).json()["nodes"][WRONG]
     return {one["code"] for one in node["findings"]}, node["fenced"]
 

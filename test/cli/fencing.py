@@ -48,7 +48,7 @@ def states(quorum):
 
 
 def is_without_a_vote(server, vote):
-    """Whether the server is in quarantine, and stores nothing of a lock that vote() gets.
+    """The server is in quarantine, and stores nothing of a lock that vote() gets.
 
     False: it has been lifted meanwhile.
     """

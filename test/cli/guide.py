@@ -103,7 +103,7 @@ def run_page(page, quorum):
 
 
 def is_missing(*programs):
-    """Whether one of them is not installed; if so, says it."""
+    """One of them is not installed; if so, says it."""
     lacking = [name for name in programs if not shutil.which(name)]
     if lacking:
         lab.say(f"not run: there is no {', '.join(lacking)}")

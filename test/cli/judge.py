@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whether any two held what only one may hold, by the logs of those who held.
+"""Any two held what only one may hold, by the logs of those who held.
 
 A line per event; all times are us of one clock:
   TIME acquired HOLDER exclusive|shared|slots=K UNTIL KEY...
@@ -53,7 +53,7 @@ def read(path, holds):
 
 
 def has_conflict(hold, others):
-    """Whether it may not hold beside these, who hold at the same time."""
+    """It may not hold beside these, who hold at the same time."""
     rivals = [other for other in others if not (hold.shared and other.shared)]
     if not all(hold.slots and other.slots for other in rivals):
         return True

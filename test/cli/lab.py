@@ -24,7 +24,7 @@ from wrongclock import WrongClock
 
 PATIENCE = "2s"
 PATIENT = ("--timeout", "5s")  # longer than a reply of any node takes
-# As STATE_SECONDS.
+# See STATE_SECONDS.
 CASE_SECONDS = 240
 END_SECONDS = 120
 MARK = f"LOCK_TEST_MARK={os.getpid()}-{time.time_ns()}"

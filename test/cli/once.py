@@ -42,7 +42,7 @@ def ran(path):
 
 
 def is_record(quorum):
-    """Whether a quorum of the nodes keeps the key to the end of the next period."""
+    """A quorum of the nodes keeps the key to the end of the next period."""
     left = [server.call("PTTL", KEY) for server in quorum.servers]
     return sum(2 * 86400000 <= ms <= 2.1 * 86400000 for ms in left) >= 3
 

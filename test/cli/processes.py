@@ -45,6 +45,6 @@ def naps(pid):
 
 
 def are_asleep(pids):
-    """Whether all of them have slept at one time: nothing is under way between them."""
+    """All of them have slept at one time: nothing is under way between them."""
     before = [naps(pid) for pid in pids]
     return all(one[0] == "S" for one in before) and before == [naps(pid) for pid in pids]

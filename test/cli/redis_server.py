@@ -87,7 +87,7 @@ class Server:
                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def is_ready(self):
-        """Whether it replies, and not another server at the same path."""
+        """It replies, and not another server at the same path."""
         check(self.process.poll() is None, f"a server ended: see {self.log}")
         try:
             with Redis(self.path, self.password) as redis:

@@ -9,7 +9,7 @@ JAVA = "b98df5fa-0c1e-4f1c-9d52-6a0c3f3f6a11:37"  # as RLock names its owner
 
 
 def hashes(quorum):
-    """What HGETALL returns, on each node."""
+    """Results of HGETALL, on each node."""
     return [server.call("HGETALL", "k") for server in quorum.servers]
 
 

@@ -293,7 +293,7 @@ def add_ipv6(text):
 
 
 def add_ipv4(text):
-    """As add_ipv6()."""
+    """See add_ipv6()."""
     with socket.socket() as any_socket:
         fcntl.ioctl(any_socket, SIOCSIFADDR, struct.pack("16sHH4s8x", b"lo:1", socket.AF_INET, 0,
                                                          socket.inet_aton(text)))

@@ -167,7 +167,7 @@ def _(quorum):
 # --- waiting ---
 
 class Heard:
-    """What a node publishes to waiters, from now on."""
+    """Messages of a node to waiters, from now on."""
 
     def __init__(self, server):
         self.redis = lab.Redis(server.path)
@@ -184,7 +184,7 @@ def entries(quorum):
 
 
 def are_queued(quorum, count):
-    """Whether all nodes have so many waiters, each of which is subscribed there."""
+    """All nodes have so many waiters, each of which is subscribed there."""
     for server in quorum.servers:
         queue = server.call("ZRANGE", "k!queue", "0", "-1")
         channels = server.call("PUBSUB", "CHANNELS", "*!wake:*")
@@ -200,7 +200,7 @@ def nobody_waits(quorum):
 
 
 def short(message):
-    """As older releases send it: the present one tells present ones the slot and the key, too."""
+    """Older releases send it so: the present one tells present ones the slot and the key, too."""
     text = " ".join(message)
     return text.removesuffix(" 0 k") if "!wake:k" in text else text
 

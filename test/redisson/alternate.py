@@ -35,7 +35,7 @@ rmdir {0}/section"""
 
 
 def install():
-    """Whether Redisson can be used."""
+    """Redisson can be used."""
     if not shutil.which("mvn") or not shutil.which("java"):
         print("redisson is skipped: it takes java and mvn")
         return False

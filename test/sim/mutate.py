@@ -42,7 +42,7 @@ LIMIT = 300  # seconds to shorten a run that breaks
 
 
 def shortens(program, seed, what):
-    """Whether the simulator tells a shorter run than `seed` that breaks the same."""
+    """The simulator tells a shorter run than `seed` that breaks the same."""
     try:
         whole = subprocess.run([program, "--seed", str(seed)], capture_output=True, text=True,
                                timeout=LIMIT).stdout
