@@ -18,7 +18,8 @@ SYMBOLS = {
 HEADERS = {
     "assert.h", "limits.h", "stdalign.h", "stdbool.h", "stddef.h", "stdint.h", "string.h",
 }
-MADE = {"scripts.h", "redlock/faults.h"}  # made by the build; public and only a table
+# made by the build; public and only tables
+MADE = {"scripts.h", "redlock/faults.h", "redlock/reasons.h"}
 
 
 def foreign_includes(core):

@@ -35,13 +35,13 @@
  *     If the parent was looking up a name during the fork, the C library may leave the
  *     child unable to resolve names: then its client reports TIMEOUT for such nodes.
  *     Numeric addresses and sockets always work.
- *  8. Codes. REDLOCK_OK is 0. REDLOCK_CODES has the meaning of each code;
- *     redlock_code_text() returns the same text. The comment on a function lists the codes
- *     other than OK that it returns ("Errors") and the codes that its callback gets
- *     ("Results"). Every call that returns a code returns CLOSED if its client is NULL or
- *     this process has freed it, and otherwise FORKED in a forked child. If a call returns
- *     another code than OK, redlock_last_error() says why: which argument or option, its
- *     value and its limits.
+ *  8. Codes. REDLOCK_OK is 0. REDLOCK_CODES has the meaning of each code. A reason tells
+ *     the causes of one code apart. The comment on a function lists the codes other than OK
+ *     that it returns ("Errors") and the codes that its callback gets ("Results"). Every
+ * call that returns a code returns CLOSED if its client is NULL or this process has freed
+ * it, and otherwise FORKED in a forked child. If a call returns another code than OK,
+ * redlock_last_error() says why: which argument or option, its value and the limit that it
+ * broke.
  *  9. Growth. Structs may get more members at their end. For what the caller allocates, the
  *     inline functions pass the size that the program was built with to the functions that
  *     end in _sized. These read and write no more than that.
@@ -54,6 +54,7 @@
 #include <stdint.h>
 
 #include "faults.h"
+#include "reasons.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -108,77 +109,65 @@ enum {
 /* The version of the library that runs: "0.2.0". */
 REDLOCK_API const char *redlock_version(void);
 
-/* code, number, what happened and the state of the lock, what to do */
+/*
+ * Code, number, text: one clause. The state of the lock, and what to do:
+ *
+ * OK                the lock is held, extended or released, as requested.
+ * TAKEN, TIMEOUT    of an acquire: not held here; retry later, or wait longer. Of a held
+ *                   lock: lost; stop the work.
+ * NO_QUORUM         of an acquire: not held. Of an extension: held until the old deadline.
+ *                   See `reason` and redlock_explain(); repair the nodes.
+ * EXPIRED           of an acquire: not held; use a longer TTL. Of a held lock: lost; stop
+ *                   the work. `valid_ms` is what is left of it.
+ * CANCELLED         of an acquire: not held; what was set is being released. Else `reason`
+ *                   says who has the lock now: RELEASED (nobody), DISOWNED (the next holder
+ *                   of the token), CLIENT_FREED (it ends with its TTL).
+ * DENIED            as NO_QUORUM; a retry does not help. Correct the password, the ACL,
+ *                   protected mode or the certificates.
+ * GONE              lost: released, broken or forgotten. Stop the work.
+ * UNCONFIRMED       not held here. What is left is released when its nodes return, or
+ *                   expires.
+ * MAX_HOLD          lost: stop the work.
+ * NOT_EMPTY to WRONG_DEPLOYMENT
+ *                   of an admission. Nothing was changed. Use empty nodes; retry when all
+ *                   nodes reply; admit the nodes; wait until the node votes; correct the
+ *                   list of nodes.
+ * BAD_NODES and all larger ones
+ *                   the call has started nothing, and a lock that is held stays held. But
+ *                   an acquire can also end with BAD_TTL, NO_MEMORY or SYSTEM: it is not
+ *                   held. CLOSED: what this process held ends with its TTL at the latest.
+ */
 #define REDLOCK_CODES(X)                                                                   \
-    X(OK, 0, "done: the lock is held, extended or released, as requested")                 \
-    X(TAKEN, 1, "another owner holds the lock; it is not held here: retry later")          \
-    X(TIMEOUT, 2,                                                                          \
-      "another owner held the lock until the wait time ended; it is not held here: retry " \
-      "later, or wait longer")                                                             \
-    X(NO_QUORUM, 3,                                                                        \
-      "too few nodes replied, or too few may vote (a node that restarted is quarantined, " \
-      "for another remaining_ms); after a failed extension the lock is held until its "    \
-      "old deadline, otherwise it is not held: check the nodes")                           \
-    X(EXPIRED, 4,                                                                          \
-      "too little of the TTL is left: it ended, or fell to margin_ms, or to less than "    \
-      "min_validity_ms during an acquire; the lock is not held: stop now, or use a "       \
-      "longer "                                                                            \
-      "TTL")                                                                               \
-    X(CANCELLED, 5,                                                                        \
-      "the operation was cancelled; the lock is not held, and what was set is being "      \
-      "released")                                                                          \
-    X(DENIED, 6,                                                                           \
-      "the nodes refused the user, the password, a permission, this host or its "          \
-      "certificate, or have certificates that are not accepted; nothing was acquired or "  \
-      "extended, and a held lock is held until its old deadline: correct the "             \
-      "credentials, "                                                                      \
-      "the ACL, protected mode or the certificates")                                       \
-    X(GONE, 7,                                                                             \
-      "the nodes no longer store this token: it was released, broken or forgotten; the "   \
-      "lock is not held: stop now")                                                        \
-    X(UNCONFIRMED, 8,                                                                      \
-      "too few nodes confirmed the release; the lock is not held here; its remaining "     \
-      "keys are released when their nodes return, or expire")                              \
-    X(MAX_HOLD, 9,                                                                         \
-      "max_hold_ms is over: the lock is not extended any more and ends with its "          \
-      "validity: "                                                                         \
-      "stop now")                                                                          \
-    X(NOT_EMPTY, 10,                                                                       \
-      "a node already has a marker or keys; nothing was changed: use empty nodes")         \
-    X(UNREACHED, 11,                                                                       \
-      "not every node replies; nothing was changed: retry when all nodes are reachable")   \
-    X(UNADMITTED, 12,                                                                      \
-      "the nodes belong to no deployment of fenced locks: admit them first")               \
-    X(MEMBER_INACTIVE, 13,                                                                 \
-      "another node does not vote yet; nothing was changed: wait until it votes")          \
-    X(WRONG_DEPLOYMENT, 14,                                                                \
-      "a node belongs to another deployment; nothing was changed: correct the list of "    \
-      "nodes")                                                                             \
-    X(BAD_NODES, 20,                                                                       \
-      "no node is configured, or more than REDLOCK_NODES_MAX: correct the configuration")  \
-    X(BAD_URI, 21, "the URI of a node is malformed: correct the configuration")            \
-    X(DUPLICATE_NODE, 22, "a node is configured twice: correct the configuration")         \
+    X(OK, 0, "it succeeded")                                                               \
+    X(TAKEN, 1, "another owner holds the lock")                                            \
+    X(TIMEOUT, 2, "another owner held the lock until the wait time ended")                 \
+    X(NO_QUORUM, 3, "too few nodes gave a usable reply")                                   \
+    X(EXPIRED, 4, "too little of the TTL is left")                                         \
+    X(CANCELLED, 5, "the operation was cancelled")                                         \
+    X(DENIED, 6, "the nodes denied access")                                                \
+    X(GONE, 7, "the nodes no longer store the token of this lock")                         \
+    X(UNCONFIRMED, 8, "too few nodes confirmed the release")                               \
+    X(MAX_HOLD, 9, "the longest time to hold the lock is over")                            \
+    X(NOT_EMPTY, 10, "a node already has a marker or keys")                                \
+    X(UNREACHED, 11, "a node did not reply")                                               \
+    X(UNADMITTED, 12, "the nodes belong to no deployment of fenced locks")                 \
+    X(MEMBER_INACTIVE, 13, "another node does not vote yet")                               \
+    X(WRONG_DEPLOYMENT, 14, "a node belongs to another deployment")                        \
+    X(BAD_NODES, 20, "the number of nodes is not possible")                                \
+    X(BAD_URI, 21, "the URI of a node is malformed")                                       \
+    X(DUPLICATE_NODE, 22, "a node is configured twice")                                    \
     X(UNSUPPORTED, 23, "this version does not support the requested feature")              \
-    X(BAD_KEY, 24,                                                                         \
-      "the key is empty, is longer than 512 bytes with its prefix, or ends in a reserved " \
-      "suffix: !fence, !hold, !intent, !marker, !queue, !term, !watch")                    \
-    X(BAD_TTL, 25,                                                                         \
-      "the TTL is not above its margins, or is above 24 h, max_ttl_ms or the longest TTL " \
-      "that the nodes were admitted for")                                                  \
-    X(BAD_TOKEN, 26, "the token is empty or longer than 128 bytes")                        \
-    X(BAD_OPTION, 27, "an option is out of its range: redlock_last_error() names it")      \
-    X(NO_MEMORY, 28, "out of memory; the lock is not held by this call")                   \
-    X(BUSY, 29,                                                                            \
-      "another operation of this kind is running; nothing was started: wait for it")       \
-    X(NOT_HELD, 30,                                                                        \
-      "the lease is not in a state that allows this call; nothing was started")            \
-    X(FORKED, 31, "the handle belongs to the parent process: create a new client")         \
-    X(CLOSED, 32,                                                                          \
-      "the client was freed; what this process held ends with its TTL at the latest")      \
-    X(SYSTEM, 33, "a system call failed; the lock is not held by this call")               \
-    X(WOULD_DEADLOCK, 34,                                                                  \
-      "this call would block inside a callback; nothing was started: make it from "        \
-      "another thread")
+    X(BAD_KEY, 24, "the key is not possible")                                              \
+    X(BAD_TTL, 25, "the TTL is not possible")                                              \
+    X(BAD_TOKEN, 26, "the token is not possible")                                          \
+    X(BAD_OPTION, 27, "an argument or option is not possible")                             \
+    X(NO_MEMORY, 28, "out of memory")                                                      \
+    X(BUSY, 29, "another operation has not ended")                                         \
+    X(NOT_HELD, 30, "this handle does not hold the lock")                                  \
+    X(FORKED, 31, "the handle belongs to the parent process")                              \
+    X(CLOSED, 32, "there is no open client")                                               \
+    X(SYSTEM, 33, "a system call failed")                                                  \
+    X(WOULD_DEADLOCK, 34, "the call would wait for itself")
 
 typedef enum redlock_code {
 #define REDLOCK_X_(name, number, text) REDLOCK_##name = number,
@@ -190,10 +179,22 @@ typedef enum redlock_code {
 REDLOCK_API const char *redlock_code_name(redlock_code code);
 REDLOCK_API const char *redlock_code_text(redlock_code code);
 
-/* Why a call failed and which argument caused it, in one line. */
+/* "SILENT", and the text in reasons.h. Never NULL. */
+REDLOCK_API const char *redlock_reason_name(redlock_reason reason);
+REDLOCK_API const char *redlock_reason_text(redlock_reason reason);
+
+/* Why a call failed and which argument caused it. */
 typedef struct redlock_error {
     redlock_code code;
-    char text[256];
+    redlock_reason reason;
+    /*
+     * The argument or option at fault, as this header names it: "ttl_ms"; NULL: none. Then
+     * `text` begins with this name and a space, so that a program can put its own name for
+     * it there.
+     */
+    const char *field;
+    int64_t value, bound; /* of the field, and the bound that it broke; equal: none */
+    char text[256];       /* one line */
 } redlock_error;
 
 /*
@@ -467,6 +468,7 @@ typedef struct redlock_lease redlock_lease;
 /* The result of an operation. */
 typedef struct redlock_result {
     redlock_code code;
+    redlock_reason reason; /* why `code`; NONE also if it is OK */
     unsigned nodes, quorum;
     /*
      * Nodes that granted in the last round, also late after a failure. If too few may vote

@@ -57,22 +57,33 @@ namespace redlock
 class error : public std::runtime_error
 {
   public:
-    explicit error(redlock_code code)
-        : std::runtime_error(redlock_code_text(code)), code_(code)
+    explicit error(redlock_code code) : std::runtime_error(redlock_code_text(code))
     {
+        why_.code = code;
     }
 
-    explicit error(const redlock_error &why) : std::runtime_error(why.text), code_(why.code)
+    explicit error(const redlock_error &why) : std::runtime_error(why.text), why_(why)
     {
     }
 
     redlock_code code() const noexcept
     {
-        return code_;
+        return why_.code;
+    }
+
+    redlock_reason reason() const noexcept
+    {
+        return why_.reason;
+    }
+
+    /* With the field at fault, its value and the bound that it broke. */
+    const redlock_error &why() const noexcept
+    {
+        return why_;
     }
 
   private:
-    redlock_code code_;
+    redlock_error why_{};
 };
 
 /*
@@ -374,7 +385,7 @@ class mutex
         hold_ptr mine(made, redlock_hold_free); /* unlocks if push_back() throws */
         std::lock_guard<std::mutex> guard(guard_);
         if (options_.recursive && has_other(made))
-            throw error(redlock_error{REDLOCK_EXPIRED,
+            throw error(redlock_error{REDLOCK_EXPIRED, REDLOCK_REASON_LOST, nullptr, 0, 0,
                                       "this thread had the lock already, and lost it"});
         holds_.push_back({this_thread(), std::move(mine)});
         return true;
@@ -765,8 +776,8 @@ class guard
           redlock_lock_options options = default_options())
     {
         if (options.stop)
-            throw error(redlock_error{REDLOCK_BAD_OPTION,
-                                      "stop is set, and a std::stop_token is given"});
+            throw error(redlock_error{REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT, "stop",
+                                      0, 0, "stop is set, and a std::stop_token is given"});
         redlock_stop *made = nullptr;
         if (redlock_stop_new(nodes.get(), &made) != REDLOCK_OK)
             throw error(*redlock_last_error());

@@ -146,8 +146,8 @@ static inline void redlock_failure_init(redlock_failure *failure)
 
 typedef struct redlock_hold redlock_hold;
 
-typedef void redlock_lost_fn(redlock_hold *hold, redlock_code why, int64_t valid_ms,
-                             void *arg);
+typedef void redlock_lost_fn(redlock_hold *hold, redlock_code why, redlock_reason reason,
+                             int64_t valid_ms, void *arg);
 
 typedef struct redlock_lock_options {
     size_t size; /* set by redlock_lock_options_init() */
@@ -165,9 +165,9 @@ typedef struct redlock_lock_options {
 
     /*
      * Called once, in the client's thread, if the lock is lost while this owner has it.
-     * `why` is the reason. `valid_ms` is how long the lock still excludes others. The
-     * callback may unlock the hold, and free it unless it is that of a single flight. It
-     * may run before the call that locked has returned: if it frees the hold then, that
+     * `why` and `reason` say why. `valid_ms` is how long the lock still excludes others.
+     * The callback may unlock the hold, and free it unless it is that of a single flight.
+     * It may run before the call that locked has returned: if it frees the hold then, that
      * call returns OK, and its caller must not use the hold. It is not called for a thread
      * that has ended. Results: EXPIRED, GONE, TAKEN, MAX_HOLD, CANCELLED (the client was
      * freed).

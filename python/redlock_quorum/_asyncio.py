@@ -210,13 +210,15 @@ class _AsyncLease(Lease):
     def on_released(self, result: Any) -> None:
         error = None if result.code == lib.REDLOCK_OK else self.failed(result)
         if error and error.code == "CANCELLED":
-            error = make_error(lib.REDLOCK_UNCONFIRMED, nodes=error.nodes)
+            error = make_error(lib.REDLOCK_UNCONFIRMED,
+                               reason=lib.REDLOCK_REASON_CLIENT_FREED, nodes=error.nodes)
         self.free()
         self._finish(error)
 
     def on_lost(self, result: Any) -> None:
         self.note_validity()
-        self._report_loss(make_error(result.code, held=True, nodes=self.replies()))
+        self._report_loss(make_error(result.code, reason=result.reason, held=True,
+                                     nodes=self.replies()))
 
     def on_closing(self) -> None:
         if self.acquiring:  # otherwise a release could still let it have a lock that it loses

@@ -1,6 +1,51 @@
 """Made by make_cdef.py from the headers of libredlock: do not edit."""
 
 CDEF = r"""
+typedef enum redlock_reason {
+    REDLOCK_REASON_NONE,
+    REDLOCK_REASON_PASSWORD,
+    REDLOCK_REASON_PERMISSION,
+    REDLOCK_REASON_PROTECTED,
+    REDLOCK_REASON_CERTIFICATE,
+    REDLOCK_REASON_QUARANTINED,
+    REDLOCK_REASON_NOT_ADMITTED,
+    REDLOCK_REASON_REFUSED,
+    REDLOCK_REASON_RESOURCES,
+    REDLOCK_REASON_NOT_CONNECTED,
+    REDLOCK_REASON_SILENT,
+    REDLOCK_REASON_MISSING,
+    REDLOCK_REASON_LATE,
+    REDLOCK_REASON_MARGIN,
+    REDLOCK_REASON_DEADLINE,
+    REDLOCK_REASON_THREAD,
+    REDLOCK_REASON_RUNNING,
+    REDLOCK_REASON_RECURSION,
+    REDLOCK_REASON_IN_CALLBACK,
+    REDLOCK_REASON_BY_CALLER,
+    REDLOCK_REASON_CLIENT_FREED,
+    REDLOCK_REASON_THREAD_ENDED,
+    REDLOCK_REASON_RELEASED,
+    REDLOCK_REASON_DISOWNED,
+    REDLOCK_REASON_ACQUIRING,
+    REDLOCK_REASON_NOT_ACQUIRED,
+    REDLOCK_REASON_LOST,
+    REDLOCK_REASON_NULL_HANDLE,
+    REDLOCK_REASON_EMPTY,
+    REDLOCK_REASON_TOO_LONG,
+    REDLOCK_REASON_OUT_OF_RANGE,
+    REDLOCK_REASON_NOT_SET,
+    REDLOCK_REASON_MALFORMED,
+    REDLOCK_REASON_RESERVED,
+    REDLOCK_REASON_TWICE,
+    REDLOCK_REASON_CONFLICT,
+    REDLOCK_REASON_FOREIGN,
+    REDLOCK_REASON_TTL_DRIFT,
+    REDLOCK_REASON_TTL_MARGIN,
+    REDLOCK_REASON_TTL_MIN_VALIDITY,
+    REDLOCK_REASON_TTL_CLIENT_MAX,
+    REDLOCK_REASON_TTL_ADMITTED,
+    REDLOCK_REASON_RANDOM,
+} redlock_reason;
 struct event_base;
 enum {
     REDLOCK_FOREVER = -1,
@@ -48,8 +93,14 @@ typedef enum redlock_code {
 } redlock_code;
 const char *redlock_code_name(redlock_code code);
 const char *redlock_code_text(redlock_code code);
+const char *redlock_reason_name(redlock_reason reason);
+const char *redlock_reason_text(redlock_reason reason);
 typedef struct redlock_error {
     redlock_code code;
+    redlock_reason reason;
+    const char *field;
+    int64_t value,
+    bound;
     char text[256];
 } redlock_error;
 const redlock_error *redlock_last_error(void);
@@ -211,6 +262,7 @@ size_t redlock_client_record(const redlock_client *client, char *text, size_t ro
 typedef struct redlock_lease redlock_lease;
 typedef struct redlock_result {
     redlock_code code;
+    redlock_reason reason;
     unsigned nodes,
     quorum;
     unsigned granted;
@@ -308,7 +360,7 @@ typedef struct redlock_failure {
 } redlock_failure;
 void redlock_failure_init_sized(redlock_failure *failure, size_t size, size_t node_size);
 typedef struct redlock_hold redlock_hold;
-typedef void redlock_lost_fn(redlock_hold *hold, redlock_code why, int64_t valid_ms, void *arg);
+typedef void redlock_lost_fn(redlock_hold *hold, redlock_code why, redlock_reason reason, int64_t valid_ms, void *arg);
 typedef struct redlock_lock_options {
     size_t size;
     _Bool fenced;

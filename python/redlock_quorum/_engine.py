@@ -99,7 +99,7 @@ class Lease(Handle):
         if acquiring and holder and result.code in (lib.REDLOCK_TAKEN, lib.REDLOCK_TIMEOUT):
             text = f"{holder} has the lock" + (
                 "" if left is None else f" for another {left:.3f} s")
-        return make_error(result.code, text, acquiring=acquiring, held=not acquiring,
+        return make_error(result.code, text, reason=result.reason, acquiring=acquiring, held=not acquiring,
                           holder=holder, remaining=left, nodes=nodes)
 
     def on_acquired(self, result: Any) -> None:

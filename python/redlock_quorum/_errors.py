@@ -4,7 +4,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ._native import NULL, ffi, last_error, lib, name_of, text_of
+from ._native import NULL, ffi, lib, name_of, reason_of, text_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,11 +53,12 @@ def replies_of(nodes: Any, count: int) -> tuple[Reply, ...]:
 class RedlockError(Exception):
     """A call of libredlock failed. str() has the reason, then a line for each node."""
 
-    def __init__(self, code: str, text: str, *, holder: str = "",
+    def __init__(self, code: str, text: str, *, reason: str = "NONE", holder: str = "",
                  remaining: float | None = None, nodes: tuple[Reply, ...] = ()) -> None:
         super().__init__(code, text)
         self.code = code            # TAKEN, NO_QUORUM ...: REDLOCK_CODES in redlock.h
         self.text = text
+        self.reason = reason        # SILENT, PASSWORD ...: REDLOCK_REASONS in reasons.h
         self.holder = holder        # who has the lock; "": not known
         self.remaining = remaining  # seconds until the lock can be free; None: not known
         self.nodes = nodes
@@ -146,7 +147,27 @@ _NOT_ACQUIRED: dict[str, type[RedlockError]] = {"EXPIRED": NotAcquired}
 _OF_A_HOLD: dict[str, type[RedlockError]] = {"TAKEN": Lost}
 
 
-def make_error(code: int, text: str = "", *, acquiring: bool = False, held: bool = False,
+# What this interface calls an argument or option of the C library, if not the same word
+# without the unit.
+_NAMES = {"wait_ms": "timeout"}
+
+
+def _text_of_error(error: Any) -> str:
+    """The text, with the name of this interface for the field at fault, and in seconds."""
+    text = text_of(error.text)
+    if error.field == NULL:
+        return text
+    field = text_of(error.field)
+    name = _NAMES.get(field, field.removesuffix("_ms"))
+    if error.value == error.bound or not field.endswith("_ms"):
+        return name + text.removeprefix(field)
+    side = "least" if error.value < error.bound else "most"
+    _, colon, why = text.partition(": ")
+    return (f"{name} is {error.value / 1000:g} s, and must be at {side} "
+            f"{error.bound / 1000:g} s{colon}{why}")
+
+
+def make_error(code: int, text: str = "", *, reason: int = 0, acquiring: bool = False, held: bool = False,
                holder: str = "", remaining: float | None = None,
                nodes: tuple[Reply, ...] = ()) -> RedlockError:
     name = name_of(code)
@@ -155,20 +176,23 @@ def make_error(code: int, text: str = "", *, acquiring: bool = False, held: bool
         made = _NOT_ACQUIRED.get(name, made)
     elif held:
         made = _OF_A_HOLD.get(name, made)
-    return made(name, text or text_of(lib.redlock_code_text(code)),
-                holder=holder, remaining=remaining, nodes=nodes)
+    if not text:
+        text = text_of(lib.redlock_code_text(code))
+        if reason:
+            text += f": {text_of(lib.redlock_reason_text(reason))}"
+    return made(name, text, reason=reason_of(reason), holder=holder, remaining=remaining, nodes=nodes)
 
 
 def released() -> RedlockError:
     """Of a hold that its owner gave up."""
-    return make_error(lib.REDLOCK_NOT_HELD,
-                      "the hold has no lock: it was released or disowned before")
+    return make_error(lib.REDLOCK_NOT_HELD, "the hold has no lock: it was released or "
+                      "disowned before", reason=lib.REDLOCK_REASON_RELEASED)
 
 
 def of_last_call(*, held: bool = False) -> RedlockError:
     """Why the last call of this thread failed."""
-    code, text = last_error()
-    return make_error(code, text, held=held)
+    error = lib.redlock_last_error()
+    return make_error(error.code, _text_of_error(error), reason=error.reason, held=held)
 
 
 class Failure:
@@ -185,6 +209,6 @@ class Failure:
     def error(self) -> RedlockError:
         it = self.struct
         left = None if it.remaining_ms < 0 else it.remaining_ms / 1000
-        return make_error(it.error.code, text_of(it.error.text), acquiring=True,
-                          holder=text_of(it.holder), remaining=left,
+        return make_error(it.error.code, _text_of_error(it.error), reason=it.error.reason,
+                          acquiring=True, holder=text_of(it.holder), remaining=left,
                           nodes=() if it.nodes == NULL else replies_of(it.nodes, it.count))

@@ -42,10 +42,8 @@ def name_of(code: int) -> str:
     return text_of(lib.redlock_code_name(code))
 
 
-def last_error() -> tuple[int, str]:
-    """Code and text of the last call of this thread that failed."""
-    error = lib.redlock_last_error()
-    return int(error.code), text_of(error.text)
+def reason_of(reason: int) -> str:
+    return text_of(lib.redlock_reason_name(reason))
 
 
 def address(pointer: Any) -> int:

@@ -57,13 +57,13 @@ class _Loss:
         self._hold: weakref.ref[Hold] | None = None
         self._guard = threading.Lock()
 
-    def report(self, code: int, nodes: tuple[Reply, ...]) -> None:
+    def report(self, code: int, reason: int, nodes: tuple[Reply, ...]) -> None:
         if code == lib.REDLOCK_CANCELLED:  # of a lock that is held: by the end of the client
             code = lib.REDLOCK_CLOSED
-        why = make_error(code, held=True, nodes=nodes)
+        why = make_error(code, reason=reason, held=True, nodes=nodes)
         with self._guard:
             self.why = (why if isinstance(why, Lost)
-                        else Lost(why.code, why.text, nodes=why.nodes))
+                        else Lost(why.code, why.text, reason=why.reason, nodes=why.nodes))
             hold = self._hold
         self.event.set()
         if hold:
@@ -94,13 +94,14 @@ def _explain(hold: Any) -> tuple[Reply, ...]:
     return replies_of(nodes, count)
 
 
-def _report_loss(hold: Any, why: int, _valid_ms: int, arg: Any) -> None:
+def _report_loss(hold: Any, why: int, reason: int, _valid_ms: int, arg: Any) -> None:
     loss = _losses.find(arg)
     if loss:
-        loss.report(why, _explain(hold))
+        loss.report(why, reason, _explain(hold))
 
 
-_on_lost = callback("void (*)(redlock_hold *, redlock_code, int64_t, void *)", _report_loss)
+_on_lost = callback("void (*)(redlock_hold *, redlock_code, redlock_reason, int64_t, void *)",
+                    _report_loss)
 
 
 class _Levels:

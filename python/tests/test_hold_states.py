@@ -69,7 +69,7 @@ async def check_state(client, close, state):
     assert {method: why and type(why) for method, why in seen.items()} == expected
     for why in filter(None, seen.values()):
         if isinstance(why, rq.NotHeld):
-            assert "released" in str(why) or "unlocked" in str(why)
+            assert why.reason in ("RELEASED", "DISOWNED"), why
         else:
             assert why.code == LOSS[state]
     hold = holds["queries"]

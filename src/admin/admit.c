@@ -276,7 +276,8 @@ static redlock_code admit_make(redlock_client *client, redlock_admission how, si
                                redlock_admit_fn *callback, void *arg)
 {
     if (client->admit)
-        return rl_fail(REDLOCK_BUSY, "another admission of this client is running");
+        return rl_fail(REDLOCK_BUSY, REDLOCK_REASON_RUNNING,
+                       "another admission of this client is running");
     redlock_code code =
         rl_check_range("how", how, REDLOCK_ADMIT_NEW, REDLOCK_ADMIT_REPLACE);
     if (code == REDLOCK_OK && how == REDLOCK_ADMIT_REPLACE)

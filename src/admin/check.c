@@ -315,7 +315,7 @@ static redlock_code check_start(redlock_client *client, unsigned how,
                                 redlock_check_fn *callback, void *arg)
 {
     if (!callback)
-        return rl_fail(REDLOCK_BAD_OPTION, "callback is NULL, and must be a function");
+        return rl_fail_no_callback();
     struct check *check = rl_task_new(sizeof(*check), &client->loop, &check_class);
     if (!check)
         return rl_fail_by_code(REDLOCK_NO_MEMORY);

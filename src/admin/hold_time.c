@@ -162,9 +162,8 @@ redlock_code redlock_hold_time(redlock_client *client, const void *key, size_t k
     redlock_code code = rl_client_call(client);
     if (code != REDLOCK_OK)
         return code;
-    code = callback
-               ? hold_time_start(client, key, key_len, callback, arg, 0)
-               : rl_fail(REDLOCK_BAD_OPTION, "callback is NULL, and must be a function");
+    code = callback ? hold_time_start(client, key, key_len, callback, arg, 0)
+                    : rl_fail_no_callback();
     rl_loop_return(&client->loop);
     return code;
 }

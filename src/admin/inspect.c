@@ -287,7 +287,7 @@ static redlock_code inspect_start(redlock_client *client, enum rl_command comman
                                   redlock_inspect_fn *callback, void *arg)
 {
     if (!callback && command == RL_CMD_INSPECT)
-        return rl_fail(REDLOCK_BAD_OPTION, "callback is NULL, and must be a function");
+        return rl_fail_no_callback();
     struct inspection *inspection =
         rl_task_new(sizeof(*inspection), &client->loop, &inspection_class);
     if (!inspection)

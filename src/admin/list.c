@@ -350,11 +350,10 @@ static redlock_code list_start(redlock_client *client, const void *prefix,
 {
     const char *ours = client->options.prefix ? client->options.prefix : "";
     if (!callback)
-        return rl_fail(REDLOCK_BAD_OPTION, "callback is NULL, and must be a function");
+        return rl_fail_no_callback();
     if (prefix_len > REDLOCK_KEY_MAX - strlen(ours))
-        return rl_fail(REDLOCK_BAD_KEY,
-                       "the prefix has %zu bytes: at most %zu are possible", prefix_len,
-                       REDLOCK_KEY_MAX - strlen(ours));
+        return rl_check_len(REDLOCK_BAD_KEY, "prefix", prefix_len,
+                            REDLOCK_KEY_MAX - strlen(ours));
     struct list *list = rl_task_new(sizeof(*list), &client->loop, &list_class);
     if (!list)
         return rl_fail_by_code(REDLOCK_NO_MEMORY);

@@ -264,7 +264,7 @@ static redlock_code observe_start(redlock_client *client, const void *key, size_
                                   redlock_observer **ret_observer)
 {
     if (!callback)
-        return rl_fail(REDLOCK_BAD_OPTION, "callback is NULL, and must be a function");
+        return rl_fail_no_callback();
     struct observation *observation =
         rl_task_new(sizeof(*observation), &client->loop, &observation_class);
     redlock_observer *observer = malloc(sizeof(*observer));

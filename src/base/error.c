@@ -15,41 +15,105 @@ const redlock_error *redlock_last_error(void)
     return &last;
 }
 
-redlock_code rl_fail(redlock_code code, const char *format, ...)
+static redlock_code set_last(redlock_error error, const char *format, va_list args)
+{
+    size_t len = 0;
+    if (error.field)
+        len = (size_t)snprintf(error.text, sizeof(error.text), "%s ", error.field);
+    vsnprintf(error.text + len, sizeof(error.text) - len, format, args);
+    last = error;
+    return error.code;
+}
+
+redlock_code rl_fail(redlock_code code, redlock_reason reason, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    last.code = code;
-    vsnprintf(last.text, sizeof(last.text), format, args);
+    set_last((redlock_error){.code = code, .reason = reason}, format, args);
     va_end(args);
     return code;
 }
 
+redlock_code rl_fail_field(redlock_code code, redlock_reason reason, const char *field,
+                           const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    set_last((redlock_error){.code = code, .reason = reason, .field = field}, format, args);
+    va_end(args);
+    return code;
+}
+
+redlock_code rl_fail_bound(redlock_code code, redlock_reason reason, const char *field,
+                           int64_t value, int64_t bound, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    set_last((redlock_error){code, reason, field, value, bound, ""}, format, args);
+    va_end(args);
+    return code;
+}
+
+redlock_code rl_fail_by_reason(redlock_code code, redlock_reason reason)
+{
+    if (code == REDLOCK_OK)
+        return code;
+    if (reason == REDLOCK_REASON_NONE)
+        return rl_fail(code, reason, "%s", redlock_code_text(code));
+    return rl_fail(code, reason, "%s: %s", redlock_code_text(code),
+                   redlock_reason_text(reason));
+}
+
 redlock_code rl_fail_by_code(redlock_code code)
 {
-    return code == REDLOCK_OK ? code : rl_fail(code, "%s", redlock_code_text(code));
+    return rl_fail_by_reason(code, REDLOCK_REASON_NONE);
+}
+
+redlock_code rl_fail_again(const redlock_error *error)
+{
+    last = *error;
+    return error->code;
 }
 
 redlock_code rl_check_range(const char *name, int64_t value, int64_t low, int64_t high)
 {
-    if (value < low && high == INT64_MAX)
-        return rl_fail(REDLOCK_BAD_OPTION,
-                       "%s is %" PRId64 ", and must be at least %" PRId64, name, value,
-                       low);
-    if (value < low || value > high)
-        return rl_fail(REDLOCK_BAD_OPTION,
-                       "%s is %" PRId64 ", and must be from %" PRId64 " to %" PRId64, name,
-                       value, low, high);
+    if (value >= low && value <= high)
+        return REDLOCK_OK;
+    int64_t bound = value < low ? low : high;
+    return rl_fail_bound(REDLOCK_BAD_OPTION, REDLOCK_REASON_OUT_OF_RANGE, name, value,
+                         bound, "is %" PRId64 ", and must be at %s %" PRId64, value,
+                         value < low ? "least" : "most", bound);
+}
+
+redlock_code rl_check_len(redlock_code code, const char *name, size_t len, size_t most)
+{
+    if (len == 0)
+        return rl_fail_bound(code, REDLOCK_REASON_EMPTY, name, 0, 1, "is empty");
+    if (len > most)
+        return rl_fail_bound(code, REDLOCK_REASON_TOO_LONG, name, (int64_t)len,
+                             (int64_t)most, "has %zu bytes, and must have at most %zu", len,
+                             most);
     return REDLOCK_OK;
+}
+
+redlock_code rl_fail_keys(size_t count)
+{
+    return rl_fail_bound(REDLOCK_BAD_KEY,
+                         count ? REDLOCK_REASON_OUT_OF_RANGE : REDLOCK_REASON_EMPTY, "keys",
+                         (int64_t)count, count ? REDLOCK_KEYS_MAX : 1,
+                         "are %zu, and must be from 1 to %d", count, REDLOCK_KEYS_MAX);
+}
+
+redlock_code rl_fail_no_callback(void)
+{
+    return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_NOT_SET, "callback",
+                         "is NULL, and must be a function");
 }
 
 redlock_code rl_check_token(const char *token)
 {
-    size_t len = token ? strlen(token) : 0;
-    if (len > 0 && len <= REDLOCK_TOKEN_MAX)
-        return REDLOCK_OK;
-    return rl_fail(REDLOCK_BAD_TOKEN, "the token has %zu bytes, and must have from 1 to %d",
-                   len, REDLOCK_TOKEN_MAX);
+    return rl_check_len(REDLOCK_BAD_TOKEN, "token", token ? strlen(token) : 0,
+                        REDLOCK_TOKEN_MAX);
 }
 
 const char *redlock_code_name(redlock_code code)
@@ -72,6 +136,28 @@ const char *redlock_code_text(redlock_code code)
 #undef X
     }
     return "not a code of this library";
+}
+
+const char *redlock_reason_name(redlock_reason reason)
+{
+    switch (reason) {
+#define X(name, text)                                                                      \
+    case REDLOCK_REASON_##name: return #name;
+        REDLOCK_REASONS(X)
+#undef X
+    }
+    return "?";
+}
+
+const char *redlock_reason_text(redlock_reason reason)
+{
+    switch (reason) {
+#define X(name, text)                                                                      \
+    case REDLOCK_REASON_##name: return text;
+        REDLOCK_REASONS(X)
+#undef X
+    }
+    return "not a reason of this library";
 }
 
 const char *redlock_fault_name(redlock_fault fault)

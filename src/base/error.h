@@ -5,14 +5,36 @@
 #include "redlock/redlock.h"
 
 /* Sets this thread's last error; returns `code`. */
-redlock_code rl_fail(redlock_code code, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+redlock_code rl_fail(redlock_code code, redlock_reason reason, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
-/* Uses the text of the code. OK: changes nothing. */
+/* The same, about an argument or option: its name comes before the text. */
+redlock_code rl_fail_field(redlock_code code, redlock_reason reason, const char *field,
+                           const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* The same: the value broke this bound. */
+redlock_code rl_fail_bound(redlock_code code, redlock_reason reason, const char *field,
+                           int64_t value, int64_t bound, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
+
+/* The same, with the texts of code and reason. OK: changes nothing. */
+redlock_code rl_fail_by_reason(redlock_code code, redlock_reason reason);
 redlock_code rl_fail_by_code(redlock_code code);
+
+/* Fails as another call did, perhaps in another thread. */
+redlock_code rl_fail_again(const redlock_error *error);
 
 /* BAD_OPTION if the value is not in the range, which includes its limits. */
 redlock_code rl_check_range(const char *name, int64_t value, int64_t low, int64_t high);
+
+/* TOO_LONG or EMPTY if it has not from 1 to `most` bytes. */
+redlock_code rl_check_len(redlock_code code, const char *name, size_t len, size_t most);
+
+/* BAD_KEY: a lease has not so many keys. */
+redlock_code rl_fail_keys(size_t count);
+
+/* BAD_OPTION: the callback is NULL. */
+redlock_code rl_fail_no_callback(void);
 
 /* BAD_TOKEN if it is empty or too long; NULL counts as empty. */
 redlock_code rl_check_token(const char *token);

@@ -79,16 +79,13 @@ static redlock_code check(const redlock_options *options, size_t nodes)
         {"max_ttl_ms", options->max_ttl_ms, 0, REDLOCK_TTL_MAX_MS},
     };
     if (options->label && !label_is_fine(options->label))
-        return rl_fail(REDLOCK_BAD_OPTION,
-                       "label has %zu bytes, and must be one word of at most %d bytes of "
-                       "printable ASCII",
-                       strlen(options->label), REDLOCK_LABEL_MAX);
+        return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_MALFORMED, "label",
+                             "must be one word of at most %d bytes of printable ASCII",
+                             REDLOCK_LABEL_MAX);
     if (prefix >= REDLOCK_KEY_MAX)
-        return rl_fail(REDLOCK_BAD_OPTION,
-                       "prefix has %zu bytes, and must have less than %d", prefix,
-                       REDLOCK_KEY_MAX);
+        return rl_check_len(REDLOCK_BAD_OPTION, "prefix", prefix, REDLOCK_KEY_MAX - 1);
     if (options->tls_name && !options->tls_name[0])
-        return rl_fail(REDLOCK_BAD_OPTION, "tls_name is empty");
+        return rl_check_len(REDLOCK_BAD_OPTION, "tls_name", 0, REDLOCK_KEY_MAX);
     return CHECK_BOUNDS(bounds);
 }
 
@@ -122,8 +119,8 @@ redlock_code rl_options_copy(const redlock_options *options, size_t nodes,
     redlock_options copy;
     redlock_options_init(&copy);
     if (options && !options_take(&copy, sizeof(copy), options, options->size))
-        return rl_fail(REDLOCK_BAD_OPTION,
-                       "size is not set: make the options by redlock_options_init()");
+        return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_NOT_SET, "size",
+                             "is not set: make the options by redlock_options_init()");
     copy.size = sizeof(copy);
     redlock_code code = check(&copy, nodes);
     if (code != REDLOCK_OK)
@@ -169,9 +166,15 @@ static redlock_code check_retry(const redlock_lease_options *options)
         {"retry_cap_ms", options->retry_cap_ms, 0, MS_MAX},
     };
     if (options->retry == REDLOCK_RETRY_CUSTOM && !options->retry_fn)
-        return rl_fail(REDLOCK_BAD_OPTION,
-                       "retry is REDLOCK_RETRY_CUSTOM, and retry_fn is NULL");
+        return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_NOT_SET, "retry_fn",
+                             "is NULL, and a custom retry policy needs it");
     return CHECK_BOUNDS(bounds);
+}
+
+static int64_t least_validity_ms(const redlock_lease_options *options)
+{
+    return options->margin_ms > options->min_validity_ms ? options->margin_ms
+                                                         : options->min_validity_ms;
 }
 
 static redlock_code check_times(const redlock_lease_options *options)
@@ -185,13 +188,13 @@ static redlock_code check_times(const redlock_lease_options *options)
         {"slots", options->slots, 0, REDLOCK_SLOTS_MAX},
     };
     redlock_code code = CHECK_BOUNDS(bounds);
-    if (code == REDLOCK_OK && options->max_hold_ms > 0 &&
-        (options->max_hold_ms <= options->margin_ms ||
-         options->max_hold_ms <= options->min_validity_ms))
-        code = rl_fail(REDLOCK_BAD_OPTION,
-                       "max_hold_ms is %" PRId64 ", and must be above margin_ms (%" PRId64
-                       ") and min_validity_ms (%" PRId64 ")",
-                       options->max_hold_ms, options->margin_ms, options->min_validity_ms);
+    int64_t least_ms = least_validity_ms(options);
+    if (code == REDLOCK_OK && options->max_hold_ms > 0 && options->max_hold_ms <= least_ms)
+        code = rl_fail_bound(REDLOCK_BAD_OPTION, REDLOCK_REASON_OUT_OF_RANGE, "max_hold_ms",
+                             options->max_hold_ms, least_ms + 1,
+                             "is %" PRId64 ", and must be at least %" PRId64
+                             ": longer than the margin and the least validity",
+                             options->max_hold_ms, least_ms + 1);
     return code;
 }
 
@@ -200,35 +203,49 @@ redlock_code rl_lease_options_read(const redlock_lease_options *options,
 {
     redlock_lease_options_init(copy);
     if (options && !options_take(copy, sizeof(*copy), options, options->size))
-        return rl_fail(REDLOCK_BAD_OPTION,
-                       "size is not set: make the options by redlock_lease_options_init()");
+        return rl_fail_field(
+            REDLOCK_BAD_OPTION, REDLOCK_REASON_NOT_SET, "size",
+            "is not set: make the options by redlock_lease_options_init()");
     copy->size = sizeof(*copy);
     redlock_code code = check_times(copy);
     return code == REDLOCK_OK ? check_retry(copy) : code;
+}
+
+/* The shortest TTL of which more than this is left after the drift. */
+static int64_t ttl_above(int64_t least_ms, uint32_t drift_ppm)
+{
+    int64_t ttl_ms = (least_ms + 3) * 1000000 / (1000000 - drift_ppm);
+    while (rl_valid_until(0, (ttl_ms - 1) * RL_MS, drift_ppm) > least_ms * RL_MS)
+        ttl_ms--;
+    while (rl_valid_until(0, ttl_ms * RL_MS, drift_ppm) <= least_ms * RL_MS)
+        ttl_ms++;
+    return ttl_ms;
+}
+
+redlock_code rl_fail_ttl(redlock_reason reason, int64_t ttl_ms, int64_t bound_ms)
+{
+    return rl_fail_bound(
+        REDLOCK_BAD_TTL, reason, "ttl_ms", ttl_ms, bound_ms,
+        "is %" PRId64 ", and must be at %s %" PRId64 "%s%s", ttl_ms,
+        ttl_ms < bound_ms ? "least" : "most", bound_ms,
+        reason == REDLOCK_REASON_OUT_OF_RANGE ? "" : ": ",
+        reason == REDLOCK_REASON_OUT_OF_RANGE ? "" : redlock_reason_text(reason));
 }
 
 redlock_code rl_ttl_check(const redlock_options *client, const redlock_lease_options *lease,
                           int64_t ttl_ms, bool is_kept)
 {
     int64_t most_ms = is_kept ? REDLOCK_RECORD_MAX_MS : REDLOCK_TTL_MAX_MS;
-    int64_t least_ms = lease->margin_ms > lease->min_validity_ms ? lease->margin_ms
-                                                                 : lease->min_validity_ms;
+    int64_t least_ms = least_validity_ms(lease);
     if (ttl_ms <= 0 || ttl_ms > most_ms)
-        return rl_fail(REDLOCK_BAD_TTL,
-                       "the TTL is %" PRId64 " ms, and must be from 1 to %" PRId64
-                       " ms (%" PRId64 " h)",
-                       ttl_ms, most_ms, most_ms / 3600000);
-    rl_time valid = rl_valid_until(0, ttl_ms * RL_MS, client->drift_ppm);
-    if (valid <= least_ms * RL_MS)
-        return rl_fail(REDLOCK_BAD_TTL,
-                       "the TTL is %" PRId64 " ms, of which %" PRId64
-                       " ms are left after the drift: margin_ms and min_validity_ms want "
-                       "more than %" PRId64 " ms",
-                       ttl_ms, valid > 0 ? valid / RL_MS : 0, least_ms);
+        return rl_fail_ttl(REDLOCK_REASON_OUT_OF_RANGE, ttl_ms, ttl_ms <= 0 ? 1 : most_ms);
+    if (rl_valid_until(0, ttl_ms * RL_MS, client->drift_ppm) <= least_ms * RL_MS)
+        return rl_fail_ttl(least_ms == 0                  ? REDLOCK_REASON_TTL_DRIFT
+                           : least_ms == lease->margin_ms ? REDLOCK_REASON_TTL_MARGIN
+                                                          : REDLOCK_REASON_TTL_MIN_VALIDITY,
+                           ttl_ms, ttl_above(least_ms, client->drift_ppm));
     if (!is_kept && client->max_ttl_ms > 0 && ttl_ms > client->max_ttl_ms)
-        return rl_fail(REDLOCK_BAD_TTL,
-                       "the TTL is %" PRId64 " ms, and max_ttl_ms is %" PRId64, ttl_ms,
-                       client->max_ttl_ms);
+        return rl_fail_ttl(REDLOCK_REASON_TTL_CLIENT_MAX, ttl_ms, client->max_ttl_ms);
     return REDLOCK_OK;
 }
 

@@ -18,6 +18,9 @@ void rl_options_clear(redlock_options *options);
 redlock_code rl_lease_options_read(const redlock_lease_options *options,
                                    redlock_lease_options *copy);
 
+/* BAD_TTL: it broke this bound. */
+redlock_code rl_fail_ttl(redlock_reason reason, int64_t ttl_ms, int64_t bound_ms);
+
 /*
  * A TTL minus the drift must be larger than both margin_ms and min_validity_ms. `is_kept`:
  * of a record, which may be kept for longer than any lock.

@@ -322,6 +322,10 @@ bool cli_wants_admission(const redlock_node *nodes, size_t count, unsigned quoru
 void cli_say_admission(const struct cli *cli, const redlock_node *nodes, size_t count,
                        unsigned quorum);
 
+/* The text of the error, with the option of the command instead of the field at fault. */
+#define CLI_ERROR 320
+const char *cli_error(char text[CLI_ERROR], const redlock_error *error);
+
 /* Prints that the TTL is longer than the nodes were admitted for. */
 void cli_say_too_long(const struct cli *cli, const char *key);
 

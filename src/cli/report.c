@@ -5,6 +5,47 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What the command calls a field of the library. */
+static const char *name_of(const char *field)
+{
+    static const struct {
+        const char *field, *name;
+    } names[] = {
+        {"ttl_ms", "--ttl"},
+        {"wait_ms", "--wait"},
+        {"margin_ms", "--kill-after"},
+        {"node_timeout_ms", "--timeout"},
+        {"connect_timeout_ms", "--timeout"},
+        {"max_ttl_ms", "--max-ttl"},
+        {"drift_ppm", "drift-ppm"},
+        {"tls_name", "--sni"},
+        {"prefix", "--prefix"},
+        {"slots", "--slots"},
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(names[i].field, field) == 0)
+            return names[i].name;
+    return field;
+}
+
+const char *cli_error(char text[CLI_ERROR], const redlock_error *error)
+{
+    char value[CLI_SPAN], bound[CLI_SPAN];
+    size_t len = error->field ? strlen(error->field) : 0;
+    const char *why = strstr(error->text, ": ");
+    if (len == 0)
+        return error->text;
+    if (error->value == error->bound || len < 3 ||
+        strcmp(error->field + len - 3, "_ms") != 0)
+        snprintf(text, CLI_ERROR, "%s%s", name_of(error->field), error->text + len);
+    else
+        snprintf(text, CLI_ERROR, "%s is %s, and must be at %s %s%s", name_of(error->field),
+                 cli_span(value, error->value),
+                 error->value < error->bound ? "least" : "most",
+                 cli_span(bound, error->bound), why ? why : "");
+    return text;
+}
+
 bool cli_is_denied(const redlock_node *nodes, size_t count, unsigned quorum)
 {
     size_t denied = 0;

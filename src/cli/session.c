@@ -87,9 +87,10 @@ void cli_connect(struct cli *cli)
     redlock_code code = redlock_client_new(cli->base, cli->uris, cli->uri_count,
                                            &cli->options, &cli->client, NULL);
     int exit_code = exit_of_failed_start(code);
+    char why[CLI_ERROR];
     if (code != REDLOCK_OK)
         cli_fail(exit_code == CLI_FAILED ? cli->own_failure : exit_code, "%s",
-                 redlock_last_error()->text);
+                 cli_error(why, redlock_last_error()));
 }
 
 void cli_step_back(void)
@@ -112,7 +113,9 @@ void cli_disconnect(struct cli *cli)
 
 void cli_fail_start(redlock_code code, const char *key)
 {
-    cli_fail(exit_of_failed_start(code), "%s: %s", key, redlock_last_error()->text);
+    char why[CLI_ERROR];
+    cli_fail(exit_of_failed_start(code), "%s: %s", key,
+             cli_error(why, redlock_last_error()));
 }
 
 void cli_note_outcome(redlock_lease *lease, const redlock_result *result, void *arg)

@@ -49,9 +49,10 @@ static redlock_code make(struct event_base *base, const char *const *uris, size_
                          const redlock_options *options, redlock_client **ret_client)
 {
     if (count < 1 || count > REDLOCK_NODES_MAX)
-        return rl_fail(REDLOCK_BAD_NODES,
-                       count ? "%zu nodes are more than %d" : "no node is configured",
-                       count, REDLOCK_NODES_MAX);
+        return rl_fail_bound(REDLOCK_BAD_NODES,
+                             count ? REDLOCK_REASON_OUT_OF_RANGE : REDLOCK_REASON_EMPTY,
+                             "nodes", (int64_t)count, count ? REDLOCK_NODES_MAX : 1,
+                             "are %zu, and must be from 1 to %d", count, REDLOCK_NODES_MAX);
     redlock_client *client = calloc(1, sizeof(*client));
     if (!client)
         return rl_fail_by_code(REDLOCK_NO_MEMORY);
@@ -64,8 +65,8 @@ static redlock_code make(struct event_base *base, const char *const *uris, size_
     if (code == REDLOCK_OK && !rl_loop_open(&client->loop))
         code = errno == ENOMEM
                    ? rl_fail_by_code(REDLOCK_NO_MEMORY)
-                   : rl_fail(REDLOCK_SYSTEM, "the client's timer cannot be made: %s",
-                             strerror(errno));
+                   : rl_fail(REDLOCK_SYSTEM, REDLOCK_REASON_RESOURCES,
+                             "the client's timer cannot be made: %s", strerror(errno));
     if (code != REDLOCK_OK) {
         free_client(client, false);
         return code;
@@ -122,22 +123,18 @@ redlock_code rl_client_key(const redlock_client *client, const void *key, size_t
 {
     const char *prefix = client->options.prefix;
     size_t prefix_len = prefix ? strlen(prefix) : 0;
-    if (len == 0)
-        return rl_fail(REDLOCK_BAD_KEY, "the key is empty");
-    if (len > REDLOCK_KEY_MAX - prefix_len)
-        return rl_fail(REDLOCK_BAD_KEY,
-                       "the key has %zu bytes and the prefix %zu: together at most %d are "
-                       "possible",
-                       len, prefix_len, REDLOCK_KEY_MAX);
+    redlock_code code =
+        rl_check_len(REDLOCK_BAD_KEY, "key", len, REDLOCK_KEY_MAX - prefix_len);
+    if (code != REDLOCK_OK)
+        return code;
     if (prefix_len > 0)
         memcpy(ret_key, prefix, prefix_len);
     memcpy(ret_key + prefix_len, key, len);
     *ret_len = prefix_len + len;
     if (rl_members_is_reserved_key(ret_key, *ret_len))
-        return rl_fail(
-            REDLOCK_BAD_KEY,
-            "the key ends as those of this library do: !fence, !hold, !intent, !marker, "
-            "!queue, !term, !watch");
+        return rl_fail_field(REDLOCK_BAD_KEY, REDLOCK_REASON_RESERVED, "key",
+                             "ends as those of this library do: !fence, !hold, !intent, "
+                             "!marker, !queue, !term, !watch");
     return REDLOCK_OK;
 }
 

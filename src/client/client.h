@@ -37,13 +37,13 @@ static inline redlock_client *rl_client_of(const struct rl_task *task)
 static inline redlock_code rl_client_call(redlock_client *client)
 {
     return client ? rl_loop_call(&client->loop)
-                  : rl_fail(REDLOCK_CLOSED, "the client is NULL");
+                  : rl_fail_by_reason(REDLOCK_CLOSED, REDLOCK_REASON_NULL_HANDLE);
 }
 
 static inline redlock_code rl_client_call_untimed(redlock_client *client)
 {
     return client ? rl_loop_call_untimed(&client->loop)
-                  : rl_fail(REDLOCK_CLOSED, "the client is NULL");
+                  : rl_fail_by_reason(REDLOCK_CLOSED, REDLOCK_REASON_NULL_HANDLE);
 }
 
 /*

@@ -81,9 +81,10 @@ static redlock_code start(redlock_client *client, int64_t timeout_ms,
                           redlock_drain_fn *callback, void *arg)
 {
     if (!callback)
-        return rl_fail(REDLOCK_BAD_OPTION, "callback is NULL, and must be a function");
+        return rl_fail_no_callback();
     if (client->drain)
-        return rl_fail(REDLOCK_BUSY, "another drain of this client is running");
+        return rl_fail(REDLOCK_BUSY, REDLOCK_REASON_RUNNING,
+                       "another drain of this client is running");
     redlock_code code =
         rl_check_range("timeout_ms", timeout_ms, REDLOCK_NODE_TIMEOUT, INT64_MAX);
     if (code != REDLOCK_OK)

@@ -94,7 +94,7 @@ redlock_code rl_loop_call_untimed(struct rl_loop *loop)
     if (!rl_loop_is_ours(loop))
         return rl_fail_by_code(REDLOCK_FORKED);
     if (loop->closing)
-        return rl_fail_by_code(REDLOCK_CLOSED);
+        return rl_fail_by_reason(REDLOCK_CLOSED, REDLOCK_REASON_CLIENT_FREED);
     rl_loop_enter(loop);
     loop->api++;
     loop->wants_end = true;

@@ -361,7 +361,8 @@ static redlock_code begin_tls(struct rl_nodes *nodes)
     };
     char why[192];
     nodes->tls = rl_tls_new(&tls, why, sizeof(why));
-    return nodes->tls ? REDLOCK_OK : rl_fail(REDLOCK_UNSUPPORTED, "TLS: %s", why);
+    return nodes->tls ? REDLOCK_OK
+                      : rl_fail(REDLOCK_UNSUPPORTED, REDLOCK_REASON_NONE, "TLS: %s", why);
 }
 
 redlock_code rl_nodes_parse_uris(struct rl_nodes *nodes, const char *const *uris)
@@ -375,20 +376,21 @@ redlock_code rl_nodes_parse_uris(struct rl_nodes *nodes, const char *const *uris
             return rl_fail_by_code(REDLOCK_NO_MEMORY);
         const char *scheme = why ? rl_uri_missing_scheme(uris[i]) : NULL;
         if (scheme)
-            return rl_fail(REDLOCK_BAD_URI,
+            return rl_fail(REDLOCK_BAD_URI, REDLOCK_REASON_MALFORMED,
                            "node %u: the URI has no scheme: did you mean %s%s?", i + 1,
                            scheme, uris[i]);
         if (why) /* the message omits the URI: it may contain a password */
-            return rl_fail(REDLOCK_BAD_URI, "node %u: the URI is malformed: %s", i + 1,
-                           why);
+            return rl_fail(REDLOCK_BAD_URI, REDLOCK_REASON_MALFORMED,
+                           "node %u: the URI is malformed: %s", i + 1, why);
         if (node->uri.tls && !nodes->tls && (code = begin_tls(nodes)) != REDLOCK_OK)
             return code;
         rl_connection_init(&node->connection, &nodes->resolver, &nodes->batch, &node->uri,
                            nodes->tls, &node_handler, node);
         for (unsigned j = 0; j < i; j++)
             if (rl_uri_same(&nodes->node[j].uri, &node->uri))
-                return rl_fail(REDLOCK_DUPLICATE_NODE, "nodes %u and %u are the same: %s",
-                               j + 1, i + 1, node->uri.shown);
+                return rl_fail(REDLOCK_DUPLICATE_NODE, REDLOCK_REASON_TWICE,
+                               "nodes %u and %u are the same: %s", j + 1, i + 1,
+                               node->uri.shown);
     }
     return REDLOCK_OK;
 }

@@ -56,14 +56,14 @@ redlock_code redlock_client_stats(const redlock_client *client, redlock_stats *s
 {
     redlock_stats all;
     if (!client)
-        return rl_fail(REDLOCK_CLOSED, "the client is NULL");
+        return rl_fail_by_reason(REDLOCK_CLOSED, REDLOCK_REASON_NULL_HANDLE);
     if (!rl_loop_is_ours(&client->loop))
         return rl_fail_by_code(REDLOCK_FORKED);
     if (client->loop.closing)
-        return rl_fail_by_code(REDLOCK_CLOSED);
+        return rl_fail_by_reason(REDLOCK_CLOSED, REDLOCK_REASON_CLIENT_FREED);
     if (stats->size < offsetof(redlock_stats, quorum) || stats->node_size == 0)
-        return rl_fail(REDLOCK_BAD_OPTION,
-                       "size is not set: make the stats by redlock_stats_init()");
+        return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_NOT_SET, "size",
+                             "is not set: make the stats by redlock_stats_init()");
     describe(client, &all);
     all.size = stats->size;
     all.node_size = stats->node_size;

@@ -19,6 +19,7 @@ void rl_lease_lose(struct rl_lease *lease, enum rl_cause cause, struct rl_update
     if (lease->timed)
         update->reports |= RL_REPORT_LOST;
     lease->state = RL_LEASE_LOST;
+    lease->failed_to_extend = lease->cause == RL_CAUSE_NO_QUORUM;
     lease->cause = cause;
 }
 

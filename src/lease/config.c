@@ -44,21 +44,21 @@ static redlock_code read_options(redlock_client *client, struct rl_lease_config 
                        &config->params);
     read_retry(config);
     if (mine->redisson && (mine->fenced || config->of_sets))
-        return rl_fail(REDLOCK_BAD_OPTION,
-                       "redisson is set: such a lock has one key, and is not fenced");
+        return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT, "redisson",
+                             "is set: such a lock has one key, and is not fenced");
     if (mine->shared && (mine->redisson || config->of_sets))
-        return rl_fail(REDLOCK_BAD_OPTION,
-                       "shared is set: such a lock has one key, and is not of Redisson");
+        return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT, "shared",
+                             "is set: such a lock has one key, and is not of Redisson");
     if (mine->slots > 0 && (mine->redisson || mine->shared || config->of_sets))
-        return rl_fail(REDLOCK_BAD_OPTION,
-                       "slots is set: a semaphore has one key, and no other layout");
+        return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT, "slots",
+                             "is set: a semaphore has one key, and no other layout");
     if (mine->elects && (!mine->fenced || mine->shared || mine->slots || config->of_sets))
-        return rl_fail(REDLOCK_BAD_OPTION,
-                       "elects is set: an election is fenced and exclusive, of one key");
+        return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT, "elects",
+                             "is set: an election is fenced and exclusive, of one key");
     if (mine->record &&
         (mine->fenced || mine->shared || mine->redisson || mine->slots || config->of_sets))
-        return rl_fail(REDLOCK_BAD_OPTION,
-                       "record is set: such a lock has one key, and is plain");
+        return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT, "record",
+                             "is set: such a lock has one key, and is plain");
     config->kind = rl_kind_that_is(mine->fenced, config->of_sets  ? RL_FORM_SET
                                                  : mine->redisson ? RL_FORM_REDISSON
                                                  : mine->shared   ? RL_FORM_SHARED

@@ -7,6 +7,7 @@
 #include "attempt_commands.h"
 #include "cause.h"
 #include "client/explain.h"
+#include "core/reason.h"
 #include "telemetry.h"
 
 /* --- reports to the caller --- */
@@ -16,12 +17,38 @@ static bool is_releasing(const redlock_lease *lease)
     return lease->state == RL_HANDLE_RELEASE_WAITS || lease->state == RL_HANDLE_RELEASING;
 }
 
+/* Why an operation that the caller or the client ended was cancelled. */
+static redlock_reason reason_of_cancel(const redlock_lease *lease)
+{
+    if (lease->first.task.loop->closing)
+        return REDLOCK_REASON_CLIENT_FREED;
+    if (is_releasing(lease))
+        return REDLOCK_REASON_RELEASED;
+    return lease->disowned ? REDLOCK_REASON_DISOWNED : REDLOCK_REASON_BY_CALLER;
+}
+
+static redlock_reason reason_of(const redlock_lease *lease, redlock_code code)
+{
+    const struct rl_lease *core = rl_handle_core(lease);
+    switch (code) {
+    case REDLOCK_CANCELLED: return reason_of_cancel(lease);
+    case REDLOCK_BAD_TTL: return REDLOCK_REASON_TTL_ADMITTED;
+    case REDLOCK_SYSTEM: return REDLOCK_REASON_RANDOM;
+    case REDLOCK_DENIED: return rl_reason_of_nodes(core->ballot, core->params->n);
+    case REDLOCK_NO_QUORUM:
+    case REDLOCK_EXPIRED:
+    case REDLOCK_UNCONFIRMED: return rl_reason_of_lease(core, lease->first.task.loop->now);
+    default: return REDLOCK_REASON_NONE;
+    }
+}
+
 static redlock_result result_of(const redlock_lease *lease, redlock_code code)
 {
     const redlock_client *client = rl_client_of(&lease->first.task);
     const struct rl_lease *core = rl_handle_core(lease);
     redlock_result result = {
         .code = code,
+        .reason = reason_of(lease, code),
         .nodes = lease->first.config->params.n,
         .quorum = lease->first.config->params.q,
         .attempts = lease->waiting.attempts,

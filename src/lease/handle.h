@@ -59,6 +59,7 @@ struct redlock_lease {
     uint64_t extend_ttl_ms : RL_TTL_BITS; /* 0: the TTL of the lease */
     bool downgrades : 1; /* its next extension is a downgrade, until one has succeeded */
     bool extends : 1;    /* the result of an extension is to be reported */
+    bool disowned : 1;   /* the caller left the lock to another holder of its token */
     bool waited : 1;     /* the acquire had to wait after an attempt */
     bool is_traced : 1;  /* by the caller's `trace` */
     enum rl_handle_state state : 8;

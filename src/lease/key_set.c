@@ -35,16 +35,15 @@ static redlock_code add_key(const redlock_client *client, const redlock_key *key
     memcpy(*text + whole.len, RL_FENCE_SUFFIX, SUFFIX_LEN);
     *text += whole.len + SUFFIX_LEN;
     return insert(set, whole) ? REDLOCK_OK
-                              : rl_fail(REDLOCK_BAD_KEY, "a key is given twice: number %u",
-                                        set->count + 1);
+                              : rl_fail_field(REDLOCK_BAD_KEY, REDLOCK_REASON_TWICE, "key",
+                                              "is given twice: number %u", set->count + 1);
 }
 
 redlock_code rl_key_set_new(const redlock_client *client, const redlock_key *keys,
                             size_t count, struct rl_key_set **ret_set)
 {
     if (count == 0 || count > RL_SET_MAX)
-        return rl_fail(REDLOCK_BAD_KEY, "%zu keys are given, and must be from 1 to %d",
-                       count, RL_SET_MAX);
+        return rl_fail_keys(count);
     struct rl_key_set *set =
         calloc(1, sizeof(*set) + count * (REDLOCK_KEY_MAX + SUFFIX_LEN));
     if (!set)

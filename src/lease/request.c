@@ -44,11 +44,8 @@ static redlock_code make_lease_of(redlock_client *client, struct rl_word key,
         return code;
     if (config->kind->form == RL_FORM_SLOT && key.len > REDLOCK_KEY_MAX - RL_SLOT_LEN_MAX) {
         rl_lease_config_unref(config);
-        return rl_fail(
-            REDLOCK_BAD_KEY,
-            "the key of a semaphore has %zu bytes with its prefix, and must have "
-            "at most %d",
-            key.len, REDLOCK_KEY_MAX - RL_SLOT_LEN_MAX);
+        return rl_check_len(REDLOCK_BAD_KEY, "key", key.len,
+                            REDLOCK_KEY_MAX - RL_SLOT_LEN_MAX);
     }
     size_t token_len =
         token ? strlen(token) : rl_token_len(config->kind->mark, client->options.label);
@@ -169,9 +166,8 @@ static redlock_code make_adopted(redlock_client *client, const redlock_key *keys
         base = keys[0];
         slot = read_slot(keys, mine.slots > 0 ? mine.slots : REDLOCK_SLOTS_MAX, &base.len);
         if (slot == 0 && mine.slots > 0)
-            return rl_fail(REDLOCK_BAD_KEY,
-                           "the key does not end in the number of a slot, "
-                           "as \"!3\"");
+            return rl_fail_field(REDLOCK_BAD_KEY, REDLOCK_REASON_MALFORMED, "key",
+                                 "does not end in the number of a slot, as \"!3\"");
         if (mine.slots == 0)
             mine.slots = slot;
         keys = &base;
@@ -227,9 +223,9 @@ redlock_code redlock_adopt_many(redlock_client *client, const redlock_key *keys,
 static redlock_code begin_request(redlock_lease *lease)
 {
     if (!lease)
-        return rl_fail(REDLOCK_CLOSED, "the lease is NULL");
+        return rl_fail_by_reason(REDLOCK_CLOSED, REDLOCK_REASON_NULL_HANDLE);
     if (!lease->first.task.loop)
-        return rl_fail_by_code(REDLOCK_CLOSED);
+        return rl_fail_by_reason(REDLOCK_CLOSED, REDLOCK_REASON_CLIENT_FREED);
     redlock_client *client = rl_client_of(&lease->first.task);
     redlock_code code = rl_client_call(client);
     if (code == REDLOCK_OK && lease->attempt &&
@@ -242,14 +238,15 @@ static redlock_code begin_request(redlock_lease *lease)
 static redlock_code fail_not_held(const redlock_lease *lease)
 {
     const struct rl_lease *core = rl_handle_core(lease);
-    const char *why = "it was released or disowned, or its acquire failed";
+    redlock_reason reason =
+        lease->disowned ? REDLOCK_REASON_DISOWNED : REDLOCK_REASON_RELEASED;
     if (rl_handle_is_acquiring(lease))
-        why = "its acquire has not ended";
-    else if (!rl_handle_is_settled(lease))
-        why = "its release has begun";
-    else if (core && core->state == RL_LEASE_LOST)
-        why = "it was lost";
-    return rl_fail(REDLOCK_NOT_HELD, "the lease is not held: %s", why);
+        reason = REDLOCK_REASON_ACQUIRING;
+    else if (rl_handle_is_settled(lease) && core && core->state == RL_LEASE_LOST)
+        reason = REDLOCK_REASON_LOST;
+    else if (rl_handle_is_settled(lease) && !(core && core->held))
+        reason = REDLOCK_REASON_NOT_ACQUIRED;
+    return rl_fail_by_reason(REDLOCK_NOT_HELD, reason);
 }
 
 static redlock_code check_ttl(const redlock_lease *lease, int64_t ttl_ms)
@@ -262,11 +259,8 @@ static redlock_code check_ttl(const redlock_lease *lease, int64_t ttl_ms)
         rl_nodes_use_ttl(&client->nodes, ttl_ms * RL_MS);
     if (code == REDLOCK_OK && config->kind->is_fenced &&
         !rl_members_allow_ttl(&client->members, ttl_ms * RL_MS))
-        code = rl_fail(REDLOCK_BAD_TTL,
-                       "the TTL is %" PRId64
-                       " ms, and the nodes were admitted for at most "
-                       "%" PRId64 " ms",
-                       ttl_ms, client->members.membership.roster.max_ttl_ms);
+        code = rl_fail_ttl(REDLOCK_REASON_TTL_ADMITTED, ttl_ms,
+                           client->members.membership.roster.max_ttl_ms);
     return code;
 }
 
@@ -276,7 +270,8 @@ static redlock_code check_held(const redlock_lease *lease)
     if (!rl_handle_is_settled(lease) || !core || core->state != RL_LEASE_HELD)
         return fail_not_held(lease);
     if (lease->state != RL_HANDLE_IDLE)
-        return rl_fail(REDLOCK_BUSY, "another extension of this lease is running");
+        return rl_fail(REDLOCK_BUSY, REDLOCK_REASON_RUNNING,
+                       "another extension of this lease is running");
     return REDLOCK_OK;
 }
 
@@ -324,9 +319,11 @@ static redlock_code ask_downgrade(redlock_lease *lease, redlock_lease_fn *callba
     if (code != REDLOCK_OK)
         return code;
     if (config->kind->form != RL_FORM_KEY)
-        return rl_fail(REDLOCK_BAD_OPTION, "the lease is no exclusive lock of one key");
+        return rl_fail(REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT,
+                       "the lease is no exclusive lock of one key");
     if (!rl_token_is_ours(lease->attempt->token))
-        return rl_fail(REDLOCK_BAD_TOKEN, "the token is not one of this library");
+        return rl_fail_field(REDLOCK_BAD_TOKEN, REDLOCK_REASON_FOREIGN, "token",
+                             "is not one of this library");
     options.shared = true;
     code = rl_lease_config_get(rl_client_of(&lease->first.task), &options, config->fences,
                                false, &shared);
@@ -407,6 +404,7 @@ void redlock_disown(redlock_lease *lease)
         if (!rl_attempt_is_past(lease->attempt))
             rl_handle_withdraw(lease, ~(rl_node_set)0);
         rl_attempt_disown(lease->attempt);
+        lease->disowned = true;
     }
     rl_loop_return(lease->first.task.loop);
 }

@@ -26,20 +26,20 @@ void rl_failure_clear(redlock_failure *failure)
     failure->count = 0;
 }
 
-static redlock_code fail_by_holder(redlock_code code, const char *holder,
-                                   int64_t remaining_ms)
+static redlock_code fail_by_holder(redlock_code code, redlock_reason reason,
+                                   const char *holder, int64_t remaining_ms)
 {
     if (!holder[0])
-        return rl_fail_by_code(code);
+        return rl_fail_by_reason(code, reason);
     if (remaining_ms < 0)
-        return rl_fail(code, "%s has the lock", holder);
-    return rl_fail(code, "%s has the lock for another %" PRId64 " ms", holder,
+        return rl_fail(code, reason, "%s has the lock", holder);
+    return rl_fail(code, reason, "%s has the lock for another %" PRId64 " ms", holder,
                    remaining_ms);
 }
 
 /* "2 of 3 nodes failed; redis://b: connection refused; ...", as far as there is room. */
-static redlock_code fail_by_faults(redlock_code code, const redlock_node *nodes,
-                                   size_t count)
+static redlock_code fail_by_faults(redlock_code code, redlock_reason reason,
+                                   const redlock_node *nodes, size_t count)
 {
     char text[sizeof(redlock_last_error()->text)];
     size_t faulty = 0, len = 0;
@@ -56,8 +56,8 @@ static redlock_code fail_by_faults(redlock_code code, const redlock_node *nodes,
                                     nodes[i].remaining_us / 1000);
     }
     if (faulty == 0)
-        return rl_fail_by_code(code);
-    return rl_fail(code, "%zu of %zu nodes failed%s", faulty, count, text);
+        return rl_fail_by_reason(code, reason);
+    return rl_fail(code, reason, "%zu of %zu nodes failed%s", faulty, count, text);
 }
 
 /* The holder, by the first node that names one; "": unknown. */
@@ -70,16 +70,16 @@ static const char *holder_of(const redlock_node *nodes, size_t count, redlock_co
     return "";
 }
 
-void rl_failure_by_nodes(redlock_failure *failure, redlock_code code,
+void rl_failure_by_nodes(redlock_failure *failure, redlock_code code, redlock_reason reason,
                          const redlock_lease *lease, int64_t remaining_ms)
 {
     redlock_node nodes[REDLOCK_NODES_MAX];
     size_t count = redlock_explain(lease, nodes, REDLOCK_NODES_MAX);
     const char *holder = holder_of(nodes, count, code);
     if (code == REDLOCK_NO_QUORUM || code == REDLOCK_DENIED)
-        fail_by_faults(code, nodes, count);
+        fail_by_faults(code, reason, nodes, count);
     else
-        fail_by_holder(code, holder, remaining_ms);
+        fail_by_holder(code, reason, holder, remaining_ms);
     if (!failure)
         return;
     failure->remaining_ms = remaining_ms;
@@ -96,8 +96,10 @@ redlock_code rl_failure_by_thread(redlock_failure *failure, redlock_code code,
     if (failure)
         failure->remaining_ms = remaining_ms;
     if (remaining_ms < 0)
-        return rl_fail(code, "a thread of this process waits for the lock");
-    return fail_by_holder(code, "a thread of this process", remaining_ms);
+        return rl_fail(code, REDLOCK_REASON_THREAD,
+                       "a thread of this process waits for the lock");
+    return fail_by_holder(code, REDLOCK_REASON_THREAD, "a thread of this process",
+                          remaining_ms);
 }
 
 redlock_code rl_failure_finish(redlock_failure *failure, redlock_code code)

@@ -9,7 +9,8 @@ static void call_on_lost(struct rl_loop_owner *loop, struct rl_job *job)
     int64_t valid_ms = redlock_hold_valid_ms(hold);
     hold->in_callback = true;
     rl_loop_owner_unlock(loop);
-    hold->options.on_lost(hold, hold->why, valid_ms, hold->options.lost_arg);
+    hold->options.on_lost(hold, hold->why.code, hold->why.reason, valid_ms,
+                          hold->options.lost_arg);
     rl_loop_owner_lock(loop);
     hold->in_callback = false;
     if (hold->freed)
@@ -24,7 +25,7 @@ redlock_hold *rl_hold_new(struct rl_loop_owner *loop, const redlock_lock_options
     rl_loop_owner_ref(loop);
     hold->report.run = call_on_lost;
     hold->loop = loop;
-    hold->code = REDLOCK_NOT_HELD;
+    hold->end = (struct rl_end){REDLOCK_NOT_HELD, REDLOCK_REASON_NOT_ACQUIRED};
     hold->options = *options;
     atomic_store(&hold->uses, ((struct rl_uses){1, 1}));
     atomic_store(&hold->lost, true);
@@ -73,7 +74,7 @@ void rl_hold_attach(redlock_hold *hold, struct rl_process_lease *lease, int64_t 
                     unsigned slot, const char *token)
 {
     hold->lease = lease;
-    hold->code = REDLOCK_OK;
+    hold->end = (struct rl_end){REDLOCK_OK, REDLOCK_REASON_NONE};
     hold->fence = fence;
     hold->slot = slot;
     memcpy(hold->token, token, sizeof(hold->token));
@@ -99,13 +100,13 @@ void rl_hold_keep_nodes(redlock_hold *hold, const redlock_lease *lease)
         hold->node_count = redlock_explain(lease, hold->nodes, count);
 }
 
-void rl_hold_lose(redlock_hold *hold, redlock_code why)
+void rl_hold_lose(redlock_hold *hold, struct rl_end why)
 {
-    hold->code = why;
+    hold->end = why;
     atomic_store(&hold->lost, true);
 }
 
-void rl_hold_report_lost(redlock_hold *hold, redlock_code why)
+void rl_hold_report_lost(redlock_hold *hold, struct rl_end why)
 {
     hold->why = why;
     if (hold->options.on_lost)

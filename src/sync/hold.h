@@ -13,18 +13,24 @@ struct rl_uses {
     uint32_t handles, levels;
 };
 
+/* How a lock or an operation ended. */
+struct rl_end {
+    redlock_code code;
+    redlock_reason reason;
+};
+
 struct redlock_hold {
     struct rl_job report; /* calls on_lost */
     struct rl_loop_owner *loop;
     struct rl_process_lease *lease; /* NULL: it has none */
-    redlock_code code;              /* OK: it holds the lock; otherwise why it does not */
+    struct rl_end end;              /* OK: it holds the lock; otherwise why it does not */
     redlock_lock_options options;
     atomic_bool lost;
     _Atomic int64_t boot, unslewed; /* its deadline: struct rl_until */
     int64_t fence;
     unsigned slot;
     char token[REDLOCK_TOKEN_MAX + 1];
-    redlock_code why;    /* for on_lost */
+    struct rl_end why;   /* for on_lost */
     redlock_node *nodes; /* as the lock was lost; NULL: it was not, or no memory */
     size_t node_count;
     bool in_callback;          /* on_lost is running */
@@ -73,8 +79,8 @@ void rl_hold_set_deadline(redlock_hold *hold, struct rl_until until);
 void rl_hold_keep_nodes(redlock_hold *hold, const redlock_lease *lease);
 
 /* Marks the hold as lost for this reason; schedules its on_lost. */
-void rl_hold_lose(redlock_hold *hold, redlock_code why);
-void rl_hold_report_lost(redlock_hold *hold, redlock_code why);
+void rl_hold_lose(redlock_hold *hold, struct rl_end why);
+void rl_hold_report_lost(redlock_hold *hold, struct rl_end why);
 
 /* Cancels its scheduled on_lost. */
 void rl_hold_withdraw_report(redlock_hold *hold);

@@ -175,8 +175,10 @@ static void key_dismiss(struct rl_key *key, const redlock_stop *stop, bool all)
     struct rl_key_waiter *waiter = TAILQ_FIRST(&key->waiters), *next;
     for (; waiter; waiter = next) {
         next = TAILQ_NEXT(waiter, link);
-        if (all || waiter->options->stop == stop)
-            rl_key_dismiss(waiter, REDLOCK_CANCELLED);
+        if (!all && waiter->options->stop != stop)
+            continue;
+        waiter->wait.reason = all ? REDLOCK_REASON_CLIENT_FREED : REDLOCK_REASON_BY_CALLER;
+        rl_key_dismiss(waiter, REDLOCK_CANCELLED);
     }
 }
 

@@ -37,7 +37,7 @@ static bool copy_options(const redlock_lock_options *options,
 static redlock_code may_wait(const redlock_sync *sync)
 {
     return sync ? rl_loop_owner_may_wait(&sync->loop)
-                : rl_fail(REDLOCK_CLOSED, "the client is NULL");
+                : rl_fail_by_reason(REDLOCK_CLOSED, REDLOCK_REASON_NULL_HANDLE);
 }
 
 /* The loop owner checks what needs the client's own options. */
@@ -56,15 +56,15 @@ static redlock_code check_options(const redlock_sync *sync,
     if (code == REDLOCK_OK)
         code = rl_check_range("handoffs", options->handoffs, 0, REDLOCK_HANDOFFS_MAX);
     if (code == REDLOCK_OK && options->recursive && options->any_thread)
-        code = rl_fail(REDLOCK_BAD_OPTION,
-                       "recursive and any_thread exclude each other: only the thread that "
-                       "locked may lock again");
+        code = rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT, "any_thread",
+                             "is set, and recursive: only the thread that locked may lock "
+                             "again");
     if (code == REDLOCK_OK && options->recursive && options->slots > 0)
-        code = rl_fail(REDLOCK_BAD_OPTION,
-                       "recursive and slots exclude each other: a thread "
-                       "may hold several slots");
+        code = rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT, "slots",
+                             "is set, and recursive: a thread may hold several slots");
     if (code == REDLOCK_OK && options->stop && options->stop->sync != sync)
-        code = rl_fail(REDLOCK_BAD_OPTION, "stop belongs to another client");
+        code = rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_FOREIGN, "stop",
+                             "belongs to another client");
     lease.margin_ms = lease.min_validity_ms = 0;
     return code == REDLOCK_OK ? rl_ttl_check(&client, &lease, options->ttl_ms, false)
                               : code;
@@ -80,9 +80,8 @@ redlock_code rl_lock_begin(redlock_sync *sync, const redlock_lock_options *optio
     if (code != REDLOCK_OK)
         return code;
     if (!copied)
-        return rl_fail(REDLOCK_BAD_OPTION,
-                       "size is not set: make the options by "
-                       "redlock_lock_options_init()");
+        return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_NOT_SET, "size",
+                             "is not set: make the options by redlock_lock_options_init()");
     return check_options(sync, mine);
 }
 
@@ -154,13 +153,13 @@ static redlock_code join(redlock_sync *sync, redlock_key *keys, size_t count,
                          struct rl_key_waiter *waiter)
 {
     if (sync->loop.closing)
-        return rl_fail_by_code(REDLOCK_CLOSED);
+        return rl_fail_by_reason(REDLOCK_CLOSED, REDLOCK_REASON_CLIENT_FREED);
     if (rl_stop_is_stopped(waiter->options->stop))
-        return rl_fail_by_code(REDLOCK_CANCELLED);
+        return rl_fail_by_reason(REDLOCK_CANCELLED, REDLOCK_REASON_BY_CALLER);
     bool alone = waiter->options->shared || waiter->options->slots > 0;
     rl_key_sort(keys, count);
     if (!alone && reads(sync, waiter->hold->thread, keys, count))
-        return rl_fail(REDLOCK_WOULD_DEADLOCK,
+        return rl_fail(REDLOCK_WOULD_DEADLOCK, REDLOCK_REASON_RECURSION,
                        "this thread has the lock as a reader: unlock that first");
     waiter->key = rl_key_get(&sync->leases.keys, keys, count, alone);
     if (!waiter->key)
@@ -193,20 +192,21 @@ static redlock_code extend_for(redlock_hold *hold, const redlock_lock_options *o
         rl_process_lease_extend(lease, options->ttl_ms > ttl ? options->ttl_ms : ttl);
     if (code == REDLOCK_OK &&
         (redlock_hold_lost(hold) || redlock_hold_valid_ms(hold) < options->min_validity_ms))
-        code = rl_fail_by_code(REDLOCK_EXPIRED);
+        code = rl_fail_by_reason(REDLOCK_EXPIRED, REDLOCK_REASON_LATE);
     return code;
 }
 
 static redlock_code lock_enter(redlock_hold *hold, const redlock_lock_options *options)
 {
     if (options->fenced && !hold->lease->options.fenced)
-        return rl_fail(REDLOCK_BAD_OPTION,
-                       "this thread has the lock, and not as a fenced one");
+        return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT, "fenced",
+                             "is set, and this thread has the lock as a plain one");
     if (rl_hold_uses(hold).handles >= REDLOCK_DEPTH_MAX)
-        return rl_fail(REDLOCK_BUSY, "this thread has locked it %d times",
-                       REDLOCK_DEPTH_MAX);
+        return rl_fail(REDLOCK_BUSY, REDLOCK_REASON_RECURSION,
+                       "this thread has locked it %d times", REDLOCK_DEPTH_MAX);
     if (!rl_hold_enter(hold))
-        return rl_fail(REDLOCK_NOT_HELD, "another thread is unlocking it");
+        return rl_fail(REDLOCK_NOT_HELD, REDLOCK_REASON_RELEASED,
+                       "another thread is unlocking it");
     return REDLOCK_OK;
 }
 
@@ -287,17 +287,11 @@ static redlock_code get_lock(redlock_sync *sync, redlock_key *keys, size_t count
 static redlock_code check_keys(const redlock_key *keys, size_t count)
 {
     if (count == 0 || count > REDLOCK_KEYS_MAX)
-        return rl_fail(REDLOCK_BAD_KEY, "%zu keys are given, and must be from 1 to %d",
-                       count, REDLOCK_KEYS_MAX);
-    for (size_t i = 0; i < count; i++) {
-        if (keys[i].len == 0)
-            return rl_fail(REDLOCK_BAD_KEY, "the key is empty");
-        if (keys[i].len > REDLOCK_KEY_MAX)
-            return rl_fail(REDLOCK_BAD_KEY,
-                           "the key has %zu bytes, and must have at most %d", keys[i].len,
-                           REDLOCK_KEY_MAX);
-    }
-    return REDLOCK_OK;
+        return rl_fail_keys(count);
+    redlock_code code = REDLOCK_OK;
+    for (size_t i = 0; i < count && code == REDLOCK_OK; i++)
+        code = rl_check_len(REDLOCK_BAD_KEY, "key", keys[i].len, REDLOCK_KEY_MAX);
+    return code;
 }
 
 /* `refusal`: why the arguments of the caller cannot be used; OK: they can. */
@@ -407,6 +401,7 @@ static void lock_on_released(redlock_lease *handle, const redlock_result *result
     redlock_code code = result->code;
     redlock_lease_free(handle);
     rl_loop_owner_lock(loop);
+    release->call.wait.reason = result->reason;
     rl_loop_owner_finish_wait(loop, &release->call.wait,
                               code == REDLOCK_CANCELLED ? REDLOCK_UNCONFIRMED : code);
     rl_loop_owner_unlock(loop);
@@ -446,8 +441,9 @@ redlock_code redlock_lock_release_many(redlock_sync *sync, const redlock_key *ke
     if (code != REDLOCK_OK)
         return code;
     rl_loop_owner_lock(&sync->loop);
-    code = sync->loop.closing ? rl_fail_by_code(REDLOCK_CLOSED)
-                              : rl_loop_owner_call(&sync->loop, &release.call);
+    code = sync->loop.closing
+               ? rl_fail_by_reason(REDLOCK_CLOSED, REDLOCK_REASON_CLIENT_FREED)
+               : rl_loop_owner_call(&sync->loop, &release.call);
     rl_loop_owner_unlock(&sync->loop);
     return code;
 }

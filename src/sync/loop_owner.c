@@ -344,8 +344,9 @@ redlock_code rl_loop_owner_may_wait(const struct rl_loop_owner *loop)
 {
     if (!rl_loop_owner_is_ours(loop))
         return rl_fail_by_code(REDLOCK_FORKED);
-    return rl_fail_by_code(rl_loop_owner_in_any_thread() ? REDLOCK_WOULD_DEADLOCK
-                                                         : REDLOCK_OK);
+    return rl_loop_owner_in_any_thread()
+               ? rl_fail_by_reason(REDLOCK_WOULD_DEADLOCK, REDLOCK_REASON_IN_CALLBACK)
+               : REDLOCK_OK;
 }
 
 redlock_code rl_loop_owner_await(struct rl_loop_owner *loop, struct rl_wait *wait)

@@ -122,10 +122,10 @@ redlock_code redlock_sync_observe(redlock_sync *sync, const void *key, size_t ke
                                   redlock_sync_observer **ret_observer)
 {
     if (!sync)
-        return rl_fail(REDLOCK_CLOSED, "the client is NULL");
+        return rl_fail_by_reason(REDLOCK_CLOSED, REDLOCK_REASON_NULL_HANDLE);
     redlock_code code = rl_loop_owner_may_wait(&sync->loop);
     if (code == REDLOCK_OK && !callback)
-        code = rl_fail(REDLOCK_BAD_OPTION, "callback is NULL, and must be a function");
+        code = rl_fail_no_callback();
     redlock_sync_observer *observer =
         code == REDLOCK_OK ? calloc(1, sizeof(*observer)) : NULL;
     if (!observer)
@@ -140,8 +140,9 @@ redlock_code redlock_sync_observe(redlock_sync *sync, const void *key, size_t ke
     observer->arg = arg;
     rl_loop_owner_ref(&sync->loop);
     rl_loop_owner_lock(&sync->loop);
-    code = sync->loop.closing ? rl_fail_by_code(REDLOCK_CLOSED)
-                              : rl_loop_owner_call(&sync->loop, &observer->start);
+    code = sync->loop.closing
+               ? rl_fail_by_reason(REDLOCK_CLOSED, REDLOCK_REASON_CLIENT_FREED)
+               : rl_loop_owner_call(&sync->loop, &observer->start);
     rl_loop_owner_unlock(&sync->loop);
     if (code == REDLOCK_OK)
         *ret_observer = observer;

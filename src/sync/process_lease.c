@@ -53,24 +53,36 @@ static void retire(struct rl_process_lease *lease)
     rl_job_post(loop_of(lease), &lease->job);
 }
 
+static void finish(const struct rl_process_lease *lease, struct rl_wait *wait,
+                   struct rl_end end)
+{
+    wait->reason = end.reason;
+    rl_loop_owner_finish_wait(loop_of(lease), wait, end.code);
+}
+
 /* If the hold lost the lock meanwhile, that code takes precedence over `code`. */
-static void end_extension(struct rl_process_lease *lease, redlock_code code)
+static void end_extension(struct rl_process_lease *lease, redlock_code code,
+                          redlock_reason reason)
 {
     struct rl_extension *extension = lease->extension;
     lease->extension = NULL;
-    if (extension)
-        rl_loop_owner_finish_wait(
-            loop_of(lease), &extension->call.wait,
-            extension->hold->code == REDLOCK_OK ? code : extension->hold->code);
+    if (!extension)
+        return;
+    struct rl_end end = extension->hold->end;
+    if (end.code == REDLOCK_OK)
+        end = (struct rl_end){code, reason};
+    finish(lease, &extension->call.wait, end);
 }
 
-static void confirm(struct rl_process_lease *lease, redlock_code code)
+static void confirm(struct rl_process_lease *lease, redlock_code code,
+                    redlock_reason reason)
 {
     struct rl_wait *confirmation = lease->confirmation;
     lease->confirmation = NULL;
     if (confirmation)
-        rl_loop_owner_finish_wait(loop_of(lease), confirmation,
-                                  code == REDLOCK_CANCELLED ? REDLOCK_UNCONFIRMED : code);
+        finish(lease, confirmation,
+               (struct rl_end){code == REDLOCK_CANCELLED ? REDLOCK_UNCONFIRMED : code,
+                               reason});
 }
 
 /* May be called from inside its own callbacks. */
@@ -81,8 +93,8 @@ static void end_lease(struct rl_process_lease *lease)
     if (lease->abandoned)
         redlock_disown(lease->handle);
     redlock_lease_free(lease->handle);
-    end_extension(lease, REDLOCK_NOT_HELD);
-    confirm(lease, REDLOCK_UNCONFIRMED);
+    end_extension(lease, REDLOCK_NOT_HELD, REDLOCK_REASON_RELEASED);
+    confirm(lease, REDLOCK_UNCONFIRMED, REDLOCK_REASON_CLIENT_FREED);
 }
 
 static void free_lease(struct rl_process_lease *lease)
@@ -135,7 +147,7 @@ static void give(struct rl_process_lease *lease, struct rl_key_waiter *waiter)
     lease->abandoned = false;
     set_owner(lease, waiter->hold);
     rl_key_answer(waiter, REDLOCK_OK);
-    confirm(lease, REDLOCK_OK);
+    confirm(lease, REDLOCK_OK, REDLOCK_REASON_NONE);
 }
 
 /* The first waiter, if its options agree with those of this lease; otherwise NULL. */
@@ -192,30 +204,33 @@ static void hand_off(struct rl_process_lease *lease)
 }
 
 /* The release is written to the sockets, or confirmed, before this returns. */
-redlock_code rl_process_lease_give_up(struct rl_process_lease *lease, bool confirm)
+struct rl_end rl_process_lease_give_up(struct rl_process_lease *lease, bool confirm)
 {
     struct rl_loop_owner *loop = loop_of(lease);
     unsigned handoffs_max = lease->owner->options.handoffs;
-    redlock_code code = rl_until_left_ms(lease->until) > 0 ? REDLOCK_OK : REDLOCK_EXPIRED;
+    struct rl_end end = {REDLOCK_OK, REDLOCK_REASON_NONE};
     struct rl_wait wait;
+    if (rl_until_left_ms(lease->until) == 0)
+        end = (struct rl_end){REDLOCK_EXPIRED, REDLOCK_REASON_DEADLINE};
     if (lease->state == RL_PROCESS_LEASE_LOST) {
-        code = lease->owner->code;
+        end = lease->owner->end;
         retire(lease);
         rl_loop_owner_flush(loop);
-        return code;
+        return end;
     }
     set_owner(lease, NULL);
     if (lease->handoffs_max > handoffs_max)
         lease->handoffs_max = handoffs_max;
     hand_off(lease);
-    if (code == REDLOCK_OK && confirm && !rl_process_lease_is_held(lease)) {
+    if (end.code == REDLOCK_OK && confirm && !rl_process_lease_is_held(lease)) {
         rl_loop_owner_begin_wait(loop, &wait);
         lease->confirmation = &wait;
-        return rl_loop_owner_await(loop, &wait);
+        redlock_code code = rl_loop_owner_await(loop, &wait);
+        return (struct rl_end){code, wait.reason};
     }
     if (lease->state == RL_PROCESS_LEASE_RELEASING)
         rl_loop_owner_flush(loop);
-    return code;
+    return end;
 }
 
 void rl_process_lease_abandon(struct rl_process_lease *lease)
@@ -235,14 +250,16 @@ static void take_from_owner(struct rl_process_lease *lease)
 {
     redlock_hold *owner = lease->owner;
     bool held = rl_process_lease_is_held(lease);
-    rl_hold_lose(owner, held ? REDLOCK_CLOSED : owner->code);
+    if (held)
+        rl_hold_lose(owner, (struct rl_end){REDLOCK_CLOSED, REDLOCK_REASON_CLIENT_FREED});
     lease->abandoned = !owner->options.release_on_free;
     if (!lease->abandoned)
         rl_hold_set_deadline(owner, (struct rl_until){0});
     detach(lease);
     retire(lease);
     if (held)
-        rl_hold_report_lost(owner, REDLOCK_CANCELLED);
+        rl_hold_report_lost(
+            owner, (struct rl_end){REDLOCK_CANCELLED, REDLOCK_REASON_CLIENT_FREED});
 }
 
 void rl_process_leases_take_all(struct rl_process_leases *leases)
@@ -267,8 +284,8 @@ static void on_lost(redlock_lease *handle, const redlock_result *result, void *a
         lease->state = RL_PROCESS_LEASE_LOST;
         detach(lease);
         rl_hold_keep_nodes(owner, handle);
-        rl_hold_lose(owner, result->code);
-        rl_hold_report_lost(owner, result->code);
+        rl_hold_lose(owner, (struct rl_end){result->code, result->reason});
+        rl_hold_report_lost(owner, owner->end);
         advance_key(key);
     } else if (lease->state == RL_PROCESS_LEASE_HANDING_OFF) {
         free_lease(lease);
@@ -297,7 +314,7 @@ static void on_extended(redlock_lease *handle, const redlock_result *result, voi
     (void)handle;
     rl_loop_owner_lock(loop);
     note_validity(lease);
-    end_extension(lease, result->code);
+    end_extension(lease, result->code, result->reason);
     if (lease->state == RL_PROCESS_LEASE_HANDING_OFF) {
         struct rl_key_waiter *next_waiter = find_next_waiter(lease);
         if (next_waiter && is_long_enough(lease, next_waiter))
@@ -317,7 +334,7 @@ static void process_lease_on_released(redlock_lease *handle, const redlock_resul
     struct rl_loop_owner *loop = loop_of(lease);
     rl_loop_owner_lock(loop);
     rl_key_note_release(key, rl_hand_over_is_awaited(handle));
-    confirm(lease, result->code);
+    confirm(lease, result->code, result->reason);
     free_lease(lease);
     advance_key(key);
     rl_loop_owner_unlock(loop);
@@ -356,8 +373,8 @@ static void begin_extension(struct rl_loop_owner *loop, struct rl_job *job)
     (void)loop;
     if (extension->call.wait.done)
         return;
-    if (extension->hold->code != REDLOCK_OK) {
-        end_extension(lease, REDLOCK_NOT_HELD);
+    if (extension->hold->end.code != REDLOCK_OK) {
+        end_extension(lease, REDLOCK_NOT_HELD, REDLOCK_REASON_RELEASED);
         return;
     }
     code = extension->downgrades
@@ -370,7 +387,8 @@ static void begin_extension(struct rl_loop_owner *loop, struct rl_job *job)
         return;
     extension->call.wait.error = *redlock_last_error();
     /* NOT_HELD: it was lost, and on_lost() is about to report it. */
-    end_extension(lease, code == REDLOCK_NOT_HELD ? REDLOCK_EXPIRED : code);
+    end_extension(lease, code == REDLOCK_NOT_HELD ? REDLOCK_EXPIRED : code,
+                  redlock_last_error()->reason);
 }
 
 static redlock_code process_lease_extend(struct rl_process_lease *lease,
@@ -380,7 +398,8 @@ static redlock_code process_lease_extend(struct rl_process_lease *lease,
     extension.lease = lease;
     extension.hold = lease->owner;
     if (lease->extension)
-        return rl_fail(REDLOCK_BUSY, "another thread is extending this lock");
+        return rl_fail(REDLOCK_BUSY, REDLOCK_REASON_RUNNING,
+                       "another thread is extending this lock");
     lease->extension = &extension;
     return rl_loop_owner_call(loop_of(lease), &extension.call);
 }
@@ -411,17 +430,21 @@ static bool try_again(struct rl_process_lease *lease, struct rl_key_waiter *wait
 }
 
 static void process_lease_fail(struct rl_process_lease *lease, struct rl_key_waiter *waiter,
-                               redlock_code code, int64_t remaining_ms)
+                               redlock_code code, redlock_reason reason,
+                               int64_t remaining_ms)
 {
     if (waiter && try_again(lease, waiter, code))
         return;
     if (waiter && code == REDLOCK_EXPIRED && !waiter->one_attempt &&
-        waiter->deadline == RL_FOREVER)
-        code = rl_fail_by_code(REDLOCK_CANCELLED); /* it would try again, but for the end */
+        waiter->deadline == RL_FOREVER) { /* it would try again, but for the end */
+        code = REDLOCK_CANCELLED;
+        reason = REDLOCK_REASON_CLIENT_FREED;
+    }
     if (waiter && code == REDLOCK_TAKEN && !waiter->one_attempt)
         code = REDLOCK_TIMEOUT; /* the wait time was too short for a second attempt */
     if (waiter) {
-        rl_failure_by_nodes(waiter->options->failure, code, lease->handle, remaining_ms);
+        rl_failure_by_nodes(waiter->options->failure, code, reason, lease->handle,
+                            remaining_ms);
         waiter->wait.error = *redlock_last_error();
         rl_key_answer(waiter, code);
     }
@@ -451,18 +474,20 @@ static void on_acquired(redlock_lease *handle, const redlock_result *result, voi
     struct rl_loop_owner *loop = loop_of(lease);
     struct rl_key *key = lease->key;
     redlock_code code = result->code;
+    redlock_reason reason = result->reason;
     (void)handle;
     rl_loop_owner_lock(loop);
     struct rl_key_waiter *waiter = rl_key_end_serving(key); /* NULL: it was stopped */
     note_validity(lease);
-    if (code == REDLOCK_OK &&
-        (lease->state == RL_PROCESS_LEASE_LOST || rl_until_left_ms(lease->until) == 0))
+    bool is_late = lease->state == RL_PROCESS_LEASE_LOST ||
+                   rl_until_left_ms(lease->until) == 0 ||
+                   (waiter && waiter->timed && rl_until_left_ms(waiter->valid) == 0);
+    if (code == REDLOCK_OK && is_late) {
         code = REDLOCK_EXPIRED;
-    if (code == REDLOCK_OK && waiter && waiter->timed &&
-        rl_until_left_ms(waiter->valid) == 0)
-        code = REDLOCK_EXPIRED;
+        reason = REDLOCK_REASON_LATE;
+    }
     if (code != REDLOCK_OK)
-        process_lease_fail(lease, waiter, code, result->remaining_ms);
+        process_lease_fail(lease, waiter, code, reason, result->remaining_ms);
     else
         on_success(lease, waiter);
     advance_key(key);

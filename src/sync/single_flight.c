@@ -35,8 +35,11 @@ void rl_single_flights_dismiss(struct rl_single_flights *flights, const redlock_
         struct rl_follower *follower = TAILQ_FIRST(&flight->followers), *next;
         for (; follower; follower = next) {
             next = TAILQ_NEXT(follower, link);
-            if (all || follower->stop == stop)
-                single_flight_dismiss(flight, follower, REDLOCK_CANCELLED, 0);
+            if (!all && follower->stop != stop)
+                continue;
+            follower->wait.reason =
+                all ? REDLOCK_REASON_CLIENT_FREED : REDLOCK_REASON_BY_CALLER;
+            single_flight_dismiss(flight, follower, REDLOCK_CANCELLED, 0);
         }
     }
 }
@@ -47,17 +50,19 @@ static redlock_code follow(redlock_sync *sync, struct rl_single_flight *flight,
 {
     struct rl_follower follower = {.stop = stop};
     if (pthread_equal(flight->leader, pthread_self()))
-        return rl_fail(REDLOCK_BUSY, "this thread does the work of the key already");
+        return rl_fail(REDLOCK_BUSY, REDLOCK_REASON_RECURSION,
+                       "this thread does the work of the key already");
     if (sync->loop.closing)
-        return rl_fail_by_code(REDLOCK_CLOSED);
+        return rl_fail_by_reason(REDLOCK_CLOSED, REDLOCK_REASON_CLIENT_FREED);
     if (rl_stop_is_stopped(stop))
-        return rl_fail_by_code(REDLOCK_CANCELLED);
+        return rl_fail_by_reason(REDLOCK_CANCELLED, REDLOCK_REASON_BY_CALLER);
     rl_loop_owner_begin_wait(&sync->loop, &follower.wait);
     TAILQ_INSERT_TAIL(&flight->followers, &follower, link);
     while (!follower.wait.done)
         if (!rl_loop_owner_wait_once(&sync->loop, &follower.wait, deadline) &&
             !follower.wait.done) {
-            rl_fail(REDLOCK_TIMEOUT, "another thread of this process does the work still");
+            rl_fail(REDLOCK_TIMEOUT, REDLOCK_REASON_THREAD,
+                    "another thread of this process does the work still");
             follower.wait.error = *redlock_last_error();
             single_flight_dismiss(flight, &follower, REDLOCK_TIMEOUT, 0);
         }

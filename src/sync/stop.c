@@ -5,14 +5,14 @@
 redlock_code redlock_stop_new(redlock_sync *sync, redlock_stop **ret_stop)
 {
     if (!sync)
-        return rl_fail(REDLOCK_CLOSED, "the client is NULL");
+        return rl_fail_by_reason(REDLOCK_CLOSED, REDLOCK_REASON_NULL_HANDLE);
     if (!rl_loop_owner_is_ours(&sync->loop))
         return rl_fail_by_code(REDLOCK_FORKED);
     rl_loop_owner_lock(&sync->loop);
     bool closing = sync->loop.closing;
     rl_loop_owner_unlock(&sync->loop);
     if (closing)
-        return rl_fail_by_code(REDLOCK_CLOSED);
+        return rl_fail_by_reason(REDLOCK_CLOSED, REDLOCK_REASON_CLIENT_FREED);
     redlock_stop *stop = calloc(1, sizeof(*stop));
     if (!stop)
         return rl_fail_by_code(REDLOCK_NO_MEMORY);

@@ -110,7 +110,7 @@ static redlock_code sync_make(const char *const *uris, size_t count,
     sync->close.run = begin_end;
     redlock_code code = REDLOCK_OK;
     if (!rl_loop_owner_open(&sync->loop))
-        code = rl_fail(REDLOCK_SYSTEM,
+        code = rl_fail(REDLOCK_SYSTEM, REDLOCK_REASON_RESOURCES,
                        "cannot create an event loop: out of memory "
                        "or file descriptors (ulimit -n)");
     if (code == REDLOCK_OK)
@@ -122,7 +122,8 @@ static redlock_code sync_make(const char *const *uris, size_t count,
         sync->quorum = redlock_client_quorum(client);
         sync->max_ttl_ms = options ? options->max_ttl_ms : 0;
         if (rl_system_start_thread(&sync->thread, "redlock", run, sync) != 0)
-            code = rl_fail(REDLOCK_SYSTEM, "cannot start a thread");
+            code =
+                rl_fail(REDLOCK_SYSTEM, REDLOCK_REASON_RESOURCES, "cannot start a thread");
     }
     if (code != REDLOCK_OK) {
         close_client(sync);

@@ -137,13 +137,14 @@ redlock_code redlock_sync_stats(redlock_sync *sync, redlock_stats *stats)
     struct question question = {
         .call.job.run = telemetry_answer, .sync = sync, .stats = stats};
     if (!sync)
-        return rl_fail(REDLOCK_CLOSED, "the client is NULL");
+        return rl_fail_by_reason(REDLOCK_CLOSED, REDLOCK_REASON_NULL_HANDLE);
     redlock_code code = rl_loop_owner_may_wait(&sync->loop);
     if (code != REDLOCK_OK)
         return code;
     rl_loop_owner_lock(&sync->loop);
-    code = sync->loop.closing ? rl_fail_by_code(REDLOCK_CLOSED)
-                              : rl_loop_owner_call(&sync->loop, &question.call);
+    code = sync->loop.closing
+               ? rl_fail_by_reason(REDLOCK_CLOSED, REDLOCK_REASON_CLIENT_FREED)
+               : rl_loop_owner_call(&sync->loop, &question.call);
     if (code == REDLOCK_OK)
         add_own(sync, stats);
     rl_loop_owner_unlock(&sync->loop);

@@ -7,8 +7,8 @@ void rl_unlock_abandon(redlock_hold *hold)
     if (!rl_hold_is_ours(hold))
         return;
     rl_loop_owner_lock(hold->loop);
-    if (hold->code == REDLOCK_OK)
-        rl_hold_lose(hold, REDLOCK_NOT_HELD);
+    if (hold->end.code == REDLOCK_OK)
+        rl_hold_lose(hold, (struct rl_end){REDLOCK_NOT_HELD, REDLOCK_REASON_THREAD_ENDED});
     hold->thread = NULL;
     rl_hold_withdraw_report(hold);
     if (hold->lease)
@@ -25,71 +25,69 @@ static void unbind(redlock_hold *hold)
 }
 
 /* The hold gives up the lock. */
-static redlock_code unlock_give_up(redlock_hold *hold, unsigned how)
+static struct rl_end unlock_give_up(redlock_hold *hold, unsigned how)
 {
-    redlock_code code = hold->code;
-    if (code == REDLOCK_OK && how == REDLOCK_DISOWN && redlock_hold_valid_ms(hold) == 0)
-        code = REDLOCK_EXPIRED;
-    rl_hold_lose(hold, REDLOCK_NOT_HELD);
+    struct rl_end end = hold->end;
+    if (end.code == REDLOCK_OK && how == REDLOCK_DISOWN && redlock_hold_valid_ms(hold) == 0)
+        end = (struct rl_end){REDLOCK_EXPIRED, REDLOCK_REASON_DEADLINE};
+    if (end.code != REDLOCK_NOT_HELD)
+        rl_hold_lose(hold,
+                     (struct rl_end){REDLOCK_NOT_HELD, how == REDLOCK_DISOWN
+                                                           ? REDLOCK_REASON_DISOWNED
+                                                           : REDLOCK_REASON_RELEASED});
     hold->thread = NULL;
     rl_hold_set_deadline(hold, (struct rl_until){0});
     if (!hold->lease)
-        return code;
+        return end;
     if (how == REDLOCK_DISOWN) {
         rl_process_lease_abandon(hold->lease);
-        return code;
+        return end;
     }
-    redlock_code released = rl_process_lease_give_up(hold->lease, how == REDLOCK_CONFIRM);
-    return code == REDLOCK_OK ? released : code;
+    struct rl_end released = rl_process_lease_give_up(hold->lease, how == REDLOCK_CONFIRM);
+    return end.code == REDLOCK_OK ? released : end;
 }
 
 /* The last level was removed. */
-static redlock_code leave_lock(redlock_hold *hold, unsigned how)
+static struct rl_end leave_lock(redlock_hold *hold, unsigned how)
 {
     struct rl_loop_owner *loop = hold->loop; /* its callback may free the hold meanwhile */
     unbind(hold);
     rl_loop_owner_lock(loop);
-    redlock_code code = unlock_give_up(hold, how);
+    struct rl_end end = unlock_give_up(hold, how);
     rl_loop_owner_unlock(loop);
-    return code;
+    return end;
 }
 
-static redlock_code code_of(redlock_hold *hold)
+static struct rl_end end_of(redlock_hold *hold)
 {
     rl_loop_owner_lock(hold->loop);
-    redlock_code code = hold->code;
+    struct rl_end end = hold->end;
     rl_loop_owner_unlock(hold->loop);
-    return code;
+    return end;
 }
 
-static redlock_code unlock(redlock_hold *hold, unsigned how)
+static struct rl_end unlock(redlock_hold *hold, unsigned how)
 {
     if (how == REDLOCK_DISOWN && rl_hold_uses(hold).levels > 1)
-        return REDLOCK_BUSY;
-    return rl_hold_leave(hold).levels > 1 ? code_of(hold) : leave_lock(hold, how);
+        return (struct rl_end){REDLOCK_BUSY, REDLOCK_REASON_RECURSION};
+    return rl_hold_leave(hold).levels > 1 ? end_of(hold) : leave_lock(hold, how);
 }
 
-/* The code of a hold, or of what was done with it. */
-static redlock_code fail_by_code(redlock_code code)
+static redlock_code fail_by_end(struct rl_end end)
 {
-    if (code == REDLOCK_BUSY)
-        return rl_fail(code,
-                       "its thread locked it more than once: unlock the others first");
-    if (code != REDLOCK_NOT_HELD)
-        return rl_fail_by_code(code);
-    return rl_fail(code, "the hold has no lock: it was unlocked, or its thread has ended");
+    return rl_fail_by_reason(end.code, end.reason);
 }
 
 redlock_code redlock_unlock(redlock_hold *hold, unsigned how)
 {
     if (!hold)
-        return rl_fail(REDLOCK_NOT_HELD, "the hold is NULL");
+        return rl_fail_by_reason(REDLOCK_NOT_HELD, REDLOCK_REASON_NULL_HANDLE);
     if (!rl_hold_is_ours(hold))
         return rl_fail_by_code(REDLOCK_FORKED);
     redlock_code code = rl_check_range("how", how, 0, REDLOCK_DISOWN);
     if (code == REDLOCK_OK && how == REDLOCK_CONFIRM)
         code = rl_loop_owner_may_wait(hold->loop);
-    return code == REDLOCK_OK ? fail_by_code(unlock(hold, how)) : code;
+    return code == REDLOCK_OK ? fail_by_end(unlock(hold, how)) : code;
 }
 
 void redlock_hold_free(redlock_hold *hold)
@@ -120,16 +118,16 @@ void rl_unlock_undo(redlock_hold *hold)
 static redlock_code unlock_extend(redlock_hold *hold, int64_t ttl_ms, bool downgrades)
 {
     if (!hold)
-        return rl_fail(REDLOCK_NOT_HELD, "the hold is NULL");
+        return rl_fail_by_reason(REDLOCK_NOT_HELD, REDLOCK_REASON_NULL_HANDLE);
     struct rl_loop_owner *loop = hold->loop;
     redlock_code code = rl_loop_owner_may_wait(loop);
     if (code != REDLOCK_OK)
         return code;
     rl_loop_owner_lock(loop);
-    if (hold->code != REDLOCK_OK)
-        code = fail_by_code(hold->code);
+    if (hold->end.code != REDLOCK_OK)
+        code = fail_by_end(hold->end);
     else if (downgrades && rl_hold_uses(hold).levels > 1)
-        code = fail_by_code(REDLOCK_BUSY);
+        code = rl_fail_by_reason(REDLOCK_BUSY, REDLOCK_REASON_RECURSION);
     else
         code = downgrades ? rl_process_lease_downgrade(hold->lease)
                           : rl_process_lease_extend(hold->lease, ttl_ms);

@@ -51,6 +51,7 @@ void rl_wait_init(struct rl_wait *wait)
     wait->posted = wait->received = 0;
     wait->wake_pending = wait->done = false;
     wait->code = wait->error.code = REDLOCK_OK;
+    wait->reason = REDLOCK_REASON_NONE;
 }
 
 void rl_wait_begin(struct rl_wait *wait)
@@ -115,8 +116,8 @@ bool rl_wait_sleep(struct rl_monitor *monitor, struct rl_wait *wait, int64_t dea
 redlock_code rl_wait_result(const struct rl_wait *wait)
 {
     if (wait->code == REDLOCK_OK || wait->error.code != wait->code)
-        return rl_fail_by_code(wait->code);
-    return rl_fail(wait->code, "%s", wait->error.text);
+        return rl_fail_by_reason(wait->code, wait->reason);
+    return rl_fail_again(&wait->error);
 }
 
 void rl_wait_wake_later(struct rl_monitor *monitor, struct rl_wait *wait)

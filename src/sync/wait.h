@@ -23,8 +23,9 @@ struct rl_wait {
     TAILQ_ENTRY(rl_wait) link;
     bool done;
     redlock_code code;
-    redlock_error error; /* of that code, by the thread that failed; or OK: not known */
-    int cancel_state;    /* of the thread: a cancelled thread still has to end its wait */
+    redlock_reason reason; /* of that code */
+    redlock_error error;   /* of that code, by the thread that failed; or OK: not known */
+    int cancel_state;      /* of the thread: a cancelled thread still has to end its wait */
 };
 
 /* A stop: ends waits from another thread. Only stop.c changes it. */

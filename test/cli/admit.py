@@ -182,7 +182,7 @@ def _(quorum):
     known = {"REDLOCK_NODES": ",".join(["redis://me:pw@127.0.0.1:1", *quorum.uris[1:]])}
     said = admit(quorum, "--replace", f"redis://127.0.0.1:1={quorum.uris[0]}", env=known)
     said.expect(CONFIG, err="nothing was changed")  # OLD is found without its password
-    admit(quorum, "--new", "--max-ttl", "25h").expect(CONFIG, err="max_ttl_ms is 90000000, and must be from 0 to 86400000")
+    admit(quorum, "--new", "--max-ttl", "25h").expect(CONFIG, err="--max-ttl is 25 h 0 min, and must be at most 24 h 0 min")
     equal(quorum.keys(), 0, "keys")
 
 

@@ -86,24 +86,24 @@ def _(quorum):
 def _(quorum):
     for ttl in ("0", "0s", "1ms", "2ms", "25h", "10000000h"):
         for command in ("run", "acquire", "extend"):
-            refused(64, "TTL|is too long", command, "-t", ttl, *COMMANDS[command],
+            refused(64, "--ttl|is too long", command, "-t", ttl, *COMMANDS[command],
                     env=on(quorum, REDLOCK_TOKEN="pfoo@me"))
     redlock("acquire", "-t", "24h", "k", env=on(quorum)).expect(0)
 
 
 @case("an error about a limit names the limit; one about a URI without a scheme proposes the scheme")
 def _(quorum):
-    refused(64, "the TTL is 90000000 ms, and must be from 1 to 86400000 ms .24 h", "acquire",
+    refused(64, "--ttl is 25 h 0 min, and must be at most 24 h 0 min", "acquire",
             "-t", "25h", "k", env=on(quorum))
-    refused(64, "the TTL is 11000 ms, and max_ttl_ms is 10000", "run", "--max-ttl", "10s", "-t",
+    refused(64, "--ttl is 11.0 s, and must be at most 10.0 s: ", "run", "--max-ttl", "10s", "-t",
             "11s", "k", "true", env=on(quorum))
     for command, rest in COMMANDS.items():
         words = ["x" * 600 if word == "k" else word for word in rest]
-        refused(64, "has 600 bytes and the prefix 2: together at most 512", command, "--prefix",
+        refused(64, "key has 600 bytes, and must have at most 510", command, "--prefix",
                 "p:", *words, env=on(quorum, REDLOCK_TOKEN="pfoo@me"))
-    refused(78, "node_timeout_ms is [0-9]+, and must be from 0 to [0-9]+", "status", "--timeout",
+    refused(78, "--timeout is 20000 h 0 min, and must be at most 8784 h 0 min", "status", "--timeout",
             "20000h", "k", env=on(quorum))
-    refused(78, "drift_ppm is 1000000, and must be from 0 to 500000", "acquire", "--config",
+    refused(78, "drift-ppm is 1000000, and must be at most 500000", "acquire", "--config",
             lab.write(lab.temporary("config"), "drift-ppm = 1000000\n"), "k", env=on(quorum))
     for uri, meant in (("127.0.0.1:6379", "redis://127.0.0.1:6379"),
                        ("localhost:6379", "redis://localhost:6379"),

@@ -347,7 +347,7 @@ def _(quorum):
             (("-d", "25h"), "to 24h"),
             (("--warmup", "25h"), "at most 24h"), (("-n", "9" * 30), "not a number"),
             (("-d", "soon"), "not a duration"), (("k",), "too many operands"),
-            (("-t", "0"), "TTL"), (("-t", "25h"), "TTL"), (("--fence",), "unknown")):
+            (("-t", "0"), "--ttl"), (("-t", "25h"), "--ttl"), (("--fence",), "unknown")):
         outcome = bench(quorum, *words).expect(USAGE, err=why, out="")
         equal(outcome.err.count("\n"), 1, f"lines of {outcome}")
     redlock("bench").expect(CONFIG, err="no nodes", out="")

@@ -276,7 +276,7 @@ def _():
     longest = ("local", "--max-ttl", "2s", "--", "sh", "-c", inner)
     redlock(*longest, "2s").expect(0, err="^$")
     redlock(*longest, "3s").expect(64, err="the TTL of 3.0 s is longer", out="")
-    redlock("local", "--max-ttl", "48h", "--", "true").expect(125, err="max_ttl_ms is 172800000, and must be from 0 to 86400000", out="")
+    redlock("local", "--max-ttl", "48h", "--", "true").expect(125, err="--max-ttl is 48 h 0 min, and must be at most 24 h 0 min", out="")
 
 
 lab.main(servers=0)

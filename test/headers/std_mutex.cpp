@@ -425,14 +425,17 @@ void what_cannot_be_done()
     try {
         none.lock();
     } catch (const redlock::error &error) {
-        check(std::string(error.what()) == "the key is empty", error.what());
+        check(std::string(error.what()) == "key is empty" &&
+                  error.reason() == REDLOCK_REASON_EMPTY &&
+                  std::string(error.why().field) == "key",
+              error.what());
     }
     mutex.lock();
     try {
         mutex.extend(-1ms);
         throw failed("a TTL below 0");
     } catch (const redlock::error &error) {
-        check(std::string(error.what()).find("the TTL is -1 ms") == 0, error.what());
+        check(std::string(error.what()).find("ttl_ms is -1") == 0, error.what());
     }
     mutex.unlock();
     expect_error(REDLOCK_NOT_HELD, [&] { mutex.extend(); });

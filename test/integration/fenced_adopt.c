@@ -105,7 +105,8 @@ Test(fenced_adopt, not_for_longer_than_the_admitted_ttl)
     cr_assert_eq(quorum_extend(&s, lease, 20001), REDLOCK_BAD_TTL);
     cr_assert_str_eq(
         redlock_last_error()->text,
-        "the TTL is 20001 ms, and the nodes were admitted for at most 20000 ms");
+        "ttl_ms is 20001, and must be at most 20000: the TTL is longer than the nodes were "
+        "admitted for");
     cr_assert_eq(quorum_extend(&s, lease, 20000), REDLOCK_OK);
     redlock_lease_free(lease);
     options.fenced = false; /* the admitted TTL does not limit a plain lock */

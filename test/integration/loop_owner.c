@@ -122,8 +122,10 @@ Test(loop_owner, serves_other_threads)
 /*
  * Other threads' locks are extended, and their loss is detected, while no callback can run.
  */
-static void note_loss(redlock_hold *hold, redlock_code why, int64_t valid_ms, void *arg)
+static void note_loss(redlock_hold *hold, redlock_code why, redlock_reason reason,
+                      int64_t valid_ms, void *arg)
 {
+    (void)reason;
     atomic_uint *reported = arg;
     (void)why;
     (void)valid_ms;

@@ -212,15 +212,14 @@ Test(many, bad_keys_are_refused)
     static redlock_key many[REDLOCK_KEYS_MAX + 1];
     struct quorum s;
     quorum_open(&s, 1);
-    expect_refused(&s, twice, 3, "a key is given twice: number 3");
-    expect_refused(&s, empty, 2, "the key is empty");
+    expect_refused(&s, twice, 3, "key is given twice: number 3");
+    expect_refused(&s, empty, 2, "key is empty");
     expect_refused(&s, reserved, 2,
-                   "the key ends as those of this library do: !fence, !hold, !intent, "
+                   "key ends as those of this library do: !fence, !hold, !intent, "
                    "!marker, !queue, "
                    "!term, !watch");
-    expect_refused(&s, many, REDLOCK_KEYS_MAX + 1,
-                   "17 keys are given, and must be from 1 to 16");
-    expect_refused(&s, NULL, 0, "0 keys are given, and must be from 1 to 16");
+    expect_refused(&s, many, REDLOCK_KEYS_MAX + 1, "keys are 17, and must be from 1 to 16");
+    expect_refused(&s, NULL, 0, "keys are 0, and must be from 1 to 16");
     quorum_close(&s);
 }
 

@@ -285,8 +285,10 @@ struct forked {
     atomic_bool reported;
 };
 
-static void fork_there(redlock_hold *hold, redlock_code why, int64_t valid_ms, void *arg)
+static void fork_there(redlock_hold *hold, redlock_code why, redlock_reason reason,
+                       int64_t valid_ms, void *arg)
 {
+    (void)reason;
     struct forked *forked = arg;
     (void)why;
     (void)valid_ms;

@@ -5,8 +5,10 @@
 
 #include "worker_threads.h"
 
-static void note_loss(redlock_hold *hold, redlock_code why, int64_t valid_ms, void *arg)
+static void note_loss(redlock_hold *hold, redlock_code why, redlock_reason reason,
+                      int64_t valid_ms, void *arg)
 {
+    (void)reason;
     atomic_uint *reported = arg;
     if (why == REDLOCK_CANCELLED && valid_ms > 0 && redlock_hold_lost(hold))
         atomic_fetch_add(reported, 1);
@@ -58,8 +60,10 @@ Test(sync_free, client_is_freed_while_threads_hold_and_wait)
 
 /* --- freeing the client, and what is held --- */
 
-static void note_release(redlock_hold *hold, redlock_code why, int64_t valid_ms, void *arg)
+static void note_release(redlock_hold *hold, redlock_code why, redlock_reason reason,
+                         int64_t valid_ms, void *arg)
 {
+    (void)reason;
     atomic_uint *reported = arg;
     bool right = why == REDLOCK_CANCELLED && valid_ms == 0 && redlock_hold_lost(hold);
     atomic_fetch_add(reported, right ? 1 : 1000);
@@ -234,8 +238,10 @@ struct canceller {
     atomic_bool blocks, in_callback, freed;
 };
 
-static void block(redlock_hold *hold, redlock_code why, int64_t valid_ms, void *arg)
+static void block(redlock_hold *hold, redlock_code why, redlock_reason reason,
+                  int64_t valid_ms, void *arg)
 {
+    (void)reason;
     struct canceller *canceller = arg;
     (void)hold;
     (void)why;

@@ -45,8 +45,10 @@ static struct pair *add(size_t *count, bool handed)
     return pair;
 }
 
-static void note_nothing(redlock_hold *hold, redlock_code why, int64_t valid_ms, void *arg)
+static void note_nothing(redlock_hold *hold, redlock_code why, redlock_reason reason,
+                         int64_t valid_ms, void *arg)
 {
+    (void)reason;
     (void)hold;
     (void)why;
     (void)valid_ms;

@@ -25,8 +25,10 @@ struct seen {
     sem_t go;
 };
 
-static void see(redlock_hold *hold, redlock_code why, int64_t valid_ms, void *arg)
+static void see(redlock_hold *hold, redlock_code why, redlock_reason reason,
+                int64_t valid_ms, void *arg)
 {
+    (void)reason;
     struct seen *seen = arg;
     atomic_fetch_add(&seen->begun, 1);
     seen->hold = hold;

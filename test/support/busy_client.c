@@ -2,8 +2,10 @@
 
 #include <criterion/criterion.h>
 
-void busy_client_stay(redlock_hold *hold, redlock_code why, int64_t valid_ms, void *arg)
+void busy_client_stay(redlock_hold *hold, redlock_code why, redlock_reason reason,
+                      int64_t valid_ms, void *arg)
 {
+    (void)reason;
     struct busy_client *client = arg;
     (void)hold;
     (void)why;

@@ -25,6 +25,24 @@ bool all_fail(const struct call *call, size_t count, redlock_code code, const ch
     return all;
 }
 
+bool fails_for(const char *call, redlock_code code, redlock_code expected,
+               redlock_reason reason)
+{
+    char text[256];
+    snprintf(text, sizeof(text), "%s: %s", redlock_code_text(expected),
+             redlock_reason_text(reason));
+    return fails(call, code, expected, text) && redlock_last_error()->reason == reason;
+}
+
+bool all_fail_for(const struct call *call, size_t count, redlock_code code,
+                  redlock_reason reason)
+{
+    bool all = true;
+    for (size_t i = 0; i < count; i++)
+        all &= fails_for(call[i].name, call[i].call(), code, reason);
+    return all;
+}
+
 void fail_each_allocation(const struct call *call, void (*undo)(void))
 {
     bool failed = true;

@@ -19,6 +19,17 @@ struct call {
 
 bool all_fail(const struct call *call, size_t count, redlock_code code, const char *text);
 
+/* The same, for a reason, whose text follows that of the code. */
+bool fails_for(const char *call, redlock_code code, redlock_code expected,
+               redlock_reason reason);
+bool all_fail_for(const struct call *call, size_t count, redlock_code code,
+                  redlock_reason reason);
+
+#define FAILS_FOR(call, code, reason)                                                      \
+    cr_assert(fails_for(#call, call, REDLOCK_##code, REDLOCK_REASON_##reason))
+#define ALL_FAIL_FOR(calls, code, reason)                                                  \
+    all_fail_for(calls, sizeof(calls) / sizeof((calls)[0]), REDLOCK_##code,                \
+                 REDLOCK_REASON_##reason)
 #define ALL_FAIL(calls, code, text)                                                        \
     all_fail(calls, sizeof(calls) / sizeof((calls)[0]), REDLOCK_##code, text)
 #define ALL_FAIL_BY_CODE(calls, code)                                                      \

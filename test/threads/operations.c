@@ -271,8 +271,10 @@ static bool leave_it_locked(struct actor *actor)
     return true;
 }
 
-static void on_lost(redlock_hold *hold, redlock_code why, int64_t valid_ms, void *arg)
+static void on_lost(redlock_hold *hold, redlock_code why, redlock_reason reason,
+                    int64_t valid_ms, void *arg)
 {
+    (void)reason;
     struct actor *actor = arg;
     redlock_hold *none;
     actor_expect(actor, "on_lost", why, ROBBERY | BIT(EXPIRED));

@@ -57,14 +57,14 @@ char *deployment_found(const struct cli *cli, const char *list)
     struct bootstrapping bootstrapping = {.base = cli_new_loop(cli)};
     const struct timeval limit = {FOUND_MAX_S, 0};
     redlock_error error = {.text = "out of memory or descriptors"};
-    char *words = strdup(list);
+    char why[CLI_ERROR], *words = strdup(list);
     if (!words ||
         event_base_once(bootstrapping.base, -1, EV_TIMEOUT, too_late, &bootstrapping,
                         &limit) != 0 ||
         connect_to(&bootstrapping, cli, words, &error) != REDLOCK_OK ||
         redlock_admit(bootstrapping.client, REDLOCK_ADMIT_AT_ONCE, 0, admitted,
                       &bootstrapping) != REDLOCK_OK)
-        bootstrapping.failure = strdup(error.text);
+        bootstrapping.failure = strdup(cli_error(why, &error));
     else
         cli_wait(bootstrapping.base, &bootstrapping.done);
     bootstrapping.done = true;

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "faults.h"
+#include "reasons.h"
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -39,75 +40,36 @@ enum {
 };
 REDLOCK_API const char *redlock_version(void);
 #define REDLOCK_CODES(X) \
-    X(OK, 0, "done: the lock is held, extended or released, as requested") \
-    X(TAKEN, 1, "another owner holds the lock; it is not held here: retry later") \
-    X(TIMEOUT, 2, \
-      "another owner held the lock until the wait time ended; it is not held here: retry " \
-      "later, or wait longer") \
-    X(NO_QUORUM, 3, \
-      "too few nodes replied, or too few may vote (a node that restarted is quarantined, " \
-      "for another remaining_ms); after a failed extension the lock is held until its " \
-      "old deadline, otherwise it is not held: check the nodes") \
-    X(EXPIRED, 4, \
-      "too little of the TTL is left: it ended, or fell to margin_ms, or to less than " \
-      "min_validity_ms during an acquire; the lock is not held: stop now, or use a " \
-      "longer " \
-      "TTL") \
-    X(CANCELLED, 5, \
-      "the operation was cancelled; the lock is not held, and what was set is being " \
-      "released") \
-    X(DENIED, 6, \
-      "the nodes refused the user, the password, a permission, this host or its " \
-      "certificate, or have certificates that are not accepted; nothing was acquired or " \
-      "extended, and a held lock is held until its old deadline: correct the " \
-      "credentials, " \
-      "the ACL, protected mode or the certificates") \
-    X(GONE, 7, \
-      "the nodes no longer store this token: it was released, broken or forgotten; the " \
-      "lock is not held: stop now") \
-    X(UNCONFIRMED, 8, \
-      "too few nodes confirmed the release; the lock is not held here; its remaining " \
-      "keys are released when their nodes return, or expire") \
-    X(MAX_HOLD, 9, \
-      "max_hold_ms is over: the lock is not extended any more and ends with its " \
-      "validity: " \
-      "stop now") \
-    X(NOT_EMPTY, 10, \
-      "a node already has a marker or keys; nothing was changed: use empty nodes") \
-    X(UNREACHED, 11, \
-      "not every node replies; nothing was changed: retry when all nodes are reachable") \
-    X(UNADMITTED, 12, \
-      "the nodes belong to no deployment of fenced locks: admit them first") \
-    X(MEMBER_INACTIVE, 13, \
-      "another node does not vote yet; nothing was changed: wait until it votes") \
-    X(WRONG_DEPLOYMENT, 14, \
-      "a node belongs to another deployment; nothing was changed: correct the list of " \
-      "nodes") \
-    X(BAD_NODES, 20, \
-      "no node is configured, or more than REDLOCK_NODES_MAX: correct the configuration") \
-    X(BAD_URI, 21, "the URI of a node is malformed: correct the configuration") \
-    X(DUPLICATE_NODE, 22, "a node is configured twice: correct the configuration") \
+    X(OK, 0, "it succeeded") \
+    X(TAKEN, 1, "another owner holds the lock") \
+    X(TIMEOUT, 2, "another owner held the lock until the wait time ended") \
+    X(NO_QUORUM, 3, "too few nodes gave a usable reply") \
+    X(EXPIRED, 4, "too little of the TTL is left") \
+    X(CANCELLED, 5, "the operation was cancelled") \
+    X(DENIED, 6, "the nodes denied access") \
+    X(GONE, 7, "the nodes no longer store the token of this lock") \
+    X(UNCONFIRMED, 8, "too few nodes confirmed the release") \
+    X(MAX_HOLD, 9, "the longest time to hold the lock is over") \
+    X(NOT_EMPTY, 10, "a node already has a marker or keys") \
+    X(UNREACHED, 11, "a node did not reply") \
+    X(UNADMITTED, 12, "the nodes belong to no deployment of fenced locks") \
+    X(MEMBER_INACTIVE, 13, "another node does not vote yet") \
+    X(WRONG_DEPLOYMENT, 14, "a node belongs to another deployment") \
+    X(BAD_NODES, 20, "the number of nodes is not possible") \
+    X(BAD_URI, 21, "the URI of a node is malformed") \
+    X(DUPLICATE_NODE, 22, "a node is configured twice") \
     X(UNSUPPORTED, 23, "this version does not support the requested feature") \
-    X(BAD_KEY, 24, \
-      "the key is empty, is longer than 512 bytes with its prefix, or ends in a reserved " \
-      "suffix: !fence, !hold, !intent, !marker, !queue, !term, !watch") \
-    X(BAD_TTL, 25, \
-      "the TTL is not above its margins, or is above 24 h, max_ttl_ms or the longest TTL " \
-      "that the nodes were admitted for") \
-    X(BAD_TOKEN, 26, "the token is empty or longer than 128 bytes") \
-    X(BAD_OPTION, 27, "an option is out of its range: redlock_last_error() names it") \
-    X(NO_MEMORY, 28, "out of memory; the lock is not held by this call") \
-    X(BUSY, 29, \
-      "another operation of this kind is running; nothing was started: wait for it") \
-    X(NOT_HELD, 30, \
-      "the lease is not in a state that allows this call; nothing was started") \
-    X(FORKED, 31, "the handle belongs to the parent process: create a new client") \
-    X(CLOSED, 32, \
-      "the client was freed; what this process held ends with its TTL at the latest") \
-    X(SYSTEM, 33, "a system call failed; the lock is not held by this call") \
-    X(WOULD_DEADLOCK, 34, \
-      "this call would block inside a callback; nothing was started: make it from " \
-      "another thread")
+    X(BAD_KEY, 24, "the key is not possible") \
+    X(BAD_TTL, 25, "the TTL is not possible") \
+    X(BAD_TOKEN, 26, "the token is not possible") \
+    X(BAD_OPTION, 27, "an argument or option is not possible") \
+    X(NO_MEMORY, 28, "out of memory") \
+    X(BUSY, 29, "another operation has not ended") \
+    X(NOT_HELD, 30, "this handle does not hold the lock") \
+    X(FORKED, 31, "the handle belongs to the parent process") \
+    X(CLOSED, 32, "there is no open client") \
+    X(SYSTEM, 33, "a system call failed") \
+    X(WOULD_DEADLOCK, 34, "the call would wait for itself")
 typedef enum redlock_code {
 #define REDLOCK_X_(name,number,text) REDLOCK_ ##name = number,
     REDLOCK_CODES(REDLOCK_X_)
@@ -115,8 +77,13 @@ typedef enum redlock_code {
 } redlock_code;
 REDLOCK_API const char *redlock_code_name(redlock_code code);
 REDLOCK_API const char *redlock_code_text(redlock_code code);
+REDLOCK_API const char *redlock_reason_name(redlock_reason reason);
+REDLOCK_API const char *redlock_reason_text(redlock_reason reason);
 typedef struct redlock_error {
     redlock_code code;
+    redlock_reason reason;
+    const char *field;
+    int64_t value, bound;
     char text[256];
 } redlock_error;
 REDLOCK_API const redlock_error *redlock_last_error(void);
@@ -255,6 +222,7 @@ REDLOCK_API size_t redlock_client_record(const redlock_client *client, char *tex
 typedef struct redlock_lease redlock_lease;
 typedef struct redlock_result {
     redlock_code code;
+    redlock_reason reason;
     unsigned nodes, quorum;
     unsigned granted;
     unsigned attempts;

@@ -42,8 +42,8 @@ static inline void redlock_failure_init(redlock_failure *failure)
     redlock_failure_init_sized(failure, sizeof(*failure), sizeof(redlock_node));
 }
 typedef struct redlock_hold redlock_hold;
-typedef void redlock_lost_fn(redlock_hold *hold, redlock_code why, int64_t valid_ms,
-                             void *arg);
+typedef void redlock_lost_fn(redlock_hold *hold, redlock_code why, redlock_reason reason,
+                             int64_t valid_ms, void *arg);
 typedef struct redlock_lock_options {
     size_t size;
     bool fenced;

@@ -1,0 +1,20 @@
+/* The reason of a result: which of the causes of a code is told. */
+#ifndef RL_REASON_H
+#define RL_REASON_H
+
+#include "lease.h"
+#include "redlock/reasons.h"
+
+/* What kept one node from granting; NONE: nothing, or it was not needed. */
+redlock_reason rl_reason_of_node(const struct rl_ballot *ballot);
+
+/*
+ * Of several nodes: the first reason in the order of REDLOCK_REASONS. If none has one, the
+ * replies are late or have not come: SILENT.
+ */
+redlock_reason rl_reason_of_nodes(const struct rl_ballot *ballot, unsigned n);
+
+/* For the lease's cause. */
+redlock_reason rl_reason_of_lease(const struct rl_lease *lease, rl_time now);
+
+#endif
