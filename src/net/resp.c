@@ -219,7 +219,10 @@ void rl_resp_feed(struct rl_resp *resp, const char *bytes, size_t len)
     resp->len = len;
 }
 
-/* Nearly all replies have exactly these bytes. Other replies take a slower path. */
+/*
+ * Nearly all replies have exactly these bytes. By hiredis' reader alone a cycle on five nodes
+ * takes 9.6 % more instructions, a fenced one 6.0 % (./dev bench gates).
+ */
 static const struct usual {
     size_t len;
     char bytes[8];
