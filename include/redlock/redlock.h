@@ -76,6 +76,7 @@ struct event_base;
 #define REDLOCK_SLOTS_MAX  128 /* of a semaphore */
 #define REDLOCK_LABEL_MAX  64  /* bytes */
 #define REDLOCK_TOKEN_MAX  128 /* bytes */
+#define REDLOCK_TEXT_MAX   255 /* bytes, of redlock_node.text */
 #define REDLOCK_TTL_MAX_MS 86400000
 
 /* The longest TTL of a record (redlock_lease_options.record): 62 days. */
@@ -424,11 +425,16 @@ typedef struct redlock_node {
     const char *uri; /* without the password */
     redlock_verdict verdict;
     redlock_fault fault;
-    const char *text;   /* of the fault, or the limit that the node exceeded */
     bool denied;        /* the fault is about credentials, an ACL or protected mode */
     int64_t latency_us; /* UNKNOWN: no reply */
     /* until its key expires or its quarantine ends, at most 24 days; or UNKNOWN */
     int64_t remaining_us;
+    /*
+     * Of the fault, with what the server, the system, the resolver or OpenSSL last said of
+     * it: "cannot connect: Connection refused"; or the limit that the node exceeded.
+     * Printable; it has no password and no token.
+     */
+    char text[REDLOCK_TEXT_MAX + 1];
     char holder[REDLOCK_TOKEN_MAX + 1]; /* the holder's label, or the value; printable */
     char value[REDLOCK_TOKEN_MAX + 1];  /* the raw value there, if it is text; else "" */
     unsigned key; /* of several keys: the caller's number of the one that has this value */

@@ -215,11 +215,14 @@ typedef enum redlock_fault {
     REDLOCK_FAULT_TLS_CA,
     REDLOCK_FAULT_TLS_NAME,
     REDLOCK_FAULT_TLS_EXPIRED,
+    REDLOCK_FAULT_TLS_NOT_YET_VALID,
     REDLOCK_FAULT_TLS_CERTIFICATE,
     REDLOCK_FAULT_TLS_CLIENT,
     REDLOCK_FAULT_TLS_PLAINTEXT,
     REDLOCK_FAULT_TLS_VERSION,
-    REDLOCK_FAULT_TLS_FILES,
+    REDLOCK_FAULT_TLS_CA_FILE,
+    REDLOCK_FAULT_TLS_CERT_FILE,
+    REDLOCK_FAULT_TLS_KEY_FILE,
     REDLOCK_FAULT_TLS,
 } redlock_fault;
 const char *redlock_fault_name(redlock_fault fault);
@@ -249,10 +252,10 @@ typedef struct redlock_node {
     const char *uri;
     redlock_verdict verdict;
     redlock_fault fault;
-    const char *text;
     _Bool denied;
     int64_t latency_us;
     int64_t remaining_us;
+    char text[255 + 1];
     char holder[128 + 1];
     char value[128 + 1];
     unsigned key;
@@ -599,6 +602,7 @@ size_t redlock_stats_prometheus(const redlock_stats *stats, const redlock_label 
 #define REDLOCK_SLOTS_MAX 128
 #define REDLOCK_LABEL_MAX 64
 #define REDLOCK_TOKEN_MAX 128
+#define REDLOCK_TEXT_MAX 255
 #define REDLOCK_TTL_MAX_MS 86400000
 #define REDLOCK_RECORD_MAX_MS 5356800000
 #define REDLOCK_PORT 6379

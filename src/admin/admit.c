@@ -75,8 +75,9 @@ static void refuse(struct admit *admit, enum rl_admission_error refusal, unsigne
     if (node < client->nodes.n)
         fault = rl_members_fault(&client->members, node);
     const char *text = refusal == RL_ADMISSION_NOT_EMPTY ? "it has a marker"
-                       : fault != RL_FAULT_NONE          ? rl_fault_text(fault)
-                                                         : "";
+                       : fault != RL_FAULT_NONE
+                           ? rl_node_text(&client->nodes.node[node], fault)
+                           : "";
     admit_finish(admit, codes[refusal], node < client->nodes.n ? (int)node : -1, text);
 }
 
@@ -184,8 +185,9 @@ static void go_on(struct admit *admit)
         break;
     case RL_ADMISSION_RUNNING:
         if (denied < client->nodes.n)
-            admit_finish(admit, REDLOCK_DENIED, (int)denied,
-                         rl_fault_text(client->members.refusal[denied]));
+            admit_finish(
+                admit, REDLOCK_DENIED, (int)denied,
+                rl_node_text(&client->nodes.node[denied], client->members.refusal[denied]));
         else if (replaced < client->nodes.n)
             refuse(admit, RL_ADMISSION_MEMBER_INACTIVE, replaced);
         else
@@ -236,13 +238,14 @@ static void admit_answer(struct rl_task *task, unsigned node, const struct rl_op
                          const struct rl_reply *reply)
 {
     struct admit *admit = (struct admit *)task;
+    const struct rl_node *from = &rl_client_of(task)->nodes.node[node];
     (void)op;
     if (!reply) {
         refuse(admit, RL_ADMISSION_UNREACHED, node);
     } else if (reply->type == RL_REPLY_ERROR) {
         enum rl_fault fault = rl_fault_of_error(reply->text, reply->len);
         admit_finish(admit, rl_fault_is_denial(fault) ? REDLOCK_DENIED : REDLOCK_UNREACHED,
-                     (int)node, rl_fault_text(fault));
+                     (int)node, rl_node_text(from, fault));
     } else if (reply->type != RL_REPLY_ARRAY || reply->items != 2 ||
                reply->item[0].type != RL_REPLY_STRING ||
                reply->item[1].type != RL_REPLY_STRING) {

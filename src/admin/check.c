@@ -51,6 +51,7 @@ static void note_links(struct check *check)
     for (unsigned i = 0; i < client->nodes.n; i++) {
         struct rl_probe *probe = &check->probe[i];
         probe->db = client->nodes.node[i].uri.db > 0;
+        probe->text = rl_node_text(&client->nodes.node[i], probe->fault);
         if (probe->fault == RL_FAULT_DUPLICATE)
             probe->twin = find_twin(client, i);
     }

@@ -39,7 +39,8 @@ _Static_assert(RL_FAULT_COUNT <= 64, "a bit for each");
 
 static bool show_fault(const struct rl_health_context *all, unsigned node, char *detail)
 {
-    rl_detail_add(detail, "%s", rl_fault_text(fault_of(all, node)));
+    const struct rl_probe *probe = &all->probes[node];
+    rl_detail_add(detail, "%s", probe->text ? probe->text : rl_fault_text(probe->fault));
     return true;
 }
 

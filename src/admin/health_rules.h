@@ -43,6 +43,7 @@ struct rl_member_probe {
 /* Findings about one node. All zero: none. */
 struct rl_probe {
     enum rl_fault fault; /* why the node does not vote; NONE: it votes */
+    const char *text;    /* of `fault`, with what was said of it; NULL: nothing was */
     bool db;             /* its URI names a database */
     const char *twin;    /* DUPLICATE: the other node on the same server */
     struct rl_acl_right right[RL_ACL_RIGHTS_MAX];

@@ -16,7 +16,7 @@ static bool is_span(enum rl_event_name name)
 
 static size_t size_of(const struct rl_event *event)
 {
-    size_t size = sizeof(*event) + event->key_len;
+    size_t size = sizeof(*event) + event->word_len;
     return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
@@ -34,20 +34,20 @@ static bool grow(struct rl_events *events, size_t wanted)
 }
 
 RL_RARE void rl_events_add(struct rl_events *events, const struct rl_event *event,
-                           struct rl_word key)
+                           struct rl_word word)
 {
     struct rl_event mine = *event;
     if (is_span(event->name) ? !events->trace : !events->log)
         return;
-    mine.key_len = key.len;
+    mine.word_len = word.len;
     size_t len = events->len + size_of(&mine);
     if (len > events->room && !grow(events, len)) {
         events->dropped++;
         return;
     }
     memcpy(events->bytes + events->len, &mine, sizeof(mine));
-    if (key.len > 0)
-        memcpy(events->bytes + events->len + sizeof(mine), key.text, key.len);
+    if (word.len > 0)
+        memcpy(events->bytes + events->len + sizeof(mine), word.text, word.len);
     events->len = len;
 }
 
@@ -83,20 +83,20 @@ static void add_number(struct fields *fields, const char *name, int64_t number)
     fields->field[fields->count++] = (redlock_field){.name = name, .number = number};
 }
 
-static void add_node(struct fields *fields, const struct rl_event *event)
+static void add_node(struct fields *fields, const struct rl_event *event, const char *text)
 {
     add_number(fields, "node", event->node);
     add_word(fields, "uri", event->uri);
     if (event->fault == RL_FAULT_NONE)
         return;
     add_word(fields, "fault", rl_fault_name(event->fault));
-    add_word(fields, "text", rl_fault_text(event->fault));
+    add_text(fields, "text", text, event->word_len);
 }
 
 static void add_lease(struct fields *fields, const struct rl_event *event, const char *key)
 {
     add_number(fields, "lease", (int64_t)event->lease);
-    add_text(fields, "key", key, event->key_len);
+    add_text(fields, "key", key, event->word_len);
     add_word(fields, "kind", event->kind);
     add_word(fields, "code", redlock_code_name(event->code));
     if (event->name == rl_event_acquire_refused || event->name == rl_event_acquire_failed) {
@@ -108,7 +108,7 @@ static void add_lease(struct fields *fields, const struct rl_event *event, const
 }
 
 static void pass_event(const struct rl_events *events, const struct rl_event *event,
-                       const char *key)
+                       const char *word)
 {
     static const struct {
         const char *name;
@@ -120,9 +120,9 @@ static void pass_event(const struct rl_events *events, const struct rl_event *ev
     };
     struct fields fields = {.count = 0};
     if (event->uri)
-        add_node(&fields, event);
+        add_node(&fields, event, word);
     else
-        add_lease(&fields, event, key);
+        add_lease(&fields, event, word);
     events->log(
         &(redlock_event){
             .level = names[event->name].level,
@@ -147,7 +147,7 @@ static void pass_span(const struct rl_events *events, const struct rl_event *eve
             .operation = operations[event->operation],
             .lease = event->lease,
             .key = key,
-            .key_len = event->key_len,
+            .key_len = event->word_len,
             .kind = event->kind,
             .code = event->code,
             .attempts = event->attempts,
@@ -160,15 +160,15 @@ static void pass_span(const struct rl_events *events, const struct rl_event *eve
 static void pass_first(struct rl_events *events)
 {
     struct rl_event event;
-    char key[REDLOCK_KEY_MAX + 1];
+    char word[REDLOCK_KEY_MAX + 1];
     memcpy(&event, events->bytes + events->at, sizeof(event));
-    memcpy(key, events->bytes + events->at + sizeof(event), event.key_len);
-    key[event.key_len] = '\0';
+    memcpy(word, events->bytes + events->at + sizeof(event), event.word_len);
+    word[event.word_len] = '\0';
     events->at += size_of(&event);
     if (is_span(event.name))
-        pass_span(events, &event, key);
+        pass_span(events, &event, word);
     else
-        pass_event(events, &event, key);
+        pass_event(events, &event, word);
 }
 
 /*

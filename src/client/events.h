@@ -43,7 +43,8 @@ enum rl_event_name {
 /* An operation of a caller. */
 enum rl_operation { RL_OPERATION_ACQUIRE, RL_OPERATION_EXTEND, RL_OPERATION_RELEASE };
 
-/* One of a node has `node`, `uri` and `fault`; one of a lease the rest. */
+/* One of a node has `node`, `uri` and `fault`; one of a lease the rest. The word behind it
+   is the text of the fault, or the key. */
 struct rl_event {
     enum rl_event_name name;
     unsigned node;
@@ -56,14 +57,14 @@ struct rl_event {
     redlock_code code;
     unsigned attempts;
     rl_time took, valid;
-    size_t key_len;
+    size_t word_len;
 };
 
 struct rl_events {
     redlock_log_fn *log;
     redlock_trace_fn *trace;
     void *log_arg, *trace_arg;
-    char *bytes; /* those that wait: each an rl_event and its key */
+    char *bytes; /* those that wait: each an rl_event and its word */
     size_t at, len, room;
     uint64_t dropped;
 };
@@ -72,7 +73,7 @@ void rl_events_free(struct rl_events *events);
 
 /* Adds one, if the caller wants it. */
 void rl_events_add(struct rl_events *events, const struct rl_event *event,
-                   struct rl_word key);
+                   struct rl_word word);
 
 /* Passes on those that wait. More that their callbacks add are left for the next time. */
 void rl_events_pass_on(struct rl_events *events);

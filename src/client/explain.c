@@ -60,11 +60,11 @@ void rl_client_describe(const redlock_client *client, unsigned node,
         .uri = client->nodes.node[node].uri.shown,
         .verdict = verdicts[ballot->vote],
         .fault = (redlock_fault)ballot->fault,
-        .text = rl_fault_text(ballot->fault),
         .denied = rl_fault_is_denial(ballot->fault),
         .latency_us = answered ? (int64_t)ballot->latency : -1,
         .remaining_us = shows_time && ballot->pttl >= 0 ? ballot->pttl * RL_MS : -1,
     };
+    strcpy(ret_node->text, rl_node_text(&client->nodes.node[node], ballot->fault));
     if (!value || ballot->vote != RL_VOTE_HELD) /* `value` may be from an earlier round */
         return;
     show_holder(value, ret_node->holder);

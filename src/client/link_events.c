@@ -4,6 +4,7 @@
 
 void rl_node_log(const struct rl_node *node, enum rl_event_name name, enum rl_fault fault)
 {
+    const char *text = rl_words_text(&node->connection.words, fault);
     rl_events_add(&node->task.loop->events,
                   &(struct rl_event){
                       .name = name,
@@ -11,7 +12,7 @@ void rl_node_log(const struct rl_node *node, enum rl_event_name name, enum rl_fa
                       .uri = node->uri.shown,
                       .fault = fault,
                   },
-                  (struct rl_word){0});
+                  (struct rl_word){text, strlen(text)});
 }
 
 /* Only a change of its configuration, or of the client's, helps. */
@@ -20,7 +21,8 @@ static bool is_misconfigured(enum rl_fault fault)
     return rl_fault_is_denial(fault) || fault == RL_FAULT_CLUSTER ||
            fault == RL_FAULT_REPLICA || fault == RL_FAULT_DUPLICATE ||
            fault == RL_FAULT_PROTOCOL || fault == RL_FAULT_TLS_PLAINTEXT ||
-           fault == RL_FAULT_TLS_VERSION || fault == RL_FAULT_TLS_FILES;
+           fault == RL_FAULT_TLS_VERSION || fault == RL_FAULT_TLS_CA_FILE ||
+           fault == RL_FAULT_TLS_CERT_FILE || fault == RL_FAULT_TLS_KEY_FILE;
 }
 
 /* Of a node that stays down, the first failure and each new fault. */

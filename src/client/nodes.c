@@ -118,6 +118,8 @@ RL_RARE static void change_link(struct rl_node *node, struct rl_link_event event
         event.random = rl_loop_random(nodes->loop);
     const struct rl_link before = node->link;
     enum rl_link_action action = rl_link_step(&node->link, &event);
+    if (event.type == RL_LINK_TICK && action == RL_LINK_ABORT)
+        rl_connection_note_silence(&node->connection);
     record_link(node, &event);
     rl_link_note_change(node, &before);
     update_view(node);
@@ -238,6 +240,14 @@ RL_RARE static void handle_fault(struct rl_node *node, const struct rl_reply *re
         step_link(node, (struct rl_link_event){.type = RL_LINK_FAULT, .fault = fault});
 }
 
+/* Before the task gets the reply: its callback may ask why it failed. */
+RL_RARE static void keep_words(struct rl_node *node, const struct rl_reply *reply)
+{
+    enum rl_fault fault = rl_fault_of_error(reply->text, reply->len);
+    if (fault != RL_FAULT_NOSCRIPT)
+        rl_words_set_reply(&node->connection.words, fault, reply, false);
+}
+
 /* on_leave() updates the link of a READY node, when all arrived replies are parsed. */
 static void on_replied(void *arg, const struct rl_op *op, const struct rl_reply *reply)
 {
@@ -247,6 +257,8 @@ static void on_replied(void *arg, const struct rl_op *op, const struct rl_reply 
         update_link(node, op->sent);
     else if (node->took == 0)
         node->took = rl_max(node->task.loop->now - op->sent, 1);
+    if (reply->type == RL_REPLY_ERROR)
+        keep_words(node, reply);
     deliver_reply(node, op, reply);
     if (reply->type == RL_REPLY_ERROR || node->reconnect_fault != RL_FAULT_NONE)
         handle_fault(node, reply);

@@ -91,6 +91,12 @@ rl_time rl_nodes_reply_timeout(const struct rl_nodes *nodes, unsigned node);
 /* Raises `max_ttl`, and with it the quarantine of the nodes, to a TTL that is used. */
 void rl_nodes_use_ttl(struct rl_nodes *nodes, rl_time ttl);
 
+/* The text of this fault of the node, with what was last said of it. */
+static inline const char *rl_node_text(const struct rl_node *node, enum rl_fault fault)
+{
+    return rl_words_text(&node->connection.words, fault);
+}
+
 void rl_node_sent(struct rl_node *node); /* its first outstanding command was queued */
 
 /* Queues the greeting for this node on one of its connections. False: no memory. */

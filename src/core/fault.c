@@ -60,6 +60,7 @@ bool rl_fault_is_denial(enum rl_fault fault)
     case RL_FAULT_TLS_CA:
     case RL_FAULT_TLS_NAME:
     case RL_FAULT_TLS_EXPIRED:
+    case RL_FAULT_TLS_NOT_YET_VALID:
     case RL_FAULT_TLS_CERTIFICATE:
     case RL_FAULT_TLS_CLIENT: return true;
     default: return false;

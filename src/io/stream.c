@@ -148,9 +148,12 @@ int rl_stream_connect(struct rl_stream *stream)
     return done;
 }
 
-enum rl_fault rl_stream_fault(const struct rl_stream *stream)
+enum rl_fault rl_stream_fault(const struct rl_stream *stream, const char **ret_reason)
 {
-    return stream->channel ? rl_tls_fault(stream->channel) : stream->fault;
+    if (stream->channel)
+        return rl_tls_fault(stream->channel, ret_reason);
+    *ret_reason = stream->fault == RL_FAULT_MEMORY ? "" : rl_tls_reason(stream->peer->tls);
+    return stream->fault;
 }
 
 /* --- reading and writing --- */

@@ -41,8 +41,9 @@ int rl_stream_open(struct event_base *base, const struct rl_address *address,
  */
 int rl_stream_connect(struct rl_stream *stream);
 
-/* Why TLS ended the stream; NONE: it did not, or there is none. */
-enum rl_fault rl_stream_fault(const struct rl_stream *stream);
+/* Why TLS ended the stream, and OpenSSL's words for it; NONE: it did not, or there is none.
+ */
+enum rl_fault rl_stream_fault(const struct rl_stream *stream, const char **ret_reason);
 
 /* `readable` is called whenever bytes, or the peer's end, can be read; until stopped. */
 bool rl_stream_want_read(struct rl_stream *stream);

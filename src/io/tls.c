@@ -9,13 +9,12 @@
 
 #define FILES 4
 
-/* A reserved extension that servers must ignore (GREASE, RFC 8701). */
-#define FILLER 0x0a0a
-
 struct rl_tls {
     struct rl_tls_options options;
     struct rl_file_stamp stamp[FILES];
-    SSL_CTX *context; /* NULL: a file is bad */
+    SSL_CTX *context;    /* NULL: a file is bad */
+    enum rl_fault fault; /* ... and which; MEMORY: none is */
+    char reason[256];    /* its name, and why */
     unsigned generation;
 };
 
@@ -36,26 +35,50 @@ static bool take_stamps(struct rl_tls *tls)
     return changed;
 }
 
-/* Returns the path that cannot be used, or NULL. */
-static const char *load_files(SSL_CTX *context, const struct rl_tls_options *options)
+/* Keeps why the file cannot be used: the system's error, or else that it is no `wanted`. */
+static enum rl_fault refuse(struct rl_tls *tls, enum rl_fault fault, const char *path,
+                            const char *wanted)
 {
-    const char *key = options->key_file ? options->key_file : options->cert_file;
-    if (options->ca_file && SSL_CTX_load_verify_file(context, options->ca_file) != 1)
-        return options->ca_file;
-    struct stat folder;
-    if (options->ca_dir &&
-        (stat(options->ca_dir, &folder) != 0 || !S_ISDIR(folder.st_mode) ||
-         SSL_CTX_load_verify_dir(context, options->ca_dir) != 1))
-        return options->ca_dir;
-    if (!options->ca_file && !options->ca_dir)
+    unsigned long error = ERR_peek_error();
+    snprintf(tls->reason, sizeof(tls->reason), "%s: %s", path,
+             ERR_SYSTEM_ERROR(error) ? strerror(ERR_GET_REASON(error)) : wanted);
+    return fault;
+}
+
+static enum rl_fault load_authorities(struct rl_tls *tls, SSL_CTX *context)
+{
+    const char *file = tls->options.ca_file, *folder = tls->options.ca_dir;
+    struct stat found;
+    if (file && SSL_CTX_load_verify_file(context, file) != 1)
+        return refuse(tls, RL_FAULT_TLS_CA_FILE, file, "it has no PEM certificate");
+    if (folder && stat(folder, &found) != 0)
+        return refuse(tls, RL_FAULT_TLS_CA_FILE, folder, strerror(errno));
+    if (folder &&
+        (!S_ISDIR(found.st_mode) || SSL_CTX_load_verify_dir(context, folder) != 1))
+        return refuse(tls, RL_FAULT_TLS_CA_FILE, folder, strerror(ENOTDIR));
+    if (!file && !folder)
         SSL_CTX_set_default_verify_paths(context);
-    if (options->cert_file &&
-        SSL_CTX_use_certificate_chain_file(context, options->cert_file) != 1)
-        return options->cert_file;
-    if (key && (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1 ||
-                SSL_CTX_check_private_key(context) != 1))
-        return key;
-    return NULL;
+    return RL_FAULT_NONE;
+}
+
+/* Returns what cannot be used; NONE: nothing. */
+static enum rl_fault load_files(struct rl_tls *tls, SSL_CTX *context)
+{
+    const char *cert = tls->options.cert_file;
+    const char *key = tls->options.key_file ? tls->options.key_file : cert;
+    enum rl_fault fault = load_authorities(tls, context);
+    if (fault != RL_FAULT_NONE)
+        return fault;
+    if (cert && SSL_CTX_use_certificate_chain_file(context, cert) != 1)
+        return refuse(tls, RL_FAULT_TLS_CERT_FILE, cert, "it has no PEM certificate");
+    if (key && SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1)
+        return refuse(tls, RL_FAULT_TLS_KEY_FILE, key,
+                      ERR_GET_LIB(ERR_peek_error()) == ERR_LIB_X509
+                          ? "it is not the key of the certificate"
+                          : "it has no PEM private key without a passphrase");
+    if (key && SSL_CTX_check_private_key(context) != 1)
+        return refuse(tls, RL_FAULT_TLS_KEY_FILE, key, "there is no certificate for it");
+    return RL_FAULT_NONE;
 }
 
 /* --- the context --- */
@@ -90,43 +113,32 @@ static bool set_up(SSL_CTX *context, bool insecure)
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT |
                                                 SSL_SESS_CACHE_NO_INTERNAL_STORE);
     SSL_CTX_sess_set_new_cb(context, rl_tls_keep_session);
-    return set_version(context) &&
-           SSL_CTX_add_custom_ext(context, FILLER, SSL_EXT_CLIENT_HELLO, rl_tls_fill, NULL,
-                                  NULL, NULL, NULL) == 1;
+    return set_version(context);
 }
 
-static SSL_CTX *make_context(const struct rl_tls_options *options, const char **ret_bad)
+/* Leaves `fault` and `reason` if a file cannot be used. */
+static void make_context(struct rl_tls *tls)
 {
+    ERR_clear_error();
     SSL_CTX *context = SSL_CTX_new(TLS_client_method());
-    *ret_bad = NULL;
-    if (context && set_up(context, options->insecure) &&
-        !(*ret_bad = load_files(context, options)))
-        return context;
-    SSL_CTX_free(context);
-    return NULL;
+    tls->fault = RL_FAULT_MEMORY;
+    if (context && set_up(context, tls->options.insecure))
+        tls->fault = load_files(tls, context);
+    ERR_clear_error(); /* the caller's thread may use OpenSSL, too */
+    tls->context = tls->fault == RL_FAULT_NONE ? context : NULL;
+    if (!tls->context)
+        SSL_CTX_free(context);
 }
 
 /* Reads the files again if one was changed. NULL: one of them is bad. */
 static SSL_CTX *current(struct rl_tls *tls)
 {
-    const char *bad;
     if (!take_stamps(tls) && tls->context)
         return tls->context;
     SSL_CTX_free(tls->context);
-    tls->context = make_context(&tls->options, &bad);
-    ERR_clear_error(); /* the caller's thread may use OpenSSL, too */
+    make_context(tls);
     tls->generation++;
     return tls->context;
-}
-
-/* The reason that OpenSSL gave last, and clears its queue. */
-static const char *why(void)
-{
-    unsigned long error = ERR_peek_last_error();
-    const char *text = ERR_SYSTEM_ERROR(error) ? strerror(ERR_GET_REASON(error))
-                                               : ERR_reason_error_string(error);
-    ERR_clear_error();
-    return text ? text : "it cannot be used";
 }
 
 struct rl_tls *rl_tls_new(const struct rl_tls_options *options, char *ret_text, size_t room)
@@ -137,20 +149,15 @@ struct rl_tls *rl_tls_new(const struct rl_tls_options *options, char *ret_text, 
         return NULL;
     }
     struct rl_tls *tls = calloc(1, sizeof(*tls));
-    const char *bad = NULL;
     if (tls) {
         tls->options = *options;
         take_stamps(tls);
-        ERR_clear_error();
-        tls->context = make_context(options, &bad);
+        make_context(tls);
     }
     if (tls && tls->context)
         return tls;
-    if (bad)
-        snprintf(ret_text, room, "%s: %s", bad, why());
-    else
-        snprintf(ret_text, room, "out of memory");
-    ERR_clear_error();
+    bool bad = tls && tls->fault != RL_FAULT_MEMORY;
+    snprintf(ret_text, room, "%s", bad ? tls->reason : "out of memory");
     free(tls);
     return NULL;
 }
@@ -169,7 +176,7 @@ struct rl_tls_channel *rl_tls_begin(struct rl_tls_peer *peer, int fd,
 {
     struct rl_tls *tls = peer->tls;
     SSL_CTX *context = current(tls);
-    *ret_fault = context ? RL_FAULT_MEMORY : RL_FAULT_TLS_FILES;
+    *ret_fault = context ? RL_FAULT_MEMORY : tls->fault;
     if (!context)
         return NULL;
     if (peer->generation != tls->generation)
@@ -177,4 +184,9 @@ struct rl_tls_channel *rl_tls_begin(struct rl_tls_peer *peer, int fd,
     peer->generation = tls->generation;
     return rl_tls_channel_new(peer, context,
                               tls->options.name ? tls->options.name : peer->host, fd);
+}
+
+const char *rl_tls_reason(const struct rl_tls *tls)
+{
+    return tls->reason;
 }

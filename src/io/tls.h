@@ -29,7 +29,6 @@ struct rl_tls_peer {
     const char *host;               /* must outlive the peer */
     struct ssl_session_st *session; /* to resume; NULL: none */
     unsigned generation;            /* of the files that the session was made with */
-    bool speaks_tls;                /* a handshake has succeeded */
 };
 
 /*
@@ -44,10 +43,12 @@ void rl_tls_peer_clear(struct rl_tls_peer *peer);
 
 /*
  * Begins TLS on a connected descriptor, which stays the caller's. Reads the files again if
- * they were changed. NULL: `ret_fault` is TLS_FILES or MEMORY.
+ * they were changed. NULL: `ret_fault` is MEMORY, or which file cannot be used; then
+ * rl_tls_reason() is its name and why, until it is tried again.
  */
 struct rl_tls_channel *rl_tls_begin(struct rl_tls_peer *peer, int fd,
                                     enum rl_fault *ret_fault);
+const char *rl_tls_reason(const struct rl_tls *tls);
 
 /*
  * Goes on with the handshake. Returns 0 when it is done, or -errno; -EAGAIN: call it again
@@ -62,8 +63,8 @@ ssize_t rl_tls_write(struct rl_tls_channel *channel, const char *bytes, size_t l
 /* Whether bytes were taken from the descriptor that rl_tls_read() has not returned. */
 bool rl_tls_has_more(const struct rl_tls_channel *channel);
 
-/* Why TLS ended the connection; NONE: it did not. */
-enum rl_fault rl_tls_fault(const struct rl_tls_channel *channel);
+/* Why TLS ended the connection, and OpenSSL's words for it, or ""; NONE: it did not. */
+enum rl_fault rl_tls_fault(const struct rl_tls_channel *channel, const char **ret_reason);
 
 /* Frees the channel. `notify`: tells the peer that nothing follows. */
 void rl_tls_end(struct rl_tls_channel *channel, bool notify);

@@ -61,9 +61,16 @@ bool rl_tls_has_more(const struct rl_tls_channel *channel)
     return false;
 }
 
-enum rl_fault rl_tls_fault(const struct rl_tls_channel *channel)
+const char *rl_tls_reason(const struct rl_tls *tls)
+{
+    (void)tls;
+    return "";
+}
+
+enum rl_fault rl_tls_fault(const struct rl_tls_channel *channel, const char **ret_reason)
 {
     (void)channel;
+    *ret_reason = "";
     return RL_FAULT_TLS;
 }
 

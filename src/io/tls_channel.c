@@ -18,7 +18,7 @@ struct rl_tls_channel {
     int error;  /* of the last system call on the descriptor */
     bool ended; /* the peer has closed */
     enum rl_fault fault;
-    size_t filler; /* bytes in the greeting that say nothing */
+    const char *reason; /* OpenSSL's, of the fault; NULL: none */
 };
 
 /* --- the descriptor: OpenSSL's own would raise SIGPIPE --- */
@@ -78,8 +78,8 @@ static enum rl_fault fault_of_certificate(long result)
     switch (result) {
     case X509_V_ERR_HOSTNAME_MISMATCH:
     case X509_V_ERR_IP_ADDRESS_MISMATCH: return RL_FAULT_TLS_NAME;
-    case X509_V_ERR_CERT_HAS_EXPIRED:
-    case X509_V_ERR_CERT_NOT_YET_VALID: return RL_FAULT_TLS_EXPIRED;
+    case X509_V_ERR_CERT_HAS_EXPIRED: return RL_FAULT_TLS_EXPIRED;
+    case X509_V_ERR_CERT_NOT_YET_VALID: return RL_FAULT_TLS_NOT_YET_VALID;
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
     case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
@@ -126,6 +126,13 @@ static enum rl_fault fault_of_error(SSL *ssl)
     }
 }
 
+static const char *reason_of_error(SSL *ssl)
+{
+    long certificate = SSL_get_verify_result(ssl);
+    return certificate != X509_V_OK ? X509_verify_cert_error_string(certificate)
+                                    : ERR_reason_error_string(ERR_peek_error());
+}
+
 /* What a call that returned `result` <= 0 means: -errno, or 0: the peer has closed. */
 static int error_of(struct rl_tls_channel *channel, int result)
 {
@@ -136,8 +143,10 @@ static int error_of(struct rl_tls_channel *channel, int result)
     case SSL_ERROR_SYSCALL: return channel->error ? -channel->error : 0;
     default: break;
     }
-    if (!channel->fault)
+    if (!channel->fault) {
         channel->fault = fault_of_error(channel->ssl);
+        channel->reason = reason_of_error(channel->ssl);
+    }
     return -EPROTO;
 }
 
@@ -202,56 +211,6 @@ static SSL *new_ssl(struct rl_tls_channel *channel, SSL_CTX *context, const char
     return NULL;
 }
 
-/* --- a port that speaks plain text --- */
-
-/*
- * A Redis port without TLS takes the greeting for the beginning of a line, waits for its
- * end, and looks like a dead server. With a line feed before the first NUL byte it replies
- * with an error. That is where the greeting's size is, in its bytes 3 and 4. So the
- * greeting is filled up until its size ends with a line feed.
- */
-#define RECORD_HEADER 5
-#define LINE_FEED     0x0a
-#define FILLER_MAX    0x200
-
-int rl_tls_fill(SSL *ssl, unsigned type, unsigned context, const unsigned char **ret_bytes,
-                size_t *ret_len, X509 *certificate, size_t index, int *alert, void *arg)
-{
-    static const unsigned char nothing[FILLER_MAX];
-    (void)type;
-    (void)context;
-    (void)certificate;
-    (void)index;
-    (void)alert;
-    (void)arg;
-    *ret_bytes = nothing;
-    *ret_len = ((struct rl_tls_channel *)SSL_get_app_data(ssl))->filler;
-    return 1;
-}
-
-/* Makes a greeting that is not sent. False: no memory. */
-static bool find_filler(struct rl_tls_channel *channel, SSL_CTX *context, const char *name)
-{
-    SSL *ssl = new_ssl(channel, context, name);
-    BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
-    bool can = ssl && in && out;
-    if (can) {
-        SSL_set_bio(ssl, in, out);
-        (void)SSL_do_handshake(ssl);
-        size_t pending = BIO_ctrl_pending(out);
-        size_t size = pending > RECORD_HEADER ? pending - RECORD_HEADER : 0;
-        size_t least = size < 0x100 ? 0x100 - size : 0; /* byte 3 must not be NUL, either */
-        channel->filler = least + (LINE_FEED - (size + least)) % 0x100;
-        assert(channel->filler < FILLER_MAX);
-    } else {
-        BIO_free(in);
-        BIO_free(out);
-    }
-    SSL_free(ssl);
-    ERR_clear_error();
-    return can;
-}
-
 /* --- beginning --- */
 
 struct rl_tls_channel *rl_tls_channel_new(struct rl_tls_peer *peer, SSL_CTX *context,
@@ -263,8 +222,7 @@ struct rl_tls_channel *rl_tls_channel_new(struct rl_tls_peer *peer, SSL_CTX *con
     ERR_clear_error();
     channel->peer = peer;
     channel->fd = fd;
-    if (peer->speaks_tls || find_filler(channel, context, name))
-        channel->ssl = new_ssl(channel, context, name);
+    channel->ssl = new_ssl(channel, context, name);
     if (channel->ssl && set_bio(channel))
         return channel;
     rl_tls_end(channel, false);
@@ -275,10 +233,8 @@ int rl_tls_handshake(struct rl_tls_channel *channel, bool *ret_writes)
 {
     ERR_clear_error();
     int result = SSL_do_handshake(channel->ssl);
-    if (result == 1) {
-        channel->peer->speaks_tls = true;
+    if (result == 1)
         return 0;
-    }
     int error = error_of(channel, result);
     *ret_writes = SSL_want_write(channel->ssl);
     return error == 0 ? -ECONNRESET : error;
@@ -323,8 +279,9 @@ ssize_t rl_tls_write(struct rl_tls_channel *channel, const char *bytes, size_t l
     return error == 0 ? -EPIPE : error;
 }
 
-enum rl_fault rl_tls_fault(const struct rl_tls_channel *channel)
+enum rl_fault rl_tls_fault(const struct rl_tls_channel *channel, const char **ret_reason)
 {
+    *ret_reason = channel->reason ? channel->reason : "";
     return channel->fault;
 }
 

@@ -1,5 +1,6 @@
 /* The functions of redlock.h that make or take a lease, and their checks. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -526,7 +527,7 @@ size_t redlock_explain_sized(const redlock_lease *lease, redlock_node *nodes, si
                            attempt->value ? attempt->value[i] : NULL, &node);
         if (is_late(attempt, i)) {
             node.fault = REDLOCK_FAULT_TIMEOUT;
-            node.text = limit_of(attempt, i);
+            snprintf(node.text, sizeof(node.text), "%s", limit_of(attempt, i));
         }
         if (set && node.verdict == REDLOCK_VERDICT_HELD)
             node.key = set->order[attempt->lease.ballot[i].key];

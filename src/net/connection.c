@@ -93,8 +93,10 @@ static enum rl_fault open_stream(struct rl_connection *connection,
                                &handler, connection, &connection->stream);
     if (error == -EMFILE || error == -ENFILE)
         return RL_FAULT_FILES;
-    if (error != 0)
+    if (error != 0) {
+        rl_words_set(&connection->words, RL_FAULT_CONNECT, strerror(-error));
         return error == -ENOMEM ? RL_FAULT_MEMORY : RL_FAULT_CONNECT;
+    }
     connection->resp = rl_resp_new();
     return connection->resp ? RL_FAULT_NONE : RL_FAULT_MEMORY;
 }
@@ -134,14 +136,14 @@ static void take_addresses(struct rl_connection *connection,
     connection->address_at = at < count ? at : count - 1;
 }
 
-/* `reason` is for messages that say more than the fault does. */
 static void on_resolved(const struct rl_address *addresses, unsigned count,
                         const char *reason, void *arg)
 {
     struct rl_connection *connection = arg;
     enum rl_fault fault = RL_FAULT_RESOLVE;
-    (void)reason;
     connection->owner->enter(connection->arg);
+    if (count == 0)
+        rl_words_set(&connection->words, RL_FAULT_RESOLVE, reason);
     if (count > 0) {
         take_addresses(connection, addresses, count);
         fault = open_next(connection);
@@ -176,10 +178,14 @@ void rl_connection_connect(struct rl_connection *connection)
         report_fault(connection, RL_FAULT_MEMORY);
 }
 
-static void note_error(struct rl_connection *connection, const struct rl_reply *reply)
+static void note_error(struct rl_connection *connection, const struct rl_reply *reply,
+                       enum rl_greeting_step step)
 {
-    if (reply->type == RL_REPLY_ERROR && connection->server_fault == RL_FAULT_NONE)
-        connection->server_fault = rl_fault_of_error(reply->text, reply->len);
+    if (reply->type != RL_REPLY_ERROR || connection->server_fault != RL_FAULT_NONE)
+        return;
+    connection->server_fault = rl_fault_of_error(reply->text, reply->len);
+    rl_words_set_reply(&connection->words, connection->server_fault, reply,
+                       step == RL_GREET_AUTH);
 }
 
 /* Reads the server's last error. Reports nothing to the owner: the connection has ended. */
@@ -193,7 +199,7 @@ static void read_reason(struct rl_connection *connection)
             return;
         rl_resp_feed(connection->resp, bytes, (size_t)got);
         while (rl_resp_next(connection->resp, &reply) == RL_RESP_REPLY)
-            note_error(connection, reply);
+            note_error(connection, reply, RL_GREET_AUTH);
     }
 }
 
@@ -210,8 +216,12 @@ static enum rl_fault fault_of_end(struct rl_connection *connection, enum rl_faul
         read_reason(connection);
     if (connection->server_fault != RL_FAULT_NONE)
         return connection->server_fault;
-    enum rl_fault tls = rl_stream_fault(connection->stream);
-    return tls != RL_FAULT_NONE ? tls : fault;
+    const char *reason;
+    enum rl_fault tls = rl_stream_fault(connection->stream, &reason);
+    if (tls == RL_FAULT_NONE)
+        return fault;
+    rl_words_set(&connection->words, tls, reason);
+    return tls;
 }
 
 static void finish_connecting(struct rl_connection *connection)
@@ -226,6 +236,7 @@ static void finish_connecting(struct rl_connection *connection)
         connection->owner->connected(connection->arg);
         return;
     }
+    rl_words_set(&connection->words, fault, state ? strerror(-state) : "");
     fault = fault_of_end(connection, fault);
     if (fault == RL_FAULT_CONNECT && connection->untried > 0) {
         end_stream(connection, rl_stream_abort);
@@ -243,6 +254,17 @@ static void on_proceed(void *arg)
     else if (connection->stream)
         report_fault(connection, rl_connection_flush(connection));
     connection->owner->leave(connection->arg);
+}
+
+void rl_connection_note_silence(struct rl_connection *connection)
+{
+    bool resolves = !connection->uri->path && !connection->stream;
+    bool in_handshake =
+        connection->stream && !connection->connected && connection->peer.tls;
+    rl_words_set(&connection->words, RL_FAULT_TIMEOUT,
+                 resolves       ? "the name server has not answered"
+                 : in_handshake ? "does this port speak TLS?"
+                                : "");
 }
 
 void rl_connection_abort(struct rl_connection *connection)
@@ -360,15 +382,17 @@ bool rl_connection_greet(struct rl_connection *connection, const struct rl_crede
 }
 
 /* Writes as much as the socket accepts. False: the connection ended. */
-static bool write_some(const struct rl_connection *connection, const char *bytes,
-                       size_t *at, size_t end)
+static bool write_some(struct rl_connection *connection, const char *bytes, size_t *at,
+                       size_t end)
 {
     while (*at < end) {
         ssize_t put = rl_stream_write(connection->stream, bytes + *at, end - *at);
         if (put == -EAGAIN)
             return true;
-        if (put < 0)
+        if (put < 0) {
+            rl_words_set(&connection->words, RL_FAULT_CLOSED, strerror((int)-put));
             return false;
+        }
         *at += (size_t)put;
     }
     return true;
@@ -409,12 +433,17 @@ static bool is_message(const struct rl_reply *reply)
 static void take_reply(struct rl_connection *connection, const struct rl_reply *reply)
 {
     if (connection->greeting_now) {
-        if (rl_greeting_step(&connection->greeting) != RL_GREET_NAME)
-            note_error(connection, reply);
+        enum rl_greeting_step step = rl_greeting_step(&connection->greeting);
+        if (step != RL_GREET_NAME && step != RL_GREET_MARKER)
+            note_error(connection, reply, step);
         if (!rl_greeting_read(&connection->greeting, reply))
             return;
         connection->greeting_now = false;
         connection->name_refused |= connection->greeting.name_refused;
+        if (connection->server_fault != RL_FAULT_NONE)
+            rl_words_move(&connection->words, connection->greeting.identity.denied);
+        else
+            rl_words_set(&connection->words, RL_FAULT_NONE, "");
         connection->server_fault = RL_FAULT_NONE;
         connection->owner->greeted(connection->arg, &connection->greeting.identity);
         return;
@@ -457,6 +486,8 @@ static bool take_bytes(struct rl_connection *connection)
     if (got == -EAGAIN)
         return false;
     if (got <= 0) {
+        rl_words_set(&connection->words, RL_FAULT_CLOSED,
+                     got < 0 ? strerror((int)-got) : "");
         connection->owner->failed(connection->arg,
                                   fault_of_end(connection, RL_FAULT_CLOSED));
         return false;

@@ -16,6 +16,7 @@
 #include "io/resolver.h"
 #include "resp.h"
 #include "uri.h"
+#include "words.h"
 
 /* An outstanding command: one whose reply has not arrived. */
 struct rl_op {
@@ -71,6 +72,7 @@ struct rl_connection {
     bool name_refused; /* by the node; each refusal is an entry in its ACL LOG */
     enum rl_fault
         server_fault;       /* the first error that came before the greeting was complete */
+    struct rl_words words;  /* why it failed last; the owner may add to it */
     uint64_t known_scripts; /* scripts whose source was sent on this connection */
 
     struct rl_send_batch kept; /* unwritten bytes, from `kept_at` on; written first */
@@ -108,6 +110,9 @@ void rl_connection_connect(struct rl_connection *connection);
 /* Queues the greeting. The owner later gets `greeted` or `failed`. False: no memory. */
 bool rl_connection_greet(struct rl_connection *connection,
                          const struct rl_credentials *who);
+
+/* Sets the words for a node whose reply is overdue, before the owner aborts. */
+void rl_connection_note_silence(struct rl_connection *connection);
 
 /* Ends the connection at once. Reports each outstanding command as `dropped`. */
 void rl_connection_abort(struct rl_connection *connection);

@@ -106,7 +106,7 @@ def _(quorum):
 def _(quorum):
     quorum.kill(2)
     for words in (["--new"], ["--new", "--at-once"], ["--wait"]):
-        said = refused(quorum, UNREACHED, r"3\.sock: .*refused.*: all nodes must reply", *words,
+        said = refused(quorum, UNREACHED, r"3\.sock: cannot connect.*: all nodes must reply", *words,
                        cause="unreached")
         equal(said["node"], quorum.uris[2], "node")
     quorum.start()

@@ -206,7 +206,7 @@ def _():
 def _():
     with durable(5) as quorum:
         quorum[0].kill()
-        expect(quorum, WARNINGS, [["unreachable"], [], [], [], []], "refused")
+        expect(quorum, WARNINGS, [["unreachable"], [], [], [], []], "cannot connect: No such file or directory")
         quorum[1].stop()
         expect(quorum, WARNINGS, [["unreachable"], ["unreachable"], [], [], []], "no reply in time")
         quorum[2].kill()

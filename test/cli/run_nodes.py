@@ -30,11 +30,11 @@ def _(quorum):
     quorum.kill(0, 1, 2)
     outcome = finish(process).expect(124)
     equal(len(lines(outcome.err, FAILED)), 1, f"warnings in {outcome}")
-    equal(len(lines(outcome.err, LOST + "the connection was refused or failed$")), 1,
+    equal(len(lines(outcome.err, LOST + "cannot connect: No such file or directory$")), 1,
           f"losses in {outcome}")
     check("TTL" not in outcome.err, f"the TTL is blamed in {outcome}")
     after = outcome.err.partition("the command is stopped")[2]
-    equal(len(lines(after, r"^redlock: unix://\S+: absent, the connection was refused or failed$")),
+    equal(len(lines(after, r"^redlock: unix://\S+: absent, cannot connect: No such file or directory$")),
           3, f"nodes after the loss in {outcome}")
     found = json.loads(outcome.err.splitlines()[-1])
     equal([node["fault"] for node in found["nodes"]], ["CONNECT"] * 3 + ["NONE"] * 2, "faults")

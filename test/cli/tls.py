@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """rediss://: right and wrong certificates, files that are replaced, sessions, long replies."""
+import contextlib
 import os
+import re
 import shutil
 import socket
 import ssl
@@ -9,7 +11,7 @@ import threading
 
 import lab
 from certificates import Authority, old_dates, openssl, serve
-from lab import case, check, equal, finish, matches, redlock, start
+from lab import WrongClock, case, check, equal, finish, matches, redlock, start
 
 ALERT_PROTOCOL_VERSION = bytes.fromhex("15030100020246")
 
@@ -36,6 +38,28 @@ def patient():
     if not os.path.exists(path):
         lab.write(path, f"timeout = {lab.PATIENCE}\n")
     return {"REDLOCK_CONFIG": path}
+
+
+@contextlib.contextmanager
+def plain_text(reply):
+    """A server that replies at once, and in plain text; its URI by TLS."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                with listener.accept()[0] as peer:
+                    peer.sendall(reply)
+                    peer.recv(65536)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield f"rediss://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        listener.close()
 
 
 def refused(code, why, env, *words):
@@ -94,12 +118,16 @@ def _(quorum):
     redlock("run", "--sni", "", "k", "true", env=nodes.env()).expect(78, err="tls_name is empty")
 
 
-@case("an unknown CA, an expired certificate: 77; --insecure accepts them")
+@case("an unknown CA, an expired or an early certificate: 77; --insecure accepts them")
 def _(quorum):
     nodes = Nodes(quorum, dates=old_dates())
-    refused(77, "has expired or is not valid yet", nodes.env())
+    refused(77, "has expired: certificate has expired", nodes.env())
     refused(77, "is signed by an unknown CA", nodes.env(REDLOCK_CACERT=Authority("another").cert))
     redlock("run", "--insecure", "k", "true", env=nodes.env(REDLOCK_CACERT="")).expect(0)
+    clock = WrongClock(lab.temporary("clock"))
+    clock.jump(-86400 * 10**6 * 365)
+    early = Nodes(quorum).env(**clock.environment())
+    refused(77, "is not valid yet: certificate is not yet valid", early)
 
 
 @case("no client certificate, or one of another CA: 77")
@@ -117,14 +145,17 @@ def _(quorum):
         server.call("CONFIG", "SET", "tls-protocols", "")
 
 
-@case("a port that speaks plain text, whatever the length of the name: 69")
+@case("a port that speaks plain text: 69, whether it replies or waits for the end of a line")
 def _(quorum):
-    ports = [server.listen() for server in quorum.servers]
-    for length in (1, 63, 120, 200):
-        nodes = ",".join(f"rediss://127.0.0.1:{port}" for port in ports)
-        words = ["-N", nodes, "--sni", ".".join("x" * 60 for _ in range(4))[:length]]
-        outcome = redlock("run", "-n", *words, "k", "true", env=patient())
-        outcome.expect(69, err="the server's port speaks plain text: use redis://")
+    nodes = ",".join(f"rediss://127.0.0.1:{server.listen()}" for server in quorum.servers)
+    redlock("run", "-n", "-N", nodes, "k", "true").expect(
+        69, err="no reply in time: does this port speak TLS")
+    check("(no reply in time: does this port speak TLS?)" in redlock("check", "-N", nodes).out,
+          "not by check")
+    with plain_text(b"-DENIED Redis is running in protected mode\r\n") as uri:
+        redlock("run", "-n", "-N", uri, "k", "true", env=patient()).expect(
+            69, err="the server's port speaks plain text: use redis://")
+        check("the server's port speaks plain text" in redlock("check", "-N", uri).out, "check")
 
 
 @case("plain text to a port that speaks TLS: 69; a server of an old version: 69")
@@ -152,14 +183,20 @@ def _(quorum):
     other = nodes.authority.sign("other")[1]
     encrypted = lab.temporary("encrypted")
     openssl("pkey", "-in", key, "-aes256", "-passout", "pass:secret", "-out", encrypted)
-    for variables, name in ((dict(REDLOCK_CACERT="/none"), "/none: "),
-                            (dict(REDLOCK_CERT_KEY=encrypted), f"{encrypted}: "),
-                            (dict(REDLOCK_CACERT=empty), f"{empty}: "),
-                            (dict(REDLOCK_CACERTDIR="/none"), "/none: "),
-                            (dict(REDLOCK_CERT="/none"), "/none: "),
-                            (dict(REDLOCK_CERT_KEY="/none"), "/none: "),
-                            (dict(REDLOCK_CERT_KEY=other), f"{other}: ")):
-        outcome = redlock("run", "k", "true", env=nodes.env(**variables)).expect(78, err=name)
+    missing, no_key = ": No such file or directory", ": it has no PEM private key without"
+    for variables, name, why in (
+            (dict(REDLOCK_CACERT="/none"), "/none", missing),
+            (dict(REDLOCK_CERT_KEY=encrypted), encrypted, no_key),
+            (dict(REDLOCK_CERT_KEY=empty), empty, no_key),
+            (dict(REDLOCK_CACERT=empty), empty, ": it has no PEM certificate"),
+            (dict(REDLOCK_CERT=empty), empty, ": it has no PEM certificate"),
+            (dict(REDLOCK_CACERTDIR="/none"), "/none", missing),
+            (dict(REDLOCK_CACERTDIR=cert), cert, ": Not a directory"),
+            (dict(REDLOCK_CERT="/none"), "/none", missing),
+            (dict(REDLOCK_CERT_KEY="/none"), "/none", missing),
+            (dict(REDLOCK_CERT_KEY=other), other, ": it is not the key of the certificate")):
+        outcome = redlock("run", "k", "true", env=nodes.env(**variables)).expect(
+            78, err=re.escape(name) + why)
         equal(outcome.err.count("\n"), 1, f"lines of {outcome}")
 
 

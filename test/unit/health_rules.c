@@ -105,7 +105,7 @@ Test(health_rules, faults_by_name)
         enum rl_fault fault;
         const char *code, *detail;
     } rows[] = {
-        {RL_FAULT_CONNECT, "unreachable", "the connection was refused or failed"},
+        {RL_FAULT_CONNECT, "unreachable", "cannot connect"},
         {RL_FAULT_TIMEOUT, "unreachable", "no reply in time"},
         {RL_FAULT_RESOLVE, "unreachable", "the host name does not resolve"},
         {RL_FAULT_PROTECTED, "protected_mode", ""},
@@ -367,7 +367,7 @@ Test(health_rules, an_unreachable_node_has_no_other_finding)
     probe[2].member = (struct rl_member_probe){.state = RL_MEMBER_UNSEEN};
     probe[2].fault = RL_FAULT_CONNECT;
     all.fenced = true;
-    expect(REDLOCK_DEFECT, "unreachable", "the connection was refused or failed");
+    expect(REDLOCK_DEFECT, "unreachable", "cannot connect");
 }
 
 Test(health_rules, a_quorum_of_fit_nodes_is_enough)

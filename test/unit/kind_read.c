@@ -289,8 +289,9 @@ Test(faults, about_credentials_are_told_from_faults_of_the_node)
         bool denial = fault == RL_FAULT_NOAUTH || fault == RL_FAULT_WRONGPASS ||
                       fault == RL_FAULT_NOPERM || fault == RL_FAULT_PROTECTED ||
                       fault == RL_FAULT_TLS_CA || fault == RL_FAULT_TLS_NAME ||
-                      fault == RL_FAULT_TLS_EXPIRED || fault == RL_FAULT_TLS_CERTIFICATE ||
-                      fault == RL_FAULT_TLS_CLIENT;
+                      fault == RL_FAULT_TLS_EXPIRED ||
+                      fault == RL_FAULT_TLS_NOT_YET_VALID ||
+                      fault == RL_FAULT_TLS_CERTIFICATE || fault == RL_FAULT_TLS_CLIENT;
         bool node = fault == RL_FAULT_LOADING || fault == RL_FAULT_READONLY ||
                     fault == RL_FAULT_MASTERDOWN || fault == RL_FAULT_CLUSTERDOWN ||
                     fault == RL_FAULT_MOVED || fault == RL_FAULT_CROSSSLOT ||

@@ -54,7 +54,7 @@ static const char *fault_of(const redlock_node *node, enum cycle_answer answer)
 {
     if (answer == CYCLE_GRANTED || answer == CYCLE_READY)
         return NULL;
-    return has_fault(node) ? node->text : "no answer within the TTL";
+    return has_fault(node) ? redlock_fault_text(node->fault) : "no answer within the TTL";
 }
 
 /* Whether every node has replied or never will. */

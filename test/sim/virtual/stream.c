@@ -104,8 +104,9 @@ int rl_stream_connect(struct rl_stream *stream)
     return rl_stream_want_write(stream) ? -EINPROGRESS : -ENOMEM;
 }
 
-enum rl_fault rl_stream_fault(const struct rl_stream *stream)
+enum rl_fault rl_stream_fault(const struct rl_stream *stream, const char **ret_reason)
 {
+    *ret_reason = "";
     (void)stream;
     return RL_FAULT_NONE;
 }

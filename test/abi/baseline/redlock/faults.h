@@ -39,7 +39,7 @@
     X(CLOCK, NULL, "the node's clock was set, stands still, or runs too fast or too slow") \
     X(CONNECTING, NULL, "not connected yet") \
     X(RESOLVE, NULL, "the host name does not resolve") \
-    X(CONNECT, NULL, "the connection was refused or failed") \
+    X(CONNECT, NULL, "cannot connect") \
     X(CLOSED, NULL, "the connection was closed") \
     X(TIMEOUT, NULL, "no reply in time") \
     X(PROTOCOL, NULL, "the server sent an unexpected or malformed reply") \
@@ -52,12 +52,15 @@
       "this process has no free file descriptor: raise its limit (ulimit -n)") \
     X(TLS_CA, NULL, "TLS: the server's certificate is signed by an unknown CA") \
     X(TLS_NAME, NULL, "TLS: the server's certificate is for another name or address") \
-    X(TLS_EXPIRED, NULL, "TLS: the server's certificate has expired or is not valid yet") \
+    X(TLS_EXPIRED, NULL, "TLS: the server's certificate has expired") \
+    X(TLS_NOT_YET_VALID, NULL, "TLS: the server's certificate is not valid yet") \
     X(TLS_CERTIFICATE, NULL, "TLS: the server's certificate is not acceptable") \
     X(TLS_CLIENT, NULL, "TLS: the server requires a client certificate that it accepts") \
     X(TLS_PLAINTEXT, NULL, "TLS: the server's port speaks plain text: use redis://") \
     X(TLS_VERSION, NULL, \
       "TLS: the server has no version (1.2 or later) or cipher in common") \
-    X(TLS_FILES, NULL, "TLS: a CA, certificate or key file cannot be used") \
-    X(TLS, NULL, "TLS: the handshake or the encryption failed")
+    X(TLS_CA_FILE, NULL, "TLS: the CA certificates cannot be used") \
+    X(TLS_CERT_FILE, NULL, "TLS: the client's certificate cannot be used") \
+    X(TLS_KEY_FILE, NULL, "TLS: the client's private key cannot be used") \
+    X(TLS, NULL, "TLS: the connection failed")
 #endif

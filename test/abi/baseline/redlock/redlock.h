@@ -20,6 +20,7 @@ struct event_base;
 #define REDLOCK_SLOTS_MAX 128
 #define REDLOCK_LABEL_MAX 64
 #define REDLOCK_TOKEN_MAX 128
+#define REDLOCK_TEXT_MAX 255
 #define REDLOCK_TTL_MAX_MS 86400000
 #define REDLOCK_RECORD_MAX_MS INT64_C(5356800000)
 #define REDLOCK_PORT 6379
@@ -201,10 +202,10 @@ typedef struct redlock_node {
     const char *uri;
     redlock_verdict verdict;
     redlock_fault fault;
-    const char *text;
     bool denied;
     int64_t latency_us;
     int64_t remaining_us;
+    char text[REDLOCK_TEXT_MAX + 1];
     char holder[REDLOCK_TOKEN_MAX + 1];
     char value[REDLOCK_TOKEN_MAX + 1];
     unsigned key;
