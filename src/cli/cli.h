@@ -204,8 +204,8 @@ struct event_base *cli_new_loop(const struct cli *cli);
 void cli_connect(struct cli *cli);
 void cli_disconnect(struct cli *cli);
 
-/* Ends the process because the operation on `key` just now could not be started. */
-_Noreturn void cli_fail_start(redlock_code code, const char *key);
+/* Ends the process if the operation on `key` just now could not be started. */
+void cli_need_start(redlock_code code, const char *key);
 
 /* The result of an operation, as cli_note_outcome() received it. */
 struct cli_outcome {

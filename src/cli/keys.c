@@ -2,7 +2,6 @@
 #include "cli.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 const char *cli_keys_add(struct cli_keys *keys, const char *text)

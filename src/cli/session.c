@@ -111,11 +111,12 @@ void cli_disconnect(struct cli *cli)
     event_base_free(cli->base);
 }
 
-void cli_fail_start(redlock_code code, const char *key)
+void cli_need_start(redlock_code code, const char *key)
 {
     char why[CLI_ERROR];
-    cli_fail(exit_of_failed_start(code), "%s: %s", key,
-             cli_error(why, redlock_last_error()));
+    if (code != REDLOCK_OK)
+        cli_fail(exit_of_failed_start(code), "%s: %s", key,
+                 cli_error(why, redlock_last_error()));
 }
 
 void cli_note_outcome(redlock_lease *lease, const redlock_result *result, void *arg)

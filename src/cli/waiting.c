@@ -5,7 +5,6 @@
 #include "cli.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define TICK_MS        1000
 #define TICKS_PER_LINE 10

@@ -102,8 +102,7 @@ static void workers_release(struct worker *worker)
     worker->state = WORKER_RELEASING;
     worker->release_began = cli_clock_us(CLOCK_MONOTONIC);
     redlock_code code = redlock_release(worker->lease, workers_released, worker);
-    if (code != REDLOCK_OK)
-        cli_fail_start(code, worker->key);
+    cli_need_start(code, worker->key);
 }
 
 static void lost(redlock_lease *lease, const redlock_result *result, void *arg)
@@ -152,8 +151,7 @@ static void begin_cycle(void *arg)
     redlock_code code =
         redlock_acquire(workers->cli->client, worker->key, strlen(worker->key), &options,
                         acquired, worker, &worker->lease);
-    if (code != REDLOCK_OK)
-        cli_fail_start(code, worker->key);
+    cli_need_start(code, worker->key);
 }
 
 /* --- all workers --- */

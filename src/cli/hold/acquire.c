@@ -174,8 +174,7 @@ int cli_acquire(struct cli *cli, int argc, char **argv)
     redlock_code code = redlock_acquire_many(
         cli->client, cli->keys.of, cli_keys_count(&cli->keys), &cli->lease,
         cli_note_outcome, &acquire.outcome, &acquire.lease);
-    if (code != REDLOCK_OK)
-        cli_fail_start(code, acquire.key);
+    cli_need_start(code, acquire.key);
     struct cli_signals signals;
     cli_signals_begin(&signals, cli->base, acquire_interrupted, &acquire);
     wait_for_end(&acquire);

@@ -111,8 +111,7 @@ static int extend(struct holding *holding)
         holding->outcome.result.code = REDLOCK_EXPIRED;
         return holding_report_failure(holding);
     }
-    if (code != REDLOCK_OK)
-        cli_fail_start(code, holding->key);
+    cli_need_start(code, holding->key);
     holding_wait(holding);
     if (cli_count_faults(holding->outcome.nodes, holding->outcome.count) == 0 &&
         holding->outcome.result.code == REDLOCK_NO_QUORUM)

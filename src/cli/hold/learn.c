@@ -17,8 +17,7 @@ void learn_ask(struct learn *learn, const struct cli *cli)
     const redlock_key *key = &cli->keys.of[0];
     *learn = (struct learn){.longest_ms = REDLOCK_UNKNOWN};
     redlock_code code = redlock_hold_time(cli->client, key->bytes, key->len, told, learn);
-    if (code != REDLOCK_OK)
-        cli_fail_start(code, key->bytes);
+    cli_need_start(code, key->bytes);
 }
 
 /* A longer one than the nodes reckon with would outlast their quarantine. */

@@ -56,8 +56,7 @@ int cli_release(struct cli *cli, int argc, char **argv)
     redlock_code code = holding_adopt(&holding, 0); /* a release needs no deadline */
     if (code == REDLOCK_OK)
         code = redlock_release(holding.lease, cli_note_outcome, &holding.outcome);
-    if (code != REDLOCK_OK)
-        cli_fail_start(code, holding.key);
+    cli_need_start(code, holding.key);
     holding_wait(&holding);
     int exit_code = holding.outcome.result.code == REDLOCK_OK
                         ? report_released(&holding)

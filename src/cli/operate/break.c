@@ -92,8 +92,7 @@ int cli_break(struct cli *cli, int argc, char **argv)
     cli_connect(cli);
     redlock_code code =
         redlock_break(cli->client, key, strlen(key), inspection_take, &inspection);
-    if (code != REDLOCK_OK)
-        cli_fail_start(code, key);
+    cli_need_start(code, key);
     cli_wait(cli->base, &inspection.done);
     int exit_code = break_exit_of(inspection_state(&inspection));
     cli_say_nodes(cli, inspection.nodes, inspection.found.count);

@@ -8,7 +8,6 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #define VALID_S (365L * 24 * 3600)
 

@@ -114,8 +114,7 @@ static int observe(struct cli *cli, const char *name)
     cli_connect(cli);
     redlock_code code =
         redlock_observe(cli->client, name, strlen(name), changed, &observer, &handle);
-    if (code != REDLOCK_OK)
-        cli_fail_start(code, name);
+    cli_need_start(code, name);
     cli_signals_begin(&signals, cli->base, cli_set, &observer.done);
     cli_wait(cli->base, &observer.done);
     int exit_code = observer.failed ? observer.failed : CLI_SIGNALLED + signals.number;

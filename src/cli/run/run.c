@@ -512,8 +512,7 @@ static void acquire(struct run *run)
     redlock_code code =
         redlock_acquire_many(cli->client, cli->keys.of, cli_keys_count(&cli->keys),
                              &cli->lease, on_acquired, run, &run->lease);
-    if (code != REDLOCK_OK)
-        cli_fail_start(code, run->key);
+    cli_need_start(code, run->key);
     cli_waiting_begin(&run->waiting, cli, run->key, &run->lease);
     nesting_begin(&run->nesting, cli, &run->lease);
     if (run->once.period_ms > 0)

@@ -1,9 +1,7 @@
 /* redlock run --once-per: what a run does otherwise. */
 #include "run.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define SET_MS 1000 /* a clock whose error has changed by so much was set meanwhile */
 

@@ -114,8 +114,7 @@ int cli_list(struct cli *cli, int argc, char **argv)
     redlock_code code =
         redlock_list(cli->client, prefix, strlen(prefix),
                      foreign || *prefix ? REDLOCK_LIST_FOREIGN : 0, found, &list);
-    if (code != REDLOCK_OK)
-        cli_fail_start(code, prefix);
+    cli_need_start(code, prefix);
     if (!cli->json)
         row_print_head(stdout, SIZE_MAX);
     cli_signals_begin(&signals, cli->base, cli_set, &list.done);

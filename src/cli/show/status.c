@@ -263,8 +263,7 @@ static void inspect(void *arg)
         const char *key = status->part[i].key;
         redlock_code code = redlock_inspect(status->cli->client, key, strlen(key),
                                             inspected, &status->part[i]);
-        if (code != REDLOCK_OK)
-            cli_fail_start(code, key);
+        cli_need_start(code, key);
     }
 }
 

@@ -2,7 +2,6 @@
 #include "row.h"
 #include "screen.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -285,7 +284,7 @@ static int exit_of(const struct top *top, int signal)
     if (signal != 0)
         return CLI_SIGNALLED + signal;
     if (top->code != REDLOCK_DENIED && top->code != REDLOCK_NO_QUORUM)
-        cli_fail_start(top->code, top->prefix);
+        cli_need_start(top->code, top->prefix);
     if (top->code == REDLOCK_DENIED)
         cli_complain("top: refused: the user needs the rights +scan and +exists");
     else

@@ -3,7 +3,6 @@
 #include "nesting.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define EVERY_MS 200
 
@@ -59,8 +58,7 @@ static void wait_look(void *arg)
     const redlock_key *key = key_of(wait);
     redlock_code code =
         redlock_inspect(wait->cli->client, key->bytes, key->len, on_inspected, wait);
-    if (code != REDLOCK_OK)
-        cli_fail_start(code, key->bytes);
+    cli_need_start(code, key->bytes);
 }
 
 /* It looks once more. */
