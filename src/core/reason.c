@@ -24,7 +24,9 @@ static redlock_reason reason_of_fault(enum rl_fault fault)
     case RL_FAULT_CLOSED:
     case RL_FAULT_TLS_PLAINTEXT:
     case RL_FAULT_TLS_VERSION:
-    case RL_FAULT_TLS_FILES:
+    case RL_FAULT_TLS_CA_FILE:
+    case RL_FAULT_TLS_CERT_FILE:
+    case RL_FAULT_TLS_KEY_FILE:
     case RL_FAULT_TLS: return REDLOCK_REASON_NOT_CONNECTED;
     case RL_FAULT_LATE:
     case RL_FAULT_TIMEOUT: return REDLOCK_REASON_SILENT;
