@@ -32,9 +32,7 @@
     X(AHEAD, "AHEAD", "the fence is too far ahead of the server's clock")                  \
     X(MARKER, "MARKER", "the node's marker has changed: the client reads it again")        \
     X(FENCE, "FENCE", "the key's fence is not a number: another program wrote it")         \
-    X(UNMARKED, NULL,                                                                      \
-      "the node has no marker: it was never admitted (redlock admit --new), or lost its "  \
-      "marker (redlock admit --wait)")                                                     \
+    X(UNMARKED, NULL, "the node has no marker: it was never admitted, or lost its marker") \
     X(NO_MAJORITY, NULL, "too few nodes of its deployment were found")                     \
     X(OTHER_DEPLOYMENT, NULL, "the node belongs to another deployment")                    \
     X(REPLACED, NULL, "another server has replaced the node in its deployment")            \

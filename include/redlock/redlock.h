@@ -768,10 +768,10 @@ REDLOCK_API const char *redlock_token(const redlock_lease *lease);
 
 /*
  * The last outcome, node by node. If a reply came too late or not at all, the node's `text`
- * names the limit that it missed and the option that changes the limit. A node that could
- * not vote when an extension was due is ABSENT, and its fault says why. Writes at most
- * `room` elements; returns the number of nodes. 0: the lease is NULL or has made no
- * attempt, its client was freed, or this is a forked child.
+ * names the limit that it missed. A node that could not vote when an extension was due is
+ * ABSENT, and its fault says why. Writes at most `room` elements; returns the number of
+ * nodes. 0: the lease is NULL or has made no attempt, its client was freed, or this is a
+ * forked child.
  */
 REDLOCK_API size_t redlock_explain_sized(const redlock_lease *lease, redlock_node *nodes,
                                          size_t room, size_t size);

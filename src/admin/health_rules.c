@@ -287,7 +287,7 @@ static const struct rl_rule rules[] = {
     {"fails", REDLOCK_DEFECT, RL_ANY_USE, ~NAMED, show_name,
      "the node does not reply as a master does: check the server"},
     {"no_right", REDLOCK_DEFECT, RL_ANY_USE, 0, lacks_right,
-     "the user lacks a right: grant the rights that redlock check --acl prints"},
+     "the user lacks a right: grant the least rights, see redlock-check(1)"},
     {"no_command", REDLOCK_DEFECT, RL_ANY_USE, 0, lacks_command,
      "the node lacks a command, or the command differs from that of Redis: do not rename "
      "commands, and do not use a proxy"},
@@ -319,11 +319,11 @@ static const struct rl_rule rules[] = {
     {"no_time", REDLOCK_WARNING, RL_ANY_USE, 0, lacks_time,
      "the node's clock cannot be compared: grant the user the right to TIME"},
     {"no_sets", REDLOCK_WARNING, RL_ANY_USE, 0, refuses_sets,
-     "the node refuses locks of several keys: grant the rights that redlock check --acl "
-     "prints"},
+     "the node refuses locks of several keys: grant the least rights, see "
+     "redlock-check(1)"},
     {"no_calls", REDLOCK_WARNING, RL_ANY_USE, 0, cannot_notify,
-     "the node cannot notify waiters, so they poll for the lock: grant the rights that "
-     "redlock check --acl prints"},
+     "the node cannot notify waiters, so they poll for the lock: grant the least "
+     "rights, see redlock-check(1)"},
     {"other_version", REDLOCK_WARNING, RL_ANY_USE, 0, has_other_version,
      "the node has a different version than most nodes: run the same version on all nodes, "
      "unless an upgrade is in progress"},

@@ -71,8 +71,8 @@ static bool member_rules_is_outdated(const struct rl_health_context *all, unsign
 
 const struct rl_rule rl_member_rules[RL_MEMBER_RULES] = {
     {"unmarked", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(UNMARKED), NULL,
-     "the node has no marker and no vote on fenced locks: run redlock admit --wait to "
-     "admit it, or redlock admit --new if no node has a marker"},
+     "the node has no marker and no vote on fenced locks: admit it again, or all "
+     "nodes if none has a marker, see redlock-admit(1)"},
     {"no_majority", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(NO_MAJORITY), NULL,
      "the node has a marker, but too few nodes of its deployment were reached: configure "
      "the same nodes as all other clients"},
@@ -86,11 +86,11 @@ const struct rl_rule rl_member_rules[RL_MEMBER_RULES] = {
     {"other_process", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(OTHER_PROCESS),
      show_loss,
      "the node's marker was made for another process, so the node has no vote on fenced "
-     "locks: run redlock admit --wait to admit it again"},
+     "locks: admit it again, see redlock-admit(1)"},
     {"quarantined", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(QUARANTINED),
      show_quarantine,
      "the node is in quarantine and has no vote on fenced locks until the quarantine ends: "
-     "wait with redlock admit --wait"},
+     "wait"},
     {"clock_set", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(CLOCK), NULL,
      "the node's clock was set, stands still, or runs too fast or too slow, so the node "
      "has no vote on fenced locks: fix the clock"},

@@ -15,43 +15,24 @@ const redlock_error *redlock_last_error(void)
     return &last;
 }
 
-static redlock_code set_last(redlock_error error, const char *format, va_list args)
+redlock_code rl_fail_again(const redlock_error *error)
 {
-    size_t len = 0;
-    if (error.field)
-        len = (size_t)snprintf(error.text, sizeof(error.text), "%s ", error.field);
-    vsnprintf(error.text + len, sizeof(error.text) - len, format, args);
-    last = error;
-    return error.code;
-}
-
-redlock_code rl_fail(redlock_code code, redlock_reason reason, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    set_last((redlock_error){.code = code, .reason = reason}, format, args);
-    va_end(args);
-    return code;
-}
-
-redlock_code rl_fail_field(redlock_code code, redlock_reason reason, const char *field,
-                           const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    set_last((redlock_error){.code = code, .reason = reason, .field = field}, format, args);
-    va_end(args);
-    return code;
+    last = *error;
+    return error->code;
 }
 
 redlock_code rl_fail_bound(redlock_code code, redlock_reason reason, const char *field,
                            int64_t value, int64_t bound, const char *format, ...)
 {
+    redlock_error error = {code, reason, field, value, bound, ""};
+    size_t len = 0;
     va_list args;
+    if (field)
+        len = (size_t)snprintf(error.text, sizeof(error.text), "%s ", field);
     va_start(args, format);
-    set_last((redlock_error){code, reason, field, value, bound, ""}, format, args);
+    vsnprintf(error.text + len, sizeof(error.text) - len, format, args);
     va_end(args);
-    return code;
+    return rl_fail_again(&error);
 }
 
 redlock_code rl_fail_by_reason(redlock_code code, redlock_reason reason)
@@ -67,12 +48,6 @@ redlock_code rl_fail_by_reason(redlock_code code, redlock_reason reason)
 redlock_code rl_fail_by_code(redlock_code code)
 {
     return rl_fail_by_reason(code, REDLOCK_REASON_NONE);
-}
-
-redlock_code rl_fail_again(const redlock_error *error)
-{
-    last = *error;
-    return error->code;
 }
 
 redlock_code rl_check_range(const char *name, int64_t value, int64_t low, int64_t high)

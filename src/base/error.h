@@ -4,18 +4,16 @@
 
 #include "redlock/redlock.h"
 
-/* Sets this thread's last error; returns `code`. */
-redlock_code rl_fail(redlock_code code, redlock_reason reason, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-/* The same, about an argument or option: its name comes before the text. */
-redlock_code rl_fail_field(redlock_code code, redlock_reason reason, const char *field,
-                           const char *format, ...) __attribute__((format(printf, 4, 5)));
-
-/* The same: the value broke this bound. */
+/*
+ * Sets this thread's last error; returns `code`. `field`: the argument or option at fault,
+ * whose name comes before the text, or NULL; `value` broke `bound`, or equals it.
+ */
 redlock_code rl_fail_bound(redlock_code code, redlock_reason reason, const char *field,
                            int64_t value, int64_t bound, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
+#define rl_fail_field(code, reason, field, ...)                                            \
+    rl_fail_bound(code, reason, field, 0, 0, __VA_ARGS__)
+#define rl_fail(code, reason, ...) rl_fail_bound(code, reason, NULL, 0, 0, __VA_ARGS__)
 
 /* The same, with the texts of code and reason. OK: changes nothing. */
 redlock_code rl_fail_by_reason(redlock_code code, redlock_reason reason);

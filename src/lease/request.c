@@ -500,18 +500,16 @@ static bool is_late(const struct rl_attempt *attempt, unsigned node)
     return ballot->vote == RL_VOTE_SILENT || (granted && ballot->latency > timeout);
 }
 
-/* The limit that the node exceeded, and the option that changes it. */
+/* The limit that the node exceeded. */
 static const char *limit_of(const struct rl_attempt *attempt, unsigned node)
 {
     const struct rl_lease *lease = &attempt->lease;
     rl_time round_trip = rl_client_of(&attempt->task)->nodes.round_trip[node];
     if (lease->params->node_timeout > 0)
-        return "no answer within node_timeout_ms (--timeout)";
+        return "no reply within the node timeout";
     if (rl_max(4 * round_trip, RL_NODE_TIMEOUT_MIN) > lease->ttl / RL_NODE_TIMEOUT_SHARE)
-        return "no answer within a tenth of the TTL: a longer TTL, or node_timeout_ms "
-               "(--timeout), gives a node more time";
-    return "no answer within 4 round trips, at least 50 ms: node_timeout_ms (--timeout) "
-           "gives a node more time";
+        return "no reply within a tenth of the TTL";
+    return "no reply within 4 round trips, at least 50 ms";
 }
 
 size_t redlock_explain_sized(const redlock_lease *lease, redlock_node *nodes, size_t room,

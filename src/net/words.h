@@ -1,4 +1,5 @@
-/* Why a node failed last, in the words of the server, the system, the resolver or OpenSSL. */
+/* Why a node failed last, in the words of the server, the system, the resolver or OpenSSL.
+ */
 #ifndef RL_WORDS_H
 #define RL_WORDS_H
 

@@ -1,7 +1,6 @@
 /* redlock bench, one row per cycle: the raw measurements, for other programs. */
 #include "bench.h"
 
-
 static const char *const words[] = {
     [CYCLE_WAITING] = "silent", [CYCLE_REFUSED] = "refused",  [CYCLE_SILENT] = "silent",
     [CYCLE_BROKEN] = "broken",  [CYCLE_ABSENT] = "not_asked", [CYCLE_READY] = "ready",

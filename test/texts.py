@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Lists the texts that the library and the command can print, and judges them.
+
+texts.py SOURCE_ROOT [--list]   The library names no option of the command (`--ttl`), the
+command no field of the C interface (`margin_ms`).
+"""
+import pathlib
+import re
+import sys
+
+# What C and the preprocessor read, and no user.
+NOT_PRINTED = re.compile(r"#\s*(include|error|define\s+RL_\w+_H)|_Static_assert|assert\(|asm")
+LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+# A name of a member, not of JSON, of an event or of a variable of the environment.
+FIELD = re.compile(r"\b(\w+_ms|drift_ppm|tls_name|any_thread)\b")
+
+
+def without_comments(text):
+    def blank(match):
+        return match[0] if match[0].startswith('"') else "\n" * match[0].count("\n")
+    return re.sub(r'"(?:[^"\\\n]|\\.)*"|/\*.*?\*/|//[^\n]*', blank, text, flags=re.S)
+
+
+def statements(path):
+    """The literals of a file, those that follow each other joined: number of line, text."""
+    parts, begin = [], 0
+    for number, line in enumerate(without_comments(path.read_text()).splitlines(), 1):
+        if NOT_PRINTED.search(line):
+            continue
+        found = list(LITERAL.finditer(line))
+        continues = parts and re.match(r'\s*"', line)
+        if parts and not continues:
+            yield begin, "".join(parts)
+            parts = []
+        for at, match in enumerate(found):
+            adjacent = at > 0 and not line[found[at - 1].end():match.start()].strip()
+            if parts and not adjacent and not (at == 0 and continues):
+                yield begin, "".join(parts)
+                parts = []
+            begin = begin if parts else number
+            parts.append(match[1])
+        if parts and line[found[-1].end():].strip(" \\"):
+            yield begin, "".join(parts)
+            parts = []
+    if parts:
+        yield begin, "".join(parts)
+
+
+def texts(root, folders, but=()):
+    for folder in folders:
+        for path in sorted((root / folder).rglob("*.[ch]")):
+            if not any(path.is_relative_to(root / each) for each in but):
+                for number, text in statements(path):
+                    yield f"{path.relative_to(root)}:{number}", text
+
+
+def library(root):
+    return texts(root, ("src", "include/redlock"), but=("src/cli",))
+
+
+def command(root):
+    """Those with a space: no names of JSON, of options, of the environment."""
+    return ((where, text) for where, text in texts(root, ("src/cli",)) if " " in text)
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    if "--list" in sys.argv[2:]:
+        for where, text in [*library(root), *command(root)]:
+            if " " in text:
+                print(f"{where}: {text}")
+        return
+    wrong = [f"{where}: an option of the command: {text}"
+             for where, text in library(root) if OPTION.search(text)]
+    wrong += [f"{where}: a field of the C interface: {text}"
+              for where, text in command(root) if FIELD.search(text)]
+    sys.exit("\n".join(wrong) or 0)
+
+
+if __name__ == "__main__":
+    main()
