@@ -61,7 +61,8 @@ static bool scan(struct admit *admit, unsigned node, struct rl_word cursor)
 
 /* --- begin --- */
 
-static void refuse(struct admit *admit, enum rl_admission_error refusal, unsigned node)
+static void admit_refuse(struct admit *admit, enum rl_admission_error refusal,
+                         unsigned node)
 {
     static const redlock_code codes[] = {
         [RL_ADMISSION_UNREACHED] = REDLOCK_UNREACHED,
@@ -96,7 +97,7 @@ static void admit_begin(struct admit *admit)
     enum rl_admission_error refusal =
         rl_members_admit(&client->members, ways[admit->how], &node, max_ttl_ms);
     if (refusal != RL_ADMISSION_OK) {
-        refuse(admit, refusal, node);
+        admit_refuse(admit, refusal, node);
         return;
     }
     rl_task_schedule(&admit->task, rl_time_add_sat(client->loop.now, POLL_GAP));
@@ -122,12 +123,12 @@ static void scan_for_keys(struct admit *admit)
     redlock_client *client = rl_client_of(&admit->task);
     rl_node_set asleep = rl_all(client->nodes.n) & ~client->nodes.awake;
     if (asleep) {
-        refuse(admit, RL_ADMISSION_UNREACHED, rl_first(asleep));
+        admit_refuse(admit, RL_ADMISSION_UNREACHED, rl_first(asleep));
         return;
     }
     for (unsigned i = 0; i < client->nodes.n; i++)
         if (client->members.membership.member[i].state != RL_MEMBER_UNMARKED) {
-            refuse(admit, RL_ADMISSION_NOT_EMPTY, i);
+            admit_refuse(admit, RL_ADMISSION_NOT_EMPTY, i);
             return;
         }
     scan_all(admit, rl_all(client->nodes.n));
@@ -189,7 +190,7 @@ static void go_on(struct admit *admit)
                 admit, REDLOCK_DENIED, (int)denied,
                 rl_node_text(&client->nodes.node[denied], client->members.refusal[denied]));
         else if (replaced < client->nodes.n)
-            refuse(admit, RL_ADMISSION_MEMBER_INACTIVE, replaced);
+            admit_refuse(admit, RL_ADMISSION_MEMBER_INACTIVE, replaced);
         else
             rl_task_schedule(&admit->task, client->loop.now + POLL_GAP);
         break;
@@ -241,7 +242,7 @@ static void admit_answer(struct rl_task *task, unsigned node, const struct rl_op
     const struct rl_node *from = &rl_client_of(task)->nodes.node[node];
     (void)op;
     if (!reply) {
-        refuse(admit, RL_ADMISSION_UNREACHED, node);
+        admit_refuse(admit, RL_ADMISSION_UNREACHED, node);
     } else if (reply->type == RL_REPLY_ERROR) {
         enum rl_fault fault = rl_fault_of_error(reply->text, reply->len);
         admit_finish(admit, rl_fault_is_denial(fault) ? REDLOCK_DENIED : REDLOCK_UNREACHED,

@@ -76,7 +76,7 @@ static bool is_faulty(const redlock_node *node)
     return node->fault != REDLOCK_FAULT_NONE;
 }
 
-/* Whether an earlier node has the same fault, which was then reported with it. */
+/* An earlier node has the same fault, which was then reported with it. */
 static bool is_reported(const redlock_node *nodes, size_t index)
 {
     for (size_t i = 0; i < index; i++)

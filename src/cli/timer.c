@@ -2,7 +2,7 @@
 
 #include "cli.h"
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void timer_expired(evutil_socket_t fd, short what, void *arg)
 {
     const struct cli_timer *timer = arg;
     (void)fd;
@@ -16,7 +16,7 @@ void cli_timer_begin(struct cli_timer *timer, struct event_base *base, int64_t e
     short flags = every_ms > 0 ? EV_PERSIST : 0;
     timer->ring = ring;
     timer->arg = arg;
-    timer->event = cli_need_memory(event_new(base, -1, flags, on_timer, timer));
+    timer->event = cli_need_memory(event_new(base, -1, flags, timer_expired, timer));
     if (every_ms > 0)
         cli_timer_set(timer, every_ms);
 }

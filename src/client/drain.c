@@ -21,7 +21,7 @@ static bool is_clean(const struct rl_nodes *nodes)
     return true;
 }
 
-static void finish(struct rl_task *task, bool clean)
+static void drain_finish(struct rl_task *task, bool clean)
 {
     const struct drain *drain = (struct drain *)task;
     redlock_client *client = rl_client_of(task);
@@ -37,14 +37,14 @@ void rl_drain_recheck(struct rl_loop *loop)
         return;
     bool clean = is_clean(&client->nodes);
     if (clean || loop->now >= ((struct drain *)client->drain)->deadline)
-        finish(client->drain, clean);
+        drain_finish(client->drain, clean);
 }
 
 /*
  * rl_drain_recheck() runs at the end of each iteration. The tick only makes sure that an
  * iteration ends at the deadline.
  */
-static void tick(struct rl_task *task)
+static void drain_tick(struct rl_task *task)
 {
     rl_time deadline = ((struct drain *)task)->deadline;
     rl_heap_drop(&task->loop->heap, &task->due);
@@ -54,11 +54,11 @@ static void tick(struct rl_task *task)
 
 static void close_drain(struct rl_task *task)
 {
-    finish(task, false);
+    drain_finish(task, false);
 }
 
 static const struct rl_task_class drain_class = {
-    .tick = tick,
+    .tick = drain_tick,
     .close = close_drain,
     .destroy = rl_task_free,
 };

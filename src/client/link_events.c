@@ -25,7 +25,7 @@ static bool is_misconfigured(enum rl_fault fault)
            fault == RL_FAULT_TLS_CERT_FILE || fault == RL_FAULT_TLS_KEY_FILE;
 }
 
-/* Of a node that stays down, the first failure and each new fault. */
+/* A node that stays down: logs the first failure and each new fault. */
 static void log_failure(struct rl_node *node)
 {
     enum rl_fault fault = node->link.fault;

@@ -186,7 +186,7 @@ static void set_timer(struct rl_loop *loop)
         loop->armed_for = latest;
 }
 
-static void on_timer(void *arg)
+static void loop_on_timer(void *arg)
 {
     struct rl_loop *loop = arg;
     loop->armed_for = RL_NEVER;
@@ -212,7 +212,7 @@ static void on_end(void *arg)
     rl_loop_leave(loop);
 }
 
-static const struct rl_timer_handler handler = {.fired = on_timer, .ended = on_end};
+static const struct rl_timer_handler handler = {.fired = loop_on_timer, .ended = on_end};
 
 /* --- init --- */
 

@@ -88,10 +88,8 @@ static bool is_usual(const struct rl_link *link, const struct rl_link_event *eve
     return passes_by && link->state == RL_LINK_READY;
 }
 
-/*
- * Of a node that stays down, only the first failure is recorded, and each new fault: the
- * attempts to reconnect would overwrite what happened before.
- */
+/* If a node stays down, only the first failure is recorded, and each new fault: the
+   attempts to reconnect would overwrite what happened before. */
 RL_RARE static void record_link(struct rl_node *node, const struct rl_link_event *event)
 {
     const struct rl_link *link = &node->link;
@@ -184,7 +182,7 @@ static bool is_duplicate(const struct rl_node *node, const char *run_id)
     return false;
 }
 
-static void on_greeted(void *arg, struct rl_identity *identity)
+static void nodes_on_greeted(void *arg, struct rl_identity *identity)
 {
     struct rl_node *node = arg;
     struct rl_nodes *nodes = node->nodes;
@@ -302,7 +300,7 @@ static const struct rl_connection_handler node_handler = {
     .enter = on_enter,
     .leave = on_leave,
     .connected = on_connected,
-    .greeted = on_greeted,
+    .greeted = nodes_on_greeted,
     .replied = on_replied,
     .dropped = on_dropped,
     .failed = on_failed,

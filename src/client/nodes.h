@@ -14,7 +14,7 @@
 
 struct rl_nodes;
 
-/* What the nodes report to membership. `arg` is the one of rl_nodes_init(). */
+/* The nodes' reports to membership. `arg` is the one of rl_nodes_init(). */
 struct rl_nodes_handler {
     void (*greeted)(void *arg, unsigned node, const struct rl_identity *identity);
     void (*disconnected)(void *arg, unsigned node);

@@ -175,7 +175,7 @@ bool rl_stream_want_write(struct rl_stream *stream)
     return event_add(stream->writable, NULL) == 0;
 }
 
-/* What the channel has already taken from the socket makes no event of the socket. */
+/* Bytes that the channel has already taken from the socket make no event of it. */
 static RL_RARE ssize_t read_channel(const struct rl_stream *stream, char *buffer,
                                     size_t room)
 {

@@ -20,7 +20,7 @@ struct rl_tls {
 
 /* --- the files --- */
 
-/* Whether a file differs from when this was called before. */
+/* A file differs from when this was called before. */
 static bool take_stamps(struct rl_tls *tls)
 {
     const struct rl_tls_options *options = &tls->options;
@@ -36,8 +36,8 @@ static bool take_stamps(struct rl_tls *tls)
 }
 
 /* Keeps why the file cannot be used: the system's error, or else that it is no `wanted`. */
-static enum rl_fault refuse(struct rl_tls *tls, enum rl_fault fault, const char *path,
-                            const char *wanted)
+static enum rl_fault tls_refuse(struct rl_tls *tls, enum rl_fault fault, const char *path,
+                                const char *wanted)
 {
     unsigned long error = ERR_peek_error();
     snprintf(tls->reason, sizeof(tls->reason), "%s: %s", path,
@@ -50,12 +50,12 @@ static enum rl_fault load_authorities(struct rl_tls *tls, SSL_CTX *context)
     const char *file = tls->options.ca_file, *folder = tls->options.ca_dir;
     struct stat found;
     if (file && SSL_CTX_load_verify_file(context, file) != 1)
-        return refuse(tls, RL_FAULT_TLS_CA_FILE, file, "it has no PEM certificate");
+        return tls_refuse(tls, RL_FAULT_TLS_CA_FILE, file, "it has no PEM certificate");
     if (folder && stat(folder, &found) != 0)
-        return refuse(tls, RL_FAULT_TLS_CA_FILE, folder, strerror(errno));
+        return tls_refuse(tls, RL_FAULT_TLS_CA_FILE, folder, strerror(errno));
     if (folder &&
         (!S_ISDIR(found.st_mode) || SSL_CTX_load_verify_dir(context, folder) != 1))
-        return refuse(tls, RL_FAULT_TLS_CA_FILE, folder, strerror(ENOTDIR));
+        return tls_refuse(tls, RL_FAULT_TLS_CA_FILE, folder, strerror(ENOTDIR));
     if (!file && !folder)
         SSL_CTX_set_default_verify_paths(context);
     return RL_FAULT_NONE;
@@ -70,14 +70,15 @@ static enum rl_fault load_files(struct rl_tls *tls, SSL_CTX *context)
     if (fault != RL_FAULT_NONE)
         return fault;
     if (cert && SSL_CTX_use_certificate_chain_file(context, cert) != 1)
-        return refuse(tls, RL_FAULT_TLS_CERT_FILE, cert, "it has no PEM certificate");
+        return tls_refuse(tls, RL_FAULT_TLS_CERT_FILE, cert, "it has no PEM certificate");
     if (key && SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1)
-        return refuse(tls, RL_FAULT_TLS_KEY_FILE, key,
-                      ERR_GET_LIB(ERR_peek_error()) == ERR_LIB_X509
-                          ? "it is not the key of the certificate"
-                          : "it has no PEM private key without a passphrase");
+        return tls_refuse(tls, RL_FAULT_TLS_KEY_FILE, key,
+                          ERR_GET_LIB(ERR_peek_error()) == ERR_LIB_X509
+                              ? "it is not the key of the certificate"
+                              : "it has no PEM private key without a passphrase");
     if (key && SSL_CTX_check_private_key(context) != 1)
-        return refuse(tls, RL_FAULT_TLS_KEY_FILE, key, "there is no certificate for it");
+        return tls_refuse(tls, RL_FAULT_TLS_KEY_FILE, key,
+                          "there is no certificate for it");
     return RL_FAULT_NONE;
 }
 

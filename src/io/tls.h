@@ -23,7 +23,7 @@ struct rl_tls_options {
     bool insecure;    /* accept any certificate */
 };
 
-/* What is kept of a node between two connections. */
+/* A node's state between two connections. */
 struct rl_tls_peer {
     struct rl_tls *tls;             /* NULL: the node is spoken to in plain text */
     const char *host;               /* must outlive the peer */
@@ -56,11 +56,11 @@ const char *rl_tls_reason(const struct rl_tls *tls);
  */
 int rl_tls_handshake(struct rl_tls_channel *channel, bool *ret_writes);
 
-/* As rl_stream_read() and rl_stream_write(). After -EAGAIN write the same bytes again. */
+/* Like rl_stream_read() and rl_stream_write(). After -EAGAIN write the same bytes again. */
 ssize_t rl_tls_read(struct rl_tls_channel *channel, char *buffer, size_t room);
 ssize_t rl_tls_write(struct rl_tls_channel *channel, const char *bytes, size_t len);
 
-/* Whether bytes were taken from the descriptor that rl_tls_read() has not returned. */
+/* Bytes were taken from the descriptor that rl_tls_read() has not returned. */
 bool rl_tls_has_more(const struct rl_tls_channel *channel);
 
 /* Why TLS ended the connection, and OpenSSL's words for it, or ""; NONE: it did not. */

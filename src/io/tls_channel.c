@@ -133,7 +133,7 @@ static const char *reason_of_error(SSL *ssl)
                                     : ERR_reason_error_string(ERR_peek_error());
 }
 
-/* What a call that returned `result` <= 0 means: -errno, or 0: the peer has closed. */
+/* The error of a call that returned `result` <= 0: -errno, or 0: the peer has closed. */
 static int error_of(struct rl_tls_channel *channel, int result)
 {
     switch (SSL_get_error(channel->ssl, result)) {

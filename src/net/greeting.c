@@ -10,8 +10,9 @@ static struct rl_word word(const char *text)
     return (struct rl_word){text, strlen(text)};
 }
 
-static bool add(struct rl_greeting *greeting, struct rl_send_batch *batch,
-                enum rl_greeting_step step, const struct rl_word *words, size_t count)
+static bool greeting_add(struct rl_greeting *greeting, struct rl_send_batch *batch,
+                         enum rl_greeting_step step, const struct rl_word *words,
+                         size_t count)
 {
     struct rl_segment segment;
     greeting->step[greeting->steps++] = step;
@@ -27,14 +28,14 @@ static bool add_credentials(struct rl_greeting *greeting, struct rl_send_batch *
         if (who->user)
             auth[words++] = word(who->user);
         auth[words++] = word(who->password ? who->password : "");
-        if (!add(greeting, batch, RL_GREET_AUTH, auth, words))
+        if (!greeting_add(greeting, batch, RL_GREET_AUTH, auth, words))
             return false;
     }
     if (who->db > 0) {
         char digits[16];
         snprintf(digits, sizeof(digits), "%d", who->db);
         struct rl_word select[] = {word("SELECT"), word(digits)};
-        return add(greeting, batch, RL_GREET_SELECT, select, 2);
+        return greeting_add(greeting, batch, RL_GREET_SELECT, select, 2);
     }
     return true;
 }
@@ -43,7 +44,7 @@ static bool add_name(struct rl_greeting *greeting, struct rl_send_batch *batch,
                      const char *name)
 {
     struct rl_word words[] = {word("CLIENT"), word("SETNAME"), word(name)};
-    return add(greeting, batch, RL_GREET_NAME, words, 3);
+    return greeting_add(greeting, batch, RL_GREET_NAME, words, 3);
 }
 
 bool rl_greeting_begin(struct rl_greeting *greeting, const struct rl_credentials *who,
@@ -62,13 +63,13 @@ bool rl_greeting_begin(struct rl_greeting *greeting, const struct rl_credentials
         return false;
     for (int step = RL_GREET_SERVER; step <= RL_GREET_PERSISTENCE; step++) {
         struct rl_word info[] = {word("INFO"), word(sections[step])};
-        if (!add(greeting, batch, step, info, 2))
+        if (!greeting_add(greeting, batch, step, info, 2))
             return false;
     }
     if (who->name && !add_name(greeting, batch, who->name))
         return false;
     struct rl_word get[] = {word("GET"), who->marker_key};
-    return add(greeting, batch, RL_GREET_MARKER, get, 2);
+    return greeting_add(greeting, batch, RL_GREET_MARKER, get, 2);
 }
 
 /*

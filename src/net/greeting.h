@@ -11,7 +11,7 @@
 
 #define RL_GREETING_STEPS 8
 
-/* What the greeting sends. User, password and name may be NULL. */
+/* The values that the greeting sends. User, password and name may be NULL. */
 struct rl_credentials {
     const char *user;
     const char *password;

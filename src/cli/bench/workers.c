@@ -57,7 +57,7 @@ static const char *fault_of(const redlock_node *node, enum cycle_answer answer)
     return has_fault(node) ? redlock_fault_text(node->fault) : "no answer within the TTL";
 }
 
-/* Whether every node has replied or never will. */
+/* Every node has replied or never will. */
 static bool read_replies(struct worker *worker)
 {
     struct workers *workers = worker->workers;

@@ -76,8 +76,8 @@ static enum rl_admission_error refuse_replace(const struct rl_membership *member
     return RL_ADMISSION_OK;
 }
 
-static enum rl_admission_error refuse(const struct rl_membership *membership,
-                                      enum rl_admission_mode how, unsigned *node)
+static enum rl_admission_error admission_refuse(const struct rl_membership *membership,
+                                                enum rl_admission_mode how, unsigned *node)
 {
     unsigned unseen =
         find_other(membership, ~rl_membership_in_states(membership, RL_STATE_BIT(UNSEEN)));
@@ -96,7 +96,7 @@ enum rl_admission_error rl_admission_begin(struct rl_membership *membership,
                                            enum rl_admission_mode how, unsigned *node,
                                            int64_t max_ttl_ms, uint64_t random, rl_time now)
 {
-    enum rl_admission_error refusal = refuse(membership, how, node);
+    enum rl_admission_error refusal = admission_refuse(membership, how, node);
     if (refusal != RL_ADMISSION_OK)
         return refusal;
     membership->admission = how;
