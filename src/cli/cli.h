@@ -367,6 +367,12 @@ json_t *cli_cause(redlock_code code);
 bool cli_print_json(const struct cli *cli, json_t *object);
 bool cli_flush(void);
 
+/*
+ * Replaces the file: a reader finds the old text or the new one, never a part. False, with
+ * errno, if that fails. `durable`: it blocks until the text is on the disk.
+ */
+bool cli_replace_file(const char *path, const char *text, mode_t mode, bool durable);
+
 /* Prints the time of day on stdout, in UTC, and a blank. */
 void cli_print_time(void);
 

@@ -120,41 +120,18 @@ void tokenfile_check(const char *path)
     free(copy);
 }
 
-static bool write_all(FILE *stream, const json_t *object)
-{
-    return json_dumpf(object, stream, JSON_INDENT(2)) == 0 && fputc('\n', stream) != EOF &&
-           fflush(stream) == 0 && fsync(fileno(stream)) == 0;
-}
-
-/* `temporary`: the template of a name in the same folder. */
-static bool replace(const char *path, char *temporary, const json_t *object)
-{
-    int fd = mkostemp(temporary, O_CLOEXEC); /* mode 0600 */
-    if (fd < 0)
-        return false;
-    FILE *stream = fdopen(fd, "w");
-    int error = stream && write_all(stream, object) ? 0 : errno;
-    if ((stream ? fclose(stream) : close(fd)) != 0 && error == 0)
-        error = errno;
-    if (error == 0 && rename(temporary, path) != 0)
-        error = errno;
-    if (error != 0)
-        unlink(temporary);
-    errno = error;
-    return error == 0;
-}
-
 bool tokenfile_write(const char *path, const struct tokenfile *file,
                      const struct cli_keys *keys)
 {
     json_t *object = tokenfile_json(file, keys);
-    char *temporary;
-    if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
-        temporary = NULL;
+    char *json = object ? json_dumps(object, JSON_INDENT(2)) : NULL, *text = NULL;
+    if (!json || asprintf(&text, "%s\n", json) < 0)
+        text = NULL;
     errno = ENOMEM;
-    bool written = object && temporary && replace(path, temporary, object);
+    bool written = text && cli_replace_file(path, text, 0600, true);
     int error = errno;
-    free(temporary);
+    free(json);
+    free(text);
     json_decref(object);
     errno = error;
     return written;
