@@ -153,9 +153,14 @@ static void cycle_in_loop(const char *const *uris, size_t nodes,
     redlock_lease_options_init(&terms);
     terms.ttl_ms = LAP_TTL_MS;
     terms.fenced = strcmp(kind, "fenced") == 0;
-    terms.redisson = strcmp(kind, "redisson") == 0;
-    terms.shared = strcmp(kind, "shared") == 0;
-    terms.slots = strcmp(kind, "slots") == 0 ? SLOTS : 0;
+    if (strcmp(kind, "redisson") == 0)
+        terms.kind = REDLOCK_KIND_REDISSON;
+    if (strcmp(kind, "shared") == 0)
+        terms.kind = REDLOCK_KIND_SHARED;
+    if (strcmp(kind, "slots") == 0) {
+        terms.kind = REDLOCK_KIND_SLOT;
+        terms.slots = SLOTS;
+    }
     set_size = strcmp(kind, "many") == 0 ? SET_SIZE : 1;
     for (unsigned i = 0; i < LAP_LANES_MAX; i++)
         for (unsigned j = 0; j < set_size; j++)

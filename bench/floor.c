@@ -65,7 +65,8 @@ static struct words format(const struct rl_command_args *subject, enum rl_comman
 {
     struct rl_argv command;
     struct words words = {0};
-    rl_kind_argv(rl_kind_that_is(false, RL_FORM_KEY), text, false, subject, &command);
+    rl_kind_argv(rl_kind_that_is(false, REDLOCK_KIND_EXCLUSIVE), text, false, subject,
+                 &command);
     words.len =
         (size_t)snprintf(words.bytes, sizeof(words.bytes), "*%zu\r\n", command.words);
     for (size_t i = 0; i < command.words; i++) {

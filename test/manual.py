@@ -111,7 +111,8 @@ def enumerators(body):
     generated = re.search(r"#define \w+\([^)]*\) (REDLOCK_\w*?)##.*?(REDLOCK_\w+)\(REDLOCK_X_\)",
                           body, re.DOTALL)
     if generated:
-        return [generated[1] + row for row in ROWS[generated[2]]]
+        apart = re.findall(r"\b(REDLOCK_\w+) = -?\d+,", body)
+        return apart + [generated[1] + row for row in ROWS[generated[2]]]
     return re.findall(r"\b(REDLOCK_\w+)", re.sub(r"=[^,]*", "", body))
 
 

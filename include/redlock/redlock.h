@@ -54,6 +54,7 @@
 #include <stdint.h>
 
 #include "faults.h"
+#include "kinds.h"
 #include "reasons.h"
 
 #ifdef __cplusplus
@@ -79,7 +80,7 @@ struct event_base;
 #define REDLOCK_TEXT_MAX   255 /* bytes, of redlock_node.text */
 #define REDLOCK_TTL_MAX_MS 86400000
 
-/* The longest TTL of a record (redlock_lease_options.record): 62 days. */
+/* The longest TTL of a record (REDLOCK_KIND_RECORD): 62 days. */
 #define REDLOCK_RECORD_MAX_MS INT64_C(5356800000)
 
 #define REDLOCK_PORT                6379
@@ -207,6 +208,18 @@ typedef struct redlock_error {
  */
 REDLOCK_API const redlock_error *redlock_last_error(void);
 
+/*
+ * "exclusive" and so on; "foreign" for any other value. Never NULL.
+ */
+REDLOCK_API const char *redlock_kind_name(redlock_kind kind);
+
+/*
+ * The kind of lock that a token belongs to; FOREIGN: `token` is no token of this library,
+ * or NULL. SLOT, ELECTION, RECORD and SET are known by 20 of the token's bits: one token in
+ * a million of an EXCLUSIVE lock looks like one of these. `ret_fenced` may be NULL.
+ */
+REDLOCK_API redlock_kind redlock_token_kind(const char *token, bool *ret_fenced);
+
 /* --- events and traces: what a client reports besides results --- */
 
 typedef enum redlock_level {
@@ -244,7 +257,8 @@ typedef struct redlock_span {
     uint64_t lease;
     const void *key; /* with its prefix; of several keys one of them */
     size_t key_len;
-    const char *kind; /* "plain", "fenced", "shared" ...: docs/telemetry.md */
+    redlock_kind kind; /* of several keys: SET */
+    bool fenced;
     /* at the end: */
     redlock_code code; /* CANCELLED also if the lease was freed before */
     unsigned attempts; /* that the acquire took */
@@ -508,9 +522,18 @@ typedef struct redlock_lease_options {
     size_t size; /* set by redlock_lease_options_init() */
 
     /*
+     * What kind of lock: see redlock/kinds.h. Only an EXCLUSIVE lock may have several keys
+     * and be downgraded. redlock_adopt() ignores `kind`, `fenced` and, except for a SLOT,
+     * `slots`: the token says them. A token of another program is that of an EXCLUSIVE
+     * lock.
+     */
+    redlock_kind kind;
+    unsigned slots; /* of a SLOT: how many there are, up to REDLOCK_SLOTS_MAX; else 0 */
+    /*
      * A fenced lock. It needs nodes that were admitted (redlock_admit()). Its fencing token
      * rises with each acquisition, even if nodes forget. docs/safety.md has the proof and
-     * the bounds. Its TTL must not exceed the TTL that the nodes were admitted for.
+     * the bounds. Its TTL must not exceed the TTL that the nodes were admitted for. An
+     * ELECTION is always fenced, a RECORD and a REDISSON lock never are.
      */
     bool fenced;
     int64_t fence; /* of redlock_adopt(): the lock's fencing token, or NO_FENCE */
@@ -552,50 +575,6 @@ typedef struct redlock_lease_options {
     /* Called after each extension by the watchdog: `valid_ms` is the new validity. */
     redlock_lease_fn *on_extended;
     void *extended_arg;
-
-    /*
-     * Store the lock as Redisson's RLock does, so that Java services share the key: on each
-     * node a hash. It excludes, and is excluded by, a RedissonRedLock of one RLock per node
-     * without a lease time, and every lock of this library. Plain, and of one key.
-     * docs/kinds.md names the classes of Redisson that it does not exclude.
-     */
-    bool redisson;
-
-    /*
-     * A shared lock: many readers, or one writer, which is an ordinary lock of the same
-     * key, plain or fenced. A writer that waits goes before readers that have waited for a
-     * shorter time. Of one key. A resource that checks fencing tokens compares a write with
-     * the largest token of all, and a read with the largest token of a writer.
-     */
-    bool shared;
-
-    /*
-     * A semaphore: at most so many, up to REDLOCK_SLOTS_MAX, hold it at once; 0: it is
-     * none. Each holder has one slot (redlock_slot()), which is an ordinary lock of the key
-     * "KEY!1" to "KEY!k", plain or fenced; so fencing tokens rise for each slot, not for
-     * all. All clients must give the same number: among clients that do not, as many hold
-     * it as the largest number says. It does not exclude a lock of the key itself. The key
-     * has at most 508 bytes with its prefix. redlock_adopt() takes the key of the slot; it
-     * needs no `slots` then: the token says that it is of one.
-     */
-    unsigned slots;
-
-    /*
-     * An election: who holds the lock leads, and its fencing token is the number of the
-     * term. It is a fenced lock of one key, with `fenced`; its nodes also store the term,
-     * so that redlock_observe() tells others who leads. For every other lock it is a
-     * writer. All candidates set it; redlock_adopt() knows it by the token.
-     */
-    bool elects;
-
-    /*
-     * A record that something was done, for others to find: redlock_extend() may keep it
-     * for up to REDLOCK_RECORD_MAX_MS, whatever max_ttl_ms is; then redlock_disown() it. It
-     * is acquired as an ordinary lock, plain and of one key. Once it is kept for longer
-     * than max_ttl_ms, no quarantine protects it: it lasts while fewer than q nodes lose
-     * it, so the nodes should be durable.
-     */
-    bool record;
 } redlock_lease_options;
 
 /* TTL 30 s, one attempt, watchdog on, margin 0, retries of 20 ms growing to 500 ms. */
@@ -684,9 +663,8 @@ REDLOCK_API redlock_code redlock_extend(redlock_lease *lease, int64_t ttl_ms,
  * whatever the result, and its token begins with another letter. There is no way back: two
  * readers that want to write would wait for each other for ever.
  * Results: those of redlock_extend().
- * Errors: BUSY, NOT_HELD, BAD_OPTION (it is shared, of several keys, a slot, an election,
- * or in Redisson's layout), BAD_TOKEN (it was adopted, and is not one of this library),
- * NO_MEMORY, FORKED, CLOSED.
+ * Errors: BUSY, NOT_HELD, BAD_OPTION (the lock is not EXCLUSIVE), BAD_TOKEN (it was
+ * adopted, and is not one of this library), NO_MEMORY, FORKED, CLOSED.
  */
 REDLOCK_API redlock_code redlock_downgrade(redlock_lease *lease, redlock_lease_fn *callback,
                                            void *arg);
@@ -784,7 +762,7 @@ static inline size_t redlock_explain(const redlock_lease *lease, redlock_node *n
 /* --- elections --- */
 
 /*
- * A candidate acquires a lock with the options `fenced` and `elects`: it leads while it
+ * A candidate acquires a lock of the kind ELECTION: it leads while it
  * holds the lock, and its fencing token is the number of the term. There is at most one
  * leader at a time, and terms rise. on_lost tells it that it does not lead any more; a
  * release resigns.

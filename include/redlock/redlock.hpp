@@ -422,7 +422,7 @@ class mutex
     {
         std::lock_guard<std::mutex> guard(guard_);
         std::size_t at = choose(true, true);
-        if (at == holds_.size() && !options_.shared)
+        if (at == holds_.size() && options_.kind != REDLOCK_KIND_SHARED)
             at = choose(false, true);
         if (at == holds_.size())
             return nullptr;
@@ -435,7 +435,8 @@ class mutex
     {
         std::lock_guard<std::mutex> guard(guard_);
         std::size_t at = choose(true, false);
-        if (at == holds_.size() && !options_.shared && options_.slots == 0)
+        if (at == holds_.size() && options_.kind != REDLOCK_KIND_SHARED &&
+            options_.kind != REDLOCK_KIND_SLOT)
             at = choose(false, true);
         return at == holds_.size() ? nullptr : holds_[at].hold;
     }
@@ -471,8 +472,8 @@ class recursive_mutex : public mutex
 };
 
 /*
- * A candidate of an election, on nodes that were admitted: a fenced mutex with the option
- * `elects`. It leads while it is locked; lost() tells that it does not lead any more.
+ * A candidate of an election, on nodes that were admitted: a mutex of the kind
+ * ELECTION. It leads while it is locked; lost() tells that it does not lead any more.
  */
 class election : public mutex
 {
@@ -483,7 +484,7 @@ class election : public mutex
     }
 
     election(const client &nodes, std::string name, redlock_lock_options options)
-        : mutex(nodes, std::move(name), elects(options))
+        : mutex(nodes, std::move(name), with(options))
     {
     }
 
@@ -506,9 +507,9 @@ class election : public mutex
     }
 
   private:
-    static const redlock_lock_options &elects(redlock_lock_options &options) noexcept
+    static const redlock_lock_options &with(redlock_lock_options &options) noexcept
     {
-        options.fenced = options.elects = true;
+        options.kind = REDLOCK_KIND_ELECTION;
         return options;
     }
 };
@@ -561,11 +562,11 @@ class observer
 };
 
 /*
- * Many readers or one writer, for std::shared_lock and std::unique_lock: the option
- * `shared`. A thread that has it as a reader cannot lock it as a writer: that throws
+ * Many readers or one writer, for std::shared_lock and std::unique_lock: the kind
+ * SHARED. A thread that has it as a reader cannot lock it as a writer: that throws
  * (WOULD_DEADLOCK). As with std::shared_mutex, the thread that locked as a reader unlocks:
  * among several readers no other one is known. For readers that move between threads use a
- * guard with the option `shared`.
+ * guard of the kind SHARED.
  */
 class shared_mutex
 {
@@ -576,8 +577,8 @@ class shared_mutex
     }
 
     shared_mutex(const client &nodes, std::string key, redlock_lock_options options)
-        : writer_(nodes, key, shared(options, false)),
-          reader_(nodes, std::move(key), shared(options, true))
+        : writer_(nodes, key, with(options, REDLOCK_KIND_EXCLUSIVE)),
+          reader_(nodes, std::move(key), with(options, REDLOCK_KIND_SHARED))
     {
     }
 
@@ -657,10 +658,10 @@ class shared_mutex
     }
 
   private:
-    static const redlock_lock_options &shared(redlock_lock_options &options,
-                                              bool shared) noexcept
+    static const redlock_lock_options &with(redlock_lock_options &options,
+                                            redlock_kind kind) noexcept
     {
-        options.shared = shared;
+        options.kind = kind;
         return options;
     }
 
@@ -721,11 +722,10 @@ class counting_semaphore
     }
 
   private:
-    /* Without slots it would be a mutex. */
-    static const redlock_lock_options &with(redlock_lock_options &options, unsigned slots)
+    static const redlock_lock_options &with(redlock_lock_options &options,
+                                            unsigned slots) noexcept
     {
-        if (slots == 0)
-            throw error(REDLOCK_BAD_OPTION);
+        options.kind = REDLOCK_KIND_SLOT;
         options.slots = slots;
         options.any_thread = true;
         return options;

@@ -200,31 +200,24 @@ typedef struct redlock_lock_options {
      * redlock_hold_extend().
      */
     bool recursive;
-    bool redisson; /* see redlock_lease_options */
-
     /*
-     * Lock as a reader: see redlock_lease_options. Each reader has a lease of its own,
-     * which is never handed to another thread. A thread that has the lock as a reader
+     * What kind of lock: see redlock/kinds.h. A RECORD cannot be chosen here. A lock that
+     * is SHARED, a SLOT or an ELECTION is never handed to another thread.
+     *
+     * SHARED: each reader has a lease of its own. A thread that has the lock as a reader
      * cannot lock it as a writer: WOULD_DEADLOCK, at once; with `any_thread` nobody knows
      * who has it, and the call waits. With `recursive` a thread that has the lock, as a
      * reader or as a writer, gets the same hold once more. Without, a thread must not read
      * what it reads already: a writer that waits in between would wait for the first hold,
      * and the second reader for that writer.
+     *
+     * SLOT: a thread may hold several slots, so `recursive` is refused.
+     *
+     * ELECTION: who has the hold leads; on_lost says that it does not lead any more, and
+     * unlocking resigns.
      */
-    bool shared;
-
-    /*
-     * A semaphore: see redlock_lease_options. Each holder has a lease of its own, and a
-     * thread may hold several slots: `recursive` is refused.
-     */
-    unsigned slots;
-
-    /*
-     * An election, with `fenced`: see redlock_lease_options. Who has the hold leads; its
-     * fencing token is the number of the term, on_lost says that it does not lead any more,
-     * and unlocking resigns. The lead is never handed to another thread.
-     */
-    bool elects;
+    redlock_kind kind;
+    unsigned slots; /* see redlock_lease_options */
 } redlock_lock_options;
 
 /* TTL 30 s, watchdog on, margin 0, REDLOCK_HANDOFFS. */
@@ -450,7 +443,7 @@ REDLOCK_API redlock_code redlock_single_flight(redlock_sync *sync, const void *k
 
 /* --- elections --- */
 
-/* The leader; see redlock_observe(). A candidate locks with the option `elects`. */
+/* The leader; see redlock_observe(). A candidate locks with the kind ELECTION. */
 typedef struct redlock_sync_observer redlock_sync_observer;
 typedef void redlock_sync_leader_fn(redlock_sync_observer *observer,
                                     const redlock_leader *leader, void *arg);

@@ -27,6 +27,7 @@ class Inspection:
     fence: int | None
     readers: tuple[str, ...]  # their tokens
     nodes: tuple[Reply, ...]
+    kind: str      # exclusive, shared ...; foreign: of another program; "": nobody has it
 
     @property
     def holder(self) -> str:
@@ -71,13 +72,18 @@ _HEALTHS = ("fit", "fit_with_warnings", "unfit", "not_checked")
 
 
 def _inspection(it: Any, key: bytes) -> Inspection:
+    values = [ffi.string(it.nodes[at].value) for at in range(it.count)
+              if it.nodes[at].value[0] != b"\0"]
+    token = max(set(values), key=values.count) if values else NULL
     readers = () if it.reader == NULL else tuple(
         text_of(it.reader[at]) for at in range(it.readers))
     return Inspection(
         key=key, quorum=it.quorum, held=it.held, free=it.free, agreeing=it.agreeing,
         remaining=None if it.remaining_ms < 0 else it.remaining_ms / 1000, waiting=it.waiting,
         fence=int(it.fence) or None, readers=readers,
-        nodes=tuple(reply_of(it.nodes[at]) for at in range(it.count)))
+        nodes=tuple(reply_of(it.nodes[at]) for at in range(it.count)),
+        kind=text_of(lib.redlock_kind_name(lib.redlock_token_kind(token, NULL)))
+        if values else "")
 
 
 def _report(it: Any) -> Report:

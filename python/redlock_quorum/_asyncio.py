@@ -621,14 +621,15 @@ class AsyncClient(Handle):
         """The lock on this key; `ttl` in seconds. It is extended until it is released, also
         while the loop is busy. `on_lost(hold, why)` is called in the loop."""
         return AsyncLock(self, [to_key(key)], ttl, options, on_lost, fenced=fenced,
-                         redisson=redisson)
+                         kind=lib.REDLOCK_KIND_REDISSON if redisson
+                         else lib.REDLOCK_KIND_EXCLUSIVE)
 
     def shared(self, key: Key, ttl: Duration = 30, *, fenced: bool = False,
                on_lost: OnLostAsync | None = None,
                options: LockOptions = LockOptions()) -> AsyncLock:
         """The same as a reader: any number of readers, or one writer, which is lock()."""
         return AsyncLock(self, [to_key(key)], ttl, options, on_lost, fenced=fenced,
-                         shared=True)
+                         kind=lib.REDLOCK_KIND_SHARED)
 
     def lock_many(self, keys: Iterable[Key], ttl: Duration = 30, *, fenced: bool = False,
                   on_lost: OnLostAsync | None = None,
@@ -640,17 +641,14 @@ class AsyncClient(Handle):
               on_lost: OnLostAsync | None = None,
               options: LockOptions = LockOptions()) -> AsyncLock:
         """A semaphore: at most `count` holders at a time; all clients give the same count."""
-        if count < 1:
-            raise make_error(lib.REDLOCK_BAD_OPTION,
-                             f"slots is {count}, and must be from 1 to {lib.REDLOCK_SLOTS_MAX}")
         return AsyncLock(self, [to_key(key)], ttl, options, on_lost, fenced=fenced,
-                         slots=_unsigned("slots", count))
+                         kind=lib.REDLOCK_KIND_SLOT, slots=_unsigned("slots", count))
 
     def election(self, name: Key, ttl: Duration = 30, *, on_lost: OnLostAsync | None = None,
                  options: LockOptions = LockOptions()) -> AsyncElection:
         """A candidate of this election, on nodes that were admitted."""
-        return AsyncElection(self, [to_key(name)], ttl, options, on_lost, fenced=True,
-                             elects=True)
+        return AsyncElection(self, [to_key(name)], ttl, options, on_lost,
+                             kind=lib.REDLOCK_KIND_ELECTION)
 
     async def adopt(self, key: Key, token: str, ttl: Duration = 30, *,
                     valid: Duration | None = None, fence: int | None = None,
@@ -659,7 +657,7 @@ class AsyncClient(Handle):
         """Takes over the lock that has this token, and extends it; see redlock_adopt()."""
         key_bytes, token_bytes = to_key(key), to_token(token)
         lock = AsyncLock(self, [key_bytes], ttl, options, on_lost,
-                         fenced=fence is not None, fence=fence or lib.REDLOCK_NO_FENCE)
+                         fence=fence or lib.REDLOCK_NO_FENCE)
         native = lock._native(0)
         valid_ms = lib.REDLOCK_UNKNOWN if valid is None else to_ms(valid, "valid")
         lease = _AsyncLease(self._engine, asyncio.get_running_loop())

@@ -1,6 +1,16 @@
 """Made by make_cdef.py from the headers of libredlock: do not edit."""
 
 CDEF = r"""
+typedef enum redlock_kind {
+    REDLOCK_KIND_FOREIGN = -1,
+    REDLOCK_KIND_EXCLUSIVE,
+    REDLOCK_KIND_SHARED,
+    REDLOCK_KIND_SLOT,
+    REDLOCK_KIND_ELECTION,
+    REDLOCK_KIND_RECORD,
+    REDLOCK_KIND_REDISSON,
+    REDLOCK_KIND_SET,
+} redlock_kind;
 typedef enum redlock_reason {
     REDLOCK_REASON_NONE,
     REDLOCK_REASON_PASSWORD,
@@ -104,6 +114,8 @@ typedef struct redlock_error {
     char text[256];
 } redlock_error;
 const redlock_error *redlock_last_error(void);
+const char *redlock_kind_name(redlock_kind kind);
+redlock_kind redlock_token_kind(const char *token, _Bool *ret_fenced);
 typedef enum redlock_level {
     REDLOCK_LEVEL_ERROR,
     REDLOCK_LEVEL_WARNING,
@@ -129,7 +141,8 @@ typedef struct redlock_span {
     uint64_t lease;
     const void *key;
     size_t key_len;
-    const char *kind;
+    redlock_kind kind;
+    _Bool fenced;
     redlock_code code;
     unsigned attempts;
     int64_t duration_us;
@@ -284,6 +297,8 @@ typedef enum redlock_retry {
 typedef int64_t redlock_retry_fn(unsigned attempt, uint64_t random, void *arg);
 typedef struct redlock_lease_options {
     size_t size;
+    redlock_kind kind;
+    unsigned slots;
     _Bool fenced;
     int64_t fence;
     int64_t ttl_ms;
@@ -301,11 +316,6 @@ typedef struct redlock_lease_options {
     void *lost_arg;
     redlock_lease_fn *on_extended;
     void *extended_arg;
-    _Bool redisson;
-    _Bool shared;
-    unsigned slots;
-    _Bool elects;
-    _Bool record;
 } redlock_lease_options;
 void redlock_lease_options_init_sized(redlock_lease_options *options, size_t size);
 redlock_code redlock_acquire(redlock_client *client, const void *key, size_t key_len, const redlock_lease_options *options, redlock_lease_fn *callback, void *arg, redlock_lease **ret_lease);
@@ -381,10 +391,8 @@ typedef struct redlock_lock_options {
     redlock_failure *failure;
     int64_t fence;
     _Bool recursive;
-    _Bool redisson;
-    _Bool shared;
+    redlock_kind kind;
     unsigned slots;
-    _Bool elects;
 } redlock_lock_options;
 void redlock_lock_options_init_sized(redlock_lock_options *options, size_t size);
 redlock_code redlock_lock(redlock_sync *sync, const void *key, size_t key_len, const redlock_lock_options *options, redlock_hold **ret_hold);

@@ -637,14 +637,15 @@ class Client(Handle):
         return soon, and must not wait for nodes.
         """
         return Lock(self, [to_key(key)], ttl, options, on_lost, fenced=fenced,
-                    recursive=recursive, redisson=redisson)
+                    recursive=recursive, kind=lib.REDLOCK_KIND_REDISSON if redisson
+                    else lib.REDLOCK_KIND_EXCLUSIVE)
 
     def shared(self, key: Key, ttl: Duration = 30, *, fenced: bool = False,
                recursive: bool = False, on_lost: OnLost | None = None,
                options: LockOptions = LockOptions()) -> Lock:
         """The same as a reader: any number of readers, or one writer, which is lock()."""
         return Lock(self, [to_key(key)], ttl, options, on_lost, fenced=fenced,
-                    recursive=recursive, shared=True)
+                    recursive=recursive, kind=lib.REDLOCK_KIND_SHARED)
 
     def lock_many(self, keys: Iterable[Key], ttl: Duration = 30, *, fenced: bool = False,
                   recursive: bool = False, on_lost: OnLost | None = None,
@@ -656,16 +657,14 @@ class Client(Handle):
     def slots(self, key: Key, count: int, ttl: Duration = 30, *, fenced: bool = False,
               on_lost: OnLost | None = None, options: LockOptions = LockOptions()) -> Lock:
         """A semaphore: at most `count` holders at a time; all clients give the same count."""
-        if count < 1:
-            raise make_error(lib.REDLOCK_BAD_OPTION,
-                             f"slots is {count}, and must be from 1 to {lib.REDLOCK_SLOTS_MAX}")
         return Lock(self, [to_key(key)], ttl, options, on_lost, fenced=fenced,
-                    slots=_unsigned("slots", count))
+                    kind=lib.REDLOCK_KIND_SLOT, slots=_unsigned("slots", count))
 
     def election(self, name: Key, ttl: Duration = 30, *, on_lost: OnLost | None = None,
                  options: LockOptions = LockOptions()) -> Election:
         """A candidate of this election, on nodes that were admitted."""
-        return Election(self, [to_key(name)], ttl, options, on_lost, fenced=True, elects=True)
+        return Election(self, [to_key(name)], ttl, options, on_lost,
+                        kind=lib.REDLOCK_KIND_ELECTION)
 
     def adopt(self, key: Key, token: str, ttl: Duration = 30, *,
               valid: Duration | None = None, fence: int | None = None,
@@ -675,7 +674,7 @@ class Client(Handle):
         `valid`: what is left of its validity, as the former holder knew it; None: not known.
         """
         key_bytes = to_key(key)
-        lock = Lock(self, [key_bytes], ttl, options, on_lost, fenced=fence is not None,
+        lock = Lock(self, [key_bytes], ttl, options, on_lost,
                     fence=fence or lib.REDLOCK_NO_FENCE)
         valid_ms = lib.REDLOCK_UNKNOWN if valid is None else to_ms(valid, "valid")
         text = to_token(token)

@@ -204,6 +204,8 @@ def test_shared_and_many_and_slots_and_redisson(client, other, quorum):
         assert other.lock("b").try_acquire() is None
     with client.slots("n", 2) as one, client.slots("n", 2) as two:
         assert {one.slot, two.slot} == {1, 2}
+        assert other.inspect("n!1").kind == "slot"
+        assert other.inspect("n").kind == ""
         assert other.slots("n", 2).try_acquire() is None
     with client.lock("r", redisson=True):
         lab.wait_for(lambda: quorum[0].call("TYPE", "r") == "hash", "a hash")
@@ -256,7 +258,7 @@ def test_adopt_and_disown(client, other):
     (lambda client: client.lock("k", ttl=float("nan")).acquire(), "BAD_OPTION"),
     (lambda client: client.lock_many(["a", "a"]).acquire(), "BAD_KEY"),
     (lambda client: client.lock_many([]).acquire(), "BAD_KEY"),
-    (lambda client: client.slots("k", 0), "BAD_OPTION"),
+    (lambda client: client.slots("k", 0).acquire(), "BAD_OPTION"),
     (lambda client: rq.Client([]), "BAD_NODES"),
     (lambda client: rq.Client(["nonsense"]), "BAD_URI"),
     (lambda client: rq.Client(["redis://a", "redis://a"]), "DUPLICATE_NODE"),

@@ -71,9 +71,9 @@ static void add_calls(struct list *list, const struct rl_script *script)
     }
 }
 
-static bool is_used(enum rl_form form, unsigned uses)
+static bool is_used(enum redlock_kind kind, unsigned uses)
 {
-    return form != RL_FORM_REDISSON || uses & REDLOCK_ACL_REDISSON;
+    return kind != REDLOCK_KIND_REDISSON || uses & REDLOCK_ACL_REDISSON;
 }
 
 /* The commands that the client sends, then those that the scripts call. */
@@ -88,7 +88,7 @@ static size_t list_rights(unsigned uses, struct rl_acl_right ret_right[RL_ACL_RI
     acl_add(&list, "EVALSHA", 7);
     for (size_t i = 0; i < kinds; i++)
         for (size_t text = 0; text < RL_COMMANDS; text++)
-            if (kind[i].script[text] && is_used(kind[i].form, uses))
+            if (kind[i].script[text] && is_used(kind[i].type, uses))
                 add_calls(&list, kind[i].script[text]);
     acl_add(&list, "TIME", 4);
     if (uses & REDLOCK_ACL_REDISSON) { /* under pcall(): an extension, and an inspection */

@@ -36,7 +36,7 @@ static bool send_to(struct hold_time *hold, unsigned node)
 {
     redlock_client *client = rl_client_of(&hold->task);
     const struct rl_script *script =
-        rl_kind_that_is(false, RL_FORM_KEY)->script[RL_CMD_NOTE_HOLD];
+        rl_kind_that_is(false, REDLOCK_KIND_EXCLUSIVE)->script[RL_CMD_NOTE_HOLD];
     const size_t end_len = sizeof(RL_HOLD_SUFFIX) - 1;
     char name[REDLOCK_KEY_MAX + sizeof(RL_HOLD_SUFFIX) - 1];
     memcpy(name, hold->key, hold->key_len);

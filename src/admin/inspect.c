@@ -31,7 +31,7 @@ struct inspection {
 static struct rl_message message_of(const struct inspection *inspection)
 {
     return (struct rl_message){
-        .kind = rl_kind_that_is(false, RL_FORM_KEY),
+        .kind = rl_kind_that_is(false, REDLOCK_KIND_EXCLUSIVE),
         .command = inspection->command,
         .args = {.key = {inspection->key, inspection->key_len}},
     };

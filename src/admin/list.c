@@ -188,7 +188,7 @@ static void ask_for_page(struct list *list)
 {
     redlock_client *client = rl_client_of(&list->task);
     const struct rl_script *script =
-        rl_kind_that_is(false, RL_FORM_KEY)->script[RL_CMD_LIST];
+        rl_kind_that_is(false, REDLOCK_KIND_EXCLUSIVE)->script[RL_CMD_LIST];
     const struct rl_word word[PAGE_WORDS] = {
         {"EVAL", 4},
         {script->body, script->len},

@@ -140,7 +140,7 @@ static struct rl_message message_of(struct observation *observation)
     struct rl_notifications *notifications =
         &rl_client_of(&observation->task)->notifications;
     struct rl_message message = {
-        .kind = rl_kind_that_is(false, RL_FORM_KEY),
+        .kind = rl_kind_that_is(false, REDLOCK_KIND_EXCLUSIVE),
         .command = RL_CMD_OBSERVE,
         .seq = observation->round,
         .args =

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/kind.h"
 #include "io/system.h"
 
 #define DRIFT_PPM_MAX 500000
@@ -185,7 +186,6 @@ static redlock_code check_times(const redlock_lease_options *options)
         {"margin_ms", options->margin_ms, 0, MS_MAX},
         {"max_hold_ms", options->max_hold_ms, 0, MS_MAX},
         {"fence", options->fence, 0, INT64_MAX},
-        {"slots", options->slots, 0, REDLOCK_SLOTS_MAX},
     };
     redlock_code code = CHECK_BOUNDS(bounds);
     int64_t least_ms = least_validity_ms(options);
@@ -209,6 +209,30 @@ redlock_code rl_lease_options_read(const redlock_lease_options *options,
     copy->size = sizeof(*copy);
     redlock_code code = check_times(copy);
     return code == REDLOCK_OK ? check_retry(copy) : code;
+}
+
+redlock_code rl_kind_check(redlock_lease_options *options, bool of_set)
+{
+    redlock_kind kind = options->kind;
+    const char *name = redlock_kind_name(kind);
+    bool is_plain = rl_kind_that_is(false, kind),
+         may_be_fenced = rl_kind_that_is(true, kind);
+    if (kind == REDLOCK_KIND_SET || (!is_plain && !may_be_fenced))
+        return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_OUT_OF_RANGE, "kind",
+                             "is %d, and no option chooses this kind", (int)kind);
+    if (of_set && kind != REDLOCK_KIND_EXCLUSIVE)
+        return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT, "kind",
+                             "is %s, and such a lock has one key", name);
+    if (options->fenced && !may_be_fenced)
+        return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT, "fenced",
+                             "is set, and a lock of the kind %s is never fenced", name);
+    if (kind != REDLOCK_KIND_SLOT && options->slots > 0)
+        return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT, "slots",
+                             "is set, and a lock of the kind %s has none", name);
+    options->fenced |= !is_plain;
+    return kind == REDLOCK_KIND_SLOT
+               ? rl_check_range("slots", options->slots, 1, REDLOCK_SLOTS_MAX)
+               : REDLOCK_OK;
 }
 
 /* The shortest TTL of which more than this is left after the drift. */
@@ -263,6 +287,6 @@ void rl_lease_params_of(const redlock_lease_options *options, const redlock_opti
         .drift_ppm = client->drift_ppm,
         .n = (uint8_t)n,
         .q = (uint8_t)q,
-        .settles = options->elects,
+        .settles = options->kind == REDLOCK_KIND_ELECTION,
     };
 }

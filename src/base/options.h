@@ -14,12 +14,18 @@ redlock_code rl_options_copy(const redlock_options *options, size_t nodes,
                              redlock_options *ret_options);
 void rl_options_clear(redlock_options *options);
 
-/* Copies and checks the options. Use the copy only if the code is OK. */
+/* Copies and checks the options but for the kind. Use the copy only if the code is OK. */
 redlock_code rl_lease_options_read(const redlock_lease_options *options,
                                    redlock_lease_options *copy);
 
 /* BAD_TTL: it broke this bound. */
 redlock_code rl_fail_ttl(redlock_reason reason, int64_t ttl_ms, int64_t bound_ms);
+
+/*
+ * Checks that kind, `fenced`, `slots` and the number of keys go together. Sets `fenced` if
+ * the kind always is.
+ */
+redlock_code rl_kind_check(redlock_lease_options *options, bool of_set);
 
 /*
  * A TTL minus the drift must be larger than both margin_ms and min_validity_ms. `is_kept`:

@@ -13,8 +13,6 @@
 
 _Static_assert(DIGITS == RL_TOKEN_DIGITS, "core/kind.c looks at them");
 
-static const char base32[] = "abcdefghijklmnopqrstuvwxyz234567";
-
 #define EACH_BYTE(byte) (UINT64_C(0x0101010101010101) * (byte))
 
 /*
@@ -79,31 +77,45 @@ void rl_token_mark(const char *mark, const char *word, char *token)
     memcpy(token + strlen(mark), word, strlen(word));
 }
 
-/* The end of the base32 digits; NULL: `value` is not a redlock token. */
-static const char *end_of_digits(const char *value)
+const char *redlock_kind_name(redlock_kind kind)
 {
-    size_t len = strlen(value);
-    const char *mark = rl_kind_of((struct rl_word){value, len})->mark;
-    const char *digits = value + strlen(mark);
-    if (strncmp(value, mark, strlen(mark)) != 0 || strspn(digits, base32) != DIGITS)
-        return NULL;
-    return digits + DIGITS;
+    static const char *const names[] = {
+#define X(kind, name) name,
+        REDLOCK_KINDS(X)
+#undef X
+    };
+    return (unsigned)kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "foreign";
+}
+
+static const struct rl_kind *kind_of(const char *value)
+{
+    return value ? rl_kind_of((struct rl_word){value, strlen(value)}) : NULL;
+}
+
+redlock_kind redlock_token_kind(const char *token, bool *ret_fenced)
+{
+    const struct rl_kind *kind = kind_of(token);
+    if (ret_fenced)
+        *ret_fenced = kind && kind->is_fenced;
+    return kind ? kind->type : REDLOCK_KIND_FOREIGN;
+}
+
+/* That a set has several keys follows from the call. */
+redlock_kind rl_token_kind_to_adopt(const char *token, bool *ret_fenced)
+{
+    redlock_kind kind = redlock_token_kind(token, ret_fenced);
+    bool is_usual = kind == REDLOCK_KIND_FOREIGN || kind == REDLOCK_KIND_SET;
+    return is_usual ? REDLOCK_KIND_EXCLUSIVE : kind;
 }
 
 bool rl_token_is_ours(const char *value)
 {
-    const char *end = end_of_digits(value);
-    return end && (*end == '@' || *end == '\0');
-}
-
-bool rl_token_is_shared(const char *value)
-{
-    const struct rl_kind *kind = rl_kind_of((struct rl_word){value, strlen(value)});
-    return kind->form == RL_FORM_SHARED;
+    return kind_of(value) != NULL;
 }
 
 const char *rl_token_label(const char *value)
 {
-    const char *end = end_of_digits(value);
-    return end && *end == '@' ? end + 1 : NULL;
+    const struct rl_kind *kind = kind_of(value);
+    const char *end = kind ? value + strlen(kind->mark) + DIGITS : "";
+    return *end == '@' ? end + 1 : NULL;
 }

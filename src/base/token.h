@@ -39,14 +39,13 @@ bool rl_token_make(struct rl_token_bits *bits, const char *mark, const char *lab
  * knows what it is of: several keys, a semaphore, an election, a record. 140 random bits
  * are left.
  */
-#define RL_TOKEN_OF_RECORD "once"
 void rl_token_mark(const char *mark, const char *word, char *token);
 
 /* The value looks like a redlock token: its holder notifies waiters on release. */
 bool rl_token_is_ours(const char *value);
 
-/* The value is a redlock token of a reader. */
-bool rl_token_is_shared(const char *value);
+/* The kind of lock that takes over this token: EXCLUSIVE if another program made it. */
+redlock_kind rl_token_kind_to_adopt(const char *token, bool *ret_fenced);
 
 /* The label in `value`, if `value` looks like a redlock token with a label; else NULL. */
 const char *rl_token_label(const char *value);

@@ -44,6 +44,7 @@ static void add_row(struct table *table, const struct cli_option *row)
         [CLI_DURATION] = required_argument, [CLI_NUMBER] = required_argument,
         [CLI_TTL] = required_argument,      [CLI_COUNT] = no_argument,
         [CLI_LIST] = required_argument,     [CLI_KEYS] = required_argument,
+        [CLI_KIND] = no_argument,
     };
     size_t index = table->rows++;
     assert(index < OPTIONS_MAX);
@@ -132,12 +133,29 @@ void cli_hide_passwords(char *uris)
     }
 }
 
+/* The library refuses what does not go together besides. */
+static void choose_kind(redlock_lease_options *lease, const char *option, redlock_kind kind)
+{
+    if (lease->kind != REDLOCK_KIND_EXCLUSIVE && lease->kind != kind)
+        cli_fail(CLI_USAGE, "--%s excludes --%s", option, redlock_kind_name(lease->kind));
+    lease->kind = kind;
+}
+
+static redlock_kind find_kind(const char *name)
+{
+    redlock_kind kind = REDLOCK_KIND_EXCLUSIVE;
+    while (strcmp(redlock_kind_name(kind), name) != 0)
+        kind++;
+    return kind;
+}
+
 static void take(const struct cli_option *row, char *text)
 {
     const char *wrong = NULL;
     switch (row->type) {
     case CLI_FLAG: *(bool *)row->into = true; break;
     case CLI_COUNT: ++*(int *)row->into; break;
+    case CLI_KIND: choose_kind(row->into, row->name, find_kind(row->name)); break;
     case CLI_KEYS: wrong = cli_keys_add(row->into, text); break;
     default: wrong = cli_read_value(row->type, text, row->into);
     }
@@ -164,22 +182,14 @@ int cli_read_options(struct cli *cli, int argc, char **argv, const struct cli_op
     }
 }
 
-/* Refuses what does not go together, and derives `lease.slots`. */
-static void apply_kind(struct cli *cli)
+static void apply_slots(struct cli *cli)
 {
-    redlock_lease_options *lease = &cli->lease;
-    bool several = cli->keys.others > 0;
-    if (lease->redisson && (lease->fenced || several))
-        cli_fail(CLI_USAGE, "--redisson excludes --fence and --and");
-    if (lease->shared && (lease->redisson || several))
-        cli_fail(CLI_USAGE, "--shared excludes --redisson and --and");
     if (cli->slots == CLI_UNSAID)
         return;
     if (cli->slots < 1 || cli->slots > REDLOCK_SLOTS_MAX)
         cli_fail(CLI_USAGE, "--slots is from 1 to %d", REDLOCK_SLOTS_MAX);
-    if (lease->shared || lease->redisson || several)
-        cli_fail(CLI_USAGE, "--slots excludes --shared, --redisson and --and");
-    lease->slots = (unsigned)cli->slots;
+    choose_kind(&cli->lease, "slots", REDLOCK_KIND_SLOT);
+    cli->lease.slots = (unsigned)cli->slots;
 }
 
 /* Converts options that were given as text to the values that the program uses. */
@@ -200,7 +210,7 @@ static void apply_options(struct cli *cli)
         cli_fail(CLI_USAGE, "-n and -w exclude each other");
     if (cli->nonblock)
         cli->lease.wait_ms = 0;
-    apply_kind(cli);
+    apply_slots(cli);
 }
 
 static void check_operands(const struct cli *cli, int count, char **operand)

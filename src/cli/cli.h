@@ -76,6 +76,7 @@ struct cli {
 
 enum cli_type {
     CLI_FLAG,     /* bool: set to true */
+    CLI_KIND,     /* redlock_lease_options: the kind that has the option's name */
     CLI_TEXT,     /* const char * */
     CLI_DURATION, /* int64_t, milliseconds: 250ms, 30s, 5m, 1h, 1d; a bare number is seconds
                    */
@@ -132,8 +133,8 @@ struct cli_option {
         {"wait", 'w', CLI_DURATION, &(cli)->lease.wait_ms},                                \
         {"nonblock", 'n', CLI_FLAG, &(cli)->nonblock},                                     \
         {"fence", 0, CLI_FLAG, &(cli)->lease.fenced},                                      \
-        {"shared", 0, CLI_FLAG, &(cli)->lease.shared},                                     \
-        {"redisson", 0, CLI_FLAG, &(cli)->lease.redisson}, CLI_SLOTS_OPTION(cli),          \
+        {"shared", 0, CLI_KIND, &(cli)->lease}, {"redisson", 0, CLI_KIND, &(cli)->lease},  \
+        CLI_SLOTS_OPTION(cli),                                                             \
     {                                                                                      \
         "conflict-exit-code", 'E', CLI_NUMBER, &(cli)->held_elsewhere                      \
     }
@@ -353,6 +354,9 @@ json_t *cli_json_text(const char *text);
 /* null if the text is empty; null if the number is below 0, that is, not known. */
 json_t *cli_json_known_text(const char *text);
 json_t *cli_json_known(int64_t number);
+
+/* {"kind", "fenced"} of a token; both are null if it is NULL or empty. */
+json_t *cli_json_kind(const char *token);
 
 /* The code's name for programs: "no_quorum". */
 #define CLI_CAUSE 32

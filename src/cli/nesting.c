@@ -112,7 +112,7 @@ static void check(void *arg)
         return;
     if (waits_for_itself(nodes, count, nesting->quorum))
         give_up(nesting);
-    else if (nesting->cli->lease.shared &&
+    else if (nesting->cli->lease.kind == REDLOCK_KIND_SHARED &&
              waits_for_a_writer(nodes, count, nesting->quorum))
         look(nesting);
 }

@@ -1,5 +1,4 @@
 #include "cli.h"
-#include "tokenfile.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -9,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define TOKEN_BASE32 "abcdefghijklmnopqrstuvwxyz234567"
+#define TOKEN_DIGITS 32
 
 /* The C0 and C1 control characters; the latter are two bytes in UTF-8. */
 static bool is_control(unsigned char at, unsigned char before)
@@ -46,11 +48,9 @@ char *cli_printable(const char *text)
 static void hide_tokens(char *text)
 {
     for (char *at = text; *at; at++) {
-        size_t len = strspn(at, TOKENFILE_BASE32);
-        bool is_plain = len == TOKENFILE_DIGITS + 1 && (*at == 'p' || *at == 's');
-        bool is_other = len == TOKENFILE_DIGITS && at > text && at[-1] == ':';
-        if (is_plain || is_other)
-            memset(at + is_plain, '*', TOKENFILE_DIGITS);
+        size_t len = strspn(at, TOKEN_BASE32);
+        if (len == TOKEN_DIGITS || len == TOKEN_DIGITS + 1) /* "f:2h...", "p2h..." */
+            memset(at + len - TOKEN_DIGITS, '*', TOKEN_DIGITS);
         at += len > 0 ? len - 1 : 0;
     }
 }
@@ -199,6 +199,15 @@ json_t *cli_json_known_text(const char *text)
 json_t *cli_json_known(int64_t number)
 {
     return number < 0 ? json_null() : json_integer(number);
+}
+
+json_t *cli_json_kind(const char *token)
+{
+    bool is_fenced;
+    redlock_kind kind = redlock_token_kind(token, &is_fenced);
+    if (!token || !token[0])
+        return json_pack("{s:n, s:n}", "kind", "fenced");
+    return json_pack("{s:s, s:b}", "kind", redlock_kind_name(kind), "fenced", is_fenced);
 }
 
 const char *cli_cause_name(redlock_code code, char buffer[CLI_CAUSE])

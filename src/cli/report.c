@@ -21,6 +21,8 @@ static const char *name_of(const char *field)
         {"tls_name", "--sni"},
         {"prefix", "--prefix"},
         {"slots", "--slots"},
+        {"fenced", "--fence"},
+        {"kind", "the kind"},
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strcmp(names[i].field, field) == 0)

@@ -114,9 +114,10 @@ void cli_disconnect(struct cli *cli)
 void cli_need_start(redlock_code code, const char *key)
 {
     char why[CLI_ERROR];
+    /* The options of a lock are those of the command line. */
+    int exit_code = code == REDLOCK_BAD_OPTION ? CLI_USAGE : exit_of_failed_start(code);
     if (code != REDLOCK_OK)
-        cli_fail(exit_of_failed_start(code), "%s: %s", key,
-                 cli_error(why, redlock_last_error()));
+        cli_fail(exit_code, "%s: %s", key, cli_error(why, redlock_last_error()));
 }
 
 void cli_note_outcome(redlock_lease *lease, const redlock_result *result, void *arg)

@@ -61,30 +61,13 @@ enum tokenfile_state tokenfile_left(const struct tokenfile *file, int64_t *ret_v
     return TOKENFILE_VALID;
 }
 
-const char *tokenfile_kind(const char *token)
-{
-    bool has_mark = token[0] && token[1] == ':';
-    bool is_shared =
-        token[0] == 's' && strspn(token + 1, TOKENFILE_BASE32) == TOKENFILE_DIGITS;
-    return has_mark && token[0] == 'f'   ? "fenced"
-           : has_mark && token[0] == 'r' ? "redisson"
-           : has_mark && token[0] == 'g' ? "fenced shared"
-           : is_shared                   ? "shared"
-                                         : "plain";
-}
-
-bool tokenfile_is_fenced(const char *token)
-{
-    return strncmp(tokenfile_kind(token), "fenced", strlen("fenced")) == 0;
-}
-
 json_t *tokenfile_json(const struct tokenfile *file, const struct cli_keys *keys)
 {
     json_t *object = cli_keys_json(keys);
+    json_object_update_new(object, cli_json_kind(file->token));
     json_object_update_new(
         object,
-        json_pack("{s:s, s:s, s:o, s:I, s:I, s:I, s:s*}", "token", file->token, "kind",
-                  tokenfile_kind(file->token), "fence",
+        json_pack("{s:s, s:o, s:I, s:I, s:I, s:s*}", "token", file->token, "fence",
                   file->fence > 0 ? json_integer(file->fence) : json_null(), "ttl_ms",
                   (json_int_t)file->ttl_ms, "valid_ms", (json_int_t)file->valid_ms,
                   "deadline_us", (json_int_t)file->deadline_us, "boot_id",
@@ -155,26 +138,58 @@ static bool take_number(const json_t *object, const char *name, int64_t most, in
     return json_is_integer(value) && *to > 0 && *to <= most;
 }
 
-/* Refuses a fenced lock without its fence: its holder would write without one. */
-static bool take_fence(const json_t *object, const struct tokenfile *file, int64_t *to)
+/* The kind is that of the token. A fenced lock has its fence, and no other lock has one. */
+static bool take_kind(const json_t *object, const struct tokenfile *file)
 {
+    bool is_fenced;
     char kind[16];
-    if (!take_text(object, "kind", kind, sizeof(kind)) ||
-        strcmp(kind, tokenfile_kind(file->token)) != 0)
-        return false;
-    if (tokenfile_is_fenced(file->token))
+    redlock_kind known = redlock_token_kind(file->token, &is_fenced);
+    const json_t *fenced = json_object_get(object, "fenced");
+    return known != REDLOCK_KIND_FOREIGN && take_text(object, "kind", kind, sizeof(kind)) &&
+           strcmp(kind, redlock_kind_name(known)) == 0 &&
+           (is_fenced ? json_is_true(fenced) : json_is_false(fenced));
+}
+
+static bool take_fence(const json_t *object, int64_t *to)
+{
+    if (json_is_true(json_object_get(object, "fenced")))
         return take_number(object, "fence", FENCE_MOST, to);
     return json_is_null(json_object_get(object, "fence")) ||
            !json_object_get(object, "fence");
 }
 
-/* Both are there, or neither. */
+/* A slot has both, any other lock has neither. */
 static bool take_slot(const json_t *object, struct tokenfile *file)
 {
-    if (!json_object_get(object, "slot") && !json_object_get(object, "slots"))
-        return true;
+    if (redlock_token_kind(file->token, NULL) != REDLOCK_KIND_SLOT)
+        return !json_object_get(object, "slot") && !json_object_get(object, "slots");
     return take_number(object, "slots", REDLOCK_SLOTS_MAX, &file->slots) &&
            take_number(object, "slot", file->slots, &file->slot);
+}
+
+/* The field that is missing, malformed or does not fit the token; NULL: none. */
+static const char *take(const json_t *object, struct tokenfile *file)
+{
+    if (!take_text(object, "token", file->token, sizeof(file->token)))
+        return "token";
+    if (!take_kind(object, file))
+        return "kind";
+    if (!take_fence(object, &file->fence))
+        return "fence";
+    if (!take_slot(object, file))
+        return "slot";
+    if (!take_text(object, "boot_id", file->boot_id, sizeof(file->boot_id)))
+        return "boot_id";
+    if (!take_number(object, "ttl_ms", REDLOCK_TTL_MAX_MS, &file->ttl_ms))
+        return "ttl_ms";
+    if (!take_number(object, "valid_ms", REDLOCK_TTL_MAX_MS, &file->valid_ms))
+        return "valid_ms";
+    if (!take_number(object, "deadline_us", INT64_MAX / 2, &file->deadline_us))
+        return "deadline_us";
+    if (json_object_get(object, "begun_us") &&
+        !take_number(object, "begun_us", INT64_MAX / 2, &file->begun_us))
+        return "begun_us";
+    return NULL;
 }
 
 void tokenfile_read(const char *path, const char *name, const struct cli_keys *keys,
@@ -193,15 +208,10 @@ void tokenfile_read(const char *path, const char *name, const struct cli_keys *k
     if (!object)
         cli_fail(CLI_CONFIG, "%s:%d: not a token file: %s", path, error.line, error.text);
     *ret_file = (struct tokenfile){.ttl_ms = 0};
-    if (!take_text(object, "token", ret_file->token, sizeof(ret_file->token)) ||
-        !take_text(object, "boot_id", ret_file->boot_id, sizeof(ret_file->boot_id)) ||
-        !take_fence(object, ret_file, &ret_file->fence) || !take_slot(object, ret_file) ||
-        !take_number(object, "ttl_ms", REDLOCK_TTL_MAX_MS, &ret_file->ttl_ms) ||
-        !take_number(object, "valid_ms", REDLOCK_TTL_MAX_MS, &ret_file->valid_ms) ||
-        !take_number(object, "deadline_us", INT64_MAX / 2, &ret_file->deadline_us) ||
-        (json_object_get(object, "begun_us") &&
-         !take_number(object, "begun_us", INT64_MAX / 2, &ret_file->begun_us)))
-        cli_fail(CLI_CONFIG, "%s: not a token file that this version understands", path);
+    const char *wrong = take(object, ret_file);
+    if (wrong)
+        cli_fail(CLI_CONFIG, "%s: not a token file: its \"%s\" is missing or wrong", path,
+                 wrong);
     if (!cli_keys_are(keys, object))
         cli_fail(CLI_USAGE, "%s: the token belongs to another key than %s", path, name);
     json_decref(object);

@@ -9,8 +9,6 @@
 #include "cli.h"
 
 #define TOKENFILE_BOOT_ID 36
-#define TOKENFILE_BASE32  "abcdefghijklmnopqrstuvwxyz234567" /* the digits of tokens */
-#define TOKENFILE_DIGITS  32                                 /* how many a token has */
 
 struct tokenfile {
     char token[REDLOCK_TOKEN_MAX + 1];
@@ -36,10 +34,6 @@ bool tokenfile_fill(struct tokenfile *file, const redlock_lease *lease, int64_t 
 
 /* Whether the deadline has passed; `ret_valid_ms` is what remains, above 0 if VALID. */
 enum tokenfile_state tokenfile_left(const struct tokenfile *file, int64_t *ret_valid_ms);
-
-/* "fenced", "plain" and so on, read from the token. */
-const char *tokenfile_kind(const char *token);
-bool tokenfile_is_fenced(const char *token);
 
 json_t *tokenfile_json(const struct tokenfile *file, const struct cli_keys *keys);
 

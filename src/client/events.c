@@ -97,7 +97,8 @@ static void add_lease(struct fields *fields, const struct rl_event *event, const
 {
     add_number(fields, "lease", (int64_t)event->lease);
     add_text(fields, "key", key, event->word_len);
-    add_word(fields, "kind", event->kind);
+    add_word(fields, "kind", redlock_kind_name(event->kind->type));
+    add_number(fields, "fenced", event->kind->is_fenced);
     add_word(fields, "code", redlock_code_name(event->code));
     if (event->name == rl_event_acquire_refused || event->name == rl_event_acquire_failed) {
         add_number(fields, "attempts", event->attempts);
@@ -148,7 +149,8 @@ static void pass_span(const struct rl_events *events, const struct rl_event *eve
             .lease = event->lease,
             .key = key,
             .key_len = event->word_len,
-            .kind = event->kind,
+            .kind = event->kind->type,
+            .fenced = event->kind->is_fenced,
             .code = event->code,
             .attempts = event->attempts,
             .duration_us = event->took,

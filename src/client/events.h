@@ -7,7 +7,7 @@
 #ifndef RL_EVENTS_H
 #define RL_EVENTS_H
 
-#include "core/fault.h"
+#include "core/kind.h"
 #include "redlock/redlock.h"
 
 /* name, level */
@@ -53,7 +53,7 @@ struct rl_event {
 
     enum rl_operation operation;
     uint64_t lease;
-    const char *kind;
+    const struct rl_kind *kind;
     redlock_code code;
     unsigned attempts;
     rl_time took, valid;

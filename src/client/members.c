@@ -44,7 +44,7 @@ static bool send_command(struct rl_members *members,
     size_t expected_len = member->marked ? rl_marker_write(&member->marker, expected) : 0;
     size_t wanted_len = command->erase ? 0 : rl_marker_write(&command->wanted, wanted);
     const struct rl_message message = {
-        .kind = rl_kind_that_is(true, RL_FORM_KEY),
+        .kind = rl_kind_that_is(true, REDLOCK_KIND_EXCLUSIVE),
         .command = RL_CMD_MARKER,
         .args =
             {
@@ -180,8 +180,9 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
         act(members);
         return;
     }
-    bool known = rl_nodes_parse_reply(members->nodes, rl_kind_that_is(true, RL_FORM_KEY),
-                                      node, op, reply, &parsed);
+    bool known =
+        rl_nodes_parse_reply(members->nodes, rl_kind_that_is(true, REDLOCK_KIND_EXCLUSIVE),
+                             node, op, reply, &parsed);
     if (known)
         members->refusal[node] =
             parsed.vote == RL_VOTE_GRANTED ? RL_FAULT_NONE : parsed.fault;

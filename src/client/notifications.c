@@ -144,8 +144,8 @@ static void on_passed_on(struct rl_task *task, unsigned node, const struct rl_op
 {
     struct rl_nodes *nodes = ((struct rl_subscriber *)task)->notifications->nodes;
     struct rl_answer answer;
-    (void)rl_nodes_parse_reply(nodes, rl_kind_that_is(false, (enum rl_form)op->form), node,
-                               op, reply, &answer);
+    (void)rl_nodes_parse_reply(nodes, rl_kind_that_is(false, (enum redlock_kind)op->kind),
+                               node, op, reply, &answer);
 }
 
 static const struct rl_task_class subscriber_class = {
@@ -238,7 +238,8 @@ static void pass_on(struct rl_subscriber *subscriber, const struct notification 
         rl_notifications_queue_entry(subscriber->notifications, call->number);
     char slot[REDLOCK_KEY_MAX + RL_DIGITS];
     struct rl_message message = {
-        .kind = rl_kind_that_is(false, call->slot > 0 ? RL_FORM_SLOT : RL_FORM_KEY),
+        .kind = rl_kind_that_is(false, call->slot > 0 ? REDLOCK_KIND_SLOT
+                                                      : REDLOCK_KIND_EXCLUSIVE),
         .command = RL_CMD_RELEASE,
         .args = {.key = call->key, .token = entry, .queue_entry = entry, .waited = -1},
     };

@@ -307,22 +307,18 @@ static void add_lease(struct lines *lines, const redlock_client *client,
     const struct rl_lease *lease = line->lease;
     bool has_token = line->token.len >= TOKEN_AT + 2 * TOKEN_SHOWN;
     add_line(lines, client->loop.now,
-             "lease %s key=%s token=%.*s fenced=%d ttl_ms=%" PRId64 " wait_ms=%" PRId64
-             " min_validity_ms=%" PRId64 " margin_ms=%" PRId64
+             "lease %s key=%s token=%.*s kind=%s fenced=%d ttl_ms=%" PRId64
+             " wait_ms=%" PRId64 " min_validity_ms=%" PRId64 " margin_ms=%" PRId64
              " watchdog=%d max_hold_ms=%" PRId64 " retry=%s retry_base_ms=%" PRId64
-             " retry_cap_ms=%" PRId64 " state=%s cause=%s valid_until=%" PRId64
-             " votes=%s%s",
+             " retry_cap_ms=%" PRId64 " state=%s cause=%s valid_until=%" PRId64 " votes=%s",
              show_lease(line->number, number), show_bytes(line->key, key),
-             has_token ? TOKEN_SHOWN : 0, line->token.text + TOKEN_AT, options->fenced,
-             options->ttl_ms, options->wait_ms, options->min_validity_ms,
-             options->margin_ms, options->watchdog, options->max_hold_ms,
-             retries[options->retry], options->retry_base_ms, options->retry_cap_ms,
-             lease_names[lease->state], cause_names[lease->cause],
-             lease->timed ? lease->valid - lines->began : -1, show_votes(lease, votes),
-             options->redisson ? " redisson=1"
-             : options->shared ? " shared=1"
-             : options->slots  ? " slots=1"
-                               : "");
+             has_token ? TOKEN_SHOWN : 0, line->token.text + TOKEN_AT,
+             redlock_kind_name(options->kind), options->fenced, options->ttl_ms,
+             options->wait_ms, options->min_validity_ms, options->margin_ms,
+             options->watchdog, options->max_hold_ms, retries[options->retry],
+             options->retry_base_ms, options->retry_cap_ms, lease_names[lease->state],
+             cause_names[lease->cause], lease->timed ? lease->valid - lines->began : -1,
+             show_votes(lease, votes));
 }
 
 static void add_leases(struct lines *lines, const redlock_client *client)

@@ -5,9 +5,13 @@
 
 #include "scripts.h"
 
-/* The plain lock acquires with SET NX PX, as every other Redlock client does. */
+/*
+ * A kind that may be fenced has two rows. An acquire without a script is SET NX PX, as
+ * every other Redlock client does it.
+ */
 static const struct rl_kind kinds[] = {
     {
+        .type = REDLOCK_KIND_EXCLUSIVE,
         .mark = "p",
         .script =
             {
@@ -21,6 +25,7 @@ static const struct rl_kind kinds[] = {
             },
     },
     {
+        .type = REDLOCK_KIND_EXCLUSIVE,
         .mark = "f:",
         .is_fenced = true,
         .script =
@@ -35,43 +40,31 @@ static const struct rl_kind kinds[] = {
             },
     },
     {
-        .mark = "p",
-        .word = "many",
-        .form = RL_FORM_SET,
+        .type = REDLOCK_KIND_SHARED,
+        .mark = "s",
         .script =
             {
-                [RL_CMD_ACQUIRE] = &rl_script_set_acquire,
-                [RL_CMD_EXTEND] = &rl_script_set_extend,
-                [RL_CMD_RELEASE] = &rl_script_set_release,
+                [RL_CMD_ACQUIRE] = &rl_script_shared_acquire,
+                [RL_CMD_EXTEND] = &rl_script_shared_extend,
+                [RL_CMD_RELEASE] = &rl_script_shared_release,
             },
     },
     {
-        .mark = "f:",
-        .word = "many",
+        .type = REDLOCK_KIND_SHARED,
+        .mark = "g:",
         .is_fenced = true,
-        .form = RL_FORM_SET,
         .script =
             {
-                [RL_CMD_ACQUIRE] = &rl_script_fenced_set_acquire,
-                [RL_CMD_RAISE_FENCE] = &rl_script_fenced_set_raise,
-                [RL_CMD_EXTEND] = &rl_script_fenced_set_extend,
-                [RL_CMD_RELEASE] = &rl_script_fenced_set_release,
+                [RL_CMD_ACQUIRE] = &rl_script_fenced_shared_acquire,
+                [RL_CMD_RAISE_FENCE] = &rl_script_fenced_shared_raise,
+                [RL_CMD_EXTEND] = &rl_script_fenced_shared_extend,
+                [RL_CMD_RELEASE] = &rl_script_fenced_shared_release,
             },
     },
     {
-        .mark = "r:",
-        .form = RL_FORM_REDISSON,
-        .script =
-            {
-                [RL_CMD_ACQUIRE] = &rl_script_redisson_acquire,
-                [RL_CMD_EXTEND] = &rl_script_redisson_extend,
-                [RL_CMD_RELEASE] = &rl_script_redisson_release,
-            },
-    },
-    {
+        .type = REDLOCK_KIND_SLOT,
         .mark = "p",
         .word = "slot",
-        .form = RL_FORM_SLOT,
         .script =
             {
                 [RL_CMD_EXTEND] = &rl_script_plain_extend,
@@ -79,10 +72,10 @@ static const struct rl_kind kinds[] = {
             },
     },
     {
+        .type = REDLOCK_KIND_SLOT,
         .mark = "f:",
         .word = "slot",
         .is_fenced = true,
-        .form = RL_FORM_SLOT,
         .script =
             {
                 [RL_CMD_ACQUIRE] = &rl_script_fenced_acquire,
@@ -92,10 +85,10 @@ static const struct rl_kind kinds[] = {
             },
     },
     {
+        .type = REDLOCK_KIND_ELECTION,
         .mark = "f:",
         .word = "term",
         .is_fenced = true,
-        .form = RL_FORM_TERM,
         .script =
             {
                 [RL_CMD_ACQUIRE] = &rl_script_fenced_acquire,
@@ -105,38 +98,56 @@ static const struct rl_kind kinds[] = {
             },
     },
     {
-        .mark = "s",
-        .form = RL_FORM_SHARED,
+        .type = REDLOCK_KIND_RECORD,
+        .mark = "p",
+        .word = "once",
         .script =
             {
-                [RL_CMD_ACQUIRE] = &rl_script_shared_acquire,
-                [RL_CMD_EXTEND] = &rl_script_shared_extend,
-                [RL_CMD_RELEASE] = &rl_script_shared_release,
+                [RL_CMD_EXTEND] = &rl_script_plain_extend,
+                [RL_CMD_RELEASE] = &rl_script_plain_release,
             },
     },
     {
-        .mark = "g:",
-        .is_fenced = true,
-        .form = RL_FORM_SHARED,
+        .type = REDLOCK_KIND_REDISSON,
+        .mark = "r:",
         .script =
             {
-                [RL_CMD_ACQUIRE] = &rl_script_fenced_shared_acquire,
-                [RL_CMD_RAISE_FENCE] = &rl_script_fenced_shared_raise,
-                [RL_CMD_EXTEND] = &rl_script_fenced_shared_extend,
-                [RL_CMD_RELEASE] = &rl_script_fenced_shared_release,
+                [RL_CMD_ACQUIRE] = &rl_script_redisson_acquire,
+                [RL_CMD_EXTEND] = &rl_script_redisson_extend,
+                [RL_CMD_RELEASE] = &rl_script_redisson_release,
+            },
+    },
+    {
+        .type = REDLOCK_KIND_SET,
+        .mark = "p",
+        .word = "many",
+        .script =
+            {
+                [RL_CMD_ACQUIRE] = &rl_script_set_acquire,
+                [RL_CMD_EXTEND] = &rl_script_set_extend,
+                [RL_CMD_RELEASE] = &rl_script_set_release,
+            },
+    },
+    {
+        .type = REDLOCK_KIND_SET,
+        .mark = "f:",
+        .word = "many",
+        .is_fenced = true,
+        .script =
+            {
+                [RL_CMD_ACQUIRE] = &rl_script_fenced_set_acquire,
+                [RL_CMD_RAISE_FENCE] = &rl_script_fenced_set_raise,
+                [RL_CMD_EXTEND] = &rl_script_fenced_set_extend,
+                [RL_CMD_RELEASE] = &rl_script_fenced_set_release,
             },
     },
 };
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
-static bool has_digits(struct rl_word token, size_t at)
+static bool is_digit(char c)
 {
-    for (size_t i = at; i < at + RL_TOKEN_DIGITS; i++)
-        if (i == token.len || !((token.text[i] >= 'a' && token.text[i] <= 'z') ||
-                                (token.text[i] >= '2' && token.text[i] <= '7')))
-            return false;
-    return true;
+    return (c >= 'a' && c <= 'z') || (c >= '2' && c <= '7');
 }
 
 /* The end of `begin` at `at`; 0: it is not there. */
@@ -148,31 +159,34 @@ static size_t end_of(struct rl_word token, size_t at, const char *begin)
     return at;
 }
 
-/* A single letter, and a word behind it, may also begin another program's value. */
+/* "p2h...q7" or "p2h...q7@LABEL": a mark may also begin another program's value. */
 static bool is_of(const struct rl_kind *kind, struct rl_word token)
 {
-    size_t at = end_of(token, 0, kind->mark);
-    if (at == 0 || (kind->word && !end_of(token, at, kind->word)))
+    size_t begin = end_of(token, 0, kind->mark), end = begin + RL_TOKEN_DIGITS;
+    if (begin == 0 || token.len < end || (token.len > end && token.text[end] != '@') ||
+        (kind->word && !end_of(token, begin, kind->word)))
         return false;
-    return has_digits(token, at) || (token.text[at - 1] == ':' && !kind->word);
+    for (size_t i = begin; i < end; i++)
+        if (!is_digit(token.text[i]))
+            return false;
+    return true;
 }
 
-/* Kinds with a word come after those without. */
+/* EXCLUSIVE comes last: its digits may be any, also such a word. */
 const struct rl_kind *rl_kind_of(struct rl_word token)
 {
     for (size_t i = KINDS; i-- > 0;)
         if (is_of(&kinds[i], token))
             return &kinds[i];
-    return &kinds[0];
+    return NULL;
 }
 
-const struct rl_kind *rl_kind_that_is(bool fenced, enum rl_form form)
+const struct rl_kind *rl_kind_that_is(bool fenced, enum redlock_kind type)
 {
-    const struct rl_kind *kind = kinds;
-    assert(fenced ? form != RL_FORM_REDISSON : form != RL_FORM_TERM);
-    while (kind->is_fenced != fenced || kind->form != form)
-        kind++;
-    return kind;
+    for (size_t i = 0; i < KINDS; i++)
+        if (kinds[i].type == type && kinds[i].is_fenced == fenced)
+            return &kinds[i];
+    return NULL;
 }
 
 rl_script_set rl_kind_script_bit(const struct rl_kind *kind, enum rl_command command)
@@ -240,7 +254,7 @@ static void put_queue_entry(const struct rl_kind *kind, struct rl_argv *argv,
     if (rl_kind_is_of_sets(kind)) {
         put_position(argv, args->queue_at);
         put_position(argv, args->queue_from);
-    } else if (kind->form != RL_FORM_SHARED && kind->form != RL_FORM_SLOT) {
+    } else if (kind->type != REDLOCK_KIND_SHARED && kind->type != REDLOCK_KIND_SLOT) {
         if (args->intent_ms > 0)
             kind_put_number(argv, args->intent_ms);
         else
@@ -252,7 +266,7 @@ static void put_queue_entry(const struct rl_kind *kind, struct rl_argv *argv,
 static void put_keys(const struct rl_kind *kind, enum rl_command command,
                      struct rl_argv *argv, const struct rl_command_args *args)
 {
-    bool has_base = kind->form == RL_FORM_SLOT && command == RL_CMD_RELEASE;
+    bool has_base = kind->type == REDLOCK_KIND_SLOT && command == RL_CMD_RELEASE;
     unsigned keys = rl_kind_is_of_sets(kind) ? args->set_size : 1;
     if (kind->is_fenced)
         keys *= 2;
@@ -271,11 +285,11 @@ static void put_keys(const struct rl_kind *kind, enum rl_command command,
 }
 
 /* The arguments besides token, TTL and fence, the same for plain and fenced kinds. */
-static void put_of_form(const struct rl_kind *kind, enum rl_command command,
+static void put_of_kind(const struct rl_kind *kind, enum rl_command command,
                         const struct rl_command_args *args, struct rl_argv *argv)
 {
-    bool is_shared = kind->form == RL_FORM_SHARED;
-    if (command == RL_CMD_RELEASE && kind->form == RL_FORM_SLOT)
+    bool is_shared = kind->type == REDLOCK_KIND_SHARED;
+    if (command == RL_CMD_RELEASE && kind->type == REDLOCK_KIND_SLOT)
         kind_put_number(argv, args->slots);
     if (command == RL_CMD_RELEASE)
         put_queue_entry(kind, argv, args);
@@ -301,7 +315,7 @@ static void put_fenced(const struct rl_kind *kind, enum rl_command command,
     }
     if (command == RL_CMD_ACQUIRE)
         kind_put_number(argv, args->fences);
-    put_of_form(kind, command, args, argv);
+    put_of_kind(kind, command, args, argv);
     put_word(argv, args->nonce); /* differs from node to node (safety.md, The marker) */
 }
 
@@ -322,7 +336,7 @@ static void put_plain(const struct rl_kind *kind, enum rl_command command,
     put_word(argv, args->token);
     if (command != RL_CMD_RELEASE)
         kind_put_number(argv, args->ttl_ms);
-    put_of_form(kind, command, args, argv);
+    put_of_kind(kind, command, args, argv);
 }
 
 static void put_observe(struct rl_argv *argv, const struct rl_command_args *args)
@@ -437,7 +451,8 @@ static bool read_inspection(const struct rl_reply *reply, struct rl_answer *answ
     answer->readers = (struct rl_word){readers->text, readers->len};
     if (depth->integer > 0 && depth->integer <= UINT32_MAX)
         answer->depth = (uint32_t)depth->integer;
-    return read_value(rl_kind_that_is(false, RL_FORM_KEY), RL_CMD_INSPECT, &pair, answer);
+    return read_value(rl_kind_that_is(false, REDLOCK_KIND_EXCLUSIVE), RL_CMD_INSPECT, &pair,
+                      answer);
 }
 
 /*
@@ -564,8 +579,8 @@ static bool read_reply(const struct rl_kind *kind, enum rl_command command,
     if (command == RL_CMD_INSPECT && reply->type == RL_REPLY_ARRAY && reply->items > 2)
         return read_inspection(reply, ret_answer);
     if (command == RL_CMD_INSPECT || command == RL_CMD_BREAK || command == RL_CMD_OBSERVE)
-        kind = rl_kind_that_is(false, RL_FORM_KEY);
-    if (kind->form == RL_FORM_SLOT && command == RL_CMD_RELEASE)
+        kind = rl_kind_that_is(false, REDLOCK_KIND_EXCLUSIVE);
+    if (kind->type == REDLOCK_KIND_SLOT && command == RL_CMD_RELEASE)
         return read_slot_release(kind, reply, ret_answer);
     if (kind->is_fenced)
         return read_fenced(kind, command, reply, ret_answer);

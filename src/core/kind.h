@@ -7,6 +7,7 @@
 #define RL_KIND_H
 
 #include "fault.h"
+#include "redlock/kinds.h"
 
 enum rl_reply_type {
     RL_REPLY_NIL,
@@ -77,28 +78,18 @@ struct rl_command_args {
 
 #define RL_NO_KEY RL_SET_MAX
 
-/* What a node stores. */
-enum rl_form {
-    RL_FORM_KEY,      /* the token at one key */
-    RL_FORM_SET,      /* the same token at several keys, all or nothing */
-    RL_FORM_REDISSON, /* a hash with the token as its field, as Redisson's RLock stores it
-                       */
-    RL_FORM_SHARED,   /* a sorted set of the tokens of all readers */
-    RL_FORM_SLOT, /* the token at one of the keys KEY!1 to KEY!k; clients queue at KEY */
-    RL_FORM_TERM, /* the token at one key, and beside it the term: an election */
-};
-
+/* A kind of lock, fenced or not. */
 struct rl_kind {
+    enum redlock_kind type;
+    bool is_fenced;
     const char *mark; /* its tokens begin with this ... */
     const char *word; /* ... and their digits with this; NULL: all digits are random */
-    bool is_fenced;
-    enum rl_form form;
     const struct rl_script *script[RL_COMMANDS];
 };
 
 static inline bool rl_kind_is_of_sets(const struct rl_kind *kind)
 {
-    return kind->form == RL_FORM_SET;
+    return kind->type == REDLOCK_KIND_SET;
 }
 
 /* The arguments of one command; `digits` holds the text of its numbers. */
@@ -125,17 +116,14 @@ struct rl_answer {
     bool not_queued;        /* RELEASE: the node could not update the queue entry */
 };
 
-/* The kind of a token of this library; the plain kind for any other token. */
-const struct rl_kind *rl_kind_of(struct rl_word token);
-
-/*
- * The mark of a kind of readers is as long as that of the writers: a downgrade changes the
- * first letter of the token.
- */
+/* The digits of a token, behind the mark. */
 #define RL_TOKEN_DIGITS 32
 
-/* The kind of fenced or plain locks of this form; those of Redisson are plain. */
-const struct rl_kind *rl_kind_that_is(bool fenced, enum rl_form form);
+/* The kind of a token of this library; NULL: `token` is none. */
+const struct rl_kind *rl_kind_of(struct rl_word token);
+
+/* NULL: there is no such kind, or it is never fenced, or always. */
+const struct rl_kind *rl_kind_that_is(bool fenced, enum redlock_kind type);
 
 /* The script of this command; empty: it has none. */
 rl_script_set rl_kind_script_bit(const struct rl_kind *kind, enum rl_command command);

@@ -23,7 +23,7 @@ static struct layout layout_of(const struct rl_lease_config *config, size_t key_
                                size_t token_len)
 {
     size_t fences = config->kind->is_fenced ? config->params.n + 1U : 0; /* proposed_of() */
-    size_t slot_len = config->kind->form == RL_FORM_SLOT ? RL_SLOT_LEN_MAX : 0;
+    size_t slot_len = config->kind->type == REDLOCK_KIND_SLOT ? RL_SLOT_LEN_MAX : 0;
     size_t ballots = fences * sizeof(int64_t);
     size_t token = ballots + config->params.n * sizeof(struct rl_ballot);
     return (struct layout){
@@ -140,7 +140,7 @@ void rl_attempt_describe(const struct rl_attempt *attempt, struct rl_lease_line 
 static bool make_values(struct rl_attempt *attempt)
 {
     size_t each = sizeof(*attempt->value);
-    if (attempt->config->kind->form == RL_FORM_SLOT)
+    if (attempt->config->kind->type == REDLOCK_KIND_SLOT)
         each += RL_SLOTS_MAX;
     if (!attempt->value)
         attempt->value = calloc(attempt->lease.params->n, each);

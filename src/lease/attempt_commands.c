@@ -70,7 +70,7 @@ rl_node_set rl_attempt_send(struct rl_attempt *attempt, const struct rl_update *
         message.args.set = attempt->set->word;
         message.args.set_size = attempt->set->count;
     }
-    if (config->kind->form == RL_FORM_SLOT) {
+    if (config->kind->type == REDLOCK_KIND_SLOT) {
         message.args.base = rl_attempt_base(attempt);
         message.args.slots = config->options.slots;
     }
@@ -82,7 +82,7 @@ rl_node_set rl_attempt_send(struct rl_attempt *attempt, const struct rl_update *
         message.args.fence = 0;
     }
     if (attempt->owner &&
-        (update->command == RL_CMD_RELEASE || config->kind->form == RL_FORM_SHARED))
+        (update->command == RL_CMD_RELEASE || config->kind->type == REDLOCK_KIND_SHARED))
         rl_attempt_class_of(attempt->owner)
             ->set_waiting(attempt->owner, update->command, &message.args);
     record_sent(attempt, update, message.args.key);

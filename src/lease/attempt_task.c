@@ -200,8 +200,8 @@ static const struct rl_kind *kind_of(const struct rl_attempt *attempt,
                                      const struct rl_op *op)
 {
     const struct rl_kind *kind = attempt->config->kind;
-    enum rl_form form = (enum rl_form)op->form;
-    return form == kind->form ? kind : rl_kind_that_is(kind->is_fenced, form);
+    enum redlock_kind type = (enum redlock_kind)op->kind;
+    return type == kind->type ? kind : rl_kind_that_is(kind->is_fenced, type);
 }
 
 void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *op,

@@ -34,6 +34,8 @@ static redlock_code read_options(redlock_client *client, struct rl_lease_config 
 {
     const redlock_lease_options *mine = &config->options;
     redlock_code code = rl_lease_options_read(options, &config->options);
+    if (code == REDLOCK_OK)
+        code = rl_kind_check(&config->options, config->of_sets);
     if (code != REDLOCK_OK)
         return code;
     code = rl_ttl_check(&client->options, mine, mine->ttl_ms, false);
@@ -43,50 +45,29 @@ static redlock_code read_options(redlock_client *client, struct rl_lease_config 
     rl_lease_params_of(mine, &client->options, client->nodes.n, client->nodes.q,
                        &config->params);
     read_retry(config);
-    if (mine->redisson && (mine->fenced || config->of_sets))
-        return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT, "redisson",
-                             "is set: such a lock has one key, and is not fenced");
-    if (mine->shared && (mine->redisson || config->of_sets))
-        return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT, "shared",
-                             "is set: such a lock has one key, and is not of Redisson");
-    if (mine->slots > 0 && (mine->redisson || mine->shared || config->of_sets))
-        return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT, "slots",
-                             "is set: a semaphore has one key, and no other layout");
-    if (mine->elects && (!mine->fenced || mine->shared || mine->slots || config->of_sets))
-        return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT, "elects",
-                             "is set: an election is fenced and exclusive, of one key");
-    if (mine->record &&
-        (mine->fenced || mine->shared || mine->redisson || mine->slots || config->of_sets))
-        return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT, "record",
-                             "is set: such a lock has one key, and is plain");
-    config->kind = rl_kind_that_is(mine->fenced, config->of_sets  ? RL_FORM_SET
-                                                 : mine->redisson ? RL_FORM_REDISSON
-                                                 : mine->shared   ? RL_FORM_SHARED
-                                                 : mine->slots    ? RL_FORM_SLOT
-                                                 : mine->elects   ? RL_FORM_TERM
-                                                                  : RL_FORM_KEY);
+    config->kind =
+        rl_kind_that_is(mine->fenced, config->of_sets ? REDLOCK_KIND_SET : mine->kind);
     config->waits = mine->wait_ms != 0;
     return REDLOCK_OK;
 }
 
-_Static_assert(sizeof(redlock_lease_options) - offsetof(redlock_lease_options, record) <=
+_Static_assert(sizeof(redlock_lease_options) -
+                       offsetof(redlock_lease_options, extended_arg) <=
                    _Alignof(redlock_lease_options),
                "options_equal() compares each option: also the new last one");
 
 /* Field by field: the padding of the caller's struct is undefined. */
 static bool options_equal(const redlock_lease_options *a, const redlock_lease_options *b)
 {
-    return a->size == b->size && a->fenced == b->fenced && a->fence == b->fence &&
-           a->ttl_ms == b->ttl_ms && a->wait_ms == b->wait_ms &&
-           a->min_validity_ms == b->min_validity_ms && a->margin_ms == b->margin_ms &&
-           a->watchdog == b->watchdog && a->max_hold_ms == b->max_hold_ms &&
-           a->retry == b->retry && a->retry_base_ms == b->retry_base_ms &&
-           a->retry_cap_ms == b->retry_cap_ms && a->retry_fn == b->retry_fn &&
-           a->retry_arg == b->retry_arg && a->on_lost == b->on_lost &&
-           a->lost_arg == b->lost_arg && a->on_extended == b->on_extended &&
-           a->extended_arg == b->extended_arg && a->redisson == b->redisson &&
-           a->shared == b->shared && a->slots == b->slots && a->elects == b->elects &&
-           a->record == b->record;
+    return a->size == b->size && a->kind == b->kind && a->slots == b->slots &&
+           a->fenced == b->fenced && a->fence == b->fence && a->ttl_ms == b->ttl_ms &&
+           a->wait_ms == b->wait_ms && a->min_validity_ms == b->min_validity_ms &&
+           a->margin_ms == b->margin_ms && a->watchdog == b->watchdog &&
+           a->max_hold_ms == b->max_hold_ms && a->retry == b->retry &&
+           a->retry_base_ms == b->retry_base_ms && a->retry_cap_ms == b->retry_cap_ms &&
+           a->retry_fn == b->retry_fn && a->retry_arg == b->retry_arg &&
+           a->on_lost == b->on_lost && a->lost_arg == b->lost_arg &&
+           a->on_extended == b->on_extended && a->extended_arg == b->extended_arg;
 }
 
 redlock_code rl_lease_config_get(redlock_client *client,

@@ -321,7 +321,7 @@ static void begin_attempt(redlock_lease *lease, enum rl_handle_state state)
     lease->attempt = attempt;
     if (!is_first)
         lease->attempt->number = rl_record_attempt(lease->first.number, ++lease->retries);
-    if (config->kind->form == RL_FORM_SLOT)
+    if (config->kind->type == REDLOCK_KIND_SLOT)
         rl_attempt_choose_slot(lease->attempt, rl_waiting_slot(lease));
     char *token = rl_attempt_own(lease->attempt, &lease->first.task);
     if (!rl_token_make(&client->loop.token_bits, config->kind->mark, client->options.label,
@@ -331,9 +331,8 @@ static void begin_attempt(redlock_lease *lease, enum rl_handle_state state)
         finish_acquire(lease, REDLOCK_SYSTEM);
         return;
     }
-    const char *word = config->options.record ? RL_TOKEN_OF_RECORD : config->kind->word;
-    if (word)
-        rl_token_mark(config->kind->mark, word, token);
+    if (config->kind->word)
+        rl_token_mark(config->kind->mark, config->kind->word, token);
     client->stats.shown.attempts++;
     rl_attempt_step(lease->attempt, &(struct rl_lease_event){
                                         .type = joins ? RL_EVENT_ENQUEUE : RL_EVENT_START,

@@ -43,7 +43,8 @@ static redlock_code make_lease_of(redlock_client *client, struct rl_word key,
     redlock_code code = rl_lease_config_get(client, options, fences, set != NULL, &config);
     if (code != REDLOCK_OK)
         return code;
-    if (config->kind->form == RL_FORM_SLOT && key.len > REDLOCK_KEY_MAX - RL_SLOT_LEN_MAX) {
+    if (config->kind->type == REDLOCK_KIND_SLOT &&
+        key.len > REDLOCK_KEY_MAX - RL_SLOT_LEN_MAX) {
         rl_lease_config_unref(config);
         return rl_check_len(REDLOCK_BAD_KEY, "key", key.len,
                             REDLOCK_KEY_MAX - RL_SLOT_LEN_MAX);
@@ -154,22 +155,22 @@ static redlock_code make_adopted(redlock_client *client, const redlock_key *keys
         return code;
     size_t token_len = strlen(token);
     int64_t fence = mine.fence;
-    const struct rl_kind *kind = rl_kind_of((struct rl_word){token, token_len});
-    mine.fenced = kind->is_fenced;
-    mine.redisson = kind->form == RL_FORM_REDISSON;
-    mine.shared = kind->form == RL_FORM_SHARED;
-    mine.elects |= kind->form == RL_FORM_TERM && count == 1;
+    mine.kind = rl_token_kind_to_adopt(token, &mine.fenced);
     mine.fence = 0; /* not part of the shared config */
     redlock_lease *lease;
     unsigned slot = 0;
     redlock_key base;
-    if (count == 1 && (mine.slots > 0 || kind->form == RL_FORM_SLOT)) {
+    if (mine.kind != REDLOCK_KIND_SLOT) {
+        mine.slots = 0;
+    } else if (count == 1) {
         base = keys[0];
         slot = read_slot(keys, mine.slots > 0 ? mine.slots : REDLOCK_SLOTS_MAX, &base.len);
         if (slot == 0 && mine.slots > 0)
             return rl_fail_field(REDLOCK_BAD_KEY, REDLOCK_REASON_MALFORMED, "key",
                                  "does not end in the number of a slot, as \"!3\"");
-        if (mine.slots == 0)
+        if (slot == 0) /* by chance the digits of an exclusive lock begin so */
+            mine.kind = REDLOCK_KIND_EXCLUSIVE;
+        else if (mine.slots == 0)
             mine.slots = slot;
         keys = &base;
     }
@@ -254,7 +255,7 @@ static redlock_code check_ttl(const redlock_lease *lease, int64_t ttl_ms)
 {
     redlock_client *client = rl_client_of(&lease->first.task);
     const struct rl_lease_config *config = lease->first.config;
-    bool is_kept = config->options.record;
+    bool is_kept = config->options.kind == REDLOCK_KIND_RECORD;
     redlock_code code = rl_ttl_check(&client->options, &config->options, ttl_ms, is_kept);
     if (code == REDLOCK_OK && !is_kept)
         rl_nodes_use_ttl(&client->nodes, ttl_ms * RL_MS);
@@ -319,13 +320,13 @@ static redlock_code ask_downgrade(redlock_lease *lease, redlock_lease_fn *callba
     redlock_code code = check_held(lease);
     if (code != REDLOCK_OK)
         return code;
-    if (config->kind->form != RL_FORM_KEY)
+    if (config->kind->type != REDLOCK_KIND_EXCLUSIVE)
         return rl_fail(REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT,
                        "the lease is no exclusive lock of one key");
     if (!rl_token_is_ours(lease->attempt->token))
         return rl_fail_field(REDLOCK_BAD_TOKEN, REDLOCK_REASON_FOREIGN, "token",
                              "is not one of this library");
-    options.shared = true;
+    options.kind = REDLOCK_KIND_SHARED;
     code = rl_lease_config_get(rl_client_of(&lease->first.task), &options, config->fences,
                                false, &shared);
     if (code != REDLOCK_OK)

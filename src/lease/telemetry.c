@@ -5,25 +5,12 @@
 
 /* --- events --- */
 
-static const char *kind_of(const struct rl_kind *kind)
-{
-    static const char *const names[][2] = {
-        [RL_FORM_KEY] = {"plain", "fenced"},
-        [RL_FORM_SET] = {"set", "fenced_set"},
-        [RL_FORM_REDISSON] = {"redisson", "redisson"},
-        [RL_FORM_SHARED] = {"shared", "fenced_shared"},
-        [RL_FORM_SLOT] = {"slot", "fenced_slot"},
-        [RL_FORM_TERM] = {"election", "election"},
-    };
-    return names[kind->form][kind->is_fenced];
-}
-
 /* An event of the attempt, without what belongs to its name. */
 static struct rl_event event_of(const struct rl_attempt *attempt)
 {
     return (struct rl_event){
         .lease = rl_record_lease_of(attempt->number),
-        .kind = kind_of(attempt->config->kind),
+        .kind = attempt->config->kind,
         .valid = rl_lease_left(&attempt->lease, attempt->task.loop->now),
     };
 }

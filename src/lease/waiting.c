@@ -128,7 +128,8 @@ static bool finds_slot(redlock_lease *lease)
 {
     struct rl_waiting *waiting = &lease->waiting;
     const struct rl_lease_config *config = lease->first.config;
-    if (config->kind->form != RL_FORM_SLOT || (config->waits && rl_waiting_is_over(lease)))
+    if (config->kind->type != REDLOCK_KIND_SLOT ||
+        (config->waits && rl_waiting_is_over(lease)))
         return false;
     unsigned slot = free_slot(lease);
     bool tries = slot > 0 && waiting->searches < SEARCHES_MAX;

@@ -26,8 +26,7 @@ struct rl_op {
                       too long */
     uint32_t seq;
     enum rl_command command : 8;
-    uint8_t
-        form; /* of the kind, enum rl_form: a lease that is downgraded changes its own */
+    uint8_t kind; /* enum redlock_kind: a lease that is downgraded changes its own */
     bool recreate : 1;
     bool whole : 1;       /* sent with the script's source */
     bool joins_queue : 1; /* adds an entry to the wait queue */

@@ -41,8 +41,7 @@ static redlock_code may_wait(const redlock_sync *sync)
 }
 
 /* The loop owner checks what needs the client's own options. */
-static redlock_code check_options(const redlock_sync *sync,
-                                  const redlock_lock_options *options)
+static redlock_code check_options(const redlock_sync *sync, redlock_lock_options *options)
 {
     const redlock_options client = {.max_ttl_ms = sync->max_ttl_ms};
     redlock_lease_options lease, read;
@@ -51,17 +50,25 @@ static redlock_code check_options(const redlock_sync *sync,
     lease.margin_ms = options->margin_ms;
     lease.max_hold_ms = options->max_hold_ms;
     lease.fence = options->fence;
+    lease.kind = options->kind;
     lease.slots = options->slots;
+    lease.fenced = options->fenced;
     redlock_code code = rl_lease_options_read(&lease, &read);
+    if (code == REDLOCK_OK)
+        code = rl_kind_check(&read, false);
+    options->fenced = read.fenced;
+    if (code == REDLOCK_OK && options->kind == REDLOCK_KIND_RECORD)
+        code = rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_OUT_OF_RANGE, "kind",
+                             "is record, which is no lock of a thread");
     if (code == REDLOCK_OK)
         code = rl_check_range("handoffs", options->handoffs, 0, REDLOCK_HANDOFFS_MAX);
     if (code == REDLOCK_OK && options->recursive && options->any_thread)
         code = rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT, "any_thread",
                              "is set, and recursive: only the thread that locked may lock "
                              "again");
-    if (code == REDLOCK_OK && options->recursive && options->slots > 0)
-        code = rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT, "slots",
-                             "is set, and recursive: a thread may hold several slots");
+    if (code == REDLOCK_OK && options->recursive && options->kind == REDLOCK_KIND_SLOT)
+        code = rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT, "recursive",
+                             "is set, and the kind is slot: a thread may hold several");
     if (code == REDLOCK_OK && options->stop && options->stop->sync != sync)
         code = rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_FOREIGN, "stop",
                              "belongs to another client");
@@ -74,15 +81,14 @@ redlock_code rl_lock_begin(redlock_sync *sync, const redlock_lock_options *optio
                            redlock_lock_options *ret_options)
 {
     bool copied = copy_options(options, ret_options);
-    const redlock_lock_options *mine = ret_options;
-    rl_failure_clear(mine->failure);
+    rl_failure_clear(ret_options->failure);
     redlock_code code = may_wait(sync);
     if (code != REDLOCK_OK)
         return code;
     if (!copied)
         return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_NOT_SET, "size",
                              "is not set: make the options by redlock_lock_options_init()");
-    return check_options(sync, mine);
+    return check_options(sync, ret_options);
 }
 
 /* --- waiting --- */
@@ -142,8 +148,9 @@ static struct rl_process_lease *reads(const redlock_sync *sync,
     const struct rl_key *key;
     LIST_FOREACH (key, &sync->leases.keys.bucket[RL_BUCKETS], in_bucket) {
         struct rl_process_lease *lease = key->lease;
-        if (thread && lease && lease->options.shared && rl_process_lease_is_held(lease) &&
-            lease->owner->thread == thread && rl_key_is_of(key, keys, count))
+        if (thread && lease && lease->options.kind == REDLOCK_KIND_SHARED &&
+            rl_process_lease_is_held(lease) && lease->owner->thread == thread &&
+            rl_key_is_of(key, keys, count))
             return lease;
     }
     return NULL;
@@ -156,7 +163,8 @@ static redlock_code join(redlock_sync *sync, redlock_key *keys, size_t count,
         return rl_fail_by_reason(REDLOCK_CLOSED, REDLOCK_REASON_CLIENT_FREED);
     if (rl_stop_is_stopped(waiter->options->stop))
         return rl_fail_by_reason(REDLOCK_CANCELLED, REDLOCK_REASON_BY_CALLER);
-    bool alone = waiter->options->shared || waiter->options->slots > 0;
+    bool alone = waiter->options->kind == REDLOCK_KIND_SHARED ||
+                 waiter->options->kind == REDLOCK_KIND_SLOT;
     rl_key_sort(keys, count);
     if (!alone && reads(sync, waiter->hold->thread, keys, count))
         return rl_fail(REDLOCK_WOULD_DEADLOCK, REDLOCK_REASON_RECURSION,
@@ -213,13 +221,15 @@ static redlock_code lock_enter(redlock_hold *hold, const redlock_lock_options *o
 /* The lease of the thread that serves this call; NULL: none. `keys` get sorted. */
 static struct rl_process_lease *find_own(const redlock_sync *sync,
                                          const struct rl_thread *thread, redlock_key *keys,
-                                         size_t count, bool shared)
+                                         size_t count, redlock_kind kind)
 {
     rl_key_sort(keys, count);
     struct rl_key *key = rl_key_find(&sync->leases.keys, keys, count);
     bool has =
         key && rl_process_lease_is_held(key->lease) && key->lease->owner->thread == thread;
-    return has ? key->lease : shared ? reads(sync, thread, keys, count) : NULL;
+    return has                           ? key->lease
+           : kind == REDLOCK_KIND_SHARED ? reads(sync, thread, keys, count)
+                                         : NULL;
 }
 
 /* True: the calling thread has the lock; *ret_code: the result of locking it again. */
@@ -230,7 +240,7 @@ static bool lock_again(redlock_sync *sync, redlock_key *keys, size_t count,
     struct rl_thread *thread = rl_thread_here();
     rl_loop_owner_lock(&sync->loop);
     struct rl_process_lease *lease =
-        thread ? find_own(sync, thread, keys, count, options->shared) : NULL;
+        thread ? find_own(sync, thread, keys, count, options->kind) : NULL;
     redlock_hold *hold = lease ? lease->owner : NULL;
     bool has = lease != NULL;
     bool entered = has && (*ret_code = lock_enter(hold, options)) == REDLOCK_OK;
@@ -309,7 +319,8 @@ static redlock_code lock_until(redlock_sync *sync, const redlock_key *keys, size
         code = check_keys(keys, count);
     if (code == REDLOCK_OK) {
         memcpy(sorted, keys, count * sizeof(*keys));
-        mine.shared |= waiter.token && rl_token_is_shared(waiter.token);
+        if (waiter.token)
+            mine.kind = rl_token_kind_to_adopt(waiter.token, &mine.fenced);
     }
     if (code == REDLOCK_OK) {
         if (!mine.recursive || waiter.token ||

@@ -116,6 +116,12 @@ void rl_process_leases_init(struct rl_process_leases *leases, struct rl_loop_own
     leases->client = client;
 }
 
+static bool may_be_handed_over(const redlock_lock_options *options)
+{
+    return options->kind != REDLOCK_KIND_SHARED && options->kind != REDLOCK_KIND_SLOT &&
+           options->kind != REDLOCK_KIND_ELECTION;
+}
+
 void rl_process_lease_init(struct rl_process_lease *lease, struct rl_process_leases *leases,
                            const redlock_lock_options *options)
 {
@@ -123,8 +129,7 @@ void rl_process_lease_init(struct rl_process_lease *lease, struct rl_process_lea
         .job.run = run_job,
         .leases = leases,
         .options = *options,
-        .handoffs_max = options->max_hold_ms > 0 || options->shared || options->slots > 0 ||
-                                options->elects
+        .handoffs_max = options->max_hold_ms > 0 || !may_be_handed_over(options)
                             ? 0
                             : options->handoffs,
     };
@@ -155,10 +160,9 @@ static struct rl_key_waiter *find_next_waiter(const struct rl_process_lease *lea
 {
     struct rl_key_waiter *waiter = TAILQ_FIRST(&lease->key->waiters);
     const redlock_lock_options *a = &lease->options, *b = waiter ? waiter->options : NULL;
-    bool agree = b && !waiter->token && a->fenced == b->fenced && a->elects == b->elects &&
-                 a->redisson == b->redisson && a->ttl_ms == b->ttl_ms &&
-                 a->margin_ms == b->margin_ms && a->watchdog == b->watchdog &&
-                 a->max_hold_ms == 0 && b->max_hold_ms == 0;
+    bool agree = b && !waiter->token && a->fenced == b->fenced && a->kind == b->kind &&
+                 a->ttl_ms == b->ttl_ms && a->margin_ms == b->margin_ms &&
+                 a->watchdog == b->watchdog && a->max_hold_ms == 0 && b->max_hold_ms == 0;
     return agree ? waiter : NULL;
 }
 
@@ -358,7 +362,7 @@ static redlock_code begin_downgrade(struct rl_process_lease *lease)
     rl_key_schedule(former);
     lease->key = own;
     rl_key_attach(own, lease, NULL);
-    lease->options.shared = true;
+    lease->options.kind = REDLOCK_KIND_SHARED;
     lease->handoffs_max = 0;
     snprintf(lease->token, sizeof(lease->token), "%s", redlock_token(lease->handle));
     rl_hold_attach(lease->owner, lease, lease->owner->fence, 0, lease->token);
@@ -500,10 +504,8 @@ static redlock_lease_options lease_options(const struct rl_key_waiter *waiter,
     redlock_lease_options options;
     redlock_lease_options_init(&options);
     options.fenced = lease->options.fenced;
-    options.redisson = lease->options.redisson;
-    options.shared = lease->options.shared;
+    options.kind = lease->options.kind;
     options.slots = lease->options.slots;
-    options.elects = lease->options.elects;
     options.fence = waiter->token ? lease->options.fence : 0;
     options.ttl_ms = lease->options.ttl_ms;
     options.wait_ms = waiter->one_attempt ? 0 : rl_left_ms(waiter->deadline);

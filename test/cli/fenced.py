@@ -97,13 +97,13 @@ def _(quorum):
         return json.loads(run(quorum, "--json", *words).expect(code).err.splitlines()[-1])
     held = run(quorum, "--json", "-n", "--fence", "k", *SHOW).expect(0)
     found = json.loads(held.err)
-    equal([found[name] for name in ("schema", "kind", "fence", "cause")],
-          ["redlock.run/1", "fenced", int(held.out), "child"], "JSON")
+    equal([found[name] for name in ("schema", "kind", "fenced", "fence", "cause")],
+          ["redlock.run/1", "exclusive", True, int(held.out), "child"], "JSON")
     plain = said(0, "-n", "k", "true")
-    equal([plain["kind"], plain["fence"]], ["plain", None], "plain")
+    equal([plain["fenced"], plain["fence"]], [False, None], "plain")
     quorum.occupy("k")
     refused = said(75, "-n", "--fence", "k", "true")
-    equal([refused["kind"], refused["fence"], refused["cause"]], ["fenced", None, "held_elsewhere"],
+    equal([refused["fenced"], refused["fence"], refused["cause"]], [True, None, "held_elsewhere"],
           "refused")
 
 
@@ -151,11 +151,12 @@ def _(quorum):
     matches(kept.token, r"^f:[a-z2-7]{32}@\S+$", "token")
     equal(quorum.values("k"), [kept.token] * 5, "values")
     content = kept.content()
-    equal([content["token"], content["kind"]], [kept.token, "fenced"], "values")
+    equal([content["token"], content["kind"], content["fenced"]], [kept.token, "exclusive", True],
+          "values")
     equal(sorted(fences(quorum, "k"))[2:], [content["fence"]] * 3, "what a majority stores")
     kept.call("release").expect(0, out="", err="^$")
     found = redlock("acquire", "--fence", "--json", "k", env=on(quorum)).expect(0).json()
-    equal(found["kind"], "fenced", "kind")
+    equal(found["fenced"], True, "fenced")
     check(found["fence"] > content["fence"], f"{found['fence']} after {content['fence']}")
 
 
@@ -165,7 +166,7 @@ def _(quorum):
     kept = Kept(quorum, "-t", "5s")
     fence = kept.content()["fence"]
     found = kept.call("extend", "--json", "-t", "40s").expect(0, err="^$").json()
-    equal([found["kind"], found["fence"], found["continuity"]], ["fenced", fence, "proven"], "JSON")
+    equal([found["fenced"], found["fence"], found["continuity"]], [True, fence, "proven"], "JSON")
     equal(kept.content()["fence"], fence, "the fence in the file")
     check(quorum[0].call("PTTL", "k") > 35000, "the TTL")
     for index in (0, 1):  # nodes that forget: the fence comes back with the key
@@ -175,7 +176,7 @@ def _(quorum):
     equal(fences(quorum, "k"), [fence] * 5, "fences")
     env = on(quorum, REDLOCK_TOKEN=kept.token)
     found = redlock("extend", "--json", "k", env=env).expect(0, err="unproven").json()
-    equal([found["kind"], found["fence"]], ["fenced", None], "JSON of a bare token")
+    equal([found["fenced"], found["fence"]], [True, None], "JSON of a bare token")
     redlock("extend", "k", env=on(quorum), text=kept.token + "\n").expect(0)
     redlock("release", *PATIENT, "k", env=env).expect(0, out="", err="^$")
     equal(quorum.values("k"), [None] * 5, "values")
@@ -189,13 +190,14 @@ def _(quorum):
     admit(quorum)
     kept = Kept(quorum)
     fence = kept.content()["fence"]
-    for wrong in ({"kind": "plain"}, {"kind": "other"}, {"fence": None}, {"fence": "absent"},
+    for wrong in ({"kind": "shared"}, {"kind": "foreign"}, {"fenced": False}, {"fenced": "yes"},
+                  {"token": "p" + kept.token[2:]}, {"token": "of-another-library"}, {"fence": None}, {"fence": "absent"},
                   {"fence": 0}, {"fence": -1}, {"fence": MOST + 1}, {"fence": str(fence)},
                   {"fence": 1.5}, {"kind": None}):
         kept.change(**wrong)
         for command in ("extend", "release"):
             kept.call(command).expect(78, err="not a token file", out="")
-        kept.change(kind="fenced", fence=fence)
+        kept.change(kind="exclusive", fenced=True, fence=fence, token=kept.token)
     kept.call("extend").expect(0)
     kept.call("release").expect(0)
 

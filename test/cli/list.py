@@ -30,19 +30,20 @@ def _(quorum):
         acquire(quorum, *words)
     outcome = redlock("list", *PATIENT, "--json", env=on(quorum)).expect(0)
     rows = [json.loads(line) for line in outcome.out.splitlines()]
-    found = sorted((row["key"], row["kind"], row["slot"], row["readers"]) for row in rows
+    found = sorted((row["key"], row["kind"], row["fenced"], row["slot"], row["readers"]) for row in rows
                    if "keys" not in row)
-    equal(found, [("fenced", "fenced", None, 0), ("java", "redisson", None, 0),
-                  ("plain", "plain", None, 0), ("pool", "slot", 1, 0), ("pool", "slot", 2, 0),
-                  ("read", "shared", None, 2)], "rows")
-    equal(sorted((row["key"], row["keys"], row["kind"]) for row in rows[-2:]),
-          [("a", ["a", "b", "c"], "plain"), ("x", ["x", "y"], "fenced")], "the last rows")
+    equal(found, [("fenced", "exclusive", True, None, 0), ("java", "redisson", False, None, 0),
+                  ("plain", "exclusive", False, None, 0), ("pool", "slot", False, 1, 0),
+                  ("pool", "slot", False, 2, 0), ("read", "shared", False, None, 2)], "rows")
+    equal(sorted((row["key"], row["keys"], row["kind"], row["fenced"]) for row in rows[-2:]),
+          [("a", ["a", "b", "c"], "set", False), ("x", ["x", "y"], "set", True)],
+          "the last rows")
     for row in rows:
         equal((row["state"], row["agreeing"], row["nodes"], row["waiting"]), ("held", 5, 5, 0),
               row["key"])
         check(0 < row["remaining_ms"] <= 600000, row)
         lab.matches(row["holder"], r":\d+$", "holder")
-        equal(row["fence"] is not None, row["kind"] == "fenced", "a fence")
+        equal(row["fence"] is not None, row["fenced"], "a fence")
 
 
 @case("an election and a record have kinds of their own")
@@ -53,8 +54,9 @@ def _(quorum):
     lab.wait_for(lambda: "job" in listed(quorum), "a leader")
     redlock("run", *PATIENT, "--once-per", "1d", "--once-id", "x", "daily", "true",
             env=on(quorum)).expect(0)
-    equal({key: row["kind"] for key, row in listed(quorum).items()},
-          {"pool": "fenced slot", "job": "election", "daily@x": "record"}, "kinds")
+    equal({key: (row["kind"], row["fenced"]) for key, row in listed(quorum).items()},
+          {"pool": ("slot", True), "job": ("election", True), "daily@x": ("record", False)},
+          "kinds")
     leader.terminate()
     lab.finish(leader)
 
@@ -135,7 +137,7 @@ def _(quorum):
         equal(server.call(*rule), "OK", "ACL SETUSER")
     outcome = redlock("list", *PATIENT, "--json", "--user", "lister",
                       env=on(quorum, REDLOCK_PASSWORD="x")).expect(0)
-    equal({json.loads(line)["kind"] for line in outcome.out.splitlines()}, {"plain", "redisson"},
+    equal({json.loads(line)["kind"] for line in outcome.out.splitlines()}, {"exclusive", "redisson"},
           "kinds")
 
 

@@ -50,7 +50,7 @@ def _(quorum):
     check("<>" in done.out, done.out)
     for words in (("--shared",), ("--redisson",), ("--and", "other")):
         redlock("run", *PATIENT, "--slots", "2", *words, "k", "--", "true",
-                env=on(quorum)).expect(64, err="slots")
+                env=on(quorum)).expect(64, err="slot")
     for number in ("0", "129"):
         redlock("run", *PATIENT, "--slots", number, "k", "--", "true",
                 env=on(quorum)).expect(64, err="from 1 to 128")

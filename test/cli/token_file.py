@@ -37,10 +37,10 @@ def _(quorum):
     equal(stat.S_IMODE(os.stat(kept.path).st_mode), 0o600, "mode")
     equal(os.listdir(os.path.dirname(kept.path)), ["k.lock"], "files")
     content = kept.content()
-    equal(sorted(content), sorted(["key", "token", "kind", "fence", "ttl_ms", "valid_ms",
+    equal(sorted(content), sorted(["key", "token", "kind", "fenced", "fence", "ttl_ms", "valid_ms",
                                    "deadline_us", "boot_id"]), "names")
     equal([content["key"], content["token"], content["kind"], content["ttl_ms"]],
-          ["k", kept.token, "plain", 20000], "values")
+          ["k", kept.token, "exclusive", 20000], "values")
     equal(content["boot_id"], lab.read("/proc/sys/kernel/random/boot_id").strip(), "boot id")
     check(lab.now_us() < content["deadline_us"] < quorum.expires_us("k"), f"{content}")
 
@@ -83,7 +83,7 @@ def _(quorum):
 def _(quorum):
     redlock("admit", "--new", "--at-once", *PATIENT, env=on(quorum)).expect(0)
     kept = Kept(quorum, "--fence", "--shared")
-    equal(kept.content()["kind"], "fenced shared", "kind")
+    equal([kept.content()[name] for name in ("kind", "fenced")], ["shared", True], "kind")
     kept.call("extend").expect(0, out="", err="^$")
     kept.change(fence=None)
     kept.call("release").expect(78, err="not a token file")
@@ -187,7 +187,7 @@ def _(quorum):
     redlock("extend", "--token-file", kept.path, "other", env=on(quorum)).expect(
         64, err="belongs to another key")
     good = kept.content()
-    for name in ("token", "kind", "ttl_ms", "valid_ms", "deadline_us", "boot_id", "key"):
+    for name in ("token", "kind", "fenced", "ttl_ms", "valid_ms", "deadline_us", "boot_id", "key"):
         for wrong in ({}, {name: None}, {name: -1}, {name: "x" * 300}, {name: []}):
             content = {**good, **wrong}
             if not wrong:

@@ -551,6 +551,7 @@ void slots()
     redlock_code code = REDLOCK_OK;
     try {
         redlock::counting_semaphore none(nodes, "slots", 0);
+        none.acquire();
     } catch (const redlock::error &why) {
         code = why.code();
     }

@@ -33,7 +33,7 @@ static void note(redlock_observer *observer, const redlock_leader *leader, void 
 static redlock_lease_options options_of_candidate(void)
 {
     redlock_lease_options options = quorum_quiet_fenced_options();
-    options.elects = true;
+    options.kind = REDLOCK_KIND_ELECTION;
     return options;
 }
 
@@ -298,11 +298,10 @@ Test(elect, what_is_no_election_is_refused)
     cr_assert_eq(
         redlock_observe(s.client, KEY "!term", strlen(KEY "!term"), note, NULL, &observer),
         REDLOCK_BAD_KEY);
-    options.shared = true;
-    cr_assert_eq(redlock_acquire(s.client, KEY, strlen(KEY), &options, NULL, NULL, &lease),
+    const redlock_key keys[] = {{"a", 1}, {"b", 1}};
+    cr_assert_eq(redlock_acquire_many(s.client, keys, 2, &options, NULL, NULL, &lease),
                  REDLOCK_BAD_OPTION);
-    options = options_of_candidate();
-    options.fenced = false;
+    options.slots = 2;
     cr_assert_eq(redlock_acquire(s.client, KEY, strlen(KEY), &options, NULL, NULL, &lease),
                  REDLOCK_BAD_OPTION);
     quorum_close(&s);

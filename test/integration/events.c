@@ -56,7 +56,7 @@ static void note_span(const redlock_span *span, void *arg)
 {
     sprintf(add_line(arg), "%s %s %llu %.*s %s %s %u", span->ended ? "end" : "begin",
             span->operation, (unsigned long long)span->lease, (int)span->key_len,
-            (const char *)span->key, span->kind,
+            (const char *)span->key, redlock_kind_name(span->kind),
             span->ended ? redlock_code_name(span->code) : "-", span->attempts);
     cr_assert_geq(span->duration_us, 0);
     free_all(arg);
@@ -141,7 +141,8 @@ Test(events, of_locks)
     redlock_lease_free(lease);
     LOOP_UNTIL(s.base, count(&book, "info acquire_refused "));
     EXPECT_COUNT(&book,
-                 "info acquire_refused lease=1 key=theirs kind=plain code=TAKEN attempts=1 "
+                 "info acquire_refused lease=1 key=theirs kind=exclusive fenced=0 "
+                 "code=TAKEN attempts=1 "
                  "duration_us=",
                  1);
     reported_on_lost(&lease_options, &lost);
@@ -150,8 +151,10 @@ Test(events, of_locks)
     servers_kill_first(&s.servers, 2);
     EXPECT_REPORTED(&s, &lost, REDLOCK_EXPIRED);
     LOOP_UNTIL(s.base, count(&book, "error lock_lost "));
-    EXPECT_COUNT(&book,
-                 "error lock_lost lease=2 key=ours kind=plain code=EXPIRED valid_us=", 1);
+    EXPECT_COUNT(
+        &book,
+        "error lock_lost lease=2 key=ours kind=exclusive fenced=0 code=EXPIRED valid_us=",
+        1);
     cr_assert_gt(count(&book, "warning renewal_failed lease=2 key=ours "), 0);
     redlock_lease_free(lease);
     quorum_close(&s);
@@ -182,11 +185,11 @@ Test(events, spans_of_operations)
     redlock_client_free(s.client);
     s.client = NULL;
     static const char *const wanted[] = {
-        "begin acquire 1 k plain - 0", "end acquire 1 k plain OK 1",
-        "begin extend 1 k plain - 1",  "end extend 1 k plain OK 1",
-        "begin acquire 2 k plain - 0", "end acquire 2 k plain CANCELLED 0",
-        "begin release 1 k plain - 1", "end release 1 k plain OK 1",
-        "begin acquire 3 k plain - 0", "end acquire 3 k plain CANCELLED 0",
+        "begin acquire 1 k exclusive - 0", "end acquire 1 k exclusive OK 1",
+        "begin extend 1 k exclusive - 1",  "end extend 1 k exclusive OK 1",
+        "begin acquire 2 k exclusive - 0", "end acquire 2 k exclusive CANCELLED 0",
+        "begin release 1 k exclusive - 1", "end release 1 k exclusive OK 1",
+        "begin acquire 3 k exclusive - 0", "end acquire 3 k exclusive CANCELLED 0",
     };
     cr_assert_eq(spans.count, sizeof(wanted) / sizeof(wanted[0]));
     for (unsigned i = 0; i < spans.count; i++)
@@ -212,7 +215,7 @@ Test(events, that_free_the_client)
     spans.lease = &lease;
     LOOP_UNTIL(s.base, s.client == NULL);
     EXPECT_COUNT(&spans, "begin acquire 1 k ", 1);
-    EXPECT_COUNT(&spans, "end acquire 1 k plain CANCELLED", 1);
+    EXPECT_COUNT(&spans, "end acquire 1 k exclusive CANCELLED", 1);
     quorum_close(&s);
 }
 

@@ -57,11 +57,7 @@ static redlock_lease_options padded(const redlock_lease_options *options, int by
     COPY(min_validity_ms), COPY(margin_ms), COPY(watchdog), COPY(max_hold_ms);
     COPY(retry), COPY(retry_base_ms), COPY(retry_cap_ms), COPY(retry_fn);
     COPY(retry_arg), COPY(on_lost), COPY(lost_arg), COPY(on_extended), COPY(extended_arg);
-    COPY(redisson);
-    COPY(shared);
-    COPY(slots);
-    COPY(elects);
-    COPY(record);
+    COPY(kind), COPY(slots);
 #undef COPY
     return copy;
 }
@@ -99,9 +95,9 @@ Test(lease_config, differs_if_any_option_does)
 {
     int arg;
     EXPECT_OTHER(options.fenced = true);
-    EXPECT_OTHER(options.redisson = true);
-    EXPECT_OTHER(options.shared = true);
-    EXPECT_OTHER(options.slots = 2);
+    EXPECT_OTHER(options.kind = REDLOCK_KIND_REDISSON);
+    EXPECT_OTHER(options.kind = REDLOCK_KIND_SHARED);
+    EXPECT_OTHER(options.kind = REDLOCK_KIND_SLOT; options.slots = 2);
     EXPECT_OTHER(options.fence = 7);
     EXPECT_OTHER(fences++);
     EXPECT_OTHER(of_sets = true);
@@ -129,7 +125,7 @@ Test(lease_config, differs_for_an_election)
     redlock_lease_options_init(&options);
     options.fenced = true;
     struct rl_lease_config *usual = config_of(&options);
-    options.elects = true;
+    options.kind = REDLOCK_KIND_ELECTION;
     struct rl_lease_config *other = config_of(&options);
     cr_assert_neq(usual, other);
     cr_assert_neq(usual->kind, other->kind);
@@ -142,7 +138,7 @@ Test(lease_config, differs_for_a_record)
     redlock_lease_options options;
     redlock_lease_options_init(&options);
     struct rl_lease_config *usual = config_of(&options);
-    options.record = true;
+    options.kind = REDLOCK_KIND_RECORD;
     struct rl_lease_config *other = config_of(&options);
     cr_assert_neq(usual, other);
     rl_lease_config_unref(usual);

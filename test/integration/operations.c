@@ -319,8 +319,8 @@ static void make_command(struct operation *operation, struct prng *prng)
         operation->text == RL_CMD_RELEASE || operation->text == RL_CMD_BREAK;
     if (operation->text == RL_CMD_RELEASE)
         choose_place(&operation->args, prng);
-    rl_kind_argv(rl_kind_of(operation->args.token), operation->text, operation->whole,
-                 &operation->args, &operation->command);
+    rl_kind_argv(rl_kind_that_is(operation->is_fenced, REDLOCK_KIND_EXCLUSIVE),
+                 operation->text, operation->whole, &operation->args, &operation->command);
 }
 
 void operation_make(struct operation *operation, struct prng *prng, rl_time now,

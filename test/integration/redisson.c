@@ -9,7 +9,7 @@
 static redlock_lease_options options_of_redisson(void)
 {
     redlock_lease_options options = quorum_quiet_options();
-    options.redisson = true;
+    options.kind = REDLOCK_KIND_REDISSON;
     return options;
 }
 

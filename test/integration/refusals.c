@@ -282,13 +282,16 @@ Test(refusals, no_memory_on_the_server)
 static unsigned hold_each_fenced_kind(struct quorum *s, redlock_lease *ret_held[])
 {
     static const char *const names[] = {"single", "set", "reader", "semaphore", "leader"};
+    static const redlock_kind kinds[] = {
+        REDLOCK_KIND_EXCLUSIVE, REDLOCK_KIND_EXCLUSIVE, REDLOCK_KIND_SHARED,
+        REDLOCK_KIND_SLOT,      REDLOCK_KIND_ELECTION,
+    };
     for (unsigned i = 0; i < 5; i++) {
         struct reported reported = {0};
         redlock_lease_options options = quorum_quiet_fenced_options();
         redlock_key keys[] = {{names[i], strlen(names[i])}, {"other", 5}};
-        options.shared = i == 2;
+        options.kind = kinds[i];
         options.slots = i == 3 ? 2 : 0;
-        options.elects = i == 4;
         cr_assert_eq(redlock_acquire_many(s->client, keys, i == 1 ? 2 : 1, &options,
                                           reported_note, &reported, &ret_held[i]),
                      REDLOCK_OK);

@@ -11,14 +11,14 @@
 static redlock_lease_options options_of_reader(void)
 {
     redlock_lease_options options = quorum_quiet_options();
-    options.shared = true;
+    options.kind = REDLOCK_KIND_SHARED;
     return options;
 }
 
 static redlock_lease_options options_of_fenced_reader(void)
 {
     redlock_lease_options options = quorum_quiet_fenced_options();
-    options.shared = true;
+    options.kind = REDLOCK_KIND_SHARED;
     return options;
 }
 
@@ -526,13 +526,13 @@ Test(shared, what_cannot_be_shared_is_refused)
     quorum_open(&s, 1);
     cr_assert_eq(redlock_acquire_many(s.client, keys, 2, &options, NULL, NULL, &lease),
                  REDLOCK_BAD_OPTION);
-    options.redisson = true;
+    options.slots = 2;
     cr_assert_eq(redlock_acquire(s.client, KEY, strlen(KEY), &options, NULL, NULL, &lease),
                  REDLOCK_BAD_OPTION);
     cr_assert_eq(redlock_acquire(s.client, KEY "!intent", strlen(KEY "!intent"), NULL, NULL,
                                  NULL, &lease),
                  REDLOCK_BAD_KEY);
-    options.redisson = false;
+    options.kind = REDLOCK_KIND_EXCLUSIVE;
     cr_assert_eq(
         redlock_adopt(s.client, KEY, strlen(KEY), "of-another-library", 1000, NULL, &lease),
         REDLOCK_OK);

@@ -8,6 +8,7 @@
 static redlock_lease_options options_of_slots(unsigned slots)
 {
     redlock_lease_options options = quorum_quiet_options();
+    options.kind = REDLOCK_KIND_SLOT;
     options.slots = slots;
     return options;
 }
@@ -67,6 +68,7 @@ Test(slots, as_many_hold_as_there_are)
 Test(slots, the_same_with_fencing_tokens)
 {
     redlock_lease_options options = quorum_quiet_fenced_options();
+    options.kind = REDLOCK_KIND_SLOT;
     options.slots = 3;
     hold_and_release_all(&options);
 }
@@ -170,6 +172,7 @@ Test(slots, a_slot_that_is_released_by_its_token_notifies)
     redlock_lease_options options = options_of_slots(1);
     expect_waiter_is_notified(&options, release_by_token);
     options = quorum_quiet_fenced_options();
+    options.kind = REDLOCK_KIND_SLOT;
     options.slots = 1;
     expect_waiter_is_notified(&options, release_by_token);
 }
@@ -179,6 +182,7 @@ Test(slots, a_slot_that_is_broken_notifies)
     redlock_lease_options options = options_of_slots(1);
     expect_waiter_is_notified(&options, break_it);
     options = quorum_quiet_fenced_options();
+    options.kind = REDLOCK_KIND_SLOT;
     options.slots = 1;
     expect_waiter_is_notified(&options, break_it);
 }
@@ -239,9 +243,10 @@ Test(slots, adopted_by_its_token_and_key)
     cr_assert_eq(quorum_release(&s, adopted), REDLOCK_OK);
     redlock_lease_free(adopted);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        cr_assert_eq(
-            redlock_adopt(s.client, bad[i], strlen(bad[i]), "token", 0, &options, &adopted),
-            REDLOCK_BAD_KEY, "%s", bad[i]);
+        cr_assert_eq(redlock_adopt(s.client, bad[i], strlen(bad[i]),
+                                   "pslotefghijklmnopqrstuvwxyz234567", 0, &options,
+                                   &adopted),
+                     REDLOCK_BAD_KEY, "%s", bad[i]);
     quorum_close_empty(&s);
 }
 
@@ -259,7 +264,7 @@ Test(slots, what_cannot_be_a_semaphore_is_refused)
     cr_assert_eq(
         redlock_acquire(s.client, key, sizeof(key) - 3, &options, NULL, NULL, &lease),
         REDLOCK_BAD_KEY);
-    options.shared = true;
+    options.kind = REDLOCK_KIND_SHARED;
     cr_assert_eq(redlock_acquire(s.client, KEY, strlen(KEY), &options, NULL, NULL, &lease),
                  REDLOCK_BAD_OPTION);
     options = options_of_slots(REDLOCK_SLOTS_MAX + 1);

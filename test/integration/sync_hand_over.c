@@ -63,9 +63,10 @@ static size_t make_pairs(void)
     add(&count, false)->odd.watchdog = false;
     add(&count, false)->odd.max_hold_ms = 600000;
     add(&count, false)->odd.fenced = true;
-    add(&count, false)->odd.redisson = true;
+    add(&count, false)->odd.kind = REDLOCK_KIND_REDISSON;
     struct pair *election = add(&count, false);
-    election->usual.fenced = election->odd.fenced = election->odd.elects = true;
+    election->usual.fenced = election->odd.fenced = true;
+    election->odd.kind = REDLOCK_KIND_ELECTION;
     add(&count, true)->odd.min_validity_ms = 100;
     add(&count, true)->odd.any_thread = true;
     add(&count, true)->odd.recursive = true;
@@ -112,6 +113,7 @@ Test(sync_hand_over, not_of_a_slot)
 {
     struct worker worker[3];
     redlock_lock_options options = sync_quorum_lock_options();
+    options.kind = REDLOCK_KIND_SLOT;
     options.slots = 2;
     worker_start_holding(&worker[0], quorum.sync, "job", &options);
     worker_start_holding(&worker[1], quorum.sync, "job", &options);

@@ -34,7 +34,7 @@ static redlock_hold *lead(redlock_sync *sync)
 {
     redlock_lock_options options = sync_quorum_lock_options();
     redlock_hold *hold = NULL;
-    options.fenced = options.elects = true;
+    options.kind = REDLOCK_KIND_ELECTION;
     cr_assert_eq(redlock_lock(sync, "job", 3, &options, &hold), REDLOCK_OK);
     return hold;
 }

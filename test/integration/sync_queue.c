@@ -68,7 +68,7 @@ Test(sync_queue, a_lead_is_not_handed_to_another_thread)
     struct worker worker[2];
     redlock_lock_options options = sync_quorum_lock_options();
     char term[2][REDLOCK_TOKEN_MAX + 32];
-    options.fenced = options.elects = true;
+    options.kind = REDLOCK_KIND_ELECTION;
     sync_quorum_open_fenced(&c, 3);
     for (unsigned i = 0; i < 2; i++) {
         worker_start(&worker[i], c.sync, "job", &options);

@@ -11,7 +11,7 @@ static void open_quorum(void)
 {
     sync_quorum_open(&quorum, 3);
     plain = hash = sync_quorum_lock_options();
-    hash.redisson = true;
+    hash.kind = REDLOCK_KIND_REDISSON;
 }
 
 static void close_quorum(void)

@@ -13,7 +13,7 @@ static void open_quorum(void)
 {
     sync_quorum_open(&quorum, 3);
     writer = reader = sync_quorum_lock_options();
-    reader.shared = true;
+    reader.kind = REDLOCK_KIND_SHARED;
 }
 
 static void close_quorum(void)

@@ -19,20 +19,21 @@ struct kind {
 static redlock_lease_options shared(void)
 {
     redlock_lease_options options = quorum_quiet_options();
-    options.shared = true;
+    options.kind = REDLOCK_KIND_SHARED;
     return options;
 }
 
 static redlock_lease_options redisson(void)
 {
     redlock_lease_options options = quorum_quiet_options();
-    options.redisson = true;
+    options.kind = REDLOCK_KIND_REDISSON;
     return options;
 }
 
 static redlock_lease_options slot(void)
 {
     redlock_lease_options options = quorum_quiet_options();
+    options.kind = REDLOCK_KIND_SLOT;
     options.slots = 1;
     return options;
 }
@@ -40,6 +41,7 @@ static redlock_lease_options slot(void)
 static redlock_lease_options fenced_slot(void)
 {
     redlock_lease_options options = quorum_quiet_fenced_options();
+    options.kind = REDLOCK_KIND_SLOT;
     options.slots = 1;
     return options;
 }
@@ -47,14 +49,14 @@ static redlock_lease_options fenced_slot(void)
 static redlock_lease_options fenced_shared(void)
 {
     redlock_lease_options options = quorum_quiet_fenced_options();
-    options.shared = true;
+    options.kind = REDLOCK_KIND_SHARED;
     return options;
 }
 
 static redlock_lease_options elected(void)
 {
     redlock_lease_options options = quorum_quiet_fenced_options();
-    options.elects = true;
+    options.kind = REDLOCK_KIND_ELECTION;
     return options;
 }
 
@@ -98,14 +100,15 @@ static redlock_lease *wait_and_hold(struct quorum *s, const struct kind *kind,
     struct reported first = {0}, reported = {0};
     redlock_lease *holder, *lease;
     redlock_lease_options options = kind->options();
-    bool reads = options.shared;
-    options.shared = false; /* a reader waits for a writer */
+    redlock_kind wanted = options.kind;
+    if (wanted == REDLOCK_KIND_SHARED) /* a reader waits for a writer */
+        options.kind = REDLOCK_KIND_EXCLUSIVE;
     cr_assert_eq(redlock_acquire_many(s->client, keys, kind->keys, &options, reported_note,
                                       &first, &holder),
                  REDLOCK_OK);
     EXPECT_REPORTED(s, &first, REDLOCK_OK);
     quorum_drain(s);
-    options.shared = reads;
+    options.kind = wanted;
     options.wait_ms = REDLOCK_FOREVER;
     cr_assert_eq(redlock_acquire_many(client, keys, kind->keys, &options, reported_note,
                                       &reported, &lease),
@@ -230,7 +233,8 @@ static void expect_passed_on(const struct kind *kind)
     struct pair pair = {.wanted = 0};
     char entry[128];
     redlock_lease_options writer = kind->options();
-    writer.shared = false; /* readers wait for a writer */
+    if (writer.kind == REDLOCK_KIND_SHARED) /* readers wait for a writer */
+        writer.kind = REDLOCK_KIND_EXCLUSIVE;
     quorum_open_fenced(&pair.s, NODES, NULL);
     struct reported reported = {0};
     redlock_lease *holder;

@@ -168,13 +168,17 @@ static void read_mode(struct turns *turns, const char *mode)
     turns->mode = mode;
     redlock_lock_options_init(&turns->options);
     turns->options.ttl_ms = TTL_MS;
-    turns->options.shared = strcmp(mode, "shared") == 0;
     turns->leads = strcmp(mode, "leader") == 0;
-    turns->options.fenced = turns->options.elects = turns->leads;
-    if (turns->leads)
+    if (strcmp(mode, "shared") == 0)
+        turns->options.kind = REDLOCK_KIND_SHARED;
+    if (turns->leads) {
+        turns->options.kind = REDLOCK_KIND_ELECTION;
         turns->mode = "exclusive";
-    if (strncmp(mode, "slots=", 6) == 0)
+    }
+    if (strncmp(mode, "slots=", 6) == 0) {
+        turns->options.kind = REDLOCK_KIND_SLOT;
         turns->options.slots = (unsigned)atoi(mode + 6);
+    }
 }
 
 int main(int argc, char **argv)

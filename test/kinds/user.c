@@ -91,9 +91,14 @@ static void choose(struct user *user, struct choice *choice)
     options->ttl_ms = TTL_MS;
     options->fenced = strncmp(user->kind, "fenced", 6) == 0;
     bool shares = strstr(user->kind, "shared") || which == 1;
-    options->shared = shares && draw(user, 3) > 0;
-    options->slots = strstr(user->kind, "slots") ? SLOTS : 0;
-    options->redisson = is(user, "redisson") || which == 2;
+    if (shares && draw(user, 3) > 0)
+        options->kind = REDLOCK_KIND_SHARED;
+    else if (is(user, "redisson") || which == 2)
+        options->kind = REDLOCK_KIND_REDISSON;
+    else if (strstr(user->kind, "slots")) {
+        options->kind = REDLOCK_KIND_SLOT;
+        options->slots = SLOTS;
+    }
     bool many = strstr(user->kind, "many") || which == 3;
     choose_keys(user, many ? 1 + draw(user, SET_MAX) : 1, choice);
 }
@@ -108,7 +113,7 @@ static void log_acquired(struct user *user, const struct choice *choice,
                          const redlock_hold *hold, int64_t now)
 {
     char mode[32] = "exclusive";
-    if (choice->options.shared)
+    if (choice->options.kind == REDLOCK_KIND_SHARED)
         strcpy(mode, "shared");
     else if (choice->options.slots > 0)
         snprintf(mode, sizeof(mode), "slots=%u", choice->options.slots);

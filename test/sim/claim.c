@@ -45,7 +45,7 @@ static size_t slot_of(struct rl_word token)
 
 void claim_downgrade(struct claim *claim)
 {
-    claim->options.shared = true;
+    claim->options.kind = REDLOCK_KIND_SHARED;
     claim->token[0] = claim->token[0] == 'p' ? 's' : 'g';
 }
 
@@ -115,7 +115,7 @@ struct claim *claim_new(const struct command *command, struct rl_word token)
         claim->user->claim = claim;
         claim->user->attempts += command->ask == ASK_ACQUIRE;
     } else { /* its handle was freed meanwhile */
-        claim->options.shared = *claim->token == 's' || *claim->token == 'g';
+        claim->options.kind = redlock_token_kind(claim->token, NULL);
         claim_leave(claim, true);
     }
     return claim;

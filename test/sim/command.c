@@ -100,7 +100,8 @@ static enum ask ask_of_script(struct rl_word script, bool whole,
 static bool is_of_waiter(const struct command *command, const struct rl_kind *kind,
                          size_t args, size_t *ret_at)
 {
-    bool is_slot = kind && kind->form == RL_FORM_SLOT, fenced = kind && kind->is_fenced;
+    bool is_slot = kind && kind->type == REDLOCK_KIND_SLOT,
+         fenced = kind && kind->is_fenced;
     *ret_at = (fenced ? 3U : 1U) + is_slot;
     return command->ask == ASK_RELEASE && args >= *ret_at + 2 + fenced;
 }
@@ -148,18 +149,18 @@ static void parse_script(struct command *command, const struct request *request,
     if (command->ask == ASK_EXTEND)
         command->recreates = is(arg[fenced ? 5 : 2], "1");
     command->is_bare = command->ask == ASK_EXTEND && fenced && is(arg[1], "0");
-    command->reads = kind->form == RL_FORM_SHARED;
+    command->reads = kind->type == REDLOCK_KIND_SHARED;
     if (command->reads && command->ask == ASK_ACQUIRE)
         command->waited_us = number_of(arg[fenced ? 6 : 2]);
     if (command->reads && command->ask == ASK_EXTEND && args > (fenced ? 7U : 3U))
         copy_text(command->entry, sizeof(command->entry), arg[fenced ? 6 : 3]);
     command->is_fenced = fenced;
-    command->is_of_slot = kind && kind->form == RL_FORM_SLOT;
+    command->is_of_slot = kind && kind->type == REDLOCK_KIND_SLOT;
     if (command->is_of_slot && command->ask == ASK_RELEASE)
         command->slots = (unsigned)number_of(arg[fenced ? 3 : 1]);
     if (is_of_waiter(command, kind, args, &at)) {
         copy_text(command->entry, sizeof(command->entry) - 2, arg[at]);
-        if (kind->form == RL_FORM_SHARED)
+        if (kind->type == REDLOCK_KIND_SHARED)
             strcat(command->entry, READER_MARK);
         else if (!rl_kind_is_of_sets(kind) && !command->is_of_slot)
             command->intent_ms = number_of(arg[at + 2]);

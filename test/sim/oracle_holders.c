@@ -22,7 +22,7 @@ static bool is_lost_unseen(const struct claim *claim, unsigned server, unsigned 
         return loss->is_broken;
     if (!loss->is_lost)
         return false;
-    if (claim->options.record) /* no quarantine lasts as long */
+    if (claim->options.kind == REDLOCK_KIND_RECORD) /* no quarantine lasts as long */
         return true;
     bool watched =
         loss->watchers & oracle_watcher(other->index, node) && other->born <= loss->first;
@@ -115,7 +115,7 @@ static void for_each_holder(const struct claim *but, unsigned resources,
 
 static bool both_read(const struct claim *a, const struct claim *b)
 {
-    return a->options.shared && b->options.shared;
+    return a->options.kind == REDLOCK_KIND_SHARED && b->options.kind == REDLOCK_KIND_SHARED;
 }
 
 static void judge_other(const struct claim *claim, const void *arg)
@@ -319,7 +319,8 @@ static void judge_order(const struct claim *claim, unsigned resource,
     for (unsigned i = 0; i < ORDER_MAX && i < order->count; i++) {
         bool later = vote->nth > order->grant[i].nth;
         bool rises = later ? first > order->grant[i].last : last < order->grant[i].first;
-        bool both_read = order->grant[i].shared && claim->options.shared;
+        bool both_read =
+            order->grant[i].shared && claim->options.kind == REDLOCK_KIND_SHARED;
         if (order->grant[i].memory == vote->memory && !rises && !both_read)
             oracle_accuse(INVARIANT_RISING, "%lld of client %u, against server %u",
                           (long long)first, claim->client + 1, vote->server + 1);
@@ -329,7 +330,7 @@ static void judge_order(const struct claim *claim, unsigned resource,
     order->grant[at].nth = vote->nth;
     order->grant[at].first = first;
     order->grant[at].last = last;
-    order->grant[at].shared = claim->options.shared;
+    order->grant[at].shared = claim->options.kind == REDLOCK_KIND_SHARED;
 }
 
 /* Both held it, or could have, beyond the bounds; else the tokens had to rise. */
@@ -359,9 +360,10 @@ static void judge_rise(const struct user *user, struct claim *claim, unsigned re
         return;
     struct highest *of_writers = &highest[resource][0], *of_readers = &highest[resource][1];
     judge_above(claim, first, of_writers);
-    if (!claim->options.shared)
+    if (claim->options.kind != REDLOCK_KIND_SHARED)
         judge_above(claim, first, of_readers);
-    struct highest *own = claim->options.shared ? of_readers : of_writers;
+    struct highest *own =
+        claim->options.kind == REDLOCK_KIND_SHARED ? of_readers : of_writers;
     if (last > own->fence)
         *own = (struct highest){last, claim};
 }

@@ -309,7 +309,7 @@ void oracle_judge_taken(const struct command *command, const struct keyspace *be
         if (key)
             judge_foreign(command, key, name);
         if (command->truth == TRUTH_GRANTED && key &&
-            !(command->claim->options.shared && holds_readers(key)))
+            !(command->claim->options.kind == REDLOCK_KIND_SHARED && holds_readers(key)))
             oracle_accuse(INVARIANT_STOLEN, "server %u grants %.8s where \"%s\" is taken",
                           command->server + 1, command->claim->token, name);
     }

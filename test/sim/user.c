@@ -249,9 +249,10 @@ static void adopt(struct user *user)
     if (world.plan.elects && draw_once_in(4)) /* `redlock extend` of a bare token */
         gift.fence = 0;
     user->options.fence = gift.fence;
-    user->options.shared = gift.claim->options.shared;
+    user->options.kind = gift.claim->options.kind;
     redlock_lease_options untold = user->options; /* what the token says by itself */
-    untold.shared = untold.elects = untold.redisson = untold.fenced = false;
+    untold.kind = REDLOCK_KIND_EXCLUSIVE;
+    untold.fenced = false;
     untold.slots = 0;
     oracle_wants(user);
     /* The time until the library hears of the deadline is the caller's to subtract. */
@@ -347,13 +348,13 @@ static void on_extension(redlock_lease *lease, const redlock_result *result, voi
 /* A writer of shared locks may be content to read. */
 static redlock_code ask_extension(struct user *user, int64_t ttl)
 {
-    bool downgrades =
-        world.plan.kind == KIND_SHARED && !user->options.shared && draw_once_in(2);
+    bool downgrades = world.plan.kind == KIND_SHARED &&
+                      user->options.kind != REDLOCK_KIND_SHARED && draw_once_in(2);
     if (!downgrades)
         return redlock_extend(user->lease, ttl, on_extension, user);
     redlock_code code = redlock_downgrade(user->lease, on_extension, user);
     if (code == REDLOCK_OK) {
-        user->options.shared = true;
+        user->options.kind = REDLOCK_KIND_SHARED;
         claim_downgrade(user->claim);
     }
     return code;
@@ -362,7 +363,7 @@ static redlock_code ask_extension(struct user *user, int64_t ttl)
 static void extend(struct user *user)
 {
     int64_t ttl = draw_once_in(2) ? user_draw_ttl() : REDLOCK_AUTO;
-    if (user->options.record && world.phase == PHASE_STORM)
+    if (user->options.kind == REDLOCK_KIND_RECORD && world.phase == PHASE_STORM)
         ttl = user_draw_record();
     user->extend_at = CLOCK_NEVER;
     if (draw_once_in(2))

@@ -55,6 +55,21 @@ int64_t user_draw_record(void)
     return draw_between(ms(world.plan.ttl_min), RECORD_TTLS * ms(world.plan.ttl_max));
 }
 
+/* Beside locks in other layouts there are exclusive ones. */
+static redlock_kind draw_kind(const struct plan *plan)
+{
+    switch (plan->kind) {
+    case KIND_REDISSON:
+        return draw_once_in(3) ? REDLOCK_KIND_EXCLUSIVE : REDLOCK_KIND_REDISSON;
+    case KIND_SHARED: return draw_once_in(3) ? REDLOCK_KIND_EXCLUSIVE : REDLOCK_KIND_SHARED;
+    case KIND_SLOT: return REDLOCK_KIND_SLOT;
+    default:
+        return plan->elects    ? REDLOCK_KIND_ELECTION
+               : plan->records ? REDLOCK_KIND_RECORD
+                               : REDLOCK_KIND_EXCLUSIVE;
+    }
+}
+
 /* The library refuses options whose margin or least validity would use up the rest. */
 static void want_terms(struct user *user)
 {
@@ -63,11 +78,8 @@ static void want_terms(struct user *user)
     int64_t ttl = user_draw_ttl();
     redlock_lease_options_init(options);
     options->fenced = plan->fenced;
-    options->elects = plan->elects;
-    options->record = plan->records;
-    options->redisson = plan->kind == KIND_REDISSON && !draw_once_in(3);
-    options->shared = plan->kind == KIND_SHARED && !draw_once_in(3);
-    options->slots = plan->kind == KIND_SLOT ? world_slots() : 0;
+    options->kind = draw_kind(plan);
+    options->slots = options->kind == REDLOCK_KIND_SLOT ? world_slots() : 0;
     options->ttl_ms = ttl;
     options->watchdog = !draw_once_in(3);
     if (draw_once_in(3))
@@ -122,7 +134,7 @@ void user_plan_hold(struct user *user)
     case 4: user->end = user->options.watchdog ? USER_RELEASES : USER_LETS_EXPIRE; break;
     default: user->end = USER_RELEASES; break;
     }
-    if (user->options.record && world.phase == PHASE_STORM) {
+    if (user->options.kind == REDLOCK_KIND_RECORD && world.phase == PHASE_STORM) {
         user->extend_at = now;
         user->end = draw_once_in(4) ? user->end : USER_DISOWNS;
     }

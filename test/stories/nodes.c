@@ -27,7 +27,7 @@ static bool is(struct rl_word word, const char *text)
 /* RL_COMMANDS: it does not belong to a lock. */
 static enum rl_command command_of(const struct rl_word *word)
 {
-    const struct rl_kind *plain = rl_kind_that_is(false, RL_FORM_KEY);
+    const struct rl_kind *plain = rl_kind_that_is(false, REDLOCK_KIND_EXCLUSIVE);
     bool whole = is(word[0], "EVAL");
     if (is(word[0], "SET"))
         return RL_CMD_ACQUIRE;

@@ -71,8 +71,9 @@ Test(template, gives_the_bytes_of_a_fresh_one)
         bool whole = prng_below(&prng, 2);
         bool has_more = args.fences > 0;
         const struct rl_kind *kind = rl_kind_that_is(
-            has_more && prng_below(&prng, 2),
-            has_more && texts[which] == RL_CMD_RELEASE ? RL_FORM_SLOT : RL_FORM_KEY);
+            has_more && prng_below(&prng, 2), has_more && texts[which] == RL_CMD_RELEASE
+                                                  ? REDLOCK_KIND_SLOT
+                                                  : REDLOCK_KIND_EXCLUSIVE);
         struct rl_command_template *used = &template[which][whole];
         reused += used->kind != NULL;
         fresh.kind = NULL; /* nothing is left of the earlier command */
@@ -90,7 +91,7 @@ Test(template, gives_the_bytes_of_a_fresh_one)
 /* Also a new argument of struct rl_command_args, whatever it is. */
 Test(template, is_not_reused_for_a_command_with_another_argument)
 {
-    const struct rl_kind *plain = rl_kind_that_is(false, RL_FORM_KEY);
+    const struct rl_kind *plain = rl_kind_that_is(false, REDLOCK_KIND_EXCLUSIVE);
     struct rl_command_args usual = {.key = {"k", 1}, .token = {"p", 1}, .ttl_ms = 100};
     struct rl_command_template template = {0};
     for (size_t at = sizeof(usual.key) + sizeof(usual.token) + sizeof(usual.ttl_ms);

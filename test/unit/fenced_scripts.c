@@ -25,8 +25,9 @@
 #define NONCE        "0123456789abcdef"
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static const enum rl_form forms[] = {RL_FORM_KEY, RL_FORM_SET, RL_FORM_SHARED, RL_FORM_SLOT,
-                                     RL_FORM_TERM};
+static const redlock_kind forms[] = {REDLOCK_KIND_EXCLUSIVE, REDLOCK_KIND_SET,
+                                     REDLOCK_KIND_SHARED, REDLOCK_KIND_SLOT,
+                                     REDLOCK_KIND_ELECTION};
 /* Commands that vote: a release needs no vote. */
 static const enum rl_command votes[] = {RL_CMD_ACQUIRE, RL_CMD_RAISE_FENCE, RL_CMD_EXTEND};
 
@@ -82,17 +83,17 @@ static void drop(const char *key)
 static const struct rl_word keys_of_set[] = {
     {"a", 1}, {"b", 1}, {"a!fence", 7}, {"b!fence", 7}};
 
-static const char *key_of(enum rl_form form)
+static const char *key_of(redlock_kind form)
 {
-    return form == RL_FORM_SLOT ? "a!1" : "a";
+    return form == REDLOCK_KIND_SLOT ? "a!1" : "a";
 }
 
-static const char *fence_key_of(enum rl_form form)
+static const char *fence_key_of(redlock_kind form)
 {
-    return form == RL_FORM_SLOT ? "a!1!fence" : "a!fence";
+    return form == REDLOCK_KIND_SLOT ? "a!1!fence" : "a!fence";
 }
 
-static struct rl_command_args args_of(enum rl_form form)
+static struct rl_command_args args_of(redlock_kind form)
 {
     return (struct rl_command_args){
         .key = word_of(key_of(form)),
@@ -103,7 +104,7 @@ static struct rl_command_args args_of(enum rl_form form)
         .fence_key = word_of(fence_key_of(form)),
         .marker_key = word_of(MARKER),
         .nonce = word_of(NONCE),
-        .token = word_of(form == RL_FORM_SHARED ? "g:" DIGITS : "f:" DIGITS),
+        .token = word_of(form == REDLOCK_KIND_SHARED ? "g:" DIGITS : "f:" DIGITS),
         .ttl_ms = TTL_MS,
         .max_ttl_ms = MAX_TTL_MS,
         .fence = FENCE,
@@ -112,7 +113,7 @@ static struct rl_command_args args_of(enum rl_form form)
     };
 }
 
-static void perform(enum rl_form form, enum rl_command command,
+static void perform(redlock_kind form, enum rl_command command,
                     const struct rl_command_args *args)
 {
     struct rl_argv argv;
@@ -133,9 +134,9 @@ static const struct key *find(const char *name)
     return keyspace_find(&redis->keyspace, 0, word_of(name), now / RL_MS);
 }
 
-static bool is_locked(enum rl_form form)
+static bool is_locked(redlock_kind form)
 {
-    return find(key_of(form)) && (form != RL_FORM_SET || find("b"));
+    return find(key_of(form)) && (form != REDLOCK_KIND_SET || find("b"));
 }
 
 static int64_t fence_at(const char *name)
@@ -148,10 +149,10 @@ static int64_t fence_at(const char *name)
 }
 
 /* The least of a set. */
-static int64_t stored_fence(enum rl_form form)
+static int64_t stored_fence(redlock_kind form)
 {
     int64_t fence = fence_at(fence_key_of(form));
-    int64_t other = form == RL_FORM_SET ? fence_at("b!fence") : fence;
+    int64_t other = form == REDLOCK_KIND_SET ? fence_at("b!fence") : fence;
     return other < fence ? other : fence;
 }
 
@@ -162,7 +163,7 @@ static bool lives_for_a_day(const char *name)
 }
 
 /* The lock, acquired half a TTL ago, and this fence. */
-static void hold(enum rl_form form, int64_t fence)
+static void hold(redlock_kind form, int64_t fence)
 {
     char text[32];
     now = NOW;
@@ -175,12 +176,12 @@ static void hold(enum rl_form form, int64_t fence)
     cr_assert_eq(stored_fence(form), FENCE, "form %d", form);
     snprintf(text, sizeof(text), "%" PRId64, fence);
     set(fence_key_of(form), text);
-    if (form == RL_FORM_SET)
+    if (form == REDLOCK_KIND_SET)
         set("b!fence", text);
     now += TTL_MS / 2 * RL_MS;
 }
 
-static void free_lock(enum rl_form form)
+static void free_lock(redlock_kind form)
 {
     drop(key_of(form));
     drop("b");
@@ -188,7 +189,7 @@ static void free_lock(enum rl_form form)
 
 /* --- the marker --- */
 
-static void refuses_without_its_marker(enum rl_form form, enum rl_command command,
+static void refuses_without_its_marker(redlock_kind form, enum rl_command command,
                                        const char *marker, bool recreates)
 {
     hold(form, LOWER);
@@ -244,7 +245,7 @@ Test(fenced_scripts, a_node_with_another_marker_releases)
 enum situation { HELD, GONE, TAKEN };
 
 /* Checks the result of a command where the fence was `before`, and whether it stored it. */
-static void stores_fence(enum rl_form form, enum rl_command command,
+static void stores_fence(redlock_kind form, enum rl_command command,
                          enum situation situation, int64_t before)
 {
     struct rl_command_args args = args_of(form);
@@ -267,7 +268,8 @@ static void stores_fence(enum rl_form form, enum rl_command command,
     if (expected != before) {
         cr_expect(lives_for_a_day(fence_key_of(form)), "form %d, command %d, situation %d",
                   form, command, situation);
-        cr_expect(form != RL_FORM_SET || lives_for_a_day("b!fence"), "command %d", command);
+        cr_expect(form != REDLOCK_KIND_SET || lives_for_a_day("b!fence"), "command %d",
+                  command);
     }
 }
 
@@ -297,14 +299,14 @@ Test(fenced_scripts, all_keys_of_a_set_get_the_largest_fence)
     snprintf(text, sizeof(text), "%" PRId64, HIGHER);
     for (size_t command = 0; command < COUNT(commands); command++)
         for (size_t fence_key = 0; fence_key < COUNT(fence_keys); fence_key++) {
-            struct rl_command_args args = args_of(RL_FORM_SET);
+            struct rl_command_args args = args_of(REDLOCK_KIND_SET);
             bool acquires = commands[command] == RL_CMD_ACQUIRE;
-            hold(RL_FORM_SET, LOWER);
+            hold(REDLOCK_KIND_SET, LOWER);
             set(fence_keys[fence_key], text);
             if (acquires)
-                free_lock(RL_FORM_SET);
+                free_lock(REDLOCK_KIND_SET);
             args.sent_at = now;
-            perform(RL_FORM_SET, commands[command], &args);
+            perform(REDLOCK_KIND_SET, commands[command], &args);
             for (size_t i = 0; i < 2; i++) {
                 cr_expect_eq(fence_at(fence_keys[i]), HIGHER + acquires, "command %d",
                              commands[command]);
@@ -327,7 +329,7 @@ Test(fenced_scripts, an_acquire_reserves_its_fences)
     }
 }
 
-static void refuses_with(enum rl_form form, enum rl_command command, bool is_gone,
+static void refuses_with(redlock_kind form, enum rl_command command, bool is_gone,
                          const struct rl_command_args *args, const char *error)
 {
     if (is_gone)
@@ -395,7 +397,7 @@ Test(fenced_scripts, a_fence_that_is_no_number_is_refused)
             struct rl_command_args args = args_of(forms[form]);
             for (size_t vote = 0; vote < COUNT(votes); vote++) {
                 hold(forms[form], LOWER);
-                set(forms[form] == RL_FORM_SET ? "b!fence" : fence_key_of(forms[form]),
+                set(forms[form] == REDLOCK_KIND_SET ? "b!fence" : fence_key_of(forms[form]),
                     texts[text]);
                 refuses_with(forms[form], votes[vote], votes[vote] == RL_CMD_ACQUIRE, &args,
                              "-FENCE ");
@@ -410,7 +412,7 @@ Test(fenced_scripts, a_fence_that_is_no_number_is_refused)
 
 /* Looks at a key that lives for longer than any fenced lock; returns for how long it does.
  */
-static int64_t look(enum rl_form form, const char *value, bool reads, const char *nonce)
+static int64_t look(redlock_kind form, const char *value, bool reads, const char *nonce)
 {
     char ttl[32], score[32];
     hold(form, LOWER);
@@ -447,8 +449,8 @@ Test(fenced_scripts, only_the_right_marker_cuts_a_lock_that_lasts_too_long)
 
 Test(fenced_scripts, the_same_of_readers_in_the_way_of_a_writer)
 {
-    static const enum rl_form writers[] = {RL_FORM_KEY, RL_FORM_SET, RL_FORM_SLOT,
-                                           RL_FORM_TERM};
+    static const redlock_kind writers[] = {REDLOCK_KIND_EXCLUSIVE, REDLOCK_KIND_SET,
+                                           REDLOCK_KIND_SLOT, REDLOCK_KIND_ELECTION};
     for (size_t i = 0; i < COUNT(writers); i++) {
         int64_t cut = look(writers[i], "g:" OTHER_DIGITS, true, NONCE);
         cr_expect(cut >= MAX_TTL_MS && cut <= MAX_TTL_MS + 1000, "%" PRId64, cut);

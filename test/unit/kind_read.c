@@ -13,7 +13,8 @@ static struct rl_answer answer;
 static bool reads(enum rl_command text, struct rl_reply reply)
 {
     memset(&answer, 0xa5, sizeof(answer));
-    return rl_kind_read(rl_kind_of((struct rl_word){"p", 1}), text, &reply, &answer);
+    return rl_kind_read(rl_kind_that_is(false, REDLOCK_KIND_EXCLUSIVE), text, &reply,
+                        &answer);
 }
 
 static struct rl_reply number(int64_t value)
@@ -306,7 +307,8 @@ Test(faults, about_credentials_are_told_from_faults_of_the_node)
 static bool fenced_reads(enum rl_command text, struct rl_reply reply)
 {
     memset(&answer, 0xa5, sizeof(answer));
-    return rl_kind_read(rl_kind_of((struct rl_word){"f:", 2}), text, &reply, &answer);
+    return rl_kind_read(rl_kind_that_is(true, REDLOCK_KIND_EXCLUSIVE), text, &reply,
+                        &answer);
 }
 
 static struct rl_reply three(const struct rl_reply items[3])

@@ -30,7 +30,7 @@ static void expect(bool fenced, enum rl_command text, const struct rl_command_ar
     struct rl_argv command;
     char words[512] = "";
     memset(&command, 0xa5, sizeof(command));
-    rl_kind_argv(rl_kind_that_is(fenced, RL_FORM_SET), text, false, about, &command);
+    rl_kind_argv(rl_kind_that_is(fenced, REDLOCK_KIND_SET), text, false, about, &command);
     for (size_t i = 2; i < command.words; i++) {
         strcat(words, i > 2 ? " " : "");
         strncat(words, command.word[i].len ? command.word[i].text : "-",
@@ -79,7 +79,7 @@ Test(sets, the_largest_one_has_room)
     about.set = many;
     about.set_size = RL_SET_MAX;
     about.queue_entry = WORD("!wake:0 7");
-    rl_kind_argv(rl_kind_that_is(true, RL_FORM_SET), RL_CMD_RELEASE, true, &about,
+    rl_kind_argv(rl_kind_that_is(true, REDLOCK_KIND_SET), RL_CMD_RELEASE, true, &about,
                  &command);
     cr_assert_eq(command.words, 2 + 1 + 2 * RL_SET_MAX + 1 + 3 + 4 + 1);
 }
@@ -91,7 +91,7 @@ static struct rl_answer answer;
 static bool reads(bool fenced, enum rl_command text, struct rl_reply reply)
 {
     memset(&answer, 0xa5, sizeof(answer));
-    return rl_kind_read(rl_kind_that_is(fenced, RL_FORM_SET), text, &reply, &answer);
+    return rl_kind_read(rl_kind_that_is(fenced, REDLOCK_KIND_SET), text, &reply, &answer);
 }
 
 static struct rl_reply number(int64_t value)

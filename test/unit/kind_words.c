@@ -22,7 +22,12 @@ static void write_argv(enum rl_command which, bool whole,
                        const struct rl_command_args *about)
 {
     memset(&command, 0xa5, sizeof(command));
-    rl_kind_argv(rl_kind_of(about->token), which, whole, about, &command);
+    const struct rl_kind *kind = about->nonce.len > 0
+                                     ? rl_kind_that_is(true, REDLOCK_KIND_EXCLUSIVE)
+                                     : rl_kind_of(about->token);
+    if (!kind)
+        kind = rl_kind_that_is(false, REDLOCK_KIND_EXCLUSIVE);
+    rl_kind_argv(kind, which, whole, about, &command);
 }
 
 static void expect(size_t words, const struct rl_word *expected)
@@ -178,7 +183,7 @@ Test(argv, of_a_fenced_lock)
 {
     static const enum rl_command texts[] = {RL_CMD_ACQUIRE, RL_CMD_RAISE_FENCE,
                                             RL_CMD_EXTEND, RL_CMD_RELEASE};
-    const struct rl_kind *fenced = rl_kind_of(WORD("f:token"));
+    const struct rl_kind *fenced = rl_kind_that_is(true, REDLOCK_KIND_EXCLUSIVE);
     const struct rl_command_args about = {
         .key = WORD("the key"),
         .token = WORD("f:token"),
@@ -231,39 +236,66 @@ Test(kinds, each_script_has_its_own_bit)
             cr_assert(!of_bit[script->bit] || of_bit[script->bit] == script);
             of_bit[script->bit] = script;
         }
-    const struct rl_kind *plain = rl_kind_of(WORD("p")), *fenced = rl_kind_of(WORD("f:"));
+    const struct rl_kind *plain = rl_kind_that_is(false, REDLOCK_KIND_EXCLUSIVE);
+    const struct rl_kind *fenced = rl_kind_that_is(true, REDLOCK_KIND_EXCLUSIVE);
     cr_assert_eq(rl_kind_script_bit(plain, RL_CMD_ACQUIRE), 0, "SET is no script");
     cr_assert_neq(rl_kind_script_bit(fenced, RL_CMD_ACQUIRE), 0);
 }
 
-Test(kinds, the_first_letter_of_a_token_names_it)
+static void expect_kind(struct rl_word token, bool fenced, enum redlock_kind type)
 {
-    const struct rl_kind *plain = rl_kind_of(WORD("p123"));
-    cr_assert_str_eq(plain->mark, "p");
-    cr_assert_not(plain->is_fenced);
-    cr_assert(rl_kind_of(WORD("f:123"))->is_fenced);
-    cr_assert_eq(rl_kind_of(WORD("f")), plain);
-    cr_assert_eq(rl_kind_of(WORD("f00d-of-another-library")), plain);
-    cr_assert_eq(rl_kind_of(WORD("")), plain, "and an unknown letter means plain");
-    cr_assert_eq(rl_kind_of(WORD("0f3a-uuid-of-another-library")), plain);
-    cr_assert_eq(rl_kind_of(WORD("s" DIGITS))->form, RL_FORM_SHARED);
-    cr_assert_eq(rl_kind_of(WORD("s" DIGITS "@host:1"))->form, RL_FORM_SHARED);
-    cr_assert_eq(rl_kind_of(WORD("service-1")), plain);
-    cr_assert_eq(rl_kind_of(WORD("sabcdefghijklmnopqrstuvwxyz23456")), plain);
-    cr_assert_eq(rl_kind_of(WORD("g:123"))->form, RL_FORM_SHARED);
+    const struct rl_kind *kind = rl_kind_of(token);
+    cr_assert_not_null(kind, "%s", token.text);
+    cr_assert_eq(kind->type, type, "%s", token.text);
+    cr_assert_eq(kind->is_fenced, fenced, "%s", token.text);
+    cr_assert_eq(kind, rl_kind_that_is(fenced, type), "%s", token.text);
 }
 
-/* Only before as many digits as a token has: so no other program's value is taken for one.
- */
+#define REST "efghijklmnopqrstuvwxyz234567"
+
+Test(kinds, the_first_letter_of_a_token_names_it)
+{
+    expect_kind(WORD("p" DIGITS), false, REDLOCK_KIND_EXCLUSIVE);
+    expect_kind(WORD("f:" DIGITS "@host:1"), true, REDLOCK_KIND_EXCLUSIVE);
+    expect_kind(WORD("s" DIGITS "@host:1"), false, REDLOCK_KIND_SHARED);
+    expect_kind(WORD("g:" DIGITS), true, REDLOCK_KIND_SHARED);
+    expect_kind(WORD("r:" DIGITS), false, REDLOCK_KIND_REDISSON);
+}
+
 Test(kinds, a_word_behind_the_letter_names_what_the_lock_is_part_of)
 {
-#define REST "efghijklmnopqrstuvwxyz234567"
-    cr_assert_eq(rl_kind_of(WORD("pslot" REST "@host:1"))->form, RL_FORM_SLOT);
-    cr_assert_not(rl_kind_of(WORD("pslot" REST))->is_fenced);
-    cr_assert(rl_kind_of(WORD("f:slot" REST))->is_fenced);
-    cr_assert_eq(rl_kind_of(WORD("f:term" REST))->form, RL_FORM_TERM);
-    cr_assert_eq(rl_kind_of(WORD("pterm" REST))->form, RL_FORM_KEY, "none is plain");
-    cr_assert_eq(rl_kind_of(WORD("pslot-machine"))->form, RL_FORM_KEY);
-    cr_assert_eq(rl_kind_of(WORD("f:slot-machine"))->form, RL_FORM_KEY);
-    cr_assert_eq(rl_kind_of(WORD("f:terminal"))->form, RL_FORM_KEY);
+    expect_kind(WORD("pslot" REST "@host:1"), false, REDLOCK_KIND_SLOT);
+    expect_kind(WORD("f:slot" REST), true, REDLOCK_KIND_SLOT);
+    expect_kind(WORD("f:term" REST), true, REDLOCK_KIND_ELECTION);
+    expect_kind(WORD("pterm" REST), false, REDLOCK_KIND_EXCLUSIVE);
+    expect_kind(WORD("ponce" REST), false, REDLOCK_KIND_RECORD);
+    expect_kind(WORD("f:once" REST), true, REDLOCK_KIND_EXCLUSIVE);
+    expect_kind(WORD("pmany" REST), false, REDLOCK_KIND_SET);
+    expect_kind(WORD("f:many" REST), true, REDLOCK_KIND_SET);
+}
+
+/* Servers and users may give any bytes. */
+Test(kinds, any_other_value_has_none)
+{
+    const struct rl_word values[] = {
+        {NULL, 0},
+        {"", 1},
+        WORD("p"),
+        WORD("f:"),
+        WORD("f:123"),
+        WORD("f00d-of-another-library"),
+        WORD("0f3a-uuid-of-another-library"),
+        WORD("service-1"),
+        WORD("pslot-machine"),
+        WORD("f:terminal"),
+        WORD("x" DIGITS),
+        WORD("sabcdefghijklmnopqrstuvwxyz23456"),
+        WORD("p" DIGITS "2"),
+        WORD("p" DIGITS "\0@host"),
+        WORD("pabcdefghijklmnopqrstuvwxyz23456\0"),
+        WORD("p" REST "\xff\xff\xff\xff"),
+        WORD("P" DIGITS),
+    };
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
+        cr_assert_null(rl_kind_of(values[i]), "%zu", i);
 }

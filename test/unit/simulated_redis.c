@@ -84,7 +84,8 @@ static void acquire_fenced(struct fixture *fixture, unsigned denied)
     };
     struct rl_argv argv;
     fixture->denied = denied;
-    rl_kind_argv(rl_kind_that_is(true, RL_FORM_KEY), RL_CMD_ACQUIRE, true, &args, &argv);
+    rl_kind_argv(rl_kind_that_is(true, REDLOCK_KIND_EXCLUSIVE), RL_CMD_ACQUIRE, true, &args,
+                 &argv);
     receive(fixture, argv.word, argv.words, NOW);
 }
 

@@ -65,3 +65,30 @@ Test(token, never_reuses_the_bits_of_another)
         for (unsigned j = 0; j < i; j++)
             cr_assert_str_neq(token[i], token[j]);
 }
+
+Test(token, tells_its_kind_and_no_other_value_does)
+{
+    static const struct {
+        const char *token, *name;
+        bool fenced;
+    } cases[] = {
+        {"pabcdefghijklmnopqrstuvwxyz234567@host:1", "exclusive", false},
+        {"f:termefghijklmnopqrstuvwxyz234567", "election", true},
+        {"g:abcdefghijklmnopqrstuvwxyz234567", "shared", true},
+        {"ponceefghijklmnopqrstuvwxyz234567", "record", false},
+        {"", "foreign", false},
+        {"p", "foreign", false},
+        {"f:1", "foreign", false},
+        {"8c1d6f4e-6f0e-4a4e-9d0a-3d7f6a1f4c11:42", "foreign", false},
+        {NULL, "foreign", false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        bool is_fenced = !cases[i].fenced;
+        redlock_kind kind = redlock_token_kind(cases[i].token, &is_fenced);
+        cr_assert_str_eq(redlock_kind_name(kind), cases[i].name);
+        cr_assert_eq(is_fenced, cases[i].fenced, "%zu", i);
+        cr_assert_eq(redlock_token_kind(cases[i].token, NULL), kind);
+    }
+    cr_assert_str_eq(redlock_kind_name((redlock_kind)1000), "foreign");
+    cr_assert_str_eq(redlock_kind_name((redlock_kind)-2), "foreign");
+}

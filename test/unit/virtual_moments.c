@@ -80,7 +80,7 @@ Test(virtual_moments, an_earlier_term_that_is_stored_again_is_not_told)
 {
     struct bytes earlier = {0};
     cr_assert_eq(user_told(&user[1], user_admit), REDLOCK_OK);
-    user[1].options.fenced = user[1].options.elects = true;
+    user[1].options.kind = REDLOCK_KIND_ELECTION;
     terms_count = 0;
     process_call(&user[0].process, observe, &user[0]);
     for (int i = 0; i < 2; i++) {
@@ -316,7 +316,7 @@ Test(virtual_moments, a_late_reply_of_before_a_downgrade_is_read_as_a_writers)
 /* The first reader's time was longer: the key ends with the second one's. */
 static void leave_early(void)
 {
-    user[0].options.shared = user[1].options.shared = true;
+    user[0].options.kind = user[1].options.kind = REDLOCK_KIND_SHARED;
     user[0].options.ttl_ms = 2 * TTL_MS;
     user[1].options.watchdog = false;
     user[1].options.wait_ms = TTL_MS; /* it may have to read the markers first */

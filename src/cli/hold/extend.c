@@ -96,10 +96,11 @@ static void report_unasked(struct holding *holding)
 {
     struct cli_outcome *outcome = &holding->outcome;
     const redlock_client *client = holding->cli->client;
+    bool is_fenced;
+    redlock_token_kind(holding->file.token, &is_fenced);
     outcome->count =
-        tokenfile_is_fenced(holding->file.token)
-            ? redlock_client_members(client, outcome->nodes, REDLOCK_NODES_MAX)
-            : redlock_client_explain(client, outcome->nodes, REDLOCK_NODES_MAX);
+        is_fenced ? redlock_client_members(client, outcome->nodes, REDLOCK_NODES_MAX)
+                  : redlock_client_explain(client, outcome->nodes, REDLOCK_NODES_MAX);
 }
 
 static int extend(struct holding *holding)

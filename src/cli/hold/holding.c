@@ -74,7 +74,7 @@ static void read_slot(struct holding *holding)
     int len = asprintf(&key, "%s!%" PRId64, holding->key, slot);
     cli_need_memory(len < 0 ? NULL : key);
     holding->slot_key = (redlock_key){key, (size_t)len};
-    cli->lease.slots = (unsigned)slots;
+    cli->lease.slots = (unsigned)slots; /* the token says that it is one */
 }
 
 void holding_read(struct holding *holding, int argc, char **argv,

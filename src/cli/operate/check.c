@@ -285,10 +285,9 @@ static int ask_nodes(const struct cli *cli, unsigned how)
     return cli_exit_printed(call.printed, exit_of(call.health));
 }
 
-static int print_acl(const struct cli *cli, bool lists)
+static int print_acl(const struct cli *cli, bool redisson, bool lists)
 {
-    unsigned uses =
-        (cli->lease.redisson ? REDLOCK_ACL_REDISSON : 0) | (lists ? REDLOCK_ACL_LIST : 0);
+    unsigned uses = (redisson ? REDLOCK_ACL_REDISSON : 0) | (lists ? REDLOCK_ACL_LIST : 0);
     size_t room = redlock_client_acl(cli->client, uses, NULL, 0) + 1;
     char *rule = cli_need_memory(malloc(room));
     redlock_client_acl(cli->client, uses, rule, room);
@@ -301,19 +300,19 @@ static int print_acl(const struct cli *cli, bool lists)
 
 int cli_check(struct cli *cli, int argc, char **argv)
 {
-    bool strict = false, fence = false, acl = false, lists = false;
+    bool strict = false, fence = false, acl = false, redisson = false, lists = false;
     const struct cli_option own[] = {
         {"strict", 0, CLI_FLAG, &strict}, {"fence", 0, CLI_FLAG, &fence},
-        {"acl", 0, CLI_FLAG, &acl},       {"redisson", 0, CLI_FLAG, &cli->lease.redisson},
+        {"acl", 0, CLI_FLAG, &acl},       {"redisson", 0, CLI_FLAG, &redisson},
         {"list", 0, CLI_FLAG, &lists},    {NULL, 0, CLI_FLAG, NULL},
     };
     cli->own_failure = CLI_NOT_TRIED;
     cli_parse(cli, argc, argv, own);
-    if ((cli->lease.redisson || lists) && !acl)
+    if ((redisson || lists) && !acl)
         cli_fail(CLI_USAGE, "check: --redisson and --list take --acl");
     cli_connect(cli);
     unsigned how = (strict ? REDLOCK_CHECK_STRICT : 0) | (fence ? REDLOCK_CHECK_FENCED : 0);
-    int exit_code = acl ? print_acl(cli, lists) : ask_nodes(cli, how);
+    int exit_code = acl ? print_acl(cli, redisson, lists) : ask_nodes(cli, how);
     cli_disconnect(cli);
     return exit_code;
 }

@@ -152,7 +152,8 @@ int cli_elect(struct cli *cli, int argc, char **argv)
     int first = cli_parse(cli, argc, argv, own);
     if (cli->options.label)
         check_id(cli->options.label);
-    cli->lease.fenced = cli->lease.elects = true;
+    cli->lease.kind = REDLOCK_KIND_ELECTION;
+    cli->lease.fenced = true;
     cli->lease.wait_ms = REDLOCK_FOREVER;
     if (observes && argc - first > 1)
         cli_fail(CLI_USAGE, "elect: --observe takes no command");

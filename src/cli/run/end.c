@@ -130,25 +130,20 @@ void run_leave(struct run *run, const struct kill_tree_left *left)
     }
 }
 
-static const char *kind_of(const redlock_lease_options *options)
-{
-    if (options->slots > 0)
-        return options->fenced ? "fenced slot" : "slot";
-    if (options->shared)
-        return options->fenced ? "fenced shared" : "shared";
-    return options->fenced ? "fenced" : options->redisson ? "redisson" : "plain";
-}
-
 void run_print_json(const struct run *run)
 {
     json_t *object = cli_keys_json(&run->cli->keys);
     if (run->once.period_ms > 0)
         json_object_set_new(object, "once", run_once_json(run));
     json_object_update_new(
-        object, json_pack("{s:s, s:o, s:s, s:i, s:I}", "kind", kind_of(&run->cli->lease),
-                          "fence", run->fence > 0 ? json_integer(run->fence) : json_null(),
-                          "cause", run_cause_name(run->cause), "exit", run->exit, "held_ms",
-                          (json_int_t)run->held_ms));
+        object,
+        json_pack("{s:s, s:b, s:o, s:s, s:i, s:I}", "kind",
+                  redlock_kind_name(run->cli->keys.others > 0 ? REDLOCK_KIND_SET
+                                                              : run->cli->lease.kind),
+                  "fenced", run->cli->lease.fenced, "fence",
+                  run->fence > 0 ? json_integer(run->fence) : json_null(), "cause",
+                  run_cause_name(run->cause), "exit", run->exit, "held_ms",
+                  (json_int_t)run->held_ms));
     if (run->nodes)
         json_object_set_new(object, "nodes", run->nodes);
     cli_write_json(run->cli, object, stderr);

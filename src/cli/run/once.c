@@ -28,8 +28,7 @@ static void check_options(const struct once *once, const struct cli *cli)
         cli_fail(CLI_USAGE, "run: --once-id is empty");
     if (once->period_ms < PERIOD_MIN_MS || once->period_ms > PERIOD_MAX_MS)
         cli_fail(CLI_USAGE, "run: --once-per is from 1s to 31d");
-    if (lease->fenced || lease->shared || lease->redisson || cli->slots > 0 ||
-        cli->keys.others > 0)
+    if (lease->kind != REDLOCK_KIND_EXCLUSIVE || lease->fenced || cli->keys.others > 0)
         cli_fail(CLI_USAGE,
                  "run: --once-per is for plain locks of one key: without "
                  "--fence, --shared, --redisson, --slots and --and");
@@ -47,7 +46,7 @@ char *once_begin(struct once *once, struct cli *cli, const char *key)
     size_t size = strlen(key) + strlen(id) + 2;
     name = cli_need_memory(malloc(size));
     snprintf(name, size, "%s@%s", key, id);
-    cli->lease.record = true;
+    cli->lease.kind = REDLOCK_KIND_RECORD;
     cli->lease.ttl_ms = lesser(cli->lease.ttl_ms, period_ms / TTL_SHARE);
     int64_t rest_ms = once->begun_ms + period_ms - now_ms;
     if (cli->lease.wait_ms == REDLOCK_FOREVER || cli->lease.wait_ms > rest_ms)

@@ -131,7 +131,7 @@ static void start_command(struct run *run)
         size = child_add(text, size, "REDLOCK_SLOT=%u", redlock_slot(run->lease));
     else /* as the fence below */
         size = child_add(text, size, "REDLOCK_SLOT");
-    if (run->cli->lease.elects)
+    if (run->cli->lease.kind == REDLOCK_KIND_ELECTION)
         size = child_add(text, size, "REDLOCK_TERM=%" PRId64, run->fence);
     else
         size = child_add(text, size, "REDLOCK_TERM");

@@ -69,7 +69,7 @@ static void found(redlock_client *client, const redlock_listed *listed, void *ar
         return;
     }
     row_take(&row, listed);
-    if (row.of_set) {
+    if (row.kind == REDLOCK_KIND_SET) {
         keep_set(list, &row);
         return;
     }

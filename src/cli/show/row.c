@@ -5,22 +5,8 @@
 #include <string.h>
 
 #include "inspection.h"
-#include "tokenfile.h"
 
 #define KEY_WIDTH 24
-
-/* How the digits of tokens begin: docs/protocol.md. */
-#define OF_SET      "many"
-#define OF_ELECTION "term"
-#define OF_RECORD   "once"
-
-/* The digits of a token of this library; NULL: it is none. */
-static const char *digits_of(const char *token)
-{
-    const char *digits = token[0] && token[1] == ':' ? token + 2 : token + 1;
-    bool has_mark = token[0] && strchr("pfrsg", token[0]);
-    return has_mark && strspn(digits, TOKENFILE_BASE32) == TOKENFILE_DIGITS ? digits : NULL;
-}
 
 /* "KEY!3" is the third slot of KEY. */
 static unsigned cut_slot(char *key)
@@ -33,23 +19,6 @@ static unsigned cut_slot(char *key)
         return 0;
     *mark = '\0';
     return (unsigned)slot;
-}
-
-static bool begins_with(const char *digits, const char *word)
-{
-    return strncmp(digits, word, strlen(word)) == 0;
-}
-
-static const char *kind_of(const struct row *row, const char *digits)
-{
-    bool is_fenced = row->token[0] == 'f';
-    if (!digits)
-        return "foreign";
-    if (row->slot > 0)
-        return is_fenced ? "fenced slot" : "slot";
-    return begins_with(digits, OF_ELECTION) ? "election"
-           : begins_with(digits, OF_RECORD) ? "record"
-                                            : tokenfile_kind(row->token);
 }
 
 static enum row_state state_of(const redlock_inspection *found, bool is_token)
@@ -94,13 +63,10 @@ void row_take(struct row *row, const redlock_listed *listed)
         strcpy(row->token, holder->value);
         strcpy(row->holder, holder->holder);
     }
-    const char *digits = digits_of(row->token);
-    row->state = state_of(found, digits != NULL);
-    if (digits && strchr("pf", row->token[0])) {
-        row->of_set = begins_with(digits, OF_SET);
-        row->slot = row->of_set ? 0 : cut_slot(row->key[0]);
-    }
-    row->kind = kind_of(row, digits);
+    row->kind = redlock_token_kind(row->token, NULL);
+    row->state = state_of(found, row->kind != REDLOCK_KIND_FOREIGN);
+    if (row->kind == REDLOCK_KIND_SLOT)
+        row->slot = cut_slot(row->key[0]);
 }
 
 void row_free(struct row *row)
@@ -191,22 +157,24 @@ void row_print(const struct row *row, size_t key_most, bool color, FILE *to)
     const char *begin = !color ? "" : row->state == ROW_HELD ? CLI_GREEN : CLI_YELLOW;
     fprintf(to, "%-*s  %s%-24s%s  %4u  %11s  %2u/%-2u  %s\n", key_width(key_most), keys,
             begin, holder, color ? CLI_PLAIN : "", row->waiting,
-            cli_span(span, row->remaining_ms), row->nodes, row->count, row->kind);
+            cli_span(span, row->remaining_ms), row->nodes, row->count,
+            redlock_kind_name(row->kind));
     free(keys);
     free(holder);
 }
 
 json_t *row_json(const struct row *row)
 {
-    json_t *object = json_pack(
-        "{s:o, s:s, s:s, s:o, s:i, s:i, s:o, s:o, s:o, s:i, s:i}", "key",
-        cli_json_text(row->key[0]), "kind", row->kind, "state", row_state_name(row->state),
-        "holder", cli_json_known_text(row->holder), "agreeing", (int)row->nodes, "nodes",
-        (int)row->count, "remaining_ms", cli_json_known(row->remaining_ms), "fence",
-        row->fence > 0 ? json_integer(row->fence) : json_null(), "slot",
-        row->slot > 0 ? json_integer(row->slot) : json_null(), "readers", (int)row->readers,
-        "waiting", (int)row->waiting);
-    if (!row->of_set)
+    json_t *object =
+        json_pack("{s:o, s:s, s:o, s:i, s:i, s:o, s:o, s:o, s:i, s:i}", "key",
+                  cli_json_text(row->key[0]), "state", row_state_name(row->state), "holder",
+                  cli_json_known_text(row->holder), "agreeing", (int)row->nodes, "nodes",
+                  (int)row->count, "remaining_ms", cli_json_known(row->remaining_ms),
+                  "fence", row->fence > 0 ? json_integer(row->fence) : json_null(), "slot",
+                  row->slot > 0 ? json_integer(row->slot) : json_null(), "readers",
+                  (int)row->readers, "waiting", (int)row->waiting);
+    json_object_update_new(object, cli_json_kind(row->token));
+    if (row->kind != REDLOCK_KIND_SET)
         return object;
     json_t *keys = json_array();
     for (unsigned i = 0; i < row->keys; i++)

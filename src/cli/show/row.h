@@ -19,12 +19,11 @@ struct row {
     unsigned keys;
     char token[REDLOCK_TOKEN_MAX + 1];
     char holder[REDLOCK_TOKEN_MAX + 1];
-    const char *kind;
+    redlock_kind kind;
     enum row_state state;
     unsigned slot; /* of a semaphore, whose key is key[0]; or 0 */
     unsigned nodes, count, readers, waiting;
     int64_t remaining_ms, fence;
-    bool of_set; /* there are other keys with this token */
 };
 
 /* What was found at a key. Ends the process if there is no memory. */

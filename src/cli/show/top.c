@@ -149,10 +149,11 @@ static void join(struct table *table)
         size_t same = 0;
         bool is_twice =
             count > 0 && by_key(&table->entry[count - 1], &table->entry[i]) == 0;
-        while (row->of_set && same < count &&
+        bool is_set = row->kind == REDLOCK_KIND_SET;
+        while (is_set && same < count &&
                strcmp(table->entry[same].row.token, row->token) != 0)
             same++;
-        if (row->of_set && same < count)
+        if (is_set && same < count)
             row_join(&table->entry[same].row, row);
         else if (is_twice)
             row_free(row);

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "faults.h"
+#include "kinds.h"
 #include "reasons.h"
 #ifdef __cplusplus
 extern "C" {
@@ -88,6 +89,8 @@ typedef struct redlock_error {
     char text[256];
 } redlock_error;
 REDLOCK_API const redlock_error *redlock_last_error(void);
+REDLOCK_API const char *redlock_kind_name(redlock_kind kind);
+REDLOCK_API redlock_kind redlock_token_kind(const char *token, bool *ret_fenced);
 typedef enum redlock_level {
     REDLOCK_LEVEL_ERROR,
     REDLOCK_LEVEL_WARNING,
@@ -113,7 +116,8 @@ typedef struct redlock_span {
     uint64_t lease;
     const void *key;
     size_t key_len;
-    const char *kind;
+    redlock_kind kind;
+    bool fenced;
     redlock_code code;
     unsigned attempts;
     int64_t duration_us;
@@ -242,6 +246,8 @@ typedef enum redlock_retry {
 typedef int64_t redlock_retry_fn(unsigned attempt, uint64_t random, void *arg);
 typedef struct redlock_lease_options {
     size_t size;
+    redlock_kind kind;
+    unsigned slots;
     bool fenced;
     int64_t fence;
     int64_t ttl_ms;
@@ -258,11 +264,6 @@ typedef struct redlock_lease_options {
     void *lost_arg;
     redlock_lease_fn *on_extended;
     void *extended_arg;
-    bool redisson;
-    bool shared;
-    unsigned slots;
-    bool elects;
-    bool record;
 } redlock_lease_options;
 REDLOCK_API void redlock_lease_options_init_sized(redlock_lease_options *options,
                                                   size_t size);

@@ -61,10 +61,8 @@ typedef struct redlock_lock_options {
     redlock_failure *failure;
     int64_t fence;
     bool recursive;
-    bool redisson;
-    bool shared;
+    redlock_kind kind;
     unsigned slots;
-    bool elects;
 } redlock_lock_options;
 REDLOCK_API void redlock_lock_options_init_sized(redlock_lock_options *options,
                                                  size_t size);
