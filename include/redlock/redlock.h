@@ -444,8 +444,8 @@ typedef struct redlock_node {
     /* until its key expires or its quarantine ends, at most 24 days; or UNKNOWN */
     int64_t remaining_us;
     /*
-     * Of the fault, with what the server, the system, the resolver or OpenSSL last said of
-     * it: "cannot connect: Connection refused"; or the limit that the node exceeded.
+     * The fault's text, with what the server, the system, the resolver or OpenSSL last said
+     * of it: "cannot connect: Connection refused"; or the limit that the node exceeded.
      * Printable; it has no password and no token.
      */
     char text[REDLOCK_TEXT_MAX + 1];
@@ -522,7 +522,7 @@ typedef struct redlock_lease_options {
     size_t size; /* set by redlock_lease_options_init() */
 
     /*
-     * What kind of lock: see redlock/kinds.h. Only an EXCLUSIVE lock may have several keys
+     * The kind of lock: see redlock/kinds.h. Only an EXCLUSIVE lock may have several keys
      * and be downgraded. redlock_adopt() ignores `kind`, `fenced` and, except for a SLOT,
      * `slots`: the token says them. A token of another program is that of an EXCLUSIVE
      * lock.

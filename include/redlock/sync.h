@@ -201,7 +201,7 @@ typedef struct redlock_lock_options {
      */
     bool recursive;
     /*
-     * What kind of lock: see redlock/kinds.h. A RECORD cannot be chosen here. A lock that
+     * The kind of lock: see redlock/kinds.h. A RECORD cannot be chosen here. A lock that
      * is SHARED, a SLOT or an ELECTION is never handed to another thread.
      *
      * SHARED: each reader has a lease of its own. A thread that has the lock as a reader

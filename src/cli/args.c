@@ -149,7 +149,7 @@ static redlock_kind find_kind(const char *name)
     return kind;
 }
 
-static void take(const struct cli_option *row, char *text)
+static void args_take(const struct cli_option *row, char *text)
 {
     const char *wrong = NULL;
     switch (row->type) {
@@ -177,7 +177,7 @@ int cli_read_options(struct cli *cli, int argc, char **argv, const struct cli_op
             return optind;
         if (answer == '?' || answer == ':')
             fail_option(answer, argv);
-        take(find_row(&table, answer), optarg);
+        args_take(find_row(&table, answer), optarg);
         cli->brief_help |= answer == 'h';
     }
 }

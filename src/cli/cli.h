@@ -66,7 +66,7 @@ struct cli {
     struct event_base *base;
     redlock_client *client;
 
-    /* As given by the user; cli_parse() derives the fields above from them. */
+    /* The user's values; cli_parse() derives the fields above from them. */
     const char *nodes, *config, *color_when;
     int64_t drift_ppm, slots;
     bool ttl_learns; /* -t auto: lease.ttl_ms is the least */
@@ -154,7 +154,7 @@ const char *cli_keys_taken(const struct cli_keys *keys, const char *name,
 /* {"key": KEY}, and "keys" with all, if there are several. */
 json_t *cli_keys_json(const struct cli_keys *keys);
 
-/* Whether an object has these keys, in any order. */
+/* The object has these keys, in any order. */
 bool cli_keys_are(const struct cli_keys *keys, const json_t *object);
 
 /*
@@ -176,7 +176,7 @@ int cli_parse(struct cli *cli, int argc, char **argv, const struct cli_option *o
 _Noreturn void cli_fail(int code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The same, but returns, so that the caller can clean up. */
+/* Returns, so that the caller can clean up. */
 void cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
@@ -315,10 +315,8 @@ const char *cli_member_state(const redlock_node *node, char buffer[CLI_MEMBER_ST
 /* "3 of 5 nodes vote; redis://a: another 8.2 s; redis://b: ..." */
 void cli_write_member_states(const redlock_node *nodes, size_t count, FILE *stream);
 
-/*
- * Whether markers keep so many nodes from voting that no quorum is left.
- * cli_say_admission() then prints what to do.
- */
+/* Markers keep so many nodes from voting that no quorum is left. cli_say_admission() then
+   prints what to do. */
 bool cli_wants_admission(const redlock_node *nodes, size_t count, unsigned quorum);
 void cli_say_admission(const struct cli *cli, const redlock_node *nodes, size_t count,
                        unsigned quorum);
@@ -330,7 +328,7 @@ const char *cli_error(char text[CLI_ERROR], const redlock_error *error);
 /* Prints that the TTL is longer than the nodes were admitted for. */
 void cli_say_too_long(const struct cli *cli, const char *key);
 
-/* Whether so many nodes refused the user or a right that no quorum is left. */
+/* So many nodes refused the user or a right that no quorum is left. */
 bool cli_is_denied(const redlock_node *nodes, size_t count, unsigned quorum);
 
 /*
@@ -386,10 +384,8 @@ void cli_print_time(void);
  */
 int cli_exit_printed(bool printed, int exit_code);
 
-/*
- * The same for each part of a longer output; 0: go on. If the reader has closed the pipe,
- * as head(1) does, it prints nothing and returns the code of a program that SIGPIPE ended.
- */
+/* Checks a part of a longer output; 0: go on. If the reader has closed the pipe, as
+   head(1) does, it prints nothing and returns the code of a program that SIGPIPE ended. */
 int cli_exit_streamed(bool printed);
 
 /* Writes the same line to another stream. */

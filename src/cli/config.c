@@ -93,7 +93,7 @@ static struct setting *find_setting(struct setting settings[SETTINGS], const cha
 }
 
 /* Reads a value from the file. A value that is overridden must be well-formed too. */
-static const char *take(const struct setting *setting, const char *text)
+static const char *config_take(const struct setting *setting, const char *text)
 {
     union {
         bool flag;
@@ -129,7 +129,7 @@ static void read_line(struct setting settings[SETTINGS], unsigned seen[SETTINGS]
         cli_fail(CLI_CONFIG, "%s:%u: \"%s\" is already set in line %u", file, number, key,
                  *before);
     *before = number;
-    const char *value = trim(equals + 1), *wrong = take(setting, value);
+    const char *value = trim(equals + 1), *wrong = config_take(setting, value);
     if (wrong)
         cli_fail(CLI_CONFIG, "%s:%u: %s: \"%s\" %s", file, number, key, value, wrong);
 }

@@ -92,7 +92,7 @@ static void looked(redlock_client *client, const redlock_inspection *found, void
         give_up(nesting);
 }
 
-static void look(struct nesting *nesting)
+static void nesting_look(struct nesting *nesting)
 {
     const redlock_key *key = &nesting->cli->keys.of[0];
     if (nesting->looks || nesting->ticks % LOOK_TICKS != 0)
@@ -114,7 +114,7 @@ static void check(void *arg)
         give_up(nesting);
     else if (nesting->cli->lease.kind == REDLOCK_KIND_SHARED &&
              waits_for_a_writer(nodes, count, nesting->quorum))
-        look(nesting);
+        nesting_look(nesting);
 }
 
 void nesting_begin(struct nesting *nesting, const struct cli *cli,

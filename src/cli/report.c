@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the command calls a field of the library. */
+/* The command's name of a field of the library. */
 static const char *name_of(const char *field)
 {
     static const struct {

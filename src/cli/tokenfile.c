@@ -168,7 +168,7 @@ static bool take_slot(const json_t *object, struct tokenfile *file)
 }
 
 /* The field that is missing, malformed or does not fit the token; NULL: none. */
-static const char *take(const json_t *object, struct tokenfile *file)
+static const char *tokenfile_take(const json_t *object, struct tokenfile *file)
 {
     if (!take_text(object, "token", file->token, sizeof(file->token)))
         return "token";
@@ -208,7 +208,7 @@ void tokenfile_read(const char *path, const char *name, const struct cli_keys *k
     if (!object)
         cli_fail(CLI_CONFIG, "%s:%d: not a token file: %s", path, error.line, error.text);
     *ret_file = (struct tokenfile){.ttl_ms = 0};
-    const char *wrong = take(object, ret_file);
+    const char *wrong = tokenfile_take(object, ret_file);
     if (wrong)
         cli_fail(CLI_CONFIG, "%s: not a token file: its \"%s\" is missing or wrong", path,
                  wrong);

@@ -32,7 +32,7 @@ enum tokenfile_state {
  */
 bool tokenfile_fill(struct tokenfile *file, const redlock_lease *lease, int64_t ttl_ms);
 
-/* Whether the deadline has passed; `ret_valid_ms` is what remains, above 0 if VALID. */
+/* Checks the deadline; `ret_valid_ms` is what remains, above 0 if VALID. */
 enum tokenfile_state tokenfile_left(const struct tokenfile *file, int64_t *ret_valid_ms);
 
 json_t *tokenfile_json(const struct tokenfile *file, const struct cli_keys *keys);

@@ -102,7 +102,7 @@ static void act(struct rl_members *members)
     rl_task_schedule(&members->task, rl_membership_next(&members->membership));
 }
 
-static void tick(struct rl_task *task)
+static void members_tick(struct rl_task *task)
 {
     rl_heap_drop(&task->loop->heap, &task->due);
     act((struct rl_members *)task);
@@ -199,7 +199,7 @@ static void answer(struct rl_task *task, unsigned node, const struct rl_op *op,
 }
 
 static const struct rl_task_class members_class = {
-    .tick = tick,
+    .tick = members_tick,
     .replied = answer,
 };
 

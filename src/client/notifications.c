@@ -71,7 +71,7 @@ static void fail(struct rl_subscriber *subscriber)
     }
 }
 
-static void begin(struct rl_subscriber *subscriber)
+static void notifications_begin(struct rl_subscriber *subscriber)
 {
     struct rl_nodes *nodes = subscriber->notifications->nodes;
     if (!(nodes->view.open & rl_bit(subscriber->index))) {
@@ -119,12 +119,12 @@ static void check_alive(struct rl_subscriber *subscriber)
         rl_task_schedule(&subscriber->task, now + REPLY_TIMEOUT);
 }
 
-static void tick(struct rl_task *task)
+static void notifications_tick(struct rl_task *task)
 {
     struct rl_subscriber *subscriber = (struct rl_subscriber *)task;
     rl_heap_drop(&task->loop->heap, &task->due);
     switch (subscriber->state) {
-    case DISCONNECTED: begin(subscriber); break;
+    case DISCONNECTED: notifications_begin(subscriber); break;
     case CONNECTING: fail(subscriber); break;
     case SUBSCRIBED: check_alive(subscriber); break;
     }
@@ -135,7 +135,7 @@ static void on_event(struct rl_task *task, enum rl_task_event event, unsigned no
     struct rl_subscriber *subscriber = (struct rl_subscriber *)task;
     if (event == RL_TASK_READY && node == subscriber->index &&
         subscriber->state == DISCONNECTED && !task->due.position)
-        begin(subscriber);
+        notifications_begin(subscriber);
 }
 
 /* The reply to pass_on(): it only shows whether the node knows the script. */
@@ -149,7 +149,7 @@ static void on_passed_on(struct rl_task *task, unsigned node, const struct rl_op
 }
 
 static const struct rl_task_class subscriber_class = {
-    .tick = tick,
+    .tick = notifications_tick,
     .event = on_event,
     .replied = on_passed_on,
 };

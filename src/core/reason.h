@@ -5,13 +5,11 @@
 #include "lease.h"
 #include "redlock/reasons.h"
 
-/* What kept one node from granting; NONE: nothing, or it was not needed. */
+/* One node's reason not to grant; NONE: nothing, or it was not needed. */
 redlock_reason rl_reason_of_node(const struct rl_ballot *ballot);
 
-/*
- * Of several nodes: the first reason in the order of REDLOCK_REASONS. If none has one, the
- * replies are late or have not come: SILENT.
- */
+/* The first reason of several nodes in the order of REDLOCK_REASONS. If none has one, the
+   replies are late or have not come: SILENT. */
 redlock_reason rl_reason_of_nodes(const struct rl_ballot *ballot, unsigned n);
 
 /* For the lease's cause. */

@@ -136,7 +136,7 @@ void rl_attempt_describe(const struct rl_attempt *attempt, struct rl_lease_line 
 
 /* --- what it saw on the nodes --- */
 
-/* Of a semaphore a digit for each slot of each node follows them. */
+/* A digit for each slot of each node follows if it is a semaphore. */
 static bool make_values(struct rl_attempt *attempt)
 {
     size_t each = sizeof(*attempt->value);

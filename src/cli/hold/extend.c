@@ -46,7 +46,7 @@ static redlock_code adopt_timed(struct holding *holding)
     }
 }
 
-/* Whether the lock may be extended before the file's deadline; if not, prints why. */
+/* The lock may be extended before the file's deadline; if not, prints why. */
 static bool may_extend(struct holding *holding)
 {
     int64_t left;

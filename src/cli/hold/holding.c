@@ -104,7 +104,7 @@ bool holding_print_code(struct holding *holding, redlock_code code)
                          cli_keys_json(&holding->cli->keys));
 }
 
-static int exit_of(const struct holding *holding)
+static int holding_exit_of(const struct holding *holding)
 {
     const redlock_result *result = &holding->outcome.result;
     switch (result->code) {
@@ -166,7 +166,7 @@ int holding_report_failure(struct holding *holding)
         cli_say(cli, "%s: %s", holding->key, redlock_code_text(code));
     if (holding_is_lost(code))
         cli_say_record(cli);
-    int exit_code = exit_of(holding);
+    int exit_code = holding_exit_of(holding);
     holding_print_code(holding, exit_code == CLI_DENIED ? REDLOCK_DENIED : code);
     return exit_code;
 }

@@ -219,8 +219,8 @@ static json_t *node_json(const redlock_node_health *node)
         findings_json(node));
 }
 
-static bool print_json(const struct cli *cli, const redlock_health_report *health_report,
-                       unsigned how)
+static bool check_print_json(const struct cli *cli,
+                             const redlock_health_report *health_report, unsigned how)
 {
     static const char *const health_names[] = {
         [REDLOCK_FIT] = "fit",
@@ -255,7 +255,7 @@ static void checked(redlock_client *client, const redlock_health_report *health_
     (void)client;
     call->health = health_report->health;
     if (call->cli->json) {
-        call->printed = print_json(call->cli, health_report, call->how);
+        call->printed = check_print_json(call->cli, health_report, call->how);
     } else {
         if (!call->cli->quiet)
             print_table(call->cli, health_report);
@@ -264,7 +264,7 @@ static void checked(redlock_client *client, const redlock_health_report *health_
     call->done = true;
 }
 
-static int exit_of(redlock_health health)
+static int check_exit_of(redlock_health health)
 {
     static const int codes[] = {
         [REDLOCK_FIT] = 0,
@@ -282,7 +282,7 @@ static int ask_nodes(const struct cli *cli, unsigned how)
     if (code != REDLOCK_OK)
         cli_fail(CLI_NOT_TRIED, "%s", redlock_last_error()->text);
     cli_wait(cli->base, &call.done);
-    return cli_exit_printed(call.printed, exit_of(call.health));
+    return cli_exit_printed(call.printed, check_exit_of(call.health));
 }
 
 static int print_acl(const struct cli *cli, bool redisson, bool lists)

@@ -37,7 +37,7 @@ const struct cli_help cli_elect_help = {
 
 /* --- leading --- */
 
-/* Whether a campaign may end otherwise if it is tried again. */
+/* A campaign may end otherwise if it is tried again. */
 static bool goes_on(const struct run *run)
 {
     return run->stopped || run->cause == BY_NO_QUORUM;
@@ -68,7 +68,7 @@ struct observer {
     int failed; /* the exit code if stdout could not be written; or 0 */
 };
 
-static bool print_json(const struct observer *observer, const redlock_leader *leader)
+static bool elect_print_json(const struct observer *observer, const redlock_leader *leader)
 {
     bool leads = leader->term > 0;
     json_t *object = json_pack(
@@ -101,8 +101,9 @@ static void changed(redlock_observer *handle, const redlock_leader *leader, void
     (void)handle;
     if (observer->done)
         return;
-    observer->failed = cli_exit_streamed(
-        observer->cli->json ? print_json(observer, leader) : print_line(observer, leader));
+    observer->failed =
+        cli_exit_streamed(observer->cli->json ? elect_print_json(observer, leader)
+                                              : print_line(observer, leader));
     observer->done = observer->failed != 0;
 }
 

@@ -90,7 +90,7 @@ static void look_is_done(redlock_client *client, const redlock_inspection *found
         redlock_cancel(*once->lease);
 }
 
-static bool look(struct once *once)
+static bool once_look(struct once *once)
 {
     const redlock_key *key = &once->cli->keys.of[0];
     once->inspection.done = false;
@@ -100,21 +100,21 @@ static bool look(struct once *once)
 
 void once_ask(struct once *once)
 {
-    if (look(once))
+    if (once_look(once))
         cli_wait(once->cli->base, &once->inspection.done);
 }
 
-static void tick(void *arg)
+static void once_tick(void *arg)
 {
     struct once *once = arg;
-    if (once->inspection.done && !once->taken && !look(once))
+    if (once->inspection.done && !once->taken && !once_look(once))
         once->inspection.done = true;
 }
 
 void once_wait(struct once *once, redlock_lease *const *lease)
 {
     once->lease = lease;
-    cli_timer_begin(&once->timer, once->cli->base, LOOK_MS, tick, once);
+    cli_timer_begin(&once->timer, once->cli->base, LOOK_MS, once_tick, once);
 }
 
 void once_wait_ends(struct once *once)

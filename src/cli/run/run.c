@@ -489,7 +489,7 @@ void run_set_limits(struct run *run, int64_t kill_after_ms)
     cli->lease.lost_arg = cli->lease.extended_arg = run;
 }
 
-static void begin(struct run *run)
+static void run_begin(struct run *run)
 {
     struct cli *cli = run->cli;
     cli->options.log = run_note_event;
@@ -545,7 +545,7 @@ void run_play(struct run *run)
                 "command's process group cannot be killed; if one is still alive at the "
                 "end, the lock is left to its TTL",
                 run->key);
-    begin(run);
+    run_begin(run);
     if (run->once.period_ms > 0)
         run_ask_once(run);
     if (run->cause != NOT_CONCLUDED)

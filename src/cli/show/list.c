@@ -77,7 +77,7 @@ static void found(redlock_client *client, const redlock_listed *listed, void *ar
     row_free(&row);
 }
 
-static int exit_of(struct list *list, int signal)
+static int list_exit_of(struct list *list, int signal)
 {
     if (list->failed)
         return list->failed;
@@ -124,7 +124,7 @@ int cli_list(struct cli *cli, int argc, char **argv)
         row_free(&list.set[i]);
     }
     free(list.set);
-    int exit_code = exit_of(&list, signals.number);
+    int exit_code = list_exit_of(&list, signals.number);
     cli_signals_end(&signals);
     cli_disconnect(cli);
     return exit_code;

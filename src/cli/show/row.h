@@ -26,7 +26,7 @@ struct row {
     int64_t remaining_ms, fence;
 };
 
-/* What was found at a key. Ends the process if there is no memory. */
+/* The finding at a key. Ends the process if there is no memory. */
 void row_take(struct row *row, const redlock_listed *listed);
 void row_free(struct row *row);
 

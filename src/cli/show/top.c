@@ -204,7 +204,7 @@ static char *write_table(const struct top *top)
     return cli_text_end(&text);
 }
 
-static bool print_json(const struct top *top)
+static bool top_print_json(const struct top *top)
 {
     bool printed = true;
     for (size_t i = 0; printed && i < top->shown.count; i++) {
@@ -223,7 +223,7 @@ static void show(void *arg)
     if (top->failed)
         return;
     if (top->cli->json) {
-        top->failed = cli_exit_streamed(print_json(top));
+        top->failed = cli_exit_streamed(top_print_json(top));
     } else {
         char *text = write_table(top);
         top->failed = cli_exit_streamed(
@@ -261,7 +261,7 @@ static void found(redlock_client *client, const redlock_listed *listed, void *ar
     cli_timer_set(&top->timer, top->every_ms);
 }
 
-static void look(void *arg)
+static void top_look(void *arg)
 {
     struct top *top = arg;
     redlock_code code = redlock_list(top->cli->client, top->prefix, strlen(top->prefix),
@@ -276,7 +276,7 @@ static void quit(void *arg)
     top->quits = top->done = true;
 }
 
-static int exit_of(const struct top *top, int signal)
+static int top_exit_of(const struct top *top, int signal)
 {
     if (top->quits)
         return CLI_OK;
@@ -312,16 +312,16 @@ int cli_top(struct cli *cli, int argc, char **argv)
         cli_fail(CLI_USAGE, "top: --every is at least %dms", EVERY_MIN_MS);
     cli_step_back();
     cli_connect(cli);
-    cli_timer_begin(&top.timer, cli->base, 0, look, &top);
+    cli_timer_begin(&top.timer, cli->base, 0, top_look, &top);
     cli_signals_begin(&signals, cli->base, cli_set, &top.done);
     top.redraws = !cli->json && isatty(STDOUT_FILENO);
     if (top.redraws)
         screen_begin(&top.screen, cli->base, show, quit, &top);
-    look(&top);
+    top_look(&top);
     cli_wait(cli->base, &top.done);
     if (top.redraws)
         screen_end(&top.screen);
-    int exit_code = exit_of(&top, signals.number);
+    int exit_code = top_exit_of(&top, signals.number);
     cli_signals_end(&signals);
     cli_timer_end(&top.timer);
     cli_disconnect(cli);

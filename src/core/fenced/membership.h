@@ -51,7 +51,7 @@ struct rl_quarantine_watch {
     rl_time since;         /* when it was registered; RL_NEVER: not yet */
 };
 
-/* What the client knows of one node. */
+/* The client's view of one node. */
 struct rl_member {
     enum rl_member_state state : 8;
     bool greeted;
