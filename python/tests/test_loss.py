@@ -10,8 +10,9 @@ TTL = 3.0
 
 
 def expect_dead(why, faults):
-    """Of five nodes the first three failed, for one of these reasons."""
+    """Of five nodes the first three failed, with one of these faults."""
     assert why.code == "EXPIRED"
+    assert why.reason == ("SILENT" if "TIMEOUT" in faults else "NOT_CONNECTED")
     assert len(why.nodes) == 5
     for node in why.nodes[:3]:
         assert node.fault in faults and node.verdict != "granted", str(node)

@@ -289,6 +289,24 @@ def test_types(client):
             wrong()
 
 
+@pytest.mark.parametrize("make, reason, text", [
+    (lambda c: c.lock("k", ttl=90000), "OUT_OF_RANGE",
+     "ttl is 90000 s, and must be at most 86400 s"),
+    (lambda c: c.lock("k", ttl=0.002), "TTL_DRIFT",
+     "ttl is 0.002 s, and must be at least 0.003 s: the allowance for clock drift takes all of "
+     "the TTL"),
+    (lambda c: c.lock("k", options=rq.LockOptions(margin=30)), "TTL_MARGIN",
+     "ttl is 30 s, and must be at least 30.306 s: the margin takes all of the TTL"),
+    (lambda c: c.lock("x!fence"), "RESERVED", "key ends as those of this library do"),
+    (lambda c: c.lock(""), "EMPTY", "key is empty")])
+def test_a_bad_argument_is_named_as_in_python(client, make, reason, text):
+    with pytest.raises(ValueError) as refused:
+        make(client).acquire()
+    assert refused.value.reason == reason
+    assert refused.value.text.startswith(text), refused.value.text
+    assert "_ms" not in refused.value.text
+
+
 @pytest.mark.parametrize("ttl", [0, 0.0, 0.0004, datetime.timedelta(0)])
 def test_a_ttl_of_nothing(client, ttl):
     hold = client.lock("k").acquire()

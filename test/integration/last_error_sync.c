@@ -227,6 +227,11 @@ Test(last_error_sync, of_lock_options)
     FAILS_WITH(CANCELLED, "the operation was cancelled: the caller cancelled it",
                options.stop = threads.stop);
     redlock_stop_free(threads.stop);
+    FAILS_WITH(
+        BAD_OPTION,
+        "any_thread is set, and recursive: only the thread that locked may lock again",
+        options.recursive = options.any_thread = true);
+    cr_assert_eq(redlock_last_error()->reason, REDLOCK_REASON_CONFLICT);
     redlock_lock_options options = {.size = 0};
     FAILS(redlock_lock(threads.sync, "job", 3, &options, &threads.none), BAD_OPTION,
           "size is not set: make the options by redlock_lock_options_init()");
@@ -286,7 +291,8 @@ static int fly_again(redlock_hold *hold, void *arg)
 {
     (void)hold;
     *(bool *)arg = fails("single_flight", single_flight(), REDLOCK_BUSY,
-                         "this thread does the work of the key already");
+                         "this thread does the work of the key already") &&
+                   redlock_last_error()->reason == REDLOCK_REASON_RECURSION;
     return 0;
 }
 
@@ -308,6 +314,7 @@ Test(last_error_sync, of_a_lock_that_is_taken)
                  REDLOCK_TAKEN);
     cr_assert(strstr(redlock_last_error()->text,
                      "a thread of this process has the lock for another "));
+    cr_assert_eq(redlock_last_error()->reason, REDLOCK_REASON_THREAD);
     cr_assert_eq(redlock_lock_for(threads.sync, "held", 4, 1, NULL, &threads.none),
                  REDLOCK_TIMEOUT);
     cr_assert(strstr(redlock_last_error()->text,
@@ -360,6 +367,25 @@ Test(last_error_sync, of_a_lock_that_a_thread_waits_for)
     redlock_stop_all(threads.stop);
     pthread_join(thread, NULL);
     redlock_stop_free(threads.stop);
+    close_threads();
+}
+
+static void *lock_and_end(void *arg)
+{
+    SUCCEEDS(redlock_lock(threads.sync, "job", 3, NULL, (redlock_hold **)arg));
+    return NULL;
+}
+
+Test(last_error_sync, of_a_thread_that_has_ended)
+{
+    pthread_t thread;
+    redlock_hold *hold = NULL;
+    open_threads(NULL);
+    pthread_create(&thread, NULL, lock_and_end, &hold);
+    pthread_join(thread, NULL);
+    FAILS_FOR(redlock_hold_extend(hold, 0), NOT_HELD, THREAD_ENDED);
+    FAILS_FOR(redlock_unlock(hold, 0), NOT_HELD, THREAD_ENDED);
+    redlock_hold_free(hold);
     close_threads();
 }
 

@@ -8,6 +8,8 @@
 
 #include "quorum.h"
 
+#define TTL_MS 3000 /* nothing expires because the machine is busy */
+
 static void expect(const redlock_result *result, redlock_code code, redlock_reason reason)
 {
     cr_assert(result->code == code && result->reason == reason, "%s %s, not %s %s",
@@ -142,7 +144,7 @@ static void expect_loss(struct quorum *s, redlock_lease_options options,
 {
     struct reported lost = {0};
     reported_on_lost(&options, &lost);
-    options.ttl_ms = 1000;
+    options.ttl_ms = TTL_MS;
     options.watchdog = false;
     redlock_lease *lease = quorum_hold(s, "job", &options);
     EXPECT_REPORTED(s, &lost, REDLOCK_EXPIRED);
@@ -157,6 +159,8 @@ Test(reasons, of_a_lock_that_expires)
     redlock_lease_options options = quorum_lease_options();
     quorum_open(&s, 1);
     expect_loss(&s, options, REDLOCK_REASON_DEADLINE);
+    options.margin_ms = TTL_MS / 2;
+    expect_loss(&s, options, REDLOCK_REASON_MARGIN);
     quorum_close(&s);
 }
 
@@ -167,7 +171,7 @@ Test(reasons, of_a_lock_that_could_not_be_extended)
     struct reported lost = {0};
     redlock_lease_options options = quorum_lease_options();
     reported_on_lost(&options, &lost);
-    options.ttl_ms = 1000;
+    options.ttl_ms = TTL_MS;
     options.watchdog = true;
     quorum_open(&s, 1);
     redlock_lease *lease = quorum_hold(&s, "job", &options);
@@ -207,6 +211,159 @@ Test(reasons, cancelled)
     redlock_client_free(s.client);
     s.client = NULL;
     EXPECT(reported.result, CANCELLED, CLIENT_FREED);
+    redlock_lease_free(lease);
+    quorum_close(&s);
+}
+
+Test(reasons, an_acquire_that_failed)
+{
+    struct quorum s;
+    struct reported reported = {0};
+    quorum_open(&s, 1);
+    servers_do(&s.servers, 0, "SET job other");
+    redlock_lease *lease = quorum_acquire(&s, "job", NULL, &reported);
+    EXPECT(reported.result, TAKEN, NONE);
+    cr_assert_eq(redlock_extend(lease, 0, NULL, NULL), REDLOCK_NOT_HELD);
+    cr_assert_eq(redlock_last_error()->reason, REDLOCK_REASON_NOT_ACQUIRED);
+    redlock_lease_free(lease);
+    quorum_close(&s);
+}
+
+/* --- arguments and options --- */
+
+/* `field` NULL: none. `value` and `bound` are equal if no bound was broken. */
+static void expect_error(redlock_code code, redlock_reason reason, const char *field,
+                         int64_t value, int64_t bound)
+{
+    const redlock_error *error = redlock_last_error();
+    cr_assert(error->code == code && error->reason == reason, "%s %s, not %s %s: %s",
+              redlock_code_name(error->code), redlock_reason_name(error->reason),
+              redlock_code_name(code), redlock_reason_name(reason), error->text);
+    cr_assert_eq(error->value, value, "%s", error->text);
+    cr_assert_eq(error->bound, bound, "%s", error->text);
+    cr_assert_eq(!field, !error->field, "%s", error->text);
+    if (field) /* the text begins with it */
+        cr_assert(strcmp(field, error->field) == 0 &&
+                      strncmp(error->text, field, strlen(field)) == 0 &&
+                      error->text[strlen(field)] == ' ',
+                  "%s", error->text);
+}
+
+#define EXPECT_ERROR(call, code, reason, ...)                                              \
+    do {                                                                                   \
+        cr_assert_eq(call, REDLOCK_##code);                                                \
+        expect_error(REDLOCK_##code, REDLOCK_REASON_##reason, __VA_ARGS__);                \
+    } while (0)
+
+static redlock_client *asked;
+
+static redlock_code ask(const char *key, size_t len, const redlock_lease_options *options)
+{
+    redlock_lease *none;
+    return redlock_acquire(asked, key, len, options, NULL, NULL, &none);
+}
+
+static redlock_code adopt(const char *key, const char *token, unsigned slots)
+{
+    redlock_lease *none;
+    redlock_lease_options options = quorum_lease_options();
+    options.slots = slots;
+    return redlock_adopt(asked, key, strlen(key), token, 0, &options, &none);
+}
+
+#define EXPECT_REFUSED(code, reason, field, value, bound, ...)                             \
+    do {                                                                                   \
+        redlock_lease_options options;                                                     \
+        redlock_lease_options_init(&options);                                              \
+        __VA_ARGS__;                                                                       \
+        EXPECT_ERROR(ask("job", 3, &options), code, reason, field, value, bound);          \
+    } while (0)
+
+static void open_asked(struct quorum *s)
+{
+    redlock_options options = quorum_options();
+    options.max_ttl_ms = 60000;
+    quorum_open_with(s, 1, &options);
+    asked = s->client;
+}
+
+Test(reasons, of_a_bad_ttl)
+{
+    struct quorum s;
+    open_asked(&s);
+    EXPECT_REFUSED(BAD_TTL, OUT_OF_RANGE, "ttl_ms", 0, 1, options.ttl_ms = 0);
+    EXPECT_REFUSED(BAD_TTL, OUT_OF_RANGE, "ttl_ms", 86400001, 86400000,
+                   options.ttl_ms = 86400001);
+    EXPECT_REFUSED(BAD_TTL, TTL_DRIFT, "ttl_ms", 2, 3, options.ttl_ms = 2);
+    EXPECT_REFUSED(BAD_TTL, TTL_MARGIN, "ttl_ms", 1000, 1013, options.ttl_ms = 1000;
+                   options.margin_ms = 1000);
+    EXPECT_REFUSED(BAD_TTL, TTL_MIN_VALIDITY, "ttl_ms", 1000, 1013, options.ttl_ms = 1000;
+                   options.min_validity_ms = 1000);
+    EXPECT_REFUSED(BAD_TTL, TTL_CLIENT_MAX, "ttl_ms", 60001, 60000, options.ttl_ms = 60001);
+    quorum_close(&s);
+}
+
+/* The bound is the least TTL that can be used. */
+Test(reasons, the_least_ttl)
+{
+    struct quorum s;
+    open_asked(&s);
+    for (int64_t margin = 0; margin < 500; margin++) {
+        redlock_lease *lease = NULL;
+        redlock_lease_options options = quorum_quiet_options();
+        options.margin_ms = margin;
+        options.ttl_ms = 1;
+        cr_assert_eq(ask("job", 3, &options), REDLOCK_BAD_TTL);
+        options.ttl_ms = redlock_last_error()->bound - 1;
+        cr_assert_eq(ask("job", 3, &options), REDLOCK_BAD_TTL);
+        options.ttl_ms++;
+        cr_assert_eq(redlock_acquire(asked, "job", 3, &options, NULL, NULL, &lease),
+                     REDLOCK_OK);
+        redlock_lease_free(lease);
+    }
+    quorum_close(&s);
+}
+
+Test(reasons, of_bad_arguments)
+{
+    struct quorum s;
+    static const char long_key[REDLOCK_KEY_MAX + 1];
+    const redlock_key twice[] = {{"a", 1}, {"a", 1}};
+    redlock_lease *none;
+    redlock_client *client;
+    open_asked(&s);
+    EXPECT_ERROR(ask("", 0, NULL), BAD_KEY, EMPTY, "key", 0, 1);
+    EXPECT_ERROR(ask(long_key, sizeof(long_key), NULL), BAD_KEY, TOO_LONG, "key", 513, 512);
+    EXPECT_ERROR(ask("a!fence", 7, NULL), BAD_KEY, RESERVED, "key", 0, 0);
+    EXPECT_ERROR(redlock_acquire_many(asked, twice, 2, NULL, NULL, NULL, &none), BAD_KEY,
+                 TWICE, "key", 0, 0);
+    EXPECT_ERROR(redlock_acquire_many(asked, twice, 17, NULL, NULL, NULL, &none), BAD_KEY,
+                 OUT_OF_RANGE, "keys", 17, 16);
+    EXPECT_ERROR(adopt("job", "", 0), BAD_TOKEN, EMPTY, "token", 0, 1);
+    EXPECT_ERROR(adopt("job", "pslotefghijklmnopqrstuvwxyz234567", 3), BAD_KEY, MALFORMED,
+                 "key", 0, 0);
+    EXPECT_ERROR(redlock_check(asked, 0, NULL, NULL), BAD_OPTION, NOT_SET, "callback", 0,
+                 0);
+    EXPECT_ERROR(redlock_client_new(s.base, NULL, 0, NULL, &client, NULL), BAD_NODES, EMPTY,
+                 "nodes", 0, 1);
+    EXPECT_ERROR(redlock_client_new(s.base, &(const char *){"a:1"}, 1, NULL, &client, NULL),
+                 BAD_URI, MALFORMED, NULL, 0, 0);
+    EXPECT_REFUSED(BAD_OPTION, OUT_OF_RANGE, "margin_ms", -1, 0, options.margin_ms = -1);
+    EXPECT_REFUSED(BAD_OPTION, OUT_OF_RANGE, "max_hold_ms", 5, 8, options.max_hold_ms = 5;
+                   options.margin_ms = 7);
+    quorum_close(&s);
+}
+
+/* A reader's lock cannot become a reader's, and a foreign token has no other letter. */
+Test(reasons, of_a_downgrade)
+{
+    struct quorum s;
+    redlock_lease *lease = NULL;
+    open_asked(&s);
+    cr_assert_eq(redlock_adopt(asked, "job", 3, "token", 1000, NULL, &lease), REDLOCK_OK);
+    EXPECT_ERROR(redlock_downgrade(lease, NULL, NULL), BAD_TOKEN, FOREIGN, "token", 0, 0);
+    cr_assert_eq(redlock_extend(lease, 0, NULL, NULL), REDLOCK_OK);
+    EXPECT_ERROR(redlock_extend(lease, 0, NULL, NULL), BUSY, RUNNING, NULL, 0, 0);
     redlock_lease_free(lease);
     quorum_close(&s);
 }

@@ -83,6 +83,7 @@ static bool names_a_quarantine(void)
     redlock_hold *hold = NULL;
     cr_assert_eq(redlock_try_lock(c.sync, "job", 3, &options, &hold), REDLOCK_NO_QUORUM);
     const char *found = strstr(redlock_last_error()->text, words);
+    cr_assert(!found || redlock_last_error()->reason == REDLOCK_REASON_QUARANTINED);
     return found && found[sizeof(words) - 1] >= '1' && found[sizeof(words) - 1] <= '9';
 }
 

@@ -15,6 +15,7 @@ struct seen {
     atomic_uint begun, times;
     redlock_hold *hold;
     redlock_code why;
+    redlock_reason reason;
     int64_t valid_ms;
     pthread_t thread;
     bool was_lost;
@@ -28,11 +29,11 @@ struct seen {
 static void see(redlock_hold *hold, redlock_code why, redlock_reason reason,
                 int64_t valid_ms, void *arg)
 {
-    (void)reason;
     struct seen *seen = arg;
     atomic_fetch_add(&seen->begun, 1);
     seen->hold = hold;
     seen->why = why;
+    seen->reason = reason;
     seen->valid_ms = valid_ms;
     seen->thread = pthread_self();
     seen->was_lost = redlock_hold_lost(hold);
@@ -205,6 +206,7 @@ Test(sync_loss, servers_die)
     servers_kill_first(&c.servers, 3);
     SYNC_QUORUM_UNTIL(seen.times > 0);
     cr_assert_eq(seen.why, REDLOCK_EXPIRED);
+    cr_assert_eq(seen.reason, REDLOCK_REASON_NOT_CONNECTED);
     cr_assert_eq(worker_done(&worker, job_unlock), REDLOCK_EXPIRED);
     redlock_hold *none = NULL;
     cr_assert_eq(redlock_try_lock(c.sync, "job", 3, &options, &none), REDLOCK_NO_QUORUM);
