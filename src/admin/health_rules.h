@@ -30,8 +30,9 @@ enum rl_tristate { RL_UNKNOWN, RL_NO, RL_YES };
 /* A node's state as a member for fenced locks. All zero: the node was not greeted. */
 struct rl_member_probe {
     enum rl_member_state state;
-    bool garbled;        /* the marker's key holds no valid marker */
-    bool outdated;       /* its marker lacks the latest incarnation of some member */
+    enum rl_clock_error clock; /* CLOCK: what is wrong with it */
+    bool garbled;              /* the marker's key holds no valid marker */
+    bool outdated;             /* its marker lacks the latest incarnation of some member */
     bool same_run;       /* OTHER_PROCESS: no restart; another process' data (failover) */
     unsigned members;    /* of its deployment; 0: it has no marker */
     uint64_t deployment; /* in its marker; 0: none */

@@ -22,7 +22,7 @@ struct rl_rule {
     const char *text;
 };
 
-#define RL_MEMBER_RULES 8
+#define RL_MEMBER_RULES 11
 extern const struct rl_rule rl_member_rules[RL_MEMBER_RULES];
 
 /* The node's state as a member: RL_STATE_BIT(). 0: it is used only for plain locks. */

@@ -67,6 +67,30 @@ static bool member_rules_is_outdated(const struct rl_health_context *all, unsign
     return member_of(all, node)->outdated;
 }
 
+static bool was_set(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    (void)detail;
+    return member_of(all, node)->clock == RL_CLOCK_SET;
+}
+
+static bool stands_still(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    (void)detail;
+    return member_of(all, node)->clock == RL_CLOCK_STILL;
+}
+
+static bool is_fast(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    (void)detail;
+    return member_of(all, node)->clock == RL_CLOCK_FAST;
+}
+
+static bool is_slow(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    (void)detail;
+    return member_of(all, node)->clock == RL_CLOCK_SLOW;
+}
+
 /* --- the table --- */
 
 const struct rl_rule rl_member_rules[RL_MEMBER_RULES] = {
@@ -91,9 +115,17 @@ const struct rl_rule rl_member_rules[RL_MEMBER_RULES] = {
      show_quarantine,
      "the node is in quarantine and has no vote on fenced locks until the quarantine ends: "
      "wait"},
-    {"clock_set", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(CLOCK), NULL,
-     "the node's clock was set, stands still, or runs too fast or too slow, so the node "
-     "has no vote on fenced locks: fix the clock"},
+    {"clock_set", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(CLOCK), was_set,
+     "the node's clock was set, so the node has no vote on fenced locks: fix the clock"},
+    {"clock_still", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(CLOCK), stands_still,
+     "the node's clock stands still, so the node has no vote on fenced locks: fix the "
+     "clock"},
+    {"clock_fast", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(CLOCK), is_fast,
+     "the node's clock runs too fast, so the node has no vote on fenced locks: fix the "
+     "clock"},
+    {"clock_slow", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(CLOCK), is_slow,
+     "the node's clock runs too slow, so the node has no vote on fenced locks: fix the "
+     "clock"},
     {"behind", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(ACTIVE),
      member_rules_is_outdated,
      "the node does not know the latest members of its deployment, which other nodes know: "

@@ -42,7 +42,8 @@ static size_t count_faults(const redlock_node *nodes, size_t count, redlock_faul
 
 static const char *advice(const redlock_node *nodes, size_t count, unsigned quorum)
 {
-    size_t unmarked = count_faults(nodes, count, REDLOCK_FAULT_UNMARKED);
+    size_t unmarked = count_faults(nodes, count, REDLOCK_FAULT_UNMARKED) +
+                      count_faults(nodes, count, REDLOCK_FAULT_MARKER_LOST);
     size_t no_majority = count_faults(nodes, count, REDLOCK_FAULT_NO_MAJORITY);
     size_t other_deployment = count_faults(nodes, count, REDLOCK_FAULT_OTHER_DEPLOYMENT);
     size_t other_process = count_faults(nodes, count, REDLOCK_FAULT_OTHER_PROCESS);

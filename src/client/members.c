@@ -269,6 +269,17 @@ RL_RARE static void recheck(struct rl_members *members, unsigned node, rl_time s
     act(members);
 }
 
+static enum rl_fault fault_of_clock(const struct rl_member *member)
+{
+    static const enum rl_fault faults[] = {
+        [RL_CLOCK_SET] = RL_FAULT_CLOCK_SET,
+        [RL_CLOCK_STILL] = RL_FAULT_CLOCK_STILL,
+        [RL_CLOCK_FAST] = RL_FAULT_CLOCK_FAST,
+        [RL_CLOCK_SLOW] = RL_FAULT_CLOCK_SLOW,
+    };
+    return faults[member->clock_error];
+}
+
 void rl_members_check_answer(struct rl_members *members, unsigned node,
                              const struct rl_op *op, struct rl_answer *answer)
 {
@@ -276,7 +287,7 @@ void rl_members_check_answer(struct rl_members *members, unsigned node,
     if (!trusted && op->command != RL_CMD_RELEASE) {
         /* The key may expire at any time, because the clock is wrong. */
         answer->vote = RL_VOTE_UNKNOWN;
-        answer->fault = RL_FAULT_CLOCK;
+        answer->fault = fault_of_clock(&members->membership.member[node]);
     }
     rl_membership_check_grant(&members->membership, node, op->command, answer);
     if (answer->fault == RL_FAULT_LATE || answer->fault == RL_FAULT_AHEAD ||
@@ -284,26 +295,35 @@ void rl_members_check_answer(struct rl_members *members, unsigned node,
         recheck(members, node, op->sent, answer->fault);
 }
 
+static enum rl_fault fault_without_marker(const struct rl_membership *membership)
+{
+    for (unsigned i = 0; i < membership->params.n; i++)
+        if (membership->member[i].greeted && membership->member[i].marked)
+            return RL_FAULT_MARKER_LOST;
+    return RL_FAULT_UNMARKED;
+}
+
 enum rl_fault rl_members_fault(const struct rl_members *members, unsigned node)
 {
     static const enum rl_fault faults[] = {
         [RL_MEMBER_UNSEEN] = RL_FAULT_CONNECTING,
-        [RL_MEMBER_UNMARKED] = RL_FAULT_UNMARKED,
         [RL_MEMBER_NO_MAJORITY] = RL_FAULT_NO_MAJORITY,
         [RL_MEMBER_OTHER_DEPLOYMENT] = RL_FAULT_OTHER_DEPLOYMENT,
         [RL_MEMBER_REPLACED] = RL_FAULT_REPLACED,
         [RL_MEMBER_OTHER_PROCESS] = RL_FAULT_OTHER_PROCESS,
         [RL_MEMBER_QUARANTINED] = RL_FAULT_MEMBER_QUARANTINE,
-        [RL_MEMBER_CLOCK] = RL_FAULT_CLOCK,
         [RL_MEMBER_UNCONFIRMED] = RL_FAULT_MARKER,
         [RL_MEMBER_ACTIVE] = RL_FAULT_NONE,
     };
     enum rl_member_state state = members->membership.member[node].state;
     if (!(members->nodes->awake & rl_bit(node)))
         return members->nodes->node[node].link.fault;
-    return state != RL_MEMBER_ACTIVE && members->refusal[node] != RL_FAULT_NONE
-               ? members->refusal[node]
-               : faults[state];
+    if (state != RL_MEMBER_ACTIVE && members->refusal[node] != RL_FAULT_NONE)
+        return members->refusal[node];
+    if (state == RL_MEMBER_UNMARKED)
+        return fault_without_marker(&members->membership);
+    return state == RL_MEMBER_CLOCK ? fault_of_clock(&members->membership.member[node])
+                                    : faults[state];
 }
 
 bool rl_members_allow_ttl(const struct rl_members *members, rl_time ttl)

@@ -164,8 +164,8 @@ Test(admit, of_nodes_without_a_deployment_cannot_wait)
 {
     struct quorum s;
     quorum_open(&s, 3);
-    expect(&s, REDLOCK_ADMIT_WAIT, 0, REDLOCK_UNADMITTED, 0, "never admitted");
-    expect(&s, REDLOCK_ADMIT_REPLACE, 0, REDLOCK_UNADMITTED, 0, "never admitted");
+    expect(&s, REDLOCK_ADMIT_WAIT, 0, REDLOCK_UNADMITTED, 0, "not admitted");
+    expect(&s, REDLOCK_ADMIT_REPLACE, 0, REDLOCK_UNADMITTED, 0, "not admitted");
     cr_assert_eq(marked(&s), 0);
     quorum_close(&s);
 }
@@ -208,7 +208,7 @@ Test(admit, replaces_while_all_others_vote)
     servers_do(&s.servers, 4, "FLUSHALL");
     redlock_client_free(s.client);
     s.client = quorum_client(&s, NULL);
-    expect(&s, REDLOCK_ADMIT_REPLACE, 4, REDLOCK_MEMBER_INACTIVE, 3, "no marker");
+    expect(&s, REDLOCK_ADMIT_REPLACE, 4, REDLOCK_MEMBER_INACTIVE, 3, "others of its deployment have one");
     quorum_close(&s);
 }
 

@@ -319,6 +319,12 @@ Test(health_rules, fenced_locks)
     expect_state(RL_MEMBER_UNMARKED, "unmarked", "");
     expect_state(RL_MEMBER_NO_MAJORITY, "no_majority", "");
     expect_state(RL_MEMBER_CLOCK, "clock_set", "");
+    probe[2].member.clock = RL_CLOCK_STILL;
+    expect_state(RL_MEMBER_CLOCK, "clock_still", "");
+    probe[2].member.clock = RL_CLOCK_FAST;
+    expect_state(RL_MEMBER_CLOCK, "clock_fast", "");
+    probe[2].member.clock = RL_CLOCK_SLOW;
+    expect_state(RL_MEMBER_CLOCK, "clock_slow", "");
     probe[2].member.garbled = true;
     expect_state(RL_MEMBER_OTHER_DEPLOYMENT, "other_deployment",
                  "the key lock:!marker holds no valid marker");

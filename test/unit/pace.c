@@ -329,3 +329,26 @@ Test(pace, gives_the_node_the_benefit_of_the_round_trip)
     node.off = SLACK + RL_SECOND;
     cr_assert_not(read_clock_with(&node, RL_SECOND / 2, RL_SECOND / 4));
 }
+
+/* Read every 100 ms: 400 ms more or less at once, 5 % too fast or too slow, or not at all.
+ */
+Test(pace, names_what_is_wrong)
+{
+    static const struct {
+        rl_time step, each;
+        enum rl_clock_error error;
+    } rows[] = {
+        {400 * RL_MS, 0, RL_CLOCK_SET},    {-400 * RL_MS, 0, RL_CLOCK_SET},
+        {0, 5 * RL_MS, RL_CLOCK_FAST},     {0, -5 * RL_MS, RL_CLOCK_SLOW},
+        {0, -100 * RL_MS, RL_CLOCK_STILL},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct node node = fresh();
+        node.off = rows[i].step;
+        do {
+            node.now += 100 * RL_MS;
+            node.off += rows[i].each;
+        } while (read_clock(&node));
+        cr_assert_eq(node.pace.error, rows[i].error, "row %zu: %d", i, node.pace.error);
+    }
+}

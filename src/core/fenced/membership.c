@@ -446,6 +446,7 @@ bool rl_membership_time(struct rl_membership *membership, unsigned node, rl_time
     if (!membership->roster.deployment ||
         is_in_time(membership, member, now - sent, raw, reported))
         return !member->clock_off;
+    member->clock_error = member->pace.error;
     if (member->watch.since != RL_NEVER)
         member->watch.since = now;
     /* In any state: the same reply, or one to an earlier command, may show an active

@@ -60,6 +60,7 @@ struct rl_member {
     bool pending;   /* a command is under way */
     bool claims;    /* that command assigns it the member index `claimed` */
     bool clock_off; /* its clock was found wrong, at `clock_off_at` */
+    enum rl_clock_error clock_error : 8;
     /* Its marker changed on this connection, at `changed_at`, and not by our command; or it
        refused a command because of its marker. Its history is not confirmed yet. */
     bool unconfirmed;

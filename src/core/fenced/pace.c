@@ -24,6 +24,16 @@ static rl_time gap_of(rl_time low, rl_time high, rl_time other_low, rl_time othe
     return rl_max(rl_max(low - other_high, other_low - high), 0);
 }
 
+static enum rl_clock_error clock_error(const struct rl_pace *pace, rl_time received,
+                                       rl_time reported, rl_time gap)
+{
+    if (reported == pace->reported)
+        return RL_CLOCK_STILL;
+    if (gap > (received - pace->at) / 8)
+        return RL_CLOCK_SET;
+    return reported - received > pace->high ? RL_CLOCK_FAST : RL_CLOCK_SLOW;
+}
+
 /* (safety.md, Clocks) */
 bool rl_pace_note(struct rl_pace *pace, rl_time sent, rl_time received, rl_time reported,
                   uint32_t ppm, rl_time slack)
@@ -41,7 +51,9 @@ bool rl_pace_note(struct rl_pace *pace, rl_time sent, rl_time received, rl_time 
     rl_time excess = rl_max(pace->excess - allowed, 0) + gap;
     rl_time since = reported == pace->reported ? pace->since : received;
     if (excess > slack || sent - since >= RL_PACE_STILL) {
+        enum rl_clock_error error = clock_error(pace, received, reported, gap);
         pace_start(pace, most, received, reported);
+        pace->error = error;
         return false;
     }
     bool ahead = reported - received > high;

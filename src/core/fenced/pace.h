@@ -11,12 +11,17 @@
 
 #include "core/types.h"
 
+/* What is wrong with a clock. A change by more than an eighth of the time since the reply
+   before is no rate: the clock was set. */
+enum rl_clock_error { RL_CLOCK_SET, RL_CLOCK_STILL, RL_CLOCK_FAST, RL_CLOCK_SLOW };
+
 struct rl_pace {
     bool known;
-    rl_time low, high;       /* bounds of the offset: how far it is ahead of us */
-    rl_time at;              /* when the bounds were computed */
-    rl_time reported, since; /* the last time it reported, and since when just that */
-    rl_time excess;          /* the sum of the changes beyond the allowed rate */
+    rl_time low, high;         /* bounds of the offset: how far it is ahead of us */
+    rl_time at;                /* when the bounds were computed */
+    rl_time reported, since;   /* the last time it reported, and since when just that */
+    rl_time excess;            /* the sum of the changes beyond the allowed rate */
+    enum rl_clock_error error; /* after a reply that is not trusted */
 };
 
 /* A clock that reports the same time for this long by our clock stands still. */

@@ -26,7 +26,8 @@
     X(AHEAD, "AHEAD", "the fence is too far ahead of the server's clock") \
     X(MARKER, "MARKER", "the node's marker has changed: the client reads it again") \
     X(FENCE, "FENCE", "the key's fence is not a number: another program wrote it") \
-    X(UNMARKED, NULL, "the node has no marker: it was never admitted, or lost its marker") \
+    X(UNMARKED, NULL, "no node has a marker: the nodes are not admitted") \
+    X(MARKER_LOST, NULL, "the node has no marker, but others of its deployment have one") \
     X(NO_MAJORITY, NULL, "too few nodes of its deployment were found") \
     X(OTHER_DEPLOYMENT, NULL, "the node belongs to another deployment") \
     X(REPLACED, NULL, "another server has replaced the node in its deployment") \
@@ -34,7 +35,10 @@
       "the node restarted or failed over and is not admitted again yet") \
     X(MEMBER_QUARANTINE, NULL, \
       "the node may have forgotten locks: its marker puts it in quarantine") \
-    X(CLOCK, NULL, "the node's clock was set, stands still, or runs too fast or too slow") \
+    X(CLOCK_SET, NULL, "the node's clock was set") \
+    X(CLOCK_STILL, NULL, "the node's clock stands still") \
+    X(CLOCK_FAST, NULL, "the node's clock runs too fast") \
+    X(CLOCK_SLOW, NULL, "the node's clock runs too slow") \
     X(CONNECTING, NULL, "not connected yet") \
     X(RESOLVE, NULL, "the host name does not resolve") \
     X(CONNECT, NULL, "cannot connect") \
