@@ -100,6 +100,8 @@ static void add_lease(struct fields *fields, const struct rl_event *event, const
     add_word(fields, "kind", redlock_kind_name(event->kind->type));
     add_number(fields, "fenced", event->kind->is_fenced);
     add_word(fields, "code", redlock_code_name(event->code));
+    if (event->reason != REDLOCK_REASON_NONE)
+        add_word(fields, "reason", redlock_reason_name(event->reason));
     if (event->name == rl_event_acquire_refused || event->name == rl_event_acquire_failed) {
         add_number(fields, "attempts", event->attempts);
         add_number(fields, "duration_us", event->took);

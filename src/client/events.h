@@ -55,6 +55,7 @@ struct rl_event {
     uint64_t lease;
     const struct rl_kind *kind;
     redlock_code code;
+    redlock_reason reason;
     unsigned attempts;
     rl_time took, valid;
     size_t word_len;

@@ -2,6 +2,7 @@
 
 #include "cause.h"
 #include "client/explain.h"
+#include "core/reason.h"
 
 /* --- events --- */
 
@@ -26,6 +27,7 @@ static void log_code(const struct rl_attempt *attempt, enum rl_event_name name,
     struct rl_event event = event_of(attempt);
     event.name = name;
     event.code = code;
+    event.reason = rl_reason_of_lease(&attempt->lease, attempt->task.loop->now);
     add(attempt, &event);
 }
 
@@ -141,6 +143,8 @@ static void note_refused(const redlock_lease *lease, redlock_code code, rl_time 
     bool by_another = code == REDLOCK_TAKEN || code == REDLOCK_TIMEOUT;
     event.name = by_another ? rl_event_acquire_refused : rl_event_acquire_failed;
     event.code = code;
+    if (lease->attempt)
+        event.reason = rl_reason_of_lease(&lease->attempt->lease, attempt->task.loop->now);
     event.attempts = lease->waiting.attempts;
     event.took = took;
     rl_histogram_add(&rl_stats_of(&attempt->task)->refuse_time, took);
@@ -185,7 +189,8 @@ void rl_telemetry_extend_ends(redlock_lease *lease, redlock_code code)
 RL_RARE void rl_telemetry_release_ends_rarely(const redlock_lease *lease, redlock_code code)
 {
     if (code != REDLOCK_OK && code != REDLOCK_CANCELLED)
-        log_code(&lease->first, rl_event_release_failed, code);
+        log_code(lease->attempt ? lease->attempt : &lease->first, rl_event_release_failed,
+                 code);
     add_span(lease, rl_event_span_ends, RL_OPERATION_RELEASE, code,
              lease->first.task.loop->now - lease->waiting.began);
 }

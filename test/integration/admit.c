@@ -208,7 +208,8 @@ Test(admit, replaces_while_all_others_vote)
     servers_do(&s.servers, 4, "FLUSHALL");
     redlock_client_free(s.client);
     s.client = quorum_client(&s, NULL);
-    expect(&s, REDLOCK_ADMIT_REPLACE, 4, REDLOCK_MEMBER_INACTIVE, 3, "others of its deployment have one");
+    expect(&s, REDLOCK_ADMIT_REPLACE, 4, REDLOCK_MEMBER_INACTIVE, 3,
+           "others of its deployment have one");
     quorum_close(&s);
 }
 
