@@ -115,7 +115,7 @@ def _(quorum):
     for name in ("redis.example", "redis.example."):
         redlock("run", "--sni", name, "k", "true", env=nodes.env()).expect(0)
     refused(77, why, Nodes(quorum, addresses="IP:127.0.0.9").env(), "--sni", "server")  # its CN
-    redlock("run", "--sni", "", "k", "true", env=nodes.env()).expect(78, err="tls_name is empty")
+    redlock("run", "--sni", "", "k", "true", env=nodes.env()).expect(78, err="--sni is empty")
 
 
 @case("an unknown CA, an expired or an early certificate: 77; --insecure accepts them")
