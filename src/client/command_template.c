@@ -35,10 +35,12 @@ static bool write_words(struct rl_command_template *template, const struct rl_wo
  */
 static bool is_usual(const struct rl_command_args *args)
 {
-    static const struct rl_command_args none;
-    return memcmp(&args->set, &none.set,
-                  offsetof(struct rl_command_args, recreate) -
-                      offsetof(struct rl_command_args, set)) == 0;
+    const unsigned char *bytes = (const unsigned char *)args;
+    unsigned char any = 0;
+    for (size_t i = offsetof(struct rl_command_args, set);
+         i < offsetof(struct rl_command_args, recreate); i++)
+        any |= bytes[i];
+    return any == 0;
 }
 
 _Static_assert(offsetof(struct rl_command_args, set) ==

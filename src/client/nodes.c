@@ -352,6 +352,7 @@ bool rl_nodes_init(struct rl_nodes *nodes, struct rl_loop *loop,
         if (!rl_task_init(&node->task, loop, &node_class))
             return false;
     }
+    nodes->all = rl_all(n);
     nodes->q = options->quorum ? options->quorum : rl_majority(n);
     nodes->max_ttl =
         (options->max_ttl_ms ? options->max_ttl_ms : REDLOCK_QUARANTINE_FLOOR_MS) * RL_MS;

@@ -47,6 +47,7 @@ struct rl_nodes {
     const struct rl_nodes_handler *handler;
     void *arg;
     unsigned n, q;
+    rl_node_set all;
     struct rl_node *node;
     struct rl_resolver resolver;
     struct rl_tls *tls; /* NULL: no node wants it */

@@ -140,7 +140,8 @@ struct rl_update {
     bool recreate; /* EXTEND: store the token again where the key is missing */
     uint32_t seq;
     unsigned reports;
-    bool reschedule; /* rl_lease_next() may be earlier than before, or has passed */
+    rl_node_set silent; /* their timeouts have passed in this step */
+    bool reschedule;    /* rl_lease_next() may be earlier than before, or has passed */
 };
 
 struct rl_lease {

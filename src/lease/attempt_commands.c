@@ -3,30 +3,7 @@
 #include <string.h>
 
 #include "client/commands.h"
-
-/*
- * An acquire is recorded with the end of its key. In the room, the ballots come before the
- * key: so all of `key_end` can be read even if the key is shorter.
- */
-static void record_sent(const struct rl_attempt *attempt, const struct rl_update *update,
-                        struct rl_word key)
-{
-    struct rl_record *record =
-        rl_loop_record(attempt->task.loop, RL_RECORD_SENT, attempt->number);
-    record->head.what = update->command;
-    record->head.state = attempt->lease.state;
-    record->sent.nodes = update->send;
-    record->sent.round = update->seq;
-    record->sent.recreate = update->recreate;
-    if (update->command == RL_CMD_ACQUIRE) {
-        uint64_t end; /* a memcpy() into the record could change any object */
-        memcpy(&end, key.text + key.len - sizeof(end), sizeof(end));
-        record->sent.key_end = end;
-        record->sent.key_len = (uint16_t)key.len;
-    }
-}
-
-_Static_assert(sizeof(struct rl_ballot) >= sizeof(uint64_t), "see record_sent()");
+#include "telemetry.h"
 
 static const char unmarked[] = "----------------";
 _Static_assert(sizeof(unmarked) - 1 == RL_NONCE, "as long as a nonce");
@@ -85,9 +62,15 @@ rl_node_set rl_attempt_send(struct rl_attempt *attempt, const struct rl_update *
         (update->command == RL_CMD_RELEASE || config->kind->type == REDLOCK_KIND_SHARED))
         rl_attempt_class_of(attempt->owner)
             ->set_waiting(attempt->owner, update->command, &message.args);
-    record_sent(attempt, update, message.args.key);
     return rl_nodes_send(&rl_client_of(&attempt->task)->nodes, &attempt->task, &message,
                          update->send);
+}
+
+/* A command that no step has asked for. False: there was no memory for a node. */
+RL_RARE static bool send_besides(struct rl_attempt *attempt, const struct rl_update *update)
+{
+    rl_telemetry_sent(attempt, update);
+    return rl_attempt_send(attempt, update) == 0;
 }
 
 /*
@@ -109,21 +92,21 @@ RL_RARE bool rl_attempt_resend(struct rl_attempt *attempt, unsigned node,
         is_outdated(attempt, op))
         return false;
     rl_loop_refresh_clock(attempt->task.loop);
-    return rl_attempt_send(attempt, &(struct rl_update){
-                                        .send = rl_bit(node),
-                                        .command = op->command,
-                                        .recreate = op->recreate,
-                                        .seq = op->seq,
-                                    }) == 0;
+    return send_besides(attempt, &(struct rl_update){
+                                     .send = rl_bit(node),
+                                     .command = op->command,
+                                     .recreate = op->recreate,
+                                     .seq = op->seq,
+                                 });
 }
 
 void rl_attempt_withdraw(struct rl_attempt *attempt, rl_node_set nodes)
 {
     nodes &= rl_client_of(&attempt->task)->nodes.view.open;
     if (nodes)
-        (void)rl_attempt_send(attempt, &(struct rl_update){
-                                           .send = nodes,
-                                           .command = RL_CMD_RELEASE,
-                                           .seq = RL_NO_ROUND,
-                                       });
+        (void)send_besides(attempt, &(struct rl_update){
+                                        .send = nodes,
+                                        .command = RL_CMD_RELEASE,
+                                        .seq = RL_NO_ROUND,
+                                    });
 }

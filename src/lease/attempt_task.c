@@ -12,42 +12,6 @@ static struct rl_attempt *attempt_of(struct rl_task *task)
     return (struct rl_attempt *)task;
 }
 
-/* --- recording --- */
-
-/* The caller makes the vote in the record itself: that saves a copy. */
-static struct rl_record *record_reply(const struct rl_attempt *attempt)
-{
-    return rl_loop_record(attempt->task.loop, RL_RECORD_REPLY, attempt->number);
-}
-
-/* What makes it step, if that is neither a vote nor a request, which are recorded. */
-RL_RARE static struct rl_record *record_step(const struct rl_attempt *attempt,
-                                             const struct rl_lease_event *event)
-{
-    const struct rl_lease *lease = &attempt->lease;
-    struct rl_record *record =
-        rl_loop_record(attempt->task.loop, RL_RECORD_STEP, attempt->number);
-    record->head.node = event->node;
-    record->step.by = (uint8_t)event->type;
-    record->step.state = (uint8_t)lease->state;
-    record->step.cause = (uint8_t)lease->cause;
-    record->step.granted = lease->round.granted;
-    record->step.waiting = lease->round.waiting;
-    record->step.missing = lease->missing;
-    return record;
-}
-
-/* `record`: of the event that has this result; NULL: it gets a record of its own. */
-static void record_result(const struct rl_attempt *attempt, unsigned reports,
-                          struct rl_record *record)
-{
-    if (!record)
-        record = rl_loop_record(attempt->task.loop, RL_RECORD_RESULT, attempt->number);
-    record->head.what = reports & 0xff;
-    record->head.state = attempt->lease.cause;
-    record->until = attempt->lease.valid;
-}
-
 /* --- steps --- */
 
 /* The TTL of the next round. */
@@ -77,17 +41,13 @@ static const struct rl_view *view_of(const struct rl_attempt *attempt,
     return fenced;
 }
 
-static void step(struct rl_attempt *attempt, const struct rl_lease_event *event,
-                 struct rl_record *record);
-
 /* A node to which nothing could be sent, for lack of memory, counts as a refusal. */
 RL_RARE static void refuse(struct rl_attempt *attempt, const struct rl_update *update,
                            rl_node_set nodes)
 {
     rl_loop_refresh_clock(attempt->task.loop);
     for (rl_node_set rest = nodes; rest; rest &= rest - 1) {
-        struct rl_record *record = record_reply(attempt);
-        record->event = (struct rl_lease_event){
+        struct rl_lease_event event = {
             .type = RL_EVENT_VOTE,
             .node = (uint8_t)rl_first(rest),
             .seq = update->seq,
@@ -96,7 +56,7 @@ RL_RARE static void refuse(struct rl_attempt *attempt, const struct rl_update *u
             .fault = RL_FAULT_MEMORY,
             .pttl = -1,
         };
-        step(attempt, &record->event, record);
+        rl_attempt_step(attempt, &event);
     }
 }
 
@@ -112,30 +72,13 @@ static void reschedule(struct rl_attempt *attempt)
 }
 
 /* Sends the commands of the lease machine and passes on its reports. */
-static void follow(struct rl_attempt *attempt, const struct rl_update *update,
-                   struct rl_record *record)
+static void follow(struct rl_attempt *attempt, const struct rl_update *update)
 {
-    redlock_client *client = rl_client_of(&attempt->task);
-    rl_node_set failed = 0;
-    if (update->send) {
-        client->stats.rounds[update->command]++;
-        failed = rl_attempt_send(attempt, update);
-        record = NULL; /* the result comes after what was sent */
-    }
-    rl_node_set counted = attempt->lease.round.waiting | attempt->lease.round.granted;
-    unsigned failed_extension = RL_REPORT_NOT_RENEWED | RL_REPORT_NOT_EXTENDED;
-    if ((update->reports & failed_extension) ||
-        ((update->send || update->reports) && counted != rl_all(client->nodes.n)))
-        rl_client_note_absent(client, attempt->lease.ballot,
-                              attempt->config->kind->is_fenced);
-    if (update->reports)
-        rl_telemetry_reported(attempt, update->reports);
-    reschedule(attempt);
+    rl_node_set failed = update->send ? rl_attempt_send(attempt, update) : 0;
     unsigned reports = update->reports & ~(unsigned)RL_REPORT_NOT_RENEWED;
-    if (reports && attempt->owner) {
-        record_result(attempt, reports, record);
+    reschedule(attempt);
+    if (reports && attempt->owner)
         rl_attempt_class_of(attempt->owner)->report(attempt->owner, reports);
-    }
     if (failed)
         refuse(attempt, update, failed);
 }
@@ -144,21 +87,18 @@ static void follow(struct rl_attempt *attempt, const struct rl_update *update,
  * Most replies change nothing yet, because the round waits for others: then `reschedule` is
  * false.
  */
-static void step(struct rl_attempt *attempt, const struct rl_lease_event *event,
-                 struct rl_record *record)
+void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *event)
 {
     struct rl_view fenced;
+    struct rl_record *record = rl_telemetry_event(attempt, event);
     if (attempt->lease.state == RL_LEASE_OVER)
         return;
     struct rl_update update =
         rl_lease_step(&attempt->lease, view_of(attempt, event, &fenced), event);
-    if (update.reschedule)
-        follow(attempt, &update, record);
-}
-
-void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *event)
-{
-    step(attempt, event, NULL);
+    if (!update.reschedule)
+        return;
+    rl_telemetry_stepped(attempt, event, &update, record);
+    follow(attempt, &update);
 }
 
 /* --- task callbacks --- */
@@ -169,10 +109,7 @@ void rl_attempt_tick(struct rl_task *task)
     rl_heap_drop(&task->loop->heap, &task->due);
     if (attempt->lease.state == RL_LEASE_NEW)
         return;
-    static const struct rl_lease_event event = {.type = RL_EVENT_TICK};
-    rl_node_set silent = attempt->lease.silent;
-    step(attempt, &event, record_step(attempt, &event));
-    rl_telemetry_silent(attempt, attempt->lease.silent & ~silent);
+    rl_attempt_step(attempt, &(struct rl_lease_event){.type = RL_EVENT_TICK});
 }
 
 void rl_attempt_expire(struct rl_task *task)
@@ -192,7 +129,7 @@ void rl_attempt_event(struct rl_task *task, enum rl_task_event event, unsigned n
         .type = ready ? RL_EVENT_READY : RL_EVENT_RESTARTED,
         .node = (uint8_t)node,
     };
-    step(attempt, &change, record_step(attempt, &change));
+    rl_attempt_step(attempt, &change);
 }
 
 /* The kind of lock that the attempt was when the command was sent: before a downgrade. */
@@ -227,8 +164,7 @@ void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *
     if (op->joins_queue && attempt->owner && reply && parsed.fault == RL_FAULT_NONE &&
         !parsed.not_queued)
         rl_attempt_class_of(attempt->owner)->queued(attempt->owner, node, op->sent);
-    struct rl_record *record = record_reply(attempt);
-    record->event = (struct rl_lease_event){
+    struct rl_lease_event event = {
         .type = RL_EVENT_VOTE,
         .node = (uint8_t)node,
         .seq = op->seq,
@@ -240,7 +176,7 @@ void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *
         .fence = parsed.fence,
         .took = task->loop->boot - op->asked,
     };
-    step(attempt, &record->event, record);
+    rl_attempt_step(attempt, &event);
 }
 
 /* The attempt is over, but the reply has the node's time and marker. */
@@ -313,13 +249,11 @@ struct rl_attempt *rl_attempt_another(const struct rl_attempt *attempt)
 void rl_attempt_release(struct rl_attempt *attempt)
 {
     rl_attempt_step(attempt, &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
-    rl_telemetry_hold_ends(attempt, &rl_stats_of(&attempt->task)->released);
 }
 
 void rl_attempt_disown(struct rl_attempt *attempt)
 {
     rl_attempt_step(attempt, &(struct rl_lease_event){.type = RL_EVENT_DISOWN});
-    rl_telemetry_hold_ends(attempt, &rl_stats_of(&attempt->task)->disowned);
 }
 
 bool rl_attempt_is_past(const struct rl_attempt *attempt)

@@ -70,31 +70,6 @@ static redlock_result result_of(const redlock_lease *lease, redlock_code code)
     return result;
 }
 
-RL_RARE void rl_handle_record_asked(const redlock_lease *lease, enum rl_record_what what,
-                                    int64_t ms)
-{
-    struct rl_record *record =
-        rl_loop_record(lease->first.task.loop, RL_RECORD_ASKED, lease->first.number);
-    record->head.what = what;
-    record->ms = ms;
-}
-
-/* Records a code that a callback is about to get; not OK, which the attempt has recorded.
- */
-RL_RARE static void record_told(const redlock_lease *lease,
-                                const struct rl_request *request, enum rl_record_what what,
-                                redlock_code code)
-{
-    if (!request->callback)
-        return;
-    struct rl_loop *loop = lease->first.task.loop;
-    const struct rl_lease *core = rl_handle_core(lease);
-    struct rl_record *record = rl_loop_record(loop, RL_RECORD_TOLD, lease->first.number);
-    record->head.what = what;
-    record->head.state = code;
-    record->ms = core ? rl_lease_left(core, loop->now) / RL_MS : 0;
-}
-
 /* Reports a request, once. The callback may free the lease or the client. */
 static void report(redlock_lease *lease, struct rl_request *request, redlock_code code)
 {
@@ -115,9 +90,7 @@ static void report_extended(redlock_lease *lease, redlock_code code)
         lease->state = RL_HANDLE_IDLE;
     if (code == REDLOCK_OK)
         lease->downgrades = false;
-    rl_telemetry_extend_ends(lease, code);
-    if (code != REDLOCK_OK)
-        record_told(lease, &lease->request, RL_RECORD_EXTEND, code);
+    rl_telemetry_ends(lease, RL_OPERATION_EXTEND, code);
     report(lease, &lease->request, code);
 }
 
@@ -125,10 +98,8 @@ static void report_released(redlock_lease *lease, redlock_code code)
 {
     if (is_releasing(lease)) {
         lease->state = RL_HANDLE_IDLE;
-        rl_telemetry_release_ends(lease, code);
+        rl_telemetry_ends(lease, RL_OPERATION_RELEASE, code);
     }
-    if (code != REDLOCK_OK)
-        record_told(lease, &lease->release, RL_RECORD_RELEASE, code);
     report(lease, &lease->release, code);
 }
 
@@ -150,15 +121,13 @@ static void finish_acquire(redlock_lease *lease, redlock_code code)
     if (code == REDLOCK_TAKEN && lease->first.config->waits && rl_waiting_is_over(lease))
         code = REDLOCK_TIMEOUT;
     lease->state = RL_HANDLE_IDLE;
-    rl_telemetry_acquire_ends(lease, code);
     /*
      * The last release may have left this waiter queued. A notification sent to it would be
      * wasted, so it leaves the queues.
      */
-    if (code != REDLOCK_OK) {
+    if (code != REDLOCK_OK)
         rl_handle_withdraw(lease, ~(rl_node_set)0);
-        record_told(lease, &lease->request, RL_RECORD_ACQUIRE, code);
-    }
+    rl_telemetry_ends(lease, RL_OPERATION_ACQUIRE, code);
     report(lease, &lease->request, code);
 }
 
@@ -178,8 +147,7 @@ static void delay(redlock_lease *lease, rl_time at)
     lease->state = RL_HANDLE_DELAYED;
     lease->waited = true;
     lease->waiting.next_attempt = at;
-    rl_loop_record(lease->first.task.loop, RL_RECORD_DELAYED, lease->first.number)->until =
-        at;
+    rl_telemetry_delayed(lease);
     rl_task_schedule(&lease->first.task, at);
 }
 
@@ -234,9 +202,8 @@ static void report_lost(redlock_lease *lease)
 {
     const redlock_lease_options *options = &lease->first.config->options;
     redlock_code code = rl_code_of(rl_handle_core(lease)->cause);
-    struct rl_request on_lost = {options->on_lost, options->lost_arg};
-    record_told(lease, &on_lost, RL_RECORD_LOSS, code);
-    report(lease, &on_lost, code);
+    rl_telemetry_lost(lease, code);
+    report(lease, &(struct rl_request){options->on_lost, options->lost_arg}, code);
     if (lease->state == RL_HANDLE_EXTEND_WAITS)
         report_extended(lease, code_of_lost_extension(lease));
 }
@@ -333,7 +300,6 @@ static void begin_attempt(redlock_lease *lease, enum rl_handle_state state)
     }
     if (config->kind->word)
         rl_token_mark(config->kind->mark, config->kind->word, token);
-    client->stats.shown.attempts++;
     rl_attempt_step(lease->attempt, &(struct rl_lease_event){
                                         .type = joins ? RL_EVENT_ENQUEUE : RL_EVENT_START,
                                     });
@@ -422,7 +388,7 @@ static void tick(struct rl_task *task)
         if (is_started(task))
             begin(lease);
         else
-            rl_handle_record_asked(lease, RL_RECORD_ACQUIRE, 0);
+            rl_telemetry_asked(lease, RL_RECORD_ACQUIRE, 0);
         break;
     case RL_HANDLE_DELAYED:
         if (task->loop->now < lease->waiting.next_attempt)

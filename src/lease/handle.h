@@ -61,7 +61,6 @@ struct redlock_lease {
     bool extends : 1;    /* the result of an extension is to be reported */
     bool disowned : 1;   /* the caller left the lock to another holder of its token */
     bool waited : 1;     /* the acquire had to wait after an attempt */
-    bool is_traced : 1;  /* by the caller's `trace` */
     enum rl_handle_state state : 8;
     uint8_t reports; /* of the lease machine, kept until the end of the iteration */
     uint8_t retries; /* how many attempts followed the first one; wraps */
@@ -85,10 +84,6 @@ static inline bool rl_handle_is_acquiring(const redlock_lease *lease)
 {
     return lease->state < RL_HANDLE_IDLE;
 }
-
-/* Records what the caller asked for; `ms` belongs to it, or is 0. */
-void rl_handle_record_asked(const redlock_lease *lease, enum rl_record_what what,
-                            int64_t ms);
 
 /* An attempt of the acquire is running. */
 static inline bool rl_handle_is_trying(const redlock_lease *lease)

@@ -96,7 +96,6 @@ redlock_code rl_hand_over_acquire(redlock_client *client, const redlock_key *key
         lease->request = (struct rl_request){callback, arg};
         if (config->kind->is_fenced)
             rl_members_enable(&client->members);
-        client->stats.shown.acquires++;
         rl_telemetry_begins(lease, RL_OPERATION_ACQUIRE);
         rl_handle_begin_soon(lease);
         *ret_lease = lease;
@@ -184,7 +183,7 @@ static redlock_code make_adopted(redlock_client *client, const redlock_key *keys
         rl_members_enable(&client->members);
     lease->attempt = &lease->first;
     memcpy(rl_attempt_own(lease->attempt, &lease->first.task), token, token_len + 1);
-    rl_handle_record_asked(lease, RL_RECORD_ADOPT, valid_ms);
+    rl_telemetry_asked(lease, RL_RECORD_ADOPT, valid_ms);
     rl_time valid = rl_min(valid_ms, REDLOCK_TTL_MAX_MS) * RL_MS;
     rl_attempt_step(lease->attempt,
                     &(struct rl_lease_event){
@@ -192,9 +191,6 @@ static redlock_code make_adopted(redlock_client *client, const redlock_key *keys
                         .deadline = valid_ms > 0 ? client->loop.now + valid : 0,
                         .fence = mine.fenced ? fence : 0,
                     });
-    client->stats.shown.adoptions++;
-    if (valid_ms > 0)
-        rl_telemetry_hold_begins(lease->attempt);
     *ret_lease = lease;
     return REDLOCK_OK;
 }
@@ -282,8 +278,8 @@ static void begin_extension(redlock_lease *lease, int64_t ttl_ms,
 {
     lease->request = (struct rl_request){callback, arg};
     lease->extend_ttl_ms = (uint64_t)ttl_ms & ((UINT64_C(1) << RL_TTL_BITS) - 1);
-    rl_telemetry_extend_begins(lease);
-    rl_handle_record_asked(lease, RL_RECORD_EXTEND, ttl_ms);
+    rl_telemetry_begins(lease, RL_OPERATION_EXTEND);
+    rl_telemetry_asked(lease, RL_RECORD_EXTEND, ttl_ms);
     lease->state = RL_HANDLE_EXTEND_WAITS;
     if (rl_startup_barrier_is_open(&rl_client_of(&lease->first.task)->nodes.startup))
         rl_handle_extend(lease);
@@ -370,7 +366,7 @@ redlock_code redlock_release(redlock_lease *lease, redlock_lease_fn *callback, v
         end_extension(lease);
         lease->release = (struct rl_request){callback, arg};
         lease->state = RL_HANDLE_RELEASE_WAITS;
-        rl_telemetry_release_begins(lease);
+        rl_telemetry_begins(lease, RL_OPERATION_RELEASE);
         rl_task_schedule_soon(&lease->first.task);
     } else {
         code = fail_not_held(lease);
@@ -385,7 +381,7 @@ void redlock_cancel(redlock_lease *lease)
         return;
     bool tries = rl_handle_is_trying(lease);
     if (rl_handle_is_acquiring(lease) && lease->state != RL_HANDLE_CANCELLED) {
-        rl_handle_record_asked(lease, RL_RECORD_CANCEL, 0);
+        rl_telemetry_asked(lease, RL_RECORD_CANCEL, 0);
         lease->state = RL_HANDLE_CANCELLED;
         if (tries)
             rl_attempt_step(lease->attempt,
@@ -401,7 +397,7 @@ void redlock_disown(redlock_lease *lease)
     if (begin_request(lease) != REDLOCK_OK)
         return;
     if (rl_handle_is_settled(lease) && lease->attempt) {
-        rl_handle_record_asked(lease, RL_RECORD_DISOWN, 0);
+        rl_telemetry_asked(lease, RL_RECORD_DISOWN, 0);
         end_extension(lease);
         if (!rl_attempt_is_past(lease->attempt))
             rl_handle_withdraw(lease, ~(rl_node_set)0);
@@ -423,7 +419,7 @@ static void let_go(redlock_lease *lease, bool was_queued)
     }
     if (rl_client_call(client) != REDLOCK_OK)
         return;
-    rl_handle_record_asked(lease, RL_RECORD_FREE, 0);
+    rl_telemetry_asked(lease, RL_RECORD_FREE, 0);
     if (was_queued)
         rl_handle_withdraw(lease, ~(rl_node_set)0);
     rl_attempt_leave(lease->attempt);

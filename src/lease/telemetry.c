@@ -1,5 +1,7 @@
 #include "telemetry.h"
 
+#include <string.h>
+
 #include "cause.h"
 #include "client/explain.h"
 #include "core/reason.h"
@@ -43,22 +45,78 @@ static void add_span(const redlock_lease *lease, enum rl_event_name name,
     add(&lease->first, &event);
 }
 
-RL_RARE void rl_telemetry_span_begins(redlock_lease *lease, enum rl_operation operation)
+/* --- records of attempts --- */
+
+/*
+ * An acquire is recorded with the end of its key. In the room, the ballots come before the
+ * key: so all of `key_end` can be read even if the key is shorter.
+ */
+static inline void record_sent(const struct rl_attempt *attempt,
+                               const struct rl_update *update)
+
 {
-    lease->is_traced = true;
-    if (operation == RL_OPERATION_RELEASE)
-        lease->waiting.began = lease->first.task.loop->now;
-    add_span(lease, rl_event_span_begins, operation, REDLOCK_OK, 0);
+    struct rl_word key = rl_attempt_key(attempt);
+    struct rl_record *record =
+        rl_loop_record(attempt->task.loop, RL_RECORD_SENT, attempt->number);
+    record->head.what = update->command;
+    record->head.state = attempt->lease.state;
+    record->sent.nodes = update->send;
+    record->sent.round = update->seq;
+    record->sent.recreate = update->recreate;
+    if (update->command == RL_CMD_ACQUIRE) {
+        uint64_t end; /* a memcpy() into the record could change any object */
+        memcpy(&end, key.text + key.len - sizeof(end), sizeof(end));
+        record->sent.key_end = end;
+        record->sent.key_len = (uint16_t)key.len;
+    }
 }
 
-/* --- attempts --- */
+_Static_assert(sizeof(struct rl_ballot) >= sizeof(uint64_t), "see record_sent()");
+
+RL_RARE void rl_telemetry_sent(const struct rl_attempt *attempt,
+                               const struct rl_update *update)
+{
+    record_sent(attempt, update);
+}
+
+struct rl_record *rl_telemetry_record_step(const struct rl_attempt *attempt,
+                                           const struct rl_lease_event *event)
+{
+    if (event->type != RL_EVENT_TICK && event->type != RL_EVENT_READY &&
+        event->type != RL_EVENT_RESTARTED)
+        return NULL;
+    const struct rl_lease *lease = &attempt->lease;
+    struct rl_record *record =
+        rl_loop_record(attempt->task.loop, RL_RECORD_STEP, attempt->number);
+    record->head.node = event->node;
+    record->step.by = (uint8_t)event->type;
+    record->step.state = (uint8_t)lease->state;
+    record->step.cause = (uint8_t)lease->cause;
+    record->step.granted = lease->round.granted;
+    record->step.waiting = lease->round.waiting;
+    record->step.missing = lease->missing;
+    return record;
+}
+
+/* `record`: of the event that has this result; NULL: it gets a record of its own. */
+static void record_result(const struct rl_attempt *attempt, unsigned reports,
+                          struct rl_record *record)
+{
+    if (!record)
+        record = rl_loop_record(attempt->task.loop, RL_RECORD_RESULT, attempt->number);
+    record->head.what = reports & 0xff;
+    record->head.state = attempt->lease.cause;
+    record->until = attempt->lease.valid;
+}
+
+/* --- counters and events of attempts --- */
 
 static redlock_node_stats *node_of(const struct rl_attempt *attempt, unsigned node)
 {
     return &rl_client_of(&attempt->task)->nodes.node[node].stats;
 }
 
-void rl_telemetry_silent(const struct rl_attempt *attempt, rl_node_set nodes)
+RL_RARE static void count_timeouts(const struct rl_attempt *attempt, rl_node_set nodes)
 {
     for (rl_node_set rest = nodes; rest; rest &= rest - 1)
         node_of(attempt, rl_first(rest))->timeouts++;
@@ -79,11 +137,8 @@ static redlock_code code_of_failure(const struct rl_attempt *attempt)
     return is_denied ? REDLOCK_DENIED : code;
 }
 
-/* If a bare token was adopted, and this is its first extension, it is held from now on. */
 static void note_extended(struct rl_attempt *attempt)
 {
-    if (attempt->held_since == 0 && attempt->lease.state == RL_LEASE_HELD)
-        rl_telemetry_hold_begins(attempt);
     if (attempt->fails_to_renew)
         log_code(attempt, rl_event_renewal_recovered, REDLOCK_OK);
     attempt->fails_to_renew = false;
@@ -98,32 +153,53 @@ static void note_not_renewed(struct rl_attempt *attempt)
     attempt->fails_to_renew = true;
 }
 
-void rl_telemetry_hold_ends(struct rl_attempt *attempt, uint64_t *counter)
+/*
+ * A hold begins when the deadline is known: of a bare token at its first extension. It ends
+ * by a loss, else by a release, or because the caller disowns the lease.
+ */
+static void note_hold(struct rl_attempt *attempt, const struct rl_lease_event *event,
+                      unsigned reports)
 {
-    rl_time since = attempt->held_since;
-    if (since == 0)
+    redlock_stats *stats = rl_stats_of(&attempt->task);
+    const struct rl_lease *lease = &attempt->lease;
+    rl_time now = attempt->task.loop->now, since = attempt->held_since;
+    bool holds = lease->state == RL_LEASE_HELD && lease->timed;
+    if (holds == (since != 0))
         return;
-    attempt->held_since = 0;
-    ++*counter;
-    rl_histogram_add(&rl_stats_of(&attempt->task)->hold_time,
-                     attempt->task.loop->now - since);
-}
-
-static void note_lost(struct rl_attempt *attempt)
-{
-    redlock_stats *stats = rl_stats_of(&attempt->task);
-    redlock_code code = rl_code_of(attempt->lease.cause);
-    rl_telemetry_hold_ends(attempt, &stats->losses[code]);
-    log_code(attempt, rl_event_lock_lost, code);
-}
-
-RL_RARE void rl_telemetry_rare(struct rl_attempt *attempt, unsigned reports)
-{
-    redlock_stats *stats = rl_stats_of(&attempt->task);
+    attempt->held_since = holds ? now : 0;
+    if (holds) {
+        stats->holds++;
+        return;
+    }
+    rl_histogram_add(&stats->hold_time, now - since);
     if (reports & RL_REPORT_LOST)
-        note_lost(attempt);
+        stats->losses[rl_code_of(lease->cause)]++;
+    else if (event->type == RL_EVENT_DISOWN)
+        stats->disowned++;
+    else
+        stats->released++;
+}
+
+static void note_held(struct rl_attempt *attempt)
+{
+    redlock_stats *stats = rl_stats_of(&attempt->task);
+    rl_time now = attempt->task.loop->now;
+    stats->attempt_results[REDLOCK_OK]++;
+    rl_histogram_add(&stats->validity, attempt->lease.valid - now);
+    attempt->held_since = now;
+    stats->holds++;
+}
+
+/* Reports of the lease machine: any but HELD or RELEASED alone. */
+RL_RARE static void note_rare(struct rl_attempt *attempt,
+                              const struct rl_lease_event *event, unsigned reports)
+{
+    redlock_stats *stats = rl_stats_of(&attempt->task);
     if (reports & RL_REPORT_HELD)
-        rl_telemetry_held(attempt);
+        note_held(attempt);
+    note_hold(attempt, event, reports);
+    if (reports & RL_REPORT_LOST)
+        log_code(attempt, rl_event_lock_lost, rl_code_of(attempt->lease.cause));
     if (reports & RL_REPORT_FAILED)
         stats->attempt_results[code_of_failure(attempt)]++;
     if (reports & (RL_REPORT_EXTENDED | RL_REPORT_RENEWED))
@@ -134,72 +210,150 @@ RL_RARE void rl_telemetry_rare(struct rl_attempt *attempt, unsigned reports)
         note_not_renewed(attempt);
 }
 
+/* Fills in why nodes were absent from the round that was decided or begins. */
+static void note_absent(const struct rl_attempt *attempt, const struct rl_update *update)
+{
+    const redlock_client *client = rl_client_of(&attempt->task);
+    const struct rl_round *round = &attempt->lease.round;
+    unsigned failed_extension = RL_REPORT_NOT_RENEWED | RL_REPORT_NOT_EXTENDED;
+    bool all = (round->waiting | round->granted) == client->nodes.all;
+    if ((!all && (update->send || update->reports)) || (update->reports & failed_extension))
+        rl_client_note_absent(client, attempt->lease.ballot,
+                              attempt->config->kind->is_fenced);
+}
+
+void rl_telemetry_stepped(struct rl_attempt *attempt, const struct rl_lease_event *event,
+                          const struct rl_update *update, struct rl_record *record)
+{
+    struct rl_stats *stats = &rl_client_of(&attempt->task)->stats;
+    unsigned reports = update->reports;
+    if (event->type == RL_EVENT_START || event->type == RL_EVENT_ENQUEUE)
+        stats->shown.attempts++;
+    else if (event->type == RL_EVENT_TICK && update->silent)
+        count_timeouts(attempt, update->silent);
+    else if (event->type != RL_EVENT_VOTE)
+        note_hold(attempt, event, reports);
+    note_absent(attempt, update);
+    if (update->send) {
+        stats->rounds[update->command]++;
+        record_sent(attempt, update);
+        record = NULL; /* the result comes after what is sent */
+    }
+    if (reports == RL_REPORT_HELD)
+        note_held(attempt);
+    else if (reports != RL_REPORT_RELEASED && reports != 0)
+        note_rare(attempt, event, reports);
+    reports &= ~(unsigned)RL_REPORT_NOT_RENEWED;
+    if (reports && attempt->owner)
+        record_result(attempt, reports, record);
+}
+
 /* --- operations of the caller --- */
 
-static void note_refused(const redlock_lease *lease, redlock_code code, rl_time took)
+RL_RARE void rl_telemetry_asked(const redlock_lease *lease, enum rl_record_what what,
+                                int64_t ms)
 {
-    const struct rl_attempt *attempt = &lease->first;
-    struct rl_event event = event_of(attempt);
+    struct rl_record *record =
+        rl_loop_record(lease->first.task.loop, RL_RECORD_ASKED, lease->first.number);
+    record->head.what = what;
+    record->ms = ms;
+    if (what == RL_RECORD_ADOPT)
+        rl_stats_of(&lease->first.task)->adoptions++;
+}
+
+RL_RARE void rl_telemetry_span_begins(const redlock_lease *lease,
+                                      enum rl_operation operation)
+{
+    add_span(lease, rl_event_span_begins, operation, REDLOCK_OK, 0);
+}
+
+/* Not OK, which the attempt has recorded. */
+RL_RARE static void record_told(const redlock_lease *lease, enum rl_record_what what,
+                                redlock_code code)
+{
+    const struct rl_loop *loop = lease->first.task.loop;
+    const struct rl_attempt *attempt = lease->attempt;
+    struct rl_record *record =
+        rl_loop_record(lease->first.task.loop, RL_RECORD_TOLD, lease->first.number);
+    record->head.what = what;
+    record->head.state = code;
+    record->ms = attempt ? rl_lease_left(&attempt->lease, loop->now) / RL_MS : 0;
+}
+
+static void log_refused(const redlock_lease *lease, redlock_code code, rl_time took)
+{
+    struct rl_event event = event_of(&lease->first);
     bool by_another = code == REDLOCK_TAKEN || code == REDLOCK_TIMEOUT;
     event.name = by_another ? rl_event_acquire_refused : rl_event_acquire_failed;
     event.code = code;
     if (lease->attempt)
-        event.reason = rl_reason_of_lease(&lease->attempt->lease, attempt->task.loop->now);
+        event.reason =
+            rl_reason_of_lease(&lease->attempt->lease, lease->first.task.loop->now);
     event.attempts = lease->waiting.attempts;
     event.took = took;
-    rl_histogram_add(&rl_stats_of(&attempt->task)->refuse_time, took);
-    if (code != REDLOCK_CANCELLED)
-        add(attempt, &event);
+    add(&lease->first, &event);
 }
 
-/* If the acquire ends in the iteration in which it was called, it has not begun to wait. */
-RL_RARE void rl_telemetry_acquire_ends_rarely(const redlock_lease *lease, redlock_code code)
+/* Fails: for the caller's `log`, and for the recorder if a callback gets the code. */
+RL_RARE static void note_failure(const redlock_lease *lease, enum rl_operation operation,
+                                 redlock_code code, rl_time took)
 {
-    rl_time began = lease->waiting.began, now = lease->first.task.loop->now;
-    rl_time took = began > 0 ? rl_max(now - began, 0) : 0;
+    static const enum rl_record_what whats[] = {
+        [RL_OPERATION_ACQUIRE] = RL_RECORD_ACQUIRE,
+        [RL_OPERATION_EXTEND] = RL_RECORD_EXTEND,
+        [RL_OPERATION_RELEASE] = RL_RECORD_RELEASE,
+    };
+    const struct rl_request *request =
+        operation == RL_OPERATION_RELEASE ? &lease->release : &lease->request;
+    bool fails = code != REDLOCK_CANCELLED;
+    if (fails && operation == RL_OPERATION_ACQUIRE)
+        log_refused(lease, code, took);
+    else if (fails)
+        log_code(lease->attempt ? lease->attempt : &lease->first,
+                 operation == RL_OPERATION_EXTEND ? rl_event_extension_failed
+                                                  : rl_event_release_failed,
+                 code);
+    if (request->callback && lease->state != RL_HANDLE_FREED)
+        record_told(lease, whats[operation], code);
+}
+
+RL_RARE void rl_telemetry_ends_rarely(const redlock_lease *lease,
+                                      enum rl_operation operation, redlock_code code,
+                                      rl_time took)
+{
     if (code != REDLOCK_OK)
-        note_refused(lease, code, took);
-    if (lease->waited)
-        rl_histogram_add(&rl_stats_of(&lease->first.task)->wait_time, took);
-    add_span(lease, rl_event_span_ends, RL_OPERATION_ACQUIRE, code, took);
+        note_failure(lease, operation, code, took);
+    add_span(lease, rl_event_span_ends, operation, code, took);
 }
 
-void rl_telemetry_extend_begins(redlock_lease *lease)
+void rl_telemetry_lost(const redlock_lease *lease, redlock_code code)
 {
-    rl_stats_of(&lease->first.task)->extensions++;
-    lease->extends = true;
-    lease->waiting.extend_began = lease->first.task.loop->now;
-    rl_telemetry_begins(lease, RL_OPERATION_EXTEND);
-}
-
-void rl_telemetry_extend_ends(redlock_lease *lease, redlock_code code)
-{
-    struct rl_loop *loop = lease->first.task.loop;
-    if (!lease->extends)
-        return;
-    lease->extends = false;
-    rl_stats_of(&lease->first.task)->extension_results[code]++;
-    if (code != REDLOCK_OK && code != REDLOCK_CANCELLED)
-        log_code(lease->attempt ? lease->attempt : &lease->first, rl_event_extension_failed,
-                 code);
-    add_span(lease, rl_event_span_ends, RL_OPERATION_EXTEND, code,
-             loop->now - lease->waiting.extend_began);
-}
-
-RL_RARE void rl_telemetry_release_ends_rarely(const redlock_lease *lease, redlock_code code)
-{
-    if (code != REDLOCK_OK && code != REDLOCK_CANCELLED)
-        log_code(lease->attempt ? lease->attempt : &lease->first, rl_event_release_failed,
-                 code);
-    add_span(lease, rl_event_span_ends, RL_OPERATION_RELEASE, code,
-             lease->first.task.loop->now - lease->waiting.began);
+    if (lease->first.config->options.on_lost)
+        record_told(lease, RL_RECORD_LOSS, code);
 }
 
 RL_RARE void rl_telemetry_cancelled(redlock_lease *lease, enum rl_handle_state state)
 {
     if (state < RL_HANDLE_IDLE)
-        rl_telemetry_acquire_ends(lease, REDLOCK_CANCELLED);
-    rl_telemetry_extend_ends(lease, REDLOCK_CANCELLED);
+        rl_telemetry_ends(lease, RL_OPERATION_ACQUIRE, REDLOCK_CANCELLED);
+    rl_telemetry_ends(lease, RL_OPERATION_EXTEND, REDLOCK_CANCELLED);
     if (state == RL_HANDLE_RELEASE_WAITS || state == RL_HANDLE_RELEASING)
-        rl_telemetry_release_ends(lease, REDLOCK_CANCELLED);
+        rl_telemetry_ends(lease, RL_OPERATION_RELEASE, REDLOCK_CANCELLED);
+}
+
+/* --- waiting --- */
+
+RL_RARE void rl_telemetry_delayed(const redlock_lease *lease)
+{
+    rl_loop_record(lease->first.task.loop, RL_RECORD_DELAYED, lease->first.number)->until =
+        lease->waiting.next_attempt;
+}
+
+RL_RARE void rl_telemetry_notified(const redlock_lease *lease, unsigned node,
+                                   unsigned position)
+{
+    struct rl_record *record =
+        rl_loop_record(lease->first.task.loop, RL_RECORD_NOTIFIED, lease->first.number);
+    record->head.node = node & 0xff;
+    record->head.state = position & 0xff;
 }

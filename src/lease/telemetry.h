@@ -1,6 +1,8 @@
 /*
- * What leases do, counted for redlock_client_stats() and passed to the caller's `log` and
- * `trace`. On the usual path of a lock each function here costs a few instructions.
+ * What leases do, for redlock_client_stats(), the flight recorder, and the caller's `log`
+ * and `trace`. Counters, records, events and spans are derived from each step of a lease
+ * machine, and from the beginning and the end of each operation of a caller. On the usual
+ * path of a lock each function here costs a few instructions.
  */
 #ifndef RL_TELEMETRY_H
 #define RL_TELEMETRY_H
@@ -14,84 +16,110 @@ static inline redlock_stats *rl_stats_of(const struct rl_task *task)
 
 /* --- attempts --- */
 
-/* Nodes have not replied in time; a node has, perhaps one of those. */
-void rl_telemetry_silent(const struct rl_attempt *attempt, rl_node_set nodes);
+/* An event that is no vote; NULL: it is a request, which has a record of its own. */
+struct rl_record *rl_telemetry_record_step(const struct rl_attempt *attempt,
+                                           const struct rl_lease_event *event);
+
+/* Before each step: the recorder shows the state before it. Returns the event's record. */
+static inline struct rl_record *rl_telemetry_event(const struct rl_attempt *attempt,
+                                                   const struct rl_lease_event *event)
+{
+    if (event->type != RL_EVENT_VOTE)
+        return rl_telemetry_record_step(attempt, event);
+    struct rl_record *record =
+        rl_loop_record(attempt->task.loop, RL_RECORD_REPLY, attempt->number);
+    record->event = *event;
+    return record;
+}
+
+/*
+ * After each step that has an effect, and before that is done: the owner's callback may
+ * free the lease. `record`: of the event, or NULL.
+ */
+void rl_telemetry_stepped(struct rl_attempt *attempt, const struct rl_lease_event *event,
+                          const struct rl_update *update, struct rl_record *record);
+
+/* A command is sent that no step has asked for. */
+void rl_telemetry_sent(const struct rl_attempt *attempt, const struct rl_update *update);
+
+/* A node has replied that had not in time, or another node. */
 void rl_telemetry_late(struct rl_attempt *attempt, unsigned node);
-
-/* Reports of the lease machine: any but HELD or RELEASED alone. */
-void rl_telemetry_rare(struct rl_attempt *attempt, unsigned reports);
-
-static inline void rl_telemetry_hold_begins(struct rl_attempt *attempt)
-{
-    attempt->held_since = attempt->task.loop->now;
-    rl_stats_of(&attempt->task)->holds++;
-}
-
-/* The attempt succeeded. */
-static inline void rl_telemetry_held(struct rl_attempt *attempt)
-{
-    redlock_stats *stats = rl_stats_of(&attempt->task);
-    stats->attempt_results[REDLOCK_OK]++;
-    rl_histogram_add(&stats->validity, attempt->lease.valid - attempt->task.loop->now);
-    rl_telemetry_hold_begins(attempt);
-}
-
-/* Before they are passed to the owner, whose callback may free the lease. */
-static inline void rl_telemetry_reported(struct rl_attempt *attempt, unsigned reports)
-{
-    if (reports == RL_REPORT_HELD)
-        rl_telemetry_held(attempt);
-    else if (reports != RL_REPORT_RELEASED)
-        rl_telemetry_rare(attempt, reports);
-}
-
-/* The lock is not held any more, unless a loss came first; `counter`: of how it ended. */
-void rl_telemetry_hold_ends(struct rl_attempt *attempt, uint64_t *counter);
 
 /* --- operations of the caller --- */
 
-/* For `trace`. */
-void rl_telemetry_span_begins(redlock_lease *lease, enum rl_operation operation);
+/* The caller asks for this; `ms` belongs to it, or is 0. */
+void rl_telemetry_asked(const redlock_lease *lease, enum rl_record_what what, int64_t ms);
 
-/* An operation begins. */
+/* For `trace`. */
+void rl_telemetry_span_begins(const redlock_lease *lease, enum rl_operation operation);
+
+/* The caller's operation begins. */
 static inline void rl_telemetry_begins(redlock_lease *lease, enum rl_operation operation)
 {
-    if (lease->first.task.loop->events.trace)
+    redlock_stats *stats = rl_stats_of(&lease->first.task);
+    const struct rl_loop *loop = lease->first.task.loop;
+    if (operation == RL_OPERATION_ACQUIRE) {
+        stats->acquires++;
+    } else if (operation == RL_OPERATION_EXTEND) {
+        stats->extensions++;
+        lease->extends = true;
+        lease->waiting.extend_began = loop->now;
+    } else {
+        stats->releases++;
+        lease->waiting.began = loop->now;
+    }
+    if (loop->events.trace)
         rl_telemetry_span_begins(lease, operation);
 }
 
-/* With another code than OK, or after a wait, or it is traced. */
-void rl_telemetry_acquire_ends_rarely(const redlock_lease *lease, redlock_code code);
+/* With another code than OK, or it is traced. */
+void rl_telemetry_ends_rarely(const redlock_lease *lease, enum rl_operation operation,
+                              redlock_code code, rl_time took);
 
-static inline void rl_telemetry_acquire_ends(const redlock_lease *lease, redlock_code code)
+/* If the acquire ends in the iteration in which it was called, it has not begun to wait. */
+static inline rl_time rl_telemetry_acquired(const redlock_lease *lease, redlock_code code)
 {
     redlock_stats *stats = rl_stats_of(&lease->first.task);
-    if (code == REDLOCK_OK)
-        rl_histogram_add(&stats->acquire_time,
-                         lease->first.task.loop->now - lease->waiting.began);
+    rl_time began = lease->waiting.began, now = lease->first.task.loop->now;
+    rl_time took = began > 0 ? rl_max(now - began, 0) : 0;
+    rl_histogram_add(code == REDLOCK_OK ? &stats->acquire_time : &stats->refuse_time, took);
+    if (lease->waited)
+        rl_histogram_add(&stats->wait_time, took);
     stats->acquire_results[code]++;
-    if (code != REDLOCK_OK || (lease->waited | lease->is_traced))
-        rl_telemetry_acquire_ends_rarely(lease, code);
+    return took;
 }
 
-void rl_telemetry_extend_begins(redlock_lease *lease);
-void rl_telemetry_extend_ends(redlock_lease *lease, redlock_code code);
-
-static inline void rl_telemetry_release_begins(redlock_lease *lease)
+static inline rl_time rl_telemetry_extended(redlock_lease *lease, redlock_code code)
 {
-    rl_stats_of(&lease->first.task)->releases++;
-    rl_telemetry_begins(lease, RL_OPERATION_RELEASE);
+    lease->extends = false;
+    rl_stats_of(&lease->first.task)->extension_results[code]++;
+    return lease->first.task.loop->now - lease->waiting.extend_began;
 }
 
-/* With another code than OK, or it is traced. */
-void rl_telemetry_release_ends_rarely(const redlock_lease *lease, redlock_code code);
-
-static inline void rl_telemetry_release_ends(const redlock_lease *lease, redlock_code code)
+static inline rl_time rl_telemetry_released(const redlock_lease *lease, redlock_code code)
 {
     rl_stats_of(&lease->first.task)->release_results[code]++;
-    if (code != REDLOCK_OK || lease->is_traced)
-        rl_telemetry_release_ends_rarely(lease, code);
+    return lease->first.task.loop->now - lease->waiting.began;
 }
+
+/*
+ * It ends with this code; call it before the caller's callback. No effect on an extension
+ * that has not begun.
+ */
+static inline void rl_telemetry_ends(redlock_lease *lease, enum rl_operation operation,
+                                     redlock_code code)
+{
+    if (operation == RL_OPERATION_EXTEND && !lease->extends)
+        return;
+    rl_time took = operation == RL_OPERATION_ACQUIRE  ? rl_telemetry_acquired(lease, code)
+                   : operation == RL_OPERATION_EXTEND ? rl_telemetry_extended(lease, code)
+                                                      : rl_telemetry_released(lease, code);
+    if (code != REDLOCK_OK || lease->first.task.loop->events.trace)
+        rl_telemetry_ends_rarely(lease, operation, code, took);
+}
+
+/* The callback of a loss is about to get this code. */
+void rl_telemetry_lost(const redlock_lease *lease, redlock_code code);
 
 /* The caller frees the lease in this state: what is running ends with CANCELLED. */
 void rl_telemetry_cancelled(redlock_lease *lease, enum rl_handle_state state);
@@ -101,5 +129,10 @@ static inline void rl_telemetry_freed(redlock_lease *lease, enum rl_handle_state
     if (state != RL_HANDLE_IDLE || lease->extends)
         rl_telemetry_cancelled(lease, state);
 }
+
+/* --- waiting --- */
+
+void rl_telemetry_delayed(const redlock_lease *lease);
+void rl_telemetry_notified(const redlock_lease *lease, unsigned node, unsigned position);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/token.h"
 #include "handle.h"
+#include "telemetry.h"
 
 #define GRACE_CAP   RL_SECOND
 #define RECHECK_GAP (2 * RL_SECOND)
@@ -194,10 +195,7 @@ bool rl_waiting_notified(struct rl_task *task, unsigned node, unsigned position,
                          unsigned slot)
 {
     redlock_lease *lease = rl_handle_of(task);
-    struct rl_record *record =
-        rl_loop_record(task->loop, RL_RECORD_NOTIFIED, lease->first.number);
-    record->head.node = node & 0xff;
-    record->head.state = position & 0xff;
+    rl_telemetry_notified(lease, node, position);
     if (slot > 0 && slot <= lease->first.config->options.slots) {
         lease->waiting.slot = (uint8_t)slot;
         lease->waiting.searches = 0;
