@@ -1,8 +1,8 @@
 /*
- * The client connects nodes, leases, a clock and an event loop. It is the only place where
- * they meet. Each part has its own struct and header, and calls go down this list: the
- * notifications, the members, the commands, the nodes, the loop, its tasks. Calls go up
- * this list only through callbacks.
+ * The client connects nodes, leases, a clock and an event loop. They meet only here;
+ * `lease/` and `admin/`, which use the client, call its parts directly. Each part has its
+ * own struct and header, and calls go down this list: the notifications, the members, the
+ * commands, the nodes, the loop, its tasks. Calls go up this list only through callbacks.
  */
 #ifndef RL_CLIENT_H
 #define RL_CLIENT_H

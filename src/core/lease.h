@@ -69,7 +69,8 @@ enum rl_lease_state {
     RL_LEASE_OVER,
 };
 
-/* Why a lease is in its state. */
+/* Why the last operation failed, also an extension of a lease that is still held; or why
+   the lease ended. */
 enum rl_cause {
     RL_CAUSE_NONE,
     RL_CAUSE_TAKEN,       /* other clients' keys, with our grants, take up a quorum */

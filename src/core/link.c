@@ -208,7 +208,7 @@ enum rl_link_action rl_link_step(struct rl_link *link, const struct rl_link_even
         return greeted(link, event);
     case RL_LINK_SENT: link->oldest = rl_min(link->oldest, event->now); break;
     case RL_LINK_ANSWERED: answered(link, event); break;
-    case RL_LINK_FAULT: return abort_link(link, event, event->fault);
+    case RL_LINK_FAULT:
     case RL_LINK_FAILED: return abort_link(link, event, event->fault);
     }
     return RL_LINK_NOTHING;

@@ -80,7 +80,7 @@ enum rl_command {
     RL_CMD_ACQUIRE,
     RL_CMD_RAISE_FENCE,
     RL_CMD_EXTEND,
-    RL_CMD_RELEASE,
+    RL_CMD_RELEASE, /* removes the token, if it is there; enters or leaves the wait queue */
     RL_CMD_INSPECT,
     RL_CMD_BREAK,
     RL_CMD_OBSERVE,
