@@ -16,6 +16,7 @@
     X(CERTIFICATE, "a TLS certificate was not accepted")                                   \
     X(QUARANTINED, "a node is in quarantine")                                              \
     X(NOT_ADMITTED, "a node is not admitted to vote on fenced locks")                      \
+    X(CLOCK, "a node's clock cannot be trusted")                                           \
     X(REFUSED, "a node replied with an error")                                             \
     X(RESOURCES, "this process is out of memory, threads or file descriptors")             \
     X(NOT_CONNECTED, "a node is not connected")                                            \
