@@ -108,7 +108,7 @@ enum {
 
 /* --- codes --- */
 
-/* The version of the library that runs: "0.2.0". */
+/* The version of the library that runs: "1.0.0". */
 REDLOCK_API const char *redlock_version(void);
 
 /*

@@ -27,7 +27,7 @@ __all__ = [
     "Unsupported", "WaitTimeout", "WouldDeadlock", "library_version",
 ]
 
-__version__ = "0.2.0"
+__version__ = "1.0.0"
 
 
 def library_version() -> str:
