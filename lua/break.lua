@@ -7,7 +7,7 @@ if found then
   redis.call('DEL', key)
   local queue, intents, waits, only_readers, freed = key .. '!queue', key .. '!intent', false, false, ''
   local semaphore, slot = string.match(key, '^(.+)!(%d+)$')
-  local digits = string.match(found, '^[pf]:?(slot[a-z2-7]+)') or ''
+  local digits = string.match(found, '^[pf]:?(SLOT[a-z2-7]+)') or ''
   if slot and #digits == 32 then
     queue, freed = semaphore .. '!queue', ' ' .. slot
   end

@@ -36,8 +36,8 @@ bool rl_token_make(struct rl_token_bits *bits, const char *mark, const char *lab
 
 /*
  * Marks the token by a word in place of its first digits, so that a client that finds it
- * knows what it is of: several keys, a semaphore, an election, a record. 140 random bits
- * are left.
+ * knows what it is of. The word has capitals, which are no digits: no other token has it.
+ * 140 random bits are left.
  */
 void rl_token_mark(const char *mark, const char *word, char *token);
 

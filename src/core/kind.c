@@ -64,7 +64,7 @@ static const struct rl_kind kinds[] = {
     {
         .type = REDLOCK_KIND_SLOT,
         .mark = "p",
-        .word = "slot",
+        .word = "SLOT",
         .script =
             {
                 [RL_CMD_EXTEND] = &rl_script_plain_extend,
@@ -74,7 +74,7 @@ static const struct rl_kind kinds[] = {
     {
         .type = REDLOCK_KIND_SLOT,
         .mark = "f:",
-        .word = "slot",
+        .word = "SLOT",
         .is_fenced = true,
         .script =
             {
@@ -87,7 +87,7 @@ static const struct rl_kind kinds[] = {
     {
         .type = REDLOCK_KIND_ELECTION,
         .mark = "f:",
-        .word = "term",
+        .word = "TERM",
         .is_fenced = true,
         .script =
             {
@@ -100,7 +100,7 @@ static const struct rl_kind kinds[] = {
     {
         .type = REDLOCK_KIND_RECORD,
         .mark = "p",
-        .word = "once",
+        .word = "ONCE",
         .script =
             {
                 [RL_CMD_EXTEND] = &rl_script_plain_extend,
@@ -120,7 +120,7 @@ static const struct rl_kind kinds[] = {
     {
         .type = REDLOCK_KIND_SET,
         .mark = "p",
-        .word = "many",
+        .word = "MANY",
         .script =
             {
                 [RL_CMD_ACQUIRE] = &rl_script_set_acquire,
@@ -131,7 +131,7 @@ static const struct rl_kind kinds[] = {
     {
         .type = REDLOCK_KIND_SET,
         .mark = "f:",
-        .word = "many",
+        .word = "MANY",
         .is_fenced = true,
         .script =
             {
@@ -163,16 +163,15 @@ static size_t end_of(struct rl_word token, size_t at, const char *begin)
 static bool is_of(const struct rl_kind *kind, struct rl_word token)
 {
     size_t begin = end_of(token, 0, kind->mark), end = begin + RL_TOKEN_DIGITS;
-    if (begin == 0 || token.len < end || (token.len > end && token.text[end] != '@') ||
-        (kind->word && !end_of(token, begin, kind->word)))
+    size_t random = kind->word ? end_of(token, begin, kind->word) : begin;
+    if (random == 0 || token.len < end || (token.len > end && token.text[end] != '@'))
         return false;
-    for (size_t i = begin; i < end; i++)
+    for (size_t i = random; i < end; i++)
         if (!is_digit(token.text[i]))
             return false;
     return true;
 }
 
-/* EXCLUSIVE comes last: its digits may be any, also such a word. */
 const struct rl_kind *rl_kind_of(struct rl_word token)
 {
     for (size_t i = KINDS; i-- > 0;)

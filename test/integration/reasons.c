@@ -340,7 +340,7 @@ Test(reasons, of_bad_arguments)
     EXPECT_ERROR(redlock_acquire_many(asked, twice, 17, NULL, NULL, NULL, &none), BAD_KEY,
                  OUT_OF_RANGE, "keys", 17, 16);
     EXPECT_ERROR(adopt("job", "", 0), BAD_TOKEN, EMPTY, "token", 0, 1);
-    EXPECT_ERROR(adopt("job", "pslotefghijklmnopqrstuvwxyz234567", 3), BAD_KEY, MALFORMED,
+    EXPECT_ERROR(adopt("job", "pSLOTefghijklmnopqrstuvwxyz234567", 3), BAD_KEY, MALFORMED,
                  "key", 0, 0);
     EXPECT_ERROR(redlock_check(asked, 0, NULL, NULL), BAD_OPTION, NOT_SET, "callback", 0,
                  0);

@@ -244,7 +244,7 @@ Test(slots, adopted_by_its_token_and_key)
     redlock_lease_free(adopted);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         cr_assert_eq(redlock_adopt(s.client, bad[i], strlen(bad[i]),
-                                   "pslotefghijklmnopqrstuvwxyz234567", 0, &options,
+                                   "pSLOTefghijklmnopqrstuvwxyz234567", 0, &options,
                                    &adopted),
                      REDLOCK_BAD_KEY, "%s", bad[i]);
     quorum_close_empty(&s);

@@ -264,14 +264,13 @@ Test(kinds, the_first_letter_of_a_token_names_it)
 
 Test(kinds, a_word_behind_the_letter_names_what_the_lock_is_part_of)
 {
-    expect_kind(WORD("pslot" REST "@host:1"), false, REDLOCK_KIND_SLOT);
-    expect_kind(WORD("f:slot" REST), true, REDLOCK_KIND_SLOT);
-    expect_kind(WORD("f:term" REST), true, REDLOCK_KIND_ELECTION);
-    expect_kind(WORD("pterm" REST), false, REDLOCK_KIND_EXCLUSIVE);
-    expect_kind(WORD("ponce" REST), false, REDLOCK_KIND_RECORD);
-    expect_kind(WORD("f:once" REST), true, REDLOCK_KIND_EXCLUSIVE);
-    expect_kind(WORD("pmany" REST), false, REDLOCK_KIND_SET);
-    expect_kind(WORD("f:many" REST), true, REDLOCK_KIND_SET);
+    expect_kind(WORD("pSLOT" REST "@host:1"), false, REDLOCK_KIND_SLOT);
+    expect_kind(WORD("f:SLOT" REST), true, REDLOCK_KIND_SLOT);
+    expect_kind(WORD("f:TERM" REST), true, REDLOCK_KIND_ELECTION);
+    expect_kind(WORD("pslot" REST), false, REDLOCK_KIND_EXCLUSIVE); /* by chance */
+    expect_kind(WORD("pONCE" REST), false, REDLOCK_KIND_RECORD);
+    expect_kind(WORD("pMANY" REST), false, REDLOCK_KIND_SET);
+    expect_kind(WORD("f:MANY" REST), true, REDLOCK_KIND_SET);
 }
 
 /* Servers and users may give any bytes. */
@@ -286,8 +285,10 @@ Test(kinds, any_other_value_has_none)
         WORD("f00d-of-another-library"),
         WORD("0f3a-uuid-of-another-library"),
         WORD("service-1"),
-        WORD("pslot-machine"),
-        WORD("f:terminal"),
+        WORD("pSLOT-machine"),
+        WORD("f:TERMinal"),
+        WORD("pTERM" REST),
+        WORD("f:ONCE" REST),
         WORD("x" DIGITS),
         WORD("sabcdefghijklmnopqrstuvwxyz23456"),
         WORD("p" DIGITS "2"),

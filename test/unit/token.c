@@ -73,9 +73,9 @@ Test(token, tells_its_kind_and_no_other_value_does)
         bool fenced;
     } cases[] = {
         {"pabcdefghijklmnopqrstuvwxyz234567@host:1", "exclusive", false},
-        {"f:termefghijklmnopqrstuvwxyz234567", "election", true},
+        {"f:TERMefghijklmnopqrstuvwxyz234567", "election", true},
         {"g:abcdefghijklmnopqrstuvwxyz234567", "shared", true},
-        {"ponceefghijklmnopqrstuvwxyz234567", "record", false},
+        {"pONCEefghijklmnopqrstuvwxyz234567", "record", false},
         {"", "foreign", false},
         {"p", "foreign", false},
         {"f:1", "foreign", false},
