@@ -1,5 +1,5 @@
 /*
- * What a client has done so far, as numbers: counters, histograms and the state of its
+ * The numbers of a client: counters, histograms and the state of its
  * nodes; and the same as text for Prometheus. docs/telemetry.md lists all of them.
  *
  * A client counts at all times, in memory of fixed size. Counters begin at 0 with the

@@ -15,7 +15,7 @@ redlock_code rl_fail_bound(redlock_code code, redlock_reason reason, const char 
     rl_fail_bound(code, reason, field, 0, 0, __VA_ARGS__)
 #define rl_fail(code, reason, ...) rl_fail_bound(code, reason, NULL, 0, 0, __VA_ARGS__)
 
-/* The same, with the texts of code and reason. OK: changes nothing. */
+/* Uses the texts of code and reason. OK: changes nothing. */
 redlock_code rl_fail_by_reason(redlock_code code, redlock_reason reason);
 redlock_code rl_fail_by_code(redlock_code code);
 
