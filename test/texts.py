@@ -2,7 +2,8 @@
 """Lists the texts that the library and the command can print, and judges them.
 
 texts.py SOURCE_ROOT [--list]   The library names no option of the command (`--ttl`), the
-command no field of the C interface (`margin_ms`).
+command no field of the C interface (`margin_ms`). A message has at most 160 characters
+besides what is put into it; a help and the lines of the recorder have more.
 """
 import pathlib
 import re
@@ -12,8 +13,9 @@ import sys
 NOT_PRINTED = re.compile(r"#\s*(include|error|define\s+RL_\w+_H)|_Static_assert|assert\(|asm")
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
-# A name of a member, not of JSON, of an event or of a variable of the environment.
-FIELD = re.compile(r"\b(\w+_ms|drift_ppm|tls_name|any_thread)\b")
+MEMBER = re.compile(r"^    [\w ]+?[ *]+(\w+_\w+)(?:\[\w+\])?;", re.M)
+PLACEHOLDER = re.compile(r"%[-+ #0]*(\*|\d+)?(\.(\*|\d+))?(hh|h|ll|l|j|z|t)?[a-zA-Z%]")
+MOST = 160
 
 
 def without_comments(text):
@@ -64,8 +66,22 @@ def command(root):
     return ((where, text) for where, text in texts(root, ("src/cli",)) if " " in text)
 
 
+def fields(root):
+    """The members of public structs whose names are no English words."""
+    headers = (root / "include/redlock").glob("*.h")
+    return {name for header in headers for name in MEMBER.findall(header.read_text())}
+
+
+def too_long(text):
+    is_message = text.count("\\n") < 2 and "=%" not in text
+    return is_message and len(PLACEHOLDER.sub("", text)) > MOST
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
+    of_structs = fields(root)
+    assert {"ttl_ms", "margin_ms", "max_ttl_ms", "tls_ca_file"} <= of_structs, of_structs
+    assert len([*library(root)]) > 300 and len([*command(root)]) > 200, "texts are missing"
     if "--list" in sys.argv[2:]:
         for where, text in [*library(root), *command(root)]:
             if " " in text:
@@ -74,7 +90,9 @@ def main():
     wrong = [f"{where}: an option of the command: {text}"
              for where, text in library(root) if OPTION.search(text)]
     wrong += [f"{where}: a field of the C interface: {text}"
-              for where, text in command(root) if FIELD.search(text)]
+              for where, text in command(root) if of_structs & set(re.findall(r"\w+", text))]
+    wrong += [f"{where}: more than {MOST} characters: {text}"
+              for where, text in [*library(root), *command(root)] if too_long(text)]
     sys.exit("\n".join(wrong) or 0)
 
 

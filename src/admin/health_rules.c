@@ -313,9 +313,9 @@ static const struct rl_rule rules[] = {
     {"has_replicas", REDLOCK_WARNING, RL_DURABLE_USE, 0, has_replicas,
      "a promoted replica may not have all locks: run the node without replicas"},
     {"clock_off", REDLOCK_WARNING, RL_ANY_USE, 0, is_off,
-     "the node's time of day differs from the median of all nodes, and a step that "
-     "corrects it ends locks early: let NTP set the clock before Redis starts, and restart "
-     "a node whose clock stands still"},
+     "the node's time of day differs from that of most nodes: let NTP set the clock before "
+     "Redis "
+     "starts, and restart a node whose clock stands still"},
     {"no_time", REDLOCK_WARNING, RL_ANY_USE, 0, lacks_time,
      "the node's clock cannot be compared: grant the user the right to TIME"},
     {"no_sets", REDLOCK_WARNING, RL_ANY_USE, 0, refuses_sets,

@@ -104,8 +104,29 @@ static const struct cli_option *find_row(const struct table *table, int answer)
     return NULL;
 }
 
+/* Names the option that begins most like the word. */
+_Noreturn static void fail_unknown(const struct table *table, const char *word)
+{
+    const char *nearest = "help";
+    size_t len = strcspn(word + 2, "="), most = 2;
+    for (size_t i = 0; i < table->rows; i++) {
+        const char *name = table->row[i].name;
+        size_t same = 0;
+        while (same < len && name[same] == word[2 + same])
+            same++;
+        if (same == len)
+            cli_fail(CLI_USAGE, "several options begin with %.*s: --%s is one",
+                     (int)len + 2, word, name);
+        if (same > most) {
+            most = same;
+            nearest = name;
+        }
+    }
+    cli_fail(CLI_USAGE, "no option %.*s: --%s?", (int)len + 2, word, nearest);
+}
+
 /* For a long option optopt is the row's value, or 0 if no row matches. */
-_Noreturn static void fail_option(int answer, char **argv)
+_Noreturn static void fail_option(const struct table *table, int answer, char **argv)
 {
     const char *word = argv[optind - 1];
     bool is_long = optopt == 0 || optopt >= LONG_BASE;
@@ -114,10 +135,10 @@ _Noreturn static void fail_option(int answer, char **argv)
     if (answer == ':')
         cli_fail(CLI_USAGE, "option -%c requires a value", optopt);
     if (is_long && optopt != 0)
-        cli_fail(CLI_USAGE, "option %s takes no value", word);
+        cli_fail(CLI_USAGE, "option %.*s takes no value", (int)strcspn(word, "="), word);
     if (is_long)
-        cli_fail(CLI_USAGE, "unknown or ambiguous option %s", word);
-    cli_fail(CLI_USAGE, "unknown option -%c", optopt);
+        fail_unknown(table, word);
+    cli_fail(CLI_USAGE, "no option -%c: --help lists them", optopt);
 }
 
 void cli_hide_passwords(char *uris)
@@ -176,7 +197,7 @@ int cli_read_options(struct cli *cli, int argc, char **argv, const struct cli_op
         if (answer == -1)
             return optind;
         if (answer == '?' || answer == ':')
-            fail_option(answer, argv);
+            fail_option(&table, answer, argv);
         args_take(find_row(&table, answer), optarg);
         cli->brief_help |= answer == 'h';
     }
@@ -216,13 +237,19 @@ static void apply_options(struct cli *cli)
 static void check_operands(const struct cli *cli, int count, char **operand)
 {
     static const char *const names[] = {"KEY", "CMD"};
+    bool elects = strcmp(cli->command, "elect") == 0;
+    bool has_token =
+        strcmp(cli->command, "extend") == 0 || strcmp(cli->command, "release") == 0;
     if (count < cli->operands_least)
-        cli_fail(CLI_USAGE, "%s: %s is missing", cli->command, names[count]);
+        cli_fail(CLI_USAGE, "%s: %s is missing", cli->command,
+                 elects ? "NAME" : names[count]);
     if (count > cli->operands_most)
-        cli_fail(CLI_USAGE, "%s: too many operands: \"%s\"", cli->command,
-                 operand[cli->operands_most]);
+        cli_fail(CLI_USAGE,
+                 has_token ? "%s: a token is no operand: REDLOCK_TOKEN or --token-file"
+                           : "%s: one operand too many: \"%s\"",
+                 cli->command, operand[cli->operands_most]);
     if (cli->operands_least > 0 && operand[0][0] == '\0')
-        cli_fail(CLI_USAGE, "%s: KEY is empty", cli->command);
+        cli_fail(CLI_USAGE, "%s: %s is empty", cli->command, elects ? "NAME" : "KEY");
 }
 
 int cli_parse(struct cli *cli, int argc, char **argv, const struct cli_option *own)

@@ -267,7 +267,8 @@ void cli_say_not_acquired(const struct cli *cli, const char *key,
                           size_t count);
 
 /*
- * While an acquire waits, prints one line on stderr every 10 s with what it waits for.
+ * While an acquire waits, prints one line on stderr every 10 s: what it waits for, or if
+ * that is the same as before, for how long.
  * Prints one after 1 s if no quorum can be reached, with the error of each node.
  */
 struct cli_waiting {
@@ -276,7 +277,8 @@ struct cli_waiting {
     redlock_lease *const *lease;
     unsigned quorum;
     unsigned ticks;
-    bool told; /* it was reported that no quorum can be reached */
+    bool told;  /* it was reported that no quorum can be reached */
+    char *said; /* what it waits for, as printed last */
     struct cli_timer timer;
 };
 void cli_waiting_begin(struct cli_waiting *waiting, const struct cli *cli, const char *key,

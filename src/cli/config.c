@@ -101,7 +101,7 @@ static const char *config_take(const struct setting *setting, const char *text)
         const char *text;
     } unused;
     if (text[0] == '\0')
-        return "is no value";
+        return "is empty";
     char *kept = cli_need_memory(strdup(text)); /* for as long as the process lives */
     const char *wrong = cli_read_value(setting->type, kept,
                                        setting->is_final ? (void *)&unused : setting->into);
@@ -123,7 +123,8 @@ static void read_line(struct setting settings[SETTINGS], unsigned seen[SETTINGS]
     key = trim(key);
     struct setting *setting = find_setting(settings, key);
     if (!setting)
-        cli_fail(CLI_CONFIG, "%s:%u: unknown key \"%s\"", file, number, key);
+        cli_fail(CLI_CONFIG, "%s:%u: no setting \"%s\": redlock.conf(5) lists them", file,
+                 number, key);
     unsigned *before = &seen[setting - settings];
     if (*before)
         cli_fail(CLI_CONFIG, "%s:%u: \"%s\" is already set in line %u", file, number, key,
@@ -172,7 +173,7 @@ static void split_nodes(struct cli *cli)
         if (uri[0] == '\0')
             cli_fail(CLI_CONFIG, "nodes: an empty URI in the list");
         if (cli->uri_count == URIS_MAX)
-            cli_fail(CLI_CONFIG, "nodes: more than %d", REDLOCK_NODES_MAX);
+            cli_fail(CLI_CONFIG, "nodes: more than %d URIs", REDLOCK_NODES_MAX);
         cli->uris[cli->uri_count++] = uri;
     }
 }

@@ -5,6 +5,7 @@
 #include "cli.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define TICK_MS        1000
 #define TICKS_PER_LINE 10
@@ -15,21 +16,30 @@ static bool lacks_quorum(const redlock_node *nodes, size_t count, unsigned quoru
     return count - cli_count_faults(nodes, count) < quorum;
 }
 
-/* Prints in one line what an acquire waits for, and then what to do. */
-static void say(const struct cli_waiting *waiting, const redlock_node *nodes, size_t count)
+/* Prints in one line what an acquire waits for, and then what to do; both only once. */
+static void say(struct cli_waiting *waiting, const redlock_node *nodes, size_t count)
 {
     const redlock_node *holder = cli_holder(nodes, count);
-    char *faults = cli_faults(nodes, count);
+    char *faults = cli_faults(nodes, count), span[CLI_SPAN];
+    struct cli_text text;
+    FILE *stream = cli_text_begin(&text);
     if (lacks_quorum(nodes, count, waiting->quorum))
-        cli_say(waiting->cli, "%s: waiting: no quorum can be reached: %s", waiting->key,
-                faults);
+        fprintf(stream, "no quorum can be reached: %s", faults);
     else if (holder)
-        cli_say(waiting->cli, "%s: waiting: %s is held by %s", waiting->key,
-                cli_keys_taken(&waiting->cli->keys, "it", holder), holder->holder);
+        fprintf(stream, "%s is held by %s",
+                cli_keys_taken(&waiting->cli->keys, waiting->key, holder), holder->holder);
     else
-        cli_say(waiting->cli, "%s: waiting: %s", waiting->key, faults);
+        fprintf(stream, "%s", faults);
     free(faults);
-    cli_say_admission(waiting->cli, nodes, count, waiting->quorum);
+    char *now = cli_text_end(&text);
+    bool is_same = waiting->said && strcmp(waiting->said, now) == 0;
+    free(waiting->said);
+    waiting->said = now;
+    cli_say(waiting->cli, is_same ? "%s: still waiting, for %s" : "%s: waiting: %s",
+            waiting->key,
+            is_same ? cli_span(span, (int64_t)waiting->ticks * TICK_MS) : now);
+    if (!is_same)
+        cli_say_admission(waiting->cli, nodes, count, waiting->quorum);
 }
 
 /*
@@ -71,4 +81,6 @@ void cli_waiting_begin(struct cli_waiting *waiting, const struct cli *cli, const
 void cli_waiting_end(struct cli_waiting *waiting)
 {
     cli_timer_end(&waiting->timer);
+    free(waiting->said);
+    waiting->said = NULL;
 }

@@ -370,10 +370,17 @@ static redlock_code begin_tls(struct rl_nodes *nodes)
         .name = options->tls_name,
         .insecure = options->tls_insecure,
     };
+    enum rl_fault fault;
     char why[192];
-    nodes->tls = rl_tls_new(&tls, why, sizeof(why));
-    return nodes->tls ? REDLOCK_OK
-                      : rl_fail(REDLOCK_UNSUPPORTED, REDLOCK_REASON_NONE, "TLS: %s", why);
+    nodes->tls = rl_tls_new(&tls, &fault, why, sizeof(why));
+    if (nodes->tls)
+        return REDLOCK_OK;
+    const char *field = fault == RL_FAULT_TLS_CA_FILE
+                            ? tls.ca_file ? "tls_ca_file" : "tls_ca_dir"
+                        : fault == RL_FAULT_TLS_CERT_FILE ? "tls_cert_file"
+                        : fault == RL_FAULT_TLS_KEY_FILE  ? "tls_key_file"
+                                                          : NULL;
+    return rl_fail_field(REDLOCK_UNSUPPORTED, REDLOCK_REASON_NONE, field, "%s", why);
 }
 
 redlock_code rl_nodes_parse_uris(struct rl_nodes *nodes, const char *const *uris)

@@ -50,7 +50,7 @@ static enum rl_fault load_authorities(struct rl_tls *tls, SSL_CTX *context)
     const char *file = tls->options.ca_file, *folder = tls->options.ca_dir;
     struct stat found;
     if (file && SSL_CTX_load_verify_file(context, file) != 1)
-        return tls_refuse(tls, RL_FAULT_TLS_CA_FILE, file, "it has no PEM certificate");
+        return tls_refuse(tls, RL_FAULT_TLS_CA_FILE, file, "no PEM certificate");
     if (folder && stat(folder, &found) != 0)
         return tls_refuse(tls, RL_FAULT_TLS_CA_FILE, folder, strerror(errno));
     if (folder &&
@@ -70,12 +70,12 @@ static enum rl_fault load_files(struct rl_tls *tls, SSL_CTX *context)
     if (fault != RL_FAULT_NONE)
         return fault;
     if (cert && SSL_CTX_use_certificate_chain_file(context, cert) != 1)
-        return tls_refuse(tls, RL_FAULT_TLS_CERT_FILE, cert, "it has no PEM certificate");
+        return tls_refuse(tls, RL_FAULT_TLS_CERT_FILE, cert, "no PEM certificate");
     if (key && SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1)
         return tls_refuse(tls, RL_FAULT_TLS_KEY_FILE, key,
                           ERR_GET_LIB(ERR_peek_error()) == ERR_LIB_X509
                               ? "it is not the key of the certificate"
-                              : "it has no PEM private key without a passphrase");
+                              : "no PEM private key without a passphrase");
     if (key && SSL_CTX_check_private_key(context) != 1)
         return tls_refuse(tls, RL_FAULT_TLS_KEY_FILE, key,
                           "there is no certificate for it");
@@ -142,11 +142,13 @@ static SSL_CTX *current(struct rl_tls *tls)
     return tls->context;
 }
 
-struct rl_tls *rl_tls_new(const struct rl_tls_options *options, char *ret_text, size_t room)
+struct rl_tls *rl_tls_new(const struct rl_tls_options *options, enum rl_fault *ret_fault,
+                          char *ret_text, size_t room)
 {
     const char *missing = rl_openssl_load();
+    *ret_fault = RL_FAULT_MEMORY;
     if (missing) {
-        snprintf(ret_text, room, "%s", missing);
+        snprintf(ret_text, room, "TLS: %s", missing);
         return NULL;
     }
     struct rl_tls *tls = calloc(1, sizeof(*tls));
@@ -157,8 +159,9 @@ struct rl_tls *rl_tls_new(const struct rl_tls_options *options, char *ret_text, 
     }
     if (tls && tls->context)
         return tls;
-    bool bad = tls && tls->fault != RL_FAULT_MEMORY;
-    snprintf(ret_text, room, "%s", bad ? tls->reason : "out of memory");
+    *ret_fault = tls ? tls->fault : RL_FAULT_MEMORY;
+    snprintf(ret_text, room, "%s",
+             *ret_fault == RL_FAULT_MEMORY ? "TLS: out of memory" : tls->reason);
     free(tls);
     return NULL;
 }

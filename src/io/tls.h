@@ -33,10 +33,10 @@ struct rl_tls_peer {
 
 /*
  * Reads the files. The strings of `options` must outlive the context. NULL: `ret_text` says
- * which file cannot be used, or that TLS is no part of this build.
+ * what is wrong, and `ret_fault` which file has it; MEMORY: none.
  */
-struct rl_tls *rl_tls_new(const struct rl_tls_options *options, char *ret_text,
-                          size_t room);
+struct rl_tls *rl_tls_new(const struct rl_tls_options *options, enum rl_fault *ret_fault,
+                          char *ret_text, size_t room);
 void rl_tls_free(struct rl_tls *tls);
 
 void rl_tls_peer_clear(struct rl_tls_peer *peer);

@@ -5,10 +5,12 @@
 
 #include "tls.h"
 
-struct rl_tls *rl_tls_new(const struct rl_tls_options *options, char *ret_text, size_t room)
+struct rl_tls *rl_tls_new(const struct rl_tls_options *options, enum rl_fault *ret_fault,
+                          char *ret_text, size_t room)
 {
     (void)options;
-    snprintf(ret_text, room, "it is no part of this build (meson: -Dtls=enabled)");
+    *ret_fault = RL_FAULT_MEMORY;
+    snprintf(ret_text, room, "TLS is no part of this build (meson: -Dtls=enabled)");
     return NULL;
 }
 

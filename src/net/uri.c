@@ -44,9 +44,9 @@ static const char *parse_userinfo(const char *userinfo, struct rl_uri *uri)
     const char *colon = strchr(userinfo, ':');
     size_t user_len = colon ? (size_t)(colon - userinfo) : strlen(userinfo);
     if (user_len > 0 && !(uri->user = decode(userinfo, user_len)))
-        return "the user is malformed";
+        return "the user has a NUL byte, %00";
     if (colon && !(uri->password = decode(colon + 1, strlen(colon + 1))))
-        return "the password is malformed";
+        return "the password has a NUL byte, %00";
     return NULL;
 }
 
@@ -65,11 +65,8 @@ static const char *parse_host(const char *host, struct rl_uri *uri)
     size_t len = strlen(host);
     bool bracketed = host[0] == '[' && host[len - 1] == ']';
     uri->host = bracketed ? decode(host + 1, len - 2) : decode(host, len);
-    if (!uri->host || !*uri->host)
-        return "the host is malformed";
-    return has_only(uri->host, bracketed ? ":." : "-._")
-               ? NULL
-               : "the host has a character that no host has";
+    bool valid = uri->host && *uri->host && has_only(uri->host, bracketed ? ":." : "-._");
+    return valid ? NULL : "the host has a character that no host has";
 }
 
 /* Appends it to the host, as getaddrinfo(3) expects it: fe80::1%eth0. */
@@ -82,7 +79,7 @@ static const char *parse_zone(const char *zone, struct rl_uri *uri)
         host = NULL;
     free(name);
     if (!host)
-        return "the zone of the address is malformed";
+        return "the zone of the address is not like [fe80::1%25eth0]";
     free(uri->host);
     uri->host = host;
     return NULL;
@@ -98,14 +95,14 @@ static const char *parse_network(const struct evhttp_uri *parsed, const char *zo
         return why;
     int port = evhttp_uri_get_port(parsed);
     if (port == 0 || port > 65535)
-        return "the port is out of its range";
+        return "the port is not from 1 to 65535";
     uri->port = port < 0 ? REDLOCK_PORT : port;
     const char *path = evhttp_uri_get_path(parsed);
     if (evhttp_uri_get_query(parsed))
         return "it has a query, which only unix:// takes";
     if (path && path[0] == '/' && path[1] != '\0')
         uri->db = parse_number(path + 1, DB_MAX);
-    return uri->db < 0 ? "the database is not a number" : NULL;
+    return uri->db < 0 ? "the database is not a number from 0 to 999999" : NULL;
 }
 
 static const char *parse_unix(const struct evhttp_uri *parsed, struct rl_uri *uri)
@@ -116,7 +113,7 @@ static const char *parse_unix(const struct evhttp_uri *parsed, struct rl_uri *ur
         return "it is not unix:///path";
     uri->path = decode(path, strlen(path));
     if (!uri->path)
-        return "the path is malformed";
+        return "the path has a NUL byte, %00";
     if (strlen(uri->path) >= sizeof(((struct sockaddr_un *)0)->sun_path))
         return "the path is too long for a unix socket";
     const char *query = evhttp_uri_get_query(parsed);
@@ -133,7 +130,7 @@ static const char *parse_parts(const struct evhttp_uri *parsed, const char *zone
     if (!scheme)
         return "it has no scheme: redis:// or unix://";
     if (evhttp_uri_get_fragment(parsed))
-        return "it has a fragment";
+        return "it has a \"#\", which is written %23";
     const char *why = parse_userinfo(evhttp_uri_get_userinfo(parsed), uri);
     if (why)
         return why;
@@ -190,6 +187,34 @@ static char *cut_zone(char *text)
     return cut;
 }
 
+/*
+ * Why no part of the text can be read. Quotes nothing of it: what looks like a port may be
+ * the rest of a password.
+ */
+static const char *why_unreadable(const char *text)
+{
+    const char *blank = strpbrk(text, " \t\r\n"), *start = strstr(text, "://");
+    if (blank)
+        return strstr(blank, "://") ? "a list takes commas, not blanks" : "it has a blank";
+    if (!start)
+        return "it has no scheme: redis:// or unix://";
+    const char *host = start + 3, *end = host + strcspn(host, "/?#");
+    const char *at = strrchr(host, '@');
+    if (at && at > end)
+        return "\"/\", \"?\" and \"#\" in a password are written %2F, %3F and %23";
+    if (at && strchr(host, '@') != at)
+        return "\"@\" in a password is written %40";
+    host = at ? at + 1 : host;
+    const char *colon = memchr(host, ':', (size_t)(end - host));
+    if (host[0] != '[' && colon && memchr(colon + 1, ':', (size_t)(end - colon) - 1))
+        return "an IPv6 address takes brackets, as in redis://[::1]";
+    if (host[0] != '[' && colon && colon + 1 + strspn(colon + 1, "0123456789") != end)
+        return "the port is not a number";
+    if (host[0] != '[' && colon)
+        return "the port is not from 1 to 65535";
+    return "it has a character that must be written as % and two hexadecimal digits";
+}
+
 static const char *parse(const char *text, struct rl_uri *uri)
 {
     char *whole = strdup(text);
@@ -197,9 +222,7 @@ static const char *parse(const char *text, struct rl_uri *uri)
         return "no memory";
     char *zone = cut_zone(whole);
     struct evhttp_uri *parsed = evhttp_uri_parse_with_flags(whole, 0);
-    const char *why = parsed ? parse_parts(parsed, zone, uri)
-                             : "it is not redis://host[:port] or unix:///path, or its port "
-                               "is above 65535";
+    const char *why = parsed ? parse_parts(parsed, zone, uri) : why_unreadable(text);
     if (parsed)
         evhttp_uri_free(parsed);
     free(zone);

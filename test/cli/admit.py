@@ -106,7 +106,7 @@ def _(quorum):
 def _(quorum):
     quorum.kill(2)
     for words in (["--new"], ["--new", "--at-once"], ["--wait"]):
-        said = refused(quorum, UNREACHED, r"3\.sock: cannot connect.*: all nodes must reply", *words,
+        said = refused(quorum, UNREACHED, r"3\.sock: cannot connect.*not all nodes replied", *words,
                        cause="unreached")
         equal(said["node"], quorum.uris[2], "node")
     quorum.start()
@@ -201,11 +201,11 @@ def _(quorum):
         equal(spare[0].call("KEYS", "*"), ["job"], "the replacement's keys")
         spare[0].call("DEL", "job")
         quorum[4].call("FLUSHALL")
-        said = refused(quorum, NOT_YET, "5.sock: .*--wait waits for it", *words, cause="member_inactive")
+        said = refused(quorum, NOT_YET, "5.sock: .*--wait, which waits for this node", *words, cause="member_inactive")
         equal(said["node"], quorum.uris[4], "node")
         equal(spare.keys(), 0, "keys of the replacement")
         spare.kill(0)
-        refused(quorum, UNREACHED, "all nodes must reply", *words, cause="unreached")
+        refused(quorum, UNREACHED, "not all nodes replied", *words, cause="unreached")
 
 
 # --- cases that take a quarantine: all at the same time ---

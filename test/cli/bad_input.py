@@ -43,15 +43,20 @@ def _(quorum):
                 "unix:///" + "x" * 200, "unix:///x?db=y", "unix:///x?nonsense=1",
                 "redis://[::1", "redis://h1 h2", "redis://host?db=1"):
         refused(78, ".", "status", "-N", uri, "k")
-    for uri in ("redis://me:hush@host:port", "redis://me:hush@host/x", "redis://:hush@"):
-        line = refused(78, ".", "status", "-N", uri, "k")
+    for uri, why in (("redis://me:hush@host:port", "the port is not a number"),
+                     ("redis://me:hush@host/x", "the database is not a number"),
+                     ("redis://:hush@", "the host is missing"),
+                     ("redis://:hush@hush@host", '"@" in a password is written %40'),
+                     ("redis://:hush/hush@host", '"/", "[?]" and "#" in a password are written'),
+                     ("redis://:hush@h1 redis://:hush@h2", "a list takes commas, not blanks")):
+        line = refused(78, why, "status", "-N", uri, "k")
         check("hush" not in line, f"a secret: {line}")
 
 
 @case("rediss:// with files that are not there: 78")
 def _(quorum):
     for option in ("--cacert", "--cacertdir", "--cert", "--key"):
-        refused(78, "/none: ", "status", option, "/none", "-N", "rediss://host", "k")
+        refused(78, f"{option} /none: No such file", "status", option, "/none", "-N", "rediss://host", "k")
 
 
 @case("a node that is named twice: 78, also by another spelling")
@@ -157,6 +162,14 @@ def _(quorum):
     refused(64, "--color", "status", "--color=blue", "k", env=on(quorum))
 
 
+@case("an option that does not exist: 64, and the one that begins like it")
+def _(quorum):
+    for word, why in (("--fenced", "no option --fenced: --fence[?]$"),
+                      ("--timout=1s", "no option --timout: --timeout[?]$"),
+                      ("--xyz", "no option --xyz: --help[?]$"), ("--ca", "several options begin with --ca")):
+        refused(64, why, "acquire", word, "k", env=on(quorum))
+
+
 @case("elect --id that is no label: 64, and the error names --id")
 def _(quorum):
     for text in ("", "a b", "x" * 65, "\x1b[31m", "a\nb"):
@@ -176,8 +189,12 @@ def _(quorum):
 def _(quorum):
     for command in COMMANDS:
         refused(64, "KEY is missing", command, env=on(quorum))
-    for command in ("acquire", "extend", "release", "status", "break"):
-        refused(64, "too many", command, *COMMANDS[command], "more", env=on(quorum))
+    for command in ("acquire", "status", "break"):
+        refused(64, "one operand too many", command, *COMMANDS[command], "more", env=on(quorum))
+    for command in ("extend", "release"):
+        line = refused(64, "a token is no operand: REDLOCK_TOKEN", command, "k", "hush", env=on(quorum))
+        check("hush" not in line, f"a token: {line}")
+    refused(64, "NAME is missing", "elect", env=on(quorum))
     refused(64, "CMD is missing|no command", "run", "k", env=on(quorum))
     refused(64, "CMD is missing|no command", "run", "k", "--", env=on(quorum))
 
@@ -191,9 +208,9 @@ def _(quorum):
 
 @case("bad lines of a configuration file: 78 with file and line")
 def _(quorum):
-    for line, err in (("nonsense = 1", "unknown key"), ("nodes", "not key = value"),
-                      ("= x", "unknown key"), ("ttl = soon", "not a duration"), ("ttl =", "no value"),
-                      ("password = hush", "unknown key"), ("drift-ppm = many", "not a number"),
+    for line, err in (("nonsense = 1", "no setting"), ("nodes", "not key = value"),
+                      ("= x", "no setting"), ("ttl = soon", "not a duration"), ("ttl =", "is empty"),
+                      ("password = hush", "no setting"), ("drift-ppm = many", "not a number"),
                       ("durable = maybe", "neither yes nor no"), ("ttl = 1s\nttl = 2s", "already"),
                       ("\0", "NUL")):
         path = lab.write(lab.temporary("config"), f"# comment\n\n{line}\n")
@@ -277,7 +294,7 @@ def _(quorum):
     redlock("extend", "k", "--ttl=2m", *lab.PATIENT, env=held).expect(0)
     redlock("release", "k", *lab.PATIENT, env=held).expect(0)
     redlock("break", "k", "--yes", *lab.PATIENT, env=env).expect(0)
-    refused(64, "unknown option -n", "status", "k", "-n", env=env)
+    refused(64, "no option -n", "status", "k", "-n", env=env)
     redlock("status", "--", "-n", env=env).expect(1)
 
 

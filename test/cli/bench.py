@@ -346,8 +346,8 @@ def _(quorum):
             (("-n", "-1"), "not a number"), (("-n", "10000000001"), "to 10000000000"),
             (("-d", "25h"), "to 24h"),
             (("--warmup", "25h"), "at most 24h"), (("-n", "9" * 30), "not a number"),
-            (("-d", "soon"), "not a duration"), (("k",), "too many operands"),
-            (("-t", "0"), "--ttl"), (("-t", "25h"), "--ttl"), (("--fence",), "unknown")):
+            (("-d", "soon"), "not a duration"), (("k",), "one operand too many"),
+            (("-t", "0"), "--ttl"), (("-t", "25h"), "--ttl"), (("--fence",), "no option")):
         outcome = bench(quorum, *words).expect(USAGE, err=why, out="")
         equal(outcome.err.count("\n"), 1, f"lines of {outcome}")
     redlock("bench").expect(CONFIG, err="no nodes", out="")

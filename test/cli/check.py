@@ -477,7 +477,7 @@ def _():
         ask(quorum, "-q").expect(WARNINGS, err="^$", out="")
         matches(ask(quorum, "--color=always").out, "\033\\[31munfit *\033\\[0m", "colours")
         check("\033" not in ask(quorum).out, "colours in a pipe")
-        ask(quorum, "k").expect(64, err="too many operands", out="")
+        ask(quorum, "k").expect(64, err="one operand too many", out="")
         redlock("check").expect(78, err="no nodes", out="")
         with open("/dev/full", "wb") as full:
             redlock("check", env=on(quorum), stdout=full).expect(125, err="stdout: ")

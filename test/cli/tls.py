@@ -183,13 +183,13 @@ def _(quorum):
     other = nodes.authority.sign("other")[1]
     encrypted = lab.temporary("encrypted")
     openssl("pkey", "-in", key, "-aes256", "-passout", "pass:secret", "-out", encrypted)
-    missing, no_key = ": No such file or directory", ": it has no PEM private key without"
+    missing, no_key = ": No such file or directory", ": no PEM private key without"
     for variables, name, why in (
             (dict(REDLOCK_CACERT="/none"), "/none", missing),
             (dict(REDLOCK_CERT_KEY=encrypted), encrypted, no_key),
             (dict(REDLOCK_CERT_KEY=empty), empty, no_key),
-            (dict(REDLOCK_CACERT=empty), empty, ": it has no PEM certificate"),
-            (dict(REDLOCK_CERT=empty), empty, ": it has no PEM certificate"),
+            (dict(REDLOCK_CACERT=empty), empty, ": no PEM certificate"),
+            (dict(REDLOCK_CERT=empty), empty, ": no PEM certificate"),
             (dict(REDLOCK_CACERTDIR="/none"), "/none", missing),
             (dict(REDLOCK_CACERTDIR=cert), cert, ": Not a directory"),
             (dict(REDLOCK_CERT="/none"), "/none", missing),

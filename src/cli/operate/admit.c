@@ -233,22 +233,25 @@ static const char *next_step(const struct admit *admit)
     switch (admit->code) {
     case REDLOCK_UNREACHED:
         return admit->how == REDLOCK_ADMIT_WAIT || admit->how == REDLOCK_ADMIT_REPLACE
-                   ? "all nodes must reply; nothing was changed; if it is dead for good, "
-                     "put "
-                     "an empty server into the list in its place, and admit --wait"
-                   : "all nodes must reply; nothing was changed";
+                   ? "nothing was changed, because not all nodes replied; if this one is "
+                     "dead for "
+                     "good, "
+                     "put an empty server in its place into the list, and use --wait"
+                   : "nothing was changed, because not all nodes replied";
     case REDLOCK_MEMBER_INACTIVE:
         return is_replaced(admit)
-                   ? "put its successor into the list instead, and NEW in place of OLD; "
-                     "then redlock admit --wait"
-                   : "nothing was changed; redlock admit --wait waits for it, with NEW in "
-                     "place of OLD in the list";
+                   ? "put the server that replaced this one into the list, and NEW in "
+                     "place "
+                     "of OLD; then use --wait"
+                   : "nothing was changed; put NEW in place of OLD into the list, and use "
+                     "--wait, which waits for this node";
     case REDLOCK_NOT_EMPTY:
-        return is_replaced(admit) ? "delete its marker, and replace again"
+        return is_replaced(admit) ? "delete this server's key !marker, and replace again"
                                   : "nothing was changed";
     case REDLOCK_UNADMITTED:
     case REDLOCK_WRONG_DEPLOYMENT: return "nothing was changed";
-    case REDLOCK_DENIED: return "correct the rights of its user";
+    case REDLOCK_DENIED:
+        return "redlock check --acl --list prints the rights that its user needs";
     default: return redlock_code_text(admit->code);
     }
 }

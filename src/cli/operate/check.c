@@ -309,7 +309,7 @@ int cli_check(struct cli *cli, int argc, char **argv)
     cli->own_failure = CLI_NOT_TRIED;
     cli_parse(cli, argc, argv, own);
     if ((redisson || lists) && !acl)
-        cli_fail(CLI_USAGE, "check: --redisson and --list take --acl");
+        cli_fail(CLI_USAGE, "check: --redisson and --list require --acl");
     cli_connect(cli);
     unsigned how = (strict ? REDLOCK_CHECK_STRICT : 0) | (fence ? REDLOCK_CHECK_FENCED : 0);
     int exit_code = acl ? print_acl(cli, redisson, lists) : ask_nodes(cli, how);

@@ -542,8 +542,8 @@ void run_play(struct run *run)
     if (!kill_tree_can_see())
         cli_say(cli,
                 "%s: /proc does not show this pid namespace: processes that leave the "
-                "command's process group cannot be killed; if one is still alive at the "
-                "end, the lock is left to its TTL",
+                "command's process group cannot be killed; if one outlives it, the lock "
+                "ends with its TTL",
                 run->key);
     run_begin(run);
     if (run->once.period_ms > 0)

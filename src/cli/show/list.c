@@ -89,7 +89,7 @@ static int list_exit_of(struct list *list, int signal)
     size_t count = redlock_client_explain(list->cli->client, nodes, REDLOCK_NODES_MAX);
     char *faults = cli_faults(nodes, count);
     if (list->code == REDLOCK_DENIED)
-        cli_complain("list: refused: the user needs the rights +scan and +exists");
+        cli_complain("list: the user lacks a right: redlock check --acl --list prints all");
     else
         cli_complain("list: too few nodes were scanned, locks may be missing: %s", faults);
     free(faults);
