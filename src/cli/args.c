@@ -108,21 +108,16 @@ static const struct cli_option *find_row(const struct table *table, int answer)
 _Noreturn static void fail_unknown(const struct table *table, const char *word)
 {
     const char *nearest = "help";
-    size_t len = strcspn(word + 2, "="), most = 2;
+    size_t len = strcspn(word, "="), most = 4;
     for (size_t i = 0; i < table->rows; i++) {
         const char *name = table->row[i].name;
-        size_t same = 0;
-        while (same < len && name[same] == word[2 + same])
+        size_t same = 2; /* "--" */
+        while (same < len && name[same - 2] == word[same])
             same++;
-        if (same == len)
-            cli_fail(CLI_USAGE, "several options begin with %.*s: --%s is one",
-                     (int)len + 2, word, name);
-        if (same > most) {
-            most = same;
-            nearest = name;
-        }
+        nearest = same > most || same == len ? name : nearest;
+        most = same > most ? same : most;
     }
-    cli_fail(CLI_USAGE, "no option %.*s: --%s?", (int)len + 2, word, nearest);
+    cli_fail(CLI_USAGE, "no option %.*s: --%s?", (int)len, word, nearest);
 }
 
 /* For a long option optopt is the row's value, or 0 if no row matches. */

@@ -166,7 +166,7 @@ def _(quorum):
 def _(quorum):
     for word, why in (("--fenced", "no option --fenced: --fence[?]$"),
                       ("--timout=1s", "no option --timout: --timeout[?]$"),
-                      ("--xyz", "no option --xyz: --help[?]$"), ("--ca", "several options begin with --ca")):
+                      ("--xyz", "no option --xyz: --help[?]$"), ("--ca", "no option --ca: --ca")):
         refused(64, why, "acquire", word, "k", env=on(quorum))
 
 

@@ -85,17 +85,7 @@ static int list_exit_of(struct list *list, int signal)
         return CLI_SIGNALLED + signal;
     if (list->code == REDLOCK_OK)
         return CLI_OK;
-    redlock_node nodes[REDLOCK_NODES_MAX];
-    size_t count = redlock_client_explain(list->cli->client, nodes, REDLOCK_NODES_MAX);
-    char *faults = cli_faults(nodes, count);
-    if (list->code == REDLOCK_DENIED)
-        cli_complain("list: the user lacks a right: redlock check --acl --list prints all");
-    else
-        cli_complain("list: too few nodes were scanned, locks may be missing: %s", faults);
-    free(faults);
-    return list->code == REDLOCK_DENIED      ? CLI_DENIED
-           : list->code == REDLOCK_NO_QUORUM ? CLI_NO_QUORUM
-                                             : CLI_FAILED;
+    return row_complain(list->cli, list->code);
 }
 
 int cli_list(struct cli *cli, int argc, char **argv)

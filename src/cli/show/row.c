@@ -182,3 +182,18 @@ json_t *row_json(const struct row *row)
     json_object_set_new(object, "keys", keys);
     return object;
 }
+
+int row_complain(const struct cli *cli, redlock_code code)
+{
+    redlock_node nodes[REDLOCK_NODES_MAX];
+    char *faults =
+        cli_faults(nodes, redlock_client_explain(cli->client, nodes, REDLOCK_NODES_MAX));
+    if (code == REDLOCK_DENIED)
+        cli_complain("%s: the user lacks a right: redlock check --acl --list prints all",
+                     cli->command);
+    else
+        cli_complain("%s: too few nodes were scanned, locks may be missing: %s",
+                     cli->command, faults);
+    free(faults);
+    return cli_acquire_exit(code, CLI_FAILED);
+}

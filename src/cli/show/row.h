@@ -41,4 +41,7 @@ void row_print_head(FILE *to, size_t key_most);
 void row_print(const struct row *row, size_t key_most, bool color, FILE *to);
 json_t *row_json(const struct row *row);
 
+/* Says why not all locks were found; returns the exit code. */
+int row_complain(const struct cli *cli, redlock_code code);
+
 #endif

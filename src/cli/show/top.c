@@ -286,11 +286,7 @@ static int top_exit_of(const struct top *top, int signal)
         return CLI_SIGNALLED + signal;
     if (top->code != REDLOCK_DENIED && top->code != REDLOCK_NO_QUORUM)
         cli_need_start(top->code, top->prefix);
-    if (top->code == REDLOCK_DENIED)
-        cli_complain("top: the user lacks a right: redlock check --acl --list prints all");
-    else
-        cli_complain("top: too few nodes could be scanned");
-    return top->code == REDLOCK_DENIED ? CLI_DENIED : CLI_NO_QUORUM;
+    return row_complain(top->cli, top->code);
 }
 
 int cli_top(struct cli *cli, int argc, char **argv)
