@@ -201,7 +201,6 @@ static void admit_tick(struct rl_task *task)
 {
     struct admit *admit = (struct admit *)task;
     redlock_client *client = rl_client_of(task);
-    rl_heap_drop(&client->loop.heap, &task->due);
     if (!admit->begun) {
         if (rl_startup_tried(&client->nodes) != rl_all(client->nodes.n) &&
             client->loop.now < admit->deadline) {

@@ -217,7 +217,6 @@ static void check_tick(struct rl_task *task)
 {
     struct check *check = (struct check *)task;
     redlock_client *client = rl_client_of(task);
-    rl_heap_drop(&client->loop.heap, &task->due);
     if (!check->begun) {
         check->begun = true;
         check->deadline =

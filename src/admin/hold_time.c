@@ -58,13 +58,11 @@ static void hold_time_send_all(struct hold_time *hold)
     hold->asked = true;
     for (rl_node_set rest = client->nodes.view.open; rest; rest &= rest - 1) {
         unsigned node = rl_first(rest);
-        rl_time timeout = rl_nodes_reply_timeout(&client->nodes, node);
-        if (send_to(hold, node)) {
+        if (send_to(hold, node))
             hold->waiting |= rl_bit(node);
-            hold->deadline =
-                rl_max(hold->deadline, rl_time_add_sat(client->loop.now, timeout));
-        }
     }
+    hold->deadline = rl_time_add_sat(client->loop.now,
+                                     rl_nodes_reply_timeout(&client->nodes, hold->waiting));
     if (hold->waiting)
         rl_task_schedule(&hold->task, hold->deadline);
     else
@@ -74,7 +72,6 @@ static void hold_time_send_all(struct hold_time *hold)
 static void hold_time_tick(struct rl_task *task)
 {
     struct hold_time *hold = (struct hold_time *)task;
-    rl_heap_drop(&task->loop->heap, &task->due);
     if (!hold->asked)
         hold_time_send_all(hold);
     else if (task->loop->now < hold->deadline)
@@ -115,14 +112,6 @@ static void hold_time_answer(struct rl_task *task, unsigned node, const struct r
         hold_time_finish(hold, is_known);
 }
 
-static void hold_time_on_event(struct rl_task *task, enum rl_task_event event,
-                               unsigned node)
-{
-    (void)node;
-    if (event == RL_TASK_STARTUP_OVER)
-        rl_task_schedule(task, task->loop->now);
-}
-
 static void close_hold_time(struct rl_task *task)
 {
     hold_time_finish((struct hold_time *)task, false);
@@ -130,7 +119,7 @@ static void close_hold_time(struct rl_task *task)
 
 static const struct rl_task_class hold_time_class = {
     .tick = hold_time_tick,
-    .event = hold_time_on_event,
+    .event = rl_startup_event,
     .replied = hold_time_answer,
     .close = close_hold_time,
     .destroy = rl_task_free,

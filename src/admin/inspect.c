@@ -176,19 +176,15 @@ static void inspect_send_all(struct inspection *inspection)
     struct rl_message message = message_of(inspection);
     inspection->asked = true;
     inspection->start = client->loop.now;
-    inspection->deadline = client->loop.now;
     for (unsigned i = 0; i < client->nodes.n; i++)
         inspection->ballot[i] = (struct rl_ballot){.vote = RL_VOTE_ABSENT, .pttl = -1};
     inspection->waiting = client->nodes.view.open;
     inspection->waiting &=
         ~rl_nodes_send(&client->nodes, &inspection->task, &message, inspection->waiting);
-    for (rl_node_set rest = inspection->waiting; rest; rest &= rest - 1) {
-        unsigned i = rl_first(rest);
-        inspection->ballot[i].vote = RL_VOTE_WAITING;
-        inspection->deadline = rl_max(
-            inspection->deadline,
-            rl_time_add_sat(inspection->start, rl_nodes_reply_timeout(&client->nodes, i)));
-    }
+    for (rl_node_set rest = inspection->waiting; rest; rest &= rest - 1)
+        inspection->ballot[rl_first(rest)].vote = RL_VOTE_WAITING;
+    inspection->deadline = rl_time_add_sat(
+        inspection->start, rl_nodes_reply_timeout(&client->nodes, inspection->waiting));
     rl_task_schedule(&inspection->task, inspection->deadline);
 }
 
@@ -196,7 +192,6 @@ static void inspect_tick(struct rl_task *task)
 {
     struct inspection *inspection = (struct inspection *)task;
     redlock_client *client = rl_client_of(task);
-    rl_heap_drop(&client->loop.heap, &task->due);
     if (!inspection->asked) {
         inspect_send_all(inspection);
         return;
@@ -255,13 +250,6 @@ static void inspect_answer(struct rl_task *task, unsigned node, const struct rl_
         inspect_finish(inspection, REDLOCK_OK);
 }
 
-static void inspect_on_event(struct rl_task *task, enum rl_task_event event, unsigned node)
-{
-    (void)node;
-    if (event == RL_TASK_STARTUP_OVER)
-        rl_task_schedule(task, task->loop->now);
-}
-
 static void close_inspection(struct rl_task *task)
 {
     inspect_finish((struct inspection *)task, REDLOCK_CANCELLED);
@@ -276,7 +264,7 @@ static void inspect_destroy(struct rl_task *task)
 
 static const struct rl_task_class inspection_class = {
     .tick = inspect_tick,
-    .event = inspect_on_event,
+    .event = rl_startup_event,
     .replied = inspect_answer,
     .close = close_inspection,
     .destroy = inspect_destroy,

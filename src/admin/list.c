@@ -308,7 +308,6 @@ static void list_tick(struct rl_task *task)
     struct list *list = (struct list *)task;
     const redlock_client *client = rl_client_of(task);
     rl_node_set all = rl_all(client->nodes.n);
-    rl_heap_drop(&task->loop->heap, &task->due);
     if (!list->begun && rl_startup_tried(&client->nodes) != all &&
         client->loop.now < list->deadline) {
         rl_task_schedule(task, rl_min(list->deadline, client->loop.now + POLL_GAP));

@@ -30,7 +30,7 @@ struct observation {
     bool asks, again; /* a round is under way; another one follows it at once */
     uint8_t round;    /* replies to an earlier one are ignored */
     rl_node_set waiting;
-    rl_time start, deadline;
+    rl_time deadline;
     struct rl_ballot ballot[RL_NODES_MAX];
     char value[RL_NODES_MAX][REDLOCK_TOKEN_MAX + 1]; /* "TERM TOKEN" */
     bool has_told;
@@ -161,7 +161,6 @@ static void begin_round(struct observation *observation)
     redlock_client *client = rl_client_of(&observation->task);
     observation->round++;
     observation->asks = true;
-    observation->start = observation->deadline = client->loop.now;
     for (unsigned i = 0; i < client->nodes.n; i++)
         observation->ballot[i] = (struct rl_ballot){.vote = RL_VOTE_ABSENT, .pttl = -1};
     struct rl_message message = message_of(observation);
@@ -169,19 +168,14 @@ static void begin_round(struct observation *observation)
     observation->waiting = client->nodes.view.open & client->members.active;
     observation->waiting &=
         ~rl_nodes_send(&client->nodes, &observation->task, &message, observation->waiting);
-    for (rl_node_set rest = observation->waiting; rest; rest &= rest - 1) {
-        unsigned i = rl_first(rest);
-        observation->deadline = rl_max(
-            observation->deadline,
-            rl_time_add_sat(observation->start, rl_nodes_reply_timeout(&client->nodes, i)));
-    }
+    observation->deadline = rl_time_add_sat(
+        client->loop.now, rl_nodes_reply_timeout(&client->nodes, observation->waiting));
     rl_task_schedule(&observation->task, observation->deadline);
 }
 
 static void observe_tick(struct rl_task *task)
 {
     struct observation *observation = (struct observation *)task;
-    rl_heap_drop(&task->loop->heap, &task->due);
     if (!rl_startup_barrier_is_open(&rl_client_of(task)->nodes.startup))
         return; /* observe_on_event() goes on */
     if (!observation->asks)

@@ -47,7 +47,6 @@ void rl_drain_recheck(struct rl_loop *loop)
 static void drain_tick(struct rl_task *task)
 {
     rl_time deadline = ((struct drain *)task)->deadline;
-    rl_heap_drop(&task->loop->heap, &task->due);
     if (task->loop->now < deadline)
         rl_task_schedule(task, deadline);
 }
@@ -70,11 +69,9 @@ static const struct rl_task_class drain_class = {
 static rl_time default_timeout(const struct rl_nodes *nodes)
 {
     bool starts = !rl_startup_barrier_is_open(&nodes->startup);
-    rl_time longest = 0;
-    for (rl_node_set rest = starts ? rl_all(nodes->n) : nodes->view.open; rest;
-         rest &= rest - 1)
-        longest = rl_max(longest, rl_nodes_reply_timeout(nodes, rl_first(rest)));
-    return longest + (starts ? nodes->options->connect_timeout_ms * RL_MS : 0);
+    return starts ? rl_nodes_reply_timeout(nodes, nodes->all) +
+                        nodes->options->connect_timeout_ms * RL_MS
+                  : rl_nodes_reply_timeout(nodes, nodes->view.open);
 }
 
 static redlock_code start(redlock_client *client, int64_t timeout_ms,

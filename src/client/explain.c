@@ -7,19 +7,6 @@
 #include "base/token.h"
 #include "redlock/admin.h"
 
-static const redlock_verdict verdicts[] = {
-    [RL_VOTE_UNASKED] = REDLOCK_VERDICT_UNASKED,
-    [RL_VOTE_WAITING] = REDLOCK_VERDICT_WAITING,
-    [RL_VOTE_GRANTED] = REDLOCK_VERDICT_GRANTED,
-    [RL_VOTE_HELD] = REDLOCK_VERDICT_HELD,
-    [RL_VOTE_GONE] = REDLOCK_VERDICT_GONE,
-    [RL_VOTE_RECREATED] = REDLOCK_VERDICT_RECREATED,
-    [RL_VOTE_ERROR] = REDLOCK_VERDICT_ERROR,
-    [RL_VOTE_UNKNOWN] = REDLOCK_VERDICT_UNKNOWN,
-    [RL_VOTE_SILENT] = REDLOCK_VERDICT_SILENT,
-    [RL_VOTE_ABSENT] = REDLOCK_VERDICT_ABSENT,
-};
-
 /* Copies the token's label if it has one, else the value. Unprintable bytes become '?'. */
 static void show_holder(const char *value, char ret_holder[REDLOCK_TOKEN_MAX + 1])
 {
@@ -58,7 +45,7 @@ void rl_client_describe(const redlock_client *client, unsigned node,
                     ballot->vote == RL_VOTE_ERROR;
     *ret_node = (redlock_node){
         .uri = client->nodes.node[node].uri.shown,
-        .verdict = verdicts[ballot->vote],
+        .verdict = rl_verdict_of_vote(ballot->vote),
         .fault = (redlock_fault)ballot->fault,
         .denied = rl_fault_is_denial(ballot->fault),
         .latency_us = answered ? (int64_t)ballot->latency : -1,
@@ -123,21 +110,13 @@ static void describe_state(const redlock_client *client, unsigned node,
 size_t redlock_client_explain_sized(const redlock_client *client, redlock_node *nodes,
                                     size_t room, size_t size)
 {
-    static const redlock_verdict states[] = {
-        [RL_LINK_DOWN] = REDLOCK_VERDICT_DOWN,
-        [RL_LINK_CONNECTING] = REDLOCK_VERDICT_CONNECTING,
-        [RL_LINK_GREETING] = REDLOCK_VERDICT_GREETING,
-        [RL_LINK_READY] = REDLOCK_VERDICT_READY,
-        [RL_LINK_SUSPECT] = REDLOCK_VERDICT_SUSPECT,
-        [RL_LINK_QUARANTINED] = REDLOCK_VERDICT_QUARANTINED,
-    };
     for (unsigned i = 0; i < client->nodes.n && i < room; i++) {
         const struct rl_link *link = &client->nodes.node[i].link;
         struct rl_ballot ballot = {.fault = link->fault,
                                    .pttl = absent_for(client, i, link->fault)};
         redlock_node node;
         describe_state(client, i, &ballot, &node);
-        node.verdict = states[link->state];
+        node.verdict = rl_verdict_of_link(link->state);
         rl_client_put_node(&node, i, nodes, size);
     }
     return client->nodes.n;

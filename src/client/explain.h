@@ -4,6 +4,21 @@
 
 #include "client.h"
 
+_Static_assert((int)RL_VOTE_ABSENT == (int)REDLOCK_VERDICT_ABSENT, "votes are verdicts");
+_Static_assert((int)RL_LINK_QUARANTINED ==
+                   (int)REDLOCK_VERDICT_QUARANTINED - (int)REDLOCK_VERDICT_DOWN,
+               "states of links are verdicts");
+
+static inline redlock_verdict rl_verdict_of_vote(enum rl_vote vote)
+{
+    return (redlock_verdict)vote;
+}
+
+static inline redlock_verdict rl_verdict_of_link(enum rl_link_state state)
+{
+    return REDLOCK_VERDICT_DOWN + state;
+}
+
 /* Copies a value that a node returned into a string. */
 void rl_client_keep_value(struct rl_word value, char ret_value[REDLOCK_TOKEN_MAX + 1]);
 

@@ -63,10 +63,32 @@ static void note_restart(struct rl_node *node, const struct rl_link *before)
     rl_node_log(node, rl_event_node_restarted, RL_FAULT_NONE);
 }
 
-RL_RARE void rl_link_note_change(struct rl_node *node, const struct rl_link *before)
+/* If a node stays down, only the first failure is recorded, and each new fault: the
+   attempts to reconnect would overwrite what happened before. */
+static void record_link(struct rl_node *node, const struct rl_link_event *event)
+{
+    const struct rl_link *link = &node->link;
+    bool stays_down = !rl_link_is_open(link) && node->recorded_state < RL_LINK_READY;
+    bool changed = stays_down ? event->type == RL_LINK_CONNECTED && link->failures == 0
+                              : link->state != node->recorded_state;
+    if (!changed && link->fault == node->recorded_fault)
+        return;
+    node->recorded_state = link->state;
+    node->recorded_fault = link->fault;
+    struct rl_record *record = rl_loop_record(node->task.loop, RL_RECORD_LINK, 0);
+    record->head.what = event->type;
+    record->head.node = node->index & 0xff;
+    record->head.state = link->state;
+    record->link.fault = (uint8_t)link->fault;
+    record->link.restarted = link->restarted;
+}
+
+RL_RARE void rl_link_note_step(struct rl_node *node, const struct rl_link_event *event,
+                               const struct rl_link *before)
 {
     const struct rl_link *link = &node->link;
     bool was_open = rl_link_is_open(before), is_open = rl_link_is_open(link);
+    record_link(node, event);
     note_restart(node, before);
     if (link->state == before->state)
         return;

@@ -154,8 +154,10 @@ static void tick_due(struct rl_loop *loop)
     struct rl_due *due = rl_heap_list(&loop->heap, loop->now);
     for (; due; due = due->next) {
         struct rl_task *task = (struct rl_task *)due;
-        if (!task->dead && rl_heap_when(&loop->heap, due) <= loop->now)
-            task->class->tick(task);
+        if (task->dead || rl_heap_when(&loop->heap, due) > loop->now)
+            continue;
+        rl_heap_drop(&loop->heap, due);
+        task->class->tick(task);
     }
 }
 

@@ -104,7 +104,6 @@ static void act(struct rl_members *members)
 
 static void members_tick(struct rl_task *task)
 {
-    rl_heap_drop(&task->loop->heap, &task->due);
     act((struct rl_members *)task);
 }
 

@@ -88,26 +88,6 @@ static bool is_usual(const struct rl_link *link, const struct rl_link_event *eve
     return passes_by && link->state == RL_LINK_READY;
 }
 
-/* If a node stays down, only the first failure is recorded, and each new fault: the
-   attempts to reconnect would overwrite what happened before. */
-RL_RARE static void record_link(struct rl_node *node, const struct rl_link_event *event)
-{
-    const struct rl_link *link = &node->link;
-    bool stays_down = !rl_link_is_open(link) && node->recorded_state < RL_LINK_READY;
-    bool changed = stays_down ? event->type == RL_LINK_CONNECTED && link->failures == 0
-                              : link->state != node->recorded_state;
-    if (!changed && link->fault == node->recorded_fault)
-        return;
-    node->recorded_state = link->state;
-    node->recorded_fault = link->fault;
-    struct rl_record *record = rl_loop_record(node->task.loop, RL_RECORD_LINK, 0);
-    record->head.what = event->type;
-    record->head.node = node->index & 0xff;
-    record->head.state = link->state;
-    record->link.fault = (uint8_t)link->fault;
-    record->link.restarted = link->restarted;
-}
-
 /* All other events. */
 RL_RARE static void change_link(struct rl_node *node, struct rl_link_event event)
 {
@@ -118,8 +98,7 @@ RL_RARE static void change_link(struct rl_node *node, struct rl_link_event event
     enum rl_link_action action = rl_link_step(&node->link, &event);
     if (event.type == RL_LINK_TICK && action == RL_LINK_ABORT)
         rl_connection_note_silence(&node->connection);
-    record_link(node, &event);
-    rl_link_note_change(node, &before);
+    rl_link_note_step(node, &event, &before);
     update_view(node);
     if (!rl_link_is_open(&node->link))
         nodes->handler->disconnected(nodes->arg, node->index);
@@ -152,7 +131,6 @@ static void note_tried(const struct rl_node *node)
 static void tick_node(struct rl_task *task)
 {
     struct rl_node *node = (struct rl_node *)task;
-    rl_heap_drop(&task->loop->heap, &task->due);
     step_link(node, (struct rl_link_event){.type = RL_LINK_TICK});
     if (node->link.state == RL_LINK_DOWN)
         note_tried(node);
@@ -429,11 +407,15 @@ static rl_time quarantine_of(const struct rl_nodes *nodes)
     return ttl + drift + ttl / CLOCK_SLACK;
 }
 
-rl_time rl_nodes_reply_timeout(const struct rl_nodes *nodes, unsigned node)
+rl_time rl_nodes_reply_timeout(const struct rl_nodes *nodes, rl_node_set of)
 {
-    return rl_lease_node_timeout(nodes->options->node_timeout_ms * RL_MS,
-                                 RL_SUSPECT_CAP * RL_NODE_TIMEOUT_SHARE,
-                                 nodes->round_trip[node]);
+    rl_time longest = 0;
+    for (rl_node_set rest = of; rest; rest &= rest - 1)
+        longest =
+            rl_max(longest, rl_lease_node_timeout(nodes->options->node_timeout_ms * RL_MS,
+                                                  RL_SUSPECT_CAP * RL_NODE_TIMEOUT_SHARE,
+                                                  nodes->round_trip[rl_first(rest)]));
+    return longest;
 }
 
 void rl_nodes_use_ttl(struct rl_nodes *nodes, rl_time ttl)

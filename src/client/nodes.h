@@ -86,8 +86,9 @@ static inline const struct rl_view *rl_nodes_view(struct rl_nodes *nodes)
     return &nodes->view;
 }
 
-/* The reply timeout of a command that is not part of a lease's round. */
-rl_time rl_nodes_reply_timeout(const struct rl_nodes *nodes, unsigned node);
+/* The longest reply timeout of these nodes, for a command that is not of a lease's round.
+ */
+rl_time rl_nodes_reply_timeout(const struct rl_nodes *nodes, rl_node_set of);
 
 /* Raises `max_ttl`, and with it the quarantine of the nodes, to a TTL that is used. */
 void rl_nodes_use_ttl(struct rl_nodes *nodes, rl_time ttl);
@@ -109,6 +110,9 @@ bool rl_startup_init(struct rl_nodes *nodes); /* false: no memory */
 
 /* The nodes whose links are open, or have failed at least once. */
 rl_node_set rl_startup_tried(const struct rl_nodes *nodes);
+
+/* The `event` of a task that begins when the startup barrier opens. */
+void rl_startup_event(struct rl_task *task, enum rl_task_event event, unsigned node);
 
 /* Call it when a node was greeted or failed. */
 void rl_startup_check(struct rl_nodes *nodes);

@@ -122,7 +122,6 @@ static void check_alive(struct rl_subscriber *subscriber)
 static void notifications_tick(struct rl_task *task)
 {
     struct rl_subscriber *subscriber = (struct rl_subscriber *)task;
-    rl_heap_drop(&task->loop->heap, &task->due);
     switch (subscriber->state) {
     case DISCONNECTED: notifications_begin(subscriber); break;
     case CONNECTING: fail(subscriber); break;

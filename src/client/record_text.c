@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client.h"
+#include "explain.h"
 
 #define FORMAT_VERSION 1
 
@@ -71,20 +71,14 @@ static const char *show_bytes(struct rl_word bytes, char ret_text[BYTES_ROOM])
 
 /* --- names --- */
 
-/* Those of the public interface, where it has them. */
-_Static_assert((int)RL_VOTE_ABSENT == (int)REDLOCK_VERDICT_ABSENT, "votes are verdicts");
-_Static_assert((int)RL_LINK_QUARANTINED ==
-                   (int)REDLOCK_VERDICT_QUARANTINED - (int)REDLOCK_VERDICT_DOWN,
-               "states of links are verdicts");
-
 static const char *vote_name(unsigned vote)
 {
-    return redlock_verdict_name((redlock_verdict)vote);
+    return redlock_verdict_name(rl_verdict_of_vote(vote));
 }
 
 static const char *link_name(unsigned state)
 {
-    return redlock_verdict_name((redlock_verdict)(REDLOCK_VERDICT_DOWN + state));
+    return redlock_verdict_name(rl_verdict_of_link(state));
 }
 
 static const char *const command_names[] = {

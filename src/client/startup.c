@@ -29,9 +29,15 @@ void rl_startup_check(struct rl_nodes *nodes)
     rl_loop_broadcast(nodes->loop, RL_TASK_STARTUP_OVER, 0);
 }
 
+void rl_startup_event(struct rl_task *task, enum rl_task_event event, unsigned node)
+{
+    (void)node;
+    if (event == RL_TASK_STARTUP_OVER)
+        rl_task_schedule(task, task->loop->now);
+}
+
 static void tick_startup(struct rl_task *task)
 {
-    rl_heap_drop(&task->loop->heap, &task->due);
     rl_startup_check((struct rl_nodes *)task);
 }
 

@@ -5,10 +5,10 @@
 #include "types.h"
 
 enum rl_retry_kind {
-    RL_RETRY_NONE,
-    RL_RETRY_FIXED,       /* `base`, always */
     RL_RETRY_EXPONENTIAL, /* uniform in [0, min(cap, base * 2^attempt)]: full jitter */
-    RL_RETRY_CUSTOM,      /* as `custom` returns */
+    RL_RETRY_FIXED,       /* `base`, always */
+    RL_RETRY_NONE,
+    RL_RETRY_CUSTOM, /* as `custom` returns */
 };
 
 /* The delay after attempt number `attempt` (from 0), or a negative one to give up. */

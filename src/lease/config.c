@@ -12,16 +12,14 @@ static rl_time custom_delay(unsigned attempt, uint64_t random, void *arg)
     return ms < 0 ? -1 : rl_min(ms, REDLOCK_TTL_MAX_MS) * RL_MS;
 }
 
+_Static_assert((int)REDLOCK_RETRY_FIXED == RL_RETRY_FIXED &&
+                   (int)REDLOCK_RETRY_CUSTOM == RL_RETRY_CUSTOM,
+               "in the same order");
+
 static void read_retry(struct rl_lease_config *config)
 {
-    static const enum rl_retry_kind kinds[] = {
-        [REDLOCK_RETRY_EXPONENTIAL] = RL_RETRY_EXPONENTIAL,
-        [REDLOCK_RETRY_FIXED] = RL_RETRY_FIXED,
-        [REDLOCK_RETRY_NONE] = RL_RETRY_NONE,
-        [REDLOCK_RETRY_CUSTOM] = RL_RETRY_CUSTOM,
-    };
     config->retry = (struct rl_retry){
-        .kind = kinds[config->options.retry],
+        .kind = (enum rl_retry_kind)config->options.retry,
         .base = config->options.retry_base_ms * RL_MS,
         .cap = config->options.retry_cap_ms * RL_MS,
         .custom = custom_delay,
