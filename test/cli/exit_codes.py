@@ -58,6 +58,9 @@ def _(quorum):
         matches(last, "k is not held: no quorum", "the last line")
         process = lab.start(*words, env=on(quorum))  # as long as it takes
         equal(process.stderr.readline().decode(), first + "\n", "the first line")
+        if words[0] == "acquire":  # the same again: without the nodes
+            matches(process.stderr.readline().decode(), r"^redlock: k: still waiting, for \d+\.\d s\n$",
+                    "the second line")
         quorum.start()
         lab.finish(process).expect(0)
         quorum.kill(0, 1, 2)
