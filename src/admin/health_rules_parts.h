@@ -25,7 +25,7 @@ struct rl_rule {
 #define RL_MEMBER_RULES 11
 extern const struct rl_rule rl_member_rules[RL_MEMBER_RULES];
 
-/* The node's state as a member: RL_STATE_BIT(). 0: it is used only for plain locks. */
+/* A bit for the node's state as a member. 0: it is used only for plain locks. */
 uint64_t rl_member_state_bit(const struct rl_health_context *all, unsigned node);
 
 /* Appends to the detail, which is truncated to RL_DETAIL. */

@@ -7,13 +7,21 @@ static const struct rl_member_probe *member_of(const struct rl_health_context *a
     return &all->probes[node].member;
 }
 
+/* A node whose clock cannot be trusted has a bit for the error, behind those of states. */
+#define CLOCK_BIT_OF(error) (UINT64_C(1) << (RL_MEMBER_ACTIVE + 1 + (error)))
+#define CLOCK_BIT(name)     CLOCK_BIT_OF(RL_CLOCK_##name)
+
 /* Nodes that are used only for plain locks get no findings about fenced locks. */
 uint64_t rl_member_state_bit(const struct rl_health_context *all, unsigned node)
 {
+    const struct rl_member_probe *member = member_of(all, node);
     bool fenced = all->fenced;
     for (unsigned i = 0; i < all->n; i++)
         fenced |= member_of(all, i)->state > RL_MEMBER_UNMARKED;
-    return fenced ? UINT64_C(1) << member_of(all, node)->state : 0;
+    if (!fenced)
+        return 0;
+    return member->state == RL_MEMBER_CLOCK ? CLOCK_BIT_OF(member->clock)
+                                            : UINT64_C(1) << member->state;
 }
 
 static bool show_deployment(const struct rl_health_context *all, unsigned node,
@@ -67,30 +75,6 @@ static bool member_rules_is_outdated(const struct rl_health_context *all, unsign
     return member_of(all, node)->outdated;
 }
 
-static bool was_set(const struct rl_health_context *all, unsigned node, char *detail)
-{
-    (void)detail;
-    return member_of(all, node)->clock == RL_CLOCK_SET;
-}
-
-static bool stands_still(const struct rl_health_context *all, unsigned node, char *detail)
-{
-    (void)detail;
-    return member_of(all, node)->clock == RL_CLOCK_STILL;
-}
-
-static bool is_fast(const struct rl_health_context *all, unsigned node, char *detail)
-{
-    (void)detail;
-    return member_of(all, node)->clock == RL_CLOCK_FAST;
-}
-
-static bool is_slow(const struct rl_health_context *all, unsigned node, char *detail)
-{
-    (void)detail;
-    return member_of(all, node)->clock == RL_CLOCK_SLOW;
-}
-
 /* --- the table --- */
 
 const struct rl_rule rl_member_rules[RL_MEMBER_RULES] = {
@@ -115,15 +99,15 @@ const struct rl_rule rl_member_rules[RL_MEMBER_RULES] = {
      show_quarantine,
      "the node is in quarantine and has no vote on fenced locks until the quarantine ends: "
      "wait"},
-    {"clock_set", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(CLOCK), was_set,
+    {"clock_set", REDLOCK_WARNING, RL_FENCED_USE, CLOCK_BIT(SET), NULL,
      "the node's clock was set, so the node has no vote on fenced locks: fix the clock"},
-    {"clock_still", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(CLOCK), stands_still,
+    {"clock_still", REDLOCK_WARNING, RL_FENCED_USE, CLOCK_BIT(STILL), NULL,
      "the node's clock stands still, so the node has no vote on fenced locks: fix the "
      "clock"},
-    {"clock_fast", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(CLOCK), is_fast,
+    {"clock_fast", REDLOCK_WARNING, RL_FENCED_USE, CLOCK_BIT(FAST), NULL,
      "the node's clock runs too fast, so the node has no vote on fenced locks: fix the "
      "clock"},
-    {"clock_slow", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(CLOCK), is_slow,
+    {"clock_slow", REDLOCK_WARNING, RL_FENCED_USE, CLOCK_BIT(SLOW), NULL,
      "the node's clock runs too slow, so the node has no vote on fenced locks: fix the "
      "clock"},
     {"behind", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(ACTIVE),

@@ -143,12 +143,9 @@ static struct rl_message message_of(struct observation *observation)
         .kind = rl_kind_that_is(false, REDLOCK_KIND_EXCLUSIVE),
         .command = RL_CMD_OBSERVE,
         .seq = observation->round,
-        .args =
-            {
-                .key = {observation->key, observation->key_len},
-                .waited = -1,
-                .intent_ms = WATCH_MS,
-            },
+        .args.key = {observation->key, observation->key_len},
+        .args.waited = -1,
+        .args.intent_ms = WATCH_MS,
     };
     if (observation->number && rl_notifications_started(notifications))
         message.args.queue_entry =

@@ -90,9 +90,33 @@ static redlock_code check(const redlock_options *options, size_t nodes)
     return CHECK_BOUNDS(bounds);
 }
 
-static bool copy_text(const char **text)
+/* The options that are texts, of which the client has copies. */
+static const size_t texts[] = {
+    offsetof(redlock_options, username),      offsetof(redlock_options, password),
+    offsetof(redlock_options, password_file), offsetof(redlock_options, prefix),
+    offsetof(redlock_options, label),         offsetof(redlock_options, tls_ca_file),
+    offsetof(redlock_options, tls_ca_dir),    offsetof(redlock_options, tls_cert_file),
+    offsetof(redlock_options, tls_key_file),  offsetof(redlock_options, tls_name),
+};
+
+#define TEXTS (sizeof(texts) / sizeof(texts[0]))
+
+static char **text_at(redlock_options *options, size_t i)
 {
-    return !*text || (*text = strdup(*text));
+    return (char **)((char *)options + texts[i]);
+}
+
+/* False: no memory; the texts that have no copy are NULL. */
+static bool copy_texts(redlock_options *options)
+{
+    bool copied = true;
+    for (size_t i = 0; i < TEXTS; i++) {
+        char **text = text_at(options, i);
+        bool is_set = *text != NULL;
+        *text = is_set && copied ? strdup(*text) : NULL;
+        copied &= *text || !is_set;
+    }
+    return copied;
 }
 
 static char *default_label(void)
@@ -126,14 +150,7 @@ redlock_code rl_options_copy(const redlock_options *options, size_t nodes,
     redlock_code code = check(&copy, nodes);
     if (code != REDLOCK_OK)
         return code;
-    const char **texts[] = {&copy.username,   &copy.password,      &copy.password_file,
-                            &copy.prefix,     &copy.label,         &copy.tls_ca_file,
-                            &copy.tls_ca_dir, &copy.tls_cert_file, &copy.tls_key_file,
-                            &copy.tls_name};
-    size_t count = sizeof(texts) / sizeof(texts[0]);
-    bool copied = true;
-    for (size_t i = 0; i < count; i++)
-        copied = copied ? copy_text(texts[i]) : (*texts[i] = NULL, false);
+    bool copied = copy_texts(&copy);
     if (copied && !copy.label)
         copied = (copy.label = default_label()) != NULL;
     if (!copied) {
@@ -146,16 +163,8 @@ redlock_code rl_options_copy(const redlock_options *options, size_t nodes,
 
 void rl_options_clear(redlock_options *options)
 {
-    free((char *)options->username);
-    free((char *)options->password);
-    free((char *)options->password_file);
-    free((char *)options->prefix);
-    free((char *)options->label);
-    free((char *)options->tls_ca_file);
-    free((char *)options->tls_ca_dir);
-    free((char *)options->tls_cert_file);
-    free((char *)options->tls_key_file);
-    free((char *)options->tls_name);
+    for (size_t i = 0; i < TEXTS; i++)
+        free(*text_at(options, i));
     *options = (redlock_options){0};
 }
 

@@ -29,29 +29,32 @@ static const char *seconds(uint64_t us, char ret_text[SECONDS])
 
 /* --- a client --- */
 
-#define AT(member) offsetof(redlock_stats, member)
+#define AT(member)           offsetof(redlock_stats, member)
+#define MEMBER(type, member) offsetof(type, member), sizeof(((type *)0)->member)
 
-static const struct {
-    const char *name, *type, *help;
-    size_t at;
-    bool small; /* an unsigned, not a uint64_t */
-} numbers[] = {
-    {"redlock_quorum", "gauge", "Nodes that must grant.", AT(quorum), true},
-    {"redlock_voting_nodes", "gauge", "Nodes that may vote on plain locks.", AT(votes),
-     true},
-    {"redlock_voting_nodes_fenced", "gauge",
-     "Nodes that may vote on fenced locks; 0 if the client uses none.", AT(votes_fenced),
-     true},
-    {"redlock_acquiring", "gauge", "Acquires that are running.", AT(acquiring), false},
-    {"redlock_held", "gauge", "Locks that are held.", AT(held), false},
-    {"redlock_holds_total", "counter", "Locks that were held, acquired or adopted.",
-     AT(holds), false},
-    {"redlock_adoptions_total", "counter", "Locks that were taken over by their token.",
-     AT(adoptions), false},
-    {"redlock_hand_offs_total", "counter",
-     "Locks that went from thread to thread without a round.", AT(hand_offs), false},
-    {"redlock_events_dropped_total", "counter", "Events that log and trace did not get.",
-     AT(events_dropped), false},
+/* A counter, whose name ends with "_total", or a gauge. */
+struct number {
+    const char *name, *help;
+    size_t at, size;
+};
+
+#define OF_CLIENT(member) MEMBER(redlock_stats, member)
+
+static const struct number numbers[] = {
+    {"redlock_quorum", "Nodes that must grant.", OF_CLIENT(quorum)},
+    {"redlock_voting_nodes", "Nodes that may vote on plain locks.", OF_CLIENT(votes)},
+    {"redlock_voting_nodes_fenced",
+     "Nodes that may vote on fenced locks; 0 if the client uses none.",
+     OF_CLIENT(votes_fenced)},
+    {"redlock_acquiring", "Acquires that are running.", OF_CLIENT(acquiring)},
+    {"redlock_held", "Locks that are held.", OF_CLIENT(held)},
+    {"redlock_holds_total", "Locks that were held, acquired or adopted.", OF_CLIENT(holds)},
+    {"redlock_adoptions_total", "Locks that were taken over by their token.",
+     OF_CLIENT(adoptions)},
+    {"redlock_hand_offs_total", "Locks that went from thread to thread without a round.",
+     OF_CLIENT(hand_offs)},
+    {"redlock_events_dropped_total", "Events that log and trace did not get.",
+     OF_CLIENT(events_dropped)},
 };
 
 #define CODES 10
@@ -150,14 +153,30 @@ static uint64_t number_at(const void *from, size_t at)
     return number;
 }
 
+static void put_type(struct rl_samples *text, const struct number *number)
+{
+    size_t len = strlen(number->name), end = strlen("_total");
+    bool counts = len > end && strcmp(number->name + len - end, "_total") == 0;
+    rl_samples_head(text, number->name, counts ? "counter" : "gauge", number->help);
+}
+
+/* A bool, an unsigned or a uint64_t. */
+static uint64_t value_of(const struct number *number, const void *stats)
+{
+    const void *at = (const char *)stats + number->at;
+    switch (number->size) {
+    case sizeof(bool): return *(const bool *)at;
+    case sizeof(unsigned): return *(const unsigned *)at;
+    default: return *(const uint64_t *)at;
+    }
+}
+
 static void put_numbers(struct rl_samples *text, const redlock_stats *stats)
 {
     for (size_t i = 0; i < COUNT(numbers); i++) {
-        unsigned small;
-        memcpy(&small, (const char *)stats + numbers[i].at, sizeof(small));
-        rl_samples_head(text, numbers[i].name, numbers[i].type, numbers[i].help);
+        put_type(text, &numbers[i]);
         rl_samples_begin(text, numbers[i].name, "");
-        rl_samples_end(text, numbers[i].small ? small : number_at(stats, numbers[i].at));
+        rl_samples_end(text, value_of(&numbers[i], stats));
     }
 }
 
@@ -245,42 +264,33 @@ static void put_histograms(struct rl_samples *text, const redlock_stats *stats)
 
 /* --- its nodes --- */
 
-#define NODE(member) offsetof(redlock_node_stats, member)
+#define OF_NODE(member) MEMBER(redlock_node_stats, member)
 
-static const struct {
-    const char *name, *type, *help;
-    size_t at;
-    bool flag; /* a bool, not a uint64_t */
-} node_numbers[] = {
-    {"redlock_node_connected", "gauge", "1: the node has replied to the greeting.",
-     NODE(connected), true},
-    {"redlock_node_votes", "gauge", "1: the node may vote on plain locks.", NODE(votes),
-     true},
-    {"redlock_node_votes_fenced", "gauge", "1: the node may vote on fenced locks.",
-     NODE(votes_fenced), true},
-    {"redlock_node_commands_total", "counter", "Commands for the node.", NODE(commands),
-     false},
-    {"redlock_node_unanswered_total", "counter",
-     "Commands whose connection ended before the reply.", NODE(unanswered), false},
-    {"redlock_node_errors_total", "counter", "Error replies.", NODE(errors), false},
-    {"redlock_node_timeouts_total", "counter", "Replies that did not come in time.",
-     NODE(timeouts), false},
-    {"redlock_node_late_replies_total", "counter", "Replies that came after their timeout.",
-     NODE(late_replies), false},
-    {"redlock_node_connects_total", "counter", "Connections that could be used.",
-     NODE(connects), false},
-    {"redlock_node_disconnects_total", "counter", "Such connections that ended.",
-     NODE(disconnects), false},
-    {"redlock_node_connect_failures_total", "counter",
-     "Connections that failed or were refused.", NODE(connect_failures), false},
-    {"redlock_node_suspicions_total", "counter",
-     "Times that the node stopped voting because its replies were late.", NODE(suspicions),
-     false},
-    {"redlock_node_restarts_total", "counter", "Restarts of the node.", NODE(restarts),
-     false},
-    {"redlock_node_quarantines_total", "counter",
-     "Times that the node stopped voting because it had restarted.", NODE(quarantines),
-     false},
+static const struct number node_numbers[] = {
+    {"redlock_node_connected", "1: the node has replied to the greeting.",
+     OF_NODE(connected)},
+    {"redlock_node_votes", "1: the node may vote on plain locks.", OF_NODE(votes)},
+    {"redlock_node_votes_fenced", "1: the node may vote on fenced locks.",
+     OF_NODE(votes_fenced)},
+    {"redlock_node_commands_total", "Commands for the node.", OF_NODE(commands)},
+    {"redlock_node_unanswered_total", "Commands whose connection ended before the reply.",
+     OF_NODE(unanswered)},
+    {"redlock_node_errors_total", "Error replies.", OF_NODE(errors)},
+    {"redlock_node_timeouts_total", "Replies that did not come in time.",
+     OF_NODE(timeouts)},
+    {"redlock_node_late_replies_total", "Replies that came after their timeout.",
+     OF_NODE(late_replies)},
+    {"redlock_node_connects_total", "Connections that could be used.", OF_NODE(connects)},
+    {"redlock_node_disconnects_total", "Such connections that ended.",
+     OF_NODE(disconnects)},
+    {"redlock_node_connect_failures_total", "Connections that failed or were refused.",
+     OF_NODE(connect_failures)},
+    {"redlock_node_suspicions_total",
+     "Times that the node stopped voting because its replies were late.",
+     OF_NODE(suspicions)},
+    {"redlock_node_restarts_total", "Restarts of the node.", OF_NODE(restarts)},
+    {"redlock_node_quarantines_total",
+     "Times that the node stopped voting because it had restarted.", OF_NODE(quarantines)},
 };
 
 static redlock_node_stats node_at(const redlock_stats *stats, size_t i)
@@ -295,15 +305,11 @@ static void put_nodes(struct rl_samples *text, const redlock_stats *stats)
 {
     static const char round_trip[] = "redlock_node_round_trip_seconds";
     for (size_t i = 0; i < COUNT(node_numbers); i++) {
-        rl_samples_head(text, node_numbers[i].name, node_numbers[i].type,
-                        node_numbers[i].help);
+        put_type(text, &node_numbers[i]);
         for (size_t k = 0; k < stats->count; k++) {
             redlock_node_stats node = node_at(stats, k);
-            const char *flag = (const char *)&node + node_numbers[i].at;
             begin_part(text, node_numbers[i].name, "", node.uri);
-            rl_samples_end(text, node_numbers[i].flag
-                                     ? *(const bool *)flag
-                                     : number_at(&node, node_numbers[i].at));
+            rl_samples_end(text, value_of(&node_numbers[i], &node));
         }
     }
     rl_samples_head(text, round_trip, "histogram", "From a command to its reply.");

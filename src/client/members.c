@@ -46,12 +46,9 @@ static bool send_command(struct rl_members *members,
     const struct rl_message message = {
         .kind = rl_kind_that_is(true, REDLOCK_KIND_EXCLUSIVE),
         .command = RL_CMD_MARKER,
-        .args =
-            {
-                .marker_key = {members->marker_key, members->marker_key_len},
-                .expected = {expected, expected_len},
-                .wanted = {command->write ? wanted : NULL, wanted_len},
-            },
+        .args.marker_key = {members->marker_key, members->marker_key_len},
+        .args.expected = {expected, expected_len},
+        .args.wanted = {command->write ? wanted : NULL, wanted_len},
     };
     return rl_nodes_send(members->nodes, &members->task, &message, rl_bit(command->node)) ==
            0;

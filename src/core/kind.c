@@ -13,133 +13,100 @@ static const struct rl_kind kinds[] = {
     {
         .type = REDLOCK_KIND_EXCLUSIVE,
         .mark = "p",
-        .script =
-            {
-                [RL_CMD_EXTEND] = &rl_script_plain_extend,
-                [RL_CMD_RELEASE] = &rl_script_plain_release,
-                [RL_CMD_INSPECT] = &rl_script_inspect,
-                [RL_CMD_BREAK] = &rl_script_break,
-                [RL_CMD_OBSERVE] = &rl_script_observe,
-                [RL_CMD_LIST] = &rl_script_list,
-                [RL_CMD_NOTE_HOLD] = &rl_script_note_hold,
-            },
+        .script[RL_CMD_EXTEND] = &rl_script_plain_extend,
+        .script[RL_CMD_RELEASE] = &rl_script_plain_release,
+        .script[RL_CMD_INSPECT] = &rl_script_inspect,
+        .script[RL_CMD_BREAK] = &rl_script_break,
+        .script[RL_CMD_OBSERVE] = &rl_script_observe,
+        .script[RL_CMD_LIST] = &rl_script_list,
+        .script[RL_CMD_NOTE_HOLD] = &rl_script_note_hold,
     },
     {
         .type = REDLOCK_KIND_EXCLUSIVE,
         .mark = "f:",
         .is_fenced = true,
-        .script =
-            {
-                [RL_CMD_ACQUIRE] = &rl_script_fenced_acquire,
-                [RL_CMD_RAISE_FENCE] = &rl_script_fenced_raise,
-                [RL_CMD_EXTEND] = &rl_script_fenced_extend,
-                [RL_CMD_RELEASE] = &rl_script_fenced_release,
-                [RL_CMD_INSPECT] = &rl_script_inspect,
-                [RL_CMD_BREAK] = &rl_script_break,
-                [RL_CMD_MARKER] = &rl_script_fenced_marker,
-            },
+        .script[RL_CMD_ACQUIRE] = &rl_script_fenced_acquire,
+        .script[RL_CMD_RAISE_FENCE] = &rl_script_fenced_raise,
+        .script[RL_CMD_EXTEND] = &rl_script_fenced_extend,
+        .script[RL_CMD_RELEASE] = &rl_script_fenced_release,
+        .script[RL_CMD_INSPECT] = &rl_script_inspect,
+        .script[RL_CMD_BREAK] = &rl_script_break,
+        .script[RL_CMD_MARKER] = &rl_script_fenced_marker,
     },
     {
         .type = REDLOCK_KIND_SHARED,
         .mark = "s",
-        .script =
-            {
-                [RL_CMD_ACQUIRE] = &rl_script_shared_acquire,
-                [RL_CMD_EXTEND] = &rl_script_shared_extend,
-                [RL_CMD_RELEASE] = &rl_script_shared_release,
-            },
+        .script[RL_CMD_ACQUIRE] = &rl_script_shared_acquire,
+        .script[RL_CMD_EXTEND] = &rl_script_shared_extend,
+        .script[RL_CMD_RELEASE] = &rl_script_shared_release,
     },
     {
         .type = REDLOCK_KIND_SHARED,
         .mark = "g:",
         .is_fenced = true,
-        .script =
-            {
-                [RL_CMD_ACQUIRE] = &rl_script_fenced_shared_acquire,
-                [RL_CMD_RAISE_FENCE] = &rl_script_fenced_shared_raise,
-                [RL_CMD_EXTEND] = &rl_script_fenced_shared_extend,
-                [RL_CMD_RELEASE] = &rl_script_fenced_shared_release,
-            },
+        .script[RL_CMD_ACQUIRE] = &rl_script_fenced_shared_acquire,
+        .script[RL_CMD_RAISE_FENCE] = &rl_script_fenced_shared_raise,
+        .script[RL_CMD_EXTEND] = &rl_script_fenced_shared_extend,
+        .script[RL_CMD_RELEASE] = &rl_script_fenced_shared_release,
     },
     {
         .type = REDLOCK_KIND_SLOT,
         .mark = "p",
         .word = "SLOT",
-        .script =
-            {
-                [RL_CMD_EXTEND] = &rl_script_plain_extend,
-                [RL_CMD_RELEASE] = &rl_script_slot_release,
-            },
+        .script[RL_CMD_EXTEND] = &rl_script_plain_extend,
+        .script[RL_CMD_RELEASE] = &rl_script_slot_release,
     },
     {
         .type = REDLOCK_KIND_SLOT,
         .mark = "f:",
         .word = "SLOT",
         .is_fenced = true,
-        .script =
-            {
-                [RL_CMD_ACQUIRE] = &rl_script_fenced_acquire,
-                [RL_CMD_RAISE_FENCE] = &rl_script_fenced_raise,
-                [RL_CMD_EXTEND] = &rl_script_fenced_extend,
-                [RL_CMD_RELEASE] = &rl_script_fenced_slot_release,
-            },
+        .script[RL_CMD_ACQUIRE] = &rl_script_fenced_acquire,
+        .script[RL_CMD_RAISE_FENCE] = &rl_script_fenced_raise,
+        .script[RL_CMD_EXTEND] = &rl_script_fenced_extend,
+        .script[RL_CMD_RELEASE] = &rl_script_fenced_slot_release,
     },
     {
         .type = REDLOCK_KIND_ELECTION,
         .mark = "f:",
         .word = "TERM",
         .is_fenced = true,
-        .script =
-            {
-                [RL_CMD_ACQUIRE] = &rl_script_fenced_acquire,
-                [RL_CMD_RAISE_FENCE] = &rl_script_term_raise,
-                [RL_CMD_EXTEND] = &rl_script_term_extend,
-                [RL_CMD_RELEASE] = &rl_script_term_release,
-            },
+        .script[RL_CMD_ACQUIRE] = &rl_script_fenced_acquire,
+        .script[RL_CMD_RAISE_FENCE] = &rl_script_term_raise,
+        .script[RL_CMD_EXTEND] = &rl_script_term_extend,
+        .script[RL_CMD_RELEASE] = &rl_script_term_release,
     },
     {
         .type = REDLOCK_KIND_RECORD,
         .mark = "p",
         .word = "ONCE",
-        .script =
-            {
-                [RL_CMD_EXTEND] = &rl_script_plain_extend,
-                [RL_CMD_RELEASE] = &rl_script_plain_release,
-            },
+        .script[RL_CMD_EXTEND] = &rl_script_plain_extend,
+        .script[RL_CMD_RELEASE] = &rl_script_plain_release,
     },
     {
         .type = REDLOCK_KIND_REDISSON,
         .mark = "r:",
-        .script =
-            {
-                [RL_CMD_ACQUIRE] = &rl_script_redisson_acquire,
-                [RL_CMD_EXTEND] = &rl_script_redisson_extend,
-                [RL_CMD_RELEASE] = &rl_script_redisson_release,
-            },
+        .script[RL_CMD_ACQUIRE] = &rl_script_redisson_acquire,
+        .script[RL_CMD_EXTEND] = &rl_script_redisson_extend,
+        .script[RL_CMD_RELEASE] = &rl_script_redisson_release,
     },
     {
         .type = REDLOCK_KIND_SET,
         .mark = "p",
         .word = "MANY",
-        .script =
-            {
-                [RL_CMD_ACQUIRE] = &rl_script_set_acquire,
-                [RL_CMD_EXTEND] = &rl_script_set_extend,
-                [RL_CMD_RELEASE] = &rl_script_set_release,
-            },
+        .script[RL_CMD_ACQUIRE] = &rl_script_set_acquire,
+        .script[RL_CMD_EXTEND] = &rl_script_set_extend,
+        .script[RL_CMD_RELEASE] = &rl_script_set_release,
     },
     {
         .type = REDLOCK_KIND_SET,
         .mark = "f:",
         .word = "MANY",
         .is_fenced = true,
-        .script =
-            {
-                [RL_CMD_ACQUIRE] = &rl_script_fenced_set_acquire,
-                [RL_CMD_RAISE_FENCE] = &rl_script_fenced_set_raise,
-                [RL_CMD_EXTEND] = &rl_script_fenced_set_extend,
-                [RL_CMD_RELEASE] = &rl_script_fenced_set_release,
-            },
+        .script[RL_CMD_ACQUIRE] = &rl_script_fenced_set_acquire,
+        .script[RL_CMD_RAISE_FENCE] = &rl_script_fenced_set_raise,
+        .script[RL_CMD_EXTEND] = &rl_script_fenced_set_extend,
+        .script[RL_CMD_RELEASE] = &rl_script_fenced_set_release,
     },
 };
 

@@ -35,13 +35,10 @@ rl_node_set rl_attempt_send(struct rl_attempt *attempt, const struct rl_update *
         .kind = config->kind,
         .command = update->command,
         .seq = update->seq,
-        .args =
-            {
-                .key = rl_attempt_key(attempt),
-                .token = {attempt->token, attempt->token_len},
-                .ttl_ms = attempt->lease.ttl / RL_MS,
-                .recreate = update->recreate,
-            },
+        .args.key = rl_attempt_key(attempt),
+        .args.token = {attempt->token, attempt->token_len},
+        .args.ttl_ms = attempt->lease.ttl / RL_MS,
+        .args.recreate = update->recreate,
     };
     if (attempt->set) {
         message.args.set = attempt->set->word;

@@ -449,14 +449,7 @@ redlock_code redlock_lock_release_many(redlock_sync *sync, const redlock_key *ke
         .token = token,
     };
     redlock_code code = may_wait(sync);
-    if (code != REDLOCK_OK)
-        return code;
-    rl_loop_owner_lock(&sync->loop);
-    code = sync->loop.closing
-               ? rl_fail_by_reason(REDLOCK_CLOSED, REDLOCK_REASON_CLIENT_FREED)
-               : rl_loop_owner_call(&sync->loop, &release.call);
-    rl_loop_owner_unlock(&sync->loop);
-    return code;
+    return code == REDLOCK_OK ? rl_loop_owner_request(&sync->loop, &release.call) : code;
 }
 
 redlock_code redlock_lock_release(redlock_sync *sync, const void *key, size_t key_len,

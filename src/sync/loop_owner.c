@@ -366,6 +366,16 @@ redlock_code rl_loop_owner_call(struct rl_loop_owner *loop, struct rl_call *call
     return code;
 }
 
+redlock_code rl_loop_owner_request(struct rl_loop_owner *loop, struct rl_call *call)
+{
+    rl_loop_owner_lock(loop);
+    redlock_code code = loop->closing
+                            ? rl_fail_by_reason(REDLOCK_CLOSED, REDLOCK_REASON_CLIENT_FREED)
+                            : rl_loop_owner_call(loop, call);
+    rl_loop_owner_unlock(loop);
+    return code;
+}
+
 /* --- a thread that waits for a write --- */
 
 /*

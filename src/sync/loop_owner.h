@@ -109,6 +109,9 @@ void rl_loop_owner_finish_wait(struct rl_loop_owner *loop, struct rl_wait *wait,
 /* Has the loop owner run the job, and waits until the call's wait is finished. */
 redlock_code rl_loop_owner_call(struct rl_loop_owner *loop, struct rl_call *call);
 
+/* The same without the mutex; CLOSED: the client is being freed. */
+redlock_code rl_loop_owner_request(struct rl_loop_owner *loop, struct rl_call *call);
+
 /*
  * Waits until the commands of the jobs that were posted are written to the sockets that
  * accept them. Returns at once inside a callback, and while the client's thread owns the

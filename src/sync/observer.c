@@ -139,11 +139,7 @@ redlock_code redlock_sync_observe(redlock_sync *sync, const void *key, size_t ke
     observer->callback = callback;
     observer->arg = arg;
     rl_loop_owner_ref(&sync->loop);
-    rl_loop_owner_lock(&sync->loop);
-    code = sync->loop.closing
-               ? rl_fail_by_reason(REDLOCK_CLOSED, REDLOCK_REASON_CLIENT_FREED)
-               : rl_loop_owner_call(&sync->loop, &observer->start);
-    rl_loop_owner_unlock(&sync->loop);
+    code = rl_loop_owner_request(&sync->loop, &observer->start);
     if (code == REDLOCK_OK)
         *ret_observer = observer;
     else

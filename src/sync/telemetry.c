@@ -113,16 +113,6 @@ struct question {
     redlock_stats *stats;
 };
 
-static void telemetry_answer(struct rl_loop_owner *loop, struct rl_job *job)
-{
-    struct question *question = (struct question *)job;
-    redlock_code code =
-        redlock_client_stats(question->sync->leases.client, question->stats);
-    if (code != REDLOCK_OK)
-        question->call.wait.error = *redlock_last_error();
-    rl_loop_owner_finish_wait(loop, &question->call.wait, code);
-}
-
 /* Adds what the asynchronous client does not count, if the caller's struct has it. */
 static void add_own(const redlock_sync *sync, redlock_stats *stats)
 {
@@ -132,6 +122,18 @@ static void add_own(const redlock_sync *sync, redlock_stats *stats)
     }
 }
 
+static void telemetry_answer(struct rl_loop_owner *loop, struct rl_job *job)
+{
+    struct question *question = (struct question *)job;
+    redlock_code code =
+        redlock_client_stats(question->sync->leases.client, question->stats);
+    if (code == REDLOCK_OK)
+        add_own(question->sync, question->stats);
+    else
+        question->call.wait.error = *redlock_last_error();
+    rl_loop_owner_finish_wait(loop, &question->call.wait, code);
+}
+
 redlock_code redlock_sync_stats(redlock_sync *sync, redlock_stats *stats)
 {
     struct question question = {
@@ -139,14 +141,5 @@ redlock_code redlock_sync_stats(redlock_sync *sync, redlock_stats *stats)
     if (!sync)
         return rl_fail_by_reason(REDLOCK_CLOSED, REDLOCK_REASON_NULL_HANDLE);
     redlock_code code = rl_loop_owner_may_wait(&sync->loop);
-    if (code != REDLOCK_OK)
-        return code;
-    rl_loop_owner_lock(&sync->loop);
-    code = sync->loop.closing
-               ? rl_fail_by_reason(REDLOCK_CLOSED, REDLOCK_REASON_CLIENT_FREED)
-               : rl_loop_owner_call(&sync->loop, &question.call);
-    if (code == REDLOCK_OK)
-        add_own(sync, stats);
-    rl_loop_owner_unlock(&sync->loop);
-    return code;
+    return code == REDLOCK_OK ? rl_loop_owner_request(&sync->loop, &question.call) : code;
 }
