@@ -127,7 +127,7 @@ static void run_reports(struct rl_loop_owner *loop)
 /* Wakes the waits that this iteration ended, all at once. */
 static void wake_done(struct rl_loop_owner *loop)
 {
-    rl_monitor_lock(&loop->monitor);
+    pthread_mutex_lock(&loop->monitor.mutex);
     loop->wakes_due = false;
     rl_monitor_unlock(&loop->monitor);
 }
@@ -147,7 +147,7 @@ static bool run_loop(struct rl_loop_owner *loop, bool waits)
         if (loop->wakes_due)
             wake_done(loop);
     } while (!failed && waits && !loop->leave_loop); /* set by this thread only */
-    rl_monitor_lock(&loop->monitor);
+    pthread_mutex_lock(&loop->monitor.mutex);
     loop->in_loop = false;
     return !failed;
 }
@@ -188,7 +188,7 @@ static void announce_jobs(struct rl_loop_owner *loop)
 
 void rl_loop_owner_lock(struct rl_loop_owner *loop)
 {
-    rl_monitor_lock(&loop->monitor);
+    pthread_mutex_lock(&loop->monitor.mutex);
 }
 
 void rl_loop_owner_unlock(struct rl_loop_owner *loop)

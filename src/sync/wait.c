@@ -14,11 +14,6 @@ void rl_monitor_init(struct rl_monitor *monitor)
     TAILQ_INIT(&monitor->to_wake);
 }
 
-void rl_monitor_lock(struct rl_monitor *monitor)
-{
-    pthread_mutex_lock(&monitor->mutex);
-}
-
 static void wake(sem_t *const *woken, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
@@ -108,7 +103,7 @@ bool rl_wait_sleep(struct rl_monitor *monitor, struct rl_wait *wait, int64_t dea
     int failed = deadline == RL_FOREVER ? sem_wait(&wait->woken)
                                         : wait_until(&wait->woken, deadline);
     bool in_time = !failed || errno == EINTR;
-    rl_monitor_lock(monitor);
+    pthread_mutex_lock(&monitor->mutex);
     wait->received += !failed;
     return in_time;
 }

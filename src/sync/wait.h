@@ -47,7 +47,6 @@ struct rl_monitor {
 };
 
 void rl_monitor_init(struct rl_monitor *monitor);
-void rl_monitor_lock(struct rl_monitor *monitor);
 
 /* Unlocks the mutex, and wakes the waits that are done. */
 void rl_monitor_unlock(struct rl_monitor *monitor);
