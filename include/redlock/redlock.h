@@ -101,7 +101,7 @@ enum {
     REDLOCK_ONE_ATTEMPT = 0, /* a wait: no second attempt */
     REDLOCK_UNLIMITED = 0,   /* max_hold_ms */
     REDLOCK_NO_FENCE = 0,    /* a fencing token: none, or not known */
-    /* results */
+    /* results; valid_ms takes UNKNOWN, too, but a wait would take it as FOREVER */
     REDLOCK_UNKNOWN = -1, /* a time or a number that is not known */
     REDLOCK_NO_NODE = -1, /* the index of a node */
 };

@@ -129,8 +129,7 @@ static char *default_label(void)
     return strdup(label);
 }
 
-/* Copies as much as the caller's version of the struct has. False: `size` is not set. */
-static bool options_take(void *copy, size_t room, const void *options, size_t size)
+bool rl_options_take(void *copy, size_t room, const void *options, size_t size)
 {
     if (size < 2 * sizeof(size_t))
         return false;
@@ -143,7 +142,7 @@ redlock_code rl_options_copy(const redlock_options *options, size_t nodes,
 {
     redlock_options copy;
     redlock_options_init(&copy);
-    if (options && !options_take(&copy, sizeof(copy), options, options->size))
+    if (options && !rl_options_take(&copy, sizeof(copy), options, options->size))
         return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_NOT_SET, "size",
                              "is not set: make the options by redlock_options_init()");
     copy.size = sizeof(copy);
@@ -211,7 +210,7 @@ redlock_code rl_lease_options_read(const redlock_lease_options *options,
                                    redlock_lease_options *copy)
 {
     redlock_lease_options_init(copy);
-    if (options && !options_take(copy, sizeof(*copy), options, options->size))
+    if (options && !rl_options_take(copy, sizeof(*copy), options, options->size))
         return rl_fail_field(
             REDLOCK_BAD_OPTION, REDLOCK_REASON_NOT_SET, "size",
             "is not set: make the options by redlock_lease_options_init()");

@@ -9,6 +9,9 @@
 /* Copies what fits between two versions of a struct, and clears the rest. */
 void rl_copy_sized(void *to, size_t size, const void *from, size_t from_size);
 
+/* Copies as much as the caller's version of the struct has. False: `size` is not set. */
+bool rl_options_take(void *copy, size_t room, const void *options, size_t size);
+
 /* Copies the options that the caller's version of the struct has; the rest are defaults. */
 redlock_code rl_options_copy(const redlock_options *options, size_t nodes,
                              redlock_options *ret_options);

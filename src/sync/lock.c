@@ -21,19 +21,6 @@ void redlock_lock_options_init_sized(redlock_lock_options *options, size_t size)
     rl_copy_sized(options, size, &defaults, sizeof(defaults));
 }
 
-/* False: redlock_lock_options_init() has not set the size. */
-static bool copy_options(const redlock_lock_options *options,
-                         redlock_lock_options *ret_options)
-{
-    redlock_lock_options_init(ret_options);
-    size_t size = options ? options->size : 0;
-    if (options && size < 2 * sizeof(size_t))
-        return false;
-    if (options)
-        memcpy(ret_options, options, size < sizeof(*options) ? size : sizeof(*options));
-    return true;
-}
-
 static redlock_code may_wait(const redlock_sync *sync)
 {
     return sync ? rl_loop_owner_may_wait(&sync->loop)
@@ -80,7 +67,9 @@ static redlock_code check_options(const redlock_sync *sync, redlock_lock_options
 redlock_code rl_lock_begin(redlock_sync *sync, const redlock_lock_options *options,
                            redlock_lock_options *ret_options)
 {
-    bool copied = copy_options(options, ret_options);
+    redlock_lock_options_init(ret_options);
+    bool copied = !options || rl_options_take(ret_options, sizeof(*ret_options), options,
+                                              options->size);
     rl_failure_clear(ret_options->failure);
     redlock_code code = may_wait(sync);
     if (code != REDLOCK_OK)
