@@ -256,8 +256,11 @@ void cli_signals_end(struct cli_signals *signals);
 /* The exit code for the result of an acquire; `held_elsewhere` is 75 or the value of -E. */
 int cli_acquire_exit(redlock_code code, int held_elsewhere);
 
-/* Why too few nodes granted it: "refused", "no quorum", or that some replies were late. */
-const char *cli_no_quorum(const redlock_result *result, bool denied);
+/*
+ * Why too few nodes granted it: the nodes that failed, if these are so many, else how many
+ * granted it. The caller frees it.
+ */
+char *cli_too_few(const redlock_result *result, const redlock_node *nodes, size_t count);
 
 /*
  * Prints one line on stderr: why an acquire failed, with the holder or the nodes' errors.
@@ -334,7 +337,7 @@ void cli_say_too_long(const struct cli *cli, const char *key);
 bool cli_is_denied(const redlock_node *nodes, size_t count, unsigned quorum);
 
 /*
- * "2 of 5 nodes failed; redis://a, redis://b: no answer in time; ...". The caller frees it.
+ * "2 of 5 nodes failed: redis://a, redis://b: no answer in time; ...". The caller frees it.
  */
 size_t cli_count_faults(const redlock_node *nodes, size_t count);
 char *cli_faults(const redlock_node *nodes, size_t count);

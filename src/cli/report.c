@@ -99,17 +99,31 @@ size_t cli_count_faults(const redlock_node *nodes, size_t count)
     return faulty;
 }
 
+/* All failures are of the start: no connection has failed. */
+static bool are_connecting(const redlock_node *nodes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (is_faulty(&nodes[i]) && nodes[i].fault != REDLOCK_FAULT_CONNECTING)
+            return false;
+    return cli_count_faults(nodes, count) > 0;
+}
+
 char *cli_faults(const redlock_node *nodes, size_t count)
 {
     char span[CLI_SPAN];
     struct cli_text text;
     FILE *stream = cli_text_begin(&text);
-    fprintf(stream, "%zu of %zu nodes failed", cli_count_faults(nodes, count), count);
+    bool are_new = are_connecting(nodes, count);
+    size_t failed = cli_count_faults(nodes, count);
+    const char *separator = ": ";
+    fprintf(stream, "%zu of %zu nodes %s", failed, count,
+            are_new ? "are not connected yet" : "failed");
     for (size_t i = 0; i < count; i++) {
         if (!is_faulty(&nodes[i]) || is_reported(nodes, i))
             continue;
         int64_t longest_us = nodes[i].remaining_us;
-        fprintf(stream, "; %s", nodes[i].uri);
+        fprintf(stream, "%s%s", separator, nodes[i].uri);
+        separator = "; ";
         for (size_t j = i + 1; j < count; j++) {
             if (!is_faulty(&nodes[j]) || strcmp(nodes[j].text, nodes[i].text) != 0)
                 continue;
@@ -117,7 +131,8 @@ char *cli_faults(const redlock_node *nodes, size_t count)
             if (nodes[j].remaining_us > longest_us)
                 longest_us = nodes[j].remaining_us;
         }
-        fprintf(stream, ": %s", nodes[i].text);
+        if (!are_new)
+            fprintf(stream, ": %s", nodes[i].text);
         if (longest_us >= 0) /* of a quarantine */
             fprintf(stream, ", for another %s", cli_span(span, longest_us / 1000));
     }
@@ -140,11 +155,19 @@ static void say_taken(const struct cli *cli, const char *key, const redlock_resu
         cli_say(cli, "%s%s is held by %s", still, which, name);
 }
 
-const char *cli_no_quorum(const redlock_result *result, bool denied)
+char *cli_too_few(const redlock_result *result, const redlock_node *nodes, size_t count)
 {
-    if (denied)
-        return "refused";
-    return result->granted < result->quorum ? "no quorum" : "no quorum in time";
+    size_t failed = cli_count_faults(nodes, count);
+    if (failed > count - result->quorum)
+        return cli_faults(nodes, count);
+    char *faults = cli_faults(nodes, count);
+    struct cli_text text;
+    fprintf(cli_text_begin(&text), "%u of %u nodes granted it, %u are needed%s%s%s",
+            result->granted, result->nodes, result->quorum,
+            result->granted < result->quorum ? "" : " in time", failed > 0 ? "; " : "",
+            failed > 0 ? faults : "");
+    free(faults);
+    return cli_text_end(&text);
 }
 
 /* Reports an acquire that ran out of its TTL, not of its wait. */
@@ -166,14 +189,12 @@ void cli_say_not_acquired(const struct cli *cli, const char *key,
     if (result->code == REDLOCK_TAKEN || result->code == REDLOCK_TIMEOUT) {
         say_taken(cli, key, result, nodes, count);
     } else if (result->code == REDLOCK_NO_QUORUM || result->code == REDLOCK_DENIED) {
-        char *faults = cli_faults(nodes, count), span[CLI_SPAN];
+        char *why = cli_too_few(result, nodes, count), span[CLI_SPAN];
         bool is_timed = result->remaining_ms > 0;
-        cli_say(cli, "%s is not held: %s: %u of %u nodes granted it, %u are needed; %s%s%s",
-                key, cli_no_quorum(result, result->code == REDLOCK_DENIED), result->granted,
-                result->nodes, result->quorum, faults,
+        cli_say(cli, "%s is not held: %s%s%s", key, why,
                 is_timed ? "; a quorum can be free in " : "",
                 is_timed ? cli_span(span, result->remaining_ms) : "");
-        free(faults);
+        free(why);
         cli_say_admission(cli, nodes, count, result->quorum);
     } else if (result->code == REDLOCK_EXPIRED) {
         say_expired(cli, key, result);
@@ -187,6 +208,6 @@ void cli_say_not_acquired(const struct cli *cli, const char *key,
 void cli_say_too_long(const struct cli *cli, const char *key)
 {
     char span[CLI_SPAN];
-    cli_say(cli, "%s: the TTL of %s is longer than the nodes were admitted for", key,
+    cli_say(cli, "%s: --ttl %s is longer than the --max-ttl of redlock admit", key,
             cli_span(span, cli->lease.ttl_ms));
 }

@@ -23,9 +23,7 @@ static void say(struct cli_waiting *waiting, const redlock_node *nodes, size_t c
     char *faults = cli_faults(nodes, count), span[CLI_SPAN];
     struct cli_text text;
     FILE *stream = cli_text_begin(&text);
-    if (lacks_quorum(nodes, count, waiting->quorum))
-        fprintf(stream, "no quorum can be reached: %s", faults);
-    else if (holder)
+    if (holder && !lacks_quorum(nodes, count, waiting->quorum))
         fprintf(stream, "%s is held by %s",
                 cli_keys_taken(&waiting->cli->keys, waiting->key, holder), holder->holder);
     else

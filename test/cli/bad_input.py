@@ -309,6 +309,9 @@ def _(quorum):
     redlock("run", "k", "--", "-n", "-w", env=on(quorum, PATH=f"{folder}:{os.environ['PATH']}")
             ).expect(0, out="-w\n")
     redlock("run", "k", "--", "--", env=on(quorum)).expect(127)
+    redlock("run", "--", "echo", "no-such-command", env=on(quorum)).expect(
+        127, err='"echo" was taken for the key: KEY comes before --')
+    redlock("run", "k", "echo hello", env=on(quorum)).expect(127, err="no shell is used")
 
 
 @case("control characters of operands do not reach the terminal")

@@ -80,7 +80,7 @@ def _(quorum):
 def _(quorum):
     job = Job(quorum)
     quorum.kill(0, 1, 2)
-    job.end(0, "the release: too few nodes confirmed")
+    job.end(0, "the command has ended, but too few nodes confirmed the release")
 
 
 @case("--at-least, with a lock that lasts long enough and with one that does not")

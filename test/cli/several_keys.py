@@ -96,7 +96,7 @@ def _(quorum):
 def _(quorum):
     def refused(text, *words):
         redlock("acquire", "-n", *words, "pear", env=on(quorum)).expect(64, err=text)
-    refused("a key is given twice", "--and", "pear")
+    refused("is given twice", "--and", "pear")
     refused('"" is empty', "--and", "")
     refused("one key too many", *[word for i in range(16) for word in ("--and", f"k{i}")])
     redlock("acquire", "--and", env=on(quorum)).expect(64)

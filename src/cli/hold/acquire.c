@@ -93,7 +93,8 @@ static int publish(const struct acquire *acquire)
                          ? learn_extend(&acquire->learn, acquire->cli, acquire->lease)
                          : acquire->cli->lease.ttl_ms;
     if (!tokenfile_fill(&held, acquire->lease, ttl_ms)) {
-        cli_say(acquire->cli, "%s: %s", acquire->key, redlock_code_text(REDLOCK_EXPIRED));
+        cli_say(acquire->cli, "%s is not held: %s", acquire->key,
+                redlock_code_text(REDLOCK_EXPIRED));
         cli_say_record(acquire->cli);
         print_failure(acquire, REDLOCK_EXPIRED);
         return CLI_NO_QUORUM;

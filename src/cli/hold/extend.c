@@ -79,8 +79,8 @@ static int report_extended(struct holding *holding)
     }
     if (!holding->path)
         cli_say(cli,
-                "%s is extended; that it was held without a gap is unproven: a bare "
-                "token has no deadline, and another client may have held it meanwhile",
+                "%s is extended; to prove that no other client held it in between, use "
+                "--token-file",
                 holding->key);
     json_t *object = tokenfile_json(&holding->file, &cli->keys);
     json_object_set_new(object, "continuity",

@@ -127,19 +127,17 @@ static int holding_exit_of(const struct holding *holding)
 static void report_too_few(struct holding *holding)
 {
     const redlock_result *result = &holding->outcome.result;
-    bool denied =
-        cli_is_denied(holding->outcome.nodes, holding->outcome.count, result->quorum);
-    char *faults = cli_faults(holding->outcome.nodes, holding->outcome.count);
-    if (result->code == REDLOCK_UNCONFIRMED)
-        cli_say(holding->cli, "%s: %s; %s", holding->key, redlock_code_text(result->code),
-                faults);
+    const redlock_node *nodes = holding->outcome.nodes;
+    bool is_release = result->code == REDLOCK_UNCONFIRMED;
+    char *why = is_release ? cli_faults(nodes, holding->outcome.count)
+                           : cli_too_few(result, nodes, holding->outcome.count);
+    if (is_release)
+        cli_say(holding->cli, "%s: %s, what is left ends with its TTL: %s", holding->key,
+                redlock_code_text(result->code), why);
     else
-        cli_say(holding->cli,
-                "%s is not extended: %s: %u of %u nodes granted it, %u are needed; it is "
-                "held until its old deadline; %s",
-                holding->key, cli_no_quorum(result, denied), result->granted, result->nodes,
-                result->quorum, faults);
-    free(faults);
+        cli_say(holding->cli, "%s is not extended, and held until its old deadline: %s",
+                holding->key, why);
+    free(why);
     cli_say_admission(holding->cli, holding->outcome.nodes, holding->outcome.count,
                       result->quorum);
 }
@@ -162,6 +160,8 @@ int holding_report_failure(struct holding *holding)
         report_too_few(holding);
     else if (code == REDLOCK_BAD_TTL)
         cli_say_too_long(cli, holding->key);
+    else if (code == REDLOCK_GONE)
+        cli_say(cli, "%s is not held: no quorum stores this token any more", holding->key);
     else
         cli_say(cli, "%s: %s", holding->key, redlock_code_text(code));
     if (holding_is_lost(code))

@@ -40,7 +40,9 @@ static void on_released(redlock_lease *lease, const redlock_result *result, void
         run_tell_nodes(run);
         run_was_lost(run);
     } else if (result->code != REDLOCK_OK && run->ran && !run->lost) {
-        cli_say(run->cli, "%s: the release: %s", run->key, redlock_code_text(result->code));
+        cli_say(run->cli, "%s: the command has ended, but %s%s", run->key,
+                redlock_code_text(result->code),
+                result->code == REDLOCK_UNCONFIRMED ? "; the lock ends with its TTL" : "");
     }
     run->done = true;
 }
@@ -66,7 +68,7 @@ static void on_kept(struct run *run, redlock_code code)
         return;
     }
     if (valid_ms < left_of_at_least(run))
-        cli_complain("%s: --at-least: %s; it may be free in %s", run->key,
+        cli_complain("%s: not kept for --at-least: %s; it may be free in %s", run->key,
                      redlock_code_text(code), cli_span(span, valid_ms));
     redlock_disown(run->lease);
     run->done = true;

@@ -158,10 +158,9 @@ static void stop_command(struct run *run, int64_t valid_ms, redlock_code code)
     child_hold(&run->child, run->deadline_us);
     char *why = run_why_lost(run, code);
     if (run->stage == RUNNING || run->ran)
-        cli_complain("%s: the lock is lost, %s: %s", run->key,
+        cli_complain("%s: the lock is lost: %s; %s", run->key, why,
                      run->stage == RUNNING ? "the command is stopped"
-                                           : "processes that the command left are killed",
-                     why);
+                                           : "processes that the command left are killed");
     free(why);
     if (run->stage == ENDING)
         return;
@@ -239,7 +238,13 @@ static void command_refused(struct run *run, int error)
 {
     bool missing = error == ENOENT;
     run->may_have_run = false;
-    cli_complain("%s: %s", run->argv[0], strerror(error));
+    if (missing && run->key_follows_dashes)
+        cli_complain("%s: %s: \"%s\" was taken for the key: KEY comes before --",
+                     run->argv[0], strerror(error), run->key);
+    else
+        cli_complain(
+            "%s: %s%s", run->argv[0], strerror(error),
+            missing && strchr(run->argv[0], ' ') ? ": no shell is used: sh -c '...'" : "");
     run_conclude(run, missing ? CLI_NOT_FOUND : CLI_CANNOT_EXECUTE,
                  missing ? BY_ABSENCE : BY_EXECUTION);
     finish(run);
@@ -459,6 +464,7 @@ static void read_options(struct run *run, int argc, char **argv)
 void run_read_command(struct run *run, char **argv, int first, int argc)
 {
     const char *command = run->cli->command;
+    run->key_follows_dashes = strcmp(argv[first - 1], "--") == 0;
     run->key = cli_keys_begin(&run->cli->keys, first < argc ? argv[first++] : "");
     if (first < argc && strcmp(argv[first], "--") == 0)
         first++;

@@ -48,8 +48,9 @@ enum run_cause {
 struct run {
     struct cli *cli;
     const char *key;
-    char **argv;   /* CMD */
-    sigset_t mask; /* of CMD: that of redlock, before a run blocks signals */
+    char **argv;             /* CMD */
+    bool key_follows_dashes; /* "run -- KEY CMD": probably KEY is the command */
+    sigset_t mask;           /* of CMD: that of redlock, before a run blocks signals */
     int64_t at_least_ms;
     int64_t kill_after_ms; /* from SIGTERM to SIGKILL; a lock that is gone leaves no time */
     bool spare_daemons;

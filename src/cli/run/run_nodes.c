@@ -14,27 +14,34 @@ void run_tell_nodes(struct run *run)
     run->nodes = run->cli->json ? cli_nodes_json(nodes, count) : NULL;
 }
 
-/* Which nodes failed in the last extension; `otherwise` if none did. */
-static char *faults_or(const struct run *run, const char *otherwise)
+/* Why the lock was not extended: which nodes failed in the last extension, if any did. */
+static char *not_extended(const struct run *run)
 {
     redlock_node nodes[REDLOCK_NODES_MAX];
+    struct cli_text text;
+    FILE *stream = cli_text_begin(&text);
     size_t count = redlock_explain(run->lease, nodes, REDLOCK_NODES_MAX);
-    return cli_count_faults(nodes, count) > 0 ? cli_faults(nodes, count)
-                                              : cli_need_memory(strdup(otherwise));
+    if (cli_count_faults(nodes, count) > 0) {
+        char *faults = cli_faults(nodes, count);
+        fprintf(stream, "it could not be extended: %s", faults);
+        free(faults);
+    } else {
+        fputs("it was not extended in time", stream);
+    }
+    return cli_text_end(&text);
 }
 
 char *run_why_lost(const struct run *run, redlock_code code)
 {
-    const char *text = redlock_code_text(code);
-    return code == REDLOCK_EXPIRED ? faults_or(run, text) : cli_need_memory(strdup(text));
+    return code == REDLOCK_EXPIRED ? not_extended(run)
+                                   : cli_need_memory(strdup(redlock_code_text(code)));
 }
 
 static void say_not_extended(struct run *run)
 {
-    char *why = faults_or(run, "too few nodes granted it"), span[CLI_SPAN];
-    cli_say(run->cli,
-            "%s: an extension failed, the lock ends in %s unless the next one succeeds: %s",
-            run->key, cli_span(span, redlock_valid_ms(run->lease)), why);
+    char *why = not_extended(run), span[CLI_SPAN];
+    cli_say(run->cli, "%s: %s; the lock ends in %s unless the next extension succeeds",
+            run->key, why, cli_span(span, redlock_valid_ms(run->lease)));
     free(why);
 }
 

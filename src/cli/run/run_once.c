@@ -59,8 +59,10 @@ static void on_taken(redlock_lease *lease, const redlock_result *result, void *a
     if (run->signal != 0) {
         run_conclude(run, CLI_SIGNALLED + run->signal, BY_SIGNAL);
     } else if (result->code != REDLOCK_OK) {
-        cli_complain("%s: the record of the period could not be stored: %s", run->key,
-                     redlock_code_text(result->code));
+        cli_complain(
+            "%s: the record of the period could not be stored: %s; the command "
+            "is not run",
+            run->key, redlock_code_text(result->code));
         run_conclude(run, CLI_NO_QUORUM, BY_NO_QUORUM);
     }
     run->proceed(run);
