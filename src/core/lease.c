@@ -1,3 +1,7 @@
+/*
+ * The lease machine: the steps of all states, the deadline of the lease (rule 6), and when
+ * the machine wants to run next. The other parts have the rounds and the states.
+ */
 #include "lease_parts.h"
 
 #include <assert.h>
@@ -130,8 +134,8 @@ struct rl_update rl_lease_step(struct rl_lease *lease, const struct rl_view *vie
     case RL_EVENT_EXPIRE: break;
     case RL_EVENT_TICK: lease_tick(lease, view, &update); break;
     }
-    update.reschedule = update.send || update.reports || lease->state != state ||
-                        event->type == RL_EVENT_TICK;
+    update.changed = update.send || update.reports || lease->state != state ||
+                     event->type == RL_EVENT_TICK;
     return update;
 }
 

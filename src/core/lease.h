@@ -142,7 +142,7 @@ struct rl_update {
     uint32_t seq;
     unsigned reports;
     rl_node_set silent; /* their timeouts have passed in this step */
-    bool reschedule;    /* rl_lease_next() may be earlier than before, or has passed */
+    bool changed; /* by this step; false: nothing to send, to report or to reschedule */
 };
 
 struct rl_lease {

@@ -46,13 +46,14 @@ static void hold(struct rl_lease *lease, struct rl_update *update)
 }
 
 /*
- * The fence of the lease is the largest fence of the grants. If q nodes store it, a later
- * acquire gets a larger one. So the granting nodes that stored less are sent a raise, and
- * the lease is held only when q nodes store the fence. A leader's term is stored with it:
- * so all of them are sent the raise (safety.md, The token, Elections).
+ * A plain lock is held now. The fence of a fenced lease is the largest fence of the grants.
+ * If q nodes store it, a later acquire gets a larger one. So the granting nodes that stored
+ * less are sent a raise, and the lease is held only when q nodes store the fence. A
+ * leader's term is stored with it: so all of them are sent the raise (safety.md, The token,
+ * Elections).
  */
-static void raise_fence(struct rl_lease *lease, const struct rl_view *view,
-                        struct rl_update *update)
+static void acquire_round_won(struct rl_lease *lease, const struct rl_view *view,
+                              struct rl_update *update)
 {
     lease->holding = lease->round.granted;
     if (!lease->fences) {
@@ -83,7 +84,7 @@ void rl_lease_decide_acquire(struct rl_lease *lease, const struct rl_view *view,
     case RL_ROUND_LOST: rl_lease_abort(lease, view, RL_CAUSE_NONE, update); break;
     case RL_ROUND_WON:
         if (lease->round.command == RL_CMD_ACQUIRE)
-            raise_fence(lease, view, update);
+            acquire_round_won(lease, view, update);
         else
             hold(lease, update);
         break;

@@ -84,9 +84,21 @@ static void follow(struct rl_attempt *attempt, const struct rl_update *update)
 }
 
 /*
- * Most replies change nothing yet, because the round waits for others: then `reschedule` is
- * false.
+ * Fills in why nodes were absent from the round that was decided or begins: the code and
+ * the reason of the result follow from it.
  */
+static void explain_absence(struct rl_attempt *attempt, const struct rl_update *update)
+{
+    const redlock_client *client = rl_client_of(&attempt->task);
+    const struct rl_round *round = &attempt->lease.round;
+    unsigned failed_extension = RL_REPORT_NOT_RENEWED | RL_REPORT_NOT_EXTENDED;
+    bool all = (round->waiting | round->granted) == client->nodes.all;
+    if ((!all && (update->send || update->reports)) || (update->reports & failed_extension))
+        rl_client_note_absent(client, attempt->lease.ballot,
+                              attempt->config->kind->is_fenced);
+}
+
+/* Most replies change nothing yet, because the round waits for others. */
 void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *event)
 {
     struct rl_view fenced;
@@ -95,8 +107,9 @@ void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *ev
         return;
     struct rl_update update =
         rl_lease_step(&attempt->lease, view_of(attempt, event, &fenced), event);
-    if (!update.reschedule)
+    if (!update.changed)
         return;
+    explain_absence(attempt, &update);
     rl_telemetry_stepped(attempt, event, &update, record);
     follow(attempt, &update);
 }

@@ -210,18 +210,6 @@ RL_RARE static void note_rare(struct rl_attempt *attempt,
         note_not_renewed(attempt);
 }
 
-/* Fills in why nodes were absent from the round that was decided or begins. */
-static void note_absent(const struct rl_attempt *attempt, const struct rl_update *update)
-{
-    const redlock_client *client = rl_client_of(&attempt->task);
-    const struct rl_round *round = &attempt->lease.round;
-    unsigned failed_extension = RL_REPORT_NOT_RENEWED | RL_REPORT_NOT_EXTENDED;
-    bool all = (round->waiting | round->granted) == client->nodes.all;
-    if ((!all && (update->send || update->reports)) || (update->reports & failed_extension))
-        rl_client_note_absent(client, attempt->lease.ballot,
-                              attempt->config->kind->is_fenced);
-}
-
 void rl_telemetry_stepped(struct rl_attempt *attempt, const struct rl_lease_event *event,
                           const struct rl_update *update, struct rl_record *record)
 {
@@ -233,7 +221,6 @@ void rl_telemetry_stepped(struct rl_attempt *attempt, const struct rl_lease_even
         count_timeouts(attempt, update->silent);
     else if (event->type != RL_EVENT_VOTE)
         note_hold(attempt, event, reports);
-    note_absent(attempt, update);
     if (update->send) {
         stats->rounds[update->command]++;
         record_sent(attempt, update);
