@@ -221,7 +221,8 @@ RL_RARE static void keep_words(struct rl_node *node, const struct rl_reply *repl
 {
     enum rl_fault fault = rl_fault_of_error(reply->text, reply->len);
     if (fault != RL_FAULT_NOSCRIPT)
-        rl_words_set_reply(&node->connection.words, fault, reply, false);
+        rl_words_set_reply(&node->connection.words, fault, reply, false,
+                           node->connection.secret);
 }
 
 /* on_leave() updates the link of a READY node, when all arrived replies are parsed. */

@@ -237,7 +237,7 @@ int rl_tls_handshake(struct rl_tls_channel *channel, bool *ret_writes)
         return 0;
     int error = error_of(channel, result);
     *ret_writes = SSL_want_write(channel->ssl);
-    return error == 0 ? -ECONNRESET : error;
+    return error == 0 ? -EPIPE : error; /* the peer has closed */
 }
 
 /* --- reading and writing --- */

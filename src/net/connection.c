@@ -185,7 +185,7 @@ static void note_error(struct rl_connection *connection, const struct rl_reply *
         return;
     connection->server_fault = rl_fault_of_error(reply->text, reply->len);
     rl_words_set_reply(&connection->words, connection->server_fault, reply,
-                       step == RL_GREET_AUTH);
+                       step == RL_GREET_AUTH, connection->secret);
 }
 
 /* Reads the server's last error. Reports nothing to the owner: the connection has ended. */
@@ -227,8 +227,9 @@ static enum rl_fault fault_of_end(struct rl_connection *connection, enum rl_faul
 static void finish_connecting(struct rl_connection *connection)
 {
     int state = rl_stream_connect(connection->stream);
-    /* Reset: it was accepted, and closed before we saw that. */
-    enum rl_fault fault = state == -ECONNRESET ? RL_FAULT_CLOSED : RL_FAULT_CONNECT;
+    /* Reset, or closed in the TLS handshake: it was accepted. */
+    enum rl_fault fault =
+        state == -ECONNRESET || state == -EPIPE ? RL_FAULT_CLOSED : RL_FAULT_CONNECT;
     if (state == -EINPROGRESS)
         return;
     connection->connected = state == 0 && rl_stream_want_read(connection->stream);
@@ -236,7 +237,8 @@ static void finish_connecting(struct rl_connection *connection)
         connection->owner->connected(connection->arg);
         return;
     }
-    rl_words_set(&connection->words, fault, state ? strerror(-state) : "");
+    rl_words_set(&connection->words, fault,
+                 state && state != -EPIPE ? strerror(-state) : "");
     fault = fault_of_end(connection, fault);
     if (fault == RL_FAULT_CONNECT && connection->untried > 0) {
         end_stream(connection, rl_stream_abort);
@@ -312,6 +314,8 @@ void rl_connection_clear(struct rl_connection *connection, bool forked)
     free(connection->op);
     connection->op = NULL;
     connection->op_count = 0;
+    free(connection->secret);
+    connection->secret = NULL;
 }
 
 /* --- sending --- */
@@ -377,7 +381,9 @@ bool rl_connection_make_room(struct rl_connection *connection, size_t at)
 bool rl_connection_greet(struct rl_connection *connection, const struct rl_credentials *who)
 {
     connection->greeting_now = true;
-    return keep_segment(connection) &&
+    free(connection->secret);
+    connection->secret = who->password ? strdup(who->password) : NULL;
+    return (connection->secret || !who->password) && keep_segment(connection) &&
            rl_greeting_begin(&connection->greeting, who, &connection->kept);
 }
 

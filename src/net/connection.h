@@ -67,6 +67,7 @@ struct rl_connection {
     struct rl_address silent; /* the last one that did not greet; .len 0: none */
     struct rl_resp *resp;
     bool greeting_now;
+    char *secret; /* a copy of the password that the last greeting sent; NULL: none */
     struct rl_greeting greeting;
     bool name_refused; /* by the node; each refusal is an entry in its ACL LOG */
     enum rl_fault

@@ -28,11 +28,15 @@ void rl_words_set(struct rl_words *words, enum rl_fault fault, const char *text)
 }
 
 void rl_words_set_reply(struct rl_words *words, enum rl_fault fault,
-                        const struct rl_reply *reply, bool after_password)
+                        const struct rl_reply *reply, bool after_password,
+                        const char *secret)
 {
     size_t len = reply->len;
     const char *cut = memmem(reply->text, len, ARGUMENTS, strlen(ARGUMENTS));
     if (cut)
+        len = (size_t)(cut - reply->text);
+    cut = secret ? memmem(reply->text, len, secret, strlen(secret)) : NULL;
+    if (cut && secret[0])
         len = (size_t)(cut - reply->text);
     for (size_t i = 0; after_password && i < len; i++)
         if (strchr("'`\"", reply->text[i]))

@@ -19,9 +19,11 @@ void rl_words_set(struct rl_words *words, enum rl_fault fault, const char *text)
 /*
  * Keeps an error reply, without the arguments of a command: they may be a password or a
  * token. `after_password`: the command was AUTH; nothing from the first quote on is kept.
+ * Nor is anything from `secret` on: the password that was sent, or NULL.
  */
 void rl_words_set_reply(struct rl_words *words, enum rl_fault fault,
-                        const struct rl_reply *reply, bool after_password);
+                        const struct rl_reply *reply, bool after_password,
+                        const char *secret);
 
 /* Keeps what is kept for another fault. */
 void rl_words_move(struct rl_words *words, enum rl_fault fault);

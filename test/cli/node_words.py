@@ -107,6 +107,9 @@ def _(quorum):
     for reply, text in (
             (b"-ERR unknown command 'AUTH', with args beginning with: 'hunter2' \r\n",
              "ERR unknown command "),
+            (b"-ERR invalid password hunter2 for default\r\n", "ERR invalid password "),
+            (b"-WRONGPASS no user has hunter2\r\n", "WRONGPASS no user has "),
+            (b"-ERR " + 10000 * b"y" + b" hunter2\r\n", "ERR y"),
             (b"-ERR \x1b[31mred\x7f " + 300 * b"x" + b"\r\n",
              "ERR \\?\\[31mred\\? " + 126 * "x" + "\\.\\.\\.")):
         with fake(lambda peer, reply=reply: peer.sendall(9 * reply)) as address:
@@ -115,12 +118,29 @@ def _(quorum):
             check("hunter2" not in outcome.err, f"a password in {outcome}")
 
 
-@case("a port that does not answer to TLS")
+@case("a reply after AUTH has no password either")
+def _(quorum):
+    def echo(peer):
+        peer.sendall(b"+OK\r\n" + 8 * b"-ERR auth hunter2 lost\r\n")
+    with fake(echo) as address:
+        outcome = redlock("run", "-v", "-n", "-N", f"redis://:hunter2@{address}", "k", "true")
+        outcome.expect(69, err="the server replied with an error: ERR auth ")
+        check("hunter2" not in outcome.err, f"a password in {outcome}")
+
+
+@case("a port that does not answer to TLS, and one that closes")
 def _(quorum):
     port = quorum[0].listen()
     if "TLS is no part" in redlock("run", "-N", "rediss://127.0.0.1", "-n", "k", "true").err:
         raise lab.Skipped("a build without TLS")
     says(f"rediss://127.0.0.1:{port}", "no reply in time: does this port speak TLS?")
+
+    def close(peer):
+        peer.shutdown(socket.SHUT_WR)
+        while peer.recv(65536):
+            pass
+    with fake(close) as address:
+        says(f"rediss://{address}", "the connection was closed")
 
 
 lab.main(1)
