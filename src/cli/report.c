@@ -208,6 +208,7 @@ void cli_say_not_acquired(const struct cli *cli, const char *key,
 void cli_say_too_long(const struct cli *cli, const char *key)
 {
     char span[CLI_SPAN];
-    cli_say(cli, "%s: --ttl %s is longer than the --max-ttl of redlock admit", key,
-            cli_span(span, cli->lease.ttl_ms));
+    cli_say(cli,
+            "%s: --ttl %s is longer than the --max-ttl that the nodes were admitted with",
+            key, cli_span(span, cli->lease.ttl_ms));
 }

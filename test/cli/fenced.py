@@ -242,7 +242,7 @@ def _(quorum):
 @case("a TTL above the longest: 64 with the limit; nothing is set, and a held lock stays")
 def _(quorum):
     admit(quorum, "--max-ttl", "5s")
-    longer = "--ttl 6.0 s is longer than the --max-ttl of redlock admit"
+    longer = "--ttl 6.0 s is longer than the --max-ttl that the nodes were admitted with"
     run(quorum, "-n", "-t", "6s", "--fence", "k", "true").expect(64, err=longer)
     redlock("acquire", "-t", "6s", "--fence", "k", env=on(quorum)).expect(64, err=longer, out="")
     equal(quorum.values("k"), [None] * 5, "values")

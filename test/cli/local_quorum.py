@@ -275,7 +275,7 @@ def _():
         check(int(fence) > 10**15, f"the fence {fence}")
     longest = ("local", "--max-ttl", "2s", "--", "sh", "-c", inner)
     redlock(*longest, "2s").expect(0, err="^$")
-    redlock(*longest, "3s").expect(64, err="the TTL of 3.0 s is longer", out="")
+    redlock(*longest, "3s").expect(64, err="--ttl 3.0 s is longer", out="")
     redlock("local", "--max-ttl", "48h", "--", "true").expect(125, err="--max-ttl is 48 h 0 min, and must be at most 24 h 0 min", out="")
 
 

@@ -8,10 +8,10 @@ import lab
 from lab import case, check, equal, finish, on
 
 TTL = "4s"
-FAILED = r"^redlock: k: it could not be extended: "
+FAILED = r"^redlock: k: not extended: "
 ENDS = r"; the lock ends in \d[^\n]* unless the next extension succeeds$"
 THREE = r"3 of 5 nodes failed: (unix://\S+, ){2}unix://\S+: "
-LOST = r"^redlock: k: the lock is lost: it could not be extended: " + THREE
+LOST = r"^redlock: k: the lock is lost: not extended: " + THREE
 
 
 def begin(quorum, *words, **more):

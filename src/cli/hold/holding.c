@@ -161,7 +161,8 @@ int holding_report_failure(struct holding *holding)
     else if (code == REDLOCK_BAD_TTL)
         cli_say_too_long(cli, holding->key);
     else if (code == REDLOCK_GONE)
-        cli_say(cli, "%s is not held: no quorum stores this token any more", holding->key);
+        cli_say(cli, "%s is not held: a majority of the nodes does not have this token",
+                holding->key);
     else
         cli_say(cli, "%s: %s", holding->key, redlock_code_text(code));
     if (holding_is_lost(code))

@@ -67,9 +67,12 @@ static void on_kept(struct run *run, redlock_code code)
         release(run);
         return;
     }
-    if (valid_ms < left_of_at_least(run))
-        cli_complain("%s: not kept for --at-least: %s; it may be free in %s", run->key,
-                     redlock_code_text(code), cli_span(span, valid_ms));
+    if (valid_ms < left_of_at_least(run)) {
+        char *why = run_why_not_extended(run, redlock_code_text(code));
+        cli_complain("%s: not kept for --at-least, it may be free in %s: %s", run->key,
+                     cli_span(span, valid_ms), why);
+        free(why);
+    }
     redlock_disown(run->lease);
     run->done = true;
 }

@@ -142,6 +142,10 @@ void run_extend_last(struct run *run, int64_t ttl_ms,
 /* Prints the nodes of the last outcome with -v, and keeps them for --json. */
 void run_tell_nodes(struct run *run);
 
+/* Which nodes failed in the last extension; `otherwise` if none did. The caller frees it.
+ */
+char *run_why_not_extended(const struct run *run, const char *otherwise);
+
 /* Why the lock is lost: which nodes failed, if that is the reason. The caller frees it. */
 char *run_why_lost(const struct run *run, redlock_code code);
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LATE "not extended in time"
+
 void run_tell_nodes(struct run *run)
 {
     redlock_node nodes[REDLOCK_NODES_MAX];
@@ -14,8 +16,7 @@ void run_tell_nodes(struct run *run)
     run->nodes = run->cli->json ? cli_nodes_json(nodes, count) : NULL;
 }
 
-/* Why the lock was not extended: which nodes failed in the last extension, if any did. */
-static char *not_extended(const struct run *run)
+char *run_why_not_extended(const struct run *run, const char *otherwise)
 {
     redlock_node nodes[REDLOCK_NODES_MAX];
     struct cli_text text;
@@ -23,23 +24,23 @@ static char *not_extended(const struct run *run)
     size_t count = redlock_explain(run->lease, nodes, REDLOCK_NODES_MAX);
     if (cli_count_faults(nodes, count) > 0) {
         char *faults = cli_faults(nodes, count);
-        fprintf(stream, "it could not be extended: %s", faults);
+        fprintf(stream, "not extended: %s", faults);
         free(faults);
     } else {
-        fputs("it was not extended in time", stream);
+        fputs(otherwise, stream);
     }
     return cli_text_end(&text);
 }
 
 char *run_why_lost(const struct run *run, redlock_code code)
 {
-    return code == REDLOCK_EXPIRED ? not_extended(run)
+    return code == REDLOCK_EXPIRED ? run_why_not_extended(run, LATE)
                                    : cli_need_memory(strdup(redlock_code_text(code)));
 }
 
 static void say_not_extended(struct run *run)
 {
-    char *why = not_extended(run), span[CLI_SPAN];
+    char *why = run_why_not_extended(run, LATE), span[CLI_SPAN];
     cli_say(run->cli, "%s: %s; the lock ends in %s unless the next extension succeeds",
             run->key, why, cli_span(span, redlock_valid_ms(run->lease)));
     free(why);

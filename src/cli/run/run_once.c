@@ -59,10 +59,10 @@ static void on_taken(redlock_lease *lease, const redlock_result *result, void *a
     if (run->signal != 0) {
         run_conclude(run, CLI_SIGNALLED + run->signal, BY_SIGNAL);
     } else if (result->code != REDLOCK_OK) {
-        cli_complain(
-            "%s: the record of the period could not be stored: %s; the command "
-            "is not run",
-            run->key, redlock_code_text(result->code));
+        char *why = run_why_not_extended(run, redlock_code_text(result->code));
+        cli_complain("%s: no record of the period, the command is not run: %s", run->key,
+                     why);
+        free(why);
         run_conclude(run, CLI_NO_QUORUM, BY_NO_QUORUM);
     }
     run->proceed(run);
@@ -89,9 +89,11 @@ void run_begin_once(struct run *run, void (*proceed)(struct run *run))
 
 static void on_recorded(struct run *run, redlock_code code)
 {
-    if (code != REDLOCK_OK)
-        cli_complain("%s: the success could not be recorded, it may run again: %s",
-                     run->key, redlock_code_text(code));
+    if (code != REDLOCK_OK) {
+        char *why = run_why_not_extended(run, redlock_code_text(code));
+        cli_complain("%s: no record of the success, it may run again: %s", run->key, why);
+        free(why);
+    }
     redlock_disown(run->lease);
     run->done = true;
 }
