@@ -43,8 +43,8 @@
       "the node may have forgotten locks: its marker puts it in quarantine")               \
     X(CLOCK_SET, NULL, "the node's clock was set")                                         \
     X(CLOCK_STILL, NULL, "the node's clock stands still")                                  \
-    X(CLOCK_FAST, NULL, "the node's clock runs too fast")                                  \
-    X(CLOCK_SLOW, NULL, "the node's clock runs too slow")                                  \
+    X(CLOCK_FAST, NULL, "the node's clock gains on this client's clock")                   \
+    X(CLOCK_SLOW, NULL, "the node's clock falls behind this client's clock")               \
     X(CONNECTING, NULL, "not connected yet")                                               \
     X(RESOLVE, NULL, "the host name does not resolve")                                     \
     X(CONNECT, NULL, "cannot connect")                                                     \

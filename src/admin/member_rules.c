@@ -105,11 +105,11 @@ const struct rl_rule rl_member_rules[RL_MEMBER_RULES] = {
      "the node's clock stands still, so the node has no vote on fenced locks: fix the "
      "clock"},
     {"clock_fast", REDLOCK_WARNING, RL_FENCED_USE, CLOCK_BIT(FAST), NULL,
-     "the node's clock runs too fast, so the node has no vote on fenced locks: fix the "
-     "clock"},
+     "the node's clock gains on this client's, so the node has no vote on fenced locks: "
+     "fix the clock"},
     {"clock_slow", REDLOCK_WARNING, RL_FENCED_USE, CLOCK_BIT(SLOW), NULL,
-     "the node's clock runs too slow, so the node has no vote on fenced locks: fix the "
-     "clock"},
+     "the node's clock falls behind this client's, so the node has no vote on fenced "
+     "locks: fix the clock"},
     {"behind", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(ACTIVE),
      member_rules_is_outdated,
      "the node does not know the latest members of its deployment, which other nodes know: "
