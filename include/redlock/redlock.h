@@ -89,21 +89,22 @@ struct event_base;
 #define REDLOCK_CONNECT_TIMEOUT_MS  1000
 #define REDLOCK_QUARANTINE_FLOOR_MS 60000
 
-/* --- values with a meaning of their own; no other value below 0 is allowed there --- */
+/* --- values with a meaning of their own; no other value below 0 is allowed there. Those
+   below 0 differ, so that none is taken for another. --- */
 
 enum {
     /* arguments and options */
     REDLOCK_FOREVER = -1, /* a wait: without a limit */
     /* a drain: as long as a node may take to reply, and a new client to connect */
     REDLOCK_NODE_TIMEOUT = -2,
-    REDLOCK_GIVE_UP = -1,    /* from a redlock_retry_fn: no further attempt */
+    REDLOCK_GIVE_UP = -4,    /* from a redlock_retry_fn: no further attempt */
     REDLOCK_AUTO = 0,        /* the library chooses, or takes the lease's own value */
     REDLOCK_ONE_ATTEMPT = 0, /* a wait: no second attempt */
     REDLOCK_UNLIMITED = 0,   /* max_hold_ms */
     REDLOCK_NO_FENCE = 0,    /* a fencing token: none, or not known */
-    /* results; valid_ms takes UNKNOWN, too, but a wait would take it as FOREVER */
-    REDLOCK_UNKNOWN = -1, /* a time or a number that is not known */
-    REDLOCK_NO_NODE = -1, /* the index of a node */
+    /* results; of all arguments only valid_ms takes UNKNOWN, too */
+    REDLOCK_UNKNOWN = -3, /* a time or a number that is not known */
+    REDLOCK_NO_NODE = -5, /* the index of a node */
 };
 
 /* --- codes --- */

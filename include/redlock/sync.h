@@ -268,7 +268,7 @@ REDLOCK_API redlock_code redlock_lock_for(redlock_sync *sync, const void *key,
  * another set, or a single key, that has a key of this one meet it on the nodes: there is
  * no order among them, and no hand-off.
  * Errors: those of redlock_lock_for(), and TAKEN (wait_ms is 0); BAD_KEY also if a key is
- * given twice, or too many; BAD_OPTION also: wait_ms is below -1.
+ * given twice, or too many; BAD_OPTION also: wait_ms is another value below 0.
  */
 REDLOCK_API redlock_code redlock_lock_many(redlock_sync *sync, const redlock_key *keys,
                                            size_t count, int64_t wait_ms,

@@ -79,7 +79,8 @@ static void admit_refuse(struct admit *admit, enum rl_admission_error refusal,
                        : fault != RL_FAULT_NONE
                            ? rl_node_text(&client->nodes.node[node], fault)
                            : "";
-    admit_finish(admit, codes[refusal], node < client->nodes.n ? (int)node : -1, text);
+    admit_finish(admit, codes[refusal],
+                 node < client->nodes.n ? (int)node : REDLOCK_NO_NODE, text);
 }
 
 static void admit_begin(struct admit *admit)
@@ -175,10 +176,10 @@ static void go_on(struct admit *admit)
     const redlock_client *client = rl_client_of(&admit->task);
     unsigned denied = find_denial(client), replaced = find_other_replaced(admit);
     switch (rl_admission_progress(&client->members.membership)) {
-    case RL_ADMISSION_DONE: admit_finish(admit, REDLOCK_OK, -1, ""); break;
+    case RL_ADMISSION_DONE: admit_finish(admit, REDLOCK_OK, REDLOCK_NO_NODE, ""); break;
     case RL_ADMISSION_LOST_RACE:
         if (is_new(admit))
-            admit_finish(admit, REDLOCK_NOT_EMPTY, -1,
+            admit_finish(admit, REDLOCK_NOT_EMPTY, REDLOCK_NO_NODE,
                          "another admits these nodes at the same time");
         else
             admit_finish(admit, REDLOCK_NOT_EMPTY, (int)admit->newcomer,
@@ -265,7 +266,7 @@ static void admit_answer(struct rl_task *task, unsigned node, const struct rl_op
 
 static void close_admit(struct rl_task *task)
 {
-    admit_finish((struct admit *)task, REDLOCK_CANCELLED, -1, "");
+    admit_finish((struct admit *)task, REDLOCK_CANCELLED, REDLOCK_NO_NODE, "");
 }
 
 static const struct rl_task_class admit_class = {

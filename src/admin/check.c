@@ -301,13 +301,13 @@ static void describe_as_unknown(struct check *check)
         check->each[i] = &check->health[i];
         check->health[i] = (redlock_node_health){
             .uri = client->nodes.node[i].uri.shown,
-            .latency_us = -1,
-            .maxmemory = -1,
-            .replicas = -1,
-            .member_index = -1,
-            .generation = -1,
-            .quarantine_us = -1,
-            .max_ttl_us = -1,
+            .latency_us = REDLOCK_UNKNOWN,
+            .maxmemory = REDLOCK_UNKNOWN,
+            .replicas = REDLOCK_UNKNOWN,
+            .member_index = REDLOCK_UNKNOWN,
+            .generation = REDLOCK_UNKNOWN,
+            .quarantine_us = REDLOCK_UNKNOWN,
+            .max_ttl_us = REDLOCK_UNKNOWN,
         };
     }
 }

@@ -121,7 +121,8 @@ static const char **new_readers(const struct inspection *inspection, unsigned n)
 static void summarize(struct inspection *inspection, redlock_inspection *report)
 {
     const redlock_client *client = rl_client_of(&inspection->task);
-    report->remaining_ms = rl_free_in(inspection->ballot, client->nodes.n, client->nodes.q);
+    int64_t free_in = rl_free_in(inspection->ballot, client->nodes.n, client->nodes.q);
+    report->remaining_ms = free_in < 0 ? REDLOCK_UNKNOWN : free_in;
     for (unsigned i = 0; i < client->nodes.n; i++) {
         report->free += inspection->ballot[i].vote == RL_VOTE_GONE;
         if (inspection->ballot[i].vote != RL_VOTE_HELD)

@@ -85,6 +85,12 @@ redlock_code rl_fail_no_callback(void)
                          "is NULL, and must be a function");
 }
 
+redlock_code rl_check_valid_ms(int64_t valid_ms)
+{
+    return valid_ms == REDLOCK_UNKNOWN ? REDLOCK_OK
+                                       : rl_check_range("valid_ms", valid_ms, 0, INT64_MAX);
+}
+
 redlock_code rl_check_token(const char *token)
 {
     return rl_check_len(REDLOCK_BAD_TOKEN, "token", token ? strlen(token) : 0,

@@ -34,6 +34,9 @@ redlock_code rl_fail_keys(size_t count);
 /* BAD_OPTION: the callback is NULL. */
 redlock_code rl_fail_no_callback(void);
 
+/* BAD_OPTION if it is below 0, unless it is UNKNOWN. */
+redlock_code rl_check_valid_ms(int64_t valid_ms);
+
 /* BAD_TOKEN if it is empty or too long; NULL counts as empty. */
 redlock_code rl_check_token(const char *token);
 

@@ -48,8 +48,9 @@ void rl_client_describe(const redlock_client *client, unsigned node,
         .verdict = rl_verdict_of_vote(ballot->vote),
         .fault = (redlock_fault)ballot->fault,
         .denied = rl_fault_is_denial(ballot->fault),
-        .latency_us = answered ? (int64_t)ballot->latency : -1,
-        .remaining_us = shows_time && ballot->pttl >= 0 ? ballot->pttl * RL_MS : -1,
+        .latency_us = answered ? (int64_t)ballot->latency : REDLOCK_UNKNOWN,
+        .remaining_us =
+            shows_time && ballot->pttl >= 0 ? ballot->pttl * RL_MS : REDLOCK_UNKNOWN,
     };
     strcpy(ret_node->text, rl_node_text(&client->nodes.node[node], ballot->fault));
     if (!value || ballot->vote != RL_VOTE_HELD) /* `value` may be from an earlier round */
@@ -104,7 +105,7 @@ static void describe_state(const redlock_client *client, unsigned node,
 {
     rl_time round_trip = client->nodes.node[node].link.round_trip;
     rl_client_describe(client, node, ballot, NULL, ret_node);
-    ret_node->latency_us = round_trip > 0 ? round_trip : -1;
+    ret_node->latency_us = round_trip > 0 ? round_trip : REDLOCK_UNKNOWN;
 }
 
 size_t redlock_client_explain_sized(const redlock_client *client, redlock_node *nodes,
@@ -133,7 +134,7 @@ size_t redlock_client_members_sized(const redlock_client *client, redlock_node *
         redlock_node node;
         describe_state(client, i, &ballot, &node);
         node.verdict = active ? REDLOCK_VERDICT_ACTIVE : REDLOCK_VERDICT_ABSENT;
-        node.remaining_us = left == RL_NEVER ? -1 : left;
+        node.remaining_us = left == RL_NEVER ? REDLOCK_UNKNOWN : left;
         rl_client_put_node(&node, i, nodes, size);
     }
     return client->nodes.n;

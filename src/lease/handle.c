@@ -52,7 +52,7 @@ static redlock_result result_of(const redlock_lease *lease, redlock_code code)
         .nodes = lease->first.config->params.n,
         .quorum = lease->first.config->params.q,
         .attempts = lease->waiting.attempts,
-        .remaining_ms = -1,
+        .remaining_ms = REDLOCK_UNKNOWN,
     };
     if (!core || core->state == RL_LEASE_NEW)
         return result;
@@ -66,7 +66,9 @@ static redlock_result result_of(const redlock_lease *lease, redlock_code code)
     result.took_ms = (client->loop.now - core->round.start) / RL_MS;
     if (lease->state != RL_HANDLE_RELEASE_WAITS)
         result.valid_ms = rl_lease_left(core, client->loop.now) / RL_MS;
-    result.remaining_ms = enough ? 0 : rl_quorum_in(core->ballot, n, core->params->q);
+    int64_t quorum_in = rl_quorum_in(core->ballot, n, core->params->q);
+    if (enough || quorum_in >= 0)
+        result.remaining_ms = enough ? 0 : quorum_in;
     return result;
 }
 

@@ -149,7 +149,7 @@ static redlock_code make_adopted(redlock_client *client, const redlock_key *keys
     if (code == REDLOCK_OK)
         code = rl_lease_options_read(options, &mine);
     if (code == REDLOCK_OK)
-        code = rl_check_range("valid_ms", valid_ms, REDLOCK_UNKNOWN, INT64_MAX);
+        code = rl_check_valid_ms(valid_ms);
     if (code != REDLOCK_OK)
         return code;
     size_t token_len = strlen(token);

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "redlock/redlock.h"
+
 struct rl_word rl_info_field(const struct rl_reply *reply, const char *name)
 {
     size_t name_len = strlen(name);
@@ -32,8 +34,8 @@ int64_t rl_info_number(struct rl_word value)
     int64_t number = 0;
     for (size_t i = 0; i < value.len; i++) {
         if (value.text[i] < '0' || value.text[i] > '9' || number > INT64_MAX / 10 - 1)
-            return -1;
+            return REDLOCK_UNKNOWN;
         number = 10 * number + (value.text[i] - '0');
     }
-    return value.len > 0 ? number : -1;
+    return value.len > 0 ? number : REDLOCK_UNKNOWN;
 }

@@ -11,7 +11,7 @@ struct rl_word rl_info_field(const struct rl_reply *reply, const char *name);
 
 bool rl_info_is(struct rl_word value, const char *text);
 
-/* The value as a non-negative number; -1: it is not one. */
+/* The value as a non-negative number; UNKNOWN: it is not one. */
 int64_t rl_info_number(struct rl_word value);
 
 #endif

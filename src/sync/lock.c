@@ -373,7 +373,7 @@ redlock_code redlock_lock_adopt_many(redlock_sync *sync, const redlock_key *keys
     };
     redlock_code refusal = rl_check_token(token);
     if (refusal == REDLOCK_OK)
-        refusal = rl_check_range("valid_ms", valid_ms, REDLOCK_UNKNOWN, INT64_MAX);
+        refusal = rl_check_valid_ms(valid_ms);
     return lock_until(sync, keys, count, waiter, refusal, options, ret_hold);
 }
 

@@ -28,7 +28,7 @@ Test(admit, new_nodes_vote_at_once)
     quorum_await_ready(&s);
     cr_assert(quorum_member_is(s.client, 0, "UNMARKED"));
     cr_assert_eq(quorum_member(s.client, 0)->verdict, REDLOCK_VERDICT_ABSENT);
-    expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, -1, "");
+    expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, REDLOCK_NO_NODE, "");
     cr_assert_eq(marked(&s), 5);
     for (unsigned i = 0; i < 5; i++) {
         cr_assert_eq(quorum_member(s.client, i)->verdict, REDLOCK_VERDICT_ACTIVE);
@@ -73,7 +73,7 @@ Test(admit, a_prefix_admits_keys_of_other_prefixes)
         servers_do(&s.servers, i, "SET !marker value");
     }
     s.client = quorum_client(&s, &options);
-    expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, -1, "");
+    expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, REDLOCK_NO_NODE, "");
     redlock_lease_options lease_options = quorum_fenced_options();
     redlock_lease *lease = quorum_hold(&s, "job", &lease_options);
     quorum_drain(&s);
@@ -103,7 +103,7 @@ Test(admit, of_nodes_in_use_is_refused)
     expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_NOT_EMPTY, 1, "something");
     cr_assert_eq(marked(&s), 0);
     servers_do(&s.servers, 1, "DEL something");
-    expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, -1, "");
+    expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, REDLOCK_NO_NODE, "");
     expect(&s, REDLOCK_ADMIT_NEW, 0, REDLOCK_NOT_EMPTY, 0, "marker");
     expect(&s, REDLOCK_ADMIT_REPLACE, 2, REDLOCK_NOT_EMPTY, 2, "marker");
     quorum_close(&s);
@@ -116,7 +116,7 @@ Test(admit, of_a_replacement_with_keys_is_refused)
     redlock_options options = quorum_options();
     options.prefix = "ours:";
     quorum_open_with(&s, 3, &options);
-    expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, -1, "");
+    expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, REDLOCK_NO_NODE, "");
     servers_do(&s.servers, 2, "FLUSHALL");
     servers_do(&s.servers, 2, "SET ours:job value");
     servers_do(&s.servers, 2, "SET theirs:job value");
@@ -141,7 +141,7 @@ Test(admit, scans_all_keys)
     s.client = quorum_client(&s, &options);
     expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_NOT_EMPTY, 2, "it has the key ours:job");
     servers_do(&s.servers, 2, "DEL ours:job");
-    expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, -1, "");
+    expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, REDLOCK_NO_NODE, "");
     quorum_close(&s);
 }
 
@@ -293,7 +293,7 @@ Test(admit, replaces_two_nodes_at_once)
     quorum_open_fresh(&s, 5);
     redlock_client_free(s.client);
     s.client = client_of(&s, 2);
-    expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, -1, "");
+    expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, REDLOCK_NO_NODE, "");
     redlock_client_free(s.client);
     client[0] = client_of_nodes(&s, 3, 1, 2);
     client[1] = client_of_nodes(&s, 0, 4, 2);
@@ -324,7 +324,7 @@ Test(admit, replaces_by_two_at_once)
     quorum_open_fresh(&s, 5);
     redlock_client_free(s.client);
     s.client = client_of(&s, 2);
-    expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, -1, "");
+    expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, REDLOCK_NO_NODE, "");
     redlock_client_free(s.client);
     s.client = NULL;
     servers_kill(&s.servers, 2);
@@ -381,7 +381,7 @@ Test(admit, is_needed_for_a_fenced_lock)
         cr_assert_eq(quorum_node(lease, i)->fault, REDLOCK_FAULT_UNMARKED);
     cr_assert_eq(servers_keys(&s.servers), 0);
     redlock_lease_free(lease);
-    expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, -1, "");
+    expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, REDLOCK_NO_NODE, "");
     lease = quorum_hold(&s, "job", &options);
     redlock_lease_free(lease);
     quorum_close(&s);

@@ -110,7 +110,7 @@ Test(check, a_dead_node_is_reported_at_once)
     check(&s, 0, &seen);
     cr_assert_str_eq(seen.codes[1], "unreachable ");
     cr_assert_str_eq(seen.codes[2], "forgets debug ");
-    cr_assert_eq(seen.node[1].latency_us, -1);
+    cr_assert_eq(seen.node[1].latency_us, REDLOCK_UNKNOWN);
     cr_assert_eq(seen.report.fit, 4);
     cr_assert_eq(seen.report.health, REDLOCK_FIT_WITH_WARNINGS);
     quorum_close(&s);

@@ -177,7 +177,7 @@ Test(copies, a_subscriber_of_a_freed_client_receives_nothing)
     struct reported reported = {0};
     redlock_lease_options options = quorum_lease_options();
     redlock_lease *waiter;
-    options.wait_ms = -1;
+    options.wait_ms = REDLOCK_FOREVER;
     open_quorum(&s, true);
     redlock_client *other = quorum_client(&s, NULL);
     redlock_lease *holder = quorum_hold(&s, "job", NULL);

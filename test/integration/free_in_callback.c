@@ -214,7 +214,7 @@ Test(free_in_callback, freed_when_admitted)
 static redlock_lease_options waiting_options(struct caller *caller)
 {
     redlock_lease_options options = quorum_lease_options();
-    options.wait_ms = -1;
+    options.wait_ms = REDLOCK_FOREVER;
     options.retry = REDLOCK_RETRY_CUSTOM;
     options.retry_fn = caller_on_retry;
     options.retry_arg = caller;

@@ -124,7 +124,7 @@ Test(hang, majority)
     for (unsigned i = 0; i < 3; i++) {
         cr_assert_eq(quorum_node(lease, i)->verdict, REDLOCK_VERDICT_SILENT);
         cr_assert_eq(quorum_node(lease, i)->fault, REDLOCK_FAULT_TIMEOUT);
-        cr_assert_eq(quorum_node(lease, i)->latency_us, -1);
+        cr_assert_eq(quorum_node(lease, i)->latency_us, REDLOCK_UNKNOWN);
     }
     cr_assert_eq(servers_keys(&s.servers), 0);
     redlock_lease_free(lease);

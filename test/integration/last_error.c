@@ -399,7 +399,7 @@ Test(last_error, of_adopting)
     memset(token, 't', REDLOCK_TOKEN_MAX + 1);
     FAILS(adopt_with(token, 0), BAD_TOKEN,
           "token has 129 bytes, and must have at most 128");
-    FAILS(adopt_with("token", -2), BAD_OPTION, "valid_ms is -2, and must be at least -1");
+    FAILS(adopt_with("token", -2), BAD_OPTION, "valid_ms is -2, and must be at least 0");
     close_alone();
 }
 

@@ -270,10 +270,17 @@ Test(last_error_sync, of_arguments)
     FAILS(redlock_lock_for(threads.sync, "job", 3, -1, NULL, &threads.none), BAD_OPTION,
           "wait_ms is -1, and must be at least 0");
     FAILS(single_flight_for(-2), BAD_OPTION, "wait_ms is -2, and must be at least -1");
+    FAILS(single_flight_for(REDLOCK_UNKNOWN), BAD_OPTION,
+          "wait_ms is -3, and must be at least -1");
+    FAILS(redlock_lock_many(threads.sync, &(redlock_key){"job", 3}, 1, REDLOCK_UNKNOWN,
+                            NULL, &threads.none),
+          BAD_OPTION, "wait_ms is -3, and must be at least -1");
+    FAILS(lock_adopt_with("token", REDLOCK_FOREVER), BAD_OPTION,
+          "valid_ms is -1, and must be at least 0");
     FAILS(lock_adopt_with("", 0), BAD_TOKEN, no_token);
     FAILS(lock_adopt_with(NULL, 0), BAD_TOKEN, no_token);
     FAILS(lock_adopt_with("token", -2), BAD_OPTION,
-          "valid_ms is -2, and must be at least -1");
+          "valid_ms is -2, and must be at least 0");
     FAILS(redlock_lock_release(threads.sync, "job", 3, NULL), BAD_TOKEN, no_token);
     FAILS(redlock_lock_release(threads.sync, "", 0, "token"), BAD_KEY, "key is empty");
     FAILS_FOR(redlock_unlock(NULL, 0), NOT_HELD, NULL_HANDLE);

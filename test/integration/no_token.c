@@ -26,7 +26,7 @@ static void expect_that_nothing_began(const struct reported *reported)
     cr_assert_eq(reported->result.took_ms, 0);
     cr_assert_eq(reported->result.granted, 0);
     cr_assert_eq(reported->result.valid_ms, 0);
-    cr_assert_eq(reported->result.remaining_ms, -1);
+    cr_assert_eq(reported->result.remaining_ms, REDLOCK_UNKNOWN);
     cr_assert_str_empty(redlock_token(reported->lease));
 }
 

@@ -354,6 +354,34 @@ Test(reasons, of_bad_arguments)
     quorum_close(&s);
 }
 
+static void never_drained(redlock_client *client, bool clean, void *arg)
+{
+    (void)client, (void)clean, (void)arg;
+}
+
+/* A result that is not known is no time to wait, and an endless wait is no validity. */
+Test(reasons, of_an_unknown_time)
+{
+    struct quorum s;
+    redlock_lease *lease = NULL;
+    open_asked(&s);
+    EXPECT_REFUSED(BAD_OPTION, OUT_OF_RANGE, "wait_ms", REDLOCK_UNKNOWN, REDLOCK_FOREVER,
+                   options.wait_ms = REDLOCK_UNKNOWN);
+    EXPECT_ERROR(redlock_client_drain(asked, REDLOCK_UNKNOWN, never_drained, NULL),
+                 BAD_OPTION, OUT_OF_RANGE, "timeout_ms", REDLOCK_UNKNOWN,
+                 REDLOCK_NODE_TIMEOUT);
+    EXPECT_ERROR(redlock_note_hold_time(asked, "job", 3, REDLOCK_UNKNOWN), BAD_OPTION,
+                 OUT_OF_RANGE, "held_ms", REDLOCK_UNKNOWN, 0);
+    EXPECT_ERROR(redlock_adopt(asked, "job", 3, "token", REDLOCK_FOREVER, NULL, &lease),
+                 BAD_OPTION, OUT_OF_RANGE, "valid_ms", REDLOCK_FOREVER, 0);
+    cr_assert_eq(redlock_adopt(asked, "job", 3, "token", REDLOCK_UNKNOWN, NULL, &lease),
+                 REDLOCK_OK);
+    EXPECT_ERROR(redlock_extend(lease, REDLOCK_UNKNOWN, NULL, NULL), BAD_TTL, OUT_OF_RANGE,
+                 "ttl_ms", REDLOCK_UNKNOWN, 1);
+    redlock_lease_free(lease);
+    quorum_close(&s);
+}
+
 /* A reader's lock cannot become a reader's, and a foreign token has no other letter. */
 Test(reasons, of_a_downgrade)
 {

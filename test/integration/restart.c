@@ -109,7 +109,7 @@ Test(restart, of_a_majority_reports_the_rest_of_the_quarantine)
     LOOP_UNTIL(s.base, !quorum_is(s.client, 1, "quarantined"));
     lease = quorum_acquire(&s, "job", NULL, &reported);
     cr_assert_eq(reported.result.code, REDLOCK_NO_QUORUM);
-    cr_assert_eq(reported.result.remaining_ms, -1);
+    cr_assert_eq(reported.result.remaining_ms, REDLOCK_UNKNOWN);
     redlock_lease_free(lease);
     quorum_close(&s);
 }

@@ -52,7 +52,7 @@ static void start(struct one *one, redlock_sync *sync, struct thing *thing)
 {
     worker_start(&one->worker, sync, "job", NULL);
     one->thing = thing;
-    one->worker.wait_ms = -1;
+    one->worker.wait_ms = REDLOCK_FOREVER;
     one->flew = false;
 }
 

@@ -174,7 +174,7 @@ static void on_hold_time(redlock_client *handle, int64_t longest_ms, void *arg)
 {
     struct client *client = arg;
     (void)handle;
-    if (client->lists == 0 || longest_ms < REDLOCK_UNKNOWN)
+    if (client->lists == 0 || (longest_ms < 0 && longest_ms != REDLOCK_UNKNOWN))
         oracle_accuse(INVARIANT_CALLBACK, "client %u: a hold of %lld ms", client->index + 1,
                       (long long)longest_ms);
     client->lists--;

@@ -104,7 +104,8 @@ static void judge_numbers(const struct user *user, enum news news,
         news == NEWS_FAILED || news == NEWS_RELEASED || (news == NEWS_LOST && gone);
     bool right =
         result->nodes == world.plan.n && result->quorum == world.plan.q &&
-        result->valid_ms >= 0 && result->remaining_ms >= REDLOCK_UNKNOWN &&
+        result->valid_ms >= 0 &&
+        (result->remaining_ms >= 0 || result->remaining_ms == REDLOCK_UNKNOWN) &&
         result->granted <= world.plan.n && (!good || result->granted >= world.plan.q) &&
         (!good || result->remaining_ms == 0) && (!is_void || result->valid_ms == 0);
     if (good && claim)

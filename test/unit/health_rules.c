@@ -168,7 +168,7 @@ Test(health_rules, eviction)
     expect(REDLOCK_WARNING, "could_evict", "maxmemory-policy volatile-lru");
     nodes[2].maxmemory = 1;
     expect(REDLOCK_DEFECT, "evicts", "maxmemory-policy volatile-lru");
-    nodes[2].maxmemory = -1; /* unknown: then it may */
+    nodes[2].maxmemory = REDLOCK_UNKNOWN; /* then it may */
     expect(REDLOCK_DEFECT, "evicts", "maxmemory-policy volatile-lru");
     strcpy(nodes[2].policy, "");
     expect(REDLOCK_NOTE, "memory_unknown", "");
@@ -290,7 +290,7 @@ static void begin_marked(void)
         };
         nodes[i].member_index = i;
         nodes[i].generation = 1;
-        nodes[i].quarantine_us = -1;
+        nodes[i].quarantine_us = REDLOCK_UNKNOWN;
     }
 }
 

@@ -32,13 +32,13 @@ struct event_base;
 enum {
     REDLOCK_FOREVER = -1,
     REDLOCK_NODE_TIMEOUT = -2,
-    REDLOCK_GIVE_UP = -1,
+    REDLOCK_GIVE_UP = -4,
     REDLOCK_AUTO = 0,
     REDLOCK_ONE_ATTEMPT = 0,
     REDLOCK_UNLIMITED = 0,
     REDLOCK_NO_FENCE = 0,
-    REDLOCK_UNKNOWN = -1,
-    REDLOCK_NO_NODE = -1,
+    REDLOCK_UNKNOWN = -3,
+    REDLOCK_NO_NODE = -5,
 };
 REDLOCK_API const char *redlock_version(void);
 #define REDLOCK_CODES(X) \
