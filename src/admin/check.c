@@ -81,8 +81,7 @@ static void note_marker(const struct rl_membership *membership,
     shown->outdated = check_is_outdated(&membership->roster, roster);
     shown->latest =
         is_ours ? membership->roster.member[member->marker.index].generation : 0;
-    shown->same_run =
-        memcmp(member->marker.process.run_id, member->process.run_id, RL_RUN_ID) == 0;
+    shown->same_run = rl_process_is_same_run(&member->marker.process, &member->process);
     node->member_index = member->marker.index;
     node->generation = rl_marker_self(&member->marker).generation;
     node->max_ttl_us = roster->max_ttl_ms * RL_MS;

@@ -33,9 +33,9 @@ struct rl_member_probe {
     enum rl_clock_error clock; /* CLOCK: what is wrong with it */
     bool garbled;              /* the marker's key holds no valid marker */
     bool outdated;             /* its marker lacks the latest incarnation of some member */
-    bool same_run;       /* OTHER_PROCESS: no restart; another process' data (failover) */
-    unsigned members;    /* of its deployment; 0: it has no marker */
-    uint64_t deployment; /* in its marker; 0: none */
+    bool same_run;             /* OTHER_PROCESS: the same run_id, another master_replid */
+    unsigned members;          /* of its deployment; 0: it has no marker */
+    uint64_t deployment;       /* in its marker; 0: none */
     uint64_t majority_deployment; /* in the markers of most nodes; 0: none */
     uint32_t latest;              /* the latest known generation of its member index */
     rl_time quarantine;           /* the total length of a quarantine */

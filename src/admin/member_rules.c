@@ -52,7 +52,8 @@ static bool show_generations(const struct rl_health_context *all, unsigned node,
 static bool show_loss(const struct rl_health_context *all, unsigned node, char *detail)
 {
     rl_detail_add(detail, "%s",
-                  member_of(all, node)->same_run ? "it failed over" : "it restarted");
+                  member_of(all, node)->same_run ? "its master_replid changed"
+                                                 : "its run_id changed");
     return true;
 }
 

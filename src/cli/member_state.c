@@ -46,7 +46,8 @@ static const char *advice(const redlock_node *nodes, size_t count, unsigned quor
                       count_faults(nodes, count, REDLOCK_FAULT_MARKER_LOST);
     size_t no_majority = count_faults(nodes, count, REDLOCK_FAULT_NO_MAJORITY);
     size_t other_deployment = count_faults(nodes, count, REDLOCK_FAULT_OTHER_DEPLOYMENT);
-    size_t other_process = count_faults(nodes, count, REDLOCK_FAULT_OTHER_PROCESS);
+    size_t other_process = count_faults(nodes, count, REDLOCK_FAULT_OTHER_PROCESS) +
+                           count_faults(nodes, count, REDLOCK_FAULT_OTHER_HISTORY);
     size_t quarantined = count_faults(nodes, count, REDLOCK_FAULT_MEMBER_QUARANTINE);
     size_t spare = count - quorum; /* this many nodes may be without a vote */
     if (unmarked > spare && no_majority + other_deployment == 0)
@@ -59,7 +60,8 @@ static const char *advice(const redlock_node *nodes, size_t count, unsigned quor
         return "all clients of a deployment must name the same nodes: compare the list "
                "with that of the other clients";
     if (unmarked + other_process > 0 && unmarked + other_process + quarantined > spare)
-        return "readmit nodes that restarted or lost their marker by redlock admit --wait";
+        return "readmit nodes that restarted, failed over or lost their marker by redlock "
+               "admit --wait";
     return NULL;
 }
 

@@ -21,8 +21,9 @@ static bool is_misconfigured(enum rl_fault fault)
     return rl_fault_is_denial(fault) || fault == RL_FAULT_CLUSTER ||
            fault == RL_FAULT_REPLICA || fault == RL_FAULT_DUPLICATE ||
            fault == RL_FAULT_PROTOCOL || fault == RL_FAULT_TLS_PLAINTEXT ||
-           fault == RL_FAULT_TLS_VERSION || fault == RL_FAULT_TLS_CA_FILE ||
-           fault == RL_FAULT_TLS_CERT_FILE || fault == RL_FAULT_TLS_KEY_FILE;
+           fault == RL_FAULT_TLS_VERSION || fault == RL_FAULT_TLS_REFUSED ||
+           fault == RL_FAULT_TLS_CA_FILE || fault == RL_FAULT_TLS_CERT_FILE ||
+           fault == RL_FAULT_TLS_KEY_FILE;
 }
 
 /* A node that stays down: logs the first failure and each new fault. */

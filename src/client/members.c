@@ -128,7 +128,7 @@ static void read_history(struct rl_members *members, unsigned node, uint32_t req
         replid = rl_info_field(reply, "master_replid");
     if (!rl_membership_history(&members->membership, node, request, replid,
                                members->task.loop->now))
-        members->nodes->node[node].reconnect_fault = RL_FAULT_OTHER_PROCESS;
+        members->nodes->node[node].reconnect_fault = RL_FAULT_OTHER_HISTORY;
 }
 
 /* Reconnects to a replaced node: its address may lead to the replacement by now. */
@@ -311,15 +311,18 @@ enum rl_fault rl_members_fault(const struct rl_members *members, unsigned node)
         [RL_MEMBER_UNCONFIRMED] = RL_FAULT_MARKER,
         [RL_MEMBER_ACTIVE] = RL_FAULT_NONE,
     };
-    enum rl_member_state state = members->membership.member[node].state;
+    const struct rl_member *member = &members->membership.member[node];
+    enum rl_member_state state = member->state;
     if (!(members->nodes->awake & rl_bit(node)))
         return members->nodes->node[node].link.fault;
     if (state != RL_MEMBER_ACTIVE && members->refusal[node] != RL_FAULT_NONE)
         return members->refusal[node];
     if (state == RL_MEMBER_UNMARKED)
         return fault_without_marker(&members->membership);
-    return state == RL_MEMBER_CLOCK ? fault_of_clock(&members->membership.member[node])
-                                    : faults[state];
+    if (state == RL_MEMBER_OTHER_PROCESS &&
+        rl_process_is_same_run(&member->marker.process, &member->process))
+        return RL_FAULT_OTHER_HISTORY;
+    return state == RL_MEMBER_CLOCK ? fault_of_clock(member) : faults[state];
 }
 
 bool rl_members_allow_ttl(const struct rl_members *members, rl_time ttl)

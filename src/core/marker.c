@@ -213,6 +213,11 @@ bool rl_process_equal(const struct rl_process *a, const struct rl_process *b)
            memcmp(a->replid, b->replid, RL_RUN_ID) == 0;
 }
 
+bool rl_process_is_same_run(const struct rl_process *a, const struct rl_process *b)
+{
+    return memcmp(a->run_id, b->run_id, RL_RUN_ID) == 0;
+}
+
 /* (safety.md, How a node comes back) */
 void rl_roster_merge(struct rl_roster *roster, const struct rl_roster *other)
 {

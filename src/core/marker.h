@@ -70,6 +70,9 @@ static inline bool rl_incarnation_is_newer(struct rl_incarnation a, struct rl_in
 
 bool rl_process_equal(const struct rl_process *a, const struct rl_process *b);
 
+/* The run_id is equal. Its data may have another history. */
+bool rl_process_is_same_run(const struct rl_process *a, const struct rl_process *b);
+
 /* The incarnation of the server that stores this marker. */
 static inline struct rl_incarnation rl_marker_self(const struct rl_marker *marker)
 {

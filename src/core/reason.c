@@ -15,7 +15,8 @@ static redlock_reason reason_of_fault(enum rl_fault fault)
     case RL_FAULT_NO_MAJORITY:
     case RL_FAULT_OTHER_DEPLOYMENT:
     case RL_FAULT_REPLACED:
-    case RL_FAULT_OTHER_PROCESS: return REDLOCK_REASON_NOT_ADMITTED;
+    case RL_FAULT_OTHER_PROCESS:
+    case RL_FAULT_OTHER_HISTORY: return REDLOCK_REASON_NOT_ADMITTED;
     case RL_FAULT_CLOCK_SET:
     case RL_FAULT_CLOCK_STILL:
     case RL_FAULT_CLOCK_FAST:
@@ -28,6 +29,7 @@ static redlock_reason reason_of_fault(enum rl_fault fault)
     case RL_FAULT_CLOSED:
     case RL_FAULT_TLS_PLAINTEXT:
     case RL_FAULT_TLS_VERSION:
+    case RL_FAULT_TLS_REFUSED:
     case RL_FAULT_TLS_CA_FILE:
     case RL_FAULT_TLS_CERT_FILE:
     case RL_FAULT_TLS_KEY_FILE:

@@ -90,12 +90,12 @@ static enum rl_fault fault_of_certificate(long result)
     }
 }
 
-/* A server that sent its certificate has found a cipher: it misses ours. */
+/* A server that sent its certificate misses ours. Otherwise it may have found no cipher. */
 static enum rl_fault fault_of_refusal(SSL *ssl)
 {
     X509 *certificate = SSL_get1_peer_certificate(ssl);
     X509_free(certificate);
-    return certificate ? RL_FAULT_TLS_CLIENT : RL_FAULT_TLS_VERSION;
+    return certificate ? RL_FAULT_TLS_CLIENT : RL_FAULT_TLS_REFUSED;
 }
 
 static enum rl_fault fault_of_error(SSL *ssl)
@@ -111,8 +111,8 @@ static enum rl_fault fault_of_error(SSL *ssl)
     case SSL_R_HTTP_REQUEST: return RL_FAULT_TLS_PLAINTEXT;
     case SSL_R_UNSUPPORTED_PROTOCOL:
     case SSL_R_NO_PROTOCOLS_AVAILABLE:
-    case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
-    case SSL_R_TLSV1_ALERT_INSUFFICIENT_SECURITY: return RL_FAULT_TLS_VERSION;
+    case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION: return RL_FAULT_TLS_VERSION;
+    case SSL_R_TLSV1_ALERT_INSUFFICIENT_SECURITY:
     case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE: return fault_of_refusal(ssl);
     case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
     case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:

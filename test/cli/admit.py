@@ -271,7 +271,7 @@ def all_restarted():
             server.call("SAVE")
             quorum.kill(index)
         quorum.start()
-        fence(quorum, wait="0").expect(69, err="restarted or failed.*admit --wait", out="")
+        fence(quorum, wait="0").expect(69, err="run_id.*admit --wait", out="")
         waits(quorum, "--wait")
         equal(deployments(quorum), name, "deployments")
 

@@ -1,5 +1,6 @@
 """A CA, and the certificates that it signs, made by openssl(1)."""
 import os
+import shutil
 import subprocess
 
 import lab
@@ -32,13 +33,15 @@ class Authority:
     def path(self, name):
         return os.path.join(self.home, name)
 
-    def sign(self, name, addresses="DNS:localhost,IP:127.0.0.1,IP:::1", dates=("-days", "30")):
+    def sign(self, name, addresses="DNS:localhost,IP:127.0.0.1,IP:::1", dates=("-days", "30"),
+             extensions=()):
         """Returns the paths of a certificate and its key."""
         cert, key, request = self.path(f"{name}.crt"), self.path(f"{name}.key"), \
             self.path(f"{name}.csr")
         openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
                 "-keyout", key, "-out", request, "-subj", f"/CN={name}",
-                "-addext", f"subjectAltName={addresses}")
+                *(word for extension in (f"subjectAltName={addresses}", *extensions)
+                  for word in ("-addext", extension)))
         openssl("x509", "-req", "-in", request, "-CA", self.cert, "-CAkey", self.key,
                 "-copy_extensions", "copyall", "-out", cert, *dates)
         return cert, key
@@ -60,3 +63,33 @@ def serve(server, authority, pair, clients="yes"):
             return 0
         return port
     return lab.wait_for(try_one, "a free port")
+
+
+class Nodes:
+    """The quorum by TLS: a CA, a certificate of the servers, and one of the client."""
+
+    def __init__(self, quorum, host="127.0.0.1", **server):
+        self.quorum, self.host = quorum, host
+        self.authority = Authority("a CA")
+        self.client = self.authority.sign("client")
+        pair = self.authority.sign("server", **server)
+        self.ports = [serve(one, self.authority, pair) for one in quorum.servers]
+
+    def env(self, host=None, **more):
+        nodes = ",".join(f"rediss://{host or self.host}:{port}" for port in self.ports)
+        cert, key = self.client
+        return {"REDLOCK_NODES": nodes, "REDLOCK_CACERT": self.authority.cert,
+                "REDLOCK_CERT": cert, "REDLOCK_CERT_KEY": key, **patient(), **more}
+
+
+def patient():
+    path = os.path.join(lab.folder, "patience")
+    if not os.path.exists(path):
+        lab.write(path, f"timeout = {lab.PATIENCE}\n")
+    return {"REDLOCK_CONFIG": path}
+
+
+def replace(path, by):
+    """With another inode, as most programs do it."""
+    shutil.copy(by, path + ".new")
+    os.rename(path + ".new", path)

@@ -10,34 +10,8 @@ import subprocess
 import threading
 
 import lab
-from certificates import Authority, old_dates, openssl, serve
+from certificates import Authority, Nodes, old_dates, openssl, patient, replace
 from lab import WrongClock, case, check, equal, finish, matches, redlock, start
-
-ALERT_PROTOCOL_VERSION = bytes.fromhex("15030100020246")
-
-
-class Nodes:
-    """The quorum by TLS: a CA, a certificate of the servers, and one of the client."""
-
-    def __init__(self, quorum, host="127.0.0.1", **server):
-        self.quorum, self.host = quorum, host
-        self.authority = Authority("a CA")
-        self.client = self.authority.sign("client")
-        pair = self.authority.sign("server", **server)
-        self.ports = [serve(one, self.authority, pair) for one in quorum.servers]
-
-    def env(self, host=None, **more):
-        nodes = ",".join(f"rediss://{host or self.host}:{port}" for port in self.ports)
-        cert, key = self.client
-        return {"REDLOCK_NODES": nodes, "REDLOCK_CACERT": self.authority.cert,
-                "REDLOCK_CERT": cert, "REDLOCK_CERT_KEY": key, **patient(), **more}
-
-
-def patient():
-    path = os.path.join(lab.folder, "patience")
-    if not os.path.exists(path):
-        lab.write(path, f"timeout = {lab.PATIENCE}\n")
-    return {"REDLOCK_CONFIG": path}
 
 
 @contextlib.contextmanager
@@ -158,22 +132,11 @@ def _(quorum):
         check("the server's port speaks plain text" in redlock("check", "-N", uri).out, "check")
 
 
-@case("plain text to a port that speaks TLS: 69; a server of an old version: 69")
+@case("plain text to a port that speaks TLS: 69")
 def _(quorum):
     nodes = Nodes(quorum)
     uris = nodes.env()["REDLOCK_NODES"].replace("rediss", "redis")
     redlock("run", "-n", "-N", uris, "k", "true", env=patient()).expect(69, err="closed")
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        def answer():
-            with listener.accept()[0] as old:
-                old.recv(65536)
-                old.sendall(ALERT_PROTOCOL_VERSION)
-        thread = threading.Thread(target=answer)
-        thread.start()
-        uri = f"rediss://127.0.0.1:{listener.getsockname()[1]}"
-        redlock("run", "-n", "-N", uri, "k", "true", env=patient()).expect(
-            69, err="no version .1.2 or later. or cipher in common")
-        thread.join()
 
 
 @case("files that cannot be used: 78, and the file's name")
@@ -324,12 +287,6 @@ def reconnect(server, proxy):
 def is_refused(handshake):
     equal(handshake[0], "failed", f"a handshake with another CA, {handshake}")
     matches(handshake[1].lower(), "unknown.ca", "what the client says")
-
-
-def replace(path, by):
-    """With another inode, as most programs do it."""
-    shutil.copy(by, path + ".new")
-    os.rename(path + ".new", path)
 
 
 @case("a session is resumed at the next connection, by TLS 1.2 and 1.3; replies in crumbs")

@@ -140,6 +140,23 @@ Test(forgetful, restarted_with_a_snapshot)
     quorum_close(&s);
 }
 
+/* The same process and the same marker, but the data may be those of another server. */
+Test(forgetful, failed_over_and_back)
+{
+    struct quorum s;
+    quorum_open_fenced(&s, 3, NULL);
+    redlock_client_free(s.client);
+    servers_do(&s.servers, 0, "REPLICAOF 127.0.0.1 1");
+    servers_do(&s.servers, 0, "REPLICAOF NO ONE");
+    s.client = quorum_client(&s, NULL);
+    quorum_await_ready(&s);
+    redlock_lease_options options = quorum_quiet_fenced_options();
+    redlock_lease *lease = quorum_hold(&s, "job", &options);
+    LOOP_UNTIL(s.base, quorum_member_is(s.client, 0, "OTHER_HISTORY"));
+    redlock_lease_free(lease);
+    quorum_close(&s);
+}
+
 /* The value at the marker's key is no marker. */
 Test(forgetful, with_a_list_for_a_marker)
 {

@@ -337,9 +337,9 @@ Test(health_rules, fenced_locks)
     probe[2].member.latest = 3;
     expect_state(RL_MEMBER_REPLACED, "replaced",
                  "member index 2 has generation 3, and this node 1");
-    expect_state(RL_MEMBER_OTHER_PROCESS, "other_process", "it restarted");
+    expect_state(RL_MEMBER_OTHER_PROCESS, "other_process", "its run_id changed");
     probe[2].member.same_run = true;
-    expect_state(RL_MEMBER_OTHER_PROCESS, "other_process", "it failed over");
+    expect_state(RL_MEMBER_OTHER_PROCESS, "other_process", "its master_replid changed");
     expect_state(RL_MEMBER_QUARANTINED, "quarantined",
                  "12.1 s from when a client starts to wait for it");
     nodes[2].quarantine_us = 8250 * RL_MS;

@@ -31,8 +31,9 @@
     X(NO_MAJORITY, NULL, "too few nodes of its deployment were found") \
     X(OTHER_DEPLOYMENT, NULL, "the node belongs to another deployment") \
     X(REPLACED, NULL, "another server has replaced the node in its deployment") \
-    X(OTHER_PROCESS, NULL, \
-      "the node restarted or failed over and is not admitted again yet") \
+    X(OTHER_PROCESS, NULL, "the server process (run_id) is not the one that was admitted") \
+    X(OTHER_HISTORY, NULL, \
+      "the replication history (master_replid) is not the one that was admitted") \
     X(MEMBER_QUARANTINE, NULL, \
       "the node may have forgotten locks: its marker puts it in quarantine") \
     X(CLOCK_SET, NULL, "the node's clock was set") \
@@ -59,8 +60,8 @@
     X(TLS_CERTIFICATE, NULL, "TLS: the server's certificate is not acceptable") \
     X(TLS_CLIENT, NULL, "TLS: the server requires a client certificate that it accepts") \
     X(TLS_PLAINTEXT, NULL, "TLS: the server's port speaks plain text: use redis://") \
-    X(TLS_VERSION, NULL, \
-      "TLS: the server has no version (1.2 or later) or cipher in common") \
+    X(TLS_VERSION, NULL, "TLS: the server has no version (1.2 or later) in common") \
+    X(TLS_REFUSED, NULL, "TLS: the server refused the handshake") \
     X(TLS_CA_FILE, NULL, "TLS: the CA certificates cannot be used") \
     X(TLS_CERT_FILE, NULL, "TLS: the client's certificate cannot be used") \
     X(TLS_KEY_FILE, NULL, "TLS: the client's private key cannot be used") \
