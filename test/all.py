@@ -75,6 +75,8 @@ VERBS = {
                      unless=r"^(redisson is skipped[,:].*)$")],
     "check tsan": [Row("check tsan 2", figure=STRESS)],
     "check helgrind": [Row("check helgrind 2", figure=STRESS)],
+    "check fuzz [TARGET...]": [Row("check fuzz resp --seconds 10",
+                                   figure=r"^(resp: \d+ executions)")],
     "bench rounds": [Row("bench rounds", figure=r"^ +8 +1 +\d+ +(\d+\.\d+ %)")],
     "bench contention": [Row("bench contention --only alone,threads16 --seconds 1 --rounds 1",
                              figure=r"^(threads16_vs_ideal) .* ([\d.]+) *(?:missed)?$")],
