@@ -39,22 +39,18 @@ void cli_init(struct cli *cli)
 
 static void add_row(struct table *table, const struct cli_option *row)
 {
-    static const int arguments[] = {
-        [CLI_FLAG] = no_argument,           [CLI_TEXT] = required_argument,
-        [CLI_DURATION] = required_argument, [CLI_NUMBER] = required_argument,
-        [CLI_TTL] = required_argument,      [CLI_COUNT] = no_argument,
-        [CLI_LIST] = required_argument,     [CLI_KEYS] = required_argument,
-        [CLI_KIND] = no_argument,
-    };
+    bool has_value =
+        row->type != CLI_FLAG && row->type != CLI_COUNT && row->type != CLI_KIND;
     size_t index = table->rows++;
     assert(index < OPTIONS_MAX);
     table->row[index] = *row;
     table->names[index] =
-        (struct option){row->name, arguments[row->type], NULL, LONG_BASE + (int)index};
+        (struct option){row->name, has_value ? required_argument : no_argument, NULL,
+                        LONG_BASE + (int)index};
     if (row->letter) {
         size_t len = strlen(table->letters);
         table->letters[len++] = row->letter;
-        if (arguments[row->type] == required_argument)
+        if (has_value)
             table->letters[len++] = ':';
     }
 }

@@ -98,22 +98,13 @@ struct cli_option {
 };
 
 /* --and, for the commands on a lock that may have several keys. */
-#define CLI_KEYS_OPTION(cli)                                                               \
-    {                                                                                      \
-        "and", 0, CLI_KEYS, &(cli)->keys                                                   \
-    }
+#define CLI_KEYS_OPTION(cli) "and", 0, CLI_KEYS, &(cli)->keys
 
 /* --slots, for the commands on a semaphore. */
-#define CLI_SLOTS_OPTION(cli)                                                              \
-    {                                                                                      \
-        "slots", 0, CLI_NUMBER, &(cli)->slots                                              \
-    }
+#define CLI_SLOTS_OPTION(cli) "slots", 0, CLI_NUMBER, &(cli)->slots
 
 /* For the commands that acquire: -t, -w, -n, -E, and the kind of lock. */
-#define CLI_TTL_OPTION(cli)                                                                \
-    {                                                                                      \
-        "ttl", 't', CLI_TTL, (cli)                                                         \
-    }
+#define CLI_TTL_OPTION(cli) "ttl", 't', CLI_TTL, (cli)
 #define CLI_WAIT_HELP                                                                      \
     "  -w, --wait WAIT           wait at most this long; default: without limit\n"         \
     "  -n, --nonblock            try once: the same as -w 0\n"
@@ -129,15 +120,12 @@ struct cli_option {
 #define CLI_STATS_FILE_HELP                                                                \
     "      --stats-file F        write counters to F, for Prometheus' node_exporter\n"
 #define CLI_HOLD_OPTIONS(cli)                                                              \
-    CLI_TTL_OPTION(cli), CLI_KEYS_OPTION(cli),                                             \
+    {CLI_TTL_OPTION(cli)}, {CLI_KEYS_OPTION(cli)}, {CLI_SLOTS_OPTION(cli)},                \
         {"wait", 'w', CLI_DURATION, &(cli)->lease.wait_ms},                                \
         {"nonblock", 'n', CLI_FLAG, &(cli)->nonblock},                                     \
         {"fence", 0, CLI_FLAG, &(cli)->lease.fenced},                                      \
         {"shared", 0, CLI_KIND, &(cli)->lease}, {"redisson", 0, CLI_KIND, &(cli)->lease},  \
-        CLI_SLOTS_OPTION(cli),                                                             \
-    {                                                                                      \
-        "conflict-exit-code", 'E', CLI_NUMBER, &(cli)->held_elsewhere                      \
-    }
+        {"conflict-exit-code", 'E', CLI_NUMBER, &(cli)->held_elsewhere},
 
 /* Adds the value of an --and. Returns what is wrong with it, or NULL. */
 const char *cli_keys_add(struct cli_keys *keys, const char *text);
@@ -288,7 +276,9 @@ void cli_waiting_begin(struct cli_waiting *waiting, const struct cli *cli, const
                        redlock_lease *const *lease);
 void cli_waiting_end(struct cli_waiting *waiting);
 
-/* A text that is printed to. cli_text_end() returns it; the caller frees it. */
+/* A text as of printf(3), which the caller frees; or one that is printed to, and returned
+   by cli_text_end(). */
+char *cli_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 struct cli_text {
     char *bytes;
     size_t size;

@@ -36,13 +36,10 @@ static const char more_globals[] =
     "Environment: REDLOCK_NODES, REDLOCK_CONFIG, REDLOCK_USERNAME, REDLOCK_PASSWORD,\n"
     "REDLOCK_PASSWORD_FILE, REDLOCK_CACERT, REDLOCK_CACERTDIR, REDLOCK_CERT,\n"
     "REDLOCK_CERT_KEY, REDLOCK_TTL, REDLOCK_WAIT, NO_COLOR. An option overrides it, and\n"
-    "it overrides the file. A password in -N is visible in ps for a moment.\n";
-
-static const char codes[] =
-    "\n"
-    "Exit codes: 75 another client holds the lock, 69 no quorum reachable, 77 user or\n"
-    "right refused, 64 usage, 78 configuration, 125 own failure, 128+n ended by signal n.\n"
-    "More: redlock COMMAND --help, and the manual: redlock(1), redlock-COMMAND(1)\n";
+    "it overrides the file. A password in -N is visible in ps for a moment.\n\n"
+    "Exit codes of all commands: 75 another client holds the lock, 69 no quorum\n"
+    "reachable, 77 user or right refused, 64 usage, 78 configuration, 125 own failure,\n"
+    "128+n ended by signal n.\n";
 
 _Noreturn static void end_of_output(void)
 {
@@ -56,7 +53,10 @@ void cli_end_help(bool brief)
     printf("%s%s", globals,
            brief ? "\nTLS, environment, exit codes: redlock --help\n" : "");
     if (!brief)
-        printf("%s%s", more_globals, codes);
+        printf(
+            "%sMore: redlock COMMAND --help, and the manual: redlock(1), "
+            "redlock-COMMAND(1)\n",
+            more_globals);
     end_of_output();
 }
 

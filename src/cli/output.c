@@ -108,6 +108,16 @@ void cli_say(const struct cli *cli, const char *format, ...)
     va_end(arguments);
 }
 
+char *cli_format(const char *format, ...)
+{
+    char *text;
+    va_list arguments;
+    va_start(arguments, format);
+    int len = vasprintf(&text, format, arguments);
+    va_end(arguments);
+    return cli_need_memory(len < 0 ? NULL : text);
+}
+
 FILE *cli_text_begin(struct cli_text *text)
 {
     text->to = cli_need_memory(open_memstream(&text->bytes, &text->size));

@@ -158,16 +158,15 @@ static void say_taken(const struct cli *cli, const char *key, const redlock_resu
 char *cli_too_few(const redlock_result *result, const redlock_node *nodes, size_t count)
 {
     size_t failed = cli_count_faults(nodes, count);
-    if (failed > count - result->quorum)
-        return cli_faults(nodes, count);
     char *faults = cli_faults(nodes, count);
-    struct cli_text text;
-    fprintf(cli_text_begin(&text), "%u of %u nodes granted it, %u are needed%s%s%s",
-            result->granted, result->nodes, result->quorum,
-            result->granted < result->quorum ? "" : " in time", failed > 0 ? "; " : "",
-            failed > 0 ? faults : "");
+    if (failed > count - result->quorum)
+        return faults;
+    char *text = cli_format("%u of %u nodes granted it, %u are needed%s%s%s",
+                            result->granted, result->nodes, result->quorum,
+                            result->granted < result->quorum ? "" : " in time",
+                            failed > 0 ? "; " : "", failed > 0 ? faults : "");
     free(faults);
-    return cli_text_end(&text);
+    return text;
 }
 
 /* Reports an acquire that ran out of its TTL, not of its wait. */

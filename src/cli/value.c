@@ -77,10 +77,7 @@ static const char *read_flag(const char *text, bool *ret_flag)
 /* An option that is given again extends the list: no node may be dropped silently. */
 static const char *read_list(const char *text, const char **list)
 {
-    char *joined;
-    if (asprintf(&joined, "%s%s%s", *list ? *list : "", *list ? "," : "", text) < 0)
-        joined = NULL;
-    cli_need_memory(joined);
+    char *joined = cli_format("%s%s%s", *list ? *list : "", *list ? "," : "", text);
     free((char *)*list);
     *list = joined;
     return NULL;

@@ -38,9 +38,8 @@ const struct cli_help cli_bench_help = {
     "What if: computed from the nodes' times in each cycle. \"without\" a node: q stays\n"
     "the same. \"any m\": over all sets of m of these nodes, with the majority of m.\n\n"
     "Exit codes: 0 at least one cycle held the lock, others may have failed; 69 no\n"
-    "quorum, no cycle held it; 77 refused; 64 usage; 78 configuration, also a file\n"
-    "that cannot be written, and no gnuplot; 125 own failure; 128+n ended by signal\n"
-    "n, after the results so far were printed.\n",
+    "quorum, no cycle held it; 78 also: a file cannot be written, or no gnuplot; 128+n\n"
+    "ended by signal n, after the results so far were printed.\n",
 };
 
 enum phase {
@@ -249,7 +248,7 @@ static void read_words(struct bench *bench, struct cli *cli, int argc, char **ar
         {"duration", 'd', CLI_DURATION, &bench->duration_ms},
         {"cycles", 'n', CLI_NUMBER, &bench->cycles},
         {"warmup", 0, CLI_DURATION, &bench->warmup_ms},
-        CLI_TTL_OPTION(cli),
+        {CLI_TTL_OPTION(cli)},
         {"export-json", 0, CLI_TEXT, &bench->json.path},
         {"export-csv", 0, CLI_TEXT, &bench->csv.path},
         {"plot", 0, CLI_TEXT, &bench->plot.path},

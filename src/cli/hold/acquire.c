@@ -24,10 +24,9 @@ const struct cli_help cli_acquire_help = {
     "  REDLOCK_TOKEN=$token redlock release backup\n\n"
     "-t auto is twice the longest of the last holds, from the default to --max-ttl or\n"
     "1m. release learns from the token file, which it needs, how long each was.\n\n"
-    "Exit codes: 0 the lock is held and its token was printed; 75 another client\n"
-    "holds it, or the wait ran out; 69 no quorum; 77 refused; 64 usage, or a redlock\n"
-    "run around this command has the lock; 78 configuration; 125 own failure; 128+n\n"
-    "ended by signal n. The lock is held only if the exit code is 0.\n",
+    "Exit codes: 0 the lock is held and its token was printed; 75 also: the wait ran\n"
+    "out; 64 also: a redlock run around this command has the lock. The lock is held only\n"
+    "if the exit code is 0.\n",
 };
 
 struct acquire {
@@ -158,8 +157,7 @@ int cli_acquire(struct cli *cli, int argc, char **argv)
 {
     struct acquire acquire = {.cli = cli};
     const struct cli_option own[] = {
-        CLI_HOLD_OPTIONS(cli),
-        {"token-file", 0, CLI_TEXT, &acquire.token_file},
+        CLI_HOLD_OPTIONS(cli){"token-file", 0, CLI_TEXT, &acquire.token_file},
         {NULL, 0, CLI_FLAG, NULL},
     };
     acquire.key = cli_keys_begin(&cli->keys, argv[cli_parse(cli, argc, argv, own)]);

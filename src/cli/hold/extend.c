@@ -18,8 +18,7 @@ const struct cli_help cli_extend_help = {
     "lock was held without a gap. A bare token has no deadline: a majority must still\n"
     "store it, and another client may have held the lock in between.\n\n"
     "Exit codes: 0 extended; 1 gone, or past its deadline; 2 another client holds it;\n"
-    "69 no quorum: the lock is held until its old deadline; 77 refused; 64 usage; 78\n"
-    "configuration; 125 own failure.\n",
+    "69 no quorum: the lock is held until its old deadline.\n",
 };
 
 #define PAUSE_MAX_MS 10 /* between reading the clock and adopting the lease */
@@ -143,7 +142,7 @@ int cli_extend(struct cli *cli, int argc, char **argv)
         {"ttl", 't', CLI_DURATION, &ttl_ms},
         {"token-file", 0, CLI_TEXT, &holding.path},
         {"slot", 0, CLI_NUMBER, &holding.slot},
-        CLI_KEYS_OPTION(cli),
+        {CLI_KEYS_OPTION(cli)},
         {NULL, 0, CLI_FLAG, NULL},
     };
     holding_read(&holding, argc, argv, own);

@@ -70,10 +70,8 @@ static void read_slot(struct holding *holding)
     }
     if (slot == 0)
         return;
-    char *key;
-    int len = asprintf(&key, "%s!%" PRId64, holding->key, slot);
-    cli_need_memory(len < 0 ? NULL : key);
-    holding->slot_key = (redlock_key){key, (size_t)len};
+    char *key = cli_format("%s!%" PRId64, holding->key, slot);
+    holding->slot_key = (redlock_key){key, strlen(key)};
     cli->lease.slots = (unsigned)slots; /* the token says that it is one */
 }
 
@@ -106,21 +104,13 @@ bool holding_print_code(struct holding *holding, redlock_code code)
 
 static int holding_exit_of(const struct holding *holding)
 {
-    const redlock_result *result = &holding->outcome.result;
-    switch (result->code) {
-    case REDLOCK_OK: return CLI_OK;
-    case REDLOCK_GONE:
-    case REDLOCK_EXPIRED: return CLI_GONE;
-    case REDLOCK_TAKEN: return CLI_OTHERS;
-    case REDLOCK_DENIED: return CLI_DENIED;
-    case REDLOCK_BAD_TTL: return CLI_USAGE;
-    case REDLOCK_NO_QUORUM:
-    case REDLOCK_UNCONFIRMED:
-        return cli_is_denied(holding->outcome.nodes, holding->outcome.count, result->quorum)
-                   ? CLI_DENIED
-                   : CLI_NO_QUORUM;
-    default: return CLI_FAILED;
-    }
+    const struct cli_outcome *outcome = &holding->outcome;
+    redlock_code code = outcome->result.code;
+    if (code == REDLOCK_GONE || code == REDLOCK_EXPIRED)
+        return CLI_GONE;
+    int exit_code = cli_acquire_exit(code, CLI_OTHERS);
+    bool is_denied = cli_is_denied(outcome->nodes, outcome->count, outcome->result.quorum);
+    return exit_code == CLI_NO_QUORUM && is_denied ? CLI_DENIED : exit_code;
 }
 
 /* Prints the nodes' errors, if too few of them granted or confirmed. */

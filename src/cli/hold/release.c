@@ -15,8 +15,7 @@ const struct cli_help cli_release_help = {
     "  echo \"$token\" | redlock release backup\n",
     "\n"
     "Exit codes: 0 released; 1 gone: it had ended before; 2 another client holds it;\n"
-    "69 too few nodes confirmed the release: what is left on the others expires; 77\n"
-    "refused; 64 usage; 78 configuration; 125 own failure.\n",
+    "69 too few nodes confirmed the release: what is left on the others expires.\n",
 };
 
 /* Its times are by the clock that this process reads. */
@@ -40,7 +39,7 @@ int cli_release(struct cli *cli, int argc, char **argv)
     const struct cli_option own[] = {
         {"token-file", 0, CLI_TEXT, &holding.path},
         {"slot", 0, CLI_NUMBER, &holding.slot},
-        CLI_KEYS_OPTION(cli),
+        {CLI_KEYS_OPTION(cli)},
         {NULL, 0, CLI_FLAG, NULL},
     };
     holding_read(&holding, argc, argv, own);

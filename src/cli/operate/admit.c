@@ -34,9 +34,8 @@ const struct cli_help cli_admit_help = {
     "key of the prefix. Then give all clients the new list. --new and --replace need\n"
     "the right +scan. A signal ends the wait but undoes nothing: --wait goes on.\n\n"
     "Exit codes: 0 all nodes vote; 75 a node has a marker or a key, or another node\n"
-    "has no vote yet, or the wait ran out; 69 a node does not reply; 77 refused; 78\n"
-    "the nodes belong to no deployment, or to another; 64 usage; 125 own failure;\n"
-    "128+n ended by signal n.\n",
+    "has no vote yet, or the wait ran out; 69 a node does not reply; 78 the nodes\n"
+    "belong to no deployment, or to another.\n",
 };
 
 static const char *const names[] = {

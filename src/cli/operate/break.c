@@ -1,6 +1,5 @@
 #include "inspection.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +14,7 @@ const struct cli_help cli_break_help = {
     "  redlock status backup; redlock break --yes backup\n",
     "\n"
     "Exit codes: 0 a quorum replied, and the lock is removed; 69 no quorum reachable:\n"
-    "the lock may still be held; 77 refused; 64 usage; 78 configuration; 125 own\n"
-    "failure.\n",
+    "the lock may still be held.\n",
 };
 
 static int break_exit_of(enum inspection_state state)
@@ -96,14 +94,12 @@ int cli_break(struct cli *cli, int argc, char **argv)
     cli_wait(cli->base, &inspection.done);
     int exit_code = break_exit_of(inspection_state(&inspection));
     cli_say_nodes(cli, inspection.nodes, inspection.found.count);
-    if (!break_print(cli, key, &inspection)) {
-        cli_complain("stdout: %s", strerror(errno));
-        exit_code = CLI_FAILED;
-    } else if (exit_code != CLI_OK) {
+    if (exit_code != CLI_OK) {
         char *faults = cli_faults(inspection.nodes, inspection.found.count);
         cli_say(cli, "%s may still be held: %s", key, faults);
         free(faults);
     }
+    exit_code = cli_exit_printed(break_print(cli, key, &inspection), exit_code);
     cli_disconnect(cli);
     return exit_code;
 }

@@ -21,8 +21,7 @@ const struct cli_help cli_check_help = {
     "or another event can break them. A note: the user may not read a setting.\n\n"
     "Exit codes: 0 all nodes are fit, and nothing was found; 1 a quorum of nodes is\n"
     "fit, but something was found; 2 fewer nodes than a quorum are fit; 3 no node was\n"
-    "queried, for lack of memory or file descriptors; 64 usage; 78 configuration; 125\n"
-    "own failure.\n",
+    "queried, for lack of memory or file descriptors.\n",
 };
 
 #define CLI_NOT_TRIED 3

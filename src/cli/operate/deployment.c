@@ -20,10 +20,10 @@ static void admitted(redlock_client *client, const redlock_admitted *result, voi
     if (bootstrapping->done)
         return;
     bootstrapping->done = true;
-    if (result->code != REDLOCK_OK &&
-        asprintf(&bootstrapping->failure, "%s%s%s", result->text,
-                 result->text[0] ? ": " : "", redlock_code_text(result->code)) < 0)
-        cli_fail(CLI_FAILED, "out of memory");
+    if (result->code != REDLOCK_OK)
+        bootstrapping->failure =
+            cli_format("%s%s%s", result->text, result->text[0] ? ": " : "",
+                       redlock_code_text(result->code));
 }
 
 static void too_late(evutil_socket_t fd, short what, void *arg)

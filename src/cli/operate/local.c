@@ -33,9 +33,8 @@ const struct cli_help cli_local_help = {
     "--tls REDLOCK_CACERT, REDLOCK_CERT and REDLOCK_CERT_KEY name the files. The\n"
     "configuration file, user and password of other nodes are removed from CMD's\n"
     "environment.\n\n"
-    "Exit codes: CMD's own, 128+n if signal n ended it; 0 without CMD; 64 usage; 78\n"
-    "no TLS in this build; 125 own failure; 126 CMD cannot be executed; 127 CMD or\n"
-    "redis-server is not found.\n",
+    "Exit codes: CMD's own, 128+n if signal n ended it; 0 without CMD; 78 no TLS in this\n"
+    "build; 126 CMD cannot be executed; 127 CMD or redis-server is not found.\n",
 };
 
 enum stage {

@@ -29,10 +29,9 @@ const struct cli_help cli_elect_help = {
     "CMD is stopped before its leadership ends, as by redlock run. When CMD ends, the\n"
     "leader resigns. TERM and INT are forwarded to CMD; a candidate that does not\n"
     "lead ends.\n\n"
-    "Exit codes: CMD's own, 128+n if signal n ended it or the wait; 77 refused; 64\n"
-    "usage; 78 configuration; 124 the leadership was lost, and CMD had ended when\n"
-    "that was noticed; 125 own failure; 126 CMD cannot be executed; 127 CMD is not\n"
-    "found.\n",
+    "Exit codes: CMD's own, 128+n if signal n ended it or the wait; 124 the leadership\n"
+    "was lost, and CMD had ended when that was noticed; 126 CMD cannot be executed; 127\n"
+    "CMD is not found.\n",
 };
 
 /* --- leading --- */
@@ -142,11 +141,11 @@ int cli_elect(struct cli *cli, int argc, char **argv)
     int64_t kill_after_ms = KILL_AFTER_MS;
     bool observes = false;
     const struct cli_option own[] = {
-        CLI_TTL_OPTION(cli),
+        {CLI_TTL_OPTION(cli)},
         {"id", 0, CLI_TEXT, &cli->options.label},
         {"kill-after", 0, CLI_DURATION, &kill_after_ms},
         {"spare-daemons", 0, CLI_FLAG, &run.spare_daemons},
-        STATS_FILE_OPTION(&run.stats_file),
+        {STATS_FILE_OPTION(&run.stats_file)},
         {"observe", 0, CLI_FLAG, &observes},
         {NULL, 0, CLI_FLAG, NULL},
     };

@@ -36,22 +36,18 @@ static void check_options(const struct once *once, const struct cli *cli)
 
 char *once_begin(struct once *once, struct cli *cli, const char *key)
 {
-    char number[24], *name;
+    char number[24];
     int64_t now_ms = cli_clock_us(CLOCK_REALTIME) / 1000, period_ms = once->period_ms;
     check_options(once, cli);
     once->cli = cli;
     once->begun_ms = once->id ? now_ms : now_ms - now_ms % period_ms;
     snprintf(number, sizeof(number), "%" PRId64, now_ms / period_ms);
-    const char *id = once->id ? once->id : number;
-    size_t size = strlen(key) + strlen(id) + 2;
-    name = cli_need_memory(malloc(size));
-    snprintf(name, size, "%s@%s", key, id);
     cli->lease.kind = REDLOCK_KIND_RECORD;
     cli->lease.ttl_ms = lesser(cli->lease.ttl_ms, period_ms / TTL_SHARE);
     int64_t rest_ms = once->begun_ms + period_ms - now_ms;
     if (cli->lease.wait_ms == REDLOCK_FOREVER || cli->lease.wait_ms > rest_ms)
         cli->lease.wait_ms = rest_ms;
-    return name;
+    return cli_format("%s@%s", key, once->id ? once->id : number);
 }
 
 /* The clock may have been set since the period was chosen by it. */

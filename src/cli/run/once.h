@@ -25,10 +25,7 @@ struct once {
 /* --once-per, --once-id and --retry. */
 #define ONCE_OPTIONS(once)                                                                 \
     {"once-per", 0, CLI_DURATION, &(once)->period_ms},                                     \
-        {"once-id", 0, CLI_TEXT, &(once)->id},                                             \
-    {                                                                                      \
-        "retry", 0, CLI_FLAG, &(once)->retry                                               \
-    }
+        {"once-id", 0, CLI_TEXT, &(once)->id}, {"retry", 0, CLI_FLAG, &(once)->retry},
 
 /*
  * After the options: ends the process if they do not go together. Returns the key of this

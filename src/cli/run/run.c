@@ -47,10 +47,9 @@ const struct cli_help cli_run_help = {
     "With --json one object on stderr (stdout belongs to CMD) has the \"cause\" of the\n"
     "exit code: child, signalled, held_elsewhere, timeout, no_quorum, denied, lost,\n"
     "nested, bad_ttl, cannot_execute, not_found, failed, taken, clock.\n\n"
-    "Exit codes: CMD's own, 128+n if signal n ended it; 75 another client holds the\n"
-    "lock or has the period, or the wait ran out; 69 no quorum; 77 refused; 64 usage;\n"
-    "78 configuration; 124 the lock was lost: CMD was stopped, or had ended when that\n"
-    "was noticed; 125 own failure; 126 CMD cannot be executed; 127 CMD is not found.\n",
+    "Exit codes: CMD's own, 128+n if signal n ended it; 75 also: the wait ran out, or\n"
+    "another host has the period; 124 the lock was lost: CMD was stopped, or had ended\n"
+    "when that was noticed; 126 CMD cannot be executed; 127 CMD is not found.\n",
 };
 
 /* How long CMD may run, given the remaining validity of the lock. */
@@ -433,13 +432,11 @@ static void read_options(struct run *run, int argc, char **argv)
     struct cli *cli = run->cli;
     int64_t kill_after_ms = KILL_AFTER_MS;
     const struct cli_option own[] = {
-        CLI_HOLD_OPTIONS(cli),
-        {"kill-after", 0, CLI_DURATION, &kill_after_ms},
+        CLI_HOLD_OPTIONS(cli){"kill-after", 0, CLI_DURATION, &kill_after_ms},
         {"at-least", 0, CLI_DURATION, &run->at_least_ms},
         {"spare-daemons", 0, CLI_FLAG, &run->spare_daemons},
-        STATS_FILE_OPTION(&run->stats_file),
-        ONCE_OPTIONS(&run->once),
-        {NULL, 0, CLI_FLAG, NULL},
+        {STATS_FILE_OPTION(&run->stats_file)},
+        ONCE_OPTIONS(&run->once){NULL, 0, CLI_FLAG, NULL},
     };
     int first = cli_parse(cli, argc, argv, own);
     run_read_command(run, argv, first, argc);

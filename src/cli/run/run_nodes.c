@@ -19,17 +19,13 @@ void run_tell_nodes(struct run *run)
 char *run_why_not_extended(const struct run *run, const char *otherwise)
 {
     redlock_node nodes[REDLOCK_NODES_MAX];
-    struct cli_text text;
-    FILE *stream = cli_text_begin(&text);
     size_t count = redlock_explain(run->lease, nodes, REDLOCK_NODES_MAX);
-    if (cli_count_faults(nodes, count) > 0) {
-        char *faults = cli_faults(nodes, count);
-        fprintf(stream, "not extended: %s", faults);
-        free(faults);
-    } else {
-        fputs(otherwise, stream);
-    }
-    return cli_text_end(&text);
+    if (cli_count_faults(nodes, count) == 0)
+        return cli_format("%s", otherwise);
+    char *faults = cli_faults(nodes, count);
+    char *why = cli_format("not extended: %s", faults);
+    free(faults);
+    return why;
 }
 
 char *run_why_lost(const struct run *run, redlock_code code)

@@ -16,10 +16,7 @@ struct stats_file {
     bool failed;
 };
 
-#define STATS_FILE_OPTION(file)                                                            \
-    {                                                                                      \
-        "stats-file", 0, CLI_TEXT, &(file)->path                                           \
-    }
+#define STATS_FILE_OPTION(file) "stats-file", 0, CLI_TEXT, &(file)->path
 
 /* Ends the process with CLI_USAGE if the path cannot be replaced by a file. */
 void stats_file_check(const struct stats_file *file);

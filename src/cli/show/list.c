@@ -18,8 +18,7 @@ const struct cli_help cli_list_help = {
     "free; WAIT is how many wait, up to 100. A key that comes or goes meanwhile may\n"
     "be missed, or be there twice. The user needs two rights besides: +scan +exists.\n\n"
     "Exit codes: 0 all nodes that are needed were scanned; 69 fewer: locks may be\n"
-    "missing; 77 refused; 64 usage; 78 configuration; 125 own failure; 128+n ended by\n"
-    "signal n.\n",
+    "missing.\n",
 };
 
 struct list {

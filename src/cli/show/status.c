@@ -21,8 +21,7 @@ const struct cli_help cli_status_help = {
     "The time after a node is the remaining time of its key; \"for another\" is the\n"
     "time until enough keys have expired that a quorum is free.\n\n"
     "Exit codes: 0 held; 1 free; 2 split: no majority stores the same value, and no\n"
-    "majority is free; 69 no quorum reachable; 77 refused; 64 usage; 78\n"
-    "configuration; 125 own failure; 128+n ended by signal n.\n",
+    "majority is free.\n",
 };
 
 /* One key: KEY, one of a set, or a slot of a semaphore. */
@@ -283,12 +282,9 @@ static void report_failure(const struct status *status)
 /* The key of a part: KEY, one of --and, or "KEY!3". */
 static const char *key_of(const struct cli *cli, size_t number)
 {
-    char *slot;
-    if (cli->lease.slots == 0)
-        return cli->keys.of[number].bytes;
-    if (asprintf(&slot, "%s!%zu", (const char *)cli->keys.of[0].bytes, number + 1) < 0)
-        slot = NULL;
-    return cli_need_memory(slot);
+    const char *key = cli->keys.of[0].bytes;
+    return cli->lease.slots == 0 ? cli->keys.of[number].bytes
+                                 : cli_format("%s!%zu", key, number + 1);
 }
 
 static void make_parts(struct status *status)
@@ -307,8 +303,8 @@ int cli_status(struct cli *cli, int argc, char **argv)
     static struct status status;
     const struct cli_option own[] = {
         {"watch", 0, CLI_FLAG, &status.watch},
-        CLI_SLOTS_OPTION(cli),
-        CLI_KEYS_OPTION(cli),
+        {CLI_SLOTS_OPTION(cli)},
+        {CLI_KEYS_OPTION(cli)},
         {NULL, 0, CLI_FLAG, NULL},
     };
     status.cli = cli;

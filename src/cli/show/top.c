@@ -27,8 +27,7 @@ const struct cli_help cli_top_help = {
     "\n"
     "AGE is for how long this command has seen the holder; the other columns are\n"
     "those of redlock list, and so are the rights that it needs.\n\n"
-    "Exit codes: 0 ended by q; 128+n ended by signal n; 69 too few nodes could be\n"
-    "scanned; 77 refused; 64 usage; 78 configuration; 125 own failure.\n",
+    "Exit codes: 0 ended by q; 69 too few nodes could be scanned.\n",
 };
 
 struct entry {

@@ -15,9 +15,8 @@ const struct cli_help cli_wait_help = {
     "Example:\n"
     "  redlock wait -w 10m deploy && run-smoke-tests\n",
     "\n"
-    "Exit codes: 0 free; 75 the wait ran out; 69 the same, and no quorum was\n"
-    "reachable; 77 refused; 64 usage, or a redlock run around this command has the\n"
-    "lock; 78 configuration; 125 own failure; 128+n ended by signal n.\n",
+    "Exit codes: 0 free; 75 the wait ran out; 69 the same, and no quorum was reachable;\n"
+    "64 also: a redlock run around this command has the lock.\n",
 };
 
 struct wait {
@@ -107,7 +106,7 @@ int cli_wait_free(struct cli *cli, int argc, char **argv)
     struct cli_signals signals;
     const struct cli_option own[] = {
         {"wait", 'w', CLI_DURATION, &cli->lease.wait_ms},
-        CLI_KEYS_OPTION(cli),
+        {CLI_KEYS_OPTION(cli)},
         {NULL, 0, CLI_FLAG, NULL},
     };
     wait.cli = cli;
