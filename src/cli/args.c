@@ -81,7 +81,7 @@ static void fill_table(struct table *table, struct cli *cli, const struct cli_op
     };
     memset(table, 0, sizeof(*table));
     /* Only where no CMD follows, getopt looks for options behind the first operand. */
-    bool has_cmd = !cli->command || cli->operands_most > 1;
+    bool has_cmd = !cli->command || cli->command->operands_most > 1;
     strcpy(table->letters, has_cmd ? "+:" : ":");
     for (size_t i = 0; own && own[i].name; i++)
         add_row(table, &own[i]);
@@ -228,19 +228,20 @@ static void apply_options(struct cli *cli)
 static void check_operands(const struct cli *cli, int count, char **operand)
 {
     static const char *const names[] = {"KEY", "CMD"};
-    bool elects = strcmp(cli->command, "elect") == 0;
+    const struct cli_command *command = cli->command;
+    bool elects = strcmp(command->name, "elect") == 0;
     bool has_token =
-        strcmp(cli->command, "extend") == 0 || strcmp(cli->command, "release") == 0;
-    if (count < cli->operands_least)
-        cli_fail(CLI_USAGE, "%s: %s is missing", cli->command,
+        strcmp(command->name, "extend") == 0 || strcmp(command->name, "release") == 0;
+    if (count < command->operands_least)
+        cli_fail(CLI_USAGE, "%s: %s is missing", command->name,
                  elects ? "NAME" : names[count]);
-    if (count > cli->operands_most)
+    if (count > command->operands_most)
         cli_fail(CLI_USAGE,
                  has_token ? "%s: a token is no operand: REDLOCK_TOKEN or --token-file"
                            : "%s: one operand too many: \"%s\"",
-                 cli->command, operand[cli->operands_most]);
-    if (cli->operands_least > 0 && operand[0][0] == '\0')
-        cli_fail(CLI_USAGE, "%s: %s is empty", cli->command, elects ? "NAME" : "KEY");
+                 command->name, operand[command->operands_most]);
+    if (command->operands_least > 0 && operand[0][0] == '\0')
+        cli_fail(CLI_USAGE, "%s: %s is empty", command->name, elects ? "NAME" : "KEY");
 }
 
 int cli_parse(struct cli *cli, int argc, char **argv, const struct cli_option *own)
@@ -252,10 +253,10 @@ int cli_parse(struct cli *cli, int argc, char **argv, const struct cli_option *o
         cli_print_version();
     apply_options(cli);
     check_operands(cli, argc - operand, argv + operand);
-    if (cli->ttl_learns && strcmp(cli->command, "acquire") != 0)
+    if (cli->ttl_learns && strcmp(cli->command->name, "acquire") != 0)
         cli_fail(CLI_USAGE, "%s: --ttl auto is for acquire: here the lock is extended",
-                 cli->command);
-    if (!cli->alone) {
+                 cli->command->name);
+    if (!cli->command->alone) {
         cli_need_files(cli, 0);
         cli_configure(cli);
     }

@@ -45,12 +45,21 @@ struct cli_help {
     const char *brief, *more;
 };
 
+struct cli;
+
+/* A subcommand: a row of main.c. */
+struct cli_command {
+    const char *name;
+    int (*main)(struct cli *cli, int argc, char **argv);
+    const struct cli_help *help;
+    const char *summary;
+    int operands_least, operands_most;
+    bool alone; /* needs no nodes: neither environment nor file is read */
+};
+
 /* The command line; environment and configuration file fill in what it does not set. */
 struct cli {
-    const char *command; /* "run" */
-    const struct cli_help *help;
-    bool alone; /* needs no nodes: neither environment nor file is read */
-    int operands_least, operands_most;
+    const struct cli_command *command; /* NULL while its name is looked for */
     int own_failure; /* the exit code if no client can be made: 125, or the command's own */
 
     const char **uris;
@@ -331,6 +340,10 @@ bool cli_is_denied(const redlock_node *nodes, size_t count, unsigned quorum);
  */
 size_t cli_count_faults(const redlock_node *nodes, size_t count);
 char *cli_faults(const redlock_node *nodes, size_t count);
+
+/* Prints them on stderr, after `what`. */
+void cli_say_faults(const struct cli *cli, const char *what, const redlock_node *nodes,
+                    size_t count);
 
 /* A node that stores the value which most nodes store; NULL if no node stores one. */
 const redlock_node *cli_holder(const redlock_node *nodes, size_t count);

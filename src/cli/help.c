@@ -64,9 +64,10 @@ void cli_print_help(const struct cli *cli)
 {
     if (cli->brief_help)
         printf("%s\nOptions of every command: redlock -h. More: redlock %s --help\n",
-               cli->help->brief, cli->command);
+               cli->command->help->brief, cli->command->name);
     else
-        printf("%s%s%s%s", cli->help->brief, cli->help->more, globals, more_globals);
+        printf("%s%s%s%s", cli->command->help->brief, cli->command->help->more, globals,
+               more_globals);
     end_of_output();
 }
 

@@ -11,14 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct {
-    const char *name;
-    int (*main)(struct cli *cli, int argc, char **argv);
-    const struct cli_help *help;
-    const char *summary;
-    int operands_least, operands_most;
-    bool alone;
-} commands[] = {
+static const struct cli_command commands[] = {
     {"run", cli_run, &cli_run_help, "hold a lock while a command runs", 2, INT_MAX, false},
     {"elect", cli_elect, &cli_elect_help, "lead while a command runs, or see who leads", 1,
      INT_MAX, false},
@@ -109,11 +102,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < COMMANDS; i++) {
         if (strcmp(argv[first], commands[i].name) != 0)
             continue;
-        cli.command = commands[i].name;
-        cli.help = commands[i].help;
-        cli.operands_least = commands[i].operands_least;
-        cli.operands_most = commands[i].operands_most;
-        cli.alone = commands[i].alone;
+        cli.command = &commands[i];
         return commands[i].main(&cli, argc - first, argv + first);
     }
     cli_fail(CLI_USAGE, "unknown command \"%s\"; redlock --help lists them", argv[first]);

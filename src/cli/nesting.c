@@ -23,29 +23,21 @@ const char *nesting_outer(void)
     return end ? end + 1 : "";
 }
 
-static unsigned count_held(void)
+/* How many of the words that a space separates are this value; NULL: all of them. */
+static unsigned count_held(const char *value)
 {
     unsigned count = 0;
-    for (const char *word = held(); *word; count++) {
-        word += strcspn(word, " ");
-        word += strspn(word, " ");
+    for (const char *word = held(); *word; word += strspn(word, " ")) {
+        size_t len = strcspn(word, " ");
+        count += !value || (strlen(value) == len && memcmp(word, value, len) == 0);
+        word += len;
     }
     return count;
 }
 
-/* `value` is one of the words that a space separates. */
 static bool is_held(const char *value)
 {
-    size_t len = strlen(value);
-    const char *word = held();
-    while (len > 0 && *word) {
-        size_t word_len = strcspn(word, " ");
-        if (word_len == len && memcmp(word, value, len) == 0)
-            return true;
-        word += word_len;
-        word += strspn(word, " ");
-    }
-    return false;
+    return value[0] && count_held(value) > 0;
 }
 
 const char *nesting_token(const char *key)
@@ -55,22 +47,19 @@ const char *nesting_token(const char *key)
     return is_of_another ? NULL : token;
 }
 
-/* True: without the nodes that store a token of an outer run there is no quorum. */
-static bool waits_for_itself(const redlock_node *nodes, size_t count, unsigned quorum)
+/* A writer that waits keeps this reader out. */
+static bool is_writer(const char *value)
 {
-    size_t others = 0;
-    for (size_t i = 0; i < count; i++)
-        others += !is_held(nodes[i].value);
-    return count > 0 && others < quorum;
+    return strcmp(value, REDLOCK_WAITING_WRITER) == 0;
 }
 
-/* True: a writer that waits keeps this reader out, on so many nodes that the rest is no
- * quorum. */
-static bool waits_for_a_writer(const redlock_node *nodes, size_t count, unsigned quorum)
+/* True: without the nodes that store such a value there is no quorum. */
+static bool waits_for(bool (*is_such)(const char *value), const redlock_node *nodes,
+                      size_t count, unsigned quorum)
 {
     size_t others = 0;
     for (size_t i = 0; i < count; i++)
-        others += strcmp(nodes[i].value, REDLOCK_WAITING_WRITER) != 0;
+        others += !is_such(nodes[i].value);
     return count > 0 && others < quorum;
 }
 
@@ -110,10 +99,10 @@ static void check(void *arg)
     nesting->ticks++;
     if (nesting->found)
         return;
-    if (waits_for_itself(nodes, count, nesting->quorum))
+    if (waits_for(is_held, nodes, count, nesting->quorum))
         give_up(nesting);
     else if (nesting->cli->lease.kind == REDLOCK_KIND_SHARED &&
-             waits_for_a_writer(nodes, count, nesting->quorum))
+             waits_for(is_writer, nodes, count, nesting->quorum))
         nesting_look(nesting);
 }
 
@@ -123,7 +112,7 @@ void nesting_begin(struct nesting *nesting, const struct cli *cli,
     *nesting = (struct nesting){.cli = cli, .lease = lease};
     if (cli->lease.wait_ms == 0) /* it is told who holds the lock, at once */
         return;
-    if (!*held() || cli->lease.slots > count_held()) /* another slot can become free */
+    if (!*held() || cli->lease.slots > count_held(NULL)) /* another slot can become free */
         return;
     nesting->quorum = redlock_client_quorum(cli->client);
     cli_timer_begin(&nesting->timer, cli->base, EVERY_MS, check, nesting);
@@ -140,7 +129,7 @@ bool nesting_has(const struct inspection *inspection)
     bool reads = false;
     for (size_t i = 0; i < inspection->readers; i++)
         reads |= is_held(inspection->reader[i]);
-    return reads || waits_for_itself(inspection->nodes, found->count, found->quorum);
+    return reads || waits_for(is_held, inspection->nodes, found->count, found->quorum);
 }
 
 void nesting_complain(const char *key)

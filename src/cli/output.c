@@ -237,7 +237,7 @@ json_t *cli_cause(redlock_code code)
 bool cli_write_json(const struct cli *cli, json_t *object, FILE *stream)
 {
     json_t *whole =
-        json_pack("{s: o}", "schema", json_sprintf("redlock.%s/1", cli->command));
+        json_pack("{s: o}", "schema", json_sprintf("redlock.%s/1", cli->command->name));
     char *line = NULL;
     if (whole && object && json_object_update(whole, object) == 0)
         line = json_dumps(whole, JSON_COMPACT);

@@ -139,6 +139,14 @@ char *cli_faults(const redlock_node *nodes, size_t count)
     return cli_text_end(&text);
 }
 
+void cli_say_faults(const struct cli *cli, const char *what, const redlock_node *nodes,
+                    size_t count)
+{
+    char *faults = cli_faults(nodes, count);
+    cli_say(cli, "%s: %s", what, faults);
+    free(faults);
+}
+
 /* "KEY is held by LABEL, for another 12.3 s" */
 static void say_taken(const struct cli *cli, const char *key, const redlock_result *result,
                       const redlock_node *nodes, size_t count)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FOUND_MAX_S 10
+#define FOUND_MAX_MS 10000
 
 struct bootstrapping {
     struct event_base *base;
@@ -26,11 +26,9 @@ static void admitted(redlock_client *client, const redlock_admitted *result, voi
                        redlock_code_text(result->code));
 }
 
-static void too_late(evutil_socket_t fd, short what, void *arg)
+static void too_late(void *arg)
 {
     struct bootstrapping *bootstrapping = arg;
-    (void)fd;
-    (void)what;
     bootstrapping->done = true;
     bootstrapping->failure = strdup("the servers do not accept their markers");
 }
@@ -55,19 +53,18 @@ static redlock_code connect_to(struct bootstrapping *bootstrapping, const struct
 char *deployment_found(const struct cli *cli, const char *list)
 {
     struct bootstrapping bootstrapping = {.base = cli_new_loop(cli)};
-    const struct timeval limit = {FOUND_MAX_S, 0};
+    struct cli_timer limit;
     redlock_error error = {.text = "out of memory or descriptors"};
     char why[CLI_ERROR], *words = strdup(list);
-    if (!words ||
-        event_base_once(bootstrapping.base, -1, EV_TIMEOUT, too_late, &bootstrapping,
-                        &limit) != 0 ||
-        connect_to(&bootstrapping, cli, words, &error) != REDLOCK_OK ||
+    cli_timer_begin(&limit, bootstrapping.base, FOUND_MAX_MS, too_late, &bootstrapping);
+    if (!words || connect_to(&bootstrapping, cli, words, &error) != REDLOCK_OK ||
         redlock_admit(bootstrapping.client, REDLOCK_ADMIT_AT_ONCE, 0, admitted,
                       &bootstrapping) != REDLOCK_OK)
         bootstrapping.failure = strdup(cli_error(why, &error));
     else
         cli_wait(bootstrapping.base, &bootstrapping.done);
     bootstrapping.done = true;
+    cli_timer_end(&limit);
     redlock_client_free(bootstrapping.client);
     event_base_free(bootstrapping.base);
     free(words);

@@ -278,11 +278,7 @@ int cli_local(struct cli *cli, int argc, char **argv)
         cli_fail(CLI_USAGE, "local: -n is 1 to %d", SERVERS_MAX);
     cli_need_files(cli, (size_t)count);
     struct local local = {.cli = cli, .argv = first < argc ? argv + first : NULL};
-    char text[256];
-    int code = CLI_FAILED;
-    local.servers = servers_new((int)count, cli->options.tls, &code, text, sizeof(text));
-    if (!local.servers)
-        cli_fail(code, "local: %s", text);
+    local.servers = servers_new((int)count, cli->options.tls);
     struct keeper_plan plan = {local.argv, .begin = servers_begin, .end = servers_end};
     plan.arg = local.servers;
     sigprocmask(SIG_BLOCK, NULL, &plan.mask);

@@ -49,53 +49,37 @@ static bool find_program(const char *name, char *ret_path, size_t room)
  * The paths go into URIs, configuration files and shells, where other characters have a
  * special meaning.
  */
-static bool find_folder(struct servers *servers, char *ret_text, size_t room)
+static void choose_folder(struct servers *servers)
 {
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyz"
         "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+";
     const char *folder = getenv("TMPDIR");
     char real[PATH_MAX];
-    if (!realpath(folder && *folder ? folder : "/tmp", real)) {
-        snprintf(ret_text, room, "%s: %s", folder && *folder ? folder : "/tmp",
+    if (!realpath(folder && *folder ? folder : "/tmp", real))
+        cli_fail(CLI_FAILED, "local: %s: %s", folder && *folder ? folder : "/tmp",
                  strerror(errno));
-        return false;
-    }
-    if (real[strspn(real, plain)] != '\0') {
-        snprintf(ret_text, room, "TMPDIR=%s: characters that a URI cannot have", real);
-        return false;
-    }
+    if (real[strspn(real, plain)] != '\0')
+        cli_fail(CLI_FAILED, "local: TMPDIR=%s: characters that a URI cannot have", real);
     int size = snprintf(servers->folder, sizeof(servers->folder), "%s%s",
                         strcmp(real, "/") == 0 ? "" : real, template);
-    if (size >= (int)sizeof(servers->folder)) {
-        snprintf(ret_text, room, "TMPDIR=%s: too long for a unix socket", real);
-        return false;
-    }
-    return true;
+    if (size >= (int)sizeof(servers->folder))
+        cli_fail(CLI_FAILED, "local: TMPDIR=%s: too long for a unix socket", real);
 }
 
-struct servers *servers_new(int count, bool tls, int *ret_exit, char *ret_text, size_t room)
+struct servers *servers_new(int count, bool tls)
 {
     struct servers *servers = mmap(NULL, sizeof(*servers), PROT_READ | PROT_WRITE,
                                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (servers == MAP_FAILED) {
-        *ret_exit = CLI_FAILED;
-        snprintf(ret_text, room, "%s", strerror(errno));
-        return NULL;
-    }
+    if (servers == MAP_FAILED)
+        cli_fail(CLI_FAILED, "local: %s", strerror(errno));
     servers->count = count;
     servers->tls = tls;
     if (!find_program("redis-server", servers->program, sizeof(servers->program)) &&
-        !find_program("valkey-server", servers->program, sizeof(servers->program))) {
-        *ret_exit = CLI_NOT_FOUND;
-        snprintf(ret_text, room, "neither redis-server nor valkey-server is in PATH");
-    } else if (!find_folder(servers, ret_text, room)) {
-        *ret_exit = CLI_FAILED;
-    } else {
-        return servers;
-    }
-    servers_free(servers);
-    return NULL;
+        !find_program("valkey-server", servers->program, sizeof(servers->program)))
+        cli_fail(CLI_NOT_FOUND, "local: neither redis-server nor valkey-server is in PATH");
+    choose_folder(servers);
+    return servers;
 }
 
 void servers_free(struct servers *servers)

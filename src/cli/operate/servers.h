@@ -24,12 +24,8 @@ struct servers {
     int ports[SERVERS_MAX]; /* with TLS */
 };
 
-/*
- * Decides what to start and where. Returns NULL if that fails; `ret_text` is then one line
- * with the reason.
- */
-struct servers *servers_new(int count, bool tls, int *ret_exit, char *ret_text,
-                            size_t room);
+/* Decides what to start and where. Ends the process if that fails. */
+struct servers *servers_new(int count, bool tls);
 void servers_free(struct servers *servers);
 
 /* The keeper's `begin` and `end`. */

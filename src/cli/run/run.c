@@ -460,7 +460,7 @@ static void read_options(struct run *run, int argc, char **argv)
 
 void run_read_command(struct run *run, char **argv, int first, int argc)
 {
-    const char *command = run->cli->command;
+    const char *command = run->cli->command->name;
     run->key_follows_dashes = strcmp(argv[first - 1], "--") == 0;
     run->key = cli_keys_begin(&run->cli->keys, first < argc ? argv[first++] : "");
     if (first < argc && strcmp(argv[first], "--") == 0)
@@ -540,7 +540,7 @@ void run_play(struct run *run)
     struct keeper_plan plan = {
         .argv = run->argv, .mask = run->mask, .spare_daemons = run->spare_daemons};
     if (!child_open(&run->child, &plan)) /* before connections are opened */
-        cli_fail(CLI_FAILED, "%s: no keeper process could be made: %s", cli->command,
+        cli_fail(CLI_FAILED, "%s: no keeper process could be made: %s", cli->command->name,
                  strerror(errno));
     if (!kill_tree_can_see())
         cli_say(cli,

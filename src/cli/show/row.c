@@ -190,10 +190,10 @@ int row_complain(const struct cli *cli, redlock_code code)
         cli_faults(nodes, redlock_client_explain(cli->client, nodes, REDLOCK_NODES_MAX));
     if (code == REDLOCK_DENIED)
         cli_complain("%s: the user lacks a right: redlock check --acl --list prints all",
-                     cli->command);
+                     cli->command->name);
     else
         cli_complain("%s: too few nodes were scanned, locks may be missing: %s",
-                     cli->command, faults);
+                     cli->command->name, faults);
     free(faults);
     return cli_acquire_exit(code, CLI_FAILED);
 }

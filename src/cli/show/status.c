@@ -274,9 +274,8 @@ static void report_failure(const struct status *status)
         return;
     while (inspection_state(&part->inspection) < INSPECTION_NO_QUORUM)
         part++;
-    char *faults = cli_faults(part->inspection.nodes, part->inspection.found.count);
-    cli_say(status->cli, "%s: %s", part->key, faults);
-    free(faults);
+    cli_say_faults(status->cli, part->key, part->inspection.nodes,
+                   part->inspection.found.count);
 }
 
 /* The key of a part: KEY, one of --and, or "KEY!3". */

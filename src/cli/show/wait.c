@@ -88,9 +88,7 @@ static int wait_exit_of(const struct wait *wait, int signal)
                 holder ? holder->holder : "another");
         return CLI_HELD_ELSEWHERE;
     }
-    char *faults = cli_faults(wait->inspection.nodes, found->count);
-    cli_say(wait->cli, "%s: %s", key, faults);
-    free(faults);
+    cli_say_faults(wait->cli, key, wait->inspection.nodes, found->count);
     return wait->state == INSPECTION_DENIED ? CLI_DENIED : CLI_NO_QUORUM;
 }
 
