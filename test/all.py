@@ -63,6 +63,8 @@ VERBS = {
     "sim --mutations": [Row("sim --mutations --only 'a grant too few'",
                             figure=r"(\d+ mutations, \d+ found)")],
     "check slow": [Row("check slow", figure=COUNTS)],
+    "try chaos": [Row("try chaos --seconds 60", figure=r"^(operations +\d+)$"),
+                  Row("try chaos --self-test", figure=r"^(.* mistakes)$")],
     "try forget": [Row("try forget", command="LOSSES=3 ACQUISITIONS=1000 ./dev try forget",
                    figure=r'"(acquisitions)": (\d+), "losses"')],
     "try jobs": [Row("try jobs --runs 5", figure=r"^(\w+ +\d+ of \d+ runs .*)$")],

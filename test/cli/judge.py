@@ -10,12 +10,18 @@ the call had returned, of "released" when the call was made. UNTIL is the deadli
 with its release or its deadline, whichever comes first: so nobody is accused wrongly. Empty lines
 and those that begin with # are skipped. As a program, judge.py judges logs of which it knows
 what is wrong with them.
+
+Besides, for histories that have them (test/chaos): the fencing tokens of a key rise, and a
+resource accepts no write that is older than one that it has accepted.
 """
 import collections
 import sys
 import tempfile
 
 Verdict = collections.namedtuple("Verdict", "acquisitions violations text")
+
+# A token that was given, or that a resource accepted, between `begin` and `end`.
+Token = collections.namedtuple("Token", "holder key begin end fence reads")
 
 
 class Hold:
@@ -60,17 +66,43 @@ def has_conflict(hold, others):
     return bool(rivals) and len(rivals) >= max(one.slots for one in (hold, *rivals))
 
 
-def judge(paths):
-    holds, by_key = {}, collections.defaultdict(list)
-    late = sum(read(path, holds) for path in paths)
-    text = [f"{late} extensions came after the deadline"] if late else []
+def overlaps(holds):
+    """(key, a sentence) for each of {holder: hold} that held beside one that it must not."""
+    by_key = collections.defaultdict(list)
     for holder, hold in sorted(holds.items(), key=lambda item: item[1].since):
         for key in hold.keys if hold.until > hold.since else ():
             others = [one for one in by_key[key] if one[1].until > hold.since]
             if has_conflict(hold, [other for _, other in others]):
-                text.append(f"{key}: {holder} held it from {hold.since} on beside "
+                yield key, (f"{key}: {holder} held it from {hold.since} on beside "
                             f"{', '.join(name for name, _ in others)}")
             by_key[key] = [*others, (holder, hold)]
+
+
+def falls(tokens, may_repeat):
+    """(key, a sentence) for each token below one that ended before it began.
+
+    Readers have them in any order among themselves.
+    """
+    by_key = collections.defaultdict(list)
+    for token in tokens:
+        by_key[token.key].append(token)
+    for key, all_of_key in by_key.items():
+        ended = sorted(all_of_key, key=lambda token: token.end)
+        at = most = most_of_writers = 0
+        for token in sorted(all_of_key, key=lambda token: token.begin):
+            while ended[at].end < token.begin:
+                most = max(most, ended[at].fence)
+                most_of_writers = max(most_of_writers, 0 if ended[at].reads else ended[at].fence)
+                at += 1
+            if token.fence + may_repeat <= (most_of_writers if token.reads else most):
+                yield key, f"{key}: {token.holder} has {token.fence} after a larger token"
+
+
+def judge(paths):
+    holds = {}
+    late = sum(read(path, holds) for path in paths)
+    text = [f"{late} extensions came after the deadline"] if late else []
+    text += [sentence for _, sentence in overlaps(holds)]
     return Verdict(len(holds), len(text) - bool(late) + late, "\n".join(text))
 
 
@@ -91,9 +123,26 @@ KNOWN = (  # how many violations, and the log
     (1, "10 acquired a slots=2 90 k; 20 acquired b exclusive 90 k"),
 )
 
+FALLS = (  # how many, if a token may come again and if not; and holder, begin, end, fence, reads
+    (0, 0, "a 1 2 10 0; b 3 4 11 0; c 5 6 13 1; d 7 8 12 1"),
+    (1, 1, "a 1 2 10 0; b 3 4 9 0"),
+    (0, 1, "a 1 2 10 0; b 3 4 10 0"),
+    (0, 0, "a 1 3 10 0; b 3 4 9 0"),
+    (0, 0, "a 1 2 10 1; b 3 4 9 1"),
+    (1, 1, "a 1 2 10 1; b 3 4 9 0"),
+    (1, 1, "a 1 2 10 0; b 3 4 9 1"),
+)
+
 
 def main():
     wrong = 0
+    for repeated, fresh, lines in FALLS:
+        words = [line.split() for line in lines.split("; ")]
+        tokens = [Token(word[0], "k", *map(int, word[1:])) for word in words]
+        found = [len(list(falls(tokens, may_repeat))) for may_repeat in (True, False)]
+        if found != [repeated, fresh]:
+            wrong += 1
+            print(f"{lines}: {found}, not {[repeated, fresh]}")
     for violations, lines in KNOWN:
         with tempfile.NamedTemporaryFile("w") as log:
             log.write("# a comment\n\n" + lines.replace("; ", "\n") + "\n")

@@ -1,0 +1,90 @@
+"""What a run has shown: its figures, and what both checkers say."""
+import collections
+import json
+import pathlib
+import subprocess
+
+import history
+
+PROBE_US = 3000000
+OPERATIONS = ("acquire", "probe", "extend", "downgrade", "release", "write", "read")
+CHECK_S = 900
+
+
+def porcupine(program, folder):
+    """{promise: [keys]}, and the seconds; prints what it refuses."""
+    done = subprocess.run([program, str(folder)], capture_output=True, text=True,
+                          timeout=CHECK_S, check=False)
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"porcupine failed: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def is_plain(key):
+    return key.startswith("p")
+
+
+def late_probes(lines):
+    return [line for line in lines if line.what == "probe" and
+            (line.result != "OK" or line.end - line.begin > PROBE_US)]
+
+
+def by_us(wrong):
+    """{promise: keys}"""
+    return {promise: sorted({key for key, _ in found}) for promise, found in wrong.items()}
+
+
+def figures(run, lines, wrong):
+    counts = collections.Counter(line.what for line in lines)
+    exclusion = [key for key, _ in wrong["exclusion"]]
+    return {
+        "operations": sum(counts[what] for what in OPERATIONS),
+        "acquisitions": sum(line.what == "acquire" and line.result == "OK" for line in lines),
+        "faults": run.schedule.counts.total(),
+        "overlaps": sum(not is_plain(key) for key in exclusion),
+        "plain_overlaps": sum(map(is_plain, exclusion)),
+        "stale_writes_accepted": len(wrong["resource"]),
+        "order_violations": len(wrong["order"]),
+        "orphans": len(run.orphans),
+        "rests": len(run.sizes),
+        "probes": counts["probe"],
+        "liveness_ok": not late_probes(lines) and not run.troubles and counts["probe"] > 0,
+        "longest_lived": grown(run.sizes),
+        "each_fault": dict(sorted(run.schedule.counts.items())),
+    }
+
+
+def grown(sizes):
+    """KB and descriptors of the longest-lived clients at the first rest and at the last one."""
+    return {"first": sizes[0], "last": sizes[-1]} if sizes else None
+
+
+def tell(run, options, failure):
+    lines = history.read(run.folder)
+    wrong = history.Found(lines).wrong
+    found = figures(run, lines, wrong)
+    found["seed"], found["checked_by"] = options.seed, ["judge.py"]
+    ours, agree = by_us(wrong), True
+    if options.porcupine:
+        theirs = porcupine(options.porcupine, run.folder)
+        found["checked_by"].append("porcupine")
+        found["porcupine_s"], found["porcupine_parts"] = theirs["seconds"], theirs["parts"]
+        found["porcupine_unknown"] = theirs["unknown"]
+        agree = {promise: sorted(keys) for promise, keys in theirs["refused"].items()} == ours
+        print(theirs["text"], end="")
+    found["checkers_agree"] = agree
+    sentences = [text for found_wrong in wrong.values() for _, text in found_wrong]
+    text = "\n".join([*sentences, *run.orphans, *run.troubles, *map(str, late_probes(lines)),
+                      *([failure] if failure else [])])
+    (run.folder / "wrong").write_text(text + "\n")
+    (run.folder / "faults").write_text("\n".join(map(str, run.schedule.log)) + "\n")
+    (run.folder / "seed").write_text(f"{options.seed}\n")
+    for name, value in found.items():
+        print(f"{name:<24}{value}")
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps(found, indent=1) + "\n")
+    if failure:
+        print(f"failed: {failure}")
+    must_be_0 = ("overlaps", "stale_writes_accepted", "order_violations", "orphans")
+    clean = not any(found[name] for name in must_be_0) and found["liveness_ok"] and agree
+    return int(bool(failure) or not clean or not found.get("porcupine_unknown", 0) == 0)
