@@ -83,20 +83,18 @@ static void admit_refuse(struct admit *admit, enum rl_admission_error refusal,
                  node < client->nodes.n ? (int)node : REDLOCK_NO_NODE, text);
 }
 
+_Static_assert((int)REDLOCK_ADMIT_NEW == RL_ADMIT_NEW &&
+                   (int)REDLOCK_ADMIT_REPLACE == RL_ADMIT_REPLACE,
+               "in the same order");
+
 static void admit_begin(struct admit *admit)
 {
-    static const enum rl_admission_mode ways[] = {
-        [REDLOCK_ADMIT_NEW] = RL_ADMIT_NEW,
-        [REDLOCK_ADMIT_AT_ONCE] = RL_ADMIT_AT_ONCE,
-        [REDLOCK_ADMIT_WAIT] = RL_ADMIT_WAIT,
-        [REDLOCK_ADMIT_REPLACE] = RL_ADMIT_REPLACE,
-    };
     redlock_client *client = rl_client_of(&admit->task);
     unsigned node = admit->newcomer;
     int64_t max_ttl_ms = client->options.max_ttl_ms ? client->options.max_ttl_ms
                                                     : REDLOCK_QUARANTINE_FLOOR_MS;
-    enum rl_admission_error refusal =
-        rl_members_admit(&client->members, ways[admit->how], &node, max_ttl_ms);
+    enum rl_admission_error refusal = rl_members_admit(
+        &client->members, (enum rl_admission_mode)admit->how, &node, max_ttl_ms);
     if (refusal != RL_ADMISSION_OK) {
         admit_refuse(admit, refusal, node);
         return;

@@ -71,12 +71,13 @@ redlock_code rl_check_len(redlock_code code, const char *name, size_t len, size_
     return REDLOCK_OK;
 }
 
-redlock_code rl_fail_keys(size_t count)
+redlock_code rl_check_count(redlock_code code, const char *name, size_t count, size_t most)
 {
-    return rl_fail_bound(REDLOCK_BAD_KEY,
-                         count ? REDLOCK_REASON_OUT_OF_RANGE : REDLOCK_REASON_EMPTY, "keys",
-                         (int64_t)count, count ? REDLOCK_KEYS_MAX : 1,
-                         "are %zu, and must be from 1 to %d", count, REDLOCK_KEYS_MAX);
+    if (count >= 1 && count <= most)
+        return REDLOCK_OK;
+    return rl_fail_bound(code, count ? REDLOCK_REASON_OUT_OF_RANGE : REDLOCK_REASON_EMPTY,
+                         name, (int64_t)count, count ? (int64_t)most : 1,
+                         "are %zu, and must be from 1 to %zu", count, most);
 }
 
 redlock_code rl_fail_no_callback(void)
@@ -97,50 +98,6 @@ redlock_code rl_check_token(const char *token)
                         REDLOCK_TOKEN_MAX);
 }
 
-const char *redlock_code_name(redlock_code code)
-{
-    switch (code) {
-#define X(name, number, text)                                                              \
-    case REDLOCK_##name: return #name;
-        REDLOCK_CODES(X)
-#undef X
-    }
-    return "?";
-}
-
-const char *redlock_code_text(redlock_code code)
-{
-    switch (code) {
-#define X(name, number, text)                                                              \
-    case REDLOCK_##name: return text;
-        REDLOCK_CODES(X)
-#undef X
-    }
-    return "not a code of this library";
-}
-
-const char *redlock_reason_name(redlock_reason reason)
-{
-    switch (reason) {
-#define X(name, text)                                                                      \
-    case REDLOCK_REASON_##name: return #name;
-        REDLOCK_REASONS(X)
-#undef X
-    }
-    return "?";
-}
-
-const char *redlock_reason_text(redlock_reason reason)
-{
-    switch (reason) {
-#define X(name, text)                                                                      \
-    case REDLOCK_REASON_##name: return text;
-        REDLOCK_REASONS(X)
-#undef X
-    }
-    return "not a reason of this library";
-}
-
 const char *redlock_fault_name(redlock_fault fault)
 {
     return rl_fault_name((enum rl_fault)fault);
@@ -151,22 +108,31 @@ const char *redlock_fault_text(redlock_fault fault)
     return rl_fault_text((enum rl_fault)fault);
 }
 
-#define NAMED(type, LIST)                                                                  \
+#define NAMED(type, LIST, NAME, TEXT, unknown)                                             \
     const char *type##_name(type value)                                                    \
     {                                                                                      \
         static const char *const names[] = {LIST(NAME)};                                   \
-        return value < sizeof(names) / sizeof(names[0]) ? names[value] : "?";              \
+        bool is_known = value < sizeof(names) / sizeof(names[0]) && names[value];          \
+        return is_known ? names[value] : "?";                                              \
     }                                                                                      \
     const char *type##_text(type value)                                                    \
     {                                                                                      \
         static const char *const texts[] = {LIST(TEXT)};                                   \
-        return value < sizeof(texts) / sizeof(texts[0]) ? texts[value] : "?";              \
+        bool is_known = value < sizeof(texts) / sizeof(texts[0]) && texts[value];          \
+        return is_known ? texts[value] : unknown;                                          \
     }
-#define NAME(value, name, text) name,
-#define TEXT(value, name, text) text,
+#define CODE_NAME(name, number, text) [number] = #name,
+#define CODE_TEXT(name, number, text) [number] = text,
+#define REASON_NAME(name, text)       #name,
+#define REASON_TEXT(name, text)       text,
+#define NAME(value, name, text)       name,
+#define TEXT(value, name, text)       text,
 
-NAMED(redlock_verdict, REDLOCK_VERDICTS)
-NAMED(redlock_member_state, REDLOCK_MEMBER_STATES)
+NAMED(redlock_code, REDLOCK_CODES, CODE_NAME, CODE_TEXT, "not a code of this library")
+NAMED(redlock_reason, REDLOCK_REASONS, REASON_NAME, REASON_TEXT,
+      "not a reason of this library")
+NAMED(redlock_verdict, REDLOCK_VERDICTS, NAME, TEXT, "?")
+NAMED(redlock_member_state, REDLOCK_MEMBER_STATES, NAME, TEXT, "?")
 
 const char *redlock_version(void)
 {

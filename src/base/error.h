@@ -28,8 +28,8 @@ redlock_code rl_check_range(const char *name, int64_t value, int64_t low, int64_
 /* TOO_LONG or EMPTY if it has not from 1 to `most` bytes. */
 redlock_code rl_check_len(redlock_code code, const char *name, size_t len, size_t most);
 
-/* BAD_KEY: a lease has not so many keys. */
-redlock_code rl_fail_keys(size_t count);
+/* OUT_OF_RANGE or EMPTY if these are not from 1 to `most`. */
+redlock_code rl_check_count(redlock_code code, const char *name, size_t count, size_t most);
 
 /* BAD_OPTION: the callback is NULL. */
 redlock_code rl_fail_no_callback(void);

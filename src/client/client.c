@@ -48,16 +48,15 @@ static bool init_parts(redlock_client *client, unsigned n)
 static redlock_code make(struct event_base *base, const char *const *uris, size_t count,
                          const redlock_options *options, redlock_client **ret_client)
 {
-    if (count < 1 || count > REDLOCK_NODES_MAX)
-        return rl_fail_bound(REDLOCK_BAD_NODES,
-                             count ? REDLOCK_REASON_OUT_OF_RANGE : REDLOCK_REASON_EMPTY,
-                             "nodes", (int64_t)count, count ? REDLOCK_NODES_MAX : 1,
-                             "are %zu, and must be from 1 to %d", count, REDLOCK_NODES_MAX);
+    redlock_code code =
+        rl_check_count(REDLOCK_BAD_NODES, "nodes", count, REDLOCK_NODES_MAX);
+    if (code != REDLOCK_OK)
+        return code;
     redlock_client *client = calloc(1, sizeof(*client));
     if (!client)
         return rl_fail_by_code(REDLOCK_NO_MEMORY);
     rl_loop_init(&client->loop, base, &loop_class);
-    redlock_code code = rl_options_copy(options, count, &client->options);
+    code = rl_options_copy(options, count, &client->options);
     if (code == REDLOCK_OK && !init_parts(client, (unsigned)count))
         code = rl_fail_by_code(REDLOCK_NO_MEMORY);
     if (code == REDLOCK_OK)

@@ -37,7 +37,7 @@ struct lookup {
 
 struct rl_name {
     struct rl_name *next;
-    struct rl_name_user *users;
+    LIST_HEAD(, rl_name_user) users;
     struct lookup lookup[RL_LOOKUP_FAMILIES];
     char host[];
 };
@@ -128,7 +128,8 @@ static void end_lookup(struct lookup *lookup)
 {
     static const uint64_t one = 1;
     lookup->state = IDLE;
-    for (struct rl_name_user *user = lookup->name->users; user; user = user->next)
+    const struct rl_name_user *user;
+    LIST_FOREACH (user, &lookup->name->users, link)
         (void)!write(user->wake_fd, &one, sizeof(one));
 }
 
@@ -207,7 +208,7 @@ static void begin_lookup(struct table *table, struct lookup *lookup)
 
 static bool is_needed(const struct rl_name *name, int64_t now)
 {
-    if (name->users)
+    if (!LIST_EMPTY(&name->users))
         return true;
     for (unsigned i = 0; i < RL_LOOKUP_FAMILIES; i++)
         if (name->lookup[i].state != IDLE || now < name->lookup[i].not_before)
@@ -265,11 +266,9 @@ bool rl_name_use(struct rl_name_user *user, const char *host, int wake_fd)
     if (!name)
         name = add_name(table, host);
     if (name) {
-        *user = (struct rl_name_user){
-            .name = name, .wake_fd = wake_fd, .next = name->users, .link = &name->users};
-        if (name->users)
-            name->users->link = &user->next;
-        name->users = user;
+        user->name = name;
+        user->wake_fd = wake_fd;
+        LIST_INSERT_HEAD(&name->users, user, link);
     }
     pthread_mutex_unlock(&table->mutex);
     return name != NULL;
@@ -278,9 +277,7 @@ bool rl_name_use(struct rl_name_user *user, const char *host, int wake_fd)
 void rl_name_leave(struct rl_name_user *user)
 {
     struct table *table = lock_table();
-    *user->link = user->next;
-    if (user->next)
-        user->next->link = user->link;
+    LIST_REMOVE(user, link);
     pthread_mutex_unlock(&table->mutex);
 }
 

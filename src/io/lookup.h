@@ -9,6 +9,8 @@
 #ifndef RL_LOOKUP_H
 #define RL_LOOKUP_H
 
+#include <sys/queue.h>
+
 #include "stream.h"
 
 #define RL_ADDRESSES_MAX   8 /* of a name; further ones are not tried */
@@ -21,7 +23,7 @@ struct rl_name;
 struct rl_name_user {
     struct rl_name *name;
     int wake_fd; /* an eventfd: written to when a lookup of the name has ended */
-    struct rl_name_user *next, **link;
+    LIST_ENTRY(rl_name_user) link;
 };
 
 struct rl_addresses {

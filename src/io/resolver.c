@@ -22,8 +22,9 @@ struct rl_resolve {
     int port;
     rl_resolve_fn *done;
     void *arg;
-    struct rl_name_user user;        /* .name is NULL: none yet */
-    struct rl_resolve *next, **link; /* link: NULL: it does not wait */
+    struct rl_name_user user;    /* .name is NULL: none yet */
+    LIST_ENTRY(rl_resolve) link; /* while it waits */
+    bool waits;
     int64_t late_at; /* when it stops waiting for the rest; 0: it has no address yet */
     struct rl_addresses answer;
 };
@@ -62,23 +63,16 @@ static void parse_numeric(struct rl_resolve *request)
 
 static void stop_waiting(struct rl_resolve *request)
 {
-    if (!request->link)
-        return;
-    *request->link = request->next;
-    if (request->next)
-        request->next->link = request->link;
-    request->link = NULL;
+    if (request->waits)
+        LIST_REMOVE(request, link);
+    request->waits = false;
 }
 
 static void wait_for_lookups(struct rl_resolve *request)
 {
-    struct rl_resolver *resolver = request->resolver;
     request->late_at = 0;
-    request->next = resolver->waiting;
-    request->link = &resolver->waiting;
-    if (request->next)
-        request->next->link = &request->next;
-    resolver->waiting = request;
+    request->waits = true;
+    LIST_INSERT_HEAD(&request->resolver->waiting, request, link);
 }
 
 /* Returns whether the request need not wait any more. */
@@ -95,7 +89,8 @@ static bool is_over(struct rl_resolve *request, int64_t now)
 static void resolver_set_timer(const struct rl_resolver *resolver, int64_t now)
 {
     int64_t first = INT64_MAX;
-    for (const struct rl_resolve *at = resolver->waiting; at; at = at->next)
+    const struct rl_resolve *at;
+    LIST_FOREACH (at, &resolver->waiting, link)
         if (at->late_at > 0 && at->late_at < first)
             first = at->late_at;
     if (first == INT64_MAX)
@@ -132,7 +127,8 @@ static void resolver_on_event(evutil_socket_t fd, short what, void *arg)
         return;
     if (what & EV_READ)
         (void)!read(fd, &times, sizeof(times));
-    for (struct rl_resolve *request = resolver->waiting; request; request = request->next)
+    struct rl_resolve *request;
+    LIST_FOREACH (request, &resolver->waiting, link)
         if (is_over(request, now)) {
             event_active(resolver->late, EV_TIMEOUT, 0);
             stop_waiting(request);

@@ -13,7 +13,7 @@ struct rl_resolver {
     struct event_base *base;
     struct rl_loop_fd wake;     /* these are created when the first name is resolved */
     struct event *woken, *late; /* NULL: not yet */
-    struct rl_resolve *waiting;
+    LIST_HEAD(, rl_resolve) waiting;
 };
 
 /*

@@ -2,8 +2,8 @@
 #ifndef RL_CAUSE_H
 #define RL_CAUSE_H
 
-#include "core/lease.h"
-#include "redlock/redlock.h"
+#include "attempt.h"
+#include "client/explain.h"
 
 static inline redlock_code rl_code_of(enum rl_cause cause)
 {
@@ -18,6 +18,15 @@ static inline redlock_code rl_code_of(enum rl_cause cause)
         [RL_CAUSE_UNCONFIRMED] = REDLOCK_UNCONFIRMED,
     };
     return codes[cause];
+}
+
+/* That of an attempt that failed: DENIED if so many nodes denied that no quorum is left. */
+static inline redlock_code rl_code_of_failure(const struct rl_attempt *attempt)
+{
+    const struct rl_lease *lease = &attempt->lease;
+    bool is_denied = lease->cause == RL_CAUSE_NO_QUORUM &&
+                     rl_client_is_denied(rl_client_of(&attempt->task), lease->ballot);
+    return is_denied ? REDLOCK_DENIED : rl_code_of(lease->cause);
 }
 
 #endif

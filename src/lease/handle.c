@@ -108,13 +108,8 @@ static void report_released(redlock_lease *lease, redlock_code code)
 /* The public code for why the acquire failed. */
 static redlock_code failure_of(const redlock_lease *lease)
 {
-    const struct rl_lease *core = rl_handle_core(lease);
-    if (lease->state == RL_HANDLE_CANCELLED)
-        return REDLOCK_CANCELLED;
-    if (core->cause == RL_CAUSE_NO_QUORUM &&
-        rl_client_is_denied(rl_client_of(&lease->first.task), core->ballot))
-        return REDLOCK_DENIED;
-    return rl_code_of(core->cause);
+    return lease->state == RL_HANDLE_CANCELLED ? REDLOCK_CANCELLED
+                                               : rl_code_of_failure(lease->attempt);
 }
 
 static void finish_acquire(redlock_lease *lease, redlock_code code)

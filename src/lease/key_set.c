@@ -42,14 +42,14 @@ static redlock_code add_key(const redlock_client *client, const redlock_key *key
 redlock_code rl_key_set_new(const redlock_client *client, const redlock_key *keys,
                             size_t count, struct rl_key_set **ret_set)
 {
-    if (count == 0 || count > RL_SET_MAX)
-        return rl_fail_keys(count);
+    redlock_code code = rl_check_count(REDLOCK_BAD_KEY, "keys", count, RL_SET_MAX);
+    if (code != REDLOCK_OK)
+        return code;
     struct rl_key_set *set =
         calloc(1, sizeof(*set) + count * (REDLOCK_KEY_MAX + SUFFIX_LEN));
     if (!set)
         return rl_fail_by_code(REDLOCK_NO_MEMORY);
     char *text = set->text;
-    redlock_code code = REDLOCK_OK;
     for (size_t i = 0; i < count && code == REDLOCK_OK; i++)
         code = add_key(client, &keys[i], set, &text);
     if (code != REDLOCK_OK) {

@@ -385,8 +385,7 @@ void redlock_cancel(redlock_lease *lease)
         rl_telemetry_asked(lease, RL_RECORD_CANCEL, 0);
         lease->state = RL_HANDLE_CANCELLED;
         if (tries)
-            rl_attempt_step(lease->attempt,
-                            &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
+            rl_attempt_release(lease->attempt);
         else
             rl_handle_report(&lease->first.task, RL_REPORT_FAILED);
     }
@@ -448,7 +447,7 @@ void redlock_lease_free(redlock_lease *lease)
     if (lease->attempt && !loop->closing)
         let_go(lease, was_queued);
     else if (state == RL_HANDLE_RELEASE_WAITS)
-        rl_attempt_step(lease->attempt, &(struct rl_lease_event){.type = RL_EVENT_RELEASE});
+        rl_attempt_release(lease->attempt);
     lease->attempt = NULL;
     rl_handle_attempt_over(&lease->first.task);
     rl_loop_leave(loop);

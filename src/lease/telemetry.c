@@ -128,15 +128,6 @@ RL_RARE void rl_telemetry_late(struct rl_attempt *attempt, unsigned node)
     attempt->lease.silent &= ~rl_bit(node);
 }
 
-static redlock_code code_of_failure(const struct rl_attempt *attempt)
-{
-    redlock_code code = rl_code_of(attempt->lease.cause);
-    bool is_denied =
-        code == REDLOCK_NO_QUORUM &&
-        rl_client_is_denied(rl_client_of(&attempt->task), attempt->lease.ballot);
-    return is_denied ? REDLOCK_DENIED : code;
-}
-
 static void note_extended(struct rl_attempt *attempt)
 {
     if (attempt->fails_to_renew)
@@ -149,7 +140,7 @@ static void note_not_renewed(struct rl_attempt *attempt)
 {
     rl_stats_of(&attempt->task)->renewals_failed++;
     if (!attempt->fails_to_renew)
-        log_code(attempt, rl_event_renewal_failed, code_of_failure(attempt));
+        log_code(attempt, rl_event_renewal_failed, rl_code_of_failure(attempt));
     attempt->fails_to_renew = true;
 }
 
@@ -201,7 +192,7 @@ RL_RARE static void note_rare(struct rl_attempt *attempt,
     if (reports & RL_REPORT_LOST)
         log_code(attempt, rl_event_lock_lost, rl_code_of(attempt->lease.cause));
     if (reports & RL_REPORT_FAILED)
-        stats->attempt_results[code_of_failure(attempt)]++;
+        stats->attempt_results[rl_code_of_failure(attempt)]++;
     if (reports & (RL_REPORT_EXTENDED | RL_REPORT_RENEWED))
         note_extended(attempt);
     if (reports & RL_REPORT_RENEWED)

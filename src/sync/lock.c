@@ -21,25 +21,11 @@ void redlock_lock_options_init_sized(redlock_lock_options *options, size_t size)
     rl_copy_sized(options, size, &defaults, sizeof(defaults));
 }
 
-static redlock_code may_wait(const redlock_sync *sync)
-{
-    return sync ? rl_loop_owner_may_wait(&sync->loop)
-                : rl_fail_by_reason(REDLOCK_CLOSED, REDLOCK_REASON_NULL_HANDLE);
-}
-
 /* The loop owner checks what needs the client's own options. */
 static redlock_code check_options(const redlock_sync *sync, redlock_lock_options *options)
 {
     const redlock_options client = {.max_ttl_ms = sync->max_ttl_ms};
-    redlock_lease_options lease, read;
-    redlock_lease_options_init(&lease);
-    lease.min_validity_ms = options->min_validity_ms;
-    lease.margin_ms = options->margin_ms;
-    lease.max_hold_ms = options->max_hold_ms;
-    lease.fence = options->fence;
-    lease.kind = options->kind;
-    lease.slots = options->slots;
-    lease.fenced = options->fenced;
+    redlock_lease_options lease = rl_process_lease_options(options), read;
     redlock_code code = rl_lease_options_read(&lease, &read);
     if (code == REDLOCK_OK)
         code = rl_kind_check(&read, false);
@@ -71,7 +57,7 @@ redlock_code rl_lock_begin(redlock_sync *sync, const redlock_lock_options *optio
     bool copied = !options || rl_options_take(ret_options, sizeof(*ret_options), options,
                                               options->size);
     rl_failure_clear(ret_options->failure);
-    redlock_code code = may_wait(sync);
+    redlock_code code = rl_loop_owner_may_wait(sync ? &sync->loop : NULL);
     if (code != REDLOCK_OK)
         return code;
     if (!copied)
@@ -285,9 +271,7 @@ static redlock_code get_lock(redlock_sync *sync, redlock_key *keys, size_t count
 /* Needed before the copy; the client checks the rest. */
 static redlock_code check_keys(const redlock_key *keys, size_t count)
 {
-    if (count == 0 || count > REDLOCK_KEYS_MAX)
-        return rl_fail_keys(count);
-    redlock_code code = REDLOCK_OK;
+    redlock_code code = rl_check_count(REDLOCK_BAD_KEY, "keys", count, REDLOCK_KEYS_MAX);
     for (size_t i = 0; i < count && code == REDLOCK_OK; i++)
         code = rl_check_len(REDLOCK_BAD_KEY, "key", keys[i].len, REDLOCK_KEY_MAX);
     return code;
@@ -437,7 +421,7 @@ redlock_code redlock_lock_release_many(redlock_sync *sync, const redlock_key *ke
         .count = count,
         .token = token,
     };
-    redlock_code code = may_wait(sync);
+    redlock_code code = rl_loop_owner_may_wait(sync ? &sync->loop : NULL);
     return code == REDLOCK_OK ? rl_loop_owner_request(&sync->loop, &release.call) : code;
 }
 

@@ -342,6 +342,8 @@ bool rl_loop_owner_wait_once(struct rl_loop_owner *loop, struct rl_wait *wait,
 
 redlock_code rl_loop_owner_may_wait(const struct rl_loop_owner *loop)
 {
+    if (!loop)
+        return rl_fail_by_reason(REDLOCK_CLOSED, REDLOCK_REASON_NULL_HANDLE);
     if (!rl_loop_owner_is_ours(loop))
         return rl_fail_by_code(REDLOCK_FORKED);
     return rl_loop_owner_in_any_thread()

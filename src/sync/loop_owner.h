@@ -134,7 +134,7 @@ void rl_loop_owner_run_rest(struct rl_loop_owner *loop);
 /* The main function of the client's thread: until the loop ends; then with the mutex. */
 void rl_loop_owner_run_thread(struct rl_loop_owner *loop);
 
-/* FORKED or WOULD_DEADLOCK: the calling thread must not wait. */
+/* CLOSED, FORKED or WOULD_DEADLOCK: there is no client, or the thread must not wait. */
 redlock_code rl_loop_owner_may_wait(const struct rl_loop_owner *loop);
 
 /* The calling thread is the thread of a client. */

@@ -121,9 +121,7 @@ redlock_code redlock_sync_observe(redlock_sync *sync, const void *key, size_t ke
                                   redlock_sync_leader_fn *callback, void *arg,
                                   redlock_sync_observer **ret_observer)
 {
-    if (!sync)
-        return rl_fail_by_reason(REDLOCK_CLOSED, REDLOCK_REASON_NULL_HANDLE);
-    redlock_code code = rl_loop_owner_may_wait(&sync->loop);
+    redlock_code code = rl_loop_owner_may_wait(sync ? &sync->loop : NULL);
     if (code == REDLOCK_OK && !callback)
         code = rl_fail_no_callback();
     redlock_sync_observer *observer =

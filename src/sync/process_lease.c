@@ -498,25 +498,20 @@ static void on_acquired(redlock_lease *handle, const redlock_result *result, voi
     rl_loop_owner_unlock(loop);
 }
 
-static redlock_lease_options lease_options(const struct rl_key_waiter *waiter,
-                                           struct rl_process_lease *lease)
+redlock_lease_options rl_process_lease_options(const redlock_lock_options *options)
 {
-    redlock_lease_options options;
-    redlock_lease_options_init(&options);
-    options.fenced = lease->options.fenced;
-    options.kind = lease->options.kind;
-    options.slots = lease->options.slots;
-    options.fence = waiter->token ? lease->options.fence : 0;
-    options.ttl_ms = lease->options.ttl_ms;
-    options.wait_ms = waiter->one_attempt ? 0 : rl_left_ms(waiter->deadline);
-    options.min_validity_ms = lease->options.min_validity_ms;
-    options.margin_ms = lease->options.margin_ms;
-    options.watchdog = lease->options.watchdog;
-    options.max_hold_ms = lease->options.max_hold_ms;
-    options.on_lost = on_lost;
-    options.on_extended = on_renewed;
-    options.lost_arg = options.extended_arg = lease;
-    return options;
+    redlock_lease_options lease;
+    redlock_lease_options_init(&lease);
+    lease.fenced = options->fenced;
+    lease.kind = options->kind;
+    lease.slots = options->slots;
+    lease.fence = options->fence;
+    lease.ttl_ms = options->ttl_ms;
+    lease.min_validity_ms = options->min_validity_ms;
+    lease.margin_ms = options->margin_ms;
+    lease.watchdog = options->watchdog;
+    lease.max_hold_ms = options->max_hold_ms;
+    return lease;
 }
 
 /*
@@ -549,7 +544,13 @@ static redlock_code begin_acquire(const struct rl_key *key,
 {
     struct rl_process_lease *lease = waiter->lease;
     redlock_client *client = lease->leases->client;
-    redlock_lease_options options = lease_options(waiter, lease);
+    redlock_lease_options options = rl_process_lease_options(&lease->options);
+    if (!waiter->token)
+        options.fence = 0;
+    options.wait_ms = waiter->one_attempt ? 0 : rl_left_ms(waiter->deadline);
+    options.on_lost = on_lost;
+    options.on_extended = on_renewed;
+    options.lost_arg = options.extended_arg = lease;
     struct rl_hand_over hand_over = {
         .fences = lease->options.fenced ? lease->handoffs_max + 1 : 1,
         .joins_tail = key->others_wait_until > rl_now_ms(),

@@ -52,6 +52,9 @@ struct rl_process_lease {
 void rl_process_leases_init(struct rl_process_leases *leases, struct rl_loop_owner *loop,
                             redlock_client *client);
 
+/* The options of the lease for a thread with these options. */
+redlock_lease_options rl_process_lease_options(const redlock_lock_options *options);
+
 /* All with the mutex held, except init(). Its job frees the lease. */
 void rl_process_lease_init(struct rl_process_lease *lease, struct rl_process_leases *leases,
                            const redlock_lock_options *options);

@@ -138,8 +138,6 @@ redlock_code redlock_sync_stats(redlock_sync *sync, redlock_stats *stats)
 {
     struct question question = {
         .call.job.run = telemetry_answer, .sync = sync, .stats = stats};
-    if (!sync)
-        return rl_fail_by_reason(REDLOCK_CLOSED, REDLOCK_REASON_NULL_HANDLE);
-    redlock_code code = rl_loop_owner_may_wait(&sync->loop);
+    redlock_code code = rl_loop_owner_may_wait(sync ? &sync->loop : NULL);
     return code == REDLOCK_OK ? rl_loop_owner_request(&sync->loop, &question.call) : code;
 }
