@@ -16,6 +16,8 @@ def expect_dead(why, faults):
     assert len(why.nodes) == 5
     for node in why.nodes[:3]:
         assert node.fault in faults and node.verdict != "granted", str(node)
+        if node.fault == "CONNECT":
+            assert node.text.startswith("cannot connect: "), node.text
     assert "granted" in {node.verdict for node in why.nodes[3:]}
 
 

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 
-import certificates
 import lab
 import pytest
 
@@ -597,20 +596,3 @@ def test_the_end_of_the_interpreter(quorum):
     run_program(PROGRAM, quorum)
     lab.wait_for(lambda: set(quorum.values("released")) == {None}, "the release")
     assert quorum.values("kept").count(None) <= 2
-
-
-def test_tls(quorum):
-    authority = certificates.Authority("python")
-    pair = authority.sign("server")
-    try:
-        ports = [certificates.serve(server, authority, pair, clients="no")
-                 for server in quorum.servers]
-    except lab.Skipped as why:
-        pytest.skip(str(why))
-    nodes = [f"rediss://127.0.0.1:{port}" for port in ports]
-    options = rq.Options(node_timeout=5, tls_ca_file=authority.cert)
-    with rq.Client(nodes, options) as made, made.lock("k") as hold:
-        assert hold.valid()
-    with rq.Client(nodes, rq.Options(node_timeout=5)) as made:
-        with pytest.raises(rq.Denied, match="unknown CA"):
-            made.lock("k").acquire(timeout=0)

@@ -98,7 +98,7 @@ Test(events, of_nodes)
 {
     struct quorum s;
     redlock_options options = logging(&book);
-    char words[200];
+    char words[LINE];
     quorum_open_with(&s, 3, &options);
     LOOP_UNTIL(s.base, book.count == 3);
     EXPECT_COUNT(&book, "info node_connected node=", 3);
@@ -107,7 +107,11 @@ Test(events, of_nodes)
     snprintf(words, sizeof(words), "warning node_disconnected node=1 uri=%s fault=CLOSED",
              s.servers.server[1].uri);
     EXPECT_COUNT(&book, words, 1);
-    EXPECT_COUNT(&book, "warning node_unreachable node=1 ", 1);
+    snprintf(words, sizeof(words),
+             "warning node_unreachable node=1 uri=%s fault=CONNECT "
+             "text=cannot connect: Connection refused",
+             s.servers.server[1].uri);
+    EXPECT_COUNT(&book, words, 1);
     servers_launch(&s.servers, 1);
     LOOP_UNTIL(s.base, count(&book, "warning node_quarantined node=1 "));
     EXPECT_COUNT(&book, "warning node_restarted node=1 ", 1);
