@@ -22,7 +22,8 @@ RESOLV_CONF, NSSWITCH_CONF = "/etc/resolv.conf", "/etc/nsswitch.conf"
 SIOCGIFFLAGS, SIOCSIFFLAGS, SIOCSIFADDR, IFF_UP = 0x8913, 0x8914, 0x8916, 1
 MS_BIND = 4096
 A, AAAA, IN = 1, 28, 1
-SERVFAIL = 2
+SERVFAIL, NXDOMAIN = 2, 3
+SIOCADDRT, RTF_UP, RTF_HOST, RTF_REJECT = 0x890B, 1, 4, 0x200
 
 
 def raise_loopback():
@@ -228,6 +229,40 @@ def _(quorum):
             lab.wait_for(lambda: quorum.values("k")[1], "a lock without that node")
             file.write("nameserver 127.0.0.1\n")
             await_named(quorum)
+
+
+# --- why a node cannot be reached ---
+
+def tells(env, text):
+    redlock("run", "-n", "k", "true", env=env).expect(69, err=f": {text}\n")
+
+
+@case("a name server that never replies, one that fails, and one that knows no such name")
+def _(quorum):
+    uri = "redis://node.test"
+    with NameServer(answers(None, None)):
+        tells({"REDLOCK_NODES": uri}, "no reply in time: the name server has not answered")
+    for code, text in ((SERVFAIL, "Temporary failure in name resolution"),
+                       (NXDOMAIN, "Name or service not known")):
+        with NameServer(answers(code, code)):
+            tells(only(uri), "the host name does not resolve: " + text)
+
+
+def forbid(text):
+    """A route that refuses this address: the host is unreachable."""
+    def address(number):
+        return struct.pack("=HH4s8x", socket.AF_INET, 0, number)
+    row = struct.pack("@L16s16s16sHhLPhPLLH", 0, address(socket.inet_aton(text)), address(bytes(4)),
+                      address(bytes(4)), RTF_UP | RTF_HOST | RTF_REJECT, 0, 0, 0, 0, 0, 0, 0, 0)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, SIOCADDRT, row)
+
+
+@case("no route to the host, and none to its network")
+def _(quorum):
+    forbid("192.0.2.1")
+    tells({"REDLOCK_NODES": "redis://192.0.2.1"}, "cannot connect: No route to host")
+    tells({"REDLOCK_NODES": "redis://192.0.2.2"}, "cannot connect: Network is unreachable")
 
 
 # --- how many questions, and how soon ---
