@@ -68,9 +68,10 @@ class Telemetry(unittest.TestCase):
             self.assertEqual(told, known, name)
 
     def test_each_event_is_listed(self):
-        text = (ROOT / "src/client/events.h").read_text()
-        self.assertEqual(EVENTS, {name: level.lower()
-                                  for name, level in re.findall(r"X\((\w+), ([A-Z]+)\)", text)})
+        text = (ROOT / "include/redlock/redlock.h").read_text()
+        rows = re.findall(r'X\((\w+), "(\w+)", (ERROR|WARNING|INFO)\)', text)
+        self.assertEqual(EVENTS, {name: level.lower() for _, name, level in rows})
+        self.assertEqual([row[0].lower() for row in rows], [row[1] for row in rows])
 
     def test_each_kind_is_named(self):
         text = (ROOT / "include/redlock/kinds.h").read_text()

@@ -240,8 +240,36 @@ typedef struct redlock_field {
     int64_t number; /* a time is in the unit in which the name ends */
 } redlock_field;
 
-/* One event. docs/telemetry.md lists the names, and the fields of each. */
+/* What happened, and its level. docs/telemetry.md has the fields of each. New ones are
+   appended. */
+#define REDLOCK_EVENTS(X)                                                                  \
+    X(NODE_CONNECTED, "node_connected", INFO)                                              \
+    X(NODE_UNREACHABLE, "node_unreachable", WARNING)                                       \
+    X(NODE_REFUSED, "node_refused", ERROR)                                                 \
+    X(NODE_DISCONNECTED, "node_disconnected", WARNING)                                     \
+    X(NODE_SUSPECT, "node_suspect", WARNING)                                               \
+    X(NODE_RECOVERED, "node_recovered", INFO)                                              \
+    X(NODE_RESTARTED, "node_restarted", WARNING)                                           \
+    X(NODE_QUARANTINED, "node_quarantined", WARNING)                                       \
+    X(NODE_QUARANTINE_ENDED, "node_quarantine_ended", INFO)                                \
+    X(MEMBER_ACTIVE, "member_active", INFO)                                                \
+    X(MEMBER_INACTIVE, "member_inactive", WARNING)                                         \
+    X(ACQUIRE_REFUSED, "acquire_refused", INFO)                                            \
+    X(ACQUIRE_FAILED, "acquire_failed", WARNING)                                           \
+    X(LOCK_LOST, "lock_lost", ERROR)                                                       \
+    X(EXTENSION_FAILED, "extension_failed", WARNING)                                       \
+    X(RENEWAL_FAILED, "renewal_failed", WARNING)                                           \
+    X(RENEWAL_RECOVERED, "renewal_recovered", INFO)                                        \
+    X(RELEASE_FAILED, "release_failed", WARNING)
+
+typedef enum redlock_event_type {
+#define REDLOCK_X_(type, name, level) REDLOCK_EVENT_##type,
+    REDLOCK_EVENTS(REDLOCK_X_)
+#undef REDLOCK_X_
+} redlock_event_type;
+
 typedef struct redlock_event {
+    redlock_event_type type;
     redlock_level level;
     const char *name; /* "node_disconnected" */
     const redlock_field *fields;

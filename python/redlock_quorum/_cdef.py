@@ -129,7 +129,28 @@ typedef struct redlock_field {
     size_t len;
     int64_t number;
 } redlock_field;
+typedef enum redlock_event_type {
+    REDLOCK_EVENT_NODE_CONNECTED,
+    REDLOCK_EVENT_NODE_UNREACHABLE,
+    REDLOCK_EVENT_NODE_REFUSED,
+    REDLOCK_EVENT_NODE_DISCONNECTED,
+    REDLOCK_EVENT_NODE_SUSPECT,
+    REDLOCK_EVENT_NODE_RECOVERED,
+    REDLOCK_EVENT_NODE_RESTARTED,
+    REDLOCK_EVENT_NODE_QUARANTINED,
+    REDLOCK_EVENT_NODE_QUARANTINE_ENDED,
+    REDLOCK_EVENT_MEMBER_ACTIVE,
+    REDLOCK_EVENT_MEMBER_INACTIVE,
+    REDLOCK_EVENT_ACQUIRE_REFUSED,
+    REDLOCK_EVENT_ACQUIRE_FAILED,
+    REDLOCK_EVENT_LOCK_LOST,
+    REDLOCK_EVENT_EXTENSION_FAILED,
+    REDLOCK_EVENT_RENEWAL_FAILED,
+    REDLOCK_EVENT_RENEWAL_RECOVERED,
+    REDLOCK_EVENT_RELEASE_FAILED,
+} redlock_event_type;
 typedef struct redlock_event {
+    redlock_event_type type;
     redlock_level level;
     const char *name;
     const redlock_field *fields;

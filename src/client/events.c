@@ -9,11 +9,6 @@
 
 /* --- adding --- */
 
-static bool is_span(enum rl_event_name name)
-{
-    return name >= RL_EVENT_COUNT;
-}
-
 static size_t size_of(const struct rl_event *event)
 {
     size_t size = sizeof(*event) + event->word_len;
@@ -37,7 +32,7 @@ RL_RARE void rl_events_add(struct rl_events *events, const struct rl_event *even
                            struct rl_word word)
 {
     struct rl_event mine = *event;
-    if (is_span(event->name) ? !events->trace : !events->log)
+    if (event->is_span ? !events->trace : !events->log)
         return;
     mine.word_len = word.len;
     size_t len = events->len + size_of(&mine);
@@ -102,7 +97,8 @@ static void add_lease(struct fields *fields, const struct rl_event *event, const
     add_word(fields, "code", redlock_code_name(event->code));
     if (event->reason != REDLOCK_REASON_NONE)
         add_word(fields, "reason", redlock_reason_name(event->reason));
-    if (event->name == rl_event_acquire_refused || event->name == rl_event_acquire_failed) {
+    if (event->type == REDLOCK_EVENT_ACQUIRE_REFUSED ||
+        event->type == REDLOCK_EVENT_ACQUIRE_FAILED) {
         add_number(fields, "attempts", event->attempts);
         add_number(fields, "duration_us", event->took);
     } else {
@@ -117,8 +113,8 @@ static void pass_event(const struct rl_events *events, const struct rl_event *ev
         const char *name;
         redlock_level level;
     } names[] = {
-#define X(name, level) {#name, REDLOCK_LEVEL_##level},
-        RL_EVENT_NAMES(X)
+#define X(type, name, level) {name, REDLOCK_LEVEL_##level},
+        REDLOCK_EVENTS(X)
 #undef X
     };
     struct fields fields = {.count = 0};
@@ -128,8 +124,9 @@ static void pass_event(const struct rl_events *events, const struct rl_event *ev
         add_lease(&fields, event, word);
     events->log(
         &(redlock_event){
-            .level = names[event->name].level,
-            .name = names[event->name].name,
+            .type = event->type,
+            .level = names[event->type].level,
+            .name = names[event->type].name,
             .fields = fields.field,
             .count = fields.count,
         },
@@ -146,7 +143,7 @@ static void pass_span(const struct rl_events *events, const struct rl_event *eve
     };
     events->trace(
         &(redlock_span){
-            .ended = event->name == rl_event_span_ends,
+            .ended = event->ended,
             .operation = operations[event->operation],
             .lease = event->lease,
             .key = key,
@@ -169,7 +166,7 @@ static void pass_first(struct rl_events *events)
     memcpy(word, events->bytes + events->at + sizeof(event), event.word_len);
     word[event.word_len] = '\0';
     events->at += size_of(&event);
-    if (is_span(event.name))
+    if (event.is_span)
         pass_span(events, &event, word);
     else
         pass_event(events, &event, word);

@@ -10,43 +10,14 @@
 #include "core/kind.h"
 #include "redlock/redlock.h"
 
-/* name, level */
-#define RL_EVENT_NAMES(X)                                                                  \
-    X(node_connected, INFO)                                                                \
-    X(node_unreachable, WARNING)                                                           \
-    X(node_refused, ERROR)                                                                 \
-    X(node_disconnected, WARNING)                                                          \
-    X(node_suspect, WARNING)                                                               \
-    X(node_recovered, INFO)                                                                \
-    X(node_restarted, WARNING)                                                             \
-    X(node_quarantined, WARNING)                                                           \
-    X(node_quarantine_ended, INFO)                                                         \
-    X(member_active, INFO)                                                                 \
-    X(member_inactive, WARNING)                                                            \
-    X(acquire_refused, INFO)                                                               \
-    X(acquire_failed, WARNING)                                                             \
-    X(lock_lost, ERROR)                                                                    \
-    X(extension_failed, WARNING)                                                           \
-    X(renewal_failed, WARNING)                                                             \
-    X(renewal_recovered, INFO)                                                             \
-    X(release_failed, WARNING)
-
-enum rl_event_name {
-#define X(name, level) rl_event_##name,
-    RL_EVENT_NAMES(X)
-#undef X
-        RL_EVENT_COUNT,
-    rl_event_span_begins = RL_EVENT_COUNT,
-    rl_event_span_ends,
-};
-
 /* An operation of a caller. */
 enum rl_operation { RL_OPERATION_ACQUIRE, RL_OPERATION_EXTEND, RL_OPERATION_RELEASE };
 
 /* One of a node has `node`, `uri` and `fault`; one of a lease the rest. The word behind it
    is the text of the fault, or the key. */
 struct rl_event {
-    enum rl_event_name name;
+    redlock_event_type type;
+    bool is_span, ended; /* for `trace`: then it has no type */
     unsigned node;
     const char *uri;
     enum rl_fault fault;

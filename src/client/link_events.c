@@ -2,12 +2,12 @@
 
 #include <string.h>
 
-void rl_node_log(const struct rl_node *node, enum rl_event_name name, enum rl_fault fault)
+void rl_node_log(const struct rl_node *node, redlock_event_type type, enum rl_fault fault)
 {
     const char *text = rl_words_text(&node->connection.words, fault);
     rl_events_add(&node->task.loop->events,
                   &(struct rl_event){
-                      .name = name,
+                      .type = type,
                       .node = node->index,
                       .uri = node->uri.shown,
                       .fault = fault,
@@ -34,7 +34,8 @@ static void log_failure(struct rl_node *node)
         return;
     node->logged_fault = fault;
     rl_node_log(node,
-                is_misconfigured(fault) ? rl_event_node_refused : rl_event_node_unreachable,
+                is_misconfigured(fault) ? REDLOCK_EVENT_NODE_REFUSED
+                                        : REDLOCK_EVENT_NODE_UNREACHABLE,
                 fault);
 }
 
@@ -46,13 +47,13 @@ static void note_vote(struct rl_node *node, enum rl_link_state before)
     node->stats.suspicions += state == RL_LINK_SUSPECT;
     node->stats.quarantines += state == RL_LINK_QUARANTINED;
     if (state == RL_LINK_SUSPECT)
-        rl_node_log(node, rl_event_node_suspect, fault);
+        rl_node_log(node, REDLOCK_EVENT_NODE_SUSPECT, fault);
     else if (before == RL_LINK_SUSPECT)
-        rl_node_log(node, rl_event_node_recovered, RL_FAULT_NONE);
+        rl_node_log(node, REDLOCK_EVENT_NODE_RECOVERED, RL_FAULT_NONE);
     if (state == RL_LINK_QUARANTINED)
-        rl_node_log(node, rl_event_node_quarantined, fault);
+        rl_node_log(node, REDLOCK_EVENT_NODE_QUARANTINED, fault);
     else if (before == RL_LINK_QUARANTINED && state == RL_LINK_READY)
-        rl_node_log(node, rl_event_node_quarantine_ended, RL_FAULT_NONE);
+        rl_node_log(node, REDLOCK_EVENT_NODE_QUARANTINE_ENDED, RL_FAULT_NONE);
 }
 
 static void note_restart(struct rl_node *node, const struct rl_link *before)
@@ -61,7 +62,7 @@ static void note_restart(struct rl_node *node, const struct rl_link *before)
         memcmp(before->run_id, node->link.run_id, sizeof(before->run_id)) == 0)
         return;
     node->stats.restarts++;
-    rl_node_log(node, rl_event_node_restarted, RL_FAULT_NONE);
+    rl_node_log(node, REDLOCK_EVENT_NODE_RESTARTED, RL_FAULT_NONE);
 }
 
 /* If a node stays down, only the first failure is recorded, and each new fault: the
@@ -96,13 +97,13 @@ RL_RARE void rl_link_note_step(struct rl_node *node, const struct rl_link_event 
     if (is_open && !was_open) {
         node->stats.connects++;
         node->logged_fault = RL_FAULT_NONE;
-        rl_node_log(node, rl_event_node_connected, RL_FAULT_NONE);
+        rl_node_log(node, REDLOCK_EVENT_NODE_CONNECTED, RL_FAULT_NONE);
     }
     if (is_open) {
         note_vote(node, was_open ? before->state : RL_LINK_READY);
     } else if (was_open) {
         node->stats.disconnects++;
-        rl_node_log(node, rl_event_node_disconnected, link->fault);
+        rl_node_log(node, REDLOCK_EVENT_NODE_DISCONNECTED, link->fault);
     } else if (link->state == RL_LINK_DOWN) {
         node->stats.connect_failures++;
         log_failure(node);

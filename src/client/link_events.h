@@ -9,6 +9,6 @@ void rl_link_note_step(struct rl_node *node, const struct rl_link_event *event,
                        const struct rl_link *before);
 
 /* Adds an event of the node. */
-void rl_node_log(const struct rl_node *node, enum rl_event_name name, enum rl_fault fault);
+void rl_node_log(const struct rl_node *node, redlock_event_type type, enum rl_fault fault);
 
 #endif

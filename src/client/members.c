@@ -61,7 +61,7 @@ RL_RARE static void add_events(struct rl_members *members, rl_node_set active)
         unsigned i = rl_first(rest);
         bool is_active = active & rl_bit(i);
         rl_node_log(&members->nodes->node[i],
-                    is_active ? rl_event_member_active : rl_event_member_inactive,
+                    is_active ? REDLOCK_EVENT_MEMBER_ACTIVE : REDLOCK_EVENT_MEMBER_INACTIVE,
                     is_active ? RL_FAULT_NONE : rl_members_fault(members, i));
     }
 }

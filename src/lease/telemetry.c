@@ -23,21 +23,22 @@ static void add(const struct rl_attempt *attempt, const struct rl_event *event)
     rl_events_add(&attempt->task.loop->events, event, rl_attempt_base(attempt));
 }
 
-static void log_code(const struct rl_attempt *attempt, enum rl_event_name name,
+static void log_code(const struct rl_attempt *attempt, redlock_event_type type,
                      redlock_code code)
 {
     struct rl_event event = event_of(attempt);
-    event.name = name;
+    event.type = type;
     event.code = code;
     event.reason = rl_reason_of_lease(&attempt->lease, attempt->task.loop->now);
     add(attempt, &event);
 }
 
-static void add_span(const redlock_lease *lease, enum rl_event_name name,
-                     enum rl_operation operation, redlock_code code, rl_time took)
+static void add_span(const redlock_lease *lease, bool ended, enum rl_operation operation,
+                     redlock_code code, rl_time took)
 {
     struct rl_event event = event_of(&lease->first);
-    event.name = name;
+    event.is_span = true;
+    event.ended = ended;
     event.operation = operation;
     event.code = code;
     event.attempts = lease->waiting.attempts;
@@ -131,7 +132,7 @@ RL_RARE void rl_telemetry_late(struct rl_attempt *attempt, unsigned node)
 static void note_extended(struct rl_attempt *attempt)
 {
     if (attempt->fails_to_renew)
-        log_code(attempt, rl_event_renewal_recovered, REDLOCK_OK);
+        log_code(attempt, REDLOCK_EVENT_RENEWAL_RECOVERED, REDLOCK_OK);
     attempt->fails_to_renew = false;
 }
 
@@ -140,7 +141,7 @@ static void note_not_renewed(struct rl_attempt *attempt)
 {
     rl_stats_of(&attempt->task)->renewals_failed++;
     if (!attempt->fails_to_renew)
-        log_code(attempt, rl_event_renewal_failed, rl_code_of_failure(attempt));
+        log_code(attempt, REDLOCK_EVENT_RENEWAL_FAILED, rl_code_of_failure(attempt));
     attempt->fails_to_renew = true;
 }
 
@@ -190,7 +191,7 @@ RL_RARE static void note_rare(struct rl_attempt *attempt,
         note_held(attempt);
     note_hold(attempt, event, reports);
     if (reports & RL_REPORT_LOST)
-        log_code(attempt, rl_event_lock_lost, rl_code_of(attempt->lease.cause));
+        log_code(attempt, REDLOCK_EVENT_LOCK_LOST, rl_code_of(attempt->lease.cause));
     if (reports & RL_REPORT_FAILED)
         stats->attempt_results[rl_code_of_failure(attempt)]++;
     if (reports & (RL_REPORT_EXTENDED | RL_REPORT_RENEWED))
@@ -242,7 +243,7 @@ RL_RARE void rl_telemetry_asked(const redlock_lease *lease, enum rl_record_what 
 RL_RARE void rl_telemetry_span_begins(const redlock_lease *lease,
                                       enum rl_operation operation)
 {
-    add_span(lease, rl_event_span_begins, operation, REDLOCK_OK, 0);
+    add_span(lease, false, operation, REDLOCK_OK, 0);
 }
 
 /* Not OK, which the attempt has recorded. */
@@ -262,7 +263,7 @@ static void log_refused(const redlock_lease *lease, redlock_code code, rl_time t
 {
     struct rl_event event = event_of(&lease->first);
     bool by_another = code == REDLOCK_TAKEN || code == REDLOCK_TIMEOUT;
-    event.name = by_another ? rl_event_acquire_refused : rl_event_acquire_failed;
+    event.type = by_another ? REDLOCK_EVENT_ACQUIRE_REFUSED : REDLOCK_EVENT_ACQUIRE_FAILED;
     event.code = code;
     if (lease->attempt)
         event.reason =
@@ -288,8 +289,8 @@ RL_RARE static void note_failure(const redlock_lease *lease, enum rl_operation o
         log_refused(lease, code, took);
     else if (fails)
         log_code(lease->attempt ? lease->attempt : &lease->first,
-                 operation == RL_OPERATION_EXTEND ? rl_event_extension_failed
-                                                  : rl_event_release_failed,
+                 operation == RL_OPERATION_EXTEND ? REDLOCK_EVENT_EXTENSION_FAILED
+                                                  : REDLOCK_EVENT_RELEASE_FAILED,
                  code);
     if (request->callback && lease->state != RL_HANDLE_FREED)
         record_told(lease, whats[operation], code);
@@ -301,7 +302,7 @@ RL_RARE void rl_telemetry_ends_rarely(const redlock_lease *lease,
 {
     if (code != REDLOCK_OK)
         note_failure(lease, operation, code, took);
-    add_span(lease, rl_event_span_ends, operation, code, took);
+    add_span(lease, true, operation, code, took);
 }
 
 void rl_telemetry_lost(const redlock_lease *lease, redlock_code code)

@@ -76,7 +76,7 @@ struct book {
 static void note_event(const redlock_event *event, void *arg)
 {
     struct book *book = arg;
-    if (strcmp(event->name, "node_connected") != 0 || event->count != 2 ||
+    if (event->type != REDLOCK_EVENT_NODE_CONNECTED || event->count != 2 ||
         strncmp(event->fields[1].text, "unix://", 7) != 0)
         book->is_wrong = true;
     book->thread = pthread_self();

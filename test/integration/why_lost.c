@@ -18,8 +18,8 @@ struct book {
 static void note_event(const redlock_event *event, void *arg)
 {
     struct book *book = arg;
-    book->recovered += strcmp(event->name, "renewal_recovered") == 0;
-    if (strcmp(event->name, "renewal_failed") == 0 && book->failed++ == 0)
+    book->recovered += event->type == REDLOCK_EVENT_RENEWAL_RECOVERED;
+    if (event->type == REDLOCK_EVENT_RENEWAL_FAILED && book->failed++ == 0)
         cr_assert_eq(redlock_explain(book->lease, book->at_first, 3), 3);
 }
 

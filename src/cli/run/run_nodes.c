@@ -47,8 +47,8 @@ void run_note_event(const redlock_event *event, void *arg)
     struct run *run = arg;
     if (run->lost || (run->stage != RUNNING && run->stage != ENDING))
         return;
-    if (strcmp(event->name, "renewal_failed") == 0)
+    if (event->type == REDLOCK_EVENT_RENEWAL_FAILED)
         say_not_extended(run);
-    else if (strcmp(event->name, "renewal_recovered") == 0)
+    else if (event->type == REDLOCK_EVENT_RENEWAL_RECOVERED)
         cli_say(run->cli, "%s: the lock is extended again", run->key);
 }
