@@ -256,7 +256,7 @@ int cli_parse(struct cli *cli, int argc, char **argv, const struct cli_option *o
     if (cli->ttl_learns && strcmp(cli->command->name, "acquire") != 0)
         cli_fail(CLI_USAGE, "%s: --ttl auto is for acquire: here the lock is extended",
                  cli->command->name);
-    if (!cli->command->alone) {
+    if (!cli->alone) {
         cli_need_files(cli, 0);
         cli_configure(cli);
     }

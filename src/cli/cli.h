@@ -54,12 +54,12 @@ struct cli_command {
     const struct cli_help *help;
     const char *summary;
     int operands_least, operands_most;
-    bool alone; /* needs no nodes: neither environment nor file is read */
 };
 
 /* The command line; environment and configuration file fill in what it does not set. */
 struct cli {
     const struct cli_command *command; /* NULL while its name is looked for */
+    bool alone;      /* needs no nodes: neither environment nor file is read */
     int own_failure; /* the exit code if no client can be made: 125, or the command's own */
 
     const char **uris;

@@ -1,6 +1,5 @@
 #include "inspection.h"
 
-#include <stdio.h>
 #include <string.h>
 
 void inspection_take(redlock_client *client, const redlock_inspection *found, void *arg)

@@ -1,7 +1,6 @@
 /* The keys of one lock: KEY, and those of --and. */
 #include "cli.h"
 
-#include <stdio.h>
 #include <string.h>
 
 const char *cli_keys_add(struct cli_keys *keys, const char *text)

@@ -6,36 +6,30 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 static const struct cli_command commands[] = {
-    {"run", cli_run, &cli_run_help, "hold a lock while a command runs", 2, INT_MAX, false},
+    {"run", cli_run, &cli_run_help, "hold a lock while a command runs", 2, INT_MAX},
     {"elect", cli_elect, &cli_elect_help, "lead while a command runs, or see who leads", 1,
-     INT_MAX, false},
-    {"acquire", cli_acquire, &cli_acquire_help, "acquire a lock and print its token", 1, 1,
-     false},
-    {"extend", cli_extend, &cli_extend_help, "extend a lock, by its token", 1, 1, false},
-    {"release", cli_release, &cli_release_help, "release a lock, by its token", 1, 1,
-     false},
-    {"break", cli_break, &cli_break_help, "remove a lock, even if a client holds it", 1, 1,
-     false},
-    {"status", cli_status, &cli_status_help, "show who holds a lock, for each node", 1, 1,
-     false},
-    {"top", cli_top, &cli_top_help, "show all locks, again and again", 0, 1, false},
+     INT_MAX},
+    {"acquire", cli_acquire, &cli_acquire_help, "acquire a lock and print its token", 1, 1},
+    {"extend", cli_extend, &cli_extend_help, "extend a lock, by its token", 1, 1},
+    {"release", cli_release, &cli_release_help, "release a lock, by its token", 1, 1},
+    {"break", cli_break, &cli_break_help, "remove a lock, even if a client holds it", 1, 1},
+    {"status", cli_status, &cli_status_help, "show who holds a lock, for each node", 1, 1},
+    {"top", cli_top, &cli_top_help, "show all locks, again and again", 0, 1},
     {"wait", cli_wait_free, &cli_wait_help, "wait until a lock is free, and take nothing",
-     1, 1, false},
-    {"list", cli_list, &cli_list_help, "show all locks", 0, 1, false},
+     1, 1},
+    {"list", cli_list, &cli_list_help, "show all locks", 0, 1},
     {"check", cli_check, &cli_check_help, "check whether the nodes are fit to hold locks",
-     0, 0, false},
+     0, 0},
     {"admit", cli_admit, &cli_admit_help, "make the nodes a deployment of fenced locks", 0,
-     0, false},
+     0},
     {"bench", cli_bench, &cli_bench_help, "measure the time to acquire and release a lock",
-     0, 0, false},
+     0, 0},
     {"local", cli_local, &cli_local_help, "start private nodes, for development", 0,
-     INT_MAX, true},
+     INT_MAX},
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))

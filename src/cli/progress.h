@@ -4,8 +4,6 @@
 
 #include "cli.h"
 
-#include <stdio.h>
-
 /* Writes the progress: whole lines for a terminal, else the text after "redlock: ". */
 typedef void progress_fn(const void *arg, bool is_terminal, FILE *stream);
 

@@ -1,7 +1,6 @@
 /* Converts the nodes' replies to messages. */
 #include "cli.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 #include "value.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

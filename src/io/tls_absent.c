@@ -5,10 +5,11 @@
 
 #include "tls.h"
 
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 struct rl_tls *rl_tls_new(const struct rl_tls_options *options, enum rl_fault *ret_fault,
                           char *ret_text, size_t room)
 {
-    (void)options;
     *ret_fault = RL_FAULT_MEMORY;
     snprintf(ret_text, room, "TLS is no part of this build (meson: -Dtls=enabled)");
     return NULL;
@@ -17,67 +18,50 @@ struct rl_tls *rl_tls_new(const struct rl_tls_options *options, enum rl_fault *r
 void rl_tls_free(struct rl_tls *tls)
 {
     assert(!tls);
-    (void)tls;
 }
 
 void rl_tls_peer_clear(struct rl_tls_peer *peer)
 {
-    (void)peer;
 }
 
 struct rl_tls_channel *rl_tls_begin(struct rl_tls_peer *peer, int fd,
                                     enum rl_fault *ret_fault)
 {
-    (void)peer;
-    (void)fd;
     *ret_fault = RL_FAULT_TLS;
     return NULL;
 }
 
 int rl_tls_handshake(struct rl_tls_channel *channel, bool *ret_writes)
 {
-    (void)channel;
-    (void)ret_writes;
     return -EPROTO;
 }
 
 ssize_t rl_tls_read(struct rl_tls_channel *channel, char *buffer, size_t room)
 {
-    (void)channel;
-    (void)buffer;
-    (void)room;
     return -EPROTO;
 }
 
 ssize_t rl_tls_write(struct rl_tls_channel *channel, const char *bytes, size_t len)
 {
-    (void)channel;
-    (void)bytes;
-    (void)len;
     return -EPROTO;
 }
 
 bool rl_tls_has_more(const struct rl_tls_channel *channel)
 {
-    (void)channel;
     return false;
 }
 
 const char *rl_tls_reason(const struct rl_tls *tls)
 {
-    (void)tls;
     return "";
 }
 
 enum rl_fault rl_tls_fault(const struct rl_tls_channel *channel, const char **ret_reason)
 {
-    (void)channel;
     *ret_reason = "";
     return RL_FAULT_TLS;
 }
 
 void rl_tls_end(struct rl_tls_channel *channel, bool notify)
 {
-    (void)channel;
-    (void)notify;
 }

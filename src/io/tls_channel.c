@@ -1,7 +1,6 @@
 #include "tls_parts.h"
 
 #include <arpa/inet.h>
-#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>

@@ -1,7 +1,5 @@
 #include "attempt_commands.h"
 
-#include <string.h>
-
 #include "client/commands.h"
 #include "telemetry.h"
 

@@ -70,8 +70,8 @@ void chaos_begin(redlock_options *options)
     self.folder = env("CHAOS_FOLDER");
     self.seed = (unsigned)atoi(env("CHAOS_SEED"));
     self.pause_us = atoi(env("CHAOS_PAUSE_US"));
-    for (char *word = strtok(strdup(env("CHAOS_KINDS")), ","); word && self.kinds < KINDS_MAX;
-         word = strtok(NULL, ","))
+    for (char *word = strtok(strdup(env("CHAOS_KINDS")), ",");
+         word && self.kinds < KINDS_MAX; word = strtok(NULL, ","))
         self.kind[self.kinds++] = word;
     for (char *word = strtok(strdup(env("REDLOCK_NODES")), ",");
          word && self.nodes < NODES_MAX; word = strtok(NULL, ","))
@@ -170,7 +170,8 @@ static void choose_way(struct chaos_plan *plan, unsigned *seed)
     unsigned way = chaos_draw(seed, 32);
     bool is_writer = plan->kind == REDLOCK_KIND_EXCLUSIVE && plan->keys == 1;
     plan->ttl_ms = ttl_ms[chaos_draw(seed, 8) == 0 ? 3 : chaos_draw(seed, 3)];
-    plan->wait_ms = chaos_draw(seed, 4) == 0 ? REDLOCK_ONE_ATTEMPT : 100 + chaos_draw(seed, 900);
+    plan->wait_ms =
+        chaos_draw(seed, 4) == 0 ? REDLOCK_ONE_ATTEMPT : 100 + chaos_draw(seed, 900);
     plan->hold_us = 500 + chaos_draw(seed, 5000);
     if (way < 6) {
         plan->way = CHAOS_EXTEND;
@@ -243,10 +244,10 @@ void chaos_note(const struct chaos_plan *plan, const char *what, int64_t begin, 
                 const char *result, int64_t until)
 {
     char line[LINE], kind[24];
-    int len = snprintf(line, sizeof(line),
-                       "%s %s %" PRId64 " %" PRId64 " %s %s %s%s %" PRId64 " %" PRId64, what,
-                       plan->id, begin, end, result, plan->token[0] ? plan->token : "-",
-                       plan->fenced ? "fenced-" : "", kind_name(plan, kind), plan->fence, until);
+    int len = snprintf(
+        line, sizeof(line), "%s %s %" PRId64 " %" PRId64 " %s %s %s%s %" PRId64 " %" PRId64,
+        what, plan->id, begin, end, result, plan->token[0] ? plan->token : "-",
+        plan->fenced ? "fenced-" : "", kind_name(plan, kind), plan->fence, until);
     for (size_t i = 0; i < plan->keys && len < LINE; i++)
         len += snprintf(line + len, (size_t)(LINE - len), " %s", plan->name[i]);
     if (len + 1 < LINE)

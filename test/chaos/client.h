@@ -1,10 +1,11 @@
 /*
- * What the client programs of chaos share: what to lock next, the history, and the resource that
- * compares fencing tokens.
+ * What the client programs of chaos share: what to lock next, the history, and the resource
+ * that compares fencing tokens.
  *
- * The environment: REDLOCK_NODES; CHAOS_NAME, which is the label of the client; CHAOS_FOLDER;
- * CHAOS_SEED; CHAOS_KINDS, those of CHAOS_ALL that it locks; CHAOS_PAUSE_US, between two turns
- * of a lane, about. While CHAOS_FOLDER/pause exists, a client begins nothing.
+ * The environment: REDLOCK_NODES; CHAOS_NAME, which is the label of the client;
+ * CHAOS_FOLDER; CHAOS_SEED; CHAOS_KINDS, those of CHAOS_ALL that it locks; CHAOS_PAUSE_US,
+ * between two turns of a lane, about. While CHAOS_FOLDER/pause exists, a client begins
+ * nothing.
  *
  * The history of a client is FOLDER/NAME.history. history.py describes its lines.
  */

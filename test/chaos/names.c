@@ -13,7 +13,8 @@
 int getaddrinfo(const char *restrict node, const char *restrict service,
                 const struct addrinfo *restrict hints, struct addrinfo **restrict ret_found)
 {
-    int (*next)(const char *, const char *, const struct addrinfo *, struct addrinfo **) = NULL;
+    int (*next)(const char *, const char *, const struct addrinfo *, struct addrinfo **) =
+        NULL;
     const char *fails = getenv("NAMES_FAIL");
     *(void **)&next = dlsym(RTLD_NEXT, "getaddrinfo");
     if (!node || strstr(node, DOMAIN) == NULL)

@@ -1,10 +1,9 @@
 /*
  * The network between clients and servers, which a test breaks: relay
  *
- * A way leads from a port of 127.0.0.1 to the unix socket of a server. Commands come by stdin,
- * one per line, and each is answered by a line, the port or "ok":
- *   way NAME PATH     make a way
- *   to NAME PATH      it leads to another server from now on; connections are reset
+ * A way leads from a port of 127.0.0.1 to the unix socket of a server. Commands come by
+ * stdin, one per line, and each is answered by a line, the port or "ok": way NAME PATH make
+ * a way to NAME PATH      it leads to another server from now on; connections are reset
  *   stop NAME in|out  nothing passes to the server (in), or from it (out); connections stay
  *   go NAME           both directions pass
  *   cut NAME          reset its connections
@@ -100,7 +99,8 @@ static void want(struct connection *connection)
     for (int i = 0; i < 2; i++) {
         bool reads = connection->len[i] == 0 && !connection->ended[i] &&
                      !connection->end[i].way->is_stopped[i];
-        uint32_t events = (reads ? EPOLLIN : 0U) | (connection->len[!i] > 0 ? EPOLLOUT : 0U);
+        uint32_t events =
+            (reads ? EPOLLIN : 0U) | (connection->len[!i] > 0 ? EPOLLOUT : 0U);
         if (events != connection->end[i].events)
             watch(&connection->end[i], events, EPOLL_CTL_MOD);
     }
@@ -146,9 +146,10 @@ static void on_socket(struct end *end, uint32_t events)
     int i = end == &connection->end[1];
     if (connection->is_dead)
         return;
-    bool is_broken = (events & EPOLLERR) ||
-                     ((events & EPOLLHUP) && (connection->len[i] > 0 || connection->ended[i] ||
-                                              end->way->is_stopped[i]));
+    bool is_broken =
+        (events & EPOLLERR) ||
+        ((events & EPOLLHUP) &&
+         (connection->len[i] > 0 || connection->ended[i] || end->way->is_stopped[i]));
     if (is_broken || !pass(connection, i) || !pass(connection, !i))
         reset(connection);
     else

@@ -111,7 +111,8 @@ static void release(struct chaos_plan *plan, redlock_hold *hold)
     redlock_hold_free(hold);
 }
 
-static redlock_code lock(redlock_sync *sync, struct chaos_plan *plan, redlock_hold **ret_hold)
+static redlock_code lock(redlock_sync *sync, struct chaos_plan *plan,
+                         redlock_hold **ret_hold)
 {
     redlock_lock_options options;
     redlock_lock_options_init(&options);
@@ -123,7 +124,8 @@ static redlock_code lock(redlock_sync *sync, struct chaos_plan *plan, redlock_ho
     options.on_lost = on_lost;
     options.lost_arg = plan;
     plan->begin = chaos_now_us();
-    return redlock_lock_many(sync, plan->key, plan->keys, plan->wait_ms, &options, ret_hold);
+    return redlock_lock_many(sync, plan->key, plan->keys, plan->wait_ms, &options,
+                             ret_hold);
 }
 
 static void turn(redlock_sync *sync, struct chaos_plan *plan, const char *what)

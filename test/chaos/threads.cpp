@@ -95,7 +95,8 @@ void turn(const redlock::client &client, chaos_plan &plan, const char *what)
         chaos_note(&plan, what, plan.begin, end, "OK", deadline(guard));
         use(plan, guard);
     } catch (const redlock::error &why) {
-        chaos_note(&plan, what, plan.begin, chaos_now_us(), redlock_code_name(why.code()), 0);
+        chaos_note(&plan, what, plan.begin, chaos_now_us(), redlock_code_name(why.code()),
+                   0);
     }
 }
 

@@ -4,9 +4,7 @@
 #include "tokenfile.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 const struct cli_help cli_acquire_help = {

@@ -1,7 +1,5 @@
 #include "learn.h"
 
-#include <time.h>
-
 #define TIMES 2 /* the longest hold, in the TTL */
 
 static void told(redlock_client *client, int64_t longest_ms, void *arg)

@@ -1,6 +1,5 @@
 #include "inspection.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

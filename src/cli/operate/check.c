@@ -1,7 +1,6 @@
 /* redlock check: checks whether the nodes are fit to hold locks. */
 #include "cli.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -263,16 +262,9 @@ static void checked(redlock_client *client, const redlock_health_report *health_
     call->done = true;
 }
 
-static int check_exit_of(redlock_health health)
-{
-    static const int codes[] = {
-        [REDLOCK_FIT] = 0,
-        [REDLOCK_FIT_WITH_WARNINGS] = 1,
-        [REDLOCK_UNFIT] = 2,
-        [REDLOCK_NOT_CHECKED] = CLI_NOT_TRIED,
-    };
-    return codes[health];
-}
+_Static_assert(REDLOCK_FIT == 0 && REDLOCK_FIT_WITH_WARNINGS == 1 && REDLOCK_UNFIT == 2 &&
+                   REDLOCK_NOT_CHECKED == CLI_NOT_TRIED,
+               "these are the exit codes");
 
 static int ask_nodes(const struct cli *cli, unsigned how)
 {
@@ -281,7 +273,7 @@ static int ask_nodes(const struct cli *cli, unsigned how)
     if (code != REDLOCK_OK)
         cli_fail(CLI_NOT_TRIED, "%s", redlock_last_error()->text);
     cli_wait(cli->base, &call.done);
-    return cli_exit_printed(call.printed, check_exit_of(call.health));
+    return cli_exit_printed(call.printed, (int)call.health);
 }
 
 static int print_acl(const struct cli *cli, bool redisson, bool lists)

@@ -1,6 +1,5 @@
 #include "deployment.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

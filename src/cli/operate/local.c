@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -270,6 +269,7 @@ int cli_local(struct cli *cli, int argc, char **argv)
         {"count", 'n', CLI_NUMBER, &count},
         {0},
     };
+    cli->alone = true;
     int first = cli_parse(cli, argc, argv, own);
     const char *missing = cli->options.tls ? certificates_missing() : NULL;
     if (missing)

@@ -2,11 +2,8 @@
 #include "run.h"
 
 #include <inttypes.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define PAUSE_MS 1000 /* after an attempt that failed */
 

@@ -4,7 +4,6 @@
  */
 #include "run.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 void run_was_lost(struct run *run)

@@ -1,10 +1,7 @@
 #include "once.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #define PERIOD_MIN_MS 1000
 #define PERIOD_MAX_MS (REDLOCK_RECORD_MAX_MS / 2)

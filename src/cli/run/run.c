@@ -113,6 +113,14 @@ static void command_is_late(struct run *run)
     finish(run);
 }
 
+/* 0: the lock has none, and an inherited one belongs to another lock. */
+static size_t add_number(char environment[KEEPER_ENVIRONMENT], size_t size,
+                         const char *name, int64_t number)
+{
+    return number > 0 ? child_add(environment, size, "%s=%" PRId64, name, number)
+                      : child_add(environment, size, "%s", name);
+}
+
 /* Reads the clock after everything that may take time. The keeper reads it again. */
 static void start_command(struct run *run)
 {
@@ -126,18 +134,10 @@ static void start_command(struct run *run)
     size = child_add(text, size, "REDLOCK_VALID_MS=%" PRId64, left_ms);
     size =
         child_add(text, size, NESTING_VARIABLE "=%s%s%s", outer, *outer ? " " : "", token);
-    if (run->cli->lease.slots > 0)
-        size = child_add(text, size, "REDLOCK_SLOT=%u", redlock_slot(run->lease));
-    else /* as the fence below */
-        size = child_add(text, size, "REDLOCK_SLOT");
-    if (run->cli->lease.kind == REDLOCK_KIND_ELECTION)
-        size = child_add(text, size, "REDLOCK_TERM=%" PRId64, run->fence);
-    else
-        size = child_add(text, size, "REDLOCK_TERM");
-    if (run->fence > 0)
-        size = child_add(text, size, "REDLOCK_FENCE=%" PRId64, run->fence);
-    else /* the inherited one belongs to another lock */
-        size = child_add(text, size, "REDLOCK_FENCE");
+    bool leads = run->cli->lease.kind == REDLOCK_KIND_ELECTION;
+    size = add_number(text, size, "REDLOCK_SLOT", redlock_slot(run->lease));
+    size = add_number(text, size, "REDLOCK_TERM", leads ? run->fence : 0);
+    size = add_number(text, size, "REDLOCK_FENCE", run->fence);
     if (left_ms == 0) {
         command_is_late(run);
         return;

@@ -27,22 +27,27 @@ enum run_stage {
 };
 
 /* Why a run has its exit code. */
+#define RUN_CAUSES(X)                                                                      \
+    X(CHILD, "child") /* the exit code of CMD */                                           \
+    X(SIGNAL, "signalled")                                                                 \
+    X(HOLDER, "held_elsewhere") /* another client holds the lock */                        \
+    X(TIMEOUT, "timeout")                                                                  \
+    X(NO_QUORUM, "no_quorum")                                                              \
+    X(DENIAL, "denied")                                                                    \
+    X(LOSS, "lost")                                                                        \
+    X(NESTING, "nested")                                                                   \
+    X(TTL, "bad_ttl")                                                                      \
+    X(EXECUTION, "cannot_execute") /* CMD cannot be executed */                            \
+    X(ABSENCE, "not_found")        /* CMD is not found */                                  \
+    X(FAILURE, "failed")                                                                   \
+    X(RECORD, "taken") /* --once-per: the period is taken */                               \
+    X(CLOCK, "clock")  /* --once-per: the clock of this host is wrong */
+
 enum run_cause {
     NOT_CONCLUDED,
-    BY_CHILD, /* the exit code of CMD */
-    BY_SIGNAL,
-    BY_HOLDER, /* another client holds the lock */
-    BY_TIMEOUT,
-    BY_NO_QUORUM,
-    BY_DENIAL,
-    BY_LOSS,
-    BY_NESTING,
-    BY_TTL,
-    BY_EXECUTION, /* CMD cannot be executed */
-    BY_ABSENCE,   /* CMD is not found */
-    BY_FAILURE,
-    BY_RECORD, /* --once-per: the period is taken */
-    BY_CLOCK,  /* --once-per: the clock of this host is wrong */
+#define X(cause, name) BY_##cause,
+    RUN_CAUSES(X)
+#undef X
 };
 
 struct run {

@@ -1,7 +1,6 @@
 /* redlock list: all locks on these nodes. */
 #include "row.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

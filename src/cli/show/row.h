@@ -4,8 +4,6 @@
 
 #include "cli.h"
 
-#include <stdio.h>
-
 enum row_state {
     ROW_HELD,
     ROW_SPLIT,    /* no value is on a quorum, and no quorum is free */

@@ -1,7 +1,6 @@
 #include "screen.h"
 
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>

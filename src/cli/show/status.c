@@ -1,9 +1,7 @@
 #include "inspection.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define WATCH_EVERY_MS 1000

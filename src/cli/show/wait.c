@@ -2,8 +2,6 @@
 #include "inspection.h"
 #include "nesting.h"
 
-#include <stdlib.h>
-
 #define EVERY_MS 200
 
 const struct cli_help cli_wait_help = {
