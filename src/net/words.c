@@ -9,6 +9,17 @@
 /* Begins what a server says of a command that it does not know. */
 #define ARGUMENTS ", with args beginning with:"
 
+/*
+ * How replies to AUTH begin. Nothing else of such a reply is kept: a server or a proxy may
+ * repeat the password in it, also a part of it, or encoded.
+ */
+static const char *const auth_replies[] = {
+    "WRONGPASS invalid username-password pair or user is disabled.",
+    "ERR AUTH <password> called without any password configured for the default user.",
+    "ERR unknown command",
+    "ERR wrong number of arguments for 'auth' command",
+};
+
 static void set(struct rl_words *words, enum rl_fault fault, const char *text, size_t len)
 {
     words->fault = fault;
@@ -27,20 +38,31 @@ void rl_words_set(struct rl_words *words, enum rl_fault fault, const char *text)
         words->fault = RL_FAULT_NONE;
 }
 
+static size_t len_of_auth_reply(const struct rl_reply *reply)
+{
+    for (size_t i = 0; i < sizeof(auth_replies) / sizeof(auth_replies[0]); i++) {
+        size_t len = strlen(auth_replies[i]);
+        if (reply->len >= len && memcmp(reply->text, auth_replies[i], len) == 0)
+            return len;
+    }
+    return 0;
+}
+
+static size_t len_before(const char *text, size_t len, const char *what)
+{
+    const char *found = what[0] ? memmem(text, len, what, strlen(what)) : NULL;
+    return found ? (size_t)(found - text) : len;
+}
+
 void rl_words_set_reply(struct rl_words *words, enum rl_fault fault,
                         const struct rl_reply *reply, bool after_password,
                         const char *secret)
 {
-    size_t len = reply->len;
-    const char *cut = memmem(reply->text, len, ARGUMENTS, strlen(ARGUMENTS));
-    if (cut)
-        len = (size_t)(cut - reply->text);
-    cut = secret ? memmem(reply->text, len, secret, strlen(secret)) : NULL;
-    if (cut && secret[0])
-        len = (size_t)(cut - reply->text);
-    for (size_t i = 0; after_password && i < len; i++)
-        if (strchr("'`\"", reply->text[i]))
-            len = i;
+    size_t len = len_before(reply->text, reply->len, ARGUMENTS);
+    if (secret && after_password)
+        len = len_of_auth_reply(reply);
+    else if (secret)
+        len = len_before(reply->text, len, secret);
     /* A code alone, as of the library's own scripts, is the name of the fault. */
     if (memchr(reply->text, ' ', len))
         set(words, fault, reply->text, len);

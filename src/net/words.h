@@ -17,9 +17,9 @@ struct rl_words {
 void rl_words_set(struct rl_words *words, enum rl_fault fault, const char *text);
 
 /*
- * Keeps an error reply, without the arguments of a command: they may be a password or a
- * token. `after_password`: the command was AUTH; nothing from the first quote on is kept.
- * Nor is anything from `secret` on: the password that was sent, or NULL.
+ * Keeps an error reply, without the arguments of a command: they may be a token. Nothing
+ * from `secret` on is kept: the password that was sent, or NULL. `after_password`: it may
+ * be the reply to AUTH, of which only known sentences are kept.
  */
 void rl_words_set_reply(struct rl_words *words, enum rl_fault fault,
                         const struct rl_reply *reply, bool after_password,
