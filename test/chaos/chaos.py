@@ -32,6 +32,7 @@ ROUND_S = 75  # from one rest to the next
 STEP_S = 0.5, 1.4  # from one fault to the next
 IDLE_S = 30
 ORPHAN_S = 1
+MAX_TTL_S = 10
 
 
 class Run:
@@ -79,9 +80,13 @@ class Run:
         time.sleep(1)
 
     def find_orphans(self):
-        """Keys whose owner lives, has greeted the node, and has nothing."""
+        """Keys whose owner lives, has greeted the node, and has nothing.
+
+        Not where an old snapshot may have brought back what was released.
+        """
         names = {client.name() for client in self.team.clients if client.interface != "command"}
         return [f"{key} on node {index}: {text}" for index, server in enumerate(self.nodes.servers)
+                if time.monotonic() > server.restored + MAX_TTL_S
                 for key, text in server.tokens() if text.rpartition("@")[2] in names]
 
 

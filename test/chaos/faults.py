@@ -158,6 +158,7 @@ def from_old_snapshot(arena):
     yield arena.prng.uniform(0.2, 3)
     with arena.squeezed():
         arena.server.restart()
+    arena.server.restored = time.monotonic()
 
 
 def flush(arena):
@@ -217,7 +218,7 @@ HARMLESS = (stop_server, pause_commands, debug_sleep, kill_connections, kill_sub
             no_memory, flush_scripts, change_rights, one_way, one_way, cut, slew, no_names)
 RESTARTS = (from_aof,)
 LOSSES = (restart_empty, restart_empty, from_old_snapshot, flush, delete_key, set_clock, replace)
-CLIENTS = (kill_client, stop_client, stop_client)
+CLIENTS = (kill_client, stop_client)
 KEPT = 2  # clients that are never killed: the longest-lived ones
 
 

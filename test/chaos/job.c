@@ -14,7 +14,8 @@ int main(int argc, char **argv)
     redlock_options options;
     struct chaos_plan plan;
     const char *token = getenv("REDLOCK_TOKEN"), *fence = getenv("REDLOCK_FENCE");
-    if (argc < 3 || !token)
+    const char *asked = getenv("CHAOS_BEGIN");
+    if (argc < 3 || !token || !asked)
         return 64;
     chaos_begin(&options);
     unsigned seed = (unsigned)getpid();
@@ -23,7 +24,7 @@ int main(int argc, char **argv)
     strcpy(plan.token, token);
     int64_t begin = chaos_now_us(), now = begin;
     int64_t end = begin + 1000 + chaos_draw(&seed, 20000);
-    chaos_note(&plan, "acquire", begin, begin, "OK", begin);
+    chaos_note(&plan, "acquire", strtoll(asked, NULL, 10), begin, "OK", begin);
     while (now < end) {
         usleep(BEAT_US);
         now = chaos_now_us();

@@ -26,6 +26,7 @@ class Server(lab.Server):
                        "--dbfilename", f"{index}.rdb", "--appenddirname", f"aof-{index}"]
         self.snapshot = os.path.join(home, f"{index}.rdb")
         self.voted = False  # when it last replied
+        self.restored = 0  # when it came back with old keys, in s
 
     def begin(self):
         spawner.submit(super().begin).result()
