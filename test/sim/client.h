@@ -83,7 +83,7 @@ struct client {
     size_t newcomer;
     bool is_admitting;
     int64_t gives_up;
-    struct event looks;
+    struct event looks, comes;
 };
 
 /* Nothing of it has begun. */

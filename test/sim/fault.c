@@ -192,6 +192,9 @@ static void strike(enum fault fault, struct client *client, unsigned node,
     case FAULT_FREEZE: fault_freeze(server); break;
     case FAULT_SWAP: fault_swap(node); break;
     case FAULT_REPLACE: operator_replaces(node); break;
+    case FAULT_RECOVERY: fault_recovery(); break;
+    case FAULT_AWAY: fault_away(node); break;
+    case FAULT_ABSENT: fault_absent(client, node); break;
     default: break; /* from the beginning on */
     }
 }

@@ -26,6 +26,7 @@ void fault_set_clock(struct server *server);
 
 void fault_hang(struct server *server);
 void fault_restart(struct server *server, bool forgets);
+void fault_flush(struct server *server);
 void fault_flush_some(struct server *server);
 void fault_begin_memory(struct server *server);
 void fault_unload(struct server *server);
@@ -36,5 +37,14 @@ void fault_deny(struct server *server);
 void fault_demote(struct server *server);
 void fault_garble(struct server *server);
 void fault_swap(unsigned node);
+
+/* The client's connections to the host end, as if its server had reset them. */
+void fault_reset(const struct client *client, unsigned host);
+
+/* --- fault_members.c --- */
+
+void fault_recovery(void);
+void fault_away(unsigned node);
+void fault_absent(const struct client *client, unsigned node);
 
 #endif

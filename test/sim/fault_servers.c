@@ -52,7 +52,7 @@ void fault_restart(struct server *server, bool forgets)
         forget(server, all);
 }
 
-static void flush(struct server *server)
+void fault_flush(struct server *server)
 {
     struct keyspace before = server_copy(server);
     TRACE("FLUSHALL on server %u", server->index + 1);
@@ -68,16 +68,16 @@ void fault_flush_some(struct server *server)
 {
     bool all = world.plan.fenced && draw_once_in(6);
     bool some = world.plan.fenced && draw_once_in(3);
-    flush(server);
+    fault_flush(server);
     for (unsigned i = 0; i < SERVERS_MAX; i++)
         if (i != server->index && (all || (some && draw_once_in(2))))
-            flush(&world.server[i]);
+            fault_flush(&world.server[i]);
 }
 
 static void on_forgets(void *arg)
 {
     if (world.phase == PHASE_STORM)
-        flush(arg);
+        fault_flush(arg);
 }
 
 void fault_begin_memory(struct server *server)
@@ -109,7 +109,7 @@ void fault_unload(struct server *server)
 #define SPLIT_MIN (13 * VIRTUAL_S) /* longer than most quarantines */
 #define SPLIT_MAX (60 * VIRTUAL_S)
 
-static void reset(const struct client *client, unsigned host)
+void fault_reset(const struct client *client, unsigned host)
 {
     struct connection *next;
     for (struct connection *connection = network.connection; connection;
@@ -134,7 +134,7 @@ static void split(unsigned node)
         return;
     TRACE("client %u meets it, and of the others %s, for %lld ms", client->index + 1,
           trace_set(met), ms(span));
-    reset(client, world.address[node]);
+    fault_reset(client, world.address[node]);
     if (world.plan.kind == KIND_MEMBERS) { /* so that a quarantine can end */
         world.quiet_until = events_now() + span;
         if (draw_once_in(2))

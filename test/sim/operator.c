@@ -7,6 +7,7 @@
 
 #define LOOK_AGAIN (250 * VIRTUAL_MS)
 #define PATIENCE   (80 * VIRTUAL_S) /* then it begins anew, or gives up */
+#define GIVES_UP   40               /* or it does once in so many refusals */
 
 static struct client *operator_client(void)
 {
@@ -58,6 +59,18 @@ void operator_recovers(void)
         begin(REDLOCK_ADMIT_WAIT);
 }
 
+static void on_comes(void *arg)
+{
+    (void)arg;
+    if (world.phase == PHASE_STORM)
+        operator_recovers();
+}
+
+void operator_comes(int64_t at)
+{
+    event_at(&operator_client()->comes, at);
+}
+
 void operator_replaces(unsigned node)
 {
     struct client *client = operator_client();
@@ -103,7 +116,7 @@ static void begin_anew(struct client *client)
 static void on_admitted(redlock_client *handle, const redlock_admitted *result, void *arg)
 {
     struct client *client = arg;
-    bool storm = world.phase == PHASE_STORM;
+    bool mends = world.phase != PHASE_STORM || (world.plan.recovers && draw_once_in(8));
     (void)handle;
     client->is_admitting = false;
     TRACE("the operator is told %s: %s", redlock_code_name(result->code), result->text);
@@ -114,10 +127,12 @@ static void on_admitted(redlock_client *handle, const redlock_admitted *result, 
     }
     bool is_in_the_way =
         result->code == REDLOCK_WRONG_DEPLOYMENT || result->code == REDLOCK_NOT_EMPTY;
-    if (is_in_the_way && !storm && result->node >= 0)
+    if (is_in_the_way && mends && result->node >= 0)
         empty((unsigned)result->node);
-    if (result->code == REDLOCK_UNADMITTED && !storm)
+    if (result->code == REDLOCK_UNADMITTED && mends)
         begin_anew(client);
+    if (world.phase == PHASE_STORM && world.plan.recovers && draw_once_in(GIVES_UP))
+        client->gives_up = events_now();
 }
 
 /* A vote may have been given, and forgotten since: then none may be given at once. */
@@ -165,4 +180,5 @@ void operator_init(void)
 {
     struct client *client = operator_client();
     client->looks = (struct event){.happen = look, .arg = client};
+    client->comes = (struct event){.happen = on_comes};
 }

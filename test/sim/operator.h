@@ -5,8 +5,13 @@
 #ifndef SIM_OPERATOR_H
 #define SIM_OPERATOR_H
 
+#include <stdint.h>
+
 /* If fewer nodes than a quorum could vote: waits for all, and recovers. */
 void operator_recovers(void);
+
+/* The same, at this time. */
+void operator_comes(int64_t at);
 
 /* The node at this place of the configuration becomes a new server. */
 void operator_replaces(unsigned node);

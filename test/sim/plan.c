@@ -47,8 +47,9 @@ int64_t plan_known_ttl(const struct plan *plan)
 
 /* Nonsense, too: if it can be read, it has a time, and shows a clock that was set. */
 static const enum fault disturbing[] = {
-    FAULT_SUSPEND, FAULT_RESTART, FAULT_FORGET, FAULT_FLUSH,   FAULT_GARBAGE, FAULT_STEP,
-    FAULT_SLEW,    FAULT_FREEZE,  FAULT_SWAP,   FAULT_REPLACE, FAULT_TYPO,    FAULT_UNLOAD,
+    FAULT_SUSPEND, FAULT_RESTART, FAULT_FORGET,   FAULT_FLUSH, FAULT_GARBAGE,
+    FAULT_STEP,    FAULT_SLEW,    FAULT_FREEZE,   FAULT_SWAP,  FAULT_REPLACE,
+    FAULT_TYPO,    FAULT_UNLOAD,  FAULT_RECOVERY, FAULT_AWAY,  FAULT_ABSENT,
 };
 
 bool plan_disturbs(const struct plan *plan)
@@ -91,7 +92,7 @@ static void draw_fenced(struct plan *plan)
 static void draw_faults(struct plan *plan)
 {
     bool calm = draw_once_in(12);
-    for (unsigned i = 0; i < FAULT_COUNT; i++)
+    for (unsigned i = 0; i < FAULT_COMMON; i++)
         plan->weight[i] = calm || draw_once_in(2) ? 0 : 1 + (unsigned)events_random(8);
     if (plan->durable)
         plan->weight[FAULT_FORGET] = 0;
@@ -109,35 +110,50 @@ static void draw_faults(struct plan *plan)
         plan->weights += plan->weight[i];
 }
 
+#define CHANGES 10
+
 /*
  * Only members change, or only their clocks are set; few other faults strike. So
- * quarantines begin and end while some clients still use the servers of before.
+ * quarantines begin and end while some clients still use the servers of before. Or faults
+ * of members come in groups, and then a quarantine may end before the next one.
  */
 static void draw_changes(struct plan *plan)
 {
-    static const enum fault members[] = {
+    static const enum fault members[CHANGES] = {
         FAULT_RESTART, FAULT_FORGET,  FAULT_FLUSH, FAULT_UNLOAD, FAULT_DEMOTE,
         FAULT_SWAP,    FAULT_REPLACE, FAULT_CUT,   FAULT_BLOCK,  FAULT_PARTITION,
     };
-    static const enum fault clocks[] = {
+    static const enum fault clocks[CHANGES] = {
         FAULT_STEP,  FAULT_SLEW,  FAULT_FREEZE, FAULT_SUSPEND, FAULT_PAUSE,
         FAULT_STALL, FAULT_SPIKE, FAULT_BLOCK,  FAULT_CUT,     FAULT_RESTART,
     };
-    bool is_of_clocks = draw_once_in(2);
-    unsigned count = is_of_clocks ? COUNT(clocks) : COUNT(members);
+    static const enum fault recoveries[CHANGES] = {
+        FAULT_RECOVERY, FAULT_AWAY,   FAULT_ABSENT, FAULT_RECOVERY, FAULT_AWAY,
+        FAULT_ABSENT,   FAULT_FORGET, FAULT_DEMOTE, FAULT_CRASH,    FAULT_CUT,
+    };
+    bool is_of_clocks = !plan->recovers && draw_once_in(2);
+    const enum fault *faults = plan->recovers ? recoveries
+                               : is_of_clocks ? clocks
+                                              : members;
+    unsigned least = is_of_clocks ? 1500 : plan->recovers ? 25000 : 4000;
     plan->weights = 0;
     for (unsigned i = 0; i < FAULT_COUNT; i++)
         plan->weight[i] = 0;
-    for (unsigned i = 0; i < count; i++) {
-        enum fault fault = is_of_clocks ? clocks[i] : members[i];
-        plan->weight[fault] = draw_once_in(3) ? 0 : 1 + (unsigned)events_random(8);
-        plan->weights += plan->weight[fault];
+    for (unsigned i = 0; i < CHANGES; i++) {
+        unsigned more = draw_once_in(3) ? 0 : 1 + (unsigned)events_random(8);
+        plan->weight[faults[i]] += more;
+        plan->weights += more;
     }
     plan->slow = !is_of_clocks;
     plan->idle = is_of_clocks ? 0 : draw_span(VIRTUAL_S, 20 * VIRTUAL_S);
-    plan->events = (is_of_clocks ? 1500 : 4000) + (unsigned)events_random(2500);
+    plan->events = least + (unsigned)events_random(plan->recovers ? 25000 : 2500);
     plan->distant = plan->unadmitted = false;
     plan->gap = draw_span(VIRTUAL_S, 16 * VIRTUAL_S);
+    if (!plan->recovers)
+        return;
+    plan->users = 1; /* so that fewer events happen in a quarantine */
+    if (plan->clients > 4)
+        plan->clients = 4;
 }
 
 /* --- the rest --- */
@@ -251,7 +267,9 @@ void plan_draw(struct plan *plan, uint64_t seed)
     plan->records = !plan->fenced && plan->kind == KIND_SINGLE && seed % 16 == 8;
     if (plan->fenced) { /* the nodes' clocks must not part */
         plan->drift_ppm = FENCED_DRIFT;
-        plan->ttl_min = draw_span(80 * VIRTUAL_MS, (changes ? 4 : 8) * VIRTUAL_S);
+        plan->recovers = changes && draw_once_in(2);
+        plan->ttl_min = draw_span((plan->recovers ? 800 : 80) * VIRTUAL_MS,
+                                  (changes ? 4 : 8) * VIRTUAL_S);
     }
     plan->ttl_min = (plan->ttl_min / VIRTUAL_MS) * VIRTUAL_MS;
     if (plan->wild)

@@ -52,13 +52,17 @@
     X(FREEZE, "a server's clock stands still")                                             \
     X(SWAP, "another server takes over an address, and the old one lives on")              \
     X(REPLACE, "an operator replaces a node by another server")                            \
-    X(TYPO, "a client's list of nodes names a wrong server")
+    X(TYPO, "a client's list of nodes names a wrong server")                               \
+    X(RECOVERY, "a majority forgets, and an operator recovers")                            \
+    X(AWAY, "an operator replaces a node while another one is away")                       \
+    X(ABSENT, "a server's clock is set while a client is disconnected")
 
 enum fault {
 #define X(name, text) FAULT_##name,
     FAULTS(X)
 #undef X
         FAULT_COUNT,
+    FAULT_COMMON = FAULT_RECOVERY, /* runs of KIND_MEMBERS only have the rest */
 };
 
 const char *fault_name(enum fault fault);
@@ -110,6 +114,7 @@ struct plan {
     bool unadmitted;      /* the deployment is yet to be admitted */
     bool slow;            /* it lasts long, so that quarantines end and begin again */
     int64_t idle;         /* users rest for so long now and then; 0: they do not */
+    bool recovers;        /* it has RECOVERY, AWAY and ABSENT, and users rest in between */
     bool durable;         /* the nodes are declared so: no quarantine */
     bool automatic;       /* their clients know no max_ttl_ms but from the TTLs they use */
     bool duplicate;       /* two of the nodes are the same server */

@@ -32,17 +32,19 @@ void user_plan(struct user *user)
         event_at(&user->due, at);
 }
 
+#define RESTED VIRTUAL_S /* between two quarantines there are not too many events */
+
 static void rest(struct user *user)
 {
     bool storm = world.phase == PHASE_STORM;
     int64_t longest = storm ? world.plan.ttl_min : 50 * VIRTUAL_MS;
+    int64_t least = storm && world.plan.recovers ? RESTED : world.plan.near;
     bool idles = storm && world.plan.idle > 0 && (world.plan.slow || draw_once_in(6));
     if (idles && longest < world.plan.idle)
         longest = world.plan.idle;
     user->phase = USER_IDLE;
-    user->next = world.phase == PHASE_END
-                     ? CLOCK_NEVER
-                     : events_now() + draw_span(world.plan.near, longest);
+    user->next =
+        world.phase == PHASE_END ? CLOCK_NEVER : events_now() + draw_span(least, longest);
     user_plan(user);
 }
 
