@@ -86,7 +86,9 @@ static void act(struct rl_members *members)
     struct rl_loop *loop = members->task.loop;
     struct rl_member_command command;
     uint64_t random[2];
-    while (members->membership.active && rl_system_random(random, sizeof(random), true) &&
+    bool drawn = true; /* if not, a due command waits: it must not keep the loop busy */
+    while (members->membership.active &&
+           (drawn = rl_system_random(random, sizeof(random), true)) &&
            rl_membership_next_command(&members->membership, loop->now, random, &command)) {
         publish(members);
         if (!send_command(members, &command))
@@ -96,7 +98,8 @@ static void act(struct rl_members *members)
             request_history(members, &command);
     }
     publish(members);
-    rl_task_schedule(&members->task, rl_membership_next(&members->membership));
+    rl_task_schedule(&members->task, drawn ? rl_membership_next(&members->membership)
+                                           : loop->now + RL_MEMBER_RETRY_DELAY);
 }
 
 static void members_tick(struct rl_task *task)
