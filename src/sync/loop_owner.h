@@ -64,8 +64,8 @@ struct rl_loop_owner {
 };
 
 /*
- * False: a system call or an allocation failed; the caller has to close what was opened. In
- * a forked child close() only closes the file descriptor.
+ * False: a system call or an allocation failed, and errno says why; the caller has to close
+ * what was opened. In a forked child close() only closes the file descriptor.
  */
 bool rl_loop_owner_open(struct rl_loop_owner *loop);
 void rl_loop_owner_close(struct rl_loop_owner *loop);

@@ -1,6 +1,8 @@
 #include "sync.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/options.h"
 #include "io/system.h"
@@ -110,9 +112,10 @@ static redlock_code sync_make(const char *const *uris, size_t count,
     sync->close.run = begin_end;
     redlock_code code = REDLOCK_OK;
     if (!rl_loop_owner_open(&sync->loop))
-        code = rl_fail(REDLOCK_SYSTEM, REDLOCK_REASON_RESOURCES,
-                       "cannot create an event loop: out of memory "
-                       "or file descriptors (ulimit -n)");
+        code = errno == ENOMEM
+                   ? rl_fail_by_code(REDLOCK_NO_MEMORY)
+                   : rl_fail(REDLOCK_SYSTEM, REDLOCK_REASON_RESOURCES,
+                             "cannot create an event loop: %s", strerror(errno));
     if (code == REDLOCK_OK)
         code = redlock_client_new(sync->loop.base, uris, count,
                                   own_options(sync, options, &mine), &client, NULL);
@@ -121,9 +124,10 @@ static redlock_code sync_make(const char *const *uris, size_t count,
         sync->nodes = redlock_client_nodes(client);
         sync->quorum = redlock_client_quorum(client);
         sync->max_ttl_ms = options ? options->max_ttl_ms : 0;
-        if (rl_system_start_thread(&sync->thread, "redlock", run, sync) != 0)
-            code =
-                rl_fail(REDLOCK_SYSTEM, REDLOCK_REASON_RESOURCES, "cannot start a thread");
+        int error = rl_system_start_thread(&sync->thread, "redlock", run, sync);
+        if (error != 0)
+            code = rl_fail(REDLOCK_SYSTEM, REDLOCK_REASON_RESOURCES,
+                           "cannot start a thread: %s", strerror(error));
     }
     if (code != REDLOCK_OK) {
         close_client(sync);
