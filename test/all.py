@@ -68,6 +68,8 @@ VERBS = {
     "try forget": [Row("try forget", command="LOSSES=3 ACQUISITIONS=1000 ./dev try forget",
                    figure=r'"(acquisitions)": (\d+), "losses"')],
     "try jobs": [Row("try jobs --runs 5", figure=r"^(\w+ +\d+ of \d+ runs .*)$")],
+    "try torture": [Row("try torture --interface async --kind exclusive",
+                    figure=r"^(all +\d+ failed.*)$")],
     "try kinds": [Row("try kinds --only mixed --seconds 10", figure=r"^mixed +(.*violations)$")],
     "try fairness": [Row("try fairness --only philosophers --seconds 3",
                      figure=r"(least_served_share [\d.]+)")],

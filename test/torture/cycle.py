@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""One cycle of the bindings: cycle.py KIND KEY URI..."""
+import os
+import sys
+
+import redlock_quorum
+
+TIMES = 3
+TTL, LONGER, MAX_TTL, TIMEOUT = 10, 20, 20, 2  # those of cycle.h, in seconds
+
+
+def again(name, step):
+    """The step's result. It is made again if it fails."""
+    for number in range(1, TIMES + 1):
+        try:
+            return step()
+        except (redlock_quorum.RedlockError, MemoryError, OSError) as why:
+            nodes = "; ".join(reply.text for reply in getattr(why, "nodes", ()))
+            print("failed", name, type(why).__name__, "-", why, nodes, flush=True)
+            if number == TIMES:
+                raise
+
+
+def tell(what, token):
+    print(what, token, flush=True)
+    sys.stdin.readline()
+
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+
+kind, key, uris = sys.argv[1], sys.argv[2], sys.argv[3:]
+before = descriptors()
+client = again("new", lambda: redlock_quorum.Client(uris, timeout=TIMEOUT, max_ttl=MAX_TTL))
+lock = again("lock", lambda: client.lock(key, ttl=TTL, fenced=kind == "fenced"))
+hold = again("acquire", lambda: lock.acquire(timeout=TIMEOUT))
+tell("held", hold.token)
+again("extend", lambda: hold.extend(LONGER))
+tell("extended", hold.token)
+try:
+    hold.release()
+except redlock_quorum.RedlockError as why:
+    print("failed release", type(why).__name__, "-", why, flush=True)
+tell("released", hold.token)
+while any(str(reply.verdict) != "ready" for reply in client.nodes()):
+    pass
+again("close", client.close)
+print("left", descriptors() - before, "descriptors")
+print("end")
