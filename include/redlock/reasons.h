@@ -8,8 +8,8 @@
 
 #define REDLOCK_REASONS(X)                                                                 \
     X(NONE, "the code says it all")                                                        \
-    /* NO_QUORUM, DENIED, UNCONFIRMED, EXPIRED after an extension failed: what kept a */   \
-    /* node from granting. If several apply, the first of them. */                         \
+    /* NO_QUORUM, DENIED, UNCONFIRMED, EXPIRED of an acquire or after an extension */      \
+    /* failed: what kept a node from granting. If several apply, the first of them. */     \
     X(PASSWORD, "a node refused the user or the password")                                 \
     X(PERMISSION, "the user lacks an ACL right on a node")                                 \
     X(PROTECTED, "a node in protected mode refused this host")                             \

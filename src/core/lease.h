@@ -202,6 +202,9 @@ bool rl_lease_resend_is_safe(const struct rl_lease *lease, enum rl_command comma
 /* The lock is certainly held for so long from `now`; 0: it is not. */
 rl_time rl_lease_left(const struct rl_lease *lease, rl_time now);
 
+/* The nodes that voted so, in their last vote. */
+unsigned rl_lease_count_votes(const struct rl_lease *lease, enum rl_vote vote);
+
 /* The fencing token; 0: none, or the lease was never held. */
 int64_t rl_lease_fence(const struct rl_lease *lease);
 

@@ -17,7 +17,6 @@ void rl_lease_begin_vote(struct rl_lease *lease, const struct rl_view *view,
                          enum rl_command command, struct rl_update *update);
 rl_time rl_lease_due(const struct rl_lease *lease, const struct rl_view *view,
                      unsigned node);
-unsigned rl_lease_count_votes(const struct rl_lease *lease, enum rl_vote vote);
 void rl_lease_note_ballot(struct rl_lease *lease, const struct rl_lease_event *event);
 void rl_lease_note_missing(struct rl_lease *lease, const struct rl_lease_event *event);
 

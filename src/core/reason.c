@@ -78,6 +78,14 @@ static redlock_reason reason_of_end(const struct rl_lease *lease, rl_time now)
     return now < lease->valid ? REDLOCK_REASON_MARGIN : REDLOCK_REASON_DEADLINE;
 }
 
+/* A round ended at the deadline: enough nodes granted too late, or the others did not. */
+static redlock_reason reason_of_round(const struct rl_lease *lease)
+{
+    if (rl_lease_count_votes(lease, RL_VOTE_GRANTED) >= lease->params->q)
+        return REDLOCK_REASON_LATE;
+    return rl_reason_of_nodes(lease->ballot, lease->params->n);
+}
+
 redlock_reason rl_reason_of_lease(const struct rl_lease *lease, rl_time now)
 {
     switch (lease->cause) {
@@ -85,7 +93,7 @@ redlock_reason rl_reason_of_lease(const struct rl_lease *lease, rl_time now)
     case RL_CAUSE_UNCONFIRMED: return rl_reason_of_nodes(lease->ballot, lease->params->n);
     case RL_CAUSE_EXPIRED:
         return lease->state == RL_LEASE_LOST ? reason_of_end(lease, now)
-                                             : REDLOCK_REASON_LATE;
+                                             : reason_of_round(lease);
     default: return REDLOCK_REASON_NONE;
     }
 }

@@ -155,8 +155,8 @@ static void expect_no_lock(struct crowd *crowd)
 }
 
 /* Waiting does not help if no node accepts this host: that is reported as it is. */
-static void expect_refused(const char *says, redlock_code code, const char *fault,
-                           bool denied)
+static void expect_refused(const char *says, redlock_code code, redlock_reason reason,
+                           const char *fault)
 {
     static const struct fake_line nothing[] = {{0}};
     struct crowd crowd;
@@ -168,9 +168,10 @@ static void expect_refused(const char *says, redlock_code code, const char *faul
     }
     redlock_lease *lease = quorum_acquire(&crowd.s, "job", NULL, &reported);
     cr_assert_eq(reported.result.code, code, "%s", redlock_code_name(reported.result.code));
+    cr_assert_eq(reported.result.reason, reason);
     for (unsigned i = 0; i < CROWD; i++) {
         cr_assert_str_eq(redlock_fault_name(quorum_node(lease, i)->fault), fault);
-        cr_assert_eq(quorum_node(lease, i)->denied, denied);
+        cr_assert_eq(quorum_node(lease, i)->denied, code == REDLOCK_DENIED);
     }
     redlock_lease_free(lease);
     close_crowd(&crowd, CROWD);
@@ -178,12 +179,12 @@ static void expect_refused(const char *says, redlock_code code, const char *faul
 
 Test(fake_greeting, every_server_in_protected_mode)
 {
-    expect_refused(DENIED, REDLOCK_DENIED, "PROTECTED", true);
+    expect_refused(DENIED, REDLOCK_DENIED, REDLOCK_REASON_PROTECTED, "PROTECTED");
 }
 
 Test(fake_greeting, every_server_has_too_many_clients)
 {
-    expect_refused(TOO_MANY, REDLOCK_NO_QUORUM, "MAXCLIENTS", false);
+    expect_refused(TOO_MANY, REDLOCK_NO_QUORUM, REDLOCK_REASON_REFUSED, "MAXCLIENTS");
 }
 
 Test(fake_greeting, only_invalid_replies)

@@ -350,6 +350,7 @@ Test(names, no_descriptor)
         count++;
     redlock_lease *lease = quorum_acquire(&s, "job", NULL, &reported);
     cr_assert_eq(reported.result.code, REDLOCK_NO_QUORUM);
+    cr_assert_eq(reported.result.reason, REDLOCK_REASON_RESOURCES);
     cr_assert_eq(quorum_node(lease, 0)->fault, REDLOCK_FAULT_FILES);
     redlock_lease_free(lease);
     while (count > 0)
@@ -396,6 +397,7 @@ Test(names, no_descriptor_for_a_new_client)
         count++;
     cr_assert_eq(redlock_client_new(base, uris, 1, NULL, &client, &error), REDLOCK_SYSTEM);
     cr_assert_eq(error.code, REDLOCK_SYSTEM);
+    cr_assert_eq(error.reason, REDLOCK_REASON_RESOURCES);
     cr_assert(strstr(error.text, "Too many open files"), "%s", error.text);
     cr_assert_null(client);
     while (count > 0)

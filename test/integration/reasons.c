@@ -137,6 +137,39 @@ Test(reasons, unconfirmed)
     quorum_close(&s);
 }
 
+/* Two nodes stand still until the deadline of the attempt has passed. */
+static void expect_expired_attempt(bool grants, redlock_reason reason)
+{
+    struct quorum s;
+    struct reported reported = {0};
+    redlock_options options = quorum_options();
+    redlock_lease_options lease_options = quorum_quiet_options();
+    options.node_timeout_ms = grants ? LOOP_PATIENCE_MS : 2 * TTL_MS;
+    lease_options.ttl_ms = TTL_MS;
+    quorum_open_with(&s, 3, &options);
+    servers_stop_first(&s.servers, 2);
+    redlock_lease *lease = quorum_start(&s, "job", &lease_options, &reported);
+    loop_run_for(s.base, TTL_MS);
+    if (grants)
+        servers_cont_first(&s.servers, 2);
+    EXPECT_REPORTED(&s, &reported, REDLOCK_EXPIRED);
+    expect(&reported.result, REDLOCK_EXPIRED, reason);
+    redlock_lease_free(lease);
+    if (!grants)
+        servers_cont_first(&s.servers, 2);
+    quorum_close(&s);
+}
+
+Test(reasons, grants_after_the_deadline)
+{
+    expect_expired_attempt(true, REDLOCK_REASON_LATE);
+}
+
+Test(reasons, no_reply_until_the_deadline)
+{
+    expect_expired_attempt(false, REDLOCK_REASON_SILENT);
+}
+
 /* --- the end of a lock --- */
 
 static void expect_loss(struct quorum *s, redlock_lease_options options,

@@ -67,6 +67,8 @@ Test(reason, too_little_is_left_after_an_acquire)
     fixture_wait(&fixture, RL_SECOND);
     fixture_event(&fixture, RL_EVENT_TICK);
     cr_assert_eq(fixture.lease.cause, RL_CAUSE_EXPIRED);
+    cr_assert_eq(reason_of(&fixture), REDLOCK_REASON_SILENT);
+    fixture_votes(&fixture, 0x03, RL_VOTE_GRANTED);
     cr_assert_eq(reason_of(&fixture), REDLOCK_REASON_LATE);
 }
 
