@@ -319,11 +319,9 @@ const char *cli_member_state(const redlock_node *node, char buffer[CLI_MEMBER_ST
 /* "3 of 5 nodes vote; redis://a: another 8.2 s; redis://b: ..." */
 void cli_write_member_states(const redlock_node *nodes, size_t count, FILE *stream);
 
-/* Markers keep so many nodes from voting that no quorum is left. cli_say_admission() then
-   prints what to do. */
-bool cli_wants_admission(const redlock_node *nodes, size_t count, unsigned quorum);
-void cli_say_admission(const struct cli *cli, const redlock_node *nodes, size_t count,
-                       unsigned quorum);
+/* "; " and what to do, if so many nodes refuse a vote or a right that no quorum is left; or
+   "". */
+const char *cli_advice(const redlock_node *nodes, size_t count, unsigned quorum);
 
 /* The text of the error, with the option of the command instead of the field at fault. */
 #define CLI_ERROR 320
@@ -341,9 +339,9 @@ bool cli_is_denied(const redlock_node *nodes, size_t count, unsigned quorum);
 size_t cli_count_faults(const redlock_node *nodes, size_t count);
 char *cli_faults(const redlock_node *nodes, size_t count);
 
-/* Prints them on stderr, after `what`. */
-void cli_say_faults(const struct cli *cli, const char *what, const redlock_node *nodes,
-                    size_t count);
+/* Prints them on stderr, after `key` and `state`, and what to do. */
+void cli_say_faults(const struct cli *cli, const char *key, const char *state,
+                    const redlock_node *nodes, size_t count);
 
 /* A node that stores the value which most nodes store; NULL if no node stores one. */
 const redlock_node *cli_holder(const redlock_node *nodes, size_t count);

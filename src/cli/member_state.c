@@ -1,5 +1,6 @@
 /*
- * The state of nodes as members of a deployment of fenced locks, and what to do about it.
+ * The state of nodes as members of a deployment of fenced locks, and what to do about nodes
+ * that refuse a vote or a right.
  */
 #include "cli.h"
 
@@ -40,7 +41,7 @@ static size_t count_faults(const redlock_node *nodes, size_t count, redlock_faul
     return found;
 }
 
-static const char *advice(const redlock_node *nodes, size_t count, unsigned quorum)
+const char *cli_advice(const redlock_node *nodes, size_t count, unsigned quorum)
 {
     size_t unmarked = count_faults(nodes, count, REDLOCK_FAULT_UNMARKED) +
                       count_faults(nodes, count, REDLOCK_FAULT_MARKER_LOST);
@@ -50,29 +51,15 @@ static const char *advice(const redlock_node *nodes, size_t count, unsigned quor
                            count_faults(nodes, count, REDLOCK_FAULT_OTHER_HISTORY);
     size_t quarantined = count_faults(nodes, count, REDLOCK_FAULT_MEMBER_QUARANTINE);
     size_t spare = count - quorum; /* this many nodes may be without a vote */
+    if (count_faults(nodes, count, REDLOCK_FAULT_NOPERM) > spare)
+        return "; compare --prefix and the user's rights with redlock check --acl";
     if (unmarked > spare && no_majority + other_deployment == 0)
-        return "the nodes vote on fenced locks only after they are admitted, once for all "
-               "clients: run redlock admit --new";
+        return "; run redlock admit --new, once for all clients";
     if (unmarked > spare && no_majority > 0)
-        return "most nodes have lost their marker: if they are the right servers, "
-               "readmit them by redlock admit --wait";
+        return "; if these are the right servers, readmit them by redlock admit --wait";
     if (other_deployment + no_majority > spare)
-        return "all clients of a deployment must name the same nodes: compare the list "
-               "with that of the other clients";
+        return "; compare the list of nodes with that of the other clients";
     if (unmarked + other_process > 0 && unmarked + other_process + quarantined > spare)
-        return "readmit nodes that restarted, failed over or lost their marker by redlock "
-               "admit --wait";
-    return NULL;
-}
-
-bool cli_wants_admission(const redlock_node *nodes, size_t count, unsigned quorum)
-{
-    return count > 0 && advice(nodes, count, quorum);
-}
-
-void cli_say_admission(const struct cli *cli, const redlock_node *nodes, size_t count,
-                       unsigned quorum)
-{
-    if (cli_wants_admission(nodes, count, quorum))
-        cli_say(cli, "%s", advice(nodes, count, quorum));
+        return "; readmit these nodes by redlock admit --wait";
+    return "";
 }

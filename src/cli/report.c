@@ -138,11 +138,12 @@ char *cli_faults(const redlock_node *nodes, size_t count)
     return cli_text_end(&text);
 }
 
-void cli_say_faults(const struct cli *cli, const char *what, const redlock_node *nodes,
-                    size_t count)
+void cli_say_faults(const struct cli *cli, const char *key, const char *state,
+                    const redlock_node *nodes, size_t count)
 {
     char *faults = cli_faults(nodes, count);
-    cli_say(cli, "%s: %s", what, faults);
+    cli_say(cli, "%s%s: %s%s", key, state, faults,
+            cli_advice(nodes, count, redlock_client_quorum(cli->client)));
     free(faults);
 }
 
@@ -197,11 +198,11 @@ void cli_say_not_acquired(const struct cli *cli, const char *key,
     } else if (result->code == REDLOCK_NO_QUORUM || result->code == REDLOCK_DENIED) {
         char *why = cli_too_few(result, nodes, count), span[CLI_SPAN];
         bool is_timed = result->remaining_ms > 0;
-        cli_say(cli, "%s is not held: %s%s%s", key, why,
+        cli_say(cli, "%s is not held: %s%s%s%s", key, why,
                 is_timed ? "; a quorum can be free in " : "",
-                is_timed ? cli_span(span, result->remaining_ms) : "");
+                is_timed ? cli_span(span, result->remaining_ms) : "",
+                cli_advice(nodes, count, result->quorum));
         free(why);
-        cli_say_admission(cli, nodes, count, result->quorum);
     } else if (result->code == REDLOCK_EXPIRED) {
         say_expired(cli, key, result);
     } else if (result->code == REDLOCK_BAD_TTL) {

@@ -16,7 +16,7 @@ static bool lacks_quorum(const redlock_node *nodes, size_t count, unsigned quoru
     return count - cli_count_faults(nodes, count) < quorum;
 }
 
-/* Prints in one line what an acquire waits for, and then what to do; both only once. */
+/* Prints in one line what an acquire waits for, and what to do; only once. */
 static void say(struct cli_waiting *waiting, const redlock_node *nodes, size_t count)
 {
     const redlock_node *holder = cli_holder(nodes, count);
@@ -27,7 +27,7 @@ static void say(struct cli_waiting *waiting, const redlock_node *nodes, size_t c
         fprintf(stream, "%s is held by %s",
                 cli_keys_taken(&waiting->cli->keys, waiting->key, holder), holder->holder);
     else
-        fprintf(stream, "%s", faults);
+        fprintf(stream, "%s%s", faults, cli_advice(nodes, count, waiting->quorum));
     free(faults);
     char *now = cli_text_end(&text);
     bool is_same = waiting->said && strcmp(waiting->said, now) == 0;
@@ -36,8 +36,6 @@ static void say(struct cli_waiting *waiting, const redlock_node *nodes, size_t c
     cli_say(waiting->cli, is_same ? "%s: still waiting, for %s" : "%s: waiting: %s",
             waiting->key,
             is_same ? cli_span(span, (int64_t)waiting->ticks * TICK_MS) : now);
-    if (!is_same)
-        cli_say_admission(waiting->cli, nodes, count, waiting->quorum);
 }
 
 /*
@@ -61,8 +59,7 @@ static void waiting_tick(void *arg)
     redlock_node nodes[REDLOCK_NODES_MAX];
     size_t count = explain(waiting, nodes);
     bool is_due = ++waiting->ticks % TICKS_PER_LINE == 0;
-    bool fails = lacks_quorum(nodes, count, waiting->quorum) ||
-                 cli_wants_admission(nodes, count, waiting->quorum);
+    bool fails = lacks_quorum(nodes, count, waiting->quorum);
     if (is_due || (fails && !waiting->told))
         say(waiting, nodes, count);
     waiting->told = fails || (waiting->told && !is_due); /* at most twice in 10 s */

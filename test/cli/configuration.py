@@ -209,7 +209,10 @@ def _(quorum):
     check("NOPERM" in outcome.err or "right" in outcome.err, f"{outcome}")
     for server in quorum.servers:
         server.call("ACL", "SETUSER", "me", "+set")
-    redlock("acquire", "-n", "other", env=env).expect(77)
+    advice = "; compare --prefix and the user's rights with redlock check --acl\n$"
+    for command in ("acquire", "-n"), ("run", "-n"), ("status",), ("break", "--yes"):
+        more = ["true"] if command[0] == "run" else []
+        redlock(*command, "other", *more, env=env).expect(77, err=advice)
     redlock("run", "k", "true", env=env).expect(0)
     for server in quorum.servers:
         server.call("ACL", "DELUSER", "me")

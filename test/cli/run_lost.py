@@ -366,6 +366,14 @@ def _(quorum):
     equal(quorum.values("k"), ["other"] * 5, "values")
 
 
+@case("another client's value is on the nodes: 124, and the message names its holder")
+def _(quorum):
+    job = Job(quorum, trap="'exit 5' TERM")
+    for server in quorum.servers:
+        server.call("SET", "k", "token@someone", "PX", 600000)
+    job.end(124, err="k: the lock is lost: k is held by .*someone; the command is stopped\n")
+
+
 @case("break on a minority of the nodes: the lock is kept, and recreated there")
 def _(quorum):
     job = Job(quorum, trap="'exit 5' TERM")

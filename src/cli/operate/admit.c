@@ -258,15 +258,18 @@ static void report_failure(const struct admit *admit, int signal)
 {
     const char *who = admit->node >= 0 ? admit->nodes[admit->node].uri : "admit";
     const char *text = admit->text ? admit->text : "";
+    const char *advice =
+        cli_advice(admit->nodes, admit->count, redlock_client_quorum(admit->cli->client));
+    bool is_unfit =
+        admit->code == REDLOCK_UNADMITTED || admit->code == REDLOCK_WRONG_DEPLOYMENT;
     if (admit->code == REDLOCK_CANCELLED)
         report_unfinished(admit, signal);
     else
         cli_say(admit->cli, "%s: %s%s%s%s", who, text, text[0] ? ": " : "",
                 next_step(admit),
-                admit->code == REDLOCK_DENIED ? next_step_of_wait(admit) : "");
-    if (admit->code == REDLOCK_UNADMITTED || admit->code == REDLOCK_WRONG_DEPLOYMENT)
-        cli_say_admission(admit->cli, admit->nodes, admit->count,
-                          redlock_client_quorum(admit->cli->client));
+                is_unfit                        ? advice
+                : admit->code == REDLOCK_DENIED ? next_step_of_wait(admit)
+                                                : "");
 }
 
 /* The nodes in the form of a configuration file, without passwords. */

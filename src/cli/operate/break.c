@@ -93,11 +93,9 @@ int cli_break(struct cli *cli, int argc, char **argv)
     cli_wait(cli->base, &inspection.done);
     int exit_code = break_exit_of(inspection_state(&inspection));
     cli_say_nodes(cli, inspection.nodes, inspection.found.count);
-    if (exit_code != CLI_OK) {
-        char *faults = cli_faults(inspection.nodes, inspection.found.count);
-        cli_say(cli, "%s may still be held: %s", key, faults);
-        free(faults);
-    }
+    if (exit_code != CLI_OK)
+        cli_say_faults(cli, key, " may still be held", inspection.nodes,
+                       inspection.found.count);
     exit_code = cli_exit_printed(break_print(cli, key, &inspection), exit_code);
     cli_disconnect(cli);
     return exit_code;

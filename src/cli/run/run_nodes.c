@@ -30,8 +30,15 @@ char *run_why_not_extended(const struct run *run, const char *otherwise)
 
 char *run_why_lost(const struct run *run, redlock_code code)
 {
-    return code == REDLOCK_EXPIRED ? run_why_not_extended(run, LATE)
-                                   : cli_need_memory(strdup(redlock_code_text(code)));
+    redlock_node nodes[REDLOCK_NODES_MAX];
+    if (code == REDLOCK_EXPIRED)
+        return run_why_not_extended(run, LATE);
+    size_t count = redlock_explain(run->lease, nodes, REDLOCK_NODES_MAX);
+    const redlock_node *holder = cli_holder(nodes, count);
+    if (code != REDLOCK_TAKEN || !holder)
+        return cli_format("%s", redlock_code_text(code));
+    return cli_format("%s is held by %s", cli_keys_taken(&run->cli->keys, run->key, holder),
+                      holder->holder);
 }
 
 static void say_not_extended(struct run *run)

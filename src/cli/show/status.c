@@ -272,7 +272,7 @@ static void report_failure(const struct status *status)
         return;
     while (inspection_state(&part->inspection) < INSPECTION_NO_QUORUM)
         part++;
-    cli_say_faults(status->cli, part->key, part->inspection.nodes,
+    cli_say_faults(status->cli, part->key, "", part->inspection.nodes,
                    part->inspection.found.count);
 }
 

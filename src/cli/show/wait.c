@@ -86,7 +86,7 @@ static int wait_exit_of(const struct wait *wait, int signal)
                 holder ? holder->holder : "another");
         return CLI_HELD_ELSEWHERE;
     }
-    cli_say_faults(wait->cli, key, wait->inspection.nodes, found->count);
+    cli_say_faults(wait->cli, key, "", wait->inspection.nodes, found->count);
     return wait->state == INSPECTION_DENIED ? CLI_DENIED : CLI_NO_QUORUM;
 }
 
