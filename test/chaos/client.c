@@ -15,6 +15,7 @@
 #define KEYS       6 /* of each group: so few that the clients often wait for each other */
 #define KEYS_SLOT  2
 #define LINE       1024
+#define RECORD     65536
 #define RECORD_MAX (4 << 20) /* bytes of a file */
 
 static struct {
@@ -281,6 +282,14 @@ void chaos_keep_record(const char *why, const char *text)
     if (write(self.record, head, (size_t)len) != len ||
         write(self.record, text, strlen(text)) < 0)
         perror("record");
+}
+
+void chaos_keep_sync_record(redlock_sync *sync, const char *why)
+{
+    char *text = malloc(RECORD);
+    if (text && redlock_sync_record(sync, text, RECORD) > 0)
+        chaos_keep_record(why, text);
+    free(text);
 }
 
 /* --- the resource --- */

@@ -80,6 +80,7 @@ void chaos_note_idle(unsigned greeted);
 unsigned chaos_greeted(const redlock_node *node, size_t count);
 /* Appends a flight record to FOLDER/NAME.record. */
 void chaos_keep_record(const char *why, const char *text);
+void chaos_keep_sync_record(redlock_sync *sync, const char *why);
 
 /* Uses what the lock protects: `valid_ms` says for how long it is held, then. */
 void chaos_use(const struct chaos_plan *plan, int64_t (*valid_ms)(void *), void *arg);

@@ -21,7 +21,8 @@ class Client:
     def __init__(self, team, index, interface):
         self.team, self.index, self.interface = team, index, interface
         self.uris = team.network.add(index, team.nodes.servers)
-        self.lives, self.process, self.is_stopped = 0, None, False
+        self.clock = lab.WrongClock(lab.temporary("clock"))
+        self.lives, self.process = 0, None
         self.lock = threading.Lock()
 
     def name(self):
@@ -35,15 +36,18 @@ class Client:
 
     def start(self):
         self.lives += 1
-        shim = {} if self.interface == "command" else {"LD_PRELOAD": self.team.names}
+        clock = self.clock.environment()
+        shims = f"{self.team.names} {clock.pop('LD_PRELOAD')}"
+        shim = {"CHAOS_SHIMS": shims} if self.interface == "command" else {"LD_PRELOAD": shims}
         env = lab.environment({
             "REDLOCK_NODES": ",".join(self.uris), "CHAOS_NAME": self.name(),
             "CHAOS_FOLDER": str(self.team.folder), "CHAOS_SEED": str(self.team.seed()),
             "CHAOS_KINDS": ",".join(self.team.kinds), "CHAOS_PAUSE_US": str(PAUSE_US),
-            "CHAOS_REDLOCK": lab.program, "CHAOS_NAMES": self.team.names,
+            "CHAOS_REDLOCK": lab.program,
             "CHAOS_JOB": str(self.team.programs / "chaos-job"),
             "NAMES_FAIL": str(self.team.folder / "names-fail"),
-            "PYTHONPATH": str(ROOT / "python"), "REDLOCK_LIBRARY": self.team.library, **shim})
+            "PYTHONPATH": str(ROOT / "python"), "REDLOCK_LIBRARY": self.team.library, **clock,
+            **shim})
         with open(self.team.folder / f"{self.name()}.err", "wb") as err:
             self.process = servers.spawner.submit(lab.spawn, self.words(), env=env,
                                                   stderr=err).result()

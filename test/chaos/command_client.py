@@ -14,7 +14,7 @@ from turns import now_us  # noqa: E402
 
 COMMAND = os.environ["CHAOS_REDLOCK"]
 JOB = os.environ["CHAOS_JOB"]
-SHIM = {"LD_PRELOAD": os.environ["CHAOS_NAMES"]}
+SHIM = {"LD_PRELOAD": os.environ["CHAOS_SHIMS"]}
 CODES = {0: "OK", 1: "GONE", 2: "TAKEN", 69: "NO_QUORUM", 75: "TIMEOUT", 77: "DENIED"}
 BY_WORD = {"shared": ["--shared"], "redisson": ["--redisson"], "slot": ["--slots", turns.SLOTS]}
 
@@ -28,7 +28,7 @@ def end(*_):
 
 def command(turn, verb, *words, **more):
     """What it printed, and its result as a code."""
-    process = spawn([COMMAND, "-q", "--max-ttl", f"{turns.MAX_S}s", *map(str, (verb, *words))],
+    process = spawn([COMMAND, "-vv", "--max-ttl", f"{turns.MAX_S}s", *map(str, (verb, *words))],
                     env={**os.environ, **SHIM, **more}, stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE)
     out = process.communicate()[0]

@@ -167,11 +167,20 @@ def flush(arena):
     yield 0
 
 
+def swap(arena):
+    """What was there may come back with the next one."""
+    with arena.squeezed():
+        arena.server.call("SWAPDB", 0, 7)
+    arena.server.restored = time.monotonic()
+    yield 0
+
+
 def delete_key(arena):
     """Not the key of a fenced lock: that breaks assumption A5, and F2."""
     marker = arena.prng.random() < 0.5
-    keys = [key for key in arena.server.call("KEYS", "*") if not key.startswith("f")] or ["p:0"]
-    arena.server.call("DEL", "!marker" if marker else arena.prng.choice(sorted(keys)))
+    keys = [key for key in arena.server.call("KEYS", "*")
+            if key.startswith("p") or key.endswith("!queue")] or ["p:0"]
+    arena.server.call("DEL", servers.MARKER if marker else arena.prng.choice(sorted(keys)))
     yield 0
 
 
@@ -184,16 +193,33 @@ def set_clock(arena):
 
 
 def replace(arena):
-    """Clients meet the new server at once, later, or while both are there."""
-    old, new = arena.server, arena.nodes.spare()
+    old, new = arena.server, arena.nodes.another()
     process = lab.start("admit", "--replace", f"{old.uri}={new.uri}", "-w", f"{VOTES_S}s",
                         env={"REDLOCK_NODES": ",".join(arena.nodes.uris())})
-    ways = arena.network.each(None, arena.node)
-    arena.prng.shuffle(ways)
-    early = ways[:arena.prng.randrange(len(ways))]
-    lab.wait_for(lambda: new.call("GET", "!marker"), "a member index")
-    arena.network.lead_to(early, new)
+    lab.wait_for(lambda: new.call("GET", servers.MARKER), "a member index")
+    both = take_over(arena, new)
+    next(both)
     lab.finish(process).expect(0)
+    yield next(both)
+    next(both, None)
+
+
+def fail_over(arena):
+    """To a copy of some time ago; the old server lives on for a while."""
+    arena.server.call("SAVE")
+    yield arena.prng.uniform(0, 1)
+    new = arena.nodes.another(arena.server.snapshot)
+    new.restored = time.monotonic()
+    for seconds in take_over(arena, new):
+        time.sleep(seconds)
+
+
+def take_over(arena, new):
+    """Some clients meet the new server behind the address before the others do."""
+    old, ways = arena.server, arena.network.each(None, arena.node)
+    arena.prng.shuffle(ways)
+    arena.network.lead_to(ways[:arena.prng.randrange(len(ways))], new)
+    yield 0
     arena.nodes.servers[arena.node] = new
     yield arena.prng.uniform(0, 2)
     arena.network.lead_to(ways, new)
@@ -214,11 +240,19 @@ def stop_client(arena):
     arena.client.go_on()
 
 
+def set_client_clock(arena):
+    """No time of day of a client counts."""
+    arena.client.clock.jump(arena.prng.choice([-3600, -5, 5, 3600]) * 1000000)
+    arena.client.clock.slew(arena.prng.choice([-50000, 0, 50000]))
+    yield 0
+
+
 HARMLESS = (stop_server, pause_commands, debug_sleep, kill_connections, kill_subscribers,
             no_memory, flush_scripts, change_rights, one_way, one_way, cut, slew, no_names)
 RESTARTS = (from_aof,)
-LOSSES = (restart_empty, restart_empty, from_old_snapshot, flush, delete_key, set_clock, replace)
-CLIENTS = (kill_client, stop_client)
+LOSSES = (restart_empty, restart_empty, from_old_snapshot, flush, swap, delete_key, set_clock,
+          replace, fail_over)
+CLIENTS = (kill_client, stop_client, stop_client, set_client_clock)
 KEPT = 2  # clients that are never killed: the longest-lived ones
 
 

@@ -1,6 +1,7 @@
 """The servers, and the network between them and the clients."""
 import concurrent.futures
 import os
+import shutil
 import subprocess
 import threading
 import time
@@ -113,7 +114,7 @@ class Network:
 
 
 class Nodes:
-    """Five servers, and a sixth one for `admit --replace`."""
+    """Five servers, and those that take the place of one."""
 
     def __init__(self, network):
         self.home, self.network = lab.temporary("nodes"), network
@@ -122,15 +123,18 @@ class Nodes:
         self.made = NODES
         threading.Thread(target=self.watch, daemon=True).start()
 
-    def make(self, index):
+    def make(self, index, snapshot=None):
+        """With what is in the snapshot of another one."""
         clock = lab.WrongClock(os.path.join(self.home, f"{index}.clock"))
         server = Server(self.home, index, clock)
+        if snapshot:
+            shutil.copy(snapshot, server.snapshot)
         server.start()
         return server
 
-    def spare(self):
+    def another(self, snapshot=None):
         self.made += 1
-        return self.make(self.made)
+        return self.make(self.made, snapshot)
 
     def uris(self):
         return [server.uri for server in self.servers]

@@ -1,13 +1,11 @@
 /* A client for threads, of which two lock: chaos-sync, with the environment of client.h. */
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "client.h"
 
-#define LANES  2
-#define RECORD 65536
+#define LANES 2
 
 struct lane {
     redlock_sync *sync;
@@ -23,14 +21,6 @@ static void count(int more)
     pthread_mutex_lock(&at_work);
     busy += (unsigned)more;
     pthread_mutex_unlock(&at_work);
-}
-
-static void keep_record(redlock_sync *sync, const char *why)
-{
-    char *text = malloc(RECORD);
-    if (text && redlock_sync_record(sync, text, RECORD) > 0)
-        chaos_keep_record(why, text);
-    free(text);
 }
 
 static int64_t valid_ms(void *hold)
@@ -217,7 +207,7 @@ int main(void)
     }
     for (unsigned i = 0; i < LANES; i++)
         pthread_join(lane[i].thread, NULL);
-    keep_record(sync, "end");
+    chaos_keep_sync_record(sync, "end");
     redlock_sync_free(sync);
     return 0;
 }

@@ -86,7 +86,7 @@ void turn(const redlock::client &client, chaos_plan &plan, const char *what)
                              options_of(plan));
         const std::int64_t end = chaos_now_us();
         if (!guard) {
-            chaos_note(&plan, what, plan.begin, end, "TAKEN", 0);
+            chaos_note(&plan, what, plan.begin, end, "TIMEOUT", 0);
             return;
         }
         plan.fence = guard.fence();
@@ -141,5 +141,6 @@ int main()
         turn(client, plan, "acquire");
         usleep(static_cast<useconds_t>(chaos_pause_us(&seed)));
     }
+    chaos_keep_sync_record(client.get(), "end");
     return 0;
 }
