@@ -15,6 +15,7 @@ import shutil
 import sys
 import tempfile
 import time
+import traceback
 
 sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
@@ -100,6 +101,8 @@ def main():
         run.play()
     except lab.Failed as why:
         failure = str(why)
+    except Exception:
+        failure = traceback.format_exc()
     lab.kill_what_is_left()
     code = report.tell(run, options, failure)
     if code == 0 and not options.keep:

@@ -218,7 +218,9 @@ void chaos_job(struct chaos_plan *plan, const char *kind, char **keys)
     clear(plan);
     snprintf(plan->id, sizeof(plan->id), "%s.%d:1", self.name, (int)getpid());
     plan->fenced = strncmp(kind, "fenced-", 7) == 0;
-    plan->kind = strstr(kind, "shared") ? REDLOCK_KIND_SHARED : REDLOCK_KIND_EXCLUSIVE;
+    plan->kind = strstr(kind, "shared")     ? REDLOCK_KIND_SHARED
+                 : strstr(kind, "election") ? REDLOCK_KIND_ELECTION
+                                            : REDLOCK_KIND_EXCLUSIVE;
     for (; keys[plan->keys] && plan->keys < CHAOS_SET; plan->keys++)
         snprintf(plan->name[plan->keys], sizeof(plan->name[0]), "%s", keys[plan->keys]);
 }

@@ -26,7 +26,7 @@ def end(*_):
     ends = True
 
 
-def command(turn, verb, *words, **more):
+def command(verb, *words, **more):
     """What it printed, and its result as a code."""
     process = spawn([COMMAND, "-vv", "--max-ttl", f"{turns.MAX_S}s", *map(str, (verb, *words))],
                     env={**os.environ, **SHIM, **more}, stdin=subprocess.DEVNULL,
@@ -65,7 +65,7 @@ class Taken:
 def take(turn, what):
     path = f"{turns.FOLDER}/{turns.NAME}.token"
     pathlib.Path(path).unlink(missing_ok=True)
-    code = command(turn, "acquire", *options(turn), "--token-file", path, turn.keys[0])[1]
+    code = command("acquire", *options(turn), "--token-file", path, turn.keys[0])[1]
     end_us = now_us()
     if code != "OK":
         turn.note(what, turn.begin, end_us, code)
@@ -74,7 +74,7 @@ def take(turn, what):
     turn.note(what, turn.begin, end_us, "OK", taken.until)
     use(turn, taken)
     begin = now_us()
-    code = command(turn, "release", "--token-file", path, *others(turn), turn.keys[0])[1]
+    code = command("release", "--token-file", path, *others(turn), turn.keys[0])[1]
     turn.note("release", begin, now_us(), code)
 
 
@@ -83,7 +83,7 @@ def use(turn, taken):
     time.sleep(turn.hold)
     if turn.way in ("extend", "long"):
         begin = now_us()
-        code = command(turn, "extend", "--token-file", taken.path, *others(turn), turn.keys[0])[1]
+        code = command("extend", "--token-file", taken.path, *others(turn), turn.keys[0])[1]
         if code == "OK":
             taken.read()
         turn.note("extend", begin, now_us(), code, taken.until if code == "OK" else 0)
@@ -92,17 +92,10 @@ def use(turn, taken):
 
 def run(turn):
     """The job writes the history itself."""
-    kind = "fenced-" * turn.fenced + turn.kind
-    command(turn, "run", *options(turn), turn.keys[0], "--", JOB, kind, *turn.keys,
+    words = (["elect", "-t", f"{round(turn.ttl * 1000)}ms"] if turn.kind == "election" else
+             ["run", *options(turn)])
+    command(*words, turn.keys[0], "--", JOB, "fenced-" * turn.fenced + turn.kind, *turn.keys,
             CHAOS_BEGIN=str(turn.begin))
-
-
-def choose():
-    """A command cannot downgrade, and an election runs a command."""
-    turn = turns.choose()
-    while turn.kind == "election":
-        turn = turns.choose()
-    return turn
 
 
 def main():
@@ -113,8 +106,9 @@ def main():
             while turns.pauses() and not ends:
                 time.sleep(0.02)
             take(turns.probe(True), "probe")
-        turn = choose()
-        if turn.kind in ("exclusive", "set", "shared") and turns.prng.random() < 0.4:
+        turn = turns.choose()
+        may_run = turn.kind in ("exclusive", "set", "shared") and turns.prng.random() < 0.4
+        if may_run or turn.kind == "election":
             run(turn)
         else:
             take(turn, "acquire")

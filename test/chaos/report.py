@@ -50,8 +50,18 @@ def figures(run, lines, wrong):
         "probes": counts["probe"],
         "liveness_ok": not late_probes(lines) and not run.troubles and counts["probe"] > 0,
         "longest_lived": grown(run.sizes),
+        "acquired": acquired(lines),
         "each_fault": dict(sorted(run.schedule.counts.items())),
     }
+
+
+def acquired(lines):
+    """{interface: {kind: how often}}"""
+    counts = collections.defaultdict(collections.Counter)
+    for line in lines:
+        if line.what == "acquire" and line.result == "OK":
+            counts[line.holder.rstrip("0123456789.:")][line.kind.partition("=")[0]] += 1
+    return {name: dict(sorted(kinds.items())) for name, kinds in sorted(counts.items())}
 
 
 def grown(sizes):
