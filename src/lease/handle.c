@@ -173,7 +173,7 @@ static void attempt_failed(redlock_lease *lease)
 /* The quarantine of the nodes covers only locks up to the deployment's longest TTL. */
 static bool is_too_long(const redlock_lease *lease)
 {
-    rl_time ttl = lease->extend_ttl_ms > 0 ? (rl_time)lease->extend_ttl_ms * RL_MS
+    rl_time ttl = lease->extend_ttl_ms > 0 ? lease->extend_ttl_ms * RL_MS
                                            : rl_handle_core(lease)->ttl;
     return lease->first.config->kind->is_fenced &&
            !rl_members_allow_ttl(&rl_client_of(&lease->first.task)->members, ttl);
@@ -339,7 +339,7 @@ void rl_handle_extend(redlock_lease *lease)
     }
     rl_attempt_step(lease->attempt, &(struct rl_lease_event){
                                         .type = RL_EVENT_EXTEND,
-                                        .ttl = (rl_time)lease->extend_ttl_ms * RL_MS,
+                                        .ttl = lease->extend_ttl_ms * RL_MS,
                                     });
     const struct rl_lease *core = rl_handle_core(lease);
     if (core && core->state == RL_LEASE_LOST) /* before the extension began */

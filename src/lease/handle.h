@@ -47,20 +47,17 @@ struct rl_request {
     void *arg;
 };
 
-#define RL_TTL_BITS 36
-_Static_assert(REDLOCK_RECORD_MAX_MS >> RL_TTL_BITS == 0, "the longest TTL has room");
-
 struct redlock_lease {
     struct rl_attempt first;    /* its task and config are the handle's */
     struct rl_attempt *attempt; /* the last one; NULL before the first has begun */
     struct rl_waiting waiting;
     struct rl_request request; /* the acquire, then an extension */
     struct rl_request release;
-    uint64_t extend_ttl_ms : RL_TTL_BITS; /* 0: the TTL of the lease */
-    bool downgrades : 1; /* its next extension is a downgrade, until one has succeeded */
-    bool extends : 1;    /* the result of an extension is to be reported */
-    bool disowned : 1;   /* the caller left the lock to another holder of its token */
-    bool waited : 1;     /* the acquire had to wait after an attempt */
+    int64_t extend_ttl_ms; /* 0: the TTL of the lease */
+    bool downgrades;       /* its next extension is a downgrade, until one has succeeded */
+    bool extends;          /* the result of an extension is to be reported */
+    bool disowned;         /* the caller left the lock to another holder of its token */
+    bool waited;           /* the acquire had to wait after an attempt */
     enum rl_handle_state state : 8;
     uint8_t reports; /* of the lease machine, kept until the end of the iteration */
     uint8_t retries; /* how many attempts followed the first one; wraps */

@@ -1,5 +1,4 @@
 /* The functions of redlock.h that make or take a lease, and their checks. */
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -276,9 +275,8 @@ static redlock_code check_held(const redlock_lease *lease)
 static void begin_extension(redlock_lease *lease, int64_t ttl_ms,
                             redlock_lease_fn *callback, void *arg)
 {
-    assert(ttl_ms >= 0 && ttl_ms <= REDLOCK_RECORD_MAX_MS);
     lease->request = (struct rl_request){callback, arg};
-    lease->extend_ttl_ms = (uint64_t)ttl_ms & ((UINT64_C(1) << RL_TTL_BITS) - 1);
+    lease->extend_ttl_ms = ttl_ms;
     rl_telemetry_begins(lease, RL_OPERATION_EXTEND);
     rl_telemetry_asked(lease, RL_RECORD_EXTEND, ttl_ms);
     lease->state = RL_HANDLE_EXTEND_WAITS;
