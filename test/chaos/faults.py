@@ -6,11 +6,13 @@ together, but on different nodes.
 """
 import collections
 import contextlib
+import dataclasses
 import os
 import random
 import threading
 import time
 import traceback
+from collections.abc import Callable
 
 import lab
 import servers
@@ -18,6 +20,10 @@ import servers
 QUARANTINE_S = 12.2  # with TTLs up to 10 s
 VOTES_S = 90  # until all nodes vote again, on a busy machine
 SQUEEZE_S = 0.3, 1.0
+
+
+def now_us():
+    return time.monotonic_ns() // 1000
 
 
 class Arena:
@@ -256,6 +262,20 @@ CLIENTS = (kill_client, stop_client, stop_client, set_client_clock)
 KEPT = 2  # clients that are never killed: the longest-lived ones
 
 
+@dataclasses.dataclass
+class Told:
+    """A fault that has begun."""
+    begin: int
+    fault: Callable
+    node: int | None
+    client: str | None
+    end: float = float("inf")
+
+    def __str__(self):
+        return (f"{self.begin} {self.end} {self.fault.__name__} node={self.node} "
+                f"client={self.client}")
+
+
 class Schedule:
     """Begins faults until it is told to rest."""
 
@@ -293,21 +313,23 @@ class Schedule:
 
     def begin(self, fault, seed, node=None, client=None):
         self.counts[fault.__name__] += 1
-        self.log.append((lab.now_us(), fault.__name__, node, client and client.name()))
+        told = Told(now_us(), fault, node, client and client.name())
+        self.log.append(told)
         self.broken += 1
         self.losing |= fault in LOSSES
         self.restarting |= fault in RESTARTS
         self.nodes_busy |= {node} - {None}
         self.clients_busy |= {client.index} if client else set()
-        threading.Thread(target=self.run, args=(fault, Arena(self, node, client, seed)),
+        threading.Thread(target=self.run, args=(told, Arena(self, node, client, seed)),
                          daemon=True).start()
 
-    def run(self, fault, arena):
-        begun = time.monotonic()
+    def run(self, told, arena):
+        fault, begun = told.fault, time.monotonic()
         try:
             steps = fault(arena)
             time.sleep(next(steps))
             next(steps, None)
+            told.end = now_us()
             self.mended()
             if fault in LOSSES + RESTARTS:
                 lab.wait_for(arena.server.votes_now, "the vote of the node", VOTES_S)
@@ -324,6 +346,10 @@ class Schedule:
     def mended(self):
         with self.lock:
             self.broken -= 1
+
+    def losses(self):
+        """When nodes lost something: (begin, end), in us."""
+        return [(told.begin, told.end) for told in self.log if told.fault in LOSSES]
 
     def heal(self):
         """Until nothing is broken; nodes may still be in quarantine."""

@@ -72,7 +72,7 @@ def keys_of(line):
 
 
 class Found:
-    """Sentences of judge.py, by the promise that is broken."""
+    """What judge.py finds wrong, by the promise that is broken."""
 
     def __init__(self, lines):
         self.holds, self.now, self.late = {}, {}, []
@@ -105,8 +105,9 @@ class Found:
     def change(self, line, hold):
         if line.what in ("extend", "renew") and line.until:
             if line.what == "extend" and line.begin > hold.until:
-                self.late.append((line.keys[0], f"{line.keys[0]}: {line.holder} was extended at "
-                                                f"{line.begin}, after {hold.until}"))
+                self.late.append(judge.Wrong(
+                    line.keys[0], hold.since, line.end, f"{line.keys[0]}: {line.holder} was "
+                    f"extended at {line.begin}, after {hold.until}"))
             hold.until = max(hold.until, line.until)
         elif line.what in ("release", "loss"):
             hold.until = min(hold.until, line.begin)
@@ -130,7 +131,7 @@ class Found:
     @staticmethod
     def refused(lines):
         """Of holders that held the lock all the time."""
-        return [(line.keys[0], f"{line.keys[0]}: the resource refused {line.holder} with "
-                               f"{line.fence}, which held the lock")
+        return [judge.Wrong(line.keys[0], line.begin, line.end, f"{line.keys[0]}: the resource "
+                            f"refused {line.holder} with {line.fence}, which held the lock")
                 for line in lines if line.what in ("write", "read") and
                 line.result == "refused" and line.until >= line.end]

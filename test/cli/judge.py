@@ -20,6 +20,9 @@ import tempfile
 
 Verdict = collections.namedtuple("Verdict", "acquisitions violations text")
 
+# What is wrong with a key, at a time, by what others did since then.
+Wrong = collections.namedtuple("Wrong", "key since at text")
+
 # A token that was given, or that a resource accepted, between `begin` and `end`.
 Token = collections.namedtuple("Token", "holder key begin end fence reads")
 
@@ -67,19 +70,20 @@ def has_conflict(hold, others):
 
 
 def overlaps(holds):
-    """(key, a sentence) for each of {holder: hold} that held beside one that it must not."""
+    """Each of {holder: hold} that held beside one that it must not."""
     by_key = collections.defaultdict(list)
     for holder, hold in sorted(holds.items(), key=lambda item: item[1].since):
         for key in hold.keys if hold.until > hold.since else ():
             others = [one for one in by_key[key] if one[1].until > hold.since]
             if has_conflict(hold, [other for _, other in others]):
-                yield key, (f"{key}: {holder} held it from {hold.since} on beside "
+                yield Wrong(key, min(other.since for _, other in others), hold.since,
+                            f"{key}: {holder} held it from {hold.since} on beside "
                             f"{', '.join(name for name, _ in others)}")
             by_key[key] = [*others, (holder, hold)]
 
 
 def falls(tokens, may_repeat):
-    """(key, a sentence) for each token below one that ended before it began.
+    """Each token below one that ended before it began.
 
     Readers have them in any order among themselves.
     """
@@ -95,14 +99,15 @@ def falls(tokens, may_repeat):
                 most_of_writers = max(most_of_writers, 0 if ended[at].reads else ended[at].fence)
                 at += 1
             if token.fence + may_repeat <= (most_of_writers if token.reads else most):
-                yield key, f"{key}: {token.holder} has {token.fence} after a larger token"
+                yield Wrong(key, ended[0].begin, token.end,
+                            f"{key}: {token.holder} has {token.fence} after a larger token")
 
 
 def judge(paths):
     holds = {}
     late = sum(read(path, holds) for path in paths)
     text = [f"{late} extensions came after the deadline"] if late else []
-    text += [sentence for _, sentence in overlaps(holds)]
+    text += [wrong.text for wrong in overlaps(holds)]
     return Verdict(len(holds), len(text) - bool(late) + late, "\n".join(text))
 
 
