@@ -3,7 +3,8 @@
 
 texts.py SOURCE_ROOT [--list]   The library names no option of the command (`--ttl`), the
 command no field of the C interface (`margin_ms`). A message has at most 160 characters
-besides what is put into it; a help and the lines of the recorder have more.
+besides what is put into it; a help and the lines of the recorder have more. A test with
+servers names each fault and each reason, or its text.
 """
 import pathlib
 import re
@@ -77,6 +78,30 @@ def too_long(text):
     return is_message and len(PLACEHOLDER.sub("", text)) > MOST
 
 
+ROW = re.compile(r'^    X\((\w+),(?: NULL,| "[^"]*",)?\s*(?:\\\n\s*)?"([^"]*)"', re.M)
+# How a test names one.
+NAMED = {"faults": r'FAULT_{0}\b|\bF\({0}\)|["=]{0}"',
+         "reasons": r'REASON_{0}\b|[ (]{0}[,)]|"{0}"'}
+UNNAMED = {
+    "faults.h: MASTERDOWN": "a replica is found at the greeting",
+    "faults.h: CROSSSLOT": "a cluster node is found at the greeting",
+    "faults.h: MEMORY": "integration/memory.c does not choose which allocation fails",
+}
+
+
+def unnamed(root):
+    """The faults and reasons that no test with servers names."""
+    tests = [path.read_text() for folder in ("test/integration", "test/cli", "python/tests")
+             for path in sorted((root / folder).iterdir()) if path.suffix in (".c", ".py")]
+    for header, mark in NAMED.items():
+        rows = ROW.findall((root / f"include/redlock/{header}.h").read_text())
+        assert len(rows) > 30, rows
+        for name, text in rows:
+            named = re.compile(f"{mark.format(name)}|{re.escape(text.removeprefix('TLS: '))}")
+            if not any(named.search(test) for test in tests):
+                yield f"{header}.h: {name}"
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     of_structs = fields(root)
@@ -93,6 +118,8 @@ def main():
               for where, text in command(root) if of_structs & set(re.findall(r"\w+", text))]
     wrong += [f"{where}: more than {MOST} characters: {text}"
               for where, text in [*library(root), *command(root)] if too_long(text)]
+    wrong += [f"{row}: no test with servers names it"
+              for row in unnamed(root) if row not in UNNAMED]
     sys.exit("\n".join(wrong) or 0)
 
 

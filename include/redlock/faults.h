@@ -33,16 +33,17 @@
     X(MARKER, "MARKER", "the node's marker has changed: the client reads it again")        \
     X(FENCE, "FENCE", "the key's fence is not a number: another program wrote it")         \
     X(UNMARKED, NULL, "no node has a marker: the nodes are not admitted")                  \
-    X(MARKER_LOST, NULL, "the node has no marker, but others of its deployment have one")  \
+    X(MARKER_LOST, NULL, "the node has no marker, but other nodes have one")               \
     X(NO_MAJORITY, NULL, "too few nodes of its deployment were found")                     \
     X(OTHER_DEPLOYMENT, NULL, "the node belongs to another deployment")                    \
-    X(REPLACED, NULL, "another server has replaced the node in its deployment")            \
+    X(REPLACED, NULL,                                                                      \
+      "the node's marker is outdated: its member index was assigned again")                \
     X(OTHER_PROCESS, NULL, "the server process (run_id) is not the one that was admitted") \
     X(OTHER_HISTORY, NULL,                                                                 \
       "the replication history (master_replid) is not the one that was admitted")          \
     X(MEMBER_QUARANTINE, NULL,                                                             \
       "the node may have forgotten locks: its marker puts it in quarantine")               \
-    X(CLOCK_SET, NULL, "the node's clock was set")                                         \
+    X(CLOCK_SET, NULL, "the node's clock jumped")                                          \
     X(CLOCK_STILL, NULL, "the node's clock stands still")                                  \
     X(CLOCK_FAST, NULL, "the node's clock gains on this client's clock")                   \
     X(CLOCK_SLOW, NULL, "the node's clock falls behind this client's clock")               \

@@ -83,15 +83,15 @@ const struct rl_rule rl_member_rules[RL_MEMBER_RULES] = {
      "the node has no marker and no vote on fenced locks: admit it again, or all "
      "nodes if none has a marker, see redlock-admit(1)"},
     {"no_majority", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(NO_MAJORITY), NULL,
-     "the node has a marker, but too few nodes of its deployment were reached: configure "
-     "the same nodes as all other clients"},
+     "too few nodes of the node's deployment were found: correct the findings of the other "
+     "nodes, or configure the same nodes as all other clients"},
     {"other_deployment", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(OTHER_DEPLOYMENT),
      show_deployment,
      "the node belongs to another deployment of fenced locks: configure the same nodes as "
      "all other clients"},
     {"replaced", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(REPLACED), show_generations,
-     "another server has this node's member index and its vote on fenced locks: configure "
-     "that server instead"},
+     "this node's member index was assigned again: configure the server that replaced it, "
+     "or if none did, admit the node again, see redlock-admit(1)"},
     {"other_process", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(OTHER_PROCESS),
      show_loss,
      "the node's marker was made for another process, so the node has no vote on fenced "
@@ -101,7 +101,7 @@ const struct rl_rule rl_member_rules[RL_MEMBER_RULES] = {
      "the node is in quarantine and has no vote on fenced locks until the quarantine ends: "
      "wait"},
     {"clock_set", REDLOCK_WARNING, RL_FENCED_USE, CLOCK_BIT(SET), NULL,
-     "the node's clock was set, so the node has no vote on fenced locks: fix the clock"},
+     "the node's clock jumped, so the node has no vote on fenced locks: fix the clock"},
     {"clock_still", REDLOCK_WARNING, RL_FENCED_USE, CLOCK_BIT(STILL), NULL,
      "the node's clock stands still, so the node has no vote on fenced locks: fix the "
      "clock"},

@@ -357,6 +357,19 @@ def _(quorum):
         redlock("run", "-n", "k", "true", env=only(uri.replace("%25lo", "%25none"))).expect(69)
 
 
+@case("a server in protected mode: the fault, its text and the finding")
+def _(quorum):
+    add_ipv4("10.83.0.1")
+    with bound(quorum[0], "10.83.0.1") as port:
+        quorum[0].call("CONFIG", "SET", "protected-mode", "yes")
+        env = only(f"redis://10.83.0.1:{port}")
+        text = "the server is in protected mode and refuses clients from other machines"
+        redlock("run", "-n", "k", "true", env=env).expect(77, err=text)
+        [node] = redlock("acquire", "-n", "--json", "k", env=env).expect(77).json()["nodes"]
+        equal([node["fault"], node["denied"]], ["PROTECTED", True], "fault")
+        check("protected_mode" in redlock("check", env=env).expect(2).out, "the finding")
+
+
 # --- several addresses ---
 
 @case("a name with two addresses, of which the first refuses: every command uses the second")

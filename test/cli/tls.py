@@ -95,13 +95,13 @@ def _(quorum):
 @case("an unknown CA, an expired or an early certificate: 77; --insecure accepts them")
 def _(quorum):
     nodes = Nodes(quorum, dates=old_dates())
-    refused(77, "has expired: certificate has expired", nodes.env())
+    refused(77, "the server's certificate has expired: certificate has expired", nodes.env())
     refused(77, "is signed by an unknown CA", nodes.env(REDLOCK_CACERT=Authority("another").cert))
     redlock("run", "--insecure", "k", "true", env=nodes.env(REDLOCK_CACERT="")).expect(0)
     clock = WrongClock(lab.temporary("clock"))
     clock.jump(-86400 * 10**6 * 365)
     early = Nodes(quorum).env(**clock.environment())
-    refused(77, "is not valid yet: certificate is not yet valid", early)
+    refused(77, "the server's certificate is not valid yet: certificate is not yet valid", early)
 
 
 @case("no client certificate, or one of another CA: 77")

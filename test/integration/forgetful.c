@@ -157,6 +157,121 @@ Test(forgetful, failed_over_and_back)
     quorum_close(&s);
 }
 
+/* --- what a client finds that knew nothing of the nodes --- */
+
+static void do_nothing(struct quorum *s)
+{
+    (void)s;
+}
+
+static void forget_one(struct quorum *s)
+{
+    servers_do(&s->servers, 0, "FLUSHALL");
+}
+
+static void forget_two(struct quorum *s)
+{
+    servers_do_first(&s->servers, 2, "FLUSHALL");
+}
+
+static void forget_all(struct quorum *s)
+{
+    servers_do_first(&s->servers, 3, "FLUSHALL");
+}
+
+static void kill_two(struct quorum *s)
+{
+    servers_kill_first(&s->servers, 2);
+}
+
+/* The client that saw it before assigns its index again, which the others learn. */
+static void come_back_with_older_data(struct quorum *s)
+{
+    servers_do(&s->servers, 0, "SAVE");
+    servers_do(&s->servers, 0, "FLUSHALL");
+    LOOP_UNTIL(s->base, quorum_member_is(s->client, 0, "MEMBER_QUARANTINE") &&
+                            quorum_member(s->client, 0)->remaining_us >= 0);
+    redlock_client_free(s->client);
+    s->client = NULL; /* it would assign the index once more */
+    servers_restart(&s->servers, 0);
+}
+
+/* By the spare server, which is not in the list of the next client. */
+static void replace_one(struct quorum *s)
+{
+    const char *first = s->servers.uri[0];
+    redlock_client_free(s->client);
+    s->servers.uri[0] = s->servers.uri[3];
+    s->client = quorum_client(s, NULL);
+    s->servers.uri[0] = first;
+    cr_assert_eq(redlock_admit(s->client, REDLOCK_ADMIT_REPLACE, 0, NULL, NULL),
+                 REDLOCK_OK);
+    LOOP_UNTIL(s->base, quorum_member_is(s->client, 0, "MEMBER_QUARANTINE") &&
+                            quorum_member(s->client, 0)->remaining_us >= 0);
+}
+
+#define F(name) REDLOCK_FAULT_##name
+
+/* Three nodes and a spare server, and the reason of an acquire that does not get the lock.
+ */
+static const struct {
+    const char *name;
+    void (*happens)(struct quorum *s);
+    redlock_fault fault[3];
+    redlock_reason reason;
+} situations[] = {
+    {"nothing", do_nothing, {F(NONE), F(NONE), F(NONE)}, 0},
+    {"forget_one", forget_one, {F(MARKER_LOST), F(NONE), F(NONE)}, 0},
+    {"forget_two",
+     forget_two,
+     {F(MARKER_LOST), F(MARKER_LOST), F(NO_MAJORITY)},
+     REDLOCK_REASON_NOT_ADMITTED},
+    {"forget_all",
+     forget_all,
+     {F(UNMARKED), F(UNMARKED), F(UNMARKED)},
+     REDLOCK_REASON_NOT_ADMITTED},
+    {"kill_two",
+     kill_two,
+     {F(CONNECT), F(CONNECT), F(NO_MAJORITY)},
+     REDLOCK_REASON_NOT_ADMITTED},
+    {"older_data", come_back_with_older_data, {F(REPLACED), F(NONE), F(NONE)}, 0},
+    {"replace_one", replace_one, {F(REPLACED), F(NONE), F(NONE)}, 0},
+};
+
+Test(forgetful, what_a_new_client_finds)
+{
+    for (size_t i = 0; i < sizeof(situations) / sizeof(situations[0]); i++) {
+        struct quorum s;
+        struct reported reported;
+        redlock_lease_options options = quorum_quiet_fenced_options();
+        quorum_open_fresh(&s, 4);
+        redlock_client_free(s.client);
+        s.servers.n = 3;
+        s.client = quorum_client(&s, NULL);
+        cr_assert_eq(quorum_admit(&s, REDLOCK_ADMIT_AT_ONCE, 0, NULL), REDLOCK_OK);
+        situations[i].happens(&s);
+        redlock_client_free(s.client);
+        s.client = quorum_client(&s, NULL);
+        for (unsigned node = 0; node < 3; node++) {
+            redlock_fault fault = situations[i].fault[node];
+            LOOP_UNTIL(s.base, quorum_member(s.client, node)->fault == fault);
+            const char *text = redlock_fault_text(fault); /* words of the system follow */
+            cr_assert_eq(strncmp(quorum_member(s.client, node)->text, text, strlen(text)),
+                         0, "%s: %u", situations[i].name, node);
+        }
+        redlock_lease *lease = quorum_acquire(&s, "job", &options, &reported);
+        cr_assert_eq(reported.result.reason, situations[i].reason, "%s: %s",
+                     situations[i].name, redlock_reason_name(reported.result.reason));
+        for (unsigned node = 0; node < 3; node++)
+            if (situations[i].fault[node] != REDLOCK_FAULT_NONE)
+                cr_assert_eq(quorum_node(lease, node)->fault, situations[i].fault[node],
+                             "%s: %u", situations[i].name, node);
+        redlock_lease_free(lease);
+        s.servers.n = 4;
+        quorum_close(&s);
+    }
+}
+
 /* The value at the marker's key is no marker. */
 Test(forgetful, with_a_list_for_a_marker)
 {

@@ -56,7 +56,7 @@ static unsigned part_count;
 
 static bool is_counted(const char *path)
 {
-    static const char *const names[] = {"libredlock", "redlock", "libevent", "libhiredis",
+    static const char *const names[] = {"libredlock", "redlock",   "libevent", "libhiredis",
                                         "libjansson", "libstdc++", "torture-"};
     char program[256] = "";
     if (!*path) {
@@ -291,8 +291,8 @@ static int of_file(int fd)
 CALL(int, socket, -1, EMFILE, (int domain, int type, int protocol), domain, type, protocol)
 CALL(int, socketpair, -1, EMFILE, (int domain, int type, int protocol, int ends[2]), domain,
      type, protocol, ends)
-CALL(int, connect, -1, ECONNREFUSED, (int fd, __CONST_SOCKADDR_ARG to, socklen_t len), fd, to,
-     len)
+CALL(int, connect, -1, ECONNREFUSED, (int fd, __CONST_SOCKADDR_ARG to, socklen_t len), fd,
+     to, len)
 CALL(ssize_t, recv, -1, ECONNRESET, (int fd, void *to, size_t len, int how), fd, to, len,
      how)
 CALL(ssize_t, send, -1, EPIPE, (int fd, const void *from, size_t len, int how), fd, from,

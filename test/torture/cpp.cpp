@@ -17,7 +17,8 @@ template <class Step> static auto again(const char *name, Step step)
             return step();
         } catch (const redlock::error &why) {
             std::cout << "failed " << name << ' ' << redlock_code_name(why.code()) << ' '
-                      << redlock_reason_name(why.reason()) << ' ' << why.what() << std::endl;
+                      << redlock_reason_name(why.reason()) << ' ' << why.what()
+                      << std::endl;
             if (i == TIMES)
                 throw;
         } catch (const std::bad_alloc &why) {
@@ -40,15 +41,15 @@ static void run(const char *kind, const char *key, char **begin, char **end)
     redlock_lock_options how = redlock::default_options();
     how.ttl_ms = TTL_MS;
     how.fenced = cycle_kind(kind).fenced;
-    const redlock::client nodes = again(
-        "new", [&] { return redlock::client({begin, end}, &options); });
+    const redlock::client nodes = again("new", [&] {
+        return redlock::client({begin, end}, &options);
+    });
     redlock::guard mine = again("lock", [&] {
         await_ready(nodes);
         return redlock::guard(nodes, {key}, std::try_to_lock, how);
     });
-    const std::string token = again("token", [&] {
-        return std::string(redlock_hold_token(mine.get()));
-    });
+    const std::string token =
+        again("token", [&] { return std::string(redlock_hold_token(mine.get())); });
     cycle_tell("held", token.c_str());
     again("extend", [&] { mine.extend(std::chrono::milliseconds(LONGER_MS)); });
     cycle_tell("extended", token.c_str());
@@ -68,5 +69,6 @@ int main(int argc, char **argv)
         return 1;
     const unsigned before = cycle_descriptors();
     run(argv[1], argv[2], argv + 3, argv + argc);
-    std::cout << "left " << cycle_descriptors() - before << " descriptors\nend" << std::endl;
+    std::cout << "left " << cycle_descriptors() - before << " descriptors\nend"
+              << std::endl;
 }

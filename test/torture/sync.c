@@ -18,8 +18,8 @@ static redlock_sync *open_client(const char *const *uris, size_t count)
 {
     redlock_options options = cycle_options();
     redlock_sync *sync;
-    for (unsigned i = 0;
-         redlock_sync_new(uris, count, &options, &sync, NULL) != REDLOCK_OK; i++)
+    for (unsigned i = 0; redlock_sync_new(uris, count, &options, &sync, NULL) != REDLOCK_OK;
+         i++)
         cycle_again("new", i);
     return sync;
 }
@@ -40,9 +40,8 @@ static redlock_hold *lock(redlock_sync *sync, const struct kind *kind,
     options.fenced = kind->fenced;
     options.slots = kind->slots;
     options.ttl_ms = TTL_MS;
-    for (unsigned i = 0; redlock_lock_many(sync, keys, kind->keys, 0, &options, &hold) !=
-                         REDLOCK_OK;
-         i++) {
+    for (unsigned i = 0;
+         redlock_lock_many(sync, keys, kind->keys, 0, &options, &hold) != REDLOCK_OK; i++) {
         if (failure.count > 0)
             cycle_failed("lock", failure.error.code, failure.error.reason, nodes,
                          failure.count);
@@ -56,8 +55,7 @@ static void extend(redlock_sync *sync, redlock_hold *hold)
 {
     redlock_node nodes[NODES_MAX];
     redlock_code code;
-    for (unsigned i = 0;
-         (code = redlock_hold_extend(hold, LONGER_MS)) != REDLOCK_OK; i++) {
+    for (unsigned i = 0; (code = redlock_hold_extend(hold, LONGER_MS)) != REDLOCK_OK; i++) {
         redlock_reason reason = redlock_last_error()->reason;
         cycle_again("extend", i);
         cycle_failed("extend", code, reason, nodes,

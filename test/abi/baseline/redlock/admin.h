@@ -79,7 +79,7 @@ typedef struct redlock_finding {
     X(UNMARKED, "unmarked", "it has no marker: it was never admitted, or lost its marker") \
     X(NO_MAJORITY, "no_majority", "too few nodes of its deployment were reached") \
     X(OTHER_DEPLOYMENT, "other_deployment", "it belongs to another deployment") \
-    X(REPLACED, "replaced", "another server has replaced it") \
+    X(REPLACED, "replaced", "its member index was assigned again") \
     X(OTHER_PROCESS, "other_process", "its marker was made for another process") \
     X(QUARANTINED, "quarantined", "its marker puts it in quarantine") \
     X(CLOCK, "clock_set", "its clock was set, stands still, or is too fast or too slow") \
