@@ -95,7 +95,8 @@ def run(build, name, seconds):
         return False
     executions = int(re.search(r"number_of_executed_units: (\d+)", done.stderr)[1])
     print(f"{name}: {executions} executions in {took:.0f} s, no finding", flush=True)
-    subprocess.run([*words, "-runs=0"], env=env, stderr=subprocess.DEVNULL, check=True)
+    subprocess.run([*words, "-runs=0"], env=env, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL, check=True)
     sources = fuzzed(name)
     show_lines(missed_lines(program, profile, sources), by_room=not sources)
     return True
