@@ -13,8 +13,8 @@ static bool is_clean(const struct rl_nodes *nodes)
 {
     if (!rl_startup_barrier_is_open(&nodes->startup))
         return false; /* commands that wait for the startup barrier are not yet sent */
-    for (struct rl_task *task = nodes->loop->list.next; task != &nodes->loop->list;
-         task = task->next)
+    struct rl_task *task;
+    TAILQ_FOREACH (task, &nodes->loop->list, in_loop)
         if (task->pending > 0 ||
             (!task->dead && task->class->is_releasing && task->class->is_releasing(task)))
             return false;

@@ -140,7 +140,8 @@ void rl_loop_wake(struct rl_loop *loop)
 
 void rl_loop_broadcast(struct rl_loop *loop, enum rl_task_event event, unsigned node)
 {
-    for (struct rl_task *task = loop->list.next; task != &loop->list; task = task->next) {
+    struct rl_task *task;
+    TAILQ_FOREACH (task, &loop->list, in_loop) {
         rl_loop_refresh_clock(loop);
         if (!task->dead && task->class->event)
             task->class->event(task, event, node);
@@ -225,7 +226,7 @@ void rl_loop_init(struct rl_loop *loop, struct event_base *base,
     loop->base = base;
     loop->armed_for = RL_NEVER;
     loop->generation = rl_system_fork_generation();
-    loop->list.prev = loop->list.next = &loop->list;
+    TAILQ_INIT(&loop->list);
 }
 
 bool rl_loop_open(struct rl_loop *loop)

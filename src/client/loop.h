@@ -44,9 +44,9 @@ struct rl_loop {
     struct rl_token_bits token_bits; /* of this iteration */
 
     struct rl_heap heap;
-    size_t tasks;             /* how many exist; the heap has room for all of them */
-    struct rl_task list;      /* head of a ring: leases, inspections, checks, ... */
-    struct rl_task *deferred; /* dead tasks that wait to be destroyed */
+    size_t tasks;               /* how many exist; the heap has room for all of them */
+    TAILQ_HEAD(, rl_task) list; /* leases, inspections, checks, ... */
+    struct rl_task *deferred;   /* dead tasks that wait to be destroyed */
     struct rl_task *soon, **soon_end; /* tick at the end of this iteration, in this order */
 
     struct rl_recorder recorder;

@@ -317,9 +317,9 @@ static void add_lease(struct lines *lines, const redlock_client *client,
 
 static void add_leases(struct lines *lines, const redlock_client *client)
 {
-    const struct rl_task *list = &client->loop.list;
+    const struct rl_task *task;
     struct rl_lease_line line;
-    for (const struct rl_task *task = list->next; task != list; task = task->next)
+    TAILQ_FOREACH (task, &client->loop.list, in_loop)
         if (!task->dead && task->class->describe) {
             task->class->describe(task, &line);
             add_lease(lines, client, &line);

@@ -12,10 +12,7 @@ bool rl_task_init(struct rl_task *task, struct rl_loop *loop,
         return false;
     loop->tasks++;
     *task = (struct rl_task){.class = class, .loop = loop};
-    task->next = &loop->list;
-    task->prev = loop->list.prev;
-    task->prev->next = task;
-    loop->list.prev = task;
+    TAILQ_INSERT_TAIL(&loop->list, task, in_loop);
     return true;
 }
 
@@ -52,8 +49,7 @@ void rl_task_free_deferred(struct rl_loop *loop)
     while (loop->deferred) {
         struct rl_task *task = loop->deferred;
         loop->deferred = task->chain;
-        task->prev->next = task->next;
-        task->next->prev = task->prev;
+        TAILQ_REMOVE(&loop->list, task, in_loop);
         loop->tasks--;
         task_destroy(task);
     }
@@ -115,7 +111,8 @@ void rl_task_run_soon(struct rl_loop *loop)
 
 void rl_task_close_all(struct rl_loop *loop)
 {
-    for (struct rl_task *task = loop->list.next; task != &loop->list; task = task->next) {
+    struct rl_task *task;
+    TAILQ_FOREACH (task, &loop->list, in_loop) {
         if (!task->dead && task->class->close)
             task->class->close(task);
         if (task->dead && task->pending > 0)
@@ -127,9 +124,9 @@ void rl_task_close_all(struct rl_loop *loop)
 
 void rl_task_destroy_all(struct rl_loop *loop)
 {
-    for (struct rl_task *task = loop->list.next; task != &loop->list;) {
-        struct rl_task *next = task->next;
+    struct rl_task *task = TAILQ_FIRST(&loop->list), *next;
+    for (; task; task = next) {
+        next = TAILQ_NEXT(task, in_loop);
         task_destroy(task);
-        task = next;
     }
 }

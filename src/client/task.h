@@ -3,6 +3,7 @@
 #define RL_TASK_H
 
 #include "base/heap.h"
+#include "io/queue.h"
 
 struct rl_lease_line;
 struct rl_loop;
@@ -45,7 +46,7 @@ struct rl_task {
     struct rl_due due; /* must be first: the heap stores pointers to it */
     const struct rl_task_class *class;
     struct rl_loop *loop; /* NULL once the client is gone */
-    struct rl_task *prev, *next;
+    TAILQ_ENTRY(rl_task) in_loop;
     struct rl_task *chain; /* next in the loop's list `soon`, or in `deferred` */
     unsigned pending;      /* outstanding replies, plus 1 while `soon` is set */
     bool soon;             /* ticks at the end of this iteration */

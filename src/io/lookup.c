@@ -208,7 +208,7 @@ static void begin_lookup(struct table *table, struct lookup *lookup)
 
 static bool is_needed(const struct rl_name *name, int64_t now)
 {
-    if (!LIST_EMPTY(&name->users))
+    if (LIST_FIRST(&name->users))
         return true;
     for (unsigned i = 0; i < RL_LOOKUP_FAMILIES; i++)
         if (name->lookup[i].state != IDLE || now < name->lookup[i].not_before)

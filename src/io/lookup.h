@@ -9,8 +9,7 @@
 #ifndef RL_LOOKUP_H
 #define RL_LOOKUP_H
 
-#include <sys/queue.h>
-
+#include "queue.h"
 #include "stream.h"
 
 #define RL_ADDRESSES_MAX   8 /* of a name; further ones are not tried */

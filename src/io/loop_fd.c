@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct rl_loop_fd all = {.prev = &all, .next = &all}; /* head of a ring */
+static LIST_HEAD(, rl_loop_fd) all;
 
 /* A timer that is not set: neither readable nor writable. Without one, `fd` stays closed.
  */
@@ -33,7 +33,8 @@ static void unlock(void)
 
 static void in_child(void)
 {
-    for (struct rl_loop_fd *file = all.next; file != &all; file = file->next) {
+    struct rl_loop_fd *file;
+    LIST_FOREACH (file, &all, in_all) {
         loop_fd_replace(file->fd);
         file->is_inert = true;
     }
@@ -51,17 +52,15 @@ void rl_loop_fd_init(struct rl_loop_fd *file, int fd)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
     lock();
-    *file = (struct rl_loop_fd){.fd = fd, .prev = all.prev, .next = &all};
-    all.prev->next = file;
-    all.prev = file;
+    *file = (struct rl_loop_fd){.fd = fd};
+    LIST_INSERT_HEAD(&all, file, in_all);
     unlock();
 }
 
 void rl_loop_fd_close(struct rl_loop_fd *file)
 {
     lock();
-    file->prev->next = file->next;
-    file->next->prev = file->prev;
+    LIST_REMOVE(file, in_all);
     unlock();
     close(file->fd);
 }

@@ -11,10 +11,12 @@
 
 #include <stdbool.h>
 
+#include "queue.h"
+
 struct rl_loop_fd {
     int fd;
     bool is_inert; /* in a forked child: what its events report is to be ignored */
-    struct rl_loop_fd *prev, *next;
+    LIST_ENTRY(rl_loop_fd) in_all;
 };
 
 /* Before the first event of `fd` is added. It is closed by rl_loop_fd_close(). */

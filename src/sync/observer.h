@@ -2,8 +2,8 @@
 #ifndef RL_SYNC_OBSERVER_H
 #define RL_SYNC_OBSERVER_H
 
+#include "io/queue.h"
 #include "loop_owner.h"
-#include "queue.h"
 #include "redlock/sync.h"
 
 LIST_HEAD(rl_sync_observers, redlock_sync_observer);

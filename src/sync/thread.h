@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "queue.h"
+#include "io/queue.h"
 
 struct rl_thread;
 

@@ -11,7 +11,7 @@
 #include <semaphore.h>
 #include <stdbool.h>
 
-#include "queue.h"
+#include "io/queue.h"
 #include "redlock/sync.h"
 #include "time.h"
 

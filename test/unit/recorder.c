@@ -16,7 +16,7 @@ static char text[100000];
 static void open_client(void)
 {
     struct rl_loop *loop = &client.loop;
-    loop->list.prev = loop->list.next = &loop->list;
+    TAILQ_INIT(&loop->list);
     loop->now = BEGAN;
     rl_recorder_init(&loop->recorder, BEGAN);
 }

@@ -109,5 +109,5 @@ void rl_resolve_free(struct rl_resolve *request)
 
 void rl_resolver_clear(struct rl_resolver *resolver)
 {
-    LIST_INIT(&resolver->waiting);
+    LIST_FIRST(&resolver->waiting) = NULL;
 }
