@@ -85,7 +85,8 @@ static inline size_t redlock_client_members(const redlock_client *client,
 /* --- inspecting a key, and breaking its lock --- */
 
 typedef struct redlock_inspection {
-    redlock_code code; /* OK: q nodes replied */
+    redlock_code code;     /* OK: q nodes replied */
+    redlock_reason reason; /* of NO_QUORUM and DENIED: see redlock_result */
     unsigned quorum;
     unsigned held, free;  /* nodes that have, or had, a value; nodes that have none */
     unsigned agreeing;    /* nodes that have the most frequent value */

@@ -467,6 +467,7 @@ redlock_code redlock_admit(redlock_client *client, redlock_admission how, size_t
 size_t redlock_client_members_sized(const redlock_client *client, redlock_node *nodes, size_t room, size_t size);
 typedef struct redlock_inspection {
     redlock_code code;
+    redlock_reason reason;
     unsigned quorum;
     unsigned held,
     free;

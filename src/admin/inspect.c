@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/explain.h"
+#include "core/reason.h"
 #include "redlock/admin.h"
 
 struct inspection {
@@ -136,9 +137,11 @@ static void summarize(struct inspection *inspection, redlock_inspection *report)
         report->depth = inspection->depth[i];
         report->fence = highest_fence(inspection, client->nodes.n, i);
     }
-    if (report->code == REDLOCK_OK && report->held + report->free < client->nodes.q)
+    if (report->code == REDLOCK_OK && report->held + report->free < client->nodes.q) {
         report->code = rl_client_is_denied(client, inspection->ballot) ? REDLOCK_DENIED
                                                                        : REDLOCK_NO_QUORUM;
+        report->reason = rl_reason_of_nodes(inspection->ballot, client->nodes.n);
+    }
 }
 
 static void inspect_finish(struct inspection *inspection, redlock_code code)

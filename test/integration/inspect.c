@@ -159,6 +159,8 @@ Test(inspection, minority_is_no_quorum)
         LOOP_UNTIL(s.base, !quorum_is(s.client, i, "ready"));
     struct seen seen = look(&s, "job");
     cr_assert_eq(seen.inspection.code, REDLOCK_NO_QUORUM);
+    cr_assert_eq(seen.inspection.reason, REDLOCK_REASON_NOT_CONNECTED, "%d",
+                 seen.inspection.reason);
     cr_assert_eq(seen.inspection.free, 2);
     cr_assert_eq(seen.node[0].verdict, REDLOCK_VERDICT_ABSENT);
     cr_assert_neq(seen.node[0].fault, REDLOCK_FAULT_NONE);
@@ -177,7 +179,10 @@ Test(inspection, keys_that_a_user_may_not_touch)
     redlock_client_free(s.client);
     s.client = quorum_client(&s, &options);
     quorum_await_ready(&s);
-    cr_assert_eq(look(&s, "job").inspection.code, REDLOCK_DENIED);
+    struct seen seen = look(&s, "job");
+    cr_assert_eq(seen.inspection.code, REDLOCK_DENIED);
+    cr_assert_eq(seen.inspection.reason, REDLOCK_REASON_PERMISSION, "%d",
+                 seen.inspection.reason);
     cr_assert_eq(break_lock(&s, "job").inspection.code, REDLOCK_DENIED);
     quorum_close(&s);
 }

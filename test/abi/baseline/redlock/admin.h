@@ -29,6 +29,7 @@ static inline size_t redlock_client_members(const redlock_client *client,
 }
 typedef struct redlock_inspection {
     redlock_code code;
+    redlock_reason reason;
     unsigned quorum;
     unsigned held, free;
     unsigned agreeing;
