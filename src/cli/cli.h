@@ -352,6 +352,14 @@ const redlock_node *cli_holder(const redlock_node *nodes, size_t count);
  */
 char *cli_printable(const char *text);
 
+/*
+ * Jansson leaves out what it has no memory for. So each of its allocations that fails is
+ * noted. False, with errno, if there was one since the last call: do not use what was made
+ * or read.
+ */
+void cli_json_begin(void);
+bool cli_json_is_whole(void);
+
 /* A JSON string, also if the text is not UTF-8: invalid bytes become \xNN. */
 json_t *cli_json_text(const char *text);
 

@@ -81,6 +81,7 @@ int main(int argc, char **argv)
     static struct cli cli;
     fill_standard_descriptors();
     survive_broken_pipes();
+    cli_json_begin();
     cli_init(&cli);
     int first = cli_read_options(&cli, argc, argv, NULL);
     if (cli.version)

@@ -12,15 +12,23 @@
 #define FILE_MAX     65536 /* 17 keys of 512 bytes, each escaped */
 #define FENCE_MOST   ((INT64_C(1) << 53) - 1)
 
-static void read_boot_id(char boot_id[TOKENFILE_BOOT_ID + 1])
+/*
+ * Read once, so that it is there when a lock is held that it is needed for. "", with errno:
+ * it is not known.
+ */
+static const char *boot_id(void)
 {
-    ssize_t len = 0;
+    static char known[TOKENFILE_BOOT_ID + 1];
+    if (known[0])
+        return known;
     int fd = open(BOOT_ID_FILE, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        len = read(fd, boot_id, TOKENFILE_BOOT_ID);
+    ssize_t len = fd < 0 ? -1 : read(fd, known, TOKENFILE_BOOT_ID);
+    int error = len < 0 ? errno : ENODATA;
+    if (fd >= 0)
         close(fd);
-    }
-    boot_id[len == TOKENFILE_BOOT_ID ? len : 0] = '\0';
+    known[len == TOKENFILE_BOOT_ID ? len : 0] = '\0';
+    errno = error;
+    return known;
 }
 
 bool tokenfile_fill(struct tokenfile *file, const redlock_lease *lease, int64_t ttl_ms)
@@ -40,16 +48,17 @@ bool tokenfile_fill(struct tokenfile *file, const redlock_lease *lease, int64_t 
     };
     file->deadline_us = now + file->valid_ms * 1000;
     snprintf(file->token, sizeof(file->token), "%s", redlock_token(lease));
-    read_boot_id(file->boot_id);
+    memcpy(file->boot_id, boot_id(), sizeof(file->boot_id));
     return file->valid_ms > 0;
 }
 
 enum tokenfile_state tokenfile_left(const struct tokenfile *file, int64_t *ret_valid_ms)
 {
-    char boot_id[TOKENFILE_BOOT_ID + 1];
-    read_boot_id(boot_id);
+    const char *id = boot_id();
     *ret_valid_ms = 0;
-    if (boot_id[0] == '\0' || strcmp(boot_id, file->boot_id) != 0)
+    if (id[0] == '\0' && errno != ENOENT)
+        cli_fail(CLI_FAILED, "%s: %s", BOOT_ID_FILE, strerror(errno));
+    if (id[0] == '\0' || strcmp(id, file->boot_id) != 0)
         return TOKENFILE_OTHER_BOOT;
     int64_t left = file->deadline_us - cli_clock_us(CLOCK_BOOTTIME);
     if (left > file->ttl_ms * 1000) /* a time namespace with its own clock */
@@ -88,12 +97,11 @@ static void refuse_empty(const char *path)
 
 void tokenfile_check(const char *path)
 {
-    char boot_id[TOKENFILE_BOOT_ID + 1];
     struct stat status;
     refuse_empty(path);
-    read_boot_id(boot_id);
-    if (boot_id[0] == '\0')
-        cli_fail(CLI_FAILED, "%s: no boot id, which a token file needs", BOOT_ID_FILE);
+    if (boot_id()[0] == '\0')
+        cli_fail(CLI_FAILED, "%s: no boot id, which a token file needs: %s", BOOT_ID_FILE,
+                 strerror(errno));
     if (lstat(path, &status) == 0 && !S_ISREG(status.st_mode))
         cli_fail(CLI_CONFIG, "%s: not a regular file", path);
     char *copy = cli_need_memory(strdup(path));
@@ -107,7 +115,7 @@ bool tokenfile_write(const char *path, const struct tokenfile *file,
 {
     json_t *object = tokenfile_json(file, keys);
     char *json = object ? json_dumps(object, JSON_INDENT(2)) : NULL, *text = NULL;
-    if (!json || asprintf(&text, "%s\n", json) < 0)
+    if (!cli_json_is_whole() || !json || asprintf(&text, "%s\n", json) < 0)
         text = NULL;
     errno = ENOMEM;
     bool written = text && cli_replace_file(path, text, 0600, true);
@@ -204,6 +212,8 @@ void tokenfile_read(const char *path, const char *name, const struct cli_keys *k
         cli_fail(CLI_CONFIG, "%s: %s", path, strerror(errno));
     close(fd);
     json_t *object = json_loadb(text, (size_t)len, JSON_REJECT_DUPLICATES, &error);
+    if (!cli_json_is_whole())
+        cli_fail(CLI_FAILED, "%s: %s", path, strerror(errno));
     if (!object)
         cli_fail(CLI_CONFIG, "%s:%d: not a token file: %s", path, error.line, error.text);
     *ret_file = (struct tokenfile){.ttl_ms = 0};
@@ -211,7 +221,10 @@ void tokenfile_read(const char *path, const char *name, const struct cli_keys *k
     if (wrong)
         cli_fail(CLI_CONFIG, "%s: not a token file: its \"%s\" is missing or wrong", path,
                  wrong);
-    if (!cli_keys_are(keys, object))
+    bool is_same = cli_keys_are(keys, object);
+    if (!cli_json_is_whole())
+        cli_fail(CLI_FAILED, "%s: %s", path, strerror(errno));
+    if (!is_same)
         cli_fail(CLI_USAGE, "%s: the token belongs to another key than %s", path, name);
     json_decref(object);
 }
