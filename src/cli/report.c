@@ -208,7 +208,10 @@ void cli_say_not_acquired(const struct cli *cli, const char *key,
     } else if (result->code == REDLOCK_BAD_TTL) {
         cli_say_too_long(cli, key);
     } else {
-        cli_say(cli, "%s: %s", key, redlock_code_text(result->code));
+        bool has_reason = result->reason != REDLOCK_REASON_NONE;
+        cli_say(cli, "%s: %s%s%s", key, redlock_code_text(result->code),
+                has_reason ? ": " : "",
+                has_reason ? redlock_reason_text(result->reason) : "");
     }
 }
 

@@ -179,7 +179,7 @@ void cli_signals_begin(struct cli_signals *signals, struct event_base *base,
             continue;
         signals->events[i] = evsignal_new(base, signal_numbers[i], caught, signals);
         if (!signals->events[i] || evsignal_add(signals->events[i], NULL) != 0)
-            cli_fail(CLI_FAILED, "signals cannot be caught");
+            cli_fail(CLI_FAILED, "signals cannot be caught: %s", strerror(errno));
     }
 }
 

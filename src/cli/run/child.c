@@ -157,15 +157,11 @@ bool child_open(struct child *child, const struct keeper_plan *plan)
     return child->keeper > 0;
 }
 
-/*
- * A command that cannot be sent is dropped: the keeper keeps its deadline, and ends CMD
- * then.
- */
-static void child_send_command(const struct child *child,
+static bool child_send_command(const struct child *child,
                                const struct keeper_command *command)
 {
     size_t size = offsetof(struct keeper_command, environment) + command->size;
-    (void)!send(child->reports, command, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    return send(child->reports, command, size, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
 }
 
 size_t child_add(char environment[KEEPER_ENVIRONMENT], size_t size, const char *format, ...)
@@ -177,27 +173,27 @@ size_t child_add(char environment[KEEPER_ENVIRONMENT], size_t size, const char *
     return size + (size_t)len + 1;
 }
 
-void child_start(const struct child *child, int64_t deadline_us, const char *environment,
+bool child_start(const struct child *child, int64_t deadline_us, const char *environment,
                  size_t size)
 {
     struct keeper_command start = {.verb = KEEPER_START, .deadline_us = deadline_us};
     start.foreground = wants_terminal(child);
     start.size = size < sizeof(start.environment) ? size : sizeof(start.environment);
     memcpy(start.environment, environment, start.size);
-    child_send_command(child, &start);
+    return child_send_command(child, &start);
 }
 
 void child_hold(const struct child *child, int64_t deadline_us)
 {
     struct keeper_command hold = {.verb = KEEPER_HOLD, .deadline_us = deadline_us};
-    child_send_command(child, &hold);
+    (void)child_send_command(child, &hold); /* else the keeper keeps its deadline */
 }
 
 void child_finish(struct child *child, int64_t grace_us)
 {
     struct keeper_command finish = {.verb = KEEPER_FINISH, .grace_us = grace_us};
     child->finishing = true;
-    child_send_command(child, &finish);
+    (void)child_send_command(child, &finish); /* else CMD ends at its deadline */
 }
 
 void child_give_up(const struct child *child)
@@ -211,7 +207,9 @@ static struct keeper_report do_without_keeper(struct child *child)
 {
     struct kill_tree kill_tree = {
         .command = child->pid, .may_reap = true, .since = child->since};
-    waitpid(child->keeper, NULL, 0);
+    int status = 0;
+    waitpid(child->keeper, &status, 0);
+    child->failed = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
     child->keeper = 0;
     bool clean = kill_tree_kill(&kill_tree);
     if (child->plan->end)

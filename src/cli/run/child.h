@@ -15,6 +15,7 @@ struct child {
     bool stopped;             /* CMD is stopped, as far as redlock knows */
     bool finishing;           /* the group gets no more signals */
     bool over;                /* the keeper sends no more reports */
+    int failed;               /* why the keeper could not begin: its errno; 0: it could */
 };
 
 /*
@@ -26,11 +27,12 @@ bool child_open(struct child *child, const struct keeper_plan *plan);
 
 /*
  * Adds an entry to the environment of CMD, which has `size` bytes, and returns its new
- * size. child_start() starts CMD; `environment` as in struct keeper_command.
+ * size. child_start() starts CMD; `environment` as in struct keeper_command. False, with
+ * errno: CMD will not run.
  */
 size_t child_add(char environment[KEEPER_ENVIRONMENT], size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-void child_start(const struct child *child, int64_t deadline_us, const char *environment,
+bool child_start(const struct child *child, int64_t deadline_us, const char *environment,
                  size_t size);
 
 /* Sends the keeper a new deadline; the keeper confirms it with KEEPER_HELD. */

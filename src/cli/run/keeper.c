@@ -472,7 +472,7 @@ static void change_name(const struct keeper_plan *plan)
     prctl(PR_SET_NAME, name);
     for (char **word = plan->argv; word && *word; word++)
         if (!(*word = strdup(*word)))
-            _exit(EXIT_FAILURE);
+            _exit(errno);
     int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     ssize_t size = fd >= 0 ? read(fd, line, sizeof(line)) : -1;
     close(fd);
@@ -506,7 +506,7 @@ void keeper_main(const struct keeper_plan *plan, int redlock)
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     keeper.deadline_us = KEEPER_NEVER;
     if (!open_files(&keeper))
-        _exit(EXIT_FAILURE);
+        _exit(errno);
     if (!plan->argv)
         close_other_files(&keeper);
     if (plan->begin) {

@@ -76,7 +76,11 @@ enum keeper_event {
     KEEPER_EXPIRED, /* the deadline has passed: CMD and its descendants are being killed */
     KEEPER_ENDED,   /* CMD has ended; value: its status, as of waitpid() */
     KEEPER_SWEPT,   /* all is done; value: whether no process is left */
-    KEEPER_KILLED,  /* the keeper was killed, then all it would kill; value: as for SWEPT */
+    /*
+     * The keeper was killed, then all it would kill; value: as for SWEPT. Or it could not
+     * begin, and exited with errno: child.failed.
+     */
+    KEEPER_KILLED,
 };
 
 struct keeper_report {

@@ -121,6 +121,8 @@ static size_t add_number(char environment[KEEPER_ENVIRONMENT], size_t size,
                       : child_add(environment, size, "%s", name);
 }
 
+static void no_process(struct run *run, int error);
+
 /* Reads the clock after everything that may take time. The keeper reads it again. */
 static void start_command(struct run *run)
 {
@@ -146,7 +148,8 @@ static void start_command(struct run *run)
     run->may_have_run = true;
     event_del(run->signals); /* until CMD runs and can receive signals */
     expect_by(run, next_deadline_us(run));
-    child_start(&run->child, run->deadline_us, text, size);
+    if (!child_start(&run->child, run->deadline_us, text, size))
+        no_process(run, errno);
 }
 
 /* TERM now, unless the end is reached; KILL at the end. */
@@ -287,7 +290,11 @@ static void handle_report(struct run *run, struct keeper_report report)
     case KEEPER_EXPIRED: lose(run, 0, REDLOCK_EXPIRED); break;
     case KEEPER_ENDED: command_ended(run, (int)report.value); break;
     case KEEPER_KILLED:
-        if (!run->gave_up)
+        if (run->child.failed)
+            cli_complain(
+                "%s: the keeper process could not begin: %s; the command is not run",
+                run->key, strerror(run->child.failed));
+        else if (!run->gave_up)
             cli_complain("%s: the keeper process was killed, and the command with it",
                          run->key);
         run_conclude(run, CLI_FAILED, BY_FAILURE);
