@@ -270,7 +270,28 @@ FILE *open_memstream(char **ret_text, size_t *ret_len)
 
 /* --- system calls --- */
 
-/* Of an eventfd or a timerfd nothing else is possible. */
+/*
+ * How it can fail depends on the file: the use of an eventfd or a timerfd, and a read from
+ * a socket pair whose other end is open, can only be interrupted.
+ */
+static bool is_pair(int fd)
+{
+    int type = 0;
+    socklen_t len = sizeof(type);
+    (void)getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len);
+    return type == SOCK_SEQPACKET;
+}
+
+static int of_socket(int fd)
+{
+    return is_pair(fd) ? EINTR : ECONNRESET;
+}
+
+static int to_socket(int fd)
+{
+    return is_pair(fd) ? ENOBUFS : EPIPE;
+}
+
 static int of_file(int fd)
 {
     char path[32], file[16] = "";
@@ -293,10 +314,10 @@ CALL(int, socketpair, -1, EMFILE, (int domain, int type, int protocol, int ends[
      type, protocol, ends)
 CALL(int, connect, -1, ECONNREFUSED, (int fd, __CONST_SOCKADDR_ARG to, socklen_t len), fd,
      to, len)
-CALL(ssize_t, recv, -1, ECONNRESET, (int fd, void *to, size_t len, int how), fd, to, len,
+CALL(ssize_t, recv, -1, of_socket(fd), (int fd, void *to, size_t len, int how), fd, to, len,
      how)
-CALL(ssize_t, send, -1, EPIPE, (int fd, const void *from, size_t len, int how), fd, from,
-     len, how)
+CALL(ssize_t, send, -1, to_socket(fd), (int fd, const void *from, size_t len, int how), fd,
+     from, len, how)
 CALL(ssize_t, read, -1, of_file(fd), (int fd, void *to, size_t len), fd, to, len)
 CALL(ssize_t, write, -1, of_file(fd), (int fd, const void *from, size_t len), fd, from, len)
 CALL(int, setsockopt, -1, ENOBUFS,

@@ -2,6 +2,7 @@
 """One cycle of the bindings: cycle.py KIND KEY URI..."""
 import os
 import sys
+import time
 
 import redlock_quorum
 
@@ -15,8 +16,7 @@ def again(name, step):
         try:
             return step()
         except (redlock_quorum.RedlockError, MemoryError, OSError) as why:
-            nodes = "; ".join(reply.text for reply in getattr(why, "nodes", ()))
-            print("failed", name, type(why).__name__, "-", why, nodes, flush=True)
+            print("failed", name, type(why).__name__, "-", *str(why).splitlines(), flush=True)
             if number == TIMES:
                 raise
 
@@ -30,11 +30,17 @@ def descriptors():
     return len(os.listdir("/proc/self/fd"))
 
 
+def await_ready():
+    while any(reply.verdict != "ready" for reply in client.explain()):
+        time.sleep(0.001)
+
+
 kind, key, uris = sys.argv[1], sys.argv[2], sys.argv[3:]
+options = redlock_quorum.Options(node_timeout=TIMEOUT, connect_timeout=TIMEOUT, max_ttl=MAX_TTL)
 before = descriptors()
-client = again("new", lambda: redlock_quorum.Client(uris, timeout=TIMEOUT, max_ttl=MAX_TTL))
-lock = again("lock", lambda: client.lock(key, ttl=TTL, fenced=kind == "fenced"))
-hold = again("acquire", lambda: lock.acquire(timeout=TIMEOUT))
+client = again("new", lambda: redlock_quorum.Client(uris, options))
+lock = client.lock(key, ttl=TTL, fenced=kind == "fenced")
+hold = again("acquire", lambda: await_ready() or lock.acquire(0))
 tell("held", hold.token)
 again("extend", lambda: hold.extend(LONGER))
 tell("extended", hold.token)
@@ -43,8 +49,7 @@ try:
 except redlock_quorum.RedlockError as why:
     print("failed release", type(why).__name__, "-", why, flush=True)
 tell("released", hold.token)
-while any(str(reply.verdict) != "ready" for reply in client.nodes()):
-    pass
+await_ready()
 again("close", client.close)
 print("left", descriptors() - before, "descriptors")
 print("end")

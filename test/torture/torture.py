@@ -39,7 +39,12 @@ ENOUGH = 3000     # allocations or calls; a cycle needs far fewer
 WHATS = {"memory": 1, "calls": 2}
 KINDS = ("exclusive", "shared", "slot", "record", "redisson", "set", "fenced", "fenced-shared",
          "fenced-slot", "fenced-set", "election")
-INTERFACES = {"async": KINDS, "sync": ("exclusive", "fenced"), "cpp": ("exclusive",)}
+COMMANDS = ("run", "acquire", "extend", "release")
+GONE = 1  # the exit code of a second release
+CMD = "echo held $REDLOCK_TOKEN; read reply; echo end"  # of run
+INTERFACES = {"async": KINDS, "sync": ("exclusive", "fenced"), "cpp": ("exclusive",),
+              "python": ("exclusive",),
+              **dict.fromkeys(COMMANDS, ("exclusive", "fenced"))}
 KEYS = {"set": 3, "fenced-set": 3}
 
 # Where an error names what failed by other words than those of its number.
@@ -125,10 +130,25 @@ class Run:
 
     def play(self, folder):
         self.plan = Plan(folder / self.name, self.what, self.first)
-        with open(folder / f"{self.name}.err", "w+b") as err:
-            process = lab.spawn(self.case.words(self.name), env=self.case.environment(self.plan),
+        self.cycle()
+        self.plan.read()
+        self.judge()
+        self.nodes.forget(self.name)
+        return self
+
+    def cycle(self):
+        self.call(self.case.words(self.name))
+        if self.code != 0:
+            self.wrong.append(f"exit code {self.code}")
+        elif not self.ended:
+            self.wrong.append("the program did not end its cycle")
+
+    def call(self, words, fails=True):
+        """Runs a program to its end; `fails`: by the plan."""
+        with open(f"{self.plan.path}.err", "w+b") as err:
+            process = lab.spawn(words, env=self.case.environment(self.plan if fails else None),
                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err,
-                                text=True, start_new_session=True)
+                                text=True)
             timer = threading.Timer(RUN_SECONDS, self.kill, [process])
             timer.start()
             with process:
@@ -137,10 +157,6 @@ class Run:
             err.seek(0)
             self.err = err.read().decode(errors="replace")
         self.code = process.returncode
-        self.plan.read()
-        self.judge()
-        self.nodes.forget(self.name)
-        return self
 
     def kill(self, process):
         self.wrong.append(f"it hangs: {RUN_SECONDS} s are not enough")
@@ -165,9 +181,7 @@ class Run:
             self.expect(rest, QUORUM, "a false extension", TTL_MS)
         elif word == "released" and not any(text.startswith(("release", "unlock"))
                                             for text in self.failures):
-            count = votes(self.nodes.keys(self.name), rest, self.keys)
-            if count > NODES - QUORUM:
-                self.wrong.append(f"a false release: {count} nodes have the token")
+            self.expect_released(rest)
         elif word == "failed":
             self.failures.append(rest)
         elif word == "left" and rest != "0 descriptors":
@@ -183,14 +197,18 @@ class Run:
         if count < quorum:
             self.wrong.append(f"{what}: {count} nodes have the token")
 
+    def expect_released(self, token):
+        count = votes(self.nodes.keys(self.name), token, self.keys)
+        if count > NODES - QUORUM:
+            self.wrong.append(f"a false release: {count} nodes have the token")
+
+    def is_orphan(self, left):
+        return bool(left)
+
     def judge(self):
-        if self.code != 0:
-            self.wrong.append(f"exit code {self.code}")
-        elif not self.ended:
-            self.wrong.append("the program did not end its cycle")
         orphans = [f"{key} on node {i}" for i, node in enumerate(self.nodes.keys(self.name))
                    for key in node if not KEPT.search(key)]
-        if orphans:
+        if self.is_orphan(orphans):
             self.wrong.append("orphans: " + ", ".join(orphans))
         if self.failures and not self.plan.failed:
             self.wrong.append("it failed, and nothing did")
@@ -199,23 +217,106 @@ class Run:
                 self.wrong.append(f"the error does not name it: {text}")
 
 
+class CommandRun(Run):
+    """A command in which one fails; what failed is called again, and the lock is released."""
+
+    def cycle(self):
+        file, command = f"{self.plan.path}.token", self.case.interface
+        if command in ("extend", "release"):
+            self.step("acquire", file, fails=False)
+        if not self.step(command, file):
+            self.step(command, file, fails=False)
+        if command in ("acquire", "extend"):
+            self.step("release", file, fails=False)
+
+    def is_orphan(self, left):
+        """It ends before a node that it lost has connected again: that key expires."""
+        return len(left) > 1
+
+    def step(self, command, file, fails=True):
+        """Whether it has succeeded."""
+        self.call(self.case.words(self.name, command, file), fails)
+        if self.code == 0:
+            self.check(command, file)
+        elif fails:
+            self.failures.append(f"{self.code} {self.err}")
+        elif (command, self.code) == ("release", GONE):  # the first one has released it late
+            self.check(command, file)
+        else:
+            self.wrong.append(f"{command}, when nothing fails, exit code {self.code}: {self.err}")
+        return self.code == 0
+
+    def check(self, command, file):
+        if command == "run":
+            if not self.ended:
+                self.wrong.append("the command of run did not end")
+            return
+        token = json.loads(lab.read(file)).get("token", "none")
+        if command == "acquire":
+            self.expect(token, QUORUM, "a false grant")
+        elif command == "extend":
+            self.expect(token, QUORUM, "a false extension", TTL_MS)
+        elif command == "release":
+            self.expect_released(token)
+
+
 class Case:
     def __init__(self, interface, kind, servers):
         self.interface, self.kind, self.servers = interface, kind, servers
 
+    run = Run
+
     def words(self, name):
-        program = pathlib.Path(options.asan or options.build, "test/torture",
-                               f"torture-{self.interface}")
-        return [str(program), self.kind, name, *(server.uri for server in self.servers)]
+        program = f"{options.asan or options.build}/test/torture/torture-{self.interface}"
+        return [program, self.kind, name, *(server.uri for server in self.servers)]
+
+    def preloaded(self):
+        return [f"{options.build}/test/failshim.so"]
 
     def environment(self, plan):
-        preload = [str(pathlib.Path(options.build, "test/failshim.so"))]
-        more = {"FAIL_FILE": str(plan.path), "LD_PRELOAD": ":".join(preload)}
-        if options.asan:
-            more["ASAN_OPTIONS"] = "verify_asan_link_order=0:detect_leaks=1"
+        more = {"ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=1"}
+        if plan:
+            more |= {"FAIL_FILE": str(plan.path), "LD_PRELOAD": ":".join(self.preloaded())}
         if options.at:
             more["FAIL_STACK"] = "1"
         return lab.environment(more)
+
+
+class Python(Case):
+    """Its interpreter does not count, and the library that it loads does if it is preloaded."""
+
+    def words(self, name):
+        return ["/usr/bin/python3", "-B", str(ROOT / "test/torture/cycle.py"), self.kind, name,
+                *(server.uri for server in self.servers)]
+
+    def preloaded(self):
+        return [*super().preloaded(), f"{options.build}/src/libredlock.so.1"]
+
+    def environment(self, plan):
+        return super().environment(plan) | {
+            "PYTHONPATH": str(ROOT / "python"),
+            "REDLOCK_LIBRARY": f"{options.build}/src/libredlock.so.1"}
+
+
+class Command(Case):
+    run = CommandRun
+
+    def words(self, name, command, file):
+        fence = ["--fence"] if self.kind == "fenced" else []
+        more = {"run": ["-n", "-t", "10s", *fence, name, "--", "sh", "-c", CMD],
+                "acquire": ["-n", "-t", "10s", "--token-file", file, *fence, name],
+                "extend": ["-t", "20s", "--token-file", file, name],
+                "release": ["--token-file", file, name]}[command]
+        return [lab.program, command, "--timeout", "2s", "--max-ttl", "20s", *more]
+
+    def environment(self, plan):
+        return super().environment(plan) | {
+            "REDLOCK_NODES": ",".join(server.uri for server in self.servers)}
+
+
+def make_case(interface, kind, servers):
+    known = {"python": Python, **dict.fromkeys(COMMANDS, Command)}
+    return known.get(interface, Case)(interface, kind, servers)
 
 
 # --- all of them ---
@@ -227,7 +328,7 @@ local = threading.local()
 def play(case, what, first, folder):
     if getattr(local, "servers", None) is not case.servers:
         local.servers, local.nodes = case.servers, Nodes(case.servers)
-    return Run(case, what, first, local.nodes, f"key{next(numbers):06}").play(folder)
+    return case.run(case, what, first, local.nodes, f"key{next(numbers):06}").play(folder)
 
 
 def runs_of(case, what, pool, folder):
@@ -249,7 +350,7 @@ def runs_of(case, what, pool, folder):
 
 
 def torture(interface, kind, what, servers, pool, folder):
-    runs = list(runs_of(Case(interface, kind, servers), what, pool, folder))
+    runs = list(runs_of(make_case(interface, kind, servers), what, pool, folder))
     failed = [run for run in runs if run.plan.failed]
     wrong = [run for run in runs if run.wrong]
     for run in wrong[:SHOWN]:
@@ -258,8 +359,9 @@ def torture(interface, kind, what, servers, pool, folder):
             print("\n".join(run.out), run.err, sep="\n")
     if options.texts:
         for text, count in collections.Counter(
-                (run.plan.name, text) for run in failed for text in run.failures).items():
-            print(count, text)
+                (run.plan.name, run.plan.file, text) for run in failed
+                for text in run.failures or [""]).items():
+            print(count, *text)
     reported = sum(bool(run.failures) for run in failed)
     print(f"{interface:<8}{kind:<15}{what:<8}{len(failed):>5} failed, {reported:>5} reported, "
           f"{len(wrong):>5} wrong", flush=True)
@@ -276,7 +378,7 @@ def cases():
     for interface, kinds in INTERFACES.items():
         for kind in kinds:
             for what in WHATS:
-                if (options.interface in (None, interface) and options.kind in (None, kind) and
+                if (interface in options.interface and options.kind in (None, kind) and
                         options.what in (None, what)):
                     yield interface, kind, what
 
@@ -304,7 +406,7 @@ def arguments():
     words = argparse.ArgumentParser(prog="./dev try torture")
     words.add_argument("build")
     words.add_argument("--asan", metavar="BUILD")
-    words.add_argument("--interface", choices=INTERFACES)
+    words.add_argument("--interface", choices=INTERFACES, nargs="+", default=INTERFACES)
     words.add_argument("--kind", choices=KINDS)
     words.add_argument("--what", choices=WHATS)
     words.add_argument("--at", type=int, metavar="N", help="only the N-th, and show its callers")
