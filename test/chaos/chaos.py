@@ -45,7 +45,8 @@ class Run:
         self.team = clients.Team(folder, self.nodes, self.network, options, prng)
         self.schedule = faults.Schedule(self.team, self.nodes, self.network,
                                         prng.randrange(1 << 30), options.faults)
-        self.prng, self.orphans, self.sizes, self.troubles = prng, [], [], []
+        self.prng, self.orphans, self.troubles = prng, [], []
+        self.sizes = []  # of the clients that are never killed, at each rest
 
     def play(self):
         lab.redlock("admit", "--new", "--at-once", "--max-ttl", "10s",
@@ -72,7 +73,8 @@ class Run:
             lab.wait_for(self.team.idle, "idle clients", IDLE_S)
             time.sleep(ORPHAN_S)
             self.orphans += self.find_orphans()
-            self.sizes.append([client.size() for client in self.team.clients[:faults.KEPT]])
+            self.sizes.append({client.name(): client.size()
+                               for client in self.team.clients[:faults.KEPT]})
             lab.wait_for(lambda: all(server.votes_now() for server in self.nodes.servers),
                          "the votes of all nodes", faults.VOTES_S)
         except lab.Failed as why:

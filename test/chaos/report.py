@@ -7,6 +7,7 @@ import subprocess
 import history
 
 PROBE_US = 3000000
+LARGER, MORE = 1.5, 5  # of a client's memory, and its descriptors: what is still no leak
 OPERATIONS = ("acquire", "probe", "extend", "downgrade", "release", "write", "read")
 CHECK_S = 900
 
@@ -51,7 +52,7 @@ def figures(run, lines, wrong):
         "rests": len(run.sizes),
         "probes": counts["probe"],
         "liveness_ok": not late_probes(lines) and not run.troubles and counts["probe"] > 0,
-        "longest_lived": grown(run.sizes),
+        "longest_lived": growth(run.sizes),
         "acquired": acquired(lines),
         "each_fault": dict(sorted(run.schedule.counts.items())),
     }
@@ -66,9 +67,17 @@ def acquired(lines):
     return {name: dict(sorted(kinds.items())) for name, kinds in sorted(counts.items())}
 
 
-def grown(sizes):
-    """KB and descriptors of the longest-lived clients at the first rest and at the last one."""
-    return {"first": sizes[0], "last": sizes[-1]} if sizes else None
+def growth(sizes):
+    """Of the longest-lived clients, from the first rest to the last one."""
+    return {name: {"kb": [rest[name][0] for rest in ends],
+                   "descriptors": [rest[name][1] for rest in ends]}
+            for ends in [(sizes[0], sizes[-1])] for name in sizes[0]} if sizes else {}
+
+
+def has_leak(longest_lived):
+    return any(one["kb"][1] > one["kb"][0] * LARGER or
+               one["descriptors"][1] > one["descriptors"][0] + MORE
+               for one in longest_lived.values())
 
 
 def tell(run, options, failure):
@@ -99,4 +108,7 @@ def tell(run, options, failure):
         print(f"failed: {failure}")
     must_be_0 = ("overlaps", "stale_writes_accepted", "order_violations", "orphans")
     clean = not any(found[name] for name in must_be_0) and found["liveness_ok"] and agree
-    return int(bool(failure) or not clean or not found.get("porcupine_unknown", 0) == 0)
+    grows = has_leak(found["longest_lived"])
+    if grows:
+        print("missed: the longest-lived clients grow")
+    return int(bool(failure) or not clean or grows or found.get("porcupine_unknown", 0) > 0)

@@ -37,6 +37,9 @@ class Server(lab.Server):
         with lab.Redis(self.path, timeout=timeout) as redis:
             return redis.call(*words)
 
+    def is_ready(self):
+        return super().is_ready() and "\nloading:0" in self.call("INFO", "persistence")
+
     def restart(self, *words):
         """Killed, and started with these options besides."""
         self.kill()
