@@ -7,70 +7,9 @@
 #include "attempt_commands.h"
 #include "cause.h"
 #include "client/explain.h"
-#include "core/reason.h"
 #include "telemetry.h"
 
 /* --- reports to the caller --- */
-
-static bool is_releasing(const redlock_lease *lease)
-{
-    return lease->state == RL_HANDLE_RELEASE_WAITS || lease->state == RL_HANDLE_RELEASING;
-}
-
-/* Why an operation that the caller or the client ended was cancelled. */
-static redlock_reason reason_of_cancel(const redlock_lease *lease)
-{
-    if (lease->first.task.loop->closing)
-        return REDLOCK_REASON_CLIENT_FREED;
-    if (is_releasing(lease))
-        return REDLOCK_REASON_RELEASED;
-    return lease->disowned ? REDLOCK_REASON_DISOWNED : REDLOCK_REASON_BY_CALLER;
-}
-
-static redlock_reason reason_of(const redlock_lease *lease, redlock_code code)
-{
-    const struct rl_lease *core = rl_handle_core(lease);
-    switch (code) {
-    case REDLOCK_CANCELLED: return reason_of_cancel(lease);
-    case REDLOCK_BAD_TTL: return REDLOCK_REASON_TTL_ADMITTED;
-    case REDLOCK_SYSTEM: return REDLOCK_REASON_RANDOM;
-    case REDLOCK_DENIED: return rl_reason_of_nodes(core->ballot, core->params->n);
-    case REDLOCK_NO_QUORUM:
-    case REDLOCK_EXPIRED:
-    case REDLOCK_UNCONFIRMED: return rl_reason_of_lease(core, lease->first.task.loop->now);
-    default: return REDLOCK_REASON_NONE;
-    }
-}
-
-static redlock_result result_of(const redlock_lease *lease, redlock_code code)
-{
-    const redlock_client *client = rl_client_of(&lease->first.task);
-    const struct rl_lease *core = rl_handle_core(lease);
-    redlock_result result = {
-        .code = code,
-        .reason = reason_of(lease, code),
-        .nodes = lease->first.config->params.n,
-        .quorum = lease->first.config->params.q,
-        .attempts = lease->waiting.attempts,
-        .remaining_ms = REDLOCK_UNKNOWN,
-    };
-    if (!core || core->state == RL_LEASE_NEW)
-        return result;
-    unsigned n = core->params->n;
-    bool held = core->state == RL_LEASE_HELD, granted = held && code == REDLOCK_OK;
-    for (unsigned i = 0; !granted && i < n; i++)
-        result.granted += core->ballot[i].vote == RL_VOTE_GRANTED;
-    if (granted)
-        result.granted = rl_count(core->holding);
-    bool enough = held ? granted : result.granted >= core->params->q;
-    result.took_ms = (client->loop.now - core->round.start) / RL_MS;
-    if (lease->state != RL_HANDLE_RELEASE_WAITS)
-        result.valid_ms = rl_lease_left(core, client->loop.now) / RL_MS;
-    int64_t quorum_in = rl_quorum_in(core->ballot, n, core->params->q);
-    if (enough || quorum_in >= 0)
-        result.remaining_ms = enough ? 0 : quorum_in;
-    return result;
-}
 
 /* Reports a request, once. The callback may free the lease or the client. */
 static void report(redlock_lease *lease, struct rl_request *request, redlock_code code)
@@ -81,7 +20,7 @@ static void report(redlock_lease *lease, struct rl_request *request, redlock_cod
     if (!once.callback || lease->state == RL_HANDLE_FREED)
         return;
     rl_loop_refresh_clock(loop);
-    redlock_result result = result_of(lease, code);
+    redlock_result result = rl_handle_result(lease, code);
     once.callback(lease, &result, once.arg);
     rl_loop_called_back(loop);
 }
@@ -98,7 +37,7 @@ static void report_extended(redlock_lease *lease, redlock_code code)
 
 static void report_released(redlock_lease *lease, redlock_code code)
 {
-    if (is_releasing(lease)) {
+    if (rl_handle_is_releasing(lease)) {
         lease->state = RL_HANDLE_IDLE;
         rl_telemetry_ends(lease, RL_OPERATION_RELEASE, code);
     }
@@ -182,7 +121,7 @@ static bool is_too_long(const redlock_lease *lease)
 static redlock_code code_of_lost_extension(const redlock_lease *lease)
 {
     const struct rl_lease *core = rl_handle_core(lease);
-    if (is_releasing(lease))
+    if (rl_handle_is_releasing(lease))
         return REDLOCK_CANCELLED;
     if (core->state == RL_LEASE_LOST)
         return rl_code_of(core->cause);
@@ -216,11 +155,12 @@ static void report_one(redlock_lease *lease, enum rl_report event)
         report_extended(lease, code_of_lost_extension(lease));
         break;
     case RL_REPORT_EXTENDED:
-        report_extended(lease, is_releasing(lease) ? REDLOCK_CANCELLED : REDLOCK_OK);
+        report_extended(lease,
+                        rl_handle_is_releasing(lease) ? REDLOCK_CANCELLED : REDLOCK_OK);
         break;
     case RL_REPORT_RENEWED:
         /* The caller may have released or disowned it in the callback before. */
-        if (is_releasing(lease) || rl_handle_core(lease)->state != RL_LEASE_HELD)
+        if (rl_handle_is_releasing(lease) || rl_handle_core(lease)->state != RL_LEASE_HELD)
             break;
         report(lease, &(struct rl_request){options->on_extended, options->extended_arg},
                REDLOCK_OK);
@@ -244,7 +184,7 @@ static void report_all(redlock_lease *lease, unsigned reports)
 void rl_handle_report(struct rl_task *owner, unsigned reports)
 {
     redlock_lease *lease = rl_handle_of(owner);
-    if (is_releasing(lease)) /* the caller does not hold the lock any more */
+    if (rl_handle_is_releasing(lease)) /* the caller does not hold the lock any more */
         reports &= ~(unsigned)(RL_REPORT_LOST | RL_REPORT_RENEWED);
     reports |= lease->reports;
     lease->reports = 0;

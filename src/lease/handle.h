@@ -94,6 +94,14 @@ static inline bool rl_handle_is_settled(const redlock_lease *lease)
     return lease->state >= RL_HANDLE_IDLE && lease->state <= RL_HANDLE_EXTENDING;
 }
 
+static inline bool rl_handle_is_releasing(const redlock_lease *lease)
+{
+    return lease->state == RL_HANDLE_RELEASE_WAITS || lease->state == RL_HANDLE_RELEASING;
+}
+
+/* The result of an operation that ends with this code (result.c). */
+redlock_result rl_handle_result(const redlock_lease *lease, redlock_code code);
+
 /*
  * Starts the acquire of a new handle. The first attempt begins at the end of this
  * iteration, never inside the caller's call; or later, when the startup barrier opens.
