@@ -55,7 +55,8 @@ static void write_text(const uint8_t *data, size_t size)
     size_t len = rl_marker_write(&marker, text);
     FUZZ_CHECK(rl_marker_read((struct rl_word){text, len}, &again));
     FUZZ_CHECK(memcmp(&again.roster, &marker.roster, sizeof(again.roster)) == 0);
-    FUZZ_CHECK(rl_process_equal(&again.process, &marker.process));
+    FUZZ_CHECK(rl_process_equal(&again.process, &marker.process) &&
+               rl_process_is_same_run(&again.process, &marker.process));
     if (size > 12) {
         text[data[11] % len] = (char)data[12];
         read_text((const uint8_t *)text, len - (size > 13 ? data[13] % 40 : 0));
