@@ -7,6 +7,9 @@
 
 #include "types.h"
 
+/* No node can report a later time, us: what is computed from it cannot overflow. */
+#define RL_NODE_TIME_MAX (RL_NEVER / 2)
+
 struct rl_node_time {
     rl_time ahead; /* how far it is ahead of our clock, if `known` */
     bool known;

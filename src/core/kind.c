@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "fence.h"
 #include "scripts.h"
 
 /*
@@ -374,6 +375,11 @@ static bool read_error(enum rl_command command, const struct rl_reply *reply,
     return true;
 }
 
+static bool is_time(int64_t time)
+{
+    return time >= 0 && time <= RL_NODE_TIME_MAX;
+}
+
 /*
  * {value, remaining milliseconds}; a fenced kind adds the node's time, a kind of sets the
  * number of the key. A release that could not update the queue entry adds a 0.
@@ -394,6 +400,8 @@ static bool read_value(const struct rl_kind *kind, enum rl_command command,
         (is_set && (item[at].integer < 1 || item[at].integer > RL_SET_MAX)))
         return false;
     answer->time = kind->is_fenced ? item[2].integer : 0;
+    if (!is_time(answer->time))
+        return false;
     answer->key = is_set ? (unsigned)item[at].integer - 1 : 0;
     int64_t pttl = item[1].integer;
     answer->vote = RL_VOTE_HELD;
@@ -449,7 +457,7 @@ static bool read_slot_release(const struct rl_kind *kind, const struct rl_reply 
         answer->pttl = pttl < 0 ? -1 : pttl > INT32_MAX ? INT32_MAX : (int32_t)pttl;
     }
     if (kind->is_fenced) {
-        if (item[5].integer < 0 || item[5].integer >= RL_NEVER || item[6].integer < 0)
+        if (!is_time(item[5].integer) || item[6].integer < 0)
             return false;
         answer->time = item[5].integer;
         answer->fence = item[6].integer;
@@ -514,7 +522,7 @@ static bool read_fenced(const struct rl_kind *kind, enum rl_command command,
     if (reply->type == RL_REPLY_ARRAY && reply->items >= 3)
         return read_value(kind, command, reply, answer);
     if (reply->type != RL_REPLY_STRING || !read_numbers(reply, number) ||
-        number[1] >= RL_NEVER / RL_SECOND || number[2] >= RL_SECOND)
+        number[1] > RL_NODE_TIME_MAX / RL_SECOND || number[2] >= RL_SECOND)
         return false;
     answer->time = number[1] * RL_SECOND + number[2];
     answer->fence = number[3];
@@ -527,7 +535,7 @@ static bool read_marker(const struct rl_reply *reply, struct rl_answer *answer)
 {
     if (reply->type != RL_REPLY_ARRAY || reply->items != 2 ||
         reply->item[0].type != RL_REPLY_STRING || reply->item[1].type != RL_REPLY_INTEGER ||
-        reply->item[1].integer < 0)
+        !is_time(reply->item[1].integer))
         return false;
     answer->vote = RL_VOTE_GRANTED;
     answer->value = (struct rl_word){reply->item[0].text, reply->item[0].len};

@@ -1,4 +1,5 @@
 /* How replies become votes, whatever a server sends. */
+#include "core/fence.h"
 #include "core/kind.h"
 
 #include <stdio.h>
@@ -400,6 +401,20 @@ Test(fenced, another_holds_it)
         cr_assert_eq(answer.time, TIME);
         cr_assert_eq(answer.fence, 0);
     }
+}
+
+/* A server that lies must not make a sum of times overflow. */
+Test(fenced, a_time_that_no_clock_can_show_is_rejected)
+{
+    static const int64_t times[] = {-1, INT64_MIN, INT64_MAX, RL_NODE_TIME_MAX + 1};
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+        const struct rl_reply value = {.type = RL_REPLY_STRING, TEXT("f:other")};
+        const struct rl_reply items[] = {value, number(1234), number(times[i])};
+        cr_assert_not(fenced_reads(RL_CMD_ACQUIRE, three(items)));
+        const struct rl_reply marker[] = {value, number(times[i])};
+        cr_assert_not(fenced_reads(RL_CMD_MARKER, pair(marker, 2)));
+    }
+    cr_assert_not(fenced_reads(RL_CMD_ACQUIRE, some_text("1 4611686018428 0 4")));
 }
 
 Test(fenced, whether_the_queue_entry_was_written)
