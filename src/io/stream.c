@@ -77,6 +77,14 @@ static void free_stream(struct rl_stream *stream)
     free(stream);
 }
 
+/* False, with errno: libevent has none of its own, so it is that of malloc() or
+ * epoll_ctl(). */
+static bool add_event(struct event *event)
+{
+    errno = ENOMEM;
+    return event_add(event, NULL) == 0;
+}
+
 int rl_stream_open(struct event_base *base, const struct rl_address *address,
                    struct rl_tls_peer *peer, const struct rl_stream_handler *owner,
                    void *arg, struct rl_stream **ret_stream)
@@ -98,8 +106,9 @@ int rl_stream_open(struct event_base *base, const struct rl_address *address,
     };
     rl_loop_fd_init(&stream->file, fd);
     if (!stream->readable || !stream->writable || !rl_stream_want_write(stream)) {
+        int error = errno;
         rl_stream_abort(stream);
-        return -ENOMEM;
+        return -error;
     }
     *ret_stream = stream;
     return 0;
@@ -162,7 +171,7 @@ bool rl_stream_want_read(struct rl_stream *stream)
 {
     if (stream->channel && rl_tls_has_more(stream->channel))
         event_active(stream->readable, EV_READ, 0);
-    return event_add(stream->readable, NULL) == 0;
+    return add_event(stream->readable);
 }
 
 void rl_stream_stop_reading(struct rl_stream *stream)
@@ -172,7 +181,7 @@ void rl_stream_stop_reading(struct rl_stream *stream)
 
 bool rl_stream_want_write(struct rl_stream *stream)
 {
-    return event_add(stream->writable, NULL) == 0;
+    return add_event(stream->writable);
 }
 
 /* Bytes that the channel has already taken from the socket make no event of it. */

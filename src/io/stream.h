@@ -45,11 +45,14 @@ int rl_stream_connect(struct rl_stream *stream);
  */
 enum rl_fault rl_stream_fault(const struct rl_stream *stream, const char **ret_reason);
 
-/* `readable` is called whenever bytes, or the peer's end, can be read; until stopped. */
+/*
+ * `readable` is called whenever bytes, or the peer's end, can be read; until stopped.
+ * False, with errno: it is not called.
+ */
 bool rl_stream_want_read(struct rl_stream *stream);
 void rl_stream_stop_reading(struct rl_stream *stream);
 
-/* `proceed` is called once. False: no memory. */
+/* `proceed` is called once. False, with errno: it is not called. */
 bool rl_stream_want_write(struct rl_stream *stream);
 
 /*

@@ -232,7 +232,9 @@ static void finish_connecting(struct rl_connection *connection)
         state == -ECONNRESET || state == -EPIPE ? RL_FAULT_CLOSED : RL_FAULT_CONNECT;
     if (state == -EINPROGRESS)
         return;
-    connection->connected = state == 0 && rl_stream_want_read(connection->stream);
+    if (state == 0 && !rl_stream_want_read(connection->stream))
+        state = -errno;
+    connection->connected = state == 0;
     if (connection->connected) {
         connection->owner->connected(connection->arg);
         return;
@@ -472,10 +474,14 @@ static bool take_replies(struct rl_connection *connection)
     struct rl_resp *resp = connection->resp;
     const struct rl_reply *reply;
     for (;;) {
-        switch (rl_resp_next(resp, &reply)) {
+        enum rl_resp_result found = rl_resp_next(resp, &reply);
+        switch (found) {
         case RL_RESP_MORE: return true;
         case RL_RESP_BROKEN:
-            connection->owner->failed(connection->arg, RL_FAULT_PROTOCOL);
+        case RL_RESP_NO_MEMORY:
+            connection->owner->failed(connection->arg, found == RL_RESP_BROKEN
+                                                           ? RL_FAULT_PROTOCOL
+                                                           : RL_FAULT_MEMORY);
             return false;
         case RL_RESP_REPLY: take_reply(connection, reply); break;
         }

@@ -294,13 +294,18 @@ static bool feed_reader(struct rl_resp *resp)
     return true;
 }
 
+static enum rl_resp_result failed(const struct rl_resp *resp)
+{
+    return resp->reader->err == REDIS_ERR_OOM ? RL_RESP_NO_MEMORY : RL_RESP_BROKEN;
+}
+
 enum rl_resp_result rl_resp_next(struct rl_resp *resp, const struct rl_reply **ret_reply)
 {
     void *object = NULL;
     if (!resp->reading && (*ret_reply = take_known(resp)))
         return RL_RESP_REPLY;
     if (!feed_reader(resp))
-        return RL_RESP_BROKEN;
+        return failed(resp);
     if (!resp->reading)
         return RL_RESP_MORE;
     if (!resp->reader->reply)
@@ -308,7 +313,7 @@ enum rl_resp_result rl_resp_next(struct rl_resp *resp, const struct rl_reply **r
     resp->has_root = resp->has_root && resp->reader->reply;
     resp->is_alien = resp->is_alien && resp->reader->reply;
     if (redisReaderGetReply(resp->reader, &object) != REDIS_OK)
-        return RL_RESP_BROKEN;
+        return failed(resp);
     if (!object)
         return RL_RESP_MORE;
     resp->fed = 0;

@@ -34,9 +34,9 @@ void rl_resp_free(struct rl_resp *resp);
  */
 void rl_resp_feed(struct rl_resp *resp, const char *bytes, size_t len);
 
-enum rl_resp_result { RL_RESP_REPLY, RL_RESP_MORE, RL_RESP_BROKEN };
+enum rl_resp_result { RL_RESP_REPLY, RL_RESP_MORE, RL_RESP_BROKEN, RL_RESP_NO_MEMORY };
 
-/* The next reply, valid until the next call. BROKEN: malformed, too long, or no memory. */
+/* The next reply, valid until the next call. BROKEN: malformed or too long. */
 enum rl_resp_result rl_resp_next(struct rl_resp *resp, const struct rl_reply **ret_reply);
 
 #endif
