@@ -47,7 +47,7 @@ static struct plan *plan;
 
 /* --- who calls --- */
 
-#define PARTS_MAX 32
+#define PARTS_MAX 64
 
 static struct part {
     uintptr_t begin, end;

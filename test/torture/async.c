@@ -13,7 +13,7 @@ struct cycle {
     size_t count;
     struct event_base *base;
     redlock_client *client;
-    redlock_lease *lease;
+    redlock_lease *lease, *before; /* `before` has the lock first */
     redlock_result result;
     bool reported, clean;
 };
@@ -75,8 +75,23 @@ static void open_client(struct cycle *cycle)
         cycle_again("new", i);
 }
 
+/* The lease before this one is freed once a node has told that it has the lock. */
+static void end_before(struct cycle *cycle)
+{
+    redlock_node nodes[NODES_MAX];
+    bool is_held = false;
+    while (!is_held && !cycle->reported) {
+        iterate(cycle);
+        size_t count = redlock_explain(cycle->lease, nodes, NODES_MAX);
+        for (size_t i = 0; i < count; i++)
+            is_held |= nodes[i].verdict == REDLOCK_VERDICT_HELD;
+    }
+    redlock_lease_free(cycle->before);
+    cycle->before = NULL;
+}
+
 /* A handle that did not get the lock is freed; its nodes may have to connect again. */
-static void acquire(struct cycle *cycle)
+static void acquire(struct cycle *cycle, int64_t wait_ms)
 {
     redlock_lease_options options;
     redlock_lease_options_init(&options);
@@ -84,12 +99,15 @@ static void acquire(struct cycle *cycle)
     options.fenced = cycle->kind.fenced;
     options.slots = cycle->kind.slots;
     options.ttl_ms = TTL_MS;
+    options.wait_ms = wait_ms;
     for (unsigned i = 0;; i++) {
         if (redlock_acquire_many(cycle->client, cycle->keys, cycle->kind.keys, &options,
                                  on_result, cycle, &cycle->lease) != REDLOCK_OK) {
             cycle_again("acquire", i);
             continue;
         }
+        if (cycle->before)
+            end_before(cycle);
         if (await(cycle, "acquire"))
             return;
         redlock_lease_free(cycle->lease);
@@ -136,7 +154,11 @@ static void run(struct cycle *cycle)
 {
     char token[REDLOCK_TOKEN_MAX + 1];
     open_client(cycle);
-    acquire(cycle);
+    acquire(cycle, REDLOCK_ONE_ATTEMPT);
+    if (strcmp(cycle->kind.name, "waiting") == 0) {
+        cycle->before = cycle->lease;
+        acquire(cycle, TTL_MS);
+    }
     strcpy(token, redlock_token(cycle->lease));
     cycle_tell("held", token);
     extend(cycle);

@@ -22,6 +22,11 @@ static const struct kind kinds[] = {
     {"fenced-slot", REDLOCK_KIND_SLOT, true, 2, 1},
     {"fenced-set", REDLOCK_KIND_EXCLUSIVE, true, 0, 3},
     {"election", REDLOCK_KIND_ELECTION, true, 0, 1},
+    /* one node; nodes that have names; nodes by TLS; another lease has the lock first */
+    {"single", REDLOCK_KIND_EXCLUSIVE, false, 0, 1},
+    {"names", REDLOCK_KIND_EXCLUSIVE, false, 0, 1},
+    {"tls", REDLOCK_KIND_EXCLUSIVE, false, 0, 1},
+    {"waiting", REDLOCK_KIND_EXCLUSIVE, false, 0, 1},
 };
 
 struct kind cycle_kind(const char *name)
@@ -40,6 +45,9 @@ redlock_options cycle_options(void)
     options.node_timeout_ms = TIMEOUT_MS;
     options.connect_timeout_ms = TIMEOUT_MS;
     options.max_ttl_ms = LONGER_MS;
+    options.tls_ca_file = getenv("REDLOCK_CACERT");
+    options.tls_cert_file = getenv("REDLOCK_CERT");
+    options.tls_key_file = getenv("REDLOCK_CERT_KEY");
     return options;
 }
 
