@@ -12,6 +12,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -140,6 +141,7 @@ def arguments():
 
 if __name__ == "__main__":
     options = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="rl-", dir="/tmp") as lab.folder:
         try:
             code = main()
