@@ -11,7 +11,7 @@ import lab
 NODES = 5
 PASSWORD = "secret"
 USER = ("on", f">{PASSWORD}", "~*", "&*", "+@all")
-REPLY_S = 5  # a server may be stopped, pause or sleep
+REPLY_S = 30  # a server may be stopped, pause or sleep, and the machine be busy
 MARKER = "!marker"
 
 # A process ends with the thread that started it, as lab.spawn() asks: faults are threads.
