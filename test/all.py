@@ -66,6 +66,8 @@ VERBS = {
     "try chaos": [Row("try chaos --seconds 60", figure=r"^(operations +\d+)$"),
                   Row("try chaos --self-test", figure=r"^(.* mistakes)$")],
     "try jobs": [Row("try jobs --runs 5", figure=r"^(\w+ +\d+ of \d+ runs .*)$")],
+    "try matrix": [Row("try matrix --release trixie --server valkey-8.1",
+                       figure=r"^(\d+ of \d+ cells are green)$")],
     "try torture": [Row("try torture --interface async --kind exclusive",
                     figure=r"^(all +\d+ failed.*)$")],
     "try fairness": [Row("try fairness --only philosophers --seconds 3",
