@@ -227,6 +227,8 @@ static void found(void *arg)
     struct client *client = arg;
     if (!client->handle)
         return;
+    client->founds = true;
+    client->admission = REDLOCK_ADMIT_NEW;
     redlock_code code = redlock_admit(client->handle, REDLOCK_ADMIT_NEW, 0, NULL, NULL);
     TRACE("client %u founds a deployment, too: %s", client->index + 1,
           redlock_code_name(code));

@@ -218,10 +218,10 @@ void client_start(struct client *client)
     client->number = ++world.processes;
     begin_process(client);
     client->is_alive = true;
-    client->ends = client->is_admitting = false;
+    client->ends = client->is_admitting = client->founds = false;
     client->checks = client->drains = client->lists = 0;
     client->born = events_now();
-    client->doubts_until = 0;
+    client->doubts_until = client->looks_since = 0;
     client->knows_deployment = false;
     client->learned_at = 0;
     memset(client->generation, 0, sizeof(client->generation));

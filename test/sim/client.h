@@ -27,8 +27,18 @@ struct acquainted {
     uint64_t refused;      /* a nonce that it refused since then; 0: none ... */
     uint64_t refused_in;   /* ... as was read in this iteration */
     bool is_greeted;       /* the marker was read on the connection that is there now */
-    bool was_marked;       /* a marker was there once */
-    int64_t heard_at;      /* when a reply with a token was read last; true time */
+    int64_t
+        greeted_at; /* the same, of that for votes: since then; true time; 0: it was not */
+    int64_t look_due;     /* its marker is read again before; true time */
+    bool is_looking;      /* a command that reads it is under way */
+    struct seal seal;     /* of its marker, as it was read last */
+    bool has_been_active; /* so its marker said, once */
+    /* The latest generation of each index that its marker had, as was read in iteration
+       `has_since`, and before it; and which it had itself, the latest. */
+    uint32_t has[NODES_MAX], has_before[NODES_MAX], had[NODES_MAX];
+    uint64_t has_since;
+    bool was_marked;            /* a marker was there once */
+    int64_t heard_at;           /* when a reply with a token was read last; true time */
     int64_t unsubscribed_since; /* though it waits there; true time; 0: it is subscribed */
     int64_t awaits_since;       /* a reply; true time; 0: it has read one since it asked */
     uint64_t suspect_in;        /* it has been suspect since this iteration; 0: it is not */
@@ -74,12 +84,15 @@ struct client {
     int64_t learned_at;             /* when that was a later one; true time ... */
     uint64_t learned_in;            /* ... in this iteration ... */
     unsigned learned_by;            /* ... from this node */
+    int64_t looks_since;            /* it reads markers; true time; 0: it does not */
+    int64_t owed_look;              /* when its releases are judged again; true time */
     int64_t doubts_until;           /* of its own clock; true time */
     int64_t second;                 /* that is counted, and the commands in it */
     unsigned commands;
 
     /* An operator's: */
     redlock_admission admission;
+    bool founds; /* it has users, and was asked for a deployment, too */
     size_t newcomer;
     bool is_admitting;
     int64_t gives_up;

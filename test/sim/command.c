@@ -131,6 +131,10 @@ static void parse_script(struct command *command, const struct request *request,
     const struct rl_word *arg = word + 3 + keys;
     if (command->ask != ASK_MARKER && !is_of_world(word[3]))
         command->ask = ASK_OTHER;
+    if (command->ask == ASK_MARKER && args == 2) {
+        command->expected = arg[0];
+        command->wanted = arg[1];
+    }
     if (command->ask == ASK_OTHER || command->ask == ASK_MARKER)
         return;
     command->is_of_set = rl_kind_is_of_sets(kind);
@@ -229,6 +233,7 @@ static void say(struct connection *connection, struct account *account)
               ask_names[command->ask], command->claim ? command->claim->token : "",
               command->node + 1);
     oracle_said(command);
+    command->expected = command->wanted = (struct rl_word){0};
 }
 
 static void on_written(struct connection *connection, const char *bytes, size_t len)
@@ -543,6 +548,8 @@ static void on_left(struct connection *connection)
     struct client *client = &world.client[connection->process_index];
     unsigned node = client_node_at(client, connection->host);
     oracle_left(client, node);
+    if (node < world.plan.n && client->handle && client_is_link(client, connection->owner))
+        oracle_members_left(client, node);
     if (!connection->is_aborted)
         oracle_closed(client);
     if (connection->inbox && !connection->error)

@@ -65,6 +65,8 @@ struct command {
     uint64_t iteration;  /* of its process, then */
     int64_t said_raw;    /* by the client's unslewed clock: not later than it may believe */
     uint64_t said_nonce; /* of the marker under which it asks; 0: none */
+    /* MARKER, only while it is said: the marker that it expects, and the one it writes. */
+    struct rl_word expected, wanted;
 
     /* When it was executed: */
     enum truth truth;

@@ -122,6 +122,7 @@ static void on_admitted(redlock_client *handle, const redlock_admitted *result, 
     TRACE("the operator is told %s: %s", redlock_code_name(result->code), result->text);
     trace_mix((uint64_t)result->code);
     if (result->code == REDLOCK_OK) {
+        oracle_judge_admitted(client);
         client->ends = true;
         return;
     }

@@ -311,7 +311,10 @@ void oracle_iterated(struct client *client)
         oracle_note_suspects(client);
     }
     oracle_clocks_iterated(client);
+    oracle_members_iterated(client);
     oracle_judge_queue(client);
+    if (client->handle)
+        oracle_judge_due(client);
     if (client->handle)
         oracle_judge_subscriptions(client);
     if (client->handle)
@@ -357,4 +360,6 @@ void oracle_begin(void)
     oracle_turns_begin();
     oracle_passes_begin();
     oracle_seats_begin();
+    oracle_members_begin();
+    oracle_due_begin();
 }

@@ -24,6 +24,7 @@
     X(RISING, "a fencing token is not above all earlier ones")                             \
     X(HELD_UP, "a fenced token is stored by a message that was delayed for seconds")       \
     X(BARRED, "a node that must not vote was asked, or its vote was counted")              \
+    X(MARKER, "a marker is written that the steps of a node's return do not allow")        \
     X(KNOWN, "a lease is held though a majority is known not to store it")                 \
     X(DEADLINE, "a success is reported for a lease that has expired, or nearly")           \
     X(LOST, "LOST is reported too late, too early, twice, or with a wrong cause")          \
@@ -82,6 +83,12 @@ void oracle_judge_taken(const struct command *command, const struct keyspace *be
 
 /* Parts of the marker of a server. */
 struct seal oracle_seal(const struct server *server);
+
+/* The connection on which it asks for votes has ended. */
+void oracle_members_left(struct client *client, unsigned node);
+
+/* An operator is told that the admission is done. */
+void oracle_judge_admitted(const struct client *client);
 
 /* --- servers --- */
 

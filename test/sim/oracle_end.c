@@ -1,5 +1,6 @@
-/* The oracle at the end of a run: whether all was told, and nothing is left. */
+/* The oracle on what is left: keys whose release is due, and at the end of a run all. */
 #include <stdio.h>
+#include <string.h>
 
 #include "oracle_parts.h"
 #include "world.h"
@@ -13,6 +14,90 @@ static bool should_be_clean(const struct claim *claim, unsigned server)
         return false;
     unsigned node = claim->node[server];
     return client_reaches(client, node) && client->node[node].server == server;
+}
+
+/* --- as soon as a release is due --- */
+
+#define OWED_LOOK (250 * VIRTUAL_MS)
+#define OWED_MAX  (3 * VIRTUAL_S) /* it is sent every 500 ms, and once a node is greeted */
+
+/* A finished token that a server has, though its client could take it away. */
+static struct due {
+    const struct claim *claim; /* NULL: none */
+    int64_t since;             /* true time */
+} due[SERVERS_MAX][RESOURCES_MAX];
+
+static int64_t latest_of(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Until when something was, or is, in the way of a release; true time. */
+static int64_t hindered_until(const struct client *client, const struct server *server)
+{
+    const struct path *path = &network.path[client->index][server->index + 1];
+    int64_t until = latest_of(path->up_blocked, path->down_blocked);
+    until = latest_of(until, latest_of(server->error_until, server->garbage_until));
+    until = latest_of(until, latest_of(server->denied_until, server->role_until));
+    return server->node.state == NODE_RUNS ? latest_of(until, client->process.resumed)
+                                           : CLOCK_NEVER;
+}
+
+static const struct claim *owed_on(const struct client *client, unsigned server,
+                                   unsigned resource)
+{
+    const struct key *lock = server_lock(&world.server[server], resource);
+    struct token_there there;
+    for (size_t i = 0; lock && server_holder(lock, i, &there); i++) {
+        const struct claim *claim = claim_of(there.token);
+        if (claim && claim->client == client->index &&
+            there.expires >= server_ms(&world.server[server]) &&
+            should_be_clean(claim, server))
+            return claim;
+    }
+    return NULL;
+}
+
+static void judge_due(const struct client *client, unsigned server, unsigned resource)
+{
+    struct due *key = &due[server][resource];
+    const struct claim *claim = owed_on(client, server, resource);
+    int64_t until = hindered_until(client, &world.server[server]);
+    if (!claim && key->claim && key->claim->client == client->index)
+        key->claim = NULL;
+    if (!claim)
+        return;
+    if (key->claim != claim)
+        *key = (struct due){claim, events_now()};
+    key->since = latest_of(key->since, until);
+    if (until != CLOCK_NEVER && events_now() > key->since + OWED_MAX)
+        oracle_accuse(INVARIANT_LEFT, "%.8s on server %u, and the release is due",
+                      claim->token, server + 1);
+    if (until == CLOCK_NEVER)
+        key->claim = NULL;
+}
+
+/* Slow messages, or a client without memory, make it due later. */
+static bool judges_due(const struct plan *plan)
+{
+    return plan->weight[FAULT_ROOM] + plan->weight[FAULT_SPIKE] + plan->weight[FAULT_LOSS] +
+               plan->weight[FAULT_MEMORY] + plan->weight[FAULT_RANDOM] ==
+           0;
+}
+
+void oracle_judge_due(struct client *client)
+{
+    if (!judges_due(&world.plan) || events_now() < client->owed_look)
+        return;
+    client->owed_look = events_now() + OWED_LOOK;
+    for (unsigned s = 0; s < SERVERS_MAX; s++)
+        for (unsigned r = 0; r < world.plan.resources; r++)
+            judge_due(client, s, r);
+}
+
+void oracle_due_begin(void)
+{
+    memset(due, 0, sizeof(due));
 }
 
 /* --- when a client is freed --- */

@@ -29,6 +29,7 @@ static void hear_marker(struct client *client, const struct command *command)
     client->knows_deployment |= marked > world.plan.n / 2;
     if (node->is_greeted)
         oracle_learn(client, command);
+    oracle_hear_marker(client, command);
 }
 
 static void hear_mismatch(struct client *client, const struct command *command)
@@ -215,6 +216,8 @@ void oracle_heard(const struct command *command, bool of_subscriber)
         oracle_garbled(client, command->node);
     else if (command->told_us > 0 && world.plan.fenced)
         oracle_sample(client, command);
+    if (command->ask == ASK_MARKER)
+        oracle_members_looked(&client->node[command->node]);
     if (command->ask == ASK_GREETING || command->ask == ASK_MARKER)
         hear_marker(client, command);
     if (command->is_refusal && !command->is_unsure)

@@ -22,10 +22,31 @@ int64_t oracle_true_span(int64_t span, int64_t ppm);
 void oracle_judge_vote(const struct command *command);
 void oracle_judge_marker(const struct server *server);
 
+/* It covers a lease that rests on what was forgotten, and a fence ahead of all clocks. */
+int64_t oracle_least_quarantine(void);
+
 /* A lease was acquired or extended. */
 void oracle_judge_seats(const struct claim *claim);
 
+/* --- oracle_end.c --- */
+
+/* Finished tokens are taken away where their client can, as soon as that is due. */
+void oracle_due_begin(void);
+void oracle_judge_due(struct client *client);
+
+/* --- oracle_members.c: how a node that lost its vote comes back --- */
+
+void oracle_members_begin(void);
+void oracle_say_marker(const struct command *command);
+void oracle_ran_marker(void);
+void oracle_members_looked(struct acquainted *node); /* a reply was read */
+void oracle_hear_marker(struct client *client, const struct command *command);
+void oracle_members_iterated(const struct client *client);
+
 /* --- oracle_clocks.c: what servers' clocks excuse --- */
+
+/* When the client last saw that the clock of the node had been set; 0: it need not have. */
+int64_t oracle_clock_seen(const struct client *client, unsigned node);
 
 /* The server's clock has gained more than it may since then. */
 bool oracle_ran_ahead(unsigned server, int64_t since);

@@ -251,8 +251,10 @@ void oracle_ran(struct command *command)
     struct server *server = &world.server[command->server];
     if (command->ask != ASK_OTHER)
         judge_told_key(command, server);
-    if (command->ask == ASK_MARKER)
+    if (command->ask == ASK_MARKER) {
         oracle_judge_marker(server);
+        oracle_ran_marker();
+    }
     if (command->node >= world.plan.n)
         return;
     if (command->ask == ASK_EXTEND && command->entry[0])

@@ -177,6 +177,8 @@ void oracle_said(struct command *command)
         oracle_note_greeting(command);
     if (command->ask == ASK_RELEASE)
         oracle_note_entry(command);
+    if (command->ask == ASK_MARKER && command->node < world.plan.n)
+        oracle_say_marker(command);
     if (!claim || command->node >= world.plan.n)
         return;
     judge_suspect(command);

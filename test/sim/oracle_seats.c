@@ -44,7 +44,7 @@ struct seal oracle_seal(const struct server *server)
     (11 * VIRTUAL_S) /* a fence may be 5 s ahead of a clock, twice, + 1 s */
 
 /* Covers a lease that rests on what was forgotten, and a fence ahead of all clocks. */
-static int64_t least_quarantine(void)
+int64_t oracle_least_quarantine(void)
 {
     int64_t ttl = world.plan.ttl_max;
     int64_t lease = ttl + ttl / 1000000 * world.plan.drift_ppm;
@@ -62,7 +62,7 @@ void oracle_judge_vote(const struct command *command)
                       server->index + 1, command->client + 1);
     if (!votes || server->lost_at == CLOCK_NEVER)
         return;
-    if (events_now() < server->lost_at + least_quarantine())
+    if (events_now() < server->lost_at + oracle_least_quarantine())
         oracle_accuse(INVARIANT_BARRED, "server %u votes %lld ms after it forgot",
                       server->index + 1,
                       (long long)((events_now() - server->lost_at) / VIRTUAL_MS));

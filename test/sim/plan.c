@@ -129,7 +129,7 @@ static void draw_changes(struct plan *plan)
     };
     static const enum fault recoveries[CHANGES] = {
         FAULT_RECOVERY, FAULT_AWAY,   FAULT_ABSENT, FAULT_RECOVERY, FAULT_AWAY,
-        FAULT_ABSENT,   FAULT_FORGET, FAULT_DEMOTE, FAULT_CRASH,    FAULT_CUT,
+        FAULT_SLEW,     FAULT_FORGET, FAULT_DEMOTE, FAULT_CRASH,    FAULT_CUT,
     };
     bool is_of_clocks = !plan->recovers && draw_once_in(2);
     const enum fault *faults = plan->recovers ? recoveries

@@ -116,6 +116,8 @@ void user_want(struct user *user)
     user->frees_inside = draw_once_in(2);
 }
 
+#define LONG_HOLD 4 /* TTLs: more than those for which a release is sent again */
+
 void user_plan_hold(struct user *user)
 {
     int64_t now = events_now(), longest = world.plan.ttl_min / 4;
@@ -123,7 +125,10 @@ void user_plan_hold(struct user *user)
         longest = 3 * world.plan.ttl_max;
     if (longest < world.plan.near)
         longest = world.plan.near;
-    int64_t hold = draw_span(world.plan.near, longest);
+    bool is_long = world.plan.recovers && world.phase == PHASE_STORM && draw_once_in(2);
+    int64_t hold = is_long
+                       ? draw_between(world.plan.ttl_max, LONG_HOLD * world.plan.ttl_max)
+                       : draw_span(world.plan.near, longest);
     user->phase = USER_HOLDING;
     user->extend_at = draw_once_in(3) ? now + draw_between(0, hold) : CLOCK_NEVER;
     switch (events_random(16)) {
