@@ -149,6 +149,8 @@ def tell(cells):
     """The table; is every cell green?"""
     print(f"{'release':<10}{'server':<15}{'tests':<16}{'chaos':<38}{'seconds':<9}commit")
     results = [kept(*cell) for cell in cells]
+    everywhere = set.intersection(*(set(result["skipped"]) for result in results if result))\
+        if any(results) else set()
     for (release, server), result in zip(cells, results):
         if not result:
             print(f"{release:<10}{server:<15}not run")
@@ -159,9 +161,11 @@ def tell(cells):
                 if chaos["code"] == 0 else f"FAILED ({chaos['code']})")
         print(f"{release:<10}{result['version']:<15}{tests:<16}{said:<38}{result['seconds']:<9}"
               f"{result['commit']}")
-        for what in ("failed", "passed_alone", "skipped"):
-            if result[what]:
-                print(f"{'':<10}{what.replace('_', ' ')}: {', '.join(result[what])}")
+        skipped_here = sorted(set(result["skipped"]) - everywhere)
+        for what, names in (("failed", result["failed"]), ("passed alone", result["passed_alone"]),
+                            ("skipped here", skipped_here)):
+            if names:
+                print(f"{'':<10}{what}: {', '.join(names)}")
     green = sum(bool(result and result["green"]) for result in results)
     print(f"{green} of {len(cells)} cells are green")
     return green == len(cells)
