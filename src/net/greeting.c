@@ -114,6 +114,23 @@ static void read_section(struct rl_greeting *greeting, enum rl_greeting_step ste
     }
 }
 
+/* How servers reject a user or a password without the word WRONGPASS. */
+static bool rejects_credentials(const struct rl_reply *reply)
+{
+    static const char *const beginnings[] = {
+        "ERR AUTH <password> called without any password", /* from Redis 6 on */
+        "ERR Client sent AUTH, but no password is set",    /* before, as the next two */
+        "ERR invalid password",
+        "ERR wrong number of arguments for 'auth' command", /* it has no users */
+    };
+    for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); i++) {
+        size_t len = strlen(beginnings[i]);
+        if (reply->len >= len && memcmp(reply->text, beginnings[i], len) == 0)
+            return true;
+    }
+    return false;
+}
+
 bool rl_greeting_read(struct rl_greeting *greeting, const struct rl_reply *reply)
 {
     enum rl_greeting_step step = greeting->step[greeting->answered++];
@@ -127,8 +144,8 @@ bool rl_greeting_read(struct rl_greeting *greeting, const struct rl_reply *reply
         greeting->name_refused = reply->type == RL_REPLY_ERROR && *denied == RL_FAULT_NONE;
     } else if (reply->type == RL_REPLY_ERROR) {
         enum rl_fault fault = rl_fault_of_error(reply->text, reply->len);
-        if (step == RL_GREET_AUTH && fault == RL_FAULT_ERR)
-            fault = RL_FAULT_WRONGPASS; /* the server has no password */
+        if (step == RL_GREET_AUTH && rejects_credentials(reply))
+            fault = RL_FAULT_WRONGPASS;
         if (*denied == RL_FAULT_NONE)
             *denied = fault;
     } else if (reply->type != (wants_text ? RL_REPLY_STRING : RL_REPLY_STATUS)) {

@@ -103,16 +103,22 @@ def _(quorum):
 
 @case("of a reply to AUTH only a known sentence is told: the rest may have the password")
 def _(quorum):
-    for reply, text in (
+    rejected, failed = "the server rejected the user or password", "the server replied with an error"
+    for reply, text, code in (
             (b"ERR unknown command 'AUTH', with args beginning with: 'hunter2' ",
-             ": ERR unknown command"),
-            (b"ERR invalid password hunter2 for default", ""),
-            (b"ERR invalid password hunt... for default", ""),
-            (b"ERR bad command *2 $4 AUTH $7 aHVudGVyMg==", ""),
-            (b"WRONGPASS no user has hunter2", ""),
-            (b"ERR " + 10000 * b"y" + b" hunter2", "")):
+             failed + ": ERR unknown command", 69),
+            (b"ERR wrong number of arguments for 'auth' command",
+             rejected + ": ERR wrong number of arguments for 'auth' command", 77),
+            (b"ERR Client sent AUTH, but no password is set", rejected, 77),
+            (b"ERR invalid password", rejected, 77),
+            (b"ERR invalid password hunter2 for default", rejected, 77),
+            (b"ERR invalid password hunt... for default", rejected, 77),
+            (b"ERR bad command *2 $4 AUTH $7 aHVudGVyMg==", failed, 69),
+            (b"ERR upstream connect failure", failed, 69),
+            (b"WRONGPASS no user has hunter2", rejected, 77),
+            (b"ERR " + 10000 * b"y" + b" hunter2", failed, 69)):
         with fake(lambda peer, reply=reply: peer.sendall(9 * (b"-" + reply + b"\r\n"))) as address:
-            says(f"redis://:hunter2@{address}", "the server rejected the user or password" + text, 77)
+            says(f"redis://:hunter2@{address}", text, code)
 
 
 @case("a server's words have no control character, and are short")
