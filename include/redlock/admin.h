@@ -180,13 +180,13 @@ typedef struct redlock_finding {
  */
 #define REDLOCK_MEMBER_STATES(X)                                                           \
     X(UNSEEN, "unseen", "it was not reached")                                              \
-    X(UNMARKED, "unmarked", "it has no marker: it was never admitted, or lost its marker") \
+    X(UNMARKED, "unmarked", "it has no marker")                                            \
     X(NO_MAJORITY, "no_majority", "too few nodes of its deployment were reached")          \
     X(OTHER_DEPLOYMENT, "other_deployment", "it belongs to another deployment")            \
     X(REPLACED, "replaced", "its member index was assigned again")                         \
     X(OTHER_PROCESS, "other_process", "its marker was made for another process")           \
     X(QUARANTINED, "quarantined", "its marker puts it in quarantine")                      \
-    X(CLOCK, "clock_set", "its clock was set, stands still, or is too fast or too slow")   \
+    X(CLOCK, "clock_set", "its clock is not trusted")                                      \
     X(UNCONFIRMED, "unconfirmed", "its marker has changed and is read again")              \
     X(ACTIVE, "active", "it may vote on fenced locks")
 

@@ -91,7 +91,7 @@ const struct rl_rule rl_member_rules[RL_MEMBER_RULES] = {
      "all other clients"},
     {"replaced", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(REPLACED), show_generations,
      "this node's member index was assigned again: configure the server that replaced it, "
-     "or if none did, admit the node again, see redlock-admit(1)"},
+     "or if none did, delete its key !marker, see redlock-admit(1)"},
     {"other_process", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(OTHER_PROCESS),
      show_loss,
      "the node's marker was made for another process, so the node has no vote on fenced "

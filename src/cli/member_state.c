@@ -43,8 +43,9 @@ static size_t count_faults(const redlock_node *nodes, size_t count, redlock_faul
 
 const char *cli_advice(const redlock_node *nodes, size_t count, unsigned quorum)
 {
-    size_t unmarked = count_faults(nodes, count, REDLOCK_FAULT_UNMARKED) +
-                      count_faults(nodes, count, REDLOCK_FAULT_MARKER_LOST);
+    size_t unmarked = count_faults(nodes, count, REDLOCK_FAULT_UNMARKED);
+    size_t lost = count_faults(nodes, count, REDLOCK_FAULT_MARKER_LOST);
+    size_t replaced = count_faults(nodes, count, REDLOCK_FAULT_REPLACED);
     size_t no_majority = count_faults(nodes, count, REDLOCK_FAULT_NO_MAJORITY);
     size_t other_deployment = count_faults(nodes, count, REDLOCK_FAULT_OTHER_DEPLOYMENT);
     size_t other_process = count_faults(nodes, count, REDLOCK_FAULT_OTHER_PROCESS) +
@@ -53,13 +54,18 @@ const char *cli_advice(const redlock_node *nodes, size_t count, unsigned quorum)
     size_t spare = count - quorum; /* this many nodes may be without a vote */
     if (count_faults(nodes, count, REDLOCK_FAULT_NOPERM) > spare)
         return "; compare --prefix and the user's rights with redlock check --acl";
-    if (unmarked > spare && no_majority + other_deployment == 0)
+    if (unmarked == count)
         return "; run redlock admit --new, once for all clients";
-    if (unmarked > spare && no_majority > 0)
+    if (unmarked > spare)
+        return "; correct the faults of the other nodes first: they may have markers";
+    if (replaced > 0 && replaced + lost + other_process + quarantined > spare)
+        return "; list the servers that replaced these, or if none did, delete their key "
+               "!marker, and run redlock admit --wait";
+    if (lost > spare && no_majority > 0)
         return "; if these are the right servers, readmit them by redlock admit --wait";
     if (other_deployment + no_majority > spare)
         return "; compare the list of nodes with that of the other clients";
-    if (unmarked + other_process > 0 && unmarked + other_process + quarantined > spare)
+    if (lost + other_process > 0 && lost + other_process + quarantined > spare)
         return "; readmit these nodes by redlock admit --wait";
     return "";
 }

@@ -172,6 +172,35 @@ def _(quorum):
     equal(states(quorum), ["barred", "sound", "barred", "barred", "sound"], "states")
 
 
+@case("those with markers are down and the others flushed: no advice to admit all as new")
+def _(quorum):
+    found(quorum)
+    for index in (0, 2, 3):
+        quorum[index].call("FLUSHALL")
+    quorum.kill(1, 4)
+    last = r"no connected node has a marker[^\n]*; correct the faults of the other nodes first[^\n]*\n$"
+    fence(quorum, wait="0").expect(69, err=last, out="")
+
+
+@case("most come back with older data: the advice is to delete their markers, for --wait")
+def _(quorum):
+    found(quorum)
+    older = {index: marker(quorum[index]) for index in (0, 2, 3)}
+    for index in older:
+        quorum[index].call("FLUSHALL")
+    admit(quorum, "--wait", "-w", "1s").expect(NOT_YET)
+    equal(states(quorum), ["barred", "sound", "barred", "barred", "sound"], "states")
+    for index, text in older.items():
+        quorum[index].call("SET", "!marker", text)
+    advice = "assigned again.*; list the servers that replaced these, or if none did, delete their key !marker"
+    fence(quorum, wait="0").expect(69, err=advice, out="")
+    admit(quorum, "--wait").expect(CONFIG, err=advice, out="")
+    for index in older:
+        quorum[index].call("DEL", "!marker")
+    fence(quorum, wait="0").expect(69, err="readmit them by redlock admit --wait", out="")
+    admit(quorum, "--wait", "-w", "1s").expect(NOT_YET, err="2 of 5 nodes vote")
+
+
 @case("wrong words: 64; wrong nodes: 78")
 def _(quorum):
     for words in ([], ["--new", "--wait"], ["--at-once", "--wait"], ["--replace", "x"], ["k"],

@@ -216,7 +216,7 @@ def _(quorum):
 
 @case("nodes that were never admitted: 69 with the command that admits them; plain locks work there")
 def _(quorum):
-    wanted = r"is not held: 5 of 5 .*no node has a marker[^\n]*; run redlock admit --new[^\n]*\n$"
+    wanted = r"is not held: 5 of 5 .*no connected node has a marker[^\n]*; run redlock admit --new[^\n]*\n$"
     run(quorum, "-n", "--fence", "k", "true").expect(69, err=wanted)
     redlock("acquire", "-n", "--fence", "k", env=on(quorum)).expect(69, err=wanted, out="")
     found = redlock("acquire", "-n", "--json", "--fence", "k", env=on(quorum)).expect(69).json()
@@ -232,7 +232,7 @@ def _(quorum):
     for words in (["run", "--fence", "k", "true"], ["acquire", "--fence", "k"]):
         process = lab.start(*words, env=on(quorum))
         line = process.stderr.readline().decode()
-        matches(line, "k: waiting: 5 of 5 nodes failed: .*no node has a marker.*; run redlock admit --new",
+        matches(line, "k: waiting: 5 of 5 nodes failed: .*no connected node has a marker.*; run redlock admit --new",
                 "the line")
         admit(quorum)
         lab.finish(process).expect(0)

@@ -26,7 +26,7 @@
     X(AHEAD, "AHEAD", "the fence is too far ahead of the server's clock") \
     X(MARKER, "MARKER", "the node's marker has changed: the client reads it again") \
     X(FENCE, "FENCE", "the key's fence is not a number: another program wrote it") \
-    X(UNMARKED, NULL, "no node has a marker: the nodes are not admitted") \
+    X(UNMARKED, NULL, "no connected node has a marker: not admitted, or emptied") \
     X(MARKER_LOST, NULL, "the node has no marker, but other nodes have one") \
     X(NO_MAJORITY, NULL, "too few nodes of its deployment were found") \
     X(OTHER_DEPLOYMENT, NULL, "the node belongs to another deployment") \
@@ -50,7 +50,8 @@
     X(REPLICA, NULL, "the server is a replica, not a master") \
     X(CLUSTER, NULL, "the server is in cluster mode") \
     X(DUPLICATE, NULL, "the server is already a node under another address") \
-    X(QUARANTINE, NULL, "the server restarted and may have forgotten locks: quarantined") \
+    X(QUARANTINE, NULL, \
+      "the server process (run_id) changed and may have forgotten locks: quarantined") \
     X(MEMORY, NULL, "this process is out of memory") \
     X(FILES, NULL, \
       "this process has no free file descriptor: raise its limit (ulimit -n)") \

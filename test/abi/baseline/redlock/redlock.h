@@ -216,7 +216,7 @@ REDLOCK_API const char *redlock_fault_text(redlock_fault fault);
     X(GREETING, "greeting", "it has not replied to the first commands yet") \
     X(READY, "ready", "it is connected and may vote") \
     X(SUSPECT, "suspect", "its replies are late") \
-    X(QUARANTINED, "quarantined", "it restarted and does not vote yet") \
+    X(QUARANTINED, "quarantined", "it may have forgotten locks and does not vote yet") \
                                                                                            \
     X(ACTIVE, "active", "it may vote on fenced locks")
 typedef enum redlock_verdict {
