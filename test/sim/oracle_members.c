@@ -210,8 +210,8 @@ void oracle_members_left(struct client *client, unsigned node)
     client->node[node].is_looking = false;
 }
 
-#define BARRED_AFTER (3 * VIRTUAL_S) /* 500 ms, and a second after a command that failed   \
-                                      */
+/* 500 ms, and a second after a command that failed. */
+#define BARRED_AFTER (3 * VIRTUAL_S)
 
 static bool is_active(const struct client *client, unsigned node)
 {
