@@ -1,16 +1,16 @@
 /*
  * The faults of a node: why it does not grant. redlock.h includes this header. Each row has
  * the name, how the server's error reply begins (NULL: the client finds the fault itself),
- * and the text. The first row that fits a reply counts. New faults are appended.
+ * and the text. The longest beginning that fits a reply counts. New faults are appended.
  */
 #ifndef REDLOCK_FAULTS_H
 #define REDLOCK_FAULTS_H
 
 #define REDLOCK_FAULTS(X)                                                                  \
     X(NONE, NULL, "no fault")                                                              \
+    X(ERR, "ERR", "the server replied with an error")                                      \
     X(MAXCLIENTS, "ERR max number of clients",                                             \
       "the server has reached its maxclients limit")                                       \
-    X(ERR, "ERR", "the server replied with an error")                                      \
     X(NOSCRIPT, "NOSCRIPT", "the script is not in the server's cache")                     \
     X(LOADING, "LOADING", "the server is loading its data")                                \
     X(BUSY, "BUSY", "the server is busy running a script")                                 \

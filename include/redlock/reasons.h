@@ -2,14 +2,19 @@
  * Reasons: why a result or a call has its code, where the code can have several causes.
  * redlock.h includes this header. Each row has the name and the text, one clause. New
  * reasons are appended.
+ *
+ * The first group belongs to NO_QUORUM, DENIED and UNCONFIRMED, and to EXPIRED if it ended
+ * an acquire or the last extension failed: what kept a node from granting. If several
+ * apply, the result has the one that comes first in this order: PASSWORD, PERMISSION,
+ * PROTECTED, CERTIFICATE, QUARANTINED, NOT_ADMITTED, CLOCK, REFUSED, RESOURCES,
+ * NOT_CONNECTED, SILENT, MISSING.
  */
 #ifndef REDLOCK_REASONS_H
 #define REDLOCK_REASONS_H
 
 #define REDLOCK_REASONS(X)                                                                 \
-    X(NONE, "the code says it all")                                                        \
-    /* NO_QUORUM, DENIED, UNCONFIRMED, EXPIRED of an acquire or after an extension */      \
-    /* failed: what kept a node from granting. If several apply, the first of them. */     \
+    X(NONE, "no further reason")                                                           \
+    /* what kept a node from granting: see above */                                        \
     X(PASSWORD, "a node refused the user or the password")                                 \
     X(PERMISSION, "the user lacks an ACL right on a node")                                 \
     X(PROTECTED, "a node in protected mode refused this host")                             \
@@ -18,7 +23,6 @@
     X(NOT_ADMITTED, "a node is not admitted to vote on fenced locks")                      \
     X(CLOCK, "a node's clock cannot be trusted")                                           \
     X(REFUSED, "a node replied with an error")                                             \
-    X(RESOURCES, "this process is out of memory, threads or file descriptors")             \
     X(NOT_CONNECTED, "a node is not connected")                                            \
     X(SILENT, "a node did not reply in time")                                              \
     X(MISSING, "a node does not store the token")                                          \
@@ -57,7 +61,8 @@
     X(TTL_MIN_VALIDITY, "the TTL leaves less than the least validity")                     \
     X(TTL_CLIENT_MAX, "the TTL is longer than the client's longest TTL")                   \
     X(TTL_ADMITTED, "the TTL is longer than the nodes were admitted for")                  \
-    /* SYSTEM */                                                                           \
+    /* SYSTEM; RESOURCES also of a node: see above */                                      \
+    X(RESOURCES, "this process is out of memory, threads or file descriptors")             \
     X(RANDOM, "the system gave no random numbers")
 
 typedef enum redlock_reason {

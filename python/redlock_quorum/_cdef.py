@@ -21,7 +21,6 @@ typedef enum redlock_reason {
     REDLOCK_REASON_NOT_ADMITTED,
     REDLOCK_REASON_CLOCK,
     REDLOCK_REASON_REFUSED,
-    REDLOCK_REASON_RESOURCES,
     REDLOCK_REASON_NOT_CONNECTED,
     REDLOCK_REASON_SILENT,
     REDLOCK_REASON_MISSING,
@@ -55,6 +54,7 @@ typedef enum redlock_reason {
     REDLOCK_REASON_TTL_MIN_VALIDITY,
     REDLOCK_REASON_TTL_CLIENT_MAX,
     REDLOCK_REASON_TTL_ADMITTED,
+    REDLOCK_REASON_RESOURCES,
     REDLOCK_REASON_RANDOM,
 } redlock_reason;
 struct event_base;
@@ -206,8 +206,8 @@ unsigned redlock_client_quorum(const redlock_client *client);
 int64_t redlock_client_nodes_time(redlock_client *client);
 typedef enum redlock_fault {
     REDLOCK_FAULT_NONE,
-    REDLOCK_FAULT_MAXCLIENTS,
     REDLOCK_FAULT_ERR,
+    REDLOCK_FAULT_MAXCLIENTS,
     REDLOCK_FAULT_NOSCRIPT,
     REDLOCK_FAULT_LOADING,
     REDLOCK_FAULT_BUSY,

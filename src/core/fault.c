@@ -10,23 +10,23 @@ static const struct {
 #undef X
 };
 
-/* `text` begins with `prefix`, followed by a space or by the end of `text`. */
-static bool starts_with_word(const char *text, size_t len, const char *prefix)
+/* The length of `prefix` if `text` begins with it, followed by a space or the end; or 0. */
+static size_t length_at_start(const char *text, size_t len, const char *prefix)
 {
     size_t i = 0;
     while (prefix[i] != '\0') {
         if (i >= len || text[i] != prefix[i])
-            return false;
+            return 0;
         i++;
     }
-    return i == len || text[i] == ' ';
+    return i == len || text[i] == ' ' ? i : 0;
 }
 
 /* A right that a script lacks: of Redis 7.0, and of later ones. There is no word for it. */
 static bool is_script_denial(const char *text, size_t len)
 {
-    return starts_with_word(text, len, "ERR The user executing the script can't") ||
-           starts_with_word(text, len, "ERR ACL failure in script:");
+    return length_at_start(text, len, "ERR The user executing the script can't") ||
+           length_at_start(text, len, "ERR ACL failure in script:");
 }
 
 /* (safety.md, rule 4) */
@@ -34,10 +34,17 @@ enum rl_fault rl_fault_of_error(const char *text, size_t len)
 {
     if (is_script_denial(text, len))
         return RL_FAULT_NOPERM;
-    for (int i = 0; i < RL_FAULT_COUNT; i++)
-        if (faults[i].prefix && starts_with_word(text, len, faults[i].prefix))
-            return (enum rl_fault)i;
-    return RL_FAULT_ERR;
+    enum rl_fault found = RL_FAULT_ERR;
+    size_t longest = 0;
+    for (int i = 0; i < RL_FAULT_COUNT; i++) {
+        const char *prefix = faults[i].prefix;
+        size_t length = prefix ? length_at_start(text, len, prefix) : 0;
+        if (length > longest) {
+            found = (enum rl_fault)i;
+            longest = length;
+        }
+    }
+    return found;
 }
 
 const char *rl_fault_name(enum rl_fault fault)

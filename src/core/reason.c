@@ -58,13 +58,29 @@ redlock_reason rl_reason_of_node(const struct rl_ballot *ballot)
     }
 }
 
+/* What a person must mend comes before what may pass. */
+static const redlock_reason order[] = {
+    REDLOCK_REASON_PASSWORD,      REDLOCK_REASON_PERMISSION,  REDLOCK_REASON_PROTECTED,
+    REDLOCK_REASON_CERTIFICATE,   REDLOCK_REASON_QUARANTINED, REDLOCK_REASON_NOT_ADMITTED,
+    REDLOCK_REASON_CLOCK,         REDLOCK_REASON_REFUSED,     REDLOCK_REASON_RESOURCES,
+    REDLOCK_REASON_NOT_CONNECTED, REDLOCK_REASON_SILENT,      REDLOCK_REASON_MISSING,
+};
+
+/* NONE ranks last. */
+static size_t rank_of(redlock_reason reason)
+{
+    size_t rank = 0;
+    while (rank < sizeof(order) / sizeof(order[0]) && order[rank] != reason)
+        rank++;
+    return rank;
+}
+
 redlock_reason rl_reason_of_nodes(const struct rl_ballot *ballot, unsigned n)
 {
     redlock_reason first = REDLOCK_REASON_NONE;
     for (unsigned i = 0; i < n; i++) {
         redlock_reason reason = rl_reason_of_node(&ballot[i]);
-        if (reason != REDLOCK_REASON_NONE &&
-            (first == REDLOCK_REASON_NONE || reason < first))
+        if (rank_of(reason) < rank_of(first))
             first = reason;
     }
     return first != REDLOCK_REASON_NONE ? first : REDLOCK_REASON_SILENT;

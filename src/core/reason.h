@@ -8,7 +8,7 @@
 /* One node's reason not to grant; NONE: nothing, or it was not needed. */
 redlock_reason rl_reason_of_node(const struct rl_ballot *ballot);
 
-/* The first reason of several nodes in the order of REDLOCK_REASONS. If none has one, the
+/* The most important reason of several nodes (reason.c has the order). If none has one, the
    replies are late or have not come: SILENT. */
 redlock_reason rl_reason_of_nodes(const struct rl_ballot *ballot, unsigned n);
 

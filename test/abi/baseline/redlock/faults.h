@@ -2,9 +2,9 @@
 #define REDLOCK_FAULTS_H
 #define REDLOCK_FAULTS(X) \
     X(NONE, NULL, "no fault") \
+    X(ERR, "ERR", "the server replied with an error") \
     X(MAXCLIENTS, "ERR max number of clients", \
       "the server has reached its maxclients limit") \
-    X(ERR, "ERR", "the server replied with an error") \
     X(NOSCRIPT, "NOSCRIPT", "the script is not in the server's cache") \
     X(LOADING, "LOADING", "the server is loading its data") \
     X(BUSY, "BUSY", "the server is busy running a script") \

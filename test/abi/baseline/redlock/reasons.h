@@ -1,8 +1,7 @@
 #ifndef REDLOCK_REASONS_H
 #define REDLOCK_REASONS_H
 #define REDLOCK_REASONS(X) \
-    X(NONE, "the code says it all") \
-                                                                                           \
+    X(NONE, "no further reason") \
                                                                                            \
     X(PASSWORD, "a node refused the user or the password") \
     X(PERMISSION, "the user lacks an ACL right on a node") \
@@ -12,7 +11,6 @@
     X(NOT_ADMITTED, "a node is not admitted to vote on fenced locks") \
     X(CLOCK, "a node's clock cannot be trusted") \
     X(REFUSED, "a node replied with an error") \
-    X(RESOURCES, "this process is out of memory, threads or file descriptors") \
     X(NOT_CONNECTED, "a node is not connected") \
     X(SILENT, "a node did not reply in time") \
     X(MISSING, "a node does not store the token") \
@@ -52,6 +50,7 @@
     X(TTL_CLIENT_MAX, "the TTL is longer than the client's longest TTL") \
     X(TTL_ADMITTED, "the TTL is longer than the nodes were admitted for") \
                                                                                            \
+    X(RESOURCES, "this process is out of memory, threads or file descriptors") \
     X(RANDOM, "the system gave no random numbers")
 typedef enum redlock_reason {
 #define REDLOCK_X_(name,text) REDLOCK_REASON_ ##name,
