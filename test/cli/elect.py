@@ -114,7 +114,7 @@ while True:
 def begin_notes(quorum, does):
     """A candidate, and a function that returns what its CMD has noted."""
     path = lab.write(lab.temporary("notes"), "")
-    process = lab.start("elect", *PATIENT, "-t", "2s", "job", "--",
+    process = lab.start("elect", *PATIENT, "-t", "10s", "job", "--",
                         sys.executable, "-c", NOTES, path, does, env=on(quorum))
     return process, lambda: lab.read(path).splitlines()
 
