@@ -359,7 +359,10 @@ static redlock_code begin_tls(struct rl_nodes *nodes)
                         : fault == RL_FAULT_TLS_CERT_FILE ? "tls_cert_file"
                         : fault == RL_FAULT_TLS_KEY_FILE  ? "tls_key_file"
                                                           : NULL;
-    return rl_fail_field(REDLOCK_UNSUPPORTED, REDLOCK_REASON_NONE, field, "%s", why);
+    if (fault == RL_FAULT_MEMORY)
+        return rl_fail_by_code(REDLOCK_NO_MEMORY);
+    return rl_fail_field(field ? REDLOCK_BAD_OPTION : REDLOCK_UNSUPPORTED,
+                         REDLOCK_REASON_NONE, field, "%s", why);
 }
 
 redlock_code rl_nodes_parse_uris(struct rl_nodes *nodes, const char *const *uris)

@@ -146,7 +146,7 @@ struct rl_tls *rl_tls_new(const struct rl_tls_options *options, enum rl_fault *r
                           char *ret_text, size_t room)
 {
     const char *missing = rl_openssl_load();
-    *ret_fault = RL_FAULT_MEMORY;
+    *ret_fault = RL_FAULT_TLS;
     if (missing) {
         snprintf(ret_text, room, "TLS: %s", missing);
         return NULL;
@@ -160,8 +160,7 @@ struct rl_tls *rl_tls_new(const struct rl_tls_options *options, enum rl_fault *r
     if (tls && tls->context)
         return tls;
     *ret_fault = tls ? tls->fault : RL_FAULT_MEMORY;
-    snprintf(ret_text, room, "%s",
-             *ret_fault == RL_FAULT_MEMORY ? "TLS: out of memory" : tls->reason);
+    snprintf(ret_text, room, "%s", tls ? tls->reason : "");
     free(tls);
     return NULL;
 }

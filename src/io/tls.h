@@ -33,7 +33,7 @@ struct rl_tls_peer {
 
 /*
  * Reads the files. The strings of `options` must outlive the context. NULL: `ret_text` says
- * what is wrong, and `ret_fault` which file has it; MEMORY: none.
+ * what is wrong, and `ret_fault` which file has it; MEMORY: none; TLS: there is no OpenSSL.
  */
 struct rl_tls *rl_tls_new(const struct rl_tls_options *options, enum rl_fault *ret_fault,
                           char *ret_text, size_t room);

@@ -10,7 +10,7 @@
 struct rl_tls *rl_tls_new(const struct rl_tls_options *options, enum rl_fault *ret_fault,
                           char *ret_text, size_t room)
 {
-    *ret_fault = RL_FAULT_MEMORY;
+    *ret_fault = RL_FAULT_TLS;
     snprintf(ret_text, room, "TLS is no part of this build (meson: -Dtls=enabled)");
     return NULL;
 }

@@ -205,8 +205,16 @@ Test(input, tls_with_a_file_that_is_not_there)
     static const char *const uri[] = {SOCKET, "rediss://host"};
     redlock_options options;
     redlock_options_init(&options);
+    struct event_base *base = event_base_new();
+    redlock_client *client = NULL;
+    redlock_code without_file = redlock_client_new(base, uri, 2, &options, &client, NULL);
+    redlock_client_free(client);
+    event_base_free(base);
     options.tls_ca_file = "/tmp/redlock-test-nothing.crt";
-    refuse(uri, 2, &options, REDLOCK_UNSUPPORTED);
+    bool has_tls = without_file == REDLOCK_OK;
+    refuse(uri, 2, &options, has_tls ? REDLOCK_BAD_OPTION : REDLOCK_UNSUPPORTED);
+    if (has_tls)
+        cr_assert_str_eq(redlock_last_error()->field, "tls_ca_file");
 }
 
 static void refuse_option(const redlock_options *options)
