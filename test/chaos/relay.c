@@ -1,14 +1,17 @@
+/* clang-format off */
 /*
  * The network between clients and servers, which a test breaks: relay
  *
  * A way leads from a port of 127.0.0.1 to the unix socket of a server. Commands come by
- * stdin, one per line, and each is answered by a line, the port or "ok": way NAME PATH make
- * a way to NAME PATH      it leads to another server from now on; connections are reset
+ * stdin, one per line, and each is answered by a line, the port or "ok":
+ *   way NAME PATH     make a way
+ *   to NAME PATH      it leads to another server from now on; connections are reset
  *   stop NAME in|out  nothing passes to the server (in), or from it (out); connections stay
  *   go NAME           both directions pass
  *   cut NAME          reset its connections
  * Ends with stdin.
  */
+/* clang-format on */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
