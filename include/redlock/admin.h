@@ -116,7 +116,7 @@ REDLOCK_API redlock_code redlock_inspect(redlock_client *client, const void *key
 
 /*
  * Removes the key on every reachable node, without regard to its holder, and reports what
- * was there. For operators: a live holder's client reports LOST at its next extension, up
+ * was there. For operators: a live holder's client calls on_lost at its next extension, up
  * to a third of what remained of the TTL later. Until then, and without a watchdog until
  * its deadline, that holder still treats the lock as held.
  * Results: those of redlock_inspect().

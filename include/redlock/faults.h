@@ -2,6 +2,10 @@
  * The faults of a node: why it does not grant. redlock.h includes this header. Each row has
  * the name, how the server's error reply begins (NULL: the client finds the fault itself),
  * and the text. The longest beginning that fits a reply counts. New faults are appended.
+ *
+ * Three words have another meaning elsewhere. The code TIMEOUT is the end of a wait for
+ * another owner. The reason LATE is that nodes granted, but too late. The code DENIED is
+ * that of all denials, while a server's error "DENIED" is that of its protected mode.
  */
 #ifndef REDLOCK_FAULTS_H
 #define REDLOCK_FAULTS_H

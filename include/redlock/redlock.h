@@ -33,15 +33,15 @@
  *     child that was forked in a callback must not return from that callback.
  *     Lookups of host names go on in the parent alone; the child's client begins its own.
  *     If the parent was looking up a name during the fork, the C library may leave the
- *     child unable to resolve names: then its client reports TIMEOUT for such nodes.
+ *     child unable to resolve names: then such nodes of its client have the fault TIMEOUT.
  *     Numeric addresses and sockets always work.
  *  8. Codes. REDLOCK_OK is 0. REDLOCK_CODES has the meaning of each code. A reason tells
  *     the causes of one code apart. The comment on a function lists the codes other than OK
  *     that it returns ("Errors") and the codes that its callback gets ("Results"). Every
- * call that returns a code returns CLOSED if its client is NULL or this process has freed
- * it, and otherwise FORKED in a forked child. If a call returns another code than OK,
- * redlock_last_error() says why: which argument or option, its value and the limit that it
- * broke.
+ *     call that returns a code returns CLOSED if its client is NULL or this process has
+ *     freed it, and otherwise FORKED in a forked child. If a call returns another code than
+ *     OK, redlock_last_error() says why: which argument or option, its value and the limit
+ *     that it broke.
  *  9. Growth. Structs may get more members at their end. For what the caller allocates, the
  *     inline functions pass the size that the program was built with to the functions that
  *     end in _sized. These read and write no more than that.
@@ -69,6 +69,15 @@ extern "C" {
 
 struct event_base;
 
+/* --- version --- */
+
+/* Of this header: what the program is compiled with. The number of 1.2.3 is 10203. */
+#define REDLOCK_VERSION        "1.0.0"
+#define REDLOCK_VERSION_NUMBER 10000
+
+/* The version of the library that runs: "1.0.0". */
+REDLOCK_API const char *redlock_version(void);
+
 /* --- limits and defaults --- */
 
 #define REDLOCK_NODES_MAX  32
@@ -93,24 +102,20 @@ struct event_base;
    below 0 differ, so that none is taken for another. --- */
 
 enum {
-    /* arguments and options */
     REDLOCK_FOREVER = -1, /* a wait: without a limit */
     /* a drain: as long as a node may take to reply, and a new client to connect */
     REDLOCK_NODE_TIMEOUT = -2,
+    /* a result: a time or a number that is not known; of all arguments for valid_ms only */
+    REDLOCK_UNKNOWN = -3,
     REDLOCK_GIVE_UP = -4,    /* from a redlock_retry_fn: no further attempt */
+    REDLOCK_NO_NODE = -5,    /* a result: there is no such node */
     REDLOCK_AUTO = 0,        /* the library chooses, or takes the lease's own value */
     REDLOCK_ONE_ATTEMPT = 0, /* a wait: no second attempt */
     REDLOCK_UNLIMITED = 0,   /* max_hold_ms */
     REDLOCK_NO_FENCE = 0,    /* a fencing token: none, or not known */
-    /* results; of all arguments only valid_ms takes UNKNOWN, too */
-    REDLOCK_UNKNOWN = -3, /* a time or a number that is not known */
-    REDLOCK_NO_NODE = -5, /* the index of a node */
 };
 
 /* --- codes --- */
-
-/* The version of the library that runs: "1.0.0". */
-REDLOCK_API const char *redlock_version(void);
 
 /*
  * Code, number, text: one clause. The state of the lock, and what to do:
@@ -196,8 +201,9 @@ typedef struct redlock_error {
      * it there.
      */
     const char *field;
-    int64_t value, bound; /* of the field, and the bound that it broke; equal: none */
-    char text[256];       /* one line */
+    /* of the field, and the bound that it broke; if they are equal, it broke no bound */
+    int64_t value, bound;
+    char text[256]; /* one line */
 } redlock_error;
 
 /*
@@ -375,11 +381,12 @@ static inline void redlock_options_init(redlock_options *options)
  * brackets, with a zone if needed: [fe80::1%25eth0]. Names are looked up by getaddrinfo(3)
  * in threads of the library, at most 16 in the process. Such a thread may outlive the
  * client: a plugin that contains a static libredlock must not be unloaded by dlclose().
- * UNSUPPORTED: a TLS file cannot be used, or this build has no TLS. The loop does not end
- * while the client exists. `base` must outlive the client: call event_base_free() after
- * redlock_client_free(). On failure `ret_error`, if not NULL,
- * is a copy of redlock_last_error(). Errors: BAD_NODES, BAD_URI, DUPLICATE_NODE,
- * UNSUPPORTED, BAD_OPTION, NO_MEMORY, SYSTEM.
+ * The loop does not end while the client exists. `base` must outlive the client: call
+ * event_base_free() after redlock_client_free(). On failure `ret_error`, if not NULL, is a
+ * copy of redlock_last_error().
+ * Errors: BAD_NODES, BAD_URI, DUPLICATE_NODE, UNSUPPORTED (there is no TLS: this build has
+ * none, or the system no OpenSSL), BAD_OPTION (also: a TLS file cannot be used), NO_MEMORY,
+ * SYSTEM.
  */
 REDLOCK_API redlock_code redlock_client_new(struct event_base *base,
                                             const char *const *uris, size_t count,
@@ -576,7 +583,7 @@ typedef struct redlock_lease_options {
      */
     int64_t wait_ms;
     int64_t min_validity_ms; /* an acquire that leaves less validity fails */
-    int64_t margin_ms;       /* the client reports LOST this long before the deadline */
+    int64_t margin_ms;       /* the client calls on_lost this long before the deadline */
     bool watchdog;           /* extend after a third of the TTL, or a little earlier */
     int64_t max_hold_ms;     /* the longest time to hold the lock; or UNLIMITED */
 
@@ -738,7 +745,8 @@ typedef void redlock_hold_time_fn(redlock_client *client, int64_t longest_ms, vo
  * Asks the nodes how long the key was held lately: the largest of q answers. Called right
  * before redlock_acquire() it takes no round trip of its own: q answers come before q
  * grants. Twice that time is a TTL that a hold is unlikely to outlive; extend the lock to
- * it. Errors: BAD_KEY, BAD_OPTION (no callback), NO_MEMORY, FORKED, CLOSED.
+ * it.
+ * Errors: BAD_KEY, BAD_OPTION (no callback), NO_MEMORY, FORKED, CLOSED.
  */
 REDLOCK_API redlock_code redlock_hold_time(redlock_client *client, const void *key,
                                            size_t key_len, redlock_hold_time_fn *callback,
@@ -791,10 +799,9 @@ static inline size_t redlock_explain(const redlock_lease *lease, redlock_node *n
 /* --- elections --- */
 
 /*
- * A candidate acquires a lock of the kind ELECTION: it leads while it
- * holds the lock, and its fencing token is the number of the term. There is at most one
- * leader at a time, and terms rise. on_lost tells it that it does not lead any more; a
- * release resigns.
+ * A candidate acquires a lock of the kind ELECTION: it leads while it holds the lock, and
+ * its fencing token is the number of the term. There is at most one leader at a time, and
+ * terms rise. on_lost tells it that it does not lead any more; a release resigns.
  *
  * An observer is told who leads. That is a hint, and may be outdated when it arrives: a
  * resource must compare the terms of what it is asked to do.
@@ -802,10 +809,10 @@ static inline size_t redlock_explain(const redlock_lease *lease, redlock_node *n
 typedef struct redlock_observer redlock_observer;
 
 typedef struct redlock_leader {
-    redlock_code
-        code;       /* OK; NO_QUORUM: too few nodes reply, so it is not known who leads */
-    int64_t term;   /* NO_FENCE: nobody leads, or it is not known */
-    const char *id; /* the leader's label; "": nobody's */
+    /* OK; NO_QUORUM: too few nodes reply, so it is not known who leads */
+    redlock_code code;
+    int64_t term;      /* NO_FENCE: nobody leads, or it is not known */
+    const char *id;    /* the leader's label; "": nobody's */
     const char *token; /* its token on the nodes; "": nobody's */
 } redlock_leader;
 

@@ -155,7 +155,7 @@ typedef struct redlock_lock_options {
     bool fenced;             /* see redlock_lease_options */
     int64_t ttl_ms;          /* at a hand-off at least a third of it is left */
     int64_t min_validity_ms; /* with less left, neither acquired nor handed off */
-    int64_t margin_ms;       /* the client reports LOST this long before the deadline */
+    int64_t margin_ms;       /* the client calls on_lost this long before the deadline */
     bool watchdog;           /* extend after a third of the TTL, or a little earlier */
     int64_t max_hold_ms;     /* or REDLOCK_UNLIMITED; with a limit, no hand-offs */
 

@@ -58,18 +58,18 @@ typedef enum redlock_reason {
     REDLOCK_REASON_RANDOM,
 } redlock_reason;
 struct event_base;
+const char *redlock_version(void);
 enum {
     REDLOCK_FOREVER = -1,
     REDLOCK_NODE_TIMEOUT = -2,
+    REDLOCK_UNKNOWN = -3,
     REDLOCK_GIVE_UP = -4,
+    REDLOCK_NO_NODE = -5,
     REDLOCK_AUTO = 0,
     REDLOCK_ONE_ATTEMPT = 0,
     REDLOCK_UNLIMITED = 0,
     REDLOCK_NO_FENCE = 0,
-    REDLOCK_UNKNOWN = -3,
-    REDLOCK_NO_NODE = -5,
 };
-const char *redlock_version(void);
 typedef enum redlock_code {
     REDLOCK_OK = 0,
     REDLOCK_TAKEN = 1,
@@ -633,6 +633,7 @@ typedef struct redlock_label {
     *value;
 } redlock_label;
 size_t redlock_stats_prometheus(const redlock_stats *stats, const redlock_label *labels, size_t count, char *bytes, size_t room);
+#define REDLOCK_VERSION_NUMBER 10000
 #define REDLOCK_NODES_MAX 32
 #define REDLOCK_KEY_MAX 512
 #define REDLOCK_KEYS_MAX 16

@@ -155,6 +155,11 @@ def static_lto(quorum):
 def version(_):
     found = call("pkg-config", "--modversion", "redlock").strip()
     equal(lab.redlock("--version").out, f"redlock {found}\n", "the version of the command")
+    header = (ROOT / "include/redlock/redlock.h").read_text()
+    major, minor, patch = map(int, found.split("."))
+    for macro in (f'REDLOCK_VERSION        "{found}"',
+                  f"REDLOCK_VERSION_NUMBER {10000 * major + 100 * minor + patch}"):
+        check(f"#define {macro}\n" in header, f"redlock.h does not define {macro}")
     line = (ROOT / "debian/changelog").read_text().splitlines()[0]
     check(line.startswith(f"redlock ({found}) "), f"debian/changelog has another version: {line}")
 

@@ -15,6 +15,9 @@ extern "C" {
 #define REDLOCK_API
 #endif
 struct event_base;
+#define REDLOCK_VERSION "1.0.0"
+#define REDLOCK_VERSION_NUMBER 10000
+REDLOCK_API const char *redlock_version(void);
 #define REDLOCK_NODES_MAX 32
 #define REDLOCK_KEY_MAX 512
 #define REDLOCK_KEYS_MAX 16
@@ -32,15 +35,14 @@ struct event_base;
 enum {
     REDLOCK_FOREVER = -1,
     REDLOCK_NODE_TIMEOUT = -2,
+    REDLOCK_UNKNOWN = -3,
     REDLOCK_GIVE_UP = -4,
+    REDLOCK_NO_NODE = -5,
     REDLOCK_AUTO = 0,
     REDLOCK_ONE_ATTEMPT = 0,
     REDLOCK_UNLIMITED = 0,
     REDLOCK_NO_FENCE = 0,
-    REDLOCK_UNKNOWN = -3,
-    REDLOCK_NO_NODE = -5,
 };
-REDLOCK_API const char *redlock_version(void);
 #define REDLOCK_CODES(X) \
     X(OK, 0, "it succeeded") \
     X(TAKEN, 1, "another owner holds the lock") \
@@ -347,8 +349,7 @@ static inline size_t redlock_explain(const redlock_lease *lease, redlock_node *n
 }
 typedef struct redlock_observer redlock_observer;
 typedef struct redlock_leader {
-    redlock_code
-        code;
+    redlock_code code;
     int64_t term;
     const char *id;
     const char *token;
