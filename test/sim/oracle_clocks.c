@@ -38,24 +38,6 @@ static int64_t borne(int64_t span)
  */
 #define AT_ONCE (RL_CLOCK_RECENT * VIRTUAL_US / 10 * 11)
 
-/*
- * Small changes are summed, but for what the drift allows since: twice, because the guard
- * counts from the nearest offset again after each. True: together they are too many.
- */
-static bool exceeds_sum(struct sample *sample, const struct sample *old,
-                        const struct command *command)
-{
-    bool goes_on = old->most != 0 && old->most_of == command->seal.id && sample->is_known &&
-                   !old->is_disturbed && command->seal.is_active;
-    int64_t most = old->most + 2 * drifted(sample->heard - old->heard);
-    sample->most_of = command->seal.id;
-    sample->most = goes_on && most < sample->high ? most : sample->high;
-    if (!goes_on || sample->low - most <= borne(0) / 4 * 5)
-        return false;
-    sample->most = sample->high;
-    return true;
-}
-
 static void doubt(struct client *client)
 {
     unsigned at_once = 0;
@@ -65,10 +47,8 @@ static void doubt(struct client *client)
                    now < client->node[i].sample.fault_at + AT_ONCE;
     if (at_once > world.plan.n / 2)
         client->doubts_until = now + AT_ONCE;
-    for (unsigned i = 0; now < client->doubts_until && i < world.plan.n; i++) {
+    for (unsigned i = 0; now < client->doubts_until && i < world.plan.n; i++)
         client->node[i].sample.seen_at = 0;
-        client->node[i].sample.most = 0;
-    }
 }
 
 /* The sample may be one: the guard decides. The next reply may be the first again. */
@@ -140,7 +120,6 @@ void oracle_sample(struct client *client, const struct command *command)
     int64_t gained = (told - heard) - (old.told - old.sent);
     int64_t lost = (old.told - old.heard) - (told - command->said_raw);
     int64_t most = borne(heard - old.sent);
-    bool too_many = same && exceeds_sum(sample, &old, command);
     const struct sample latest = *sample;
     bool changed = command->clock_changes != old.clock_changes;
     bool moved = gained > most / 4 || lost > most / 4;
@@ -148,12 +127,12 @@ void oracle_sample(struct client *client, const struct command *command)
         *sample = latest;
         note_fault(sample);
     }
-    if ((!old.is_known && !too_many) || !same) {
+    if (!old.is_known || !same) {
         sample->is_doubted |= same; /* by what was told before that */
         doubt(client);
         return;
     }
-    if (gained > most || too_many) {
+    if (gained > most) {
         TRACE(
             "client %u sees that the clock of server %u gained %lld us in %lld ms, of %lld "
             "us",
@@ -182,7 +161,6 @@ void oracle_clocks_iterated(struct client *client)
         if (!is_dated_later(client, sample))
             continue;
         sample->is_known = false;
-        sample->most = 0;
         sample->seen_at = sample->seen_at < sample->at ? sample->seen_at : 0;
     }
 }

@@ -20,9 +20,7 @@ struct sample {
     uint32_t clock_changes;    /* of its rate, or steps, before it told that */
     int64_t told, sent, heard; /* sent, heard: by the client's unslewed clock */
     int64_t low, high;         /* bounds of how far it was ahead, by all that it told */
-    int64_t most;      /* the same bound if all changes are summed; 0: not known ... */
-    uint64_t most_of;  /* ... in this incarnation */
-    int64_t at;        /* when the client read it; true time */
+    int64_t at;                /* when the client read it; true time */
     bool is_disturbed; /* since then: nonsense was read, or the machine was suspended */
     bool is_doubted;   /* it told what seemed wrong, and was not active since */
     int64_t fault_at;  /* when it told what the client must take for wrong; true time */
