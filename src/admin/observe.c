@@ -259,11 +259,11 @@ static redlock_code observe_start(redlock_client *client, const void *key, size_
     struct observation *observation =
         rl_task_new(sizeof(*observation), &client->loop, &observation_class);
     redlock_observer *observer = malloc(sizeof(*observer));
-    redlock_code code =
-        observation && observer
-            ? rl_client_key(client, key, key_len, observation->key, &observation->key_len)
-            : rl_fail_by_code(REDLOCK_NO_MEMORY);
-    if (code != REDLOCK_OK) {
+    bool allocated = observation && observer;
+    redlock_code code = allocated ? rl_client_key(client, key, key_len, observation->key,
+                                                  &observation->key_len)
+                                  : rl_fail_by_code(REDLOCK_NO_MEMORY);
+    if (!allocated || code != REDLOCK_OK) {
         if (observation)
             rl_task_end(&observation->task);
         free(observer);

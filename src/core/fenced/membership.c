@@ -234,6 +234,15 @@ static rl_time poll_interval(enum rl_member_state state)
     return state >= RL_MEMBER_QUARANTINED ? RL_MEMBER_POLL_INTERVAL : RL_MEMBER_RETRY_DELAY;
 }
 
+/* Not by memcmp(): an incarnation has padding, which an assignment need not copy. */
+static bool roster_equal(const struct rl_roster *a, const struct rl_roster *b)
+{
+    for (unsigned i = 0; i < RL_NODES_MAX; i++)
+        if (!rl_incarnation_equal(a->member[i], b->member[i]))
+            return false;
+    return a->deployment == b->deployment && a->max_ttl_ms == b->max_ttl_ms && a->n == b->n;
+}
+
 void rl_membership_update(struct rl_membership *membership, rl_time now)
 {
     struct rl_roster known = membership->roster;
@@ -242,7 +251,7 @@ void rl_membership_update(struct rl_membership *membership, rl_time now)
     for (unsigned i = 0; i < membership->params.n; i++)
         if (membership->roster.deployment && is_ours(membership, &membership->member[i]))
             rl_roster_merge(&membership->roster, &membership->member[i].marker.roster);
-    if (memcmp(&known, &membership->roster, sizeof(known)) != 0)
+    if (!roster_equal(&known, &membership->roster))
         membership->learned_at = now;
     for (unsigned i = 0; i < membership->params.n; i++) {
         struct rl_member *member = &membership->member[i];
