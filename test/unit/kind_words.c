@@ -296,6 +296,8 @@ Test(kinds, any_other_value_has_none)
         WORD("pabcdefghijklmnopqrstuvwxyz23456\0"),
         WORD("p" REST "\xff\xff\xff\xff"),
         WORD("P" DIGITS),
+        WORD("SLOT" REST),
+        WORD("MANY" REST "@host:1"),
     };
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
         cr_assert_null(rl_kind_of(values[i]), "%zu", i);
