@@ -132,7 +132,8 @@ static bool is_of(const struct rl_kind *kind, struct rl_word token)
 {
     size_t begin = end_of(token, 0, kind->mark), end = begin + RL_TOKEN_DIGITS;
     size_t random = kind->word ? end_of(token, begin, kind->word) : begin;
-    if (begin == 0 || random == 0 || token.len < end || (token.len > end && token.text[end] != '@'))
+    if (begin == 0 || random == 0 || token.len < end ||
+        (token.len > end && token.text[end] != '@'))
         return false;
     for (size_t i = random; i < end; i++)
         if (!is_digit(token.text[i]))
