@@ -76,6 +76,7 @@ VERBS = {
     "try once": [Row("try once --seconds 15", figure=r"^(once_periods +\d+)")],
     "try redisson": [Row("try redisson --alternations 50", figure=r"^(wake_p50_ms +[\d.]+)",
                      unless=r"^(redisson is skipped[,:].*)$")],
+    "check lint": [Row("check lint", figure=r"^(\d+ sources, .*: 0 have warnings)$")],
     "check tsan": [Row("check tsan 2", figure=STRESS)],
     "check helgrind": [Row("check helgrind 2", figure=STRESS)],
     "check fuzz [TARGET...]": [Row("check fuzz resp --seconds 10",
