@@ -109,6 +109,8 @@ VERBS = {
     "check layers": [Row("check layers", figure=r"^(\d+ rooms, \d+ groups: .*)$")],
     "check coverage": [Row("check coverage", figure=r"^(\d+ of \d+ branches: .*)$")],
     "check abi": [Row("check abi", figure=r"^(compatible with the baseline)$")],
+    "check proof [NAME...]": [Row("check proof validity_does_not_overflow", figure=COUNTS,
+                                  unless="no cbmc here")],
     "check alerts": [Row("check alerts", figure=r"SUCCESS: (\d+ rules) found")],
     "check abi --update": [Row("check abi --update", in_copy=True, figure=r"^(\d+ files changed)$",
                          command="./dev check abi --update && "
