@@ -51,8 +51,8 @@ redlock_result rl_handle_result(const redlock_lease *lease, redlock_code code)
     result.took_ms = (client->loop.now - core->round.start) / RL_MS;
     if (lease->state != RL_HANDLE_RELEASE_WAITS)
         result.valid_ms = rl_lease_left(core, client->loop.now) / RL_MS;
-    int64_t quorum_in = rl_quorum_in(core->ballot, n, core->params->q);
-    if (enough || quorum_in >= 0)
-        result.remaining_ms = enough ? 0 : quorum_in;
+    int64_t quorum_in = enough ? 0 : rl_quorum_in(core->ballot, n, core->params->q);
+    if (quorum_in >= 0)
+        result.remaining_ms = quorum_in;
     return result;
 }
