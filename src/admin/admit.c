@@ -84,6 +84,8 @@ static void admit_refuse(struct admit *admit, enum rl_admission_error refusal,
 }
 
 _Static_assert((int)REDLOCK_ADMIT_NEW == RL_ADMIT_NEW &&
+                   (int)REDLOCK_ADMIT_AT_ONCE == RL_ADMIT_AT_ONCE &&
+                   (int)REDLOCK_ADMIT_WAIT == RL_ADMIT_WAIT &&
                    (int)REDLOCK_ADMIT_REPLACE == RL_ADMIT_REPLACE,
                "in the same order");
 

@@ -354,13 +354,13 @@ static redlock_code begin_tls(struct rl_nodes *nodes)
     nodes->tls = rl_tls_new(&tls, &fault, why, sizeof(why));
     if (nodes->tls)
         return REDLOCK_OK;
+    if (fault == RL_FAULT_MEMORY)
+        return rl_fail_by_code(REDLOCK_NO_MEMORY);
     const char *field = fault == RL_FAULT_TLS_CA_FILE
                             ? tls.ca_file ? "tls_ca_file" : "tls_ca_dir"
                         : fault == RL_FAULT_TLS_CERT_FILE ? "tls_cert_file"
                         : fault == RL_FAULT_TLS_KEY_FILE  ? "tls_key_file"
                                                           : NULL;
-    if (fault == RL_FAULT_MEMORY)
-        return rl_fail_by_code(REDLOCK_NO_MEMORY);
     return rl_fail_field(field ? REDLOCK_BAD_OPTION : REDLOCK_UNSUPPORTED,
                          REDLOCK_REASON_NONE, field, "%s", why);
 }

@@ -523,7 +523,7 @@ static bool read_fenced(const struct rl_kind *kind, enum rl_command command,
     if (reply->type == RL_REPLY_ARRAY && reply->items >= 3)
         return read_value(kind, command, reply, answer);
     if (reply->type != RL_REPLY_STRING || !read_numbers(reply, number) ||
-        number[1] > RL_NODE_TIME_MAX / RL_SECOND || number[2] >= RL_SECOND)
+        number[1] >= RL_NODE_TIME_MAX / RL_SECOND || number[2] >= RL_SECOND)
         return false;
     answer->time = number[1] * RL_SECOND + number[2];
     answer->fence = number[3];

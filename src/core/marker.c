@@ -206,16 +206,15 @@ bool rl_marker_read(struct rl_word text, struct rl_marker *ret_marker)
 
 /* --- comparing --- */
 
-/* (safety.md, The marker) */
-bool rl_process_equal(const struct rl_process *a, const struct rl_process *b)
-{
-    return memcmp(a->run_id, b->run_id, RL_RUN_ID) == 0 &&
-           memcmp(a->replid, b->replid, RL_RUN_ID) == 0;
-}
-
 bool rl_process_is_same_run(const struct rl_process *a, const struct rl_process *b)
 {
     return memcmp(a->run_id, b->run_id, RL_RUN_ID) == 0;
+}
+
+/* (safety.md, The marker) */
+bool rl_process_equal(const struct rl_process *a, const struct rl_process *b)
+{
+    return rl_process_is_same_run(a, b) && memcmp(a->replid, b->replid, RL_RUN_ID) == 0;
 }
 
 /* (safety.md, How a node comes back) */

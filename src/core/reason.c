@@ -94,7 +94,8 @@ static redlock_reason reason_of_end(const struct rl_lease *lease, rl_time now)
     return now < lease->valid ? REDLOCK_REASON_MARGIN : REDLOCK_REASON_DEADLINE;
 }
 
-/* A round ended at the deadline: enough nodes granted too late, or the others did not. */
+/* A round ended at the deadline. LATE if a quorum granted, but too late; else what kept
+   nodes from granting. */
 static redlock_reason reason_of_round(const struct rl_lease *lease)
 {
     if (rl_lease_count_votes(lease, RL_VOTE_GRANTED) >= lease->params->q)

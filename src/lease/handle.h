@@ -1,7 +1,7 @@
 /*
  * The handle: one acquire of a lock by a caller, over as many attempts as it takes, and
- * what the caller requests afterwards. handle.c runs it, request.c has the public
- * functions.
+ * what the caller requests afterwards. handle.c runs it; acquire.c, request.c
+ * and query.c have the public functions, result.c the result.
  */
 #ifndef RL_HANDLE_H
 #define RL_HANDLE_H
@@ -11,8 +11,8 @@
 
 /*
  * What is pending for the caller. The functions of the public interface are named where
- * they change it (request.c); handle.c does all else. Whether the lock is held or lost is
- * not here: the lease machine of the last attempt knows it.
+ * they change it (acquire.c, request.c); handle.c does all else. Whether the lock is held
+ * or lost is not here: the lease machine of the last attempt knows it.
  *
  *     BEGINNING -> STARTUP -> TRYING <-> DELAYED       all of these -> CANCELLED
  *                       `---> JOINING ---^             TRYING, JOINING, CANCELLED -> IDLE

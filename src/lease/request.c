@@ -1,5 +1,4 @@
-/* What a caller asks of a lease: to extend, downgrade, release, cancel, disown or free it.
- */
+/* What a caller asks of a lease: to extend, downgrade, release, cancel or disown it. */
 #include <stdlib.h>
 
 #include "base/options.h"

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "cause.h"
-#include "client/explain.h"
 #include "core/reason.h"
 
 /* --- events --- */

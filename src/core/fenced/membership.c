@@ -237,10 +237,12 @@ static rl_time poll_interval(enum rl_member_state state)
 /* Not by memcmp(): an incarnation has padding, which an assignment need not copy. */
 static bool roster_equal(const struct rl_roster *a, const struct rl_roster *b)
 {
-    for (unsigned i = 0; i < RL_NODES_MAX; i++)
+    if (a->deployment != b->deployment || a->max_ttl_ms != b->max_ttl_ms || a->n != b->n)
+        return false;
+    for (unsigned i = 0; i < a->n; i++)
         if (!rl_incarnation_equal(a->member[i], b->member[i]))
             return false;
-    return a->deployment == b->deployment && a->max_ttl_ms == b->max_ttl_ms && a->n == b->n;
+    return true;
 }
 
 void rl_membership_update(struct rl_membership *membership, rl_time now)
