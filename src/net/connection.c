@@ -183,7 +183,7 @@ static void note_error(struct rl_connection *connection, const struct rl_reply *
 {
     if (reply->type != RL_REPLY_ERROR || connection->server_fault != RL_FAULT_NONE)
         return;
-    connection->server_fault = rl_fault_of_error(reply->text, reply->len);
+    connection->server_fault = rl_greeting_fault(step, reply);
     rl_words_set_reply(&connection->words, connection->server_fault, reply,
                        step == RL_GREET_AUTH, connection->secret);
 }
@@ -222,6 +222,13 @@ static enum rl_fault fault_of_end(struct rl_connection *connection, enum rl_faul
         return fault;
     rl_words_set(&connection->words, tls, reason);
     return tls;
+}
+
+/* The server's own words say more. */
+static void note_closed(struct rl_connection *connection, const char *reason)
+{
+    if (connection->server_fault == RL_FAULT_NONE)
+        rl_words_set(&connection->words, RL_FAULT_CLOSED, reason);
 }
 
 static void finish_connecting(struct rl_connection *connection)
@@ -398,7 +405,7 @@ static bool write_some(struct rl_connection *connection, const char *bytes, size
         if (put == -EAGAIN)
             return true;
         if (put < 0) {
-            rl_words_set(&connection->words, RL_FAULT_CLOSED, strerror((int)-put));
+            note_closed(connection, strerror((int)-put));
             return false;
         }
         *at += (size_t)put;
@@ -448,9 +455,7 @@ static void take_reply(struct rl_connection *connection, const struct rl_reply *
             return;
         connection->greeting_now = false;
         connection->name_refused |= connection->greeting.name_refused;
-        if (connection->server_fault != RL_FAULT_NONE)
-            rl_words_move(&connection->words, connection->greeting.identity.denied);
-        else
+        if (connection->server_fault == RL_FAULT_NONE)
             rl_words_set(&connection->words, RL_FAULT_NONE, "");
         connection->server_fault = RL_FAULT_NONE;
         connection->owner->greeted(connection->arg, &connection->greeting.identity);
@@ -498,8 +503,7 @@ static bool take_bytes(struct rl_connection *connection)
     if (got == -EAGAIN)
         return false;
     if (got <= 0) {
-        rl_words_set(&connection->words, RL_FAULT_CLOSED,
-                     got < 0 ? strerror((int)-got) : "");
+        note_closed(connection, got < 0 ? strerror((int)-got) : "");
         connection->owner->failed(connection->arg,
                                   fault_of_end(connection, RL_FAULT_CLOSED));
         return false;

@@ -114,21 +114,49 @@ static void read_section(struct rl_greeting *greeting, enum rl_greeting_step ste
     }
 }
 
-/* How servers reject a user or a password without the word WRONGPASS. */
-static bool rejects_credentials(const struct rl_reply *reply)
+/*
+ * How replies to AUTH begin; those that reject a user or a password do not all say
+ * WRONGPASS.
+ */
+static const struct {
+    const char *text;
+    bool rejects;
+} auth_replies[] = {
+    {"WRONGPASS invalid username-password pair or user is disabled.", true},
+    {"ERR AUTH <password> called without any password configured for the default user.",
+     true},                                                 /* from Redis 6 on */
+    {"ERR Client sent AUTH, but no password is set", true}, /* before, as the next two */
+    {"ERR invalid password", true},
+    {"ERR wrong number of arguments for 'auth' command", true}, /* it has no users */
+    {"ERR unknown command", false},
+};
+
+/* Returns the length of the known sentence that it begins with, or 0. */
+static size_t read_auth_reply(const struct rl_reply *reply, bool *ret_rejects)
 {
-    static const char *const beginnings[] = {
-        "ERR AUTH <password> called without any password", /* from Redis 6 on */
-        "ERR Client sent AUTH, but no password is set",    /* before, as the next two */
-        "ERR invalid password",
-        "ERR wrong number of arguments for 'auth' command", /* it has no users */
-    };
-    for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); i++) {
-        size_t len = strlen(beginnings[i]);
-        if (reply->len >= len && memcmp(reply->text, beginnings[i], len) == 0)
-            return true;
+    for (size_t i = 0; i < sizeof(auth_replies) / sizeof(auth_replies[0]); i++) {
+        size_t len = strlen(auth_replies[i].text);
+        if (reply->len >= len && memcmp(reply->text, auth_replies[i].text, len) == 0) {
+            *ret_rejects = auth_replies[i].rejects;
+            return len;
+        }
     }
-    return false;
+    *ret_rejects = false;
+    return 0;
+}
+
+size_t rl_greeting_auth_len(const struct rl_reply *reply)
+{
+    bool rejects;
+    return read_auth_reply(reply, &rejects);
+}
+
+enum rl_fault rl_greeting_fault(enum rl_greeting_step step, const struct rl_reply *reply)
+{
+    bool rejects = false;
+    if (step == RL_GREET_AUTH)
+        read_auth_reply(reply, &rejects);
+    return rejects ? RL_FAULT_WRONGPASS : rl_fault_of_error(reply->text, reply->len);
 }
 
 bool rl_greeting_read(struct rl_greeting *greeting, const struct rl_reply *reply)
@@ -143,11 +171,8 @@ bool rl_greeting_read(struct rl_greeting *greeting, const struct rl_reply *reply
     } else if (step == RL_GREET_NAME) {
         greeting->name_refused = reply->type == RL_REPLY_ERROR && *denied == RL_FAULT_NONE;
     } else if (reply->type == RL_REPLY_ERROR) {
-        enum rl_fault fault = rl_fault_of_error(reply->text, reply->len);
-        if (step == RL_GREET_AUTH && rejects_credentials(reply))
-            fault = RL_FAULT_WRONGPASS;
         if (*denied == RL_FAULT_NONE)
-            *denied = fault;
+            *denied = rl_greeting_fault(step, reply);
     } else if (reply->type != (wants_text ? RL_REPLY_STRING : RL_REPLY_STATUS)) {
         *denied = RL_FAULT_PROTOCOL;
     } else {

@@ -48,6 +48,12 @@ static inline enum rl_greeting_step rl_greeting_step(const struct rl_greeting *g
     return greeting->step[greeting->answered];
 }
 
+/* The fault that an error reply to this step means. */
+enum rl_fault rl_greeting_fault(enum rl_greeting_step step, const struct rl_reply *reply);
+
+/* The length of the known sentence that an error reply to AUTH begins with, or 0. */
+size_t rl_greeting_auth_len(const struct rl_reply *reply);
+
 /* Parses the next reply. Returns whether it was the last one. */
 bool rl_greeting_read(struct rl_greeting *greeting, const struct rl_reply *reply);
 

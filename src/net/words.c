@@ -4,21 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "greeting.h"
+
 #define WORDS_MAX 140 /* bytes; the reply of a node in protected mode has 900 */
 
 /* Begins what a server says of a command that it does not know. */
 #define ARGUMENTS ", with args beginning with:"
-
-/*
- * How replies to AUTH begin. Nothing else of such a reply is kept: a server or a proxy may
- * repeat the password in it, also a part of it, or encoded.
- */
-static const char *const auth_replies[] = {
-    "WRONGPASS invalid username-password pair or user is disabled.",
-    "ERR AUTH <password> called without any password configured for the default user.",
-    "ERR unknown command",
-    "ERR wrong number of arguments for 'auth' command",
-};
 
 static void set(struct rl_words *words, enum rl_fault fault, const char *text, size_t len)
 {
@@ -38,16 +29,6 @@ void rl_words_set(struct rl_words *words, enum rl_fault fault, const char *text)
         words->fault = RL_FAULT_NONE;
 }
 
-static size_t len_of_auth_reply(const struct rl_reply *reply)
-{
-    for (size_t i = 0; i < sizeof(auth_replies) / sizeof(auth_replies[0]); i++) {
-        size_t len = strlen(auth_replies[i]);
-        if (reply->len >= len && memcmp(reply->text, auth_replies[i], len) == 0)
-            return len;
-    }
-    return 0;
-}
-
 static size_t len_before(const char *text, size_t len, const char *what)
 {
     const char *found = what[0] ? memmem(text, len, what, strlen(what)) : NULL;
@@ -59,8 +40,9 @@ void rl_words_set_reply(struct rl_words *words, enum rl_fault fault,
                         const char *secret)
 {
     size_t len = len_before(reply->text, reply->len, ARGUMENTS);
+    /* A server or a proxy may repeat the password, also a part of it, or encoded. */
     if (secret && after_password)
-        len = len_of_auth_reply(reply);
+        len = rl_greeting_auth_len(reply);
     else if (secret)
         len = len_before(reply->text, len, secret);
     /* A code alone, as of the library's own scripts, is the name of the fault. */
@@ -68,15 +50,6 @@ void rl_words_set_reply(struct rl_words *words, enum rl_fault fault,
         set(words, fault, reply->text, len);
     else
         words->fault = RL_FAULT_NONE;
-}
-
-void rl_words_move(struct rl_words *words, enum rl_fault fault)
-{
-    char kept[sizeof(words->text)];
-    if (words->fault == RL_FAULT_NONE)
-        return;
-    strcpy(kept, words->text + strlen(rl_fault_text(words->fault)) + strlen(": "));
-    rl_words_set(words, fault, kept);
 }
 
 const char *rl_words_text(const struct rl_words *words, enum rl_fault fault)

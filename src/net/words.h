@@ -25,9 +25,6 @@ void rl_words_set_reply(struct rl_words *words, enum rl_fault fault,
                         const struct rl_reply *reply, bool after_password,
                         const char *secret);
 
-/* Keeps what is kept for another fault. */
-void rl_words_move(struct rl_words *words, enum rl_fault fault);
-
 /* The text of the fault, with the words that were kept for it. */
 const char *rl_words_text(const struct rl_words *words, enum rl_fault fault);
 

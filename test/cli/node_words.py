@@ -109,16 +109,19 @@ def _(quorum):
              failed + ": ERR unknown command", 69),
             (b"ERR wrong number of arguments for 'auth' command",
              rejected + ": ERR wrong number of arguments for 'auth' command", 77),
-            (b"ERR Client sent AUTH, but no password is set", rejected, 77),
-            (b"ERR invalid password", rejected, 77),
-            (b"ERR invalid password hunter2 for default", rejected, 77),
-            (b"ERR invalid password hunt... for default", rejected, 77),
+            (b"ERR Client sent AUTH, but no password is set",
+             rejected + ": ERR Client sent AUTH, but no password is set", 77),
+            (b"ERR invalid password", rejected + ": ERR invalid password", 77),
+            (b"ERR invalid password hunter2 for default", rejected + ": ERR invalid password", 77),
+            (b"ERR invalid password hunt... for default", rejected + ": ERR invalid password", 77),
             (b"ERR bad command *2 $4 AUTH $7 aHVudGVyMg==", failed, 69),
             (b"ERR upstream connect failure", failed, 69),
             (b"WRONGPASS no user has hunter2", rejected, 77),
             (b"ERR " + 10000 * b"y" + b" hunter2", failed, 69)):
-        with fake(lambda peer, reply=reply: peer.sendall(9 * (b"-" + reply + b"\r\n"))) as address:
-            says(f"redis://:hunter2@{address}", text, code)
+        for replies in (9, 1):  # 1: it closes before the greeting ends
+            said = replies * (b"-" + reply + b"\r\n")
+            with fake(lambda peer, said=said: peer.sendall(said)) as address:
+                says(f"redis://:hunter2@{address}", text, code)
 
 
 @case("a server's words have no control character, and are short")

@@ -33,8 +33,7 @@ static void keep_words(const struct rl_reply *reply)
     for (int after_password = 0; after_password < 2; after_password++) {
         struct rl_words words = {0};
         rl_words_set_reply(&words, RL_FAULT_ERR, reply, after_password, SECRET);
-        rl_words_move(&words, RL_FAULT_PROTOCOL);
-        const char *text = rl_words_text(&words, RL_FAULT_PROTOCOL);
+        const char *text = rl_words_text(&words, RL_FAULT_ERR);
         FUZZ_CHECK(strlen(text) <= REDLOCK_TEXT_MAX && !strstr(text, SECRET));
         for (const char *c = text; *c; c++)
             FUZZ_CHECK(*c >= ' ' && *c <= '~');
