@@ -105,7 +105,8 @@ enum {
     REDLOCK_FOREVER = -1, /* a wait: without a limit */
     /* a drain: as long as a node may take to reply, and a new client to connect */
     REDLOCK_NODE_TIMEOUT = -2,
-    /* a result: a time or a number that is not known; of all arguments, valid_ms takes it */
+    /* a result: a time or a number that is not known; of all arguments, valid_ms takes it
+     */
     REDLOCK_UNKNOWN = -3,
     REDLOCK_GIVE_UP = -4,    /* from a redlock_retry_fn: no further attempt */
     REDLOCK_NO_NODE = -5,    /* a result: there is no such node */

@@ -94,6 +94,24 @@ def _(quorum):
     equal(quorum.values("k"), ["other"] * 5, "values")
 
 
+@case("the keeper is killed before redlock sends it the command: one line that says so, 125")
+def _(quorum):
+    out, fifo = lab.temporary("out"), lab.temporary("fifo")
+    os.mkfifo(fifo)
+    for words in (("run", "-t", "60s", "k"), ("local", "-n", "1")):
+        process = lab.start(*words, "touch", out,
+                            env=on(quorum, **lab.keeper_shim(SHIM_HOLD_START=fifo)))
+        lab.wait_for(lambda: os.path.exists(fifo + ".pid"), "the command to the keeper")
+        [keeper] = lab.named(lab.marked(), "^lock-keeper")
+        os.kill(keeper, signal.SIGKILL)
+        lab.wait_for(lambda: not lab.is_alive(keeper), "the end of the keeper")
+        os.close(os.open(fifo, os.O_WRONLY))
+        finish(process).expect(125, err=r"^redlock: [^\n]*the keeper process:? was killed[^\n]*\n$")
+        os.remove(fifo + ".pid")
+    check(not os.path.exists(out), "the command has run")
+    equal(quorum.keys(), 0, "keys")
+
+
 @case("a keeper that is stopped before it starts the command: the command never runs, 125, "
       "and the lock is released")
 def _(quorum):

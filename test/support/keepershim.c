@@ -7,6 +7,7 @@
  *     SHIM_NO_FORK=1     the keeper cannot fork
  *     SHIM_HOLD=FIFO     between fork and exec the child of the keeper writes its pid to
  *                        FIFO.pid, and waits until the FIFO is opened for writing
+ *     SHIM_HOLD_START=FIFO  the same in redlock, before it sends the keeper a command
  *     SHIM_NO_LISTS=ERRNO  to open /proc/PID/task/TID/children fails with this number
  *     SHIM_NO_PROC=1     /proc/self names another process, as in a pid namespace without a
  *                        /proc of its own
@@ -26,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
@@ -72,6 +74,26 @@ pid_t fork(void)
     return next();
 }
 
+static void hold(const char *fifo)
+{
+    char path[256];
+    snprintf(path, sizeof(path), "%s.pid", fifo);
+    write_file(path, getpid());
+    close(open(fifo, O_RDONLY | O_CLOEXEC));
+}
+
+/* Redlock sends without MSG_DONTWAIT to the nodes. */
+ssize_t send(int fd, const void *bytes, size_t size, int flags)
+{
+    ssize_t (*next)(int, const void *, size_t, int);
+    const char *fifo = getenv("SHIM_HOLD_START");
+    static int held;
+    find("send", &next);
+    if (fifo && (flags & MSG_DONTWAIT) && !is_keeper() && !held++)
+        hold(fifo);
+    return next(fd, bytes, size, flags);
+}
+
 /*
  * The keeper's child calls prctl(PR_SET_PDEATHSIG), and soon after that it reads the clock.
  */
@@ -87,12 +109,8 @@ int prctl(int option, ...)
         word[i] = va_arg(words, unsigned long);
     va_end(words);
     int result = next(option, word[0], word[1], word[2], word[3]);
-    if (fifo && option == PR_SET_PDEATHSIG && is_keeper()) {
-        char path[256];
-        snprintf(path, sizeof(path), "%s.pid", fifo);
-        write_file(path, getpid());
-        close(open(fifo, O_RDONLY | O_CLOEXEC));
-    }
+    if (fifo && option == PR_SET_PDEATHSIG && is_keeper())
+        hold(fifo);
     return result;
 }
 

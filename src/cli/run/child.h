@@ -28,7 +28,7 @@ bool child_open(struct child *child, const struct keeper_plan *plan);
 /*
  * Adds an entry to the environment of CMD, which has `size` bytes, and returns its new
  * size. child_start() starts CMD; `environment` as in struct keeper_command. False, with
- * errno: CMD will not run.
+ * errno: CMD will not run; EPIPE: the keeper has ended, and child_next() reports that.
  */
 size_t child_add(char environment[KEEPER_ENVIRONMENT], size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

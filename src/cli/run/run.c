@@ -256,6 +256,8 @@ static void command_refused(struct run *run, int error)
 static void no_process(struct run *run, int error)
 {
     run->may_have_run = false;
+    if (error == EPIPE)
+        return; /* the keeper has ended: its report says why */
     cli_complain("%s: no process could be made for the command: %s; the command is not run",
                  run->key, strerror(error));
     run_conclude(run, CLI_FAILED, BY_FAILURE);
@@ -295,8 +297,9 @@ static void handle_report(struct run *run, struct keeper_report report)
                 "%s: the keeper process could not begin: %s; the command is not run",
                 run->key, strerror(run->child.failed));
         else if (!run->gave_up)
-            cli_complain("%s: the keeper process was killed, and the command with it",
-                         run->key);
+            cli_complain("%s: the keeper process was killed%s", run->key,
+                         run->may_have_run ? ", and the command with it"
+                                           : "; the command is not run");
         run_conclude(run, CLI_FAILED, BY_FAILURE);
         __attribute__((fallthrough));
     case KEEPER_SWEPT: run_leave(run, report.value ? NULL : &report.left); break;
