@@ -112,6 +112,15 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys")
 
 
+@case("a keeper that cannot begin: one line with the reason, 125")
+def _(quorum):
+    for words in (("run", "k"), ("local", "-n", "1")):
+        outcome = lab.redlock(*words, "true", env=on(quorum, **lab.keeper_shim(SHIM_NO_TIMER="1")))
+        outcome.expect(125, err=r"^redlock: [^\n]*the keeper process could not begin: "
+                                r"Too many open files[^\n]*\n$")
+    equal(quorum.keys(), 0, "keys")
+
+
 @case("a keeper that is stopped before it starts the command: the command never runs, 125, "
       "and the lock is released")
 def _(quorum):

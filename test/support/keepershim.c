@@ -8,6 +8,7 @@
  *     SHIM_HOLD=FIFO     between fork and exec the child of the keeper writes its pid to
  *                        FIFO.pid, and waits until the FIFO is opened for writing
  *     SHIM_HOLD_START=FIFO  the same in redlock, before it sends the keeper a command
+ *     SHIM_NO_TIMER=1    the keeper can make no timer: it has no descriptor left
  *     SHIM_NO_LISTS=ERRNO  to open /proc/PID/task/TID/children fails with this number
  *     SHIM_NO_PROC=1     /proc/self names another process, as in a pid namespace without a
  *                        /proc of its own
@@ -199,6 +200,17 @@ DIR *opendir(const char *path)
         waitid(P_PID, (id_t)command, &info, WEXITED | WNOWAIT);
     }
     return next(path);
+}
+
+int timerfd_create(clockid_t clock, int flags)
+{
+    int (*next)(clockid_t, int);
+    find("timerfd_create", &next);
+    if (getenv("SHIM_NO_TIMER") && is_keeper()) {
+        errno = EMFILE;
+        return -1;
+    }
+    return next(clock, flags);
 }
 
 int timerfd_settime(int fd, int flags, const struct itimerspec *when,

@@ -207,8 +207,12 @@ static void handle_report(struct local *local, struct keeper_report report)
                              : WEXITSTATUS((int)report.value));
         break;
     case KEEPER_KILLED:
-        fail(local, CLI_FAILED, "the keeper process",
-             "was killed, and all other processes with it");
+        if (local->child.failed)
+            fail(local, CLI_FAILED, "the keeper process could not begin",
+                 strerror(local->child.failed));
+        else
+            fail(local, CLI_FAILED, "the keeper process",
+                 "was killed, and all other processes with it");
         __attribute__((fallthrough));
     case KEEPER_SWEPT:
         local->stage = OVER;
