@@ -105,6 +105,7 @@ int rl_stream_open(struct event_base *base, const struct rl_address *address,
         .writable = event_new(base, fd, EV_WRITE, on_proceed, stream),
     };
     rl_loop_fd_init(&stream->file, fd);
+    errno = ENOMEM; /* event_new() sets none */
     if (!stream->readable || !stream->writable || !rl_stream_want_write(stream)) {
         int error = errno;
         rl_stream_abort(stream);
@@ -142,9 +143,10 @@ static int shake_hands(struct rl_stream *stream)
     int done = rl_tls_handshake(stream->channel, &writes);
     if (done != -EAGAIN)
         return done;
+    errno = ENOMEM;
     bool waits = writes ? rl_stream_want_write(stream)
-                        : stream->handshake && event_add(stream->handshake, NULL) == 0;
-    return waits ? -EINPROGRESS : -ENOMEM;
+                        : stream->handshake && add_event(stream->handshake);
+    return waits ? -EINPROGRESS : -errno;
 }
 
 int rl_stream_connect(struct rl_stream *stream)
@@ -153,7 +155,7 @@ int rl_stream_connect(struct rl_stream *stream)
     if (done == 0 && stream->peer->tls)
         return shake_hands(stream);
     if (done == -EINPROGRESS && !rl_stream_want_write(stream))
-        return -ENOMEM;
+        return -errno;
     return done;
 }
 

@@ -86,6 +86,14 @@ static void on_proceed(void *arg);
 
 static const struct rl_stream_handler handler = {on_readable, on_proceed};
 
+/* MEMORY, or the fault that is given, with the system's words. */
+static enum rl_fault fault_of_error(struct rl_connection *connection, enum rl_fault fault,
+                                    int error)
+{
+    rl_words_set(&connection->words, fault, strerror(error));
+    return error == ENOMEM ? RL_FAULT_MEMORY : fault;
+}
+
 static enum rl_fault open_stream(struct rl_connection *connection,
                                  const struct rl_address *address)
 {
@@ -93,10 +101,8 @@ static enum rl_fault open_stream(struct rl_connection *connection,
                                &handler, connection, &connection->stream);
     if (error == -EMFILE || error == -ENFILE)
         return RL_FAULT_FILES;
-    if (error != 0) {
-        rl_words_set(&connection->words, RL_FAULT_CONNECT, strerror(-error));
-        return error == -ENOMEM ? RL_FAULT_MEMORY : RL_FAULT_CONNECT;
-    }
+    if (error != 0)
+        return fault_of_error(connection, RL_FAULT_CONNECT, -error);
     connection->resp = rl_resp_new();
     return connection->resp ? RL_FAULT_NONE : RL_FAULT_MEMORY;
 }
@@ -415,9 +421,11 @@ static bool write_some(struct rl_connection *connection, const char *bytes, size
 
 static enum rl_fault write_later(struct rl_connection *connection)
 {
-    return keep_segment(connection) && rl_stream_want_write(connection->stream)
+    if (!keep_segment(connection))
+        return RL_FAULT_MEMORY;
+    return rl_stream_want_write(connection->stream)
                ? RL_FAULT_NONE
-               : RL_FAULT_MEMORY;
+               : fault_of_error(connection, RL_FAULT_CLOSED, errno);
 }
 
 enum rl_fault rl_connection_flush(struct rl_connection *connection)

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -40,6 +42,18 @@ static struct rl_resolver resolver;
 static struct rl_send_batch batch;
 static struct peer peer[NODES];
 static char folder[] = "/tmp/node.XXXXXX";
+
+/* libevent's: no further descriptor is watched, as at max_user_watches. */
+static bool epoll_is_full;
+
+int epoll_ctl(int poller, int what, int fd, struct epoll_event *event)
+{
+    if (epoll_is_full && what != EPOLL_CTL_DEL) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return (int)syscall(SYS_epoll_ctl, poller, what, fd, event);
+}
 
 /* --- the handler --- */
 
@@ -234,14 +248,32 @@ static void end_alone(void)
     rmdir(folder);
 }
 
-Test(connection, out_of_memory_for_unsent_bytes_is_reported)
+/* Queues more than its socket takes. */
+static void send_burst(struct rl_connection *node)
 {
     static char burst[1 << 20];
-    struct rl_connection *node = begin_alone();
     struct rl_segment segment;
     cr_assert(rl_send_batch_add(&batch, burst, sizeof(burst), &segment));
     cr_assert(rl_connection_send(node, &(struct rl_op){.sent = 1}, segment));
     peer[0].owed++;
+}
+
+Test(connection, unsent_bytes_that_epoll_does_not_wait_for_are_no_lack_of_memory)
+{
+    struct rl_connection *node = begin_alone();
+    send_burst(node);
+    epoll_is_full = true;
+    cr_assert_eq(rl_connection_flush(node), RL_FAULT_CLOSED);
+    epoll_is_full = false;
+    cr_assert_str_eq(rl_words_text(&node->words, RL_FAULT_CLOSED),
+                     "the connection was closed: No space left on device");
+    end_alone();
+}
+
+Test(connection, out_of_memory_for_unsent_bytes_is_reported)
+{
+    struct rl_connection *node = begin_alone();
+    send_burst(node);
     alloc_faults_begin(0, 1);
     alloc_faults_enter();
     enum rl_fault fault = rl_connection_flush(node);

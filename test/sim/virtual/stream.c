@@ -101,7 +101,7 @@ int rl_stream_connect(struct rl_stream *stream)
         return -connection->error;
     if (connection->is_connected)
         return 0;
-    return rl_stream_want_write(stream) ? -EINPROGRESS : -ENOMEM;
+    return rl_stream_want_write(stream) ? -EINPROGRESS : -errno;
 }
 
 enum rl_fault rl_stream_fault(const struct rl_stream *stream, const char **ret_reason)
@@ -113,6 +113,7 @@ enum rl_fault rl_stream_fault(const struct rl_stream *stream, const char **ret_r
 
 bool rl_stream_want_read(struct rl_stream *stream)
 {
+    errno = ENOMEM;
     if (process_may_fail(stream->process, stream->process->faults.no_memory))
         return false;
     stream->wants_read = true;
@@ -128,6 +129,7 @@ void rl_stream_stop_reading(struct rl_stream *stream)
 
 bool rl_stream_want_write(struct rl_stream *stream)
 {
+    errno = ENOMEM;
     if (process_may_fail(stream->process, stream->process->faults.no_memory))
         return false;
     stream->wants_write = true;
