@@ -39,7 +39,7 @@ void cycle_keys(const char *name, unsigned count, redlock_key *ret_keys);
 /* Prints, and waits for the driver's reply. */
 void cycle_tell(const char *what, const char *token);
 
-/* `nodes`: what each replied; NULL: the step is a call that failed. */
+/* `nodes`: what each replied. */
 void cycle_failed(const char *step, redlock_code code, redlock_reason reason,
                   const redlock_node *nodes, size_t count);
 

@@ -27,10 +27,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "test/cli"))
 import certificates  # noqa: E402
 import lab  # noqa: E402
-from redis_server import Redis  # noqa: E402
 
 NODES = 5
-RUN_SECONDS = 20  # a run of a second; one that takes longer hangs
 TTL_MS = 10000    # of cycle.h; an extension makes it longer
 MAX_TTL = "20s"   # new nodes wait for so long before they vote on fenced locks
 JOBS = 3
@@ -88,7 +86,7 @@ class Nodes:
     """What the servers store, for one thread of the driver."""
 
     def __init__(self, servers):
-        self.connections = [Redis(server.path) for server in servers]
+        self.connections = [lab.Redis(server.path) for server in servers]
 
     def keys(self, name):
         """Of each server: {key: (its content as text, its TTL in ms)}"""
@@ -153,7 +151,7 @@ class Run:
             process = lab.spawn(words, env=self.case.environment(self.plan if fails else None),
                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err,
                                 text=True)
-            timer = threading.Timer(RUN_SECONDS, self.kill, [process])
+            timer = threading.Timer(lab.STATE_SECONDS, self.kill, [process])
             timer.start()
             with process:
                 self.out = list(map(self.look, self.lines(process)))
@@ -163,7 +161,7 @@ class Run:
         self.code = process.returncode
 
     def kill(self, process):
-        self.wrong.append(f"it hangs: {RUN_SECONDS} s are not enough")
+        self.wrong.append(f"it hangs: {lab.STATE_SECONDS} s are not enough")
         process.kill()
 
     def lines(self, process):
@@ -360,8 +358,9 @@ def runs_of(case, what, pool, folder):
             continue
         run = waiting.popleft().result()
         yield run
-        if not run.plan.failed or first > ENOUGH:
+        if not run.plan.failed:
             break
+        lab.check(first <= ENOUGH, f"more than {ENOUGH} calls in a cycle")
     for run in waiting:
         yield run.result()
 
@@ -369,6 +368,7 @@ def runs_of(case, what, pool, folder):
 def torture(interface, kind, what, quorum, pool, folder):
     runs = list(runs_of(make_case(interface, kind, quorum), what, pool, folder))
     failed = [run for run in runs if run.plan.failed]
+    lab.check(failed or options.at, f"{interface} {kind} {what}: no call failed")
     wrong = [run for run in runs if run.wrong]
     for run in wrong[:SHOWN]:
         print(f"{run}\n  " + "\n  ".join(run.wrong))
