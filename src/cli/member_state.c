@@ -51,6 +51,8 @@ const char *cli_advice(const redlock_node *nodes, size_t count, unsigned quorum)
     size_t other_process = count_faults(nodes, count, REDLOCK_FAULT_OTHER_PROCESS) +
                            count_faults(nodes, count, REDLOCK_FAULT_OTHER_HISTORY);
     size_t quarantined = count_faults(nodes, count, REDLOCK_FAULT_MEMBER_QUARANTINE);
+    if (count < quorum)
+        return "";                 /* nothing is known of the nodes */
     size_t spare = count - quorum; /* this many nodes may be without a vote */
     if (count_faults(nodes, count, REDLOCK_FAULT_NOPERM) > spare)
         return "; compare --prefix and the user's rights with redlock check --acl";
@@ -59,8 +61,8 @@ const char *cli_advice(const redlock_node *nodes, size_t count, unsigned quorum)
     if (unmarked > spare)
         return "; correct the faults of the other nodes first: they may have markers";
     if (replaced > 0 && replaced + lost + other_process + quarantined > spare)
-        return "; list the servers that replaced these, or if none did, delete their key "
-               "!marker, and run redlock admit --wait";
+        return "; put the servers that replaced these into the list of nodes; if none did, "
+               "delete the key !marker of these and run redlock admit --wait";
     if (lost > spare && no_majority > 0)
         return "; if these are the right servers, readmit them by redlock admit --wait";
     if (other_deployment + no_majority > spare)

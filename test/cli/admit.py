@@ -192,7 +192,8 @@ def _(quorum):
     equal(states(quorum), ["barred", "sound", "barred", "barred", "sound"], "states")
     for index, text in older.items():
         quorum[index].call("SET", "!marker", text)
-    advice = "assigned again.*; list the servers that replaced these, or if none did, delete their key !marker"
+    advice = ("assigned again.*; put the servers that replaced these into the list of nodes; if none "
+              "did, delete the key !marker of these and run redlock admit --wait")
     fence(quorum, wait="0").expect(69, err=advice, out="")
     admit(quorum, "--wait").expect(CONFIG, err=advice, out="")
     for index in older:
