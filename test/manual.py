@@ -273,7 +273,7 @@ def options_of(text):
 
 def codes_of(text):
     """The exit codes that a help lists."""
-    [listed] = re.findall(r"^Exit codes(?: of all commands)?: (.*?)(?:\n\n|\Z|\nMore:)", text,
+    [listed] = re.findall(r"^Exit codes(?: that commands share)?: (.*?)(?:\n\n|\Z|\nMore:)", text,
                           re.MULTILINE | re.DOTALL)
     listed = " ".join(listed.split())
     codes = {code for code in re.findall(r"(?:^|[;,] )(\d+)(?=[ :])", listed)}

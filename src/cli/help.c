@@ -36,7 +36,7 @@ static const char more_globals[] =
     "REDLOCK_PASSWORD_FILE, REDLOCK_CACERT, REDLOCK_CACERTDIR, REDLOCK_CERT,\n"
     "REDLOCK_CERT_KEY, REDLOCK_TTL, REDLOCK_WAIT, NO_COLOR. An option overrides it, and\n"
     "it overrides the file. A password in -N is visible in ps for a moment.\n\n"
-    "Exit codes of all commands: 75 another client holds the lock, 69 no quorum\n"
+    "Exit codes that commands share: 75 another client holds the lock, 69 no quorum\n"
     "reachable, 77 user or right refused, 64 usage, 78 configuration, 125 own failure,\n"
     "128+n ended by signal n.\n";
 
