@@ -128,13 +128,19 @@ struct cli_option {
     "      --spare-daemons       do not end processes that have called setsid(2)\n"
 #define CLI_STATS_FILE_HELP                                                                \
     "      --stats-file F        write counters to F, for Prometheus' node_exporter\n"
+/* (clang-format takes the last braces for a block.) */
+/* clang-format off */
 #define CLI_HOLD_OPTIONS(cli)                                                              \
-    {CLI_TTL_OPTION(cli)}, {CLI_KEYS_OPTION(cli)}, {CLI_SLOTS_OPTION(cli)},                \
-        {"wait", 'w', CLI_DURATION, &(cli)->lease.wait_ms},                                \
-        {"nonblock", 'n', CLI_FLAG, &(cli)->nonblock},                                     \
-        {"fence", 0, CLI_FLAG, &(cli)->lease.fenced},                                      \
-        {"shared", 0, CLI_KIND, &(cli)->lease}, {"redisson", 0, CLI_KIND, &(cli)->lease},  \
-        {"conflict-exit-code", 'E', CLI_NUMBER, &(cli)->held_elsewhere},
+    {CLI_TTL_OPTION(cli)},                                                                 \
+    {CLI_KEYS_OPTION(cli)},                                                                \
+    {CLI_SLOTS_OPTION(cli)},                                                               \
+    {"wait", 'w', CLI_DURATION, &(cli)->lease.wait_ms},                                    \
+    {"nonblock", 'n', CLI_FLAG, &(cli)->nonblock},                                         \
+    {"fence", 0, CLI_FLAG, &(cli)->lease.fenced},                                          \
+    {"shared", 0, CLI_KIND, &(cli)->lease},                                                \
+    {"redisson", 0, CLI_KIND, &(cli)->lease},                                              \
+    {"conflict-exit-code", 'E', CLI_NUMBER, &(cli)->held_elsewhere}
+/* clang-format on */
 
 /* Adds the value of an --and. Returns what is wrong with it, or NULL. */
 const char *cli_keys_add(struct cli_keys *keys, const char *text);

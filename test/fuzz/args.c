@@ -27,7 +27,7 @@ static void check_lease(const struct cli *cli)
 static void parse(struct cli *cli, void *arg)
 {
     struct words *words = arg;
-    const struct cli_option own[] = {CLI_HOLD_OPTIONS(cli){NULL, 0, CLI_FLAG, NULL}};
+    const struct cli_option own[] = {CLI_HOLD_OPTIONS(cli), {NULL, 0, CLI_FLAG, NULL}};
     int first = cli_parse(cli, words->count, words->word, own);
     FUZZ_CHECK(first > 0 && first < words->count); /* one operand, which may be moved */
     check_lease(cli);

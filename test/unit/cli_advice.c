@@ -28,7 +28,8 @@ Test(cli_advice, nodes_of_which_nothing_is_known_need_no_admission)
 Test(cli_advice, only_nodes_without_any_marker_are_admitted_anew)
 {
     cr_assert_str_eq(advice(3, 3), "; run redlock admit --new, once for all clients");
-    cr_assert_str_eq(advice(3, 2), "; correct the faults of the other nodes first: they may "
-                                   "have markers");
+    cr_assert_str_eq(advice(3, 2),
+                     "; correct the faults of the other nodes first: they may "
+                     "have markers");
     cr_assert_str_eq(advice(3, 1), "");
 }

@@ -155,7 +155,8 @@ int cli_acquire(struct cli *cli, int argc, char **argv)
 {
     struct acquire acquire = {.cli = cli};
     const struct cli_option own[] = {
-        CLI_HOLD_OPTIONS(cli){"token-file", 0, CLI_TEXT, &acquire.token_file},
+        CLI_HOLD_OPTIONS(cli),
+        {"token-file", 0, CLI_TEXT, &acquire.token_file},
         {NULL, 0, CLI_FLAG, NULL},
     };
     acquire.key = cli_keys_begin(&cli->keys, argv[cli_parse(cli, argc, argv, own)]);

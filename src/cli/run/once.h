@@ -22,10 +22,13 @@ struct once {
     int64_t off_ms; /* by how much this host's clock is ahead of the nodes' */
 };
 
-/* --once-per, --once-id and --retry. */
+/* --once-per, --once-id and --retry. (clang-format takes the last braces for a block.) */
+/* clang-format off */
 #define ONCE_OPTIONS(once)                                                                 \
     {"once-per", 0, CLI_DURATION, &(once)->period_ms},                                     \
-        {"once-id", 0, CLI_TEXT, &(once)->id}, {"retry", 0, CLI_FLAG, &(once)->retry},
+    {"once-id", 0, CLI_TEXT, &(once)->id},                                                 \
+    {"retry", 0, CLI_FLAG, &(once)->retry}
+/* clang-format on */
 
 /*
  * After the options: ends the process if they do not go together. Returns the key of this

@@ -442,11 +442,13 @@ static void read_options(struct run *run, int argc, char **argv)
     struct cli *cli = run->cli;
     int64_t kill_after_ms = KILL_AFTER_MS;
     const struct cli_option own[] = {
-        CLI_HOLD_OPTIONS(cli){"kill-after", 0, CLI_DURATION, &kill_after_ms},
+        CLI_HOLD_OPTIONS(cli),
+        {"kill-after", 0, CLI_DURATION, &kill_after_ms},
         {"at-least", 0, CLI_DURATION, &run->at_least_ms},
         {"spare-daemons", 0, CLI_FLAG, &run->spare_daemons},
         {STATS_FILE_OPTION(&run->stats_file)},
-        ONCE_OPTIONS(&run->once){NULL, 0, CLI_FLAG, NULL},
+        ONCE_OPTIONS(&run->once),
+        {NULL, 0, CLI_FLAG, NULL},
     };
     int first = cli_parse(cli, argc, argv, own);
     run_read_command(run, argv, first, argc);
