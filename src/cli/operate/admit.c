@@ -254,22 +254,28 @@ static const char *next_step(const struct admit *admit)
     }
 }
 
+/* What to do about all nodes, behind the next step. */
+static const char *rest_of(const struct admit *admit)
+{
+    switch (admit->code) {
+    case REDLOCK_UNADMITTED:
+    case REDLOCK_WRONG_DEPLOYMENT:
+        return cli_advice(admit->nodes, admit->count,
+                          redlock_client_quorum(admit->cli->client));
+    case REDLOCK_DENIED: return next_step_of_wait(admit);
+    default: return "";
+    }
+}
+
 static void report_failure(const struct admit *admit, int signal)
 {
     const char *who = admit->node >= 0 ? admit->nodes[admit->node].uri : "admit";
     const char *text = admit->text ? admit->text : "";
-    const char *advice =
-        cli_advice(admit->nodes, admit->count, redlock_client_quorum(admit->cli->client));
-    bool is_unfit =
-        admit->code == REDLOCK_UNADMITTED || admit->code == REDLOCK_WRONG_DEPLOYMENT;
     if (admit->code == REDLOCK_CANCELLED)
         report_unfinished(admit, signal);
     else
         cli_say(admit->cli, "%s: %s%s%s%s", who, text, text[0] ? ": " : "",
-                next_step(admit),
-                is_unfit                        ? advice
-                : admit->code == REDLOCK_DENIED ? next_step_of_wait(admit)
-                                                : "");
+                next_step(admit), rest_of(admit));
 }
 
 /* The nodes in the form of a configuration file, without passwords. */
