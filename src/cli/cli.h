@@ -291,9 +291,10 @@ void cli_waiting_begin(struct cli_waiting *waiting, const struct cli *cli, const
                        redlock_lease *const *lease);
 void cli_waiting_end(struct cli_waiting *waiting);
 
-/* A text as of printf(3), which the caller frees; or one that is printed to, and returned
-   by cli_text_end(). */
+/* A text as of printf(3). The caller frees it. */
 char *cli_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* A text that is printed to a stream. cli_text_end() returns it; the caller frees it. */
 struct cli_text {
     char *bytes;
     size_t size;
@@ -361,10 +362,10 @@ char *cli_printable(const char *text);
 /*
  * Jansson leaves out what it has no memory for. So each of its allocations that fails is
  * noted. False, with errno, if there was one since the last call: do not use what was made
- * or read.
+ * or read. Clears the mark.
  */
 void cli_json_begin(void);
-bool cli_json_is_whole(void);
+bool cli_json_check(void);
 
 /* A JSON string, also if the text is not UTF-8: invalid bytes become \xNN. */
 json_t *cli_json_text(const char *text);

@@ -203,13 +203,13 @@ void cli_json_begin(void)
     json_set_alloc_funcs(json_allocate, free);
 }
 
-bool cli_json_is_whole(void)
+bool cli_json_check(void)
 {
-    bool is_whole = !json_lacked_memory;
+    if (!json_lacked_memory)
+        return true;
     json_lacked_memory = false;
-    if (!is_whole)
-        errno = ENOMEM;
-    return is_whole;
+    errno = ENOMEM;
+    return false;
 }
 
 json_t *cli_json_text(const char *text)
@@ -263,7 +263,7 @@ bool cli_write_json(const struct cli *cli, json_t *object, FILE *stream)
     char *line = NULL;
     if (whole && object && json_object_update(whole, object) == 0)
         line = json_dumps(whole, JSON_COMPACT);
-    bool written = cli_json_is_whole() && line && fprintf(stream, "%s\n", line) > 0;
+    bool written = cli_json_check() && line && fprintf(stream, "%s\n", line) > 0;
     free(line);
     json_decref(object);
     json_decref(whole);

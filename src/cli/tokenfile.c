@@ -13,8 +13,8 @@
 #define FENCE_MOST   ((INT64_C(1) << 53) - 1)
 
 /*
- * Read once, so that it is there when a lock is held that it is needed for. "", with errno:
- * it is not known.
+ * Read once, before the lock is acquired: later no descriptor may be free. "", with errno:
+ * not known.
  */
 static const char *boot_id(void)
 {
@@ -115,7 +115,7 @@ bool tokenfile_write(const char *path, const struct tokenfile *file,
 {
     json_t *object = tokenfile_json(file, keys);
     char *json = object ? json_dumps(object, JSON_INDENT(2)) : NULL, *text = NULL;
-    if (!cli_json_is_whole() || !json || asprintf(&text, "%s\n", json) < 0)
+    if (!cli_json_check() || !json || asprintf(&text, "%s\n", json) < 0)
         text = NULL;
     errno = ENOMEM;
     bool written = text && cli_replace_file(path, text, 0600, true);
@@ -212,7 +212,7 @@ void tokenfile_read(const char *path, const char *name, const struct cli_keys *k
         cli_fail(CLI_CONFIG, "%s: %s", path, strerror(errno));
     close(fd);
     json_t *object = json_loadb(text, (size_t)len, JSON_REJECT_DUPLICATES, &error);
-    if (!cli_json_is_whole())
+    if (!cli_json_check())
         cli_fail(CLI_FAILED, "%s: %s", path, strerror(errno));
     if (!object)
         cli_fail(CLI_CONFIG, "%s:%d: not a token file: %s", path, error.line, error.text);
@@ -222,7 +222,7 @@ void tokenfile_read(const char *path, const char *name, const struct cli_keys *k
         cli_fail(CLI_CONFIG, "%s: not a token file: its \"%s\" is missing or wrong", path,
                  wrong);
     bool is_same = cli_keys_are(keys, object);
-    if (!cli_json_is_whole())
+    if (!cli_json_check())
         cli_fail(CLI_FAILED, "%s: %s", path, strerror(errno));
     if (!is_same)
         cli_fail(CLI_USAGE, "%s: the token belongs to another key than %s", path, name);
