@@ -25,7 +25,7 @@ static bool should_be_clean(const struct claim *claim, unsigned server)
 static struct due {
     const struct claim *claim; /* NULL: none */
     int64_t since;             /* true time */
-} due[SERVERS_MAX][RESOURCES_MAX];
+} due[CLIENTS_MAX][SERVERS_MAX][RESOURCES_MAX];
 
 static int64_t latest_of(int64_t a, int64_t b)
 {
@@ -60,13 +60,13 @@ static const struct claim *owed_on(const struct client *client, unsigned server,
 
 static void judge_due(const struct client *client, unsigned server, unsigned resource)
 {
-    struct due *key = &due[server][resource];
+    struct due *key = &due[client->index][server][resource];
     const struct claim *claim = owed_on(client, server, resource);
     int64_t until = hindered_until(client, &world.server[server]);
-    if (!claim && key->claim && key->claim->client == client->index)
+    if (!claim) {
         key->claim = NULL;
-    if (!claim)
         return;
+    }
     if (key->claim != claim)
         *key = (struct due){claim, events_now()};
     key->since = latest_of(key->since, until);
