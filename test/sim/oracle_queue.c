@@ -480,8 +480,8 @@ void oracle_judge_leavers(struct client *client)
     for (unsigned i = 0; i < client->users; i++) {
         struct user *user = &client->user[i];
         bool has_it = user->phase == USER_HOLDING || user->is_releasing;
-        if (user->is_releasing && excused) /* it leaves as soon as the release begins */
-            user->queued_at = 0;
+        if (excused && user->is_releasing && user->left_in == client->process.iterations)
+            user->queued_at = 0; /* it leaves as soon as the release begins */
         if (user->is_acquiring || has_it || user->queued_at == 0)
             continue;
         rl_node_set left_out = user->queued_at & oracle_ready_nodes(client);
