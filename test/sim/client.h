@@ -27,8 +27,9 @@ struct acquainted {
     uint64_t refused;      /* a nonce that it refused since then; 0: none ... */
     uint64_t refused_in;   /* ... as was read in this iteration */
     bool is_greeted;       /* the marker was read on the connection that is there now */
-    int64_t
-        greeted_at; /* the same, of that for votes: since then; true time; 0: it was not */
+    /* When the marker was first read on the connection that asks for votes; true time; 0:
+       not yet. */
+    int64_t greeted_at;
     int64_t look_due;     /* its marker is read again before; true time */
     bool is_looking;      /* a command that reads it is under way */
     struct seal seal;     /* of its marker, as it was read last */

@@ -94,13 +94,15 @@ static uint32_t known_generation(const struct client *client, uint64_t deploymen
    the others has had its vote. */
 static bool may_operator_assign(const struct client *client, unsigned node)
 {
+    if (!is_operator(client))
+        return false;
     for (unsigned i = 0; i < world.plan.n; i++) {
         const struct acquainted *other = &client->node[i];
         bool replaces = client->admission == REDLOCK_ADMIT_REPLACE;
         if (other->greeted_at == 0 || (replaces && i != node && !other->has_been_active))
             return false;
     }
-    return is_operator(client);
+    return true;
 }
 
 static void judge_assignment(const struct client *client, unsigned node,

@@ -43,7 +43,6 @@ struct seal oracle_seal(const struct server *server)
 #define FENCE_QUARANTINE                                                                   \
     (11 * VIRTUAL_S) /* a fence may be 5 s ahead of a clock, twice, + 1 s */
 
-/* Covers a lease that rests on what was forgotten, and a fence ahead of all clocks. */
 int64_t oracle_least_quarantine(void)
 {
     int64_t ttl = world.plan.ttl_max;
