@@ -99,7 +99,7 @@ good) echo '1 of 2'; echo '3 of 4' ;;
 bad) echo '5 of 6'; exit 1 ;;
 missed) echo 'missed: speed is 1, wanted 2'; echo '7 of 8'; exit 1 ;;
 lost) echo 'missed: speed is 1, wanted 2'; echo 'missed: lost is 1, wanted 0'; exit 1 ;;
-far) echo 'far is skipped: no way' ;;
+far) echo 'far is skipped: no way'; exit 69 ;;
 other) : >other; exit 0 ;;
 esac
 """

@@ -14,6 +14,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+UNAVAILABLE = 69
 TIME_LIMIT = 600
 MEMORY_MAX = 8 << 30  # a proof that grows beyond it fails, and not the machine
 
@@ -41,7 +42,10 @@ def proofs():
     """(name, file, options) of each proof."""
     pattern = re.compile(r"/\* cbmc: (.*) \*/\nvoid proof_(\w+)\(void\)")
     for file in sorted(SOURCES):
-        for options, name in pattern.findall((HERE / f"{file}.c").read_text()):
+        text = (HERE / f"{file}.c").read_text()
+        found = pattern.findall(text)
+        assert len(found) == text.count("void proof_"), f"{file}.c: a proof lacks its options"
+        for options, name in found:
             yield name, file, options.split()
 
 
@@ -100,7 +104,9 @@ def main():
     parser.add_argument("name", nargs="*", help="of a proof; without one: all, and the mistakes")
     wanted = parser.parse_args().name
     if not shutil.which("cbmc"):
-        sys.exit("prove.py: no cbmc here; Debian 13 has it: ./dev on trixie check proof")
+        print("prove.py: no cbmc here; Debian 13 has it: ./dev on trixie check proof",
+              file=sys.stderr)
+        return UNAVAILABLE
     known = {name: (file, options) for name, file, options in proofs()}
     for name in wanted:
         if name not in known:
