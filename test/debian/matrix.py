@@ -3,7 +3,8 @@
 
 For each Debian a new bare root is built once (./dev on). There each server runs the suites
 `integration` and `cli` and then ./dev try chaos. The servers are those of Debian's packages, each
-with its own libraries. The result of a cell is kept in build/matrix; a green one is not run again.
+with its own libraries. The result of a cell is kept in build/matrix; one that is green at this
+commit is not run again.
 A test that failed is run once more alone, without others beside it: what passes only then is
 named in the table, because it failed by the load or by chance, and not by the server.
 """
@@ -76,9 +77,10 @@ def name_of(test):
 
 
 def count():
-    """Passed cases, and the names of the skipped ones."""
+    """Passed cases, and the names of the skipped ones; none if the results are missing."""
     passed, skipped = 0, []
-    for case in tree.parse(next(LOGS.glob("testlog*.junit.xml"))).iter("testcase"):
+    file = next(LOGS.glob("testlog*.junit.xml"), None)
+    for case in tree.parse(file).iter("testcase") if file else ():
         if case.find("skipped") is not None:
             skipped.append(f"{name_of(case.get('classname'))}: {case.get('name')}")
         elif case.find("failure") is None and case.find("error") is None:
@@ -97,7 +99,9 @@ def play(release, server):
         sys.exit(f"the package is {version} now, not {server}: mend SERVERS in {__file__}")
     failed = cell.test("--suite", "integration", "--suite", "cli")
     passed, skipped = count()
-    first, failed = failed, cell.test("--num-processes", "1", *failed) if failed else []
+    first = failed
+    if failed and failed != ["all"]:
+        failed = cell.test("--num-processes", "1", *failed)
     chaos = cell.chaos()
     print(RESULT + json.dumps({
         "release": release, "server": server, "version": version, "passed": passed,
@@ -128,10 +132,12 @@ def kept(release, server):
     return json.loads(file.read_text()) if file.exists() else None
 
 
-def run_cells(release, servers):
+def is_green(result, commit):
+    return bool(result and result["green"] and result["commit"] == commit)
+
+
+def run_cells(release, servers, commit):
     """In one root; its output goes to a log, too."""
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, check=False,
-                            capture_output=True, text=True).stdout.strip()
     command = ["./dev", "on", "--with", RESULTS / KIT, release, "try", "matrix", "--play", release,
                *servers]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -150,8 +156,8 @@ def run_cells(release, servers):
             inside.terminate()
 
 
-def tell(cells):
-    """The table; is every cell green?"""
+def tell(cells, commit):
+    """The table; is every cell green at this commit?"""
     print(f"{'release':<10}{'server':<15}{'tests':<16}{'chaos':<38}{'seconds':<9}commit")
     results = [kept(*cell) for cell in cells]
     everywhere = set.intersection(*(set(result["skipped"]) for result in results if result))\
@@ -171,7 +177,7 @@ def tell(cells):
                             ("skipped here", skipped_here)):
             if names:
                 print(f"{'':<10}{what}: {', '.join(names)}")
-    green = sum(bool(result and result["green"]) for result in results)
+    green = sum(is_green(result, commit) for result in results)
     print(f"{green} of {len(cells)} cells are green")
     return green == len(cells)
 
@@ -189,17 +195,19 @@ def main(arguments=None):
         return 0
     cells = [(release, server) for release in options.release or RELEASES
              for server in options.server or SERVERS]
-    missing = [cell for cell in cells if not (kept(*cell) or {}).get("green")]
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, check=False,
+                            capture_output=True, text=True).stdout.strip()
+    missing = [cell for cell in cells if not is_green(kept(*cell), commit)]
     for _, server in missing:
         fetch_server(server)
     for release in RELEASES:
         servers = [server for name, server in missing if name == release]
         if servers:
-            run_cells(release, servers)
+            run_cells(release, servers, commit)
     if options.json:
         results = [result for cell in cells if (result := kept(*cell))]
         pathlib.Path(options.json).write_text(json.dumps(results, indent=1) + "\n")
-    return 0 if tell(cells) else 1
+    return 0 if tell(cells, commit) else 1
 
 
 if __name__ == "__main__":

@@ -59,6 +59,19 @@ class Matrix(unittest.TestCase):
         self.assertEqual([cell["server"] for cell in json.loads((self.root / "json").read_text())],
                          ["redis-8.0", "valkey-8.1"])
 
+    def test_a_cell_that_was_green_at_another_commit_is_run_again(self):
+        self.play()
+        kept = matrix.RESULTS / "trixie-valkey-8.1.json"
+        kept.write_text(json.dumps({**json.loads(kept.read_text()), "commit": "another"}))
+        (self.root / "stop").touch()
+        self.assertEqual(self.play(), (1, "1 of 2 cells are green", ["valkey-8.1"]))
+        (self.root / "stop").unlink()
+        self.assertEqual(self.play(), (0, "2 of 2 cells are green", ["valkey-8.1"]))
+
+    def test_nothing_passed_where_the_results_are_missing(self):
+        matrix.LOGS = self.root
+        self.assertEqual(matrix.count(), (0, []))
+
     def test_a_cell_that_failed_is_run_again(self):
         (self.root / "second").write_text(result("valkey-8.1", green=False))
         self.assertEqual(self.play()[:2], (1, "1 of 2 cells are green"))
