@@ -128,6 +128,36 @@ Test(admission_recover, lifts_no_node_while_a_node_is_missing)
     }
 }
 
+/* A node that attested it, and is away before all have: it may be another server by then.
+ */
+Test(admission_recover, waits_for_a_node_that_is_away)
+{
+    for (unsigned away = 0; away < 5; away++) {
+        struct stores stores;
+        struct agent agent;
+        open_lost(&stores, &agent, 5, 7, false);
+        agent_run(&agent, RL_SECOND);
+        wait_for_all(&agent);
+        while (agent.membership.member[0].watch.witnesses != 31) {
+            for (rl_node_set rest = agent_next_command(&agent); rest; rest &= rest - 1)
+                agent_carry(&agent, rl_first(rest));
+            stores.now += RL_MS;
+        }
+        rl_node_set out = agent_next_command(&agent);
+        if (out & rl_bit(away))
+            agent_carry(&agent, away);
+        cr_assert(agent.membership.member[0].watch.confirmed & rl_bit(away));
+        agent_disconnected(&agent, away);
+        for (out &= ~rl_bit(away); out; out &= out - 1)
+            agent_carry(&agent, rl_first(out));
+        agent_run(&agent, 2 * rl_membership_quarantine(&agent.membership));
+        cr_assert_eq(stores_active(&stores), 24, "without node %u", away);
+        agent_greet(&agent, away);
+        agent_run(&agent, rl_membership_quarantine(&agent.membership) + RL_SECOND);
+        cr_assert_eq(stores_active(&stores), 31, "with node %u", away);
+    }
+}
+
 /* Whichever node has yet to learn of the others: no quarantine begins before it knows all.
  */
 Test(admission_recover, begins_no_quarantine_before_all_nodes_know)
