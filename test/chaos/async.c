@@ -39,13 +39,6 @@ static int64_t valid_ms(void *lease)
     return redlock_valid_ms(lease);
 }
 
-static int64_t deadline(const redlock_lease *lease)
-{
-    int64_t now = chaos_now_us();
-    int64_t left = redlock_valid_ms(lease);
-    return left > 0 ? now + left * 1000 : 0;
-}
-
 static void keep_record(redlock_client *client, const char *why)
 {
     char *text = malloc(RECORD);
@@ -99,7 +92,7 @@ static void on_lost(redlock_lease *lease, const redlock_result *result, void *ar
 static void on_renewed(redlock_lease *lease, const redlock_result *result, void *arg)
 {
     struct lane *lane = arg;
-    int64_t now = chaos_now_us(), until = deadline(lease);
+    int64_t now = chaos_now_us(), until = chaos_deadline(valid_ms, lease);
     (void)result;
     if (until > 0)
         chaos_note(&lane->plan, "renew", now, now, "OK", until);
@@ -110,7 +103,7 @@ static void on_changed(redlock_lease *lease, const redlock_result *result, void 
     struct lane *lane = arg;
     chaos_note(&lane->plan, lane->what, lane->asked, chaos_now_us(),
                redlock_code_name(result->code),
-               result->code == REDLOCK_OK ? deadline(lease) : 0);
+               result->code == REDLOCK_OK ? chaos_deadline(valid_ms, lease) : 0);
     release(lane);
 }
 
@@ -151,7 +144,7 @@ static void on_acquired(redlock_lease *lease, const redlock_result *result, void
     plan->fence = redlock_fence(lease);
     plan->slot = redlock_slot(lease);
     strcpy(plan->token, redlock_token(lease));
-    chaos_note(plan, lane->what, plan->begin, end, "OK", deadline(lease));
+    chaos_note(plan, lane->what, plan->begin, end, "OK", chaos_deadline(valid_ms, lease));
     chaos_use(plan, valid_ms, lease);
     after(lane, plan->hold_us);
 }
@@ -218,11 +211,9 @@ static void probe(struct program *program, bool fenced)
 static void tell_idle(struct program *program)
 {
     redlock_node node[32];
-    size_t nodes = redlock_client_explain(program->client, node, 32);
-    if (program->busy == 0 && chaos_greeted(node, nodes) == nodes) {
-        chaos_note_idle((unsigned)nodes);
-        program->told = true;
-    }
+    if (program->busy == 0)
+        chaos_note_idle(node, redlock_client_explain(program->client, node, 32),
+                        &program->told);
 }
 
 static void on_look(evutil_socket_t fd, short what, void *arg)
@@ -235,7 +226,7 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
         probe(program, !pauses);
         program->is_resting = pauses;
         program->told = false;
-    } else if (pauses && !program->told)
+    } else if (pauses)
         tell_idle(program);
     if (chaos_ends() && program->busy == 0)
         event_base_loopbreak(program->base);

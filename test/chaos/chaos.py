@@ -12,7 +12,6 @@ import os
 import pathlib
 import random
 import shutil
-import signal
 import sys
 import tempfile
 import time
@@ -20,12 +19,13 @@ import traceback
 
 sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "cli")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "cli"), str(HERE.parent / "kinds")]
 import clients  # noqa: E402
 import faults  # noqa: E402
 import lab  # noqa: E402
 import report  # noqa: E402
 import servers  # noqa: E402
+import slow  # noqa: E402
 
 KINDS = ("exclusive", "set", "redisson", "shared", "slot", "fenced-exclusive", "fenced-set",
          "fenced-shared", "fenced-slot", "election")
@@ -57,6 +57,7 @@ class Run:
         while time.monotonic() < end:
             self.trouble(min(end, time.monotonic() + ROUND_S))
             self.rest()
+        lab.check(not self.schedule.failure, self.schedule.failure)
         self.team.end()
 
     def trouble(self, until):
@@ -81,7 +82,7 @@ class Run:
         except lab.Failed as why:
             self.troubles.append(str(why))
         self.team.go_on()
-        time.sleep(1)
+        lab.wait_for(self.team.has_probed, "the fenced probes", IDLE_S)
 
     def find_orphans(self):
         """Keys whose owner lives, has greeted the node, and has nothing.
@@ -107,7 +108,7 @@ def main():
     except Exception:
         failure = traceback.format_exc()
     lab.kill_what_is_left()
-    code = report.tell(run, options, failure)
+    code = slow.tell(*report.found(run, options, failure), options.json)
     if code == 0 and not options.keep:
         shutil.rmtree(folder)
     else:
@@ -141,10 +142,4 @@ def arguments():
 
 if __name__ == "__main__":
     options = arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    with tempfile.TemporaryDirectory(prefix="rl-", dir="/tmp") as lab.folder:
-        try:
-            code = main()
-        finally:
-            lab.kill_what_is_left()
-    sys.exit(code)
+    lab.run(main)

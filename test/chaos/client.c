@@ -258,21 +258,20 @@ void chaos_note(const struct chaos_plan *plan, const char *what, int64_t begin, 
     put(line, len);
 }
 
-void chaos_note_idle(unsigned greeted)
+void chaos_note_idle(const redlock_node *node, size_t count, bool *told)
 {
     char line[LINE];
     int64_t now = chaos_now_us();
-    put(line, snprintf(line, sizeof(line), "idle %s:0 %" PRId64 " %" PRId64 " %u - - 0 0\n",
-                       self.name, now, now, greeted));
-}
-
-unsigned chaos_greeted(const redlock_node *node, size_t count)
-{
-    unsigned greeted = 0;
+    size_t greeted = 0;
     for (size_t i = 0; i < count; i++)
         greeted += node[i].verdict == REDLOCK_VERDICT_READY ||
                    node[i].verdict == REDLOCK_VERDICT_QUARANTINED;
-    return greeted;
+    if (*told || greeted < count)
+        return;
+    put(line,
+        snprintf(line, sizeof(line), "idle %s:0 %" PRId64 " %" PRId64 " %zu - - 0 0\n",
+                 self.name, now, now, greeted));
+    *told = true;
 }
 
 void chaos_keep_record(const char *why, const char *text)
@@ -320,6 +319,13 @@ static bool offer(const char *name, bool reads, int64_t fence)
     return is_accepted;
 }
 
+int64_t chaos_deadline(int64_t (*valid_ms)(void *), void *arg)
+{
+    int64_t now = chaos_now_us();
+    int64_t left = valid_ms(arg);
+    return left > 0 ? now + left * 1000 : 0;
+}
+
 void chaos_use(const struct chaos_plan *plan, int64_t (*valid_ms)(void *), void *arg)
 {
     bool reads = plan->kind == REDLOCK_KIND_SHARED;
@@ -333,10 +339,9 @@ void chaos_use(const struct chaos_plan *plan, int64_t (*valid_ms)(void *), void 
         int64_t begin = chaos_now_us();
         bool is_accepted = offer(name, reads, plan->fence);
         int64_t end = chaos_now_us();
-        int64_t left = valid_ms(arg);
         one.keys = 1;
         memmove(one.name[0], plan->name[i], sizeof(one.name[0]));
         chaos_note(&one, reads ? "read" : "write", begin, end,
-                   is_accepted ? "accepted" : "refused", left > 0 ? end + left * 1000 : 0);
+                   is_accepted ? "accepted" : "refused", chaos_deadline(valid_ms, arg));
     }
 }

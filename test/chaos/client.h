@@ -3,7 +3,7 @@
  * that compares fencing tokens.
  *
  * The environment: REDLOCK_NODES; CHAOS_NAME, which is the label of the client;
- * CHAOS_FOLDER; CHAOS_SEED; CHAOS_KINDS, those of CHAOS_ALL that it locks; CHAOS_PAUSE_US,
+ * CHAOS_FOLDER; CHAOS_SEED; CHAOS_KINDS, what it locks; CHAOS_PAUSE_US,
  * between two turns of a lane, about. While CHAOS_FOLDER/pause exists, a client begins
  * nothing.
  *
@@ -18,9 +18,6 @@
 extern "C" {
 #endif
 
-#define CHAOS_ALL                                                                          \
-    "exclusive,set,redisson,shared,slot,fenced-exclusive,fenced-set,fenced-shared,"        \
-    "fenced-slot,election"
 #define CHAOS_SET    3 /* keys */
 #define CHAOS_ID     64
 #define CHAOS_MAX_MS 10000 /* the longest TTL */
@@ -75,13 +72,14 @@ void chaos_job(struct chaos_plan *plan, const char *kind, char **keys);
 /* Adds a line to the history. `until`: the deadline. */
 void chaos_note(const struct chaos_plan *plan, const char *what, int64_t begin, int64_t end,
                 const char *result, int64_t until);
-/* The client is idle, and connected to so many nodes. */
-void chaos_note_idle(unsigned greeted);
-unsigned chaos_greeted(const redlock_node *node, size_t count);
+/* The client is idle: told once, when all these nodes have greeted it. */
+void chaos_note_idle(const redlock_node *node, size_t count, bool *told);
 /* Appends a flight record to FOLDER/NAME.record. */
 void chaos_keep_record(const char *why, const char *text);
 void chaos_keep_sync_record(redlock_sync *sync, const char *why);
 
+/* The lock is held until then, or longer; 0: it is not. */
+int64_t chaos_deadline(int64_t (*valid_ms)(void *), void *arg);
 /* Uses what the lock protects: `valid_ms` says for how long it is held, then. */
 void chaos_use(const struct chaos_plan *plan, int64_t (*valid_ms)(void *), void *arg);
 

@@ -4,6 +4,7 @@ import pathlib
 import signal
 import sys
 import threading
+import time
 
 import history
 import lab
@@ -36,6 +37,7 @@ class Client:
 
     def start(self):
         self.lives += 1
+        self.team.started[self.name()] = time.monotonic_ns() // 1000
         clock = self.clock.environment()
         shims = f"{self.team.names} {clock.pop('LD_PRELOAD')}"
         shim = {"CHAOS_SHIMS": shims} if self.interface == "command" else {"LD_PRELOAD": shims}
@@ -64,9 +66,8 @@ class Client:
     def go_on(self):
         self.process.send_signal(signal.SIGCONT)
 
-    def last(self):
-        """Its last line in the history: the words, or []."""
-        return history.last_line(self.team.folder / f"{self.name()}.history")
+    def last_events(self):
+        return history.last_events(self.team.folder / f"{self.name()}.history")
 
     def size(self):
         """KB of memory, and the number of descriptors."""
@@ -82,6 +83,7 @@ class Team:
         self.names = str(self.programs / "chaosnames.so")
         self.library = str(self.programs.parents[1] / "src/libredlock.so.1")
         self.kinds = options.kinds
+        self.started = {}  # the name of a process: when, in us
         chosen = [one for one in INTERFACES if one in options.interfaces]
         self.clients = [Client(self, i, chosen[i % len(chosen)])
                         for i in range(options.clients)]
@@ -108,8 +110,15 @@ class Team:
 
     def idle(self):
         """All of them, since they last began something."""
-        return all(client.last()[:1] == ["idle"] for client in self.clients
-                   if client.interface != "command")
+        return all(client.last_events()[-1:] == ["idle"] for client in self.clients)
+
+    def has_probed(self):
+        """All of them, since they were idle."""
+        for client in self.clients:
+            _, idle, since = " ".join(client.last_events()).rpartition("idle")
+            if idle and "probe" not in since:
+                return False
+        return True
 
     def end(self):
         for client in self.clients:

@@ -103,6 +103,7 @@ def main():
     while not ends:
         if turns.pauses():
             take(turns.probe(False), "probe")
+            turns.note_idle(0)
             while turns.pauses() and not ends:
                 time.sleep(0.02)
             take(turns.probe(True), "probe")

@@ -32,8 +32,8 @@ def parse(text):
                 keys)
 
 
-def last_line(path):
-    """The words of the last line; [] without one."""
+def last_events(path):
+    """The first words of the last lines."""
     try:
         with open(path, "rb") as file:
             file.seek(0, 2)
@@ -41,7 +41,7 @@ def last_line(path):
             lines = file.read().decode().splitlines()
     except FileNotFoundError:
         return []
-    return lines[-1].split() if lines else []
+    return [line.partition(" ")[0] for line in lines]
 
 
 def read(folder):
@@ -106,8 +106,8 @@ class Found:
         if line.what in ("extend", "renew") and line.until:
             if line.what == "extend" and line.begin > hold.until:
                 self.late.append(judge.Wrong(
-                    line.keys[0], hold.since, line.end, f"{line.keys[0]}: {line.holder} was "
-                    f"extended at {line.begin}, after {hold.until}"))
+                    line.keys[0], line.holder, hold.since, line.end, f"{line.keys[0]}: "
+                    f"{line.holder} was extended at {line.begin}, after {hold.until}"))
             hold.until = max(hold.until, line.until)
         elif line.what in ("release", "loss"):
             hold.until = min(hold.until, line.begin)
@@ -131,7 +131,8 @@ class Found:
     @staticmethod
     def refused(lines):
         """Of holders that held the lock all the time."""
-        return [judge.Wrong(line.keys[0], line.begin, line.end, f"{line.keys[0]}: the resource "
-                            f"refused {line.holder} with {line.fence}, which held the lock")
+        return [judge.Wrong(line.keys[0], line.holder, line.begin, line.end, f"{line.keys[0]}: the "
+                            f"resource refused {line.holder} with {line.fence}, which held the "
+                            "lock")
                 for line in lines if line.what in ("write", "read") and
                 line.result == "refused" and line.until >= line.end]

@@ -89,6 +89,9 @@ KNOWN = (
     ("a reader's token below that of another", None, """
         acquire a:1 1 2 OK fenced-shared 8 9 f:1
         acquire b:1 3 5 OK fenced-shared 7 9 f:1"""),
+    ("a writer's token below that of a reader", ("order", "f:1"), """
+        acquire a:1 1 2 OK fenced-shared 8 3 f:1
+        acquire b:1 3 5 OK fenced-exclusive 7 9 f:1"""),
     ("tokens of different slots", None, """
         acquire a:1 1 2 OK fenced-slots=3:1 8 9 fs:1
         acquire b:1 3 5 OK fenced-slots=3:2 7 9 fs:1"""),

@@ -57,7 +57,7 @@ class Program:
             nodes = await self.client.explain()
             greeted = sum(node.verdict in ("ready", "quarantined") for node in nodes)
             if not told and greeted == len(nodes):
-                turns.put("idle", f"{turns.NAME}:0", now_us(), now_us(), greeted, "-", "-", 0, 0)
+                turns.note_idle(greeted)
                 told = True
             await asyncio.sleep(0.05)
         await self.turn(turns.probe(True), "probe")

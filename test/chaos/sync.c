@@ -28,14 +28,6 @@ static int64_t valid_ms(void *hold)
     return redlock_hold_valid_ms(hold);
 }
 
-/* The deadline is not earlier than this. */
-static int64_t deadline(const redlock_hold *hold)
-{
-    int64_t now = chaos_now_us();
-    int64_t left = redlock_hold_valid_ms(hold);
-    return left > 0 ? now + left * 1000 : 0;
-}
-
 static void on_lost(redlock_hold *hold, redlock_code why, redlock_reason reason,
                     int64_t valid, void *arg)
 {
@@ -53,7 +45,7 @@ static void extend(struct chaos_plan *plan, redlock_hold *hold)
     redlock_code code = redlock_hold_extend(hold, REDLOCK_AUTO);
     int64_t end = chaos_now_us();
     chaos_note(plan, "extend", begin, end, redlock_code_name(code),
-               code == REDLOCK_OK ? deadline(hold) : 0);
+               code == REDLOCK_OK ? chaos_deadline(valid_ms, hold) : 0);
 }
 
 static void downgrade(struct chaos_plan *plan, redlock_hold *hold)
@@ -63,7 +55,7 @@ static void downgrade(struct chaos_plan *plan, redlock_hold *hold)
     redlock_code code = redlock_hold_downgrade(hold);
     int64_t end = chaos_now_us();
     chaos_note(plan, "downgrade", begin, end, redlock_code_name(code),
-               code == REDLOCK_OK ? deadline(hold) : 0);
+               code == REDLOCK_OK ? chaos_deadline(valid_ms, hold) : 0);
 }
 
 /* Extended by the watchdog. */
@@ -73,7 +65,7 @@ static void hold_long(const struct chaos_plan *plan, redlock_hold *hold)
     while (chaos_now_us() < end && !chaos_ends() && !redlock_hold_lost(hold)) {
         usleep((useconds_t)(plan->ttl_ms * 50));
         int64_t now = chaos_now_us();
-        int64_t until = deadline(hold);
+        int64_t until = chaos_deadline(valid_ms, hold);
         if (until > 0)
             chaos_note(plan, "renew", now, now, "OK", until);
     }
@@ -130,7 +122,7 @@ static void turn(redlock_sync *sync, struct chaos_plan *plan, const char *what)
     plan->fence = redlock_hold_fence(hold);
     plan->slot = redlock_hold_slot(hold);
     strcpy(plan->token, redlock_hold_token(hold));
-    chaos_note(plan, what, plan->begin, end, "OK", deadline(hold));
+    chaos_note(plan, what, plan->begin, end, "OK", chaos_deadline(valid_ms, hold));
     use(plan, hold);
     release(plan, hold);
 }
@@ -175,11 +167,7 @@ static void rest(redlock_sync *sync)
         usleep(10000);
     probe(sync, false);
     while (chaos_pauses() && !chaos_ends()) {
-        size_t nodes = redlock_sync_explain(sync, node, 32);
-        if (!told && chaos_greeted(node, nodes) == nodes) {
-            chaos_note_idle((unsigned)nodes);
-            told = true;
-        }
+        chaos_note_idle(node, redlock_sync_explain(sync, node, 32), &told);
         usleep(20000);
     }
     probe(sync, true);

@@ -35,6 +35,11 @@ def put(*words):
     os.write(history, (" ".join(map(str, words)) + "\n").encode())
 
 
+def note_idle(greeted):
+    """The client is idle, and connected to so many nodes."""
+    put("idle", f"{NAME}:0", now_us(), now_us(), greeted, "-", "-", 0, 0)
+
+
 @dataclasses.dataclass
 class Turn:
     kind: str  # exclusive, set, redisson, shared, slot, election

@@ -387,17 +387,25 @@ def run_cases(quorum):
 
 def main(servers=5, wrong=()):
     """Runs the cases, or those whose text contains a word of the command line."""
+    def play():
+        signal.signal(signal.SIGALRM, overdue)
+        if servers == 0:
+            return run_cases(None) > 0
+        with Quorum(servers, wrong=wrong) as quorum:
+            return run_cases(quorum) > 0
+    run(play)
+
+
+def run(play):
+    """Ends with the code of play(), and leaves no process and no file."""
     global folder
-    signal.signal(signal.SIGALRM, overdue)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="rl-", dir="/tmp") as folder:
         try:
-            if servers == 0:
-                sys.exit(run_cases(None) > 0)
-            with Quorum(servers, wrong=wrong) as quorum:
-                sys.exit(run_cases(quorum) > 0)
+            code = play()
         finally:
             kill_what_is_left()
+    sys.exit(code)
 
 
 folder = None

@@ -26,7 +26,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
@@ -196,13 +195,9 @@ def main():
     options = words.parse_args()
     lab.program, fast = map(os.path.abspath, (options.redlock, options.fast))
     chosen = [what for what in (pipe, keeper, left) if options.only in (None, what.__name__)]
-    with tempfile.TemporaryDirectory(prefix="rl-", dir="/tmp") as lab.folder:
-        try:
-            with lab.Quorum() as quorum:
-                sys.exit(sum(play(what, quorum, options.runs) for what in chosen) > 0)
-        finally:
-            lab.kill_what_is_left()
+    with lab.Quorum() as quorum:
+        return sum(play(what, quorum, options.runs) for what in chosen) > 0
 
 
 if __name__ == "__main__":
-    main()
+    lab.run(main)

@@ -1,7 +1,6 @@
 /* Command lines: the options of all commands, and those of a lock. */
 #include "cli/args.h"
 
-#include <limits.h>
 #include <string.h>
 
 #include "cli_input.h"

@@ -31,8 +31,7 @@ struct handle {
     redlock_lease *lease; /* NULL: none */
     const redlock_client *client;
     redlock_kind kind;
-    bool fenced, watchdog;
-    bool may_be_lost;
+    bool fenced, may_be_lost;
     unsigned keys; /* a bit for each */
     int64_t ttl_ms;
 };

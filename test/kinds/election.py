@@ -219,4 +219,4 @@ def main():
 
 
 options = slow.arguments("election", 600)
-slow.run(main)
+lab.run(main)

@@ -247,4 +247,4 @@ def main():
 
 
 options = slow.arguments("fairness", 60, "of most stories", STORIES)
-slow.run(main)
+lab.run(main)

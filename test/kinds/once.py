@@ -105,4 +105,4 @@ def main():
 logs = {}
 options = slow.arguments("once", 305, f"each period has {PERIOD_S}")
 os.environ["CLOCK_SHIM"] = os.path.abspath(options.program)
-slow.run(main)
+lab.run(main)

@@ -1,10 +1,9 @@
-"""What the long runs of this folder share: their options, the built programs, and the end."""
+"""What the long runs of this folder share: their options, the built programs, and the figures."""
 import argparse
 import json
 import os
 import pathlib
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -37,13 +36,3 @@ def tell(found, targets, path):
     if path:
         pathlib.Path(path).write_text(json.dumps(found, indent=1) + "\n")
     return int(not all(targets.values()))
-
-
-def run(main):
-    """Ends with the code of main(), and leaves no process and no file."""
-    with tempfile.TemporaryDirectory(prefix="rl-", dir="/tmp") as lab.folder:
-        try:
-            code = main()
-        finally:
-            lab.kill_what_is_left()
-    sys.exit(code)

@@ -126,14 +126,10 @@ def main():
     if not install():
         return 0
     lab.program = os.path.abspath(options.redlock)
-    with tempfile.TemporaryDirectory(prefix="rl-", dir="/tmp") as lab.folder:
-        try:
-            with lab.Quorum(5) as quorum:
-                seen = play(quorum, options.alternations)
-            with lab.Quorum(5) as quorum:
-                seen["wrong_cases"] = try_others(quorum)
-        finally:
-            lab.kill_what_is_left()
+    with lab.Quorum(5) as quorum:
+        seen = play(quorum, options.alternations)
+    with lab.Quorum(5) as quorum:
+        seen["wrong_cases"] = try_others(quorum)
     for name, value in seen.items():
         print(f"{name:13}{value}")
     if options.json:
@@ -145,4 +141,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    lab.run(main)

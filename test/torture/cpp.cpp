@@ -35,12 +35,11 @@ static void await_ready(const redlock::client &nodes)
         usleep(1000);
 }
 
-static void run(const char *kind, const char *key, char **begin, char **end)
+static void run(const char *key, char **begin, char **end)
 {
     const redlock_options options = cycle_options();
     redlock_lock_options how = redlock::default_options();
     how.ttl_ms = TTL_MS;
-    how.fenced = cycle_kind(kind).fenced;
     const redlock::client nodes = again("new", [&] {
         return redlock::client({begin, end}, &options);
     });
@@ -68,7 +67,7 @@ int main(int argc, char **argv)
     if (argc < 4)
         return 1;
     const unsigned before = cycle_descriptors();
-    run(argv[1], argv[2], argv + 3, argv + argc);
+    run(argv[2], argv + 3, argv + argc);
     std::cout << "left " << cycle_descriptors() - before << " descriptors\nend"
               << std::endl;
 }

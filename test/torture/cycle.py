@@ -35,11 +35,11 @@ def await_ready():
         time.sleep(0.001)
 
 
-kind, key, uris = sys.argv[1], sys.argv[2], sys.argv[3:]
+key, uris = sys.argv[2], sys.argv[3:]
 options = redlock_quorum.Options(node_timeout=TIMEOUT, connect_timeout=TIMEOUT, max_ttl=MAX_TTL)
 before = descriptors()
 client = again("new", lambda: redlock_quorum.Client(uris, options))
-lock = client.lock(key, ttl=TTL, fenced=kind == "fenced")
+lock = client.lock(key, ttl=TTL)
 hold = again("acquire", lambda: await_ready() or lock.acquire(0))
 tell("held", hold.token)
 again("extend", lambda: hold.extend(LONGER))

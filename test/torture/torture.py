@@ -435,9 +435,4 @@ def arguments():
 
 options = arguments()
 lab.program = os.path.join(os.path.abspath(options.build), "src/cli/redlock")
-with tempfile.TemporaryDirectory(prefix="rl-", dir="/tmp") as lab.folder:
-    try:
-        code = main()
-    finally:
-        lab.kill_what_is_left()
-sys.exit(code)
+lab.run(main)

@@ -26,16 +26,9 @@ std::int64_t valid_ms(void *guard)
     return static_cast<redlock::guard *>(guard)->valid().count();
 }
 
-std::int64_t deadline(const redlock::guard &guard)
-{
-    const std::int64_t now = chaos_now_us();
-    const std::int64_t left = guard.valid().count();
-    return left > 0 ? now + left * 1000 : 0;
-}
-
 // Runs it, and adds its result to the history.
 template <class Change>
-void note(chaos_plan &plan, const char *what, const redlock::guard &guard, Change change)
+void note(chaos_plan &plan, const char *what, redlock::guard &guard, Change change)
 {
     const std::int64_t begin = chaos_now_us();
     redlock_code code = REDLOCK_OK;
@@ -46,7 +39,7 @@ void note(chaos_plan &plan, const char *what, const redlock::guard &guard, Chang
     }
     const std::int64_t end = chaos_now_us();
     chaos_note(&plan, what, begin, end, redlock_code_name(code),
-               code == REDLOCK_OK ? deadline(guard) : 0);
+               code == REDLOCK_OK ? chaos_deadline(valid_ms, &guard) : 0);
 }
 
 void hold_long(chaos_plan &plan, redlock::guard &guard)
@@ -54,7 +47,7 @@ void hold_long(chaos_plan &plan, redlock::guard &guard)
     const std::int64_t end = chaos_now_us() + plan.hold_us;
     while (chaos_now_us() < end && !chaos_ends() && !guard.lost()) {
         usleep(static_cast<useconds_t>(plan.ttl_ms * 50));
-        const std::int64_t now = chaos_now_us(), until = deadline(guard);
+        const std::int64_t now = chaos_now_us(), until = chaos_deadline(valid_ms, &guard);
         if (until > 0)
             chaos_note(&plan, "renew", now, now, "OK", until);
     }
@@ -92,7 +85,7 @@ void turn(const redlock::client &client, chaos_plan &plan, const char *what)
         plan.fence = guard.fence();
         plan.slot = redlock_hold_slot(guard.get());
         std::strcpy(plan.token, redlock_hold_token(guard.get()));
-        chaos_note(&plan, what, plan.begin, end, "OK", deadline(guard));
+        chaos_note(&plan, what, plan.begin, end, "OK", chaos_deadline(valid_ms, &guard));
         use(plan, guard);
     } catch (const redlock::error &why) {
         chaos_note(&plan, what, plan.begin, chaos_now_us(), redlock_code_name(why.code()),
@@ -113,11 +106,7 @@ void rest(const redlock::client &client)
     bool told = false;
     probe(client, false);
     while (chaos_pauses() && !chaos_ends()) {
-        const std::size_t nodes = redlock_sync_explain(client.get(), node, 32);
-        if (!told && chaos_greeted(node, nodes) == nodes) {
-            chaos_note_idle(static_cast<unsigned>(nodes));
-            told = true;
-        }
+        chaos_note_idle(node, redlock_sync_explain(client.get(), node, 32), &told);
         usleep(20000);
     }
     probe(client, true);
