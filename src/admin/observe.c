@@ -263,7 +263,7 @@ static redlock_code observe_start(redlock_client *client, const void *key, size_
     redlock_code code = allocated ? rl_client_key(client, key, key_len, observation->key,
                                                   &observation->key_len)
                                   : rl_fail_by_code(REDLOCK_NO_MEMORY);
-    if (!allocated || code != REDLOCK_OK) {
+    if (code != REDLOCK_OK) {
         if (observation)
             rl_task_end(&observation->task);
         free(observer);

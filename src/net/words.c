@@ -36,12 +36,11 @@ static size_t len_before(const char *text, size_t len, const char *what)
 }
 
 void rl_words_set_reply(struct rl_words *words, enum rl_fault fault,
-                        const struct rl_reply *reply, bool after_password,
-                        const char *secret)
+                        const struct rl_reply *reply, bool may_be_auth, const char *secret)
 {
     size_t len = len_before(reply->text, reply->len, ARGUMENTS);
     /* A server or a proxy may repeat the password, also a part of it, or encoded. */
-    if (secret && after_password)
+    if (secret && may_be_auth)
         len = rl_greeting_auth_len(reply);
     else if (secret)
         len = len_before(reply->text, len, secret);

@@ -18,12 +18,11 @@ void rl_words_set(struct rl_words *words, enum rl_fault fault, const char *text)
 
 /*
  * Keeps an error reply, without the arguments of a command: they may be a token. Nothing
- * from `secret` on is kept: the password that was sent, or NULL. `after_password`: it may
- * be the reply to AUTH, of which only known sentences are kept.
+ * from `secret` on is kept: the password that was sent, or NULL. `may_be_auth`:
+ * it may be the reply to AUTH, of which only known sentences are kept.
  */
 void rl_words_set_reply(struct rl_words *words, enum rl_fault fault,
-                        const struct rl_reply *reply, bool after_password,
-                        const char *secret);
+                        const struct rl_reply *reply, bool may_be_auth, const char *secret);
 
 /* The text of the fault, with the words that were kept for it. */
 const char *rl_words_text(const struct rl_words *words, enum rl_fault fault);

@@ -30,9 +30,9 @@ static void describe(FILE *to, const struct rl_reply *reply)
 /* No password gets into the words that are kept of an error, and nothing unprintable. */
 static void keep_words(const struct rl_reply *reply)
 {
-    for (int after_password = 0; after_password < 2; after_password++) {
+    for (int may_be_auth = 0; may_be_auth < 2; may_be_auth++) {
         struct rl_words words = {0};
-        rl_words_set_reply(&words, RL_FAULT_ERR, reply, after_password, SECRET);
+        rl_words_set_reply(&words, RL_FAULT_ERR, reply, may_be_auth, SECRET);
         const char *text = rl_words_text(&words, RL_FAULT_ERR);
         FUZZ_CHECK(strlen(text) <= REDLOCK_TEXT_MAX && !strstr(text, SECRET));
         for (const char *c = text; *c; c++)
