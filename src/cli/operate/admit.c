@@ -232,15 +232,13 @@ static const char *next_step(const struct admit *admit)
     case REDLOCK_UNREACHED:
         return admit->how == REDLOCK_ADMIT_WAIT || admit->how == REDLOCK_ADMIT_REPLACE
                    ? "nothing was changed, because not all nodes replied; if this one is "
-                     "dead for "
-                     "good, "
-                     "put an empty server in its place into the list, and use --wait"
+                     "dead for good, put an empty server in its place into the list, "
+                     "and use --wait"
                    : "nothing was changed, because not all nodes replied";
     case REDLOCK_MEMBER_INACTIVE:
         return is_replaced(admit)
                    ? "put the server that replaced this one into the list, and NEW in "
-                     "place "
-                     "of OLD; then use --wait"
+                     "place of OLD; then use --wait"
                    : "nothing was changed; put NEW in place of OLD into the list, and use "
                      "--wait, which waits for this node";
     case REDLOCK_NOT_EMPTY:
