@@ -1,8 +1,7 @@
 /* redlock list: all locks on these nodes. */
-#include "row.h"
+#include "table.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 const struct cli_help cli_list_help = {
     "Usage: redlock list [--foreign] [PREFIX]\n"
@@ -22,8 +21,7 @@ const struct cli_help cli_list_help = {
 
 struct list {
     const struct cli *cli;
-    struct row *set; /* locks of several keys: one row each */
-    size_t sets, room;
+    struct table sets; /* rows of locks of several keys */
     redlock_code code;
     bool done;
     int failed; /* the exit code if stdout could not be written; or 0 */
@@ -42,20 +40,6 @@ static void print(struct list *list, const struct row *row)
     list->done |= list->failed != 0;
 }
 
-static void keep_set(struct list *list, struct row *row)
-{
-    for (size_t i = 0; i < list->sets; i++)
-        if (strcmp(list->set[i].token, row->token) == 0) {
-            row_join(&list->set[i], row);
-            return;
-        }
-    if (list->sets == list->room) {
-        list->room = 2 * list->room + 8;
-        list->set = cli_need_memory(realloc(list->set, list->room * sizeof(*list->set)));
-    }
-    list->set[list->sets++] = *row;
-}
-
 static void found(redlock_client *client, const redlock_listed *listed, void *arg)
 {
     struct list *list = arg;
@@ -68,7 +52,7 @@ static void found(redlock_client *client, const redlock_listed *listed, void *ar
     }
     row_take(&row, listed);
     if (row.kind == REDLOCK_KIND_SET) {
-        keep_set(list, &row);
+        table_add(&list->sets, &row);
         return;
     }
     print(list, &row);
@@ -107,11 +91,10 @@ int cli_list(struct cli *cli, int argc, char **argv)
         row_print_head(stdout, SIZE_MAX);
     cli_signals_begin(&signals, cli->base, cli_set, &list.done);
     cli_wait(cli->base, &list.done);
-    for (size_t i = 0; i < list.sets; i++) {
-        print(&list, &list.set[i]);
-        row_free(&list.set[i]);
-    }
-    free(list.set);
+    table_join(&list.sets);
+    for (size_t i = 0; i < list.sets.count; i++)
+        print(&list, &list.sets.row[i]);
+    table_free(&list.sets);
     int exit_code = list_exit_of(&list, signals.number);
     cli_signals_end(&signals);
     cli_disconnect(cli);

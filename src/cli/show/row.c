@@ -1,14 +1,13 @@
 #include "row.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "inspection.h"
 
 #define KEY_WIDTH 24
 
 /* "KEY!3" is the third slot of KEY. */
-static unsigned cut_slot(char *key)
+static unsigned short cut_slot(char *key)
 {
     char *mark = strrchr(key, '!'), *end;
     if (!mark || mark == key || mark[1] < '1' || mark[1] > '9')
@@ -17,7 +16,7 @@ static unsigned cut_slot(char *key)
     if (*end || slot > REDLOCK_SLOTS_MAX)
         return 0;
     *mark = '\0';
-    return (unsigned)slot;
+    return (unsigned short)slot;
 }
 
 static enum row_state state_of(const redlock_inspection *found, bool is_token)
@@ -31,7 +30,7 @@ static enum row_state state_of(const redlock_inspection *found, bool is_token)
     return found->free >= found->quorum ? ROW_ORPHANED : ROW_SPLIT;
 }
 
-static const char *row_state_name(enum row_state state)
+const char *row_state_name(enum row_state state)
 {
     static const char *const names[] = {
         [ROW_HELD] = "held",       [ROW_SPLIT] = "split",     [ROW_ORPHANED] = "orphaned",
@@ -40,65 +39,86 @@ static const char *row_state_name(enum row_state state)
     return names[state];
 }
 
+static void write_text(struct row *row, const redlock_node *node,
+                       const redlock_listed *listed)
+{
+    const char *token = node ? node->value : "", *holder = node ? node->holder : "";
+    row->holder_at = (unsigned short)(strlen(token) + 1);
+    row->key_at = (unsigned short)(row->holder_at + strlen(holder) + 1);
+    row->text = cli_need_memory(malloc(row->key_at + listed->key_len + 1));
+    strcpy(row->text, token);
+    strcpy(row->text + row->holder_at, holder);
+    memcpy(row->text + row->key_at, listed->key, listed->key_len);
+    row->text[row->key_at + listed->key_len] = '\0';
+}
+
 void row_take(struct row *row, const redlock_listed *listed)
 {
     static struct inspection inspection;
     const redlock_inspection *found = listed->inspection;
     inspection_take(NULL, found, &inspection);
-    const redlock_node *holder = cli_holder(inspection.nodes, found->count);
     *row = (struct row){
-        .key = {cli_need_memory(malloc(listed->key_len + 1))},
         .keys = 1,
-        .nodes = found->agreeing,
-        .count = (unsigned)found->count,
-        .readers = found->readers,
-        .waiting = found->waiting,
+        .nodes = (unsigned short)found->agreeing,
+        .count = (unsigned short)found->count,
+        .readers = (unsigned short)found->readers,
+        .waiting = (unsigned short)found->waiting,
         .remaining_ms = found->remaining_ms,
         .fence = found->fence,
+        .seen_us = cli_clock_us(CLOCK_MONOTONIC),
     };
-    memcpy(row->key[0], listed->key, listed->key_len);
-    row->key[0][listed->key_len] = '\0';
-    if (holder) {
-        strcpy(row->token, holder->value);
-        strcpy(row->holder, holder->holder);
-    }
-    row->kind = redlock_token_kind(row->token, NULL);
+    row->since_us = row->seen_us;
+    write_text(row, cli_holder(inspection.nodes, found->count), listed);
+    row->kind = redlock_token_kind(row_token(row), NULL);
     row->state = state_of(found, row->kind != REDLOCK_KIND_FOREIGN);
     if (row->kind == REDLOCK_KIND_SLOT)
-        row->slot = cut_slot(row->key[0]);
+        row->slot = cut_slot(row->text + row->key_at);
 }
 
 void row_free(struct row *row)
 {
-    while (row->keys > 0)
-        free(row->key[--row->keys]);
+    free(row->text);
+    row->text = NULL;
 }
 
 /* SCAN may return a key twice. */
-static void add_key(struct row *row, char *key)
+static void add_key(struct row *row, const char *key)
 {
-    unsigned at = 0;
-    while (at < row->keys && strcmp(row->key[at], key) < 0)
-        at++;
-    bool is_twice = at < row->keys && strcmp(row->key[at], key) == 0;
-    if (is_twice || row->keys == REDLOCK_KEYS_MAX) {
-        free(key);
-        return;
+    const char *at = row_key(row), *end = at;
+    for (unsigned i = 0; i < row->keys; i++) {
+        if (strcmp(end, key) == 0)
+            return;
+        at = strcmp(end, key) < 0 ? row_next_key(end) : at;
+        end = row_next_key(end);
     }
-    memmove(&row->key[at + 1], &row->key[at], (row->keys - at) * sizeof(row->key[0]));
-    row->key[at] = key;
+    if (row->keys == REDLOCK_KEYS_MAX)
+        return;
+    size_t before = (size_t)(at - row->text), after = (size_t)(end - at);
+    size_t len = strlen(key) + 1;
+    row->text = cli_need_memory(realloc(row->text, before + len + after));
+    memmove(row->text + before + len, row->text + before, after);
+    memcpy(row->text + before, key, len);
     row->keys++;
 }
 
 void row_join(struct row *row, struct row *other)
 {
-    while (other->keys > 0)
-        add_key(row, other->key[--other->keys]);
+    const char *key = row_key(other);
+    for (unsigned i = 0; i < other->keys; i++, key = row_next_key(key))
+        add_key(row, key);
+    row_free(other);
     row->nodes = other->nodes < row->nodes ? other->nodes : row->nodes;
     row->state = other->state > row->state ? other->state : row->state;
     row->waiting = other->waiting > row->waiting ? other->waiting : row->waiting;
     if (other->remaining_ms > row->remaining_ms)
         row->remaining_ms = other->remaining_ms;
+}
+
+int row_compare(const void *row, const void *other)
+{
+    const struct row *a = row, *b = other;
+    int order = strcmp(row_key(a), row_key(b));
+    return order != 0 ? order : (int)a->slot - (int)b->slot;
 }
 
 static int key_width(size_t key_most)
@@ -117,10 +137,11 @@ static char *keys_of(const struct row *row, size_t most)
 {
     struct cli_text printed;
     FILE *to = cli_text_begin(&printed);
-    for (unsigned i = 0; i < row->keys; i++) {
-        char *key = cli_printable(row->key[i]);
-        fprintf(to, "%s%s", i == 0 ? "" : ", ", key);
-        free(key);
+    const char *key = row_key(row);
+    for (unsigned i = 0; i < row->keys; i++, key = row_next_key(key)) {
+        char *shown = cli_printable(key);
+        fprintf(to, "%s%s", i == 0 ? "" : ", ", shown);
+        free(shown);
     }
     char *text = cli_text_end(&printed);
     while (most > 0 && most < printed.size && ((unsigned char)text[most] & 0xc0) == 0x80)
@@ -133,7 +154,7 @@ static char *keys_of(const struct row *row, size_t most)
 /* "host:4711", "3 readers", "slot 2: host:4711", "split: host:4711, fence 17" */
 static char *holder_of(const struct row *row)
 {
-    char *holder = cli_printable(row->holder);
+    char *holder = cli_printable(row_holder(row));
     struct cli_text text;
     FILE *to = cli_text_begin(&text);
     if (row->state != ROW_HELD)
@@ -164,35 +185,41 @@ void row_print(const struct row *row, size_t key_most, bool color, FILE *to)
 
 json_t *row_json(const struct row *row)
 {
-    json_t *object =
-        json_pack("{s:o, s:s, s:o, s:i, s:i, s:o, s:o, s:o, s:i, s:i}", "key",
-                  cli_json_text(row->key[0]), "state", row_state_name(row->state), "holder",
-                  cli_json_known_text(row->holder), "agreeing", (int)row->nodes, "nodes",
-                  (int)row->count, "remaining_ms", cli_json_known(row->remaining_ms),
-                  "fence", row->fence > 0 ? json_integer(row->fence) : json_null(), "slot",
-                  row->slot > 0 ? json_integer(row->slot) : json_null(), "readers",
-                  (int)row->readers, "waiting", (int)row->waiting);
-    json_object_update_new(object, cli_json_kind(row->token));
+    json_t *object = json_pack(
+        "{s:o, s:s, s:o, s:i, s:i, s:o, s:o, s:o, s:i, s:i}", "key",
+        cli_json_text(row_key(row)), "state", row_state_name(row->state), "holder",
+        cli_json_known_text(row_holder(row)), "agreeing", (int)row->nodes, "nodes",
+        (int)row->count, "remaining_ms", cli_json_known(row->remaining_ms), "fence",
+        row->fence > 0 ? json_integer(row->fence) : json_null(), "slot",
+        row->slot > 0 ? json_integer(row->slot) : json_null(), "readers", (int)row->readers,
+        "waiting", (int)row->waiting);
+    json_object_update_new(object, cli_json_kind(row_token(row)));
     if (row->kind != REDLOCK_KIND_SET)
         return object;
     json_t *keys = json_array();
-    for (unsigned i = 0; i < row->keys; i++)
-        json_array_append_new(keys, cli_json_text(row->key[i]));
+    const char *key = row_key(row);
+    for (unsigned i = 0; i < row->keys; i++, key = row_next_key(key))
+        json_array_append_new(keys, cli_json_text(key));
     json_object_set_new(object, "keys", keys);
     return object;
 }
 
-int row_complain(const struct cli *cli, redlock_code code)
+char *row_why_not_all(const struct cli *cli, redlock_code code)
 {
     redlock_node nodes[REDLOCK_NODES_MAX];
+    if (code == REDLOCK_DENIED)
+        return cli_format("the user lacks a right: redlock check --acl --list prints all");
     char *faults =
         cli_faults(nodes, redlock_client_explain(cli->client, nodes, REDLOCK_NODES_MAX));
-    if (code == REDLOCK_DENIED)
-        cli_complain("%s: the user lacks a right: redlock check --acl --list prints all",
-                     cli->command->name);
-    else
-        cli_complain("%s: too few nodes were scanned, locks may be missing: %s",
-                     cli->command->name, faults);
+    char *text = cli_format("too few nodes were scanned, locks may be missing: %s", faults);
     free(faults);
+    return text;
+}
+
+int row_complain(const struct cli *cli, redlock_code code)
+{
+    char *why = row_why_not_all(cli, code);
+    cli_complain("%s: %s", cli->command->name, why);
+    free(why);
     return cli_acquire_exit(code, CLI_FAILED);
 }

@@ -1,6 +1,8 @@
-/* One lock, as redlock list and redlock top show it. */
+/* One lock, as redlock list, top and monitor show it. */
 #ifndef CLI_ROW_H
 #define CLI_ROW_H
+
+#include <string.h>
 
 #include "cli.h"
 
@@ -13,23 +15,48 @@ enum row_state {
 };
 
 struct row {
-    char *key[REDLOCK_KEYS_MAX]; /* allocated, and sorted; several if it is a set */
-    unsigned keys;
-    char token[REDLOCK_TOKEN_MAX + 1];
-    char holder[REDLOCK_TOKEN_MAX + 1];
+    char *text; /* allocated: the token, its holder and the keys in order, each with its NUL
+                 */
+    unsigned short holder_at, key_at; /* in `text` */
+    unsigned short keys;              /* several if it is a set */
+    unsigned short slot;              /* of a semaphore, whose key is row_key(); or 0 */
+    unsigned short nodes, count, readers, waiting;
     redlock_kind kind;
     enum row_state state;
-    unsigned slot; /* of a semaphore, whose key is key[0]; or 0 */
-    unsigned nodes, count, readers, waiting;
     int64_t remaining_ms, fence;
+    int64_t seen_us, since_us; /* monotonic: when it was read; when its holder was first */
 };
+
+static inline const char *row_token(const struct row *row)
+{
+    return row->text;
+}
+
+static inline const char *row_holder(const struct row *row)
+{
+    return row->text + row->holder_at;
+}
+
+/* The first key, by which rows are in order; and the one after a key. */
+static inline const char *row_key(const struct row *row)
+{
+    return row->text + row->key_at;
+}
+
+static inline const char *row_next_key(const char *key)
+{
+    return key + strlen(key) + 1;
+}
 
 /* The finding at a key. Ends the process if there is no memory. */
 void row_take(struct row *row, const redlock_listed *listed);
 void row_free(struct row *row);
 
-/* A lock of several keys: adds the key of `other`, and frees `other`. */
+/* A lock of several keys: adds the keys of `other`, and frees `other`. */
 void row_join(struct row *row, struct row *other);
+
+/* For qsort(3): by the key, then the slot. */
+int row_compare(const void *row, const void *other);
 
 /*
  * One line. row_print_head() prints the names of the columns. `key_most` is the most bytes
@@ -39,7 +66,12 @@ void row_print_head(FILE *to, size_t key_most);
 void row_print(const struct row *row, size_t key_most, bool color, FILE *to);
 json_t *row_json(const struct row *row);
 
-/* Says why not all locks were found; returns the exit code. */
+const char *row_state_name(enum row_state state);
+
+/* Why not all locks were found. The caller frees it. */
+char *row_why_not_all(const struct cli *cli, redlock_code code);
+
+/* Prints it; returns the exit code. */
 int row_complain(const struct cli *cli, redlock_code code);
 
 #endif

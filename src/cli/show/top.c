@@ -1,14 +1,12 @@
 /* redlock top: all locks, live. */
-#include "row.h"
 #include "screen.h"
+#include "table.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define EVERY_MS     2000
 #define EVERY_MIN_MS 100
-#define LESS         1024 /* rows that there is room for at first */
 
 #define BESIDE_KEY 39 /* columns: the age and the holder */
 #define KEY_LEAST  8  /* columns */
@@ -29,16 +27,6 @@ const struct cli_help cli_top_help = {
     "Exit codes: 0 ended by q; 69 too few nodes could be scanned.\n",
 };
 
-struct entry {
-    struct row row;
-    int64_t since_us; /* when its holder was first seen */
-};
-
-struct table {
-    struct entry *entry;
-    size_t count, room;
-};
-
 struct top {
     struct cli *cli;
     const char *prefix, *sort;
@@ -55,40 +43,34 @@ struct top {
 
 /* --- the order --- */
 
-static int by_key(const void *a, const void *b)
-{
-    const struct entry *one = a, *other = b;
-    int order = strcmp(one->row.key[0], other->row.key[0]);
-    return order != 0 ? order : (int)one->row.slot - (int)other->row.slot;
-}
-
 static int by_number(int64_t one, int64_t other, const void *a, const void *b)
 {
-    return one < other ? -1 : one > other ? 1 : by_key(a, b);
+    return one < other ? -1 : one > other ? 1 : row_compare(a, b);
 }
 
 static int by_waiters(const void *a, const void *b)
 {
-    const struct entry *one = a, *other = b;
-    return by_number(-(int64_t)one->row.waiting, -(int64_t)other->row.waiting, a, b);
+    const struct row *one = a, *other = b;
+    return by_number(other->waiting, one->waiting, a, b);
 }
 
 static int by_age(const void *a, const void *b)
 {
-    return by_number(((const struct entry *)a)->since_us,
-                     ((const struct entry *)b)->since_us, a, b);
+    const struct row *one = a, *other = b;
+    return by_number(one->since_us, other->since_us, a, b);
 }
 
 static int by_left(const void *a, const void *b)
 {
-    return by_number(((const struct entry *)a)->row.remaining_ms,
-                     ((const struct entry *)b)->row.remaining_ms, a, b);
+    const struct row *one = a, *other = b;
+    return by_number(one->remaining_ms, other->remaining_ms, a, b);
 }
 
 static const struct {
     const char *name;
     int (*compare)(const void *, const void *);
-} orders[] = {{"waiters", by_waiters}, {"age", by_age}, {"left", by_left}, {"key", by_key}};
+} orders[] = {
+    {"waiters", by_waiters}, {"age", by_age}, {"left", by_left}, {"key", row_compare}};
 
 static void choose_order(struct top *top)
 {
@@ -99,69 +81,6 @@ static void choose_order(struct top *top)
         cli_fail(CLI_USAGE, "top: --sort is waiters, age, left or key");
 }
 
-static void sort(struct table *table, int (*compare)(const void *, const void *))
-{
-    if (table->count > 0)
-        qsort(table->entry, table->count, sizeof(*table->entry), compare);
-}
-
-/* --- the table --- */
-
-static void add(struct table *table, const struct row *row)
-{
-    if (table->count == table->room) {
-        table->room = table->room ? 2 * table->room : LESS;
-        table->entry =
-            cli_need_memory(realloc(table->entry, table->room * sizeof(*table->entry)));
-    }
-    table->entry[table->count++] =
-        (struct entry){.row = *row, .since_us = cli_clock_us(CLOCK_MONOTONIC)};
-}
-
-static void empty(struct table *table)
-{
-    for (size_t i = 0; i < table->count; i++)
-        row_free(&table->entry[i].row);
-    table->count = 0;
-}
-
-/* Who has held it since the last look is as old as that. `old` is sorted by keys. */
-static void keep_ages(struct table *table, const struct table *old)
-{
-    for (size_t i = 0; i < table->count && old->count > 0; i++) {
-        struct entry *entry = &table->entry[i];
-        const struct entry *was =
-            bsearch(entry, old->entry, old->count, sizeof(*entry), by_key);
-        if (was && strcmp(was->row.token, entry->row.token) == 0)
-            entry->since_us = was->since_us;
-    }
-}
-
-/* Locks of several keys: a row each. SCAN may have told a key twice. Sorted by keys. */
-static void join(struct table *table)
-{
-    size_t count = 0;
-    sort(table, by_key);
-    for (size_t i = 0; i < table->count; i++) {
-        struct row *row = &table->entry[i].row;
-        size_t same = 0;
-        bool is_twice =
-            count > 0 && by_key(&table->entry[count - 1], &table->entry[i]) == 0;
-        bool is_set = row->kind == REDLOCK_KIND_SET;
-        while (is_set && same < count &&
-               strcmp(table->entry[same].row.token, row->token) != 0)
-            same++;
-        if (is_set && same < count)
-            row_join(&table->entry[same].row, row);
-        else if (is_twice)
-            row_free(row);
-        else
-            table->entry[count++] = table->entry[i];
-    }
-    table->count = count;
-    sort(table, by_key);
-}
-
 /* --- showing --- */
 
 static void write_title(const struct top *top, FILE *to)
@@ -170,7 +89,7 @@ static void write_title(const struct top *top, FILE *to)
     size_t count = redlock_client_explain(top->cli->client, nodes, REDLOCK_NODES_MAX);
     unsigned waited = 0;
     for (size_t i = 0; i < top->shown.count; i++)
-        waited += top->shown.entry[i].row.waiting > 0;
+        waited += top->shown.row[i].waiting > 0;
     fprintf(to,
             "redlock top%s%s: %zu locks, %u of them waited for; %zu of %zu nodes reply\n\n",
             *top->prefix ? " " : "", top->prefix, top->shown.count, waited,
@@ -194,10 +113,10 @@ static char *write_table(const struct top *top)
     fprintf(to, "%11s  ", "AGE");
     row_print_head(to, key_most);
     for (size_t i = 0; i < top->shown.count; i++) {
-        const struct entry *entry = &top->shown.entry[i];
-        int64_t age_us = cli_clock_us(CLOCK_MONOTONIC) - entry->since_us;
+        const struct row *row = &top->shown.row[i];
+        int64_t age_us = cli_clock_us(CLOCK_MONOTONIC) - row->since_us;
         fprintf(to, "%11s  ", cli_span(span, age_us / 1000));
-        row_print(&entry->row, key_most, false, to);
+        row_print(row, key_most, false, to);
     }
     return cli_text_end(&text);
 }
@@ -206,9 +125,9 @@ static bool top_print_json(const struct top *top)
 {
     bool printed = true;
     for (size_t i = 0; printed && i < top->shown.count; i++) {
-        const struct entry *entry = &top->shown.entry[i];
-        json_t *object = row_json(&entry->row);
-        int64_t age_us = cli_clock_us(CLOCK_MONOTONIC) - entry->since_us;
+        const struct row *row = &top->shown.row[i];
+        json_t *object = row_json(row);
+        int64_t age_us = cli_clock_us(CLOCK_MONOTONIC) - row->since_us;
         json_object_set_new(object, "age_ms", json_integer(age_us / 1000));
         printed = cli_print_json(top->cli, object);
     }
@@ -233,6 +152,12 @@ static void show(void *arg)
 
 /* --- looking --- */
 
+static void sort(const struct table *table, int (*compare)(const void *, const void *))
+{
+    if (table->count > 0)
+        qsort(table->row, table->count, sizeof(*table->row), compare);
+}
+
 static void found(redlock_client *client, const redlock_listed *listed, void *arg)
 {
     struct top *top = arg;
@@ -240,18 +165,18 @@ static void found(redlock_client *client, const redlock_listed *listed, void *ar
     (void)client;
     if (listed->inspection) {
         row_take(&row, listed);
-        add(&top->next, &row);
+        table_add(&top->next, &row);
         return;
     }
     top->code = listed->code;
     top->done |= top->code != REDLOCK_OK;
     if (top->done)
         return;
-    join(&top->next);
-    sort(&top->shown, by_key);
-    keep_ages(&top->next, &top->shown);
-    empty(&top->shown);
     struct table old = top->shown;
+    sort(&old, row_compare);
+    table_join(&top->next);
+    table_keep_ages(&top->next, &old);
+    table_empty(&old);
     top->shown = top->next;
     top->next = old;
     sort(&top->shown, top->compare);
@@ -319,9 +244,7 @@ int cli_top(struct cli *cli, int argc, char **argv)
     cli_signals_end(&signals);
     cli_timer_end(&top.timer);
     cli_disconnect(cli);
-    empty(&top.shown);
-    empty(&top.next);
-    free(top.shown.entry);
-    free(top.next.entry);
+    table_free(&top.shown);
+    table_free(&top.next);
     return exit_code;
 }
